@@ -17,10 +17,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// SendAgent sends a program to a site that runs such for its crawlers (C14), and
-// returns the digest by which Filter.Agent names it. The site may know it already. To one that is busy (429,
-// 503) it is sent again, as late as the site asks, five times.
-// The error is an *OfferError where the site has no door for programs.
+// SendAgent sends a program to a site that runs programs for its crawlers (C14), and returns the digest that
+// names it in Filter.Agent. The site may have it already. A site that is busy (429, 503) is retried five
+// times, after the delay that it asks for. The error is an *OfferError where the site has no door for
+// programs.
 func SendAgent(ctx context.Context, src *Source, program []byte) (protocol.Digest, error) {
 	digest := protocol.Sum(program)
 	err := askAgents(ctx, src, "", program, func(answer io.Reader) error {
@@ -43,17 +43,16 @@ func SendAgent(ctx context.Context, src *Source, program []byte) (protocol.Diges
 	return digest, nil
 }
 
-// RunAgent has a program that was sent before look at all pages of the site that src.Filter
-// wants; the program is src.Filter.Agent. Take is called for each page that it would tell of,
-// and ends everything by an error. Whoever has taken in all of it stands at the
-// cursor that is returned: what changes from then on is told after it.
+// RunAgent runs a program that was sent before, src.Filter.Agent, on all pages of the site that src.Filter
+// selects. It calls take for each page that the program reports; an error of take ends the run. The returned
+// cursor is the caller's position after all of it: later changes come after that cursor.
 func RunAgent(ctx context.Context, src *Source, take func(protocol.AgentOutput) error) (at protocol.Cursor, err error) {
 	err = askAgents(ctx, src, "/run?"+src.Filter.Query().Encode(), nil, func(answer io.Reader) error {
 		lines := bufio.NewScanner(answer)
 		lines.Buffer(nil, protocol.MaxAgentLine+2)
 		for lines.Scan() {
 			line := bytes.TrimSpace(lines.Bytes())
-			if len(line) == 0 { // so that a slow program is not taken for a dead site
+			if len(line) == 0 { // a keep-alive of a slow program
 				continue
 			}
 			output, end, err := protocol.ParseAgentLine(line)
@@ -76,7 +75,8 @@ func RunAgent(ctx context.Context, src *Source, take func(protocol.AgentOutput) 
 	return at, nil
 }
 
-// askAgents asks a site's door for programs, or what is below it, and has the answer read.
+// askAgents sends a POST to the site's door for programs, or to a URL below it, and passes the answer to
+// read.
 func askAgents(ctx context.Context, src *Source, below string, program []byte, read func(io.Reader) error) error {
 	f, err := newFetcher(src)
 	if err != nil {
@@ -114,13 +114,13 @@ func askAgents(ctx context.Context, src *Source, below string, program []byte, r
 	}
 }
 
-// A site that is busy is asked so often, and for so long at a time.
+// How often, and for how long each time, a busy site is retried.
 const (
 	agentTries   = 6
 	agentPatient = 10 * time.Minute
 )
 
-// later returns when a site is to be asked again that has refused since it is busy, and false if it is not.
+// later returns how long to wait before retrying a busy site, and false if err does not call for a retry.
 func later(err error, try int) (time.Duration, bool) {
 	var status *StatusError
 	if try+1 >= agentTries || !errors.As(err, &status) ||

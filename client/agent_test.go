@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A program that a busy site refuses is sent again when the site says so; one that it will not have is not.
+// An agent program that a busy site refuses is sent again when the site says so; one that it rejects is not.
 func TestAProgramIsSentAgain(t *testing.T) {
 	program := []byte("\x00asm, and so on")
 	var refusals, sent atomic.Int64

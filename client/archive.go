@@ -16,9 +16,9 @@ const (
 	archivePackage = "datapackage.json"
 	archiveData    = "archive/data.warc.gz"
 
-	maxPackage   = 1 << 20    // bytes of the former
+	maxPackage   = 1 << 20    // bytes of archivePackage
 	maxFiles     = 10_000     // of an archive
-	maxDirectory = 1 << 20    // bytes of what lists them
+	maxDirectory = 1 << 20    // bytes of the central directory
 	maxArchived  = 50_000_000 // pages of an archive
 	maxUnpacked  = 1 << 40    // bytes of them
 )
@@ -28,10 +28,10 @@ const (
 type archive struct {
 	*bundle.Reader
 	cursor protocol.Cursor
-	data   io.ReadCloser // whose sum is checked at its end
+	data   io.ReadCloser // its checksum is verified at its end
 }
 
-// openArchive reads what an archive says of itself. Close it.
+// openArchive reads an archive's metadata. The caller closes it.
 func openArchive(r io.ReaderAt, size int64, page int64) (*archive, error) {
 	a, err := unpackArchive(r, size, page)
 	if err != nil {
@@ -69,10 +69,9 @@ func unpackArchive(r io.ReaderAt, size, page int64) (*archive, error) {
 	return a, nil
 }
 
-// checkDirectory refuses a zip file whose central directory is more than is
-// wanted. It is for zip.NewReader, which reads whatever headers follow each
-// other, however many are stated, and makes up to five times their bytes of them.
-// The directory must be followed by the record that says how large it is, and that must end the file.
+// checkDirectory refuses a zip file with too many files or too large a central directory. zip.NewReader alone
+// would read as many consecutive headers as there are, whatever count is stated, and use up to five times
+// their bytes in memory. The directory must be followed by the end record, which must end the file.
 func checkDirectory(r io.ReaderAt, size int64) error {
 	const end, end64, locator = 22, 56, 20 // bytes of the records
 	var buf [locator + end]byte
@@ -115,7 +114,7 @@ func checkDirectory(r io.ReaderAt, size int64) error {
 	return nil
 }
 
-// describe reads where the archive stands, and returns how many pages it states.
+// describe reads the archive's cursor, and returns how many pages it states.
 func (a *archive) describe(z *zip.Reader) (items int, err error) {
 	f, err := z.Open(archivePackage)
 	if err != nil {
@@ -144,7 +143,7 @@ func (a *archive) describe(z *zip.Reader) (items int, err error) {
 	return d.Parley.Items, nil
 }
 
-// Close frees what reading takes.
+// Close closes the data and its reader.
 func (a *archive) Close() error {
 	a.Reader.Close()
 	return a.data.Close()

@@ -15,7 +15,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// packed is an archive of some pages, with what it says of itself.
+// packed returns an archive of some pages, with its description.
 func packed(t testing.TB, described string, pages ...string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -78,7 +78,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The sum of the file is checked, though its records are whole.
+	// The checksum of the file is verified, even if its records are whole.
 	at := bytes.Index(good, []byte("PK\x01\x02")) + 16 // its place in the directory
 	for i := range 4 {
 		good[at+i] ^= 0xff
@@ -88,8 +88,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// The directory of an archive is counted before it is read: it costs memory for
-// what is wanted of it, not for what came.
+// The entries of an archive's directory are counted before it is read, so that memory use depends on
+// what the caller wants, not on the size of the input.
 func TestArchiveDirectoryIsBounded(t *testing.T) {
 	const files = 200_000
 	var b bytes.Buffer
@@ -125,7 +125,7 @@ func TestArchiveDirectoryIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever comes, an archive ends with what is in it, or with an error.
+// For any input, reading an archive ends with its contents or with an error.
 func FuzzArchive(f *testing.F) {
 	f.Add(packed(f, described, "first", "second"))
 	f.Add(packed(f, described))
@@ -137,7 +137,7 @@ func FuzzArchive(f *testing.F) {
 	})
 }
 
-// A body is a page only if it has the digest that is told.
+// A body is accepted as a page only if it has the announced digest.
 func FuzzBody(f *testing.F) {
 	base, page := []byte(strings.Repeat("as it was ", 50)), []byte(strings.Repeat("as it was ", 50)+"and is")
 	delta, err := coding.Delta(base, page)
@@ -165,7 +165,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// What one message may become is bounded, however small it is.
+// The decoded size of one message is bounded, however small the message is.
 func TestBodiesAreBounded(t *testing.T) {
 	page := make([]byte, 12<<20)
 	delta, err := coding.Delta(page[:8<<20], page[:8<<20])

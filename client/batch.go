@@ -13,49 +13,48 @@ import (
 )
 
 const (
-	bundlePatience = time.Minute // until a site that makes a bundle says the first word
-	answeredPage   = 17 << 20    // bytes that a page that is asked for by name has at most in an answer
+	bundlePatience = time.Minute // until the first byte of a bundle that the site has to make
+	answeredPage   = 17 << 20    // upper bound of the bytes of a requested page in an answer
 )
 
-// MaxBundle is how many bytes a bundle of changes may have, without its coding.
+// MaxBundle is the largest bundle of changes, in bytes, uncompressed.
 const MaxBundle = 4 << 30
 
-// MaxWants is how many pages one Batch asks for at most, fewer than a question may name.
+// MaxWants is the most pages that one Batch requests, fewer than protocol allows.
 const MaxWants = 1000
 
-// A Want is a page to ask for, and the digest of what is held of it: the zero
-// Digest if nothing is. What is held is not sent.
+// A Want is a page to request, and the digest of the caller's stored copy: the zero Digest if there is none.
+// A page that still has that digest is not sent.
 type Want struct {
 	URL  string
 	Held protocol.Digest
 }
 
-// A Got is what a site answers to a Want.
+// A Got is the site's answer to a Want.
 type Got struct {
 	Want Want
 
-	// Change says what the page is now: a Create or an Update with its Item, or a
-	// Delete. It has no number that means anything to a cursor.
+	// Change describes the page now: a Create or an Update with its Item, or a Delete. Its number means
+	// nothing to a cursor.
 	Change protocol.Change
 
-	// Body is the page, whose digest is Change.Item.Digest, checked. It is nil if it
-	// is the one that is held, if it is gone, and if it must be asked for by itself.
+	// Body is the page, checked against Change.Item.Digest. It is nil if the page is unchanged or gone, or
+	// must be fetched by itself.
 	Body []byte
 }
 
-// Same reports whether the page is what is held.
+// Same reports whether the page is still the stored one.
 func (g *Got) Same() bool {
 	return g.Change.Op != protocol.Delete && !g.Want.Held.IsZero() && g.Change.Item.Digest == g.Want.Held
 }
 
-// Batch asks a site for many pages in one request (C09), and yields what it
-// answers in the site's order, each of the wanted at most once; what
-// it does not yield must be asked for by itself. Only Base is needed of src. door is the
-// site's, as Discovery.Batch says it. Of more than MaxWants only so many are asked for.
+// Batch requests many pages at once (C09), and yields the answers in the site's order, each wanted page at
+// most once; a page that it does not yield must be fetched by itself. Of src only Base is needed. door is the
+// site's Discovery.Batch. Wants beyond MaxWants are ignored.
 //
-// An error is the last thing that is yielded. It wraps io.ErrUnexpectedEOF if
-// the answer was cut: what came before is whole. The iterator runs in the caller's
-// goroutine, and closes the connection when he breaks.
+// An error is the last thing that is yielded. It wraps io.ErrUnexpectedEOF if the answer was cut: the pages
+// before it are complete. The iterator runs in the caller's goroutine, and closes the connection when the
+// caller breaks.
 func Batch(ctx context.Context, src *Source, door string, want []Want) iter.Seq2[Got, error] {
 	return func(yield func(Got, error) bool) {
 		f, err := newFetcher(src)
@@ -77,7 +76,7 @@ func (f *fetcher) batch(ctx context.Context, ref string, want []Want, yield func
 			return fmt.Errorf("%.200s is not of %s", w.URL, f.origin)
 		}
 		if err := f.allowed(w.URL); err != nil {
-			continue // it is nobody's fault but must not be asked for
+			continue // not an error, but it must not be requested
 		}
 		if _, ok := open[w.URL]; ok {
 			continue
@@ -112,7 +111,7 @@ func (f *fetcher) batch(ctx context.Context, ref string, want []Want, yield func
 		}
 		w, ok := open[kept[0].Item.URL]
 		if !ok {
-			continue // nobody has asked
+			continue // not requested
 		}
 		delete(open, w.URL)
 		if !yield(Got{Want: w, Change: kept[0], Body: page.Body}, nil) {

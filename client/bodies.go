@@ -7,18 +7,17 @@ import (
 
 const (
 	defaultMaxPage = 16 << 20
-	mostBodies     = 64 << 20 // bytes of pages that one message may become
-	mostRecent     = 8 << 20  // bytes of pages that are kept for what differs from them
+	mostBodies     = 64 << 20 // total bytes of pages that one message may expand to
+	mostRecent     = 8 << 20  // bytes of recent pages kept as bases of deltas
 )
 
-// A version is bytes of a page that have just come: what comes next may say
-// only what differs from them.
+// A version is a page that has just come: the next message may hold a delta against it.
 type version struct {
 	digest protocol.Digest
 	bytes  []byte
 }
 
-// remember keeps a page for differences that follow at once.
+// remember keeps a page as the base of deltas that may follow.
 func (f *follower) remember(url string, v version) {
 	if f.recentBytes += len(v.bytes); f.recentBytes > mostRecent {
 		clear(f.recent)
@@ -35,7 +34,7 @@ func (f *follower) remember(url string, v version) {
 	f.recent[url] = v
 }
 
-// held returns a version of a page that the caller has, or that has just come.
+// held returns a version of a page that the caller has stored, or that has just come.
 func (f *follower) held(url string, d protocol.Digest) ([]byte, bool) {
 	if v, ok := f.recent[url]; ok && v.digest == d {
 		return v.bytes, true
@@ -47,8 +46,8 @@ func (f *follower) held(url string, d protocol.Digest) ([]byte, bool) {
 	return b, err == nil
 }
 
-// decode returns what came beside changes: pages, checked, and what agents
-// made of them. What cannot be made out is nil, and so are lists of nothing.
+// decode returns the pages, checked, and the agent outputs that came with changes. A body that cannot be
+// decoded is nil, and so is a list without any.
 func (f *follower) decode(changes []protocol.Change, bodies []protocol.Body) (pages, outputs [][]byte) {
 	left := int64(mostBodies)
 	for i := range bodies {
@@ -77,7 +76,8 @@ func (f *follower) decode(changes []protocol.Change, bodies []protocol.Body) (pa
 	return pages, outputs
 }
 
-// page returns the page that a body stands for, nil if it does not.
+// page returns the page that a body encodes, or nil if it does not match its digest, its bounds or a stored
+// base.
 func (f *follower) page(c *protocol.Change, b *protocol.Body, left int64) []byte {
 	if c.Item.Digest.IsZero() {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A manifest says where its site is described; what the site offers is looked for there.
+// The manifest links to the site's description; the site's offers are read from there.
 func TestDescribedWhereTheManifestSays(t *testing.T) {
 	for _, src := range []client.Source{
 		{As: protocol.AsPage},
@@ -93,7 +93,7 @@ const manifestNaming = `<?xml version="1.0" encoding="UTF-8"?>
 </rdf:RDF>
 `
 
-// What a manifest names that is not below its site's own base is asked for nothing.
+// A description that the manifest names outside its site's own base is not fetched.
 func TestDescribedElsewhere(t *testing.T) {
 	var asked atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))

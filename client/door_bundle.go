@@ -14,8 +14,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// takeBundle emits what a bundle holds, as Steps of which the last brings the
-// caller on. One that was cut is told again from where it began.
+// takeBundle emits a bundle's changes as Steps; the last one moves the cursor. A bundle that was cut is
+// requested again from its beginning.
 func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Message) (err error) {
 	defer func() { err = ofPiece(err) }()
 	if m.From != f.cursor || f.resync {
@@ -40,7 +40,7 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 		return err
 	}
 	defer r.Close()
-	// It may have been made anew since it was announced, and stand later.
+	// The site may have rebuilt the bundle since it announced it, up to a later cursor.
 	if r.Head.From != f.cursor || r.Head.To.Seq < m.To.Seq {
 		return fmt.Errorf("bundle from %v to %v, not from %v to %v", r.Head.From, r.Head.To, m.From, m.To)
 	}
@@ -56,7 +56,7 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 	return p.end(r.Head.To, false)
 }
 
-// getBundle asks a door for a bundle: with nil to say, by GET.
+// getBundle requests a bundle: by GET, or by POST with a body.
 func (f *fetcher) getBundle(ctx context.Context, ref string, say []byte) (*http.Response, error) {
 	u, err := door(f.base, ref)
 	if err != nil {
@@ -84,8 +84,8 @@ func (f *fetcher) getBundle(ctx context.Context, ref string, say []byte) (*http.
 	return resp, nil
 }
 
-// near reports whether a URL is asked of this machine, over its loopback
-// interface: bytes cost less there than compressing them.
+// near reports whether a URL is on this machine's loopback interface: compression costs more than it saves
+// there.
 func (f *fetcher) near(u string) bool {
 	r, err := http.NewRequest(http.MethodGet, u, nil)
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *fetcher) near(u string) bool {
 	}
 	t, ok := rt.(*http.Transport)
 	if !ok {
-		return true // what it does is not to be known
+		return true // an unknown RoundTripper
 	}
 	if t.Proxy == nil {
 		return true

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	longPoll   = 30 * time.Second // how long the site may wait for something to say
-	emptyPace  = 5 * time.Second  // between questions where it does not wait
-	smallPace  = time.Second      // after an answer with less than
-	manyAtOnce = 100              // changes; a reader who catches up gets more, and waits
-	someAtOnce = 5                // of them, where there are more: worth to be asked for at that pace, too
+	longPoll   = 30 * time.Second // how long the site may hold a request open
+	emptyPace  = 5 * time.Second  // between empty answers, where the site does not hold the request
+	smallPace  = time.Second      // after an answer with fewer changes than manyAtOnce
+	manyAtOnce = 100              // an answer with so many means that we are catching up
+	someAtOnce = 5                // the same, where the site states that it has more
 	catchPace  = 100 * time.Millisecond
 )
 
-// takeChanges asks once what comes after the cursor.
+// takeChanges requests the changes after the cursor once.
 func (f *follower) takeChanges(ctx context.Context) error {
 	as := f.form()
 	wait := longPoll
@@ -60,7 +60,7 @@ func (f *follower) takeChanges(ctx context.Context) error {
 		return pause.Sleep(ctx, f.askEvery-time.Since(asked))
 	case m.To == m.From:
 		return pause.Sleep(ctx, min(f.hurried(emptyPace), longPoll-time.Since(asked)))
-	case as == protocol.AsBatch && f.bundleEvery > 0: // the schedule is ours, where we ask
+	case as == protocol.AsBatch && f.bundleEvery > 0: // on this door the bundle interval is ours to keep
 		return pause.Sleep(ctx, f.bundleEvery-time.Since(asked))
 	case told < manyAtOnce:
 		return pause.Sleep(ctx, f.hurried(smallPace)-time.Since(asked))

@@ -13,8 +13,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// openManifest asks for a manifest at u. It returns nil where the site says that
-// the one that was last taken in still stands.
+// openManifest requests the manifest at u. It returns nil if the site answers that the one last read is still
+// current.
 func (f *follower) openManifest(ctx context.Context, u string, conditional bool) (*http.Response, *protocol.ManifestReader, error) {
 	h := f.header()
 	h.Set("Accept", protocol.ManifestType+", application/xml;q=0.9, */*;q=0.1")
@@ -22,7 +22,7 @@ func (f *follower) openManifest(ctx context.Context, u string, conditional bool)
 		if f.etag != "" {
 			h.Set("If-None-Match", f.etag)
 			if !f.cursor.IsZero() && f.filter.IsZero() {
-				h.Set("A-IM", "feed") // RFC 3229: what has changed since then is enough
+				h.Set("A-IM", "feed") // RFC 3229: the changes since then are enough
 			}
 		}
 		if f.lastModified != "" {
@@ -42,29 +42,29 @@ func (f *follower) openManifest(ctx context.Context, u string, conditional bool)
 	}), nil
 }
 
-// asksSite reports whether the site alone knows what the filter lets through,
-// so that it is asked for that in place of the manifest.
+// asksSite reports whether only the site can evaluate the filter, so that its query door is used in place of
+// the manifest.
 func (f *follower) asksSite() bool {
 	return f.filter.Where != "" && f.offer != nil && f.offer.Query != ""
 }
 
-// describedAt is where the site says what it offers: all of it, or what the filter lets through.
+// describedAt returns the URL to read: that of the manifest, or of the query that the filter makes.
 func (f *follower) describedAt() (string, error) {
 	if !f.asksSite() {
 		return f.manifestURL, nil
 	}
-	page := f.filter // what is asked of changes alone says nothing of a page
+	page := f.filter // conditions on changes do not apply to pages
 	page.Ops, page.MinSignificance, page.Agent = nil, 0, protocol.Digest{}
 	return withQuery(f.offer.Query, page.Query())
 }
 
-// DefaultMaxManifest is how large a manifest may be, in bytes, where Source.MaxManifest is zero.
+// DefaultMaxManifest is the largest manifest that is read, in bytes, where Source.MaxManifest is zero.
 const DefaultMaxManifest = 4 << 30
 
-// maxParts bounds in how many parts the answer to a query may come.
+// maxParts bounds the number of parts of the answer to a query.
 const maxParts = 10_000
 
-// nextPart returns where the rest of an answer is to be had, empty if there is none.
+// nextPart returns the URL of the next part of an answer, from the Link header, or the empty string.
 func (f *follower) nextPart(h http.Header) string {
 	if !f.asksSite() {
 		return ""
@@ -82,18 +82,17 @@ func (f *follower) nextPart(h http.Header) string {
 	return ""
 }
 
-// A listing is what a site offers: a manifest, or the parts of the answer to a
-// query as if they were one.
+// A listing reads what a site offers: a manifest, or the parts of the answer to a query as if they were one.
 type listing struct {
 	f       *follower
 	resp    *http.Response
 	r       *protocol.ManifestReader
 	parts   int
-	first   protocol.Manifest // what the first part says of itself, when it was read
-	skipped int               // in the parts before
+	first   protocol.Manifest // the head of the first part, once that was read to its end
+	skipped int               // in the parts before this one
 }
 
-// next returns what follows, and io.EOF at the end of it all.
+// next returns the next record, and io.EOF after the last part.
 func (l *listing) next(ctx context.Context) (protocol.Record, error) {
 	for {
 		rec, err := l.r.Next()
@@ -124,8 +123,8 @@ func (l *listing) next(ctx context.Context) (protocol.Record, error) {
 	}
 }
 
-// head is what the listing says of itself: of several parts the first says
-// where the caller stands after them.
+// head returns the listing's head. Of several parts it is that of the first, whose cursor is the one to
+// resume from.
 func (l *listing) head() protocol.Manifest {
 	if l.parts > 0 {
 		return l.first
@@ -133,14 +132,14 @@ func (l *listing) head() protocol.Manifest {
 	return l.r.Head()
 }
 
-// left counts what was left out so far, and says why.
+// left counts the entries skipped so far, and returns why.
 func (l *listing) left() (int, []error) {
 	n, why := l.r.Skipped()
 	return l.skipped + n, why
 }
 
-// takeManifest emits what the manifest offers as a snapshot, if that is news; or,
-// where the site says no more than that, what has changed. It is asked conditionally where the one that is known will do.
+// takeManifest emits the manifest as a snapshot, if it is new; or, if the site answers with a part (226), the
+// changes since the last one. With conditional it sends the validators of the last manifest.
 func (f *follower) takeManifest(ctx context.Context, conditional bool) (err error) {
 	u, err := f.describedAt()
 	if err != nil {
@@ -161,7 +160,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 		wait := min(manifestTax*took, max(f.poll, longestWait))
 		if err == nil {
 			f.broken = 0
-		} else { // one that has no end is not read again and again: each time in a row costs twice as long a wait
+		} else { // each failure in a row to read it to its end doubles the wait
 			wait = max(wait, min(took<<min(f.broken, 16), longestBroken))
 			f.broken++
 		}
@@ -171,8 +170,8 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	part := resp.StatusCode == http.StatusIMUsed
 
 	s := Step{Door: Manifest, As: protocol.AsMeta, Reset: !part}
-	skipped := 0 // and told
-	named := 0   // of this origin
+	skipped := 0 // entries already counted in Step.Skipped
+	named := 0   // entries of this origin
 	for begun := false; ; begun = true {
 		rec, err := l.next(ctx)
 		if err != nil && err != io.EOF {
@@ -188,7 +187,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 			}
 		}
 		if err == io.EOF {
-			if n, why := l.left(); n > 0 && named == 0 && !part { // a site at two addresses has a manifest of one of them
+			if n, why := l.left(); n > 0 && named == 0 && !part { // a site reachable at two addresses has a manifest of one of them
 				u := resp.Request.URL.String()
 				if protocol.Origin(l.head().Base) != f.origin {
 					return &ElsewhereError{URL: u, Of: l.head().Base}
@@ -211,14 +210,14 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 		}
 	}
 	head := l.head()
-	if behind(head.Cursor, f.cursor) || part && head.Cursor.Epoch != f.cursor.Epoch { // the channel came last
+	if behind(head.Cursor, f.cursor) || part && head.Cursor.Epoch != f.cursor.Epoch { // the head may have been read last, after the items
 		return fmt.Errorf("manifest stands at %v, before %v", head.Cursor, f.cursor)
 	}
 	n, why := l.left()
 	if n > 0 {
 		f.log.Warn("invalid entries of the manifest are ignored", "site", f.base, "entries", n, "first", why)
 	}
-	// What the site alone can judge it names whole, too, though it is less than all.
+	// The answer to a query names all that matches, so it is whole though it is less than the site.
 	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || f.asksSite() && f.filter.Since.IsZero())
 	s.ETag, s.LastModified = validators.ETag, validators.LastModified
 	f.cursor = head.Cursor
@@ -227,7 +226,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	return f.emit(s)
 }
 
-// listed is what a record of a manifest tells, if anything.
+// listed returns the change that a record of a manifest stands for, and whether to report it.
 func (f *follower) listed(rec *protocol.Record, part, complete bool) (protocol.Change, bool) {
 	t := rec.Gone
 	switch {
@@ -240,8 +239,8 @@ func (f *follower) listed(rec *protocol.Record, part, complete bool) (protocol.C
 		part || !complete && !f.asksSite() // else absence says it too
 }
 
-// tookManifest says that the caller knows what the manifest says. Where the
-// site has no journal that is all; else it proves itself at the other doors.
+// tookManifest records that the manifest was read. After a snapshot at a site with a stream or changes door,
+// the failure count is kept until one of those delivers something.
 func (f *follower) tookManifest(etag, lastModified string) {
 	if etag != "" || lastModified != "" {
 		f.etag, f.lastModified = etag, lastModified
@@ -253,9 +252,9 @@ func (f *follower) tookManifest(etag, lastModified string) {
 	f.resync, f.noArchive = false, false
 }
 
-// isNews reports whether a manifest stands elsewhere than the caller. It is an
-// error if it stands before, or where the site does not continue from; what is
-// only a part of one must continue what the caller has.
+// isNews reports whether the manifest's cursor differs from the caller's. It is an error if it is older, if
+// it is the same while a snapshot is needed, or if a part of a manifest does not continue from the caller's
+// cursor.
 func (f *follower) isNews(head protocol.Manifest, part bool) (bool, error) {
 	switch {
 	case part && head.Cursor.Epoch != f.cursor.Epoch:
@@ -271,10 +270,10 @@ func (f *follower) isNews(head protocol.Manifest, part bool) (bool, error) {
 	return head.Cursor != f.cursor, nil
 }
 
-// manifestDoors takes the doors that a manifest names. An answer to a query need not name any.
+// manifestDoors records the doors that a manifest names. An answer to a query need not name any.
 func (f *follower) manifestDoors(head protocol.Manifest) {
 	if f.named(head.Discovery) && f.offer != nil && f.offer.Version == 0 {
-		f.offer = nil // it was silent where it was asked
+		f.offer = nil // the site had no description where it was requested
 	}
 	if !f.asksSite() || head.Stream != "" || head.Changes != "" {
 		f.setDoors(head.Stream, head.Changes)
@@ -283,7 +282,7 @@ func (f *follower) manifestDoors(head protocol.Manifest) {
 
 func behind(c, than protocol.Cursor) bool { return c.Epoch == than.Epoch && c.Seq < than.Seq }
 
-// setDoors takes the doors that the site states.
+// setDoors records the doors that the site states.
 func (f *follower) setDoors(stream, changes string) {
 	f.found = true
 	for _, d := range []struct {

@@ -10,11 +10,11 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// errNoArchive is that a site has no archive to tell of now.
+// errNoArchive reports that a site has no archive now.
 var errNoArchive = errors.New("the site has no archive now")
 
-// takeSite begins with an archive of the site: told, or asked for, or fetched
-// from where it is always to be had.
+// takeSite begins with an archive of the site, from the stream or the changes door, or from the archive's
+// fixed URL.
 func (f *follower) takeSite(ctx context.Context) (Door, error) {
 	now := time.Now()
 	switch {
@@ -26,8 +26,7 @@ func (f *follower) takeSite(ctx context.Context) (Door, error) {
 	return Manifest, f.getArchive(ctx, "")
 }
 
-// look looks whether there is news where there is no better door: at the
-// manifest, or at the archive.
+// look checks for news where no better door works: in the manifest, or in the archive.
 func (f *follower) look(ctx context.Context) error {
 	if !f.resync && f.form() == protocol.AsSite && !f.cursor.IsZero() && f.offer != nil && f.offer.Site != "" {
 		return f.getArchive(ctx, f.archiveTag)
@@ -35,8 +34,7 @@ func (f *follower) look(ctx context.Context) error {
 	return f.takeManifest(ctx, !f.resync)
 }
 
-// getArchive fetches the archive from where it is always to be had, if it is
-// another than the one that is known.
+// getArchive downloads the archive from its fixed URL, unless its ETag is known.
 func (f *follower) getArchive(ctx context.Context, known string) error {
 	if f.offer == nil || f.offer.Site == "" {
 		return errNoArchive
@@ -44,7 +42,7 @@ func (f *follower) getArchive(ctx context.Context, known string) error {
 	return f.readArchive(ctx, Manifest, f.offer.Site, known, protocol.Digest{})
 }
 
-// takeArchive takes in an archive that a site tells of.
+// takeArchive reads an archive that a site has announced.
 func (f *follower) takeArchive(ctx context.Context, at Door, m *protocol.Message) error {
 	u, err := door(f.base, m.Body.Href)
 	if err != nil {
@@ -53,14 +51,14 @@ func (f *follower) takeArchive(ctx context.Context, at Door, m *protocol.Message
 	if m.To == f.cursor && !f.resync {
 		return nil
 	}
-	if f.asksSite() { // an archive holds more than the filter lets through, and the site alone knows what
+	if f.asksSite() { // an archive holds more than the filter selects, and only the site can evaluate the filter
 		f.resync = true
 		return fmt.Errorf("most of the site has changed: it is asked for what the filter lets through")
 	}
 	err = f.readArchive(ctx, at, u, "", m.Body.Digest)
 	var status *StatusError
 	if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
-		err = ofPiece(fmt.Errorf("%w: %v", errNoArchive, err)) // it may be another by now: the door is asked again
+		err = ofPiece(fmt.Errorf("%w: %v", errNoArchive, err)) // the archive may have been replaced: the door is tried again
 	}
 	return err
 }

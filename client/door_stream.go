@@ -13,13 +13,13 @@ import (
 
 const (
 	helloWait      = 30 * time.Second // until the first message
-	defaultBeat    = 25 * time.Second // where hello names no heartbeat
-	silenceSlack   = 10 * time.Second // beside two heartbeats
+	defaultBeat    = 25 * time.Second // if hello states no heartbeat
+	silenceSlack   = 10 * time.Second // silence allowed beyond two heartbeats
 	closeNormal    = 1000             // RFC 6455, 7.4.1
 	streamPatience = 30 * time.Second // for the handshake
 )
 
-// A byeError is a stream that the site has ended on purpose.
+// A byeError reports that the site has ended a stream on purpose.
 type byeError struct {
 	code   int
 	reason string
@@ -30,7 +30,7 @@ func (e *byeError) Error() string {
 	return fmt.Sprintf("the site says goodbye with code %d: %.200q", e.code, e.reason)
 }
 
-// takeStream is told what comes after the cursor, until the stream ends.
+// takeStream receives the changes after the cursor, until the stream ends.
 func (f *follower) takeStream(ctx context.Context) error {
 	as, at := f.form(), f.at()
 	u, err := f.selecting(as, f.stream.url, "after", at.String())
@@ -64,7 +64,7 @@ func (f *follower) takeStream(ctx context.Context) error {
 		return fmt.Errorf("stream begins with %.20q at %v, not with hello at %v", m.Kind, m.From, at)
 	}
 	f.heads(&m)
-	f.standsOn(Stream) // a site that is quiet says nothing more for long
+	f.standsOn(Stream) // a quiet site may send no changes for a long time
 	if err := f.mended(Stream, as); err != nil {
 		return err
 	}
@@ -89,14 +89,14 @@ func (f *follower) takeStream(ctx context.Context) error {
 		if err := f.take(ctx, Stream, as, &m); err != nil {
 			return err
 		}
-		if f.form() != as { // what is held now is better told otherwise
+		if f.form() != as { // another form suits the new cursor better
 			return nil
 		}
 	}
 }
 
-// receive returns the next message. A peer that is silent for too long is
-// taken to be dead, whatever its connection looks like.
+// receive returns the next message. A peer that is silent for too long is treated as dead, whatever its
+// connection looks like.
 func receive(ctx context.Context, conn *wsconn.Conn, silence time.Duration) (protocol.Message, error) {
 	limited, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()

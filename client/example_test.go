@@ -32,7 +32,7 @@ func ExampleFollow() {
 	// stream update news.html
 }
 
-// exampleSite is a site with two pages, that publishes what is written to it.
+// exampleSite is a site with two pages, which publishes each file written to it.
 func exampleSite() *sitetest.Site {
 	site, err := sitetest.Start(map[string]string{"about.html": "about us", "news.html": "nothing"})
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 
 const base = "http://site.example/"
 
-// A fakeSite speaks the protocol as its document says, over pipes in memory,
-// so that hours of it pass in no time. It remembers what was true at each
+// A fakeSite implements the protocol as documented, over in-memory pipes,
+// so that hours of it pass in no time. It remembers the true state at each
 // cursor. Doors can be replaced.
 type fakeSite struct {
 	t *testing.T
@@ -41,7 +41,7 @@ type fakeSite struct {
 	agents map[string]bool
 	conns  []net.Conn
 
-	// A door, by path, answers in place of the site's own; it may call it with own.
+	// A handler, by path, that responds in place of the site's own; it may call that one as own.
 	doors map[string]func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc)
 
 	head   func(*protocol.Manifest) // changes what the manifest says of itself
@@ -51,7 +51,7 @@ type fakeSite struct {
 	client *http.Client
 }
 
-// newSite starts a site with some pages, in a bubble.
+// newSite starts a site with some pages, in a synctest bubble.
 func newSite(t *testing.T, pages ...string) *fakeSite {
 	s := &fakeSite{
 		t: t, epoch: "one", items: map[string]protocol.Item{}, truth: map[protocol.Cursor]map[string]protocol.Item{},
@@ -93,19 +93,19 @@ func (s *fakeSite) cursor() protocol.Cursor {
 	return protocol.Cursor{Epoch: s.epoch, Seq: uint64(len(s.log))}
 }
 
-// with calls f while nothing else looks at the site.
+// with calls f while nothing else accesses the site.
 func (s *fakeSite) with(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-// remember notes what is true now. The site's lock is held.
+// remember records the current state. The site's lock is held.
 func (s *fakeSite) remember() {
 	s.truth[protocol.Cursor{Epoch: s.epoch, Seq: uint64(len(s.log))}] = maps.Clone(s.items)
 }
 
-// change appends changes and wakes whoever waits.
+// change appends changes and wakes all waiting requests.
 func (s *fakeSite) change(list ...protocol.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func move(from, to, content string) protocol.Change {
 	return protocol.Change{Op: protocol.Move, From: base + from, Item: item(to, content)}
 }
 
-// newEpoch forgets the log; the pages stay.
+// newEpoch discards the log; the pages stay.
 func (s *fakeSite) newEpoch(name string) {
 	s.with(func() {
 		s.epoch, s.log, s.floor = name, nil, 0
@@ -164,7 +164,6 @@ func (s *fakeSite) setDoor(path string, f func(http.ResponseWriter, *http.Reques
 	s.doors[path] = f
 }
 
-// status is a door that answers so.
 func status(code int, header ...string) func(http.ResponseWriter, *http.Request, http.HandlerFunc) {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		for i := 0; i < len(header); i += 2 {
@@ -237,7 +236,7 @@ func all[T any](list []T) iter.Seq2[T, error] {
 	}
 }
 
-// read is the changes after a cursor, or the status that refuses it.
+// read returns the changes after a cursor, or the status that refuses it.
 func (s *fakeSite) read(after protocol.Cursor, limit int) (list []protocol.Change, head protocol.Cursor, more chan struct{}, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +329,7 @@ func (s *fakeSite) stream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// say opens a stream, says hello and leaves the rest to f. It ends when the reader does.
+// say opens a stream, sends hello and leaves the rest to f. It ends when the reader does.
 func (s *fakeSite) say(w http.ResponseWriter, r *http.Request, hello protocol.Message, f func(send func(protocol.Message))) {
 	c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: []string{protocol.Subprotocol}})
 	if err != nil {
@@ -362,7 +361,7 @@ func closeWith(ctx context.Context, code int) {
 	ctx.Value(connKey{}).(*wsconn.Conn).Close(code, "")
 }
 
-// sayRaw is a stream of the given texts, which then says no more.
+// sayRaw is a stream of the given texts, which then sends nothing more.
 func (s *fakeSite) sayRaw(w http.ResponseWriter, r *http.Request, texts ...string) {
 	c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: []string{protocol.Subprotocol}})
 	if err != nil {
@@ -377,7 +376,7 @@ func (s *fakeSite) sayRaw(w http.ResponseWriter, r *http.Request, texts ...strin
 	c.Read(r.Context())
 }
 
-// A cutWriter drops what goes beyond a number of bytes.
+// A cutWriter drops everything beyond a number of bytes.
 type cutWriter struct {
 	http.ResponseWriter
 	left int
@@ -392,7 +391,7 @@ func (w *cutWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// An editWriter replaces what stands in one piece.
+// An editWriter replaces text that is written in one piece.
 type editWriter struct {
 	http.ResponseWriter
 	*strings.Replacer
@@ -455,8 +454,8 @@ func (c *frailConn) Write(b []byte) (int, error) {
 	return n, net.ErrClosed
 }
 
-// A copier folds steps into a copy of the site, and holds each state that has
-// a cursor against what was true there.
+// A copier folds steps into a copy of the site, and compares each state that has
+// a cursor with the site's state at that cursor.
 type copier struct {
 	s      *fakeSite
 	have   map[string]protocol.Item

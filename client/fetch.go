@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	stall        = 30 * time.Second // the longest that an answer may give no byte
-	longestRead  = 6 * time.Hour    // the longest that an answer may take
+	stall        = 30 * time.Second // the longest wait for the next byte of a response
+	longestRead  = 6 * time.Hour    // the longest time for a whole response
 	maxRedirects = 5
-	maxSmall     = 64 << 10  // bytes of an answer that is read for what it says of itself
-	maxHint      = time.Hour // the longest that a site may ask us to stay away
+	maxSmall     = 64 << 10  // bytes of an error response that are read
+	maxHint      = time.Hour // upper bound of Retry-After
 )
 
-// A StatusError is an answer with another status than the one that was asked for.
-// It wraps protocol.ErrEpoch or protocol.ErrTooOld where the site refuses a cursor.
+// A StatusError is a response with an unexpected status. It wraps protocol.ErrEpoch or protocol.ErrTooOld
+// where the site refuses a cursor.
 type StatusError struct {
 	URL        string
 	Status     int
-	Title      string        // what the site says about it (RFC 9457), or empty: it may be a proxy's answer
-	Parameter  string        // of the request, which is wrong, if the site says so
+	Title      string        // the site's explanation (RFC 9457), or empty: it may be a proxy's response
+	Parameter  string        // the request parameter that is wrong, if the site says so
 	RetryAfter time.Duration // at most an hour; 0 if the site does not say
 
-	cursor bool            // it answers a cursor
-	head   protocol.Cursor // where the site says that it stands, if so
+	cursor bool            // the request had a cursor
+	head   protocol.Cursor // the site's head, if stated
 }
 
 func (e *StatusError) Error() string {
@@ -59,11 +59,11 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// An ElsewhereError is that what was asked for is of another origin than the site that
-// was named: another scheme, host or port. Nothing of that is believed.
+// An ElsewhereError reports that a response belongs to another origin than the site that was named: another
+// scheme, host or port. Nothing of that is believed.
 type ElsewhereError struct {
-	URL string // that was asked for
-	To  string // where it redirects to; empty: it answered
+	URL string // the URL that was requested
+	To  string // where it redirects to; empty if it answered
 	Of  string // the base URL of the site that a manifest describes
 }
 
@@ -95,7 +95,7 @@ func statusError(u string, status int, h http.Header, body []byte) *StatusError 
 	return e
 }
 
-// cursorError is err as the answer of the door u to a cursor.
+// cursorError returns err as the response of the door u to a cursor.
 func cursorError(err error, u string) error {
 	var refused *wsconn.StatusError
 	if errors.As(err, &refused) {
@@ -108,16 +108,16 @@ func cursorError(err error, u string) error {
 	return err
 }
 
-// A fetcher asks one site.
+// A fetcher sends requests to one site.
 type fetcher struct {
 	base, origin, manifestURL string
 
-	discovery string // where the site describes itself, as its manifest says; empty where that says nothing of use
+	discovery string // URL of the site's description, as its manifest states it; empty where it states none of use
 
 	client *http.Client
 	agent  string
 	token  string
-	own    bool // the client's connections are nobody else's
+	own    bool // the client's connections are used by nothing else
 	pace   func(context.Context) error
 	hurry  time.Duration
 
@@ -167,8 +167,8 @@ func newFetcher(s *Source) (*fetcher, error) {
 	return f, nil
 }
 
-// named takes note of where a manifest says that its site is described. A manifest speaks of
-// its own site: what is not below its base is not believed.
+// named records the description's URL that a manifest states. A manifest speaks only for its own site: a URL
+// that is not below its base is not believed.
 func (f *fetcher) named(u string) (news bool) {
 	local, ok := strings.CutPrefix(u, f.base)
 	path, err := url.PathUnescape(local)
@@ -179,8 +179,8 @@ func (f *fetcher) named(u string) (news bool) {
 	return true
 }
 
-// allowed asks the caller about a URL. That of a stream is shown to him as what
-// its connection begins with, which is a request like any other.
+// allowed calls Source.Allow with a URL. A stream's ws URL becomes the http URL of its handshake, which is a
+// request like any other.
 func (f *fetcher) allowed(u string) error {
 	if f.allow == nil {
 		return nil
@@ -191,7 +191,7 @@ func (f *fetcher) allowed(u string) error {
 	return f.allow(u)
 }
 
-// wait waits for the turn of the next request.
+// wait calls Source.Allow and Source.Pace before a request.
 func (f *fetcher) wait(ctx context.Context, u string) error {
 	if err := f.allowed(u); err != nil {
 		return err
@@ -218,15 +218,14 @@ func (f *fetcher) header() http.Header {
 
 var errStalled = errors.New("no byte for too long")
 
-// get asks for u and returns an answer with status 200, or one that the header
-// has asked for: 304 if it has a condition, 206 with Range, 226 with A-IM;
-// anything else is an error. The headers must have come within the given time;
-// then no part of the body may take longer than stall. The body must be closed.
+// get requests u and returns a response with status 200, or with a status that the header asks for: 304 with
+// a condition, 206 with Range, 226 with A-IM; anything else is an error. The headers must come within
+// patience; then no read of the body may take longer than stall. The body must be closed.
 func (f *fetcher) get(ctx context.Context, u string, h http.Header, patience time.Duration) (*http.Response, error) {
 	return f.ask(ctx, http.MethodGet, u, h, nil, patience)
 }
 
-// ask is get with another method, and something to say.
+// ask is get with another method, and a request body.
 func (f *fetcher) ask(ctx context.Context, method, u string, h http.Header, say []byte, patience time.Duration) (*http.Response, error) {
 	if err := f.wait(ctx, u); err != nil {
 		return nil, err
@@ -258,7 +257,7 @@ func (f *fetcher) ask(ctx context.Context, method, u string, h http.Header, say 
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxSmall)) // an answer cut short still has its status
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxSmall)) // a response cut short still has its status
 	return nil, statusError(u, resp.StatusCode, resp.Header, text)
 }
 
@@ -279,14 +278,14 @@ func wanted(status int, h http.Header) bool {
 	return false
 }
 
-// A typeError is an answer of another media type: a page where a door was expected.
+// A typeError is a response of another media type: a page instead of a door.
 type typeError struct{ url, got, want string }
 
 func (e *typeError) Error() string {
 	return fmt.Sprintf("%s answered %.80q, not %s", e.url, e.got, e.want)
 }
 
-// getJSON returns the body of an answer of at most max bytes.
+// getJSON returns the body of a JSON response of at most max bytes.
 func (f *fetcher) getJSON(ctx context.Context, u string, patience time.Duration, max int64) ([]byte, error) {
 	h := f.header()
 	h.Set("Accept", "application/json")
@@ -308,7 +307,7 @@ func (f *fetcher) getJSON(ctx context.Context, u string, patience time.Duration,
 	return b, nil
 }
 
-// A body is an answer's, given up when it gives nothing.
+// A body is a response body whose request is cancelled when a read takes longer than stall.
 type body struct {
 	io.ReadCloser
 	ctx    context.Context // of the request, for its cause

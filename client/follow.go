@@ -19,42 +19,39 @@ import (
 )
 
 const (
-	firstWait     = 500 * time.Millisecond // after the first failure in a row
-	firstAway     = 2 * time.Second        // after the first, where a gateway says that the site is away: it restarts
-	longestWait   = time.Minute            // after many
-	retryDoor     = 5 * time.Minute        // until a door that was refused is tried again
-	retrySoon     = time.Minute            // until one that failed several times is
-	retryAway     = 10 * time.Second       // or, doubled each time, one behind such a gateway
-	maxFails      = 3                      // failures of a door until a lesser one is taken, and of bundles or archives until pages are asked for
-	longestMeta   = 6 * time.Hour          // until bundles or archives that failed are tried again
-	pardons       = 20                     // failures in a row forgiven since the door gave something meanwhile
-	pardonEvery   = 10 * time.Second       // until one more is
-	longestBroken = 24 * time.Hour         // until a manifest is read again that has not come to its end
-	manifestTax   = 2                      // times that a manifest took: the least until a failure makes us read it again
+	firstWait     = 500 * time.Millisecond // wait after the first failure in a row
+	firstAway     = 2 * time.Second        // the same where a gateway says that the site is unreachable: it restarts
+	longestWait   = time.Minute            // upper bound of that wait, however many failures
+	retryDoor     = 5 * time.Minute        // until a door that refused us is tried again
+	retrySoon     = time.Minute            // until a door that failed several times is tried again
+	retryAway     = 10 * time.Second       // the same behind such a gateway; doubled each time
+	maxFails      = 3                      // failures of a door before a lesser one is used, and of bundles or archives before pages are requested
+	longestMeta   = 6 * time.Hour          // upper bound until bundles or archives that failed are tried again
+	pardons       = 20                     // token bucket: failures in a row that are forgiven when the door delivers something in between
+	pardonEvery   = 10 * time.Second       // until the bucket gains one token
+	longestBroken = 24 * time.Hour         // upper bound until a manifest that could not be read to its end is read again
+	manifestTax   = 2                      // after a failure, a manifest is read again after this many times its reading time at the earliest
 	forever       = 100 * 365 * 24 * time.Hour
 )
 
-// Follow tells what a site has and what changes there, until ctx ends or the
-// caller breaks out of the range.
+// Follow yields what a site offers and what changes there, until ctx ends or the caller breaks out of the
+// range.
 //
-// The zero cursor begins with the manifest, as a snapshot of many Steps; a
-// cursor that was stored goes on where it stands. Then Follow stands on the
-// best Door that works: told at once by stream, else asking by long poll, else
-// looking at the manifest from time to time; a better door is tried again
-// every few minutes. Where a cursor cannot be honoured, and after a gap, it
-// begins a snapshot by itself. It returns from the manifest without a Step
-// where that has nothing new. With Once it reads the manifest and ends.
+// The zero cursor begins with the manifest, as a snapshot of many Steps; a stored cursor resumes where it
+// stands. Follow then uses the best Door that works: the stream, else long polling, else reading the manifest
+// from time to time; a better door is tried again every few minutes. Where the site does not accept the
+// cursor, and after a gap, Follow begins a snapshot by itself. A manifest without news yields no Step. With
+// Once Follow reads the manifest and ends.
 //
-// An error is a report, with a zero Step: Follow has lost its door or been
-// refused, backs off by half a second to a minute (up to an hour if the site
-// asks for that), and goes on from its cursor; the next Step, without Changes where nothing
-// is new, says that it is heard again. Only a Base that is no URL and an
-// *OfferError end it. Errors wrap *StatusError where the site has answered so, and
-// protocol.ErrEpoch, protocol.ErrTooOld or protocol.ErrTruncated where that is the matter.
+// An error is a report, with a zero Step: the door failed or refused. Follow backs off by half a second to a
+// minute (up to an hour if the site asks for that), and resumes from its cursor; the next Step, without
+// Changes where nothing is new, shows that the site is reachable again. Only a Base that is no URL and an
+// *OfferError end Follow. Errors wrap *StatusError where the site answered with such a status, and
+// protocol.ErrEpoch, protocol.ErrTooOld or protocol.ErrTruncated where those apply.
 //
-// Everything happens in the caller's goroutine, while it is not busy with a
-// step; a site may close the stream of a caller that is busy for too long,
-// which costs a reconnection. After the range nothing of it runs.
+// Follow runs in the caller's goroutine, and stands still while the caller handles a step; a site may close
+// the stream of a caller that takes too long, which costs a reconnection. After the range nothing keeps
+// running.
 func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		f, err := newFollower(src, cursor)
@@ -72,7 +69,7 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 	}
 }
 
-// A follower is one range over Follow.
+// A follower is the state of one range over Follow.
 type follower struct {
 	*fetcher
 	poll        time.Duration
@@ -82,61 +79,61 @@ type follower struct {
 	log         *slog.Logger
 	yield       func(Step, error) bool
 
-	as          protocol.Form // where choose is nil
+	as          protocol.Form // used where choose is nil
 	choose      func(*protocol.Discovery, protocol.Cursor) protocol.Form
 	filter      protocol.Filter
-	late        bool // ManifestFirst
+	late        bool // Source.ManifestFirst
 	bundleEvery time.Duration
 	bundleCount int
 	have        func(url string, d protocol.Digest) ([]byte, error)
 	archives    spool
 
-	offer      *protocol.Discovery // nil: not known, and not needed where As is AsMeta
-	plainUntil time.Time           // no form but AsMeta is tried until then
-	noArchive  bool                // the snapshot that is needed is not to be had as an archive
+	offer      *protocol.Discovery // nil: unknown, and not needed where As is AsMeta
+	plainUntil time.Time           // until then the form is AsMeta
+	noArchive  bool                // the snapshot that is needed is not available as an archive
 
-	archiveTag  string // of the archive that was last taken in
+	archiveTag  string // ETag of the last archive applied
 	packing     map[string]wsconn.Packing
 	recent      map[string]version
 	recentBytes int
 
-	pieces int // bundles and archives in a row that were not to be had whole
+	pieces int // failures in a row to read a bundle or archive to its end
 
 	cursor protocol.Cursor
-	head   protocol.Cursor // of the site, as it said last
+	head   protocol.Cursor // the site's head, as last stated
 	resync bool            // a snapshot is needed before anything else
-	tries  int             // failures since something went well
+	tries  int             // failures since the last success
 
-	pardoned time.Time // when all pardons are to be had again
-	broken   int       // looks at the manifest in a row that did not come to its end
-	spared   time.Time // until when the manifest is not read again because of a failure
+	pardoned time.Time // when the token bucket of pardons is full again
+	broken   int       // failures in a row to read the manifest to its end
+	spared   time.Time // the manifest is not read again because of a failure before then
 
-	lost            bool // something was wrong since the last step, and nothing was heard of it since
-	found           bool // the site has said which doors it has
+	lost            bool // the door failed, and no Step has been emitted since
+	found           bool // the site has stated its doors
 	stream, changes doorState
-	stands          Door // the last that gave something
+	stands          Door // the last door that delivered something
 
-	pollAt             time.Time // when the manifest is due
-	etag, lastModified string    // of the manifest that was last taken in whole
+	pollAt             time.Time // when the manifest is to be read next
+	etag, lastModified string    // of the last manifest read to its end
 }
 
-// A doorState is what is known of one of the better doors.
+// A doorState is the state of the stream door or the changes door.
 type doorState struct {
-	url   string // empty if there is none
-	shut  bool   // the caller does not want it
+	url   string // empty if the site has none
+	shut  bool   // the caller has disabled it
 	until time.Time
 	fails int  // in a row
-	down  bool // until; its failures are no news
+	down  bool // not used before until; its failures are no longer reported
 }
 
 func (d *doorState) exists() bool { return d.url != "" && !d.shut }
 
-// open reports whether the door may be tried, and works whether it is not
-// known to fail: one that does must not keep us from what does not.
+// open reports whether the door may be tried now; works reports whether it is not known to fail: a failing
+// door must not keep Follow from one that works.
 func (d *doorState) open(now time.Time) bool { return d.exists() && !now.Before(d.until) }
 func (d *doorState) works() bool             { return d.exists() && !d.down }
 
-// errStop is how the caller's break comes out of the depth.
+// errStop carries the caller's break up from nested calls.
 var errStop = errors.New("the caller has stopped")
 
 func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
@@ -163,7 +160,7 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 	return f, nil
 }
 
-// A DoorError is what went wrong at one of a site's doors. The others may still be open.
+// A DoorError is the failure of one of a site's doors. The others may still be open.
 type DoorError struct {
 	Base string
 	Door Door
@@ -174,10 +171,10 @@ func (e *DoorError) Error() string { return fmt.Sprintf("follow %s: %s: %v", e.B
 
 func (e *DoorError) Unwrap() error { return e.Err }
 
-// hurried is a wait, at most Hurry where that is set.
+// hurried returns d, or Hurry if that is set and shorter.
 func (f *fetcher) hurried(d time.Duration) time.Duration { return pause.AtMost(d, f.hurry) }
 
-// nextLook is how long a manifest that was looked at is taken to stand.
+// nextLook returns the time until the manifest is read again.
 func (f *follower) nextLook() time.Duration {
 	if f.every != nil {
 		return max(f.hurried(time.Second), f.every())
@@ -204,13 +201,13 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// once reads the manifest, unless it stands as the caller knows it.
+// once reads the manifest, unless it is still the one that the caller knows.
 func (f *follower) once(ctx context.Context) {
 	err := f.learn(ctx)
 	if err == nil {
 		conditional := f.etag != ""
 		if err = f.takeManifest(ctx, true); err != nil && conditional && f.etag == "" {
-			err = f.takeManifest(ctx, false) // what was sent is a part of another one than the caller has
+			err = f.takeManifest(ctx, false) // the site sent a part of a manifest that the caller does not have
 		}
 	}
 	if err == nil || err == errStop || ctx.Err() != nil {
@@ -223,8 +220,8 @@ func (f *follower) once(ctx context.Context) {
 	f.report(&DoorError{f.base, Manifest, err})
 }
 
-// turn does one thing at the best door there is: a connection, a question, or
-// a wait. It returns the door, and what went wrong.
+// turn does one thing at the best available door: a connection, a request, or a wait. It returns the door and
+// its error.
 func (f *follower) turn(ctx context.Context) (Door, error) {
 	if err := f.learn(ctx); err != nil {
 		return Manifest, err
@@ -241,7 +238,7 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 		}
 	}
 	due, now := f.pollAt, time.Now()
-	if f.cursor.IsZero() { // no other door can go on from nowhere
+	if f.cursor.IsZero() { // the other doors need a cursor to start from
 		if now.Before(due) {
 			return Manifest, pause.Sleep(ctx, due.Sub(now))
 		}
@@ -266,23 +263,23 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 	return Manifest, f.look(ctx)
 }
 
-// settle decides what follows a failure, reports it, and waits as long as is
-// decent. It returns an error if that was the end.
+// settle handles a failure: it decides whether to leave the door, reports the error, and backs off. It
+// returns an error if the caller or ctx has ended the range.
 func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	if f.resync && !f.noArchive && f.offer != nil && f.form() == protocol.AsSite {
-		f.noArchive = true // what was asked for was an archive: the manifest is as good
+		f.noArchive = true // the failed request was for an archive: use the manifest instead
 		return f.report(err)
 	}
 	d := f.state(door)
 	bye := new(byeError)
 	isBye := errors.As(err, &bye)
-	var asked time.Duration // by the site
+	var asked time.Duration // Retry-After of the site
 	var status *StatusError
 	if errors.As(err, &status) {
 		asked = status.RetryAfter
 	}
 	if status != nil && status.Status == http.StatusBadRequest && d != nil && f.choose != nil && f.form() != protocol.AsMeta {
-		f.plainUntil = time.Now().Add(around(f.hurried(retryDoor))) // it does not tell in that form after all
+		f.plainUntil = time.Now().Add(around(f.hurried(retryDoor))) // the site does not deliver in that form after all
 		f.offer = nil
 		return f.report(err)
 	}
@@ -290,7 +287,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		if f.pieces++; refuses(err) {
 			f.pieces = max(f.pieces, maxFails)
 		}
-		if now := time.Now(); f.pieces >= maxFails && f.form() != protocol.AsMeta { // the changes themselves may be had, and each page
+		if now := time.Now(); f.pieces >= maxFails && f.form() != protocol.AsMeta { // the changes alone may be readable, and each page by itself
 			plain := f.hurried(min(retryDoor<<min(f.pieces-maxFails, 16), longestMeta))
 			f.plainUntil = now.Add(around(plain))
 			f.log.Warn("changes are requested without page contents", "site", f.base, "failures", f.pieces, "for", plain)
@@ -300,13 +297,13 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			return pause.Sleep(ctx, asked)
 		}
 	}
-	var leave time.Duration // the door alone
+	var leave time.Duration // how long this door is not used; the others may be
 	switch {
 	case d == nil:
 	case errors.Is(err, protocol.ErrEpoch), errors.Is(err, protocol.ErrTooOld):
 		f.resync = true
 		if status != nil && status.Status == http.StatusConflict && status.head.Epoch == f.cursor.Epoch {
-			f.cursor = protocol.Cursor{} // the site was set back: its manifest may stand before us
+			f.cursor = protocol.Cursor{} // the site was set back: its manifest may stand before our cursor
 		}
 	case isBye && bye.code < 4500:
 		asked = min(bye.retry, maxHint)
@@ -316,10 +313,10 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		leave = forever
 	case refuses(err):
 		leave = around(f.hurried(retryDoor))
-	case door == Stream && asked > 0: // it is full; others may not be
+	case door == Stream && asked > 0: // the stream is full; other doors may not be
 		leave = asked + rand.N(asked/5+1)
 	default:
-		// A network that is down is no reason to read the whole manifest.
+		// A network failure does not justify reading the whole manifest.
 		network := new(url.Error)
 		if d.fails++; d.fails >= maxFails && (door == Stream || !errors.As(err, &network)) {
 			leave = retrySoon
@@ -329,7 +326,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			leave = around(f.hurried(leave))
 		}
 	}
-	if leave > 0 { // for a lesser door, at once
+	if leave > 0 { // use a lesser door at once
 		d.until = time.Now().Add(leave)
 		if d.down {
 			return nil
@@ -359,12 +356,12 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	return pause.Sleep(ctx, wait)
 }
 
-// isAway reports whether a status, which may be nil, is what a gateway answers for a site that it does not reach.
+// isAway reports whether a status, which may be nil, is a gateway's answer for a site that it cannot reach.
 func isAway(s *StatusError) bool {
 	return s != nil && (s.Status == http.StatusBadGateway || s.Status == http.StatusServiceUnavailable || s.Status == http.StatusGatewayTimeout)
 }
 
-// best is the best door that is not known to fail.
+// best returns the best door that is not known to fail.
 func (f *follower) best() Door {
 	switch {
 	case f.stream.works():
@@ -375,8 +372,7 @@ func (f *follower) best() Door {
 	return Manifest
 }
 
-// refuses reports whether err says that the door is none, rather than that
-// it does not work now.
+// refuses reports whether err says that the door does not exist for us, rather than that it fails now.
 func refuses(err error) bool {
 	var status *StatusError
 	if errors.As(err, &status) {
@@ -392,9 +388,9 @@ func refuses(err error) bool {
 	return errors.As(err, &page) || errors.Is(err, wsconn.ErrSubprotocol)
 }
 
-// went says that a door gave something. That makes up for the failures
-// before, but not for ever: a door that gives a little, fails, and so on, is
-// soon asked no more often than one that gives nothing.
+// went records that a door delivered something. That resets the failure count, but only so often (pardons): a
+// door that delivers a little and fails, again and again, is soon tried no more often than one that delivers
+// nothing.
 func (f *follower) went(door Door) {
 	if now := time.Now(); f.tries > 0 {
 		if f.pardoned.Before(now) {
@@ -410,7 +406,7 @@ func (f *follower) went(door Door) {
 	f.standsOn(door)
 }
 
-// standsOn says by which door the site is heard, where that is news.
+// standsOn logs which door is in use, if that has changed or an error was reported since.
 func (f *follower) standsOn(door Door) {
 	if f.stands != door || f.lost {
 		f.stands = door
@@ -428,7 +424,8 @@ func (f *follower) state(door Door) *doorState {
 	return nil
 }
 
-// mended says by a step without changes that a door works again which has nothing new to tell.
+// mended emits a Step without changes after a failure, so that the caller learns that the door works again
+// though nothing is new.
 func (f *follower) mended(door Door, as protocol.Form) error {
 	if !f.lost {
 		return nil
@@ -452,8 +449,7 @@ func (f *follower) report(err error) error {
 	return nil
 }
 
-// at is where the next question begins: before everything, if what the caller
-// holds is of no use.
+// at returns the cursor of the next request: zero if a snapshot is needed.
 func (f *follower) at() protocol.Cursor {
 	if f.resync {
 		return protocol.Cursor{}
@@ -461,7 +457,7 @@ func (f *follower) at() protocol.Cursor {
 	return f.cursor
 }
 
-// take takes in a message that brings the caller on.
+// take applies a message: it checks that the message continues the cursor, and emits its changes.
 func (f *follower) take(ctx context.Context, door Door, as protocol.Form, m *protocol.Message) error {
 	f.heads(m)
 	switch m.Kind {
@@ -481,19 +477,18 @@ func (f *follower) take(ctx context.Context, door Door, as protocol.Form, m *pro
 		}
 	case protocol.Ev, protocol.Mark:
 	default:
-		return nil // a kind to come
+		return nil // a message kind of a later version
 	}
-	if f.resync { // it says nothing to who stands nowhere: an archive was asked for
+	if f.resync { // changes are of no use without a snapshot: an archive was requested
 		return errNoArchive
 	}
-	if !m.From.IsZero() && m.From != f.cursor { // a message before it was lost
+	if !m.From.IsZero() && m.From != f.cursor { // a message before this one was lost
 		return fmt.Errorf("%s after %v, not %v", m.Kind, m.From, f.cursor)
 	}
 	return f.advance(door, as, m)
 }
 
-// advance emits the changes that bring the caller to a cursor, which must
-// continue its own.
+// advance emits the changes up to m.To, which must continue the caller's cursor.
 func (f *follower) advance(door Door, as protocol.Form, m *protocol.Message) error {
 	if err := f.continues(m.To); err != nil {
 		return err
@@ -514,7 +509,7 @@ func (f *follower) advance(door Door, as protocol.Form, m *protocol.Message) err
 	return f.emit(s)
 }
 
-// heads takes note of how far the site is, where a message says it.
+// heads records the site's head where a message states it.
 func (f *follower) heads(m *protocol.Message) {
 	if !m.Head.IsZero() {
 		f.head = m.Head
@@ -529,5 +524,5 @@ func (f *follower) continues(to protocol.Cursor) error {
 	return nil
 }
 
-// around varies a time by a tenth, so that followers spread.
+// around varies a duration by a tenth, so that followers spread.
 func around(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }

@@ -15,7 +15,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// The whole story: a snapshot, then the stream, a cut, and on from there.
+// The whole story: a snapshot, then the stream, a cut, and a resumption.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "", "a.html", "b.html")
@@ -47,7 +47,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// With a cursor nothing is asked but where the stream is.
+// With a cursor the only request is that for the address of the stream.
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
@@ -58,7 +58,7 @@ func TestResume(t *testing.T) {
 		if s.count("/robots.rdf") != 1 || s.count("/.well-known/parley") != 1 || len(c.errs) > 0 {
 			t.Errorf("requests %v, errors %v", s.hits, c.errs)
 		}
-		// Without the well-known file the manifest's beginning says it.
+		// Without the well-known file the beginning of the manifest has it.
 		s.setDoor("/.well-known/parley", status(404))
 		s.change(put("b.html", "2"))
 		c.follow(s.source(), c.cursor, c.caughtUp)
@@ -91,7 +91,7 @@ func TestManySteps(t *testing.T) {
 	})
 }
 
-// Each rung of the ladder: what is not there is not waited for.
+// Each rung of the ladder: a missing door causes no waiting.
 func TestLadder(t *testing.T) {
 	type doors = map[string]func(http.ResponseWriter, *http.Request, http.HandlerFunc)
 	page := func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
@@ -142,7 +142,7 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// Whoever knows better than a fixed time says when the manifest is next.
+// A caller that knows better than a fixed interval decides when the manifest is next fetched.
 func TestEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")

@@ -16,14 +16,14 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An OfferError is that a site does not offer what was asked of it: a form, or
-// a parameter of a filter, of which it names what there is; or that it refuses one, or a program.
+// An OfferError reports that a site does not offer a form, a door or a parameter of a filter, and lists what
+// it offers; or that it refuses a filter or a program.
 type OfferError struct {
 	Base   string
 	What   string // "form", "filter", "door" or "program"
 	Asked  string
 	Offers []string
-	Err    error // why it is refused, if it is one of what there is
+	Err    error // why the site refuses something that it does offer
 }
 
 func (e *OfferError) Unwrap() error { return e.Err }
@@ -39,12 +39,12 @@ func (e *OfferError) Error() string {
 	return fmt.Sprintf("%s does not offer the %s %s, but %s", e.Base, e.What, e.Asked, has)
 }
 
-// Offers reports whether a site tells in a form.
+// Offers reports whether a site offers a form.
 func Offers(d *protocol.Discovery, as protocol.Form) bool {
 	return as == protocol.AsMeta || slices.Contains(d.Forms, as)
 }
 
-// learn reads what the site offers, once, where that matters.
+// learn reads the site's description once, if a form or a filter needs it.
 func (f *follower) learn(ctx context.Context) error {
 	if f.offer != nil || f.as == protocol.AsMeta && f.choose == nil && f.filter.IsZero() || f.late && f.resync {
 		return nil
@@ -57,7 +57,7 @@ func (f *follower) learn(ctx context.Context) error {
 	case err == nil:
 		f.setDoors(d.Stream, d.Changes)
 	case ctx.Err() == nil && says(err):
-		d = &protocol.Discovery{} // the site says nothing of itself but by its manifest
+		d = &protocol.Discovery{} // the site has no description but its manifest
 	default:
 		return err
 	}
@@ -82,15 +82,14 @@ func (f *follower) learn(ctx context.Context) error {
 	return nil
 }
 
-// tells reports whether the site tells in a form what the filter wants. No program is
-// asked about what comes in one piece.
+// tells reports whether the site offers a form for the filter. Programs do not apply to bundles and archives.
 func (f *follower) tells(as protocol.Form) bool {
 	return Offers(f.offer, as) && (f.filter.Agent.IsZero() || as != protocol.AsBatch && as != protocol.AsSite)
 }
 
-// refused returns what ends the following: that the site does not offer what is asked for, or
-// refuses a part of the filter, or runs no program for the caller; nil for what may pass, such
-// as a refusal that is not the site's own word, but that of a proxy before it.
+// refused returns the error that ends Follow: the site does not offer what is requested, or refuses a part of
+// the filter, or runs no program for the caller. It returns nil for a failure that may pass, such as a
+// refusal by a proxy rather than by the site.
 func (f *follower) refused(door Door, err error) *OfferError {
 	var offer *OfferError
 	var status *StatusError
@@ -114,7 +113,7 @@ func (f *follower) refused(door Door, err error) *OfferError {
 	return nil
 }
 
-// form is the form in which the next thing is asked for.
+// form returns the form of the next request.
 func (f *follower) form() protocol.Form {
 	switch {
 	case time.Now().Before(f.plainUntil):
@@ -134,8 +133,7 @@ func (f *follower) form() protocol.Form {
 	return protocol.AsMeta
 }
 
-// selecting adds to a door's URL what is asked of it, and pairs: names and
-// values in turn.
+// selecting adds to a door's URL the filter, the form and pairs: alternating names and values.
 func (f *follower) selecting(as protocol.Form, ref string, pairs ...string) (string, error) {
 	q := f.filter.Query()
 	if as != protocol.AsMeta {
@@ -152,7 +150,7 @@ func (f *follower) selecting(as protocol.Form, ref string, pairs ...string) (str
 	return withQuery(ref, q, pairs...)
 }
 
-// withQuery adds parameters to a URL: all of q, and names and values in turn.
+// withQuery adds parameters to a URL: all of q, and pairs, alternating names and values.
 func withQuery(ref string, q url.Values, pairs ...string) (string, error) {
 	u, err := url.Parse(ref)
 	if err != nil {
@@ -169,10 +167,10 @@ func withQuery(ref string, q url.Values, pairs ...string) (string, error) {
 	return u.String(), nil
 }
 
-// discover finds what the site offers without reading the manifest: from its
-// well-known file, or, where that is silent, the doors from the manifest's beginning.
+// discover finds the site's doors without reading the whole manifest: from its well-known file, or, without
+// one, from the beginning of the manifest.
 func (f *follower) discover(ctx context.Context) error {
-	if f.offer == nil { // else it was silent
+	if f.offer == nil { // else it has no description
 		if d, err := f.wellKnown(ctx); err == nil {
 			f.setDoors(d.Stream, d.Changes)
 			return nil
@@ -192,15 +190,15 @@ func (f *follower) discover(ctx context.Context) error {
 	return nil
 }
 
-// pointed has a site that is described neither below its base nor at the root of its host say by
-// its manifest where it is. It returns err where that says nothing else.
+// pointed looks in the manifest for the URL of a description that is neither below the base nor at the root
+// of the host, and reads that. It returns err if the manifest states no other.
 func (f *follower) pointed(ctx context.Context, err error) (*protocol.Discovery, error) {
-	if f.discovery != "" || f.choose != nil { // it was asked there, or there is time until the manifest is read
+	if f.discovery != "" || f.choose != nil { // that URL was tried, or it can wait until the manifest is read
 		return nil, err
 	}
 	resp, r, merr := f.openManifest(ctx, f.manifestURL, false)
 	if merr != nil {
-		return nil, err // what is wrong with the manifest is said when that is read
+		return nil, err // an error of the manifest is reported when that is read
 	}
 	defer resp.Body.Close()
 	if _, merr := r.Next(); merr != nil && merr != io.EOF || !f.named(r.Head().Discovery) {
@@ -209,8 +207,8 @@ func (f *follower) pointed(ctx context.Context, err error) (*protocol.Discovery,
 	return f.described(ctx, f.discovery)
 }
 
-// says reports whether err is a site's word that it has no well-known file. That it
-// cannot be had now is none.
+// says reports whether err is a site's answer that it has no well-known file, rather than a temporary
+// failure.
 func says(err error) bool {
 	var status *StatusError
 	var other *typeError
@@ -218,11 +216,11 @@ func says(err error) bool {
 		errors.As(err, &other) || errors.Is(err, errOther)
 }
 
-// errOther is of a well-known file that speaks of another site, or not of one.
+// errOther reports a well-known file that describes another site, or none.
 var errOther = errors.New("it speaks of another site")
 
-// wellKnown reads how the site describes itself: where its manifest says, below its base, or
-// at the root of its host, where a site below a path may be described too.
+// wellKnown reads the site's description: at the URL that its manifest states, below its base, or at the root
+// of its host, where a site below a path may be described too.
 func (f *fetcher) wellKnown(ctx context.Context) (d *protocol.Discovery, err error) {
 	asked := []string{""}
 	for _, place := range []string{f.discovery, f.base + protocol.DiscoveryPath, f.origin + "/" + protocol.DiscoveryPath} {
@@ -241,7 +239,7 @@ func (f *fetcher) wellKnown(ctx context.Context) (d *protocol.Discovery, err err
 	return d, err
 }
 
-// described reads the description of the site that stands at place.
+// described reads the site's description at the URL place.
 func (f *fetcher) described(ctx context.Context, place string) (*protocol.Discovery, error) {
 	text, err := f.getJSON(ctx, place, stall, protocol.MaxDiscovery)
 	if err != nil {
@@ -256,7 +254,7 @@ func (f *fetcher) described(ctx context.Context, place string) (*protocol.Discov
 	}
 	for _, ref := range []*string{&d.Batch, &d.Site, &d.Query, &d.Agents} {
 		if u, err := door(f.base, *ref); err != nil {
-			*ref = "" // on another host: it is none
+			*ref = "" // on another host: not used
 		} else {
 			*ref = u
 		}
@@ -267,8 +265,8 @@ func (f *fetcher) described(ctx context.Context, place string) (*protocol.Discov
 	return d, nil
 }
 
-// Discover asks what a site offers. Its doors are checked: of another origin
-// they are empty. The error wraps *StatusError where there is nothing that says it.
+// Discover reads what a site offers. Its doors are checked: those of another origin are empty. The error
+// wraps *StatusError where the site has no description.
 func Discover(ctx context.Context, src *Source) (*protocol.Discovery, error) {
 	f, err := newFetcher(src)
 	if err != nil {

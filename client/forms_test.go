@@ -18,8 +18,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A mirror keeps the bytes of a site's pages, by what a site tells alone: what
-// comes without bytes it notes as asked for.
+// A mirror keeps the bytes of a site's pages, from deliveries alone; pages that
+// come without bytes are counted as asked for.
 type mirror struct {
 	mu    sync.Mutex
 	pages map[string]string // by URL
@@ -150,7 +150,6 @@ func (m *mirror) standsAt(t *testing.T, c protocol.Cursor) {
 	}
 }
 
-// has waits until the mirror has a page.
 func (m *mirror) has(t *testing.T, url string) {
 	t.Helper()
 	timeout := time.After(20 * time.Second)
@@ -170,7 +169,7 @@ func (m *mirror) has(t *testing.T, url string) {
 	}
 }
 
-// same asks for what is owed, as a crawler would, and compares with the site.
+// same fetches the pending pages, as a crawler would, and compares with the site.
 func (m *mirror) same(t *testing.T, s *sitetest.Site, want func(url string) bool) {
 	t.Helper()
 	m.mu.Lock()
@@ -194,7 +193,7 @@ func (m *mirror) same(t *testing.T, s *sitetest.Site, want func(url string) bool
 	}
 }
 
-// long is a page that a difference of is much smaller than.
+// long returns a page so long that a diff of it is much smaller.
 func long(rnd *rand.Rand, words int) string {
 	var b strings.Builder
 	b.WriteString("<html><body>")
@@ -221,7 +220,7 @@ func newWholeSite(t *testing.T, n int) *wholeSite {
 	return w
 }
 
-// edit changes a few pages, and publishes that.
+// edit changes a few pages, and publishes the changes.
 func (w *wholeSite) edit() protocol.Cursor {
 	var urls []string
 	for u := range w.Pages() {
@@ -252,8 +251,8 @@ func (w *wholeSite) edit() protocol.Cursor {
 	return w.Publish()
 }
 
-// Each form, pulled and pushed, keeps the same mirror (C02); those that bring
-// pages bring all of them.
+// Each form, pulled and pushed, keeps the same mirror (C02); forms with contents
+// deliver the contents of all pages.
 func TestEveryForm(t *testing.T) {
 	for _, as := range protocol.Forms() {
 		for _, pulled := range []bool{false, true} {
@@ -312,7 +311,7 @@ func TestEveryForm(t *testing.T) {
 	}
 }
 
-// A site of which most has changed sends all of it, to whoever was away.
+// A site most of whose pages changed sends all of itself to a client that was away.
 func TestMassChange(t *testing.T) {
 	w := newWholeSite(t, 30)
 	w.Archive()
@@ -335,7 +334,7 @@ func TestMassChange(t *testing.T) {
 	}
 }
 
-// An archive that is cut is resumed where it was, and one that becomes another meanwhile begins anew.
+// A download of an archive that is cut is resumed at that byte; if the archive changes meanwhile it starts anew.
 func TestCutArchive(t *testing.T) {
 	w := newWholeSite(t, 60)
 	w.Archive()
@@ -362,7 +361,7 @@ func TestCutArchive(t *testing.T) {
 	}
 }
 
-// A bundle that is cut is told again from where it began: nothing of it is lost or taken for whole.
+// A bundle that is cut is sent again from its beginning: nothing of it is lost or taken for whole.
 func TestCutBundle(t *testing.T) {
 	w := newWholeSite(t, 20)
 	m := newMirror()
@@ -385,7 +384,7 @@ func TestCutBundle(t *testing.T) {
 	}
 }
 
-// What cannot be had as an archive is had from the manifest.
+// If the archive is unavailable, the pages are found in the manifest.
 func TestNoArchive(t *testing.T) {
 	for name, fault := range map[string]sitetest.Fault{
 		"gone":    sitetest.Status(http.StatusNotFound, 0),
@@ -417,7 +416,7 @@ func TestNoArchive(t *testing.T) {
 	})
 }
 
-// A form or a filter that a site does not offer is said, once, with those that it does.
+// If a site does not offer a form or a filter, the error says so, once, and lists those that it offers.
 func TestNotOffered(t *testing.T) {
 	s := sitetest.NewSite(t, map[string]string{"index.html": "home"})
 	for _, src := range []*client.Source{
@@ -436,7 +435,7 @@ func TestNotOffered(t *testing.T) {
 			t.Errorf("%d errors", n)
 		}
 	}
-	// Who leaves the choice open is told what there is.
+	// A client that leaves the choice open gets a form that the site offers.
 	m := newMirror()
 	m.follow(t, &client.Source{Base: s.Base, Choose: func(*protocol.Discovery, protocol.Cursor) protocol.Form { return protocol.AsDelta }})
 	m.standsAt(t, s.Head())

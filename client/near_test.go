@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/internal/bundle"
 )
 
-// Whether a bundle is asked for as it is depends on who is asked, and through what.
+// Whether a bundle is requested uncompressed depends on the address of the site, and on the proxy.
 func TestBundleNear(t *testing.T) {
 	via, err := url.Parse("http://127.0.0.1:3128/")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Who comes by now and then is told by the manifest what is new since, and is not sent again
-// what he has: nothing if it stands, what has changed if the site can say that, else all of it.
+// A client that visits now and then gets the news from the manifest, and nothing that it has already:
+// nothing if it is unchanged, the changes if the site can list them, else all of it.
 func TestManifestReadOnce(t *testing.T) {
 	files := map[string]string{}
 	for i := range 200 {

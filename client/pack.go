@@ -6,11 +6,11 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// stepBytes is how many bytes of pages a Step brings of a bundle or an archive, about.
+// stepBytes is about how many bytes of pages a Step of a bundle or an archive holds.
 const stepBytes = 8 << 20
 
-// A pieceError is that what a site tells in one piece, a bundle or an archive, is not to
-// be had whole. The door that told of it may be as good as ever.
+// A pieceError reports that a bundle or an archive could not be read to its end. The door that announced it
+// may be fine.
 type pieceError struct{ err error }
 
 func (e *pieceError) Error() string { return e.err.Error() }
@@ -23,15 +23,15 @@ func ofPiece(err error) error {
 	return &pieceError{err}
 }
 
-// A packing makes Steps of bounded size out of what comes in one piece.
+// A packing splits a bundle or an archive into Steps of bounded size.
 type packing struct {
 	f     *follower
 	s     Step
 	bytes int
 }
 
-// add takes in a change with its page, whose digest was checked, nil if that is to be asked for, and
-// emits the Step before it if that is full.
+// add appends a change with its page, whose digest was checked, or nil if the page must be fetched. If the
+// current Step is full, add emits that first.
 func (p *packing) add(c protocol.Change, page []byte) error {
 	kept, _, skipped := local(p.f.base, []protocol.Change{c}, nil)
 	if skipped > 0 {
@@ -58,8 +58,8 @@ func (p *packing) add(c protocol.Change, page []byte) error {
 	return nil
 }
 
-// end emits the last Step, with which the caller stands at a cursor. Only now has the
-// door given something: what breaks before is told again from its beginning.
+// end emits the last Step, which moves the cursor. Only now does the door count as working: a bundle or
+// archive that fails earlier is read again from its beginning.
 func (p *packing) end(to protocol.Cursor, whole bool) error {
 	p.s.Cursor, p.s.Whole = to, whole
 	p.f.cursor, p.f.pieces = to, 0

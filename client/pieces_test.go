@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// offers has a site say that it tells in a form, with doors for bundles and archives.
+// offers makes a site say that it supports a form, with doors for bundles and archives.
 func (s *fakeSite) offers(as protocol.Form) {
 	s.setDoor("/.well-known/parley", func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		w.Header().Set("Content-Type", "application/json")
@@ -41,8 +41,8 @@ func headOf(t *testing.T, from, to protocol.Cursor) []byte {
 	return b.Bytes()[:b.Len()-300]
 }
 
-// What is told by reference and is never to be had whole is asked for less and less; meanwhile
-// what has changed is told without it.
+// Content that is sent by reference and is never complete is requested less and less often; meanwhile
+// changes are delivered without it.
 func TestBrokenPieces(t *testing.T) {
 	const changes = 44
 	for _, as := range []protocol.Form{protocol.AsBatch, protocol.AsSite} {
@@ -138,7 +138,7 @@ func TestBrokenPieces(t *testing.T) {
 	}
 }
 
-// A site that tells who has nothing, and asks for an archive, plain changes, has none for him: there is the manifest.
+// If a site sends plain changes to a client that has nothing and requests an archive, the manifest is used.
 func TestPlainForArchive(t *testing.T) {
 	for _, pulled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestPlainForArchive(t *testing.T) {
 	}
 }
 
-// A site that never sends an archive to its end, however it goes about it, is asked a few times for it.
+// A site that never completes an archive, for whatever reason, gets only a few requests for it.
 func TestEndlessArchive(t *testing.T) {
 	for _, tt := range []struct {
 		name string

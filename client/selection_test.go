@@ -17,8 +17,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A program that a site does not run is an error that says so, once, and so is one
-// that was to decide about bundles or archives. Nothing is asked for after it.
+// If a site does not run agent programs, the error says so, once; the same if a program
+// was to select bundles or archives. There is no request after it.
 func TestProgramRefused(t *testing.T) {
 	program := protocol.Filter{Agent: protocol.Sum([]byte("program"))}
 	for name, c := range map[string]struct {
@@ -57,7 +57,7 @@ func TestProgramRefused(t *testing.T) {
 	}
 }
 
-// saysPrograms is a site that says of itself that it runs programs.
+// saysPrograms is a site that declares that it runs programs.
 func saysPrograms(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 	rec := httptest.NewRecorder()
 	own(rec, r)
@@ -70,7 +70,7 @@ func saysPrograms(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc)
 	json.NewEncoder(rw).Encode(d)
 }
 
-// refuses is a site that says itself why it refuses something.
+// refuses is a site that refuses something and states the reason itself.
 func refuses(status int) sitetest.Fault {
 	return func(rw http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 		rw.Header().Set("Content-Type", "application/problem+json")
@@ -79,8 +79,8 @@ func refuses(status int) sitetest.Fault {
 	}
 }
 
-// What is refused by somebody before the site, or because of something else than the program,
-// may pass: the following goes on, at another door.
+// A refusal from something in front of the site, or for a reason other than the program,
+// may be temporary: following continues at another door.
 func TestProgramRefusedByOthers(t *testing.T) {
 	page := func(status int) sitetest.Fault {
 		return func(rw http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
@@ -157,7 +157,7 @@ func TestFilterRefused(t *testing.T) {
 	}
 }
 
-// A filter holds for the snapshot, and for what is told after it.
+// A filter applies to the snapshot, and to the changes after it.
 func TestFilter(t *testing.T) {
 	for _, pulled := range []bool{false, true} {
 		w := newWholeSite(t, 30)
@@ -171,7 +171,7 @@ func TestFilter(t *testing.T) {
 		}
 		w.Rename("d2", "d1/below")
 		w.Publish()
-		w.Write("d1/last.html", "last") // who waits is answered when there is something to tell
+		w.Write("d1/last.html", "last") // a waiting request gets a response when there is a change
 		w.Publish()
 		m.has(t, w.Base+"d1/last.html")
 		m.same(t, w.Site, in)
@@ -181,8 +181,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// A page that leaves what is asked for is told as gone to who was told of it, and to nobody
-// else; and so is one that left while its reader was away.
+// A page that leaves the selection is sent as deleted to subscribers that had it, and to no
+// others; the same for one that left while its reader was away.
 func TestPageThatLeavesAFilter(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("word ", n) }
 	for _, src := range []client.Source{
@@ -201,7 +201,7 @@ func TestPageThatLeavesAFilter(t *testing.T) {
 		same := func() {
 			t.Helper()
 			last := w.Pages()[w.Base+"d1/p1.html"]
-			w.Write("d1/p1.html", "last, after "+protocol.Sum([]byte(last)).String()) // who waits is answered when there is something to tell
+			w.Write("d1/p1.html", "last, after "+protocol.Sum([]byte(last)).String()) // a waiting request gets a response when there is a change
 			m.standsAt(t, w.Publish())
 			m.same(t, w.Site, in)
 		}
@@ -215,7 +215,7 @@ func TestPageThatLeavesAFilter(t *testing.T) {
 		stop := m.followAnd(t, &src, gone)
 		m.standsAt(t, w.Head())
 		m.same(t, w.Site, in)
-		w.Write("d1/long.html", long(201)) // was not wanted, and is not
+		w.Write("d1/long.html", long(201)) // was not selected, and is not
 		w.Write("d2/p2.html", long(200))   // leaves
 		w.Publish()
 		same()
@@ -240,7 +240,7 @@ func TestPageThatLeavesAFilter(t *testing.T) {
 	}
 }
 
-// What the site alone can judge it is asked for, in as many parts as it takes.
+// A filter that only the site can evaluate is sent to it, in as many parts as needed.
 func TestFilterOfTheSite(t *testing.T) {
 	w := newWholeSite(t, 30)
 	w.Break("/parley/query", func(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
@@ -264,7 +264,7 @@ func TestFilterOfTheSite(t *testing.T) {
 	m.same(t, w.Site, in)
 }
 
-// Who looks at the manifest again is told what has changed, and takes it for no snapshot.
+// A client that reads the manifest again gets the changes, and does not take them for a snapshot.
 func TestPartOfManifest(t *testing.T) {
 	w := newWholeSite(t, 30)
 	var mu sync.Mutex

@@ -72,7 +72,7 @@ func listen(t *testing.T, s *sitetest.Site, src *client.Source) *listener {
 	return l
 }
 
-// expect waits until the listener stands where the site does, and compares.
+// expect waits until the listener has the site's cursor, and compares.
 func (l *listener) expect(what string) client.Door {
 	l.t.Helper()
 	timeout := time.After(30 * time.Second)
@@ -98,7 +98,7 @@ func (l *listener) expect(what string) client.Door {
 	}
 }
 
-// The real other half: every trouble that it can have, one after the other.
+// A real server: every failure that it can have, one after the other.
 func TestRealSite(t *testing.T) {
 	files := map[string]string{"index.html": "home"}
 	for i := range 1200 {

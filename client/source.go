@@ -11,125 +11,117 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Source is a site to follow, and how. Only Base is needed. It is not to be
-// changed while it is followed; many may be followed at once.
+// A Source is a site to follow, and how. Only Base is required. It must not be changed while it is followed;
+// many may be followed at once.
 type Source struct {
-	// Base is the URL of the site, such as "https://example.org/docs/", whose
-	// manifest is robots.rdf below it; or the URL of a manifest, which ends in ".rdf".
-	// Nothing outside of its scheme, host and port is asked or believed.
+	// Base is the URL of the site, such as "https://example.org/docs/", whose manifest is robots.rdf below
+	// it; or the URL of a manifest, which ends in ".rdf". Nothing outside of its scheme, host and port is
+	// requested or believed.
 	Base string
 
-	// HTTP sends the requests. Nil means a client of Follow's own. Redirects
-	// are followed within the origin only, whatever it says; of its Transport
-	// the stream uses how it dials, its proxy and its TLS.
+	// HTTP sends the requests. Nil means a client of Follow's own. Redirects are followed only within the
+	// origin, whatever HTTP.CheckRedirect says; the stream uses the dialer, the proxy and the TLS settings of
+	// its Transport.
 	HTTP *http.Client
 
-	// UserAgent is sent with every request. It should name the crawler and
-	// how to reach its people: "Parley/1.0 (+https://example.net/bot)".
-	// Empty means Parley's own name, which reaches nobody who knows.
+	// UserAgent is sent with every request. It should name the crawler and a contact:
+	// "Parley/1.0 (+https://example.net/bot)". Empty means Parley's own name, which leads to nobody responsible
+	// for the crawler.
 	UserAgent string
 
-	// Pace, if not nil, is called before every request, and waits for as long as
-	// politeness asks; its error gives the request up. Redirects are not paced.
+	// Pace, if not nil, is called before every request, and waits for as long as politeness requires; if it
+	// returns an error, the request is not sent. Redirects are not paced.
 	Pace func(context.Context) error
 
-	// Allow, if not nil, is asked before every request, redirects and streams
-	// too, with its URL: its error gives the request up. So a caller can keep
-	// to robots.txt, which may change while a site is followed.
+	// Allow, if not nil, is called with the URL of every request, including redirects and streams; if it
+	// returns an error, the request is not sent. So a caller can obey robots.txt, which may change while a
+	// site is followed.
 	Allow func(url string) error
 
-	// Found, if not nil, is told what the site says of itself whenever that is read.
+	// Found, if not nil, is called with the site's description of itself whenever that is read.
 	Found func(*protocol.Discovery)
 
-	// Refused, if not nil, is told when the site refuses a stream, with the status and the header
-	// of its answer. All other answers pass through HTTP.
+	// Refused, if not nil, is called when the site refuses a stream, with the status and the header of its
+	// response. All other responses pass through HTTP.
 	Refused func(status int, header http.Header)
 
-	// Discovery is where the site describes itself, as its manifest says (Step.Discovery), if that
-	// is known. It is asked there first if that is below Base; else, and where nothing is
-	// there, below Base and at the root of the host. A manifest that Follow reads says it again.
+	// Discovery is the URL of the site's description, as its manifest states it (Step.Discovery), if known. A
+	// URL below Base is tried first; else, and where nothing is there, Follow tries below Base and at the
+	// root of the host. A manifest that Follow reads states the URL again.
 	Discovery string
 
-	// As is the form in which changes are asked for; empty means AsMeta. A form
-	// that the site does not offer is an *OfferError, which ends Follow; with a program
-	// in Filter, AsBatch and AsSite are of none.
-	// Bundles or archives that fail three times in a row are not asked for again for five
-	// minutes to six hours: until then changes come as AsMeta, and so with Choose.
+	// As is the form in which changes are requested; empty means AsMeta. A form that the site does not offer
+	// is an *OfferError, which ends Follow; so are AsBatch and AsSite with a program in Filter. After three
+	// failures in a row to read bundles or archives, Follow uses AsMeta for five minutes to six hours; this
+	// also applies with Choose.
 	As protocol.Form
 
-	// Choose, if not nil, says the form in place of As, from what the site
-	// offers and where the caller stands: the zero Cursor, if he holds nothing or
-	// must begin anew. It is asked whenever there is something to ask for. What
-	// it says that the site does not offer is AsMeta.
+	// Choose, if not nil, returns the form to use instead of As, given what the site offers and the caller's
+	// cursor: the zero Cursor if a snapshot is needed. It is called before each request and after each
+	// message of a stream. A form that the site does not offer is treated as AsMeta.
 	Choose func(offer *protocol.Discovery, at protocol.Cursor) protocol.Form
 
-	// ManifestFirst has what a site offers read only once it has shown a
-	// manifest. It is for who asks many sites of which most offer nothing.
+	// ManifestFirst reads the site's description only after its manifest was read. It is for crawlers of many
+	// sites of which most have no description.
 	ManifestFirst bool
 
-	// BundleEvery and BundleCount say when a bundle of AsBatch is told: after
-	// so long since its first change, in whole seconds, or with so many changes.
-	// Zero leaves it to the site, which tells at once.
+	// BundleEvery and BundleCount say when the site closes a bundle of AsBatch: this long after its first
+	// change, in whole seconds, or at this many changes. Zero leaves it to the site, which sends at once.
 	BundleEvery time.Duration
 	BundleCount int
 
-	// Filter says which changes are wanted. What a filter holds back is not
-	// reported: a copy kept by one is a copy of what it lets through.
+	// Filter selects the changes that are wanted. Changes that it excludes are not reported: the caller's
+	// copy is a copy of the selected pages only.
 	Filter protocol.Filter
 
-	// Held, if not nil, returns the bytes that the caller holds of a URL, of
-	// the digest asked for, to which a difference is applied; an error means that
-	// they are not held, and then the page is asked for whole.
+	// Held, if not nil, returns the stored bytes of a URL that have the given digest, to apply a delta to; an
+	// error means that they are not stored, and then the page is fetched whole.
 	Held func(url string, d protocol.Digest) ([]byte, error)
 
-	// Token is sent as a bearer token where the site knows its crawlers. Empty
-	// is anybody.
+	// Token is sent as a bearer token, for sites that authenticate crawlers. Empty means anonymous.
 	Token string
 
-	// Poll is the time between two looks at the manifest of a site that has
-	// no other door, or none that works. Zero means 10 minutes. It is varied by a tenth.
+	// Poll is the time between two reads of the manifest of a site that has no other door, or none that
+	// works. Zero means 10 minutes. It is varied by a tenth.
 	Poll time.Duration
 
-	// AskEvery, above zero, is the time between two questions at the changes
-	// door, which then is not asked to wait: for a crawler that comes by a
-	// schedule of its own. Zero waits there for what comes.
+	// AskEvery, above zero, is the time between two requests to the changes door, without long polling: for a
+	// crawler with a schedule of its own. Zero means long polling.
 	AskEvery time.Duration
 
-	// Every, if not nil, is asked after each look at the manifest, instead of
-	// Poll, how long to wait for the next. Less than a second is a second.
+	// Every, if not nil, is called after each read of the manifest and returns how long to wait for the next,
+	// in place of Poll. Less than a second means a second.
 	Every func() time.Duration
 
-	// Hurry, above zero, bounds how long Follow waits by its own rules: after a
-	// failure, until a door is tried again, and between two questions. For sites of
-	// one's own, and tests.
+	// Hurry, above zero, bounds Follow's own waits: after a failure, until a door is tried again, and between
+	// two requests. It is for the caller's own sites, and tests.
 	Hurry time.Duration
 
-	// Once reads the manifest, or asks whether it still stands, and ends Follow; no other
-	// door is asked. A manifest that cannot be had is reported, and ends it, too.
+	// Once reads the manifest, conditionally if ETag or LastModified is set, and ends Follow; no other door
+	// is used. A manifest that cannot be read is reported, and also ends it.
 	Once bool
 
-	// ETag and LastModified, if not empty, are of the manifest that the cursor
-	// comes from, as a Step has told them: one that still stands is not sent again.
+	// ETag and LastModified, if not empty, are those of the manifest that the cursor comes from, as a Step
+	// stated them: a manifest that is unchanged is not sent again.
 	ETag, LastModified string
 
 	// MaxManifest bounds a manifest, in bytes without content coding. Zero
 	// means DefaultMaxManifest.
 	MaxManifest int64
 
-	// MaxPage bounds the bytes of a page, of whatever Bodies holds and Batch
-	// returns. Zero means 16 MiB. A larger one is as none.
+	// MaxPage bounds the bytes of a page in Bodies and from Batch. Zero means 16 MiB. A larger page counts as none.
 	MaxPage int64
 
-	// MaxArchive bounds an archive of the whole site, in bytes as it comes: zero
-	// means 16 GiB. Until it is read it stands in a file of Temp, a directory;
-	// empty is the system's for such files.
+	// MaxArchive bounds an archive of the whole site, in bytes as transferred: zero means 16 GiB. Until it is
+	// read it is stored in a file in the directory Temp; empty means the system's directory for temporary
+	// files.
 	MaxArchive int64
 	Temp       string
 
-	// NoStream and NoChanges keep a door shut.
+	// NoStream and NoChanges disable a door.
 	NoStream, NoChanges bool
 
-	// Log is told which door Follow stands on, and why. Nil is silent.
+	// Log records which door Follow uses, and why. Nil discards it.
 	Log *slog.Logger
 }
 
@@ -154,9 +146,9 @@ func (s *Source) Site() (base, manifest string, err error) {
 	return u, u + "robots.rdf", nil
 }
 
-// local returns the changes that are about the site, with their URLs
-// canonical, with their bodies, if there are any, and how many were left out.
-// What moves here from another origin is new; what moves there is gone.
+// local returns the changes within the site, with canonical URLs, their bodies, if there are any, and the
+// number of changes left out. A move from another origin becomes a create; a move to another origin becomes a
+// delete.
 func local(base string, changes []protocol.Change, bodies []protocol.Body) (kept []protocol.Change, with []protocol.Body, skipped int) {
 	at := func(ref string) string {
 		u, err := protocol.CanonicalURL(base, ref)
@@ -189,8 +181,8 @@ func local(base string, changes []protocol.Change, bodies []protocol.Body) (kept
 	return kept, with, skipped
 }
 
-// door checks the URL of a door that the site has stated, and returns it
-// with http or https for its scheme. A door on another host is none.
+// door checks the URL of a door that the site has stated, and returns it with http or https as its scheme. A
+// URL on another origin is an error.
 func door(base, ref string) (string, error) {
 	if ref == "" {
 		return "", nil

@@ -51,7 +51,7 @@ func TestBadBase(t *testing.T) {
 	}
 }
 
-// The forms of a base, and what is asked for.
+// The forms of a base, and the resulting requests.
 func TestBase(t *testing.T) {
 	for b, want := range map[string]string{
 		"http://site.example":                    "/robots.rdf",
@@ -79,7 +79,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// What is not of the site's origin is left out, whoever says it.
+// URLs outside the site's origin are left out, wherever they were named.
 func TestForeignURLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html", "b.html")
@@ -137,7 +137,7 @@ func TestForeignURLs(t *testing.T) {
 	})
 }
 
-// A door at another place is none. The network of the test fails the test
+// A door on another host is ignored. The network of the test fails the test
 // when another host is dialled.
 func TestForeignDoors(t *testing.T) {
 	for _, u := range []string{"http://other.example/d", "ws://other.example/d", "wss://site.example/d", "http://site.example:8080/d", "https://site.example/d"} {
@@ -182,8 +182,8 @@ func TestRedirects(t *testing.T) {
 	})
 }
 
-// The form of the thesis has no cursor and no doors: it is looked at again,
-// and read again where the site cannot say that it is the same.
+// The thesis's form has no cursor and no doors: it is polled,
+// and read again if the site cannot say that it is the same.
 func TestManifestWithoutCursor(t *testing.T) {
 	text, err := os.ReadFile("../protocol/testdata/figure-6.5.rdf")
 	if err != nil {
@@ -227,7 +227,7 @@ func TestManifestWithoutCursor(t *testing.T) {
 	}
 }
 
-// A manifest that stands behind the caller is not believed: absence in it says nothing.
+// A manifest older than the caller's cursor is not believed: a page missing in it proves nothing.
 func TestOldManifest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
@@ -252,7 +252,7 @@ func TestOldManifest(t *testing.T) {
 	})
 }
 
-// A manifest that is not whole says with tombstones what is gone.
+// An incomplete manifest lists deleted pages as tombstones.
 func TestPartialManifest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
@@ -279,7 +279,7 @@ func TestPartialManifest(t *testing.T) {
 	})
 }
 
-// A lesser door is left when the better one works again.
+// The follower returns from a lesser door once the better one works again.
 func TestBetterDoorComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
@@ -310,7 +310,7 @@ func TestBetterDoorComesBack(t *testing.T) {
 	})
 }
 
-// A site that asks to be left alone is.
+// Retry-After is obeyed.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{"1000": 1000 * time.Second, "86400": time.Hour, "date": 30 * time.Minute, "-5": 0, "soon": 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -342,7 +342,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A site that answers the long poll at once is not asked without end.
+// A site that responds to the long poll at once does not get endless requests.
 func TestImpatientChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
@@ -366,8 +366,8 @@ func TestImpatientChanges(t *testing.T) {
 	})
 }
 
-// A site that moves on with every answer is not asked without end either, nor
-// is one whose doors give a little and fail, be it by a cut or by a gap after
+// Nor does a site whose cursor moves with every response, or
+// one whose doors deliver a little and fail, by a cut or by a gap after
 // which the manifest must be read.
 func TestEndlessNews(t *testing.T) {
 	mark := func(at protocol.Cursor) protocol.Message {
@@ -423,7 +423,7 @@ func TestEndlessNews(t *testing.T) {
 	}
 }
 
-// Over TLS the doors are https and wss, trusted as the caller's client says.
+// Over TLS the doors are https and wss, with the trust settings of the caller's client.
 func TestTLS(t *testing.T) {
 	agents := map[string]bool{}
 	mux := http.NewServeMux()
@@ -512,8 +512,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Whichever door of a site leads to another origin, what is named is where the
-// site is, and not where its doors are.
+// If a door of a site is on another origin, the URLs named are still
+// those of the site, not of the door.
 func TestElsewhereNamesTheSite(t *testing.T) {
 	for _, door := range []string{"robots.rdf", ".well-known/parley", "parley/changes", "parley/stream"} {
 		err := &client.ElsewhereError{URL: "http://www.example.org/docs/" + door, To: "https://www.example.org/docs/" + door}

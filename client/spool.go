@@ -17,25 +17,24 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// DefaultMaxArchive is how large an archive may be, in bytes as it comes, where Source.MaxArchive is zero.
+// DefaultMaxArchive is the largest archive, in bytes as transferred, where Source.MaxArchive is zero.
 const DefaultMaxArchive = 16 << 30
 
 const (
-	spoolTries    = 5                // in a row that bring no byte more, and beginnings anew in all
+	spoolTries    = 5                // tries in a row without progress, and restarts from the beginning in all
 	spoolParts    = 1000             // requests in all
-	spoolPatience = 10 * time.Minute // until a site that may be making an archive says the first word
+	spoolPatience = 10 * time.Minute // until the first byte of an archive that the site may have to make
 )
 
-// partPattern is the names of what is being downloaded.
+// partPattern matches the names of unfinished downloads.
 const partPattern = "parley-*.part"
 
-// RemoveParts removes what a killed process has left of archives that it was
-// downloading to dir, as Source.Temp. It is for a directory that nobody else
-// downloads to.
+// RemoveParts removes unfinished archives that a killed process left in dir, its Source.Temp. No other
+// process may be downloading to dir.
 func RemoveParts(dir string) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
-		return // whoever wants to write there finds out
+		return // a later write there reports the error
 	}
 	for _, e := range list {
 		if ok, _ := filepath.Match(partPattern, e.Name()); ok && e.Type().IsRegular() {
@@ -44,31 +43,30 @@ func RemoveParts(dir string) {
 	}
 }
 
-// A spool is where what is too large for memory stands until it is read.
+// A spool downloads archives, which are too large for memory, to files.
 type spool struct {
 	dir  string
 	most int64 // bytes
 }
 
-// A spooled is a file that was downloaded. Close removes it.
+// A spooled is a downloaded file. Close removes it.
 type spooled struct {
 	*os.File
 	size int64
 	etag string
 
-	resumed bool // the last part followed the one before
-	begun   int  // times: a site that does not resume may begin anew without end
+	resumed bool // the last response continued the one before
+	begun   int  // downloads begun at byte 0: a site without Range support could restart without end
 }
 
 // Close closes the file and removes it.
 func (s *spooled) Close() error { return errors.Join(s.File.Close(), os.Remove(s.Name())) }
 
-// errTooLarge is of an archive beyond Source.MaxArchive.
+// errTooLarge reports an archive larger than Source.MaxArchive.
 var errTooLarge = errors.New("larger than is wanted")
 
-// download fetches u, going on by Range where the connection was cut, as long as it is
-// the same thing by its ETag. It returns nil if that is the one that is known.
-// Of a hash that is not zero, what comes must be.
+// download fetches u, and resumes by Range where the connection was cut, as long as the ETag is the same. It
+// returns nil if the ETag is still known. If hash is not zero, the content must have it.
 func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash protocol.Digest) (*spooled, error) {
 	file, err := os.CreateTemp(s.dir, partPattern)
 	if err != nil {
@@ -104,11 +102,11 @@ func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash 
 	return out, nil
 }
 
-// errPart is of a site that sends another part than was asked for.
+// errPart reports a response with another range than was requested.
 var errPart = errors.New("a part that was not asked for")
 
-// part asks for what is missing, and appends it. It reports whether the site
-// says that it is what is known.
+// part requests the missing bytes, and appends them. It reports whether the site answers that known is still
+// current.
 func (s *spool) part(ctx context.Context, f *fetcher, u, known string, out *spooled) (same bool, err error) {
 	h := f.header()
 	h.Set("Accept-Encoding", "identity")
@@ -133,13 +131,13 @@ func (s *spool) part(ctx context.Context, f *fetcher, u, known string, out *spoo
 		if first, ok := firstOf(resp.Header.Get("Content-Range")); !ok || first != out.size {
 			return false, fmt.Errorf("%w: %.60q", errPart, resp.Header.Get("Content-Range"))
 		}
-	default: // from the beginning: it is another by now
+	default: // from the beginning: the archive has changed
 		out.size, out.resumed, out.begun = 0, false, out.begun+1
 		if err := out.Truncate(0); err != nil {
 			return false, err
 		}
 		if out.etag = resp.Header.Get("ETag"); strings.HasPrefix(out.etag, "W/") {
-			out.etag = "" // which is good for no part (RFC 9110, section 13.1.5)
+			out.etag = "" // weak: not usable for If-Range (RFC 9110, section 13.1.5)
 		}
 	}
 	if resp.ContentLength > s.most-out.size {
@@ -155,7 +153,7 @@ func (s *spool) part(ctx context.Context, f *fetcher, u, known string, out *spoo
 	return false, err
 }
 
-// firstOf reads the first byte's number in Content-Range.
+// firstOf returns the first byte position of a Content-Range.
 func firstOf(header string) (int64, bool) {
 	rest, ok := strings.CutPrefix(header, "bytes ")
 	first, _, dash := strings.Cut(rest, "-")
@@ -163,7 +161,7 @@ func firstOf(header string) (int64, bool) {
 	return n, ok && dash && err == nil
 }
 
-// check compares what came with its hash, if that is known, and rewinds.
+// check compares the content with its hash, if that is known, and rewinds.
 func (s *spooled) check(hash protocol.Digest) error {
 	if _, err := s.Seek(0, io.SeekStart); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A cursor that the site refuses, at either door, leads to its manifest.
+// If the site refuses a cursor, at either door, its manifest is read.
 func TestRefusedCursor(t *testing.T) {
 	for _, noStream := range []bool{false, true} {
 		for _, tt := range []struct {
@@ -94,7 +94,7 @@ func hello(at protocol.Cursor) protocol.Message {
 	return protocol.Message{Kind: protocol.Hello, From: at, Head: at, Heartbeat: 25 * time.Second}
 }
 
-// A goodbye is no failure; whoever is told not to come again does not.
+// A goodbye is not a failure; a client that is told not to come back does not.
 func TestBye(t *testing.T) {
 	for _, tt := range []struct {
 		code     int
@@ -144,7 +144,7 @@ func TestBye(t *testing.T) {
 	}
 }
 
-// A connection that says nothing is dead, whatever it looks like.
+// A connection without any message is dead, even if it looks open.
 func TestSilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
@@ -168,8 +168,8 @@ func TestSilentStream(t *testing.T) {
 	})
 }
 
-// A site that is away behind a gateway for the moments that a restart takes is
-// asked again in about as many, by the door that it told by; and who waits says so.
+// A site that is unavailable behind a gateway for the time of a restart is
+// retried within about that time, over the door used before; and the waiting client reports it.
 func TestRestartBehindAGateway(t *testing.T) {
 	for _, noStream := range []bool{false, true} {
 		for away, late := range map[time.Duration]time.Duration{time.Second: 4 * time.Second, 3 * time.Second: 12 * time.Second, 10 * time.Second: 23 * time.Second, time.Minute: 66 * time.Second} {
@@ -213,7 +213,7 @@ func TestRestartBehindAGateway(t *testing.T) {
 	}
 }
 
-// Whatever a stream says out of turn, nothing is lost, and nothing believed.
+// Whatever a stream sends out of turn, nothing is lost, and nothing false is believed.
 func TestLyingStream(t *testing.T) {
 	at := func(n uint64) protocol.Cursor { return protocol.Cursor{Epoch: "one", Seq: n} }
 	ev := func(to, seq uint64) protocol.Message {
@@ -285,7 +285,7 @@ func TestLyingStream(t *testing.T) {
 	}
 }
 
-// What a reader does not know it passes over.
+// A reader ignores messages that it does not know.
 func TestUnknownMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
@@ -302,7 +302,7 @@ func TestUnknownMessages(t *testing.T) {
 	})
 }
 
-// A manifest cut short is begun anew, and what had come of it says nothing.
+// A truncated manifest is read again from its start, and the part that arrived is discarded.
 func TestBrokenManifest(t *testing.T) {
 	cut := func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 		own(&cutWriter{w, 400_000}, r)
@@ -370,8 +370,8 @@ func TestBrokenManifest(t *testing.T) {
 	}
 }
 
-// The property: whatever breaks, each state that has a cursor is what was true
-// there, and in the end nothing is missing.
+// The property: whatever breaks, each state that has a cursor is the site's state
+// at that cursor, and in the end nothing is missing.
 func TestRandomTrouble(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
@@ -458,7 +458,7 @@ func randomChange(s *fakeSite, r *rand.Rand, content string) protocol.Change {
 	return put(p, content)
 }
 
-// Whoever follows is told that a stream was refused, and goes on without it.
+// A follower is told that a stream was refused, and continues without it.
 func TestRefusedStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

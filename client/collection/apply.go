@@ -14,47 +14,43 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// ApplyOptions are whom Apply asks, in its transaction: they must not use the collection.
+// ApplyOptions are callbacks and settings of Apply. The callbacks run in its transaction: they must not use
+// the collection.
 type ApplyOptions struct {
-	// Admit is asked about URLs that are not known, or were excluded: exclusion
-	// wins over every hint (V19). A Find without a URL leaves the change out. Nil
-	// admits everything.
+	// Admit decides about URLs that are not known, or were excluded: exclusion wins over every hint (V19).
+	// If it returns a Find without a URL, the change is skipped. Nil admits everything.
 	Admit func(url string) Find
 
-	// Take is asked about a page that was visited before and would owe another
-	// visit now: false means that whoever says so is not believed, and that it
-	// owes nothing. Nil believes everybody.
+	// Take decides about a page that was visited before and that the sender's claim would make due: false
+	// means that the sender is not believed, and the claim has no effect. Nil believes every sender.
 	Take func(p *Page, item *protocol.Item) bool
 
-	// Unsure: that the date of a page has not moved does not mean that the page is what we hold.
+	// Unsure: an unmoved date of a page does not prove that the page equals the stored content.
 	Unsure bool
 
-	// Listed, if not nil, is told of each page that is held and listed, as it was before this, and how.
+	// Listed, if not nil, is called for each listed page with stored content, as it was before this step.
 	Listed func(p *Page, item *protocol.Item)
 
-	// Under are the rules by which what the manifest names is admitted, as Collection.Under has
-	// them: stored with its validators, since what other rules would admit was not kept.
+	// Under is the digest of the rules by which the manifest's URLs are admitted (Collection.Under). It is
+	// stored with the manifest's validators, since pages that other rules would admit were not stored.
 	Under protocol.Digest
 
-	// Read is when the manifest was read before: what it names now it may know since then.
+	// Read is when the manifest was last read before this: its news may be as old as that.
 	Read time.Time
 }
 
-// Apply takes in a step that a source told, and stores the step's cursor in the
-// transaction that holds the last of its effect. The effect is what is owed: a page
-// that is to be asked for, with the digest that the source names. A claim
-// that names the digest we hold owes nothing; changes that were applied
-// before, by their number, are passed over; URLs of another origin than the
-// source's are left out. Source 0 is whoever has no cursor and no site of its
-// own, such as a receiver of notices: whose URLs those are is for the caller to judge.
+// Apply stores the effect of a step from a source, and, in the transaction with the last of that effect, the
+// step's cursor. The effect is pending fetches: pages to fetch, with the digest that the source names. A
+// claim that names the stored digest causes no fetch; changes whose number was applied before are skipped;
+// so are URLs of another origin than the source's. Source 0 stands for senders without cursor and site, such
+// as a receiver of notices: for them the caller checks to whom the URLs belong.
 //
-// At the end of a whole snapshot the pages are dropped that this source named
-// before and does not name any more, and no other source of the site names. If those are most
-// of what it named, nothing is dropped but held back, until a whole snapshot
-// a day later says the same, or Release is called.
+// At the end of a whole snapshot, pages are dropped that this source named before and does not name any
+// more, and no other source of the site names. If those are most of what it named, the deletion is held back
+// until a whole snapshot a day later says the same, or Release is called.
 //
-// A step of which a copy would become too large is not taken in: then Apply returns a *QuotaError,
-// and what only the snapshot names that has not become whole is dropped, which the Applied says.
+// A step by which a copy would become too large is not stored: then Apply returns a *QuotaError, and drops
+// the pages that only the unfinished snapshot names, as the Applied says.
 func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOptions) (Applied, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +85,7 @@ func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOp
 	return a, nil
 }
 
-// An applying is a step that is being taken in.
+// An applying is a step while Apply stores it.
 type applying struct {
 	*update
 	by     Signal
@@ -101,14 +97,13 @@ type applying struct {
 	a      *Applied
 	step   *client.Step
 	source *Source   // nil for source 0
-	prefix string    // of the URLs of its site
-	names  *snapshot // what the snapshot that is arriving has named, nil if none is
+	prefix string    // of its site's URLs
+	names  *snapshot // pages named so far by the snapshot that is arriving, nil if none is
 	grown  int       // pages by which a copy grows
-	used   int64     // bytes of the state, 0: not known
+	used   int64     // bytes of the state in use, 0: not known
 }
 
-// listing reports whether the step states what is offered, known or not,
-// rather than what has changed.
+// listing reports whether the step lists the pages that exist, known or not, rather than changes.
 func (s *applying) listing() bool {
 	return s.step.Door == client.Manifest || s.step.Reset || s.step.Whole || s.step.Door == "" && s.by.code() < ByIndexNow.code()
 }
@@ -153,10 +148,10 @@ func (s *applying) apply(source uint64) error {
 	return s.stand(s.source, s.step, s.a)
 }
 
-// left counts what was left out so far.
+// left returns the number of changes skipped so far.
 func (s *applying) left() int { return s.a.Ignored + s.a.Refused + s.a.Foreign + s.out.Refused }
 
-// readSource returns a source that must be there.
+// readSource returns a source, or an error if it does not exist.
 func (u *update) readSource(id uint64) (*Source, error) {
 	key := sourceKey(id)
 	raw := u.tx.Bucket(sourcesBucket).Get(key)
@@ -170,9 +165,8 @@ func (u *update) readSource(id uint64) (*Source, error) {
 	return s, nil
 }
 
-// stand stores where a source stands after a step, and with it that the source has
-// answered: whoever goes on from this cursor waits for nothing that was said before it.
-// A step that is told again does not move it back.
+// stand stores a source's position after a step, and that the source has answered, so that a reader that
+// continues from this cursor waits for nothing older. A step delivered again does not move the cursor back.
 func (u *update) stand(s *Source, step *client.Step, a *Applied) error {
 	whole := step.Door == client.Manifest || step.Reset || step.Whole
 	stale := !whole && step.Cursor.Epoch == s.Cursor.Epoch && step.Cursor.Seq < s.Cursor.Seq
@@ -233,13 +227,13 @@ func (s *applying) change(ch *protocol.Change) error {
 	return s.offer(w, isNew, &ch.Item)
 }
 
-// own reports whether a URL is of the source's origin, and one to keep.
+// own reports whether a URL is of the source's origin, and valid for the collection.
 func (s *applying) own(url string) bool {
 	_, _, ok := split(url)
 	return ok && strings.HasPrefix(url, s.prefix)
 }
 
-// lookFor returns the page of a URL, nil if it is not known.
+// lookFor returns the page of a URL, or nil if it is not known.
 func (u *update) lookFor(url string) (*work, error) {
 	t := &u.c.table
 	hash := u.c.seen.hash(url)
@@ -256,8 +250,7 @@ func (u *update) lookFor(url string) (*work, error) {
 	return u.get(row.id)
 }
 
-// admitted returns the page of a URL that a source offers, which it makes if
-// need be; nil if it is not to be asked for.
+// admitted returns the page of a URL that a source lists, creating it if needed; nil if it is not to be fetched.
 func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 	w, err = s.lookFor(url)
 	if err == nil && (w == nil || w.State == Gone) {
@@ -266,7 +259,7 @@ func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 	if err != nil || w != nil && w.State != Excluded {
 		return w, false, err
 	}
-	if w != nil && s.copied != nil { // so that a snapshot that leaves it out drops it
+	if w != nil && s.copied != nil { // so that it is dropped by a later snapshot without it
 		if err := s.name(w); err != nil {
 			return nil, false, err
 		}
@@ -307,11 +300,11 @@ func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 	return w, len(s.fresh) > before, nil
 }
 
-// That a source still lists a page as we hold it is stored once a quarter of the time
-// since the last visit has passed: storing it at every look would rewrite all pages.
+// A source's confirmation of a stored page is written only after a quarter of the time since the last visit:
+// writing it at every poll would rewrite all pages.
 const confirmShare = 4
 
-// offer takes in that the site has an item now.
+// offer stores that the site has an item now.
 func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 	if err := s.name(w); err != nil {
 		return err
@@ -347,7 +340,7 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 	return nil
 }
 
-// confirmed takes in that a page is what we hold of it. Whoever has said otherwise since was wrong.
+// confirmed stores that a page still equals the stored content. A sender that has claimed otherwise since was wrong.
 func (s *applying) confirmed(w *work, item *protocol.Item) {
 	replan := false
 	if item.Digest == w.Digest && (w.Told || w.claim != item.Digest) {
@@ -366,20 +359,19 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 	}
 }
 
-// heeded reports whether it is the site's manifest that speaks, and what it does not say is reckoned with
-// anyhow, for as much as that is worth.
+// heeded reports whether the step is the site's manifest, and its silence about a page counts, for what it is worth.
 func (s *applying) heeded(w *work) bool {
 	b := s.siteAt(w.Site).Belief
 	return s.by == ByManifest && w.Listed && b != nil && b.Manifest.Recall > 0
 }
 
-// What an offer means for a page.
+// A judgement is the effect of an offer on a page.
 type judgement int
 
 const (
 	nothing   judgement = iota
-	confirmed           // it is what we hold
-	owed                // it is to be asked for
+	confirmed           // it equals the stored content
+	owed                // it is to be fetched
 )
 
 func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
@@ -395,7 +387,7 @@ func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
 		case w.has() && w.Digest == item.Digest:
 			return confirmed
 		case w.claim == item.Digest && (w.Told || s.listing()):
-			return nothing // the same claim again: what was planned or given up stands
+			return nothing // the same claim again: the plan, or the decision to give up, stands
 		}
 		return owed
 	}
@@ -406,18 +398,18 @@ func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
 		}
 		return owed
 	}
-	// A claim that was made before, and looked into after it was made.
+	// A claim that was made before, and checked by a visit after it.
 	same := sane && keepable(item.Modified).Equal(w.said) && w.Last.After(w.claimed)
 	switch {
 	case same && !modified.Add(item.Span).After(w.Last):
 		return nothing
-	case same: // the day that was named is not over: once more when it is
+	case same: // the named day is not over: visit once more when it is
 		s.sooner(w, modified.Add(item.Span))
 		return nothing
 	case sane && modified.After(w.Last):
 		return owed
 	case !s.listing():
-		return owed // its clock need not be ours
+		return owed // its clock may differ from ours
 	case sane && modified.Add(item.Span).After(w.Last):
 		s.said(w, item)
 		s.sooner(w, modified.Add(item.Span))
@@ -428,7 +420,7 @@ func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
 	return nothing
 }
 
-// sooner asks for a page at a time, if that is before it would be asked for.
+// sooner makes a page due at a time, if it would be due later.
 func (u *update) sooner(w *work, at time.Time) {
 	if at = keepable(at); at.Before(w.At) && !w.Told {
 		w.At, w.dirty = at, true
@@ -436,13 +428,13 @@ func (u *update) sooner(w *work, at time.Time) {
 	}
 }
 
-// said notes what was told of a page.
+// said stores the claim made about a page.
 func (u *update) said(w *work, item *protocol.Item) {
 	w.claim, w.claimed, w.said, w.span = item.Digest, u.now, keepable(item.Modified), item.Span
 	w.dirty = true
 }
 
-// owe makes a page owe what was told.
+// owe makes the announced content of a page a pending fetch.
 func (s *applying) owe(w *work, item *protocol.Item) {
 	if w.Visits > 0 && (!w.Told || item.Digest != w.claim) {
 		if s.heeded(w) {
@@ -471,7 +463,7 @@ func (s *applying) owe(w *work, item *protocol.Item) {
 	s.plan(w)
 }
 
-// worth is what the site's word is worth, of a page.
+// worth returns the precision and recall of the site's word about a page.
 func (s *applying) worth(w *work) (precision, recall float64) {
 	var signal fresh.Signal
 	if b := s.siteAt(w.Site).Belief; b != nil {
@@ -485,9 +477,9 @@ func (s *applying) worth(w *work) (precision, recall float64) {
 	return signal.PrecisionOf(&post), recall
 }
 
-// drop takes in the site's word that a page is gone.
+// drop stores that the site says a page is gone.
 func (s *applying) drop(w *work) error {
-	if s.copied != nil && s.source != nil { // if it comes back, it may be by a snapshot that will not be whole
+	if s.copied != nil && s.source != nil { // it may come back in a snapshot that will not be whole
 		if err := s.unname(s.source.ID, []frontier.PageID{w.ID}); err != nil {
 			return err
 		}
@@ -513,8 +505,7 @@ func (u *update) dropped1(w *work, to string) error {
 	return nil
 }
 
-// move takes in that the bytes of ch.From are offered at ch.Item.URL now. What
-// is held goes there, without a request.
+// move stores that the bytes of ch.From are now at ch.Item.URL. Stored content moves there without a request.
 func (s *applying) move(ch *protocol.Change) error {
 	from, err := s.lookFor(ch.From)
 	if err != nil {
@@ -532,11 +523,11 @@ func (s *applying) move(ch *protocol.Change) error {
 	}
 	item := ch.Item
 	if item.Digest.IsZero() && from.has() && !from.Told {
-		item.Digest = from.Digest // told without: the bytes are those of before
+		item.Digest = from.Digest // announced without digest: the bytes are unchanged
 	}
 	held := to != nil && from.has() && from.Digest == item.Digest && !(to.has() && to.Digest == item.Digest)
 	if s.copied != nil && from.Stored.File == "" {
-		held = false // somebody has removed the file
+		held = false // the file was removed
 	}
 	if !held {
 		s.a.Gone++
@@ -562,7 +553,7 @@ func (s *applying) move(ch *protocol.Change) error {
 	return nil
 }
 
-// carry gives what is held of one page to another.
+// carry moves the stored content of one page to another.
 func (s *applying) carry(from, to *work) error {
 	to.answered()
 	to.State = Held
@@ -571,7 +562,7 @@ func (s *applying) carry(from, to *work) error {
 	to.NoFollow, to.Cut, to.Unstable = from.NoFollow, from.Cut, from.Unstable
 	to.Type, to.Title, to.Language, to.Canonical, to.NoIndex = from.Type, from.Title, from.Language, from.Canonical, from.NoIndex
 	to.Status, to.Original = from.Status, from.Original
-	to.ETag, to.LastModified = "", "" // validators are of a URL
+	to.ETag, to.LastModified = "", "" // validators belong to a URL
 	to.settle()
 	to.claim, to.claimed, to.said, to.span = zeroDigest, time.Time{}, time.Time{}, 0
 	to.planned, to.proved = false, true

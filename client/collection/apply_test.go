@@ -34,13 +34,13 @@ func TestManifestOwesWhatIsNotHeld(t *testing.T) {
 			t.Errorf("visited %+v", out)
 		}
 	}
-	// The next manifest names one digest that we do not hold.
+	// The next manifest names one digest that the collection does not hold.
 	a = r.apply(m, whole(6, create("/a", "A"), create("/b", "B2"), create("/linked", "L")), collection.ByManifest)
 	if a.Owed != 1 || a.Known != 2 || len(a.Queue) != 1 {
 		t.Errorf("applied %+v", a)
 	}
 	wantAll(t, "queue", r.queue(), "/b")
-	// Told again, and told that it is as before after all.
+	// Announced again, and then announced as unchanged after all.
 	a = r.apply(m, told(7, create("/b", "B2")), collection.ByStream)
 	want(t, "owed by the same claim", a.Owed, 0)
 	r.apply(m, told(8, create("/b", "B")), collection.ByStream)
@@ -67,18 +67,18 @@ func TestMismatchIsAskedForThreeTimes(t *testing.T) {
 		want(t, "wait", r.due("/a"), wait)
 		r.wait(wait)
 	}
-	// The same claim again changes nothing; another one does; what we hold is no debt.
+	// The same claim again changes nothing; another one does; a digest that is already held needs no fetch.
 	want(t, "owed", r.apply(m, whole(2, create("/a", "said")), collection.ByManifest).Owed, 0)
 	want(t, "owed", r.apply(m, told(3, create("/a", "said anew")), collection.ByStream).Owed, 1)
 	want(t, "owed", r.apply(m, told(4, create("/a", "served")), collection.ByStream).Owed, 0)
 	want(t, "told", r.page("/a").Told, false)
-	// A page that goes back to what it was is a change, when it is told as one.
+	// A page that goes back to an earlier content counts as changed when the site announces it as a change.
 	r.visit("/a", 200, "newer")
 	want(t, "owed", r.apply(m, told(5, create("/a", "served")), collection.ByStream).Owed, 1)
 	check(t, r.c)
 }
 
-// What is told while a request is under way counts more than its answer.
+// A notice that arrives while a request is under way overrides the response to that request.
 func TestToldDuringTheRequest(t *testing.T) {
 	start := func(t *testing.T) (*rig, collection.Source, collection.Visit) {
 		r := newRig(t)
@@ -183,7 +183,7 @@ func TestWholeSnapshotDropsWhatTheSourceNamedBefore(t *testing.T) {
 	want(t, "gone", a.Gone, 1)
 	want(t, "state", r.page("/a").State, collection.Gone)
 	want(t, "state", r.page("/linked").State, collection.Known)
-	// In several steps; what is left of one that began before says nothing.
+	// A snapshot in several steps; the remains of an earlier, unfinished one are ignored.
 	part := func(reset bool, changes ...protocol.Change) client.Step {
 		return client.Step{Changes: changes, Door: client.Manifest, Reset: reset}
 	}
@@ -194,10 +194,10 @@ func TestWholeSnapshotDropsWhatTheSourceNamedBefore(t *testing.T) {
 	a = r.apply(m, end, collection.ByManifest)
 	want(t, "gone", a.Gone, 1)
 	want(t, "state", r.page("/c").State, collection.Gone)
-	// One that is not whole drops nothing.
+	// A snapshot that is not whole drops nothing.
 	r.apply(m, client.Step{Changes: []protocol.Change{create("/d", "D")}, Door: client.Manifest, Reset: true, Cursor: cursor(4)}, collection.ByManifest)
 	want(t, "state", r.page("/b").State, collection.Known)
-	// Nor does one whose beginning another process has seen.
+	// Nor does one whose beginning was seen by another process.
 	r.apply(m, part(true, create("/d", "D")), collection.ByManifest)
 	r.reopen()
 	end.Changes, end.Cursor = nil, cursor(5)
@@ -207,8 +207,8 @@ func TestWholeSnapshotDropsWhatTheSourceNamedBefore(t *testing.T) {
 	check(t, r.c)
 }
 
-// The pages of a state that does not say which are listed are found to be so when it
-// is opened, by what their manifests have named, though those are not read again.
+// A state written before pages recorded whether they are listed: when it is opened, the pages that their
+// manifests named are marked as listed, though the manifests are not read again.
 func TestListedBefore(t *testing.T) {
 	r := newRig(t)
 	one := r.source(collection.ManifestRDF)
@@ -264,14 +264,14 @@ func TestMassDeletionIsHeld(t *testing.T) {
 	if a.Gone != 0 || a.Held != 30 || site().Gone != 0 || state().Doomed != 30 || state().Cursor != cursor(4) {
 		t.Errorf("applied %+v, site %+v", a, site())
 	}
-	// It was a mistake: the next one names them again.
+	// It was the site's mistake: the next manifest names them again.
 	r.wait(time.Hour)
 	r.apply(m, whole(5, all...), collection.ByManifest)
 	if s := state(); !s.Held.IsZero() || s.Doomed != 0 {
 		t.Errorf("source %+v", s)
 	}
 	want(t, "released", must(r.c.Release(m.ID)).Gone, 0)
-	// It is none: a day later it says the same.
+	// It is no mistake: a day later the manifest says the same.
 	r.apply(m, whole(6, all[30:]...), collection.ByManifest)
 	r.reopen()
 	r.wait(23 * time.Hour)
@@ -279,7 +279,7 @@ func TestMassDeletionIsHeld(t *testing.T) {
 	r.wait(time.Hour)
 	want(t, "gone", r.apply(m, whole(8, all[30:]...), collection.ByManifest).Gone, 30)
 	want(t, "gone", site().Gone, 30)
-	// A person releases what is held, except for what was named since.
+	// A person releases the held deletions, except for pages that were named since.
 	r.apply(m, whole(9, all...), collection.ByManifest)
 	r.apply(m, whole(10), collection.ByManifest)
 	want(t, "gone", site().Gone, 0)
@@ -322,14 +322,14 @@ func TestDatesAsSignals(t *testing.T) {
 	}
 	r.visit("/a", 304, "")
 	want(t, "owed for the same date", named("/a", changed, 0).Owed, 0)
-	// One that is an hour from now is believed once.
+	// A date one hour in the future is believed once.
 	r.wait(time.Second)
 	soon := r.now.Add(time.Hour)
 	want(t, "owed for the near future", named("/a", soon, 0).Owed, 1)
 	r.wait(time.Second)
 	r.visit("/a", 304, "")
 	want(t, "owed for it again", named("/a", soon, 0).Owed, 0)
-	// A date that names a day: once more when the day is over.
+	// A date without a time of day: the page is visited once more when that day is over.
 	day := r.now.Truncate(24 * time.Hour)
 	r.wait(time.Hour)
 	want(t, "owed for today", named("/a", day, 24*time.Hour).Owed, 0)
@@ -343,7 +343,7 @@ func TestDatesAsSignals(t *testing.T) {
 	check(t, r.c)
 }
 
-// A page that a list names for ever and that is not there is not asked for whenever the list is read.
+// A missing page that a list keeps naming is not fetched each time the list is read.
 func TestDeadPagesOfALiveList(t *testing.T) {
 	r := newRig(t)
 	s, m := r.source(collection.SitemapXML), r.source(collection.ManifestRDF)
@@ -378,8 +378,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// A liar who says again and again that a page has changed teaches nothing of it, and what was not
-// believed is not asked for, whatever date it named.
+// A site that lies again and again about a page having changed does not affect that page's estimate, and
+// a page whose notice was not believed is not fetched, whatever date the notice named.
 func TestWhatIsNotBelievedTeachesNothing(t *testing.T) {
 	r := newRig(t)
 	r.c.Close()

@@ -25,7 +25,7 @@ func cpu() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// crawlTurn answers entries as a site of docs would: 40 links a page, most of them
+// crawlTurn answers entries like a documentation site: 40 links a page, most of them
 // to the same 30 pages, some to pages near it.
 func crawlTurn(rnd *rand.Rand, entries []frontier.Entry, origin string, pages int, now time.Time) *collection.Turn {
 	t := &collection.Turn{}
@@ -46,8 +46,8 @@ func crawlTurn(rnd *rand.Rand, entries []frontier.Entry, origin string, pages in
 	return t
 }
 
-// BenchmarkCrawl takes in pages of one site, a thousand in a turn; the CPU of
-// making up the turns is left out.
+// BenchmarkCrawl commits pages of one site, 1,000 in a transaction; the CPU time
+// to generate them is excluded.
 func BenchmarkCrawl(b *testing.B) {
 	const pages = 20_000
 	for _, links := range []bool{true, false} {
@@ -88,10 +88,10 @@ func BenchmarkCrawl(b *testing.B) {
 	}
 }
 
-// BenchmarkQueue makes URLs known, a thousand in a turn, of many sites in turn,
-// and then takes pages from as many sites as possible and gives each
-// its next time: what a crawler of many small sites does to the file.
-// PARLEY_BENCH_URLS says how many; pops are a tenth of that.
+// BenchmarkQueue makes URLs known, 1,000 in a transaction, cycling through many sites,
+// and then pops pages from as many sites as possible and schedules each
+// again: the load that a crawler of many small sites puts on the file.
+// PARLEY_BENCH_URLS sets the number of URLs; there are a tenth as many pops.
 func BenchmarkQueue(b *testing.B) {
 	urls := 200_000
 	if s := os.Getenv("PARLEY_BENCH_URLS"); s != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// What failed while the clock was ahead does not wait until that time comes.
+// A page whose fetch failed while the clock was ahead does not wait until that future time comes.
 func TestFailuresWhileTheClockWasAhead(t *testing.T) {
 	const day = 24 * time.Hour
 	r := newRig(t)

@@ -13,17 +13,16 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Every record ends in a CRC-32 of its key and all that stands before it:
-// bbolt keeps no checksum of its pages. Numbers are varints, times milliseconds since
-// 1970 with 0 for unknown, strings follow their length.
+// Every record ends in a CRC-32 of its key and its preceding bytes: bbolt has no checksum of its pages.
+// Numbers are varints, times are milliseconds since 1970 with 0 for unknown, strings follow their length.
 
-// castagnoli is the polynomial that processors have an instruction for.
+// castagnoli is the polynomial with a CPU instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// signals in the order of their codes, the least first. The order is the format.
+// signals in the order of their codes, lowest first. The order is part of the format.
 var signals = [...]Signal{"", ByLink, ByAge, BySitemap, ByFeed, ByManifest, ByChanges, ByStream, ByIndexNow, ByPerson}
 
-// code is a signal's place among signals. What is none counts as a link.
+// code returns a signal's index in signals. An unknown signal counts as a link.
 func (s Signal) code() byte {
 	for i, t := range signals {
 		if s == t {
@@ -35,10 +34,10 @@ func (s Signal) code() byte {
 
 func signalOf(code byte) Signal { return signals[min(int(code), len(signals)-1)] }
 
-// never is the At of what is not in the queue, in milliseconds.
+// never is the At of a page that is not in the queue, in milliseconds.
 const never = 1<<62 - 1
 
-// toMilli returns a time as it is kept: 0 for the zero time, and never less.
+// toMilli returns a time as stored: 0 for the zero time, and at least 1 for any other.
 func toMilli(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -92,7 +91,7 @@ func unseal(key, b []byte) ([]byte, bool) {
 	return b[:n], true
 }
 
-// errRecord is what is wrong with a record that we did not write.
+// errRecord is the error for a record that this program did not write.
 var errRecord = errors.New("malformed record")
 
 func damaged(bucket []byte, key []byte) error {

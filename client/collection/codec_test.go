@@ -7,8 +7,8 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// Bytes that are no record are refused, whatever they are; what is taken for
-// one is written in a way that reads the same.
+// Malformed records are refused, whatever their bytes; an accepted record
+// is encoded in a form that decodes to the same.
 func FuzzRecords(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x02\x00\x03\x00\x00\x00\x00\x00"))

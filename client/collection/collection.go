@@ -21,68 +21,64 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Never is the At of what is not to be asked for.
+// Never is the At of a page that is not to be fetched.
 var Never = time.UnixMilli(never).UTC()
 
 // ErrHeld is returned by Open when another process has the collection.
 var ErrHeld = boltfile.ErrHeld
 
-// ErrDamaged is returned where the state is not what was written: its disk has
-// lost some of it, or it is no state.
+// ErrDamaged is returned for a damaged state: the disk has lost some of it, or the file is not a state at all.
 var ErrDamaged = boltfile.ErrDamaged
 
-// ErrVersion is returned by Open for a state that another version of the program
-// has written, whole as it is.
+// ErrVersion is returned by Open for an undamaged state in the format of another version of the program.
 var ErrVersion = errors.New("state is of another version")
 
-// Options says how a collection is kept. The zero value keeps no contents.
+// Options configures a collection. The zero value stores no contents.
 type Options struct {
 	Contents Contents // none, WARC, a mirror directory, or both
-	Coding   string   // of WARC records: "", "gzip" or "zstd"
-	MaxWARC  int64    // rotate after so many bytes; 0 means 1 GiB
-	Answers  Answers  // which are archived that bring no page; zero: redirects, 404 and 410
-	NoLinks  bool     // do not keep links
+	Coding   string   // compression of WARC records: "", "gzip" or "zstd"
+	MaxWARC  int64    // rotate after this many bytes; 0 means 1 GiB
+	Answers  Answers  // which answers without a page are archived; zero: redirects, 404 and 410
+	NoLinks  bool     // do not store links
 
-	// Site makes the collection the copy of one site that tells of itself, whose
-	// base it is, an absolute URL that ends in "/". Contents must be Mirror then, and its files
-	// stand in Root, named as on the site; Root is empty at first, may hold the
-	// collection in its ".parley", and is one process's at a time. See copy.go.
+	// Site makes the collection the copy of one site that publishes a manifest. It is the site's base, an
+	// absolute URL that ends in "/". Contents must be Mirror then, and the files stand in Root, named as on
+	// the site; Root is empty at first, may hold the collection in its ".parley", and belongs to one process
+	// at a time. See copy.go.
 	Site, Root string
 
-	// Info is said at the head of each archive: "software", "operator",
-	// "http-header-user-agent" and so on.
+	// Info is written at the head of each archive: "software", "operator", "http-header-user-agent" and so on.
 	Info map[string]string
 
-	// MaxEvents bounds how many changes are remembered for those who follow.
-	// Zero means 1 million. None is remembered for longer than 90 days. Whoever
-	// is further behind begins anew.
+	// MaxEvents bounds how many changes are kept for subscribers. Zero means 1 million. No change is kept
+	// for longer than 90 days. A subscriber that is further behind starts over.
 	MaxEvents int
 
-	Policy   fresh.Policy               // nil means the one that decided last (KeptPolicy), and fresh.Thesis{} in a new collection
-	TextOnly bool                       // a page whose main text is what it was has not changed, for the Policy
+	Policy   fresh.Policy               // nil means the policy used last (KeptPolicy), and fresh.Thesis{} in a new collection
+	TextOnly bool                       // for the Policy, a page with the same main text has not changed
 	Strategy frontier.Strategy          // nil means breadth-first
 	Quality  func(*Page, *Site) float64 // V14: intrinsic quality, 0..1; nil: all alike
 
-	// What is found beyond these is refused: counted, and forgotten.
-	MaxPages int // zero means 10 million (G02); at most 4 billion. Of a copy it is those that are not gone
+	// New URLs beyond these limits are refused: counted, and forgotten.
+	MaxPages int // zero means 10 million (G02); at most 4 billion. In a copy, pages that are gone do not count
 	MaxSites int // zero means 100,000 (G03)
-	PerSite  int // of one site (G04); zero: no other limit than MaxPages. What a person asks for is taken
+	PerSite  int // of one site (G04); zero: no limit but MaxPages. URLs that a person adds are always admitted
 
-	// MaxState bounds the bytes in use of a copy's state.db: what is new beyond that is not taken in. Zero is no bound.
+	// MaxState bounds the bytes in use of a copy's state.db: nothing new is admitted beyond that. Zero means
+	// no bound.
 	MaxState int64
 
 	Again Again
 
-	// Hurry, above zero, bounds the waits of the collection's own that Again does not
-	// name, as Crawler.Hurry does.
+	// Hurry, if above zero, bounds the waits of the collection that Again does not name, as Crawler.Hurry does.
 	Hurry time.Duration
 
 	ReadOnly bool
-	Wait     time.Duration // for a collection that another process holds
+	Wait     time.Duration // how long Open waits for another process to close the collection
 	Now      func() time.Time
 }
 
-// Contents says where bodies go.
+// Contents selects where bodies are stored.
 type Contents uint8
 
 const (
@@ -90,19 +86,18 @@ const (
 	Mirror
 )
 
-// Again says when pages are asked for again that gave nothing. Zero values are
-// those that are printed beside them.
+// Again sets when pages that gave no content are fetched again. A zero value means the default in its comment.
 type Again struct {
-	Failing []time.Duration // after the first failure in a row, and so on: 1 min, 10 min, 1 h, then 12 h four times (P01)
-	Lost    time.Duration   // after all of those: 7 days (P05)
-	Missing time.Duration   // after a first 404: 4 h. A second one as much later means that the page is gone
-	Refused time.Duration   // after another answer that will not pass soon, such as 403: 7 days
+	Failing []time.Duration // after the first, second, ... failure in a row: 1 min, 10 min, 1 h, then 12 h four times (P01)
+	Lost    time.Duration   // after all of Failing: 7 days (P05)
+	Missing time.Duration   // after a first 404: 4 h. A second 404 at least this much later means that the page is gone
+	Refused time.Duration   // after another lasting error, such as 403: 7 days
 	Gone    time.Duration   // after a page was found to be gone: 30 days
 	Moved   time.Duration   // after a redirect: 7 days
-	Missed  []time.Duration // after answers that are not what was told: 2 s, 10 s, 1 min; then they are believed
+	Missed  []time.Duration // after answers with another digest than announced: 2 s, 10 s, 1 min; then they are believed
 }
 
-// Hurried bounds all that is there, and all that is not said, by a wait above zero.
+// Hurried returns a, defaults filled in, with no wait longer than most; a itself if most is not above zero.
 func (a Again) Hurried(most time.Duration) Again {
 	if most <= 0 {
 		return a
@@ -141,7 +136,7 @@ func (a Again) withDefaults() Again {
 	return a
 }
 
-// hurried is a wait, at most Hurry where that is set.
+// hurried returns d, at most Hurry where that is set.
 func (o *Options) hurried(d time.Duration) time.Duration { return pause.AtMost(d, o.Hurry) }
 
 const maxPages = 1<<32 - 2
@@ -173,64 +168,62 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// A Turn is what a turn of the crawler learned, taken in as one transaction.
+// A Turn is the visits, finds and other news that the crawler commits in one transaction.
 type Turn struct {
 	Visits  []Visit
 	Finds   []Find
-	Sources []Source // new ones (ID 0), and what became of those that were asked; the cursor is Apply's
-	Sites   []Site   // Delay, Soft404, Fault, FaultAt, Quiet, Trust, Shape, Families, Belief, and IP if Resolved is later, are taken over, by ID or else Origin
+	Sources []Source // new ones (ID 0), and the results of polls; Apply alone moves the cursor
+	Sites   []Site   // stored by ID or else Origin: Delay, Soft404, Fault, FaultAt, Quiet, Trust, Shape, Families, Belief, and IP if Resolved is later
 
-	// Confirmed are pages that came due by their age, but of which their site
-	// would have told a change: they are taken to be what they were, and planned
-	// as if they had been asked for (F16). What is not held, or was told of
-	// meanwhile, stays as it is.
+	// Confirmed are pages that came due by their age, but whose site would have announced a change: they
+	// count as unchanged, and are planned as if they had been fetched (F16). A page that is not Held, or was
+	// announced meanwhile, is left alone.
 	Confirmed []frontier.PageID
 
-	// Unbelieved are pages that were told of by somebody who has turned out to
-	// lie since: they owe nothing, and are planned by their own history.
+	// Unbelieved are pages announced by a sender that has since turned out to lie: their pending fetch is
+	// dropped, and they are planned by their own history.
 	Unbelieved []frontier.PageID
 
-	// Replanned are pages that the policy is to decide about anew, since what it
-	// goes by has changed.
+	// Replanned are pages for which the policy decides again, since its inputs have changed.
 	Replanned []frontier.PageID
 }
 
-// Committed says what a Turn came to.
+// Committed is the result of committing a Turn.
 type Committed struct {
-	Visited []Visited        // as the Visits
-	New     []Page           // pages that were not known
+	Visited []Visited        // in the order of the Turn's Visits
+	New     []Page           // newly created pages
 	Sources []Source         // those that are new
 	Queue   []frontier.Entry // ready now: for the frontier's Add
-	Dropped []frontier.Entry // ready before and not any more, of pages that were not visited: for the frontier's Drop
-	Refused int              // finds that are no URL, or beyond a limit
+	Dropped []frontier.Entry // no longer ready, of pages that were not visited: for the frontier's Drop
+	Refused int              // finds that are not a URL, or beyond a limit
 }
 
-// A Visited is where a page stands after a visit.
+// A Visited is the state of a page after a visit.
 type Visited struct {
 	Page                Page
-	Before              fresh.History // as it was believed before the visit
-	Stated              string        // the Last-Modified that came with the visit before
-	Changed             bool          // other content than before, or some where none was held: what events tell
-	Differs             bool          // the copy differs from the one before, as History was told: with TextOnly by its text; false for the first
-	Demoted             bool          // of a copy: the digests of its site are not waited for from now on, since all were wrong
+	Before              fresh.History // the history as the policy saw it before the visit
+	Stated              string        // the Last-Modified of the visit before
+	Changed             bool          // other content than before, or the first content: then an event is sent
+	Differs             bool          // whether History counts a change: with TextOnly, of the text; false for the first visit
+	Demoted             bool          // of a copy: from now on, mismatches with its site's digests are not retried, since all digests were wrong
 	Duplicate           bool          // its links were ignored
-	Matched, Mismatched bool          // with the digest that was told
-	Asked               int           // how often it was asked for before for the same claim, and was not what was told
-	Wavered             bool          // it was not what was told, and asked for again it was another body: nobody changed the page
-	Unstable            Unstable      // as the page is by now, or its site in general; a Mismatched page that is says nothing by its digest
+	Matched, Mismatched bool          // whether the answer has the announced digest, or another one
+	Asked               int           // how many earlier fetches for the same claim gave another digest
+	Wavered             bool          // the digest was not the announced one, and the retry gave a third body: nobody changed the page
+	Unstable            Unstable      // of the page by now, or of its site in general; the digest of a Mismatched page that is unstable proves nothing
 	Gone                bool
 }
 
-// Applied says what a Step came to.
+// Applied is the result of applying a Step.
 type Applied struct {
-	Reception Reception // what became of each change
+	Reception Reception // counts of the changes by outcome
 
-	Owed    int // pages that are to be asked for because of it
-	Moved   int // pages whose content has another URL now, without a request
+	Owed    int // pages to fetch because of it
+	Moved   int // pages whose content was moved to another URL, without a request
 	Gone    int // pages dropped
-	Known   int // changes that changed nothing
-	Foreign int // changes left out: another origin, or no URL to keep
-	Refused int // changes left out: not admitted, or beyond a limit
+	Known   int // changes without effect
+	Foreign int // changes skipped: another origin, or not a URL to store
+	Refused int // changes skipped: not admitted, or beyond a limit
 	Ignored int // changes that were not believed, see ApplyOptions
 	Held    int // pages whose deletion is held back, see Release
 	New     []Page
@@ -240,42 +233,41 @@ type Applied struct {
 	under protocol.Digest // see ApplyOptions
 }
 
-// A Reception says what became of what a source told (C30): each change was
-// one of three, so that Received is the sum of the others.
+// A Reception counts a source's changes by outcome (C30): each has one of three, so that Received is the sum
+// of the others.
 type Reception struct {
 	Received  int `json:"received"`
-	Processed int `json:"processed"` // at once: a page is gone, or moved, or what is held is right
-	Enqueued  int `json:"enqueued"`  // a page is to be asked for
+	Processed int `json:"processed"` // at once: a page is gone, or moved, or the stored content is right
+	Enqueued  int `json:"enqueued"`  // a page is to be fetched
 	Ignored   int `json:"ignored"`   // not believed, not admitted, or of another origin
 }
 
-// Paid says that so many pages that were to be asked for have come already.
+// Paid moves this many changes from Enqueued to Processed, since their pages have been stored meanwhile.
 func (r *Reception) Paid(pages int) {
 	pages = min(pages, r.Enqueued)
 	r.Enqueued, r.Processed = r.Enqueued-pages, r.Processed+pages
 }
 
-// Add adds up what became of what was told.
+// Add adds the counts of o.
 func (r *Reception) Add(o *Reception) {
 	r.Received, r.Processed, r.Enqueued, r.Ignored = r.Received+o.Received, r.Processed+o.Processed, r.Enqueued+o.Enqueued, r.Ignored+o.Ignored
 }
 
-// A Collection is safe for use by many goroutines; it has one writer at a
-// time, which Commit and Apply wait for.
+// A Collection is safe for concurrent use. It has one writer at a time: Commit and Apply wait for each other.
 type Collection struct {
 	dir  string
 	opts Options
 	db   *boltfile.File
 
-	mu        sync.Mutex // the writer's turn, and what only the writer uses
-	copied    *copyMeta  // nil: it is no copy. Readers want mem
-	root      string     // of the files of a copy; empty: mirrorDir
-	broken    error      // what was read from a file that is damaged may be wrong
+	mu        sync.Mutex // held by the writer; guards the fields that only the writer uses
+	copied    *copyMeta  // nil if this is not a copy. Readers need mem
+	root      string     // directory of a copy's files; empty: mirrorDir
+	broken    error      // set after damage or a failed commit, when memory may be wrong; returned by every update
 	table     findTable
-	touched   int    // records, since pages of the file were given back
-	committed []byte // what stateOfContents gave to the last transaction
+	touched   int    // records touched since memory was last given back (boltfile.GiveBack)
+	committed []byte // the stateOfContents of the last transaction
 	contents  contents
-	naming    map[uint64]*snapshot // by source: one that is arriving
+	naming    map[uint64]*snapshot // by source: a snapshot that is still arriving
 
 	policy atomic.Pointer[fresh.Policy]
 
@@ -283,15 +275,14 @@ type Collection struct {
 	stage *stage
 	last  frontier.PageID // guarded by mem
 
-	mem     sync.RWMutex // guards what is held in memory of the state
-	sites   []*Site      // by ID - 1; a Site is replaced, never changed
-	names   []string     // their origins; appended to only
+	mem     sync.RWMutex // guards last, copied and the fields below
+	sites   []*Site      // by ID - 1; a Site is replaced, never modified
+	names   []string     // their origins; append-only
 	origins map[string]frontier.SiteID
 }
 
-// Open opens or creates the collection in a directory. One process has it at a
-// time: another gets ErrHeld. A state that is not what was written is refused
-// with ErrDamaged, or with ErrVersion if this program cannot know what it is.
+// Open opens or creates the collection in a directory. One process may have it open at a time: another gets
+// ErrHeld. A damaged state is refused with ErrDamaged, a format that this program does not know with ErrVersion.
 func Open(dir string, o *Options) (*Collection, error) {
 	c := &Collection{dir: dir, opts: o.withDefaults(), seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: newStage()}
 	c.SetPolicy(orThesis(c.opts.Policy))
@@ -308,7 +299,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 	return c, nil
 }
 
-// Close ends the use of the collection. It waits for whoever reads or writes.
+// Close closes the collection. It waits for current readers and the writer.
 func (c *Collection) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,23 +310,21 @@ func (c *Collection) Close() error {
 	return nil
 }
 
-// Len returns how many pages are known.
+// Len returns the number of known pages.
 func (c *Collection) Len() int {
 	c.mem.RLock()
 	defer c.mem.RUnlock()
 	return int(c.last)
 }
 
-// Memory returns about how many bytes of memory the set of known URLs takes.
+// Memory returns roughly how many bytes of memory the set of known URLs takes.
 func (c *Collection) Memory() int { return c.seen.bytes() }
 
-// QueueMemory returns about how many bytes of memory the part of the queue
-// takes that is not in its place on disk yet.
+// QueueMemory returns roughly how many bytes of memory the part of the queue takes that is not yet merged on disk.
 func (c *Collection) QueueMemory() int { return c.stage.bytes() }
 
-// Known returns the number of the page of a URL, quickly: it compares 64 bits
-// of a hash with a secret key and reads no disk. With five million pages, one
-// in 3,000 billion unknown URLs is taken for a known one.
+// Known returns the page number of a URL. It is fast: it compares 64 bits of a keyed hash and does not read
+// the disk. With five million pages, one in 3,000 billion unknown URLs is taken for a known one.
 func (c *Collection) Known(url string) (frontier.PageID, bool) {
 	var buf [4]frontier.PageID
 	ids := c.seen.find(buf[:0], c.seen.hash(url))
@@ -345,7 +334,7 @@ func (c *Collection) Known(url string) (frontier.PageID, bool) {
 	return ids[0], true
 }
 
-// Page returns what is known of a URL, and false if it is not known.
+// Page returns the record of a URL, and false if the URL is not known.
 func (c *Collection) Page(url string) (p Page, ok bool, err error) {
 	var buf [4]frontier.PageID
 	ids := c.seen.find(buf[:0], c.seen.hash(url))
@@ -368,7 +357,7 @@ func (c *Collection) Page(url string) (p Page, ok bool, err error) {
 	return p, ok, nil
 }
 
-// PageByID returns what is known of a page, and false if there is none.
+// PageByID returns the record of a page, and false if there is none.
 func (c *Collection) PageByID(id frontier.PageID) (p Page, ok bool, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		ok, err = c.view(tx).page(id, &p)
@@ -380,8 +369,7 @@ func (c *Collection) PageByID(id frontier.PageID) (p Page, ok bool, err error) {
 	return p, ok, nil
 }
 
-// PagesByID returns what is known of pages, in the order of their IDs as given.
-// An ID that is none leaves the zero Page.
+// PagesByID returns the records of pages, in the order of the given IDs. An unknown ID gives the zero Page.
 func (c *Collection) PagesByID(ids []frontier.PageID) ([]Page, error) {
 	list := make([]Page, len(ids))
 	err := c.reading(func(tx *bbolt.Tx) error {
@@ -401,8 +389,8 @@ func (c *Collection) PagesByID(ids []frontier.PageID) ([]Page, error) {
 	return list, nil
 }
 
-// Pages tells all pages in the order of their IDs, each as it is when its time
-// comes. The loop may use the collection, and takes as long as it likes.
+// Pages yields all pages in the order of their IDs, each as it is when it is read. The loop body may use the
+// collection, and may take as long as it likes.
 func (c *Collection) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		list := make([]Page, 0, 8*blockLen)
@@ -432,7 +420,7 @@ func (c *Collection) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// pagesFrom appends pages from an ID on, as many as fit into list.
+// pagesFrom appends the pages from an ID on, up to the capacity of list.
 func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
 	key := blockKey(id)
 	cur := v.urls.Cursor()
@@ -459,8 +447,7 @@ func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
 	return list, nil
 }
 
-// Links returns to which pages a page leads, in the order of their IDs; none
-// if links are not kept.
+// Links returns the IDs of the pages that a page links to, in ascending order; none if links are not stored.
 func (c *Collection) Links(id frontier.PageID) (list []frontier.PageID, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		key := pageKey(id)

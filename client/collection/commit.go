@@ -12,10 +12,9 @@ import (
 
 var zeroDigest protocol.Digest
 
-// Commit takes a turn in: first its sites, then what was visited, with the links and
-// the target of each, then finds, what is confirmed, and sources. All of it becomes durable,
-// or, after an error, none. What the Visits and Finds hold is not kept, but
-// strings.
+// Commit stores a turn: first its sites, then visits with their links and targets, then finds, the
+// confirmed, unbelieved and replanned pages, and sources. All of it becomes durable, or, after an error,
+// nothing. Of the memory of Visits and Finds only strings are retained.
 func (c *Collection) Commit(t *Turn) (Committed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,9 +85,8 @@ func (u *update) take(t *Turn) error {
 	return nil
 }
 
-// confirmed takes in that a page is what it was, since nobody has told otherwise
-// who would. Its periods begin anew: a page that is old, or is seldom
-// asked for, would else be confirmed again and again.
+// confirmed stores that a page is unchanged, since its site would have announced a change. The wait for the
+// next visit begins anew: otherwise a page that is old, or seldom visited, would be confirmed again and again.
 func (u *update) confirmed(id frontier.PageID) error {
 	w, err := u.get(id)
 	if err != nil || w == nil || w.State != Held || w.Told || w.visited || w.Visits == 0 {
@@ -105,7 +103,7 @@ func (u *update) confirmed(id frontier.PageID) error {
 	return nil
 }
 
-// unbelieved takes in that what was told of a page is worth nothing.
+// unbelieved drops the pending fetch of a page whose announcements are worth nothing.
 func (u *update) unbelieved(id frontier.PageID) error {
 	w, err := u.get(id)
 	if err != nil || w == nil || !w.Told || w.visited || w.Visits == 0 {
@@ -117,8 +115,7 @@ func (u *update) unbelieved(id frontier.PageID) error {
 	return nil
 }
 
-// replanned has the policy decide anew about a page that waits for its turn
-// because of its age, or of what was told of it.
+// replanned lets the policy decide again about a page that waits because of its age, or of an announcement.
 func (u *update) replanned(id frontier.PageID) error {
 	w, err := u.get(id)
 	if err != nil || w == nil || w.visited || !u.c.Aging(&w.Page) {
@@ -140,7 +137,7 @@ func (u *update) newPages() []Page {
 	return list
 }
 
-// takeSite takes over what others know of a site.
+// takeSite stores the fields of a site that others maintain.
 func (u *update) takeSite(in *Site) error {
 	var s *Site
 	var err error
@@ -164,12 +161,10 @@ func (u *update) takeSite(in *Site) error {
 	return nil
 }
 
-// leastWait is the least time between two visits that nobody has asked for,
-// whatever the policy says.
+// leastWait is the shortest time between two visits without an announcement, whatever the policy says.
 const leastWait = time.Second
 
-// plan decides when a page is asked for next, if that is not decided, and
-// where it stands in the queue.
+// plan decides when a page is fetched next, unless that is decided, and its place in the queue.
 func (u *update) plan(w *work) {
 	w.History.Told = w.Told
 	if !w.planned {
@@ -192,7 +187,7 @@ func (u *update) plan(w *work) {
 	u.place(w)
 }
 
-// place decides where a page stands in the queue when it is asked for at its At.
+// place sets a page's value and rank in the queue for a visit at its At.
 func (u *update) place(w *work) {
 	w.dirty = true
 	at := u.now
@@ -207,7 +202,7 @@ func (u *update) place(w *work) {
 	w.rank = u.rank(w)
 }
 
-// keepable brings a time to what is kept of it.
+// keepable reduces a time to the range and precision that are stored.
 func keepable(t time.Time) time.Time {
 	if t.After(Never) || t.Year() > 9999 {
 		return Never
@@ -215,31 +210,31 @@ func keepable(t time.Time) time.Time {
 	return fromMilli(toMilli(t))
 }
 
-// believed is the page as the policy is told of it.
+// believed returns the page as the policy sees it.
 func (u *update) believed(w *work) fresh.Page { return u.c.Believed(&w.Page, u.siteAt(w.Site)) }
 
-// Aging reports whether it is the policy that says when a page is asked for
-// next: it is held, and nothing else is the matter with it.
+// Aging reports whether the policy alone decides when a page is fetched next: it is Held, and no failure,
+// mismatch, missing body or person's request is pending.
 func (c *Collection) Aging(p *Page) bool {
 	return p.State == Held && p.Visits > 0 && p.Missed == 0 && p.Fails == 0 && p.missing.IsZero() &&
 		!(p.Told && p.Signal == ByPerson) && !(c.Stores() && p.Stored.File == "")
 }
 
-// Believed is a page as a policy is told of it, with what its site's manifest has not said of it.
+// Believed returns a page as a policy sees it, with the evidence from its site's manifest not mentioning a change.
 func (c *Collection) Believed(p *Page, s *Site) fresh.Page {
 	b := fresh.Page{History: p.History, Importance: c.opts.Quality(p, s), Length: p.Length, Site: s.Belief, Listed: p.Listed}
 	b.Listen()
 	return b
 }
 
-// Policy is what decides about revisits now.
+// Policy returns the present revisit policy.
 func (c *Collection) Policy() fresh.Policy { return *c.policy.Load() }
 
-// SetPolicy has another policy decide from now on. What was decided stands
-// until its turn comes, or the page is planned again.
+// SetPolicy replaces the revisit policy. Visits decided before stand until they are due, or the page is
+// planned again.
 func (c *Collection) SetPolicy(p fresh.Policy) { c.policy.Store(&p) }
 
-// worth is what a visit at a time gains (V06).
+// worth returns the expected gain of a visit at a time (V06).
 func (c *Collection) worth(p *Page, s *Site, at time.Time) float32 {
 	q := c.Believed(p, s)
 	v := float32(c.Policy().Profit(&q, at))
@@ -249,19 +244,19 @@ func (c *Collection) worth(p *Page, s *Site, at time.Time) float32 {
 	return v
 }
 
-// rank asks the strategy for the place of a page in the queue.
+// rank asks the strategy for a page's rank in the queue.
 func (u *update) rank(w *work) float32 {
 	f := frontier.Facts{Page: w.ID, Depth: w.Depth, Value: w.Value, Cash: w.Cash, Dynamic: w.Dynamic, Told: w.Told}
 	if s, ok := u.c.opts.Strategy.(frontier.Sharer); ok && !w.isNew {
-		f.Cash = s.Cash(w.rank) // the frontier keeps it there
+		f.Cash = s.Cash(w.rank) // the frontier keeps the cash in the rank
 		if w.visited {
-			f.Cash = 0 // and has given it away
+			f.Cash = 0 // and has distributed it
 		}
 	}
 	return sane(u.c.opts.Strategy.Page(f))
 }
 
-// share reads an importance; what is none is unknown.
+// share returns an importance as a number; NaN if it is not valid.
 func share(i protocol.Importance) float32 {
 	if s, ok := i.Share(); ok {
 		return float32(s)

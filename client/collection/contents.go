@@ -25,11 +25,11 @@ const (
 	mirrorDir = "mirror"
 )
 
-// ErrNoContent is returned where no body is stored.
+// ErrNoContent is returned if no body is stored.
 var ErrNoContent = errors.New("no content is stored")
 
-// A contents is where bodies and news go. It is the writer's alone, but for what
-// outlet and sizing guard.
+// A contents writes bodies and events. Only the writer uses it, except for what the locks of outlet and
+// sizing guard.
 type contents struct {
 	archive *warc.Writer // nil: none
 	mirror  *mirror      // nil: none
@@ -41,8 +41,8 @@ type contents struct {
 	damaged map[spot]bool
 }
 
-// openContents makes ready what keep and tell need. state is what stateOfContents
-// gave to the last transaction that was committed, nil if there was none.
+// openContents opens what keep and tell need. state is the stateOfContents of the last committed
+// transaction, nil if there was none.
 func (c *Collection) openContents(state []byte) error {
 	setBack, err := c.openJournal()
 	if err != nil {
@@ -56,16 +56,15 @@ func (c *Collection) openContents(state []byte) error {
 	}
 	if c.opts.Contents&WARC != 0 {
 		o := &warc.Options{Coding: c.opts.Coding, MaxBytes: c.opts.MaxWARC, Now: c.opts.Now, Info: info(c.opts.Info)}
-		// What stands behind the mark is of turns that were never taken in. The
-		// mark of a new collection stands before the first file. But
-		// if the state was put back from a copy, it is the state that is wrong.
+		// Records after the mark are of turns that were never committed. A new collection has its mark
+		// before the first file. But if the state was restored from a backup, it is the state that is wrong.
 		if mark, ok := parseMark(state); ok && !setBack {
 			o.Mark = &mark
 		}
 		if c.contents.archive, err = warc.OpenWriter(filepath.Join(c.dir, warcDir), o); err != nil {
 			return errors.Join(err, c.closeContents())
 		}
-		if o.Mark == nil { // what stands there now stays, but not what a first turn adds before it is taken in
+		if o.Mark == nil { // existing records stay, but not those of a first turn that is never committed
 			if err := c.markContents(); err != nil {
 				return errors.Join(err, c.closeContents())
 			}
@@ -79,7 +78,7 @@ func (c *Collection) openContents(state []byte) error {
 	return nil
 }
 
-// markContents stores how far the contents go, in a transaction of its own.
+// markContents stores the present end of the contents, in a transaction of its own.
 func (c *Collection) markContents() error {
 	c.committed = c.stateOfContents()
 	return boltfile.Guard(func() error { return c.db.Update(c.writeMeta) })
@@ -107,9 +106,8 @@ func (c *Collection) closeContents() error {
 	return err
 }
 
-// keep writes what a visit brought, and returns where the body stands. p is
-// the page as it was before. It is called in the transaction that takes the
-// visit in, in the order of visits, by one goroutine at a time.
+// keep writes the answer of a visit, and returns where its body is stored. p is the page as it was before.
+// It runs in the transaction of the visit, in the order of visits, in one goroutine at a time.
 func (u *update) keep(v *Visit, p *Page) (Place, error) {
 	c := u.c
 	body := isPage(v.Status)
@@ -119,7 +117,7 @@ func (u *update) keep(v *Visit, p *Page) (Place, error) {
 	case !body && (v.Status != http.StatusNotModified || p.Digest.IsZero()):
 		return Place{}, u.answer(v, p)
 	}
-	place, of, stored := p.Stored, warc.Original{}, false // whether what came is there already
+	place, of, stored := p.Stored, warc.Original{}, false // whether the answer's body is stored already
 	if !body || p.Digest == v.Digest {
 		of, stored = c.captured(place)
 	}
@@ -133,7 +131,7 @@ func (u *update) keep(v *Visit, p *Page) (Place, error) {
 		if stored && p.has() {
 			return place, nil
 		}
-		return Place{}, nil // a mirror's tell says where, once the name is known
+		return Place{}, nil // the mirror's tell sets the place, once the name is known
 	}
 	if stored = stored && ok; !stored {
 		twin, err := u.twin(v, p.ID)
@@ -159,7 +157,7 @@ func (u *update) keep(v *Visit, p *Page) (Place, error) {
 	return below(at), err
 }
 
-// capture is a visit as the archive takes it.
+// capture returns a visit in the form that the archive stores.
 func (u *update) capture(v *Visit, p *Page) *warc.Capture {
 	asked := v.Asked
 	if asked.IsZero() {
@@ -169,8 +167,8 @@ func (u *update) capture(v *Visit, p *Page) *warc.Capture {
 		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type}
 }
 
-// syncContents makes what keep wrote durable. It is called before the
-// transaction is committed that names it.
+// syncContents makes the writes of keep durable. It is called before the commit of the transaction that
+// refers to them.
 func (c *Collection) syncContents() error {
 	k := &c.contents
 	k.unnote()
@@ -185,8 +183,8 @@ func (c *Collection) syncContents() error {
 	return nil
 }
 
-// stateOfContents is stored in the transaction: how far the contents go that it
-// speaks of. What stands behind that is nobody's.
+// stateOfContents returns the end of the contents that the transaction refers to, which is stored in it.
+// Records after that belong to no transaction.
 func (c *Collection) stateOfContents() []byte {
 	if c.contents.archive == nil {
 		return c.committed
@@ -201,21 +199,20 @@ func parseMark(b []byte) (warc.Place, bool) {
 	return p, !d.bad
 }
 
-// A Version is one time at which a page was asked for, as the archive has it.
-// Where the Status is that of a redirect or an error, what stands there is no content of the page.
+// A Version is one fetch of a page, as archived. If its Status is a redirect or an error, the body is not
+// the page's content.
 type Version struct {
 	URL    string
 	At     time.Time // to the second
 	Status int
-	Type   string          // empty for one that brought nothing new
+	Type   string          // empty if it brought nothing new
 	Digest protocol.Digest // of the body
 	Same   bool            // it brought nothing new: 304, or the same bytes
 	Stored Place           // of its own record
 	Body   Place           // of the record with the body; the zero Place: unknown
 }
 
-// Versions returns the history of a URL, oldest first. It is empty where there
-// is no archive.
+// Versions returns the history of a URL, oldest first. It is empty without an archive.
 func (c *Collection) Versions(url string) ([]Version, error) {
 	list, err := warc.Index{Dir: filepath.Join(c.dir, warcDir)}.Lookup(url)
 	if err != nil {
@@ -254,45 +251,43 @@ func below(p warc.Place) Place {
 // A Content is a body as it was stored. Close it.
 type Content struct {
 	io.Reader             // the body
-	At        time.Time   // when it was asked for; the zero time: unknown
+	At        time.Time   // when it was requested; the zero time: unknown
 	Status    int         // 0: unknown
-	Header    http.Header // as it came, but for the codings; nil: unknown
+	Header    http.Header // as received, but for the codings; nil: unknown
 	Length    int64       // of the body; -1: unknown
 
 	closer io.Closer
-	url    string // of the record that it stands in; empty: it stands in none
+	url    string // of its WARC record; empty: none
 }
 
-// Close ends the reading.
+// Close releases the file.
 func (c *Content) Close() error { return c.closer.Close() }
 
 // Stores reports whether bodies are stored at all: if not, a Visit needs none.
 func (c *Collection) Stores() bool { return c.opts.Contents != 0 }
 
-// Stands reports whether the file is there, and long enough, in which a body
-// stands: else the page is to be asked for unconditionally, and what comes is
-// stored again. It does not read the file: what is damaged stands until somebody has read it. The zero Place stands only in a
-// collection that stores nothing. It is quick: what it finds out of an archive it
-// believes for some seconds.
+// Stands reports whether the file of a body exists and is long enough: if not, the page must be fetched
+// without conditions, and its body stored again. It does not read the file: damage is found only by a read
+// of the body. The zero Place stands only in a collection that stores nothing. It is fast: the size of an
+// archive is cached for some seconds.
 func (c *Collection) Stands(p Place) bool {
 	return c.opts.Contents == 0 || p.File != "" && c.standing(p)
 }
 
-// A standing is the size of a file, as it was not long ago.
+// A standing is the recent size of a file.
 type standing struct {
 	size int64
 	at   time.Time
 }
 
-// believed is how long the size of an archive is believed: they only grow, unless somebody
-// lays hands on them.
+// believed is how long the cached size of an archive is used: archives only grow, unless somebody tampers with them.
 const believed = 5 * time.Second
 
 func (c *Collection) standing(p Place) bool {
 	if !filepath.IsLocal(p.File) || p.Offset < 0 || p.Length < 0 || c.isSpoiled(p) {
 		return false
 	}
-	_, shared := archived(p) // by many pages
+	_, shared := archived(p) // with many pages
 	now := time.Now()
 	if shared {
 		c.contents.sizing.Lock()
@@ -318,8 +313,8 @@ func (c *Collection) standing(p Place) bool {
 	return st.Size() >= p.Offset+p.Length
 }
 
-// Content opens what is held of a page, or was held if it is gone. It returns
-// ErrNoContent if nothing is stored.
+// Content opens the stored content of a page, or its last content if it is gone. It returns ErrNoContent if
+// none is stored.
 func (c *Collection) Content(p *Page) (*Content, error) {
 	content, err := c.Body(p.Stored)
 	if err == nil && content.url != p.URL && content.url != "" {
@@ -337,8 +332,8 @@ func (c *Collection) Content(p *Page) (*Content, error) {
 	return content, nil
 }
 
-// Version returns the content of a URL that is held, if its digest is d and it has at most
-// max bytes: what a site's difference is applied to. Else it returns ErrNoContent.
+// Version returns the stored content of a URL, if its digest is d and it has at most max bytes: the base of
+// a site's delta. Otherwise it returns ErrNoContent.
 func (c *Collection) Version(url string, d protocol.Digest, max int64) ([]byte, error) {
 	p, ok, err := c.Page(url)
 	switch {
@@ -356,14 +351,14 @@ func (c *Collection) Version(url string, d protocol.Digest, max int64) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(b)) > max || protocol.Sum(b) != d { // somebody has laid hands on the file
+	if int64(len(b)) > max || protocol.Sum(b) != d { // somebody has changed the file
 		return nil, ErrNoContent
 	}
 	return b, nil
 }
 
-// answered makes a body that was read out of the record of another URL the answer of a
-// record that refers to it, which it closes.
+// answered gives c, a body read from the record of another URL, the date, status and header of own, the
+// record that refers to it. It closes own.
 func (c *Content) answered(own *warc.Stored) error {
 	defer own.Close()
 	m, err := warc.ReadMessage(own.Record.Body)
@@ -371,15 +366,14 @@ func (c *Content) answered(own *warc.Stored) error {
 		return err
 	}
 	if length := c.Header.Values("Content-Length"); len(length) > 0 {
-		m.Header["Content-Length"] = length // of what is read, and not of what was sent
+		m.Header["Content-Length"] = length // of the body read, not of the one sent
 	}
 	c.At, c.Status, c.Header, c.url = own.Date(), m.Status, m.Header, own.URL()
 	return nil
 }
 
-// ContentAt opens what was held of a URL at a time: of the newest version that
-// is not younger. It needs an archive, and returns ErrNoContent where there is
-// no such version.
+// ContentAt opens the content that a URL had at a time: its newest version that is not younger. It needs an
+// archive, and returns ErrNoContent if there is no such version.
 func (c *Collection) ContentAt(url string, at time.Time) (*Content, error) {
 	versions, err := c.Versions(url)
 	if err != nil {
@@ -415,8 +409,8 @@ func (c *Collection) bodyOf(v *Version) (*Content, error) {
 	return content, nil
 }
 
-// Body opens the body that stands at a place. It returns ErrNoContent for the zero Place.
-// Where the record is damaged, it or the reading ends with ErrBodyDamaged.
+// Body opens the body at a place. It returns ErrNoContent for the zero Place, and ErrBodyDamaged, at once or
+// while reading, if the record is damaged.
 func (c *Collection) Body(p Place) (*Content, error) {
 	if p.File == "" {
 		return nil, ErrNoContent

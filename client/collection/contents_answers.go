@@ -6,23 +6,23 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Answers says which answers are archived that bring no page.
+// Answers selects which answers without a page are archived.
 type Answers uint8
 
 const (
-	// UsualAnswers are those that tell what became of a page: redirects, 404 and
-	// 410. Who replays the archive follows the ones, and is shown the others.
+	// UsualAnswers are redirects, 404 and 410: the answers that say what became of a page. A replay of the
+	// archive follows the redirects and shows the others.
 	UsualAnswers Answers = iota
 
-	AllAnswers // every other too: 401, 403, 429, 5xx
+	AllAnswers // all others too: 401, 403, 429, 5xx
 	NoAnswers
 )
 
-// maxAnswer is how much of the body of such an answer is archived, in bytes.
+// maxAnswer bounds the archived body of such an answer, in bytes.
 const maxAnswer = 64 << 10
 
-// answer archives an answer that brings no page, unless it is as the one before:
-// a page that is gone says so for ever. Whatever it is, it is no content.
+// answer archives an answer without a page, unless it equals the one before: a page that is gone says so for
+// ever. The answer never counts as content.
 func (u *update) answer(v *Visit, p *Page) error {
 	w := u.c.contents.archive
 	switch status := v.Status; {
@@ -42,10 +42,10 @@ func (u *update) answer(v *Visit, p *Page) error {
 	return err
 }
 
-// isPage reports whether an answer brings the page: what a proxy has changed on the way (203) is one, too.
+// isPage reports whether an answer brings the page; so does 203, which a proxy has changed on the way.
 func isPage(status int) bool {
 	return status == http.StatusOK || status == http.StatusNonAuthoritativeInfo || status == http.StatusPartialContent
 }
 
-// brings reports whether a version is of the page, and not of an error or a redirect.
+// brings reports whether a version is of the page, not an error or a redirect.
 func (v *Version) brings() bool { return v.Same || v.Status == 0 || isPage(v.Status) }

@@ -10,8 +10,8 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// What a page answers that is no content is archived too, once while it stays
-// the same, and is never taken for the page.
+// Responses without content, such as errors, are archived too, once while they stay
+// the same, and never replace the page.
 func TestAnswersThatAreNoPage(t *testing.T) {
 	for answers, want := range map[collection.Answers]string{
 		collection.UsualAnswers: "[one 301 301 two 404 410 three]",
@@ -69,7 +69,7 @@ func TestAnswersThatAreNoPage(t *testing.T) {
 	}
 }
 
-// Whatever length an error page has, little of it is archived.
+// Only a short beginning of an error page is archived, however long it is.
 func TestLongErrorPage(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	r.find("/a")

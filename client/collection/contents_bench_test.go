@@ -13,10 +13,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// BenchmarkContents is what a page of 26 KB costs from the visit to the event,
-// in turns of 1,000, without links: by where and how bodies are stored. Pages that
-// are parsed are found again by that digest, others by that of the body; half the
-// pages of "twins" have the body of another.
+// BenchmarkContents measures a page of 26 KB from the visit to the event,
+// 1,000 in a transaction, without links, for each way of storing bodies. Parsed pages
+// are recognized by the digest of what was parsed, others by that of the body; half the
+// pages of "twins" have the body of another page.
 func BenchmarkContents(b *testing.B) {
 	var text bytes.Buffer
 	for i := 0; text.Len() < 26<<10; i++ {

@@ -18,7 +18,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// crashDir names the directory for a process that is going to be killed.
+// crashDir is the environment variable that names the directory of the process to be killed.
 const crashDir = "PARLEY_TEST_COLLECTION"
 
 var crashStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -28,13 +28,13 @@ func crashOptions(turn *int) *collection.Options {
 		Now: func() time.Time { return crashStart.Add(time.Duration(*turn+1) * time.Minute) }}
 }
 
-// A scene is one visit of a turn.
+// A scene is one visit of a transaction.
 type scene struct {
 	path, body string
 	status     int
 }
 
-// scenes is what turn k brings: always the same, whoever plays it.
+// scenes returns the visits of transaction k: the same in every process.
 func scenes(k int) []scene {
 	rnd := rand.New(rand.NewPCG(7, uint64(k)))
 	list := []scene{{"/turn.txt", strconv.Itoa(k), 200}}
@@ -54,7 +54,7 @@ func scenes(k int) []scene {
 	return list
 }
 
-// played returns how many turns a collection has taken in.
+// played returns how many transactions a collection has committed.
 func played(t testing.TB, c *collection.Collection) int {
 	p, ok, err := c.Page(home + "/turn.txt")
 	if err != nil {
@@ -71,7 +71,7 @@ func played(t testing.TB, c *collection.Collection) int {
 	return k + 1
 }
 
-// play takes turns in until it is killed.
+// play commits transactions until the process is killed.
 func play(t testing.TB, dir string) {
 	turn := 0
 	c, err := collection.Open(dir, crashOptions(&turn))
@@ -104,16 +104,16 @@ func play(t testing.TB, dir string) {
 		if _, err := c.Commit(&second); err != nil {
 			t.Fatal(err)
 		}
-		os.Stdout.WriteString(".") // for whoever waits for a turn
+		os.Stdout.WriteString(".") // for the parent, which waits for a transaction
 	}
 }
 
-// A stage is what there must be after some turns.
+// A stage is the expected content after some transactions.
 type stage struct {
 	archive map[string][]string // by URL
 	files   map[string]string
-	last    map[string]string // by path: the body that was held last
-	first   map[string]string // by body: the page that the collection remembers to have it
+	last    map[string]string // by path: the body that was stored last
+	first   map[string]string // by body: the page that the collection remembers as having it
 	status  map[string]int
 	events  []string
 }
@@ -147,7 +147,7 @@ func (s *stage) play(k int) {
 			}
 			s.files[file], s.last[v.path] = v.body, v.body
 		}
-		if v.status != 304 || has { // else it was not asked for
+		if v.status != 304 || has { // else it was not fetched
 			s.status[v.path] = v.status
 		}
 		if op != "" {
@@ -156,8 +156,8 @@ func (s *stage) play(k int) {
 	}
 }
 
-// Killed at any instant, a collection goes on as if nothing had been: nothing
-// is archived twice, no file is lost, and whoever stores its cursor is told
+// Killed at any instant, a collection continues as if nothing had happened: nothing
+// is archived twice, no file is lost, and a reader that stores its cursor receives
 // each change once, in order.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv(crashDir); dir != "" {

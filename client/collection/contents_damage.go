@@ -14,27 +14,27 @@ import (
 	"github.com/parleyweb/parley/internal/warc"
 )
 
-// A disk may flip bits, and nothing looks at an archive when it is opened: it may be
-// terabytes. Whoever reads a body checks it. What turns out to be damaged does not
-// stand any more, so that its pages are asked for as if it had never been stored; a file
-// beside the archives remembers it, since to be read again it would have to be read whole.
+// A disk may flip bits, and archives are not checked when they are opened: they may be terabytes. Each read
+// of a body checks it. A damaged body no longer stands, so that its pages are fetched as if it had never
+// been stored; a file beside the archives remembers it, since finding the damage again would mean reading
+// the whole body again.
 
-// ErrBodyDamaged is returned by whoever reads a body that is not what was stored.
+// ErrBodyDamaged is returned by a read of a body that differs from what was stored.
 var ErrBodyDamaged = errors.New("the body is damaged on disk: its pages are fetched anew when they are due; \"crawler crawl --again\" does it now")
 
-// damagedName is the file with a line for each record that was found to be damaged.
+// damagedName is the file with one line for each record found damaged.
 const damagedName = "damaged.txt"
 
-// maxDamaged bounds them: where there are more, it is the disk that is to be replaced.
+// maxDamaged bounds their number: with more, the disk must be replaced.
 const maxDamaged = 10_000
 
-// A spot is where a record begins.
+// A spot is the start of a record.
 type spot struct {
-	file   string // below the directory of archives
+	file   string // relative to the directory of archives
 	offset int64
 }
 
-// readDamaged reads what was found before.
+// readDamaged reads the file of damaged records.
 func (c *Collection) readDamaged() error {
 	f, err := os.Open(filepath.Join(c.dir, warcDir, damagedName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,8 +55,8 @@ func (c *Collection) readDamaged() error {
 	return lines.Err()
 }
 
-// spoiled takes note that a record is damaged. That it is not remembered by the
-// next process costs no more than reading it again.
+// spoiled remembers that a record is damaged. If writing that fails, the next process only has to read the
+// record again.
 func (c *Collection) spoiled(p warc.Place) {
 	k, s := &c.contents, spot{p.File, p.Offset}
 	k.sizing.Lock()
@@ -88,12 +88,12 @@ func (c *Collection) isSpoiled(p Place) bool {
 	return k.damaged[spot{place.File, place.Offset}]
 }
 
-// A checked body is read out of a record, whose damage it finds.
+// A checked is a body read from a record, with a check for damage.
 type checked struct {
 	c     *Collection
 	place warc.Place
 	body  io.Reader
-	sum   hash.Hash // nil: there is nothing to hold the body against
+	sum   hash.Hash // nil: the record has no digest of the body
 	want  [sha256.Size]byte
 }
 
@@ -123,11 +123,10 @@ func (k *checked) Read(p []byte) (int, error) {
 
 var errDigest = errors.New("the body is not what its digest says")
 
-// damage says that a record cannot be read, and takes note of it if that is not for
-// another reason.
+// damage returns the error for a record that cannot be read, and remembers the record unless the cause is not damage.
 func (c *Collection) damage(place warc.Place, err error) error {
 	var failed *fs.PathError
-	if errors.As(err, &failed) { // no such file, or not for us, or the disk has failed
+	if errors.As(err, &failed) { // no such file, no permission, or a disk failure
 		return err
 	}
 	c.spoiled(place)

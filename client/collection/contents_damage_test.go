@@ -26,7 +26,7 @@ func spoil(t *testing.T, dir string, p collection.Place) {
 	}
 }
 
-// A body with a bit flipped, in a file of the same length, is found when it is
+// A body with a flipped bit, in a file of unchanged length, is detected when it is
 // read, and is stored again by the next visit of each page that had it.
 func TestSpoiledBody(t *testing.T) {
 	for _, coding := range []string{"", "gzip", "zstd"} {

@@ -17,24 +17,23 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A mirror is a directory of plain files. What a turn brings is written under
-// names of no page first; the transaction that takes the turn in says what is
-// to be put where, and that is done after it, and again by the next Open if
-// the process is killed in between.
+// A mirror is a directory of plain files. Bodies of a turn are first written under temporary names; the
+// turn's transaction stores which file goes where, and the files are moved after it, and again by the next
+// Open if the process is killed in between.
 type mirror struct {
 	*tree
-	base           string // of a copy, whose names leave it out; empty: names begin with the host
+	base           string // of a copy: the base URL, which names leave out; empty: names begin with the host
 	fold, portable bool
 
-	temps map[frontier.PageID]string // what keep wrote and tell has not asked for
-	files []*os.File                 // to be synced
-	stale []string                   // to be removed after the next sync
-	freed bool                       // the transaction has given up a name
+	temps map[frontier.PageID]string // files that keep wrote and tell has not used
+	files []*os.File                 // files to sync
+	stale []string                   // names to remove after the next sync
+	freed bool                       // the transaction has released a name
 }
 
 // Buckets within the outbox.
 var (
-	opsBucket   = []byte("ops")   // name -> file of tmpDir that is to stand there; empty: nothing is
+	opsBucket   = []byte("ops")   // name -> file of tmpDir to move there; empty: remove the name
 	namesBucket = []byte("names") // page -> name
 	pathsBucket = []byte("paths") // name, folded -> page
 )
@@ -56,7 +55,7 @@ func (c *Collection) openMirror() error {
 	return c.redo()
 }
 
-// fileOf returns the directory and the name below it of a body that is a file.
+// fileOf returns the directory of a body that is a plain file, and its name relative to that.
 func (c *Collection) fileOf(p Place) (dir, name string) {
 	if rest, ok := strings.CutPrefix(p.File, mirrorDir+"/"); ok && c.root != "" {
 		return c.root, rest
@@ -71,7 +70,7 @@ func (m *mirror) close() error {
 	return m.tree.close()
 }
 
-// takeBack removes what keep wrote for a transaction that was not committed.
+// takeBack removes the files that keep wrote for a transaction that was not committed.
 func (m *mirror) takeBack() {
 	for _, f := range m.files {
 		f.Close()
@@ -81,8 +80,7 @@ func (m *mirror) takeBack() {
 	clear(m.temps)
 }
 
-// redo does what the last transaction asked of the files, and removes what no
-// transaction asks for.
+// redo repeats the file operations of the last transaction, and removes temporary files without one.
 func (c *Collection) redo() error {
 	ops, err := c.ops()
 	if err != nil {
@@ -109,7 +107,7 @@ func (c *Collection) ops() (ops []op, err error) {
 	return ops, err
 }
 
-// keep writes a body under a name of no page.
+// keep writes a body under a temporary name.
 func (m *mirror) keep(id frontier.PageID, v *Visit) error {
 	var name string
 	f := v.File
@@ -133,11 +131,11 @@ func (m *mirror) keep(id frontier.PageID, v *Visit) error {
 	return err
 }
 
-// tempOf is the name of a file that create has made.
+// tempOf returns the name of a file made by create.
 func tempOf(f *os.File) string { return tmpDir + "/" + path.Base(filepath.ToSlash(f.Name())) }
 
-// sync makes durable what keep wrote, a few files at once: the disk does that
-// in about the time of one. What nobody asked for goes.
+// sync makes the files of keep durable, a few at once: the disk syncs them in about the time of one. It
+// removes files that tell did not use.
 func (m *mirror) sync() error {
 	var (
 		wg   sync.WaitGroup
@@ -164,7 +162,7 @@ func (m *mirror) sync() error {
 	return errors.Join(errs...)
 }
 
-// A mirroring is what a transaction does to names and files.
+// A mirroring is a transaction's access to names and file operations.
 type mirroring struct {
 	m                 *mirror
 	ops, names, paths *bbolt.Bucket
@@ -184,8 +182,8 @@ func (m *mirror) in(box *bbolt.Bucket) (mirroring, error) {
 	return g, nil
 }
 
-// tell says what is to become of a page's file, and returns its name, empty if
-// there is none after it.
+// tell stores the file operations for a change of a page, and returns the name of its file, empty if there
+// is none after it.
 func (g mirroring) tell(n *news) (string, error) {
 	key := pageKey(n.page.ID)
 	old := string(g.names.Get(key[:]))
@@ -222,7 +220,7 @@ func (g mirroring) tell(n *news) (string, error) {
 	return name, g.place(n.page.ID, name, temp)
 }
 
-// place has a file of tmpDir stand at the name of a page.
+// place moves a file of tmpDir to the name of a page.
 func (g mirroring) place(id frontier.PageID, name, temp string) error {
 	if was := g.ops.Get([]byte(name)); len(was) > 0 {
 		g.m.stale = append(g.m.stale, string(was))
@@ -231,8 +229,8 @@ func (g mirroring) place(id frontier.PageID, name, temp string) error {
 	return errors.Join(g.names.Put(key[:], []byte(name)), g.paths.Put(g.path(name), key[:]), g.ops.Put([]byte(name), []byte(temp)))
 }
 
-// Aside returns how many pages stand in the mirror under names of no URL, below
-// .parley/other: their URLs are no names of files, or another page has the name.
+// Aside returns how many pages have files in the mirror under .parley/other: their URLs make no file names,
+// or another page has the name.
 func (c *Collection) Aside() (n int, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(outboxBucket).Bucket(pathsBucket)
@@ -256,7 +254,7 @@ func (g mirroring) path(name string) []byte {
 	return []byte(name)
 }
 
-// release gives a name up, with the file that stands there.
+// release frees a name, and removes its file.
 func (g mirroring) release(id frontier.PageID, name string) error {
 	if name == "" {
 		return nil
@@ -269,17 +267,16 @@ func (g mirroring) release(id frontier.PageID, name string) error {
 	return errors.Join(g.names.Delete(key[:]), g.paths.Delete(g.path(name)), g.ops.Put([]byte(name), nil))
 }
 
-// lift gives the file of a page a second name, under which it outlives the
-// page. It returns "" if there is no such file.
+// lift gives the file of a page a second name, under which it outlives the page. It returns "" if there is no file.
 func (g mirroring) lift(name string) (string, error) {
 	if temp := g.ops.Get([]byte(name)); len(temp) > 0 {
-		name = string(temp) // it comes there only after this transaction
+		name = string(temp) // it is moved there only after this transaction
 	}
 	return g.m.link(name)
 }
 
-// name returns the name for a page: its natural one if no other page has that,
-// or has a file where this one needs a directory, or the other way round.
+// name returns the file name for a page: its natural one, unless another page has that name, or one of them
+// needs a directory where the other has its file.
 func (g mirroring) name(p *Page) (string, error) {
 	if name, ok := g.natural(p); ok {
 		return name, nil
@@ -287,7 +284,7 @@ func (g mirroring) name(p *Page) (string, error) {
 	return filename.Other(p.URL), nil
 }
 
-// natural returns the natural name of a page, and whether it can have that now.
+// natural returns the natural name of a page, and whether it is available now.
 func (g mirroring) natural(p *Page) (name string, ok bool) {
 	if g.m.base != "" {
 		name, ok = filename.Below(g.m.base, p.URL, p.Type, g.m.portable)
@@ -318,7 +315,7 @@ func (g mirroring) free(name string, id frontier.PageID) bool {
 	}
 	return g.m.vacant(name, func(file string) bool {
 		if k := g.paths.Get(g.path(file)); k != nil {
-			return bytes.Equal(k, own[:]) // and is given up for the new name
+			return bytes.Equal(k, own[:]) // it is released for the new name
 		}
 		k, temp := g.ops.Cursor().Seek([]byte(file))
 		return string(k) == file && len(temp) == 0
@@ -328,7 +325,7 @@ func (g mirroring) free(name string, id frontier.PageID) bool {
 // mostAside is how many pages get their natural names in one transaction.
 const mostAside = 1000
 
-// promote gives pages that stand aside their natural names, where those came free.
+// promote gives pages below otherDir their natural names, where those have become free.
 func (u *update) promote() error {
 	m := u.c.contents.mirror
 	if m == nil || !m.freed || m.base == "" {
@@ -364,7 +361,7 @@ func (u *update) promote() error {
 			return err
 		}
 		if temp == "" {
-			continue // the next Open finds that it is not there
+			continue // the file is missing, which the next Open finds
 		}
 		if err := errors.Join(g.release(id, old), g.place(id, name, temp)); err != nil {
 			return err

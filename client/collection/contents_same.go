@@ -14,21 +14,19 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A body that stands in the archive is not stored again, whatever URL brings it:
-// a revisit record says where it stands. The digests bucket names a page that holds the body: by
-// the digest of what was parsed, which it has anyway, or, where nothing was parsed or the bodies
-// differ though that is alike, by the digest of the body, an entry of 12 bytes. That page's
-// record says where the body stands. The bucket remembers one page a digest.
+// A body in the archive is not stored again, whatever URL brings it: a revisit record refers to it. The
+// digests bucket names a page with that body: by the parsed digest, whose entry exists anyway, or, if
+// nothing was parsed or the bodies differ though the parsed content is equal, by the digest of the body, an
+// entry of 12 bytes. That page's record has the place of the body. The bucket remembers one page per digest.
 
-// A noted record was written in the turn that is being taken in, and cannot be
-// read yet.
+// A noted is a record written in the present turn, which cannot be read yet.
 type noted struct {
 	warc.Place
 	url  string
 	date time.Time
 }
 
-// note takes note of a record. Those before it in another file can be read.
+// note remembers a record. Earlier ones in another file can be read, and are dropped.
 func (k *contents) note(p warc.Place, url string, date time.Time) {
 	if n := len(k.noted); n > 0 && k.noted[n-1].File != p.File {
 		k.unnote()
@@ -41,14 +39,14 @@ func (k *contents) unnote() {
 	k.noted = k.noted[:0]
 }
 
-// archived returns a place as the archive knows it, and false if it is not there.
+// archived returns a place in the form of package warc, and false if it is not in the archive.
 func archived(p Place) (warc.Place, bool) {
 	name, ok := strings.CutPrefix(p.File, warcDir+"/")
 	return warc.Place{File: name, Offset: p.Offset, Length: p.Length}, ok
 }
 
-// captured returns what a record says of itself, nothing for a file without
-// records, and whether there is one. It does not read to the end.
+// captured returns the URL and date of the record at a place, nothing for a plain file, and whether the body
+// is there. It does not read to the end.
 func (c *Collection) captured(p Place) (of warc.Original, stored bool) {
 	place, ok := archived(p)
 	if !ok || c.contents.archive == nil {
@@ -74,8 +72,7 @@ func (c *Collection) captured(p Place) (of warc.Original, stored bool) {
 	return of, true
 }
 
-// twin returns a page that holds the very body that a visit of page id has
-// brought, nil if none is known.
+// twin returns a page whose stored body equals that of a visit of page id, nil if none is known.
 func (u *update) twin(v *Visit, id frontier.PageID) (*work, error) {
 	if len(v.Body) == 0 || v.Cut {
 		return nil, nil
@@ -103,14 +100,14 @@ func (u *update) twin(v *Visit, id frontier.PageID) (*work, error) {
 	return nil, nil
 }
 
-// holds reports whether a body stands in the archive at the page's place.
+// holds reports whether the body is the page's, and in the archive.
 func (p *Page) holds(body protocol.Digest) bool {
 	_, ok := archived(p.Stored)
 	return ok && p.Digest == body
 }
 
-// referred returns where the body of a revisit stands whose line in the index does
-// not say so, since it was made anew from the record. It is empty if that cannot be found.
+// referred returns the place of the body of a revisit whose index line does not name it, because the line
+// was rebuilt from the record. It is empty if the body cannot be found.
 func (c *Collection) referred(e *warc.Entry) Place {
 	s, err := warc.Open(filepath.Join(c.dir, warcDir), e.Place)
 	if err != nil {
@@ -124,7 +121,7 @@ func (c *Collection) referred(e *warc.Entry) Place {
 	return c.standsOf(e, url)
 }
 
-// standsOf returns the record of a URL that has the body of a revisit; the zero Place if there is none.
+// standsOf returns the record of a URL with the body of a revisit; the zero Place if there is none.
 func (c *Collection) standsOf(e *warc.Entry, url string) Place {
 	list, err := warc.Index{Dir: filepath.Join(c.dir, warcDir)}.Lookup(url)
 	if err != nil {
@@ -138,8 +135,8 @@ func (c *Collection) standsOf(e *warc.Entry, url string) Place {
 	return Place{}
 }
 
-// ownRecord opens the record of a page's own answer where its body stands in another's.
-// It returns nil if there is none: the page was moved there.
+// ownRecord opens the record of a page's own answer, if its body is in another URL's record. It returns nil
+// if there is none: the page was moved there.
 func (c *Collection) ownRecord(p *Page) (*warc.Stored, error) {
 	versions, err := c.Versions(p.URL)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// records returns what the archive says of a URL, in order.
+// records returns the archive's records of a URL, in order.
 func records(t testing.TB, dir, url string) (list []warc.Fields) {
 	t.Helper()
 	err := warc.Each(filepath.Join(dir, "warc"), warc.Place{}, func(_ string, r *warc.Reader) error {
@@ -34,15 +34,15 @@ func records(t testing.TB, dir, url string) (list []warc.Fields) {
 	return list
 }
 
-// plainly makes a visit one of what nobody parses, such as an image.
+// plainly turns a visit into that of a resource that is not parsed, such as an image.
 func plainly(v collection.Visit) collection.Visit {
 	v.Parsed, v.Type = protocol.Digest{}, "image/png"
 	return v
 }
 
-// A body stands in the archive once, whatever URLs bring it, in one turn or
-// years apart, parsed or not; a reader finds it by each of them, with the
-// header of its own answer.
+// A body is stored in the archive once, whichever URLs return it, in one transaction or
+// years apart, parsed or not; a reader finds it by each of the URLs, with the
+// header of that URL's own response.
 func TestBodiesOfOtherURLs(t *testing.T) {
 	for _, coding := range []string{"", "gzip"} {
 		for _, parsed := range []bool{true, false} {
@@ -76,7 +76,7 @@ func TestBodiesOfOtherURLs(t *testing.T) {
 					t.Errorf("record %d has digest %s", i, f.Get("WARC-Payload-Digest"))
 				}
 			}
-			// As after a kill: the index is made anew of the records.
+			// As after a kill: the index is rebuilt from the records.
 			for _, rebuilt := range []bool{false, true} {
 				if rebuilt {
 					r.c.Close()
@@ -116,7 +116,7 @@ func TestBodiesOfOtherURLs(t *testing.T) {
 	}
 }
 
-// Where bytes differ that readers do not see, each body stands once.
+// Bodies that differ only in bytes that readers do not see are each stored once.
 func TestBodiesThatAreReadAlike(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "gzip")
 	r.find("/a", "/b", "/c", "/d")
@@ -138,7 +138,7 @@ func TestBodiesThatAreReadAlike(t *testing.T) {
 	}
 }
 
-// What referred to a record that is lost does not stand either: it is stored
+// A revisit record whose original is lost is lost as well: the body is stored
 // again when a visit brings it, once.
 func TestLostBodyOfOthers(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
@@ -174,8 +174,8 @@ func TestLostBodyOfOthers(t *testing.T) {
 	}
 }
 
-// An export of one site is complete, though bodies of it stand in records of
-// another; what a page holds is exported by its own name.
+// An export of one site is complete even if some of its bodies are stored in records of
+// another site; each page's content is exported under its own URL.
 func TestExportOfOthersBodies(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "gzip")
 	other := "https://b.example/logo"

@@ -51,7 +51,7 @@ func (r *rig) content(path string) string {
 	return read(r.t, c, err)
 }
 
-// captures validates all archives, and returns what they say of each URL in
+// captures validates all archives, and returns their records of each URL in
 // order: the status, or "=" for a revisit.
 func captures(t testing.TB, dir string) map[string][]string {
 	t.Helper()
@@ -93,8 +93,8 @@ func captures(t testing.TB, dir string) map[string][]string {
 	return got
 }
 
-// The archive has each body once, and every visit; what was held at any time
-// can be had.
+// The archive has each body once, and every visit; the content of any past time
+// can be read back.
 func TestArchive(t *testing.T) {
 	for _, coding := range []string{"", "gzip", "zstd"} {
 		t.Run("coding="+coding, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// snapshot copies the files of a collection that is open, as a kill leaves them.
+// copyDir copies the files of an open collection, as a kill leaves them.
 func copyDir(t testing.TB, from, to string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
@@ -179,8 +179,8 @@ func copyDir(t testing.TB, from, to string) {
 	}
 }
 
-// What was archived for a turn that was not taken in is cut away; but a state
-// that was put back from a copy costs no archive.
+// Records archived for a transaction that was never committed are cut off; but restoring
+// the state from a backup does not destroy the archive.
 func TestArchiveAheadOfTheState(t *testing.T) {
 	for _, setBack := range []bool{false, true} {
 		r := newKeeper(t, collection.WARC, "")
@@ -227,7 +227,7 @@ func TestArchiveAheadOfTheState(t *testing.T) {
 	}
 }
 
-// A turn that is refused leaves nothing in the archive.
+// A rejected transaction leaves nothing in the archive.
 func TestRefusedTurn(t *testing.T) {
 	r := newKeeper(t, collection.WARC|collection.Mirror, "")
 	r.find("/a", "/b")
@@ -320,7 +320,7 @@ func TestMirror(t *testing.T) {
 			t.Error("what is held is not what is read")
 		}
 
-		// The site says that a page has moved: its file does, without a request.
+		// The site says that a page has moved: its file is moved without a request.
 		s := r.source(collection.ManifestRDF)
 		r.apply(s, whole(1, create("/", "body of /"), create("/a", "changed"), create("/a.html", "body of /a.html")), collection.ByManifest)
 		r.apply(s, told(2, move("/a", "/new/place", "changed")), collection.ByStream)
@@ -338,8 +338,8 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// What was lost of the contents is stored again when a visit brings it, and a
-// 304 of a page whose body cannot be read makes it asked for again at once.
+// Lost contents are stored again when a visit brings them, and after a
+// 304 for a page whose body cannot be read the page is fetched again at once.
 func TestLostContents(t *testing.T) {
 	for _, contents := range []collection.Contents{collection.WARC, collection.Mirror, collection.WARC | collection.Mirror} {
 		r := newKeeper(t, contents, "gzip")
@@ -362,12 +362,12 @@ func TestLostContents(t *testing.T) {
 		want(t, "outside stands", r.c.Stands(collection.Place{File: "../" + filepath.Base(r.dir) + "/state.db"}), false)
 		head := r.c.Log().Head()
 
-		for _, dir := range []string{"warc", "mirror"} { // somebody loses all of it
+		for _, dir := range []string{"warc", "mirror"} { // all of it is lost
 			if err := os.RemoveAll(filepath.Join(r.dir, dir)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		r.reopen() // nothing is believed of the files from before
+		r.reopen() // earlier knowledge of the files is discarded
 		wantAll(t, "stand when all is lost", stand())
 
 		r.visit("/a", 304, "")
@@ -405,7 +405,7 @@ func TestLostContents(t *testing.T) {
 	want(t, "where nothing is stored", r.c.Stands(collection.Place{}), true)
 }
 
-// Of what is damaged an export says how much it is, and writes the rest.
+// An export reports how much is damaged, and writes the rest.
 func TestExportOfDamaged(t *testing.T) {
 	for _, coding := range []string{"", "gzip", "zstd"} {
 		for _, newest := range []bool{false, true} {
@@ -443,7 +443,7 @@ func TestExportOfDamaged(t *testing.T) {
 	}
 }
 
-// An export is an archive of its own.
+// An export is an archive that can be read by itself.
 func TestExport(t *testing.T) {
 	for _, contents := range []collection.Contents{collection.WARC, collection.Mirror} {
 		r := newKeeper(t, contents, "zstd")
@@ -505,7 +505,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// Killed before its first turn is taken in, a collection stores nothing twice.
+// A collection that is killed before it commits its first transaction stores nothing twice.
 func TestFirstTurnLost(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	read := func(name string) []byte {

@@ -18,28 +18,26 @@ import (
 	"github.com/parleyweb/parley/internal/filename"
 )
 
-// Names below the directory of a mirror that are no page's: no page's natural
-// name begins with a dot, so nothing a site says can reach them.
+// Names in the directory of a mirror that belong to no page: no natural name begins with a dot, so no site
+// can reach them.
 const (
 	ownDir   = filename.Own
 	tmpDir   = ownDir + "/tmp"
-	otherDir = ownDir + "/other" // where filename.Other puts what has no natural name
+	otherDir = ownDir + "/other" // for pages without a natural name, see filename.Other
 	siteFile = ownDir + "/site"
 	lockFile = ownDir + "/lock"
 )
 
-// An op puts a file of tmpDir at a name; with an empty temp it removes what
-// stands at name. There is at most one for a name: to do them twice is to do
-// them once.
+// An op moves a file of tmpDir to a name; with an empty temp it removes the file at the name. There is at
+// most one op for a name, so ops may be repeated.
 type op struct{ name, temp string }
 
-// A tree is the directory of a mirror. Nothing it does leads out of it, nor
-// through a symbolic link.
+// A tree is the directory of a mirror. No operation leaves it or follows a symbolic link.
 type tree struct {
 	root  *os.Root
 	held  *os.File      // the file that is locked, nil before hold
-	run   string        // begins the names in tmpDir: an op of a process that is gone never means a new file
-	count atomic.Uint64 // of names there were
+	run   string        // prefix of the names in tmpDir: an op of an earlier process never means a new file
+	count atomic.Uint64 // number of names made
 	each  func() error  // called before each operation, if not nil: tests crash there
 }
 
@@ -62,8 +60,8 @@ func (t *tree) close() error {
 	return errors.Join(err, t.root.Close())
 }
 
-// hold makes the directory this process's own: a state elsewhere is no hindrance
-// to a second process, which would clear away what the first is about to place.
+// hold locks the directory for this process. The lock of the state is not enough: a second process with
+// another state would remove files that the first is about to move.
 func (t *tree) hold() error {
 	if err := t.mkdir(ownDir, map[string]bool{}); err != nil {
 		return err
@@ -76,7 +74,7 @@ func (t *tree) hold() error {
 	return boltfile.Lock(f)
 }
 
-// foreign reports whether the directory holds anything but what is a mirror's own.
+// foreign reports whether the directory contains anything but ownDir.
 func (t *tree) foreign() bool {
 	d, err := t.root.Open(".")
 	if err != nil {
@@ -87,8 +85,7 @@ func (t *tree) foreign() bool {
 	return err != nil && err != io.EOF || len(names) > 1 || len(names) == 1 && names[0] != ownDir
 }
 
-// clean makes sure of the mirror's own directories, and removes what a killed
-// process has left in tmpDir.
+// clean creates the mirror's own directories, and empties tmpDir after a killed process.
 func (t *tree) clean() error {
 	made := map[string]bool{}
 	if err := errors.Join(t.mkdir(tmpDir, made), t.mkdir(otherDir, made)); err != nil {
@@ -108,7 +105,7 @@ func (t *tree) clean() error {
 	return err
 }
 
-// probe finds out what names the file system takes.
+// probe finds out which names the file system accepts.
 func (t *tree) probe() (fold, portable bool) {
 	name, f, err := t.create()
 	if err != nil {
@@ -133,7 +130,7 @@ func (t *tree) probe() (fold, portable bool) {
 	return fold, portable
 }
 
-// temp names a new file of tmpDir.
+// temp returns a new name in tmpDir.
 func (t *tree) temp() string {
 	return tmpDir + "/" + t.run + "-" + strconv.FormatUint(t.count.Add(1), 10)
 }
@@ -175,9 +172,8 @@ func (t *tree) copy(from, to string) (err error) {
 	return errors.Join(err, dst.Sync(), dst.Close())
 }
 
-// vacant reports whether a file can be put at a name that no page has. What
-// stands there without a page gives way, but for a directory with files that
-// are not about to go.
+// vacant reports whether a file can be put at a name that no page has. A file there without a page is
+// replaced, and so is a directory if all its files are about to be removed.
 func (t *tree) vacant(name string, going func(name string) bool) bool {
 	info, err := t.lstat(name)
 	if err != nil || !info.IsDir() {
@@ -192,7 +188,7 @@ func (t *tree) vacant(name string, going func(name string) bool) bool {
 	return err == nil
 }
 
-// do does the operations and makes them durable: first what makes room.
+// do runs the operations, removals first to make room, and makes them durable.
 func (t *tree) do(ops []op) error {
 	touched, made := map[string]bool{}, map[string]bool{}
 	for _, removing := range []bool{true, false} {
@@ -244,8 +240,8 @@ func (t *tree) one(o op, made map[string]bool) error {
 	return t.root.Rename(o.temp, o.name)
 }
 
-// lstat looks at a name without following links, be it at the end of the name
-// or on the way. What stands behind a link or a file does not exist.
+// lstat returns the FileInfo of a name without following links, at its end or on the way. A name behind a
+// link or a file does not exist.
 func (t *tree) lstat(name string) (fs.FileInfo, error) {
 	for i, c := range name {
 		if c != '/' {
@@ -260,12 +256,12 @@ func (t *tree) lstat(name string) (fs.FileInfo, error) {
 	return t.root.Lstat(name)
 }
 
-// absent reports whether an error says that there is nothing at a name.
+// absent reports whether an error means that a name does not exist.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// prune removes directories that have become empty, up to the root.
+// prune removes empty directories, up to the root.
 func (t *tree) prune(dir string, made map[string]bool) {
 	for ; dir != "." && !strings.HasPrefix(dir, ownDir); dir = path.Dir(dir) {
 		if info, err := t.lstat(dir); err != nil || !info.IsDir() || t.root.Remove(dir) != nil {
@@ -275,7 +271,7 @@ func (t *tree) prune(dir string, made map[string]bool) {
 	}
 }
 
-// removeEmpty removes a directory that holds nothing but directories.
+// removeEmpty removes a directory that contains only directories.
 func (t *tree) removeEmpty(dir string) {
 	entries, err := fs.ReadDir(t.root.FS(), dir)
 	if err != nil {
@@ -290,8 +286,8 @@ func (t *tree) removeEmpty(dir string) {
 	_ = t.root.Remove(dir)
 }
 
-// mkdir makes a directory and those above it. What stands in the way, a link
-// or a file without a page, is removed. Known good directories are in made.
+// mkdir makes a directory and its parents. It removes a link or a file without a page that stands in the
+// way. made has the directories known to be good.
 func (t *tree) mkdir(dir string, made map[string]bool) error {
 	if dir == "." || made[dir] {
 		return nil
@@ -314,7 +310,7 @@ func (t *tree) mkdir(dir string, made map[string]bool) error {
 	return nil
 }
 
-// sync makes the names in a directory durable, where the system can.
+// sync makes the names in a directory durable, if the system can.
 func (t *tree) sync(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -332,8 +328,8 @@ func (t *tree) sync(dir string) error {
 	return nil
 }
 
-// walk calls fn with the name of every place of a page: everything that is not
-// a directory, of ownDir only what is in otherDir. The state may stand in ownDir too.
+// walk calls fn for every file of a page: all but directories, and in ownDir only those in otherDir. The
+// state may be in ownDir too.
 func (t *tree) walk(fn func(name string) error) error {
 	return fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {

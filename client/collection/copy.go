@@ -23,62 +23,58 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A collection with Options.Site is a copy: its files stand in a directory of
-// their own as on the site, and are what the site says, no more and no less.
-// Open looks whether they still are, a page is gone by the site's word alone, and
-// what the site offers is owed until it was had.
+// A collection with Options.Site is a copy: its files stand in a directory of their own, named as on the
+// site, and equal what the site announces, no more and no less. Open checks that they still do, a page is
+// gone by the site's word alone, and each announced page is a pending fetch until it was fetched.
 //
-// The directory bears a mark that says whose copy it is, of which state, and
-// the name of the run that filled it last. A state that speaks of another run
-// than the directory is not the one that filled it last: one of the two was
-// put back from a copy, and what the state says of the files need not be so.
+// The directory has a mark that names the site, the state, and the run that filled it last. If the state
+// names another run than the directory, one of the two was restored from a backup, and the state may be
+// wrong about the files.
 
-// ErrOther is returned by Open for a state or a directory of another site, and
-// for the copy of one where none is asked for.
+// ErrOther is returned by Open for a state or a directory of another site, and for a copy opened without
+// Options.Site.
 var ErrOther = errors.New("kept for another site")
 
-// A copyMeta is what is stored about a copy as a whole.
+// A copyMeta is the stored record of the copy as a whole.
 type copyMeta struct {
 	Base     string `json:"base"`
 	ID       string `json:"id"`
-	Root     string `json:"root"`               // below the collection's directory, or absolute
-	Fold     bool   `json:"fold,omitempty"`     // the file system does not tell upper from lower case
-	Portable bool   `json:"portable,omitempty"` // it refuses what Windows refuses
+	Root     string `json:"root"`               // relative to the collection's directory, or absolute
+	Fold     bool   `json:"fold,omitempty"`     // the file system ignores case
+	Portable bool   `json:"portable,omitempty"` // the file system refuses names that Windows refuses
 	Strays   bool   `json:"strays,omitempty"`   // the directory may hold files of a state that was lost
-	Run      string `json:"run"`                // the present or last one
-	LastRun  string `json:"last_run,omitempty"` // the one before, while the directory may still bear its name
-	Suspect  bool   `json:"suspect,omitempty"`  // the files need not be what the state says
+	Run      string `json:"run"`                // the present or last run
+	LastRun  string `json:"last_run,omitempty"` // the run before, while the directory may still have it in its mark
+	Suspect  bool   `json:"suspect,omitempty"`  // the files may differ from the state
 	Digests
 }
 
-// Digests says how the digests that the site of a copy states have been.
+// Digests counts how often the digests announced by a copy's site were right.
 type Digests struct {
-	// Matched and Mismatched count answers with a digest equal to and other
-	// than what the site says; MissRow is how many of the latter came since
-	// the last of the former. Demoted says that the site's digests have never
-	// been right and are not waited for.
+	// Matched and Mismatched count answers with the announced digest and with another; MissRow is the number
+	// of mismatches since the last match. Demoted: the site's digests have never been right, and mismatches
+	// are no longer retried.
 	Matched    int64 `json:"matched"`
 	Mismatched int64 `json:"mismatched"`
 	MissRow    int   `json:"miss_row"`
 	Demoted    bool  `json:"demoted"`
 }
 
-// demoteAfter is how many pages in a row must differ from their claims, none
-// ever having matched, before a site's digests are no longer waited for.
+// demoteAfter is how many pages in a row must differ from their claims, without a match ever, before
+// mismatches with a site's digests are no longer retried.
 const demoteAfter = 20
 
-// refusals is when a page that the site names, and does not serve, is asked for
-// again; the last holds for all that follow.
+// refusals are the waits before retries of a page that the site announces, and does not serve; the last wait repeats.
 var refusals = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour}
 
-// copyKey is of the copyMeta, in the outbox.
+// copyKey is the key of the copyMeta in the outbox.
 var copyKey = []byte("copy")
 
-// A siteMark says in the directory whose copy it is.
+// A siteMark is the mark in the directory of a copy.
 type siteMark struct {
 	Base string `json:"base"`
-	ID   string `json:"id"`  // of the state that fills it
-	Run  string `json:"run"` // the last that did
+	ID   string `json:"id"`  // of its state
+	Run  string `json:"run"` // the last run that filled it
 }
 
 // mark reads the mark of the directory, nil if it has none.
@@ -112,7 +108,7 @@ func (t *tree) setMark(m siteMark) error {
 	return t.root.Rename(name, siteFile)
 }
 
-// owner reads the mark of the directory, and refuses one that is not ours to fill.
+// owner reads the mark of the directory, and returns an error if the directory is not this copy's.
 func (c *Collection) owner(t *tree) (*siteMark, error) {
 	mark, err := t.mark()
 	switch {
@@ -126,7 +122,7 @@ func (c *Collection) owner(t *tree) (*siteMark, error) {
 	return mark, nil
 }
 
-// checkCopy refuses, before anything is written, what cannot be a copy.
+// checkCopy returns an error, before anything is written, if the options or the directory do not fit a copy.
 func (c *Collection) checkCopy() error {
 	o := &c.opts
 	if o.Site == "" || o.ReadOnly {
@@ -143,7 +139,7 @@ func (c *Collection) checkCopy() error {
 	return errors.Join(err, t.close())
 }
 
-// loadCopy reads what the state says of the copy.
+// loadCopy reads the copy's record from the state.
 func (c *Collection) loadCopy(tx *bbolt.Tx) error {
 	raw := tx.Bucket(outboxBucket).Get(copyKey)
 	if raw == nil {
@@ -166,7 +162,7 @@ func (c *Collection) loadCopy(tx *bbolt.Tx) error {
 	return nil
 }
 
-// openCopy takes the directory, and makes the names of its files what the state has.
+// openCopy locks the directory, and completes the file operations of the last transaction.
 func (c *Collection) openCopy() error {
 	t, err := openTree(c.opts.Root)
 	if err != nil {
@@ -177,7 +173,7 @@ func (c *Collection) openCopy() error {
 	if err := t.hold(); err != nil {
 		return fmt.Errorf("directory %s: %w", c.opts.Root, err)
 	}
-	mark, err := c.owner(t) // as it is now that nobody else can change it
+	mark, err := c.owner(t) // again, now that no other process can change it
 	if err != nil {
 		return err
 	}
@@ -197,11 +193,11 @@ func (c *Collection) openCopy() error {
 		meta.Portable = meta.Portable || runtime.GOOS == "windows"
 		m.fold, m.portable = meta.Fold, meta.Portable
 	} else if mark.ID != meta.ID || mark.Run != meta.Run && (meta.LastRun == "" || mark.Run != meta.LastRun) {
-		meta.Suspect, meta.Strays = true, true // until every file was read, were it in a later run
+		meta.Suspect, meta.Strays = true, true // until every file was read, even if by a later run
 	}
 	meta.Run, meta.LastRun, meta.Root = rand.Text(), mark.Run, c.opts.Root
 	if rel, err := filepath.Rel(c.dir, c.opts.Root); err == nil && filepath.IsLocal(filepath.Join("below", rel)) {
-		meta.Root = rel // both can be moved together
+		meta.Root = rel // so that both can be moved together
 	} else if abs, err := filepath.Abs(c.opts.Root); err == nil {
 		meta.Root = abs
 	}
@@ -220,8 +216,8 @@ func (m *copyMeta) write(tx *bbolt.Tx) error {
 	return tx.Bucket(outboxBucket).Put(copyKey, raw)
 }
 
-// verifyCopy makes owed the pages whose files are not there as they were left:
-// gone, or of another size, or, in a suspect state, of other bytes.
+// verifyCopy makes pending fetches of the pages whose files have changed: missing, of another size, or, in a
+// suspect state, with other bytes.
 func (c *Collection) verifyCopy() error {
 	m := c.contents.mirror
 	var key [4]byte
@@ -275,10 +271,10 @@ func (c *Collection) verifyCopy() error {
 	return nil
 }
 
-// mostLooked is how many files are looked at in one reading transaction.
+// mostLooked is how many files are checked in one read transaction.
 const mostLooked = 50_000
 
-// stands reports whether the file of a page is there as it was left.
+// stands reports whether the file of a page is unchanged.
 func (m *mirror) stands(name string, p *Page, suspect bool) bool {
 	info, err := m.lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != p.Length {
@@ -301,7 +297,7 @@ func (m *mirror) stands(name string, p *Page, suspect bool) bool {
 	return d == p.Digest
 }
 
-// loseAll gives up the files of pages.
+// loseAll handles the loss of the files of pages.
 func (u *update) loseAll(lost []frontier.PageID) error {
 	if len(lost) == 0 {
 		return nil
@@ -328,7 +324,7 @@ func (u *update) loseAll(lost []frontier.PageID) error {
 	return nil
 }
 
-// lose makes a page owe what was held of it, whose file is gone.
+// lose makes a pending fetch of a page whose file is gone, for the content that it had.
 func (u *update) lose(w *work) {
 	w.Stored, w.ETag, w.LastModified, w.dirty = Place{}, "", "", true
 	if w.State == Excluded || !w.has() {
@@ -342,7 +338,7 @@ func (u *update) lose(w *work) {
 	u.plan(w)
 }
 
-// serves reports whether a visit brought what may be the page, or a failure that will pass.
+// serves reports whether a visit brought a possible answer for the page, or a temporary failure.
 func (v *Visit) serves(w *work) bool {
 	switch {
 	case v.large():
@@ -357,12 +353,11 @@ func (v *Visit) serves(w *work) bool {
 	return v.Status >= 500 || v.Status == 0 || v.Status == http.StatusRequestTimeout || v.Status == http.StatusTooEarly || v.Status == http.StatusTooManyRequests
 }
 
-// large reports whether the page is too large.
+// large reports whether the page exceeds the size limit.
 func (v *Visit) large() bool { return v.Cut && v.Status < 300 }
 
-// unserved takes in that a page which the site names is not to be had: it stays
-// what it was, and owed. One that is too large is not asked for again until
-// the site says that it has changed.
+// unserved stores that the site does not serve a page that it announces: the page stays as it was, and the
+// fetch stays pending. A page that is too large is not fetched again until the site announces a change.
 func (u *update) unserved(w *work, v *Visit) {
 	fault := answer(v.Status)
 	if v.large() {
@@ -380,8 +375,8 @@ func (u *update) unserved(w *work, v *Visit) {
 	u.later(w, v, u.c.opts.hurried(refusals[min(w.Fails, len(refusals))-1]))
 }
 
-// matched and missed count answers to claims. missed reports whether the answer
-// is to be taken for what the site has; first is that of the first answer to a claim.
+// matched and missed count answers to claims. missed reports whether the answer is to be believed, and
+// whether it has demoted the site's digests; first is true for the first answer to a claim.
 func (d *Digests) matched() {
 	d.Matched++
 	d.MissRow, d.Demoted = 0, false
@@ -401,8 +396,8 @@ func (d *Digests) missed(first bool) (believe, demoted bool) {
 	return d.Demoted, d.Demoted
 }
 
-// judgeCopy is judge for a copy, which has what the site says, whoever says it:
-// what was said before is no news, and all else is owed unless it is held.
+// judgeCopy is judge for a copy, which follows the site's word from any source: a repeated claim is no news,
+// and any other is a pending fetch unless its content is stored.
 func (s *applying) judgeCopy(w *work, item *protocol.Item) judgement {
 	switch {
 	case w.State == Gone:
@@ -422,7 +417,7 @@ func (s *applying) judgeCopy(w *work, item *protocol.Item) judgement {
 		}
 		return owed
 	}
-	// A date that is coarse, or not to be believed, proves nothing.
+	// A coarse or implausible date proves nothing.
 	_, sane := protocol.SaneModified(item.Modified, s.now)
 	pending := w.Told || w.At.Equal(Never) && w.State != Held
 	if sane && keepable(item.Modified).Equal(w.said) && (pending || !item.Modified.Add(item.Span).After(w.Last)) {
@@ -431,8 +426,8 @@ func (s *applying) judgeCopy(w *work, item *protocol.Item) judgement {
 	return owed
 }
 
-// Tidy removes files of a copy that no page has, which a lost state left behind.
-// It does so once, when nothing is owed any more, and is free of cost otherwise.
+// Tidy removes files of a copy that belong to no page, left behind by a lost state. It does so once, when no
+// fetch is pending, and costs nothing otherwise.
 func (c *Collection) Tidy() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -475,20 +470,20 @@ func (c *Collection) Tidy() error {
 	return nil
 }
 
-// NewBody makes a file of a copy for a body to come, see Visit.File. Whoever makes
-// it and does not commit it removes it, or the next Open does.
+// NewBody creates a file of a copy for a body to come, see Visit.File. A caller that does not commit it
+// should remove it; otherwise the next Open does.
 func (c *Collection) NewBody() (*os.File, error) {
 	_, f, err := c.contents.mirror.create()
 	return f, err
 }
 
-// A Copy is how the copy of a site stands.
+// A Copy is the state of the copy of a site.
 type Copy struct {
 	Base, Root string
 	Digests
 }
 
-// Copy returns how the copy stands, and false if the collection is none.
+// Copy returns the state of the copy, and false if the collection is not a copy.
 func (c *Collection) Copy() (Copy, bool) {
 	c.mem.RLock()
 	defer c.mem.RUnlock()

@@ -25,7 +25,7 @@ func TestCopyAsksThreeTimesForWhatIsSaid(t *testing.T) {
 		r.wait(max(0, wait))
 	}
 	r.wantFiles(map[string]string{"a": "served"})
-	// The same claim again changes nothing, by whichever door; another one does.
+	// The same claim again changes nothing, over either door; another one does.
 	for _, step := range []client.Step{told(2, create("/a", "said")), whole(2, create("/a", "said"))} {
 		if a := r.apply(step); a.Owed != 0 {
 			t.Errorf("applied %+v", a)
@@ -35,7 +35,7 @@ func TestCopyAsksThreeTimesForWhatIsSaid(t *testing.T) {
 		t.Errorf("applied %+v", a)
 	}
 	r.pay(served, 1)
-	r.apply(told(4, create("/a", "served"))) // the site names what we hold: no request
+	r.apply(told(4, create("/a", "served"))) // the site names the digest that we hold: no request
 	r.wantCounts(1, 1, 0)
 	want(t, "requests", r.gets["/a"], 5)
 }
@@ -68,7 +68,7 @@ func TestSiteWhoseDigestsAreNeverRightIsDemoted(t *testing.T) {
 	if c, _ := r.c.Copy(); c.Mismatched != 49 {
 		t.Errorf("copy %+v", c)
 	}
-	// A digest that is right brings the trust back.
+	// A correct digest restores the trust in digests.
 	r.apply(told(32, create("/00", "said anew"), create("/ok", "ok")))
 	served["/ok"] = "ok"
 	r.pay(served, 100)
@@ -78,14 +78,14 @@ func TestSiteWhoseDigestsAreNeverRightIsDemoted(t *testing.T) {
 	}
 }
 
-// What the site tells while a request is under way counts more than its answer,
-// though a clock may not tell the two apart.
+// A notice that arrives while a request is under way overrides the response,
+// even if the clock gives both the same time.
 func TestCopyToldDuringTheRequest(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		body      string
 		meanwhile protocol.Change
-		then      map[string]string // what is asked for after that, and the copy in the end
+		then      map[string]string // the pages fetched after that, and the final copy
 	}{
 		{"gone", "A1", remove("/a"), map[string]string{}},
 		{"newer, not served yet", "A1", create("/a", "A2"), homeSite("/a", "A2")},
@@ -113,8 +113,8 @@ func TestCopyToldDuringTheRequest(t *testing.T) {
 	}
 }
 
-// A page that changes and changes back while a request for it is under way, as when a release is rolled back, is stored
-// as it is, and not as the late answer has it.
+// A page that changes and changes back while a request for it is under way, as when a release is
+// rolled back, is stored as it is now, not as the late response has it.
 func TestCopyToldDuringTheRequestThatAPageIsAsItWas(t *testing.T) {
 	for name, between := range map[string]map[string]string{"another content": homeSite("/a", "A2"), "nothing": homeSite()} {
 		for _, later := range []time.Duration{0, time.Second} {
@@ -135,7 +135,7 @@ func TestCopyToldDuringTheRequestThatAPageIsAsItWas(t *testing.T) {
 	}
 }
 
-// A page that the site names and does not serve stays what it was, and owed.
+// A page that the site names but does not serve keeps its content, and its fetch stays pending.
 func TestAnswersThatBringNothing(t *testing.T) {
 	type w = []time.Duration
 	for _, c := range []struct {
@@ -178,7 +178,7 @@ func TestAnswersThatBringNothing(t *testing.T) {
 				r.wantFiles(files)
 				r.wait(max(0, wait))
 			}
-			// The site names what we have: nothing is owed, and all is well.
+			// The site names the digest that we have: no fetch is pending, and all is well.
 			if had {
 				r.apply(told(3, create("/a", "A0")))
 				r.wantCounts(1, 1, 0)
@@ -186,7 +186,7 @@ func TestAnswersThatBringNothing(t *testing.T) {
 					t.Errorf("%s: page %+v", c.name, p)
 				}
 			}
-			// News makes it due at once, whatever was planned.
+			// A new change makes it due at once, whatever was scheduled.
 			r.apply(told(4, create("/a", "A2")))
 			r.pay(homeSite("/a", "A2"), 1)
 			r.wantFiles(map[string]string{"a": "A2"})
@@ -196,8 +196,8 @@ func TestAnswersThatBringNothing(t *testing.T) {
 	}
 }
 
-// With each page of a batch the site says what the page is by now. If that is newer than what
-// was told before, and the page then becomes again what it was, the copy follows.
+// With each page of a batch the site sends the page's current digest. If that is newer than the last
+// notice, and the page then returns to its earlier content, the copy follows.
 func TestBatchNewerThanWhatWasTold(t *testing.T) {
 	r := newCopyRig(t)
 	r.apply(told(1, create("/a", "first")))

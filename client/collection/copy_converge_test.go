@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Whatever order things happen in, however often they are told, and wherever
+// Whatever the order of events, however often they are delivered, and wherever
 // the process dies, the copy ends equal to the site.
 func TestConverges(t *testing.T) {
 	seeds := uint64(12)
@@ -50,7 +50,7 @@ func converge(t *testing.T, seed uint64) {
 			live[to] = old
 			delete(live, path)
 		default:
-			body := fmt.Sprint("content ", rnd.IntN(40)) // so that some come again
+			body := fmt.Sprint("content ", rnd.IntN(40)) // so that some repeat
 			ch = create(path, body)
 			ch.Op = protocol.Update
 			live[path] = body
@@ -58,7 +58,7 @@ func converge(t *testing.T, seed uint64) {
 		ch.Seq = uint64(len(journal) + 1)
 		journal = append(journal, ch)
 	}
-	// give tells something; a crash in it is survived.
+	// give applies a step; a crash in it is survived.
 	give := func(s client.Step) {
 		if _, err := r.c.Apply(r.src.ID, s, collection.ByStream, collection.ApplyOptions{}); err != nil {
 			crashes++
@@ -109,7 +109,7 @@ func converge(t *testing.T, seed uint64) {
 			edit()
 		case n < 65:
 			tell(1 + rnd.IntN(5))
-		case n < 70 && len(journal) > 0: // told again
+		case n < 70 && len(journal) > 0: // delivered again
 			from := rnd.IntN(len(journal))
 			if to := min(from+1+rnd.IntN(10), int(r.cursor().Seq)); from < to {
 				give(changes(from, to))

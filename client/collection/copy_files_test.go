@@ -20,7 +20,7 @@ func (r *copyRig) write(name, content string) {
 	}
 }
 
-// Whichever of state and directory is lost, the copy comes back whole.
+// If either the state or the directory is lost, the copy is restored in full.
 func TestLostStateAndLostDirectory(t *testing.T) {
 	r := newCopyRig(t)
 	state := t.TempDir()
@@ -64,8 +64,8 @@ func TestLostStateAndLostDirectory(t *testing.T) {
 	check(t, r.c)
 }
 
-// A file that somebody removed or cut short is fetched again after the next
-// start, and no other. Nobody is told of it: the site has not changed.
+// A file that was removed or cut short is fetched again after the next
+// start, and no other file is. Followers get no event: the site has not changed.
 func TestSpoiltFilesAreOwed(t *testing.T) {
 	r := newCopyRig(t)
 	s := homeSite("/a", "A", "/b", "B", "/d/c", "C", "/d/e", "E")
@@ -77,7 +77,7 @@ func TestSpoiltFilesAreOwed(t *testing.T) {
 	r.write(r.in("a"), "")
 	r.reopen()
 	r.wantCounts(4, 1, 3)
-	if a := r.apply(step); a.Known != 4 { // what the site says does not make it whole
+	if a := r.apply(step); a.Known != 4 { // a claim of the site does not make the file whole
 		t.Errorf("applied %+v", a)
 	}
 	r.wantCounts(4, 1, 3)
@@ -94,8 +94,8 @@ func TestSpoiltFilesAreOwed(t *testing.T) {
 	check(t, r.c)
 }
 
-// A state from before the last run does not know what that one did to the
-// files. A page that is again what it was then would stay wrong for ever.
+// A state restored from before the last run does not know what that run did to the
+// files. A page that has the same content again as it had then would stay wrong for ever.
 func TestStateFromBefore(t *testing.T) {
 	for _, back := range []string{"state", "directory"} {
 		r := newCopyRig(t)
@@ -127,7 +127,7 @@ func TestStateFromBefore(t *testing.T) {
 		if back == "state" { // told again, and a is what it was; c is gone before it is fetched
 			r.apply(told(2, create("/a", "X")))
 			r.apply(told(4, create("/a", "A")))
-		} else { // told on
+		} else { // the stream continues
 			r.apply(told(5, create("/a", "A"), remove("/c")))
 		}
 		r.pay(s, 10)
@@ -151,7 +151,7 @@ func TestNamesThatCannotBeShared(t *testing.T) {
 	other := func(p string) string { return filename.Other(home + p) }
 	r.wantFiles(map[string]string{"a": "file", other("/a/b"): "below it", "c/d": "first", other("/c"): "then the file",
 		"e/index.html": "home", other("/e/index.html"): "by its name", other("/x//y"): "odd"})
-	// A name that comes free goes to whoever waits for it.
+	// A name that comes free goes to a page that waits for it.
 	r.apply(told(20, remove("/a"), remove("/c/d"), remove("/e/")))
 	r.wantFiles(map[string]string{"a/b": "below it", "c": "then the file", "e/index.html": "by its name", other("/x//y"): "odd"})
 	for path, body := range map[string]string{"/a/b": "below it", "/x//y": "odd"} {
@@ -167,7 +167,7 @@ func TestNamesThatCannotBeShared(t *testing.T) {
 	check(t, r.c)
 }
 
-// What stands in the way without a page gives way, or is gone round.
+// A file in the way that belongs to no page is moved aside, or the page gets another name.
 func TestStrangersInTheDirectory(t *testing.T) {
 	r := newCopyRig(t)
 	outside := t.TempDir()

@@ -18,7 +18,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// onlyTold is a policy that visits what was told of, and nothing else.
+// onlyTold is a policy that visits only the pages of notices.
 type onlyTold struct{}
 
 func (onlyTold) Name() string { return "told" }
@@ -91,7 +91,7 @@ func (r *copyRig) apply(s client.Step) collection.Applied {
 
 func (r *copyRig) cursor() protocol.Cursor { return r.manifest().Cursor }
 
-// due returns what is to be asked for now.
+// due returns the pages that are due now.
 func (r *copyRig) due() (list []collection.Page) {
 	r.t.Helper()
 	for p, err := range r.c.Pages(r.t.Context()) {
@@ -105,7 +105,7 @@ func (r *copyRig) due() (list []collection.Page) {
 	return list
 }
 
-// next is how long it is until something is due, and false if nothing will be.
+// next returns the time until a page is due, and false if none will be.
 func (r *copyRig) next() (wait time.Duration, ok bool) {
 	r.t.Helper()
 	for p, err := range r.c.Pages(r.t.Context()) {
@@ -119,7 +119,7 @@ func (r *copyRig) next() (wait time.Duration, ok bool) {
 	return wait, ok
 }
 
-// reply is what asking for a page gives that a site has, or not.
+// reply returns the visit that results from fetching a page, which the site may not have.
 func (r *copyRig) reply(p *collection.Page, site map[string]string) collection.Visit {
 	path := strings.TrimPrefix(p.URL, home)
 	r.gets[path]++
@@ -131,7 +131,7 @@ func (r *copyRig) reply(p *collection.Page, site map[string]string) collection.V
 	return v
 }
 
-// pay asks for what is due, at most so many pages.
+// pay fetches the due pages, at most so many.
 func (r *copyRig) pay(site map[string]string, most int) []collection.Visited {
 	r.t.Helper()
 	out, err := r.tryPay(site, most)
@@ -151,8 +151,8 @@ func (r *copyRig) tryPay(site map[string]string, most int) ([]collection.Visited
 	return done.Visited, err
 }
 
-// files returns what stands in the copy, its own files left out but for what
-// stands aside.
+// files returns the files of the copy, without its own bookkeeping files, but with those
+// that were moved aside.
 func (r *copyRig) files() map[string]string {
 	r.t.Helper()
 	m := map[string]string{}
@@ -201,7 +201,7 @@ func inOrder(m map[string]string) string {
 
 func (r *copyRig) in(name string) string { return filepath.Join(r.root, filepath.FromSlash(name)) }
 
-// held counts pages that are offered, held and owed.
+// counts returns the number of pages that are offered, stored, and pending fetch.
 func (r *copyRig) counts() (offered, held, owed int) {
 	for p, err := range r.c.Pages(r.t.Context()) {
 		if err != nil {
@@ -262,13 +262,13 @@ func TestCopyOfASite(t *testing.T) {
 	if c, ok := r.c.Copy(); !ok || c.Base != home+"/" || c.Matched != 3 || c.Mismatched != 0 {
 		t.Errorf("copy %+v %v", c, ok)
 	}
-	// The same description again owes nothing.
+	// Applying the same description again makes no fetch pending.
 	if a := r.apply(step); a.Owed != 0 || a.Gone != 0 {
 		t.Errorf("told again: %+v", a)
 	}
 	check(t, r.c)
 
-	// Who only reads the state finds the files, too.
+	// A process that only reads the state finds the files, too.
 	r.close()
 	c, err := collection.Open(r.dir, &collection.Options{ReadOnly: true})
 	if err != nil {
@@ -300,13 +300,13 @@ func TestMoveCostsNoRequest(t *testing.T) {
 		t.Errorf("applied %+v", a)
 	}
 	r.wantFiles(map[string]string{"a": "C", "b": "A"})
-	// A move of what is not held, or held in another version, is owed.
+	// A moved page that is not held, or held in another version, must be fetched.
 	if a := r.apply(told(9, move("/b", "/f", "newer"), move("/x", "/y", "Y"))); a.Moved != 0 || a.Owed != 2 {
 		t.Errorf("applied %+v", a)
 	}
 	r.wantFiles(map[string]string{"a": "C"})
 	r.wantCounts(3, 1, 2)
-	// A file that somebody removed cannot be moved.
+	// A file that was removed cannot be moved.
 	os.Remove(r.in("a"))
 	if a := r.apply(told(10, move("/a", "/g", "C"))); a.Moved != 0 || a.Owed != 1 {
 		t.Errorf("applied %+v", a)
@@ -323,10 +323,10 @@ func TestSnapshotIsAllThereIs(t *testing.T) {
 	s := homeSite("/a", "A", "/b", "B", "/c", "C")
 	r.apply(whole(5, create("/a", "A"), create("/b", "B"), create("/c", "C")))
 	r.pay(s, 10)
-	// Not whole: absence says nothing.
+	// The snapshot is not whole: a missing page proves nothing.
 	r.apply(client.Step{Door: client.Manifest, Reset: true, Cursor: cursor(6), Changes: []protocol.Change{create("/a", "A")}})
 	r.wantCounts(3, 3, 0)
-	// Whole, and before the cursor: the site says that it was set back.
+	// Whole, and before the cursor: the site was restored to an earlier state.
 	if a := r.apply(whole(4, create("/a", "A"), create("/b", "B"))); a.Gone != 1 {
 		t.Errorf("applied %+v", a)
 	}
@@ -337,7 +337,7 @@ func TestSnapshotIsAllThereIs(t *testing.T) {
 		t.Errorf("applied %+v", a)
 	}
 	r.pay(s, 10)
-	// In two steps, one begun before thrown away.
+	// In two steps, after an unfinished snapshot that is discarded.
 	r.apply(client.Step{Door: client.Manifest, Reset: true, Changes: []protocol.Change{create("/b", "B")}})
 	r.apply(client.Step{Door: client.Manifest, Reset: true, Changes: []protocol.Change{create("/a", "A")}})
 	if c := r.cursor(); c != cursor(5) {
@@ -349,7 +349,7 @@ func TestSnapshotIsAllThereIs(t *testing.T) {
 	r.wantFiles(map[string]string{"a": "A", "c": "C"})
 }
 
-// Deletions are held back by the site, and not a second time by its copy.
+// The site holds deletions back; its copy does not hold them back a second time.
 func TestMostOfACopyGoes(t *testing.T) {
 	r := newCopyRig(t)
 	for i := range 3 {
@@ -378,14 +378,14 @@ func TestToldAgainIsPassedOver(t *testing.T) {
 		t.Errorf("stands at %v", c)
 	}
 	r.wantFiles(map[string]string{"a": "A2"})
-	// A claim of what is held clears the debt.
+	// A claim of the digest that is held clears the pending fetch.
 	r.apply(told(6, create("/a", "A3")))
 	r.wantCounts(1, 1, 1)
 	r.apply(told(7, create("/a", "A2")))
 	r.wantCounts(1, 1, 0)
 }
 
-// Without digests the date decides, and where that proves nothing, a request.
+// Without digests the date decides; if that proves nothing, the page is fetched.
 func TestClaimsWithoutDigest(t *testing.T) {
 	day := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 	claim := func(mod time.Time, span time.Duration) client.Step {
@@ -454,7 +454,8 @@ func TestOtherSiteIsRefused(t *testing.T) {
 	r.wantFiles(map[string]string{"a": "A"})
 }
 
-// What robots.txt forbids is owed again when it is allowed, and goes when the site says so.
+// A page forbidden by robots.txt becomes a pending fetch again once allowed, and is removed when the site
+// says so.
 func TestForbiddenPages(t *testing.T) {
 	r := newCopyRig(t)
 	s := homeSite("/a", "A", "/b", "B", "/c", "C")
@@ -484,6 +485,6 @@ func TestForbiddenPages(t *testing.T) {
 	r.wantFiles(map[string]string{"a": "A3"})
 }
 
-// rivals are paths that fight for names.
+// rivals are paths that compete for the same file names.
 var rivals = []string{"", "a", "a/", "a/b", "a/b/", "a/b/c", "A", "A/b", "index.html", "a/index.html", "x?q", "x%3Fq", "x//y", ".hidden",
 	"d/e/f/g", "d/e/f", "d/e", "d", "long" + strings.Repeat("g", 300), "%FF", "n1", "n2", "n3", "n4"}

@@ -26,7 +26,7 @@ func webURL(n int) string {
 	return fmt.Sprintf("https://%c.example/%d/%d", "abc"[n%3], n%17, n)
 }
 
-// webAnswer is what page n of that Web answers: nearly always content, with
+// webAnswer returns the response for page n of that Web: nearly always content, with
 // links to some others.
 func webAnswer(p *collection.Page) collection.Visit {
 	var n int
@@ -61,7 +61,7 @@ func openWeb(dir string) (*collection.Collection, error) {
 	return c, err
 }
 
-// crawlWeb goes on with the crawl of that Web, until all of it is known.
+// crawlWeb continues the crawl of that Web until all of it is known.
 func crawlWeb(dir string) error {
 	c, err := openWeb(dir)
 	if err != nil {
@@ -120,7 +120,7 @@ func crawlWeb(dir string) error {
 	}
 }
 
-// TestCrawlingChild is no test: it is the process that TestKilledAtAnyInstant kills.
+// TestCrawlingChild is not a test: it is the process that TestKilledAtAnyInstant kills.
 func TestCrawlingChild(t *testing.T) {
 	dir := os.Getenv(crawlEnv)
 	if dir == "" {
@@ -131,8 +131,8 @@ func TestCrawlingChild(t *testing.T) {
 	}
 }
 
-// Killed at random instants, a crawl ends with the collection that it would
-// have made in one go, and whatever it left behind at any instant is whole.
+// Killed at random instants, a crawl ends with the same collection as an
+// uninterrupted one, and the files that it leaves at any instant are consistent.
 func TestKilledAtAnyInstant(t *testing.T) {
 	one, many := t.TempDir(), t.TempDir()
 	if err := crawlWeb(one); err != nil {
@@ -169,7 +169,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 			t.Fatalf("after kill %d: %v", kills, err)
 		}
 	}
-	if !done { // a slow machine does not come to the end between one kill and the next
+	if !done { // a slow machine does not finish between one kill and the next
 		if err := crawlWeb(many); err != nil {
 			t.Fatal(err)
 		}

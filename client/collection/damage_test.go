@@ -52,7 +52,7 @@ func TestWhatIsNoCollection(t *testing.T) {
 	}
 }
 
-// A file that is there and empty is a collection that is about to begin.
+// An existing, empty file is a collection that is about to begin.
 func TestEmptyFile(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "state.db"), nil, 0o600); err != nil {
@@ -69,8 +69,8 @@ func TestEmptyFile(t *testing.T) {
 	}
 }
 
-// A state of another version is not damaged, and is left as it is; of one that
-// is damaged people are told what to do.
+// A state of another version is not treated as damaged, and is left as it is; for a
+// damaged one the error says what to do.
 func TestOtherVersion(t *testing.T) {
 	for _, version := range []uint64{0, 1, 1 << 40} {
 		r := newRig(t)
@@ -97,9 +97,9 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the bytes of the file, the collection does not panic, nor
-// run for ever, and what it tells of a page is what it once was told, or that
-// it is damaged.
+// Whichever bytes of the file are damaged, the collection does not panic or
+// run for ever, and for each page it returns either a state that was once
+// stored or an error that says that the page is damaged.
 func TestDamagedState(t *testing.T) {
 	r := newRig(t)
 	m := r.source(collection.ManifestRDF)
@@ -133,7 +133,7 @@ func TestDamagedState(t *testing.T) {
 		rounds = 10
 	}
 	for round := range rounds {
-		rnd := rand.New(rand.NewPCG(1, uint64(round))) // so that one round can be run again
+		rnd := rand.New(rand.NewPCG(1, uint64(round))) // so that one round can be repeated
 		b := slices.Clone(whole[:min(used+4096, len(whole))])
 		if round%10 == 9 {
 			b = b[:rnd.IntN(len(b))]

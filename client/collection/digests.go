@@ -10,33 +10,31 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// The digests bucket says which page had a parsed content first (P17). The key
-// is the start of the content's digest; the page's own record has all of it. A
-// page that has other content by now is found out when it is asked for, and
-// replaced then. Bodies that are archived have entries of their own there, see twin, and
-// so have those of pages of which a site has told the digest, see Holder.
+// The digests bucket names the first page with a parsed content (P17). The key is the start of the content's
+// digest; the page's own record has all of it. A page with other content by now is noticed on lookup, and
+// replaced then. Archived bodies have entries of their own there, see twin, and so have bodies whose digests
+// a site has announced, see Holder.
 
 func digestKey(d protocol.Digest) uint64 { return binary.BigEndian.Uint64(d[:]) }
 
-// first reports whether others with a parsed content are duplicates of this page. One
-// that redirects, or is refused by now, has no links that stand for theirs.
+// first reports whether pages with a parsed content are duplicates of this page. A page that redirects, or
+// is refused by now, has no links to replace theirs.
 func (p *Page) first(parsed protocol.Digest) bool {
 	return p.has() && (p.State == Held || p.State == Failing) && p.Parsed == parsed && p.Original == 0
 }
 
-// siteKeyOf is the key of a body that pages of a site have by that site's own word.
+// siteKeyOf returns the key of a body whose digest a site has announced.
 func siteKeyOf(site frontier.SiteID, d protocol.Digest) uint64 {
 	return digestKey(d) ^ uint64(site)*0x9e3779b97f4a7c15
 }
 
-// sharable reports whether the body of a page is one that others of its site may have too: it is stored,
-// whole, and the same for everybody who asks.
+// sharable reports whether other pages of the site may share the page's body: it is stored, whole, and stable.
 func (p *Page) sharable(site frontier.SiteID, d protocol.Digest) bool {
 	return p.Site == site && p.State == Held && p.Digest == d && !p.Cut && p.Unstable == Stable && p.Stored.File != ""
 }
 
-// Holder returns a page of a site that holds the body with a digest, whole and as the site said, and false if
-// none is known: of pages whose digests nobody told there is no record.
+// Holder returns a page of a site with a stored body of that digest, whole and as the site announced it, and
+// false if none is known: only announced digests have entries.
 func (c *Collection) Holder(site frontier.SiteID, d protocol.Digest) (p Page, ok bool, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		id := c.firstOf(tx.Bucket(digestsBucket), siteKeyOf(site, d))
@@ -49,7 +47,7 @@ func (c *Collection) Holder(site frontier.SiteID, d protocol.Digest) (p Page, ok
 	return p, ok && p.sharable(site, d), nil
 }
 
-// holds notes that a page has the body that its site says, for others that will have it too.
+// holds records that a page has the announced body, for other pages of the site with the same.
 func (u *update) holds(w *work) error {
 	if !w.sharable(w.Site, w.Digest) || w.Length == 0 {
 		return nil
@@ -68,9 +66,9 @@ func (u *update) holds(w *work) error {
 	return nil
 }
 
-// Original returns the page of which p is a duplicate. It is false if p is none, or
-// is one no more: its original is gone, or has other content. Then nobody has read the
-// links of p: to have them read, ask for it unconditionally.
+// Original returns the page of which p is a duplicate. It returns false if p is not or no longer a
+// duplicate: its original is gone, or has other content. Then the links of p were never read: to read them,
+// fetch it unconditionally.
 func (c *Collection) Original(p *Page) (o Page, ok bool, err error) {
 	if p.Original == 0 {
 		return Page{}, false, nil
@@ -81,8 +79,8 @@ func (c *Collection) Original(p *Page) (o Page, ok bool, err error) {
 	return o, true, nil
 }
 
-// original returns the page that holds a parsed content and had it before page
-// id; nil if there is none. From then on, id has it first.
+// original returns the page that had a parsed content before page id, and still has it; if there is none, it
+// returns nil, and id is the first from now on.
 func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, error) {
 	key := digestKey(parsed)
 	first := u.firstOf(key)
@@ -102,7 +100,7 @@ func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, er
 	return nil, nil
 }
 
-// firstOf returns the page that the digests bucket has by a key, 0 if there is none.
+// firstOf returns the page under a key of the digests bucket, 0 if there is none.
 func (u *update) firstOf(key uint64) frontier.PageID {
 	if first, ok := u.firsts[key]; ok {
 		return first

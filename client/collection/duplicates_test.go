@@ -14,7 +14,7 @@ func TestLinksOfADuplicateAreIgnored(t *testing.T) {
 	r := newRig(t)
 	r.find("/a", "/b", "/c")
 	r.visit("/a", 200, "Same", "/x", "/a", "/x")
-	out := r.visit("/b", 200, "SAME", "/trap") // the same but for format
+	out := r.visit("/b", 200, "SAME", "/trap") // the same except for formatting
 	if !out.Duplicate || out.Page.Original != r.page("/a").ID {
 		t.Errorf("visited %+v", out)
 	}
@@ -34,7 +34,7 @@ func TestLinksOfADuplicateAreIgnored(t *testing.T) {
 	want(t, "links of the duplicate", len(links("/b")), 0)
 	site, _ := r.c.Site(home)
 	want(t, "duplicates", site.Duplicates, 1)
-	// The original becomes another page; the duplicate is none any more, and the next one is its.
+	// The original changes; the duplicate is no longer one, and the next one becomes a duplicate of it.
 	r.visit("/a", 200, "Other")
 	want(t, "duplicate of what is no more", r.visit("/b", 200, "SAME", "/free").Duplicate, false)
 	r.page("/free")
@@ -45,7 +45,7 @@ func TestLinksOfADuplicateAreIgnored(t *testing.T) {
 	want(t, "duplicate after a restart", r.visit("/x", 200, "sAME").Page.Original, r.page("/b").ID)
 }
 
-// When its original goes, a page is no duplicate any more: its links are read
+// When its original goes, a page is no longer a duplicate: its links are read
 // with the next body.
 func TestOriginalGoes(t *testing.T) {
 	goes := map[string]func(r *rig){
@@ -95,7 +95,7 @@ func TestOriginalGoes(t *testing.T) {
 	}
 }
 
-// What is alike on two sites leads to pages of its own on each.
+// Similar pages on two sites lead to separate pages on each.
 func TestAlikeOnTwoSites(t *testing.T) {
 	r := newRig(t)
 	const other = "http://other.test/"
@@ -114,7 +114,7 @@ func TestAlikeOnTwoSites(t *testing.T) {
 	check(t, r.c)
 }
 
-// Whoever wants news of the text alone is not kept running by a clock in the footer.
+// A clock in the footer does not cause events for a reader that wants text changes only.
 func TestTextOnly(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		r := newRig(t)

@@ -13,60 +13,59 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An Event is a change of what the collection holds, as one line of JSON for
-// whoever keeps something that is made of it, such as an index.
+// An Event is a change of the stored content, as one line of JSON for programs that derive something from
+// it, such as an index.
 type Event struct {
-	// Cursor is what the reader stores together with what it has made of the
-	// event, to go on after it. In a snapshot only the last event has one.
+	// Cursor is the position after the event. The reader stores it together with the effect of the event, to
+	// continue there. In a snapshot only the last event has one.
 	Cursor protocol.Cursor `json:"cursor,omitzero"`
 
-	At time.Time   `json:"at"` // when the collection took it in
+	At time.Time   `json:"at"` // when the collection stored it
 	Op protocol.Op `json:"op"` // create, update, delete or move
 
 	URL  string `json:"url"`
-	From string `json:"from,omitempty"` // of a move: the URL that the content had, and that is gone
+	From string `json:"from,omitempty"` // of a move: the old URL of the content, which is gone
 
 	Title     string `json:"title,omitempty"`
 	Language  string `json:"language,omitempty"`
 	Canonical string `json:"canonical,omitempty"`
 
 	Digest protocol.Digest `json:"digest,omitzero"` // of the body
-	Text   protocol.Digest `json:"text,omitzero"`   // of the main text, if that is extracted
+	Text   protocol.Digest `json:"text,omitzero"`   // of the main text, if extracted
 
-	// TextChanged is false if the main text is known to be what it was: then
-	// an indexer has nothing to do. After a delete it is true.
+	// TextChanged is false if the main text is known to be unchanged: then an indexer has nothing to do.
+	// After a delete it is true.
 	TextChanged bool `json:"text_changed"`
 
 	Marks
 
-	Signal   Signal    `json:"signal,omitempty"` // by what the page came to be asked for
+	Signal   Signal    `json:"signal,omitempty"` // why the page was fetched
 	Length   int64     `json:"length"`           // of the body; -1: none, or unknown
 	Type     string    `json:"type,omitempty"`
 	Modified time.Time `json:"modified,omitzero"`
 
-	// Stored is where the body lies that the change brought.
+	// Stored is the place of the new body.
 	Stored Place `json:"stored,omitzero"`
 
-	// Snapshot says that this is no change, but what is held: the reader began
-	// with no cursor, and the collection does not remember all changes. What
-	// no event names between the first and the one with a cursor is not held.
+	// Snapshot: this is not a change, but stored content: the reader began without a cursor, and the
+	// collection does not have all changes any more. A page without an event between the first and the one
+	// with a cursor is not stored.
 	Snapshot bool `json:"snapshot,omitempty"`
 }
 
-// Marks are what an event says of a page beside its content.
+// Marks are flags of a page in an event.
 type Marks struct {
-	Truncated bool `json:"truncated,omitempty"` // the body is longer than what was read of it, which is Length
-	NoIndex   bool `json:"noindex,omitempty"`   // the page asks not to be indexed
-	NoFollow  bool `json:"nofollow,omitempty"`  // and that its links are not followed
+	Truncated bool `json:"truncated,omitempty"` // the body is longer than the part that was read, which is Length bytes
+	NoIndex   bool `json:"noindex,omitempty"`   // the page asks for noindex
+	NoFollow  bool `json:"nofollow,omitempty"`  // and for nofollow
 }
 
 func (p *Page) marks() Marks {
 	return Marks{Truncated: p.Cut, NoIndex: p.NoIndex, NoFollow: p.NoFollow}
 }
 
-// Log returns the collection's journal: a Notifier serves it as it serves a
-// site's, and so a crawler can be a publisher. It is nil for a collection that
-// is only read and has never told anything.
+// Log returns the collection's journal. A Notifier can serve it like a site's, so a crawler can be a
+// publisher. It is nil for a collection that is opened read-only and has never had an event.
 func (c *Collection) Log() protocol.Log {
 	if c.contents.journal == nil {
 		return nil
@@ -74,16 +73,14 @@ func (c *Collection) Log() protocol.Log {
 	return c.contents.journal
 }
 
-// Events tells what has changed after a cursor, in order; with follow it waits
-// for more until ctx ends, and returns ctx's error then. After the zero Cursor
-// it tells all there ever was, or a snapshot if some of that is forgotten. A
-// reader that stores the cursor of each event with its effect has each exactly
-// once, however often it dies.
+// Events yields the changes after a cursor, in order; with follow it waits for more until ctx ends, and then
+// returns ctx's error. After the zero Cursor it yields all changes ever, or a snapshot if some of them are
+// forgotten. A reader that stores the cursor of each event with its effect gets each event exactly once,
+// however often it crashes.
 //
-// A cursor that cannot be honoured is an error wrapping protocol.ErrEpoch or
-// protocol.ErrTooOld: the reader begins anew with the zero Cursor. Changes are remembered for
-// 90 days, and no more of them than Options.MaxEvents. The loop
-// may take as long as it likes, and use the collection.
+// A cursor that cannot be continued is an error wrapping protocol.ErrEpoch or protocol.ErrTooOld: the reader
+// starts over with the zero Cursor. Changes are kept for 90 days, and at most Options.MaxEvents of them. The
+// loop body may take as long as it likes, and may use the collection.
 func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := c.events(ctx, after, follow, yield); err != nil && err != errStopped {
@@ -92,10 +89,10 @@ func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow b
 	}
 }
 
-// errStopped ends the reading where the loop does.
+// errStopped is returned when the loop has ended.
 var errStopped = fmt.Errorf("stopped")
 
-// eventsAtOnce is how many changes are read at once.
+// eventsAtOnce is how many changes are read in one batch.
 const eventsAtOnce = 200
 
 func (c *Collection) events(ctx context.Context, after protocol.Cursor, follow bool, yield func(Event, error) bool) error {
@@ -142,11 +139,11 @@ func eventOf(ch *protocol.Change, cursor protocol.Cursor, a aside) Event {
 		Digest: it.Digest, Text: it.Text, TextChanged: !a.same, Marks: a.marks, Signal: a.signal, Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: a.stored}
 }
 
-// asides returns what belongs to changes.
+// asides returns the asides of changes, by number.
 func (c *Collection) asides(from, to uint64) (map[uint64]aside, error) {
 	list := map[uint64]aside{}
 	o := &c.contents.outlet
-	// The journal tells a change before it is known here: wait for that.
+	// A change is in the journal before its aside is here: the lock waits for that.
 	o.mu.RLock()
 	for seq := from; seq <= to; seq++ {
 		if a, ok := o.pending[seq]; ok {
@@ -178,8 +175,8 @@ func (c *Collection) asides(from, to uint64) (map[uint64]aside, error) {
 	return list, err
 }
 
-// beginning tells a reader that knows nothing what is held, and returns from
-// where on it is told changes.
+// beginning yields the stored contents to a new reader, if the journal does not have all changes, and
+// returns the cursor from which the reader gets changes.
 func (c *Collection) beginning(ctx context.Context, yield func(Event, error) bool) (protocol.Cursor, error) {
 	j := c.contents.journal
 	refilled, err := j.Note(refilledNote)
@@ -189,7 +186,7 @@ func (c *Collection) beginning(ctx context.Context, yield func(Event, error) boo
 	if floor := j.Floor(); floor.Seq == 0 && refilled == nil {
 		return floor, nil
 	}
-	// What changes on the way is told again after it.
+	// A change during the snapshot is yielded again after it.
 	head := j.Head()
 	last, prev := "", Event{}
 	for {
@@ -226,8 +223,7 @@ func (c *Collection) beginning(ctx context.Context, yield func(Event, error) boo
 	return head, nil
 }
 
-// entriesAfter reads some entries that come after a URL. It holds no view of
-// the journal any longer than that.
+// entriesAfter reads the next entries after a URL, in a short view of the journal.
 func entriesAfter(j *journal.Journal, url string) ([]journal.Entry, error) {
 	v, err := j.View()
 	if err != nil {

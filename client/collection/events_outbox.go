@@ -18,32 +18,30 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// What is told onward is told by the journal, which is a file of its own. So
-// that nothing is lost between the two, the transaction that takes a change in
-// puts it into an outbox; after it the journal takes it, and the next
-// transaction strikes it out. With it is stored where the journal then stood:
-// if a killed process left an outbox behind, the journal has taken it if and
-// only if it stands further.
+// Events are read from the journal, a file of its own. So that nothing is lost between the two files, the
+// transaction of a change puts the change into an outbox; after the commit it is appended to the journal,
+// and the next transaction removes it from the outbox. That one also stores the journal's head: after a
+// crash with a filled outbox, the journal has the outbox if and only if its head is further.
 //
-// What belongs to a change and is not for crawlers (its signal, where the body
-// lies) is kept by the number that the journal gave it.
+// The parts of a change that are not for crawlers (its signal, the place of the body) are stored under its
+// journal number.
 
-// A news is a change of what is held, for whoever follows the collection.
+// A news is a change of the stored content, for subscribers of the collection.
 type news struct {
 	op      protocol.Op
-	page    *Page           // after it; tell may set Stored, it is written afterwards
-	prev    protocol.Digest // before it; zero if nothing was held
-	text    protocol.Digest // the main text's digest before it
-	from    string          // of a Move: the URL that the content had
-	source  frontier.PageID // of that
+	page    *Page           // after the change; tell may set Stored, the page is written afterwards
+	prev    protocol.Digest // the digest before; zero if nothing was stored
+	text    protocol.Digest // the main text's digest before
+	from    string          // of a Move: the old URL of the content
+	source  frontier.PageID // the page of that URL
 	signal  Signal
 	changed time.Time // when we learned of it
 }
 
-// An aside is what belongs to a change beside what the journal has of it.
+// An aside is the part of a change that the journal does not have.
 type aside struct {
 	signal Signal
-	same   bool // the main text is what it was
+	same   bool // the main text is unchanged
 	marks  Marks
 	stored Place
 }
@@ -58,31 +56,31 @@ type posted struct {
 var (
 	stepsBucket  = []byte("steps")  // number -> posted
 	asidesBucket = []byte("asides") // number of a change in the journal -> aside
-	toldKey      = []byte("told")   // the journal's head when all that is not in steps was told
+	toldKey      = []byte("told")   // the journal's head when everything not in steps was appended
 )
 
-// An outlet is the way from transactions to the journal.
+// An outlet passes changes from transactions to the journal.
 type outlet struct {
 	journal *journal.Journal
 
-	// For the writer.
-	tx     *bbolt.Tx // that box is in; nil: none
+	// Only for the writer.
+	tx     *bbolt.Tx // the transaction of box; nil: none
 	box    *bbolt.Bucket
 	steps  *bbolt.Bucket
-	batch  []posted        // of tx
-	struck bool            // tx strikes out what was passed before
-	passed bool            // there is something to strike out
-	told   protocol.Cursor // where the journal stood after that
+	batch  []posted        // changes posted in tx
+	struck bool            // tx removes what was passed before
+	passed bool            // the outbox holds passed changes
+	told   protocol.Cursor // the journal's head after those
 
-	mu      sync.RWMutex     // held while the journal takes something in
-	pending map[uint64]aside // of what was passed and not yet struck out
+	mu      sync.RWMutex     // held during appends to the journal; guards pending
+	pending map[uint64]aside // of changes passed and still in the outbox
 }
 
 func (c *Collection) journalPath() string { return filepath.Join(c.dir, "journal.db") }
 
-// openJournal opens the journal, and makes a new one of the state if there is
-// none that goes on from what was told. It reports whether the state stands
-// before what the journal has taken in: then somebody put it back from a copy.
+// openJournal opens the journal, and makes a new one from the state if there is none that continues the
+// events sent so far. It reports whether the state is older than the journal: then somebody restored it from
+// a backup.
 func (c *Collection) openJournal() (setBack bool, err error) {
 	o := &c.contents.outlet
 	o.pending = map[uint64]aside{}
@@ -100,7 +98,7 @@ func (c *Collection) openJournal() (setBack bool, err error) {
 	}
 	if c.opts.ReadOnly {
 		if err != nil && o.told.IsZero() {
-			err = nil // nothing was ever told
+			err = nil // there was never an event
 		} else if err == nil && left > 0 {
 			err = c.recall()
 		}
@@ -118,7 +116,7 @@ func (c *Collection) openJournal() (setBack bool, err error) {
 	default:
 		setBack = true
 	}
-	// What followers were told is not what the state says: a new epoch begins with what is held.
+	// Subscribers have received other events than the state implies: a new epoch begins with the stored contents.
 	if o.journal != nil {
 		if err := o.journal.Close(); err != nil {
 			return false, err
@@ -136,7 +134,7 @@ func (c *Collection) openJournal() (setBack bool, err error) {
 	return setBack, c.beginJournal()
 }
 
-// readTold reads where the journal stood, and how much is in the outbox.
+// readTold reads the stored head of the journal, and how many changes are in the outbox.
 func (c *Collection) readTold() (told protocol.Cursor, left int, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		box := tx.Bucket(outboxBucket)
@@ -153,8 +151,7 @@ func (c *Collection) readTold() (told protocol.Cursor, left int, err error) {
 	return told, left, err
 }
 
-// beginJournal makes the journal whole, and notes where it stands. What is in
-// the outbox is in it, or will be.
+// beginJournal makes the journal whole, stores its head, and empties the outbox, whose changes it has.
 func (c *Collection) beginJournal() error {
 	o := &c.contents.outlet
 	if err := o.journal.Settle(); err != nil {
@@ -176,7 +173,7 @@ func (c *Collection) beginJournal() error {
 	})
 }
 
-// refill describes what is held to a new journal.
+// refill appends all stored pages to a new journal.
 func (c *Collection) refill() error {
 	ctx := context.Background()
 	if err := c.contents.journal.SetNotes(map[string][]byte{refilledNote: []byte("1")}); err != nil {
@@ -202,7 +199,7 @@ func (c *Collection) refill() error {
 	return err
 }
 
-// refilledNote says that the journal began with items that no change told of.
+// refilledNote marks a journal that began with items which no change announced.
 const refilledNote = "collection/refilled"
 
 func (c *Collection) closeJournal() error {
@@ -218,7 +215,7 @@ func (c *Collection) closeJournal() error {
 	return err
 }
 
-// itemOf is what is told of a page's content.
+// itemOf returns the journal's item for a page's content.
 func itemOf(p *Page, changed time.Time) protocol.Item {
 	it := protocol.Item{URL: p.URL, Title: p.Title, Modified: changed, Length: p.Length, Type: p.Type, Digest: p.Digest, Text: p.Text,
 		Language: p.Language, Canonical: p.Canonical, Importance: protocol.ImportanceOf(float64(p.Importance))}
@@ -233,7 +230,7 @@ func itemOf(p *Page, changed time.Time) protocol.Item {
 	return it
 }
 
-// takeBack forgets what a transaction has posted and stored that was not committed.
+// takeBack undoes the posts and content writes of a transaction that was not committed.
 func (c *Collection) takeBack() {
 	o := &c.contents.outlet
 	o.tx, o.box, o.steps, o.batch, o.struck = nil, nil, nil, nil, false
@@ -243,12 +240,12 @@ func (c *Collection) takeBack() {
 	c.contents.unnote()
 	if c.contents.archive != nil {
 		if mark, ok := parseMark(c.committed); ok {
-			_ = c.contents.archive.Rewind(mark) // what then stands there is nobody's
+			_ = c.contents.archive.Rewind(mark) // records left behind belong to no transaction
 		}
 	}
 }
 
-// enter makes the outbox ready for a transaction.
+// enter prepares the outbox for a transaction.
 func (c *Collection) enter(tx *bbolt.Tx) error {
 	o := &c.contents.outlet
 	if o.tx == tx {
@@ -268,7 +265,7 @@ func (c *Collection) enter(tx *bbolt.Tx) error {
 	return err
 }
 
-// tell puts news into the outbox, in the transaction that holds its cause.
+// tell puts a change into the outbox, in the transaction of its cause.
 func (c *Collection) tell(tx *bbolt.Tx, n news) error {
 	if err := c.enter(tx); err != nil {
 		return err
@@ -300,8 +297,7 @@ func (c *Collection) tell(tx *bbolt.Tx, n news) error {
 	return o.steps.Put(key, appendPosted(key, &p))
 }
 
-// restore puts a file in its place again that was lost, and that a visit has
-// brought as it was: no news.
+// restore puts back a lost file, which a visit has brought unchanged: no news.
 func (c *Collection) restore(tx *bbolt.Tx, p *Page) (again bool, err error) {
 	m := c.contents.mirror
 	if m == nil || m.temps[p.ID] == "" {
@@ -329,7 +325,7 @@ func (c *Collection) tellMirror(m *mirror, n *news) error {
 	return nil
 }
 
-// strike takes what was passed out of the outbox, and keeps what belongs to it.
+// strike removes passed changes from the outbox, and stores their asides.
 func (o *outlet) strike(box *bbolt.Bucket) error {
 	for _, name := range [][]byte{stepsBucket, opsBucket} {
 		if box.Bucket(name) != nil {
@@ -350,7 +346,7 @@ func (o *outlet) strike(box *bbolt.Bucket) error {
 			return err
 		}
 	}
-	// What the journal has forgotten nobody asks for.
+	// Changes before the journal's floor are never read.
 	floor := o.journal.Floor()
 	cur := asides.Cursor()
 	for k, _ := cur.First(); k != nil && binary.BigEndian.Uint64(k) <= floor.Seq; k, _ = cur.First() {
@@ -361,7 +357,7 @@ func (o *outlet) strike(box *bbolt.Bucket) error {
 	return box.Put(toldKey, []byte(o.told.String()))
 }
 
-// empty empties a bucket, and keeps its sequence.
+// empty empties a bucket. It keeps its sequence.
 func empty(box *bbolt.Bucket, name []byte) error {
 	b := box.Bucket(name)
 	if k, _ := b.Cursor().First(); k == nil {
@@ -378,7 +374,7 @@ func empty(box *bbolt.Bucket, name []byte) error {
 	return b.SetSequence(seq)
 }
 
-// strikeNow strikes out in a transaction of its own.
+// strikeNow runs strike in a transaction of its own.
 func (c *Collection) strikeNow() error {
 	o := &c.contents.outlet
 	err := boltfile.Guard(func() error {
@@ -390,7 +386,7 @@ func (c *Collection) strikeNow() error {
 	return err
 }
 
-// forget drops from memory what was struck out.
+// forget drops struck changes from memory.
 func (o *outlet) forget() {
 	o.passed, o.struck = false, false
 	o.mu.Lock()
@@ -398,12 +394,11 @@ func (o *outlet) forget() {
 	o.mu.Unlock()
 }
 
-// pass hands the outbox on: to the journal, to the files of a mirror. It is
-// called after every commit with news and when the collection is opened, and does no harm when
-// it is done twice. What it could not pass on is passed on by the next Open.
+// pass applies the outbox to the journal and to the files of a mirror. It is called after every commit with
+// news and when the collection is opened, and may be repeated. If it fails, the next Open completes it.
 func (c *Collection) pass() error {
 	o := &c.contents.outlet
-	fresh := o.tx != nil // else the collection has just been opened
+	fresh := o.tx != nil // else the collection was just opened
 	if o.struck {
 		o.forget()
 	}
@@ -432,7 +427,7 @@ func (c *Collection) pass() error {
 		}
 		batch = batch[n:]
 		if len(batch) > 0 {
-			// Where the journal stands must say how far in the outbox it is.
+			// The stored head must match the start of the outbox.
 			if err := c.strikeFirst(n); err != nil {
 				return err
 			}
@@ -441,7 +436,7 @@ func (c *Collection) pass() error {
 	return nil
 }
 
-// passSome makes the journal take in a batch, unless, after a restart, it has.
+// passSome appends a batch to the journal, unless, after a restart, the journal has it.
 func (c *Collection) passSome(batch []posted, again bool) error {
 	o := &c.contents.outlet
 	ctx := context.Background()
@@ -452,7 +447,7 @@ func (c *Collection) passSome(batch []posted, again bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.told
-	// One batch at a time is on its way, so that the journal has all of it or none.
+	// Batches are appended one at a time, so the journal has all of this one or none of it.
 	if !again || o.journal.Head() == before {
 		if _, err := o.journal.Append(ctx, steps); err != nil {
 			return err
@@ -466,14 +461,13 @@ func (c *Collection) passSome(batch []posted, again bool) error {
 	return o.match(before, batch)
 }
 
-// match finds out which of a batch the journal has as which changes after a
-// cursor. The lock is held.
+// match finds the asides of the changes after a cursor, which come from a batch. The caller holds o.mu.
 func (o *outlet) match(after protocol.Cursor, batch []posted) error {
 	changes, err := o.journal.Read(context.Background(), after, protocol.MaxBatch)
 	if err != nil {
 		return err
 	}
-	// A step that says nothing new is no change: the changes are some of the steps, in order.
+	// A step without news is no change: the changes are some of the steps, in order.
 	i := 0
 	for _, ch := range changes {
 		for i < len(batch) && !tells(&batch[i].step, &ch) {
@@ -488,9 +482,8 @@ func (o *outlet) match(after protocol.Cursor, batch []posted) error {
 	return nil
 }
 
-// recall finds out, for a collection that is only read, what belongs to changes
-// that the journal took in before a process was killed that would have
-// struck them out.
+// recall, for a read-only collection, finds the asides of changes that the journal had when a process was
+// killed before it stored them.
 func (c *Collection) recall() error {
 	o := &c.contents.outlet
 	if head := o.journal.Head(); head.Epoch != o.told.Epoch || head.Seq <= o.told.Seq {
@@ -505,12 +498,12 @@ func (c *Collection) recall() error {
 	return o.match(o.told, batch)
 }
 
-// tells reports whether a change may be what a step came to.
+// tells reports whether a change may be the result of a step.
 func tells(s *journal.Step, ch *protocol.Change) bool {
 	return s.Entry.Item.URL == ch.Item.URL && (s.Op == protocol.Delete) == (ch.Op == protocol.Delete) && s.Entry.Item.Digest == ch.Item.Digest
 }
 
-// strikeFirst strikes the first n of the outbox out.
+// strikeFirst removes the first n changes from the outbox, in a transaction of its own.
 func (c *Collection) strikeFirst(n int) error {
 	o := &c.contents.outlet
 	var rest [][2][]byte
@@ -544,7 +537,7 @@ func (c *Collection) strikeFirst(n int) error {
 	return err
 }
 
-// readOutbox reads what a process that is gone has posted.
+// readOutbox reads the changes that a process has left in the outbox.
 func (c *Collection) readOutbox() (batch []posted, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		steps := tx.Bucket(outboxBucket).Bucket(stepsBucket)

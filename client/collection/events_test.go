@@ -21,7 +21,6 @@ func sorted(list []string) []string {
 	return list
 }
 
-// events reads what there is after a cursor.
 func (r *rig) events(after protocol.Cursor) (list []collection.Event) {
 	r.t.Helper()
 	for e, err := range r.c.Events(r.t.Context(), after, false) {
@@ -49,7 +48,7 @@ func lines(list []collection.Event) string {
 	return strings.Join(b, ", ")
 }
 
-// An indexer is told each change once, in order, with what belongs to it.
+// An indexer receives each change once, in order, with the data that belongs to it.
 func TestEvents(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "gzip")
 	r.find("/a", "/b")
@@ -99,7 +98,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("event %d is %+v, was %+v", i, again[i], list[i])
 		}
 	}
-	// Whoever stores the cursor goes on behind it.
+	// A reader that stores the cursor continues after it.
 	for i, e := range list {
 		if got := r.events(e.Cursor); len(got) != len(list)-i-1 {
 			t.Errorf("%d events after %v", len(got), e.Cursor)
@@ -107,7 +106,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Who follows is woken by each change, finds what belongs to it, and stops when told.
+// A follower is woken by each change, can read the data that belongs to it, and stops when cancelled.
 func TestEventsFollowed(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	r.find("/a")
@@ -136,8 +135,8 @@ func TestEventsFollowed(t *testing.T) {
 	}
 }
 
-// What a killed process leaves behind is told in full, also by whoever may
-// only read it.
+// The events that a killed process left behind are read in full, also through a
+// read-only collection.
 func TestEventsOfTheDead(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	r.find("/a", "/b")
@@ -149,7 +148,7 @@ func TestEventsOfTheDead(t *testing.T) {
 	r.commit(collection.Turn{Visits: []collection.Visit{v, r.answer("/b", 200, "b")}})
 	want := r.events(protocol.Cursor{})
 	dead := filepath.Join(t.TempDir(), "dead")
-	if err := os.CopyFS(dead, os.DirFS(r.dir)); err != nil { // as it would lie there after a kill
+	if err := os.CopyFS(dead, os.DirFS(r.dir)); err != nil { // as after a kill
 		t.Fatal(err)
 	}
 	c := open(t, dead, &collection.Options{ReadOnly: true})
@@ -169,7 +168,7 @@ func TestEventsOfTheDead(t *testing.T) {
 	}
 }
 
-// A page whose footer changes at every load is no work for an indexer.
+// A page whose footer changes at every load causes no work for an indexer.
 func TestFooterIsNoNews(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
@@ -202,7 +201,7 @@ func TestFooterIsNoNews(t *testing.T) {
 	}
 }
 
-// A reader that cannot go on is told so, and begins with what is held.
+// A reader whose cursor is no longer valid is told so, and starts with the current contents.
 func TestEventsBeginAnew(t *testing.T) {
 	r := newRig(t)
 	r.o.MaxEvents = 5
@@ -244,7 +243,7 @@ func TestEventsBeginAnew(t *testing.T) {
 	}
 	snapshot("forgotten")
 
-	// The journal is lost, or damaged: a new epoch begins with what is held.
+	// The journal is lost, or damaged: a new epoch begins with the current contents.
 	for _, spoil := range []func(name string) error{
 		os.Remove,
 		func(name string) error { return os.WriteFile(name, make([]byte, 1<<16), 0o600) },

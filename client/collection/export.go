@@ -15,14 +15,13 @@ import (
 	"github.com/parleyweb/parley/internal/warc"
 )
 
-// A Selection says what is to be exported. The zero value means everything.
+// A Selection selects what to export. The zero value means everything.
 type Selection struct {
-	Prefix string // URLs that begin with it; an origin for a site
+	Prefix string // prefix of the URLs; an origin for a site
 	Since  time.Time
-	Until  time.Time // what was asked for before it; the zero time: no end
+	Until  time.Time // fetched before this time; the zero time: no end
 
-	// Newest leaves out what is not held any more: older versions, and pages
-	// that are gone.
+	// Newest omits content that is no longer current: older versions, and pages that are gone.
 	Newest bool
 
 	States []State // of pages, for URL lists; none means all
@@ -32,8 +31,8 @@ func (s *Selection) when(t time.Time) bool {
 	return !t.Before(s.Since) && (s.Until.IsZero() || t.Before(s.Until))
 }
 
-// ExportURLs writes the URLs of pages, one a line, in the order in which they
-// were found, and returns how many. Times are those at which pages were found.
+// ExportURLs writes the URLs of pages, one per line, in the order in which they were found, and returns
+// their number. Since and Until apply to the times at which pages were found.
 func (c *Collection) ExportURLs(ctx context.Context, w io.Writer, s Selection) (n int, err error) {
 	b := bufio.NewWriter(w)
 	for p, err := range c.Pages(ctx) {
@@ -64,13 +63,12 @@ func wanted(states []State, state State) bool {
 	return len(states) == 0
 }
 
-// ExportWARC writes captures into archives of their own in a directory, in a
-// coding ("", "gzip" or "zstd"), and returns how many. Of a collection without
-// archives it makes them of what the mirror holds. The directory must hold no archives
-// yet, and nothing else may write to it. It may be used beside the crawler.
+// ExportWARC writes captures into new archives in a directory, compressed by a coding ("", "gzip" or
+// "zstd"), and returns their number. For a collection without archives it makes them from the mirror. The
+// directory must not have archives yet, and nothing else may write to it. It may run while the crawler does.
 //
-// What is damaged or lost is passed over: what can be read is exported, and the error
-// says in the end how much could not.
+// Damaged and lost records are skipped: all that can be read is exported, and the error at the end says how
+// many could not.
 func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selection) (n int, err error) {
 	err = warc.Each(dir, warc.Place{}, func(name string, _ *warc.Reader) error {
 		return fmt.Errorf("%s holds archives already, such as %s: choose another directory", dir, name)
@@ -100,24 +98,24 @@ func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selec
 	return x.n, nil
 }
 
-// An exporter writes records again, and counts.
+// An exporter copies records, and counts them.
 type exporter struct {
 	c *Collection
 	w *warc.Writer
 	s Selection
 
 	n, damaged int
-	first      error // what was damaged first
+	first      error // of the first damaged record
 }
 
-// pass takes note of what cannot be read.
+// pass counts a record that cannot be read.
 func (x *exporter) pass(err error) {
 	if x.damaged++; x.first == nil {
 		x.first = err
 	}
 }
 
-// held writes what pages hold now.
+// held writes the present content of pages.
 func (x *exporter) held(ctx context.Context) error {
 	for p, err := range x.c.Pages(ctx) {
 		if err != nil {
@@ -138,7 +136,7 @@ func (x *exporter) held(ctx context.Context) error {
 	return nil
 }
 
-// write writes a capture, if there is one.
+// write writes a capture, if it is not nil.
 func (x *exporter) write(capture *warc.Capture) (err error) {
 	switch {
 	case capture == nil:
@@ -154,7 +152,7 @@ func (x *exporter) write(capture *warc.Capture) (err error) {
 	return err
 }
 
-// captureOf reads what a page holds, nil if it is not selected.
+// captureOf reads the present content of a page, nil if it is not selected.
 func (c *Collection) captureOf(p *Page, s *Selection) (*warc.Capture, error) {
 	if place, ok := archived(p.Stored); ok {
 		r, err := warc.Open(filepath.Join(c.dir, warcDir), place)
@@ -195,14 +193,14 @@ func (c *Collection) captureOf(p *Page, s *Selection) (*warc.Capture, error) {
 	return &warc.Capture{URL: p.URL, Date: p.Last, Status: 200, Header: h, Body: body, Digest: sha256.Sum256(body), Type: p.Type}, nil
 }
 
-// all writes every capture that the archives have.
+// all writes every capture of the archives.
 func (x *exporter) all(ctx context.Context) error {
 	var end warc.Place
 	if x.c.contents.archive != nil {
 		end = x.c.contents.archive.Synced()
 	}
 	return warc.Each(filepath.Join(x.c.dir, warcDir), end, func(name string, r *warc.Reader) error {
-		last := int64(-1) // a record that was passed over: the Reader may say of it, too, that it is damaged
+		last := int64(-1) // offset of a skipped record: the Reader may report its damage again
 		for {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -240,11 +238,10 @@ func (x *exporter) all(ctx context.Context) error {
 	})
 }
 
-// maxExported bounds a body, in bytes: no crawler stores such.
+// maxExported bounds a body, in bytes: no crawler stores a larger one.
 const maxExported = 1 << 30
 
-// complete gives a capture that repeats one of another URL, which is not
-// exported, the body of that.
+// complete adds the body to a capture that repeats one of another URL, if that is not exported.
 func (x *exporter) complete(capture *warc.Capture) error {
 	of := capture.Of
 	if of == nil || of.URL == "" || of.URL == capture.URL || strings.HasPrefix(of.URL, x.s.Prefix) {
@@ -271,8 +268,7 @@ func (x *exporter) complete(capture *warc.Capture) error {
 	return nil
 }
 
-// answerOf makes a capture out of the record of another URL that of a page, which
-// refers to it.
+// answerOf turns a capture from the record of another URL into that of a page whose own record refers to it.
 func (c *Collection) answerOf(p *Page, capture *warc.Capture) error {
 	capture.URL = p.URL
 	r, err := c.ownRecord(p)
@@ -288,7 +284,7 @@ func (c *Collection) answerOf(p *Page, capture *warc.Capture) error {
 	return nil
 }
 
-// captureIn reads a record of an answer.
+// captureIn reads a response or revisit record.
 func captureIn(rec *warc.Record) (*warc.Capture, error) {
 	t, date := rec.Type(), rec.Date()
 	m, err := warc.ReadMessage(rec.Body)
@@ -308,7 +304,7 @@ func captureIn(rec *warc.Record) (*warc.Capture, error) {
 	}
 	digest, stated := warc.ParseDigest(rec.Fields.Get("WARC-Payload-Digest"))
 	if t == warc.Response {
-		// Where records are not compressed, nothing else tells that one is damaged.
+		// In uncompressed records nothing else shows damage.
 		if capture.Digest = sha256.Sum256(body); stated && capture.Digest != digest {
 			return nil, errDigest
 		}

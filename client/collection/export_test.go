@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// Waiting returns all entries that wait, in order.
+// Waiting returns all waiting entries, in order.
 func (c *Collection) Waiting() (list []frontier.Entry, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		return tx.Bucket(waitingBucket).ForEach(func(k, v []byte) error {
@@ -33,8 +33,8 @@ func (c *Collection) Used() (n int64, err error) {
 	return n, err
 }
 
-// HoldBack makes the collection hold back so many changes of its queue, so that
-// a test sees them merged. It is for right after Open.
+// HoldBack makes the collection buffer so many changes of its queue, so that
+// a test sees them merged. Call it right after Open.
 func (c *Collection) HoldBack(n int) { c.stage.limit = n }
 
 // A Seen is the set of known URLs, by hash.
@@ -45,8 +45,8 @@ func (s Seen) Add(hash uint64, id frontier.PageID) { s.s.add(hash, id) }
 func (s Seen) Find(hash uint64) []frontier.PageID  { return s.s.find(nil, hash) }
 func (s Seen) Bytes() int                          { return s.s.bytes() }
 
-// ReadRecords reads bytes as the body of every kind of record, and returns
-// what is written of what was read, by kind; nothing for what is malformed.
+// ReadRecords decodes bytes as the body of every kind of record, and returns
+// each decoded record encoded again, by kind; nothing for malformed ones.
 func ReadRecords(body []byte) map[string][]byte {
 	out := map[string][]byte{}
 	record := func(key []byte) []byte { return seal(append([]byte(nil), body...), key, 0) }
@@ -94,7 +94,7 @@ func ReadRecords(body []byte) map[string][]byte {
 	return out
 }
 
-// SetVersion makes the file look like one of another version of the program.
+// SetVersion makes the file look like that of another version of the program.
 func (c *Collection) SetVersion(v uint64) error {
 	return c.db.Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket(metaBucket).Put(metaKey, seal(binary.AppendUvarint(nil, v), metaKey, 0))
@@ -119,7 +119,7 @@ func (c *Collection) ForgetListed() error {
 }
 
 // CrashAfter makes the collection stop like a killed process: n file
-// operations from now, in the middle of what a transaction asked for.
+// operations from now, in the middle of a transaction's file changes.
 func (c *Collection) CrashAfter(n int) {
 	c.contents.mirror.each = func() error {
 		if n--; n < 0 {

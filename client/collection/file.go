@@ -14,19 +14,19 @@ import (
 
 // The buckets of state.db.
 var (
-	metaBucket    = []byte("meta")    // metaKey -> version, strategy, state of the contents
+	metaBucket    = []byte("meta")    // metaKey -> version, strategy, stateOfContents
 	urlsBucket    = []byte("urls")    // block number -> known URLs
-	pagesBucket   = []byte("pages")   // page -> what more is known of it
-	sitesBucket   = []byte("sites")   // site -> what seldom changes
-	countsBucket  = []byte("counts")  // site -> what is counted
+	pagesBucket   = []byte("pages")   // page -> all but its URL
+	sitesBucket   = []byte("sites")   // site -> fields that seldom change
+	countsBucket  = []byte("counts")  // site -> counts
 	sourcesBucket = []byte("sources") // source -> source
-	namedBucket   = []byte("named")   // source, page -> whether it is doomed: what the source has named
+	namedBucket   = []byte("named")   // source, page -> whether it is doomed: pages that the source has named
 	readyBucket   = []byte("ready")   // site, rank, page -> at
-	logBucket     = []byte("log")     // number -> changes of ready, pages and digests that are held back
+	logBucket     = []byte("log")     // number -> staged changes of ready, pages and digests
 	waitingBucket = []byte("waiting") // at, page -> site, rank
 	linksBucket   = []byte("links")   // page -> pages
-	digestsBucket = []byte("digests") // start of the digest of parsed content -> the page that had it first
-	outboxBucket  = []byte("outbox")  // for tell and pass
+	digestsBucket = []byte("digests") // start of the digest of parsed content -> the first page that had it
+	outboxBucket  = []byte("outbox")  // see tell and pass
 
 	allBuckets = [][]byte{metaBucket, urlsBucket, pagesBucket, sitesBucket, countsBucket, sourcesBucket, namedBucket,
 		readyBucket, logBucket, waitingBucket, linksBucket, digestsBucket, outboxBucket}
@@ -34,17 +34,16 @@ var (
 )
 
 const (
-	// formatVersion is raised whenever what is written becomes something that a program of
-	// before cannot read, or reads what was written before as something else.
+	// formatVersion is raised when earlier programs cannot read what this one writes, or this one would
+	// misread what they wrote.
 	formatVersion = 2
 
-	// Of the file, see boltfile.Options: there is room for as long as somebody reads.
+	// For boltfile.Options: the file can grow into this room even while a reader is open.
 	roomToGrow = 4 << 30
 	growBy     = 16 << 20
 
-	// giveBackAfter is how many records are touched before the pages that were
-	// mapped for them are given back: else all of the file would soon look like
-	// memory, though the system can have it whenever it wants.
+	// giveBackAfter is how many records are touched before the pages mapped for them are given back:
+	// otherwise all of the file would soon look like used memory, though the system can reclaim it at any time.
 	giveBackAfter = 1 << 17
 )
 
@@ -53,7 +52,7 @@ func (c *Collection) open(path string) error {
 		return err
 	}
 	if st, err := os.Stat(path); err == nil && st.Size() == 0 && c.opts.ReadOnly {
-		return errEmpty // bbolt would make a state of it
+		return errEmpty // bbolt would initialize it
 	}
 	db, err := boltfile.Open(path, boltfile.Options{ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Room: roomToGrow, GrowBy: growBy})
 	if err != nil {
@@ -88,7 +87,7 @@ func (c *Collection) open(path string) error {
 
 var errEmpty = errors.New("nothing was ever written to it")
 
-// load reads what is held in memory, and makes the buckets of a new file.
+// load reads the part of the state that stays in memory, and makes the buckets of a new file.
 func (c *Collection) load() error {
 	fresh := false
 	strategy := ""
@@ -103,7 +102,7 @@ func (c *Collection) load() error {
 		}
 		var err error
 		if strategy, c.committed, err = parseMeta(meta.Get(metaKey)); err != nil {
-			return err // of another version nothing else is known
+			return err // nothing else is known of another version
 		}
 		for _, name := range allBuckets {
 			if tx.Bucket(name) == nil {
@@ -167,16 +166,16 @@ func parseMeta(raw []byte) (strategy string, contents []byte, err error) {
 	return strategy, contents, nil
 }
 
-// reading runs f in a reading transaction. It must not take long: bbolt cannot
-// use again what is free since then, and writers wait to publish; and f must not read in another.
+// reading runs f in a read transaction. f must be quick: meanwhile bbolt cannot reuse pages freed since, and
+// writers wait to publish. f must not call reading.
 func (c *Collection) reading(f func(*bbolt.Tx) error) error {
-	c.stage.mu.RLock() // what is merged into a bucket goes from the stage after that
+	c.stage.mu.RLock() // merged entries leave the stage only after this
 	defer c.stage.mu.RUnlock()
 	return boltfile.Guard(func() error { return c.db.View(f) })
 }
 
-// reorder gives every page that waits the rank that another strategy gives it.
-// Killed on the way it begins again: to rank a page twice is to rank it once.
+// reorder gives every page in the queue the rank of a new strategy. If killed it starts again: ranking a
+// page twice is harmless.
 func (c *Collection) reorder() error {
 	const each = 100 * blockLen
 	c.mu.Lock()

@@ -6,9 +6,8 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A findTable remembers the URLs that a turn has met: pages of a site lead to
-// the same pages again and again, and to make sure of a known URL costs a
-// look into the file. Its memory is used again for the next turn.
+// A findTable caches the URLs of a turn: pages of a site have the same links again and again, and verifying
+// a known URL costs a read of the file. Its memory is reused for the next turn.
 type findTable struct {
 	slots []int32 // 1 + index into rows
 	rows  []findRow
@@ -18,14 +17,14 @@ type findTable struct {
 type findRow struct {
 	hash uint64
 	url  string
-	id   frontier.PageID // 0: it was refused
-	seen known           // without its path; as it was when it was looked up
+	id   frontier.PageID // 0: refused
+	seen known           // without its path; as it was at the lookup
 	out  bool            // it was excluded
 }
 
 // reset empties the table and makes it ready for n URLs.
 func (t *findTable) reset(n int) {
-	clear(t.rows) // lets the URLs go
+	clear(t.rows) // frees the URLs
 	t.rows = t.rows[:0]
 	size := 1 << bits.Len(uint(2*n+64))
 	if size > len(t.slots) || size < len(t.slots)/16 {
@@ -36,7 +35,7 @@ func (t *findTable) reset(n int) {
 	t.shift = 64 - bits.TrailingZeros(uint(len(t.slots)))
 }
 
-// find returns the row of a URL, nil if it has none, and where one would be put.
+// find returns the row of a URL, or nil and the slot for one.
 func (t *findTable) find(hash uint64, url string) (*findRow, int) {
 	mask := len(t.slots) - 1
 	for i := int(hash >> t.shift); ; i++ {
@@ -51,7 +50,7 @@ func (t *findTable) find(hash uint64, url string) (*findRow, int) {
 }
 
 func (t *findTable) add(slot int, r findRow) *findRow {
-	if 2*len(t.rows) >= len(t.slots) { // a turn with more than it has said
+	if 2*len(t.rows) >= len(t.slots) { // a turn with more URLs than announced to reset
 		t.slots = make([]int32, 2*len(t.slots))
 		t.shift--
 		for i := range t.rows {
@@ -65,8 +64,8 @@ func (t *findTable) add(slot int, r findRow) *findRow {
 	return &t.rows[len(t.rows)-1]
 }
 
-// lookup finds or makes the page of a URL. id is 0 if it was refused; w is nil
-// if the page was known and nothing more than k had to be read of it.
+// lookup finds or creates the page of a URL. The row's id is 0 if it was refused; w is nil if the page was
+// known, and only its known part was read.
 func (u *update) lookup(f *Find) (row *findRow, w *work, err error) {
 	t := &u.c.table
 	hash := u.c.seen.hash(f.URL)
@@ -84,7 +83,7 @@ func (u *update) lookup(f *Find) (row *findRow, w *work, err error) {
 	return t.add(slot, r), w, nil
 }
 
-// confirm looks a URL up in the file, and returns nil if it is not known.
+// confirm looks up a URL in the file, and returns nil if it is not known.
 func (u *update) confirm(hash uint64, url string, slot int) (*findRow, error) {
 	var buf [4]frontier.PageID
 	for _, id := range u.c.seen.find(buf[:0], hash) {
@@ -110,7 +109,7 @@ func (u *update) confirm(hash uint64, url string, slot int) (*findRow, error) {
 	return nil, nil
 }
 
-// create makes a page, nil if it is refused.
+// create makes a page, or returns nil if it is refused.
 func (u *update) create(f *Find) *work {
 	origin, _, ok := split(f.URL)
 	if !ok || u.last >= maxPages || u.copied == nil && int(u.last) >= u.c.opts.MaxPages {
@@ -138,8 +137,7 @@ func (u *update) create(f *Find) *work {
 	return w
 }
 
-// find takes in a URL that was admitted, or known to be excluded, and returns
-// its page; 0 if it was refused.
+// find stores a URL that was admitted, or is known but excluded, and returns its page; 0 if it was refused.
 func (u *update) find(f *Find) (frontier.PageID, error) {
 	row, w, err := u.lookup(f)
 	if err != nil || row.id == 0 {
@@ -159,15 +157,14 @@ func (u *update) find(f *Find) (frontier.PageID, error) {
 		u.plan(w)
 		return row.id, nil
 	case exclude == "" && f.Depth >= row.seen.depth && !again(f.By) && !row.out:
-		return row.id, nil // nothing new, as nearly always
+		return row.id, nil // nothing new: the usual case
 	}
 	if w, err = u.get(row.id); err != nil || w == nil {
 		return 0, err
 	}
 	switch {
 	case exclude != "":
-		// A way that a rule forbids says nothing of a page that a shorter way has
-		// admitted. What may be asked is judged again before it is.
+		// A forbidden path to the page does not undo a shorter, admitted one. Fetching a page checks the rules again.
 		if w.State == Known && f.Depth <= w.Depth && !w.Told {
 			w.exclude(exclude)
 			u.plan(w)
@@ -176,7 +173,7 @@ func (u *update) find(f *Find) (frontier.PageID, error) {
 	case w.State == Excluded:
 		w.readmit()
 		row.out = false
-		if u.copied != nil { // what was told of it meanwhile was left out
+		if u.copied != nil { // announcements in the meantime were skipped
 			u.told(w, f.By)
 		}
 		u.plan(w)
@@ -194,10 +191,10 @@ func (u *update) find(f *Find) (frontier.PageID, error) {
 	return row.id, nil
 }
 
-// again reports whether a find asks for a visit even of what was visited.
+// again reports whether a find causes a visit even of a page that was visited.
 func again(by Signal) bool { return by == ByPerson || by == ByIndexNow }
 
-// told makes a page owe a visit, at once.
+// told makes a page due at once.
 func (u *update) told(w *work, by Signal) {
 	if !w.Told || by.code() > w.Signal.code() {
 		w.Signal = by
@@ -214,14 +211,13 @@ func (w *work) exclude(why string) {
 	w.settle()
 }
 
-// forget drops what was held of a page that is gone: it is about to be more
-// than that, and nothing is held of it.
+// forget drops the last content of a gone page that is about to change its state.
 func (w *work) forget() {
 	w.Digest, w.Parsed, w.Text, w.Length, w.Stored, w.ETag, w.LastModified = zeroDigest, zeroDigest, zeroDigest, 0, Place{}, "", ""
 	w.Cut, w.Unstable = false, Stable
 }
 
-// readmit puts a page back where it stood before it was excluded.
+// readmit returns a page to its state before it was excluded.
 func (w *work) readmit() {
 	w.State, w.Why, w.planned, w.dirty = Known, "", false, true
 	if !w.Digest.IsZero() {

@@ -10,10 +10,9 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// Graph returns all links: for each page that has some, in the order of their
-// IDs, the pages that it leads to, in that order too. The slice is valid until
-// the next step. The loop may use the collection, and what changes
-// meanwhile may be in it or not. It may be ranged over many times.
+// Graph yields all links: for each page with links, in the order of IDs, the pages that it links to, in the
+// same order. The slice is valid until the next step. The loop body may use the collection; changes made
+// meanwhile may appear or not. It may be ranged over many times.
 func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
 	const atOnce = 1000 // so that no transaction is open for long
 	type row struct {
@@ -46,7 +45,7 @@ func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
 				return nil
 			})
 			if err != nil {
-				return // whoever reads pages next is told that the file is damaged
+				return // the next read of pages reports the damage
 			}
 			for _, r := range rows {
 				if !yield(r.page, links[r.from:r.to]) {
@@ -57,9 +56,8 @@ func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
 	}
 }
 
-// SetRanks gives pages their link scores, and with them other values and
-// places in the queue, some at a time. It returns the entries that are ready
-// and have another place.
+// SetRanks sets the link scores of pages, and with them their values and ranks in the queue, in transactions
+// of bounded size. It returns the ready entries whose rank has changed.
 func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]frontier.Entry, error) {
 	const atOnce = 1000
 	var queue []frontier.Entry

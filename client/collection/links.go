@@ -8,10 +8,9 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// The forward adjacency (V26): of each page the numbers of those that it leads
-// to, ascending, as differences.
+// The forward adjacency (V26): for each page the numbers of the pages it links to, ascending, as differences.
 
-// appendLinks sorts what it is given. It writes each page once, and none that is 0.
+// appendLinks sorts to, and appends each page once, without 0.
 func appendLinks(b []byte, to []frontier.PageID) []byte {
 	slices.Sort(to)
 	var last frontier.PageID
@@ -47,7 +46,7 @@ func (u *update) linksOf(id frontier.PageID) ([]frontier.PageID, error) {
 	return list, nil
 }
 
-// flushLinks writes what has changed; of a page without links nothing is kept.
+// flushLinks writes changed links; a page without links has no record.
 func (u *update) flushLinks() error {
 	if u.c.opts.NoLinks || len(u.links) == 0 {
 		return nil

@@ -10,8 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// The log bucket holds, by number, what transactions have changed of the
-// buckets that a stage stands before.
+// The log bucket holds, by number, the changes that transactions made to the staged buckets.
 
 func appendPageKey(b []byte, key uint64) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(key))
@@ -19,8 +18,8 @@ func appendPageKey(b []byte, key uint64) []byte {
 
 func appendDigestKey(b []byte, key uint64) []byte { return binary.BigEndian.AppendUint64(b, key) }
 
-// flushStage writes to the log what an update changes, and merges into the
-// buckets what has been held back long enough.
+// flushStage writes an update's changes to the log, and merges changes that were staged long enough into
+// their buckets.
 func (u *update) flushStage() (err error) {
 	s := u.c.stage
 	log := u.tx.Bucket(logBucket)
@@ -74,13 +73,13 @@ func (u *update) truncate(log *bbolt.Bucket) error {
 	return nil
 }
 
-// merged says what is in its bucket now, and need not be held back.
+// merged lists what was merged into its bucket, and leaves the stage.
 type merged struct {
 	sites          []frontier.SiteID
 	pages, digests []uint64 // parts
 }
 
-// publishStage takes over what an update has committed.
+// publishStage makes the committed changes of an update visible in the stage.
 func (u *update) publishStage() {
 	s := u.c.stage
 	s.mu.Lock()
@@ -101,8 +100,7 @@ func (u *update) publishStage() {
 	s.laps, s.first = u.laps, u.first
 }
 
-// appendOps writes operations, which are in the order of their sites, after
-// how many there are.
+// appendOps appends the number of operations and the operations, which are sorted by site.
 func appendOps(b []byte, ops []queueOp) []byte {
 	b = binary.AppendUvarint(b, uint64(len(ops)))
 	site := frontier.SiteID(0)
@@ -151,8 +149,8 @@ func parseRows(d *decoder, f func(row)) {
 	}
 }
 
-// loadStage makes the stage from the log. Of each key the last change holds;
-// whether the bucket has taken it in meanwhile does not matter.
+// loadStage makes the stage from the log. For each key the last change counts; it may have been merged
+// already, which does not matter.
 func (c *Collection) loadStage(tx *bbolt.Tx) error {
 	s := c.stage
 	last := map[frontier.SiteID]map[[2]uint32]staged{}

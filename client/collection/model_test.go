@@ -15,7 +15,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A modelPage is what a page must be, kept in the plainest way.
+// A modelPage is the expected state of a page, in the simplest form.
 type modelPage struct {
 	id              frontier.PageID
 	path            string
@@ -25,7 +25,7 @@ type modelPage struct {
 	claim           protocol.Digest
 	claimed         time.Time // zero: never
 	missed          int
-	unstable        bool // it was another body when it was asked for again
+	unstable        bool // the body differed when it was fetched again
 	digest, parsed  protocol.Digest
 	original        frontier.PageID
 	last            time.Time
@@ -42,7 +42,7 @@ type modelPage struct {
 
 func (p *modelPage) has() bool { return !p.digest.IsZero() && p.state != collection.Gone }
 
-// A model does to maps what a collection does to its file. The policy is daily.
+// A model applies to maps what a collection applies to its file. The policy is daily.
 type model struct {
 	pages  map[string]*modelPage
 	order  []*modelPage
@@ -246,7 +246,6 @@ func (m *model) owe(p *modelPage, d protocol.Digest) {
 	m.plan(p)
 }
 
-// admit returns the page of a URL that a source offers.
 func (m *model) admit(path string) (p *modelPage, isNew bool) {
 	if p = m.pages[path]; p == nil {
 		return m.find(path, protocol.Depth(home+path), false, true), true
@@ -323,7 +322,7 @@ func (m *model) change(ch *protocol.Change, listing bool) {
 	m.offer(p, isNew, d, listing)
 }
 
-// carry gives what is held of one page to another.
+// carry gives the stored content of one page to another.
 func (m *model) carry(from, to *modelPage) {
 	m.answered(to)
 	m.settle(to)
@@ -337,8 +336,8 @@ func (m *model) carry(from, to *modelPage) {
 	m.plan(to)
 }
 
-// whole takes in a snapshot that is whole. There are never so many pages that
-// a deletion is held back.
+// whole applies a complete snapshot. There are never enough pages for
+// a deletion to be held back.
 func (m *model) whole(changes []protocol.Change) {
 	before := m.named
 	m.named = map[string]bool{}
@@ -396,8 +395,8 @@ func (m *model) compare(t *testing.T, c *collection.Collection, what string) {
 	}
 }
 
-// Whatever happens to a collection, it is what a few maps make of the same,
-// and its parts agree; also after it was closed at any point.
+// After any sequence of operations, a collection equals a model built of a few maps,
+// and its parts agree; also if it was closed at any point.
 func TestRandomTurns(t *testing.T) {
 	seeds := uint64(4)
 	if testing.Short() {

@@ -12,24 +12,23 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// The pages bucket has a record of each page of which more is known than that
-// it is there: what was visited, told, excluded or ranked anew. What is unknown
-// costs nothing: a word of flags says which parts there are.
+// The pages bucket has a record of each page with more than its URL: one that was visited, announced,
+// excluded or ranked again. Unknown parts take no space: a word of flags says which parts are there.
 const (
 	pageTold     = 1 << iota
 	pageNoIndex  //
-	pageClaim    // what was told last
+	pageClaim    // the last claim
 	pageFailed   // Fails, Fault, Failed
 	pageWhy      // why it is excluded
 	pageHistory  // visits
-	pageContent  // what is held
-	pageParsed   // its digest after parsing
-	pageText     // that of its main text
+	pageContent  // Digest, Length, Type
+	pageParsed   // Parsed
+	pageText     // Text
 	pageNames    // Title, Language, Canonical
 	pageMarks    // ETag, LastModified
-	pagePlace    // where it stands
-	pageOriginal // of which it is a duplicate
-	pageTarget   // of a redirect
+	pagePlace    // Stored
+	pageOriginal // Original
+	pageTarget   // Target
 	pageWeight   // Importance, if known
 	pageScore    // Rank
 	pageCash     // OPIC
@@ -44,17 +43,17 @@ const (
 	pageNotices  // Notices, Noticed, Heard
 	pageAsk      // Ask
 	pageListed   // a manifest names it
-	pageCut      // the body is not whole
+	pageCut      // the body is truncated
 	pageUnstable // Unstable
 	pageDebtText // DebtText
 	pageDebtSize // DebtLength
 	pageNoFollow
 )
 
-// What is kept of strings that a site chooses, in bytes.
+// The longest strings stored of those that a site chooses, in bytes.
 const (
 	maxTitle = 300
-	maxMark  = 500 // of a validator; a longer one is left out
+	maxMark  = 500 // of a validator; a longer one is dropped
 	maxField = 200
 )
 
@@ -65,8 +64,7 @@ func flag(is bool, f uint64) uint64 {
 	return 0
 }
 
-// appendPage appends the record of p, whose key is not in it. What the urls
-// bucket has is not either.
+// appendPage appends the record of p, without its key and without what the urls bucket has.
 func appendPage(b []byte, p *Page) []byte {
 	from := len(b)
 	key := pageKey(p.ID)
@@ -187,8 +185,7 @@ func appendPage(b []byte, p *Page) []byte {
 	return seal(b, key[:], from)
 }
 
-// parsePage reads a record over p, which holds what the urls bucket has. The
-// strings of p are all of one piece of memory.
+// parsePage adds a record to p, which holds what the urls bucket has. The strings of p share one piece of memory.
 func parsePage(raw []byte, p *Page) bool {
 	key := pageKey(p.ID)
 	body, ok := unseal(key[:], raw)
@@ -314,7 +311,7 @@ func parsePage(raw []byte, p *Page) bool {
 	return !d.bad && len(d.b) == 0
 }
 
-// clip cuts text for people to a length.
+// clip shortens text for people to at most n bytes, at a rune's end.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -329,7 +326,7 @@ func clip(s string, n int) string {
 	return strings.Clone(s)
 }
 
-// fit returns what means nothing in part, or nothing.
+// fit returns s, or nothing if it is longer than n: a part of it would mean nothing.
 func fit(s string, n int) string {
 	if len(s) > n {
 		return ""
@@ -341,7 +338,7 @@ func fit(s string, n int) string {
 type view struct {
 	c     *Collection
 	names []string                  // origins of sites, by ID - 1
-	last  frontier.PageID           // that is published: the transaction may know of more, on sites that nobody knows yet
+	last  frontier.PageID           // the last that is published: the transaction may know of more, on sites not published yet
 	dirty map[frontier.SiteID]*Site // of an update
 	urls  *bbolt.Bucket
 	pages *bbolt.Bucket
@@ -354,7 +351,7 @@ func (c *Collection) view(tx *bbolt.Tx) *view {
 	return &view{c: c, names: c.names, last: c.last, urls: tx.Bucket(urlsBucket), pages: tx.Bucket(pagesBucket)}
 }
 
-// record returns the record of a page, nil if it has none.
+// record returns the record of a page, or nil if it has none.
 func (v *view) record(id frontier.PageID) []byte {
 	if raw := v.c.stage.pages.get(uint64(id)); raw != nil {
 		return raw
@@ -363,7 +360,7 @@ func (v *view) record(id frontier.PageID) []byte {
 	return v.pages.Get(key[:])
 }
 
-// siteAt returns a site that there is, not to be changed.
+// siteAt returns a site that exists, not to be changed.
 func (v *view) siteAt(id frontier.SiteID) *Site {
 	if s := v.dirty[id]; s != nil {
 		return s
@@ -384,7 +381,7 @@ func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
 	return true, v.rest(p)
 }
 
-// rest reads the page of which the block has the known part.
+// rest reads the rest of the page whose known part is in the block.
 func (v *view) rest(p *Page) error {
 	k := &v.block.known
 	if k.site == 0 || int(k.site) > len(v.names) {
@@ -406,5 +403,5 @@ func (v *view) rest(p *Page) error {
 	return nil
 }
 
-// unknown is the Importance of a page of which none was stated.
+// unknown is the Importance of a page for which none was stated.
 var unknown = float32(math.NaN())

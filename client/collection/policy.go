@@ -10,19 +10,18 @@ import (
 	"github.com/parleyweb/parley/internal/boltfile"
 )
 
-// policyKey is where the meta bucket has by what policy revisits were decided last.
+// policyKey is the key in the meta bucket of the last revisit policy.
 var policyKey = []byte("policy")
 
-// A keptPolicy is what the state remembers of a policy. It is of one kind.
+// A keptPolicy is the stored policy; one of Priced and Thesis is set.
 type keptPolicy struct {
 	At     time.Time
 	Priced *fresh.Priced `json:",omitempty"` // with the price
 	Thesis *fresh.Thesis `json:",omitempty"`
 }
 
-// KeepPolicy has the state remember the policy that decides now, and its price: for those
-// who ask when no crawler runs, and for the next one to begin with. A policy
-// of another kind than fresh.Priced and fresh.Thesis is not remembered.
+// KeepPolicy stores the present policy with its price, for queries while no crawler runs, and as the first
+// policy of the next crawler. A policy of another kind than fresh.Priced and fresh.Thesis is not stored.
 func (c *Collection) KeepPolicy() error {
 	if c.opts.ReadOnly {
 		return nil
@@ -37,7 +36,7 @@ func (c *Collection) KeepPolicy() error {
 		return nil
 	}
 	raw, err := json.Marshal(k)
-	if err != nil { // a weight that is no number
+	if err != nil { // a weight is NaN
 		return nil
 	}
 	c.mu.Lock()
@@ -49,8 +48,8 @@ func (c *Collection) KeepPolicy() error {
 	})
 }
 
-// KeptPolicy returns the policy that decided last when a crawler had the collection, and since when that is
-// remembered; nil if that is not known. Nothing depends on it, so that what is damaged counts as not known.
+// KeptPolicy returns the policy stored last, and when it was stored; nil if there is none. Nothing depends
+// on it, so a damaged record counts as none.
 func (c *Collection) KeptPolicy() (p fresh.Policy, at time.Time) {
 	err := c.reading(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(metaBucket)

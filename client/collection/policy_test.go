@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// Whoever opens a collection without a policy goes by the one that decided last, with its price.
+// A collection that is opened without a policy uses the one that decided last, with its price.
 func TestPolicyIsKept(t *testing.T) {
 	dir := t.TempDir()
 	reopen := func(o collection.Options) *collection.Collection {
@@ -41,7 +41,7 @@ func TestPolicyIsKept(t *testing.T) {
 	if err := c.KeepPolicy(); err != nil {
 		t.Fatal(err)
 	}
-	c.SetPolicy(daily{}) // of a kind that is not remembered
+	c.SetPolicy(daily{}) // a kind that is not stored
 	if err := c.KeepPolicy(); err != nil {
 		t.Fatal(err)
 	}

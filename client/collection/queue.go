@@ -14,9 +14,8 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// The queue stands in two buckets: ready, by site, rank from high to low, and
-// page; and waiting, by time and page. A page's own record, or that of its
-// URL, says which entry it has.
+// The queue has two buckets: ready, ordered by site, rank (high to low) and page; and waiting, ordered by
+// time and page. A page's own record, or that of its URL, says which entry it has.
 
 const (
 	readyLen   = 12
@@ -27,7 +26,7 @@ const (
 func rankKey(f float32) uint32 {
 	v := math.Float32bits(f)
 	if v>>31 != 0 {
-		return v // below zero: the greater the bits, the lower
+		return v // below zero: greater bits mean a lower number
 	}
 	return ^(v | 1<<31)
 }
@@ -39,9 +38,9 @@ func keyRank(k uint32) float32 {
 	return math.Float32frombits(^k &^ (1 << 31))
 }
 
-// sane makes a rank one that can be ordered.
+// sane replaces a rank that cannot be ordered by 0.
 func sane(f float32) float32 {
-	if f != f || f == 0 { // not a number, or the zero below zero
+	if f != f || f == 0 { // NaN, or negative zero
 		return 0
 	}
 	return f
@@ -89,15 +88,14 @@ func parseWaiting(k, v []byte) (e frontier.Entry, ok bool) {
 	return e, true
 }
 
-// A queueOp puts an entry into one of the buckets, or takes it out.
+// A queueOp adds an entry to one of the buckets, or removes it.
 type queueOp struct {
 	key  [12]byte
 	e    frontier.Entry
 	gone bool
 }
 
-// sortOps orders operations by their keys: an entry that only its time or rank
-// changes has one key, and goes before it comes.
+// sortOps sorts operations by key. Where an entry keeps its key, its removal comes before its addition.
 func sortOps(ops []queueOp) {
 	slices.SortFunc(ops, func(a, b queueOp) int {
 		if c := bytes.Compare(a.key[:], b.key[:]); c != 0 || a.gone == b.gone {
@@ -110,8 +108,7 @@ func sortOps(ops []queueOp) {
 	})
 }
 
-// enqueue moves a page from one entry to another; zero is none. now decides
-// between ready and waiting.
+// enqueue replaces a page's entry by another; zero means none. The update's time decides between ready and waiting.
 func (u *update) enqueue(old, e frontier.Entry, visited bool) error {
 	if old == e {
 		return nil
@@ -156,7 +153,7 @@ func (u *update) ready1(id frontier.SiteID, by int) error {
 	return nil
 }
 
-// flushQueue does what enqueue has collected, in the order of the keys.
+// flushQueue sorts the operations that enqueue has collected, and writes those of the waiting bucket.
 func (u *update) flushQueue() error {
 	sortOps(u.readies)
 	sortOps(u.waits)
@@ -178,8 +175,7 @@ func (u *update) flushQueue() error {
 	return nil
 }
 
-// Queue returns the queue of pages that may be asked for. Entries are changed
-// by Commit and Apply.
+// Queue returns the queue of pages to fetch. Commit and Apply change its entries.
 func (c *Collection) Queue() frontier.Store { return (*queue)(c) }
 
 type queue Collection
@@ -243,7 +239,7 @@ func (q *queue) Head(site frontier.SiteID, after frontier.Entry, n int) ([]front
 			if c <= 0 {
 				k, v = cur.Next()
 			}
-			if c >= 0 { // it holds, whatever the bucket says
+			if c >= 0 { // a staged entry overrides the bucket's
 				x, held = held[0], held[1:]
 			}
 			if !x.gone {
@@ -298,8 +294,7 @@ func (q *queue) Promote(now int64, n int) ([]frontier.Entry, error) {
 	return list, nil
 }
 
-// Waits reports whether a page waits for its At. One that was due stays so, though
-// the clock was put back since.
+// Waits reports whether a page waits for its At. A page that was due stays due even if the clock is set back.
 func (c *Collection) Waits(p *Page) (waits bool, err error) {
 	e, ok := p.Entry()
 	if !ok {
@@ -332,8 +327,9 @@ func (q *queue) Next() (at int64, err error) {
 	return at, nil
 }
 
-// Denied returns when a page was asked for last, if it answered that it is gone, elsewhere or not for us, or has failed too
-// often to be asked again soon: by when it is asked for next. The zero time: it did not, or a first 404 waits for the second.
+// Denied returns when a page was fetched last, computed from its next visit, if the answer was that it is
+// gone, moved or refused, or it has failed too often to be retried soon. It returns the zero time for any
+// other page, and while a first 404 waits for the second.
 func (c *Collection) Denied(p *Page) time.Time {
 	a := &c.opts.Again
 	switch {
@@ -350,11 +346,11 @@ func (c *Collection) Denied(p *Page) time.Time {
 	return time.Time{}
 }
 
-// farthest is the longest that anything waits that is planned now.
+// farthest returns the longest wait of any visit that is planned now.
 func (c *Collection) farthest() time.Duration {
 	a := &c.opts.Again
 	most := max(longestAgain, a.Lost, a.Missing, a.Refused, a.Gone, a.Moved, slices.Max(a.Failing))
-	switch p := c.Policy().(type) { // what waits by age is let alone below, but would have to be looked through
+	switch p := c.Policy().(type) { // aging pages are left alone below, but would have to be read
 	case fresh.Priced:
 		most = max(most, p.Longest, 90*24*time.Hour)
 	case fresh.Thesis:
@@ -363,9 +359,9 @@ func (c *Collection) farthest() time.Duration {
 	return most
 }
 
-// waitAnew lets nothing wait for a time that was reckoned while the clock was
-// ahead: what gave no answer, or none that counts, and would wait for longer than anything does,
-// is asked for now. In a copy, where little waits, that is also what began to fail after now.
+// waitAnew repairs times computed while the clock was ahead: a page that waits for longer than any visit
+// planned now, and not by its age (Aging), is due now. In a copy, where few pages wait, so is one whose
+// failures began after now.
 func (c *Collection) waitAnew() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

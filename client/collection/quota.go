@@ -10,10 +10,10 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A QuotaError is of a step that Apply has not taken in, since the copy of a site would
-// have been more than Options.MaxPages or MaxState allow.
+// A QuotaError is Apply's error for a step that was not stored, since the copy would exceed Options.MaxPages
+// or MaxState.
 type QuotaError struct {
-	Pages int   // allowed; 0: it is the other
+	Pages int   // allowed; 0: State was exceeded
 	State int64 // bytes allowed
 }
 
@@ -24,15 +24,15 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("what is known of the site takes more than %d bytes", e.State)
 }
 
-// room returns a *QuotaError if a copy may have no more pages. isNew is of one that was not known:
-// what was known and is gone has its place in the state already.
+// room returns a *QuotaError if a copy may have no more pages. isNew is true for an unknown page: a known
+// page that is gone has its space in the state already.
 func (s *applying) room(isNew bool) error {
 	if s.copied == nil || s.source == nil {
 		return nil
 	}
 	site, o := s.siteAt(s.source.Site), &s.c.opts
 	most := o.MaxPages
-	if s.names != nil { // what it leaves out goes at its end, which is not known before
+	if s.names != nil { // pages that the snapshot omits are dropped only at its end
 		most *= 2
 	}
 	if site.Pages-site.Gone+s.grown >= most || s.names != nil && s.names.count >= o.MaxPages {
@@ -50,11 +50,10 @@ func (s *applying) room(isNew bool) error {
 	return nil
 }
 
-// The pages that only a snapshot names which has not been whole yet are marked with the number
-// of the snapshot: one more than those that came to their end. So nothing needs to be written of them
-// when it does, and they are known in the next process.
+// Pages named only by an unfinished snapshot are marked with its number: one more than the number of its
+// source's finished snapshots. So finishing it writes nothing to them, and the next process knows them.
 
-// wholeKey is, in the meta bucket, of how many snapshots of a source have been whole.
+// wholeKey is the key, in the meta bucket, of the number of finished snapshots of a source.
 func wholeKey(source uint64) []byte { return append([]byte("whole"), sourceKey(source)...) }
 
 func wholes(tx *bbolt.Tx, source uint64) uint64 {
@@ -62,7 +61,7 @@ func wholes(tx *bbolt.Tx, source uint64) uint64 {
 	return n
 }
 
-// countWhole notes that a snapshot of a source has come to its end.
+// countWhole counts a finished snapshot of a source.
 func (u *update) countWhole(source uint64) error {
 	if u.copied == nil {
 		return nil
@@ -71,7 +70,7 @@ func (u *update) countWhole(source uint64) error {
 	return u.tx.Bucket(metaBucket).Put(wholeKey(source), binary.AppendUvarint(nil, n))
 }
 
-// dropUnfinished drops the pages of a copy that only a snapshot names which has not been whole.
+// dropUnfinished drops the pages of a copy that only an unfinished snapshot names.
 func (c *Collection) dropUnfinished(source uint64, a *Applied) error {
 	var gone []frontier.PageID
 	err := c.reading(func(tx *bbolt.Tx) error {

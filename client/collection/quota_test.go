@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// part is a part of a snapshot that has no end yet.
+// part is a part of a snapshot without its end.
 func part(reset bool, from, n int) client.Step {
 	s := client.Step{Door: client.Manifest, Reset: reset}
 	for i := range n {
@@ -31,8 +31,8 @@ func (r *copyRig) refuses(s client.Step) {
 	}
 }
 
-// A copy has no more pages than it may have. What a snapshot without end has named, in
-// this process or in one before, goes again; what was there before it stays.
+// A copy has no more pages than its quota. Pages named by a snapshot that never ended, in this process
+// or in an earlier one, are removed; the pages from before it stay.
 func TestCopyHasAQuotaOfPages(t *testing.T) {
 	r := newCopyRig(t)
 	r.o.MaxPages = 50
@@ -54,7 +54,7 @@ func TestCopyHasAQuotaOfPages(t *testing.T) {
 	r.refuses(part(false, 100, 11))
 	r.wantCounts(2, 2, 0)
 
-	// A stream without end ends there too, and takes nothing of what is held with it.
+	// A stream without end is stopped there too, and no held page is lost.
 	for seq := uint64(5); seq < 53; seq++ {
 		r.apply(told(seq, create(fmt.Sprint("/new/", seq), "x")))
 	}
@@ -64,13 +64,13 @@ func TestCopyHasAQuotaOfPages(t *testing.T) {
 	r.apply(told(55, create("/new/53", "x")))
 	r.wantCounts(50, 2, 49)
 
-	// Where the site is mended it is taken in.
+	// Once the site is repaired its snapshot is accepted.
 	r.apply(whole(60, create("/", "home"), create("/a", "A"), create("/b", "B")))
 	r.pay(s, 10)
 	r.wantFiles(map[string]string{"index.html": "home", "a": "A", "b": "B"})
 }
 
-// What is known of a site's pages has a bound as well, however few their number.
+// The state stored for a site's pages is bounded as well, however few they are.
 func TestCopyHasAQuotaOfState(t *testing.T) {
 	r := newCopyRig(t)
 	r.o.MaxState = 1 << 20

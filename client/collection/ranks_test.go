@@ -62,7 +62,7 @@ func TestRerank(t *testing.T) {
 	r.reopen()
 	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")
 	check(t, r.c)
-	// Another strategy makes another order of what there is.
+	// Another strategy reorders the same pages.
 	r.o.Strategy = frontier.BreadthFirst{}
 	r.reopen()
 	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")

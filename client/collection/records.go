@@ -11,12 +11,12 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Signal is by what a page came to be asked for.
+// A Signal is the reason why a page is to be fetched.
 type Signal string
 
-// The signals, the least first: a page that waits for its turn keeps the greatest.
+// The signals, lowest first: a page in the queue keeps the highest.
 const (
-	ByLink     Signal = "link" // a page led there
+	ByLink     Signal = "link" // a page links to it
 	ByAge      Signal = "age"  // the policy thinks that it may have changed
 	BySitemap  Signal = "sitemap"
 	ByFeed     Signal = "feed"
@@ -27,20 +27,20 @@ const (
 	ByPerson   Signal = "person" // crawler add, or a start page
 )
 
-// A State is where a page stands.
+// A State is the state of a page.
 type State uint8
 
 const (
-	Known    State = iota // never asked for
-	Held                  // its content was fetched, and is the newest that we know
+	Known    State = iota // never fetched
+	Held                  // its content was fetched, and is the newest known
 	Gone                  // 410, two 404s hours apart, or the site's own word
 	Moved                 // it redirects, to Target
-	Refused               // 4xx and the like: asked again seldom
-	Failing               // no whole answer yet, or not lately: what was held stays held
-	Excluded              // robots.txt, a rule or a limit forbids to ask, see Why: what was held stays held
+	Refused               // 4xx and the like: retried seldom
+	Failing               // no complete answer yet, or not lately: stored content stays
+	Excluded              // robots.txt, a rule or a limit forbids fetching it, see Why: stored content stays
 )
 
-// String returns the word by which people name the state, such as "held".
+// String returns the state's name, such as "held".
 func (s State) String() string {
 	if names := [...]string{"known", "held", "gone", "moved", "refused", "failing", "excluded"}; int(s) < len(names) {
 		return names[s]
@@ -48,80 +48,79 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// A Page is what is known of one URL (V22).
+// A Page is the record of one URL (V22).
 type Page struct {
 	ID    frontier.PageID
 	Site  frontier.SiteID
 	URL   string
 	Depth int
 	Found time.Time
-	By    Signal // that found it
+	By    Signal // the signal that found it
 	State State
 	Why   string // for Excluded: the rule
 
-	// Ask is what to ask for instead of the URL, with a session, which is no part
-	// of a page's name (E30); empty: the URL.
+	// Ask is the URL to request instead, with a session, which is not part of a page's name (E30); empty: URL.
 	Ask string
 
 	Dynamic           bool
-	NoIndex, NoFollow bool // it asks not to be indexed, and that its links are not followed
+	NoIndex, NoFollow bool // the page asks for noindex, nofollow
 	Listed            bool // a manifest of its site names it
 
-	// Told: somebody says that the page has changed, or is new. Debt is the
-	// digest that it owes, zero if that was not said; Signal by what.
+	// Told: a source says that the page has changed, or is new. Debt is the digest of this pending fetch,
+	// zero if the source gave none; Signal is how the source said so.
 	Told   bool
 	Debt   protocol.Digest
 	Signal Signal
-	Missed int // answers in a row that were not what was told
+	Missed int // answers in a row with another digest than announced
 
-	DebtText   protocol.Digest // of the main text, as told with Debt; zero if that was not said
-	DebtLength int64           // in bytes, the same; 0 if that was not said
+	DebtText   protocol.Digest // of the main text, announced with Debt; zero if none was
+	DebtLength int64           // in bytes, announced with Debt; 0 if none was
 
 	fresh.History
 	Status int       // of the last answer, 0: none
-	Fails  int       // answers in a row that were none, or 404 while held
-	Fault  string    // of the last one of them, for people
-	Failed time.Time // the first of them
+	Fails  int       // failures in a row, or 404 while content is stored
+	Fault  string    // of the last failure, for people
+	Failed time.Time // time of the first of them
 
-	// What is held, if Digest is not zero; what was held, if Gone.
+	// The stored content, if Digest is not zero; the last content, if Gone.
 	Digest, Parsed, Text             protocol.Digest
 	Length                           int64
-	Cut                              bool     // the body is longer than what was read of it, which is Length
-	Unstable                         Unstable // whether the body is the same for everybody who asks
+	Cut                              bool     // the body is longer than the part that was read, which is Length bytes
+	Unstable                         Unstable // whether the body differs from request to request
 	Type, Title, Language, Canonical string
-	ETag, LastModified               string // as they came
+	ETag, LastModified               string // as received
 	Stored                           Place
-	Original                         frontier.PageID // of which the parsed content is a duplicate; 0: none
+	Original                         frontier.PageID // the page that had the same parsed content first; 0: none
 	Target                           string          // of a redirect
 
 	Importance float32 // 0..1, as a manifest says; NaN: unknown
-	Rank       float32 // a link score; 0: unknown
+	Rank       float32 // link score; 0: unknown
 	Cash       float32 // OPIC
 
 	Latency, Took time.Duration // of the last answer
 
-	At    time.Time // when it is to be asked for next; the zero time: at once; Never: not
-	Value float32   // what the policy says that gains
+	At    time.Time // when to fetch it next; the zero time: at once; Never: not at all
+	Value float32   // the policy's estimate of that visit's gain
 
-	rank    float32         // of its Entry
-	claim   protocol.Digest // told last; kept when it was given up, so that the same claim again is no news
-	span    time.Duration   // how coarse the Modified told last was
-	said    time.Time       // the Modified told last, as it was told
-	claimed time.Time       // when it was told: answers asked for before prove nothing
-	missing time.Time       // the first 404 since there was anything else than an error
+	rank    float32         // of the page's Entry
+	claim   protocol.Digest // the digest announced last; kept when it was given up, so that the same claim again is no news
+	span    time.Duration   // precision of said
+	said    time.Time       // the Modified announced last
+	claimed time.Time       // when that was announced: an answer to an earlier request proves nothing
+	missing time.Time       // time of the first 404 since the last answer without an error
 }
 
-// Unstable says which part of a page differs at each request, though nobody has changed it: a nonce, a
-// date, a counter. A digest says nothing of such a page.
+// Unstable says which part of a page differs at each request, though nobody has changed the page: a nonce, a
+// date, a counter. The digest of such a page says nothing.
 type Unstable uint8
 
 const (
 	Stable       Unstable = iota // as far as is known
-	UnstableBody                 // two answers in a row differed, with the same main text
-	UnstableText                 // the main text differed, too, or is not known
+	UnstableBody                 // two answers in a row differed, but not in their main text
+	UnstableText                 // the main text differed too, or is not known
 )
 
-// String returns a word for people.
+// String returns the name of u.
 func (u Unstable) String() string {
 	if names := [...]string{"stable", "body", "text"}; int(u) < len(names) {
 		return names[u]
@@ -129,14 +128,13 @@ func (u Unstable) String() string {
 	return "unknown"
 }
 
-// Claim is when the page was told of last, and the time of change that was
-// named then; the zero times if that is not so, or was not said.
+// Claim returns when the page was last announced, and the modification time given then; zero times if there was none.
 func (p *Page) Claim() (at, modified time.Time) { return p.claimed, p.said }
 
-// Coarse is how coarsely that time of change was named: a day for a date.
+// Coarse returns the precision of that modification time: a day for a date.
 func (p *Page) Coarse() time.Duration { return p.span }
 
-// Entry is the page's place in the queue, and false if it has none.
+// Entry returns the page's place in the queue, and false if it has none.
 func (p *Page) Entry() (frontier.Entry, bool) {
 	if p.At.Equal(Never) {
 		return frontier.Entry{}, false
@@ -144,53 +142,53 @@ func (p *Page) Entry() (frontier.Entry, bool) {
 	return frontier.Entry{Page: p.ID, Site: p.Site, Rank: p.rank, At: toMilli(p.At)}, true
 }
 
-// has reports whether content of the page is held.
+// has reports whether content of the page is stored, and the page is not gone.
 func (p *Page) has() bool { return !p.Digest.IsZero() && p.State != Gone }
 
-// A Place is where a body stands.
+// A Place is where a body is stored.
 type Place struct {
-	File   string `json:"file,omitempty"` // below the collection, for a copy "mirror/" and the name below its root; empty: nowhere
+	File   string `json:"file,omitempty"` // relative to the collection, for a copy "mirror/" and the name below its root; empty: not stored
 	Offset int64  `json:"offset"`
 	Length int64  `json:"length"` // of the record, 0 for a plain file
 }
 
-// A Site is what is known of one origin (V23).
+// A Site is the record of one origin (V23).
 type Site struct {
 	ID       frontier.SiteID
 	Origin   string // "https://example.org"
 	Found    time.Time
 	IP       netip.Addr
-	Resolved time.Time // when
+	Resolved time.Time // when IP was resolved
 
-	Pages, Held, Gone, Ready, Dynamic, Errors, Duplicates int // counted by the collection
-	Cut                                                   int // held, and not whole; counted likewise
+	Pages, Held, Gone, Ready, Dynamic, Errors, Duplicates int // maintained by the collection
+	Cut                                                   int // stored, but truncated; maintained likewise
 	Requests, Bytes                                       int64
 
 	Delay   time.Duration // Crawl-delay
-	Soft404 bool          // it answers 200 for what does not exist
-	Fault   string        // the last, for people
+	Soft404 bool          // it answers 200 for pages that do not exist
+	Fault   string        // the last fault, for people
 	FaultAt time.Time
-	Quiet   time.Time // not to be asked before
+	Quiet   time.Time // no request before this time
 
 	Trust []byte // package trust keeps its record here
 	Shape []byte // package seed keeps its record here: depths, new and seen URLs
 
-	Families []byte // package family keeps its record here: which kinds of URLs lead to something new
+	Families []byte // package family keeps its record here: which kinds of URLs lead to new pages
 
-	Belief *fresh.Site // what is believed of its pages' changes, and of what it tells of them; nil: nothing
+	Belief *fresh.Site // estimates of its pages' change rates, and of its announcements' accuracy; nil: none
 }
 
-// A SourceKind is a way by which a site tells of its pages.
+// A SourceKind is a way by which a site announces its pages.
 type SourceKind string
 
 const (
 	Robots      SourceKind = "robots"
-	ManifestRDF SourceKind = "manifest" // and the doors that it names: followed by client.Follow
+	ManifestRDF SourceKind = "manifest" // and the doors that it names: read by client.Follow
 	SitemapXML  SourceKind = "sitemap"
 	NewsFeed    SourceKind = "feed"
 )
 
-// A Source is one thing that tells of a site's pages, and how far it was taken in.
+// A Source is one sitemap, feed, manifest or robots.txt of a site, with its cursor and poll state.
 type Source struct {
 	ID     uint64
 	Site   frontier.SiteID
@@ -199,71 +197,71 @@ type Source struct {
 	Parent uint64 // the sitemap index that names it
 
 	Cursor             protocol.Cursor // ManifestRDF
-	Door               string          // that told last
-	As                 protocol.Form   // in which it was asked to tell last, empty if it is not asked so
-	Why                string          // it was
+	Door               string          // the door that delivered last
+	As                 protocol.Form   // the form requested last, empty if none was
+	Why                string          // why that form
 	ETag, LastModified string
-	Digest             protocol.Digest // of the body that was taken in last; ManifestRDF: the rules that was under, see Collection.Under
-	Body               []byte          // Robots: what is in force, at most 500 KiB
+	Digest             protocol.Digest // of the body stored last; ManifestRDF: of the rules in force then, see Collection.Under
+	Body               []byte          // Robots: the robots.txt in force, at most 500 KiB
 	Status             int
 	Polled, Changed    time.Time
-	At                 time.Time // when it is due
-	Since              time.Time // when it began that it cannot be had; zero: it can
+	At                 time.Time // when the next poll is due
+	Since              time.Time // since when polls have failed; zero: they succeed
 	Fails              int
 	Fault              string
-	Pages              int    // that it named last time
-	Rhythm             []byte // package poll keeps its record here: when it has had news
+	Pages              int    // pages that it named last time
+	Rhythm             []byte // package poll keeps its record here: when it had news
 
-	// Held is since when the deletion of most of its pages is held back; zero:
-	// nothing is. Doomed is how many pages that is about. See Collection.Release.
+	// Held is when the deletion of most of its pages began to be held back; zero: no deletion is. Doomed is
+	// the number of those pages. See Collection.Release.
 	Held   time.Time
 	Doomed int
 }
 
-// A Find is a URL that was admitted, by a link, a source or a person.
+// A Find is a URL found by a link, a source or a person, and admitted.
 type Find struct {
 	URL     string // canonical
-	Ask     string // by which it is asked for, see Page; empty: the URL
+	Ask     string // the URL to request, see Page; empty: URL
 	Depth   int
 	By      Signal
 	Dynamic bool
 	LogOnly bool
-	Exclude string // known, but excluded by this rule
+	Exclude string // the rule that excludes it; the URL is stored all the same
 }
 
-// A Visit is what asking for a page came to.
+// A Visit is the result of fetching a page.
 type Visit struct {
 	Page          frontier.PageID
 	Asked         time.Time
-	Claimed       time.Time       // Page.Claim's when it was asked for: what was told since then is looked into again; zero: Asked says
+	Claimed       time.Time       // Page.Claim's time when the request was sent: a later claim is still to be fetched; zero: Asked decides
 	Want          protocol.Digest // Page.Debt at that time
 	Latency, Took time.Duration
 	IP            netip.Addr
 	Status        int
-	Fault         string    // no answer, or not a whole one; empty: there was one
+	Fault         string    // no complete answer; empty: there was one
 	Silent        bool      // Fault is the network's or the site's, not the page's: DNS, connect
-	DNS           bool      // Fault is that the name could not be resolved (P05)
-	Again         time.Time // the site wants to be asked no earlier (Retry-After)
+	DNS           bool      // Fault is that the host name could not be resolved (P05)
+	Again         time.Time // the site wants no request earlier (Retry-After)
 
 	Proto                      string // "HTTP/1.1"
 	Header                     http.Header
-	Body                       []byte   // nil where nothing is stored, see Stores
+	Body                       []byte   // nil where bodies are not stored, see Stores
 	Length                     int64    // of the body, where that is nil
 	File                       *os.File // for a copy: made by NewBody, in place of Body; Length says how long it is
-	Cut                        bool     // Body is not whole: over the limit
-	Unstable                   Unstable // of the site's pages in general: a body that is not what was told is not asked for again
+	Cut                        bool     // Body is truncated: over the limit
+	Unstable                   Unstable // of the site's pages in general: then a body with another digest than announced is not fetched again
 	Type, ETag, LastModified   string
-	Modified                   time.Time // Last-Modified, if it is credible
+	Modified                   time.Time // Last-Modified, if credible
 	Title, Language, Canonical string
 	NoIndex, NoFollow          bool
 	Digest, Parsed, Text       protocol.Digest
-	Soft404                    bool // it looks like what the site answers for what does not exist
+	Soft404                    bool // it looks like the site's answer for pages that do not exist
 
-	// Delivered: the content came with what the source told, and nobody had asked.
-	// Shared: it came by one request for many pages. Neither is a request of the site's.
+	// Delivered: the content came with the change, without a request. Shared: it came by one request for
+	// many pages. In both cases the site's request count does not grow.
 	Delivered, Shared bool
 
-	Links   []Find // what it leads to; ignored for a duplicate (P17)
+	Links   []Find // its links; ignored for a duplicate (P17)
 	Target  *Find  // of a redirect
-	Exclude string // not asked for: the rule that forbids it
+	Exclude string // not fetched: the rule that forbids it
 }

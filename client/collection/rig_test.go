@@ -16,7 +16,7 @@ import (
 
 const home = "https://a.example"
 
-// daily is a policy whose answers a test can know: every page once a day, and at once when it was told of.
+// daily is a policy that a test can predict: every page once a day, and at once after a notice.
 type daily struct{}
 
 func (daily) Name() string                          { return "daily" }
@@ -98,7 +98,7 @@ func (r *rig) page(path string) collection.Page {
 	return p
 }
 
-// answer makes a visit of a page with a body, or without one if that is empty.
+// answer returns a visit of a page with a body, or without one if that is empty.
 func (r *rig) answer(path string, status int, body string, links ...string) collection.Visit {
 	r.t.Helper()
 	v := collection.Visit{Page: r.page(path).ID, Asked: r.now, Status: status, Links: finds(2, links...)}
@@ -115,7 +115,7 @@ func (r *rig) visit(path string, status int, body string, links ...string) colle
 	return out.Visited[0]
 }
 
-// due returns how long it is until a page is asked for, and -1 if it is not.
+// due returns the time until a page is due, and -1 if it is not scheduled.
 func (r *rig) due(path string) time.Duration {
 	r.t.Helper()
 	p := r.page(path)
@@ -129,7 +129,7 @@ func (r *rig) due(path string) time.Duration {
 	return time.UnixMilli(e.At).Sub(r.now)
 }
 
-// manifest makes a source of the home site that tells by manifest.
+// source makes a source of the home site, of the given kind.
 func (r *rig) source(kind collection.SourceKind) collection.Source {
 	r.t.Helper()
 	out := r.commit(collection.Turn{Sources: []collection.Source{{Kind: kind, URL: home + "/" + string(kind)}}})
@@ -180,7 +180,7 @@ func told(seq uint64, changes ...protocol.Change) client.Step {
 	return client.Step{Changes: changes, Cursor: cursor(seq), Door: client.Stream}
 }
 
-// queue returns the paths of what may be asked for now, in order.
+// queue returns the paths of the pages that are due now, in order.
 func (r *rig) queue() (paths []string) {
 	r.t.Helper()
 	for s := range r.c.Sites() {
@@ -226,9 +226,9 @@ func wantAll(t testing.TB, what string, got []string, want ...string) {
 	}
 }
 
-// check reads all of a collection and reports where its parts do not agree:
-// the queue with the pages, the counts with what is to be counted, the set of known URLs
-// with the URLs.
+// check reads all of a collection and reports where its parts disagree:
+// the queue and the pages, the counters and what they count, the set of known URLs
+// and the URLs.
 func check(t testing.TB, c *collection.Collection) {
 	t.Helper()
 	entries := map[frontier.PageID]frontier.Entry{}
@@ -301,7 +301,7 @@ func check(t testing.TB, c *collection.Collection) {
 	}
 }
 
-// dump writes down all that a collection holds, for comparison.
+// dump writes out all of a collection's contents, for comparison.
 func dump(t testing.TB, c *collection.Collection) string {
 	t.Helper()
 	var b strings.Builder

@@ -7,24 +7,23 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// rows are records that are held back from a bucket, see stage, in parts of
-// neighbouring keys.
+// rows are staged records of a bucket, see stage, in parts of neighbouring keys.
 type rows struct {
 	parts map[uint64]map[uint64][]byte
-	shift uint // a key without its last bits is the number of its part
+	shift uint // a key without its last shift bits is the number of its part
 	n     int
 	size  int // bytes of the records
 }
 
-// A row is one record on its way.
+// A row is one record to be written.
 type row struct {
 	key   uint64
 	value []byte // not to be changed
 }
 
-const fullPart = 512 // records of a part: so many share the pages of the file, and are merged at once
+const fullPart = 512 // records of a part: this many share the pages of the file, and are merged at once
 
-// get returns a record, nil if it is not held back.
+// get returns a record, nil if it is not staged.
 func (r *rows) get(key uint64) []byte { return r.parts[key>>r.shift][key] }
 
 func (r *rows) put(list []row) {
@@ -59,9 +58,8 @@ func (r *rows) drop(parts []uint64) {
 
 func (r *rows) bytes() int { return r.size + 60*r.n }
 
-// merge writes parts that have been held back long enough, or are full, into
-// their bucket, and returns which. list is what comes next; last is the last
-// part that there may be.
+// merge writes parts that have been staged long enough, or are full, into their bucket, and returns their
+// numbers. list is the next records to stage; last is the greatest possible part.
 func (r *rows) merge(b *bbolt.Bucket, appendKey func([]byte, uint64) []byte, list []row, hand *lap, last, seq uint64, over bool) ([]uint64, error) {
 	var merged []uint64
 	for _, x := range list {

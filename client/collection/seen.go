@@ -8,14 +8,13 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A seen is the set of known URLs in memory: 64 bits of a keyed hash and a
-// page number each, 14 to 17 bytes. The key is another one in every process,
-// so that nobody can make URLs that collide. It is made anew whenever the
-// collection is opened. It is safe for use by many goroutines.
+// A seen is the set of known URLs in memory: 64 bits of a keyed hash and a page number each, 14 to 17 bytes.
+// Every process has its own key, so that nobody can make URLs that collide. It is rebuilt whenever the
+// collection is opened. It is safe for concurrent use.
 //
-// Each shard is an open table whose slots follow the order of the hashes
-// (ordered linear probing): a table can be filled to seven eighths, since the search for
-// what is not there ends at the first greater hash, and grown by a sixth in one sweep.
+// Each shard is an open table whose slots follow the order of the hashes (ordered linear probing): a table
+// can be filled to seven eighths, since the search for an absent hash ends at the first greater one, and
+// grown by a sixth in one sweep.
 type seen struct {
 	seed   maphash.Seed
 	shards [seenShards]seenShard
@@ -23,7 +22,7 @@ type seen struct {
 
 const (
 	seenShards = 256
-	seenSlack  = 16 // slots behind the last home, and a sixty-fourth more
+	seenSlack  = 16 // slots after the last home, and a sixty-fourth more
 )
 
 type seenShard struct {
@@ -39,14 +38,13 @@ func newSeen() *seen { return &seen{seed: maphash.MakeSeed()} }
 func (s *seen) hash(url string) uint64      { return maphash.String(s.seed, url) }
 func (s *seen) hashBytes(url []byte) uint64 { return maphash.Bytes(s.seed, url) }
 
-// home is the slot where a hash would stand in an empty table. It never falls
-// as the hash grows.
+// home returns the slot of a hash in an empty table. It never falls as the hash grows.
 func (t *seenShard) home(h uint64) int {
 	hi, _ := bits.Mul64(h<<8, uint64(t.homes))
 	return int(hi)
 }
 
-// find appends the pages whose URLs have a hash: nearly always one or none.
+// find appends the pages whose URLs have a hash: nearly always none or one.
 func (s *seen) find(dst []frontier.PageID, h uint64) []frontier.PageID {
 	t := &s.shards[h>>56]
 	t.mu.RLock()
@@ -72,7 +70,7 @@ func (s *seen) add(h uint64, id frontier.PageID) {
 	t.n++
 }
 
-// insert reports whether there was room behind the last home.
+// insert reports whether there was room after the last home.
 func (t *seenShard) insert(h uint64, id uint32) bool {
 	i := t.home(h)
 	for i < len(t.ids) && t.ids[i] != 0 && t.hashes[i] <= h {
@@ -114,7 +112,7 @@ func (t *seenShard) grow() {
 	}
 }
 
-// bytes is what the tables take.
+// bytes returns the size of the tables.
 func (s *seen) bytes() (n int) {
 	for i := range s.shards {
 		t := &s.shards[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// The set of known URLs finds what was put in and nothing else, also hashes
-// that two URLs share and such as crowd at the end of a table.
+// The set of known URLs finds what was put in and nothing else, even hashes
+// that two URLs share and hashes that crowd at the end of a table.
 func TestSeen(t *testing.T) {
 	for _, mask := range []uint64{^uint64(0), 0xff00_0000_0000_ffff, 0x00ff_ffff_0000_0000, 0x00ff_ffff_ffff_ff00 | 0xff} {
 		rnd := rand.New(rand.NewPCG(1, mask))

@@ -7,12 +7,11 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Some sites insist on a session: asked by its name, which has none, a page leads to
-// itself with one, or is refused. So a page may be asked for by another URL than the one
-// that names it (E30). Sessions end: one that is refused is forgotten, and a
-// page that leads to itself says what the next one is.
+// Some sites insist on a session: requested by its name, which has no session, a page redirects to itself
+// with one, or is refused. So the request URL of a page may differ from its name (E30). Sessions end: a
+// refused one is dropped, and a page that redirects to itself gives the next one.
 
-// askable returns the URL by which a page is asked for, empty if that is its name.
+// askable returns the request URL of a page, empty if that is its name.
 func askable(name, ask string) string {
 	if ask == name || len(ask) > protocol.MaxURL {
 		return ""
@@ -23,8 +22,7 @@ func askable(name, ask string) string {
 	return strings.Clone(ask)
 }
 
-// stale reports whether an answer may be due to the session that the page was asked for
-// with, and not to the page.
+// stale reports whether an answer may be caused by the session in the request, not by the page.
 func (p *Page) stale(v *Visit) bool {
 	switch {
 	case p.Ask == "" || p.Fails > 0 || v.Fault != "":
@@ -35,7 +33,7 @@ func (p *Page) stale(v *Visit) bool {
 	return v.Status >= 400 && v.Status <= 499 && v.Status != http.StatusRequestTimeout && v.Status != http.StatusTooEarly && v.Status != http.StatusTooManyRequests
 }
 
-// forgetSession has a page asked for by its name, once more.
+// forgetSession drops the session, so that the page is requested by its name once more.
 func (u *update) forgetSession(w *work, v *Visit) {
 	w.Ask = ""
 	w.fail(answer(v.Status)+", with a session", u.now)
@@ -43,8 +41,8 @@ func (u *update) forgetSession(w *work, v *Visit) {
 	u.later(w, v, u.c.opts.hurried(leastWait))
 }
 
-// newSession takes in that a page leads to itself, with a session. One that does so
-// again and again insists on more than that.
+// newSession stores the session of a page that redirects to itself with one. A page that does so again and
+// again insists on more than a session.
 func (u *update) newSession(w *work, v *Visit, ask string) {
 	const fault = "it leads to itself, with a session"
 	again := w.Fails > 0 || w.Ask == ask

@@ -7,8 +7,8 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// The session that a page is asked for with is kept while it works. One that
-// ended is left out once, whatever the answer was, before the answer is believed.
+// The session used to fetch a page is kept while it works. After the session
+// ended the page is fetched once without it, whatever the response was, before a response is believed.
 func TestSessions(t *testing.T) {
 	r := newRig(t)
 	ask := func(n string) string { return home + "/a?s=" + n }
@@ -38,12 +38,12 @@ func TestSessions(t *testing.T) {
 		want(t, "state", r.page("/a").State, collection.Held)
 		r.wait(24 * time.Hour)
 	}
-	// What is refused without a session too is believed.
+	// A page that is refused without a session too is believed to be gone.
 	r.visit("/a", 410, "")
 	r.wait(time.Second)
 	r.visit("/a", 410, "")
 	want(t, "state", r.page("/a").State, collection.Gone)
-	// A page that leads to itself for ever is asked for ever more seldom.
+	// A page that redirects to itself for ever is fetched ever more rarely.
 	r.find("/c")
 	asked := 0
 	for begin := r.now; r.now.Sub(begin) < 24*time.Hour; asked++ {

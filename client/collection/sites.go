@@ -12,9 +12,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Sites stand in two records: what seldom changes, and what is counted, which
-// changes with every visit. All are held in memory as well; a Site there is
-// replaced, never changed, so that readers need no lock for more than the pointer.
+// A site has two records: fields that seldom change, and counts, which change with every visit. All sites
+// are in memory as well; a Site there is replaced, never modified, so readers need the lock only for the pointer.
 
 const maxFault = 300
 
@@ -75,7 +74,7 @@ func (s *Site) counts() [8]*int {
 	return [...]*int{&s.Pages, &s.Held, &s.Gone, &s.Ready, &s.Dynamic, &s.Errors, &s.Duplicates, &s.Cut}
 }
 
-// earlyCounts is how many of a site's counts stand before Requests and Bytes; those that came later stand behind.
+// earlyCounts is how many counts precede Requests and Bytes in a record; those added later follow them.
 const earlyCounts = 7
 
 func appendCounts(b []byte, s *Site) []byte {
@@ -103,14 +102,14 @@ func parseCounts(raw []byte, s *Site) bool {
 	}
 	s.Requests, s.Bytes = d.int(), d.int()
 	for _, n := range list[earlyCounts:] {
-		if len(d.b) > 0 { // else it was written before that was counted
+		if len(d.b) > 0 { // else the record is older than this count
 			*n = int(d.int())
 		}
 	}
 	return !d.bad && len(d.b) == 0
 }
 
-// A tally is what a page adds to the counts of its site.
+// A tally is a page's share of the counts of its site.
 type tally struct{ held, gone, dynamic, errors, duplicates, cut int }
 
 func (p *Page) tally() (t tally) {
@@ -134,7 +133,7 @@ func (p *Page) tally() (t tally) {
 	return t
 }
 
-// count replaces what a page added to the counts.
+// count replaces a page's share of the counts.
 func (s *Site) count(was, is tally) {
 	s.Held += is.held - was.held
 	s.Gone += is.gone - was.gone
@@ -160,8 +159,8 @@ func (c *Collection) loadSites(tx *bbolt.Tx) error {
 	})
 }
 
-// Site returns what is known of an origin, such as "https://example.org".
-// Trust, Shape and Families are shared: they are not to be changed.
+// Site returns the record of an origin, such as "https://example.org". Trust, Shape and Families are shared:
+// do not modify them.
 func (c *Collection) Site(origin string) (Site, bool) {
 	c.mem.RLock()
 	defer c.mem.RUnlock()
@@ -171,7 +170,7 @@ func (c *Collection) Site(origin string) (Site, bool) {
 	return Site{}, false
 }
 
-// SiteByID is as Site.
+// SiteByID returns the record of a site, as Site does.
 func (c *Collection) SiteByID(id frontier.SiteID) (Site, bool) {
 	c.mem.RLock()
 	defer c.mem.RUnlock()
@@ -181,7 +180,7 @@ func (c *Collection) SiteByID(id frontier.SiteID) (Site, bool) {
 	return *c.sites[id-1], true
 }
 
-// Sites tells all sites in the order of their IDs.
+// Sites yields all sites in the order of their IDs.
 func (c *Collection) Sites() iter.Seq[Site] {
 	return func(yield func(Site) bool) {
 		for id := frontier.SiteID(1); ; id++ {
@@ -192,8 +191,8 @@ func (c *Collection) Sites() iter.Seq[Site] {
 	}
 }
 
-// split divides a URL into its origin and what follows, and reports whether it
-// can be one of a page: absolute, of http, with a path, and not too long.
+// split divides a URL into origin and rest, and reports whether it is valid for a page: absolute, http or
+// https, with a path, and not too long.
 func split(url string) (origin, path string, ok bool) {
 	if len(url) > protocol.MaxURL || !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
 		return "", "", false

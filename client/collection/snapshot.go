@@ -12,21 +12,21 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// The named bucket says which pages a manifest has named, so that it can be
-// told what it does not name any more. Its key is source and page, its value
-// whether the page's deletion is held back, or which snapshot alone has named it, see quota.go.
+// The named bucket has the pages that a manifest has named, so that pages which it no longer names can be
+// dropped. Its key is source and page, its value whether the page's deletion is held back, or which snapshot
+// alone has named it, see quota.go.
 
 var (
 	isNamed  = []byte{0}
 	isDoomed = []byte{1}
 )
 
-const byOne = 2 // and the snapshot's number
+const byOne = 2 // followed by the snapshot's number
 
-// A named is how a source has named a page.
+// A named is the value of a page in the named bucket.
 type named struct {
 	doomed bool
-	by     uint64 // the snapshot that was the first to do so; 0: it has been whole
+	by     uint64 // the unfinished snapshot that named it first; 0: that snapshot has finished
 }
 
 func parseNamed(v []byte) (n named, ok bool) {
@@ -44,12 +44,12 @@ func namedKey(source uint64, page frontier.PageID) []byte {
 	return binary.BigEndian.AppendUint32(sourceKey(source), uint32(page))
 }
 
-// A snapshot is the set of pages that one which is arriving has named: a few
-// bits a page. It need not outlive the process, whose next one begins it again.
+// A snapshot is the set of pages named so far by an arriving snapshot: a few bits per page. It need not
+// outlive the process: the next one starts the snapshot again.
 type snapshot struct {
 	chunks map[frontier.PageID]*[chunkLen / 64]uint64
 	count  int
-	number uint64 // among those of its source, see quota.go; 0: not known yet
+	number uint64 // among the snapshots of its source, see quota.go; 0: not known yet
 }
 
 const chunkLen = 4096
@@ -74,7 +74,7 @@ func (s *snapshot) has(id frontier.PageID) bool {
 	return c != nil && c[id%chunkLen/64]&(1<<(id%64)) != 0
 }
 
-// name notes that the source names a page.
+// name records that the source names a page.
 func (s *applying) name(w *work) error {
 	if s.source == nil || s.source.Kind != ManifestRDF {
 		return nil
@@ -100,14 +100,13 @@ func (s *applying) name(w *work) error {
 	return b.Put(key, isNamed)
 }
 
-// listedKey is, in the meta bucket, of a state whose pages say whether they are
-// listed. One of an earlier program has that in the named bucket alone.
+// listedKey marks, in the meta bucket, a state whose page records say whether they are listed. In a state of
+// an earlier version only the named bucket does.
 var listedKey = []byte("listed")
 
 const listAtOnce = 10_000 // pages in a transaction
 
-// list has the pages say whether they are listed, once for each state. Killed on
-// the way it begins again.
+// list marks the listed pages in their records, once for each state. If killed it starts again.
 func (c *Collection) list() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,15 +146,15 @@ func (c *Collection) list() error {
 
 const (
 	dropAtOnce = 1000           // pages in a transaction
-	mostFrom   = 20             // so many are never most of a site
-	holdFor    = 24 * time.Hour // until a second snapshot is believed
+	mostFrom   = 20             // this many are never most of a site
+	holdFor    = 24 * time.Hour // before a second snapshot is believed
 )
 
-// endSnapshot drops what a whole snapshot did not name, unless that is too
-// much to be believed, and stores the cursor with the last of it.
+// endSnapshot drops the pages that a whole snapshot did not name, unless they are too many to be believed,
+// and stores the cursor with the last of them.
 func (c *Collection) endSnapshot(source uint64, step *client.Step, a *Applied) error {
 	names := c.naming[source]
-	if names == nil { // its beginning was told to another process: absence says nothing
+	if names == nil { // an earlier process read its beginning: absence proves nothing
 		return c.update(func(u *update) error {
 			s, err := u.readSource(source)
 			if err != nil {
@@ -209,7 +208,7 @@ func (c *Collection) endSnapshot(source uint64, step *client.Step, a *Applied) e
 	return c.drop(source, gone, step, a)
 }
 
-// otherManifests returns the sources that tell of the same site.
+// otherManifests returns the other manifests of the same site.
 func (u *update) otherManifests(s *Source) (list []uint64, err error) {
 	err = eachSource(u.tx.Bucket(sourcesBucket), s.Site, func(o *Source) {
 		if o.ID != s.ID && o.Kind == ManifestRDF {
@@ -236,7 +235,7 @@ func eachNamed(b *bbolt.Bucket, source uint64, f func(id frontier.PageID, n name
 	return nil
 }
 
-// hold marks pages whose deletion is not believed yet.
+// hold marks pages whose deletion is held back.
 func (c *Collection) hold(source uint64, doomed []frontier.PageID, step *client.Step, a *Applied) error {
 	a.Held = len(doomed)
 	return c.inParts(doomed, func(u *update, part []frontier.PageID, last bool) error {
@@ -297,7 +296,7 @@ func (c *Collection) drop(source uint64, gone []frontier.PageID, step *client.St
 	})
 }
 
-// unname forgets that a source has named pages.
+// unname removes pages from those that a source has named.
 func (u *update) unname(source uint64, pages []frontier.PageID) error {
 	b := u.tx.Bucket(namedBucket)
 	for _, id := range pages {
@@ -322,8 +321,8 @@ func (c *Collection) inParts(ids []frontier.PageID, f func(u *update, part []fro
 	}
 }
 
-// Release drops the pages of a source whose deletion was held back, and
-// returns how many those were and which entries are not ready any more.
+// Release drops the pages of a source whose deletion was held back. The Applied says how many, and which
+// entries are no longer ready.
 func (c *Collection) Release(source uint64) (Applied, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

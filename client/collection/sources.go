@@ -10,10 +10,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A source's ID begins with that of its site, so that the sources of a site stand together.
+// A source's ID begins with that of its site, so that the sources of a site are neighbours.
 const sourceBits = 24
 
-// maxBody bounds what is kept of a source (RFC 9309 wants 500 KiB of a robots.txt).
+// maxBody bounds the stored body of a source (RFC 9309 wants 500 KiB of a robots.txt).
 const maxBody = 500 << 10
 
 func sourceKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
@@ -34,7 +34,7 @@ func appendSource(b []byte, s *Source) []byte {
 	b = binary.AppendUvarint(b, uint64(max(0, s.Pages)))
 	b = binary.AppendUvarint(appendTime(b, s.Held), uint64(max(0, s.Doomed)))
 	b = appendString(appendTime(b, s.Since), string(s.Rhythm))
-	if s.As != "" { // which states of earlier programs have not
+	if s.As != "" { // absent in states of earlier versions
 		b = appendString(appendString(b, string(s.As)), clip(s.Why, maxFault))
 	}
 	return seal(b, sourceKey(s.ID), from)
@@ -93,14 +93,14 @@ func eachSource(b *bbolt.Bucket, site frontier.SiteID, f func(*Source)) error {
 	return nil
 }
 
-// Under names the rules, as the caller writes them, and the limits of the collection under
-// which a manifest is taken in: under others it may have to be taken in again.
+// Under returns a digest of the rules, as the caller writes them, and of the collection's limits: a manifest
+// that was read under another one may have to be read again.
 func (c *Collection) Under(rules string) protocol.Digest {
 	return protocol.Sum(fmt.Appendf(nil, "%d %d %s", c.opts.MaxPages, c.opts.PerSite, rules))
 }
 
-// source takes in a source of a turn. One that is there already, by its ID or
-// by kind and URL, keeps its cursor and the validators that belong to it: those are Apply's.
+// source stores a source of a turn. One that exists, by its ID or by kind and URL, keeps its cursor and the
+// validators that belong to it: only Apply sets those.
 func (u *update) source(s Source) error {
 	if s.ID == 0 {
 		id, err := u.sourceID(&s)
@@ -128,15 +128,15 @@ func (u *update) source(s Source) error {
 	return b.Put(key, appendSource(nil, &s))
 }
 
-// A sourceName is by what a source is known that has no ID.
+// A sourceName identifies a source without an ID.
 type sourceName struct {
 	site frontier.SiteID
 	kind SourceKind
 	url  string
 }
 
-// sourceID finds or makes the ID of a source that comes without. It sets its
-// site, which stays 0 if there may be no more sites.
+// sourceID finds or assigns the ID of a source without one. It sets the source's site, which stays 0 if
+// there may be no more sites.
 func (u *update) sourceID(s *Source) (uint64, error) {
 	if s.Site == 0 {
 		origin, _, ok := split(s.URL)

@@ -8,15 +8,13 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A stage holds back changes of three buckets until there are several for each
-// page of the file that they change: pages of many sites become known, and are visited, at
-// once, and to write a page of the file for each would be most of what a
-// commit costs. What is held back stands in memory, and in the order in which
-// it came in the log bucket, from which it is made anew when the collection is
-// opened. It is for one writer and many readers.
+// A stage holds back changes of three buckets until there are several for each page of the file that they
+// change: pages of many sites are found and visited at once, and writing one page of the file for each would
+// be most of the cost of a commit. Staged changes are in memory, and, in the order in which they came, in
+// the log bucket, from which the stage is rebuilt when the collection is opened. It has one writer and many readers.
 //
-// Each bucket has a hand that goes round its keys, and merges what it passes:
-// a record of the log is needed until all hands have passed what it holds.
+// Each bucket has a hand that goes round its keys, and merges the changes it passes: a record of the log is
+// needed until all hands have passed its changes.
 type stage struct {
 	mu      sync.RWMutex
 	sites   map[frontier.SiteID][]staged // changes of the ready bucket
@@ -24,12 +22,12 @@ type stage struct {
 	pages   rows                         // of the pages bucket, by page
 	digests rows                         // of the digests bucket
 
-	// What follows is the writer's alone.
+	// Only the writer uses the fields below.
 	laps   [3]lap // of ready, pages and digests
 	seq    uint64 // of the next record of the log
-	first  uint64 // of its first one
-	logged int    // bytes in the log, about
-	limit  int    // how many changes of each kind are held back; 0: that depends on how many pages there are
+	first  uint64 // of the first record of the log
+	logged int    // approximate bytes in the log
+	limit  int    // bound of the staged changes of each kind; 0: it depends on the number of pages
 }
 
 func newStage() *stage {
@@ -37,18 +35,16 @@ func newStage() *stage {
 		pages: rows{shift: 10}, digests: rows{shift: 52}}
 }
 
-// A lap is where a hand stands, and what the number of the next record of the
-// log was when it came round last.
+// A lap is the position of a hand, and the number of the next record of the log when it came round last.
 type lap struct {
 	at   uint64
 	last uint64
-	seen uint64 // records before this one hold nothing that the hand has not passed
+	seen uint64 // the hand has passed all changes in records before this one
 }
 
 func (l *lap) round(seq uint64) { l.at, l.seen, l.last = 0, l.last, seq }
 
-// A staged is an entry that is not in the bucket yet, or with gone one that
-// still is, though it should not be.
+// A staged is an entry that is not in the bucket yet, or, with gone, one to be removed from it.
 type staged struct {
 	rank uint32 // rankKey
 	page uint32
@@ -60,7 +56,7 @@ type staged struct {
 const (
 	leastStage = 20_000
 	mostStage  = 500_000
-	bigStage   = 4096 // of one site: these stand close together in the bucket, and are merged at once
+	bigStage   = 4096 // of one site: these are neighbours in the bucket, and are merged at once
 )
 
 func (a *staged) compare(b *staged) int {
@@ -78,8 +74,7 @@ func (s *staged) entry(site frontier.SiteID) frontier.Entry {
 	return frontier.Entry{Page: frontier.PageID(s.page), Site: site, Rank: keyRank(s.rank), At: s.at}
 }
 
-// change returns what is staged of a site after operations, which are in the
-// order of their keys.
+// change returns the staged entries of a site after operations, which are sorted by key.
 func change(list []staged, ops []queueOp) []staged {
 	out := make([]staged, 0, len(list)+len(ops))
 	for len(list) > 0 || len(ops) > 0 {
@@ -91,7 +86,7 @@ func change(list []staged, ops []queueOp) []staged {
 			if c := list[0].compare(&x); c < 0 {
 				out, list = append(out, list[0]), list[1:]
 				continue
-			} else if c == 0 { // the operation works on that
+			} else if c == 0 { // the operation applies to this entry
 				out, list = append(out, list[0]), list[1:]
 			}
 		}
@@ -99,7 +94,7 @@ func change(list []staged, ops []queueOp) []staged {
 		last := len(out) - 1
 		is := last >= 0 && out[last].compare(&x) == 0
 		switch {
-		case !is: // gone: then it is in the bucket
+		case !is: // if gone, it is in the bucket
 			out = append(out, x)
 		case x.gone && !out[last].gone && !out[last].over:
 			out = out[:last]
@@ -125,7 +120,7 @@ func bySite(ops []queueOp, f func(frontier.SiteID, []queueOp)) {
 	}
 }
 
-// after returns what is staged of a site from a place on. The caller holds mu.
+// after returns the staged entries of a site after an entry. The caller holds mu.
 func (s *stage) after(site frontier.SiteID, after frontier.Entry) []staged {
 	list := s.sites[site]
 	if after.Page == 0 {
@@ -139,7 +134,7 @@ func (s *stage) after(site frontier.SiteID, after frontier.Entry) []staged {
 	return list[i:]
 }
 
-// most is how many changes of a kind may be held back with so many pages.
+// most returns how many changes of a kind may be staged with so many pages.
 func (s *stage) most(pages frontier.PageID) int {
 	if s.limit > 0 {
 		return s.limit
@@ -147,11 +142,11 @@ func (s *stage) most(pages frontier.PageID) int {
 	return min(max(int(pages)/20, leastStage), mostStage)
 }
 
-// each is how many bytes of page records may be held back for each such
-// record, and of the log, which holds them too, for each change.
+// each is how many bytes of page records may be staged for each such record, and of the log, which holds
+// them too, for each change.
 const each = 100
 
-// big is how much of one site is.
+// big returns how many staged changes of one site are merged at once.
 func (s *stage) big() int {
 	if s.limit > 0 {
 		return s.limit / 2
@@ -159,8 +154,8 @@ func (s *stage) big() int {
 	return bigStage
 }
 
-// mergeReady merges into the bucket what has been held back of sites long
-// enough, or of a site that is big. It returns the sites.
+// mergeReady merges into the bucket the changes of sites staged long enough, or of a site with many. It
+// returns the sites.
 func (u *update) mergeReady(most int, all bool) ([]frontier.SiteID, error) {
 	s := u.c.stage
 	var merged []frontier.SiteID
@@ -217,7 +212,7 @@ func (s *stage) change(ops []queueOp) {
 	})
 }
 
-// bytes is about what the stage takes.
+// bytes returns roughly the memory of the stage.
 func (s *stage) bytes() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

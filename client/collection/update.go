@@ -13,8 +13,8 @@ import (
 	"github.com/parleyweb/parley/internal/boltfile"
 )
 
-// An update is one transaction: pages and sites that it has read and changed,
-// and what will be written when all is known, in the order of the keys.
+// An update is one transaction: the pages and sites that it has read and changed, and what it will write at
+// the end, in the order of the keys.
 type update struct {
 	*view
 	tx       *bbolt.Tx
@@ -24,30 +24,30 @@ type update struct {
 	ready, waiting, digests *bbolt.Bucket
 
 	work  map[frontier.PageID]*work
-	spare []work  // memory for the next
-	added []*Site // sites that are new
+	spare []work  // preallocated for the next pages
+	added []*Site // new sites
 	ids   map[string]frontier.SiteID
 	last  frontier.PageID
-	fresh []*work // pages that are new, in the order of their IDs
+	fresh []*work // new pages, in the order of their IDs
 
 	readies, waits []queueOp
 	records        []row // changes of the pages bucket
-	firstRows      []row // those of the digests bucket, when they are known
+	firstRows      []row // firsts as rows, set by flushStage
 	merged         merged
-	laps           [3]lap                                // as they are after it: of ready, pages and digests
-	first          uint64                                // record of the log
+	laps           [3]lap                                // after this transaction: of ready, pages and digests
+	first          uint64                                // number of the log's first record
 	logged         int                                   // bytes by which the log grows
-	queue          []frontier.Entry                      // that became ready
-	dropped        []frontier.Entry                      // that are not ready any more, though nobody visited them
-	born           map[frontier.SiteID]int               // new pages of sites
-	firsts         map[uint64]frontier.PageID            // changes of the digests bucket; 0 takes one out
-	links          map[frontier.PageID][]frontier.PageID // where they have changed
+	queue          []frontier.Entry                      // entries that became ready
+	dropped        []frontier.Entry                      // entries no longer ready, of pages that were not visited
+	born           map[frontier.SiteID]int               // number of new pages by site
+	firsts         map[uint64]frontier.PageID            // changes of the digests bucket; 0 removes an entry
+	links          map[frontier.PageID][]frontier.PageID // of the pages whose links have changed
 	numbers        []frontier.PageID                     // memory for links
 	scratch        []byte
 	news           int
 
-	copied    *copyMeta // nil: it is no copy
-	finish    func()    // after flush: what is reported
+	copied    *copyMeta // nil if this is not a copy
+	finish    func()    // run after flush: fills in the results
 	out       *Committed
 	sourcesOf map[frontier.SiteID]uint64
 	named     map[sourceName]uint64
@@ -56,17 +56,16 @@ type update struct {
 // A work is a page in an update.
 type work struct {
 	Page
-	was     tally          // before
+	was     tally          // before the update
 	entry   frontier.Entry // its place in the queue before; zero: none
 	isNew   bool
 	dirty   bool
-	planned bool // At is decided
+	planned bool // At is decided, plan leaves it
 	visited bool
-	proved  bool // it is what its site says: see holds
+	proved  bool // its content has the digest that its site names: see holds
 }
 
-// update runs f in one durable transaction, and takes over into memory what it
-// has changed. The caller has the turn.
+// update runs f in one durable transaction, and then publishes its changes in memory. The caller holds c.mu.
 func (c *Collection) update(f func(u *update) error) error {
 	if c.broken != nil {
 		return c.broken
@@ -112,7 +111,7 @@ func (c *Collection) update(f func(u *update) error) error {
 			}
 		}
 		if err := tx.Commit(); err != nil {
-			// Nobody knows whether the disk has it.
+			// It is unknown whether the transaction is on disk.
 			c.broken = fmt.Errorf("the collection must be opened again, since a transaction may have been lost or not: %w", err)
 			return err
 		}
@@ -122,7 +121,7 @@ func (c *Collection) update(f func(u *update) error) error {
 		return nil
 	})
 	if errors.Is(err, ErrDamaged) {
-		c.broken = err // what bbolt remembers of the file may be wrong as well
+		c.broken = err // bbolt's memory of the file may be wrong as well
 	}
 	if err != nil {
 		c.takeBack()
@@ -152,7 +151,7 @@ func (c *Collection) newUpdate(tx *bbolt.Tx) *update {
 	return u
 }
 
-// alloc gives memory for a page.
+// alloc returns a zero work, allocated in batches.
 func (u *update) alloc() *work {
 	if len(u.spare) == 0 {
 		u.spare = make([]work, 32)
@@ -162,7 +161,7 @@ func (u *update) alloc() *work {
 	return w
 }
 
-// get returns a page, nil if there is none.
+// get returns a page, or nil if it does not exist.
 func (u *update) get(id frontier.PageID) (*work, error) {
 	if w := u.work[id]; w != nil {
 		return w, nil
@@ -191,8 +190,7 @@ func (u *update) site(id frontier.SiteID) (*Site, error) {
 	return &s, nil
 }
 
-// siteOf returns the site of an origin, which it makes if need be; nil if
-// there may be no more.
+// siteOf returns the site of an origin, creating it if needed; nil if MaxSites is reached.
 func (u *update) siteOf(origin string) *Site {
 	id := u.c.origins[origin]
 	if id == 0 {
@@ -207,12 +205,12 @@ func (u *update) siteOf(origin string) *Site {
 	}
 	s := &Site{ID: frontier.SiteID(len(u.names) + 1), Origin: origin, Found: u.now}
 	u.added = append(u.added, s)
-	u.names = append(u.names, origin) // beyond what anybody else sees of it
+	u.names = append(u.names, origin) // beyond the length that others see
 	u.ids[origin], u.dirty[s.ID] = s.ID, s
 	return s
 }
 
-// flush writes what has changed, in the order of the keys.
+// flush writes all changes, in the order of the keys.
 func (u *update) flush() error {
 	ids := make([]frontier.PageID, 0, len(u.work))
 	for id, w := range u.work {
@@ -246,11 +244,11 @@ func (u *update) flush() error {
 	return u.flushSites()
 }
 
-// ascending is how full pages are left where keys come in order. bbolt's half
-// is for keys that come from anywhere.
+// ascending is the fill of bbolt pages whose keys are written in order. bbolt's default, one half, is for
+// random keys.
 const ascending = 0.9
 
-// put writes a page, and moves it in the queue and the counts.
+// put writes a page, and updates the queue and its site's counts.
 func (u *update) put(w *work) error {
 	w.rank = sane(w.rank)
 	w.History.Told = w.Told
@@ -274,10 +272,10 @@ func (u *update) put(w *work) error {
 	return nil
 }
 
-// plain reports whether a new page is all that its URL's record says.
+// plain reports whether the URL's record alone describes a new page.
 func (w *work) plain() bool { return w.State == Known && !w.Told && w.At.IsZero() && w.Ask == "" }
 
-// idsFor gives memory for page numbers.
+// idsFor returns an empty list with room for n page numbers.
 func (u *update) idsFor(n int) []frontier.PageID {
 	if len(u.numbers) < n {
 		u.numbers = make([]frontier.PageID, max(n, 4096))
@@ -287,7 +285,7 @@ func (u *update) idsFor(n int) []frontier.PageID {
 	return list
 }
 
-// appendURLs writes the URLs of new pages behind those that are there.
+// appendURLs appends the URLs of new pages to the urls bucket.
 func (u *update) appendURLs() error {
 	if len(u.fresh) == 0 {
 		return nil
@@ -369,7 +367,7 @@ func sameCounts(a, b *Site) bool {
 	return a.Requests == b.Requests && a.Bytes == b.Bytes
 }
 
-// publish takes over into memory what was committed.
+// publish makes committed changes visible in memory.
 func (u *update) publish() {
 	c := u.c
 	c.mem.Lock()

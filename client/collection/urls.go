@@ -10,12 +10,12 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// blockLen is how many URLs stand in one record of the urls bucket. Pages are
-// numbered in the order in which they became known, so that blocks are filled
-// one after the other, and URLs found together, which have much in common, stand together.
+// blockLen is how many URLs share one record of the urls bucket. Pages are numbered in the order in which
+// they were found, so that blocks are filled one after the other, and URLs found together, which have much
+// in common, are neighbours.
 const blockLen = 32
 
-// A known is what is kept of every URL, once and for ever: how it was found.
+// A known is the permanent part of a page, stored for every URL: how it was found.
 type known struct {
 	id      frontier.PageID
 	site    frontier.SiteID
@@ -32,11 +32,11 @@ func blockKey(id frontier.PageID) [4]byte { return pageKey(id / blockLen) }
 const (
 	byMask   = 0x0f
 	isDyn    = 0x10 // dynamic
-	sameSite = 0x20 // as the one before
+	sameSite = 0x20 // same site as the one before
 	sameRank = 0x40
 )
 
-// appendKnown appends k behind prev, the one before it in the block.
+// appendKnown appends k after prev, the one before it in the block.
 func appendKnown(b []byte, prev, k *known) []byte {
 	flags := k.by & byMask
 	if k.dynamic {
@@ -66,7 +66,7 @@ func appendKnown(b []byte, prev, k *known) []byte {
 	return append(b, k.path[n:]...)
 }
 
-// next reads the known that follows k, over it. The path is k's own memory.
+// next reads the next known into k. The path is k's own memory.
 func (k *known) next(d *decoder) bool {
 	if len(d.b) == 0 {
 		return false
@@ -100,12 +100,12 @@ type block struct {
 	d decoder
 }
 
-// firstOf is the number of the page before the first of a block.
+// firstOf returns the number of the page before the first of a block.
 func firstOf(key []byte) frontier.PageID {
 	return max(keyPage(key)*blockLen, 1) - 1
 }
 
-// open begins to read the block of a key. It keeps the memory of b.path.
+// open starts reading the block of a key. It reuses the memory of b.path.
 func (b *block) open(key, raw []byte) error {
 	body, ok := unseal(key, raw)
 	if !ok || len(key) != 4 {
@@ -137,7 +137,7 @@ func (b *block) seek(urls *bbolt.Bucket, id frontier.PageID) (bool, error) {
 	return true, nil
 }
 
-// load makes the set of known URLs from the file.
+// loadURLs builds the set of known URLs from the file.
 func (c *Collection) loadURLs(tx *bbolt.Tx) error {
 	var (
 		b   block

@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// visit takes in what asking for a page came to.
+// visit stores the result of a visit.
 func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 	w, err := u.get(v.Page)
 	if err != nil {
@@ -33,7 +33,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 	}
 	w.visited = true
 	if w.State == Gone && w.At.Equal(Never) && (asked.Before(w.claimed) || u.copied != nil) {
-		out.Gone = true // the site has said so since we asked
+		out.Gone = true // the site said so after the request
 		return w, nil
 	}
 	w.History = u.believed(w).History
@@ -84,7 +84,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 		return nil, err
 	}
 	if v.before(asked, &before) && (before.Told && w.State != Held || !before.Told && w.holdsOtherThanTold()) {
-		// Told after we had asked: whatever came is of before, and is asked for again.
+		// Announced after the request: the answer may be older than the change, so the page is fetched again.
 		w.Told, w.Debt, w.Missed, w.At, w.planned = true, before.claim, 0, time.Time{}, true
 		w.DebtText, w.DebtLength = before.DebtText, before.DebtLength
 	}
@@ -104,7 +104,7 @@ func answer(status int) string {
 	return fmt.Sprintf("status %d", status)
 }
 
-// account counts a request of a site.
+// account adds a visit to its site's counts of requests and bytes.
 func (u *update) account(w *work, v *Visit) error {
 	s, err := u.site(w.Site)
 	if err != nil {
@@ -117,30 +117,30 @@ func (u *update) account(w *work, v *Visit) error {
 	if v.File != nil {
 		s.Bytes += v.Length
 	}
-	const often = time.Hour // the record need not be written for less
+	const often = time.Hour // no need to write the record more often
 	if v.IP.IsValid() && (v.IP != s.IP || u.now.Sub(s.Resolved) > often) {
 		s.IP, s.Resolved = v.IP, u.now
 	}
 	return nil
 }
 
-// answered forgets that there were failures.
+// answered clears all traces of failures.
 func (w *work) answered() {
 	w.Fails, w.Fault, w.Failed, w.missing, w.Why, w.Target = 0, "", time.Time{}, time.Time{}, "", ""
 }
 
-// content takes in a page.
+// content stores a page's new content.
 func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *Visited) error {
 	had := w.has()
 	out.Changed = !had || w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
 	changed := w.Visits > 0 && !w.Digest.IsZero() && w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
 	modified := keepable(v.Modified)
 	if u.c.opts.TextOnly && changed && !v.Text.IsZero() && v.Text == w.Text {
-		changed, modified = false, w.Modified // of the bytes, which say nothing about the text
+		changed, modified = false, w.Modified // v.Modified dates the bytes, not the text
 	}
 	if out.Unstable = w.waver(v, asked, out); changed && out.Unstable != Stable {
 		changed = w.differs(v, out.Unstable)
-		modified = w.Modified // of the answer
+		modified = w.Modified // v.Modified dates the answer, not the page
 	}
 	out.Differs = changed
 	w.History = w.History.Visit(asked, changed, modified)
@@ -159,8 +159,8 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 		}
 		if original != nil {
 			w.Original = original.ID
-			// Of the same site: what is alike on two of them, such as the front page of
-			// a fresh installation, leads to pages of its own on each.
+			// Only on the same site: equal pages of two sites, such as the front page of a fresh
+			// installation, link to different pages.
 			out.Duplicate = original.Site == w.Site
 			follows = !out.Duplicate || leadsElsewhere(w.URL, original.URL)
 		}
@@ -169,9 +169,9 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *V
 	return u.follow(w, v, follows)
 }
 
-// leadsElsewhere reports whether a page that is like another one leads to pages of its own: its
-// relative links begin in another directory. It is to be one of the same depth: what answers the same below
-// itself for ever is a trap, and links between directories of one depth come to an end.
+// leadsElsewhere reports whether a duplicate of another page links to other pages: its relative links start
+// in another directory. That directory must have the same depth: a site that gives the same answer at ever
+// greater depth is a trap, but links between directories of one depth come to an end.
 func leadsElsewhere(url, original string) bool {
 	dir := func(u string) string {
 		u, _, _ = strings.Cut(u, "?")
@@ -181,8 +181,9 @@ func leadsElsewhere(url, original string) bool {
 	return own != other && strings.Count(own, "/") == strings.Count(other, "/")
 }
 
-// waver finds out whether a page differs at each request: where an answer is not what was told, the page is
-// asked for again, and nobody has changed it meanwhile. It returns what is known of the page by now, or of its site.
+// waver finds out whether a page differs at each request: an answer had another digest than announced, the
+// retry gave a third body, and nobody has changed the page meanwhile. It returns what is now known of the
+// page, or of its site.
 func (w *work) waver(v *Visit, asked time.Time, out *Visited) Unstable {
 	switch {
 	case w.Told && !w.claim.IsZero() && w.claim == v.Digest:
@@ -198,8 +199,8 @@ func (w *work) waver(v *Visit, asked time.Time, out *Visited) Unstable {
 	return w.Unstable
 }
 
-// differs reports whether an unstable page has changed, as far as that can be seen: by its main text, and where
-// that is unstable too, or not known, by what was told.
+// differs reports whether an unstable page has changed, as far as can be seen: by its main text, or, if that
+// is unstable too, or not known, by the announcement.
 func (w *work) differs(v *Visit, unstable Unstable) bool {
 	if unstable == UnstableBody && !v.Text.IsZero() && !w.Text.IsZero() {
 		return v.Text != w.Text
@@ -207,7 +208,7 @@ func (w *work) differs(v *Visit, unstable Unstable) bool {
 	return w.Told && w.Missed == 0
 }
 
-// follow admits what a page leads to, unless that is what another page leads to, too.
+// follow admits a page's links, unless another page has the same links.
 func (u *update) follow(w *work, v *Visit, follows bool) error {
 	var to []frontier.PageID
 	if follows {
@@ -226,8 +227,7 @@ func (u *update) follow(w *work, v *Visit, follows bool) error {
 	return nil
 }
 
-// unchanged takes in a 304. Where the body cannot be read that it speaks of, that
-// is to be asked for.
+// unchanged stores a 304. If the stored body that it confirms is lost, the page is fetched again.
 func (u *update) unchanged(w *work, v *Visit, asked time.Time, place Place, out *Visited) {
 	lost := u.c.Stores() && place.File == "" && w.Stored.File != ""
 	w.History = w.History.Visit(asked, false, keepable(v.Modified))
@@ -244,16 +244,16 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, place Place, out 
 	}
 }
 
-// pay strikes out the debt of a page that was answered, if the answer is what
-// was told, or will not become that: a body that is not counts as a newer
-// change, and is asked for again a few times, unless it is cut or another one each time.
+// pay settles the pending fetch of a page that was answered, if the answer has the announced digest, or
+// never will have it: another body counts as a newer change, and the page is fetched again a few times,
+// unless the body is cut or differs at each request.
 func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 	if !w.Told {
 		return
 	}
 	if !w.claim.IsZero() {
 		if v.Shared && u.copied != nil && !v.before(asked, &w.Page) {
-			w.claim = w.Digest // with each page of a batch the site says what it is by now
+			w.claim = w.Digest // in a batch the site sends each page as it is now, whatever it announced
 		}
 		if w.claim == w.Digest {
 			w.proved = true
@@ -263,7 +263,7 @@ func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 			w.settle()
 			return
 		}
-		if v.before(asked, &w.Page) { // told after we had asked
+		if v.before(asked, &w.Page) { // announced after the request
 			return
 		}
 		out.Mismatched = true
@@ -274,7 +274,7 @@ func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 				return
 			}
 		}
-		if v.Cut || v.Unstable != Stable { // the next answer would be no nearer to what was told
+		if v.Cut || v.Unstable != Stable { // the next answer would match no better
 			w.settle()
 			return
 		}
@@ -293,31 +293,30 @@ func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
 	w.settle()
 }
 
-// before reports whether a page was asked for before the last claim was made about it.
+// before reports whether a page was requested before the last claim about it was made.
 func (v *Visit) before(asked time.Time, p *Page) bool {
 	if v.Claimed.IsZero() {
 		return asked.Before(p.claimed)
 	}
-	// Of two claims within a millisecond the digests differ. A page that owed nothing was asked for without one.
+	// Two claims within a millisecond differ in their digests. A page without a pending fetch was requested
+	// without one.
 	return !v.Claimed.Equal(p.claimed) || v.Want != p.claim && (p.Told || !v.Want.IsZero())
 }
 
-// holdsOtherThanTold reports whether the last answer is not the content that was told last: there is none,
-// or another one.
+// holdsOtherThanTold reports whether the last answer lacks the content announced last: there is none, or another one.
 func (w *work) holdsOtherThanTold() bool {
 	return !w.claim.IsZero() && (w.State != Held || w.Digest != w.claim)
 }
 
-// settle says that nothing is owed. What was said of the page and no visit has judged is taken
-// back: a visit that found its content has, so that then nothing is left of it.
+// settle ends a pending fetch. Announcements that no visit has judged are withdrawn from the history; a
+// visit that found content has judged them, and left none.
 func (w *work) settle() {
 	w.Told, w.Debt, w.Missed, w.DebtText, w.DebtLength = false, zeroDigest, 0, zeroDigest, 0
 	w.History = w.History.Unsaid()
 }
 
-// moved takes in a redirect. Where it leads becomes a page if it is one that a
-// link would make: else whoever redirects to a host each for its pages would fill
-// the collection with sites that are not wanted.
+// moved stores a redirect. Its target becomes a page if a link to it would: otherwise a site that redirects
+// each of its pages to a host of its own would fill the collection with unwanted sites.
 func (u *update) moved(w *work, v *Visit) error {
 	t := v.Target
 	if ask := askable(w.URL, t.Ask); t.URL == w.URL && ask != "" {
@@ -344,15 +343,14 @@ func (u *update) moved(w *work, v *Visit) error {
 	return nil
 }
 
-// failed takes in that there was no answer, or one that will pass: what is
-// held stays held, and the page is asked for again (P01), first soon, then
-// seldom.
+// failed stores that there was no answer, or a temporary error: stored content stays, and the page is
+// retried (P01), soon at first, then seldom.
 func (u *update) failed(w *work, v *Visit, fault string) {
 	a := &u.c.opts.Again
 	wait := a.Lost
 	if w.Fails < len(a.Failing) {
 		wait = a.Failing[w.Fails]
-		if v.DNS { // a name that is not there now is not there in a minute, but may be when a network is up again (P05)
+		if v.DNS { // an unknown name stays unknown for more than a minute, but may exist once a network is up again (P05)
 			wait = max(wait, u.c.opts.hurried(time.Hour))
 		}
 	}
@@ -362,7 +360,7 @@ func (u *update) failed(w *work, v *Visit, fault string) {
 	u.later(w, v, wait)
 }
 
-// leaveGone drops what was held of a page that was gone, and that has another answer now, but no content.
+// leaveGone forgets the last content of a page that was gone, and now has another answer without content.
 func (w *work) leaveGone() {
 	if w.State == Gone {
 		w.forget()
@@ -377,7 +375,7 @@ func (w *work) fail(fault string, now time.Time) {
 	w.Fault = clip(fault, maxField)
 }
 
-// refused takes in an answer that will not pass soon.
+// refused stores a lasting error.
 func (u *update) refused(w *work, v *Visit, fault string) {
 	w.fail(fault, u.now)
 	w.leaveGone()
@@ -386,10 +384,10 @@ func (u *update) refused(w *work, v *Visit, fault string) {
 	u.later(w, v, u.c.opts.Again.Refused)
 }
 
-// longestAgain bounds what a site may ask for.
+// longestAgain bounds the wait that a site may ask for.
 const longestAgain = 30 * 24 * time.Hour
 
-// later plans the next visit, no sooner than the site wants.
+// later plans the next visit, no earlier than the site allows.
 func (u *update) later(w *work, v *Visit, wait time.Duration) {
 	w.At, w.planned = u.now.Add(wait), true
 	if again := v.Again; again.After(w.At) {
@@ -401,8 +399,7 @@ func (u *update) later(w *work, v *Visit, wait time.Duration) {
 	w.At = keepable(w.At)
 }
 
-// notFound takes in a 404. One proves nothing: it may be a deployment. A
-// second one, hours later, does.
+// notFound stores a 404. One proves nothing: it may be a deployment. A second one, hours later, does.
 func (u *update) notFound(w *work, asked time.Time, out *Visited) error {
 	a := &u.c.opts.Again
 	if w.missing.IsZero() || asked.Before(w.missing) {
@@ -419,8 +416,7 @@ func (u *update) notFound(w *work, asked time.Time, out *Visited) error {
 	return nil
 }
 
-// gone takes in that a page does not exist any more. What was held is kept,
-// for whoever asks for the past.
+// gone stores that a page does not exist any more. Its last content is kept for readers of its history.
 func (u *update) gone(w *work, fault string, out *Visited) error {
 	out.Gone = true
 	w.answered()
@@ -432,7 +428,7 @@ func (u *update) gone(w *work, fault string, out *Visited) error {
 	return nil
 }
 
-// report tells what became of a page's content.
+// report sends the event for a change of a page's content.
 func (u *update) report(w *work, before *Page) error {
 	n := news{page: &w.Page, prev: before.Digest, text: before.Text, signal: before.Signal, changed: u.now}
 	if before.Visits > 0 && !before.Told {

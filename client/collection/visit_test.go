@@ -36,11 +36,11 @@ func TestTwo404sHoursApart(t *testing.T) {
 	want(t, "gone by one", r.visit("/a", 404, "").Gone, false)
 	want(t, "state", r.page("/a").State, collection.Failing)
 	want(t, "asked again", r.due("/a"), 4*time.Hour)
-	r.wait(time.Hour) // somebody asked for it
+	r.wait(time.Hour) // somebody requested it
 	want(t, "gone by two", r.visit("/a", 404, "").Gone, false)
 	want(t, "asked again", r.due("/a"), 3*time.Hour)
 	r.wait(time.Hour)
-	r.visit("/a", 503, "") // proves nothing, and makes nothing undone
+	r.visit("/a", 503, "") // proves nothing, and undoes nothing
 	r.wait(2 * time.Hour)
 	want(t, "gone by the last", r.visit("/a", 404, "").Gone, true)
 
@@ -78,7 +78,7 @@ func TestNothingElseMakesAPageGone(t *testing.T) {
 	check(t, r.c)
 }
 
-// What is gone is not held again by an answer that has no content, such as a redirect to where the page has moved.
+// A deleted page is not restored by a response without content, such as a redirect to its new URL.
 func TestWhatIsGoneIsNotHeldByAnotherAnswer(t *testing.T) {
 	for _, v := range []collection.Visit{
 		{Status: 308, Target: &collection.Find{URL: home + "/b"}},
@@ -122,11 +122,11 @@ func TestFailuresAreRetriedFirstSoonThenSeldom(t *testing.T) {
 	if p := r.page("/a"); p.Fails != 0 || p.Fault != "" || !p.Failed.IsZero() || p.Visits != 1 {
 		t.Errorf("page %+v", p)
 	}
-	// P05: a name that cannot be resolved is asked for an hour later at first,
+	// P05: a host name that cannot be resolved is retried an hour later at first,
 	// since a network may be down, and a week later in the end.
 	r.commit(collection.Turn{Visits: []collection.Visit{{Page: r.page("/a").ID, Asked: r.now, Fault: "no such host", Silent: true, DNS: true}}})
 	want(t, "after DNS", r.due("/a"), time.Hour)
-	// What the site asks for is kept to, within reason.
+	// A Retry-After of the site is kept, within reason.
 	v := r.answer("/a", 503, "")
 	v.Again = r.now.Add(48 * time.Hour)
 	r.commit(collection.Turn{Visits: []collection.Visit{v}})
@@ -136,7 +136,7 @@ func TestFailuresAreRetriedFirstSoonThenSeldom(t *testing.T) {
 	want(t, "Retry-After of 100 years", r.due("/a"), 30*day)
 }
 
-// A history is what F09 and F10 need: the first visit is no change.
+// A history has the data that F09 and F10 need: the first visit is not a change.
 func TestHistoryOfVisits(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
@@ -173,7 +173,7 @@ func TestRedirect(t *testing.T) {
 	check(t, r.c)
 }
 
-// What robots.txt comes to forbid is not asked for again, and is held as it was.
+// A page that robots.txt comes to forbid is not fetched again, and its content stays stored.
 func TestWhatIsForbiddenLaterStaysHeld(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
@@ -204,13 +204,13 @@ func TestExcludedPages(t *testing.T) {
 	if p := r.page("/deep"); p.State != collection.Excluded || p.Why != "depth 17 over 15" || r.due("/deep") != -1 {
 		t.Errorf("page %+v", p)
 	}
-	// A shorter way admits it; a longer way that is forbidden says nothing of it then.
+	// A shorter path admits it; a longer one that is forbidden has no effect then.
 	out = r.commit(collection.Turn{Finds: finds(4, "/deep")})
 	want(t, "ready", len(out.Queue), 1)
 	want(t, "depth", r.page("/deep").Depth, 4)
 	r.commit(collection.Turn{Finds: []collection.Find{{URL: home + "/deep", Depth: 16, By: collection.ByLink, Exclude: "depth"}}})
 	want(t, "state", r.page("/deep").State, collection.Known)
-	// robots.txt is asked right before the request, and is obeyed.
+	// robots.txt is checked right before the request, and obeyed.
 	out = r.commit(collection.Turn{Visits: []collection.Visit{{Page: r.page("/page").ID, Exclude: "robots.txt: Disallow: /page"}}})
 	if p := out.Visited[0].Page; p.State != collection.Excluded || r.due("/page") != -1 {
 		t.Errorf("page %+v", p)
@@ -253,8 +253,8 @@ func TestLimits(t *testing.T) {
 	check(t, r.c)
 }
 
-// A page of which its site would have told a change is not asked for when it comes
-// due, but planned anew, and no follower hears of it.
+// If the site would have announced any change of a page, the page is not fetched when it comes
+// due, but scheduled anew, and no follower gets an event.
 func TestConfirmed(t *testing.T) {
 	r := newRig(t)
 	r.find("/a", "/told", "/new", "/failing")
@@ -271,7 +271,7 @@ func TestConfirmed(t *testing.T) {
 	for _, path := range []string{"/a", "/told", "/new", "/failing"} {
 		turn.Confirmed = append(turn.Confirmed, r.page(path).ID)
 	}
-	turn.Confirmed = append(turn.Confirmed, 4711) // no page
+	turn.Confirmed = append(turn.Confirmed, 4711) // no such page
 	out := r.commit(turn)
 	if len(out.Dropped) != 1 || out.Dropped[0] != entry || len(out.Queue) != 1 || out.Queue[0].Page != r.page("/told").ID {
 		t.Errorf("dropped %+v, queued %+v", out.Dropped, out.Queue)
@@ -334,7 +334,7 @@ func TestSitesAndSources(t *testing.T) {
 	}
 }
 
-// Readers see whole turns while others write.
+// Readers see whole transactions while others write.
 func TestReadersBesideTheWriter(t *testing.T) {
 	r := newRig(t)
 	r.find("/p0")
@@ -386,7 +386,7 @@ func TestReadersBesideTheWriter(t *testing.T) {
 	check(t, r.c)
 }
 
-// One turn does not take a site beyond its limit, however many it finds (G04).
+// One transaction does not take a site over its limit, however many URLs it finds (G04).
 func TestPerSite(t *testing.T) {
 	c, err := collection.Open(t.TempDir(), &collection.Options{PerSite: 10})
 	if err != nil {

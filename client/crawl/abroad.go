@@ -12,21 +12,21 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site may say in its robots.txt that a sitemap of its pages stands on another host:
-// that line is what proves it (sitemaps.org, "cross submits"). What that sitemap lists of
-// the site counts as if the site had said it, and of other sites nothing. To ask for it
-// is the other host's business: by its robots.txt, and with its turn and its gaps.
+// A site's robots.txt may name a sitemap on another host: that line authorizes it
+// (sitemaps.org, "cross submits"). The entries for this site count as if the site had
+// listed them; entries for other sites are ignored. The request obeys the other host's
+// robots.txt, its slot and its gaps.
 
-const maxAbroad = 8 // sources that are asked so at once, each of another host
+const maxAbroad = 8 // such sources that are fetched at once, each from another host
 
-// abroad is what is known of hosts that are asked for sources of others. The run's lock guards it.
+// abroad is the state of hosts from which sitemaps of other sites are fetched. The run's lock guards it.
 type abroad struct {
-	seeder *seed.Seeder // of those that are no sites of the crawl
+	seeder *seed.Seeder // for hosts that are not sites of the crawl
 	robots map[string]guest
-	asked  map[string]bool // origins
+	asked  map[string]bool // origins with an open request
 }
 
-// A guest is when to ask for the robots.txt of such a host again.
+// A guest says when to fetch the robots.txt of such a host again.
 type guest struct {
 	again time.Time
 	fails int
@@ -34,11 +34,11 @@ type guest struct {
 
 const maxGuests = 10_000
 
-// elsewhere reports whether a source stands on another host than its site.
+// elsewhere reports whether a source is of another origin than its site.
 func (s *source) elsewhere() bool { return protocol.Origin(s.URL) != s.site.Origin }
 
-// crosses reports whether what a site declares of another origin is asked for: a
-// sitemap on a host that is crawled, or that is of the same family of names.
+// crosses reports whether a declared source of another origin is fetched: it must be
+// a sitemap on a crawled or admitted host, or on one with a related name, see kin.
 func (r *run) crosses(st *site, sp seed.Special) bool {
 	origin := protocol.Origin(sp.URL)
 	if sp.Kind != seed.Sitemap || !sp.Declared || origin == "" {
@@ -47,7 +47,7 @@ func (r *run) crosses(st *site, sp seed.Special) bool {
 	return r.origins[origin] != nil || kin(hostOf(st.Origin), hostOf(origin)) || r.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
 }
 
-// kin reports whether one host is below the other, "www." left out.
+// kin reports whether one host is the other or a subdomain of it, "www." left out.
 func kin(a, b string) bool {
 	a, b = strings.TrimPrefix(a, "www."), strings.TrimPrefix(b, "www.")
 	if len(a) > len(b) {
@@ -65,8 +65,8 @@ func hostOf(origin string) string {
 	return host
 }
 
-// askAbroad asks for a source where it stands, unless others are being asked for
-// there: then it waits. The run's lock is held.
+// askAbroad fetches a source from its host. While another such request to that host
+// is open, the source waits. The run's lock is held.
 func (r *run) askAbroad(src *source, now time.Time) {
 	b := &r.abroad
 	if b.seeder == nil {
@@ -95,7 +95,7 @@ func (r *run) askAbroad(src *source, now time.Time) {
 	})
 }
 
-// fetchAbroad asks a host for a source of another's.
+// fetchAbroad fetches a source of another site from a host.
 func (r *run) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
 	a := &harvest.Answer{Task: harvest.Task{URL: s.URL, Source: s.ID}, Site: s.Site}
 	allow := func(u string) error { return r.allowedAbroad(origin, u) }
@@ -125,7 +125,7 @@ func (r *run) getAbroad(via http.RoundTripper, s *collection.Source, a *harvest.
 	return err
 }
 
-// knowAbroad makes sure that the robots.txt of a host is known that is no site of the crawl.
+// knowAbroad makes sure that the robots.txt of a host is known, which may not be a site of the crawl.
 func (r *run) knowAbroad(origin string) error {
 	now := time.Now()
 	r.mu.Lock()
@@ -157,7 +157,7 @@ func (r *run) knowAbroad(origin string) error {
 	return nil
 }
 
-// allowedAbroad says whether a host may be asked for a URL of its own.
+// allowedAbroad returns an error if a URL of a host must not be fetched.
 func (r *run) allowedAbroad(origin, u string) error {
 	r.mu.Lock()
 	st := r.origins[origin]

@@ -20,8 +20,8 @@ func sitemapOf(urls ...string) string {
 	return b.String()
 }
 
-// A sitemap may stand on another host, if the site's robots.txt names it: it is
-// asked for as that host allows it, and says something of the site alone.
+// A sitemap may be on another host, if the site's robots.txt names it: it is
+// fetched as that host's rules allow, and affects only the site that named it.
 func TestSitemapOnAnotherHost(t *testing.T) {
 	for _, c := range []struct {
 		name, robots string

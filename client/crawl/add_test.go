@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A page that somebody wants now is asked for next, though its site has many others to be asked for, and
-// though it was given out with them already.
+// A page that a person adds is fetched next, though its site has many other due pages, and
+// though it was handed out with them already.
 func TestAddedIsFirstInLine(t *testing.T) {
 	const pages = 200
 	all := map[string]string{}

@@ -17,8 +17,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// replaced has all pages of a site be others from a moment on of which it says nothing, as if its notifier
-// watched another directory.
+// replaced makes a site replace all its pages, from a moment on, without announcing it, as if its
+// notifier watched another directory.
 func replaced(s *fakeweb.Site) (from *atomic.Bool) {
 	from = new(atomic.Bool)
 	s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
@@ -33,8 +33,9 @@ func replaced(s *fakeweb.Site) (from *atomic.Bool) {
 	return from
 }
 
-// A site that has pushed 60 true changes, and then says nothing of the many that follow, is found out: its pages get at least a
-// tenth of the visits that they would get if it had never said anything, and what is thought to be right falls with it.
+// A site that pushes 60 true changes, and then announces none of the many that follow, is detected: its
+// pages get at least a tenth of the visits that they would get had it never announced anything, and the
+// estimated share of correct copies falls.
 func TestASiteThatFallsSilentIsAudited(t *testing.T) {
 	noRace(t)
 	const pages, before, after = 150, 6 * aDay, 10 * aDay
@@ -89,8 +90,8 @@ func TestASiteThatFallsSilentIsAudited(t *testing.T) {
 	}
 }
 
-// A site that pushes a byte of every page every hour cannot buy visits with it: what is fetched because sites tell
-// of it costs no more than the budget once more, and goes to those first where a visit is worth most.
+// A site that pushes a one-byte change of every page every hour cannot buy visits with it: fetches caused by
+// notices cost at most the budget once more, and go first to the sites where a visit is worth most.
 func TestTriflesBuyNoVisits(t *testing.T) {
 	noRace(t)
 	const days, pages, perPage = 6, 60, .5

@@ -8,8 +8,8 @@ import (
 	"github.com/parleyweb/parley/client/crawl/harvest"
 )
 
-// writeBatch keeps a batch as a file, before anything of it is asked: what was chosen, when
-// and for what. harvest.ReadBatch reads it, here or on a machine that has nothing else (V15).
+// writeBatch stores a batch as a file before it is fetched, as a record of the choices.
+// harvest.ReadBatch reads it, here or on a machine that has nothing else (V15).
 func (r *run) writeBatch(b *harvest.Batch) error {
 	if r.Batches == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/harvest"
 )
 
-// Batches are kept as files that a harvester can read: each page stands in one (V15).
+// Batches are stored as files that a harvester can read: each page is in exactly one (V15).
 func TestBatchFiles(t *testing.T) {
 	w := newWeb(t, map[string]string{"/": page("home", "/a", "/b"), "/a": page("a", "/c"), "/b": page("b"), "/c": page("c")})
 	dir := t.TempDir()

@@ -13,18 +13,18 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site that has a door for batches is asked for many pages in one request
-// (C09), which takes its turn once: its rest between requests is what a first
-// copy waits for most.
+// From a site with a door for batches many pages are fetched in one request (C09),
+// which needs the slot only once: a first copy waits most of all for the gaps
+// between requests.
 
-// bulkAfter is how long a site is asked for its pages one by one after its door
-// for batches has failed.
+// bulkAfter is how long a site's pages are fetched one by one after its door for
+// batches has failed.
 const bulkAfter = 10 * time.Minute
 
-// defaultBulk is from how many pages on.
+// defaultBulk is the default of Crawler.Bulk.
 const defaultBulk = 20
 
-// bulks takes the pages out of a batch that are better asked for together.
+// bulks takes pages out of a batch that are better fetched in one request, and fetches them.
 func (r *run) bulks(b *harvest.Batch, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,21 +56,21 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 	b.Sites = kept
 }
 
-// bulk reports whether a source may be asked for many pages at once: it tells of
-// pages, is not asked for others now, and has not shown that there is no such door.
+// bulk reports whether many pages of a source may be fetched in one request: it is a
+// manifest with pages, no such request is open, and it is not known to lack the door.
 func (s *source) bulk(now time.Time) bool {
 	return s.tells() && !s.bulking && !now.Before(s.bulkFrom) &&
 		!(s.offer != nil && s.offer.d.Batch == "" && time.Since(s.offer.at) < offerLasts)
 }
 
-// tells reports whether a source is a manifest that has told of pages.
+// tells reports whether a source is a manifest that has listed pages.
 func (s *source) tells() bool {
 	return s.Kind == collection.ManifestRDF && s.Status == http.StatusOK && (!s.Changed.IsZero() || !s.Cursor.IsZero())
 }
 
-// together returns the first source that may be asked for as many of the tasks' pages as are worth it, those pages,
-// MaxWants at most, and all other tasks; nil if there is none. Of several manifests, each below a path of its own, the one
-// whose path is the longest speaks for a page.
+// together returns a source from which at least so many of the tasks' pages can be fetched in one request, those pages,
+// MaxWants at most, and all other tasks; nil if there is none. Of several manifests, each below a path of its own, a page
+// belongs to the one with the longest path.
 func (st *site) together(tasks []harvest.Task, least int, now time.Time) (of *source, pages, others []harvest.Task) {
 	by := make(map[*source]int)
 	owners := make([]*source, len(tasks))
@@ -98,11 +98,11 @@ func (st *site) together(tasks []harvest.Task, least int, now time.Time) (of *so
 	return of, pages, others
 }
 
-// base is the URL of the directory in which a manifest stands, below which its site is.
+// base returns the URL of a manifest's directory, below which its pages are.
 func (s *source) base() string { return s.URL[:strings.LastIndexByte(s.URL, '/')+1] }
 
-// askBulk asks for pages that were given out, together. What does not come so is
-// asked for by itself.
+// askBulk fetches given-out pages in one request. Pages that it does not bring are
+// fetched one by one.
 func (r *run) askBulk(st *site, src *source, tasks []harvest.Task) {
 	open := make(map[string]harvest.Task, len(tasks))
 	for _, t := range tasks {
@@ -118,7 +118,7 @@ func (r *run) askBulk(st *site, src *source, tasks []harvest.Task) {
 	var status *client.StatusError
 	switch errors.As(err, &status); {
 	case status != nil && (status.RetryAfter > 0 && status.Status >= 500 || status.Status == http.StatusTooManyRequests):
-		// Which goes for all that is asked of the site: see harvest.
+		// The pause holds for all requests to the site: see harvest.
 		r.log.Info("batch failed, and the site asks for a pause: its pages are then fetched one by one",
 			"site", st.Origin, "pages", len(rest), "retry_after", status.RetryAfter, "err", err)
 	case err != nil:
@@ -148,8 +148,8 @@ func (r *run) askBulk(st *site, src *source, tasks []harvest.Task) {
 	r.in.put(x)
 }
 
-// bulked asks for the open pages, and takes those out that were answered. It
-// returns how many.
+// bulked fetches the open pages, and removes from open those that were answered.
+// It returns how many those are.
 func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
 	r.mu.Lock()
 	base, described := src.URL, src.described
@@ -186,7 +186,7 @@ func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int
 		case got.Same():
 			a.Status = http.StatusNotModified
 		case got.Change.Op == protocol.Delete, got.Body == nil:
-			continue // its own URL tells better
+			continue // a request of its own decides
 		}
 		delete(open, got.Want.URL)
 		n++
@@ -198,7 +198,7 @@ func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int
 	return n, nil
 }
 
-// answered takes in pages that came together.
+// answered stores pages that came in one response.
 func (r *run) answered(list []*harvest.Answer) {
 	x := read{busy: len(list)}
 	r.reading(func(rd *reader) {

@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Choice is by which door and in which form a site is listened to, and why.
+// A Choice is the door and the form by which a site is followed, and why.
 type Choice struct {
 	Door string        `json:"door,omitempty"`
 	As   protocol.Form `json:"as,omitempty"`
@@ -32,12 +32,12 @@ func (c Choice) String() string {
 
 const byPrice = "the price of a visit decides which pages are asked for"
 
-// defaultArchive is how large an archive of a whole site may be that nobody
-// has asked for by name, in bytes.
+// defaultArchive bounds the archive of a whole site, in bytes, unless
+// Crawler.As asks for archives.
 const defaultArchive = 1 << 30
 
-// choose says in which form a site is asked that offers d, for what is held: the
-// cheapest that brings what is wanted (C43). at is where we stand, the zero Cursor with nothing.
+// choose returns the form for a site that offers d, and why: the cheapest that
+// brings what is wanted (C43). at is our cursor, zero if nothing is stored.
 func (r *run) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.Form, string) {
 	offers := func(as protocol.Form) bool { return client.Offers(d, as) }
 	switch {
@@ -62,7 +62,7 @@ func (r *run) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.Form, 
 	return protocol.AsMeta, "the site tells no more"
 }
 
-// listen sets how a site is listened to, and takes note of what was chosen.
+// listen sets the options by which a site is followed, and records the choice.
 func (r *run) listen(from *client.Source, src *source) {
 	from.Filter, from.Token, from.BundleEvery, from.BundleCount = r.Filter, r.Token, r.BundleEvery, r.BundleCount
 	from.MaxPage, from.Temp = r.mostBytes(), r.Temp
@@ -88,7 +88,7 @@ func (r *run) listen(from *client.Source, src *source) {
 		return
 	}
 	from.ManifestFirst = r.Only == "" // nearly all sites have none
-	if r.Once {                       // it reads the manifest, once
+	if r.Once {                       // Follow reads only the manifest
 		r.chose(src, protocol.AsMeta, "the manifest is read, once")
 		return
 	}
@@ -102,7 +102,7 @@ func (r *run) listen(from *client.Source, src *source) {
 	}
 }
 
-// chose takes note of a choice, which is stored with the source.
+// chose records a choice, which is stored with the source.
 func (r *run) chose(src *source, as protocol.Form, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,23 +112,23 @@ func (r *run) chose(src *source, as protocol.Form, why string) {
 	}
 }
 
-// offers takes note of what a source has said that its site offers. The run's lock is held.
+// offers records a source's description of what its site offers. The run's lock is held.
 func (s *source) offers(d *protocol.Discovery) {
 	s.offer = &offer{d: d, at: time.Now()}
 	s.site.offer = s.offer
 }
 
-// An offer is what a site has said that it offers.
+// An offer is a site's description, and when it was read.
 type offer struct {
 	d  *protocol.Discovery
 	at time.Time
 }
 
-// offerLasts is how long it is believed.
+// offerLasts is how long an offer is cached.
 const offerLasts = time.Hour
 
-// offered asks a site what it offers, unless it has said so not long ago. It returns nothing
-// of use where the site does not say.
+// offered returns what a site offers, from the cache or by a request. The result is empty
+// where the site has no description.
 func (r *run) offered(ctx context.Context, src *source, from *client.Source) (*protocol.Discovery, error) {
 	r.mu.Lock()
 	o := src.offer
@@ -150,7 +150,7 @@ func (r *run) offered(ctx context.Context, src *source, from *client.Source) (*p
 	return d, nil
 }
 
-// received counts what became of what a source told (C30). The run's lock is held.
+// received counts what became of a source's changes (C30). The run's lock is held.
 func (r *run) received(st *site, id uint64, by collection.Signal, n *collection.Reception) {
 	t := r.receptions[by]
 	if t == nil {
@@ -166,8 +166,8 @@ func (r *run) received(st *site, id uint64, by collection.Signal, n *collection.
 	}
 }
 
-// Listening says by which door and in which form the sources of a site are listened
-// to now, by their URL.
+// Listening returns the door and the form by which each source of a site is followed
+// now, by the source's URL.
 func (c *Crawler) Listening(origin string) map[string]Choice {
 	r := c.run.Load()
 	if r == nil {

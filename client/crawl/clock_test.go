@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 )
 
-// A copy that was kept while the clock was ahead is kept on once it is right:
-// neither its site, nor what tells of it, nor a page is left alone until the time comes that it was.
+// A copy that ran while the clock was ahead continues once the clock is right:
+// its site, its sources and its pages are not left alone until that future time.
 func TestClockWasAhead(t *testing.T) {
 	dir := t.TempDir()
 	in := func(m *crawl.Copy) {
@@ -21,7 +21,7 @@ func TestClockWasAhead(t *testing.T) {
 	}
 	var before *speaker
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(365 * 24 * time.Hour) // every bubble begins at the same time
+		time.Sleep(365 * 24 * time.Hour) // every synctest bubble begins at the same time
 		s, web := pipe(t, map[string]string{"a.html": "A", "b.html": "B"})
 		c := newCopy(t, s, func(m *crawl.Copy) { in(m); m.Harvester = web })
 		c.start()
@@ -42,7 +42,7 @@ func TestClockWasAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for site := range stopped.Collection.Sites() {
-			site.Quiet = time.Now().Add(time.Minute) // as it is left alone when pages in a row get no answer
+			site.Quiet = time.Now().Add(time.Minute) // as after several pages in a row without a response
 			_, err = stopped.Collection.Commit(&collection.Turn{Sites: []collection.Site{site}})
 		}
 		if err := errors.Join(err, stopped.Collection.Close()); err != nil {

@@ -21,67 +21,67 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// What the fields of a Copy are if they are zero.
+// Defaults of a Copy.
 const (
 	DefaultDelay    = time.Second
-	DefaultMaxPage  = 100_000_000 // as much as a site publishes, server.MaxFile
+	DefaultMaxPage  = 100_000_000 // the largest that a site publishes, server.MaxFile
 	DefaultMaxPages = 10_000_000
 	DefaultMaxState = 16 << 30
 )
 
-// agent is the product token by which robots.txt knows a crawler of ours.
+// agent is our product token in robots.txt.
 const agent = "parley"
 
-// A Copy says how the copy of one site that tells of itself is kept: its first
-// description is taken in without parsing a page, and then what it tells. Open
-// makes a Crawler of it.
+// A Copy holds the options for a copy of one site that publishes a manifest. The
+// copy begins with the whole manifest and then follows its changes; no page is
+// parsed. Open makes a Crawler of it.
 type Copy struct {
 	// Base is the site's home, or its robots.rdf. Required.
 	Base string
 
-	// Dir is where the copy stands, and State the directory that remembers, Dir/.parley if it
-	// is empty. Both are made if they do not exist. Dir is required.
+	// Dir is the directory of the copy, and State that of its state; empty means Dir/.parley.
+	// Both are made if they do not exist. Dir is required.
 	Dir, State string
 
-	// Contact is how the site's people can reach whoever runs this: a URL or
-	// an e-mail address. It is sent with every request.
+	// Contact is how the site's operators can reach the operator of this crawler: a
+	// URL or an e-mail address. It is sent with every request.
 	Contact string
 
 	// Delay is the least time between two requests. Zero means one second, but none on
-	// the loopback interface; negative means none. A longer Crawl-delay of the site's
-	// robots.txt is kept to always.
+	// the loopback interface; negative means none. A longer Crawl-delay in the site's
+	// robots.txt is always obeyed.
 	Delay time.Duration
 
-	// MaxRate is how often a second the site is asked at most, where it wishes to be asked more
-	// often than Delay says: zero means 10, negative never more often.
+	// MaxRate bounds the requests a second to a site that invites more of them than Delay
+	// allows. Zero means 10; negative ignores the invitation.
 	MaxRate float64
 
-	// Private has the site asked at addresses that are not of the public Internet though it
-	// was at a public one before. One that never was is asked wherever it is.
+	// Private allows a site that once had a public address to be fetched from addresses outside
+	// the public Internet. A site that never had one may be at any address.
 	Private bool
 
-	// MaxPage bounds one page, in bytes; larger ones are left. Zero means 100 MB.
+	// MaxPage bounds one page, in bytes; larger ones are skipped. Zero means 100 MB.
 	MaxPage int64
 
-	// MaxPages bounds how many pages the site may have; zero means 10 million. MaxState bounds the
-	// bytes of what is known of them, in state.db: zero means 16 GiB. Of a site that goes beyond, what is held stays as it was
-	// when it was described last, and it is looked at again after an hour, and then more seldom.
+	// MaxPages bounds the number of pages of the site; zero means 10 million. MaxState bounds
+	// state.db, in bytes; zero means 16 GiB. If a site exceeds one, its copy stays as of the last
+	// complete description, and the site is retried after an hour, and then more seldom.
 	MaxPages int
 	MaxState int64
 
-	// AskEvery, above zero, is the time between two questions for changes where no
-	// stream is open; they are not waited for then.
+	// AskEvery, above zero, is the time between two polls for changes where no
+	// stream is open. Zero means long polls.
 	AskEvery time.Duration
 
-	// Poll is the time between two looks at the manifest of a site that has no
-	// other door. Zero means 10 minutes. NoStream and NoChanges keep a door shut.
+	// Poll is the time between two polls of the manifest of a site that has no
+	// other door. Zero means 10 minutes. NoStream and NoChanges disable a door.
 	Poll                time.Duration
 	NoStream, NoChanges bool
 
-	// As is the form in which the site tells; empty chooses the cheapest that it
-	// offers for what is held. One that it does not offer ends Run. Filter, Token, BundleEvery,
-	// BundleCount and MaxArchive are those of a client.Source; what a filter
-	// holds back is not in the copy.
+	// As is the form of the site's changes; empty chooses the cheapest that it
+	// offers, given the stored pages. A form that it does not offer ends Run.
+	// Filter, Token, BundleEvery, BundleCount and MaxArchive are those of a
+	// client.Source; changes that a filter excludes are not in the copy.
 	As          protocol.Form
 	Filter      protocol.Filter
 	Token       string
@@ -92,23 +92,23 @@ type Copy struct {
 	// Bulk is as in a Crawler.
 	Bulk int
 
-	// Hurry is as in a Crawler: it bounds the waits until what failed is tried again, too.
+	// Hurry is as in a Crawler; it also bounds the waits before retries.
 	Hurry time.Duration
 
-	// Harvester asks, if not nil. What it leaves open is set as is said above.
+	// Harvester fetches, if not nil. Its zero fields are set from the options above.
 	Harvester *harvest.Harvester
 
 	Log *slog.Logger // nil is silent
 }
 
-// Open opens the copy, and heals it: what somebody has removed or cut short is
-// owed again. The Crawler is to be run until it shall end, and then its
-// Collection is to be closed. Run returns an error if the copy cannot be kept: it cannot be
-// written, or robots.txt forbids the manifest. Whatever else the site does
-// is logged, shown by Collection.Sources and Pages, and tried again.
+// Open opens the copy and heals it: files that were removed or truncated become
+// pending fetches. The caller runs the Crawler and afterwards closes its
+// Collection. Run returns an error if the copy cannot be maintained, because it cannot be
+// written or robots.txt forbids the manifest. All other trouble with the site
+// is logged, shown by Collection.Sources and Pages, and retried.
 //
-// The errors of a directory that is no copy of this site, or another process's,
-// wrap collection.ErrOther and collection.ErrHeld.
+// The error wraps collection.ErrOther if the directory is not a copy of this site,
+// and collection.ErrHeld if another process uses it.
 func (c *Copy) Open() (*Crawler, error) {
 	from := client.Source{Base: c.Base}
 	base, manifest, err := from.Site()
@@ -121,11 +121,11 @@ func (c *Copy) Open() (*Crawler, error) {
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
 		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, DefaultMaxPages), MaxState: cmp.Or(c.MaxState, DefaultMaxState),
 		Again: collection.Again{Failing: failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
-		Wait: time.Second}) // for a command that is just reading it
+		Wait: time.Second}) // for a command that reads it at the moment
 	if err != nil {
 		return nil, err
 	}
-	client.RemoveParts(dir) // it is held, so nobody is downloading there
+	client.RemoveParts(dir) // the collection is locked, so no other process downloads there
 	h.Spill = col.NewBody
 	return &Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
 		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
@@ -134,14 +134,14 @@ func (c *Copy) Open() (*Crawler, error) {
 		Temp: dir, Bulk: c.Bulk}, nil
 }
 
-// anything refuses nothing: what a copy has is for its site to say.
+// anything returns rules that refuse nothing: the site decides what is in its copy.
 func anything() seed.Rules {
 	return seed.Rules{RejectWords: []string{}, SessionIDs: []string{}, Drop: []string{}, DynamicExt: []string{}, LogExt: []string{},
 		MaxDepthStatic: -1, MaxDepthDynamic: -1, MaxPerSite: -1, Repeats: -1, MaxURL: -1, SplitWWW: true}
 }
 
-// failing is when a page is asked for again that gave no answer, or one that
-// will pass: it is the site's business more often than the page's, and the site is cooperating.
+// failing returns the retry intervals after no response, or a temporary error. They
+// are short, since most such faults are the site's as a whole, and it cooperates.
 func failing() (list []time.Duration) {
 	for d := time.Second; d < 5*time.Minute; d *= 2 {
 		list = append(list, d)
@@ -152,7 +152,7 @@ func failing() (list []time.Duration) {
 	return list
 }
 
-// ask sets what h leaves open.
+// ask sets the zero fields of h.
 func (c *Copy) ask(h *harvest.Harvester, base string) {
 	h.Agent = cmp.Or(h.Agent, UserAgent(c.Contact))
 	if strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") {
@@ -175,12 +175,12 @@ func (c *Copy) ask(h *harvest.Harvester, base string) {
 	}
 	h.Hurry = cmp.Or(h.Hurry, c.Hurry)
 	h.MaxBytes = cmp.Or(h.MaxBytes, c.MaxPage, DefaultMaxPage)
-	h.Own, h.Private = true, h.Private || c.Private // whoever names a site knows where it is, and it leads nowhere else
+	h.Own, h.Private = true, h.Private || c.Private // the user has named the site and its host, and the crawl never leaves it
 	h.MaxRate = cmp.Or(h.MaxRate, c.MaxRate)
 	h.Log = cmp.Or(h.Log, c.Log)
 }
 
-// loopback reports whether a site is this machine's.
+// loopback reports whether a site is on this machine.
 func loopback(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -190,7 +190,7 @@ func loopback(base string) bool {
 	return strings.EqualFold(u.Hostname(), "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// UserAgent returns how a crawler of ours names itself, with how to reach whoever runs it.
+// UserAgent returns the User-Agent of our crawlers, with the contact of the operator.
 func UserAgent(contact string) string {
 	const name = "Parley/0.1"
 	contact = strings.Map(func(c rune) rune {
@@ -205,7 +205,7 @@ func UserAgent(contact string) string {
 	return name + " (+" + contact + ")"
 }
 
-// told is the policy of a copy: a page is visited when its site has told of it.
+// told is the policy of a copy: a page is visited when its site has announced it.
 type told struct{}
 
 func (told) Name() string { return "told" }
@@ -224,7 +224,7 @@ func (told) Next(p *fresh.Page, _ time.Time) time.Time {
 	return collection.Never
 }
 
-// beginOnly makes sure that the one site is known, and is asked for its robots.txt.
+// beginOnly makes sure that the one site is in the collection, and begins with its robots.txt.
 func (r *run) beginOnly() error {
 	origin := protocol.Origin(r.Only)
 	if _, ok := r.Collection.Site(origin); !ok {
@@ -251,8 +251,8 @@ func (r *run) beginOnly() error {
 	return r.submit(r.ctx, read{sources: list})
 }
 
-// onlySource returns the manifest of the one site, if it is not among its
-// sources, and ends a run that robots.txt forbids. The run's lock is held.
+// onlySource returns the manifest of the one site, if it is not yet among its
+// sources. If robots.txt forbids it the run ends. The run's lock is held.
 func (r *run) onlySource(st *site) []collection.Source {
 	if err := r.barred(); err != nil {
 		if r.failed == nil {
@@ -267,7 +267,7 @@ func (r *run) onlySource(st *site) []collection.Source {
 	return []collection.Source{{Site: st.ID, Kind: collection.ManifestRDF, URL: r.Only}}
 }
 
-// barred says why the one site cannot be followed.
+// barred returns an error if robots.txt forbids the manifest of the one site.
 func (r *run) barred() error {
 	if rule := r.Seeder.Forbids(r.Only); rule != "" {
 		return fmt.Errorf("robots.txt forbids %s, so the site cannot be followed", r.Only)
@@ -275,20 +275,20 @@ func (r *run) barred() error {
 	return nil
 }
 
-// names reports whether the one site offers a page, as far as is known.
+// names reports whether a page is one of the one site's, as far as is known.
 func (r *run) names(u string) bool {
 	p, ok, err := r.Collection.Page(u)
 	return err == nil && ok && p.State != collection.Gone
 }
 
-// onlyOptions believe the one site whatever it says of its pages; robots.txt outranks that.
+// onlyOptions returns options that believe all announcements of the one site; robots.txt outranks them.
 func (r *run) onlyOptions(by collection.Signal) collection.ApplyOptions {
 	return collection.ApplyOptions{Admit: func(u string) collection.Find {
 		return collection.Find{URL: u, Depth: protocol.Depth(u), By: by, Exclude: r.Seeder.Forbids(u)}
 	}}
 }
 
-// spilled takes in a page that was too large for memory.
+// spilled sets the file, length and digest of a page that was too large for memory.
 func spilled(v *collection.Visit, a *harvest.Answer) error {
 	h := sha256.New()
 	n, err := io.Copy(h, io.NewSectionReader(a.File, 0, a.Wire))
@@ -300,7 +300,7 @@ func spilled(v *collection.Visit, a *harvest.Answer) error {
 	return nil
 }
 
-// sayOnly says what became of a page of the one site, where that is for people.
+// sayOnly logs the result of a visit to a page of the one site.
 func (r *run) sayOnly(v *collection.Visit, d *collection.Visited) {
 	p := &d.Page
 	switch {
@@ -320,10 +320,10 @@ func (r *run) sayOnly(v *collection.Visit, d *collection.Visited) {
 	}
 }
 
-// tidyEvery is how often it is looked whether a copy can be tidied.
+// tidyEvery is the least time between two calls of Tidy.
 const tidyEvery = 5 * time.Second
 
-// tidy removes what a lost state has left behind in a copy, when there is nothing to be asked for.
+// tidy removes the files that a lost state has left behind in a copy, when there is nothing to fetch.
 func (r *run) tidy(now time.Time) error {
 	if r.Only == "" || now.Sub(r.tidied) < r.hurried(tidyEvery) {
 		return nil
@@ -332,7 +332,7 @@ func (r *run) tidy(now time.Time) error {
 	return r.Collection.Tidy()
 }
 
-// whenAgain says when a page is asked for again.
+// whenAgain says when a page is fetched again.
 func whenAgain(at time.Time) string {
 	if !at.Before(collection.Never) {
 		return "when the site tells of it"

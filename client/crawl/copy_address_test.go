@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 )
 
-// A moving name leads where it was told to last.
+// moving is a resolver whose answer for a name can be changed.
 type moving struct {
 	mu sync.Mutex
 	to []netip.Addr
@@ -34,8 +34,8 @@ func (m *moving) LookupNetIP(context.Context, string, string) ([]netip.Addr, err
 	return m.to, nil
 }
 
-// A site that was followed at a public address, and whose name leads into a network of ours one
-// day, is not asked there: neither by who has followed it all the time nor after a restart.
+// A site that was followed at a public address, and whose name one day resolves into a private
+// network, gets no requests there: neither from the running follower nor after a restart.
 func TestANameThatIsPointedInside(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -89,7 +89,7 @@ func TestANameThatIsPointedInside(t *testing.T) {
 					if at := inside(); at != "" && wrong {
 						t.Errorf("dialled %s, restarted: %v", at, again)
 					}
-					// Who is connected still may go on with that for a while.
+					// An open connection may continue for a while.
 					if same := list(k.files()) == list(s.live()); same != c.asked && (c.asked || again) {
 						t.Errorf("holds what the site has: %v, restarted: %v", same, again)
 					}

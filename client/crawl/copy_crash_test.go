@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 }
 
 // Killed at any instant of a storm of edits, the copy ends equal to the
-// site, and every file that stands in it at any instant is a whole page.
+// site, and every file in it at any instant is a whole page.
 func TestKilledInAStorm(t *testing.T) {
 	s := serve(t, pages(400))
-	was := map[string]map[string]bool{} // all that a page ever was
+	was := map[string]map[string]bool{} // all contents that a page ever had
 	note := func(p, body string) {
 		if was[p] == nil {
 			was[p] = map[string]bool{}

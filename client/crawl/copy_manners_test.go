@@ -121,8 +121,8 @@ func TestManners(t *testing.T) {
 	})
 }
 
-// checkGaps fails if two requests for pages came closer than gap, or much
-// later: between them the manifest and the doors have their turns.
+// checkGaps fails if two page requests were closer than gap, or much
+// farther apart: the manifest and the doors are fetched in between.
 func checkGaps(t *testing.T, s *speaker, gap time.Duration) {
 	t.Helper()
 	var all []time.Time
@@ -142,8 +142,8 @@ func checkGaps(t *testing.T, s *speaker, gap time.Duration) {
 	}
 }
 
-// Whatever is asked for, be it robots.txt, the manifest, a door or a page,
-// one request begins no sooner than the delay after the one before.
+// Whichever kind of request comes next (robots.txt, the manifest, a door or a page),
+// it begins no sooner than the delay after the one before.
 func TestEveryRequestKeepsTheDelay(t *testing.T) {
 	const delay = 150 * time.Millisecond
 	var mu sync.Mutex
@@ -178,7 +178,7 @@ func TestEveryRequestKeepsTheDelay(t *testing.T) {
 		t.Errorf("%d requests", len(begun))
 	}
 	for i := 1; i < len(begun); i++ {
-		// What arrives may be late by a little, and the one before not.
+		// A request may arrive slightly late, and the one before it on time.
 		if gap := begun[i].Sub(begun[i-1]); gap < delay*2/3 {
 			t.Errorf("request %d came %v after the one before, want %v", i, gap, delay)
 		}

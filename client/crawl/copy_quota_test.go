@@ -11,7 +11,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// endless is the manifest of a site that names more pages than anybody takes, other ones each time.
+// endless is the manifest of a site that names more pages than any copy accepts, different ones each time.
 func endless(s *speaker, asked *int) func(http.ResponseWriter, *http.Request, http.HandlerFunc) {
 	return func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 		s.mu.Lock()
@@ -31,8 +31,8 @@ func endless(s *speaker, asked *int) func(http.ResponseWriter, *http.Request, ht
 	}
 }
 
-// A site that never ends to name pages costs what a copy may have, and not the disk. What was held stays,
-// the site is looked at again now and then, and once it is itself again so is the copy.
+// A site that never stops naming pages uses a copy's quota, not the disk. The stored pages stay,
+// the site is retried now and then, and once it is normal again so is the copy.
 func TestSiteWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, map[string]string{"": "home", "a.html": "A", "b.html": "B"})

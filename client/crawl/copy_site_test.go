@@ -22,7 +22,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A speaker tells of itself by manifest and changes, and serves its pages.
+// A speaker is a site with a manifest and a change feed that serves its pages.
 type speaker struct {
 	base string
 
@@ -31,14 +31,14 @@ type speaker struct {
 	journal []protocol.Change
 	more    chan struct{}     // closed when the journal grows
 	lie     bool              // digests are wrong
-	welcome *protocol.Welcome // that it says
+	welcome *protocol.Welcome // as sent by the site
 	bare    bool              // no journal, no digests
-	ahead   uint64            // changes that are said to come, and do not
+	ahead   uint64            // changes that are announced as coming, and never come
 	robots  string
 	asked   []string               // requests for anything but the doors: "path", in order
 	times   map[string][]time.Time // when
 	agents  map[string]bool
-	// A page, by path, answers in place of the site's own; it may call it with own.
+	// A handler, by path, that responds in place of the site's own; it may call that one as own.
 	odd map[string]func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc)
 }
 
@@ -51,7 +51,7 @@ func (s *speaker) cursor() protocol.Cursor {
 	return protocol.Cursor{Epoch: "test", Seq: uint64(len(s.journal))}
 }
 
-// item is what the site says of a page. The caller has the lock.
+// item returns the site's description of a page. The caller holds the lock.
 func (s *speaker) item(p string) protocol.Item {
 	body := s.pages[p]
 	i := protocol.Item{URL: s.base + p, Length: int64(len(body)), Digest: protocol.Sum([]byte(body)),
@@ -94,7 +94,7 @@ func (s *speaker) move(from, to string) {
 	s.tell(protocol.Change{Op: protocol.Move, From: s.base + from, Item: s.item(to)})
 }
 
-// with runs f while the site stands still.
+// with runs f while the site does not change.
 func (s *speaker) with(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *speaker) live() map[string]string {
 	return maps.Clone(s.pages)
 }
 
-// gets returns the requests since the last call, robots.txt left out, sorted.
+// gets returns the requests since the last call, without robots.txt, sorted.
 func (s *speaker) gets() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,8 +250,8 @@ func serve(t testing.TB, pages map[string]string) *speaker {
 	return s
 }
 
-// pipe starts the site over pipes in memory, for a bubble. It is at
-// http://site.test/, and the harvester goes nowhere else.
+// pipe starts the site over in-memory pipes, for a synctest bubble. It is at
+// http://site.test/, and the harvester connects nowhere else.
 func pipe(t testing.TB, pages map[string]string) (*speaker, *harvest.Harvester) {
 	s := newSpeaker("http://site.test/", pages)
 	conns, closed := make(chan net.Conn), make(chan struct{})
@@ -269,7 +269,7 @@ func pipe(t testing.TB, pages map[string]string) (*speaker, *harvest.Harvester) 
 	}}
 }
 
-// nowhere finds an address for every name.
+// nowhere resolves every name to an address.
 type nowhere struct{}
 
 func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {

@@ -24,7 +24,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A copied is a copy that is kept until the test ends, or stop.
+// copied is a copy that runs until the test ends, or until stop.
 type copied struct {
 	t    testing.TB
 	m    crawl.Copy
@@ -46,7 +46,7 @@ func newCopy(t testing.TB, s *speaker, set func(*crawl.Copy)) *copied {
 
 func (c *copied) start() {
 	c.t.Helper()
-	if h := c.m.Harvester; h != nil { // which a crawler has used
+	if h := c.m.Harvester; h != nil { // which the crawler has used
 		c.m.Harvester = &harvest.Harvester{Resolver: h.Resolver, Dial: h.Dial}
 	}
 	var err error
@@ -72,7 +72,7 @@ func (c *copied) start() {
 	})
 }
 
-// files returns what stands in the copy, its own files left out.
+// files returns the files of the copy, without its own bookkeeping files.
 func (c *copied) files() map[string]string {
 	m := map[string]string{}
 	filepath.WalkDir(c.m.Dir, func(p string, d fs.DirEntry, err error) error {
@@ -91,7 +91,7 @@ func (c *copied) files() map[string]string {
 	return m
 }
 
-// want waits until the copy holds exactly the pages.
+// want waits until the copy holds exactly these pages.
 func (c *copied) want(pages map[string]string) {
 	c.t.Helper()
 	w := list(pages)
@@ -124,7 +124,7 @@ func pages(n int) map[string]string {
 	return m
 }
 
-// counts returns how many pages are offered, owed, and forbidden, and the faults of pages.
+// counts returns how many pages are offered, pending fetch, and forbidden, and the faults of pages.
 func (c *copied) counts() (offered, owed, forbidden int, faults []string) {
 	c.t.Helper()
 	for p, err := range c.c.Collection.Pages(context.Background()) {
@@ -186,7 +186,7 @@ func TestFollowsASite(t *testing.T) {
 			t.Errorf("asked for %q, want %q", got, step.gets)
 		}
 	}
-	// Edits while nobody follows, and some that leave nothing to do.
+	// Edits while nobody follows, some of which cancel out.
 	if err := c.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestSiteThatLies(t *testing.T) {
 	})
 }
 
-// A site without a journal and digests is polled, and asked conditionally.
+// A site without a journal or digests is polled, with conditional requests.
 func TestBareManifest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, map[string]string{"a": "A", "b": "B"})
@@ -260,7 +260,7 @@ func TestBareManifest(t *testing.T) {
 	})
 }
 
-// What a killed process has left of an archive goes, and not before the state is ours.
+// Parts of an archive left by a killed process are removed, but only once the state is locked by this process.
 func TestPartsOfArchives(t *testing.T) {
 	s := serve(t, map[string]string{"a": "A"})
 	c := newCopy(t, s, nil)
@@ -287,7 +287,7 @@ func TestPartsOfArchives(t *testing.T) {
 	c.stop()
 }
 
-// A site whose robots.txt forbids its manifest is not followed, and it is said why,
+// A site whose robots.txt forbids its manifest is not followed, and the reason is reported
 // every time.
 func TestForbiddenManifest(t *testing.T) {
 	var mu sync.Mutex
@@ -319,8 +319,8 @@ func TestForbiddenManifest(t *testing.T) {
 	}
 }
 
-// The real publisher and the real stream: cut, restarted, and with its
-// journal lost, the copy follows, and asks for what changed and nothing else.
+// With the real publisher and the real stream (cut, restarted, its
+// journal lost) the copy follows, and fetches only changed pages.
 func TestFollowsARealSite(t *testing.T) {
 	files := map[string]string{"index.html": "home", "a.html": "A", "d/b.html": "B", "d/c.html": "C"}
 	live := map[string]string{}
@@ -365,7 +365,7 @@ func TestFollowsARealSite(t *testing.T) {
 			t.Errorf("%s: asked for %q, want %q", step.name, got, step.gets)
 		}
 	}
-	// It ends on the stream.
+	// In the end the copy is on the stream.
 	write("a.html", "A3")
 	s.Publish()
 	c.want(files)
@@ -374,11 +374,11 @@ func TestFollowsARealSite(t *testing.T) {
 	}
 }
 
-// copyEnv makes the test binary the keeper of a copy of the site it names.
+// copyEnv makes the test binary keep a copy of the site that it names.
 const copyEnv = "PARLEY_TEST_COPY"
 
-// A digest that is told and right is taken in once, and told on to whoever
-// follows the copy.
+// An announced digest that is correct is stored once, and forwarded to
+// followers of the copy.
 func TestEventsOfACopy(t *testing.T) {
 	s := serve(t, map[string]string{"a": "A"})
 	c := newCopy(t, s, nil)

@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 )
 
-// Answers that are no page of this site are not kept, and do not stop the rest.
+// Responses that are not a page of this site are not stored, and do not stop the rest.
 func TestOddAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bad = "x.html"
@@ -74,7 +74,7 @@ func TestOddAnswers(t *testing.T) {
 			if _, _, _, faults := c.counts(); len(faults) != 1 || !strings.Contains(faults[0], bad) || strings.ContainsFunc(faults[0], unicode.IsControl) {
 				t.Errorf("%s: faults %q", name, faults)
 			}
-			// As soon as the site does better it is asked.
+			// As soon as the site has recovered it is fetched again.
 			s.with(func() {
 				if n := len(s.times[bad]); n > 25 {
 					t.Errorf("%s: asked %d times in an hour", name, n)
@@ -92,7 +92,7 @@ func TestOddAnswers(t *testing.T) {
 	})
 }
 
-// Large pages go through a file; what is too large is left, and so is nothing else.
+// Large pages are buffered in a file; pages that are too large are skipped, and only those.
 func TestLargePages(t *testing.T) {
 	large := func(n int, c string) string { return strings.Repeat(c, n) }
 	s := serve(t, map[string]string{"a": "A", "large": large(5<<20, "l"), "exact": large(6<<20, "e"), "huge": large(6<<20+1, "h")})
@@ -102,7 +102,7 @@ func TestLargePages(t *testing.T) {
 	delete(want, "huge")
 	c.want(want)
 	s.edit("large", large(3<<20, "m"))
-	s.edit("exact", large(3<<20, "m")) // of two that are alike both are there
+	s.edit("exact", large(3<<20, "m")) // both of two equal pages are stored
 	s.edit("huge", large(2<<20, "g"))
 	c.want(s.live())
 	s.edit("large", large(7<<20, "n"))
@@ -125,7 +125,7 @@ func TestLargePages(t *testing.T) {
 	c.want(s.live())
 }
 
-// URLs cannot lead out of the directory, nor fight for a name.
+// URLs can neither escape the directory nor take each other's file names.
 func TestHostileURLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, map[string]string{})
@@ -161,7 +161,7 @@ func TestHostileURLs(t *testing.T) {
 	})
 }
 
-// A site that is away costs few requests, and is found again soon.
+// A site that is down costs few requests, and its return is noticed soon.
 func TestSiteThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, pages(10))

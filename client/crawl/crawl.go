@@ -1,19 +1,18 @@
 // Package crawl is the crawler's engine: WIRE's four roles (V12), in cycles.
 //
-//	Manager    chooses what to ask for, and makes closed batches of it
-//	Harvester  asks, politely (package harvest)
-//	Gatherer   reads what was answered (package gather)
-//	Seeder     admits what was found (package seed)
+//	Manager    chooses what to fetch, and makes closed batches of it
+//	Harvester  fetches, politely (package harvest)
+//	Gatherer   parses the responses (package gather)
+//	Seeder     admits the URLs that were found (package seed)
 //
-// and beside them the sources: whatever tells of a site's pages, such as its
-// manifest and stream, sitemaps, feeds and notices. All of them meet in the
-// collection, which remembers: each role can be killed at any point, and the
-// next run goes on from what was committed.
+// Beside them are the sources, which announce a site's pages: its manifest and
+// stream, sitemaps, feeds and notices. All state is in the collection: each role
+// can be killed at any point, and the next run continues from the last commit.
 //
-// Data goes round one way. The Manager takes entries from the frontier and hands
-// a batch to the Harvester; answers are read on all cores; what was read is
-// collected into turns, each one transaction; and what a turn made ready goes to the
-// frontier.
+// Data flows one way. The Manager takes entries from the frontier and hands a
+// batch to the Harvester; responses are parsed on all cores; the results are
+// collected into turns, each committed as one transaction; and the pages that a
+// turn makes ready go to the frontier.
 package crawl
 
 import (
@@ -39,67 +38,67 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Crawler is an engine. Set its fields, then Run it, once; they are not to be
-// changed while it runs.
+// A Crawler is the engine. Set its fields, then call Run once; the fields must
+// not change while it runs.
 type Crawler struct {
 	Collection *collection.Collection // open for writing. Required
 	Harvester  *harvest.Harvester     // required
-	Seeder     *seed.Seeder           // nil means one with the rules' defaults
-	Gatherer   gather.Gatherer        // a copy of it serves every reading goroutine
+	Seeder     *seed.Seeder           // nil means one with the default rules
+	Gatherer   gather.Gatherer        // each parsing goroutine has a copy
 
-	// Strategy orders the frontier; it must be the collection's own.
+	// Strategy orders the frontier. Strategy, Policy and Quality must be those of the collection.
 	Strategy frontier.Strategy
-	Policy   fresh.Policy // the collection's own, too
-	Quality  Quality      // the same
-	Revisit  *Revisit     // what a Policy that goes by a price may spend; nil where it goes by none
+	Policy   fresh.Policy
+	Quality  Quality
+	Revisit  *Revisit // the budget of a Policy that uses a price; nil for other policies
 	Batch    frontier.BatchOptions
-	Batches  string // directory in which each batch is kept as a file, see harvest.WriteBatch; empty: none is
+	Batches  string // directory in which each batch is stored as a file, see harvest.WriteBatch; empty stores none
 	Memory   frontier.Options
 
-	// Trust are the numbers of the trust rule; the zero value is its default.
+	// Trust holds the parameters of the trust rule; the zero value means its defaults.
 	Trust trust.Rules
 
-	// Start are URLs to begin with; those known already are passed over.
+	// Start are the URLs to begin with; known URLs are skipped.
 	Start []string
 
-	// Again has every page that is known asked for once more, at once.
+	// Again fetches every known page once more, at once.
 	Again bool
 
-	// Once ends Run when nothing is left to ask for, or a Stop says so. Else
-	// Run goes on until it is told to end.
+	// Once ends Run when nothing is left to fetch, or when Stop says so.
+	// Otherwise Run continues until its context ends.
 	Once bool
 	Stop Stop
 
-	// Only, if not empty, is the URL of a manifest: the crawl is of its site
-	// alone, which is known by what it tells, is believed whatever it says, and waited for
-	// when it is away. See Copy.
+	// Only, if not empty, is the URL of a manifest. The crawl is then limited to
+	// its site, whose announcements define the set of pages and are always
+	// believed; while the site is down, the crawl waits. See Copy.
 	Only string
 
-	// Quiet is how long a site is left alone at most that does not answer, or
-	// whose robots.txt cannot be had. Zero means 12 hours, and a day.
+	// Quiet is the longest pause for a site that does not answer, or whose
+	// robots.txt cannot be fetched. Zero means 12 hours, and a day, respectively.
 	Quiet time.Duration
 
-	// Patience is how long a crawl that is to end waits for pages that are to
-	// be asked again. Zero means a minute.
+	// Patience is how long a crawl with Once waits for pages that are to be
+	// retried. Zero means a minute.
 	Patience time.Duration
 
-	// Hurry, above zero, bounds every wait of the crawler's own that no other field
-	// names: until what failed is tried again, what was seen is looked at again, what is
-	// read is stored, and a price is found anew. What a site asks for, and how long it is left in peace
-	// between requests, stay as they are. For sites of one's own, and tests.
+	// Hurry, above zero, bounds the crawler's own waits that no other field sets:
+	// until a failure is retried, a page is revisited, parsed pages are
+	// committed, or a price is recomputed. Waits that a site asks for and the delays between
+	// requests are unaffected. It is meant for one's own sites, and for tests.
 	Hurry time.Duration
 
-	// What not to use. Pages are read for their links even where a manifest
-	// names all pages, unless NoParse says otherwise.
+	// The No fields turn features off. Links are extracted from pages even where
+	// a manifest lists all pages, unless NoParse is set.
 	NoParse, NoManifests, NoSitemaps, NoFeeds, NoStreams, NoChanges bool
 
-	// As is the form in which sites tell of themselves. Empty chooses for each the
-	// cheapest that it offers for what is held, see Choice. Where Only is set, a form
-	// that the site does not offer ends Run with an error; elsewhere such a site
-	// tells as protocol.AsMeta.
+	// As is the form in which sites send their changes. Empty chooses for each site
+	// the cheapest form that it offers, given the stored pages, see Choice. A form
+	// that the site does not offer ends Run with an error where Only is set;
+	// otherwise that site uses protocol.AsMeta.
 	As protocol.Form
 
-	// Filter says what sites are asked to tell of. Token is sent to them as a bearer token.
+	// Filter selects the changes that sites are to send. Token is sent to them as a bearer token.
 	Filter protocol.Filter
 	Token  string
 
@@ -108,31 +107,31 @@ type Crawler struct {
 	BundleCount int
 
 	// MaxArchive bounds the archive of a whole site, in bytes: zero means 1 GiB,
-	// and 16 GiB where As is protocol.AsSite. Temp is a directory where it
-	// stands meanwhile; empty means the system's.
+	// and 16 GiB where As is protocol.AsSite. Temp is the directory that holds it
+	// during the import; empty means the system's.
 	MaxArchive int64
 	Temp       string
 
-	// Bulk is from how many pages on a site that has a door for batches is asked
-	// for them in one request. Zero means 20; negative never.
+	// Bulk is the least number of pages that are fetched in one request from a
+	// site with a door for batches. Zero means 20; negative means never.
 	Bulk int
 
-	// TrapShare is the share of the requests to a site, 0 to 1, that goes to pages which links alone have led to
-	// and whose like has led to little new, see package family. Zero means 0.1, 1 any number of requests; below
-	// zero there are none once that is known.
+	// TrapShare is the share of the requests to a site, 0 to 1, that may go to pages found only by links in
+	// URL families that have led to little new, see package family. Zero means 0.1; 1 means no limit; below
+	// zero such a family gets no requests once it is known.
 	TrapShare float64
 
-	// How often sources are asked that do not tell by themselves.
+	// How often sources are polled that do not push.
 	RobotsEvery   time.Duration // zero means 24 hours (RFC 9309)
 	SitemapEvery  time.Duration // zero means 24 hours
 	FeedEvery     time.Duration // zero means an hour
 	ManifestEvery time.Duration // where a site has no other door; zero means 10 minutes
-	AskEvery      time.Duration // between questions for changes, which are then not waited for; zero waits for them
-	SourceAgain   time.Duration // after a source was not there; zero means 7 days
+	AskEvery      time.Duration // between polls for changes, which then do not wait; zero means long polls
+	SourceAgain   time.Duration // after a source did not exist; zero means 7 days
 
-	// Polls says when sitemaps and feeds are asked, by what they have shown. Nil
-	// asks them as often as is set above, and so does whatever it needs a price for
-	// while none is known.
+	// Polls schedules sitemaps and feeds by what earlier polls have shown. Nil uses
+	// the intervals above, and so does a policy that needs a price while none is
+	// known.
 	Polls poll.Policy
 
 	Log *slog.Logger
@@ -141,20 +140,21 @@ type Crawler struct {
 	last atomic.Pointer[Status] // of a run that has ended
 }
 
-// A Stop says when a crawl has had enough (V30). Zero values do not stop.
+// A Stop limits a crawl (V30). Zero values are no limit.
 type Stop struct {
-	Pages int           // answers with a page
+	Pages int           // responses with a page
 	Bytes int64         // of bodies
 	After time.Duration // since Run began
-	Value float32       // of the best page left: less than this is not worth a request
+	Value float32       // pages worth less than this are not fetched, unless announced
 }
 
-// ErrRunning is returned by what needs a running crawler.
+// ErrRunning is returned by methods that need a running crawler.
 var ErrRunning = errors.New("the crawler is not running")
 
-// Run crawls until ctx ends or, with Once, until it is done, and returns nil
-// then. What was asked for when ctx ends is still taken in. It returns an error
-// if it cannot go on: the collection cannot be written.
+// Run crawls until ctx ends or, with Once, until nothing is left, and then
+// returns nil. Responses to requests that are open when ctx ends are still
+// committed. It returns an error if it cannot continue, such as when the
+// collection cannot be written.
 func (c *Crawler) Run(ctx context.Context) error {
 	if err := c.crawl(ctx); err != nil {
 		return fmt.Errorf("crawl: %w", err)
@@ -165,58 +165,58 @@ func (c *Crawler) Run(ctx context.Context) error {
 // A run is a Crawler at work.
 type run struct {
 	*Crawler
-	ctx   context.Context // ends when there is to be no more asking
+	ctx   context.Context // of all work; the final commits still follow its end
 	log   *slog.Logger
 	began time.Time
 
-	asking context.Context // ends with ctx, or when there is enough: what is not asked for yet is given back
+	asking context.Context // ends with ctx, or when a Stop is reached: tasks not fetched yet are given back
 
-	readers chan *reader  // those that are not reading: as many as there are cores
+	readers chan *reader  // idle ones, of one for each core
 	in      *inbox        // to be committed
-	hurry   chan struct{} // somebody waits for the commit
+	hurry   chan struct{} // asks for a commit at once
 	news    chan struct{} // the frontier or a source has something new
 
-	mu           sync.Mutex // guards what follows
+	mu           sync.Mutex // guards the fields below
 	front        *frontier.Frontier
 	sites        map[frontier.SiteID]*site
 	origins      map[string]*site
 	due          sourceHeap
-	telling      map[frontier.SiteID]bool  // sites that tell of their changes by themselves
+	telling      map[frontier.SiteID]bool  // sites that publish their changes now
 	resting      map[*site]struct{}        // sites whose pages may have to wait, see rests
-	judging      sync.Mutex                // guards claims and what sites are trusted with; nothing else is locked under it
+	judging      sync.Mutex                // guards claims and the trust in sites; no other lock is taken under it
 	dirty        map[*site]struct{}        // sites whose record is to be stored
-	dirtySources map[*source]struct{}      // followed ones whose record is to be stored
-	flushed      time.Time                 // when they were
-	out          map[frontier.PageID]bool  // pages that are being asked for
+	dirtySources map[*source]struct{}      // followed sources whose record is to be stored
+	flushed      time.Time                 // last time that site records were stored
+	out          map[frontier.PageID]bool  // pages that are being fetched
 	families     families                  // of URLs, by what they lead to
-	claims       map[frontier.PageID]claim // what was told of pages that are being asked for; guarded by judging
+	claims       map[frontier.PageID]claim // announcements of pages that are being fetched; guarded by judging
 	abroad       abroad                    // hosts that are asked for sitemaps of other sites
-	firsts       int                       // sites that are followed and have not told anything yet
+	firsts       int                       // followed sites that have not announced anything yet
 	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
 	batches      uint64
 	receptions   map[collection.Signal]*collection.Reception
-	readmits     map[frontier.SiteID]bool // sites whose forbidden pages are to be looked at again
-	readmitting  bool                     // somebody does
-	enough       string                   // why the crawl is to end; empty: it is not
+	readmits     map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
+	readmitting  bool                     // a goroutine does so
+	enough       string                   // why the crawl is to end; empty if it is not
 
-	debts   []Debt    // of a crawl that has ended
-	trouble string    // the first that a site gave; guarded by mu, and so are the next two
-	words   float64   // how much trouble may be said now
-	wordsAt time.Time // when that was reckoned
+	debts   []Debt    // pending fetches of a crawl that has ended
+	trouble string    // the first of any site; guarded by mu, and so are the next two
+	words   float64   // how many trouble messages may be logged now
+	wordsAt time.Time // when words was computed
 
 	count  counters
 	truths truths
 	twins  twins // guarded by mu
 
 	revisiting revisiting         // guarded by mu
-	price      float64            // of a request, in gain; 0: none is known. Guarded by mu
-	group      sync.WaitGroup     // followers
-	begun      sync.WaitGroup     // what readers have begun
-	failed     error              // what it first failed with; guarded by mu
+	price      float64            // of a request, in gain; 0 if unknown. Guarded by mu
+	group      sync.WaitGroup     // followers and other background work
+	begun      sync.WaitGroup     // goroutines that readers have started
+	failed     error              // the first fatal error; guarded by mu
 	cancel     context.CancelFunc // ends the run
-	tidied     time.Time          // when Tidy was called last, by the Manager
-	idle       atomic.Bool        // the Manager waits for something to ask for
-	stop       context.CancelFunc // ends the asking: what is not asked for yet is given back
+	tidied     time.Time          // when the Manager last called Tidy
+	idle       atomic.Bool        // the Manager waits for something to fetch
+	stop       context.CancelFunc // ends asking
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
@@ -247,7 +247,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	if err := r.load(); err != nil {
 		return err
 	}
-	// Whoever works asks work whether to end; what was asked for is committed whatever happens.
+	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	asking, stop := context.WithCancel(work)
@@ -262,7 +262,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 			r.fail(err)
 		}
 	})
-	c.run.Store(r) // whoever adds pages from now on finds a keeper who takes them
+	c.run.Store(r) // only now, since Add needs the keeper
 	defer func() {
 		s := c.Status()
 		s.Running, s.InFlight, s.Busy = false, 0, 0
@@ -285,11 +285,11 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		if r.Revisit != nil {
-			r.add(1) // so that nothing is visited again by a price that is no more than a guess
+			r.add(1) // so that no page is revisited by a guessed price
 			r.group.Go(func() { r.revisits(work) })
 		}
 		if r.Quality.Pagerank > 0 {
-			r.add(1) // a crawl that is to end waits for the first ranks
+			r.add(1) // a crawl with Once waits for the first ranks
 			r.group.Go(func() { r.rankPages(work) })
 		}
 		err = r.harvest(asking)
@@ -302,7 +302,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.begun.Wait()
 	r.in.close()
 	keeper.Wait()
-	if r.failed != nil { // the last commits may have, too, when all else had ended
+	if r.failed != nil { // the last commits may have failed, too
 		return r.failed
 	}
 	r.regret()
@@ -312,11 +312,11 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	return nil
 }
 
-// blindTime is how long a crawler waits that can look up no names any more.
+// blindTime is how long the crawl pauses when DNS lookups fail.
 const blindTime = 5 * time.Minute
 
-// harvest runs the Harvester, and again after a pause where names cannot be
-// looked up (P04): that is no fault of the sites, and passes.
+// harvest runs the Harvester, and runs it again after a pause where names cannot
+// be looked up (P04): the sites are not at fault, and it passes.
 func (r *run) harvest(ctx context.Context) error {
 	for {
 		err := r.Harvester.Run(ctx, r.next, r.take)
@@ -330,7 +330,7 @@ func (r *run) harvest(ctx context.Context) error {
 	}
 }
 
-// fail ends a run that cannot go on, as opposed to one that is told to stop.
+// fail ends the run with an error; the first one counts.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -340,7 +340,7 @@ func (r *run) fail(err error) {
 	r.cancel()
 }
 
-// rouse wakes whoever waits for something to do.
+// rouse wakes the Manager.
 func (r *run) rouse() {
 	pause.Wake(r.news)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A web is a server of pages that counts what it is asked.
+// A web is a server of pages that counts its requests.
 type web struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -55,7 +55,7 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	fmt.Fprint(rw, body)
 }
 
-// counts returns how often each path was asked for, special files apart.
+// counts returns how often each path was requested, except for special files.
 func (w *web) counts() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,8 +124,8 @@ func TestSilentSite(t *testing.T) {
 	}
 }
 
-// A site that answers its front page for whatever does not exist has a front
-// page all the same.
+// A site that serves its front page for every missing URL still has a front
+// page.
 func TestFrontPageForEverything(t *testing.T) {
 	front := page("front", "/p1.html")
 	pages := map[string]string{"/": front, "/lost.html": front}
@@ -155,8 +155,8 @@ func TestFrontPageForEverything(t *testing.T) {
 	}
 }
 
-// Where quality weighs links, the page that all lead to ranks above those that
-// nobody but the front page leads to (K02).
+// With a quality that weighs links, the page that all pages link to ranks above the pages
+// that only the front page links to (K02).
 func TestLinksCount(t *testing.T) {
 	w := newWeb(t, map[string]string{
 		"/": page("home", "a.html", "b.html", "c.html"), "/a.html": page("a", "hub.html"),
@@ -164,7 +164,7 @@ func TestLinksCount(t *testing.T) {
 	})
 	col := open(t, filepath.Join(t.TempDir(), "crawl"))
 	defer col.Close()
-	for range 2 { // the second run ranks what the first has found
+	for range 2 { // the second run ranks the pages that the first found
 		c := crawler(col, w.URL+"/")
 		c.Quality = crawl.Quality{Pagerank: 1}
 		if err := c.Run(t.Context()); err != nil {

@@ -10,11 +10,12 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// mostDates is how many dates of a manifest are kept to judge it as a whole.
+// mostDates is how many dates of a manifest are collected to judge them together.
 const mostDates = 20_000
 
-// census judges the dates of a manifest that states no digests, by which alone it tells then:
-// all of a snapshot together, which comes in steps. A part may be one directory, that was made at once.
+// census judges the dates of a manifest without digests, where dates are the only signal. It
+// judges those of all steps of a snapshot together, since one step may be a directory whose
+// files were created at the same time.
 func (r *run) census(st *site, step *client.Step, now time.Time) {
 	r.judging.Lock()
 	defer r.judging.Unlock()
@@ -35,13 +36,12 @@ func (r *run) census(st *site, step *client.Step, now time.Time) {
 	st.dates = nil
 }
 
-// lastOf reports whether a step is the last one of a look at a manifest. Of one that is not
-// complete it has the cursor alone.
+// lastOf reports whether a step is the last one of a manifest. In an incomplete
+// manifest only its cursor shows that.
 func lastOf(step *client.Step) bool { return step.Whole || !step.Cursor.IsZero() }
 
-// seenDates takes in what a visit shows of the dates that a site states of its
-// pages: in the answers, and in the sitemap, feed or manifest that told of the page. The run's
-// lock and judging are held.
+// seenDates judges by a visit the dates that a site states: in Last-Modified, and in the
+// sitemap, feed or manifest that announced the page. The run's lock and judging are held.
 func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited) {
 	if v.Fault != "" || d.Before.Visits == 0 || !isPage(v.Status) && v.Status != http.StatusNotModified || v.Soft404 {
 		return
@@ -57,8 +57,8 @@ func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited) {
 	}
 	s := trust.Sight{Stated: said, Span: d.Page.Coarse(), Last: d.Before.Last, Read: told, Asked: v.Asked, Changed: d.Differs}
 	if told.Before(d.Before.Last) {
-		// It has not told of a change since our last visit: it says what it said.
-		// A feed forgets its older entries, and says nothing about them.
+		// It has announced no change since our last visit: its date is as before.
+		// A feed drops its older entries, and says nothing about them.
 		switch s.Before = said; by {
 		case collection.BySitemap:
 			s.Read = st.sitemapsRead()
@@ -71,8 +71,8 @@ func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited) {
 	st.trust.Date(string(by)).Visit(s)
 }
 
-// sitemapsRead returns since when all sitemaps of a site are known as they are, the
-// zero time if one could not be had.
+// sitemapsRead returns when the least recently fetched sitemap of a site was fetched, the
+// zero time if one has failed.
 func (st *site) sitemapsRead() (since time.Time) {
 	for _, src := range st.sources {
 		if src.Kind != collection.SitemapXML || src.Pages == 0 {
@@ -88,10 +88,10 @@ func (st *site) sitemapsRead() (since time.Time) {
 	return since
 }
 
-// confirms reports whether a date that has not moved means that a page is what we hold of
-// it: only where visits have shown that the dates move when pages do. Frozen ones would
-// else keep all visits off that could find that out. Where there is a digest, it says so
-// itself, and nobody asks this.
+// confirms reports whether an unchanged date means that the stored page is current: only
+// where visits have shown that the dates move when pages change. Otherwise frozen dates
+// would prevent the very visits that expose them. It is not used where there is a digest,
+// which decides by itself.
 func (r *run) confirms(st *site, by collection.Signal) bool {
 	if by != collection.BySitemap && by != collection.ByFeed && by != collection.ByManifest {
 		return true

@@ -21,8 +21,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Dates of a sitemap that never move while pages change keep nobody from
-// visiting these, and are found out; honest ones are found to be that.
+// Sitemap dates that never change while pages do cannot prevent visits to these
+// pages, and are detected; honest dates are recognized as honest.
 func TestFrozenSitemap(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)

@@ -10,15 +10,15 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// A Debt is how many pages of a site are still to be fetched because of what it told, when a crawl
-// has ended, and why they were not.
+// A Debt counts the announced pages of a site that are still pending when a crawl has
+// ended, for one reason.
 type Debt struct {
 	Site  string `json:"site"`
 	Why   string `json:"why"`
 	Pages int    `json:"pages"`
 }
 
-// unpaid returns what a crawl that has ended still owes to what sites have told, most first.
+// unpaid returns the Debts of a crawl that has ended, most pages first.
 func (r *run) unpaid() ([]Debt, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *run) unpaid() ([]Debt, error) {
 	return list, nil
 }
 
-// whyOwed says why a page was not fetched that its site has told of. The run's lock is held.
+// whyOwed returns why an announced page was not fetched. The run's lock is held.
 func (r *run) whyOwed(st *site, p *collection.Page, now time.Time) string {
 	switch {
 	case r.Seeder.Forbids(p.URL) != "":
@@ -65,7 +65,7 @@ func (r *run) whyOwed(st *site, p *collection.Page, now time.Time) string {
 	return "the crawl was told to end"
 }
 
-// settle says what is not paid when a crawl has ended.
+// settle logs the Debts of a crawl that has ended, and keeps them for Status.
 func (r *run) settle() error {
 	list, err := r.unpaid()
 	if err != nil {

@@ -11,28 +11,28 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A delivery is a page that came with what was told of it, or whose body another page holds: its debt is paid at
-// once, and nothing is asked for. It is read, and kept, as what a request brings.
+// A delivery is a page whose content came with its change, or is copied from an equal page: its pending fetch is
+// settled at once, without a request. It is parsed and stored like a response.
 type delivery struct {
 	page   collection.Page
-	header http.Header // what is known of it
+	header http.Header // made from the page's metadata
 	body   []byte
 }
 
-// formHeader says in what is kept of a delivered page how it came: there was
-// no answer that had a header.
+// formHeader is a header of the stored record of a delivered page, and says in which
+// form it came, since there was no response with a header.
 const formHeader = "X-Parley-Form"
 
-// longestBehind is how long the pages of a site wait at most while it is being caught up with.
+// longestBehind bounds how long the pages of a site wait while the site has more changes to send.
 const longestBehind = time.Minute
 
-// awaits says that pages of a site are about to be delivered: until it is known
-// which, none of them is asked for. The function that it returns says that they are known.
-// Where pages have changed and the site has more to tell, none is asked for until that has come,
-// or for a minute: it may bring what was told now without a body, or tell of it again. That the
-// site has come further with nothing for us to know is no reason to wait.
+// awaits records that a step may deliver pages of a site: no page of the site is given
+// out until the returned function is called, when the deliveries are known.
+// If pages have changed and the site has more changes to send, its pages wait for those, for
+// at most a minute: they may bring the missing bodies, or change the same pages again. A
+// step without changes is no reason to wait.
 func (r *run) awaits(st *site, step *client.Step) func() {
-	if step.Door == "" { // a list, or a notice, which brings nothing
+	if step.Door == "" { // a list or a notice has no bodies
 		return func() {}
 	}
 	r.mu.Lock()
@@ -51,7 +51,7 @@ func (r *run) awaits(st *site, step *client.Step) func() {
 	}
 }
 
-// deliveries are the pages that a step brought, and that are owed because of what was told.
+// deliveries returns the pages that a step has brought and that are pending with that digest.
 func (r *run) deliveries(step *client.Step) (list []delivery, err error) {
 	for i, body := range step.Bodies {
 		if body == nil {
@@ -70,14 +70,14 @@ func (r *run) deliveries(step *client.Step) (list []delivery, err error) {
 			rule = r.Seeder.Excludes(p.URL)
 		}
 		if rule != "" || int64(len(body)) > r.mostBytes() {
-			continue // the Manager says what becomes of it
+			continue // the Manager handles it
 		}
 		list = append(list, delivery{p, headerOf(&c.Item, step.As), body})
 	}
 	return list, nil
 }
 
-// mostBytes is how large a page may be that comes with others: it stands in memory.
+// mostBytes bounds the size of a delivered page, which is held in memory.
 func (r *run) mostBytes() int64 {
 	most := r.Harvester.MaxBytes
 	if most <= 0 {
@@ -88,8 +88,8 @@ func (r *run) mostBytes() int64 {
 
 const mostDelivered = 16 << 20
 
-// takeOut gives out the pages that were delivered, so that nobody asks for them. It
-// leaves out those that are being asked for. The run's lock is held.
+// takeOut marks delivered pages as given out, so that they are not fetched. It returns
+// them without those that are being fetched already. The run's lock is held.
 func (r *run) takeOut(list []delivery) []delivery {
 	kept := list[:0]
 	for _, d := range list {
@@ -103,8 +103,8 @@ func (r *run) takeOut(list []delivery) []delivery {
 	return kept
 }
 
-// deliver takes in pages that were given out, and returns when they are kept. A
-// crawler that is killed before owes them as before.
+// deliver stores pages that were given out, and returns when they are committed. If
+// the crawler is killed before, they are still pending.
 func (r *run) deliver(list []delivery) error {
 	for len(list) > 0 {
 		n, bytes := 0, 0
@@ -134,7 +134,7 @@ func (r *run) deliver(list []delivery) error {
 	return nil
 }
 
-// answer is what a request for the page would have brought.
+// answer returns the answer that a request for the page would have brought.
 func (d *delivery) answer() *harvest.Answer {
 	p := &d.page
 	a := &harvest.Answer{Site: p.Site, Status: http.StatusOK, Header: d.header, Body: d.body, Asked: time.Now(),
@@ -143,7 +143,7 @@ func (d *delivery) answer() *harvest.Answer {
 	return a
 }
 
-// headerOf is what is known of a page that came without a header.
+// headerOf makes a header for a page that came without one.
 func headerOf(i *protocol.Item, form protocol.Form) http.Header {
 	h := http.Header{formHeader: {string(form)}}
 	if i.Type != "" {

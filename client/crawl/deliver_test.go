@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Who was away while pages changed several times is first told of them without
-// what they hold, which a later message brings: none is asked for before that.
+// A subscriber that was away while pages changed several times first gets the changes without
+// contents; a later message has the contents, so no page is fetched before it.
 func TestCatchingUp(t *testing.T) {
 	const pages = 60
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestCatchingUp(t *testing.T) {
 			}
 			words := 1
 			if !c.pulled {
-				words = 6000 // so that what is told takes more than a message
+				words = 6000 // so that the changes take more than one message
 			}
 			for range 3 {
 				for i := range pages {
@@ -61,8 +61,8 @@ func TestCatchingUp(t *testing.T) {
 	}
 }
 
-// That a site has more to tell of what is not for us is no reason to wait: where much
-// happens, that is always so.
+// That a site has more changes pending that do not concern us is no reason to wait: on a
+// busy site that is always so.
 func TestBehindElsewhere(t *testing.T) {
 	noRace(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestBehindElsewhere(t *testing.T) {
 		c.start()
 		time.Sleep(time.Minute)
 		c.want(s.live())
-		const late = "d0/p0.html" // which is asked for again after 10 seconds
+		const late = "d0/p0.html" // which is fetched again after 10 seconds
 		s.with(func() {
 			s.odd[late] = func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) { http.NotFound(w, r) }
 		})
@@ -97,7 +97,7 @@ func TestBehindElsewhere(t *testing.T) {
 	})
 }
 
-// A site that says for ever that it has more to tell is not waited for for ever.
+// A crawler does not wait for ever for a site that always says that it has more changes.
 func TestNeverCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, pages(3))

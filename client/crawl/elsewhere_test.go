@@ -15,8 +15,8 @@ import (
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
-// One docroot at two addresses has a manifest of one of them. At the other one it tells nothing,
-// so that its pages are found by their links; and who asks there is told where the site is.
+// One docroot is served at two addresses, with a manifest for one of them. At the other one the manifest is
+// ignored, so that pages are found by links; a client that follows it there is told the right address.
 func TestManifestOfAnotherAddress(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home", "a.html"), "a.html": page("a", "b.html"), "b.html": page("b")})
 	second := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -51,8 +51,8 @@ func TestManifestOfAnotherAddress(t *testing.T) {
 	refused(t, second.URL, site.Base)
 }
 
-// A site that has shown no manifest yet, since its notifier had just begun, is asked for it when somebody crawls
-// it again, though what is not there is not asked for again for a week otherwise.
+// A site that had no manifest yet, since its notifier had just started, is asked for it again when it is
+// crawled the next time, though other missing URLs are not retried for a week.
 func TestCrawlAgainOfASiteThatBeginsToTell(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home"), "a.html": page("a")})
 	site.Break("/robots.rdf", sitetest.Status(http.StatusNotFound, 0))
@@ -70,7 +70,7 @@ func TestCrawlAgainOfASiteThatBeginsToTell(t *testing.T) {
 	}
 }
 
-// A site that has moved to another address is not followed at the old one, and who tries is told the new one.
+// A site that redirects to another address is not followed at the old one; the error names the new one.
 func TestFollowWhatRedirects(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home")})
 	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -80,7 +80,7 @@ func TestFollowWhatRedirects(t *testing.T) {
 	refused(t, old.URL, site.Base)
 }
 
-// refused wants a copy of a base to end by itself, with an error that names the right one.
+// refused expects a copy of a base to end by itself, with an error that names the right one.
 func refused(t *testing.T, base, right string) {
 	t.Helper()
 	copy := crawl.Copy{Base: base, Dir: t.TempDir()}

@@ -17,8 +17,8 @@ import (
 	"github.com/parleyweb/parley/internal/fakeweb"
 )
 
-// Told to end at any moment, with answers under way, a crawler ends; so it does
-// when its own time is over. What came by then is kept.
+// A crawler that is stopped at any moment, with requests under way, ends; so it does
+// when its time limit is over. What arrived by then is stored.
 func TestEndsWhateverIsUnderWay(t *testing.T) {
 	noRace(t)
 	for i := range 12 {
@@ -56,8 +56,8 @@ func TestEndsWhateverIsUnderWay(t *testing.T) {
 	}
 }
 
-// Crawled again a day later, when its robots.txt is to be asked for first, a site is asked what has changed, though
-// there is nothing else to ask it for.
+// In a crawl one day later, when robots.txt must be fetched first, a site is asked for its changes, though
+// nothing else there is due.
 func TestCrawlAgainADayLater(t *testing.T) {
 	noRace(t)
 	dir := t.TempDir()
@@ -89,8 +89,8 @@ func TestCrawlAgainADayLater(t *testing.T) {
 	})
 }
 
-// A crawl ends though pages that are gone, refused or elsewhere are to be asked for again sooner than it can ask for all of
-// them. The next crawl asks for them again.
+// A crawl ends though pages that are gone, refused or elsewhere come due again faster than it can fetch all of
+// them. The next crawl fetches them again.
 func TestCrawlEndsThoughRefusedPagesComeDue(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -150,8 +150,8 @@ func TestCrawlEndsThoughRefusedPagesComeDue(t *testing.T) {
 	})
 }
 
-// A crawl ends where none of the pages that are left gains as much as Stop.Value: with a quality that falls
-// with depth, at a depth; and where it has as many pages or bytes as Stop says.
+// A crawl ends when none of the remaining pages is worth Stop.Value: with a quality that falls
+// with depth, at a certain depth; and when it has as many pages or bytes as Stop allows.
 func TestStopRules(t *testing.T) {
 	w := newWeb(t, map[string]string{
 		"/": page("home", "a.html"), "/a.html": page("a", "b.html"), "/b.html": page("b", "c.html"), "/c.html": page("c"),
@@ -161,7 +161,7 @@ func TestStopRules(t *testing.T) {
 		want string
 	}{
 		{crawl.Stop{}, "map[/:1 /a.html:1 /b.html:1 /c.html:1]"},
-		{crawl.Stop{Value: 0.4}, "map[/:1 /a.html:1]"}, // 1, a half, a third, a quarter
+		{crawl.Stop{Value: 0.4}, "map[/:1 /a.html:1]"}, // values by depth: 1, 1/2, 1/3, 1/4
 		{crawl.Stop{Value: 0.3}, "map[/:1 /a.html:1 /b.html:1]"},
 		{crawl.Stop{Pages: 3}, "map[/:1 /a.html:1 /b.html:1]"},
 		{crawl.Stop{Bytes: 1}, "map[/:1]"},

@@ -24,7 +24,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// translated is a manual of which nearly nothing has been translated.
+// translated is a manual with almost no translated pages.
 func translated(pages int) map[string]string {
 	files := map[string]string{"index.html": page("home", "en/", "de/", "fr/")}
 	for _, lang := range []string{"en", "de", "fr"} {
@@ -36,7 +36,7 @@ func translated(pages int) map[string]string {
 	return files
 }
 
-// asked returns the paths of the pages that were asked for since it was called last.
+// asked returns the paths of the pages that were requested since the last call.
 func asked(s *sitetest.Site) (paths []string) {
 	for _, q := range s.Requests() {
 		if strings.HasSuffix(q.Path, "/") || strings.HasSuffix(q.Path, ".html") {
@@ -48,7 +48,7 @@ func asked(s *sitetest.Site) (paths []string) {
 	return paths
 }
 
-// once crawls a site until nothing is owed.
+// once crawls a site until no fetch is pending.
 func once(t *testing.T, dir string, s *sitetest.Site) (*collection.Collection, crawl.Status) {
 	t.Helper()
 	col := open(t, dir)
@@ -62,7 +62,7 @@ func once(t *testing.T, dir string, s *sitetest.Site) (*collection.Collection, c
 	return col, c.Status()
 }
 
-// holdsAll fails the test unless each page of the site is held, and can be read.
+// holdsAll fails the test unless each page of the site is stored, and can be read.
 func holdsAll(t *testing.T, col *collection.Collection, s *sitetest.Site) {
 	t.Helper()
 	for u, text := range s.Pages() {
@@ -83,8 +83,8 @@ func holdsAll(t *testing.T, col *collection.Collection, s *sitetest.Site) {
 	}
 }
 
-// Pages that have the same bytes by their site's word are asked for once, in a first crawl as in a later one:
-// what is held of one is what the others are.
+// Pages that have the same bytes according to their site are fetched once, in a first crawl as in a later one:
+// the stored content of one is used for the others.
 func TestEqualPagesAreAskedForOnce(t *testing.T) {
 	const pages = 20
 	s := sitetest.NewSite(t, translated(pages))
@@ -92,13 +92,13 @@ func TestEqualPagesAreAskedForOnce(t *testing.T) {
 	col, status := once(t, dir, s)
 	holdsAll(t, col, s)
 	contents, dirs := 4+pages, 3
-	if got := asked(s); len(got) < contents || len(got) > contents+dirs+int(status.Audits)+1 { // one tries what is not there
+	if got := asked(s); len(got) < contents || len(got) > contents+dirs+int(status.Audits)+1 { // one requests a missing page
 		t.Errorf("%d requests for %d contents in %d directories: %v", len(got), contents, dirs, got)
 	}
 	if total := int64(len(s.Pages())); status.Delivered+status.Fetched != total || status.Delivered < 2*pages-int64(dirs)-status.Audits {
 		t.Errorf("%d pages were asked for and %d were not, of %d", status.Fetched, status.Delivered, total)
 	}
-	for _, lang := range []string{"en", "de", "fr"} { // each leads to those beside itself
+	for _, lang := range []string{"en", "de", "fr"} { // each links to its siblings
 		p, _, err := col.Page(s.Base + lang + "/p03.html")
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +131,8 @@ func TestEqualPagesAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// Where the first of several equal pages is not given, or is not what the site says, each of the others is asked for by itself.
+// If the first of several equal pages fails, or differs from its digest, each of the others is fetched
+// separately.
 func TestFirstOfEqualPagesFails(t *testing.T) {
 	for name, fault := range map[string]sitetest.Fault{
 		"not there": sitetest.Status(http.StatusNotFound, 0), "broken": sitetest.Status(http.StatusInternalServerError, 0), "other bytes": sitetest.Bytes(page("other")),
@@ -154,7 +155,8 @@ func TestFirstOfEqualPagesFails(t *testing.T) {
 	}
 }
 
-// A directory whose pages are refused to us is asked for its pages, though others have their bytes: nothing of it is held.
+// If one directory is refused to us, its pages are still requested, though others have their bytes: nothing
+// of it is stored.
 func TestEqualPagesThatAreRefused(t *testing.T) {
 	s := sitetest.NewSite(t, translated(5))
 	for u := range s.Pages() {
@@ -171,8 +173,8 @@ func TestEqualPagesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A copy of a site asks for equal pages once, too, also when it is stopped in between; what somebody has removed is no
-// reason to ask, while another page has it.
+// A copy of a site fetches equal pages once, too, even if it is stopped in between; a file that was removed
+// causes no fetch while another page has the same bytes.
 func TestCopyOfEqualPages(t *testing.T) {
 	const pages = 20
 	x := &teller{Site: sitetest.NewSite(t, translated(pages))}
@@ -187,7 +189,7 @@ func TestCopyOfEqualPages(t *testing.T) {
 	x.start()
 	x.want(x.live())
 	contents, dirs := 4+pages, 3
-	if got := asked(x.Site); len(got) > contents+2*dirs+4 { // those that were under way are asked for again
+	if got := asked(x.Site); len(got) > contents+2*dirs+4 { // requests that were under way are repeated
 		t.Errorf("%d requests for %d contents: %v", len(got), contents, got)
 	}
 	if err := x.stop(); err != nil {
@@ -202,8 +204,8 @@ func TestCopyOfEqualPages(t *testing.T) {
 	}
 }
 
-// A site that says of pages that they have the bytes of another one, and serves something else, is found out by those that
-// are asked for all the same: then its word is not taken for that any more.
+// A site that claims that pages have the bytes of another one, and serves something else, is detected by the
+// pages that are fetched nevertheless: after that its claim is no longer used to skip fetches.
 func TestLiesAboutEqualPages(t *testing.T) {
 	const lies = 150
 	dir := scratch(t)

@@ -12,35 +12,35 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Pages that links alone have led to are asked for as far as pages like them lead to something new, see package
-// family. Those that wait stay given out, so that the frontier comes to others, and are returned to it
-// when their time comes. Nothing of that is stored but what is known of the families: a crawler that begins holds them back again.
+// Pages that were found only by links are fetched as far as pages like them lead to something new, see package
+// family. Pages that wait stay given out, so that the frontier proceeds to others, and are returned to it
+// when they may be fetched. Only the data of the families is stored: the next run holds the pages back again.
 
 const (
 	defaultTrapShare = 0.1
 
-	lookAll        = 40      // pages whose words are compared with those before them, at first and after each that led to nothing
-	fillText       = 16      // pages of a site that was known before, whose text is remembered before others are compared with it
+	lookAll        = 40      // pages whose words are compared, at first and after each useless visit
+	fillText       = 16      // pages of a known site whose text fills the memory before others are compared with it
 	mostTexts      = 1000    // sites whose text is remembered, 32 KiB each
-	mostWaitingAll = 500_000 // pages that wait; others are asked for
-	mostTraps      = 20      // that are told of
+	mostWaitingAll = 500_000 // pages held back; beyond, pages are fetched
+	mostTraps      = 20      // in a Status
 )
 
 // families keep the crawl of each site out of its traps. The run's lock guards them.
 type families struct {
 	run     *run
-	tried   map[frontier.PageID]*site // pages that are being asked for, of which their families learn
+	tried   map[frontier.PageID]*site // pages that are being fetched and that Ask has let through
 	waiting int                       // pages that are held back
 	texts   map[frontier.SiteID]*family.Text
 }
 
-// A Trap is a kind of pages of a site that led to little new, so that others of them wait.
+// A Trap is a family of a site's pages that led to little new, so that the rest of them wait.
 type Trap struct {
 	Site string `json:"site"`
 	family.Report
 }
 
-// share is the share of the requests to a site that goes to pages of families that lead to little new; 1: any.
+// share returns the share of the requests to a site that may go to poor families; 1 means no limit.
 func (fs *families) share() float64 {
 	if fs.run.Only != "" || fs.run.NoParse {
 		return 1
@@ -51,12 +51,12 @@ func (fs *families) share() float64 {
 	return min(1, max(0, fs.run.TrapShare))
 }
 
-// budgeted reports whether a page is asked for only as far as pages like it lead to something new.
+// budgeted reports whether a page's family limits its fetch: only links have led to it, and it was never visited.
 func budgeted(p *collection.Page) bool {
 	return p.By == collection.ByLink && p.Visits == 0 && p.Fails == 0 && p.Depth > 0 && !p.Told && !p.Listed
 }
 
-// mayAsk reports whether a page may be asked for now. If not, it stays given out until it may. The run's lock is held.
+// mayAsk reports whether a page may be fetched now. If not, it stays given out until it may. The run's lock is held.
 func (fs *families) mayAsk(st *site, p *collection.Page) bool {
 	share := fs.share()
 	if share == 1 || !budgeted(p) || fs.waiting >= mostWaitingAll {
@@ -71,7 +71,7 @@ func (fs *families) mayAsk(st *site, p *collection.Page) bool {
 	return ok
 }
 
-// family is what is known of the kinds of a site's URLs.
+// family returns the URL families of a site.
 func (st *site) family() *family.Tree {
 	if st.families == nil {
 		st.families = family.Parse(st.Families)
@@ -79,8 +79,8 @@ func (st *site) family() *family.Tree {
 	return st.families
 }
 
-// notTried says that pages were not asked for after all, and returns to the frontier what may be asked for instead. The
-// run's lock is held.
+// notTried records that pages were not fetched after all, and returns to the frontier the pages that may be fetched
+// instead. The run's lock is held.
 func (fs *families) notTried(ids []frontier.PageID) {
 	met := map[*site]bool{}
 	for _, id := range ids {
@@ -93,7 +93,7 @@ func (fs *families) notTried(ids []frontier.PageID) {
 	fs.release(met)
 }
 
-// release returns to the frontier what pages of sites may be asked for by now. The run's lock is held.
+// release returns to the frontier the held pages of sites that may be fetched by now. The run's lock is held.
 func (fs *families) release(sites map[*site]bool) {
 	for st := range sites {
 		list := st.families.Release(fs.share())
@@ -102,8 +102,8 @@ func (fs *families) release(sites map[*site]bool) {
 	}
 }
 
-// refuse takes links out of a turn that lead to more pages of a kind of which enough wait, and returns how many each visit had.
-// The run's lock is held.
+// refuse removes links from a turn whose family has enough waiting pages, and returns how many each visit had. The run's
+// lock is held.
 func (fs *families) refuse(t *collection.Turn) []int {
 	refused := make([]int, len(t.Visits))
 	if fs.waiting == 0 {
@@ -128,7 +128,7 @@ func (fs *families) refuse(t *collection.Turn) []int {
 	return refused
 }
 
-// learn takes in what a turn's visits led to, and returns to the frontier what may be asked for by now. The
+// learn updates the families by a turn's visits, and returns to the frontier the pages that may be fetched by now. The
 // run's lock is held.
 func (fs *families) learn(t *collection.Turn, done *collection.Committed, pairs map[int][]uint32, refused []int) {
 	if fs.share() == 1 {
@@ -190,7 +190,7 @@ func (fs *families) learn(t *collection.Turn, done *collection.Committed, pairs 
 	for i := 0; i < len(done.Queue) && fs.waiting > 0; i++ {
 		e := &done.Queue[i]
 		if st := fs.run.sites[e.Site]; st != nil && st.families != nil && st.families.Holds(e.Page) {
-			st.families.Let(e.Page) // it may have been told of
+			st.families.Let(e.Page) // it may have been announced
 			fs.waiting--
 			fs.run.front.Return([]frontier.PageID{e.Page})
 		}
@@ -198,7 +198,7 @@ func (fs *families) learn(t *collection.Turn, done *collection.Committed, pairs 
 	fs.release(met)
 }
 
-// traps are the kinds of pages that wait. The run's lock is held.
+// traps returns the families with waiting pages. The run's lock is held.
 func (fs *families) traps() (list []Trap) {
 	if fs.waiting == 0 {
 		return nil
@@ -216,8 +216,8 @@ func (fs *families) traps() (list []Trap) {
 	return list[:min(len(list), mostTraps)]
 }
 
-// looks reports whether the words of a site's next page are compared with those before it. They are for the first pages of
-// a run, and after each page that led to nothing; of others one in eight shows whether that is still so.
+// looks reports whether the words of a site's next page are compared with those before it: those of the first pages of a
+// run, and of the pages after each useless visit; later one page in eight, as a sample.
 func (fs *families) looks(id frontier.SiteID) bool {
 	if fs.share() == 1 {
 		return false
@@ -236,7 +236,7 @@ func (fs *families) looks(id frontier.SiteID) bool {
 	return st.visits%8 == 0
 }
 
-// textOf is what is remembered of a site's text. The run's lock is held.
+// textOf returns the memory of a site's text. The run's lock is held.
 func (fs *families) textOf(st *site) *family.Text {
 	if x := fs.texts[st.ID]; x != nil {
 		return x

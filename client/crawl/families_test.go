@@ -21,7 +21,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/seed"
 )
 
-// A maze is a site that is made as it is asked for, and counts that.
+// A maze is a site that generates its pages on request, and counts the requests.
 type maze struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -53,8 +53,8 @@ func newMaze(t *testing.T, answer func(u *url.URL) (body string, ok bool)) *maze
 	return m
 }
 
-// crawl crawls the maze in a new collection, or one that is there, and returns how many pages it asked for that
-// are of use, and how many others.
+// crawl crawls the maze in a new collection, or an existing one, and returns the numbers of useful
+// pages and of others that it fetched.
 func (m *maze) crawl(t *testing.T, dir string, trap func(uri string) bool, with func(*crawl.Crawler)) (real, wasted int, s crawl.Status) {
 	t.Helper()
 	m.mu.Lock()
@@ -84,7 +84,7 @@ func (m *maze) crawl(t *testing.T, dir string, trap func(uri string) bool, with 
 	return real, wasted, c.Status()
 }
 
-// prose is text of n words that is the same for the same name.
+// prose returns a text of n words that depends only on the name.
 func prose(name string, n int) string {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -110,8 +110,8 @@ func document(title, text string, links ...string) string {
 
 var facets = []string{"brand", "color", "max", "page", "size", "sort"}
 
-// faceted is a page of a search: one of 10^6, with ten of n goods, as links if they are to be found there, and links to what
-// another value of each facet finds.
+// faceted is a page of search results: one of 10^6, with ten of n goods, as links if lead is set, and links
+// to the results for another value of each facet.
 func faceted(u *url.URL, n int, lead bool) string {
 	q := u.Query()
 	h := fnv.New64a()
@@ -141,7 +141,7 @@ func good(i int) string {
 	return document(name, prose("good "+strconv.Itoa(i), 60), "/", fmt.Sprintf("/shop?color=%d", i%10), fmt.Sprintf("/shop?size=%d", i%10))
 }
 
-// shop is a site of n goods, listed twenty on a page, or found by its search alone.
+// shop is a site of n goods, listed twenty on a page, or reachable only by its search.
 func shop(n int, listed bool) func(u *url.URL) (string, bool) {
 	return func(u *url.URL) (string, bool) {
 		var i int
@@ -173,7 +173,8 @@ func shop(n int, listed bool) func(u *url.URL) (string, bool) {
 
 func isFacet(uri string) bool { return strings.HasPrefix(uri, "/shop?") }
 
-// A shop of 200 goods with a search that has 10^6 URLs is crawled whole, and its search gets a fifth of the requests at most.
+// A shop of 200 goods whose search has 10^6 URLs is crawled whole, and its search gets at most a fifth of the
+// requests.
 func TestFacets(t *testing.T) {
 	m := newMaze(t, shop(200, true))
 	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, func(c *crawl.Crawler) { c.TrapShare, c.Stop.Pages = 1, 3000 })
@@ -194,7 +195,7 @@ func TestFacets(t *testing.T) {
 		t.Errorf("%d pages wait: %+v", s.Waiting, s.Traps)
 	}
 
-	// What was learned is known to the next run, and to whoever asks why.
+	// The next run knows what was learned, and it can be explained.
 	_, again, s := m.crawl(t, dir, isFacet, nil)
 	t.Logf("run again: %d of the search; %d wait", again, s.Waiting)
 	if again > 2 || s.Waiting == 0 {
@@ -226,9 +227,9 @@ func TestFacets(t *testing.T) {
 	}
 }
 
-// A crawler that is ended again and again goes on with what it has learned.
+// A crawler that is stopped again and again continues with what it has learned.
 func TestFacetsKilled(t *testing.T) {
-	noRace(t) // how much is learned before it is killed depends on how fast it is
+	noRace(t) // how much it learns before the kill depends on its speed
 	m := newMaze(t, shop(200, true))
 	dir := filepath.Join(t.TempDir(), "crawl")
 	total, useful := 0, map[string]bool{}
@@ -242,7 +243,7 @@ func TestFacetsKilled(t *testing.T) {
 		m.mu.Unlock()
 		col := open(t, dir)
 		c := crawler(col, m.URL+"/")
-		c.Hurry = time.Millisecond // what is learned is stored with each turn
+		c.Hurry = time.Millisecond // what is learned is stored with each transaction
 		if err := c.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -261,13 +262,13 @@ func TestFacetsKilled(t *testing.T) {
 		m.mu.Unlock()
 	}
 	t.Logf("%d pages of use, %d of the search", len(useful), total)
-	// 50 of the search without an end; and whenever it ends, eight may be under way of which it learns nothing.
+	// 50 of the endless search; and at each stop, eight requests may be under way, from which it learns nothing.
 	if len(useful) != 212 || total > 50+12*8 {
 		t.Errorf("%d pages of use, want 212; %d of the search", len(useful), total)
 	}
 }
 
-// What a sitemap names, or a person, does not wait.
+// Pages that a sitemap names, or that a person adds, do not wait.
 func TestFacetsTold(t *testing.T) {
 	plain := shop(200, true)
 	named := map[string]bool{}
@@ -291,7 +292,7 @@ func TestFacetsTold(t *testing.T) {
 	}
 }
 
-// A page that waits and that a person asks for is asked for at once.
+// A waiting page that a person adds is fetched at once.
 func TestFacetsAdd(t *testing.T) {
 	m := newMaze(t, shop(40, true))
 	col := open(t, filepath.Join(t.TempDir(), "crawl"))
@@ -342,7 +343,7 @@ func TestFacetsAdd(t *testing.T) {
 	})
 }
 
-// Relative links that make a path longer and longer.
+// Relative links that make a path ever longer.
 func TestMixedPaths(t *testing.T) {
 	goods := shop(200, true)
 	m := newMaze(t, func(u *url.URL) (string, bool) {
@@ -362,7 +363,7 @@ func TestMixedPaths(t *testing.T) {
 	}
 }
 
-// Parts of a site that are found late, in the directory that a search has filled, are crawled whole.
+// Parts of a site that are found late, in a directory full of search results, are crawled whole.
 func TestFacetsBesideTheRest(t *testing.T) {
 	parts := []string{"red", "blue", "green", "small", "large"}
 	m := newMaze(t, func(u *url.URL) (string, bool) {
@@ -395,7 +396,7 @@ func TestFacetsBesideTheRest(t *testing.T) {
 	}
 }
 
-// A catalogue is crawled whole, whatever its URLs look like: its pages say something new.
+// A catalogue is crawled whole, whatever its URLs look like: its pages have new content.
 func TestCatalogue(t *testing.T) {
 	for _, form := range []string{"/item?id=%d&lang=en", "/item/%d.html", "/view.php?cat=7&id=%d&tab=text"} {
 		m := newMaze(t, func(u *url.URL) (string, bool) {
@@ -406,7 +407,7 @@ func TestCatalogue(t *testing.T) {
 				}
 			}
 			var links []string
-			for k := range 6 { // some that are like it
+			for k := range 6 { // some similar ones
 				links = append(links, fmt.Sprintf(form, (6*i+k+1)%2000))
 			}
 			return document(prose("name "+strconv.Itoa(i), 3), prose("item "+strconv.Itoa(i), 40), links...), true
@@ -418,7 +419,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// What nothing but a search leads to is found by it.
+// Pages that are linked only from search results are found through the search.
 func TestFacetsLead(t *testing.T) {
 	m := newMaze(t, shop(300, false))
 	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, nil)

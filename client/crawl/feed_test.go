@@ -22,7 +22,7 @@ import (
 )
 
 // Whether a feed has news is decided by its date, then its digest, then its items (A02): a page is fetched
-// once for being new there, and for nothing else that happens to the feed.
+// once when it is new in the feed, and for no other change of the feed.
 func TestFeedHasNews(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -34,7 +34,7 @@ func TestFeedHasNews(t *testing.T) {
 		s.Put("/", `<title>Home</title><link rel=alternate type="application/rss+xml" href="/feed.xml">`)
 		var mu sync.Mutex
 		var items, date string
-		heeds := true // the server answers 304 by the date
+		heeds := true // the server answers 304 according to the date
 		asked := map[string]int{}
 		s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
 			mu.Lock()
@@ -102,8 +102,8 @@ func TestFeedHasNews(t *testing.T) {
 	})
 }
 
-// A feed is polled at fixed intervals, or, where visits have a price, as the policy of polls says (A03, A13): a
-// feed that brings nothing ever more seldom by the timer of advaRSS, until it is polled every 800 minutes.
+// A feed is polled at fixed intervals, or, if visits have a price, by the poll policy (A03, A13): a
+// feed without news ever more rarely, by the timer of advaRSS, until it is polled every 800 minutes.
 func TestFeedIsPolledByPolicy(t *testing.T) {
 	noRace(t)
 	for _, c := range []struct {

@@ -15,9 +15,9 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// follow begins to follow a site that may tell of itself. The run's lock is
-// held. Its pages wait until it has told something for the first time: a cursor that
-// is stored says that it has, and a site that stays quiet tells nothing more.
+// follow starts to follow a site that may have a manifest. The run's lock is held.
+// The site's pages wait for its first announcement, unless a stored cursor shows
+// that there was one: a quiet site might announce nothing more.
 func (r *run) follow(src *source) {
 	st := src.site
 	st.first = r.Once || src.Cursor.IsZero() && src.Polled.IsZero()
@@ -43,7 +43,7 @@ func (r *run) follow(src *source) {
 		if !r.Once || s.Status != http.StatusOK {
 			r.plan(src, s.At)
 		}
-		r.spoke(src) // in a crawl that ends, what it has said stands until then
+		r.spoke(src) // with Once it stays busy, and so counts as publishing until the end
 		r.dirtySources[src] = struct{}{}
 		r.rouse()
 		r.mu.Unlock()
@@ -53,25 +53,25 @@ func (r *run) follow(src *source) {
 	})
 }
 
-// How many steps a site may tell at once, and a second from then on (C32). A
-// step has up to a thousand changes; each is a transaction.
+// A token bucket for the steps of a site: stepBurst at once, then stepRate a second
+// (C32). A step has up to a thousand changes, and is one transaction.
 const (
 	stepBurst = 2000
 	stepRate  = 100
 )
 
-// When a site is looked at again that was too large: twice as late each time.
+// A site that is too large is retried after quotaAgain, doubled each time up to lastQuota.
 const (
 	quotaAgain = time.Hour
 	lastQuota  = 24 * time.Hour
 )
 
-// maxFirsts is how many sites at a time may be asked for a manifest that they
-// have not shown yet: nearly all have none.
+// maxFirsts is how many sites may be asked for their first manifest at a time.
+// Nearly all sites have none.
 const maxFirsts = 300
 
-// heard says that a site that is followed has told something, or does not: it
-// need not be waited for any longer.
+// heard records that a followed site has announced something, or has failed to:
+// nothing needs to wait for it any longer.
 func (r *run) heard(src *source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +83,8 @@ func (r *run) heard(src *source) {
 	}
 }
 
-// followed follows a site until it turns out not to tell of itself, or the
-// crawl ends, or, in a crawl that is to end, until its manifest was read.
+// followed follows a site until it turns out to have no manifest, or the crawl
+// ends or, with Once, the manifest was read. It returns the source's new record.
 func (r *run) followed(src *source) collection.Source {
 	r.mu.Lock()
 	st, s, described := src.site, src.Source, src.described
@@ -98,7 +98,7 @@ func (r *run) followed(src *source) collection.Source {
 	from.Every = func() time.Duration { return r.nextLook(st) }
 	r.listen(from, src)
 	cursor, under := s.Cursor, r.under(st)
-	switch stands := s.Digest == under && s.Held.IsZero(); { // else it may name what is not known, or say again that most is gone
+	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
 	case r.Once:
@@ -118,8 +118,8 @@ func (r *run) followed(src *source) collection.Source {
 	over := s.Fails // in a row, if it was too large before
 	for step, err := range client.Follow(r.ctx, from, cursor) {
 		now := time.Now()
-		// A site that never stops talking is listened to at a bounded pace: its
-		// connection fills up, and what it says of a page twice is one debt.
+		// A site that sends without pause is read at a bounded rate: its connection
+		// fills up, and repeated changes of one page are one pending fetch.
 		left, last = min(stepBurst, left+stepRate*now.Sub(last).Seconds())-1, now
 		if left < 0 {
 			pause.For(r.ctx, time.Duration(-left/stepRate*float64(time.Second)))
@@ -129,14 +129,14 @@ func (r *run) followed(src *source) collection.Source {
 			return s
 		case errors.As(err, &offer):
 			if r.Only != "" {
-				r.fail(err) // which says it
+				r.fail(err) // and Run returns it
 			} else {
 				r.log.Warn("site is not followed", "site", st.Origin, "err", err)
 			}
 			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain))
 			s.Fails++
 			return s
-		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which time does not mend
+		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which will not pass
 			if r.Only != "" {
 				r.fail(elsewhere)
 			} else {
@@ -147,7 +147,7 @@ func (r *run) followed(src *source) collection.Source {
 			return s
 		case err != nil:
 			r.judging.Lock()
-			st.dates = nil // of a look that broke off
+			st.dates = nil // of a manifest that broke off
 			r.judging.Unlock()
 			r.log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
@@ -156,7 +156,7 @@ func (r *run) followed(src *source) collection.Source {
 			if errors.As(err, &status) {
 				s.Status = status.Status
 			}
-			var network *url.Error // else something came, and it is no manifest
+			var network *url.Error // else there was a response, and it is no manifest
 			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
 			if r.Only == "" && (passes || !s.Changed.IsZero()) {
 				r.mu.Lock()
@@ -165,14 +165,14 @@ func (r *run) followed(src *source) collection.Source {
 			}
 			if r.Only != "" {
 				r.log.Warn("follow site", "err", err)
-			} else if r.Once || s.Changed.IsZero() { // it has never told anything
+			} else if r.Once || s.Changed.IsZero() { // it never had a manifest
 				if s.At = now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain)); passes {
 					s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s
 			}
-			// It is not believed to tell, until it tells again; but one whose manifest can be
-			// looked at is listened to by that, though another door is shut.
+			// The site counts as silent until it announces something again. If a door
+			// other than the manifest fails, its manifest is polled meanwhile.
 			var at *client.DoorError
 			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && r.Only == "" {
 				s.Door, s.Fault = string(client.Manifest), ""
@@ -208,12 +208,12 @@ func (r *run) followed(src *source) collection.Source {
 		r.mu.Lock()
 		r.answers(st)
 		r.mu.Unlock()
-		note() // first: by whom a site tells is asked as soon as nobody waits for it
+		note() // before heard, after which st.tells is read
 		if !r.Once {
 			r.heard(src)
 		}
 	}
-	if now := time.Now(); r.Once && r.ctx.Err() == nil { // it was read, or stands as it was
+	if now := time.Now(); r.Once && r.ctx.Err() == nil { // it was read, or is unchanged
 		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
 		r.count.Heard.Add(1)
 		r.mu.Lock()
@@ -223,16 +223,16 @@ func (r *run) followed(src *source) collection.Source {
 	return s
 }
 
-// under names the rules by which a site's pages are admitted.
+// under returns a digest of the rules that admit a site's pages.
 func (r *run) under(st *site) protocol.Digest {
 	rules := r.Seeder.Rules
-	rules.Hosts, rules.DomainSuffixes = nil, nil // which are about the site as a whole
+	rules.Hosts, rules.DomainSuffixes = nil, nil // which concern the site as a whole: see wanted
 	wanted := r.Seeder.Admit(seed.Ref{URL: st.Origin + "/", Kind: seed.Listed}).OK
 	return r.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, r.Filter))
 }
 
-// allowed says whether a site may be asked for a URL of its own now, for
-// whoever asks by himself.
+// allowed returns an error if a URL of a site must not be fetched now. It is for
+// requests that are not tasks of the Harvester.
 func (r *run) allowed(st *site, u string) error {
 	r.mu.Lock()
 	rule := st.silent
@@ -246,7 +246,7 @@ func (r *run) allowed(st *site, u string) error {
 	return nil
 }
 
-// A forbiddenError is why something is not asked for.
+// A forbiddenError says why a URL is not fetched.
 type forbiddenError struct{ url, rule string }
 
 func (e *forbiddenError) Error() string {
@@ -263,5 +263,5 @@ func signalOf(d client.Door) collection.Signal {
 	return collection.ByManifest
 }
 
-// smallPatience is how long a document may take, with the wait for its site's turn.
+// smallPatience bounds the fetch of a small document, with the wait for its host's slot.
 const smallPatience = 15 * time.Minute

@@ -22,7 +22,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A teller is a site that tells in every form, with a copy of it.
+// A teller is a site that sends changes in every form, with a copy of it.
 type teller struct {
 	*sitetest.Site
 	*copied
@@ -56,7 +56,7 @@ func (x *teller) long(words int) string {
 	return b.String()
 }
 
-// live is what the copy is to hold, by file.
+// live returns the expected files of the copy.
 func (x *teller) live() map[string]string {
 	m := map[string]string{}
 	for u, text := range x.Pages() {
@@ -65,7 +65,7 @@ func (x *teller) live() map[string]string {
 	return m
 }
 
-// gets returns what was asked for but doors and robots.txt, since it was asked last.
+// gets returns the requests except for doors and robots.txt, since the last call.
 func (x *teller) gets() (list []string) {
 	for _, r := range x.Requests() {
 		if p := r.Path; !strings.HasPrefix(p, "/parley/") && !strings.HasPrefix(p, "/robots.") && !strings.HasPrefix(p, "/.well-known/") {
@@ -77,7 +77,7 @@ func (x *teller) gets() (list []string) {
 	return list
 }
 
-// edit changes some pages in all ways, and publishes that.
+// edit changes some pages in all ways, and publishes the changes.
 func (x *teller) edit() {
 	x.edits++
 	urls := []string{}
@@ -98,7 +98,7 @@ func (x *teller) edit() {
 	x.Publish()
 }
 
-// differs names what the copy has that the site has not, or otherwise.
+// differs returns the names of files that only one of copy and site has, or that differ.
 func (x *teller) differs() (names []string) {
 	is, has := x.live(), x.files()
 	if home, ok := is[""]; ok {
@@ -118,7 +118,7 @@ func (x *teller) differs() (names []string) {
 	return names
 }
 
-// settled waits until the copy is what the site is, stands where it does, and owes nothing.
+// settled waits until the copy equals the site, has its cursor, and has no pending fetch.
 func (x *teller) settled() {
 	x.t.Helper()
 	owed, faults := 0, []string(nil)
@@ -130,7 +130,7 @@ func (x *teller) settled() {
 	x.t.Fatalf("other than the site: %q; %d pages are owed, at %v, the site at %v: %v", x.differs(), owed, x.manifest().Cursor, x.Head(), faults)
 }
 
-// A copy is the same in each form, pulled and pushed (C02), and one that brings pages asks for none.
+// A copy is the same in each form, pulled and pushed (C02), and a form that delivers pages causes no fetch.
 func TestCopyInEveryForm(t *testing.T) {
 	for _, as := range append(protocol.Forms(), "") {
 		for _, pulled := range []bool{false, true} {
@@ -192,7 +192,7 @@ func TestCopyInEveryForm(t *testing.T) {
 	}
 }
 
-// Whatever brings a site, the bytes of it are counted.
+// The bytes of a site are counted, whichever form delivers them.
 func TestArchiveIsCounted(t *testing.T) {
 	for _, pulled := range []bool{false, true} {
 		x := newTeller(t, 30, func(c *crawl.Copy) { c.As, c.NoStream = protocol.AsSite, pulled })
@@ -217,7 +217,7 @@ func TestArchiveIsCounted(t *testing.T) {
 	}
 }
 
-// What comes with other bytes than are told of is asked for, and what cannot be applied.
+// A page is fetched if its delivered bytes do not match the digest, or if a diff cannot be applied.
 func TestWrongBodies(t *testing.T) {
 	for _, as := range []protocol.Form{protocol.AsDelta, protocol.AsPage} {
 		x := newTeller(t, 10, func(c *crawl.Copy) { c.As, c.NoStream = as, true })
@@ -253,7 +253,6 @@ func TestWrongBodies(t *testing.T) {
 	}
 }
 
-// A recorder keeps an answer.
 type recorder struct {
 	header http.Header
 	status int
@@ -270,7 +269,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A base that somebody has laid hands on is none: the page is asked for.
+// A base file that was modified locally cannot serve as the base of a diff: the page is fetched.
 func TestDamagedBase(t *testing.T) {
 	x := newTeller(t, 5, func(c *crawl.Copy) { c.As = protocol.AsDelta })
 	x.start()
@@ -294,11 +293,11 @@ func TestDamagedBase(t *testing.T) {
 	}
 }
 
-// Where the door for batches fails, or only begins to answer, pages are asked for one by one.
+// If the batch door fails, or breaks off after the start of a response, pages are fetched one by one.
 func TestBatchFails(t *testing.T) {
 	for name, fault := range map[string]sitetest.Fault{
 		"cut": sitetest.Truncate(10_000), "refused": sitetest.Status(http.StatusInternalServerError, 0), "garbage": sitetest.Bytes("no bundle"),
-		"busy": sitetest.Status(http.StatusServiceUnavailable, 0), // which says nothing of pages
+		"busy": sitetest.Status(http.StatusServiceUnavailable, 0), // which says nothing about pages
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTeller(t, 40, func(c *crawl.Copy) { c.As = protocol.AsMeta })
@@ -312,7 +311,7 @@ func TestBatchFails(t *testing.T) {
 	}
 }
 
-// A site that names a time is left alone until then, and the log says so.
+// A site that sends Retry-After gets no request until then, and the log says so.
 func TestBatchFailsForATime(t *testing.T) {
 	var log strings.Builder
 	x := newTeller(t, 40, func(c *crawl.Copy) {
@@ -340,7 +339,7 @@ func TestBatchFailsForATime(t *testing.T) {
 	}
 }
 
-// A page that is asked for by itself comes as a difference where the site makes such.
+// A page that is fetched separately arrives as a diff if the site makes diffs.
 func TestDifferenceByRequest(t *testing.T) {
 	x := newTeller(t, 3, func(c *crawl.Copy) { c.As = protocol.AsMeta })
 	x.start()
@@ -354,7 +353,7 @@ func TestDifferenceByRequest(t *testing.T) {
 	}
 }
 
-// A collection with an archive keeps what was delivered as what was asked for.
+// A collection with an archive stores delivered pages like fetched ones.
 func TestDeliveredIsKept(t *testing.T) {
 	x := newTeller(t, 30, nil)
 	col := open(t, t.TempDir())
@@ -442,8 +441,8 @@ func TestKilledWhileDelivered(t *testing.T) {
 	}
 }
 
-// A difference that leads to nothing, or to other bytes than were told, or that is asked for
-// of who knows no such page, costs one more request, and no more than that.
+// A diff that cannot be applied, or leads to bytes other than announced, or is requested
+// from a server that has no such page, costs one more request, and no more than that.
 func TestDifferenceThatIsNone(t *testing.T) {
 	x := newTeller(t, 3, func(c *crawl.Copy) { c.As = protocol.AsMeta })
 	x.start()

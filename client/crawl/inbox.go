@@ -6,19 +6,19 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// An inbox holds what was read until it is committed. The keeper is woken once
-// a turn and not once a page, which on a fast site would cost as much as to read it.
+// An inbox queues reads until they are committed. The keeper is woken once a turn
+// and not once a page, which on a fast site would cost as much as parsing it.
 type inbox struct {
-	wake chan struct{} // of room for one
+	wake chan struct{} // of capacity 1
 
 	mu     sync.Mutex
-	room   sync.Cond // there is some again; on mu
+	room   sync.Cond // signals free room; on mu
 	list   []read
 	bytes  int  // of the bodies in list
-	busy   int  // that is over when list is committed
-	urgent bool // somebody waits for what is in list
+	busy   int  // the sum of read.busy in list
+	urgent bool // a caller waits for a commit of list
 	closed bool
-	failed error // nothing can be committed any more
+	failed error // why nothing can be committed any more
 }
 
 func newInbox() *inbox {
@@ -27,8 +27,8 @@ func newInbox() *inbox {
 	return b
 }
 
-// put hands something to the keeper, and waits while he has too much. It
-// returns false if there is no keeper any more.
+// put hands a read to the keeper, and blocks while the inbox is full. It returns
+// false if the inbox is closed.
 func (b *inbox) put(x read) bool {
 	b.mu.Lock()
 	for (len(b.list) >= 2*turnSize || b.bytes >= 2*turnBytes) && b.failed == nil && !b.closed {
@@ -63,18 +63,18 @@ func (b *inbox) call() {
 	pause.Wake(b.wake)
 }
 
-// full reports whether there is enough for a turn.
+// full reports whether the list fills a turn.
 func (b *inbox) full() bool { return len(b.list) >= turnSize || b.bytes >= turnBytes }
 
-// state says whether there is something, and enough for a turn, how much is over
-// with it, whether somebody waits for it, and whether no more will come.
+// state returns whether the list is not empty, whether it fills a turn, its busy count,
+// whether a caller waits for it, and whether the inbox is closed.
 func (b *inbox) state() (some, full bool, busy int, urgent, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.list) > 0, b.full(), b.busy, b.urgent, b.closed
 }
 
-// take returns all there is, in exchange for an empty list.
+// take returns the list, in exchange for an empty one.
 func (b *inbox) take(empty []read) []read {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,7 +84,7 @@ func (b *inbox) take(empty []read) []read {
 	return list
 }
 
-// close says that nobody will put anything in any more.
+// close ends put: it returns false from now on.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *inbox) close() {
 	b.call()
 }
 
-// fail ends all that is there, and all that still comes, with an error.
+// fail ends all reads, present and future, with an error.
 func (b *inbox) fail(err error) {
 	b.mu.Lock()
 	list := b.list
@@ -105,7 +105,7 @@ func (b *inbox) fail(err error) {
 	}
 }
 
-// end says that something was committed, or why it was not.
+// end releases a read's answer, and reports the result of the commit.
 func (x *read) end(err error) {
 	if x.answer != nil {
 		x.answer.Release()

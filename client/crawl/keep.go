@@ -11,35 +11,35 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A read is what an answer, or another piece of news, came to: part of a turn.
+// A read is the result of a response or of other news: part of a turn.
 type read struct {
 	visits  []collection.Visit
-	pairs   []uint32 // of words, of the page that its one visit found; nil: not known
+	pairs   []uint32 // word pairs of the page of the only visit; nil if unknown
 	finds   []collection.Find
-	source  *source // asked; what is known of it now is in state
+	source  *source // a fetched source; its new record is in state
 	state   collection.Source
-	sources []collection.Source // that were named
-	again   []frontier.PageID   // not asked after all
+	sources []collection.Source // new ones
+	again   []frontier.PageID   // not fetched after all
 
-	// confirmed are pages that need not be asked for: their site would have told of a change.
+	// confirmed are pages that need no visit: their site would have announced a change.
 	confirmed []frontier.PageID
 
-	unbelieved []frontier.PageID // told of by who has turned out to lie
+	unbelieved []frontier.PageID // announced by a voice that was found to lie
 	replanned  []frontier.PageID // not worth a visit yet
-	answer     *harvest.Answer   // to be released when it is committed
-	busy       int               // that this ends
-	done       chan<- error      // told when it is committed; may be nil
+	answer     *harvest.Answer   // released after the commit
+	busy       int               // subtracted from run.busy by the commit
+	done       chan<- error      // receives the result of the commit; may be nil
 }
 
 const (
 	turnSize  = 1000                   // visits in a turn, about
-	turnBytes = 4 << 20                // of bodies in a turn, about: that many more are fetched meanwhile
+	turnBytes = 4 << 20                // of bodies in a turn, about; as many more are fetched during the commit
 	linger    = 300 * time.Millisecond // until a turn that is not full is committed
 
-	shortLinger = 10 * time.Millisecond // where nothing else is to be asked for
+	shortLinger = 10 * time.Millisecond // the same where nothing else is to be fetched
 )
 
-// keep commits what is read, in turns, until no more comes.
+// keep commits reads, in turns, until the inbox is closed. It is the keeper's loop.
 func (r *run) keep() error {
 	timer := time.NewTimer(linger)
 	timer.Stop()
@@ -79,7 +79,7 @@ func (r *run) keep() error {
 			return err
 		}
 		clear(turn)
-		if closed { // that was all: nobody wakes the keeper any more
+		if closed { // there will be no further wake
 			return r.commit(nil, true)
 		}
 		r.checkStop(time.Now())
@@ -87,7 +87,7 @@ func (r *run) keep() error {
 	}
 }
 
-// last reports whether nothing else is under way, so that to wait brings nothing.
+// last reports whether nothing else is under way, so that waiting adds nothing to the turn.
 func (r *run) last(busy int) bool {
 	if !r.idle.Load() {
 		return false
@@ -105,7 +105,7 @@ func (r *run) linger() time.Duration {
 	return r.hurried(linger)
 }
 
-// commit takes a turn in, and tells the frontier and the sites.
+// commit stores a turn in one transaction, and then updates the frontier and the sites.
 func (r *run) commit(list []read, last bool) error {
 	var t collection.Turn
 	busy, pairs := 0, map[int][]uint32{} // by visit
@@ -189,8 +189,8 @@ func (r *run) commit(list []read, last bool) error {
 	return nil
 }
 
-// tally tells the Seeder what was found of each site at each depth (B11): it
-// judges by that how deep a site goes. The run's lock is held.
+// tally tells the Seeder what was found on each site at each depth (B11), by
+// which it decides how deep to crawl the site. The run's lock is held.
 func (r *run) tally(t *collection.Turn, done *collection.Committed) {
 	type place struct {
 		origin  string
@@ -237,8 +237,8 @@ func (r *run) tally(t *collection.Turn, done *collection.Committed) {
 	}
 }
 
-// share gives what the pages that were read have in cash to those that they
-// lead to, where the frontier is ordered by that (L06).
+// share distributes the cash of fetched pages to the pages that they link to,
+// where the frontier is ordered by cash (L06).
 func (r *run) share(t *collection.Turn, done *collection.Committed) error {
 	if _, ok := r.Strategy.(frontier.Sharer); !ok {
 		return nil
@@ -263,7 +263,7 @@ func (r *run) share(t *collection.Turn, done *collection.Committed) error {
 	return nil
 }
 
-// changedSources returns the records of sources that are followed. The run's lock is held.
+// changedSources returns the changed records of followed sources. The run's lock is held.
 func (r *run) changedSources() (list []collection.Source) {
 	for src := range r.dirtySources {
 		if src.ID != 0 {

@@ -19,22 +19,22 @@ import (
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
-// killEnv makes the test binary crawl the site it names into the directory
-// "crawl", and end as by kill -9, or fail as by a full disk, when a number of transactions has begun.
+// killEnv makes the test binary crawl the site it names into the directory "crawl", and
+// exit as by kill -9, or fail as on a full disk, after a number of transactions has begun.
 const killEnv = "PARLEY_TEST_KILLED"
 
-// crawlUntilKilled is that child. It fails by a disk that is full if the number is negative.
+// crawlUntilKilled is that child. A negative number makes it fail with a full disk.
 func crawlUntilKilled(base, after string) error {
 	n, err := strconv.Atoi(after)
 	if err != nil {
 		return err
 	}
 	begun := 0
-	now := func() time.Time { // the collection asks once for each transaction
+	now := func() time.Time { // the collection calls it once for each transaction
 		if begun++; begun == n {
 			killSelf()
 		}
-		if begun == -n { // from now on no file grows
+		if begun == -n { // from now on no file can grow
 			fillDisk()
 		}
 		return time.Now()
@@ -51,7 +51,7 @@ func openWith(dir string, now func() time.Time) (*collection.Collection, error) 
 	return collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Priced{Eager: true}, Quality: crawl.DefaultQuality.Of, Contents: collection.WARC, Now: now})
 }
 
-// running is a crawler that goes on.
+// running returns a crawler for a long run.
 func running(col *collection.Collection, base string) *crawl.Crawler {
 	c := crawler(col, base)
 	c.Once, c.Policy, c.Revisit = false, fresh.Priced{Eager: true}, &crawl.Revisit{Policy: fresh.Priced{Eager: true}}
@@ -65,9 +65,9 @@ func heldIn(col *collection.Collection) (n int) {
 	return n
 }
 
-// A crawler that is killed, or whose disk is full, at whatever transaction, gets all
-// pages in its next run, though the site that told of them says nothing more: what has been
-// taken in of its manifest is stored with the cursor that says so.
+// A crawler that is killed, or whose disk is full, at any transaction, gets all
+// pages in its next run, though the site announces nothing more: what was
+// applied of its manifest is stored together with the cursor.
 func TestKilledAndNothingChangesAfterwards(t *testing.T) {
 	const pages = 30
 	files := map[string]string{"index.html": page("home")}
@@ -94,7 +94,7 @@ func TestKilledAndNothingChangesAfterwards(t *testing.T) {
 				idle := false
 				select {
 				case <-ended:
-				case <-time.After(3 * time.Second): // so many transactions do not come any more
+				case <-time.After(3 * time.Second): // there are no more transactions
 					child.Process.Kill()
 					<-ended
 					idle = true
@@ -129,7 +129,7 @@ func TestKilledAndNothingChangesAfterwards(t *testing.T) {
 	t.Log(rounds, "rounds")
 }
 
-// killedChild is what TestMain does in such a child.
+// killedChild is what TestMain runs in such a child.
 func killedChild(spec string) {
 	base, after, _ := strings.Cut(spec, " ")
 	fmt.Fprintln(os.Stderr, crawlUntilKilled(base, after))

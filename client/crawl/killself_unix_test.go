@@ -13,5 +13,5 @@ func killSelf() {
 	select {}
 }
 
-// fillDisk lets no file of the process grow any more.
+// fillDisk prevents every file of the process from growing.
 func fillDisk() { syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: 1}) }

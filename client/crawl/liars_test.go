@@ -23,28 +23,28 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A sort is how a site of the test speaks.
+// A sort is how a site of the test announces changes.
 type sort int
 
 const (
 	byDoor      sort = iota // honest, by its manifest and changes
 	byNotice                // honest, by IndexNow
 	byBoth                  // honest, by all of them at once
-	unlucky                 // honest, by IndexNow, of which one in ten is wrong
+	unlucky                 // honest, by IndexNow, but one notice in ten is wrong
 	byLastmod               // honest, by the dates of its sitemap
-	fileLiar                // all is new, says its manifest, with digests, and its sitemap
-	doorLiar                // pages change, it tells by changes, and they do not
+	fileLiar                // its manifest, with digests, and its sitemap claim that all is new
+	doorLiar                // its change feed announces changes that did not happen
 	noticeLiar              // the same by IndexNow
-	turncoat                // the same, after a day of honesty
-	pageFlood               // its manifest names a thousand new pages at every look
-	noticeFlood             // hundreds of notices at a time: pages that are as they were, and some that never were
+	turncoat                // the same, after one honest day
+	pageFlood               // its manifest names 1,000 new pages at every fetch
+	noticeFlood             // hundreds of notices at a time: unchanged pages, and some that never existed
 	sorts
 )
 
 func (s sort) honest() bool { return s <= byLastmod }
 func (s sort) lies() bool   { return s > byLastmod && s <= turncoat }
 
-// sorted is the n-th site's sort: of five sites three are honest, one lies and one floods.
+// sorted returns the n-th site's sort: of five sites three are honest, one lies and one floods.
 func sorted(n int) sort {
 	switch n % 5 {
 	case 3:
@@ -61,9 +61,9 @@ const (
 	liarAge   = 36 * time.Hour // the longest between two visits of a page
 )
 
-// A Web of which one site in five lies and one in five floods. Honest sites are
-// never mute, nor thinned out; liars are mute after the number of lies that
-// package trust states; memory is bounded; and in the end all copies are right,
+// A Web in which one site in five lies and one in five floods. Honest sites are
+// never muted or thinned out; liars are muted after the number of lies that
+// package trust states; memory is bounded; and in the end all copies are correct,
 // those of liars too.
 func TestLiarsAndFloods(t *testing.T) {
 	noRace(t)
@@ -143,7 +143,7 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 				t.Fatal(err)
 			}
 			if !known && sort[s] == pageFlood {
-				continue // there is an end to what is taken of a site
+				continue // the number of pages accepted from a site is limited
 			}
 			if p.Digest != protocol.Sum([]byte(body)) {
 				if wrong++; wrong < 20 {
@@ -186,7 +186,7 @@ func voices(r *trust.Record) string {
 	return strings.Join(list, "; ")
 }
 
-// believed checks what is thought of a site at any time.
+// believed checks the trust record of a site at any time.
 func believed(t *testing.T, col *collection.Collection, s *fakeweb.Site, how sort) {
 	st, _ := col.Site(s.Origin)
 	rec, err := trust.Parse(st.Trust)
@@ -218,8 +218,8 @@ func believed(t *testing.T, col *collection.Collection, s *fakeweb.Site, how sor
 	}
 }
 
-// live is the life of a site: its pages change, and it tells of that, or of
-// what is not so.
+// live is the life of a site: its pages change, and it announces those changes, or
+// false ones.
 func live(ctx context.Context, t *testing.T, c *crawl.Crawler, s *fakeweb.Site, how sort, r *rand.Rand) {
 	began := time.Now()
 	notice := func(paths ...string) {
@@ -236,7 +236,7 @@ func live(ctx context.Context, t *testing.T, c *crawl.Crawler, s *fakeweb.Site, 
 		paths = paths[:min(len(paths), 12)]
 	}
 	one := func() string { return paths[r.IntN(len(paths))] }
-	if !pause.For(ctx, 2*time.Hour) { // until it is known
+	if !pause.For(ctx, 2*time.Hour) { // until the site is known
 		return
 	}
 	for pause.For(ctx, time.Duration(20+r.IntN(40))*time.Minute) {

@@ -14,8 +14,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// next is the Manager: it returns the next batch, and nil when there will
-// be none. The Harvester asks for it before it has done the last one (S08).
+// next is the Manager: it returns the next batch, and nil when there will be
+// none. The Harvester calls it before the previous batch is finished (S08).
 func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 	for {
 		batch, wake, err := r.prepare(time.Now())
@@ -29,7 +29,7 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 			if r.bulks(batch, time.Now()); len(batch.Sites) > 0 {
 				return batch, nil
 			}
-			wake = time.Now().Add(longestIdle) // whoever asks for them wakes us
+			wake = time.Now().Add(longestIdle) // the bulk fetches wake us
 		}
 		if wake.IsZero() {
 			return nil, nil
@@ -37,7 +37,7 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 		if err := r.tidy(time.Now()); err != nil {
 			return nil, err
 		}
-		select { // what is read and not committed may be what we wait for
+		select { // have parsed pages committed: they may hold the URLs that we wait for
 		case r.hurry <- struct{}{}:
 		default:
 		}
@@ -56,11 +56,11 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 	}
 }
 
-// longestIdle is how long the Manager sleeps at most.
+// longestIdle bounds the Manager's sleep.
 const longestIdle = time.Minute
 
-// prepare makes a batch of what is due: sources first, and pages of sites that
-// are not being asked for sources. If there is nothing it says when to look
+// prepare makes a batch of due tasks: first sources, then pages of sites whose
+// sources are not being fetched. If nothing is due it returns when to call it
 // again; the zero time means that the crawl is done.
 func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 	r.mu.Lock()
@@ -85,7 +85,7 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 			return nil, now, err
 		}
 		if passed > 0 && len(b.Sites) == 0 {
-			return b, now, nil // there may be more behind what was passed over
+			return b, now, nil // there may be more behind the skipped pages
 		}
 	}
 	if len(b.Sites) > 0 {
@@ -100,7 +100,7 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 	return b, r.wake(now), nil
 }
 
-// wake returns when there may be something to do, the zero time if never.
+// wake returns when there may be something to fetch, the zero time if never.
 func (r *run) wake(now time.Time) time.Time {
 	next := now.Add(longestIdle)
 	if r.busy > 0 {
@@ -117,7 +117,7 @@ func (r *run) wake(now time.Time) time.Time {
 	if len(r.due) > 0 {
 		t := r.due[0].At
 		next = earliest(next, t)
-		for i := 0; r.Once && i < len(r.due); i++ { // a crawl waits for robots.txt, without which there are no pages, and for what waits for that
+		for i := 0; r.Once && i < len(r.due); i++ { // a crawl with Once waits for robots.txt, and for the sources that wait for that
 			src := r.due[i]
 			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() && !src.off || src.lasts || src.At.After(soon))
 		}
@@ -136,7 +136,7 @@ func (r *run) wake(now time.Time) time.Time {
 	return next
 }
 
-// quiet returns until when sites rest that may have pages ready.
+// quiet returns the ends of the pauses of sites that may have pages ready.
 func (r *run) quiet(now time.Time) (until []time.Time) {
 	for st := range r.resting {
 		rests := st.rests()
@@ -163,8 +163,8 @@ func (r *run) patience() time.Duration {
 	return time.Minute
 }
 
-// checkStop ends the crawl if it has had enough: at once, and not when the
-// batch that is open has been asked for, which may take hours.
+// checkStop ends the crawl if a Stop is reached. It does not wait for the open
+// batch, which may take hours.
 func (r *run) checkStop(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +177,7 @@ func (r *run) checkStop(now time.Time) {
 	}
 }
 
-// stopped says why the crawl has had enough (V30), or nothing.
+// stopped returns which Stop the crawl has reached (V30), or "".
 func (r *run) stopped(now time.Time) string {
 	switch s := r.Stop; {
 	case s.Pages > 0 && r.count.pages() >= int64(s.Pages):
@@ -190,16 +190,16 @@ func (r *run) stopped(now time.Time) string {
 	return ""
 }
 
-// mostAsking is for how many sources of a site the pages wait that it has; a site
-// that names more is asked for so many, then for pages, and so on by turns.
+// mostAsking is how many sources of a site are fetched before its pages. A site
+// that names more is asked for so many sources, then for pages, and so on.
 const mostAsking = 10
 
-// robotsRests is how long a robots.txt is good enough for other sources, however often it is to be asked for.
+// robotsRests is how long a fetched robots.txt is fresh enough for other sources, even if RobotsEvery is shorter.
 const robotsRests = time.Second
 
 // askSources adds a task for each source that is due.
 func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
-	var later []*source // those that wait for robots.txt, or of sites that have so many under way: pages are asked for meanwhile
+	var later []*source // sources that wait for robots.txt, or whose site has mostAsking under way; pages go on meanwhile
 	defer func() {
 		for _, src := range later {
 			heap.Push(&r.due, src)
@@ -217,7 +217,7 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 		}
 		if src.Kind != collection.Robots {
 			r.complete(st)
-			if rb := st.robots; (rb.busy || !rb.At.After(now)) && (st.silent != "" || now.Sub(rb.Polled) > robotsRests) { // it comes first, and is asked for by now
+			if rb := st.robots; (rb.busy || !rb.At.After(now)) && (st.silent != "" || now.Sub(rb.Polled) > robotsRests) { // it comes first, in this batch or already under way
 				src.off, later = true, append(later, src)
 				continue
 			} else if st.silent != "" {
@@ -230,7 +230,7 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 			}
 		}
 		if src.Kind == collection.ManifestRDF {
-			if r.firsts >= maxFirsts { // each is a goroutine and a connection
+			if r.firsts >= maxFirsts { // each costs a goroutine and a connection
 				r.putOff(src, now.Add(r.hurried(time.Second)))
 				continue
 			}
@@ -250,7 +250,7 @@ func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
 	}
 }
 
-// unwanted reports whether a source is of a kind that is not to be used.
+// unwanted reports whether the options turn off a source.
 func (r *run) unwanted(src *source) bool {
 	switch src.Kind {
 	case collection.ManifestRDF:
@@ -263,7 +263,7 @@ func (r *run) unwanted(src *source) bool {
 	return false
 }
 
-// askPages adds tasks for the pages that come first.
+// askPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.
 func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
 	o := r.Batch
 	o.Skip = func(id frontier.SiteID) bool {
@@ -285,12 +285,12 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 	if err != nil {
 		return 0, err
 	}
-	var aside read // what is not asked for after all
+	var aside read // pages that are not fetched after all
 	var same []twin
 	for _, s := range list {
 		st := r.siteOf(s.Site)
 		tells := false
-		if r.Revisit == nil { // else the price says what silence is worth
+		if r.Revisit == nil { // else the price accounts for a site's silence
 			tells = r.tells(st)
 		}
 		ids := make([]frontier.PageID, len(s.Entries))
@@ -313,7 +313,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 		for i := range pages {
 			p := &pages[i]
 			if r.out[p.ID] {
-				passed++ // it was planned anew while it was being asked for
+				passed++ // it was planned anew while it was being fetched
 				continue
 			}
 			later := p.At.After(now.Add(r.hurried(time.Second)))
@@ -324,23 +324,23 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 			}
 			if p.State == collection.Excluded || later {
 				passed++
-				r.front.Done([]frontier.PageID{p.ID}) // it has changed since the frontier heard of it
+				r.front.Done([]frontier.PageID{p.ID}) // the frontier's entry is out of date
 				continue
 			}
-			// What a crawl that is to end passes over stays given out, so that it is not met again.
+			// With Once, pages that are skipped stay given out, so that the frontier does not return them again.
 			if r.Stop.Value > 0 && !p.Told && p.Value < r.Stop.Value || r.Once && !p.Told && (p.Last.After(r.began) || r.Collection.Denied(p).After(r.began)) {
 				passed++
 				continue
 			}
 			rule := r.Seeder.Forbids(p.URL)
-			if p.By != collection.ByPerson && r.Only == "" { // the rules may be others than when it was found
+			if p.By != collection.ByPerson && r.Only == "" { // the rules may have changed since it was found
 				rule = r.Seeder.Excludes(p.URL)
 			}
 			if rule != "" {
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
 				continue
 			}
-			if len(aside.replanned) >= turnSize { // more are as likely to be early, and this is done under the lock
+			if len(aside.replanned) >= turnSize { // the next ones are as likely to be early, and the lock is held
 				r.front.Return([]frontier.PageID{p.ID})
 				continue
 			}
@@ -368,7 +368,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 					r.twins.wait(p.ID, leader)
 					continue
 				}
-				if held != nil && r.twins.taking >= mostTaking { // whoever takes them in wakes us
+				if held != nil && r.twins.taking >= mostTaking { // shareAll wakes us when it has stored some
 					r.front.Return([]frontier.PageID{p.ID})
 					continue
 				}
@@ -387,7 +387,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				r.count.Audits.Add(1)
 			}
 			if held != nil {
-				r.unasked([]frontier.PageID{p.ID}) // it says nothing of what the site serves
+				r.unasked([]frontier.PageID{p.ID}) // a copied page cannot judge the announcement
 				passed++
 				r.busy++
 				r.out[p.ID] = true
@@ -418,12 +418,12 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 	return passed, nil
 }
 
-// spotCheck is of how many pages that are due by their age one is asked for all
-// the same, though its site would have told of a change: signals get lost, and
-// sites lie by silence, too.
+// spotCheck: one of so many pages that are due by their age is fetched although
+// its site publishes its changes and has announced none. Signals get lost, and
+// sites may withhold changes.
 const spotCheck = 10
 
-// tells reports whether a site tells of its changes by itself now, and is believed.
+// tells reports whether a site publishes its changes now, and is believed.
 func (r *run) tells(st *site) bool {
 	if st.tells == nil {
 		return false
@@ -440,9 +440,8 @@ func (r *run) tells(st *site) bool {
 	return true
 }
 
-// stands reports whether what is held of a page is there: else the word that it has
-// not changed would be of no use. So is a page whose links were passed over,
-// since it was like one that is gone by now.
+// stands reports whether a page's content is still stored, so that a 304 is of
+// use. It is not for a duplicate, whose links were skipped, when its original is gone.
 func (r *run) stands(p *collection.Page) bool {
 	if p.Original != 0 {
 		if o, ok, err := r.Collection.PageByID(p.Original); err != nil || !ok || o.State != collection.Held {
@@ -452,17 +451,17 @@ func (r *run) stands(p *collection.Page) bool {
 	return p.Stored.File == "" || r.Collection.Stands(p.Stored)
 }
 
-// tooFarAhead is how long a site has enough to do, so that it gets no more. What
-// waits there was weighed, and held against robots.txt, when it was given out,
-// and a robots.txt that is due has its turn after it.
+// tooFarAhead is the length of a site's task queue, in time, above which it gets
+// no more tasks. Queued tasks were ranked, and checked against robots.txt, when
+// they were queued, and a robots.txt that is due is fetched after them.
 const tooFarAhead = time.Hour
 
-// ahead is how long a number of tasks takes a site at least.
+// ahead returns the least time that so many tasks of a site take.
 func (r *run) ahead(st *site, tasks int) time.Duration {
 	return time.Duration(tasks) * r.Harvester.Gap(st.Pages, st.Delay)
 }
 
-// task is what to ask for a page, whose URL may be asked for.
+// task returns the request for a page, which robots.txt must allow.
 func (r *run) task(p *collection.Page) harvest.Task {
 	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Text: p.Unstable != collection.Stable, Signal: string(p.Signal)}
 	t.Claimed, _ = p.Claim()
@@ -474,10 +473,10 @@ func (r *run) task(p *collection.Page) harvest.Task {
 	if p.Ask != "" && r.Seeder.Forbids(p.Ask) == "" {
 		t.URL = p.Ask
 	}
-	// Where a site has just named another digest, its validators may be too
-	// coarse to tell: two edits of one second look alike. The last of several
-	// requests is not conditional for the same reason.
-	// Nor is the request for a page that was last fetched within about a second of its change.
+	// The request is not conditional where the site has just announced another digest,
+	// since its validators may be too coarse: two edits within one second look alike.
+	// For the same reason neither is the last of several requests, nor the one for a
+	// page that was last fetched within about a second of its change.
 	held := fetch.Validators{ETag: p.ETag, LastModified: p.LastModified}
 	if p.State == collection.Held && (p.Debt == p.Digest || p.Debt.IsZero() || p.Missed == 1) && held.Show(p.Last.Add(-time.Second)) {
 		t.IfNoneMatch, t.IfModifiedSince = p.ETag, p.LastModified

@@ -16,16 +16,16 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A claim is what was told of a page that is being asked for because of that:
-// its visit judges it.
+// A claim is an announcement of a page that is being fetched because of it. The
+// visit judges the claim.
 type claim struct {
 	trust.Claim
 	site *site
 	by   collection.Signal
 }
 
-// apply takes in what a source told of a site: the one door for all of them. It
-// returns how many pages are to be asked for because of it.
+// apply stores what a source has announced of a site: all sources go through it.
+// It returns how many pages are to be fetched because of it.
 func (r *run) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
 	now := time.Now()
 	o := collection.ApplyOptions{
@@ -38,13 +38,13 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 		},
 		Take: func(p *collection.Page, item *protocol.Item) bool {
 			if p.Told && p.Signal == by {
-				return true // said again before it could be judged
+				return true // announced again before a visit could judge it
 			}
 			r.judging.Lock()
 			defer r.judging.Unlock()
 			if by == collection.BySitemap || by == collection.ByFeed || by == collection.ByManifest {
 				if item.Digest.IsZero() && !st.trust.Date(string(by)).Worth().Signal() {
-					return false // its dates say nothing
+					return false // its dates are no signal
 				}
 			}
 			return r.Trust.Notice(st.trust.Voice(string(by)), now).Taken()
@@ -55,7 +55,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 		r.census(st, &step, now)
 		r.mu.Lock()
 		last, belief := st.looked, st.Belief
-		if lastOf(&step) { // that look is this one by now
+		if lastOf(&step) { // then looked is already this poll
 			last = st.before
 		}
 		r.mu.Unlock()
@@ -91,11 +91,11 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	}
 	r.mu.Lock()
 	r.touch(st)
-	if by == collection.ByStream || by == collection.ByChanges { // which are numbered: a listing tells what it tells
+	if by == collection.ByStream || by == collection.ByChanges { // whose changes are numbered, unlike those of a listing
 		heard := st.believed()
 		heard.Signal.Numbered(len(step.Changes))
 		r.believes(st, heard)
-	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Owed > 0 { // numbers were missing: what they were for it names now
+	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Owed > 0 { // there was a gap in the numbers: the manifest names what was lost
 		heard.Signal.Gap(done.Owed)
 		r.believes(st, heard)
 	}
@@ -120,7 +120,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	return done.Owed, err
 }
 
-// spelled returns changes with their URLs as pages are named here.
+// spelled returns changes with their URLs normalized as in the collection.
 func spelled(list []protocol.Change) []protocol.Change {
 	own := false // list is a copy
 	for i := range list {
@@ -136,8 +136,8 @@ func spelled(list []protocol.Change) []protocol.Change {
 	return list
 }
 
-// counted tells the Seeder how many pages sites have that were listed: what it
-// takes of a site is bounded. The run's lock is held.
+// counted tells the Seeder how many new pages were listed of each site, since it
+// bounds the pages of a site. The run's lock is held.
 func (r *run) counted(pages []collection.Page) {
 	of := map[string]int{}
 	for i := range pages {
@@ -153,8 +153,8 @@ func (r *run) counted(pages []collection.Page) {
 	r.count.New.Add(int64(len(pages)))
 }
 
-// visited takes in what a visit has shown: of the notice that led to it, and of
-// the site's shape. The run's lock is held.
+// visited evaluates a visit: it judges the announcement that led to it, charges the
+// budget, and updates the estimates of the site. The run's lock is held.
 func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	st := r.sites[d.Page.Site]
 	if st == nil {
@@ -170,7 +170,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if r.Only != "" {
 		r.sayOnly(v, d)
 	}
-	if d.Page.Told && d.Page.At.IsZero() { // told of again while it was asked for
+	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched
 		r.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
 	}
 	if d.Changed {
@@ -182,7 +182,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	r.seen(v, d, st.Belief)
 	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
 		cost := r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
-		if st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // a manifest's claims are planned
+		if st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
 			r.spend(cost)
 		} else {
 			was := d.Page
@@ -227,8 +227,8 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	r.seenDates(st, v, d)
 }
 
-// proved reports whether a visit shows anything of what its site tells: a body that is not what was told, and
-// does not prove that wrong, does not.
+// proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
+// without proving it wrong, is none.
 func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
 	if claimed {
 		return outcome != trust.Void
@@ -236,14 +236,14 @@ func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
 	return !d.Mismatched && d.Unstable != collection.UnstableText
 }
 
-// judged takes a visit in for the trust in what led to it: the one judgement of which all that is thought of a site's word
-// is made. It returns what was told, if the page was asked for because of that. The run's lock is held.
+// judged updates the trust in the source that led to a visit; no other function does. It returns the claim, if the
+// page was fetched because of one, and its outcome. The run's lock is held.
 func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c claim, claimed bool, outcome trust.Outcome) {
 	r.judging.Lock()
 	defer r.judging.Unlock()
 	bodies := &st.trust.Bodies
 	switch {
-	case v.Delivered || v.Shared: // by whoever told of them
+	case v.Delivered || v.Shared: // not a response of the page's own URL
 	case d.Wavered:
 		bodies.Count(&bodies.Unstable)
 		if d.Unstable == collection.UnstableText {
@@ -272,8 +272,8 @@ func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c cl
 		bodies.Count(&bodies.Texts)
 	}
 	if d.Before.Visits > 0 {
-		// Whether the visit before brought a change is not kept: if it may have, a notice that came soon after it is no
-		// lie. Nor is one that came before all visits: the first of them brought what the others have found again.
+		// It is not stored whether the previous visit found a change: if it may have, a notice that came soon after it is
+		// no lie. Nor is a notice that came before all visits: the first visit brought the content that later ones found again.
 		seen.Last = d.Before.Last
 		seen.LastChanged = d.Before.Visits == 1 || !d.Before.First.Before(c.At) || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
 	}
@@ -288,18 +288,18 @@ func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c cl
 	return c, true, outcome
 }
 
-// A standing is what becomes of a page that was told of, when its turn has come.
+// A standing is what to do with an announced page that is next in the queue.
 type standing int
 
 const (
 	ask       standing = iota
-	wait               // for others of the same voice to be judged first
-	unbelieve          // the voice has turned out to lie since
+	wait               // until other claims of the same voice are judged
+	unbelieve          // the voice was found to lie since
 )
 
-// believe decides whether a page is asked for because it was told of. So many
-// of one voice may be under way at a time as it has credit for: else whoever
-// says thousands of lies would be visited for all of them before the first is seen.
+// believe decides whether an announced page is fetched. A voice may have only as
+// many claims under way as it has credit for: else thousands of false claims would
+// all cause visits before the first one is judged.
 func (r *run) believe(st *site, p *collection.Page) standing {
 	if !p.Told || p.Visits == 0 || !isVoice(p.Signal) || r.Only != "" {
 		return ask
@@ -321,7 +321,7 @@ func (r *run) believe(st *site, p *collection.Page) standing {
 	return ask
 }
 
-// isVoice reports whether a signal is what a site says of itself.
+// isVoice reports whether a signal comes from the site itself.
 func isVoice(s collection.Signal) bool {
 	switch s {
 	case collection.BySitemap, collection.ByFeed, collection.ByManifest, collection.ByChanges, collection.ByStream, collection.ByIndexNow:
@@ -330,7 +330,7 @@ func isVoice(s collection.Signal) bool {
 	return false
 }
 
-// unasked takes back what believe did for pages that were not asked for after all.
+// unasked undoes believe for pages that were not fetched after all.
 func (r *run) unasked(pages []frontier.PageID) {
 	r.judging.Lock()
 	defer r.judging.Unlock()
@@ -343,11 +343,11 @@ func (r *run) unasked(pages []frontier.PageID) {
 	}
 }
 
-// justChanged is how long after a visit that found a change a notice may be about that change.
+// justChanged: a notice that comes so soon after a visit that found a change may be about that change.
 const justChanged = 10 * time.Minute
 
-// Notice takes in that pages have changed, as somebody says who speaks for
-// their sites. It returns when that is stored.
+// Notice stores that pages have changed, as announced by a sender that speaks for
+// their sites. It returns when that is stored; unknown sites are ignored.
 func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signal) error {
 	r := c.run.Load()
 	if r == nil {
@@ -365,7 +365,7 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 		st := r.origins[origin]
 		r.mu.Unlock()
 		if st == nil {
-			continue // IndexNow does not make us crawl sites that nobody asked us to
+			continue // IndexNow cannot add sites to the crawl
 		}
 		for len(changes) > 0 {
 			n := min(len(changes), protocol.MaxBatch)
@@ -378,8 +378,8 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 	return nil
 }
 
-// Add asks for pages first of all, in the open cycle (V01): somebody wants
-// them. It returns when that is stored, and what became of each.
+// Add fetches pages before all others, in the open cycle (V01), since a person wants
+// them. It returns when they are stored as pending, with a verdict on each URL.
 func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error) {
 	r := c.run.Load()
 	if r == nil {
@@ -411,8 +411,8 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	return verdicts, nil
 }
 
-// wanted reports whether a URL is of a host that is crawled: a page that
-// somebody asks for must not make a stranger's site part of the crawl.
+// wanted reports whether a URL is of a crawled host: a page that a person
+// requests must not add a foreign site to the crawl.
 func (r *run) wanted(url string) bool {
 	if r.Only != "" {
 		return r.names(url)
@@ -427,8 +427,8 @@ func (r *run) wanted(url string) bool {
 	return r.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
 }
 
-// Accept drops the pages whose deletion is held back, since their site's
-// manifest dropped most of its pages at once, and returns how many those are.
+// Accept confirms the deletions that are held back because the site's manifest
+// dropped most of its pages at once. It returns the number of dropped pages.
 func (c *Crawler) Accept(origin string) (gone int, err error) {
 	site, ok := c.Collection.Site(c.Seeder.Origin(origin))
 	if !ok {
@@ -454,7 +454,7 @@ func (c *Crawler) Accept(origin string) (gone int, err error) {
 	return gone, nil
 }
 
-// submit has something committed that comes from outside, and waits for that.
+// submit passes work from outside to the keeper, and waits until it is committed.
 func (r *run) submit(ctx context.Context, x read) error {
 	done := make(chan error, 1)
 	x.done = done
@@ -469,8 +469,8 @@ func (r *run) submit(ctx context.Context, x read) error {
 	}
 }
 
-// mostHasty is how many pages of one step go to the open cycle: a site's own
-// queue is as good for the rest.
+// mostHasty is how many pages of one step are put into the open cycle. The rest
+// wait in their site's queue.
 const mostHasty = 100
 
 func (r *run) hastenAll(queue []frontier.Entry) error {
@@ -487,7 +487,7 @@ func (r *run) hastenAll(queue []frontier.Entry) error {
 	return err
 }
 
-// hasten puts a page first in its site's queue, in the cycle that is open.
+// hasten puts a page first in its site's queue, in the open cycle.
 func (r *run) hasten(p *collection.Page) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -501,23 +501,23 @@ func (r *run) hasten(p *collection.Page) {
 		r.rouse()
 		return
 	}
-	if r.out[p.ID] { // it was given out already, with others before it
+	if r.out[p.ID] { // it was given out already, behind others
 		r.Harvester.First(st.Origin, p.ID)
 		return
 	}
 	shares := r.shareable(st, p)
 	if shares {
 		held, leader, err := r.twinOf(p)
-		if err != nil || held != nil || leader != 0 { // the Manager looks at it
+		if err != nil || held != nil || leader != 0 { // the Manager decides
 			r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 			r.rouse()
 			return
 		}
 	}
 	if st.full || !r.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
-		return // its turn comes in its site's queue
+		return // it stays in its site's queue
 	}
-	if r.believe(st, p) != ask { // its turn comes in its site's queue
+	if r.believe(st, p) != ask { // it stays in its site's queue
 		r.front.Return([]frontier.PageID{p.ID})
 		return
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A wildRun is one crawl of a wild Web, with flags that are drawn.
+// A wildRun is one crawl of a wild Web, with random flags.
 type wildRun struct {
 	name     string
 	strategy frontier.Strategy
@@ -34,20 +34,20 @@ type wildRun struct {
 
 const (
 	wildPerSite = 300       // MaxPerSite
-	wildMemory  = 512 << 20 // of the whole process, the Web in it
+	wildMemory  = 512 << 20 // of the whole process, with the Web in it
 )
 
-// noRace leaves a test out under the race detector, which crashes within itself
-// in bubbles of thousands of goroutines. TestRealSockets shows it the same engine.
+// noRace skips a test under the race detector, which crashes internally
+// in bubbles of thousands of goroutines. TestRealSockets covers the same engine under it.
 func noRace(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector does not bear large bubbles")
 	}
 }
 
-// Whatever strategy, sources and flags, and whatever sites do: none is asked
-// twice at once or too soon, or for what its robots.txt forbids; traps are cut;
-// memory is bounded; and when a crawl has ended nothing of it is left.
+// With any strategy, sources and flags, and whatever sites do: none gets two
+// requests at once or too soon, or a request that its robots.txt forbids; traps are cut off;
+// memory is bounded; and a crawl that has ended leaves nothing open.
 func TestPolitenessOfAll(t *testing.T) {
 	noRace(t)
 	runs := []wildRun{
@@ -86,7 +86,7 @@ func TestPolitenessOfAll(t *testing.T) {
 	}
 }
 
-// drawn is a run of which all is drawn.
+// drawn is a run with random settings.
 func drawn(seed uint64) wildRun {
 	r := rand.New(rand.NewPCG(seed, 5))
 	strategies := []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}, frontier.ManifestFirst{}, frontier.Random(3), frontier.Profit{}}
@@ -172,7 +172,7 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 		t.Error(f)
 	}
 	for s := range col.Sites() {
-		if s.Pages > wildPerSite+2000 { // and what one turn and one step may bring
+		if s.Pages > wildPerSite+2000 { // plus the pages of one transaction and one step
 			t.Errorf("%s has %d pages", s.Origin, s.Pages)
 		}
 	}
@@ -192,8 +192,8 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 	t.Logf("%d accesses in %v, %d pages, %d MB: %+v", len(w.Log()), time.Since(began), col.Len(), peak>>20, c.Status())
 }
 
-// What robots.txt forbids after a while is not asked for any more, however many
-// pages of the site wait for their turn, and however slowly.
+// Pages that robots.txt comes to forbid are not fetched any more, however many
+// pages of the site are queued, and however slowly they are fetched.
 func TestNewRulesOfALargeSite(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)

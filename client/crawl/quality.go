@@ -9,17 +9,17 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// A Quality weighs what is known of a page into its intrinsic quality (V02,
-// V14). Each input is between 0 and 1, and so is the sum: weights are taken as shares.
+// A Quality holds the weights of a page's intrinsic quality (V02, V14), the
+// weighted mean of its inputs. Each input is between 0 and 1.
 type Quality struct {
 	Depth    float64 // 1 at a start page, half as much one link away, a third two links away
-	Static   float64 // 1 for a page that is no program's
+	Static   float64 // 1 for a page that is not dynamic
 	Queue    float64 // larger sites first: the logarithm of the pages that wait on its site
-	Access   float64 // how often the page is visited, as its site says; a half where it does not
+	Access   float64 // how much the page is visited, as its site states; a half where it does not
 	Pagerank float64 // a half for the average page
 }
 
-// DefaultQuality weighs what is known without a look at the whole graph.
+// DefaultQuality uses no inputs that need the whole link graph.
 var DefaultQuality = Quality{Depth: 1, Static: 1, Access: 1}
 
 // ParseQuality reads weights such as "depth=1,static=0.5". Those that are not
@@ -47,8 +47,8 @@ func ParseQuality(s string) (Quality, error) {
 
 func (q Quality) sum() float64 { return q.Depth + q.Static + q.Queue + q.Access + q.Pagerank }
 
-// queueFull is how many waiting pages make a site as large as can be: what a
-// site may have (G04).
+// queueFull is the number of waiting pages at which Queue is 1: the bound for a
+// site (G04).
 const queueFull = 25_000
 
 // Of returns the quality of a page of a site. A duplicate has none (App. W).

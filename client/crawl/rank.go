@@ -10,11 +10,11 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// rankEvery is how often the links are looked at as a whole, where quality
-// weighs that. It happens beside the crawl (V12).
+// rankEvery is how often all pages are ranked, where Quality uses Pagerank. It
+// happens during the crawl (V12).
 const rankEvery = time.Hour
 
-// rankPages ranks all pages now and then, until ctx ends.
+// rankPages ranks all pages every rankEvery, until ctx ends.
 func (r *run) rankPages(ctx context.Context) {
 	for first := true; ; first = false {
 		if err := r.rankNow(ctx); err != nil && ctx.Err() == nil {
@@ -48,7 +48,7 @@ func (r *run) rankNow(ctx context.Context) error {
 	links := func(yield func(from int, to []int32) bool) {
 		var to []int32
 		for from, ids := range r.Collection.Graph() {
-			if failed = ctx.Err(); failed != nil || int(from) > n { // what is found meanwhile has to wait
+			if failed = ctx.Err(); failed != nil || int(from) > n { // new pages wait for the next ranking
 				return
 			}
 			to = to[:0]

@@ -16,14 +16,14 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A reader reads one answer at a time.
+// A reader parses one answer at a time.
 type reader struct {
 	gatherer gather.Gatherer
 	page     gather.Page
 }
 
-// take reads an answer, where it has come: its bytes are in the caches of that
-// core. As many are read at a time as there are cores.
+// take parses an answer in the goroutine that received it, since its bytes are in
+// the caches of that core. At most one answer a core is parsed at a time.
 func (r *run) take(a *harvest.Answer) {
 	r.count.asked(a)
 	if a.Fault != "" {
@@ -53,7 +53,7 @@ func (r *run) take(a *harvest.Answer) {
 			}
 			rd.gatherer.Pairs = false
 		})
-		if !r.Collection.Stores() { // the memory is of use for the next answer already
+		if !r.Collection.Stores() { // so that its memory serves the next answer
 			v := &x.visits[0]
 			v.Length, v.Body = int64(len(v.Body)), nil
 			a.Release()
@@ -69,13 +69,13 @@ func (r *run) reading(f func(*reader)) {
 	f(rd)
 }
 
-// isPage reports whether an answer brings the page: what a proxy has changed on the way (203) is one, too.
+// isPage reports whether a response has the page: also one that a proxy has changed (203).
 func isPage(status int) bool {
 	return status == http.StatusOK || status == http.StatusNonAuthoritativeInfo
 }
 
-// notAsked reports whether a page was not asked for after all: the batch has
-// ended, or its site has been silent too often.
+// notAsked reports whether a page was not fetched after all: the batch has
+// ended, or its site was silent too often.
 func notAsked(a *harvest.Answer) bool {
 	if a.Fault == harvest.FaultStopped {
 		return true
@@ -83,15 +83,15 @@ func notAsked(a *harvest.Answer) bool {
 	return a.Asked.IsZero() && (a.Fault == harvest.FaultConnect || a.Fault == harvest.FaultTimeout || a.Fault == harvest.FaultProtocol)
 }
 
-// How long a site is left alone that has been silent for several pages in a
-// row; twice as long each time, until it answers.
+// The pause for a site that was silent for several pages in a row; doubled each
+// time, until it answers.
 const (
 	firstQuiet = time.Minute
 	lastQuiet  = 12 * time.Hour
 )
 
-// leave leaves a site alone whose pages were not asked for since others before
-// them got no answer: they are not to blame, and wait with it.
+// leave pauses a site whose pages were given back because requests before them
+// got no answer. The pages are not blamed, and wait with it.
 func (r *run) leave(a *harvest.Answer) {
 	if a.Fault == harvest.FaultStopped {
 		return
@@ -110,7 +110,7 @@ func (r *run) leave(a *harvest.Answer) {
 	}
 }
 
-// visit is what the answer for a page came to.
+// visit returns the visit that the answer for a page makes.
 func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
 		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.unstable(a.Site)}
@@ -148,7 +148,7 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 		if err := r.gather(g, page, a, a.Text || v.Unstable != collection.Stable); err != nil {
 			r.log.Debug("read page", "url", a.URL, "err", err)
 		}
-		if !a.Want.IsZero() && a.Want != page.Body && page.Text.IsZero() { // the main text may be what was told
+		if !a.Want.IsZero() && a.Want != page.Body && page.Text.IsZero() { // the main text may match the announced one
 			r.gather(g, page, a, true)
 		}
 		v.Title, v.Language, v.Canonical = page.Title, page.Language, page.Canonical
@@ -168,14 +168,14 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 	return v
 }
 
-// gather reads a page, and digests its main text if that is of use, or the crawler always does.
+// gather parses a page, and digests its main text if text or the Gatherer's option is set.
 func (r *run) gather(g *gather.Gatherer, page *gather.Page, a *harvest.Answer, text bool) error {
 	defer func(always bool) { g.Text = always }(g.Text)
 	g.Text = g.Text || text
 	return g.Read(page, a.URL, a.Header, a.Body)
 }
 
-// unstable says which part of the pages of a site differs at each request, as a rule.
+// unstable returns which part of a site's pages usually differs at each request.
 func (r *run) unstable(id frontier.SiteID) collection.Unstable {
 	r.mu.Lock()
 	st := r.sites[id]
@@ -194,7 +194,7 @@ func (r *run) unstable(id frontier.SiteID) collection.Unstable {
 	return collection.Stable
 }
 
-// dated reports whether the Last-Modified of a site's answers is worth something.
+// dated reports whether the Last-Modified of a site's responses is useful.
 func (r *run) dated(id frontier.SiteID) bool {
 	r.mu.Lock()
 	st := r.sites[id]
@@ -211,10 +211,10 @@ func (r *run) dated(id frontier.SiteID) bool {
 	return true
 }
 
-// headerDates is by which name what is known of Last-Modified is kept.
+// headerDates is the name of Last-Modified in the trust record.
 const headerDates = "header"
 
-// admit asks the Seeder about all that a page leads to.
+// admit passes the links of a page to the Seeder.
 func (r *run) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
 	if page.NoFollow {
 		return
@@ -238,8 +238,8 @@ func (r *run) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
 	}
 }
 
-// byRobots reports whether robots.txt alone forbids a URL: such a page is
-// known, so that it can be shown, and is asked for when robots.txt changes.
+// byRobots reports whether robots.txt alone forbids a URL: such a page is stored,
+// so that it can be shown, and fetched when robots.txt changes.
 func byRobots(v seed.Verdict) bool { return v.URL != "" && strings.HasPrefix(v.Rule, robotsRule) }
 
 const robotsRule = "robots.txt"
@@ -257,11 +257,11 @@ func mediaType(h http.Header) string {
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-// longestAgain bounds what a site may ask for.
+// longestAgain bounds the Retry-After of a site.
 const longestAgain = 24 * time.Hour
 
-// retryAfter is until when the site wants to be left alone. The zero time means
-// that it does not say.
+// retryAfter returns when a response's Retry-After ends, the zero time if it has
+// none.
 func retryAfter(h http.Header, now time.Time) time.Time {
 	if wait, ok := fetch.RetryAfter(h, now, longestAgain); ok {
 		return now.Add(wait)

@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/seed"
 )
 
-// answer has a web answer some paths in another way; f returns false for the rest.
+// answer overrides the responses of a web for some paths; f returns false for the rest.
 func (w *web) answer(f func(rw http.ResponseWriter, req *http.Request) bool) {
 	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		if f(rw, req) {
@@ -25,7 +25,7 @@ func (w *web) answer(f func(rw http.ResponseWriter, req *http.Request) bool) {
 	})
 }
 
-// That the last commits failed is said, though the crawl was told to end before.
+// A failure of the last commits is reported, even if the crawl was stopped before.
 func TestLastCommitsFail(t *testing.T) {
 	w := newWeb(t, map[string]string{"/": page("home")})
 	col := open(t, filepath.Join(t.TempDir(), "crawl"))
@@ -47,7 +47,7 @@ func TestLastCommitsFail(t *testing.T) {
 	}
 }
 
-// A page that was excluded is asked for when somebody begins with it.
+// An excluded page is fetched when it is given as a start page.
 func TestStartWithExcludedPage(t *testing.T) {
 	w := newWeb(t, map[string]string{"/": page("home", "/a.zip"), "/a.zip": "PK"})
 	col := open(t, filepath.Join(t.TempDir(), "crawl"))
@@ -66,7 +66,7 @@ func TestStartWithExcludedPage(t *testing.T) {
 	}
 }
 
-// Redirects to strangers make neither sites nor pages of them.
+// Redirects to unknown sites create neither sites nor pages.
 func TestRedirectsElsewhere(t *testing.T) {
 	var links []string
 	for i := range 20 {
@@ -115,8 +115,8 @@ func TestRedirectsElsewhere(t *testing.T) {
 	}
 }
 
-// What a sitemap redirects to is read as one of the site's own, a few times in
-// a row, and not elsewhere.
+// The target of a sitemap's redirect is read as one of the site's own sitemaps, for a few redirects in
+// a row, and not on other sites.
 func TestSitemapRedirects(t *testing.T) {
 	other := newWeb(t, map[string]string{"/sitemap.xml": ""})
 	w := newWeb(t, map[string]string{"/": page("home"), "/orphan.html": page("orphan"),
@@ -156,7 +156,7 @@ func TestSitemapRedirects(t *testing.T) {
 	}
 }
 
-// To be told to end is no error, whatever a crawl has been about to do.
+// Stopping is not an error, whatever a crawl was about to do.
 func TestToldToEndAtOnce(t *testing.T) {
 	w := newWeb(t, map[string]string{"/": page("home")})
 	col := open(t, filepath.Join(t.TempDir(), "crawl"))

@@ -15,21 +15,21 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A Revisit is what visiting pages again may cost: the planner finds the price
-// at which that is spent, and every decision goes by the price.
+// A Revisit is the budget for revisits. The planner finds the price at which the
+// budget is spent, and every decision uses that price.
 type Revisit struct {
 	Policy fresh.Priced // whose Price the planner sets
 
 	// The budget, in the unit of the policy's costs: requests, or 20 kB.
 	PerDay  float64 // of all pages; 0 means PerPage
-	PerPage float64 // a day for each page that is held; 0 means 0.1
+	PerPage float64 // a day for each stored page; 0 means 0.1
 
-	// Beside is what visits to pages that sites tell of may cost beside the budget, as a multiple of it, where the Policy is
-	// Eager. 0 means 1; less means any amount. Of what is more, the pages go first that are worth most.
+	// Beside is the extra budget for visits to pages that sites announce, as a multiple of the budget, where the Policy is
+	// Eager. 0 means 1; negative means no limit. Beyond it, the most valuable pages go first.
 	Beside float64
 
-	// Every is how often the price is found anew at most. Zero means an hour.
-	// It is found sooner while a crawl is young, and more seldom where that would take
+	// Every is the time between two plans, which compute the price. Zero means an
+	// hour. It is shorter while a crawl is young, and longer where plans would take
 	// more than a twentieth of the time.
 	Every time.Duration
 }
@@ -37,34 +37,34 @@ type Revisit struct {
 const (
 	planEvery  = time.Hour
 	firstPlan  = time.Minute // after the first plan; twice as long each time, up to planEvery
-	planShare  = 20          // of the time that may go into plans
-	auditShare = 0.1         // of the visits that pages would get of which their sites say nothing: the least that they get
-	leastTold  = 100         // visits that may be made at once beside the budget, however small it is
-	trimEvery  = time.Minute // how often the price is trimmed by what is in the bucket
+	planShare  = 20          // plans take at most one part in 20 of the time
+	auditShare = 0.1         // of their usual visits: the least that pages get which their site never announces
+	leastTold  = 100         // visits to announced pages that the extra budget holds, however small it is
+	trimEvery  = time.Minute // how often the price is corrected by the bucket's balance
 	perPage    = 0.1
-	burstDays  = 1  // of the budget that are saved up: with less, the price swings
+	burstDays  = 1  // days of the budget that can be saved up: with less, the price swings
 	leastBurst = 20 // visits that the bucket holds, however small the budget
 
-	middling = 20_000 // bytes of a page, where bytes are what a visit costs and a bucket holds visits
+	middling = 20_000 // bytes of an average page, to size a bucket in visits where visits cost bytes
 )
 
-// A revisiting is the plan that a run goes by, and its budget. The run's lock guards it.
+// A revisiting is the plan and the budget of a run. The run's lock guards it.
 type revisiting struct {
 	plan   fresh.Plan
 	at     time.Time // when it was made
 	took   time.Duration
 	bucket fresh.Bucket
 	beside fresh.Bucket
-	filled time.Time // the buckets, last
+	filled time.Time // when the buckets were last filled
 
-	looks     map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is asked for
-	manifests fresh.Manifests                         // of all sites that are listened to by theirs
+	looks     map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is polled
+	manifests fresh.Manifests                         // of all sites whose only door is the manifest
 
-	fresh   float64 // share of the copies that are thought to be right, by importance, when it was made
+	fresh   float64 // estimated share of fresh copies, weighted by importance, when the plan was made
 	unknown int     // copies of sites that gave no answer then, which do not count
 }
 
-// budget is what may be spent in a day.
+// budget returns the budget of a day.
 func (r *run) budget() float64 {
 	if r.Revisit.PerDay > 0 {
 		return r.Revisit.PerDay
@@ -76,7 +76,7 @@ func (r *run) budget() float64 {
 	return each * float64(max(r.held(), 1))
 }
 
-// held is how many pages are.
+// held returns the number of stored pages.
 func (r *run) held() (n int) {
 	for s := range r.Collection.Sites() {
 		n += s.Held
@@ -84,9 +84,9 @@ func (r *run) held() (n int) {
 	return n
 }
 
-// startPrice is the price of a crawler that has made no plan yet: the last one of the crawler before it, if
-// that reckoned in the same way, or else that at which a page of which nothing is known
-// would be visited as often as the budget has it for all.
+// startPrice returns the price before the first plan: the last one of the previous run, if
+// that had the same objective and costs, or else the price at which an unknown page
+// would be visited as often as the budget allows for all.
 func (r *run) startPrice() float64 {
 	kept, _ := r.Collection.KeptPolicy()
 	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == r.Revisit.Policy.Objective && p.Costs == r.Revisit.Policy.Costs {
@@ -101,7 +101,7 @@ func (r *run) startPrice() float64 {
 	return importance * r.Revisit.Policy.At(&post, 1/each)
 }
 
-// setPrice has all decisions go by a price from now on. The run's lock is held.
+// setPrice sets the price of all decisions. The run's lock is held.
 func (r *run) setPrice(price float64) {
 	p := r.policy()
 	p.Price, p.Longest = price, max(p.Longest, r.revisiting.plan.Longest)
@@ -110,7 +110,7 @@ func (r *run) setPrice(price float64) {
 	r.Collection.SetPolicy(p)
 }
 
-// policy is that of visits, without a price.
+// policy returns the policy of visits, without a price.
 func (r *run) policy() fresh.Priced {
 	p := r.Revisit.Policy
 	if p.Audit == 0 {
@@ -119,7 +119,7 @@ func (r *run) policy() fresh.Priced {
 	return p
 }
 
-// besides is what may be spent beside the budget, as a multiple of it; 0: any amount.
+// besides returns the extra budget for announced pages, as a multiple of the budget; 0 means no limit.
 func (r *run) besides() float64 {
 	switch b := r.Revisit.Beside; {
 	case b < 0:
@@ -131,8 +131,8 @@ func (r *run) besides() float64 {
 	}
 }
 
-// besidePrice is what a visit beside the budget must gain: nothing as long as there is plenty for such visits. The run's
-// lock is held.
+// besidePrice returns what a visit paid by the extra budget must gain: nothing while at least half of that is left. The
+// run's lock is held.
 func (r *run) besidePrice() float64 {
 	switch v, b := &r.revisiting, &r.revisiting.beside; {
 	case r.besides() == 0 || b.Rate == 0 || b.Balance >= b.Burst/2:
@@ -144,7 +144,7 @@ func (r *run) besidePrice() float64 {
 	}
 }
 
-// revisits finds the price of a visit now and then, until ctx ends.
+// revisits replans from time to time, until ctx ends.
 func (r *run) revisits(ctx context.Context) {
 	every := cmp.Or(max(r.Revisit.Every, 0), planEvery)
 	wait, next := r.hurried(firstPlan), time.Time{}
@@ -168,11 +168,11 @@ func (r *run) revisits(ctx context.Context) {
 	}
 }
 
-// planned reports whether it is known what a visit may cost: held pages are not
-// visited again by a guess. The run's lock is held.
+// planned reports whether there is a plan: before, no page is visited, since the
+// price would be a guess. The run's lock is held.
 func (r *run) planned() bool { return r.Revisit == nil || !r.revisiting.at.IsZero() }
 
-// trim corrects the price by what is left of the budget. The run's lock is held.
+// trim corrects the price by the balance of the budget. The run's lock is held.
 func (r *run) trim(now time.Time) {
 	v := &r.revisiting
 	v.bucket.Earn(now.Sub(v.filled).Hours() / 24)
@@ -183,21 +183,21 @@ func (r *run) trim(now time.Time) {
 	}
 }
 
-// fill changes what comes into the bucket in a day. When it grows, half of the new
-// room is filled, else the price would jump.
+// fill sets the bucket's daily rate. When the bucket grows, half of the new room is
+// filled, else the price would jump.
 func (v *revisiting) fill(budget, visit float64) {
 	burst := max(budget*burstDays, leastBurst*visit)
 	v.bucket = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.bucket.Balance + (burst-v.bucket.Burst)/2}
 }
 
-// fillBeside does the same for visits beside the budget. It is full at first, so that a site that begins to tell is asked.
+// fillBeside does the same for the extra budget. It is full at first, for sites that begin to publish their changes.
 func (v *revisiting) fillBeside(budget, visit float64) {
 	burst := max(budget*burstDays, leastTold*visit)
 	v.beside = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.beside.Balance + burst - v.beside.Burst}
 }
 
-// spendTold takes out what a visit has cost to a page that was as was, and that its site asked for by telling of it: beside
-// the budget, or out of it where it was worth the price of that one alone, or nothing is left beside it. The run's lock is held.
+// spendTold charges a visit to an announced page; was is the page before the visit. It charges the extra budget, or the
+// normal one if the extra one is empty, or if the visit was worth the normal price only. The run's lock is held.
 func (r *run) spendTold(cost float64, st *site, was collection.Page, at time.Time) {
 	v, price := &r.revisiting, r.besidePrice()
 	if price > 0 {
@@ -212,16 +212,16 @@ func (r *run) spendTold(cost float64, st *site, was collection.Page, at time.Tim
 	}
 }
 
-// spend takes out of the budget what something has cost. The run's lock is held.
+// spend charges the budget. The run's lock is held.
 func (r *run) spend(cost float64) { r.revisiting.bucket.Spend(cost) }
 
-// mostDemands is how many sites the planner looks at one by one: the largest of
-// those that have a manifest and tell of nothing by themselves, or more pages than may be asked
-// for. The others are taken for the sum of their pages.
+// mostDemands is how many sites the planner treats one by one: the largest of
+// those that have a manifest and do not push, or that have more pages than their
+// request rate allows for. Of the other sites it sums up the pages.
 const mostDemands = 500
 
-// replan makes a plan, with one look at each page, and then plans those anew that
-// have become worth a visit sooner. Those that have not are planned when their turn comes.
+// replan makes a plan from one scan of all pages, and then reschedules the pages that
+// are worth a visit sooner. The others are rescheduled when they come up.
 func (r *run) replan(ctx context.Context) error {
 	began := time.Now()
 	budget := r.budget()
@@ -241,7 +241,7 @@ func (r *run) replan(ctx context.Context) error {
 		of.Add(&b)
 		of.importance += b.Importance
 		of.pages++
-		if of.site.Fault != "" { // of a site that gives no answer nothing is known
+		if of.site.Fault != "" { // it gives no answer, so its copies may or may not be fresh
 			unknown++
 			continue
 		}
@@ -271,10 +271,10 @@ func (r *run) replan(ctx context.Context) error {
 		switch planned := of.listens && !st.deaf; {
 		case st.listens() && r.tells(st):
 			b.Manifest.Recall, b.Manifest.Planned = v.manifests.Recall(&b.Signal), planned
-			if st.looked.After(b.Manifest.Read) { // else the run before has read it
+			if st.looked.After(b.Manifest.Read) { // else a previous run read it last
 				b.Manifest.Read = st.looked
 			}
-		case st.tells != nil: // else it may not be known yet whether it does, so soon after the start
+		case st.tells != nil: // else it may not be known yet, so soon after the start
 			b.Manifest = fresh.Manifest{}
 		}
 		if st.Belief == nil || b != *st.Belief { // else its record need not be written
@@ -306,7 +306,7 @@ func (r *run) replan(ctx context.Context) error {
 	return err
 }
 
-// A demander is what a plan gathers of one site.
+// A demander is a plan's data of one site.
 type demander struct {
 	*fresh.SitePlanning
 	site       collection.Site
@@ -317,7 +317,7 @@ type demander struct {
 
 type demanders map[frontier.SiteID]*demander
 
-// demands begins with the sites that are looked at one by one.
+// demands returns the sites that are planned one by one.
 func (r *run) demands(pass *fresh.Planning) demanders {
 	type special struct {
 		site  collection.Site
@@ -352,7 +352,7 @@ func (r *run) demands(pass *fresh.Planning) demanders {
 	return all
 }
 
-// alike reports whether it makes no difference which of two priors a page has.
+// alike reports whether two priors are nearly equal.
 func alike(p, q *fresh.Prior) bool {
 	const much = 0.02
 	for k := range p {
@@ -363,7 +363,7 @@ func alike(p, q *fresh.Prior) bool {
 	return true
 }
 
-// takes is how many requests in a day a site takes, by its manners and ours; 0: any number.
+// takes returns how many requests a day a site may get, by its delay and ours; 0 means no limit.
 func (r *run) takes(st *site) float64 {
 	wait := r.ahead(st, 1)
 	if wait <= 0 {
@@ -372,14 +372,14 @@ func (r *run) takes(st *site) float64 {
 	return float64(24*time.Hour) / float64(wait)
 }
 
-// listens reports whether a site has a manifest that is to be looked at, since it
-// tells of nothing by itself.
+// listens reports whether a site's changes are known by polling its manifest, its
+// only working door.
 func (st *site) listens() bool {
 	src := st.tells
 	return src != nil && src.Door == string(client.Manifest)
 }
 
-// of returns what is gathered of a site.
+// of returns the data of a site.
 func (d demanders) of(r *run, pass *fresh.Planning, id frontier.SiteID) *demander {
 	of := d[id]
 	if of == nil {
@@ -390,8 +390,8 @@ func (d demanders) of(r *run, pass *fresh.Planning, id frontier.SiteID) *demande
 	return of
 }
 
-// sooner has those pages planned anew that are worth a visit well before the time
-// for which they are planned.
+// sooner reschedules the pages that are worth a visit well before their scheduled
+// time.
 func (r *run) sooner(ctx context.Context) error {
 	var ids []frontier.PageID
 	policy, now := r.Collection.Policy(), time.Now()
@@ -423,15 +423,15 @@ func (r *run) sooner(ctx context.Context) error {
 	return nil
 }
 
-// nextLook is how long to wait for the next look at the manifest of a site, which
-// has just been looked at. Where its pages are better asked one by one, a look
-// a day still finds those that are new.
+// nextLook returns how long to wait before the next poll of a site's manifest,
+// which has just been read. Where it is better to visit the pages one by one, one
+// poll a day still finds the new ones.
 func (r *run) nextLook(st *site) time.Duration {
 	fixed := cmp.Or(max(r.ManifestEvery, 0), manifestEvery)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	until := now.Add(-longestLook) // though it may have said nothing new since
+	until := now.Add(-longestLook) // even if the manifest has not changed since
 	if st.before.Before(until) {
 		until = st.before
 	}
@@ -446,11 +446,11 @@ func (r *run) nextLook(st *site) time.Duration {
 	}
 	looks := r.revisiting.looks[st.ID]
 	switch {
-	case looks != nil: // what is not planned is beside the budget, as sitemaps are
+	case looks != nil: // unplanned polls are not charged to the budget, like those of sitemaps
 		r.spend(r.Revisit.Policy.Costs.Look(st.Pages))
 		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestLook))
 		return r.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
-	case !st.deaf: // not planned yet, or a manifest that nothing can be planned by
+	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
 		return fixed
 	}
 	return r.hurried(longestLook)
@@ -458,12 +458,12 @@ func (r *run) nextLook(st *site) time.Duration {
 
 const longestLook = 24 * time.Hour
 
-// slack is for what share of its age a page may be asked for too early: to plan
-// it anew for less costs more than it saves.
+// slack: a page may be fetched early by one part in 20 of its age, since to
+// reschedule it for less costs more than it saves.
 const slack = 20
 
-// early reports whether a page that was due by its age is not worth a visit yet: the
-// price has risen since it was planned, or something was learned of its site.
+// early reports whether a page that is due by its age is not worth a visit yet, because
+// the price has risen since it was scheduled, or the estimates of its site have changed.
 func (r *run) early(p *collection.Page, now time.Time) bool {
 	if r.Revisit == nil || !r.Collection.Aging(p) {
 		return false

@@ -27,7 +27,7 @@ import (
 
 const aDay = 24 * time.Hour
 
-// numbered makes a site of a front page and so many others that are reached from it.
+// numbered makes a site of a front page and so many others that it links to.
 func numbered(w *fakeweb.Web, pages int) *fakeweb.Site {
 	s := w.Add(fakeweb.Honest)
 	s.Speaks, s.Sitemap, s.Robots = false, false, "User-agent: *\nDisallow: /cgi-bin/\n"
@@ -39,7 +39,7 @@ func numbered(w *fakeweb.Web, pages int) *fakeweb.Site {
 
 func nth(i int) string { return fmt.Sprintf("/n%02d.html", i) }
 
-// paid opens a collection and a crawler of a Web that pays for visits.
+// paid opens a collection and a crawler of a Web with a visit budget.
 func paid(t *testing.T, dir string, w *fakeweb.Web, revisit crawl.Revisit) (*crawl.Crawler, *collection.Collection) {
 	t.Helper()
 	col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality.Of})
@@ -54,7 +54,7 @@ func paid(t *testing.T, dir string, w *fakeweb.Web, revisit crawl.Revisit) (*cra
 	return c, col
 }
 
-// runFor crawls for a time, with somebody who does something meanwhile.
+// runFor crawls for a time, with a function that runs meanwhile.
 func runFor(t *testing.T, c *crawl.Crawler, d time.Duration, beside func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -69,7 +69,7 @@ func runFor(t *testing.T, c *crawl.Crawler, d time.Duration, beside func(context
 	work.Wait()
 }
 
-// visits returns when each page of a site was asked for since a time.
+// visits returns the times at which each page of a site was fetched since a time.
 func visits(w *fakeweb.Web, s *fakeweb.Site, since time.Time) (at map[string][]time.Time, all int) {
 	at = map[string][]time.Time{}
 	for _, a := range w.Log() {
@@ -81,7 +81,7 @@ func visits(w *fakeweb.Web, s *fakeweb.Site, since time.Time) (at map[string][]t
 	return at, all
 }
 
-// A budget comes to what it says, goes to the pages that change, and to none more often than is allowed.
+// A budget is spent in full, on the pages that change, and on none more often than allowed.
 func TestRevisitsComeToTheBudget(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -128,8 +128,8 @@ func TestRevisitsComeToTheBudget(t *testing.T) {
 	})
 }
 
-// What a site tells by itself is fetched at once though the budget is as good as
-// nothing; and waits where that is not to be.
+// Changes that a site announces are fetched at once though the budget is practically
+// zero; and wait if that is not wanted.
 func TestRevisitsOfWhatIsTold(t *testing.T) {
 	noRace(t)
 	for _, eager := range []bool{true, false} {
@@ -177,7 +177,7 @@ func TestRevisitsOfWhatIsTold(t *testing.T) {
 	}
 }
 
-// Where bytes are what visits cost, a budget that is as good as nothing still leaves room for a hundred middling pages at once.
+// If visits are priced in bytes, a practically zero budget still leaves room for 100 medium-sized pages at once.
 func TestRevisitsOfWhatIsToldByBytes(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -206,8 +206,8 @@ func TestRevisitsOfWhatIsToldByBytes(t *testing.T) {
 	})
 }
 
-// After a restart nothing that is held is visited before there is a plan, though all of it
-// is due by the plan of the run before; and the new one has no money for it.
+// After a restart no stored page is visited before there is a plan, though all pages
+// are due by the plan of the last run; and the new one has no budget for them.
 func TestRevisitsAfterRestart(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -215,7 +215,7 @@ func TestRevisitsAfterRestart(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 7, Pages: 1})
 		defer w.Close()
 		s := numbered(w, 30)
-		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 10}) // by which all are due every few hours
+		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 10}) // which makes all pages due every few hours
 		runFor(t, c, 6*time.Hour, func(ctx context.Context) {
 			for i := 0; pause.For(ctx, 5*time.Minute); i++ {
 				s.Edit(nth(i % 10))
@@ -224,7 +224,7 @@ func TestRevisitsAfterRestart(t *testing.T) {
 		if err := col.Close(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(12 * time.Hour) // robots.txt is still known: pages could be asked for at once
+		time.Sleep(12 * time.Hour) // robots.txt is still known: pages could be fetched at once
 
 		again, col := paid(t, dir, w, crawl.Revisit{PerDay: 0.5, PerPage: 10})
 		defer col.Close()
@@ -247,8 +247,8 @@ func TestRevisitsAfterRestart(t *testing.T) {
 	})
 }
 
-// A budget beyond all needs visits each page as often as is allowed, no more, and
-// of a site whose manifest tells as much it asks for the manifest.
+// An unlimited budget visits each page as often as is allowed, no more, and for
+// a site whose manifest has the same information it fetches the manifest instead.
 func TestRevisitsWithoutEnd(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -274,8 +274,8 @@ func TestRevisitsWithoutEnd(t *testing.T) {
 		if all > most || all < most/2 {
 			t.Errorf("%d visits to a silent site, want up to %d", all, most)
 		}
-		// A budget without end also pays for audits of what the manifest tells: visits come and go by the
-		// day, and which day is the last moves the sum by a visit or two of each page.
+		// An unlimited budget also pays for audits of the manifest: visits alternate by the
+		// day, and the last day shifts the sum by a visit or two of each page.
 		if _, n := visits(w, listed, began); n > all*3/5 {
 			t.Errorf("%d visits to a site with a manifest, and %d to one without", n, all)
 		}
@@ -287,8 +287,8 @@ func TestRevisitsWithoutEnd(t *testing.T) {
 	})
 }
 
-// A manifest without digests whose dates never move keeps nobody from visiting its pages, and
-// is found out.
+// A manifest without digests whose dates never change cannot prevent visits to its pages, and
+// is detected.
 func TestRevisitsOfFrozenManifest(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -338,7 +338,7 @@ func TestRevisitsOfFrozenManifest(t *testing.T) {
 		for i := range 5 {
 			seen += len(at[nth(i)])
 		}
-		if seen < edits/8 { // a quarter of the edits of that time, at least
+		if seen < edits/8 { // at least a quarter of the edits of that time
 			t.Errorf("%d visits to pages that changed %d times in twice the time", seen, edits)
 		}
 		t.Logf("%d visits, %d of those that change (%d edits in all), recall %.2f: %v", all, seen, edits, st.Belief.Signal.Recall(), rec.Date("manifest"))
@@ -368,8 +368,8 @@ func TestRevisitsDoNotKeepACrawl(t *testing.T) {
 	})
 }
 
-// forgetful has a site tell of its changes by a manifest with digests alone, which never has a share of them. What it returns
-// changes a page.
+// forgetful makes a site announce its changes only by a manifest with digests, which always omits a share of
+// them. The returned function changes a page.
 func forgetful(s *fakeweb.Site, share float64, rng *rand.Rand) (edit func(path string)) {
 	var mu sync.Mutex
 	items, seq := map[string]protocol.Item{}, uint64(1)
@@ -408,8 +408,8 @@ func forgetful(s *fakeweb.Site, share float64, rng *rand.Rand) (edit func(path s
 	}
 }
 
-// A manifest that forgets 40 % of the changes is found out by the visits that are made beside it, and from then on has
-// its pages visited for those; one that tells of all has hardly any such visits.
+// A manifest that omits 40 % of the changes is detected by audit visits, and from then on
+// its pages get more such visits; one that has all changes gets hardly any.
 func TestRevisitsBesideAManifest(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -423,7 +423,7 @@ func TestRevisitsBesideAManifest(t *testing.T) {
 		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 1})
 		defer col.Close()
 		began := time.Now()
-		var right, held [2]int // of the pages that move, in the second half
+		var right, held [2]int // among the pages that change, in the second half
 		runFor(t, c, days*aDay, func(ctx context.Context) {
 			for i := 0; pause.For(ctx, time.Hour); i++ {
 				for n, s := range sites {
@@ -466,7 +466,7 @@ func TestRevisitsBesideAManifest(t *testing.T) {
 	})
 }
 
-// Copies of a site that gives no answer any more are not said to be right: nothing is known of them.
+// Copies of a site that does not respond any more are not counted as correct: their state is unknown.
 func TestDeadSitesAreNotSaidToBeRight(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)

@@ -7,13 +7,13 @@ import (
 	"github.com/parleyweb/parley/client/poll"
 )
 
-// polled takes in what asking a sitemap or a feed has shown, and says when it
-// is asked next: by its rhythm, where a price is known for what it gains, else after
-// the time that is set for its kind (A13).
+// polled records a poll of a sitemap or a feed, and schedules the next one: by its
+// rhythm, where a price is known, else after the fixed interval of its kind
+// (A13).
 func (r *run) polled(st *site, s *collection.Source, news poll.Poll, now time.Time) {
-	rec, _ := poll.ParseRecord(s.Rhythm) // what is damaged begins anew
+	rec, _ := poll.ParseRecord(s.Rhythm) // a damaged record starts anew
 	if news.At = now; news.Window == 0 {
-		news.Window = rec.Window // it lists what it did
+		news.Window = rec.Window // it was not read, and lists as many items as before
 	}
 	rec = rec.Poll(news)
 	s.Rhythm, s.At = rec.Append(nil), now.Add(r.every(s.Kind))
@@ -29,5 +29,5 @@ func (r *run) polled(st *site, s *collection.Source, news poll.Poll, now time.Ti
 	}
 }
 
-// longestRhythm is how long a source is left alone at most.
+// longestRhythm is the longest time between two polls of a source.
 const longestRhythm = 7 * 24 * time.Hour

@@ -11,15 +11,15 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// A site that shows nothing without a session is read all the same, each page
-// under one name, and asked no more than once a page but for the first (E30).
+// A site that serves nothing without a session is crawled all the same, each page
+// under one name, with one request per page except the first (E30).
 func TestSiteThatInsistsOnSessions(t *testing.T) {
 	for kind, refuse := range map[string]func(http.ResponseWriter, *http.Request, int){
 		"redirect": func(rw http.ResponseWriter, req *http.Request, n int) {
 			http.Redirect(rw, req, fmt.Sprintf("%s?PHPSESSID=%d", req.URL.Path, n), http.StatusFound)
 		},
 		"refusal": func(rw http.ResponseWriter, req *http.Request, n int) {
-			if req.URL.Path != "/" { // somewhere one must get in
+			if req.URL.Path != "/" { // there must be an entry
 				rw.WriteHeader(http.StatusForbidden)
 				return
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// A site that names more sitemaps than anybody wants to read is asked for no
-// more than a thousand, and for its pages meanwhile; one that spells its pages in
+// A site that names an excessive number of sitemaps gets at most 1,000 requests
+// for them, and its pages are fetched meanwhile; one that spells its pages in
 // two ways has each once.
 func TestManySitemaps(t *testing.T) {
 	const many = 1300
@@ -80,7 +80,7 @@ func TestManySitemaps(t *testing.T) {
 	}
 }
 
-// Where a site shows no manifest, the sitemap is asked for that it has at the usual place, though nothing declares it.
+// If a site has no manifest, the sitemap at the usual place is fetched, though nothing declares it.
 func TestSitemapOfASiteWithoutManifest(t *testing.T) {
 	w := newWeb(t, nil)
 	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {

@@ -14,60 +14,60 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site is what the engine keeps at hand of one origin. The run's lock guards it.
+// A site is the engine's state of one origin. The run's lock guards it.
 type site struct {
 	collection.Site
 	sources    map[string]*source // by URL
 	named      map[string]bool    // sources that were named and are not stored yet
 	robots     *source
-	welcomedBy string                          // base of the site that has said how this host wishes to be asked
+	welcomedBy string                          // base URL of the site whose welcome applies to this host
 	trust      trust.Record                    // guarded by run.judging, as is underWay
-	underWay   map[collection.Signal]int       // pages that are asked for because of what was told, and not judged
+	underWay   map[collection.Signal]int       // announced pages that are being fetched and are not judged yet
 	full       bool                            // a voice waits for its claims to be judged, see believe
-	muted      map[collection.Signal]time.Time // when voices fell mute in this run
-	deaf       bool                            // its manifest is not worth looking at for what has changed
+	muted      map[collection.Signal]time.Time // when voices were muted in this run
+	deaf       bool                            // polling its manifest for changes is not worth its cost
 	weight     float64                         // mean importance of its pages; 0: not known yet
-	looked     time.Time                       // when its manifest was last looked at, and
-	before     time.Time                       // the time before
-	unsure     map[frontier.PageID]finding     // that it may show yet; guarded by run.judging
+	looked     time.Time                       // when its manifest was last polled
+	before     time.Time                       // when it was polled the time before
+	unsure     map[frontier.PageID]finding     // changes that its manifest may show later; guarded by run.judging
 	dates      []protocol.Date                 // of the manifest that is being read, see census; guarded by run.judging
-	tells      *source                         // by which it tells of its changes by itself now; nil: by none
+	tells      *source                         // the source that publishes its changes now; nil: none
 	soft       softProbe
-	dirty      bool      // Trust, Shape, Delay or Quiet are other than stored
+	dirty      bool      // its record differs from the stored one
 	silences   int       // in a row, see leave
-	ailing     bool      // it gives no answer, and that was said
-	asking     int       // sources of it that are asked and not taken in
-	many       bool      // there are more of them, and pages have their turn between
-	silent     string    // why nothing of it may be asked for at present, robots.txt apart
-	offer      *offer    // what it offers, nil: not known
-	differs    bool      // it makes differences of its pages for whoever has them (RFC 9842)
-	bulking    int       // requests for many of its pages at once that are open
-	delivering int       // steps that are being taken in, with pages perhaps
-	behind     time.Time // it has more to tell: until then its pages wait for that; zero if it has not
-	first      bool      // its manifest is being read for the first time: pages wait for that
+	ailing     bool      // it gives no answer, and that was logged
+	asking     int       // its sources that are being fetched and are not committed yet
+	many       bool      // it has more sources than mostAsking, so pages are fetched between them
+	silent     string    // why nothing but its robots.txt may be fetched at present
+	offer      *offer    // what it offers; nil: not known
+	differs    bool      // it supports deltas between versions of a page (RFC 9842)
+	bulking    int       // open requests for many of its pages
+	delivering int       // steps that are being applied, which may bring pages
+	behind     time.Time // it has more changes to send, and its pages wait for them until then; zero if not
+	first      bool      // its manifest is being read for the first time, and its pages wait for that
 
 	visits   uint         // in this run, see families.looks
-	compared int          // pages whose words were compared since the last that led to nothing
-	families *family.Tree // which kinds of its URLs lead to something new; nil: as stored
+	compared int          // pages whose words were compared since the last useless visit
+	families *family.Tree // the yield of its URL families; nil: as stored
 }
 
-// A source is one that the engine asks when it is due.
+// A source is a URL that the engine fetches when it is due, or follows.
 type source struct {
 	collection.Source
 	site  *site
 	index int    // in the heap, -1 if not there
-	busy  bool   // asked, or followed
+	busy  bool   // being fetched, or followed
 	off   bool   // put off, though it was due
-	lasts bool   // it failed by what a minute does not mend
-	heard bool   // followed, and not to be waited for
-	offer *offer // what its site offers there, nil: not known
+	lasts bool   // its failure will last, see lasts
+	heard bool   // followed, and nothing waits for it
+	offer *offer // what its site offers there; nil: not known
 
 	described string    // URL of the site's description, where the manifest names it
-	bulking   bool      // it is being asked for many pages at once
-	bulkFrom  time.Time // it is not to be asked so before
+	bulking   bool      // a request for many pages is open
+	bulkFrom  time.Time // no such request before this time
 
 	told   collection.Reception // since the run began
-	choice Choice               // in which form it is asked to tell, empty until it is
+	choice Choice               // the form of its changes; empty until it is followed
 }
 
 // A sourceHeap orders sources by when they are due.
@@ -92,7 +92,7 @@ func (h *sourceHeap) Pop() any {
 	return s
 }
 
-// load takes over what earlier runs knew of sites and their sources.
+// load reads the sites and sources of earlier runs from the collection.
 func (r *run) load() error {
 	for s := range r.Collection.Sites() {
 		r.know(s)
@@ -114,7 +114,7 @@ func (r *run) load() error {
 	return nil
 }
 
-// know makes a site of a record. A site that is new begins with its robots.txt.
+// know makes a site from its record.
 func (r *run) know(s collection.Site) *site {
 	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}
 	r.sites[s.ID], r.origins[s.Origin] = st, st
@@ -126,13 +126,13 @@ func (r *run) know(s collection.Site) *site {
 	}
 	r.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
 	r.Harvester.Seen(s.Origin, s.IP)
-	if rec, err := trust.Parse(s.Trust); err == nil { // else it begins anew
+	if rec, err := trust.Parse(s.Trust); err == nil { // else trust starts anew
 		st.trust = rec
 	}
 	return st
 }
 
-// adopt gives a site a source, and plans when to ask it.
+// adopt adds a source to a site, and schedules it.
 func (r *run) adopt(st *site, s collection.Source) *source {
 	if src := st.sources[s.URL]; src != nil {
 		src.ID = max(src.ID, s.ID)
@@ -151,8 +151,8 @@ func (r *run) adopt(st *site, s collection.Source) *source {
 	return src
 }
 
-// names takes note of a source that a site, or a page of it, names. It reports
-// whether that is a new one, and not one too many.
+// names records the URL of a source that a site, or a page of it, names. It returns
+// false if the URL is known, or the site has maxSources already.
 func (st *site) names(url string) bool {
 	if st.sources[url] != nil || st.named[url] || len(st.sources)+len(st.named) >= maxSources {
 		return false
@@ -161,15 +161,15 @@ func (st *site) names(url string) bool {
 	return true
 }
 
-// complete makes sure that a site has its robots.txt among its sources. A site
-// of which nothing is to be asked for needs none.
+// complete makes sure that a site has its robots.txt among its sources. It is called
+// before the site's first request.
 func (r *run) complete(st *site) {
 	if st.robots == nil {
 		r.adopt(st, collection.Source{Site: st.ID, Kind: collection.Robots, URL: st.Origin + "/robots.txt"})
 	}
 }
 
-// plan says when a source is asked next.
+// plan schedules the next fetch of a source.
 func (r *run) plan(src *source, at time.Time) {
 	src.At, src.busy = at, false
 	if src.index >= 0 {
@@ -179,13 +179,13 @@ func (r *run) plan(src *source, at time.Time) {
 	}
 }
 
-// putOff plans a source for later that is due: a crawl that is to end does not end without it.
+// putOff postpones a due source: a crawl with Once still waits for it.
 func (r *run) putOff(src *source, at time.Time) {
 	src.off = true
 	r.plan(src, at)
 }
 
-// obey puts what is known of a site's robots.txt into force.
+// obey puts the known robots.txt of a site into force.
 func (r *run) obey(st *site, now time.Time) (changed bool) {
 	s := st.robots
 	changed = r.Seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
@@ -207,8 +207,8 @@ func (r *run) obey(st *site, now time.Time) (changed bool) {
 	return changed
 }
 
-// spoke takes note of whether a source tells now of its site's changes by
-// itself. The run's lock is held.
+// spoke records whether a source publishes its site's changes now. The run's
+// lock is held.
 func (r *run) spoke(src *source) {
 	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
 	switch {
@@ -225,7 +225,7 @@ func (r *run) spoke(src *source) {
 		delete(r.telling, st.ID)
 	}
 	b := st.believed()
-	if b.Tells = st.pushes(); !st.listens() && r.ctx.Err() == nil { // the next run begins with what this one ends with
+	if b.Tells = st.pushes(); !st.listens() && r.ctx.Err() == nil { // at the end of a run it stays, for the next run
 		b.Manifest = fresh.Manifest{}
 	}
 	if b != st.believed() {
@@ -233,11 +233,11 @@ func (r *run) spoke(src *source) {
 	}
 }
 
-// pushes reports whether a site tells of each change by itself, so that its
-// silence means something at any time.
+// pushes reports whether a site announces each change at once, so that its silence
+// is evidence at any time.
 func (st *site) pushes() bool { return st.tells != nil && !st.listens() }
 
-// believed is what is believed of a site's pages and of what it tells.
+// believed returns the estimates of a site's pages and announcements.
 func (st *site) believed() fresh.Site {
 	if st.Belief == nil {
 		return fresh.Site{}
@@ -245,7 +245,7 @@ func (st *site) believed() fresh.Site {
 	return *st.Belief
 }
 
-// believes has another belief of a site. The run's lock is held.
+// believes sets the estimates of a site. The run's lock is held.
 func (r *run) believes(st *site, b fresh.Site) {
 	st.Belief = &b
 	r.touch(st)
@@ -254,13 +254,13 @@ func (r *run) believes(st *site, b fresh.Site) {
 // obeys reports whether the robots.txt of a site is known and in force now.
 func (st *site) obeys() bool { return st.robots != nil && !st.robots.Polled.IsZero() }
 
-// waits reports whether the pages of a site are to wait: its robots.txt is not
-// known yet, or its sources are being asked (App. W), or it wants to be left alone.
+// waits reports whether the pages of a site must wait: its robots.txt is not
+// known yet, or its sources are being fetched (App. W), or it is in a pause.
 func (st *site) waits(now time.Time) bool {
 	return st.delivering > 0 || st.bulking > 0 || !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.rests())
 }
 
-// rests returns until when the pages of a site are to wait, whatever else is known.
+// rests returns the end of a site's pause, or of the wait for changes that it still has to send.
 func (st *site) rests() time.Time {
 	if st.behind.After(st.Quiet) {
 		return st.behind
@@ -268,7 +268,7 @@ func (st *site) rests() time.Time {
 	return st.Quiet
 }
 
-// siteOf returns the site of an ID, which a commit may just have made.
+// siteOf returns the site of an ID; a commit may just have created it.
 func (r *run) siteOf(id frontier.SiteID) *site {
 	if st := r.sites[id]; st != nil {
 		return st
@@ -280,10 +280,10 @@ func (r *run) siteOf(id frontier.SiteID) *site {
 	return r.know(s)
 }
 
-// flushEvery is how often what changes with every page is stored.
+// flushEvery is how often site records, which change with every page, are stored.
 const flushEvery = 10 * time.Second
 
-// changedSites returns the records of sites that are to be stored. The run's lock is held.
+// changedSites returns the site records to be stored: none before flushEvery, unless all is set. The run's lock is held.
 func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
 	if !all && now.Sub(r.flushed) < r.hurried(flushEvery) {
 		return nil
@@ -304,7 +304,7 @@ func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
 	return list
 }
 
-// touch says that a site's record is other than stored. The run's lock is held.
+// touch marks a site's record as changed. The run's lock is held.
 func (r *run) touch(st *site) {
 	if !st.dirty {
 		st.dirty = true

@@ -15,7 +15,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A socketSite is a site at a port of its own.
+// A socketSite is a site on its own port.
 type socketSite struct {
 	origin string
 	pages  map[string]string
@@ -39,8 +39,8 @@ func (s *socketSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.open++; s.open > 1 {
 		s.faults = append(s.faults, "two at once: "+r.URL.Path)
 	}
-	// What is an upper bound of the gap the crawler kept, whatever the scheduler
-	// does: it cannot have begun to wait before the last request came here.
+	// now minus s.last is an upper bound of the crawler's gap, whatever the scheduler
+	// does: the crawler cannot have begun to wait before the last request arrived here.
 	if gap := now.Sub(s.last); !s.last.IsZero() && gap < socketWait {
 		s.faults = append(s.faults, fmt.Sprintf("%v after %v", r.URL.Path, gap))
 	}
@@ -66,9 +66,9 @@ func (s *socketSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, body)
 }
 
-// 300 sites on addresses and ports of their own, by the network that there is:
-// each is asked politely, for each of its pages once, and for nothing that it
-// forbids; and nothing is left open.
+// 300 sites on their own addresses and ports, over the real network stack:
+// each gets polite requests, one for each of its pages, and none for forbidden
+// URLs; and no connection is left open.
 func TestRealSockets(t *testing.T) {
 	var sites []*socketSite
 	var servers []*http.Server
@@ -112,7 +112,7 @@ func TestRealSockets(t *testing.T) {
 		serving.Wait()
 	})
 	before := runtime.NumGoroutine()
-	start = append(start, sites[socketSites-1].origin+"/") // each leads to the one before
+	start = append(start, sites[socketSites-1].origin+"/") // each links to the one before
 	for i := range socketSites {
 		if i%3 == 0 {
 			start = append(start, sites[i].origin+"/")
@@ -159,7 +159,7 @@ func TestRealSockets(t *testing.T) {
 	if excluded != 2*socketSites {
 		t.Errorf("%d pages are excluded, want %d", excluded, 2*socketSites)
 	}
-	// The other ends learn of it a moment later.
+	// The other ends notice it a moment later.
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		open := 0
 		for _, s := range sites {

@@ -10,17 +10,17 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// softAfter is how many pages a site must have until it is worth a request to
-// find out what it answers for a page that does not exist (P12).
+// softAfter is how many pages make a site worth a request to find out how it answers
+// for a page that does not exist (P12).
 const softAfter = 20
 
-// A softProbe is what a site answers for what does not exist.
+// A softProbe is a site's answer for a page that does not exist.
 type softProbe struct {
-	url    string // that was asked for; empty: not yet
+	url    string // of the probe; empty: none was sent yet
 	parsed protocol.Digest
 }
 
-// probeSoft returns a task that finds out, if that is worth it, once a run. The run's lock is held.
+// probeSoft returns a task for a page that does not exist, if that is worth it, once a run. The run's lock is held.
 func (r *run) probeSoft(st *site) (harvest.Task, bool) {
 	if st.soft.url != "" || st.Held < softAfter && st.Pages < softAfter || r.NoParse {
 		return harvest.Task{}, false
@@ -33,7 +33,7 @@ func (r *run) probeSoft(st *site) (harvest.Task, bool) {
 	return harvest.Task{URL: u}, u != "-"
 }
 
-// softAnswered takes in the answer for a page that does not exist.
+// softAnswered evaluates the answer for a page that does not exist.
 func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
 	if a.Fault != "" {
 		r.mu.Lock()
@@ -45,7 +45,7 @@ func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page
 	}
 	soft := a.Status == http.StatusOK && a.Fault == ""
 	if soft {
-		_ = g.Read(page, a.Task.URL, a.Header, a.Body) // what it is does not matter, but what is read of it
+		_ = g.Read(page, a.Task.URL, a.Header, a.Body) // a parse error does not matter
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,8 +60,8 @@ func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page
 	r.rouse()
 }
 
-// looksGone reports whether content is what a site answers for what does not
-// exist. The front page never is: some sites answer with it.
+// looksGone reports whether content is a site's answer for pages that do not exist.
+// The front page never is: some sites answer with it.
 func (r *run) looksGone(a *harvest.Answer, page *gather.Page) bool {
 	if page.Parsed.IsZero() || a.Task.URL == protocol.Origin(a.Task.URL)+"/" {
 		return false

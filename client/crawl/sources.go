@@ -20,8 +20,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// SourceBytes is how much of a source is read, in bytes: what a sitemap and a feed may have, and
-// 500 KiB of a robots.txt (RFC 9309). What tells of changes is read as package client does it.
+// SourceBytes returns how much of a source is read, in bytes: the maximum size of a sitemap or a feed, and
+// 500 KiB of a robots.txt (RFC 9309). Manifests and changes are read by package client.
 func SourceBytes(kind collection.SourceKind) int64 {
 	switch kind {
 	case collection.Robots:
@@ -40,7 +40,7 @@ const (
 	feedEvery     = time.Hour
 	manifestEvery = 10 * time.Minute // where a site has no other door
 	sourceAgain   = 7 * 24 * time.Hour
-	firstRetry    = time.Minute // after a source that gave no answer; doubled, up to lastRetry
+	firstRetry    = time.Minute // after a source gave no answer; doubled each time, up to lastRetry
 	lastRetry     = 12 * time.Hour
 )
 
@@ -51,7 +51,7 @@ func orElse(d, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// hurried is a wait, at most Hurry where that is set.
+// hurried returns a wait, bounded by Hurry where that is set.
 func (c *Crawler) hurried(d time.Duration) time.Duration {
 	if c.Hurry > 0 {
 		return min(d, c.Hurry)
@@ -71,7 +71,7 @@ func (r *run) every(kind collection.SourceKind) time.Duration {
 	return orElse(r.ManifestEvery, manifestEvery)
 }
 
-// readSource takes in the answer of a source.
+// readSource handles the response of a source.
 func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
 	r.mu.Lock()
 	st := r.siteOf(a.Site)
@@ -94,7 +94,7 @@ func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 	}
 	r.mu.Unlock()
 	if a.Fault == "" && robots && a.Location != "" {
-		r.begun.Go(func() { // which may take minutes, and readers are few
+		r.begun.Go(func() { // redirects may take minutes, and readers are few
 			body, status := r.chase(a)
 			if r.ctx.Err() != nil {
 				a.Fault = harvest.FaultStopped
@@ -105,12 +105,12 @@ func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 	}
 	status := a.Status
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
-		status = 0 // half a robots.txt is none
+		status = 0 // half a robots.txt counts as none
 	}
 	r.answeredSource(st, src, a, a.Body, status)
 }
 
-// answeredSource takes in what the answer of a source came to, redirects followed.
+// answeredSource handles the response of a source, after redirects.
 func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []byte, status int) {
 	defer a.Release()
 	r.mu.Lock()
@@ -125,7 +125,7 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	r.mu.Unlock()
 	switch {
 	case a.Fault == harvest.FaultStopped:
-		s = was // due as before: a crawl that is to end does not end without it
+		s = was // still due: a crawl with Once waits for it
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
 		s.Fault = answered(a, status)
@@ -138,7 +138,7 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		}
 		if s.Kind == collection.Robots {
 			again := seed.RobotsAgain(status, s.Fails)
-			if !r.Once || !lasts { // a crawl that is to end need not come back in haste for what stays as it is
+			if !r.Once || !lasts { // with Once, no quick retries of a fault that will last
 				again = r.hurried(again)
 			}
 			if r.Quiet > 0 {
@@ -203,16 +203,16 @@ func answered(a *harvest.Answer, status int) string {
 	return http.StatusText(status)
 }
 
-// lasts reports whether an error is of a kind that a minute does not mend: a certificate that is not to be trusted,
-// or no way of encryption that both sides have.
+// lasts reports whether an error will not pass within a minute: a certificate that cannot be trusted,
+// or no TLS version or cipher that both sides support.
 func lasts(err error) bool {
 	var op *net.OpError
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, &op) && op.Op == "remote error" ||
 		err != nil && strings.Contains(err.Error(), "tls: server selected unsupported protocol version")
 }
 
-// inForce puts a robots.txt into force, and returns what it names and where
-// else a site may tell of itself.
+// inForce applies a robots.txt, and returns the sources that it names and the
+// other URLs where a site may publish a manifest or a sitemap.
 func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Answer, now time.Time) (list []collection.Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,7 +238,7 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 			continue
 		}
 		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.mayTell()) && !r.NoManifests {
-			continue // its pages are in its manifest, unless that turns out not to be there: see guessed
+			continue // its pages are in its manifest, unless there turns out to be none: see guessed
 		}
 		if st.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: kind, URL: sp.URL})
@@ -252,7 +252,7 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 	return list
 }
 
-// mayTell reports whether a site has a manifest, or it is not known yet whether it has.
+// mayTell reports whether a site has a manifest, or may have one that was not polled yet.
 func (st *site) mayTell() bool {
 	for _, src := range st.sources {
 		if src.Kind == collection.ManifestRDF && (src.Polled.IsZero() || !src.Changed.IsZero()) {
@@ -262,7 +262,7 @@ func (st *site) mayTell() bool {
 	return false
 }
 
-// guessed returns where the sitemap of a site may be that does not tell of itself, and declares none. The run's lock is held.
+// guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The run's lock is held.
 func (r *run) guessed(st *site) (list []collection.Source) {
 	if r.Only != "" || r.ctx.Err() != nil {
 		return nil
@@ -275,11 +275,11 @@ func (r *run) guessed(st *site) (list []collection.Source) {
 	return list
 }
 
-// mostAbove is in how many directories above a start page a manifest is looked for.
+// mostAbove is the number of directories above a start page in which a manifest is looked for.
 const mostAbove = 3
 
-// above returns where the manifest of a site below a path may be: in the directories that lead to
-// the start pages of this origin, deepest first. That of the root is looked for anyhow.
+// above returns where the manifest of a site below a path may be: in the directories above
+// the start pages of this origin, deepest first. The root is always tried.
 func (r *run) above(st *site) (list []string) {
 	for _, start := range r.Start {
 		u, _, _ := strings.Cut(r.Seeder.Admit(seed.Ref{URL: start, Kind: seed.Person}).URL, "?")
@@ -296,8 +296,7 @@ func (r *run) above(st *site) (list []string) {
 	return list
 }
 
-// named takes note of a source that a page names. Only those of the page's
-// own origin are believed.
+// named adds a source that a page names, if it is of the page's own origin.
 func (r *run) named(id frontier.SiteID, l gather.Link) {
 	u, err := protocol.CanonicalURL("", l.URL)
 	if err != nil {
@@ -322,11 +321,11 @@ func (r *run) named(id frontier.SiteID, l gather.Link) {
 	}
 }
 
-// maxSources bounds what a site may name of itself.
+// maxSources is how many sources a site may name.
 const maxSources = 1000
 
-// told takes in what a sitemap or a feed names: its pages by Apply, as what a
-// manifest names, and returns the sources that it names, and what is news in it.
+// told parses a sitemap or a feed. It applies its pages, like those of a
+// manifest, and returns the sources that it names, and its news.
 func (r *run) told(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
 	var list seed.List
 	var err error
@@ -352,7 +351,7 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 	for i, p := range list.Pages {
 		dates[i] = protocol.Date{Time: p.Modified, Span: p.Span}
 	}
-	if s.Kind == collection.NewsFeed { // it lists its newest items, with the times at which they appeared
+	if s.Kind == collection.NewsFeed { // its dates are those at which items appeared
 		news.Window = len(list.Pages)
 		for _, d := range dates {
 			if t, ok := protocol.SaneModified(d.Time, s.Polled); ok && d.Span < time.Hour {
@@ -384,8 +383,8 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 // mostHops is how many redirects of a source are followed.
 const mostHops = 5
 
-// leadsOn takes what a source redirects to for another source of its site, which is
-// asked like any other. It returns false for what leads to another origin, or too far.
+// leadsOn adds the target of a source's redirect as another source of its site. It returns
+// false if the redirect leads to another origin, or is one of too many in a row.
 func (r *run) leadsOn(st *site, s *collection.Source, to string, more *[]collection.Source) bool {
 	to, err := protocol.CanonicalURL("", to)
 	if err != nil || protocol.Origin(to) != st.Origin {
@@ -420,12 +419,12 @@ func (st *site) hops(s *collection.Source) (n int) {
 	return n
 }
 
-// chase follows the redirects of a robots.txt, to other origins too, as RFC 9309 wants it.
+// chase follows the redirects of a robots.txt, also to other origins (RFC 9309).
 func (r *run) chase(a *harvest.Answer) (body []byte, status int) {
 	to := a.Location
 	for range mostHops {
 		if r.Only != "" && protocol.Origin(to) != protocol.Origin(r.Only) {
-			return nil, http.StatusNotFound // nothing that the site says leads elsewhere
+			return nil, http.StatusNotFound // a crawl of one site never leaves it
 		}
 		c := fetch.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}
 		a, err := c.Get(r.ctx, to, nil)

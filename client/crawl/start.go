@@ -11,8 +11,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// begin takes in the start pages that are not known yet, before anything is
-// asked (V21). What an earlier run has excluded, for its rules, somebody wants now.
+// begin stores the start pages that are not known yet, before anything is fetched
+// (V21). Pages that the rules of an earlier run excluded are included again.
 func (r *run) begin() error {
 	if r.Only != "" {
 		if err := r.beginOnly(); err != nil {
@@ -48,8 +48,8 @@ func (r *run) begin() error {
 	return nil
 }
 
-// look has manifests asked for, whenever they were asked last, as a crawl that ends goes by them: those that have told something
-// before, and where a site that somebody names has shown none, those that it may show by now.
+// look makes manifests due at once, since a crawl with Once depends on them: those that have listed pages
+// before, and for start sites without such a manifest those that may exist by now.
 func (r *run) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *run) look() {
 	heap.Init(&r.due)
 }
 
-// again has every source and every page asked for that is not excluded or gone, as if somebody had asked for each.
+// again makes every source due, and fetches every page that is not excluded or gone, as if a person had asked for each.
 func (r *run) again() error {
 	r.mu.Lock()
 	for _, src := range r.due {
@@ -98,9 +98,9 @@ func (r *run) again() error {
 	return turn()
 }
 
-// readmit asks the Seeder again about the pages that an earlier robots.txt of a
-// site forbade. What is forbidden now is found out before it is asked for. The
-// run's lock is held.
+// readmit admits pages that an earlier robots.txt of a site forbade and the new one
+// allows. Pages that are forbidden now are caught before they are fetched. The run's
+// lock is held.
 func (r *run) readmit(st *site) {
 	r.readmits[st.ID] = true
 	if !r.readmitting {
@@ -110,8 +110,8 @@ func (r *run) readmit(st *site) {
 	}
 }
 
-// readmitAll goes through all pages, for as many sites at a time as wait for
-// it: that takes long in a large collection.
+// readmitAll scans all pages, for all waiting sites together, since a scan of a large
+// collection takes long.
 func (r *run) readmitAll() {
 	for {
 		r.mu.Lock()
@@ -126,7 +126,7 @@ func (r *run) readmitAll() {
 		var finds []collection.Find
 		for p, err := range r.Collection.Pages(r.ctx) {
 			if err != nil {
-				break // it is found out elsewhere, too
+				break // other code meets the error, too
 			}
 			if p.State != collection.Excluded || !sites[p.Site] || !strings.HasPrefix(p.Why, robotsRule) || r.Seeder.Forbids(p.URL) != "" {
 				continue
@@ -141,10 +141,10 @@ func (r *run) readmitAll() {
 	}
 }
 
-// mostRegret is how many sites are named that could not be crawled.
+// mostRegret is how many sites that could not be crawled are logged.
 const mostRegret = 10
 
-// regret says of which sites nothing could be asked for.
+// regret logs the sites that are silent because of their robots.txt.
 func (r *run) regret() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,13 +26,13 @@ func (c *counters) delivered(a *harvest.Answer) {
 	c.DeliveredBytes.Add(int64(len(a.Body)))
 }
 
-// pages are those that came, however they did.
+// pages returns the number of pages received, fetched or delivered.
 func (c *counters) pages() int64 { return c.Fetched.Load() + c.Delivered.Load() }
 
 // asked counts an answer.
 func (c *counters) asked(a *harvest.Answer) {
 	if a.Fault == harvest.FaultStopped || a.Asked.IsZero() {
-		return // it was not asked for
+		return // no request was sent
 	}
 	c.Wire.Add(a.Wire)
 	switch {
@@ -54,83 +54,83 @@ func (c *counters) asked(a *harvest.Answer) {
 	}
 }
 
-// A Status says how a crawler stands. Counts are since it was started.
+// A Status is a snapshot of a crawler. Counts are since its start.
 type Status struct {
 	Running bool      `json:"running"`
 	Began   time.Time `json:"began,omitzero"`
 	Ends    string    `json:"ends,omitempty"` // why the crawl is about to end
 
 	Sites    int   `json:"sites"`     // known
-	InFlight int   `json:"in_flight"` // sites being asked, or waiting for their turn
-	Queue    int   `json:"queue"`     // pages that may be asked for now
+	InFlight int   `json:"in_flight"` // sites with open tasks
+	Queue    int   `json:"queue"`     // pages that may be fetched now
 	Busy     int   `json:"busy"`      // tasks under way
-	Followed int   `json:"followed"`  // sites that tell of themselves
+	Followed int   `json:"followed"`  // sites that publish their changes
 	Batches  int64 `json:"batches"`
 
 	Requests       int64 `json:"requests"`
 	Fetched        int64 `json:"fetched"`         // pages with a body
-	Truncated      int64 `json:"fetched_in_part"` // of those, longer than is read
+	Truncated      int64 `json:"fetched_in_part"` // of those, truncated at the size limit
 	Unchanged      int64 `json:"unchanged"`       // 304
 	Missing        int64 `json:"missing"`         // 404, 410
-	Refused        int64 `json:"refused"`         // other answers without a page
-	Faults         int64 `json:"faults"`          // no answer, or not a whole one
-	Changed        int64 `json:"changed"`         // pages that were new or other than before
+	Refused        int64 `json:"refused"`         // other responses without a page
+	Faults         int64 `json:"faults"`          // no response, or an incomplete one
+	Changed        int64 `json:"changed"`         // pages that were new or different
 	Duplicates     int64 `json:"duplicates"`
 	New            int64 `json:"new"`             // URLs that were not known
-	Told           int64 `json:"told"`            // changes that sources told
-	Ignored        int64 `json:"ignored"`         // of those, how many were not believed
+	Told           int64 `json:"told"`            // changes that sources announced
+	Ignored        int64 `json:"ignored"`         // of those, changes that were not believed
 	Delivered      int64 `json:"delivered"`       // pages that came without a request of their own
 	DeliveredBytes int64 `json:"delivered_bytes"` // of those, decoded
 
-	Audits int64 `json:"audits"`      // visits to pages of sites that tell of their changes, and had said nothing of these
-	Again  int64 `json:"asked_again"` // visits to pages that had not been what was told
+	Audits int64 `json:"audits"`      // visits to pages whose site publishes its changes and had announced none of these
+	Again  int64 `json:"asked_again"` // repeated visits to pages that had differed from their announcement
 
-	// Received says what became of what was told, by how (C30).
+	// Received says what became of announced changes, by signal (C30).
 	Received map[collection.Signal]collection.Reception `json:"received"`
 	Bytes    int64                                      `json:"bytes"` // of pages, decoded
-	Wire     int64                                      `json:"wire"`  // of all bodies that were asked for one by one, as they came
+	Wire     int64                                      `json:"wire"`  // of all bodies fetched by tasks, as received
 
-	// Listened is how many bytes came from whatever sites tell by: manifests,
-	// changes, batches, archives and streams, with all that is around them.
+	// Listened is how many bytes came by manifests, changes, batches, archives and
+	// streams, with all protocol overhead.
 	Listened int64 `json:"listened"`
 
-	Heard   int64  `json:"heard"`             // manifests and other sources that were read, or stand as they were
-	Trouble string `json:"trouble,omitempty"` // the first that a site gave since the start
+	Heard   int64  `json:"heard"`             // manifests and other sources that were read, or are unchanged
+	Trouble string `json:"trouble,omitempty"` // the first of any site since the start
 
-	// Waiting are pages that are not asked for now since pages like them led to little new, and Traps of which kinds they are.
+	// Waiting is how many pages are held back since pages like them led to little new, and Traps their families.
 	Waiting int    `json:"waiting"`
 	Traps   []Trap `json:"traps,omitempty"`
 
-	// Owed is what a crawl that has ended did not fetch of what sites have told of.
+	// Owed are the announced pages that a crawl with Once has not fetched at its end.
 	Owed []Debt `json:"owed,omitempty"`
 
-	Revisits *Revisits `json:"revisits,omitempty"` // nil where no price is paid, or none is known yet
+	Revisits *Revisits `json:"revisits,omitempty"` // nil where the policy has no price, or before the first plan
 	Truth    []Decile  `json:"truth,omitempty"`
 }
 
-// Came is how many bytes came, of everything.
+// Came returns the number of all bytes received.
 func (s *Status) Came() int64 { return s.Wire + s.Listened }
 
-// Nothing reports whether no page came, and nothing that tells of pages.
+// Nothing reports whether neither a page nor a source was received.
 func (s *Status) Nothing() bool { return s.Fetched+s.Unchanged+s.Delivered+s.Heard == 0 }
 
-// Revisits is what visiting pages again comes to, as it was planned last.
+// Revisits are the figures of the last plan of revisits.
 type Revisits struct {
 	Planned   time.Time `json:"planned"`
 	Took      float64   `json:"took"`   // seconds
 	Price     float64   `json:"price"`  // now
 	Budget    float64   `json:"budget"` // in a day, and so are the next two
 	Spend     float64   `json:"spend"`  // expected
-	Beside    float64   `json:"beside"` // what may be spent beside it on what sites tell, 0: any amount
-	Left      float64   `json:"left"`   // of that, saved up
+	Beside    float64   `json:"beside"` // the extra budget for announced pages, 0: no limit
+	Left      float64   `json:"left"`   // the balance of Beside
 	Requests  float64   `json:"requests"`
-	Fresh     float64   `json:"fresh"`     // share of the copies that were thought to be right then, by importance; those of sites in trouble do not count
+	Fresh     float64   `json:"fresh"`     // estimated share of fresh copies then, by importance, without those of sites in trouble
 	Unknown   int       `json:"unknown"`   // copies of sites that gave no answer then
-	Freshness float64   `json:"freshness"` // that is expected for good
-	Age       float64   `json:"age"`       // days for which copies will be outdated, on average
+	Freshness float64   `json:"freshness"` // expected in the long run
+	Age       float64   `json:"age"`       // expected days for which copies are outdated, on average
 }
 
-// Status may be called at any time, also after Run.
+// Status returns a snapshot. It may be called at any time, also after Run.
 func (c *Crawler) Status() Status {
 	r := c.run.Load()
 	if r == nil {

@@ -2,12 +2,12 @@ package crawl
 
 import "time"
 
-// mostWords is how many sites in a row are said to be in trouble; then one a minute, since
-// a network that is down is the trouble of all of them.
+// mostWords is how many failing sites are logged in a row; after that one a minute, since
+// when the network is down all sites fail.
 const mostWords = 20
 
-// ails takes note that a site gives no answer, or not the one that is needed, and says so with the
-// cause: once, until it answers again. The run's lock is held.
+// ails records that a site gives no answer, or not the needed one, and logs the
+// cause: once, until the site answers again. The run's lock is held.
 func (r *run) ails(st *site, cause string) {
 	now := time.Now()
 	if r.trouble == "" {
@@ -30,7 +30,7 @@ func (r *run) ails(st *site, cause string) {
 	r.log.Warn("site gives no answer", "site", st.Origin, "cause", cause)
 }
 
-// answers takes note that a site answers, in whatever way. The run's lock is held.
+// answers records that a site has answered, with any status. The run's lock is held.
 func (r *run) answers(st *site) {
 	if st.silent != "" || !st.ailing && st.Fault == "" {
 		return

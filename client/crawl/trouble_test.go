@@ -24,7 +24,7 @@ import (
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
-// A said is what a crawler has logged.
+// said collects a crawler's log.
 type said struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -54,8 +54,8 @@ lines:
 
 func (s *said) log() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
 
-// A site whose certificate is not to be trusted is said to be so at once, with the
-// cause, by whoever follows it, keeps it fresh, or crawls it; and a crawl that obtains nothing knows that.
+// An untrusted certificate is reported at once, with the cause, by a crawler that
+// follows the site, keeps it fresh, or crawls it; and a crawl that obtains nothing knows the reason.
 func TestBadCertificateIsSaid(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.Config.ErrorLog = log.New(new(said), "", 0)
@@ -112,8 +112,8 @@ func TestBadCertificateIsSaid(t *testing.T) {
 	}
 }
 
-// A site of which no robots.txt can be had waits with all that is due of it until that is asked for
-// again, however soon that is: it neither fills the processor nor keeps the crawl from ending.
+// If a site's robots.txt is unavailable, all its due pages wait until robots.txt is fetched
+// again, however soon that is: they neither use up CPU nor keep the crawl from ending.
 func TestWhatWaitsForRobotsDoesNotSpin(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.Config.ErrorLog = log.New(new(said), "", 0)
@@ -127,7 +127,7 @@ func TestWhatWaitsForRobotsDoesNotSpin(t *testing.T) {
 	t.Cleanup(srv.Close)
 	col := open(t, filepath.Join(t.TempDir(), "crawl"))
 	defer col.Close()
-	c := running(col, srv.URL+"/docs/") // whose manifest is looked for below the path, too
+	c := running(col, srv.URL+"/docs/") // whose manifest is tried below the path, too
 	c.Hurry = 10 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -148,8 +148,8 @@ func TestWhatWaitsForRobotsDoesNotSpin(t *testing.T) {
 	}
 }
 
-// A crawl that meets only what time does not mend, a certificate that has expired or is of nobody whom it knows, or
-// encryption that is too old, ends at once, has obtained nothing, and knows why.
+// A crawl whose only errors are permanent (a certificate that is expired or of an unknown authority, or a
+// TLS version that is too old) ends at once, has obtained nothing, and knows why.
 func TestCrawlOfABadCertificateEnds(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -179,7 +179,7 @@ func TestCrawlOfABadCertificateEnds(t *testing.T) {
 				known.AddCert(srv.Certificate())
 				c.Harvester.TLS = &tls.Config{RootCAs: known}
 			}
-			c.Patience, c.Hurry = time.Hour, time.Nanosecond // it would ask again at once
+			c.Patience, c.Hurry = time.Hour, time.Nanosecond // it would retry at once
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			if err := c.Run(ctx); err != nil || ctx.Err() != nil {
@@ -192,8 +192,8 @@ func TestCrawlOfABadCertificateEnds(t *testing.T) {
 	}
 }
 
-// A site that told of itself and is away is in trouble, which is said, and shown; when its
-// stream is back that is said, too, though the site has nothing new to tell.
+// For a site that announces changes, an outage is reported and shown; when its
+// stream is back that is reported, too, though the site has no new changes.
 func TestStreamThatIsBack(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home"), "a.html": page("a")})
 	site.Watch()

@@ -9,21 +9,21 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Decile has the pages whose copies were thought right with a probability in
-// one tenth of 0 to 1, and how many of them were.
+// A Decile calibrates the freshness estimates: it covers the pages whose estimated
+// probability of being fresh was in one tenth of 0 to 1.
 type Decile struct {
 	Pages    int     `json:"pages"`
-	Expected float64 `json:"expected"` // mean of what was believed
-	Found    float64 `json:"found"`    // the share that was as it was
+	Expected float64 `json:"expected"` // mean estimated probability
+	Found    float64 `json:"found"`    // share of pages that were fresh
 }
 
-// truths are what visits and manifests have shown since the crawler was started.
+// truths collect the evidence of visits and manifests since the start of the run.
 type truths struct {
 	mu  sync.Mutex
 	sum [10]Decile // Expected and Found are sums here
 }
 
-// add takes in that a page that was believed to be fresh with a probability was so, or not.
+// add counts a page by its estimated probability of being fresh, and whether it was.
 func (t *truths) add(expected float64, found bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,7 +35,7 @@ func (t *truths) add(expected float64, found bool) {
 	}
 }
 
-// table returns the ten, the least fresh first; nothing if nothing was shown.
+// table returns the ten deciles, the lowest probability first; nil without evidence.
 func (t *truths) table() []Decile {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *truths) table() []Decile {
 	return list
 }
 
-// seen takes in what a visit has shown of what was believed before it.
+// seen compares a visit with the estimate before it.
 func (r *run) seen(v *collection.Visit, d *collection.Visited, site *fresh.Site) {
 	if d.Before.Visits > 0 && v.Fault == "" && v.Status != 0 && d.Page.State == collection.Held {
 		p := fresh.Page{History: d.Before, Site: site}
@@ -62,7 +62,7 @@ func (r *run) seen(v *collection.Visit, d *collection.Visited, site *fresh.Site)
 	}
 }
 
-// listed takes in what a manifest shows of a page that it names.
+// listed compares a manifest's entry with the estimate for its page.
 func (r *run) listed(st *site, p *collection.Page, item *protocol.Item, last, now time.Time, site *fresh.Site) {
 	r.caughtUp(st, p, item)
 	if p.Visits == 0 || p.Told || last.IsZero() || item.Digest.IsZero() {
@@ -76,12 +76,12 @@ func (r *run) listed(st *site, p *collection.Page, item *protocol.Item, last, no
 	r.truths.add(q.Fresh(now), item.Digest == p.Digest)
 }
 
-// A finding is a change that a visit has found by itself, and that the manifest may know by the time when it is read.
-type finding struct{ at, before time.Time } // of the visit, and of the one before
+// A finding is a change that an unannounced visit has found, and that the manifest may show when it is next read.
+type finding struct{ at, before time.Time } // of the visit, and of the previous one
 
 const mostUnsure = 1000 // findings of a site
 
-// caughtUp takes in that a manifest has a change that a visit has found before.
+// caughtUp removes the finding of a page if the manifest's entry shows that change.
 func (r *run) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
 	r.judging.Lock()
 	defer r.judging.Unlock()
@@ -96,7 +96,7 @@ func (r *run) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
 	}
 }
 
-// leftOut takes in that the manifest of a site has been read, and does not have what visits found until a time. The run's lock is held.
+// leftOut counts the findings before a time that a site's manifest, now read, still does not show. The run's lock is held.
 func (r *run) leftOut(st *site, until time.Time) {
 	r.judging.Lock()
 	missed := 0

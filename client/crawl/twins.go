@@ -12,42 +12,42 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A page that has the very body of another page of its site, as the site says by a digest, is not
-// asked for: the body is held. Of several such pages that are new one is asked for, and the others wait for it.
-// That a page has these bytes does not say that everybody may see it: one that stands in another directory than
-// the page that is held waits until a page of its own directory has been given. And a tenth of them are asked for all the same,
-// as if the site had said nothing: where such a page is something else, no word of that kind is taken from the site any more.
+// twins avoid requests for equal pages. If a site announces for a page the digest of another stored page, that
+// page's body is copied and no request is made. Of several new equal pages one is fetched, and the others wait for it.
+// Equal bytes do not prove that a page is public: if it is in another directory than the stored page, it waits until a
+// page of its own directory was fetched successfully. As an audit, a tenth of such pages are fetched all the same:
+// if one differs from the announced digest, no page of its site is copied any more.
 type twins struct {
 	seed    maphash.Seed
-	leads   map[lesson]frontier.PageID // pages that are asked for, of which something is learned
+	leads   map[lesson]frontier.PageID // pages that are being fetched, by the lesson that they give
 	waiting map[frontier.PageID]*lead  // the same, by page
-	learned map[lesson]bool            // of bodies only what has failed
+	learned map[lesson]bool            // for bodies only failures
 	waits   int                        // pages that wait
-	taking  int                        // pages that are about to be taken in
-	audited map[frontier.PageID]bool   // pages that are asked for all the same, to see whether the site's word holds
-	liars   map[frontier.SiteID]bool   // sites of which one of those was something else
+	taking  int                        // pages that are about to be copied
+	audited map[frontier.PageID]bool   // pages that are fetched as an audit
+	liars   map[frontier.SiteID]bool   // sites that have failed an audit
 }
 
-// A lesson is whether pages of a site have a body, or whether those of a directory are given to us.
+// A lesson is the question whether pages of a site have a body, or whether pages of a directory may be fetched.
 type lesson struct {
 	site frontier.SiteID
 	dir  bool
 	sum  uint64
 }
 
-// A lead is what is learned of a page that is asked for, and which pages wait for that.
+// A lead holds the lessons of a page that is being fetched, and the pages that wait for it.
 type lead struct {
 	lessons []lesson
 	pages   []frontier.PageID
 }
 
 const (
-	mostTwins   = 100_000 // that wait; others are asked for
+	mostTwins   = 100_000 // pages that wait; beyond, pages are fetched
 	mostTaking  = 2 * turnSize
 	mostLearned = 100_000 // lessons that are remembered
 )
 
-// A twin is a page, and another one that holds its body.
+// A twin is a page, and a stored one with the same body.
 type twin struct{ page, held collection.Page }
 
 func newTwins() twins {
@@ -68,7 +68,7 @@ func directory(url string) string {
 	return url[:strings.LastIndexByte(url, '/')+1]
 }
 
-// sameType reports whether two URLs are of one media type, as far as their names say.
+// sameType reports whether two URLs have the same extension.
 func sameType(a, b string) bool {
 	ext := func(u string) string {
 		u, _, _ = strings.Cut(u, "?")
@@ -77,7 +77,7 @@ func sameType(a, b string) bool {
 	return ext(a) == ext(b)
 }
 
-// shareable reports whether a page owes a body that others of its site may have. The run's lock is held.
+// shareable reports whether a page's pending body may be copied from another page of its site. The run's lock is held.
 func (r *run) shareable(st *site, p *collection.Page) bool {
 	if r.twins.liars[st.ID] || !r.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.Ask != "" || p.DebtLength > r.mostBytes() {
 		return false
@@ -100,7 +100,7 @@ func (r *run) shareable(st *site, p *collection.Page) bool {
 
 var emptyBody = protocol.Sum(nil)
 
-// twinOf looks for the body that a page owes: held is the page that has it, if nothing need be asked for, and leader
+// twinOf looks for the pending body of a page: held is the page to copy it from, nil for none, and leader
 // is the page to wait for, 0 for none. The run's lock is held.
 func (r *run) twinOf(p *collection.Page) (held *collection.Page, leader frontier.PageID, err error) {
 	t := &r.twins
@@ -121,7 +121,7 @@ func (r *run) twinOf(p *collection.Page) (held *collection.Page, leader frontier
 	}
 	dir := t.dirOf(p)
 	given, known := t.learned[dir]
-	if !known && p.State != collection.Held { // a page that we hold has been given
+	if !known && p.State != collection.Held { // a stored page was fetched before
 		index, ok, err := r.Collection.Page(directory(p.URL))
 		if err != nil {
 			return nil, 0, err
@@ -137,7 +137,7 @@ func (r *run) twinOf(p *collection.Page) (held *collection.Page, leader frontier
 	return nil, t.leaderOf(dir, p), nil
 }
 
-// leaderOf is the page that is asked for, of which something is learned, 0 if there is none.
+// leaderOf returns the page that is being fetched for a lesson, 0 if there is none.
 func (t *twins) leaderOf(l lesson, p *collection.Page) frontier.PageID {
 	id := t.leads[l]
 	if id == p.ID || t.waits >= mostTwins {
@@ -146,14 +146,14 @@ func (t *twins) leaderOf(l lesson, p *collection.Page) frontier.PageID {
 	return id
 }
 
-// wait has a page wait for another one.
+// wait makes a page wait for another one.
 func (t *twins) wait(id, leader frontier.PageID) {
 	l := t.waiting[leader]
 	l.pages = append(l.pages, id)
 	t.waits++
 }
 
-// lead notes what is learned of a page that is about to be asked for.
+// lead records the lessons of a page that is about to be fetched.
 func (t *twins) lead(p *collection.Page) {
 	l := &lead{}
 	for _, x := range []lesson{t.bodyOf(p), t.dirOf(p)} {
@@ -167,8 +167,8 @@ func (t *twins) lead(p *collection.Page) {
 	}
 }
 
-// learn takes in what asking for a page came to, and returns the pages that have waited for that. v is nil where
-// it was not asked for after all.
+// learn evaluates the fetch of a page, and returns the pages that have waited for it. v is nil where
+// it was not fetched after all.
 func (t *twins) learn(id frontier.PageID, v *collection.Visit, d *collection.Visited) []frontier.PageID {
 	if t.audited[id] {
 		delete(t.audited, id)
@@ -191,7 +191,7 @@ func (t *twins) learn(id frontier.PageID, v *collection.Visit, d *collection.Vis
 		delete(t.leads, x)
 		switch {
 		case v == nil:
-		case x.dir && (v.Status == 0 || v.Status == http.StatusTooManyRequests || v.Status >= 500): // which will pass
+		case x.dir && (v.Status == 0 || v.Status == http.StatusTooManyRequests || v.Status >= 500): // a passing fault
 		case x.dir:
 			t.remember(x, isPage(v.Status) && v.Fault == "")
 		case !d.Matched || v.Cut:
@@ -208,10 +208,10 @@ func (t *twins) remember(l lesson, so bool) {
 	t.learned[l] = so
 }
 
-// shareAll takes in the bodies of pages that others hold. Where a body is not there, or not what it was, the
-// page is asked for.
+// shareAll copies bodies from equal pages. A page is fetched instead if the stored body is missing, or has
+// another digest.
 func (r *run) shareAll(list []twin) {
-	var same protocol.Digest // that was read last
+	var same protocol.Digest // of the body that was read last
 	var body []byte
 	var header http.Header
 	for len(list) > 0 {
@@ -257,7 +257,7 @@ func (r *run) shareAll(list []twin) {
 	}
 }
 
-// bodyOf reads what is held of a page, with what its header says of the bytes; nil if that is not there as it was.
+// bodyOf reads the stored body of a page, with the headers that describe it; nil if it is missing or has another digest.
 func (r *run) bodyOf(p *collection.Page) ([]byte, http.Header) {
 	c, err := r.Collection.Content(p)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A page that stands in several directories with the same bytes, such as one that nobody has
-// translated yet, leads to other pages in each. One that is the same below itself leads nowhere.
+// A page that is in several directories with the same bytes, such as one that is not
+// translated yet, has different links in each. The same bytes below the page itself add no links.
 func TestTwinsLeadToPagesOfTheirOwn(t *testing.T) {
 	pages := map[string]string{"/": page("home", "en/", "de/", "fr/", "trap/")}
 	for _, lang := range []string{"en", "de", "fr"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A push is one edit that a site tells at once.
+// A push is one edit that a site announces at once.
 type push struct {
 	path string
 	at   time.Time
@@ -38,7 +38,7 @@ func pushing(ctx context.Context, s *fakeweb.Site, edits int, every time.Duratio
 	return list
 }
 
-// prompt is how many of what was pushed was asked for within five minutes.
+// prompt returns how many of the pushed edits were fetched within five minutes.
 func prompt(w *fakeweb.Web, s *fakeweb.Site, list []push) (n int) {
 	at, _ := visits(w, s, time.Time{})
 	for _, p := range list {
@@ -52,7 +52,7 @@ func prompt(w *fakeweb.Web, s *fakeweb.Site, list []push) (n int) {
 	return n
 }
 
-// nonce has a site's pages differ at each GET, as those of a server do that writes a nonce or the time into them.
+// nonce makes a site's pages differ at each GET, as with a server that writes a nonce or the time into them.
 func nonce(s *fakeweb.Site, of func(path string) bool, format string) {
 	var n atomic.Int64
 	s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
@@ -68,7 +68,7 @@ func nonce(s *fakeweb.Site, of func(path string) bool, format string) {
 
 func everyPage(string) bool { return true }
 
-// explained is what the crawler says of a page.
+// explained returns the crawler's explanation of a page.
 func explained(t *testing.T, c *crawl.Crawler, col *collection.Collection, url string) string {
 	t.Helper()
 	why, err := crawl.Explain(col, c.Seeder, url, time.Now())
@@ -78,7 +78,8 @@ func explained(t *testing.T, c *crawl.Crawler, col *collection.Collection, url s
 	return strings.Join(append(append(why.Rules, why.Beliefs...), why.Signals...), "\n")
 }
 
-// A page that is longer than the crawler reads says nothing about its site: what is pushed of the others is fetched.
+// A page longer than the crawler's limit does not affect the trust in its site: pushed changes of the others
+// are fetched.
 func TestOnePageOverTheLimitJudgesNobody(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -120,7 +121,7 @@ func TestOnePageOverTheLimitJudgesNobody(t *testing.T) {
 	})
 }
 
-// Events say what a page asks of robots, as the pages themselves do.
+// Events have the page's robots directives, as the page itself does.
 func TestEventsSayWhatPagesAsk(t *testing.T) {
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -153,8 +154,8 @@ func TestEventsSayWhatPagesAsk(t *testing.T) {
 	})
 }
 
-// A site that tells lengths and digests that its pages never had is found out, though the pages are cut: they were told to
-// be shorter than what is read of a page.
+// A site that announces lengths and digests that its pages never had is detected, though the pages are
+// truncated: their announced length was below the limit.
 func TestPagesLongerThanWasTold(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
@@ -190,7 +191,8 @@ func TestPagesLongerThanWasTold(t *testing.T) {
 	})
 }
 
-// A site whose server writes something else into each answer is as honest as any other: what it pushes is fetched.
+// A site whose server writes something different into each response is as honest as any other: its pushed
+// pages are fetched.
 func TestPagesThatDifferAtEachGet(t *testing.T) {
 	noRace(t)
 	for _, c := range []struct{ what, format string }{
@@ -220,8 +222,8 @@ func TestPagesThatDifferAtEachGet(t *testing.T) {
 	}
 }
 
-// A site all of whose pages change while it is crawled for the first time, after its manifest was read, has told no lie: the
-// next crawl fetches what the manifest says has changed since.
+// A site all of whose pages change during the first crawl, after its manifest was read, has not lied: the
+// next crawl fetches the pages that changed since, according to the manifest.
 func TestSiteThatChangesWhileItIsCrawledIsNoLiar(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)

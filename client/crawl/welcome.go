@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// welcomed takes in how a site wishes to be asked. Of several sites on one host one that says
-// nothing takes nothing back that another has said.
+// welcomed applies a site's welcome, see harvest. If there are several sites on a host, one without
+// a welcome does not revoke that of another.
 func (r *run) welcomed(st *site, d *protocol.Discovery) {
 	r.mu.Lock()
 	before := st.welcomedBy
@@ -26,7 +26,7 @@ func (r *run) welcomed(st *site, d *protocol.Discovery) {
 	}
 }
 
-// batches asks for pages by as many batches as a site wishes.
+// batches fetches pages in batches of the size that a site allows.
 func batches(ctx context.Context, from *client.Source, d *protocol.Discovery, want []client.Want) iter.Seq2[client.Got, error] {
 	return func(yield func(client.Got, error) bool) {
 		for part := range slices.Chunk(want, mostWants(d)) {
@@ -39,7 +39,7 @@ func batches(ctx context.Context, from *client.Source, d *protocol.Discovery, wa
 	}
 }
 
-// mostWants is how many pages a site is asked for in one batch, by what it offers.
+// mostWants returns how many pages are requested in one batch, by the site's description.
 func mostWants(d *protocol.Discovery) int {
 	if d.Welcome != nil && d.Welcome.Batch > 0 {
 		return min(d.Welcome.Batch, client.MaxWants)

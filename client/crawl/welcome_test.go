@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site that wishes to be asked ten times a second has ten edits of one moment fetched in one
-// second; one that does not say so in ten.
+// A site that welcomes ten requests a second has ten edits of one moment fetched in one
+// second; a site without a welcome in ten.
 func TestTenEditsOfASiteThatWelcomes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -36,7 +36,7 @@ func TestTenEditsOfASiteThatWelcomes(t *testing.T) {
 					s.edit(p, "edited "+p) // equal pages cost one request
 				}
 				k.want(s.live())
-				var first, last time.Time // when they were asked for
+				var first, last time.Time // when they were fetched
 				s.with(func() {
 					for _, list := range s.times {
 						for _, at := range list {

@@ -15,20 +15,20 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Why is all that speaks for and against asking for a page: each rule,
-// belief and signal, in words.
+// A Why explains, in words, why a page is fetched or not: by rules, beliefs and
+// signals.
 type Why struct {
 	URL     string    `json:"url"` // canonical
 	Known   bool      `json:"known"`
 	State   string    `json:"state,omitempty"`
-	Next    time.Time `json:"next,omitzero"` // when it is asked for at the earliest
-	Rules   []string  `json:"rules"`         // what admits or forbids it
-	Beliefs []string  `json:"beliefs"`       // what is thought of its changes
-	Signals []string  `json:"signals"`       // who has said what of it
+	Next    time.Time `json:"next,omitzero"` // its earliest next fetch
+	Rules   []string  `json:"rules"`         // that admit or forbid it
+	Beliefs []string  `json:"beliefs"`       // estimates of its changes
+	Signals []string  `json:"signals"`       // announcements by its site and other sources
 }
 
-// Explain says why a page is asked for when it is, or not at all. A collection
-// without a running crawler explains too.
+// Explain returns why a page is fetched when it is, or never. It needs no running
+// crawler.
 func Explain(col *collection.Collection, s *seed.Seeder, url string, now time.Time) (Why, error) {
 	v := s.Admit(seed.Ref{URL: url, Kind: seed.Person})
 	w := Why{URL: v.URL, Rules: []string{}, Beliefs: []string{}, Signals: []string{}}
@@ -136,7 +136,7 @@ func beliefs(p *collection.Page, site *collection.Site, col *collection.Collecti
 	return list
 }
 
-// period is how long a page stays as it is on average.
+// period returns the mean time between two changes of a page.
 func period(rate float64) string {
 	d := time.Duration(min(float64(24*time.Hour)/rate, float64(1<<62)))
 	switch {
@@ -210,7 +210,7 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 	return list
 }
 
-// judgedBy says by what notices of unstable pages are judged.
+// judgedBy returns how announced changes of unstable pages are judged.
 func judgedBy(restless bool) string {
 	if restless {
 		return "announced changes cannot be verified, since the main text differs too"
@@ -242,7 +242,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 					src.Kind, u, n.Received, n.Processed, n.Enqueued, n.Ignored))
 			}
 		}
-		w.Rules = slices.DeleteFunc(w.Rules, func(rule string) bool { return strings.HasPrefix(rule, family.Waits) }) // of when it was stored last
+		w.Rules = slices.DeleteFunc(w.Rules, func(rule string) bool { return strings.HasPrefix(rule, family.Waits) }) // the stored state, replaced by the current one
 		if p, ok, _ := c.Collection.Page(w.URL); ok && st.families != nil && st.families.Holds(p.ID) {
 			w.Rules = append(w.Rules, st.families.Why(w.URL))
 		}
@@ -253,7 +253,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 	return w, nil
 }
 
-// Knows reports whether a host is one that is crawled.
+// Knows reports whether a host is crawled.
 func (c *Crawler) Knows(host string) bool {
 	r := c.run.Load()
 	if r == nil {
@@ -264,8 +264,8 @@ func (c *Crawler) Knows(host string) bool {
 	return r.origins["https://"+host] != nil || r.origins["http://"+host] != nil
 }
 
-// Remember gives the Seeder what the collection knows of a site, so that
-// Explain can explain its pages while no crawler runs.
+// Remember loads a site's shape and robots.txt from the collection into the Seeder,
+// for Explain while no crawler runs.
 func (c *Crawler) Remember(origin string) error {
 	s, ok := c.Collection.Site(c.Seeder.Origin(origin))
 	if !ok {

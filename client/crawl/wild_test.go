@@ -43,17 +43,17 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-// A wildWeb is a fake Web whose sites change their robots.txt, hide their
-// sitemaps, feeds and doors behind it, and give no answer for it at times.
+// A wildWeb is a fake Web whose sites change their robots.txt, disallow their
+// sitemaps, feeds and doors in it, and sometimes do not serve it.
 type wildWeb struct {
 	*fakeweb.Web
 	rand   *rand.Rand
 	mu     sync.Mutex
 	served map[*fakeweb.Site][]rules // each time robots.txt was asked for
-	strict map[*fakeweb.Site]bool    // whose robots.txt is other than fakeweb has it
+	strict map[*fakeweb.Site]bool    // whose robots.txt differs from fakeweb's
 }
 
-// rules are what a site answered when it was asked for robots.txt.
+// rules are a site's response to a request for robots.txt.
 type rules struct {
 	status int // 0: half of it
 	text   string
@@ -89,7 +89,7 @@ func (w *wildWeb) twist(s *fakeweb.Site, i int) {
 	case turn == 1: // the feed may not be read
 		name("/private/feed.xml")
 		more = "Disallow: /private/\n"
-	case turn == 2: // nor the sitemap, nor the doors of the manifest
+	case turn == 2: // the sitemap and the manifest's doors may not be read
 		more = "Disallow: /parley/\nDisallow: /hidden/\nSitemap: " + s.Origin + "/hidden/sitemap.xml\n"
 	case turn == 3: // now this is forbidden, then that, and sometimes it is to be slow
 		for range 5 {
@@ -102,12 +102,12 @@ func (w *wildWeb) twist(s *fakeweb.Site, i int) {
 			}
 			list = append(list, rules{200, text}, list[0])
 		}
-	case turn == 4: // it is gone at times, and half of it comes at others
+	case turn == 4: // sometimes it is gone, and sometimes only half of it is sent
 		list = append([]rules{{503, ""}, {0, plain}}, list[0], rules{500, ""}, rules{0, plain}, list[0], rules{404, ""})
-	case turn == 5: // it stands elsewhere
+	case turn == 5: // it is elsewhere
 		list = []rules{{301, "/rules.txt"}}
 		more = "Disallow: /p1\n"
-	case turn == 6: // the sitemap is where nobody may go
+	case turn == 6: // the sitemap is in a forbidden place
 		more = "Disallow: /sitemap2.xml\n"
 	case turn == 7: // a feed that may be read
 		name("/feed.xml")
@@ -166,7 +166,7 @@ type manners struct {
 	pages     func(*fakeweb.Site) int // that were known at last
 }
 
-// faults returns what in the log breaks a promise, at most 20 of it.
+// faults returns the broken promises that the log shows, at most 20 of them.
 func (w *wildWeb) faults(m manners) (list []string) {
 	type state struct {
 		last      fakeweb.Access
@@ -209,7 +209,7 @@ func (w *wildWeb) faults(m manners) (list []string) {
 		if a.Begin.Before(s.until) {
 			say("%v too soon (%s): %v; %v", s.until.Sub(a.Begin), s.why, s.last, a)
 		}
-		// An address gets no more than each of its names would, and two a second in all.
+		// An address gets no more than each of its names would, and two requests a second in all.
 		at := addresses[a.Site.IP]
 		rate := min(harvest.DefaultAddressRate, float64(names[a.Site.IP])/min(m.wait, m.big).Seconds())
 		pause := time.Duration(float64(time.Second)/rate) - time.Millisecond // which looking at a kept connection may take
@@ -278,7 +278,7 @@ func (w *wildWeb) faults(m manners) (list []string) {
 	return list
 }
 
-// complete looks for pages of honest sites that were not asked for.
+// complete looks for pages of honest sites that were not fetched.
 func (w *wildWeb) complete(t *testing.T, col *collection.Collection) {
 	for _, s := range w.Sites() {
 		if s.Kind != fakeweb.Honest && s.Kind != fakeweb.Slow && s.Kind != fakeweb.Closing && s.Kind != fakeweb.Forbidding || w.strict[s] {
@@ -297,7 +297,7 @@ func (w *wildWeb) complete(t *testing.T, col *collection.Collection) {
 	}
 }
 
-// disturb tells of changes, right and wrong, adds pages, edits and deletes them.
+// disturb announces changes, true and false ones, and adds, edits and deletes pages.
 func (w *wildWeb) disturb(ctx context.Context, c *crawl.Crawler) {
 	r, sites := w.rand, w.Sites()
 	some := func() string {

@@ -21,8 +21,8 @@ func visited(rng *rand.Rand, now time.Time) (h fresh.History) {
 	return h
 }
 
-// Whatever a site says, a page gets a tenth at least of the visits that it would get if its site said nothing, by the same
-// visits so far and at the same price: silence for a year does not keep them off.
+// Whatever a site announces, a page gets at least a tenth of the visits that it would get if its site announced
+// nothing, with the same history and at the same price: a year of silence does not prevent audits.
 func TestAuditsAreATenth(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	rng := rand.New(rand.NewPCG(5, 7))
@@ -48,7 +48,8 @@ func TestAuditsAreATenth(t *testing.T) {
 	}
 }
 
-// The audits of sites that tell of all their changes are planned: they come to the budget where there is nothing else to spend it on.
+// Audits of sites that announce all their changes are planned: they use the whole budget if nothing else
+// needs it.
 func TestAuditsComeToTheBudget(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	rng := rand.New(rand.NewPCG(5, 8))

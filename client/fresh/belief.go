@@ -2,28 +2,28 @@ package fresh
 
 import "math"
 
-// points is how many rates a belief tells apart. They are the same for all pages,
-// each 1.6 times the one before: from one change in 27 years to one in 14 seconds.
+// points is the number of rates that a belief distinguishes. They are the same for all pages, each 1.6 times
+// the one before: from one change in 27 years to one in 14 seconds.
 const points = 40
 
 const (
-	slowest = 1e-4  // the first of them, in changes a day
-	logStep = 0.46  // the logarithm of the ratio of two that are neighbours
-	minSpan = 1e-6  // the shortest interval that is told apart from a longer one, in days
-	spans   = 48    // intervals that are told apart, in the same ratio: up to six years
-	fewest  = 1e-12 // what is less likely than this share of the likeliest is impossible
+	slowest = 1e-4  // the lowest rate, in changes a day
+	logStep = 0.46  // the logarithm of the ratio of neighbouring rates
+	minSpan = 1e-6  // the shortest distinct interval, in days
+	spans   = 48    // number of distinct intervals, in the same ratio: up to six years
+	fewest  = 1e-12 // a rate less likely than this share of the likeliest is impossible
 )
 
-// Rates returns the rates that beliefs tell apart, in changes a day.
+// Rates returns the rates that beliefs distinguish, in changes a day.
 func Rates() [points]float64 { return grid.rate }
 
-// A table has what all beliefs share. It is never changed.
+// A table has the values that all beliefs share. It is never modified.
 type table struct {
 	rate [points]float64
 	log  [points]float64
 
-	// changed[k+b] is the logarithm of the probability of a change in the span b
-	// at the rate k: both are in the same ratio, so that only the sum counts.
+	// changed[k+b] is the logarithm of the probability of a change in the span b at the rate k: both have the
+	// same ratio, so only the sum of their indexes counts.
 	changed [points + spans]float64
 }
 
@@ -41,26 +41,25 @@ func newTable() (t table) {
 	return t
 }
 
-// A Belief is all that was observed of how often one page changes, in a form
-// from which the posterior follows under any prior: what is learned of its site later
-// still tells. The zero value has seen nothing.
+// A Belief is everything observed about how often one page changes, in a form that gives the posterior under
+// any prior: a prior learned of its site later still applies. The zero value has no observations.
 type Belief struct {
-	Quiet float32 // days that were seen without a change, or with a known number
-	Dated float32 // changes that were seen in them, or right before
+	Quiet float32 // days observed without a change, or with a known number of changes
+	Dated float32 // changes observed in them, or right before
 
-	// Seen counts intervals with one change or more, undated, by their length: b
-	// is of minSpan x Step^b. One between two counts in part for each.
+	// Seen counts intervals with one or more undated changes, by length: bin b is for
+	// minSpan x e^(logStep b). An interval between two bins counts in part for each.
 	Seen [spans]float32
 }
 
-// Unchanged adds that nothing has changed for so many days.
+// Unchanged adds an observation: no change for so many days.
 func (b *Belief) Unchanged(days float64) {
 	if days > 0 && days < math.MaxFloat32 {
 		b.Quiet += float32(days)
 	}
 }
 
-// Changed adds that something has changed within so many days, once or more often.
+// Changed adds an observation: one or more changes within so many days.
 func (b *Belief) Changed(days float64) {
 	if days != days {
 		return
@@ -77,14 +76,12 @@ func (b *Belief) Changed(days float64) {
 	}
 }
 
-// changedAt adds that it has changed, last so many days ago: Last-Modified, or
-// what a manifest says.
+// changedAt adds a dated change, the last one, so many days ago: from Last-Modified or a manifest.
 func (b *Belief) changedAt(ago float64) {
 	b.Counted(1, ago)
 }
 
-// Counted adds that it has changed exactly n times within so many days, as a
-// site says that tells of every change.
+// Counted adds exactly n changes within so many days, as reported by a site that tells of every change.
 func (b *Belief) Counted(n int, days float64) {
 	if days >= 0 && days < math.MaxFloat32 {
 		b.Unchanged(days)
@@ -92,7 +89,7 @@ func (b *Belief) Counted(n int, days float64) {
 	}
 }
 
-// add adds a part of what was observed otherwise.
+// add adds a share of another belief's observations.
 func (b *Belief) add(part float32, more *Belief) {
 	if part <= 0 {
 		return
@@ -104,7 +101,7 @@ func (b *Belief) add(part float32, more *Belief) {
 	}
 }
 
-// unsee takes away so many intervals with changes, those of nearly the length of another first.
+// unsee removes n intervals with changes, beginning with those closest in length to the shortest in near.
 func (b *Belief) unsee(n float32, near *Belief) {
 	at := 0
 	for at < spans-1 && near.Seen[at] == 0 {
@@ -124,15 +121,14 @@ func (b *Belief) unsee(n float32, near *Belief) {
 // None reports whether nothing was observed.
 func (b *Belief) None() bool { return *b == Belief{} }
 
-// A Prior is what is believed of a page before anything is observed of it: the
-// probability of each rate. The zero value is that of the Web at large.
+// A Prior is what is believed of a page before any observation: the probability of each rate. The zero value
+// means the Web at large.
 type Prior [points]float32
 
 // A Posterior is the probability of each rate: the sum is 1.
 type Posterior [points]float64
 
-// Under returns what is believed of a page if its observations are b. Whatever
-// b and p are made of, it is a distribution.
+// Under returns the posterior of a page with the observations b. For any b and p it is a distribution.
 func (p *Prior) Under(b *Belief) (post Posterior) {
 	prior := p
 	if *p == (Prior{}) {
@@ -151,8 +147,8 @@ func (p *Prior) Under(b *Belief) (post Posterior) {
 			}
 		}
 	}
-	// The likelihood is measured against its best where the prior allows anything, so
-	// that there is no logarithm of the prior, and always something left.
+	// Scale by the best likelihood among rates with a nonzero prior: no logarithm of the prior is needed, and
+	// not all weights underflow.
 	most := math.Inf(-1)
 	for k, l := range &post {
 		if l > most && prior[k] > 0 {
@@ -187,7 +183,7 @@ func (p *Prior) Under(b *Belief) (post Posterior) {
 	return post
 }
 
-// amountSeen is what counts of an observation: more than could ever be made of one page is none.
+// amountSeen is an observed amount limited to 0..1e9, more than one page could ever yield.
 func amountSeen(x float32) float64 {
 	if !(x > 0) {
 		return 0
@@ -213,8 +209,7 @@ func (p *Posterior) fresh(days float64) (share float64) {
 	return share
 }
 
-// anyPage is the prior of a page of which not even the site is known: a change
-// in two months, give or take a factor of twelve.
+// anyPage is the prior of a page of an unknown site: a change in two months, give or take a factor of twelve.
 var anyPage = lognormal(1./60, 2.5)
 
 func lognormal(median, sigma float64) (p Prior) {

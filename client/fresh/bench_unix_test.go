@@ -11,8 +11,8 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A million pages are fifty times these. The time is that of the processor, since what
-// else the machine does is not ours.
+// Multiply by fifty for a million pages. The time is CPU time, so that other load on the
+// machine does not count.
 func BenchmarkPlan(b *testing.B) {
 	pages := visitedPages(20_000, rand.New(rand.NewPCG(23, 24)))
 	told := &fresh.Site{Tells: true}
@@ -61,7 +61,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// cpu is what this process has used, whatever else runs.
+// cpu returns the CPU time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

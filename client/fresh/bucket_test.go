@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A plan that is wrong by a factor is set right: what is spent is the budget, however the price is off.
+// A plan that is wrong by a factor is corrected: spending meets the budget, however wrong the price is.
 func TestBucketKeepsTheBudget(t *testing.T) {
 	for _, wrong := range []float64{0.5, 1, 2, 4} {
 		b := fresh.Bucket{Rate: 1000, Balance: 1500}
@@ -33,7 +33,7 @@ func TestBucketKeepsTheBudget(t *testing.T) {
 	}
 }
 
-// It says how long to wait, and then there is as much.
+// It returns how long to wait, and after that wait the amount is available.
 func TestBucketWaits(t *testing.T) {
 	b := fresh.Bucket{Rate: 10, Burst: 5}
 	if got := b.Wait(2); got != 0.2 {
@@ -43,7 +43,7 @@ func TestBucketWaits(t *testing.T) {
 	if got := b.Wait(2); got != 0 || b.Balance != 2 {
 		t.Errorf("has %v, and waits %v", b.Balance, got)
 	}
-	b.Spend(7) // a body was longer than thought
+	b.Spend(7) // a body was longer than expected
 	if got := b.Wait(1); !about(got, 0.6, 1e-12) {
 		t.Errorf("owes %v, and waits %v", -b.Balance, got)
 	}

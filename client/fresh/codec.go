@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Append writes a belief, in 9 bytes and 5 for each length of interval that
-// brought undated changes.
+// Append appends the encoded belief: 9 bytes, and 5 for each length of interval with undated changes.
 func (b *Belief) Append(to []byte) []byte {
 	to = appendFloat(appendFloat(to, b.Quiet), b.Dated)
 	n := len(to)
@@ -22,8 +21,8 @@ func (b *Belief) Append(to []byte) []byte {
 	return to
 }
 
-// ParseBelief reads what Append wrote at the beginning of p, and returns how many
-// bytes that is; 0 if it is none.
+// ParseBelief decodes what Append wrote at the beginning of p, and returns its size in bytes; 0 if p is
+// malformed.
 func ParseBelief(p []byte) (b Belief, size int) {
 	if len(p) < 9 || int(p[8]) > spans || len(p) < 9+5*int(p[8]) {
 		return Belief{}, 0
@@ -43,7 +42,7 @@ func appendFloat(b []byte, f float32) []byte {
 	return binary.BigEndian.AppendUint32(b, math.Float32bits(f))
 }
 
-// readAmount reads a number that is 0 or more.
+// readAmount decodes a number; a negative, infinite or NaN one is 0.
 func readAmount(p []byte) float32 {
 	f := math.Float32frombits(binary.BigEndian.Uint32(p))
 	if f >= 0 && f <= math.MaxFloat32 {
@@ -57,13 +56,13 @@ const (
 	farthestMilli = 253_402_300_800_000 // the year 10,000
 )
 
-// amounts are the fields of a signal that are 0 or more.
+// amounts are the non-negative fields of a signal.
 func (s *Signal) amounts() [14]*float32 {
 	return [...]*float32{&s.Right, &s.Wrong, &s.Heard, &s.Missed, &s.Due, &s.Silent, &s.Lag, &s.Lags,
 		&s.Told, &s.Lost, &s.TurnRight, &s.TurnWrong, &s.Notices, &s.Days}
 }
 
-// Append writes what is believed of a site.
+// Append appends the encoded beliefs about a site.
 func (s *Site) Append(b []byte) []byte {
 	b = append(b, siteVersion)
 	for _, f := range s.Prior {
@@ -95,7 +94,7 @@ func (s *Site) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(appendFloat(b, float32(s.Manifest.Recall)), uint64(read))
 }
 
-// ParseSite reads what Append wrote.
+// ParseSite decodes what [Site.Append] wrote.
 func ParseSite(b []byte) (s Site, err error) {
 	const size, manifest = 1 + 4*points + 4*16 + 1, 4 + 8
 	if len(b) != size && len(b) != size+manifest || b[0] != siteVersion {
@@ -125,7 +124,7 @@ func ParseSite(b []byte) (s Site, err error) {
 	return s, nil
 }
 
-// between bounds a number, and takes 0 for what is none.
+// between limits a number to a range; NaN becomes 0.
 func between(f, low, high float32) float32 {
 	if f != f {
 		return 0

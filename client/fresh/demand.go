@@ -2,21 +2,20 @@ package fresh
 
 import "math"
 
-// Prices are told apart by their logarithm: from e^-72 to e^36, which nothing that is worth a
-// number of days is beyond.
+// Prices are binned by their logarithm, from e^-72 to e^36: no gain that is a number of days lies outside.
 const (
 	priceStep = logStep / 2
 	prices    = 470
 	cheapest  = -72.
 )
 
-// An amount is what visits cost and leave, on average over time.
+// An amount is the cost of visits and the staleness that they leave, on average over time.
 type amount struct {
-	spend    float64 // cost of what is done in a day
-	requests float64 // of them, in a day
+	spend    float64 // cost a day
+	requests float64 // requests a day
 	stale    float64 // importance x share of time in which the copy is outdated
-	age      float64 // importance x days since when
-	loss     float64 // importance x cost of the objective, where that is asked for
+	age      float64 // importance x days outdated
+	loss     float64 // importance x cost of the objective, where it is computed
 }
 
 func (a *amount) add(share float64, b amount) {
@@ -40,18 +39,17 @@ func (a amount) within(least *amount) amount {
 		stale: min(a.stale, least.stale), age: min(a.age, least.age), loss: min(a.loss, least.loss)}
 }
 
-// A demand is what is bought at each price: at any price what lies above it, and base
-// at all prices.
+// A demand is what is bought at each price: at a given price, base and all bins above it.
 type demand struct {
 	base  amount
 	bins  [prices]amount
-	first int // no bin below has anything
-	last  int // nor has one above; -1: none has
+	first int // bins below are empty
+	last  int // bins above are empty; -1: all are
 }
 
 func newDemand() *demand { return &demand{first: prices, last: -1} }
 
-// clear makes it as new.
+// clear empties d for reuse.
 func (d *demand) clear() {
 	if d.first <= d.last {
 		clear(d.bins[d.first : d.last+1])
@@ -59,7 +57,7 @@ func (d *demand) clear() {
 	d.base, d.first, d.last = amount{}, prices, -1
 }
 
-// place is where a price is among the bins.
+// place is the position of a price among the bins.
 func place(price float64) float64 {
 	switch {
 	case !(price > least):
@@ -72,8 +70,8 @@ func place(price float64) float64 {
 
 var least, most = math.Exp(cheapest), math.Exp(cheapest + priceStep*(prices-1e-6))
 
-// A logTable has the logarithms of 128 numbers from 1 to 2, and their inverses: a
-// third of the planner's time would be spent on exact ones.
+// A logTable has the logarithms of 128 numbers from 1 to 2, and their inverses: exact logarithms would take a
+// third of the planner's time.
 type logTable struct{ inverse, log [1 << 7]float64 }
 
 var logs = func() *logTable {
@@ -85,7 +83,7 @@ var logs = func() *logTable {
 	return &t
 }()
 
-// of is the logarithm of a number above 0 that is not among the very smallest; it is 1e-7 off at most.
+// of is the logarithm of a positive, normal number, with an error of at most 1e-7.
 func (t *logTable) of(x float64) float64 {
 	const fraction = 1<<52 - 1
 	bits := math.Float64bits(x)
@@ -96,7 +94,7 @@ func (t *logTable) of(x float64) float64 {
 
 func priceAt(place float64) float64 { return math.Exp(cheapest + priceStep*place) }
 
-// rise adds what is bought as the price falls from one place to another.
+// rise adds a, bought gradually as the price falls from one place to another.
 func (d *demand) rise(from, to float64, a amount) {
 	low, high := int(to), int(from)
 	d.first, d.last = min(d.first, low), max(d.last, high)
@@ -112,7 +110,7 @@ func (d *demand) rise(from, to float64, a amount) {
 	d.bins[high].add((from-float64(high))*part, a)
 }
 
-// above is what is bought at a price.
+// above is the total bought at the price of a place.
 func (d *demand) above(at float64) amount {
 	sum := d.base
 	b := d.last
@@ -125,8 +123,8 @@ func (d *demand) above(at float64) amount {
 	return sum
 }
 
-// limit is the place of the least price at which no more is bought than a most, as
-// of measures it; 0 if that is so at any price.
+// limit is the place of the lowest price at which the amount bought, measured by of, is at most most; 0 if
+// that holds at any price.
 func (d *demand) limit(most float64, of func(*amount) float64) float64 {
 	sum := of(&d.base)
 	for b := d.last; b >= d.first; b-- {
@@ -145,8 +143,8 @@ func (d *demand) limit(most float64, of func(*amount) float64) float64 {
 func spendOf(a *amount) float64    { return a.spend }
 func requestsOf(a *amount) float64 { return a.requests }
 
-// lowest is the place of the least price above which something is bought, 0 if nothing is: what is
-// bought at the very least of all prices is worth nothing.
+// lowest is the place of the lowest bin with anything in it, 0 if there is none. The very lowest bin is left
+// out: what is bought there gains nothing.
 func (d *demand) lowest() float64 {
 	for b := max(d.first, 1); b <= d.last; b++ {
 		if d.bins[b] != (amount{}) {
@@ -156,7 +154,7 @@ func (d *demand) lowest() float64 {
 	return 0
 }
 
-// merge adds another.
+// merge adds another demand.
 func (d *demand) merge(other *demand) {
 	d.base.add(1, other.base)
 	if other.last < 0 {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Estimators for reports, beside [Dated] and [Compared]. Decisions go by beliefs: to average the index over
-// what is believed matters more than the best single number. All rates are in changes a day and
-// finite for any input, at most one change a second; where an estimator has no value, it says so.
+// These estimators, like [Dated] and [Compared], are for reports. Decisions use beliefs: averaging the index
+// over the posterior matters more than the best single number. All rates are in changes a day and finite for
+// any input, at most one change a second; an estimator without a value says so.
 
-// Raw is (2.3) as the thesis has it, for n visits after the first of which x found another
-// copy: since is S, from the first visit to the last. It has no value if all did (E12), and is
-// far too low if the intervals are not alike. [Compared] is its bias-reduced form.
+// Raw is (2.3) as the thesis has it, for n visits after the first of which x found another copy: since is S,
+// from the first visit to the last. It has no value if x = n (E12), and is far too low if the intervals
+// differ. [Compared] is its bias-reduced form.
 func Raw(n, x int, since time.Duration) (rate float64, ok bool) {
 	n, x = counts(n, x)
 	switch {
@@ -23,13 +23,13 @@ func Raw(n, x int, since time.Duration) (rate float64, ok bool) {
 	return clamp(-float64(n) * math.Log1p(-float64(x)/float64(n)) / days(since)), true
 }
 
-// A Check is what a visit has found.
+// A Check is the result of a visit.
 type Check struct {
-	Days    float64 // since the visit before; what is no length counts for none
+	Days    float64 // since the previous visit; one that is not positive is ignored
 	Changed bool
 }
 
-// Likeliest is the rate that makes checks of any lengths I likeliest:
+// Likeliest is the maximum-likelihood rate for checks of any lengths I:
 //
 //	sum over changed I/(e^(rate I) - 1) = sum over unchanged I
 //
@@ -50,9 +50,8 @@ func Likeliest(checks []Check) (rate float64, ok bool) {
 	return root(func(rate float64) float64 { return score(checks, rate) }), true
 }
 
-// LikeliestHalved is Likeliest with two checks more, each half as long as they are in the mean, one
-// changed and one not (as in the code of LambdaCrawl: Kolobov et al., NeurIPS 2019). It has a
-// value if there is a check.
+// LikeliestHalved is Likeliest with two artificial checks added, each half the mean length, one changed and
+// one not (as in the code of LambdaCrawl: Kolobov et al., NeurIPS 2019). It has a value if there is a check.
 func LikeliestHalved(checks []Check) (rate float64, ok bool) {
 	n, mean := 0., 0.
 	for _, c := range checks {
@@ -68,8 +67,8 @@ func LikeliestHalved(checks []Check) (rate float64, ok bool) {
 	return root(func(rate float64) float64 { return score(checks, rate) + half/math.Expm1(rate*half) - half }), true
 }
 
-// LikeliestReduced is Likeliest without the first order of its bias (Firth, Biometrika 1993): it is the
-// likeliest under the prior of Jeffreys. It has a value if there is a check.
+// LikeliestReduced is Likeliest without the first order of its bias (Firth, Biometrika 1993): the maximum
+// under the prior of Jeffreys. It has a value if there is a check.
 func LikeliestReduced(checks []Check) (rate float64, ok bool) {
 	for _, c := range checks {
 		ok = ok || c.length() > 0
@@ -78,7 +77,7 @@ func LikeliestReduced(checks []Check) (rate float64, ok bool) {
 		return 0, false
 	}
 	return root(func(rate float64) float64 {
-		// Of the information, sum of I²/(e^(rate I) - 1), half the slope of the logarithm.
+		// Add half the slope of the logarithm of the information, sum of I²/(e^(rate I) - 1).
 		var info, slope float64
 		for _, c := range checks {
 			if i := c.length(); i > 0 {
@@ -96,7 +95,7 @@ func LikeliestReduced(checks []Check) (rate float64, ok bool) {
 
 func (c Check) length() float64 { return bounded(c.Days, oldest) }
 
-// score is the slope of the logarithm of the likelihood.
+// score is the derivative of the log-likelihood.
 func score(checks []Check, rate float64) (s float64) {
 	for _, c := range checks {
 		switch i := c.length(); {
@@ -110,7 +109,7 @@ func score(checks []Check, rate float64) (s float64) {
 	return s
 }
 
-// root is the rate at which a score falls to 0, by halving the logarithm.
+// root is the rate at which a decreasing score reaches 0, by bisection of the logarithm.
 func root(score func(rate float64) float64) float64 {
 	low, high := math.Log(1e-12), math.Log(fastest)
 	for range 60 {
@@ -124,16 +123,15 @@ func root(score func(rate float64) float64) float64 {
 	return math.Exp(high)
 }
 
-// Online is an estimator that keeps one number a page, for visits that come at random times, crawls
-// a day in the mean (Avrachenkov, Patil and Thoppe, 2020): the law of large numbers, crawls x changed /
-// (visits + 1 - changed).
+// Online is an estimator that keeps one number per page, for visits at random times, on average crawls a day
+// (Avrachenkov, Patil and Thoppe, 2020): the law of large numbers, crawls x changed / (visits + 1 - changed).
 func Online(crawls float64, visits, changed int) float64 {
 	n, x := counts(visits, changed)
 	return clamp(bounded(crawls, fastest) * float64(x) / float64(n+1-x))
 }
 
-// Approximate is their other one, by stochastic approximation: it makes the next estimate
-// out of one, with the result of the n-th visit and a step of n^-3/4.
+// Approximate is their other one, by stochastic approximation: it updates an estimate with the result of the
+// n-th visit, by a step of n^-3/4.
 func Approximate(rate, crawls float64, n int, changed bool) float64 {
 	rate, crawls = bounded(rate, fastest), bounded(crawls, fastest)
 	step := math.Pow(float64(max(n, 1)), -0.75)

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A tally is of estimates in parts of the truth.
+// A tally collects estimates relative to the true rate.
 type tally struct{ n, undefined, sum, squares float64 }
 
 func (t *tally) add(estimate, truth float64, ok bool) {
@@ -38,8 +38,8 @@ func (t *tally) check(test *testing.T, what string, bias, rmse, undefined, toler
 	}
 }
 
-// Table 1.3 of the reference: bias, error and share without a value, of visits in equal intervals of
-// which r changes are expected in each.
+// Table 1.3 of the reference: bias, error and share without a value, for visits at equal intervals with
+// r expected changes in each.
 func TestEstimatorsOfEqualIntervals(t *testing.T) {
 	const repeats = 8_000
 	rng := rand.New(rand.NewPCG(13, 1))
@@ -171,7 +171,7 @@ func TestEstimatorsOfOneNumber(t *testing.T) {
 	}
 }
 
-// Whatever is counted, an estimate is a number that can be printed, and says when it is none.
+// Whatever the counts, an estimate is a number that can be printed, or is reported as undefined.
 func TestEstimatorsTakeAnyNumber(t *testing.T) {
 	finite := func(what string, rate float64) {
 		t.Helper()

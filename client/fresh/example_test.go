@@ -7,8 +7,8 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// Three pages, and two visits a day. The one that changes a hundred times as often as the others is
-// not followed: it is worth no more visits than one that is eight times as important.
+// Three pages, and two visits a day. The page that changes a hundred times as often as the others does
+// not get more visits: it is worth no more of them than one that is eight times as important.
 func ExamplePlanner() {
 	page := func(importance float64, changes int) *fresh.Page {
 		p := &fresh.Page{Importance: importance}

@@ -2,38 +2,36 @@ package fresh
 
 import "math"
 
-// An Objective says what a collection should be: what a day with an outdated copy costs. The
-// weights of its parts add up, since the index is linear in the cost (Olston and Pandey, WWW
-// 2008). The zero value is Harmonic 1; a weight that is negative or no number is 0.
+// An Objective is the goal of a collection: what a day with an outdated copy costs. The weights of its parts
+// add up, since the index is linear in the cost (Olston and Pandey, WWW 2008). The zero value is Harmonic 1;
+// a weight that is negative or NaN is 0.
 //
-// The index W of a page is what a visit gains at an age, which is the time since the copy was last known to
+// The index W of a page is the gain of a visit at an age, which is the time since the copy was last known to
 // be right. With c(u) the expected cost of a copy of the age u,
 //
 //	W(t) = t c(t) - ∫0..t c(u) du = ∫0..t u c'(u) du
 //
-// is by how much one more day without a visit costs more than the days before did on average,
-// times their number. To visit whatever has importance x W >= price x cost of a visit
-// is the best that can be done for what it costs in all. W grows with the age, from 0. With the
-// rate D and x = D t:
+// is the excess of the cost of one more day without a visit over the mean cost of the days before, times
+// their number. The optimum for a given total cost is to visit every page with importance x W >= price x cost
+// of a visit. W grows with the age, from 0. With the rate D and x = D t:
 //
 //	Fresh     c = P(outdated)                 W = R1(x) / D           R1(x) = 1 - (1+x) e^-x
 //	Harmonic  c = E[1 + 1/2 + ... + 1/n]      W = (x - 1 + e^-x) / D  n: unseen changes
 //	Age       c = E[days outdated]            W = (x²/2 - R1(x)) / D²
 //
-// Fresh is best for the share of visitors who see what is there (Cho and
-// Garcia-Molina, TODS 2003), but gives up pages that change faster than it
-// pays to follow: W ends at 1/D. Harmonic is the cost of LambdaCrawl (Kolobov et al., NeurIPS
-// 2019), whose index is the expected age of the copy. It gives up no page, loses two points of freshness
-// at most, and cuts the age to a fraction. Age is best for how long outdated copies have been
-// so.
+// Fresh maximises the share of visitors who see the current page (Cho and Garcia-Molina, TODS 2003), but
+// gives up pages that change faster than it pays to follow: W is bounded by 1/D. Harmonic is the cost of
+// LambdaCrawl (Kolobov et al., NeurIPS 2019), whose index is the expected age of the copy. It gives up no
+// page, loses two points of freshness at most, and cuts the age to a fraction. Age minimizes how long copies
+// have been outdated.
 //
-// W is in days, and that of Age in days²: a weight of Age is one of a day.
+// W is in days, and that of Age in days²: a weight of Age is per day.
 type Objective struct{ Fresh, Harmonic, Age float64 }
 
-// oldest bounds every age, in days: what is further away makes no difference.
+// oldest limits every age, in days: beyond it, nothing changes.
 const oldest = 1e9
 
-// weights returns the weights as they count.
+// weights returns the weights with defaults and bounds applied.
 func (o Objective) weights() Objective {
 	clean := func(w *float64) {
 		if !(*w > 1e-100) {
@@ -64,7 +62,7 @@ func (o Objective) atRate(rate, age float64) (w float64) {
 	return w
 }
 
-// AgeAtRate is the least age at which AtRate is need or more, +Inf if it never is.
+// AgeAtRate is the least age at which atRate is need or more, +Inf if it never is.
 func (o Objective) AgeAtRate(rate, need float64) float64 {
 	if !(need > 0) {
 		return 0
@@ -74,8 +72,8 @@ func (o Objective) AgeAtRate(rate, need float64) float64 {
 	if rate == 0 || !(o.atRate(rate, high) >= need) {
 		return math.Inf(1)
 	}
-	// Newton's steps for the logarithm of W over that of the age, which is nearly
-	// straight on both sides of x = 1; a step out of what is left of the interval halves it.
+	// Newton's method for the logarithm of W over that of the age, which is nearly straight on both sides of
+	// x = 1; a step that leaves the remaining interval is replaced by halving it.
 	age := min(math.Sqrt(2*need/rate), high/2) // right for a small x
 	for range 200 {
 		w := o.atRate(rate, age)
@@ -112,15 +110,15 @@ func (o Objective) slope(rate, age float64) float64 {
 	return o.Fresh*x*math.Exp(-x) + o.Harmonic*one + o.Age*age*one
 }
 
-// At is the index of a page of importance 1 of which p is believed: the mean
-// over the rates, and not what the mean rate would have. The difference is all there is to
-// exploration: while little is known, a part of p stays with slow rates, whose index
-// still grows when that of fast ones has ended. It is within 4e-4 of its exact value.
+// At is the index of a page of importance 1 and posterior p: the mean over the rates, and not the index of
+// the mean rate. The difference is what drives exploration: while little is known, a part of p stays with
+// slow rates, whose index still grows when that of fast ones has reached its bound. Its error is at most
+// 4e-4.
 func (o Objective) At(p *Posterior, age float64) float64 {
 	return o.weights().at(p, 0, bounded(age, oldest))
 }
 
-// at is the index less body x R1: what is paid for bodies only when they changed.
+// at is the index less body x R1: bodies are paid for only when they changed.
 func (o Objective) at(p *Posterior, body, age float64) float64 {
 	step, part, ok := lattice.find(age)
 	if !ok {
@@ -133,7 +131,7 @@ func (o Objective) at(p *Posterior, body, age float64) float64 {
 	return w
 }
 
-// atSlow is at for ages that no table has.
+// atSlow computes at for ages outside the lattice.
 func (o Objective) atSlow(p *Posterior, body, age float64) (w float64) {
 	for k, share := range p {
 		if share > 0 {
@@ -165,12 +163,12 @@ func (o Objective) atStep(p *Posterior, body float64, step int) (w float64) {
 	return w
 }
 
-// ageAt is the least age at which at is need or more: it crosses a need above 0 once.
+// ageAt is the least age at which at is need or more: at crosses a positive need once.
 func (o Objective) ageAt(p *Posterior, body, need float64) float64 {
 	if !(need > 0) {
 		return 0
 	}
-	low, high := -1, steps // lattice ages at which it is not, and at which it is
+	low, high := -1, steps // lattice ages at which at is below need, and at which it is not
 	var below, above float64
 	for high-low > 1 {
 		mid := int(uint(low+high) / 2)
@@ -205,20 +203,19 @@ func (o Objective) ageSlow(p *Posterior, body, need, low, high float64) float64 
 	return high
 }
 
-// MeanFresh is the share of time in which the copy of a page is as the page is, if
-// it is visited every so many days.
+// MeanFresh is the share of time in which the copy of a page is current, if it is visited every so many days.
 func MeanFresh(rate, every float64) float64 {
 	return 1 - stalePart(bounded(rate, math.MaxFloat32)*bounded(every, oldest))
 }
 
-// MeanAge is how many days the copy of a page has been outdated in the mean over
-// all time, if it is visited every so many days.
+// MeanAge is the mean, over all time, of how many days the copy of a page has been outdated, if it is visited
+// every so many days.
 func MeanAge(rate, every float64) float64 {
 	every = bounded(every, oldest)
 	return every * ageMean(bounded(rate, math.MaxFloat32)*every)
 }
 
-// bounded is what counts of a number from outside.
+// bounded limits a number from outside to 0..most; NaN becomes 0.
 func bounded(x, most float64) float64 {
 	if !(x > 0) {
 		return 0
@@ -226,8 +223,8 @@ func bounded(x, most float64) float64 {
 	return min(x, most)
 }
 
-// The functions of x = rate x age that all is made of, for x >= 0. By their closed forms they are small
-// differences of large numbers for a small x, so that there their series are taken.
+// The functions of x = rate x age behind all indexes, for x >= 0. For a small x their closed forms are small
+// differences of large numbers, so series are used there.
 const small = 1. / 32
 
 // freshPart is R1(x)/x.
@@ -241,8 +238,8 @@ func freshPart(x float64) float64 {
 	return (-math.Expm1(-x) - x*math.Exp(-x)) / x
 }
 
-// stalePart is (x - 1 + e^-x)/x: also the share of time in which a copy is
-// outdated that is fetched every age days.
+// stalePart is (x - 1 + e^-x)/x: also the share of time in which a copy is outdated that is fetched every age
+// days.
 func stalePart(x float64) float64 {
 	if x < small {
 		return staleSeries.at(x)
@@ -258,7 +255,7 @@ func agePart(x float64) float64 {
 	return 0.5 - freshPart(x)/x
 }
 
-// ageMean is the age of a copy in the mean over all time, in parts of the interval.
+// ageMean is the mean age of a copy over all time, in units of the interval.
 func ageMean(x float64) float64 {
 	if x < small {
 		return meanSeries.at(x)
@@ -272,7 +269,7 @@ func unseenPart(x float64) (sum float64) {
 	switch {
 	case x > 40:
 		return math.Log(x) + euler
-	case x > 2: // the continued fraction of E1, from far inside
+	case x > 2: // the continued fraction of E1, evaluated from far inside
 		for n := 60.; n > 0; n-- {
 			sum = n / (1 + n/(x+sum))
 		}
@@ -286,7 +283,7 @@ func unseenPart(x float64) (sum float64) {
 	return sum
 }
 
-// A series is one of powers of x, from x itself on.
+// A series has the coefficients of the powers of x, from x itself on.
 type series [8]float64
 
 func (s *series) at(x float64) (sum float64) {

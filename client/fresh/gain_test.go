@@ -43,8 +43,8 @@ func integral(f func(float64) float64, t float64) (sum float64) {
 	return sum * t / n / 3
 }
 
-// The index is what it is defined to be: the loss of a moment's delay beside what a day costs
-// on average.
+// The index is by definition the loss of a moment's delay, compared with the average cost
+// of a day.
 func TestIndexIsTheGain(t *testing.T) {
 	for _, o := range objectives {
 		for _, rate := range []float64{0.01, 0.3, 1, 7} {
@@ -98,7 +98,7 @@ func TestIndexAtItsEnds(t *testing.T) {
 	}
 }
 
-// The age at which the index is something is where it is just that.
+// AgeAtRate returns the age at which the index has exactly the given value.
 func TestAgeAtRateInverts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	never := 0
@@ -124,7 +124,7 @@ func TestAgeAtRateInverts(t *testing.T) {
 	}
 }
 
-// beliefs are posteriors of pages that were visited for a while.
+// beliefs returns posteriors of pages that were visited for a while.
 func beliefs(rng *rand.Rand) (p fresh.Posterior) {
 	var b fresh.Belief
 	rate := math.Exp(rng.Float64()*14 - 9)
@@ -142,7 +142,7 @@ func beliefs(rng *rand.Rand) (p fresh.Posterior) {
 	return new(fresh.Prior).Under(&b)
 }
 
-// The mean over a posterior is a sum; tables and interpolation may be off by a part in 2500.
+// The mean over a posterior is a sum; tables and interpolation cause an error of at most 1/2500.
 func TestIndexOverAPosterior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	rates := fresh.Rates()
@@ -178,7 +178,7 @@ func TestIndexOverAPosterior(t *testing.T) {
 	}
 }
 
-// Freshness is given up where even for ever does not pay; nothing else is.
+// Freshness is given up for pages that never pay, even after infinite time; the other objectives never are.
 func TestWhatNeverPays(t *testing.T) {
 	p := new(fresh.Prior).Under(&fresh.Belief{Dated: 400, Quiet: 100}) // four a day
 	if age := (fresh.Objective{Fresh: 1}).AgeAt(&p, 0.3); !math.IsInf(age, 1) {
@@ -194,7 +194,7 @@ func TestWhatNeverPays(t *testing.T) {
 	}
 }
 
-// F06: what every so many days means for freshness and age.
+// F06: the freshness and age that result from a visit every so many days.
 func TestMeansOverTime(t *testing.T) {
 	for _, c := range []struct{ rate, fresh, age float64 }{{1, 0.6321, 0.1321}, {2, 0.4323, 0.2162}, {0.2, 0.9063, 0.0317}} {
 		if f, a := fresh.MeanFresh(c.rate, 1), fresh.MeanAge(c.rate, 1); math.Abs(f-c.fresh) > 6e-5 || math.Abs(a-c.age) > 6e-5 {
@@ -216,7 +216,7 @@ func TestMeansOverTime(t *testing.T) {
 
 var hostile = []float64{0, 1, -1, 1e-300, 1e300, math.Inf(1), math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat64, math.MaxFloat64, 1e-9, 700, 1e4}
 
-// Whatever rates, ages, weights and needs are: an index is a number, 0 or more, and grows with the age.
+// Whatever the rates, ages, weights and needs: an index is a number, 0 or more, and grows with the age.
 func TestIndexOfAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	any := func() float64 {

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Visit returns the history after a successful visit: changed says whether
-// other content was found than before, and modified is when the site says that
-// this came to be, zero if it does not credibly say so. The first visit is no
-// change. A visit before the last one counts as one at the same time.
+// Visit returns the history after a successful visit: changed says whether the content differs from that of
+// the visit before, and modified is the site's credible date of this content, zero if there is none. The
+// first visit is no change. A visit before the last one counts as one at the same time.
 func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
 	h.Told = false
 	if modified.After(at) {
@@ -35,8 +34,8 @@ func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
 	return h
 }
 
-// observe adds to T what the interval since the copy was last known to be
-// right tells (E11). Without a date nothing is known of one with a change.
+// observe adds to T what the interval since the copy was last known to be right shows (E11). An interval with
+// an undated change shows nothing.
 func (h *History) observe(at time.Time, changed bool, modified time.Time) {
 	from := h.confirmed()
 	if modified.After(h.Modified) || changed {
@@ -62,9 +61,9 @@ func (h *History) observe(at time.Time, changed bool, modified time.Time) {
 	h.Belief.add(float32(1-told), &b)
 }
 
-// unsay takes back what notices have added to the belief, but for what a visit shows of it, and
-// returns how likely it is that they told of what the visit found: then that is learned already. A
-// site's pages could else not be known better than its word.
+// unsay removes from the belief what notices have added, except for the part that a visit confirms, and
+// returns the probability that they told of what the visit found: that part is learned already. Otherwise the
+// belief about a site's pages could be no better than the site's word.
 func (h *History) unsay(changed bool) (told float64) {
 	if h.Notices <= 0 {
 		return 0
@@ -75,13 +74,13 @@ func (h *History) unsay(changed bool) (told float64) {
 	}
 	precision := float64(amountOf(float64(h.Said+h.SaidSeen) / n))
 	if right := 1 - math.Pow(1-precision, n); changed && right > 0 {
-		const untold = .2 // how likely a change is that nobody tells of, beside one that is told
+		const untold = .2 // how likely an untold change is, relative to a told one
 		told = right / (right + untold*(1-right))
-		more = float32(told/right) - 1 // so many more were right, since one was
+		more = float32(told/right) - 1 // correction of the expected number of right notices, since one was right
 	}
 	h.Belief.Dated = max(0, h.Belief.Dated+more*h.Said)
 	h.Belief.Quiet = max(0, h.Belief.Quiet-float32(1-told)*h.SaidQuiet)
-	if h.SaidSeen > 0 { // in intervals that are not kept one by one
+	if h.SaidSeen > 0 { // in intervals that are not stored one by one
 		var b Belief
 		b.Changed(days(span(h.confirmed(), h.Heard)) / n)
 		missing := float32(0)
@@ -95,10 +94,9 @@ func (h *History) unsay(changed bool) (told float64) {
 	return told
 }
 
-// Unsaid returns the history after what was said of the page since it was last known to be right
-// has turned out to be worth nothing, without a visit: nobody says that it has changed,
-// and what was learned of its rate by that is taken back. A date after the last visit was part of
-// it; which one there was before is not known any more.
+// Unsaid returns the history after the notices since the copy was last known to be right have turned out to
+// be worthless, without a visit: the page counts as not changed, and the belief loses what they added. A date
+// after the last visit came from them; the date before that one is lost.
 func (h History) Unsaid() History {
 	h.unsay(false)
 	h.Told = false
@@ -110,13 +108,13 @@ func (h History) Unsaid() History {
 	return h
 }
 
-// Confirm returns the history after somebody credible, such as a manifest made at
-// a time, says that the page is what it was at the last visit: an observation
-// without a change, which costs no visit (F16, E14).
+// Confirm returns the history after a credible source, such as a manifest made at a time, says that the page
+// is as it was at the last visit: an observation without a change, which costs no visit (F16, E14).
 func (h History) Confirm(at time.Time) History { return h.Silence(at, 1) }
 
-// Silence returns the history after somebody who tells of a share of all changes has told of none until a time: of the
-// time since he was heard last, that share counts as if the page had been looked at, and nobody knows of the rest.
+// Silence returns the history after a source that tells of a share of all changes has told of none until a
+// time: that share of the time since it was last heard counts as observed by a visit, and the rest as
+// unobserved.
 func (h History) Silence(until time.Time, share float64) History {
 	from := h.heard()
 	if h.Visits <= 0 || h.Told || h.Notices > 0 || !until.After(from) {
@@ -133,7 +131,7 @@ func (h History) Silence(until time.Time, share float64) History {
 	return h
 }
 
-// heard is until when it is known what others say of the page.
+// heard is the time until which the page's notices, or their absence, are known.
 func (h History) heard() time.Time {
 	if from := h.confirmed(); from.After(h.Heard) {
 		return from
@@ -141,13 +139,12 @@ func (h History) heard() time.Time {
 	return h.Heard
 }
 
-// Notice returns the history after somebody said that the page has changed, at
-// modified if that is not zero. Precision is in what share of the cases that
-// is right, and recall what share of all changes is said like this, one by one: 0
-// where somebody is asked now and then what differs by now. Both are between 0 and 1.
+// Notice returns the history after a source said that the page has changed, at modified if that is not zero.
+// Precision is the share of its notices that are right, and recall the share of all changes that it reports
+// one by one: 0 for a source that is polled now and then for what differs by now. Both are between 0 and 1.
 //
-// A page that is not worth a visit is learned of by that alone. A notice counts for as
-// much as it is worth, so that a liar's say nothing.
+// Notices alone teach the rate of a page that is not worth a visit. A notice counts with its precision, so
+// that those of a liar count nothing.
 func (h History) Notice(at, modified time.Time, precision, recall float64) History {
 	if h.Visits <= 0 {
 		return h
@@ -160,7 +157,7 @@ func (h History) Notice(at, modified time.Time, precision, recall float64) Histo
 	before := h.Belief
 	since := days(span(from, at))
 	switch {
-	case r > 0: // the silence until now has told, too
+	case r > 0: // the silence until now counts, too
 		h.Belief.Unchanged(since * float64(r))
 		h.Belief.Dated += p
 	case !modified.IsZero() && modified.After(from) && !modified.After(at):
@@ -183,7 +180,7 @@ func (h History) Notice(at, modified time.Time, precision, recall float64) Histo
 	return h
 }
 
-// amountOf is a share, whatever it is made of.
+// amountOf limits a share to 0..1; NaN becomes 0.
 func amountOf(x float64) float32 {
 	if !(x > 0) {
 		return 0

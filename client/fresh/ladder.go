@@ -2,25 +2,25 @@ package fresh
 
 import "math"
 
-// A ladder has the ages at which a page may be visited, from the longest down, each a rung in
-// half the ratio of the rates, and what a visit at each gains and leaves: functions of
-// rate x age, so that for one page each is a sum of products.
+// A ladder has the ages at which a page may be visited, from the longest down. Neighbouring rungs differ by
+// the root of the ratio of the rates. For each rung it has the gain of a visit and the remaining staleness,
+// as functions of rate x age, so that for one page each is a sum of products.
 type ladder struct {
 	objective Objective
 	polls     bool      // a visit is every age days; else a site tells of changes
 	age       []float64 // in days
-	last      float64   // how much of the way to the last rung goes to the shortest age: of its requests
-	lastPlace float64   // and of its price
+	last      float64   // fraction of the last step that reaches the shortest age, in requests
+	lastPlace float64   // the same, in the place of the price
 
 	gain, bent     rungs // W = age x (gain + age x bent)
 	changed        rungs // the part of W that bodies are paid for: R1 of polls
 	stale, mean    rungs // share of time; days outdated in parts of the age
 	visits, bodies rungs // in one age
-	unseen         rungs // what Harmonic costs
+	unseen         rungs // cost of Harmonic
 }
 
-// aYear is how old a copy counts at most: of one that is never fetched again its age would say how long it was
-// simulated, or how long a page may be left alone.
+// aYear limits the age of a copy in the sums, in days: that of a page that is never fetched again would only
+// measure the simulated time, or how long a page may be left alone.
 const aYear = 365
 
 const (
@@ -29,7 +29,7 @@ const (
 	offset   = maxRungs / 2
 )
 
-// rungs is a function of rate x age: at rung n it begins at [n%2][offset-n/2].
+// rungs is a function of rate x age: its values for rung n begin at [n%2][offset-n/2].
 type rungs [2][points + offset]float64
 
 func (r *rungs) at(n, first, last int) []float64 {
@@ -60,13 +60,13 @@ func (l *ladder) ages(longest, shortest float64) {
 	}
 }
 
-// A point is what all rungs have at one product of a rate and an age.
+// A point has the values of all rungs at one product of a rate and an age.
 type point struct{ gain, bent, changed, stale, mean, visits, bodies, unseen float64 }
 
 // products is how many products of a rate and an age there are.
 const products = 2 * (points + offset)
 
-// product is one of them: they grow in the ratio of the rungs.
+// product is the n-th product: they grow in the ratio of the rungs.
 func (l *ladder) product(n int) float64 {
 	return slowest * l.age[0] * math.Exp(rungStep*float64(n-1-2*offset))
 }
@@ -78,7 +78,7 @@ func (l *ladder) set(n int, p point) {
 	l.visits[s][i], l.bodies[s][i] = p.visits, p.bodies
 }
 
-// support returns the first rate that is believed possible, and the one after the last.
+// support returns the first rate with a probability above 0, and the one after the last.
 func (p *Posterior) support() (first, last int) {
 	for last = points; last > 1 && p[last-1] == 0; last-- {
 	}
@@ -88,16 +88,16 @@ func (p *Posterior) support() (first, last int) {
 	return first, last
 }
 
-// A bid is a page as a ladder sees it.
+// A bid is a ladder's input for one page.
 type bid struct {
 	belief       []float64 // within its support
 	first, last  int
 	importance   float64
 	whole        float64 // sum of belief
 	header, body float64
-	pages        float64 // that it stands for: what each visit of it takes
-	loss         bool    // it is asked what it costs not to visit it
-	audits       float64 // only this share of the visits is meant, and nothing of what they leave; 0: all
+	pages        float64 // number of pages in the bid: the requests of each visit
+	loss         bool    // the cost of the objective is computed, too
+	audits       float64 // only this share of the visits counts, and not the staleness they leave; 0: all
 }
 
 func newBid(p *Posterior, importance, header, body float64) bid {
@@ -105,7 +105,7 @@ func newBid(p *Posterior, importance, header, body float64) bid {
 	return bid{belief: p[first:last], first: first, last: last, importance: importance, whole: 1, header: header, body: body, pages: 1}
 }
 
-// rung is the price at which a page is visited at a rung, and what that comes to.
+// rung is the price at which a page is visited at a rung, and the amount of visits at that rung.
 func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 	age := l.age[n]
 	stale, mean := sums(b.belief, l.stale.at(n, b.first, b.last), l.mean.at(n, b.first, b.last))
@@ -142,15 +142,15 @@ func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 	return b.importance * age * gain / cost, a
 }
 
-// climb adds what a page that is polled asks for at all prices above a floor.
+// climb adds the demand of a polled page at all prices above a floor.
 func (l *ladder) climb(b *bid, floor float64, d *demand) {
 	price, a := l.rung(0, b)
 	d.base.add(1, a)
 	l.down(b, floor, d, place(price), a, nil)
 }
 
-// hear adds what a page asks for of whose changes its site tells, and which is
-// visited at the first rung of polls whatever it says.
+// hear adds the demand of a page whose site tells of its changes. Such a page is visited at the first rung of
+// polls whatever its site says.
 func (l *ladder) hear(polls *ladder, b *bid, floor float64, d *demand) {
 	_, least := polls.rung(0, b)
 	d.base.add(1, least)
@@ -161,7 +161,7 @@ func (l *ladder) hear(polls *ladder, b *bid, floor float64, d *demand) {
 	l.down(b, floor, d, at, a, &least)
 }
 
-// down adds what it asks for below a place, at which that is a: as much as least, and no staler.
+// down adds the demand below a place, at which it is a: never less, nor staler, than least.
 func (l *ladder) down(b *bid, floor float64, d *demand, at float64, a amount, least *amount) {
 	for n := 1; n < len(l.age) && at > floor; n++ {
 		price, next := l.rung(n, b)
@@ -181,7 +181,7 @@ func (l *ladder) down(b *bid, floor float64, d *demand, at float64, a amount, le
 	}
 }
 
-// ones is for a sum without weights.
+// ones are weights of 1.
 var ones = func() (f [points]float64) {
 	for k := range f {
 		f[k] = 1
@@ -189,7 +189,7 @@ var ones = func() (f [points]float64) {
 	return f
 }()
 
-// sum is the mean over a belief, and sums two of them at once: independent chains of additions.
+// sum is the mean of f over a belief, and sums that of two functions: independent chains of additions.
 func sum(p, f []float64) float64 {
 	f = f[:len(p)]
 	var a, b float64

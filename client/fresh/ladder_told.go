@@ -2,23 +2,23 @@ package fresh
 
 import "math"
 
-// many is how many notices without a visit are counted one by one.
+// many is the number of notices without a visit that are counted one by one.
 const many = 48
 
-// newTold is the ladder of a site that tells of changes. Its ages are those of silence: a rung is
-// the index h that a page has after so many days without a notice. It is visited as soon as its index is h, and
-// that is after t_i days if i notices have come. With the notices a Poisson stream of
-// the rate gamma, of which a share p is right, and z = alpha + gamma,
+// newTold is the ladder of a site that tells of changes. Its ages are those of silence: a rung is the index h
+// that a page has after so many days without a notice. The page is visited as soon as its index is h, which
+// is after t_i days if i notices have come. With the notices a Poisson stream of the rate gamma, of which a
+// share p is right, and z = alpha + gamma,
 //
 //	days between visits    1/gamma sum of P(i+1, gamma t_i)
 //	of them, right         1/z     sum of ((1-p) gamma/z)^i P(i+1, z t_i)
 //
-// which are the sums of GREEDY-NCIS (see Objective.heard) for any order of the t_i. Visits
-// that find a change are as many as changes that a right copy meets.
+// which are the sums of GREEDY-NCIS (see Objective.heard) for any order of the t_i. There are as many visits
+// that find a change as changes of a page whose copy is right.
 //
-// What the site says may also be of no use, so that the page is polled: all is the mean of both.
+// The notices may also be useless, and the page then polled: every value is the mean of both cases.
 //
-// A notice may be worth more than many days of silence, so that the ages go on beyond the longest.
+// A notice may count more than many days of silence, so the ages go on beyond the longest.
 func newTold(o Objective, v voice, shortest float64) *ladder {
 	l := &ladder{objective: o}
 	l.ages(days(farthest), shortest)
@@ -49,9 +49,9 @@ func (p point) toward(q point, part float64) point {
 	return p
 }
 
-// sooner is for the parts of the objective for which a notice is at once worth more than silence.
+// sooner is for the parts of the objective for which a notice at once gains more than silence.
 func (t *teller) sooner(o Objective, useful float64, l *ladder) func(n int, x float64) point {
-	// The index after a time with so many notices at its beginning, and with no time at all.
+	// The index after an age with so many notices at its beginning; the age may be 0.
 	said := func(age float64, notices int) float64 {
 		silent, told := t.alpha*age, float64(notices)
 		_, v := t.at(silent + told*t.jump)
@@ -78,7 +78,7 @@ func (t *teller) sooner(o Objective, useful float64, l *ladder) func(n int, x fl
 			ages[i] = within(&after[i], &xs, h)
 		}
 		every, right := t.cycle(ages[:i])
-		if i > many { // so many that they come as expected
+		if i > many { // so many that they may be taken to come as expected
 			every = max(right, evenAge(index, t.gamma, h, x))
 		}
 		_, v := t.at(t.alpha * x)
@@ -88,7 +88,7 @@ func (t *teller) sooner(o Objective, useful float64, l *ladder) func(n int, x fl
 	}
 }
 
-// within is where a growing function is h: on a straight line of its logarithm between two products.
+// within is the x at which a growing function is h, interpolated between two products in the logarithm.
 func within(f, x *[products]float64, h float64) float64 {
 	low, high := 0, products-1
 	switch {
@@ -105,7 +105,7 @@ func within(f, x *[products]float64, h float64) float64 {
 		}
 	}
 	part := math.Log(h/f[low]) / math.Log(f[high]/f[low])
-	if !(part >= 0 && part <= 1) { // below it is 0
+	if !(part >= 0 && part <= 1) { // f[low] is 0
 		part = 1
 	}
 	return x[low] * math.Exp(part*rungStep)
@@ -125,8 +125,8 @@ func evenAge(index func(float64, int) float64, gamma, h, most float64) float64 {
 	return high
 }
 
-// cycle is how many days of D = 1 pass between visits that are made after some age with each number
-// of notices, and for how many of them the copy is right.
+// cycle is the number of days, for D = 1, between visits that are made after a given age with each number of
+// notices, and for how many of them the copy is right.
 func (t *teller) cycle(ages []float64) (every, right float64) {
 	z := t.alpha + t.gamma
 	part := 1.
@@ -155,7 +155,7 @@ func arrived(i int, y float64) float64 {
 	return max(0, rest)
 }
 
-// outdatedFor is the x at which a page that is polled is outdated for a share of the time.
+// outdatedFor is the x at which a polled page is outdated for a share of the time.
 func outdatedFor(stale float64) float64 {
 	low, high := 0., 1e12
 	for range 80 {
@@ -173,13 +173,13 @@ func outdatedFor(stale float64) float64 {
 }
 
 // late is for the part Age alone, for which a page is worth a visit only some time after a notice: after d
-// days, when p d (d/2 + p/D) is what it is after a silence.
+// days, when p d (d/2 + p/D) equals the index of a silence.
 func (t *teller) late(_ int, x float64) point {
 	h := t.silent(x)
 	d := min(2*h/t.precision/(t.precision+math.Sqrt(t.precision*t.precision+2*h/t.precision)), x)
 	z := t.alpha + t.gamma
 	every := d - math.Expm1(-t.gamma*(x-d))/t.gamma
-	notice := -math.Expm1(-z*(x-d)) * t.gamma / z // that is the first, of a page that has not changed before it
+	notice := -math.Expm1(-z*(x-d)) * t.gamma / z // the first one, for a page that has not changed before it
 	right := min(every, -math.Expm1(-z*x)/z-notice*(1-t.precision)*math.Expm1(-z*d)/z)
 	age := notice*t.precision*d*d/2 + every*every*ageMean(t.alpha*every)
 	stale := 1 - right/every

@@ -2,12 +2,11 @@ package fresh
 
 import "math"
 
-// The ages of the lattice are in the ratio of the rates, with fine ones between two, so that a function
-// of rate x age is a row of numbers for all ages: its mean over a posterior
-// is one sum of products.
+// The ages of the lattice are in the ratio of the rates, with finer ones between, so that a function of rate
+// x age is one row of numbers for all ages, and its mean over a posterior is one sum of products.
 const (
 	youngest = 1e-6            // the first age, in days: a tenth of a second
-	fine     = 20              // ages in one step of the rates
+	fine     = 20              // ages for one step of the rates
 	steps    = 54*fine + 1     // ages, up to 160 years
 	columns  = points + 54 + 1 // products of a rate and an age in one row
 )
@@ -25,7 +24,7 @@ type lattices struct {
 	fresh, stale, age, changed row            // freshPart, stalePart, agePart, R1
 }
 
-// lattice is never changed.
+// lattice is never modified.
 var lattice = newLattice()
 
 func newLattice() *lattices {
@@ -43,7 +42,7 @@ func newLattice() *lattices {
 	return &l
 }
 
-// find returns the ages around one, and its place between them; false if it is
+// find returns the lattice age before an age, and the position between it and the next; false if the age is
 // not between the first and the last.
 func (l *lattices) find(age float64) (step int, part float64, ok bool) {
 	if !(age >= l.at[0] && age < l.at[steps-1]) {
@@ -59,7 +58,7 @@ func (l *lattices) find(age float64) (step int, part float64, ok bool) {
 	return step, (age - l.at[step]) / (l.at[step+1] - l.at[step]), true
 }
 
-// dot is the mean over a posterior. Four sums, since each addition waits for the one before.
+// dot is the mean of f over a posterior. It uses four sums, since each addition waits for the one before.
 func dot(p *Posterior, f *[points]float64) float64 {
 	var a, b, c, d float64
 	for k := 0; k < points; k += 4 {

@@ -2,27 +2,27 @@ package fresh
 
 import "time"
 
-// A Manifest is what is believed of a site's manifest; zero: there is none that is heeded.
+// A Manifest is what is believed of a site's manifest; zero: the site has none, or it is not used.
 type Manifest struct {
-	Read   time.Time // last; zero: not yet
-	Recall float64   // of the changes of the pages that it names, the share that it tells by and by: what its silence is worth
+	Read   time.Time // when it was last read; zero: not yet
+	Recall float64   // share of the changes of its pages that it reports sooner or later: the weight of its silence
 
-	// Planned: it is read as often as is worth it, so that a visit to a page of which it says nothing
-	// gains only what it leaves out. Else such a visit would be made when the copy is
-	// oldest, right before the manifest shows the same.
+	// Planned: it is read as often as pays, so that a visit to a page on which it is silent gains only the
+	// changes that it leaves out. Otherwise such a visit would be made when the copy is oldest, right before
+	// the manifest shows the same.
 	Planned bool
 }
 
-// Listen takes in that the manifest of the page's site, until it was read last, has not said that the page has changed.
+// Listen records that the manifest of the page's site, when last read, did not say that the page has changed.
 func (p *Page) Listen() {
 	if s := p.Site; s != nil && p.Listed {
 		p.History = p.History.Silence(s.Manifest.Read, s.Manifest.Recall)
 	}
 }
 
-// beside returns the page as a visit of its own is worth it, beside the manifest of its site: as
-// if the share of its importance that the manifest leaves out were that of a page that nobody tells of. It returns
-// that share too, which is 1 where there is no such manifest.
+// beside returns the page valued for a visit of its own, in addition to the manifest of its site: as if only
+// the share of its importance that the manifest leaves out counted, and no source told of the page. It also
+// returns that share, which is 1 where there is no such manifest.
 func (p *Page) beside() (q Page, untold float64) {
 	q, untold = *p, 1
 	if s := p.Site; s != nil && p.Listed && s.Manifest.Planned && p.told() == 0 {
@@ -33,13 +33,12 @@ func (p *Page) beside() (q Page, untold float64) {
 	return q, untold
 }
 
-// Manifests is what the manifests of all sites have been worth together. A site's own is asked for
-// only if it is believed, and shows what it is worth only if it is asked for: so one of which
-// little is known is taken for one like the others. The zero value has seen none, and believes 19 of 20
-// dates and changes.
+// Manifests is the quality of the manifests of all sites together. A site's own manifest is polled only if it
+// is trusted, and its quality shows only if it is polled: so one with little evidence is taken to be like the
+// others. The zero value has seen none, and believes 19 of 20 dates and changes.
 type Manifests struct{ right, wrong, heard, missed float64 }
 
-// Add adds what is known of one site's.
+// Add adds the evidence of one site's manifest.
 func (m *Manifests) Add(s *Signal) {
 	m.right += count(s.Right)
 	m.wrong += count(s.Wrong)
@@ -48,29 +47,29 @@ func (m *Manifests) Add(s *Signal) {
 }
 
 const (
-	soMany  = 20   // judgements for which what others were worth counts; of all together those that are believed before
-	mostFew = .999 // that is told of at most
+	soMany  = 20   // weight of the other manifests, in judgements; in the total, of the initial belief
+	mostFew = .999 // upper bound of the recall
 )
 
-// Precision is the expected share of what a site's manifest says that is right.
+// Precision is the expected share of right claims of a site's manifest.
 func (m *Manifests) Precision(s *Signal) float64 { return among(s.Right, s.Wrong, m.right, m.wrong) }
 
-// Recall is the expected share of the site's changes that its manifest has by and by.
+// Recall is the expected share of the site's changes that its manifest reports sooner or later.
 func (m *Manifests) Recall(s *Signal) float64 {
 	return min(among(s.Heard, s.Missed, m.heard, m.missed), mostFew)
 }
 
-// among is the share of yes among what was seen of one, beside all.
+// among is the share of yes, with all manifests as the prior.
 func among(yes, no float32, allYes, allNo float64) float64 {
 	all := (allYes + soMany - 1) / (allYes + allNo + soMany)
 	return (count(yes) + soMany*all) / (count(yes) + count(no) + soMany)
 }
 
-// Visited learns from a visit to a page how good the manifest of its site is. The page is as it was believed to be
-// before the visit, and has been told to Listen. What a claim has led to shows whether claims are right. What is left out only
-// other visits show: of the changes that were expected, the manifest's share was told of other pages like it, or
-// the visit would be a claim's. It reports whether this one has found a change that the
-// manifest may still have when it is read again; else that is [Manifests.Missed].
+// Visited learns from a visit to a page how good the manifest of its site is. The page is in its state before
+// the visit, after [Page.Listen]. A visit caused by a claim shows whether claims are right. Only other visits
+// show omissions: of the changes expected there, the manifest's share counts as told, of other pages like it,
+// since a claim would have caused the visit otherwise. It reports whether this visit has found a change that
+// the manifest may still name when it is read again; if it does not, call [Manifests.Missed].
 func (m *Manifests) Visited(s *Site, p *Page, at time.Time, changed bool) (unsure bool) {
 	return m.visited(s, p, at, changed, false)
 }
@@ -96,7 +95,7 @@ func (m *Manifests) visited(s *Site, p *Page, at time.Time, changed, proved bool
 	return changed
 }
 
-// Missed takes in that the manifest of a site has left out a change that a visit has found.
+// Missed records that the manifest of a site has left out a change that a visit has found.
 func (m *Manifests) Missed(s *Site) {
 	s.Signal.found(false)
 	m.judged(s)
@@ -104,7 +103,7 @@ func (m *Manifests) Missed(s *Site) {
 
 func (m *Manifests) judged(s *Site) {
 	forget(manyFound, &s.Signal.Heard, &s.Signal.Missed)
-	if s.Manifest.Recall > 0 { // else it is not heeded
+	if s.Manifest.Recall > 0 { // else it is not used
 		s.Manifest.Recall = m.Recall(&s.Signal)
 	}
 }

@@ -2,40 +2,38 @@ package fresh
 
 import "math"
 
-// What a notice is worth, and what silence (GREEDY-NCIS: Busa-Fekete et al., WWW 2025,
-// derived anew).
+// The value of a notice, and of silence (GREEDY-NCIS: Busa-Fekete et al., WWW 2025, derived anew).
 //
-// A page changes at the rate D. Its site tells of a change with the probability r, its
-// recall, and besides of nothing at the rate nu: notices come at the rate gamma = r D + nu, of
-// which a share p = r D / gamma is right, and changes that nobody tells of at alpha = (1-r) D.
-// After tau days with n notices the copy is right with the probability
+// A page changes at the rate D. Its site tells of a change with the probability r, its recall, and sends
+// false notices at the rate nu: notices come at the rate gamma = r D + nu, of which a share p = r D / gamma
+// is right, and untold changes at alpha = (1-r) D. After tau days with n notices the copy is right with the
+// probability
 //
 //	exp(-x)    x = alpha tau + n L    L = -ln(1-p) = ln(gamma/nu)
 //
-// Since x only grows, the page is worth a visit from a level x on. Visits at that level take psi(x) days
-// from one to the next, and find the copy right for w(x) of them, in the mean:
+// Since x only grows, the page is worth a visit from a level x on. Visits at that level are on average psi(x)
+// days apart, and the copy is right for w(x) of them:
 //
 //	psi(x) = 1/gamma   sum over i <= x/L of P(i+1, kappa y)                      y = x - i L
 //	w(x)   = 1/(D+nu)  sum over i <= x/L of (nu/(D+nu))^i P(i+1, (1+kappa) y)    kappa = gamma/alpha
 //
-// with P(k, y) the probability of k events or more where y are expected. The index of a cost
-// c(x) is ∫0..x psi(u) c'(u) du, as it is ∫ u c'(u) du for polling, where psi is the age. For
-// Fresh, with c = 1 - e^-x, it is
+// with P(k, y) the probability of k events or more where y are expected. The index of a cost c(x) is
+// ∫0..x psi(u) c'(u) du, as it is ∫ u c'(u) du for polling, where psi is the age. For Fresh, with
+// c = 1 - e^-x, it is
 //
-//	V(x) = w - e^-x psi = ∫0..x e^-u psi(u) du    which ends at 1/D
+//	V(x) = w - e^-x psi = ∫0..x e^-u psi(u) du    which is bounded by 1/D
 //
 // Harmonic has no level: its cost, E[1 + 1/2 + ... + 1/k] of k unseen changes, is
-// ∫0..1 (1 - E[(1-s)^k])/s ds, the sum of those of Fresh for pages of which only a share s of
-// the changes counts. So is its index, if each of them had its own visits: ∫ V_s/s ds, with
-// s alpha and s p for alpha and p. That is right at either end: (x - 1 + e^-x)/D for
-// polling, and n/D after n notices if all is told and all is right. In between
-// it is computed from the integrand at both ends, V and ∫0..m psi_0 with m = alpha tau + n p
-// and the psi of steps p: the curve between is taken for one of polling, which is
-// within an eighth. Age goes by time: see [Objective.Heard].
+// ∫0..1 (1 - E[(1-s)^k])/s ds, the sum of the costs of Fresh for pages where only a share s of the changes
+// counts. So is its index, if each of them had its own visits: ∫ V_s/s ds, with s alpha and s p for alpha and
+// p. That is right at either end: (x - 1 + e^-x)/D for polling, and n/D after n notices if all changes are
+// told and all notices are right. In between it is computed from the integrand at both ends, V and
+// ∫0..m psi_0 with m = alpha tau + n p and the psi of steps p: the curve between is approximated by one of
+// polling, which is within an eighth. Age goes by time: see Objective.told.
 //
-// How late notices come is not in it: [Signal.Delay] is for those who wait before they judge.
+// The lag of notices is not in it: [Signal.Delay] is for those who wait before they judge.
 
-// A teller has what all pages of a site share, for D = 1.
+// A teller has the values shared by all pages of a site, for D = 1.
 type teller struct {
 	precision, recall float64
 	alpha, gamma      float64
@@ -43,16 +41,16 @@ type teller struct {
 	kappa             float64
 	terms             int
 
-	// Beyond as many terms psi is taken for the line that it goes towards: what
-	// is left of its steps weighs no more than (1-p)^terms.
+	// Beyond that many terms psi is approximated by its asymptote: the rest of its steps weighs no more than
+	// (1-p)^terms.
 	slope, lift  float64
-	endPsi, endV float64 // as they end; 0: not yet computed
+	endPsi, endV float64 // at the last term; 0: not yet computed
 
-	// Of ∫ psi_0, which is exact up to the first step, and of a line after it.
+	// Constants of ∫ psi_0, which is exact up to the first step, and of a line after it.
 	half, bend, first float64
 }
 
-// newTeller takes shares between 0 and 1, recall at most mostRecall.
+// newTeller clamps the precision between 0 and 1; recall is at most mostRecall.
 func newTeller(precision, recall float64) *teller {
 	t := &teller{precision: min(max(precision, 1e-9), 1-1e-9), recall: recall}
 	t.alpha, t.gamma = 1-recall, recall/t.precision
@@ -76,10 +74,10 @@ func newTeller(precision, recall float64) *teller {
 // at returns psi and V at a level.
 func (t *teller) at(x float64) (psi, v float64) { return t.level(x, math.Exp(-x)) }
 
-// level is at where e^-x is known.
+// level is at with e^-x given.
 func (t *teller) level(x, right float64) (psi, v float64) {
 	z := 1 + t.kappa
-	if x*z < 0.05 && x < t.jump { // small differences of large numbers: their series
+	if x*z < 0.05 && x < t.jump { // a small difference of large numbers: use its series
 		y := t.kappa * x
 		psi = x / t.alpha * (1 - y/2*(1-y/3*(1-y/4)))
 		v = x * x / t.alpha * (1./2 - x*((1+z)/6-x*((1+z*(1+z))/24-x*(1+z*(1+z*(1+z)))/120)))
@@ -108,7 +106,7 @@ func (t *teller) sums(x, right float64) (psi, v float64) {
 	return psi / t.gamma, max(0, v-right*psi) / t.gamma
 }
 
-// more is the probability of more than i events where y are expected, none is one of none.
+// more is the probability of more than i events where y are expected; none is that of no event.
 func more(i int, y, none float64) float64 {
 	switch i {
 	case 0:
@@ -121,7 +119,7 @@ func more(i int, y, none float64) float64 {
 	return 1 - none*(1+y*(1+y/2*(1+y/3)))
 }
 
-// harmonic is that index, of V and of the changes that are expected to be unseen.
+// harmonic is the index of Harmonic, from V and the expected number of unseen changes.
 func (t *teller) harmonic(v, unseen float64) float64 {
 	if !(v > 0) {
 		return 0
@@ -145,8 +143,8 @@ func (t *teller) beforeFirst(m float64) float64 {
 
 func (t *teller) line(m float64) float64 { return m*m/2 + t.half*(m-(1-math.Exp(-t.bend*m))/t.bend) }
 
-// A curve between two ends a and b is taken for R1(s x)/s², whose integral is the
-// mean sqrt(a b) times this function of sqrt(b/a).
+// A curve between two ends a and b is approximated by R1(s x)/s², whose integral is the mean sqrt(a b) times
+// this function of sqrt(b/a).
 type bend [65]float64
 
 var bends = newBends()
@@ -175,8 +173,8 @@ func (c *bend) at(x float64) float64 {
 	return c[i] + (x-float64(i))*(c[i+1]-c[i])
 }
 
-// silent is the index of Age where nobody has said anything, for D = 1: cycles end with the first
-// notice that is right, and until then the copy grows old by changes that nobody tells of.
+// silent is the index of Age without a notice, for D = 1: cycles end with the first right notice, and until
+// then the copy ages by untold changes.
 func (t *teller) silent(age float64) float64 {
 	r := t.recall
 	if r*age < 1e-3 {
@@ -185,9 +183,9 @@ func (t *teller) silent(age float64) float64 {
 	return age / r * (stalePart(r*age) + stalePart(t.alpha*age) - stalePart(age))
 }
 
-// A Hearing is what was heard of one page since it was last known to be right.
+// A Hearing is the notices of one page since its copy was last known to be right.
 type Hearing struct {
-	Age     float64 // days since
+	Age     float64 // days since then
 	Notices int
 	Since   float64 // days since the first of them
 }
@@ -199,15 +197,15 @@ func (h Hearing) bounded() Hearing {
 	return h
 }
 
-// A voice is what a Signal says of the notices of one page. What is wrong is either a share of what is told of
-// each page, nu = r D (1-p)/p, or the same for all pages, nu = (1-p) x notices a page and day: which
-// makes no difference while p is near 1, and all of it below 1/2, since the second has the
-// pages that seldom change look outdated all the time.
+// A voice is a Signal's values for the notices of one page. The wrong notices are either a share of those of
+// each page, nu = r D (1-p)/p, or equally many for all pages, nu = (1-p) x notices a page and day: this makes
+// no difference while p is near 1, and all the difference below 1/2, since the second makes pages that seldom
+// change look outdated all the time.
 type voice struct {
-	useful            float64 // how likely it is that they are worth hearing; if so:
+	useful            float64 // probability that the notices are useful; if so,
 	precision, recall float64
-	flood             float64 // how likely it is that the wrong ones come to all pages alike,
-	noise             float64 // and how many then, a page and day
+	flood             float64 // probability that wrong ones come to all pages alike,
+	noise             float64 // and how many then, per page and day
 }
 
 // teller is the same for all rates if the wrong notices are a share of all.
@@ -219,10 +217,11 @@ func (v *voice) teller(rate float64) *teller {
 	return newTeller(v.recall/(v.recall+wrong), v.recall)
 }
 
-// flooded reports whether it makes a difference.
+// flooded reports whether a rate of its own for each page makes a difference.
 func (v *voice) flooded() bool { return v.flood > 0.02 && v.noise > 0 && v.precision < 0.9 }
 
-// heard is the index less body x the part of the changes that a visit meets, as in at.
+// heard is the index of a page with a Hearing, less body x the part of the changes that a visit meets, as in
+// at.
 func (o Objective) heard(p *Posterior, s Signal, body float64, h Hearing) float64 {
 	return o.hearing(p, s.voice(h.Notices), body, h.bounded())
 }
@@ -286,9 +285,9 @@ func (o Objective) ageHeard(p *Posterior, s Signal, body, need float64, notices 
 	return crossed(value, need, min(max(o.ageAt(p, body, need), youngest), oldest))
 }
 
-// crossed is the least age at which a value that grows with it is need or more, to a few
-// millionths; +Inf if it never is. It begins at a guess, and takes the secant of the
-// logarithms, since a value is nearly a power of the age; where that leads out of what is left, half.
+// crossed is the least age at which a value that grows with it is need or more, to a few millionths; +Inf if
+// it never is. It starts at a guess and uses the secant of the logarithms, since a value is nearly a power of
+// the age; a step out of the remaining interval is a bisection.
 func crossed(value func(float64) float64, need, guess float64) float64 {
 	const near = 1e-6
 	off := func(x float64) float64 { return math.Log(max(value(math.Exp(x)), 1e-300) / need) }

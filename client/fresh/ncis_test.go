@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// tells is a site of which visits have shown all that there is to know.
+// tells returns the signal of a site whose precision and recall are known exactly from visits.
 func tells(precision, recall float64) fresh.Signal {
 	const n = 1e6
 	return fresh.Signal{Right: float32(n * precision), Wrong: float32(n * (1 - precision)),
@@ -36,7 +36,7 @@ func near(rate float64) (p fresh.Posterior) {
 	return p
 }
 
-// A told page changes, and is told of, with and without reason.
+// A told page changes, and its site sends notices with and without a change.
 type told struct{ rate, precision, recall float64 }
 
 func (p told) wrong() float64 { return p.recall * p.rate * (1 - p.precision) / p.precision }
@@ -192,7 +192,7 @@ func TestNotifiedAtItsLimits(t *testing.T) {
 	}
 }
 
-// The index never falls with time or notices, and the age at which it is worth a price is found.
+// The index never falls with time or notices, and the age at which it reaches a price is found.
 func TestAgeNotifiedIsTheAge(t *testing.T) {
 	beliefs := []fresh.Belief{{}, {Quiet: 30, Dated: 4}, {Quiet: 300}, {Quiet: 1, Dated: 60}}
 	signals := []fresh.Signal{tells(.98, .95), tells(.5, .9), tells(.1, .3), {Right: 3}, {Wrong: 6, Heard: 2},
@@ -232,7 +232,7 @@ func TestAgeNotifiedIsTheAge(t *testing.T) {
 	}
 }
 
-// A web of pages with rates as the reference has them: Gamma with the shape 1/2 and the mean 0.1 a day,
+// A web of pages with the rates of the reference: Gamma with the shape 1/2 and the mean 0.1 a day,
 // importance by Zipf's law.
 type noisyWeb struct{ rate, weight []float64 }
 
@@ -312,7 +312,7 @@ func (w noisyWeb) bound(budget, precision, recall float64) float64 {
 	})
 }
 
-// polled is the bound of those who hear nothing.
+// polled is the bound of policies that get no notices.
 func (w noisyWeb) polled(budget float64) float64 {
 	o := fresh.Objective{Fresh: 1}
 	return w.spend(budget, func(i int, need float64) (float64, float64) {
@@ -378,7 +378,7 @@ func TestNoisyNotices(t *testing.T) {
 	}
 }
 
-// No number from outside makes the index something that cannot be compared.
+// No input makes the index a value that cannot be compared.
 func TestNotifiedTakesAnyNumber(t *testing.T) {
 	hostile := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1, 1, 1e-300, 1e300, math.MaxFloat64, 5e-324}
 	rng := rand.New(rand.NewPCG(9, 9))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Posterior is what is believed of how often the page changes.
+// Posterior is the probability of each rate of change of the page.
 func (p *Page) Posterior() Posterior {
 	if p.Site == nil {
 		return new(Prior).Under(&p.Belief)
@@ -13,19 +13,18 @@ func (p *Page) Posterior() Posterior {
 	return p.Site.Prior.Under(&p.Belief)
 }
 
-// Age is for how many days nobody has known whether the copy is right.
+// Age is the number of days since the copy was last known to be right.
 func (p *Page) Age(now time.Time) float64 { return days(span(p.confirmed(), now)) }
 
-// fresh is the probability that the copy is right (F07, for a rate of which only a
-// posterior is known): 0 if there is none. Where the site tells of its changes and has said
-// nothing, only those count that it does not tell of; what it has said is believed as far as
-// it has been right.
+// Fresh is the probability that the copy is right (F07, with a posterior instead of a known rate): 0 if there
+// is none. Where the site tells of its changes and is silent, only the untold share of changes counts; a
+// notice is believed as far as the site's precision.
 func (p *Page) Fresh(now time.Time) float64 {
 	if p.Visits <= 0 {
 		return 0
 	}
 	var signal Signal
-	share := 1. // of changes, of which silence says nothing
+	share := 1. // of changes that silence does not rule out
 	if p.Site != nil {
 		signal = p.Site.Signal
 		if p.Site.Tells {
@@ -40,8 +39,8 @@ func (p *Page) Fresh(now time.Time) float64 {
 	return fresh
 }
 
-// Between returns two rates between which the page's lies with a probability of
-// a share, and as likely below as above.
+// Between returns two rates that enclose the page's with the probability share, with equal probability below
+// and above.
 func (p *Posterior) Between(share float64) (low, high float64) {
 	out := (1 - min(max(0, share), 1)) / 2
 	low, high = grid.rate[0], grid.rate[points-1]
@@ -58,13 +57,13 @@ func (p *Posterior) Between(share float64) (low, high float64) {
 	return low, high
 }
 
-// Visit is what asking for a page has cost that brought so many bytes of a body, 0 for none.
+// Visit is the cost of a page request that returned a body of so many bytes, 0 for none.
 func (c Costs) Visit(body int64) float64 {
 	c = c.paid()
 	return c.Header + c.Body*float64(max(0, body))/bodyBytes
 }
 
-// Look is what asking for a manifest costs that names so many pages.
+// Look is the cost of fetching a manifest of so many pages.
 func (c Costs) Look(pages int) float64 {
 	c = c.paid()
 	return c.Manifest + c.Entry*float64(max(0, pages))

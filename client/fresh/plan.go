@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// A Planner finds the price at which [Priced] spends a budget. Each page is looked at
-// once, in any order, and leaves what would be spent on it at each price; nothing is kept of
-// it. A page costs a microsecond or two, and no memory: what is spent is counted by the price,
-// and the price at which it comes to the budget is read off. The Planner itself takes some 50 kB, and
-// 12 kB for each class of sites that tell of their changes equally well. That the price is the same for
-// all pages is what makes it the best that the budget can do.
+// A Planner finds the price at which [Priced] spends a budget. It processes each page once, in any order: it
+// adds the spending on it at each price, and keeps nothing else of it. A page takes a microsecond or two, and
+// no memory. The price at which the spending reaches the budget is then read off. The Planner itself takes
+// some 50 kB, and 12 kB for each class of sites that tell of their changes equally well. That the price is
+// the same for all pages makes it the optimum for the budget.
 //
-// Pages of a site that takes only so many requests, or has a manifest, are given
-// to [Planner.Site]. What a site tells of its changes counts where [Site.Tells] is set.
+// Pages of a site that limits requests, or has a manifest, are added by way of [Planning.Site]. A site's
+// notices count where [Site.Tells] is set.
 //
 // The zero value has no budget. A Planner makes one plan and is used by one goroutine.
 type Planner struct {
 	Objective
 	Costs
 
-	// Budget is what may be spent in a day, in the unit of Costs. 0 or less means whatever is worth
+	// Budget is the limit of spending in a day, in the unit of Costs. 0 or less means every visit that gains
 	// anything.
 	Budget float64
 
@@ -30,22 +29,22 @@ type Planner struct {
 	// Audit is that of [Priced].
 	Audit float64
 
-	// Backlog is within how many days pages are visited that never were. 0 means 30.
+	// Backlog is the number of days within which new pages get their first visit. 0 means 30.
 	Backlog float64
 
 	all           *demand
 	spare         []*demand
-	terms         *terms // nil: nothing was added yet
+	terms         *terms // nil: no page yet
 	floor         float64
-	soon          int // pages until the floor is computed anew
+	soon          int // pages until the floor is recomputed
 	pages, unseen int
 	importance    float64
 }
 
-// A Plan is what a budget comes to. Where there is enough for all, Price is the least at which
-// anything is bought: a price of 0 could not be trimmed by a [Bucket] if more is spent than planned.
+// A Plan is the result of a budget. Where the budget is enough for everything, Price is the lowest at which
+// anything is bought: a price of 0 could not be adjusted by a [Bucket] if more is spent than planned.
 type Plan struct {
-	Price    float64 // of one unit of cost: what [Priced] is given. 0, everything is worth it, only without a budget or without pages
+	Price    float64 // of one unit of cost, for [Priced]. 0, everything is worth it, only without a budget or without pages
 	Spend    float64 // in a day
 	Requests float64 // in a day
 
@@ -55,13 +54,13 @@ type Plan struct {
 
 	Freshness float64       // expected share of copies that are right, weighed by importance: 0..1
 	Age       float64       // expected days for which a copy has been outdated, weighed likewise; 0 for one that is right, and no page counts for more than a year
-	Beside    float64       // price of visits beside the budget, as in [Priced]: of a Planning that bounds them
+	Beside    float64       // price of visits outside the budget, as in [Priced]: of a Planning that limits them
 	Longest   time.Duration // between two visits, at which they are made at any price: as in [Priced]
-	Pages     int           // that were added
+	Pages     int           // number of pages added
 	Unseen    int           // those of them that were never visited; they are not in Freshness and Age
 }
 
-// terms are the settings of a Planner as they count.
+// terms are the settings of a Planner, with defaults and bounds applied.
 type terms struct {
 	objective Objective
 	costs     Costs
@@ -73,7 +72,7 @@ type terms struct {
 	tellers   map[teaching]*ladder
 }
 
-// teaching is how well a site tells of its changes, in classes of which all sites of one share a ladder.
+// teaching is a class of how well sites tell of their changes: all sites of a class share a ladder.
 type teaching struct{ wrong, silent, useful int }
 
 func (p *Planner) start() *terms {
@@ -99,7 +98,7 @@ func (p *Planner) Add(page *Page) {
 	p.addBelieved(page, &post)
 }
 
-// addBelieved adds a page of which post is believed.
+// addBelieved adds a page with the posterior post.
 func (p *Planner) addBelieved(page *Page, post *Posterior) {
 	t := p.start()
 	p.count(page)
@@ -116,7 +115,7 @@ func (p *Planner) count(page *Page) {
 	p.raise()
 }
 
-// addAudits adds the visits that a page gets whatever its site says, and no more of it.
+// addAudits adds only the visits that a page gets regardless of its site's notices.
 func (p *Planner) addAudits(page *Page, post *Posterior) {
 	t := p.start()
 	if t.audit == 0 {
@@ -127,10 +126,10 @@ func (p *Planner) addAudits(page *Page, post *Posterior) {
 	t.addAudits(page, post, p.floor, p.all)
 }
 
-// raise finds the floor anew, now and then.
+// raise recomputes the floor, once in 256 pages.
 func (p *Planner) raise() {
-	// The more pages, the higher the price: it is not below the one of those so far. Half as much
-	// again is looked at, since a site may ask for less than its pages.
+	// More pages only raise the price, so it is at least that of the pages so far. The floor is for half as
+	// much budget again, since a site may demand less than its pages.
 	if p.soon--; p.soon <= 0 && p.Budget > 0 {
 		p.soon = 256
 		p.floor = p.all.limit(1.5*p.Budget, spendOf)
@@ -162,8 +161,7 @@ func (t *terms) addAudits(page *Page, post *Posterior, floor float64, d *demand)
 	t.polls.climb(&b, floor, d)
 }
 
-// teller returns the ladder of a site that tells of its changes. Those of sites
-// that do it nearly as well are one.
+// teller returns the ladder of a site that tells of its changes. Sites with nearly equal signals share one.
 func (t *terms) teller(s Signal) *ladder {
 	v := s.voice(0)
 	v.precision, v.recall = min(max(v.precision, 1e-3), 1-1e-3), min(max(v.recall, 1e-3), 1-1e-3)
@@ -177,7 +175,7 @@ func (t *terms) teller(s Signal) *ladder {
 	return l
 }
 
-// Plan returns what the budget comes to for the pages so far.
+// Plan returns the plan for the pages so far.
 func (p *Planner) Plan() Plan {
 	p.start()
 	at := 0.
@@ -188,7 +186,7 @@ func (p *Planner) Plan() Plan {
 	plan := Plan{Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1, Longest: duration(p.terms.longest)}
 	switch low := p.all.lowest(); {
 	case !(p.Budget > 0) || p.pages == 0:
-	case max(at, low) == 0: // nothing is worth anything
+	case max(at, low) == 0: // no visit gains anything
 		plan.Price = 1
 	default:
 		plan.Price = priceAt(max(at, low))

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// visitedPages are n pages that were visited for a while: rates as of the gamma web, importance by Zipf's law.
+// visitedPages returns n pages that were visited for a while: rates from the gamma web, importance by Zipf's law.
 func visitedPages(n int, rng *rand.Rand) []*fresh.Page {
 	pages := make([]*fresh.Page, n)
 	for i := range pages {
@@ -34,7 +34,7 @@ func visitedPages(n int, rng *rand.Rand) []*fresh.Page {
 	return pages
 }
 
-// outcome is what Priced does at a price, page by page.
+// outcome returns the result of Priced at a price, page by page.
 func outcome(o fresh.Objective, c fresh.Costs, pages []*fresh.Page, price, longest float64) (spend, stale, age float64) {
 	header := c.Header
 	if c == (fresh.Costs{}) {
@@ -53,8 +53,8 @@ func outcome(o fresh.Objective, c fresh.Costs, pages []*fresh.Page, price, longe
 	return spend, stale / sum, age / sum
 }
 
-// The planned price is the one that a bisection finds which looks at all pages at every step, and
-// what is expected of it is what it comes to.
+// The planned price is the one found by a bisection that visits all pages at every step, and
+// the plan's expectation equals the outcome.
 func TestPlanIsTheOptimum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	pages := visitedPages(400, rng)
@@ -113,7 +113,7 @@ func listed(o fresh.Objective, pages []*fresh.Page, price, longest, every float6
 	return sum
 }
 
-// loss is what the objective costs by its definition, if a page is visited every so many days.
+// loss is the objective's cost by its definition, if a page is visited every so many days.
 func loss(o fresh.Objective, p *fresh.Posterior, every float64) (sum float64) {
 	for k, rate := range fresh.Rates() {
 		if p[k] == 0 {
@@ -133,7 +133,7 @@ func loss(o fresh.Objective, p *fresh.Posterior, every float64) (sum float64) {
 	return sum
 }
 
-// oneOfTwo is a page of which it is known that it changes at one of two rates.
+// oneOfTwo returns a page that is known to change at one of two rates.
 func oneOfTwo(importance float64, first, second int) *fresh.Page {
 	var site fresh.Site
 	site.Prior[first] += 0.5
@@ -141,8 +141,8 @@ func oneOfTwo(importance float64, first, second int) *fresh.Page {
 	return &fresh.Page{History: fresh.History{Visits: 1, First: epoch, Last: epoch}, Importance: importance, Site: &site, Listed: true}
 }
 
-// Whether a site's manifest is polled, and how often, is as good as the best of all that
-// could be done: its pages one by one, or any interval.
+// The decision whether a site's manifest is polled, and how often, is as good as the best
+// alternative: its pages one by one, or any interval.
 func TestManifestsArePolledWhereItPays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 26))
 	const longest = 2000.
@@ -191,7 +191,7 @@ func TestManifestsArePolledWhereItPays(t *testing.T) {
 	}
 }
 
-// A site that takes only so many requests is asked that often, and others have the rest.
+// A site that allows only so many requests gets that many, and others get the rest.
 func TestPlanOfSitesThatTakeLittle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, 28))
 	for _, c := range []struct {
@@ -241,7 +241,7 @@ func TestPlanOfSitesThatTakeLittle(t *testing.T) {
 	}
 }
 
-// New pages take their share of the budget for as long as it takes to see them, and no more
+// New pages get their share of the budget for as long as it takes to fetch them, and no more
 // than they are worth.
 func TestPlanOfNewPages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(29, 30))
@@ -265,7 +265,7 @@ func TestPlanOfNewPages(t *testing.T) {
 	}
 }
 
-// The more may be spent, the less it costs and the more is fresh; without a limit all is at its best.
+// A larger budget means lower cost and more freshness; without a limit both are at their best.
 func TestMoreBuysMore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(43, 44))
 	pages := visitedPages(500, rng)
@@ -293,9 +293,9 @@ func TestMoreBuysMore(t *testing.T) {
 	}
 }
 
-// Who may spend more than there is to buy has a price all the same, at which all of that is
-// bought, and which can be raised if it costs more than planned; and whose manifest is
-// polled is polled at whatever lower price, too.
+// A budget larger than all needs still has a price, at which all visits are
+// bought, and which can be raised if they cost more than planned; a manifest that is polled at
+// one price is also polled at every lower price.
 func TestPlanBeyondAllNeeds(t *testing.T) {
 	for _, o := range objectives {
 		for _, worthless := range []int{0, 10} {
@@ -331,7 +331,7 @@ func TestPlanBeyondAllNeeds(t *testing.T) {
 	}
 }
 
-// Whatever pages, sites and budgets are made of, a plan has numbers.
+// For any pages, sites and budgets, all values of a plan are numbers.
 func TestPlanOfAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(45, 46))
 	any := func() float64 {

@@ -5,47 +5,48 @@ import (
 	"time"
 )
 
-// A Planning is one pass over all pages of a crawler: what a visit may cost from
-// now on, how often each manifest is to be asked for, and what to believe of a page of each site of which nothing
-// was observed. The pages come in any order, and nothing is kept of them; a site takes 500 B, and
-// one that is special [50 kB until it is closed]. A Planning makes one plan and is used by one goroutine.
+// A Planning is one pass over all pages of a crawler. It decides the price of visits, how often each manifest
+// is polled, and the Prior of each site. The pages come in any order, and none is kept; a site takes 500 B,
+// and one with terms of its own 50 kB until it is closed. A Planning makes one plan and is used by one
+// goroutine.
 //
 //	p := fresh.Planning{Priced: policy, Budget: 5000, Pages: 60_000}
 //	s := p.Site(fresh.SiteTerms{})
 //	s.Add(&page)
 //	plan := p.Plan() // and then s.Prior(), s.Every(plan.Price), s.Extra()
 //
-// The next one begins with what this one has learned: the prior of a site is to be
-// that of its pages then, so that each pass brings it nearer to what they are like (see pool).
+// The next pass begins with the result of this one: give each site's pages the prior learned for it, so that
+// each pass brings it nearer to what they are like (see pool).
 type Planning struct {
-	Priced // whose Price is what is to be found
+	Priced // its Price is not used: the plan finds it
 
-	// Budget is what may be spent in a day, in the unit of the costs. 0 or less means whatever is worth anything.
+	// Budget is the limit of spending in a day, in the unit of the costs. 0 or less means every visit that
+	// gains anything.
 	Budget float64
 
-	// Beside bounds what visits cost that an Eager crawler makes at any price, as a multiple of the Budget. 0 means
-	// that nothing does. Plan.Beside is the price at which they come to that.
+	// Beside limits the cost of visits that an Eager crawler makes at any price, as a multiple of the Budget.
+	// 0 means no limit. Plan.Beside is the price at which they cost that much.
 	Beside float64
 
-	// Pages is how many are held, about: from them follows for how long one may be left alone.
+	// Pages is the approximate number of pages: it determines for how long one may be left alone.
 	Pages int
 
 	planner    Planner
 	begun      bool
 	sites      []*SitePlanning
 	importance float64 // of all that were visited
-	told       float64 // of those that are fetched beside the budget as soon as they change
+	told       float64 // of pages that are fetched outside the budget as soon as they change
 	beside     Planner // of those
 	due        float64 // what it costs in a day to fetch them as soon as they change
 }
 
 const (
-	// What is believed of all pages counts for so many pages of a site, and what is
-	// believed of the Web at large for so many of all.
+	// Weight of the prior of all pages, in pages of a site, and of the prior of the Web at large, in pages of
+	// all sites.
 	priorOf = 20
 
-	// A page is left alone no longer than set, but as long as it takes for the visits that are made at any price
-	// to be at most a fiftieth of the budget.
+	// A page is left alone no longer than set, or longer where the visits made at any price would otherwise
+	// take more than a fiftieth of the budget.
 	fallbackShare = 50
 )
 
@@ -59,7 +60,7 @@ func (p *Planning) begin() {
 	p.beside = Planner{Objective: p.Objective, Costs: p.Costs, Budget: p.Beside * p.Budget, Shortest: p.Shortest, Longest: p.rest()}
 }
 
-// rest is how long a page is left alone at most.
+// rest is the longest time for which a page is left alone.
 func (p *Planning) rest() time.Duration {
 	rest := p.longest()
 	if p.Budget > 0 {
@@ -68,17 +69,17 @@ func (p *Planning) rest() time.Duration {
 	return rest
 }
 
-// A SitePlanning is what a Planning learns of one site.
+// A SitePlanning is one site within a Planning.
 type SitePlanning struct {
 	planning *Planning
-	demand   *siteDemand // nil: it is the sum of its pages
+	demand   *siteDemand // nil: the sum of its pages
 	curve    siteCurve
 	pool     pool
 	prior    Prior
 	price    float64
 }
 
-// site begins a site. It takes 50 kB until it is closed if there is anything special about it: if the terms are not zero.
+// Site begins a site. With a limit or a manifest in t, the site takes 50 kB until it is closed.
 func (p *Planning) Site(t SiteTerms) *SitePlanning {
 	p.begin()
 	s := &SitePlanning{planning: p}
@@ -102,7 +103,7 @@ func (s *SitePlanning) Add(page *Page) {
 		s.demand.add(page, &post)
 	case p.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.obliges():
 		p.told += bounded(page.Importance, math.MaxFloat32)
-		p.planner.addAudits(page, &post) // and little else is due
+		p.planner.addAudits(page, &post) // little else is due
 		if p.Beside > 0 {
 			costs := p.Costs.paid()
 			p.due += post.Mean() * (costs.Header + costs.body(page)) * page.Site.Signal.Recall() / page.Site.Signal.Precision()
@@ -113,7 +114,7 @@ func (s *SitePlanning) Add(page *Page) {
 	}
 }
 
-// Close says that no more pages come, so that less is kept. Plan closes what is open.
+// Close says that no more pages come, which frees memory. Plan closes the sites that are open.
 func (s *SitePlanning) Close() {
 	if s.demand != nil {
 		s.curve = s.demand.Close()
@@ -121,7 +122,7 @@ func (s *SitePlanning) Close() {
 	}
 }
 
-// Plan returns what the budget comes to for the pages so far.
+// Plan returns the plan for the pages so far.
 func (p *Planning) Plan() Plan {
 	p.begin()
 	var all pool
@@ -133,15 +134,15 @@ func (p *Planning) Plan() Plan {
 	web := all.Prior(Prior{}, priorOf)
 	for _, s := range p.sites {
 		s.prior, s.price = s.pool.Prior(web, priorOf), plan.Price
-		s.planning = nil // what is kept of a site does not keep all others
+		s.planning = nil // so that a site that is kept does not keep all others
 	}
-	if p.importance > 0 { // what is fetched as it changes is right
+	if p.importance > 0 { // a page that is fetched as it changes is right
 		rest := 1 - p.told/p.importance
 		plan.Freshness = 1 - rest*(1-plan.Freshness)
 		plan.Age *= rest
 		if p.beside.pages > 0 {
 			beside := p.beside.Plan()
-			if plan.Beside = beside.Price; p.due > p.beside.Budget { // not all of it is
+			if plan.Beside = beside.Price; p.due > p.beside.Budget { // the budget beside is not enough for all of it
 				plan.Freshness -= (1 - rest) * (1 - beside.Freshness)
 				plan.Age += (1 - rest) * beside.Age
 			}
@@ -150,11 +151,12 @@ func (p *Planning) Plan() Plan {
 	return plan
 }
 
-// Prior is what is believed of a page of the site before anything is observed of it, after Plan.
+// Prior is the prior for a page of the site, after Plan.
 func (s *SitePlanning) Prior() Prior { return s.prior }
 
-// Every is how many days pass between two looks at its manifest, as in siteCurve.Every, after Plan: at the
-// price as it is trimmed by now, so that what is left over goes to manifests, too. Whether it is looked at is for the plan to say.
+// Every is the number of days between two polls of its manifest, as in siteCurve.Every, after Plan: at the
+// price as adjusted since, so that an unspent budget goes to manifests, too. Whether it is polled at all is
+// the plan's decision.
 func (s *SitePlanning) Every(price float64) float64 {
 	planned, every := s.curve.Every(s.price), s.curve.Every(price)
 	if math.IsInf(planned, 1) || math.IsInf(every, 1) {

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// One pass does what a planner, a pool for each site and its demand do by themselves.
+// One pass has the same result as a planner, a pool for each site and its demand by themselves.
 func TestPlanningIsAPlan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 62))
 	pages := visitedPages(300, rng)
@@ -54,7 +54,7 @@ func TestPlanningIsAPlan(t *testing.T) {
 	}
 }
 
-// However small the budget is, visits that are made at any price are at most a fiftieth of it;
+// However small the budget is, visits that are made at any price are at most a fiftieth of it,
 // and what is set is the least.
 func TestPlanningLeavesPagesAlone(t *testing.T) {
 	for budget, want := range map[float64]time.Duration{10: 500 * day, 1: 5000 * day, 1000: 90 * day, 0: 90 * day} {
@@ -69,7 +69,7 @@ func TestPlanningLeavesPagesAlone(t *testing.T) {
 	}
 }
 
-// What is fetched beside the budget as soon as it changes needs none of it, if the site has been right.
+// Fetches outside the budget, made as soon as a page changes, use none of it, if the site has been right.
 func TestPlanningOfTheObliging(t *testing.T) {
 	plan := func(eager bool, right float32) fresh.Plan {
 		pass := fresh.Planning{Priced: fresh.Priced{Eager: eager}, Budget: 20, Pages: 400}
@@ -104,8 +104,8 @@ func TestPlannedAgeEnds(t *testing.T) {
 	}
 }
 
-// A manifest is asked for no more often than a page, and one that leaves out a little is no worse than none: what
-// it leaves out is asked for beside it.
+// A manifest is fetched no more often than a page, and one that omits a few changes is no worse than none:
+// the omitted ones are found by visits.
 func TestManifestThatLeavesOut(t *testing.T) {
 	pages := visitedPages(300, rand.New(rand.NewPCG(69, 70)))
 	plan := func(terms fresh.SiteTerms, budget float64) (fresh.Plan, float64) {
@@ -136,7 +136,7 @@ func TestManifestThatLeavesOut(t *testing.T) {
 	}
 }
 
-// A site of which nothing is known is taken for one like the others, one of which much is known for what it is.
+// An unknown site is assumed to be like the others; a well-known one is treated by its own record.
 func TestManifests(t *testing.T) {
 	var none, liars fresh.Manifests
 	for range 30 {
@@ -157,8 +157,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// What is learned of a manifest that tells of a share of the changes: its silence is worth that much, and what it leaves out
-// is what a visit is made for.
+// What is learned about a manifest that lists a share of the changes: its silence is worth that much, and
+// visits are made for the omitted ones.
 func TestManifestsAreLearned(t *testing.T) {
 	for _, tells := range []float64{.6, 1} {
 		rng := rand.New(rand.NewPCG(71, 72))
@@ -196,7 +196,7 @@ func TestManifestsAreLearned(t *testing.T) {
 			post := pages[i].Posterior()
 			mean += post.Mean() / float64(len(pages))
 		}
-		// Of several changes that are found at once all but one are taken for none.
+		// Of several changes that are found at once all but one are ignored.
 		if recall := site.Manifest.Recall; math.Abs(recall-tells) > .1 || !about(mean, perDay, .2) {
 			t.Errorf("a manifest with %v of the changes is taken for one with %v, and pages that change %v times a day for %v", tells, recall, perDay, mean)
 		}

@@ -2,12 +2,11 @@ package fresh
 
 import "math"
 
-// A pool gathers what is believed of many pages, from which follows what to
-// believe of one more (empirical Bayes): a prior that is learned. It takes one pass over the pages, in any order, and
-// keeps none of them. Each page counts as it is believed to be under the prior that it has
-// now; as the prior follows from the pages, and what is believed of them from the
-// prior, every pass brings it nearer to the one under which all that was observed is likeliest
-// (this is the EM algorithm), and a few are enough.
+// A pool learns a prior from what is believed of many pages (empirical Bayes). It takes one pass over the
+// pages, in any order, and keeps none of them. Each page counts with its posterior under the current prior;
+// as the prior follows from the pages, and their posteriors from the prior, every pass brings it nearer to
+// the prior under which all observations are likeliest (this is the EM algorithm), and a few passes are
+// enough.
 //
 // The zero value is empty.
 type pool struct {
@@ -15,7 +14,7 @@ type pool struct {
 	pages float64
 }
 
-// Add adds a page. One of which nothing was observed is no evidence, and not added.
+// Add adds a page. A page without observations is no evidence, and not added.
 func (p *pool) Add(page *Page) {
 	post := page.Posterior()
 	p.add(page, &post)
@@ -39,14 +38,13 @@ func (p *pool) Merge(other *pool) {
 	p.pages += other.pages
 }
 
-// Pages is how many were added.
+// Pages is the number of pages added.
 func (p *pool) Pages() int { return int(p.pages) }
 
-// Prior is what the pages say of the next one, beside a base that counts as much as so many
-// of them. For a site the base is the prior of all sites, so that one of few pages is
-// taken for one like others, and one of many for what it is; for all of them it is
-// the zero Prior, what is believed of the Web at large. Its weight should not be 0: what
-// no page was seen to be is not impossible.
+// Prior is the prior learned from the pages, with a base that counts as much as weight of them. For a site
+// the base is the prior of all sites, so that a site with few pages is taken to be like others, and one with
+// many by its own; for all sites it is the zero Prior, that of the Web at large. The weight should not be 0:
+// a rate that no page was seen to have is not impossible.
 func (p *pool) Prior(base Prior, weight float64) (prior Prior) {
 	if base == (Prior{}) {
 		base = anyPage

@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// watched is what visits every few days show of a page.
+// watched returns a page with the results of visits every few days.
 func watched(rate float64, visits int, rng *rand.Rand) (p fresh.Page) {
 	p.Visits = 1 + visits
 	for range visits {
@@ -22,8 +22,8 @@ func watched(rate float64, visits int, rng *rand.Rand) (p fresh.Page) {
 	return p
 }
 
-// From many pages of which little is known, what such pages are like is learned: the next is
-// believed to be as they are.
+// The pool learns the distribution of pages from many pages with little data; the prior of the next page is
+// that distribution.
 func TestPoolLearnsWhatPagesAreLike(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 52))
 	draw := func() float64 { return 0.05 * math.Exp(rng.NormFloat64()) }
@@ -31,7 +31,7 @@ func TestPoolLearnsWhatPagesAreLike(t *testing.T) {
 	for range 2000 {
 		pages = append(pages, watched(draw(), 1+rng.IntN(6), rng))
 	}
-	// How well a prior tells beforehand what a visit after four days will find.
+	// How well a prior predicts the result of a visit after four days.
 	score := func(prior fresh.Prior) (sum float64) {
 		rng := rand.New(rand.NewPCG(53, 54))
 		draw := func() float64 { return 0.05 * math.Exp(rng.NormFloat64()) }
@@ -74,7 +74,7 @@ func TestPoolLearnsWhatPagesAreLike(t *testing.T) {
 	}
 }
 
-// A site of few pages is taken for one like all, one of many for what it is.
+// A site of few pages is assumed to be like all others, one of many has a prior of its own.
 func TestPoolOfASite(t *testing.T) {
 	rng := rand.New(rand.NewPCG(55, 56))
 	mean := func(pages int) float64 {

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Costs are what is paid for what a crawler does, in one unit of its budget.
-// The zero value counts requests: one for a page, changed or not, and one for a manifest.
-// See [Bytes] for the other unit. What is negative or no number is 0.
+// Costs are the costs of a crawler's actions, in one unit of its budget. The zero value counts requests: one
+// for a page, changed or not, and one for a manifest. See [Bytes] for the other unit. A negative or NaN cost
+// is 0.
 type Costs struct {
-	Header   float64 // a request that brings no body: not modified
-	Body     float64 // what a body adds if the page has changed, of a page of 20 kB
-	Manifest float64 // asking for a manifest
-	Entry    float64 // what each of its entries adds
+	Header   float64 // a request without a body in the response: not modified
+	Body     float64 // added by a body if the page has changed, of a page of 20 kB
+	Manifest float64 // fetching a manifest
+	Entry    float64 // added by each of its entries
 }
 
-// bodyBytes is the length of the body that Costs.Body is the price of.
+// bodyBytes is the length of a body that costs Costs.Body.
 const bodyBytes = 20_000
 
-// Bytes are the costs of a crawler whose budget is bytes, in units of 20 kB: 434 B for an answer
-// without a body (6.5.3 of the thesis), and 28 B for an entry of a compressed manifest.
+// Bytes are the costs of a crawler whose budget is bytes, in units of 20 kB: 434 B for a response without a
+// body (6.5.3 of the thesis), and 28 B for an entry of a compressed manifest.
 func Bytes() Costs {
 	return Costs{Header: 434. / bodyBytes, Body: 1, Manifest: 434. / bodyBytes, Entry: 28. / bodyBytes}
 }
 
-// paid returns the costs as they count.
+// paid returns the costs with defaults and bounds applied.
 func (c Costs) paid() Costs {
 	if c == (Costs{}) {
 		return Costs{Header: 1, Manifest: 1}
@@ -32,11 +32,11 @@ func (c Costs) paid() Costs {
 	for _, f := range []*float64{&c.Header, &c.Body, &c.Manifest, &c.Entry} {
 		*f = bounded(*f, math.MaxFloat32)
 	}
-	c.Header = max(c.Header, 1e-6) // nothing is free: else all is asked for without end
+	c.Header = max(c.Header, 1e-6) // nothing is free: else requests would never end
 	return c
 }
 
-// body is what the body of a page costs.
+// body is the cost of a page's body.
 func (c Costs) body(p *Page) float64 {
 	if p.Length > 0 {
 		return c.Body * float64(p.Length) / bodyBytes
@@ -44,54 +44,55 @@ func (c Costs) body(p *Page) float64 {
 	return c.Body
 }
 
-// Priced visits a page as soon as what that gains is worth its price: whatever has
+// Priced visits a page as soon as the gain of a visit is worth its price, that is, if
 //
 //	importance x W - price x body x R1 >= (price + extra) x header
 //
-// with W the Objective's index averaged over what is believed of the page, body what its body costs,
-// and extra what a request to a site costs that takes only so many. A body is paid for only if the
-// page has changed: R1, as in [Objective], is the index of that cost, averaged likewise. The age counts from when the copy
-// was last known to be right. One price for all pages of all sites is what makes the best of a
-// budget; [Planner] finds it.
+// with W the Objective's index averaged over the posterior of the page, body the cost of its body, and extra
+// the surcharge of a request to a site that limits requests. A body is paid for only if the page has changed:
+// R1, as in [Objective], is the index of that cost, averaged likewise. The age counts from when the copy was
+// last known to be right. One price for all pages of all sites is the best use of a budget; [Planner] finds
+// it.
 //
-// What a site says of its pages counts as much as the site has been right. A page that is told to have changed and is not worth the price waits. One of which a
-// [Manifest] tells is visited beside that for what it leaves out.
+// A site's notices count as far as the site has been right. A page that is told to have changed and is not
+// worth the price waits. A page in a [Manifest] gets visits of its own for the changes that the manifest
+// leaves out.
 type Priced struct {
 	Objective
 	Costs
 
-	// Price is what one unit of cost must gain, in the unit of importance x W. 0
-	// means that everything is worth it, so that only Shortest holds.
+	// Price is the gain required for one unit of cost, in the unit of importance x W. 0 means that every
+	// visit is worth it, so that only Shortest holds.
 	Price float64
 
-	// Shortest and Longest bound the time between two visits. 0 means a minute, or Longest
-	// if that is less, and 90 days: whatever is believed, looking again now and then is how errors in it end.
-	// A Shortest above Longest wins.
+	// Shortest and Longest limit the time between two visits. 0 means a minute, or Longest if that is less,
+	// and 90 days: a visit now and then corrects errors in any belief. A Shortest above Longest wins.
 	Shortest, Longest time.Duration
 
-	// Eager visits at once what is told to have changed, at any price, if its site has
-	// been right more often than not: for a crawler whose budget is for what nobody tells of.
+	// Eager visits a page at once, at any price, when its site says that it has changed and has been right
+	// more often than not: for a crawler whose budget is for changes that no site tells of.
 	Eager bool
 
-	// Ends makes an Eager crawler ask whatever is told, however often its site has been wrong: the
-	// crawl is to end, and there is no later visit that a price could put it off to.
+	// Ends makes an Eager crawler visit every page that is told to have changed, however often its site was
+	// wrong: the crawl will end, and the price could not put the visit off to a later time.
 	Ends bool
 
-	// Beside is the price of an Eager crawler's visits to what is told, where those together may cost no more than a
-	// budget of their own. 0 means any price. A page that is not worth it waits until it is, or is worth Price.
+	// Beside is the price of an Eager crawler's visits to pages told to have changed, where those have a
+	// budget of their own. 0 means any price. A page that is not worth it waits until it is, or is worth
+	// Price.
 	Beside float64
 
-	// Audit is the share of the visits that a page would get if its site said nothing, from 0 to 1, which it
-	// gets whatever its site says, or stops saying. It goes by what visits alone have shown of the page.
+	// Audit is the share, from 0 to 1, of the visits that a page would get without notices and which it gets
+	// whatever its site says, or stops saying. It goes by the results of visits alone.
 	Audit float64
 }
 
 // Name implements Policy.
 func (Priced) Name() string { return "priced" }
 
-// Profit is the gain of a visit for each unit that it costs, 0 or more and finite: it reaches
-// Price when the visit pays, but for Shortest and Longest. A page that was never visited
-// gains the days that its first copy is expected to stay right, up to Longest.
+// Profit is the gain of a visit per unit of cost, 0 or more and finite: it reaches Price when the visit pays,
+// apart from Shortest and Longest. The gain of a page that was never visited is the number of days that its
+// first copy is expected to stay right, up to Longest.
 func (pr Priced) Profit(p *Page, now time.Time) float64 {
 	own, _ := p.beside()
 	p = &own
@@ -112,12 +113,13 @@ func (pr Priced) Profit(p *Page, now time.Time) float64 {
 	return profit
 }
 
-// Next is when a visit is worth its price, no sooner than Shortest and no later than Longest
-// after the last one; at once for a page that was never visited, whose Profit ranks it. Where a manifest tells most changes,
-// Shortest is as much longer: however much there is to spend, nobody is asked what he has said.
+// Next is when a visit is worth its price, no sooner than Shortest and no later than Longest after the last
+// one; at once for a page that was never visited, whose Profit ranks it. Where a manifest tells most changes,
+// Shortest is divided by the untold share: even a large budget is not spent to fetch what the manifest has
+// told.
 func (pr Priced) Next(p *Page, now time.Time) time.Time {
 	owes := pr.Owes(p)
-	if p.Visits <= 0 || owes && (pr.Beside == 0 || pr.Ends || p.Listed && p.Site != nil && p.Site.Manifest.Recall > 0) { // what a manifest claims is planned
+	if p.Visits <= 0 || owes && (pr.Beside == 0 || pr.Ends || p.Listed && p.Site != nil && p.Site.Manifest.Recall > 0) { // a manifest's claims are in the plan
 		return time.Time{}
 	}
 	next := pr.worthAt(p, now)
@@ -136,7 +138,7 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// worthAt is when a visit to a page that was visited is worth Price.
+// worthAt is when a visit to a page that was visited before is worth Price.
 func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
 	audit := pr.audit(p)
 	own, untold := p.beside()
@@ -151,7 +153,8 @@ func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
 	return p.Last.Add(max(wait, least))
 }
 
-// audit is how long after the last visit a page is visited whatever its site says, and farthest if never.
+// audit is the time after the last visit at which a page is visited whatever its site says; farthest if
+// never.
 func (pr Priced) audit(p *Page) time.Duration {
 	share := bounded(pr.Audit, 1)
 	if share == 0 || !p.spokenFor() {
@@ -162,8 +165,8 @@ func (pr Priced) audit(p *Page) time.Duration {
 	return duration(d.due(Hearing{}) / share)
 }
 
-// Audited is when a page of which its site tells is visited whatever that says, and false if its site does not tell, or the
-// policy makes no audits.
+// Audited is when a page whose site tells of it is visited whatever the site says; false if its site does not
+// tell, or the policy makes no audits.
 func (pr Priced) Audited(p *Page) (at time.Time, ok bool) {
 	if !(pr.Audit > 0) || !p.spokenFor() {
 		return time.Time{}, false
@@ -171,14 +174,13 @@ func (pr Priced) Audited(p *Page) (at time.Time, ok bool) {
 	return p.Last.Add(max(min(pr.audit(p), pr.longest()), pr.shortest())), true
 }
 
-// spokenFor reports whether the site of a page tells of it, so that its silence keeps visits off.
+// spokenFor reports whether the site of a page tells of it, so that silence delays visits.
 func (p *Page) spokenFor() bool {
 	s := p.Site
 	return s != nil && p.Visits > 0 && (s.Tells || p.Listed && s.Manifest.Recall > 0)
 }
 
-// seenAlone is the history as if nobody had said anything of the page: what visits have shown, taken to be as far
-// apart as they were on average.
+// seenAlone is the history without notices: only the results of visits, with the visits at equal intervals.
 func (h History) seenAlone() History {
 	q := History{First: h.First, Last: h.Last, Visits: h.Visits, Changes: h.Changes}
 	n := h.Visits - 1
@@ -196,8 +198,8 @@ func (h History) seenAlone() History {
 	return q
 }
 
-// Owes reports whether a page is to be visited whatever it costs: its site says that it has
-// changed, and has been right more often than not, unless the crawl Ends.
+// Owes reports whether a page is to be visited at any price: its site says that it has changed, and has been
+// right more often than not, or the crawl Ends.
 func (pr Priced) Owes(p *Page) bool {
 	if !pr.Eager || p.Visits <= 0 || !p.Outdated() {
 		return false
@@ -212,8 +214,8 @@ func (pr Priced) Owes(p *Page) bool {
 	return s.obliges()
 }
 
-// obliges reports whether an Eager crawler asks at any price for what a site says: it has been right in more than
-// half of the cases, or wrong in so few that this may be chance.
+// obliges reports whether an Eager crawler follows a site's notices at any price: they were right in more
+// than half of the cases, or wrong in so few that this may be chance.
 func (s Signal) obliges() bool { return s.Precision() > obliging || s.Wrong < mistakes }
 
 const (
@@ -235,7 +237,7 @@ func (pr Priced) longest() time.Duration {
 	return max(pr.shortest(), min(pr.Longest, farthest))
 }
 
-// yields is a shortest time that nobody has asked for: it does not outlast the longest time, where somebody gave one.
+// yields is a default shortest time: it does not exceed the longest time, where that is set.
 func yields(shortest, longest time.Duration) time.Duration {
 	if longest > 0 {
 		return min(shortest, longest)
@@ -243,14 +245,14 @@ func yields(shortest, longest time.Duration) time.Duration {
 	return shortest
 }
 
-// A deal is what a page offers and asks.
+// A deal is the gain and the cost of a page's visits.
 type deal struct {
 	Objective
 	belief     Posterior
 	signal     Signal // zero: its silence says nothing
 	importance float64
 	price      float64
-	header     float64 // with what the site asks above the price
+	header     float64 // with the site's surcharge
 	body       float64
 }
 
@@ -272,7 +274,7 @@ func (pr Priced) deal(p *Page) (d deal) {
 	return d
 }
 
-// told is how many notices have come, one at least if anybody credible says that it has changed.
+// told is the number of notices, at least one if a credible source says that the page has changed.
 func (p *Page) told() int {
 	if p.Outdated() {
 		return max(1, p.Notices)
@@ -280,7 +282,7 @@ func (p *Page) told() int {
 	return max(0, p.Notices)
 }
 
-// Hearing is what was heard of the page since its copy was last known to be right.
+// Hearing is the page's notices since its copy was last known to be right.
 func (p *Page) Hearing(now time.Time) Hearing {
 	h := Hearing{Age: p.Age(now), Notices: p.told()}
 	switch first := p.Noticed; {
@@ -301,7 +303,7 @@ func (d *deal) index(body float64, h Hearing) float64 {
 	return d.Objective.heard(&d.belief, d.signal, body, h)
 }
 
-// due is the age at which it is worth the price, +Inf if it never is.
+// due is the age at which a visit is worth the price, +Inf if it never is.
 func (d *deal) due(h Hearing) float64 {
 	if d.price == 0 {
 		return 0
@@ -319,9 +321,9 @@ func (d *deal) due(h Hearing) float64 {
 	})
 }
 
-// unseen is what the first copy of a page gains: the days that it is expected to stay right, up to the
-// next visit. For Age the page counts as one that has been outdated for as many days. A visit after
-// d days of that gains d²/2 + d/D, as in [Objective.Heard], and with d = 1/D that is 1.5/D².
+// unseen is the gain of the first copy of a page: the days that it is expected to stay right, up to the next
+// visit. For Age the page counts as one that has been outdated for as many days. A visit after d days of that
+// gains d²/2 + d/D, as in Objective.told, and with d = 1/D that is 1.5/D².
 func (o Objective) unseen(p *Posterior, longest float64) (gain float64) {
 	for k, share := range p {
 		life := -math.Expm1(-grid.rate[k]*longest) / grid.rate[k]

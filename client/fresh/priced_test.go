@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A page is visited when what that gains has come to its price, and not before.
+// A page is visited when the gain of a visit has reached its price, and not before.
 func TestPricedIsWhenItPays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	paid, early, late := 0, 0, 0
@@ -54,7 +54,7 @@ func TestPricedIsWhenItPays(t *testing.T) {
 	}
 }
 
-// What is told makes a visit due, if it is worth the price, and not otherwise; what is told by a
+// A notice makes a visit due if the visit is worth the price, and not otherwise; a notice from a
 // liar does not.
 func TestPricedHears(t *testing.T) {
 	honest := &fresh.Site{}
@@ -120,7 +120,7 @@ func TestPricedOrder(t *testing.T) {
 	}
 }
 
-// Whatever a page is made of, and whatever a policy: times are times and profits are numbers.
+// For any page and any policy: times are times and profits are numbers.
 func TestPricedOfAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(33, 34))
 	any := func() float64 {
@@ -172,7 +172,7 @@ func hostileBelief(rng *rand.Rand) (b fresh.Belief) {
 	return b
 }
 
-// Whatever was observed, and whatever was believed before, what is believed is a distribution.
+// For any observations and any prior, the posterior is a distribution.
 func TestBeliefOfAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(35, 36))
 	for range 50_000 {
@@ -232,7 +232,7 @@ func TestBeliefIsBayes(t *testing.T) {
 	}
 }
 
-// What a visited page takes in memory, and stored.
+// The size of a visited page in memory, and stored.
 func TestBeliefIsSmall(t *testing.T) {
 	var b fresh.Belief
 	belief, posterior := unsafe.Sizeof(b), unsafe.Sizeof(fresh.Posterior{})

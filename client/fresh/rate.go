@@ -5,17 +5,14 @@ import (
 	"time"
 )
 
-// fastest bounds every rate: one change a second. No site is asked so often
-// that more could be told apart.
+// fastest limits every rate: one change a second. No site is fetched often enough to distinguish faster ones.
 const fastest = 24 * 3600.
 
-// Dated estimates a page's rate of change where the site says when it was
-// modified (F09): n visits after the first, x of them found a change, and unchanged is T,
-// the total time known to be without one: all of an interval without change,
-// and of one with change what lies between the modification and the visit.
-// The thesis prints S T where T is meant (E11). The rate is in changes a
-// day, from 0 (x = 0) to one a second; with x = n it is (x-1)/T, which is 0 for a
-// single visit.
+// Dated estimates a page's rate of change where the site says when it was modified (F09): n visits after the
+// first, x of them found a change, and unchanged is T, the total time known to be without one: the whole of
+// an interval without a change, and of one with a change the time between the modification and the visit. The
+// thesis prints S T where T is meant (E11). The rate is in changes a day, from 0 (x = 0) to one a second;
+// with x = n it is (x-1)/T, which is 0 for a single visit.
 func Dated(n, x int, unchanged time.Duration) float64 {
 	n, x = counts(n, x)
 	if x == 0 {
@@ -49,7 +46,7 @@ func counts(n, x int) (int, int) {
 	return n, min(max(x, 0), n)
 }
 
-// clamp makes a rate of any number: what time was too short to tell is the fastest.
+// clamp limits a rate; one that is NaN, infinite or negative is the fastest: the time was too short to tell.
 func clamp(rate float64) float64 {
 	if rate >= 0 && rate <= fastest {
 		return rate
@@ -57,16 +54,15 @@ func clamp(rate float64) float64 {
 	return fastest
 }
 
-// known reports whether anything speaks for a rate: a visit after the first, or a date.
+// known reports whether there is any evidence of a rate: a visit after the first, or a date.
 func known(h History) bool { return h.Visits > 1 || h.Visits == 1 && !h.Modified.IsZero() }
 
-// Rate estimates how often a page changes, in changes a day, at most one a second. It
-// is 0 if nothing speaks for a change, also if nothing is known at all: see [Known].
+// Rate estimates how often a page changes, in changes a day, at most one a second. It is 0 without evidence
+// of a change, also if nothing is known at all.
 //
-// With dates it is [Dated], without them [Compared]. After one visit it is one change
-// in the age that the page had then. Where its only visit after the first
-// found a change, Dated is 0 and Compared is taken: one that changed is not
-// one that never does.
+// With dates it is [Dated], without them [Compared]. After one visit it is one change in the age that the
+// page had then. Where its only visit after the first found a change, Dated is 0 and Compared is used: a page
+// that changed once is not one that never does.
 func Rate(h History) float64 {
 	n, x := counts(h.Visits-1, h.Changes)
 	switch {
@@ -84,8 +80,8 @@ func Rate(h History) float64 {
 // span is the time from a to b, 0 if b is not later.
 func span(a, b time.Time) time.Duration { return max(0, b.Sub(a)) }
 
-// fresh is the probability that a page is as it was at the last visit (F07, E13): 0 if
-// it was never visited, or if somebody credible says that it has changed since (E14).
+// Fresh is the probability that a page is as it was at the last visit (F07, E13): 0 if it was never visited,
+// or if a credible source says that it has changed since (E14).
 func Fresh(h History, now time.Time) float64 { return fresh(h, Rate(h), now) }
 
 func fresh(h History, rate float64, now time.Time) float64 {
@@ -95,8 +91,7 @@ func fresh(h History, rate float64, now time.Time) float64 {
 	return math.Exp(-rate * days(span(h.confirmed(), now)))
 }
 
-// Outdated reports whether somebody credible says that the page has changed
-// since the last visit.
+// Outdated reports whether a credible source says that the page has changed since the last visit.
 func (h History) Outdated() bool { return h.Told || h.Visits > 0 && h.Modified.After(h.Last) }
 
 // confirmed is when the copy was last known to be right.

@@ -2,56 +2,54 @@ package fresh
 
 import "math"
 
-// A Signal is what is believed of how well a site tells of its changes: all that
-// visits have shown, from which the rest follows. The zero value has never told anything.
-// Old observations weigh less, so that a site may change.
+// A Signal is how well a site tells of its changes: the results of visits, from which all estimates follow.
+// The zero value is a site that has never told anything. Old observations weigh less, so that a site may
+// change.
 type Signal struct {
-	Right, Wrong  float32 // notices, by what the visits after them showed: its precision
-	Heard, Missed float32 // changes that visits found: told of before, and not: its recall
-	Due, Silent   float32 // changes that were due by then: before all visits, and before those without a notice
-	Lag, Lags     float32 // days from a change to its notice, on average, and of how many
+	Right, Wrong  float32 // notices, as judged by the visits after them: its precision
+	Heard, Missed float32 // changes found by visits, with a notice before and without: its recall
+	Due, Silent   float32 // changes expected by then: before all visits, and before visits without a notice
+	Lag, Lags     float32 // days from a change to its notice, on average, and number of lags
 
-	Sure       bool    // it numbers what it tells, so that what is missing is counted
-	Told, Lost float32 // of those numbers: that came, and that did not
+	Sure       bool    // it numbers its notices, so that lost ones are counted
+	Told, Lost float32 // numbered notices that came, and that did not
 
-	// Right and Wrong since the moment at which the site may have changed its ways, if it has.
+	// Right and Wrong since the moment at which the site may have changed its behaviour, if it has.
 	TurnRight, TurnWrong float32
 
-	// Notices in so many days of pages that were visited, and how much likelier it is, as a
-	// logarithm, that the wrong ones come to all pages alike than to each as it changes.
+	// Notices in so many days of visited pages, and the log odds that wrong notices come to all pages alike
+	// rather than to each as it changes.
 	Notices, Days float32
 	Flood         float32
 }
 
-// What is believed of a site before it has told anything. Of the dates in
-// sitemaps Bing found 79 in 100 right, 18 wrong, mostly the time at which the file was made,
-// and 3 partly right (2023): an honest site is right in 19 of 20 cases, give
-// or take; a useless one in 1 of 100; and of the third kind nothing is known.
+// The belief about a site before its first notice. Of the dates in sitemaps Bing found 79 in 100 right, 18
+// wrong, mostly the time at which the file was made, and 3 partly right (2023): an honest site is right in 19
+// of 20 cases, give or take; a useless one in 1 of 100; and of the third kind nothing is known.
 const (
 	honest, useless, partial = .79, .18, .03
 	honestRight              = 19 // the density 19 p^18
 	uselessWrong             = 99 // 99 (1-p)^98
 
-	// No site tells of all: a hundredth of the changes at least are taken to be
-	// untold, so that a page is visited again even if nothing is ever said of it.
+	// No site tells of every change: at least a hundredth of the changes are taken to be untold, so that a
+	// page is visited again even without a notice.
 	mostRecall = .99
 
-	// What is remembered: notices judged, changes found, lags, numbers.
+	// Limits of the memory: notices judged, changes found, lags, numbers, days.
 	manyJudged, manyFound, manyLags, manyNumbers, manyDays = 256, 256, 64, 1 << 14, 1 << 14
 
-	mostFlood = 10 // so that it may change its mind
+	mostFlood = 10 // bound of Flood, so that evidence can still reverse it
 
-	numbered = 20 // changes found that it takes to outweigh its numbers
+	numbered = 20 // weight of its numbers, in changes found
 
-	// A site may have turned with a probability of 1 in 500 at every notice. It is believed when it
-	// has become likelier than 1000 to 1, and not before 20 notices: so many
-	// lies are forgiven to whoever has been honest, by C31 too.
+	// A site changes its behaviour with a prior probability of 1 in 500 at every notice. The change is
+	// accepted when its odds exceed 1000 to 1, and not before 20 notices: that many lies are forgiven to an
+	// honest site, by C31 too.
 	turns, turned, fewestTurned = 1. / 500, 1000., 20
 )
 
-// kinds is how likely a site is to be honest, useless or between the two. The
-// evidence for a kind of the prior Beta(a, b) is B(a+right, b+wrong)/B(a, b), here beside
-// that for Beta(1, 1).
+// kinds is the probability that a site is honest, useless or between the two. The evidence for a kind of the
+// prior Beta(a, b) is B(a+right, b+wrong)/B(a, b), here relative to that for Beta(1, 1).
 func (s Signal) kinds() (h, u, m float64) {
 	right, wrong := s.judged()
 	h, u, m = honest*honestRight, useless*uselessWrong, partial
@@ -67,10 +65,10 @@ func (s Signal) kinds() (h, u, m float64) {
 
 func (s Signal) judged() (right, wrong float64) { return count(s.Right), count(s.Wrong) }
 
-// count is a number of observations, whatever it is made of.
+// count is a number of observations, limited to 0..1e6.
 func count(n float32) float64 { return bounded(float64(n), 1e6) }
 
-// Judgements is how many notices visits have shown to be right or wrong, of those that still count.
+// Judgements is the number of notices judged right or wrong by visits, of those that still count.
 func (s Signal) Judgements() int {
 	right, wrong := s.judged()
 	return int(math.Round(right + wrong))
@@ -83,7 +81,7 @@ func (s Signal) Precision() float64 {
 	return useful*p + (1-useful)*(right+1)/(right+wrong+1+uselessWrong)
 }
 
-// precision is that of a site that is not useless, and how likely it is to be none.
+// precision is the precision of a site that is not useless, and the probability that it is not.
 func (s Signal) precision() (p, useful float64) {
 	h, _, m := s.kinds()
 	right, wrong := s.judged()
@@ -92,8 +90,8 @@ func (s Signal) precision() (p, useful float64) {
 	return p / useful, useful
 }
 
-// PrecisionOf is that of the notices of one page of which p is believed: where the wrong ones
-// come to all pages alike, those of a page that seldom changes are hardly ever right.
+// PrecisionOf is the precision of the notices of one page with the posterior p: where wrong notices come to
+// all pages alike, those of a page that seldom changes are hardly ever right.
 func (s Signal) PrecisionOf(p *Posterior) (precision float64) {
 	v := s.voice(1)
 	if !v.flooded() {
@@ -107,15 +105,15 @@ func (s Signal) PrecisionOf(p *Posterior) (precision float64) {
 	return v.useful * precision
 }
 
-// Recall is the expected share of changes that are told: 0.99 at most. Of a site that
-// numbers what it tells it is the share that has come, and visits only correct it.
+// Recall is the expected share of changes that are told: 0.99 at most. Of a site that numbers its notices it
+// is the share that arrived, and visits only correct it.
 func (s Signal) Recall() float64 {
 	heard, missed, due, silent := count(s.Heard), count(s.Missed), count(s.Due), count(s.Silent)
 	if due == 0 {
 		due = heard + missed
 		silent = due
 	}
-	before, weight := .5, 1. // as good as nothing is known
+	before, weight := .5, 1. // as good as no evidence
 	if s.Sure {
 		told, lost := count(s.Told), count(s.Lost)
 		before, weight = (told+1)/(told+lost+1), numbered
@@ -131,7 +129,7 @@ func (s *Signal) add(right, wrong float32) {
 	s.TurnRight += right
 	s.TurnWrong += wrong
 	switch odds := s.turnOdds(); {
-	case odds < turns*1.0001: // it is as it always was
+	case odds < turns*1.0001: // it has not changed
 		s.TurnRight, s.TurnWrong = 0, 0
 	case odds > turned && s.TurnRight+s.TurnWrong >= fewestTurned:
 		s.Right, s.Wrong = s.TurnRight, s.TurnWrong
@@ -140,8 +138,8 @@ func (s *Signal) add(right, wrong float32) {
 	forget(manyJudged, &s.Right, &s.Wrong, &s.TurnRight, &s.TurnWrong)
 }
 
-// turnOdds is how much likelier it is that what came since the turn is from a site of
-// which nothing was known than from the one before.
+// turnOdds is the odds that the notices since the turn are from a site of which nothing was known, against
+// the site before.
 func (s *Signal) turnOdds() float64 {
 	right, wrong := s.judged()
 	r, w := min(count(s.TurnRight), right), min(count(s.TurnWrong), wrong)
@@ -160,7 +158,7 @@ func lgamma(x float64) float64 {
 	return y
 }
 
-// found adds that a visit has found a change, that had been told or not.
+// found adds a change found by a visit, with or without a notice before.
 func (s *Signal) found(told bool) {
 	if told {
 		s.Heard++
@@ -170,15 +168,14 @@ func (s *Signal) found(told bool) {
 	forget(manyFound, &s.Heard, &s.Missed)
 }
 
-// Visited adds what a visit shows of the notices before it and of the silence, where nobody
-// has judged the notices one by one: p is what was believed of the page, and h is
-// what was heard of it since the visit before. One of several notices is
-// right, and nobody knows which: all are in part. How many changes are untold shows where
-// nothing was told, beside how many were due: elsewhere they cannot be told from others.
+// Visited adds the evidence of a visit on the notices before it and on the silence, where the notices were
+// not judged one by one: p is the posterior of the page before, and h is its notices since the visit before.
+// Which of several notices is right is unknown: each counts in part. Untold changes are measured at visits
+// without notices, relative to the changes that were due: at other visits they cannot be distinguished.
 func (s *Signal) Visited(p *Posterior, h Hearing, changed bool) { s.visited(p, h, changed, false) }
 
-// Proved adds what a visit shows of the notices before it where it is known whether the last of them was right, as
-// by the digest that it named. It counts as one.
+// Proved is Visited where it is known whether the last notice was right, for example by the digest that it
+// named. The notices count as one.
 func (s *Signal) Proved(p *Posterior, h Hearing, right bool) { s.visited(p, h, right, true) }
 
 func (s *Signal) visited(p *Posterior, h Hearing, changed, proved bool) {
@@ -187,7 +184,7 @@ func (s *Signal) visited(p *Posterior, h Hearing, changed, proved bool) {
 	s.Notices += float32(n)
 	s.Days += float32(min(h.Age, 1e4))
 	forget(manyDays, &s.Days, new(float32), &s.Notices)
-	const most = 8 // changes in one interval that count: so many cannot be told from more
+	const most = 8 // changes in one interval that count: more cannot be distinguished
 	due := 0.
 	for k, share := range p {
 		due += share * min(grid.rate[k]*h.Age, most)
@@ -232,11 +229,11 @@ func (s *Signal) visited(p *Posterior, h Hearing, changed, proved bool) {
 	s.Heard += float32(right)
 }
 
-// An expected is what is believed of the changes of a page before a visit.
+// An expected is what was expected of the changes of a page before a visit.
 type expected struct{ share, right, untold float64 }
 
-// stale is what is expected if the wrong notices come to all pages alike, or to each
-// as it changes.
+// stale is the expectation if the wrong notices come to all pages alike (flood 1), or to each as it changes
+// (flood 0).
 func (s *Signal) stale(p *Posterior, v voice, h Hearing, flood float64) (e expected) {
 	n := float64(min(h.Notices, 1000))
 	v.flood = flood
@@ -257,27 +254,27 @@ func (s *Signal) stale(p *Posterior, v voice, h Hearing, flood float64) (e expec
 	return e
 }
 
-// Lagged adds that a notice came so many days after its change.
+// Lagged adds a notice that came so many days after its change.
 func (s *Signal) Lagged(days float64) {
 	s.Lags = min(s.Lags, manyLags-1) + 1
 	s.Lag += (float32(bounded(days, oldest)) - s.Lag) / s.Lags
 }
 
-// Numbered adds notices that came with numbers.
+// Numbered adds n numbered notices.
 func (s *Signal) Numbered(n int) {
 	s.Sure = true
 	s.Told += float32(max(0, n))
 	forget(manyNumbers, &s.Told, &s.Lost)
 }
 
-// Gap adds that so many numbers are missing between two that came.
+// Gap adds n numbers that are missing between two that came.
 func (s *Signal) Gap(n int) {
 	s.Sure = true
 	s.Lost += float32(max(0, n))
 	forget(manyNumbers, &s.Told, &s.Lost)
 }
 
-// forget scales the first two down to so many in all, and the others with them.
+// forget scales the first two down to at most so many together, and the others with them.
 func forget(most float32, n ...*float32) {
 	sum := *n[0] + *n[1]
 	for _, f := range n {
@@ -290,8 +287,8 @@ func forget(most float32, n ...*float32) {
 	}
 }
 
-// voice is what it says of the notices of one page. Of a site that never said anything, silence
-// says nothing.
+// voice returns the values for the notices of one page. Of a site that has never sent a notice, silence says
+// nothing.
 func (s Signal) voice(notices int) (v voice) {
 	if s == (Signal{}) && notices <= 0 {
 		return v

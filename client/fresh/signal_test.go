@@ -19,8 +19,8 @@ func worth(s fresh.Signal) float64 {
 	return (o.Notified(&post, s, age, 1) - at) / (o.Notified(&post, tells(1, 1), age, 1) - at)
 }
 
-// What visits show of a site that was honest, or nothing, and then only lies: whom
-// client/trust mutes has notices that are worth nothing here either, and nobody else needs to tell us.
+// Visits to a site that was honest, or silent, and then only lies: notices of a site that
+// client/trust mutes are worth nothing here either, without any information from that package.
 func TestMutingFallsOut(t *testing.T) {
 	post := near(1. / 15)
 	for _, before := range []int{0, 5, 40, 1000} {
@@ -58,7 +58,7 @@ func TestMutingFallsOut(t *testing.T) {
 				}
 			}
 		}
-		// It is heard again when it has been right again.
+		// Its notices count again when it has been right again.
 		rights := 0
 		for worth(s) < .5 {
 			if rights++; rights > 60 {
@@ -112,7 +112,8 @@ func TestMutingAgreesInAnyOrder(t *testing.T) {
 	}
 }
 
-// As many notices may wait for their judgement as that few lies are fetched before the site is known.
+// The number of notices that may wait for their verdict is limited, so that few lies are fetched before the
+// site is known.
 func TestRoom(t *testing.T) {
 	var rules trust.Rules
 	for _, c := range []struct{ right, wrong int }{{0, 0}, {0, 20}, {1000, 0}, {20, 20}, {1000, 10}, {3, 0}, {0, 3}} {
@@ -142,7 +143,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// listened is what is learned of a site by visits, some of them for a notice and some in their turn.
+// listened returns what visits reveal about a site, some of them caused by a notice and some scheduled.
 func listened(seed uint64, recall, precision, flood float64) (s fresh.Signal) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	type page struct {
@@ -187,8 +188,8 @@ func listened(seed uint64, recall, precision, flood float64) (s fresh.Signal) {
 	}
 }
 
-// Visits show how much of what a site says is right, and how much it does not say, though nobody
-// knows which of several notices was right, nor whether one that was right was all.
+// Visits show how much of a site's notices is right, and how many changes it does not announce, though it is
+// unknown which of several notices was right, and whether a right one covered every change.
 func TestVisitsShowTheQuality(t *testing.T) {
 	for _, c := range []struct{ recall, precision, flood float64 }{{.99, .98, 0}, {.9, .98, 0}, {.9, .5, 0}, {.5, .95, 0}, {.2, .8, 0}, {.9, 1, .1}, {.5, 1, 1}} {
 		s := listened(5, c.recall, c.precision, c.flood)
@@ -209,8 +210,8 @@ func TestVisitsShowTheQuality(t *testing.T) {
 	}
 }
 
-// Where the wrong notices come to all pages alike, a page that hardly ever changes is not visited for
-// them; one that often does is.
+// If wrong notices are spread over all pages alike, a page that hardly ever changes is not visited for
+// them; one that often changes is.
 func TestAFloodSaysLittleOfSlowPages(t *testing.T) {
 	s := listened(6, .9, 1, .1)
 	slow, fast := near(.004), near(.5)
@@ -223,7 +224,7 @@ func TestAFloodSaysLittleOfSlowPages(t *testing.T) {
 	}
 }
 
-// A site that numbers what it tells need not be measured.
+// The recall of a site that numbers its notices need not be measured.
 func TestNumbersMakeRecallExact(t *testing.T) {
 	var s fresh.Signal
 	s.Numbered(1000)
@@ -234,7 +235,7 @@ func TestNumbersMakeRecallExact(t *testing.T) {
 	if r := s.Recall(); !about(r, .8, .005) {
 		t.Errorf("one in five is missing, and the recall is %v", r)
 	}
-	// But for what it has not noticed itself.
+	// Except for changes that the site itself did not notice.
 	for range 200 {
 		s.Found(false)
 	}
@@ -287,7 +288,7 @@ func TestSignalIsKept(t *testing.T) {
 	}
 }
 
-// What notices have taught is not more than what the visit after them shows.
+// A notice teaches no more about a page than the visit that follows it shows.
 func TestVisitsOutweighNotices(t *testing.T) {
 	first := fresh.History{}.Visit(epoch, false, time.Time{})
 	for _, recall := range []float64{0, .9} {
@@ -320,7 +321,7 @@ func TestVisitsOutweighNotices(t *testing.T) {
 			}
 		}
 	}
-	// A liar's page is learned of by visits alone.
+	// A liar's page is estimated from visits alone.
 	h := first
 	for n := 1; n <= 40; n++ {
 		for k := range 5 {

@@ -2,39 +2,39 @@ package fresh
 
 import "math"
 
-// SiteTerms are what is special about asking a site.
+// SiteTerms are the limits and the manifest of a site.
 type SiteTerms struct {
-	// Most is how many requests in a day it takes, by its manners or ours. 0 means any number.
+	// Most is the limit of requests in a day, by its own policy or by ours. 0 means no limit.
 	Most float64
 
-	// Manifest says that it has one, which tells which pages have changed at the cost of one
-	// request. Precision and Recall are in what share of the cases what it says
-	// is right, and what share of changes it says; 0 means all.
+	// Manifest says that the site has a manifest, which shows the changed pages at the cost of one request.
+	// Precision is the share of its claims that are right, and Recall the share of changes that it claims; 0
+	// means all.
 	Manifest          bool
 	Precision, Recall float64
 }
 
-// A siteDemand gathers what the pages of one site ask for, where that is not
-// just their sum. A poll of its manifest gains what all its pages together gain by being
-// visited if they changed, and pages below the price are left alone:
+// A siteDemand gathers the demand of the pages of one site, where that is not just their sum. A poll of its
+// manifest gains as much as all its pages together gain by being visited if they changed, and pages below the
+// price are left alone:
 //
 //	sum over the pages of (importance x W - price x fetch x R1)⁺ >= price x manifest
 //
-// which for Fresh is (importance/D - price x fetch)⁺ R1. A conditional request is the same for a site
-// of one page. Whether the manifest is polled or the pages one by one is decided at each price by
-// what they cost together with the copies that are outdated, so that a site with a manifest
-// never does worse than one without.
+// which for Fresh is (importance/D - price x fetch)⁺ R1. A conditional request is the same for a site of one
+// page. Whether the manifest or the pages one by one are polled is decided at each price by their cost
+// together with that of the outdated copies, so that a site with a manifest never does worse than one
+// without.
 type siteDemand struct {
 	planner *Planner
 	terms   SiteTerms
 	polls   *demand // of visited pages, one by one
-	others  *demand // of those that never were, and of those that the manifest does not name
+	others  *demand // of pages never visited, and of those that the manifest does not name
 	pages   float64
 	classes []*class
 }
 
-// A class has the pages of a site whose fetches begin to pay at about the same price: only
-// sums are needed of them, since what a poll gains is linear in what is believed.
+// A class has the pages of a site whose fetches begin to pay at about the same price: only sums of them are
+// needed, since the gain of a poll is linear in the beliefs.
 type class struct {
 	key        int
 	importance Posterior // sum of importance x belief
@@ -42,8 +42,8 @@ type class struct {
 	count      Posterior // of belief
 }
 
-// site begins the demand of one site. Its pages are added to it and not to the Planner, and
-// then it is closed. Several may be open; each takes 50 kB.
+// site begins the demand of one site. Its pages are added to it and not to the Planner, and then it is
+// closed. Several may be open; each takes 50 kB.
 func (p *Planner) site(t SiteTerms) *siteDemand {
 	p.start()
 	t.Most = bounded(t.Most, math.MaxFloat32)
@@ -69,7 +69,7 @@ func (p *Planner) give(d *demand) {
 	p.spare = append(p.spare, d)
 }
 
-// Add adds a page. It keeps nothing of it. What is added after Close does not count.
+// Add adds a page, of which it keeps nothing. Pages added after Close do not count.
 func (s *siteDemand) Add(page *Page) {
 	post := page.Posterior()
 	s.add(page, &post)
@@ -99,7 +99,7 @@ func (s *siteDemand) add(page *Page, post *Posterior) {
 	}
 }
 
-// list adds a page to what the manifest tells of.
+// list adds a page to those that the manifest tells of.
 func (s *siteDemand) list(page *Page, post *Posterior) {
 	t := s.planner.terms
 	importance, fetch := bounded(page.Importance, math.MaxFloat32), t.costs.Header+t.costs.body(page)
@@ -111,10 +111,10 @@ func (s *siteDemand) list(page *Page, post *Posterior) {
 	}
 }
 
-// aDay is the age at which pages are told apart by the price of their fetches: about a day.
+// aDay is the lattice age, about a day, at which pages are classed by the price of their fetches.
 const aDay = 38*fine + 6
 
-// class returns that of a price: there is one for each factor of two.
+// class returns the class of a price: there is one for each factor of two or so.
 func (s *siteDemand) class(price float64) *class {
 	key := int(place(price) / 4)
 	for _, c := range s.classes {
@@ -127,7 +127,7 @@ func (s *siteDemand) class(price float64) *class {
 	return c
 }
 
-// Close adds what the site asks for to the plan, and returns what follows from a price for the site.
+// Close adds the site's demand to the plan, and returns what follows from a price for the site.
 func (s *siteDemand) Close() siteCurve {
 	p := s.planner
 	if s.polls == nil {
@@ -150,12 +150,13 @@ func (s *siteDemand) Close() siteCurve {
 	return c
 }
 
-// asGood is what polls of a manifest may lose beside polls of its pages, and are preferred: who can pay for any number
-// of visits would else never ask for a manifest that may leave something out.
+// asGood is the loss at which polls of a manifest are still preferred, relative to polls of its pages:
+// otherwise a crawler that can pay for any number of visits would never fetch a manifest that may leave
+// something out.
 const asGood = 1.005
 
-// choose replaces polls of the pages by polls of the manifest wherever these lose less: in what the
-// site costs and what its copies cost, at a price.
+// choose replaces polls of the pages by polls of the manifest wherever their loss is less: the spending on
+// the site at a price, and the cost of outdated copies.
 func (s *siteDemand) choose(c *siteCurve) {
 	p := s.planner
 	manifest := p.take()
@@ -180,14 +181,14 @@ func (s *siteDemand) choose(c *siteCurve) {
 	p.give(manifest)
 }
 
-// A claim is a class whose pages are fetched if they are said to have changed, at one rung.
+// A claim is a class whose pages are fetched if the manifest says that they have changed, at one rung.
 type claim struct {
-	gain, fetched float64 // of a poll, and what fetches take from it for each unit of price
+	gain, fetched float64 // of a poll, and the cost of fetches that reduces it, for each unit of price
 	amount
 }
 
-// manifest is what polls of the manifest ask for above what is visited at any price. A class that is
-// not worth as many fetches as there are polls is left to wait as long as is worth it.
+// manifest is the demand of polls of the manifest, above the visits made at any price. A class that is not
+// worth a fetch after every poll waits for as long as that pays.
 func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 	t := s.planner.terms
 	floor, cost := s.planner.floor, t.costs.Manifest+t.costs.Entry*s.pages
@@ -206,8 +207,8 @@ func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 			gain += claims[i][n].gain
 			fetched += claims[i][n].fetched
 		}
-		// Whoever waits, the price is what the others gain for what they cost. Those that
-		// gain less than it wait, and it grows until there are no more of them.
+		// The price is the gain per cost of the classes that do not wait. A class that gains less than the
+		// price waits, and the price grows until no more classes do.
 		price := gain / (cost + fetched)
 		for range s.classes {
 			gain, fetched = 0, 0
@@ -247,9 +248,9 @@ func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 	s.untold(d)
 }
 
-// untold adds what is asked for by the changes that the manifest leaves out. A copy that lacks one is outdated until the
-// page changes again and that is told, which is for as large a share of the time as of the changes: as if so much of its
-// importance were that of a page that nobody tells of.
+// untold adds the demand caused by changes that the manifest leaves out. A copy that lacks one is outdated
+// until the page changes again and that is told, which is for as large a share of the time as of the changes:
+// as if that share of its importance were that of a page that no source tells of.
 func (s *siteDemand) untold(d *demand) {
 	t := s.planner.terms
 	if s.terms.Recall >= 1 {
@@ -286,7 +287,7 @@ func (s *siteDemand) claim(k *class, n int) claim {
 	return claim{gain: gain, fetched: right * sum(k.fetch[:], l.changed.at(n, 0, points)), amount: a}
 }
 
-// cut takes away what is bought below a place.
+// cut removes the demand below a place.
 func (d *demand) cut(at float64) {
 	if d.last < 0 || at <= float64(d.first) {
 		return
@@ -298,19 +299,18 @@ func (d *demand) cut(at float64) {
 	}
 }
 
-// A siteCurve is what follows from a price for one site. The zero value is that of a site
-// with nothing special.
+// A siteCurve is what follows from a price for one site. The zero value is for a site without special terms.
 type siteCurve struct {
 	longest  float64
 	shortest float64
 	places   []float32             // of the prices at which the manifest is polled at each rung
 	chosen   [prices/64 + 1]uint64 // bins of prices in which it is polled at all
 	least    float64               // place of the price below which nothing more is bought
-	capped   float64               // place of the price at which the site takes no more; 0: it has no such price
+	capped   float64               // place of the price at which the site's limit of requests is reached; 0: there is none
 }
 
-// Extra is what a request to the site costs above a price, so that it is asked no more
-// often than it takes: for [Site.Extra].
+// Extra is the surcharge of a request to the site above a price, which keeps requests within the site's
+// limit: for [Site.Extra].
 func (c *siteCurve) Extra(price float64) float64 {
 	if c.capped == 0 {
 		return 0
@@ -318,15 +318,15 @@ func (c *siteCurve) Extra(price float64) float64 {
 	return max(0, priceAt(c.capped)-bounded(price, math.MaxFloat32))
 }
 
-// Every is how many days pass from one poll of its manifest to the next: +Inf if at
-// this price its pages are better polled one by one, or if it has none. A price below all at which
-// anything is bought buys what the lowest of these does.
+// Every is the number of days from one poll of its manifest to the next: +Inf if at this price its pages are
+// better polled one by one, or if it has none. At a price below all at which anything is bought it is as at
+// the lowest of these.
 func (c *siteCurve) Every(price float64) float64 {
 	at := max(place(price), c.capped, c.least)
 	if bin := int(at); c.chosen[bin/64]>>(bin%64)&1 == 0 {
 		return math.Inf(1)
 	}
-	above := 0. // place and rung between which it is
+	above := 0. // place and rung before
 	for n, p := range c.places {
 		if p := float64(p); p <= at {
 			rung := float64(n)

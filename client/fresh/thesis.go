@@ -6,14 +6,12 @@ import (
 	"time"
 )
 
-// Thesis is the policy of Castillo's thesis: the value of a page is
-// quality^Alpha x representation^Beta x freshness^Gamma (V04), and a visit
-// gains what it adds to that (V06): representation is 1 for a page that was
-// visited and 0 for one that was not (V03). The zero value is the thesis's own
-// choice, all exponents 1.
+// Thesis is the policy of Castillo's thesis: the value of a page is quality^Alpha x representation^Beta x
+// freshness^Gamma (V04), and the gain of a visit is the increase of that value (V06): representation is 1 for
+// a page that was visited and 0 for one that was not (V03). The zero value is the thesis's own choice, all
+// exponents 1.
 //
-// By itself it never visits a page again that was never seen to change, so
-// MaxPeriod is ours.
+// By itself it never revisits a page that was never seen to change, so MaxPeriod is our addition.
 type Thesis struct {
 	// The exponents; 0 means 1, and a negative one means 0: the factor does not count.
 	Alpha, Beta, Gamma float64
@@ -33,15 +31,15 @@ type Thesis struct {
 	Periods Periods
 }
 
-// Periods are the shortest times between two requests (V13). Being told that a
-// page has changed overrides them. A field of 0 has its default.
+// Periods are the shortest times between two requests (V13). A notice that a page has changed overrides them.
+// A field of 0 has its default.
 type Periods struct {
-	Page     time.Duration // visited; 24 hours, or Thesis.MaxPeriod if that is less
-	Refused  time.Duration // answered, and not with a page; 7 days
-	Failed   time.Duration // not answered; 12 hours (P01)
+	Page     time.Duration // after a visit; 24 hours, or Thesis.MaxPeriod if that is less
+	Refused  time.Duration // after a response that is not a page; 7 days
+	Failed   time.Duration // after no response; 12 hours (P01)
 	Robots   time.Duration // robots.txt, found or not; 24 hours (RFC 9309)
-	Manifest time.Duration // found; an hour
-	Absent   time.Duration // a manifest that was not there; 7 days
+	Manifest time.Duration // after one was found; an hour
+	Absent   time.Duration // after a manifest was not found; 7 days
 }
 
 // withDefaults returns the periods with no field 0.
@@ -59,9 +57,8 @@ func (p Periods) withDefaults() Periods {
 	return p
 }
 
-// Preset returns the exponents for what a crawler is for (V08): general,
-// research, focused, archive, news or mirror. The thesis places these by the weight of
-// the three factors and gives no numbers, so they are ours.
+// Preset returns the exponents for a kind of crawler (V08): general, research, focused, archive, news or
+// mirror. The thesis places these by the weight of the three factors and gives no numbers, so they are ours.
 func Preset(name string) (Thesis, error) {
 	switch name {
 	case "general":
@@ -81,7 +78,7 @@ func Preset(name string) (Thesis, error) {
 // Name implements Policy.
 func (Thesis) Name() string { return "thesis" }
 
-// value is what a page is worth (V04), all arguments from 0 to 1.
+// value is the value of a page (V04), all arguments from 0 to 1.
 func (t Thesis) value(quality, representation, freshness float64) float64 {
 	return power(quality, t.Alpha) * power(representation, t.Beta) * power(freshness, t.Gamma)
 }
@@ -95,9 +92,8 @@ func (t Thesis) Profit(p *Page, now time.Time) float64 {
 	return max(0, t.value(p.Importance, 1, 1)-t.value(p.Importance, seen, fresh(p.History, t.rate(p.History), now)))
 }
 
-// Next is when the profit reaches Threshold, no later than MaxPeriod and no sooner than
-// Periods.Page after the last visit; at once for a page that was not visited, or
-// of which somebody says that it has changed.
+// Next is when the profit reaches Threshold, no later than MaxPeriod and no sooner than Periods.Page after
+// the last visit; at once for a page that was not visited, or that a credible source says has changed.
 func (t Thesis) Next(p *Page, now time.Time) time.Time {
 	h := p.History
 	if h.Visits <= 0 || h.Outdated() {
@@ -122,7 +118,7 @@ func (t Thesis) worth(h History, quality float64) (age float64, ok bool) {
 		threshold = 0.1
 	}
 	rate, gamma := t.rate(h), exponent(t.Gamma)
-	best := power(quality, t.Alpha) // what a fresh copy is worth; now it is best x fresh^gamma
+	best := power(quality, t.Alpha) // value of a fresh copy; now it is best x fresh^gamma
 	if !(best > threshold) || rate == 0 || gamma == 0 {
 		return 0, false
 	}
@@ -139,7 +135,7 @@ func (t Thesis) rate(h History) float64 {
 	return 1. / 30
 }
 
-// farthest is as far as a time is reckoned: further ones would not fit into all that keeps them.
+// farthest limits times: later ones would overflow where they are stored.
 const farthest = 100 * 365 * 24 * time.Hour
 
 func (t Thesis) longest() time.Duration {
@@ -159,10 +155,10 @@ func duration(d float64) time.Duration {
 	return time.Duration(d * float64(24*time.Hour))
 }
 
-// power is base^exponent for a share from 0 to 1; what is none is taken for the nearest.
+// power is base^exponent for a share, which is clamped to 0..1; NaN counts as 0.
 func power(share, exp float64) float64 {
 	switch {
-	case !(share > 0): // and no number
+	case !(share > 0): // or NaN
 		share = 0
 	case share > 1:
 		share = 1

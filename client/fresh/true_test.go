@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A life is what becomes of a page that a policy visits.
+// A life is the outcome for a page that a policy visits.
 type life struct{ requests, fresh, age float64 } // in a day; share of time; mean over time
 
 // live follows a page for so many days: it changes at a rate, its site tells of a share recall of that,
@@ -62,7 +62,7 @@ func live(pr fresh.Priced, p fresh.Page, rate, precision, recall, span float64, 
 	return life{requests: l.requests / span, fresh: 1 + l.fresh/span, age: l.age / span}
 }
 
-// What is planned comes true, with notices and without: requests, freshness and age.
+// The plan's prediction is accurate, with notices and without: requests, freshness and age.
 func TestPlanComesTrue(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	rates := fresh.Rates()

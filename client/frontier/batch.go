@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// BatchOptions says what a Batch is to be. The zero value is a useful one.
+// BatchOptions sets the size and shape of a Batch. The zero value is useful.
 type BatchOptions struct {
-	Size     int // pages in all; 0 means 100,000 (G12)
+	Size     int // total pages; 0 means 100,000 (G12)
 	SameSite int // pages of one site; 0 means 500 (G13)
 
-	// Round is how many pages a site gives before the next has its turn. 0
-	// means 1: as many sites as possible (S07). With SameSite's value the
-	// first sites give all that they may.
+	// Round is how many pages a site contributes before the next site's turn. 0 means 1: as many sites as
+	// possible (S07). With SameSite's value the first sites contribute all that they may.
 	Round int
 
-	Skip func(SiteID) bool // sites that are to give nothing
+	Skip func(SiteID) bool // sites to leave out
 }
 
 func (o BatchOptions) withDefaults() BatchOptions {
@@ -33,27 +32,25 @@ func (o BatchOptions) withDefaults() BatchOptions {
 	return o
 }
 
-// SiteEntries are what a Batch has of one site.
+// SiteEntries are the pages of one site in a Batch.
 type SiteEntries struct {
 	Site    SiteID
-	Entries []Entry // in the order in which to ask
+	Entries []Entry // in the order in which to fetch them
 }
 
-// Batch gives out the pages that come first at a time, in milliseconds since
-// 1970: those that were asked for by First, and then, sites in the order of the
-// Strategy and pages by their rank, Round pages of every site in turn until it
-// has Size. They are given out until Done or Return. An empty batch means that
-// there is nothing now. After a long sleep not all pages that became ready
-// meanwhile may be looked at, but about twice Size.
+// Batch gives out the pages to fetch at the time now, in milliseconds since 1970: first those requested by
+// First, and then, with sites in the order of the Strategy and pages by rank, Round pages of every site in
+// turn until it has Size pages. They are out until Done or Return. An empty batch means that no page is due
+// now. After a long sleep not all pages that became ready meanwhile may be considered, but about twice Size.
 //
-// A page may have changed in the store after the frontier heard of it last: whoever
-// asks looks whether it still is to be asked for, and says Done if not.
+// A page may have changed in the store since the frontier last heard of it: before fetching, the caller
+// checks that the page is still due, and calls Done if not.
 func (f *Frontier) Batch(now int64, o BatchOptions) ([]SiteEntries, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	list, err := f.batch(now, o.withDefaults())
 	if err != nil {
-		for i := range list { // nobody will hear of them
+		for i := range list { // the caller does not get them
 			for _, e := range list[i].Entries {
 				f.giveBack(e.Page)
 			}
@@ -81,14 +78,14 @@ func (f *Frontier) batch(now int64, o BatchOptions) ([]SiteEntries, error) {
 	return b.list, err
 }
 
-// A batch is one in the making.
+// A batch is a Batch while it is made.
 type batch struct {
 	list []SiteEntries
-	at   map[SiteID]int // where in list the sites are that were asked for by First
+	at   map[SiteID]int // indexes in list of the sites added by takeFirst
 	left int
 }
 
-// takeFirst takes what was asked for by First.
+// takeFirst takes the pages requested by First.
 func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
 	rest := f.line.entries[:0]
 	for _, e := range f.line.entries {
@@ -110,14 +107,14 @@ func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
 	f.line.entries = rest
 }
 
-// A turn is a site's part in a batch.
+// A turn is a site's share of a batch.
 type turn struct {
 	*site
 	score float32
 	id    SiteID // the site's
-	at    int    // in the batch's list, -1: not there
-	more  int    // that it may give yet
-	quota int    // that it is to give now
+	at    int    // index in the batch's list, -1: not there
+	more  int    // pages that it may still contribute
+	quota int    // pages that it contributes now
 }
 
 // takeRounds takes pages of all sites in turn.
@@ -151,7 +148,7 @@ func (f *Frontier) takeRounds(b *batch, o *BatchOptions) error {
 			turns = append(turns, t)
 		}
 	}
-	// No more sites than pages can have a part in the first round.
+	// At most one site per page fits into the first round.
 	first := turns
 	if len(turns) > b.left {
 		choose(turns, b.left)
@@ -165,8 +162,7 @@ func (f *Frontier) takeRounds(b *batch, o *BatchOptions) error {
 	return f.takeTurns(turns, b, o)
 }
 
-// takeTurns takes what the sites are to give, and more of the others where a
-// site turns out to have less than it seemed.
+// takeTurns takes the quotas of the sites, and more of the others where a site has fewer pages than expected.
 func (f *Frontier) takeTurns(turns []turn, b *batch, o *BatchOptions) error {
 	for b.left > 0 && share(turns, b.left, o) {
 		for i := range turns {
@@ -211,7 +207,7 @@ func choose(turns []turn, n int) {
 				j--
 			}
 		}
-		switch { // [0, j] is not behind the pivot and [i, ) not before it
+		switch { // turns[:j+1] do not sort after the pivot, and turns[i:] not before it
 		case n <= j:
 			turns = turns[:j+1]
 		case n >= i:
@@ -222,9 +218,8 @@ func choose(turns []turn, n int) {
 	}
 }
 
-// share sets quotas that sum to at most n: as many whole rounds as there is
-// room for, and a last one that not all sites have a part in. It reports
-// whether anything is to be had.
+// share sets quotas that sum to at most n: as many whole rounds as fit, and a last one for some of the
+// sites. It reports whether any page is left to take.
 func share(turns []turn, n int, o *BatchOptions) bool {
 	sum := func(rounds int) (sum int) {
 		for i := range turns {
@@ -232,7 +227,7 @@ func share(turns []turn, n int, o *BatchOptions) bool {
 		}
 		return sum
 	}
-	lo, hi := 0, min((o.SameSite+o.Round-1)/o.Round, n) // so many rounds fit; so many are enough for all
+	lo, hi := 0, min((o.SameSite+o.Round-1)/o.Round, n) // lo rounds fit; hi rounds are enough for all
 	for lo < hi {
 		if mid := lo + (hi-lo+1)/2; sum(mid) <= n {
 			lo = mid
@@ -254,7 +249,7 @@ func share(turns []turn, n int, o *BatchOptions) bool {
 	return left < n
 }
 
-// takeFrom takes a site's quota, or less if there is less.
+// takeFrom takes a site's quota, or fewer pages if it has fewer.
 func (f *Frontier) takeFrom(t *turn, b *batch) error {
 	if t.at < 0 {
 		t.at = len(b.list)

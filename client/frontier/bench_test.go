@@ -41,8 +41,8 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory finds a million pages of 10,000 sites under OPIC, and tells what
-// the frontier has of each.
+// BenchmarkMemory finds a million pages of 10,000 sites under OPIC, and reports the frontier's
+// memory for each.
 func BenchmarkMemory(b *testing.B) {
 	for _, s := range []frontier.Strategy{frontier.BreadthFirst{}, frontier.OPIC{}} {
 		b.Run(s.Name(), func(b *testing.B) {

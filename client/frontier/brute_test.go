@@ -10,8 +10,8 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A world is what surrounds a frontier: a store that is the truth, and
-// somebody who records finds and visits in it and tells the frontier.
+// A world is the surroundings of a frontier: a store that is authoritative, and
+// a crawler that records finds and visits in it and notifies the frontier.
 type world struct {
 	t        *testing.T
 	rng      *rand.Rand
@@ -33,7 +33,7 @@ func newWorld(t *testing.T, s frontier.Strategy, o *frontier.Options, seed uint6
 	return w
 }
 
-// restart is what a killed crawler does: what was given out is forgotten.
+// restart simulates a killed crawler: the pages handed out are forgotten.
 func (w *world) restart() {
 	f, err := frontier.New(w.strategy, w.store, w.options)
 	if err != nil {
@@ -78,8 +78,8 @@ func (w *world) change() {
 	w.front.Add([]Entry{w.entry(p, 0)})
 }
 
-// visit records that pages of the batch were asked for: some wait for another
-// visit, some are to be asked again at once, some never. Others are given back.
+// visit records that pages of the batch were fetched: some wait for another
+// visit, some are due again at once, some never. Others are given back.
 func (w *world) visit(list []frontier.SiteEntries) {
 	var done, back []PageID
 	var ready []Entry
@@ -111,7 +111,7 @@ func (w *world) visit(list []frontier.SiteEntries) {
 	w.front.Return(back)
 }
 
-// brute is the batch as the words say it, with no thought for cost.
+// brute computes a batch by its definition, without regard to cost.
 func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 	for p := range w.facts {
 		if e, ok := w.store.Entry(p); ok && e.At != 0 && e.At <= w.now {
@@ -176,8 +176,8 @@ func strategies() []frontier.Strategy {
 		frontier.Random(7), frontier.Random(8), frontier.Profit{}}
 }
 
-// Whatever is found, changed, visited, given back and restarted, in memory of
-// any size: a batch has what a sort of all entries would have put first.
+// After any sequence of finds, changes, visits, returns and restarts, with memory of
+// any size, a batch has the entries that a sort of all entries would put first.
 func TestBatchIsWhatBruteForceTakes(t *testing.T) {
 	for _, s := range strategies() {
 		for _, o := range []*frontier.Options{nil, {Memory: 1, PerSite: 1}, {Memory: 40, PerSite: 7}} {
@@ -244,7 +244,6 @@ func (w *world) step(step int) {
 	}
 }
 
-// ready counts the pages that may be asked for.
 func (w *world) ready() (n int) {
 	for p := range w.facts {
 		if e, ok := w.store.Entry(p); ok && e.At == 0 && !w.out[p] {
@@ -254,9 +253,9 @@ func (w *world) ready() (n int) {
 	return n
 }
 
-// A store may change without a word to the frontier: pages vanish, wait, move
-// and appear. Nothing that is ready is left out for ever, nothing is given
-// out twice at a time, and only what changed is given out wrongly.
+// A store may change without a notification to the frontier: pages vanish, wait, move
+// and appear. No ready page is left out for ever, none is handed out
+// twice at a time, and only changed ones are handed out wrongly.
 func TestUntoldChangesHeal(t *testing.T) {
 	for _, o := range []*frontier.Options{nil, {Memory: 1, PerSite: 2}} {
 		for seed := range uint64(40) {

@@ -7,24 +7,24 @@ import (
 	"slices"
 )
 
-// toLenders is the part of the bank that every page with links gives away with its own.
+// toLenders is the share of the bank that every page with links distributes together with its own cash.
 const toLenders = 1. / 1000
 
-// A book is what a Sharer's pages have: 12 bytes a page. A nil book keeps nothing.
+// A book holds the cash of a Sharer's pages: 12 bytes a page. A nil book stores nothing.
 type book struct {
 	strategy Sharer
 	rows     map[PageID]*rows // by the first page of each
-	bank     float64          // of pages without links, and what rounding lost
-	total    float64          // of the pages
-	dirty    []PageID         // whose place is not what their cash is worth; some may be settled since
+	bank     float64          // cash of pages without links, and rounding errors
+	total    float64          // the pages' cash
+	dirty    []PageID         // pages whose rank no longer matches their cash; some may have been settled since
 }
 
 const perRows = 4096
 
-// rows are the accounts of perRows pages in turn.
+// rows are the accounts of perRows consecutive pages.
 type rows struct {
 	cash  [perRows]float32
-	rank  [perRows]float32 // of the page's ready entry, as it is in the store; NaN: it has none, or is given out
+	rank  [perRows]float32 // of the page's ready entry in the store; NaN: it has none, or is given out
 	site  [perRows]SiteID  // 0: not known yet
 	dirty [perRows / 64]uint64
 }
@@ -37,7 +37,7 @@ type row struct {
 	i int
 }
 
-// at returns the account of a page, and opens it if there is none.
+// at returns the account of a page, opening it if there is none.
 func (b *book) at(p PageID) row {
 	r := b.rows[p/perRows]
 	if r == nil {
@@ -52,7 +52,7 @@ func (b *book) at(p PageID) row {
 
 func (r row) ready() bool { return r.rank[r.i] == r.rank[r.i] }
 
-// mark says whether a page stands in the list of the dirty ones, and returns whether it did.
+// mark sets whether a page is in the list of dirty ones, and returns whether it was.
 func (r row) mark(dirty bool) (was bool) {
 	bit := uint64(1) << (r.i % 64)
 	word := &r.rows.dirty[r.i/64]
@@ -63,8 +63,8 @@ func (r row) mark(dirty bool) (was bool) {
 	return was
 }
 
-// pay adds to what a page has; what rounding takes away goes to the bank, so
-// that nothing is lost or made.
+// pay adds to a page's cash; the rounding error goes to the bank, so that the sum stays the same. It returns
+// the amount added.
 func (b *book) pay(r row, amount float64) float64 {
 	old := r.cash[r.i]
 	r.cash[r.i] = float32(min(float64(old)+amount, math.MaxFloat32))
@@ -74,18 +74,18 @@ func (b *book) pay(r row, amount float64) float64 {
 	return got
 }
 
-// enter says that a page has a ready entry that is not given out.
+// enter records that a page has a ready entry and is not given out.
 func (b *book) enter(s *site, x item) {
 	if b == nil {
 		return
 	}
 	r := b.at(x.page)
-	if r.ready() { // and had another place
+	if r.ready() { // it had another rank
 		r.rank[r.i] = x.rank
 		b.touch(r, x.page, 1)
 		return
 	}
-	if r.site[r.i] == 0 { // new to us: after a restart its rank is all that is left
+	if r.site[r.i] == 0 { // not seen yet: after a restart its rank is all that is left
 		r.site[r.i] = s.id
 		if c := b.strategy.Cash(x.rank); c > r.cash[r.i] {
 			b.pay(r, float64(c-r.cash[r.i]))
@@ -96,7 +96,7 @@ func (b *book) enter(s *site, x item) {
 	b.touch(r, x.page, 1)
 }
 
-// leave says that a page has none any more.
+// leave records that a page has no such entry any more.
 func (b *book) leave(s *site, p PageID) {
 	if b == nil {
 		return
@@ -107,7 +107,7 @@ func (b *book) leave(s *site, p PageID) {
 	}
 }
 
-// touch notes a page whose place is worth less than its cash, by more than step.
+// touch marks a page as dirty if its cash exceeds the cash of its rank by more than the factor step.
 func (b *book) touch(r row, p PageID, step float32) {
 	if !r.ready() || !(r.cash[r.i] > step*b.strategy.Cash(r.rank[r.i])) {
 		return
@@ -117,20 +117,17 @@ func (b *book) touch(r row, p PageID, step float32) {
 	}
 }
 
-// Share says that a page was asked for and which pages it leads to. It gives
-// them in equal parts all that it got since it last did, and fresh besides,
-// which is new money: 1 at its first visit, since all pages begin with equal
-// cash (L06), and 0 later. A page that is named twice gets two parts, and the
-// page itself may be among them.
+// Share records that a page was fetched, and which pages it links to. It distributes to them in equal parts
+// all cash that the page got since its last Share, plus fresh, which is new cash: 1 at its first visit,
+// since all pages begin with equal cash (L06), and 0 later. A page listed twice gets two parts, and the page
+// itself may be among them.
 //
-// What a page has that leads nowhere goes to a bank, and every page that does
-// lead somewhere gives away a thousandth of the bank with its own: so dangling
-// cash comes to what the next thousand pages lead to, and the sum of what the pages
-// and the bank have is what was ever given as fresh.
+// The cash of a page without links goes to a bank, and every page with links distributes a thousandth of the
+// bank with its own cash: so dangling cash reaches the pages that the next thousand pages link to, and the
+// sum of the cash of the pages and the bank is the sum of all fresh ever given.
 //
-// Pages move in the queue when their cash has grown by Options.Step, all
-// together at the next Batch, or here if they are very many; the error is the
-// store's. Without a Sharer nothing happens.
+// Pages move in the queue when their cash has grown by Options.Step, all together at the next Batch, or here
+// if they are very many; the error is the store's. Without a Sharer nothing happens.
 func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,7 +136,7 @@ func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 		return nil
 	}
 	r := b.at(from)
-	if r.ready() { // it is in the queue again already
+	if r.ready() { // it is back in the queue already
 		if s := f.sites.get(r.site[r.i]); s != nil {
 			s.cash -= float64(r.cash[r.i])
 		}
@@ -174,7 +171,7 @@ func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 	return nil
 }
 
-// settle gives the dirty pages the places that their cash is worth.
+// settle gives the dirty pages the ranks that match their cash.
 func (f *Frontier) settle() error {
 	b := f.cash
 	if b == nil || len(b.dirty) == 0 {
@@ -184,7 +181,7 @@ func (f *Frontier) settle() error {
 	for _, p := range b.dirty {
 		r := b.at(p)
 		if !r.mark(false) || !r.ready() {
-			continue // when it comes back it is looked at again
+			continue // enter checks it when it comes back
 		}
 		rank := number(b.strategy.Page(Facts{Page: p, Cash: r.cash[r.i]}))
 		if rank != r.rank[r.i] {
@@ -205,7 +202,7 @@ func (f *Frontier) settle() error {
 	slices.SortFunc(old, bySite)
 	slices.SortFunc(moved, bySite)
 	if err := f.store.Rerank(old, moved); err != nil {
-		for _, e := range old { // another time
+		for _, e := range old { // retry at the next settle
 			if !b.at(e.Page).mark(true) {
 				b.dirty = append(b.dirty, e.Page)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// An economy is a small Web under OPIC, and its books kept the slow way.
+// An economy is a small Web under OPIC, with its accounts kept in the slow, simple way.
 type economy struct {
 	store   frontier.MemoryStore
 	links   map[PageID][]PageID
@@ -47,7 +47,7 @@ func (e *economy) share(from PageID, fresh float64) {
 	e.bank += amount
 }
 
-// crawl asks for a batch, and passes on what its pages lead to.
+// crawl requests a batch, and distributes the cash of its pages to their links.
 func (e *economy) crawl(t *testing.T, f *frontier.Frontier, o frontier.BatchOptions) []frontier.SiteEntries {
 	t.Helper()
 	list, err := f.Batch(1, o)
@@ -79,8 +79,8 @@ func (e *economy) crawl(t *testing.T, f *frontier.Frontier, o frontier.BatchOpti
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-4*max(math.Abs(a), math.Abs(b), 1e-3) }
 
-// No cash is lost or made, whatever leads where; every page stands in the
-// queue by what it has, or by no less than a Step'th of it.
+// No cash is lost or created, whatever the links; every page is in the
+// queue at its cash, or at no less than a Step'th of it.
 func TestCashIsConserved(t *testing.T) {
 	for _, o := range []frontier.Options{{Step: 1}, {}, {Step: 1, Memory: 1, PerSite: 2}, {Step: 3, Memory: 30, PerSite: 2}} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestCashIsConserved(t *testing.T) {
 				step = 2
 			}
 			for turn := 0; len(e.crawl(t, f, frontier.BatchOptions{Size: 1 + rng.IntN(9), Round: 2})) > 0; turn++ {
-				if turn%5 == 4 { // some are asked for again, and have something to give again
+				if turn%5 == 4 { // some are fetched again, and have cash to give again
 					for p := range e.visited {
 						if _, ok := e.store.Entry(p); !ok && rng.IntN(9) == 0 && turn < 60 {
 							x := Entry{Page: p, Site: e.site(p)}
@@ -129,7 +129,7 @@ func TestCashIsConserved(t *testing.T) {
 	}
 }
 
-// The site whose pages have most together is asked first, and on it the richest page.
+// The site whose pages have the most cash together comes first, and on it the richest page.
 func TestRichestFirst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	e := newEconomy(rng, 400)
@@ -181,7 +181,7 @@ func (e *economy) crawlBefore(t *testing.T, f *frontier.Frontier) []frontier.Sit
 	return list
 }
 
-// After a restart pages have what they were ranked by, and the order goes on.
+// After a restart pages have the cash by which they were ranked, and the order continues.
 func TestCashAfterRestart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	e := newEconomy(rng, 300)
@@ -220,7 +220,7 @@ func TestCashAfterRestart(t *testing.T) {
 	}
 }
 
-// Cash that makes no sense spoils nothing.
+// Invalid cash values do no damage.
 func TestBadCash(t *testing.T) {
 	var store frontier.MemoryStore
 	store.Put(Entry{Page: 1, Site: 1, Rank: float32(math.NaN())})

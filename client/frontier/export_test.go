@@ -12,7 +12,7 @@ func (f *Frontier) Cash() (pages, bank float64) {
 	return f.cash.total, f.cash.bank
 }
 
-// Sites returns how many sites have pages that may be asked for now.
+// Sites returns how many sites have pages that are due now.
 func (f *Frontier) Sites() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -53,8 +53,8 @@ func TestThesisExample(t *testing.T) {
 	}
 }
 
-// On demand is first in line (V01), even of a site that would come last, and of a page that
-// nobody would ask for yet; the batch before does not have to be done.
+// A page on demand is first in line (V01), even of a site that would come last, and a page that
+// is not due yet; the batch before does not have to be done.
 func TestOnDemandIsFirst(t *testing.T) {
 	var store frontier.MemoryStore
 	for p := range PageID(50) {
@@ -68,7 +68,7 @@ func TestOnDemandIsFirst(t *testing.T) {
 	f.First(Entry{Page: 3, Site: 3})
 	f.First(Entry{Page: 51, Site: 1})
 	f.First(Entry{Page: 3, Site: 3})  // once is enough
-	f.First(Entry{Page: 50, Site: 5}) // is being asked for
+	f.First(Entry{Page: 50, Site: 5}) // is being fetched
 	busy := func(s SiteID) bool { return s == 1 }
 	if got := batch(t, f, 1, frontier.BatchOptions{Size: 2, Skip: busy}); !slices.Equal(got, []PageID{3, 48}) {
 		t.Fatalf("the second batch is %v, want page 3 first and 51 left for later", got)
@@ -96,7 +96,7 @@ func TestOnDemandIsFirst(t *testing.T) {
 	}
 }
 
-// What is put into the open cycle is taken at once, wherever it stands, and by one only.
+// A page put into the open cycle is handed out at once, wherever it was in the queue, and only once.
 func TestTake(t *testing.T) {
 	var store frontier.MemoryStore
 	for p := PageID(1); p <= 5; p++ {
@@ -122,9 +122,9 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// A page that stands deep in a long queue is taken from there for First, and
-// its site gives no more than its share with it; what the site then has less
-// than it seemed, others give.
+// A page deep in a long queue is moved out of it for First, and
+// its site gives no more than its share with it; other sites fill the places that
+// the site seemed to have pages for.
 func TestOnDemandFromTheDepth(t *testing.T) {
 	var store frontier.MemoryStore
 	for p := PageID(1); p <= 20; p++ {
@@ -158,7 +158,7 @@ func TestOnDemandFromTheDepth(t *testing.T) {
 }
 
 // Batches are made while visits are recorded: between a commit and the Done
-// and Add that tell of it the store is ahead of the frontier.
+// and Add that report it the store is ahead of the frontier.
 func TestBatchBetweenCommitAndDone(t *testing.T) {
 	var store frontier.MemoryStore
 	for p := PageID(1); p <= 3; p++ {
@@ -193,7 +193,7 @@ func TestBatchBetweenCommitAndDone(t *testing.T) {
 	}
 }
 
-// What waits is given out when its time has come, and Wake says when that is.
+// Waiting pages are handed out when they are due, and Wake says when that is.
 func TestWaitingPages(t *testing.T) {
 	var store frontier.MemoryStore
 	f := front(t, nil, &store)
@@ -255,7 +255,7 @@ func TestManySitesInABatch(t *testing.T) {
 	}
 }
 
-// A site whose store fails takes nothing with it: what the batch had is in its place again.
+// A site whose store fails affects no other: the entries of the batch are in their places again.
 func TestFailingStore(t *testing.T) {
 	var store frontier.MemoryStore
 	for p := range PageID(300) {

@@ -6,9 +6,8 @@ import (
 	"sort"
 )
 
-// A MemoryStore is a Store in memory, for the simulator and for tests. PageIDs
-// must be dense: it needs 24 bytes for every one up to the greatest. The zero value is an
-// empty one. It must not be used by several goroutines at a time.
+// A MemoryStore is a Store in memory, for the simulator and for tests. PageIDs must be dense: it needs 24
+// bytes for every one up to the greatest. The zero value is empty. It is not safe for concurrent use.
 type MemoryStore struct {
 	places  []Entry // by page; Page 0: it has none
 	ready   map[SiteID]*sorted
@@ -29,7 +28,7 @@ func waiting(a, b Entry) int {
 	return cmp.Compare(a.Page, b.Page)
 }
 
-// Put gives a page its entry, in place of the one that it had: a ready one if At is 0.
+// Put sets a page's entry, replacing an old one: a ready entry if At is 0.
 func (m *MemoryStore) Put(e Entry) {
 	m.remove(e.Page)
 	if n := int(e.Page) + 1 - len(m.places); n > 0 {
@@ -52,7 +51,7 @@ func (m *MemoryStore) Put(e Entry) {
 	q.insert(e, ready)
 }
 
-// remove takes a page's entry away: it is not to be asked for any more.
+// remove removes a page's entry: it is not to be fetched any more.
 func (m *MemoryStore) remove(p PageID) {
 	e, ok := m.Entry(p)
 	if !ok {
@@ -127,7 +126,7 @@ func (m *MemoryStore) Rerank(old, new []Entry) error {
 	return nil
 }
 
-// sorted is a list in order, in blocks, so that a big one can be changed.
+// sorted is a sorted list in blocks, so that changes of a long one are cheap.
 type sorted struct {
 	blocks [][]Entry // none is empty
 	n      int
@@ -135,7 +134,7 @@ type sorted struct {
 
 const blockSize = 512
 
-// block returns the block in which e stands or would stand.
+// block returns the index of the block that contains e, or would.
 func (q *sorted) block(e Entry, order func(a, b Entry) int) int {
 	i := sort.Search(len(q.blocks), func(i int) bool { return order(q.blocks[i][0], e) > 0 })
 	return max(0, i-1)
@@ -155,7 +154,7 @@ func (q *sorted) insert(e Entry, order func(a, b Entry) int) {
 		return
 	}
 	half := len(list) / 2
-	if i == len(list)-1 { // entries that come in order fill their blocks
+	if i == len(list)-1 { // entries added in order fill their blocks
 		half = i
 	}
 	q.blocks = slices.Insert(q.blocks, b+1, slices.Clone(list[half:]))
@@ -174,7 +173,7 @@ func (q *sorted) remove(e Entry, order func(a, b Entry) int) {
 	}
 }
 
-// head returns up to n entries after one; the zero Entry means from the first on.
+// head returns up to n entries after one; the zero Entry means from the first.
 func (q *sorted) head(after Entry, n int, order func(a, b Entry) int) []Entry {
 	b, i := 0, 0
 	if after.Page != 0 && len(q.blocks) > 0 {

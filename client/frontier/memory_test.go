@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A MemoryStore is what a map and a sort say, in thousands of changes: its
-// lists fall into blocks and its blocks empty.
+// A MemoryStore behaves like a map and a sort, over thousands of changes: its
+// lists are split into blocks and its blocks become empty.
 func TestMemoryStoreIsAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var m frontier.MemoryStore
@@ -99,7 +99,7 @@ func TestMemoryStoreIsAMap(t *testing.T) {
 	}
 }
 
-// However much is found and of however many sites, memory keeps its bound, and all of it comes out.
+// However many pages of however many sites are found, memory stays bounded, and all of them come out.
 func TestMemoryIsBounded(t *testing.T) {
 	var store frontier.MemoryStore
 	f, err := frontier.New(frontier.BreadthFirst{}, &store, &frontier.Options{Memory: 2000, PerSite: 100})

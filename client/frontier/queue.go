@@ -5,19 +5,17 @@ import (
 	"sync"
 )
 
-// Options says how much a Frontier keeps in memory. The zero value is a useful one.
+// Options sets how much a Frontier keeps in memory. The zero value is useful.
 type Options struct {
-	// Memory is about how many ready entries are held in all, of 16 bytes each;
-	// the others stand in the store alone. Zero means 1,000,000. Of every site
-	// a few are held, however many sites there are.
+	// Memory is roughly how many ready entries are kept in memory in total, of 16 bytes each; the others are
+	// in the store alone. Zero means 1,000,000. Of every site a few are kept, however many sites there are.
 	Memory int
 
-	// PerSite is how many of one site are held at most. Zero means 1,000.
+	// PerSite bounds the entries of one site in memory. Zero means 1,000.
 	PerSite int
 
-	// Step is by which factor the cash of a page must grow until the page gets
-	// another place in the queue, at least 1. Zero means 2: a page is not
-	// moved for every link to it.
+	// Step is the factor by which the cash of a page must grow before the page moves in the queue, at least
+	// 1. Zero means 2: not every link moves a page.
 	Step float32
 }
 
@@ -38,30 +36,29 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// A Frontier gives out what to ask for next, from a Store. It knows nothing
-// that the store does not, but what it has given out and, for a [Sharer],
-// cash: a new one over the same store goes on. It is safe for use by many
-// goroutines, one at a time.
+// A Frontier gives out pages to fetch next, from a Store. Beyond the store's state it knows only which pages
+// are out and, for a [Sharer], the cash: a new Frontier over the same store continues. It is safe for
+// concurrent use.
 type Frontier struct {
 	mu       sync.Mutex
 	strategy Strategy
 	store    Store
 	o        Options
-	now      int64  // the greatest that was said
-	last     PageID // the greatest in a window, ever: what is beyond it need not be looked for
+	now      int64  // the greatest time passed in
+	last     PageID // the greatest page ever in a window: no window has a page beyond it
 	held     int    // items in all windows
 	sites    table
 	out      map[PageID]given
 	line     line   // on demand
 	cash     *book  // nil unless the strategy is a Sharer
-	round    uint32 // of looking at the store's sites
+	round    uint32 // counts calls of look
 }
 
-// A site is what the frontier knows of one.
+// A site is the frontier's state of a site.
 type site struct {
 	id    SiteID
-	ready int // entries in the store, also those that are given out
-	out   int // of those
+	ready int // entries in the store, including those given out
+	out   int // of those, given out
 	cash  float64
 	round uint32
 	at    int // in the table's list
@@ -70,17 +67,16 @@ type site struct {
 
 func (s *site) left() int { return max(s.ready-s.out, len(s.items)) }
 
-// given is what is known of a page that was given out.
+// given is the state of a page that was given out.
 type given struct {
 	item
 	site    SiteID
-	counted bool // among its site's ready entries, which it need not be if First asked for it
+	counted bool // it counts in its site's ready entries; not always for a page requested by First
 	first   bool
 }
 
-// New returns a Frontier over a store. The strategy must be the one by which
-// the store's entries are ranked; nil means BreadthFirst. For a Sharer all
-// ready entries are read once; a page begins with the cash of its rank.
+// New returns a Frontier over a store. The strategy must be the one that ranked the store's entries; nil
+// means BreadthFirst. For a Sharer all ready entries are read once; a page begins with the cash of its rank.
 func New(strategy Strategy, store Store, o *Options) (*Frontier, error) {
 	f := &Frontier{strategy: strategy, store: store, o: o.withDefaults(),
 		sites: newTable(), out: map[PageID]given{}, line: line{pages: map[PageID]bool{}}}
@@ -99,7 +95,7 @@ func New(strategy Strategy, store Store, o *Options) (*Frontier, error) {
 	return f, nil
 }
 
-// look learns from the store how many entries each site has.
+// look reads from the store how many entries each site has.
 func (f *Frontier) look() error {
 	f.round++
 	err := f.store.Sites(func(id SiteID, ready int) error {
@@ -116,7 +112,7 @@ func (f *Frontier) look() error {
 			continue
 		}
 		s.ready = 0
-		if s.out == 0 { // nothing is left to say of it
+		if s.out == 0 { // nothing left to track
 			f.held -= s.forget()
 			f.sites.remove(s)
 			i--
@@ -134,9 +130,8 @@ func (f *Frontier) site(id SiteID) *site {
 	return s
 }
 
-// Add tells the frontier of entries that the store has made ready, or given
-// another rank, after the commit. Their At does not matter. Of a page that is
-// given out it changes nothing but where Return brings it: say Done first.
+// Add tells the frontier of entries that the store has made ready, or given another rank, after the commit.
+// Their At does not matter. For a page that is given out it only changes where Return puts it: call Done first.
 func (f *Frontier) Add(entries []Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,17 +161,16 @@ func (f *Frontier) add(e *Entry) {
 	f.put(s, x)
 }
 
-// known returns the place of a page in its site's window, if it is there.
+// known returns the item of a page in its site's window, if it is there.
 func (f *Frontier) known(s *site, p PageID) (item, bool) {
-	if p > f.last { // as all new pages are
+	if p > f.last { // true for all new pages
 		return item{}, false
 	}
 	return s.find(p)
 }
 
-// Drop tells the frontier of pages that are not to be asked for any more, or
-// not soon: their ready entries are gone from the store. Whoever does not call it
-// finds them in a Batch.
+// Drop tells the frontier of pages that are not to be fetched any more, or not soon: their ready entries are
+// gone from the store. Without Drop they come in a Batch all the same.
 func (f *Frontier) Drop(pages []Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +191,7 @@ func (f *Frontier) Drop(pages []Entry) {
 	}
 }
 
-// count says whether a page that is given out has a ready entry in the store.
+// count sets whether a page that is given out has a ready entry in the store.
 func (f *Frontier) count(g *given, ready bool) {
 	if g.counted == ready {
 		return
@@ -212,15 +206,15 @@ func (f *Frontier) count(g *given, ready bool) {
 	s.ready = max(0, s.ready+by)
 }
 
-// number makes a rank comparable.
+// number makes a rank comparable: NaN becomes 0.
 func number(rank float32) float32 {
 	if rank != rank {
 		return 0
 	}
-	return rank + 0 // no negative zero, which is the same place by another name
+	return rank + 0 // no negative zero, which would be another key for the same rank
 }
 
-// put brings an entry of the store into memory, if its place is there.
+// put adds an entry of the store to memory, if the window covers its place.
 func (f *Frontier) put(s *site, x item) {
 	f.held += s.add(x)
 	f.last = max(f.last, x.page)
@@ -240,8 +234,7 @@ func (f *Frontier) First(e Entry) {
 	}
 }
 
-// Done says that pages were asked for and that the store has their new
-// places. Call it before Add tells those.
+// Done reports that pages were fetched, and that the store has their new places. Call it before Add for those.
 func (f *Frontier) Done(pages []PageID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -258,8 +251,7 @@ func (f *Frontier) Done(pages []PageID) {
 	}
 }
 
-// Return says that pages were not asked for after all: they are in their
-// places again.
+// Return reports that pages were not fetched after all: they return to their places.
 func (f *Frontier) Return(pages []PageID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -286,8 +278,7 @@ func (f *Frontier) giveBack(p PageID) {
 	f.put(s, g.item)
 }
 
-// Len returns how many pages may be asked for now, as far as the last Batch
-// and what came after it show.
+// Len returns how many pages may be fetched now, as of the last Batch and the calls after it.
 func (f *Frontier) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -298,11 +289,9 @@ func (f *Frontier) Len() int {
 	return n
 }
 
-// Wake returns when the next waiting page becomes ready, in milliseconds
-// since 1970 and not before now; 0 if none waits. Before that a Batch at now
-// has all there is, but for pages of sites that it skipped and changes that
-// Add and Return tell. If the store cannot say it is now, so that the next Batch
-// gives the error.
+// Wake returns when the next waiting page becomes ready, in milliseconds since 1970 and not before now; 0 if
+// none waits. Until then a Batch at now returns all there is, except for pages of skipped sites and changes
+// by Add and Return. If the store fails it returns now, so that the next Batch returns the error.
 func (f *Frontier) Wake(now int64) int64 {
 	at, err := f.store.Next()
 	if err != nil {
@@ -314,7 +303,7 @@ func (f *Frontier) Wake(now int64) int64 {
 	return max(at, now)
 }
 
-// spill lets go of the tails of windows if there is too much in memory.
+// spill drops the tails of windows if too much is in memory.
 func (f *Frontier) spill() {
 	if f.held <= max(f.o.Memory, 4*len(f.sites.list)) {
 		return
@@ -325,8 +314,7 @@ func (f *Frontier) spill() {
 	}
 }
 
-// load reads on at the end of a site's window, n entries at least unless there
-// are less.
+// load extends a site's window by at least n entries, unless there are fewer.
 func (f *Frontier) load(s *site, n int) error {
 	for want := n; want > 0 && !s.whole; {
 		after := Entry{}
@@ -353,8 +341,7 @@ func (f *Frontier) load(s *site, n int) error {
 	return nil
 }
 
-// fill makes sure that a site's window has something if the site has, and
-// reads n entries if it must read.
+// fill makes sure that a site's window is not empty if the site has pages, and reads n entries if it must read.
 func (f *Frontier) fill(s *site, n int) error {
 	if len(s.items) > 0 {
 		return nil
@@ -362,18 +349,18 @@ func (f *Frontier) fill(s *site, n int) error {
 	if err := f.load(s, n); err != nil || len(s.items) > 0 || s.ready <= s.out {
 		return err
 	}
-	s.forget() // the store has what nobody told us of, in a place that was passed
+	s.forget() // the store has entries that Add did not report, before the end of the window
 	if err := f.load(s, n); err != nil {
 		return err
 	}
 	if len(s.items) == 0 {
-		s.ready = s.out // or what is given out is not there any more
+		s.ready = s.out // or pages given out are gone from the store
 	}
 	return nil
 }
 
-// promote lets the store make ready what has waited long enough; at most
-// about n, so that a Batch does not take for ever after a long sleep.
+// promote makes due entries ready in the store; at most about n, so that a Batch after a long sleep does not
+// take forever.
 func (f *Frontier) promote(now int64, n int) error {
 	const step = 10_000
 	for n = max(n, step); n > 0; n -= step {

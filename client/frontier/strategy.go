@@ -2,34 +2,32 @@ package frontier
 
 import "fmt"
 
-// A Sharer is a Strategy by cash: what a page ranks by is what other pages
-// have given it. The Frontier keeps the books for it, see [Frontier.Share],
-// and asks Page with nothing but Facts.Page and Facts.Cash when cash has moved.
+// A Sharer is a Strategy by cash: a page's rank depends on the cash that other pages have given it. The
+// Frontier does the bookkeeping, see [Frontier.Share], and calls Page with only Facts.Page and Facts.Cash
+// when cash has moved.
 type Sharer interface {
 	Strategy
 
-	// Cash is the inverse of Page: what a page has by whose rank it is known.
+	// Cash is the inverse of Page: the cash of a page with that rank.
 	Cash(rank float32) float32
 }
 
-// BreadthFirst asks for the pages nearest to the start first, and among those
-// for the ones that became known first (L02).
+// BreadthFirst fetches the pages nearest to the start first, and among those the ones found first (L02).
 type BreadthFirst struct{}
 
 func (BreadthFirst) Name() string             { return "breadth-first" }
 func (BreadthFirst) Page(f Facts) float32     { return -float32(f.Depth) }
 func (BreadthFirst) Site(s SiteFacts) float32 { return s.Best }
 
-// LargerSites asks the sites first that have most pages left, and on each for
-// the pages that became known first (L07).
+// LargerSites fetches from the sites with most pages left first, and on each the pages found first (L07).
 type LargerSites struct{}
 
 func (LargerSites) Name() string             { return "larger-sites-first" }
 func (LargerSites) Page(Facts) float32       { return 0 }
 func (LargerSites) Site(s SiteFacts) float32 { return float32(s.Ready) }
 
-// OPIC asks for the page first to which the pages that were asked for have
-// passed on most cash, and the site first whose pages have most together (L06).
+// OPIC fetches first the page that got most cash from the fetched pages, and first from the site whose pages
+// together have most (L06).
 type OPIC struct{}
 
 func (OPIC) Name() string              { return "opic" }
@@ -37,14 +35,13 @@ func (OPIC) Page(f Facts) float32      { return f.Cash }
 func (OPIC) Site(s SiteFacts) float32  { return s.Cash }
 func (OPIC) Cash(rank float32) float32 { return max(0, rank) }
 
-// ManifestFirst asks first for what somebody has told us to ask for, and then
-// breadth-first (L19).
+// ManifestFirst fetches announced pages first, and then breadth-first (L19).
 type ManifestFirst struct{}
 
 func (ManifestFirst) Name() string             { return "manifest-first" }
 func (ManifestFirst) Site(s SiteFacts) float32 { return s.Best }
 
-// Page ranks what was told above 0, by depth too, and all else at most 0.
+// Page ranks announced pages above 0, by depth too, and all others at most 0.
 func (ManifestFirst) Page(f Facts) float32 {
 	if f.Told {
 		return 1 / float32(max(f.Depth, 0)+1)
@@ -52,14 +49,14 @@ func (ManifestFirst) Page(f Facts) float32 {
 	return -float32(f.Depth)
 }
 
-// Random asks for pages in an order that is drawn for good by its value, the seed (L13).
+// Random fetches pages in a fixed random order; its value is the seed (L13).
 type Random uint64
 
 func (Random) Name() string             { return "random" }
 func (Random) Site(s SiteFacts) float32 { return s.Best }
 
-// Page draws a rank from [0, 1). The 24 bits that a float32 has room for let
-// a few pages rank alike; the lower PageID is first then.
+// Page draws a rank from [0, 1). Since a float32 has room for 24 bits, a few pages get the same rank; then
+// the lower PageID is first.
 func (r Random) Page(f Facts) float32 {
 	x := uint64(f.Page) + uint64(r)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9 // the finaliser of splitmix64
@@ -67,14 +64,14 @@ func (r Random) Page(f Facts) float32 {
 	return float32((x^x>>31)>>40) / (1 << 24)
 }
 
-// Profit asks first for the page whose visit is expected to gain most (V06, V15).
+// Profit fetches first the page whose visit is expected to gain most (V06, V15).
 type Profit struct{}
 
 func (Profit) Name() string             { return "profit" }
 func (Profit) Page(f Facts) float32     { return f.Value }
 func (Profit) Site(s SiteFacts) float32 { return s.Best }
 
-// Named returns the Strategy with a name, as Name says it; seed is for random.
+// Named returns the Strategy with a name, as returned by Name; seed is for random.
 func Named(name string, seed uint64) (Strategy, error) {
 	all := []Strategy{BreadthFirst{}, LargerSites{}, OPIC{}, ManifestFirst{}, Random(seed), Profit{}}
 	names := make([]string, len(all))

@@ -1,7 +1,6 @@
 package frontier
 
-// A table holds the sites, by number: they are dense, and looked up all the
-// time, so they stand in runs.
+// A table holds the sites by number, in runs: the numbers are dense, and looked up all the time.
 type table struct {
 	runs map[SiteID]*[perRun]*site // by the first number of each, divided by perRun
 	list []*site                   // in no order

@@ -2,7 +2,7 @@ package frontier
 
 import "slices"
 
-// A line is what was asked for on demand, in that order.
+// A line is the pages requested on demand, in that order.
 type line struct {
 	entries []Entry
 	pages   map[PageID]bool // in entries
@@ -22,9 +22,8 @@ func (l *line) remove(p PageID) {
 	}
 }
 
-// Take gives out one page out of turn, whether or not its time has come, for
-// a cycle that is open; false means that it is given out already. If it is
-// returned it is first in line.
+// Take gives out one page at once, whether or not it is due, for a cycle that is open; false means that it
+// is given out already. If it is returned it is first in line.
 func (f *Frontier) Take(e Entry) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,7 +35,7 @@ func (f *Frontier) Take(e Entry) bool {
 	return true
 }
 
-// give marks a page as given out that was asked for by name.
+// give marks a page as given out on request.
 func (f *Frontier) give(e Entry) {
 	g := given{item: item{e.Page, number(e.Rank)}, site: e.Site, first: true}
 	s := f.site(e.Site)

@@ -19,9 +19,8 @@ func (a item) before(b item) bool {
 	return a.page < b.page
 }
 
-// A window is the part of a site's ready queue that is in memory: all of it
-// from the first entry to the one at which it ends, but for those that are
-// given out. What comes after that stands in the store alone.
+// A window is the part of a site's ready queue in memory: all from the first entry to the one at which it
+// ends, except those given out. Entries after that are in the store alone.
 type window struct {
 	items []item // sorted
 	end   item   // the last place that the window covers; page 0: none
@@ -32,19 +31,19 @@ func (w *window) covers(x item) bool {
 	return w.whole || w.end.page != 0 && !w.end.before(x)
 }
 
-// place returns where x stands or would stand.
+// place returns the index of x, or where to insert it.
 func (w *window) place(x item) int {
 	return sort.Search(len(w.items), func(i int) bool { return !w.items[i].before(x) })
 }
 
-// add puts x, which is not there, into its place, if the window covers that; it
-// returns by how much the window has grown.
+// add inserts x, which must not be there, if the window covers its place; it returns by how much the window
+// has grown.
 func (w *window) add(x item) int {
 	if !w.covers(x) {
 		return 0
 	}
 	n := len(w.items)
-	if n == 0 || w.items[n-1].before(x) { // as most do: new pages come last among equals
+	if n == 0 || w.items[n-1].before(x) { // the usual case: new pages come last among equals
 		w.items = append(w.items, x)
 		return 1
 	}
@@ -61,7 +60,7 @@ func (w *window) drop(x item) int {
 	return 0
 }
 
-// find returns the item of a page, wherever it stands.
+// find returns the item of a page, whatever its rank.
 func (w *window) find(p PageID) (item, bool) {
 	for _, x := range w.items {
 		if x.page == p {
@@ -71,7 +70,7 @@ func (w *window) find(p PageID) (item, bool) {
 	return item{}, false
 }
 
-// take removes the first n.
+// take removes and returns the first n.
 func (w *window) take(n int) []item {
 	x := w.items[:n:n]
 	if w.items = w.items[n:]; len(w.items) == 0 {
@@ -80,18 +79,18 @@ func (w *window) take(n int) []item {
 	return x
 }
 
-// cut leaves at most n > 0 items; the others stand in the store alone then.
+// cut leaves at most n > 0 items; the others are then in the store alone. It returns how many it has dropped.
 func (w *window) cut(n int) int {
 	cut := len(w.items) - n
 	if cut <= 0 {
 		return 0
 	}
-	w.items = slices.Clone(w.items[:n]) // so that memory is really given back
+	w.items = slices.Clone(w.items[:n]) // so that the memory is freed
 	w.end, w.whole = w.items[n-1], false
 	return cut
 }
 
-// forget leaves nothing: the window begins anew at the head of the queue.
+// forget empties the window, which restarts at the head of the queue. It returns how many items it dropped.
 func (w *window) forget() int {
 	n := len(w.items)
 	*w = window{}

@@ -12,12 +12,11 @@ import (
 	"slices"
 )
 
-// A Builder makes an index of documents that come in any order. Of a URL that
-// comes again the last counts. Close must be called at the end.
+// A Builder makes an index of documents that come in any order. If a URL comes again the last counts. Close
+// must be called at the end.
 type Builder struct {
-	// Dir is where files are put aside while it works; empty is the system's
-	// directory for such files. Memory is about how many bytes are held
-	// before one is; zero means 64 MiB.
+	// Dir is the directory for temporary files; empty means the system's directory for such files. Memory is
+	// the approximate number of bytes in memory at which one is written; zero means 64 MiB.
 	Dir    string
 	Memory int
 
@@ -32,7 +31,7 @@ type page struct {
 	terms map[string]uint32
 }
 
-// Add adds a document and how often each term stands in it: see Count.
+// Add adds a document with the count of each of its terms.
 func (b *Builder) Add(d Doc, terms map[string]uint32) error {
 	if d.URL == "" || len(d.URL) > maxURL {
 		return fmt.Errorf("index document: a URL of %d bytes", len(d.URL))
@@ -49,15 +48,15 @@ func (b *Builder) Add(d Doc, terms map[string]uint32) error {
 	return b.spare()
 }
 
-// AddPage adds what a page says. A Doc's Words are counted here.
+// AddPage adds the text of a page. It sets d.Words by counting.
 func (b *Builder) AddPage(d Doc, mediaType string, content []byte) error {
 	var terms map[string]uint32
 	terms, d.Words = count(Text(d.URL, mediaType, content))
 	return b.Add(d, terms)
 }
 
-// AddIndex adds what an index holds. It is meant for those of a page or a few:
-// large ones are better merged.
+// AddIndex adds the documents of an index. It is meant for indexes of a page or a few: large ones should be
+// merged.
 func (b *Builder) AddIndex(from io.Reader) error {
 	r, err := newReader(from)
 	if err != nil {
@@ -87,7 +86,7 @@ func (b *Builder) AddIndex(from io.Reader) error {
 			pages[p.Doc].terms[r.term] = p.N
 		}
 	}
-	for _, p := range pages { // not before all of it was found to be good
+	for _, p := range pages { // only after all of it was found to be valid
 		b.put(p)
 	}
 	return b.spare()
@@ -104,10 +103,10 @@ func (b *Builder) put(p *page) {
 	b.size += p.size()
 }
 
-// size is about how many bytes it takes.
+// size is the approximate memory of a page in bytes.
 func (p *page) size() int { return 200 + len(p.doc.URL) + 60*len(p.terms) }
 
-// spare puts aside what is held, if that is enough.
+// spare writes the documents in memory to a file, if they are large enough.
 func (b *Builder) spare() error {
 	most := b.Memory
 	if most <= 0 {
@@ -133,7 +132,7 @@ func (b *Builder) putAside() (err error) {
 	return errors.Join(b.flush(f), f.Close())
 }
 
-// flush writes what is held, and forgets it.
+// flush writes the documents in memory, and drops them.
 func (b *Builder) flush(to io.Writer) error {
 	w := newWriter(to)
 	postings := make(map[string][]posting)
@@ -161,7 +160,7 @@ func (b *Builder) flush(to io.Writer) error {
 	return w.close()
 }
 
-// Write writes the index of all that was added. The Builder is empty then.
+// Write writes the index of all documents. The Builder is empty then.
 func (b *Builder) Write(ctx context.Context, to io.Writer) error {
 	if len(b.files) == 0 {
 		return b.flush(to)
@@ -176,7 +175,7 @@ func (b *Builder) Write(ctx context.Context, to io.Writer) error {
 	return MergeFiles(ctx, to, b.temp, files...)
 }
 
-// Close removes what was put aside.
+// Close removes the temporary files.
 func (b *Builder) Close() error {
 	if b.temp == "" {
 		return nil
@@ -184,12 +183,11 @@ func (b *Builder) Close() error {
 	return os.RemoveAll(b.temp)
 }
 
-// mostOpen is how many files are merged at a time.
+// mostOpen is the largest number of files merged at a time.
 const mostOpen = 64
 
-// MergeFiles is Merge of files, however many. Where they are too many to be open at the same
-// time, it puts parts of the result into a directory meanwhile; empty is the
-// system's directory for such files.
+// MergeFiles is Merge for any number of files. If they are too many to be open at the same time, it writes
+// intermediate files into a temporary directory below dir; empty means the system's directory for such files.
 func MergeFiles(ctx context.Context, to io.Writer, dir string, files ...string) error {
 	if len(files) > mostOpen {
 		temp, err := os.MkdirTemp(dir, "parley-merge-")
@@ -221,7 +219,7 @@ func mergeSome(ctx context.Context, to io.Writer, files []string) error {
 	return Merge(ctx, to, open...)
 }
 
-// Page returns the index of one page: what a site sends of it.
+// Page returns the index of one page, as a site sends it.
 func Page(d Doc, mediaType string, content []byte) ([]byte, error) {
 	var b Builder
 	if err := b.AddPage(d, mediaType, content); err != nil {

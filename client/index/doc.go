@@ -1,45 +1,44 @@
-// Package index is a partial inverted index: which words stand on which pages
-// of a part of the Web, and how often. A site can make its own and send it
-// (C15, Castillo 2004, section 6.4.2: the extreme case of a remote agent); whoever
-// collects them merges them, and has what he would have made of all pages himself.
+// Package index is a partial inverted index: which words are on which pages of a part of the Web, and how
+// often. A site can make its own and send it (C15, Castillo 2004, section 6.4.2: the extreme case of a remote
+// agent); a crawler that merges them gets the same index as from all pages.
 //
-// An index holds documents, each a URL with the digest of the content that was
-// read, how many words that had, and how often each stands there. What was known of a URL and is no more is
-// held as gone. [Merge] makes one index of many: of a URL that is in several the
-// last counts. So a newer index of a few pages can be laid over an older one of all. Merging
-// is associative, and what it makes is, to the byte, what a [Builder] makes of the same documents.
+// An index holds documents, each a URL with the digest of the content that was read, its number of words, and
+// the count of each word. A URL whose page no longer exists is stored as gone. [Merge] makes one index of
+// many: if a URL is in several, the last counts. So a newer index of a few pages can be merged over an older
+// one of all. Merging is associative, and its output is, to the byte, that of a [Builder] for the same
+// documents.
 //
 // # The file
 //
-// Numbers are unsigned LEB128 ("uvarint"), or 8 bytes, little-endian, where that is said.
+// Numbers are unsigned LEB128 ("uvarint"), or 8 bytes, little-endian, where noted.
 //
 //	"parley index 1\n"
 //	documents, ordered by the bytes of their URLs; they are numbered from 0:
 //	    1 (a page) or 2 (gone)
-//	    URL: how many bytes it shares with the one before, how many follow, those
+//	    URL: number of bytes shared with the one before, number of further bytes, those bytes
 //	    of a page: 32 bytes, the SHA-256 of its content; the number of its words
 //	0
 //	terms, ordered by their bytes:
 //	    1
-//	    term: how many bytes it shares with the one before, how many follow, those
+//	    term: number of bytes shared with the one before, number of further bytes, those bytes
 //	    blocks of postings, each full (4,096) but the last:
 //	        the number of postings; their size in bytes
 //	        each: number of the document, less that of the posting before, and less one for each but
-//	        the first of a term; how often the term stands there
+//	        the first of a term; how often the term occurs there
 //	    0
 //	0
-//	the place of every 64th document, beginning with the first, 8 bytes each, from the beginning of the file
-//	the place of every 64th term, likewise
+//	the offset of every 64th document, beginning with the first, 8 bytes each, from the beginning of the file
+//	the offset of every 64th term, likewise
 //	trailer, 8 bytes each: documents; of them gone; words in all; terms;
-//	    the place of the places of documents; and of those of terms;
+//	    the offset of the offsets of documents; and of those of terms;
 //	    the CRC-32 (IEEE) of everything before
 //
-// The 64th document and term, and so on, share nothing with the one before. What
-// is not so, or not in the shortest form of it, is refused.
+// Every 64th document and term, from the first on, shares nothing with the one before. A file that differs
+// from this, or has a number not in its shortest form, is rejected.
 //
 // # Words
 //
-// [Words] says what a word is. Those of a page are those of its main text, as [Page] reads it.
+// [Words] defines a word. The words of a page are those of its main text, see [Text].
 package index
 
 const (
@@ -51,26 +50,26 @@ const (
 	// maxURL is the length of the longest URL, in bytes.
 	maxURL = 4 << 10
 
-	every     = 64   // documents, and terms, between two that share nothing
+	every     = 64   // documents, and terms, from one that shares nothing to the next
 	fullBlock = 4096 // postings
 	trailer   = 7 * 8
 
-	// mostPosting is how many bytes a posting takes at most, and mostDocs how
-	// many documents an index has at most.
+	// mostPosting is the largest size of a posting in bytes, and mostDocs the largest number of documents in
+	// an index.
 	mostPosting = 15
 	mostDocs    = 1 << 31
 )
 
-// A Doc is what an index holds of a document.
+// A Doc is a document in an index.
 type Doc struct {
 	URL    string
-	Gone   bool     // there is nothing any more: the rest is zero
+	Gone   bool     // the page no longer exists: the rest is zero
 	Digest [32]byte // SHA-256 of its content
-	Words  uint64   // on it
+	Words  uint64   // number of its words
 }
 
-// A posting says how often a term stands in a document.
+// A posting is the count of a term in a document.
 type posting struct {
-	Doc uint32 // its number
+	Doc uint32 // its number in the index
 	N   uint32 // at least 1
 }

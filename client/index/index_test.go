@@ -95,8 +95,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// What is merged is, to the byte, what is built of everything; however it was divided,
-// and however often it was put aside.
+// A merged index equals, to the byte, the index built of everything; however it was divided,
+// and however often it was saved in between.
 func TestMergeIsUnion(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 15))
@@ -160,7 +160,7 @@ func TestMergeFiles(t *testing.T) {
 	}
 }
 
-// search is what Search must answer, by counting.
+// search computes the expected result of Search by counting.
 func search(docs []document, question string) []index.Hit {
 	pages := make(map[string]document)
 	for _, d := range docs {
@@ -294,13 +294,13 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What is taken for an index comes out of a merge as it was; what is not does no harm.
+// Accepted bytes come out of a merge unchanged; rejected ones do no harm.
 func FuzzIndex(f *testing.F) {
 	for seed := range uint64(4) {
 		f.Add(build(f, &index.Builder{}, someDocs(rand.New(rand.NewPCG(seed, 9)), int(seed)*3)), "w1 w2")
 	}
 	f.Fuzz(func(t *testing.T, b []byte, question string) {
-		whole := bytes.Clone(b) // as somebody writes it who knows what a checksum is
+		whole := bytes.Clone(b) // with a valid checksum
 		if len(whole) > 8 {
 			binary.LittleEndian.PutUint64(whole[len(whole)-8:], uint64(crc32.ChecksumIEEE(whole[:len(whole)-8])))
 		}

@@ -12,9 +12,8 @@ import (
 // An Opener opens an index for reading from its beginning.
 type Opener func() (io.ReadCloser, error)
 
-// Merge writes one index of many to a writer. Of a URL that is in several, what
-// the last of them says counts. It takes some 64 KiB and four bytes a document for
-// each index, however large they are; all are open at the same time.
+// Merge writes one index of many to a writer. If a URL is in several, the last of them counts. It needs some
+// 64 KiB and four bytes a document for each index, however large they are; all are open at the same time.
 func Merge(ctx context.Context, to io.Writer, from ...Opener) error {
 	w := newWriter(to)
 	var inputs []*input
@@ -44,20 +43,20 @@ func Merge(ctx context.Context, to io.Writer, from ...Opener) error {
 	return w.close()
 }
 
-// An input is one of the indexes that are merged.
+// An input is one of the indexes to merge.
 type input struct {
 	i       int
 	file    io.Closer
 	r       *reader
 	doc     Doc
-	numbers []uint32 // of its documents, by their numbers here; superseded: those that another says more of
+	numbers []uint32 // new numbers of its documents, by their old ones; superseded: a later index has the document
 }
 
 const superseded = math.MaxUint32
 
 func (in *input) failed(err error) error { return fmt.Errorf("merge index %d: %w", in.i+1, err) }
 
-// A queue holds inputs by what they stand at, the first on top.
+// A queue orders inputs by their current name, the lowest on top.
 type queue struct {
 	list []*input
 	name func(*input) string
@@ -80,7 +79,7 @@ func (q *queue) Pop() any {
 	return last
 }
 
-// same takes out all inputs that stand at the same name, in their order.
+// same removes all inputs with the lowest name, in their order.
 func (q *queue) same(list []*input) []*input {
 	list = list[:0]
 	for len(q.list) > 0 && (len(list) == 0 || q.name(q.list[0]) == q.name(list[0])) {
@@ -131,7 +130,7 @@ func mergeDocs(ctx context.Context, w *writer, inputs []*input) error {
 	return nil
 }
 
-// now asks every now and then whether to go on.
+// now checks ctx once in 256 steps.
 func now(ctx context.Context, n uint64) error {
 	if n%256 == 0 {
 		return ctx.Err()
@@ -171,7 +170,7 @@ func mergeTerms(ctx context.Context, w *writer, inputs []*input) error {
 	return nil
 }
 
-// mergePostings yields the postings of all inputs, by their new numbers.
+// mergePostings yields the postings of all inputs, in the order of their new numbers.
 func mergePostings(list []*input) iter.Seq2[posting, error] {
 	return func(yield func(posting, error) bool) {
 		type stream struct {
@@ -220,7 +219,7 @@ func mergePostings(list []*input) iter.Seq2[posting, error] {
 	}
 }
 
-// renumbered yields the postings that count. The order stays as it was.
+// renumbered yields the postings of documents that are not superseded. Their order stays the same.
 func renumbered(in *input) iter.Seq2[posting, error] {
 	return func(yield func(posting, error) bool) {
 		for p, err := range in.r.postings() {

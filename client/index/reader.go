@@ -11,17 +11,17 @@ import (
 	"iter"
 )
 
-// A reader reads an index from its beginning to its end, and refuses what is
-// not one. It holds one name and one block at a time, whatever the file says.
+// A reader reads an index from its beginning to its end, and rejects a malformed one. It holds one name and
+// one block at a time, whatever the file contains.
 type reader struct {
 	r    *bufio.Reader
 	sum  hash.Hash32
 	at   uint64
-	name []byte // the last
-	w    writer // counts what was read, as a writer would have
+	name []byte // the last one
+	w    writer // its counts and offsets of what was read, as a writer would have them
 
 	term string
-	left bool // the postings of term have not been read
+	left bool // the postings of term are still to be read
 }
 
 var errFormat = errors.New("not an index, or damaged")
@@ -42,7 +42,7 @@ func newReader(from io.Reader) (*reader, error) {
 	return r, nil
 }
 
-// bytes reads n bytes, which hold until the next call. n is small.
+// bytes reads n bytes, which are valid until the next call. n is small.
 func (r *reader) bytes(n int) ([]byte, error) {
 	b := make([]byte, n)
 	m, err := io.ReadFull(r.r, b)
@@ -51,7 +51,7 @@ func (r *reader) bytes(n int) ([]byte, error) {
 	return b, cutShort(err)
 }
 
-// cutShort is err, or what a file that ends too early is.
+// cutShort returns err, or the error of a file that ends too early.
 func cutShort(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return malformed("it ends too early")
@@ -59,7 +59,7 @@ func cutShort(err error) error {
 	return err
 }
 
-// ReadByte is for binary.ReadUvarint.
+// ReadByte implements io.ByteReader, for binary.ReadUvarint.
 func (r *reader) ReadByte() (byte, error) {
 	b, err := r.r.ReadByte()
 	if err == nil {
@@ -69,7 +69,7 @@ func (r *reader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// number reads one of at most max, in its shortest form.
+// number reads a number of at most max, in its shortest form.
 func (r *reader) number(max uint64) (uint64, error) {
 	before := r.at
 	v, err := binary.ReadUvarint(r)
@@ -86,7 +86,7 @@ func (r *reader) number(max uint64) (uint64, error) {
 	return v, nil
 }
 
-// next reads a name; n says how many there were before.
+// next reads a name; n is the number of names before.
 func (r *reader) next(n uint64, max int) error {
 	shared, err := r.number(uint64(len(r.name)))
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *reader) next(n uint64, max int) error {
 		if size == 0 {
 			return malformed("an empty name")
 		}
-	case n%every == 0: // may share, and must come after
+	case n%every == 0: // may share bytes, and must be greater
 		if string(rest) <= string(r.name) {
 			return malformed("%q after %q", rest, r.name)
 		}
@@ -162,8 +162,8 @@ func badKind(kind byte) error {
 	return nil
 }
 
-// nextTerm reads the next term; what is left of the postings of the one before
-// is passed over. At the end ok is false, and the end of the file was checked.
+// nextTerm reads the next term; it skips unread postings of the one before. At the end ok is false, and the
+// end of the file is verified.
 func (r *reader) nextTerm() (ok bool, err error) {
 	if r.left {
 		for _, err := range r.postings() {
@@ -191,7 +191,7 @@ func (r *reader) nextTerm() (ok bool, err error) {
 	return true, nil
 }
 
-// postings yields those of the term, once.
+// postings yields the postings of the term, once.
 func (r *reader) postings() iter.Seq2[posting, error] {
 	return func(yield func(posting, error) bool) {
 		r.left = false
@@ -228,7 +228,7 @@ func (r *reader) postings() iter.Seq2[posting, error] {
 	}
 }
 
-// posting reads one; next is the lowest number that its document may have.
+// posting reads a posting; next is the lowest number that its document may have.
 func (r *reader) posting(next uint64) (posting, uint64, error) {
 	skip, err := r.number(mostDocs)
 	if err != nil {
@@ -245,7 +245,7 @@ func (r *reader) posting(next uint64) (posting, uint64, error) {
 	return posting{uint32(doc), uint32(n)}, doc + 1, nil
 }
 
-// end compares the end of the file with what was read.
+// end compares the end of the file with the values that were read.
 func (r *reader) end() error {
 	docsAt := r.at
 	for _, places := range [][]byte{r.w.docsAt, r.w.termsAt} {

@@ -13,8 +13,8 @@ import (
 	"sort"
 )
 
-// An Index is open to be asked. It reads what a question needs, and holds
-// nothing. It may be asked by many goroutines at once, if its file can be read so.
+// An Index is open for searching. It reads as much as a query needs, and caches nothing. It may be used by
+// many goroutines at once, if its file can be read so.
 type Index struct {
 	Docs, Gone, Words, Terms uint64
 
@@ -22,8 +22,8 @@ type Index struct {
 	docsAt, termsAt uint64
 }
 
-// Open opens an index of a number of bytes. It reads all of it once, as fast as
-// that goes, for its checksum; what only [Check] finds was written so.
+// Open opens an index of a number of bytes. It reads all of it once, sequentially, for its checksum, and does
+// not verify the format beyond that.
 func Open(from io.ReaderAt, size int64) (*Index, error) {
 	if size < int64(len(magic)+trailer+2) {
 		return nil, fmt.Errorf("open index: %w", malformed("%d bytes", size))
@@ -62,8 +62,8 @@ func Open(from io.ReaderAt, size int64) (*Index, error) {
 	return x, nil
 }
 
-// at returns a reader that stands at the i-th of the places that begin there,
-// with as many entries read as there are before.
+// at returns a reader positioned at the i-th of the offsets that begin at places, with the counts of entries
+// before it.
 func (x *Index) at(places, i uint64) (*reader, error) {
 	var b [8]byte
 	if _, err := x.from.ReadAt(b[:], int64(places+8*i)); err != nil {
@@ -81,7 +81,7 @@ func (x *Index) at(places, i uint64) (*reader, error) {
 	return r, nil
 }
 
-// nowhere is the checksum of what is not read from its beginning.
+// nowhere replaces the checksum of a file that is not read from its beginning.
 type nowhere struct{}
 
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
@@ -91,7 +91,7 @@ func (nowhere) Size() int                   { return 0 }
 func (nowhere) BlockSize() int              { return 1 }
 func (nowhere) Sum32() uint32               { return 0 }
 
-// postings returns those of a term, in the order of documents: none if it stands nowhere.
+// postings returns the postings of a term, in the order of documents: none if no document has it.
 func (x *Index) postings(term string) (list []posting, err error) {
 	if x.Terms == 0 {
 		return nil, nil
@@ -137,7 +137,7 @@ func wrapAsk(err error) error {
 	return nil
 }
 
-// docs yields the documents of ascending numbers.
+// docs calls f with the documents of ascending numbers.
 func (x *Index) docs(numbers []uint32, f func(i int, d *Doc)) error {
 	var r *reader
 	var d Doc
@@ -159,22 +159,21 @@ func (x *Index) docs(numbers []uint32, f func(i int, d *Doc)) error {
 	return nil
 }
 
-// A Hit is a document that has all words of a question.
+// A Hit is a document that has all words of a query.
 type Hit struct {
 	URL   string
 	Score float64
 }
 
-// Search returns the documents that have all words of a question, the most
-// relevant first by BM25 (k1 = 1.2, b = 0.75), and by URL where that is equal; and how many
-// there are. It returns at most limit; zero is all.
+// Search returns the documents that have all words of a query, the most relevant first by BM25 (k1 = 1.2, b =
+// 0.75), and by URL if equal; and their number. It returns at most limit; zero is all.
 func (x *Index) Search(question string, limit int) (hits []Hit, found int, err error) {
 	terms, _ := count([]byte(question))
 	words := make([]string, 0, len(terms))
 	for t := range terms {
 		words = append(words, t)
 	}
-	slices.Sort(words) // so that sums are the same each time
+	slices.Sort(words) // for a reproducible order of floating-point additions
 	if len(words) == 0 {
 		return nil, 0, nil
 	}
@@ -207,7 +206,7 @@ func (x *Index) Search(question string, limit int) (hits []Hit, found int, err e
 	return hits, found, nil
 }
 
-// intersect returns the documents that are in all lists, and how often each term is there.
+// intersect returns the documents that are in all lists, and the counts of each term there.
 func intersect(lists [][]posting) (numbers []uint32, counts [][]uint32) {
 	at := make([]int, len(lists))
 	for _, p := range lists[0] {
@@ -228,7 +227,7 @@ func intersect(lists [][]posting) (numbers []uint32, counts [][]uint32) {
 	return numbers, counts
 }
 
-// Sole returns the document of an index that has no other, after reading all of it.
+// Sole returns the document of an index that has exactly one, after reading all of it.
 func Sole(from io.Reader) (d Doc, err error) {
 	r, err := newReader(from)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/parleyweb/parley/internal/html"
 )
 
-// Words yields the words of a text in their order: letters, marks and digits that stand
-// together, in lower case. In scripts that put nothing between words each
-// character is one. Words of more than maxTerm bytes are passed over.
+// Words yields the words of a text in their order: runs of letters, marks and digits, in lower case. In
+// scripts without spaces between words each character is a word. Words of more than maxTerm bytes are
+// skipped.
 func Words(text []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		var word []byte
@@ -46,8 +46,8 @@ func Words(text []byte) iter.Seq[string] {
 	}
 }
 
-// Text returns what of a page is indexed: the main text of HTML, plain text as it is, and
-// nothing of anything else.
+// Text returns the part of a page that is indexed: the main text of HTML, plain text as it is, and nothing of
+// other types.
 func Text(url, mediaType string, content []byte) []byte {
 	t, _, err := mime.ParseMediaType(mediaType)
 	switch {
@@ -59,7 +59,7 @@ func Text(url, mediaType string, content []byte) []byte {
 	return nil
 }
 
-// count returns how often each word stands in a text, and how many words that has in all.
+// count returns the count of each word in a text, and the number of all words.
 func count(text []byte) (terms map[string]uint32, words uint64) {
 	terms = make(map[string]uint32)
 	for w := range Words(text) {

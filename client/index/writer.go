@@ -11,8 +11,8 @@ import (
 	"iter"
 )
 
-// A writer writes an index in one pass: documents, then terms with their
-// postings, then the end. It checks nothing that its callers, which are this package, see to.
+// A writer writes an index in one pass: documents, then terms with their postings, then the end. It does not
+// check its input, which this package guarantees.
 type writer struct {
 	w    *bufio.Writer
 	sum  hash.Hash32
@@ -21,7 +21,7 @@ type writer struct {
 	last string // URL or term
 
 	docs, gone, words, terms uint64
-	docsAt, termsAt          []byte // places, 8 bytes each
+	docsAt, termsAt          []byte // offsets, 8 bytes each
 }
 
 func newWriter(to io.Writer) *writer {
@@ -43,7 +43,7 @@ func (w *writer) number(v uint64) {
 	w.write(binary.AppendUvarint(b[:0], v))
 }
 
-// name writes a URL or a term; n says how many there were before.
+// name writes a URL or a term; n is the number of names before.
 func (w *writer) name(s string, n uint64) {
 	shared := 0
 	if n%every != 0 {
@@ -82,7 +82,8 @@ func (w *writer) endDocs() {
 	w.last = ""
 }
 
-// term writes a term with its postings, which are in the order of documents. A term without is not written.
+// term writes a term with its postings, which are in the order of documents. A term without postings is not
+// written.
 func (w *writer) term(t string, postings iter.Seq2[posting, error]) error {
 	var block []byte
 	n, next, begun := 0, uint32(0), false
@@ -121,7 +122,7 @@ func (w *writer) term(t string, postings iter.Seq2[posting, error]) error {
 	return w.err
 }
 
-// close writes the end.
+// close writes the end of the file.
 func (w *writer) close() error {
 	w.write([]byte{0})
 	docsAt := w.at

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// busy is the answer while too much is being read.
+// busy is the response while too many notices are being read.
 var busy = &refusal{http.StatusTooManyRequests, "busy", 5 * time.Second}
 
-// An arrival is the body of a notice that is being read. Whoever sends it slowly, or many at
-// once, must not keep others from being heard: it comes at bodyRate, or is given up.
+// An arrival is the body of a notice that is being read. A client that sends slowly, or sends many at once,
+// must not block others: a body comes at bodyRate, or is given up.
 type arrival struct {
 	r     *Receiver
 	from  io.Reader
@@ -22,8 +22,8 @@ type arrival struct {
 	n     int
 }
 
-// arriving begins to read a notice, and returns what ends that; nil if too many are being read, in all or
-// from this address.
+// arriving begins to read a notice. It returns nil if too many are being read, in all or from this address;
+// otherwise the caller must call end after reading.
 func (r *Receiver) arriving(w http.ResponseWriter, req *http.Request) (body io.Reader, end func()) {
 	address := client(req)
 	r.mu.Lock()
@@ -46,7 +46,7 @@ func (r *Receiver) arriving(w http.ResponseWriter, req *http.Request) (body io.R
 }
 
 func (a *arrival) Read(p []byte) (int, error) {
-	// Where the server cannot set a deadline, its own has to do.
+	// Where the deadline cannot be set, the server's own applies.
 	_ = a.w.SetReadDeadline(a.began.Add(bodyTime + time.Duration(a.n)*time.Second/bodyRate))
 	n, err := a.from.Read(p)
 	a.n += n
@@ -58,8 +58,8 @@ func (a *arrival) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// client is the address that a request counts for: of a peer on this machine, which is taken
-// for a proxy, the last that its X-Forwarded-For names. It is empty if that names none.
+// client is the address to which a request is counted. A peer on this machine is taken to be a proxy: then it
+// is the last address in X-Forwarded-For, or empty if there is none.
 func client(req *http.Request) string {
 	of := func(s string) (netip.Addr, error) {
 		if host, _, err := net.SplitHostPort(s); err == nil {
@@ -79,7 +79,7 @@ func client(req *http.Request) string {
 			return ""
 		}
 	}
-	if p, err := a.Prefix(64); err == nil && a.Is6() { // one subscriber has as many as that
+	if p, err := a.Prefix(64); err == nil && a.Is6() { // a subscriber line has a /64
 		return p.Masked().String()
 	}
 	return a.String()

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A bucket holds what is left of a rate. The zero bucket is full.
+// A bucket is a rate limit. The zero bucket is full.
 type bucket struct {
 	used float64
 	at   time.Time
 }
 
-// take takes n, or nothing and returns how long it is until it may.
+// take takes n and returns 0, or takes nothing and returns the time until n may be taken.
 func (b *bucket) take(n, burst, perHour int, now time.Time) time.Duration {
 	if since := now.Sub(b.at); since > 0 {
 		b.used = max(b.used-since.Hours()*float64(perHour), 0)
@@ -24,13 +24,13 @@ func (b *bucket) take(n, burst, perHour int, now time.Time) time.Duration {
 	return 0
 }
 
-// give gives n back.
+// give returns n to the bucket.
 func (b *bucket) give(n int) { b.used = max(b.used-float64(n), 0) }
 
-// A cache remembers the maxHosts things that were used last. Its zero value is empty.
+// A cache stores the maxHosts entries used last. The zero value is empty.
 type cache[K comparable, V any] struct {
 	byKey map[K]*list.Element
-	order list.List // of cached, the last used first
+	order list.List // of cached, most recently used first
 }
 
 type cached[K comparable, V any] struct {

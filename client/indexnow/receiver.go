@@ -21,30 +21,29 @@ import (
 const (
 	maxURLs     = 10_000          // in a notice, by the protocol
 	maxBody     = 8 << 20         // bytes of a notice
-	maxAtOnce   = 256             // notices that are read at once,
+	maxAtOnce   = 256             // notices being read at once,
 	maxOfOne    = 4               // from one address,
-	maxReading  = 64 << 20        // and bytes of them
-	bodyTime    = 5 * time.Second // until a notice has come, and
-	bodyRate    = 64 << 10        // bytes that it may have another second for
-	maxHosts    = 10_000          // hosts and keys that are remembered
+	maxReading  = 64 << 20        // and bytes of all of them
+	bodyTime    = 5 * time.Second // for a notice to arrive, and
+	bodyRate    = 64 << 10        // bytes for which it gets another second
+	maxHosts    = 10_000          // hosts and keys that are cached
 	urlBurst    = 20_000          // URLs of a host at once
 	urlsPerHour = 10_000          // and after that
 )
 
-// A Receiver takes notices. Accept and Transport are needed. Its methods may
-// be called by many goroutines at once; Run must be running for notices to be taken.
+// A Receiver receives notices. Accept and Transport are required. Its methods may be called by many
+// goroutines at once; Run must be running for notices to be accepted.
 type Receiver struct {
-	// Accept stores URLs of one host, canonical and each once, as told to have
-	// changed. When it returns nil they are durable. It may be called by many
-	// goroutines at once.
+	// Accept stores changed URLs of one host, canonical and each once. When it returns nil they are durable.
+	// It may be called by many goroutines at once.
 	Accept func(ctx context.Context, urls []string) error
 
-	// Transport gives the way to an origin such as "https://example.org", by
-	// which the file of a key is asked for.
+	// Transport returns the transport for an origin such as "https://example.org", by which the file of a key
+	// is fetched.
 	Transport func(origin string) http.RoundTripper
 
-	// Wanted says whether a host, such as "example.org" or "example.org:8080",
-	// is one that the crawler wants to hear of. Nil means any.
+	// Wanted reports whether the crawler wants notices of a host, such as "example.org" or
+	// "example.org:8080". Nil means any.
 	Wanted func(host string) bool
 
 	// UserAgent is sent with the requests for keys; empty leaves it to the Transport.
@@ -58,35 +57,35 @@ type Receiver struct {
 
 	mu      sync.Mutex
 	running bool
-	reading int              // notices that are read
-	of      map[string]int   // of them, by address
-	bytes   int              // of them that have come
-	checks  map[proof]*check // that are being looked at
-	waiting int              // URLs in their left
+	reading int              // notices being read
+	of      map[string]int   // the same, by address
+	bytes   int              // bytes of them read so far
+	checks  map[proof]*check // checks in progress
+	waiting int              // URLs in their left fields
 	good    cache[proof, time.Time]
 	bad     cache[proof, time.Time]
 	hosts   cache[string, *account]
-	fresh   bucket // looks at keys, of all hosts
+	fresh   bucket // key checks, of all hosts
 	again   []*check
 	counts  counts
 }
 
-// counts says what became of notices since the start. Notices =
-// Accepted + Pending + Refused; Late are those of Pending that were accepted later.
+// counts has the outcomes of notices since the start. Notices = Accepted + Pending + Refused; Late are those
+// of Pending that were accepted later.
 type counts struct {
 	Notices, Accepted, Pending, Refused, Late int64
 	URLs                                      int64 // handed to Accept
 	Looks                                     int64 // requests for keys
 }
 
-// Running reports whether Run has begun, and not ended: notices are taken.
+// Running reports whether Run has begun and not ended: then notices are accepted.
 func (r *Receiver) Running() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.running
 }
 
-// An account is what a host did lately.
+// An account has the rate limits of a host.
 type account struct {
 	urls  bucket
 	fails bucket // keys that it did not have
@@ -103,7 +102,7 @@ func (r *Receiver) now() time.Time { return clock.Now(r.Now) }
 
 func (r *Receiver) log() *slog.Logger { return cmp.Or(r.Log, slog.New(slog.DiscardHandler)) }
 
-// A refusal is an answer that is not 200.
+// A refusal is a response other than 200.
 type refusal struct {
 	status int
 	why    string
@@ -116,7 +115,7 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, why: fmt.Sprintf(format, args...)}
 }
 
-// ServeHTTP takes a notice, by GET of one URL or POST of many.
+// ServeHTTP receives a notice, by GET of one URL or POST of many.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.init()
 	status, why := http.StatusOK, "taken"
@@ -127,7 +126,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			w.Header().Set("Retry-After", strconv.Itoa(int((no.again+time.Second-1)/time.Second)))
 		}
 	} else if err != nil {
-		if req.Context().Err() == nil { // else whoever sent it has gone
+		if req.Context().Err() == nil { // otherwise the client has gone
 			r.log().Error("indexnow: a notice could not be stored", "err", err)
 		}
 		status, why = http.StatusServiceUnavailable, "it cannot be stored now"
@@ -154,7 +153,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	io.WriteString(w, why+"\n")
 }
 
-// take takes a notice in. Its error is a *refusal, or what Accept says.
+// take processes a notice. Its error is a *refusal, or that of Accept.
 func (r *Receiver) take(w http.ResponseWriter, req *http.Request) error {
 	n, err := r.read(w, req)
 	if err != nil {
@@ -176,7 +175,7 @@ func (r *Receiver) take(w http.ResponseWriter, req *http.Request) error {
 	return r.hand(req.Context(), n.urls)
 }
 
-// hand gives URLs to Accept.
+// hand passes URLs to Accept.
 func (r *Receiver) hand(ctx context.Context, urls []string) error {
 	if err := r.Accept(ctx, urls); err != nil {
 		return err
@@ -187,8 +186,8 @@ func (r *Receiver) hand(ctx context.Context, urls []string) error {
 	return nil
 }
 
-// charge takes a proved notice's URLs from what its host may say. It is done
-// after the proof, so that nobody can silence another.
+// charge deducts a proved notice's URLs from its host's limit. It is done after the proof, so that no client
+// can exhaust the limit of another's host.
 func (r *Receiver) charge(n notice) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,15 +207,15 @@ func (r *Receiver) account(host string) *account {
 	return a
 }
 
-// A notice is what somebody says, with everything canonical.
+// A notice is a request, with everything canonical.
 type notice struct {
 	proof
 	host  string
-	scope string // host and directory that the key speaks for, without scheme
+	scope string // host and directory for which the key is valid, without scheme
 	urls  []string
 }
 
-// read reads a notice and checks all that can be checked without asking anybody.
+// read reads a notice and makes all checks that need no request.
 func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (notice, error) {
 	var said struct {
 		Host        string   `json:"host"`
@@ -267,7 +266,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (notice, error
 	return understand(said.Host, said.Key, said.KeyLocation, said.URLList)
 }
 
-// understand makes a notice of what was said.
+// understand canonicalizes and checks the fields of a notice.
 func understand(host, key, location string, urls []string) (notice, error) {
 	n := notice{proof: proof{key: key}}
 	seen := make(map[string]bool, len(urls))
@@ -312,7 +311,7 @@ func afterScheme(url string) string {
 // hostOf returns the host, with its port, of a canonical URL.
 func hostOf(url string) string { return afterScheme(protocol.Origin(url)) }
 
-// sameHost reports whether a host as somebody writes it is that of a canonical URL.
+// sameHost reports whether a host, in any spelling, is that of a canonical URL.
 func sameHost(canonical, said string) bool {
 	for _, scheme := range []string{"https://", "http://"} {
 		if u, err := protocol.CanonicalURL("", scheme+said+"/"); err == nil && afterScheme(u) == canonical+"/" {
@@ -322,7 +321,7 @@ func sameHost(canonical, said string) bool {
 	return false
 }
 
-// validKey reports whether s may be a key.
+// validKey reports whether s is a well-formed key.
 func validKey(s string) bool {
 	if len(s) < 8 || len(s) > 128 {
 		return false

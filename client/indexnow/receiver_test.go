@@ -24,7 +24,7 @@ import (
 
 const key = "0123456789abcdef"
 
-// A world holds hosts that serve keys, and what a receiver took of them.
+// A world holds hosts that serve keys, and the notices that a receiver accepted from them.
 type world struct {
 	t *testing.T
 	*indexnow.Receiver
@@ -34,10 +34,10 @@ type world struct {
 	asked  []string
 	slow   time.Duration // until a host answers
 	stored []string
-	full   error // what Accept says
+	full   error // returned by Accept
 }
 
-// story tells a story about a receiver that runs, in virtual time.
+// story runs a scenario with a running receiver, in virtual time.
 func story(t *testing.T, f func(w *world), change ...func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestAHostThatIsNotCrawledIsNotAsked(t *testing.T) {
 	}, func(w *world) { w.Wanted = func(host string) bool { return host == "example.com" } })
 }
 
-// A site is asked for its key when politeness lets it: until then the notice
+// The key is fetched from a site when politeness allows it: until then the notice
 // is held, and answered by 202.
 func TestASlowSiteIsAnsweredLater(t *testing.T) {
 	story(t, func(w *world) {
@@ -337,7 +337,7 @@ func TestASiteThatIsDownIsAskedAgain(t *testing.T) {
 	})
 }
 
-// Anybody may send notices in another's name: what that costs the other is bounded.
+// A forger may send notices in another site's name: the number of key requests to that site is bounded.
 func TestAForgerMakesUsAskSeldom(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve(keyFile, answer(200, key))
@@ -454,7 +454,7 @@ func FuzzServeHTTP(f *testing.F) {
 	})
 }
 
-// slow opens connections over which notices come that never end, and returns when they are being read.
+// slow opens connections that send notices without end, and returns when they are being read.
 func slow(t *testing.T, url string, n int, from string) {
 	t.Helper()
 	for range n {
@@ -472,7 +472,7 @@ func slow(t *testing.T, url string, n int, from string) {
 	}
 }
 
-// Whoever sends notices slowly is not heard himself, and keeps nobody else from being heard.
+// A slow sender's notices are rejected, and do not delay those of others.
 func TestSlowSendersSilenceNobody(t *testing.T) {
 	var r indexnow.Receiver
 	server := httptest.NewServer(&r)

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	patience     = 5 * time.Second // how long a notice may wait for its key to be looked at, before it is answered by 202
-	lookTime     = 2 * time.Minute // the longest that a look at a key may take, with the wait for the site's turn
+	patience     = 5 * time.Second // how long a notice may wait for the check of its key, before the response is 202
+	lookTime     = 2 * time.Minute // the longest time of a key check, including the wait for the host's lease
 	maxKeyFile   = 4 << 10         // bytes of a key's file that are read
 	maxRedirects = 3               // all within the host
-	maxChecks    = 256             // keys that wait to be looked at
+	maxChecks    = 256             // keys that wait for their check
 	maxWaiting   = 100_000         // URLs that wait for them after a 202
 	looksAtOnce  = 16
 	goodFor      = 24 * time.Hour
 	badFor       = 10 * time.Minute
-	failBurst    = 10 // keys that a host turns out not to have, at once
+	failBurst    = 10 // keys that a host turns out not to have, in a burst
 	failsPerHour = 10
-	lookBurst    = 200 // looks at keys of all hosts at once
+	lookBurst    = 200 // key checks of all hosts, in a burst
 	looksPerHour = 5 * 3600
-	maxTries     = 4 // until a key that cannot be looked at is given up
+	maxTries     = 4 // attempts before the check of a key is given up
 	firstAgain   = 30 * time.Second
 )
 
-// A proof is what is to be proved: that a file holds a key.
+// A proof is the condition to check: that a file holds a key.
 type proof struct{ location, key string }
 
-// A check is a proof that is being looked for.
+// A check is a proof that is being checked.
 type check struct {
 	proof
 	host  string
@@ -42,14 +42,14 @@ type check struct {
 	due   time.Time // of the next try
 
 	// Guarded by the Receiver's mu until done is closed.
-	left []string // URLs of notices that were answered by 202
-	late int      // such notices
+	left []string // URLs of notices answered by 202
+	late int      // number of those notices
 	done chan struct{}
 	err  error // after done: nil, or a *refusal
 }
 
-// prove makes sure that the notice comes from its host. It returns late if
-// that is not known yet, and the notice is held.
+// prove checks that the notice comes from its host. It returns late if that is not known yet, and the notice
+// is held.
 func (r *Receiver) prove(ctx context.Context, n notice) (late bool, err error) {
 	r.mu.Lock()
 	c, known, err := r.look(n)
@@ -82,8 +82,7 @@ func (r *Receiver) prove(ctx context.Context, n notice) (late bool, err error) {
 	return true, nil
 }
 
-// look returns what is known of a proof, or else the check that looks for it.
-// It is called with mu held.
+// look returns the known result of a proof, or else its check in progress. The caller must hold mu.
 func (r *Receiver) look(n notice) (c *check, known bool, err error) {
 	if !r.running {
 		return nil, true, &refusal{http.StatusServiceUnavailable, "not running", time.Minute}
@@ -98,7 +97,7 @@ func (r *Receiver) look(n notice) (c *check, known bool, err error) {
 	if c := r.checks[n.proof]; c != nil {
 		return c, false, nil
 	}
-	// Each counts as a failure until it is none: many may come before the first is looked at.
+	// Each counts as a failure until it succeeds: many may come before the first is checked.
 	fails := &r.account(n.host).fails
 	if wait := fails.take(1, failBurst, failsPerHour, now); wait > 0 {
 		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys that this host does not have", wait}
@@ -118,8 +117,8 @@ func (r *Receiver) look(n notice) (c *check, known bool, err error) {
 	return c, false, nil
 }
 
-// Run looks at the keys of notices until ctx ends; then it returns nil, and
-// what still waited for its key is lost. There may be one Run at a time.
+// Run checks the keys of notices until ctx ends; then it returns nil, and notices that still wait for their
+// key are lost. There may be one Run at a time.
 func (r *Receiver) Run(ctx context.Context) error {
 	r.init()
 	if r.Accept == nil || r.Transport == nil {
@@ -159,7 +158,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 	return nil
 }
 
-// end gives up what is not known when Run ends.
+// end abandons all checks when Run ends.
 func (r *Receiver) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +174,7 @@ func (r *Receiver) end() {
 	}
 }
 
-// requeue brings checks back whose time has come for another try.
+// requeue queues checks whose next attempt is due.
 func (r *Receiver) requeue() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,14 +196,14 @@ func (r *Receiver) requeue() {
 	r.again = rest
 }
 
-// check looks at a key, and settles the notices that wait for it.
+// check fetches a key's file, and completes the notices that wait for it.
 func (r *Receiver) check(ctx context.Context, c *check) {
 	r.mu.Lock()
 	r.counts.Looks++
 	r.mu.Unlock()
 	held, err := r.fetch(ctx, c.proof)
 	if ctx.Err() != nil {
-		return // end settles it
+		return // end completes it
 	}
 	r.mu.Lock()
 	now := r.now()
@@ -258,8 +257,8 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 	r.mu.Unlock()
 }
 
-// fetch reports whether the file holds the key. An error means that it is not
-// known: the site is down, or wants to be asked later.
+// fetch reports whether the file holds the key. An error means that this is unknown: the site is down, or
+// asks for a later request.
 func (r *Receiver) fetch(ctx context.Context, p proof) (held bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -279,7 +278,7 @@ func (r *Receiver) fetch(ctx context.Context, p proof) (held bool, err error) {
 		}
 		to, err := protocol.CanonicalURL(at, next)
 		if err != nil || hostOf(to) != hostOf(p.location) {
-			return false, nil // what another host holds proves nothing
+			return false, nil // another host's file proves nothing
 		}
 		at = to
 	}

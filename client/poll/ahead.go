@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Ahead plans the polls of the next days for the least of delay and price
-// together, and asks at the first of them. It does not ask at the end of a night for the little that
-// the night has brought, since the morning is near. That is the optimum for known
-// rates, and takes some 10 µs for a decision, which a request is worth.
+// Ahead plans the polls of the next days for the least sum of delay and price, and polls at the first of the
+// planned times. It does not poll at the end of a night for the few items of the night, since more come in
+// the morning. That is the optimum for known rates, and takes some 10 µs per decision, which a request is
+// worth.
 //
-// Where items may be dropped unseen it hurries, as the index does. Rank, which cannot look ahead,
-// is that of MinimumDelay with the index's fear of loss.
+// Where items may drop out of the list unseen it polls earlier, as Index does. Rank, which cannot look ahead,
+// is that of MinimumDelay plus Index's term for lost items.
 type Ahead struct{ Index }
 
 func (Ahead) Name() string { return "ahead" }
 
-// farAhead bounds the interval, in days, up to which looking ahead pays: over
-// several days the pattern averages out.
+// farAhead limits the interval, in days, up to which looking ahead pays: over several days the pattern
+// averages out.
 const farAhead = 4
 
 // Rank implements Policy.
@@ -30,8 +30,8 @@ func (a Ahead) Rank(s *Source, now time.Time) float64 {
 	return (waited + fear) * s.weight() / s.cost()
 }
 
-// waited is how long what has come in the days since the last poll has waited, and
-// the fear of loss, both in item-days.
+// waited is how long the items since the last poll have waited, and Index's term for lost items, both in
+// item-days.
 func (a Ahead) waited(rates *Rates, r *Record, days float64) (waited, fear float64) {
 	days = min(days, never.Hours()/24)
 	items, gain := rates.span(phase(r.Last), days)
@@ -60,14 +60,14 @@ func (a Ahead) Next(s *Source, price float64, now time.Time) time.Time {
 	return after(r.Last, days)
 }
 
-// plan returns when to ask next, in days after the last poll, no sooner than least. It is the least-cost
-// path over a grid of times: a poll at x after one at y costs the need, and
-// the delay of what came in between,
+// plan returns the time of the next poll, in days after the last one, no sooner than least. It is the
+// least-cost path over a grid of times: a poll at x after one at y costs the need, and the delay of the items
+// in between,
 //
 //	x (R(x) - R(y)) - (S(x) - S(y))
 //
-// with R the items and S the sum of their times. As a function of R(y) that is a line for each x,
-// so the best x for all y is found on one hull (Sia and Cho's placement, by way of the convex hull trick).
+// with R the items and S the sum of their times. As a function of R(y) that is a line for each x, so the best
+// x for all y is found on one hull (Sia and Cho's placement, by way of the convex hull trick).
 func plan(r *Rates, begin, need, least, usual, index float64) float64 {
 	step := min(max(min(usual, index)/16, 1./1440), 1./24)
 	n := min(int(math.Ceil(6*max(usual, index)/step)), 4000)
@@ -87,8 +87,8 @@ func plan(r *Rates, begin, need, least, usual, index float64) float64 {
 	base := func(j int) float64 { return need + at[j].x*at[j].items - at[j].times + at[j].cost }
 	hull := make([]int, 0, n+1)
 	value := func(j int, q float64) float64 { return base(j) - at[j].x*q }
-	// Steeper lines come first: j falls, and so does q, for which ever flatter ones are lowest.
-	beyond := func(a, b, c int) bool { // b is nowhere below both a and c
+	// Steeper lines come first: j falls, and so does q, for which flatter and flatter lines are lowest.
+	beyond := func(a, b, c int) bool { // line b is nowhere below both a and c
 		return (base(c)-base(a))*(at[a].x-at[b].x) <= (base(b)-base(a))*(at[a].x-at[c].x)
 	}
 	for i := n; i >= 0; i-- {

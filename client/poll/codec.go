@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// maxRecord is the length that a record never exceeds when it is written, in bytes.
+// maxRecord limits the size of an encoded record, in bytes.
 const maxRecord = 800
 
 const recordVersion = 1
 
-// mostCount bounds the counts that are read.
+// mostCount limits the counts that are decoded.
 const mostCount = 1e12
 
-// Times are kept as seconds since epoch, which stands for the zero time, up to latest.
+// Times are stored as seconds since epoch, which stands for the zero time, up to latest.
 var (
 	epoch  = time.Time{}
 	latest = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// Append writes a record.
+// Append appends the encoded record.
 func (r *Record) Append(b []byte) []byte {
 	b = append(b, recordVersion)
 	for _, t := range []time.Time{r.First, r.Last, r.from} {
@@ -38,7 +38,7 @@ func (r *Record) Append(b []byte) []byte {
 		b = append(b, byte(s))
 	}
 	at := len(b)
-	b = append(b, make([]byte, Hours/8)...) // which hours have any
+	b = append(b, make([]byte, Hours/8)...) // bitmap of the hours with a count
 	for h, c := range r.count {
 		if c > 0 {
 			b[at+h/8] |= 1 << (h % 8)
@@ -48,7 +48,7 @@ func (r *Record) Append(b []byte) []byte {
 	return b
 }
 
-// ParseRecord reads what Append wrote.
+// ParseRecord decodes what [Record.Append] wrote.
 func ParseRecord(b []byte) (Record, error) {
 	bad := errors.New("read record of polls: malformed")
 	if len(b) == 0 || b[0] != recordVersion || len(b) > maxRecord {

@@ -2,12 +2,11 @@ package poll
 
 import "math"
 
-// What is believed before anything is seen: an item a day, worth half an item of
-// evidence. How much the hours differ is learned in steps, each shrunk towards the one before as
-// a Gamma prior of that shape does: hours of the day with their neighbours towards the mean, each for
-// itself towards that, days of the week towards the mean, and hours of the week towards
-// the product. The shapes are those that did well on synthetic feeds of many seeds; half or
-// twice of each changes the delay by less than 1 %.
+// The prior before any observation: an item a day, with the weight of half an item of evidence. The
+// differences between hours are learned in steps, each shrunk towards the one before as by a Gamma prior of
+// that shape: hours of the day with their neighbours towards the mean, each hour alone towards that, days of
+// the week towards the mean, and hours of the week towards the product. The shapes are those that did well on
+// synthetic feeds of many seeds; half or twice of each changes the delay by less than 1 %.
 const (
 	priorItems = .5
 	priorRate  = 1.
@@ -15,21 +14,21 @@ const (
 	hourShape  = 5.
 	dayShape   = 8.
 	cellShape  = 20.
-	lateShape  = 20.  // of the last days' rate beside that of all the time that is remembered: sources wake up, and fall asleep
-	lowestRate = 1e-3 // no source is lost for ever (A10): an item in three years,
-	lowestHour = .02  // and no hour, beside the mean of its source
+	lateShape  = 20.  // of the recent rate relative to the rate over the whole memory: sources wake up, and fall asleep
+	lowestRate = 1e-3 // no source is given up for ever (A10): an item in three years,
+	lowestHour = .02  // and no hour, relative to the mean of its source
 )
 
-// near is how much an hour's neighbours tell of it.
+// near is the weight of a neighbouring hour.
 func near(distance int) float64 { return [...]float64{1, .6, .14, .01}[distance] }
 
-const farthest = 3 // hours that are neighbours
+const farthest = 3 // number of neighbours on each side
 
-// A pattern is the rates of a record in parts.
+// A pattern is the rates of a record in factors.
 type pattern struct {
 	mean float64 // items a day
 	hour [24]float64
-	day  [7]float64 // both beside the mean
+	day  [7]float64 // both relative to the mean
 	cell [Hours]float64
 }
 
@@ -82,11 +81,11 @@ func (r *Record) pattern() (p pattern) {
 	return p
 }
 
-// faded is what is expected of Record.lately.
+// faded is the expectation of Record.lately.
 func (p *pattern) faded(r *Record) (sum float64) {
 	covered := r.covered()
 	h := hourOf(phase(r.Last))
-	d := phase(r.Last) - float64(h)/24 // of its hour
+	d := phase(r.Last) - float64(h)/24 // within its hour
 	left, whole, hour := math.Exp(-d/week), faded(1./24), math.Exp(-1./Hours)
 	sum = p.cell[h] * d * faded(d)
 	for age := d; age < min(covered, week); age += 1. / 24 {
@@ -94,7 +93,7 @@ func (p *pattern) faded(r *Record) (sum float64) {
 		sum += p.cell[h] * whole / 24 * left
 		left *= hour
 	}
-	if covered > week { // and of the weeks before the last
+	if covered > week { // add the weeks before the last
 		sum *= math.Expm1(-covered/week) / math.Expm1(-1)
 	}
 	return sum
@@ -111,14 +110,14 @@ func level(x []float64) {
 	}
 }
 
-// Rates are what is expected of a source, by what is known of it. All are above 0 (A10).
+// Rates are the expected rates of the source, from all that was observed. All are above 0 (A10).
 func (r *Record) Rates() *Rates {
 	p := r.pattern()
 	return NewRates(&p.cell)
 }
 
-// shares are weights of the hours of the day and the days of the week, as
-// sixteenths of a power of two: 0 is that of the mean.
+// shares are weights of the hours of the day and the days of the week, as sixteenths of a power of two: 0 is
+// the mean.
 type shares [24 + 7]int8
 
 func (p *pattern) shares() (s shares) {

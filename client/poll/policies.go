@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// Index asks a source when the gain of a poll, [Rates.Gain], reaches its cost. At constant rates, one
-// price for all that a crawler does then gives the least total delay. Rank is in item-days for each
-// unit of cost.
+// Index polls a source when the gain of a poll, [Rates.Gain], reaches its cost. At constant rates, one price
+// for all of a crawler's actions then gives the least total delay. Rank is in item-days per unit of cost.
 //
-// Where a source lists only its newest items, those that it drops before anybody
-// has asked are lost. Each counts as a delay of Loss.
+// Where a source lists only its newest items, those that drop out of the list before a poll are lost. Each
+// counts as a delay of Loss.
 type Index struct {
 	Loss time.Duration // 0 means a day, negative nothing
 }
 
 func (Index) Name() string { return "index" }
 
-// loss is that of one item, in days.
+// loss is the cost of one lost item, in days.
 func (x Index) loss() float64 {
 	switch {
 	case x.Loss < 0:
@@ -39,8 +38,8 @@ func (x Index) Rank(s *Source, now time.Time) float64 {
 	return (gain + x.overflow(items, r.Window)) * s.weight() / s.cost()
 }
 
-// overflow is what the fear of loss adds to the index. With E[(n-w)+] lost of n items,
-// Poisson of mean m, and w that are listed, u c'(u) - c(u) becomes m P(n >= w) - E[(n-w)+], which is w P(n > w).
+// overflow is what possible losses add to the index. With E[(n-w)+] lost of n items, Poisson of mean m, and w
+// that are listed, u c'(u) - c(u) becomes m P(n >= w) - E[(n-w)+], which is w P(n > w).
 func (x Index) overflow(items float64, window int) float64 {
 	if window <= 0 || items <= 0 {
 		return 0
@@ -54,7 +53,7 @@ func (x Index) overflow(items float64, window int) float64 {
 
 // moreThan is the probability that a Poisson variable of a mean is greater than w.
 func moreThan(w int, mean float64) float64 {
-	// Far from the mean, on either side, there is nothing to add up.
+	// Far from the mean, on either side, the sum is not needed.
 	sd := math.Sqrt(mean)
 	switch {
 	case float64(w) > mean+12*sd+40:
@@ -62,7 +61,7 @@ func moreThan(w int, mean float64) float64 {
 	case float64(w) < mean-10*sd-1:
 		return 1
 	}
-	// From the term of w downwards or w+1 upwards: where they get smaller.
+	// Sum from the term of w downwards or w+1 upwards: the direction in which the terms fall.
 	lg, _ := math.Lgamma(float64(w) + 1)
 	term := math.Exp(float64(w)*math.Log(mean) - mean - lg)
 	sum := 0.
@@ -103,8 +102,8 @@ func (x Index) Next(s *Source, price float64, now time.Time) time.Time {
 	return after(r.Last, days)
 }
 
-// earliest is the least number of days, up to a number at which it holds, that
-// something holds which once it does holds for ever: to a second.
+// earliest is the least number of days, up to high, at which holds is true, to a second. Holds must be true
+// at high, and stay true from its first day on.
 func earliest(high float64, holds func(days float64) bool) float64 {
 	low := 0.
 	for range 64 {
@@ -120,14 +119,14 @@ func earliest(high float64, holds func(days float64) bool) float64 {
 	return high
 }
 
-// MinimumDelay asks first where the items that are expected have waited longest, all
-// together. At constant rates that is the [Index]; where rates go up and down by
-// the hour, and polls are hours apart, it does better, known or learned.
+// MinimumDelay first polls the sources whose expected items have waited longest, in total. At constant rates
+// that is the [Index]; where rates vary by the hour, and polls are hours apart, it does better, with known or
+// learned rates.
 type MinimumDelay struct{}
 
 func (MinimumDelay) Name() string { return "minimum-delay" }
 
-// Rank implements Policy, in item-days for each unit of cost.
+// Rank implements Policy, in item-days per unit of cost.
 func (MinimumDelay) Rank(s *Source, now time.Time) float64 {
 	r := s.record()
 	if r.Polls == 0 {
@@ -151,11 +150,10 @@ func (MinimumDelay) Next(s *Source, price float64, now time.Time) time.Time {
 	return after(r.Last, days)
 }
 
-// PostingRate is advaRSS's rule after its training: most expected items first,
-// weighted by subscribers (A07, A08). It keeps the longest queue short, and is not
-// meant for the least delay, nor gives it.
+// PostingRate is advaRSS's rule after its training: most expected items first, weighted by subscribers (A07,
+// A08). It keeps the longest queue short; it is not meant for the least delay, nor does it give it.
 type PostingRate struct {
-	Items float64 // expected items, weighted, that make a poll worth while; 0 means 1
+	Items float64 // expected items, weighted, at which a poll is worth it; 0 means 1
 }
 
 func (PostingRate) Name() string { return "posting-rate" }
@@ -169,7 +167,7 @@ func (PostingRate) Rank(s *Source, now time.Time) float64 {
 	return s.rates().Items(r.Last, now) * s.weight()
 }
 
-// Next is when Items are expected.
+// Next is the time at which Items are expected.
 func (p PostingRate) Next(s *Source, _ float64, now time.Time) time.Time {
 	r := s.record()
 	if r.Polls == 0 {
@@ -183,16 +181,16 @@ func (p PostingRate) Next(s *Source, _ float64, now time.Time) time.Time {
 	return after(r.Last, days)
 }
 
-// Trained is advaRSS's rule while it trains, for ever: see [Training]. Polls that came
-// as it wants them are its executions; what is asked otherwise it takes for one.
+// Trained is advaRSS's rule of the training phase, used for ever: see [Training]. Its executions are the
+// polls at its own times; any other poll is taken for one.
 type Trained struct {
 	Every   time.Duration // an execution; 0 means 10 minutes
-	Literal bool          // count down or ask, as (1) reads: the period is one execution longer (E33)
+	Literal bool          // count down or poll, as (1) reads: the period is one execution longer (E33)
 }
 
 func (Trained) Name() string { return "training" }
 
-// Rank is by how many executions a source is due, 0 if it is not yet.
+// Rank is by how many executions a source is overdue, 0 if it is not yet due.
 func (t Trained) Rank(s *Source, now time.Time) float64 {
 	r := s.record()
 	if r.Polls == 0 {
@@ -216,8 +214,8 @@ func (t Trained) Next(s *Source, _ float64, _ time.Time) time.Time {
 	return after(r.Last, float64(n)*t.every().Hours()/24)
 }
 
-// AdvaRSS is both of its phases: a source is trained for four weeks (A05), and asked by its posting rate from
-// then on.
+// AdvaRSS has both phases: a source is trained for four weeks (A05), and polled by its posting rate from then
+// on.
 type AdvaRSS struct {
 	Trained
 	PostingRate
@@ -246,7 +244,7 @@ func (a AdvaRSS) Next(s *Source, price float64, now time.Time) time.Time {
 	return a.PostingRate.Next(s, price, now)
 }
 
-// RoundRobin asks all sources in turn.
+// RoundRobin polls all sources in turn.
 type RoundRobin struct {
 	Every time.Duration // 0 means an hour
 }

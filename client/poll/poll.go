@@ -1,21 +1,20 @@
-// Package poll says when to ask a source that lists what is new: a feed, a
-// sitemap, a manifest. It is pure: no clock, no network, no state.
+// Package poll decides when to poll a source that lists news: a feed, a sitemap, a manifest. It is pure: no
+// clock, no network, no state.
 //
-// What polls have shown of a source is a [Record]: a small value that knows how
-// many items come at which hour of the week. A [Policy] makes of it when the next
-// poll is worth its cost, or which of many sources to ask first, and a [Schedule] keeps
-// the manners:
+// The results of a source's polls are a [Record]: a small value with the number of items in each hour of the
+// week. From it a [Policy] decides when the next poll is worth its cost, or which of many sources to poll
+// first, and a [Schedule] enforces the limits:
 //
 //	rec = rec.Poll(poll.Poll{At: now, New: 3, Window: 15})
 //	src := poll.Source{Record: &rec}
 //	next := poll.Schedule{}.Next(&src, price, now)
 //
-// With a price of 0.01 item-days, a source of ten items a day is asked about once an hour, one
-// of an item a day every three and a half hours, and one of an item a month every 19 hours.
+// With a price of 0.01 item-days, a source of ten items a day is polled about once an hour, one of an item a
+// day every three and a half hours, and one of an item a month every 19 hours.
 //
-// An item is whatever the source lists: an article of a feed, a page that a
-// manifest says has changed (A13). Rates are in items a day, gains in item-days: as
-// many items as became known so many days earlier. Hours are those of UTC.
+// An item is an entry of the source: an article of a feed, a page that a manifest says has changed (A13).
+// Rates are in items a day; gains are in item-days, items times the days by which they became known earlier.
+// Hours are those of UTC.
 package poll
 
 import (
@@ -25,28 +24,27 @@ import (
 	"time"
 )
 
-// A Source is what a policy is told of one source.
+// A Source is a policy's input about one source.
 type Source struct {
-	Record *Record // nil: it was never asked
-	Rates  *Rates  // what is expected of it; nil: what the record has learned. Many calls for one record are faster with Record.Rates() here
+	Record *Record // nil: never polled
+	Rates  *Rates  // expected items; nil: those that the record has learned. Many calls for one record are faster with Record.Rates() here
 
-	Weight float64 // of one item beside those of others: its importance, or 1 and a constant for each subscriber (A08); 0 means 1
+	Weight float64 // of one item relative to those of other sources: its importance, or 1 and a constant for each subscriber (A08); 0 means 1
 	Cost   float64 // of one poll, in the unit of the price; 0 means 1
 }
 
-// A Policy says when sources are asked. It has no state: it may be used by many
-// goroutines, and keeps none of what it is given.
+// A Policy decides when sources are polled. It has no state: it may be used by many goroutines, and keeps
+// none of its arguments.
 type Policy interface {
 	Name() string
 
-	// Rank is how much speaks for asking a source now, 0 or more. Whoever can ask only k
-	// sources takes the k that rank highest. Ranks of different policies have
-	// different units.
+	// Rank is the priority of polling a source now, 0 or more. A crawler that can poll only k sources polls
+	// the k that rank highest. Ranks of different policies have different units.
 	Rank(s *Source, now time.Time) float64
 
-	// Next is the earliest time at which a poll is worth its cost at a price
-	// in item-days of weight 1 for each unit of cost; the zero time means at once. Only
-	// Index, Ahead and MinimumDelay go by the price; the others have a rule of their own.
+	// Next is the earliest time at which a poll is worth its cost at a price in item-days of weight 1 per
+	// unit of cost; the zero time means at once. Only Index, Ahead and MinimumDelay use the price; the others
+	// have rules of their own.
 	Next(s *Source, price float64, now time.Time) time.Time
 }
 
@@ -69,18 +67,17 @@ func policies() []Policy {
 	return []Policy{Ahead{}, Index{}, MinimumDelay{}, PostingRate{}, AdvaRSS{}, Trained{}, RoundRobin{}}
 }
 
-// shortest is the time between two polls of one source that is short enough for
-// anybody (A09).
+// shortest is the default of Schedule.Shortest: no source needs to be polled more often (A09).
 const shortest = 10 * time.Minute
 
-// A Schedule keeps the manners that no policy may break. The zero value is that of Ahead.
+// A Schedule enforces the limits of all policies. The zero value uses Ahead.
 type Schedule struct {
 	Policy            Policy        // nil means Ahead
 	Shortest, Longest time.Duration // between two polls; 0 means 10 minutes (A09), and 30 days
 }
 
-// Next is when to ask a source again: never sooner than Shortest after the last poll, whatever policy
-// and price say, and never later than Longest. The zero time means at once: it was never asked.
+// Next is when to poll a source again: never sooner than Shortest after the last poll, whatever policy and
+// price, and never later than Longest. The zero time means at once: it was never polled.
 func (s Schedule) Next(src *Source, price float64, now time.Time) time.Time {
 	r := src.record()
 	if r.Polls == 0 {
@@ -97,7 +94,7 @@ func (s Schedule) Next(src *Source, price float64, now time.Time) time.Time {
 	return at
 }
 
-// Rank is the policy's, and 0 for a source that was asked less than Shortest ago.
+// Rank is the policy's, and 0 for a source that was polled less than Shortest ago.
 func (s Schedule) Rank(src *Source, now time.Time) float64 {
 	r := src.record()
 	if r.Polls > 0 && now.Sub(r.Last) < cmp.Or(max(s.Shortest, 0), shortest) {
@@ -113,13 +110,13 @@ func (s Schedule) policy() Policy {
 	return s.Policy
 }
 
-// most bounds every number that is reckoned with, so that products of three stay finite.
+// most limits all inputs, so that products of three stay finite.
 const most = 1e60
 
-// never is as far as a time is reckoned.
+// never is the longest interval that is computed.
 const never = 100 * 365 * 24 * time.Hour
 
-var unasked Record // is never changed
+var unasked Record // never modified
 
 func (s *Source) record() *Record {
 	if s.Record == nil {
@@ -138,7 +135,7 @@ func (s *Source) rates() *Rates {
 func (s *Source) weight() float64 { return positive(s.Weight) }
 func (s *Source) cost() float64   { return positive(s.Cost) }
 
-// positive makes 1 of what is no positive number.
+// positive limits x to 1/most..most; 0, negative and NaN become 1.
 func positive(x float64) float64 {
 	if !(x > 0) {
 		return 1
@@ -154,7 +151,7 @@ func (s *Source) need(price float64) float64 {
 	return min(price, most) * s.cost() / s.weight()
 }
 
-// after is so many days after a time, at most [never].
+// after adds days to a time, at most [never].
 func after(t time.Time, days float64) time.Time {
 	if !(days < never.Hours()/24) {
 		return t.Add(never)
@@ -162,7 +159,7 @@ func after(t time.Time, days float64) time.Time {
 	return t.Add(time.Duration(math.Ceil(max(0, days) * float64(24*time.Hour))))
 }
 
-// between is how many days lie between two times, 0 if b is not later.
+// between is the number of days from a to b, 0 if b is not later.
 func between(a, b time.Time) float64 {
 	s := float64(b.Unix()-a.Unix()) + float64(b.Nanosecond()-a.Nanosecond())/1e9
 	return max(0, s/(24*3600))

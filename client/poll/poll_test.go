@@ -17,7 +17,7 @@ func asked(at time.Time) *poll.Record {
 	return &r
 }
 
-// anyRates are rates with nights of nothing.
+// anyRates returns rates with nights without items.
 func anyRates(rng *rand.Rand) *poll.Rates {
 	var r [poll.Hours]float64
 	for h := range r {
@@ -60,7 +60,7 @@ func TestExpectedItems(t *testing.T) {
 	}
 }
 
-// The three integrals are what adding up small pieces gives, and Next undoes them.
+// The three integrals equal sums of small pieces, and Next inverts them.
 func TestIntegralsAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 40 {
@@ -103,8 +103,8 @@ func TestIntegralsAddUp(t *testing.T) {
 	}
 }
 
-// The plan of Ahead is the best that there is: followed for weeks it costs what the
-// best path through all of them costs, as trying every pair of polls finds it.
+// The plan of Ahead is optimal: followed for weeks it costs as much as the
+// best path through all of them, found by trying every pair of polls.
 func TestAheadIsTheBestPath(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const days, step = 7, 1. / 144
@@ -170,7 +170,7 @@ func TestRankBySubscribers(t *testing.T) {
 	}
 }
 
-// Where the fear of loss is all that counts it has the closed form of the Poisson tail.
+// If only the fear of loss counts, it has the closed form of the Poisson tail.
 func TestFearOfLoss(t *testing.T) {
 	rec := poll.Record{}.Poll(poll.Poll{At: monday, Window: 15})
 	for _, days := range []float64{.05, .3, .7, 1, 1.5, 3, 10} {
@@ -204,8 +204,8 @@ func TestNamedPolicies(t *testing.T) {
 
 var strange = []float64{0, math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e-300, 1e300, math.MaxFloat64, 1e-9, .01, 1, 1e9}
 
-// Whatever it is told, no policy asks sooner than manners allow (A09), or never, or ranks
-// by what is no number.
+// For any input, no policy polls sooner than manners allow (A09), or never, or ranks
+// by a value that is not a number.
 func TestManners(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	pick := func() float64 { return strange[rng.IntN(len(strange))] }

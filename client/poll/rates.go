@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// Hours is how many hours a week has. Hour 0 is the first of Monday, in UTC.
+// Hours is the number of hours in a week. Hour 0 is the first of Monday, in UTC.
 const Hours = 7 * 24
 
 const week = 7. // in days
 
-// Rates say how many items a day are expected, by the hour of the week. They are never changed.
+// Rates are the expected items a day, by the hour of the week. They are never modified.
 type Rates struct {
 	hour [Hours]float64
 
-	// Of the week's beginning to that of each hour: the items, and their sum of
-	// times in days. All integrals follow from these two.
+	// From the beginning of the week to that of each hour: the number of items, and the sum of their times in
+	// days. All integrals follow from these two.
 	items, times [Hours + 1]float64
 }
 
-// NewRates returns rates in items a day for each hour of the week. What is
-// no number from 0 to a million is taken for the nearest, or 0.
+// NewRates returns rates in items a day for each hour of the week. Each is limited to 0..1e6; NaN becomes 0.
 func NewRates(perDay *[Hours]float64) *Rates {
 	r := &Rates{}
 	for h, x := range perDay {
@@ -37,7 +36,7 @@ func NewRates(perDay *[Hours]float64) *Rates {
 	return r
 }
 
-// Daily returns rates that are the same every day, in items a day for each hour of it (A06).
+// Daily returns rates that repeat every day, in items a day for each hour of the day (A06).
 func Daily(perDay *[24]float64) *Rates {
 	var all [Hours]float64
 	for h := range all {
@@ -46,7 +45,7 @@ func Daily(perDay *[24]float64) *Rates {
 	return NewRates(&all)
 }
 
-// Flat returns rates that are always the same.
+// Flat returns constant rates.
 func Flat(perDay float64) *Rates {
 	var all [Hours]float64
 	for h := range all {
@@ -55,7 +54,7 @@ func Flat(perDay float64) *Rates {
 	return NewRates(&all)
 }
 
-// phase is how many days of its week a time has seen.
+// phase is the number of days since the beginning of a time's week.
 func phase(t time.Time) float64 {
 	const seconds = Hours * 3600
 	s := (t.Unix() + 3*24*3600) % seconds // 1970 began on a Thursday
@@ -65,7 +64,7 @@ func phase(t time.Time) float64 {
 	return (float64(s) + float64(t.Nanosecond())/1e9) / (24 * 3600)
 }
 
-// hourOf is the hour of the week, from 0, that a time in days of its week is in.
+// hourOf is the hour of the week, from 0, of a phase.
 func hourOf(phase float64) int { return min(max(int(phase*24), 0), Hours-1) }
 
 // Hour is the rate in an hour of the week, 0 to Hours-1.
@@ -87,8 +86,8 @@ func (r *Rates) until(x float64) (items, times float64) {
 	return n*all + in, week*all*n*(n-1)/2 + n*r.times[Hours] + week*n*in + at
 }
 
-// span returns the items that are expected in the days after a time of the week,
-// and the sum of how long after it they come.
+// span returns the number of items expected in the days after a time of the week, and the sum of their times
+// since then.
 func (r *Rates) span(phase, days float64) (items, gain float64) {
 	days = min(days, never.Hours()/24)
 	i0, t0 := r.until(phase)
@@ -97,30 +96,30 @@ func (r *Rates) span(phase, days float64) (items, gain float64) {
 	return items, min(max(0, t1-t0-phase*items), items*days)
 }
 
-// Items is how many new items are expected of a source that was last asked at a
-// time: (5) as it must be meant, with the rate of the hour at each time (A07, E34).
+// Items is the number of new items expected of a source that was last polled at a time: (5) as it must be
+// meant, with the rate of the hour at each time (A07, E34).
 func (r *Rates) Items(last, now time.Time) float64 {
 	items, _ := r.span(phase(last), between(last, now))
 	return items
 }
 
-// delay is how long the items that came since the last poll have waited by now, in item-days.
+// delay is how long the items since the last poll have waited by now, in item-days.
 func (r *Rates) delay(last, now time.Time) float64 {
 	days := between(last, now)
 	items, gain := r.span(phase(last), days)
 	return max(0, items*min(days, never.Hours()/24)-gain)
 }
 
-// Gain is the index of a poll now, in item-days: the integral of u x rate(u),
-// u being the time since the last poll. With c(u) items expected by then it is u
-// c(u) less the integral of c: what a poll saves beside one that is always a bit
-// later (Olston and Pandey, WWW 2008).
+// Gain is the index of a poll now, in item-days: the integral of u x rate(u), with u the time since the last
+// poll. With c(u) items expected by then it is u c(u) less the integral of c: the saving of a poll now over
+// one that is always a bit later (Olston and Pandey, WWW 2008).
 func (r *Rates) Gain(last, now time.Time) float64 {
 	_, gain := r.span(phase(last), between(last, now))
 	return gain
 }
 
-// gained is the least number of days after a time of the week with a gain of need, +Inf if it is never reached.
+// gained is the least number of days, from a time of the week on, with a gain of need, +Inf if it is never
+// reached.
 func (r *Rates) gained(phase, need float64) float64 {
 	if !(need > 0) {
 		return 0
@@ -129,8 +128,8 @@ func (r *Rates) gained(phase, need float64) float64 {
 	if !(all > 0) {
 		return math.Inf(1)
 	}
-	// After n weeks the gain is n times the first's, and 7 all n(n-1)/2 for those
-	// that came later.
+	// After n weeks the gain is n times the first week's, plus 7 all n(n-1)/2, since the later items come
+	// later.
 	_, first := r.span(phase, week)
 	b := first - week*all/2
 	n := math.Floor((-b + math.Sqrt(b*b+2*week*all*need)) / (week * all))
@@ -143,7 +142,7 @@ func (r *Rates) gained(phase, need float64) float64 {
 			n++
 		}
 	}
-	// The hour within the week, by halving, and the time within it from r u^2/2.
+	// The hour within the week, by bisection, and the time within it from r u^2/2.
 	start := math.Floor(phase * 24) // hours are counted from the one that phase is in
 	low, high := 0, Hours+1
 	edge := func(i int) float64 { return max(0, n*week+(start+float64(i))/24-phase) }

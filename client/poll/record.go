@@ -5,44 +5,42 @@ import (
 	"time"
 )
 
-// memory is how long a record remembers, give or take a week: what is older
-// counts less and less, by whole weeks, so that no hour is favoured.
+// memory is how long a record remembers, give or take a week: older items count less and less, by whole
+// weeks, so that no hour is favoured.
 const memory = 12 * 7 * 24 * time.Hour
 
-// A Poll is what one answer of a source has shown. One that failed has shown nothing.
+// A Poll is the result of one response of a source. A failed poll has none.
 type Poll struct {
 	At  time.Time
-	New int // items that it did not list, or listed otherwise, at the poll before; a 304 is 0
+	New int // items that were not listed, or listed differently, at the poll before; a 304 is 0
 
-	// Window is how many items it lists, where these are only the newest; 0 if it lists all
-	// that there are. If all of these are new, there may have been more.
+	// Window is the number of items that it lists, where these are only the newest; 0 if it lists all items.
+	// If all listed items are new, there may have been more.
 	Window int
 
-	// Dates are when new items came to be, as far as the source says it and
-	// is believed. Those of which it says nothing are shared out over the time between the
-	// polls. At the first poll these are the dates of whatever it lists.
+	// Dates are the times of new items, as far as the source states them credibly. Undated items are
+	// distributed over the time between the polls. At the first poll these are the dates of all listed items.
 	Dates []time.Time
 }
 
-// A Record is what polls have shown of one source. The zero value was never
-// asked. It is a value: methods return the changed one.
+// A Record is the results of all polls of one source. The zero value is a source never polled. It is a value:
+// methods return the updated one.
 type Record struct {
-	First, Last time.Time // polls, to the second
+	First, Last time.Time // times of polls, to the second
 	Polls       int
-	Fruitful    int // polls after the first with anything new
-	Window      int // how many items it listed last, 0 if it lists all
+	Fruitful    int // polls after the first with new items
+	Window      int // number of items listed last, 0 if it lists all
 	Training    Training
 
-	// The time that polls have covered begins at from and ends at Last: what has
-	// passed since nobody has seen. Wall time would make the rate of a source fall while
-	// it is not asked, until it is never asked again.
+	// The time covered by polls begins at from and ends at Last: the time since then is unobserved. With wall
+	// time the rate of a source would fall while it is not polled, until it is never polled again.
 	from  time.Time
 	count [Hours]float32
 
-	lately float32 // items, each counted e times less for every week of its age
+	lately float32 // items, each weighted by e^-1 per week of its age
 
-	// share is by which weights undated items are shared out. It is frozen, and taken
-	// anew at shared weeks of cover, since a pattern that is fed by itself grows
+	// share has the weights by which undated items are distributed. It is frozen, and updated only every one
+	// to four weeks of cover (shared: the weeks at the last update), since a pattern that feeds itself grows
 	// steeper and steeper.
 	share  shares
 	shared int
@@ -53,8 +51,7 @@ const (
 	maxWindow = 1 << 20
 )
 
-// Poll is the record after one more answer. A time before the last poll's
-// counts as the last one's.
+// Poll is the record after one more response. A time before the last poll's counts as the last one's.
 func (r Record) Poll(p Poll) Record {
 	at := p.At.Truncate(time.Second)
 	if at.Before(epoch) {
@@ -87,8 +84,8 @@ func (r Record) Poll(p Poll) Record {
 	return r
 }
 
-// history learns from the dates of the first answer, where it lists the newest
-// items: the oldest of them begins the time that is covered.
+// history learns from the dates of the first response, where it lists the newest items: the covered time
+// begins with the oldest of them.
 func (r *Record) history(dates []time.Time) {
 	if r.Window == 0 || len(dates) < 2 {
 		return
@@ -111,7 +108,7 @@ func (r *Record) history(dates []time.Time) {
 	}
 }
 
-// faded is what is left of items that came evenly in the last days.
+// faded is the remaining share of items that came evenly in the last days.
 func faded(days float64) float64 {
 	if days < 1e-3 {
 		return 1
@@ -119,9 +116,9 @@ func faded(days float64) float64 {
 	return -math.Expm1(-days/week) * week / days
 }
 
-// take adds n items that have come between the last poll and this one.
+// take adds n items that came between the last poll and this one.
 func (r *Record) take(at time.Time, n int, dates []time.Time) {
-	more := 0. // than were seen
+	more := 0. // unseen items
 	if r.Window > 0 && n >= r.Window {
 		more = r.unseen(at)
 	}
@@ -146,8 +143,8 @@ func (r *Record) take(at time.Time, n int, dates []time.Time) {
 	each(r.Last, at, func(h int, days float64) { r.count[h] += float32(rest * w[h] * days / sum) })
 }
 
-// unseen is how many items are expected to have been dropped where all that are listed are
-// new: E[n | n >= w] - w. It is at most as many as were seen.
+// unseen is the expected number of items that dropped out of the list unseen, where all listed items are new:
+// E[n | n >= w] - w. It is at most w, the number of items seen.
 func (r *Record) unseen(at time.Time) float64 {
 	m, w := r.Rates().Items(r.Last, at), r.Window
 	p := moreThan(w-1, m)
@@ -157,8 +154,7 @@ func (r *Record) unseen(at time.Time) float64 {
 	return min(max(0, m*moreThan(w-2, m)/p-float64(w)), float64(w))
 }
 
-// forget moves the beginning of what is covered, and takes off the counts what
-// came before it.
+// forget moves the beginning of the covered time, and reduces the counts by the share of the time before it.
 func (r *Record) forget() {
 	weeks, keep := between(r.from, r.Last)/week, memory.Hours()/(24*week)
 	if weeks <= keep {
@@ -172,8 +168,8 @@ func (r *Record) forget() {
 	r.shared = max(0, r.shared-int(off))
 }
 
-// each tells how many days of each hour of the week lie between two times. It may
-// tell of an hour more than once.
+// each calls f with the days in each hour of the week between two times. It may call it for an hour more than
+// once.
 func each(from, to time.Time, f func(hour int, days float64)) {
 	x, left := phase(from), between(from, to)
 	if n := math.Floor(left / week); n > 0 {
@@ -190,5 +186,5 @@ func each(from, to time.Time, f func(hour int, days float64)) {
 	}
 }
 
-// covered is how many days polls have covered, as far as they are remembered.
+// covered is the number of days covered by polls, within the memory.
 func (r *Record) covered() float64 { return between(r.from, r.Last) }

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/poll"
 )
 
-// A feed brings items by rates, and is polled after waits; it returns the record.
+// follow simulates a feed that brings items by rates, and is polled after waits; it returns the record.
 func follow(rng *rand.Rand, rec poll.Record, r *poll.Rates, from time.Time, days float64, window int, dated bool, wait func() float64) poll.Record {
 	at, end := from, from.Add(time.Duration(days*float64(24*time.Hour)))
 	if rec.Polls == 0 {
@@ -70,8 +70,8 @@ func office() *poll.Rates {
 	return poll.NewRates(&r)
 }
 
-// What is learned comes nearer to the truth with every week, and with dates sooner. Even
-// polls that are far apart do not make of it a pattern that is steeper than the truth.
+// The estimate comes nearer to the truth with every week, and sooner with dates. Even
+// polls that are far apart do not result in a pattern that is steeper than the truth.
 func TestPatternsAreLearned(t *testing.T) {
 	truth := office()
 	for _, c := range []struct {
@@ -108,7 +108,8 @@ func TestPatternsAreLearned(t *testing.T) {
 	}
 }
 
-// Nobody knows what a source does while it is not asked: its rate does not fall by that, or it would never be asked again.
+// A source's rate is unknown while it is not polled: the estimate does not fall for that, or it would never
+// be polled again.
 func TestStarvedSourceKeepsItsRate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	rec := follow(rng, poll.Record{}, poll.Flat(10), monday, 28, 0, false, func() float64 { return .2 })
@@ -124,7 +125,7 @@ func TestStarvedSourceKeepsItsRate(t *testing.T) {
 	}
 }
 
-// A source that is silent for a day, or half a year, is still asked, and found again when it wakes up (A10).
+// A source that is silent for a day, or half a year, is still polled, and found again when it wakes up (A10).
 func TestSilentSourceIsFoundAgain(t *testing.T) {
 	for _, silent := range []int{1, 180} {
 		rng := rand.New(rand.NewPCG(3, 3))
@@ -168,7 +169,7 @@ func TestMoreThanAreListed(t *testing.T) {
 	}
 }
 
-// A feed with dates has told its rate with the first answer.
+// The first response of a feed with dates reveals its rate.
 func TestFirstAnswerTellsHistory(t *testing.T) {
 	var dates []time.Time
 	for i := range 15 {
@@ -182,7 +183,7 @@ func TestFirstAnswerTellsHistory(t *testing.T) {
 	if rec = (poll.Record{}).Poll(poll.Poll{At: monday, New: 15, Dates: dates}); rec.Items() != 0 {
 		t.Errorf("a list of all has a history of %v", rec.Items())
 	}
-	// What everybody could have written is not all believed.
+	// Dates that anybody could have made up are not all believed.
 	lies := []time.Time{{}, monday.AddDate(10, 0, 0), time.Unix(math.MinInt64, 0), time.Unix(math.MaxInt64, 0), monday.AddDate(-90, 0, 0)}
 	if rec = (poll.Record{}).Poll(poll.Poll{At: monday, Window: 5, Dates: lies}); !(rec.Rates().Mean() < 2) || rec.Covered() > 85 {
 		t.Errorf("%v items in %v days", rec.Items(), rec.Covered())

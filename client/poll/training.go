@@ -2,9 +2,8 @@ package poll
 
 import "math"
 
-// Training is the timer that advaRSS keeps of a feed while nothing else is known
-// of it (A03, A04). Its unit is the execution: one round of the crawler, every ten
-// minutes. The zero value is that of a new feed.
+// Training is advaRSS's timer of a feed of which nothing else is known (A03, A04). Its unit is the execution:
+// one round of the crawler, every ten minutes. The zero value is that of a new feed.
 type Training struct {
 	M   float64 // the time between two polls, 1 to 80 executions; the paper calls it a median, which it is not (E31). 0 means 4, as at the beginning
 	T   float64 // executions since it last changed, at least; 0 means 1, as at the beginning
@@ -18,8 +17,8 @@ const (
 	firstM   = 4
 )
 
-// NewTraining is the timer of a new feed. Random spreads the first polls of many
-// feeds over the first executions: it is any number, of which 0 to 3 remains.
+// NewTraining is the timer of a new feed. Random spreads the first polls of many feeds over the first
+// executions: it may be any number, and its two lowest bits are used.
 func NewTraining(random int) Training { return Training{M: firstM, T: 1, ToE: random & 3} }
 
 func (t Training) clean() Training {
@@ -35,18 +34,16 @@ func (t Training) clean() Training {
 	return t
 }
 
-// Tick is one execution: due says whether the feed is to be asked in it, and Checked is
-// to be called with the answer. It counts down first and asks then, so that the
-// period is ToE (E33).
+// Tick is one execution: due says whether to poll the feed in it, and then to call checked with the result.
+// It counts down first and polls then, so that the period is ToE (E33).
 func (t Training) Tick() (next Training, due bool) {
 	t = t.clean()
 	t.ToE = max(0, t.ToE-1)
 	return t, t.ToE == 0
 }
 
-// checked is the timer after a poll: found says whether it brought anything new,
-// as the very first does. (2) takes the old T for M (E31). M only approaches 1, so
-// ToE is its ceiling but for a millionth (E32).
+// checked is the timer after a poll: found says whether there was anything new, as in the very first. (2)
+// uses the old T for M (E31). M only approaches 1, so ToE is its ceiling but for a millionth (E32).
 func (t Training) checked(found bool) Training {
 	t = t.clean()
 	if found {

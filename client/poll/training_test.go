@@ -70,7 +70,7 @@ func TestTrainingByHand(t *testing.T) {
 
 // Posts at a constant rate, 200 a day, and an execution every ten minutes. By the formulas as
 // printed, counting down first gives a mean delay of 9.9 minutes at 75 polls a day, and
-// asking first 13.6 at 55. Ours differs by the millionth of E32: it asks a hot feed
+// polling first 13.6 at 55. Ours differs by the millionth of E32: it polls a hot feed
 // a bit more often.
 func TestTrainingSimulated(t *testing.T) {
 	const days, rate = 60, 200.
@@ -133,7 +133,7 @@ func TestTrainingSimulated(t *testing.T) {
 	}
 }
 
-// Both phases: a source is trained for four weeks by its own clock, then asked by its rate (A05).
+// Both phases: a source is trained for four weeks by its own clock, then polled by its rate (A05).
 func TestAdvaRSSAfterFourWeeks(t *testing.T) {
 	rec := poll.Record{}.Poll(poll.Poll{At: monday})
 	now := monday

@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An asker is one probe under way.
+// An asker is one probe in progress.
 type asker struct {
 	p      *Prober
 	report *Report
@@ -27,26 +27,26 @@ type asker struct {
 	begun time.Time
 	count int
 	bytes int64
-	last  time.Time // end of the last answer
+	last  time.Time // end of the last response
 
 	home *reply
 
-	// What the page names.
+	// URLs that the page names.
 	feedURLs, maps, manifests []string
 
 	listed  []listed // pages that the manifest names, else those of the sitemaps
 	mapped  []listed // pages that the sitemaps name
-	linked  []listed // pages that the page leads to
+	linked  []listed // same-site links of the page
 	sitemap *reply   // the first that names pages
 
-	pages   int             // of the site, as far as known
-	whole   bool            // these are all
-	headers []protocol.Date // credible ones of the pages that were asked for
-	bodies  []int           // bytes of pages as they came
-	cond    []int           // bytes of conditional requests that were answered by 304
+	pages   int             // number of pages of the site, as far as known
+	whole   bool            // pages counts all of them
+	headers []protocol.Date // credible dates of the fetched pages
+	bodies  []int           // sizes of pages on the wire, in bytes
+	cond    []int           // sizes of conditional requests answered by 304, in bytes
 
-	ages  []time.Duration // since the last changes of pages
-	ageOf string          // who says so
+	ages  []time.Duration // times since the last changes of pages
+	ageOf string          // source of ages
 }
 
 // listed is a page that a sitemap or manifest names.
@@ -55,7 +55,7 @@ type listed struct {
 	modified protocol.Date
 }
 
-const maxListed = 50_000 // that are remembered
+const maxListed = 50_000 // stored pages of each list
 
 func newAsker(p *Prober, r *Report) *asker {
 	a := &asker{p: p, report: r, begun: time.Now(), robots: make(map[string]*robots.File)}
@@ -69,37 +69,37 @@ func newAsker(p *Prober, r *Report) *asker {
 	return a
 }
 
-// A request says what to ask for beside the URL.
+// A request has the options of a request besides the URL.
 type request struct {
 	header map[string]string
 	max    int64
-	free   bool // robots.txt itself
+	free   bool // not subject to robots.txt: robots.txt itself
 	hand   bool // a WebSocket handshake
 }
 
-// A reply is what came of a request.
+// A reply is the result of a request.
 type reply struct {
 	url       string
-	status    int // 0: no answer, see fault
+	status    int // 0: no response, see fault
 	fault     string
 	header    http.Header
 	body      []byte
 	cut       bool
-	wire      int // bytes of the body as they came
-	heads     int // bytes of both headers, about
+	wire      int // size of the body on the wire, in bytes
+	heads     int // size of both headers in bytes, about
 	took      time.Duration
 	proto     string
-	elsewhere string // a redirect to another origin
+	elsewhere string // target of a redirect to another origin
 	location  string
 	at        time.Time
 }
 
 func (r *reply) ok() bool { return r.status == http.StatusOK }
 
-// silent reports whether a robots.txt that was answered so forbids everything.
+// silent reports whether this response to a request for robots.txt forbids everything.
 func (r *reply) silent() bool { return r.status == 0 || r.status == 429 || r.status >= 500 }
 
-// html reports whether a page calls itself one.
+// html reports whether the response is declared as HTML.
 func (r *reply) html() bool {
 	t := strings.ToLower(r.header.Get("Content-Type"))
 	return strings.HasPrefix(t, "text/html") || strings.HasPrefix(t, "application/xhtml+xml")
@@ -123,7 +123,7 @@ func (e *forbiddenError) Error() string {
 
 func pathOf(url string) string { return strings.TrimPrefix(url, protocol.Origin(url)) }
 
-// follow asks, and follows redirects within the origin.
+// follow sends a request, and follows redirects within the origin.
 func (a *asker) follow(ctx context.Context, url string, q request) (*reply, error) {
 	for range maxRedirects {
 		r, err := a.ask(ctx, url, q)
@@ -139,7 +139,7 @@ func (a *asker) follow(ctx context.Context, url string, q request) (*reply, erro
 	return a.ask(ctx, url, q)
 }
 
-// try is follow for what the probe can do without: a URL that is forbidden is noted, and nil.
+// try is follow for optional requests: for a forbidden URL it records that, and returns nil.
 func (a *asker) try(ctx context.Context, url string, q request) (*reply, error) {
 	r, err := a.follow(ctx, url, q)
 	if forbidden := new(forbiddenError); errors.As(err, &forbidden) {
@@ -149,8 +149,8 @@ func (a *asker) try(ctx context.Context, url string, q request) (*reply, error) 
 	return r, err
 }
 
-// ask sends one request when it is time. An error ends the probe, but for a
-// forbiddenError; a site that does not answer is a reply with a fault.
+// ask sends one request at its time. An error ends the probe, except for a forbiddenError; a site that does
+// not answer is a reply with a fault.
 func (a *asker) ask(ctx context.Context, url string, q request) (*reply, error) {
 	f := a.robots[protocol.Origin(url)]
 	if !q.free {
@@ -187,7 +187,7 @@ func (a *asker) ask(ctx context.Context, url string, q request) (*reply, error) 
 	return r, nil
 }
 
-// wait waits for the site's turn.
+// wait waits for the time of the next request, by Prober.Wait and the site's Crawl-delay.
 func (a *asker) wait(ctx context.Context, f *robots.File) error {
 	if a.p.Wait < 0 || a.last.IsZero() {
 		return ctx.Err()
@@ -243,7 +243,7 @@ func (a *asker) send(ctx context.Context, url string, q request) (*reply, error)
 	return r, ctx.Err()
 }
 
-// read reads the body, bounded before and after decoding.
+// read reads the body, limited before and after decoding.
 func (r *reply) read(got *fetch.Answer, most int64) {
 	wire := &counter{r: got}
 	var body io.Reader = wire
@@ -251,7 +251,7 @@ func (r *reply) read(got *fetch.Answer, most int64) {
 		z, err := gzip.NewReader(wire)
 		if err != nil {
 			r.wire, r.cut = wire.n, true
-			if err != io.EOF { // a 304 may well name a coding that it has no use for
+			if err != io.EOF { // a 304 may name a coding that it does not use
 				r.fault = "its gzip coding cannot be read"
 			}
 			return
@@ -280,7 +280,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// headBytes is about what a header takes.
+// headBytes is the approximate size of a header.
 func headBytes(h http.Header) int {
 	n := 4
 	for k, list := range h {

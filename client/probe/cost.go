@@ -7,25 +7,24 @@ import (
 )
 
 const (
-	maxAges   = 2000 // of which the rates are believed
+	maxAges   = 2000 // pages that the fit uses
 	groups    = 64   // of pages with about the same rate
-	getHead   = 700  // bytes of both headers of a request, where none was seen
-	condHead  = 434  // of a conditional request (S2 6.5.3), where none was answered by 304
+	getHead   = 700  // bytes of both headers of a request
+	condHead  = 434  // of a conditional request (S2 6.5.3), where none was measured
 	pageBytes = 20_000
 	mapEntry  = 14  // bytes of a sitemap's entry, compressed
 	rdfEntry  = 28  // of a manifest's
-	change    = 200 // of a change that is told
+	change    = 200 // of a change message
 	hour      = 3600.0
 )
 
-// A mix is what is believed of the rates of change of a site's pages: shares
-// of them, and their rates in changes a second.
+// A mix is a distribution of the rates of change of a site's pages: shares of the pages, and their rates in
+// changes a second.
 type mix []struct{ share, rate float64 }
 
-// believe fits a Gamma distribution of rates to the times since the last
-// changes, by the likelihood on a grid, and gives each page the mean rate that
-// its own time leaves. Each page then stands for its age and all that it may
-// be: who changed an hour ago need not change every hour.
+// believe fits a Gamma distribution of rates to the times since the last changes, by the likelihood on a
+// grid, and gives each page its mean rate given its own time. So the rate of each page accounts for its age
+// and for its uncertainty: a page that changed an hour ago need not change every hour.
 func believe(ages []time.Duration) mix {
 	if len(ages) == 0 {
 		return mix{{1, 1 / assumedInterval.Seconds()}}
@@ -35,7 +34,7 @@ func believe(ages []time.Duration) mix {
 		s = append(s, max(a.Seconds(), 60))
 	}
 	slices.Sort(s)
-	if len(s) > maxAges { // evenly spread
+	if len(s) > maxAges { // sample evenly
 		thin := make([]float64, maxAges)
 		for i := range thin {
 			thin[i] = s[i*(len(s)-1)/(maxAges-1)]
@@ -45,8 +44,8 @@ func believe(ages []time.Duration) mix {
 	best, alpha, beta := math.Inf(-1), 1.0, s[len(s)/2]
 	for _, al := range [...]float64{0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10} {
 		for be := hour / 60; be < 1e10; be *= 1.5 {
-			// Lomax: log(al) + al log(be) - (al+1) log(be+age); one page's worth
-			// of belief in the assumed interval keeps few dates from saying too much.
+			// Lomax: log(al) + al log(be) - (al+1) log(be+age); one pseudo-page at the assumed interval keeps
+			// a few dates from counting too much.
 			l := float64(len(s)) * (math.Log(al) + al*math.Log(be))
 			for _, a := range s {
 				l -= (al + 1) * math.Log(be+a)
@@ -92,7 +91,7 @@ func (m mix) age(interval float64) (a float64) {
 	for _, g := range m {
 		x := g.rate * interval
 		if x < 1e-4 {
-			a += g.share * interval * (x/6 - x*x/24) // the series: the formula would cancel
+			a += g.share * interval * (x/6 - x*x/24) // the series: the formula would lose precision
 			continue
 		}
 		a += g.share * interval * (0.5 - 1/x + -math.Expm1(-x)/(x*x))
@@ -116,8 +115,8 @@ func (m mix) rate() (r float64) {
 	return r
 }
 
-// interval is the longest in seconds with which the mean of F is at least f:
-// from a second to a hundred years.
+// interval is the longest interval in seconds at which the mean of F is at least f: from a second to a
+// hundred years.
 func (m mix) interval(f float64) float64 {
 	low, high := 0.0, math.Log(100*365*24*hour)
 	for range 60 {
@@ -130,7 +129,7 @@ func (m mix) interval(f float64) float64 {
 	return math.Exp(low)
 }
 
-// cost says what a month of freshness would cost by each door.
+// cost computes what a month of freshness would cost by each door.
 func (a *asker) cost() {
 	r := a.report
 	if !a.home.okay() {
@@ -192,7 +191,7 @@ func (a *asker) cost() {
 			break
 		}
 	}
-	// A feed has a window: what has left it before the next look is not told.
+	// A feed has a window: a change that leaves it before the next poll is lost.
 	fI := min(I, entries/max(n*m.rate(), 1e-12))
 	add(Door{Name: "feed", Offered: feeds > 0, Note: "of what it names only", Every: seconds(fI), Freshness: m.fresh(fI), Age: seconds(m.age(fI)),
 		Requests: M/fI + M/fI*n*m.changed(fI), Bytes: M/fI*(feedWire+getHead) + M/fI*n*m.changed(fI)*get})
@@ -201,7 +200,7 @@ func (a *asker) cost() {
 	if manifest {
 		mWire = float64(r.Manifest.Wire)
 	}
-	// Where nothing has changed it is a 304; that all looks find something is the worse case.
+	// A poll without changes is a 304; that every poll finds some is the worse case.
 	polled("manifest", manifest, "", looks+updates, looks*(mWire+getHead)+updates*get)
 	polled("changes", manifest && r.Manifest.ChangesOpen, "", looks+updates, looks*getHead+updates*(change+get))
 	all := M * n * m.rate()

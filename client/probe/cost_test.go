@@ -43,8 +43,8 @@ func TestTheIntervalGivesTheFreshness(t *testing.T) {
 	}
 }
 
-// Of a site whose pages change at rates that are known, the belief comes near
-// them, though it sees each page's last change only.
+// For a site whose pages change at known rates, the estimates come near
+// them, though only each page's last change is visible.
 func TestBeliefComesNearTheTruth(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))

@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// pageReport says what the page says of itself.
+// pageReport describes the response to the page's request.
 func pageReport(r *reply) Page {
 	p := Page{Status: r.status, Fault: r.fault, Proto: r.proto, Bytes: len(r.body), Wire: r.wire, Cut: r.cut, Took: r.took.Round(time.Microsecond)}
 	if r.header == nil {
@@ -25,13 +25,13 @@ func pageReport(r *reply) Page {
 		if _, ok := protocol.SaneModified(t, r.at); !ok {
 			p.Date = "absurd"
 		} else if d, err := http.ParseTime(r.header.Get("Date")); err == nil && d.Sub(t).Abs() < 2*time.Second {
-			p.Date = "now" // of the answer: it says nothing, unless it was there before
+			p.Date = "now" // the time of the response: it says nothing, unless it was there before
 		}
 	}
 	return p
 }
 
-// again asks for the page by its ETag and by its date, and reads it for what it names.
+// again fetches the page by its ETag and by its date, and collects the URLs that it names.
 func (a *asker) again(ctx context.Context) error {
 	if !a.home.ok() {
 		return nil
@@ -57,7 +57,7 @@ func (a *asker) again(ctx context.Context) error {
 		case sameBody(r, a.home):
 			*c.says = "sent again"
 		case r.ok():
-			*c.says = "other content" // a page that changes at each look
+			*c.says = "other content" // a page that changes at each request
 			a.report.Page.Restless = true
 		default:
 			*c.says = "no answer"
@@ -66,7 +66,7 @@ func (a *asker) again(ctx context.Context) error {
 	return nil
 }
 
-// read finds what the page names.
+// read collects the URLs that the page names.
 func (a *asker) read(r *reply) {
 	if !r.html() {
 		return
@@ -117,14 +117,14 @@ func (a *asker) read(r *reply) {
 	a.pages = max(a.pages, p.Links+1)
 }
 
-// A link is one of a Link header (RFC 8288).
+// A link is one entry of a Link header (RFC 8288).
 type link struct {
 	target string
 	rels   []string
 	params string // in lower case
 }
 
-// links reads Link headers as far as they can be understood; at most 50 of them.
+// links parses Link headers, ignoring malformed parts; at most 50 links.
 func links(h http.Header) (list []link) {
 	for _, v := range h.Values("Link") {
 		for len(v) > 0 && len(list) < 50 {
@@ -152,8 +152,8 @@ func links(h http.Header) (list []link) {
 	return list
 }
 
-// soft404 asks for a page that cannot be there (P12): beside the one that is,
-// since sites differ in what they do by directory.
+// soft404 fetches a page that cannot exist (P12), in the page's own directory, since sites differ in their
+// responses by directory.
 func (a *asker) soft404(ctx context.Context) error {
 	var b [12]byte
 	rand.Read(b[:])
@@ -180,7 +180,7 @@ func (a *asker) soft404(ctx context.Context) error {
 	return nil
 }
 
-// twin asks for the same site with or without www. (P08, E44).
+// twin fetches the same page with or without www. (P08, E44).
 func (a *asker) twin(ctx context.Context) error {
 	origin := a.report.Origin
 	scheme, host, _ := strings.Cut(origin, "://")
@@ -189,7 +189,7 @@ func (a *asker) twin(ctx context.Context) error {
 	case strings.HasPrefix(host, "www."):
 		host = host[len("www."):]
 	case !strings.Contains(name, ".") || strings.HasPrefix(host, "[") || strings.Trim(name, "0123456789.") == "":
-		return nil // an address, or no name of the Internet
+		return nil // an IP address, or a name without a dot
 	default:
 		host = "www." + host
 	}

@@ -14,43 +14,39 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Prober asks sites what they offer. The zero value is useful on loopback;
-// elsewhere Agent should name who asks, and how to reach him. It may be used
-// by many goroutines at once.
+// A Prober probes sites. The zero value is useful on loopback; elsewhere Agent should name the operator, and
+// how to reach them. It may be used by many goroutines at once.
 type Prober struct {
-	// HTTP sends the requests; of it Transport and Timeout are used. Nil
-	// means http.DefaultTransport. A guard against private addresses is its
-	// Transport's.
+	// HTTP sends the requests; only its Transport and Timeout are used. Nil means http.DefaultTransport. The
+	// Transport must guard against private addresses itself.
 	HTTP *http.Client
 
-	// Agent is the User-Agent, such as "ExampleBot/1.0 (+https://example.net/bot)":
-	// its first word, up to a slash, is the name that robots.txt may have. From
-	// is an address for mail (P02).
+	// Agent is the User-Agent, such as "ExampleBot/1.0 (+https://example.net/bot)": its first word, up to a
+	// slash, is the name to match in robots.txt. From is an e-mail address (P02).
 	Agent, From string
 
-	// Wait is the time between an answer and the next request, where the site
-	// does not want a longer one. Zero means 2 seconds, negative none: that is
-	// for one's own sites.
+	// Wait is the time between a response and the next request, unless the site asks for a longer one. Zero
+	// means 2 seconds, negative none: for your own sites only.
 	Wait time.Duration
 
-	// MaxRequests bounds the requests of one probe. Zero means 40.
+	// MaxRequests limits the requests of one probe. Zero means 40.
 	MaxRequests int
 
-	// Freshness is that of which the cost is stated, between 0 and 1. Zero means 0.9.
+	// Freshness is the freshness whose cost is reported, between 0 and 1. Zero means 0.9.
 	Freshness float64
 
-	// Delay is how long a crawl would wait between two requests, by which the
-	// report says what politeness allows. Zero means 15 seconds (G21).
+	// Delay is how long a crawl would wait between two requests; the report shows which doors fit into that.
+	// Zero means 15 seconds (G21).
 	Delay time.Duration
 
-	Log *slog.Logger // is told of each request; nil is silent
+	Log *slog.Logger // logs each request; nil is silent
 	Now func() time.Time
 }
 
 const (
 	defaultAgent    = "parley (+https://github.com/parleyweb/parley)"
 	maxRequests     = 40
-	longestProbe    = 30 * time.Minute // where it is the site that wants it slow
+	longestProbe    = 30 * time.Minute // where the site asks for a Crawl-delay
 	timeout         = 30 * time.Second
 	maxMoves        = 3 // to other origins, of the page itself
 	maxRedirects    = 5
@@ -62,7 +58,7 @@ const (
 	defaultFresh    = 0.9
 	defaultDelay    = 15 * time.Second
 	month           = 30 * 24 * time.Hour
-	assumedInterval = 30 * 24 * time.Hour // between changes of a page of which nothing is known
+	assumedInterval = 30 * 24 * time.Hour // between changes of a page without credible dates
 )
 
 func (p *Prober) agent() string {
@@ -72,7 +68,7 @@ func (p *Prober) agent() string {
 	return p.Agent
 }
 
-// token is the name that robots.txt may have.
+// token is the name to match in robots.txt.
 func (p *Prober) token() string {
 	name, _, _ := strings.Cut(p.agent(), "/")
 	name, _, _ = strings.Cut(name, " ")
@@ -81,9 +77,9 @@ func (p *Prober) token() string {
 
 func (p *Prober) now() time.Time { return clock.Now(p.Now) }
 
-// Probe asks a site, beginning with the page at url; without a scheme that is
-// https. It returns an error if url is none, or if ctx ends. Whatever the
-// site does is in the Report: one that does not answer is one with a Fault.
+// Probe probes a site, beginning with the page at url; without a scheme that is https. It returns an error if
+// url is malformed, or if ctx ends. The site's behaviour is in the Report: if it does not answer, the Report
+// has a Fault.
 func (p *Prober) Probe(ctx context.Context, url string) (*Report, error) {
 	if !strings.Contains(url, "://") {
 		url = "https://" + url
@@ -108,7 +104,7 @@ func (p *Prober) Probe(ctx context.Context, url string) (*Report, error) {
 	return r, nil
 }
 
-// probe asks everything in order. Its error is why it ended early.
+// probe sends all requests in order. Its error is why it ended early.
 func (a *asker) probe(ctx context.Context, u string) error {
 	home, err := a.begin(ctx, u)
 	if err != nil {
@@ -125,7 +121,7 @@ func (a *asker) probe(ctx context.Context, u string) error {
 	return nil
 }
 
-// begin asks for robots.txt and the page, at the origin where that is.
+// begin fetches robots.txt and the page, at the origin to which the page redirects.
 func (a *asker) begin(ctx context.Context, u string) (*reply, error) {
 	r := a.report
 	for range maxMoves + 1 {
@@ -144,7 +140,7 @@ func (a *asker) begin(ctx context.Context, u string) (*reply, error) {
 		}
 		home, err := a.follow(ctx, u, request{max: maxPage})
 		if forbidden := new(forbiddenError); errors.As(err, &forbidden) {
-			// Much else may be allowed.
+			// Other pages may be allowed.
 			return &reply{url: u}, nil
 		} else if err != nil {
 			return nil, err
@@ -160,7 +156,7 @@ func (a *asker) begin(ctx context.Context, u string) (*reply, error) {
 	return nil, fmt.Errorf("it leads to other sites more than %d times", maxMoves)
 }
 
-// askRobots asks for the robots.txt of an origin and puts it into force.
+// askRobots fetches the robots.txt of an origin and applies it from then on.
 func (a *asker) askRobots(ctx context.Context, origin string) (*reply, error) {
 	rep, err := a.follow(ctx, origin+"/robots.txt", request{max: robots.MaxBytes, free: true})
 	if err != nil {

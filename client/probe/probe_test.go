@@ -21,8 +21,8 @@ import (
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
-// A web is a handful of hosts in process. It notes who asked for what, when,
-// and whether two asked at once.
+// A web is a handful of hosts in process. It records all requests with their times,
+// and whether two were concurrent.
 type web struct {
 	mu    sync.Mutex
 	hosts map[string]http.HandlerFunc
@@ -88,7 +88,7 @@ func probeOf(t *testing.T, h http.HandlerFunc, change ...func(*probe.Prober)) (*
 
 const day = 24 * time.Hour
 
-// plain is a site as a web server serves files.
+// plain is a site that behaves like a web server with files.
 func plain(files map[string]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		text, ok := files[r.URL.RequestURI()]
@@ -291,7 +291,7 @@ func TestAPageThatHasMoved(t *testing.T) {
 	}
 }
 
-// What robots.txt forbids is not asked for, whatever else names it.
+// URLs that robots.txt forbids are not fetched, whatever else names them.
 func TestRobotsIsObeyed(t *testing.T) {
 	files := pagesOf(map[string]string{
 		"/robots.txt":  "User-agent: testbot\nDisallow: /p\nDisallow: /feed\nDisallow: /.well-known/\nDisallow: /robots.rdf\nSitemap: /sitemap.xml\n",
@@ -311,7 +311,7 @@ func TestRobotsIsObeyed(t *testing.T) {
 		t.Errorf("robots %+v, sample %+v, forbidden %+v", r.Robots, r.Sample, r.Forbidden)
 	}
 
-	// Nothing at all may be asked for while it cannot be had.
+	// Nothing at all may be fetched while it is unavailable.
 	for _, status := range []int{500, 503} {
 		r, w = probeOf(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) })
 		if len(w.log) != 1 || r.Fault == "" {
@@ -344,7 +344,7 @@ func TestASiteThatHasEnoughIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Whatever a site does, the probe ends, within its requests.
+// Whatever a site does, the probe ends, within its number of requests.
 func TestHostileSites(t *testing.T) {
 	size := 100 << 20 // over the limit of a document, of which there are several
 	if testing.Short() {
@@ -527,7 +527,7 @@ func FuzzProbe(f *testing.F) {
 	})
 }
 
-// What a site offers beside what changed is told to people.
+// The report names the forms that a site offers besides plain changes.
 func TestForms(t *testing.T) {
 	site := sitetest.NewWhole(t, map[string]string{"index.html": "home"})
 	r, err := (&probe.Prober{Agent: "TestBot/1.0", Wait: -1}).Probe(t.Context(), site.Base)

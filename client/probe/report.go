@@ -15,12 +15,12 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Report is what a probe found. Durations are in nanoseconds in JSON, and
-// sizes in bytes. What was not asked, or not found, is zero.
+// A Report is the result of a probe. Durations are in nanoseconds in JSON, and sizes in bytes. Values that
+// were not fetched, or not found, are zero.
 type Report struct {
 	Asked  string   `json:"asked"`
-	Moved  []string `json:"moved,omitempty"` // where the page led to, at other sites
-	URL    string   `json:"url"`             // of the page in the end
+	Moved  []string `json:"moved,omitempty"` // redirects of the page to other sites
+	URL    string   `json:"url"`             // of the page after redirects
 	Origin string   `json:"origin"`
 
 	At       time.Time     `json:"at"`
@@ -30,7 +30,7 @@ type Report struct {
 	Fault    string        `json:"fault,omitempty"` // why the probe ended early
 
 	Robots    Robots      `json:"robots"`
-	Forbidden []Forbidden `json:"forbidden,omitempty"` // was not asked for
+	Forbidden []Forbidden `json:"forbidden,omitempty"` // URLs not fetched because of robots.txt
 	Page      Page        `json:"page"`
 	Missing   *Missing    `json:"missing,omitempty"`
 	Twin      *Twin       `json:"twin,omitempty"`
@@ -38,7 +38,7 @@ type Report struct {
 	Manifest *Manifest `json:"manifest,omitempty"`
 	Feeds    []Feed    `json:"feeds,omitempty"`
 	Sitemaps []Sitemap `json:"sitemaps,omitempty"`
-	// SitemapsUnread are named, and were too many, or are of another site.
+	// SitemapsUnread counts sitemaps that were not read: too many, or on another site.
 	SitemapsUnread int      `json:"sitemaps_unread,omitempty"`
 	Sample         *Sample  `json:"sample,omitempty"`
 	Hubs           []string `json:"hubs,omitempty"` // WebSub
@@ -46,21 +46,21 @@ type Report struct {
 	Cost *Cost `json:"cost,omitempty"`
 }
 
-// Robots is what a robots.txt says.
+// Robots is the content of a robots.txt.
 type Robots struct {
 	Status    int           `json:"status"`
 	Fault     string        `json:"fault,omitempty"`
 	Bytes     int           `json:"bytes"`
-	Agents    []string      `json:"agents,omitempty"` // whom it names
-	Named     bool          `json:"named"`            // us among them
+	Agents    []string      `json:"agents,omitempty"` // agents that it names
+	Named     bool          `json:"named"`            // Prober.Agent is among them
 	Allowed   bool          `json:"allowed"`          // the page
-	Line      string        `json:"line,omitempty"`   // that says so
+	Line      string        `json:"line,omitempty"`   // the rule that decides so
 	Delay     time.Duration `json:"delay,omitempty"`  // Crawl-delay
 	Sitemaps  []string      `json:"sitemaps,omitempty"`
 	Manifests []string      `json:"manifests,omitempty"`
 }
 
-// A Forbidden is what robots.txt forbids, by which line.
+// A Forbidden is a URL that robots.txt forbids, and the line that does.
 type Forbidden struct {
 	URL  string `json:"url"`
 	Line string `json:"line"`
@@ -83,15 +83,15 @@ type Page struct {
 	Links        int           `json:"links"` // to pages of the same site
 	ETag         string        `json:"etag,omitempty"`
 	LastModified string        `json:"last_modified,omitempty"`
-	Date         string        `json:"date,omitempty"` // what is wrong with it: "absurd" or "now"
-	// ByETag and ByDate are what a conditional request came to: "304", "sent
-	// again" where that is not honoured, "other content", "no answer".
+	Date         string        `json:"date,omitempty"` // defect of the date: "absurd" or "now"
+	// ByETag and ByDate are the results of conditional requests: "304", "sent again" if the condition is
+	// ignored, "other content", "no answer".
 	ByETag   string `json:"by_etag,omitempty"`
 	ByDate   string `json:"by_date,omitempty"`
-	Restless bool   `json:"restless,omitempty"` // it is another one at each look
+	Restless bool   `json:"restless,omitempty"` // it differs at each request
 }
 
-// A Missing is a page that cannot be there (P12).
+// A Missing is a page that cannot exist (P12).
 type Missing struct {
 	URL     string `json:"url"`
 	Status  int    `json:"status"`
@@ -104,8 +104,8 @@ type Twin struct {
 	Verdict string `json:"verdict"`
 }
 
-// Dates are those of a document's entries. Its verdict is "none", "plausible",
-// "unproved" (fewer than 10), or a trust.Worth that says what is wrong with them.
+// Dates are those of a document's entries. The verdict is "none", "plausible", "unproved" (fewer than 10), or
+// a trust.Worth that names the defect.
 type Dates struct {
 	Entries int       `json:"entries"`
 	Dated   int       `json:"dated"`
@@ -121,20 +121,20 @@ type Manifest struct {
 	Bytes       int    `json:"bytes"`
 	Wire        int    `json:"wire"`
 	Items       int    `json:"items"`
-	Digests     int    `json:"digests"` // items that state one
+	Digests     int    `json:"digests"` // items with a digest
 	Complete    bool   `json:"complete"`
 	Cursor      string `json:"cursor,omitempty"`
 	Dates       Dates  `json:"dates"`
 	NotModified string `json:"not_modified,omitempty"`
 	Changes     string `json:"changes,omitempty"`
-	ChangesOpen bool   `json:"changes_open,omitempty"` // it answers as it should
+	ChangesOpen bool   `json:"changes_open,omitempty"` // it responds as it should
 	Stream      string `json:"stream,omitempty"`
 	StreamOpen  bool   `json:"stream_open,omitempty"`
 
-	// What the site says that it offers beside what changed.
+	// What the site offers in addition to changes.
 	Forms   []protocol.Form `json:"forms,omitempty"`
 	Filters []string        `json:"filters,omitempty"`
-	Batch   string          `json:"batch,omitempty"` // where many pages are to be had at once
+	Batch   string          `json:"batch,omitempty"` // URL for many pages at once
 	Archive string          `json:"archive,omitempty"`
 }
 
@@ -154,7 +154,7 @@ type Feed struct {
 // A Sitemap is a sitemap or an index of them.
 type Sitemap struct {
 	URL         string `json:"url"`
-	By          string `json:"by"` // what names it: "robots.txt", "the page", "a guess", or another sitemap
+	By          string `json:"by"` // source of its URL: "robots.txt", "the page", "a guess", or another sitemap
 	Status      int    `json:"status"`
 	Fault       string `json:"fault,omitempty"`
 	Kind        string `json:"kind,omitempty"`
@@ -165,9 +165,9 @@ type Sitemap struct {
 	NotModified string `json:"not_modified,omitempty"`
 }
 
-// A Sample is what a few pages that the site names turned out to be, and how
-// the dates that it states compare with their Last-Modified. Later dates than
-// the server's may be those of a build; earlier ones miss changes.
+// A Sample is the result of fetching a few pages that the site names, and how the dates that it states
+// compare with their Last-Modified. Later dates than the server's may be those of a build; earlier ones miss
+// changes.
 type Sample struct {
 	Asked      int `json:"asked"`
 	Forbidden  int `json:"forbidden,omitempty"`
@@ -179,32 +179,32 @@ type Sample struct {
 	Later      int `json:"later,omitempty"`
 }
 
-// A Cost is what a month would cost. How it is reckoned the package says.
+// A Cost is the cost of a month. The package documentation has the formulas.
 type Cost struct {
-	Freshness        float64       `json:"freshness"`       // stated
-	Pages            int           `json:"pages"`           // known of
-	AllPages         bool          `json:"all_pages"`       // these are all; else there are more
-	Dates            string        `json:"dates,omitempty"` // who says when pages changed; empty: assumed
-	Dated            int           `json:"dated"`           // pages of which that is said
+	Freshness        float64       `json:"freshness"`       // requested
+	Pages            int           `json:"pages"`           // known
+	AllPages         bool          `json:"all_pages"`       // Pages are all; otherwise there are more
+	Dates            string        `json:"dates,omitempty"` // source of the dates of changes; empty: assumed
+	Dated            int           `json:"dated"`           // pages with a date
 	ChangesADay      float64       `json:"changes_a_day"`   // of all pages together
-	Interval         time.Duration `json:"interval"`        // between two looks at a page
+	Interval         time.Duration `json:"interval"`        // between two polls of a page
 	PageBytes        int           `json:"page_bytes"`
 	NotModifiedBytes int           `json:"not_modified_bytes"`
 	Delay            time.Duration `json:"delay"` // between two requests, in a crawl
 	Doors            []Door        `json:"doors"`
 }
 
-// A Door is a way to learn of changes, and a month of it.
+// A Door is a way to learn of changes, and its cost in a month.
 type Door struct {
 	Name      string        `json:"name"`
-	Offered   bool          `json:"offered"` // and credible; else it is what it would cost
+	Offered   bool          `json:"offered"` // and credible; if not, the rest is what it would cost
 	Note      string        `json:"note,omitempty"`
-	Every     time.Duration `json:"every,omitempty"` // it is asked
+	Every     time.Duration `json:"every,omitempty"` // interval of its polls
 	Freshness float64       `json:"freshness"`
 	Age       time.Duration `json:"age"` // mean age of the copies
 	Requests  float64       `json:"requests"`
 	Bytes     float64       `json:"bytes"`
-	Fits      bool          `json:"fits"` // the delay lets so many requests be sent in a month
+	Fits      bool          `json:"fits"` // the delay allows that many requests in a month
 }
 
 func (r *Report) hub(url string) {
@@ -434,7 +434,7 @@ func size(f float64) string {
 	return fmt.Sprintf("%.1f %s", f, units[i])
 }
 
-// printable is a line with what would move a cursor left out.
+// printable replaces control characters and characters that change the text direction by spaces.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {

@@ -19,13 +19,13 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// The nonce of a handshake that is given up at once, and what has to come back (RFC 6455).
+// The nonce of a test handshake, and the GUID for the expected response (RFC 6455).
 const (
 	handshakeKey  = "cGFybGV5LXByb2JlLW5vdw=="
 	handshakeGUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 )
 
-// manifest looks for a manifest, and at the doors that it names.
+// manifest looks for a manifest, and tests the doors that it names.
 func (a *asker) manifest(ctx context.Context) error {
 	origin := a.report.Origin
 	known, err := a.try(ctx, origin+"/.well-known/parley", request{max: protocol.MaxDiscovery, header: map[string]string{"Accept": "application/json"}})
@@ -72,7 +72,7 @@ func (a *asker) manifest(ctx context.Context) error {
 	return nil
 }
 
-// offers takes in what a site says that it offers. What is at another host is not its own.
+// offers records the forms and filters that a site offers, and its other URLs, if they are on the same host.
 func (m *Manifest) offers(d *protocol.Discovery, origin string) {
 	at := func(ref string) string {
 		if u, err := protocol.CanonicalURL(m.URL, ref); ref != "" && err == nil && protocol.Origin(u) == origin {
@@ -93,7 +93,7 @@ func (m *Manifest) offers(d *protocol.Discovery, origin string) {
 	m.Batch, m.Archive = at(d.Batch), at(d.Site)
 }
 
-// readManifest reads a manifest as far as it goes.
+// readManifest reads a manifest as far as it is well-formed.
 func (a *asker) readManifest(r *reply) (m *Manifest, head protocol.Manifest, ok bool) {
 	m = &Manifest{URL: r.url, Bytes: len(r.body), Wire: r.wire}
 	d := protocol.NewManifestReader(bytes.NewReader(r.body), protocol.ManifestOptions{URL: r.url, Origin: a.report.Origin, MaxItems: 1_000_000})
@@ -132,7 +132,7 @@ func (a *asker) readManifest(r *reply) (m *Manifest, head protocol.Manifest, ok 
 	return m, head, ok
 }
 
-// doors looks whether the doors open that a manifest names.
+// doors tests whether the doors that a manifest names respond as they should.
 func (a *asker) doors(ctx context.Context, m *Manifest, head protocol.Manifest) error {
 	if head.Cursor.IsZero() {
 		return nil
@@ -177,7 +177,7 @@ func (a *asker) doors(ctx context.Context, m *Manifest, head protocol.Manifest) 
 	return nil
 }
 
-// conditional asks for a document again, by what it says of its version.
+// conditional fetches a document again, by its ETag and Last-Modified.
 func (a *asker) conditional(ctx context.Context, r *reply, says *string, accept string) error {
 	h := map[string]string{"Accept": accept}
 	if e := r.header.Get("ETag"); e != "" {
@@ -247,8 +247,7 @@ func (a *asker) feeds(ctx context.Context) error {
 	return nil
 }
 
-// sitemaps reads the sitemaps that robots.txt or the page names, or the one
-// where it usually is.
+// sitemaps reads the sitemaps that robots.txt or the page names, or the one at the usual place.
 func (a *asker) sitemaps(ctx context.Context) error {
 	type place struct{ url, by string }
 	var places []place
@@ -322,9 +321,8 @@ func (a *asker) sitemaps(ctx context.Context) error {
 	return nil
 }
 
-// sample asks for a few pages of the sitemap, else of the manifest, else those
-// that the page leads to: whether they are there, and what the server says of
-// their dates.
+// sample fetches a few pages of the sitemap, else of the manifest, else links of the page, to test whether
+// they exist, and to compare the server's dates with the stated ones.
 func (a *asker) sample(ctx context.Context) error {
 	list := a.mapped
 	if len(list) == 0 {
@@ -408,7 +406,7 @@ func (a *asker) sitemapAgain(ctx context.Context) error {
 	return a.conditional(ctx, a.sitemap, &a.report.Sitemaps[i].NotModified, "*/*")
 }
 
-// take takes dates as those of the site's pages, unless there are better ones.
+// take uses dates as those of the site's pages, unless others were taken before.
 func (a *asker) take(of string, worth trust.Worth, dates []protocol.Date, now time.Time) {
 	if !worth.Signal() || len(a.ages) > 0 {
 		return

@@ -1,2 +1,2 @@
-// Package rank says how important pages are, from links alone.
+// Package rank computes the importance of pages from links alone.
 package rank

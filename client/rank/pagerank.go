@@ -2,17 +2,17 @@ package rank
 
 import "math"
 
-// Options says how ranks are computed. The zero value is a useful one.
+// Options are the parameters of the computation. The zero value is useful.
 type Options struct {
 	// Jump is the probability of going to any page instead of along a link,
 	// epsilon in (2.6); 0 means 0.15 (G38).
 	Jump float64
 
-	// Tolerance is how much all ranks together may still move in the last
-	// round, as a share of their sum; 0 means 1e-6.
+	// Tolerance is the total change of all ranks, as a share of their sum, at which the iteration stops; 0
+	// means 1e-6.
 	Tolerance float64
 
-	// Rounds bounds the work; 0 means 100.
+	// Rounds limits the iterations; 0 means 100.
 	Rounds int
 }
 
@@ -33,16 +33,13 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Pagerank ranks n pages, numbered from 0 (K02). links yields the links of
-// each page that has any, in any order but every page once; it is called once
-// a round, so links on a disk need not fit into memory (V26): it must yield
-// the same each time, and to is not kept. A link to no page among the n is no
-// link, a link that is there twice counts twice, and so does one of a page to
-// itself: leave out what is not to count.
+// Pagerank ranks n pages, numbered from 0 (K02). links yields the links of each page that has any, in any
+// order but every page once; it is called once a round, so links on a disk need not fit into memory (V26): it
+// must yield the same each time, and to is not kept. A link to no page among the n is ignored, a repeated
+// link counts twice, and a link of a page to itself counts: omit those that should not.
 //
-// The ranks sum to 1. A page without links leads to all pages alike: for that
-// the ranks are normalised once, when they have settled (E24). It needs 16
-// bytes a page beside the result.
+// The ranks sum to 1. A page without links leads to all pages alike: for that the ranks are normalised once,
+// after the last round (E24). It needs 16 bytes a page in addition to the result.
 func Pagerank(n int, links func(yield func(from int, to []int32) bool), o *Options) []float32 {
 	if n <= 0 {
 		return nil

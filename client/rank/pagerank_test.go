@@ -111,7 +111,7 @@ func TestPagerankIsTheMatrix(t *testing.T) {
 	}
 }
 
-// Bad settings are the defaults, and the links are not asked for ever.
+// Invalid settings are replaced by the defaults, and the number of iterations is bounded.
 func TestBounds(t *testing.T) {
 	links := [][]int32{{1}, {2}, {3}, {0, 1}}
 	want := rank.Pagerank(4, graph(links), nil)

@@ -6,46 +6,46 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A Bound is the best that any policy can do that spends a budget on average, if it
-// knows the true rates and the changes are Poisson's: the budget of every day
-// may be spent as on no other, which is more than a real one can.
+// A Bound is the optimum over all policies that spend a budget on average, if they know the true rates and
+// the changes are Poisson's. Every day may spend any part of the budget, which is more than a real policy can
+// do.
 type Bound struct {
 	Price float64 // at which a unit of cost is worth spending
-	Spend float64 // of each page a day: the budget, or less if that buys nothing more
+	Spend float64 // per page and day: the budget, or less if more would gain nothing
 	Fresh float64
-	Age   float64 // in days, of what is best by the objective
+	Age   float64 // in days, of the optimum by the objective
 }
 
-// starved is the interval at which ages in a Bound count a page as visited that is visited less often
-// or never, in days: else its age would be without end.
+// starved is the interval, in days, at which the ages in a Bound count a page as visited that is visited less
+// often or never: else its age would be infinite.
 const starved = 365.
 
-// A Listening says of which of the ways in which a site speaks a bound makes use.
+// A Listening says which of the sites' channels a bound uses.
 type Listening struct{ Manifest, Push bool }
 
-// PollBound is the bound of those who only visit pages: the KKT conditions of Cho and
-// Garcia-Molina (TODS 2003), weighted, for any objective.
+// PollBound is the bound of crawlers that only visit pages: the KKT conditions of Cho and Garcia-Molina (TODS
+// 2003), weighted, for any objective.
 func PollBound(w *World, o fresh.Objective, c Costs, budget float64) Bound {
 	return WebBound(w, o, c, budget, Listening{})
 }
 
-// ManifestBound is the bound of polled manifests: every site's at the interval that its
-// gain is worth, and a visit to each page that it names and that is worth one. A
-// site whose pages are better polled one by one is.
+// ManifestBound is the bound of polled manifests: every site's is polled at the interval that its gain is
+// worth, and each page that it names is visited if that is worth it. Where polling the pages of a site one by
+// one is better, that is done.
 func ManifestBound(w *World, c Costs, budget float64) Bound {
 	return WebBound(w, fresh.Objective{Fresh: 1}, c, budget, Listening{Manifest: true})
 }
 
-// PushBound is the bound of those who are told of every change at once, by all
-// sites: freshness is linear in what is spent on a page, so it is a fractional knapsack.
+// PushBound is the bound of crawlers that are told of every change at once, by all sites: freshness is linear
+// in the spending on a page, so it is a fractional knapsack.
 func PushBound(w *World, o fresh.Objective, c Costs, budget float64) Bound {
 	return WebBound(w.All(Site{Push: true}), o, c, budget, Listening{Push: true})
 }
 
-// WebBound is the bound of a web with sites of any kind: one price over all. Sites
-// that push noisily are bounded by the threshold of the noisy index (Busa-Fekete et al., WWW
-// 2025). Lag is not reckoned with, manifests are taken for true, and what is had
-// of either is for the objective Fresh alone: for others those sites are polled.
+// WebBound is the bound of a web with sites of any kind: one price over all. Sites that push noisily are
+// bounded by the threshold of the noisy index (Busa-Fekete et al., WWW 2025). Lag is ignored, and manifests
+// are taken to be true. Manifests and noisy pushes are used for the objective Fresh alone: for others those
+// sites are polled.
 func WebBound(w *World, o fresh.Objective, c Costs, budget float64, l Listening) Bound {
 	parts, _ := webParts(w, plain(o), priced(c), l)
 	n := float64(len(w.Pages))
@@ -53,7 +53,7 @@ func WebBound(w *World, o fresh.Objective, c Costs, budget float64, l Listening)
 	return Bound{Price: price, Spend: sum.spend / n, Fresh: sum.fresh, Age: sum.age}
 }
 
-// webParts are the parts of a web, and those that are sites with manifests by site.
+// webParts returns the parts of a web, and those that are sites with manifests by site.
 func webParts(w *World, o fresh.Objective, c Costs, l Listening) (parts []part, lists []*listed) {
 	lists = make([]*listed, len(w.Sites))
 	known := shapes{}
@@ -69,7 +69,7 @@ func webParts(w *World, o fresh.Objective, c Costs, l Listening) (parts []part, 
 			p := &w.Pages[i]
 			poll := newPolled(p, o, c)
 			switch {
-			case p.Rate == 0 || p.Weight == 0: // there is nothing to gain
+			case p.Rate == 0 || p.Weight == 0: // nothing to gain
 				parts = append(parts, poll)
 			case l.Push && site.Push && site.perfect() && o.Harmonic == 0:
 				parts = append(parts, &pushed{polled: *poll})
@@ -92,7 +92,7 @@ func plain(o fresh.Objective) fresh.Objective {
 	return o
 }
 
-// An outcome is what a day costs, and what comes of it, weighted.
+// An outcome is the spending of a day, with the weighted freshness and age that result.
 type outcome struct{ spend, fresh, age float64 }
 
 func (o *outcome) add(by float64, p outcome) {
@@ -101,7 +101,7 @@ func (o *outcome) add(by float64, p outcome) {
 	o.age += by * p.age
 }
 
-// A part of a web says what is best for it at a price.
+// A part of a web computes its optimum at a price.
 type part interface{ at(price float64) outcome }
 
 func total(parts []part, price float64) (sum outcome) {
@@ -111,9 +111,8 @@ func total(parts []part, price float64) (sum outcome) {
 	return sum
 }
 
-// solve finds the price at which all parts together spend a budget. Where the spending
-// leaps, part of the leap is made: what is between two outcomes can be had by
-// taking each for part of the time.
+// solve finds the price at which all parts together spend a budget. Where the spending jumps, the jump is
+// made in part: an outcome between two others results from using each for part of the time.
 func solve(parts []part, budget float64) (price float64, sum outcome) {
 	const highest, lowest, near = 1e9, 1e-15, 1e-6
 	low, high := math.Log(lowest), math.Log(highest)
@@ -122,7 +121,7 @@ func solve(parts []part, budget float64) (price float64, sum outcome) {
 		return 0, cheap
 	}
 	for i := range 100 {
-		// Between two prices the spending is about a power of the price; every other step halves.
+		// Between two prices the spending is about a power of the price; every other step is a bisection.
 		mid := (low + high) / 2
 		if i%2 == 1 && dear.spend > 0 {
 			by := math.Log(cheap.spend/budget) / math.Log(cheap.spend/dear.spend)
@@ -151,7 +150,7 @@ func solve(parts []part, budget float64) (price float64, sum outcome) {
 type polled struct {
 	*Page
 	o            fresh.Objective
-	header, body float64 // cost of every visit, and of one that finds another content
+	header, body float64 // cost of every visit, and of one that finds a change
 }
 
 func newPolled(p *Page, o fresh.Objective, c Costs) *polled {
@@ -193,7 +192,7 @@ func (p *polled) interval(price float64) float64 {
 	return x / p.Rate
 }
 
-// every is the outcome of visits at an interval.
+// every is the outcome of visits at a given interval.
 func (p *polled) every(interval float64) outcome {
 	x := p.Rate * interval
 	switch {
@@ -210,7 +209,7 @@ func (p *polled) every(interval float64) outcome {
 	}
 }
 
-// age is the weighted age of visits at an interval.
+// age is the weighted age at a given interval of visits.
 func (p *Page) age(interval float64) float64 {
 	return p.Weight * fresh.MeanAge(p.Rate, min(interval, starved))
 }
@@ -218,7 +217,7 @@ func (p *Page) age(interval float64) float64 {
 // never is the outcome of no visits.
 func (p *Page) never() outcome { return outcome{age: p.age(starved)} }
 
-// A pushed page tells of all its changes at once. It is fetched some time later, if at all.
+// A pushed page's changes are all told at once. It is fetched some time later, if at all.
 type pushed struct{ polled }
 
 func (p *pushed) at(price float64) outcome {
@@ -239,8 +238,7 @@ func (p *pushed) at(price float64) outcome {
 	}
 }
 
-// wait is for how long the page is left wrong, +Inf if for ever:
-// mu (f/D + a (d^2/2 + d/D)) = price x cost.
+// wait is how long the page is left wrong, +Inf if for ever: mu (f/D + a (d^2/2 + d/D)) = price x cost.
 func (p *pushed) wait(price float64) float64 {
 	rest := price*(p.header+p.body)/p.Weight - (p.o.Fresh+p.o.Harmonic)/p.Rate
 	switch {
@@ -252,13 +250,13 @@ func (p *pushed) wait(price float64) float64 {
 	return math.Sqrt(1/(p.Rate*p.Rate)+2*rest/p.o.Age) - 1/p.Rate
 }
 
-// A listed site has a manifest.
+// A listed part is a site with a manifest.
 type listed struct {
 	pages    []polled
-	timer    float64 // the interval of its polls, 0 if the price decides
-	always   bool    // its pages are not polled one by one, even if that is better
+	timer    float64 // interval of its polls, 0 if the price decides
+	always   bool    // its pages are not polled one by one, even where that is better
 	manifest float64 // cost of a poll
-	entry    float64 // of one entry that a delta manifest has for every change
+	entry    float64 // of one entry, which a delta manifest has for every change
 }
 
 func newListed(w *World, site *Site, pages []int32, c Costs) *listed {
@@ -286,7 +284,7 @@ func (l *listed) at(price float64) outcome {
 	return o
 }
 
-// choice is the interval of the polls; false if the pages are better polled one by one.
+// choice is the interval of the polls; false if polling the pages one by one is better.
 func (l *listed) choice(price float64) (interval float64, ok bool) {
 	_, interval, ok = l.best(price)
 	return interval, ok
@@ -308,8 +306,8 @@ func (l *listed) best(price float64) (o outcome, interval float64, ok bool) {
 	return alone, interval, false
 }
 
-// gain is what a poll of the manifest gains after an interval, beside one a
-// moment later: sum (mu/D - price c)^+ R1(D t), less what the entries cost.
+// gain is the gain of a poll of the manifest after an interval, relative to one a moment later: sum (mu/D -
+// price c)^+ R1(D t), less the cost of the entries.
 func (l *listed) gain(interval, price float64) (gain, slope float64) {
 	for i := range l.pages {
 		p := &l.pages[i]
@@ -328,7 +326,7 @@ func (l *listed) gain(interval, price float64) (gain, slope float64) {
 	return gain, slope
 }
 
-// interval is when the gain is worth a poll, +Inf if it never is.
+// interval is the interval after which a poll is worth its cost, +Inf if it never is.
 func (l *listed) interval(price float64) float64 {
 	const longest = 1e5
 	need := price * l.manifest
@@ -346,7 +344,7 @@ func (l *listed) interval(price float64) float64 {
 		if high-low < 1e-9*high || math.Abs(gain-need) < 1e-12*need {
 			break
 		}
-		// Newton's step in logarithms; the gain is about t^2 while t is short.
+		// A Newton step in logarithms; the gain is about t^2 while t is short.
 		next := t * math.Exp((math.Log(need)-math.Log(gain))/(slope*t/gain))
 		if !(next > low && next < high) {
 			next = math.Sqrt(max(low, 1e-9) * high)

@@ -2,21 +2,21 @@ package sim
 
 import "math"
 
-// A noisy page tells of a share of its changes, and of some that never were.
+// A noisy page is one whose site tells of a share of its changes, and of some that never were.
 type noisy struct {
 	polled
-	alpha, nu, told float64 // rates of changes that are not told, of false notices, of all notices
-	beta            float64 // by how many days a notice ages the copy
+	alpha, nu, told float64 // rates of untold changes, of false notices, of all notices
+	beta            float64 // number of days by which a notice ages the copy
 
 	below, above *shape
-	part         float64 // of the way from one to the other
+	part         float64 // position between the two
 }
 
 // newNoisy returns a part for a page of a site that pushes.
 func (s shapes) newNoisy(p *polled, site *Site) part {
 	r, nu := site.recall(), site.falsely(p.Rate)
 	n := &noisy{polled: *p, alpha: max(1-r, 1e-9) * p.Rate, nu: nu, told: r*p.Rate + nu}
-	if !(r > 1e-9) || nu > shapeLouder*p.Rate { // notices say nothing
+	if !(r > 1e-9) || nu > shapeLouder*p.Rate { // notices carry no information
 		return p
 	}
 	n.beta = math.Inf(1)
@@ -27,7 +27,7 @@ func (s shapes) newNoisy(p *polled, site *Site) part {
 	return n
 }
 
-// at takes the threshold on the copy's age, in days and notices, whose index is the price:
+// at uses the threshold on the copy's age, in days and notices, at which the index equals the price:
 // freshness is w/psi and the rate of visits 1/psi.
 func (n *noisy) at(price float64) outcome {
 	value := n.value(price)
@@ -36,7 +36,7 @@ func (n *noisy) at(price float64) outcome {
 	}
 	_, a, right := n.below.at(value)
 	_, b, too := n.above.at(value)
-	visits := (1-n.part)/a + n.part/b // for each change
+	visits := (1-n.part)/a + n.part/b // per change
 	return outcome{
 		spend: (n.header + n.body) * visits * n.Rate,
 		fresh: n.Weight * min(1, (1-n.part)*right/a+n.part*too/b),
@@ -44,7 +44,7 @@ func (n *noisy) at(price float64) outcome {
 	}
 }
 
-// value is the index that is worth a price, in parts of the most that it can be.
+// value is the index that is worth a price, as a share of its upper bound.
 func (n *noisy) value(price float64) float64 {
 	return price * (n.header + n.body) * n.Rate / n.Weight
 }
@@ -60,8 +60,8 @@ func (n *noisy) level(price float64) float64 {
 	return ((1-n.part)*a + n.part*b) / n.Rate
 }
 
-// threshold is how long a copy stays right and how long it is kept, in days, if it
-// is fetched as soon as its age with beta for every notice is age, and the index there.
+// threshold is how long a copy stays right (w) and how long it is kept (psi), in days, if it is fetched as
+// soon as its age, plus beta for every notice, is age, and the index there.
 func (n *noisy) threshold(age float64) (w, psi, index float64) {
 	const terms = 4000
 	all := n.Rate + n.nu
@@ -85,15 +85,15 @@ func (n *noisy) threshold(age float64) (w, psi, index float64) {
 	return w, psi, w - math.Exp(-n.alpha*age)*psi
 }
 
-// erlang is the probability that k events of rate 1 have happened by x: the
-// regularised lower incomplete gamma function.
+// erlang is the probability that k events of rate 1 have happened by x: the regularised lower incomplete
+// gamma function.
 func erlang(k int, x float64) float64 {
 	if x > float64(k)+12*math.Sqrt(float64(k))+40 {
 		return 1
 	}
 	term := math.Exp(-x + float64(k)*math.Log(x) - lnFactorial(k))
 	sum := 0.
-	for j := k + 1; term > 1e-17*(sum+1e-300) && j < k+100_000; j++ { // the upper tail of Poisson's distribution
+	for j := k + 1; term > 1e-17*(sum+1e-300) && j < k+100_000; j++ { // the upper tail of the Poisson distribution
 		sum += term
 		term *= x / float64(j)
 	}

@@ -5,15 +5,15 @@ import (
 	"sort"
 )
 
-// A shape has what a threshold on a noisy page comes to, for a rate of 1: of all
-// pages that are told of as well, beside how often they change, it is the same but
-// for the unit of time. Levels are ages, with what notices add to them.
+// A shape has the results of every threshold on a noisy page, for a rate of 1: pages with the same quality of
+// notices relative to their rate differ in the unit of time only. Levels are ages, including what notices add
+// to them.
 type shape struct{ level, value, kept, right []float64 } // value grows with the level
 
 const (
 	shapeLevels = 700
 	shapeStep   = .2  // of the logarithm of the share of false notices, from one shape to the next
-	shapeLouder = 100 // false notices for each change, from which on they tell nothing that could be measured
+	shapeLouder = 100 // false notices per change, above which notices carry no measurable information
 )
 
 func newShape(recall, nu float64) *shape {
@@ -29,7 +29,7 @@ func newShape(recall, nu float64) *shape {
 		level := math.Exp(low + (high-low)*float64(i)/(shapeLevels-1))
 		w, psi, value := n.threshold(level)
 		if last := len(s.value) - 1; last >= 0 && !(value > s.value[last]) {
-			continue // beyond what numbers can tell apart
+			continue // equal in floating point
 		}
 		s.level, s.value = append(s.level, level), append(s.value, value)
 		s.kept, s.right = append(s.kept, psi), append(s.right, w)
@@ -37,7 +37,7 @@ func newShape(recall, nu float64) *shape {
 	return s
 }
 
-// at returns the level at which the index is value, and what it comes to there.
+// at returns the level at which the index is value, with the time kept and right there.
 func (s *shape) at(value float64) (level, kept, right float64) {
 	i := sort.SearchFloat64s(s.value, value)
 	switch last := len(s.value) - 1; {
@@ -52,11 +52,11 @@ func (s *shape) at(value float64) (level, kept, right float64) {
 	return between(s.level), between(s.kept), between(s.right)
 }
 
-// shapes are those that were needed so far.
+// shapes are the shapes computed so far.
 type shapes map[[2]float64]*shape
 
-// of returns the shapes around a recall and so many false notices for each change,
-// and how far it is from the one to the other.
+// of returns the shapes around a recall and a number of false notices per change, and the position between
+// the two.
 func (s shapes) of(recall, nu float64, steady bool) (a, b *shape, part float64) {
 	get := func(nu float64) *shape {
 		key := [2]float64{recall, nu}

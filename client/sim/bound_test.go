@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/client/sim"
 )
 
-// schedule is what visits at intervals come to, written down once more.
+// schedule computes the outcome of visits at intervals, independently of the package.
 func schedule(w *sim.World, o fresh.Objective, every []float64) (cost float64) {
 	for i, p := range w.Pages {
 		d, t := p.Rate, every[i]
@@ -66,7 +66,7 @@ func TestNoScheduleBeatsTheBound(t *testing.T) {
 	}
 }
 
-// TestBoundsInBytes: what is paid by the byte, as the reference has it.
+// TestBoundsInBytes: costs in bytes, as in the reference.
 func TestBoundsInBytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a second")
@@ -91,7 +91,8 @@ func TestBoundsInBytes(t *testing.T) {
 	}
 }
 
-// TestBoundsAreInOrder: more ways to hear are never worse, nor is more money, nor a better signal.
+// TestBoundsAreInOrder: additional sources of notices, a larger budget, or a better signal never make the
+// bound worse.
 func TestBoundsAreInOrder(t *testing.T) {
 	w := world(gamma, 1000, 30)
 	both := sim.Listening{Manifest: true, Push: true}
@@ -112,7 +113,7 @@ func TestBoundsAreInOrder(t *testing.T) {
 	}
 }
 
-// TestTheSameRunTwice: a result depends on nothing but the run, and on its seed it does.
+// TestTheSameRunTwice: a result depends on nothing but the run and its seed, and does depend on the seed.
 func TestTheSameRunTwice(t *testing.T) {
 	long(t)
 	web := world(gamma, 60, 4)
@@ -120,7 +121,7 @@ func TestTheSameRunTwice(t *testing.T) {
 		for _, p := range sim.Policies() {
 			run := sim.Run{World: web.All(site), Policy: p, Budget: .2, Days: 12, From: 5, Seed: 4, Bound: true}
 			a, b := simulate(t, run), simulate(t, run)
-			for _, r := range []*sim.Result{a, b} { // NaN is not itself
+			for _, r := range []*sim.Result{a, b} { // NaN does not equal itself
 				r.Expected.Fresh, r.Expected.Age = 0, 0
 			}
 			if !reflect.DeepEqual(a, b) {

@@ -2,7 +2,7 @@ package sim
 
 import "github.com/parleyweb/parley/client/fresh"
 
-// Costs are what a crawler pays, see package fresh.
+// Costs are the prices of a crawler's actions, see package fresh.
 type Costs = fresh.Costs
 
 // priced returns costs with their default.

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// start is when every run begins: the packages of the crawler want times, the simulator counts days.
+// start is the beginning of every run: the crawler's packages use times, the simulator counts days.
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
@@ -18,39 +18,39 @@ const (
 	never    = 36_500. // days
 )
 
-// clock is the time at a number of days.
+// clock converts a number of days to a time.
 func clock(days float64) time.Time { return start.Add(time.Duration(min(days, never) * float64(day))) }
 
-// daysAt is the number of days at a time.
+// daysAt converts a time to a number of days.
 func daysAt(t time.Time) float64 { return float64(t.Sub(start)) / float64(day) }
 
-// millis is the frontier's time at a number of days, the first millisecond that is not before it.
+// millis converts a number of days to the frontier's time, rounded up to a millisecond.
 func millis(days float64) int64 {
 	return start.UnixMilli() + int64(math.Ceil(min(days, never)*msPerDay-1e-4))
 }
 
 func daysOf(ms int64) float64 { return float64(ms-start.UnixMilli()) / msPerDay }
 
-// A page is what the crawler knows of one, and what is true of it.
+// A page is the crawler's knowledge of a page, and the truth about it.
 type page struct {
 	fresh.Page
 	truth copied
-	keyed float64 // the price at which its place in the queue was found
+	keyed float64 // price for which its place in the queue was computed
 }
 
-// A site is what the crawler knows of one.
+// A site is the crawler's knowledge of a site.
 type site struct {
 	*Site
 	known       fresh.Site
 	pages       []int32
-	hasManifest bool          // that is listened to
-	said        []saying      // what the next manifest has
-	named       map[int32]int // where in said a page is
-	unsure      []int32       // pages that were found to have changed, and that the next manifest may have
+	hasManifest bool          // and the crawler polls it
+	said        []saying      // changes in the next manifest
+	named       map[int32]int // a page's index in said
+	unsure      []int32       // pages that visits found changed, and that the next manifest may name
 }
 
-// A store is the frontier's in memory. What is ready is taken from it in small bites: the
-// frontier asks for thousands, of which two or three are there.
+// A store is the frontier's, in memory. It promotes few entries at a time: the frontier asks for thousands,
+// while two or three are ready.
 type store struct{ frontier.MemoryStore }
 
 // Promote implements frontier.Store.
@@ -69,8 +69,8 @@ func (s *store) Promote(now int64, n int) (ready []frontier.Entry, err error) {
 	return ready, nil
 }
 
-// An engine is a run that is under way. It goes from event to event; what is due
-// stands in one queue, the frontier's, by the time at which it pays.
+// An engine is a run in progress. It goes from event to event; pages and manifests wait in one queue, the
+// frontier's, ordered by the time at which they pay.
 type engine struct {
 	*Run
 	costs     Costs
@@ -82,10 +82,10 @@ type engine struct {
 	queue     *frontier.Frontier
 	ledger    *ledger
 	purse     fresh.Bucket
-	paid      float64 // until when the purse has what came in
-	unit      float64 // what one thing to do costs
+	paid      float64 // time until which the budget is in the purse
+	unit      float64 // cost of one visit of a changed page
 	manifests fresh.Manifests
-	replan    float64 // when the next plan is made
+	replan    float64 // time of the next plan
 	now       float64
 	done      []frontier.PageID
 
@@ -101,12 +101,12 @@ func newEngine(r *Run) (*engine, error) {
 	e.speech.rng.Seed(r.Seed, 0)
 	e.purse.Rate, e.unit = r.Budget*float64(len(w.Pages)), e.costs.Header+e.costs.Body
 	e.purse.Burst = max(3*e.purse.Rate, 32*e.unit)
-	e.purse.Balance = e.purse.Burst / 2 // with which the price is what was planned
+	e.purse.Balance = e.purse.Burst / 2 // at which the price is the planned one
 	for s, pages := range w.bySite() {
 		is := &w.Sites[s]
 		e.sites[s] = site{Site: is, pages: pages, hasManifest: is.Manifest && !is.Push && !r.Policy.Deaf, named: map[int32]int{}}
 		e.sites[s].known.Tells = is.Push && !r.Policy.Deaf
-		e.sites[s].known.Manifest = fresh.Manifest{Read: start, Recall: 1} // as the oracle has it
+		e.sites[s].known.Manifest = fresh.Manifest{Read: start, Recall: 1} // as the oracle assumes
 	}
 	for i := range e.pages {
 		p, is := &e.pages[i], &w.Pages[i]
@@ -143,7 +143,7 @@ func (e *engine) run(ctx context.Context) error {
 			return err
 		}
 		next := min(e.speech.next(), e.replan)
-		if e.queue.Len() > 0 { // what it waits for is money
+		if e.queue.Len() > 0 { // it waits for budget
 			next = min(next, e.enough())
 		} else if ms := e.queue.Wake(millis(e.now)); ms > 0 {
 			next = min(next, max(daysOf(ms), e.enough()))
@@ -158,9 +158,9 @@ func (e *engine) run(ctx context.Context) error {
 	return nil
 }
 
-// serve does what is due, as far as the purse goes.
+// serve executes due visits and polls, as far as the purse allows.
 func (e *engine) serve() error {
-	const most = 64 // at once, so that what is learned of one counts for the next
+	const most = 64 // per batch, so that the results of one batch count for the next
 	for {
 		n := min(e.allows(), most)
 		if n == 0 {
@@ -184,19 +184,19 @@ func (e *engine) serve() error {
 	}
 }
 
-// allows is how many things may be done now.
+// allows is the number of visits or polls that the purse allows now.
 func (e *engine) allows() int {
 	e.purse.Earn(e.now - e.paid)
 	e.paid = e.now
 	return int(max(0, min(e.purse.Balance/e.unit+1e-9, 1e6)))
 }
 
-// enough is when one more may be done.
+// enough is the time at which the purse allows one more.
 func (e *engine) enough() float64 { return e.now + e.purse.Wait(e.unit) }
 
-// put gives a page or a manifest its place in the queue.
+// put places a page or a manifest in the queue.
 func (e *engine) put(id frontier.PageID, at float64, rank float64) {
-	x := frontier.Entry{Page: id, Site: 1, Rank: float32(rank)} // no host has a limit: there is one line
+	x := frontier.Entry{Page: id, Site: 1, Rank: float32(rank)} // no host has a limit: there is one queue
 	if at > e.now {
 		x.At = millis(at)
 	}
@@ -210,13 +210,13 @@ func (e *engine) put(id frontier.PageID, at float64, rank float64) {
 	}
 }
 
-// place finds a page's place in the queue: the time at which a visit pays.
+// place computes a page's place in the queue: the time at which a visit pays.
 func (e *engine) place(i int) {
 	at, rank := e.due(i)
 	e.put(frontier.PageID(i)+1, e.look(i, at, false), rank)
 }
 
-// due is when a visit to a page pays, and how it ranks then.
+// due is when a visit to a page pays, and its rank then.
 func (e *engine) due(i int) (at, rank float64) {
 	p := &e.pages[i]
 	p.Listen()
@@ -229,11 +229,11 @@ func (e *engine) due(i int) (at, rank float64) {
 	if at = daysAt(next); at <= e.now {
 		return e.now, policy.Profit(&p.Page, clock(e.now))
 	}
-	// It will gain the price, as all do: who waits longer is first.
+	// Then it gains the price, as all do: the earliest is first.
 	return at, p.keyed * (1 - .01*at/never)
 }
 
-// turn visits a page, unless what was learned since it got its place says that it is too soon.
+// turn visits a page, unless by what was learned since it was placed it is too soon.
 func (e *engine) turn(i int) {
 	p := &e.pages[i]
 	s := &e.sites[e.World.Pages[i].Site]
@@ -247,7 +247,7 @@ func (e *engine) turn(i int) {
 	e.place(i)
 }
 
-// visit fetches a page. What is not planned is not taken out of the purse, but counts as spent.
+// visit fetches a page. An unplanned visit is not deducted from the purse, but counts as spent.
 func (e *engine) visit(i int, p *page, s *site, planned bool) {
 	is := &e.World.Pages[i]
 	p.truth.until(e.now)
@@ -293,7 +293,7 @@ func (e *engine) pay(cost, bytes float64, planned bool) {
 	}
 }
 
-// plan makes a plan, and finds all places anew, unless they will be looked at in time.
+// plan makes a plan, and places all pages anew, unless look brings them up in time.
 func (e *engine) plan() {
 	e.r.Replans++
 	next := e.rule.plan()

@@ -11,8 +11,8 @@ import (
 	"github.com/parleyweb/parley/client/poll"
 )
 
-// A FeedWorld is a set of feeds, and when their items come. It is not changed by
-// a run, and many may share it.
+// A FeedWorld is a set of feeds with the times of their items. A run does not modify it, and many may share
+// it.
 type FeedWorld struct {
 	Name  string
 	Start time.Time
@@ -20,13 +20,13 @@ type FeedWorld struct {
 	Feeds []Feed
 }
 
-// A Feed is one of them.
+// A Feed is one feed of a FeedWorld.
 type Feed struct {
 	Name   string
-	Window int         // how many items it lists, the newest; 0: all that ever came
+	Window int         // number of items that it lists, the newest; 0: all that ever came
 	Weight float64     // of an item; 0 means 1
-	Rates  *poll.Rates // by which its items come; nil: nobody knows
-	Items  []float64   // when they came, in order, in days from the start
+	Rates  *poll.Rates // by which its items come; nil: unknown
+	Items  []float64   // times of the items, in order, in days from the start
 }
 
 func (f *Feed) weight() float64 {
@@ -36,8 +36,8 @@ func (f *Feed) weight() float64 {
 	return 1
 }
 
-// A FeedWeb is a synthetic set of feeds: rates lognormal, with peaks at some hours of the day. The zero
-// value is the 460 feeds of advaRSS's experiment as freshness.md has them.
+// A FeedWeb draws a synthetic set of feeds: lognormal rates, with peaks at some hours of the day. The zero
+// value is the 460 feeds of advaRSS's experiment as described in freshness.md.
 type FeedWeb struct {
 	Feeds  int     // 0 means 460
 	Mean   float64 // items a day, of each feed; 0 means 11.6
@@ -71,7 +71,7 @@ func (w FeedWeb) withDefaults() FeedWeb {
 // feedStart is a Monday.
 var feedStart = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// World makes the feeds. Their rates together are what the web says, exactly.
+// World draws the feeds. Their mean rate is exactly w.Mean.
 func (w FeedWeb) World() *FeedWorld {
 	w = w.withDefaults()
 	rng := rand.New(rand.NewPCG(w.Seed, 0xfeed))
@@ -101,8 +101,8 @@ func (w FeedWeb) World() *FeedWorld {
 	return world
 }
 
-// feedPattern is the shape of a feed's week: one or two peaks a day upon a low
-// ground, as in figure 2 of advaRSS: 30 % of a day's items between 11 and 14 h, 2 % from 1 to 6 h.
+// feedPattern is the shape of a feed's week: one or two peaks a day above a low base, as in figure 2 of
+// advaRSS: 30 % of a day's items between 11 and 14 h, 2 % from 1 to 6 h.
 func feedPattern(rng *rand.Rand, weekly bool) (rate [poll.Hours]float64) {
 	type peak struct{ at, width, height float64 }
 	peaks := []peak{{24 * rng.Float64(), 1.5 + 2.5*rng.Float64(), 1}}
@@ -146,43 +146,42 @@ func arrivals(rng *rand.Rand, r *poll.Rates, days float64) (items []float64) {
 	return items
 }
 
-// A FeedRun is a policy in a world of feeds. In every slot it may poll, at the end of it.
+// A FeedRun is a policy in a world of feeds. Polls take place at the end of each slot.
 type FeedRun struct {
 	*FeedWorld
 	Policy poll.Policy
 
-	// Polls of all feeds in a slot. 0: the policy takes what it wants.
+	// Polls is the number of polls in a slot, of all feeds together. 0: the policy decides.
 	Polls float64
 
-	// Priced: a source is asked when the policy says at a price that is such that
-	// it comes to Polls on average. Otherwise those that rank highest are
-	// asked, Polls of them in each slot.
+	// Priced: a feed is polled when the policy says so, at a price that gives Polls polls in a slot on
+	// average. Otherwise the feeds with the highest rank are polled, Polls of them in each slot.
 	Priced bool
 
 	Known bool // the policy is told the true rates
-	Even  bool // it is told the true rates, but not how they change by the hour
+	Even  bool // the policy is told the true mean rates, but not how they change by the hour
 	Dated bool // items have a credible date
 
 	Slot time.Duration // 0 means 10 minutes
-	From float64       // the day from which on is scored; before, it learns
+	From float64       // day from which the run is scored; before, the policy learns
 	Seed uint64
 }
 
-// A FeedResult is what came of it. Delay is from publication to the poll after
-// it, also of items that were lost, weighted as the feeds are; by Little's law it is Total pending by items a minute.
+// A FeedResult is the result of a FeedRun. Delay is from publication to the next poll, also of items that
+// were lost, weighted as the feeds are; by Little's law it is Total pending divided by items a minute.
 type FeedResult struct {
 	World, Policy string
 	Polls         float64 // in a slot
 	PerDay        float64 // of each feed
-	Fruitful      float64 // share of polls that brought anything
+	Fruitful      float64 // share of polls with new items
 	Items         int
 	Delay         float64 // minutes, mean of all items
 	WorstDelay    float64 // minutes, mean over feeds of the longest
-	Pending       float64 // in the feed with most, mean over slots
+	Pending       float64 // in the feed with most pending items, mean over slots
 	Total         float64 // pending in all feeds, mean over slots
 	Lost          float64 // share of items
-	Bound         float64 // minutes: the least Delay at these Polls for whoever knows the rates: LeastFeedDelay
-	Foreseen      float64 // minutes: and, where no rates are known, for whoever knows when every item comes: LeastSeenDelay; else NaN
+	Bound         float64 // minutes: LeastFeedDelay at these Polls
+	Foreseen      float64 // minutes, where some rates are unknown: LeastSeenDelay at these Polls; else NaN
 }
 
 // feedState is one feed in a run.
@@ -190,14 +189,14 @@ type feedState struct {
 	*Feed
 	rec       poll.Record
 	src       poll.Source
-	published int // items by now
-	fetched   int // of them known
+	published int // items so far
+	fetched   int // number of them known
 	next      time.Time
 	worst     float64
 	rank      float64
 }
 
-// SimulateFeeds lets a run happen.
+// SimulateFeeds executes a run.
 func SimulateFeeds(ctx context.Context, run FeedRun) (*FeedResult, error) {
 	if run.Slot <= 0 {
 		run.Slot = 10 * time.Minute
@@ -250,7 +249,7 @@ func newFeedSim(run *FeedRun) *feedSim {
 	return s
 }
 
-// rates are what the policy goes by.
+// rates are the rates that the policy uses.
 func (run *FeedRun) rates(f *feedState) *poll.Rates {
 	switch {
 	case f.Rates != nil && run.Even:
@@ -265,7 +264,7 @@ func (run *FeedRun) rates(f *feedState) *poll.Rates {
 	return r
 }
 
-// step is one slot, at whose end polls take place.
+// step simulates one slot, with the polls at its end.
 func (s *feedSim) step(slot int) {
 	day := float64(slot) * s.slot
 	now := s.Start.Add(time.Duration(slot) * s.Slot)
@@ -292,7 +291,7 @@ func (s *feedSim) step(slot int) {
 	}
 }
 
-// choose returns the feeds that are asked at the end of a slot.
+// choose returns the feeds to poll at the end of a slot.
 func (s *feedSim) choose(now time.Time) []*feedState {
 	s.order = s.order[:0]
 	if s.Polls == 0 || s.Priced {
@@ -328,7 +327,7 @@ func (s *feedSim) choose(now time.Time) []*feedState {
 func (s *feedSim) ask(f *feedState, day float64, now time.Time) {
 	fresh := f.Items[f.fetched:f.published]
 	p := poll.Poll{At: now, New: len(fresh), Window: f.Window}
-	if f.rec.Polls == 0 { // whatever it listed before the run is unknown
+	if f.rec.Polls == 0 { // the number of items before the run is unknown
 		p.New = 0
 	}
 	lost := 0
@@ -356,7 +355,7 @@ func (s *feedSim) ask(f *feedState, day float64, now time.Time) {
 	f.next = s.keep.Next(&f.src, s.price.now(), now)
 }
 
-// score adds the delay of items, as far as it lies in the time that is scored.
+// score adds the delay of items, as far as it falls into the scored time.
 func (s *feedSim) score(f *feedState, items []float64, day float64) {
 	for _, t := range items {
 		if day <= s.From {
@@ -404,7 +403,7 @@ func (s *feedSim) result() *FeedResult {
 	return r
 }
 
-// A feedPrice is the price of a poll: as planned from the rates, and trimmed by what was really asked.
+// A feedPrice is the price of a poll: planned from the rates, and corrected by the actual number of polls.
 type feedPrice struct {
 	planned, factor float64
 	polls           int // since the last trim
@@ -412,8 +411,8 @@ type feedPrice struct {
 
 func (p *feedPrice) now() float64 { return p.planned * p.factor }
 
-// trim corrects the price after a day. The polls that it buys go by its square root; and a
-// week must be known before it is corrected by much.
+// trim corrects the price after a day. The number of polls goes by the square root of the price; and a week
+// must be known before the price is corrected by much.
 func (p *feedPrice) trim(target float64) {
 	if target > 0 {
 		p.factor *= math.Pow(min(max(float64(p.polls)/target, .5), 2), .5)
@@ -422,7 +421,7 @@ func (p *feedPrice) trim(target float64) {
 	p.polls = 0
 }
 
-// replan sets the price: of a constant rate r, polls are worth it every sqrt(2 price / r).
+// replan sets the price: at a constant rate r, a poll is worth it every sqrt(2 price / r).
 func (s *feedSim) replan() {
 	if s.price.factor == 0 {
 		s.price.factor = 1

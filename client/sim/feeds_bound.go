@@ -14,19 +14,19 @@ type FeedBound struct {
 	Price float64 // of a poll, in item-days, at which that is reached
 }
 
-// LeastFeedDelay is the least mean delay of items from a day on, at so many polls in a
-// slot of so many days on average, for whoever knows the rates but not what comes. If items come
-// by the rates, no run that uses as many on average can do better but for luck. Where no rates are known,
-// those by which the items really came in these days stand for them: see Patterned.
+// LeastFeedDelay is the least mean delay of items from a day on, at a number of polls in a slot of so many
+// days on average, for a policy that knows the rates but not the items. If items come by the rates, no run
+// with as many polls on average can do better except by luck. Where the rates are unknown, the actual ones of
+// these days are used: see patterned.
 //
-// It is the Lagrangian relaxation: polls may be moved from slot to slot and from feed
-// to feed, each at a price, and each feed is polled along the path of least
-// cost. Whatever the price, that is a lower bound; the best is returned.
+// It is the Lagrangian relaxation: polls may be moved from slot to slot and from feed to feed, each at a
+// price, and each feed is polled along the path of least cost. Any price gives a lower bound; the best is
+// returned.
 func (w *FeedWorld) LeastFeedDelay(from, slot, polls float64) FeedBound {
 	w = w.patterned(from)
 	begin := w.Start.Add(dayTime(from))
 	return w.bound(from, slot, polls, func(f *Feed, mass, times []float64) {
-		whole := int(math.Round(7 / slot)) // after a week all is as before, if that is a number of slots
+		whole := int(math.Round(7 / slot)) // the pattern repeats after a week, if that is a whole number of slots
 		if math.Abs(float64(whole)*slot-7) > 1e-9 {
 			whole = len(mass)
 		}
@@ -45,8 +45,8 @@ func (w *FeedWorld) LeastFeedDelay(from, slot, polls float64) FeedBound {
 	})
 }
 
-// LeastSeenDelay is the same for whoever knows in advance when every item comes.
-// Nobody does; but no assumption is made either, so that it holds for real feeds, however far away it is.
+// LeastSeenDelay is the same for a policy that knows in advance when every item comes. No real policy does;
+// but there is no assumption either, so it holds for real feeds, if not tightly.
 func (w *FeedWorld) LeastSeenDelay(from, slot, polls float64) FeedBound {
 	return w.bound(from, slot, polls, func(f *Feed, mass, times []float64) {
 		j := 0
@@ -63,9 +63,9 @@ func (w *FeedWorld) LeastSeenDelay(from, slot, polls float64) FeedBound {
 	})
 }
 
-// patterned returns the world with rates for all feeds of which none are known: those of each
-// hour of the week as they were from a day on. That is knowledge after the event, and of
-// a feed with few items it is nearly when each of them came.
+// patterned returns the world with rates for all feeds whose rates are unknown: those of each hour of the
+// week, as measured from a day on. That is knowledge after the event, and for a feed with few items it is
+// nearly the time of each of them.
 func (w *FeedWorld) patterned(from float64) *FeedWorld {
 	v := *w
 	v.Feeds = slices.Clone(w.Feeds)
@@ -106,8 +106,8 @@ func weekHour(t time.Time) int {
 	return (int(t.Weekday())+6)%7*24 + t.Hour()
 }
 
-// bound finds the price. Of a feed it is told, for the end of every slot from none on, the number of items
-// since from, and the sum of their times in slots.
+// bound finds the price. For a feed, tell sets for every slot boundary, from 0 on, the number of items since
+// from, and the sum of their times in slots.
 func (w *FeedWorld) bound(from, slot, polls float64, tell func(f *Feed, mass, times []float64)) FeedBound {
 	n := int((w.Days-from)/slot + 1e-6)
 	if n <= 0 || !(polls > 0) {
@@ -146,7 +146,7 @@ func (w *FeedWorld) bound(from, slot, polls float64, tell func(f *Feed, mass, ti
 		} else {
 			high = at
 		}
-		// Polls go by the inverse square root of the price, about.
+		// The number of polls goes by about the inverse square root of the price.
 		next := at + 2*math.Log((asked+1)/(budget+1))
 		if !(next > low && next < high) {
 			next = (low + high) / 2
@@ -160,7 +160,7 @@ func (w *FeedWorld) bound(from, slot, polls float64, tell func(f *Feed, mass, ti
 	return best
 }
 
-// A feedPath finds the times at which one feed is best polled.
+// A feedPath finds the optimal times of the polls of one feed.
 type feedPath struct{ line []feedLine }
 
 type feedLine struct {
@@ -170,9 +170,9 @@ type feedLine struct {
 
 func (l feedLine) at(x float64) float64 { return l.base + l.slope*x }
 
-// least returns the cost of the best path, and how many polls it takes. Polling at
-// the end of slot j after i costs the price and j (M(j) - M(i)) - (S(j) - S(i)): for each i a line in j, so
-// that the best i for all j follow from one hull.
+// least returns the cost of the best path, and its number of polls. Polling at the end of slot j after i
+// costs the price and j (M(j) - M(i)) - (S(j) - S(i)): for each i a line in j, so that the best i for all j
+// follow from one hull.
 func (p *feedPath) least(mass, times []float64, price float64) (cost float64, polls int) {
 	hull, head, n := p.line[:0], 0, len(mass)-1
 	for j := 0; j <= n; j++ {
@@ -182,7 +182,7 @@ func (p *feedPath) least(mass, times []float64, price float64) (cost float64, po
 				head++
 			}
 			cost, polls = x*mass[j]-times[j]+hull[head].at(x), hull[head].polls
-			if j == n { // nobody need be asked at the end
+			if j == n { // no poll is needed at the end
 				break
 			}
 			cost, polls = cost+price, polls+1
@@ -198,7 +198,8 @@ func (p *feedPath) least(mass, times []float64, price float64) (cost float64, po
 	return cost, polls
 }
 
-// below reports whether the last line of a hull is nowhere the lowest once there is l, which is at least as steep.
+// below reports whether the last line of a hull is nowhere the lowest once l, which is at least as steep, is
+// added.
 func below(hull []feedLine, l feedLine) bool {
 	last := hull[len(hull)-1]
 	if last.slope == l.slope {

@@ -20,10 +20,10 @@ const (
 	maxFeedBytes = 1 << 30 // of a file, uncompressed
 )
 
-// OpenFeeds reads real feeds from a folder: the one file each of the forms posts-*.csv.zst
-// (time,source) and sources-*.csv in it. Sources of which more than half of the
-// items are dated in groups of one second are left out: their dates are when they were fetched. Days are counted
-// from the first midnight, in UTC. Every feed lists the newest window items, all for 0.
+// OpenFeeds reads real feeds from a folder with exactly one file of each form posts-*.csv.zst (time,source)
+// and sources-*.csv. Sources with more than half of their items dated in groups of one second are left out:
+// those are the dates of fetches. Days are counted from the first midnight, in UTC. Every feed lists the
+// newest window items, or all for 0.
 func OpenFeeds(dir string, window int) (*FeedWorld, error) {
 	one := func(pattern string) (string, error) {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -124,7 +124,7 @@ func readRows(name string, row func(map[string]string) error) error {
 	return nil
 }
 
-// Cut returns the days of a world from one to another, as a world. Rates are as they were.
+// Cut returns the days from one to another as a world of their own. Rates are as they were.
 func (w *FeedWorld) Cut(from, to float64) *FeedWorld {
 	to = min(to, w.Days)
 	cut := &FeedWorld{Name: w.Name, Start: w.Start.Add(dayTime(from)), Days: to - from, Feeds: slices.Clone(w.Feeds)}
@@ -141,7 +141,7 @@ func (w *FeedWorld) Cut(from, to float64) *FeedWorld {
 	return cut
 }
 
-// dayTime is a number of days, to the millisecond.
+// dayTime converts days to a duration, rounded to the millisecond.
 func dayTime(days float64) time.Duration {
 	return time.Duration(math.Round(days*24*3600*1000)) * time.Millisecond
 }

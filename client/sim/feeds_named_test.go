@@ -13,8 +13,8 @@ type FeedPolicy struct {
 	Priced, Known, Even, Dated, Free bool // Free: it takes as many polls as it wants
 }
 
-// FeedPolicies returns all that have a name, in the order of the tables. They learn
-// from nothing, as many polls as they are allowed, but for those named known.
+// FeedPolicies returns all named policies, in the order of the tables. They learn
+// from scratch, with as many polls as they are allowed, except for those named known.
 func FeedPolicies() []FeedPolicy {
 	return []FeedPolicy{
 		{Name: "round-robin", Policy: poll.RoundRobin{}},

@@ -28,8 +28,8 @@ func runFeeds(t *testing.T, r sim.FeedRun) *sim.FeedResult {
 	return res
 }
 
-// What is learned from nothing, at the very polls that are counted, comes within a
-// tenth of what is possible; and the bound holds for whoever knows the rates.
+// A policy that learns from scratch, in the polls that are counted, comes within a
+// tenth of the optimum; and the bound holds for a policy that knows the rates.
 func TestFeedsReachTheirBound(t *testing.T) {
 	long(t)
 	w := sim.FeedWeb{Seed: 1}.World()
@@ -51,8 +51,8 @@ func TestFeedsReachTheirBound(t *testing.T) {
 	}
 }
 
-// The timer of advaRSS's training takes what it wants; with as many polls the index
-// has two fifths less delay, at the least.
+// The timer of advaRSS's training makes as many polls as it wants; with the same number the index
+// has at least two fifths less delay.
 func TestFeedsIndexBesideTraining(t *testing.T) {
 	long(t)
 	w := sim.FeedWeb{Seed: 3, Feeds: 115, Days: 28}.World()
@@ -231,7 +231,7 @@ func TestFeedRunsRepeat(t *testing.T) {
 	}
 }
 
-// Real feeds come in bursts, and change their ways. The index is learned as they come.
+// Real feeds come in bursts, and their rates change. The index learns as they come.
 func TestFeedsReal(t *testing.T) {
 	long(t)
 	w, err := sim.OpenFeeds(machine.Data(t, "feeds"), 15)
@@ -249,7 +249,7 @@ func TestFeedsReal(t *testing.T) {
 	}
 }
 
-// What is said of feeds may be wrong in any way.
+// Files about feeds may be damaged in any way.
 func TestFeedFilesThatAreDamaged(t *testing.T) {
 	for _, posts := range []string{"", "time,source\n1", "time,source\nx,0\n", "time,source\n1,0,2\n"} {
 		dir := t.TempDir()

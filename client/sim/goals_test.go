@@ -35,7 +35,7 @@ func simulate(t *testing.T, r sim.Run) *sim.Result {
 	return result
 }
 
-// TestKnownRatesReachTheBound is the first goal: the engine, its queue and its budget cost next to nothing.
+// TestKnownRatesReachTheBound is the first goal: the engine, its queue and its budget lose almost nothing.
 func TestKnownRatesReachTheBound(t *testing.T) {
 	long(t)
 	for _, web := range []sim.Web{gamma, lognormal} {
@@ -173,8 +173,8 @@ func TestManifestIsNotForestalled(t *testing.T) {
 	}
 }
 
-// TestManifestsNeverHurt: to listen is never a point worse than to be deaf, whatever the manifests leave
-// out, make up or tell too late, in webs of all kinds, with nothing known of either.
+// TestManifestsNeverHurt: using manifests is never more than a point worse than ignoring them, whatever they
+// omit, make up or list too late, in webs of all kinds, with no prior knowledge of either.
 func TestManifestsNeverHurt(t *testing.T) {
 	long(t)
 	for seed := range uint64(8) {
@@ -230,7 +230,8 @@ func TestAgainstTheThesis(t *testing.T) {
 	}
 }
 
-// TestRequestsForTheSameFreshness: at a fifth of the requests push is as good as polling can be, and manifests at half.
+// TestRequestsForTheSameFreshness: push needs a fifth of the requests for the freshness of optimal polling,
+// manifests half.
 func TestRequestsForTheSameFreshness(t *testing.T) {
 	w := world(gamma, 10_000, 400)
 	poll := sim.PollBound(w, freshness, sim.Costs{}, .2).Fresh
@@ -245,8 +246,8 @@ func TestRequestsForTheSameFreshness(t *testing.T) {
 	}
 }
 
-// TestObliging: who fetches beside the budget what credible sites tell has more right, and spends more; liars get
-// nothing by it.
+// TestObliging: a crawler that fetches the notices of credible sites outside the budget has more correct
+// copies, and spends more; liars gain nothing.
 func TestObliging(t *testing.T) {
 	long(t)
 	silent := world(gamma, 150, 10)

@@ -7,7 +7,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// hear lets happen what is due on sites that speak, and takes in what they push.
+// hear executes the due events of sites that tell of changes, and processes their pushes.
 func (e *engine) hear() {
 	for e.speech.next() <= e.now {
 		x := e.speech.pop()
@@ -31,7 +31,7 @@ func (e *engine) hear() {
 	}
 }
 
-// say has a notice come when its time is there.
+// say delivers a notice at its time.
 func (e *engine) say(x saying, s *site) {
 	if x.at > e.now {
 		e.speech.push(x)
@@ -40,9 +40,9 @@ func (e *engine) say(x saying, s *site) {
 	e.spoken(x, s)
 }
 
-// spoken takes in a notice, or writes it into the manifest.
+// spoken processes a notice, or puts it into the next manifest.
 func (e *engine) spoken(x saying, s *site) {
-	if s.hasManifest { // which has the newest date alone
+	if s.hasManifest { // the manifest has the newest date alone
 		if at, ok := s.named[x.page]; ok {
 			s.said[at] = x
 			return
@@ -54,7 +54,7 @@ func (e *engine) spoken(x saying, s *site) {
 	e.tell(x, s)
 }
 
-// tell takes in that a page is said to have changed. What happened before the last visit is known.
+// tell processes a notice that a page has changed. A change before the last visit is known already.
 func (e *engine) tell(x saying, s *site) {
 	i := int(x.page)
 	p := &e.pages[i]
@@ -88,7 +88,7 @@ func (e *engine) tell(x saying, s *site) {
 	e.place(i)
 }
 
-// poll asks for a site's manifest.
+// poll fetches a site's manifest.
 func (e *engine) poll(s int) {
 	x := &e.sites[s]
 	cost := e.costs.Manifest
@@ -112,7 +112,7 @@ func (e *engine) poll(s int) {
 		e.Watch(Event{At: e.now, Kind: Polled, Page: -1, Site: s, Cost: cost})
 	}
 	for _, said := range x.said {
-		e.pages[said.page].Listen() // until the poll before
+		e.pages[said.page].Listen() // silence up to the previous poll
 		e.tell(said, x)
 	}
 	x.known.Manifest.Read = clock(e.now)
@@ -127,13 +127,13 @@ func (e *engine) poll(s int) {
 	e.placeManifest(s)
 }
 
-// placeManifest gives a manifest its place in the queue, ahead of the pages that it may speak of.
+// placeManifest places a manifest in the queue, ahead of the pages that it may name.
 func (e *engine) placeManifest(s int) {
 	at := daysAt(e.sites[s].known.Manifest.Read) + e.rule.interval(s)
 	e.put(frontier.PageID(len(e.pages)+s)+1, at, math.MaxFloat32)
 }
 
-// judge learns from a visit how well the site tells.
+// judge learns from a visit how well the site tells of its changes.
 func (e *engine) judge(i int32, s *site, changed bool) {
 	p := &e.pages[i]
 	switch {

@@ -2,13 +2,13 @@ package sim
 
 import "math"
 
-// What follows inverts the three parts of the index, in x = rate x age:
+// This file inverts the three parts of the index, in x = rate x age:
 //
 //	freshness  R1(x) = 1 - (1+x) e^-x    from 0 to 1
 //	harmonic   a(x)  = x - 1 + e^-x
 //	age        b(x)  = x^2/2 - R1(x)
 //
-// They are the bounds' own, so that the crawler's tables are checked against something else.
+// The bounds have their own code for them, so that it checks the crawler's tables.
 
 func freshPart(x float64) float64 {
 	if x < .01 {

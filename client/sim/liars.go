@@ -23,13 +23,13 @@ func characters() []character {
 	}
 }
 
-// TrustWeb is a web of a size that the table of mixed trust is about.
+// TrustWeb is a web of the size used by the table of mixed trust.
 func TrustWeb(rates string, rho float64) Web {
 	return Web{Rates: rates, Rho: rho, Pages: 3000, Sites: 60}
 }
 
-// MixedTrust returns the same world with sites of all characters, as many of each.
-// It also says which character a site has.
+// MixedTrust returns the same world with sites of all characters, as many of each, and the character of each
+// site.
 func (w *World) MixedTrust(seed uint64) (*World, []int) {
 	kinds := characters()
 	order := rand.New(rand.NewPCG(cmp.Or(seed, 1), 6)).Perm(len(w.Sites))

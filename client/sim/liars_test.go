@@ -29,9 +29,9 @@ func smallTrust() sim.Web {
 	return web
 }
 
-// One site in five lies and floods, others lose notices, make them up, or are silent. Who learns
-// whom to believe has most of what could be had from it; who believes everybody
-// had better listened to nobody.
+// One site in five lies and floods, others lose notices, make them up, or are silent. A policy that learns
+// which sites to trust gets most of the possible gain; one that trusts all of them
+// does worse than one without notices.
 func TestMixedTrust(t *testing.T) {
 	long(t)
 	w, is := smallTrust().World().MixedTrust(1)
@@ -58,7 +58,7 @@ func TestMixedTrust(t *testing.T) {
 	}
 }
 
-// Where everybody lies, listening costs next to nothing.
+// If all sites lie, listening costs almost nothing.
 func TestAllLiars(t *testing.T) {
 	long(t)
 	w := smallTrust().World().AllLiars()
@@ -69,8 +69,8 @@ func TestAllLiars(t *testing.T) {
 	}
 }
 
-// What the crawler believes of a site's notices here, and what its trust rule (C31) says of the
-// same ones, are the same: liars are muted or thinned out, and nobody else is muted.
+// The simulated crawler's trust in a site's notices and the verdict of its trust rule (C31) on the
+// same notices agree: liars are muted or thinned out, and no other site is muted.
 func TestTrustRuleAgrees(t *testing.T) {
 	long(t)
 	w, is := smallTrust().World().MixedTrust(1)

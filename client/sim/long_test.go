@@ -2,7 +2,7 @@ package sim_test
 
 import "testing"
 
-// long leaves a test out of the short pass, which is for the race detector: a
+// long skips a test in the short pass, which is for the race detector: a
 // simulation is one goroutine, and takes ten times as long under it.
 func long(t *testing.T) {
 	t.Helper()

@@ -1,9 +1,9 @@
 package sim
 
-// look is when to look at a page again whose visit pays at a time, if all stays as it is. The price
-// may fall until then, and to find all places anew whenever it does would take long. So a page that
-// has got a new place is looked at when it would pay at half the price, and then
-// after half of each wait that is left, until little is.
+// look returns when to recompute the due time of a page whose visit pays at time at, if nothing changes. The
+// price may fall until then, and placing all pages anew whenever it does would take long. So a newly placed
+// page is looked at when it would pay at half the price, and then after half of each remaining wait, until
+// little is left.
 func (e *engine) look(i int, at float64, again bool) float64 {
 	r, ok := e.rule.(*learning)
 	p := &e.pages[i]
@@ -17,8 +17,8 @@ func (e *engine) look(i int, at float64, again bool) float64 {
 		soon = max(daysAt(r.priced.Next(&p.Page, clock(e.now))), e.now+(at-e.now)/4)
 		r.priced.Price = price
 	}
-	// What does not pay at any age is looked at as often as plans are made, and what was told of once a day:
-	// many pages may be told of at one time, and then it is the price that says how soon each is visited.
+	// A page that does not pay at any age is looked at as often as plans are made, and one with notices once
+	// a day: many pages may get notices at once, and then the price decides how soon each is visited.
 	most := max(1, e.now/12)
 	if p.Notices > 0 {
 		most = 1
@@ -26,5 +26,5 @@ func (e *engine) look(i int, at float64, again bool) float64 {
 	return min(at, soon, e.now+most)
 }
 
-// looks reports whether a page that is due may be due too soon, since it was placed by look.
+// looks reports whether due pages may be too soon, since look placed them.
 func (e *engine) looks() bool { _, ok := e.rule.(*learning); return ok }

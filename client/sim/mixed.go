@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// some returns the same world with a share of its sites speaking in one way,
-// one site at least, and the rest silent: those whose pages weigh most together, or any.
+// some returns the same world with a share of its sites speaking in one way, at least one, and the rest
+// silent: the sites whose pages weigh most together, or any.
 func (w *World) some(share float64, most bool, speak Site, seed uint64) *World {
 	order := rand.New(rand.NewPCG(seed, 5)).Perm(len(w.Sites))
 	if most {
@@ -33,19 +33,19 @@ func (w *World) some(share float64, most bool, speak Site, seed uint64) *World {
 	})
 }
 
-// A Mixed is a line of the table of mixed webs: what it is worth that some sites speak.
+// A Mixed is a line of the table of mixed webs: the value of some sites' notices or manifests.
 type Mixed struct {
 	Share float64 // of the sites
-	Most  bool    // those that weigh most
+	Most  bool    // the sites with most weight
 	How   string  // push or manifest
-	Under float64 // share of importance that speaks
+	Under float64 // share of importance on sites that speak
 
-	// For each budget of the table: the bound, and what part of the budget would be enough to be as
-	// fresh as the best polling is with all of it.
+	// For each budget of the table: the bound, and the share of the budget that is enough for the freshness
+	// of the best polling with all of it.
 	Budgets, Fresh, Poll, Needs []float64
 }
 
-// MixedTable computes the table of mixed webs for some budgets. It needs no run: all of it are bounds.
+// MixedTable computes the table of mixed webs for some budgets. It needs no run: it consists of bounds.
 func MixedTable(w *World, budgets []float64, seed uint64) []Mixed {
 	o, costs := fresh.Objective{Fresh: 1}, Costs{}
 	poll := make([]float64, len(budgets))
@@ -81,7 +81,7 @@ func MixedTable(w *World, budgets []float64, seed uint64) []Mixed {
 	return table
 }
 
-// needs is the budget whose bound is as fresh as that; budget is enough for it.
+// needs is the budget whose bound reaches freshness; budget is an upper bound of it.
 func needs(w *World, o fresh.Objective, c Costs, l Listening, freshness, budget float64) float64 {
 	low, high := 0., budget
 	for high-low > .002*budget {

@@ -43,7 +43,7 @@ func TestMixedWebs(t *testing.T) {
 	}
 }
 
-// A policy that learns has nearly all that the few sites that speak are worth.
+// A policy that learns gains nearly all that the few cooperating sites are worth.
 func TestMixedWebLearned(t *testing.T) {
 	long(t)
 	w := sim.Web{Pages: 500, Sites: 40}.World().Some(.1, true, sim.Site{Push: true}, 1)

@@ -6,10 +6,10 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A PaperRow is what one policy comes to in one web, at several budgets.
+// A PaperRow is the result of one policy in one web, at several budgets.
 type PaperRow struct {
 	Policy string
-	Bound  bool // no policy, but what none can surpass
+	Bound  bool // an upper bound, not a policy
 	Cells  []PaperCell
 }
 
@@ -19,8 +19,8 @@ type PaperCell struct{ Budget, Fresh, Age float64 }
 // PaperBudgets are those of the tables, in requests of each page a day.
 func PaperBudgets() []float64 { return []float64{.05, .1, .2, .5} }
 
-// Paper computes the table of all periodic policies at known rates, in closed form: no
-// run is needed. Ages are as in a Bound. No budgets mean PaperBudgets.
+// Paper computes the table of all periodic policies at known rates, in closed form: no run is needed. Ages
+// are as in a Bound. Without budgets it uses PaperBudgets.
 func Paper(w *World, budgets ...float64) []PaperRow {
 	if len(budgets) == 0 {
 		budgets = PaperBudgets()
@@ -62,8 +62,8 @@ func Paper(w *World, budgets ...float64) []PaperRow {
 	return table
 }
 
-// PaperManifests computes the table of manifests: at fixed intervals, and priced. A
-// budget that the manifests alone exceed has NaN.
+// PaperManifests computes the table of manifests: at fixed intervals, and priced. A cell whose budget the
+// manifests alone exceed is NaN.
 func PaperManifests(w *World, budgets ...float64) []PaperRow {
 	if len(budgets) == 0 {
 		budgets = PaperBudgets()
@@ -110,7 +110,7 @@ func (w *World) bound(o fresh.Objective, of func(*World, fresh.Objective, Costs,
 	}
 }
 
-// equallyImportant is the same web, of which nobody reads one page more than another.
+// equallyImportant is the same web with equal weights.
 func (w *World) equallyImportant() *World {
 	v := &World{Name: w.Name, Sites: w.Sites, Pages: append([]Page(nil), w.Pages...)}
 	for i := range v.Pages {
@@ -137,7 +137,7 @@ func (w *World) byShare(share func(*Page) float64) func(float64) PaperCell {
 	}
 }
 
-// intervals are those at which every page has its share of the visits.
+// intervals are the intervals at which every page has its share of the visits.
 func (w *World) intervals(budget float64, share func(*Page) float64) []float64 {
 	every, sum := make([]float64, len(w.Pages)), 0.
 	for i := range w.Pages {
@@ -159,7 +159,7 @@ func (w *World) byPrice(interval func(p *Page, price float64) float64) func(floa
 	}
 }
 
-// priceOf is the price at which a rule makes as many visits to n pages as a budget allows.
+// priceOf is the price at which a rule makes as many visits to n pages as the budget.
 func priceOf(n int, budget float64, interval func(page int, price float64) float64) float64 {
 	low, high := -60., 0.
 	for range 50 {
@@ -177,7 +177,7 @@ func priceOf(n int, budget float64, interval func(page int, price float64) float
 	return math.Exp(high)
 }
 
-// profitInterval is when the thesis's profit, mu (1 - e^(-D t)), reaches a threshold.
+// profitInterval is the interval after which the thesis's profit, mu (1 - e^(-D t)), reaches a threshold.
 func profitInterval(p *Page, threshold, shortest float64) float64 {
 	if p.Weight <= threshold {
 		return math.Inf(1)
@@ -185,7 +185,8 @@ func profitInterval(p *Page, threshold, shortest float64) float64 {
 	return max(shortest, -math.Log1p(-threshold/p.Weight)/p.Rate)
 }
 
-// timed polls all manifests at an interval, and fetches what they name by gain, as far as the budget goes.
+// timed polls all manifests at an interval, and fetches the pages that they name by gain, as far as the
+// budget goes.
 func (w *World) timed(interval float64) func(float64) PaperCell {
 	return func(budget float64) PaperCell {
 		left := budget*float64(len(w.Pages)) - float64(len(w.Sites))/interval
@@ -201,7 +202,7 @@ func (w *World) timed(interval float64) func(float64) PaperCell {
 	}
 }
 
-// A named page is told of at equal intervals, for nothing.
+// A named page is in a manifest polled at equal intervals, free of cost.
 type named struct {
 	polled
 	interval float64

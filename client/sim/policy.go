@@ -7,40 +7,40 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A Rule is how a policy chooses.
+// A Rule is the way in which a policy chooses pages.
 type Rule string
 
-// The rules that there are.
+// The rules.
 const (
 	Uniform      Rule = "uniform"      // every page in turn
 	Proportional Rule = "proportional" // as often as it changes, times a constant
 	Importance   Rule = "importance"   // in proportion to its weight
 	Thesis       Rule = "thesis"       // fresh.Thesis: profit above a threshold
 	Priced       Rule = "priced"       // fresh.Priced: the index above a price
-	Plugged      Rule = "plugged"      // the index at the thesis's estimate of the rate, as if that were true
+	Plugged      Rule = "plugged"      // the index at the thesis's estimate of the rate, as if that were exact
 
-	// What is told is fetched, in one of three orders, and nothing else.
-	Trusting       Rule = "trusting"        // first told, first fetched
-	TrustingWeight Rule = "trusting-weight" // the most important first
+	// The trusting rules fetch pages with notices, and nothing else, in one of three orders.
+	Trusting       Rule = "trusting"        // oldest notice first
+	TrustingWeight Rule = "trusting-weight" // most important page first
 	TrustingGain   Rule = "trusting-gain"   // by mu/D: importance by rate of change
 )
 
-// A Policy is what a run does, and how much it may know.
+// A Policy is the behaviour of a run, and its knowledge.
 type Policy struct {
 	Name      string
 	Rule      Rule
 	Objective fresh.Objective // of Priced and Plugged
 
-	Known bool // it is told the true rates, and how well the sites tell; the rules before Thesis always are
+	Known bool // it is told the true rates, and how well the sites tell of changes; the rules before Thesis always are
 	Deaf  bool // it ignores manifests and pushes
-	Eager bool // Priced, not Known: fetches at once, beside the budget, what credible sites push, as the crawler does by itself
+	Eager bool // Priced, not Known: fetches at once, outside the budget, what credible sites push, as the crawler does by default
 	Daily bool // Thesis: no page more than once a day (V13)
 
-	// Timer is the interval at which manifests are polled, in days, where all is Known. 0 means that the price decides.
+	// Timer is the interval of manifest polls, in days, where all is Known. 0 means that the price decides.
 	Timer float64
 }
 
-// Policies returns all that have a name, in the order of the tables.
+// Policies returns all named policies, in the order of the tables.
 func Policies() []Policy {
 	freshness, harmonic, age := fresh.Objective{Fresh: 1}, fresh.Objective{Harmonic: 1}, fresh.Objective{Age: 1}
 	list := []Policy{
@@ -83,7 +83,7 @@ func NamedPolicy(name string) (Policy, error) {
 	return Policy{}, fmt.Errorf("policy %q: there is none, but %s", name, strings.Join(names, ", "))
 }
 
-// MustPolicy is NamedPolicy for names that are constants; it panics for others.
+// MustPolicy is NamedPolicy for constant names; it panics for an unknown one.
 func MustPolicy(name string) Policy {
 	p, err := NamedPolicy(name)
 	if err != nil {

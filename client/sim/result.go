@@ -2,30 +2,31 @@ package sim
 
 import "math"
 
-// A Result is what came of a run. Freshness and age are weighted by importance, and counted from Run.From on.
+// A Result is the result of a run. Freshness and age are weighted by importance, and counted from Run.From
+// on.
 type Result struct {
 	World, Policy string
 	Pages         int
-	Budget        float64 // cost allowed, of each page a day
+	Budget        float64 // allowed cost, per page and day
 	Days, From    float64
 	Seed          uint64
 
-	Fresh float64 // share of importance and time of which the copy was right
+	Fresh float64 // share of importance and time with a right copy
 	Age   float64 // mean time since the first change that the copy lacks, in days
-	Spend float64 // cost, of each page a day: as Budget, but what was really spent
+	Spend float64 // actual cost, per page and day
 
-	Requests float64 // of each page a day: visits, and polls of manifests
+	Requests float64 // per page and day: visits, and polls of manifests
 	Visits   float64 // of them to pages
-	Wasted   float64 // of these, found nothing new
+	Wasted   float64 // of these, without a change
 	Polls    float64 // of manifests
-	Bytes    float64 // of each page a day, received in answers
-	Notices  float64 // of each page a day, told by push or named by a manifest
+	Bytes    float64 // per page and day, received in responses
+	Notices  float64 // per page and day, by push or in a manifest
 	Replans  int
-	Price    float64 // in the end
+	Price    float64 // at the end
 
-	Expected struct{ Fresh, Age float64 } // what the policy's last plan promised, NaN if it has no plan
+	Expected struct{ Fresh, Age float64 } // of the policy's last plan, NaN if it has no plan
 
-	Bound Bound // for this world, as far as the policy listens; see Run.Bound
+	Bound Bound // for this world, with the channels that the policy uses; see Run.Bound
 
 	Daily []Day // every day from the start on, also those before From
 }
@@ -33,8 +34,8 @@ type Result struct {
 // A Day is one day of a run, from 0 on.
 type Day struct{ Fresh, Age, Spend float64 }
 
-// Between returns freshness and age from the beginning of one day to the
-// beginning of another, as Result.Fresh and Result.Age. What lies outside the run counts not.
+// Between returns freshness and age from the beginning of one day to the beginning of another, as
+// Result.Fresh and Result.Age. Days outside the run are ignored.
 func (r *Result) Between(from, to int) (fresh, age float64) {
 	from, to = max(from, 0), min(to, len(r.Daily))
 	if from >= to {
@@ -61,7 +62,7 @@ func newLedger(days float64) *ledger {
 	return &ledger{days: days, stale: make([]float64, n), age: make([]float64, n), spend: make([]float64, n)}
 }
 
-// wrong adds that a copy was wrong from one time to another.
+// wrong adds a period in which a copy was wrong.
 func (l *ledger) wrong(weight, from, to float64) {
 	to = min(to, l.days)
 	for at := max(0, from); at < to; {
@@ -78,7 +79,7 @@ func (l *ledger) spent(at, cost float64) {
 	l.spend[min(max(0, int(at)), len(l.spend)-1)] += cost
 }
 
-// daily returns what the days came to; a last one that is not whole counts as one.
+// daily returns the result of each day; a last part of a day counts as one.
 func (l *ledger) daily(pages int) []Day {
 	list := make([]Day, len(l.stale))
 	for d := range list {

@@ -8,21 +8,21 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// A rule is how a run chooses: policies of package fresh, and what they are told.
+// A rule is a run's choice of pages: policies of package fresh, and their inputs.
 type rule interface {
-	// plan looks at all that is known, and says in how many days to do so again.
+	// plan evaluates everything known, and returns the number of days until the next plan.
 	plan() (again float64)
 
-	// policy is for one page; it is asked before the next call.
+	// policy is the policy for one page; it is valid until the next call.
 	policy(page int) fresh.Policy
 
-	// price is what is asked of a visit now.
+	// price is the current price of a visit.
 	price() float64
 
-	// interval is that of polls of a site's manifest, +Inf if it is not worth any.
+	// interval is that of polls of a site's manifest, +Inf if none is worth it.
 	interval(site int) float64
 
-	// expected are the freshness and age that the last plan promised, NaN if it promised none.
+	// expected are the freshness and age of the last plan, NaN if it has none.
 	expected() (share, age float64)
 }
 
@@ -58,7 +58,7 @@ func newRule(e *engine) (rule, error) {
 	return nil, fmt.Errorf("no rule %q", e.Policy.Rule)
 }
 
-// A plain rule has neither plans nor prices, and listens to nobody.
+// A plainRule has neither plans nor prices, and polls no manifests.
 type plainRule struct{}
 
 func (plainRule) plan() float64                { return math.Inf(1) }
@@ -85,12 +85,12 @@ func (f *fixed) Next(p *fresh.Page, _ time.Time) time.Time {
 	return clock(daysAt(p.Last) + f.every[f.at])
 }
 
-// Profit ranks what has been due for longest first.
+// Profit ranks pages by how long they have been due.
 func (f *fixed) Profit(p *fresh.Page, _ time.Time) float64 {
 	return 1 - .01*(daysAt(p.Last)+f.every[f.at])/never
 }
 
-// trusting fetches whatever it is told of, in some order.
+// trusting fetches every page with a notice, in a given order.
 type trusting struct {
 	plainRule
 	rank func(*fresh.Page) float64

@@ -7,11 +7,11 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// again is in how many days a plan is made anew: to learn as much more of pages takes
-// as long as it took before.
+// again is the number of days until the next plan: learning as much again about pages takes as long as it
+// took before.
 func again(now float64) float64 { return max(1, now/8) }
 
-// profit is the thesis's own policy, with the threshold that its budget allows.
+// profit is the thesis's own policy, with the threshold at which it spends the budget.
 type profit struct {
 	plainRule
 	*engine
@@ -33,7 +33,7 @@ func (r *profit) plan() float64 {
 		})
 		return math.Inf(1)
 	}
-	r.thesis.MaxPeriod = 0 // what was never seen to change would not be seen again
+	r.thesis.MaxPeriod = 0 // else a page never seen to change would not be visited again
 	r.threshold = priceOf(len(r.pages), r.Budget, func(i int, price float64) float64 {
 		p, t := &r.pages[i].Page, r.thesis
 		t.Threshold = price
@@ -50,12 +50,12 @@ func (r *profit) policy(i int) fresh.Policy {
 	return &r.thesis
 }
 
-// oracle is the index at the true rates, told or not.
+// oracle is the index at the true rates, with or without notices.
 type oracle struct {
 	*engine
 	base   float64   // the price
 	every  []float64 // of manifests, in days
-	alone  []bool    // sites whose pages are polled in spite of their manifest
+	alone  []bool    // sites whose pages are polled despite their manifest
 	shapes shapes
 	at     int
 	bounds outcome
@@ -132,7 +132,7 @@ func (r *oracle) Next(p *fresh.Page, _ time.Time) time.Time {
 	return clock(daysAt(p.Last) + r.due(is, polled))
 }
 
-// due is the age at which a page is visited that nobody tells of, by the crawler's own formula where it has one.
+// due is the age at which a page without notices is visited, by the crawler's own formula where there is one.
 func (r *oracle) due(is *Page, p *polled) float64 {
 	if p.body > 0 {
 		return p.interval(r.price())
@@ -140,7 +140,7 @@ func (r *oracle) due(is *Page, p *polled) float64 {
 	return r.Policy.Objective.AgeAtRate(is.Rate, r.price()*p.header/is.Weight)
 }
 
-// plugged is the index at an estimate of the rate, as if that were the truth.
+// plugged is the index at an estimate of the rate, as if that were exact.
 type plugged struct {
 	*engine
 	base   float64
@@ -157,8 +157,8 @@ func (r *plugged) plan() float64 {
 	return again(r.now)
 }
 
-// polled is a page with the rate that the thesis estimates. One that was never seen to change
-// has that of half a change in all the time that it was looked at, or it would never be looked at again.
+// polled is a page with the thesis's estimate of its rate. A page never seen to change gets half a change in
+// all the time that it was observed, or it would never be visited again.
 func (r *plugged) polled(i int) *polled {
 	is := r.World.Pages[i]
 	h := &r.pages[i].History
@@ -180,7 +180,7 @@ func (r *plugged) Next(p *fresh.Page, _ time.Time) time.Time {
 	return clock(daysAt(p.Last) + min(r.polled(r.at).interval(r.price()), never))
 }
 
-// learning is the crawler's own policy: nothing is known at the start.
+// learning is the crawler's own policy: it knows nothing at the start.
 type learning struct {
 	*engine
 	priced fresh.Priced
@@ -193,7 +193,7 @@ func newLearning(e *engine) *learning {
 		priced: fresh.Priced{Objective: e.Policy.Objective, Costs: e.costs, Eager: e.Policy.Eager}}
 }
 
-// plan looks at every page once, as the crawler does.
+// plan passes over every page once, as the crawler does.
 func (r *learning) plan() float64 {
 	pass := fresh.Planning{Priced: r.priced, Budget: r.Budget * float64(len(r.pages)), Pages: len(r.pages)}
 	sites := make([]*fresh.SitePlanning, len(r.sites))

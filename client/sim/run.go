@@ -6,21 +6,21 @@ import (
 	"math"
 )
 
-// A Run is a policy with a budget in a world, for a time. It has a copy of
-// every page at the start, of which nothing is known but that it is right.
+// A Run is a policy with a budget in a world, for a time. It begins with a right copy of every page, and
+// knows nothing else of it.
 type Run struct {
 	World  *World
 	Policy Policy
 	Budget float64 // units of cost, of each page a day
 	Days   float64 // how long; 0 means 120
-	From   float64 // the day from which on it counts, a whole number; what comes before is for learning
-	Seed   uint64  // of what happens; the same for all policies that are compared
-	Costs  Costs   // what a unit buys; the zero value counts requests
+	From   float64 // day from which the run is scored, a whole number; before, it learns
+	Seed   uint64  // of the random events; the same for all policies that are compared
+	Costs  Costs   // of each action; the zero value counts requests
 
-	// Bound asks for the bound beside the score, which may take longer than the run.
+	// Bound asks for the bound as well, which may take longer than the run.
 	Bound bool
 
-	// Watch, if not nil, is called for everything that happens, in order.
+	// Watch, if not nil, is called for every event, in order.
 	Watch func(Event)
 }
 
@@ -28,9 +28,9 @@ type Run struct {
 type Event struct {
 	At      float64 // days
 	Kind    EventKind
-	Page    int  // index in World.Pages; -1 of a manifest
+	Page    int  // index in World.Pages; -1 for a manifest
 	Site    int  // index in World.Sites
-	Changed bool // a visit found another content
+	Changed bool // a visit found a change
 	Cost    float64
 }
 
@@ -67,7 +67,7 @@ func (r *Run) check() error {
 	return nil
 }
 
-// Simulate runs r. It fails if r makes no sense, or with what the context says.
+// Simulate executes r. It fails if r is invalid, or with the context's error.
 func Simulate(ctx context.Context, r Run) (*Result, error) {
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("simulate %s: %w", r.Policy.Name, err)

@@ -2,10 +2,10 @@ package sim
 
 import "math"
 
-// A Timetable keeps when the pages of a run were visited. What those visits come to on the average over all luck follows from
-// it: whether a page changes between two visits is decided by nothing that decides when they are, if its
-// site is silent. So a short run shows how good a schedule is, and two runs can be
-// compared to a thousandth. It is for worlds whose pages change at a rate, and for policies that are not told.
+// A Timetable has the times of all visits of a run. The expected freshness and age of those visits follow
+// from it: on a silent site, whether a page changes between two visits is independent of their times. So a
+// short run shows how good a schedule is, and two runs can be compared to a thousandth. It is for worlds
+// whose pages change at a rate, and for policies without notices.
 type Timetable struct {
 	world  *World
 	visits []visit
@@ -13,10 +13,10 @@ type Timetable struct {
 
 type visit struct {
 	page int32
-	at   float32 // days; to a few seconds
+	at   float32 // days; exact to a few seconds
 }
 
-// Keep has a run write its timetable.
+// Keep returns a timetable that the run fills.
 func (r *Run) Keep() *Timetable {
 	t := &Timetable{world: r.World}
 	watch := r.Watch
@@ -31,8 +31,8 @@ func (r *Run) Keep() *Timetable {
 	return t
 }
 
-// Between returns the freshness and age that are expected of the visits from the beginning of one day to that of another, as
-// [Result.Between].
+// Between returns the freshness and age expected of the visits, from the beginning of one day to that of
+// another, as [Result.Between].
 func (t *Timetable) Between(from, to float64) (fresh, age float64) {
 	last := make([]float64, len(t.world.Pages))
 	until := func(i int, at float64) {
@@ -56,8 +56,8 @@ func (t *Timetable) Between(from, to float64) (fresh, age float64) {
 	return fresh / (to - from), age / (to - from)
 }
 
-// copyOf is for how many of the days after a visit the copy is expected to be right, and to what its age adds up in
-// them: with x = D t the former is (1-e^-x)/D, and the latter t²/2 - t/D + (1-e^-x)/D².
+// copyOf is the number of days, of those after a visit, for which the copy is expected to be right, and the
+// sum of its age over them: with x = D t the former is (1-e^-x)/D, and the latter t²/2 - t/D + (1-e^-x)/D².
 func copyOf(rate, days float64) (right, age float64) {
 	if x := rate * days; x > 1e-3 {
 		right = -math.Expm1(-x) / rate

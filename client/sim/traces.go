@@ -23,34 +23,33 @@ const (
 	lastTime  = 253402300799 // the year 9999, in Unix seconds
 )
 
-// A trace is what really happened to the pages of one site, as its version
-// control has kept it. Unlike a crawl it misses no change, and it dates each.
+// A trace is the real history of the pages of one site, from its version control. Unlike a crawl it misses no
+// change, and it dates each.
 type trace struct {
 	Name        string
 	First, Last time.Time
 	Lives       []life // by birth
 }
 
-// A life is one page from when it appeared to when it vanished. A page that moves
-// lives on; one that comes back after it was deleted has another life. Times are in
-// days since the trace's First.
+// A life is one page from its appearance to its deletion. A page that moves lives on; one that comes back
+// after a deletion has another life. Times are in days since the trace's First.
 type life struct {
-	Path    string // the last one
+	Path    string // the last one, if it moved
 	Born    float64
-	Died    float64   // +Inf: it has not
+	Died    float64   // +Inf: not deleted
 	Changes []float64 // of its content, in order, after the birth; no two at the same time
-	Pushes  []int32   // which push each came with: many pages may share one
-	Bytes   int64     // at last
+	Pushes  []int32   // the push that each came with: many pages may share one
+	Bytes   int64     // at the end
 }
 
-// TraceNames are the traces of freshness.md that there are files of, and what of each is
-// the site: the documentation of astro is one site a language.
+// TraceNames are the traces of freshness.md that have files, and which part of each is the site: the
+// documentation of astro is one site per language.
 func TraceNames() []string {
 	return []string{"python-peps", "astro-docs", "php-net", "tldr-pages", "endoflife-date"}
 }
 
-// openTrace reads the trace X of a folder of them, from X.csv.zst. A name such as
-// "astro-docs:src/content/docs/en/" is the part of it that ended in that folder.
+// openTrace reads the trace X from X.csv.zst in dir. A name such as "astro-docs:src/content/docs/en/" is the
+// part whose pages ended in that folder.
 func openTrace(dir, name string) (*trace, error) {
 	file, part, _ := strings.Cut(name, ":")
 	f, err := os.Open(filepath.Join(dir, filepath.Base(file)+".csv.zst"))
@@ -65,7 +64,7 @@ func openTrace(dir, name string) (*trace, error) {
 	return t.part(name, part), nil
 }
 
-// part is what of a trace is in a folder at last.
+// part is the part of a trace whose pages ended in a folder.
 func (t *trace) part(name, folder string) *trace {
 	if folder == "" {
 		return t
@@ -80,10 +79,9 @@ func (t *trace) part(name, folder string) *trace {
 	return &some
 }
 
-// readTrace reads a trace: CSV, compressed or not, with a header that names at least time
-// (Unix seconds, in order), commit, op (A, M, D, R), path, old_path, size and
-// blob. An event that leaves a page with the same blob has changed nothing. What
-// it cannot make sense of is an error, and so is a trace of more than 256 MB.
+// readTrace reads a trace: CSV, compressed or not, with a header that names at least time (Unix seconds, in
+// order), commit, op (A, M, D, R), path, old_path, size and blob. An event that leaves a page with the same
+// blob is no change. A malformed row is an error, and so is a trace of more than 256 MB.
 func readTrace(name string, r io.Reader) (*trace, error) {
 	plain, err := coding.NewReader(r)
 	if err != nil {
@@ -107,12 +105,12 @@ type event struct {
 	blob      string
 }
 
-// A teller follows the pages of a trace through its events.
+// A teller applies the events of a trace to its pages.
 type teller struct {
 	t     *trace
-	at    map[string]int // the life that is at a path
+	at    map[string]int // the life at each path
 	blobs []string       // the content of each life
-	push  []event        // read, and not yet applied
+	push  []event        // read, not yet applied
 	last  int64
 }
 
@@ -165,7 +163,7 @@ func whole(err error) error {
 	return err
 }
 
-// columns says which column is which.
+// columns has the index of each column.
 type columns struct{ time, commit, op, path, old, size, blob int }
 
 func columnsOf(header []string) (c columns, err error) {
@@ -205,14 +203,13 @@ func (c columns) event(row []string) (e event, err error) {
 	if n := max(len(row[c.path]), len(row[c.old]), len(row[c.blob])); n > maxPath || row[c.path] == "" {
 		return e, fmt.Errorf("no path: %.40q", row[c.path])
 	}
-	// The row is one string, which would be kept whole by any part of it.
+	// The row is one string, and any part of it would keep all of it in memory.
 	e.commit, e.op = int32(commit), row[c.op][0]
 	e.path, e.old, e.blob = strings.Clone(row[c.path]), strings.Clone(row[c.old]), strings.Clone(row[c.blob])
 	return e, nil
 }
 
-// take collects what came with one push: it happened all at once, so that pages
-// may change places.
+// take collects the events of one push: they happened at the same time, so that pages may change places.
 func (t *teller) take(e event) error {
 	if t.t.First.IsZero() {
 		t.t.First = time.Unix(e.time, 0).UTC()
@@ -250,21 +247,21 @@ func (t *teller) flush() {
 		}
 		i, ok := t.at[e.path]
 		if e.op == 'R' {
-			if ok { // it takes the place of another
+			if ok { // it replaces another page
 				t.t.Lives[i].Died = t.t.at(e.time)
 			}
 			i, ok = moved[e.old]
-			delete(moved, e.old) // whatever else has come from there is new
+			delete(moved, e.old) // another page from the same path is new
 		}
 		t.stand(e, i, ok)
 	}
-	for _, i := range moved { // cannot be, but for a page that moved twice
+	for _, i := range moved { // only of a page that moved twice
 		t.t.Lives[i].Died = t.t.at(t.last)
 	}
 	t.push = t.push[:0]
 }
 
-// stand puts a page where the event says: the life i, or a new one.
+// stand records a page at the event's path: the life i, or a new one.
 func (t *teller) stand(e event, i int, known bool) {
 	at := t.t.at(e.time)
 	if !known {
@@ -273,7 +270,7 @@ func (t *teller) stand(e event, i int, known bool) {
 		t.blobs = append(t.blobs, e.blob)
 	}
 	l := &t.t.Lives[i]
-	// Nobody could have seen what stood there for no time at all.
+	// Content that was there for no time at all could not be seen.
 	if last := len(l.Changes) - 1; t.blobs[i] != e.blob && at > l.Born && (last < 0 || at > l.Changes[last]) {
 		l.Changes, l.Pushes = append(l.Changes, at), append(l.Pushes, e.commit)
 	}
@@ -281,15 +278,14 @@ func (t *teller) stand(e event, i int, known bool) {
 	t.at[e.path] = i
 }
 
-// Days is how long the trace is.
+// Days is the length of the trace.
 func (t *trace) Days() float64 { return t.at(t.Last.Unix()) }
 
-// at is a time in days since First.
+// at converts Unix seconds to days since First.
 func (t *trace) at(unix int64) float64 { return float64(unix-t.First.Unix()) / (24 * 3600) }
 
-// Alive returns the pages that lived throughout some days, from one time to
-// another in days since First: with the times of their changes in between, in
-// days since from, and which push each came with.
+// Alive returns the pages that lived throughout some days, from one time to another in days since First: with
+// the times of their changes in between, in days since from, and the push of each.
 func (t *trace) Alive(from, to float64) []life {
 	var alive []life
 	for _, l := range t.Lives {
@@ -297,7 +293,7 @@ func (t *trace) Alive(from, to float64) []life {
 			continue
 		}
 		a, b := sort.SearchFloat64s(l.Changes, from), sort.SearchFloat64s(l.Changes, to)
-		changes := make([]float64, 0, max(0, b-a)) // not nil: it is known when it changed
+		changes := make([]float64, 0, max(0, b-a)) // not nil: its changes are known
 		for _, at := range l.Changes[a:max(a, b)] {
 			changes = append(changes, at-from)
 		}

@@ -127,7 +127,7 @@ func TestTraceRefusesNonsense(t *testing.T) {
 	}
 }
 
-// What a trace leaves standing is what a plain replay of it leaves.
+// The pages left at the end of a trace are those that a plain replay of it leaves.
 func TestTraceAgainstReplay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
@@ -227,7 +227,7 @@ func traceDir(tb testing.TB) string {
 	return machine.Data(tb, "changes")
 }
 
-// The real traces are what their source says they are, and none is like Poisson's.
+// The real traces match the description of their source, and none is a Poisson process.
 func TestRealTraces(t *testing.T) {
 	dir := traceDir(t)
 	for _, c := range []struct {

@@ -8,18 +8,17 @@ import (
 	"slices"
 )
 
-// A TraceWeb says how to make a world of traces, each of them a site. What was
-// alive throughout is a page of it.
+// A TraceWeb makes a world of traces, each of them a site. Its pages are those that were alive throughout.
 type TraceWeb struct {
-	Dir   string   // where the files are
-	Names []string // as openTrace takes them
+	Dir   string   // folder of the files
+	Names []string // arguments of openTrace
 
-	Days  float64 // how long; 0 means 900
-	Until float64 // where it ends, in days before the end of each trace
+	Days  float64 // length; 0 means 900
+	Until float64 // its end, in days before the end of each trace
 	Seed  uint64  // of the importance, which is Zipf's; 0 means 1
 }
 
-// World reads the traces. The rate of a page is the mean of what it did in the world's days.
+// World reads the traces. The rate of a page is the mean of its changes in the world's days.
 func (t TraceWeb) World() (*World, error) {
 	if t.Days == 0 {
 		t.Days = 900
@@ -53,20 +52,20 @@ func (t TraceWeb) World() (*World, error) {
 	return w, w.check()
 }
 
-// Bursts is how little a world is like Poisson's.
+// Bursts measures how much a world differs from Poisson's.
 type Bursts struct {
 	Pages, Changes int
 	Never          int // pages that did not change
 
 	Gaps  int     // between two changes of a page
 	Short float64 // share of them below two days
-	Usual float64 // what that share would be, were each page's changes Poisson's at its own rate
+	Usual float64 // the expected share, were each page's changes Poisson's at its own rate
 
-	Shared float64 // share of changes that happened at one moment with those of 9 other pages of the site or more
-	Mass   float64 // and with a tenth of its pages
+	Shared float64 // share of changes at the same moment as those of 9 or more other pages of the site
+	Mass   float64 // share of changes at the same moment as those of a tenth of the site's pages
 }
 
-// Bursts looks at the traces of a world of so many days.
+// Bursts measures the traces of a world of so many days.
 func (w *World) Bursts(days float64) (b Bursts) {
 	type moment struct {
 		site int
@@ -107,8 +106,8 @@ func (w *World) Bursts(days float64) (b Bursts) {
 	return b
 }
 
-// Alone returns a world of so many days in which each page changes as it did, but at another time:
-// what is left of its bursts is its own, and pages no longer change together.
+// Alone returns a world of so many days in which the changes of each page are shifted by a time of its own:
+// each page keeps its bursts, and pages no longer change together.
 func (w *World) Alone(days float64, seed uint64) *World {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	v := *w
@@ -126,7 +125,7 @@ func (w *World) Alone(days float64, seed uint64) *World {
 	return &v
 }
 
-// Steady returns a world in which each page changes as often, and as Poisson has it.
+// Steady returns a world in which each page changes at its rate, as a Poisson process.
 func (w *World) Steady() *World {
 	v := *w
 	v.Name, v.Pages = w.Name+", Poisson", slices.Clone(w.Pages)

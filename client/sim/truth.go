@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// A changer says when a page changes, in order. What it says depends on the seed and the
-// page alone, so that all policies have the same luck.
+// A changer gives the times at which a page changes, in order. They depend on the seed and the page alone, so
+// that all policies get the same changes.
 type changer struct {
 	rng   rand.PCG
 	rate  float64
@@ -19,13 +19,13 @@ func newChanger(seed uint64, i int, p *Page) (c changer) {
 	if p.Trace == nil {
 		c.rng.Seed(seed, uint64(i)+1)
 	}
-	for c.step(); c.next < 0; { // what a trace has before the start
+	for c.step(); c.next < 0; { // changes of a trace before the start
 		c.step()
 	}
 	return c
 }
 
-// step goes on to the change after the next one.
+// step advances next by one change.
 func (c *changer) step() {
 	switch {
 	case len(c.trace) > 0:
@@ -42,14 +42,14 @@ func exponential(rng *rand.PCG) float64 {
 	return -math.Log(float64(rng.Uint64()>>11+1) / (1 << 53))
 }
 
-// A copied page is what is true of a page and of its copy.
+// A copied page is the truth about a page and its copy.
 type copied struct {
 	changer
-	wrong  float64 // since when the copy is, +Inf if it is right
+	wrong  float64 // time since which the copy is wrong, +Inf if it is right
 	newest float64 // time of the newest change; 0: that of the start
 }
 
-// until lets the page change up to a time.
+// until applies the page's changes up to a time.
 func (c *copied) until(now float64) {
 	for c.next <= now {
 		c.wrong = min(c.wrong, c.next)
@@ -58,10 +58,10 @@ func (c *copied) until(now float64) {
 	}
 }
 
-// A saying is something that is due to be said, or to happen to a page that speaks.
+// A saying is a future notice, or a future change of a page on a site that speaks.
 type saying struct {
 	at      float64
-	claimed float64 // when the page is said to have changed
+	claimed float64 // time of the change that it claims
 	page    int32
 	kind    sayingKind
 }
@@ -69,12 +69,12 @@ type saying struct {
 type sayingKind uint8
 
 const (
-	changes sayingKind = iota // it really does, now
-	lies                      // a false notice is due
-	speaks                    // a notice comes
+	changes sayingKind = iota // the page changes now
+	lies                      // the site invents a notice
+	speaks                    // a notice arrives
 )
 
-// A speech has what all sites are about to say, in order.
+// A speech has the future sayings of all sites, by time.
 type speech struct {
 	heap []saying
 	rng  rand.PCG
@@ -104,7 +104,7 @@ func (s *speech) before(i, j int) bool {
 	return a.page < b.page
 }
 
-// next is when the next one is due, +Inf if there is none.
+// next is the time of the next saying, +Inf if there is none.
 func (s *speech) next() float64 {
 	if len(s.heap) == 0 {
 		return math.Inf(1)
@@ -131,7 +131,7 @@ func (s *speech) pop() saying {
 	}
 }
 
-// begin makes a page of a speaking site heard.
+// begin schedules the sayings of a page of a speaking site.
 func (s *speech) begin(i int, c *copied, site *Site) {
 	if !math.IsInf(c.next, 1) {
 		s.push(saying{at: c.next, page: int32(i), kind: changes})

@@ -5,33 +5,31 @@ import (
 	"math"
 )
 
-// A World is a set of sites and of their pages. It says what is true; a policy
-// learns of it only by visits and by what the sites say. It is not changed by a
-// run, and many may share it.
+// A World is a set of sites and their pages. It is the truth; a policy learns of it only by visits and by the
+// sites' notices. A run does not modify it, and many may share it.
 type World struct {
 	Name  string
 	Sites []Site
 	Pages []Page
 }
 
-// A Site is how a site speaks of its changes. The zero value says nothing.
+// A Site is the way in which a site tells of its changes. The zero value is silent.
 type Site struct {
 	Push     bool // tells of every change as it happens
 	Manifest bool // has a list of pages and their dates to poll
 	Format   Format
-	Dated    bool // answers with the true time of the last change
+	Dated    bool // responses have the true time of the last change
 
-	// Recall is the share of changes that it tells of, by whichever way, and
-	// Precision the share of what it tells, floods aside, that is true. 0 means 1, and
-	// a negative one means 0. A false notice names a page at random, in
-	// proportion to how often the pages change.
+	// Recall is the share of changes that it tells of, in any way, and Precision the share of its notices,
+	// floods aside, that are true. 0 means 1, and a negative one means 0. A false notice names a page at
+	// random, in proportion to how often the pages change.
 	Recall, Precision float64
 
-	Lag   float64 // from a change to the time at which it is told, in days
-	Flood float64 // false notices of each page, a day
+	Lag   float64 // from a change to its notice, in days
+	Flood float64 // false notices per page and day
 }
 
-// Silent reports whether a site says nothing.
+// Silent reports whether a site neither pushes nor has a manifest.
 func (s *Site) Silent() bool { return !s.Push && !s.Manifest }
 
 func (s *Site) recall() float64    { return share(s.Recall) }
@@ -40,7 +38,7 @@ func (s *Site) precision() float64 { return share(s.Precision) }
 // perfect reports whether the site tells of all its changes, and nothing else.
 func (s *Site) perfect() bool { return s.recall() == 1 && s.precision() == 1 && !(s.Flood > 0) }
 
-// share reads a share of which 0 means all and a negative one none.
+// share returns a share, with 0 meaning all and a negative one none.
 func share(x float64) float64 {
 	switch {
 	case x == 0 || x != x:
@@ -51,7 +49,7 @@ func share(x float64) float64 {
 	return min(x, 1)
 }
 
-// falsely is how many false notices a site tells of a page with a rate, a day.
+// falsely is the number of false notices a day for a page with a given rate.
 func (s *Site) falsely(rate float64) float64 {
 	nu := max(0, s.Flood)
 	if p := s.precision(); p < 1 {
@@ -60,18 +58,17 @@ func (s *Site) falsely(rate float64) float64 {
 	return nu
 }
 
-// Format is how a manifest is sent, which matters if bytes are what is paid.
+// Format is the form of a manifest, which matters if bytes are the cost.
 type Format uint8
 
-// The formats of a manifest. A delta has only what has changed since it was asked for last.
+// The formats of a manifest. A delta has only the changes since the last poll.
 const (
 	Gzip Format = iota
 	Plain
 	Delta
 )
 
-// The sizes that were measured of manifests, of visits that find nothing new, and
-// of the page that is one unit of cost in bytes.
+// Measured sizes of manifests, of visits without a change, and of the page that is one unit of cost in bytes.
 const (
 	plainEntry = 247. // bytes (thesis, 6.5.3)
 	gzipEntry  = 28.
@@ -85,8 +82,8 @@ type Page struct {
 	Weight float64 // importance
 	Rate   float64 // true changes a day; with a Trace the mean of it
 
-	// trace has the times of all changes, in order, in days from the start. Nil means that
-	// they are drawn: a Poisson process at Rate.
+	// Trace has the times of all changes, in order, in days from the start. Nil means that they are drawn: a
+	// Poisson process at Rate.
 	Trace []float64
 
 	Bytes float64 // length; 0 means pageSize
@@ -111,7 +108,7 @@ func (w *World) Normalize() {
 	}
 }
 
-// check says what is wrong with a world, if anything is.
+// check returns an error if the world is invalid.
 func (w *World) check() error {
 	if len(w.Pages) == 0 {
 		return fmt.Errorf("world %s: no pages", w.Name)
@@ -142,10 +139,10 @@ func (w *World) check() error {
 	return nil
 }
 
-// fastest bounds what a world may do: a change in a minute and a half, of every page.
+// fastest limits the rates of a world: a change in a minute and a half, of every page.
 const fastest = 1000
 
-// changes is how many changes there are a day, of all pages.
+// changes is the number of changes a day, of all pages.
 func (w *World) changes() (rate float64) {
 	for i := range w.Pages {
 		rate += w.Pages[i].Rate
@@ -158,8 +155,7 @@ func (w *World) All(s Site) *World {
 	return w.speaking(func(int) Site { return s })
 }
 
-// speaking returns the same world with every site speaking as say says of its index.
-// The pages are shared.
+// speaking returns the same world with the sites that say returns for each index. The pages are shared.
 func (w *World) speaking(say func(site int) Site) *World {
 	v := &World{Name: w.Name, Pages: w.Pages, Sites: make([]Site, len(w.Sites))}
 	for i := range v.Sites {

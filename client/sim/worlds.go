@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// A Web says how to draw a synthetic world. The zero value is the gamma web.
+// A Web draws a synthetic world. The zero value is the gamma web.
 type Web struct {
 	// Rates is the distribution of the rates of change: gamma (shape .5, mean
 	// .1), lognormal (median .02, sigma 2, at most 24) or power (Pareto of
 	// exponent .5 between .001 and 24). Empty means gamma.
 	Rates string
 
-	// Importance is that of importance: zipf (1/rank) or pagerank (density
-	// x^-2.1). Empty means zipf.
+	// Importance is the distribution of importance: zipf (1/rank) or pagerank (density x^-2.1). Empty means
+	// zipf.
 	Importance string
 
 	Rho   float64 // correlation of rate and importance: of the normal variables of which both are functions, -1..1
 	Pages int     // 0 means 10,000
 	Sites int     // 0 means 100; their sizes are Zipf's
-	Seed  uint64  // 0 means the one that all printed tables have
+	Seed  uint64  // 0 means the seed of the printed tables
 }
 
-// Webs returns the six that all printed tables are about.
+// Webs returns the six webs of the printed tables.
 func Webs() []Web {
 	var webs []Web
 	for _, w := range []Web{{Rates: "gamma", Importance: "zipf"}, {Rates: "lognormal", Importance: "zipf"}, {Rates: "power", Importance: "pagerank"}} {
@@ -39,8 +39,7 @@ func Webs() []Web {
 	return webs
 }
 
-// ParseWeb reads a name such as gamma/zipf/0.5 or power; what it leaves out is as
-// in the zero Web.
+// ParseWeb reads a name such as gamma/zipf/0.5 or power; parts left out are as in the zero Web.
 func ParseWeb(name string) (Web, error) {
 	var w Web
 	part := strings.Split(name, "/")
@@ -68,7 +67,7 @@ func ParseWeb(name string) (Web, error) {
 	return w, nil
 }
 
-// String is the name as ParseWeb reads it.
+// String is the name in the form of ParseWeb.
 func (w Web) String() string {
 	w = w.withDefaults()
 	return fmt.Sprintf("%s/%s/%g", w.Rates, w.Importance, w.Rho)
@@ -92,13 +91,13 @@ func (w Web) withDefaults() Web {
 	return w
 }
 
-// printed is the seed of whatever has no table to be like.
+// printed is the seed of webs without a printed table.
 const printed = 1
 
 // printedSeed is the seed of the printed tables. Of the webs that were measured first only tables are left,
-// so these are not the same pages; but of tens of thousands of seeds they are those whose rows of the
-// simplest policies (uniform; proportional to importance) are nearest to those, and the
-// tests see that the rows of all others follow.
+// so these are not the same pages; but of tens of thousands of seeds these give the rows of the simplest
+// policies (uniform; proportional to importance) nearest to those tables, and the tests check that the rows
+// of all other policies follow.
 func printedSeed(rates string) uint64 {
 	switch rates {
 	case "gamma":
@@ -160,7 +159,7 @@ func (w *World) settle(rng *rand.Rand) {
 	}
 }
 
-// quantile returns the rate below which a share of all rates is, nil for an unknown name.
+// quantile returns the quantile function of the rates, nil for an unknown name.
 func quantile(name string) func(share float64) float64 {
 	switch name {
 	case "gamma":

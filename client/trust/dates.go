@@ -7,13 +7,13 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Worth says what dates of modification are good for.
+// A Worth says how far dates of modification can be used.
 type Worth uint8
 
 const (
-	Unproved Worth = iota // too little was seen
+	Unproved Worth = iota // too little evidence
 	Good                  // they move when pages do
-	Now                   // they are those of the moment at which they are asked for
+	Now                   // they are the time of the request
 	Alike                 // nearly all the same: a date of the file, not of pages
 	Absurd                // mostly before 1993 or in the future (P13)
 	Frozen                // pages change and the dates do not
@@ -28,48 +28,47 @@ func (w Worth) String() string {
 	return fmt.Sprintf("Worth(%d)", uint8(w))
 }
 
-// Signal reports whether a date that has moved is a notice of a change.
+// Signal reports whether a changed date is a notice of a change.
 func (w Worth) Signal() bool { return w == Unproved || w == Good || w == Frozen }
 
-// Dates is how honest the dates of one kind are that a site states: those of
-// its sitemap, its manifest or its Last-Modified headers. It begins by [Record.Date].
+// Dates is the reliability of one kind of a site's dates: those of its sitemap, its manifest or its
+// Last-Modified headers. [Record.Date] creates it.
 type Dates struct {
 	Name string
 
-	// What visits showed lately, older ones at half their weight and less: the
-	// date had moved and the page had changed; it had not changed; the date
-	// had not moved, and the page had changed; or had not.
+	// Counts of recent visits, older ones at half their weight and less. Right: the date had moved and the
+	// page had changed. Wrong: only the date had moved. Missed: only the page had changed. Quiet: neither.
 	Right, Wrong, Missed, Quiet float32
 
-	Late   float32 // of Right and Wrong, those with the date of their own reading
+	Late   float32 // of Right and Wrong, those dated at the moment of reading
 	Absurd float32 // dates that P13 ignores
 
-	census Worth // what the file as a whole was, when it was read last
+	census Worth // judgement of the file as a whole, when it was read last
 }
 
 const (
-	enough      = 10  // dates in a file, for it to be judged as a whole
+	enough      = 10  // number of dates in a file for a judgement as a whole
 	nearly      = 0.9 // of them
-	enoughWrong = 8   // visits, of which 3 in 4 were for nothing, and no more
-	enoughSeen  = 5   // changes, of which the half was not told
-	enoughGood  = 10  // visits with nothing wrong to speak of
+	enoughWrong = 8   // visits after a moved date; bad if more than 3 in 4 found no change
+	enoughSeen  = 5   // changes; bad if half of them were not told
+	enoughGood  = 10  // visits with hardly anything wrong
 	reading     = 2 * time.Minute
 )
 
-// A Sight is what a source says of a page and what a visit shows.
+// A Sight is a source's date of a page and the result of a visit.
 type Sight struct {
 	Stated time.Time     // by the source, now
-	Span   time.Duration // how coarse
+	Span   time.Duration // its granularity
 	Before time.Time     // by the same source at the last visit; zero: unknown
-	Last   time.Time     // visit before; zero: none, then nothing is learned
-	Read   time.Time     // when the source said it
+	Last   time.Time     // visit before; zero: none, and the visit is ignored
+	Read   time.Time     // when the source was read
 	Asked  time.Time     // this visit
-	// Changed as in Seen. It may say nothing of what changed after Read.
+	// Changed is as in Seen. It may be false for a change after Read.
 	Changed bool
 }
 
-// Visit takes a visit in. Whatever moved between the last visit and this one
-// without a clear order proves nothing.
+// Visit records a visit. A date that moved between the last visit and this one without a clear order is
+// ignored.
 func (d *Dates) Visit(s Sight) {
 	if s.Stated.IsZero() || s.Last.IsZero() || s.Read.Before(s.Last) {
 		return
@@ -84,15 +83,15 @@ func (d *Dates) Visit(s Sight) {
 	moved := !same && stated.Add(s.Span).After(s.Last)
 	switch {
 	case !same && !moved && !s.Before.IsZero():
-		return // it moved, to a time before our last visit: told too late, of what we had
+		return // it moved to a time before our last visit: a late notice of a version that we had
 	case same && s.Span > 0 && stated.Add(s.Span).After(s.Last):
-		return // a second change on the same day cannot be told
+		return // a second change on the same day is indistinguishable
 	case moved && s.Changed:
 		d.Right++
 	case moved:
 		d.Wrong++
 	case s.Changed && s.Asked.Sub(s.Read) > time.Hour:
-		return // it may have changed since the source spoke
+		return // it may have changed since the source was read
 	case s.Changed:
 		d.Missed++
 	default:
@@ -104,13 +103,13 @@ func (d *Dates) Visit(s Sight) {
 	d.age()
 }
 
-// LeftOut takes in that a visit found a change, and that the source, read again since then, does not tell of it.
+// LeftOut records that a visit found a change that the source, read again since then, does not show.
 func (d *Dates) LeftOut() {
 	d.Missed++
 	d.age()
 }
 
-// age lets old visits weigh less.
+// age halves the weight of old visits.
 func (d *Dates) age() {
 	if d.Right+d.Wrong+d.Missed+d.Quiet+d.Absurd <= memory {
 		return
@@ -120,13 +119,12 @@ func (d *Dates) age() {
 	}
 }
 
-// build is how long it takes to write all pages of a site anew: dates that are no
-// further apart are that of the build.
+// build is the time in which a site may rewrite all its pages: dates that are no further apart are that of
+// the build.
 const build = 2 * time.Minute
 
-// Census judges a file of dates as a whole, that was read at one moment: what
-// it finds holds until the next one. Entries without a date are zero Dates. It
-// needs at least 10 dates to say anything.
+// Census judges a file of dates as a whole, read at one moment; the judgement holds until the next one.
+// Entries without a date are zero Dates. It needs at least 10 dates for a judgement.
 func (d *Dates) Census(dates []protocol.Date, read time.Time) {
 	d.census = Unproved
 	var stated, absurd, now int
@@ -164,10 +162,9 @@ func (d *Dates) Census(dates []protocol.Date, read time.Time) {
 	}
 }
 
-// Worth says what the dates are good for. Visits that prove them good weigh
-// more than how the file looks: a site that is built anew every night may well
-// have one date for all. Always-now dates are found out by the first file of 10
-// entries or by 8 visits, frozen ones by 5 changes that they did not tell.
+// Worth judges the dates. Visits that prove them good outweigh the look of the file: a site that is rebuilt
+// every night may well have one date for all pages. Always-now dates are detected by the first file of 10
+// entries or by 8 visits, frozen ones by 5 changes that they did not show.
 func (d *Dates) Worth() Worth {
 	moved, changed := d.Right+d.Wrong, d.Right+d.Missed
 	all := moved + d.Missed + d.Quiet
@@ -187,7 +184,7 @@ func (d *Dates) Worth() Worth {
 	return d.census
 }
 
-// String says for people what the dates are worth, and why.
+// String describes the judgement and its evidence for people.
 func (d *Dates) String() string {
 	return fmt.Sprintf("%s: dates %s (of the last visits %.0f right, %.0f wrong, %.0f changes not told)", d.Name, d.Worth(), d.Right, d.Wrong, d.Missed)
 }
@@ -195,7 +192,7 @@ func (d *Dates) String() string {
 func (d *Dates) append(b []byte) []byte {
 	b = append(appendName(b, d.Name), byte(d.census))
 	for _, f := range [...]float32{d.Right, d.Wrong, d.Missed, d.Quiet, d.Late, d.Absurd} {
-		// A few percent are enough, in two bytes.
+		// A precision of a few percent is enough, in two bytes.
 		b = append(b, byte(int(f*256)), byte(int(f*256)>>8))
 	}
 	return b

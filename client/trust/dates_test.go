@@ -113,7 +113,7 @@ func TestAFileOfDatesIsJudgedAsAWhole(t *testing.T) {
 	}
 }
 
-// A change may fall between the reading of a sitemap and the visit: that is nobody's fault.
+// A change between the reading of a sitemap and the visit is not the sitemap's fault.
 func TestASitemapThatWasReadLongAgoIsNotBlamed(t *testing.T) {
 	var d trust.Dates
 	now := start
@@ -128,7 +128,7 @@ func TestASitemapThatWasReadLongAgoIsNotBlamed(t *testing.T) {
 	}
 }
 
-// A site that mends its dates is believed again, and one that breaks them is not.
+// A site that corrects its dates is believed again, and one whose dates become wrong is not.
 func TestDatesAreJudgedByWhatTheyDoLately(t *testing.T) {
 	var d trust.Dates
 	now := start

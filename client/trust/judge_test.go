@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A liar gains nothing by telling the same lie again and again, at whatever
+// A liar gains nothing by repeating the same lie, at any
 // moment: a visit that found no change excuses no notice.
 func TestRepeatingALieExcusesNothing(t *testing.T) {
 	var rules trust.Rules

@@ -7,51 +7,50 @@ import (
 	"math"
 )
 
-// A Record is what is believed of one site. The zero value knows nothing. It
-// is no bigger than 700 bytes when written, mostly 30 a voice, and not safe
-// for use by many goroutines.
+// A Record is the evidence about one site. The zero value has none. Its encoding takes at most 700 bytes,
+// mostly 30 a voice. It is not safe for concurrent use.
 type Record struct {
 	Voices []Voice
 	Dates  []Dates
 	Bodies Bodies
 }
 
-// Bodies counts what the bodies of a site's pages were like that were not sent with what was told of them.
+// Bodies counts pages by how their fetched bodies compare with the notices; bodies sent with a notice do not
+// count.
 type Bodies struct {
-	Matched  uint8 // had the digest that was told
-	Unstable uint8 // differed each time
+	Matched  uint8 // had the digest of the notice
+	Unstable uint8 // differed at each fetch
 	Restless uint8 // of those, differed in the main text too
-	Texts    uint8 // of pages that are unstable, had the main text that was told
+	Texts    uint8 // of unstable pages, had the main text of the notice
 }
 
 const (
-	enoughUnstable = 4 // pages, for a site to be judged by text
+	enoughUnstable = 4 // pages, for a site to be judged by its main texts
 	mostBodies     = 128
 )
 
-// Count adds bodies to one of the counts, as a pointer to it. Old ones weigh less.
+// Count increments n, which points to one of the counts. Old bodies weigh less.
 func (b *Bodies) Count(n *uint8) {
 	if *n++; int(b.Matched)+int(b.Unstable) > mostBodies || b.Texts > mostBodies {
 		b.Matched, b.Unstable, b.Restless, b.Texts = b.Matched/2, b.Unstable/2, b.Restless/2, b.Texts/2
 	}
 }
 
-// ByText reports whether hardly any body of the site has had its digest, since they differ each time: then
-// its main texts judge what it says. Restless says that those are no better.
+// ByText reports whether hardly any body of the site matched its digest, since bodies differ at each fetch:
+// then its notices are judged by main texts. Restless says that those are no better.
 func (b *Bodies) ByText() (is, restless bool) {
 	is = b.Unstable >= enoughUnstable && int(b.Unstable) > 8*int(b.Matched)
 	return is, is && 2*int(b.Restless) > int(b.Unstable)
 }
 
 const (
-	maxVoices = 8  // names in a record; the last takes what comes after
+	maxVoices = 8  // names in a record; the last is shared by all further names
 	maxName   = 16 // bytes
 )
 
-// Voice returns the site's voice of that name, such as "stream" or
-// "indexnow"; a new one is begun. The pointer is good until Voice is asked for
-// another name. Names beyond the eighth share a voice: they are the caller's
-// own words, and few.
+// Voice returns the site's voice of that name, such as "stream" or "indexnow"; a new name gets a new voice.
+// The pointer is valid until Voice is called with another name. Names beyond the eighth share a voice: they
+// are the caller's own constants, and few.
 func (r *Record) Voice(name string) *Voice {
 	name = name[:min(len(name), maxName)]
 	for i := range r.Voices {
@@ -66,8 +65,7 @@ func (r *Record) Voice(name string) *Voice {
 	return &r.Voices[len(r.Voices)-1]
 }
 
-// Date returns what is known of the dates of that name, such as "sitemap" or
-// "header", as Voice does.
+// Date returns the Dates of that name, such as "sitemap" or "header", as Voice does.
 func (r *Record) Date(name string) *Dates {
 	name = name[:min(len(name), maxName)]
 	for i := range r.Dates {
@@ -84,7 +82,7 @@ func (r *Record) Date(name string) *Dates {
 
 const recordVersion = 2 // 1 had no Bodies
 
-// Append writes the record.
+// Append appends the encoded record.
 func (r *Record) Append(b []byte) []byte {
 	b = append(b, recordVersion, byte(min(len(r.Voices), maxVoices)))
 	for i := range r.Voices[:min(len(r.Voices), maxVoices)] {
@@ -97,7 +95,7 @@ func (r *Record) Append(b []byte) []byte {
 	return append(b, r.Bodies.Matched, r.Bodies.Unstable, r.Bodies.Restless, r.Bodies.Texts)
 }
 
-// Parse reads what Append wrote; nothing at all is the zero Record.
+// Parse decodes what Append wrote; no bytes are the zero Record.
 func Parse(b []byte) (Record, error) {
 	var rec Record
 	if len(b) == 0 {
@@ -164,7 +162,7 @@ func (v *Voice) read(d *decoder) {
 	v.until, v.sampled = d.varint(), d.varint()
 }
 
-// A decoder reads a record; what cannot be read makes it bad.
+// A decoder reads a record; a read error sets bad.
 type decoder struct {
 	rest []byte
 	bad  bool
@@ -205,7 +203,7 @@ func (d *decoder) varint() int64 {
 	return i
 }
 
-// float reads a number of an account: none is negative, or too big to count with.
+// float reads a number of an account: one that is negative or above 1<<32 is bad.
 func (d *decoder) float() float32 {
 	if d.bad || len(d.rest) < 4 {
 		d.bad = true

@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/trust"
 )
 
-// lived returns a record of a site with a past.
+// lived returns a record of a site with a history.
 func lived(seed uint64) *trust.Record {
 	r := rand.New(rand.NewPCG(seed, 9))
 	var rec trust.Record
@@ -54,7 +54,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// A site is judged by text when hardly any of its bodies had its digest, and no longer when they have again.
+// A site is judged by text when hardly any of its bodies had its digest, and by bodies once they do again.
 func TestASiteIsJudgedByText(t *testing.T) {
 	var b trust.Bodies
 	is := func(want, wantRestless bool, when string) {
@@ -109,8 +109,8 @@ func TestARecordHoldsFewVoices(t *testing.T) {
 	}
 }
 
-// Records come from a disk. Whatever they hold, a site that is honest from now
-// on is heard again, and nothing panics.
+// Records come from a disk. Whatever bytes they have, a site that is honest from now
+// on is believed again, and nothing panics.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0})

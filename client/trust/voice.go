@@ -6,25 +6,24 @@ import (
 	"time"
 )
 
-// Rules are the numbers of the trust rule, for which the thesis gives none.
-// The zero value is the default of each, as the package documentation states them.
+// Rules are the parameters of the trust rule; the thesis gives none. The zero value means the defaults, as in
+// the package documentation.
 type Rules struct {
-	// Lies after which a voice that was never right is mute. Zero means 20.
+	// Lies is the number of lies after which a voice that was never right is mute. Zero means 20.
 	Lies int
 
-	// Mute is how long it is mute for the first time, MaxMute at most. Zero
-	// means an hour, and a week.
+	// Mute is the length of the first mute period, MaxMute the longest. Zero means an hour, and a week.
 	Mute, MaxMute time.Duration
 
-	// Samples is how many notices are taken in a mute period. Zero means 4.
+	// Samples is the number of notices taken in a mute period. Zero means 4.
 	Samples int
 }
 
 const (
-	rightCredit = 0.25 // what a right notice brings: lies are forgiven to 1 in 5
-	rightHope   = 3    // and to 3 in 4
+	rightCredit = 0.25 // credit of a right notice: 1 lie in 5 notices is forgiven
+	rightHope   = 3    // hope of a right notice: 3 lies in 4 are forgiven
 	leastShare  = 0.125
-	memory      = 64 // recent notices that make up the share
+	memory      = 64 // recent notices that determine the share
 )
 
 func (r Rules) lies() float32 {
@@ -34,7 +33,7 @@ func (r Rules) lies() float32 {
 	return float32(min(r.Lies, 1<<20))
 }
 
-func (r Rules) most() float32   { return 2 * r.lies() } // credit and hope that can be had
+func (r Rules) most() float32   { return 2 * r.lies() } // upper bound of credit and hope
 func (r Rules) reopen() float32 { return r.lies() / 4 }
 
 func (r Rules) samples() int64 {
@@ -44,7 +43,7 @@ func (r Rules) samples() int64 {
 	return int64(r.Samples)
 }
 
-// period is how long a voice is mute for the level-th time, in milliseconds.
+// period is the length of the level-th mute period, in milliseconds.
 func (r Rules) period(level uint8) int64 {
 	first, most := r.Mute, r.MaxMute
 	if first <= 0 {
@@ -63,42 +62,42 @@ func (r Rules) period(level uint8) int64 {
 	return min(p, top)
 }
 
-// A Voice is one way by which a site speaks, and how it did so far. Its fields
-// are to be read; only [Rules] change them. It begins by [Record.Voice].
+// A Voice is one channel of a site's notices, and its history. Its fields are read-only; only [Rules] change
+// them. [Record.Voice] creates it.
 type Voice struct {
 	Name string
 
-	Taken, Ignored uint32 // notices, samples among those that were taken
-	Right, Wrong   uint32 // as they turned out
+	Taken, Ignored uint32 // notices; Taken includes samples
+	Right, Wrong   uint32 // by outcome
 
 	Credit, Hope float32
 	Thin         bool  // without credit, and not yet trusted again
-	Level        uint8 // how often it fell mute since it was trusted last
+	Level        uint8 // mute periods since it was last trusted
 
-	right, wrong float32 // lately
-	share        float32 // of a notice, due since the last that was taken
-	until        int64   // the mute period ends, Unix milliseconds
-	sampled      int64   // when the last sample was taken
+	right, wrong float32 // recent outcomes
+	share        float32 // fraction of a notice that is due since the last one taken
+	until        int64   // end of the mute period, Unix milliseconds
+	sampled      int64   // time of the last sample, Unix milliseconds
 	lied         bool    // a sample of this period was a lie
 	begun        bool
 }
 
-// begin gives a new voice its accounts.
+// begin initializes the accounts of a new voice.
 func (r Rules) begin(v *Voice) {
 	if !v.begun {
 		v.begun, v.Credit, v.Hope = true, r.lies(), r.lies()
-		// What Bing found of sitemaps' dates in 2023: 79 in 100 right; it weighs 4 notices.
+		// Bing's study of sitemaps' dates in 2023: 79 in 100 right; it weighs as much as 4 notices.
 		v.right, v.wrong = 3.2, 0.8
 	}
 }
 
-// A Verdict says what becomes of a notice.
+// A Verdict is the decision about a notice.
 type Verdict uint8
 
 const (
 	Take   Verdict = iota // visit the page soon
-	Sample                // the same, to see whether the voice still lies
-	Ignore                // as if nothing had been said
+	Sample                // the same, to test whether the voice still lies
+	Ignore                // as if there were no notice
 )
 
 func (v Verdict) String() string {
@@ -113,12 +112,11 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// Taken reports whether the page is to be visited because of the notice.
+// Taken reports whether the notice causes a visit of the page.
 func (v Verdict) Taken() bool { return v != Ignore }
 
-// Notice decides about a notice that has come: that a known page has changed
-// or gone, or that there is a new one. The same page said twice before it is
-// visited is one notice.
+// Notice decides about a new notice: that a known page has changed or gone, or that there is a new one.
+// Repeated notices of a page before its visit are one notice.
 func (r Rules) Notice(v *Voice, now time.Time) Verdict {
 	r.begin(v)
 	d := r.decide(v, now.UnixMilli())
@@ -143,10 +141,10 @@ func (r Rules) decide(v *Voice, now int64) Verdict {
 		return Take
 	}
 	p := r.period(v.Level)
-	v.until = min(v.until, now+p) // a clock may have been set back
+	v.until = min(v.until, now+p) // the clock may have been set back
 	v.sampled = max(min(v.sampled, now), 0)
 	if now >= v.until {
-		// Nobody is punished for the time in which he said nothing.
+		// A period without lies does not raise the level.
 		if v.lied {
 			v.Level = min(v.Level+1, math.MaxUint8-1)
 			p = r.period(v.Level)
@@ -160,13 +158,13 @@ func (r Rules) decide(v *Voice, now int64) Verdict {
 	return Sample
 }
 
-// An Outcome is what a notice turned out to be.
+// An Outcome is the result of judging a notice.
 type Outcome int8
 
 const (
-	Void  Outcome = iota // it cannot be said
-	Right                // there was something to see
-	Wrong                // a lie, or a mistake: it costs as much
+	Void  Outcome = iota // no judgement is possible
+	Right                // the notice was true
+	Wrong                // a lie or a mistake: both cost as much
 )
 
 func (o Outcome) String() string {
@@ -181,8 +179,8 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", int8(o))
 }
 
-// Outcome takes in how a notice turned out. It may also be told of notices
-// that were ignored, where a visit for another reason shows it. Void changes nothing.
+// Outcome records the outcome of a notice. It may also be called for ignored notices, where a visit for
+// another reason shows it. Void changes nothing.
 func (r Rules) Outcome(v *Voice, o Outcome, now time.Time) {
 	r.begin(v)
 	switch o {
@@ -213,8 +211,7 @@ func (r Rules) Outcome(v *Voice, o Outcome, now time.Time) {
 	}
 }
 
-// Muted reports whether the voice is mute, and until when at least. It may be
-// brought back earlier by a sample.
+// Muted reports whether the voice is mute, and until when. A right sample may end that earlier.
 func (v *Voice) Muted() (until time.Time, mute bool) {
 	if !v.begun || v.Hope > 0 {
 		return time.Time{}, false
@@ -222,9 +219,8 @@ func (v *Voice) Muted() (until time.Time, mute bool) {
 	return time.UnixMilli(v.until), true
 }
 
-// taken is the share of its notices that were right lately, as it is taken
-// from a voice that is partly honest: at least 1/8, at most 1. Before the
-// first notice it is what is believed of sites in general.
+// taken is the share of notices that are taken from a partly honest voice: the share that was right lately,
+// at least 1/8, at most 1. Before the first notice it is that of sites in general.
 func (v *Voice) taken() float32 {
 	if v.right+v.wrong <= 0 {
 		return 0.8
@@ -232,10 +228,9 @@ func (v *Voice) taken() float32 {
 	return min(max(v.right/(v.right+v.wrong), leastShare), 1)
 }
 
-// Room is how many notices of the voice may be under way, taken and not yet
-// judged: else whoever sends thousands before the first is visited would be
-// fetched by the thousand. It is the credit at first, more for a voice that was
-// often right, 1,000 at most, and 1 at least. What waits for room is not lost.
+// Room is the limit of the voice's notices in flight, taken and not yet judged: otherwise a site that sends
+// thousands before the first is visited would cause thousands of fetches. It is the credit at first, more for
+// a voice that was often right, at most 1,000, and at least 1. A notice that waits for room is not lost.
 func (r Rules) Room(v *Voice) int {
 	r.begin(v)
 	room := v.Credit * (1 + float32(v.Right)/160)
@@ -245,7 +240,7 @@ func (r Rules) Room(v *Voice) int {
 	return int(min(max(room, 1), 1000))
 }
 
-// String says for people where the voice stands.
+// String describes the state of the voice for people.
 func (v *Voice) String() string {
 	said := fmt.Sprintf("%s: %d right, %d wrong", v.Name, v.Right, v.Wrong)
 	until, mute := v.Muted()
@@ -258,7 +253,7 @@ func (v *Voice) String() string {
 	return said + ": believed"
 }
 
-// more counts up, and stays at the end.
+// more increments n without overflow.
 func more(n uint32) uint32 {
 	if n == math.MaxUint32 {
 		return n

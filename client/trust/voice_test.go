@@ -173,8 +173,8 @@ func TestAPartlyHonestSiteIsHeardByItsRate(t *testing.T) {
 	}
 }
 
-// Whatever a site does, it cannot make us fetch more lies than the bound says:
-// here are sites that see every decision and choose what to be next.
+// Whatever a site does, it cannot cause more fetches for lies than the bound:
+// these sites see every decision and choose their next notice accordingly.
 func TestWasteIsBoundedAgainstAnybody(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -265,7 +265,7 @@ func TestRoomBoundsWhatIsUnderWay(t *testing.T) {
 }
 
 // A Web where one site in five lies, one in five floods with lies, one in five
-// is right every other time: honest sites are never mute, liars are within 20
+// is right every other time: honest sites are never muted, liars are within 20
 // lies, and no site costs more than its bound.
 func TestAWebOfAllKinds(t *testing.T) {
 	const sites, hours = 100, 24 * 14

@@ -38,11 +38,11 @@ func (s *fakeSite) visit(rules trust.Rules, page int, now time.Time) {
 	s.copies[page], s.last[page] = s.live[page], now
 }
 
-// A Web of which one site in five lies and one in five floods, as a crawler
-// lives through it: what is told is asked about, waits for the site's turn, one
-// debt a page however often it is said, and is judged; every page is visited every
-// two days, whatever is told. Honest sites are heard throughout, liars are mute
-// after 20 lies, and every copy is right in the end.
+// A Web in which one site in five lies and one in five floods, from the view of a
+// crawler: each notice becomes a pending fetch, one per page however often it is repeated,
+// waits for the site's slot, and is judged; every page is visited every
+// two days, whatever the notices. Honest sites are heard throughout, liars are muted
+// after 20 lies, and every copy is correct in the end.
 func TestEverybodyConverges(t *testing.T) {
 	const (
 		pages = 20

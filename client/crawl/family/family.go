@@ -1,21 +1,21 @@
-// Package family keeps a crawl out of traps: parts of a site that lead to ever more URLs and to nothing new, such as
-// a search by facets, in which every combination of parameters is a URL, or relative links that make a path longer.
+// Package family keeps a crawl out of traps: parts of a site that lead to ever more URLs and no new content, such as
+// a faceted search, in which every combination of parameters is a URL, or relative links that make a path ever longer.
 //
-// The URLs of a site are put into families: by directories, in which numbers are alike, then by the
-// name of the page, then by the names of the parameters, without their values. The families of a URL stand in each other:
+// The URLs of a site are grouped into families: by directory, with all numbers alike, then by the name of the
+// page, then by the names of the parameters, without their values. The families of a URL are nested:
 //
 //	/   /shop/   /shop/*?   /shop/list.php?   /shop/list.php?color&size
 //
-// Each visit is evidence about all families of its URL. It led to something new where a good part of its
-// text was not seen at the site before, or where it found URLs outside the family, as far as those are worth something. It led
-// to nothing where it did neither and found several more URLs of the family; or where it is a program's answer (it has a query) and
-// the content of another page, or none. Anything else says nothing: pages that do not multiply come to an end by themselves.
+// Each visit is evidence about all families of its URL. It is useful where a good part of its text was not
+// seen at the site before, or where it found URLs outside the family, depending on the yield of those. It is useless
+// where it did neither and found several more URLs of the family; or where its URL has a query and it returned the
+// content of another page, or an error. Other visits count neither way: pages that do not multiply end by themselves.
 //
-// The yield of a family is the share of recent visits that led to something new. A family of which little is known
-// has the yield of the one that it stands in, or below the root the best. A family with a low yield is poor:
-// its pages are asked for only while those that led to nothing are no more than a share of the requests to the site, and the others wait;
-// but of each new family, however poor the one around it is, one page is tried. While a family shows itself, few of its pages are
-// under way at a time.
+// The yield of a family is the share of useful visits among the recent ones. A family with few visits has
+// the yield of its parent, or below the root the highest. A family with a low yield is poor: its pages are fetched
+// only while useless visits are no more than a share of the requests to the site, and otherwise wait. Of each new family
+// one page is tried, however poor its parent is. Until a family has proved useful, few of its pages are under
+// way at a time.
 package family
 
 import (
@@ -30,25 +30,25 @@ import (
 )
 
 const (
-	poor   = 0.2 // the yield of a poor family is less
-	useful = 0.3 // what a visit that led to something new is worth at least
-	prior  = 4   // so many visits weighs the yield of the family around, or the hope that a site begins with
-	memory = 16  // recent are so many visits, and an eighth of all
+	poor   = 0.2 // a family with a lower yield is poor
+	useful = 0.3 // the least worth of a useful visit
+	prior  = 4   // the weight, in visits, of the parent's yield, or of the initial yield of 1
+	memory = 16  // so many visits, and an eighth of all, count as recent
 
-	mostTries  = 10  // of new families that stand in poor ones, and half of the share of the requests
+	mostTries  = 10  // of new families in poor ones; in addition, half of the share of the requests
 	firstAsked = 8   // pages of a family that may be under way before anything is known
-	mostHeld   = 200 // that wait in a poor family: more are not taken up
-	maxNodes   = 256 // families of a site; beyond, the families around them count
-	maxDirs    = 4   // of a URL that make families of their own
+	mostHeld   = 200 // pages that wait in a poor family; links to more are refused
+	maxNodes   = 256 // families of a site; beyond, their parents count
+	maxDirs    = 4   // directories of a URL that make families
 	maxKey     = 200 // bytes of the name of a family
 )
 
-// A Tree is what is known of the families of a site. It must not be used by several goroutines at a time.
+// A Tree holds the families of a site. It is not safe for concurrent use.
 type Tree struct {
 	nodes        map[string]*node
 	root         *node
-	asked, spent float64 // requests to the site; of these, those that led to nothing, or may yet
-	tried        float64 // of pages of new families that stand in poor ones
+	asked, spent float64 // requests to the site; those that were useless, or are under way and may be
+	tried        float64 // tries of new families in poor ones
 	out          map[frontier.PageID]given
 	held         map[frontier.PageID]bool
 	buf          []byte
@@ -59,7 +59,7 @@ type Tree struct {
 // A given is a page that is under way.
 type given struct {
 	leaf  *node
-	spent bool // it counts as such: its family is poor
+	spent bool // it is counted in Tree.spent, since its family is poor
 }
 
 type node struct {
@@ -67,14 +67,14 @@ type node struct {
 	parent       *node
 	children     int
 	news, visits float64 // recent
-	total, bad   int     // visits in all; that led to nothing
+	total, bad   int     // all visits; useless ones
 	underWay     int
-	held         []frontier.PageID // those that are not in Tree.held are not held any more
+	held         []frontier.PageID // IDs that are not in Tree.held are stale
 	waiting      int               // in held
-	refused      int               // links that were not taken up
+	refused      int               // links that were dropped, see Full
 }
 
-// New returns what is known of a new site.
+// New returns the Tree of a new site.
 func New() *Tree {
 	t := &Tree{nodes: map[string]*node{}, out: map[frontier.PageID]given{}, held: map[frontier.PageID]bool{}}
 	t.root = &node{key: "/"}
@@ -92,7 +92,7 @@ func (n *node) yield() float64 {
 
 func (n *node) poor() bool { return n.yield() < poor }
 
-// room is how many more pages of a family may be under way.
+// room returns how many more pages of a family may be under way.
 func (n *node) room() int {
 	if n.parent == nil {
 		return math.MaxInt
@@ -100,13 +100,13 @@ func (n *node) room() int {
 	return firstAsked + max(0, 2*(n.total-n.bad)-2*n.bad) - n.underWay
 }
 
-// new reports whether a family was never looked at, so that it is worth a try. Combinations of parameters are no families of that kind.
+// new reports whether a family was never visited, so that it is worth a try. Combinations of parameters never are.
 func (n *node) new() bool { return n.total+n.underWay == 0 && n.scope() == n }
 
-// mayTry reports whether a page of a new family may be asked for that stands in a poor one.
+// mayTry reports whether a page of a new family in a poor one may be fetched.
 func (t *Tree) mayTry(share float64) bool { return t.tried+1 <= mostTries+share/2*t.asked }
 
-// scope is the family outside of which a find counts as one: combinations of parameters are all of one page.
+// scope returns the family outside of which a found URL counts: all combinations of parameters belong to one page.
 func (n *node) scope() *node {
 	if i := strings.IndexByte(n.key, '?'); i >= 0 && i < len(n.key)-1 && n.parent.parent != nil {
 		return n.parent
@@ -114,7 +114,7 @@ func (n *node) scope() *node {
 	return n
 }
 
-// split writes the names of all families of a URL to t.buf and t.keys, the largest first.
+// split writes the names of all families of a URL to t.buf and t.keys, the outermost first.
 func (t *Tree) split(url string) {
 	b, keys := t.buf[:0], t.keys[:0]
 	if i := strings.Index(url, "://"); i >= 0 {
@@ -159,7 +159,7 @@ func (t *Tree) split(url string) {
 	t.buf, t.keys = b, keys
 }
 
-// alike writes a part of a path with its numbers as "#".
+// alike returns a part of a path with its numbers replaced by "#".
 func alike(s string) string {
 	if !strings.ContainsAny(s, "0123456789") {
 		return s
@@ -188,7 +188,7 @@ func parameters(query string) string {
 	return strings.Join(slices.Compact(names), "&")
 }
 
-// find returns the families of a URL that are known, the largest first, in memory that list has.
+// find returns the known families of a URL, the outermost first, in the memory of list.
 func (t *Tree) find(url string, list []*node) []*node {
 	t.split(url)
 	list = list[:0]
@@ -200,7 +200,7 @@ func (t *Tree) find(url string, list []*node) []*node {
 	return list
 }
 
-// enter is find for a URL that is asked for: its families become known.
+// enter is find for a URL that is fetched: it adds the families that are not known.
 func (t *Tree) enter(url string) []*node {
 	t.split(url)
 	list := t.chain[:0]
@@ -209,7 +209,7 @@ func (t *Tree) enter(url string) []*node {
 		key := t.buf[k[0]:k[1]]
 		n := t.nodes[string(key)]
 		if n == nil {
-			parent.children++ // which is not to be evicted
+			parent.children++ // so that evict keeps it
 			if len(key) > maxKey || len(t.nodes) >= maxNodes && !t.evict() {
 				parent.children--
 				break
@@ -224,7 +224,7 @@ func (t *Tree) enter(url string) []*node {
 	return list
 }
 
-// evict forgets the family of which least is known, and reports whether there was one.
+// evict removes the family with the fewest visits, and reports whether there was one to remove.
 func (t *Tree) evict() bool {
 	var least *node
 	for _, n := range t.nodes {
@@ -243,8 +243,8 @@ func (t *Tree) evict() bool {
 	return true
 }
 
-// Ask reports whether a page that links alone have led to may be asked for now, of which at most a share of the
-// requests goes to pages of poor families. If not, it is held until Release.
+// Ask reports whether a page that was found only by links may be fetched now: at most a share of the requests
+// goes to pages of poor families. If not, it is held until Release.
 func (t *Tree) Ask(id frontier.PageID, url string, share float64) bool {
 	list := t.enter(url)
 	leaf := list[len(list)-1]
@@ -280,7 +280,7 @@ func (t *Tree) Ask(id frontier.PageID, url string, share float64) bool {
 	return true
 }
 
-// Back says that a page is not under way any more.
+// Back records that a page is not under way any more.
 func (t *Tree) Back(id frontier.PageID) {
 	was := t.out[id]
 	delete(t.out, id)
@@ -296,7 +296,7 @@ func (t *Tree) Back(id frontier.PageID) {
 func (t *Tree) Holds(id frontier.PageID) bool { return t.held[id] }
 func (t *Tree) Held() int                     { return len(t.held) }
 
-// Let lets a page go that is held, since its site has told of it.
+// Let releases a held page, since its site has announced it.
 func (t *Tree) Let(id frontier.PageID) {
 	if !t.held[id] {
 		return
@@ -311,7 +311,7 @@ func (t *Tree) Let(id frontier.PageID) {
 	}
 }
 
-// take takes up to n pages out of those that a family holds.
+// take moves up to n pages that a family holds to list.
 func (t *Tree) take(list []frontier.PageID, f *node, n int) []frontier.PageID {
 	n = min(n, len(f.held))
 	for _, id := range f.held[:n] {
@@ -323,7 +323,7 @@ func (t *Tree) take(list []frontier.PageID, f *node, n int) []frontier.PageID {
 	return list
 }
 
-// Release returns pages that were held and may be asked for by now.
+// Release returns held pages that may be fetched by now.
 func (t *Tree) Release(share float64) (list []frontier.PageID) {
 	if len(t.held) == 0 {
 		return nil
@@ -343,7 +343,7 @@ func (t *Tree) Release(share float64) (list []frontier.PageID) {
 				list = t.take(list, n, 1)
 				continue
 			}
-			// What was seldom looked at may be better than it seems.
+			// A family with few visits may be better than it seems.
 			if s := n.yield() + 1/math.Sqrt(1+float64(n.total)); best == nil || s > most {
 				best, most = n, s
 			}
@@ -361,7 +361,7 @@ func (t *Tree) Release(share float64) (list []frontier.PageID) {
 	return list
 }
 
-// Full reports whether a URL that a page leads to is not to be taken up, since enough of its family wait.
+// Full reports whether a link to a URL is to be dropped, since enough pages of its family wait.
 func (t *Tree) Full(url string) bool {
 	t.other = t.find(url, t.other)
 	leaf := t.other[len(t.other)-1]
@@ -379,19 +379,19 @@ func (t *Tree) Full(url string) bool {
 	return true
 }
 
-// A Visit is what asking for a page came to.
+// A Visit is the result of fetching a page.
 type Visit struct {
 	Page    frontier.PageID
 	URL     string
 	Text    float64  // share of the text that is new at its site, 0 to 1; negative: not known
-	Found   []string // URLs of its site that it was the first to lead to
-	Refused int      // URLs that it led to and that were Full
-	Abroad  bool     // it was the first to lead to another site
-	Spoiled bool     // it is the content of another page, or none
-	Told    bool     // it was asked for since its site, or a person, named it
+	Found   []string // URLs of its site that it was the first to link to
+	Refused int      // links of it that were Full
+	Abroad  bool     // it was the first to link to a URL of another site
+	Spoiled bool     // it has the content of another page, or is an error
+	Told    bool     // Ask did not decide: its site, or a person, named it
 }
 
-// Visited takes in a first visit, and reports whether it led to nothing.
+// Visited evaluates the first visit to a page, and reports whether it was useless.
 func (t *Tree) Visited(v *Visit) (nothing bool) {
 	t.Back(v.Page)
 	list := t.enter(v.URL)
@@ -411,7 +411,7 @@ func (t *Tree) Visited(v *Visit) (nothing bool) {
 	}
 	for i, n := range list {
 		if n.parent == nil && len(list) > 1 {
-			continue // pages that stand in families of their own say nothing of the others
+			continue // pages in families of their own are no evidence about the root
 		}
 		leaf := i == len(list)-1
 		x := max(worth[i], min(1, 3*v.Text))
@@ -439,7 +439,7 @@ func (t *Tree) Visited(v *Visit) (nothing bool) {
 	return nothing
 }
 
-// learn takes in one more visit.
+// learn adds a visit to the recent ones.
 func (n *node) learn(x float64) {
 	n.news, n.visits = n.news+x, n.visits+1
 	if most := memory + float64(n.total)/8; n.visits > most {
@@ -454,13 +454,13 @@ func (t *Tree) Requests() int { return int(t.asked) }
 // A Report is about a family whose pages wait.
 type Report struct {
 	Like    string `json:"like"`    // path, with # for numbers and * for any name, and the names of its parameters
-	Asked   int    `json:"asked"`   // pages that were asked for
-	Useful  int    `json:"useful"`  // of those, that led to something new, or to nothing more of their kind
-	Waiting int    `json:"waiting"` // pages that were not asked for
-	Refused int    `json:"refused"` // links to more of them, which were not taken up
+	Asked   int    `json:"asked"`   // pages that were fetched
+	Useful  int    `json:"useful"`  // of those, pages that were not useless
+	Waiting int    `json:"waiting"` // pages that wait
+	Refused int    `json:"refused"` // links to more of them, which were dropped
 }
 
-// Reports are about all families with pages that wait, most first.
+// Reports returns a Report on each poor family with waiting pages or dropped links, most waiting pages first.
 func (t *Tree) Reports() (list []Report) {
 	of := map[*node]Report{}
 	for _, n := range t.nodes {
@@ -479,7 +479,7 @@ func (t *Tree) Reports() (list []Report) {
 	return list
 }
 
-// known is the smallest family around this one of which enough is known to call it poor.
+// known returns the innermost family around this one with enough visits to call it poor.
 func (n *node) known() *node {
 	for n.parent != nil && n.parent.parent != nil && n.bad < memory && n.parent.poor() {
 		n = n.parent
@@ -489,10 +489,10 @@ func (n *node) known() *node {
 
 func (n *node) report() Report { return Report{Like: n.key, Asked: n.total, Useful: n.total - n.bad} }
 
-// Waits is how Why begins.
+// Waits is the beginning of each text from Why.
 const Waits = "waits: "
 
-// Why says why a page of the site waits; empty: its family is not poor.
+// Why returns why a page of the site waits, or "".
 func (t *Tree) Why(url string) string {
 	t.other = t.find(url, t.other)
 	leaf := t.other[len(t.other)-1]

@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A trap of a million families is known by a bounded number of them, and what is stored of it is small.
+// For a trap of a million families, a bounded number of them is tracked, and the stored state is small.
 func TestTreeIsBounded(t *testing.T) {
 	tree := family.New()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -36,7 +36,7 @@ func TestTreeIsBounded(t *testing.T) {
 	}
 }
 
-// A page that was not asked for after all, and one that is told of while it waits, leave nothing behind.
+// A page that was not fetched after all, and one that a notice names while it waits, leave nothing behind.
 func TestPagesComeAndGo(t *testing.T) {
 	tree := family.New()
 	url := func(i int) string { return fmt.Sprintf("https://a.example/s?q=%d", i) }
@@ -62,7 +62,7 @@ func TestPagesComeAndGo(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever was stored, it is read, and what was read is stored as it is.
+// FuzzParse: any stored bytes can be parsed, and a parsed tree is encoded to the same bytes.
 func FuzzParse(f *testing.F) {
 	tree := family.New()
 	for i := range 60 {

@@ -10,7 +10,7 @@ import (
 // maxStored is how many families of a site are stored, those with the most visits.
 const maxStored = 64
 
-// Append appends what is to be stored: nothing where no family has a visit that led to nothing.
+// Append appends the stored form of t: nothing if no family has a useless visit.
 func (t *Tree) Append(b []byte) []byte {
 	var list []*node
 	some := false
@@ -39,7 +39,7 @@ func (t *Tree) Append(b []byte) []byte {
 	return b
 }
 
-// Parse reads what Append wrote. Anything else is a site of which nothing is known: it is learned again.
+// Parse reads what Append wrote. Anything else gives the Tree of a new site.
 func Parse(b []byte) *Tree {
 	t := New()
 	if len(b) == 0 || b[0] != 1 {
@@ -89,7 +89,7 @@ func Parse(b []byte) *Tree {
 	return t
 }
 
-// around returns the smallest known family in which one of this name stands.
+// around returns the innermost known family that contains the family of this name.
 func (t *Tree) around(key string) *node {
 	for key != "/" {
 		i := strings.LastIndexByte(strings.TrimSuffix(key, "/"), '/') + 1

@@ -2,10 +2,10 @@ package family
 
 import "math/bits"
 
-// A Text remembers which pairs of words were seen of late at a site: of the last 16,000 to 32,000 different ones, in 32 KiB.
-// One pair in ten or fewer that is new is taken for one that was seen.
+// A Text remembers the word pairs seen lately at a site: the last 16,000 to 32,000 different ones, in 32 KiB.
+// At most one new pair in ten is taken for a known one.
 type Text struct {
-	// Fill is of how many pages it is to remember the text before it compares others with that.
+	// Fill is the number of pages that are remembered before others are compared with them.
 	Fill int
 
 	now, before *[1 << 11]uint64
@@ -14,8 +14,8 @@ type Text struct {
 
 const mostPairs = 16_000
 
-// Share returns which share of pairs of words is new, and remembers them. 40 new ones are a new page, however
-// much stands around them. Negative: too little was remembered to compare it with.
+// Share returns the share of new pairs, and remembers all. 40 new pairs make a new page (1), whatever the
+// share. It is negative while too little is remembered to compare with.
 func (t *Text) Share(pairs []uint32) float64 {
 	if t.now == nil {
 		t.now, t.before = new([1 << 11]uint64), new([1 << 11]uint64)

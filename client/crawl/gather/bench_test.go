@@ -7,7 +7,7 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// What a page costs to read.
+// BenchmarkRead measures reading one page.
 func BenchmarkRead(b *testing.B) {
 	var pages [][]byte
 	size := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/gather"
 )
 
-// The charset of a title is what Content-Type says, of each answer anew.
+// The charset of a title is the one in Content-Type, read anew for each response.
 func TestCharsetOfTitles(t *testing.T) {
 	var g gather.Gatherer
 	for _, c := range []struct{ typ, want string }{

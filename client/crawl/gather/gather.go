@@ -1,14 +1,13 @@
-// Package gather is the role that reads: what an answer says, where it leads,
-// and by which digests its content is known again.
+// Package gather is the role that parses responses: it extracts metadata, links
+// and the digests by which content is recognized.
 //
-// Of the types of content only HTML, XHTML and plain text are read (P09), and
-// of these only what looks like text: a ZIP that is called text/html is not.
-// Every page gets the digest of its bytes, and what was read another one of
-// what is left of it after parsing (V17, P17): its words and what its links
-// and images refer to, without markup, comments, scripts, styles and the
-// amount of white space. Two pages with one such digest are duplicates, and
-// the links of the second need not be followed: they are written alike, but
-// may lead elsewhere if they are relative.
+// Only HTML, XHTML and plain text are parsed (P09), and of these only bodies that
+// look like text: a ZIP labeled text/html does not. Every page gets a digest of
+// its bytes, and every parsed one another digest of its content after parsing
+// (V17, P17): its words and the references of its links and images, without
+// markup, comments, scripts, styles and the amount of white space. Two pages with
+// the same parsed digest are duplicates, and the links of the second need not be
+// followed: they are written alike, but may lead elsewhere if they are relative.
 package gather
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A LinkKind says by what a page leads elsewhere.
+// A LinkKind is the kind of element or header that makes a link.
 type LinkKind uint8
 
 // The kinds, in the order of those of package html.
@@ -38,77 +37,77 @@ const (
 	Manifest                  // link rel=alternate or manifest to an RDF document, as ours is
 )
 
-// A Link is where a page leads.
+// A Link is a reference of a page to another URL.
 type Link struct {
 	URL      string // canonical, as protocol.CanonicalURL returns it
 	Kind     LinkKind
 	NoFollow bool // rel=nofollow, ugc or sponsored, wherever the page names this URL
 }
 
-// A Page is what an answer says.
+// A Page is a parsed response.
 type Page struct {
 	Title, Language string
 
-	// Canonical is the URL that the page asks to be listed under; empty if
-	// it says nothing, or its own.
+	// Canonical is the URL that the page declares as canonical; empty if it
+	// declares none, or its own.
 	Canonical string
 
-	// NoIndex and NoFollow are the word of meta robots or X-Robots-Tag, for our name or everybody.
-	// A page whose unavailable_after has passed says noindex.
+	// NoIndex and NoFollow are the directives of meta robots and X-Robots-Tag, for our name or
+	// for all. A page whose unavailable_after has passed counts as noindex.
 	NoIndex, NoFollow bool
 
-	// Base is the URL that references start from: the page's own, or what its <base> says.
+	// Base is the base URL of references: the page's own, or that of its <base>.
 	Base string
 
-	// Links are where the page leads, each once, in the order of the page. At
-	// most html.MaxLinks. Their strings live as long as they are needed; the
-	// slice is of use until the next Read.
+	// Links are the page's links, each URL once, in the order of the page. At
+	// most html.MaxLinks. The slice is valid until the next Read; the strings in
+	// it stay valid.
 	Links []Link
 
-	// HTML says that the page was read as such; if not, it is text/plain,
+	// HTML says that the page was parsed as HTML; if not, it is text/plain,
 	// without links, or was not parsed at all.
 	HTML bool
 
 	Body   protocol.Digest // of the body as served
-	Parsed protocol.Digest // of the content after parsing; zero if not parsed, or if nothing is left: that is like no other page
-	Text   protocol.Digest // of the main text, as package html has it, if asked for; zero if not, or if not parsed
+	Parsed protocol.Digest // of the content after parsing; zero if not parsed, or if nothing is left: then it equals no other page
+	Text   protocol.Digest // of the main text, see package html; zero if not requested, or not parsed
 
-	// Pairs are hashes of half of the pairs of words that follow each other, if asked for; of use until the next Read.
-	// Pairs that a link stands between are none.
+	// Pairs are hashes of half of the pairs of consecutive words, if requested; valid until the next Read.
+	// A link between two words separates them.
 	Pairs []uint32
 }
 
-// A Gatherer reads pages, one after another; several goroutines need one
-// each. It keeps its memory from page to page, so it may be copied before its
-// first Read only. The zero Gatherer is ready.
+// A Gatherer parses pages, one at a time; each goroutine needs its own. It
+// reuses its memory, so it may be copied only before its first Read. The zero
+// Gatherer is ready to use.
 type Gatherer struct {
-	// Agent is our product token, such as "parley": what <meta> and
-	// X-Robots-Tag say to it counts beside what they say to everybody.
+	// Agent is our product token, such as "parley": <meta> and X-Robots-Tag
+	// directives for it count beside those for all.
 	Agent string
 
-	// Embedded asks for what pages embed, too: images, scripts, style sheets.
+	// Embedded also collects embedded resources: images, scripts, style sheets.
 	Embedded bool
 
-	// Text asks for the digest of the main text. It costs two thirds of what all the rest does.
+	// Text computes the digest of the main text, at two thirds of the cost of all the rest.
 	Text bool
 
-	// Pairs asks for the pairs of words of pages that are HTML.
+	// Pairs computes the word pairs of HTML pages.
 	Pairs bool
 
 	scan      html.Scanner
 	base      urlref.Base
-	arena     []byte // the URLs of all links, one after another
-	ends      []int  // where each ends in it
+	arena     []byte // the URLs of all links, concatenated
+	ends      []int  // the end of each URL in arena
 	seen      map[uint64]int32
 	seed      maphash.Seed
 	refs      []html.Ref // of the headers
-	canonical []byte     // of them
+	canonical []byte     // of the headers
 }
 
-// Read reads the body of an answer for the page at a canonical URL into p,
-// replacing all that was there. The body is decoded, and may be cut. Whatever
-// the bytes are, there is a result: an error only says that they are not what
-// their Content-Type says, and were not parsed.
+// Read parses the response for the page at a canonical URL into p, and replaces
+// all of p. The body must be decoded, and may be truncated. There is always a
+// result: an error only says that the body does not match its Content-Type, and
+// was not parsed.
 func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 	*p = Page{Base: url, Links: p.Links[:0], Pairs: p.Pairs[:0], Body: protocol.Sum(body)}
 	g.headers(p, h)
@@ -146,25 +145,25 @@ func (g *Gatherer) page(p *Page, h http.Header, body []byte) {
 	}
 }
 
-// digest digests what is left of a page after parsing.
+// digest digests the content of a page after parsing.
 func (g *Gatherer) digest(p *Page) {
 	if len(g.scan.Content) > 0 {
 		p.Parsed = protocol.Sum(g.scan.Content)
 	}
 }
 
-// links resolves what the headers and the page refer to.
+// links resolves the references of the headers and the page.
 func (g *Gatherer) links(p *Page, url string) {
 	g.base.Reset(url)
 	g.arena, g.ends = g.arena[:0], g.ends[:0]
-	if g.seen == nil || len(g.seen) > 1000 { // to clear a map takes as long as it ever was large
+	if g.seen == nil || len(g.seen) > 1000 { // clearing a map takes as long as its largest size ever
 		g.seen, g.seed = make(map[uint64]int32), maphash.MakeSeed()
 	}
 	clear(g.seen)
 	for _, r := range g.refs {
 		g.link(p, r)
 	}
-	g.asksFor(p, url, g.canonical) // as the links of headers, it starts from the page's own URL (RFC 8288, section 3.2)
+	g.asksFor(p, url, g.canonical) // like the links of headers, relative to the page's own URL (RFC 8288, section 3.2)
 	if p.HTML {
 		if s := &g.scan; s.Base != nil {
 			if base, ok := g.base.Resolve(nil, s.Base); ok {
@@ -185,7 +184,7 @@ func (g *Gatherer) links(p *Page, url string) {
 	}
 }
 
-// asksFor takes in as which URL a page asks to be listed; nil if it does not.
+// asksFor sets the canonical URL that a page declares; nil if it declares none.
 func (g *Gatherer) asksFor(p *Page, url string, canonical []byte) {
 	if canonical == nil {
 		return
@@ -222,7 +221,7 @@ func (g *Gatherer) link(p *Page, r html.Ref) {
 	p.Links = append(p.Links, Link{Kind: LinkKind(r.Kind), NoFollow: r.NoFollow})
 }
 
-// maxArena bounds the URLs of one page together, in bytes: one base can be part of each.
+// maxArena bounds the total length of a page's URLs, in bytes: a long base can be part of each.
 const maxArena = 4 << 20
 
 // at returns the URL of a link.

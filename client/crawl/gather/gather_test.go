@@ -88,7 +88,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// What is read as what: P09.
+// The content type decides which reader is used: P09.
 func TestTypes(t *testing.T) {
 	const page = "<title>t</title><a href=x>"
 	utf16 := "\xff\xfe"
@@ -201,7 +201,7 @@ func TestLinkHeader(t *testing.T) {
 	}
 }
 
-// Pages that differ only in how they look are duplicates: P17.
+// Pages that differ only in presentation are duplicates: P17.
 func TestDuplicates(t *testing.T) {
 	g := new(gather.Gatherer)
 	const one = "<title>t</title><body bgcolor=red><p>Some <b>words</b> and <a href=x.html>a link</a>."
@@ -237,7 +237,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// One Gatherer reads page after page: what it said of one outlives the next,
+// One Gatherer reads page after page: its result for one page stays valid after the next,
 // and it needs hardly any new memory.
 func TestReuse(t *testing.T) {
 	var b strings.Builder
@@ -269,7 +269,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// What the Gatherer finds on real pages is what html.Read finds, which x/net reads.
+// On real pages the Gatherer finds the same as html.Read, which uses x/net.
 func TestRealPages(t *testing.T) {
 	g := &gather.Gatherer{Text: true}
 	n, found := 0, 0

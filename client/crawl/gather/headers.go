@@ -20,8 +20,8 @@ const (
 
 var errBinary = errors.New("said to be text, but is not")
 
-// kindOf says how a body is to be read: by its Content-Type where that is
-// honest. A body without one is judged by how it begins.
+// kindOf returns how to parse a body: by its Content-Type, unless the body is
+// binary. A body without one is judged by its beginning.
 func kindOf(h http.Header, body []byte) (bodyKind, error) {
 	kind := unread
 	typ, _, _ := strings.Cut(first(h, "Content-Type"), ";")
@@ -59,12 +59,12 @@ func first(h http.Header, key string) string {
 	return ""
 }
 
-// sniffed is how much of a body tells what it is, in bytes.
+// sniffed is how many bytes of a body are inspected.
 const sniffed = 1024
 
-// binary reports whether a body is no text: it has bytes that no text has
-// (WHATWG MIME Sniffing, section 3), or begins as a PDF does. UTF-16 is text
-// if it says so.
+// binary reports whether a body is not text: it has bytes that no text has
+// (WHATWG MIME Sniffing, section 3), or begins like a PDF. UTF-16 is text if it
+// has a byte order mark.
 func binary(body []byte) bool {
 	b := body[:min(len(body), sniffed)]
 	if len(b) >= 2 && (b[0] == 0xff && b[1] == 0xfe || b[0] == 0xfe && b[1] == 0xff) {
@@ -78,7 +78,7 @@ func binary(body []byte) bool {
 	return bytes.HasPrefix(b, []byte("%PDF-"))
 }
 
-// looksHTML reports whether a body begins with markup that a page begins with.
+// looksHTML reports whether a body begins with typical markup.
 func looksHTML(body []byte) bool {
 	b := bytes.TrimLeft(bytes.TrimPrefix(body[:min(len(body), sniffed)], []byte("\uFEFF")), " \t\r\n\f")
 	for _, tag := range []string{"<!doctype html", "<html", "<head", "<body", "<title", "<meta", "<script", "<!--", "<h1", "<p", "<div", "<table", "<a "} {
@@ -89,7 +89,7 @@ func looksHTML(body []byte) bool {
 	return false
 }
 
-// headers takes in what the header says of the page, and what it links to.
+// headers evaluates X-Robots-Tag and Link.
 func (g *Gatherer) headers(p *Page, h http.Header) {
 	g.refs, g.canonical = g.refs[:0], nil
 	says := html.RobotsTag(h["X-Robots-Tag"], g.Agent)
@@ -99,7 +99,7 @@ func (g *Gatherer) headers(p *Page, h http.Header) {
 	}
 }
 
-// linkHeader takes in the links of a value of the header Link (RFC 8288, section 3).
+// linkHeader collects the links of a value of the Link header (RFC 8288, section 3).
 func (g *Gatherer) linkHeader(v string) {
 	for len(g.refs) < maxHeaderLinks {
 		begin := strings.IndexByte(v, '<')
@@ -140,10 +140,10 @@ func (g *Gatherer) linkHeader(v string) {
 	}
 }
 
-// maxHeaderLinks bounds the links that headers name.
+// maxHeaderLinks bounds the links in headers.
 const maxHeaderLinks = 100
 
-// parameter cuts a parameter "name=value" or "name" off what stands after a semicolon.
+// parameter cuts a parameter "name=value" or "name" off the text after a semicolon.
 func parameter(v string) (name, value, rest string) {
 	i := strings.IndexAny(v, "=;,")
 	if i < 0 {

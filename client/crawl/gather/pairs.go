@@ -1,12 +1,12 @@
 package gather
 
-// maxPairs is how many pairs of a page are of interest.
+// maxPairs bounds the pairs of a page.
 const maxPairs = 600
 
-// appendPairs appends half of the pairs of words of a page's content, in which references stand between bytes of 1.
+// appendPairs appends hashes of half of the word pairs of a page's content, in which references are enclosed in bytes of 1.
 func appendPairs(list []uint32, content []byte) []uint32 {
 	const offset, prime = 2166136261, 16777619 // FNV-1a
-	var lower [256]byte                        // of bytes that stand in words; 0: they stand between
+	var lower [256]byte                        // of word bytes; 0 for separators
 	for c := range lower {
 		switch {
 		case 'A' <= c && c <= 'Z':
@@ -29,7 +29,7 @@ func appendPairs(list []uint32, content []byte) []uint32 {
 		for ; i < len(content) && lower[content[i]] != 0; i++ {
 			word = (word ^ uint32(lower[content[i]])) * prime
 		}
-		i-- // what ends the word may begin a reference
+		i-- // the byte after the word may begin a reference
 		pair := before*0x9e3779b1 ^ word
 		pair ^= pair >> 15
 		if pair *= 0x85ebca6b; pair&(1<<20) == 0 && before != 0 {

@@ -8,34 +8,34 @@ import (
 	"github.com/parleyweb/parley/internal/clock"
 )
 
-// What an address bears in all, whatever the number of names there.
+// The limits of an address, whatever the number of names there.
 const (
 	DefaultAddressRate  = 2.0 // requests a second
-	defaultAddressConns = 4   // connections by which pages are asked for
+	defaultAddressConns = 4   // connections for fetching pages
 
-	wearyNames = 3         // of an address have refused to be asked, and its rate is halved
-	cleanAfter = time.Hour // without a refusal, the rate is doubled again
+	wearyNames = 3         // so many names with a refusal halve the rate of an address
+	cleanAfter = time.Hour // after this time without a refusal the rate is doubled again
 	maxHalved  = 10        // times
 )
 
-// An address is what names share: a token bucket that holds one request, so that neither a
-// host of many sites is flooded nor one of many that can bear it kept waiting. The
-// harvester's lock guards it.
+// An address limits the requests to one IP address, over all names there: a token bucket of
+// size one, whose rate grows with the names, so that a host of many sites is neither flooded
+// nor slower than it need be. The harvester's lock guards it.
 type address struct {
 	gate                          // next is when the bucket has a token, taken the requests under way
 	last       time.Time          // when the last token was taken
-	slots, big int                // names that are asked there, and those of more than BigSite pages
+	slots, big int                // names with a slot there, and those of more than BigSite pages
 	halved     int                // times
 	since      time.Time          // the last refusal, or doubling
-	refused    map[*slot]struct{} // names that have, since the rate was changed
-	guests     map[*site]*welcome // who have said how they wish to be asked
-	kept       map[*site]struct{} // that have a connection to it which nobody uses
+	refused    map[*slot]struct{} // names that have refused since the rate was changed
+	guests     map[*site]*welcome // sites with a welcome
+	kept       map[*site]struct{} // sites with an idle connection to it
 }
 
 func (h *Harvester) connections() int { return positive(h.AddressConns, defaultAddressConns) }
 
-// pause is the time between two requests to an address: each of its names is asked once in
-// its gap, of our own making; what a name wishes beyond that is nothing to the others.
+// pause returns the time between two requests to an address. Each of its names is fetched from
+// once in our own gap; the Crawl-delay of a name does not slow down the others.
 func (h *Harvester) pause(a *address, now time.Time) time.Duration {
 	small, big := h.least(0).Seconds(), h.least(BigSite+1).Seconds()
 	rate, alone := float64(a.slots-a.big)/small+float64(a.big)/big, 1/small
@@ -44,9 +44,9 @@ func (h *Harvester) pause(a *address, now time.Time) time.Duration {
 	}
 	most := h.AddressRate
 	if most <= 0 {
-		most = max(DefaultAddressRate, alone) // a gap of less than half a second is for machines of one's own
+		most = max(DefaultAddressRate, alone) // a gap of less than half a second is set for one's own machines only
 	}
-	own := 0.0 // of those who have said how they wish to be asked
+	own := 0.0 // the sum of the rates of welcomes
 	for s, w := range a.guests {
 		rate -= 1 / h.least(s.pages).Seconds()
 		own += w.rate
@@ -59,7 +59,7 @@ func (h *Harvester) pause(a *address, now time.Time) time.Duration {
 	return time.Duration(float64(time.Second)/(min(max(rate, 0), most)+own)) << a.halved
 }
 
-// admit takes a token for a site, and a connection. The lock is held.
+// admit takes a token and a connection of an address for a site. The lock is held.
 func (h *Harvester) admit(s *site, sl *slot, now time.Time) {
 	a := sl.at
 	if s.pages > BigSite && !sl.big {
@@ -82,7 +82,7 @@ func (h *Harvester) charge(a *address, now time.Time) {
 	a.next = a.last.Add(h.pause(a, now))
 }
 
-// hasten opens an address earlier that has got more names. The lock is held.
+// hasten opens an address earlier, since its rate may have grown. The lock is held.
 func (h *Harvester) hasten(a *address) {
 	if a.last.IsZero() {
 		return
@@ -95,12 +95,12 @@ func (h *Harvester) hasten(a *address) {
 	}
 }
 
-// refuses reports whether an answer says that we ask too much.
+// refuses reports whether a status means that we send too many requests.
 func refuses(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
-// depart gives the connection back, and takes note of a refusal. The lock is held.
+// depart gives the connection back, and records a refusal. The lock is held.
 func (h *Harvester) depart(sl *slot, status int, now time.Time) {
 	a := sl.at
 	a.taken--
@@ -110,10 +110,10 @@ func (h *Harvester) depart(sl *slot, status int, now time.Time) {
 	h.arm(&a.gate)
 }
 
-// weary notes that a name of an address has refused to be asked. The lock is held.
+// weary records that a name of an address has refused a request. The lock is held.
 func (h *Harvester) weary(sl *slot, now time.Time) {
 	a := sl.at
-	h.pause(a, now) // what was long ago is forgotten first
+	h.pause(a, now) // first forgets old refusals
 	if a.refused == nil {
 		a.refused = map[*slot]struct{}{}
 	}

@@ -55,9 +55,9 @@ func WriteBatch(w io.Writer, b *Batch) error {
 	return nil
 }
 
-// ReadBatch reads what WriteBatch has written. A file that is cut short is an
-// error wrapping io.ErrUnexpectedEOF, and what asks anything of another origin
-// than its site's is one too.
+// ReadBatch reads a batch that WriteBatch has written. For a truncated file the
+// error wraps io.ErrUnexpectedEOF. A task whose URL is not of its site's origin is
+// an error, too.
 func ReadBatch(r io.Reader) (*Batch, error) {
 	b, err := readBatch(r)
 	if err != nil {
@@ -119,7 +119,7 @@ func readBatch(r io.Reader) (*Batch, error) {
 	}
 }
 
-// check refuses what Run would give back unasked.
+// check refuses tasks that Run would give back without a request.
 func (sb *SiteBatch) check() error {
 	if _, err := newSite(sb.Origin); err != nil {
 		return fmt.Errorf("site %d: %w", sb.Site, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A batch written to a file is all that a harvester needs elsewhere (V15).
+// A batch written to a file is all that a harvester on another machine needs (V15).
 func TestBatchAsAFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(5)
@@ -84,7 +84,7 @@ func FuzzReadBatch(f *testing.F) {
 	})
 }
 
-// Whatever a server says, there is one answer, within bounds.
+// Whatever a server sends, there is one answer, within bounds.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",

@@ -28,24 +28,24 @@ var (
 // be called by any.
 type conn struct {
 	nc    net.Conn
-	raw   net.Conn // nc, or what TLS is spoken over
+	raw   net.Conn // nc, or the connection below TLS
 	ip    netip.Addr
 	buf   *bufio.Reader   // nil where h2 is not
 	pool  *sync.Pool      // of buf
 	h2    *http.Transport // that has this connection only, if the site speaks HTTP/2
-	pages int             // asked for
-	used  time.Time       // when the last answer ended
+	pages int             // requests so far
+	used  time.Time       // when the last response ended
 
 	ended atomic.Bool // cut was called
 
-	// Of the answer that is read. A deadline is set once in a window, not at
+	// Of the response that is being read. A deadline is set once in a window, not at
 	// every read.
 	left     int64 // bytes that may still come, of the header
 	minimum  int64 // bytes a window; 0 means any number over 0
 	window   time.Duration
 	begun    time.Time // of the window
 	got      int64     // bytes in it
-	end      time.Time // of all
+	end      time.Time // deadline of the whole body
 	inHeader bool
 	wire     int64
 }
@@ -71,7 +71,7 @@ func (h *Harvester) dial(ctx context.Context, s *site, ips []netip.Addr) (*conn,
 			return c, nil
 		}
 	}
-	// Most pages and their headers fit in, and so come by one call of the system.
+	// Most pages fit in, with their headers, and are read by one system call.
 	var ok bool
 	if c.buf, ok = h.readers.Get().(*bufio.Reader); !ok {
 		c.buf = bufio.NewReaderSize(nil, 16<<10)
@@ -91,7 +91,7 @@ func (h *Harvester) tlsConfig(host string) *tls.Config {
 	return config
 }
 
-// connect tries addresses one after the other, each of which must have been allowed.
+// connect tries up to four addresses, one after the other, and fails at one that is not allowed.
 func (h *Harvester) connect(ctx context.Context, ips []netip.Addr, port string) (net.Conn, netip.Addr, error) {
 	dial := h.Dial
 	if dial == nil {
@@ -137,7 +137,7 @@ func (h *Harvester) newH2(t *tls.Conn) *http.Transport {
 	}
 }
 
-// cut ends whatever goes on.
+// cut ends the request under way.
 func (c *conn) cut() {
 	c.ended.Store(true)
 	c.nc.Close()
@@ -163,7 +163,7 @@ func (c *conn) ask(request []byte, patience time.Duration) (*http.Response, erro
 		return nil, err
 	}
 	if _, err := c.nc.Write(request); err != nil {
-		// It may have answered before it closed, which tells more.
+		// It may have answered before it closed, and a response says more than the error.
 		if c.buf.Buffered() == 0 && !errors.Is(err, net.ErrClosed) {
 			if _, peek := c.buf.Peek(1); peek != nil {
 				return nil, err
@@ -188,10 +188,10 @@ func (c *conn) ask(request []byte, patience time.Duration) (*http.Response, erro
 	return nil, errors.New("no answer, but others that come before it")
 }
 
-// expect says how the body is to come: within a time, at a speed.
+// expect sets the deadline and the minimum speed of the body.
 func (c *conn) expect(whole, window time.Duration, minSpeed int) {
 	now := time.Now()
-	c.inHeader, c.left = false, math.MaxInt64 // who reads knows where to stop
+	c.inHeader, c.left = false, math.MaxInt64 // the reader has its own limit
 	c.begun, c.got, c.end, c.window = now, 0, now.Add(whole), window
 	c.minimum = int64(float64(minSpeed) * window.Seconds())
 	c.deadline()
@@ -237,7 +237,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// windowEnds judges what came in a window, and begins the next.
+// windowEnds returns an error if too little came in a window; otherwise it begins the next.
 func (c *conn) windowEnds(now time.Time) error {
 	switch {
 	case !now.Before(c.end):

@@ -17,17 +17,17 @@ type cycle struct {
 	h     *Harvester
 	ctx   context.Context
 	sink  func(*Answer)
-	news  chan struct{} // holds one token: look again
+	news  chan struct{} // of capacity 1; wakes run
 	offer chan offer    // the batch that next has returned
-	tasks int           // that wait for their turn
-	sites int           // that have such
-	doing int           // goroutines that ask, or give back
+	tasks int           // waiting ones
+	sites int           // sites that have waiting tasks
+	doing int           // goroutines that fetch, or give tasks back
 
 	ready    orderHeap
-	placed   uint64 // sites that were put in order
+	placed   uint64 // the last order number given to a site
 	stopping bool
-	broken   bool    // nearly no name can be looked up
-	doubtful []doubt // what could not be, while it is not known whose fault that is
+	broken   bool    // nearly all name lookups fail
+	doubtful []doubt // tasks whose name lookup failed, while it is open whose fault that is
 
 	lastSites, lastTasks int // of the last batch
 	begun                time.Time
@@ -35,18 +35,18 @@ type cycle struct {
 	owned                sync.WaitGroup
 }
 
-// Run harvests until there are no more batches, or ctx ends, and returns nil then.
+// Run fetches until there are no more batches, or ctx ends, and then returns nil.
 //
-// It calls next, from one goroutine of its own at a time, when few of the
-// sites or tasks that it has are left, so that another batch is at hand when
-// they run out (S08). Next may wait for as long as there is nothing to do; it
-// returns nil for the end, or an error, which ends Run.
+// It calls next, from one goroutine at a time, when few of its sites or tasks
+// are left, so that another batch is ready when they run out (S08). Next may
+// block while there is nothing to do; it returns nil for the end, or an error,
+// which ends Run.
 //
-// Every task gets exactly one Answer, also when Run ends, then with
-// FaultStopped. Sink is called from many goroutines. While it has not
-// returned, the site of the answer is asked for nothing else; so it may wait,
-// and is then pressed no further. Answers that are kept hold memory: when as
-// much as Memory is not released, nothing more is read.
+// Every task gets exactly one Answer; tasks left when Run ends get one with
+// FaultStopped. Sink is called from many goroutines. Until it returns, no other
+// task of that site is fetched; so it may block, as backpressure. Answers hold
+// memory until they are released: while the unreleased ones use all of Memory,
+// nothing more is read.
 func (h *Harvester) Run(ctx context.Context, next func(context.Context) (*Batch, error), sink func(*Answer)) error {
 	h.start()
 	ctx, cancel := context.WithCancel(ctx)
@@ -58,7 +58,7 @@ func (h *Harvester) Run(ctx context.Context, next func(context.Context) (*Batch,
 		return errRunning
 	}
 	h.cycle = c
-	for _, s := range h.sites { // what was inserted before
+	for _, s := range h.sites { // tasks that were inserted before
 		if len(s.parts) == 0 {
 			continue
 		}
@@ -93,7 +93,7 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 		few, in := c.few()
 		idle, broken := c.tasks == 0 && c.doing == 0, c.broken
 		if idle && len(c.doubtful) > 0 && !broken {
-			c.believe() // there is nothing left that could tell more
+			c.believe() // no lookup is left that could decide it
 			idle = false
 		}
 		c.h.mu.Unlock()
@@ -136,9 +136,9 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 	}
 }
 
-// few reports whether another batch is wanted, and else in how long one will
-// be; negative: not by itself. Where there is room for more sites, those that
-// have turned up meanwhile do not wait until a large one has been asked for all.
+// few reports whether another batch is wanted, and if not, in how long one will
+// be; negative means that time alone will not do. Where there is room for more
+// sites, new ones do not wait until a large site is finished.
 func (c *cycle) few() (bool, time.Duration) {
 	if c.sites < max(1, min(c.h.most(), c.lastSites/2)) || c.tasks*4 <= c.lastTasks {
 		return true, 0
@@ -154,9 +154,9 @@ func (c *cycle) wake() {
 	pause.Wake(c.news)
 }
 
-// dispatch begins to ask the sites whose time has come, in the order of their
-// batch, and returns how long nothing more of that can happen by itself;
-// negative means for ever.
+// dispatch starts the sites that are due, in the order of their batch, and
+// returns the time until it must be called again; negative means no such time.
+// The lock is held.
 func (c *cycle) dispatch() time.Duration {
 	h := c.h
 	now, wait := time.Now(), time.Duration(-1)
@@ -173,14 +173,14 @@ func (c *cycle) dispatch() time.Duration {
 	return h.sweepWithin(wait)
 }
 
-// open has those go on whose time has come. The lock is held.
+// open moves the sites whose alarm is due to ready. The lock is held.
 func (c *cycle) open(now time.Time) {
 	due := &c.h.due
 	for len(*due) > 0 && !(*due)[0].at.After(now) {
 		a := heap.Pop(due).(*alarm)
 		s, g := a.site, a.gate
 		switch {
-		case s != nil && s.soonest().After(now): // it was made quiet meanwhile
+		case s != nil && s.soonest().After(now): // it was told to rest meanwhile
 			a.at = s.soonest()
 			heap.Push(due, a)
 			continue
@@ -189,7 +189,7 @@ func (c *cycle) open(now time.Time) {
 			c.h.arm(g)
 			continue
 		case g.taken >= g.most || len(g.queue) == 0:
-			continue // who takes it away will arm it
+			continue // the request that leaves the gate will arm it
 		default:
 			s = heap.Pop(&g.queue).(*site)
 			s.from = g
@@ -198,13 +198,13 @@ func (c *cycle) open(now time.Time) {
 	}
 }
 
-// try begins to ask a site, if it may be asked now. The lock is held.
+// try starts to fetch a site's next task, if it may be fetched now. The lock is held.
 func (c *cycle) try(s *site, now time.Time) {
 	h, from := c.h, s.from
 	s.from, s.queued = nil, false
 	switch {
 	case s.busy || len(s.parts) == 0:
-		// Who is about it will put it back.
+		// The goroutine that is busy with it will enqueue it.
 	case s.soonest().After(now):
 		h.enqueue(s)
 	case !h.known(s.host, now):
@@ -246,7 +246,7 @@ func (c *cycle) take(s *site) Task {
 	return t
 }
 
-// drop removes the first part of a site, which has no tasks any more.
+// drop removes the first part of a site, which has no tasks left. The lock is held.
 func (c *cycle) drop(s *site) {
 	if b := s.parts[0].batch; b != nil {
 		b.left--
@@ -258,7 +258,7 @@ func (c *cycle) drop(s *site) {
 	}
 }
 
-// untake puts a task back, to be the first again. The lock is held.
+// untake puts a task back in front. The lock is held.
 func (c *cycle) untake(s *site, t Task) {
 	if len(s.parts) == 0 {
 		c.sites++
@@ -267,7 +267,7 @@ func (c *cycle) untake(s *site, t Task) {
 	c.tasks++
 }
 
-// clear takes all tasks from a site. The lock is held.
+// clear removes and returns all tasks of a site. The lock is held.
 func (c *cycle) clear(s *site) (tasks []Task) {
 	for len(s.parts) > 0 {
 		tasks = append(tasks, s.parts[0].tasks...)
@@ -277,7 +277,7 @@ func (c *cycle) clear(s *site) (tasks []Task) {
 	return tasks
 }
 
-// giveBack answers tasks that are not asked for. The lock is held.
+// giveBack answers tasks that are not fetched. The lock is held.
 func (c *cycle) giveBack(id frontier.SiteID, tasks []Task, fault Fault, err error) {
 	if len(tasks) > 0 {
 		c.spawn(func() { c.answer(id, tasks, fault, err) })
@@ -290,7 +290,7 @@ func (c *cycle) answer(id frontier.SiteID, tasks []Task, fault Fault, err error)
 	}
 }
 
-// begin takes a batch in.
+// begin adds a batch to the cycle.
 func (c *cycle) begin(b *Batch) {
 	h := c.h
 	h.mu.Lock()
@@ -305,9 +305,9 @@ func (c *cycle) begin(b *Batch) {
 	h.log.Debug("batch begun", "batch", b.Number, "sites", o.began, "tasks", c.lastTasks)
 	h.forget()
 
-	// The few sites that are left of a cycle end it: what they have is given
-	// back, to be weighed against what is new. That happens once in a batch,
-	// and only where many sites come in their place.
+	// When few sites of an older batch are left, it ends: their tasks are given
+	// back, to be ranked again beside new ones. That happens once a batch, and
+	// only if many sites replace them.
 	few, kept := h.minSites(), c.batches[:0]
 	for _, old := range c.batches {
 		if old.began >= few && old.left > 0 && old.left < few && o.began >= few {
@@ -322,7 +322,7 @@ func (c *cycle) begin(b *Batch) {
 	c.wake()
 }
 
-// end gives back what is left of a batch. The lock is held.
+// end gives back the remaining tasks of a batch. The lock is held.
 func (c *cycle) end(o *open) {
 	c.h.log.Debug("batch ended early", "batch", o.number, "sites", o.left)
 	for _, s := range c.h.sites {
@@ -373,7 +373,7 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 		s.demand(sb)
 	} else {
 		o.left++
-		s.id, s.pages, s.delay = sb.Site, sb.Pages, max(s.delay, sb.Delay) // what Pace told may be newer than the batch
+		s.id, s.pages, s.delay = sb.Site, sb.Pages, max(s.delay, sb.Delay) // Pace may have set a newer one than the batch has
 		s.parts = append(s.parts, part{batch: o, tasks: sb.Tasks})
 	}
 	if !s.busy {
@@ -381,9 +381,9 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 	}
 }
 
-// Insert puts tasks before all others of their site, in the cycle that runs, or
+// Insert puts tasks before all others of their site, in the running cycle or
 // else in the next one. The site need not be in any batch. An error means that
-// Origin is none, and that there will be no answers.
+// sb.Origin is invalid, and that there will be no answers.
 func (h *Harvester) Insert(sb SiteBatch) error {
 	h.start()
 	h.mu.Lock()
@@ -400,7 +400,7 @@ func (h *Harvester) Insert(sb SiteBatch) error {
 	return nil
 }
 
-// First has a page of a site that was given out and is not asked for yet asked for before the others.
+// First moves a page that waits in a site's tasks before the others.
 func (h *Harvester) First(origin string, page frontier.PageID) {
 	h.start()
 	h.mu.Lock()
@@ -420,15 +420,15 @@ func (h *Harvester) First(origin string, page frontier.PageID) {
 	}
 }
 
-// demand puts tasks before all others. What is known of the site may be more
-// than they say.
+// demand puts tasks before all others. Values known of the site win if they are
+// larger.
 func (s *site) demand(sb SiteBatch) {
 	s.id, s.pages, s.delay = sb.Site, max(s.pages, sb.Pages), max(s.delay, sb.Delay)
 	s.parts = append([]part{{tasks: sb.Tasks}}, s.parts...)
 	s.order = 0
 }
 
-// stop ends the cycle: what is asked is cut short, and all that is left is given back.
+// stop ends the cycle: open requests are cut short, and all other tasks are given back.
 func (c *cycle) stop() {
 	h := c.h
 	h.mu.Lock()

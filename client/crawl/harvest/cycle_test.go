@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/fakeweb"
 )
 
-// batchOf asks each of some sites for n pages, which are not there.
+// batchOf asks each of some sites for n missing pages.
 func batchOf(sites []*fakeweb.Site, number uint64, n func(i int) int) *harvest.Batch {
 	b := &harvest.Batch{Number: number}
 	for i, s := range sites {
@@ -33,7 +33,7 @@ func honest(n int) *fakeweb.Web {
 	return fakeweb.New(fakeweb.Options{Seed: 9, Sites: n, Kinds: []fakeweb.Kind{fakeweb.Honest}})
 }
 
-// A batch that comes when all is over is given back, as every task is.
+// A batch that arrives after the end is given back, as every task is.
 func TestBatchThatComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(2)
@@ -51,8 +51,8 @@ func TestBatchThatComesTooLate(t *testing.T) {
 	})
 }
 
-// The next batch is asked for before the last has ended, and begins beside
-// it; of the last, what only few sites have left is given back (S08).
+// The next batch is requested before the last has ended, and runs beside
+// it; when few sites of the last one have tasks left, these are given back (S08).
 func TestEndsEarly(t *testing.T) {
 	for _, minSites := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestEndsEarly(t *testing.T) {
 	}
 }
 
-// A site whose batches come one by one loses no time between them, and a
+// A site whose batches arrive one by one loses no time between them, and a
 // batch of few sites is never given back.
 func TestOneSiteInManyBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestOneSiteInManyBatches(t *testing.T) {
 	})
 }
 
-// What is put in on demand is the next that its site is asked for.
+// A task that is inserted on demand is its site's next request.
 func TestInsert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(2)
@@ -147,7 +147,7 @@ func TestInsert(t *testing.T) {
 		if err != nil || len(log) != 23 || log[0].Path != "/before" {
 			t.Fatalf("%d requests, first %v: %v", len(log), log[0], err)
 		}
-		// The first may be asked 15 s after 90 s, the second at once.
+		// The first site may get a request 15 s after 90 s, the second at once.
 		for path, at := range map[string]time.Duration{"/demand": 105 * time.Second, "/new": 100 * time.Second} {
 			for _, a := range log {
 				if a.Path == path && a.Begin.Sub(log[0].Begin) != at {
@@ -164,7 +164,7 @@ func TestInsert(t *testing.T) {
 	})
 }
 
-// A refused stream keeps everybody from the host for as long as the site asks.
+// A refused stream blocks all requests to the host for as long as the site asks.
 func TestRetryAfterOfAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(1)
@@ -199,7 +199,7 @@ func TestNextFails(t *testing.T) {
 	})
 }
 
-// What is not to be asked at all is given back, and does not stop the rest.
+// Tasks that must not be fetched at all are given back, and do not stop the rest.
 func TestBadTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(1)
@@ -225,7 +225,7 @@ func TestBadTasks(t *testing.T) {
 	})
 }
 
-// Where more sites could be asked than may be at once, the batch's order decides.
+// If more sites are ready than may be fetched at once, the batch's order decides.
 func TestOrderOfSites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(30)

@@ -8,21 +8,21 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// deltaCoding is the content coding of differences that is asked for (RFC 9842).
+// deltaCoding is the content coding of deltas that is requested (RFC 9842).
 const deltaCoding = "dcz"
 
-// mostBase is how many bytes of what is held are read for a difference.
+// mostBase bounds the stored content that serves as a dictionary, in bytes.
 const mostBase = 16 << 20
 
-// errDelta says that a difference led to nothing: the page is asked for whole.
+// errDelta says that a delta could not be applied: the whole page is fetched instead.
 var errDelta = fmt.Errorf("a difference that does not lead to the page")
 
-// dictionary is a digest as Available-Dictionary names it.
+// dictionary returns a digest in the syntax of Available-Dictionary.
 func dictionary(d protocol.Digest) string {
 	return ":" + base64.StdEncoding.EncodeToString(d[:]) + ":"
 }
 
-// base returns what is held of a page, if a difference is to be asked for.
+// base returns the stored content of a page if a delta is to be requested, else nil.
 func (h *Harvester) base(t Task) []byte {
 	if h.Version == nil || h.Range || !t.Dictionary || t.Held.IsZero() || t.Page == 0 {
 		return nil
@@ -34,7 +34,7 @@ func (h *Harvester) base(t Task) []byte {
 	return b
 }
 
-// undelta makes the page of a difference, which a.Body holds.
+// undelta applies the delta in a.Body, and replaces it by the page.
 func (h *Harvester) undelta(a *Answer, limit int64, room *share, over bool, err error) (whole bool, _ error) {
 	wire := a.Body
 	a.Body = nil

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// An outcome is an error that knows its Fault.
+// An outcome is an error with its Fault.
 type outcome struct {
 	fault Fault
 	err   error
@@ -24,7 +24,7 @@ func (o *outcome) Unwrap() error { return o.err }
 
 func fail(f Fault, err error) error { return &outcome{f, err} }
 
-// faultOf says what an error means that does not say it itself.
+// faultOf returns the Fault of any error.
 func faultOf(err error) Fault {
 	var o *outcome
 	switch {
@@ -40,9 +40,9 @@ func faultOf(err error) Fault {
 	return FaultProtocol
 }
 
-// fetch asks a site, whose turn the caller has, for the task of an answer, and
-// fills that in. It asks for a repetition where a connection that was kept turned out to be closed, or
-// where the answer was a difference that led to nothing.
+// fetch does the task of an answer, and fills the answer in. The caller holds the site's
+// slot. It returns true if the task is to be repeated, because a kept connection turned out
+// to be closed, a delta could not be applied, or the site refuses ranges.
 func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Addr) (again bool) {
 	t := a.Task
 	a.base = h.base(t)
@@ -73,8 +73,8 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 			a.Asked = time.Time{}
 		}
 	}
-	// Who asks for a difference may be answered by another program than who asks
-	// for the page: that it knows no such page says nothing.
+	// Another program of the site may answer requests for deltas: an error from it
+	// says nothing about the page.
 	if errors.Is(err, errDelta) || a.base != nil && a.Status >= http.StatusBadRequest && !troubled(a.Status) {
 		a.Task.Dictionary, again = false, ctx.Err() == nil
 	}
@@ -92,21 +92,21 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 	return again
 }
 
-// outcome counts.
+// outcome updates the counters, and the moving share of faults.
 func (h *Harvester) outcome(a *Answer) {
-	const weight = 50 // about as many requests are remembered
+	const weight = 50 // the average spans about so many requests
 	failed := int64(0)
 	if a.Fault != "" && a.Fault != FaultSize && a.Fault != FaultStopped {
 		failed = 1_000_000
 		h.count.faults.Add(1)
 	}
 	old := h.count.failing.Load()
-	h.count.failing.Store(old + (failed-old)/weight) // that one of two is lost does not matter
+	h.count.failing.Store(old + (failed-old)/weight) // a lost update does not matter
 	h.count.bytes.Add(a.Wire)
 }
 
-// connection returns the connection that was kept, and for how long, or a new one if it has
-// ended or somebody has spoken unasked.
+// connection returns the kept connection, and for how long it was idle. It dials a new one if there
+// is none, or if that was closed, or has received bytes without a request.
 func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (*conn, time.Duration, error) {
 	h.mu.Lock()
 	if s.conn != nil && s.held.at != nil && netOf(s.conn.ip) != s.held.key.net {
@@ -140,7 +140,7 @@ func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (
 	return c, 0, nil
 }
 
-// keep keeps a connection for the next task, if it can be used for that.
+// keep keeps a connection for the next task if it can be reused; otherwise it closes it.
 func (h *Harvester) keep(s *site, c *conn, reusable bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,8 +161,8 @@ func (h *Harvester) keep(s *site, c *conn, reusable bool) {
 	h.idle[s] = struct{}{}
 }
 
-// exchange sends a request, and fills in what the answer is. It reports whether
-// the connection can be used for another.
+// exchange sends a request and reads the response into a. It reports whether the
+// connection can be reused.
 func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, request []byte, a *Answer) (reusable bool, err error) {
 	if c.h2 != nil {
 		return h.exchange2(ctx, c, s, t, a)
@@ -179,7 +179,7 @@ func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, requ
 	return (err == nil || faultOf(err) == FaultSize || faultOf(err) == FaultCoding) && whole && !resp.Close && c.buf.Buffered() == 0, err
 }
 
-// head takes in the header of an answer.
+// head stores the status and the header of a response.
 func (h *Harvester) head(a *Answer, resp *http.Response) {
 	a.Latency = time.Since(a.Asked)
 	a.Status, a.Proto, a.Header = resp.StatusCode, resp.Proto, resp.Header
@@ -192,7 +192,7 @@ func (h *Harvester) limit(t Task) int64 {
 	return positive(h.MaxBytes, DefaultMaxBytes)
 }
 
-// patience is how long a body of so many bytes may take.
+// patience returns how long a body with such a limit may take.
 func (h *Harvester) patience(limit int64) time.Duration {
 	d := positive(h.Timeout, defaultWhole)
 	return d * time.Duration(max(1, min(limit/DefaultMaxBytes, 24)))
@@ -205,9 +205,9 @@ func (h *Harvester) speed() int {
 	return positive(h.MinSpeed, DefaultMinSpeed)
 }
 
-// body takes in the body of an answer, and reports whether it was read to its
-// end. It calls begin when there is memory for it: until then, it is not the
-// site that keeps us waiting.
+// body reads and decodes the body of a response, and reports whether it was read
+// to its end. It calls begin, which starts the deadlines, once there is memory
+// for the body: the site is not to blame for the wait before.
 func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, limit int64, begin func()) (whole bool, err error) {
 	part := false
 	switch a.Status {
@@ -276,8 +276,8 @@ func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, li
 	return !over, nil
 }
 
-// partial reads Content-Range, which must begin where the page does, and
-// reports whether there is more of that.
+// partial parses Content-Range, which must begin at byte 0, and reports whether
+// the page is longer, or of unknown length.
 func partial(header string) (more bool, err error) {
 	rest, ok := strings.CutPrefix(header, "bytes 0-")
 	last, total, both := strings.Cut(rest, "/")
@@ -289,7 +289,7 @@ func partial(header string) (more bool, err error) {
 	return err != nil || all > n+1, nil
 }
 
-// hold keeps as much of the memory that was taken as the body needs, until Release.
+// hold gives back the taken memory, except for what the body needs until Release.
 func (h *Harvester) hold(a *Answer, taken int64) {
 	body := a.Body
 	held := min(taken, int64(cap(body)))
@@ -302,12 +302,12 @@ func (h *Harvester) hold(a *Answer, taken int64) {
 	}
 }
 
-// maxOther bounds the body of an answer that is not the page.
+// maxOther bounds the body of a response without the page, such as an error or a redirect.
 const maxOther = 64 << 10
 
 var errTooLarge = errors.New("too large")
 
-// codings lists the content codings of an answer, in the order in which they were applied.
+// codings returns the content codings of a response, in the order in which they were applied.
 func codings(header []string) (names []string) {
 	for _, line := range header {
 		for name := range strings.SplitSeq(line, ",") {
@@ -319,8 +319,8 @@ func codings(header []string) (names []string) {
 	return names
 }
 
-// decode undoes content codings; what came before an error is returned with it.
-// A body that is not coded, whatever the header says, comes as it is.
+// decode undoes a content coding. With an error it returns the bytes decoded before
+// it. A body that is not coded despite its header is returned unchanged.
 func (h *Harvester) decode(b []byte, names []string, limit int64, reach func(int64) bool) ([]byte, error) {
 	if len(names) > 1 {
 		return nil, fmt.Errorf("%d content codings", len(names))
@@ -340,7 +340,7 @@ func (h *Harvester) decode(b []byte, names []string, limit int64, reach func(int
 	return out, err
 }
 
-// location resolves where a redirect leads.
+// location resolves the target of a redirect.
 func location(from, to string) (string, error) {
 	if to == "" {
 		return "", errors.New("a redirect that leads nowhere")
@@ -359,10 +359,10 @@ func location(from, to string) (string, error) {
 	return u.String(), nil
 }
 
-// ranges reports whether a part of the page is asked for (P10).
+// ranges reports whether a task requests a byte range of the page (P10).
 func (h *Harvester) ranges(s *site, t Task) bool { return h.Range && !s.noRange && t.Source == 0 }
 
-// headers gives f what a request says beside what names us.
+// headers calls f for each header of a request, except User-Agent and From.
 func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value string)) {
 	if t.Source != 0 {
 		f("Accept", "*/*")
@@ -370,7 +370,7 @@ func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value str
 		f("Accept", "text/html, application/xhtml+xml, text/plain;q=0.9, */*;q=0.1") // P09
 	}
 	if h.ranges(s, t) {
-		f("Range", "bytes=0-"+strconv.FormatInt(h.limit(t)-1, 10)) // E29; of what the coding yields, it would be of no use
+		f("Range", "bytes=0-"+strconv.FormatInt(h.limit(t)-1, 10)) // E29; no Accept-Encoding, since a range of a coded body is of no use
 	} else if plain := h.Spill != nil && t.Page != 0; base != nil {
 		f("Available-Dictionary", dictionary(t.Held)) // RFC 9842
 		if plain {
@@ -391,7 +391,7 @@ func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value str
 	}
 }
 
-// header is what a request by HTTP/2 says.
+// header returns the headers of a request by HTTP/2.
 func (h *Harvester) header(s *site, t Task, base []byte) http.Header {
 	header := http.Header{"User-Agent": {headerValue(cmp.Or(h.Agent, defaultAgent))}}
 	if from := headerValue(h.From); from != "" {
@@ -401,7 +401,7 @@ func (h *Harvester) header(s *site, t Task, base []byte) http.Header {
 	return header
 }
 
-// request is what is sent by HTTP/1.
+// request returns the bytes of a request by HTTP/1.
 func (h *Harvester) request(s *site, t Task, base []byte) ([]byte, error) {
 	path, err := pathOf(s.origin, t.URL)
 	if err != nil {
@@ -420,7 +420,7 @@ func (h *Harvester) request(s *site, t Task, base []byte) ([]byte, error) {
 	return append(b, "\r\n"...), nil
 }
 
-// pathOf returns path and query of a URL of an origin, as they stand in a request.
+// pathOf returns the path and query of a URL of an origin, for the request line.
 func pathOf(origin, u string) (string, error) {
 	path, ok := strings.CutPrefix(u, origin)
 	path, _, _ = strings.Cut(path, "#")

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/internal/inet"
 )
 
-// An addressError is an address that is not to be asked.
+// An addressError is an address to which no request may be sent.
 type addressError struct {
 	ip  netip.Addr
 	why string
@@ -17,9 +17,9 @@ type addressError struct {
 
 func (e *addressError) Error() string { return fmt.Sprintf("%v is %s: not asked", e.ip, e.why) }
 
-// allowed returns an *addressError if an address is not to be asked. It is
-// asked of the address that is then connected to, so that a name cannot lead
-// elsewhere between the two.
+// allowed returns an *addressError if no request may be sent to an address. It is
+// called with the very address that is then dialed, so that DNS cannot change
+// between the check and the connection.
 func (h *Harvester) allowed(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("") // no prefix contains an address with a zone
 	inner := inet.Plain(ip)
@@ -37,8 +37,7 @@ func (h *Harvester) allowed(ip netip.Addr) error {
 	return nil
 }
 
-// locate returns the addresses at which a site may be asked, of which there is
-// at least one.
+// locate returns the allowed addresses of a host, at least one.
 func (h *Harvester) locate(ctx context.Context, host string) ([]netip.Addr, error) {
 	ips, err := h.names.lookup(ctx, host)
 	if err != nil {
@@ -57,7 +56,7 @@ func (h *Harvester) locate(ctx context.Context, host string) ([]netip.Addr, erro
 	return ips, nil
 }
 
-// Seen tells at which address a site was found before: one that was public stays so, see Own.
+// Seen sets the address that a site had before: a host with a public one stays public, see Own.
 func (h *Harvester) Seen(origin string, ip netip.Addr) {
 	if !h.Own || h.Private || inet.Special(ip) != "" {
 		return
@@ -70,8 +69,8 @@ func (h *Harvester) Seen(origin string, ip netip.Addr) {
 	}
 }
 
-// stays leaves those of the addresses of a host that are public, if one is or was: a name that led
-// to the Internet is not to lead into a network of ours.
+// stays removes the addresses that are not public, if the host has or had a public one: a name
+// on the Internet must not lead into a private network.
 func (h *Harvester) stays(host string, ips []netip.Addr) ([]netip.Addr, error) {
 	if !h.Own || h.Private {
 		return ips, nil

@@ -17,7 +17,6 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// once gives one batch, and then the end.
 func once(b *harvest.Batch) func(context.Context) (*harvest.Batch, error) {
 	return func(context.Context) (*harvest.Batch, error) {
 		given := b
@@ -34,8 +33,8 @@ func tasks(origin string, n int) []harvest.Task {
 	return list
 }
 
-// BenchmarkHarvest is the cost of a page of 26 KB in one process with its
-// server, beside that of net/http in the same way.
+// BenchmarkHarvest measures a page of 26 KB with client and server in one process,
+// and net/http in the same setting.
 func BenchmarkHarvest(b *testing.B) {
 	page := []byte(strings.Repeat("x", 26<<10))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,8 +78,8 @@ func BenchmarkHarvest(b *testing.B) {
 	})
 }
 
-// Three hundred real listeners, each on an address of its own, are never asked
-// twice at once or too soon.
+// Three hundred real listeners, each on its own address, never get two
+// requests at once or too soon.
 func TestRealListeners(t *testing.T) {
 	const sites, pages, wait = 300, 3, 50 * time.Millisecond
 	if l, err := net.Listen("tcp", "127.1.2.3:0"); err != nil {

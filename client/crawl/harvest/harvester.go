@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Defaults of a Harvester: those that the thesis prints for WIRE, where it prints them.
+// Defaults of a Harvester: WIRE's values where the thesis gives them.
 const (
 	DefaultWait     = 15 * time.Second // G21
 	DefaultWaitBig  = 5 * time.Second  // G30, for sites of more than BigSite pages
@@ -39,97 +39,97 @@ const (
 	defaultLookups  = 16
 )
 
-// defaultAgent reaches nobody who knows what this crawler does.
+// defaultAgent is a last resort: it names nobody who knows about this crawl.
 const defaultAgent = "Parley (+https://github.com/parleyweb/parley)"
 
 const (
-	maxSlow       = 5 * time.Minute  // the longest that a slow answer makes us wait
-	maxDelay      = time.Hour        // the longest Crawl-delay that is believed
-	maxRetryAfter = 24 * time.Hour   // the same of Retry-After
-	keepIdle      = 15 * time.Second // how long a server keeps a connection without a request, G39
+	maxSlow       = 5 * time.Minute  // the longest gap after a slow response
+	maxDelay      = time.Hour        // the longest Crawl-delay that is obeyed
+	maxRetryAfter = 24 * time.Hour   // the longest Retry-After that is obeyed
+	keepIdle      = 15 * time.Second // how long a server keeps an idle connection, G39
 	maxHeader     = 256 << 10        // bytes of a header
-	maxSilent     = 3                // faults of a site in a row until the rest of its tasks are not asked
-	batchLasts    = time.Minute      // until another batch is asked for where there is room for more sites
-	sweepEvery    = 5 * time.Second  // between two looks for connections to close
+	maxSilent     = 3                // faults of a site in a row until the rest of its tasks are given back
+	batchLasts    = time.Minute      // until another batch is requested where there is room for more sites
+	sweepEvery    = 5 * time.Second  // between two sweeps for connections to close
 
-	// A site that says that it is overloaded, and not for how long.
-	firstTrouble = 30 * time.Second // doubled with each such answer
+	// The backoff for a site that is overloaded and sends no Retry-After.
+	firstTrouble = 30 * time.Second // doubled with each such response
 	lastTrouble  = 30 * time.Minute
 )
 
-// A Harvester downloads. Its fields are options, not to be changed once it is
-// used; the zero value of each means its default. Many goroutines may use it.
+// A Harvester downloads pages. Its fields are options, which must not change once
+// it is used; a zero value means the default. It is safe for concurrent use.
 type Harvester struct {
-	Agent string // User-Agent, with which every request names us (P02)
-	From  string // an e-mail address for the header of that name; empty sends none
+	Agent string // User-Agent of every request (P02)
+	From  string // an e-mail address for the From header; empty sends none
 
 	// Wait is the least time between the end of an access to a site and the
 	// beginning of the next; WaitBig the same for sites of more than BigSite
-	// pages, if it is shorter. Negative means none, for one's own sites: only
-	// what a site itself says is kept to, its Crawl-delay and that it is overloaded.
+	// pages, if it is shorter. Negative means none, for one's own sites: then only
+	// a site's Crawl-delay and its signs of overload are obeyed.
 	Wait, WaitBig time.Duration
 
-	// Slow is how many times the last download of a site it is left in peace,
-	// up to 5 minutes. Negative means that this does not matter.
+	// Slow makes the gap after a download at least Slow times as long as the
+	// download took, up to 5 minutes. Negative turns that off.
 	Slow int
 
-	// Hurry, above zero, bounds how long a site in trouble is left alone that does not say
-	// for how long, and for how long it is believed that a name has no address.
+	// Hurry, above zero, bounds the backoff for an overloaded site without
+	// Retry-After, and how long a failed name lookup is cached.
 	Hurry time.Duration
 
-	Sites    int // that are asked at once; those that wait for their turn do not count
-	MinSites int // fewer left of a batch are given back when the next one has begun (S08); negative: never
+	Sites    int // sites that are fetched from at once; waiting sites do not count
+	MinSites int // if fewer sites of a batch are left when the next one begins, they are given back (S08); negative: never
 	PerConn  int // pages a connection, from 1 to 100 (S02)
 
-	// Overbook asks more sites than Sites at once, by as much as requests
-	// fail, at most a third (S09).
+	// Overbook raises Sites in proportion to the share of failing requests, by at
+	// most a third (S09).
 	Overbook bool
 
 	ConnectTimeout time.Duration // TLS included
-	HeaderTimeout  time.Duration // from the request until the whole header has come
-	Timeout        time.Duration // for the body, as long as it may not be larger than DefaultMaxBytes; longer in proportion
+	HeaderTimeout  time.Duration // from the request to the end of the response's header
+	Timeout        time.Duration // for a body of up to DefaultMaxBytes; longer in proportion if it may be larger
 	MinSpeed       int           // bytes of a body a second, over any Window (P20); negative: any speed
 	Window         time.Duration
 
-	MaxBytes int64                    // of a body, as it comes and decoded, where a task does not say
-	Memory   int64                    // bytes of bodies in all that are not released yet
-	Spill    func() (*os.File, error) // makes files for bodies of pages over 1 MiB, which are then not asked for with a coding; nil keeps them in memory
-	// Version returns what is held of a page, of a digest, for tasks that take
-	// differences. Nil asks for none.
+	MaxBytes int64                    // of a body, both encoded and decoded, where a task sets no limit
+	Memory   int64                    // total bytes of bodies that are not released yet
+	Spill    func() (*os.File, error) // makes files for page bodies over 1 MiB; pages are then requested without content coding. Nil keeps bodies in memory
+	// Version returns the stored content of a page with a digest, as a dictionary
+	// for delta responses. Nil requests no deltas.
 	Version func(url string, d protocol.Digest) ([]byte, error)
 
-	Range bool // ask for no more than MaxBytes of a page (P10)
+	Range bool // request no more than MaxBytes of a page (P10)
 
-	// AddressRate is how many requests a second an address (of version 6, a /64) gets at
-	// most, over all names there, each of which would get one in its Wait (P02); and AddressConns by how many
-	// connections. Zero means 2, or what Wait gives a single name, and 4. With a negative Wait they mean nothing.
+	// AddressRate bounds the requests a second to one IP address (in IPv6, a /64), over all
+	// names there, each of which is also bound by Wait (P02); AddressConns bounds its
+	// connections. Zero means 2, or the rate that Wait gives a single name, and 4. A negative Wait turns both off.
 	AddressRate  float64
 	AddressConns int
 
-	// MaxRate is how many requests a second a site gets at most that wishes to be asked so
-	// often, see Welcome. Zero means 10; negative passes over what sites wish.
+	// MaxRate bounds the requests a second to a site that invites a higher rate than
+	// ours, see Welcome. Zero means 10; negative ignores invitations.
 	MaxRate float64
 
-	// Private allows addresses that are not of the public Internet, and Own does for
-	// hosts that were never found at one that is. Blocked are never asked, even then (G17).
+	// Private allows addresses outside the public Internet, and Own allows them for
+	// hosts that never had a public address. Blocked addresses are never used, even then (G17).
 	Private, Own bool
 	Blocked      []netip.Prefix
 
 	// Resolver finds addresses; nil means the system's. Lookups is how many
-	// names are looked up at once (P04), and AddressAge how long what was
-	// found is used; zero means an hour.
+	// names are looked up at once (P04), and AddressAge how long a result is
+	// cached; zero means an hour.
 	Resolver   Resolver
 	Lookups    int
 	AddressAge time.Duration
 
-	// Dial connects to an IP address and port that was allowed; nil means the network.
+	// Dial connects to an allowed IP address and port; nil means the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	TLS *tls.Config // of which roots and the like are taken; nil is fine
+	TLS *tls.Config // a base configuration, such as the root CAs; may be nil
 	Log *slog.Logger
 
 	once   sync.Once
-	fixed  []byte // of every request: what names us
+	fixed  []byte // the User-Agent and From lines of every request
 	log    *slog.Logger
 	names  names
 	memory budget
@@ -137,7 +137,7 @@ type Harvester struct {
 
 	buffers  buffers
 	readers  sync.Pool         // of *bufio.Reader
-	decoders chan *coding.Body // as many as can be at work: the sender says how much each has to remember
+	decoders chan *coding.Body // one for each core, since the sender decides how much memory each needs
 
 	mu        sync.Mutex // guards the rest, and all sites
 	sites     map[string]*site
@@ -146,8 +146,8 @@ type Harvester struct {
 	due       alarmHeap
 	addresses map[netip.Addr]*address
 	cycle     *cycle             // nil while Run does not run
-	idle      map[*site]struct{} // that have a connection which nobody uses
-	swept     time.Time          // when they were looked at last
+	idle      map[*site]struct{} // sites with an idle connection
+	swept     time.Time          // when they were last swept
 
 	count counters
 }
@@ -158,8 +158,8 @@ type Resolver interface {
 }
 
 var (
-	// ErrResolver ends Run: nearly no name can be looked up any more, which
-	// is our trouble and not that of the sites (P04).
+	// ErrResolver ends Run: nearly all name lookups fail, so the fault is
+	// ours and not that of the sites (P04).
 	ErrResolver = errors.New("more than 90 % of the names could not be looked up")
 
 	errRunning = errors.New("harvest: Run is running already")
@@ -169,18 +169,18 @@ type counters struct {
 	requests, faults, bytes, lookups, unresolved atomic.Int64
 	transported                                  atomic.Int64
 	inFlight                                     atomic.Int64
-	failing                                      atomic.Int64 // share of faults among the last requests, in millionths
+	failing                                      atomic.Int64 // share of faults among recent requests, in millionths
 }
 
-// Stats is how a Harvester stands.
+// Stats are the counters of a Harvester.
 type Stats struct {
-	Requests, Faults, Bytes, Lookups, Unresolved int64 // since the beginning; Bytes are of the bodies of tasks, as they came
-	Transported                                  int64 // bytes that came by Transports, all that there is on their connections
-	InFlight                                     int   // sites that are asked now
-	Sites, Tasks                                 int   // that are open
+	Requests, Faults, Bytes, Lookups, Unresolved int64 // since the start; Bytes are those of task bodies, as encoded
+	Transported                                  int64 // bytes received on the connections of Transports, headers included
+	InFlight                                     int   // sites that are being fetched from
+	Sites, Tasks                                 int   // sites with waiting tasks, and those tasks
 }
 
-// Stats returns how the harvester stands.
+// Stats returns the harvester's counters.
 func (h *Harvester) Stats() Stats {
 	h.start()
 	s := Stats{
@@ -195,7 +195,7 @@ func (h *Harvester) Stats() Stats {
 	return s
 }
 
-// start fills in what the options leave open.
+// start sets up the harvester, once.
 func (h *Harvester) start() {
 	h.once.Do(func() {
 		h.sites, h.hosts, h.slots = map[string]*site{}, map[string]*host{}, map[slotKey]*slot{}
@@ -228,7 +228,7 @@ func positive[T int | int64 | time.Duration](v, otherwise T) T {
 	return otherwise
 }
 
-// fixedHeader is what is the same in every request.
+// fixedHeader returns the header lines that all requests share.
 func (h *Harvester) fixedHeader() []byte {
 	b := []byte("User-Agent: " + headerValue(cmp.Or(h.Agent, defaultAgent)) + "\r\n")
 	if from := headerValue(h.From); from != "" {
@@ -237,7 +237,7 @@ func (h *Harvester) fixedHeader() []byte {
 	return b
 }
 
-// headerValue is s as it may stand in a header: nothing in it ends the line.
+// headerValue returns s without control characters, so that nothing in it ends the header line.
 func headerValue(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' || r == 0x7f {
@@ -249,13 +249,13 @@ func headerValue(s string) string {
 
 func (h *Harvester) waits() bool { return h.Wait >= 0 }
 
-// Gap is how long a site of so many pages that wants a delay is left in peace at
-// least after each request.
+// Gap returns the least time between two requests to a site with so many pages
+// and such a Crawl-delay.
 func (h *Harvester) Gap(pages int, delay time.Duration) time.Duration {
 	return max(h.least(pages), min(delay, maxDelay))
 }
 
-// least is what Wait and WaitBig say.
+// least returns the gap by Wait and WaitBig.
 func (h *Harvester) least(pages int) time.Duration {
 	if !h.waits() {
 		return 0
@@ -267,12 +267,12 @@ func (h *Harvester) least(pages int) time.Duration {
 	return w
 }
 
-// gap is how long a site is left in peace after a download that took so long.
+// gap returns the time to wait after a download from a site that took so long.
 func (h *Harvester) gap(s *site, took time.Duration) time.Duration {
 	return max(h.ours(s, took), min(s.delay, maxDelay))
 }
 
-// ours is how long its host is: what is not the wish of this one site.
+// ours returns the gap that applies to the site's whole host, without the site's own Crawl-delay.
 func (h *Harvester) ours(s *site, took time.Duration) time.Duration {
 	if s.welcome != nil {
 		return max(s.welcome.pause()-took, 0)
@@ -284,7 +284,7 @@ func (h *Harvester) ours(s *site, took time.Duration) time.Duration {
 	return w
 }
 
-// most is how many sites may be asked at once.
+// most returns how many sites may be fetched from at once.
 func (h *Harvester) most() int {
 	n := positive(h.Sites, DefaultSites)
 	if h.Overbook {

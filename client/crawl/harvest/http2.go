@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// exchange2 is exchange by HTTP/2, whose connection reads by itself: what the
-// deadlines of a connection do there, a timer does here.
+// exchange2 is exchange for HTTP/2. Its transport reads the connection by itself,
+// so timers replace the deadlines of the connection.
 func (h *Harvester) exchange2(ctx context.Context, c *conn, s *site, t Task, a *Answer) (reusable bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -41,7 +41,7 @@ func (h *Harvester) exchange2(ctx context.Context, c *conn, s *site, t Task, a *
 	return faultOf(err) == FaultSize || err == nil, cause(ctx, err)
 }
 
-// cause is why ctx ended, if that is what err comes of.
+// cause returns the cause of ctx's end, if it has ended, or else err.
 func cause(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -49,7 +49,7 @@ func cause(ctx context.Context, err error) error {
 	return context.Cause(ctx)
 }
 
-// A paced body counts what comes, and is given up by its own clock.
+// A paced body counts its bytes, and a timer gives it up if it is too slow.
 type paced struct {
 	r      io.ReadCloser
 	cancel context.CancelCauseFunc

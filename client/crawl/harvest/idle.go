@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// quiet reports whether nothing has come over a connection since the last answer, neither a
-// byte nor its end: what a server sends before it is asked is not the answer to what it is
-// asked next. HTTP/2 says itself what an answer is to.
+// quiet reports whether a connection has received nothing since the last response, neither a
+// byte nor its end: bytes sent before a request must not be taken for its response. HTTP/2
+// assigns responses to requests itself.
 func (c *conn) quiet() bool {
 	switch {
 	case c.h2 != nil:
@@ -26,8 +26,8 @@ func (c *conn) quiet() bool {
 			return quiet
 		}
 	}
-	// What TLS has read ahead comes without a look at the network. A connection that is not
-	// the system's own, as in tests, can only be read for a moment.
+	// Bytes that TLS has read ahead are returned without a system call. A connection that is
+	// not a socket, as in tests, can only be read for a moment.
 	wait := time.Now()
 	if _, secure := c.nc.(*tls.Conn); !secure {
 		wait = wait.Add(100 * time.Microsecond)

@@ -4,5 +4,5 @@ package harvest
 
 import "syscall"
 
-// silent knows nothing of sockets on this system: they are read for a moment.
+// silent cannot peek into sockets on this system: quiet reads them for a moment.
 func silent(syscall.Conn) (quiet, known bool) { return false, false }

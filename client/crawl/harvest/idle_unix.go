@@ -4,8 +4,8 @@ package harvest
 
 import "syscall"
 
-// silent reports whether a socket has nothing to be read, not even its end, without taking
-// anything from it.
+// silent reports whether a socket has nothing to read, not even its end. It consumes
+// nothing.
 func silent(s syscall.Conn) (quiet, known bool) {
 	raw, err := s.SyscallConn()
 	if err != nil {

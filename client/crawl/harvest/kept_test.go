@@ -16,12 +16,12 @@ import (
 	"github.com/parleyweb/parley/client/crawl/harvest"
 )
 
-// A rude server answers properly, and does something else to the connection before the next
+// A rude server responds properly, and then does something else to the connection before the next
 // request comes. It counts the connections.
 type rude struct {
 	t     *testing.T
-	after func(net.Conn) // what it does then
-	done  chan struct{}  // says that it has been done
+	after func(net.Conn) // called after each response
+	done  chan struct{}  // signals that after has run
 	conns atomic.Int32
 }
 
@@ -51,8 +51,8 @@ func (s *rude) serve(l net.Listener) {
 	}
 }
 
-// What a server sends on a kept connection before it is asked is nobody's page: it, and the
-// end of a connection, mean a new one. So for TLS.
+// Bytes that a server sends on a kept connection before a request are not taken for a response: they, and the
+// end of a connection, cause a new connection. The same holds for TLS.
 func TestBytesThatNobodyAskedFor(t *testing.T) {
 	const forged = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\nforged"
 	cert := httptest.NewTLSServer(nil)
@@ -89,11 +89,11 @@ func TestBytesThatNobodyAskedFor(t *testing.T) {
 				go s.serve(l)
 				b := &harvest.Batch{Sites: []harvest.SiteBatch{{Site: 1, Origin: origin, Tasks: tasks(origin, 4)}}}
 				var got answers
-				// The next request comes after what the server does.
+				// The next request comes after the server's action.
 				if err := h.Run(t.Context(), once(b), func(a *harvest.Answer) {
 					select {
 					case <-s.done:
-					case <-time.After(time.Second): // it was asked for nothing
+					case <-time.After(time.Second): // it got no request
 					}
 					got.take(a)
 				}); err != nil {

@@ -20,8 +20,8 @@ type waiter struct {
 	ready chan struct{}
 }
 
-// take waits for n bytes, or for all there are if that is less, in the order
-// of asking, and returns how many it took.
+// take waits for n bytes, or for the whole budget if that is less, first come
+// first served, and returns how many it took.
 func (b *budget) take(ctx context.Context, n int64) (int64, error) {
 	b.mu.Lock()
 	n = min(n, b.all)
@@ -47,13 +47,13 @@ func (b *budget) take(ctx context.Context, n int64) (int64, error) {
 			return 0, ctx.Err()
 		}
 	}
-	b.free += n // it was given after all
+	b.free += n // it was granted meanwhile
 	b.wake()
 	return 0, ctx.Err()
 }
 
-// more takes n bytes, if they are free now. It does not stand behind those who wait
-// for their first: they wait for such as this one to be done.
+// more takes n bytes, if they are free now. It does not queue behind waiters: those
+// wait for responses such as this one to finish.
 func (b *budget) more(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,12 +79,12 @@ func (b *budget) wake() {
 	}
 }
 
-// ahead is how many bytes of a body are taken before it is read, at most. A larger
-// one takes more as it grows: else a site that promises much and sends little
-// would keep memory from all others.
+// ahead bounds the bytes that are taken before a body is read. A larger body takes
+// more as it grows: else a site that announces a long body and sends little would
+// keep memory from all others.
 const ahead = 1 << 20
 
-// A share is what an answer has of the budget.
+// A share is the part of the budget that a response has taken.
 type share struct {
 	of *budget
 	n  int64
@@ -104,13 +104,13 @@ func (s *share) reach(n int64) bool {
 
 const (
 	leastBuffer = 12 // as a power of two: 4 KiB
-	mostBuffer  = 20 // 1 MiB; what is larger is not kept
+	mostBuffer  = 20 // 1 MiB; larger buffers are not kept
 )
 
-// errNoMemory ends what has grown into what is no longer there: it is asked for again.
+// errNoMemory ends a response that has outgrown the free memory. Its task is repeated later.
 var errNoMemory = fail(FaultStopped, errors.New("given up, since too many bodies are not released yet"))
 
-// buffers keeps memory for bodies, by size.
+// buffers pools memory for bodies, by size.
 type buffers [mostBuffer - leastBuffer + 1]sync.Pool
 
 // get returns an empty buffer for at least n bytes.
@@ -125,7 +125,7 @@ func (p *buffers) get(n int64) []byte {
 	return make([]byte, 0, 1<<(class+leastBuffer))
 }
 
-// free takes a buffer back.
+// free returns a buffer to its pool.
 func (p *buffers) free(b []byte) {
 	n := cap(b)
 	class := bits.Len(uint(n)) - 1 - leastBuffer
@@ -137,9 +137,9 @@ func (p *buffers) free(b []byte) {
 }
 
 // slurp reads r to its end, or up to limit bytes; over reports that there was
-// more. What came before an error is returned with it. Length is how long it
-// says that it is, or less than 0. Reach is asked whether there is room for so
-// many bytes in b.
+// more. With an error it returns the bytes read before. Length is the announced
+// length, or negative. Reach reserves memory for so many bytes in b, or returns
+// false.
 func (p *buffers) slurp(r io.Reader, length, limit int64, reach func(int64) bool) (b []byte, over bool, err error) {
 	if length < 0 {
 		length = 32 << 10

@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	lookupTime = 30 * time.Second // the longest that a look-up may take
-	badName    = 5 * time.Minute  // how long a failure is remembered
-	maxNames   = 100_000          // that are remembered
-	window     = 50               // outcomes by which the resolver is judged
-	enough     = 20               // of them, until it is
+	lookupTime = 30 * time.Second // the longest that a lookup may take
+	badName    = 5 * time.Minute  // how long a failure is cached
+	maxNames   = 100_000          // in the cache
+	window     = 50               // the last outcomes, by which the resolver is judged
+	enough     = 20               // outcomes before it is judged
 )
 
-// names finds addresses, and remembers them. It tells a resolver that does
-// not work from names that do not exist.
+// names looks up and caches addresses. It distinguishes a broken resolver from
+// names that do not exist.
 type names struct {
 	resolver Resolver
-	age, bad time.Duration // how long what was found counts, and that nothing was
-	turn     chan struct{} // holds a token for everybody who looks up
+	age, bad time.Duration // how long addresses, and failures, are cached
+	turn     chan struct{} // holds a token for each lookup under way
 	count    *counters
 
 	mu     sync.Mutex // guards the rest
 	known  map[string]*name
-	public map[string]bool // that were at a public address, where others are asked too
+	public map[string]bool // hosts that had a public address, see stays
 	last   [window]bool    // outcomes; true is a failure
 	seen   int
 }
 
-// A name is what was found, once done is closed; until then the lock guards it.
+// A name is the result of a lookup, once done is closed; until then the lock guards it.
 type name struct {
 	done  chan struct{}
 	addrs []netip.Addr
 	err   error
-	until time.Time // zero: it is being looked up, or was not after all
+	until time.Time // zero: the lookup is under way, or was canceled
 }
 
 // lookup returns the addresses of a host, of which there is at least one.
@@ -65,7 +65,7 @@ func (n *names) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 					return nil, ctx.Err()
 				}
 				if e.until.IsZero() {
-					continue // who asked went away
+					continue // that lookup was canceled
 				}
 				return e.addrs, e.err
 			}
@@ -97,14 +97,14 @@ func (n *names) ask(ctx context.Context, host string, e *name) {
 	for _, a := range addrs {
 		e.addrs = append(e.addrs, a.Unmap().WithZone(""))
 	}
-	// That a name does not exist is an answer of a resolver that works.
+	// "Not found" is the answer of a working resolver.
 	var dns *net.DNSError
 	n.last[n.seen%window] = err != nil && !(errors.As(err, &dns) && dns.IsNotFound)
 	n.seen++
 	n.tidy()
 }
 
-// resolve asks the resolver, when it is its turn.
+// resolve queries the resolver, when a token is free.
 func (n *names) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	select {
 	case n.turn <- struct{}{}:
@@ -121,8 +121,8 @@ func (n *names) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	return addrs, err
 }
 
-// tidy forgets what is too old, and if that is little any quarter of the rest:
-// so it need not be done again soon. What is being looked up stays. The lock is held.
+// tidy shrinks a full cache to three quarters: expired entries first, then any, so
+// that it need not run again soon. Lookups under way stay. The lock is held.
 func (n *names) tidy() {
 	if len(n.known) <= maxNames {
 		return
@@ -139,7 +139,7 @@ func (n *names) tidy() {
 	}
 }
 
-// reset forgets failures, and what they say of the resolver.
+// reset forgets failures, and the judgement of the resolver.
 func (n *names) reset() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -156,7 +156,7 @@ const (
 	broken
 )
 
-// verdict judges the last look-ups (P04, G33).
+// verdict judges the resolver by the last lookups (P04, G33).
 func (n *names) verdict() verdict {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -172,7 +172,7 @@ func (n *names) verdict() verdict {
 	case failed*10 > all*9:
 		return broken
 	case failed*2 > all:
-		return unknown // it may become clear; until then nobody is blamed
+		return unknown // more lookups may decide it; until then no site is blamed
 	}
 	return sound
 }

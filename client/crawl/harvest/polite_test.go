@@ -13,7 +13,6 @@ import (
 	"github.com/parleyweb/parley/internal/fakeweb"
 )
 
-// answers gathers what a harvester says.
 type answers struct {
 	mu   sync.Mutex
 	list []*harvest.Answer
@@ -41,13 +40,12 @@ func (a *answers) faults() map[string]int {
 	return n
 }
 
-// newHarvester returns one on a fake Web.
 func newHarvester(w *fakeweb.Web) *harvest.Harvester {
 	return &harvest.Harvester{Agent: "Test/1", From: "test@example.net", Resolver: w, Dial: w.Dial}
 }
 
-// everything is a batch of what the sites of a Web link to, without what
-// they have no end of.
+// everything is a batch of the pages that the sites of a Web link to, without their
+// endless parts.
 func everything(w *fakeweb.Web, most int) *harvest.Batch {
 	b := &harvest.Batch{}
 	page := frontier.PageID(0)
@@ -64,8 +62,8 @@ func everything(w *fakeweb.Web, most int) *harvest.Batch {
 	return b
 }
 
-// Whatever sites do, and however many there are, none is asked twice at once
-// or too soon; every task has exactly one answer; nothing stays behind.
+// Whatever sites do, and however many there are, none gets two requests at once
+// or too soon; every task has exactly one answer; nothing is left open.
 func TestPoliteness(t *testing.T) {
 	for _, o := range []struct {
 		name string

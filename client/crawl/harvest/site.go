@@ -14,11 +14,11 @@ import (
 	"github.com/parleyweb/parley/internal/inet"
 )
 
-// A site is one origin, and when it may be asked. The harvester's lock guards it.
+// A site is one origin with its tasks and its schedule. The harvester's lock guards it.
 type site struct {
 	origin string // "https://example.org:8443"
 	tls    bool
-	header string // of Host
+	header string // the Host header
 	host   *host
 	port   string
 
@@ -27,32 +27,32 @@ type site struct {
 	delay time.Duration // Crawl-delay
 	parts []part        // tasks, in order
 
-	next   time.Time // the earliest next access that it wishes for itself
-	left   time.Time // the end of the last one; zero: none
-	busy   bool      // the cycle is about it
-	held   *slot     // by which it is being asked
-	own    *slot     // if it shares none
-	order  uint64    // the least goes first, of the sites that may be asked
-	queued bool      // it waits: for its time, for a gate, or to be begun with
+	next   time.Time // the earliest next access, by the site's own delay
+	left   time.Time // the end of the last access; zero: none
+	busy   bool      // a goroutine of the cycle works on it
+	held   *slot     // the slot of its request under way
+	own    *slot     // used with a negative Wait
+	order  uint64    // the lowest goes first, of the ready sites
+	queued bool      // it waits for its time, at a gate, or in ready
 	alarm  alarm     // for its time
 	from   *gate     // that has just let it through
-	silent int       // faults in a row that were no answer
+	silent int       // faults without a response, in a row
 
 	welcome *welcome  // nil: none is known
-	shunned time.Time // until then none is believed
+	shunned time.Time // until then welcomes are ignored
 
-	trouble int // answers in a row that said that the site is in trouble
+	trouble int // 429 and 503 responses without Retry-After, in a row
 
-	// For who has the turn.
-	noRange bool          // it does not like to be asked for a part
-	closes  time.Duration // after so long it was found to have closed a connection; 0: never
+	// For the holder of the slot only.
+	noRange bool          // it has refused a range (416)
+	closes  time.Duration // the idle time after which it closed a connection; 0: unknown
 
 	conn   *conn    // kept for the next task
-	keptAt *address // to which
+	keptAt *address // of conn
 	asking *conn    // in use
 }
 
-// A part is the tasks that a batch has for a site.
+// A part holds the tasks of a batch for one site.
 type part struct {
 	batch *open // nil: on demand
 	tasks []Task
@@ -84,14 +84,14 @@ func newSite(origin string) (*site, error) {
 	return s, nil
 }
 
-// A portError is a port that is not to be asked.
+// A portError is a port that is never fetched from.
 type portError struct{ port string }
 
 func (e *portError) Error() string {
 	return fmt.Sprintf("port %s is of another protocol: not asked", e.port)
 }
 
-// plainName is a name as it stands for the host: what a dot at its end makes of it is the same.
+// plainName returns a host name in lower case and without dots at its end.
 func plainName(name string) string {
 	name = strings.ToLower(name)
 	if bare := strings.TrimRight(name, "."); bare != "" {
@@ -100,7 +100,7 @@ func plainName(name string) string {
 	return name
 }
 
-// soonest is when the site may be asked at the earliest, as it wishes itself.
+// soonest returns the earliest next access by the limits of the site and its host, slots apart.
 func (s *site) soonest() time.Time { return clock.Later(s.next, s.host.rest) }
 
 // site returns the site of an origin, new if it is not known. The lock is held.
@@ -124,8 +124,8 @@ func (h *Harvester) site(origin string) (*site, error) {
 	return s, nil
 }
 
-// Pace tells the Crawl-delay of a site as soon as it is known: it holds from the
-// last access on, and for Transports too, until Pace tells another or a batch a longer one.
+// Pace sets the Crawl-delay of a site. It holds from the last access on, for tasks and
+// Transports, until another call of Pace, or a batch with a longer delay.
 func (h *Harvester) Pace(origin string, delay time.Duration) {
 	h.start()
 	h.mu.Lock()
@@ -140,7 +140,7 @@ func (h *Harvester) Pace(origin string, delay time.Duration) {
 	}
 }
 
-// later puts the next access to a site off. The lock is held.
+// later postpones the next access to a site to t, if that is later. The lock is held.
 func (h *Harvester) later(s *site, t time.Time) {
 	if !t.After(s.next) {
 		return
@@ -152,8 +152,8 @@ func (h *Harvester) later(s *site, t time.Time) {
 	}
 }
 
-// Open returns how many tasks of a site wait for their turn: who makes
-// batches may wish to leave such a site out.
+// Open returns how many tasks of a site wait, so that a batch can leave out sites
+// with many.
 func (h *Harvester) Open(origin string) int {
 	h.start()
 	h.mu.Lock()
@@ -167,8 +167,7 @@ func (h *Harvester) Open(origin string) int {
 	return n
 }
 
-// enqueue puts a site that has tasks, and that nobody asks, where the cycle
-// finds it. The lock is held.
+// enqueue schedules a site that has tasks and is not busy. The lock is held.
 func (h *Harvester) enqueue(s *site) {
 	if s.queued || h.cycle == nil {
 		return
@@ -178,8 +177,8 @@ func (h *Harvester) enqueue(s *site) {
 	h.cycle.wake()
 }
 
-// leave notes what asking a site came to, and when it and its slot may be asked
-// again. The lock is held.
+// leave evaluates the answer to a request, and schedules the next access to the
+// site and its slot. The lock is held.
 func (h *Harvester) leave(s *site, a *Answer) {
 	now := time.Now()
 	h.heed(s, a, now)
@@ -194,7 +193,7 @@ func (h *Harvester) leave(s *site, a *Answer) {
 	}
 }
 
-// comeLater is when a site in trouble wishes to be asked again.
+// comeLater returns the end of the backoff that a response asks for; zero if there is none.
 func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
 	if !troubled(a.Status) {
 		if a.Status > 0 {
@@ -214,8 +213,8 @@ func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
 
 func troubled(status int) bool { return status == http.StatusTooManyRequests || status >= 500 }
 
-// forget drops what is known of sites that have nothing to do and may be
-// asked at once, when there are many of them. The lock is held.
+// forget drops sites without tasks that have no gap left to keep, when there are
+// many of them. The lock is held.
 func (h *Harvester) forget() {
 	if len(h.sites) < 2*h.cycle.sites+10_000 {
 		return
@@ -243,8 +242,8 @@ func (h *Harvester) forget() {
 	}
 }
 
-// sweepWithin closes the connections that were kept for too long, and returns
-// when to look again: within d, if that is not negative. The lock is held.
+// sweepWithin closes connections that were idle for too long, and returns the time
+// until the next sweep, or d if that is sooner and not negative. The lock is held.
 func (h *Harvester) sweepWithin(d time.Duration) time.Duration {
 	if len(h.idle) == 0 {
 		return d
@@ -267,13 +266,13 @@ func (h *Harvester) sweepWithin(d time.Duration) time.Duration {
 	return d
 }
 
-// hangUp closes the connection that is kept to a site. The lock is held.
+// hangUp closes the idle connection to a site. The lock is held.
 func (h *Harvester) hangUp(s *site) {
 	s.conn.close()
 	h.unkeep(s)
 }
 
-// unkeep takes note that a site has no connection that nobody uses any more. The lock is held.
+// unkeep records that a site has no idle connection any more. The lock is held.
 func (h *Harvester) unkeep(s *site) {
 	s.conn = nil
 	delete(h.idle, s)

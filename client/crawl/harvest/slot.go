@@ -15,30 +15,30 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A host is one name, over all its ports and schemes. The harvester's lock guards it.
+// A host is one host name, with all its ports and schemes. The harvester's lock guards it.
 type host struct {
 	name  string
-	sites int          // origins of it
-	ips   []netip.Addr // where it is asked, that of its slot first
-	until time.Time    // then it is looked up again
+	sites int          // its origins
+	ips   []netip.Addr // its addresses, that of its slot first
+	until time.Time    // when it is looked up again
 	slot  *slot        // nil until it was looked up
-	rest  time.Time    // it has refused to be asked before
-	seen  netip.Addr   // where it was found in the end, if that is not at its slot's address
+	rest  time.Time    // the end of its backoff after overload or a Retry-After
+	seen  netip.Addr   // the address that a connection reached, if that is not its slot's
 }
 
-// A slot is the right to ask a host now. Names of one registrable domain on one address
-// share it. With no gaps of our own each origin has one to itself, and no address.
+// A slot is the right to send a request to a host now. Names of one registrable domain on one
+// address share it. With a negative Wait each origin has its own slot, without an address.
 type slot struct {
 	gate
 	key     slotKey
-	at      *address // nil: each origin's own
+	at      *address // nil: the slot of one origin
 	hosts   int
 	big     bool            // one of its sites has more than BigSite pages
-	waiters []chan struct{} // of who ask by themselves, and come before tasks...
-	owed    bool            // ...but not twice in a row while tasks wait: who asks by himself had the last turn
+	waiters []chan struct{} // callers of acquire, who come before tasks...
+	owed    bool            // ...but not twice in a row while tasks wait: such a caller had the slot last
 }
 
-// owes reports whether the next turn is that of tasks.
+// owes reports whether tasks get the slot next.
 func (sl *slot) owes() bool { return sl.owed && len(sl.queue) > 0 }
 
 type slotKey struct {
@@ -46,17 +46,17 @@ type slotKey struct {
 	net    netip.Addr
 }
 
-// A gate is what sites with tasks wait at.
+// A gate limits the rate and the number of requests. Sites with tasks queue at it.
 type gate struct {
-	next        time.Time // when it opens, if there is room
+	next        time.Time // when it opens, if taken < most
 	taken, most int
-	queue       orderHeap // who found it shut
-	alarm       alarm     // when the first of them has another try
+	queue       orderHeap // sites that found it shut
+	alarm       alarm     // when the first of them tries again
 }
 
 func (g *gate) open(now time.Time) bool { return g.taken < g.most && !g.next.After(now) }
 
-// An alarm is when a site, or the first that waits at a gate, is to be looked at.
+// An alarm is the time at which a site, or the first in the queue of a gate, tries again.
 type alarm struct {
 	at    time.Time
 	place int // in the heap, -1 if it is not there
@@ -64,15 +64,15 @@ type alarm struct {
 	gate  *gate
 }
 
-// park has a site wait at a gate that is shut. The lock is held.
+// park queues a site at a shut gate. The lock is held.
 func (h *Harvester) park(g *gate, s *site) {
 	s.queued = true
 	heap.Push(&g.queue, s)
 	h.arm(g)
 }
 
-// arm sees to it that somebody tries a gate again: when it opens, or else whoever keeps it
-// shut arms it. The lock is held.
+// arm sets the alarm of a gate for when it opens. If the gate is full, the request that
+// leaves it arms it. The lock is held.
 func (h *Harvester) arm(g *gate) {
 	if g.taken >= g.most || len(g.queue) == 0 || g.alarm.place >= 0 || h.cycle == nil {
 		return
@@ -82,7 +82,7 @@ func (h *Harvester) arm(g *gate) {
 	h.cycle.wake()
 }
 
-// unpark has all that wait at a gate look for another. The lock is held.
+// unpark sends all sites in the queue of a gate to their new gates. The lock is held.
 func (h *Harvester) unpark(g *gate) {
 	list := g.queue
 	g.queue = nil
@@ -92,7 +92,7 @@ func (h *Harvester) unpark(g *gate) {
 	}
 }
 
-// slotOf returns the slot that a site is asked by; nil if its address is not known. The lock is held.
+// slotOf returns the slot of a site; nil if its address is not known. The lock is held.
 func (h *Harvester) slotOf(s *site) *slot {
 	if !h.waits() {
 		return s.own
@@ -100,7 +100,7 @@ func (h *Harvester) slotOf(s *site) *slot {
 	return s.host.slot
 }
 
-// enter takes the turn of a site that has tasks, or has it wait where it may not go on. The lock is held.
+// enter takes the slot of a site with tasks, or queues the site at the gate that is shut. The lock is held.
 func (h *Harvester) enter(s *site, now time.Time) bool {
 	sl := h.slotOf(s)
 	if !sl.open(now) {
@@ -120,12 +120,12 @@ func (h *Harvester) enter(s *site, now time.Time) bool {
 	return true
 }
 
-// known reports whether it is known where a host is, or that does not matter.
+// known reports whether a host's addresses are known and not too old, and its slot, if it needs one.
 func (h *Harvester) known(n *host, now time.Time) bool {
 	return n.until.After(now) && (n.slot != nil || !h.waits())
 }
 
-// acquire waits until a site may be asked, and takes its turn, for who asks by himself.
+// acquire waits until a site may be fetched from, and takes its slot. It serves requests that are not tasks.
 func (h *Harvester) acquire(ctx context.Context, origin string) (*site, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,7 +167,7 @@ func (h *Harvester) acquire(ctx context.Context, origin string) (*site, error) {
 	}
 }
 
-// queueUp waits until somebody hands on the turn of a slot. The lock is held, and not meanwhile.
+// queueUp waits until the slot is handed over; false means that ctx has ended. The lock is held, but not while it waits.
 func (h *Harvester) queueUp(ctx context.Context, sl *slot) bool {
 	turn := make(chan struct{})
 	sl.waiters = append(sl.waiters, turn)
@@ -182,7 +182,7 @@ func (h *Harvester) queueUp(ctx context.Context, sl *slot) bool {
 		}
 		t.Stop()
 		h.mu.Lock()
-		if i := slices.Index(sl.waiters, turn); i == 0 && sl.taken < sl.most && (!sl.owes() || h.cycle == nil) { // tasks had the next turn, and have gone elsewhere
+		if i := slices.Index(sl.waiters, turn); i == 0 && sl.taken < sl.most && (!sl.owes() || h.cycle == nil) { // the slot was kept for tasks, which have moved to another one
 			sl.waiters = sl.waiters[1:]
 			sl.taken++
 			handed = true
@@ -194,16 +194,16 @@ func (h *Harvester) queueUp(ctx context.Context, sl *slot) bool {
 	if i := slices.Index(sl.waiters, turn); i >= 0 {
 		sl.waiters = slices.Delete(sl.waiters, i, i+1)
 	} else {
-		h.yield(sl) // it came too late
+		h.yield(sl) // it was handed over too late
 	}
 	return false
 }
 
-// persist waits, with the turn of a slot, until a site of it may be asked, and reports whether
-// it may: not if it was to be left alone for longer than others, or is elsewhere by now. The lock
-// is held, and not meanwhile.
+// persist waits, with a slot taken, until its site may be fetched from. It returns false if the
+// site must rest for longer than the slot, if it has moved to another slot, or if ctx has ended.
+// The lock is held, but not while it waits.
 func (h *Harvester) persist(ctx context.Context, s *site, sl *slot) bool {
-	const full = 100 * time.Millisecond // until it is looked again whether an address has room
+	const full = 100 * time.Millisecond // between two checks whether a full address has room
 	for ctx.Err() == nil && h.slotOf(s) == sl {
 		now := time.Now()
 		wait := sl.next.Sub(now)
@@ -227,14 +227,14 @@ func (h *Harvester) persist(ctx context.Context, s *site, sl *slot) bool {
 	return false
 }
 
-// rest waits without the lock, which is held.
+// rest releases the lock, which is held, while it waits.
 func (h *Harvester) rest(ctx context.Context, d time.Duration) {
 	h.mu.Unlock()
 	defer h.mu.Lock()
 	pause.For(ctx, d)
 }
 
-// release gives the turn back that somebody has for a site. The lock is held.
+// release gives back the slot that a site holds. The lock is held.
 func (h *Harvester) release(s *site) {
 	sl := s.held
 	s.held = nil
@@ -245,19 +245,19 @@ func (h *Harvester) release(s *site) {
 	h.yield(sl)
 }
 
-// yield hands the turn of a slot on. The lock is held.
+// yield hands a slot to the next waiter, or frees it for tasks. The lock is held.
 func (h *Harvester) yield(sl *slot) {
 	if len(sl.waiters) > 0 && !sl.owes() {
 		turn := sl.waiters[0]
 		sl.waiters = sl.waiters[1:]
-		close(turn) // the turn stays taken
+		close(turn) // the slot stays taken
 		return
 	}
 	sl.taken--
 	h.arm(&sl.gate)
 }
 
-// attach takes in where a host is. The lock is held.
+// attach stores the addresses of a host, and gives it a slot there. The lock is held.
 func (h *Harvester) attach(n *host, ips []netip.Addr) {
 	n.ips, n.until = ips, time.Now().Add(h.names.age)
 	if !h.waits() {
@@ -277,13 +277,13 @@ func (h *Harvester) attach(n *host, ips []netip.Addr) {
 		at = ips[i]
 	}
 	if n.slot.taken > 0 && netOf(at) != n.slot.key.net {
-		n.seen = at // whoever asks there moves it when he has done
+		n.seen = at // release moves it after the current request
 		return
 	}
 	h.move(n, at)
 }
 
-// found notes at which address a host was found. The lock is held by nobody.
+// found notes the address at which a connection reached a host. The lock must not be held.
 func (h *Harvester) found(name string, ip netip.Addr) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -292,7 +292,7 @@ func (h *Harvester) found(name string, ip netip.Addr) {
 	}
 }
 
-// first returns the addresses of a host with that first by which it has its slot. The lock is held by nobody.
+// first returns the addresses of a host, those of its slot first. The lock must not be held.
 func (h *Harvester) first(name string, ips []netip.Addr) []netip.Addr {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -320,7 +320,7 @@ func ordered(ips []netip.Addr, net netip.Addr) []netip.Addr {
 	return ips
 }
 
-// move gives a host the slot that its names have at an address. The lock is held.
+// move gives a host the slot of its registrable domain at an address. The lock is held.
 func (h *Harvester) move(n *host, ip netip.Addr) {
 	n.seen = netip.Addr{}
 	key := slotKey{domainOf(n.name), netOf(ip)}
@@ -349,7 +349,7 @@ func (h *Harvester) move(n *host, ip netip.Addr) {
 	}
 }
 
-// vacate takes a host from a slot. The lock is held.
+// vacate removes a host from a slot. The lock is held.
 func (h *Harvester) vacate(sl *slot) {
 	if sl.hosts--; sl.hosts > 0 {
 		return
@@ -362,8 +362,8 @@ func (h *Harvester) vacate(sl *slot) {
 	h.unpark(&sl.gate)
 }
 
-// domainOf returns the domain of a name that somebody has registered, which is all that
-// those have in common who may ask for it: the rest is his. An address is its own.
+// domainOf returns the registrable domain of a name: one owner controls all names
+// below it. For an IP address it returns the address.
 func domainOf(name string) string {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return name
@@ -374,7 +374,7 @@ func domainOf(name string) string {
 	return name
 }
 
-// netOf is what counts as one address: of version 6 all that one customer has.
+// netOf returns the unit that counts as one address: in IPv6 a /64, which one customer has.
 func netOf(ip netip.Addr) netip.Addr {
 	ip = inet.Plain(ip)
 	if ip.Is4() {
@@ -401,7 +401,7 @@ func (q *orderHeap) Pop() any {
 	return s
 }
 
-// An alarmHeap has the alarm on top that comes first.
+// An alarmHeap has the earliest alarm on top.
 type alarmHeap []*alarm
 
 func (q alarmHeap) Len() int           { return len(q) }

@@ -38,15 +38,15 @@ func begun(t *testing.T, w *fakeweb.Web, pause time.Duration, of func(fakeweb.Ac
 
 func always(fakeweb.Access) bool { return true }
 
-// A resolver answers by what it is asked.
+// resolver is a function that resolves host names.
 type resolver func(host string) []netip.Addr
 
 func (r resolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	return r(host), nil
 }
 
-// A page may lead to a hundred ports of its own host, and whoever asks there by himself to as
-// many more: the host is asked by one at a time all the same, and left in peace in between.
+// A page may link to a hundred ports of its own host, and Transport callers may request as
+// many more: the host still gets one request at a time, with the pause in between.
 func TestAHostOfManyPorts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
@@ -78,8 +78,8 @@ func TestAHostOfManyPorts(t *testing.T) {
 	})
 }
 
-// Names of one registrable domain share what their address is asked; those that have nothing
-// in common but the address are each asked in their own gap, and two a second in all.
+// Names of one registrable domain share the request rate of their address; names that have only
+// the address in common each get their own gap, and two requests a second in all.
 func TestNamesOnOneAddress(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -121,7 +121,7 @@ func TestNamesOnOneAddress(t *testing.T) {
 	}
 }
 
-// What one name wishes is nothing to the others of its address, and a slow one takes no more
+// The wishes of one name do not apply to other names of its address, and a slow name takes no more
 // than its share: at most four requests are under way.
 func TestATenantsWishes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestATenantsWishes(t *testing.T) {
 	})
 }
 
-// When three names of an address refuse it is asked half as often, and after a clean hour as
-// often as before.
+// When three names of an address refuse it gets requests half as often, and after a clean hour at
+// the previous rate.
 func TestNamesThatRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
@@ -202,8 +202,8 @@ func TestNamesThatRefuse(t *testing.T) {
 	})
 }
 
-// A host that moves to another address meanwhile, or is found at the second of its addresses, is
-// still asked by one at a time.
+// A host that moves to another address meanwhile, or answers only at its second address, still
+// gets one request at a time.
 func TestAHostThatMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
@@ -231,7 +231,7 @@ func TestAHostThatMoves(t *testing.T) {
 	})
 }
 
-// What listens on the port of another protocol is sent nothing, by nobody.
+// No caller sends anything to a port that belongs to another protocol.
 func TestPortsOfOtherProtocols(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// spill reads a body that is not coded: into memory, and what is large into a
+// spill reads a body that is not coded: into memory, or if it is large into a
 // file. It reports whether there was more than limit bytes.
 func (h *Harvester) spill(a *Answer, resp *http.Response, limit int64) (over bool, err error) {
 	a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, min(limit, ahead), func(int64) bool { return true })
@@ -22,7 +22,7 @@ func (h *Harvester) spill(a *Answer, resp *http.Response, limit int64) (over boo
 	a.File = f
 	begin := a.Body
 	a.Body = nil
-	_, err = f.Write(begin[:len(begin)+1]) // the byte that showed that there is more stands behind the rest
+	_, err = f.Write(begin[:len(begin)+1]) // with the byte beyond the limit, which slurp has read as well
 	h.buffers.free(begin)
 	if err == nil {
 		var n int64
@@ -36,7 +36,7 @@ func (h *Harvester) spill(a *Answer, resp *http.Response, limit int64) (over boo
 	return over, err
 }
 
-// dropFile removes the file of a body, unless somebody has given it another name.
+// dropFile closes the file of a body and removes it, unless it was renamed.
 func (a *Answer) dropFile() {
 	if a.File != nil {
 		a.File.Close()

@@ -21,28 +21,28 @@ import (
 )
 
 const (
-	lease    = 5 * time.Minute // the longest that a caller may leave a body unread while it has the site's turn
-	maxAwait = 5 * time.Minute // the longest long poll that is believed
+	lease    = 5 * time.Minute // the longest that a caller may leave a body unread while it holds the site's slot
+	maxAwait = 5 * time.Minute // the longest wait= of a long poll that is honored
 	longest  = 6 * time.Hour   // that a body may take, however large
 )
 
-// Transport returns a way to ask an origin by net/http with all that holds for
-// tasks: the turn of the site, from before the request until the body is closed
-// or at its end, and the gaps; the addresses that are allowed; the headers that
-// name us. A long poll, which is a request whose query has wait=, and a
-// WebSocket wait for the turn but do not keep it: while they wait for news,
-// pages are fetched. Other origins are refused. There are no cookies and no
-// proxy; redirects are the http.Client's. A body may not be slower than MinSpeed,
-// but how large it may be is for its reader to say.
+// Transport returns a net/http transport for one origin that obeys the same rules
+// as tasks: it holds the site's slot from before the request until the body is
+// closed or at its end, and keeps the gaps; it connects to allowed addresses only;
+// it sends our User-Agent and From. A long poll, which is a request with wait= in
+// its query, and a WebSocket wait for the slot but do not keep it: while they wait
+// for news, pages are fetched. Other origins are refused. There are no cookies and
+// no proxy; redirects are left to the http.Client. A body may not be slower than
+// MinSpeed; its reader must bound its size.
 //
-// It is an *http.Transport so that what takes from one how to dial, as
-// WebSockets do, dials by these rules too. Harvester.Close closes its
+// It is an *http.Transport so that code which takes the dialer from one, such as
+// for WebSockets, follows these rules too. Harvester.Close closes its idle
 // connections, and so does the end of Run.
 func (h *Harvester) Transport(origin string) *http.Transport { return h.Checked(origin, nil) }
 
-// Checked is Transport for who wants to be asked about every request when its
-// turn has come: an error gives it up. What was allowed when the waiting began,
-// robots.txt may forbid by then. A WebSocket is not asked about.
+// Checked is Transport with a check of every request once it holds the slot; an
+// error from allow cancels it. By then robots.txt may forbid a URL that was allowed
+// when the wait began. WebSockets are not checked.
 func (h *Harvester) Checked(origin string, allow func(url string) error) *http.Transport {
 	h.start()
 	v := &visitor{h, origin, allow}
@@ -61,7 +61,7 @@ func (h *Harvester) Close() {
 	h.inner.CloseIdleConnections()
 }
 
-// newInner returns what asks, once it is the site's turn.
+// newInner returns the transport that sends the requests once they hold the slot.
 func (h *Harvester) newInner() *http.Transport {
 	t := &http.Transport{
 		DialContext:            h.dialHost,
@@ -97,11 +97,11 @@ func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.
 	return &countedConn{Conn: nc, came: &h.count.transported}, nil
 }
 
-// A countedConn counts what comes, and says when a request has gone.
+// A countedConn counts the bytes received, and reports when a request was sent.
 type countedConn struct {
 	net.Conn
 	came *atomic.Int64
-	sent atomic.Pointer[func()] // called once after the next Write; nil: nobody waits for it
+	sent atomic.Pointer[func()] // called once after the next Write; nil: none is set
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
@@ -118,8 +118,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// onSent returns a trace of a request that calls f when it was handed to the kernel. Of HTTP/1 net/http says
-// WroteRequest before it flushes its buffer, and a busy machine may take long between the two; of HTTP/2 after it.
+// onSent returns a trace that calls f when the request was handed to the kernel. For HTTP/1 net/http calls
+// WroteRequest before it flushes its buffer, and on a busy machine the flush may come much later; for HTTP/2 after it.
 func onSent(f func()) *httptrace.ClientTrace {
 	var conn atomic.Pointer[countedConn] // whose buffer is to be flushed
 	return &httptrace.ClientTrace{
@@ -145,14 +145,14 @@ func onSent(f func()) *httptrace.ClientTrace {
 	}
 }
 
-// A visitor asks one origin by net/http.
+// A visitor is the RoundTripper of a Transport, for one origin.
 type visitor struct {
 	h      *Harvester
 	origin string
 	allow  func(url string) error
 }
 
-// dial is for WebSockets only: all else goes by RoundTrip.
+// dial is for WebSockets only: all other requests use RoundTrip.
 func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, _ := net.SplitHostPort(address)
 	if s, err := newSite(v.origin); err != nil || plainName(host) != s.host.name || port != s.port {
@@ -178,8 +178,8 @@ func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, 
 	return c, nil
 }
 
-// An upgradeConn holds the slot of its host until the request for a WebSocket
-// was answered, so that the gap to the next request begins then.
+// An upgradeConn holds the slot of its host until the WebSocket handshake is
+// answered, so that the gap to the next request begins then.
 type upgradeConn struct {
 	net.Conn
 	free    func() // gives the slot back, once
@@ -206,8 +206,8 @@ func (c *upgradeConn) Close() error {
 	return err
 }
 
-// finish gives the turn of a site back after an access, in which the site took
-// so long.
+// finish gives back the slot of a site after an access that took so long, and
+// evaluates the response, if there is one.
 func (h *Harvester) finish(s *site, took time.Duration, resp *http.Response) {
 	a := Answer{Asked: time.Now(), Took: took}
 	if resp != nil && !alone(resp) {
@@ -219,9 +219,9 @@ func (h *Harvester) finish(s *site, took time.Duration, resp *http.Response) {
 	h.release(s)
 }
 
-// alone reports whether an answer is of trouble with the one thing that was asked for: what
-// a POST asks a site to make may be too much for it when its pages are not. One that names
-// a time, or that is about how much we ask (429), speaks for the site.
+// alone reports whether an error concerns this request only: the work that a POST causes
+// may be too much for a site whose pages are not. A response with Retry-After, or about
+// our request rate (429), concerns the whole site.
 func alone(resp *http.Response) bool {
 	return resp.Request != nil && resp.Request.Method == http.MethodPost && resp.StatusCode == http.StatusServiceUnavailable &&
 		resp.Header.Get("Retry-After") == ""
@@ -265,14 +265,14 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	begun := time.Now()
 	await, polls := longPoll(r.URL)
 	ctx, cancel := context.WithCancelCause(r.Context())
-	if polls { // it waits for news without the slot, once it was sent
+	if polls { // once sent, it waits for news without the slot
 		free := sync.OnceFunc(func() { h.finish(s, 0, nil) })
 		defer free()
 		ctx = httptrace.WithClientTrace(ctx, onSent(free))
 	}
 	w := h.newWatch(s, await, polls, cancel)
 	r2 := r.Clone(ctx)
-	r2.Close = r2.Close || shared // connections that nobody uses are for those who have an address to themselves
+	r2.Close = r2.Close || shared // only sites with an address of their own keep idle connections
 	if r2.Header.Get("User-Agent") == "" || h.Agent != "" {
 		r2.Header.Set("User-Agent", headerValue(cmp.Or(h.Agent, defaultAgent)))
 	}
@@ -286,7 +286,7 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 		w.end()
 		return nil, err
 	}
-	if polls { // else finish sees to it
+	if polls { // else finish does this
 		h.Refused(v.origin, resp.StatusCode, resp.Header)
 	}
 	w.resp.Store(resp)
@@ -295,7 +295,7 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// longPoll reports whether a URL asks to wait for news, and how long.
+// longPoll reports whether a URL is a long poll, and how long it waits.
 func longPoll(u *url.URL) (time.Duration, bool) {
 	if !strings.Contains(u.RawQuery, "wait=") {
 		return 0, false
@@ -307,13 +307,13 @@ func longPoll(u *url.URL) (time.Duration, bool) {
 	return min(time.Duration(n)*time.Second, maxAwait), true
 }
 
-// A watch ends a request that goes on for too long without anything, or too slowly.
+// A watch ends a request that is silent for too long, or too slow.
 type watch struct {
-	end  func() // gives the turn back, once
+	end  func() // gives the slot back, once
 	took atomic.Int64
 	resp atomic.Pointer[http.Response]
 
-	// For who reads the body: the time that it was waited for, and what came, in a window.
+	// For the reader of the body: the time spent in Read, and the bytes received, in a window.
 	window, waited time.Duration
 	least, got     int64
 
@@ -321,7 +321,7 @@ type watch struct {
 	timer *time.Timer
 }
 
-// newWatch watches a request to a site, which begins now.
+// newWatch starts a watch of a request that begins now.
 func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel context.CancelCauseFunc) *watch {
 	w := &watch{window: lease}
 	if !polls {
@@ -355,7 +355,7 @@ func (w *watch) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// pace judges what has come of a body in so long.
+// pace records a read of n bytes that took d, and returns an error if the body is too slow.
 func (w *watch) pace(n int, d time.Duration) error {
 	w.waited, w.got = w.waited+d, w.got+int64(n)
 	switch {

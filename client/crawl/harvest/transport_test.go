@@ -23,7 +23,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site is followed and harvested at once: it is told of changes while a
+// A site is followed and harvested at once: changes arrive while a
 // poll waits, pages are fetched meanwhile, and no two requests come too close.
 func TestFollowWhileHarvesting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestFollowWhileHarvesting(t *testing.T) {
 		if n := got.faults(); err != nil || n["404"] != 100 {
 			t.Errorf("%v: %v", n, err)
 		}
-		// At once, if the poll was not just about to begin anew: then it waits for its turn.
+		// At once, unless the poll was just about to start anew: then it waits for its slot.
 		if late := told[s.Origin+"/"].Sub(edited[s.Origin+"/"]); len(edited) == 0 || late < 0 || late > 2*h.Wait {
 			t.Errorf("told at %v of what was edited at %v", told, edited)
 		}
@@ -85,7 +85,7 @@ func TestFollowWhileHarvesting(t *testing.T) {
 	})
 }
 
-// A caller that keeps a body has the site's turn until it closes it, or has
+// A caller that keeps a body open has the site's slot until it closes the body, or has
 // not read for too long.
 func TestTurnOfABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestTurnOfABody(t *testing.T) {
 	})
 }
 
-// Sites that share an address wait for each other, whoever asks them.
+// Sites that share an address wait for each other, whoever sends the requests.
 func TestTransportByAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 12, Sites: 3, Kinds: []fakeweb.Kind{fakeweb.Honest}, Share: 3})
@@ -161,8 +161,9 @@ func TestTransportByAddress(t *testing.T) {
 	})
 }
 
-// Who asks by himself again and again, oftener than the host may be asked, takes no more than every second turn
-// from the pages that wait; and gets his own though they have gone elsewhere meanwhile.
+// A Transport caller that sends requests again and again, more often than the host allows, takes at most every
+// second slot from the waiting pages; and its requests are sent even if those pages have gone elsewhere
+// meanwhile.
 func TestVisitorsLeaveTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
@@ -202,7 +203,7 @@ func TestVisitorsLeaveTurns(t *testing.T) {
 	})
 }
 
-// Another origin is refused, by whatever way.
+// A request that leaves the origin is refused, however it comes about.
 func TestTransportRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 11, Sites: 2, Kinds: []fakeweb.Kind{fakeweb.Redirecting, fakeweb.Inside}})
@@ -229,7 +230,7 @@ func TestTransportRefuses(t *testing.T) {
 	})
 }
 
-// A WebSocket dials by the same rules.
+// A WebSocket is dialled by the same rules.
 func TestWebSocket(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := wsconn.Accept(w, r, wsconn.Options{})
@@ -262,7 +263,7 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// Where TLS offers HTTP/2, one connection of that serves all pages.
+// If TLS offers HTTP/2, one HTTP/2 connection serves all pages.
 func TestHTTP2(t *testing.T) {
 	var conns atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -313,14 +314,14 @@ func TestHTTP2(t *testing.T) {
 		t.Errorf("%d connections", conns.Load())
 	}
 
-	// And without roots that know it, there is none.
+	// And without roots that know the certificate, there is no connection.
 	h = &harvest.Harvester{Private: true, Wait: -1}
 	if a := harvestAll(t, h, &harvest.Batch{Sites: []harvest.SiteBatch{{Origin: s.URL, Tasks: site.Tasks[:1]}}})[s.URL+"/1"]; a.Fault != harvest.FaultConnect {
 		t.Errorf("%d %q %v", a.Status, a.Fault, a.Err)
 	}
 }
 
-// A fixed resolver answers all names alike.
+// A fixed resolver returns the same answer for all names.
 type fixed struct {
 	ips   []netip.Addr
 	asked atomic.Int32
@@ -336,8 +337,8 @@ func (f *fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, erro
 	return f.ips, nil
 }
 
-// Only the public Internet is asked, unless that is allowed, and never what is
-// blocked: the address itself is judged, whatever its name.
+// Only public addresses are contacted, unless private ones are allowed, and never a
+// blocked one: the address itself is checked, whatever its name.
 func TestGuard(t *testing.T) {
 	for _, c := range []struct {
 		ip      string
@@ -373,7 +374,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// An address with a zone is still the address that it is.
+// An address with a zone is checked like the same address without one.
 func TestGuardOfZones(t *testing.T) {
 	for _, origin := range []string{"http://[::1%25lo]", "http://[fe80::1%25eth0]"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -389,8 +390,8 @@ func TestGuardOfZones(t *testing.T) {
 	}
 }
 
-// A body that only drips is given up, so that it does not keep the site's turn;
-// a site that is busy is left in peace, also if it says so to a long poll.
+// A body that only drips is abandoned, so that it does not occupy the site's slot;
+// a site that says that it is busy gets a pause, also if the response is to a long poll.
 func TestTransportIsImpatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := handlers(func(w http.ResponseWriter, r *http.Request) {
@@ -432,7 +433,7 @@ func TestTransportIsImpatient(t *testing.T) {
 	})
 }
 
-// A name is looked up once, however many sites have it, and not too many at once.
+// A name is looked up once, however many sites have it, and concurrent lookups are limited.
 func TestLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &fixed{ips: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8")}}

@@ -48,7 +48,7 @@ func one(s *fakeweb.Site, paths ...string) *harvest.Batch {
 	return &harvest.Batch{Sites: []harvest.SiteBatch{sb}}
 }
 
-// Every kind of trouble has its name.
+// Every kind of failure has its fault.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		kind   fakeweb.Kind
@@ -103,7 +103,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A site that is down is not asked for hundreds of pages one after the other.
+// A site that is down does not get hundreds of requests one after the other.
 func TestASiteThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 3, Sites: 1, Kinds: []fakeweb.Kind{fakeweb.Tarpit}})
@@ -125,8 +125,8 @@ func TestASiteThatIsDown(t *testing.T) {
 	})
 }
 
-// A resolver that fails is our own trouble: the cycle stops, and no page is
-// the worse for it (P04).
+// A resolver that fails is a problem of our own: the cycle stops, and no page is
+// marked as failed (P04).
 func TestBrokenResolver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4, Sites: 200, Kinds: []fakeweb.Kind{fakeweb.Honest}})
@@ -160,7 +160,7 @@ func TestBrokenResolver(t *testing.T) {
 	})
 }
 
-// That names do not exist is no trouble of the resolver, even if they are many.
+// Many names that do not exist are not a failure of the resolver.
 func TestNamesThatDoNotExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4, Sites: 100, Kinds: []fakeweb.Kind{fakeweb.Unresolved}})
@@ -173,7 +173,7 @@ func TestNamesThatDoNotExist(t *testing.T) {
 	})
 }
 
-// A Web of sites that answer by a function.
+// handlers returns a Web of sites, each served by a function.
 func handlers(f ...func(http.ResponseWriter, *http.Request)) *fakeweb.Web {
 	w := fakeweb.New(fakeweb.Options{Seed: 5, Sites: len(f), Kinds: []fakeweb.Kind{fakeweb.Honest}})
 	for i, s := range w.Sites() {
@@ -185,8 +185,8 @@ func handlers(f ...func(http.ResponseWriter, *http.Request)) *fakeweb.Web {
 	return w
 }
 
-// Three servers and a range: one that keeps to it, one that ignores it, and
-// one that will not have it (P10).
+// Three servers and a range request: one that obeys it, one that ignores it, and
+// one that rejects it (P10).
 func TestRange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page := bytes.Repeat([]byte("0123456789"), 50)
@@ -256,10 +256,10 @@ func TestContentCodings(t *testing.T) {
 		{"x-gzip", zipped(text), "", "gzip"},
 		{"GZIP", zipped(text), "", "gzip"},
 		{"zstd", zstd.Bytes(), "", "zstd"},
-		{"gzip", []byte(text), "", "gzip"}, // says so, and is not
+		{"gzip", []byte(text), "", "gzip"}, // declared as gzip, but is not
 		{"gzip", zipped(text)[:50], harvest.FaultCoding, ""},
 		{"zstd", zstd.Bytes()[:50], harvest.FaultCoding, ""},
-		{"br", []byte(text), harvest.FaultCoding, ""}, // was not asked for
+		{"br", []byte(text), harvest.FaultCoding, ""}, // was not offered in the request
 		{"gzip, gzip", zipped(text), harvest.FaultCoding, ""},
 		{"gzip", nil, "", ""},
 	}
@@ -290,7 +290,7 @@ func TestContentCodings(t *testing.T) {
 	})
 }
 
-// More sites are asked at once where many requests fail (S09).
+// More sites are fetched at once while many requests fail (S09).
 func TestOverbook(t *testing.T) {
 	for overbook, want := range map[bool]int{false: 30, true: 40} {
 		synctest.Test(t, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestOverbook(t *testing.T) {
 	}
 }
 
-// More than a thousand sites are asked at once, if that is wanted (V16).
+// More than a thousand sites are fetched at once, if configured so (V16).
 func TestAThousandSitesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 13, Sites: 1100, Kinds: []fakeweb.Kind{fakeweb.Tarpit}})
@@ -324,7 +324,7 @@ func TestAThousandSitesAtOnce(t *testing.T) {
 	})
 }
 
-// Bodies that nobody has released are bounded in all.
+// The total size of bodies that are not yet released is bounded.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Sites: 40, Kinds: []fakeweb.Kind{fakeweb.Huge, fakeweb.Bomb, fakeweb.Honest}})
@@ -359,7 +359,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// Who promises much and sends little keeps no memory from the others.
+// A server that announces a large body and sends little does not reserve memory that others need.
 func TestMemoryIsNotPromised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page := make([]byte, 300_000)
@@ -399,8 +399,8 @@ func TestMemoryIsNotPromised(t *testing.T) {
 	})
 }
 
-// Retry-After and Crawl-delay are kept, and a slow site is left in peace for
-// longer.
+// Retry-After and Crawl-delay are obeyed, and a slow site gets longer
+// pauses.
 func TestGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := map[string][]time.Time{}
@@ -448,7 +448,7 @@ func TestGaps(t *testing.T) {
 			at := asked[w.Sites()[i].Host]
 			var got []time.Duration
 			for j := 1; j < len(at); j++ {
-				got = append(got, at[j].Sub(at[j-1]).Truncate(time.Millisecond)) // to look at a kept connection takes a moment
+				got = append(got, at[j].Sub(at[j-1]).Truncate(time.Millisecond)) // checking a kept connection takes a moment
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("site %d was asked after %v, not %v", i, got, want)
@@ -457,8 +457,8 @@ func TestGaps(t *testing.T) {
 	})
 }
 
-// A connection serves as many pages as it may, and one that the site has
-// closed costs no page.
+// A connection serves as many pages as it may, and a connection that the site has
+// closed loses no page.
 func TestConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -498,7 +498,7 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// A run that is stopped gives everything back, at once.
+// A run that is stopped gives all tasks back, at once.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 8, Sites: 110, Share: 2})
@@ -530,8 +530,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// Who asks his own site without any gap keeps to what the site says itself: a Crawl-delay,
-// and that it is overloaded.
+// A crawler configured without a gap for its own site still obeys the site's Crawl-delay, and its
+// signals of overload.
 func TestWithoutGapsAsTheSiteSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -9,26 +9,26 @@ import (
 	"github.com/parleyweb/parley/internal/fetch"
 )
 
-// What a site's welcome is worth.
+// Limits of a site's welcome.
 const (
 	DefaultMaxRate  = 10.0 // requests a second
 	maxWelcomeConns = 2
 
 	welcomeLasts  = 24 * time.Hour
-	unwelcomeFor  = time.Hour             // after a refusal no welcome is believed
-	firstAnswers  = 5                     // by which it is known how fast a site answers
-	leastPatience = 10 * time.Millisecond // answers that are faster are all alike
+	unwelcomeFor  = time.Hour             // after a refusal, welcomes are ignored
+	firstAnswers  = 5                     // responses that set a site's usual latency
+	leastPatience = 10 * time.Millisecond // lower latencies count as equal
 )
 
-// A welcome is how a site wishes to be asked, in place of our gap and of its share of what its
-// address is asked. The harvester's lock guards it.
+// A welcome is a site's invitation to a request rate, in place of our gap and of its share of its
+// address's rate. The harvester's lock guards it.
 type welcome struct {
 	rate   float64
 	conns  int
 	at     *address
-	net    netip.Addr // that gave it
+	net    netip.Addr // for which it was given
 	until  time.Time
-	seen   int // answers
+	seen   int // responses
 	first  time.Duration
 	lately time.Duration
 }
@@ -37,10 +37,10 @@ func (w *welcome) pause() time.Duration {
 	return min(time.Duration(float64(time.Second)/w.rate), maxDelay)
 }
 
-// Welcome takes in what a site has just said: how many requests a second it wishes, and by how
-// many connections; 0 says nothing. It goes for the address where the site is asked, for a day; and it is
-// void as soon as the site refuses to be asked, takes twice as long to answer, or is elsewhere. A Crawl-delay is
-// kept to all the same.
+// Welcome sets the rate, in requests a second, and the number of connections that a site invites;
+// 0 means not stated. It holds for the site's current address, for a day, and ends as soon as the site
+// refuses a request (429, 503), takes twice as long to answer, or has another address. A Crawl-delay
+// still holds.
 func (h *Harvester) Welcome(origin string, rate float64, conns int) {
 	h.start()
 	most := h.MaxRate
@@ -66,14 +66,14 @@ func (h *Harvester) Welcome(origin string, rate float64, conns int) {
 	if s.left.IsZero() {
 		return
 	}
-	// What was put off for longer than the site wishes comes earlier, if nothing else keeps it.
+	// A next access that is later than the site wishes is moved forward, within the other limits.
 	if next := s.left.Add(max(w.pause(), min(s.delay, maxDelay))); next.Before(s.next) {
 		s.next = next
 		sl.next = next
 	}
 }
 
-// Unwelcome takes in that a site says no more how it wishes to be asked.
+// Unwelcome ends a site's welcome, because the site no longer states one.
 func (h *Harvester) Unwelcome(origin string) {
 	h.start()
 	h.mu.Lock()
@@ -91,9 +91,9 @@ func (h *Harvester) unwelcome(s *site) {
 	}
 }
 
-// Refused takes in that a site answered something that was asked for through a Transport
-// when its slot had been given back already: a WebSocket or a long poll. A refusal (429, 503)
-// voids a welcome and counts for the address as any other does, and a Retry-After is kept to.
+// Refused reports the status of a response that came through a Transport after its slot was
+// given back: of a WebSocket or a long poll. A refusal (429, 503) ends the welcome and counts
+// for the address like any other, and a Retry-After is obeyed.
 func (h *Harvester) Refused(origin string, status int, header http.Header) {
 	h.start()
 	h.mu.Lock()
@@ -111,12 +111,12 @@ func (h *Harvester) Refused(origin string, status int, header http.Header) {
 	}
 	s.shunned = now.Add(unwelcomeFor)
 	h.unwelcome(s)
-	if sl := h.slotOf(s); sl != nil && sl.at != nil { // with a Wait of zero no address counts
+	if sl := h.slotOf(s); sl != nil && sl.at != nil { // with a negative Wait there is no address
 		h.weary(sl, now)
 	}
 }
 
-// heed sees after an answer whether a welcome still holds. The lock is held.
+// heed checks after a response whether the welcome still holds. The lock is held.
 func (h *Harvester) heed(s *site, a *Answer, now time.Time) {
 	refused := refuses(a.Status)
 	if refused {

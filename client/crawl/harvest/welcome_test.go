@@ -13,8 +13,8 @@ import (
 	"github.com/parleyweb/parley/internal/fakeweb"
 )
 
-// A site that says how it wishes to be asked is asked so, at its address and for a day, until it
-// refuses, is slow, or is elsewhere; its neighbours are asked as before.
+// A site that states a request rate gets that rate, at its address and for a day, until it
+// refuses, is slow, or moves; its neighbours keep their rate.
 func TestWelcome(t *testing.T) {
 	const wait = 10 * time.Second
 	for _, c := range []struct {
@@ -22,7 +22,7 @@ func TestWelcome(t *testing.T) {
 		rate float64
 		set  func(*harvest.Harvester)
 		then func(s *fakeweb.Site, n int, w http.ResponseWriter) bool // at the n-th request, from 0
-		want []time.Duration                                          // between requests 1 to 6 after it was said
+		want []time.Duration                                          // between requests 1 to 6 after the rate was stated
 	}{
 		{"ten a second", 10, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
 		{"more than anybody asks", 1000, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
@@ -82,7 +82,7 @@ func TestWelcome(t *testing.T) {
 	}
 }
 
-// A Crawl-delay that became known while a batch was being put together is not undone by that batch.
+// A Crawl-delay that became known while a batch was being assembled is not undone by that batch.
 func TestPaceBeforeBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
@@ -100,7 +100,7 @@ func TestPaceBeforeBatch(t *testing.T) {
 	})
 }
 
-// A welcome is that of the address that gave it, for a day, and a Crawl-delay is kept to.
+// A welcome holds for the address that sent it, for a day, and a Crawl-delay still applies.
 func TestWelcomeThatIsVoid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
@@ -127,20 +127,20 @@ func TestWelcomeThatIsVoid(t *testing.T) {
 		h.Welcome(s.Origin, 2, 0)
 		ask(0, 500*time.Millisecond)
 		ask(3*time.Second, 3*time.Second)
-		h.Pace(s.Origin, 0) // robots.txt says so no more
+		h.Pace(s.Origin, 0) // robots.txt no longer has it
 		to = at(2)
 		ask(0, 10*time.Second)
 		h.Welcome(s.Origin, 2, 0)
 		ask(0, 500*time.Millisecond)
 		time.Sleep(24 * time.Hour)
-		harvestAll(t, h, batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 1 })) // by which it is seen
+		harvestAll(t, h, batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 1 })) // which makes the harvester notice
 		time.Sleep(time.Minute)
 		ask(0, 10*time.Second)
 	})
 }
 
-// What was asked for without the slot, a stream or a long poll, may be refused, too; and a site
-// may take back what it has said.
+// A request without the slot, a stream or a long poll, may be refused, too; and a site
+// may withdraw its welcome.
 func TestWelcomeThatIsTakenBack(t *testing.T) {
 	for name, take := range map[string]func(h *harvest.Harvester, origin string){
 		"a stream is refused": func(h *harvest.Harvester, origin string) { h.Refused(origin, http.StatusServiceUnavailable, nil) },
@@ -166,7 +166,7 @@ func TestWelcomeThatIsTakenBack(t *testing.T) {
 				ask(10 * time.Second)
 				h.Welcome(s.Origin, 2, 0)
 				ask(500 * time.Millisecond)
-				h.Refused(s.Origin, http.StatusBadGateway, nil) // a site that is down refuses nothing
+				h.Refused(s.Origin, http.StatusBadGateway, nil) // an error of a site that is down is not a refusal
 				ask(500 * time.Millisecond)
 				take(h, s.Origin)
 				ask(10 * time.Second)

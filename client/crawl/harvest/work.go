@@ -8,17 +8,17 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// errCycle is why a task comes back that was not asked for.
+// errCycle is the error of tasks that are given back.
 var errCycle = errors.New("the cycle has ended")
 
-// A doubt is what a site had when its name could not be looked up.
+// A doubt holds the tasks of a site whose name could not be looked up.
 type doubt struct {
 	site  frontier.SiteID
 	tasks []Task
 	err   error
 }
 
-// believe takes doubts for what they are: the fault of the sites.
+// believe blames the sites for failed lookups: it answers the doubtful tasks with FaultDNS.
 func (c *cycle) believe() {
 	for _, d := range c.doubtful {
 		c.giveBack(d.site, d.tasks, FaultDNS, d.err)
@@ -26,7 +26,7 @@ func (c *cycle) believe() {
 	c.doubtful = nil
 }
 
-// find finds out where a site is, which is then tried again.
+// find looks up a site's addresses, and enqueues the site again.
 func (c *cycle) find(s *site) {
 	h := c.h
 	ips, err := h.locate(c.ctx, s.host.name)
@@ -43,8 +43,8 @@ func (c *cycle) find(s *site) {
 	}
 }
 
-// work asks a site whose turn it has, for one task, or for as many as come
-// without a gap.
+// work fetches one task of a site whose slot it holds, or several while there is no
+// gap between them.
 func (c *cycle) work(s *site) {
 	h := c.h
 	h.mu.Lock()
@@ -82,8 +82,8 @@ func (c *cycle) work(s *site) {
 	h.mu.Unlock()
 }
 
-// judge gives a site up for this cycle that does not answer at all: to ask it
-// for hundreds of pages, one after the other, would help nobody. The lock is held.
+// judge gives back the tasks of a site that has not answered maxSilent times in a
+// row: to try hundreds of pages one by one would be useless. The lock is held.
 func (c *cycle) judge(s *site, a *Answer) {
 	if a.Asked.IsZero() {
 		return
@@ -98,11 +98,11 @@ func (c *cycle) judge(s *site, a *Answer) {
 	}
 }
 
-// lost answers all tasks of a site that cannot be reached, since its name
-// cannot be looked up or leads where nothing is to be asked. The lock is held.
+// lost ends all tasks of a site whose name cannot be looked up or leads to an
+// address that is not allowed. The lock is held.
 func (c *cycle) lost(s *site, err error) {
 	if c.ctx.Err() != nil {
-		return // all is given back
+		return // stop gives all tasks back
 	}
 	tasks := c.clear(s)
 	var refused *addressError

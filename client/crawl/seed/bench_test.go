@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/seed"
 )
 
-// BenchmarkAdmit: links as a page has them, most of them also on the page before.
+// BenchmarkAdmit measures the links of a typical page, most of which are also on the page before.
 func BenchmarkAdmit(b *testing.B) {
 	var file strings.Builder
 	file.WriteString("User-agent: *\n")

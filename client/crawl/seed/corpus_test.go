@@ -26,7 +26,7 @@ func recorded(t *testing.T, corpus, part string, f func(name string, b []byte)) 
 	}
 }
 
-// A difference is why we and a corpus do not agree on a URL.
+// A difference is a reason why a corpus and this package normalize a URL differently.
 type difference struct {
 	why string
 	is  func(ref, base, ours, theirs string) bool
@@ -43,7 +43,7 @@ func equal(form func(string) string) func(ref, base, ours, theirs string) bool {
 
 var escape = regexp.MustCompile(`(?i)%[0-9a-f]{2}`)
 
-// plain is a URL without its escapes, and without those that are left then.
+// plain removes the escapes of a URL, and any that then remain.
 func plain(s string) string {
 	for range 2 {
 		s = escape.ReplaceAllStringFunc(s, func(e string) string {
@@ -54,7 +54,7 @@ func plain(s string) string {
 	return s
 }
 
-// sorted is a URL with its parameters in order, and without empty ones.
+// sorted returns a URL with its parameters in order, without empty ones.
 func sorted(s string) string {
 	path, query, _ := strings.Cut(s, "?")
 	var l []string
@@ -67,10 +67,10 @@ func sorted(s string) string {
 	return strings.Join(append(l, path), "&")
 }
 
-// differences are all reasons for which we name a URL otherwise than others do,
-// the first that fits counting.
+// differences are all reasons for which this package names a URL differently than others;
+// the first that fits counts.
 var differences = []difference{
-	// What a crawler does not ask for.
+	// URLs that a crawler does not fetch.
 	{"other schemes are not asked for", func(ref, base, ours, theirs string) bool {
 		return ours == "" && theirs != "" && !strings.HasPrefix(theirs, "http:") && !strings.HasPrefix(theirs, "https:")
 	}},
@@ -82,7 +82,7 @@ var differences = []difference{
 		return ours == "" && base == "" && !strings.Contains(ref, ":")
 	}},
 
-	// What browsers mend, and whoever reads pages mends before (html.Scanner); in other places nobody means it.
+	// Browsers repair these, and page readers do so before (html.Scanner); elsewhere they are never intended.
 	{"control characters are an error", refused(`[\x00-\x1f\x7f]`)},
 	{"a backslash is no slash", func(ref, base, ours, theirs string) bool { return strings.Contains(ref, `\`) }},
 	{"http: without its slashes is an error", refused(`^(?i)https?:(/?[^/]|/?$|///)`)},
@@ -104,7 +104,7 @@ var differences = []difference{
 		return regexp.MustCompile(`//[^/]*:(0+[0-9]*|[0-9]{6,})/`).MatchString(ours)
 	}},
 
-	// Paths and queries: what may be two pages has two names.
+	// Paths and queries: URLs that may be two pages get two names.
 	{"an escaped dot is not a dot segment", func(ref, base, ours, theirs string) bool { return strings.Contains(strings.ToLower(ours), "%2e") }},
 	{"escapes stay as they are written", equal(plain)},
 	{"// in a path stays", equal(func(s string) string {
@@ -114,8 +114,8 @@ var differences = []difference{
 	{"the order of parameters stays, and empty ones do", equal(sorted)},
 }
 
-// TestOthersURLs compares names with the tables of crawler-commons, of which
-// some are from the Web Platform Tests. Every difference has its reason.
+// TestOthersURLs compares names with the tables of crawler-commons, some of
+// which come from the Web Platform Tests. Every difference must have a reason.
 func TestOthersURLs(t *testing.T) {
 	s := &seed.Seeder{Rules: seed.Rules{SplitWWW: true, RejectWords: []string{}}}
 	asked, differ := 0, map[string]int{}
@@ -167,7 +167,7 @@ func TestOthersURLs(t *testing.T) {
 				from, _ := row["base"].(string)
 				href, _ := row["href"].(string)
 				if !strings.HasPrefix(href, "http") {
-					href = "" // an error, or nothing for a crawler
+					href = "" // an error, or not for crawlers
 				}
 				ask(base, input, from, href)
 			}
@@ -187,8 +187,8 @@ func TestOthersURLs(t *testing.T) {
 	}
 }
 
-// TestOthersFiles reads the sitemaps and feeds that others recorded, as the
-// engine reads them.
+// TestOthersFiles reads sitemaps and feeds recorded by others with the
+// engine's reader.
 func TestOthersFiles(t *testing.T) {
 	files, named := 0, 0
 	recorded(t, "sitemaps-robots-urls-crawler-commons", "/sitemaps/", func(name string, b []byte) {
@@ -204,7 +204,7 @@ func TestOthersFiles(t *testing.T) {
 				t.Errorf("%s: %d entries, %v", name, len(l.Pages), err)
 			}
 		case base == "sitemap.index.xml":
-			if err != nil || l.Kind != "sitemap index" || len(l.Sitemaps) != 0 || l.Skipped != 15 { // its URLs stand where none belongs
+			if err != nil || l.Kind != "sitemap index" || len(l.Sitemaps) != 0 || l.Skipped != 15 { // its URLs are in the wrong place
 				t.Errorf("%s: %+v, %v", name, l, err)
 			}
 		case err != nil || len(l.Pages) == 0:

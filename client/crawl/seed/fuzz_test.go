@@ -8,8 +8,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// FuzzAdmit: whatever is named, the verdict is one, its name is canonical and
-// its own, and what robots.txt forbids is never admitted.
+// FuzzAdmit: for any URL there is one verdict, the name is canonical and stays
+// the same if admitted again, and a URL that robots.txt forbids is never admitted.
 func FuzzAdmit(f *testing.F) {
 	f.Add("https://a.example/x/", "../b;jsessionid=1?PHPSESSID=2&utm_a=3#c", uint8(0))
 	f.Add("", "http://www.a.example:80/(S(1))/p%20q?;&=", uint8(3))
@@ -55,7 +55,7 @@ func FuzzAdmit(f *testing.F) {
 	})
 }
 
-// FuzzRead: whatever a sitemap or a feed holds, reading it ends, within bounds.
+// FuzzRead: reading any sitemap or feed ends, within bounds.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>https://a.example/</loc><lastmod>2026-11-21</lastmod></url></urlset>"))
 	f.Add([]byte("<sitemapindex><sitemap><loc>/b.xml.gz</loc></sitemap></sitemapindex>"))

@@ -6,7 +6,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Names of parameters: whole, or by suffix or prefix.
+// names matches parameter names: whole, or by suffix or prefix.
 type names struct {
 	exact, suffix, prefix []string // in lower case
 }
@@ -78,9 +78,9 @@ func (c *compiled) session(pair string) bool {
 	return digits
 }
 
-// name returns the name by which a canonical URL is known: without sessions
-// and parameters that have no meaning, and with the beginning that the rules
-// want; and, where it has a session, the same with that, to ask for.
+// name returns the name of the page at a canonical URL: normalized, without sessions
+// and meaningless parameters, and with its beginning replaced by the rules. If the
+// URL has a session, ask is the same URL with it, to be fetched; else ask is empty.
 func (c *compiled) name(url string) (name, ask string) {
 	url = Spelled(url)
 	for _, r := range c.replace {
@@ -105,10 +105,10 @@ func (c *compiled) name(url string) (name, ask string) {
 		return s
 	}
 	if name = clean(false); name == url {
-		return url, "" // which needs no new memory
+		return url, "" // without an allocation
 	}
 	if whole, err := protocol.CanonicalURL("", name); err == nil {
-		name = whole // a "." may have been left of a component
+		name = whole // a removal may have left a component "."
 	}
 	if ask = clean(true); ask == name {
 		ask = ""
@@ -116,8 +116,8 @@ func (c *compiled) name(url string) (name, ask string) {
 	return name, ask
 }
 
-// cleanPath removes path parameters that name a session, ";jsessionid=1", and
-// the components "(S(1))" by which ASP.NET does.
+// cleanPath removes session parameters from a path, such as ";jsessionid=1", and
+// the components "(S(1))" of ASP.NET.
 func (c *compiled) cleanPath(path string) string {
 	if strings.IndexByte(path, ';') < 0 && !strings.Contains(path, "/(") {
 		return path
@@ -148,7 +148,7 @@ func (c *compiled) cleanPath(path string) string {
 	return b.String()
 }
 
-// cleanQuery removes parameters, but sessions if these are wanted. What separates the others stays as it was.
+// cleanQuery removes dropped parameters and, unless sessions is set, session parameters. Other separators stay as they were.
 func (c *compiled) cleanQuery(query string, sessions bool) string {
 	var b []byte // nil while nothing is removed
 	for i := 0; i <= len(query); {
@@ -171,7 +171,7 @@ func (c *compiled) cleanQuery(query string, sessions bool) string {
 	return strings.Trim(string(b), "&")
 }
 
-// cutPair returns the first pair of a query and what follows it and its "&" or ";".
+// cutPair returns the first pair of a query and the rest after its "&" or ";".
 func cutPair(query string) (pair, rest string) {
 	if i := strings.IndexAny(query, "&;"); i >= 0 {
 		return query[:i], query[i+1:]

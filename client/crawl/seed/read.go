@@ -13,44 +13,44 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Named is what a sitemap or a feed says of one page, before that is admitted.
+// A Named is an entry of a sitemap or a feed, before it is admitted.
 type Named struct {
 	URL string // as protocol.CanonicalURL writes it
 
-	// Modified is when the page last changed, and Span how coarsely that was
-	// said: see protocol.Item. Zero where nothing was said.
+	// Modified is when the page last changed, and Span the resolution of that: see
+	// protocol.Item. Zero if not stated.
 	Modified time.Time
 	Span     time.Duration
 
 	Title   string // of a feed's entry
-	Deleted bool   // a feed says that it is gone
+	Deleted bool   // the feed marks it as deleted
 	Foreign bool   // of another origin than the document
 }
 
-// A List is what a sitemap or a feed says.
+// A List is a parsed sitemap or feed.
 type List struct {
 	Kind     string // "sitemap", "sitemap index", "text sitemap", "rss 2.0" and the like
 	Pages    []Named
-	Sitemaps []Named // that an index names
-	Hub      string  // of a feed: URL of its WebSub hub
-	Skipped  int     // entries without a URL that could be asked for
+	Sitemaps []Named // of an index
+	Hub      string  // URL of a feed's WebSub hub
+	Skipped  int     // entries without a usable URL
 }
 
-// MaxSitemap and MaxFeed are how many bytes of a sitemap, uncompressed, and of a feed are read.
+// MaxSitemap and MaxFeed bound the bytes that are read of a sitemap, uncompressed, and of a feed.
 const (
 	MaxSitemap = sitemap.MaxBytes + 1<<20
 	MaxFeed    = feed.MaxBytes
 )
 
-const maxEntries = 4 * sitemap.MaxURLs // many sitemaps are longer than the protocol allows, and still of use
+const maxEntries = 4 * sitemap.MaxURLs // many sitemaps are longer than the protocol allows, and still useful
 
-// ErrNone says that a document is not what was asked for: most often a page
-// that says "not found" with a status that says "found".
+// ErrNone says that a document is not of the requested kind: most often it is a
+// "not found" page with status 200.
 var ErrNone = errors.New("no such document")
 
 // ReadSitemap reads a sitemap, an index of sitemaps, or a list of URLs, plain
-// or as a gzip or Zstandard file. A document that is cut short, or over a limit,
-// gives what was read before, with the error. It wraps ErrNone for what is no sitemap.
+// or as a gzip or Zstandard file. If the document is truncated, or over a limit, it
+// returns the entries so far with the error, which wraps ErrNone for other documents.
 func ReadSitemap(url string, body []byte) (List, error) {
 	var d List
 	z, err := coding.NewReader(bytes.NewReader(body))
@@ -80,8 +80,8 @@ func ReadSitemap(url string, body []byte) (List, error) {
 	}
 }
 
-// ReadFeed reads RSS, Atom or JSON Feed, plain or compressed. It wraps
-// ErrNone for what is no feed.
+// ReadFeed reads RSS, Atom or JSON Feed, plain or compressed. The error wraps
+// ErrNone if the document is not a feed.
 func ReadFeed(url string, body []byte) (List, error) {
 	z, err := coding.NewReader(bytes.NewReader(body))
 	if err != nil {

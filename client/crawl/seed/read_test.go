@@ -25,7 +25,6 @@ func gz(t testing.TB, s string) []byte {
 	return b.Bytes()
 }
 
-// show is a list for people.
 func show(l seed.List) string {
 	var b strings.Builder
 	fmt.Fprint(&b, l.Kind)

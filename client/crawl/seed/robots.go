@@ -9,32 +9,32 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A RobotsAnswer is what came of asking for a site's robots.txt, redirects
-// followed: at most five, to other sites too (RFC 9309, 2.3.1.2). After more
-// of them its status is that of a redirect.
+// A RobotsAnswer is the result of fetching a site's robots.txt, after redirects:
+// at most five, also to other sites (RFC 9309, 2.3.1.2). After more of them its
+// status is that of a redirect.
 type RobotsAnswer struct {
-	// Status is of the last answer, 0 if there was none.
+	// Status is that of the last response, 0 if there was none.
 	Status int
 
-	// Body is the last file that was had; of use with a status of 2xx, and
-	// where robots.txt cannot be had any more.
+	// Body is the last file that was fetched; used with a status of 2xx, and
+	// while robots.txt cannot be fetched.
 	Body []byte
 
-	// Since is when it began that robots.txt cannot be had; of use with
+	// Since is when robots.txt first could not be fetched; used with
 	// a status of 5xx, 429 or 0. The zero time means now.
 	Since time.Time
 }
 
-// A Special is something that tells of a site's pages.
+// A Special is the URL of a source of a site.
 type Special struct {
 	Kind SourceKind
 	URL  string
 
-	// Declared: robots.txt names it. Else it is where such a thing may be.
+	// Declared means that robots.txt names it. Otherwise it is the usual URL of such a source.
 	Declared bool
 }
 
-// A SourceKind is what a Special is, or what a link of a page leads to.
+// A SourceKind is the kind of a source.
 type SourceKind string
 
 // The kinds of sources.
@@ -45,34 +45,34 @@ const (
 )
 
 const (
-	// Unreachable is how long a site is left alone whose robots.txt cannot be had
-	// (RFC 9309, 2.3.1.4). After that the last one that was had counts, if there is one.
+	// Unreachable is how long a site whose robots.txt cannot be fetched is left alone
+	// (RFC 9309, 2.3.1.4). After that the last fetched file applies, if there is one.
 	Unreachable = 30 * 24 * time.Hour
 
-	// robotsAge is how long a robots.txt is believed (RFC 9309, 2.4).
+	// robotsAge is how long a robots.txt is cached (RFC 9309, 2.4).
 	robotsAge = 24 * time.Hour
 
-	robotsRetry = time.Minute // doubled with each answer that was none
+	robotsRetry = time.Minute // doubled with each failure
 
-	maxSpecials = 100 // that a robots.txt may declare of each kind
+	maxSpecials = 100 // of each kind, in a robots.txt
 )
 
 // A force is a robots.txt in force.
 type force struct {
 	file   *robots.File
 	silent string
-	body   string // that file is of
+	body   string // the text of file
 }
 
-// SetRobots puts a robots.txt into force, as RFC 9309 (2.3.1) says: after 2xx
-// what it says; after 3xx and 4xx everything is allowed; after 429, 5xx and
-// where there was no answer the site is silent, and what the last file forbade
-// stays forbidden. After 30 days of that the last file is in force again, or
-// everything is allowed if there never was one.
+// SetRobots puts a robots.txt into force, as RFC 9309 (2.3.1) requires: after 2xx
+// the file applies; after 3xx and 4xx everything is allowed; after 429, 5xx and
+// no response the site is silent, and the last file's rules still forbid.
+// After 30 days of that the last file is in force again, or everything is allowed
+// if there never was one.
 //
-// It reports whether pages may be allowed that were not, or the other way round:
-// those that are known are to be admitted again. That is so after the first
-// file, too, if it says anything.
+// It reports whether other pages may be allowed or forbidden than before, so that
+// known pages must be admitted again. That holds for the first file, too, unless it
+// is empty.
 func (s *Seeder) SetRobots(origin string, a RobotsAnswer, now time.Time) (changed bool) {
 	st := s.ours(origin)
 	old := st.force.Load()
@@ -104,7 +104,7 @@ func (s *Seeder) SetRobots(origin string, a RobotsAnswer, now time.Time) (change
 	return f.body != "" && old == nil || old != nil && old.body != f.body
 }
 
-// silences reports whether a status means that nothing may be asked for.
+// silences reports whether a status of robots.txt means that no page may be fetched.
 func silences(status int) bool { return status < 200 || status == 429 || status >= 500 }
 
 // Delay returns the Crawl-delay of a site, 0 if it states none.
@@ -118,8 +118,8 @@ func (s *Seeder) Delay(origin string) time.Duration {
 	return 0
 }
 
-// RobotsAgain is how long after an answer robots.txt is asked for again:
-// fails are the answers in a row, that one included, by which it could not be had.
+// RobotsAgain returns when to fetch robots.txt again after a response with status;
+// fails is the number of failures in a row, including this one.
 func RobotsAgain(status, fails int) time.Duration {
 	if !silences(status) {
 		return robotsAge
@@ -127,10 +127,10 @@ func RobotsAgain(status, fails int) time.Duration {
 	return min(robotsRetry<<min(max(fails-1, 0), 11), robotsAge)
 }
 
-// Specials returns what to poll of a site: what its robots.txt declares, and
-// where that declares nothing the places where such things are; nothing while the site
-// is silent. What robots.txt itself forbids is not among it. What is declared
-// may be of other origins: whoever asks for it must be polite to these.
+// Specials returns the sources of a site to poll: for each kind those that its robots.txt
+// declares or, if there are none, the usual URL; nothing while the site is silent. URLs
+// that robots.txt forbids are left out. Declared sources may be of other origins: the
+// caller must be polite to these.
 func (s *Seeder) Specials(origin string) []Special {
 	s.begin()
 	st := s.lookup(origin)

@@ -10,78 +10,78 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Rules say what a crawler wants, whatever the sites allow. The zero value is
-// useful: those of WIRE (G04-G11), where the thesis prints them.
+// Rules select the URLs that a crawler wants, apart from what the sites allow. The
+// zero value means the rules of WIRE (G04-G11), where the thesis gives them.
 //
-// Lists replace their defaults; an empty list that is not nil has nothing in it.
+// A list that is not nil replaces its default, even if it is empty.
 type Rules struct {
-	// DomainSuffixes are what hosts must end in (G05), at a dot: "example.org"
-	// takes www.example.org too, ".cl" all of Chile. Hosts are taken as they
-	// are, each with its www twin: on all ports, or with "example.org:8080" on that
-	// one. None of either means every host.
+	// DomainSuffixes are the domains that hosts must be in (G05): "example.org"
+	// also accepts www.example.org, ".cl" all of Chile. Hosts are single hosts,
+	// each with its www twin: on all ports, or as "example.org:8080" on that
+	// one. If both are empty, every host is accepted.
 	DomainSuffixes, Hosts []string
 
-	// Accept are patterns of which a URL must match one; none means that all do.
+	// Accept are patterns of which a URL must match one; an empty list accepts all.
 	// Reject are patterns of which it must match none, and wins over Accept. A
 	// pattern that begins with "/" or "*" is matched from the beginning of the
-	// path, as in robots.txt: "*" is anything, "$" at its end the end. One that
-	// begins with "http" and "://" is matched so from the beginning of the URL.
-	// Any other is found anywhere in path and query, whatever its case (V18).
+	// path, as in robots.txt: "*" matches anything, "$" at its end the end. A pattern that
+	// begins with "http://" or "https://" is matched likewise from the beginning of the URL.
+	// Any other is found anywhere in path and query, ignoring case (V18).
 	Accept, Reject []string
 
-	// RejectWords are not followed where they are what a URL is for: the last of
-	// at most three components of the path (an extension of DynamicExt
-	// apart), or the name or value of a parameter. As substrings, which the
-	// seed has (V18), they would cost every page on the keyword "register".
-	// Nil means login, logout, register and their like.
+	// RejectWords refuse a URL where they are its purpose: the last of
+	// at most three components of the path (without an extension of
+	// DynamicExt), or the name or value of a parameter. As substrings, as in
+	// the seed (V18), they would exclude every page on the keyword "register".
+	// Nil means login, logout, register and the like.
 	RejectWords []string
 
-	// SessionIDs are the suffixes of parameters that name a session and not a
-	// page (G09, P18), in the query or after a ";" of the path; with a "*" at the
-	// end, prefixes. Nil means those of the common servers. Parameters called sid,
+	// SessionIDs are suffixes of the names of session parameters
+	// (G09, P18), in the query or after a ";" of the path; with a "*" at the
+	// end, prefixes. Nil means those of the common servers. Parameters named sid,
 	// session, sess or s count too, if their value is 20 letters and digits or more.
 	SessionIDs []string
 
-	// Drop are other parameters without meaning, by name; a "*" at the end
-	// stands for any rest. Nil means those that advertising adds.
+	// Drop are the names of other parameters without meaning; a "*" at the end
+	// matches any rest. Nil means those that advertising adds.
 	Drop []string
 
-	// Replace rewrites the beginning of canonical URLs; the first that fits counts.
+	// Replace rewrites the beginning of canonical URLs; the first match counts.
 	Replace []Replace
 
 	// Extensions, in lower case without the dot. Nil means: StaticExt, all that
 	// are in no other list (G06); DynamicExt, those of programs (G07, V20); LogExt,
-	// images, archives and the like, which are known and not asked for (G08).
-	// A list of StaticExt is complete: others are refused. "" is no extension.
+	// images, archives and the like, which are recorded but not fetched (G08).
+	// If StaticExt is set, other extensions are refused. "" means no extension.
 	StaticExt, DynamicExt, LogExt []string
 
-	// StaticQueries takes a page with a query for static (V20: the rule is optional).
+	// StaticQueries treats pages with a query as static (V20: the rule is optional).
 	StaticQueries bool
 
-	// MaxDepthStatic and MaxDepthDynamic are how many links from a start page
-	// a page may be away, before the site's own shape is asked (see doc.go).
+	// MaxDepthStatic and MaxDepthDynamic are how many links a page may be away from
+	// a start page before the site's shape decides (see doc.go).
 	// Zero means 15 and 5 (G10, G11); negative means no limit.
 	MaxDepthStatic, MaxDepthDynamic int
 
-	// MaxPerSite is how many URLs of a site are taken; zero means 25,000 (G04),
-	// negative no limit.
+	// MaxPerSite bounds the URLs of a site; zero means 25,000 (G04), negative no
+	// limit.
 	MaxPerSite int
 
-	// Repeats is how often one component may stand in a path (P19). Zero
+	// Repeats is how often one component may occur in a path (P19). Zero
 	// means 4, negative any number.
 	Repeats int
 
-	// SplitWWW takes www.example.org and example.org for two sites. They are one
-	// by default (P08): by the name that was met first, and unless [Seeder.Split]
-	// says that a comparison has found otherwise (E44).
+	// SplitWWW treats www.example.org and example.org as two sites. By default they
+	// are one (P08), under the name that was met first, unless [Seeder.Split]
+	// has been called (E44).
 	SplitWWW bool
 
-	// MaxURL is the longest URL taken, in bytes; zero means 2,048. It is at most
-	// protocol.MaxURL, which negative means.
+	// MaxURL is the length of the longest accepted URL, in bytes; zero means 2,048.
+	// Negative means protocol.MaxURL, which is also the maximum.
 	MaxURL int
 }
 
-// A Replace says that URLs that begin with Old begin with New instead.
+// A Replace replaces Old at the beginning of URLs by New.
 type Replace struct{ Old, New string }
 
 const (
@@ -110,7 +110,7 @@ func defaultDynamic() []string {
 	return strings.Fields("php php3 php4 php5 phtml pl cgi fcgi asp aspx jsp jspx jspa do cfm cfml action py rb dll exe lasso nsf shtm pcgi")
 }
 
-// defaultDocuments are what sites publish beside pages without being told to (server.Site).
+// defaultDocuments are extensions that sites publish by default beside pages (server.Site).
 func defaultDocuments() []string { return []string{"pdf"} }
 
 func defaultLogged() []string {
@@ -122,9 +122,9 @@ func defaultLogged() []string {
 		"css js mjs map woff woff2 ttf otf eot swf class wasm")
 }
 
-// A set of rules, made for asking them often.
+// A compiled is a set of Rules, prepared for fast matching.
 type compiled struct {
-	suffixes       []string // with their dot
+	suffixes       []string // each begins with a dot
 	hosts          map[string]bool
 	accept, reject []pattern
 	words          map[string]bool
@@ -150,7 +150,7 @@ const (
 	static
 	dynamic
 	logged
-	document // logged where a page leads there, and asked for where the site lists it
+	document // LogOnly if found by a link, fetched if the site lists it
 )
 
 func (r *Rules) compile() *compiled {
@@ -188,7 +188,7 @@ func (r *Rules) compile() *compiled {
 	}
 	c.sessions = newNames(list(r.SessionIDs, defaultSessions), true)
 	c.drop = newNames(list(r.Drop, defaultDrop), false)
-	// Where a list of the user's and a default disagree, the user's counts.
+	// The user's lists override the defaults.
 	if r.DynamicExt == nil {
 		c.classify(defaultDynamic(), dynamic)
 	}
@@ -221,8 +221,8 @@ func list(l []string, otherwise func() []string) []string {
 type pattern struct {
 	text  string // as written
 	find  string // in lower case: found anywhere after the origin; empty: see glob
-	glob  string // from the beginning of the path, or of the URL
-	whole bool   // glob is of the URL
+	glob  string // matched from the beginning of the path, or of the URL
+	whole bool   // glob is matched with the URL
 }
 
 func newPattern(s string) pattern {
@@ -235,7 +235,7 @@ func newPattern(s string) pattern {
 	return pattern{text: s, find: strings.ToLower(s)}
 }
 
-// matches is asked with a URL, its path and query, and these in lower case.
+// matches reports whether a URL matches; path is its path and query, lower the same in lower case.
 func (p *pattern) matches(url, path, lower string) bool {
 	switch {
 	case p.find != "":
@@ -246,8 +246,8 @@ func (p *pattern) matches(url, path, lower string) bool {
 	return p.glob != "" && glob(p.glob, path)
 }
 
-// glob matches as robots.txt does. Each literal between wildcards can be taken
-// where it first occurs: whatever follows has then the most room.
+// glob matches like robots.txt. Matching each literal between wildcards at its
+// first occurrence is enough: that leaves the most room for the rest.
 func glob(pattern, s string) bool {
 	pattern, whole := strings.CutSuffix(pattern, "$")
 	literal, rest, wild := strings.Cut(pattern, "*")
@@ -262,8 +262,8 @@ func glob(pattern, s string) bool {
 	return ok && (!whole || s == "")
 }
 
-// refuses returns the rule by which a URL is not wanted, empty if it is. origin is
-// the length of the URL's origin.
+// refuses returns the rule that refuses a URL, empty if none does. origin is the
+// length of the URL's origin.
 func (c *compiled) refuses(url string, origin int) (rule string) {
 	path := url[origin:]
 	if len(c.suffixes)+len(c.hosts) > 0 && !c.inDomain(url[:origin]) {
@@ -329,7 +329,7 @@ func defaultPort(origin string) string {
 	return ":80"
 }
 
-// word returns the reject word that is what a URL is for.
+// word returns the reject word that is the purpose of a URL, see Rules.RejectWords.
 func (c *compiled) word(path, query string) string {
 	if len(c.words) == 0 {
 		return ""
@@ -368,7 +368,7 @@ func (c *compiled) isWord(s string) string {
 	return ""
 }
 
-// extension returns what kind of page an extension, in any case, makes.
+// extension returns the class of an extension, ignoring case.
 func (c *compiled) extension(e string) class {
 	if len(e) > c.longExt {
 		return unlisted
@@ -377,7 +377,7 @@ func (c *compiled) extension(e string) class {
 	return c.ext[string(appendLower(buf[:0], e))]
 }
 
-// classOf returns what kind of page a URL is by its looks: path and query.
+// classOf returns the class of a URL by its path and query.
 func (c *compiled) classOf(path string) class {
 	path, _, query := strings.Cut(path, "?")
 	last := path[strings.LastIndexByte(path, '/')+1:]
@@ -392,7 +392,7 @@ func (c *compiled) classOf(path string) class {
 	return k
 }
 
-// repeated returns the component that stands in path more than n times.
+// repeated returns a component that occurs more than n times in path, or "".
 func repeated(path string, n int) string {
 	if strings.Count(path, "/") <= n {
 		return ""

@@ -12,59 +12,59 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Verdict says what becomes of a URL, and which rule said so.
+// A Verdict is the decision about a URL, and the rule behind it.
 type Verdict struct {
-	URL     string // canonical: by it the page is known; empty: nothing that could be asked for
-	Ask     string // by which to ask for it, with the session that was named (E30); empty: the URL
+	URL     string // canonical; empty if the reference is not a URL that could be fetched
+	Ask     string // the URL to fetch instead, with the session of the reference (E30); empty: URL
 	OK      bool
 	Rule    string // for people, such as "robots.txt: Disallow: /private/" or "depth 17 over 15"
-	LogOnly bool   // known, not asked for: images, archives
+	LogOnly bool   // recorded but not fetched: images, archives
 	Dynamic bool
 }
 
-// A Ref is a URL that was named.
+// A Ref is a reference to a URL.
 type Ref struct {
 	URL   string
-	From  string // URL of the page, or its base: what is relative is resolved against it
-	Depth int    // that the URL would have: one more than its page's for a Link
+	From  string // the base URL for a relative reference: that of the page, or of its <base>
+	Depth int    // of the URL: one more than its page's for a Link
 	Kind  Kind
 }
 
-// A Kind is how a URL was named. robots.txt holds for all; so do all other
-// rules and limits, unless it is said here.
+// A Kind says where a reference was found. robots.txt applies to all kinds, and so do
+// all other rules and limits, unless stated here.
 type Kind uint8
 
 // The kinds.
 const (
-	Link     Kind = iota // a page leads there
-	Redirect             // an answer leads there; if that is to the www twin, these are two sites
-	Embedded             // a page shows it: images and the like are not LogOnly
+	Link     Kind = iota // from a page
+	Redirect             // from a response; a redirect to the www twin shows that the two are separate sites
+	Embedded             // an embedded resource: images and the like are not LogOnly
 
-	// Listed is what a sitemap, a feed, a manifest or a notice names. No limit
-	// of depth holds for it, nor Rules.MaxURL: such a list has an end. Documents,
+	// Listed is a reference from a sitemap, a feed, a manifest or a notice. The limits
+	// of depth and Rules.MaxURL do not apply, since such a list is finite. Documents,
 	// such as PDF, are not LogOnly.
 	Listed
 
-	// Person is what somebody asks for. Only robots.txt stands against it.
+	// Person is a request of a person. Only robots.txt can refuse it.
 	Person
 )
 
-// A Seeder admits URLs. The zero Seeder is of use. Its fields are not to be
-// changed once it is used; its methods may be called by many goroutines.
+// A Seeder admits URLs. The zero Seeder is ready to use. Its fields must not
+// change once it is used; its methods are safe for concurrent use.
 //
-// It knows of a site what [Seeder.SetShape], [Seeder.SetRobots] and
-// [Seeder.Count] tell it: it keeps nothing on disk, and has no clock.
+// Its knowledge of a site comes from [Seeder.SetShape], [Seeder.SetRobots] and
+// [Seeder.Count]: it stores nothing on disk, and has no clock.
 type Seeder struct {
 	Rules Rules
 
-	// Agent is the product token that robots.txt is asked for. Empty means "parley".
+	// Agent is our product token in robots.txt. Empty means "parley".
 	Agent string
 
 	once  sync.Once
 	c     *compiled
 	agent string
 	seed  maphash.Seed
-	gen   atomic.Uint64 // grows when a name may have changed its meaning
+	gen   atomic.Uint64 // grows when the canonical form of a URL may have changed
 	known []atomic.Pointer[opinion]
 
 	mu    sync.RWMutex
@@ -72,21 +72,21 @@ type Seeder struct {
 	split map[string]bool  // origins whose www twin is another site, both of them
 }
 
-// knownSize is how many opinions are remembered: most links of a page are on
-// its neighbours too. maxSites bounds the sites that are remembered only because
-// somebody named them.
+// knownSize is how many opinions are cached: most links of a page are on its
+// neighbors, too. maxSites bounds the sites that are kept only because a
+// reference named them.
 const (
 	knownSize = 1 << 16
 	maxSites  = 1 << 20
 )
 
-// An opinion is what was thought of a URL, but for its depth.
+// An opinion is a cached verdict on a URL, without the limits that beyond checks.
 type opinion struct {
 	url      string // as resolved
 	hash     uint64
 	verdict  Verdict
 	document bool  // see Listed
-	site     *site // nil: not a site of ours
+	site     *site // nil: unknown
 	force    *force
 	gen      uint64
 }
@@ -102,12 +102,12 @@ func (s *Seeder) begin() {
 	})
 }
 
-// Admit returns the verdict of a URL, whether its page is known already or
-// not. What a rule refuses has its URL too: so it can be kept, and shown with the rule.
+// Admit returns the verdict on a URL, whether or not its page is known. A refused
+// URL has Verdict.URL, too, so that it can be stored and shown with the rule.
 func (s *Seeder) Admit(r Ref) Verdict {
 	s.begin()
 	hash := maphash.String(s.seed, r.URL)
-	o := s.opinion(r.URL, hash) // what is canonical already needs no more
+	o := s.opinion(r.URL, hash) // a canonical URL needs nothing else
 	if o == nil || r.Kind == Redirect {
 		url, err := resolve(r.From, r.URL)
 		if err != nil {
@@ -142,22 +142,22 @@ func (s *Seeder) Admit(r Ref) Verdict {
 	return v
 }
 
-// opinion returns what was thought of the URL before, nil if that is
-// forgotten or not valid any more.
+// opinion returns the cached opinion on a URL, nil if there is none or it is no
+// longer valid.
 func (s *Seeder) opinion(url string, hash uint64) *opinion {
 	o := s.known[hash%knownSize].Load()
 	switch {
 	case o == nil || o.hash != hash || o.url != url || o.gen != s.gen.Load():
 		return nil
 	case o.site == nil && s.lookup(o.verdict.URL[:pathBegin(o.verdict.URL)]) != nil:
-		return nil // it has become a site of ours
+		return nil // the site has become known
 	case o.site != nil && o.site.force.Load() != o.force:
 		return nil
 	}
 	return o
 }
 
-// judge forms the opinion of a URL that was resolved.
+// judge forms and caches the opinion on a resolved URL.
 func (s *Seeder) judge(url string, hash uint64) *opinion {
 	o := &opinion{url: url, hash: hash, gen: s.gen.Load()}
 	v := &o.verdict
@@ -206,7 +206,7 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 	return o
 }
 
-// forbids returns the rule of robots.txt that forbids to ask for the page.
+// forbids returns the rule of robots.txt that forbids a URL, or "".
 func (s *Seeder) forbids(f *force, url string) string {
 	ok, rule := f.file.Decide(s.agent, url[pathBegin(url):])
 	if ok {
@@ -217,7 +217,7 @@ func (s *Seeder) forbids(f *force, url string) string {
 
 func longer(than int) string { return fmt.Sprintf("URL longer than %d bytes", than) }
 
-// beyond returns the limit that a page is over.
+// beyond returns the limit that a page exceeds, or "": URL length, pages of the site, depth.
 func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
 	if r.Kind != Listed && len(v.URL) > s.c.maxURL {
 		return longer(s.c.maxURL)
@@ -235,10 +235,10 @@ func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
 	return fmt.Sprintf("depth %d over %d", r.Depth, base)
 }
 
-// Forbids returns the rule of robots.txt that forbids to ask for a page of
-// Verdict's, empty if none does. It is asked again before every request: the
-// file may have changed after the page was admitted. Whether the site may be
-// asked at all is another question, see [Seeder.Silent].
+// Forbids returns the rule of robots.txt that forbids a canonical URL, empty if
+// none does. It must be called again before every request, since the file may have
+// changed after the page was admitted. Whether the site may be fetched from at all
+// is a separate check, see [Seeder.Silent].
 func (s *Seeder) Forbids(url string) string {
 	s.begin()
 	if st := s.lookup(url[:pathBegin(url)]); st != nil {
@@ -249,8 +249,8 @@ func (s *Seeder) Forbids(url string) string {
 	return ""
 }
 
-// Excludes is Forbids, and the Rules as well: they may be others than when the
-// page was admitted. How deep and how long it is, and how many a site has, does not count any more.
+// Excludes is Forbids and also checks the Rules, which may have changed since the
+// page was admitted. MaxURL and the limits of depth and of pages a site are not checked.
 func (s *Seeder) Excludes(url string) string {
 	s.begin()
 	hash := maphash.String(s.seed, url)
@@ -261,9 +261,9 @@ func (s *Seeder) Excludes(url string) string {
 	return o.verdict.Rule
 }
 
-// Silent returns why nothing of a site may be asked for at present but its
-// robots.txt: since that is not known yet, or could not be had. Its pages are to wait, and
-// not to be forgotten. It is empty if that is not so.
+// Silent returns why at present only the robots.txt of a site may be fetched, because
+// it is not known yet or could not be fetched, or "". The pages of a silent site wait
+// and are not dropped.
 func (s *Seeder) Silent(origin string) string {
 	s.begin()
 	if st := s.lookup(origin); st != nil {
@@ -276,7 +276,7 @@ func (s *Seeder) Silent(origin string) string {
 
 // resolve returns the canonical form of a reference.
 func resolve(from, ref string) (string, error) {
-	var in, out [512]byte // most URLs fit, and then it needs the memory of the result only
+	var in, out [512]byte // most URLs fit, and then only the result is allocated
 	var base urlref.Base
 	if !absolute(ref) {
 		base.Reset(from)
@@ -290,7 +290,7 @@ func resolve(from, ref string) (string, error) {
 	return "", errors.New("not a URL")
 }
 
-// absolute reports whether a reference certainly needs no base.
+// absolute reports whether a reference needs no base for certain.
 func absolute(ref string) bool {
 	return strings.HasPrefix(ref, "http://") || strings.HasPrefix(ref, "https://")
 }

@@ -14,12 +14,12 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// TestNames is the table of what becomes of a reference.
+// TestNames is the table of references and their canonical names.
 func TestNames(t *testing.T) {
 	s := &seed.Seeder{}
 	const page = "https://www.example.org/a/b/page.html?q=1"
 	for _, c := range []struct{ ref, url string }{
-		// As protocol.CanonicalURL has it.
+		// As in protocol.CanonicalURL.
 		{"other.html", "https://www.example.org/a/b/other.html"},
 		{"../x//y/./z/", "https://www.example.org/a/x//y/z/"},
 		{"HTTPS://WWW.Example.ORG:443", "https://www.example.org/"},
@@ -38,7 +38,7 @@ func TestNames(t *testing.T) {
 		{"http://www.example.org:08700/a%3", "http://www.example.org:8700/a%253"},
 		{"http://127.0.0.1.:00080/", "http://127.0.0.1/"},
 		{"http://[::1]:0081/%aF%fa%", "http://[::1]:81/%AF%FA%25"},
-		{"/%7ea", "https://www.example.org/%7Ea"}, // escaped without need: left as it is
+		{"/%7ea", "https://www.example.org/%7Ea"}, // needlessly escaped: left as it is
 
 		// Sessions (P18, E30).
 		{"/a.php?PHPSESSID=1", "https://www.example.org/a.php"},
@@ -50,12 +50,12 @@ func TestNames(t *testing.T) {
 		{"/a;v=1;JSESSIONID=1F/b", "https://www.example.org/a;v=1/b"},
 		{"/(S(abc123))/a.aspx", "https://www.example.org/a.aspx"},
 		{"/(x)/a.aspx", "https://www.example.org/(x)/a.aspx"},
-		{"/?sid=12", "https://www.example.org/?sid=12"}, // a story's number
+		{"/?sid=12", "https://www.example.org/?sid=12"}, // the number of a story
 		{"/?sid=0123456789abcdef0123456789abcdef", "https://www.example.org/"},
 		{"/?session=internationalization", "https://www.example.org/?session=internationalization"}, // a word
 		{"/?sessions=1", "https://www.example.org/?sessions=1"},
 
-		// What advertising adds.
+		// Parameters added by advertising.
 		{"/a?utm_source=x&b=1&UTM_medium=y&gclid=z", "https://www.example.org/a?b=1"},
 		{"/a?utm_source=x", "https://www.example.org/a"},
 	} {
@@ -89,13 +89,13 @@ func TestRules(t *testing.T) {
 		{chile, "http://cl.example/", "domain is not accepted"},
 
 		{hosts, "http://example.org:8080/", ""},
-		{hosts, "https://www.example.org/", ""}, // the same people's
+		{hosts, "https://www.example.org/", ""}, // the same registrable domain
 		{hosts, "https://example.net/", ""},
 		{hosts, "http://[::1]:8080/", ""},
 		{hosts, "http://nic.cl/", ""},
 		{hosts, "http://port.example:8080/", ""},
 		{hosts, "https://www.port.example:8080/", ""},
-		{hosts, "http://port.example/", "domain is not accepted"}, // whoever names a port stays there
+		{hosts, "http://port.example/", "domain is not accepted"}, // a URL with a port stays on that port
 		{hosts, "http://port.example:8081/", "domain is not accepted"},
 		{hosts, "http://[::2]:81/", ""},
 		{hosts, "http://[::2]/", "domain is not accepted"},
@@ -145,7 +145,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestKinds: what is dynamic (V20), what is only noted (V18).
+// TestKinds: URLs that are dynamic (V20), and URLs that are only recorded (V18).
 func TestKinds(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://a.example/": "static", "https://a.example/a.html": "static", "https://a.example/a": "static",
@@ -181,7 +181,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestWWW: a site is one with its twin, by the name that came first (P08),
+// TestWWW: a site and its www twin are one site, under the name that came first (P08),
 // unless they were compared and differ (E44).
 func TestWWW(t *testing.T) {
 	s := &seed.Seeder{}
@@ -208,7 +208,7 @@ func TestWWW(t *testing.T) {
 		t.Error("two sites are one:", got)
 	}
 
-	// A redirect to the twin is no redirect to the page itself.
+	// A redirect to the twin is not treated as a redirect to the page itself.
 	moved := &seed.Seeder{}
 	for _, c := range []struct {
 		ref  seed.Ref
@@ -245,11 +245,11 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestLimits: depth by G10 and G11, pages of a site by G04, and who is above them.
+// TestLimits: depth by G10 and G11, pages of a site by G04, and the exceptions.
 func TestLimits(t *testing.T) {
 	s := &seed.Seeder{Rules: seed.Rules{MaxPerSite: 2000}}
 	const static, dynamic = "https://a.example/a", "https://a.example/a?b"
-	// A site with as many pages at each depth as at that before has no end in sight.
+	// A site with as many pages at each depth as at the depth before has no end in sight.
 	for d := range 40 {
 		s.Count("https://a.example", seed.Tally{Depth: d, New: 20, Seen: 100})
 		s.Count("https://a.example", seed.Tally{Depth: d, New: 20, Dynamic: true})
@@ -286,8 +286,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestRobots: what robots.txt forbids nobody is admitted to (V19), whoever
-// named it; and how its absence is read.
+// TestRobots: a URL that robots.txt forbids is never admitted (V19), whatever
+// named it; and how a missing robots.txt is interpreted.
 func TestRobots(t *testing.T) {
 	const site = "https://a.example"
 	s := &seed.Seeder{Agent: "testbot"}
@@ -323,7 +323,7 @@ func TestRobots(t *testing.T) {
 		t.Error("forbids:", rule)
 	}
 
-	// While it cannot be had, the site is left alone; what it forbade stays forbidden, and nothing is forgotten.
+	// While it is unavailable, the site gets no requests; its disallowed URLs stay so, and nothing is forgotten.
 	if s.SetRobots(site, seed.RobotsAnswer{Status: 503, Since: noon}, noon) {
 		t.Error("an answer that says nothing changes what is allowed")
 	}
@@ -353,7 +353,7 @@ func TestRobots(t *testing.T) {
 		}
 	}
 
-	// What was only noted before the site was one of ours is judged again.
+	// URLs that were only recorded before the site was one of ours are judged again.
 	image := seed.Ref{URL: "https://b.example/private/a.png"}
 	if v := s.Admit(image); !v.OK || !v.LogOnly {
 		t.Errorf("an image: %+v", v)
@@ -414,8 +414,8 @@ func TestRobotsAgain(t *testing.T) {
 	}
 }
 
-// TestTogether: once SetRobots has returned, nobody is admitted to what it
-// forbids, however many ask, remember and find at once.
+// TestTogether: once SetRobots has returned, no URL that it forbids is
+// admitted, however many calls admit, remember and find concurrently.
 func TestTogether(t *testing.T) {
 	const site = "https://a.example"
 	s := &seed.Seeder{}
@@ -445,7 +445,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A link may not be longer than is sensible; what a site lists may be as long as it can be told.
+// The length of a link is limited; a URL that a site lists may be as long as a manifest allows.
 func TestLongURLs(t *testing.T) {
 	long := "https://a.example/" + strings.Repeat("x/", 1200)
 	s := &seed.Seeder{Rules: seed.Rules{Repeats: -1}}

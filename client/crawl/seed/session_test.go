@@ -7,7 +7,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/seed"
 )
 
-// A page is named without its session, and asked for with it where that is allowed.
+// A page's name omits its session, and its request has it where that is allowed.
 func TestAskedWithSession(t *testing.T) {
 	const site = "https://www.example.org"
 	s := &seed.Seeder{}
@@ -21,7 +21,7 @@ func TestAskedWithSession(t *testing.T) {
 		if c.ask != "" {
 			c.ask = site + c.ask
 		}
-		for range 2 { // the second time it is remembered
+		for range 2 { // the second time it is cached
 			if v := s.Admit(seed.Ref{URL: site + c.url, Kind: seed.Listed}); v.URL != site+c.name || v.Ask != c.ask || !v.OK {
 				t.Errorf("%s: %+v, want %s by %q", c.url, v, c.name, c.ask)
 			}

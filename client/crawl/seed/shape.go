@@ -2,12 +2,12 @@ package seed
 
 import "encoding/binary"
 
-// A shape is how many pages of a site were found at which depth, static and
-// dynamic ones apart. It decides how deep a site is read beyond the base depth
-// (B11): see doc.go for the rule, and for what it costs at most.
+// A shape counts the pages of a site by depth, static and dynamic ones
+// separately. It decides how deep a site is crawled beyond the base depth (B11):
+// see doc.go for the rule and its bound.
 type shape [2]levels
 
-// Levels are by depth. What is deeper than the last is counted there.
+// levels are indexed by depth. Deeper pages are counted in the last one.
 type levels []level
 
 type level struct{ fresh, seen, duplicates uint64 }
@@ -17,12 +17,12 @@ const (
 	// levels have half as many pages as the three before.
 	maxLevels = 1024
 
-	// A site may have so many pages beyond its base depth whatever its shape,
-	// and a quarter as many as within. It pays for chains that do end.
+	// The credit of a site beyond its base depth, whatever its shape: slack pages, and
+	// a quarter as many as within the base. It is for chains that do end.
 	slack      = 100
 	slackShare = 4
 
-	// band is how many levels are compared with as many before.
+	// band is how many levels are compared with the same number before.
 	band = 3
 )
 
@@ -45,8 +45,8 @@ func (s *shape) count(t Tally) {
 	at.duplicates += uint64(max(t.Duplicates, 0))
 }
 
-// found is how many pages there are from one depth to before another.
-// Duplicates are none: whoever meets one has gone back (B13).
+// found returns how many pages there are at depths from (inclusive) to to (exclusive).
+// Duplicates do not count: a link to one leads back (B13).
 func (l levels) found(from, to int) uint64 {
 	n := uint64(0)
 	for d := max(from, 0); d < min(to, len(l)); d++ {
@@ -57,7 +57,7 @@ func (l levels) found(from, to int) uint64 {
 	return n
 }
 
-// deeper reports whether one more page may be taken at a depth beyond base.
+// deeper reports whether one more page may be admitted at a depth beyond base.
 func (s *shape) deeper(depth, base int, dyn bool) bool {
 	l := *s.of(dyn)
 	if depth >= maxLevels {
@@ -66,11 +66,11 @@ func (s *shape) deeper(depth, base int, dyn bool) bool {
 	if l.found(base+1, len(l)) < slack+l.found(0, base+1)/slackShare {
 		return true
 	}
-	begin := depth - (depth-base-1)%band // of the band of levels that depth is in
+	begin := depth - (depth-base-1)%band // of depth's band
 	return 2*(l.found(begin, begin+band)+1) <= l.found(begin-band, begin)
 }
 
-// bytes is a version, and then for both kinds how many levels, and the levels.
+// bytes returns the stored form: a version, and then for both kinds the number of levels, and the levels.
 func (s *shape) bytes() []byte {
 	if len(s[0])+len(s[1]) == 0 {
 		return nil
@@ -87,8 +87,8 @@ func (s *shape) bytes() []byte {
 	return b
 }
 
-// restore reads what bytes wrote. Anything else is a site of no shape: it is
-// learned again.
+// restore reads what bytes wrote. Anything else gives an empty shape, to be learned
+// again.
 func (s *shape) restore(b []byte) {
 	*s = shape{}
 	if len(b) == 0 || b[0] != 1 {

@@ -9,11 +9,11 @@ import (
 	"github.com/parleyweb/parley/client/crawl/seed"
 )
 
-// A web is what links lead to: a page is its depth and a number, and has links.
+// A web defines a site's links: a page is its depth and a number, and has links.
 type web func(depth, n int) (links [][2]int)
 
-// walk reads a site from its start as a crawler does, breadth first or in any order,
-// counting as it goes; it returns how many pages were admitted within base and
+// walk crawls a site from its start, breadth first or in any order,
+// and counts; it returns how many pages were admitted within base and
 // beyond it, and the greatest depth.
 func walk(t *testing.T, s *seed.Seeder, site string, dynamic bool, base, most int, w web, any *rand.Rand) (within, beyond, deepest int) {
 	t.Helper()
@@ -70,7 +70,7 @@ func levels(sizes []int) web {
 	}
 }
 
-// TestShape: sites that end are read to their end, sites that do not are cut (B11).
+// TestShape: finite sites are crawled to their end, endless ones are cut off (B11).
 func TestShape(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -96,7 +96,7 @@ func TestShape(t *testing.T) {
 				continue
 			}
 			if order != nil && (all > 5000 && c.whole || c.name == "a deep one that thins out") {
-				continue // the order of a real crawl is nearly breadth-first; what is promised for every order is the bound
+				continue // the order of a real crawl is nearly breadth-first; only the bound is promised for every order
 			}
 			within, beyond, deepest := walk(t, s, "https://a.example", false, 15, 1<<30, levels(c.sizes), order)
 			if got := within+beyond == all; got != c.whole {
@@ -133,8 +133,8 @@ func grow(by, times int) (l []int) {
 	return l
 }
 
-// TestShapeBound: whatever a site does, and in whatever order it is read,
-// what lies beyond the base depth is bounded.
+// TestShapeBound: whatever a site does, and in whatever order it is crawled,
+// the number of pages beyond the base depth is bounded.
 func TestShapeBound(t *testing.T) {
 	trials := uint64(60)
 	if testing.Short() {
@@ -170,7 +170,7 @@ func TestShapeBound(t *testing.T) {
 	}
 }
 
-// TestDuplicates: a page whose content was seen before is none (B13).
+// TestDuplicates: a page whose content was seen before does not count (B13).
 func TestDuplicates(t *testing.T) {
 	s := &seed.Seeder{}
 	const site = "https://a.example"
@@ -185,7 +185,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestShapeIsKept: what a restart restores decides as before.
+// TestShapeIsKept: a shape restored after a restart decides as before.
 func TestShapeIsKept(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 100 {
@@ -213,7 +213,7 @@ func TestShapeIsKept(t *testing.T) {
 	}
 }
 
-// FuzzShape: whatever was stored, it is read, and a whole shape stays as it is.
+// FuzzShape: any stored bytes can be read, and a valid shape is unchanged.
 func FuzzShape(f *testing.F) {
 	f.Add([]byte{1, 2, 1, 0, 0, 5, 2, 1, 0})
 	f.Add([]byte{1, 255, 255, 255, 255, 15})

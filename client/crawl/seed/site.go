@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// A site is what the seeder knows of an origin.
+// A site is the seeder's state of an origin.
 type site struct {
 	origin string
-	force  atomic.Pointer[force] // nil: robots.txt was never asked for
-	pages  atomic.Int64          // known, whoever named them
+	force  atomic.Pointer[force] // nil: SetRobots was never called
+	pages  atomic.Int64          // known ones, from any source
 
 	mu    sync.Mutex
 	shape shape
@@ -23,7 +23,7 @@ func (s *Seeder) lookup(origin string) *site {
 	return s.find(origin)
 }
 
-// find wants s.mu.
+// find is lookup with s.mu held.
 func (s *Seeder) find(origin string) *site {
 	if st := s.sites[origin]; st != nil || s.c.split || s.split[origin] {
 		return st
@@ -34,7 +34,7 @@ func (s *Seeder) find(origin string) *site {
 	return nil
 }
 
-// enter returns the site of an origin, and makes it unless too many are known.
+// enter returns the site of an origin, and creates it unless too many are known.
 func (s *Seeder) enter(origin string) *site {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Seeder) enter(origin string) *site {
 	return st
 }
 
-// ours returns the very site that an origin names, twins apart.
+// ours returns the site of exactly this origin, not its twin's, and creates it if needed.
 func (s *Seeder) ours(origin string) *site {
 	s.begin()
 	s.mu.RLock()
@@ -66,7 +66,7 @@ func (s *Seeder) ours(origin string) *site {
 }
 
 // twin returns the origin with "www." if it has none, and without if it has; empty
-// for what has no such twin: a name without a dot is not given one.
+// if there is no twin, such as for a name without a dot.
 func twin(origin string) string {
 	i := strings.Index(origin, "://") + 3
 	host := origin[i:]
@@ -80,8 +80,8 @@ func twin(origin string) string {
 	return origin[:i] + "www." + bare
 }
 
-// SetShape tells of a site that was known before: how many of its pages are
-// known, and what Shape returned.
+// SetShape restores a site of an earlier run: the number of its known pages, and
+// what Shape returned.
 func (s *Seeder) SetShape(origin string, pages int, shape []byte) {
 	st := s.ours(origin)
 	st.pages.Store(int64(pages))
@@ -90,7 +90,7 @@ func (s *Seeder) SetShape(origin string, pages int, shape []byte) {
 	st.shape.restore(shape)
 }
 
-// Origin returns the origin by which pages of the given one are known: its own,
+// Origin returns the origin under which pages of the given one are known: its own,
 // or that of its www twin.
 func (s *Seeder) Origin(origin string) string {
 	s.begin()
@@ -100,8 +100,8 @@ func (s *Seeder) Origin(origin string) string {
 	return origin
 }
 
-// Split says that an origin and its www twin are two sites (E44): a page of
-// one was compared with the other's. A redirect between them says so, too.
+// Split declares that an origin and its www twin are two sites (E44), after their
+// pages were compared. A redirect between them has the same effect.
 func (s *Seeder) Split(origin string) {
 	s.begin()
 	s.mu.Lock()
@@ -112,27 +112,27 @@ func (s *Seeder) Split(origin string) {
 	}
 }
 
-// divide splits an origin from its twin by whose name its pages are known: a
-// redirect leads to it, so the twin does not have the page. Else many a page
-// would be a redirect to itself.
+// divide splits an origin from the twin under whose name its pages are known: a
+// redirect leads to the origin, so the twin does not have the page. Otherwise many
+// pages would be redirects to themselves.
 func (s *Seeder) divide(origin string) {
 	if st := s.lookup(origin); st != nil && st.origin != origin {
 		s.Split(origin)
 	}
 }
 
-// A Tally is what was found of a site at one depth.
+// A Tally counts what was found on a site at one depth.
 type Tally struct {
 	Depth   int // of the pages found; negative: they were listed, not linked
 	Dynamic bool
 
-	New        int // pages that were not known
-	Seen       int // links to pages that were
-	Duplicates int // pages that had the content of others (B13: as if one had gone back)
+	New        int // new pages
+	Seen       int // links to known pages
+	Duplicates int // pages with the content of others (B13: as if one had gone back)
 }
 
-// Count tells what was found, once it is certain: the depth of a site is
-// judged by it.
+// Count adds a tally, once it is committed: it decides how deep the site is
+// crawled.
 func (s *Seeder) Count(origin string, t Tally) {
 	st := s.ours(origin)
 	st.pages.Add(int64(t.New))

@@ -2,11 +2,11 @@ package seed
 
 import "strings"
 
-// Spelled returns a URL, as protocol.CanonicalURL writes it, in the one of its
-// spellings that names a page: without a dot at the end of its host, without zeros before
-// its port, and with escapes in upper case (RFC 3986, 6.2.2.1). No server
-// that keeps to the standards tells these apart, so a site's own word about any of
-// them is about that page.
+// Spelled normalizes the spelling of a URL that protocol.CanonicalURL has
+// written: without a dot at the end of its host, without zeros before its port, and
+// with escapes in upper case (RFC 3986, 6.2.2.1). No server that conforms to the
+// standards distinguishes these, so what a site announces about any of them is
+// about the same page.
 func Spelled(url string) string {
 	begin := pathBegin(url)
 	s := url
@@ -41,7 +41,7 @@ func Spelled(url string) string {
 	return string(b)
 }
 
-// authority returns host and port after a scheme, "://" and all.
+// authority normalizes host and port; scheme includes "://".
 func authority(scheme, s string) string {
 	host, port := s, ""
 	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {

@@ -10,8 +10,8 @@ import (
 	"github.com/parleyweb/parley/client/crawl/seed"
 )
 
-// TestTraps crawls sites without end, each of them by its links alone, and
-// counts the names of pages that it is led to.
+// TestTraps crawls endless sites, each of them by its links alone, and
+// counts the names of the pages that it reaches.
 func TestTraps(t *testing.T) {
 	session := 0
 	for _, c := range []struct {
