@@ -15,32 +15,32 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A summary is what "crawler status" tells of a collection.
+// A summary is the response of "crawler status" for a collection.
 type summary struct {
 	crawl.Status
 	Known   int         `json:"known"` // pages
 	Held    int         `json:"held"`
 	Cut     int         `json:"truncated"` // of those, longer than --max-file, and not whole
 	Gone    int         `json:"gone"`
-	Ready   int         `json:"ready"`           // to be asked for now
-	Aside   int         `json:"aside,omitempty"` // pages of a mirror that are not there under the names of their URLs
+	Ready   int         `json:"ready"`           // due for a fetch now
+	Aside   int         `json:"aside,omitempty"` // pages of a mirror that are not stored under the names of their URLs
 	Of      int         `json:"of"`              // sites known
 	Cursor  string      `json:"cursor"`          // of the newest event
-	Memory  int         `json:"memory"`          // bytes that the set of known URLs takes
+	Memory  int         `json:"memory"`          // bytes used by the set of known URLs
 	Trouble []siteFault `json:"trouble"`
-	Policy  string      `json:"policy,omitempty"` // that decides about revisits, or did when a crawler ran last
-	Price   float64     `json:"price,omitempty"`  // of a visit then, if it goes by one
-	Copy    *copyStatus `json:"copy,omitempty"`   // what the collection is of, if it is one
+	Policy  string      `json:"policy,omitempty"` // for revisits, now or when a crawler last ran
+	Price   float64     `json:"price,omitempty"`  // of a visit under that policy, if it has one
+	Copy    *copyStatus `json:"copy,omitempty"`   // set if the collection is a copy of one site
 }
 
-// A siteFault is what is wrong with a site.
+// A siteFault is a problem with a site.
 type siteFault struct {
 	Origin string    `json:"origin"`
 	Fault  string    `json:"fault"`
 	At     time.Time `json:"at"`
 }
 
-// mostTrouble is how many sites with trouble are shown.
+// mostTrouble is the maximum number of sites with trouble that are shown.
 const mostTrouble = 10
 
 func (d *desk) status(w http.ResponseWriter, req *http.Request) {
@@ -71,7 +71,7 @@ func (d *desk) status(w http.ResponseWriter, req *http.Request) {
 	answer(w, s, err)
 }
 
-// A siteFresh adds up what is expected of the pages of a site.
+// A siteFresh sums the expected freshness of a site's pages.
 type siteFresh struct {
 	sum    float64
 	pages  int
@@ -109,7 +109,7 @@ func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 		for s := range d.col.Sites() {
 			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1, Honest: -1,
 				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet}
-			if f := of[s.ID]; f != nil && s.Fault == "" { // of one that is in trouble nothing is known
+			if f := of[s.ID]; f != nil && s.Fault == "" { // nothing is known of a site in trouble
 				r.Fresh, r.PerDay = f.sum/float64(f.pages), math.Round(f.perDay*10)/10
 			}
 			if b := s.Belief; b != nil && b.Signal.Judgements() > 0 {
@@ -133,7 +133,7 @@ func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// toldBy names the best way by which a site tells of itself.
+// toldBy returns the best way in which a site announces its changes.
 func toldBy(sources []collection.Source) string {
 	best, rank := "nothing", 0
 	for _, s := range sources {
@@ -171,8 +171,8 @@ func (d *desk) why(w http.ResponseWriter, req *http.Request) {
 	answer(w, y, err)
 }
 
-// whole is how much of a body is read before any of it is told, so that one that is
-// damaged is not told at all. Longer ones end short.
+// whole is the number of bytes of a body that are read before any is sent, so that a damaged body is not sent
+// at all. A damaged longer one is cut short.
 const whole = 16 << 20
 
 func (d *desk) get(w http.ResponseWriter, req *http.Request) {
@@ -204,13 +204,13 @@ func (d *desk) get(w http.ResponseWriter, req *http.Request) {
 		refuse(w, http.StatusInternalServerError, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/octet-stream") // what it is for is the reader's
+	w.Header().Set("Content-Type", "application/octet-stream") // its type is for the reader to decide
 	if q.Get("header") == "true" {
 		fmt.Fprintf(w, "HTTP/1.1 %d %s\r\n", content.Status, http.StatusText(content.Status))
 		content.Header.Write(w)
 		io.WriteString(w, "\r\n")
 	}
 	if _, err := io.Copy(w, io.MultiReader(bytes.NewReader(begin), content)); err != nil {
-		panic(http.ErrAbortHandler) // so that nobody takes it for whole
+		panic(http.ErrAbortHandler) // so that the client does not take it for complete
 	}
 }

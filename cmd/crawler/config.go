@@ -12,11 +12,11 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// A seedRow is a setting that the papers behind Parley name (G01-G54), and
-// where it is here: an option of ours, or why there is none.
+// A seedRow is a setting named in the papers behind Parley (G01-G54), with our option for it, or the reason
+// why there is none.
 type seedRow struct{ id, name, theirs, option, note string }
 
-// seedRows is all of them.
+// seedRows lists all of them.
 var seedRows = []seedRow{
 	{"G01", "collection/base", "/tmp/", "into", ""},
 	{"G02", "collection/maxdoc", "10 million", "max-pages", ""},
@@ -130,14 +130,14 @@ their values and the corresponding options.`,
 	}
 }
 
-// isSetting leaves out what is an option of "crawler config" alone, or of every command.
+// isSetting reports whether a name is a setting, not an option of "crawler config" alone or of every command.
 func isSetting(name string) bool {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	newSettings().define(fs)
 	return fs.Lookup(name) != nil
 }
 
-// A setting is one, as it stands.
+// A setting is one setting with its present value.
 type setting struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`
@@ -145,8 +145,7 @@ type setting struct {
 	Text    string `json:"text"`
 }
 
-// line is a setting as a configuration file has it; one that is as it would be
-// anyway is a comment.
+// line returns a setting as a line of a configuration file, commented out if it has its default value.
 func (s setting) line() string {
 	line := s.Name + " " + s.Value
 	if s.Value == s.Default {

@@ -12,35 +12,35 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A copyStatus says how the copy of a site stands.
+// A copyStatus is the state of a site's copy.
 type copyStatus struct {
 	Base    string    `json:"base"`
 	Dir     string    `json:"dir"`
-	PID     int       `json:"pid,omitempty"` // of the process that keeps it
+	PID     int       `json:"pid,omitempty"` // of the process that keeps the copy
 	Running bool      `json:"running"`
-	Since   time.Time `json:"started"` // of Requests and Received: it was started then, or begun if it does not run
+	Since   time.Time `json:"started"` // of Requests and Received: when the crawler started, or the copy began if none runs
 
-	Cursor protocol.Cursor `json:"cursor"` // what is taken in of the site's journal
+	Cursor protocol.Cursor `json:"cursor"` // reached in the site's journal
 	Door   string          `json:"door,omitempty"`
-	As     protocol.Form   `json:"as,omitempty"`   // the form in which it is told
-	Why    string          `json:"why,omitempty"`  // that form was chosen
-	Last   bool            `json:"last,omitempty"` // As is of the last time: it is not running, or has not asked yet
+	As     protocol.Form   `json:"as,omitempty"`   // the form in which changes are received
+	Why    string          `json:"why,omitempty"`  // reason for that form
+	Last   bool            `json:"last,omitempty"` // As is from an earlier time: the crawler is not running, or has not asked yet
 	Pages  int             `json:"pages"`          // URLs that the site offers
-	Held   int             `json:"held"`           // of them, how many have a file
+	Held   int             `json:"held"`           // of those, with a stored file
 	Owed   int             `json:"owed"`           // to be fetched, now or later
-	Parked int             `json:"parked"`         // that robots.txt forbids to fetch
+	Parked int             `json:"parked"`         // not fetched, since robots.txt forbids it
 	Bytes  int64           `json:"bytes"`          // size of the files held
 	collection.Digests
 
-	Told      collection.Reception `json:"told"`      // what became of changes, since it was started
-	Delivered int64                `json:"delivered"` // pages that came without a request of their own
+	Told      collection.Reception `json:"told"`      // outcomes of the changes received since the crawler started
+	Delivered int64                `json:"delivered"` // pages delivered without a request of their own
 	Requests  int64                `json:"requests"`
-	Received  int64                `json:"received"` // bytes; if it does not run, those of pages alone, however they came
+	Received  int64                `json:"received"` // bytes; if no crawler runs, of pages alone, however delivered
 	LastError string               `json:"last_error,omitempty"`
-	LastFault time.Time            `json:"last_fault,omitzero"` // when that was
+	LastFault time.Time            `json:"last_fault,omitzero"` // time of LastError
 }
 
-// copyStatus returns how a copy stands, nil if the collection is none.
+// copyStatus returns the state of a copy, nil if the collection is none.
 func (d *desk) copyStatus(ctx context.Context) (*copyStatus, error) {
 	is, ok := d.col.Copy()
 	if !ok {

@@ -61,7 +61,7 @@ it runs. CMS plug-ins for IndexNow can notify it of changes:
 Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`, false)
 }
 
-// engine is the command of a crawler that ends, or does not.
+// engine returns the command "crawl", which ends (once), or "run", which does not.
 func engine(name, summary, help string, once bool) *command.Command {
 	s := newSettings()
 	var file string
@@ -92,7 +92,7 @@ func engine(name, summary, help string, once bool) *command.Command {
 	}
 }
 
-// crawl runs the engine and what belongs to it, until it is done or ctx ends.
+// crawl runs the engine and its listeners until it is done or ctx ends.
 func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, once, again bool) (err error) {
 	if err := s.check(); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	}
 	begun := slices.Clone(start)
 	for site := range col.Sites() {
-		if site.Requests > 0 || site.Ready > 0 { // others are known by links that were not followed
+		if site.Requests > 0 || site.Ready > 0 { // other sites are known only from links that were not followed
 			begun = append(begun, site.Origin)
 		}
 	}
@@ -137,7 +137,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	c.Start, c.Once, c.Again = start, once, again
 	d := &desk{col: col, crawler: c, log: env.Log}
 
-	asked := ctx // ends when somebody tells the crawl to end
+	asked := ctx // ends when the crawl is told to stop
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer func() { // before the collection is closed
@@ -207,13 +207,13 @@ func nothing(col *collection.Collection, s crawl.Status) error {
 	}
 	for site := range col.Sites() {
 		if site.Held > 0 {
-			return nil // and nothing of it was due
+			return nil // nothing was due
 		}
 	}
 	return errors.New("nothing was obtained: \"crawler why URL\" explains why a page is not stored")
 }
 
-// strangers returns an error if the settings suit only hosts of our own, and these are not.
+// strangers returns an error if the settings suit only our own hosts, and one of these may not be.
 func (s *settings) strangers(hosts []string) error {
 	return cmp.Or(s.public(hosts), s.known(hosts), s.polite(hosts))
 }
@@ -228,8 +228,8 @@ func hostsOf(urls []string) (list []string) {
 	return list
 }
 
-// portsOf returns the hosts of URLs, with the port if the URL names one: a crawl that begins on
-// a port of its own stays there.
+// portsOf returns the hosts of URLs, with the port if the URL names one: a crawl that begins on such a port
+// stays there.
 func portsOf(urls []string) (list []string) {
 	for _, u := range urls {
 		if p, err := url.Parse(u); err == nil && p.Port() != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
-// A running is a crawler that was started by its command.
+// A running is a crawler started through its command line.
 type running struct {
 	t    *testing.T
 	dir  string
@@ -24,7 +24,7 @@ type running struct {
 	end  chan int
 }
 
-// own are the options for a site on this machine.
+// own returns the options for a site on this machine.
 func own(dir string) []string {
 	return []string{"--into", dir, "--allow-private", "--wait", "0", "--coding", "none", "--text-digest"}
 }
@@ -52,7 +52,7 @@ func (r *running) finish() {
 	r.stop = nil
 }
 
-// until waits for something to be so.
+// until waits up to 20 s until f returns true.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
@@ -71,8 +71,8 @@ func (r *running) says(args ...string) string {
 	return out
 }
 
-// A site that speaks is taken in whole, told of changes is asked for just
-// those, and every command tells of it beside the running crawler.
+// A site that supports Parley is fetched whole, after a change only the changed pages are fetched, and every
+// command reports on it while the crawler runs.
 func TestRunBesideASiteThatSpeaks(t *testing.T) {
 	pages := map[string]string{"index.html": "<title>Home</title>home <a href=a.html>a</a>"}
 	for i := range 30 {
@@ -83,7 +83,7 @@ func TestRunBesideASiteThatSpeaks(t *testing.T) {
 	r := begin(t, dir, "run", site.Base)
 	until(t, "all pages are held", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "state.db"))
-		return err == nil && strings.Contains(r.says("sites", "--format", "csv"), ",32,31,0,") // one is linked to and not there
+		return err == nil && strings.Contains(r.says("sites", "--format", "csv"), ",32,31,0,") // one is linked but does not exist
 	})
 	page := site.Base + "p7.html"
 	if got := r.says("get", page); got != pages["p7.html"] {
@@ -133,9 +133,8 @@ func TestRunBesideASiteThatSpeaks(t *testing.T) {
 	}
 }
 
-// A chain of 200 pages, each leading to the next, takes one cycle where the
-// site says what it has; nothing is parsed, and pages that nobody links to are
-// found too (C24).
+// A chain of 200 pages, each linking to the next, takes one cycle if the site lists its pages: nothing is
+// parsed, and pages without incoming links are found too (C24).
 func TestChainByManifest(t *testing.T) {
 	pages := map[string]string{}
 	for i := range 200 {
@@ -180,8 +179,7 @@ func TestStrangersWantAContact(t *testing.T) {
 	}
 }
 
-// The configuration that is printed is one that can be read, and has every
-// setting of the papers.
+// The printed configuration can be read back and has every setting of the papers.
 func TestConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "crawler.conf")
 	if err := os.WriteFile(file, []byte("wait 42s\nsame-site 7\n"), 0o644); err != nil {
@@ -197,7 +195,7 @@ func TestConfig(t *testing.T) {
 	}
 	for i := 1; i <= 54; i++ {
 		if i >= 27 && i <= 29 {
-			continue // there are none of these numbers
+			continue // these numbers do not exist
 		}
 		if !strings.Contains(all, fmt.Sprintf("# G%02d ", i)) {
 			t.Errorf("G%02d is not explained", i)
@@ -211,7 +209,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A crawl that knows as many pages as it may says so, and by which limit.
+// A crawl that has reached its page limit says so and names the limit.
 func TestCrawlSaysThatItIsFull(t *testing.T) {
 	pages := map[string]string{}
 	for i := range 30 {
@@ -230,7 +228,7 @@ func TestCrawlSaysThatItIsFull(t *testing.T) {
 	}
 }
 
-// Of a site that has stopped answering nobody says how fresh its copies are.
+// The freshness of a site that has stopped answering is not reported.
 func TestSiteInTroubleIsNotFresh(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path != "/" {

@@ -42,7 +42,7 @@ type desk struct {
 	log     *slog.Logger
 }
 
-// collectionIn is where the collection is that a directory has: that of a copy stands in it, hidden.
+// collectionIn returns the directory of the collection in dir: that of a copy is hidden inside it.
 func collectionIn(dir string) string {
 	if _, err := os.Stat(statePath(dir)); err != nil {
 		if _, err := os.Stat(statePath(stateIn(dir))); err == nil {
@@ -72,7 +72,7 @@ func (d *desk) handler() http.Handler {
 	return m
 }
 
-// refuse answers with an error, as RFC 9457 has it.
+// refuse responds with an error, in the form of RFC 9457.
 func refuse(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
@@ -88,8 +88,8 @@ func answer(w http.ResponseWriter, v any, err error) {
 	json.NewEncoder(w).Encode(v)
 }
 
-// lines answers with a line of JSON each. An error after the first line cuts
-// the answer short, so that nobody takes it for whole.
+// lines responds with one line of JSON for each row. An error after the first line aborts the response, so
+// that the client does not take it for complete.
 func lines[T any](w http.ResponseWriter, rows iter.Seq2[T, error]) {
 	enc := json.NewEncoder(w)
 	begun := false
@@ -117,19 +117,19 @@ func lines[T any](w http.ResponseWriter, rows iter.Seq2[T, error]) {
 	}
 }
 
-// eachLine is the header of an answer whose lines come slowly, and are to be sent one by one.
+// eachLine is the header of a response whose lines come slowly, and must be sent one by one.
 const eachLine = "X-Each-Line"
 
-// A siteRow is what "crawler sites" tells of a site.
+// A siteRow is a row of "crawler sites".
 type siteRow struct {
 	Origin     string    `json:"origin"`
 	Pages      int       `json:"pages"`
 	Held       int       `json:"held"`
 	Ready      int       `json:"ready"`
 	Gone       int       `json:"gone"`
-	Fresh      float64   `json:"fresh"`   // share of the held pages that are expected to be as they were; -1: not known, as of a site in trouble
-	ToldBy     string    `json:"told_by"` // the best way by which it tells of itself
-	Honest     float64   `json:"honest"`  // in what share of the cases what it tells is thought to be right, as "crawler why" says; -1: nothing was judged
+	Fresh      float64   `json:"fresh"`   // expected share of the held pages that are current; -1: unknown, as for a site in trouble
+	ToldBy     string    `json:"told_by"` // the best way in which it announces changes
+	Honest     float64   `json:"honest"`  // estimated share of its announcements that are right, as in "crawler why"; -1: nothing was judged
 	Judged     int       `json:"judged"`
 	PerDay     float64   `json:"requests_a_day"`
 	Requests   int64     `json:"requests"`
@@ -140,7 +140,7 @@ type siteRow struct {
 	Quiet      time.Time `json:"quiet,omitzero"`
 }
 
-// A pageRow is what "crawler pages" tells of a page.
+// A pageRow is a row of "crawler pages".
 type pageRow struct {
 	URL      string    `json:"url"`
 	State    string    `json:"state"`
@@ -231,7 +231,7 @@ func (d *desk) links(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// page finds a page by a URL as somebody has typed it.
+// page finds a page by a URL as typed.
 func (d *desk) page(u string) (collection.Page, bool, error) {
 	canonical, err := protocol.CanonicalURL("", u)
 	if err != nil {
@@ -277,8 +277,8 @@ func (d *desk) add(w http.ResponseWriter, req *http.Request) {
 
 var errNoCrawler = errors.New("no crawler runs on this collection: start \"crawler run\", or give the URL to \"crawler crawl\"")
 
-// ask asks whoever has the collection in dir; if nobody does, it opens it and
-// asks itself. The answer is to be read as it comes, and closed.
+// ask sends a request to the process that holds the collection in dir; if none does, it opens the collection
+// and answers itself. The response is to be read as it arrives, and closed.
 func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger) (io.ReadCloser, error) {
 	dir = collectionIn(dir)
 	if _, err := os.Stat(statePath(dir)); err != nil {
@@ -286,7 +286,7 @@ func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger
 	}
 	var col *collection.Collection
 	door := holder.Door{State: statePath(dir), Held: func() (held bool, err error) {
-		// To open it takes long if it is large: whoever finds it free keeps it open.
+		// Opening a large collection takes long: if it is free, it is kept open.
 		col, err = collection.Open(dir, &collection.Options{ReadOnly: true, Quality: crawl.DefaultQuality.Of})
 		if errors.Is(err, collection.ErrHeld) {
 			return true, nil
@@ -300,7 +300,7 @@ func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger
 	return inProcess(ctx, &desk{col: col, log: log}, method, path, in)
 }
 
-// askJSON decodes one answer.
+// askJSON decodes a response.
 func askJSON(ctx context.Context, dir, method, path string, in, out any, log *slog.Logger) error {
 	body, err := ask(ctx, dir, method, path, in, log)
 	if err != nil {

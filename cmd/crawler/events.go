@@ -24,13 +24,12 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An eventLine is an event as an indexer gets it: with the main text, if that
-// was asked for and is another than before.
+// An eventLine is an event for an indexer, with the main text if that is requested and has changed.
 type eventLine struct {
 	collection.Event
 	Body       string `json:"body,omitempty"`        // the main text
 	BodyFormat string `json:"body_format,omitempty"` // plain or markdown
-	BodyCut    bool   `json:"body_cut,omitempty"`    // there is more
+	BodyCut    bool   `json:"body_cut,omitempty"`    // Body is truncated
 }
 
 func (d *desk) events(w http.ResponseWriter, req *http.Request) {
@@ -45,7 +44,7 @@ func (d *desk) events(w http.ResponseWriter, req *http.Request) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	follow := q.Get("follow") == "true" && d.crawler != nil // else nothing will come
+	follow := q.Get("follow") == "true" && d.crawler != nil // without a crawler nothing more will come
 	if follow {
 		w.Header().Set(eachLine, "true")
 	}
@@ -65,10 +64,10 @@ func (d *desk) events(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// maxText is how much of a page is read for its text.
+// maxText is the number of bytes of a page that are read for its text.
 const maxText = textual.DefaultMaxPage
 
-// read adds the main text to an event. A body that is not there any more has none.
+// read adds the main text to an event, unless the body is no longer stored.
 func (d *desk) read(l *eventLine, text *textual.Reader) error {
 	if text.Format == textual.None || l.Op == protocol.Delete || !l.TextChanged || l.Stored.File == "" {
 		return nil
@@ -80,7 +79,7 @@ func (d *desk) read(l *eventLine, text *textual.Reader) error {
 	}
 	defer content.Close()
 	b, err := io.ReadAll(io.LimitReader(content, maxText))
-	if errors.Is(err, collection.ErrBodyDamaged) { // the page is asked for again: another event
+	if errors.Is(err, collection.ErrBodyDamaged) { // the page will be fetched again: another event
 		d.log.Warn("read text", "url", l.URL, "err", err)
 		return nil
 	} else if err != nil {
@@ -148,19 +147,18 @@ usage.`,
 	}
 }
 
-// A teller prints events, and remembers which was the last.
+// A teller prints events, and remembers the cursor of the last.
 type teller struct {
 	dir, after string
 	text       textual.Format
 	env        *command.Env
 }
 
-// again is how long a follower waits for a crawler that does not run.
+// again is how long a follower waits before it asks again, while no crawler runs.
 const again = time.Second
 
-// tell prints what there is and, with follow, what comes until ctx ends, by
-// whichever crawler tells it: while none runs, the collection is read now and
-// then, and left free for one that starts.
+// tell prints the events so far and, with follow, new ones until ctx ends, from whichever crawler runs: while
+// none runs, the collection is read from time to time, and released in between for one that starts.
 func (t *teller) tell(ctx context.Context, follow bool) error {
 	for {
 		err := t.stream(ctx, follow)
@@ -180,7 +178,7 @@ func (t *teller) tell(ctx context.Context, follow bool) error {
 	}
 }
 
-// quiet is err, unless we were told to end.
+// quiet returns err, or nil if ctx has ended.
 func quiet(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -188,7 +186,7 @@ func quiet(ctx context.Context, err error) error {
 	return err
 }
 
-// stream prints one answer.
+// stream prints one response.
 func (t *teller) stream(ctx context.Context, follow bool) (err error) {
 	q := url.Values{"after": {t.after}, "text": {t.text.String()}, "follow": {strconv.FormatBool(follow)}}
 	body, err := ask(ctx, t.dir, "GET", "/events?"+q.Encode(), nil, t.env.Log)
@@ -198,7 +196,7 @@ func (t *teller) stream(ctx context.Context, follow bool) (err error) {
 	defer func() { err = errors.Join(err, body.Close()) }()
 	for r := bufio.NewReader(body); ; {
 		line, err := r.ReadBytes('\n')
-		if err != nil { // a line that was cut is told again
+		if err != nil { // a truncated line is sent again
 			if err == io.EOF && len(line) == 0 {
 				return nil
 			}
@@ -217,15 +215,14 @@ func (t *teller) stream(ctx context.Context, follow bool) (err error) {
 	}
 }
 
-// isCursor reports whether an error, that may come from another process, is
-// about a cursor.
+// isCursor reports whether an error, possibly from another process, is about a cursor.
 func isCursor(err error) bool {
 	s := err.Error()
 	return errors.Is(err, protocol.ErrEpoch) || errors.Is(err, protocol.ErrTooOld) ||
 		strings.Contains(s, protocol.ErrEpoch.Error()) || strings.Contains(s, protocol.ErrTooOld.Error())
 }
 
-// An exporting is what "crawler export" asks for.
+// An exporting is the request of "crawler export".
 type exporting struct {
 	Dir, Coding, Prefix string
 	Since, Until        time.Time
@@ -247,7 +244,7 @@ func (d *desk) urls(w http.ResponseWriter, req *http.Request) {
 	s := collection.Selection{Prefix: q.Get("prefix"), Newest: q.Get("newest") == "true"}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if _, err := d.col.ExportURLs(req.Context(), w, s); err != nil {
-		panic(http.ErrAbortHandler) // so that nobody takes it for whole
+		panic(http.ErrAbortHandler) // so that the client does not take it for complete
 	}
 }
 
@@ -292,7 +289,7 @@ cannot be read are skipped, and the exit code is then 1.`,
 				return command.Misusef("--coding %s: want none, gzip or zstd", coding)
 			}
 			var err error
-			if x.Dir, err = filepath.Abs(to); err != nil { // whoever has the collection stands elsewhere
+			if x.Dir, err = filepath.Abs(to); err != nil { // the process that holds the collection has another working directory
 				return err
 			}
 			if err := os.MkdirAll(x.Dir, 0o755); err != nil {

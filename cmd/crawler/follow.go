@@ -15,9 +15,8 @@ import (
 	"github.com/parleyweb/parley/internal/holder"
 )
 
-// stateIn is where the state of a copy is kept unless told otherwise: in the
-// copy, so that it and what is known of it travel together. Pages never
-// have names that begin with a dot.
+// stateIn returns the default directory for the state of a copy: inside the copy, so that both travel
+// together. Names of pages never begin with a dot.
 func stateIn(dir string) string { return filepath.Join(dir, ".parley") }
 
 func follow() *command.Command {

@@ -23,7 +23,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// index writes the inverted index of what is held.
+// index writes the inverted index of the stored pages.
 func (d *desk) index(w http.ResponseWriter, req *http.Request) {
 	var b index.Builder
 	defer b.Close()
@@ -39,11 +39,11 @@ func (d *desk) index(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if err := b.Write(req.Context(), w); err != nil {
-		panic(http.ErrAbortHandler) // so that nobody takes it for whole
+		panic(http.ErrAbortHandler) // so that the client does not take it for complete
 	}
 }
 
-// addPage adds what a page says, as far as it is there.
+// addPage adds the content of a page, if it can be read.
 func (d *desk) addPage(b *index.Builder, p *collection.Page) error {
 	content, err := d.col.Content(p)
 	if err != nil {
@@ -157,7 +157,7 @@ Exit codes: 0 done; 1 something failed, and OUT is unchanged; 2 wrong usage.`,
 	}
 }
 
-// indexSite gathers what a site's agent makes of its pages.
+// indexSite collects the indexes that a site's agent makes of its pages.
 func indexSite(ctx context.Context, env *command.Env, src *client.Source, out io.Writer) error {
 	var b index.Builder
 	defer b.Close()
@@ -189,8 +189,7 @@ func indexSite(ctx context.Context, env *command.Env, src *client.Source, out io
 	return err
 }
 
-// soleIndex makes sure that what is sent for a page is about that page: a
-// site must not speak of others'.
+// soleIndex makes sure that the index of a page is about that page: a site must not speak of others' pages.
 func soleIndex(o protocol.AgentOutput) error {
 	doc, err := index.Sole(bytes.NewReader(o.Output))
 	if err != nil {
@@ -202,7 +201,7 @@ func soleIndex(o protocol.AgentOutput) error {
 	return nil
 }
 
-// replace writes a file anew, and leaves the old one where that fails.
+// replace writes a file anew, and keeps the old one if that fails.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), ".parley-*")
 	if err != nil {
@@ -241,7 +240,7 @@ Exit codes: 0 done; 1 something failed, and OUT is unchanged; 2 wrong usage.`,
 	}
 }
 
-// A found is what "crawler index search --json" prints.
+// A found is the output of "crawler index search --json".
 type found struct {
 	Found int   `json:"found"`
 	Hits  []hit `json:"hits"`

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// inProcess asks a desk of this very process, as holder.Door does with
-// another's. Closing the answer ends what is still being told, and closes the collection.
+// inProcess sends a request to a desk in this process, as holder.Door does to another process. Closing the
+// body ends a response in progress, and closes the collection.
 func inProcess(ctx context.Context, d *desk, method, path string, in any) (io.ReadCloser, error) {
 	var text []byte
 	if in != nil {
@@ -60,7 +60,7 @@ func inProcess(ctx context.Context, d *desk, method, path string, in any) (io.Re
 	return body, nil
 }
 
-// A pipeWriter is the answer on its way to a reader in the same process.
+// A pipeWriter passes a response to a reader in the same process.
 type pipeWriter struct {
 	header http.Header
 	pipe   *io.PipeWriter

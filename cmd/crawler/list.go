@@ -20,13 +20,13 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// A column is one of a table, and how to print it.
+// A column is a table column: its name and how to print a cell.
 type column[T any] struct {
 	name string
 	of   func(*T) string
 }
 
-// list prints the rows that an answer has a line of JSON each for.
+// list prints the rows of a response, which has one JSON object per line.
 func list[T any](env *command.Env, body io.ReadCloser, form string, columns []column[T]) (err error) {
 	defer func() { err = errors.Join(err, body.Close()) }()
 	if form == "json" {
@@ -53,7 +53,7 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 			if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
 				return err
 			}
-			if n++; n%1000 == 0 { // widths are those of a thousand rows: a list may have no end
+			if n++; n%1000 == 0 { // align at most 1000 rows at a time: a list may have no end
 				return w.Flush()
 			}
 			return nil
@@ -81,7 +81,7 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 	}
 }
 
-// collectionFlags are what every command that reads a collection has.
+// collectionFlags are the options of every command that reads a collection.
 type collectionFlags struct{ dir, form string }
 
 func (c *collectionFlags) define(fs *flag.FlagSet) {
@@ -171,7 +171,7 @@ var pageColumns = []column[pageRow]{
 	{"TITLE", func(r *pageRow) string { return r.Title }},
 }
 
-// states are the words for what pages are.
+// states returns the names of the page states.
 func states() (names []string) {
 	for s := collection.Known; s <= collection.Excluded; s++ {
 		names = append(names, s.String())

@@ -31,7 +31,7 @@ type metric struct {
 	of   func(*crawl.Status) float64
 }
 
-// metrics are all of them, of one Status: to make it, all sites are looked at.
+// metrics are the numbers of one Status, which is costly: it iterates over all sites.
 type metrics struct {
 	crawler  *crawl.Crawler
 	list     []metric

@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// resolverAt asks one name server only.
+// resolverAt returns a resolver that uses only this name server.
 func resolverAt(address string) *net.Resolver {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(address, "53")

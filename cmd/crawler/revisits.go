@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// revisits is the policy of revisits.
+// revisits returns the revisit policy.
 func (s *settings) revisits() (fresh.Policy, error) {
 	name, preset, _ := strings.Cut(s.policy, ":")
 	switch {
@@ -31,7 +31,7 @@ func (s *settings) revisits() (fresh.Policy, error) {
 	return nil, command.Misusef("--policy %s: want priced, thesis, or thesis for a purpose, such as thesis:news", s.policy)
 }
 
-// priced is the policy whose price the crawler finds.
+// priced returns the policy for which the crawler computes a price.
 func (s *settings) priced() (p fresh.Priced, err error) {
 	p.Eager = !s.frugal
 	p.Shortest, p.Longest = time.Duration(s.minPeriod), time.Duration(s.maxPeriod)
@@ -57,7 +57,7 @@ func (s *settings) priced() (p fresh.Priced, err error) {
 	return p, nil
 }
 
-// revisit is what visiting pages again may cost, nil where the policy knows no price.
+// revisit returns the budget of revisits, nil if the policy has no price.
 func (s *settings) revisit() (*crawl.Revisit, error) {
 	if s.policy != "priced" {
 		return nil, nil
@@ -84,7 +84,7 @@ func (s *settings) revisit() (*crawl.Revisit, error) {
 	return r, nil
 }
 
-// rhythm says when sitemaps and feeds are asked, nil for fixed times.
+// rhythm returns the rule for polling sitemaps and feeds, nil for fixed intervals.
 func (s *settings) rhythm() (poll.Policy, error) {
 	if s.polls == "fixed" {
 		return nil, nil

@@ -6,7 +6,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// The thesis's policy can be had for each of its purposes (V08).
+// The thesis's policy is available for each of its purposes (V08).
 func TestPolicyForAPurpose(t *testing.T) {
 	for name, want := range map[string]fresh.Thesis{"thesis": {}, "thesis:general": {}, "thesis:news": {Alpha: .5, Gamma: 2}, "thesis:mirror": {Alpha: -1, Gamma: 2}} {
 		s := newSettings()

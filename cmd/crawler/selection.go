@@ -18,7 +18,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A selection is what "crawler follow" asks of a site: of what it wants to be told, and how.
+// A selection holds the options of "crawler follow" for which changes a site sends, and how.
 type selection struct {
 	as, where, agent, token string
 	only                    command.Strings
@@ -38,7 +38,7 @@ func (s *selection) define(fs *flag.FlagSet) {
 	fs.Var(&s.maxArchive, "max-archive", "do not download archives over `SIZE` (0: 1 GiB, and with --as site 16 GiB)")
 }
 
-// onlyNames are the parameters that --only takes.
+// onlyNames returns the parameters of --only.
 func onlyNames() (names []string) {
 	for _, n := range protocol.FilterNames() {
 		if n != "where" && n != "agent" {
@@ -48,7 +48,7 @@ func onlyNames() (names []string) {
 	return names
 }
 
-// formNamed reads --as: auto is empty.
+// formNamed parses --as; auto is the empty form.
 func formNamed(name string) (protocol.Form, error) {
 	if name == "" || name == "auto" {
 		return "", nil
@@ -60,7 +60,7 @@ func formNamed(name string) (protocol.Form, error) {
 	return as, nil
 }
 
-// apply makes a copy of what was selected.
+// apply sets the selection on a copy.
 func (s *selection) apply(ctx context.Context, env *command.Env, c *crawl.Copy) (err error) {
 	if c.As, err = formNamed(s.as); err != nil {
 		return err
@@ -100,8 +100,7 @@ func (s *selection) apply(ctx context.Context, env *command.Env, c *crawl.Copy) 
 	return err
 }
 
-// agentOf returns the digest of a program that runs at a site, and sends it there first if it is
-// named by its file.
+// agentOf returns the digest of a program that runs at a site. A program named by its file is uploaded first.
 func agentOf(ctx context.Context, env *command.Env, src *client.Source, name string) (protocol.Digest, error) {
 	if d, err := protocol.ParseDigest(name); err == nil {
 		return d, nil

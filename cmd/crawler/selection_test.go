@@ -43,7 +43,7 @@ func TestSelectionIsChecked(t *testing.T) {
 	}
 }
 
-// A copy of a part of a site, with what it is told and why shown to people.
+// A copy of a part of a site; people can see what the site delivers to it, and why.
 func TestFollowAPart(t *testing.T) {
 	files := map[string]string{"index.html": "home"}
 	for i := range 30 {
@@ -85,7 +85,7 @@ func TestFollowAPart(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "as delta: what is held is the base of differences") || !strings.Contains(out, "1 pages delivered without a request") && !strings.Contains(out, "31 pages delivered without") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the page may be there before its door is noted
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the page may be there before its door is recorded
 		_, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html")
 		if strings.Contains(out, "listened to by stream, as delta") {
 			break

@@ -83,7 +83,7 @@ func crawlGroups() []command.Group {
 	}
 }
 
-// common are the names of those settings.
+// common returns the names of those settings.
 func common() (names []string) {
 	for _, g := range crawlGroups() {
 		names = append(names, g.Options...)
@@ -101,7 +101,7 @@ func newSettings() *settings {
 		robotsEvery: command.Duration(24 * time.Hour), patience: command.Duration(time.Minute),
 		manifestEvery: command.Duration(10 * time.Minute), sitemapEvery: command.Duration(24 * time.Hour), feedEvery: command.Duration(time.Hour),
 	}
-	s.define(flag.NewFlagSet("", flag.ContinueOnError)) // which sets the other defaults
+	s.define(flag.NewFlagSet("", flag.ContinueOnError)) // sets the other defaults
 	return s
 }
 
@@ -189,8 +189,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.Var(&s.stopAfter, "stop-after", "stop after `TIME`")
 }
 
-// listed returns a list for seed.Rules, in which nil means the built-in list; "none" is
-// an empty list.
+// listed returns a list for seed.Rules, where nil means the built-in list; "none" becomes an empty list.
 func listed(s command.Strings) []string {
 	switch {
 	case len(s) == 0:
@@ -211,7 +210,7 @@ func strategyNamed(name string) (frontier.Strategy, error) {
 	return nil, command.Misusef("--strategy %s: want breadth-first, larger-sites-first, opic, manifest-first, profit or random", name)
 }
 
-// open opens the collection with the options that the settings give.
+// open opens the collection as configured.
 func (s *settings) open(log *slog.Logger) (*collection.Collection, error) {
 	o, err := s.collection()
 	if err != nil {
@@ -220,7 +219,7 @@ func (s *settings) open(log *slog.Logger) (*collection.Collection, error) {
 	if _, err := os.Stat(statePath(stateIn(s.into))); err == nil {
 		return nil, command.Misusef("%s is a copy made by \"crawler follow\": crawl into another directory", s.into)
 	}
-	o.Wait = 5 * time.Second // for a command that is just reading it
+	o.Wait = 5 * time.Second // another command may just be reading it
 	return collection.Open(s.into, o)
 }
 
@@ -279,7 +278,7 @@ func (s *settings) collection() (*collection.Options, error) {
 	return o, nil
 }
 
-// hurried bounds the waits after a failure that no option names.
+// hurried caps the waits after a failure that have no option of their own.
 func (s *settings) hurried(o *collection.Options) {
 	if o.Hurry = time.Duration(s.hurry); o.Hurry > 0 {
 		for i, d := range o.Again.Failing[:3] {
@@ -296,7 +295,7 @@ func (s *settings) rules() seed.Rules {
 		MaxDepthStatic: s.depthStatic, MaxDepthDynamic: s.depthDynamic, MaxPerSite: s.perSite, SplitWWW: !s.www}
 }
 
-// traps returns --trap-share for a Crawler, in which 0 means the default and -1 none.
+// traps returns --trap-share for a Crawler, where 0 means the default and -1 none.
 func (s *settings) traps() float64 {
 	if s.trapShare == 0 {
 		return -1
@@ -304,11 +303,11 @@ func (s *settings) traps() float64 {
 	return s.trapShare
 }
 
-// least is the shortest wait between two requests to a host of somebody else.
+// least is the shortest allowed wait between two requests to somebody else's host.
 const least = time.Second
 
-// polite returns an error if --wait or --wait-big is shorter than that and one of the hosts may
-// belong to somebody else.
+// polite returns an error if --wait or --wait-big is shorter than least and one of the hosts may belong to
+// somebody else.
 func (s *settings) polite(hosts []string) error {
 	name, wait := "wait", s.wait
 	if s.waitBig < wait {
@@ -328,8 +327,8 @@ func (s *settings) polite(hosts []string) error {
 	return nil
 }
 
-// thisMachine reports whether a host is certainly this machine, as names below
-// localhost are (RFC 6761).
+// thisMachine reports whether a host is certainly this machine, which includes names below localhost
+// (RFC 6761).
 func thisMachine(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") || err == nil && ip.IsLoopback()
@@ -368,7 +367,7 @@ func (s *settings) public(hosts []string) error {
 	return nil
 }
 
-// known returns an error if hosts of other people are to be crawled without --contact.
+// known returns an error if other people's hosts would be crawled without --contact.
 func (s *settings) known(hosts []string) error {
 	for _, host := range hosts {
 		if s.contact == "" && !thisMachine(host) {
@@ -393,7 +392,7 @@ func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
 	if h.AddressRate, h.AddressConns, err = addressRate(s.perAddress); err != nil {
 		return nil, err
 	}
-	if h.WaitBig == 0 { // where zero would be the default
+	if h.WaitBig == 0 { // zero would mean the default
 		h.WaitBig = time.Nanosecond
 	}
 	if h.MinSpeed == 0 {
@@ -416,7 +415,7 @@ func (s *settings) harvester(log *slog.Logger) (*harvest.Harvester, error) {
 	return h, nil
 }
 
-// addressRate reads --per-address: requests a second, and connections.
+// addressRate parses --per-address: requests a second, and connections.
 func addressRate(v string) (rate float64, conns int, err error) {
 	if v == "" {
 		return 0, 0, nil

@@ -68,7 +68,7 @@ func (t *trial) check() error {
 	return nil
 }
 
-// folder is where recorded data of a kind are; "" if nobody said where.
+// folder returns the folder of recorded data of a kind; "" if there is none.
 func (t *trial) folder(kind string) string {
 	if t.data == "" {
 		return ""
@@ -80,7 +80,7 @@ func (t *trial) folder(kind string) string {
 	return dir
 }
 
-// made is the command that prints the same again.
+// made returns the command that reproduces the output.
 func made(name string, fs *flag.FlagSet) string {
 	var b strings.Builder
 	b.WriteString("crawler simulate " + name)
@@ -101,8 +101,8 @@ func writeChart(name string, p *chart.Page) error {
 	return atomicfile.Write(name, b.String(), 0o644)
 }
 
-// each calls f for 0 to n-1, as many at once as there are processors. The error
-// is that of the lowest number, and whatever runs is waited for.
+// each calls f for 0 to n-1, in parallel on all processors, and waits for all calls. It returns the error of
+// the lowest number.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -131,7 +131,7 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 	return ctx.Err()
 }
 
-// A spread is what several seeds gave.
+// A spread is the result of several seeds.
 type spread struct {
 	Mean      float64 `json:"mean"`
 	Deviation float64 `json:"deviation"` // 0 with a single seed
@@ -151,7 +151,7 @@ func spreadOf(xs []float64) (s spread) {
 	return s
 }
 
-// text writes it with so many digits.
+// text formats it with a number of digits.
 func (s spread) text(digits int) string {
 	t := strconv.FormatFloat(s.Mean, 'f', digits, 64)
 	if s.Deviation > 0 {
@@ -175,7 +175,7 @@ func (n *numbers) String() string {
 func (n *numbers) Set(v string) error {
 	var list numbers
 	for _, s := range strings.Split(v, ",") {
-		x, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(s), "/page"), 64) // as the budget of a crawler is written
+		x, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(s), "/page"), 64) // as in the budget of a crawler
 		if err != nil || !(x > 0) || x > 1e9 || len(list) == 100 {
 			return fmt.Errorf("want numbers above 0, such as .05,.1,.2")
 		}

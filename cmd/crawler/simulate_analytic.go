@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/sim"
 )
 
-// analyticTables are those that follow from the true rates alone: no run is needed.
+// analyticTables are the tables that follow from the true rates alone, without a run.
 func analyticTables() []paperTable {
 	return []paperTable{
 		{name: "webs", build: (*paper).webs,
@@ -39,7 +39,7 @@ func (p *paper) web(name string, pages, sites int) *sim.World {
 // tableBudgets are the budgets of most tables, in requests a page and day.
 var tableBudgets = sim.PaperBudgets()
 
-// budgetNames are the columns of a table by budget.
+// budgetNames returns the columns of a table by budget.
 func budgetNames(first ...string) (names []string) {
 	names = first
 	for _, b := range tableBudgets {
@@ -48,7 +48,7 @@ func budgetNames(first ...string) (names []string) {
 	return names
 }
 
-// stacked builds parts of a table side by side, and puts them one below the other.
+// stacked builds the parts of a table in parallel, and stacks them.
 func stacked(ctx context.Context, s *sheet, n int, part func(ctx context.Context, i int) ([][]string, error)) (*sheet, error) {
 	parts := make([][][]string, n)
 	err := each(ctx, n, func(ctx context.Context, i int) (err error) {
@@ -141,7 +141,7 @@ func (p *paper) mixed(context.Context) (*sheet, error) {
 	return s, nil
 }
 
-// share writes a share of 1; there may be none.
+// share formats a share of 1, or "-" if there is none.
 func share(x float64) string {
 	if x != x {
 		return "-"
@@ -149,7 +149,7 @@ func share(x float64) string {
 	return fmt.Sprintf("%.3f", x)
 }
 
-// days writes a time in days with as many digits as matter.
+// days formats a time in days with its significant digits.
 func days(d float64) string {
 	switch {
 	case math.IsInf(d, 0) || d != d:

@@ -10,8 +10,8 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 )
 
-// visits are what a crawler has seen of a page: n visits after the first, of which
-// x found a change, in so many days.
+// visits are a crawler's observations of a page: n visits after the first, of which x found a change, within
+// span days.
 type visits struct {
 	n, x   int
 	span   float64 // from the first to the last
@@ -28,7 +28,7 @@ func drawVisits(rng *rand.Rand, n int, rate float64, irregular bool) *visits {
 		if irregular {
 			gap = math.Exp(rng.NormFloat64() - .5)
 		}
-		since := rng.ExpFloat64() / rate // the last change, if it is not before the visit before
+		since := rng.ExpFloat64() / rate // the last change, unless it is before the previous visit
 		changed := since < gap
 		if changed {
 			v.x++
@@ -43,7 +43,7 @@ func drawVisits(rng *rand.Rand, n int, rate float64, irregular bool) *visits {
 	return v
 }
 
-// An estimator makes a rate of visits; NaN or infinite if it has no value.
+// An estimator computes a rate from visits; NaN or infinite if it has no value.
 type estimator struct {
 	name string
 	rate func(*visits) float64
@@ -70,7 +70,7 @@ func estimators() []estimator {
 	}
 }
 
-// orNone is a rate, NaN if there is none.
+// orNone returns the rate, NaN if there is none.
 func orNone(rate float64, ok bool) float64 {
 	if !ok {
 		return math.NaN()
@@ -104,7 +104,7 @@ func (p *paper) estimators(ctx context.Context) (*sheet, error) {
 			v := drawVisits(rng, set.n, set.rate, set.irregular)
 			for j, e := range list {
 				rate := e.rate(v)
-				if v.x == 0 || math.IsNaN(rate) || math.IsInf(rate, 0) { // nothing seen is nothing known
+				if v.x == 0 || math.IsNaN(rate) || math.IsInf(rate, 0) { // no change was seen: no estimate
 					continue
 				}
 				d := rate/set.rate - 1

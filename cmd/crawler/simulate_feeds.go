@@ -251,7 +251,7 @@ func feedSheet(rows []feedRow) *sheet {
 	return s
 }
 
-// page is what --chart writes.
+// page returns the page for --chart.
 func (f *feeds) page(rows []feedRow) *chart.Page {
 	delay := chart.Chart{Title: "Delay", X: "polls of each feed a day", Y: "delay in minutes", LogX: true, LogY: true}
 	times := chart.Chart{Title: "Delay through its bound", X: delay.X, Y: "delay / least delay", LogX: true}

@@ -72,7 +72,7 @@ rates, and "-deaf" ignores all notices of sites.`,
 	}
 }
 
-// policyNamed knows the crawler's own too, as its options call it.
+// policyNamed also knows the crawler's own policy, by the name in its options.
 func policyNamed(name string) (sim.Policy, error) {
 	if name == "priced" {
 		return sim.Policy{Name: name, Rule: sim.Priced}, nil
@@ -106,7 +106,7 @@ func wrapped(names []string, begin int) string {
 	return strings.ReplaceAll(b.String(), ", \n", ",\n")
 }
 
-// check refuses what makes no sense before anything is run.
+// check rejects senseless options before anything is run.
 func (f *freshness) check() ([]sim.Policy, sim.Costs, error) {
 	var costs sim.Costs
 	var policies []sim.Policy
@@ -159,7 +159,7 @@ type freshnessRow struct {
 	Fresh    spread   `json:"fresh"`
 	Bound    spread   `json:"fresh_bound"`
 	Age      spread   `json:"age_days"`
-	AgeBound *spread  `json:"age_bound_days,omitempty"` // nil: nobody knows one
+	AgeBound *spread  `json:"age_bound_days,omitempty"` // nil: unknown
 	Requests spread   `json:"requests_per_page_day"`
 	Spend    spread   `json:"spend_per_page_day"`
 	Bytes    spread   `json:"bytes_per_page_day"`
@@ -208,10 +208,10 @@ func (f *freshness) run(ctx context.Context, env *command.Env) error {
 type outcome struct {
 	*sim.Result
 	told            string
-	bound, ageBound float64 // of freshness, and of age: NaN where nobody knows one
+	bound, ageBound float64 // of freshness, and of age: NaN if unknown
 }
 
-// outcomes runs everything, as much at once as there are processors.
+// outcomes runs everything, in parallel on all processors.
 func (f *freshness) outcomes(ctx context.Context, env *command.Env, runs []sim.Run) ([]outcome, error) {
 	list := make([]outcome, len(runs))
 	progress := env.Progress("simulating", int64(len(runs)))
@@ -231,8 +231,8 @@ func (f *freshness) outcomes(ctx context.Context, env *command.Env, runs []sim.R
 	})
 }
 
-// bounds are what no policy can exceed that listens as the run's does: whatever its
-// own objective is. Of age none is known where sites have manifests, or tell what is not so.
+// bounds returns what no policy with the run's sources can exceed, whatever its own objective is. No bound of
+// age is known where sites have manifests, or send wrong notices.
 func bounds(r *sim.Run) (share, age float64) {
 	heeds := sim.Listening{Manifest: !r.Policy.Deaf, Push: !r.Policy.Deaf}
 	share = sim.WebBound(r.World, fresh.Objective{Fresh: 1}, r.Costs, r.Budget, heeds).Fresh
@@ -246,7 +246,7 @@ func bounds(r *sim.Run) (share, age float64) {
 	return share, sim.WebBound(r.World, fresh.Objective{Age: 1}, r.Costs, r.Budget, heeds).Age
 }
 
-// rowOf is what several seeds of the same came to.
+// freshnessRowOf combines the outcomes of several seeds.
 func freshnessRowOf(outcomes []outcome) freshnessRow {
 	of := func(get func(outcome) float64) spread {
 		xs := make([]float64, len(outcomes))
@@ -296,7 +296,7 @@ func (f *freshness) print(env *command.Env, rows []freshnessRow) error {
 	return err
 }
 
-// ratio is a score in per cent of its bound.
+// ratio returns a score in percent of its bound.
 func ratio(score, bound float64) string {
 	if !(bound > 0) {
 		return "-"

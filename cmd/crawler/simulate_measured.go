@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/sim"
 )
 
-// measuredTables are those that runs of the engine make.
+// measuredTables are the tables that need simulation runs.
 func measuredTables() []paperTable {
 	return []paperTable{
 		{name: "queue", build: (*paper).queue,
@@ -24,14 +24,14 @@ func measuredTables() []paperTable {
 	}
 }
 
-// A measure is a run that a table has a cell of.
+// A measure is a run whose result fills a cell of a table.
 type measure struct {
 	row, column int
 	run         sim.Run
 	text        func(*sim.Result) string
 }
 
-// measured runs everything side by side, and writes what came of each into its cell.
+// measured runs everything in parallel, and writes each result into its cell.
 func (p *paper) measured(ctx context.Context, rows [][]string, list []measure) error {
 	return each(ctx, len(list), func(ctx context.Context, i int) error {
 		m := list[i]
@@ -45,7 +45,7 @@ func (p *paper) measured(ctx context.Context, rows [][]string, list []measure) e
 	})
 }
 
-// short is a number of days, or fewer for a quick look.
+// short returns a number of days, fewer for a quick look.
 func (p *paper) short(days float64) float64 {
 	if p.quick {
 		return days / 3

@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// A paperTable is one that "crawler simulate paper" prints.
+// A paperTable is a table of "crawler simulate paper".
 type paperTable struct {
 	name    string
 	heading string // what it is, and which of its figures are bounds
@@ -20,14 +20,14 @@ type paperTable struct {
 	build   func(*paper, context.Context) (*sheet, error)
 }
 
-// paper is what all tables are made with.
+// paper has the settings of all tables.
 type paper struct {
 	trial
 	quick bool
 	only  words
 }
 
-// scaled is n pages, or far fewer for a quick look.
+// scaled returns n pages, far fewer for a quick look.
 func (p *paper) scaled(n int) int {
 	if p.quick {
 		return max(200, n/10)
@@ -99,7 +99,7 @@ func (p *paper) run(ctx context.Context, env *command.Env) error {
 	for i := range made {
 		made[i] = make(chan struct{})
 	}
-	// Some tables keep one processor busy and others all of them: they are made side by side, and told in order.
+	// Some tables keep one processor busy and others all: they are built in parallel, and printed in order.
 	failed := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -139,7 +139,7 @@ func (p *paper) run(ctx context.Context, env *command.Env) error {
 	return nil
 }
 
-// table makes one of them.
+// table builds one table.
 func (p *paper) table(ctx context.Context, t paperTable) (printedTable, error) {
 	out := printedTable{Name: t.name, Heading: t.heading}
 	if t.data != "" && p.folder(t.data) == "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// recordedTables are those of what really happened, and of feeds.
+// recordedTables are the tables of recorded histories, and of feeds.
 func recordedTables() []paperTable {
 	return []paperTable{
 		{name: "traces", build: (*paper).traces, data: "changes",
@@ -61,7 +61,7 @@ func (p *paper) traces(ctx context.Context) (*sheet, error) {
 	return s, p.measured(ctx, s.rows, list)
 }
 
-// feedTasks are the policies of the tables of feeds, at as many polls.
+// feedTasks returns the tasks of the feed tables: each policy with each number of polls.
 func feedTasks(polls []float64, names ...string) (tasks []feedTask) {
 	for _, name := range names {
 		r, _ := feedRuleNamed(name)
@@ -94,16 +94,15 @@ func (p *paper) realFeeds(ctx context.Context) (*sheet, error) {
 	return feedSheet(rows), err
 }
 
-// A feedRule is a policy of asking feeds, by its name. What it has of a FeedRun is the
-// policy, and what that is told.
+// A feedRule is a named policy of polling feeds. Its FeedRun has the policy, and what that knows.
 type feedRule struct {
 	name string
 	run  sim.FeedRun
-	free bool // it takes as many polls as it wants
+	free bool // it polls as often as it wants
 }
 
-// feedRules are all that have a name. Those that are "known" are told the true rates; "ahead"
-// is asked by its price, all others compete for the polls of a slot.
+// feedRules returns all named rules. Those that are "known" have the true rates; "ahead" polls by its price,
+// all others compete for the polls of a slot.
 func feedRules() []feedRule {
 	index := poll.Index{Loss: -1} // by delay alone
 	ahead := poll.Ahead{Index: index}

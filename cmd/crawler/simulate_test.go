@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// tiny is a web in which a run takes no time.
+// tiny is a simulated web so small that a run takes almost no time.
 var tiny = []string{"simulate", "freshness", "--pages", "60", "--sites", "4", "--days", "24", "--from", "8", "--budget", ".1,.3", "--policy", "uniform,freshness"}
 
-// The table has a row for each policy and budget, with the bound beside the
-// score, and is the same however many processors there are.
+// The table has a row for each policy and budget, with the bound beside the score, and is the same for any
+// number of processors.
 func TestSimulateFreshness(t *testing.T) {
 	code, table, said := program(t.Context(), tiny...)
 	if code != 0 || said != "" {
@@ -48,7 +48,7 @@ func TestSimulateFreshnessJSON(t *testing.T) {
 			t.Errorf("two seeds are not seen in %+v", r)
 		case !(r.Fresh.Mean > 0 && r.Fresh.Mean <= 1 && r.Bound.Mean > .5 && r.Bound.Mean <= 1):
 			t.Errorf("freshness %v of %v", r.Fresh, r.Bound)
-		case r.Spend.Mean > 1.3*r.Budget || // a short run: uniform begins with all pages at the same phase
+		case r.Spend.Mean > 1.3*r.Budget || // a short run: the uniform policy starts with all pages at the same phase
 			r.Spend.Mean < r.Budget/2 || r.Requests.Mean <= 0 || r.Bytes.Mean <= 0:
 			t.Errorf("%v was spent of %v: %+v", r.Spend, r.Budget, r)
 		}
@@ -67,8 +67,8 @@ func TestSimulateFreshnessJSON(t *testing.T) {
 	}
 }
 
-// What is not given is taken from the environment and the file, where options of other
-// commands may stand too.
+// Options missing on the command line come from the environment and the file, which may also hold options of
+// other commands.
 func TestSimulateSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "parley.conf")
 	if err := os.WriteFile(file, []byte("into /somewhere\nbudget 0.2/page\npolicy uniform\n"), 0o600); err != nil {
@@ -86,7 +86,7 @@ func TestSimulateFeeds(t *testing.T) {
 	args := []string{"simulate", "feeds", "--feeds", "20", "--days", "6", "--from", "3", "--per-slot", "1,2", "--policy", "training,round-robin,index-known"}
 	code, out, said := program(t.Context(), append(args, "--json")...)
 	var rows []feedRow
-	if err := json.Unmarshal([]byte(out), &rows); code != 0 || err != nil || len(rows) != 5 { // training takes what it wants
+	if err := json.Unmarshal([]byte(out), &rows); code != 0 || err != nil || len(rows) != 5 { // training ignores the budget
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, said)
 	}
 	for _, r := range rows {
@@ -99,7 +99,7 @@ func TestSimulateFeeds(t *testing.T) {
 	}
 }
 
-// Every table can be had alone, and those that need what is not there say so.
+// Every table can be printed alone, and a table whose data is missing says so.
 func TestSimulatePaper(t *testing.T) {
 	t.Setenv("PARLEY_DATA", "")
 	code, out, said := program(t.Context(), "simulate", "paper", "--quick", "--only", "manifests,traces")

@@ -22,10 +22,10 @@ site in five each is honest, loses notices, tells much that is not so, lies, or 
 silent; lies: all lie.`
 }
 
-// recorded are the traces that the tables are about.
+// recorded returns the traces used in the tables.
 func recorded() []string { return []string{"python-peps", "astro-docs:src/content/docs/en/"} }
 
-// ways are what --tell may say, and in words.
+// ways are the values of --tell, with descriptions.
 var ways = []struct{ name, words string }{
 	{"nothing", "nothing"}, {"manifest", "by manifests"}, {"delta", "by manifests of what changed"}, {"push", "by push"},
 	{"mixed", "well, badly or not at all"}, {"lies", "lies"},
@@ -40,7 +40,7 @@ func inWords(tell string) string {
 	return ""
 }
 
-// voiced returns a world whose sites tell as --tell says.
+// voiced returns a world whose sites announce changes as --tell says.
 func voiced(w *sim.World, tell string, seed uint64) *sim.World {
 	name := w.Name
 	switch tell {
@@ -59,7 +59,7 @@ func voiced(w *sim.World, tell string, seed uint64) *sim.World {
 	return w
 }
 
-// drawn returns every world that is wanted, one for each seed.
+// drawn returns the requested worlds, each once per seed.
 func (f *freshness) drawn() (worlds [][]*sim.World, err error) {
 	for _, name := range f.worlds {
 		var seeds []*sim.World
@@ -114,7 +114,7 @@ func (f *freshness) draw(name string, seed uint64) (*sim.World, error) {
 	return w, nil
 }
 
-// toldIn is how the sites of a world tell.
+// toldIn returns how the sites of a world announce changes.
 func (f *freshness) toldIn(world string) string {
 	if world == "liars" {
 		return "mixed"
@@ -122,7 +122,7 @@ func (f *freshness) toldIn(world string) string {
 	return f.tell
 }
 
-// about says in a sentence what is simulated.
+// about describes the simulation in a sentence.
 func (f *freshness) about() string {
 	s := fmt.Sprintf("%s that tell %s of their changes; days %d to %d; seed %d", strings.Join(f.size, ", or "), inWords(f.tell), f.from, f.days, f.seed)
 	if f.seeds > 1 {
@@ -131,7 +131,7 @@ func (f *freshness) about() string {
 	return s
 }
 
-// page is what --chart writes: for each world freshness and age by budget.
+// page returns the page for --chart: for each world freshness and age by budget.
 func (f *freshness) page(rows []freshnessRow) *chart.Page {
 	p := &chart.Page{Title: "Freshness by budget", About: f.about() + ".", Made: made("freshness", f.flags)}
 	unit := "requests a page and day"
@@ -158,8 +158,8 @@ func (f *freshness) page(rows []freshnessRow) *chart.Page {
 	return p
 }
 
-// linesOf is a line for each policy, and one for the bound of all that are told by the same. A
-// bound below 0 is none.
+// linesOf returns a line for each policy, and a line for the bound of all with the same sources. A bound
+// below 0 means none.
 func linesOf(rows []freshnessRow, get func(freshnessRow) (score, bound spread)) (lines []chart.Line) {
 	at := map[string]int{}
 	var bounds []chart.Line

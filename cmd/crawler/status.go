@@ -125,8 +125,8 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	return nil
 }
 
-// printable replaces what would move the cursor of a terminal: an error may
-// quote the site, or its certificate.
+// printable replaces characters that would move the cursor of a terminal: an error may quote the site, or its
+// certificate.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

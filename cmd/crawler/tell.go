@@ -178,7 +178,7 @@ Older versions are available as long as their WARC files exist.`,
 	}
 }
 
-// copyAnswer prints an answer as it arrives.
+// copyAnswer prints a response as it arrives.
 func copyAnswer(ctx context.Context, env *command.Env, dir, path string) (err error) {
 	body, err := ask(ctx, dir, "GET", path, nil, env.Log)
 	if err != nil {
@@ -186,7 +186,7 @@ func copyAnswer(ctx context.Context, env *command.Env, dir, path string) (err er
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
 	_, err = io.Copy(env.Stdout, body)
-	if ctx.Err() != nil { // told to end: what was printed stands
+	if ctx.Err() != nil { // stopped by a signal: the printed part stands
 		return nil
 	}
 	return err
@@ -228,8 +228,8 @@ It sends at most a few dozen requests, slowly, and obeys robots.txt.`,
 	}
 }
 
-// A guard sends requests to any origin by the rules of a crawl: to permitted addresses
-// only, and with the crawler's identity.
+// A guard sends requests to any origin by the rules of a crawl: only to permitted addresses, and with the
+// crawler's identity.
 type guard struct{ h *harvest.Harvester }
 
 func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -237,7 +237,7 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (s *settings) probe(ctx context.Context, env *command.Env, u string, asJSON bool) error {
-	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: -1, Slow: -1, Private: s.private, Log: env.Log} // the Prober leaves the gaps
+	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: -1, Slow: -1, Private: s.private, Log: env.Log} // the Prober waits between requests
 	defer h.Close()
 	p := &probe.Prober{Agent: s.userAgent(), From: s.from(), Log: env.Log, HTTP: &http.Client{Transport: guard{h}}}
 	if hosts := hostsOf([]string{u}); s.private && len(hosts) == 1 && thisMachine(hosts[0]) {

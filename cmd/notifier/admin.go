@@ -30,7 +30,7 @@ func adminHandler(p *server.Publisher, n *server.Notifier, f *forms) http.Handle
 	return mux
 }
 
-// metrics turns the counts of the publisher and the notifier into Prometheus's form when it asks.
+// metrics exports the counts of the publisher and the notifier to Prometheus.
 type metrics struct {
 	p *server.Publisher
 	n *server.Notifier
@@ -92,7 +92,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectForms(send)
 }
 
-// collectForms counts what stands behind the forms, of those that there are.
+// collectForms exports the counts of the forms that are in use.
 func (m *metrics) collectForms(send func(kind prometheus.ValueType, name, help string, v float64, labels ...string)) {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	s := m.f.status(m.n)

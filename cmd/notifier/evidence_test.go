@@ -24,20 +24,20 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A guarded site: a docroot that a web server gives in part only, with a
-// notifier beside it that can read all of it.
+// A guarded site is a docroot that a web server serves only in part, with a notifier beside it that can read
+// all of it.
 type guarded struct {
 	*testing.T
 	root, state, base string
-	doors             string // of the notifier itself, where nothing stands before it
+	doors             string // of the notifier itself, if no server is in front of it
 	stop              func()
 	closed            atomic.Bool // the web server asks for a password for most pages
 }
 
-// secret stands in every page that nobody may be given.
+// secret occurs in every page that must not be handed out.
 const secret = "the words that only we may read"
 
-// guardedPages are such a site: of each page that is open there is one that is not.
+// guardedPages returns the pages of such a site: open pages, and a refused one for each.
 func guardedPages() map[string]string {
 	pages := map[string]string{"index.html": "<title>Home</title><p>Hello.", "open/a.html": "<title>A</title><p>Anybody may read this.",
 		"open/b.html": "<title>B</title><p>And this.", "staff/index.html": "<p>" + secret, "staff/rota.html": "<title>" + secret + "</title><p>" + secret,
@@ -48,8 +48,7 @@ func guardedPages() map[string]string {
 	return pages
 }
 
-// webServer is nginx, or what stands for it: it asks for a password below
-// /staff/, and cannot read open/key.html.
+// webServer starts nginx or a stand-in: it asks for a password below /staff/ and cannot read open/key.html.
 func webServer(t *testing.T, root, kind, doors string, closed *atomic.Bool) (base string) {
 	t.Helper()
 	if kind == "nginx" {
@@ -85,7 +84,7 @@ func guardedNginx(t *testing.T, root, doors string) (address string) {
 	must(t, os.WriteFile(users, []byte("anna:{PLAIN}secret\n"), 0o644))
 	key := "location = /open/key.html { return 403; }"
 	user := ""
-	if os.Getuid() == 0 { // its workers are nobody, and read no file that is root's alone
+	if os.Getuid() == 0 { // its workers run as nobody and cannot read files that only root can read
 		user, key = "user nobody nogroup;\n", ""
 		must(t, os.Chmod(filepath.Join(root, "open/key.html"), 0o600))
 		for d := root; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
@@ -157,7 +156,7 @@ func (g *guarded) write(name, text string) {
 	must(g.T, os.WriteFile(path, []byte(text), mode))
 }
 
-// door asks a door of the notifier.
+// door fetches a door of the notifier.
 func (g *guarded) door(path string) string {
 	g.Helper()
 	code, text := get(g.doors + path)
@@ -167,7 +166,7 @@ func (g *guarded) door(path string) string {
 	return text
 }
 
-// after is a cursor before everything that was told.
+// cursor returns the head of the journal, as the discovery document gives it.
 func (g *guarded) cursor() string {
 	g.Helper()
 	_, rest, _ := strings.Cut(g.door(wellKnown[1:]), `"head":"`)
@@ -175,7 +174,7 @@ func (g *guarded) cursor() string {
 	return cursor
 }
 
-// everything is what the doors hand out, whose text can be searched.
+// everything returns all that the doors hand out, decoded so that its text can be searched.
 func (g *guarded) everything(after string) string {
 	g.Helper()
 	var all strings.Builder
@@ -197,7 +196,7 @@ func (g *guarded) everything(after string) string {
 	all.WriteString(g.plainBatch("GET", "parley/batch?after="+after, ""))
 	all.WriteString(g.plainBatch("POST", "parley/batch", `{"pages":[{"url":"`+g.base+`staff/rota.html"},{"url":"`+g.base+`open/key.html"},{"url":"`+g.base+`staff/"},{"url":"`+g.base+`open/a.html"}]}`))
 	archive := ""
-	until(g.T, func() (made bool) { // one that was made may be gone at the next request, since another is due
+	until(g.T, func() (made bool) { // an archive may be gone at the next request, since another one is due
 		code, body := get(g.doors + "parley/site.wacz")
 		archive = body
 		return code == 200
@@ -225,8 +224,8 @@ func (g *guarded) plainBatch(method, path, body string) string {
 	return string(b)
 }
 
-// Nothing that the web server refuses leaves by any door, neither its bytes nor
-// its title: not at the start, not when it is edited, and not after a restart.
+// A page that the web server refuses leaves through no door, neither its bytes nor its title: not at the
+// start, not after an edit, and not after a restart.
 func TestRefusedPagesStayHome(t *testing.T) {
 	for _, kind := range []string{"in process", "nginx"} {
 		t.Run(kind, func(t *testing.T) {
@@ -262,8 +261,8 @@ func TestRefusedPagesStayHome(t *testing.T) {
 	}
 }
 
-// An address on the loopback shows nothing of what strangers are given: the
-// bytes stay, unless a proxy that stands elsewhere has seen them, and what changed is told all the same.
+// A web server on the loopback address proves nothing about the responses that strangers get: page bytes are
+// withheld unless a proxy elsewhere has seen them, and changes are announced all the same.
 func TestBytesNeedEvidence(t *testing.T) {
 	g := startGuarded(t, "in process")
 	begin := g.cursor()
@@ -298,7 +297,7 @@ func TestBytesNeedEvidence(t *testing.T) {
 	if asked == 0 {
 		t.Error("the proxy was asked for nothing")
 	}
-	// An edit: its body comes with it, as soon as it was shown.
+	// An edit: its body comes with it as soon as an anonymous fetch has returned it.
 	begin = g.cursor()
 	g.write("open/b.html", "<p>Edited just now.")
 	until(t, func() bool { return g.cursor() != begin })
@@ -307,14 +306,14 @@ func TestBytesNeedEvidence(t *testing.T) {
 	})
 }
 
-// forms is what the notifier says of itself.
+// forms returns the notifier's own status of its forms.
 func (g *guarded) forms() (s formsStatus) {
 	g.Helper()
 	must(g.T, server.Ask(g.Context(), g.state, "GET", "/forms", &s))
 	return s
 }
 
-// unzipped is all that is in an archive, unpacked.
+// unzipped returns the contents of all files in an archive, decompressed.
 func unzipped(t *testing.T, archive string) string {
 	t.Helper()
 	z, err := zip.NewReader(strings.NewReader(archive), int64(len(archive)))
@@ -334,8 +333,8 @@ func unzipped(t *testing.T, archive string) string {
 	return all.String()
 }
 
-// Where many pages are refused at once that were given to anybody, no bytes
-// leave, nothing is told as gone, and a person is asked.
+// If many pages that were public are refused at once, no bytes leave, no page is reported as deleted, and a
+// person is asked.
 func TestManyRefused(t *testing.T) {
 	g := startGuarded(t, "in process", "--trust-docroot", "--hurry", "20ms")
 	until(t, func() bool { return g.forms().Evidence.Round.Done && g.forms().Evidence.Public == 33 })
@@ -354,7 +353,7 @@ func TestManyRefused(t *testing.T) {
 		t.Fatal(said)
 	}
 	until(t, func() bool { return g.forms().Evidence.Mass })
-	until(t, func() bool { return !body() && archive() != 200 }) // what was found lately counts for a moment
+	until(t, func() bool { return !body() && archive() != 200 }) // evidence found a moment ago still counts briefly
 	if strings.Contains(g.plainBatch("GET", "parley/batch?after="+begin, ""), "Edited, and") {
 		t.Error("bytes leave")
 	}
@@ -377,7 +376,7 @@ func TestManyRefused(t *testing.T) {
 	}
 }
 
-// What is purged leaves no more: no archive, no old version, no difference.
+// A purged page leaves no more: not in an archive, an old version or a delta.
 func TestPurge(t *testing.T) {
 	g := startGuarded(t, "in process", "--trust-docroot", "--hurry", "0") // an archive stays for an hour
 	const words = "the password is 12345"
@@ -402,7 +401,7 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// A change of what the web server gives is found out at once by who asks for it, and said.
+// A recheck finds at once that the web server's responses changed, and reports it.
 func TestRecheck(t *testing.T) {
 	g := startGuarded(t, "in process", "--trust-docroot")
 	until(t, func() bool { return g.forms().Evidence.Round.Done && g.forms().Evidence.Public == 33 })
@@ -412,7 +411,7 @@ func TestRecheck(t *testing.T) {
 			t.Errorf("%q: %d: %s", args, code, out.String())
 		}
 	}
-	until(t, func() bool { // the page that was told before it was asked for is being withdrawn
+	until(t, func() bool { // the page announced before its check is being withdrawn
 		var out bytes.Buffer
 		code := command.Main(t.Context(), notifier, []string{"status", "--base", g.base, "--state", g.state}, nil, &out, io.Discard)
 		return code == 0 && strings.Contains(out.String(), "33 of 33 pages are given to anybody, 3 more are refused")
@@ -423,7 +422,7 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// A robots.txt that is lost needs a person, and status says so for as long as it is.
+// A lost robots.txt needs a person, and status says so until it is back or accepted.
 func TestStatusOfLostRobots(t *testing.T) {
 	g := startGuarded(t, "in process", "--hurry", "20ms", "--robots-wait", "10ms")
 	status := func() (int, string) {
@@ -433,7 +432,7 @@ func TestStatusOfLostRobots(t *testing.T) {
 	}
 	const rules = "User-agent: *\nDisallow: /open/n1\n"
 	g.write("robots.txt", rules)
-	until(t, func() bool { // it is taken in, and has been accepted
+	until(t, func() bool { // it has been read and accepted
 		code, said := status()
 		return !strings.Contains(g.door("robots.rdf"), "open/n1.html") && code == 0 && !strings.Contains(said, "robots.txt")
 	})

@@ -22,7 +22,7 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// forms are what the notifier tells beside what changed. Each may be nil.
+// forms are the deliveries besides notices of changes. Each may be nil.
 type forms struct {
 	on      siteflags.Forms
 	store   *versions.Store
@@ -31,11 +31,11 @@ type forms struct {
 	agents  *agent.Host
 	callers *server.Callers
 	shown   *evidence.Keeper
-	given   server.Pages // those of store whose bytes may leave
-	fetched bool         // the store sees pages as they are fetched
+	given   server.Pages // those of store whose content may be delivered
+	fetched bool         // the store gets pages as they are fetched
 }
 
-// newForms makes what the options ask for, of an inventory and its journal.
+// newForms returns the forms that the options enable, for an inventory and its journal.
 func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal, log *slog.Logger) (f *forms, err error) {
 	f = &forms{}
 	if f.on, err = site.Forms(); err != nil {
@@ -56,7 +56,7 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 	}
 	public := f.public(inv)
 	if docroot == nil && f.on.Versions > 0 {
-		// What is fetched is kept as it comes: it can be had in no other way.
+		// Fetched content is stored as it comes: there is no other way to get it.
 		f.store = &versions.Store{Dir: site.Beside("versions"), Journal: j, Public: public, MaxBytes: int64(f.on.Versions), Log: log}
 		f.fetched = site.Fetched(func(features siteflags.Features) siteflags.Features { return f.store.Seeing(features) })
 	}
@@ -99,8 +99,8 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 	return f, nil
 }
 
-// recheck has the web server asked for all pages anew, and returns how what it
-// gives stood before. With accept it is meant that it refuses many.
+// recheck starts a new check of all pages on the web server, and returns the standing so far. accept confirms
+// that the server refuses many on purpose.
 func (f *forms) recheck(accept bool) (evidence.Standing, error) {
 	if f.shown == nil {
 		return evidence.Standing{}, errors.New("recheck needs a docroot: pages of URL lists are not checked")
@@ -112,15 +112,15 @@ func (f *forms) recheck(accept bool) (evidence.Standing, error) {
 	return f.shown.Standing(), again()
 }
 
-// purged is what there was of a page that was to be given to nobody any more.
+// purged is what was discarded of a page.
 type purged struct {
 	URL      string `json:"url"`
 	Archives int    `json:"archives"`
 	Versions bool   `json:"versions"`
 }
 
-// purge throws away what there is of a page beside its present bytes: archives
-// that hold it, its old versions, and what is kept for those who ask next.
+// purge discards what is stored of a page besides its current bytes: archives that contain it, its old
+// versions, and cached responses.
 func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
 	if page, err = protocol.CanonicalURL(n.Base, page); err != nil {
 		return p, err
@@ -139,7 +139,7 @@ func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
 	return p, nil
 }
 
-// offer has a notifier offer them.
+// offer adds the forms to a notifier.
 func (f *forms) offer(n *server.Notifier, inv inventory.Inventory, j *server.Journal) {
 	n.PullOnly = !f.on.Stream
 	if f.on.Pages {
@@ -152,7 +152,7 @@ func (f *forms) offer(n *server.Notifier, inv inventory.Inventory, j *server.Jou
 	if f.archive != nil {
 		n.Archive, n.SiteShare = f.archive, f.on.Share
 	}
-	if f.on.Query || f.agents != nil { // an agent is asked about all that there is
+	if f.on.Query || f.agents != nil { // programs run on all current items, too
 		n.Items = server.Moments(j)
 	}
 	if f.on.Expressions {
@@ -167,7 +167,7 @@ func (f *forms) offer(n *server.Notifier, inv inventory.Inventory, j *server.Jou
 	}
 }
 
-// public says which URLs may be told to anybody now.
+// public returns the test whether a URL is public now.
 func (f *forms) public(inv inventory.Inventory) func(string) bool {
 	if f.shown == nil {
 		return inv.Public
@@ -175,8 +175,8 @@ func (f *forms) public(inv inventory.Inventory) func(string) bool {
 	return f.shown.Watching(inv).Public
 }
 
-// watching is the inventory without what the web server refuses, whose pages
-// are kept as they are read.
+// watching returns the inventory without pages that the web server refuses; it stores versions of the others
+// as they are read.
 func (f *forms) watching(inv inventory.Inventory) inventory.Inventory {
 	if inv = f.keeping(inv); f.shown != nil {
 		inv = f.shown.Watching(inv)
@@ -191,8 +191,8 @@ func (f *forms) keeping(inv inventory.Inventory) inventory.Inventory {
 	return f.store.Keeping(inv)
 }
 
-// own runs those that there are. The agents end with all else: who is still
-// answered is told without them.
+// own runs the forms that exist. The programs end with everything else: requests under way are answered
+// without them.
 func (f *forms) own(ctx context.Context, own func(what string, run func() error)) {
 	ended := func(err error) error {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -231,7 +231,7 @@ func (f *forms) doors(n *server.Notifier, base string) http.Handler {
 	})
 }
 
-// formsStatus is how they stand.
+// formsStatus is the state of the forms.
 type formsStatus struct {
 	On       string                             `json:"on"`
 	Forms    map[protocol.Form]server.FormStats `json:"forms,omitempty"`

@@ -24,15 +24,13 @@ import (
 	"github.com/parleyweb/parley/server/agent"
 )
 
-// The notifier runs the programs of crawlers in processes of its own
-// executable, which here is that of the test.
+// The notifier runs crawlers' programs in processes of its own executable, which here is the test's.
 func TestMain(m *testing.M) {
 	agent.Main()
 	os.Exit(m.Run())
 }
 
-// A sidecar is a notifier that runs in this process, beside no web server: its
-// address is that of the site.
+// A sidecar is a notifier that runs in this process without a web server: its address is the site's.
 type sidecar struct {
 	*testing.T
 	dir, root, state string
@@ -94,7 +92,7 @@ func (s *sidecar) found() (d protocol.Discovery) {
 	return d
 }
 
-// changes asks for what follows a cursor.
+// changes fetches the changes after a cursor.
 func (s *sidecar) changes(after protocol.Cursor, more string) protocol.Message {
 	s.Helper()
 	code, text := get(s.base + "parley/changes?after=" + after.String() + more)
@@ -135,12 +133,12 @@ func ask(t *testing.T, method, url, body string, header ...string) (int, string)
 	return resp.StatusCode, string(b)
 }
 
-// text is a page of some length, which ends with what is said.
+// text returns a page of some length that ends with the given text.
 func text(end string) string {
 	return "<html lang=en><title>A page</title>" + strings.Repeat("<p>What has not changed since this site was built.", 100) + "<p>" + end
 }
 
-// Pages that are listed and fetched are told too: what was fetched is kept.
+// Listed pages that are fetched are delivered too: their content is stored.
 func TestFetchedPagesAreTold(t *testing.T) {
 	var now atomic.Value
 	now.Store(text("as it began"))
@@ -185,7 +183,7 @@ func TestFetchedPagesAreTold(t *testing.T) {
 	}
 }
 
-// The rules for one crawler count where the pages are named by a list, too.
+// The robots.txt rules for one crawler also apply where a list names the pages.
 func TestCallersOfList(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }))
 	defer web.Close()
@@ -223,8 +221,8 @@ func TestCallersOfList(t *testing.T) {
 	}
 }
 
-// A token that is taken out of its file is known no more, one that is added is,
-// and who asks for that as of any daemon does no harm.
+// A token removed from its file is rejected, an added one is accepted, and a SIGHUP, which makes many daemons
+// reload, is harmless.
 func TestCallersChange(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
 	const nice, evil = "0123456789abcdefnice", "0123456789abcdefevil"
@@ -249,7 +247,7 @@ func TestCallersChange(t *testing.T) {
 	until(t, func() bool { return status(nice) == 200 && status(evil) == 401 })
 }
 
-// Everything that a site can tell, behind one option.
+// One option enables everything that a site can offer.
 func TestPresetHigh(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
 	const nice, other = "0123456789abcdefnice", "0123456789abcdefother"
@@ -314,14 +312,14 @@ func TestPresetHigh(t *testing.T) {
 		t.Errorf("hidden page: %d", code)
 	}
 
-	// Who asks makes a difference.
+	// The answer depends on the caller.
 	if code, _ := ask(t, "GET", s.base+"parley/changes?after="+start.String(), "", "Authorization", "Bearer unheard-of-token"); code != 401 {
 		t.Errorf("an unknown token: %d", code)
 	}
 	if _, answer := ask(t, "GET", s.base+"parley/changes?after="+start.String(), "", "Authorization", "Bearer "+other); strings.Contains(answer, "news/") {
 		t.Errorf("OtherBot is told %s", answer)
 	}
-	for token, want := range map[string]int{other: 403, "": 401, nice: 422} { // and it is no program
+	for token, want := range map[string]int{other: 403, "": 401, nice: 422} { // and the body is not a program
 		var header []string
 		if token != "" {
 			header = []string{"Authorization", "Bearer " + token}
@@ -352,7 +350,7 @@ func TestPresetHigh(t *testing.T) {
 	}
 }
 
-// The other two, and single options beside them.
+// The other two presets, and single options beside them.
 func TestPresets(t *testing.T) {
 	one := map[string]string{"a.html": text("a")}
 	for _, c := range []struct {
@@ -438,7 +436,7 @@ func TestMisuseOfForms(t *testing.T) {
 	}
 }
 
-// Options that the manual of the forms names are options.
+// Every option named in the manual of the forms exists.
 func TestManualOfForms(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/schemes.md")
 	if err != nil {
@@ -449,7 +447,7 @@ func TestManualOfForms(t *testing.T) {
 		t.Fatalf("-h: %d", code)
 	}
 	named := regexp.MustCompile("[ `(](--[a-z][a-z-]*)").FindAllSubmatch(manual, -1)
-	others := []string{"--data-urlencode", "--data-binary", "--patch-from"} // of curl and zstd
+	others := []string{"--data-urlencode", "--data-binary", "--patch-from"} // options of curl and zstd
 	for _, m := range named {
 		if option := string(m[1]); !slices.Contains(others, option) && !strings.Contains(help.String(), "\n  "+option+"\n") && !strings.Contains(help.String(), "\n  "+option+" ") {
 			t.Errorf("docs/schemes.md: there is no %s", option)

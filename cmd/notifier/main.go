@@ -1,5 +1,5 @@
-// Notifier watches a document root and tells every change of it to whoever
-// listens: a sidecar beside the web server. Its manual is "notifier -h".
+// Notifier watches a document root and delivers every change to subscribers: a sidecar beside the web server.
+// Its manual is "notifier -h".
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 )
 
 func main() {
-	agent.Main() // which returns, unless this process was started to run a crawler's program
+	agent.Main() // returns, unless this process was started to run a crawler's program
 	os.Exit(command.Main(context.Background(), notifier, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -122,7 +122,7 @@ func notifier() *command.Command {
 }
 
 func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
-	hangups := make(chan os.Signal, 1) // by which many a daemon is asked to read its files again
+	hangups := make(chan os.Signal, 1) // the usual request to reload files
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	if d.heartbeat <= 0 || time.Duration(d.heartbeat) > protocol.MaxHeartbeat {
@@ -142,7 +142,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		return err
 	}
 	o := d.site.JournalOptions(env.Log)
-	o.Wait = 10 * time.Second // an rdfgen from cron, or an earlier self that is ending
+	o.Wait = 10 * time.Second // an rdfgen from cron, or a previous notifier that is ending
 	journal, err := server.OpenJournal(ctx, d.site.State, o)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		hub:     d.site.Hub(journal, p.Published, env.Log),
 	}
 	if t.engines != nil {
-		// An engine that is new to the journal begins here, before anything happens.
+		// An engine that is new to the journal gets its cursor here, before any change.
 		t.engines.Ready = p.Ready
 		if _, err := t.engines.Turn(ctx); err != nil {
 			return err
@@ -211,8 +211,8 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		}
 	}
 
-	// Whatever ends first ends the rest: streams say goodbye, then the doors
-	// close, then the publisher writes a last manifest.
+	// When one task ends, all end: streams are closed, then the listeners, then the publisher writes a last
+	// manifest.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var owned sync.WaitGroup
@@ -256,7 +256,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	return nil
 }
 
-// serve serves until ctx ends; then guests are shown out, and requests under way end.
+// serve serves until ctx ends; then showOut closes the streams, and requests under way end.
 func serve(ctx context.Context, ln net.Listener, h http.Handler, showOut func(context.Context) error) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
 	done := make(chan error, 1)
@@ -279,8 +279,7 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, showOut func(co
 	return err
 }
 
-// selfCheck waits for the first look and then finds out whether the web server
-// gives what is published.
+// selfCheck waits for the first scan and then checks whether the web server serves what is published.
 func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher, via *http.Client, log *slog.Logger) {
 	for p.Status().Looks == 0 {
 		if !pause.For(ctx, 100*time.Millisecond) {

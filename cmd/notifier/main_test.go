@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// TestAdmin runs a notifier as an admin does, and looks at it in all the ways there are.
+// TestAdmin runs a notifier as an admin does and inspects it in every available way.
 func TestAdmin(t *testing.T) {
 	dir := t.TempDir()
 	root, state := filepath.Join(dir, "public"), filepath.Join(dir, "state")
@@ -26,7 +26,7 @@ func TestAdmin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const base = "http://127.0.0.1:9/" // nobody is there: the self-check has something to say
+	const base = "http://127.0.0.1:9/" // nothing listens there, so the self-check has something to report
 	statusOf := func(want int) string {
 		t.Helper()
 		var out, errs strings.Builder
@@ -58,7 +58,7 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("status while it runs: %s", got)
 	}
 
-	// A docroot that is gone is no deletion, and no health either.
+	// A docroot that has vanished is not reported as deletions, nor as healthy.
 	if err := os.Rename(root, root+".away"); err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Where there is no place for archives, or for the programs of crawlers, they
-// are not offered; all else is told as ever.
+// If the paths for archives or for crawlers' programs are unusable, those forms are not offered; everything
+// else works as usual.
 func TestNoPlaceForForms(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
 	if err := os.WriteFile(callers, []byte("NiceBot 0123456789abcdefnice agents\n"), 0o600); err != nil {

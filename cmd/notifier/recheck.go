@@ -14,13 +14,13 @@ import (
 	"github.com/parleyweb/parley/server/evidence"
 )
 
-// stateFlags are the options by which the notifier of a site is found.
+// stateFlags defines the options that identify the notifier of a site.
 func stateFlags(fs *flag.FlagSet, site *siteflags.Flags) {
 	fs.StringVar(&site.Base, "base", "", "`URL` of the site")
 	fs.StringVar(&site.State, "state", "", "`FILE` that remembers what was published (default one for the base URL)")
 }
 
-// order has the running notifier of a site do something.
+// order sends a command to the running notifier of a site.
 func order(ctx context.Context, site *siteflags.Flags, path string, out any) error {
 	if err := site.StatePath(); err != nil {
 		return err

@@ -56,7 +56,7 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 				if err := server.Ask(ctx, site.State, "GET", "/tellers", &told); err != nil {
 					return err
 				}
-				// An rdfgen that holds the state has no doors, and does not know.
+				// An rdfgen that holds the state has no doors, and cannot answer this.
 				forms = &formsStatus{}
 				if err := server.Ask(ctx, site.State, "GET", "/forms", forms); err != nil {
 					forms = nil
@@ -94,7 +94,7 @@ Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong us
 	}
 }
 
-// statusOf asks the holder of a state, or reads the state.
+// statusOf asks the process that holds the state, or reads the state.
 func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s server.Status, running bool, err error) {
 	err = server.Ask(ctx, site.State, "GET", "/status", &s)
 	if !errors.Is(err, server.ErrNotHeld) {
@@ -111,7 +111,7 @@ func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s s
 	return (&server.Publisher{Journal: journal}).Status(), false, nil
 }
 
-// robotsStatus is what a person should know of robots.txt; empty if all is well.
+// robotsStatus is a problem with robots.txt; empty if all is well.
 type robotsStatus struct {
 	Robots string `json:"robots,omitempty"`
 	Lost   bool   `json:"robots_lost,omitempty"` // a person is needed
@@ -127,7 +127,7 @@ func printLine(env *command.Env, name, format string, args ...any) {
 	fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// printTellers tells who has been told, and who does not take it.
+// printTellers prints which engines and hubs were notified, and which of them fail.
 func printTellers(env *command.Env, t tellersStatus) {
 	if t.IndexNow != nil {
 		for _, e := range t.IndexNow.Engines {
@@ -144,7 +144,7 @@ func printTellers(env *command.Env, t tellersStatus) {
 	}
 }
 
-// printForms tells in which forms changes are told, and what that takes.
+// printForms prints the forms in which changes are delivered, with their counts.
 func printForms(env *command.Env, s *formsStatus) {
 	if s == nil {
 		return
@@ -177,7 +177,7 @@ func printForms(env *command.Env, s *formsStatus) {
 	}
 }
 
-// size writes bytes for a person.
+// size formats bytes for people.
 func size(n int64) string {
 	for _, unit := range []struct {
 		of   int64

@@ -12,15 +12,15 @@ import (
 	"github.com/parleyweb/parley/server/ping"
 )
 
-// tellers are those that tell who does not listen. Each may be nil.
+// tellers notify search engines and hubs, which do not subscribe. Each may be nil.
 type tellers struct {
 	engines *ping.IndexNow
 	hubs    *ping.WebSub
 	hub     *ping.Hub
-	hubURL  string // that the manifest names; empty if none
+	hubURL  string // named in the manifest; empty if none
 }
 
-// tellersStatus is how they stand. What is not used is missing.
+// tellersStatus is their state. Unused ones are missing.
 type tellersStatus struct {
 	IndexNow *ping.Status      `json:"indexnow,omitempty"`
 	WebSub   []ping.PingStatus `json:"websub,omitempty"`
@@ -50,7 +50,7 @@ func (t *tellers) status() (s tellersStatus, err error) {
 	return s, nil
 }
 
-// own runs those that there are.
+// own runs those that exist.
 func (t *tellers) own(ctx context.Context, own func(what string, run func() error)) {
 	if t.engines != nil {
 		own("indexnow", func() error { return t.engines.Run(ctx) })
@@ -63,8 +63,8 @@ func (t *tellers) own(ctx context.Context, own func(what string, run func() erro
 	}
 }
 
-// doors adds theirs to those of the notifier: the hub, and the file that
-// proves the IndexNow key where no web server does.
+// doors adds the hub to the doors of the notifier, and the file that proves the IndexNow key if no web server
+// serves it.
 func (t *tellers) doors(n http.Handler, base string) http.Handler {
 	path := ""
 	if u, err := url.Parse(base); err == nil {
@@ -85,10 +85,10 @@ func (t *tellers) doors(n http.Handler, base string) http.Handler {
 	})
 }
 
-// shortestToken is how long a token must be at least, in bytes.
+// shortestToken is the minimum length of a token, in bytes.
 const shortestToken = 16
 
-// readTokens reads a file of tokens, one a line. Lines that begin with "#" say nothing.
+// readTokens reads a file of tokens, one a line. Lines that begin with "#" are ignored.
 func readTokens(path string) ([]string, error) {
 	if path == "" {
 		return nil, nil

@@ -18,8 +18,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A site without files: all its pages are announced, and an engine, a hub's
-// subscribers and the sitemap learn of them.
+// A site without files: all its pages are announced, and a search engine, a hub's subscribers and the sitemap
+// get them.
 func TestAnnouncedSite(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -108,7 +108,7 @@ func TestAnnouncedSite(t *testing.T) {
 	if link := resp.Header.Get("Link"); !strings.Contains(link, `<`+base+`parley/hub>; rel="hub"`) {
 		t.Errorf("the manifest's Link is %q", link)
 	}
-	until(t, func() bool { // the engine has heard of it before the sender has noted its answer
+	until(t, func() bool { // the engine is notified before the sender has recorded its answer
 		var out, said strings.Builder
 		if code := command.Main(t.Context(), notifier, []string{"status", "--config", config}, nil, &out, &said); code != 0 {
 			t.Errorf("status: exit code %d: %s", code, said.String())

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// rdfgen asks the web server for nothing unless it is told to; then what is
-// refused is told by nobody, and it stays so in the runs that do not ask.
+// rdfgen sends no requests to the web server unless told to; then pages that the server refuses are left out,
+// also in later runs that send no requests.
 func TestAsking(t *testing.T) {
 	d := newDesk(t, "index.html", "open/a.html", "open/b.html", "staff/rota.html")
 	var mu sync.Mutex

@@ -124,7 +124,7 @@ func (c *checking) run(ctx context.Context, target string) error {
 		return err
 	}
 	if found.Count(check.Error) > 0 || c.strict && found.Count(check.Warning) > 0 {
-		return &command.ExitError{Code: command.Failure} // the report has said why
+		return &command.ExitError{Code: command.Failure} // the report names the findings
 	}
 	return nil
 }

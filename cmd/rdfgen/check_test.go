@@ -38,13 +38,13 @@ func TestCheckFindsNothingWrongWithACleanSite(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	// A page is asked for twice, at the most; nothing that is forbidden is.
+	// Each page is fetched at most twice, a forbidden one never.
 	if n := len(s.asked); n > 5+2*4*20+20 || slices.Contains(s.asked, "/private/") {
 		t.Errorf("%d requests: %q", n, s.asked)
 	}
 }
 
-// faults has a fault for every rule, and what is found then.
+// faults has a fault for every rule, and the findings to expect.
 var faults = []struct {
 	want, at string // rules, separated by blanks; the path that is checked
 	do       func(*shop)
@@ -105,7 +105,7 @@ var faults = []struct {
 	{"robots-unknown-line", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Disallow", "Noindex: /x\nDisallow") }},
 	{"robots-delay", "/robots.txt", func(s *shop) {
 		s.change("/robots.txt", "Disallow", "Crawl-delay: 60\nDisallow")
-		s.change("/robots.txt", "Sitemap:", "User-agent: parley-check\nDisallow:\n\nSitemap:") // who would wait that long
+		s.change("/robots.txt", "Sitemap:", "User-agent: parley-check\nDisallow:\n\nSitemap:") // the test must not wait that long
 	}},
 	{"no-sitemap-line", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Sitemap:", "# Sitemap:") }},
 	{"no-sitemap-line", "/sitemap.xml", func(s *shop) { s.change("/robots.txt", "Sitemap:", "# Sitemap:") }},
@@ -130,7 +130,7 @@ var faults = []struct {
 			s.change("/sitemap.xml", when(i).Format(time.RFC3339), "2026-11-20T12:00:00+00:00")
 		}
 	}},
-	{"lastmod-build-time", "/robots.rdf", func(s *shop) { // each file at its own second
+	{"lastmod-build-time", "/robots.rdf", func(s *shop) { // each file with its own second
 		for i := range shopPages {
 			for range 2 {
 				s.change("/robots.rdf", when(i).Format(time.RFC3339), time.Date(2026, 11, 20, 11, 59, i, 0, time.UTC).Format(time.RFC3339))
@@ -256,7 +256,7 @@ var faults = []struct {
 }
 
 func TestCheckFindsEachFault(t *testing.T) {
-	found := map[string]bool{"out-of-time": true} // tested with the package
+	found := map[string]bool{"out-of-time": true} // tested in the package
 	for _, f := range faults {
 		s := newShop(t)
 		f.do(s)
@@ -320,7 +320,7 @@ func TestCheckOfAFile(t *testing.T) {
 		}
 		return path
 	}
-	// Nothing is asked for, and the name says nothing.
+	// Nothing is fetched, and the file name does not give the format.
 	file := write("list.txt", gzipped(s.sitemap(s.urls()...)))
 	if r, code := s.check(file, "--strict"); code != 0 || r.Kind != "sitemap" || r.Entries != shopPages || r.Sampled != 0 || len(s.asked) > 0 {
 		t.Errorf("exit code %d, %+v, asked for %q", code, r, s.asked)
@@ -328,7 +328,7 @@ func TestCheckOfAFile(t *testing.T) {
 	if r, code := s.check(file, "--strict", "--fetch", "--sample", "3"); code != 0 || r.Sampled != 3 || len(s.asked) != 7 {
 		t.Errorf("exit code %d, %+v, asked for %q", code, r, s.asked)
 	}
-	// The sitemaps of an index stand beside it.
+	// The parts of a sitemap index are files beside it.
 	write("a.xml", []byte(s.sitemap(s.urls()[:12]...)))
 	index := write("index.xml", []byte(s.index("/parts/a.xml", "/parts/b.xml")))
 	if r, _ := s.check(index); r.Entries != 12 || s.find(r, "parts-unread").Count != 1 {
@@ -338,7 +338,7 @@ func TestCheckOfAFile(t *testing.T) {
 	if r, code := s.check(index); r.Entries != 25 || s.find(r, "foreign-url").Count != 1 || code != 1 {
 		t.Errorf("%+v", r)
 	}
-	// Warnings are a failure where that is asked for.
+	// With --strict, warnings are failures.
 	file = write("dup.xml", []byte(s.sitemap(append(s.urls(), s.urls()[0])...)))
 	if r, code := s.check(file); code != 0 || s.find(r, "duplicate").Count != 1 {
 		t.Errorf("exit code %d, %+v", code, r)

@@ -11,9 +11,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// describe writes a manifest without a cursor to standard output, as the
-// thesis's generator did (C20). It takes the same turn as everything else,
-// on a journal that is thrown away.
+// describe writes a manifest without a cursor to standard output, as the thesis's generator did (C20). It
+// scans like every other run, with a temporary journal.
 func (j *job) describe(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "rdfgen-")
 	if err != nil {

@@ -41,7 +41,7 @@ be what visitors come for, such as a price.
 
 Exit codes: 0 masks were proposed, or none is needed; 1 something failed; 2 wrong usage.`
 
-const learnSize = 2 << 20 // the largest page whose changes are weighed, in bytes
+const learnSize = 2 << 20 // the largest page whose changes are measured, in bytes
 
 // learning is one run of rdfgen learn.
 type learning struct {
@@ -51,7 +51,7 @@ type learning struct {
 	old, new string // the directories of the builds
 	env      *command.Env
 
-	pages, changed int // pages that are in both builds; and whose bytes differ
+	pages, changed int // pages in both builds; and those whose bytes differ
 }
 
 func learnCommand() *command.Command {
@@ -62,7 +62,7 @@ func learnCommand() *command.Command {
 		Usage:   "BUILD1 BUILD2 [options]",
 		Help:    learnHelp,
 		Args:    []string{"BUILD1", "BUILD2"},
-		// The masks of a site stand in its configuration file.
+		// The masks of a site are in its configuration file.
 		Elsewhere: []string{"*"},
 		Flags: func(fs *flag.FlagSet) {
 			fs.Var(&l.masks, "mask", "ignore text that matches `PATTERN`, which is masked already (repeatable)")
@@ -118,12 +118,12 @@ func (l *learning) run(ctx context.Context) error {
 	return nil
 }
 
-// learned is what is printed as JSON.
+// learned is the JSON output.
 type learned struct {
 	Pages       int           `json:"pages"`        // in both builds
 	Changed     int           `json:"changed"`      // whose bytes differ
-	ChangedText int           `json:"changed_text"` // whose main text does
-	Left        int           `json:"left"`         // whose main text does with all masks
+	ChangedText int           `json:"changed_text"` // whose main text differs
+	Left        int           `json:"left"`         // whose main text differs with all masks applied
 	Masks       []learnedMask `json:"masks"`
 }
 
@@ -143,7 +143,7 @@ func learnedMasks(lesson maintext.Lesson) []learnedMask {
 	return list
 }
 
-// onLine cuts what a mask matched to a length that fits on a line.
+// onLine shortens the text that a mask matched so that it fits on a line.
 func onLine(s string) string {
 	if r := []rune(s); len(r) > 80 {
 		return string(r[:79]) + "…"
@@ -151,8 +151,8 @@ func onLine(s string) string {
 	return s
 }
 
-// pairs yields the main texts of the pages that are in both builds and differ.
-// It counts when it is first gone through. What fails is put into err.
+// pairs yields the main texts of the pages that are in both builds and differ. It counts while it is
+// iterated. An error is stored in err.
 func (l *learning) pairs(ctx context.Context, step func(), err *error) iter.Seq2[[]byte, []byte] {
 	return func(yield func(before, after []byte) bool) {
 		l.pages, l.changed = 0, 0
@@ -170,7 +170,7 @@ func (l *learning) walk(ctx context.Context, step func(), yield func(before, aft
 			return err
 		}
 	}
-	// Links may lead in circles and out of the build: WalkDir follows none.
+	// Links may form cycles or lead out of the build: WalkDir follows none.
 	return fs.WalkDir(newer, ".", func(name string, d fs.DirEntry, err error) error {
 		switch ext := strings.ToLower(path.Ext(name)); {
 		case err != nil:
@@ -207,7 +207,7 @@ func (l *learning) walk(ctx context.Context, step func(), yield func(before, aft
 	})
 }
 
-// readBuilt reads a page; nil if it is too large for its changes to be weighed.
+// readBuilt reads a page; nil if it is larger than learnSize.
 func readBuilt(dir fs.FS, name string) ([]byte, error) {
 	f, err := dir.Open(name)
 	if err != nil {

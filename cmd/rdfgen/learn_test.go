@@ -50,7 +50,7 @@ func writeBuilt(t *testing.T, name, content string) {
 	}
 }
 
-// runLearn runs rdfgen learn and wants an exit code.
+// runLearn runs rdfgen learn and checks its exit code.
 func runLearn(t *testing.T, code int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs strings.Builder
@@ -75,7 +75,7 @@ mask ^Last updated \d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|UTC|GMT|[
 		t.Errorf("it said\n%s", said)
 	}
 
-	// What was printed is a configuration file: with it nothing is left but the edits.
+	// The output is a configuration file: with it, only the edits remain.
 	conf := filepath.Join(t.TempDir(), "parley.conf")
 	writeBuilt(t, conf, "docroot /srv/www\n"+out)
 	out, said = runLearn(t, 0, monday, tuesday, "--config", conf)

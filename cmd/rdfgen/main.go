@@ -95,8 +95,7 @@ func rdfgen() *command.Command {
 	}
 }
 
-// shared lets the parts read the configuration file of the whole: they pass
-// over what is not theirs.
+// shared lets the subcommands read the configuration file of rdfgen: they ignore options that are not theirs.
 func shared(parts ...*command.Command) []*command.Command {
 	for _, p := range parts {
 		p.Sites, p.Elsewhere = command.Apart, []string{"*"}
@@ -137,16 +136,16 @@ func (j *job) run(ctx context.Context) error {
 	}
 }
 
-// overtaken is how long several rdfgen on one state may get in each other's way.
+// overtaken is how long several rdfgen processes on one state may get in each other's way.
 const overtaken = time.Minute
 
-// notified reports whether a notifier holds the state: what that answers stays so.
+// notified reports whether a notifier holds the state, in which case its answer is final.
 func (j *job) notified(ctx context.Context) bool {
 	var does []string
 	return server.Ask(ctx, j.site.State, "GET", "/does", &does) == nil
 }
 
-// ask has the holder of the state look. It returns ErrNotHeld if there is none.
+// ask tells the process that holds the state to scan. It returns ErrNotHeld if there is none.
 func (j *job) ask(ctx context.Context) error {
 	if j.site.RobotsNow {
 		var none any
@@ -174,7 +173,7 @@ func (j *job) ask(ctx context.Context) error {
 	return j.tell(found, checked)
 }
 
-// sameManifest makes sure that the holder publishes where this call wants it.
+// sameManifest makes sure that the holder publishes where this call is to publish.
 func (j *job) sameManifest(ctx context.Context) error {
 	if j.site.Out == "" {
 		return nil
@@ -193,7 +192,7 @@ func (j *job) sameManifest(ctx context.Context) error {
 	return nil
 }
 
-// sameWork makes sure that the holder does all that is asked for here.
+// sameWork makes sure that the holder does everything that this call asks for.
 func (j *job) sameWork(ctx context.Context) error {
 	var theirs []string
 	if err := server.Ask(ctx, j.site.State, "GET", "/does", &theirs); err != nil {
@@ -208,7 +207,7 @@ func (j *job) sameWork(ctx context.Context) error {
 	return nil
 }
 
-// turn is one turn of the publisher's loop.
+// turn runs the publisher's loop once.
 func (j *job) turn(ctx context.Context) error {
 	journal, err := server.OpenJournal(ctx, j.site.State, j.site.JournalOptions(j.env.Log))
 	if err != nil {
@@ -220,12 +219,12 @@ func (j *job) turn(ctx context.Context) error {
 		return err
 	}
 	m := &p.Snapshot.Manifest
-	m.Stream, m.Changes, m.Discovery = "", "", "" // nobody serves them
+	m.Stream, m.Changes, m.Discovery = "", "", "" // rdfgen does not serve them
 	take := p.Turn
 	if j.accept {
 		take = p.AcceptDeletions
 	}
-	// Another rdfgen that is started meanwhile finds who to ask.
+	// Another rdfgen that is started meanwhile can ask this one.
 	holding, stop := context.WithCancel(ctx)
 	var held sync.WaitGroup
 	held.Go(func() {
@@ -235,10 +234,10 @@ func (j *job) turn(ctx context.Context) error {
 	})
 	defer held.Wait()
 	defer stop()
-	begun := j.beginIndexNow(ctx, p) // who cannot be told keeps nothing from being published
+	begun := j.beginIndexNow(ctx, p) // an engine that cannot be notified does not prevent publishing
 	found, err := take(ctx)
 	if err == nil && j.shown != nil {
-		// Of what is told the web server is asked after it stands in the journal.
+		// The web server is asked about changes once they are in the journal.
 		var other bool
 		if other, err = j.shown.Once(ctx); err == nil && other {
 			found, err = p.Turn(ctx)
@@ -249,7 +248,7 @@ func (j *job) turn(ctx context.Context) error {
 	}
 	looked()
 	if err != nil {
-		return errors.Join(err, begun, j.send(ctx, p)) // what stands in the journal is true all the same
+		return errors.Join(err, begun, j.send(ctx, p)) // the entries in the journal are true all the same
 	}
 	trouble, said := j.rules.RobotsTrouble()
 	if trouble != "" && !said {
@@ -264,20 +263,20 @@ func (j *job) turn(ctx context.Context) error {
 		checked = &c
 	}
 	err = errors.Join(j.tell(found, checked), begun, j.send(ctx, p))
-	if err == nil && said { // that robots.txt is lost: a person is needed, and was told
+	if err == nil && said { // robots.txt is lost: a person is needed, and was told
 		err = &command.ExitError{Code: command.Failure}
 	}
 	return err
 }
 
-// send tells those who do not ask. One that fails keeps no other from being told.
+// send notifies IndexNow engines and WebSub hubs. A failure of one does not keep the other from being
+// notified.
 func (j *job) send(ctx context.Context, p *server.Publisher) error {
 	return errors.Join(j.sendIndexNow(ctx, p), j.sendWebSub(ctx, p))
 }
 
-// beginIndexNow lets engines that are new to a journal begin before the look:
-// what it finds is news to them, also where the state was lost, and the journal
-// begins with what the manifest knew.
+// beginIndexNow gives engines that are new to a journal a cursor before the scan, so that the changes it
+// finds are news to them, even if the state was lost and the journal begins with the items of the manifest.
 func (j *job) beginIndexNow(ctx context.Context, p *server.Publisher) error {
 	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
 	if s == nil || !p.Journal.Whole() { // a first description is no news
@@ -325,7 +324,7 @@ func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
 	return nil
 }
 
-// say says what goes well, or passes by itself.
+// say prints messages about success, or about trouble that passes by itself.
 func (j *job) say(lines ...string) {
 	if j.spoken() {
 		for _, line := range lines {
@@ -334,8 +333,8 @@ func (j *job) say(lines ...string) {
 	}
 }
 
-// keyTrouble is an error where an engine does not take the site's key: that
-// needs a person, and all else passes by itself.
+// keyTrouble returns an error if an engine does not accept the site's key: that needs a person, and all other
+// trouble passes by itself.
 func keyTrouble(s *ping.IndexNow) error {
 	st, err := s.Status()
 	if err != nil {
@@ -350,7 +349,7 @@ func keyTrouble(s *ping.IndexNow) error {
 	return nil
 }
 
-// spoken reports whether what went well is to be said too.
+// spoken reports whether success is to be reported too.
 func (j *job) spoken() bool { return j.verbose || j.env.Watched() }
 
 // publisher shows its progress on a terminal until done is called.
@@ -360,7 +359,7 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 		return nil, nil, err
 	}
 	j.rules = siteflags.RulesOf(site)
-	// What a notifier has found refused stays so, though nothing is asked here.
+	// Pages that a notifier has found refused stay so, though nothing is fetched here.
 	if j.shown, err = j.site.Evidence(site, journal, j.env.Log); err != nil {
 		return nil, nil, err
 	}
@@ -378,7 +377,7 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 	return p, bar.Done, nil
 }
 
-// tell says what was found: nothing, unless asked to or a person is needed.
+// tell reports the result: nothing, unless asked to or a person is needed.
 func (j *job) tell(found inventory.Report, checked *server.Checked) error {
 	if j.json {
 		if err := j.env.PrintJSON(found); err != nil {
@@ -412,7 +411,7 @@ func (j *job) tell(found inventory.Report, checked *server.Checked) error {
 	return nil
 }
 
-// adviseRobots proposes what robots.txt lacks. With --write-robots it lacks nothing.
+// adviseRobots prints what robots.txt lacks. With --write-robots it lacks nothing.
 func (j *job) adviseRobots() {
 	r := j.site.RobotsFile(j.env.Log)
 	if r == nil || slices.Contains(j.site.Does(), "--write-robots") {

@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A desk is a docroot and what rdfgen says of it.
+// A desk is a docroot and the files that rdfgen writes about it.
 type desk struct {
 	t         *testing.T
 	dir, root string
@@ -39,7 +39,7 @@ func (d *desk) write(page, content string) {
 	}
 }
 
-// run runs rdfgen and wants an exit code.
+// run runs rdfgen and checks its exit code.
 func (d *desk) run(code int, flags ...string) (stdout, stderr string) {
 	d.t.Helper()
 	var out, errs strings.Builder
@@ -106,8 +106,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// Cron mails what is printed, and web servers answer conditional requests by
-// the time of the file.
+// Nothing is printed, since cron mails any output, and an unchanged manifest keeps its mtime, which web
+// servers use for conditional requests.
 func TestCronIsSilent(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html")
 	d.run(0, d.published()...)

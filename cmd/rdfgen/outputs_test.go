@@ -27,7 +27,7 @@ func (d *desk) has(name, want string) {
 	}
 }
 
-// Each output is on by its own option, without any other.
+// Each output works with its own option alone.
 func TestEachOutputAlone(t *testing.T) {
 	for _, c := range []struct{ option, file, want string }{
 		{"--out", "public/robots.rdf", "<p:epoch>"},
@@ -45,7 +45,7 @@ func TestEachOutputAlone(t *testing.T) {
 			t.Errorf("%s: it said %q and %q", c.option, out, said)
 		}
 		d.has(c.file, c.want)
-		t.Setenv("STATE_DIRECTORY", d.path("lib")) // and where no state is named
+		t.Setenv("STATE_DIRECTORY", d.path("lib")) // and where no state is given
 		if out, said := d.run(0, c.option, d.path(c.file)); out != "" || said != "" {
 			t.Errorf("%s without --state: it said %q and %q", c.option, out, said)
 		}
@@ -61,7 +61,7 @@ func TestEachOutputAlone(t *testing.T) {
 	}
 }
 
-// What is fetched by nobody but Parley is not published, whatever is included.
+// Files that are not pages (the outputs themselves, the key) are not published, whatever is included.
 func TestOutputsAreNoPages(t *testing.T) {
 	var asked atomic.Int64
 	engine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -83,8 +83,7 @@ func TestOutputsAreNoPages(t *testing.T) {
 	}
 }
 
-// A state that was lost is made anew from the manifest; what changed meanwhile
-// is told all the same.
+// A lost state is rebuilt from the manifest; changes since then are still announced.
 func TestLostStateTellsEngines(t *testing.T) {
 	var asked atomic.Int64
 	engine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -102,7 +101,7 @@ func TestLostStateTellsEngines(t *testing.T) {
 	}
 }
 
-// Several rdfgen that are started at once on one state all end well.
+// Several rdfgen processes started at once on one state all succeed.
 func TestManyAtOnce(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html")
 	var all sync.WaitGroup
@@ -140,8 +139,8 @@ func TestMisusedOutputs(t *testing.T) {
 	}
 }
 
-// Two sites in one file that would write over each other are refused before
-// anything is written; two that do not are both published.
+// Two sites in one file that would overwrite each other's outputs are refused before anything is written; two
+// that would not are both published.
 func TestSeveralSites(t *testing.T) {
 	d := newDesk(t, "a.html")
 	t.Setenv("STATE_DIRECTORY", d.path("lib"))
@@ -172,11 +171,11 @@ func TestSeveralSites(t *testing.T) {
 	d.has("two.xml", "https://two.example/a.html")
 }
 
-// Who cannot be told keeps nothing from being published.
+// An unknown search engine does not stop the site from being published.
 func TestUnknownEngine(t *testing.T) {
 	d := newDesk(t, "a.html")
 	flags := append(d.published(), "--indexnow", "altavista")
-	for range 2 { // the first description, and what comes after it
+	for range 2 { // the first manifest, and later ones
 		d.write("a.html", "the page as of "+time.Now().String())
 		if _, said := d.run(1, flags...); !strings.Contains(said, "altavista") {
 			t.Errorf("it said %q", said)

@@ -127,7 +127,7 @@ func (r *reporting) run(ctx context.Context) error {
 	return found.WriteText(r.env.Stdout, r.top)
 }
 
-// options makes sense of the command line.
+// options parses the command line.
 func (r *reporting) options() (report.Options, error) {
 	o := report.Options{Top: r.top}
 	if r.top < 1 || r.top > 100_000 {
@@ -175,7 +175,7 @@ func readRanges(file string) ([]netip.Prefix, error) {
 	return report.ReadRanges(f)
 }
 
-// moment reads a date or a time. A date begins in the zone, else in UTC.
+// moment parses a date or a time. Without a zone of its own it is in zone, or in UTC if that is nil.
 func moment(s string, zone *time.Location) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -194,8 +194,7 @@ func moment(s string, zone *time.Location) (time.Time, error) {
 	return time.Time{}, errors.New("want a date such as 2026-10-01, or a time such as 2026-10-01T12:00:00Z")
 }
 
-// writeHTML writes the page beside its file and puts it in place, so that who
-// looks at it never sees half of one.
+// writeHTML writes the page to a temporary file and renames it, so that a reader never sees half of one.
 func (r *reporting) writeHTML(found *report.Report) (err error) {
 	var page bytes.Buffer
 	if err := found.WriteHTML(&page, r.top); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/server/report"
 )
 
-// reported runs rdfgen report and wants an exit code.
+// reported runs rdfgen report and checks its exit code.
 func reported(t *testing.T, code int, stdin string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs strings.Builder
@@ -23,12 +23,12 @@ func reported(t *testing.T, code int, stdin string, args ...string) (stdout, std
 	return out.String(), errs.String()
 }
 
-// asked is a line of a log.
+// asked returns a line of an access log.
 func asked(day, addr, path, agent string) string {
 	return addr + ` - - [` + day + `/Oct/2026:14:03:09 +0200] "GET ` + path + ` HTTP/1.1" 200 5120 "-" "` + agent + "\"\n"
 }
 
-// An admin points it at rotated logs, and has the report.
+// An admin runs it on rotated logs and gets the report.
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	var old bytes.Buffer

@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/server/check"
 )
 
-// A shop is a web site without fault, until one is switched on.
+// A shop is a web site without faults until a test switches one on.
 type shop struct {
 	*testing.T
 	url   string
@@ -27,14 +27,14 @@ type shop struct {
 	asked []string // paths, in order
 }
 
-// A shelf is what is at a path.
+// A shelf is the resource at a path.
 type shelf struct {
 	body, kind          string
 	status              int
 	to                  string // it redirects there
 	header              map[string]string
 	modified            time.Time
-	dead                bool // the connection breaks off
+	dead                bool // the connection breaks
 	plain, blind, stale bool // without compression; without validators; without 304
 }
 
@@ -62,7 +62,7 @@ func (s *shop) add(path, kind, body string) *shelf {
 	return p
 }
 
-// change replaces text in what is at a path.
+// change replaces text in the resource at a path.
 func (s *shop) change(path, old, new string) *shelf {
 	s.Helper()
 	p := s.pages[path]
@@ -73,7 +73,7 @@ func (s *shop) change(path, old, new string) *shelf {
 	return p
 }
 
-// all changes every page.
+// all applies f to every page.
 func (s *shop) all(f func(*shelf)) {
 	for path, p := range s.pages {
 		if strings.HasPrefix(path, "/p/") {
@@ -192,7 +192,7 @@ func gzipped(s string) []byte {
 	return b.Bytes()
 }
 
-// check runs rdfgen check and returns what it found.
+// check runs rdfgen check and returns its report and exit code.
 func (s *shop) check(target string, flags ...string) (check.Report, int) {
 	s.Helper()
 	var out, errs strings.Builder

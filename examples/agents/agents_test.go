@@ -60,8 +60,8 @@ func build(t *testing.T, name string) []byte {
 
 const token = "a-secret"
 
-// A sidecar is one in process: a docroot, a journal, old versions and all
-// doors. It looks at the docroot when the test says so.
+// A sidecar is a notifier in process: a docroot, a journal, old versions and all
+// doors. It scans the docroot when the test says so.
 type sidecar struct {
 	*testing.T
 	root      string
@@ -163,7 +163,6 @@ type told struct {
 	output []byte
 }
 
-// changes asks for all changes after a cursor.
 func (s *sidecar) changes(after protocol.Cursor, filter url.Values) (list []told) {
 	s.Helper()
 	for head := s.journal.Head(); after != head; {
@@ -206,7 +205,7 @@ func (s *sidecar) write(name, text string) {
 	s.must(os.Rename(name+"~", name))
 }
 
-// What is wrong with a request is said in clear words.
+// The error for an invalid request is clear.
 func TestRefusals(t *testing.T) {
 	s := newSidecar(t, t.TempDir())
 	s.write("index.html", "<p>Hello")

@@ -14,8 +14,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Both deliveries bring what an agent makes, and it is asked about a change
-// once for all who want the same.
+// Both deliveries contain the agent's output, and the agent runs once per change
+// for all subscribers with the same request.
 func TestFollow(t *testing.T) {
 	s := newSidecar(t, t.TempDir())
 	s.write("index.html", "<p>home")
@@ -56,7 +56,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// The program crawler makes an index of what the agent of a site makes.
+// The crawler command builds an index from the output of a site's agent.
 func TestCommand(t *testing.T) {
 	s := newSidecar(t, t.TempDir())
 	s.write("a.html", "<p>apples and pears")

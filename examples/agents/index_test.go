@@ -23,7 +23,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// gathered is the index of a site, as its agent makes it, and where the site stood.
+// gathered returns the index of a site, made by its agent, and the site's cursor.
 func (s *sidecar) gathered(agent string) ([]byte, protocol.Cursor) {
 	s.Helper()
 	digest, err := protocol.ParseDigest(agent)
@@ -43,7 +43,7 @@ func (s *sidecar) gathered(agent string) ([]byte, protocol.Cursor) {
 	return out.Bytes(), at
 }
 
-// addAll adds all pages of a docroot, as whoever fetches them would.
+// addAll adds all pages of a docroot, as a crawler that fetches them would.
 func (s *sidecar) addAll(b *index.Builder) {
 	s.Helper()
 	s.must(filepath.WalkDir(s.root, func(name string, d fs.DirEntry, err error) error {
@@ -89,8 +89,8 @@ func opened(t *testing.T, b []byte) *index.Index {
 	return x
 }
 
-// The indexes that three sites make of themselves, merged, answer as one that
-// is built of all their pages does (C15).
+// The indexes that three sites make of themselves, merged, give the same results as one
+// built of all their pages (C15).
 func TestPartialIndexes(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 15))
 	roots := []string{t.TempDir(), t.TempDir(), t.TempDir()}

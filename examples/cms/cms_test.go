@@ -105,7 +105,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// startCMS starts the system on the pages of the last time.
+// startCMS starts the system on the pages of the last run.
 func (w *world) startCMS() {
 	store, err := OpenStore(filepath.Join(w.dir, "pages.json"))
 	w.must(err)
@@ -211,7 +211,7 @@ func (w *world) save(old, slug, body string, status Status) {
 	w.do("save", old, Page{Slug: slug, Title: "About " + slug, Body: body, Status: status})
 }
 
-// get asks for a page as a visitor, or as an editor.
+// get requests a page as a visitor, or as an editor.
 func (w *world) get(path, password string) (status int, body string) {
 	w.Helper()
 	req, err := http.NewRequest("GET", w.base+path, nil)
@@ -227,7 +227,7 @@ func (w *world) get(path, password string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// subscribe hears what the site tells until the test ends.
+// subscribe receives the site's changes until the test ends.
 func (w *world) subscribe() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -246,7 +246,7 @@ func (w *world) subscribe() {
 	}()
 }
 
-// hears waits until the subscriber has heard just this since the last call,
+// hears waits until the subscriber has received exactly these changes since the last call,
 // in any order, and returns how long that took.
 func (w *world) hears(want ...string) time.Duration {
 	w.Helper()
@@ -293,7 +293,7 @@ func (w *world) startMirror() (dir string) {
 	return m.Dir
 }
 
-// files returns what stands in a directory, but for what the mirror keeps for itself.
+// files returns the files of a directory, except for the mirror's own.
 func files(t *testing.T, dir string) map[string]string {
 	m := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -316,7 +316,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return m
 }
 
-// public returns what the copy must be.
+// public returns the expected content of the copy.
 func (w *world) public() map[string]string {
 	m := map[string]string{}
 	list, _ := w.site.Store.Pages(Public)
@@ -375,7 +375,7 @@ func TestStory(t *testing.T) {
 	}
 	w.wantCopy(dir)
 
-	// What is not for everybody is told to nobody.
+	// A page that is not public is announced to nobody.
 	w.save("", "plan", "a draft", Draft)
 	w.save("plan", "plan", "a better draft", Draft)
 	w.save("", "salaries", "for us alone", Private)
@@ -403,26 +403,26 @@ func TestStory(t *testing.T) {
 	w.hears("delete plan")
 	w.wantCopy(dir)
 
-	// Neither side has to be there for the other.
+	// Neither side needs the other to be running.
 	w.stopNotifier()
 	w.save("", "fourth", "four", Public)
 	w.save("first", "first", "one, without a notifier", Public)
 	w.stopHook()
-	w.startCMS() // what is owed stands in the file
+	w.startCMS() // pending notices are stored in the file
 	w.do("delete", "fourth", Page{})
 	w.save("", "fifth", "five", Public)
 	w.startNotifier()
 	w.hears("update first", "create fifth")
 	w.wantCopy(dir)
 
-	// What is told again is no news.
+	// A repeated announcement causes no change.
 	w.do("announce", "", Page{})
 	w.until("all is told again", func() bool { return len(w.site.Store.Owed(1)) == 0 })
 	w.save("", "last", "last", Public)
 	w.hears("create last")
 	w.wantCopy(dir)
 
-	// A page of which only a date is told is asked for with its ETag.
+	// A page that is announced with a date only is fetched with its ETag.
 	first, _, _ := w.site.Store.Page("first")
 	w.until("the script, which knows seconds only, has a later one", func() bool { return time.Now().Truncate(time.Second).After(first.Modified) })
 	w.script("/first", "/does-not-exist")

@@ -15,26 +15,25 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A Hook tells the notifier what has changed: this is all that a content
-// management system needs to speak Parley. What is told is what is true when
-// it is told, not when it became owed; so it can be told late, twice, and in
-// any order.
+// A Hook notifies the notifier of changes: this is all that a content management system needs to speak
+// Parley. It sends the state of a page at the time of sending, not of the change, so a notice may be late,
+// duplicate, and out of order.
 type Hook struct {
 	Store    *Store
 	Site     *Site
-	Announce string // URL of the door
+	Announce string // URL of the notifier's /parley/announce
 	Token    string
 	Log      *slog.Logger
 }
 
 const (
-	hookBatch   = 500 // pages in one request; the door takes 1,000
+	hookBatch   = 500 // pages in one request; the notifier accepts 1,000
 	hookTimeout = 15 * time.Second
-	hookLeast   = 200 * time.Millisecond // before it tries again, doubled up to...
+	hookLeast   = 200 * time.Millisecond // before a retry, doubled up to...
 	hookMost    = time.Minute
 )
 
-// Run tells what is owed, at once, and again until there is an answer, until ctx ends.
+// Run sends pending notices, at once, and retries until there is a response, until ctx ends.
 func (h *Hook) Run(ctx context.Context) error {
 	for wait := hookLeast; ; {
 		owed := h.Store.Owed(hookBatch)
@@ -67,8 +66,7 @@ func (h *Hook) Run(ctx context.Context) error {
 	}
 }
 
-// tell announces the pages at some paths. It returns how long to wait at least
-// where the notifier asks for that.
+// tell announces the pages at some paths. It returns the minimum wait that the notifier asks for.
 func (h *Hook) tell(ctx context.Context, paths map[string]time.Time) (after time.Duration, err error) {
 	var said struct {
 		Pages []server.Announcement `json:"pages"`
@@ -112,7 +110,7 @@ func (h *Hook) tell(ctx context.Context, paths map[string]time.Time) (after time
 	if err != nil {
 		return 0, err
 	}
-	for _, r := range done.Refused { // it would be refused again
+	for _, r := range done.Refused { // they would be refused again
 		h.Log.Warn("the notifier does not publish a page", "url", r.URL, "reason", r.Reason)
 	}
 	h.Log.Debug("told the notifier", "pages", len(paths), "cursor", done.Cursor.String())

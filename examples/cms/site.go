@@ -16,15 +16,15 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Site is what visitors, editors and crawlers see.
+// A Site serves visitors, editors and crawlers.
 type Site struct {
 	Store    *Store
 	Base     string   // URL, ending in "/"
-	Password string   // of the editors, whoever they say they are
-	Notifier *url.URL // whose doors are part of the site; nil: another server sees to that
+	Password string   // of the editors, with any user name
+	Notifier *url.URL // to which its part of the site is forwarded; nil: another server does that
 }
 
-// A Document is a page as it is served.
+// A Document is a page as served.
 type Document struct {
 	Title    string
 	Body     []byte
@@ -47,7 +47,7 @@ var templates = template.Must(template.New("").Parse(`
 <form method="post" action="/admin/announce"><button>Tell the notifier of everything</button></form></html>
 {{end}}`))
 
-// Document returns what everybody gets at a path, and false if that is nothing.
+// Document returns the public page at a path, and false if there is none.
 func (s *Site) Document(path string) (d Document, ok bool) {
 	if path == "/" {
 		list, changed := s.Store.Pages(Public)
@@ -63,7 +63,7 @@ func (s *Site) Document(path string) (d Document, ok bool) {
 func render(name string, data any) []byte {
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
-		panic(err) // the templates and what they are given are in this file
+		panic(err) // the templates and their data are in this file
 	}
 	return bytes.TrimLeft(b.Bytes(), "\n")
 }
@@ -88,7 +88,7 @@ func (s *Site) Handler() http.Handler {
 		mux.Handle("GET /parley/", doors) // GET only: nobody announces from outside
 		mux.Handle("GET /.well-known/parley", doors)
 	}
-	// No other site's form may make an editor's browser edit this one.
+	// A form on another site must not make an editor's browser edit this one.
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -108,12 +108,12 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		fallthrough
-	default: // of a page that is not for everybody nobody is told that it is there
+	default: // the existence of a page that is not public is not revealed
 		http.NotFound(w, r)
 	}
 }
 
-// serve answers conditional requests too.
+// serve also answers conditional requests.
 func (s *Site) serve(w http.ResponseWriter, r *http.Request, d Document) {
 	sum := protocol.Sum(d.Body)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -144,7 +144,7 @@ func (s *Site) admin(w http.ResponseWriter, r *http.Request) {
 	w.Write(render("admin", append(list, Page{Status: Draft})))
 }
 
-// edit takes a form, or the same as JSON, and saves, deletes or announces.
+// edit accepts a form, or the same as JSON, and saves, deletes or announces.
 func (s *Site) edit(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
 	var in struct {

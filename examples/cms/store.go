@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A Page is one page of the site. Only one whose Status is Public is for everybody.
+// A Page is one page of the site. It is public only if its Status is Public.
 type Page struct {
 	Slug     string    `json:"slug"` // its path, without the slash before it
 	Title    string    `json:"title"`
@@ -24,33 +24,32 @@ type Page struct {
 	Modified time.Time `json:"modified"`
 }
 
-// A Status says for whom a page is.
+// A Status says who may see a page.
 type Status string
 
 // The three of them.
 const (
 	Public  Status = "public"
-	Draft   Status = "draft"   // there is no such page yet
-	Private Status = "private" // for who has the password
+	Draft   Status = "draft"   // nobody: there is no such page yet
+	Private Status = "private" // those who have the password
 )
 
-// content is what the file holds.
+// content is the content of the file.
 type content struct {
 	Pages map[string]*Page  `json:"pages"`
 	Moved map[string]string `json:"moved"` // old slug to new
 	Home  time.Time         `json:"home"`  // when the list of pages changed
-	Last  time.Time         `json:"last"`  // when anything did; no two changes have one time
+	Last  time.Time         `json:"last"`  // when anything did; no two changes have the same time
 
-	// Owed are the paths that the notifier is yet to be told of, and when that
-	// began. They stand in one file with the pages, so that no crash comes
-	// between a change and the debt to tell of it.
+	// Owed are the paths with a notice pending, and since when. They are in one file with the pages, so that
+	// no crash can separate a change from its pending notice.
 	Owed map[string]time.Time `json:"owed"`
 }
 
-// A Store keeps pages in a file. Any number of goroutines may use it.
+// A Store keeps pages in a file. It is safe for concurrent use.
 type Store struct {
 	path string
-	owes chan struct{} // something is owed
+	owes chan struct{} // a notice is pending
 
 	mu sync.Mutex // guards c
 	c  content
@@ -82,7 +81,7 @@ func (c *content) fill() {
 	}
 }
 
-// Page returns the page of a slug, or else the slug that it has been moved to.
+// Page returns the page of a slug, or else the slug that it has moved to.
 func (s *Store) Page(slug string) (p Page, moved string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +91,8 @@ func (s *Store) Page(slug string) (p Page, moved string, ok bool) {
 	return p, s.c.Moved[slug], false
 }
 
-// Pages returns the pages with one of the given statuses, newest first, and
-// when the list of public ones changed.
+// Pages returns the pages with one of the given statuses, newest first, and when the list of public pages
+// changed.
 func (s *Store) Pages(with ...Status) (list []Page, changed time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ var slugs = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,99}$`)
 
 var errSlug = errors.New("a page is called by small letters, digits and hyphens, such as about-us")
 
-// Save creates or changes the page that was called old, which is empty for a new one.
+// Save creates or changes the page with the slug old, which is empty for a new one.
 func (s *Store) Save(old string, p Page) error {
 	switch {
 	case !slugs.MatchString(p.Slug), p.Slug == "admin":
@@ -135,7 +134,7 @@ func (s *Store) Save(old string, p Page) error {
 			c.owe(was, now)
 		}
 		if was != nil && was.Status == Public && old == p.Slug || p.Status == Public {
-			c.owe(&Page{Slug: p.Slug, Status: Public}, now) // there, or gone if it is public no more
+			c.owe(&Page{Slug: p.Slug, Status: Public}, now) // it exists, or is gone if it is no longer public
 		}
 		return nil
 	})
@@ -154,16 +153,16 @@ func (s *Store) Delete(slug string) error {
 	})
 }
 
-// owe notes that a page which is public, or was, and the home page that lists
-// it, are to be told of. Of drafts and private pages nobody is ever told.
+// owe adds a pending notice of a page that is or was public, and of the home page, which lists it. Drafts and
+// private pages are never announced.
 func (c *content) owe(p *Page, now time.Time) {
 	if p.Status == Public {
 		c.Owed["/"+p.Slug], c.Owed["/"], c.Home = now, now, now
 	}
 }
 
-// OweAll owes all that is public, for a notifier that has lost its state. It
-// does no harm to tell it what it knows.
+// OweAll adds pending notices of everything public, for a notifier that has lost its state. Notices of known
+// pages do no harm.
 func (s *Store) OweAll() error {
 	return s.change(func(c *content, now time.Time) error {
 		if c.Home.IsZero() {
@@ -179,7 +178,7 @@ func (s *Store) OweAll() error {
 	})
 }
 
-// Owed returns at most n paths that are owed, and since when.
+// Owed returns at most n paths with a pending notice, and since when.
 func (s *Store) Owed(n int) map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +192,7 @@ func (s *Store) Owed(n int) map[string]time.Time {
 	return owed
 }
 
-// Settle strikes out what was told, but for what has changed since.
+// Settle removes the notices that were sent, except for pages that have changed since.
 func (s *Store) Settle(told map[string]time.Time) error {
 	return s.change(func(c *content, _ time.Time) error {
 		for path, since := range told {

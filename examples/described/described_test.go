@@ -26,7 +26,7 @@ import (
 )
 
 // pythonWith returns a Python that has the package. Without one the test is
-// skipped, or fails where everything is promised to be there.
+// skipped, or fails where all tools are required.
 func pythonWith(t *testing.T, module string) string {
 	t.Helper()
 	for _, python := range []string{"python3", "/usr/bin/python3"} { // what Debian installs is for the second alone
@@ -81,7 +81,7 @@ func (p *program) end(by syscall.Signal) {
 }
 
 // A mirror is the Python client's copy of a site whose files are edited, and
-// whose sidecar comes and goes.
+// whose sidecar is stopped and started.
 type mirror struct {
 	*testing.T
 	root, copy string
@@ -183,7 +183,7 @@ func (m *mirror) files(dir string) map[string][32]byte {
 	return found
 }
 
-// identical waits until the copy is the site, byte for byte.
+// identical waits until the copy equals the site, byte for byte.
 func (m *mirror) identical(when string) {
 	m.Helper()
 	begun, want := time.Now(), m.files(m.root)
@@ -215,8 +215,8 @@ func (m *mirror) identical(when string) {
 	}
 }
 
-// The copy is the site's, whoever of the two is killed, and whatever happens
-// meanwhile: of a site that tells pages, and of one that tells of them.
+// The copy equals the site, whichever of the two is killed, and whatever happens
+// meanwhile: for a site that delivers pages, and for one that only announces them.
 func TestMirror(t *testing.T) {
 	for form, kills := range map[string]int{"page": 2, "meta": 1} {
 		t.Run(form, func(t *testing.T) {
@@ -270,7 +270,7 @@ func (m *mirror) story(form string, kills int) {
 		m.Errorf("started again, it read the manifest, though it has a cursor:\n%s", said)
 	}
 
-	// A state that is lost is another epoch: what is there is read anew.
+	// A lost state means a new epoch: the existing pages are read anew.
 	m.notifier.end(syscall.SIGKILL)
 	m.edit()
 	lost, err := filepath.Glob(m.state + "*")

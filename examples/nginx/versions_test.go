@@ -119,7 +119,7 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// get asks as it is told to, and adds nothing.
+// get sends exactly the given headers, and adds none.
 func get(t *testing.T, url string, head ...string) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequest("GET", url, nil)
@@ -146,7 +146,7 @@ func dictionary(page string) string {
 	return ":" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 }
 
-// Who names a version is sent what differs from it; all else is nginx's.
+// A client that names a version gets the diff from it; all other responses are nginx's.
 func TestVersionsBehindNginx(t *testing.T) {
 	machine.Tool(t, "nginx")
 	var lines []string
@@ -194,7 +194,7 @@ func TestVersionsBehindNginx(t *testing.T) {
 			t.Errorf("%s: %d bytes, asked for %v", path, len(all), asked)
 		}
 	}
-	// What the notifier does not know, nginx does.
+	// Paths that the notifier does not know are served by nginx.
 	for path, want := range map[string]string{"/private.html": two, "/style.css": "p{}", "/none.html": ""} {
 		resp, got := get(t, url+path, "Accept-Encoding", "dcz", "Available-Dictionary", dictionary(one))
 		if resp.Header.Get("Content-Encoding") != "" || want != "" && string(got) != want || want == "" && resp.StatusCode != 404 {
@@ -207,7 +207,7 @@ func TestVersionsBehindNginx(t *testing.T) {
 			t.Errorf("%s: %s", path, resp.Status)
 		}
 	}
-	// While the notifier is down, the file will do.
+	// While the notifier is down, nginx serves the file.
 	sidecar.Close()
 	for _, path := range []string{"/", "/a/", "/a/page.html"} {
 		resp, got := get(t, url+path, "Accept-Encoding", "dcz", "Available-Dictionary", dictionary(one))
@@ -217,7 +217,7 @@ func TestVersionsBehindNginx(t *testing.T) {
 	}
 }
 
-// A header that names a version opens no door that is shut without it.
+// A header that names a version gives no access that is denied without it.
 func TestVersionsOfProtectedPages(t *testing.T) {
 	machine.Tool(t, "nginx")
 	names := []string{"open/page.html", "auth/page.html", "deny/page.html", "auth/index.html", "few/page.html"}
@@ -292,7 +292,7 @@ func TestVersionsOfPagesThatNginxMakes(t *testing.T) {
 	}
 }
 
-// zstdTool lets somebody else's program apply what was sent.
+// zstdTool applies the delta with an independent program.
 func zstdTool(t *testing.T, was, is string, delta []byte) {
 	t.Helper()
 	tool := machine.Tool(t, "zstd")

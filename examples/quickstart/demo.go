@@ -24,8 +24,8 @@ type demo struct {
 	logs                     bytes.Buffer
 }
 
-// patience is how long a step may take before something is wrong. A first
-// copy of a big docroot is the longest.
+// patience is how long a step may take before something is wrong. The first copy of a big docroot takes
+// longest.
 const patience = 5 * time.Minute
 
 func (d *demo) command(ctx context.Context, name string, args ...string) *exec.Cmd {
@@ -84,7 +84,7 @@ func (d *demo) close() error {
 	return nil
 }
 
-// step does something, waits until the mirror is fresh, and prints what it took.
+// step does something, waits until the mirror is fresh, and prints the cost.
 func (d *demo) step(ctx context.Context, what string, do func() error, fresh func() bool) error {
 	before, began := d.web.Crawler(), time.Now()
 	if err := do(); err != nil {
@@ -103,7 +103,7 @@ func (d *demo) step(ctx context.Context, what string, do func() error, fresh fun
 	return nil
 }
 
-// until waits for a condition; it tells what the programs said if it waits in vain.
+// until waits for a condition; on a timeout it returns the logs of the programs.
 func (d *demo) until(ctx context.Context, cond func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -119,7 +119,7 @@ func (d *demo) until(ctx context.Context, cond func() bool) error {
 
 func (d *demo) in(dir, page string) string { return filepath.Join(dir, filepath.FromSlash(page)) }
 
-// allFresh reports whether the mirror holds every page as the docroot has it.
+// allFresh reports whether every page in the mirror equals the one in the docroot.
 func (d *demo) allFresh() bool {
 	for _, p := range d.pages {
 		if !sameFile(d.in(d.root, p), d.in(d.mirror, p)) {

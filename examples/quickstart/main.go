@@ -1,12 +1,11 @@
-// Quickstart shows a crawler's copy of a site follow every edit.
+// Quickstart shows how a crawler's copy of a site follows every edit.
 //
 //	go run ./examples/quickstart [DOCROOT]
 //
-// It copies a site (a small one of its own, or DOCROOT, which is never
-// written to) to a temporary place, serves it, starts the real notifier and
-// the real crawler beside it, and then edits the copy. For each step it shows
-// how long the crawler's mirror took to be fresh, the requests and bytes that
-// cost, and what it would have cost to ask for every page again.
+// It copies a site (a small one of its own, or DOCROOT, which is never written to) to a temporary place,
+// serves it, starts the real notifier and the real crawler beside it, and then edits the copy. For each step
+// it shows how long the crawler's mirror took to be fresh, the requests and bytes of that, and the cost of
+// fetching every page again instead.
 //
 // With --keep it stays after the last step, so that you can edit files yourself.
 package main
@@ -105,8 +104,8 @@ func (d *demo) rename(ctx context.Context) error {
 	}, func() bool { return !exists(d.in(d.mirror, p)) && d.allFresh() })
 }
 
-// rebuild writes every file anew with the same bytes, as a site generator
-// does, and has the running notifier look at all of them: rdfgen asks it to.
+// rebuild writes every file anew with the same bytes, as a site generator does. rdfgen tells the running
+// notifier to scan all of them.
 func (d *demo) rebuild(ctx context.Context) error {
 	return d.step(ctx, "rebuild: every file written anew", func() error {
 		for _, p := range d.pages {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestQuickstart runs what the README shows, and wants the requests that it claims.
+// TestQuickstart runs the commands of the README, and expects the requests that it claims.
 func TestQuickstart(t *testing.T) {
 	var out strings.Builder
 	if err := run(t.Context(), "", false, &out); err != nil {

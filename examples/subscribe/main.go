@@ -1,4 +1,4 @@
-// Subscribe prints every change of a site, and goes on where it stood when started again:
+// Subscribe prints every change of a site, and resumes when started again:
 //
 //	go run ./examples/subscribe https://www.example.org/ cursor.txt
 package main

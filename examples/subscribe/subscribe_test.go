@@ -32,7 +32,7 @@ func listen(t *testing.T, site *sitetest.Site, out io.Reader) *subscriber {
 	return s
 }
 
-// says wants the next lines.
+// says expects the next lines.
 func (s *subscriber) says(want ...string) {
 	s.t.Helper()
 	for _, w := range want {
@@ -47,7 +47,7 @@ func (s *subscriber) says(want ...string) {
 	}
 }
 
-// story is what both crawlers must tell.
+// story is the scenario whose changes both crawlers must report.
 func (s *subscriber) story() {
 	s.says("create /", "create /about.html")
 	s.site.Write("new.html", "new")
@@ -99,7 +99,7 @@ func TestSubscribe(t *testing.T) {
 	}
 	stop()
 
-	// Started again, it goes on from its cursor.
+	// After a restart it continues from its cursor.
 	site.Write("meanwhile.html", "while nobody listened")
 	site.Publish()
 	s, stop = start()
@@ -131,7 +131,7 @@ func TestPoller(t *testing.T) {
 	s := listen(t, site, out)
 	s.story()
 
-	// A lost state is a new epoch: it begins again with the manifest.
+	// A lost state is a new epoch: it starts again with the manifest.
 	site.LoseState()
 	s.says("create /", "create /about.html")
 	site.Write("about.html", "still more")

@@ -13,10 +13,10 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Asks are the options that say how it is found out what the web server gives
-// to anybody, without which no bytes of pages leave.
+// Asks are the options of the checks of what the web server serves to anybody. Without a check no content of
+// pages is delivered.
 type Asks struct {
-	Rate  float64 // before Define: the default
+	Rate  float64 // the default, if set before Define
 	via   string
 	again command.Duration
 }
@@ -45,7 +45,7 @@ func (a *Asks) check() error {
 	return nil
 }
 
-// HTTP is how a self-check asks for pages: through the proxy of --ask-via, or nil, which is directly.
+// HTTP returns the client of a self-check: through the proxy of --ask-via, or nil for direct requests.
 func (a *Asks) HTTP() *http.Client {
 	via, err := url.Parse(a.via)
 	if a.via == "" || err != nil {
@@ -54,16 +54,15 @@ func (a *Asks) HTTP() *http.Client {
 	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(via), DisableCompression: true}}
 }
 
-// Evidence returns what asks the web server for the pages of a docroot; nil
-// for other sites, whose pages, if they are known at all, were fetched from
-// there. Call Check before.
+// Evidence returns the keeper that fetches the pages of a docroot from the web server; nil for other sites,
+// whose pages, if they are known at all, were fetched from there. Call Check before.
 func (f *Flags) Evidence(inv inventory.Inventory, j *server.Journal, log *slog.Logger) (*evidence.Keeper, error) {
 	if SiteOf(inv) == nil {
 		return nil, nil
 	}
 	a := &f.Asks
 	k := &evidence.Keeper{Journal: j, Rate: a.Rate, For: time.Duration(a.again), Hurry: time.Duration(f.Hurry), Logger: log,
-		Trusted: f.forms.Trust || f.forms.Serve} // what is served here is given to anybody
+		Trusted: f.forms.Trust || f.forms.Serve} // pages served here are public
 	if a.via != "" {
 		k.Via, _ = url.Parse(a.via) // check has parsed it
 	}

@@ -7,25 +7,25 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// Forms are the options that say in which forms changes are told, and what may
-// be asked beside them. A preset sets them all; each can be set apart from it.
+// Forms are the options for the forms in which changes are delivered, and for queries. A preset sets them
+// all; each can be overridden.
 type Forms struct {
-	Stream      bool         // subscriptions, and requests that wait
+	Stream      bool         // subscriptions and long polls
 	Pages       bool         // pages themselves: the forms page and batch
 	Versions    command.Size // bytes of old versions to keep, for differences: the form delta
 	Archive     bool         // the whole site as one file: the form site
-	Share       float64      // of the site that must be news for its archive to be told
-	Query       bool         // what is offered now, filtered
+	Share       float64      // of the site that must have changed for its archive to be announced
+	Query       bool         // current items, filtered
 	Expressions bool         // filters that are expressions
-	Serve       bool         // the pages' own URLs
-	Callers     string       // FILE of who may ask for more than anybody
-	Trust       bool         // bytes need no evidence
+	Serve       bool         // requests for the pages' own URLs
+	Callers     string       // FILE of callers that may ask for more than anonymous ones
+	Trust       bool         // content needs no evidence
 
 	preset string
-	fs     *flag.FlagSet // to know what was set apart from the preset
+	fs     *flag.FlagSet // to know what overrides the preset
 }
 
-// preset is what goes with the budget of an admin (Castillo 2004, 6.4: C43).
+// preset returns the options for an admin's budget (Castillo 2004, 6.4: C43).
 func preset(budget string) (o Forms, ok bool) {
 	switch budget {
 	case "low":
@@ -55,13 +55,12 @@ func (f *Flags) DefineForms(fs *flag.FlagSet) {
 	fs.StringVar(&o.Callers, "callers", "", "identify crawlers by the tokens in `FILE`, which is read again when it changes; each line has a name as in robots.txt, a token, and the word agents if programs of that crawler may run here")
 }
 
-// formNames are the options that DefineForms defines.
+// formNames returns the names of the options that DefineForms defines.
 func formNames() []string {
 	return []string{"preset", "stream", "pages", "versions", "archive", "archive-share", "query", "expressions", "serve-pages", "callers", "trust-docroot"}
 }
 
-// Forms returns what the preset says, and what was said apart from it. It is
-// called after StatePath.
+// Forms returns the options of the preset, with the overrides. It is called after StatePath.
 func (f *Flags) Forms() (Forms, error) {
 	o, ok := preset(f.forms.preset)
 	if !ok {
@@ -94,7 +93,7 @@ func (f *Flags) Forms() (Forms, error) {
 				return Forms{}, command.Misusef("--%s reads files: it needs --docroot", option)
 			}
 		}
-		o.Archive = false // a preset asks for what can be had
+		o.Archive = false // a preset asks for what is possible
 		if !f.pages.fetch {
 			for _, option := range []string{"pages", "versions"} {
 				if said.isSet(option) {
@@ -113,7 +112,7 @@ func (f *Flags) Forms() (Forms, error) {
 		if said.isSet("versions") {
 			return Forms{}, command.Misusef("--versions needs --pages: if there is no difference, the whole page is delivered")
 		}
-		o.Versions = 0 // the preset's, which goes with the pages
+		o.Versions = 0 // from the preset, which means it only with pages
 	}
 	o.Pages = o.Pages || o.Versions > 0
 	if o.Callers != "" {
@@ -129,11 +128,10 @@ func (o *Forms) isSet(name string) (set bool) {
 	return set
 }
 
-// Beside is a directory beside the state, which is in no docroot, for
-// "versions", "archive" or "agents".
+// Beside returns a directory beside the state, which is in no docroot, for "versions", "archive" or "agents".
 func (f *Flags) Beside(what string) string { return f.State + "." + what }
 
-// String names what is on, for a person.
+// String names the enabled forms, for people.
 func (o Forms) String() string {
 	var on []string
 	for _, x := range []struct {

@@ -41,12 +41,12 @@ func (o *outputs) define(fs *flag.FlagSet) {
 	fs.BoolVar(&o.precompress, "precompress", false, "write FILE.gz and FILE.zst beside the manifest, the sitemap and the feeds")
 }
 
-// files are the options that name files.
+// files returns the options that name files.
 func (o *outputs) files() []*string {
 	return []*string{&o.sitemap, &o.rss, &o.atom, &o.jsonFeed, &o.nginx}
 }
 
-// does says what is asked for, a line each.
+// does returns the options for the tasks that are requested.
 func (o *outputs) does() (does []string) {
 	for _, x := range []struct{ option, value string }{
 		{"sitemap", o.sitemap}, {"rss", o.rss}, {"atom", o.atom}, {"json-feed", o.jsonFeed}, {"nginx-include", o.nginx}} {
@@ -96,8 +96,8 @@ func (o *outputs) check(f *Flags) error {
 	return nil
 }
 
-// url is where a file that is published is found: below the base URL as it is
-// below the docroot, and right at the base where there is none.
+// url returns the URL of a published file: below the base URL as it is below the docroot, directly at the
+// base if it is elsewhere.
 func (f *Flags) url(file string) string {
 	place, inside, err := f.below(file)
 	if err != nil || !inside {
@@ -106,7 +106,7 @@ func (f *Flags) url(file string) string {
 	return f.Base + place
 }
 
-// dirURL is the URL of the directory that a file is in.
+// dirURL returns the URL of a file's directory.
 func (f *Flags) dirURL(file string) string {
 	u := f.url(file)
 	return u[:strings.LastIndexByte(u, '/')+1]
@@ -133,8 +133,8 @@ func (o *outputs) sitemapOf(f *Flags, public func(string) bool, log *slog.Logger
 	return &static.Sitemap{Path: o.sitemap, Base: f.dirURL(o.sitemap), Gzip: o.sitemapGzip, Precompress: o.precompress, Public: public, Log: log}
 }
 
-// RobotsFile is the docroot's robots.txt with the lines that it should have;
-// nil if the site has none of its own: it stands at the root of a host.
+// RobotsFile returns the docroot's robots.txt with the lines that it should have; nil if the site has none of
+// its own, not being at the root of a host.
 func (f *Flags) RobotsFile(log *slog.Logger) *static.Robots {
 	if f.Docroot == "" || f.Base != protocol.Origin(f.Base)+"/" {
 		return nil
@@ -165,7 +165,7 @@ func (o *outputs) list(f *Flags, public func(string) bool, log *slog.Logger) (li
 	if o.nginx != "" {
 		list = append(list, &static.Nginx{Path: o.nginx, Base: f.Base, Docroot: f.Docroot, Public: public, After: strings.Fields(o.reload), Log: log})
 	}
-	if o.writeRobots { // last, so that what it names is there
+	if o.writeRobots { // last, so that the files it names exist
 		list = append(list, f.RobotsFile(log))
 	}
 	return list

@@ -17,8 +17,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// pages are the options that say which pages a site has besides files, and
-// what is read of a page.
+// pages are the options for pages that are not files, and for what is read of a page.
 type pages struct {
 	urls, commands, sitemaps, feeds command.Strings
 	fetch                           bool
@@ -30,10 +29,10 @@ type pages struct {
 	masks     command.Strings
 	logs      command.Strings
 
-	fetched Features // of pages that are fetched; nil if none are
+	fetched Features // of fetched pages; nil if none are fetched
 }
 
-// Features says what a page says of itself, as Site.Features does.
+// Features reads what a page declares of itself, as Site.Features does.
 type Features = func(url string, page []byte, whole bool) (inventory.Features, error)
 
 func (p *pages) define(fs *flag.FlagSet) {
@@ -54,8 +53,8 @@ func (p *pages) define(fs *flag.FlagSet) {
 // listed reports whether the site's pages are listed.
 func (p *pages) listed() bool { return len(p.urls)+len(p.commands)+len(p.sitemaps)+len(p.feeds) > 0 }
 
-// Inventory returns what the site has. The journal is what is published of it;
-// nil means that nothing is known to be, and that no listed page is fetched.
+// Inventory returns the site's inventory. The journal has the published pages; if it is nil, none are known,
+// and no listed page is fetched.
 func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (inventory.Inventory, error) {
 	masks, err := maintext.ParseMasks(f.pages.masks)
 	if err != nil {
@@ -130,9 +129,8 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 	return c, nil
 }
 
-// featuresWith asks pages what they say of themselves, and digests their main
-// text without what the masks match. Of a page that was cut nobody knows all
-// of its text.
+// featuresWith returns a Features that also digests the main text without what the masks match. The text of a
+// truncated page is not digested, since it is incomplete.
 func featuresWith(masks maintext.Masks) Features {
 	return func(pageURL string, page []byte, whole bool) (inventory.Features, error) {
 		p := html.Read(pageURL, page, html.Options{Text: whole})
@@ -144,21 +142,21 @@ func featuresWith(masks maintext.Masks) Features {
 	}
 }
 
-// SaysNoArchive reports whether a page asks that no copy of it be kept.
+// SaysNoArchive reports whether a page forbids stored copies.
 func SaysNoArchive(pageURL, mediaType string, page []byte) bool {
 	return (mediaType == "text/html" || mediaType == "application/xhtml+xml") && html.Read(pageURL, page, html.Options{}).NoArchive
 }
 
-// links returns where a page's links lead.
+// links returns the targets of a page's links.
 func links(pageURL string, page []byte) []string {
 	return html.Read(pageURL, page, html.Options{Links: true}).Links
 }
 
-// recount is how old the counts of visitors may become in a process that goes on.
+// recount is the maximum age of the counts of visitors in a long-running process.
 const recount = time.Hour
 
-// importance counts visitors in the access logs, again every hour. As long as
-// none can be read, nobody knows how important a page is.
+// importance counts visitors in the access logs, again every hour. Until one can be read, the importance of
+// pages is unknown.
 func (p *pages) importance(log *slog.Logger) func(string) protocol.Importance {
 	if len(p.logs) == 0 {
 		return nil
@@ -176,14 +174,14 @@ func (p *pages) importance(log *slog.Logger) func(string) protocol.Importance {
 		if err != nil || counts == nil {
 			return 0
 		}
-		// In twentieths: a few visitors more do not make a page another one.
+		// In twentieths: a few more visitors must not make a page count as changed.
 		const step = 5
 		n := protocol.Importance(counts.Importance(u.EscapedPath()))
 		return (n + step - 1) / step * step
 	}
 }
 
-// countVisitors returns nil if there is nothing to count.
+// countVisitors returns nil if the logs cannot be opened.
 func countVisitors(patterns []string, log *slog.Logger) *accesslog.Counts {
 	files, err := accesslog.Open(patterns, nil)
 	if err != nil {
@@ -203,8 +201,7 @@ func countVisitors(patterns []string, log *slog.Logger) *accesslog.Counts {
 	return counts
 }
 
-// SiteOf returns the docroot behind an inventory that Inventory has returned;
-// nil if there is none.
+// SiteOf returns the docroot behind an inventory returned by Inventory; nil if there is none.
 func SiteOf(inv inventory.Inventory) *server.Site {
 	switch inv := inv.(type) {
 	case *server.Site:
@@ -215,20 +212,20 @@ func SiteOf(inv inventory.Inventory) *server.Site {
 	return nil
 }
 
-// Rules is how an inventory goes by its robots.txt.
+// Rules are the robots.txt rules of an inventory.
 type Rules interface {
-	// PublicTo says what callers may be told of whom robots.txt has rules of their own for.
+	// PublicTo reports whether a caller with rules of its own in robots.txt may be told of a URL.
 	PublicTo(name, url string) bool
-	// AcceptRobots makes the next look accept robots.txt as it is then.
+	// AcceptRobots makes the next scan accept robots.txt as it is then.
 	AcceptRobots()
-	// RobotsTrouble says what a person should know of robots.txt, and whether that was logged as an error.
+	// RobotsTrouble describes a problem with robots.txt, and says whether it was logged as an error.
 	RobotsTrouble() (trouble string, said bool)
 
 	// RobotsLost reports whether robots.txt is missing or has lost its rules, so that a person is needed.
 	RobotsLost() bool
 }
 
-// RulesOf returns the rules of an inventory that Inventory has returned. All of those have some.
+// RulesOf returns the rules of an inventory returned by Inventory. All of those have some.
 func RulesOf(inv inventory.Inventory) Rules {
 	if docroot := SiteOf(inv); docroot != nil {
 		return docroot
@@ -236,9 +233,8 @@ func RulesOf(inv inventory.Inventory) Rules {
 	return inv.(Rules)
 }
 
-// Fetched has wrap make something of what is asked of each page that is
-// fetched, before any is, and reports whether any will be. It is called after
-// Inventory.
+// Fetched wraps the Features of fetched pages, before any is fetched, and reports whether any will be. It is
+// called after Inventory.
 func (f *Flags) Fetched(wrap func(Features) Features) bool {
 	if f.pages.fetched == nil {
 		return false

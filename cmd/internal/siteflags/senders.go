@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/server/ping"
 )
 
-// senders are the options that say who is told of changes without asking.
+// senders are the options for notifying search engines and hubs, which do not ask.
 type senders struct {
 	engines      command.Strings
 	significance float64
@@ -38,12 +38,12 @@ func (s *senders) define(fs *flag.FlagSet) {
 	fs.Var(&s.hubs, "websub", "notify the WebSub hub at `URL` of each new manifest and feed (repeatable)")
 }
 
-// DefineHub defines the option of a hub of one's own, which only a program that listens can be.
+// DefineHub defines the option of a hub of one's own, which needs a program that listens.
 func (f *Flags) DefineHub(fs *flag.FlagSet) {
 	fs.BoolVar(&f.senders.ownHub, "hub", false, "be a WebSub hub for the manifest and the feeds, at BASE/parley/hub")
 }
 
-// does says what is asked for, a line each.
+// does returns the options for the tasks that are requested.
 func (s *senders) does() (does []string) {
 	for _, e := range s.engines {
 		does = append(does, "--indexnow "+e)
@@ -61,7 +61,7 @@ func (s *senders) check(*Flags) error {
 	return nil
 }
 
-// HubURL is the hub that the manifest and the feeds name; empty if there is none.
+// HubURL returns the hub named in the manifest and the feeds; empty if there is none.
 func (f *Flags) HubURL() string { return f.senders.hubURL(f) }
 
 func (s *senders) hubURL(f *Flags) string {
@@ -92,7 +92,7 @@ func (f *Flags) IndexNow(j *server.Journal, public func(string) bool, log *slog.
 	return n
 }
 
-// keyFile is where the file stands that proves the IndexNow key; empty if there is none.
+// keyFile returns the file that proves the IndexNow key; empty if there is none.
 func (f *Flags) keyFile(j *server.Journal) string {
 	if j == nil || f.Docroot == "" {
 		return ""
@@ -102,7 +102,7 @@ func (f *Flags) keyFile(j *server.Journal) string {
 		return ""
 	}
 	p, err := n.KeyPath()
-	if err != nil { // whoever sends says what is wrong
+	if err != nil { // the sender reports it
 		return ""
 	}
 	return filepath.Join(n.KeyDir, path.Base(p))
@@ -130,7 +130,7 @@ func (f *Flags) WebSub(j *server.Journal, published func() protocol.Cursor, log 
 	return w
 }
 
-// Hub returns the site's own hub; nil if it is not to be one.
+// Hub returns the site's own hub; nil if it has none.
 func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *slog.Logger) *ping.Hub {
 	if !f.senders.ownHub {
 		return nil

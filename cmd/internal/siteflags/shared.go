@@ -1,8 +1,7 @@
 package siteflags
 
-// NotifierOnly names the options that only notifier has. Rdfgen passes over
-// them in a configuration file, so that both can be given the same one; a test
-// keeps the list true.
+// NotifierOnly names the options that only notifier has. Rdfgen ignores them in a configuration file, so that
+// both can use the same one; a test keeps the list complete.
 func NotifierOnly() []string {
 	return append([]string{"listen", "admin", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address",
 		"welcome-rate", "welcome-connections", "welcome-batch",

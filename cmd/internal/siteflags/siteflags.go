@@ -1,6 +1,5 @@
-// Package siteflags is the options that say what a site is, and what is
-// published of it: rdfgen and notifier have them in common, so that both see
-// the same site and can share one configuration file.
+// Package siteflags has the options that describe a site and what is published of it. rdfgen and notifier
+// share them, so that both see the same site and can share one configuration file.
 package siteflags
 
 import (
@@ -35,8 +34,8 @@ type Flags struct {
 	Hurry            command.Duration
 	Heal             bool
 
-	// Tokens is a file of tokens: whoever bears one may announce pages to the
-	// notifier, so that neither a docroot nor a list is needed.
+	// Tokens is a file of tokens: a client with one may announce pages to the notifier, so that neither a
+	// docroot nor a list is needed.
 	Tokens string
 
 	Asks Asks
@@ -113,12 +112,12 @@ func (f *Flags) Check(log *slog.Logger) error {
 	return err
 }
 
-// Publishes reports whether anything is to be kept or told: without that, a
-// description of the site goes to standard output.
+// Publishes reports whether anything is to be stored or published; otherwise a description of the site goes
+// to standard output.
 func (f *Flags) Publishes() bool { return f.Out != "" || f.State != "" || len(f.Does()) > 0 }
 
-// Does says what is asked for beside the manifest, a line each. Whoever has
-// another process do it must find the same there.
+// Does returns the options for tasks besides the manifest. A process that leaves them to another must find
+// the same there.
 func (f *Flags) Does() []string {
 	var does []string
 	if f.Heal {
@@ -127,7 +126,7 @@ func (f *Flags) Does() []string {
 	return append(append(does, f.outputs.does()...), f.senders.does()...)
 }
 
-// Claims returns what no other site may have too.
+// Claims returns the files and settings that no other site may share.
 func (f *Flags) Claims() []string {
 	if f.canonical() != nil {
 		return nil
@@ -160,8 +159,8 @@ func (f *Flags) Claims() []string {
 	return claims
 }
 
-// canonical brings the base URL to the form in which everything is told, and
-// file names to one that means the same to every process.
+// canonical brings the base URL to its published form, and makes file names absolute, so that they mean the
+// same to every process.
 func (f *Flags) canonical() error {
 	base := f.Base
 	if !strings.HasSuffix(base, "/") {
@@ -183,8 +182,7 @@ func (f *Flags) canonical() error {
 	return nil
 }
 
-// StatePath settles where the state is kept, and refuses a place that the web
-// server would serve.
+// StatePath determines where the state is stored, and rejects a place that the web server would serve.
 func (f *Flags) StatePath() error {
 	if err := f.canonical(); err != nil {
 		return err
@@ -199,7 +197,7 @@ func (f *Flags) StatePath() error {
 	return f.outside("state", f.State, "everybody could fetch it")
 }
 
-// outside refuses a file in the docroot.
+// outside rejects a file in the docroot.
 func (f *Flags) outside(option, path, why string) error {
 	if f.Docroot == "" { // nothing is served from here
 		return nil
@@ -250,7 +248,7 @@ func resolve(path string) (string, error) {
 	}
 }
 
-// manifest is where the manifest is published: at --out, else beside the state.
+// manifest returns the file of the manifest: --out, else one beside the state.
 func (f *Flags) manifest() string {
 	if f.Out != "" {
 		return f.Out
@@ -258,8 +256,7 @@ func (f *Flags) manifest() string {
 	return f.State + ".robots.rdf"
 }
 
-// manifestURL is where the manifest is found: where --out is served, or at the
-// notifier's door.
+// manifestURL returns the URL of the manifest: that of --out if it is served, else that at the notifier.
 func (f *Flags) manifestURL() string {
 	if _, inside, err := f.below(f.Out); err == nil && inside && f.Out != "" {
 		return f.url(f.Out)
@@ -267,7 +264,7 @@ func (f *Flags) manifestURL() string {
 	return f.Base + "robots.rdf"
 }
 
-// JournalOptions are those of the site's journal.
+// JournalOptions returns the options of the site's journal.
 func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 	return server.JournalOptions{Base: f.Base, Published: cmp.Or(f.Previous, f.manifest()), Manifest: f.manifest(), Retention: time.Duration(f.Retention), Log: log}
 }

@@ -1,6 +1,5 @@
-// Package guest is what agents have in common: it reads the question that a
-// site asks them, as package server/agent says, and hands back the answer. It
-// may be copied; an agent needs nothing else of Parley.
+// Package guest is shared by agents: it reads the question that a site sends them, as defined by package
+// server/agent, and returns the answer. It may be copied; an agent needs nothing else of Parley.
 package guest
 
 import (
@@ -11,14 +10,14 @@ import (
 	"unsafe"
 )
 
-// A Question is what a site asks. A nil page is not to be had.
+// A Question is a site's question. A page is nil if the site does not have it.
 type Question struct {
 	Change Change
 	Page   []byte // as it is now
 	Before []byte // as it was before
 }
 
-// A Change is what the site says of it.
+// A Change is the site's data about a change.
 type Change struct {
 	Op   string `json:"op"` // create, update or move
 	URL  string `json:"url"`
@@ -28,12 +27,11 @@ type Change struct {
 	Prev string `json:"prev"`
 }
 
-// The memory that the site writes a question to, and reads the answer from. An
-// agent is asked one question at a time.
+// The memory into which the site writes a question, and from which it reads the answer. An agent gets one
+// question at a time.
 var question, answer []byte
 
-// collectAt is how much memory may be in use before the collector works harder,
-// in bytes: an agent has 64 MiB.
+// collectAt is the memory use at which the garbage collector works harder, in bytes: an agent has 64 MiB.
 const collectAt = 40 << 20
 
 // Alloc is parley_alloc.
@@ -43,7 +41,7 @@ func Alloc(size uint32) uint32 {
 	return uint32(uintptr(unsafe.Pointer(&question[0])))
 }
 
-// Answer is parley_change: it asks decide whether the change is to be told, and what with it.
+// Answer is parley_change: it asks decide whether the change is to be delivered, and with which output.
 func Answer(size uint32, decide func(*Question) (tell bool, output []byte)) uint64 {
 	q := read(question[:size])
 	tell, output := decide(&q)
@@ -67,7 +65,7 @@ func read(b []byte) (q Question) {
 		return p
 	}
 	if err := json.Unmarshal(part(), &q.Change); err != nil {
-		panic(err) // the site has made it; whoever sent the agent is told
+		panic(err) // the site has made it; the error is reported to the agent's sender
 	}
 	q.Page, q.Before = part(), part()
 	return q

@@ -1,6 +1,6 @@
-// Index is an agent that makes a partial inverted index of a site (C15): each
-// change comes with the index of its page, which whoever sent the agent only has to merge
-// with those of all other pages and sites. He never reads a page.
+// Index is an agent that makes a partial inverted index of a site (C15): each change comes with the index of
+// its page, so that the agent's sender only has to merge it with those of all other pages and sites, and
+// never reads a page.
 //
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags "-s -w" -o index.wasm ./examples/agents/index
 //	crawler index build site.index --from https://www.example.org/ --program index.wasm --token "$TOKEN"
@@ -17,7 +17,7 @@ import (
 
 func main() {}
 
-// decide tells every change, with the index of the page as far as that is to be had.
+// decide accepts every change, with the index of the page if the site has it.
 func decide(q *guest.Question) (tell bool, output []byte) {
 	if q.Page == nil {
 		return true, nil

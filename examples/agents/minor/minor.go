@@ -1,15 +1,15 @@
-// Minor is an agent that keeps quiet about minor edits: an update is told only
-// if at least a given share of the main text is another than before (C14).
+// Minor is an agent that suppresses minor edits: an update is delivered only if at least a given share of the
+// main text has changed (C14).
 //
-// It compares the shingles of both versions, all runs of three words, with how
-// often each is there: the share is that of those which only one version has. A word that is replaced
-// counts thrice so, and a paragraph that moved hardly at all. What cannot be compared, since the
-// page is new or the site has not kept the old version, is told.
+// It compares the shingles of both versions, all runs of three words, with their counts: the share is that of
+// the shingles in only one version. A replaced word counts three times, and a moved paragraph hardly at all.
+// A change that cannot be compared, because the page is new or the site has not stored the old version, is
+// delivered.
 //
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags "-s -w -X main.least=0.05" -o minor.wasm ./examples/agents/minor
 //	curl -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/wasm" --data-binary @minor.wasm https://www.example.org/parley/agents
 //
-// and from then on, with the digest that the site has answered,
+// and from then on, with the digest that the site has returned,
 //
 //	https://www.example.org/parley/changes?after=CURSOR&agent=sha-256=:...:
 package main
@@ -25,13 +25,13 @@ import (
 	"github.com/parleyweb/parley/internal/html"
 )
 
-// least is the share of the main text, 0 to 1, that a change must change to be
-// told. It is set when the agent is built.
+// least is the minimum changed share of the main text, 0 to 1, of a delivered change. It is set when the
+// agent is built.
 var least = "0.05"
 
 func main() {}
 
-// decide is asked about each change. What goes with it is {"share":0.25}.
+// decide is called for each change. Its output is {"share":0.25}.
 func decide(q *guest.Question) (tell bool, output []byte) {
 	if q.Page == nil || q.Before == nil || !strings.HasPrefix(q.Change.Type, "text/html") {
 		return true, nil
@@ -57,13 +57,13 @@ func text(q *guest.Question, page []byte) [][]byte {
 
 const run = 3 // words of a shingle
 
-// share returns the share, 0 to 1, of the shingles of two texts that are not in
-// both. A shingle is known by its hash, since an agent has little memory.
+// share returns the share, 0 to 1, of the shingles of two texts that are in only one of them. A shingle is
+// identified by its hash, since an agent has little memory.
 func share(before, after [][]byte) float64 {
 	counts := make(map[uint64]int32)
 	all := 0
 	for sign, words := range map[int32][][]byte{1: after, -1: before} {
-		for i := range max(1, len(words)-run+1) { // a shorter text is one
+		for i := range max(1, len(words)-run+1) { // a shorter text is one shingle
 			shingle := words[i:min(i+run, len(words))]
 			if len(shingle) == 0 {
 				continue
