@@ -86,7 +86,7 @@ var ours = map[string][]string{
 	"internal/anysite":        {"internal/anysite/record", "internal/anysite/judge"},
 }
 
-// theirs says where each third-party package has its home.
+// theirs lists the packages that may import each third-party package.
 var theirs = map[string][]string{
 	"github.com/beevik/etree":                         {"protocol"},
 	"github.com/fsnotify/fsnotify":                    {"server/internal/docroot"},
@@ -188,8 +188,8 @@ func TestServerAndClientNeverMeet(t *testing.T) {
 	}
 }
 
-// The SDK must stay light: whoever follows a site gets no database with it,
-// and a site gets no HTML parser and no charts.
+// The SDK must stay light: a program that follows a site links no database,
+// and a site links no HTML parser and no charts.
 func TestLightDependencies(t *testing.T) {
 	for _, c := range []struct {
 		pkg       string

@@ -25,7 +25,7 @@ func shown(e *accesslog.Entry) string {
 	return fmt.Sprintf("%s|%s|%s|%q|%q|%d|%d|%q|%s", e.Host, e.Addr, e.Time().Format(time.RFC3339), e.Method, e.Target, e.Status, e.Bytes, e.Referer, agent)
 }
 
-// Every format tells of the same request, and is read as the same entry.
+// The same request in every format is read as the same entry.
 func TestFormats(t *testing.T) {
 	const whole = `|192.0.2.7|2026-10-05T14:03:09+02:00|"GET"|"/a?b=c"|200|5120|"https://example.org/"|"Mozilla/5.0 (X)"`
 	const utc = `|192.0.2.7|2026-10-05T12:03:09Z|"GET"|"/a?b=c"|200|5120|"https://example.org/"|"Mozilla/5.0 (X)"`
@@ -63,7 +63,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// What clients send is no line that they can break, and no field that they can forge.
+// A client's data can neither break a line nor forge a field.
 func TestHostileLines(t *testing.T) {
 	const head = `192.0.2.7 - - [05/Oct/2026:14:03:09 +0200] `
 	for _, c := range []struct{ line, want string }{
@@ -162,7 +162,7 @@ func write(t *testing.T, name, text string) string {
 	return name
 }
 
-// read returns the paths in the order in which they come.
+// read returns the paths in the order of the entries.
 func read(t *testing.T, stdin io.Reader, patterns ...string) (paths string, files *accesslog.Files) {
 	t.Helper()
 	files, err := accesslog.Open(patterns, stdin)
@@ -220,7 +220,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// A log and its compressed copy are read once, and progress comes to what there is.
+// A log and its compressed copy are read once, and progress ends at the total.
 func TestTwins(t *testing.T) {
 	dir := t.TempDir()
 	text := ""
@@ -250,7 +250,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// What is broken is counted and shown, and stops nothing.
+// Broken lines are counted and shown, and stop nothing.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("x", 3*accesslog.MaxLine)
@@ -282,7 +282,7 @@ func TestDamage(t *testing.T) {
 		t.Errorf("%+v", files.Files()[0])
 	}
 
-	// What a damaged file gives before the damage counts.
+	// Entries before the damage in a file count.
 	text = ""
 	for i := range 3000 {
 		text += line(i%3600, fmt.Sprint(i*7919%3000, i*104729%3000))

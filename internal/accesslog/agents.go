@@ -2,41 +2,40 @@ package accesslog
 
 import "bytes"
 
-// A Kind is what somebody asks a site for.
+// A Kind is the purpose of a client.
 type Kind string
 
 // The kinds. All from Search to OtherBot are crawlers.
 const (
-	Search   Kind = "search"  // to be found in a search engine
-	AI       Kind = "ai"      // to train, or to answer with, a language model
-	SEO      Kind = "seo"     // to sell what is known of links and ranks
+	Search   Kind = "search"  // to build a search engine
+	AI       Kind = "ai"      // to train a language model, or to answer with one
+	SEO      Kind = "seo"     // to sell data about links and ranks
 	Feed     Kind = "feed"    // to show news to a reader
-	Preview  Kind = "preview" // to show what a link in a message leads to, or for an advertisement
-	Archive  Kind = "archive" // to keep it
-	Monitor  Kind = "monitor" // to see whether it answers
-	OtherBot Kind = "other"   // for a reason of its own
+	Preview  Kind = "preview" // to show the target of a link in a message, or for an advertisement
+	Archive  Kind = "archive" // to archive pages
+	Monitor  Kind = "monitor" // to check whether the site responds
+	OtherBot Kind = "other"   // for another purpose
 
 	Program Kind = "program" // neither a browser nor a crawler by its name: curl, a script, an app
-	Unnamed Kind = "unnamed" // there is no user agent
+	Unnamed Kind = "unnamed" // no user agent
 	Browser Kind = "browser" // most likely a person
 )
 
-// Crawler says whether the kind is one of crawlers.
+// Crawler reports whether the kind is one of crawlers.
 func (k Kind) Crawler() bool { return k != Program && k != Unnamed && k != Browser }
 
-// An Agent is who a user agent says it is. Anybody can say so.
+// An Agent is a client as its user agent names it. Anybody can claim any name.
 type Agent struct {
-	ID   int // from 0, in the order in which they were met
+	ID   int // from 0, in the order of first occurrence
 	Name string
 	Kind Kind
 
-	// Hosts are the domains that hold the crawler's machines, as its operator
-	// says: an address whose name is in one of them, and whose name leads back
-	// to the address, is the crawler's own.
+	// Hosts are the domains of the crawler's machines, as its operator states: an address belongs to the
+	// crawler if its name is in one of them and resolves back to the address.
 	Hosts []string
 
-	Lastmod  bool // its operator says that it reads a sitemap's lastmod to choose what to read
-	IndexNow bool // its operator takes IndexNow
+	Lastmod  bool // its operator says that it uses a sitemap's lastmod to choose pages
+	IndexNow bool // its operator accepts IndexNow
 }
 
 // The bounds of what Agents remembers.
@@ -44,20 +43,20 @@ const (
 	maxRemembered = 1 << 16 // user agents
 	maxNames      = 2000    // names that are not in the table
 	maxName       = 40      // bytes of each
-	maxAgent      = 2048    // bytes of a user agent that are looked at
+	maxAgent      = 2048    // bytes of a user agent that are read
 )
 
-// Agents knows the names of crawlers. It is for one goroutine at a time.
+// Agents identifies crawlers by their names. It is for one goroutine at a time.
 type Agents struct {
-	known   map[string]*Agent // by word, in small letters
-	names   map[string]*Agent // that are not in the table, by name
+	known   map[string]*Agent // by word, in lower case
+	names   map[string]*Agent // not in the table, by name
 	by      map[string]*Agent // by user agent
 	browser *Agent
 	unnamed *Agent
 	met     int
 }
 
-// NewAgents returns Agents that have seen none yet.
+// NewAgents returns Agents that have seen no client yet.
 func NewAgents() *Agents {
 	return &Agents{
 		known: table(), names: map[string]*Agent{}, by: map[string]*Agent{},
@@ -66,8 +65,8 @@ func NewAgents() *Agents {
 	}
 }
 
-// Identify says who a user agent claims to be. Equal names give equal
-// pointers. Past the bounds, names that are not in the table are one.
+// Identify returns the client that a user agent claims to be. Equal names give equal pointers. Past the
+// bounds, all names that are not in the table are one.
 func (a *Agents) Identify(agent []byte) *Agent {
 	if found := a.by[string(agent)]; found != nil {
 		return found
@@ -89,7 +88,7 @@ func (a *Agents) identify(agent []byte) *Agent {
 	if len(agent) == 0 {
 		return a.unnamed
 	}
-	var sign []byte // the first word that says what it is
+	var sign []byte // the first word that shows a crawler
 	person := bytes.HasPrefix(agent, []byte("Mozilla/")) || bytes.HasPrefix(agent, []byte("Opera/"))
 	for rest, first := agent, true; len(rest) > 0; {
 		var w []byte
@@ -115,7 +114,7 @@ func (a *Agents) identify(agent []byte) *Agent {
 	}
 	switch {
 	case sign != nil || bytes.Contains(agent, []byte("http://")) || bytes.Contains(agent, []byte("https://")):
-		// It says what it is, or where to read about it.
+		// It names itself, or a page about itself.
 		return a.named(ownName(agent, sign), OtherBot)
 	case person || bytes.Contains(agent, []byte("Browser")) || bytes.Contains(agent, []byte("MIDP-")): // old telephones
 		return a.browser
@@ -123,7 +122,7 @@ func (a *Agents) identify(agent []byte) *Agent {
 	return a.named(ownName(agent, nil), Program)
 }
 
-// automaton says whether a program calls itself a browser, and nobody sits at it.
+// automaton reports whether a program that names itself a browser runs without a person.
 func automaton(name []byte) bool {
 	switch string(name) {
 	case "headlesschrome", "phantomjs", "appengine-google":
@@ -132,7 +131,7 @@ func automaton(name []byte) bool {
 	return false
 }
 
-// product cuts the next word off: what letters, digits and -_.! make up.
+// product returns the next word, of letters, digits and -_.!, and the rest.
 func product(b []byte) (w, rest []byte) {
 	i := 0
 	for i < len(b) {
@@ -146,7 +145,7 @@ func product(b []byte) (w, rest []byte) {
 	return b[:i], b[min(i+1, len(b)):]
 }
 
-// isSign says whether a word in small letters is such as crawlers have in their names.
+// isSign reports whether a word in lower case has a part that is typical of crawlers' names.
 func isSign(w []byte) bool {
 	for _, sign := range []string{"bot", "crawl", "spider", "scrap", "slurp", "archiver", "fetcher", "validator", "checker", "preview"} {
 		if bytes.Contains(w, []byte(sign)) {
@@ -156,10 +155,9 @@ func isSign(w []byte) bool {
 	return false
 }
 
-// ownName is the name that software gives itself: the word that says what it
-// is, unless that is only "robot" or of an address; or what follows
-// "compatible;"; or the first product; or where to read about it, if that is
-// what a browser says.
+// ownName returns the name that software gives itself: the sign, unless that is only "robot" or part of an
+// address; or the words after "compatible;"; or the first product; or, for software that claims to be a
+// browser, the host of its page.
 func ownName(agent, sign []byte) []byte {
 	if sign != nil && bytes.IndexByte(sign, '.') < 0 && !generic(sign) {
 		return sign
@@ -181,7 +179,7 @@ func ownName(agent, sign []byte) []byte {
 	return bytes.TrimSpace(name)
 }
 
-// generic says whether a word is a trade and no name.
+// generic reports whether a word is a kind of software, not a name.
 func generic(w []byte) bool {
 	switch string(bytes.ToLower(w)) {
 	case "bot", "robot", "robots", "crawler", "crawlers", "spider", "fetcher", "preview", "validator", "checker", "webcrawler":
@@ -190,7 +188,7 @@ func generic(w []byte) bool {
 	return false
 }
 
-// named returns the Agent of a name, as far as that can be shown.
+// named returns the Agent of a name, with unprintable bytes replaced.
 func (a *Agents) named(name []byte, kind Kind) *Agent {
 	clean := make([]byte, 0, maxName)
 	for _, c := range name[:min(len(name), maxName)] {

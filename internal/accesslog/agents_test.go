@@ -81,7 +81,7 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// Whoever makes names up does not fill the memory.
+// A client that makes up names does not fill the memory.
 func TestManyAgents(t *testing.T) {
 	agents := accesslog.NewAgents()
 	ids := map[int]string{}
@@ -127,7 +127,7 @@ func TestImportance(t *testing.T) {
 	}
 }
 
-// Past the bound, what is asked for often is still counted, within what is said.
+// Past the bound, frequently requested paths are still counted, within the stated error.
 func TestManyPaths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("counts a million paths")

@@ -5,17 +5,17 @@ import "time"
 // timeLen is the length of a time such as 17/May/2015:10:05:03 +0000.
 const timeLen = 26
 
-// A clock reads the times of a log. Most are those of the line before, or of
-// the same minute, and cost next to nothing.
+// A clock parses the times of a log. Most are equal to the one before, or in the same minute, and cost next
+// to nothing.
 type clock struct {
-	last   [timeLen]byte // what was read last
+	last   [timeLen]byte // the last time parsed
 	unix   int64
 	offset int
 }
 
-// read reads day/Mon/year:hour:minute:second zone.
+// read parses day/Mon/year:hour:minute:second zone.
 func (c *clock) read(b []byte) (unix int64, offset int, ok bool) {
-	const minute = 18 // of the time stand before the seconds
+	const minute = 18 // length of the part before the seconds
 	if len(b) != timeLen {
 		return 0, 0, false
 	}
@@ -90,7 +90,7 @@ func monthOf(b []byte) int {
 	return 0
 }
 
-// goodTime says whether there is such a time. A leap second is one.
+// goodTime reports whether a time exists. Leap seconds do.
 func goodTime(year, month, day, h, m, s int) bool {
 	return year >= 1970 && 1 <= month && month <= 12 && 1 <= day && day <= daysIn(year, month) &&
 		h < 24 && m < 60 && s <= 60
@@ -113,8 +113,8 @@ func unixOf(year, month, day, h, m, s int) int64 {
 	return time.Date(year, time.Month(month), day, h, m, s, 0, time.UTC).Unix()
 }
 
-// readISO reads 2015-05-17T10:05:03.25+00:00 with a "T" or a space, with or
-// without a fraction, and with "Z", +hh:mm, +hhmm or nothing (UTC) at the end.
+// readISO parses 2015-05-17T10:05:03.25+00:00 with a "T" or a space, with or without a fraction, and with
+// "Z", +hh:mm, +hhmm or nothing (UTC) at the end.
 func readISO(b []byte) (unix int64, offset int, ok bool) {
 	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[10] != 'T' && b[10] != ' ' || b[13] != ':' || b[16] != ':' {
 		return 0, 0, false
@@ -163,8 +163,8 @@ func readZone(b []byte) (offset int, ok bool) {
 	return offset, ok1 && ok2 && h < 24 && m < 60
 }
 
-// readNumber reads a time as a number: seconds since 1970, with or without a
-// fraction, or milli-, micro- or nanoseconds, told apart by how many there are.
+// readNumber parses a time as a number: seconds since 1970, with or without a fraction, or milli-, micro- or
+// nanoseconds, told apart by their size.
 func readNumber(b []byte) (unix int64, ok bool) {
 	n, digits := int64(0), 0
 	for ; digits < len(b) && '0' <= b[digits] && b[digits] <= '9'; digits++ {

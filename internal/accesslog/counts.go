@@ -5,31 +5,29 @@ import (
 	"math"
 )
 
-// MaxPaths is how many different paths Counts counts exactly, as long as they
-// are no longer together than paths of a site are.
+// MaxPaths is the number of different paths that Counts counts exactly, as long as they have at most 256 MiB
+// together.
 const MaxPaths = 1 << 20
 
-// The bounds in bytes: of a path, as sitemaps have it, and of all together.
+// The bounds in bytes: of a path, as in sitemaps, and of all together.
 const (
 	maxPathLen  = 2048
 	maxPathsLen = 256 << 20
 )
 
-// Counts says how often people asked for each path: a GET or HEAD that was
-// answered 200 or 304, by what calls itself a browser. Where a log does not say
-// who asked, everybody counts. A query does not make another path.
+// Counts counts how often people requested each path: a GET or HEAD with status 200 or 304, by a client that
+// names itself a browser. If a log has no user agents, every client counts. A query does not make another
+// path.
 //
-// Of more than MaxPaths paths, those that were asked for least are forgotten
-// now and then: a count may then be too low, by at most what Missed says. Paths
-// of more than 2048 bytes are not counted.
-// Counts is for one goroutine at a time.
+// Beyond MaxPaths paths, those requested least are dropped from time to time: a count may then be too low, by
+// at most Missed. Paths of more than 2048 bytes are not counted. Counts is for one goroutine at a time.
 type Counts struct {
 	agents  *Agents
 	people  tally
-	anybody tally // of lines that have no place for the user agent
+	anybody tally // of lines without a field for the user agent
 }
 
-// NewCounts returns Counts of nothing yet.
+// NewCounts returns empty Counts.
 func NewCounts() *Counts { return &Counts{agents: NewAgents()} }
 
 // Add counts a request, if it is one that counts.
@@ -45,18 +43,17 @@ func (c *Counts) Add(e *Entry) {
 	}
 }
 
-// Of returns how often a path was asked for. The path is as requested, from
-// the first slash, escapes and all, without query.
+// Of returns how often a path was requested. The path is as requested, from the first slash, with escapes,
+// without query.
 func (c *Counts) Of(path string) int { return c.tally().n[path] }
 
 // Missed returns by how much a count may be too low. It is 0 up to MaxPaths paths.
 func (c *Counts) Missed() int { return c.tally().missed }
 
-// Importance returns how important a path is among those that were asked for,
-// from 1 to 100 on a logarithmic scale: 100 is the path that is asked for most,
-// and half as many digits are half as important. It is 0 for a path that
-// nobody asked for, of which nothing is known. So the same doubling counts as
-// much for a small site as for a big one (B12).
+// Importance returns the importance of a path among the requested ones, from 1 to 100 on a logarithmic scale:
+// 100 is the most requested path, and half as many digits are half as important. It is 0 for a path without
+// requests, of which nothing is known. So the same doubling counts as much for a small site as for a big one
+// (B12).
 func (c *Counts) Importance(path string) uint8 {
 	t := c.tally()
 	return importance(t.n[path], t.most)
@@ -69,7 +66,7 @@ func importance(n, most int) uint8 {
 	return uint8(max(1, math.Round(100*math.Log1p(float64(n))/math.Log1p(float64(most)))))
 }
 
-// tally is of the people, where the log knows them.
+// tally returns the counts of people, if the log has user agents.
 func (c *Counts) tally() *tally {
 	if len(c.people.n) > 0 {
 		return &c.people
@@ -77,8 +74,8 @@ func (c *Counts) tally() *tally {
 	return &c.anybody
 }
 
-// Path returns the path of a request's target: without query and fragment,
-// and without scheme and host, which a proxy is asked with.
+// Path returns the path of a request target: without query and fragment, and without the scheme and host that
+// requests to a proxy have.
 func Path(target []byte) []byte {
 	if len(target) > 0 && target[0] != '/' {
 		if i := bytes.Index(target, []byte("://")); i > 0 {
@@ -95,7 +92,7 @@ func Path(target []byte) []byte {
 	return target
 }
 
-// A tally counts strings, of which it remembers so many.
+// A tally counts strings, up to a number of different ones.
 type tally struct {
 	n      map[string]int
 	bytes  int // of all strings
@@ -121,10 +118,9 @@ func (t *tally) add(path []byte) {
 	t.most = max(t.most, n+1)
 }
 
-// forget makes room: it forgets what was counted least, at least half of all,
-// unless much was counted as often as what must be forgotten. Whatever comes
-// again begins at 0, and is too low by at most the count it was forgotten with,
-// and by what it may have lost before.
+// forget makes room: it drops the least counted half of all strings or more, unless too many are counted more
+// than 65,536 times. A string that comes again begins at 0, and is too low by at most the count it was
+// dropped with, and by its earlier losses.
 func (t *tally) forget() {
 	const most = 1 << 16
 	var by [most + 1]int

@@ -1,11 +1,10 @@
-// Package accesslog reads the access logs of web servers: the common and the
-// combined format with or without a virtual host before them, and lines of
-// JSON as nginx, Caddy, Apache and Traefik write them. It reads rotated and
-// compressed files as one log in the order of time, says which client names
-// itself as which crawler, and counts what people ask for.
+// Package accesslog reads the access logs of web servers: the common and the combined format with or without
+// a virtual host before them, and lines of JSON as nginx, Caddy, Apache and Traefik write them. It reads
+// rotated and compressed files as one log in time order, identifies crawlers by the names they claim, and
+// counts the requests of people.
 //
-// A log holds what strangers sent. Nothing in it is trusted, every line is
-// bounded, and a line that cannot be read is counted and never fatal.
+// A log holds data from strangers. Nothing in it is trusted, every line is bounded, and a line that cannot be
+// parsed is counted and never fatal.
 package accesslog
 
 import (
@@ -15,30 +14,29 @@ import (
 	"time"
 )
 
-// MaxLine is how much of a line is read, in bytes. Web servers refuse requests
-// long before: what is longer is damage, or somebody's try.
+// MaxLine is how much of a line is read, in bytes. Web servers reject requests long before: a longer line is
+// damage, or an attack.
 const MaxLine = 64 << 10
 
-// An Entry is one request as a log tells it. Its byte slices are what the
-// client sent, with the escapes of the log taken off, so they may hold any
-// byte. They are good until the next entry is read.
+// An Entry is one request in a log. Its byte slices are what the client sent, with the escapes of the log
+// removed, so they may hold any byte. They are valid until the next entry is read.
 type Entry struct {
-	Host   []byte // the virtual host, without port; empty where the log does not say
-	Addr   []byte // who asked: an IP address, or a host name where the server looked it up
-	Method []byte // empty where what came was not HTTP
-	Target []byte // the path with its query, as requested; all that came where that was not HTTP
+	Host   []byte // the virtual host, without port; empty if not logged
+	Addr   []byte // of the client: an IP address, or a host name if the server resolved it
+	Method []byte // empty if the request was not HTTP
+	Target []byte // the path with its query, as requested; the whole request if it was not HTTP
 
-	Unix   int64 // when, in seconds since 1970 UTC
-	Offset int   // seconds east of UTC of the zone that the log's times are written in
+	Unix   int64 // in seconds since 1970 UTC
+	Offset int   // seconds east of UTC of the log's time zone
 
-	Status int   // 100 to 599; 0 where the log does not say
-	Bytes  int64 // of the body as sent, or with its header in some formats; -1 where the log does not say
+	Status int   // 100 to 599; 0 if not logged
+	Bytes  int64 // of the body as sent, or with its header in some formats; -1 if not logged
 
 	Referer []byte // empty for none
 	Agent   []byte // the user agent; empty for none
 
-	// NoAgent says that the log has no place for the user agent: it is of the
-	// common format. Then an empty Agent says nothing of the client.
+	// NoAgent says that the log has no field for the user agent, as in the common format. Then an empty Agent
+	// says nothing about the client.
 	NoAgent bool
 }
 
@@ -47,7 +45,7 @@ func (e *Entry) Time() time.Time {
 	return time.Unix(e.Unix, 0).In(time.FixedZone("", e.Offset))
 }
 
-// What Parse says of lines that it cannot read.
+// The errors of Parse.
 var (
 	errEmpty   = errors.New("an empty line")
 	errAddress = errors.New("no address before the time")
@@ -59,15 +57,14 @@ var (
 	errMoment  = errors.New("a time that cannot be read")
 )
 
-// A Parser reads single lines. The zero Parser is ready. It is for one
-// goroutine at a time.
+// A Parser parses single lines. The zero Parser is ready. It is for one goroutine at a time.
 type Parser struct {
-	scratch []byte // what was escaped
+	scratch []byte // unescaped values
 	clock   clock
 	json    object
 }
 
-// Parse reads one line without its end into e. On an error, e holds nothing of use.
+// Parse parses one line without its end into e. On an error, e is unusable.
 func (p *Parser) Parse(line []byte, e *Entry) error {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
@@ -81,8 +78,8 @@ func (p *Parser) Parse(line []byte, e *Entry) error {
 	return p.parseText(line, e)
 }
 
-// Format names the format of a line, for people: "combined", "common", "JSON",
-// and "with virtual host" where there is one. The entry is what Parse made of it.
+// Format names the format of a line, for people: "combined", "common", "JSON", and "with virtual host" if
+// there is one. The entry is the result of Parse.
 func Format(line []byte, e *Entry) string {
 	name := "combined"
 	switch {
@@ -97,8 +94,8 @@ func Format(line []byte, e *Entry) string {
 	return name
 }
 
-// unescape takes the escapes of logs and of JSON off: \x22, \u0022, \n, \", \\
-// and so on. What is no escape stays as it is. The result is in p.scratch.
+// unescape decodes the escapes of logs and of JSON: \x22, \u0022, \n, \", \\ and so on. Anything else stays
+// as it is. The result is in p.scratch.
 func (p *Parser) unescape(b []byte) []byte {
 	start := len(p.scratch)
 	for i := 0; i < len(b); i++ {
@@ -152,7 +149,7 @@ func (p *Parser) unescape(b []byte) []byte {
 	return p.scratch[start:len(p.scratch):len(p.scratch)]
 }
 
-// hex reads the first n bytes of b as a hexadecimal number.
+// hex parses the first n bytes of b as a hexadecimal number.
 func hex(b []byte, n int) (v rune, ok bool) {
 	if len(b) < n {
 		return 0, false

@@ -17,45 +17,44 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 )
 
-// The bounds of what is kept of a log besides its entries.
+// The bounds of the data kept of a log besides its entries.
 const (
 	maxFiles    = 10_000
-	maxExamples = 5   // lines that could not be read, in all
+	maxExamples = 5   // of lines that could not be parsed, in all
 	maxExample  = 160 // bytes of each
-	sniffLines  = 64  // at the beginning of a file, to know it by
+	sniffLines  = 64  // at the beginning of a file, to identify it
 )
 
-// Files are the logs of one site, read as one: rotated files, compressed or
-// not, and the files of several servers, in the order of time. They are for
-// one goroutine at a time.
+// Files are the logs of one site, read as one: rotated files, compressed or not, and the files of several
+// servers, in time order. They are for one goroutine at a time.
 type Files struct {
-	// Progress, if not nil, is told of bytes that were read, as they are stored.
+	// Progress, if not nil, is called with the number of bytes read, as stored.
 	Progress func(bytes int64)
 
 	files    []*File
-	waiting  []*File // not begun, oldest first
-	open     []*File // begun; their next entry is known
-	last     *File   // which gave the entry before
+	waiting  []*File // not started, oldest first
+	open     []*File // started; their next entry is known
+	last     *File   // the source of the last entry
 	examples []Example
 	seed     maphash.Seed
 }
 
-// A File is one file of a log, and what was found in it so far.
+// A File is one file of a log, and the findings in it so far.
 type File struct {
 	Name   string
-	Size   int64  // in bytes, as stored; -1 where that is not known
-	Format string // of the first line that could be read, see Format
+	Size   int64  // in bytes, as stored; -1 if unknown
+	Format string // of the first line that could be parsed, see Format
 
 	Lines   int64 // in all
-	Broken  int64 // that could not be read
-	Cut     int64 // that were longer than MaxLine, and lost their end
-	Entries int64 // that were read
+	Broken  int64 // that could not be parsed
+	Cut     int64 // that were longer than MaxLine, and truncated
+	Entries int64 // that were parsed
 
-	// Twin names a file that begins with the same lines, so that this one was
-	// left out: a log and its compressed copy.
+	// Twin names a file that begins with the same lines, so that this one is skipped: a log and its
+	// compressed copy.
 	Twin string
 
-	// Err says why the file could not be read to its end. What came before counts.
+	// Err says why the file could not be read to its end. The entries before it count.
 	Err error
 
 	f       *os.File // nil for standard input
@@ -66,23 +65,22 @@ type File struct {
 	parser  Parser
 	entry   Entry
 	first   int64  // time of the first entry
-	begin   uint64 // hash of the first lines, and of how many there are
-	whole   bool   // the file is no more than them
+	begin   uint64 // hash of the first lines
+	whole   bool   // the file has no other lines
 }
 
-// An Example is a line that could not be read.
+// An Example is a line that could not be parsed.
 type Example struct {
 	File string `json:"file"`
 	Line int64  `json:"line"` // from 1
 	Why  string `json:"why"`
-	Text string `json:"text"` // its beginning, quoted as in Go where it is not plain
+	Text string `json:"text"` // its beginning, quoted as in Go if it is not plain
 }
 
-// Open finds the files of patterns, such as /var/log/nginx/access.log*, and
-// puts them into the order of their first entries. A pattern that is the name
-// of a file is that file, and "-" is stdin. A file that several patterns find
-// is read once. A pattern that finds nothing is an error, and so is a file that
-// cannot be opened; later, nothing is fatal. Close must be called.
+// Open finds the files of patterns, such as /var/log/nginx/access.log*, and sorts them by their first
+// entries. A pattern that is the name of a file is that file, and "-" is stdin. A file found by several
+// patterns is read once. A pattern that finds nothing is an error, and so is a file that cannot be opened;
+// later, nothing is fatal. Close must be called.
 func Open(patterns []string, stdin io.Reader) (*Files, error) {
 	fs := &Files{seed: maphash.MakeSeed()}
 	for _, pattern := range patterns {
@@ -144,7 +142,7 @@ func (l *Files) find(pattern string, stdin io.Reader) error {
 		if !info.Mode().IsRegular() {
 			size = -1
 		}
-		// It stays open, so that it is this file that is read, also when it is rotated meanwhile.
+		// It stays open, so that this very file is read, even if it is rotated meanwhile.
 		l.files = append(l.files, &File{Name: name, Size: size, f: f, in: f})
 		found = true
 	}
@@ -162,9 +160,9 @@ func (f *File) is(info os.FileInfo) bool {
 	return err == nil && os.SameFile(own, info)
 }
 
-// sniff looks at the beginning of a file, for its first time and to know it from others.
+// sniff reads the beginning of a file, for its first time and to compare it with others.
 func (f *File) sniff(seed maphash.Seed) {
-	f.first = maxUnix // what cannot be read comes last
+	f.first = maxUnix // unreadable files come last
 	if f.start(nil); f.Err != nil {
 		return
 	}
@@ -194,10 +192,9 @@ func (f *File) sniff(seed maphash.Seed) {
 
 const maxUnix = 1<<63 - 1
 
-// leaveTwinsOut finds files that begin alike, of at least sniffLines lines or
-// to their end: a log that is being compressed, or whose copy was kept. The
-// longer one in lines would be right, but only reading tells; the one that is
-// not compressed is whole for certain.
+// leaveTwinsOut finds files that begin alike, in sniffLines lines or to their end: a log that is being
+// compressed, or whose copy was kept. The one with more lines would be right, but only reading tells; the
+// uncompressed one is whole for certain.
 func (l *Files) leaveTwinsOut() {
 	by := map[uint64]*File{}
 	for _, f := range l.files {
@@ -225,7 +222,7 @@ func compressed(name string) bool {
 	return false
 }
 
-// start makes a file ready to be read.
+// start opens a file for reading.
 func (f *File) start(progress func(int64)) {
 	if f.Err != nil {
 		return
@@ -236,7 +233,7 @@ func (f *File) start(progress func(int64)) {
 	}
 	in := f.in
 	if f.Size >= 0 {
-		// What is written while we read is of the next report.
+		// Lines written while we read belong to the next report.
 		in = io.LimitReader(f.in, f.Size)
 	}
 	f.meter = &meter{in, progress}
@@ -249,7 +246,7 @@ func (f *File) start(progress func(int64)) {
 	f.lines = newLines(decoder)
 }
 
-// stop lets go of what a file that is read needs.
+// stop frees the resources for reading a file.
 func (f *File) stop() {
 	if f.decoder != nil {
 		f.decoder.Close()
@@ -257,7 +254,7 @@ func (f *File) stop() {
 	f.decoder, f.lines = nil, nil
 }
 
-// A meter tells of what is read through it.
+// A meter reports the bytes read through it.
 type meter struct {
 	r        io.Reader
 	progress func(int64)
@@ -271,8 +268,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Size returns how many bytes there are to read, as stored, or -1 where that
-// is not known.
+// Size returns the number of bytes to read, as stored, or -1 if unknown.
 func (l *Files) Size() int64 {
 	size := int64(0)
 	for _, f := range l.files {
@@ -285,18 +281,17 @@ func (l *Files) Size() int64 {
 	return size
 }
 
-// Files returns the files in the order in which they were named. What they say
-// is complete when Next has returned nil.
+// Files returns the files in the order of the patterns. Their data are complete when Next has returned nil.
 func (l *Files) Files() []*File { return l.files }
 
-// Examples returns the first lines that could not be read.
+// Examples returns the first lines that could not be parsed.
 func (l *Files) Examples() []Example { return l.examples }
 
-// Next returns the next entry, or nil at the end of all files. Entries of
-// several files come in the order of time, as far as those of each file do.
+// Next returns the next entry, or nil at the end of all files. Entries of several files come in time order,
+// as far as those of each file do.
 func (l *Files) Next() *Entry {
 	if l.last != nil && len(l.open) == 1 && l.advance(l.last) {
-		// As nearly always: one file is read, and the next one is of later.
+		// The usual case: one file is being read, and the next one is later.
 		if len(l.waiting) == 0 || l.last.entry.Unix < l.waiting[0].first {
 			return &l.last.entry
 		}
@@ -317,12 +312,12 @@ func (l *Files) Next() *Entry {
 	return &l.last.entry
 }
 
-// earliest returns the open file whose next entry is of the earliest time.
+// earliest returns the open file with the earliest next entry.
 func (l *Files) earliest() *File {
 	return slices.MinFunc(l.open, func(a, b *File) int { return cmp.Compare(a.entry.Unix, b.entry.Unix) })
 }
 
-// advance reads the next entry of a file, which is closed where there is none.
+// advance reads the next entry of a file, and closes the file if there is none.
 func (l *Files) advance(f *File) bool {
 	for f.Err == nil {
 		line, end, err := f.lines.next()
@@ -345,7 +340,7 @@ func (l *Files) advance(f *File) bool {
 			return true
 		}
 		if end == unended && f.Size >= 0 {
-			f.Lines-- // it is being written just now
+			f.Lines-- // it is just being written
 			continue
 		}
 		f.Broken++
@@ -364,7 +359,7 @@ func (l *Files) advance(f *File) bool {
 	return false
 }
 
-// printable is the beginning of a line as a person can look at it.
+// printable returns the beginning of a line in a printable form.
 func printable(line []byte) string {
 	line = line[:min(len(line), maxExample)]
 	s := strings.ToValidUTF8(string(line), "\uFFFD")
@@ -387,8 +382,8 @@ func (l *Files) Close() error {
 	return nil
 }
 
-// First returns the time of the first entry of the files, as far as the
-// beginning of each tells, and false where there is none.
+// First returns the time of the first entry, judged by the beginning of each file, and false if there is
+// none.
 func (l *Files) First() (time.Time, bool) {
 	first := int64(maxUnix)
 	for _, f := range l.files {

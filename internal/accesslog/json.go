@@ -6,13 +6,12 @@ import (
 	"strconv"
 )
 
-// The things that we look for in an object of JSON. Each log calls them
-// something else: fieldOf knows the names.
+// The fields of a JSON object that we look for. Their names differ between logs: see fieldOf.
 const (
 	addrField = iota
 	hostField
 	timeField
-	requestField // the request line, or only the path where the rest has names of its own
+	requestField // the request line, or only the path if the other parts have fields of their own
 	methodField
 	targetField
 	queryField
@@ -23,24 +22,23 @@ const (
 	fields
 )
 
-// The bounds of an object of JSON.
+// The bounds of a JSON object.
 const (
 	maxDepth = 8
 	maxPath  = 128 // bytes of the name of a field, with those of the objects around it
 )
 
-// An object is what was found so far, and under how good a name.
+// An object holds the values found so far, with the ranks of their names.
 type object struct {
 	value [fields][]byte
 	rank  [fields]int // 0 for not found; more is better
 	esc   [fields]bool
-	path  []byte // of the field that is being read, in small letters
+	path  []byte // of the current field, in lower case
 }
 
-// fieldOf knows the names of fields, with dots between those of nested
-// objects: of nginx (whose names are its variables), Caddy, Traefik, the
-// Elastic Common Schema, and such as people give them in Apache's LogFormat.
-// Where a line has several of a kind, the one of the highest rank counts.
+// fieldOf returns the field of a name, with dots between the names of nested objects: of nginx (whose names
+// are its variables), Caddy, Traefik, the Elastic Common Schema, and usual ones in Apache's LogFormat. If a
+// line has several for one field, the one of the highest rank counts.
 func fieldOf(path []byte) (field, rank int) {
 	switch string(path) {
 	case "request.client_ip", "client_ip", "clientip", "clienthost", "client.ip":
@@ -91,7 +89,7 @@ func fieldOf(path []byte) (field, rank int) {
 	return 0, 0
 }
 
-// parseJSON reads a line that is one object of JSON.
+// parseJSON parses a line that is one JSON object.
 func (p *Parser) parseJSON(line []byte, e *Entry) error {
 	o := &p.json
 	*o = object{path: o.path[:0]}
@@ -138,7 +136,7 @@ func (p *Parser) parseJSON(line []byte, e *Entry) error {
 	return nil
 }
 
-// text returns the value of a field without its escapes; "-" is nothing.
+// text returns the unescaped value of a field; "-" is empty.
 func (p *Parser) text(field int) []byte {
 	if v := p.json.value[field]; !p.json.esc[field] {
 		return said(v)
@@ -147,7 +145,7 @@ func (p *Parser) text(field int) []byte {
 	}
 }
 
-// number returns the value of a field as a number of 0 to most; -1 if it is none.
+// number returns the value of a field as a number of 0 to most; -1 if it is not one.
 func (o *object) number(field int, most int64) int64 {
 	v := o.value[field]
 	if i := bytes.IndexByte(v, '.'); i > 0 {
@@ -169,7 +167,7 @@ func (o *object) number(field int, most int64) int64 {
 	return n
 }
 
-// moment reads a time in any of the forms that logs write.
+// moment parses a time in any of the forms that logs have.
 func (p *Parser) moment(b []byte) (unix int64, offset int, ok bool) {
 	if len(b) > 2 && b[0] == '[' && b[len(b)-1] == ']' {
 		b = b[1 : len(b)-1]
@@ -184,7 +182,7 @@ func (p *Parser) moment(b []byte) (unix int64, offset int, ok bool) {
 	return unix, 0, ok
 }
 
-// exponentOf reads what follows the whole part of a number: a fraction, and an exponent.
+// exponentOf parses the part of a number after its integer part: a fraction, and an exponent.
 func exponentOf(b []byte) (exponent int, ok bool) {
 	if b[0] == '.' {
 		for b = b[1:]; len(b) > 0 && '0' <= b[0] && b[0] <= '9'; b = b[1:] {
@@ -200,7 +198,7 @@ func exponentOf(b []byte) (exponent int, ok bool) {
 	return exponent, err == nil
 }
 
-// readExponent reads a number such as 1.431857103123e+09.
+// readExponent parses a number such as 1.431857103123e+09.
 func readExponent(b []byte) (unix int64, ok bool) {
 	if len(b) > 32 {
 		return 0, false
@@ -215,8 +213,8 @@ func readExponent(b []byte) (unix int64, ok bool) {
 	return int64(f), true
 }
 
-// object reads an object and keeps what it knows. It is strict in structure
-// and lenient in what strings and numbers hold: nginx writes \x22 into strings.
+// object parses an object and keeps the known fields. It is strict in structure and lenient in strings and
+// numbers: nginx writes \x22 into strings.
 func (o *object) object(b []byte, depth int) (rest []byte, ok bool) {
 	if depth == maxDepth {
 		return nil, false
@@ -261,7 +259,7 @@ func (o *object) object(b []byte, depth int) (rest []byte, ok bool) {
 	}
 }
 
-// valueOf reads a value, and keeps it if it is asked to and the path is of a field.
+// valueOf parses a value, and keeps it if keep is set and the path is a known field.
 func (o *object) valueOf(b []byte, depth int, keep bool) (rest []byte, ok bool) {
 	if len(b) == 0 {
 		return nil, false
@@ -299,7 +297,7 @@ func (o *object) valueOf(b []byte, depth int, keep bool) (rest []byte, ok bool) 
 	return rest, true
 }
 
-// array reads an array, of which the first value counts.
+// array parses an array, of which the first value counts.
 func (o *object) array(b []byte, depth int, keep bool) (rest []byte, ok bool) {
 	if depth == maxDepth {
 		return nil, false
@@ -326,7 +324,7 @@ func (o *object) array(b []byte, depth int, keep bool) (rest []byte, ok bool) {
 	}
 }
 
-// jsonString reads a string, and says whether there are escapes in it.
+// jsonString parses a string, and reports whether it has escapes.
 func jsonString(b []byte) (in []byte, esc bool, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, false, nil, false

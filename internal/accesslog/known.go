@@ -12,10 +12,9 @@ type family struct {
 	names             string
 }
 
-// families is the table, as of 2026. Hosts are those that operators name for a
-// check by DNS; who publishes only address ranges has none. Google and Bing say
-// that they read lastmod; who takes IndexNow is named on indexnow.org. A word
-// stands here only if no browser has it, also not one within an app.
+// families is the table, as of 2026. Hosts are those that operators name for a check by DNS; operators that
+// publish only address ranges have none. Google and Bing say that they read lastmod; the engines that accept
+// IndexNow are named on indexnow.org. A word is listed only if no browser has it, also not one within an app.
 func families() []family {
 	const (
 		google = "googlebot.com google.com googleusercontent.com"
@@ -81,7 +80,7 @@ func families() []family {
 	}
 }
 
-// table returns the known agents by word, in small letters.
+// table returns the known agents by word, in lower case.
 func table() map[string]*Agent {
 	by := map[string]*Agent{}
 	for _, f := range families() {

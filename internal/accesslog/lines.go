@@ -6,16 +6,16 @@ import (
 	"io"
 )
 
-// bufferSize is how much of a file is in memory.
+// bufferSize is the part of a file that is in memory, in bytes.
 const bufferSize = 4 * MaxLine
 
-// lines reads a stream by lines, of which each is bounded.
+// lines reads a stream by lines, each of bounded length.
 type lines struct {
 	r          io.Reader
 	buf        []byte
 	start, end int
-	skipping   bool  // the rest of a line that was cut
-	err        error // why there is no more to read
+	skipping   bool  // the rest of a truncated line is skipped
+	err        error // why nothing more can be read
 }
 
 func newLines(r io.Reader) *lines { return &lines{r: r, buf: make([]byte, bufferSize)} }
@@ -27,14 +27,14 @@ const (
 	newline  lineEnd = iota
 	cut              // it was longer than MaxLine; this is the beginning
 	unended          // the stream ended first
-	maxEmpty = 100   // reads that give nothing, before that is an error
+	maxEmpty = 100   // empty reads in a row, before that is an error
 )
 
-// next returns a line, good until the next call. At the end of the stream it
-// returns io.EOF, or why that could not be read further.
+// next returns a line, valid until the next call. At the end of the stream it returns io.EOF, or the error
+// that stopped reading.
 func (l *lines) next() (line []byte, end lineEnd, err error) {
 	for {
-		// A log that was cut off in place while the server had it open goes on after a hole of zeros.
+		// A log that was truncated in place while the server had it open continues after a hole of zeros.
 		for l.start < l.end && l.buf[l.start] == 0 {
 			l.start++
 		}
@@ -68,7 +68,7 @@ func (l *lines) next() (line []byte, end lineEnd, err error) {
 	}
 }
 
-// fill reads more behind what is left, and reports whether there was more.
+// fill reads more after the remaining bytes, and reports whether there was more.
 func (l *lines) fill() bool {
 	l.end = copy(l.buf, l.buf[l.start:l.end])
 	l.start = 0
@@ -89,8 +89,8 @@ func (l *lines) fill() bool {
 	return false
 }
 
-// peek returns up to the first n lines without reading on, as far as they are
-// in the buffer, and whether the whole stream was no more than them.
+// peek returns up to the first n lines without consuming them, as far as they fit in the buffer, and whether
+// the stream has no others.
 func (l *lines) peek(n int) (list [][]byte, all bool) {
 	for l.end < len(l.buf) && bytes.Count(l.buf[l.start:l.end], []byte("\n")) < n && l.fill() {
 	}

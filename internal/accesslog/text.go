@@ -2,12 +2,11 @@ package accesslog
 
 import "bytes"
 
-// parseText reads the common and the combined format, with or without a
-// virtual host:
+// parseText parses the common and the combined format, with or without a virtual host:
 //
 //	[host[:port] ]addr ident user [time] "request" status bytes[ "referer" "agent"...]
 func (p *Parser) parseText(b []byte, e *Entry) error {
-	// What a client sent as its name may hold brackets, so only a time ends the search.
+	// A user name, which the client sends, may hold brackets, so only a valid time ends the search.
 	at, unix, offset := 0, int64(0), 0
 	for {
 		i := bytes.IndexByte(b[at:], '[')
@@ -42,7 +41,7 @@ func (p *Parser) parseText(b []byte, e *Entry) error {
 		e.Referer = said(referer)
 		agent, _, ok := p.quoted(rest)
 		if !ok && len(rest) > 2 && rest[0] == ' ' && rest[1] == '"' {
-			agent, ok = rest[2:], true // the line was cut
+			agent, ok = rest[2:], true // the line was truncated
 		}
 		if ok {
 			e.Agent, e.NoAgent = said(agent), false
@@ -51,7 +50,7 @@ func (p *Parser) parseText(b []byte, e *Entry) error {
 	return nil
 }
 
-// who takes the virtual host and the address out of what stands before the time.
+// who returns the virtual host and the address from the part before the time.
 func who(b []byte) (host, addr []byte) {
 	first, rest := word(b)
 	second, rest := word(rest)
@@ -66,7 +65,7 @@ func who(b []byte) (host, addr []byte) {
 	return nil, first
 }
 
-// isAddress says whether b has the letters of an IP address.
+// isAddress reports whether b has only characters of an IP address.
 func isAddress(b []byte) bool {
 	for _, c := range b {
 		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' || c == '.' || c == ':') {
@@ -76,7 +75,7 @@ func isAddress(b []byte) bool {
 	return true
 }
 
-// withoutPort takes the port off host:port and [address]:port.
+// withoutPort removes the port from host:port and [address]:port.
 func withoutPort(b []byte) []byte {
 	if len(b) > 0 && b[0] == '[' {
 		if i := bytes.IndexByte(b, ']'); i > 0 {
@@ -100,9 +99,8 @@ func word(b []byte) (w, rest []byte) {
 	return b, nil
 }
 
-// request reads ` "request" status `. A quote after an odd number of
-// backslashes is escaped, and one that no status follows is part of the request:
-// some servers do not escape.
+// request parses ` "request" status `. A quote after an odd number of backslashes is escaped, and one without
+// a status after it is part of the request: some servers do not escape.
 func (p *Parser) request(b []byte) (request, rest []byte, ok bool) {
 	if len(b) < 2 || b[0] != ' ' || b[1] != '"' {
 		return nil, nil, false
@@ -121,7 +119,7 @@ func (p *Parser) request(b []byte) (request, rest []byte, ok bool) {
 				end = at
 				break
 			} else if end < 0 {
-				end = at // if nothing better comes
+				end = at // unless a better one follows
 			}
 		}
 	}
@@ -135,7 +133,7 @@ func (p *Parser) request(b []byte) (request, rest []byte, ok bool) {
 	return request, b[end+2:], true
 }
 
-// escaped says whether an odd number of backslashes stands before a place.
+// escaped reports whether an odd number of backslashes precedes a position.
 func escaped(b []byte, at int) bool {
 	n := 0
 	for n < at && b[at-1-n] == '\\' {
@@ -144,7 +142,7 @@ func escaped(b []byte, at int) bool {
 	return n%2 == 1
 }
 
-// quoted reads ` "..."`.
+// quoted parses ` "..."`.
 func (p *Parser) quoted(b []byte) (in, rest []byte, ok bool) {
 	if len(b) < 3 || b[0] != ' ' || b[1] != '"' {
 		return nil, nil, false
@@ -166,7 +164,7 @@ func (p *Parser) quoted(b []byte) (in, rest []byte, ok bool) {
 	}
 }
 
-// said is empty for the "-" that logs write for nothing.
+// said returns nil for "-", which logs write for an empty value.
 func said(b []byte) []byte {
 	if len(b) == 1 && b[0] == '-' {
 		return nil
@@ -174,7 +172,7 @@ func said(b []byte) []byte {
 	return b
 }
 
-// sizeOf reads a number of bytes; "-" is none.
+// sizeOf parses a number of bytes; "-" is 0.
 func sizeOf(b []byte) (n int64, rest []byte, ok bool) {
 	if len(b) > 0 && b[0] == '-' {
 		return 0, b[1:], true
@@ -188,10 +186,10 @@ func sizeOf(b []byte) (n int64, rest []byte, ok bool) {
 	return n, b[i:], i > 0 && (i == len(b) || b[i] == ' ')
 }
 
-// maxBytes bounds the size of an answer, so that sums of them do not overflow.
+// maxBytes bounds the size of a response, so that sums do not overflow.
 const maxBytes = 1 << 50
 
-// splitRequest takes a request line apart. What is no HTTP has no method.
+// splitRequest splits a request line. A request that is not HTTP has no method.
 func splitRequest(b []byte) (method, target []byte) {
 	i := bytes.IndexByte(b, ' ')
 	if i <= 0 || !isMethod(b[:i]) {
@@ -204,7 +202,7 @@ func splitRequest(b []byte) (method, target []byte) {
 	return method, target
 }
 
-// isMethod says whether b may be a method: up to 20 capital letters, as all have that are in use.
+// isMethod reports whether b may be a method: up to 20 capital letters, "-" or "_".
 func isMethod(b []byte) bool {
 	if len(b) > 20 {
 		return false

@@ -1,5 +1,5 @@
-// Package atomicfile replaces small files so that whoever reads them, at
-// whatever moment, and after whatever crash, finds the old or the new one whole.
+// Package atomicfile replaces small files so that a reader finds the old or the new one whole, at any moment
+// and after any crash.
 package atomicfile
 
 import (
@@ -10,9 +10,8 @@ import (
 	"runtime"
 )
 
-// Write makes text the content of the file at path, durably. What is written
-// stands beside it meanwhile, as a hidden file whose name ends in ".tmp"; a
-// killed writer leaves that behind.
+// Write makes text the content of the file at path, durably. It writes to a hidden file beside it first,
+// whose name ends in ".tmp"; a killed writer leaves that behind.
 func Write(path, text string, mode fs.FileMode) error {
 	dir, name := filepath.Split(path)
 	if dir == "" {
@@ -43,8 +42,8 @@ func hidden(name string) string {
 	return "." + name
 }
 
-// SyncDir makes the names in a directory durable: what was renamed stays so.
-// Windows has no such call, and needs none.
+// SyncDir makes the names in a directory durable, such as after a rename. Windows has no such call, and needs
+// none.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

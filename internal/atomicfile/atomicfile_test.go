@@ -11,7 +11,7 @@ import (
 	"github.com/parleyweb/parley/internal/atomicfile"
 )
 
-// Whoever reads while others write finds one of the texts, whole.
+// A reader during concurrent writes finds one of the texts, whole.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")

@@ -4,8 +4,7 @@ package atomicfile
 
 import "syscall"
 
-// space returns what is free for anybody on the file system of dir, and the
-// size of that, in bytes.
+// space returns the free space for unprivileged users on the file system of dir, and its size, in bytes.
 func space(dir string) (free, size int64, known bool) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

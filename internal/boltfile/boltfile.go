@@ -1,5 +1,5 @@
-// Package boltfile is one bbolt file that damage, a full disk or another process cannot turn
-// into a panic, a hang or a lie. The site's journal and the crawler's collection stand on it.
+// Package boltfile wraps a bbolt file so that damage, a full disk or another process cannot cause a panic, a
+// hang or wrong data. The site's journal and the crawler's collection use it.
 package boltfile
 
 import (
@@ -17,40 +17,40 @@ import (
 )
 
 var (
-	// ErrHeld is that another process has the file.
+	// ErrHeld means that another process has the file open.
 	ErrHeld = errors.New("held by another process")
 
-	// ErrDamaged is that the file holds something else than what was written to it.
+	// ErrDamaged means that the file is not what was written to it.
 	ErrDamaged = errors.New("damaged")
 
-	// ErrClosed is that the file was closed.
+	// ErrClosed means that the file was closed.
 	ErrClosed = berrors.ErrDatabaseNotOpen
 )
 
-// Options say how a file is opened.
+// Options configures Open.
 type Options struct {
 	ReadOnly bool
 
-	// Wait is how long another process that has the file is waited for.
+	// Wait is how long Open waits for another process to close the file.
 	Wait time.Duration
 
-	// Room is address space beyond the size of the file, in bytes, and not memory: bbolt
-	// cannot grow the mapping of a file while somebody reads.
+	// Room is address space beyond the size of the file, in bytes, and not memory: bbolt cannot grow the
+	// mapping of a file while a reader is open.
 	Room int64
 
 	// GrowBy is how much the file grows at once, in bytes. It costs a sync each time.
 	GrowBy int
 }
 
-// A File is an open bbolt file. What reads or writes it runs under [Guard].
+// A File is an open bbolt file. All reads and writes of it run under [Guard].
 type File struct {
 	*bbolt.DB
 	file  *os.File
 	stuck bool // bbolt has failed with its own lock held
 }
 
-// Open opens or makes a file, and its directory. The error wraps ErrHeld, or ErrDamaged where
-// the file is none of bbolt's, or has been cut.
+// Open opens or creates a file, and its directory. The error wraps ErrHeld, or ErrDamaged if the file is not
+// bbolt's, or was truncated.
 func Open(path string, o Options) (*File, error) {
 	if !o.ReadOnly {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -61,13 +61,13 @@ func Open(path string, o Options) (*File, error) {
 	bo := &bbolt.Options{
 		Timeout:  max(o.Wait, time.Millisecond), // zero would wait for ever
 		ReadOnly: o.ReadOnly,
-		// A free list that is not in the file would be found by reading all of
-		// it on every Open, in a goroutine that panics if the file is damaged.
+		// Without a free list in the file, every Open would find it by reading the whole file, in a
+		// goroutine that panics if the file is damaged.
 		NoFreelistSync: false,
 		FreelistType:   bbolt.FreelistMapType,
 		NoStatistics:   true,
 	}
-	if strconv.IntSize == 64 && runtime.GOOS != "windows" { // there the file itself would grow
+	if strconv.IntSize == 64 && runtime.GOOS != "windows" { // on Windows the file itself would grow
 		bo.InitialMmapSize = int(o.Room)
 		if st, err := os.Stat(path); err == nil {
 			bo.InitialMmapSize += int(st.Size())
@@ -94,14 +94,14 @@ func Open(path string, o Options) (*File, error) {
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
 		return nil, fmt.Errorf("file is %w: %w", ErrDamaged, err)
 	default:
-		// Of a file with less than its first two pages bbolt says nothing that can be told from other trouble.
+		// For a file shorter than its first two pages, bbolt's error cannot be told from others.
 		if st, e := os.Stat(path); e == nil && 0 < st.Size() && st.Size() < int64(2*os.Getpagesize()) {
 			err = fmt.Errorf("file is %w: %w", ErrDamaged, err)
 		}
 		return nil, err
 	}
 	f.AllocSize = o.GrowBy
-	// What lies beyond the end of the file cannot even be looked at.
+	// A page beyond the end of the file cannot even be read.
 	if err := Guard(func() error { return f.View(f.whole) }); err != nil {
 		f.Close()
 		return nil, err
@@ -120,8 +120,8 @@ func (f *File) whole(tx *bbolt.Tx) error {
 	return nil
 }
 
-// Close closes the file. Where bbolt failed with its own lock held, it would wait for that
-// for ever: then the file is given up.
+// Close closes the file. If bbolt failed with its own lock held, its Close would wait forever: then the file
+// is abandoned.
 func (f *File) Close() error {
 	if f.stuck {
 		return f.abandon()
@@ -129,23 +129,22 @@ func (f *File) Close() error {
 	return f.DB.Close()
 }
 
-// abandon does what bbolt cannot any more: it gives up the lock and the file.
+// abandon releases the lock and the file in place of bbolt.
 func (f *File) abandon() error {
 	unlock(f.file)
 	return f.file.Close()
 }
 
-// Rollback ends a writing transaction that was not committed; of one that was there is
-// nothing to do. bbolt reads the file for it, and may fail: Close knows then. It is deferred
-// inside of Guard, by whoever alone writes.
+// Rollback ends a write transaction that was not committed; after a commit it does nothing. bbolt reads the
+// file for it, and may fail: then Close knows. The only writer defers it inside of Guard.
 func (f *File) Rollback(tx *bbolt.Tx) {
 	f.stuck = true
-	tx.Rollback() // says ErrTxClosed after a Commit
+	tx.Rollback() // returns ErrTxClosed after a Commit
 	f.stuck = false
 }
 
-// Visible reports whether a transaction whose commit failed is seen in the file all the
-// same, so that nobody knows whether the disk has it.
+// Visible reports whether a transaction whose commit failed is visible in the file nevertheless, so that it
+// is unknown whether it is on disk.
 func (f *File) Visible(id int) bool {
 	tx, err := f.Begin(false)
 	if err != nil {
@@ -155,19 +154,19 @@ func (f *File) Visible(id int) bool {
 	return tx.ID() >= id
 }
 
-// Used is how many bytes of the file are in use.
+// Used returns how many bytes of the file are in use.
 func (f *File) Used(tx *bbolt.Tx) int64 {
 	stats := f.Stats()
 	return tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(f.Info().PageSize)
 }
 
-// Guard runs f and makes an error of a panic, which wraps ErrDamaged: bbolt panics on pages
-// that it did not write, and so does whatever reads beyond the end of a file that somebody cut.
+// Guard runs f and turns a panic into an error that wraps ErrDamaged: bbolt panics on pages that it did not
+// write, and so does any read beyond the end of a truncated file.
 func Guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			if _, ok := p.(runtime.Error); ok { // its text says nothing to people
+			if _, ok := p.(runtime.Error); ok { // its text does not help people
 				p = "a page of it is not what was written"
 			}
 			err = fmt.Errorf("file is %w: %v", ErrDamaged, p)

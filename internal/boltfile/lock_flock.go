@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Lock takes a file for this process alone until it is closed, or returns
-// ErrHeld. A file system that has no locks locks nothing.
+// Lock locks a file for this process until the file is closed, or returns ErrHeld. On a file system without
+// locks it does nothing.
 func Lock(f *os.File) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrHeld
@@ -17,7 +17,6 @@ func Lock(f *os.File) error {
 	return nil
 }
 
-// unlock gives up the lock of a file that bbolt failed on with a panic. To
-// close the file is not enough: bbolt's mapping of it lives on, and the lock
-// with it.
+// unlock releases the lock of a file after a panic in bbolt. Closing the file is not enough: bbolt's mapping
+// of it stays, and the lock with it.
 func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -4,8 +4,8 @@ package boltfile
 
 import "os"
 
-// Lock takes a file for this process alone. Here only the state is locked.
+// Lock does nothing here: only the state is locked.
 func Lock(*os.File) error { return nil }
 
-// unlock does nothing: here closing the file is enough, or all there is.
+// unlock does nothing: here closing the file releases its lock, if there is one.
 func unlock(*os.File) {}

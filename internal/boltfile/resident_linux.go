@@ -6,10 +6,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// GiveBack tells the system that the pages of the mapped file need not stay
-// resident. They stay in the page cache, and come back when they are touched.
-// tx is open, so that the mapping cannot go.
+// GiveBack tells the system that the mapped pages of the file need not stay resident. They stay in the page
+// cache, and return on the next access. tx must be open, so that the mapping stays.
 func GiveBack(tx *bbolt.Tx) {
-	// Nothing is lost if the system does not want to know.
+	// An error can be ignored: it is only a hint.
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
 }

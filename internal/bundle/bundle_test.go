@@ -21,7 +21,7 @@ var start = time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
 
 func cursor(seq uint64) protocol.Cursor { return protocol.Cursor{Epoch: "k3v7", Seq: seq} }
 
-// pages are a bundle of every kind of change and page.
+// pages returns a bundle with every kind of change and page.
 func pages() []bundle.Page {
 	page := func(seq uint64, op protocol.Op, body []byte) bundle.Page {
 		url := fmt.Sprintf("https://www.example.org/d/%d%%C3%%A9.html", seq)
@@ -139,7 +139,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// Wherever a stream is cut, what came whole is there, and the cut is told.
+// Wherever a stream is cut, the complete pages are returned, and the cut is reported.
 func TestCut(t *testing.T) {
 	for _, c := range []bundle.Coding{bundle.Gzip, bundle.Zstd, bundle.Plain} {
 		t.Run(string(c), func(t *testing.T) { cut(t, c) })
@@ -255,7 +255,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Records that are of no use here are passed over, and so are others' fields.
+// Unused records are skipped, and so are unknown fields.
 func TestForeignRecords(t *testing.T) {
 	b := stream(t, info("isPartOf: x\r\n"+first), &warc.Draft{Type: warc.Request, URL: urlA, MediaType: "application/http", Body: []byte("GET")}, change(updateTo("a")),
 		&warc.Draft{Type: "novelty"}, page(urlA, ok, "a"), &warc.Draft{Type: warc.Resource, URL: urlA, MediaType: "text/plain", Body: []byte("b")},
@@ -265,7 +265,7 @@ func TestForeignRecords(t *testing.T) {
 	}
 }
 
-// What pages are, at the very beginning of an epoch, has a stream too.
+// A bundle from the very beginning of an epoch has a stream too.
 func TestBeginning(t *testing.T) {
 	var b bytes.Buffer
 	w := bundle.NewWriter(&b, bundle.Head{To: cursor(0), Changes: 1}, bundle.Gzip)
@@ -278,7 +278,7 @@ func TestBeginning(t *testing.T) {
 	}
 }
 
-// A Writer does not say that a stream is whole when it is not.
+// A Writer does not mark an incomplete stream as complete.
 func TestShortWrite(t *testing.T) {
 	list := pages()
 	w := bundle.NewWriter(io.Discard, bundle.Head{To: cursor(10), Changes: 2}, bundle.Gzip)

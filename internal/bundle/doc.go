@@ -1,8 +1,8 @@
-// Package bundle writes and reads many pages as one stream: what a site
-// answers where it is asked for a batch, and what it tells as one (C09, C10).
+// Package bundle writes and reads many pages as one stream: the response to a request for a batch, and a
+// batch delivered on a subscription (C09, C10).
 //
-// The stream is a WARC file (ISO 28500), each record a gzip member of its own
-// or in another [Coding], so that whatever reads archives reads it:
+// The stream is a WARC file (ISO 28500), each record a gzip member of its own or in another [Coding], so that
+// every reader of archives can read it:
 //
 //   - a warcinfo record, whose block states parley-from, parley-to and
 //     parley-changes: a [Head];
@@ -12,8 +12,8 @@
 //   - a metadata record of type application/warc-fields, which states
 //     parley-changes and parley-pages. Without it a stream is not whole.
 //
-// The changes are ordered by their number, which several may have: a move is
-// told as a delete and a create. Each URL stands there once.
+// The changes are ordered by their number, which several may share: a move is sent as a delete and a create.
+// Each URL occurs once.
 package bundle
 
 import (
@@ -22,28 +22,27 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// MediaType is that of the stream.
+// MediaType is the media type of the stream.
 const MediaType = "application/warc"
 
-// A Head says what a stream holds.
+// A Head describes a stream.
 type Head struct {
-	// Having taken in what follows From, and then the stream, a reader stands
-	// at To. From is the zero Cursor where the stream says what pages are,
-	// whatever happened before: then it brings nobody anywhere, and what it
-	// says was so at To or later.
+	// From and To are cursors: a reader at From that applies the stream is at To. From is the zero Cursor if
+	// the stream states pages as they are, whatever happened before: then it moves no reader's cursor, and
+	// its pages were so at To or later.
 	From, To protocol.Cursor
 
-	Changes int // how many follow
+	Changes int // number of changes in the stream
 
-	At time.Time // when the newest of it was noted; it dates the stream
+	At time.Time // when the newest change was recorded; it dates the stream
 }
 
-// A Page is a change, and what came with it.
+// A Page is a change, and the page delivered with it.
 type Page struct {
 	Change protocol.Change
 
-	// Body is the page without content coding, whose digest is that of the
-	// Change; nil if it did not come.
+	// Body is the page without content coding, whose digest is that of the Change; nil if it was not
+	// delivered.
 	Body []byte
 }
 
@@ -57,6 +56,6 @@ const (
 
 const changeType = "application/json"
 
-// Accepted are the content codings that a Reader undoes by itself, as a
-// request lists them. Without any it is gzip that each record has.
+// Accepted are the content codings that a Reader decodes by itself, in the form of a request header. Without
+// any, each record is gzip.
 const Accepted = string(Zstd)

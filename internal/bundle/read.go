@@ -13,9 +13,9 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Limits bound what a Reader takes in. Zero is what is said beside each.
+// Limits bound a Reader. Zero means the default beside each.
 type Limits struct {
-	Page    int64 // bytes of one page: 64 MiB. A larger one is passed over
+	Page    int64 // bytes of one page: 64 MiB. A larger one is skipped
 	Total   int64 // bytes of all records without their coding: 4 GiB
 	Changes int   // 100,000
 }
@@ -27,25 +27,22 @@ const (
 
 	maxInfo   = 64 << 10             // bytes of the block of a first or last record
 	maxChange = 64 * protocol.MaxURL // bytes of a change in JSON; nothing in it is longer than a few URLs
-	maxHead   = 64 << 10             // bytes of the head of an answer
+	maxHead   = 64 << 10             // bytes of the head of a response
 )
 
-// ErrMalformed is wrapped by errors of a Reader that say that a stream is
-// none, or is larger than its Limits.
+// ErrMalformed is wrapped by errors of a Reader for a stream that is invalid, or larger than its Limits.
 var ErrMalformed = errors.New("malformed bundle")
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
-// A Reader reads a stream from strangers, in memory for one page at a time. It
-// is for one goroutine.
+// A Reader reads an untrusted stream, with one page in memory at a time. It is not safe for concurrent use.
 type Reader struct {
 	Head Head
 
-	// Refused counts pages that came and were passed over: those whose digest
-	// is not the one of their change, or not stated there, and those that are
-	// too large.
+	// Refused counts pages that were delivered but skipped: those whose digest is not that of their change,
+	// or not stated there, and those that are too large.
 	Refused int
 
 	records *warc.Reader
@@ -54,13 +51,13 @@ type Reader struct {
 	seen    int // records
 	next    *warc.Record
 	err     error
-	said    []byte // the block of the present change
+	said    []byte // the block of the current change
 	changes int
-	pages   int // that came, be they refused or not
+	pages   int // that were delivered, refused or not
 	last    uint64
 }
 
-// NewReader reads how a stream begins. Close the Reader when done.
+// NewReader reads the beginning of a stream. Close the Reader when done.
 func NewReader(r io.Reader, l Limits) (*Reader, error) {
 	if l.Page <= 0 {
 		l.Page = defaultPage
@@ -82,7 +79,7 @@ func NewReader(r io.Reader, l Limits) (*Reader, error) {
 // onlyReader hides that a source can seek: damage is final here.
 type onlyReader struct{ io.Reader }
 
-// Close frees what decoders hold. It does not close the source.
+// Close frees the decoders. It does not close the source.
 func (r *Reader) Close() { r.records.Close() }
 
 func (r *Reader) begin() error {
@@ -118,7 +115,7 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// record goes on to the next record, within the limits.
+// record returns the next record, within the limits.
 func (r *Reader) record() (*warc.Record, error) {
 	if rec := r.next; rec != nil {
 		r.next = nil
@@ -132,14 +129,14 @@ func (r *Reader) record() (*warc.Record, error) {
 	if r.total > r.limits.Total {
 		return nil, malformed("more than %d bytes", r.limits.Total)
 	}
-	// A first and a last record, two for each change, and as many of others.
+	// A first and a last record, two for each change, and as many others.
 	if r.seen++; r.seen > 4*r.limits.Changes+16 {
 		return nil, malformed("more than %d records", r.seen-1)
 	}
 	return rec, nil
 }
 
-// whole makes an end where something is to follow what it is.
+// whole makes an io.EOF before the end of the stream io.ErrUnexpectedEOF.
 func whole(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -155,9 +152,8 @@ func (r *Reader) info(rec *warc.Record) (warc.Fields, error) {
 	return warc.ParseInfo(b), whole(err)
 }
 
-// Pages yields what the stream holds, once. An error is the last thing that is
-// yielded: of a stream that is cut it wraps io.ErrUnexpectedEOF, and comes
-// after everything that came whole.
+// Pages yields the contents of the stream, once. An error is yielded last: for a truncated stream it wraps
+// io.ErrUnexpectedEOF, and comes after everything that was complete.
 func (r *Reader) Pages() iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		for r.err == nil {
@@ -175,7 +171,7 @@ func (r *Reader) Pages() iter.Seq2[Page, error] {
 	}
 }
 
-// page reads a change and what follows of it. It returns io.EOF after the last.
+// page reads a change and the page that follows it. It returns io.EOF after the last.
 func (r *Reader) page() (Page, error) {
 	for {
 		rec, err := r.record()
@@ -228,7 +224,7 @@ func (r *Reader) change(rec *warc.Record) (protocol.Change, error) {
 	return c, nil
 }
 
-// body reads the page that follows a change, nil if there is none of use.
+// body reads the page that follows a change, nil if there is none that is valid.
 func (r *Reader) body(c *protocol.Change) ([]byte, error) {
 	for {
 		rec, err := r.record()
@@ -255,7 +251,7 @@ func (r *Reader) body(c *protocol.Change) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The record is whole only if what ends it is there, and its sum is right.
+		// The record is whole only if its end is there, and its checksum is right.
 		if err := r.records.Skip(); err != nil {
 			return nil, whole(err)
 		}
@@ -271,7 +267,7 @@ func (r *Reader) body(c *protocol.Change) ([]byte, error) {
 	}
 }
 
-// readBlock reads a block, in memory that grows as it comes.
+// readBlock reads a block, in memory that grows with the bytes received.
 func readBlock(rec *warc.Record) ([]byte, error) {
 	const atOnce = 1 << 20
 	if rec.Size <= atOnce {
@@ -285,7 +281,7 @@ func readBlock(rec *warc.Record) ([]byte, error) {
 	return b.Bytes(), whole(err)
 }
 
-// answer returns the body of an answer of 200.
+// answer returns the body of a response of status 200.
 func answer(block []byte) ([]byte, error) {
 	head, _, ok := bytes.Cut(block[:min(len(block), maxHead)], []byte("\r\n\r\n"))
 	if !ok {
@@ -299,7 +295,7 @@ func answer(block []byte) ([]byte, error) {
 	return block[len(head)+4 : len(block) : len(block)], nil
 }
 
-// end reads the last record, and returns io.EOF if it says what came.
+// end reads the last record, and returns io.EOF if its counts match.
 func (r *Reader) end(rec *warc.Record) error {
 	info, err := r.info(rec)
 	if err != nil {

@@ -20,22 +20,21 @@ import (
 type Coding string
 
 const (
-	// Gzip makes each record a gzip member of its own. It is the coding of
-	// whatever is kept, or is read by others.
+	// Gzip makes each record a gzip member of its own. It is the coding for streams that are stored, or read
+	// by other tools.
 	Gzip Coding = "gzip"
 
-	// Zstd makes of many records one Zstandard frame, which takes a third of the
-	// time and half of the bytes where pages are small. It is for the way only:
-	// where it is a content coding, what it holds is a plain WARC file.
+	// Zstd packs many records into one Zstandard frame, which takes a third of the time and half of the bytes
+	// if pages are small. It is for transport only: as a content coding, around a plain WARC file.
 	Zstd Coding = "zstd"
 
-	// Plain is a plain WARC file. It is for readers on the same machine, to whom
-	// bytes cost less than it takes to compress them.
+	// Plain is a plain WARC file. It is for readers on the same machine, where bytes cost less than
+	// compression.
 	Plain Coding = "identity"
 )
 
-// A Packer makes the records of changes. It is for one goroutine; many of them
-// can pack for one Writer. The same changes and pages are always the same bytes.
+// A Packer encodes the records of changes. It is for one goroutine; many Packers can pack for one Writer. The
+// same changes and pages always give the same bytes.
 type Packer struct {
 	press *warc.Press
 	seal  *coding.Packer // nil: the press has done it
@@ -58,13 +57,13 @@ func NewPacker(c Coding) *Packer {
 		p.press, err = warc.NewPress(string(c))
 	}
 	if err != nil {
-		panic("bundle: " + err.Error()) // there are these codings only
+		panic("bundle: " + err.Error()) // no other codings exist
 	}
 	return p
 }
 
-// Seal appends to dst what Writer.AddPacked is given: it is made of what Append
-// has made of one or many changes. It keeps nothing.
+// Seal appends to dst the input of Writer.AddPacked, made of the output of Append for one or many changes. It
+// retains nothing.
 func (p *Packer) Seal(dst, records []byte) []byte {
 	if p.seal == nil || len(records) == 0 {
 		return append(dst, records...)
@@ -72,9 +71,9 @@ func (p *Packer) Seal(dst, records []byte) []byte {
 	return p.seal.Append(dst, records)
 }
 
-// Append appends the records of a change, and of its page if that is not nil,
-// to dst, and returns where in it the record of the page begins: its end if
-// there is none. The epoch is that of the cursors around it. It keeps nothing.
+// Append appends the records of a change, and of its page if that is not nil, to dst, and returns where in it
+// the record of the page begins: its end if there is none. The epoch is that of the stream's cursors. It
+// retains nothing.
 func (p *Packer) Append(dst []byte, epoch string, c *protocol.Change, page []byte) (records []byte, at int) {
 	m := protocol.Message{Kind: protocol.Ev, To: protocol.Cursor{Epoch: epoch, Seq: c.Seq}, Changes: []protocol.Change{*c}}
 	said := m.Encode()
@@ -93,12 +92,12 @@ func (p *Packer) Append(dst []byte, epoch string, c *protocol.Change, page []byt
 		fields = append(fields, warc.Field{Name: "Last-Modified", Value: t.UTC().Format(http.TimeFormat)})
 	}
 	p.head = warc.AppendAnswer(p.head[:0], fields, len(page))
-	name[0] ^= 0xff // another name, which follows from that of the change
+	name[0] ^= 0xff // another name, derived from that of the change
 	return p.press.Append(dst, &warc.Draft{Type: warc.Response, Name: name, Date: date, URL: c.Item.URL,
 		MediaType: warc.AnswerType, Head: p.head, Body: page, Digest: c.Item.Digest}), at
 }
 
-// dateOf is when the site knew what the records of a change say.
+// dateOf returns when the site learned of a change.
 func dateOf(c *protocol.Change) time.Time {
 	switch {
 	case !c.At.IsZero():
@@ -109,13 +108,12 @@ func dateOf(c *protocol.Change) time.Time {
 	return time.Unix(0, 0)
 }
 
-// nameOf names a record after what it says.
+// nameOf derives the name of a record from its content.
 func nameOf(kind byte, said []byte) [32]byte {
 	return sha256.Sum256(append([]byte{kind}, said...))
 }
 
-// A Writer writes a stream. It holds one change with its page at a time, and is
-// for one goroutine.
+// A Writer writes a stream. It holds one change with its page at a time, and is not safe for concurrent use.
 type Writer struct {
 	w              io.Writer
 	head           Head
@@ -126,10 +124,10 @@ type Writer struct {
 	err            error
 }
 
-// Offset is where in the stream the next record begins.
+// Offset returns where in the stream the next record begins.
 func (w *Writer) Offset() int64 { return w.written + int64(len(w.buf)) }
 
-// NewWriter begins a stream. The first record is written with the first that follows.
+// NewWriter begins a stream. The first record is written together with the next one.
 func NewWriter(w io.Writer, h Head, c Coding) *Writer {
 	if h.At.IsZero() {
 		h.At = time.Unix(0, 0)
@@ -152,8 +150,7 @@ func (w *Writer) Add(c *protocol.Change, page []byte) error {
 	return w.AddPacked(w.packer.Seal(nil, records), 1, pages)
 }
 
-// AddPacked writes what a Packer has sealed: so many changes, and pages that
-// come with them.
+// AddPacked writes the output of Seal, with its number of changes and of pages.
 func (w *Writer) AddPacked(records []byte, changes, pages int) error {
 	if w.err != nil {
 		return w.err

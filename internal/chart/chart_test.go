@@ -35,7 +35,7 @@ func chartOf() *chart.Page {
 	return &chart.Page{Title: "Freshness on the gamma web", About: "10,000 pages.", Made: "crawler simulate freshness", Notes: []string{"a note"}, Charts: []chart.Chart{fresh, many}}
 }
 
-// The page needs nothing but itself, does nothing, and says in words and
+// The page is self-contained, has no scripts, and says in words and
 // numbers what the drawing shows.
 func TestChartPage(t *testing.T) {
 	var out bytes.Buffer

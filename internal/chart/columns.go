@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Columns shows numbers side by side, such as requests by day, each in two parts: those
-// of CSS class Lower below, those of class Upper above them.
+// Columns is a chart of numbers side by side, such as requests by day, each in two parts: CSS class Lower
+// below, class Upper above.
 type Columns struct {
-	Name         string // makes the ids of its parts: one on each page
+	Name         string // prefix of the ids of its parts: unique on a page
 	Title, About string
 	Lower, Upper string
-	Every        int // each Every-th column is labelled; 0: about twelve are
+	Every        int // each Every-th column is labelled; 0: about twelve are labelled
 	List         []Column
 }
 
-// A Column is one of them.
+// A Column is one column of the chart.
 type Column struct {
 	Label string // below it
-	Says  string // to who points at it
+	Says  string // the tooltip
 	Lower int64
 	All   int64 // Lower and upper
 }
 
-// The measures of columns, in their own units.
+// The dimensions of the chart, in its own units.
 const (
 	columnsWidth, columnsHeight = 720., 200.
 	columnsLeft                 = 56. // for the numbers of the axis
@@ -33,7 +33,7 @@ const (
 	columnsLabels               = 12
 )
 
-// SVG draws them; no columns are no drawing.
+// SVG draws the chart; without columns it is empty.
 func (c *Columns) SVG() template.HTML {
 	if len(c.List) == 0 {
 		return ""
@@ -69,7 +69,7 @@ func (c *Columns) SVG() template.HTML {
 	return template.HTML(b.String())
 }
 
-// thousands writes the number of an axis: 1200 as 1.2 k.
+// thousands formats a number of an axis: 1200 as 1.2 k.
 func thousands(n float64) string {
 	units, u := []string{"", " k", " M", " G", " T"}, 0
 	for n >= 1000 && u+1 < len(units) {
@@ -84,7 +84,7 @@ type Part struct {
 	Size  float64
 }
 
-// Bar draws parts of a whole beside each other. It is not read aloud: its numbers stand beside it.
+// Bar draws parts of a whole beside each other. Screen readers skip it: the text has its numbers.
 func Bar(whole float64, parts ...Part) template.HTML {
 	var b strings.Builder
 	b.WriteString(`<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">`)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The measures of a chart, in its own units.
+// The dimensions of a chart, in its own units.
 const (
 	chartWidth, chartHeight = 760., 380.
 	chartLeft, chartRight   = 56., 190. // for the numbers of the axis, for the names of the lines
@@ -17,7 +17,7 @@ const (
 	nameHeight              = 15. // of a line's name, so that none covers another
 )
 
-// scales returns where X and Y go, and the ticks of both.
+// scales returns the scales of X and Y, and the ticks of both.
 func (c *Chart) scales() (x, y scale, xTicks, yTicks []float64) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, l := range c.Lines {
@@ -40,7 +40,7 @@ func (c *Chart) scales() (x, y scale, xTicks, yTicks []float64) {
 	x = scale{xs[0], xs[len(xs)-1], chartLeft + 10, chartWidth - chartRight - 10, c.LogX}
 	y = scale{low, high, chartHeight - chartBottom, chartTop, c.LogY}
 	last := math.Inf(-1)
-	for _, v := range xs { // ticks where something was measured, as far as they have room
+	for _, v := range xs { // ticks at measured values, as far as there is room
 		if at := x.at(v); at-last >= 34 {
 			xTicks, last = append(xTicks, v), at
 		}
@@ -48,7 +48,7 @@ func (c *Chart) scales() (x, y scale, xTicks, yTicks []float64) {
 	return x, y, xTicks, yTicks
 }
 
-// lower is the lower end of a point's bar.
+// lower returns the lower end of a point's error bar.
 func (c *Chart) lower(p Point) float64 {
 	if c.LogY {
 		return max(p.Y-p.Spread, p.Y/10)
@@ -56,15 +56,15 @@ func (c *Chart) lower(p Point) float64 {
 	return p.Y - p.Spread
 }
 
-// A look tells a line from all others: by its colour, its mark and its dashes, so that
-// any of the three suffices.
+// A look distinguishes a line from all others: by its colour, its mark and its dashes, each of which
+// suffices.
 type look struct {
 	class string
 	mark  int
 	dash  string
 }
 
-// The palette is Okabe and Ito's, which most who are colour-blind can tell apart.
+// The palette is Okabe and Ito's, which most colour-blind people can tell apart.
 const (
 	colours = 7
 	marks   = 6
@@ -120,12 +120,12 @@ func (k look) dot(x, y float64) string {
 	return "" // a bound
 }
 
-// key is a small piece of the line, for the table.
+// key returns a small piece of the line, for the table.
 func (k look) key() template.HTML {
 	return template.HTML(`<svg class="key" viewBox="0 0 30 12" aria-hidden="true">` + k.stroke("1,6 29,6") + k.dot(15, 6) + `</svg>`)
 }
 
-// svg draws the chart. The name makes the ids of its parts.
+// svg draws the chart. The name is the prefix of the ids of its parts.
 func (c *Chart) svg(name string) template.HTML {
 	x, y, xTicks, yTicks := c.scales()
 	var b strings.Builder
@@ -142,7 +142,7 @@ func (c *Chart) svg(name string) template.HTML {
 	fmt.Fprintf(&b, `<text class="axis" x="%g" y="%g" text-anchor="middle">%s</text>`, (chartLeft+right)/2, chartHeight-8, esc(c.X))
 	fmt.Fprintf(&b, `<text class="axis" transform="translate(12 %g) rotate(-90)" text-anchor="middle">%s</text>`, (chartTop+chartHeight-chartBottom)/2, esc(c.Y))
 	looks := c.looks()
-	order := make([]int, 0, len(c.Lines)) // bounds first, so that what was measured lies on them
+	order := make([]int, 0, len(c.Lines)) // bounds first, so that measurements are drawn over them
 	for _, bound := range []bool{true, false} {
 		for i, l := range c.Lines {
 			if l.Bound == bound {
@@ -158,7 +158,7 @@ func (c *Chart) svg(name string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// draw draws one line with its marks, each of which says its number to who points at it.
+// draw draws one line with its marks, each with its number as a tooltip.
 func (c *Chart) draw(b *strings.Builder, l Line, k look, x, y scale) {
 	var path strings.Builder
 	for _, p := range l.Points {
@@ -176,8 +176,7 @@ func (c *Chart) draw(b *strings.Builder, l Line, k look, x, y scale) {
 	b.WriteString(`</g>`)
 }
 
-// names writes the name of each line beside its end: the legend. Those that
-// would cover each other are moved apart.
+// names writes the name of each line beside its end, as the legend. Names that would overlap are moved apart.
 func (c *Chart) names(b *strings.Builder, looks []look, x, y scale) {
 	type place struct {
 		line         int
@@ -222,7 +221,7 @@ func (c *Chart) names(b *strings.Builder, looks []look, x, y scale) {
 	}
 }
 
-// short cuts a name.
+// short truncates a name.
 func short(s string, n int) string {
 	r := []rune(clean(s))
 	if len(r) <= n {

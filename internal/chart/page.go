@@ -1,5 +1,5 @@
-// Package chart draws lines, columns and bars as SVG for pages of HTML that need nothing
-// but themselves, and writes such a page with lines and their tables.
+// Package chart draws lines, columns and bars as SVG for self-contained HTML pages, and writes such a page
+// with lines and their tables.
 package chart
 
 import (
@@ -19,39 +19,38 @@ var pageTemplate string
 //go:embed style.css
 var style string
 
-// Style is what pages with charts have in common; what is a page's own comes after it.
+// Style returns the common CSS of pages with charts; a page's own CSS comes after it.
 func Style() template.CSS { return template.CSS(style) }
 
 // A Chart shows how scores depend on one quantity, such as freshness on the budget.
 type Chart struct {
 	Title string
-	X, Y  string // what the axes show, with units
-	LogX  bool   // for X that spans decades; points with X <= 0 are left out then
+	X, Y  string // quantities of the axes, with units
+	LogX  bool   // for X over several decades; points with X <= 0 are left out then
 	LogY  bool   // the same for Y
 	Lines []Line // at most 100 are drawn
 }
 
-// A Line is what one policy scores, or a bound of that.
+// A Line is the scores of one policy, or a bound of them.
 type Line struct {
-	Name   string // such as "priced", or "polling" of a bound
-	Bound  bool   // nothing can be better: drawn dashed and in grey
+	Name   string // such as "priced", or "polling" for a bound
+	Bound  bool   // no score can be better: drawn dashed and in grey
 	Points []Point
 }
 
-// A Point is one setting's score. One whose X or Y is no finite number is left out.
+// A Point is the score of one setting. One whose X or Y is not a finite number is left out.
 type Point struct {
 	X, Y   float64
-	Spread float64 // standard deviation over the seeds, drawn as a bar; 0: none is known
+	Spread float64 // standard deviation over the seeds, drawn as a bar; 0: unknown
 }
 
-// A Page is one page of HTML that needs nothing else, no scripts, styles or
-// images from elsewhere. It follows the reader's light or dark mode, prints on
-// paper, can be told apart without colours, and has every number in a table too.
+// A Page is a self-contained HTML page: no scripts, styles or images from elsewhere. It follows the reader's
+// light or dark mode, can be printed and read without colours, and has every number in a table too.
 type Page struct {
 	Title  string
 	About  string   // one paragraph: what was simulated
-	Made   string   // the command that makes the same page again
-	Notes  []string // what else a reader must know
+	Made   string   // the command that reproduces the page
+	Notes  []string // further remarks for the reader
 	Charts []Chart
 }
 
@@ -83,7 +82,7 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	}{p, Style(), charts})
 }
 
-// drawable returns the points that have a place, from left to right.
+// drawable returns the points that can be drawn, from left to right.
 func (c *Chart) drawable(points []Point) (list []Point) {
 	for _, p := range points {
 		if math.Abs(p.X) <= 1e300 && math.Abs(p.Y) <= 1e300 && !(c.LogX && p.X <= 0) && !(c.LogY && p.Y <= 0) {
@@ -109,7 +108,7 @@ type chartRow struct {
 	Cells []string
 }
 
-// table has all numbers of the chart: a row for each line, a column for each X.
+// table returns all numbers of the chart: a row for each line, a column for each X.
 func (c *Chart) table() (columns []string, rows []chartRow) {
 	xs := c.xs()
 	for _, x := range xs {
@@ -117,7 +116,7 @@ func (c *Chart) table() (columns []string, rows []chartRow) {
 	}
 	looks := c.looks()
 	write := number
-	if c.shares() { // all with as many digits
+	if c.shares() { // all with the same number of digits
 		write = func(x float64) string { return strconv.FormatFloat(x, 'f', 4, 64) }
 	}
 	for i, l := range c.Lines {
@@ -137,7 +136,7 @@ func (c *Chart) table() (columns []string, rows []chartRow) {
 	return columns, rows
 }
 
-// shares reports whether every Y is a share of 1.
+// shares reports whether every Y is between 0 and 1.
 func (c *Chart) shares() bool {
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
@@ -149,7 +148,7 @@ func (c *Chart) shares() bool {
 	return true
 }
 
-// xs returns all X there are, each once.
+// xs returns all X values, each once.
 func (c *Chart) xs() (xs []float64) {
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
@@ -160,7 +159,7 @@ func (c *Chart) xs() (xs []float64) {
 	return slices.Compact(xs)
 }
 
-// number writes a number with as many digits as matter.
+// number formats a number with its significant digits.
 func number(x float64) string {
 	switch a := math.Abs(x); {
 	case a >= 1000:

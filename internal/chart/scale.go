@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// begin opens a drawing and says what it shows. The name makes the ids of its parts.
+// begin opens a drawing and describes it. The name is the prefix of the ids of its parts.
 func begin(b *strings.Builder, width, height float64, name, title, about string) {
 	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" role="img" aria-labelledby="%s-title %[3]s-desc">`, width, height, name)
 	fmt.Fprintf(b, `<title id="%s-title">%s</title><desc id="%[1]s-desc">%[3]s. The table below has the numbers.</desc>`, name, esc(title), esc(about))
@@ -20,7 +20,7 @@ func level(b *strings.Builder, left, right, y float64, number string) {
 	fmt.Fprintf(b, `<text class="axis" x="%g" y="%.1f" text-anchor="end">%s</text>`, left-6, y+4, number)
 }
 
-// A scale places numbers between two ends of a drawing.
+// A scale maps numbers to positions between two ends of a drawing.
 type scale struct {
 	low, high, from, to float64
 	log                 bool
@@ -37,7 +37,7 @@ func (s scale) at(x float64) float64 {
 	return s.from + (s.to-s.from)*((x-low)/(high-low))
 }
 
-// evenTicks are round numbers at equal distances that hold an interval between them.
+// evenTicks returns round numbers at equal distances that enclose an interval.
 func evenTicks(low, high float64) (from, to float64, ticks []float64) {
 	if !(high-low > 1e-9*max(1e-3, math.Abs(high), math.Abs(low))) { // all on one level
 		room := max(math.Abs(high)/10, 1e-3)
@@ -51,8 +51,7 @@ func evenTicks(low, high float64) (from, to float64, ticks []float64) {
 	return from, to, ticks
 }
 
-// logTicks are powers of ten, and 2 and 5 times these if there are few, that
-// hold an interval above 0 between them.
+// logTicks returns powers of ten, with 2 and 5 times these if they are few, that enclose an interval above 0.
 func logTicks(low, high float64) (from, to float64, ticks []float64) {
 	first, last := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
 	if first == last {
@@ -73,7 +72,7 @@ func logTicks(low, high float64) (from, to float64, ticks []float64) {
 	return math.Pow(10, first), math.Pow(10, last), ticks
 }
 
-// roundStep is the first of 1, 2 and 5 times powers of ten that is no less than rough.
+// roundStep returns the first of 1, 2 and 5 times powers of ten that is not less than rough.
 func roundStep(rough float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(rough)))
 	for _, m := range []float64{1, 2, 5} {
@@ -84,7 +83,7 @@ func roundStep(rough float64) float64 {
 	return 10 * power
 }
 
-// snap takes the error out of a multiple of a step.
+// snap removes the rounding error near zero from a multiple of a step.
 func snap(x, step float64) float64 {
 	if math.Abs(x) < step/2 {
 		return 0
@@ -92,7 +91,7 @@ func snap(x, step float64) float64 {
 	return x
 }
 
-// axisText writes the numbers of an axis, all with as many digits.
+// axisText formats the numbers of an axis, all with the same number of digits.
 func axisText(ticks []float64, log bool) (list []string) {
 	if len(ticks) < 2 || log {
 		for _, v := range ticks {
@@ -111,10 +110,10 @@ func axisText(ticks []float64, log bool) (list []string) {
 	return list
 }
 
-// esc writes text for XML, without what XML cannot have.
+// esc escapes text for XML, without characters that XML cannot have.
 func esc(s string) string { return html.EscapeString(clean(s)) }
 
-// clean drops what XML cannot have.
+// clean drops characters that XML cannot have.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\uFFFE' || r == '\uFFFF' {

@@ -3,7 +3,7 @@ package clock
 
 import "time"
 
-// Now is what a clock shows; one that is nil shows the time.
+// Now returns the time of a clock, or the real time if clock is nil.
 func Now(clock func() time.Time) time.Time {
 	if clock != nil {
 		return clock()

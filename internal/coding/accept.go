@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// An Accept is what Accept-Encoding says: how welcome each coding is, from 0,
-// not at all, to 1. Names are in lower case.
+// An Accept is a parsed Accept-Encoding: the weight of each coding, from 0, not acceptable, to 1. Names are
+// in lower case.
 type Accept map[string]float64
 
-// mostCodings bounds how many codings of a header are looked at.
+// mostCodings bounds how many codings of a header are read.
 const mostCodings = 20
 
-// ParseAccept reads the values of a header. What cannot be read is not welcome.
+// ParseAccept parses the values of a header. A weight that cannot be parsed is 0.
 func ParseAccept(values []string) Accept {
 	a := make(Accept)
 	for _, value := range values {
@@ -38,15 +38,14 @@ func ParseAccept(values []string) Accept {
 	return a
 }
 
-// Names reports whether a coding is named and welcome: "*" does not mean what
-// takes a dictionary to read.
+// Names reports whether a coding is named and acceptable: "*" does not include codings that need a
+// dictionary.
 func (a Accept) Names(coding string) bool { return a[coding] > 0 }
 
-// Order returns those of two codings that are to be used, what is more welcome
-// first, and the first of them where both are as welcome. One that is less
-// welcome than the bytes as they are is not used.
+// Order returns those of two codings that may be used, the one with the higher weight first, and the first of
+// them if both weigh the same. One that weighs less than the uncoded bytes is not used.
 func (a Accept) Order(first, second string) []string {
-	plain := a["identity"] // the last choice, unless it is named
+	plain := a["identity"] // the last choice, unless named
 	var list []string
 	for _, name := range []string{first, second} {
 		if q := a.q(name); q > 0 && q >= plain {

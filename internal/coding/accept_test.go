@@ -36,7 +36,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// Whatever is said, a coding is never used that is refused by name.
+// For any Accept-Encoding, a coding that is refused by name is never used.
 func FuzzAccept(f *testing.F) {
 	f.Add("gzip;q=0, zstd;q=1e400")
 	f.Add("identity;q=0.3,*;q=0.2;x")

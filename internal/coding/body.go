@@ -9,12 +9,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxBodyWindow is what a sender may ask whoever reads Zstandard from the Web
-// to remember, in bytes (RFC 9659).
+// maxBodyWindow is the largest window, in bytes, that a sender may require of a reader of Zstandard on the
+// Web (RFC 9659).
 const maxBodyWindow = 8 << 20
 
-// A Body undoes the content coding of one HTTP body after the other, and keeps
-// its memory in between. The zero Body is ready. It is for one goroutine.
+// A Body decodes one HTTP body after the other, and reuses its memory. The zero Body is ready. It is not safe
+// for concurrent use.
 type Body struct {
 	body []byte
 	in   bytes.Reader
@@ -24,9 +24,8 @@ type Body struct {
 	isGzip, isZstd bool
 }
 
-// Open begins with a body, whose coding is "gzip" or "zstd". A body that does
-// not begin as its coding does is taken to be not coded after all: some
-// servers say so. Read returns what it holds, until the next Open.
+// Open begins with a body, whose coding is "gzip" or "zstd". A body that does not begin as its coding does is
+// taken as uncoded: some servers declare a coding wrongly. Read returns its content, until the next Open.
 func (d *Body) Open(coding string, body []byte) error {
 	d.body = body
 	d.in.Reset(body)
@@ -56,8 +55,8 @@ func (d *Body) Open(coding string, body []byte) error {
 	return nil
 }
 
-// Read reads the decoded body. What follows the end of a gzip member and is
-// no other one is passed over, as browsers do.
+// Read reads the decoded body. Bytes after a gzip member that are not another member are ignored, as browsers
+// do.
 func (d *Body) Read(p []byte) (n int, err error) {
 	switch {
 	case d.isGzip:
@@ -79,13 +78,13 @@ func (d *Body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Close lets go of the body. Open may be called again.
+// Close releases the body. Open may be called again.
 func (d *Body) Close() {
 	d.body, d.isGzip, d.isZstd = nil, false, false
 	d.in.Reset(nil)
 }
 
-// member begins with a gzip member.
+// member begins to read a gzip member.
 func (d *Body) member() error {
 	if err := d.gzip.Reset(&d.in); err != nil {
 		return fmt.Errorf("read gzip: %w", whole(err))

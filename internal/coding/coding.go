@@ -1,9 +1,8 @@
-// Package coding reads and writes compressed streams: gzip and Zstandard, the
-// two that web servers send as they lie on the disk.
+// Package coding reads and writes compressed streams: gzip and Zstandard, the two that web servers send as
+// stored on disk.
 //
-// What it writes depends on the content alone: there is no name and no time in
-// it, and nothing that depends on the machine. So a file that is compressed
-// again is the same file.
+// Its output depends on the content alone: it has no name, no time, and nothing that depends on the machine.
+// So a file that is compressed again is the same file.
 package coding
 
 import (
@@ -21,17 +20,16 @@ const (
 	zstdMagic = "\x28\xb5\x2f\xfd"
 )
 
-// MaxWindow bounds how much of a Zstandard stream a reader must remember, in
-// bytes: what `zstd --long=27` writes. It is most of what a reader holds.
+// MaxWindow bounds the window of a Zstandard stream, in bytes, to that of `zstd --long=27`. It is most of a
+// reader's memory.
 const MaxWindow = 128 << 20
 
-// NewReader returns what r holds: it looks at how r begins, and takes off one
-// gzip or Zstandard coding if there is one. Several gzip members or frames one
-// after the other are read as one stream. Whoever reads from strangers bounds
-// what comes out, which may be a thousand times what goes in. A stream that
-// is cut short ends in an error wrapping io.ErrUnexpectedEOF.
+// NewReader returns the content of r: it detects by the first bytes whether r is gzip or Zstandard, and
+// decodes it. Several gzip members or frames in sequence are read as one stream. Callers that read from
+// strangers must bound the output, which may be a thousand times the input. A truncated stream ends in an
+// error wrapping io.ErrUnexpectedEOF.
 //
-// Close frees what the decoder holds; it does not close r.
+// Close frees the decoder; it does not close r.
 func NewReader(r io.Reader) (io.ReadCloser, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	begin, err := b.Peek(len(zstdMagic))
@@ -55,13 +53,13 @@ func NewReader(r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(b), nil
 }
 
-// isZstd reports whether a frame of Zstandard begins here, be it one to skip.
+// isZstd reports whether a Zstandard frame begins here, even a skippable one.
 func isZstd(b []byte) bool {
 	return bytes.HasPrefix(b, []byte(zstdMagic)) ||
 		len(b) >= 4 && b[0]&0xf0 == 0x50 && bytes.Equal(b[1:4], []byte("\x2a\x4d\x18"))
 }
 
-// whole makes an end within the header what it is.
+// whole makes io.EOF within a header io.ErrUnexpectedEOF.
 func whole(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -97,8 +95,8 @@ func (z zstdReader) Close() error {
 // NewGzip returns a writer whose Close ends the stream, and does not close w.
 func NewGzip(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }
 
-// NewZstd returns a writer whose Close ends the stream, and does not close w.
-// Its window is 4 MiB, which whoever may read Zstandard from the Web can hold (RFC 9659).
+// NewZstd returns a writer whose Close ends the stream, and does not close w. Its window is 4 MiB, which
+// every reader of Zstandard on the Web supports (RFC 9659).
 func NewZstd(w io.Writer) io.WriteCloser {
 	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(4<<20))
 	if err != nil {

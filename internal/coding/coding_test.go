@@ -79,7 +79,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What is cut short, or broken, is an error and not a shorter content.
+// Truncated or broken input is an error and not a shorter content.
 func TestDamage(t *testing.T) {
 	text := contents()["text"]
 	for name, to := range writers {
@@ -101,7 +101,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Other people's programs read what we write, and we read what they write.
+// Independent programs read our output, and we read theirs.
 func TestWitnesses(t *testing.T) {
 	for name, to := range writers {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestWindowIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever comes, a reader ends with what it was given or with an error.
+// For any input, a reader ends with the original content or with an error.
 func FuzzReader(f *testing.F) {
 	for _, to := range writers {
 		f.Add(encode(f, to, []byte("a line, a line, a line\n")))

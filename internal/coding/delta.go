@@ -12,31 +12,28 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A delta, "dcz" of RFC 9842, is a header of 40 bytes and a Zstandard frame
-// that was made with the base as a raw dictionary. The header is a frame that
-// readers of Zstandard skip, and holds the SHA-256 of the base.
+// A delta, "dcz" of RFC 9842, is a header of 40 bytes and a Zstandard frame that was made with the base as a
+// raw dictionary. The header is a skippable frame with the SHA-256 of the base.
 const (
 	deltaMagic  = "\x5e\x2a\x4d\x18\x20\x00\x00\x00"
 	DeltaHeader = len(deltaMagic) + sha256.Size // bytes
 )
 
-// MaxDeltaBase is how large a base may be, in bytes: beyond it there is no
-// level at which what is alike would be found.
+// MaxDeltaBase is the size of the largest base, in bytes: beyond it no level would find the common parts.
 const MaxDeltaBase = 32 << 20
 
 // ErrDeltaSize is wrapped by the errors for a base or a page that is too large.
 var ErrDeltaSize = errors.New("too large for a delta")
 
-// deltaWindow is how much a reader must remember who takes deltas against a
-// base of n bytes, in bytes (RFC 9842, section 5).
+// deltaWindow is the window that a reader of deltas against a base of n bytes must support, in bytes
+// (RFC 9842, section 5).
 func deltaWindow(n int) uint64 {
 	return min(max(8<<20, uint64(n)+uint64(n)/4), MaxWindow)
 }
 
-// Delta returns what leads from base to page. That it does has been tried. It
-// may be larger than page: its caller compares. The error wraps ErrDeltaSize
-// if base is larger than MaxDeltaBase, or page too large for whoever is to
-// remember it: 8 MiB, or a quarter more than base.
+// Delta returns the delta from base to page, after checking that it works. It may be larger than page: the
+// caller must compare. The error wraps ErrDeltaSize if base is larger than MaxDeltaBase, or page larger than
+// the window: 8 MiB, or a quarter more than base.
 func Delta(base, page []byte) ([]byte, error) {
 	switch {
 	case len(base) > MaxDeltaBase:
@@ -58,10 +55,9 @@ func Delta(base, page []byte) ([]byte, error) {
 	return delta.Bytes(), nil
 }
 
-// ApplyDelta returns the page to which delta leads from base, if it has at
-// most max bytes. It refuses a delta of another base, and one that asks for
-// more memory than RFC 9842 lets it ask for. Damage is found, but it takes the
-// digest of the page to know that it is the one that was meant.
+// ApplyDelta returns the page that delta makes of base, if it has at most max bytes. It rejects a delta of
+// another base, and one that needs more memory than RFC 9842 allows. Damage is detected, but only the digest
+// of the page shows that it is the intended one.
 func ApplyDelta(base, delta []byte, max int64) ([]byte, error) {
 	switch {
 	case len(base) > MaxDeltaBase:
@@ -79,9 +75,8 @@ func ApplyDelta(base, delta []byte, max int64) ([]byte, error) {
 	return page, nil
 }
 
-// applyFrame returns at most most bytes. Meanwhile it may hold as many as a
-// reader may be asked to remember, if those are more: what makes frames while
-// it reads does not know how long a page will be.
+// applyFrame returns at most most bytes. Meanwhile it may use as many as the window, if that is larger:
+// streaming encoders do not know how long a page will be.
 func applyFrame(base, frame []byte, most int64) ([]byte, error) {
 	if !bytes.HasPrefix(frame, []byte(zstdMagic)) {
 		return nil, errors.New("no zstd frame")
@@ -106,7 +101,7 @@ func applyFrame(base, frame []byte, most int64) ([]byte, error) {
 	}
 	page, err := d.DecodeAll(frame, []byte{})
 	if derr := d.ResetWithOptions(nil, zstd.WithDecoderDictDelete()); derr == nil {
-		deltaDecoders.Put(d) // it keeps no base
+		deltaDecoders.Put(d) // it retains no base
 	}
 	if err == nil && int64(len(page)) > most {
 		err = zstd.ErrDecoderSizeExceeded
@@ -117,11 +112,9 @@ func applyFrame(base, frame []byte, most int64) ([]byte, error) {
 	return page, nil
 }
 
-// deltaLevel returns the level of compression for a base of n bytes. Levels
-// remember where things stood in tables of a fixed size: against a base that
-// is beyond that, a lower one yields a valid delta in which next to nothing of
-// the base is found. For what most pages are, a higher level takes twice the
-// time and saves next to nothing.
+// deltaLevel returns the level of compression for a base of n bytes. A level remembers positions in tables of
+// a fixed size: for a base beyond that, a lower level makes a valid delta that finds next to nothing of the
+// base. For the size of most pages, a higher level takes twice the time and saves next to nothing.
 func deltaLevel(n int) zstd.EncoderLevel {
 	switch {
 	case n <= 256<<10:
@@ -137,9 +130,8 @@ var (
 	deltaEncoders sync.Pool // of level SpeedDefault, with a window of pooledWindow
 )
 
-// pooledWindow is the window of encoders that are used again, in bytes: base
-// and page are within it, as most are. To make the tables of an encoder costs
-// more than to use them. It holds its last base until it is used again.
+// pooledWindow is the window of reused encoders, in bytes: base and page fit into it in most cases.
+// Allocating an encoder's tables costs more than using them. It retains its last base until it is used again.
 const pooledWindow = 1 << 20
 
 // oneBlock is the size of the largest block of a frame, in bytes.
@@ -149,8 +141,8 @@ func writeFrame(w io.Writer, base, page []byte) error {
 	level, window := deltaLevel(len(base)), pooledWindow
 	var pool *sync.Pool
 	if n := len(base) + len(page); n > window {
-		// The encoder looks no further back than this. It is no window that a
-		// reader must have: the frame is one segment, of the size of the page.
+		// The encoder looks no further back than this. A reader does not need this window: the frame is
+		// one segment, of the size of the page.
 		window = 1 << bits.Len(uint(n))
 	} else if level == zstd.SpeedDefault && len(base) > 0 {
 		pool = &deltaEncoders
@@ -174,8 +166,8 @@ func writeFrame(w io.Writer, base, page []byte) error {
 		return err
 	}
 	if len(page) > 0 && len(page) < oneBlock {
-		// As a stream, which becomes one segment if it is so short: EncodeAll
-		// would go through the base once more, and that is most of the work.
+		// As a stream, which becomes one segment if it is so short: EncodeAll would scan the base once more,
+		// which is most of the work.
 		e.Reset(w)
 		_, err = e.Write(page)
 		err = errors.Join(err, e.Close())

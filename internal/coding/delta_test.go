@@ -69,8 +69,8 @@ func TestDeltaOfEdits(t *testing.T) {
 	}
 }
 
-// Whatever the size of the base, what is alike is found: levels of compression
-// differ in how large a base may be, and fail in silence.
+// Whatever the size of the base, similar parts are found: compression levels
+// differ in the largest base that they support, and fail silently.
 func TestDeltaOfLargePages(t *testing.T) {
 	sizes := []int{100 << 10, 256 << 10, 256<<10 + 1, 1 << 20}
 	if !testing.Short() {

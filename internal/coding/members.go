@@ -13,18 +13,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A Packer makes each piece of content a stream of its own: a gzip member or a
-// Zstandard frame. Pieces that are put one after the other are still one
-// stream, and whoever knows where a piece begins can read it alone. A Packer
-// is for one goroutine at a time.
+// A Packer makes each piece of content a stream of its own: a gzip member or a Zstandard frame. Concatenated
+// pieces are still one stream, and each can be read alone from its offset. A Packer is for one goroutine at a
+// time.
 type Packer struct {
 	gz  *gzip.Writer
 	zs  *zstd.Encoder
 	out bytes.Buffer
 }
 
-// packLevel is a level of gzip that costs a third of the default one, for
-// some 5 % more bytes of HTML.
+// packLevel is a gzip level that costs a third of the default one, for some 5 % more bytes of HTML.
 const packLevel = 2
 
 // NewPacker returns a Packer of a coding, "gzip" or "zstd".
@@ -41,7 +39,7 @@ func NewPacker(coding string) (*Packer, error) {
 	return nil, fmt.Errorf("coding %.40q: want gzip or zstd", coding)
 }
 
-// Append appends content to dst as one piece. It keeps nothing of content.
+// Append appends content to dst as one piece. It does not retain content.
 func (p *Packer) Append(dst, content []byte) []byte {
 	if p.zs != nil {
 		return p.zs.EncodeAll(content, dst)
@@ -53,23 +51,22 @@ func (p *Packer) Append(dst, content []byte) []byte {
 	return append(dst, p.out.Bytes()...)
 }
 
-// Members reads a stream piece by piece: what is not compressed is one piece,
-// a gzip file is as many as it has members, a Zstandard file as many as it has
-// frames. Frames that are to be skipped are.
+// Members reads a stream piece by piece: an uncompressed stream is one piece, a gzip file as many as it has
+// members, a Zstandard file as many as it has frames. Skippable frames are skipped.
 //
-// It takes bytes that others wrote: an error is final for the piece, and what
-// comes out of a piece must be bounded by whoever reads it.
+// It accepts untrusted bytes: an error is final for the piece, and the reader of a piece must bound its
+// output.
 type Members struct {
 	raw   *bufio.Reader
 	count *counter
 	gz    *gzip.Reader
 	zs    *zstd.Decoder
 	frame frame
-	now   io.Reader // the present piece; nil before the first
+	now   io.Reader // the current piece; nil before the first
 	plain bool
 }
 
-// counter counts what was read of a reader.
+// counter counts the bytes read from a reader.
 type counter struct {
 	r io.Reader
 	n int64
@@ -93,7 +90,7 @@ func (m *Members) Reset(r io.Reader, offset int64) {
 	m.raw.Reset(m.count)
 }
 
-// Close frees what decoders hold.
+// Close frees the decoders.
 func (m *Members) Close() {
 	if m.zs != nil {
 		m.zs.Close()
@@ -101,16 +98,14 @@ func (m *Members) Close() {
 	}
 }
 
-// Offset is how many bytes of the stream were used up: after the end of a
-// piece, where the next begins.
+// Offset returns how many bytes of the stream are consumed: after the end of a piece, where the next begins.
 func (m *Members) Offset() int64 { return m.count.n - int64(m.raw.Buffered()) }
 
-// Plain reports whether the present piece is not compressed.
+// Plain reports whether the current piece is not compressed.
 func (m *Members) Plain() bool { return m.plain }
 
-// Next begins the next piece, which the one before must have been read to
-// the end for. It returns io.EOF after the last, and the bytes that it begins
-// with say what coding it has.
+// Next begins the next piece; the one before must have been read to its end. It returns io.EOF after the
+// last. The first bytes of a piece decide its coding.
 func (m *Members) Next() error {
 	if m.plain {
 		return io.EOF
@@ -187,14 +182,14 @@ func (m *Members) skipFrame() error {
 	return nil
 }
 
-// Read reads of the present piece, and returns io.EOF at its end.
+// Read reads from the current piece, and returns io.EOF at its end.
 func (m *Members) Read(p []byte) (int, error) {
 	if m.now == nil {
 		return 0, io.EOF
 	}
 	n, err := m.now.Read(p)
 	if err == io.EOF && m.zs != nil && m.now == io.Reader(m.zs) && !m.frame.over() {
-		err = io.ErrUnexpectedEOF // the decoder takes some cuts for an end
+		err = io.ErrUnexpectedEOF // the decoder takes some truncations for an end
 	}
 	if err != nil && err != io.EOF {
 		err = fmt.Errorf("read compressed stream: %w", err)
@@ -202,9 +197,8 @@ func (m *Members) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A frame is the bytes of one Zstandard frame. It finds the end by the sizes
-// of the blocks (RFC 8878, section 3.1.1), which a decoder that reads on from
-// frame to frame does not tell.
+// A frame is the bytes of one Zstandard frame. It finds the end by the sizes of the blocks (RFC 8878, section
+// 3.1.1), because a decoder reads on from frame to frame without reporting it.
 type frame struct {
 	raw  *bufio.Reader
 	at   frameState
@@ -253,7 +247,7 @@ func (f *frame) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// over reports whether the frame was read to its end.
+// over reports whether the frame has been read to its end.
 func (f *frame) over() bool { return f.at == atEnd || f.at == inBytes && f.last && f.left == 0 }
 
 func (f *frame) header() error {

@@ -29,7 +29,7 @@ func pieces(t testing.TB, name string, several []string) ([]byte, []int64) {
 
 var several = []string{"a", "", strings.Repeat("long ", 100_000), strings.Repeat("\x00", 300_000), "the end"}
 
-// Each piece is read alone, and it is known where it ends.
+// Each piece can be read alone, and its end is known.
 func TestMembers(t *testing.T) {
 	for _, name := range []string{"gzip", "zstd"} {
 		b, ends := pieces(t, name, several)
@@ -113,7 +113,7 @@ func TestMembersOfOthers(t *testing.T) {
 	}
 }
 
-// What is cut or changed is an error of its piece, and no piece is made of nothing.
+// A truncated or modified piece is an error, and no piece appears from nothing.
 func TestMembersDamage(t *testing.T) {
 	for _, name := range []string{"gzip", "zstd"} {
 		b, ends := pieces(t, name, []string{"first piece", "second piece"})

@@ -7,12 +7,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// messageWindow bounds how far back a frame of Messages may refer, in bytes.
+// messageWindow bounds the window of a frame of Messages, in bytes.
 const messageWindow = 1 << 20
 
-// Messages packs short texts, each into a Zstandard frame of its own, and
-// unpacks those of strangers. The zero Messages is ready, for many goroutines
-// at once; it holds memory only for what it has been used for.
+// Messages packs short texts, each into a Zstandard frame of its own, and unpacks untrusted ones. The zero
+// Messages is ready and safe for concurrent use; it allocates an encoder or decoder only when needed.
 type Messages struct {
 	packing   sync.Once
 	encoder   *zstd.Encoder
@@ -20,7 +19,7 @@ type Messages struct {
 	decoder   *zstd.Decoder
 }
 
-// Pack returns text as one frame, which names its length.
+// Pack returns text as one frame, which states its length.
 func (m *Messages) Pack(text []byte) []byte {
 	m.packing.Do(func() {
 		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(messageWindow),
@@ -33,9 +32,8 @@ func (m *Messages) Pack(text []byte) []byte {
 	return m.encoder.EncodeAll(text, make([]byte, 0, len(text)/3+64))
 }
 
-// Unpack returns what a frame holds. One that holds more than max bytes, or
-// asks for more memory than that takes, is an error before any is spent on it;
-// so is what is not one whole frame.
+// Unpack returns the content of a frame. A frame with more than max bytes, or one that needs more memory than
+// that, is an error before any is allocated; so is anything but one whole frame.
 func (m *Messages) Unpack(packed []byte, max int64) ([]byte, error) {
 	var h zstd.Header
 	if err := h.Decode(packed); err != nil {

@@ -40,7 +40,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A frame that says that it holds a gigabyte, or wants so much remembered, costs nothing.
+// A frame that claims to hold a gigabyte, or demands as large a window, costs nothing.
 func TestMessagesOfAStranger(t *testing.T) {
 	var m coding.Messages
 	m.Unpack(m.Pack([]byte("x")), 1) // what a decoder takes
@@ -63,7 +63,7 @@ func TestMessagesOfAStranger(t *testing.T) {
 	}
 }
 
-// Anybody's zstd understands the messages, and its own are understood.
+// The zstd program understands the messages, and we understand its frames.
 func TestMessagesOfZstd(t *testing.T) {
 	if _, err := exec.LookPath("zstd"); err != nil {
 		t.Skip("there is no zstd")
@@ -109,7 +109,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// What a reader holds for each site that it follows.
+// BenchmarkMessagesHeld measures a reader's memory for each site that it follows.
 func BenchmarkMessagesHeld(b *testing.B) {
 	var packer coding.Messages
 	packed := packer.Pack([]byte(strings.Repeat(`{"t":"ev","seq":1,"op":"update"}`, 10)))

@@ -1,6 +1,5 @@
-// Package command is what rdfgen, notifier and crawler share on the command
-// line: options from flags, environment and a file, help, logging, signals,
-// progress, exit codes, and where state is kept.
+// Package command is shared by rdfgen, notifier and crawler: options from flags, environment and a file,
+// help, logging, signals, progress, exit codes, and the place of the state.
 package command
 
 import (
@@ -31,18 +30,18 @@ const (
 // envPrefix begins the names of environment variables: --max-file is also PARLEY_MAX_FILE.
 const envPrefix = "PARLEY"
 
-// A Command is a program, or a part of one with a name of its own.
+// A Command is a program, or a named part of one.
 type Command struct {
-	Name    string // as it is called, such as "rdfgen" or "follow"
-	Summary string // what it does, on one line, without a full stop
-	Usage   string // what follows the name, such as "BASE --into DIR [options]"
+	Name    string // as typed, such as "rdfgen" or "follow"
+	Summary string // purpose, on one line, without a full stop
+	Usage   string // follows the name, such as "BASE --into DIR [options]"
 	Help    string // teaches by example
 
-	Args     []string                          // names of the arguments that it wants, neither more nor less
-	Variadic bool                              // it takes more of them, any number
+	Args     []string                          // names of the required arguments, neither more nor less
+	Variadic bool                              // any number of further arguments is allowed
 	Flags    func(fs *flag.FlagSet)            // defines the options, with defaults
 	Required []string                          // options that must not be empty
-	LogLevel slog.Level                        // of --log-level, unless said otherwise
+	LogLevel slog.Level                        // default of --log-level
 	Run      func(context.Context, *Env) error // nil if there are only parts
 
 	// Groups are the options that most people set, which -h shows; --help-all
@@ -52,26 +51,24 @@ type Command struct {
 	// Sites says what sections in the configuration file mean: see [Sites].
 	Sites Sites
 
-	// Claims, if not nil, is called when the options of a site have been read,
-	// and returns what no other site of the same file may have too, such as
-	// "--out /srv/www/robots.rdf".
+	// Claims, if not nil, is called when the options of a site have been read, and returns what no other site
+	// of the same file may use, such as "--out /srv/www/robots.rdf".
 	Claims func() []string
 
-	// Elsewhere names options that other programs read from the same
-	// configuration file, and this one passes over there. "*" means all that it
-	// does not have itself.
+	// Elsewhere names options of other programs, which this one ignores in the configuration file that they
+	// share. "*" means all that it does not have itself.
 	Elsewhere []string
 
 	Sub []*Command // the parts
 }
 
-// A Group is some options of a Command that belong together.
+// A Group is a set of related options of a Command.
 type Group struct {
 	Title   string // such as "The site"
 	Options []string
 }
 
-// An Env is what a Command runs in.
+// An Env is the environment that a Command runs in.
 type Env struct {
 	Args           []string // as many as Command.Args, or more if Variadic
 	Stdin          io.Reader
@@ -87,8 +84,7 @@ func (e *Env) PrintJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// An ExitError ends a Command with a code of its own. Err is told to the
-// user unless it is nil.
+// An ExitError ends a Command with a code of its own. Err, unless it is nil, is printed for the user.
 type ExitError struct {
 	Code int
 	Err  error
@@ -103,15 +99,14 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Misusef is the error of a Command that was called wrongly.
+// Misusef returns the error of a Command that was called wrongly.
 func Misusef(format string, args ...any) error {
 	return &ExitError{Misuse, fmt.Errorf(format, args...)}
 }
 
-// Main runs a program with its arguments, the name left out, and returns its
-// exit code. SIGINT and SIGTERM end the context that Run is given; a second
-// one ends the program as it is. Build makes the program anew for every site
-// in a configuration file, so that no site is given another's options.
+// Main runs a program with its arguments, without its name, and returns the exit code. SIGINT and SIGTERM
+// cancel the context of Run; a second one kills the program. Build makes the program anew for every site in a
+// configuration file, so that no site gets another's options.
 func Main(ctx context.Context, build func() *Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
@@ -140,7 +135,7 @@ func Main(ctx context.Context, build func() *Command, args []string, stdin io.Re
 	return env.ended(ctx, name, c.run(ctx, name, rest, "", &env))
 }
 
-// pick finds the part that the first arguments name, its whole name, and the other arguments.
+// pick finds the part that the first arguments name, its full name, and the other arguments.
 func pick(c *Command, args []string) (part *Command, name string, rest []string) {
 	for name = c.Name; len(args) > 0; args = args[1:] {
 		i := slices.IndexFunc(c.Sub, func(s *Command) bool { return s.Name == args[0] })
@@ -153,7 +148,7 @@ func pick(c *Command, args []string) (part *Command, name string, rest []string)
 	return c, name, args
 }
 
-// ended tells the user of an error, and returns the exit code.
+// ended prints an error for the user, and returns the exit code.
 func (e *Env) ended(ctx context.Context, name string, err error) int {
 	if err == nil {
 		return OK
@@ -174,8 +169,7 @@ func (e *Env) ended(ctx context.Context, name string, err error) int {
 	return code
 }
 
-// run runs a command with what is said of a site: "" means that the
-// configuration file has no sections.
+// run runs a command with the options of a site: "" means that the configuration file has no sections.
 func (c *Command) run(ctx context.Context, name string, args []string, site string, env *Env) error {
 	p := c.options(name)
 	rest, err := c.read(p, args, site)
@@ -199,8 +193,8 @@ func (c *Command) run(ctx context.Context, name string, args []string, site stri
 	return c.Run(ctx, env)
 }
 
-// read reads all options, and returns the arguments. Where help or the version
-// is asked for, nothing else counts.
+// read reads all options, and returns the arguments. If help or the version is requested, nothing else
+// counts.
 func (c *Command) read(p *options, args []string, site string) (rest []string, err error) {
 	rest, err = parse(p.fs, args)
 	switch {
@@ -215,7 +209,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	case c.Run == nil:
 		return nil, Misusef("which of %s?", strings.Join(c.names(), ", "))
 	}
-	// The command line has been read; what it did not say, the environment and the file may.
+	// The command line has been read; options that it did not set may come from the environment and the file.
 	err = ff.Parse(p.fs, append([]string{"--"}, rest...),
 		ff.WithEnvVarPrefix(envPrefix), ff.WithEnvVarSplit("\n"),
 		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(p.fs, site)))
@@ -235,7 +229,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	return rest, nil
 }
 
-// options are a command's own and those that every command has.
+// options are a command's own options and those that every command has.
 type options struct {
 	fs            *flag.FlagSet
 	version, list bool
@@ -266,8 +260,8 @@ func (c *Command) options(name string) *options {
 	return o
 }
 
-// parse reads options, which may stand before and after arguments, and
-// returns the arguments. Everything after "--" is an argument.
+// parse reads options, which may stand before and after arguments, and returns the arguments. Everything
+// after "--" is an argument.
 func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
 		if err := fs.Parse(args); err != nil {
@@ -281,7 +275,7 @@ func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
 	}
 }
 
-// explain says what is wrong with a command line, with options as we write them.
+// explain describes an error in the command line, with options in our notation.
 func explain(fs *flag.FlagSet, err error) string {
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		name = strings.TrimPrefix(name, "-")

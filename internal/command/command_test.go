@@ -22,7 +22,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// TestMain lets the test program be a command that ends slowly.
+// TestMain lets the test binary be a command that ends slowly.
 func TestMain(m *testing.M) {
 	if os.Getenv("COMMAND_TEST_CHILD") == "" {
 		os.Exit(m.Run())
@@ -131,7 +131,7 @@ func TestEnvironmentAndFile(t *testing.T) {
 	}
 }
 
-// What is wrong in a configuration file is named by its line.
+// Errors in a configuration file name the line.
 func TestConfigurationFileThatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"docroot /\n\nmax-fil 2k\n":      `:3: unknown option "max-fil"; did you mean "max-file"?`,

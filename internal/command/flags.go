@@ -12,10 +12,10 @@ import (
 // Strings is an option that may be repeated: flag.Var(&list, "include", ...).
 type Strings []string
 
-// String shows the list with commas.
+// String returns the list with commas.
 func (s *Strings) String() string { return strings.Join(*s, ",") }
 
-// Set adds to the list. An empty value, such as the last line of a variable, adds nothing.
+// Set appends to the list. An empty value, such as the last line of a variable, adds nothing.
 func (s *Strings) Set(v string) error {
 	if v != "" {
 		*s = append(*s, v)
@@ -30,7 +30,7 @@ type Size int64
 
 const sizeUnits = "kmgt"
 
-// String shows the size in the largest unit of 1000 that leaves it whole, else of 1024.
+// String returns the size in the largest unit of 1000 that leaves it whole, else of 1024.
 func (s *Size) String() string {
 	for _, unit := range []struct {
 		of     int64
@@ -47,7 +47,7 @@ func (s *Size) String() string {
 	return strconv.FormatInt(int64(*s), 10)
 }
 
-// Set reads a size.
+// Set parses a size.
 func (s *Size) Set(v string) error {
 	bad := fmt.Errorf("want a size such as 100MB, 500k or 1.5GiB")
 	end := strings.LastIndexAny(v, "0123456789.") + 1
@@ -78,13 +78,13 @@ func (s *Size) Set(v string) error {
 	return nil
 }
 
-// Duration is an option of time: as [time.ParseDuration] reads it, and days,
-// which stand first: "30d", "1d12h", "90s", "0".
+// Duration is an option of time, in the notation of [time.ParseDuration] or with days, which stand first:
+// "30d", "1d12h", "90s", "0".
 type Duration time.Duration
 
 const day = 24 * time.Hour
 
-// String shows the duration without the parts that are zero.
+// String returns the duration without the parts that are zero.
 func (d *Duration) String() string {
 	days, rest := time.Duration(*d)/day, time.Duration(*d)%day
 	s := rest.String()
@@ -103,7 +103,7 @@ func (d *Duration) String() string {
 	return s
 }
 
-// Set reads a duration, which must not be negative.
+// Set parses a duration, which must not be negative.
 func (d *Duration) Set(v string) error {
 	bad := fmt.Errorf("want a duration such as 90s, 10m or 30d")
 	var sum time.Duration

@@ -55,7 +55,7 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// What is shown as a default is read as what it was.
+// A default value, as shown in the help, is parsed as the same value.
 func FuzzFlags(f *testing.F) {
 	f.Add("1.5GiB", int64(math.MaxInt64))
 	f.Add("1d12h", int64(time.Hour))

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// help says what a command is for, and how to use it: with all of its options, or
-// those that most people set.
+// help prints what a command is for and how to use it, with all of its options, or those that most people
+// set.
 func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet, all bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s.\n\nUsage: %s %s\n", name, c.Summary, name, c.Usage)
@@ -58,16 +58,16 @@ func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet, all bool) err
 	return err
 }
 
-// listOption prints the table of options for programs to read, such as a test
-// that draws values of its own for each. Help does not show it.
+// listOption prints the table of options for programs to read, such as a test that draws values for each.
+// Help does not show it.
 const listOption = "help-json"
 
-// An Option is a line of that table.
+// An Option is a row of that table.
 type Option struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`    // bool, string, int, float64, duration, size, strings or choice
-	Value   string `json:"value"`   // how the help calls a value
-	Default string `json:"default"` // as it would be written
+	Value   string `json:"value"`   // name of a value in the help
+	Default string `json:"default"` // as written on a command line
 	Usage   string `json:"usage"`
 }
 
@@ -86,7 +86,7 @@ func (c *Command) list(env *Env, fs *flag.FlagSet) error {
 	return env.PrintJSON(table)
 }
 
-// describe says what an option is for and its default.
+// describe returns the help text of an option, with its default.
 func describe(f *flag.Flag) string {
 	value, text := flag.UnquoteUsage(f)
 	if value != "" {
@@ -101,7 +101,7 @@ func describe(f *flag.Flag) string {
 	return fmt.Sprintf("  --%s%s\n        %s\n", f.Name, value, text)
 }
 
-// Version says which build this is, such as "v0.1.0 (1a2b3c4d5e6f, go1.26.0)".
+// Version names the build, such as "v0.1.0 (1a2b3c4d5e6f, go1.26.0)".
 // A build from a working tree with changes has a "+" after the commit.
 func Version() string {
 	version, commit, changed := "unknown", "", ""

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// levels are the names that --log-level takes.
+// levels returns the values of --log-level.
 func levels() []string { return []string{"error", "warn", "info", "debug"} }
 
 func lower(l slog.Level) string { return strings.ToLower(l.String()) }
@@ -28,15 +28,14 @@ func newLogger(w io.Writer, level, format string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// Progress shows how far long work has come, to a person who watches: it
-// does nothing where Stderr is no terminal. The zero Progress does nothing
-// either. It may be used by many goroutines at once.
+// Progress shows the progress of long work to a person: it does nothing if Stderr is not a terminal, nor does
+// the zero Progress. It is safe for concurrent use.
 type Progress struct {
 	bar *progressbar.ProgressBar
 }
 
-// Progress begins to show work of a total that is known, or -1. The bar
-// appears with the first Add and is gone after Done.
+// Progress begins to show work with a known total, or -1. The bar appears with the first Add and is gone
+// after Done.
 func (e *Env) Progress(label string, total int64) *Progress {
 	if !e.Watched() {
 		return &Progress{}
@@ -62,7 +61,7 @@ func newProgress(w io.Writer, label string, total int64) *Progress {
 	)}
 }
 
-// Add says that n more is done. What goes wrong in showing it is nobody's concern.
+// Add reports that n more is done. Errors in showing it are ignored.
 func (p *Progress) Add(n int64) {
 	if p.bar != nil {
 		_ = p.bar.Add64(n)
@@ -73,6 +72,6 @@ func (p *Progress) Add(n int64) {
 func (p *Progress) Done() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
-		_ = p.bar.Clear() // Finish does so only where the total is known
+		_ = p.bar.Clear() // Finish does so only if the total is known
 	}
 }

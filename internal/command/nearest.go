@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// didYouMean names the option that is nearest to one that there is not, as the end of a
-// sentence; it is empty if none is near.
+// didYouMean suggests the option nearest to an unknown one, as the end of a sentence; it is empty if none is
+// near.
 func didYouMean(fs *flag.FlagSet, prefix, name string) string {
 	best, least := "", len(name)/3+1
 	fs.VisitAll(func(f *flag.Flag) {
@@ -20,7 +20,7 @@ func didYouMean(fs *flag.FlagSet, prefix, name string) string {
 	return fmt.Sprintf("; did you mean %q?", prefix+best)
 }
 
-// distance is how many bytes must be put in, left out or changed to make b of a (Levenshtein).
+// distance returns the Levenshtein distance of a and b, in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -19,9 +19,8 @@ import (
 	"github.com/peterbourgon/ff/v3"
 )
 
-// Sites is what a command makes of a configuration file with sections. A line
-// "[NAME]" begins the section of one site; what stands before the first goes
-// for all of them.
+// Sites is a command's way to handle a configuration file with sections. A line "[NAME]" begins the section
+// of one site; lines before the first section apply to all sites.
 //
 //	retention 30d
 //
@@ -35,27 +34,27 @@ import (
 type Sites int
 
 const (
-	OneSite  Sites = iota // it refuses sections
+	OneSite  Sites = iota // it rejects sections
 	InTurn                // it runs once for each site, one after the other
 	Together              // it runs for all sites at once, until they end
-	Apart                 // it is of no site, and passes over sections but for the one that --site names
+	Apart                 // it concerns no site, and ignores all sections but the one that --site names
 )
 
-// sectionLine is what begins a section. The name stands in logs and messages.
+// sectionLine matches the line that begins a section. The name appears in logs and messages.
 var sectionLine = regexp.MustCompile(`^\s*\[\s*([\pL\pN._-]{1,100})\s*\]\s*(#.*)?$`)
 
 // maxConfig bounds a configuration file, in bytes.
 const maxConfig = 4 << 20
 
-// sites returns the sections that the command is to run for; none if the
-// configuration file has none, or there is no such file.
+// sites returns the sections that the command must run for; none if there is no configuration file, or it has
+// none.
 func (c *Command) sites(args []string) ([]string, error) {
 	if c.Run == nil {
 		return nil, nil
 	}
 	o := c.options("")
 	if _, err := parse(o.fs, args); err != nil || o.version {
-		return nil, nil // run says what is wrong with them
+		return nil, nil // run reports the error
 	}
 	path := cmp.Or(o.fs.Lookup("config").Value.String(), os.Getenv(envPrefix+"_CONFIG"))
 	if path == "" {
@@ -112,7 +111,7 @@ func eachLine(r io.Reader, f func(line string) error) error {
 	return s.Err()
 }
 
-// configParser reads what a configuration file says of all sites, and of one.
+// configParser reads the options for all sites and those of one.
 func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParser {
 	return func(r io.Reader, set func(name, value string) error) error {
 		var lines strings.Builder
@@ -123,7 +122,7 @@ func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParse
 			} else if in != "" && in != site {
 				line = ""
 			}
-			lines.WriteString(line + "\n") // an empty one too, for the numbers of those that follow
+			lines.WriteString(line + "\n") // also an empty one, to keep the line numbers
 			return nil
 		})
 		if err != nil {
@@ -156,9 +155,8 @@ func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParse
 	}
 }
 
-// splitLine returns the option in a line, if there is one, and its value. A
-// comment begins with "#", at the beginning or between two spaces: in the
-// middle of a word it may well be part of a pattern or of a command.
+// splitLine returns the option in a line, if there is one, and its value. A comment begins with "#", at the
+// beginning or between two spaces: in the middle of a word it may be part of a pattern or of a command.
 func splitLine(line string) (name, value string, ok bool) {
 	line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
 	if line == "" || line[0] == '#' {
@@ -180,10 +178,10 @@ func isBool(f *flag.Flag) bool {
 	return ok && b.IsBoolFlag()
 }
 
-// restartAfter is how long a site that failed is left alone while others run.
+// restartAfter is the pause before a failed site is restarted while others run.
 const restartAfter = time.Minute
 
-// runSites runs a command for each site, and returns the gravest exit code.
+// runSites runs a command for each site, and returns the highest exit code.
 func runSites(ctx context.Context, build func() *Command, how Sites, args, sites []string, env *Env) int {
 	run := func(site string) (name string, err error) {
 		c, name, rest := pick(build(), args)
@@ -222,7 +220,7 @@ func runSites(ctx context.Context, build func() *Command, how Sites, args, sites
 				if over {
 					return
 				}
-				pause.For(ctx, restartAfter) // the other sites are served meanwhile
+				pause.For(ctx, restartAfter) // the other sites run meanwhile
 			}
 		})
 	}
@@ -230,8 +228,8 @@ func runSites(ctx context.Context, build func() *Command, how Sites, args, sites
 	return code
 }
 
-// shareable returns w for sites that write at once. A file keeps their writes
-// apart itself, and stays one: a terminal must be known as one.
+// shareable returns w for sites that write concurrently. A file keeps their writes apart by itself, and must
+// stay one, so that a terminal is recognised.
 func shareable(w io.Writer) io.Writer {
 	if _, ok := w.(*os.File); ok || w == nil {
 		return w
@@ -250,7 +248,7 @@ func (w *sharedWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// claimed refuses two sites that would write over each other.
+// claimed returns an error if two sites would overwrite each other.
 func claimed(build func() *Command, args, sites []string) error {
 	by := make(map[string]string)
 	for _, site := range sites {
@@ -259,7 +257,7 @@ func claimed(build func() *Command, args, sites []string) error {
 			return nil
 		}
 		if _, err := c.read(c.options(name), rest, site); err != nil {
-			continue // its own run says what is wrong
+			continue // its own run reports the error
 		}
 		for _, claim := range c.Claims() {
 			if other, ok := by[claim]; ok && other != site {

@@ -65,7 +65,7 @@ func TestSitesInTurn(t *testing.T) {
 	if code != 0 || !slices.Equal(told, []string{"http://b/ [all]"}) {
 		t.Errorf("code %d, told %q", code, told)
 	}
-	// One that fails does not keep the others from their turn.
+	// A failing site does not keep the others from running.
 	told, code, said = sitesCalled(t, command.InTurn, twoSites, func(_ context.Context, base string) error {
 		if base == "http://w/" {
 			return errors.New("no disk")

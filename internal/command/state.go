@@ -11,13 +11,12 @@ import (
 	"strings"
 )
 
-// maxStateName bounds the name of a state file, in bytes, below what filesystems take.
+// maxStateName bounds the name of a state file, in bytes, below the limits of file systems.
 const maxStateName = 200
 
-// StatePath returns the file that keeps the state of the site at the base
-// URL unless --state says otherwise, and makes sure that its folder exists. The
-// folder is what systemd gives ($STATE_DIRECTORY), else /var/lib/parley where
-// we may write there, else the user's own; so all our commands find the same file.
+// StatePath returns the default file for the state of the site at the base URL, and creates its folder if
+// missing. The folder is systemd's ($STATE_DIRECTORY), else /var/lib/parley if it is writable, else one of
+// the user's; so all our commands find the same file.
 func StatePath(base string) (string, error) {
 	name, err := stateName(base)
 	if err != nil {
@@ -35,7 +34,7 @@ func StatePath(base string) (string, error) {
 
 // stateDir chooses the folder.
 func stateDir(goos string, getenv func(string) string, mayWrite func(dir string) bool) (string, error) {
-	if list := getenv("STATE_DIRECTORY"); list != "" { // more than one are apart by colons
+	if list := getenv("STATE_DIRECTORY"); list != "" { // several are separated by colons
 		return filepath.SplitList(list)[0], nil
 	}
 	if goos == "windows" || goos == "darwin" {
@@ -55,7 +54,7 @@ func stateDir(goos string, getenv func(string) string, mayWrite func(dir string)
 	return filepath.Join(home, ".local", "state", "parley"), nil
 }
 
-// mayWrite tries. Root may write everywhere, and makes the folder where it is missing.
+// mayWrite tries to create a file in dir. Root may write everywhere, and creates the folder if missing.
 func mayWrite(dir string) bool {
 	if os.Geteuid() == 0 {
 		return true
@@ -68,9 +67,8 @@ func mayWrite(dir string) bool {
 	return os.Remove(f.Name()) == nil
 }
 
-// stateName derives a file name that a person recognises, and that no other
-// site has, whatever the case rules of the filesystem: "example.org.db",
-// "localhost+8080_docs.db". The scheme does not count.
+// stateName derives a file name that a person recognises, and that no other site has, even on a
+// case-insensitive file system: "example.org.db", "localhost+8080_docs.db". The scheme does not count.
 func stateName(base string) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Claim tells by the door for changes that a page has changed, which it has
-// not: the digest is none that it ever had.
+// Claim announces, in the polled changes, that a page has changed although it has not: the digest is one that
+// it never had.
 func (s *Site) Claim(path string) {
 	s.web.mu.Lock()
 	defer s.web.mu.Unlock()

@@ -86,7 +86,7 @@ func TestAnHonestSite(t *testing.T) {
 			t.Errorf("%d items for %d pages", items, len(seen))
 		}
 
-		// An edit is told at once to who waits.
+		// A waiting request gets an edit at once.
 		go func() {
 			time.Sleep(20 * time.Second)
 			s.Edit("/")
@@ -113,7 +113,7 @@ func TestAnHonestSite(t *testing.T) {
 	})
 }
 
-// The log tells a polite visitor from others.
+// The log distinguishes a polite visitor from others.
 func TestImpolite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 2, Sites: 1, Kinds: []fakeweb.Kind{fakeweb.Forbidding}})

@@ -15,36 +15,36 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A Kind is how a site behaves.
+// A Kind is the behaviour of a site.
 type Kind string
 
 // The kinds.
 const (
 	Honest       Kind = "honest"
-	Slow         Kind = "slow"      // answers after 1 to 8 seconds
+	Slow         Kind = "slow"      // responds after 1 to 8 seconds
 	Failing      Kind = "failing"   // 500, 503 with Retry-After, a reset, half a body, or the page
 	Redirecting  Kind = "redirect"  // chains, circles, to other sites, inside, and to nowhere
-	Calendar     Kind = "calendar"  // a next month for ever
+	Calendar     Kind = "calendar"  // a next month without end
 	Sessions     Kind = "sessions"  // a new session id in the links of every page
-	Repeating    Kind = "repeating" // /a/b/a/b/... for ever
-	Tarpit       Kind = "tarpit"    // takes the request and is silent
-	Drip         Kind = "drip"      // a byte now and then
-	SoftNotFound Kind = "soft"      // 200 for what does not exist
+	Repeating    Kind = "repeating" // /a/b/a/b/... without end
+	Tarpit       Kind = "tarpit"    // accepts the request and never responds
+	Drip         Kind = "drip"      // a byte from time to time
+	SoftNotFound Kind = "soft"      // 200 for missing pages
 	Forbidding   Kind = "robots"    // robots.txt forbids a part to which all pages link, and asks for 20 s
-	Lying        Kind = "lying"     // all pages are new all the time, it says
-	Flooding     Kind = "flooding"  // its manifest and pages name a thousand new URLs at every look, of pages that are gone at the next one
+	Lying        Kind = "lying"     // claims that all pages are new all the time
+	Flooding     Kind = "flooding"  // names a thousand new URLs in its manifest and pages at every fetch, of pages that are gone at the next one
 	Bomb         Kind = "bomb"      // 32 MB of zeros in 150 KB
 	Huge         Kind = "huge"      // bodies without end
 	Headers      Kind = "headers"   // a header without end
 	Garbage      Kind = "garbage"   // not HTTP, or of 1991
 	Refusing     Kind = "refusing"  // no connection
-	Silent       Kind = "silent"    // not even that
+	Silent       Kind = "silent"    // no refusal either
 	Unresolved   Kind = "unresolved"
-	Inside       Kind = "inside"  // its name leads to 127.0.0.1
-	Closing      Kind = "closing" // closes kept connections after 2 s
+	Inside       Kind = "inside"  // its name resolves to 127.0.0.1
+	Closing      Kind = "closing" // closes idle connections after 2 s
 )
 
-// maxFlood is how many URLs a flooding site has at most, so that a test ends.
+// maxFlood is the maximum number of URLs of a flooding site, so that a test ends.
 const maxFlood = 20_000
 
 // All returns all kinds.
@@ -53,10 +53,10 @@ func All() []Kind {
 		Lying, Flooding, Bomb, Huge, Headers, Garbage, Refusing, Silent, Unresolved, Inside, Closing}
 }
 
-// floodLasts is how many pages of a flood there are at a time.
+// floodLasts is the number of pages of a flood that exist at a time.
 const floodLasts = 1000
 
-// setUp gives a new site what its kind needs. The Web's lock is held.
+// setUp prepares a new site for its kind. The Web's lock is held.
 func (s *Site) setUp() {
 	switch s.Kind {
 	case Slow:
@@ -87,7 +87,7 @@ func (s *Site) setUp() {
 	s.page("/").links = append(s.page("/").links, s.Traps...)
 }
 
-// trouble answers as the kind does, and reports whether it has.
+// trouble responds as the kind does, and reports whether it has responded.
 func (s *Site) trouble(w http.ResponseWriter, r *http.Request) bool {
 	path := r.URL.Path
 	switch s.Kind {
@@ -187,7 +187,7 @@ func (s *Site) trouble(w http.ResponseWriter, r *http.Request) bool {
 		})
 	case Closing:
 		s.serveHonest(w, r)
-		http.NewResponseController(w).Flush() // Hijack would forget what is not sent
+		http.NewResponseController(w).Flush() // Hijack would drop unsent data
 		if c, buf, err := http.NewResponseController(w).Hijack(); err == nil {
 			buf.Flush()
 			time.AfterFunc(2*time.Second, func() { c.Close() })
@@ -198,7 +198,7 @@ func (s *Site) trouble(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// fail answers well half of the time.
+// fail responds normally half of the time.
 func (s *Site) fail(w http.ResponseWriter, r *http.Request) bool {
 	switch s.dice(10) {
 	case 0:
@@ -225,7 +225,7 @@ func (s *Site) fail(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// redirect answers below the paths that lead away.
+// redirect responds to the paths that redirect.
 func (s *Site) redirect(w http.ResponseWriter, r *http.Request) bool {
 	to := ""
 	switch path := r.URL.Path; {
@@ -257,7 +257,7 @@ func (s *Site) redirect(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// raw answers by hand, and closes the connection.
+// raw writes the response by hand, and closes the connection.
 func (s *Site) raw(w http.ResponseWriter, f func(net.Conn)) {
 	c, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *Site) raw(w http.ResponseWriter, f func(net.Conn)) {
 	f(c)
 }
 
-// zeros is 32 MB of them, in gzip.
+// zeros returns 32 MB of zeros, in gzip.
 func (w *Web) zeros() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()

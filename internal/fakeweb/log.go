@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// An Access is one request that was made.
+// An Access is one request in the log.
 type Access struct {
 	Site       *Site
 	Path       string // with query
 	Agent      string
 	From       string
-	Begin, End time.Time // End is zero while it goes on
-	Status     int       // 0 if there was none, or none that HTTP knows
+	Begin, End time.Time // End is zero while it is in progress
+	Status     int       // 0 if there was none, or no valid one
 
-	// Again is the Retry-After of an answer by which the site wants peace (429,
-	// and 500 and more), 0 if there was none.
+	// Again is the Retry-After of a response that asks for a pause (429, and 500 and more), 0 if there was
+	// none.
 	Again time.Duration
 
-	// Waits says that it asked for news, to wait for them: that is not
-	// fetching, and no rule of politeness is about it but the gap before it.
+	// Waits says that it is a subscription or long poll: the only rule of politeness for it is the gap before
+	// it.
 	Waits bool
 }
 
@@ -32,7 +32,7 @@ func (a Access) String() string {
 	return fmt.Sprintf("%s%s from %s to %s: %d", a.Site.Origin, a.Path, a.Begin.Format(time.StampMilli), a.End.Format(time.StampMilli), a.Status)
 }
 
-// Log returns all accesses, in the order in which they began.
+// Log returns all accesses, in the order of their beginnings.
 func (w *Web) Log() []Access {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,7 +50,7 @@ func (w *Web) Forget() {
 	w.log = nil
 }
 
-// ServeHTTP answers for all sites.
+// ServeHTTP responds for all sites.
 func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	s := w.byHost[r.Host]
@@ -76,7 +76,7 @@ func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	s.serve(sw, r)
 }
 
-// again reads the header, which is seconds or a date.
+// again parses Retry-After, which is seconds or a date.
 func again(v string, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(v); err == nil {
 		return time.Duration(n) * time.Second
@@ -109,16 +109,16 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Manners is what a crawler promises.
+// Manners are the promises of a crawler.
 type Manners struct {
-	Gap     time.Duration // least time from the end of an access to a host to the beginning of the next
-	Address float64       // most requests a second to an address that sites share, each of them one in Gap; 0: any
-	Robots  bool          // robots.txt comes first, and what it forbids is never asked for
-	Delay   bool          // Crawl-delay is kept as well
-	Agent   string        // what the name must hold
+	Gap     time.Duration // minimum time from the end of an access to a host to the beginning of the next
+	Address float64       // maximum requests a second to an address that sites share, each site at most one per Gap; 0: any
+	Robots  bool          // robots.txt is fetched first, and forbidden URLs never
+	Delay   bool          // Crawl-delay is obeyed as well
+	Agent   string        // text that the User-Agent must contain
 }
 
-// Impolite returns what in the log breaks a promise, at most 20 of it.
+// Impolite returns the accesses in the log that break a promise, at most 20.
 func (w *Web) Impolite(m Manners) (faults []string) {
 	type state struct {
 		last   Access
@@ -178,7 +178,7 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 		}
 		if at := addrs[a.Site.IP]; m.Address > 0 {
 			pause := time.Duration(float64(time.Second) / min(m.Address, float64(at.sites)/m.Gap.Seconds()))
-			if d := a.Begin.Sub(at.last.Begin); at.last.Site != nil && d < pause-time.Millisecond { // which looking at a kept connection takes
+			if d := a.Begin.Sub(at.last.Begin); at.last.Site != nil && d < pause-time.Millisecond { // the time to check a kept connection
 				say("%v after %v, to the same address: %v; %v", d, pause, at.last, a)
 			}
 			at.last = a

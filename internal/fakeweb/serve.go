@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// serve answers for a site.
+// serve responds for a site.
 func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 	if s.Handler != nil && s.Handler(w, r) {
 		return
@@ -65,7 +65,7 @@ func (s *Site) serveHonest(w http.ResponseWriter, r *http.Request) {
 	serveBody(w, r, "text/html; charset=utf-8", []byte(body), modified)
 }
 
-// serveBody serves with a validator of each kind.
+// serveBody responds with a validator of each kind.
 func serveBody(w http.ResponseWriter, r *http.Request, kind string, body []byte, modified time.Time) {
 	h := w.Header()
 	sum := protocol.Sum(body)
@@ -100,7 +100,7 @@ func (s *Site) serveManifest(w http.ResponseWriter, r *http.Request) {
 	newest := s.web.opts.Start
 	for _, p := range s.pages {
 		item := s.item(p)
-		if s.Kind == Lying { // everything is new, and not what it will be
+		if s.Kind == Lying { // everything is new, and the digest is wrong
 			item.Modified, item.Digest = time.Now().UTC().Truncate(time.Second), protocol.Sum([]byte(item.URL+time.Now().String()))
 		}
 		if item.Modified.After(newest) {
@@ -110,7 +110,7 @@ func (s *Site) serveManifest(w http.ResponseWriter, r *http.Request) {
 	}
 	m := protocol.Manifest{URL: s.Origin + "/robots.rdf", Base: s.Origin + "/", Complete: true, Items: len(items), Cursor: s.cursor()}
 	if s.Kind == Lying || s.Kind == Flooding {
-		m.Cursor = protocol.Cursor{} // so that it is read whole, each time
+		m.Cursor = protocol.Cursor{} // so that it is always read whole
 	} else {
 		m.Changes = s.Origin + "/parley/changes"
 	}
@@ -134,8 +134,7 @@ func each[T any](list []T) iter.Seq2[T, error] {
 	}
 }
 
-// serveChanges is the door of that name: what came after a cursor, and with
-// wait= the first that comes.
+// serveChanges serves /parley/changes: the changes after a cursor, and with wait= a long poll.
 func (s *Site) serveChanges(w http.ResponseWriter, r *http.Request) {
 	after, err := protocol.ParseCursor(r.URL.Query().Get("after"))
 	if err != nil {
@@ -179,7 +178,7 @@ func (s *Site) serveChanges(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// anchors is a page with links.
+// anchors returns a page with links.
 func anchors(title string, links ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!doctype html>\n<title>%s</title>\n<h1>%s</h1>\n", title, title)

@@ -13,8 +13,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Site is one origin. The exported fields may be changed before it is asked
-// for the first time, and its pages by its methods at any time.
+// A Site is one origin. The exported fields may be changed before its first request, and its pages by its
+// methods at any time.
 type Site struct {
 	Kind   Kind
 	Number int
@@ -22,15 +22,15 @@ type Site struct {
 	Origin string // "http://honest0.example"
 	IP     netip.Addr
 
-	Speaks   bool // it has a manifest, and a door for changes
+	Speaks   bool // it has a manifest, and serves changes
 	Sitemap  bool
 	Robots   string        // robots.txt; empty: 404
 	Disallow []string      // prefixes that Robots forbids to all
 	Delay    time.Duration // Crawl-delay that Robots states
-	Latency  time.Duration // before every answer
-	Traps    []string      // paths beside the pages, to which "/" links
+	Latency  time.Duration // before every response
+	Traps    []string      // paths besides the pages, to which "/" links
 
-	// Handler, if not nil, is asked first; it reports whether it has answered.
+	// Handler, if not nil, is called first; it reports whether it has responded.
 	Handler func(http.ResponseWriter, *http.Request) bool
 
 	web *Web
@@ -43,7 +43,7 @@ type Site struct {
 	asked int
 }
 
-// name is the host without its port.
+// name returns the host without its port.
 func (s *Site) name() string {
 	name, _, _ := strings.Cut(s.Host, ":")
 	return name
@@ -57,7 +57,7 @@ func (s *Site) port() uint16 {
 	return 80
 }
 
-// A page is one document. What its links lead to is fixed by its maker.
+// A page is one document. The code that makes it sets its links.
 type page struct {
 	path     string
 	version  int
@@ -80,8 +80,8 @@ func (p *page) text(host string) string {
 	return b.String()
 }
 
-// build makes the pages of a new site: a tree, so that all can be reached, with
-// some links across, and one or two to other sites. The Web's lock is held.
+// build makes the pages of a new site: a tree, so that all can be reached, with some links across, and a link
+// to another site. The Web's lock is held.
 func (s *Site) build() {
 	r, o := s.rand, s.web.opts
 	s.pages, s.more = map[string]*page{}, make(chan struct{})
@@ -141,7 +141,7 @@ func (s *Site) Forbids(path string) bool {
 	return path != "/robots.txt" && slices.ContainsFunc(s.Disallow, func(d string) bool { return strings.HasPrefix(path, d) })
 }
 
-// page returns the page of a path, made now if there is none.
+// page returns the page of a path, and creates it if there is none.
 func (s *Site) page(path string) *page {
 	p := s.pages[path]
 	if p == nil {
@@ -167,7 +167,7 @@ func (s *Site) paths() []string {
 	return list
 }
 
-// Body returns what a page is now.
+// Body returns the current body of a page.
 func (s *Site) Body(path string) (string, bool) {
 	s.web.mu.Lock()
 	defer s.web.mu.Unlock()
@@ -237,8 +237,8 @@ func (s *Site) cursor() protocol.Cursor {
 	return protocol.Cursor{Epoch: "fake", Seq: uint64(len(s.log))}
 }
 
-// dice returns a number below n, the same in every run of a test that asks the
-// site in the same order.
+// dice returns a number below n, the same in every run of a test that sends the site the same requests in the
+// same order.
 func (s *Site) dice(n int) int {
 	s.web.mu.Lock()
 	defer s.web.mu.Unlock()

@@ -19,17 +19,17 @@ import (
 // Options of a Web. The zero value is a Web without sites, to which some can be added.
 type Options struct {
 	Seed  uint64
-	Sites int    // how many are made
-	Kinds []Kind // of which they are, in turn; empty means All
-	Pages int    // most pages a site; each has between 1 and that many. 0 means 12
+	Sites int    // number of sites
+	Kinds []Kind // of the sites, in turn; empty means All
+	Pages int    // maximum pages of a site, which has 1 to that many. 0 means 12
 	Share int    // sites on one address; 0 means 1
-	Speak int    // of 100 honest sites, how many have a manifest and doors
+	Speak int    // percentage of honest sites with a manifest and changes
 
-	// Start is when all pages were made last; the zero time is a year before now.
+	// Start is when all pages last changed; the zero time is a year before now.
 	Start time.Time
 }
 
-// A Web is a network with sites. Its methods may be called by many goroutines.
+// A Web is a network with sites. Its methods are safe for concurrent use.
 type Web struct {
 	opts   Options
 	server *http.Server
@@ -41,16 +41,16 @@ type Web struct {
 	rand   *rand.Rand
 	sites  []*Site
 	byHost map[string]*Site // with the port
-	byName map[string]*Site // without, the first
+	byName map[string]*Site // without the port; the first site
 	byAddr map[netip.Addr][]*Site
 	log    []*Access
 	conns  int
 	open   map[net.Conn]bool
-	blind  int // of 100 look-ups that fail
+	blind  int // percentage of look-ups that fail
 	bomb   []byte
 }
 
-// New makes a Web, whose server runs until Close.
+// New returns a Web, whose server runs until Close.
 func New(o Options) *Web {
 	if o.Start.IsZero() {
 		o.Start = time.Now().AddDate(-1, 0, 0)
@@ -83,12 +83,12 @@ func (w *Web) Close() {
 	w.mu.Lock()
 	left := slices.Collect(maps.Keys(w.open))
 	w.mu.Unlock()
-	for _, c := range left { // what handlers have taken over
+	for _, c := range left { // those that handlers have hijacked
 		c.Close()
 	}
 }
 
-// Add makes another site, of a kind.
+// Add adds a site of a kind.
 func (w *Web) Add(kind Kind) *Site {
 	w.mu.Lock()
 	n := len(w.sites)
@@ -97,7 +97,7 @@ func (w *Web) Add(kind Kind) *Site {
 	return w.AddAt(kind, fmt.Sprintf("%s%d.example", kind, n), netip.AddrFrom4([4]byte{20, byte(ip >> 16), byte(ip >> 8), byte(ip)}))
 }
 
-// AddAt makes another site, of a name, and a port if that is not 80, at an address.
+// AddAt adds a site with a host name, with a port if that is not 80, at an address.
 func (w *Web) AddAt(kind Kind, host string, at netip.Addr) *Site {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,14 +134,14 @@ func (w *Web) Site(origin string) *Site {
 	return w.byHost[origin]
 }
 
-// Blind makes so many of 100 look-ups fail as if the resolver were broken.
+// Blind makes this percentage of look-ups fail as if the resolver were broken.
 func (w *Web) Blind(percent int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.blind = percent
 }
 
-// LookupNetIP is what a resolver does.
+// LookupNetIP resolves a host, like net.Resolver.
 func (w *Web) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	w.mu.Lock()
 	s, blind := w.byName[host], w.rand.IntN(100) < w.blind
@@ -207,7 +207,7 @@ func (t *tracked) Close() error {
 	return t.Conn.Close()
 }
 
-// Open returns how many ends of connections are not closed.
+// Open returns how many connection ends are open.
 func (w *Web) Open() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +221,7 @@ func (w *Web) Dialled() int {
 	return w.conns / 2
 }
 
-// listener gives the server what Dial made.
+// listener passes connections from Dial to the server.
 type listener struct{ w *Web }
 
 func (l listener) Accept() (net.Conn, error) {

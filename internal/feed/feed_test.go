@@ -108,7 +108,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What is written depends on the feed alone.
+// The output depends on the feed alone.
 func TestStableBytes(t *testing.T) {
 	for form := range forms {
 		if !bytes.Equal(written(t, form, some()), written(t, form, some())) {
@@ -160,7 +160,7 @@ func TestAnEmptyFeed(t *testing.T) {
 	}
 }
 
-// Other people's tools agree that what is written is a feed, and what is in it.
+// Independent tools agree that the output is a feed, and on its content.
 func TestWitnesses(t *testing.T) {
 	for what, f := range map[string]feed.Feed{"some": some(), "empty": {Home: home}, "hostile": hostileFeed()} {
 		for form := range forms {
@@ -338,7 +338,7 @@ func again(t testing.TB, b []byte) (n int, ok bool) {
 	return len(f.Entries), true
 }
 
-// Whatever comes is a feed that can be written, or an error.
+// Any input is a feed that can be written, or an error.
 func FuzzRead(f *testing.F) {
 	for form := range forms {
 		f.Add(written(f, form, some()))

@@ -15,10 +15,9 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Options say how a feed is read. The zero value is a useful one.
+// Options configure Read. Zero values are useful.
 type Options struct {
-	// URL is where the feed was read: what is relative is resolved against it.
-	// Empty means unknown.
+	// URL is the URL of the feed: relative URLs are resolved against it. Empty means unknown.
 	URL string
 
 	// MaxBytes bounds the document. Zero means the constant of that name.
@@ -27,27 +26,26 @@ type Options struct {
 
 // Errors that [Read] wraps.
 var (
-	// ErrHTML says that a page came where a feed was promised.
+	// ErrHTML says that the document is a page, not a feed.
 	ErrHTML = errors.New("it is HTML, not a feed")
 
 	// ErrOther says that the document is something else.
 	ErrOther = errors.New("not a feed")
 
-	// ErrLimit says that the document went beyond a limit.
+	// ErrLimit says that the document exceeds a limit.
 	ErrLimit = errors.New("over the limit")
 )
 
-// MaxBytes is how many bytes of a feed are read unless Options say otherwise, and how many
-// a site writes. It is parsed in memory, by a library that has no limits.
+// MaxBytes is how many bytes of a feed are read by default, and how many a site writes. A feed is parsed in
+// memory, by a library that has no limits.
 const MaxBytes = 16 << 20
 
 const (
 	maxObjects = 200_000 // elements, or JSON objects and lists
 )
 
-// Read reads a feed. An entry without a URL that protocol.CanonicalURL takes
-// is left out. Entries come in the order of the document; those that Atom
-// tells to be deleted come last, with the Op that says so.
+// Read reads a feed. An entry without a URL that protocol.CanonicalURL accepts is left out. Entries come in
+// the order of the document; those that Atom declares as deleted come last, with the Op Delete.
 func Read(r io.Reader, o Options) (Feed, error) {
 	f, err := read(r, o)
 	if err != nil {
@@ -88,7 +86,7 @@ func read(r io.Reader, o Options) (Feed, error) {
 	return translate(g, o), nil
 }
 
-// isHTML reports whether a document begins as a page does.
+// isHTML reports whether a document begins as HTML.
 func isHTML(b []byte) bool {
 	b = bytes.ToLower(b[:min(len(b), 4096)])
 	for _, begin := range []string{"<!doctype html", "<html", "<head", "<body", "<script", "<title"} {
@@ -99,8 +97,8 @@ func isHTML(b []byte) bool {
 	return false
 }
 
-// checkShape refuses what would cost the parser too much. It counts what may
-// begin an element or an object wherever it stands, so that no disguise helps.
+// checkShape rejects a document that would cost the parser too much. It counts everything that may begin an
+// element or an object, wherever it stands, so that no disguise helps.
 func checkShape(b []byte) error {
 	n := bytes.Count(b, []byte("<")) - bytes.Count(b, []byte("</"))
 	if begin := bytes.TrimLeft(b, "\x00\xef\xbb\xbf\xfe\xff \t\r\n"); len(begin) > 0 && begin[0] == '{' {
@@ -112,7 +110,7 @@ func checkShape(b []byte) error {
 	return nil
 }
 
-// translate takes what is of use out of what was parsed.
+// translate converts the parsed feed.
 func translate(g *gofeed.Feed, o Options) Feed {
 	f := Feed{Title: clean(g.Title, maxTitle), Description: clean(g.Description, maxSummary),
 		Kind: strings.TrimSpace(g.FeedType + " " + g.FeedVersion[strings.LastIndexByte(g.FeedVersion, '/')+1:])}
@@ -146,7 +144,7 @@ func translate(g *gofeed.Feed, o Options) Feed {
 	return f
 }
 
-// hub returns the URL of the hub that a feed names, which the library does not.
+// hub returns the URL of the hub that a feed names, which the library does not return.
 func hub(g *gofeed.Feed) string {
 	if a, ok := g.OriginalFeed().(*atom.Feed); ok {
 		for _, l := range a.Links {
@@ -163,7 +161,7 @@ func hub(g *gofeed.Feed) string {
 	return ""
 }
 
-// entry returns the entry that an item makes, and false if it has no URL.
+// entry converts an item, and returns false if it has no URL.
 func entry(it *gofeed.Item, base string) (Entry, bool) {
 	url, err := protocol.CanonicalURL(base, it.Link)
 	if err != nil {
@@ -184,7 +182,7 @@ func entry(it *gofeed.Item, base string) (Entry, bool) {
 	return e, true
 }
 
-// modified returns what the item's dcterms:modified says.
+// modified returns the item's dcterms:modified.
 func modified(x ext.Extensions) string {
 	for _, m := range x["dcterms"]["modified"] {
 		return m.Value
@@ -192,8 +190,7 @@ func modified(x ext.Extensions) string {
 	return ""
 }
 
-// date returns the interval that a date means: as W3CDTF has it, or else as
-// the library understands it, to the second.
+// date returns the interval of a date: in W3CDTF, or else as the library parsed it, to the second.
 func date(s string, parsed *time.Time) (time.Time, time.Duration) {
 	if d, err := protocol.ParseDate(strings.TrimSpace(s)); err == nil {
 		return d.Time, d.Span

@@ -9,10 +9,9 @@ const (
 	maxSummary = 8192
 )
 
-// clean returns a text that every form can carry and every reader shows as
-// itself: each run of white space and control characters is one space, what
-// is not UTF-8 becomes U+FFFD, and what would turn the direction of the text
-// around it is dropped. It is cut at max bytes.
+// clean returns a text that every form can carry and every reader shows unchanged: each run of white space
+// and control characters becomes one space, invalid UTF-8 becomes U+FFFD, and characters that change the text
+// direction are dropped. It is cut at max bytes.
 func clean(s string, max int) string {
 	b := make([]byte, 0, min(len(s), max))
 	space := false

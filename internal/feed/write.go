@@ -48,8 +48,8 @@ func WriteRSS(w io.Writer, f Feed) error {
 	return x.w.Flush()
 }
 
-// WriteAtom writes Atom, with a tombstone for each deletion. Atom demands a
-// time of every entry: one without is left out.
+// WriteAtom writes Atom, with a tombstone for each deletion. Atom requires a time for every entry: one
+// without is left out.
 func WriteAtom(w io.Writer, f Feed) error {
 	f = f.filled()
 	x := xmlWriter{w: bufio.NewWriter(w)}
@@ -63,7 +63,7 @@ func WriteAtom(w io.Writer, f Feed) error {
 	x.element("title", f.Title)
 	x.element("subtitle", f.Description)
 	updated := f.Updated
-	if updated.IsZero() { // it is demanded, and nothing has changed since anybody knows
+	if updated.IsZero() { // required, but no change is known
 		updated = time.Unix(0, 0)
 	}
 	x.date("updated", updated, rfc3339)
@@ -137,7 +137,7 @@ func WriteJSON(w io.Writer, f Feed) error {
 			continue
 		}
 		it := jsonItem{ID: e.ID, URL: e.URL, Title: e.Title, Content: e.Summary}
-		if it.Content == "" { // it is demanded
+		if it.Content == "" { // required
 			it.Content = e.Title
 		}
 		if !e.Modified.IsZero() {
@@ -150,7 +150,7 @@ func WriteJSON(w io.Writer, f Feed) error {
 	return enc.Encode(j)
 }
 
-// filled returns the feed with clean texts, and with what stands in for what is missing.
+// filled returns the feed with clean texts, and with defaults for missing values.
 func (f Feed) filled() Feed {
 	f.Title, f.Description = clean(f.Title, maxTitle), clean(f.Description, maxSummary)
 	if f.Title == "" {
@@ -184,16 +184,16 @@ func rfc822(t time.Time) string { return t.UTC().Format("Mon, 02 Jan 2006 15:04:
 
 func rfc3339(t time.Time) string { return protocol.FormatDate(t) }
 
-// An xmlWriter leaves errors to its buffer, which keeps the first one.
+// An xmlWriter ignores errors: its buffer keeps the first one.
 type xmlWriter struct{ w *bufio.Writer }
 
 func (x xmlWriter) raw(s string) { x.w.WriteString(s) }
 
-// text writes clean text so that it is a text or a value.
+// text writes clean text, escaped for content or an attribute.
 func (x xmlWriter) text(s string) { xmlEscaper.WriteString(x.w, s) }
 
-// Readers of RSS have taken titles for HTML after the entities that XML has by
-// name; those by number they leave (RSS Advisory Board, best practices).
+// Readers of RSS have taken titles for HTML after decoding the named entities of XML; they leave numeric ones
+// (RSS Advisory Board, best practices).
 var xmlEscaper = strings.NewReplacer("&", "&#38;", "<", "&#60;", ">", "&#62;", `"`, "&#34;")
 
 func (x xmlWriter) element(name, text string) {
@@ -202,7 +202,7 @@ func (x xmlWriter) element(name, text string) {
 	x.raw("</" + name + ">\n")
 }
 
-// date writes a time to the second, and nothing for none.
+// date writes a time to the second, and nothing for the zero time.
 func (x xmlWriter) date(name string, t time.Time, format func(time.Time) string) {
 	if !t.IsZero() {
 		x.element(name, format(t))
@@ -219,7 +219,7 @@ func (x xmlWriter) link(name, rel, mediaType, href string) {
 	x.raw(`"/>` + "\n")
 }
 
-// markup returns a text as the HTML that RSS takes a description for.
+// markup returns a text as HTML, which RSS takes a description for.
 func markup(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// An Answer is what a server said. It is to be closed. One goroutine may use it.
+// An Answer is a server's response. The caller must close it. It is not safe for concurrent use.
 type Answer struct {
-	URL      string // that was asked for, after redirects
+	URL      string // that was requested, after redirects
 	Status   int
 	Proto    string // such as "HTTP/2.0"
 	Header   http.Header
-	Length   int64      // of the body, as the header says it; -1 is unknown
-	Location string     // where it redirects to, resolved; empty if it does not
-	Remote   netip.Addr // at which it was answered; a proxy's, if there is one
+	Length   int64      // Content-Length; -1 if unknown
+	Location string     // target of a redirect, resolved; empty if it is none
+	Remote   netip.Addr // address of the peer; a proxy's, if there is one
 
 	body  io.ReadCloser
-	left  int64 // bytes that may be read yet
+	left  int64 // bytes that may still be read
 	cut   bool
 	idle  time.Duration
 	timer *time.Timer
@@ -36,12 +36,12 @@ func (a *Answer) Says() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)))
 }
 
-// Read reads the body, up to MaxBytes of the Client; what it gives then is io.EOF, see Cut.
+// Read reads the body, up to MaxBytes of the Client, and then returns io.EOF; see Cut.
 func (a *Answer) Read(p []byte) (int, error) {
 	if a.cut {
 		return 0, io.EOF
 	}
-	// One byte more than may be read tells whether there is more.
+	// One byte beyond the limit shows whether the body is longer.
 	if int64(len(p)) > a.left+1 {
 		p = p[:a.left+1]
 	}
@@ -60,7 +60,7 @@ func (a *Answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rest stops the timer of what may be idle: who reads may take their time.
+// rest stops the idle timer: the caller may take its time between reads.
 func (a *Answer) rest() {
 	if a.timer != nil {
 		a.timer.Stop()

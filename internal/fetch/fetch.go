@@ -37,7 +37,7 @@ type Client struct {
 	// Agent is the User-Agent. Empty leaves it to the header, or else to Transport.
 	Agent string
 
-	// Timeout bounds one request, from its turn until the last byte is read. Zero means 30 s.
+	// Timeout bounds one request, from the return of Pace until the last byte is read. Zero means 30 s.
 	Timeout time.Duration
 
 	// Idle bounds the time without a byte, of the header or the body. Zero means no limit but Timeout.
@@ -53,8 +53,8 @@ type Client struct {
 	Pace func(context.Context) error
 }
 
-// Get fetches url. The header may be nil. An answer of any status is not an error. Errors do not
-// name the URL.
+// Get fetches url. The header may be nil. A response of any status is not an error. Errors do not name the
+// URL.
 func (c *Client) Get(ctx context.Context, url string, header http.Header) (*Answer, error) {
 	for hop := 0; ; hop++ {
 		req, err := http.NewRequest(http.MethodGet, url, nil)
@@ -111,7 +111,7 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 		password, _ := u.Password()
 		req.SetBasicAuth(u.Username(), password)
 	}
-	// Not by an http.Client: it fails where a Location is no URL, and would hide the status.
+	// Not an http.Client: it fails if Location is not a URL, and would hide the status.
 	via := c.Transport
 	if via == nil {
 		via = http.DefaultTransport
@@ -148,7 +148,7 @@ func because(ctx context.Context, err error) error {
 	return plain(err)
 }
 
-// A timeoutError is ErrTimeout, and what net/http made of it.
+// A timeoutError is ErrTimeout together with the error of net/http.
 type timeoutError struct{ cause error }
 
 func (e *timeoutError) Error() string   { return ErrTimeout.Error() }

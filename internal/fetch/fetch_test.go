@@ -15,7 +15,6 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// site answers as its tests want it.
 func site(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -80,7 +79,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// Whoever sends nothing, a byte a second, or an end that never comes is given up.
+// A server that sends nothing, a byte a second, or an endless body is abandoned.
 func TestSlowServers(t *testing.T) {
 	ended := make(chan struct{})
 	base := site(t, func(w http.ResponseWriter, r *http.Request) {

@@ -12,11 +12,10 @@ import (
 	"github.com/parleyweb/parley/internal/inet"
 )
 
-// Public returns a transport that connects to addresses of the public Internet only, and
-// else fails with ErrPrivate: into no other network must a stranger make this machine send
-// anything. It looks at the address that is dialled, after every name has been resolved: a
-// name that answers differently the second time gains nothing. It knows no proxy, which
-// would dial in its stead.
+// Public returns a transport that connects only to addresses of the public Internet, and fails with
+// ErrPrivate for others: a stranger must not make this machine send anything into another network. It checks
+// the address that is dialled, after name resolution, so a name that resolves differently the second time
+// gains nothing. It uses no proxy, which would dial in its stead.
 func Public() *http.Transport {
 	d := &net.Dialer{Timeout: 10 * time.Second, ControlContext: public}
 	return &http.Transport{DialContext: d.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,

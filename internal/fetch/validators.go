@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Validators are what a server wants to be asked with, to answer 304 if nothing has changed
+// Validators are the values of a conditional request, which a server answers with 304 if nothing has changed
 // (RFC 9110, section 8.8).
 type Validators struct{ ETag, LastModified string }
 
-// maxValidator is the longest that is kept, in bytes.
+// maxValidator is the longest validator that is kept, in bytes.
 const maxValidator = 256
 
-// ValidatorsOf returns the validators of an answer; one that is too long to keep is left out, and so are both where they cannot
-// show the next change.
+// ValidatorsOf returns the validators of a response. One that is too long to keep is left out; both are left
+// out if they cannot show the next change.
 func ValidatorsOf(h http.Header) Validators {
 	keep := func(name string) string {
 		if s := h.Get(name); len(s) <= maxValidator && !strings.ContainsAny(s, "\r\n") {
@@ -30,9 +30,9 @@ func ValidatorsOf(h http.Header) Validators {
 	return v
 }
 
-// Show reports whether the validators of what was answered at a time, by the clock of the server, show every later change. Those
-// that name the second of the last change do not show another one in that second: Last-Modified alone
-// (RFC 9110, section 8.8.2.2), and an ETag made of that second and the length, as nginx makes them.
+// Show reports whether the validators of a response sent at answered, by the server's clock, reveal every
+// later change. Some miss a second change within the same second: Last-Modified alone (RFC 9110, section
+// 8.8.2.2), and an ETag made of that second and the length, as nginx makes it.
 func (v Validators) Show(answered time.Time) bool {
 	changed, err := http.ParseTime(v.LastModified)
 	if err != nil || v.ETag != "" && !strings.Contains(v.ETag, strconv.FormatInt(changed.Unix(), 16)) {
@@ -43,7 +43,7 @@ func (v Validators) Show(answered time.Time) bool {
 	return ago > 0 || ago < -off
 }
 
-// Header returns the header that asks with them, not nil.
+// Header returns the header of a conditional request, not nil.
 func (v Validators) Header() http.Header {
 	h := http.Header{}
 	if v.ETag != "" {
@@ -55,8 +55,8 @@ func (v Validators) Header() http.Header {
 	return h
 }
 
-// RetryAfter returns how long the header of that name asks to wait, seconds or a date
-// (RFC 9110, section 10.2.3): 0 to most, and false if it says neither.
+// RetryAfter returns the wait that Retry-After asks for, in seconds or as a date (RFC 9110, section 10.2.3):
+// 0 to most, and false if it is neither.
 func RetryAfter(h http.Header, now time.Time, most time.Duration) (time.Duration, bool) {
 	s := strings.TrimSpace(h.Get("Retry-After"))
 	if digits := strings.TrimLeft(s, "0123456789"); s != "" && digits == "" {

@@ -75,7 +75,7 @@ func TestOther(t *testing.T) {
 	}
 }
 
-// A name never leads out of the directory, nor to what is its keeper's own.
+// A name never leads out of the directory, or to the keeper's own files.
 func FuzzBelow(f *testing.F) {
 	for _, s := range []string{"", "a/b.html", "../x", "%2e%2e/x", "a/%2F../b", ".parley/site", "a?../..", "a\\..\\b", "CON", "%ff", "a%00", "x/./y", "C:/x"} {
 		f.Add(s, "text/html", true)

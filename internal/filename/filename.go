@@ -1,5 +1,5 @@
-// Package filename says under which name below a directory a URL's content is
-// kept as a file: the host, and below it the path as a person would expect it.
+// Package filename maps URLs to names of files below a directory: the host, and below it the path as a person
+// would expect it.
 package filename
 
 import (
@@ -10,27 +10,26 @@ import (
 	"strings"
 )
 
-// Own is the directory that no URL has a natural name in. Names that begin
-// with it are free for whoever keeps the files, and Other's.
+// Own is the directory in which no URL has its natural name. Names that begin with it are free for the owner
+// of the files, and for Other.
 const Own = ".parley"
 
-// Longer names are refused, in bytes. A component may be as long as file systems
-// take it, since a site whose pages are files has names as long.
+// Longer names are rejected, in bytes. A component may be as long as file systems allow, since a site whose
+// pages are files has names as long.
 const (
 	maxSegment         = 255
 	maxSegmentPortable = 200
 	maxName            = 3000
 )
 
-// Natural returns the file of a canonical URL with a host, and false if it can
-// have no name of its own. The path is taken apart at its slashes and decoded;
-// the home of a directory is index.html; a page of HTML without an extension
-// gets .html, so that /a and /a/b do not fight for one name. Two URLs may still
-// have one name: the scheme does not count, and pages choose their types.
+// Natural returns the file of a canonical URL with a host, and false if it cannot have a name of its own. The
+// path is split at its slashes and decoded; a directory's own page is index.html; a page of HTML without an
+// extension gets .html, so that /a and /a/b do not compete for one name. Two URLs may still have the same
+// name: the scheme does not count, and pages choose their types.
 //
-// What a file cannot be called stays percent-encoded: slashes, control
-// characters, a leading dot, the question mark before a query; with portable
-// also what Windows refuses. Other bytes stand as they are, invalid UTF-8 too.
+// Characters that a file name cannot have stay percent-encoded: slashes, control characters, a leading dot,
+// the question mark before a query; with portable also those that Windows rejects. Other bytes stay as they
+// are, invalid UTF-8 too.
 func Natural(rawURL, mediaType string, portable bool) (string, bool) {
 	_, rest, ok := strings.Cut(rawURL, "://")
 	rest, _, _ = strings.Cut(rest, "#")
@@ -47,8 +46,8 @@ func Natural(rawURL, mediaType string, portable bool) (string, bool) {
 	return name, ok && len(host) <= maxSegment && len(name) <= maxName
 }
 
-// Below returns the file of a canonical URL as Natural does, but without the
-// host and what else is in base, which ends in "/"; and false for what is not below base.
+// Below returns the file of a canonical URL as Natural does, but without the host and the rest of base, which
+// ends in "/"; and false for a URL that is not below base.
 func Below(base, rawURL, mediaType string, portable bool) (string, bool) {
 	rest, ok := strings.CutPrefix(rawURL, base)
 	if !ok {
@@ -59,7 +58,7 @@ func Below(base, rawURL, mediaType string, portable bool) (string, bool) {
 	return name, ok && len(name) <= maxName
 }
 
-// below names a path with its query.
+// below returns the name of a path with its query.
 func below(rest, mediaType string, portable bool) (string, bool) {
 	limit := maxSegment
 	if portable {
@@ -92,8 +91,7 @@ func below(rest, mediaType string, portable bool) (string, bool) {
 	return strings.Join(segments, "/"), true
 }
 
-// Other returns the name of a URL that cannot have its natural one. Every URL
-// has its own.
+// Other returns the name of a URL that cannot have its natural one. It is different for every URL.
 func Other(rawURL string) string {
 	sum := sha256.Sum256([]byte(rawURL))
 	p, _, _ := strings.Cut(rawURL, "?")
@@ -104,12 +102,11 @@ func Other(rawURL string) string {
 	return Own + "/other/" + hex.EncodeToString(sum[:]) + ext
 }
 
-// Fold returns what two names have in common if a file system that does not
-// tell upper from lower case takes them for one.
+// Fold returns the same string for two names that a case-insensitive file system takes for one.
 func Fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// Escape writes what may not stand in a name as %XX: control characters, slashes,
-// a leading dot; with portable also what Windows refuses.
+// Escape writes characters that a name may not have as %XX: control characters, slashes, a leading dot; with
+// portable also those that Windows rejects.
 func Escape(name string, portable bool) string {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {

@@ -42,7 +42,7 @@ func TestNatural(t *testing.T) {
 	}
 }
 
-// Whatever a URL says, its name stays below the directory, and out of what is our own.
+// For any URL, the name stays below the directory, and differs from our own files.
 func FuzzNatural(f *testing.F) {
 	f.Add("https://example.org/a/%2e%2e/..%2f?q", "text/html")
 	f.Add("https://.parley/x", "")

@@ -1,6 +1,6 @@
-// Package front is a web server for a docroot with a notifier beside it, where
-// nginx would be: it serves the files, hands the notifier's doors on, and
-// counts what Parley's crawler costs. Examples, measurements and tests use it.
+// Package front is a web server for a docroot with a notifier beside it, in place of nginx: it serves the
+// files, forwards requests for the notifier, and counts the cost of Parley's crawler. Examples, measurements
+// and tests use it.
 package front
 
 import (
@@ -23,10 +23,10 @@ import (
 // A Front serves one docroot on a loopback address of its own.
 type Front struct {
 	Base    string // URL of the site
-	Sidecar string // address that the notifier is to listen on
+	Sidecar string // address for the notifier to listen on
 
-	// Rewrite, if not nil, returns what is sent in place of a page's bytes, without validators, as
-	// servers do that add a nonce or a date to each answer. It is set before the first request.
+	// Rewrite, if not nil, returns bytes to send in place of a page's, without validators, like servers that
+	// add a nonce or a date to each response. It must be set before the first request.
 	Rewrite func(path string, page []byte) []byte
 
 	root   string
@@ -39,14 +39,14 @@ type Front struct {
 	total int
 }
 
-// Traffic is what a crawler costs: requests for pages (doors and robots.txt
-// apart), and bytes of everything, in both directions.
+// Traffic is the cost of a crawler: requests for pages (not for the notifier or robots.txt), and bytes of
+// everything, in both directions.
 type Traffic struct {
 	Requests int
 	Bytes    int64
 }
 
-// Sub returns what was added since an earlier count.
+// Sub returns the traffic since an earlier count.
 func (t Traffic) Sub(earlier Traffic) Traffic {
 	return Traffic{t.Requests - earlier.Requests, t.Bytes - earlier.Bytes}
 }
@@ -91,14 +91,14 @@ func (f *Front) Close() error {
 	return err
 }
 
-// Crawler returns what Parley's crawler has cost so far.
+// Crawler returns the cost of Parley's crawler so far.
 func (f *Front) Crawler() Traffic {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return Traffic{f.total, f.bytes.Load()}
 }
 
-// Requests returns how often the crawler asked for each path since the last call.
+// Requests returns how often the crawler requested each path since the last call.
 func (f *Front) Requests() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +107,7 @@ func (f *Front) Requests() map[string]int {
 	return p
 }
 
-// Page returns the file below the docroot, by its slashed path, that serves a URL of the site.
+// Page returns the slashed path, below the docroot, of the file for a URL of the site.
 func (f *Front) Page(u string) string {
 	p, err := url.PathUnescape(strings.TrimPrefix(u, f.Base))
 	if err != nil {
@@ -119,8 +119,8 @@ func (f *Front) Page(u string) string {
 	return p
 }
 
-// AskAgain does what a crawler does that is told nothing: a conditional GET
-// for each of the pages, on one connection. It returns what that costs.
+// AskAgain does what a crawler without notices does: it sends a conditional GET for each of the pages, on one
+// connection. It returns the cost of that.
 func (f *Front) AskAgain(ctx context.Context, pages []string) (Traffic, error) {
 	var bytes atomic.Int64
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -194,8 +194,8 @@ func (f *Front) page(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(f.Rewrite(r.URL.Path, page)))
 }
 
-// charge gives the bytes of a connection to the crawler, from its beginning,
-// once the crawler has asked for something on it.
+// charge counts all bytes of a connection for the crawler, from its beginning, once the crawler has sent a
+// request on it.
 func (f *Front) charge(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok && isCrawler(r) && c.account.CompareAndSwap(nil, &f.bytes) {
@@ -217,7 +217,7 @@ func (l listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c}, nil
 }
 
-// A conn counts its bytes: for itself while nobody is charged, then to the account.
+// A conn counts its bytes: for itself until it is charged, then to the account.
 type conn struct {
 	net.Conn
 	n       atomic.Int64

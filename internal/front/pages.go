@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Pages asks for the site's manifest and returns its pages, in its order, as
-// slashed paths below the docroot. It is an error if there is none yet.
+// Pages fetches the site's manifest and returns its pages, in its order, as slashed paths below the docroot.
+// It is an error if there is none yet.
 func (f *Front) Pages(ctx context.Context) ([]string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.Base+"robots.rdf", nil)
 	if err != nil {

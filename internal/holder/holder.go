@@ -1,5 +1,5 @@
-// Package holder is how one process that has a state open answers the others
-// of this machine, on a Unix socket beside the state that only its owner may use.
+// Package holder lets the process that has a state open answer the others of this machine, on a Unix socket
+// beside the state that only its owner may use.
 package holder
 
 import (
@@ -24,15 +24,15 @@ import (
 // ErrNotHeld is returned by [Door.Ask] when no process has the state.
 var ErrNotHeld = errors.New("no process has the state")
 
-// longestSocket is how long the path of a socket may be, in bytes: less than
-// the least that any system allows, which is 104.
+// longestSocket is the longest path of a socket, in bytes: less than the smallest limit of any system, which
+// is 104.
 const longestSocket = 100
 
-// newSocket is what the name of a socket ends in until it is private.
+// newSocket is the suffix of a socket's name until it is private.
 const newSocket = "~"
 
-// SocketPath is where the holder of the state at path answers: beside it,
-// or in the system's temporary directory where that path would be too long.
+// SocketPath returns the socket of the holder of the state at path: beside it, or in the system's temporary
+// directory if that path would be too long.
 func SocketPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -45,9 +45,8 @@ func SocketPath(path string) (string, error) {
 	return filepath.Join(os.TempDir(), "parley-"+hex.EncodeToString(sum[:8])+".sock"), nil
 }
 
-// Serve answers for the state at path until ctx ends, which also ends what was
-// asked and is still being done. It must be called with the state open: that
-// is why a socket which is there already is a dead one, and is replaced.
+// Serve serves the state at path until ctx ends, which also ends requests in progress. The state must be
+// open: then a socket that exists already is a dead one, and is replaced.
 func Serve(ctx context.Context, state string, h http.Handler, log *slog.Logger) error {
 	path, err := SocketPath(state)
 	if err != nil {
@@ -83,7 +82,7 @@ func Serve(ctx context.Context, state string, h http.Handler, log *slog.Logger) 
 	return fmt.Errorf("hold %s: %w", state, err)
 }
 
-// listenPrivate listens on a socket that is private before it has its name.
+// listenPrivate listens on a socket that is private before it gets its name.
 func listenPrivate(path string) (net.Listener, error) {
 	temp := path + newSocket
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -105,26 +104,24 @@ func listenPrivate(path string) (net.Listener, error) {
 	return ln, nil
 }
 
-// A Door is where to ask for a state.
+// A Door sends requests to the holder of a state.
 type Door struct {
 	State string
 
-	// Held reports whether another process has the state open: only then is a
-	// socket without an answer worth waiting for.
+	// Held reports whether another process has the state open: only then is it worth waiting for a socket
+	// that does not answer.
 	Held func() (bool, error)
 }
 
-// maxAnswer bounds an answer that is read whole.
+// maxAnswer bounds a response that is read whole.
 const maxAnswer = 16 << 20
 
-// askPatience is how long Ask waits for a process that has the state to
-// open its door.
+// askPatience is how long Ask waits for a process that has the state to listen.
 const askPatience = 5 * time.Second
 
-// Ask sends in, if not nil, as JSON to the process that has the state, and
-// decodes its JSON answer into out. It returns ErrNotHeld when no process has the
-// state: then the caller may open it. It waits up to 5 s for a holder
-// that does not answer yet, and as long as ctx lets it for the answer.
+// Ask sends in, if not nil, as JSON to the process that has the state, and decodes its JSON response into
+// out. It returns ErrNotHeld if no process has the state: then the caller may open it. It waits up to 5 s for
+// a holder that does not listen yet, and as long as ctx allows for the response.
 func (d Door) Ask(ctx context.Context, method, path string, in, out any) error {
 	body, err := d.Stream(ctx, method, path, in)
 	if err != nil {
@@ -141,8 +138,7 @@ func (d Door) Ask(ctx context.Context, method, path string, in, out any) error {
 	return nil
 }
 
-// Stream asks as Ask does, and returns the answer to be read as it comes, and
-// closed.
+// Stream sends a request like Ask, and returns the response to be read as it arrives, and closed.
 func (d Door) Stream(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	body, err := d.ask(ctx, method, path, in)
 	if err != nil && err != ErrNotHeld {
@@ -199,7 +195,7 @@ func (d Door) ask(ctx context.Context, method, path string, in any) (io.ReadClos
 	}
 }
 
-// answerOf returns the body of an answer, or the error that it tells (RFC 9457).
+// answerOf returns the body of a response, or the error that it describes (RFC 9457).
 func answerOf(resp *http.Response) (io.ReadCloser, error) {
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil

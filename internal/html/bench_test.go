@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// What reading a page costs, beside the hash that every page pays anyway. The
+// BenchmarkRead measures reading a page, beside the hash that every page needs anyway. The
 // pages are those of git-doc.
 func BenchmarkRead(b *testing.B) {
 	var pagesRead [][]byte

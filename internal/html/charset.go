@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// toUTF8 decodes UTF-16 that has a byte order mark, and leaves such a mark of
-// UTF-8 out. It returns anything else as it is.
+// toUTF8 decodes UTF-16 that has a byte order mark, and removes the mark from UTF-8. It returns anything else
+// unchanged.
 func toUTF8(b []byte) []byte {
 	little := bytes.HasPrefix(b, []byte{0xff, 0xfe})
 	if !little && !bytes.HasPrefix(b, []byte{0xfe, 0xff}) {
@@ -37,10 +37,9 @@ func toUTF8(b []byte) []byte {
 	return out
 }
 
-// titled makes the text of a title UTF-8: what is not, is taken for windows-1252, as
-// browsers do, if that is what the page says, or if it says nothing. declared is
-// what the header of the answer says, empty if nothing. Of another charset the
-// title is lost.
+// titled converts the text of a title to UTF-8. Text that is not UTF-8 is decoded as windows-1252, as
+// browsers do, if the page declares that charset or none. declared is the charset in the response header,
+// empty if none. A title in another charset is lost.
 func titled(text []byte, declared string, page []byte) []byte {
 	if utf8.Valid(text) {
 		return text
@@ -53,7 +52,7 @@ func titled(text []byte, declared string, page []byte) []byte {
 	}
 	out := make([]byte, 0, len(text)+16)
 	for len(text) > 0 {
-		r, n := utf8.DecodeRune(text) // a reference of the page was made UTF-8 before
+		r, n := utf8.DecodeRune(text) // character references are UTF-8 already
 		if n == 1 {
 			if r = rune(text[0]); 0x80 <= r && r < 0xa0 {
 				r = windows1252[r-0x80]
@@ -64,8 +63,7 @@ func titled(text []byte, declared string, page []byte) []byte {
 	return out
 }
 
-// western reports whether a charset is one of those that the standard of
-// encodings decodes as windows-1252, or none.
+// western reports whether a charset is empty, or one that the Encoding Standard decodes as windows-1252.
 func western(charset string) bool {
 	switch strings.ToLower(strings.TrimSpace(charset)) {
 	case "", "windows-1252", "cp1252", "x-cp1252", "iso-8859-1", "iso8859-1", "iso88591", "iso_8859-1", "latin1", "latin-1", "l1", "us-ascii", "ascii":
@@ -74,17 +72,17 @@ func western(charset string) bool {
 	return false
 }
 
-// windows1252 is what 0x80 to 0x9f stand for there.
+// windows1252 maps the bytes 0x80 to 0x9f.
 var windows1252 = [32]rune{
 	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
 	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',
 }
 
-// prescan is how much of a page may say in what charset it is, in bytes.
+// prescan is the size, in bytes, of the beginning of a page in which it may declare its charset.
 const prescan = 1024
 
-// metaCharset returns the charset that a page names in its first bytes, be it in
-// <meta charset> or in a content-type there; empty if it names none.
+// metaCharset returns the charset declared at the beginning of a page by <meta charset> or a content-type;
+// empty if none.
 func metaCharset(page []byte) string {
 	b := bytes.ToLower(page[:min(len(page), prescan)])
 	for {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Traits are what matters of an element, beside its name.
+// Traits are the properties of an element that matter here.
 type traits uint32
 
 const (
@@ -14,29 +14,28 @@ const (
 	cell                        // of a table: begins and ends a word
 	void                        // has no content
 	special                     // the end tag of an inline element never ends it (HTML standard, 13.2.4.2)
-	fence                       // an end tag in it never ends what it is in
+	fence                       // an end tag in it never ends an element around it
 	part                        // of a table
-	unread                      // nothing in it is of the main text
-	banner                      // the same, but not in an article or main
+	unread                      // nothing in it is main text
+	banner                      // the same, unless in an article or main
 	article                     //
 	mainText                    //
-	pre                         // its line ends are such of the text
-	svg                         // the names in it are those of SVG
+	pre                         // its line ends are kept
+	svg                         // names in it are SVG names
 	markup                      // in SVG, its content is HTML
-	leaves                      // in SVG, it ends that
-	template                    // what is in it is not on the page yet
+	leaves                      // in SVG, it ends the drawing
+	template                    // its content is not on the page yet
 	root                        // the page
-	says                        // it says something in its attributes
-	leads                       // they say where it leads to
+	says                        // its attributes carry information
+	leads                       // its attributes hold a link
 )
 
 func (t traits) has(any traits) bool { return t&any != 0 }
 
-// A name is the atom of an element's name or, of one that has none, a hash of
-// it with the highest bit.
+// A name is the atom of an element's name or, if it has none, a hash of the name with the highest bit set.
 type name uint32
 
-// An element is what a tag is about.
+// An element is the name and the traits of a tag.
 type element struct {
 	name name
 	traits
@@ -123,7 +122,7 @@ func traitsOf(a atom.Atom) traits {
 	return 0
 }
 
-// roleTraits are those that a role gives to an element (WAI-ARIA 1.2, section 5.3.4).
+// roleTraits returns the traits that a role gives to an element (WAI-ARIA 1.2, section 5.3.4).
 func roleTraits(role []byte) traits {
 	if role == nil {
 		return 0

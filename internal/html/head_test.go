@@ -9,7 +9,7 @@ import (
 
 const noindex = `<meta name="robots" content="noindex">`
 
-// A head is what a page says of itself before its body.
+// A head is the metadata that a page has before its body.
 type head struct {
 	title   string
 	noIndex bool

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// MaxLinks is how many links of a page are read.
+	// MaxLinks is the maximum number of links read from a page.
 	MaxLinks = 10_000
 
-	// maxLinkBytes bounds them together: one base can be part of each.
+	// maxLinkBytes bounds their total size: one base can be part of each.
 	maxLinkBytes = 4 << 20
 
 	// maxURL is the longest reference that is followed, in bytes.
 	maxURL = 8 << 10
 )
 
-// References are what a page refers to, as it is written there.
+// References are a page's references as written.
 type references struct {
-	baseHref  []byte // of the first <base> that has one
+	baseHref  []byte // of the first <base> with an href
 	canonical []byte // the first
 	hrefs     []string
-	seen      map[string]struct{} // the same; nil while there are none
+	seen      map[string]struct{} // the same as a set; nil while empty
 	size      int                 // of hrefs together, in bytes
 }
 
@@ -40,7 +40,7 @@ func (r *references) setCanonical(href []byte) {
 	}
 }
 
-// add takes in where an element leads to, if it leads anywhere.
+// add adds the target of an element, if it has one.
 func (r *references) add(e element, a *attributes) {
 	switch atom.Atom(e.name) {
 	case atom.A, atom.Area:
@@ -48,8 +48,8 @@ func (r *references) add(e element, a *attributes) {
 	case atom.Iframe, atom.Frame:
 		r.addRef(a.src)
 	case atom.Link:
-		// What other links name is not a page, such as a style sheet, or it is
-		// no reference at all, such as a hint to connect.
+		// The target of any other link is not a page, such as a style sheet, or the link is no reference at
+		// all, such as a hint to connect.
 		if hasWord(a.rel, "stylesheet") {
 			return
 		}
@@ -63,7 +63,7 @@ func (r *references) add(e element, a *attributes) {
 	}
 }
 
-// addRefresh takes in the URL of <meta http-equiv="refresh" content="0; url=...">.
+// addRefresh adds the URL of <meta http-equiv="refresh" content="0; url=...">.
 func (r *references) addRefresh(content []byte) { r.addRef(refreshRef(content)) }
 
 // refreshRef returns the reference in the content of a refresh; nil if there is none.
@@ -101,8 +101,8 @@ func (r *references) addRef(ref []byte) {
 	r.size += len(s)
 }
 
-// base returns what the references of a page start from. It is empty, so that
-// only absolute ones lead anywhere, if the URL of the page is none.
+// base returns the base of a page's references. It is empty, so that only absolute ones resolve, if the URL of
+// the page is invalid.
 func (r *references) base(pageURL string) *url.URL {
 	page, err := url.Parse(pageURL)
 	if err != nil {
@@ -140,8 +140,8 @@ func (r *references) links(base *url.URL) []string {
 	return links
 }
 
-// resolve returns the absolute http or https URL that a reference leads to,
-// without its fragment, or the empty string for what leads nowhere.
+// resolve returns the absolute http or https URL of a reference, without its fragment, or the empty string if
+// there is none.
 func resolve(base *url.URL, ref string) string {
 	if ref == "" {
 		return ""
@@ -162,9 +162,8 @@ func web(u *url.URL) bool {
 	return (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Opaque == ""
 }
 
-// clean does what a browser does to a reference before it reads it: it leaves
-// out white space around it and the ends of lines within, and takes a "%" that
-// begins no escape as it is (WHATWG URL, section 4.4).
+// clean prepares a reference as a browser does before parsing: it removes white space around it and line ends
+// within, and keeps a "%" that begins no escape literally (WHATWG URL, section 4.4).
 func clean(ref string) string {
 	ref = strings.TrimFunc(ref, func(r rune) bool { return r <= ' ' })
 	if strings.ContainsAny(ref, "\t\n\r") {

@@ -113,7 +113,7 @@ func oracleText(t *testing.T, page string) string {
 
 func same(r rune) rune { return r } // and what is not UTF-8 becomes U+FFFD
 
-// What one pass over the tokens finds is what the tree of a parser holds.
+// One pass over the tokens finds the same text as the tree of a parser.
 func TestRealPagesAgainstParser(t *testing.T) {
 	n, size, differ := 0, 0, 0
 	for path, b := range machine.Pages(t, machine.GitDoc(t)) {

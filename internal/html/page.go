@@ -1,32 +1,27 @@
-// Package html reads what a page says: of itself in its head, where it
-// leads, and its main text. No page is too broken to be read.
+// Package html extracts a page's metadata, its links and its main text. No page is too broken to be read.
 //
 // # The main text
 //
-// The main text of a page is the text of its <main>s, which are also what has
-// role="main", if there is a word in them; else that of its <article>s, if
-// there is one; else that of its <body> without each <header> and <footer>.
+// The main text of a page is the text of its <main> elements and those with role="main", if it has a word;
+// else that of its <article> elements, if it has one; else that of its <body> without each <header> and
+// <footer>.
 //
-// Never part of it is what stands in <nav>, <aside>, <button>, <select>,
-// <datalist>, <textarea>, <iframe>, <noscript>, <script>, <style>, <svg> or
-// <template>, or in an element that has the attribute hidden. The roles banner,
-// contentinfo, navigation, complementary and search stand for <header>,
-// <footer>, <nav> and, the last two, <aside>. An image counts as its alt text.
+// Text is never part of it in <nav>, <aside>, <button>, <select>, <datalist>, <textarea>, <iframe>,
+// <noscript>, <script>, <style>, <svg> or <template>, or in an element with the attribute hidden. The roles
+// banner and contentinfo count as <header> and <footer>, navigation as <nav>, complementary and search as
+// <aside>. An image counts as its alt text.
 //
-// A block, such as a paragraph, a heading or a row of a table, is a line, and
-// so is a line of <pre>. There are no empty lines. Words on a line are
-// separated by single spaces; a cell of a table ends a word. What style sheets
-// and scripts make of all this is not known here.
+// A block, such as a paragraph, a heading or a table row, is a line, and so is a line of <pre>. There are no
+// empty lines. Words on a line are separated by single spaces; a table cell ends a word. Style sheets and
+// scripts are not applied.
 //
 // # Two readers
 //
-// Read stands on the tokenizer of golang.org/x/net/html, and is what is right. A
-// Scanner is for a crawler, which reads page after page: it finds the same
-// with a scanner of our own, in a fifth of the time, and tells more of what a
-// page refers to. Tests hold it to the tokens of x/net and to Read, on real
-// pages, broken ones and whatever a fuzzer makes. A lexer of tdewolff/parse
-// was measured, too: at 2.9 times the speed of the tokenizer it would still
-// leave the entities to do.
+// Read uses the tokenizer of golang.org/x/net/html and is the reference. A Scanner is for a crawler, which
+// reads page after page: it finds the same with a scanner of our own, in a fifth of the time, and reports
+// more about a page's references. Tests compare it with the tokens of x/net and with Read, on real pages,
+// broken ones and fuzzed ones. A lexer of tdewolff/parse was measured, too: at 2.9 times the speed of the
+// tokenizer it would still leave the entities to be decoded.
 package html
 
 import (
@@ -47,55 +42,52 @@ const (
 	maxLanguage = 35 // bytes of a language tag: RFC 5646, section 4.4.1
 )
 
-// Options says what of a page is wanted beside its head.
+// Options selects what Read extracts beside the head.
 type Options struct {
 	Links, Text bool
 
-	// Charset is what Content-Type says, empty if nothing: of use for the title alone.
+	// Charset is the charset in Content-Type, empty if none. Only the title needs it.
 	Charset string
 }
 
-// A Page is what a page says.
+// A Page is what Read extracts from a page.
 type Page struct {
-	// Title is plain text: entities are decoded, and white space and control
-	// characters are single spaces. It is empty if there is none, or if it
-	// is neither UTF-8 nor windows-1252. It has at most MaxTitle bytes.
+	// Title is plain text: entities are decoded, and white space and control characters become single spaces.
+	// It is empty if there is none, or if it is neither UTF-8 nor windows-1252. It has at most MaxTitle
+	// bytes.
 	Title string
 
 	// NoIndex says that <meta name="robots"> or <meta name="parley">, before
 	// any <body>, has "noindex" or "none" among its content.
 	NoIndex bool
 
-	// NoArchive says, in the same way, that it has "noarchive" there.
+	// NoArchive is the same for "noarchive".
 	NoArchive bool
 
-	// UnavailableAfter is when the page is not to be listed any more, as the same say; zero if they do not.
+	// UnavailableAfter is the time after which the page must not be listed, from the same elements; zero if
+	// none.
 	UnavailableAfter time.Time
 
-	// Language is what <html lang> or xml:lang says, else <meta
-	// http-equiv="content-language">. Empty if nothing does, or if it cannot
-	// be a BCP 47 tag.
+	// Language is <html lang> or xml:lang, else <meta http-equiv="content-language">. Empty if there is none,
+	// or if it cannot be a BCP 47 tag.
 	Language string
 
-	// Canonical is the absolute http or https URL, without a fragment, of the
-	// first <link rel="canonical"> in the head. Empty if there is none, or if
-	// it is the page's own as it was given.
+	// Canonical is the absolute http or https URL, without a fragment, of the first <link rel="canonical"> in
+	// the head. Empty if there is none, or if it is the page's own URL as given.
 	Canonical string
 
-	// Links are where <a>, <area>, <iframe>, <frame>, a refresh, and a <link>
-	// to another page lead to: absolute http and https URLs without fragments,
-	// each once, in the order of the page. Those with rel="nofollow" are among
-	// them: the page that they lead to exists. There are at most MaxLinks.
+	// Links are the targets of <a>, <area>, <iframe>, <frame>, a refresh, and a <link> to another page:
+	// absolute http and https URLs without fragments, each once, in page order. Those with rel="nofollow" are
+	// included: the page that they lead to exists. There are at most MaxLinks.
 	Links []string
 
-	// Text is the main text, as the package says, without a newline at its end.
+	// Text is the main text as defined in the package doc, without a final newline.
 	Text []byte
 }
 
-// Read reads a page that is at an absolute URL; relative references start from
-// there. Pages are UTF-8 or something else that has ASCII in it, whose other
-// bytes are taken as they are, or UTF-16 with a byte order mark. A page that
-// was cut is read as far as it goes.
+// Read reads the page at an absolute URL, against which it resolves relative references. Pages are UTF-8, or
+// another encoding that contains ASCII, whose other bytes are kept as they are, or UTF-16 with a byte order
+// mark. A truncated page is read as far as it goes.
 //
 // Read takes time that is linear in the size of the page, and memory of a few
 // times that size. Neither Links nor Text share memory with page.
@@ -122,8 +114,8 @@ type reader struct {
 	want  Options
 	page  Page
 
-	inHead       bool // nothing that belongs into a body has begun
-	inBody       bool // there was a <body>: nothing speaks for the whole page any more
+	inHead       bool // no element that belongs in a body has begun
+	inBody       bool // a <body> has begun: no element speaks for the whole page any more
 	inTitle      bool // the next token is the title, if it is text
 	titled       bool // there was a title
 	html         bool // there was an <html>
@@ -133,7 +125,7 @@ type reader struct {
 	text text
 }
 
-// next reads a token. It returns false where nothing more is wanted.
+// next reads a token. It returns false when nothing more is wanted.
 func (r *reader) next() bool {
 	kind := r.z.Next()
 	inTitle := r.inTitle
@@ -152,8 +144,8 @@ func (r *reader) next() bool {
 		e := elementOf(tag)
 		closed := kind == html.SelfClosingTagToken
 		if closed {
-			// In XHTML, <script/> and <title/> are closed. Taking them so in
-			// HTML too reads more of a page, never less.
+			// In XHTML, <script/> and <title/> are closed. Treating them so in HTML too reads more of a page,
+			// never less.
 			r.z.NextIsNotRawText()
 		}
 		return r.start(e, closed, more)
@@ -164,7 +156,7 @@ func (r *reader) next() bool {
 	return true
 }
 
-// start takes in a start tag. It returns false where nothing more is wanted.
+// start handles a start tag. It returns false when nothing more is wanted.
 func (r *reader) start(e element, closed, more bool) bool {
 	in := *r.text.top()
 	switch atom.Atom(e.name) {
@@ -180,7 +172,7 @@ func (r *reader) start(e element, closed, more bool) bool {
 			r.titled = true
 		}
 	default:
-		if !in.unread { // a template in the head is no body
+		if !in.unread { // elements in a template do not begin the body
 			r.inHead, r.titled = false, true // a drawing in the body may have a title
 		}
 	}
@@ -217,7 +209,7 @@ func (r *reader) start(e element, closed, more bool) bool {
 	return true
 }
 
-// meta reads what a <meta> says.
+// meta handles a <meta>.
 func (r *reader) meta(a *attributes) {
 	equiv := strings.TrimSpace(string(a.httpEquiv))
 	if r.want.Links && strings.EqualFold(equiv, "refresh") {
@@ -236,9 +228,8 @@ func (r *reader) meta(a *attributes) {
 	}
 }
 
-// Attributes are those of one tag that are of use. They hold until the next
-// token is read. One that is missing is nil; one without a value is not. Of
-// two with one name the first counts.
+// Attributes are the attributes of one tag that matter here, valid until the next token is read. A missing
+// one is nil; one without a value is not. Of two with the same name the first counts.
 type attributes struct {
 	alt, content, hidden, href, httpEquiv, lang, name, rel, role, src, xmlLang []byte
 }
@@ -283,8 +274,8 @@ func (a *attributes) read(z *html.Tokenizer) {
 	}
 }
 
-// contains reports whether a tag has a word in it, in any case. To read all
-// attributes of all tags for the few that are hidden takes longer.
+// contains reports whether a tag contains a word, in any case. Parsing all attributes of all tags for the few
+// hidden elements would take longer.
 func contains(tag []byte, word string) bool {
 	for i := 0; i+len(word) <= len(tag); i++ {
 		if tag[i]|0x20 == word[0] && strings.EqualFold(string(tag[i:i+len(word)]), word) {
@@ -304,8 +295,8 @@ func hasWord(list []byte, word string) bool {
 	return false
 }
 
-// language returns a language tag, or the empty string for what cannot be one
-// (RFC 5646, section 2.1: parts of one to eight letters and digits, the first letters only).
+// language returns a language tag, or the empty string if b cannot be one (RFC 5646, section 2.1: parts of
+// one to eight letters and digits, the first letters only).
 func language(b []byte) string {
 	s := strings.TrimSpace(string(b))
 	if len(s) > maxLanguage {
@@ -332,7 +323,7 @@ func firstOf(a, b string) string {
 	return b
 }
 
-// plain makes one line of text, of at most MaxTitle bytes.
+// plain returns text as one line of at most MaxTitle bytes.
 func plain(text []byte) string {
 	if !utf8.Valid(text) {
 		return ""

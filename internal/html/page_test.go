@@ -192,8 +192,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Nobody makes Read take more than its share of time or memory.
-// hostilePages are pages that a careless reader would take for ever, or all memory, for.
+// No page makes Read use more than its share of time or memory.
+// hostilePages are pages for which a careless reader would need endless time or all memory.
 func hostilePages() map[string]string {
 	size := 1 << 20
 	if testing.Short() {
@@ -308,7 +308,7 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("line %q of %q", line, p.Text)
 			}
 		}
-		// What is asked for changes nothing else, and the same page says the same.
+		// Options do not affect the other results, and the same page gives the same result.
 		again := html.Read(at, []byte(page), html.Options{Text: true})
 		if !bytes.Equal(again.Text, p.Text) || again.Title != p.Title || again.Canonical != p.Canonical || again.Links != nil {
 			t.Fatalf("with links %+v, without %+v", p, again)

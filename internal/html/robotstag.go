@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Directives are what the header X-Robots-Tag asks of a page.
+// Directives are the directives of an X-Robots-Tag header.
 type Directives struct {
 	NoIndex, NoFollow, NoArchive bool
 }
 
-// RobotsTag reads the values of the header X-Robots-Tag, such as "noindex, nofollow" or
-// "ourbot: noindex, otherbot: nofollow": a name speaks for what follows it, up to the next
-// one. What is told to everybody, to Parley or to the agent counts; the agent may be empty. A
-// page whose unavailable_after is past is not to be listed.
+// RobotsTag parses the values of X-Robots-Tag, such as "noindex, nofollow" or "ourbot: noindex, otherbot:
+// nofollow": a name applies to the directives after it, up to the next name. Directives for all robots, for
+// Parley or for the agent count; the agent may be empty. A page whose unavailable_after is past is NoIndex.
 func RobotsTag(values []string, agent string) (d Directives) {
 	for _, v := range values {
 		ours, at := true, 0
@@ -38,8 +37,7 @@ func RobotsTag(values []string, agent string) (d Directives) {
 	return d
 }
 
-// valued reports whether a name is that of a directive that has a value, and
-// not of a robot.
+// valued reports whether a name is that of a directive with a value, and not of a robot.
 func valued(name string) bool {
 	switch strings.ToLower(strings.TrimSpace(name)) {
 	case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":

@@ -6,20 +6,18 @@ import (
 	"time"
 )
 
-// A Scanner reads what a crawler wants of a page, several times as fast as
-// Read. It finds the tags that Read finds, by one pass over the bytes. It keeps
-// its memory from page to page; the results hold until the next Scan, but for
-// strings. It takes time that is linear in the size of a page, and memory of
-// about its size. It is not for use by several goroutines at once.
+// A Scanner extracts what a crawler needs from a page, several times as fast as Read. It finds the tags that
+// Read finds, in one pass over the bytes. It reuses its memory: results other than strings are valid until
+// the next Scan. It takes time linear in the size of a page, and memory of about its size. It is not safe for
+// concurrent use.
 type Scanner struct {
-	// Agent is the name that <meta> may speak to beside "robots" and
-	// "parley". May be empty.
+	// Agent is a name whose <meta> applies to us, beside "robots" and "parley". May be empty.
 	Agent string
 
-	// Charset is what Content-Type says of the next page, empty if nothing: of use for the title.
+	// Charset is the charset in the next page's Content-Type, empty if none. Only the title needs it.
 	Charset string
 
-	// Embedded asks for what a page embeds, too.
+	// Embedded asks for references to embedded resources, too.
 	Embedded bool
 
 	// Contents asks for Content, and MainText for Text.
@@ -28,40 +26,38 @@ type Scanner struct {
 	// Title and Language are those of a Page.
 	Title, Language string
 
-	// NoIndex and NoFollow are what <meta name="robots">, or a meta that
-	// speaks to us, says before any <body>.
+	// NoIndex and NoFollow are the directives of <meta name="robots">, or of a meta that applies to us,
+	// before any <body>.
 	NoIndex, NoFollow bool
 
 	// UnavailableAfter is that of a Page.
 	UnavailableAfter time.Time
 
-	// Base and Canonical are references as they are written; nil if there are none.
+	// Base and Canonical are references as written; nil if there are none.
 	Base, Canonical []byte
 
-	// Refs are what the page refers to, each once, in the order of the page.
-	// What stands in a <template> is left out, what stands in a <noscript> is
-	// not: a crawler runs no scripts. There are at most MaxLinks.
+	// Refs are the page's references, each once, in page order. Those in a <template> are left out, those in
+	// a <noscript> are not: a crawler runs no scripts. There are at most MaxLinks.
 	Refs []Ref
 
-	// Content is what is left of the page when markup, comments, scripts and
-	// styles are gone: words with single spaces between them, and between
-	// two bytes 1 each what a link or an image refers to.
-	// Two pages with one Content differ in no more than their make-up.
+	// Content is the page without markup, comments, scripts and styles: words separated by single spaces, and
+	// the target of each link or image between two bytes 1. Two pages with the same Content differ only in
+	// presentation.
 	Content []byte
 
-	// Text is the main text, as Read has it.
+	// Text is the main text, as Read returns it.
 	Text []byte
 
-	// Torn says that a quote was never closed, so that the rest of the page
-	// would be lost: such values are taken to end with their tag.
+	// Torn says that a quote was never closed, which would lose the rest of the page: such values end with
+	// their tag.
 	Torn bool
 
 	page []byte
-	attr [attrs][]byte // of the tag that was read last, raw
-	has  uint32        // which of them it has
+	attr [attrs][]byte // of the last tag read, undecoded
+	has  uint32        // which of them it has, as bits
 
 	noQuote [2]bool  // there is no such quote in the rest of the page: '"', '\''
-	decoded []byte   // what references and values in front of it were decoded to
+	decoded []byte   // memory of decoded references and values
 	seen    []uint32 // open addressing: 1 + the number of a reference
 	hashes  []uint32 // of the references
 	seed    maphash.Seed
@@ -72,11 +68,11 @@ type Scanner struct {
 
 	main text // if MainText is asked for
 
-	templates int  // that are open
+	templates int  // number of open ones
 	noscript  bool // one is open
 	svg       svgState
-	mute      uint64 // the name of the element in a drawing whose text is none; 0 if there is none
-	gap       bool   // a space stands between Content and the next word
+	mute      uint64 // the element in a drawing whose text is ignored; 0 if there is none
+	gap       bool   // a space is due between Content and the next word
 }
 
 type svgState uint8
@@ -87,7 +83,7 @@ const (
 	inForeign // HTML in a drawing
 )
 
-// Scan reads a page. See Read for which bytes are characters.
+// Scan reads a page. See Read for its encodings.
 func (s *Scanner) Scan(page []byte) {
 	s.reset(toUTF8(page))
 	for i := 0; i < len(s.page); {
@@ -116,7 +112,7 @@ func (s *Scanner) reset(page []byte) {
 	clear(s.seen)
 }
 
-// markup reads what begins with the "<" at i, and returns where it ends.
+// markup handles the markup that begins with the "<" at i, and returns its end.
 func (s *Scanner) markup(i int) int {
 	p := s.page
 	if i+1 == len(p) {
@@ -144,7 +140,7 @@ func (s *Scanner) markup(i int) int {
 	return s.literal(i, 1)
 }
 
-// literal takes in n bytes, "<" or "</", that begin nothing.
+// literal adds n bytes, "<" or "</", that begin no markup.
 func (s *Scanner) literal(i, n int) int {
 	if s.reads() {
 		s.word(s.page[i : i+n])
@@ -155,7 +151,7 @@ func (s *Scanner) literal(i, n int) int {
 	return i + n
 }
 
-// after returns where the rest of the page begins after the next c.
+// after returns the position after the next c.
 func (s *Scanner) after(c byte, i int) int {
 	if j := bytes.IndexByte(s.page[i:], c); j >= 0 {
 		return i + j + 1
@@ -163,7 +159,7 @@ func (s *Scanner) after(c byte, i int) int {
 	return len(s.page)
 }
 
-// comment returns where the comment ends whose text begins at i.
+// comment returns the end of the comment whose text begins at i.
 func (s *Scanner) comment(i int) int {
 	p := s.page[i:]
 	if bytes.HasPrefix(p, []byte(">")) {
@@ -182,8 +178,8 @@ func (s *Scanner) comment(i int) int {
 	}
 }
 
-// tagName returns the name at i as known elements have it, and where it ends.
-// It is 0 if it is too long for any that matters here.
+// tagName returns the name at i in the form of knownElements, and its end. The name is 0 if it is too long
+// for any that matters here.
 func (s *Scanner) tagName(i int) (name uint64, end int) {
 	p := s.page
 	from := i
@@ -229,8 +225,8 @@ func (s *Scanner) endTag(i int) int {
 	return i
 }
 
-// startTag takes in the tag whose name is at i, and returns where what
-// belongs to it ends: for a script, before its end tag.
+// startTag handles the tag whose name is at i, and returns the end of the tag and its raw text: for a script,
+// the position of its end tag.
 func (s *Scanner) startTag(i int) int {
 	from := i
 	name, i := s.tagName(i)
@@ -319,12 +315,12 @@ func (s *Scanner) startTag(i int) int {
 		}
 	}
 	if s.MainText && !s.noscript && e.tag == tagXmp {
-		s.main.words(s.page[i:end]) // nothing else that is raw is of the main text
+		s.main.words(s.page[i:end]) // no other raw text is main text
 	}
 	return end
 }
 
-// take takes in what the attributes of an element say.
+// take handles the attributes of an element.
 func (s *Scanner) take(t tag, hidden bool) {
 	switch t {
 	case tagA, tagArea:
@@ -384,7 +380,7 @@ func (s *Scanner) take(t tag, hidden bool) {
 	}
 }
 
-// meta reads what a <meta> says.
+// meta handles a <meta>.
 func (s *Scanner) meta() {
 	if equiv := bytes.TrimSpace(s.value(attrHTTPEquiv)); equiv != nil {
 		if bytes.EqualFold(equiv, []byte("refresh")) && s.templates == 0 {
@@ -408,8 +404,7 @@ func (s *Scanner) meta() {
 	s.NoIndex, s.NoFollow = s.NoIndex || noIndex, s.NoFollow || noFollow
 }
 
-// Robots says what a list of directives asks for, as <meta name="robots"> and
-// the header X-Robots-Tag have it.
+// Robots parses a list of directives, from <meta name="robots"> or X-Robots-Tag.
 func Robots(list []byte) (noIndex, noFollow bool) {
 	none := hasWord(list, "none")
 	return none || hasWord(list, "noindex"), none || hasWord(list, "nofollow")

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/net/html"
 )
 
-// reads reports whether what stands here is part of the content.
+// reads reports whether text at this point is part of the content.
 func (s *Scanner) reads() bool {
 	return s.Contents && s.templates == 0 && !s.noscript && s.mute == 0
 }
 
-// text takes in the text at i, and returns where it ends.
+// text handles the text at i, and returns its end.
 func (s *Scanner) text(i int) int {
 	p := s.page
 	if s.MainText && !s.noscript {
@@ -63,7 +63,7 @@ func (s *Scanner) text(i int) int {
 	return i
 }
 
-// words takes in text that no markup is in.
+// words adds text without markup.
 func (s *Scanner) words(b []byte, entities bool) {
 	for i := 0; i < len(b); {
 		from := i
@@ -93,13 +93,13 @@ func (s *Scanner) word(w []byte) {
 	s.Content = append(s.Content, w...)
 }
 
-// entity takes in what stands for a character, or only seems to.
+// entity adds the text of an entity, or of what only looks like one.
 func (s *Scanner) entity(b []byte) {
 	var buf [16]byte
 	s.words(appendDecoded(buf[:0], b, inText), false)
 }
 
-// content takes in where something leads.
+// content adds the target of a link or an image.
 func (s *Scanner) content(ref []byte) {
 	if i := bytes.IndexByte(ref, '#'); i >= 0 {
 		ref = ref[:i]
@@ -109,8 +109,7 @@ func (s *Scanner) content(ref []byte) {
 	}
 }
 
-// value returns the value of an attribute, decoded. It is nil if the tag does
-// not have it.
+// value returns the decoded value of an attribute, nil if the tag does not have it.
 func (s *Scanner) value(a attrID) []byte {
 	if s.has&(1<<a) == 0 {
 		return nil
@@ -124,11 +123,10 @@ type place uint8
 const (
 	inText      place = iota
 	inRaw             // a title: a NUL becomes U+FFFD
-	inAttribute       // so it does here, and "&copy=" is no entity
+	inAttribute       // the same, and "&copy=" is no entity
 )
 
-// decode returns text or the value of an attribute with its entities decoded.
-// What it returns holds until the next page.
+// decode returns text or the value of an attribute with its entities decoded, valid until the next page.
 func (s *Scanner) decode(b []byte, in place) []byte {
 	if bytes.IndexByte(b, '&') < 0 && (in == inText || bytes.IndexByte(b, 0) < 0) {
 		return b
@@ -138,8 +136,7 @@ func (s *Scanner) decode(b []byte, in place) []byte {
 	return s.decoded[n:len(s.decoded):len(s.decoded)]
 }
 
-// cleanRef does what a browser does to a reference before it reads it, but
-// for "%": see clean.
+// cleanRef prepares a reference as a browser does before parsing, except for "%": see clean.
 func (s *Scanner) cleanRef(ref []byte) []byte {
 	for len(ref) > 0 && ref[0] <= ' ' {
 		ref = ref[1:]
@@ -164,8 +161,7 @@ func (s *Scanner) cleanRef(ref []byte) []byte {
 // maxEntity is longer than any name of an entity, in bytes.
 const maxEntity = 40
 
-// entityEnd returns the length of what begins with "&" and may stand for a
-// character; 1, if nothing can.
+// entityEnd returns the length of the possible entity that begins with "&"; 1 if it cannot be one.
 func entityEnd(b []byte) int {
 	i := 1
 	if i < len(b) && b[i] == '#' {
@@ -223,7 +219,7 @@ func appendDecoded(dst, b []byte, in place) []byte {
 	return dst
 }
 
-// appendEntity appends what an entity stands for; e is what entityEnd found.
+// appendEntity appends the characters of an entity; e is the range that entityEnd found.
 func appendEntity(dst, e []byte, attribute bool) []byte {
 	if len(e) > 2 && e[1] == '#' {
 		return appendNumbered(dst, e)
@@ -261,8 +257,8 @@ func appendEntity(dst, e []byte, attribute bool) []byte {
 	}
 	out := html.UnescapeString(string(e))
 	if attribute {
-		// In an attribute the whole name counts, and not what it begins
-		// with: what was left over shows that it was not the whole.
+		// In an attribute only the whole name counts, not a prefix: a leftover shows that it was not the
+		// whole.
 		last := e[len(e)-1]
 		if out[len(out)-1] == last && !(last == ';' && len(out) == 1) {
 			return append(dst, e...)
@@ -292,16 +288,16 @@ func appendNumbered(dst, e []byte) []byte {
 			r = r*base + rune(c)
 		}
 	}
-	if 0x80 <= r && r < 0xa0 { // what Windows-1252 has there
+	if 0x80 <= r && r < 0xa0 { // the characters of windows-1252
 		return append(dst, html.UnescapeString("&#"+string(rune('0'+r/100))+string(rune('0'+r/10%10))+string(rune('0'+r%10))+";")...)
 	}
 	if r == 0 {
 		r = utf8.RuneError
 	}
-	return utf8.AppendRune(dst, r) // what is no character becomes U+FFFD
+	return utf8.AppendRune(dst, r) // an invalid character becomes U+FFFD
 }
 
-// Plain reads what has no markup: its Content are its words. There is nothing else.
+// Plain reads text without markup: Content holds its words. Nothing else is set.
 func (s *Scanner) Plain(text []byte) {
 	s.reset(toUTF8(text))
 	s.words(s.page, false)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A tag is an element that a Scanner has something to do for.
+// A tag is an element that a Scanner treats specially.
 type tag uint8
 
 const (
@@ -46,8 +46,8 @@ type tagTraits uint8
 
 const (
 	blockTag  tagTraits = 1 << iota // ends a word
-	headTag                         // begins no body
-	rawTag                          // has text in it, and no markup
+	headTag                         // does not begin the body
+	rawTag                          // contains raw text, and no markup
 	leavesTag                       // ends a drawing
 )
 
@@ -74,7 +74,7 @@ const (
 	attrs
 )
 
-// attrOf says which attribute has a name.
+// attrOf returns the attribute with a name.
 func attrOf(name []byte) (attrID, bool) {
 	switch len(name) {
 	case 3:
@@ -123,7 +123,7 @@ func pack3(name []byte) uint32 {
 	return uint32(name[0]|0x20)<<16 | uint32(name[1]|0x20)<<8 | uint32(name[2]|0x20)
 }
 
-// pack makes a number of a name of at most eight letters in lower case.
+// pack returns a name of at most eight lower-case letters as a number.
 func pack(name string) (n uint64) {
 	for _, c := range []byte(name) {
 		n = n<<8 | uint64(c)
@@ -131,8 +131,8 @@ func pack(name string) (n uint64) {
 	return n
 }
 
-// longName returns a number for a name that is too long for pack: one that
-// matters gets one that no short name has.
+// longName returns a number for a name that is too long for pack: a unique one for a name that matters, else
+// 0.
 func longName(name []byte) uint64 {
 	for i, s := range longNames {
 		if len(name) == len(s) && strings.EqualFold(string(name), s) {
@@ -152,7 +152,7 @@ type knownElement struct {
 	of     element
 }
 
-// elementOf returns what the main text has to know of an element.
+// elementOf returns the element for the parser of the main text.
 func (e *knownElement) elementOf(name []byte) element {
 	if e.name != 0 {
 		return e.of
@@ -171,7 +171,7 @@ func lower(buf, name []byte) []byte {
 	return buf
 }
 
-// known returns what matters of an element by its name.
+// known returns the entry of a name, an empty one if there is none.
 func known(name uint64) *knownElement {
 	for at := hashName(name); ; at++ {
 		if e := &knownElements[at&(len(knownElements)-1)]; e.name == name || e.name == 0 {
@@ -251,7 +251,7 @@ var knownElements = func() *[knownSize]knownElement {
 	return t
 }()
 
-// Rels are what a list of link types says.
+// Rels are the link types in a rel attribute, as bits.
 type rels uint16
 
 const (

@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 )
 
-// A Kind says by what a page leads elsewhere.
+// A Kind is the way in which a page refers to a URL.
 type Kind uint8
 
 const (
@@ -19,16 +19,15 @@ const (
 	Manifest              // link to an RDF document
 )
 
-// A Ref is a reference as it is written on a page, with entities decoded and
-// without its fragment, white space around it and ends of lines in it.
+// A Ref is a reference as written on a page, with entities decoded, and without its fragment, surrounding
+// white space and line ends.
 type Ref struct {
 	URL      []byte
 	Kind     Kind
-	NoFollow bool // rel has nofollow, ugc or sponsored, wherever the page has it
+	NoFollow bool // rel has nofollow, ugc or sponsored, in every occurrence on the page
 }
 
-// LinkKind says what <link> or the header Link leads to with such a rel and
-// type; false, if nowhere.
+// LinkKind returns the kind of a <link> or a Link header with this rel and type; false if it leads nowhere.
 func LinkKind(rel, typ []byte) (kind Kind, nofollow, ok bool) {
 	r := relsOf(rel)
 	kind, ok = linkKind(r, typ)
@@ -62,7 +61,7 @@ func isFeed(typ []byte) bool {
 	return len(typ) > 0 && (isType(typ, "application/rss+xml") || isType(typ, "application/atom+xml") || isType(typ, "application/feed+json"))
 }
 
-// follow takes in where an element leads.
+// follow adds the target of a link.
 func (s *Scanner) follow(a attrID, kind Kind, nofollow bool) {
 	href := s.value(a)
 	if href == nil || s.templates > 0 {
@@ -90,7 +89,7 @@ func (s *Scanner) embedRef(ref []byte) {
 	}
 }
 
-// embedSet takes in the images of a srcset.
+// embedSet adds the images of a srcset.
 func (s *Scanner) embedSet(a attrID) {
 	if !s.Embedded || s.templates > 0 {
 		return
@@ -106,7 +105,7 @@ func (s *Scanner) embedSet(a attrID) {
 		ref := set[:n]
 		if set = set[n:]; bytes.HasSuffix(ref, []byte{','}) {
 			ref = bytes.TrimRight(ref, ",")
-		} else if _, rest, found := bytes.Cut(set, []byte{','}); found { // after what it is for
+		} else if _, rest, found := bytes.Cut(set, []byte{','}); found { // after the descriptor
 			set = rest
 		} else {
 			set = nil
@@ -117,7 +116,7 @@ func (s *Scanner) embedSet(a attrID) {
 	}
 }
 
-// ref takes in a reference, if it is not there already.
+// ref adds a reference, if it is new.
 func (s *Scanner) ref(ref []byte, kind Kind, nofollow bool) {
 	if i := bytes.IndexByte(ref, '#'); i >= 0 {
 		ref = ref[:i]
@@ -166,6 +165,6 @@ func (s *Scanner) growSeen() {
 	}
 }
 
-// firstSeen is how many places the table of references has at first: few, so
-// that a page with few links needs no more time for having them counted.
+// firstSeen is the initial size of the table of references: small, so that clearing it costs a page with few
+// links little.
 const firstSeen = 256

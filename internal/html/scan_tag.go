@@ -4,7 +4,7 @@ import "bytes"
 
 // The classes of bytes.
 const (
-	white  = 1 << iota // as a tag has it
+	white  = 1 << iota // white space in a tag
 	slash              // /
 	angle              // >
 	equals             // =
@@ -32,9 +32,9 @@ var byteClass = func() (t [256]uint8) {
 
 func letter(c byte) bool { return byteClass[c]&alpha != 0 }
 
-// attributes reads the attributes that begin at i, up to the end of the tag,
-// and keeps those that are wanted, raw. It returns where the tag ends and
-// whether a slash closes it. A tag that the page ends in is none.
+// attributes reads the attributes that begin at i, up to the end of the tag, and keeps the wanted ones,
+// undecoded. It returns the end of the tag and whether a slash closes it. A tag that the page ends in is
+// none.
 func (s *Scanner) attributes(i int, wants uint32) (end int, closed, ok bool) {
 	p := s.page
 	s.has = 0
@@ -109,7 +109,7 @@ func (s *Scanner) attributes(i int, wants uint32) (end int, closed, ok bool) {
 	}
 }
 
-// quoted returns where the value ends that began at i, after a quote; -1, if nowhere.
+// quoted returns the end of the value that begins at i, after a quote; -1 if it is never closed.
 func (s *Scanner) quoted(i int, quote byte) int {
 	no := &s.noQuote[0]
 	if quote == '\'' {
@@ -119,13 +119,12 @@ func (s *Scanner) quoted(i int, quote byte) int {
 		if j := bytes.IndexByte(s.page[i:], quote); j >= 0 {
 			return i + j
 		}
-		*no, s.Torn = true, true // so that nobody looks again: time stays linear
+		*no, s.Torn = true, true // never searched again: time stays linear
 	}
 	return -1
 }
 
-// rawEnd returns where the end tag begins of an element that has text in it
-// and no markup, and whose text begins at i.
+// rawEnd returns the position of the end tag of an element whose content is raw text and begins at i.
 func (s *Scanner) rawEnd(i int, name uint64) int {
 	p := s.page
 	for {
@@ -155,9 +154,8 @@ func (s *Scanner) endsRaw(i int, name uint64) bool {
 	return got == name && i < len(p) && byteClass[p[i]]&(white|slash|angle) != 0
 }
 
-// script returns where the end tag of the script begins whose text begins at
-// i. In what looks like a comment, another script may stand (HTML standard,
-// section 13.2.5.15 and following).
+// script returns the position of the end tag of the script whose text begins at i. Text that looks like a
+// comment may contain another script (HTML standard, section 13.2.5.15 and following).
 func (s *Scanner) script(i int) int {
 	const (
 		plain = iota
@@ -178,7 +176,7 @@ func (s *Scanner) script(i int) int {
 			}
 			if bytes.HasPrefix(p[i:], []byte("<!--")) {
 				state = escaped
-				i += 2 // its dashes can be those of its end
+				i += 2 // the same dashes can close it
 			} else {
 				i++
 			}
@@ -211,7 +209,7 @@ func (s *Scanner) script(i int) int {
 				continue
 			}
 		case state == escaped && i+1 < len(p) && p[i+1] != '/':
-			state = plain // as x/net has it
+			state = plain // as x/net does
 		}
 		i++
 	}

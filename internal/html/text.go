@@ -9,8 +9,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// A rank is how good a place for a main text is: what is found in a better
-// place replaces what was found in worse ones.
+// A rank is the quality of a place for main text: text in a better place replaces text from worse ones.
 type rank uint8
 
 const (
@@ -19,37 +18,36 @@ const (
 	inMain
 )
 
-// A frame is an open element, with what holds for the text in it.
+// A frame is an open element, with the state that applies to the text in it.
 type frame struct {
 	element
 	rank
-	unread   bool // nothing in it is of the main text
+	unread   bool // nothing in it is main text
 	pre      bool
-	svg      bool // the names in it are those of SVG
-	template bool // it is in one
+	svg      bool // names in it are SVG names
+	template bool // it is inside one
 }
 
-// maxDepth bounds the stack. What is nested deeper belongs to what it is in.
+// maxDepth bounds the stack. Content nested deeper belongs to the innermost element on the stack.
 const maxDepth = 512
 
-// Text gathers the main text of a page. It follows which elements are open
-// much as a browser does (HTML standard, section 13.2.6), but keeps only
-// those that matter here: an inline element is one if it is hidden, or has
-// such a role, or is within one that is.
+// Text gathers the main text of a page. It tracks open elements much as a browser does (HTML standard,
+// section 13.2.6), but keeps only those that matter here: an inline element is kept if it is hidden, has a
+// role that matters, or is inside a kept inline element.
 type text struct {
 	stack []frame // the first stands for the page
-	over  int     // open special elements that the stack has no room for
+	over  int     // open special elements beyond the limit of the stack
 
 	out  []byte
 	rank rank // of the place that out is from
-	gap  byte // what stands between out and the next word: nothing, a space or a newline
+	gap  byte // separator between out and the next word: none, a space or a newline
 }
 
 func newText() text {
 	return text{stack: append(make([]frame, 0, 32), frame{element: element{traits: root | special | fence}})}
 }
 
-// reset begins another page in the memory of the last.
+// reset prepares for another page and reuses the memory.
 func (t *text) reset() {
 	t.stack = append(t.stack[:0], frame{element: element{traits: root | special | fence}})
 	t.over, t.out, t.rank, t.gap = 0, t.out[:0], inBody, 0
@@ -57,8 +55,7 @@ func (t *text) reset() {
 
 func (t *text) top() *frame { return &t.stack[len(t.stack)-1] }
 
-// start takes in a start tag. It reports whether the names in what it stands
-// in are those of SVG.
+// start handles a start tag. It reports whether the tag is inside SVG.
 func (t *text) start(e element, a *attributes, closed bool) (inSVG bool) {
 	if t.top().svg && e.has(leaves) {
 		t.leaveSVG()
@@ -87,7 +84,7 @@ func (t *text) start(e element, a *attributes, closed bool) (inSVG bool) {
 	return in.svg
 }
 
-// with returns what an element with some traits is where f is open.
+// with returns the frame of an element with these traits, opened inside f.
 func (f frame) with(e element, own traits) frame {
 	f.element = e
 	f.unread = f.unread || own.has(unread) || own.has(banner) && f.rank == inBody
@@ -102,8 +99,8 @@ func (f frame) with(e element, own traits) frame {
 	return f
 }
 
-// end takes in an end tag. It ends the innermost element of its name, and all
-// that is open in it, unless that would break through a fence.
+// end handles an end tag. It ends the innermost element of its name, and all elements open in it, unless a
+// fence stands between.
 func (t *text) end(e element) {
 	switch {
 	case e.has(root):
@@ -120,7 +117,7 @@ func (t *text) end(e element) {
 			for isItem(t.top().name) {
 				t.pop(len(t.stack) - 1)
 			}
-			t.stack = slices.Delete(t.stack, i, i+1) // what else was opened in it stays open
+			t.stack = slices.Delete(t.stack, i, i+1) // other elements opened in it stay open
 			t.breakAt(e)
 			return
 		case f.name == e.name || heading && isHeading(f.name):
@@ -145,14 +142,14 @@ func (t *text) pop(n int) {
 	}
 }
 
-// endImplied ends what has no end tag because another element begins, and
-// begins what that has to be in.
+// endImplied ends elements whose end tag is omitted because e begins, and begins omitted elements that e must
+// be in.
 func (t *text) endImplied(e element) {
 	switch atom.Atom(e.name) {
 	case atom.Td, atom.Th:
 		t.endParts(atom.Td, atom.Th)
 		switch atom.Atom(t.top().name) {
-		case atom.Table, atom.Tbody, atom.Thead, atom.Tfoot: // the row that was left out
+		case atom.Table, atom.Tbody, atom.Thead, atom.Tfoot: // the omitted row
 			t.start(element{name(atom.Tr), traitsOf(atom.Tr)}, &attributes{}, false)
 		}
 	case atom.Tr:
@@ -187,7 +184,7 @@ func (t *text) endImplied(e element) {
 	}
 }
 
-// endParts ends all open parts of these names of the innermost table.
+// endParts ends all open parts with these names in the innermost table.
 func (t *text) endParts(names ...atom.Atom) {
 	for i := len(t.stack) - 1; i > 0; i-- {
 		f := &t.stack[i]
@@ -199,7 +196,7 @@ func (t *text) endParts(names ...atom.Atom) {
 	}
 }
 
-// endItem ends the item of a list that another one follows.
+// endItem ends a list item when the next one begins.
 func (t *text) endItem(a, b atom.Atom) {
 	for i := len(t.stack) - 1; i > 0; i-- {
 		f := &t.stack[i]
@@ -213,7 +210,7 @@ func (t *text) endItem(a, b atom.Atom) {
 	}
 }
 
-// leaveSVG ends the drawing that HTML has begun in, as nobody else did.
+// leaveSVG ends an unclosed drawing in which an HTML element begins.
 func (t *text) leaveSVG() {
 	for t.top().svg {
 		t.pop(len(t.stack) - 1)
@@ -228,7 +225,7 @@ func isHeading(n name) bool {
 	return false
 }
 
-// isItem reports whether an element is one whose end may be left out.
+// isItem reports whether the end tag of an element may be omitted.
 func isItem(n name) bool {
 	switch atom.Atom(n) {
 	case atom.P, atom.Li, atom.Dd, atom.Dt, atom.Option, atom.Optgroup:
@@ -248,7 +245,7 @@ func (t *text) breakAt(e element) {
 	}
 }
 
-// words takes in text where it stands.
+// words adds text at the current position.
 func (t *text) words(b []byte) {
 	in := t.top()
 	if in.unread || in.rank < t.rank {
@@ -289,7 +286,7 @@ func space(b []byte) int {
 	switch c := b[0]; {
 	case c <= ' ' || c == 0x7f:
 		return 1
-	case c == 0xc2 || c == 0xe1 || c == 0xe2 || c == 0xe3: // what the others of Unicode begin with
+	case c == 0xc2 || c == 0xe1 || c == 0xe2 || c == 0xe3: // first bytes of the others in Unicode
 		if r, n := utf8.DecodeRune(b); unicode.IsSpace(r) || unicode.IsControl(r) {
 			return n
 		}

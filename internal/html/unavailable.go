@@ -11,9 +11,9 @@ const unavailableAfter = "unavailable_after"
 // longestDate is the longest date that is read, in bytes.
 const longestDate = 64
 
-// UnavailableAfter returns when a page is to be listed no more, as a list of directives
-// says it that <meta name="robots"> or the header X-Robots-Tag has: "unavailable_after: DATE". It is the zero
-// time if there is none, or none that can be read. A date is one of RFC 822, 850, 1123 or ISO 8601.
+// UnavailableAfter returns the time after which a page must not be listed, from the directives of <meta
+// name="robots"> or X-Robots-Tag: "unavailable_after: DATE". It is the zero time if there is none that can be
+// parsed. A date is one of RFC 822, 850, 1123 or ISO 8601.
 func UnavailableAfter(list []byte) time.Time {
 	i := bytes.Index(bytes.ToLower(list), []byte(unavailableAfter))
 	if i < 0 {
@@ -45,7 +45,7 @@ var dateLayouts = [...]string{
 	"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04:05 MST", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02",
 }
 
-// zones are those of RFC 822, whose names time.Parse does not know everywhere: hours east.
+// zones are the time zones of RFC 822, which time.Parse does not know everywhere, in hours east.
 var zones = map[string]int{"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
 
 func date(s string) (time.Time, bool) {
@@ -62,7 +62,7 @@ func date(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// soonest is the first of two times at which a page is to be listed no more.
+// soonest returns the earlier of two such times.
 func soonest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -70,5 +70,5 @@ func soonest(a, b time.Time) time.Time {
 	return a
 }
 
-// Expired reports whether the time at which a page was to be listed no more has come.
+// Expired reports whether the time after which a page must not be listed has come.
 func Expired(after, now time.Time) bool { return !after.IsZero() && !now.Before(after) }

@@ -1,18 +1,18 @@
-// Package inet knows which addresses are those of the public Internet: the one table by
-// which the crawler and the hub both judge what a stranger's name may make them connect to.
+// Package inet knows which addresses belong to the public Internet: the one table by which the crawler and
+// the hub decide where a stranger's name may make them connect to.
 package inet
 
 import "net/netip"
 
-// nat64 is where networks without version 4 reach it (RFC 6052): the last four bytes say whom.
+// nat64 is the prefix for version 4 in networks without it (RFC 6052): the last four bytes are the address.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// global is all of version 6 that was ever given out as unicast of the public Internet:
-// whatever is special later, and whatever way there is to write version 4, is outside of it.
+// global is all of version 6 that was ever assigned as unicast of the public Internet: later special ranges,
+// and all ways to write version 4, are outside of it.
 var global = netip.MustParsePrefix("2000::/3")
 
-// special is what is not public of version 4 and of global (RFC 6890 and its registries at
-// IANA), or wraps an address of version 4 in a way that few can use. The first that fits counts.
+// special are the non-public ranges of version 4 and of global (RFC 6890 and its registries at IANA), and
+// rare ways to wrap an address of version 4. The first match counts.
 var special = []struct {
 	prefix netip.Prefix
 	why    string
@@ -43,8 +43,8 @@ var special = []struct {
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
 }
 
-// Plain returns an address without what hides which one it is: a zone, and an address of
-// version 4 that is mapped into version 6 or reached by NAT64 is that of version 4.
+// Plain returns an address in its simplest form: without a zone, and as version 4 if it is mapped into
+// version 6 or reached by NAT64.
 func Plain(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("") // no prefix contains an address with a zone
 	if nat64.Contains(a) {
@@ -54,8 +54,8 @@ func Plain(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Special says what an address is that is not of the public Internet, such as "private",
-// and nothing of one that is.
+// Special returns the kind of an address that is not on the public Internet, such as "private", and the empty
+// string for a public one.
 func Special(a netip.Addr) (why string) {
 	a = Plain(a)
 	for _, s := range special {

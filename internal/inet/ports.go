@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// foreign are the ports of other protocols, by which no browser asks for a page ("bad ports"
-// of the Fetch standard): what listens there may take a request for something else. Sorted.
+// foreign are the ports of other protocols, which browsers do not connect to ("bad ports" of the Fetch
+// standard): a server there may take a request for something else. Sorted.
 var foreign = []uint16{
 	0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115,
 	117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587,
@@ -14,8 +14,8 @@ var foreign = []uint16{
 	6697, 10080,
 }
 
-// ForeignPort reports whether a port, as a URL names it, is one of another protocol; what is
-// no port is one.
+// ForeignPort reports whether a port, as written in a URL, is one of another protocol; so is one that is
+// invalid.
 func ForeignPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {

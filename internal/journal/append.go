@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// trimAtOnce bounds how many old changes one Append forgets. It is as many
-	// as one Append can add, so that MaxChanges holds.
+	// trimAtOnce bounds how many old changes one Append removes. It is as many as one Append can add, so
+	// that MaxChanges holds.
 	trimAtOnce = protocol.MaxBatch
 
-	// ascending is how full pages are left where keys come in order.
-	// bbolt's half is for keys that come from anywhere.
+	// ascending is the fill of bbolt pages whose keys are written in order. bbolt's default, one half, is
+	// for random keys.
 	ascending = 0.95
 )
 
@@ -40,14 +40,11 @@ func (j *Journal) Settle() error {
 	return nil
 }
 
-// Append takes steps in, in order, in one durable transaction, and wakes
-// whoever waits. It returns the head after them. Numbers and times are the
-// journal's; a Step that cannot be (an Update or a Delete of what is not
-// present, a Create of what is) is corrected to what it amounts to, or to
-// nothing: an Update that says nothing new is no change.
+// Append stores steps, in order, in one durable transaction, and wakes waiting readers. It returns the head
+// after them. The journal sets numbers and times; an impossible Step (an Update or a Delete of an absent
+// item, a Create of a present one) is corrected to its effect, or dropped: an Update without news is no change.
 //
-// At most protocol.MaxBatch steps a call: callers bound their transactions.
-// An error means that none of the steps was taken in.
+// At most protocol.MaxBatch steps per call: callers bound their transactions. An error means that no step was stored.
 func (j *Journal) Append(ctx context.Context, steps []Step) (protocol.Cursor, error) {
 	head, err := j.append(ctx, steps)
 	if err != nil {
@@ -90,7 +87,7 @@ func (j *Journal) append(ctx context.Context, steps []Step) (protocol.Cursor, er
 	return j.Head(), err
 }
 
-// check refuses what only a mistake of the caller can be.
+// check returns an error for a step that can only be a mistake of the caller.
 func (s Step) check() error {
 	url, known := s.Entry.Item.URL, false
 	if _, known = opCode(s.Op); !known {
@@ -107,11 +104,11 @@ func (s Step) check() error {
 	return nil
 }
 
-// A turn is one transaction that takes steps in.
+// A turn is one transaction of steps.
 type turn struct {
 	m     *meta
 	now   time.Time
-	at    time.Time // of the changes: never before those before them
+	at    time.Time // of the changes: never before that of earlier ones
 	dirty bool
 
 	items, held, changes, gone, graves *bbolt.Bucket
@@ -131,7 +128,7 @@ func newTurn(tx *bbolt.Tx, m *meta, now time.Time) *turn {
 	return t
 }
 
-// take takes in one step.
+// take stores one step.
 func (t *turn) take(s Step) error {
 	e := s.Entry.kept()
 	key := itemKey(e.Item.URL)
@@ -197,8 +194,7 @@ func (t *turn) take(s Step) error {
 	return t.tell(c)
 }
 
-// besides returns what was known of a page with what stands beside its bytes
-// as it is now.
+// besides returns was with now's fields beside the bytes.
 func besides(was, now protocol.Item) protocol.Item {
 	was.Title, was.Text, was.Language, was.Canonical, was.Importance = now.Title, now.Text, now.Language, now.Canonical, now.Importance
 	return was
@@ -242,7 +238,7 @@ func (t *turn) hold(key []byte, was, is bool) error {
 	return nil
 }
 
-// tell numbers a change and keeps it, unless the journal is not whole.
+// tell numbers and stores a change, unless the journal is not whole.
 func (t *turn) tell(c protocol.Change) error {
 	if !t.m.whole {
 		return nil
@@ -267,7 +263,7 @@ func (t *turn) tell(c protocol.Change) error {
 	return nil
 }
 
-// forget drops the tombstone of a URL that is there again.
+// forget drops the tombstone of a URL that is present again.
 func (t *turn) forget(url string) error {
 	seq := t.gone.Get([]byte(url))
 	if seq == nil {
@@ -279,8 +275,7 @@ func (t *turn) forget(url string) error {
 	return t.gone.Delete([]byte(url))
 }
 
-// trim forgets changes taken in before old, and those above most, with their
-// tombstones, some at a time.
+// trim removes changes from before old, and those above most, with their tombstones, at most trimAtOnce at a time.
 func (t *turn) trim(old time.Time, most uint64) error {
 	for range trimAtOnce {
 		if t.m.floor == t.m.head {

@@ -10,17 +10,15 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Every record is a format version, fields, and a CRC-32 of its key and all
-// that stands before it: bbolt keeps no checksum of its pages. Numbers are
-// varints, times milliseconds since 1970, strings and stamps follow their
-// length. A flag says of each field that can be unknown whether it is there.
+// Every record is a format version, fields, and a CRC-32 of its key and its preceding bytes: bbolt has no
+// checksum of its pages. Numbers are varints, times are milliseconds since 1970, strings and stamps follow
+// their length. Each optional field has a flag for its presence.
 //
-// A record of an entry or a change that needs a second byte of flags is of
-// version 2, and has it after the first; any other is of version 1, as all
-// were before there was a second byte. So a record has one spelling, and what
-// is unknown costs nothing. What a page was before an update stands after the
-// other fields of the change, as flags of its own and an item: without its
-// digest, which is that before the change, and without its main-text digest.
+// A record of an entry or a change that needs a second byte of flags is of version 2, and has it after the
+// first; any other is of version 1, as all were before there was a second byte. So a record has one
+// encoding, and unknown fields take no space. The state of a page before an update follows the other fields
+// of the change, as flags of its own and an item: without its digest, which is the change's Prev, and
+// without its main-text digest.
 const (
 	plainRecord = 1
 	wideRecord  = 2
@@ -55,17 +53,17 @@ const (
 	beforeFlags = hasModified | hasSpan | hasLength | hasTitle | hasLanguage | hasCanonical | hasImportance
 )
 
-// knownTypes are media types that take one byte. The order is the format.
+// knownTypes are media types that take one byte. The order is part of the format.
 var knownTypes = [...]string{
 	"", "text/html", "application/xhtml+xml", "application/pdf", "text/plain", "text/css",
 	"text/javascript", "application/json", "application/xml", "text/xml", "image/png", "image/jpeg",
 	"image/gif", "image/svg+xml", "image/webp", "image/avif", "text/markdown", "application/rdf+xml",
 }
 
-// otherType stands before a media type that is not one of knownTypes.
+// otherType precedes a media type that is not in knownTypes.
 const otherType = 255
 
-// ops are the steps a change can be. The order is the format.
+// ops are the kinds of changes. The order is part of the format.
 var ops = [...]protocol.Op{"", protocol.Create, protocol.Update, protocol.Delete, protocol.Move}
 
 func opCode(op protocol.Op) (byte, bool) {
@@ -94,7 +92,7 @@ func urlOf(key []byte) string {
 	return string(key[2:])
 }
 
-// toMilli returns t as the journal keeps it.
+// toMilli returns t as the journal stores it.
 func toMilli(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -102,7 +100,7 @@ func toMilli(t time.Time) time.Time {
 	return time.UnixMilli(t.UnixMilli()).UTC()
 }
 
-// toSecond returns t as the journal keeps a time that is told in whole seconds.
+// toSecond returns t as the journal stores a time in whole seconds.
 func toSecond(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -110,14 +108,14 @@ func toSecond(t time.Time) time.Time {
 	return time.Unix(t.Unix(), 0).UTC()
 }
 
-// kept returns an item as the journal keeps it.
+// kept returns an item as the journal stores it.
 func kept(it protocol.Item) protocol.Item {
 	it.Modified = toMilli(it.Modified)
 	it.Length = max(it.Length, -1)
 	return it
 }
 
-// kept returns an entry as the journal keeps it.
+// kept returns an entry as the journal stores it.
 func (e Entry) kept() Entry {
 	e.Item = kept(e.Item)
 	e.Held, e.Newest, e.Other = toMilli(e.Held), toSecond(e.Newest), toSecond(e.Other)
@@ -212,7 +210,7 @@ func appendEntry(b, key []byte, e Entry) []byte {
 			b = binary.AppendVarint(b, t.Unix())
 		}
 	}
-	return seal(key, append(b, e.Stamp...)) // a stamp is what is left
+	return seal(key, append(b, e.Stamp...)) // a stamp is the rest of the record
 }
 
 func appendChange(b []byte, c protocol.Change) []byte {
@@ -239,8 +237,8 @@ func appendChange(b []byte, c protocol.Change) []byte {
 	return seal(seqKey(c.Seq), b)
 }
 
-// A record is what is left of one that is being read. Once it was not what it
-// should be it is bad, and all that is read of it means nothing.
+// A record is the unread rest of a record. After the first malformed field it is bad, and all values read
+// from it mean nothing.
 type record struct {
 	b   []byte
 	bad bool
@@ -288,7 +286,7 @@ func (r *record) byte() byte {
 
 func (r *record) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)
-	if n <= 0 || n > 1 && r.b[n-1] == 0 { // cut, too big, or longer than it need be
+	if n <= 0 || n > 1 && r.b[n-1] == 0 { // truncated, too big, or longer than needed
 		r.bad = true
 		return 0
 	}
@@ -303,7 +301,7 @@ func (r *record) varint() int64 {
 
 func (r *record) time() time.Time {
 	t := time.UnixMilli(r.varint()).UTC()
-	r.bad = r.bad || t.IsZero() // which is written as a flag
+	r.bad = r.bad || t.IsZero() // a zero time is only a flag
 	return t
 }
 
@@ -321,7 +319,7 @@ func (r *record) digest() (d protocol.Digest) {
 	return d
 }
 
-// text reads a string that is only written if it is not empty.
+// text reads a string that is written only if it is not empty.
 func (r *record) text() string {
 	s := r.string()
 	r.bad = r.bad || s == ""
@@ -376,7 +374,7 @@ func (r *record) item(has flags) protocol.Item {
 	return it
 }
 
-// parseEntry reads what appendEntry writes. It keeps nothing of key and b.
+// parseEntry parses the output of appendEntry. It retains neither key nor b.
 func parseEntry(key, b []byte) (Entry, error) {
 	r, has := open(key, b)
 	e := Entry{Item: r.item(has)}
@@ -403,7 +401,7 @@ func parseEntry(key, b []byte) (Entry, error) {
 	return e, nil
 }
 
-// parseChange reads what appendChange writes. It keeps nothing of key and b.
+// parseChange parses the output of appendChange. It retains neither key nor b.
 func parseChange(key, b []byte) (protocol.Change, error) {
 	r, has := open(key, b)
 	c := protocol.Change{Seq: seqOf(key)}

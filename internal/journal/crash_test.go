@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// appendForEver prints every head that it was told.
+// appendForEver prints every head that was returned to it.
 func appendForEver(file string) error {
 	j, err := journal.Open(file, nil)
 	if err != nil {

@@ -12,31 +12,31 @@ import (
 	"github.com/parleyweb/parley/internal/boltfile"
 )
 
-// The buckets of the file. Present items stand in one of two, so that another
-// description can be written beside the one that is valid.
+// The buckets of the file. Present items are in one of two, so that a new description can be written beside
+// the valid one.
 var (
 	metaBucket    = []byte("meta")                                // metaKey -> meta
 	itemsBuckets  = [2][]byte{[]byte("items0"), []byte("items1")} // item key -> entry
 	heldBucket    = []byte("held")                                // item key of a held item -> nothing
 	changesBucket = []byte("changes")                             // number -> change
-	goneBucket    = []byte("gone")                                // URL that is gone -> number of the change that said so
+	goneBucket    = []byte("gone")                                // URL that is gone -> number of the change that deleted it
 	gravesBucket  = []byte("graves")                              // number of a change that is in gone -> nothing
 	notesBucket   = []byte("notes")                               // see SetNotes; a file of plainState has none
 
 	metaKey = []byte("journal")
 )
 
-// logBuckets are those that begin empty with every epoch.
+// logBuckets are the buckets that start empty in every epoch.
 func logBuckets() [][]byte { return [][]byte{heldBucket, changesBucket, goneBucket, gravesBucket} }
 
 const (
-	// Of the file, see boltfile.Options: there is room for as long as a View may be open.
+	// For boltfile.Options: the file can grow into this room even while a View is open.
 	roomToGrow = 1 << 30
 	growBy     = 4 << 20
 
-	// giveBackAfter is how many items are touched before the pages that were
-	// mapped for them are given back. To walk over a million items would else
-	// look like 200 MB of memory, though the system can have it whenever it wants.
+	// giveBackAfter is how many items are touched before the pages mapped for them are given back. Otherwise
+	// a walk over a million items would look like 200 MB of used memory, though the system can reclaim it at
+	// any time.
 	giveBackAfter = 1 << 16
 )
 
@@ -53,7 +53,7 @@ func (j *Journal) open() error {
 	return nil
 }
 
-// load reads the state, makes that of a new file, and drops leftovers.
+// load reads the state, initializes a new file, and drops leftovers.
 func (j *Journal) load() error {
 	var fresh, leftover bool
 	err := j.db.View(func(tx *bbolt.Tx) error {
@@ -106,7 +106,7 @@ func (j *Journal) load() error {
 	return tx.Commit()
 }
 
-// dropBucket deletes a bucket that is there.
+// dropBucket deletes a bucket that must exist.
 func dropBucket(tx *bbolt.Tx, name []byte) error {
 	if err := tx.DeleteBucket(name); err != nil {
 		return fmt.Errorf("file is %w: %w", ErrDamaged, err)
@@ -114,7 +114,7 @@ func dropBucket(tx *bbolt.Tx, name []byte) error {
 	return nil
 }
 
-// checkLog reports whether the changes are those that the state speaks of.
+// checkLog returns an error unless the changes are those that the state names.
 func checkLog(tx *bbolt.Tx, m meta) error {
 	for _, name := range append(logBuckets(), itemsBuckets[m.slot], notesBucket) {
 		if tx.Bucket(name) == nil && !(m.old && string(name) == string(notesBucket)) {
@@ -132,13 +132,13 @@ func checkLog(tx *bbolt.Tx, m meta) error {
 	return nil
 }
 
-// newEpoch names an epoch: 80 random bits.
+// newEpoch returns the name of a new epoch: 80 random bits.
 func newEpoch() string { return strings.ToLower(rand.Text()[:16]) }
 
 // seqKey is the key of change number seq.
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-// seqOf reads what seqKey writes; 0, which is no change, if it is none.
+// seqOf parses the output of seqKey; 0, which is no change, if the key is not valid.
 func seqOf(key []byte) uint64 {
 	if len(key) != 8 {
 		return 0
@@ -162,7 +162,7 @@ func writeMeta(tx *bbolt.Tx, m meta) error {
 	return tx.Bucket(metaBucket).Put(metaKey, appendMeta(nil, m))
 }
 
-// begin begins a reading transaction. The caller ends it with Rollback.
+// begin begins a read transaction. The caller ends it with Rollback.
 func (j *Journal) begin() (*bbolt.Tx, error) {
 	j.commit.RLock()
 	defer j.commit.RUnlock()
@@ -176,9 +176,8 @@ func (j *Journal) begin() (*bbolt.Tx, error) {
 // errNothing ends an update that has nothing to write.
 var errNothing = errors.New("nothing to write")
 
-// update runs f in one durable transaction with the state, which f may
-// change; then it publishes the state and wakes whoever waits. The caller has
-// the turn.
+// update runs f in one durable transaction with the state, which f may change; then it publishes the state
+// and wakes waiting readers. The caller holds j.turn.
 func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 	if j.broken != nil {
 		return j.broken
@@ -221,7 +220,7 @@ func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 	case err == errNothing:
 		return nil
 	case errors.Is(err, ErrDamaged):
-		j.broken = err // what bbolt remembers of the file may be wrong as well
+		j.broken = err // bbolt's memory of the file may be wrong as well
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func TestWait(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		j := open(t, filepath.Join(t.TempDir(), "journal"), nil)
 
-		// While the first description is not whole there is nothing to say.
+		// While the first description is incomplete there is nothing to report.
 		w1, w2 := waiting(ctx, j, protocol.Cursor{}), waiting(ctx, j, protocol.Cursor{Epoch: "x", Seq: 7})
 		take(t, j, create("a", "a"))
 		still(t, "zero cursor, not whole", w1)

@@ -1,9 +1,8 @@
-// Package journal keeps what a site offers, and every change of it in order,
-// in one bbolt file. It owns the numbering of changes: see [protocol.Cursor].
+// Package journal stores what a site publishes, and every change of it in order, in one bbolt file. It owns
+// the numbering of changes: see [protocol.Cursor].
 //
-// It knows nothing of files or of the Web: a Publisher tells it steps, and
-// followers read it as a [protocol.Log]. A crawler's collection stands on the
-// same journal.
+// It knows nothing of files or of the Web: a Publisher appends steps, and subscribers read it as a
+// [protocol.Log]. A crawler's collection uses the same journal.
 package journal
 
 import (
@@ -22,27 +21,26 @@ import (
 // ErrHeld is returned by Open when another process has the file.
 var ErrHeld = boltfile.ErrHeld
 
-// ErrDamaged is wrapped by every error that says that the file is not what a
-// journal wrote. What it still holds cannot be trusted: the cure is to move it
-// away, and to begin a new epoch.
+// ErrDamaged is wrapped by every error which means that the file is not what a journal wrote. Its remaining
+// contents cannot be trusted: move it away, and begin a new epoch.
 var ErrDamaged = boltfile.ErrDamaged
 
-// errClosed is what a closed journal answers.
+// errClosed is returned by a closed journal.
 var errClosed = fmt.Errorf("journal is closed: %w", fs.ErrClosed)
 
-// Options says how a journal is kept. The zero value is a useful one.
+// Options configures a journal. The zero value is useful.
 type Options struct {
-	// Retention is how long changes, and so tombstones, are kept after they
-	// were taken in. Zero means 90 days. Old changes go when new ones come.
+	// Retention is how long changes, and so tombstones, are kept. Zero means 90 days. Old changes are
+	// removed when new ones come.
 	Retention time.Duration
 
-	// MaxChanges bounds how many changes are kept, whatever their age. Zero means 1,000,000.
+	// MaxChanges bounds the changes kept, whatever their age. Zero means 1,000,000.
 	MaxChanges int
 
-	// Wait is how long Open waits for a file that another process has. Zero means not at all.
+	// Wait is how long Open waits for another process to close the file. Zero means not at all.
 	Wait time.Duration
 
-	// ReadOnly opens the file for reading, beside other readers only.
+	// ReadOnly opens the file for reading, shared with other readers only.
 	ReadOnly bool
 
 	// Now is the clock, time.Now if nil.
@@ -66,68 +64,62 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// An Entry is what the journal holds of one present URL.
-// Its times are kept in UTC, to the millisecond.
+// An Entry is the journal's record of one present URL. Its times are stored in UTC, to the millisecond.
 type Entry struct {
 	Item protocol.Item
 
-	// Stamp is opaque to the journal: whoever offers the item knows by it
-	// whether the item must be looked at again. It is never told to a crawler.
+	// Stamp is opaque to the journal: by it the source of the item knows whether the item must be read
+	// again. It is never sent to a crawler.
 	Stamp []byte
 
-	// Held is since when the item could not be found. Zero means that it is there.
+	// Held is when the item went missing: its deletion is held back. Zero means that it is there.
 	Held time.Time
 
-	// Sketch is opaque to the journal: what is remembered of the main text, to
-	// tell how much of it the next change changes.
+	// Sketch is opaque to the journal: a summary of the main text, which shows how much of it the next
+	// change changes.
 	Sketch []byte
 
-	// Newest is the latest time of change that a web server may have told
-	// visitors together with the present bytes, and Other the latest with
-	// other bytes at this URL. Both are whole seconds; zero means unknown.
+	// Newest is the latest modification time that a web server may have sent to visitors with the present
+	// bytes, and Other the latest with other bytes at this URL. Both are whole seconds; zero means unknown.
 	Newest, Other time.Time
 }
 
-// A Step is one thing to take in. With Op "" it is not told to anybody, and of
-// the Item of a present URL it changes no more than what stands beside the
-// bytes: Title, Text, Language, Canonical and Importance.
+// A Step is one item to store. With Op "" no subscriber gets it, and of the Item of a present URL only the
+// fields beside the bytes change: Title, Text, Language, Canonical and Importance.
 type Step struct {
 	Op    protocol.Op
 	Entry Entry  // after the step; for Delete only Item.URL counts
-	From  string // for Move: the URL that goes
+	From  string // for Move: the old URL
 
-	// Significance is told with an Update or a Move.
+	// Significance is sent with an Update or a Move.
 	Significance protocol.Significance
 }
 
-// A Journal is safe for use by many goroutines. It implements [protocol.Log].
+// A Journal is safe for concurrent use. It implements [protocol.Log].
 type Journal struct {
 	path string
 	opts Options
 	db   *boltfile.File
 
 	turn    sync.Mutex // one writer at a time
-	broken  error      // guarded by turn: nothing may be written any more
+	broken  error      // guarded by turn: why nothing may be written any more
 	touched int        // guarded by turn: items since the last giveBack
 
-	// commit is held for writing while a transaction is made durable, and for
-	// reading while one begins: bbolt shows a commit before the disk has it,
-	// and what is told must not be forgotten when the power fails.
+	// commit is locked while a transaction is made durable, and read-locked while one begins: bbolt shows a
+	// commit before it is on disk, and a change that was sent must not be lost in a power failure.
 	commit sync.RWMutex
 
-	mu     sync.Mutex    // guards what follows
+	mu     sync.Mutex    // guards the fields below
 	state  meta          // as last made durable
-	wake   chan struct{} // closed and replaced when state has something new to tell
+	wake   chan struct{} // closed and replaced when the head moves
 	closed bool
 }
 
 var _ protocol.Log = (*Journal)(nil)
 
-// Open opens or creates the journal at path, and the directory that it is in.
-// A new journal has an epoch but is not whole: steps are taken in without
-// being numbered until Settle. What a killed process left unfinished is
-// dropped. A file that is no journal is refused, and stays as it is; one that
-// is damaged is an error wrapping ErrDamaged.
+// Open opens or creates the journal at path, and its directory. A new journal has an epoch but is not whole:
+// steps are stored without numbers until Settle. Work that a killed process left unfinished is dropped. A
+// file that is no journal is an error, and stays as it is; a damaged one is an error wrapping ErrDamaged.
 func Open(path string, opts *Options) (*Journal, error) {
 	j := &Journal{path: path, opts: opts.withDefaults(), wake: make(chan struct{})}
 	if err := j.open(); err != nil {
@@ -136,8 +128,8 @@ func Open(path string, opts *Options) (*Journal, error) {
 	return j, nil
 }
 
-// Close closes the file, once every View is closed. Wait returns an error from
-// then on, and so does everything that needs the file.
+// Close closes the file, once every View is closed. From then on Wait and all methods that need the file
+// return an error.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	was := j.closed
@@ -183,9 +175,8 @@ func (j *Journal) Mark() string {
 	return m.mark
 }
 
-// SetMark durably stores a word by which the owner of the journal knows it
-// again: a copy of the file that was made before has another one. It is told
-// to nobody.
+// SetMark durably stores a word by which the journal's owner recognizes it: an older copy of the file has
+// another word. Subscribers never get it.
 func (j *Journal) SetMark(mark string) error {
 	j.turn.Lock()
 	defer j.turn.Unlock()
@@ -202,7 +193,7 @@ func (j *Journal) SetMark(mark string) error {
 	return nil
 }
 
-// fail says at the boundary what was being done with which journal.
+// fail adds the operation and the journal's path to an error.
 func (j *Journal) fail(op string, err error) error {
 	if errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("%s journal %s: %w; move the file away to begin a new epoch", op, j.path, err)

@@ -16,18 +16,18 @@ type meta struct {
 	slot  byte   // which of itemsBuckets is valid
 
 	head  uint64 // number of the newest change
-	floor uint64 // number of the newest change that was forgotten
+	floor uint64 // number of the newest change that was removed
 	items uint64 // present
-	held  uint64 // of them
+	held  uint64 // present items whose deletion is held back
 
 	revision uint64 // see Journal.Revision
-	old      bool   // it was read from a file of plainState
+	old      bool   // read from a file of plainState
 
-	last   time.Time // when the newest change was taken in, of this epoch or an earlier one
+	last   time.Time // when the newest change was stored, in this epoch or an earlier one
 	newest time.Time // greatest Modified that any item of the epoch had
 }
 
-// headCursor is the zero Cursor while the first description is not complete.
+// headCursor returns the head, or the zero Cursor while the first description is not complete.
 func (m meta) headCursor() protocol.Cursor {
 	if !m.whole {
 		return protocol.Cursor{}
@@ -42,25 +42,24 @@ func (m meta) floorCursor() protocol.Cursor {
 	return protocol.Cursor{Epoch: m.epoch, Seq: m.floor}
 }
 
-// saw notes that an item has been put in.
+// saw updates newest for an item that was stored.
 func (m *meta) saw(it protocol.Item) {
 	if it.Modified.After(m.newest) {
 		m.newest = it.Modified
 	}
 }
 
-// The version of the state is that of the file: a program that does not know
-// it must leave the file alone.
+// The version of the state is that of the file: a program must not touch a file of a version that it does not know.
 const (
 	plainState  = 1 // no revision, no notes, no wide records
-	formatState = 3 // since 3, a change tells what a page was before it
+	formatState = 3 // since 3, an update has the page's state before it
 )
 
 const (
 	isWhole byte = 1 << iota
 	isSecond
-	hasLast       // the newest change was taken in at a time
-	hasNewestItem // some item had a Modified
+	hasLast       // last is not zero
+	hasNewestItem // newest is not zero
 	metaFlags     = hasNewestItem<<1 - 1
 )
 

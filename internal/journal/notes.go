@@ -12,10 +12,9 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Notes are small values that those who read the journal keep in its file, so
-// that they are put away and restored together with it: how far a sender has
-// read, what an output looked like when it was written. They outlive epochs.
-// Keys are "OWNER/...", so that nobody meets another's.
+// Notes are small values that readers of the journal store in its file, so that backups and restores include
+// them: how far a sender has read, the stamp of an output when it was written. They outlive epochs. Keys are
+// "OWNER/...", so that owners cannot collide.
 
 // MaxNote bounds a key and its value together, in bytes. A key alone has at
 // most a quarter of that.
@@ -26,14 +25,14 @@ const MaxNotes = 64 << 20
 
 const maxNoteKey = MaxNote / 4
 
-// noteStart begins the record of a note; the value is what is left.
+// noteStart begins the record of a note; the value is the rest.
 var noteStart = []byte{plainRecord, 0}
 
 func appendNote(b []byte, key string, value []byte) []byte {
 	return seal([]byte(key), append(append(b, noteStart...), value...))
 }
 
-// parseNote reads what appendNote writes. It keeps nothing of key and b.
+// parseNote parses the output of appendNote. It retains neither key nor b.
 func parseNote(key, b []byte) ([]byte, error) {
 	body, ok := unseal(key, b)
 	value, start := bytes.CutPrefix(body, noteStart)
@@ -43,7 +42,7 @@ func parseNote(key, b []byte) ([]byte, error) {
 	return append([]byte{}, value...), nil
 }
 
-// Note returns the value noted under key, nil if there is none.
+// Note returns the value of a note, nil if there is none.
 func (j *Journal) Note(key string) ([]byte, error) {
 	tx, err := j.begin()
 	if err != nil {
@@ -67,9 +66,8 @@ func (j *Journal) Note(key string) ([]byte, error) {
 	return value, nil
 }
 
-// EachNote calls f with every note whose key begins with prefix, in the order
-// of keys, as they were at one moment. f may keep what it is given, must not
-// use the journal, and ends the walk by returning an error, which EachNote returns.
+// EachNote calls f with every note whose key begins with prefix, in key order, as of one moment. f may keep
+// its arguments, must not use the journal, and ends the walk by returning an error, which EachNote returns.
 func (j *Journal) EachNote(prefix string, f func(key string, value []byte) error) error {
 	v, err := j.View()
 	if err != nil {
@@ -108,9 +106,8 @@ func (j *Journal) EachNote(prefix string, f func(key string, value []byte) error
 	}
 }
 
-// SetNotes notes values in one durable transaction; a nil value forgets its
-// key. It refuses a note beyond MaxNote and a call beyond MaxNotes, and then
-// notes nothing. As with Append, the caller must have no View open.
+// SetNotes stores notes in one durable transaction; a nil value removes its key. A note beyond MaxNote or a
+// call beyond MaxNotes is an error, and then nothing is stored. As with Append, the caller must have no View open.
 func (j *Journal) SetNotes(notes map[string][]byte) error {
 	if err := j.setNotes(notes); err != nil {
 		return j.fail("note in", err)
@@ -161,18 +158,18 @@ func (j *Journal) setNotes(notes map[string][]byte) error {
 	})
 }
 
-// Revision is a number that differs from every earlier one of this file
-// whenever a View would show other entries or tombstones: by what is told, and
-// by what is not, such as an importance. Notes do not move it.
+// Revision returns a number that differs from every earlier one of this file whenever a View would show
+// other entries or tombstones: after changes, and after updates without a change, such as of an importance.
+// Notes do not move it.
 func (j *Journal) Revision() uint64 {
 	m, _, _ := j.current()
 	return m.revision
 }
 
-// Revision returns the Revision that the journal had at the moment of the view.
+// Revision returns the journal's Revision at the moment of the view.
 func (v *View) Revision() uint64 { return v.m.revision }
 
-// Gone returns the tombstone of a URL that is gone and remembered, and whether there is one.
+// Gone returns the tombstone of a URL, and false if there is none.
 func (j *Journal) Gone(url string) (protocol.Tombstone, bool, error) {
 	tx, err := j.begin()
 	if err != nil {

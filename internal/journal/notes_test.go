@@ -43,8 +43,8 @@ func setNotes(t testing.TB, j *journal.Journal, notes map[string][]byte) {
 	}
 }
 
-// What is noted is there after a restart and after a new epoch, and tells
-// nobody anything.
+// Notes survive a restart and a new epoch, and wake
+// no follower.
 func TestNotesOutliveRestartsAndEpochs(t *testing.T) {
 	j, file := begin(t, nil, "a", "b")
 	head, revision := j.Head(), j.Revision()
@@ -114,7 +114,7 @@ func TestNotesOfAClosedJournal(t *testing.T) {
 	}
 }
 
-// Many may note at once, while others append and read: every note is whole.
+// Concurrent notes, appends and reads: every note is whole.
 func TestNotesByMany(t *testing.T) {
 	j, file := begin(t, nil)
 	const writers, each = 8, 20
@@ -150,7 +150,7 @@ func TestNotesByMany(t *testing.T) {
 	check(t, "pages", j.Len(), writers*each)
 }
 
-// What is not told moves the revision too; what changes nothing does not.
+// A silent change moves the revision too; a step without a change does not.
 func TestRevision(t *testing.T) {
 	now := noon
 	j, file := begin(t, &journal.Options{Now: func() time.Time { return now }, Retention: time.Hour}, "a", "b")
@@ -243,7 +243,7 @@ func version1(t *testing.T) string {
 	return file
 }
 
-// A file of version 1 is read as what it meant, and goes on in its epoch.
+// A file of version 1 keeps its meaning, and its epoch continues.
 func TestVersion1(t *testing.T) {
 	odd := page("odd", "odd")
 	odd.Title, odd.Type, odd.Modified, odd.Span = "", "application/x-unheard-of", time.Date(2004, 10, 1, 0, 0, 0, 0, time.UTC), 24*time.Hour
@@ -341,8 +341,8 @@ func TestPlainRecordsStayAsTheyWere(t *testing.T) {
 	check(t, "records", n, 9)
 }
 
-// A silent step stores what stands beside the bytes, and what the journal's
-// owner remembers; the bytes stay what they were.
+// A silent step stores the metadata beside the bytes, and what the journal's
+// owner remembers; the bytes stay as they were.
 func TestSilentSteps(t *testing.T) {
 	j, _ := begin(t, nil, "a")
 	head := j.Head()

@@ -18,7 +18,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An oracle is a journal as one would write it without a disk.
+// An oracle is a journal in its simplest form, without a disk.
 type oracle struct {
 	entries map[string]journal.Entry
 	log     []protocol.Change // of this epoch, forgotten ones too
@@ -124,7 +124,7 @@ func same[T any](t *testing.T, what string, got, want []T) {
 	}
 }
 
-// compare checks everything that can be asked of j.
+// compare checks every query of j.
 func (o *oracle) compare(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
 	t.Helper()
 	v, err := j.View()

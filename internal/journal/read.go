@@ -23,7 +23,7 @@ func (j *Journal) Floor() protocol.Cursor {
 	return m.floorCursor()
 }
 
-// readable says why after cannot be read from, if it cannot.
+// readable returns an error if changes after a cursor cannot be read.
 func (m meta) readable(after protocol.Cursor) error {
 	switch {
 	case after.IsZero():
@@ -40,14 +40,14 @@ func (m meta) readable(after protocol.Cursor) error {
 	return nil
 }
 
-// Read returns the changes after the cursor, oldest first, at most max of
-// them; max < 1 means protocol.MaxBatch. While the journal is not whole it
-// has no cursor: every one but the zero Cursor is of another epoch then.
+// Read returns the changes after the cursor, oldest first, at most max of them; max < 1 means
+// protocol.MaxBatch. While the journal is not whole it has no cursor: then every cursor but the zero Cursor
+// is of another epoch.
 func (j *Journal) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
 	changes, err := j.read(ctx, after, max)
 	switch {
 	case errors.Is(err, protocol.ErrEpoch), errors.Is(err, protocol.ErrTooOld):
-		return nil, fmt.Errorf("read after %v: %w", after, err) // it is told to crawlers: no path
+		return nil, fmt.Errorf("read after %v: %w", after, err) // crawlers see this error: no path
 	case err != nil:
 		return nil, j.fail("read", err)
 	}
@@ -63,7 +63,7 @@ func (j *Journal) read(ctx context.Context, after protocol.Cursor, max int) ([]p
 	case closed:
 		return nil, errClosed
 	case !after.IsZero() && after == m.headCursor():
-		return nil, nil // most reads are of those who wait
+		return nil, nil // most reads are of waiting subscribers
 	}
 	if max < 1 {
 		max = protocol.MaxBatch
@@ -101,9 +101,8 @@ func (j *Journal) read(ctx context.Context, after protocol.Cursor, max int) ([]p
 	return changes, err
 }
 
-// Wait blocks until Read(after) has changes or an error to return, and
-// returns nil then. While the journal is not whole it blocks, whatever after
-// is. It returns an error when ctx ends, and when the journal is closed.
+// Wait blocks until Read(after) would return changes or an error, and then returns nil. While the journal is
+// not whole it blocks for any after. It returns an error when ctx ends, and when the journal is closed.
 func (j *Journal) Wait(ctx context.Context, after protocol.Cursor) error {
 	for {
 		m, wake, closed := j.current()
@@ -122,7 +121,7 @@ func (j *Journal) Wait(ctx context.Context, after protocol.Cursor) error {
 	}
 }
 
-// Get returns what is present at url, and whether anything is.
+// Get returns the entry of a URL, and false if there is none.
 func (j *Journal) Get(url string) (Entry, bool, error) {
 	tx, err := j.begin()
 	if err != nil {

@@ -10,21 +10,18 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Inherited is the stamp of what a Renew took over as an item and no more:
-// nobody knows any longer who offers it.
+// Inherited is the stamp of an entry that Renew has only as an item: its source is no longer known.
 const Inherited = "\x00inherited\x00"
 
-// Renew begins a new epoch: the changes told so far are forgotten, what is
-// present stays. If items is not nil it replaces what is present (ordered as
-// protocol.Compare orders), keeping all that belongs to the bytes of a URL
-// whose digest is the same, such as its stamp; so it does where neither has a
-// digest and Modified is the same. Every other item has the stamp Inherited,
-// and none is held. The new epoch is whole if the old one was and items is
-// nil; else it is whole at the next Settle. A Renew that is cut short, be it by
-// an error, by ctx or by a kill, leaves the old epoch.
+// Renew begins a new epoch: all changes are removed, present items stay. If items is not nil it replaces the
+// present items (ordered as protocol.Compare orders). An item with the same URL and digest as before keeps
+// all that belongs to the bytes, such as its stamp; so does one without a digest, if the old one has none
+// and Modified is the same. Every other item gets the stamp Inherited, and none is held. The new epoch is
+// whole if the old one was and items is nil; otherwise the next Settle makes it whole. After an error, the
+// end of ctx, or a kill, the old epoch stays.
 //
-// It takes bounded memory. Steps wait until it is done; followers do not, and
-// are told ErrEpoch afterwards. No View may be open in the caller's hands.
+// It takes bounded memory. Appends wait until it is done; subscribers do not, and get ErrEpoch afterwards.
+// The caller must have no View open.
 func (j *Journal) Renew(ctx context.Context, items iter.Seq2[protocol.Item, error]) error {
 	j.turn.Lock()
 	defer j.turn.Unlock()
@@ -43,7 +40,7 @@ func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, erro
 			return beginEpoch(tx, m, changesBucket, goneBucket, gravesBucket)
 		})
 	}
-	if err := j.unstage(); err != nil { // of a Renew that could not clean up
+	if err := j.unstage(); err != nil { // left by a Renew that could not clean up
 		return err
 	}
 	s, err := j.stage(ctx, items)
@@ -51,8 +48,8 @@ func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, erro
 		_ = j.unstage() // if it fails, the next Open does it
 		return err
 	}
-	// One transaction makes the new description valid. The old one goes in the
-	// same: that touches its pages, but holds none of them in memory.
+	// One transaction switches to the new description and deletes the old one: that touches the old pages,
+	// but keeps none of them in memory.
 	defer func() { j.touched = giveBackAfter }()
 	return j.update(func(tx *bbolt.Tx, m *meta) error {
 		if err := dropBucket(tx, itemsBuckets[m.slot]); err != nil {
@@ -64,7 +61,7 @@ func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, erro
 	})
 }
 
-// beginEpoch empties buckets and names a new epoch.
+// beginEpoch empties buckets and starts a new epoch.
 func beginEpoch(tx *bbolt.Tx, m *meta, empty ...[]byte) error {
 	for _, name := range empty {
 		if err := dropBucket(tx, name); err != nil {
@@ -79,8 +76,8 @@ func beginEpoch(tx *bbolt.Tx, m *meta, empty ...[]byte) error {
 	return nil
 }
 
-// stage writes items into the bucket that is not valid, some at a time. It
-// returns how many there are and their newest Modified.
+// stage writes items into the items bucket that is not valid, in batches. It returns their number and newest
+// Modified.
 func (j *Journal) stage(ctx context.Context, items iter.Seq2[protocol.Item, error]) (meta, error) {
 	var s meta
 	batch := make([]protocol.Item, 0, protocol.MaxBatch)
@@ -145,7 +142,7 @@ func stageBatch(tx *bbolt.Tx, m *meta, batch []protocol.Item) error {
 	return nil
 }
 
-// unstage drops what was staged.
+// unstage drops staged items.
 func (j *Journal) unstage() error {
 	return j.update(func(tx *bbolt.Tx, m *meta) error {
 		if tx.Bucket(itemsBuckets[1-m.slot]) == nil {

@@ -46,7 +46,7 @@ func move(from, to, content string) journal.Step {
 	return s
 }
 
-// note is a step that tells nobody.
+// note is a step that notifies no follower.
 func note(path, stamp string, held time.Time) journal.Step {
 	return journal.Step{Entry: journal.Entry{Item: page(path, "ignored"), Stamp: []byte(stamp), Held: held}}
 }
@@ -189,7 +189,7 @@ func TestFirstDescriptionIsABaseline(t *testing.T) {
 		t.Errorf("read of another cursor: %v", err)
 	}
 
-	// A process that is stopped now goes on where it was.
+	// A process that is stopped now continues where it was.
 	j.Close()
 	j = open(t, file, nil)
 	check(t, "whole", j.Whole(), false)

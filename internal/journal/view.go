@@ -15,14 +15,13 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A View is the journal at one moment, for one goroutine at a time. Close it
-// soon: it keeps old pages of the file alive.
+// A View is a snapshot of the journal, for one goroutine at a time. Close it soon: it keeps old pages of the
+// file alive.
 //
-// Whoever has a View open must not wait for an Append, a Renew or a Close of
-// the same journal: bbolt cannot map a file that has outgrown its mapping
-// until every View is closed. The mapping has room for a gigabyte more than
-// the file had at Open, where addresses are 64 bits wide and the system is not
-// Windows; so elsewhere it happens often, there seldom.
+// A caller with an open View must not wait for an Append, a Renew or a Close of the same journal: bbolt
+// cannot map a file that has outgrown its mapping until every View is closed. The mapping has room for a
+// gigabyte more than the file had at Open, if addresses are 64 bits wide and the system is not Windows:
+// there this is rare, elsewhere frequent.
 type View struct {
 	j  *Journal
 	tx *bbolt.Tx // nil once closed
@@ -47,7 +46,7 @@ func (j *Journal) View() (*View, error) {
 	return v, nil
 }
 
-// Close closes the view. It may be closed again.
+// Close closes the view. It may be called again.
 func (v *View) Close() {
 	if v.tx != nil {
 		v.tx.Rollback()
@@ -55,15 +54,14 @@ func (v *View) Close() {
 	}
 }
 
-// Head returns where the view stands; the zero Cursor if the journal was not whole.
+// Head returns the head at the moment of the view; the zero Cursor if the journal was not whole.
 func (v *View) Head() protocol.Cursor { return v.m.headCursor() }
 
 // Len returns the number of present items, held ones included.
 func (v *View) Len() int { return int(v.m.items) }
 
-// Modified is when the newest change of the epoch was taken in; if there is
-// none, the newest Modified that an item of the epoch had, which is the zero
-// time if none had any.
+// Modified returns when the newest change of the epoch was stored; without a change, the newest Modified
+// that an item of the epoch had, which is the zero time if none had any.
 func (v *View) Modified() time.Time {
 	if v.m.head > 0 {
 		return v.m.last
@@ -71,8 +69,8 @@ func (v *View) Modified() time.Time {
 	return v.m.newest
 }
 
-// Entries yields what is present, as protocol.Compare orders it. It may be ranged over again.
-// An error, here and below, is the last thing that is yielded.
+// Entries yields the present entries, in the order of protocol.Compare. It may be ranged over again. An
+// error, here and below, is the last value yielded.
 func (v *View) Entries() iter.Seq2[Entry, error] { return v.Under("", true) }
 
 // Under yields the entries whose URL begins with prefix, which ends in "/":
@@ -81,11 +79,11 @@ func (v *View) Under(prefix string, deep bool) iter.Seq2[Entry, error] {
 	return each(func() *rows[Entry] { return &v.Reader(prefix, deep, "").rows })
 }
 
-// A Reader reads entries one after the other.
+// A Reader reads entries one by one.
 type Reader struct{ rows rows[Entry] }
 
-// Reader returns a Reader of what Under yields that comes after a URL, in the
-// order of protocol.Compare. An empty prefix, and after, mean everything.
+// Reader returns a Reader of the entries that Under yields after a URL, in the order of protocol.Compare. An
+// empty prefix, and an empty after, mean everything.
 func (v *View) Reader(prefix string, deep bool, after string) *Reader {
 	u := under{prefix: prefix, deep: deep, after: after}
 	return &Reader{rows[Entry]{v: v, bucket: itemsBuckets[v.m.slot], first: u.first, move: u.next, order: ascends, parse: parseEntry}}
@@ -100,7 +98,7 @@ type under struct {
 	deep   bool
 	after  string
 
-	depth int    // where the cursor is
+	depth int    // of the cursor
 	from  []byte // the least key of that depth
 }
 
@@ -137,14 +135,14 @@ func (u *under) next(c *bbolt.Cursor) ([]byte, []byte) {
 
 func (u *under) to(depth int) { u.depth, u.from = depth, depthKey(depth, u.prefix) }
 
-// in goes on from where the cursor stands to what has the prefix.
+// in moves on from the cursor to the next key with the prefix.
 func (u *under) in(c *bbolt.Cursor, k, b []byte) ([]byte, []byte) {
 	for len(k) >= 2 && !bytes.HasPrefix(k, u.from) {
 		d := int(binary.BigEndian.Uint16(k))
 		switch {
 		case d < u.depth:
-			panic("keys are out of order") // for guard
-		case d == u.depth: // all of this depth has been seen
+			panic("keys are out of order") // boltfile.Guard makes it an error
+		case d == u.depth: // all keys of this depth are done
 			d++
 		}
 		if !u.deep || d > math.MaxUint16 {
@@ -156,7 +154,7 @@ func (u *under) in(c *bbolt.Cursor, k, b []byte) ([]byte, []byte) {
 	return k, b
 }
 
-// Held yields the entries that are held, in the same order.
+// Held yields the entries whose deletion is held back, in the same order.
 func (v *View) Held() iter.Seq2[Entry, error] {
 	parse := func(k, _ []byte) (Entry, error) { return parseEntry(k, v.tx.Bucket(itemsBuckets[v.m.slot]).Get(k)) }
 	return each(func() *rows[Entry] {
@@ -164,7 +162,7 @@ func (v *View) Held() iter.Seq2[Entry, error] {
 	})
 }
 
-// Tombstones yields what is gone and remembered, newest first, each URL once and only if it is not present again.
+// Tombstones yields the tombstones of absent URLs, newest first, one per URL.
 func (v *View) Tombstones() iter.Seq2[protocol.Tombstone, error] {
 	parse := func(k, _ []byte) (protocol.Tombstone, error) {
 		c, err := getChange(v.tx.Bucket(changesBucket), k)
@@ -181,18 +179,17 @@ func (v *View) Tombstones() iter.Seq2[protocol.Tombstone, error] {
 
 var errViewClosed = fmt.Errorf("view is closed: %w", fs.ErrClosed)
 
-// The order in which keys come.
+// The order of the keys.
 const (
 	ascends  = 1
 	descends = -1
 )
 
-// maxAhead is how many rows are read at once.
+// maxAhead bounds how many rows are read at once.
 const maxAhead = 64
 
-// rows reads what parse makes of each key and value of a bucket, from first on
-// by move. Both are looked at under guard, and not kept: a damaged page may say
-// that they lie anywhere, and that they come again and again.
+// rows yields the results of parse for keys and values of a bucket, from first on by move. Both are read
+// under Guard, and not retained: a damaged page may point anywhere, and may make them come again and again.
 type rows[T any] struct {
 	v           *View
 	bucket      []byte
@@ -201,9 +198,9 @@ type rows[T any] struct {
 	parse       func(k, b []byte) (T, error)
 
 	c     *bbolt.Cursor // nil before the first
-	last  []byte        // the key before
-	ahead []T           // read at once, since guard takes longer than a row
-	given int           // of them
+	last  []byte        // the previous key
+	ahead []T           // read in batches, since Guard takes longer than a row
+	given int           // how many of ahead were returned
 	since int           // rows since the last giveBack
 	end   bool
 	err   error // at the end
@@ -223,7 +220,7 @@ func (r *rows[T]) next() (t T, more bool, err error) {
 	return r.ahead[r.given-1], true, nil
 }
 
-// fill reads one row at first, and more as more are taken.
+// fill reads one row at first, and more each time.
 func (r *rows[T]) fill() {
 	most := min(2*len(r.ahead)+1, maxAhead)
 	if r.since += most; r.since >= giveBackAfter {
@@ -259,7 +256,7 @@ func (r *rows[T]) fill() {
 	}
 }
 
-// each yields rows, anew each time it is ranged over.
+// each yields rows, starting again each time it is ranged over.
 func each[T any](begin func() *rows[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for r := begin(); ; {

@@ -1,5 +1,5 @@
-// Package machine gives tests what is not in the repository: tools, pages of real sites, recorded
-// files. A test is skipped where its machine lacks what it needs, and says what that is.
+// Package machine gives tests resources that are not in the repository: tools, pages of real sites, recorded
+// files. A test is skipped, with the reason, if its machine lacks them.
 package machine
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 )
 
-// Lacks skips a test; where PARLEY_REQUIRE=all promises that everything is there, it fails.
+// Lacks skips a test; with PARLEY_REQUIRE=all, which promises that everything is there, the test fails.
 func Lacks(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("PARLEY_REQUIRE") == "all" {
@@ -43,8 +43,8 @@ func Tool(t testing.TB, name string) string {
 	return ""
 }
 
-// Data returns a path below the folder of recorded files that PARLEY_DATA names. Without one the
-// test is skipped, whatever PARLEY_REQUIRE says: what others recorded is not everybody's to install.
+// Data returns a path below the folder of recorded files that PARLEY_DATA names. Without one the test is
+// skipped, whatever PARLEY_REQUIRE says: not everybody may install recordings of others.
 func Data(t testing.TB, elem ...string) string {
 	t.Helper()
 	dir := os.Getenv("PARLEY_DATA")
@@ -54,7 +54,7 @@ func Data(t testing.TB, elem ...string) string {
 	return filepath.Join(append([]string{dir}, elem...)...)
 }
 
-// Recorded yields the files of a corpus for parsers, such as feeds-gofeed, by their names in it.
+// Recorded yields the files of a corpus for parsers, such as feeds-gofeed, with their names in it.
 func Recorded(t testing.TB, corpus string) iter.Seq2[string, []byte] {
 	t.Helper()
 	path := Data(t, "parsers", corpus+".tar.zst")
@@ -83,7 +83,7 @@ func Recorded(t testing.TB, corpus string) iter.Seq2[string, []byte] {
 	}
 }
 
-// Unpacked is what a compressed file holds.
+// Unpacked returns the content of a compressed file.
 func Unpacked(t testing.TB, path string) []byte {
 	t.Helper()
 	z := open(t, path)
@@ -126,7 +126,7 @@ func GitDoc(t testing.TB) string {
 	return dir
 }
 
-// Pages yields the pages below a docroot by their paths; "" has none.
+// Pages yields the pages below a docroot with their paths; none for "".
 func Pages(t testing.TB, docroot string) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		if docroot == "" {
@@ -148,9 +148,9 @@ func Pages(t testing.TB, docroot string) iter.Seq2[string, []byte] {
 	}
 }
 
-// Nginx runs nginx until the test ends, and returns when it listens: at an address, or at a socket
-// whose path begins with "/". main stands at the top of its configuration, http in the block of
-// that name. What it writes goes to a folder of its own.
+// Nginx runs nginx until the test ends, and returns when it listens, at an address or at a socket whose path
+// begins with "/". main is put at the top of its configuration, http into the block of that name. Its files
+// go to a temporary folder.
 func Nginx(t testing.TB, address, main, http string) {
 	t.Helper()
 	nginx, dir := Tool(t, "nginx"), t.TempDir()
@@ -173,7 +173,7 @@ func Nginx(t testing.TB, address, main, http string) {
 	if strings.HasPrefix(address, "/") {
 		network = "unix"
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // between two looks
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // between two attempts
 		c, err := net.Dial(network, address)
 		if err == nil {
 			c.Close()

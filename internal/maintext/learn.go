@@ -10,50 +10,49 @@ import (
 )
 
 const (
-	maxStudied    = 20_000  // pages that patterns are drawn from; all are counted
+	maxStudied    = 20_000  // pages from which patterns are derived; all are counted
 	maxStretches  = 64      // of one page
 	maxCandidates = 200_000 // patterns
 	maxPattern    = 500     // bytes of one
 	maxProposals  = 50
-	maxLine       = 2000    // bytes of a line that is studied
+	maxLine       = 2000    // bytes of a line that is examined
 	maxAlign      = 4 << 20 // pairs of lines that are compared
-	nearly        = 0.9     // a narrow pattern is preferred to a broad one on so many of its pages
+	nearly        = 0.9     // a narrow pattern is preferred to a broad one if it matches on this share of its pages
 )
 
 // A Learner proposes masks from two builds of one site.
 type Learner struct {
-	// Masks are known already: what they match is not looked at.
+	// Masks are known already: the text that they match is ignored.
 	Masks Masks
 
-	// MinShare is on which share of the changed pages a proposal has to
-	// appear, 0 to 1; default 0.02. It has to appear on two, whatever this is.
+	// MinShare is the share of the changed pages on which a proposal must appear, 0 to 1; default 0.02. It
+	// must appear on at least two pages in any case.
 	MinShare float64
 }
 
-// A Lesson is what a Learner has found.
+// A Lesson is the result of a Learner.
 type Lesson struct {
-	Changed   int        // pairs of texts that differ by more than the masks that were known
-	Left      int        // pairs that still differ with all that are proposed
-	Proposals []Proposal // the one that explains most first
+	Changed   int        // pairs of texts that differ by more than the known masks
+	Left      int        // pairs that still differ with all proposals
+	Proposals []Proposal // the one that explains most pairs first
 }
 
 // A Proposal is a pattern that may become a mask.
 type Proposal struct {
 	Pattern   string
-	Pages     int    // pairs in which it matches what differs
+	Pages     int    // pairs in which it matches a difference
 	Explained int    // pairs that differ no more with this proposal and those before it
-	Before    string // what it matches in one of the pairs
+	Before    string // a match in one of the pairs
 	After     string
 }
 
-// Learn reads the main texts of each page in two builds, and proposes masks
-// for what looks as if a build, and no person, had written it: dates, times,
-// numbers, versions, hashes and random words that differ between them, in one
-// and the same context on many pages. It never proposes to mask a word.
-// Whether such a number is news all the same, only a person can tell.
+// Learn reads the main texts of each page in two builds, and proposes masks for text that a build seems to
+// have written, not a person: dates, times, numbers, versions, hashes and random words that differ between
+// the builds, in the same context on many pages. It never proposes to mask a word. Only a person can tell
+// whether such a number is news all the same.
 //
-// Pairs is gone through again for what is found, and must yield the same
-// pairs each time. The texts need hold only until the next.
+// Pairs is iterated several times, and must yield the same pairs each time. A text must be valid only until
+// the next.
 func (l *Learner) Learn(pairs iter.Seq2[[]byte, []byte]) Lesson {
 	var s study
 	for before, after := range l.changed(pairs) {
@@ -74,7 +73,7 @@ func (l *Learner) Learn(pairs iter.Seq2[[]byte, []byte]) Lesson {
 			lesson.Proposals = append(lesson.Proposals, Proposal{Pattern: p})
 		}
 		l.try(&lesson, pairs)
-		// Most match what they were made for; one may have been beaten to it by its own other matches.
+		// Most match what they were made for; an earlier match of the same pattern may overlap it, though.
 		patterns = nil
 		for _, p := range lesson.Proposals {
 			if p.Pages >= 2 {
@@ -89,7 +88,7 @@ func (l *Learner) Learn(pairs iter.Seq2[[]byte, []byte]) Lesson {
 	return lesson
 }
 
-// blank puts a sign that is no context where the known masks match.
+// blank replaces the matches of the known masks by a character that is no context.
 func (l *Learner) blank(text []byte) string {
 	var b strings.Builder
 	at := 0
@@ -104,7 +103,7 @@ func (l *Learner) blank(text []byte) string {
 
 const blank = "\uFFFC"
 
-// try counts what the proposals are good for, on all pairs.
+// try counts the effect of the proposals on all pairs.
 func (l *Learner) try(lesson *Lesson, pairs iter.Seq2[[]byte, []byte]) {
 	var masks Masks
 	for _, p := range lesson.Proposals {
@@ -134,7 +133,7 @@ func (l *Learner) try(lesson *Lesson, pairs iter.Seq2[[]byte, []byte]) {
 	}
 }
 
-// changed yields the pairs that differ by more than what is known already.
+// changed yields the pairs that differ by more than the known masks.
 func (l *Learner) changed(pairs iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(before, after []byte) bool) {
 		for before, after := range pairs {
@@ -161,7 +160,7 @@ func firstDifference(a, b [][]byte) (before, after string) {
 	return before, after
 }
 
-// A study is what was seen of the pages of two builds.
+// A study is the data collected from the pages of two builds.
 type study struct {
 	changed int
 	pages   [][]stretch
@@ -169,17 +168,16 @@ type study struct {
 	names   []candidate
 }
 
-// A stretch is a part of a line that differs, as the candidates that match it,
-// the narrowest first.
+// A stretch is a differing part of a line, as the candidates that match it, the narrowest first.
 type stretch []uint32
 
 // A candidate is a pattern that may be proposed.
 type candidate struct {
 	pattern string
-	level   int // how narrow it is: 0 is the narrowest
+	level   int // its breadth: 0 is the narrowest
 }
 
-// add studies a page. What differs by words is not looked at.
+// add studies a page. Lines whose words differ are ignored.
 func (s *study) add(before, after string) {
 	var page []stretch
 	for _, pair := range align(strings.Split(before, "\n"), strings.Split(after, "\n")) {
@@ -199,7 +197,7 @@ func (s *study) add(before, after string) {
 	s.pages = append(s.pages, page)
 }
 
-// differing returns where tokens differ. What has no word between is one.
+// differing returns the spans in which tokens differ. Spans without a word between them are one.
 func differing(a, b []token) (spans [][2]int) {
 	for i := range a {
 		if a[i].text == b[i].text {
@@ -214,8 +212,8 @@ func differing(a, b []token) (spans [][2]int) {
 	return spans
 }
 
-// contexts are how many words to the left and the right make a candidate, the
-// narrowest first. Where a line has fewer, its end is the context.
+// contexts are the numbers of words to the left and the right in a candidate, the narrowest first. If a line
+// has fewer, its end is the context.
 var contexts = [][2]int{{3, 2}, {2, 1}, {2, 0}, {1, 1}, {1, 0}, {0, 1}}
 
 // stretches returns the stretches of a line in two builds.
@@ -231,7 +229,7 @@ func (s *study) stretches(a, b []token) []stretch {
 			}
 			from, to = span[0]-from, span[1]+to
 			n, ok := s.number(pattern(a[from:to], b[from:to], begin, end), level)
-			for i, other := range spans { // it may match more than one
+			for i, other := range spans { // it may match several
 				if ok && from <= other[0] && other[1] <= to && !slices.Contains(found[i], n) {
 					found[i] = append(found[i], n)
 				}
@@ -241,8 +239,8 @@ func (s *study) stretches(a, b []token) []stretch {
 	return found
 }
 
-// context returns how many tokens beside a stretch hold up to n words, how
-// many words these are, and whether that is all there is on the line.
+// context returns how many tokens beside a stretch contain up to n words, the number of these words, and
+// whether the line has no more tokens there.
 func context(tokens []token, n int, left bool) (size, words int, all bool) {
 	at := func(i int) token {
 		if left {
@@ -257,14 +255,13 @@ func context(tokens []token, n int, left bool) (size, words int, all bool) {
 		size++
 	}
 	all = size == len(tokens) && (words < n || n == 0)
-	for size > 0 && at(size-1).text == " " { // it says nothing
+	for size > 0 && at(size-1).text == " " { // it is no context
 		size--
 	}
 	return size, words, all
 }
 
-// pattern generalises tokens. Those that do not differ here may do so on
-// other pages.
+// pattern generalises tokens. Tokens that are equal here may differ on other pages.
 func pattern(a, b []token, begin, end bool) string {
 	var p strings.Builder
 	if begin {
@@ -295,9 +292,9 @@ func (s *study) number(pattern string, level int) (n uint32, ok bool) {
 	return n, true
 }
 
-// choose returns patterns, the one that is on most pages first, that each
-// match on a share of the changed pages what those before it do not. Of
-// patterns that match on nearly as many pages it takes the narrowest.
+// choose returns patterns, the one on most pages first, each of which matches, on a share of the changed
+// pages, stretches that those before it do not match. Among patterns that match on nearly as many pages it
+// chooses the narrowest.
 func (s *study) choose(share float64) (patterns []string) {
 	least := max(2, int(share*float64(len(s.pages))+0.999))
 	count, seen := make([]int, len(s.names)), make([]int, len(s.names))
@@ -347,7 +344,7 @@ func align(a, b []string) (pairs [][2]string) {
 	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
-	// A line that is in both is its own shape: most are, and need no lexing.
+	// A line that is in both texts is its own shape: most are, and need no lexing.
 	balance := make(map[string]int)
 	for _, s := range a {
 		balance[s]++

@@ -43,7 +43,7 @@ func patterns(l maintext.Lesson) (list []string) {
 	return list
 }
 
-// What builds write is found, whatever it looks like.
+// Text written by builds is found, whatever it looks like.
 func TestLearn(t *testing.T) {
 	for template, want := range map[string]string{
 		"Page #\nVersion {6.1.187|6.1.190}":                                                  `^Version \d+(\.\d+)+$`,
@@ -81,7 +81,7 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// What a person writes is not proposed.
+// Text written by a person is not proposed.
 func TestLearnNoProse(t *testing.T) {
 	for _, template := range []string{
 		"The {quick|lazy} fox",
@@ -129,7 +129,7 @@ func TestLearnSaysHowOften(t *testing.T) {
 	if lesson := l.Learn(pairsOf(before, after)); len(lesson.Proposals) != 1 || lesson.Left != 11 {
 		t.Errorf("what is on a fifth of the pages: %+v", lesson)
 	}
-	// What is masked already is not proposed again, nor context for another.
+	// Text that is masked already is neither proposed again, nor context for another mask.
 	l = maintext.Learner{Masks: masks(t, `Version [\d.]+`, "by a")}
 	lesson = l.Learn(pairsOf(before, after))
 	if len(lesson.Proposals) != 1 || lesson.Changed != 11 || lesson.Left != 1 || lesson.Proposals[0].Pattern != `^Updated on \d{4}-\d\d-\d\d` {
@@ -195,7 +195,7 @@ func lines(r *rand.Rand, words []string) string {
 	return b.String()
 }
 
-// Whatever two texts are, learning ends, and what it proposes are masks that
+// For any two texts, learning ends, and the proposed masks
 // can be written into a configuration file.
 func FuzzLearn(f *testing.F) {
 	f.Add("Version 1.2\nx", "Version 1.3\nx")

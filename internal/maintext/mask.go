@@ -12,15 +12,12 @@ const (
 	maxMask  = 4 << 10 // bytes of a pattern
 )
 
-// Masks are patterns of what is volatile in main texts: build stamps, version
-// strings, counters. What they match counts for nothing, and neither does the
-// space around it: a line with nothing else is as if it were not there. Every
-// mask is matched against the text as it is, so that their order says nothing.
-// Masks may be used concurrently.
+// Masks are patterns of volatile parts of main texts: build stamps, version strings, counters. The text that
+// they match is ignored, with the space around it: a line of nothing else counts as missing. Every mask is
+// matched against the original text, so their order does not matter. Masks are safe for concurrent use.
 type Masks []*regexp.Regexp
 
-// ParseMasks reads patterns as package regexp has them (RE2). ^ and $ are the
-// ends of a line.
+// ParseMasks parses patterns in the syntax of package regexp (RE2). ^ and $ are the ends of a line.
 func ParseMasks(patterns []string) (Masks, error) {
 	if len(patterns) > maxMasks {
 		return nil, fmt.Errorf("%d masks: at most %d are allowed", len(patterns), maxMasks)
@@ -42,8 +39,7 @@ func ParseMasks(patterns []string) (Masks, error) {
 	return m, nil
 }
 
-// Apply returns a text without what the masks match. Text that nothing matches
-// is returned as it is.
+// Apply returns a text without the matches of the masks, or the text itself if there are none.
 func (m Masks) Apply(text []byte) []byte {
 	spans := m.spans(text)
 	if len(spans) == 0 {
@@ -76,7 +72,7 @@ func (m Masks) Apply(text []byte) []byte {
 	return out
 }
 
-// spans returns what the masks match, in order and without overlaps.
+// spans returns the matches of the masks, in order and without overlaps.
 func (m Masks) spans(text []byte) [][]int {
 	var all [][]int
 	for _, re := range m {

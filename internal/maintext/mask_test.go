@@ -17,7 +17,7 @@ func masks(t testing.TB, patterns ...string) maintext.Masks {
 	return m
 }
 
-// What a mask matches is gone as if it had never been there.
+// Text that a mask matches is removed as if it had never been there.
 func TestMasks(t *testing.T) {
 	for _, c := range []struct{ text, patterns, want string }{
 		{"a b", "", "a b"},
@@ -49,7 +49,7 @@ func TestMasks(t *testing.T) {
 		if got := m.Apply([]byte(c.text)); string(got) != c.want {
 			t.Errorf("%q without %q: %q, want %q", c.text, patterns, got, c.want)
 		}
-		// The digest and the sketch are those of the text that is left.
+		// The digest and the sketch are those of the remaining text.
 		digest, sketch := m.Read([]byte(c.text))
 		digest2, sketch2 := maintext.Masks(nil).Read([]byte(c.want))
 		if digest != digest2 || !bytes.Equal(sketch, sketch2) {

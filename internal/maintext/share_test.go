@@ -157,8 +157,8 @@ func (w *writer) edit(words []string) (string, []string) {
 	}
 }
 
-// Shares are what a count of all words gives, but for the error that is
-// promised.
+// Shares equal a count of all words, within the promised
+// error.
 func TestSharesAreNearTheCount(t *testing.T) {
 	rounds := 2000
 	if testing.Short() {
@@ -220,7 +220,7 @@ func TestSharesAreNearTheCount(t *testing.T) {
 	}
 }
 
-// Nobody can make a sketch longer than is promised, or a comparison fail.
+// No input makes a sketch longer than promised, or a comparison fail.
 func TestSketchSize(t *testing.T) {
 	for name, text := range map[string]string{
 		"one word, often":  strings.Repeat("the ", 500_000),

@@ -7,17 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// A sketch stands for the words of a text, a multiset. Every word adds 1 to,
-// or takes 1 from, one of 128 counters, as its hash says; the second "the" has
-// another hash than the first. Subtract the counters of two texts, and what
-// they have in common is gone; the squares of what is left sum up, on average,
-// to the number of words that are in one of them only. (Charikar, Chen and
-// Farach-Colton 2002 have the sketch; Thorup and Zhang 2004 this use of it.)
-// The error is relative to that number and not to the texts, with a standard
-// deviation of sqrt(2/128), an eighth: one word that changes on a long page is
-// seen as one word.
+// A sketch summarizes the words of a text, a multiset. Every word adds 1 to, or subtracts 1 from, one of 128
+// counters, chosen by its hash; the second "the" has another hash than the first. In the difference of the
+// counters of two texts, common words cancel out; the squares of the rest sum up, on average, to the number
+// of words that are in only one text. (Charikar, Chen and Farach-Colton 2002 have the sketch; Thorup and
+// Zhang 2004 this use of it.) The error is relative to that number and not to the texts, with a standard
+// deviation of sqrt(2/128), an eighth: one changed word on a long page is seen as one word.
 //
-// It is written as
+// It is encoded as
 //
 //	1 byte   the version, 1
 //	1 to 5   the number of words, a varint
@@ -25,9 +22,9 @@ import (
 //	1        k
 //	n        the counters, each as a Rice code with k low bits, the last byte filled with zeros
 //
-// A counter is a random walk: it takes 3 bits on a page of a few hundred
-// words, 7 on one of 100,000. It is cut to 12 bits, which only a text that was
-// made for it exceeds. Since that much always fits, a sketch has at most 219 bytes.
+// A counter is a random walk: it takes 3 bits on a page of a few hundred words, 7 on one of 100,000. It is
+// limited to 12 bits, which only a text made for that exceeds. Since that much always fits, a sketch has at
+// most 219 bytes.
 type sketch struct {
 	words    uint64
 	check    [4]byte
@@ -65,7 +62,7 @@ func newSketch(text []byte, digest [32]byte) *sketch {
 	return s
 }
 
-// distance estimates how many words are in one of two texts only.
+// distance estimates how many words are in only one of two texts.
 func (s *sketch) distance(o *sketch) uint64 {
 	var sum uint64
 	for i := range s.counters {
@@ -101,7 +98,7 @@ func (s *sketch) append(b []byte) []byte {
 	return w.b
 }
 
-// parseSketch reads what append writes, and nothing else.
+// parseSketch parses the output of append, and nothing else.
 func parseSketch(b []byte) (*sketch, bool) {
 	if len(b) == 0 || b[0] != version {
 		return nil, false
@@ -134,7 +131,7 @@ func parseSketch(b []byte) (*sketch, bool) {
 	return s, r.done()
 }
 
-// zigzag numbers 0, -1, 1, -2, 2 ... from 0.
+// zigzag maps 0, -1, 1, -2, 2 ... to 0, 1, 2, 3, 4 ...
 func zigzag(c int16) uint { return uint(uint16(c<<1 ^ c>>15)) }
 
 func unzigzag(u uint) int16 { return int16(u>>1) ^ -int16(u&1) }
@@ -155,8 +152,7 @@ func (w *bitWriter) write(bits uint, n int) {
 	}
 }
 
-// A bitReader reads what a bitWriter wrote. After the end it reads zeros, and
-// is never done.
+// A bitReader reads the output of a bitWriter. After the end it reads zeros, and is never done.
 type bitReader struct {
 	b  []byte
 	at int
@@ -173,7 +169,7 @@ func (r *bitReader) read(n int) (bits uint) {
 	return bits
 }
 
-// done reports whether all was read, but for zeros that fill the last byte.
+// done reports whether all bits were read, except for the zeros that fill the last byte.
 func (r *bitReader) done() bool {
 	if (r.at+7)/8 != len(r.b) {
 		return false
@@ -181,8 +177,7 @@ func (r *bitReader) done() bool {
 	return r.read(len(r.b)*8-r.at) == 0
 }
 
-// words are what white space separates. In scripts that are written without
-// it every character is one.
+// words yields the words separated by white space. In scripts without it every character is a word.
 func words(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		begin := 0
@@ -225,8 +220,8 @@ func alone(r rune) bool {
 	return false
 }
 
-// hash is FNV-1a. Sketches outlive the program that made them, so that
-// neither this nor mix may ever change without the version.
+// hash is FNV-1a. Sketches are stored for longer than a program version lives, so neither hash nor mix may
+// ever change without the version.
 func hash(b []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range b {

@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// A token is a part of a line: a word, a space, a sign, or what looks as if a
-// build, and no person, had written it, such as a date.
+// A token is a part of a line: a word, a space, a sign, or text that a build seems to have written, not a
+// person, such as a date.
 type token struct {
 	text string
-	form *form // nil for what is only itself
+	form *form // nil for a literal token
 }
 
-// A form is what volatile tokens look like. Tokens of one form are taken for
-// the same thing at another time.
+// A form is a class of volatile tokens. Tokens of one form are taken for values of the same thing at
+// different times.
 type form struct {
 	key  string // stands for the token in the shape of a line
-	lex  string // what is one; all in one expression, where the first that matches wins
-	mask string // what masks it; for some, see generalise
+	lex  string // matches one; all are in one expression, where the first match wins
+	mask string // the mask for it; for some, see generalise
 }
 
 const (
@@ -64,12 +64,12 @@ var (
 	piece       = regexp.MustCompile(`\d+|[^\d]+`)
 )
 
-// lex cuts a line into tokens.
+// lex splits a line into tokens.
 func lex(line string) []token {
 	var tokens []token
 	for len(line) > 0 {
 		at := lexer.FindStringSubmatchIndex(line)
-		if at == nil { // it is no UTF-8
+		if at == nil { // invalid UTF-8
 			return append(tokens, token{text: line})
 		}
 		if at[0] > 0 {
@@ -98,8 +98,8 @@ func lex(line string) []token {
 	return tokens
 }
 
-// compound tells what seven letters and digits or more are: a hash, something
-// else that looks random, or words and numbers.
+// compound classifies seven or more letters and digits: a hash, something else that looks random, or words
+// and numbers.
 func compound(text string) []token {
 	digits, upper, lower := 0, 0, 0
 	for _, c := range text {
@@ -169,17 +169,16 @@ func generalise(a, b token) string {
 	return a.form.mask
 }
 
-// isWord reports whether a token alone says where on a page one is.
+// isWord reports whether a token can serve as context.
 func (t token) isWord() bool {
 	r, _ := utf8.DecodeRuneInString(t.text)
 	return t.form == nil && unicode.IsLetter(r) && utf8.RuneCountInString(t.text) >= 2
 }
 
-// parts reports whether what stands to the left and the right of a token are
-// two things.
+// parts reports whether a token separates the spans to its left and right.
 func (t token) parts() bool { return t.isWord() || t.text == blank }
 
-// shape is what a line has in common with what it was at another time.
+// shape returns the form of a line, which stays the same when volatile tokens change.
 func shape(tokens []token) string {
 	var b strings.Builder
 	for _, t := range tokens {

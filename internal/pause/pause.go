@@ -1,5 +1,4 @@
-// Package pause has what a loop pauses by: for a time, for less of it in a
-// test, and until somebody wakes it.
+// Package pause has the waits of loops: for a time, capped in tests, or until a wake-up.
 package pause
 
 import (
@@ -7,7 +6,7 @@ import (
 	"time"
 )
 
-// For waits for d, and reports whether ctx let it.
+// For waits for d, and returns false if ctx ended first.
 func For(ctx context.Context, d time.Duration) bool { return Sleep(ctx, d) == nil }
 
 // Sleep waits for d, or until ctx ends, whose error it returns.
@@ -21,7 +20,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// AtMost is d, or most if that is above zero and less.
+// AtMost returns d, or most if that is above zero and less.
 func AtMost(d, most time.Duration) time.Duration {
 	if most > 0 {
 		return min(d, most)
@@ -29,7 +28,7 @@ func AtMost(d, most time.Duration) time.Duration {
 	return d
 }
 
-// Wake wakes who receives from c, which has room for one: now, or as soon as he does.
+// Wake wakes the receiver of c, which must have room for one: now, or when it next receives.
 func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

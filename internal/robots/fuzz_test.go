@@ -10,8 +10,8 @@ import (
 	"github.com/parleyweb/parley/internal/robots"
 )
 
-// oracle answers as Allowed must, in the plainest way: no index, no early
-// end, and a pattern is a regular expression.
+// oracle computes the expected result of Allowed in the simplest way: no index, no early
+// end, and each pattern as a regular expression.
 func oracle(file, agent, path string) bool {
 	if spell(path, false, "") == "/robots.txt" {
 		return true
@@ -156,7 +156,7 @@ func spell(s string, pattern bool, keep string) string {
 	return b.String() + end
 }
 
-// relax decodes what may be written both ways in a query.
+// relax decodes the octets that a query may have in both spellings.
 func relax(s, begin string) string {
 	i := strings.IndexAny(s, begin)
 	if i < 0 {
@@ -186,7 +186,7 @@ func wide(file string) bool {
 	return strings.HasPrefix(file, "\xfe\xff") || strings.HasPrefix(file, "\xff\xfe")
 }
 
-// FuzzParse: whatever a file holds, it is read, and says the same each time.
+// FuzzParse: any file can be parsed, and gives the same result each time.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("\uFEFFUser-agent: *\r\nDisallow: /*.php$\rCrawl-delay: 1.5\nSitemap: x\n"))
 	f.Add([]byte("user agent a\ndisalow /\x00b\nallow: /c/index.html\nuseragent: *"))

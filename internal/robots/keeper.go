@@ -14,41 +14,39 @@ import (
 	"github.com/parleyweb/parley/internal/clock"
 )
 
-// A Keeper keeps the [Rules] of a site: it reads its robots.txt, and stores
-// what it goes by, so that neither a restart nor a process that runs once
-// forgets what was forbidden.
+// A Keeper keeps the [Rules] of a site: it reads robots.txt and stores the rules, so that neither a restart
+// nor a process that runs once forgets what was forbidden.
 //
-// Fields are not to be changed once a method has been called. Any number of
-// goroutines may call the methods at once.
+// Fields must not be changed once a method has been called. Methods are safe for concurrent use.
 type Keeper struct {
-	Name string // what messages call it: a file or a URL
+	Name string // in messages: a file or a URL
 
-	// Fetch returns what robots.txt says now, nil if there is none. It returns
-	// an error if that cannot be known: then what was accepted goes on to count.
+	// Fetch returns the current robots.txt, nil if there is none. It returns an error if that cannot be
+	// known: then the accepted rules go on to count.
 	Fetch func(context.Context) ([]byte, error)
 
-	Wait   time.Duration // before what forbids less counts; zero means 60 s
+	Wait   time.Duration // before looser rules count; zero means 60 s
 	Remind time.Duration // before a person is told again that it is lost, or cannot be read; zero means 24 h
 
-	// Hurry, above zero, bounds how long Known waits until it tries again. For tests.
+	// Hurry, above zero, bounds how long Known waits before it tries again. For tests.
 	Hurry time.Duration
 
 	Notes Notes // where the rules are stored; nil means nowhere
 	Log   *slog.Logger
 	Now   func() time.Time
 
-	turn sync.Mutex // held by whoever reads
+	turn sync.Mutex // held while robots.txt is read
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	rules  *Rules
-	stored *Rules    // what Notes have
+	stored *Rules    // the rules that Notes have
 	loaded bool      // Notes have been read
 	tried  time.Time // when Known failed
 	hasten bool      // see Hasten
-	said   bool      // a person has been told that something is wrong
+	said   bool      // a person has been told of a problem
 }
 
-// Notes are those of a journal: small values that are stored with it.
+// Notes are the notes of a journal: small values that are stored with it.
 type Notes interface {
 	Note(key string) ([]byte, error)
 	SetNotes(notes map[string][]byte) error
@@ -61,20 +59,20 @@ const (
 	maxNotes = 64
 )
 
-// knownAgain is how long Known waits after it could not read.
+// knownAgain is how long Known waits after a failed read.
 const knownAgain = 10 * time.Second
 
-// cure is what a person can do whose robots.txt is lost, or who wants none.
+// cure is the advice for a person whose robots.txt is lost, or who wants none.
 const cure = "put it back; if nothing is to be forbidden any more, let it have the two lines \"User-agent: *\" and \"Disallow:\", which count %s later"
 
-// Refresh reads robots.txt and stores what follows from it. An error says that
-// nothing is known, or that what is known could not be stored; then nothing
-// counts that forbids less than before. The caller has no View of the journal open.
+// Refresh reads robots.txt and stores the resulting rules. An error says that nothing is known, or that the
+// rules could not be stored; then no rule counts that forbids less than before. The caller has no View of the
+// journal open.
 func (k *Keeper) Refresh(ctx context.Context) (*Rules, error) {
 	return k.refresh(ctx, k.Notes != nil)
 }
 
-// Load returns the rules as they are known without reading robots.txt: nil if they are not.
+// Load returns the known rules without reading robots.txt, nil if there are none.
 func (k *Keeper) Load() (*Rules, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +104,7 @@ func (k *Keeper) refresh(ctx context.Context, store bool) (*Rules, error) {
 	now := k.now()
 	if err != nil {
 		next := k.tell(was, now, "robots.txt cannot be read: what it said last goes on to count", "err", err)
-		if store && next != was && storeRules(k.Notes, next) == nil { // else it is said again
+		if store && next != was && storeRules(k.Notes, next) == nil { // else the message is repeated
 			k.set(next, next)
 		}
 		return was, nil
@@ -121,7 +119,7 @@ func (k *Keeper) refresh(ctx context.Context, store bool) (*Rules, error) {
 	next := k.say(was, was.Read(text, now, wait), now)
 	if store && next != stored {
 		if err := storeRules(k.Notes, next); err != nil {
-			// What forbids more counts all the same.
+			// Stricter rules count all the same.
 			k.set(was.Read(text, now, math.MaxInt64), stored)
 			return nil, fmt.Errorf("robots.txt: what it says could not be stored: %w", err)
 		}
@@ -137,8 +135,7 @@ func (k *Keeper) set(rules, stored *Rules) {
 	k.mu.Unlock()
 }
 
-// tell tells a person that something is wrong, unless that was said not long
-// ago, and returns the rules that remember it.
+// tell logs a problem for a person, unless it did so recently, and returns the rules that remember the time.
 func (k *Keeper) tell(r *Rules, now time.Time, what string, args ...any) *Rules {
 	if d := now.Sub(r.said); !r.said.IsZero() && d >= 0 && d < cmp.Or(max(k.Remind, 0), 24*time.Hour) {
 		return r
@@ -150,7 +147,7 @@ func (k *Keeper) tell(r *Rules, now time.Time, what string, args ...any) *Rules 
 	return r.saidAt(now)
 }
 
-// say tells a person what is to be known of a reading.
+// say logs what a person should know of a reading.
 func (k *Keeper) say(was, next *Rules, now time.Time) *Rules {
 	if next.Lost() {
 		how := "has no rule in it"
@@ -167,8 +164,8 @@ func (k *Keeper) say(was, next *Rules, now time.Time) *Rules {
 	return next
 }
 
-// Known returns the rules, nil if there are none to be had. It reads robots.txt
-// if nobody has, and stores nothing.
+// Known returns the rules, nil if they cannot be known. It reads robots.txt if nobody has, and stores
+// nothing.
 func (k *Keeper) Known() *Rules {
 	k.mu.Lock()
 	rules, tried := k.rules, k.tried
@@ -198,35 +195,33 @@ func (k *Keeper) Current() *Rules {
 	return k.rules
 }
 
-// Due returns when a candidate may be accepted that waits; false if none does.
+// Due returns when the waiting candidate may be accepted; false if there is none.
 func (k *Keeper) Due() (time.Time, bool) {
 	since, ok := k.Current().Waits()
 	return since.Add(k.wait()), ok
 }
 
-// IsNews reports whether robots.txt can be read and says something else than
-// what was read last. It stores nothing.
+// IsNews reports whether robots.txt can be read and differs from the text read last. It stores nothing.
 func (k *Keeper) IsNews(ctx context.Context) bool {
 	text, err := k.Fetch(ctx)
 	return err == nil && !k.Current().IsLast(text)
 }
 
-// Hasten makes the next Refresh accept what it reads at once, if that is not lost.
+// Hasten makes the next Refresh accept what it reads at once, unless that is lost.
 func (k *Keeper) Hasten() {
 	k.mu.Lock()
 	k.hasten = true
 	k.mu.Unlock()
 }
 
-// Said reports whether this process has told a person that something is wrong.
+// Said reports whether this process has told a person of a problem.
 func (k *Keeper) Said() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.said
 }
 
-// Trouble says what a person should know of robots.txt as it was read last;
-// empty if all is well.
+// Trouble describes a problem of robots.txt as read last; empty if all is well.
 func (k *Keeper) Trouble() string {
 	r := k.Current()
 	switch {
@@ -283,7 +278,7 @@ func storeRules(notes Notes, r *Rules) error {
 	parts := make(map[string][]byte)
 	b := r.Encode()
 	for i := range maxNotes {
-		var part []byte // nil forgets what an earlier, longer text has left
+		var part []byte // nil deletes the rest of an earlier, longer text
 		if len(b) > 0 {
 			n := min(len(b), noteSize)
 			part, b = b[:n], b[n:]

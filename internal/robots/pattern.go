@@ -9,7 +9,7 @@ import "strings"
 type rule struct {
 	pattern string
 	loose   string // pattern in loose form (see loosen), if that differs
-	exact   string // of an Allow, pattern with needless encodings kept, if that differs: only so it matches
+	exact   string // of an Allow, pattern with needless encodings kept, if that differs; then only this form matches
 	text    string // as it is written, for people
 	allow   bool
 	literal bool // pattern has neither wildcard nor end
@@ -27,8 +27,8 @@ func newRule(pattern string, allow bool) rule {
 	return r
 }
 
-// outranks reports whether r decides over o where both match: the most
-// octets, and at a tie the least strict (RFC 9309, 2.2.2).
+// outranks reports whether r decides over o if both match: the one with more octets, at a tie the less strict
+// (RFC 9309, 2.2.2).
 func (r *rule) outranks(o *rule) bool {
 	return o == nil || len(r.pattern) > len(o.pattern) || len(r.pattern) == len(o.pattern) && r.allow && !o.allow
 }
@@ -55,9 +55,8 @@ func (r *rule) matches(t *target) bool {
 	return match(pattern, t.loose)
 }
 
-// match reports whether the pattern matches from the beginning of the path.
-// Each literal between wildcards can be taken where it first occurs: whatever
-// follows has then the most room.
+// match reports whether the pattern matches from the beginning of the path. Each literal between wildcards is
+// matched at its first occurrence, which leaves the most room for the rest.
 func match(pattern, path string) bool {
 	pattern, whole := strings.CutSuffix(pattern, "$")
 	literal, rest, wild := strings.Cut(pattern, "*")
@@ -99,7 +98,7 @@ func (t *target) loosen() {
 	}
 }
 
-// asWritten returns the target with octets unencoded that must be encoded, and are not.
+// asWritten returns the target with octets left unencoded that must be encoded but are not.
 func (t target) asWritten() target {
 	if t.raw != "" {
 		t.path, t.exact = t.raw, t.raw
@@ -110,17 +109,16 @@ func (t target) asWritten() target {
 
 const hex = "0123456789ABCDEF"
 
-// canonical gives every path one spelling (RFC 9309, 2.2.2): octets that are
-// unreserved in RFC 3986 stand for themselves, reserved ones stay as they are
-// written, all others are percent-encoded in upper case. So are "*" and "$",
-// but where they are special in a pattern.
+// canonical gives every path one spelling (RFC 9309, 2.2.2): unreserved octets of RFC 3986 stand for
+// themselves, reserved ones stay as written, all others are percent-encoded in upper case. So are "*" and
+// "$", except where they are special in a pattern.
 func canonical(s string, pattern bool) string { return spell(s, pattern, true, true) }
 
-// spelled is canonical, but an octet that is encoded without need stays so.
+// spelled is canonical, but a needlessly encoded octet stays encoded.
 func spelled(s string, pattern bool) string { return spell(s, pattern, false, true) }
 
-// written is the canonical form of a path, but an octet that must be encoded,
-// and is not, stays so. No pattern has such an octet, so only wildcards match it.
+// written is the canonical form of a path, but an octet that must be encoded and is not stays unencoded. No
+// pattern has such an octet, so only wildcards match it.
 func written(s string) string { return spell(s, false, true, false) }
 
 func spell(s string, pattern, decode, encode bool) string {
@@ -159,9 +157,9 @@ func spell(s string, pattern, decode, encode bool) string {
 	return b.String()
 }
 
-// loosen decodes what a query may hold either way: "?u=http%3A%2F%2Fa" is
-// "?u=http://a". The query of s begins after the first octet that is one of
-// begin: in a pattern, everything after a wildcard may be query.
+// loosen decodes octets that a query may hold encoded or not: "?u=http%3A%2F%2Fa" is "?u=http://a". The query
+// of s begins after the first octet that is one of begin: in a pattern, everything after a wildcard may be
+// query.
 func loosen(s, begin string) string {
 	i := strings.IndexAny(s, begin)
 	if i < 0 || strings.IndexByte(s[i:], '%') < 0 {

@@ -1,17 +1,14 @@
-// Package robots reads robots.txt as RFC 9309 says. Both sides use it: a site
-// for what it must not publish, a crawler for its manners.
+// Package robots parses robots.txt (RFC 9309). Both sides use it: a site to know what it must not publish, a
+// crawler to be polite.
 //
-// Where the RFC leaves a choice, a file is read as the most used parser reads
-// it, so that what a webmaster has tried elsewhere holds here: common
-// misspellings of a name, a colon forgotten between two words, part of a byte
-// order mark, and Allow of index.html, which allows its directory as well.
-// Beyond that, Disallow of a path without its first slash is taken to have one.
+// Where the RFC leaves a choice, a file is read as the most used parser reads it, so that a file that works
+// elsewhere works here: common misspellings of a name, a colon forgotten between two words, part of a byte
+// order mark, and Allow of index.html, which allows its directory as well. Beyond that, Disallow of a path
+// without its first slash is taken to have one.
 //
-// The RFC has every octet compared in one spelling, and that parser compares
-// them as they are written. What follows is no more than both allow: an Allow
-// line with octets encoded that need not be is for paths in that spelling only, and
-// a path with octets that must be encoded, and are not, is allowed if it is so as it
-// is written, too.
+// The RFC compares octets in one spelling; that parser compares them as written. Here a path is allowed only
+// if both allow it: an Allow line with needlessly encoded octets matches only paths in that spelling, and a
+// path with octets that must be encoded but are not must also be allowed as written.
 package robots
 
 import (
@@ -25,41 +22,40 @@ import (
 // MaxBytes is how much of a file is read (RFC 9309, 2.5): 500 KiB.
 const MaxBytes = 500 << 10
 
-// MaxCrawlDelay is the longest delay that a file can ask for. A site that
-// wants more wants no crawler, and has Disallow to say so.
+// MaxCrawlDelay is the longest delay that a file can ask for. A site that wants no crawler has Disallow to
+// say so.
 const MaxCrawlDelay = time.Hour
 
-// maxLine is how much of a line is read, in bytes: many times the longest
-// path in use, and as much as others read of it.
+// maxLine is the number of bytes read of a line: many times the longest path in use, and as many as other
+// parsers read.
 const maxLine = 8*2083 - 1
 
 // A File is a parsed robots.txt. The zero File allows everything. It is
 // immutable and safe for concurrent use.
 type File struct {
-	deny   bool                // nothing is allowed: the file could not be had
+	deny   bool                // nothing is allowed: the file could not be fetched
 	agents map[string][]member // by product token in lower case, or "*"
-	lines  map[string][]string // what belongs to no group, by name in lower case
+	lines  map[string][]string // lines outside of groups, by name in lower case
 
 	ruled   bool // some group has an Allow or Disallow line, be it an empty one
 	forbids bool // some group has a Disallow line that is not empty
 }
 
-// A group is what the lines between two runs of User-agent lines say.
+// A group holds the lines between two runs of User-agent lines.
 type group struct {
 	rules  []rule
 	delays []time.Duration
 }
 
-// A member is an agent's share in a group: all rules, and the delays from
-// the given one on. For Crawl-delay does not end a run of User-agent lines, and
-// must not slow down an agent that is only named after it.
+// A member is an agent's share in a group: all rules, and the delays from index delay on. Crawl-delay does
+// not end a run of User-agent lines, and must not slow down an agent that is only named after it.
 type member struct {
 	group *group
 	delay int
 }
 
-// Parse reads a file of any content: what cannot be understood is passed over.
-// It reads at most MaxBytes, and no line that this limit cuts.
+// Parse parses a file of any content and skips lines that it does not understand. It reads at most MaxBytes,
+// and no line that this limit cuts.
 func Parse(b []byte) *File {
 	if len(b) > MaxBytes {
 		b = b[:MaxBytes]
@@ -88,13 +84,13 @@ func Parse(b []byte) *File {
 	return p.file
 }
 
-// narrow returns a file in UTF-16, which begins with a mark and which some
-// editors write, in UTF-8, and any other as it is.
+// narrow converts a file in UTF-16 with a byte order mark, which some editors write, to UTF-8, and returns
+// any other unchanged.
 func narrow(b []byte) []byte {
 	if len(b) < 2 || b[0]^b[1] != 1 || b[0]|b[1] != 0xff { // FE FF or FF FE
 		return b
 	}
-	big := 0 // which of two octets is the big one
+	big := 0 // which of two octets is the high one
 	if b[0] == 0xff {
 		big = 1
 	}
@@ -108,7 +104,7 @@ func narrow(b []byte) []byte {
 // blank is what is trimmed around names and values.
 const blank = " \t\v\f\x00"
 
-// split takes a line apart. Where the colon was forgotten, two words are a name and its value.
+// split splits a line into name and value. Without a colon, two words are a name and its value.
 func split(line string) (name, value string, ok bool) {
 	line, _, _ = strings.Cut(line, "#")
 	line = strings.Trim(line, blank)
@@ -154,8 +150,7 @@ func (p *parser) line(name, value string) {
 	}
 }
 
-// agent makes the agent a member of the current group, once. A group may
-// belong to nobody: the empty token.
+// agent makes the agent a member of the current group, once. The empty token names no agent.
 func (p *parser) agent(token string) {
 	list := p.file.agents[token]
 	if token == "" || len(list) > 0 && list[len(list)-1].group == p.group {
@@ -164,8 +159,8 @@ func (p *parser) agent(token string) {
 	p.file.agents[token] = append(list, member{p.group, len(p.group.delays)})
 }
 
-// rule adds a rule to the current group; outside of groups it says nothing,
-// and an empty one only ends the run of User-agent lines.
+// rule adds a rule to the current group. Outside of groups it is ignored, and an empty one only ends the run
+// of User-agent lines.
 func (p *parser) rule(pattern string, allow bool) {
 	if p.group == nil {
 		return
@@ -184,9 +179,8 @@ func (p *parser) rule(pattern string, allow bool) {
 	}
 }
 
-// agentNamed returns whom a User-agent line means: "*", or a product token. A
-// "*" before what is no letter of ours, such as the no-break space that editors
-// put there, is meant for everybody.
+// agentNamed returns the agent of a User-agent line: "*", or a product token. A "*" before white space or a
+// non-ASCII byte, such as the no-break space that editors put there, means every agent.
 func agentNamed(value string) string {
 	if rest, ok := strings.CutPrefix(value, "*"); ok && (rest == "" || rest[0] >= 0x80 || strings.IndexByte(blank, rest[0]) >= 0) {
 		return "*"
@@ -194,8 +188,7 @@ func agentNamed(value string) string {
 	return token(value)
 }
 
-// asked returns the product token that somebody asks for, in lower case. Two
-// words are nobody's name.
+// asked returns the product token of an agent that asks, in lower case. Two words name no agent.
 func asked(agent string) string {
 	t := token(agent)
 	if len(t) < len(agent) && strings.IndexByte(blank, agent[len(t)]) >= 0 {
@@ -216,7 +209,7 @@ func token(s string) string {
 	return strings.ToLower(s)
 }
 
-// parseDelay reads seconds, with a fraction or without, and passes over a unit.
+// parseDelay parses seconds, with or without a fraction, and ignores a unit.
 func parseDelay(s string) (time.Duration, bool) {
 	end := 0
 	for end < len(s) && ('0' <= s[end] && s[end] <= '9' || s[end] == '.') {
@@ -229,10 +222,9 @@ func parseDelay(s string) (time.Duration, bool) {
 	return time.Duration(seconds * float64(time.Second)), err == nil
 }
 
-// ForStatus is what a crawler must assume after asking for robots.txt: the
-// parsed body after 2xx, everything allowed after 3xx (redirects followed too
-// far) and 4xx, nothing allowed after 5xx and where there was no answer
-// (status 0). Nothing is allowed after 429 either: it says "not now".
+// ForStatus returns the rules that a crawler must assume for a response to robots.txt: the parsed body after
+// 2xx, everything allowed after 3xx (too many redirects) and 4xx, nothing allowed after 5xx and without a
+// response (status 0). Nothing is allowed after 429 either: it says "not now".
 func ForStatus(status int, body []byte) *File {
 	switch {
 	case 200 <= status && status < 300:
@@ -243,15 +235,13 @@ func ForStatus(status int, body []byte) *File {
 	return &File{deny: true}
 }
 
-// Allowed reports whether agent (a product token such as "parley") may fetch
-// path, which begins with "/" and has its query if any, percent-encoded or not.
-// What follows the token in agent, as in "parley/1.0", does not matter; an
-// agent without a token, such as "*", or of two words is whoever is not named in
-// the file.
+// Allowed reports whether agent (a product token such as "parley") may fetch path, which begins with "/" and
+// has its query if any, percent-encoded or not. Text after the token in agent, as in "parley/1.0", is
+// ignored; an agent without a token, such as "*", or of two words counts as one that the file does not name.
 // /robots.txt itself is always allowed.
 //
-// A page may have other paths, such as "/a/index.html" beside "/a/": then the
-// rule that decides is the first in rank of those that match any of them.
+// A page may have other paths, such as "/a/index.html" beside "/a/": then the highest-ranking rule that
+// matches any of them decides.
 //
 // It takes time linear in the size of the agent's rules, times the length of path.
 func (f *File) Allowed(agent, path string, others ...string) bool {
@@ -259,8 +249,8 @@ func (f *File) Allowed(agent, path string, others ...string) bool {
 	return ok
 }
 
-// Decide is Allowed, and names the line that decides as it is written, such as
-// "Disallow: /private/"; it is empty where none does.
+// Decide is Allowed, and also returns the deciding line as written, such as "Disallow: /private/"; it is
+// empty if no line decides.
 func (f *File) Decide(agent, path string, others ...string) (allowed bool, line string) {
 	target := newTarget(path)
 	if target.path == "/robots.txt" {
@@ -291,7 +281,7 @@ func (f *File) Decide(agent, path string, others ...string) (allowed bool, line 
 	return false, "Disallow: " + best.text
 }
 
-// decisive returns the first in rank of best and the rules that match the target.
+// decisive returns the highest-ranking of best and the rules that match the target.
 func (f *File) decisive(best *rule, agent string, t target) *rule {
 	for _, m := range f.members(agent) {
 		for i := range m.group.rules {

@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// Rules are what a site goes by while its robots.txt changes: the text that is
-// accepted, and the candidate, which is the text that was read last if that
-// differs. While there are two, a URL is allowed only if both allow it. So what
-// forbids more counts at once, and what forbids less waits: a file that is
-// being written uncovers nothing. One that is lost says nothing at all.
+// Rules are a site's rules while its robots.txt changes: the accepted text, and the candidate, which is the
+// text read last if it differs. While there are two, a URL is allowed only if both allow it. So a stricter
+// rule counts at once and a looser one waits: a file that is being written uncovers nothing. A lost file is
+// ignored.
 //
-// A Rules does not change; Read returns the one that follows. A nil Rules is
-// that of a site whose robots.txt nobody has read yet.
+// A Rules is immutable; Read returns its successor. A nil Rules means that nobody has read the site's
+// robots.txt yet.
 type Rules struct {
 	accepted  version
 	candidate *version  // nil: there is none
 	since     time.Time // when the candidate was first read
-	lost      *version  // what was read last has no rule, and does not count; nil: it has
-	said      time.Time // when a person was last told that something is wrong with it; zero if never
+	lost      *version  // the text read last has no rule and is ignored; nil: it has
+	said      time.Time // when a person was last told of a problem; zero if never
 }
 
-// A version is a robots.txt as it was once.
+// A version is one text of a robots.txt, parsed.
 type version struct {
 	text []byte // nil: there was none
 	file *File
@@ -37,12 +36,10 @@ func (v version) has(text []byte) bool {
 	return (v.text == nil) == (text == nil) && bytes.Equal(v.text, text)
 }
 
-// Read returns the rules after robots.txt was read once more, r itself if
-// nothing has changed. Text is nil if there is none, and is kept. A candidate
-// is accepted when it is read again, its rules unchanged, at least wait after it was
-// read first; at once if wait is zero or less, or if what was accepted forbids
-// nothing. A text without any rule is lost where something is forbidden: it is
-// neither accepted nor a candidate.
+// Read returns the rules after robots.txt was read again, r itself if nothing has changed. Text is nil if
+// there is none, and is retained. A candidate is accepted when it is read again, its rules unchanged, at
+// least wait after it was first read; at once if wait is zero or less, or if the accepted text forbids
+// nothing. A text without any rule is lost if something is forbidden: it is neither accepted nor a candidate.
 func (r *Rules) Read(text []byte, now time.Time, wait time.Duration) *Rules {
 	if r == nil {
 		return &Rules{accepted: newVersion(text)}
@@ -80,11 +77,11 @@ func (r *Rules) forbids() bool {
 	return r.accepted.file.forbids || r.candidate != nil && r.candidate.file.forbids
 }
 
-// Lost reports whether what was read last has no rule at all, being missing,
-// empty, or something else than a robots.txt, although something was forbidden.
+// Lost reports whether the text read last has no rule at all, because it is missing, empty, or not a
+// robots.txt, although something was forbidden.
 func (r *Rules) Lost() bool { return r != nil && r.lost != nil }
 
-// Waits returns since when a candidate waits to be accepted; false if none does.
+// Waits returns since when a candidate waits to be accepted; false if there is none.
 func (r *Rules) Waits() (since time.Time, ok bool) {
 	if r == nil || r.candidate == nil || r.lost != nil {
 		return time.Time{}, false
@@ -95,7 +92,7 @@ func (r *Rules) Waits() (since time.Time, ok bool) {
 // Missing reports whether there was no robots.txt when it was read last.
 func (r *Rules) Missing() bool { return r != nil && r.last().text == nil }
 
-// IsLast reports whether text is what was read last.
+// IsLast reports whether text is the text read last.
 func (r *Rules) IsLast(text []byte) bool { return r != nil && r.last().has(text) }
 
 func (r *Rules) last() version {
@@ -108,31 +105,31 @@ func (r *Rules) last() version {
 	return r.accepted
 }
 
-// saidAt returns the rules with the time at which a person was told that something is wrong.
+// saidAt returns the rules with the time at which a person was told of a problem.
 func (r *Rules) saidAt(now time.Time) *Rules {
 	next := *r
 	next.said = now
 	return &next
 }
 
-// Allowed is [File.Allowed] of what is accepted and of the candidate: both must
-// allow it, each by the group that it has for the agent.
+// Allowed is [File.Allowed] for both the accepted text and the candidate: both must allow it, each by its own
+// group for the agent.
 func (r *Rules) Allowed(agent, path string, others ...string) bool {
 	return r.accepted.file.Allowed(agent, path, others...) &&
 		(r.candidate == nil || r.candidate.file.Allowed(agent, path, others...))
 }
 
-// stored is how Rules are kept. A text that is null was missing.
+// stored is the encoding of Rules. A null text means that there was no file.
 type stored struct {
 	Accepted  []byte     `json:"accepted"`
 	Candidate *[]byte    `json:"candidate,omitempty"`
 	Since     *time.Time `json:"since,omitempty"` // with a candidate
-	Lost      bool       `json:"lost,omitempty"`  // what was read last had no rule
+	Lost      bool       `json:"lost,omitempty"`  // the text read last had no rule
 	Said      *time.Time `json:"said,omitempty"`
 }
 
-// Encode returns the rules as [ParseRules] reads them: at most 4/3 of both texts
-// and 300 bytes. Of a text that is lost it is kept that it is.
+// Encode returns the rules as [ParseRules] reads them: at most 4/3 of both texts and 300 bytes. Of a lost
+// text it stores only that it is lost.
 func (r *Rules) Encode() []byte {
 	s := stored{Accepted: r.accepted.text, Lost: r.lost != nil}
 	if r.candidate != nil {
@@ -142,14 +139,14 @@ func (r *Rules) Encode() []byte {
 		s.Said = &r.said
 	}
 	b, err := json.Marshal(s)
-	if err != nil { // a year that RFC 3339 cannot write: a clock that is badly wrong
+	if err != nil { // a year that RFC 3339 cannot write: the clock is badly wrong
 		s.Since, s.Said = nil, nil
 		b, _ = json.Marshal(s)
 	}
 	return b
 }
 
-// ParseRules reads what Encode has written.
+// ParseRules parses the output of Encode.
 func ParseRules(b []byte) (*Rules, error) {
 	var s stored
 	if err := json.Unmarshal(b, &s); err != nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Options say how a sitemap is read. The zero value is a useful one.
+// Options configure a Reader. Zero values are useful.
 type Options struct {
-	// URL is where the sitemap was read: what is relative is resolved against
-	// it, and what is of another origin is told as foreign. Empty means unknown.
+	// URL is the URL of the sitemap: relative URLs are resolved against it, and those of another origin are
+	// marked as foreign. Empty means unknown.
 	URL string
 
-	// MaxBytes bounds the document, uncompressed. Zero means 1 GiB: many are
-	// longer than the protocol allows, and still of use.
+	// MaxBytes bounds the document, uncompressed. Zero means 1 GiB: many are longer than the protocol allows,
+	// and still useful.
 	MaxBytes int64
 
-	// MaxEntries bounds its entries, those passed over included. Zero means 10,000,000.
+	// MaxEntries bounds its entries, skipped ones included. Zero means 10,000,000.
 	MaxEntries int
 }
 
@@ -40,27 +40,26 @@ const (
 type Entry struct {
 	Loc string // as protocol.CanonicalURL writes it
 
-	// Modified is when the page last changed, and Span how coarsely that was
-	// said: see [protocol.Item]. Zero where nothing, or nothing that can be
-	// understood, was said. Of a time without a zone the interval begins
-	// where it would in the east of the world, and ends as in the west.
+	// Modified is when the page last changed, and Span the precision of that: see [protocol.Item]. Zero if
+	// there is no date, or none that can be parsed. For a time without a zone the interval begins as in the
+	// easternmost zone, and ends as in the westernmost.
 	Modified time.Time
 	Span     time.Duration
 
-	RawLoc, RawLastmod string // as written, white space around them apart
+	RawLoc, RawLastmod string // as written, without white space around them
 
 	Sitemap bool // it is a sitemap, not a page
-	Foreign bool // it has another origin than Options.URL, where that is known
+	Foreign bool // its origin is not that of Options.URL, if that is known
 }
 
-// A Reader reads one document as a stream: what it holds in memory does not
-// depend on how long that is. It wants it without a content coding.
+// A Reader reads one document as a stream, in memory that does not depend on its length. The document must
+// have no content coding.
 //
-// An entry without a URL, or with one that protocol.CanonicalURL refuses, is
-// passed over and counted (see Skipped). Elements of other namespaces, of
-// which there are many, are ignored. That a URL comes twice is not noticed.
+// An entry without a URL, or with one that protocol.CanonicalURL rejects, is skipped and counted (see
+// Skipped). Elements of other namespaces, of which there are many, are ignored. Duplicate URLs are not
+// detected.
 //
-// It is for one goroutine.
+// It is not safe for concurrent use.
 type Reader struct {
 	in     *bufio.Reader
 	o      Options
@@ -80,7 +79,7 @@ type Reader struct {
 	raw   [2][]byte
 }
 
-// NewReader returns a reader of the sitemap that r gives. It reads ahead.
+// NewReader returns a Reader of the sitemap in r. It reads ahead.
 func NewReader(r io.Reader, o Options) *Reader {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = maxBytesDefault
@@ -95,11 +94,11 @@ func NewReader(r io.Reader, o Options) *Reader {
 	return s
 }
 
-// Kind returns what the document is. It is known once Next was called.
+// Kind returns the kind of the document. It is known once Next was called.
 func (r *Reader) Kind() Kind { return r.kind }
 
-// Space returns the namespace of the document's root. A reader is tolerant;
-// other readers want it to be [Namespace]. A text has none.
+// Space returns the namespace of the document's root. This Reader accepts any; others want [Namespace]. A
+// text has none.
 func (r *Reader) Space() string { return r.space }
 
 // Bytes returns how many bytes of the document have been consumed.
@@ -110,12 +109,11 @@ func (r *Reader) Bytes() int64 {
 	return r.o.MaxBytes - r.left
 }
 
-// Skipped returns how many entries were passed over, and why the first 20 were.
+// Skipped returns how many entries were skipped, and the reasons for the first 20.
 func (r *Reader) Skipped() (n int, first []error) { return r.skipped, r.first }
 
-// Next returns the next entry, and io.EOF after the last one of a document
-// that is whole. Other errors wrap ErrHTML, ErrOther, ErrTruncated or ErrLimit
-// where one of these is the cause. Errors are final.
+// Next returns the next entry, and io.EOF after the last one of a complete document. Other errors wrap
+// ErrHTML, ErrOther, ErrTruncated or ErrLimit if one of these is the cause. Errors are final.
 func (r *Reader) Next() (Entry, error) {
 	for r.err == nil {
 		e, ok, err := r.step()
@@ -131,7 +129,7 @@ func (r *Reader) Next() (Entry, error) {
 	return Entry{}, r.err
 }
 
-// step reads up to the next entry, and returns false with one that is of no use.
+// step reads up to the next entry, and returns false for one that is unusable.
 func (r *Reader) step() (e Entry, ok bool, err error) {
 	if r.kind == Unknown {
 		if err := r.begin(); err != nil {
@@ -144,7 +142,7 @@ func (r *Reader) step() (e Entry, ok bool, err error) {
 	return r.line()
 }
 
-// told says at the boundary what was being read.
+// told adds the name of the sitemap to an error.
 func (r *Reader) told(err error) error {
 	name := "sitemap"
 	if r.o.URL != "" {
@@ -156,7 +154,7 @@ func (r *Reader) told(err error) error {
 	return fmt.Errorf("read %s: %w", name, err)
 }
 
-// begin finds out what the document is.
+// begin detects the kind of the document.
 func (r *Reader) begin() error {
 	head, err := r.in.Peek(4096)
 	if len(head) == 0 && err != nil && err != io.EOF {
@@ -190,8 +188,8 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// sniff tells by its beginning what a document is: "html", "text", what else
-// it is that is not read, or nothing for what is to be read as XML.
+// sniff detects by its beginning what a document is: "html", "text", a reason why it cannot be read, or the
+// empty string for XML.
 func sniff(b []byte) string {
 	switch {
 	case bytes.HasPrefix(b, []byte("\x1f\x8b")):
@@ -228,10 +226,10 @@ func sniff(b []byte) string {
 	if len(b) > 0 && b[0] != '<' && b[0] != 0xfe && b[0] != 0xff && !bytes.Contains(b[:min(len(b), 4)], []byte{0}) {
 		return "it is neither XML nor a list of URLs"
 	}
-	return "" // what is not well-formed the XML reader says best
+	return "" // the XML reader reports best what is not well-formed
 }
 
-// element reads up to the next entry, and returns false with one that is of no use.
+// element reads up to the next entry, and returns false for one that is unusable.
 func (r *Reader) element() (Entry, bool, error) {
 	for {
 		k, err := r.x.Next()
@@ -255,7 +253,7 @@ func (r *Reader) element() (Entry, bool, error) {
 	}
 }
 
-// ours reports whether the present element is in the namespace of the root, or the right one.
+// ours reports whether the current element is in the namespace of the root, or the right one.
 func (r *Reader) ours() bool {
 	s := string(r.x.Space())
 	return s == r.space || s == Namespace
@@ -304,7 +302,7 @@ func (r *Reader) entry(isSitemap bool) (Entry, bool, error) {
 	return r.made(loc, lastmod, isSitemap)
 }
 
-// made makes an entry of what is written.
+// made makes an entry of the raw values.
 func (r *Reader) made(loc, lastmod []byte, isSitemap bool) (Entry, bool, error) {
 	loc, lastmod = bytes.TrimSpace(loc), bytes.TrimSpace(lastmod)
 	raw := string(loc[:min(len(loc), keptLoc)])
@@ -320,9 +318,8 @@ func (r *Reader) made(loc, lastmod []byte, isSitemap bool) (Entry, bool, error) 
 	return e, true, nil
 }
 
-// canonical returns raw as protocol.CanonicalURL writes it. Most of a
-// sitemap's URLs are of the origin of the one before, and plain: these are so
-// already, and quickly known to be.
+// canonical returns raw as protocol.CanonicalURL writes it. Most URLs of a sitemap have the origin of the one
+// before, and are plain: these are canonical already, which is checked fast.
 func (r *Reader) canonical(raw string) (string, error) {
 	if rest, ok := strings.CutPrefix(raw, r.last); ok && r.last != "" && plainPath(rest) {
 		return raw, nil
@@ -341,8 +338,7 @@ func (r *Reader) canonical(raw string) (string, error) {
 	return url, err
 }
 
-// plainPath reports whether what follows the first slash of a path is
-// certainly canonical.
+// plainPath reports whether the part after the first slash of a path is certainly canonical.
 func plainPath(s string) bool {
 	if len(s) > protocol.MaxURL/2 {
 		return false
@@ -369,14 +365,14 @@ func (r *Reader) skip(err error) {
 	}
 }
 
-// The zones of the world: a time that names none lies in one of them.
+// The extreme zones of the world: a time without a zone lies between them.
 const (
 	eastmost = 14 * time.Hour
 	westmost = -12 * time.Hour
 )
 
-// parseDate reads a date as a sitemap has it: W3CDTF, or the same without a
-// zone and perhaps with a space before the time, as many write it.
+// parseDate parses a date of a sitemap: W3CDTF, or the same without a zone and perhaps with a space before
+// the time, as many write it.
 func parseDate(s string) (time.Time, time.Duration) {
 	if s == "" {
 		return time.Time{}, 0
@@ -394,7 +390,7 @@ func parseDate(s string) (time.Time, time.Duration) {
 	return d.Time.Add(-eastmost), d.Span + eastmost - westmost
 }
 
-// line reads the next line of a text, and returns false with one that is of no use.
+// line reads the next line of a text, and returns false for one that is unusable.
 func (r *Reader) line() (Entry, bool, error) {
 	b, err := r.readLine()
 	if err != nil {
@@ -409,8 +405,8 @@ func (r *Reader) line() (Entry, bool, error) {
 	return r.made(b, nil, false)
 }
 
-// readLine reads up to the end of a line, however that is written, and
-// returns as much of it as a URL may be long and a little more.
+// readLine reads up to the end of a line, in any notation, and returns as much of it as a URL may be long and
+// a little more.
 func (r *Reader) readLine() ([]byte, error) {
 	r.raw[0] = r.raw[0][:0]
 	r.lines++

@@ -158,8 +158,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// A reader below that fails is not a document that is cut short, and a stream
-// of gzip that is cut short is.
+// An error of the underlying reader is not reported as a truncated document, and a truncated
+// gzip stream is.
 func TestReaderBelow(t *testing.T) {
 	const text = "<urlset" + ns + "><url>"
 	broken := errors.New("connection reset")
@@ -183,7 +183,7 @@ func TestReaderBelow(t *testing.T) {
 	}
 }
 
-// Every beginning of a sitemap is an error, and says which.
+// Every truncation of a sitemap is an error that says so.
 func TestEveryTruncation(t *testing.T) {
 	const text = `<?xml version="1.0" encoding="UTF-8"?><urlset` + ns + `><url><loc>http://e.example/a</loc><lastmod>2024-05-01</lastmod></url><!-- c --></urlset>`
 	for i := 1; i < len(text); i++ {
@@ -241,7 +241,7 @@ func TestRecordedSitemaps(t *testing.T) {
 	}
 }
 
-// Whatever comes, the reader ends, keeps its limits, and gives canonical URLs.
+// For any input, the reader ends, keeps its limits, and returns canonical URLs.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{
 		`<urlset` + ns + `><url><loc>http://e.example/</loc><lastmod>2024-05-01T10:00:00Z</lastmod></url></urlset>`,

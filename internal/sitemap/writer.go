@@ -13,46 +13,44 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Page is what a sitemap says of one page.
+// A Page is a page's data in a sitemap.
 type Page struct {
 	Loc string // canonical
 
-	// Modified is when it last changed, zero if unknown, and Span how coarsely
-	// that is known: see [protocol.Item].
+	// Modified is when it last changed, zero if unknown, and Span the precision of that: see [protocol.Item].
 	Modified time.Time
 	Span     time.Duration
 }
 
-// A Writer writes the pages of a site as files that keep the limits of the
-// protocol: one that has them all, or, if Parts, as many as are needed, and an
-// index of them. Whether parts are needed [Fit] tells beforehand.
+// A Writer writes the pages of a site as files within the limits of the protocol: all in one, or, with Parts,
+// as many as needed, and an index of them. [Fit] tells beforehand whether parts are needed.
 //
-// What is written depends on the pages and their order alone. What a Writer
-// holds in memory does not depend on their number.
+// The output depends on the pages and their order alone. The memory of a Writer does not depend on their
+// number.
 type Writer struct {
 	Base  string // URL of the directory that the files are in, with a last "/"
-	Name  string // of the file that a crawler is to be told of; empty means sitemap.xml
+	Name  string // of the file to give to crawlers; empty means sitemap.xml
 	Parts bool
 
-	// PartExt is what the names of parts end in, such as ".xml.gz" where
-	// Create compresses them. Empty means ".xml".
+	// PartExt is the suffix of the names of parts, such as ".xml.gz" if Create compresses them. Empty means
+	// ".xml".
 	PartExt string
 
-	// Create begins the file of the given name. It is whole once Close is
-	// called; the writer calls nothing else after an error.
+	// Create begins the file of the given name. It is complete once Close is called; the writer calls nothing
+	// else after an error.
 	Create func(name string) (io.WriteCloser, error)
 
-	// MaxURLs and MaxBytes bound one file. Zero means the constants of that
-	// name; more than these is never written, nor is a limit below 16 KiB kept.
+	// MaxURLs and MaxBytes bound one file. Zero means the constants of that name, which are never exceeded; a
+	// limit below 16 KiB is raised to that.
 	MaxURLs  int
 	MaxBytes int
 
 	out    *bufio.Writer
 	file   io.Closer
 	buf    []byte
-	urls   int    // in the present file
-	bytes  int    // of it, with its end
-	newest Page   // of the pages in it whose date can be said
+	urls   int    // in the current file
+	bytes  int    // of it, including its end
+	newest Page   // the newest of its pages whose date can be written
 	parts  []Page // the newest page of each
 	stats  Written
 	bad    error // final
@@ -63,12 +61,11 @@ type Written struct {
 	URLs  int
 	Parts int // 0 without an index
 
-	// LeftOut counts pages whose URL is as long as the protocol does not allow.
+	// LeftOut counts pages whose URL is too long for the protocol.
 	LeftOut int
 }
 
-// ErrFull is returned by Add for a page beyond what one file may have, if
-// there are to be no parts.
+// ErrFull is returned by Add for a page that exceeds the limits of one file, without Parts.
 var ErrFull = errors.New("more pages than one sitemap may have")
 
 const (
@@ -79,8 +76,8 @@ const (
 	indexEnd    = "</sitemapindex>\n"
 )
 
-// Fit reports whether the pages fit one file of the given limits, of which
-// zero means those of the protocol. It looks at no more of them than it must.
+// Fit reports whether the pages fit one file of the given limits, where zero means those of the protocol. It
+// reads no more pages than needed.
 func Fit(pages iter.Seq2[Page, error], maxURLs, maxBytes int) (bool, error) {
 	w := Writer{MaxURLs: maxURLs, MaxBytes: maxBytes}
 	w.limits()
@@ -97,7 +94,7 @@ func Fit(pages iter.Seq2[Page, error], maxURLs, maxBytes int) (bool, error) {
 	return true, nil
 }
 
-// limits fills in what is not said.
+// limits sets the defaults.
 func (w *Writer) limits() {
 	if w.MaxURLs <= 0 || w.MaxURLs > MaxURLs {
 		w.MaxURLs = MaxURLs
@@ -115,7 +112,7 @@ func (w *Writer) limits() {
 	w.bytes = len(setStart) + len(setEnd)
 }
 
-// entry puts what is written of a page into buf, and returns false for one that is left out.
+// entry puts the entry of a page into buf, and returns false for one that is left out.
 func (w *Writer) entry(p Page) bool {
 	w.buf = w.buf[:0]
 	if len(p.Loc) >= MaxLoc {
@@ -128,11 +125,11 @@ func (w *Writer) entry(p Page) bool {
 	return true
 }
 
-// full reports whether what is in buf does not fit the present file any more.
+// full reports whether buf does not fit into the current file any more.
 func (w *Writer) full() bool { return w.urls == w.MaxURLs || w.bytes+len(w.buf) > w.MaxBytes }
 
-// Add adds a page. Pages come in the order that they are to have. One whose
-// URL has 2,048 characters or more is left out.
+// Add adds a page. Pages must come in their final order. One whose URL has 2,048 characters or more is left
+// out.
 func (w *Writer) Add(p Page) error {
 	if w.bad == nil {
 		w.bad = w.add(p)
@@ -200,7 +197,7 @@ func (w *Writer) create(name, start string) error {
 	return err
 }
 
-// end ends the present file of pages.
+// end ends the current file of pages.
 func (w *Writer) end() error {
 	if w.Parts {
 		w.parts = append(w.parts, w.newest)
@@ -262,10 +259,9 @@ func PartName(name string, i int, ext string) string {
 	return fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(name, ".xml"), i, ext)
 }
 
-// Lastmod returns how a sitemap says that a page changed within the span that
-// begins at modified. The published schema knows two forms only: a moment, and
-// a day. So what is not known to the second is told as its day, and what is
-// not known to be of one day of UTC not at all, which is the empty string.
+// Lastmod returns the sitemap's date for a page that changed within the span that begins at modified. The
+// published schema knows only two forms: a moment, and a day. So a date that is not exact to the second is
+// written as its day, and one that may be on two days of UTC is the empty string.
 func Lastmod(modified time.Time, span time.Duration) string {
 	return string(appendDate(nil, modified, span))
 }
@@ -295,8 +291,8 @@ func appendLastmod(b []byte, modified time.Time, span time.Duration) []byte {
 	return append(b, "</lastmod>"...)
 }
 
-// appendLoc appends a URL, which is canonical: of all that XML wants escaped it
-// can have an ampersand and an apostrophe.
+// appendLoc appends a canonical URL: of the characters that XML escapes, it can have an ampersand and an
+// apostrophe.
 func appendLoc(b []byte, url string) []byte {
 	b = append(b, "<loc>"...)
 	for i := 0; i < len(url); i++ {

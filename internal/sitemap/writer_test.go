@@ -278,8 +278,8 @@ func odd() []sitemap.Page {
 	return append(pages, sitemap.Page{Loc: "http://xn--e1afmkfd.example:8080/", Modified: time.Date(2024, 5, 1, 10, 0, 0, 123e6, time.UTC)})
 }
 
-// Other people's tools agree that what is written is a sitemap, by the rules
-// of the published schemas, and what stands in it.
+// Independent tools agree that the output is a sitemap, by the rules
+// of the published schemas, and on its content.
 func TestWitnesses(t *testing.T) {
 	dir := t.TempDir()
 	for _, limit := range []int{0, 5} {

@@ -8,11 +8,11 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A Fault answers in place of a door or a page; own is what would have.
+// A Fault responds in place of the site; own is the site's response.
 type Fault func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc)
 
-// Break switches a fault on, for a path such as "/parley/stream", or for "*",
-// every path that has none of its own. A nil Fault switches it off.
+// Break switches a fault on, for a path such as "/parley/stream", or with "*" for every path that has none of
+// its own. A nil Fault switches it off.
 func (s *Site) Break(path string, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,7 +30,7 @@ func (s *Site) Heal() {
 	clear(s.faults)
 }
 
-// Status answers with a status, and with Retry-After if that is a second or more.
+// Status responds with a status, and with Retry-After if that is a second or more.
 func Status(code int, retryAfter time.Duration) Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		if n := int(retryAfter / time.Second); n > 0 {
@@ -40,7 +40,7 @@ func Status(code int, retryAfter time.Duration) Fault {
 	}
 }
 
-// NoUpgrade is a proxy that does not know of WebSocket.
+// NoUpgrade acts as a proxy that does not know WebSocket.
 func NoUpgrade(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 	r.Header.Del("Connection")
 	r.Header.Del("Upgrade")
@@ -58,14 +58,14 @@ func Truncate(bytes int) Fault {
 	}
 }
 
-// Bytes answers with another body, as a proxy does that adds to pages.
+// Bytes responds with another body, like a proxy that modifies pages.
 func Bytes(body string) Fault {
 	return func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 		own(&bodyWriter{ResponseWriter: w, instead: &body}, r)
 	}
 }
 
-// Slow waits before it answers.
+// Slow delays the response.
 func Slow(d time.Duration) Fault {
 	return func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 		if pause.For(r.Context(), d) {
@@ -74,7 +74,7 @@ func Slow(d time.Duration) Fault {
 	}
 }
 
-// Times is a fault for the first n requests.
+// Times applies a fault to the first n requests.
 func Times(n int, f Fault) Fault {
 	left := make(chan bool, n)
 	for range n {
@@ -90,7 +90,7 @@ func Times(n int, f Fault) Fault {
 	}
 }
 
-// A bodyWriter passes on only the beginning of a body, or another one.
+// A bodyWriter passes on only the beginning of a body, or replaces it.
 type bodyWriter struct {
 	http.ResponseWriter
 	left    int

@@ -1,6 +1,5 @@
-// Package sitetest is a whole site for tests: files in a temporary docroot, a
-// real Publisher and Notifier, and in front of them a web server as nginx would
-// be, which counts who asked for what, and has faults to switch on.
+// Package sitetest is a whole site for tests: files in a temporary docroot, a real Publisher and Notifier,
+// and before them a web server in place of nginx, which logs requests and has faults to switch on.
 package sitetest
 
 import (
@@ -27,9 +26,8 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// A Site runs until Close. What is published changes when the test calls
-// Publish, or by itself from Watch on. Its methods may be called by many
-// goroutines at once.
+// A Site runs until Close. It publishes changes when the test calls Publish, or by itself after Watch. Its
+// methods are safe for concurrent use.
 type Site struct {
 	Base string // its URL, ending in "/"
 	Dir  string // its docroot
@@ -39,7 +37,7 @@ type Site struct {
 	fail  func(error)
 	front *httptest.Server
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	engine  *engine    // nil while the notifier is down
 	watched bool
 	conns   map[net.Conn]bool
@@ -47,31 +45,31 @@ type Site struct {
 	faults  map[string]Fault
 }
 
-// An engine is what publishes: what a restart replaces.
+// An engine is the part of a site that a restart replaces.
 type engine struct {
 	journal   *server.Journal
 	publisher *server.Publisher
 	notifier  *server.Notifier
 	cancel    context.CancelFunc // ends the publisher's Run
-	runs      sync.WaitGroup     // that Run
+	runs      sync.WaitGroup     // of that Run
 
-	// Of a site that offers every form.
+	// For a site that offers every form.
 	versions *versions.Store
 	archives *archive.Maker
 	handler  *versions.Handler
-	end      context.CancelFunc // ends what makes archives
-	making   sync.WaitGroup     // that
+	end      context.CancelFunc // ends the archive maker
+	making   sync.WaitGroup     // of the archive maker
 }
 
 // A Request is one line of the access log.
 type Request struct{ Path, Agent string }
 
-// NewSite starts a site with the given files, by path below the docroot, and
-// publishes it. It ends with the test, which fails if the site does.
+// NewSite starts a site with the given files, by path below the docroot, and publishes it. The site ends with
+// the test, which fails if the site does.
 func NewSite(t testing.TB, files map[string]string) *Site { return newSite(t, files, false) }
 
-// NewWhole is NewSite of one that tells in every form, has a door for batches
-// and for queries, answers with differences, and keeps an archive.
+// NewWhole is NewSite for a site that offers every form, batches and queries, responds with differences, and
+// keeps an archive.
 func NewWhole(t testing.TB, files map[string]string) *Site { return newSite(t, files, true) }
 
 func newSite(t testing.TB, files map[string]string, all bool) *Site {
@@ -141,7 +139,7 @@ func (s *Site) Close() error {
 	return errors.Join(err, os.RemoveAll(filepath.Dir(s.Dir)))
 }
 
-// start opens the journal and what stands on it.
+// start opens the journal and everything that uses it.
 func (s *Site) start() error {
 	out := filepath.Join(s.state, "robots.rdf")
 	site := &server.Site{Docroot: s.Dir, Base: s.Base}
@@ -168,7 +166,7 @@ func (s *Site) start() error {
 	return snapshot.Load(j)
 }
 
-// stop says goodbye to the followers and closes the journal.
+// stop closes the streams to followers and the journal.
 func (s *Site) stop() error {
 	s.mu.Lock()
 	e := s.engine
@@ -191,7 +189,7 @@ func (s *Site) stop() error {
 	return errors.Join(err, e.journal.Close())
 }
 
-// offerAll has the engine offer every form.
+// offerAll makes the engine offer every form.
 func (e *engine) offerAll(s *Site, site *server.Site) {
 	e.versions = &versions.Store{Dir: filepath.Join(s.state, "versions"), Journal: e.journal, Open: site.OpenPage, Public: site.Public}
 	e.publisher.Inventory = e.versions.Keeping(site)
@@ -208,7 +206,7 @@ func (e *engine) offerAll(s *Site, site *server.Site) {
 	e.making.Go(func() { e.archives.Run(ctx) })
 }
 
-// Archive waits until there is an archive of what the site is now.
+// Archive waits until there is an archive of the current site.
 func (s *Site) Archive() {
 	s.mu.Lock()
 	e := s.engine
@@ -233,7 +231,7 @@ func (e *engine) watch() {
 	e.runs.Go(func() { e.publisher.Run(ctx) })
 }
 
-// Watch publishes from now on by itself what changes in the docroot.
+// Watch makes the site publish changes in the docroot by itself from now on.
 func (s *Site) Watch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,8 +241,8 @@ func (s *Site) Watch() {
 	}
 }
 
-// Publish looks at everything, announces every deletion at once, writes the
-// manifest, and returns where the site stands then.
+// Publish scans everything, announces every deletion at once, writes the manifest, and returns the cursor of
+// the site.
 func (s *Site) Publish() protocol.Cursor {
 	s.mu.Lock()
 	e := s.engine
@@ -260,15 +258,15 @@ func (s *Site) Publish() protocol.Cursor {
 	return e.journal.Head()
 }
 
-// Head is where the site stands.
+// Head returns the cursor of the site.
 func (s *Site) Head() protocol.Cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.journal.Head()
 }
 
-// Restart stops the notifier, which says goodbye, and starts it again. Between
-// the two it calls f, if that is not nil.
+// Restart stops the notifier, which closes its streams, and starts it again. Between the two it calls f, if
+// that is not nil.
 func (s *Site) Restart(f func()) {
 	if err := s.stop(); err != nil {
 		s.fail(err)
@@ -281,7 +279,7 @@ func (s *Site) Restart(f func()) {
 	}
 }
 
-// LoseState is a Restart without the journal: a new epoch begins.
+// LoseState restarts without the journal: a new epoch begins.
 func (s *Site) LoseState() {
 	s.Restart(func() {
 		if err := os.Remove(filepath.Join(s.state, "journal")); err != nil {
@@ -303,7 +301,7 @@ func (s *Site) write(name, text string) error {
 	if err := os.MkdirAll(filepath.Dir(p), 0o777); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(s.Dir), "new") // renamed, as editors do: nobody reads half a file
+	temp, err := os.CreateTemp(filepath.Dir(s.Dir), "new") // renamed, as editors do: no reader sees half a file
 	if err != nil {
 		return err
 	}
@@ -327,8 +325,8 @@ func (s *Site) Rename(from, to string) {
 	}
 }
 
-// Pages returns the content of every page in the docroot, by URL. Names that
-// need escapes, and what rules leave out, are beyond it.
+// Pages returns the content of every page in the docroot, by URL. It does not handle names that need escapes,
+// or rules that leave pages out.
 func (s *Site) Pages() map[string]string {
 	pages := map[string]string{}
 	err := filepath.WalkDir(s.Dir, func(p string, d fs.DirEntry, err error) error {
@@ -349,8 +347,7 @@ func (s *Site) Pages() map[string]string {
 	return pages
 }
 
-// Hits counts the requests for a path, by whose User-Agent contains agent;
-// an empty path or agent is any.
+// Hits counts the requests for a path whose User-Agent contains agent; an empty path or agent matches any.
 func (s *Site) Hits(path, agent string) (n int) {
 	for _, r := range s.Requests() {
 		if (path == "" || r.Path == path) && strings.Contains(r.Agent, agent) {
@@ -367,14 +364,14 @@ func (s *Site) Requests() []Request {
 	return slices.Clone(s.log)
 }
 
-// ForgetRequests begins the access log anew.
+// ForgetRequests clears the access log.
 func (s *Site) ForgetRequests() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = nil
 }
 
-// serve is the web server: doors to the notifier, the rest from the docroot,
+// serve is the web server: it forwards requests for the notifier, and serves the rest from the docroot,
 // without listings and redirects.
 func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
@@ -432,7 +429,7 @@ func (s *Site) connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Cut ends all connections, streams included, as a network does.
+// Cut ends all connections, streams included, like a network failure.
 func (s *Site) Cut() {
 	s.mu.Lock()
 	conns := slices.Collect(maps.Keys(s.conns))

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// markdown returns the main text of a page in UTF-8 as Markdown. It reports
-// false if the page does not bear it.
+// markdown returns the main text of a page in UTF-8 as Markdown. It returns false if the page would cost the
+// converter too much.
 func (r *Reader) markdown(pageURL string, page []byte) (string, bool) {
 	doc, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
@@ -34,15 +34,14 @@ func (r *Reader) markdown(pageURL string, page []byte) (string, bool) {
 	}
 	r.once.Do(func() {
 		r.converter = converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(),
-			commonmark.NewCommonmarkPlugin(commonmark.WithListEndComment(false)), // which says THE END between lists: words that the page has not
+			commonmark.NewCommonmarkPlugin(commonmark.WithListEndComment(false)), // it writes THE END between lists: words that the page does not have
 			table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal), table.WithHeaderPromotion(true))))
 	})
 	out, err := r.converter.ConvertNode(root)
 	return string(out), err == nil
 }
 
-// baseOf is what the references of a page start from: its own URL, or what its
-// first <base> says.
+// baseOf returns the base of a page's references: its own URL, or its first <base>.
 func baseOf(doc *html.Node, pageURL string) *url.URL {
 	page, err := url.Parse(pageURL)
 	if err != nil {

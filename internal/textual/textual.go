@@ -1,31 +1,25 @@
-// Package textual gives the main text of a page to whoever indexes it, as plain
-// text or as Markdown.
+// Package textual extracts the main text of a page for indexers, as plain text or as Markdown.
 //
 // # What the main text is
 //
-// It is what package html says: that of <main>, else of <article>, else of
-// <body> without what frames it. The digest of a page's main text, by which it
-// is told whether a reader would notice a change, is made of the same part of
-// the page. So a text that is called unchanged is unchanged: it is why the
-// part is chosen by that rule, and not by weighing links and words, as
-// libraries do that guess what an article is. Those see more on pages that mark
-// nothing, and choose another part when a menu grows.
+// It is defined by package html: the text of <main>, else of <article>, else of <body> without headers,
+// footers and navigation. The digest of a page's main text, which decides whether a reader would notice a
+// change, covers the same part of the page. So a text that is reported as unchanged is unchanged: this is why
+// the part is chosen by that rule, and not by weighing links and words, as libraries do that guess what an
+// article is. Those find more on pages without markup, and choose another part when a menu grows.
 //
-// Plain text is that very text, a line for each block. Markdown is CommonMark
-// with the tables of GitHub, made by html-to-markdown of the same part of the
-// page: headings, lists, quotes, code, tables, emphasis, and links, which are
-// absolute. An image is its alt text in both. There is no HTML in it.
+// Plain text is that very text, a line for each block. Markdown is CommonMark with the tables of GitHub, made
+// by html-to-markdown from the same part of the page: headings, lists, quotes, code, tables, emphasis, and
+// links, which are absolute. An image is its alt text in both. There is no HTML in it.
 //
 // # Bounds
 //
-// A page is read as far as Reader.MaxPage, and a text is cut at Reader.MaxText.
-// Pages can be written that take a library a square of their length to
-// convert, or that grow a thousandfold by it. So it is not given a page as it
-// stands, but a tree that was made of it: without attributes but for a few, lists and
-// quotes nested no deeper than anybody reads, tables no wider than what is in
-// them, links not longer together than the page may be. What does not bear that (open
-// elements deeper than 512, thousands of brackets that are never closed) is given
-// as plain text.
+// A page is read up to Reader.MaxPage, and a text is cut at Reader.MaxText. Pages can be written that take a
+// library quadratic time to convert, or that grow a thousandfold. So the library does not get the page
+// itself, but a tree made of it: with only a few attributes, with lists and quotes nested no deeper than
+// anybody reads, tables no wider than their content, and links not longer together than the page may be. A
+// page beyond these bounds (open elements deeper than 512, thousands of brackets that are never closed)
+// becomes plain text.
 package textual
 
 import (
@@ -42,10 +36,10 @@ import (
 	"github.com/parleyweb/parley/internal/html"
 )
 
-// A Format is a manner of writing a text. It is a flag.Value.
+// A Format is a format of text. It is a flag.Value.
 type Format uint8
 
-// The formats. None is that no text is wanted.
+// The formats. None means that no text is wanted.
 const (
 	None Format = iota
 	Plain
@@ -62,7 +56,7 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-// Set takes what String returns.
+// Set parses what String returns.
 func (f *Format) Set(s string) error {
 	for i, name := range names {
 		if s == name {
@@ -73,23 +67,22 @@ func (f *Format) Set(s string) error {
 	return fmt.Errorf("text format %q: want plain, markdown or none", s)
 }
 
-// MarshalText writes what String returns.
+// MarshalText returns what String returns.
 func (f Format) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText reads what String returns.
+// UnmarshalText parses what String returns.
 func (f *Format) UnmarshalText(b []byte) error { return f.Set(string(b)) }
 
 const (
 	// DefaultMaxPage is how much of a page is read, in bytes.
 	DefaultMaxPage = 1 << 20
 
-	// DefaultMaxText is how long a text may be, in bytes.
+	// DefaultMaxText is the maximum length of a text, in bytes.
 	DefaultMaxText = 1 << 20
 )
 
-// A Reader makes texts of pages. Its zero value gives none; with a Format it
-// is ready. Its fields must not change once it is used, and then any number of
-// goroutines may use it.
+// A Reader extracts texts of pages. Its zero value extracts none; with a Format it is ready. Its fields must
+// not change once it is used; then it is safe for concurrent use.
 type Reader struct {
 	Format  Format
 	MaxPage int // bytes; zero means DefaultMaxPage
@@ -99,24 +92,23 @@ type Reader struct {
 	converter *converter.Converter
 }
 
-// A Text is what a page says, in UTF-8 without control characters other than
-// tabs and newlines, and without a newline at its end.
+// A Text is the text of a page, in UTF-8 without control characters other than tabs and newlines, and without
+// a final newline.
 type Text struct {
-	Format Format // Plain where Markdown was wanted and could not be made; None if there is no text
+	Format Format // Plain if Markdown was wanted but impossible; None if there is no text
 	Body   string
-	Cut    bool // there is more than what fits into MaxPage or MaxText
+	Cut    bool // the page or its text is longer than MaxPage or MaxText
 }
 
-// Read returns the text of what an answer holds, whose URL and Content-Type
-// these are. What has no text to give, such as an image, gives a Text of
-// format None; so does every page if that is the Reader's own.
+// Read returns the text of a response with this URL and Content-Type. A response without text, such as an
+// image, gives a Text of format None; so does every page if that is the Reader's Format.
 //
-// Bytes are read in the encoding that the page has by its mark, its Content-Type or
-// its <meta>. (A digest of a main text is made of the bytes as they stand: where they
-// are not UTF-8, the text is the same as that, letter by letter, but not byte by byte.)
+// The encoding is that of the page's byte order mark, its Content-Type or its <meta>. (A digest of a main
+// text is made of the bytes as they are: if they are not UTF-8, it covers the same letters as the text, but
+// not the same bytes.)
 //
-// It takes time in proportion to the page, and memory of some dozen times its
-// size for Markdown. It never fails: of a broken page it gives what there is.
+// It takes time proportional to the size of the page, and for Markdown some dozen times its size in memory.
+// It never fails: of a broken page it returns what can be read.
 func (r *Reader) Read(pageURL, contentType string, body []byte) Text {
 	if r.Format == None {
 		return Text{}
@@ -155,8 +147,7 @@ func (r *Reader) Read(pageURL, contentType string, body []byte) Text {
 	return t
 }
 
-// decode returns UTF-8 of what is in another encoding. One that says that it
-// is UTF-8 and is not, is taken for what it says.
+// decode converts other encodings to UTF-8. A body that is declared as UTF-8 and is not stays as it is.
 func decode(body []byte, contentType string) []byte {
 	e, name, _ := charset.DetermineEncoding(body, contentType)
 	if name == "utf-8" {
@@ -168,8 +159,7 @@ func decode(body []byte, contentType string) []byte {
 	return body
 }
 
-// tidy leaves out what no text should have in it: bytes that are no UTF-8,
-// control characters, and space at its ends.
+// tidy replaces invalid UTF-8 and control characters, and removes space at the ends.
 func tidy(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -187,7 +177,7 @@ func tidy(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// cut returns the beginning of s: whole lines if that is most of what there is room for, and whole letters.
+// cut returns the beginning of s: whole letters, and whole lines if they fill more than half of it.
 func cut(s string, most int) string {
 	for most > 0 && !utf8.RuneStart(s[most]) {
 		most--

@@ -159,7 +159,7 @@ func TestHostilePagesStayInTheirBounds(t *testing.T) {
 	}
 }
 
-// sound wants a text to be what is promised of every text.
+// sound checks the properties that are promised of every text.
 func sound(t *testing.T, name string, got textual.Text, most int) {
 	t.Helper()
 	switch {

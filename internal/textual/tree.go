@@ -10,35 +10,35 @@ import (
 )
 
 const (
-	// maxNesting is how deep lists and quotes may be nested: each line of what is
-	// in them begins with a mark for every one.
+	// maxNesting is how deep lists and quotes may be nested: each line inside them begins with a mark for
+	// every level.
 	maxNesting = 12
 
-	// maxAhead is how many bytes the converter may read ahead in all: from each
-	// "[" to the next "]" or the end of the line.
+	// maxAhead is how many bytes the converter may read ahead in all: from each "[" to the next "]" or the
+	// end of the line.
 	maxAhead = 64 << 20
 
-	// maxSparse is how many cells of a table may be empty, as its rows are not
-	// equally long, for every cell that is not.
+	// maxSparse is the maximum ratio of all cells of a table, with rows padded to the same length, to its
+	// real cells.
 	maxSparse = 8
 
 	maxLink = 2 << 10 // bytes of a URL
 )
 
-// A pruner makes, of the tree of a page, one that can be converted without harm.
+// A pruner copies the tree of a page into one that can be converted safely.
 type pruner struct {
 	base  *url.URL
-	links int // bytes of links that there is room for
+	links int // bytes of links still allowed
 	words bool
 
-	text strings.Builder // of the node that is made: what follows each other is one
+	text strings.Builder // of the next text node: adjacent texts become one
 
-	at          int64 // bytes of text that were appended
-	open, opens int64 // brackets that are not closed yet, and the sum of where they stand
-	ahead       int64 // bytes that are read from them
+	at          int64 // bytes of text appended so far
+	open, opens int64 // unclosed brackets, and the sum of their positions
+	ahead       int64 // bytes that the converter reads ahead from them
 }
 
-// A place is how good a part of the page is to take the text from.
+// A place is the quality of a part of the page as a source of main text.
 type place uint8
 
 const (
@@ -47,7 +47,7 @@ const (
 	inMain
 )
 
-// mainPart returns the parts of the page that its main text is in.
+// mainPart returns the parts of the page that contain its main text.
 func mainPart(doc *html.Node) []*html.Node {
 	var parts [3][]*html.Node
 	var find func(n *html.Node, at place)
@@ -90,7 +90,7 @@ func placeOf(n *html.Node) place {
 	return inBody
 }
 
-// unread says whether nothing in an element is of the main text.
+// unread reports whether nothing in an element is main text.
 func unread(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Nav, atom.Aside, atom.Button, atom.Select, atom.Datalist, atom.Textarea, atom.Iframe, atom.Noembed, atom.Noframes,
@@ -109,7 +109,7 @@ func unread(n *html.Node) bool {
 	return false
 }
 
-// banner says whether an element frames the page, unless it is in an article.
+// banner reports whether an element frames the page, unless it is in an article.
 func banner(n *html.Node) bool {
 	switch role := roleOf(n); {
 	case role == "banner" || role == "contentinfo":
@@ -132,7 +132,7 @@ func attribute(n *html.Node, key string) string {
 	return ""
 }
 
-// hasWord says whether there is anything to read in a part of the page.
+// hasWord reports whether there is anything to read in a part of the page.
 func hasWord(n *html.Node) bool {
 	switch n.Type {
 	case html.TextNode:
@@ -153,15 +153,15 @@ func hasWord(n *html.Node) bool {
 	return false
 }
 
-// Surroundings are what matters of what a node stands in.
+// Surroundings are the properties of a node's ancestors that matter here.
 type surroundings struct {
 	place
 	nested int  // lists and quotes
-	inline bool // in something in which a block ends no line
-	code   bool // in which brackets are only brackets
+	inline bool // in an element in which a block ends no line
+	code   bool // in code, where brackets mean nothing
 }
 
-// prune appends to another node a copy of what of n may be converted.
+// prune appends to another node a copy of n without what must not be converted.
 func (p *pruner) prune(to, n *html.Node, in surroundings) {
 	switch n.Type {
 	case html.TextNode:
@@ -203,7 +203,7 @@ func (p *pruner) prune(to, n *html.Node, in surroundings) {
 				copied.Attr = []html.Attribute{{Key: "class", Val: class}}
 			}
 		case 0:
-			rename(copied, atom.Span) // nobody knows what it is
+			rename(copied, atom.Span) // an unknown element
 		}
 		switch copied.DataAtom {
 		case atom.Div, atom.P, atom.Ul, atom.Ol, atom.Li, atom.Blockquote, atom.Section:
@@ -237,7 +237,7 @@ func (p *pruner) children(to, n *html.Node, in surroundings) {
 	p.flush(to, in)
 }
 
-// close counts what is read ahead from all open brackets to here.
+// close counts the bytes that are read ahead from all open brackets to here.
 func (p *pruner) close() {
 	p.ahead += p.open*p.at - p.opens
 	p.open, p.opens = 0, 0
@@ -245,7 +245,7 @@ func (p *pruner) close() {
 
 func rename(n *html.Node, a atom.Atom) { n.DataAtom, n.Data = a, a.String() }
 
-// flush appends the text that was gathered.
+// flush appends the collected text.
 func (p *pruner) flush(to *html.Node, in surroundings) {
 	if p.text.Len() == 0 {
 		return
@@ -273,8 +273,8 @@ func (p *pruner) flush(to *html.Node, in surroundings) {
 	to.AppendChild(&html.Node{Type: html.TextNode, Data: s})
 }
 
-// link returns the absolute URL that a reference leads to, or the empty string
-// for one that is not worth its length, or leads nowhere else than here.
+// link returns the absolute URL of a reference, or the empty string for one that is too long, or leads
+// nowhere but to this page.
 func (p *pruner) link(ref string) string {
 	ref = strings.TrimSpace(ref)
 	if p.base == nil || ref == "" || ref[0] == '#' || len(ref) > maxLink {
@@ -297,7 +297,7 @@ func (p *pruner) link(ref string) string {
 	return s
 }
 
-// languageClass is the class that names the language of a piece of code, if one does.
+// languageClass returns the class that names the language of a piece of code, if there is one.
 func languageClass(class string) string {
 	for _, c := range strings.Fields(class) {
 		for _, prefix := range []string{"language-", "lang-"} {
@@ -310,8 +310,8 @@ func languageClass(class string) string {
 	return ""
 }
 
-// reshape makes a table a sequence of paragraphs if most of its cells would be
-// empty, or if there is another one in it.
+// reshape turns a table into a sequence of paragraphs if most of its cells would be empty, or if it contains
+// another table.
 func reshape(table *html.Node) {
 	rows, cells, widest, nested := 0, 0, 0, false
 	var count func(n *html.Node)

@@ -1,8 +1,7 @@
-// Package urlref resolves the references of a page, many for one base, and
-// makes them canonical. What it returns is what protocol.CanonicalURL returns,
-// always; for references as pages have them it takes a twentieth of the time
-// and no memory. What is unusual (a user, an address in brackets, an escape in
-// a host, empty path segments beside dots) it hands to CanonicalURL itself.
+// Package urlref resolves the references of a page, many for one base, and makes them canonical. Its results
+// always equal those of protocol.CanonicalURL; for usual references it takes a twentieth of the time and no
+// memory. Unusual ones (a user, an address in brackets, an escape in a host, empty path segments beside dots)
+// are passed to CanonicalURL itself.
 package urlref
 
 import (
@@ -11,9 +10,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Base is what references start from: the URL of a page, or what its <base>
-// says. The zero Base resolves absolute references only. It may be used by
-// many goroutines at once, but for Reset.
+// A Base is the base of references: the URL of a page, or its <base>. The zero Base resolves absolute
+// references only. It is safe for concurrent use, except for Reset.
 type Base struct {
 	url  string
 	root int // where the path begins
@@ -34,15 +32,15 @@ func NewBase(url string) *Base {
 	return b
 }
 
-// Reset has references start from url from now on. Any string will do: from
-// what is no http or https URL, no relative reference leads anywhere.
+// Reset sets the base to url. Any string will do: against one that is no http or https URL, no relative
+// reference resolves.
 func (b *Base) Reset(url string) {
 	*b = Base{url: url}
 	if url == "" {
 		return
 	}
 	if s, err := protocol.CanonicalURL("", url); err != nil || s != url || url[len(url)-1] == '?' {
-		b.other = true // so is one with an empty query, that "#" loses
+		b.other = true // so is one with an empty query, which "#" would lose
 		return
 	}
 	b.root = len(protocol.Origin(url))
@@ -58,8 +56,8 @@ func (b *Base) Reset(url string) {
 	}
 }
 
-// climb takes the "./" and "../" off that ref begins with. It returns where in
-// the base the path ends that the rest continues.
+// climb removes the leading "./" and "../" of ref. It returns the position in the base at which the rest
+// continues the path.
 func (b *Base) climb(ref []byte) (dir int, rest []byte) {
 	dir = b.dir
 	for len(ref) >= 2 && ref[0] == '.' {
@@ -79,12 +77,11 @@ func (b *Base) climb(ref []byte) (dir int, rest []byte) {
 	return dir, ref
 }
 
-// URL returns the URL of the base, as it was given.
+// URL returns the URL of the base, as given.
 func (b *Base) URL() string { return b.url }
 
-// Resolve appends to dst the canonical URL that ref leads to. It returns dst
-// as it was, and false, if that is none: protocol.CanonicalURL(b.URL(), ref)
-// says why. It neither keeps nor changes ref.
+// Resolve appends to dst the canonical URL of ref. It returns dst unchanged, and false, if there is none:
+// protocol.CanonicalURL(b.URL(), ref) returns the reason. It neither retains nor changes ref.
 func (b *Base) Resolve(dst, ref []byte) ([]byte, bool) {
 	n := len(dst)
 	ref = trim(ref)
@@ -94,7 +91,7 @@ func (b *Base) Resolve(dst, ref []byte) ([]byte, bool) {
 	if b.other {
 		return b.slowly(dst, ref)
 	}
-	rest := ref // what is still to be appended
+	rest := ref // still to be appended
 	root := b.root
 	switch {
 	case ref[0] == '/' && len(ref) > 1 && ref[1] == '/':
@@ -144,7 +141,7 @@ func (b *Base) Resolve(dst, ref []byte) ([]byte, bool) {
 			}
 			root = len(dst) - n
 		default:
-			return dst, false // another scheme, or a colon where none may stand
+			return dst, false // another scheme, or a colon where none is allowed
 		}
 	}
 	if root == len(dst)-n && (len(rest) == 0 || rest[0] != '/') {
@@ -194,9 +191,8 @@ func bytesUntilColon(url string) int {
 	return len(url) - 1
 }
 
-// schemeOf returns the length of the scheme that a reference begins with, or
-// that it is relative. It is neither, with the length 0, where a colon stands
-// in the first segment of a path.
+// schemeOf returns the length of the scheme of a reference, or that it is relative. With a colon in the first
+// segment of a path it is neither, and the length is 0.
 func schemeOf(ref []byte) (n int, relative bool) {
 	for i, c := range ref {
 		switch {
@@ -233,8 +229,7 @@ func isHTTP(scheme []byte) bool {
 	return true
 }
 
-// authority appends the "//host" that ref begins with, and returns what stands
-// after it. It refuses what is not plain.
+// authority appends the "//host" at the beginning of ref, and returns the rest. It rejects what is not plain.
 func authority(dst, scheme, ref []byte) (_, rest []byte, ok bool) {
 	if len(ref) < 3 || ref[0] != '/' || ref[1] != '/' {
 		return dst, nil, false
@@ -273,9 +268,9 @@ func authority(dst, scheme, ref []byte) (_, rest []byte, ok bool) {
 	return dst, ref[i:], true
 }
 
-// escape appends a path and a query, up to a fragment, and percent-encodes
-// what cannot stand in a URL. It returns where in dst the path ends, and
-// whether there may be dot segments in it. Control characters are refused.
+// escape appends a path and a query, up to a fragment, and percent-encodes characters that a URL cannot have.
+// It returns where in dst the path ends, and whether there may be dot segments in it. Control characters are
+// rejected.
 func escape(dst, ref []byte) (_ []byte, path int, dots, ok bool) {
 	const digits = "0123456789ABCDEF"
 	path = -1
@@ -319,8 +314,8 @@ func escape(dst, ref []byte) (_ []byte, path int, dots, ok bool) {
 	return dst, path, dots, true
 }
 
-// removeDots takes the dot segments out of an absolute path, in place, and
-// returns how long it is then. It refuses a path with an empty segment.
+// removeDots removes the dot segments from an absolute path, in place, and returns its new length. It rejects
+// a path with an empty segment.
 func removeDots(p []byte) (n int, ok bool) {
 	for i := 0; i < len(p); {
 		j := len(p)
@@ -367,8 +362,7 @@ const (
 	control
 )
 
-// classOf says what each byte of a path or query asks for: as in
-// protocol.CanonicalURL.
+// classOf gives the treatment of each byte of a path or query, as in protocol.CanonicalURL.
 var classOf = func() (t [256]class) {
 	for c := range 0x7f {
 		switch {
@@ -383,7 +377,7 @@ var classOf = func() (t [256]class) {
 	return t
 }()
 
-// hostByte holds the lower case of each byte that may stand in a plain name of a host.
+// hostByte gives the lower case of each byte that a plain host name may have.
 var hostByte = func() (t [256]byte) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyz0123456789.-_") {
 		t[c] = c

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// An Entry is a line of an index: one capture, and where it stands.
+// An Entry is a line of an index: one capture and its position.
 type Entry struct {
 	URL    string
 	Date   time.Time // to the second
 	Type   string    // media type; "warc/revisit" for a revisit
 	Status int
-	Digest [32]byte // of the payload; of a revisit, of the original's
+	Digest [32]byte // of the payload; for a revisit, of the original's
 	Place  Place
 	Of     Place // the original of a revisit; an empty File: unknown
 }
@@ -95,7 +95,7 @@ type cdxjFields struct {
 	OfFile   string `json:"orig.filename"`
 }
 
-// number is a number, or a string with one in it. What is neither is 0.
+// number is a number, or a string that contains one. Anything else is 0.
 type number int64
 
 func (n *number) UnmarshalJSON(b []byte) error {
@@ -106,7 +106,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// parseLine reads a line of CDXJ, without what ends it.
+// parseLine parses a line of CDXJ, without the line end.
 func parseLine(line []byte) (e Entry, ok bool) {
 	_, rest, ok := bytes.Cut(line, []byte(" "))
 	stamp, fields, ok2 := bytes.Cut(rest, []byte(" "))

@@ -18,7 +18,7 @@ import (
 	"github.com/parleyweb/parley/internal/warc"
 )
 
-// The keys are those of the tools of the field, for canonical URLs.
+// The keys equal those of the field's tools, for canonical URLs.
 func TestSURT(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://example.org":                         "org,example)/",
@@ -108,7 +108,7 @@ func TestValidateIsStrict(t *testing.T) {
 	}
 }
 
-// A Reader takes what Validate does not.
+// A Reader accepts records that Validate rejects.
 func TestReaderIsTolerant(t *testing.T) {
 	second := strings.NewReplacer("0b1f", "0b2f", "https://example.org/", "<https://example.org/>").Replace(record)
 	var z bytes.Buffer
@@ -214,7 +214,7 @@ func seeds(f *testing.F) {
 	}
 }
 
-// Whatever is read, it ends; and what is valid is read without damage.
+// For any input, reading ends; and a valid archive is read without damage.
 func FuzzReader(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -249,8 +249,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// Whatever a log and a file hold, a Writer opens them, writes on, and what it
-// then holds is found.
+// Whatever a log and a file contain, a Writer opens them and continues, and the records
+// that it then has are found.
 func FuzzRecovery(f *testing.F) {
 	dir := f.TempDir()
 	w := open(f, dir, warc.Options{})

@@ -13,12 +13,11 @@ import (
 	"sort"
 )
 
-// An Index finds captures by the CDXJ files in a directory, be they of a
-// Writer or put there by others. It holds nothing open, and may be used by
-// many goroutines, beside a Writer too: it sees what that has synced.
+// An Index finds captures by the CDXJ files in a directory, of a Writer or of other tools. It keeps nothing
+// open and is safe for concurrent use, also beside a Writer, of which it sees the synced records.
 type Index struct{ Dir string }
 
-// Lookup returns the captures of exactly a URL, oldest first.
+// Lookup returns the captures of exactly this URL, oldest first.
 func (x Index) Lookup(url string) ([]Entry, error) {
 	key := append(appendSURT(nil, url), ' ')
 	var list []Entry
@@ -31,7 +30,7 @@ func (x Index) Lookup(url string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Within a second the order is that of writing.
+	// Within one second, captures are in the order of writing.
 	slices.SortStableFunc(list, func(a, b Entry) int {
 		return cmp.Or(a.Date.Compare(b.Date), cmp.Compare(serialOf(a.Place.File), serialOf(b.Place.File)), cmp.Compare(a.Place.Offset, b.Place.Offset))
 	})
@@ -51,7 +50,7 @@ func (x Index) search(key []byte, f func(Entry) error) error {
 		err := searchSorted(path+indexSuffix, key, f)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = searchLog(path+logSuffix, key, f)
-			if errors.Is(err, fs.ErrNotExist) { // sorted in this moment, or without an index
+			if errors.Is(err, fs.ErrNotExist) { // sorted just now, or without an index
 				err = searchSorted(path+indexSuffix, key, f)
 			}
 		}
@@ -82,7 +81,7 @@ func searchLog(path string, key []byte, f func(Entry) error) error {
 	})
 }
 
-// searchSorted finds the first line with the key by halving the file.
+// searchSorted finds the first line with the key by binary search.
 func searchSorted(path string, key []byte, f func(Entry) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -118,7 +117,7 @@ func searchSorted(path string, key []byte, f func(Entry) error) error {
 	r := io.NewSectionReader(file, from, st.Size()-from)
 	first := at > 0
 	return eachLine(r, func(line []byte) (bool, error) {
-		if first { // the end of a line
+		if first { // the end of the line before
 			first = false
 			return true, nil
 		}
@@ -132,8 +131,7 @@ func searchSorted(path string, key []byte, f func(Entry) error) error {
 	})
 }
 
-// eachLine calls f with the lines of r until it returns false. What is longer
-// than maxLine is passed over.
+// eachLine calls f with the lines of r until it returns false. Lines longer than maxLine are skipped.
 func eachLine(r io.Reader, f func(line []byte) (bool, error)) error {
 	br := bufio.NewReaderSize(r, maxLine)
 	for long := false; ; {
@@ -143,7 +141,7 @@ func eachLine(r io.Reader, f func(line []byte) (bool, error)) error {
 			long = true
 			continue
 		case err == io.EOF:
-			return nil // a line that does not end is not whole
+			return nil // an unterminated line is incomplete
 		case err != nil:
 			return err
 		}
@@ -196,10 +194,9 @@ func (s *Stored) Close() error {
 	return s.f.Close()
 }
 
-// Each calls f with each archive in a directory, in the order in which they
-// were begun, until f returns an error. A directory that is not there has none.
-// If a Writer is at work there, end is where it has Synced to; else it is the
-// zero Place.
+// Each calls f with each archive in a directory, in the order in which they were begun, until f returns an
+// error. A missing directory has none. If a Writer is at work there, end must be its Synced; else the zero
+// Place.
 func Each(dir string, end Place, f func(name string, r *Reader) error) error {
 	names, err := archives(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Fields that speak of how the body was sent. The body is archived without
-// codings, and the fields under a name that no reader acts on.
+// isCoding reports whether a field describes how the body was sent. The body is archived without codings, and
+// these fields under a name that readers ignore.
 func isCoding(name string) bool {
 	return strings.EqualFold(name, "Content-Encoding") || strings.EqualFold(name, "Transfer-Encoding") ||
 		strings.EqualFold(name, "Content-Length")
@@ -19,12 +19,12 @@ func isCoding(name string) bool {
 
 const aside = "X-Crawl-"
 
-// appendHead appends the head of an answer, up to and with the empty line.
-// length is that of the body that follows, or -1 if none does, and nothing is
-// said of it. Names and values that would break the message are mended.
+// appendHead appends the head of a response, including the empty line. length is that of the body that
+// follows, or -1 if there is none; then no length is added. Invalid names are left out, and line ends in
+// values replaced.
 func appendHead(b []byte, proto string, status int, h http.Header, length int, keys []string) ([]byte, []string) {
 	if proto != "HTTP/1.0" {
-		proto = "HTTP/1.1" // the notation of HTTP/2 in text: see WARC-Protocol
+		proto = "HTTP/1.1" // HTTP/2 has no text notation: see WARC-Protocol
 	}
 	b = append(b, proto...)
 	b = append(b, ' ')
@@ -48,7 +48,7 @@ func appendHead(b []byte, proto string, status int, h http.Header, length int, k
 		for _, v := range h[k] {
 			if isCoding(k) {
 				if length < 0 && k == "Content-Length" {
-					// What the answer without a body would have had stays as it is.
+					// A response without a body keeps the length that the body would have had.
 				} else if k == "Content-Length" && v == size {
 					continue
 				} else {
@@ -71,7 +71,7 @@ func appendHead(b []byte, proto string, status int, h http.Header, length int, k
 
 const crlf = "\r\n"
 
-// appendValue appends a value with nothing in it that would end the line.
+// appendValue appends a value without characters that would end the line.
 func appendValue(b []byte, v string) []byte {
 	at := len(b)
 	b = append(b, v...)
@@ -83,7 +83,7 @@ func appendValue(b []byte, v string) []byte {
 	return b
 }
 
-// isToken reports whether s is a token of HTTP, which the name of a field is.
+// isToken reports whether s is an HTTP token, as field names are.
 func isToken(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("()<>@,;:\\\"/[]?={}", c) >= 0 {
@@ -93,20 +93,19 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// A Message is an archived answer.
+// A Message is an archived response.
 type Message struct {
 	Proto  string
 	Status int
 	Header http.Header
-	Body   io.Reader // what of it was archived
+	Body   io.Reader // as far as it was archived
 }
 
-// maxHead bounds the head of an archived answer, in bytes.
+// maxHead bounds the head of an archived response, in bytes.
 const maxHead = 1 << 20
 
-// ReadMessage reads the block of a record as an answer of HTTP. It takes the
-// header apart and leaves the body as it is: chunks, as others archive them,
-// are the caller's to undo.
+// ReadMessage parses the block of a record as an HTTP response. It parses the header and leaves the body as
+// it is: the caller must decode chunks, which other writers archive.
 func ReadMessage(block io.Reader) (*Message, error) {
 	br := bufio.NewReaderSize(block, 4<<10)
 	head, err := readLines(br, nil, maxHead)
@@ -132,7 +131,7 @@ func ReadMessage(block io.Reader) (*Message, error) {
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			continue // some servers say such things, and archives keep them
+			continue // some servers send such lines, and archives keep them
 		}
 		last = http.CanonicalHeaderKey(strings.TrimSpace(name))
 		m.Header[last] = append(m.Header[last], strings.TrimSpace(value))
@@ -140,7 +139,7 @@ func ReadMessage(block io.Reader) (*Message, error) {
 	return m, nil
 }
 
-// readLines appends the lines up to the empty one, which it takes off, to b.
+// readLines appends the lines before the empty one, which it consumes, to b.
 func readLines(br *bufio.Reader, b []byte, most int) ([]byte, error) {
 	for start := len(b); ; start = len(b) {
 		for {

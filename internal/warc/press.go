@@ -9,32 +9,31 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 )
 
-// A Draft is a record to be pressed. What is empty is left out.
+// A Draft is a record for a Press. Empty fields are left out.
 type Draft struct {
 	Type      Type
-	Name      [32]byte // a digest that the record is named after: the same record has the same name again
+	Name      [32]byte // the digest that the record id is made of: the same record gets the same id again
 	Date      time.Time
 	URL       string
-	Fields    Fields // more of the header
+	Fields    Fields // further header fields
 	MediaType string // of the block
 
-	// The block is Head and Body; the digest of Body is said if it is not zero.
+	// The block is Head and Body; the digest of Body is written if it is not zero.
 	Head, Body []byte
 	Digest     [32]byte
 }
 
-// A Press makes records that do not stand in files of a [Writer]: for a stream,
-// or a file of another kind. What it makes of a Draft is always the same. It is
-// for one goroutine.
+// A Press encodes records outside the files of a [Writer]: for a stream, or a file of another kind. Its
+// output for a Draft is always the same. It is not safe for concurrent use.
 type Press struct {
 	pack  *coding.Packer
 	plain []byte
 
-	date  time.Time // of the record before: mostly that of this one too
-	dated []byte    // the same as it is written
+	date  time.Time // of the last record: mostly that of the next one too
+	dated []byte    // the same, formatted
 }
 
-// NewPress returns a Press that codes each record, as Options.Coding says.
+// NewPress returns a Press that compresses each record, as Options.Coding says.
 func NewPress(name string) (*Press, error) {
 	p := &Press{}
 	var err error
@@ -44,7 +43,7 @@ func NewPress(name string) (*Press, error) {
 	return p, err
 }
 
-// Append appends the record to dst. It keeps nothing of the Draft.
+// Append appends the record to dst. It does not retain the Draft.
 func (p *Press) Append(dst []byte, d *Draft) []byte {
 	b := append(p.plain[:0], "WARC/1.1\r\nWARC-Type: "...)
 	if p.pack == nil {
@@ -86,7 +85,7 @@ func (p *Press) Append(dst []byte, d *Draft) []byte {
 	return dst
 }
 
-// appendName appends a name that is made of a digest: a UUID of version 8 (RFC 9562).
+// appendName appends a record id made of a digest: a UUID of version 8 (RFC 9562).
 func appendName(b []byte, d [32]byte) []byte {
 	d[6], d[8] = d[6]&0x0f|0x80, d[8]&0x3f|0x80
 	b = append(b, "<urn:uuid:"...)
@@ -101,9 +100,8 @@ func appendName(b []byte, d [32]byte) []byte {
 	return append(b, '>')
 }
 
-// AppendAnswer appends the head of an answer of HTTP of status 200, up to and
-// with the empty line: what a Response record begins with. Of what follows it
-// says the length.
+// AppendAnswer appends the head of an HTTP response of status 200, including the empty line, as a Response
+// record begins. length is that of the body.
 func AppendAnswer(b []byte, fields Fields, length int) []byte {
 	b = append(b, "HTTP/1.1 200 OK\r\n"...)
 	for _, f := range fields {
@@ -124,7 +122,7 @@ func AppendInfo(b []byte, fields Fields) []byte {
 	return b
 }
 
-// ParseInfo reads a block of application/warc-fields. What is no field is passed over.
+// ParseInfo parses a block of application/warc-fields, and skips lines that are not fields.
 func ParseInfo(block []byte) Fields {
 	var list Fields
 	for line := range strings.Lines(string(block)) {

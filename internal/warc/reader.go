@@ -10,12 +10,11 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 )
 
-// A Damage says that no record could be read where one should begin, or that
-// the one before does not end as it should. The Reader can go on: the next
-// Next looks for the record after it.
+// A Damage says that no record could be read where one should begin, or that the record before it does not
+// end as it should. Reading can continue: the next Next searches for the following record.
 type Damage struct {
-	Offset int64 // where the record that could not be read begins
-	Err    error // wraps ErrMalformed, io.ErrUnexpectedEOF, or what the coding says
+	Offset int64 // of the record that could not be read
+	Err    error // wraps ErrMalformed, io.ErrUnexpectedEOF, or the decoder's error
 }
 
 func (d *Damage) Error() string {
@@ -24,35 +23,33 @@ func (d *Damage) Error() string {
 
 func (d *Damage) Unwrap() error { return d.Err }
 
-// maxBlock bounds the block of a record, in bytes, since what is compressed
-// can claim and be anything.
+// maxBlock bounds the block of a record, in bytes, since compressed data can claim any size and expand to it.
 const maxBlock = 4 << 30
 
-// maxDiscard is how much is passed over at once, in bytes.
+// maxDiscard is the maximum number of bytes skipped in one call.
 const maxDiscard = 1 << 30
 
-// maxDamages bounds how often a Reader looks for a next record.
+// maxDamages bounds how often a Reader searches for the next record.
 const maxDamages = 10_000
 
-// A Reader reads the records of a file one after the other, plain or
-// compressed, in memory that does not depend on them. It is for one goroutine.
+// A Reader reads the records of a file one after the other, plain or compressed, in memory that does not
+// depend on their size. It is not safe for concurrent use.
 type Reader struct {
 	src     io.Reader
 	members *coding.Members
-	in      *bufio.Reader // of the present piece, decoded
+	in      *bufio.Reader // of the current piece, decoded
 	fresh   bool          // no piece has begun
-	at      int64         // where the present record begins
-	left    int64         // of its block; -1 before the first record
-	lost    bool          // the next record must be looked for
+	at      int64         // where the current record begins
+	left    int64         // bytes left of its block; -1 before the first record
+	lost    bool          // the next record must be searched for
 	damages int
 	err     error
 	head    []byte
 	body    blockReader
 }
 
-// NewReader returns a Reader of a whole file, or of a part that begins with a
-// record. If src is an io.Seeker, it must stand at its beginning, and what comes
-// after a Damage can be read; else there is only io.EOF after one.
+// NewReader returns a Reader of a whole file, or of a part that begins with a record. If src is an io.Seeker,
+// it must be positioned at its beginning, and reading can continue after a Damage; else io.EOF follows it.
 func NewReader(src io.Reader) *Reader {
 	r := &Reader{src: src, members: coding.NewMembers(src), left: -1, fresh: true}
 	r.in = bufio.NewReaderSize(r.members, 16<<10)
@@ -60,11 +57,11 @@ func NewReader(src io.Reader) *Reader {
 	return r
 }
 
-// Close frees what decoders hold. It does not close the source.
+// Close frees the decoders. It does not close the source.
 func (r *Reader) Close() { r.members.Close() }
 
-// Offset is where the next record begins, once the body of the present one
-// has been read, or Skip has been called.
+// Offset returns where the next record begins, once the body of the current one has been read, or Skip has
+// been called.
 func (r *Reader) Offset() int64 {
 	if r.members.Plain() {
 		return r.members.Offset() - int64(r.in.Buffered())
@@ -72,8 +69,8 @@ func (r *Reader) Offset() int64 {
 	return r.members.Offset()
 }
 
-// Next goes on to the next record. It returns io.EOF after the last, and a
-// *Damage where there is none. Any other error is final.
+// Next advances to the next record. It returns io.EOF after the last, and a *Damage if no record can be read.
+// Any other error is final.
 func (r *Reader) Next() (*Record, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -95,8 +92,7 @@ func (r *Reader) Next() (*Record, error) {
 	return nil, d
 }
 
-// Skip passes over what is left of the present record, and checks its end.
-// Next does it by itself.
+// Skip skips the rest of the current record and checks its end. Next does so by itself.
 func (r *Reader) Skip() error {
 	if r.left < 0 || r.lost {
 		return nil
@@ -118,8 +114,7 @@ func (r *Reader) Skip() error {
 		return malformed("after its block comes %q", end)
 	}
 	if !r.members.Plain() {
-		// The piece must be at its end for the decoder to check its sum, and
-		// for the next one to be found.
+		// Only at the end of the piece does the decoder check its sum, and can the next one be found.
 		if _, err := r.in.Peek(1); err != nil && err != io.EOF {
 			return err
 		}
@@ -127,8 +122,8 @@ func (r *Reader) Skip() error {
 	return nil
 }
 
-// alone reports whether nothing follows in the piece after a record that was
-// skipped. Bits that are cut from a piece may seem to go on as another record.
+// alone reports whether a skipped record is the last in its piece. Damaged bits of a piece may look like
+// another record.
 func (r *Reader) alone() bool {
 	if r.members.Plain() {
 		return true
@@ -137,7 +132,7 @@ func (r *Reader) alone() bool {
 	return err == io.EOF
 }
 
-// whole makes an end within a record what it is.
+// whole makes io.EOF within a record io.ErrUnexpectedEOF.
 func whole(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -174,7 +169,7 @@ func (r *Reader) next() (*Record, error) {
 	return rec, nil
 }
 
-// begin makes sure that the piece has something to read.
+// begin makes sure that the current piece has something to read.
 func (r *Reader) begin() error {
 	for {
 		if !r.fresh {
@@ -196,13 +191,12 @@ func (r *Reader) begin() error {
 		r.fresh = false
 		r.in.Reset(r.members)
 		if b, err := r.in.Peek(1); len(b) == 0 && err != io.EOF {
-			return err // an empty piece is passed over
+			return err // an empty piece is skipped
 		}
 	}
 }
 
-// find looks for the next place where a record may begin, after the one that
-// could not be read.
+// find searches for the next position at which a record may begin, after the unreadable one.
 func (r *Reader) find() error {
 	r.left = -1
 	s, ok := r.src.(io.Seeker)
@@ -225,10 +219,10 @@ func (r *Reader) find() error {
 	return nil
 }
 
-// The ways in which a record can begin.
+// starts are the bytes with which a record can begin.
 var starts = [][]byte{[]byte("WARC/1."), {0x1f, 0x8b, 8}, {0x28, 0xb5, 0x2f, 0xfd}}
 
-// seekStart reads up to where a record may begin, and returns where that is.
+// seekStart reads up to the next possible start of a record, and returns its position.
 func seekStart(br *bufio.Reader, from int64) (int64, error) {
 	for {
 		b, err := br.Peek(max(br.Buffered(), 16))
@@ -257,7 +251,7 @@ func seekStart(br *bufio.Reader, from int64) (int64, error) {
 	}
 }
 
-// blockReader reads the block of the present record.
+// blockReader reads the block of the current record.
 type blockReader struct{ r *Reader }
 
 func (b *blockReader) Read(p []byte) (int, error) {

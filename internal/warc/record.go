@@ -33,11 +33,11 @@ const (
 	profileNotModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 )
 
-// A Place is where a record stands.
+// A Place is the position of a record.
 type Place struct {
 	File   string // name below the directory
 	Offset int64  // of the first byte, in the file as stored
-	Length int64  // as stored, with what ends the record
+	Length int64  // as stored, including the end of the record
 }
 
 // A Field is a line of a record's header.
@@ -56,12 +56,11 @@ func (f Fields) Get(name string) string {
 	return ""
 }
 
-// A Record is one record of a file. Body reads its block, and is valid until
-// the Reader goes on.
+// A Record is one record of a file. Body reads its block, and is valid until the Reader's next call.
 type Record struct {
 	Version string // "1.1"
 	Fields  Fields
-	Offset  int64 // where the piece that it is in begins
+	Offset  int64 // of the piece that contains it
 	Size    int64 // of the block, as the header states
 	Body    io.Reader
 }
@@ -69,13 +68,13 @@ type Record struct {
 // Type returns the type, "" if it has none.
 func (r *Record) Type() Type { return Type(r.Fields.Get("WARC-Type")) }
 
-// URL returns the target, without the angle brackets that some writers put around it.
+// URL returns the target URL, without the angle brackets that some writers put around it.
 func (r *Record) URL() string { return bare(r.Fields.Get("WARC-Target-URI")) }
 
-// ID returns the record's name, without its angle brackets.
+// ID returns the record's id, without its angle brackets.
 func (r *Record) ID() string { return bare(r.Fields.Get("WARC-Record-ID")) }
 
-// Date returns the time of capture, the zero time if the record states none.
+// Date returns the time of capture, the zero time if the record has none.
 func (r *Record) Date() time.Time {
 	t, err := time.Parse(time.RFC3339Nano, r.Fields.Get("WARC-Date"))
 	if err != nil {
@@ -97,16 +96,15 @@ const (
 	maxFields = 256
 )
 
-// ErrMalformed is wrapped by errors that say that bytes are no record.
+// ErrMalformed is wrapped by the errors for bytes that are not a record.
 var ErrMalformed = errors.New("malformed record")
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
-// parseHeader reads the lines up to the empty one, which it does not get. It
-// takes what writers of all kinds have written: lines that end in LF alone,
-// and values that are continued on the next line.
+// parseHeader parses the lines of a header, without the empty line that ends it. It accepts what writers of
+// all kinds have written: lines that end in LF alone, and values continued on the next line.
 func parseHeader(b []byte) (*Record, error) {
 	line, rest, _ := bytes.Cut(b, []byte("\n"))
 	version, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r"), []byte("WARC/"))
@@ -140,14 +138,14 @@ func parseHeader(b []byte) (*Record, error) {
 	return rec, nil
 }
 
-// digestPrefix is followed by lower-case hexadecimal.
+// digestPrefix stands before lower-case hexadecimal.
 const digestPrefix = "sha256:"
 
 func appendDigest(b []byte, d [32]byte) []byte {
 	return hex.AppendEncode(append(b, digestPrefix...), d[:])
 }
 
-// ParseDigest reads a digest as records and the index name it.
+// ParseDigest parses a digest in the form of records and of the index.
 func ParseDigest(s string) (d [32]byte, ok bool) {
 	s, ok = strings.CutPrefix(s, digestPrefix)
 	if !ok || len(s) != 2*len(d) {
@@ -157,5 +155,5 @@ func ParseDigest(s string) (d [32]byte, ok bool) {
 	return d, err == nil
 }
 
-// dateLayout has milliseconds, which WARC 1.1 allows: several captures of one second keep their order.
+// dateLayout has milliseconds, which WARC 1.1 allows: captures within one second keep their order.
 const dateLayout = "2006-01-02T15:04:05.000Z"

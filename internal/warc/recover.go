@@ -17,15 +17,14 @@ import (
 	"github.com/parleyweb/parley/internal/atomicfile"
 )
 
-// Beside each file stands its index: sorted once the file is closed, and until
-// then a log of lines in the order of the records. A file with a log is one to
-// be continued; no other is ever changed.
+// Each file has an index beside it: sorted once the file is closed, and until then a log of lines in the
+// order of the records. A file with a log will be continued; others are never changed.
 const (
 	indexSuffix = ".cdxj"
 	logSuffix   = ".cdxj.log"
 )
 
-// serialOf returns the number in a name that a Writer gave, 0 if there is none.
+// serialOf returns the number in a name made by a Writer, 0 if there is none.
 func serialOf(name string) int {
 	stem, _, ok := strings.Cut(name, ".warc")
 	i := strings.LastIndexByte(stem, '-')
@@ -39,12 +38,12 @@ func serialOf(name string) int {
 	return int(n)
 }
 
-// isArchive reports whether a name is that of a file with records.
+// isArchive reports whether a name is that of a WARC file.
 func isArchive(name string) bool {
 	return strings.HasSuffix(name, ".warc") || strings.HasSuffix(name, ".warc.gz") || strings.HasSuffix(name, ".warc.zst")
 }
 
-// archives returns the names of the files with records, in the order in which they were begun.
+// archives returns the names of the WARC files, in the order in which they were begun.
 func archives(dir string) ([]string, error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -60,8 +59,7 @@ func archives(dir string) ([]string, error) {
 	return names, nil
 }
 
-// recover makes the directory what it was after the last Sync, and opens the
-// file that is to be continued.
+// recover restores the directory as of the last Sync, and opens the file to be continued.
 func (w *Writer) recover() error {
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		return err
@@ -72,7 +70,7 @@ func (w *Writer) recover() error {
 	}
 	mark := w.opts.Mark
 	if mark != nil && mark.File != "" && !slices.Contains(names, mark.File) {
-		mark = nil // nothing to go by
+		mark = nil // the mark is unusable
 	}
 	for i, name := range names {
 		w.serial = max(w.serial, serialOf(name))
@@ -91,7 +89,7 @@ func (w *Writer) recover() error {
 			}
 		}
 		if logged := exists(path + logSuffix); !logged || exists(path+indexSuffix) {
-			if logged { // killed between the two
+			if logged { // killed before the log was removed
 				if err := os.Remove(path + logSuffix); err != nil {
 					return err
 				}
@@ -132,10 +130,10 @@ func (w *Writer) recover() error {
 	return w.tidy(names)
 }
 
-// ours reports whether a name is one that this Writer gives.
+// ours reports whether this Writer would use such a name.
 func (w *Writer) ours(name string) bool { return strings.HasPrefix(name, w.opts.Prefix+"-") }
 
-// tidy removes logs whose file was never made.
+// tidy removes logs whose file was never created.
 func (w *Writer) tidy(names []string) error {
 	list, err := os.ReadDir(w.dir)
 	if err != nil {
@@ -167,7 +165,7 @@ func removeAll(paths ...string) error {
 	return nil
 }
 
-// reopen makes a closed file with more than limit bytes one to be continued.
+// reopen turns a closed file with more than limit bytes into one to be continued.
 func reopen(path string, limit int64) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -188,7 +186,7 @@ func reopen(path string, limit int64) error {
 	return os.Remove(path + indexSuffix)
 }
 
-// A logged line is one with its entry.
+// A logged line is an index line with its entry.
 type logged struct {
 	line  []byte
 	entry Entry
@@ -203,8 +201,8 @@ func join(lines []logged) string {
 	return b.String()
 }
 
-// cutLines returns the lines whose records end at most at limit, up to the
-// first that is no line; where the last of them ends; and whether those were all.
+// cutLines returns the lines whose records end at limit or before, up to the first invalid line; the end of
+// the last such record; and whether those were all lines.
 func cutLines(text []byte, limit int64) (kept []logged, end int64, all bool) {
 	all = true
 	for len(text) > 0 {
@@ -224,10 +222,9 @@ func cutLines(text []byte, limit int64) (kept []logged, end int64, all bool) {
 	return kept, end, all
 }
 
-// mend cuts a file and its log back to the last whole record, or to limit if
-// that is not negative. It reads no more than what was written since the last
-// line of the log was. It reports whether the file can be continued: not if
-// there is damage before the limit, which is somebody else's to look at.
+// mend cuts a file and its log back to the last whole record, or to limit if that is not negative. It reads
+// only the records after the last line of the log. It reports whether the file can be continued: not if there
+// is damage before the limit, which is left for others to examine.
 func (w *Writer) mend(path string, limit int64) (whole bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -264,8 +261,8 @@ func (w *Writer) mend(path string, limit int64) (whole bool, err error) {
 	return whole, atomicfile.Write(path+logSuffix, join(append(kept, found...)), 0o644)
 }
 
-// scan reads the records from one offset to another, and returns lines for
-// those that are whole, and where they end.
+// scan reads the records between two offsets, and returns index lines for the whole ones, and the end of the
+// last.
 func scan(f io.ReaderAt, name string, from, to int64) (lines []logged, end int64, err error) {
 	r := NewReader(io.NewSectionReader(f, from, to-from))
 	defer r.Close()
@@ -289,9 +286,8 @@ func scan(f io.ReaderAt, name string, from, to int64) (lines []logged, end int64
 	}
 }
 
-// entryOf reads what the index says of a record from the record itself. It
-// returns false for one that is no capture. The digest is computed if the
-// record does not state one of ours.
+// entryOf makes the index entry of a record from the record itself. It returns false for a record that is no
+// capture. The digest is computed if the record does not state one of ours.
 func entryOf(rec *Record) (e Entry, ok bool) {
 	t := rec.Type()
 	if t != Response && t != Revisit {
@@ -316,7 +312,7 @@ func entryOf(rec *Record) (e Entry, ok bool) {
 	return e, true
 }
 
-// readInfo takes the id of the warcinfo record that the open file begins with.
+// readInfo reads the id of the warcinfo record that begins the open file.
 func (w *Writer) readInfo(path string) error {
 	if w.size == 0 {
 		return w.reset()
@@ -336,7 +332,7 @@ func (w *Writer) readInfo(path string) error {
 	return nil
 }
 
-// reset gives an empty file up, so that one with a head of its own is begun.
+// reset removes an empty file, so that a new one begins with its own warcinfo record.
 func (w *Writer) reset() error {
 	path := filepath.Join(w.dir, w.name)
 	if err := errors.Join(w.closeFiles(), removeAll(path, path+logSuffix)); err != nil {
@@ -346,7 +342,7 @@ func (w *Writer) reset() error {
 	return nil
 }
 
-// sortIndex makes the sorted index of a file of its log.
+// sortIndex turns the log of a file into its sorted index.
 func sortIndex(dir, name string) error {
 	path := filepath.Join(dir, name)
 	text, err := os.ReadFile(path + logSuffix)

@@ -99,7 +99,6 @@ func valid(t testing.TB, dir string) (urls []string, types map[warc.Type]int) {
 	return urls, types
 }
 
-// body reads the body that stands at a place.
 func body(t testing.TB, dir string, p warc.Place) (*warc.Message, string) {
 	t.Helper()
 	s, err := warc.Open(dir, p)
@@ -124,7 +123,7 @@ func each(t *testing.T, f func(t *testing.T, coding string)) {
 	}
 }
 
-// What is written is valid, is found by its URL, and is read alone and in order.
+// Written records are valid, are found by URL, and can be read alone and in order.
 func TestArchive(t *testing.T) {
 	each(t, func(t *testing.T, coding string) {
 		dir := t.TempDir()
@@ -273,8 +272,8 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// Wherever the last write is cut, what was synced stays, what is not whole
-// goes, and the rest is valid and indexed.
+// Wherever the last write is cut, synced records stay, incomplete ones
+// are removed, and the rest is valid and indexed.
 func TestTornTail(t *testing.T) {
 	each(t, func(t *testing.T, coding string) {
 		origin := t.TempDir()
@@ -327,7 +326,7 @@ func TestTornTail(t *testing.T) {
 	})
 }
 
-// Behind the mark nothing is anybody's: it goes, be it whole files.
+// Everything behind the mark is removed, even whole files.
 func TestMark(t *testing.T) {
 	each(t, func(t *testing.T, coding string) {
 		for n := range 8 {
@@ -363,7 +362,7 @@ func TestMark(t *testing.T) {
 	})
 }
 
-// A lost log, and a mark that lies behind damage, cost nothing that is whole.
+// A lost log, and a mark after damage, lose no complete record.
 func TestDamageBeforeTheMark(t *testing.T) {
 	dir := t.TempDir()
 	w := open(t, dir, warc.Options{})
@@ -391,7 +390,7 @@ func TestDamageBeforeTheMark(t *testing.T) {
 	}
 }
 
-// Of a damaged file everything else is read.
+// The undamaged rest of a damaged file is read.
 func TestReadOn(t *testing.T) {
 	each(t, func(t *testing.T, coding string) {
 		dir := t.TempDir()

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// appendSURT appends the key by which indexes sort a URL: the host turned
-// round, "com,example)/path?query", in lower case, without scheme, "www.", the
-// port that goes without saying, the slash at the end, and with the
-// parameters of the query in order. Several URLs may have one key: whoever
-// looks one up compares the URL too. The URL is taken to be canonical.
+// appendSURT appends the key by which indexes sort a URL: the host with its labels reversed,
+// "com,example)/path?query", in lower case, without scheme, "www.", default port and final slash, and with
+// the query parameters sorted. Several URLs may have the same key, so a lookup must compare the URL too. The
+// URL must be canonical.
 func appendSURT(b []byte, url string) []byte {
 	scheme, rest, ok := strings.Cut(url, "://")
 	if !ok {
@@ -72,7 +71,7 @@ func appendSURT(b []byte, url string) []byte {
 	return b
 }
 
-// withoutWWW takes "www.", "www2." and so on away, if that leaves a name.
+// withoutWWW removes "www.", "www2." and so on, if a name is left.
 func withoutWWW(host string) string {
 	if len(host) < 4 || !strings.EqualFold(host[:3], "www") {
 		return host
@@ -84,8 +83,7 @@ func withoutWWW(host string) string {
 	return host
 }
 
-// appendLower appends s in lower case; what would end a key, or a line, stands
-// percent-encoded.
+// appendLower appends s in lower case, with percent-encoding for characters that would end a key or a line.
 func appendLower(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

@@ -24,7 +24,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 )
 
-// A Report says what a valid archive holds.
+// A Report is the contents of a valid archive.
 type Report struct {
 	Records int
 	Types   map[Type]int
@@ -32,14 +32,12 @@ type Report struct {
 	URLs    []string
 }
 
-// maxFaults bounds what Validate says of one file.
+// maxFaults bounds the faults reported of one file.
 const maxFaults = 100
 
-// Validate reads a file as ISO 28500:2017 says that it must be, WARC 1.0 too,
-// and returns everything that is wrong, joined. It is stricter than any
-// reader: every line ends as it should, every field stands where it may,
-// digests are computed again, and in a compressed file each record is a piece
-// of its own. It remembers the name of each record.
+// Validate checks a file against ISO 28500:2017, WARC 1.0 too, and returns all faults, joined. It is stricter
+// than any reader: it checks the line ends, which fields a record may have, all digests, and that each record
+// of a compressed file is a piece of its own. It remembers the id of each record.
 func Validate(src io.Reader) (*Report, error) {
 	v := &validator{members: coding.NewMembers(src), report: Report{Types: map[Type]int{}}, ids: map[string]int64{}, digests: map[string]string{}}
 	defer v.members.Close()
@@ -101,8 +99,7 @@ func (v *validator) run() error {
 	}
 }
 
-// record reads one record. Its error means that there is no telling where the
-// next one begins.
+// record reads one record. On error, the position of the next record is unknown.
 func (v *validator) record() error {
 	head, err := readLines(v.in, nil, maxHeader)
 	if err != nil {
@@ -135,8 +132,8 @@ func (v *validator) record() error {
 	return nil
 }
 
-// A rule says of a field in which types of records it may stand, and how
-// its value looks. An empty list of types means all.
+// A rule is the types of records in which a field may stand, and the form of its value. An empty list of
+// types means all.
 type rule struct {
 	only, not []Type
 	must      []Type
@@ -145,7 +142,7 @@ type rule struct {
 
 var everyType = []Type{Warcinfo, Response, Resource, Request, Metadata, Revisit, Conversion, Continuation}
 
-// rules are those of section 5 of the standard.
+// rules returns the rule of section 5 of the standard for a field.
 func rules(name string) (rule, bool) {
 	switch strings.ToLower(name) {
 	case "warc-record-id":
@@ -207,7 +204,7 @@ func (v *validator) header(rec *Record) {
 		seen[name] = true
 		r, known := rules(name)
 		if !known {
-			continue // of others, to be passed over
+			continue // an unknown field, which readers ignore
 		}
 		if len(r.only) > 0 && !slices.Contains(r.only, t) || slices.Contains(r.not, t) {
 			v.fault("%s in a record of type %q", f.Name, t)
@@ -222,7 +219,7 @@ func (v *validator) header(rec *Record) {
 		}
 	}
 	if !slices.Contains(everyType, t) {
-		v.fault("type %.40q", t) // it may be ignored, but nobody writes one
+		v.fault("type %.40q", t) // readers may ignore it, but no writer uses one
 	}
 	if rec.Size > 0 && !seen["content-type"] && t != Continuation {
 		v.fault("no Content-Type")
@@ -243,7 +240,7 @@ func isID(v *validator, rec *Record, s string) bool {
 	return len(s) > 2 && s[0] == '<' && s[len(s)-1] == '>' && isURI(v, rec, s[1:len(s)-1])
 }
 
-// isURI takes what writers of WARC 1.0 put brackets around.
+// isURI accepts URLs in angle brackets in WARC 1.0.
 func isURI(_ *validator, rec *Record, s string) bool {
 	if rec.Version == "1.0" {
 		s = bare(s)
@@ -281,7 +278,7 @@ func isDigest(_ *validator, _ *Record, s string) bool {
 	return ok && isToken(algorithm) && isToken(value)
 }
 
-// A digester computes what a field claims.
+// A digester computes a digest to compare with the one that a field claims.
 type digester struct {
 	hash.Hash
 	claim string
@@ -356,7 +353,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fields reads a block of application/warc-fields.
+// fields checks a block of application/warc-fields.
 func (v *validator) fields(b []byte) {
 	for line := range bytes.SplitSeq(b, []byte("\n")) {
 		if len(line) == 0 || line[0] == ' ' || line[0] == '\t' || len(line) == 1 && line[0] == '\r' {
@@ -369,7 +366,7 @@ func (v *validator) fields(b []byte) {
 	}
 }
 
-// message reads an answer of HTTP, and computes the digest of its payload.
+// message checks an HTTP response, and computes the digest of its payload.
 func (v *validator) message(rec *Record, body io.Reader) error {
 	m, err := ReadMessage(body)
 	if err != nil {

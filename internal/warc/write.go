@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// A Capture is an answer to be archived.
+// A Capture is a response to be archived.
 type Capture struct {
 	URL    string
-	Date   time.Time // when it was asked for
+	Date   time.Time // of the request
 	IP     netip.Addr
 	Proto  string // "HTTP/1.1", "HTTP/2.0"
 	Status int
 	Header http.Header // it is not changed
 	Body   []byte      // without codings
-	Cut    bool        // Body is not whole: over a limit
+	Cut    bool        // Body is truncated at a limit
 
 	// Digest is the SHA-256 of Body, which the caller knows.
 	Digest [32]byte
 
 	Type string // media type, for the index
 
-	// Of is the capture that this one only repeats, for a Revisit.
+	// Of is the capture that this one repeats, for a Revisit.
 	Of *Original
 }
 
-// An Original is the record that holds what a revisit found again.
+// An Original is the record with the content that a revisit found unchanged.
 type Original struct {
 	URL    string
-	Date   time.Time // zero: unknown, and neither it nor the URL is said
+	Date   time.Time // zero: unknown; then neither it nor the URL is written
 	Digest [32]byte
 	Place  Place
 }
@@ -60,7 +60,7 @@ func appendField(b []byte, name, value string) []byte {
 	return append(appendValue(b, value), crlf...)
 }
 
-// finish writes a record whose header was begun in b, and whose block is head and body.
+// finish writes a record whose header begins with b, and whose block is head and body.
 func (w *Writer) finish(b []byte, mediaType string, head, body []byte) (Place, error) {
 	if mediaType != "" {
 		b = appendField(b, "Content-Type", mediaType)
@@ -87,7 +87,7 @@ func (w *Writer) finish(b []byte, mediaType string, head, body []byte) (Place, e
 	case len(body) < flushAt:
 		w.buf = append(append(append(append(w.buf, b...), head...), body...), "\r\n\r\n"...)
 		p.Length = int64(len(w.buf) - at)
-	default: // what is large is not copied
+	default: // a large body is not copied
 		w.buf = append(append(w.buf, b...), head...)
 		p.Length = int64(len(w.buf)-at) + int64(len(body)) + 4
 		if err = w.write(); err == nil {
@@ -110,10 +110,10 @@ func (w *Writer) finish(b []byte, mediaType string, head, body []byte) (Place, e
 	return p, err
 }
 
-// maxKept bounds the memory that is kept for the next record.
+// maxKept bounds the buffer that is reused for the next record.
 const maxKept = 1 << 20
 
-// Response archives an answer. It is durable after the next Sync.
+// Response archives a response. It is durable after the next Sync.
 func (w *Writer) Response(c *Capture) (Place, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *Writer) Response(c *Capture) (Place, error) {
 	return p, nil
 }
 
-// capture appends what records of answers have in common.
+// capture appends the fields that all records of responses have.
 func (w *Writer) capture(b []byte, c *Capture) []byte {
 	if c.IP.IsValid() {
 		b = appendField(b, "WARC-IP-Address", c.IP.Unmap().WithZone("").String())
@@ -149,8 +149,8 @@ func (w *Writer) capture(b []byte, c *Capture) []byte {
 	return b
 }
 
-// Revisit archives that an answer brought nothing new: a status of 304, or a
-// body with the digest of the Original. It is durable after the next Sync.
+// Revisit archives that a response had nothing new: a status of 304, or a body with the digest of the
+// Original. It is durable after the next Sync.
 func (w *Writer) Revisit(c *Capture) (Place, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,8 +186,7 @@ func (w *Writer) Revisit(c *Capture) (Place, error) {
 	return p, nil
 }
 
-// Metadata archives fields that say something of a URL. It is durable after
-// the next Sync.
+// Metadata archives fields about a URL. It is durable after the next Sync.
 func (w *Writer) Metadata(url string, date time.Time, fields []Field) (Place, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,55 +16,52 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 )
 
-// Options says how archives are written. The zero value is a useful one.
+// Options configure a Writer. Zero values are useful.
 type Options struct {
 	Prefix string // begins the names of files; "" means "parley"
 	Coding string // of each record: "", "gzip" or "zstd"
 
-	// A file is closed when it has so many bytes or records, and a new one is
-	// begun. Zero means 1 GiB and 250,000.
+	// MaxBytes and MaxRecords are the size at which a file is closed and a new one begun. Zero means 1 GiB
+	// and 250,000.
 	MaxBytes   int64
 	MaxRecords int
 
-	// BlockDigest adds the digest of each whole block, which costs as much as
-	// all the rest of an uncompressed record. The digest of the payload is
-	// always there.
+	// BlockDigest adds the digest of each whole block, which costs as much as the rest of an uncompressed
+	// record. The digest of the payload is always written.
 	BlockDigest bool
 
-	// Info is said in the warcinfo record that begins each file: "software",
-	// "operator", "http-header-user-agent" and so on.
+	// Info are the fields of the warcinfo record that begins each file: "software", "operator",
+	// "http-header-user-agent" and so on.
 	Info []Field
 
-	// Mark, if not nil, is the end of what somebody relies on, as Mark
-	// returned it after a Sync; the zero Place is before the first file. What
-	// was written after it is cut away, files and all. Without it only a
-	// record that is not whole is, as if the file that it names is not there.
+	// Mark, if not nil, is the end of the data that the caller relies on, as Mark returned it after a Sync;
+	// the zero Place is before the first file. Everything written after it is removed, whole files included.
+	// Without Mark, or if its file does not exist, only an incomplete last record is removed.
 	Mark *Place
 
 	Now func() time.Time // time.Now if nil
 }
 
-// A Writer fills a directory with archives. It is safe for use by many
-// goroutines, one of which writes at a time.
+// A Writer fills a directory with archives. It is safe for concurrent use; one goroutine writes at a time.
 type Writer struct {
 	dir  string
 	opts Options
 
 	mu      sync.Mutex
-	err     error // final: what is on the disk is not what the Writer thinks
+	err     error // final: the disk may differ from the Writer's state
 	file    *os.File
-	name    string // of file, or of the one before if none is open
+	name    string // of file, or of the last one if none is open
 	info    string // id of the warcinfo record of file
 	serial  int    // of the newest file
 	size    int64
 	records int
-	buf     []byte // the end of file that was not written yet
+	buf     []byte // the end of file, not written yet
 	synced  int64
-	log     *os.File // index lines of file, as far as it was synced
-	lines   []byte   // those that are not yet in log
+	log     *os.File // index lines of file, as far as it is synced
+	lines   []byte   // index lines not yet in log
 	rand    *rand.ChaCha8
 	pack    *coding.Packer
-	plain   []byte // a record before it is packed
+	plain   []byte // a record before compression
 	keys    []string
 	closed  bool
 }
@@ -73,14 +70,13 @@ const (
 	defaultBytes   = 1 << 30
 	defaultRecords = 250_000
 
-	// flushAt is how much is gathered before the system is asked to write.
+	// flushAt is the number of buffered bytes that triggers a write.
 	flushAt = 256 << 10
 )
 
-// OpenWriter opens a directory for writing, and makes it if it is not there.
-// What a killed writer left unfinished is cut back to its last whole record
-// (or to Options.Mark). One Writer at a time may have a directory: to see to
-// that is the caller's.
+// OpenWriter opens a directory for writing, and creates it if missing. A file that a killed writer left is
+// cut back to its last whole record (or to Options.Mark). Only one Writer at a time may use a directory: the
+// caller must see to that.
 func OpenWriter(dir string, o *Options) (*Writer, error) {
 	w := &Writer{dir: dir}
 	if o != nil {
@@ -114,7 +110,7 @@ func OpenWriter(dir string, o *Options) (*Writer, error) {
 	return w, nil
 }
 
-// extension returns how names end that are written with a coding.
+// extension returns the file extension for a coding.
 func extension(coding string) string {
 	switch coding {
 	case "gzip":
@@ -125,7 +121,7 @@ func extension(coding string) string {
 	return ".warc"
 }
 
-// begin makes sure of an open file with room in it.
+// begin makes sure that a file with room is open.
 func (w *Writer) begin() error {
 	switch {
 	case w.err != nil:
@@ -141,7 +137,7 @@ func (w *Writer) begin() error {
 	now := w.opts.Now().UTC()
 	w.serial++
 	name := fmt.Sprintf("%s-%s-%08d%s", w.opts.Prefix, now.Format(stampLayout), w.serial, extension(w.opts.Coding))
-	// The log says that the file is this Writer's to continue or cut: it comes first.
+	// The log marks the file as this Writer's to continue or cut: it comes first.
 	if err := w.create(name); err != nil {
 		w.err = err
 		return err
@@ -173,8 +169,7 @@ func (w *Writer) create(name string) (err error) {
 
 const stampLayout = "20060102150405"
 
-// Rotate closes the file that is open: its index is sorted, and whatever is
-// written next begins a new one.
+// Rotate closes the open file and sorts its index; the next record begins a new file.
 func (w *Writer) Rotate() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,14 +209,14 @@ func (w *Writer) closeFiles() error {
 	return err
 }
 
-// write gives the system what was gathered.
+// write writes the buffer to the file.
 func (w *Writer) write() error {
 	if len(w.buf) == 0 || w.err != nil {
 		return w.err
 	}
 	if _, err := w.file.Write(w.buf); err != nil {
-		// Part of it may be there. Those who were told places in it are told
-		// by the next Sync.
+		// Part of it may be there. Callers that already have places in it learn of the error at the next
+		// Sync.
 		w.err = err
 		return err
 	}
@@ -229,8 +224,7 @@ func (w *Writer) write() error {
 	return nil
 }
 
-// Sync makes durable what was written so far. Places that were returned
-// before may be relied upon after it.
+// Sync makes the records written so far durable. Places returned before may be relied upon after it.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,8 +249,8 @@ func (w *Writer) sync() error {
 		return err
 	}
 	w.synced = w.size
-	// The log speaks of what is durable only, so that recovery can begin
-	// behind its last line. To lose some of it costs no more than time.
+	// The log describes only durable data, so that recovery can begin after its last line. Losing some of the
+	// log costs only time.
 	if _, err := w.log.Write(w.lines); err != nil {
 		w.err = err
 		return err
@@ -265,16 +259,15 @@ func (w *Writer) sync() error {
 	return nil
 }
 
-// Mark returns the end of what was written, be the file open or not, with a
-// Length of 0; the zero Place if there is nothing.
+// Mark returns the end of the data written, whether the file is open or not, with a Length of 0; the zero
+// Place if there is none.
 func (w *Writer) Mark() Place {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Place{File: w.name, Offset: w.size}
 }
 
-// Synced returns the end of what is durable, as Mark does: what a reader beside
-// the Writer may look at.
+// Synced returns the end of the durable data, as Mark does: other readers may read up to there.
 func (w *Writer) Synced() Place {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,8 +277,8 @@ func (w *Writer) Synced() Place {
 	return Place{File: w.name, Offset: w.synced}
 }
 
-// Rewind takes back what was written since a mark, if nothing was synced since
-// and no file closed; else it does nothing, and what is there stays.
+// Rewind removes what was written since a mark, if there was no sync and no file was closed since; else it
+// does nothing.
 func (w *Writer) Rewind(mark Place) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -307,8 +300,7 @@ func (w *Writer) Rewind(mark Place) error {
 	return nil
 }
 
-// Close syncs and closes. The file that was open is continued when the
-// directory is opened again.
+// Close syncs and closes. The open file is continued when the directory is opened again.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -326,7 +318,7 @@ func (w *Writer) fail(op string, err error) error {
 	return fmt.Errorf("%s archive %s: %w", op, w.dir, err)
 }
 
-// id returns the name of a new record: a random UUID.
+// id returns a new record id: a random UUID.
 func (w *Writer) id() string {
 	var u [16]byte
 	w.rand.Read(u[:])

@@ -1,7 +1,7 @@
-// Package wsconn is a WebSocket connection with the manners that both sides
-// of Parley want: context first, bounded, one reader and one writer, each message
-// a text, which goes as it is or packed, as the subprotocol says. It is the only
-// importer of gorilla/websocket, and knows nothing of what it carries.
+// Package wsconn is a bounded WebSocket connection for both sides of Parley: calls take a context, one
+// goroutine reads and one at a time writes, and each message is text, sent plain or packed, as the
+// subprotocol says. It is the only importer of gorilla/websocket, and knows nothing of the messages it
+// carries.
 package wsconn
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Options of a connection, the same on both sides. Zero values are useful.
+// Options configure a connection on either side. Zero values are useful.
 type Options struct {
-	// Subprotocols are offered by Dial; one of them is required by both, the
-	// first of Accept's that is offered. None means none.
+	// Subprotocols are offered by Dial. Both sides require one of them; Accept chooses its first that is
+	// offered. None means none.
 	Subprotocols []string
 
-	// Packed says by what the messages of a subprotocol are packed: they are
-	// binary then, and MaxMessage bounds them packed and unpacked.
+	// Packed maps a subprotocol to the packing of its messages, which are then binary; MaxMessage bounds them
+	// both packed and unpacked.
 	Packed map[string]Packing
 
 	MaxMessage int64         // largest message read, in bytes; 0 means 64 KiB
@@ -52,8 +52,8 @@ func (o Options) withDefaults() Options {
 type Packing interface {
 	Pack(text []byte) []byte
 
-	// Unpack is Pack undone. What is no packed message, or would have more than
-	// max bytes, is an error before memory is spent on it.
+	// Unpack reverses Pack. A message that is not packed, or that would unpack to more than max bytes, is an
+	// error before memory is spent on it.
 	Unpack(packed []byte, max int64) ([]byte, error)
 }
 
@@ -63,20 +63,19 @@ const closeWait = time.Second
 // Close codes of RFC 6455, 7.4.1, that this package sends by itself. gorilla
 // sends 1002 for a broken frame and 1009 for a message beyond the limit.
 const (
-	codeUnsupported = 1003 // a binary message where text is spoken, or the other way round
-	codeInvalid     = 1007 // a text that is not UTF-8, or what cannot be unpacked
+	codeUnsupported = 1003 // a binary message where text is expected, or the reverse
+	codeInvalid     = 1007 // text that is not UTF-8, or a message that cannot be unpacked
 )
 
-// A Conn is one connection. Read may be called by one goroutine at a time,
-// beside any number of writers; Close by any, at any time. Whoever has a Conn
-// must Close it, whatever Read and Write returned.
+// A Conn is one connection. One goroutine at a time may call Read, beside any number of writers; any may call
+// Close, at any time. The owner of a Conn must Close it, whatever Read and Write returned.
 type Conn struct {
 	ws   *websocket.Conn
 	o    Options
 	pack Packing       // nil: messages are text as it is
 	turn chan struct{} // holds one token: the right to write a message
 
-	readErr error // of the reader: what ended the reading, for good
+	readErr error // the reader's: the error that ended reading for good
 
 	closing  sync.Once
 	closeErr error
@@ -84,7 +83,7 @@ type Conn struct {
 	mu      sync.Mutex
 	closed  bool
 	pinger  *time.Timer    // nil without pings
-	pinging sync.WaitGroup // one, until there will be no further ping
+	pinging sync.WaitGroup // one, until no further ping will be sent
 }
 
 func newConn(ws *websocket.Conn, o Options) *Conn {
@@ -94,7 +93,7 @@ func newConn(ws *websocket.Conn, o Options) *Conn {
 	pong := ws.PingHandler()
 	ws.SetPingHandler(func(s string) error {
 		c.heard()
-		pong(s) // where it cannot be sent, what the peer has sent can still be read
+		pong(s) // if it cannot be sent, messages of the peer can still be read
 		return nil
 	})
 	ws.SetPongHandler(func(string) error {
@@ -111,12 +110,11 @@ func newConn(ws *websocket.Conn, o Options) *Conn {
 	return c
 }
 
-// Subprotocol is the one that both sides speak, empty if none.
+// Subprotocol returns the negotiated subprotocol, empty if none.
 func (c *Conn) Subprotocol() string { return c.ws.Subprotocol() }
 
-// A CloseError is returned by Read when the peer has closed with a code. A
-// peer that gave none is told by 1005. One that vanished without closing gives
-// an error wrapping io.ErrUnexpectedEOF instead.
+// A CloseError is returned by Read when the peer has closed with a code; 1005 if it gave none. If the peer
+// vanished without closing, the error wraps io.ErrUnexpectedEOF instead.
 type CloseError struct {
 	Code   int
 	Reason string
@@ -153,7 +151,7 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 }
 
 func (c *Conn) read() ([]byte, error) {
-	c.heard() // nobody listened while the caller was busy: silence counts from now
+	c.heard() // nothing was read while the caller was busy: silence counts from now
 	kind, r, err := c.ws.NextReader()
 	if err != nil {
 		return nil, err
@@ -179,20 +177,20 @@ func (c *Conn) read() ([]byte, error) {
 	return text, nil
 }
 
-// refuse tells the peer what it did wrong.
+// refuse sends a close frame that tells the peer what it did wrong.
 func (c *Conn) refuse(code int, reason string) error {
 	c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, cutText(reason, maxReason)), time.Now().Add(closeWait))
 	return errors.New(reason)
 }
 
-// heard says that the peer lives, in the reader's goroutine.
+// heard extends the read deadline, as the peer is alive. It runs in the reader's goroutine.
 func (c *Conn) heard() {
 	if c.o.Ping > 0 {
 		c.ws.SetReadDeadline(time.Now().Add(2 * c.o.Ping))
 	}
 }
 
-// hearing is the reader of one message: a long message on a slow line is no silence.
+// hearing reads one message and extends the deadline: a long message on a slow line is not silence.
 type hearing struct {
 	c *Conn
 	r io.Reader
@@ -206,14 +204,14 @@ func (h hearing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// explain says what a failed read means.
+// explain returns the error that callers get for a failed read.
 func (c *Conn) explain(err error) error {
 	var bye *websocket.CloseError
 	switch {
-	case c.isClosed(): // first: the peer's answer to our goodbye says nothing of its own
+	case c.isClosed(): // first: the peer's reply to our close frame is no news
 		return net.ErrClosed
 	case errors.As(err, &bye) && bye.Code == websocket.CloseAbnormalClosure:
-		return io.ErrUnexpectedEOF // gorilla's word for a connection that just ended
+		return io.ErrUnexpectedEOF // gorilla's code for a connection that ended without a close frame
 	case errors.As(err, &bye):
 		return &CloseError{Code: bye.Code, Reason: bye.Text}
 	case errors.Is(err, websocket.ErrReadLimit):
@@ -230,9 +228,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// Write sends one message, which must be UTF-8. Many may call it at
-// once. A write that fails, takes longer than WriteWait, or is cut short by
-// ctx, ends the connection: half a message cannot be taken back.
+// Write sends one message, which must be UTF-8. It is safe for concurrent use. A write that fails, takes
+// longer than WriteWait, or is interrupted by ctx ends the connection: half a message cannot be taken back.
 func (c *Conn) Write(ctx context.Context, text []byte) error {
 	kind, b := websocket.TextMessage, text
 	if c.pack != nil {
@@ -247,8 +244,8 @@ type Prepared struct {
 	size int
 }
 
-// Prepare frames a message, which must be UTF-8, for connections whose
-// messages are packed by p; nil for those whose are not.
+// Prepare frames a message, which must be UTF-8, for connections whose messages are packed by p; nil if they
+// are not packed.
 func Prepare(text []byte, p Packing) (*Prepared, error) {
 	kind := websocket.TextMessage
 	if p != nil {
@@ -261,11 +258,10 @@ func Prepare(text []byte, p Packing) (*Prepared, error) {
 	return &Prepared{m, len(text)}, nil
 }
 
-// Size is about how many bytes p holds in memory: the message, and the message in its frame.
+// Size returns about how many bytes p occupies in memory: the message, and the message in its frame.
 func (p *Prepared) Size() int { return 2 * p.size }
 
-// WritePrepared is Write of a message that was prepared for how this
-// connection's messages are packed.
+// WritePrepared is Write for a message that was prepared with this connection's packing.
 func (c *Conn) WritePrepared(ctx context.Context, p *Prepared) error {
 	return c.write(ctx, func() error { return c.ws.WritePreparedMessage(p.m) })
 }
@@ -275,7 +271,7 @@ func (c *Conn) write(ctx context.Context, send func() error) error {
 	case <-c.turn:
 		defer func() { c.turn <- struct{}{} }()
 	case <-ctx.Done():
-		return ctx.Err() // nothing was written: the connection is whole
+		return ctx.Err() // nothing was written: the connection remains usable
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -299,7 +295,7 @@ func (c *Conn) write(ctx context.Context, send func() error) error {
 	return fmt.Errorf("write message: %w", err)
 }
 
-// cut ends the connection without a word.
+// cut closes the network connection without a close frame.
 func (c *Conn) cut() { c.ws.NetConn().Close() }
 
 func (c *Conn) isClosed() bool {
@@ -312,7 +308,7 @@ func (c *Conn) isClosed() bool {
 func (c *Conn) ping() {
 	err := c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.o.WriteWait))
 	if isTimeout(err) {
-		err = nil // a long write is under way; if it fails, it says so itself
+		err = nil // a long write is under way; if it fails, it returns the error itself
 	}
 	if err != nil {
 		c.cut()
@@ -327,9 +323,8 @@ func (c *Conn) ping() {
 	c.pinger.Reset(c.o.Ping)
 }
 
-// Close says goodbye with a code and closes. It does not wait for the peer,
-// and takes a second at most. After it, nothing of the connection runs. Only
-// the first call says anything.
+// Close sends a close frame with a code and a reason, and closes. It does not wait for the peer, and takes a
+// second at most. After it, no goroutine of the connection runs. Only the first call sends anything.
 func (c *Conn) Close(code int, reason string) error {
 	c.closing.Do(func() {
 		c.mu.Lock()
@@ -348,7 +343,7 @@ func (c *Conn) Close(code int, reason string) error {
 	return c.closeErr
 }
 
-// maxReason is how long the reason of a close frame may be (RFC 6455, 5.5: 125 bytes in all).
+// maxReason is the longest reason of a close frame, in bytes (RFC 6455, 5.5: 125 bytes in all).
 const maxReason = 123
 
 // cutText cuts s to at most max bytes of valid UTF-8.

@@ -70,7 +70,7 @@ func dial(t *testing.T, url string, o wsconn.Options) *wsconn.Conn {
 	return c
 }
 
-// rawDial is a peer without our manners.
+// rawDial is a peer without our checks.
 func rawDial(t *testing.T, url string) *websocket.Conn {
 	t.Helper()
 	d := websocket.Dialer{Subprotocols: []string{subprotocol}}
@@ -193,7 +193,7 @@ func TestVanishedPeer(t *testing.T) {
 	}
 }
 
-// A peer that breaks the rules is told the code, and its message is not read.
+// A peer that breaks the rules gets the close code, and its message is not read.
 func TestUnmannerlyPeer(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -402,7 +402,7 @@ func TestCancelWriteAndClose(t *testing.T) {
 	})
 }
 
-// A message that comes byte by byte is no silence; one that stops is.
+// A message that comes byte by byte does not count as silence; one that stops does.
 func TestSlowMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, far := pair(t, wsconn.Options{Ping: 10 * time.Second})
@@ -427,7 +427,7 @@ func TestSlowMessage(t *testing.T) {
 	})
 }
 
-// Every beginning of a sequence of frames gives the messages in it and then an error.
+// Every prefix of a sequence of frames gives the messages in it and then an error.
 func TestTruncations(t *testing.T) {
 	frame := func(head byte, s string) []byte {
 		return append([]byte{head, 0x80 | byte(len(s)), 0, 0, 0, 0}, s...)

@@ -19,15 +19,14 @@ import (
 // without choosing the subprotocol.
 var ErrSubprotocol = errors.New("server does not speak the subprotocol")
 
-// maxHandshake bounds what is read of a server before it has upgraded, TLS
-// included: nobody else bounds its headers.
+// maxHandshake bounds the bytes read from a server before the upgrade, TLS included: nothing else bounds its
+// headers.
 const maxHandshake = 256 << 10
 
 var errHandshakeSize = fmt.Errorf("handshake of more than %d bytes", maxHandshake)
 
-// Accept upgrades a request. On error it has answered the request: with 426
-// if that was no WebSocket handshake, with 400 if it does not offer the
-// subprotocol. The Origin header is the caller's to judge.
+// Accept upgrades a request. On error it has already responded: with 426 if the request is no WebSocket
+// handshake, with 400 if it does not offer the subprotocol. The caller must check the Origin header.
 func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	o = o.withDefaults()
 	if !websocket.IsWebSocketUpgrade(r) {
@@ -57,8 +56,8 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	return newConn(ws, o), nil
 }
 
-// A StatusError is a handshake that the server answered with another status.
-// Body holds at most its first KiB.
+// A StatusError is a handshake that the server answered with a status other than 101. Body holds at most its
+// first KiB.
 type StatusError struct {
 	Status int
 	Header http.Header
@@ -69,16 +68,16 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("server answered %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// Dial opens ws:// or wss:// (http and https are taken for them). When the
-// server answers with anything but 101 the error is a *StatusError.
+// Dial opens ws:// or wss://; http:// and https:// mean the same. When the server answers with anything but
+// 101 the error is a *StatusError.
 //
-// Of c it takes the cookies and, if its Transport is an *http.Transport, how
-// that one dials, its proxy and its TLS; c may be nil. Redirects are not followed.
+// Dial uses the cookie jar of c and, if its Transport is an *http.Transport, that one's dial functions, proxy
+// and TLS settings; c may be nil. Redirects are not followed.
 func Dial(ctx context.Context, url string, h http.Header, c *http.Client, o Options) (*Conn, error) {
 	ws, err := dial(ctx, url, h, c, o.withDefaults())
 	if err != nil {
 		if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
-			<-ctx.Done() // the socket's deadline was the context's, and came first
+			<-ctx.Done() // the socket's deadline was the context's, and expired first
 		}
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -112,7 +111,7 @@ func dial(ctx context.Context, url string, h http.Header, c *http.Client, o Opti
 	if dialPlain == nil {
 		dialPlain = new(net.Dialer).DialContext
 	}
-	var shy shyConn // the connection as gorilla gets it
+	var shy shyConn // the connection that gorilla gets
 	d.NetDialContext = shy.dialer(ctx, dialPlain)
 	if dialTLS != nil {
 		d.NetDialTLSContext = shy.dialer(ctx, dialTLS)
@@ -141,9 +140,8 @@ func dial(ctx context.Context, url string, h http.Header, c *http.Client, o Opti
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// A shyConn is a connection to a server that has not proved yet what it is:
-// it gives a bounded number of bytes, and ends with the context, which gorilla
-// heeds only while it dials.
+// A shyConn is a connection to a server that has not completed the handshake: it returns a bounded number of
+// bytes, and ends with the context, which gorilla heeds only while it dials.
 type shyConn struct {
 	net.Conn
 	left    atomic.Int64

@@ -75,7 +75,7 @@ func TestBadURLs(t *testing.T) {
 	}
 }
 
-// What the caller's client says of dialling, TLS and cookies holds here too.
+// The caller's client settings for dialling, TLS and cookies apply here too.
 func TestDialAsTheClientDoes(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: []string{subprotocol}})
@@ -111,7 +111,7 @@ func TestDialAsTheClientDoes(t *testing.T) {
 	client.CloseIdleConnections()
 }
 
-// A server that never ends its answer costs neither memory nor patience.
+// A server that never ends its response uses neither unlimited memory nor unlimited time.
 func TestHandshakeIsBounded(t *testing.T) {
 	over := func(server func(net.Conn)) *http.Client {
 		return &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {

@@ -37,7 +37,7 @@ func (deflated) Unpack(packed []byte, max int64) ([]byte, error) {
 	return text, err
 }
 
-// Who can unpack speaks packed to whoever can, and plain to others.
+// Peers that can both unpack send each other packed messages, and plain ones to other peers.
 func TestPacked(t *testing.T) {
 	packed := map[string]wsconn.Packing{packedProtocol: deflated{}}
 	both := wsconn.Options{Subprotocols: []string{packedProtocol, subprotocol}, Packed: packed, MaxMessage: 1 << 20}
@@ -77,7 +77,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// What cannot be unpacked, or is too long when it is, ends the connection in clear words.
+// A message that cannot be unpacked, or is too long unpacked, ends the connection with a clear error.
 func TestPackedByAStranger(t *testing.T) {
 	o := wsconn.Options{Subprotocols: []string{packedProtocol}, Packed: map[string]wsconn.Packing{packedProtocol: deflated{}}, MaxMessage: 1000}
 	url := serve(t, o, echo)

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Content, on a Start token, moves to its End and appends all text directly in
-// it to dst; child elements are passed over. More than Limits.Text bytes of it
-// is an error.
+// Content, on a Start token, moves to its End and appends all text directly in it to dst; child elements are
+// skipped. More than Limits.Text bytes of it is an error.
 func (r *Reader) Content(dst []byte) ([]byte, error) {
 	if r.err != nil {
 		return dst, r.err
@@ -63,11 +62,10 @@ type rendered struct {
 	depth  int
 }
 
-// Element, on a Start token, moves to its End and appends the element to dst as
-// a document of its own, with the namespaces declared that the names of its
-// elements and attributes need; a prefix that only a value uses is not. More
-// than max bytes is an error wrapping ErrLimit; dst is then as it was, and the
-// reader can go on after the End.
+// Element, on a Start token, moves to its End and appends the element to dst as a document of its own. It
+// declares the namespaces that the names of its elements and attributes need, but not a prefix that only a
+// value uses. More than max bytes is an error wrapping ErrLimit; dst is then unchanged, and the reader can go
+// on after the End.
 func (r *Reader) Element(dst []byte, max int) ([]byte, error) {
 	if r.err != nil {
 		return dst, r.err
@@ -103,7 +101,7 @@ func (r *Reader) Element(dst []byte, max int) ([]byte, error) {
 	return dst, nil
 }
 
-// appendToken appends the present token as XML.
+// appendToken appends the current token as XML.
 func (r *Reader) appendToken(dst []byte, k Kind) []byte {
 	f := &r.stack[len(r.stack)-1]
 	name := r.names[f.name:f.end]
@@ -138,7 +136,7 @@ func (r *Reader) appendToken(dst []byte, k Kind) []byte {
 	return append(dst, '>')
 }
 
-// declare appends a namespace declaration unless what was written has it.
+// declare appends a namespace declaration unless it is already in force in the output.
 func (r *Reader) declare(dst, prefix, space []byte) []byte {
 	if string(prefix) == "xml" {
 		return dst
@@ -163,7 +161,7 @@ func (r *Reader) declare(dst, prefix, space []byte) []byte {
 	return append(appendEscaped(dst, space, true), '"')
 }
 
-// appendEscaped appends a text or a value so that it is read back the same.
+// appendEscaped appends a text or a value, escaped.
 func appendEscaped(dst, b []byte, value bool) []byte {
 	for _, c := range b {
 		switch {

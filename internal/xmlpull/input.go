@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	bufferSize = 64 << 10 // at first; it grows for a tag that is longer, and for nothing else
-	emptyReads = 100      // in a row, before the reader below is given up
+	bufferSize = 64 << 10 // initial; it grows only for a tag that is longer
+	emptyReads = 100      // in a row, before giving up on the reader below
 )
 
-// An input is a window on the document: buf[pos:end] is read and not consumed.
+// An input is a window on the document: buf[pos:end] is read and not yet consumed.
 type input struct {
 	src     io.Reader
 	buf     []byte
@@ -25,15 +25,15 @@ type input struct {
 	readErr error // final, from src
 }
 
-// window is what is read and not consumed.
+// window returns the bytes that are read and not yet consumed.
 func (in *input) window() []byte { return in.buf[in.pos:in.end] }
 
-// half reports that the window is so full that a text should be handed out
-// rather than more be read. It keeps fill from moving much and from growing.
+// half reports whether the window is so full that text should be returned before more is read. It keeps fill
+// from moving and growing much.
 func (in *input) half() bool { return in.end-in.pos > len(in.buf)/2 }
 
-// fill reads more into the window, and moves it: slices of it end here. It
-// returns false when nothing more comes, and readErr says why.
+// fill reads more into the window, and may move it: slices of it become invalid. It returns false at the end
+// or on an error, which is in readErr.
 func (in *input) fill() bool {
 	if in.readErr != nil {
 		return false
@@ -56,7 +56,7 @@ func (in *input) fill() bool {
 			return false
 		}
 		if int64(n) > in.left {
-			// What is within the limit is still read, the rest never.
+			// Bytes within the limit are still read, the rest never.
 			err = fmt.Errorf("document too long: %w", ErrLimit)
 			n = int(in.left)
 		}
@@ -94,13 +94,13 @@ func (in *input) follows(s string) bool {
 	return true
 }
 
-// partly reports that nothing comes any more after what is the beginning of s.
+// partly reports whether the document ends within s.
 func (in *input) partly(s string) bool {
 	return in.readErr != nil && strings.HasPrefix(s, string(in.window()))
 }
 
-// until fills the window until it has one of chars at i or later, and returns
-// where; -1 if it is not within max bytes or the document ends.
+// until fills the window until it has one of chars at i or later, and returns the position; -1 if there is
+// none within max bytes or the document ends.
 func (in *input) until(i int, chars string, max int) int {
 	for {
 		b := in.window()
@@ -116,10 +116,9 @@ func (in *input) until(i int, chars string, max int) int {
 	}
 }
 
-// piece consumes and returns the next part of a section that ends with term,
-// which is consumed too with the last part. It never ends within a character
-// or after a carriage return that is not the last byte. It returns false if
-// the document ends first.
+// piece consumes and returns the next part of a section that ends with term, which is consumed too with the
+// last part. A part never ends within a character or after a carriage return that is not the last byte. ok is
+// false if the document ends first.
 func (in *input) piece(term string) (p []byte, last, ok bool) {
 	from := 0
 	for {
@@ -141,9 +140,9 @@ func (in *input) piece(term string) (p []byte, last, ok bool) {
 	}
 }
 
-// Offset is the number of bytes consumed.
+// Offset returns the number of bytes consumed.
 func (in *input) Offset() int64 { return in.base + int64(in.pos) }
 
-// Line is the present line, from 1. It counts line feeds from the buffer's
-// beginning, so it is for errors and not for every token.
+// Line returns the current line, from 1. It counts line feeds from the beginning of the buffer, so it is for
+// errors and not for every token.
 func (in *input) Line() int { return in.lines + bytes.Count(in.buf[:in.pos], []byte{'\n'}) + 1 }

@@ -6,10 +6,10 @@ import (
 	"io"
 )
 
-// ErrLimit is wrapped by errors that say that a document went beyond a limit.
+// ErrLimit is wrapped by the errors for a document that exceeds a limit.
 var ErrLimit = errors.New("over the limit")
 
-// errNotStart is the answer to a call that needs a Start token as the present one.
+// errNotStart is returned by calls that need a Start token as the current one.
 var errNotStart = errors.New("not at the start of an element")
 
 // Limits bound a document. A zero field means its default.
@@ -43,8 +43,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// A SyntaxError says what is not well-formed, and where. That of a document
-// that ends too early wraps io.ErrUnexpectedEOF.
+// A SyntaxError says what is not well-formed, and where. For a document that ends too early it wraps
+// io.ErrUnexpectedEOF.
 type SyntaxError struct {
 	Line   int   // from 1, counted in line feeds
 	Offset int64 // bytes before the fault
@@ -64,7 +64,7 @@ func (e *SyntaxError) Unwrap() error {
 	return nil
 }
 
-// fail ends the reading with a fault at the present position plus i bytes.
+// fail ends reading with a fault at the current position plus i bytes.
 func (r *Reader) fail(i int, msg string) error {
 	r.pos = min(r.pos+i, r.end)
 	return r.stop(&SyntaxError{Line: r.Line(), Offset: r.Offset(), Msg: msg})
@@ -72,15 +72,14 @@ func (r *Reader) fail(i int, msg string) error {
 
 // failName is fail with a name or value of the document in the message.
 func (r *Reader) failName(i int, msg string, name []byte) error {
-	const most = 60 // what a document says must not fill a log
+	const most = 60 // a document must not fill a log
 	if len(name) > most {
 		name = name[:most]
 	}
 	return r.fail(i, fmt.Sprintf("%s %q", msg, name))
 }
 
-// ended ends the reading because no more bytes came where some had to: the
-// document is truncated, or the reader below failed.
+// ended ends reading because the document is truncated, or the reader below failed.
 func (r *Reader) ended(where string) error {
 	if r.readErr != io.EOF {
 		return r.stop(r.readErr)
@@ -89,7 +88,7 @@ func (r *Reader) ended(where string) error {
 	return r.stop(&SyntaxError{Line: r.Line(), Offset: r.Offset(), Msg: "document ends " + where, truncated: true})
 }
 
-// over ends the reading because of a limit.
+// over ends reading because of a limit.
 func (r *Reader) over(what string, limit int64) error {
 	return r.stop(fmt.Errorf("line %d: more than %d %s: %w", r.Line(), limit, what, ErrLimit))
 }

@@ -34,7 +34,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Documents without an end are given up soon after the limit they go beyond.
+// Endless documents are abandoned soon after the limit that they exceed.
 func TestEndless(t *testing.T) {
 	for _, c := range []struct {
 		name, head, piece string
@@ -85,7 +85,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// What has no end and no way to be right is refused.
+// A reference without an end, which cannot become valid, is refused.
 func TestEndlessReference(t *testing.T) {
 	e := &endless{head: "<a>&#x", piece: "0"}
 	_, err := dump(xmlpull.NewReader(e, xmlpull.Limits{}))
@@ -95,7 +95,7 @@ func TestEndlessReference(t *testing.T) {
 	}
 }
 
-// Each limit is met to the last one allowed, and no further.
+// Each limit allows exactly its number, and no more.
 func TestLimits(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat("<a>", n) + strings.Repeat("</a>", n) }
 	attrs := func(n int) string {

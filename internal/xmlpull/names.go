@@ -17,8 +17,8 @@ type binding struct {
 	space  []byte
 }
 
-// scanName returns where the name without colon that begins at b[i] ends, i
-// if there is none. What b ends with must not be part of a name.
+// scanName returns the end of the name without colon that begins at b[i], or i if there is none. The last
+// byte of b must not be part of a name.
 func scanName(b []byte, i int) int {
 	start := i
 	if class[b[i]]&isFirst == 0 && b[i] < utf8.RuneSelf {
@@ -58,7 +58,7 @@ func nameRune(c rune, first bool) bool {
 		0x10000 <= c && c <= 0xEFFFF
 }
 
-// lookup returns the namespace that prefix stands for.
+// lookup returns the namespace of a prefix.
 func (r *Reader) lookup(prefix []byte) (space []byte, ok bool) {
 	for i := len(r.bound) - 1; i >= 0; i-- {
 		if b := &r.bound[i]; string(b.prefix) == string(prefix) {
@@ -68,8 +68,8 @@ func (r *Reader) lookup(prefix []byte) (space []byte, ok bool) {
 	return nil, len(prefix) == 0
 }
 
-// bind takes in a namespace declaration of the tag whose own declarations
-// begin at r.bound[mark]. at is where it stands, for an error.
+// bind adds a namespace declaration of the tag whose own declarations begin at r.bound[mark]. at is its
+// position, for errors.
 func (r *Reader) bind(mark, at int, prefix, space []byte) error {
 	for i := mark; i < len(r.bound); i++ {
 		if bytes.Equal(r.bound[i].prefix, prefix) {
@@ -88,8 +88,8 @@ func (r *Reader) bind(mark, at int, prefix, space []byte) error {
 	case len(r.bound) > r.lim.Names: // the prefix xml is one more
 		return r.over("namespace declarations in force", int64(r.lim.Names))
 	}
-	// Copies: the window moves on. A reallocation leaves older slices on the
-	// array before, which nobody writes to any more.
+	// Copies: the window moves on. A reallocation leaves older slices in the previous array, which is never
+	// written again.
 	n := len(r.uris)
 	r.uris = append(r.uris, prefix...)
 	r.uris = append(r.uris, space...)

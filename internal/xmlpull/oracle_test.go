@@ -92,7 +92,7 @@ func element(t *testing.T, r *xmlpull.Reader) {
 	}
 }
 
-// FuzzSlow reads the same by single bytes.
+// FuzzSlow reads the same, one byte at a time.
 func FuzzSlow(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, doc []byte) {

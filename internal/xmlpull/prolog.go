@@ -8,8 +8,7 @@ import (
 
 const byteOrderMark = "\xEF\xBB\xBF"
 
-// outside passes over white space where no element is open, and stops at a <
-// or at the document's end.
+// outside skips white space where no element is open, and stops at a < or at the end of the document.
 func (r *Reader) outside() error {
 	if !r.begun {
 		r.begun = true
@@ -67,7 +66,7 @@ func (r *Reader) begin() error {
 		return r.ended("inside a byte order mark")
 	}
 	if !r.follows("<?xml") || !r.need(6) || !blank(r.buf[r.pos+5]) {
-		return nil // without one, or with an instruction that begins likewise
+		return nil // there is none, or an instruction that begins likewise
 	}
 	n := r.until(6, ">", r.lim.Tag)
 	switch {
@@ -116,8 +115,8 @@ func (r *Reader) declaration(s string) error {
 	return nil
 }
 
-// pseudo takes name="value" off the beginning of s, where white space has to
-// be before it unless s is whole.
+// pseudo removes name="value" from the beginning of s. White space must precede it, except for version, which
+// comes first.
 func pseudo(s, name string) (value, rest string, ok bool) {
 	const blanks = " \t\r\n"
 	t := strings.TrimLeft(s, blanks)
@@ -136,8 +135,7 @@ func pseudo(s, name string) (value, rest string, ok bool) {
 	return value, rest, ok
 }
 
-// section reads what begins with <! : a comment as a whole, of a CDATA
-// section the beginning.
+// section reads markup that begins with <! : a whole comment, or the beginning of a CDATA section.
 func (r *Reader) section() error {
 	const comment, cdata, doctype = "<!--", "<![CDATA[", "<!DOCTYPE"
 	switch {
@@ -169,7 +167,7 @@ func (r *Reader) section() error {
 	return r.fail(0, "<! that begins nothing known")
 }
 
-// instruction passes over a processing instruction.
+// instruction skips a processing instruction.
 func (r *Reader) instruction() error {
 	n := r.until(2, "? \t\r\n", r.lim.Tag)
 	switch {
@@ -194,7 +192,7 @@ func (r *Reader) instruction() error {
 	return r.passOver("?>", "inside a processing instruction")
 }
 
-// passOver consumes a comment or an instruction up to its end, term included.
+// passOver skips a comment or an instruction up to its end, term included.
 func (r *Reader) passOver(term, where string) error {
 	for total := 0; ; {
 		p, last, ok := r.piece(term)
@@ -217,8 +215,7 @@ func (r *Reader) passOver(term, where string) error {
 	}
 }
 
-// cdataPiece reads the next piece of a CDATA section, false if there was no
-// more than its end.
+// cdataPiece reads the next piece of a CDATA section, and returns false if it is empty.
 func (r *Reader) cdataPiece() (bool, error) {
 	const term = "]]>"
 	p, last, ok := r.piece(term)
@@ -250,7 +247,7 @@ func (r *Reader) cdataPiece() (bool, error) {
 	return true, nil
 }
 
-// appendLines appends b to dst with lines' ends made line feeds.
+// appendLines appends b to dst with all line ends as line feeds.
 func appendLines(dst, b []byte) []byte {
 	for {
 		i := bytes.IndexByte(b, '\r')

@@ -1,11 +1,9 @@
-// Package xmlpull reads XML from the other side: a pull reader that is
-// streaming, namespace-aware, strict about well-formedness, and bounded in
-// everything. Manifests, sitemaps and feeds are read with it.
+// Package xmlpull reads untrusted XML: a pull reader that is streaming, namespace-aware, strict about
+// well-formedness, and bounded in everything. Manifests, sitemaps and feeds are read with it.
 //
-// It reads XML 1.0 in UTF-8 without a document type: a DOCTYPE, another
-// declared encoding and UTF-16 are refused. Names follow the fifth edition,
-// and Namespaces in XML 1.0 is enforced. Comments and processing instructions
-// are checked and passed over.
+// It reads XML 1.0 in UTF-8 without a document type: a DOCTYPE, another declared encoding and UTF-16 are
+// rejected. Names follow the fifth edition, and Namespaces in XML 1.0 is enforced. Comments and processing
+// instructions are checked and skipped.
 //
 // encoding/xml takes several times as long, allocates for every token, accepts
 // much that is not XML, and has no limits; that is why this package exists.
@@ -22,24 +20,24 @@ const (
 	Text                  // a piece of text, entities resolved; an element's text may come in several
 )
 
-// A Reader reads one document. Byte slices it returns are valid until the next
-// call of Next, Content, Skip or Element. A Reader is for one goroutine.
+// A Reader reads one document. Byte slices it returns are valid until the next call of Next, Content, Skip or
+// Element. It is not safe for concurrent use.
 type Reader struct {
 	input
 	lim Limits
 	err error // final, io.EOF included
 
 	kind    Kind
-	begun   bool // the byte order mark and the XML declaration are behind
+	begun   bool // the byte order mark and the XML declaration are consumed
 	rooted  bool // the root element was seen
-	empty   bool // the present Start is an empty-element tag's: its End comes next
-	leaving bool // the present End's element has yet to be taken off the stack
+	empty   bool // the current Start is an empty-element tag: its End comes next
+	leaving bool // the current End's element is still on the stack
 	cdata   bool // inside a CDATA section
 	ascii   bool // declared as US-ASCII
 	run     int  // bytes of text since the last tag
 
-	text    []byte // of the present Text token
-	scratch []byte // texts and attribute values that had to be rewritten
+	text    []byte // of the current Text token
+	scratch []byte // rewritten texts and attribute values
 
 	stack   []frame
 	names   []byte // the names of the elements on the stack, as written
@@ -56,10 +54,10 @@ type frame struct {
 	space  []byte // its namespace
 	bound  int    // len(Reader.bound) outside of it
 	uris   int    // len(Reader.uris) outside of it
-	end    int    // where its name ends there
+	end    int    // end of its name in Reader.names
 }
 
-// NewReader returns a Reader of the document that r gives. It reads ahead.
+// NewReader returns a Reader of the document in r. It reads ahead.
 func NewReader(r io.Reader, l Limits) *Reader {
 	l = l.withDefaults()
 	return &Reader{
@@ -69,9 +67,8 @@ func NewReader(r io.Reader, l Limits) *Reader {
 	}
 }
 
-// Next moves to the next token. After the document's end it returns io.EOF;
-// errors are final. Errors of well-formedness are *SyntaxError; limits wrap
-// ErrLimit; those of the reader below come as they are.
+// Next moves to the next token. After the end of the document it returns io.EOF; errors are final. Errors of
+// well-formedness are *SyntaxError; limits wrap ErrLimit; those of the reader below are returned as they are.
 func (r *Reader) Next() (Kind, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -132,7 +129,7 @@ func (r *Reader) Next() (Kind, error) {
 	}
 }
 
-// leave takes the innermost element off the stack.
+// leave removes the innermost element from the stack.
 func (r *Reader) leave() {
 	f := &r.stack[len(r.stack)-1]
 	r.names = r.names[:f.name]
@@ -142,8 +139,8 @@ func (r *Reader) leave() {
 	r.leaving = false
 }
 
-// Space is the namespace of the element of the present Start or End token, or
-// of the element that the present Text is in. It is empty for none.
+// Space returns the namespace of the element of the current Start or End token, or of the element around the
+// current Text. It is empty for none.
 func (r *Reader) Space() []byte {
 	if len(r.stack) == 0 {
 		return nil
@@ -151,7 +148,7 @@ func (r *Reader) Space() []byte {
 	return r.stack[len(r.stack)-1].space
 }
 
-// Local is the name, without prefix, of the element that Space tells of.
+// Local returns the name, without prefix, of the same element as Space.
 func (r *Reader) Local() []byte {
 	if len(r.stack) == 0 {
 		return nil
@@ -163,13 +160,13 @@ func (r *Reader) Local() []byte {
 	return r.names[f.name:f.end]
 }
 
-// Is reports whether the present element is {space}local.
+// Is reports whether the current element is {space}local.
 func (r *Reader) Is(space, local string) bool {
 	return string(r.Local()) == local && string(r.Space()) == space
 }
 
-// Attr returns an attribute's value on a Start token. An unprefixed attribute
-// has the space "". Namespace declarations are not among the attributes.
+// Attr returns an attribute's value on a Start token. An unprefixed attribute has the space "". Namespace
+// declarations are not attributes here.
 func (r *Reader) Attr(space, local string) ([]byte, bool) {
 	for i := range r.attrs {
 		a := &r.attrs[i]
@@ -180,18 +177,18 @@ func (r *Reader) Attr(space, local string) ([]byte, bool) {
 	return nil, false
 }
 
-// Attrs is the number of attributes on a Start token.
+// Attrs returns the number of attributes on a Start token.
 func (r *Reader) Attrs() int { return len(r.attrs) }
 
-// AttrAt returns attribute i of 0 to Attrs()-1, in the document's order.
+// AttrAt returns attribute i of 0 to Attrs()-1, in document order.
 func (r *Reader) AttrAt(i int) (space, local, value []byte) {
 	a := &r.attrs[i]
 	return a.space, a.local, a.value
 }
 
-// Text returns the text of the present Text token. Nothing bounds how small a
-// piece is: a reader of text collects the pieces.
+// Text returns the text of the current Text token. A piece may be arbitrarily small: readers of text must
+// collect the pieces.
 func (r *Reader) Text() []byte { return r.text }
 
-// Depth is the number of open elements, that of a Start or End token included.
+// Depth returns the number of open elements, including that of a Start or End token.
 func (r *Reader) Depth() int { return len(r.stack) }

@@ -44,7 +44,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// However the bytes come, the tokens are the same, and so are the errors.
+// However the bytes are split, the tokens and the errors are the same.
 func TestSlowReaders(t *testing.T) {
 	check := func(doc string) {
 		t.Helper()
@@ -92,7 +92,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// Whatever stands where a buffer ends is read like anywhere else.
+// Text at the end of a buffer is read like anywhere else.
 func TestBufferEnds(t *testing.T) {
 	const buffer = 64 << 10
 	for _, c := range []struct{ name, piece, want string }{

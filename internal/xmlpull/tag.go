@@ -4,7 +4,7 @@ import (
 	"bytes"
 )
 
-// An attr is an attribute of the present Start tag.
+// An attr is an attribute of the current Start tag.
 type attr struct {
 	prefix []byte
 	local  []byte
@@ -13,10 +13,10 @@ type attr struct {
 	at     int // in the tag, for errors
 }
 
-// startTag reads the start or empty-element tag that the window begins with.
+// startTag reads the start or empty-element tag at the beginning of the window.
 func (r *Reader) startTag() error {
-	// A > may stand in an attribute's value, but hardly ever does: look for
-	// the first, and only if a quote is then open, for the tag's real end.
+	// A > may occur in an attribute's value, but rarely does: look for the first, and only if a quote is then
+	// open, for the real end of the tag.
 	n := bytes.IndexByte(r.window(), '>') + 1
 	if n > 0 && n <= r.lim.Tag {
 		open, err := r.parseStart(r.window()[:n])
@@ -32,8 +32,8 @@ func (r *Reader) startTag() error {
 	return err
 }
 
-// tagEnd returns the length of the start tag at the window's beginning. It
-// looks at every byte once, however slowly they come.
+// tagEnd returns the length of the start tag at the beginning of the window. It examines every byte once,
+// however slowly they arrive.
 func (r *Reader) tagEnd() (int, error) {
 	quote := byte(0)
 	for i := 1; ; {
@@ -72,8 +72,8 @@ func (r *Reader) tagEnd() (int, error) {
 	}
 }
 
-// parseStart reads a start tag, which ends with the > at the end of tag. open
-// says that this > is inside a quoted value: nothing is done then.
+// parseStart parses a start tag, which ends with the > at the end of tag. open says that this > is inside a
+// quoted value: then nothing is done.
 func (r *Reader) parseStart(tag []byte) (open bool, err error) {
 	var (
 		bound = len(r.bound)
@@ -172,8 +172,8 @@ func (r *Reader) parseStart(tag []byte) (open bool, err error) {
 	return false, nil
 }
 
-// resolveAttrs gives the attributes their namespaces and refuses two of one
-// name. That is quadratic, which Limits.Attrs bounds.
+// resolveAttrs sets the namespaces of the attributes and rejects duplicates. That is quadratic, which
+// Limits.Attrs bounds.
 func (r *Reader) resolveAttrs() error {
 	for i := range r.attrs {
 		a := &r.attrs[i]
@@ -193,7 +193,7 @@ func (r *Reader) resolveAttrs() error {
 	return nil
 }
 
-// endTag reads the end tag that the window begins with.
+// endTag reads the end tag at the beginning of the window.
 func (r *Reader) endTag() error {
 	f := &r.stack[len(r.stack)-1]
 	open := r.names[f.name:f.end]
@@ -228,8 +228,8 @@ func (r *Reader) endTag() error {
 	return nil
 }
 
-// qname reads a name with or without a prefix at tag[i] and returns where it
-// ends. local is nil if there is none; end is then where the fault is.
+// qname reads a name with or without a prefix at tag[i] and returns its end. local is nil if there is none;
+// end is then the position of the fault.
 func qname(tag []byte, i int) (prefix, local []byte, end int) {
 	end = scanName(tag, i)
 	if end == i {
@@ -246,8 +246,7 @@ func qname(tag []byte, i int) (prefix, local []byte, end int) {
 	return tag[i:colon], tag[colon+1 : end], end
 }
 
-// skipBlank returns where the first byte that is not white space is; the
-// last byte of b is none.
+// skipBlank returns the position of the first byte that is not white space; the last byte of b must be one.
 func skipBlank(b []byte, i int) int {
 	for blank(b[i]) {
 		i++

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// What a byte of a document may be. A text is classified as a whole first:
-// most have nothing in them that needs a closer look.
+// The classes of a byte in a document. A text is classified as a whole first: most need no closer look.
 const (
 	isBad     = 1 << iota // never in a document
 	isHigh                // part of a non-ASCII character
@@ -20,7 +19,7 @@ const (
 	isName                // part of a name
 )
 
-// class tells for every byte what it may be.
+// class gives the classes of every byte.
 var class = func() (t [256]uint16) {
 	for c := range t {
 		switch {
@@ -41,13 +40,12 @@ var class = func() (t [256]uint16) {
 	return t
 }()
 
-// classify returns the classes of all bytes of b together.
+// classify returns the union of the classes of all bytes of b.
 func classify(b []byte) (all uint16) {
 	const every = 0x0101010101010101
 	for len(b) >= 8 {
-		// The top bit of a byte of found is set if that byte is high, below
-		// the space, or one of the three. A borrow may add a byte above such
-		// a one, which only costs the closer look.
+		// The top bit of a byte of found is set if that byte is high, below the space, or one of the three. A
+		// borrow may mark the byte above such a one too, which only costs the closer look.
 		x := binary.LittleEndian.Uint64(b)
 		found := x | (x - ' '*every) | ((x ^ '&'*every) - every) | ((x ^ '<'*every) - every) | ((x ^ ']'*every) - every)
 		if found&(0x80*every) != 0 {
@@ -63,13 +61,13 @@ func classify(b []byte) (all uint16) {
 	return all
 }
 
-// check refuses characters that may not stand in a document. back is how far
-// behind the present position b begins.
+// check rejects characters that a document may not have. back is the distance from the beginning of b to the
+// current position.
 func (r *Reader) check(b []byte, classes uint16, back int) error {
 	if classes&(isBad|isHigh) == 0 {
 		return nil
 	}
-	// U+FFFE and U+FFFF are all that valid UTF-8 has too much.
+	// Among valid UTF-8, only U+FFFE and U+FFFF are not allowed.
 	if classes&isBad == 0 && !r.ascii && utf8.Valid(b) && !bytes.Contains(b, []byte("\xEF\xBF")) {
 		return nil
 	}
@@ -97,7 +95,7 @@ func (r *Reader) check(b []byte, classes uint16, back int) error {
 	return nil
 }
 
-// charData reads a piece of text up to the next tag, or as much as is at hand.
+// charData reads a piece of text up to the next tag, or as much as is available.
 func (r *Reader) charData() error {
 	var b []byte
 	for seen := 0; ; {
@@ -145,8 +143,8 @@ func (r *Reader) charData() error {
 	return nil
 }
 
-// uncut shortens a text that goes on to where it can be handed out: not
-// within a reference, nor "]]>", nor a line's end, nor a character.
+// uncut shortens a text that goes on to a point where it can be split: not within a reference, "]]>", a line
+// end, or a character.
 func uncut(b []byte) []byte {
 	if i := bytes.LastIndexByte(b, '&'); i >= 0 && bytes.IndexByte(b[i:], ';') < 0 {
 		return b[:i]
@@ -157,7 +155,7 @@ func uncut(b []byte) []byte {
 	return whole(b)
 }
 
-// whole shortens a text that goes on to whole characters and lines' ends.
+// whole shortens a text that goes on to whole characters and line ends.
 func whole(b []byte) []byte {
 	n := len(b)
 	if n > 0 && b[n-1] == '\r' {
@@ -189,7 +187,7 @@ func (r *Reader) attrValue(b []byte, at int) ([]byte, error) {
 	if classes&(isAmp|isCR|isLF) == 0 {
 		return b, nil
 	}
-	// A reallocation leaves earlier values on the array before.
+	// A reallocation leaves earlier values in the previous array.
 	n := len(r.scratch)
 	out, i, fault := expand(r.scratch, b, true)
 	if fault != "" {
@@ -199,9 +197,8 @@ func (r *Reader) attrValue(b []byte, at int) ([]byte, error) {
 	return out[n:], nil
 }
 
-// expand appends b to dst with references resolved and lines' ends made line
-// feeds, or in a value all white space made spaces. A fault is told with its
-// place in b.
+// expand appends b to dst with references resolved and line ends as line feeds, or in a value with all white
+// space as spaces. A fault is returned with its position in b.
 func expand(dst, b []byte, value bool) (out []byte, at int, fault string) {
 	special := uint16(isAmp | isCR)
 	if value {
@@ -246,7 +243,7 @@ func expand(dst, b []byte, value bool) (out []byte, at int, fault string) {
 	return append(dst, b[done:]...), 0, ""
 }
 
-// reference returns the character that &b; stands for, -1 for none.
+// reference returns the character of &b;, or -1 if there is none.
 func reference(b []byte) rune {
 	if len(b) < 2 {
 		return -1
