@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// A delayer is a proxy that carries bytes as a network with a round trip does
-// and as much bandwidth as one likes. A connection takes a round trip to be
-// made, and then begins slowly (RFC 5681 with the first window of RFC 6928):
-// ten segments are on their way at most, and two more for each that arrived.
+// A delayer is a proxy that simulates a network with a round-trip time and unlimited bandwidth. A connection
+// takes one round trip to establish, and then starts slowly (RFC 5681 with the initial window of RFC 6928):
+// at most ten segments are in flight, and two more for each that arrived.
 type delayer struct {
 	ln   net.Listener
 	to   string
@@ -70,7 +69,7 @@ func (d *delayer) carry(c net.Conn) {
 	both.Wait()
 }
 
-// A piece is on its way.
+// A piece is data in flight.
 type piece struct {
 	b    []byte
 	due  time.Time // when it arrives
@@ -95,7 +94,7 @@ func (d *delayer) one(dst, src net.Conn) {
 			if _, err := dst.Write(p.b); err != nil {
 				src.Close()
 			}
-			// The sender learns of it half a round trip later.
+			// The sender gets the acknowledgement half a round trip later.
 			time.AfterFunc(d.half, func() { window.add(2 * len(p.b)) })
 		}
 	})
@@ -119,7 +118,7 @@ func (d *delayer) one(dst, src net.Conn) {
 	arriving.Wait()
 }
 
-// A window is how many bytes may be on their way.
+// A window limits how many bytes may be in flight.
 type window struct {
 	mu   sync.Mutex
 	free sync.Cond

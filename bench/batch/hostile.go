@@ -13,10 +13,9 @@ import (
 
 const pause = 100 * time.Millisecond
 
-// hostile measures how long a polite crawler waits for the answer to a cheap
-// question, alone and beside eight others of each kind, in turns. They run on
-// the same machine: so that it is the site's work that is measured and not
-// theirs, each pauses between two questions.
+// hostile measures how long a polite crawler waits for the response to a cheap request, alone and beside
+// eight hostile clients of each kind, in turns. They run on the same machine: each pauses between two
+// requests, so that the site's work is measured and not theirs.
 func (w *world) hostile(ctx context.Context, out io.Writer) error {
 	var many strings.Builder
 	many.WriteString(`{"pages":[`)

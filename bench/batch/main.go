@@ -1,27 +1,23 @@
-// Batch measures how long many small pages take in one request, compared with
-// one request for each over connections that are kept: one connection, as a
-// polite crawler has it, and eight. All go through the same nginx, which serves
-// the pages from the docroot and hands the batch door on to a notifier; each
-// byte is checked by its digest where it arrives, in every arm. The rounds of
-// the arms take turns, each after a collection of garbage. What is computed is
-// counted beside the time, since that depends less on what else the machine
-// does: by the crawler, the notifier and nginx.
+// Batch measures the time to fetch many small pages in one request, compared with one request for each over
+// persistent connections: one connection, as a polite crawler has it, and eight. All go through the same
+// nginx, which serves the pages from the docroot and forwards the batch door to a notifier; in every arm, the
+// receiver checks each byte by its digest. The rounds of the arms take turns, each after a garbage
+// collection. It also counts the processor time of the crawler, the notifier and nginx, since that depends
+// less on other load on the machine.
 //
-// A batch is asked for cold, of a notifier that has just been made and holds no
-// page and nothing packed, and warm, of one that has answered the same question
-// before. nginx keeps nothing but what the system keeps of files, which is warm
-// for every arm.
+// A cold batch is requested from a new notifier that has stored no page and packed nothing, a warm one from a
+// notifier that has answered the same request before. nginx has no cache but the system's page cache, which
+// is warm for every arm.
 //
-// It does so twice: over the bare loopback, and through a proxy that delays
-// what it carries as a network with a round trip of 20 ms does, TCP's slow
-// start and handshake included.
+// It measures twice: over the bare loopback, and through a proxy that simulates a network with a round-trip
+// time of 20 ms, including TCP's slow start and handshake.
 //
 //	go run ./bench/batch [--pages 5000] [--rounds 5] [--delayed 1] [--rtt 20ms] [--coding C]
 //
 //	go run ./bench/batch --hostile
 //
-// asks a cheap question all the while, at first in peace, and then beside
-// those who ask for 100,000 pages at a time, or for the most that one may.
+// repeats a cheap request, at first alone, and then beside clients that request 100,000 pages at a time, or
+// the maximum that is allowed.
 //
 // It needs nginx. The goals: with the delay, 20 times as fast as one
 // connection and 5 times as fast as eight; without, no slower than either.
@@ -146,18 +142,18 @@ type world struct {
 	items  []protocol.Item
 	places map[string]int // of each URL in items
 	bytes  int64
-	from   protocol.Cursor // before any of the pages
-	coding string          // that a batch is asked for in
+	from   protocol.Cursor // before all pages
+	coding string          // content coding requested for a batch
 
 	site     *server.Site
 	snapshot *server.Snapshot
 	journal  *server.Journal
 	doors    *http.Server
 	front    *nginx.Server
-	notifier atomic.Pointer[server.Notifier] // that answers now
+	notifier atomic.Pointer[server.Notifier] // the current one
 }
 
-// fresh makes a notifier that has answered nobody yet.
+// fresh makes a notifier that has not answered any request.
 func (w *world) fresh() *server.Notifier {
 	return &server.Notifier{Log: w.journal, Snapshot: w.snapshot, Base: w.base, Public: w.site.Public,
 		Pages: &versions.Store{Journal: w.journal, Open: w.site.OpenPage, Public: w.site.Public},
@@ -194,7 +190,7 @@ func publish(ctx context.Context, dir string, pages int) (_ *world, err error) {
 	}
 	w.snapshot = &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(w.base), Public: w.site.Public}
 	p := &server.Publisher{Inventory: w.site, Journal: w.journal, Snapshot: w.snapshot}
-	if _, err := p.Turn(ctx); err != nil { // of nothing, so that all pages are changes
+	if _, err := p.Turn(ctx); err != nil { // publishes nothing yet, so that all pages are changes
 		return nil, err
 	}
 	w.from = w.journal.Head()
@@ -243,7 +239,7 @@ func (w *world) close() {
 	}
 }
 
-// page is a small page: some markup, and words that compress as prose does.
+// page returns a small page: some markup, and words that compress like prose.
 func page(r *rand.Rand, i int) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Page %d</title>\n<link rel=\"stylesheet\" href=\"/style.css\"></head><body>\n<nav><a href=\"/\">Home</a> <a href=\"/news/\">News</a></nav>\n", i)
@@ -263,14 +259,14 @@ func page(r *rand.Rand, i int) []byte {
 
 var syllables = strings.Fields("a an the in of to re con pro de ing ed er est ly ment tion able ful less is it on or as at be by do go he if me my no so up us we ba lo mi nu ra si te vo")
 
-// An arm is a way of getting all pages.
+// An arm is a way to fetch all pages.
 type arm struct {
 	name string
 	cold bool // the notifier is a new one
 	get  func(ctx context.Context, c *http.Client) error
 }
 
-// batches is how many of the arms are batches; they come first.
+// batches is the number of arms that use batches; they come first.
 const batches = 4
 
 func (w *world) arms() []arm {
@@ -309,7 +305,7 @@ func (w *world) batchByCursor(ctx context.Context, c *http.Client) error {
 	return w.bundle(c, req)
 }
 
-// bundle reads all pages out of one answer. The Reader checks their digests.
+// bundle reads all pages from one response. The Reader checks their digests.
 func (w *world) bundle(c *http.Client, req *http.Request) error {
 	req.Header.Set("Accept-Encoding", w.coding)
 	resp, err := c.Do(req)
@@ -343,7 +339,7 @@ func (w *world) bundle(c *http.Client, req *http.Request) error {
 	return nil
 }
 
-// each asks for every page by itself, over so many connections.
+// each fetches every page by itself, over that many connections.
 func (w *world) each(ctx context.Context, c *http.Client, conns int) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -387,15 +383,15 @@ func (w *world) one(ctx context.Context, c *http.Client, item *protocol.Item, b 
 	return nil
 }
 
-// A result is the times of every arm.
+// A result holds the times of every arm.
 type result struct {
 	arms  []arm
 	times [][]time.Duration
 	cpu   [][]time.Duration // of this process, which is the crawler and the notifier, and of nginx
-	bytes []int64           // that came in the last round
+	bytes []int64           // received in the last round
 }
 
-// counted counts what comes on a connection.
+// counted counts the bytes received on a connection.
 type counted struct {
 	net.Conn
 	n *atomic.Int64
@@ -407,7 +403,7 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// rounds lets every arm run so often, in turns; each begins without connections.
+// rounds runs every arm n times, in turns; each starts without connections.
 func (w *world) rounds(ctx context.Context, addr string, n int) (*result, error) {
 	res := &result{arms: w.arms()}
 	res.bytes = make([]int64, len(res.arms))
@@ -415,7 +411,7 @@ func (w *world) rounds(ctx context.Context, addr string, n int) (*result, error)
 	warm := w.fresh()
 	w.notifier.Store(warm)
 	for _, a := range res.arms[:batches] {
-		if a.cold { // it is the same question as that of the warm arm
+		if a.cold { // the warm arm makes the same request
 			if err := a.get(ctx, http.DefaultClient); err != nil {
 				return nil, fmt.Errorf("%s: %w", a.name, err)
 			}
@@ -434,7 +430,7 @@ func (w *world) rounds(ctx context.Context, addr string, n int) (*result, error)
 			if res.arms[k].cold {
 				w.notifier.Store(w.fresh())
 			}
-			runtime.GC() // nobody pays for what another has left behind
+			runtime.GC() // no arm pays for another's garbage
 			began, spent := time.Now(), cpuOf("self")+cpuOf(strconv.Itoa(w.front.PID()))
 			err := res.arms[k].get(ctx, &http.Client{Transport: t})
 			took := time.Since(began)
@@ -450,8 +446,7 @@ func (w *world) rounds(ctx context.Context, addr string, n int) (*result, error)
 	return res, nil
 }
 
-// cpuOf is the time that a process has computed, to the hundredth of a
-// second; zero where the system has no /proc.
+// cpuOf returns the processor time of a process, with a resolution of 10 ms; zero if the system has no /proc.
 func cpuOf(process string) time.Duration {
 	b, err := os.ReadFile("/proc/" + process + "/stat")
 	if err != nil {
@@ -472,8 +467,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// print prints medians, and reports whether all batches are as many times as
-// fast as one connection, and as eight, as they are to be.
+// print prints medians, and reports whether all batches are faster than one connection, and than eight, by
+// the required factors.
 func (r *result) print(out io.Writer, one, eight float64) bool {
 	met := true
 	overOne, overEight := median(r.times[batches]), median(r.times[batches+1])

@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// Every arm gets every page; whether a goal is met is another matter here.
+// Every arm fetches every page; this test does not check the goals.
 func TestRun(t *testing.T) {
 	machine.Tool(t, "nginx")
 	var out strings.Builder
@@ -24,8 +24,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What goes through the delay arrives as it was, and not before its time:
-// after a handshake, and at the pace of a window that begins small.
+// Data through the delayer arrives unchanged, and not too early: after a handshake, and at the pace of a
+// window that starts small.
 func TestDelay(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,25 +1,20 @@
-// Crawl measures what a full crawl costs: Parley's crawler beside wget2, and
-// beside a plain crawler of net/http and the tokenizer of golang.org/x/net/html
-// (bench/crawl/reference), of the same pages from the same nginx on loopback,
-// without delays.
+// Crawl measures the cost of a full crawl: Parley's crawler, wget2, and a plain crawler of net/http and the
+// tokenizer of golang.org/x/net/html (bench/crawl/reference) fetch the same pages from the same nginx on
+// loopback, without delays.
 //
 //	go run ./bench/crawl [-rounds 7] [-only ROW,...] [DOCROOT ...]    # a whole crawl, by links
 //	go run ./bench/crawl -mode manifest [DOCROOT ...]                 # by a manifest, reading no page
 //	go run ./bench/crawl -mode recrawl [DOCROOT ...]                  # again, after 1 % of the pages changed; two minutes
 //
-// Each docroot is served with its .html files alone. By default they are those
-// of cppreference-doc-en-html and rust-doc. In every round all rows run, one
-// after the other, beginning with another one each time. Judged is the processor
-// time that a program has had for 1,000 pages: what else a machine does moves
-// seconds far more. Ratios are between runs of the same round, and the median of
-// those counts. What a row asked for is taken from nginx's log, and must be
-// exactly the pages that this program found in the files by itself, each once;
-// if it is not, the exit code is 1. (Other requests are shown: what is not there, and
-// what has a query.)
+// Each docroot is served with its .html files alone. By default they are those of cppreference-doc-en-html
+// and rust-doc. In every round all rows run, one after the other, starting with another one each time. The
+// goals are on the processor time of a program for 1,000 pages: other load on the machine affects wall time
+// far more. Ratios are between runs of the same round, and their median counts. The requests of a row are
+// read from nginx's log, and must be exactly the pages that this program found in the files by itself, each
+// once; otherwise the exit code is 1. (Other requests are shown: missing files, and URLs with a query.)
 //
-// A crawler asks a site over one connection, as Parley always does, or over
-// eight. That makes a great difference to what a fetch costs a Go program, so
-// peers run both ways, and the better of both counts.
+// A crawler uses one connection to a site, as Parley always does, or eight. That makes a great difference to
+// the cost of a fetch in Go, so peers run both ways, and the better of both counts.
 package main
 
 import (
@@ -51,7 +46,7 @@ type bench struct {
 	dir    string // temporary
 	out    io.Writer
 
-	wrong int // rows that did not do what they were to do
+	wrong int // rows with a wrong result
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
@@ -102,10 +97,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return nil
 }
 
-// program is where one of the programs stands that build makes.
+// program returns the path of a program that build makes.
 func (b *bench) program(name string) string { return filepath.Join(b.dir, "bin", name) }
 
-// build makes a program, if it is not there yet.
+// build makes a program, if it does not exist yet.
 func (b *bench) build(ctx context.Context, name string) error {
 	if _, err := os.Stat(b.program(name)); err == nil {
 		return nil
@@ -123,7 +118,7 @@ func (b *bench) build(ctx context.Context, name string) error {
 	return nil
 }
 
-// visit serves a docroot, and measures with it.
+// visit serves a docroot, and runs a measurement with it.
 func (b *bench) visit(ctx context.Context, from string, measure func(context.Context, *site, *nginx.Server) error) (err error) {
 	dir, err := os.MkdirTemp(b.dir, "site-")
 	if err != nil {
@@ -144,12 +139,12 @@ func (b *bench) visit(ctx context.Context, from string, measure func(context.Con
 	return measure(ctx, s, n)
 }
 
-// wanted says whether a row is to run.
+// wanted reports whether a row is to run.
 func (b *bench) wanted(name string) bool {
 	return b.only == nil || slices.ContainsFunc(b.only, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// byLinks is the whole crawl of a site that says nothing.
+// byLinks measures the whole crawl of a site without Parley.
 func (b *bench) byLinks(ctx context.Context, s *site, n *nginx.Server) error {
 	wget := []*rival{b.wget2(1), b.wget2(8)}
 	ref := []*rival{b.reference(1), b.reference(8)}

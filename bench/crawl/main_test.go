@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// smallSite has 30 pages, two more that only each other lead to, and a broken link.
+// smallSite has 30 pages, two more that only link to each other, and a broken link.
 func smallSite(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func needs(t *testing.T, tools ...string) {
 	}
 }
 
-// measured runs the program, and wants it to print all of this.
+// measured runs the program, and wants all of these texts in its output.
 func measured(t *testing.T, args []string, want ...string) {
 	t.Helper()
 	var out strings.Builder
@@ -91,7 +91,7 @@ func TestParleyAsksForTheSame(t *testing.T) {
 		`3 pages changed`, `Parley, manifest .* 3 `, `Parley, manifest: 4 requests`)
 }
 
-// What is missing, too much or asked for twice is not overlooked.
+// Missing, unwanted and repeated requests are reported.
 func TestCount(t *testing.T) {
 	needs(t, "nginx")
 	dir := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// byManifest is the whole crawl of a site that says what it has.
+// byManifest measures the whole crawl of a site with a manifest.
 func (b *bench) byManifest(ctx context.Context, s *site, n *nginx.Server) error {
 	named, err := b.publish(ctx, s)
 	if err != nil {
@@ -74,8 +74,8 @@ func (b *bench) publish(ctx context.Context, s *site) ([]string, error) {
 
 var batch = regexp.MustCompile(`msg="batch begun".* tasks=(\d+)`)
 
-// chain crawls pages that each lead to the next: by links it takes a cycle for
-// each of them, by a manifest one for all after that of the front page.
+// chain crawls pages that each link to the next: by links each page takes a cycle, by a manifest all pages
+// after the front page take one.
 func (b *bench) chain(ctx context.Context) (err error) {
 	const length = 200
 	r := b.parley("a chain by its manifest", "none", "none", "--no-parse", "--log-level", "debug")

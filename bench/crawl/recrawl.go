@@ -13,12 +13,12 @@ import (
 	"github.com/parleyweb/parley/bench/internal/nginx"
 )
 
-// period is how long a page of a site that says nothing is left in peace. It is
-// more than the minute that a crawl waits for pages to become due before it ends.
+// period is the revisit period of a page on a site without Parley. It is more than the minute that a crawl
+// waits for pages to become due before it ends.
 const period = 2 * time.Minute
 
-// recrawl crawls a site, changes a share of its pages, and crawls it again: by
-// its manifest, without one, and as wget2 does it.
+// recrawl crawls a site, changes a share of its pages, and crawls it again: by its manifest, without one, and
+// with wget2.
 func (b *bench) recrawl(ctx context.Context, s *site, n *nginx.Server, share float64) error {
 	type row struct {
 		*rival
@@ -42,7 +42,7 @@ func (b *bench) recrawl(ctx context.Context, s *site, n *nginx.Server, share flo
 	if err != nil {
 		return err
 	}
-	// The manifest stands in the docroot only for whoever is to read it.
+	// The manifest is in the docroot only for rows that read it.
 	manifest := filepath.Join(s.Path, "robots.rdf")
 	hidden := filepath.Join(filepath.Dir(s.Path), "robots.rdf")
 	crawl := func(r *row, want []string) (*outcome, error) {
@@ -71,7 +71,7 @@ func (b *bench) recrawl(ctx context.Context, s *site, n *nginx.Server, share flo
 		r.ended = time.Now()
 	}
 
-	// Pages that all of them know, all over the site.
+	// Pages that all rows know, spread over the site.
 	var both, changed []string
 	inManifest := map[string]bool{}
 	for _, p := range named {
@@ -132,7 +132,7 @@ func (b *bench) recrawl(ctx context.Context, s *site, n *nginx.Server, share flo
 	return nil
 }
 
-// wget2Again is wget2 as it is run again on what it stored.
+// wget2Again is wget2 run again on its stored files.
 func (b *bench) wget2Again() *rival {
 	r := b.wget2(8)
 	args := r.args

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// A rival is a row: a program that crawls, in one manner.
+// A rival is a row: a crawling program with certain options.
 type rival struct {
 	name string
-	ours string                             // the program that must be built first, if it is one of ours
-	args func(s *site, dir string) []string // the command that crawls a site, with dir as its own
+	ours string                             // the program to build first, if it is one of ours
+	args func(s *site, dir string) []string // the command that crawls a site, with dir for its files
 	runs []*outcome                         // one for each round
 }
 
-// wget2 stores what it fetches as files. It obeys no robots.txt, as there is
-// none, and is left in peace by what it would write beside the pages.
+// wget2 stores the pages as files. It does not request robots.txt, since there is none, and does not write
+// its other files beside the pages.
 func (b *bench) wget2(threads int) *rival {
 	return &rival{
 		name: fmt.Sprintf("wget2, %s", connections(threads)),
@@ -40,7 +40,7 @@ func (b *bench) reference(workers int) *rival {
 	}
 }
 
-// list asks for pages that it was told of.
+// list fetches a given list of pages.
 func (b *bench) list(workers int, pages []string) *rival {
 	return &rival{
 		name: fmt.Sprintf("net/http, a list, %s", connections(workers)),
@@ -57,7 +57,7 @@ func (b *bench) list(workers int, pages []string) *rival {
 	}
 }
 
-// parley is our crawler, with the contents kept in a manner, and coded.
+// parley is our crawler, with a way to store contents, and a coding for them.
 func (b *bench) parley(what, store, coding string, options ...string) *rival {
 	return &rival{
 		name: "Parley, " + what,
@@ -77,8 +77,8 @@ func connections(n int) string {
 	return fmt.Sprintf("%d connections", n)
 }
 
-// command is the rival's, with a home of its own, so that nothing of the
-// user's configuration speaks.
+// command returns the rival's command, with a home directory of its own, so that the user's configuration has
+// no effect.
 func (r *rival) command(s *site, dir string) *exec.Cmd {
 	args := r.args(s, dir)
 	cmd := exec.Command(args[0], args[1:]...)

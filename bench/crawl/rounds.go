@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-// An outcome is what one run of a rival did and cost.
+// An outcome is the result and the cost of one run of a rival.
 type outcome struct {
 	cpu, wall float64 // seconds
 	peak      float64 // MB
@@ -30,9 +30,9 @@ type outcome struct {
 	pages    int         // answered in full with 200, each file of the site once
 	statuses map[int]int // of all requests
 	down, up int64       // bytes of all requests
-	again    []string    // pages asked for twice or more
-	missing  []string    // pages that should have been asked for
-	extra    []string    // pages that should not
+	again    []string    // pages requested twice or more
+	missing  []string    // pages that should have been requested
+	extra    []string    // pages that should not have been requested
 }
 
 // perThousand is the processor time for 1,000 pages, in seconds.
@@ -45,15 +45,14 @@ func (o *outcome) requests() (n int) {
 	return n
 }
 
-// A goal is a share of the best of its peers' processor time that a row may have.
+// A goal is the most processor time that a row may take, as a share of that of its best peer.
 type goal struct {
 	row   *rival
 	peers []*rival
 	limit float64 // 0: none, only shown
 }
 
-// race runs all rows in every round, and prints what they cost. want are the
-// pages that each must ask for.
+// race runs all rows in every round, and prints their costs. want are the pages that each must request.
 func (b *bench) race(ctx context.Context, s *site, n *nginx.Server, want []string, rows []*rival, goals []goal) error {
 	rows = slices.DeleteFunc(rows, func(r *rival) bool { return !b.wanted(r.name) })
 	for round := range b.rounds {
@@ -78,7 +77,7 @@ func (b *bench) race(ctx context.Context, s *site, n *nginx.Server, want []strin
 	return nil
 }
 
-// once runs a rival in its directory, and reads of nginx what it did.
+// once runs a rival in its directory, and reads its requests from nginx.
 func (b *bench) once(ctx context.Context, r *rival, s *site, n *nginx.Server, want []string, dir string) (*outcome, error) {
 	if r.ours != "" {
 		if err := b.build(ctx, r.ours); err != nil {
@@ -87,7 +86,7 @@ func (b *bench) once(ctx context.Context, r *rival, s *site, n *nginx.Server, wa
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.limit)
 	defer cancel()
-	settle() // what the one before wrote is not this one's to wait for
+	settle() // the writes of the run before do not slow this one
 	if _, err := n.Requests(); err != nil {
 		return nil, err
 	}
@@ -116,7 +115,7 @@ func (b *bench) once(ctx context.Context, r *rival, s *site, n *nginx.Server, wa
 	}
 	o.wall = time.Since(began).Seconds()
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 8 && filepath.Base(cmd.Path) == "wget2" {
-		err = nil // a server said that something is not there: some link is broken
+		err = nil // some link is broken: a server answered with an error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, tail(said.String()))
@@ -145,8 +144,8 @@ func (b *bench) once(ctx context.Context, r *rival, s *site, n *nginx.Server, wa
 	return o, err
 }
 
-// count compares what was asked for with the pages that are wanted. They are
-// compared as files: there is more than one manner of writing a path.
+// count compares the requests with the wanted pages. Both are mapped to files, since a path can be written in
+// more than one way.
 func (o *outcome) count(s *site, list []nginx.Request, want []string) {
 	wanted := map[string]string{}
 	for _, p := range want {
@@ -175,7 +174,7 @@ func (o *outcome) count(s *site, list []nginx.Request, want []string) {
 	}
 }
 
-// complain says at once what is wrong with a run.
+// complain immediately prints the faults of a run.
 func (b *bench) complain(r *rival, o *outcome) {
 	ok := true
 	for _, c := range []struct {
@@ -206,7 +205,7 @@ func (b *bench) table(rows []*rival) {
 	w.Flush()
 }
 
-// others says what was asked for beside pages that were answered in full.
+// others lists the responses other than pages answered in full.
 func others(o *outcome) string {
 	var list []string
 	for status, n := range o.statuses {
@@ -266,7 +265,7 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// tail is the end of what a program said.
+// tail returns the end of a program's output.
 func tail(s string) string { return s[max(0, len(s)-2000):] }
 
 func cpuTime(p *os.ProcessState) float64 { return (p.UserTime() + p.SystemTime()).Seconds() }

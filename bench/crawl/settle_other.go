@@ -2,5 +2,5 @@
 
 package main
 
-// settle waits for nothing, where no program may sync them all.
+// settle does nothing on systems without a sync of all file systems.
 func settle() {}

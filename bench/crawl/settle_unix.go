@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// settle waits until what was written is on the disk.
+// settle waits until all writes are on the disk.
 func settle() { syscall.Sync() }

@@ -1,19 +1,16 @@
-// Dayrun measures what a crawler gains by a site that speaks. Two sites with
-// the same pages stand behind one nginx. Beside one of them runs the notifier;
-// the other says nothing, and is crawled by its links. One "crawler run" keeps
-// both fresh while every edit is made to both in the same moment.
+// Dayrun measures the benefit of a site with Parley to a crawler. Two sites with the same pages are served by
+// one nginx. One has a notifier; the other is silent, and is crawled by its links. One "crawler run" keeps
+// copies of both while every edit is made to both at the same moment.
 //
 //	go run ./bench/dayrun [-docroot /usr/share/doc/git-doc] [-edits 2000] [-over 10m]
 //
-// It prints, of both, the time from an edit until the crawler holds it (or a
-// later one of the same page), as "crawler events --follow" tells it, and the
-// requests and bytes that it took, as nginx's log tells them. At the end every
-// page held must be as it is served; if not, the exit code is 1.
+// For both sites it prints the time from an edit until the crawler has stored it (or a later one of the same
+// page), according to "crawler events --follow", and the requests and bytes, according to nginx's log. At the
+// end every stored page must equal the served one; if not, the exit code is 1.
 //
-// Each page of the silent site is visited once in every -period: with a
-// minute, ten minutes are to it what a day is with two hours and 24 minutes. A
-// silent site is not fresher than the requests that are spent on it; the one
-// that speaks is not asked any more for being fresh.
+// Each page of the silent site is visited once in every -period: with a minute, ten minutes correspond to a
+// day with a period of two hours and 24 minutes. The freshness of a silent site is limited by its requests; a
+// site with Parley needs no extra requests for freshness.
 package main
 
 import (
@@ -66,7 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer d.close()
-	waiting, cancel := context.WithTimeout(ctx, *limit) // and what runs goes on, to say what it did
+	waiting, cancel := context.WithTimeout(ctx, *limit) // the programs keep running after it, to report what they did
 	defer cancel()
 	if err := d.begin(ctx, waiting, append([]string{"--policy", "thesis", "--wait", "0", "--allow-private", "--min-period", period.String(), "--max-period", period.String(), "--max-file", "16MB"}, strings.Fields(*extra)...)); err != nil {
 		return err
@@ -77,13 +74,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return d.report()
 }
 
-// A day is two sites, and what the crawler holds of them.
+// A day is two sites, and the crawler's copies of them.
 type day struct {
 	dir      string
 	out      io.Writer
 	server   *nginx.Server
 	sites    []*site
-	pages    []string // that both sites have, and the crawler holds of both
+	pages    []string // pages of both sites that the crawler has stored from both
 	programs []*program.Program
 
 	mu sync.Mutex // guards the sites' versions
@@ -94,14 +91,14 @@ type site struct {
 	name, base string
 	*docroot.Docroot
 	versions map[string]*versions // by file
-	fresh    []time.Duration      // of the edits so far
+	fresh    []time.Duration      // delays of the edits so far
 }
 
-// Versions are those of one page.
+// Versions are the versions of one page.
 type versions struct {
 	digests []protocol.Digest // the first, and after each edit
-	edited  []time.Time       // of each
-	held    int               // the number of the newest that the crawler holds; -1: none
+	edited  []time.Time       // time of each edit
+	held    int               // the newest version that the crawler has stored; -1: none
 }
 
 func (d *day) open(ctx context.Context, from string) error {
@@ -120,7 +117,7 @@ func (d *day) open(ctx context.Context, from string) error {
 		}
 		s.versions = map[string]*versions{}
 		for _, p := range s.Pages {
-			// Of pages with the same content a crawler takes all but one for duplicates.
+			// A crawler treats all but one of the pages with the same content as duplicates.
 			b, err := s.Edit(p, "This is the site "+s.name+".")
 			if err != nil {
 				return err
@@ -154,11 +151,11 @@ func (d *day) close() {
 	}
 }
 
-// begin starts the crawler, and waits until it holds both sites.
+// begin starts the crawler, and waits until it has stored both sites.
 func (d *day) begin(ctx, waiting context.Context, options []string) error {
 	speaks, silent := d.sites[0], d.sites[1]
-	want := speaks.Survey().Pages // what links lead to is what can be known of the silent one
-	// The first description must be whole, or the crawler would not find the site speaking.
+	want := speaks.Survey().Pages // for the silent site, only linked pages can be known
+	// The first description must be complete, or the crawler would not find that the site uses Parley.
 	if err := program.Until(waiting, "the notifier's manifest", func() bool { return program.Get(speaks.base+"robots.rdf") == nil }, d.programs...); err != nil {
 		return err
 	}
@@ -206,7 +203,7 @@ func (d *day) begin(ctx, waiting context.Context, options []string) error {
 	return nil
 }
 
-// edit makes the edits, evenly, and waits until the crawler holds what they left.
+// edit makes the edits at even intervals, and waits until the crawler has stored their results.
 func (d *day) edit(ctx context.Context, edits int, over time.Duration) error {
 	if _, err := d.server.Requests(); err != nil {
 		return err
@@ -222,7 +219,7 @@ func (d *day) edit(ctx context.Context, edits int, over time.Duration) error {
 		}
 		p := d.pages[random.IntN(len(d.pages))]
 		for _, s := range d.sites {
-			d.mu.Lock() // so that the event cannot come before its version is known
+			d.mu.Lock() // so that the event cannot arrive before its version is known
 			saved := time.Now()
 			b, err := s.Edit(p, fmt.Sprintf("Edit %d.", i))
 			v := s.versions[s.File(p)]
@@ -254,7 +251,7 @@ func (d *day) edit(ctx context.Context, edits int, over time.Duration) error {
 	return err
 }
 
-// told takes in a line of "crawler events".
+// told processes a line of "crawler events".
 func (d *day) told(line []byte) error {
 	now := time.Now()
 	var e struct {
@@ -276,7 +273,7 @@ func (d *day) told(line []byte) error {
 		if v == nil {
 			continue
 		}
-		// The newest version with these bytes: an older one is not told after it.
+		// The newest version with these bytes: an older one is not reported after it.
 		for i := len(v.digests) - 1; i > v.held; i-- {
 			if v.digests[i] != e.Digest {
 				continue
@@ -291,7 +288,7 @@ func (d *day) told(line []byte) error {
 	return nil
 }
 
-// report ends the crawler, and prints what both sites cost.
+// report ends the crawler, and prints the cost of both sites.
 func (d *day) report() error {
 	for _, p := range slices.Backward(d.programs) {
 		p.End() // so that the stream, too, is in nginx's log

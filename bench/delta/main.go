@@ -1,23 +1,21 @@
-// Delta publishes one version of a site, and then the next, and asks for what
-// differs between the two versions of each page that changed. It prints how
-// large the differences are beside what gzip -6 makes of the page, what they
-// cost, and how many are right: by our own reader, and by the zstd program,
-// which knows nothing of Parley. If any is wrong, the exit code is 1.
+// Delta publishes one version of a site, and then the next, and requests the delta of each page that changed.
+// It prints the sizes of the deltas beside the page compressed with gzip -6, their cost, and how many are
+// right: according to our own reader, and to the zstd program, which is independent of Parley. If any is
+// wrong, the exit code is 1.
 //
-// It also measures what it costs a site to keep its versions: of the first
-// look, before anything is kept; to take in what is there; and of the look that
-// finds the new version.
+// It also measures the cost of keeping versions for a site: of the first scan, without versions; of storing
+// the current pages; and of the scan that finds the new version.
 //
 //	go run ./bench/delta OLD NEW   # versions of one site
 //
-// Versions of Debian packages do well:
+// Versions of Debian packages are suitable:
 //
 //	for v in 6.1.170-3 6.1.176-1; do
 //		apt-get download linux-doc-6.1=$v && dpkg-deb -x linux-doc-6.1_${v}_all.deb $v
 //	done
 //	go run ./bench/delta {6.1.170-3,6.1.176-1}/usr/share/doc/linux-doc-6.1/html
 //
-// apt-cache madison names the versions that there are.
+// apt-cache madison lists the available versions.
 package main
 
 import (
@@ -46,7 +44,7 @@ func main() { program.Main("delta", run) }
 
 const base = "https://www.example.org/"
 
-// A site is a docroot with all that stands on it.
+// A site is a docroot with everything built on it.
 type site struct {
 	dir       string
 	files     *server.Site
@@ -55,7 +53,7 @@ type site struct {
 	store     *versions.Store // nil if none is kept
 }
 
-// open begins to publish dir/www, with a state of its own.
+// open starts to publish dir/www, with a state of its own.
 func open(ctx context.Context, dir, state string, keep bool) (*site, error) {
 	s := &site{dir: dir, files: &server.Site{Docroot: filepath.Join(dir, "www"), Base: base}}
 	var err error
@@ -121,10 +119,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return compare(ctx, s, at, out)
 }
 
-// A result is what became of one page.
+// A result holds the sizes of one page.
 type result struct {
 	page, gzip, delta int
-	none              bool // there is no difference that is worth it
+	none              bool // no delta is small enough to be useful
 }
 
 func (r result) share() float64 {
@@ -134,7 +132,7 @@ func (r result) share() float64 {
 	return float64(r.delta) / float64(r.gzip)
 }
 
-// compare asks for the difference of each page that was updated after a cursor.
+// compare requests the delta of each page that was updated after a cursor.
 func compare(ctx context.Context, s *site, at protocol.Cursor, out io.Writer) error {
 	tool, err := exec.LookPath("zstd")
 	if err != nil {
@@ -251,8 +249,8 @@ func sum(list []float64) (s float64) {
 	return s
 }
 
-// gzipped is how long a page is as most web servers send it. It is the
-// standard library's, as no part of Parley is to be measured by itself.
+// gzipped returns the size of a page as most web servers send it. It uses the standard library, so that no
+// part of Parley measures itself.
 func gzipped(page []byte) (int, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, 6)
@@ -264,7 +262,7 @@ func gzipped(page []byte) (int, error) {
 	return b.Len(), err
 }
 
-// byTool lets the zstd program apply a difference.
+// byTool applies a delta with the zstd program.
 func byTool(ctx context.Context, tool, dir string, was, delta []byte) ([]byte, error) {
 	name := filepath.Join(dir, "base")
 	if err := os.WriteFile(name, was, 0o600); err != nil {

@@ -1,24 +1,21 @@
-// Firstlook measures what it takes to describe a site of a million files for
-// the first time, and to look at it again when nothing has changed.
+// Firstlook measures the cost of describing a site of a million files for the first time, and of scanning it
+// again when nothing has changed.
 //
 //	go run ./bench/firstlook [--files 1000000] [--dir DIR] [--rounds 1]
 //	go run ./bench/firstlook --sitemap [--rounds 5] [--npm DIR]
 //
-// It makes a tree of small files below DIR (kept there for the next run, if
-// named), runs the real rdfgen once and then in rounds, and prints time and peak memory: what the
-// program allocated itself (anonymous), and with the mapped pages of its state
-// file, which the system takes back whenever it wants them.
+// It makes a tree of small files below DIR (reused by the next run, if named), runs the real rdfgen once and
+// then in rounds, and prints time and peak memory: anonymous memory, which the program allocated itself, and
+// total memory with the mapped pages of its state file, which the system can reclaim at any time.
 //
-// With --sitemap rdfgen keeps a sitemap too, and in each round a generator runs
-// after it that is handed the names of all files and writes everything anew, the
-// npm package "sitemap":
+// With --sitemap rdfgen writes a sitemap too, and in each round it is followed by a generator that gets the
+// names of all files and writes everything anew, the npm package "sitemap":
 //
 //	find DIR -name '*.html' -printf 'https://www.example.org/%P\n' | sitemap
 //
-// The package is installed into a temporary place by "npm install sitemap@9", and
-// never into this project; --npm names a directory where it was installed before,
-// and --npm none leaves it out. What else a machine does can only slow a round
-// down, so the best of each side counts, and so does CPU time.
+// The package is installed into a temporary directory by "npm install sitemap@9", and never into this
+// project; --npm names a directory with an existing installation, and --npm none omits the generator. Other
+// load on the machine can only slow a round down, so the best of each side counts, also for CPU time.
 package main
 
 import (
@@ -114,7 +111,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// looked runs rdfgen once, and prints what it took.
+// looked runs rdfgen once, and prints the time and memory that it took.
 func looked(ctx context.Context, out io.Writer, what, rdfgen string, args []string) (cost.Cost, error) {
 	cmd := exec.CommandContext(ctx, rdfgen, args...)
 	var said bytes.Buffer

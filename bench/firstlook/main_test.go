@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// The program works, on a site that needs no waiting for, and leaves its tree
-// to the next run.
+// The program works, on a small site, and keeps its tree for the next run.
 func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program")

@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/sim"
 )
 
-// A web of the goals: rates, and their correlation with importance.
+// A web of the goals: its distribution of change rates, and their correlation with importance.
 type web struct {
 	rates string
 	rho   float64
@@ -16,7 +16,7 @@ type web struct {
 
 func (w web) String() string { return sim.Web{Rates: w.rates, Rho: w.rho}.String() }
 
-// known is item 1.
+// known measures item 1.
 func (b *bench) known(ctx context.Context) error {
 	for _, web := range []web{{"gamma", 0}, {"lognormal", 0}, {"lognormal", .5}} {
 		for _, kind := range []struct {
@@ -48,7 +48,7 @@ func (b *bench) known(ctx context.Context) error {
 	return nil
 }
 
-// learned is item 2.
+// learned measures item 2.
 func (b *bench) learned(ctx context.Context) error {
 	for _, web := range []web{{"gamma", 0}, {"lognormal", 0}, {"lognormal", .5}} {
 		for _, budget := range b.of(.05, .1, .2) {
@@ -71,7 +71,7 @@ func (b *bench) learned(ctx context.Context) error {
 	return nil
 }
 
-// manifests is item 3.
+// manifests measures item 3.
 func (b *bench) manifests(ctx context.Context) error {
 	for _, web := range []web{{"gamma", 0}, {"lognormal", .5}} {
 		var tasks []*task
@@ -94,7 +94,7 @@ func (b *bench) manifests(ctx context.Context) error {
 	return b.harmless(ctx)
 }
 
-// harmless looks for a world in which manifests make things worse.
+// harmless searches for a world in which manifests make freshness worse.
 func (b *bench) harmless(ctx context.Context) error {
 	var pairs []*task
 	var names []string
@@ -126,18 +126,17 @@ func (b *bench) harmless(ctx context.Context) error {
 	return nil
 }
 
-// large draws a web of item 4, of five times the usual pages: what a manifest
-// costs is spread over so many more.
+// large draws a web of item 4, with five times the usual number of pages: they share the cost of a manifest.
 func (b *bench) large(web web, sites int, seed uint64) *sim.World {
 	n := 5 * b.pages
 	return sim.Web{Rates: web.rates, Rho: web.rho, Pages: n, Sites: min(sites, n/4), Seed: seed}.World()
 }
 
-// thesis is item 4.
+// thesis measures item 4.
 func (b *bench) thesis(ctx context.Context) error {
 	for _, web := range []web{{"gamma", 0}, {"lognormal", .5}, {"power", 0}} {
 		of := func(policy string, site sim.Site) *task {
-			// Pages that a policy gives up are right for years, if they are slow.
+			// Pages that a policy gives up stay right for years, if they change slowly.
 			return &task{policy: policy, budget: .1, days: 1000, from: 700, world: func(seed uint64) *sim.World { return b.large(web, 100, seed).All(site) }}
 		}
 		manifest, push := sim.Site{Manifest: true}, sim.Site{Push: true}
@@ -160,7 +159,7 @@ func (b *bench) thesis(ctx context.Context) error {
 	return b.fewer(ctx)
 }
 
-// fewer finds how few requests make copies as fresh as the best polling does.
+// fewer finds how few requests keep copies as fresh as the best polling does.
 func (b *bench) fewer(ctx context.Context) error {
 	for _, web := range []web{{"gamma", 0}, {"lognormal", .5}} {
 		world := func(site sim.Site) func(uint64) *sim.World {
@@ -195,7 +194,7 @@ func (b *bench) fewer(ctx context.Context) error {
 	return nil
 }
 
-// liars is item 5.
+// liars measures item 5.
 func (b *bench) liars(ctx context.Context) error {
 	trust := func(rates string, rho float64) func(seed uint64) *sim.World {
 		return func(seed uint64) *sim.World {
@@ -243,7 +242,7 @@ func (b *bench) liars(ctx context.Context) error {
 	return b.noisy(ctx)
 }
 
-// noisy is a web whose notices are right half the time and cover nine tenths.
+// noisy measures a web whose notices have a precision of one half and a recall of nine tenths.
 func (b *bench) noisy(ctx context.Context) error {
 	var tasks []*task
 	for _, budget := range b.of(.05, .1, .2, .5) {

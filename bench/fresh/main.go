@@ -1,20 +1,18 @@
-// Fresh measures what the revisit engine is worth, goal by goal, and says of each
-// whether it is met.
+// Fresh measures the benefit of the revisit engine, goal by goal, and reports whether each goal is met.
 //
 //	go run ./bench/fresh [-only 1,2,8] [-seeds 3] [-budgets .05,.1] [-data DIR] [-quick]
 //
-// The engine is the crawler's own (client/fresh over client/frontier); the web
-// is one of numbers (client/sim). Beside each score stands what it is judged by:
-// the bound of that setting, which no policy can exceed, or another policy. Where
-// there are several seeds, the figure is their mean, and the goal is met by it.
-// All runs are the same on every machine; the times of item 8 are not.
+// The engine is the crawler's own (client/fresh over client/frontier); the web is simulated (client/sim).
+// Each score is printed with its reference: the bound of that setting, which no policy can exceed, or another
+// policy. With several seeds, the figure is their mean, and decides whether the goal is met. All runs are the
+// same on every machine; the times of item 8 are not.
 //
 //	1  known rates: polling, push and age beside their bounds
-//	2  rates learned from nothing
+//	2  rates learned from scratch
 //	3  manifests, and that they never do harm
-//	4  beside the policy of the thesis; and how few requests suffice
+//	4  comparison with the policy of the thesis; and how few requests suffice
 //	5  sites that lie
-//	6  what really happened to 1,500 pages (-data)
+//	6  recorded changes of 1,500 pages (-data)
 //	7  feeds (real ones: -data)
 //	8  speed and size
 //
@@ -44,7 +42,7 @@ func main() { program.Main("fresh", run) }
 // A bench is one run of the program.
 type bench struct {
 	seeds, pages int
-	budgets      []float64 // nil: those of the item
+	budgets      []float64 // nil: the defaults of the item
 	data         string
 	quick        bool
 	out          io.Writer
@@ -117,31 +115,31 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// atLeast prints a figure that is to be no less than a goal.
+// atLeast prints a figure with a goal that it should reach or exceed.
 func (b *bench) atLeast(goal, got float64, format string, args ...any) {
 	b.judge(got >= goal, fmt.Sprintf(">= %g", goal), got, format, args...)
 }
 
-// atMost prints one that is to be no more.
+// atMost prints a figure with a goal that it should not exceed.
 func (b *bench) atMost(goal, got float64, format string, args ...any) {
 	b.judge(got <= goal, fmt.Sprintf("<= %g", goal), got, format, args...)
 }
 
 func (b *bench) judge(ok bool, goal string, got float64, format string, args ...any) {
 	word := "ok"
-	if !ok { // and where there is no number
+	if !ok { // also if the figure is not a number
 		word = "MISSED"
 		b.missed++
 	}
 	fmt.Fprintf(b.out, "   %-6s  %8.4f  %-9s %s\n", word, got, goal, fmt.Sprintf(format, args...))
 }
 
-// note prints a figure that no goal is set for.
+// note prints a figure without a goal.
 func (b *bench) note(format string, args ...any) {
 	fmt.Fprintf(b.out, "                             %s\n", fmt.Sprintf(format, args...))
 }
 
-// long is a number of days, or fewer for a quick look.
+// long returns a number of days, reduced with -quick.
 func (b *bench) long(days float64) float64 {
 	if b.quick {
 		return days / 4
@@ -149,7 +147,7 @@ func (b *bench) long(days float64) float64 {
 	return days
 }
 
-// of are the budgets that an item is measured with: its own, unless others are asked for.
+// of returns the budgets to measure an item with: its own, unless -budgets gives others.
 func (b *bench) of(budgets ...float64) []float64 {
 	if b.budgets != nil {
 		return b.budgets
@@ -162,25 +160,25 @@ func (b *bench) web(rates string, rho float64, sites int, seed uint64) *sim.Worl
 	return sim.Web{Rates: rates, Rho: rho, Pages: b.pages, Sites: min(sites, b.pages/4), Seed: seed}.World()
 }
 
-// A score is what one policy comes to, each the mean over the seeds.
+// A score is the result of one policy; each field is the mean over the seeds.
 type score struct {
 	fresh, bound, age, ageBound float64
 	early, late                 float64 // days 30 to 90, and the second half
 	spend                       float64
 }
 
-// A task is a run for each seed.
+// A task is one run per seed.
 type task struct {
 	world      func(seed uint64) *sim.World
 	policy     string
 	budget     float64
 	days, from float64
 	heeds      sim.Listening
-	mean       bool // the world is silent, and the score what the visits come to on the average over all luck
+	mean       bool // the world is silent, and the score is the expected value of the visits
 	score      score
 }
 
-// all runs the tasks side by side, each for every seed, and sets their scores.
+// all runs the tasks concurrently, each for every seed, and sets their scores.
 func (b *bench) all(ctx context.Context, tasks []*task) error {
 	results := make([]*sim.Result, len(tasks)*b.seeds)
 	bounds := make([]sim.Bound, len(results))
@@ -224,7 +222,7 @@ func (b *bench) all(ctx context.Context, tasks []*task) error {
 	return nil
 }
 
-// each calls f for 0 to n-1, as many at once as there are processors.
+// each calls f for 0 to n-1, with as many concurrent calls as there are processors.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// The program measures what it is told to, and says of each goal whether it is met.
+// The program runs the requested measurements, and reports for each goal whether it is met.
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	if err := run(t.Context(), []string{"-only", "9"}, &out); err == nil {
 		t.Error("there is no item 9, and no error")
 	}
 	err := run(t.Context(), []string{"-quick", "-only", "1,8", "-data", ""}, &out)
-	if err != nil && !strings.Contains(err.Error(), "goals are missed") { // so little is measured that they may be
+	if err != nil && !strings.Contains(err.Error(), "goals are missed") { // the sample is so small that goals may be missed
 		t.Fatal(err)
 	}
 	for _, want := range []string{"1. known rates\n", "gamma/zipf/0, B=0.5: push", "8. speed and size\n", "for a decision"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/sim"
 )
 
-// folder is where recorded data of a kind are; "" if there are none, which is said.
+// folder returns the directory of a kind of recorded data; if there is none, it prints that and returns "".
 func (b *bench) folder(kind string) string {
 	dir := filepath.Join(b.data, kind)
 	if info, err := os.Stat(dir); b.data == "" || err != nil || !info.IsDir() {
@@ -20,7 +20,7 @@ func (b *bench) folder(kind string) string {
 	return dir
 }
 
-// traces is item 6.
+// traces measures item 6.
 func (b *bench) traces(ctx context.Context) error {
 	dir := b.folder("changes")
 	if dir == "" {
@@ -74,7 +74,7 @@ func (b *bench) traces(ctx context.Context) error {
 	return nil
 }
 
-// feeds is item 7.
+// feeds measures item 7.
 func (b *bench) feeds(ctx context.Context) error {
 	const slot = 1. / 144
 	index := poll.Index{Loss: -1}
@@ -123,7 +123,7 @@ func (b *bench) feeds(ctx context.Context) error {
 				return err
 			}
 			text := fmt.Sprintf("%s, %.3g polls a feed and day: delay %.1f min, bound %.1f; %.1f wait in the feed with most, %.2f%% lost", rule.name, r.polls/feeds/slot, r.delay, r.bound, r.pending, 100*r.lost)
-			if _, own := rule.run.Policy.(poll.Ahead); perDay < 4 || !own { // what the crawler does by itself is judged
+			if _, own := rule.run.Policy.(poll.Ahead); perDay < 4 || !own { // only the crawler's own policy is judged
 				b.note("%.4f  %s", r.delay/r.bound, text)
 			} else {
 				b.atMost(1.10, r.delay/r.bound, "%s", text)
@@ -152,7 +152,7 @@ func (b *bench) feeds(ctx context.Context) error {
 	return b.realFeeds(ctx)
 }
 
-// realFeeds has no goal: nobody knows the rates, and the bound knows the future.
+// realFeeds has no goal: the true rates are unknown, and the bound knows the future.
 func (b *bench) realFeeds(ctx context.Context) error {
 	dir := b.folder("feeds")
 	if dir == "" {

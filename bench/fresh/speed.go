@@ -14,10 +14,9 @@ import (
 	"github.com/parleyweb/parley/client/sim"
 )
 
-// speed is item 8. Times are of the processor, which one core at a time gives: what else the
-// machine does moves seconds far more. Nobody else's program plans for a million
-// pages, so that there is no peer; what stands beside the planner is the full solution of Cho and
-// Garcia-Molina's conditions at known rates, which is the least that a plan could be.
+// speed measures item 8, in processor time on one core: other load on the machine affects wall time far more.
+// No other program plans for a million pages, so there is no peer; the planner is compared with the full
+// solution of Cho and Garcia-Molina's conditions at known rates, which is the least that a plan could cost.
 func (b *bench) speed(ctx context.Context) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	n := 1_000_000
@@ -67,7 +66,7 @@ func (b *bench) speed(ctx context.Context) error {
 			}
 		})
 		if sum < 0 {
-			return context.Canceled // never; but what is not used is not computed
+			return context.Canceled // never true, but an unused sum would not be computed
 		}
 		next = append(next, took.Seconds()*1e6/float64(len(pages)))
 		took, err := turns(pages, policy)
@@ -78,7 +77,7 @@ func (b *bench) speed(ctx context.Context) error {
 	}
 	b.atMost(2, median(queue), "µs for a decision: the next of %d pages is taken from the queue, and gets its next place; %.2f of them to find when its visit pays", len(pages), median(next))
 
-	told := make([]fresh.Page, 2000) // fewer: it takes long
+	told := make([]fresh.Page, 2000) // fewer pages, since it is slow
 	site := &fresh.Site{Tells: true, Signal: fresh.Signal{Right: 50, Wrong: 50, Heard: 45, Missed: 5}}
 	for i := range told {
 		told[i] = pages[i]
@@ -102,7 +101,7 @@ func (b *bench) speed(ctx context.Context) error {
 	return nil
 }
 
-// turns takes every page once from a queue, and gives it its next place.
+// turns takes every page once from a queue, and reschedules it.
 func turns(pages []fresh.Page, policy fresh.Policy) (time.Duration, error) {
 	var store frontier.MemoryStore
 	start := pages[0].Last
@@ -135,8 +134,8 @@ func turns(pages []fresh.Page, policy fresh.Policy) (time.Duration, error) {
 	return took, err
 }
 
-// visited are pages of a web as a crawler knows them after some months: the
-// rates are those of the gamma web, the visits at intervals that such rates get.
+// visited returns pages of a web as a crawler knows them after some months: the rates are those of the gamma
+// web, the visit intervals those that such rates get.
 func visited(n int) []fresh.Page {
 	rng := rand.New(rand.NewPCG(1, 8))
 	sites := make([]fresh.Site, max(1, n/1000))

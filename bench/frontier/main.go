@@ -1,20 +1,17 @@
-// Frontier measures what it costs to keep millions of known URLs in order: the
-// crawler's frontier over its collection, against pebble doing the same logical
-// work with records and an index of what is due. Both are programs of their own,
-// told in turn what to do, so that a busy machine is busy for both.
+// Frontier measures the cost of keeping millions of known URLs in order: the crawler's frontier over its
+// collection, against pebble doing the same logical work with records and an index of due pages. Both are
+// separate processes that get their orders in turn, so that other load on the machine affects both.
 //
 //	go run ./bench/frontier [-n 1000000] [-pops 200] [-pebble id,url]
 //
-// An insert makes URLs known that were not, 10,000 in a synced transaction; a pop
-// takes the 1,000 that come first, and gives them their next place, in another:
-// either because there was no answer ("reschedule"), or as visited, with what a
-// visit shows ("visit").
+// An insert adds new URLs, 10,000 in a synced transaction; a pop takes the 1,000 that come first and
+// reschedules them in another: either without a response ("reschedule"), or as visited, with the result of a
+// visit ("visit").
 //
-// Pebble plays twice. By URL it is what one would write with it: the URL is
-// the key, and whether one is known is looked up. By id it has a seen-set of
-// hashes in memory, which it believes without a look, and keys that only grow. Both are spared much of
-// what Parley does: their queue knows no sites and no ranks, their state is bytes without a
-// meaning, and they tell nobody of what changed but in a record more.
+// Pebble plays twice. By URL is the straightforward design: the URL is the key, and a lookup says whether it
+// is known. By id has a seen-set of hashes in memory, which it trusts without a lookup, and keys that only
+// grow. Both omit much of Parley's work: their queue has no sites and no ranks, their state is opaque bytes,
+// and their only notification of changes is one more record.
 package main
 
 import (
@@ -40,15 +37,15 @@ const (
 	popBatch    = 1000
 )
 
-// A result is what a side says after each piece of work.
+// A result is what a side reports after each piece of work.
 type result struct {
 	Done     int           `json:"done"`
 	Elapsed  time.Duration `json:"elapsed"`
 	CPU      time.Duration `json:"cpu"`
 	Written  int64         `json:"written"`
-	Anon     int64         `json:"anon"` // bytes of the process that are no file's, after the work
+	Anon     int64         `json:"anon"` // anonymous memory of the process after the work, in bytes
 	Disk     int64         `json:"disk,omitempty"`
-	Seen     int64         `json:"seen,omitempty"` // bytes of the seen-set, among Anon
+	Seen     int64         `json:"seen,omitempty"` // bytes of the seen-set, part of Anon
 	Settled  int64         `json:"settled,omitempty"`
 	Reopened time.Duration `json:"reopened,omitempty"`
 	Error    string        `json:"error,omitempty"`
@@ -110,7 +107,7 @@ func start(ctx context.Context, name, program string, args ...string) (*player, 
 	return &player{name: name, cmd: cmd, in: bufio.NewWriterSize(in, 1<<20), pipe: in, out: json.NewDecoder(out), sums: map[string]*sum{}}, nil
 }
 
-// tell sends an order and returns what came of it.
+// tell sends an order and returns its result.
 func (p *player) tell(what string, op byte, n int, body []byte) (result, error) {
 	var head [5]byte
 	head[0] = op
@@ -141,7 +138,7 @@ func (p *player) tell(what string, op byte, n int, body []byte) (result, error) 
 	return r, nil
 }
 
-// tail returns what the last tenth of the work took: by then all is as big as it gets.
+// tail returns the cost of the last tenth of the work, when the data are largest.
 func (s *sum) tail() (done int, elapsed, cpu time.Duration) {
 	for _, r := range s.last[len(s.last)-max(1, len(s.last)/10):] {
 		done += r.Done
@@ -184,7 +181,7 @@ func run(ctx context.Context, n, pops int, keys []string, dir string) error {
 			players = append(players, p)
 		}
 	}
-	order := slices.Clone(players) // in which they play
+	order := slices.Clone(players) // the order in which they play
 
 	each := func(what string, op byte, n int, body []byte) error {
 		for _, p := range order {
@@ -192,7 +189,7 @@ func run(ctx context.Context, n, pops int, keys []string, dir string) error {
 				return err
 			}
 		}
-		order = append(order[1:], order[0]) // nobody is always first
+		order = append(order[1:], order[0]) // no player is always first
 		return nil
 	}
 	urls := newURLs(n)
@@ -276,8 +273,8 @@ func report(n int, players []*player) {
 	}
 }
 
-// urls makes URLs of many sites, of which few have most pages, in the order
-// in which a crawler might meet them. All are different.
+// urls generates distinct URLs of many sites, of which few have most pages, in an order in which a crawler
+// might find them.
 type urls struct {
 	rng   *rand.Rand
 	sites int
@@ -289,7 +286,7 @@ func newURLs(n int) *urls {
 	return &urls{rng: rand.New(rand.NewPCG(1, 2)), sites: max(1, n/100), count: map[int]int{}}
 }
 
-// next returns n URLs, each after its length in two bytes.
+// next returns n URLs, each preceded by its length in two bytes.
 func (u *urls) next(n int) []byte {
 	u.buf = u.buf[:0]
 	for range n {

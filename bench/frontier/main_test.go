@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Parley's side does what it is told, and says what it did.
+// Parley's side executes orders, and reports its work.
 func TestSide(t *testing.T) {
 	var in, out bytes.Buffer
 	order := func(op byte, n int, body []byte) {

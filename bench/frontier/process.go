@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// anonymous returns how much memory of the process is no file's; 0 where
-// there is no /proc.
+// anonymous returns the anonymous memory of the process in bytes; 0 without /proc.
 func anonymous() int64 { return procNumber("/proc/self/status", "RssAnon:") << 10 }
 
 // written returns how many bytes the process has written to files.

@@ -27,7 +27,7 @@ type side struct {
 	reopen time.Duration
 }
 
-// serve does what it is told until there is nothing more.
+// serve executes orders until the input ends.
 func serve(dir string, in io.Reader, out io.Writer) error {
 	s := &side{dir: dir, rng: rand.New(rand.NewPCG(3, 4))}
 	if err := s.open(); err != nil {
@@ -115,7 +115,7 @@ func (s *side) insert(finds []collection.Find) error {
 	return nil
 }
 
-// pop takes the pages that come first, and records what asking for them came to.
+// pop takes the first pages of the queue, and records the results of their visits.
 func (s *side) pop(n int, visited bool) (int, error) {
 	list, err := s.front.Batch(time.Now().UnixMilli(), frontier.BatchOptions{Size: n})
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *side) pop(n int, visited bool) (int, error) {
 	return len(pages), nil
 }
 
-// settle says what everything needs when nothing is being done, and opens it anew.
+// settle records memory and disk use when idle, and reopens the collection.
 func (s *side) settle(res *result) error {
 	debug.FreeOSMemory()
 	res.Settled = anonymous()

@@ -25,15 +25,15 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A kind is an attack: so many connections from so many addresses, each of
-// which does the same again and again.
+// A kind is an attack: a number of connections from a number of addresses, each of which repeats the same
+// request.
 type kind struct {
 	name, what         string
 	connections, addrs int
 	again              func(a *attacker, ctx context.Context, addr string) error
 }
 
-// attacks are those that a site must bear.
+// attacks returns the attacks that a site must withstand.
 func attacks() []kind {
 	const bomb = "costly expressions, just below what is refused"
 	return []kind{
@@ -57,10 +57,10 @@ func attacks() []kind {
 	}
 }
 
-// An attacker is the process that attacks.
+// An attacker is the state of the attacking process.
 type attacker struct {
 	base, from, page string
-	questions        map[int]string // by how many pages they name
+	questions        map[int]string // by the number of pages that they name
 	programs         atomic.Int64
 	seed             int64
 
@@ -69,7 +69,7 @@ type attacker struct {
 	words   map[string]string
 }
 
-// attack is what this program does as an attacker.
+// attack is the main function of an attacker process.
 func attack(ctx context.Context, args []string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -129,7 +129,7 @@ func (a *attacker) count(status, words string) {
 
 var hostile = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000, DisableCompression: true}}
 
-// do asks, and reads and counts what is answered.
+// do sends a request, and reads and counts the response.
 func (a *attacker) do(ctx context.Context, method, ref, addr, body string, header ...string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, a.base+ref, strings.NewReader(body))
 	if err != nil {
@@ -156,11 +156,11 @@ func (a *attacker) do(ctx context.Context, method, ref, addr, body string, heade
 
 func (a *attacker) refused(status int, text []byte) {
 	var p struct{ Detail string }
-	json.Unmarshal(text, &p) // if it is one
+	json.Unmarshal(text, &p) // if it is a problem document
 	a.count(strconv.Itoa(status), p.Detail)
 }
 
-// bomb is an expression that costs nearly as much as is allowed, and another each time.
+// bomb returns an expression that costs nearly as much as is allowed, and a different one each time.
 func bomb() string {
 	var list strings.Builder
 	for i := range 30 {
@@ -188,7 +188,7 @@ func (a *attacker) siteStream(ctx context.Context, addr string) error {
 	return a.stream(ctx, addr, "as=site&after="+a.from)
 }
 
-// stream listens until it is cut.
+// stream listens until the connection is cut.
 func (a *attacker) stream(ctx context.Context, addr, query string) error {
 	conn, err := wsconn.Dial(ctx, "ws"+strings.TrimPrefix(a.base, "http")+"parley/stream?"+query, http.Header{"X-Forwarded-For": {addr}}, nil,
 		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
@@ -208,7 +208,7 @@ func (a *attacker) reads(ctx context.Context, addr string) error {
 	return err
 }
 
-// question names so many pages, of which there are none.
+// question returns a request for n pages that do not exist.
 func (a *attacker) question(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"pages":[`)
@@ -221,7 +221,7 @@ func (a *attacker) question(n int) string {
 	return b.String() + "]}"
 }
 
-// asks is an attack by a question for so many pages.
+// asks returns an attack with requests for n pages.
 func asks(n int) func(*attacker, context.Context, string) error {
 	return func(a *attacker, ctx context.Context, addr string) error {
 		_, err := a.do(ctx, http.MethodPost, "parley/batch", addr, a.questions[n], "Content-Type", "application/json")
@@ -248,8 +248,7 @@ func (a *attacker) delta(ctx context.Context, addr string) error {
 	return err
 }
 
-// sends is an attack by programs that the site has never seen, each of which
-// it is to run until it does not any more.
+// sends returns an attack with programs that the site has never seen; the site runs each until it refuses to.
 func sends(code []byte) func(*attacker, context.Context, string) error {
 	return func(a *attacker, ctx context.Context, addr string) error {
 		program := module(code, fmt.Sprint(a.seed, a.programs.Add(1)))
@@ -269,8 +268,8 @@ func sends(code []byte) func(*attacker, context.Context, string) error {
 	}
 }
 
-// What the programs do when they are asked: code of WebAssembly, that leaves
-// an answer as an i64, if it ever does.
+// The actions of the programs when called: WebAssembly code that leaves its result as an i64, if it ever
+// ends.
 var (
 	loops = []byte{0x03, 0x40, 0x0c, 0, 0x0b, 0x00} // loop: br 0; end; unreachable
 
@@ -284,8 +283,8 @@ var (
 	prints = []byte{0x41, 4, 0x41, 0x80, 0x80, 0x04, 0x36, 2, 0, 0x03, 0x40, 0x41, 1, 0x41, 0, 0x41, 1, 0x41, 8, 0x10, 0, 0x1a, 0x0c, 0, 0x0b, 0x00}
 )
 
-// module is a program of package server/agent, which answers by code. Each
-// name makes it another one.
+// module returns a program for package server/agent whose result is that of code. Each name gives another
+// program.
 func module(code []byte, name string) []byte {
 	section := func(id byte, content ...byte) []byte {
 		return append(binary.AppendUvarint([]byte{id}, uint64(len(content))), content...)
@@ -296,14 +295,14 @@ func module(code []byte, name string) []byte {
 	exports := append([]byte{3}, append(text("memory"), 2, 0)...)
 	exports = append(exports, append(text("parley_alloc"), 0, 1)...)
 	exports = append(exports, append(text("parley_change"), 0, 2)...)
-	alloc := []byte{0, 0x41, 0x80, 0x80, 0xc0, 0x00, 0x0b} // room is at 1 MiB
+	alloc := []byte{0, 0x41, 0x80, 0x80, 0xc0, 0x00, 0x0b} // the buffer is at 1 MiB
 	answer := append(append([]byte{0}, code...), 0x0b)
 	bodies := append([]byte{2}, append(text(string(alloc)), text(string(answer))...)...)
 	return bytes.Join([][]byte{[]byte("\x00asm\x01\x00\x00\x00"),
 		section(1, 3, 0x60, 1, 0x7f, 1, 0x7f, 0x60, 2, 0x7f, 0x7f, 1, 0x7e, 0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f),
 		section(2, append([]byte{1}, fd...)...),
 		section(3, 2, 0, 1),
-		section(5, 1, 0, 80), // 5 MiB at first: a question has 4 at most
+		section(5, 1, 0, 80), // 5 MiB initially: an input has at most 4
 		section(7, exports...),
 		section(10, bodies...),
 		section(0, text(name)...),

@@ -23,7 +23,7 @@ import (
 const (
 	token = "a-token-of-the-measurement"
 
-	// honestAddr is where the honest come from.
+	// honestAddr is the address of the honest clients.
 	honestAddr = "198.51.100.7"
 
 	editEvery = 120 * time.Millisecond // on average
@@ -31,19 +31,19 @@ const (
 	patience  = 10 * time.Second
 )
 
-// A site is what is attacked: a notifier with its pages.
+// A site is the target: a notifier with its pages.
 type site struct {
 	root, base string
 	pages      []string // names below the docroot
 	notifier   *program.Program
-	from       protocol.Cursor // before everything
+	from       protocol.Cursor // before all changes
 	edited     int             // so far
 
 	edits     edits
 	listening sync.WaitGroup
 }
 
-// start lays the pages, has them described, and makes a history of a thousand changes.
+// start writes the pages, starts the notifier on them, and makes a history of a thousand changes.
 func start(ctx context.Context, dir string, o options) (s *site, err error) {
 	s = &site{root: filepath.Join(dir, "site")}
 	if err := s.lay(o); err != nil {
@@ -94,7 +94,7 @@ func start(ctx context.Context, dir string, o options) (s *site, err error) {
 	return s, s.listen(ctx)
 }
 
-// lay copies pages.
+// lay copies pages into the docroot.
 func (s *site) lay(o options) error {
 	err := fs.WalkDir(os.DirFS(o.docroot), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || !strings.HasSuffix(name, ".html") || len(s.pages) == o.pages {
@@ -129,8 +129,7 @@ func (s *site) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// edit puts a page in place of the one before, with another end of the same
-// length, and returns its digest.
+// edit replaces a page with a version that has another ending of the same length, and returns its digest.
 func (s *site) edit(page int) (protocol.Digest, error) {
 	s.edited++
 	file := filepath.Join(s.root, s.pages[page])
@@ -151,7 +150,7 @@ func (s *site) edit(page int) (protocol.Digest, error) {
 
 var honest = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}, Timeout: patience}
 
-// get is an honest request. It returns the answer, whole.
+// get sends an honest request and returns the whole response.
 func (s *site) get(ref string) ([]byte, error) {
 	r, err := http.NewRequest(http.MethodGet, s.base+ref, nil)
 	if err != nil {
@@ -170,7 +169,7 @@ func (s *site) get(ref string) ([]byte, error) {
 	return text, err
 }
 
-// head is where the site stands.
+// head returns the site's current cursor.
 func (s *site) head() (protocol.Cursor, error) {
 	text, err := s.get(".well-known/parley")
 	if err != nil {
@@ -181,8 +180,8 @@ func (s *site) head() (protocol.Cursor, error) {
 	return d.Head, err
 }
 
-// listen follows the site for as long as the site is there: who would come
-// while others have all the places would find none.
+// listen follows the site during the whole run: a client that connected while attackers had all the
+// subscriptions would get none.
 func (s *site) listen(ctx context.Context) error {
 	head, err := s.head()
 	if err != nil {
@@ -205,7 +204,7 @@ func (s *site) listen(ctx context.Context) error {
 	return nil
 }
 
-// measure lets the honest work for a while, and takes down how it went.
+// measure lets the honest clients work for a while, and records their latencies.
 func (s *site) measure(ctx context.Context, p *phase, last time.Duration) error {
 	head, err := s.head()
 	if err != nil {
@@ -256,12 +255,12 @@ func (s *site) measure(ctx context.Context, p *phase, last time.Duration) error 
 	return e.take(p)
 }
 
-// edits are those of a phase.
+// edits are the edits of a phase.
 type edits struct {
 	mu    sync.Mutex
 	wrote map[protocol.Digest]time.Time
 	told  map[string]map[protocol.Digest]time.Duration // by form
-	err   error                                        // why nothing is heard any more
+	err   error                                        // why the streams ended
 }
 
 func (e *edits) begin() {
@@ -271,17 +270,17 @@ func (e *edits) begin() {
 	e.told = map[string]map[protocol.Digest]time.Duration{"meta": {}, "page": {}}
 }
 
-// add edits one page after the other: one that changes again at once is left to
-// settle by the site, which is not what is measured.
+// add edits one page after the other: the site debounces a page that changes again at once, which is not
+// measured here.
 func (e *edits) add(s *site) error {
-	e.mu.Lock() // nobody is told before it is known when it was written
+	e.mu.Lock() // no stream may report an edit before its time is recorded
 	defer e.mu.Unlock()
 	digest, err := s.edit(s.edited % len(s.pages))
 	e.wrote[digest] = time.Now()
 	return err
 }
 
-// hear takes in a message.
+// hear processes a message.
 func (e *edits) hear(ctx context.Context, conn *wsconn.Conn, as string) error {
 	text, err := conn.Read(ctx)
 	if err != nil {
@@ -309,14 +308,14 @@ func (e *edits) broke(err error) {
 	e.err = err
 }
 
-// allTold reports whether there is nothing more to be heard.
+// allTold reports whether there is nothing more to wait for.
 func (e *edits) allTold() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.err != nil || len(e.told["meta"]) == len(e.wrote) && len(e.told["page"]) == len(e.wrote)
 }
 
-// take adds what was heard to a phase.
+// take adds the recorded latencies to a phase.
 func (e *edits) take(p *phase) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,33 +1,28 @@
-// Hostile measures what others notice of a crawler that asks a site for as
-// much as it can (C13, C14).
+// Hostile measures how a crawler that asks a site for as much as it can affects other clients (C13, C14).
 //
 //	go run ./bench/hostile [-docroot DIR] [-pages 300] [-rounds 3] [-for 4s] [-only cel] [-pin=false]
 //
-// A real notifier publishes pages that are edited at random, about eight times
-// a second. Honest readers measure, first alone and then beside each attack, in
-// turns and for several rounds:
+// A real notifier publishes pages that are edited at random, about eight times a second. Honest clients
+// measure, first alone and then beside each attack, in turns and for several rounds:
 //
-//   - told: from the moment at which an edit is in place until a stream tells
-//     it, as=meta;
-//   - with page: the same of a stream as=page;
-//   - asked: a question for ten changes at the changes door;
+//   - told: the time from an edit until a stream delivers it, as=meta;
+//   - with page: the same for a stream as=page;
+//   - asked: a request for ten changes at the changes door;
 //   - page: a page that the notifier serves.
 //
-// It prints the median, the 99th percentile and the maximum of each, the first
-// two as multiples of what they are when nobody attacks, how many of the edits
-// were told, what the notifier has in memory, and how the attackers were
-// answered. An edit counts as not told after ten seconds.
+// It prints the median, the 99th percentile and the maximum of each, the first two as multiples of their
+// values without an attack, how many of the edits were delivered, the memory of the notifier, and the
+// responses to the attackers. An edit counts as not delivered after ten seconds.
 //
-// What an attacker computes himself must not count as the site's slowness. So
-// the notifier, with the programs that it runs for crawlers, and the honest side
-// have one processor, attacked or not, and the attackers another (sched_setaffinity).
-// With -pin=false, or on a machine with one processor, all share what there is,
-// and the attackers have the lowest priority (nice 19); the same holds on other systems
-// than Linux. A site with one processor is the harder case.
+// The attackers' own computing must not count as slowness of the site. So the notifier, with the programs
+// that it runs for crawlers, and the honest side share one processor, with and without an attack, and the
+// attackers get another (sched_setaffinity). With -pin=false, on a machine with one processor, or on systems
+// other than Linux, all share the processors, and the attackers have the lowest priority (nice 19). A site
+// with one processor is the harder case.
 //
-// Everything stays on the loopback. Whoever comes from there is taken for a
-// proxy by the notifier, so that X-Forwarded-For says from which address a
-// request is; those are of the networks for documentation. Each attack ends by itself.
+// All traffic stays on the loopback. The notifier takes a client from there for a proxy, so X-Forwarded-For
+// gives the address of a request; the addresses are from the networks for documentation. Each attack ends by
+// itself.
 package main
 
 import (
@@ -131,7 +126,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			if err != nil {
 				return err
 			}
-			time.Sleep(time.Second / 2) // it has begun
+			time.Sleep(time.Second / 2) // the attack has started
 			err = s.measure(ctx, &beside[i], o.last)
 			p.End()
 			s.calm()
@@ -146,11 +141,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return report(out, chosen, &peace, beside)
 }
 
-// A phase is what was measured beside one attack, in all rounds.
+// A phase holds the measurements beside one attack, over all rounds.
 type phase struct {
 	told, withPage, asked, page []time.Duration
 	edits                       int
-	memory                      int64 // of the notifier at its end, the most of all rounds
+	memory                      int64 // of the notifier at its end, the maximum of all rounds
 	answers                     map[string]int
 	words                       map[string]string // an example for each status
 }
@@ -193,7 +188,7 @@ func keysOf(m map[string]int) func(func(string) bool) {
 	}
 }
 
-// at is a quantile of a sorted list.
+// at returns a quantile of a sorted list, in milliseconds.
 func at(d []time.Duration, q float64) float64 {
 	if len(d) == 0 {
 		return 0
@@ -214,7 +209,7 @@ func ratios(d, base []time.Duration) string {
 	return fmt.Sprintf("%.1fx %.1fx", at(d, .5)/at(base, .5), at(d, .99)/at(base, .99))
 }
 
-// attacker begins an attack by another process.
+// attacker starts an attack in another process.
 func (s *site) attacker(ctx context.Context, k kind, o options, p *phase) (*program.Program, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -244,8 +239,8 @@ func (s *site) attacker(ctx context.Context, k kind, o options, p *phase) (*prog
 	return program.Start(ctx, lines, self, args...)
 }
 
-// calm waits until the notifier has done what it was asked for: it takes less
-// than a tenth of a processor, or some time has passed.
+// calm waits until the notifier has finished its pending work: it uses less than a tenth of a processor, or
+// 15 s have passed.
 func (s *site) calm() {
 	for range 30 {
 		before := worked(s.notifier.PID())
@@ -256,8 +251,8 @@ func (s *site) calm() {
 	}
 }
 
-// worked is the time of the processor that a process has had, in hundredths of
-// a second; zero where the system does not say.
+// worked returns the processor time of a process, in hundredths of a second; zero if the system does not
+// provide it.
 func worked(pid int) (ticks int) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -271,7 +266,7 @@ func worked(pid int) (ticks int) {
 	return ticks
 }
 
-// rss is what a process has in memory, in bytes; zero where the system does not say.
+// rss returns the resident memory of a process in bytes; zero if the system does not provide it.
 func rss(pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/server/agent"
 )
 
-// Attacks are made and answered, and every edit is told beside them; whether
-// that is quick enough is another matter here.
+// Attacks are made and answered, and every edit is delivered beside them; this test does not check the
+// latency.
 func TestRun(t *testing.T) {
 	docroot := machine.GitDoc(t)
 	var out strings.Builder
@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The programs are such as a site takes, and do what they are said to.
+// A site accepts the attack programs, and they do what their names say.
 func TestPrograms(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,7 +64,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// The process that attacks is this one, and so is what runs programs.
+// This binary is also the attacking process, and the process that runs programs.
 func TestMain(m *testing.M) {
 	agent.Main()
 	if len(os.Args) > 1 && os.Args[1] == "attack" {

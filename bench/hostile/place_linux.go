@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// twoProcessors are the first two that this process may use; false if it has one.
+// twoProcessors returns the first two processors that this process may use; false if it has one.
 func twoProcessors() (first, second int, ok bool) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
@@ -25,7 +25,7 @@ func twoProcessors() (first, second int, ok bool) {
 	return list[0], list[1], true
 }
 
-// stayOn keeps this process, and what it starts, to one processor.
+// stayOn pins this process, and its children, to one processor.
 func stayOn(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
@@ -37,7 +37,7 @@ func yield() error {
 	return eachThread(func(id int) error { return unix.Setpriority(unix.PRIO_PROCESS, id, 19) })
 }
 
-// eachThread does something to the threads that there are; those to come inherit it.
+// eachThread calls do for the existing threads; new ones inherit the setting.
 func eachThread(do func(id int) error) error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -2,7 +2,7 @@
 
 package main
 
-// twoProcessors is what this system cannot tell apart.
+// twoProcessors reports false: processor affinity is only implemented on Linux.
 func twoProcessors() (first, second int, ok bool) { return 0, 0, false }
 
 func stayOn(int) error { return nil }

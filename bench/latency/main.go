@@ -1,13 +1,11 @@
-// Latency measures how long a saved page takes to be fresh in a crawler's
-// mirror: the real notifier and the real crawler as processes on loopback, a
-// docroot copied from --docroot, one edit at a time.
+// Latency measures how long a saved page takes to reach a crawler's mirror: the real notifier and the real
+// crawler as processes on loopback, a docroot copied from --docroot, one edit at a time.
 //
 //	go run ./bench/latency [--docroot /usr/share/doc/git-doc] [--edits 1000]
 //
-// Beside it, in the same run and between the edits, it measures the floor
-// under all of it: write a page of the same size, fsync, rename, fsync the
-// folder. A save is acknowledged by two durable transactions and one durable
-// file, so no less than three floors can be hoped for.
+// In the same run, between the edits, it measures the floor of this latency: write a page of the same size,
+// fsync, rename, fsync the directory. A save is acknowledged by two durable transactions and one durable
+// file, so the latency cannot be less than three floors.
 package main
 
 import (
@@ -116,7 +114,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return nil
 }
 
-// save writes a page as most editors do: beside it, then renamed.
+// save writes a page as most editors do: to a temporary file, which is then renamed.
 func save(name string, content []byte, durable bool) error {
 	tmp := name + ".new"
 	f, err := os.Create(tmp)

@@ -1,13 +1,11 @@
-// Manifest measures how fast a manifest is written and read, beside
-// encoding/xml on the same content in the same run, and how much memory that
-// takes.
+// Manifest measures how fast a manifest is written and read, compared with encoding/xml on the same content
+// in the same run, and the memory of both.
 //
 //	go run ./bench/manifest            # one million items
 //	go run ./bench/manifest -n 100000  # a shorter run
 //
-// Rounds are interleaved, and the best of each side counts: what else a
-// machine does can only slow a round down. Peak memory is that of processes
-// that do nothing else.
+// Rounds are interleaved, and the best of each side counts: other load on the machine can only slow a round
+// down. Peak memory is measured in processes that do nothing else.
 package main
 
 import (
@@ -47,7 +45,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return compare(ctx, *n, *rounds, out)
 }
 
-// A contest is two ways to do the same.
+// A contest is two implementations of the same work.
 type contest struct {
 	name         string
 	ours, theirs func() error
@@ -133,7 +131,7 @@ func compare(ctx context.Context, n, rounds int, out io.Writer) error {
 	return nil
 }
 
-// readFile streams the file through read, which returns how many items it saw.
+// readFile streams the file through read, which returns the number of items.
 func readFile(name string, n int, read func(io.Reader) (int, error)) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Both sides do the same work, or their ratio says nothing.
+// Both sides do the same work; otherwise their ratio would be meaningless.
 func TestSidesAgree(t *testing.T) {
 	const n = 300
 	var ours, theirs bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// alone does one side's work in this process and tells its peak memory.
+// alone does one side's work in this process and prints its peak memory.
 func alone(side, file string, n int, out io.Writer) error {
 	var work func() error
 	switch side {
@@ -53,7 +53,7 @@ func peakHeap(work func() error) (peak uint64, err error) {
 	return peak, err
 }
 
-// residentPeak is what the kernel says, where it does.
+// residentPeak returns the kernel's figure, if it has one.
 func residentPeak() string {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -26,8 +26,8 @@ func head(n int) protocol.Manifest {
 	}
 }
 
-// items yields n items in order, the same at every ranging and every run. It
-// is quick, since its time is on both sides of every comparison.
+// items yields n items in order, the same at every iteration and every run. It is fast, since both sides of
+// every comparison include its time.
 func items(n int) iter.Seq2[protocol.Item, error] {
 	return func(yield func(protocol.Item, error) bool) {
 		r := rand.NewPCG(1, 2)
@@ -62,8 +62,7 @@ func writeOurs(w io.Writer, n int) error {
 	return protocol.WriteManifest(w, head(n), items(n), nil)
 }
 
-// The same content for encoding/xml. It is given the names as they are
-// written, so that it need not invent prefixes.
+// The same content for encoding/xml. It gets the names with their prefixes, so that it need not invent any.
 type (
 	xmlItem struct {
 		XMLName  struct{} `xml:"item"`
@@ -143,8 +142,8 @@ func readOurs(r io.Reader) (n int, err error) {
 	}
 }
 
-// readTheirs does no more than to look at every token: encoding/xml has no
-// stream of items, and decoding into structs is slower still.
+// readTheirs only reads every token: encoding/xml has no stream of items, and decoding into structs is slower
+// still.
 func readTheirs(r io.Reader) (n int, err error) {
 	d := xml.NewDecoder(bufio.NewReaderSize(r, 64<<10))
 	for {

@@ -1,17 +1,15 @@
-// Pairs compares two builds of Parley's programs by the processor time that
-// they take for the workload of another measurement.
+// Pairs compares the processor time of two builds of Parley's programs for the workload of another
+// measurement.
 //
 //	go run ./bench/pairs -old DIR -new DIR [-rounds 20] -- ./bench/latency --edits 200
 //	go run ./bench/pairs -old DIR -new DIR -- ./bench/sync /usr/share/doc/git-doc
 //	go run ./bench/pairs -old DIR -new DIR -- ./bench/crawl -rounds 1 -only Parley,gzip /usr/share/doc/git-doc
 //
-// DIR has the programs notifier, crawler and rdfgen of one build. In every round
-// the old build runs twice and the new one once, in an order that changes from
-// round to round. Printed is the median of the ratios new/old, with the interval
-// that holds the median of such ratios with a probability of 95 % (by order
-// statistics, without an assumption about their distribution), and beside it the
-// same of old/old, which says how far the machine can tell. Only the processor
-// time of the programs themselves counts, not that of the web server or of the
+// DIR has the programs notifier, crawler and rdfgen of one build. In every round the old build runs twice and
+// the new one once, in an order that changes from round to round. It prints the median of the ratios new/old,
+// with the interval that contains the median of such ratios with a probability of 95 % (by order statistics,
+// without an assumption about their distribution), and the same for old/old, which shows the precision of the
+// machine. Only the processor time of the programs themselves counts, not that of the web server or of the
 // measurement.
 package main
 
@@ -75,7 +73,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// processorTime runs the workload with the programs of dir and adds up what they took.
+// processorTime runs the workload with the programs of dir and returns the sum of their processor times.
 func processorTime(ctx context.Context, dir, account, workload string, args []string) (time.Duration, error) {
 	if err := os.RemoveAll(account); err != nil {
 		return 0, err
@@ -106,7 +104,7 @@ func processorTime(ctx context.Context, dir, account, workload string, args []st
 	return sum, lines.Err()
 }
 
-// interval is the median of ratios and the interval that holds the true one with 95 %.
+// interval returns the median of ratios and the interval that contains the true one with 95 %.
 func interval(ratios []float64) string {
 	slices.Sort(ratios)
 	n := len(ratios)
@@ -114,8 +112,8 @@ func interval(ratios []float64) string {
 	return fmt.Sprintf("median %.3f, 95 %% interval %.3f to %.3f, %d pairs", (ratios[(n-1)/2]+ratios[n/2])/2, ratios[low], ratios[high], n)
 }
 
-// order returns which of n sorted values enclose their median with a probability
-// of at least 95 %: the widest pair, if n is under 6 and none does.
+// order returns which of n sorted values enclose their median with a probability of at least 95 %: the widest
+// pair, if n is under 6 and none does.
 func order(n int) (low, high int) {
 	// P(fewer than k of n fair coins show heads) is at most 2.5 %.
 	tail, term := 0.0, 1.0

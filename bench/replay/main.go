@@ -1,17 +1,15 @@
-// Replay holds what the simulator predicts against what the crawler does. A
-// trace of real changes is made to files behind a real nginx, a day of it in a
-// few seconds, three times over: on a site with the notifier beside it, on one with a manifest
-// and no more, and on one that says nothing. Three "crawler run" with the same budget keep
-// them fresh.
+// Replay compares the simulator's predictions with the real crawler. It applies a trace of real changes to
+// files behind a real nginx, a day of it in a few seconds, on three sites: one with the notifier, one with
+// only a manifest, and one without either. Three "crawler run" with the same budget keep copies of them.
 //
 //	PARLEY_DATA=... go run ./bench/replay [-trace endoflife-date] [-pages 200] [-days 240] [-day 2s] [-budget .05]
 //
-// It prints, of each, the share of pages and time in which the crawler's copy was right,
-// in the second half of the days, beside what client/sim predicts for the same changes, the same
-// budget and the same knowledge; and the requests. If they are more than -within points
-// apart, the exit code is 1.
+// For each site it prints the share of pages and time in which the crawler's copy was right, in the second
+// half of the days, the prediction of client/sim for the same changes, the same budget and the same
+// knowledge, and the number of requests. If share and prediction differ by more than -within points, the exit
+// code is 1.
 //
-// All pages are of the same importance, since a silent site tells of none.
+// All pages have the same importance, since a silent site publishes none.
 package main
 
 import (
@@ -47,8 +45,8 @@ type options struct {
 	pages  int
 	days   float64
 	day    time.Duration
-	budget float64 // requests of each page a day
-	within float64 // points
+	budget float64 // requests per page and day
+	within float64 // percentage points
 	seed   uint64
 	show   bool
 }
@@ -91,7 +89,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return r.report(ctx, out)
 }
 
-// draw leaves some of a world's pages, all of the same importance.
+// draw selects some of a world's pages, and gives all the same importance.
 func draw(w *sim.World, o options) {
 	rng := rand.New(rand.NewPCG(o.seed, 2))
 	rng.Shuffle(len(w.Pages), func(i, j int) { w.Pages[i], w.Pages[j] = w.Pages[j], w.Pages[i] })
@@ -123,17 +121,17 @@ type site struct {
 	pages []page
 }
 
-// A page is what a site has, and what the crawler holds.
+// A page has its versions on the site, and the version that the crawler stores.
 type page struct {
 	versions []protocol.Digest
-	held     int // the newest that the crawler has held; -1: none
+	held     int // the newest version that the crawler has stored; -1: none
 	wrong    time.Time
 	stale    time.Duration // in the second half
 }
 
 func (s *site) file(i int) string { return filepath.Join(s.root, fmt.Sprintf("p%d.html", i)) }
 
-// write makes a version of a page.
+// write writes a new version of a page.
 func (s *site) write(i int) error {
 	p := &s.pages[i]
 	v := len(p.versions)
@@ -166,7 +164,7 @@ func (r *replay) open(ctx context.Context) error {
 			if err := s.write(j); err != nil {
 				return err
 			}
-			// What changed before is not replayed: to the crawler, nothing has for a while.
+			// Earlier changes are not replayed: to the crawler, the page has been unchanged for a while.
 			old := time.Now().Add(-time.Duration(r.days / 2 * float64(r.day)))
 			if err := os.Chtimes(s.file(j), old, old); err != nil {
 				return err
@@ -194,7 +192,7 @@ func (r *replay) open(ctx context.Context) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, 6*time.Minute)
 	defer cancel()
-	each := r.budget * float64(24*time.Hour) / float64(r.day) // of a page in a day of ours
+	each := r.budget * float64(24*time.Hour) / float64(r.day) // of a page in a real day
 	for i, s := range r.sites {
 		s.base = r.server.Bases[i]
 		if s.speak.Push || s.speak.Manifest {
@@ -234,7 +232,7 @@ func (r *replay) open(ctx context.Context) error {
 	}, r.programs...)
 }
 
-// into is where the crawler of a site keeps its collection.
+// into returns the directory of a site's collection.
 func (r *replay) into(s *site) string { return filepath.Join(r.dir, "collection-"+s.name) }
 
 func (r *replay) start(ctx context.Context, lines func([]byte) error, name string, args ...string) error {
@@ -312,7 +310,7 @@ func (r *replay) play(ctx context.Context) error {
 	return nil
 }
 
-// right takes in that a page that was wrong is so no more.
+// right records that a wrong page has become right.
 func (r *replay) right(p *page, at time.Time) {
 	half := r.began.Add(time.Duration(r.days / 2 * float64(r.day)))
 	if from := p.wrong; from.Before(half) {
@@ -323,7 +321,7 @@ func (r *replay) right(p *page, at time.Time) {
 	p.wrong = time.Time{}
 }
 
-// told takes in a line of "crawler events".
+// told processes a line of "crawler events".
 func (r *replay) told(s *site, line []byte) error {
 	now := time.Now()
 	var e struct {

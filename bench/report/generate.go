@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// What a generated log is of: a site of a few thousand pages, over some days.
+// The site of a generated log: a few thousand pages, over some days.
 const (
 	pageCount   = 60_000
 	peopleCount = 80_000 // addresses
 	spread      = 7 * 24 * time.Hour
 )
 
-// A caller is a user agent with how often it asks, of a thousand requests.
+// A caller is a user agent with its share of a thousand requests.
 type caller struct {
 	agent  string
 	weight int
 	fleet  int // addresses; 0 for those of people
 }
 
-// callers are crawlers; what is left of a thousand are people.
+// callers returns the crawlers; the rest of a thousand requests is from people.
 func callers() []caller {
 	return []caller{
 		{"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Googlebot/2.1; +http://www.google.com/bot.html) Chrome/128.0.0.0 Safari/537.36", 60, 200},
@@ -72,7 +72,7 @@ func generate(out io.Writer, n int, seed uint64) error {
 			who := bots[slots[slot]]
 			agent, referer = who.agent, "-"
 			b = address(b, uint64(slots[slot])<<20|uint64(r.IntN(who.fleet)))
-			if slot%3 == 0 { // crawlers go deeper than people do
+			if slot%3 == 0 { // crawlers visit deeper pages than people do
 				p = uint64(r.IntN(pageCount))
 			}
 		} else {
@@ -108,7 +108,7 @@ func generate(out io.Writer, n int, seed uint64) error {
 	return w.Flush()
 }
 
-// answer gives a status and a size. A page changes about once in some days, and its size with it.
+// answer returns a status and a size. A page changes about once in some days, and its size with it.
 func answer(r *rand.Rand, p uint64, at time.Time, bot bool) (status int, size int64) {
 	switch k := r.IntN(100); {
 	case p%97 == 96:
@@ -142,7 +142,7 @@ func address(b []byte, n uint64) []byte {
 	return fmt.Appendf(b, "%d.%d.%d.%d", 1+n>>56%223, n>>48&255, n>>40&255, n>>32&255)
 }
 
-// browsers makes user agents as browsers have them.
+// browsers returns user agents of browsers.
 func browsers(r *rand.Rand) []string {
 	var list []string
 	systems := []string{"Windows NT 10.0; Win64; x64", "Macintosh; Intel Mac OS X 10_15_7", "X11; Linux x86_64", "X11; Ubuntu; Linux x86_64",

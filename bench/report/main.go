@@ -1,14 +1,12 @@
-// Report measures how fast rdfgen reports on an access log of five million
-// lines, beside GoAccess on the same file in the same run. Each makes its whole
-// report as JSON, and nothing of it is shown. The reports differ: GoAccess also
-// counts visitors, referrers and systems, and does not ask what was read again.
+// Report measures how fast rdfgen reports on an access log of five million lines, compared with GoAccess on
+// the same file in the same run. Each makes its whole report as JSON, which is discarded. The reports differ:
+// GoAccess also counts visitors, referrers and systems, and does not count repeated reads.
 //
 //	go run ./bench/report             # five million lines, three rounds
 //	go run ./bench/report -n 200000   # a shorter run
 //
-// Rounds are interleaved, and the best of each side counts: what else a
-// machine does can only slow a round down. GoAccess is Debian's (package
-// goaccess); without it, rdfgen alone is measured.
+// Rounds are interleaved, and the best of each side counts: other load on the machine can only slow a round
+// down. GoAccess is Debian's (package goaccess); without it, only rdfgen is measured.
 package main
 
 import (
@@ -29,7 +27,7 @@ import (
 
 func main() { program.Main("report", run) }
 
-// A side is a program that reports.
+// A side is a program that makes a report.
 type side struct {
 	name string
 	args []string
@@ -74,7 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fmt.Fprintf(out, "%d lines, %.0f MB; %s, %d CPUs; best of %d\n\n", *n, float64(size)/1e6, runtime.Version(), runtime.NumCPU(), *rounds)
 	for range *rounds {
 		for _, s := range sides {
-			c, err := cost.Run(exec.CommandContext(ctx, s.args[0], s.args[1:]...)) // what it says goes nowhere
+			c, err := cost.Run(exec.CommandContext(ctx, s.args[0], s.args[1:]...)) // its output is discarded
 			if err != nil {
 				return err
 			}
@@ -110,7 +108,7 @@ func writeLog(name string, n int, seed uint64) (int64, error) {
 	return info.Size(), f.Close()
 }
 
-// version is what a program calls itself.
+// version returns the name and version that a program prints.
 func version(path string) string {
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {

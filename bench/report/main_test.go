@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 )
 
-// The log is always the same, every line of it can be read, and it is of people and crawlers.
+// The log is reproducible, every line of it is valid, and it contains people and crawlers.
 func TestGenerate(t *testing.T) {
 	var a, b bytes.Buffer
 	for _, w := range []*bytes.Buffer{&a, &b} {

@@ -1,24 +1,21 @@
-// Schemes measures the twelve ways in which a site can tell a crawler what
-// changed (C01 to C14), and no cooperation at all, on one workload, and holds
-// the signs against those of table 6.2 of the thesis (C42).
+// Schemes measures the twelve ways in which a site can announce its changes to a crawler (C01 to C14), and no
+// cooperation at all, on one workload, and compares the signs with those of table 6.2 of the thesis (C42).
 //
 //	go run ./bench/schemes [-docroot DIR] [-pages 300] [-for 30s] [-period 5s] [-only push,delta]
 //
-// Of each way there is a docroot of its own behind a real nginx with a notifier
-// beside it, and a crawler that keeps a copy. When the copy is complete, the
-// same changes are made to each: most of them minor (a date at the foot of a page),
-// some that matter, and once, in the middle, nearly all pages at a time. It prints
+// Each way has a docroot of its own behind a real nginx with a notifier, and a crawler that keeps a copy.
+// When the copy is complete, the same changes are made for each way: most of them minor (a date at the foot
+// of a page), some major, and once, in the middle, nearly all pages at once. It prints
 //
-//   - bytes and requests that passed between crawler and site, both ways;
+//   - bytes and requests between crawler and site, in both directions;
 //   - the processor time of nginx with the notifier, and of the crawler;
 //   - the share of pages and time in which the copy was right, byte for byte,
-//     and in which it was right but for minor changes.
+//     and in which it was right except for minor changes.
 //
-// The site in the row "told to nobody" has a notifier, which finds every change, and no
-// crawler: that much a site pays once, however many listen.
+// The site in the row "told to nobody" has a notifier, which finds every change, and no crawler: a site pays
+// that cost once, for any number of subscribers.
 //
-// Polling asks every -period. What crawler and site did before the first change
-// is not counted.
+// Polling repeats every -period. The costs before the first change are not counted.
 package main
 
 import (

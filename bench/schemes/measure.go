@@ -17,13 +17,13 @@ import (
 	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-// A result is what a way took, from the first change until the copy had the last.
+// A result is the cost of a way, from the first change until the copy had the last.
 type result struct {
 	way
 	bytes           int64
 	requests        int
-	server, crawler time.Duration // of processor
-	fresh, fair     float64       // shares of pages and time: right, and right but for minor changes
+	server, crawler time.Duration // processor time
+	fresh, fair     float64       // shares of pages and time: right, and right except for minor changes
 }
 
 // measure runs one way.
@@ -90,7 +90,7 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 			args = append(args, "--token", token, "--program", filepath.Join(filepath.Dir(dir), agentFile))
 		}
 		if y.nobody {
-			crawler = notifier // it is not asked what it does
+			crawler = notifier // its status is not requested
 		} else if crawler, err = program.Start(ctx, nil, filepath.Join(filepath.Dir(dir), "crawler"), args...); err != nil {
 			return r, err
 		}
@@ -105,7 +105,7 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 	if err := program.Until(waiting, "the copy", func() bool { c.look(time.Now()); return c.stale() == 0 }, crawler); err != nil {
 		return r, err
 	}
-	settle(ctx, o) // what follows a first copy, such as a connection to be told by
+	settle(ctx, o) // for what follows a first copy, such as opening a stream
 	if _, err := server.Requests(); err != nil {
 		return r, err
 	}
@@ -120,7 +120,7 @@ func measure(ctx context.Context, dir string, y way, w *workload, o options) (r 
 	return r, err
 }
 
-// alone returns what a site takes that nobody listens to.
+// alone returns the processor time of a site without subscribers.
 func (c *copyState) alone(ctx context.Context, root string, notifier *program.Program, serving []int, o options) (time.Duration, error) {
 	settle(ctx, o)
 	served := cpu(serving...)
@@ -133,7 +133,7 @@ const (
 	agentFile = "minor.wasm"
 )
 
-// buildAgent makes the agent that the crawler sends.
+// buildAgent builds the agent that the crawler sends.
 func buildAgent(ctx context.Context, dir string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-ldflags", "-s -w", "-o", filepath.Join(dir, agentFile),
 		"github.com/parleyweb/parley/examples/agents/minor")
@@ -150,7 +150,7 @@ func sayTail(o options, p *program.Program) {
 	}
 }
 
-// settle lets a period and a second pass.
+// settle waits for a period and a second.
 func settle(ctx context.Context, o options) {
 	select {
 	case <-ctx.Done():
@@ -178,8 +178,8 @@ func free() (string, error) {
 	return ln.Addr().String(), ln.Close()
 }
 
-// cpu is what processes, and those that they have started, have taken of the
-// processor so far. One that has ended is not counted any more.
+// cpu returns the processor time of processes and their children so far. A child that has ended is not
+// counted any more.
 func cpu(pids ...int) (sum time.Duration) {
 	for _, pid := range pids {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
@@ -207,14 +207,14 @@ func firstNumber(text []byte) time.Duration {
 	return time.Duration(n)
 }
 
-// A copyState compares a copy with what the site is.
+// A copyState compares a copy with the site.
 type copyState struct {
 	w     *workload
 	into  string
-	at    []version // what the site has
-	held  []held    // what the copy has
+	at    []version // current versions on the site
+	held  []held    // versions in the copy
 	since time.Time
-	wrong [2]time.Duration // sums over pages: not right; not right but for minor changes
+	wrong [2]time.Duration // sums over pages: not right; not right except for minor changes
 	last  time.Time
 }
 
@@ -228,8 +228,7 @@ func newCopyState(w *workload, into string) *copyState {
 	return &copyState{w: w, into: into, at: make([]version, len(w.pages)), held: make([]held, len(w.pages))}
 }
 
-// look looks at the pages of the copy that are not right, and counts how long
-// they were not.
+// look checks the wrong pages of the copy, and adds up how long they were wrong.
 func (c *copyState) look(now time.Time) {
 	for i := range c.held {
 		h := &c.held[i]
@@ -258,7 +257,7 @@ func (c *copyState) look(now time.Time) {
 	c.last = now
 }
 
-// stale returns how many pages are not right.
+// stale returns the number of wrong pages.
 func (c *copyState) stale() (n int) {
 	for i, h := range c.held {
 		if !h.ok || h.version != c.at[i] {
@@ -268,8 +267,8 @@ func (c *copyState) stale() (n int) {
 	return n
 }
 
-// play makes the changes, and then waits for a period and a second, so that a
-// way that asks seldom asks once more.
+// play makes the changes, and then waits for a period and a second, so that a way that polls seldom polls
+// once more.
 func (c *copyState) play(ctx context.Context, root string, crawler *program.Program, o options) error {
 	c.since, c.wrong = time.Now(), [2]time.Duration{}
 	c.last = c.since

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// poll is the crawler of a site that says nothing: it asks for each page in
-// turn, over one connection that is kept, and begins again when it is time. It
-// is a process of its own so that what it takes can be measured.
+// poll is the crawler of a site without Parley: it fetches each page in turn, over one persistent connection,
+// and repeats every period. It is a process of its own so that its cost can be measured.
 //
 //	schemes poll -base URL -into DIR -names FILE -every 5s [-conditional]
 func poll(ctx context.Context, args []string) error {

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// report prints what was measured, and the signs of it beside those of the thesis.
+// report prints the measurements, and their signs beside those of the thesis.
 func report(out io.Writer, list []result) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "way\tbytes\trequests\tserver CPU\tcrawler CPU\tfresh\tbut for minor\tnetwork\tserver\tcrawler\tfreshness")
@@ -59,7 +59,7 @@ func sign(cost, base float64) string {
 	return "0"
 }
 
-// size writes a number of bytes for people.
+// size formats a number of bytes for people.
 func size(n int64) string {
 	switch {
 	case n >= 10_000_000:

@@ -2,19 +2,19 @@ package main
 
 import "fmt"
 
-// A way is one of the twelve, or none.
+// A way is one of the twelve schemes, or none.
 type way struct {
 	name   string
 	follow []string // options of "crawler follow"
-	poll   []string // or of a poller of this program's own, where a site says nothing
+	poll   []string // options of this program's own poller, for a site that publishes nothing
 	agent  bool     // with the agent examples/agents/minor
-	nobody bool     // a site that speaks, and nobody who listens
+	nobody bool     // a site that publishes, without subscribers
 
-	// signs is what table 6.2 says: network, server, crawler, freshness.
+	// signs is the row of table 6.2: network, server, crawler, freshness.
 	signs [4]string
 }
 
-// ways are what is measured: no cooperation first, which all others are compared with.
+// ways returns the ways to measure: first no cooperation, with which all others are compared.
 func ways(o options) []way {
 	every := o.period.String()
 	pull := func(as string) []string {

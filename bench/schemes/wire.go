@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// A wire hands connections on to an address and counts what passes.
+// A wire forwards connections to an address and counts the bytes.
 type wire struct {
 	ln    net.Listener
 	bytes atomic.Int64
@@ -22,7 +22,7 @@ func newWire() (*wire, error) {
 	return &wire{ln: ln}, nil
 }
 
-// serve hands on until close.
+// serve forwards connections until close.
 func (w *wire) serve(to string) {
 	for {
 		near, err := w.ln.Accept()

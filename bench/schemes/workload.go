@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// matter is the share of a page's main text above which a change is not minor
-// to those who ask for no minor ones.
+// matter is the share of a page's main text above which a change is not minor for subscribers that filter out
+// minor ones.
 const matter = .01
 
-// A workload is what happens to the pages: the same for each way.
+// A workload is the changes of the pages: the same for each way.
 type workload struct {
 	pages   []string // names below the docroot, sorted
 	first   [][]byte
@@ -28,7 +28,7 @@ type workload struct {
 	versions []map[[32]byte]version // of each page, by digest
 }
 
-// A step is what is written at a time.
+// A step is one write at a time.
 type step struct {
 	after time.Duration // since the first change
 	page  int
@@ -38,7 +38,7 @@ type step struct {
 // A version counts the changes of a page up to it.
 type version struct{ number, major int }
 
-// newWorkload draws pages of a docroot, and changes of them.
+// newWorkload draws pages of a docroot, and their changes.
 func newWorkload(o options) (*workload, error) {
 	root := os.DirFS(o.docroot)
 	var names []string
@@ -81,8 +81,8 @@ func newWorkload(o options) (*workload, error) {
 	return w, nil
 }
 
-// draw draws the changes: about five a second, four of five minor, and in the
-// middle nine pages of ten at a time.
+// draw draws the changes: about five a second, four of five minor, and in the middle nine of ten pages at
+// once.
 func (w *workload) draw(rng *rand.Rand, last time.Duration) {
 	now := slices.Clone(w.first)
 	at := make([]version, len(now))
@@ -113,10 +113,10 @@ func (w *workload) draw(rng *rand.Rand, last time.Duration) {
 	}
 }
 
-// stampPrefix begins what a generator leaves at the foot of a page.
+// stampPrefix starts the line that a generator leaves at the foot of a page.
 const stampPrefix = "\n<!-- generated: "
 
-// stamp returns a page that was generated anew, and says so where no reader looks.
+// stamp returns a regenerated page with a new invisible stamp.
 func stamp(page []byte, n int) []byte {
 	line := fmt.Sprintf("%s%08d -->\n</body>", stampPrefix, n)
 	end := bytes.LastIndex(page, []byte("</body>"))
@@ -127,7 +127,7 @@ func stamp(page []byte, n int) []byte {
 	return slices.Concat(page[:begin], []byte(line), page[end+len("</body>"):])
 }
 
-// amend returns a page with a passage that is new: about a tenth of what it had.
+// amend returns a page with a new passage: about a tenth of its length.
 func amend(rng *rand.Rand, page []byte) []byte {
 	words := strings.Fields("the of a change commit tree branch remote index file path option value reader writer server crawler page site " +
 		"history merge object reference default command output user note format time number order list name")
@@ -159,7 +159,7 @@ func (w *workload) bytes() (n int64) {
 	return n
 }
 
-// lay writes the pages as they are at first.
+// lay writes the initial pages.
 func (w *workload) lay(root string) error {
 	for i, name := range w.pages {
 		file := filepath.Join(root, name)
@@ -173,7 +173,7 @@ func (w *workload) lay(root string) error {
 	return nil
 }
 
-// write puts a page in place of the one before.
+// write replaces a page.
 func (w *workload) write(root string, s step) error {
 	file := filepath.Join(root, w.pages[s.page])
 	if err := os.WriteFile(file+".new~", s.text, 0o644); err != nil {

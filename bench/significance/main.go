@@ -1,27 +1,24 @@
-// Significance publishes real versions of a site, one after the other, and
-// checks what is told of them. A docroot is switched from each version to the
-// next, once by a copy that leaves no date as it was, once by swapping a
-// symbolic link; and what a Publisher then tells must be exactly what a
-// comparison of all files of both versions finds. If it is not, the exit code is 1.
+// Significance publishes real versions of a site, one after the other, and checks the published changes. A
+// docroot is switched from each version to the next, once by a copy that preserves no dates, once by swapping
+// a symbolic link; the changes that a Publisher publishes must be exactly those that a comparison of all
+// files of both versions finds. If not, the exit code is 1.
 //
-// It measures how much of what changed is news: how many pages differ in their
-// bytes, in their main text, and in their main text with the masks that were
-// learned from the first two versions. It also measures how far the sketches
-// are from an exact count of words, and what all that costs beside the SHA-256
-// that every page pays anyway.
+// It measures how many changes are significant: how many pages differ in their bytes, in their main text, and
+// in their main text with the masks learned from the first two versions. It also measures the error of the
+// sketches compared with an exact count of words, and the cost of all that beside the SHA-256 that every page
+// needs anyway.
 //
 //	go run ./bench/significance DIR1 DIR2 [DIR3 ...]   # versions of one site, the oldest first
 //
-// Versions of Debian packages do well:
+// Versions of Debian packages are suitable:
 //
 //	for v in 6.1.187-1 6.1.190-1 6.1.192-1; do
 //		apt-get download linux-doc-6.1=$v && dpkg-deb -x linux-doc-6.1_${v}_all.deb $v
 //	done
 //	go run ./bench/significance {6.1.187-1,6.1.190-1,6.1.192-1}/usr/share/doc/linux-doc-6.1/html
 //
-// apt-cache policy names the versions that there are. With -whole the text
-// of whole pages is compared, menus and all, as if they did not say what their
-// main text is: masks have more to do then.
+// apt-cache policy lists the available versions. With -whole the text of whole pages is compared, including
+// menus, as if the pages did not mark their main text: then masks have more effect.
 package main
 
 import (
@@ -51,7 +48,7 @@ type bench struct {
 	whole    bool
 	versions []string // directories
 	out      io.Writer
-	wrong    int // things that were told and are not so, or the other way round
+	wrong    int // changes that were published wrongly or not at all
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -147,7 +144,7 @@ func (b *bench) follow(ctx context.Context, masks maintext.Masks) error {
 	return nil
 }
 
-// report prints how a publication came by what it told, and what is wrong with that.
+// report prints how a publication found its changes, and what is wrong with them.
 func (b *bench) report(p *publication, e edition) {
 	fmt.Fprintf(b.out, "  %s: %s%d turns, %.1f s, %d read again with the bytes they had, %d differences\n", p, e.said, e.turns, e.took.Seconds(), e.again, len(e.problems))
 	for _, problem := range e.problems {
@@ -170,10 +167,10 @@ const (
 	changed
 	created
 	deleted
-	large // changed, and one of the two is larger than is asked for its text
+	large // changed, and one of the two is too large for its text to be read
 )
 
-// maxPage is the largest page whose changes a site weighs, in bytes.
+// maxPage is the largest page, in bytes, for which a site computes the significance of a change.
 const maxPage = 2 << 20
 
 // pairs reads all pages of two versions, and compares them byte by byte.
@@ -226,12 +223,12 @@ func pageNames(dir string) (names []string, err error) {
 
 var structure = regexp.MustCompile(`(?i)(</?)(nav|header|footer|aside|main|article)\b|\brole=`)
 
-// text is the main text of a page or, with -whole, all text that is no script or form.
+// text returns the main text of a page or, with -whole, all text outside scripts and forms.
 func (b *bench) text(page []byte) []byte {
 	return html.Read(base, b.shape(page), html.Options{Text: true}).Text
 }
 
-// shape returns a page or, with -whole, the page without what tells its main text from the rest.
+// shape returns a page or, with -whole, the page without the markup that distinguishes its main text.
 func (b *bench) shape(page []byte) []byte {
 	if !b.whole {
 		return page
@@ -247,13 +244,13 @@ func (b *bench) shape(page []byte) []byte {
 	})
 }
 
-// A tally is what was found of the significance of changed pages.
+// A tally counts changed pages by significance.
 type tally struct {
 	name    string
 	bins    [5]int // 0, below 0.01, below 0.1, below 0.5, up to 1
 	above   int    // 0
 	unknown int
-	real    int // pages whose text differs, compared exactly; -1 if they were not
+	real    int // pages whose text differs, compared exactly; -1 if they were not compared
 }
 
 func (t *tally) add(s protocol.Significance) {
@@ -285,12 +282,12 @@ func (t *tally) print(out io.Writer, of int) {
 	fmt.Fprintln(out)
 }
 
-// target is how many of the pages that are told as changed may be news once
-// masks were learned, in percent.
+// target is the goal: the percentage of pages published as changed that may count as news once masks were
+// learned.
 const target = 5
 
-// compare prints what changed between two versions, and how much of it
-// matters, as this program finds it and as the publications told it.
+// compare prints what changed between two versions, and how significant it is, as computed by this program
+// and as published.
 func (b *bench) compare(older, newer string, masks maintext.Masks, happened map[string]fact, pubs []*publication, editions []edition) error {
 	var states [5]int
 	computed := [2]tally{{name: "both texts, no masks"}, {name: "both texts, masks"}}

@@ -15,11 +15,11 @@ import (
 	"github.com/parleyweb/parley/internal/maintext"
 )
 
-// Accuracy is how far estimated shares are from a count of all words.
+// Accuracy is the difference between estimated shares and a count of all words.
 type accuracy struct {
 	n, exact       int
 	squares, worst float64 // relative errors
-	order          int     // only the order differs: a count of words says 0
+	order          int     // only the order differs: a count of words gives 0
 }
 
 func (a *accuracy) add(share float64, before, after []byte) {
@@ -60,8 +60,8 @@ func (a *accuracy) print(out io.Writer) {
 	}
 }
 
-// cost measures the processor time of each step on the same pages, in turns;
-// the best of each counts, since what else a machine does can only slow it down.
+// cost measures the processor time of each step on the same pages, in turns; the best of each counts, since
+// other load on the machine can only slow it down.
 func (b *bench) cost(dir string, masks maintext.Masks) error {
 	names, err := pageNames(dir)
 	if err != nil {

@@ -25,7 +25,7 @@ type docroot struct {
 	put  func(path, version string) error
 }
 
-// docroots are the ways in which a new build comes to stand where the last one did.
+// docroots returns the ways in which a new build replaces the last one.
 func docroots(dir string) []docroot {
 	return []docroot{
 		{"copied without times", filepath.Join(dir, "copied"), copyVersion},
@@ -33,9 +33,8 @@ func docroots(dir string) []docroot {
 	}
 }
 
-// copyVersion does what rsync -r --delete does: each file is written anew
-// beside its place and renamed, the date is that of the writing, and what the
-// version does not have goes.
+// copyVersion does what rsync -r --delete does: each file is written to a temporary name and renamed, its
+// date is the time of writing, and files that the version does not have are deleted.
 func copyVersion(path, version string) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err
@@ -102,7 +101,7 @@ func linkVersion(path, version string) error {
 	return replace(path, func(tmp string) error { return os.Symlink(target, tmp) })
 }
 
-// replace makes something beside path, and renames it.
+// replace makes a file or link under a temporary name, and renames it to path.
 func replace(path string, make func(tmp string) error) error {
 	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -114,14 +113,14 @@ func replace(path string, make func(tmp string) error) error {
 	return os.Rename(tmp, path)
 }
 
-// A publication is what one state file remembers of a docroot.
+// A publication is a docroot with one state file.
 type publication struct {
 	root     docroot
 	masked   bool
 	features func(string, []byte, bool) (inventory.Features, error)
 	dir      string // of the state and the manifest
 
-	at      protocol.Cursor // where it stood when it had settled last
+	at      protocol.Cursor // the cursor of the last change read
 	present map[string]time.Time
 }
 
@@ -132,7 +131,7 @@ func (p *publication) String() string {
 	return p.root.how + ", without masks"
 }
 
-// features is what rdfgen asks of a page.
+// features returns what rdfgen reads from a page.
 func (b *bench) features(masks maintext.Masks) func(string, []byte, bool) (inventory.Features, error) {
 	return func(pageURL string, page []byte, whole bool) (inventory.Features, error) {
 		p := html.Read(pageURL, b.shape(page), html.Options{Text: whole})
@@ -158,22 +157,22 @@ func (b *bench) publications(dir string, masks maintext.Masks) (list []*publicat
 	return list, nil
 }
 
-// An edition is what a publication told of a version.
+// An edition is what a publication published of a version.
 type edition struct {
 	changes  []protocol.Change
 	turns    int
-	again    int // pages read again, and found to have the bytes they had
+	again    int // pages read again whose bytes were unchanged
 	took     time.Duration
-	said     string // how many of each kind, for people
+	said     string // counts by kind, for people
 	problems []string
 }
 
-// maxTurns is how many turns a version may take: one to find what has changed,
-// one to tell what has vanished, and one that finds nothing.
+// maxTurns is the number of turns that a version may take: one to find the changes, one to publish deletions,
+// and one that finds nothing.
 const maxTurns = 3
 
-// publish takes turns, each of a process of its own as under cron, until there
-// is nothing left to tell. Then it compares what the journal holds with the tree.
+// publish takes turns, each in a process of its own as under cron, until there is nothing left to publish.
+// Then it compares the journal with the tree.
 func (p *publication) publish(ctx context.Context, version tree) (e edition, err error) {
 	began := time.Now()
 	for quiet := false; !quiet; e.turns++ {
@@ -192,7 +191,7 @@ func (p *publication) publish(ctx context.Context, version tree) (e edition, err
 	return e, nil
 }
 
-// turn takes one turn, reads what it told, and checks what is held afterwards.
+// turn takes one turn, reads the changes that it published, and checks the journal afterwards.
 func (p *publication) turn(ctx context.Context, e *edition, version tree) (rep inventory.Report, err error) {
 	manifest := filepath.Join(p.dir, "robots.rdf")
 	j, err := server.OpenJournal(ctx, filepath.Join(p.dir, "state"), server.JournalOptions{Base: base, Published: manifest, Manifest: manifest})
@@ -231,9 +230,8 @@ func (p *publication) turn(ctx context.Context, e *edition, version tree) (rep i
 	return rep, nil
 }
 
-// check compares the items of a journal with the tree, and their dates with
-// those that they had: of a page that kept its bytes the date stands still,
-// and of one that did not it moves on.
+// check compares the items of a journal with the tree, and their dates with the earlier ones: the date of an
+// unchanged page stays, and that of a changed page increases.
 func (p *publication) check(j *server.Journal, e *edition, version tree) error {
 	v, err := j.View()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site is rebuilt: some pages keep their bytes, others have an edit, a new
-// version number, another name; some come, and some go.
+// A site is rebuilt: some pages keep their bytes, others have an edit, a new version number or another name;
+// some appear, and some vanish.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	older, newer := t.TempDir(), t.TempDir()
@@ -74,7 +74,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		"with masks: 2 = 4.35 %, and 2 unknown; target 5 %: MISSED")
 }
 
-// Most pages are gone: a person has to say that this was meant.
+// Most pages vanish: a person must confirm that this was intended.
 func TestMostPagesVanish(t *testing.T) {
 	older, newer := t.TempDir(), t.TempDir()
 	for i := range 50 {
@@ -84,8 +84,8 @@ func TestMostPagesVanish(t *testing.T) {
 	wantLines(t, mustRun(t, older, newer), "told 0 created, 1 updated, 48 deleted, 0 moved")
 }
 
-// The pages of git-doc, built again on another day: most pages say so at
-// their end, two are edited, one has another name, one is gone and one is new.
+// The pages of git-doc, built again on another day: most pages have a new date at their end, two are edited,
+// one is renamed, one is gone and one is new.
 func TestGitDoc(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -140,7 +140,7 @@ func TestGitDoc(t *testing.T) {
 	}
 }
 
-// What was told wrongly is found, one by one.
+// Every kind of wrong report is found.
 func TestDifferences(t *testing.T) {
 	a, b := file{protocol.Sum([]byte("a")), 1}, file{protocol.Sum([]byte("b")), 1}
 	older := tree{"gone.html": a, "edited.html": a, "same.html": a, "d/index.html": b}

@@ -14,11 +14,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// What stands here is written anew, and shares nothing with how a Publisher
-// looks: it reads every file of both versions, and holds them all in memory.
+// This file shares no code with the Publisher's scan: it reads every file of both versions, and keeps both
+// trees in memory.
 
-// A tree is what a version offers to the public: the bytes of its pages, by
-// their paths with slashes.
+// A tree is the public content of a version: the digest and size of each page, by path with slashes.
 type tree map[string]file
 
 type file struct {
@@ -26,7 +25,7 @@ type file struct {
 	size   int64
 }
 
-// noIndex finds what keeps a page out of every list by its own word.
+// noIndex matches a page's own request to be left out of indexes.
 var noIndex = regexp.MustCompile(`(?i)<meta\s[^>]*(name\s*=\s*["']?robots\b[^>]*noindex|noindex[^>]*name\s*=\s*["']?robots\b)`)
 
 func readTree(dir string) (tree, error) {
@@ -65,8 +64,7 @@ func isPage(name string) bool {
 	return slices.Contains([]string{".html", ".htm", ".xhtml", ".pdf"}, filepath.Ext(name))
 }
 
-// leadsToFile reports whether there is a file below dir at the end of name,
-// which may be a symbolic link.
+// leadsToFile reports whether name, which may be a symbolic link, leads to a file below dir.
 func leadsToFile(dir, name string) (bool, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -88,7 +86,7 @@ type fact struct {
 	op     protocol.Op
 	from   string // of a move
 	digest protocol.Digest
-	size   int64 // of what stands there now
+	size   int64 // of the current file
 }
 
 func (f fact) String() string {
@@ -103,8 +101,8 @@ func (f fact) String() string {
 	return fmt.Sprintf("%sd, now %d bytes, %x", f.op, f.size, f.digest[:4])
 }
 
-// facts compares two trees. A page that is gone and one that is new are one
-// that moved, if they have the same bytes and no others that are gone or new do.
+// facts compares two trees. A vanished page and a new page count as a move if they have the same bytes and no
+// other vanished or new page has them.
 func facts(older, newer tree) map[string]fact {
 	all := make(map[string]fact)
 	gone, born := make(map[file][]string), make(map[file][]string)
@@ -133,7 +131,7 @@ func facts(older, newer tree) map[string]fact {
 	return all
 }
 
-// told reads the same off the changes of a journal, and says what is wrong with them.
+// told derives the same facts from the changes of a journal, and returns what is wrong with them.
 func told(base string, changes []protocol.Change) (all map[string]fact, wrong []string) {
 	all = make(map[string]fact)
 	for _, c := range changes {
@@ -170,7 +168,7 @@ func placeOf(base, page string) (string, error) {
 	return place, nil
 }
 
-// differences says where what was told is not what happened.
+// differences returns where the published facts differ from the real ones.
 func differences(happened, told map[string]fact) (list []string) {
 	places := slices.AppendSeq(slices.Collect(maps.Keys(happened)), maps.Keys(told))
 	slices.Sort(places)
@@ -182,7 +180,7 @@ func differences(happened, told map[string]fact) (list []string) {
 	return list
 }
 
-// counts are how many pages were created, updated, deleted and moved.
+// counts returns how many pages were created, updated, deleted and moved.
 func counts(all map[string]fact) string {
 	n := make(map[protocol.Op]int)
 	for _, f := range all {

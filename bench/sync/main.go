@@ -1,10 +1,10 @@
-// Sync measures the first copy of a site: the real notifier describes a
-// docroot, the real crawler copies it, and both are asked to end.
+// Sync measures the first copy of a site: the real notifier describes a docroot, the real crawler copies it,
+// and then both are stopped.
 //
 //	go run ./bench/sync DOCROOT [DOCROOT ...]
 //
-// What robots.txt forbids is not published, and so not copied. It prints times, and the peak memory and CPU of each program, and fails
-// unless the mirror is byte-identical to the site.
+// Pages that robots.txt forbids are not published, and so not copied. It prints times, and the peak memory
+// and CPU of each program, and fails unless the mirror is byte-identical to the site.
 package main
 
 import (
@@ -87,7 +87,7 @@ func run(ctx context.Context, docroot string, out io.Writer) error {
 	return nil
 }
 
-// end asks a program to end, waits, and says what it took.
+// end stops a program, waits, and returns its costs.
 func end(p *program.Program) string {
 	peak := cost.Resident(p.PID())
 	p.End()

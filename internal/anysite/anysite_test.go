@@ -24,7 +24,7 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// atOnce is how many worlds there are at a time: they mostly wait.
+// atOnce is the number of concurrent worlds: they mostly wait.
 const atOnce = 4
 
 func newRunner(t *testing.T) *anysite.Runner {
@@ -48,8 +48,8 @@ func number(name string) (n uint64, ok bool) {
 	return n, err == nil
 }
 
-// The real programs keep what they promise on sites, with settings and through
-// histories that nobody has chosen. See the package for how to repeat one.
+// The real programs keep their promises on randomly drawn sites, settings and histories. The package comment
+// says how to repeat one.
 func TestAnySite(t *testing.T) {
 	r := newRunner(t)
 	var without []string
@@ -98,7 +98,7 @@ func TestAnySite(t *testing.T) {
 	t.Logf("%d seeds", done)
 }
 
-// report says what a seed showed, and how often it shows that.
+// report logs the findings of a seed, and how often they recur.
 func report(t *testing.T, r *anysite.Runner, x anysite.Result) {
 	t.Helper()
 	if dir := os.Getenv("PARLEY_ANYSITE_KEEP"); dir != "" && x.Record != nil {
@@ -122,7 +122,7 @@ func report(t *testing.T, r *anysite.Runner, x anysite.Result) {
 		kind, rate = r.Rate(context.WithoutCancel(t.Context()), x)
 	}
 	say := t.Errorf
-	if mode == "rate" && rate < 5 { // what a busy machine shows once says nothing of the change that is tested: it is for a person to look at
+	if mode == "rate" && rate < 5 { // one failure on a busy machine proves nothing about the change under test: a person should look at it
 		say = t.Logf
 	}
 	if x.Err != nil {
@@ -175,8 +175,7 @@ func TestAllPairs(t *testing.T) {
 	}
 }
 
-// Every option is drawn, or is named with the reason why not: so a new one is
-// drawn by itself, or this says that it is not.
+// Every option is drawn, or has a reason why not, so a new option is drawn automatically or fails this test.
 func TestEveryOption(t *testing.T) {
 	r := newRunner(t)
 	for command, table := range r.Tables {
@@ -199,7 +198,7 @@ func keep(name string, r *record.Recording) (err error) {
 	return errors.Join(json.NewEncoder(z).Encode(r), z.Close())
 }
 
-// Recordings that were kept are judged again, by the oracles as they are now.
+// Stored recordings are judged again, by the current oracles.
 func TestJudgeAgain(t *testing.T) {
 	dir := os.Getenv("PARLEY_ANYSITE_JUDGE")
 	if dir == "" {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// certificates are issued for addresses by an authority of the test's own,
-// which the programs are told to trust by SSL_CERT_FILE.
+// certificates issues certificates for addresses from a CA of the test, which the programs trust through
+// SSL_CERT_FILE.
 type certificates struct {
 	file string
 	pool *x509.CertPool
@@ -42,7 +42,7 @@ func newCertificates(file string) (*certificates, error) {
 	return c, os.WriteFile(file, text, 0o644)
 }
 
-// of issues one for an address, or, if it is to be bad, for yesterday.
+// of issues a certificate for an address; a bad one has expired.
 func (c *certificates) of(ip string, bad bool) (tls.Certificate, error) {
 	until := time.Now().Add(100 * time.Hour)
 	if bad {
@@ -54,7 +54,7 @@ func (c *certificates) of(ip string, bad bool) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: c.key}, err
 }
 
-// writeCertificate writes one with its key, for nginx.
+// writeCertificate writes a certificate with its key, for nginx.
 func writeCertificate(file string, c tls.Certificate) error {
 	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {

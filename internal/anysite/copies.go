@@ -29,7 +29,7 @@ func str(m map[string]any, name string) string  { s, _ := m[name].(string); retu
 func num(m map[string]any, name string) float64 { n, _ := m[name].(float64); return n }
 func yes(m map[string]any, name string) bool    { b, _ := m[name].(bool); return b }
 
-// copyOf reads what a crawler stores, by its own list of pages and the files behind it.
+// copyOf reads what a crawler stores, using its list of pages and the files behind it.
 func (w *world) copyOf(ctx context.Context, p *process) record.Copy {
 	dir := w.into()
 	c := record.Copy{Crawler: p.name, Pages: map[string]record.Stored{}, Files: map[string]string{}}
@@ -115,7 +115,7 @@ func (w *world) copyOf(ctx context.Context, p *process) record.Copy {
 	return c
 }
 
-// accounts asks a crawler what it says of itself.
+// accounts records the crawler's own reports: status, pages, sites, why and events.
 func (w *world) accounts(ctx context.Context, p *process) {
 	dir := w.into()
 	a := record.Account{Why: map[string]string{}}

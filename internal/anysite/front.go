@@ -25,9 +25,8 @@ import (
 	"time"
 )
 
-// A front stands where a site's web server or CDN does: it listens at the
-// site's address, writes down what passes, and answers itself or hands on to nginx
-// or to the notifier, as the plan says.
+// A front takes the place of a site's web server or CDN: it listens at the site's address, records all
+// traffic, and answers itself or forwards to nginx or to the notifier, according to the plan.
 type front struct {
 	w            *world
 	kind, scheme string
@@ -36,24 +35,24 @@ type front struct {
 	listener     *stamped
 	tls          *tls.Config
 	sites        []*site
-	extra        bool // one of many ports: there is one small page
+	extra        bool // one of many ports: it has one small page
 	server       *http.Server
 	done         chan struct{}
 	nonces       atomic.Int64
-	transports   sync.Map // by client address: how nginx is asked
+	transports   sync.Map // to nginx or the notifier, by client address
 
 	mu    sync.Mutex
 	stale map[string]stale
 }
 
-// stale is a page as a cache has it.
+// stale is a cached page.
 type stale struct {
 	at     time.Time
 	header http.Header
 	body   []byte
 }
 
-// staleFor is how long a cache keeps a page, whatever becomes of it.
+// staleFor is how long the cache keeps a page, even if the page changes.
 const staleFor = 300 * time.Millisecond
 
 type connKey struct{}
@@ -69,7 +68,7 @@ func (f *front) begin() {
 			return context.WithValue(context.WithValue(ctx, connKey{}, f.w.conns), cameKey{}, c)
 		}}
 	f.server.Protocols.SetHTTP1(true)
-	f.server.Protocols.SetUnencryptedHTTP2(f.tls != nil) // it is decrypted by then
+	f.server.Protocols.SetUnencryptedHTTP2(f.tls != nil) // the listener has decrypted it
 	go func() {
 		defer close(f.done)
 		f.server.Serve(f.listener)
@@ -85,7 +84,7 @@ func (f *front) close() {
 	<-f.done
 }
 
-// siteOf is the site that a request is for: by its name, and then by its path.
+// siteOf returns the site of a request: by its host name, then by its path.
 func (f *front) siteOf(r *http.Request) *site {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -102,7 +101,7 @@ func (f *front) siteOf(r *http.Request) *site {
 	return found
 }
 
-// ServeHTTP answers, and writes down what was asked and answered.
+// ServeHTTP answers a request, and records the request and the response.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began, sent := arrived(r)
 	s := f.siteOf(r)
@@ -132,7 +131,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		w.Header().Set("Content-Length", fmt.Sprint(len(t.body)))
 	}
-	t.note() // before the last byte goes, so that nothing can come of it earlier
+	t.note() // before the last byte is sent, so that no effect can precede the record
 	if p != nil && door == "manifest" && t.status == http.StatusOK && p.counts("manifest") {
 		p.killLater()
 	}
@@ -151,7 +150,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(t.body)
 }
 
-// answer is what the site has there: what its web server gives, and what becomes of that on the way.
+// answer writes the site's response: that of its web server, with the changes on the way.
 func (f *front) answer(w *httptest.ResponseRecorder, r *http.Request, s *site) {
 	switch {
 	case f.extra:
@@ -171,7 +170,7 @@ func (f *front) answer(w *httptest.ResponseRecorder, r *http.Request, s *site) {
 		s.mu.Unlock()
 	}
 	switch quirk {
-	case "nonce", "ssi-date", "minified", "stale": // what is made anew for each request has no parts, and no state to compare
+	case "nonce", "ssi-date", "minified", "stale": // a page generated for each request has no ranges, and no state to compare
 		r = r.Clone(r.Context())
 		for _, h := range []string{"Range", "If-Range", "If-None-Match", "If-Modified-Since"} {
 			r.Header.Del(h)
@@ -204,7 +203,7 @@ func (f *front) answer(w *httptest.ResponseRecorder, r *http.Request, s *site) {
 
 var spaces = regexp.MustCompile(`\n+`)
 
-// change is what a theme, an optimizer or a cache makes of a page.
+// change alters a page as a theme, an optimizer or a cache does.
 func (f *front) change(w *httptest.ResponseRecorder, r *http.Request, quirk string) {
 	if w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != "" || r.Method != http.MethodGet {
 		return
@@ -231,7 +230,7 @@ func (f *front) change(w *httptest.ResponseRecorder, r *http.Request, quirk stri
 	w.Body = bytes.NewBuffer(bytes.Clone(body))
 }
 
-// refuses answers for what is protected, where no nginx does.
+// refuses answers for protected pages if no nginx does.
 func (s *site) refuses(w http.ResponseWriter, r *http.Request, path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,7 +255,7 @@ func (s *site) refuses(w http.ResponseWriter, r *http.Request, path string) bool
 	return false
 }
 
-// cmpPath is the file that a path leads to.
+// cmpPath returns the file that a path leads to.
 func cmpPath(path string, clean bool) string {
 	if path == "" || strings.HasSuffix(path, "/") {
 		return path + "index.html"
@@ -267,7 +266,7 @@ func cmpPath(path string, clean bool) string {
 	return path
 }
 
-// serveFile answers with a file as web servers do.
+// serveFile serves a file as web servers do.
 func (s *site) serveFile(w http.ResponseWriter, r *http.Request, clean bool) {
 	path := cmpPath(strings.TrimPrefix(r.URL.Path, "/"), clean)
 	name := filepath.Join(s.root, filepath.FromSlash(path))
@@ -300,7 +299,7 @@ func (s *site) notified() bool {
 	return s.Tells == "changes" || s.Tells == "stream" || s.Tells == "high"
 }
 
-// doorOf names the door that a path is, empty for a page.
+// doorOf returns the name of the door at a path, empty for a page.
 func (s *site) doorOf(path string) string {
 	switch path {
 	case "/robots.txt":
@@ -324,7 +323,7 @@ func (s *site) doorOf(path string) string {
 	return ""
 }
 
-// proxy hands a request on, from the client's own address.
+// proxy forwards a request, from the client's own address.
 func (f *front) proxy(w http.ResponseWriter, r *http.Request, scheme, address, host string) {
 	ip, _, _ := net.SplitHostPort(r.RemoteAddr)
 	t, ok := f.transports.Load(ip + scheme)

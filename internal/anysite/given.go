@@ -19,15 +19,14 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// A giver reads what leaves a site by its doors, by the specification in
-// package protocol alone.
+// A giver reads what leaves a site by its doors, using only the specification in package protocol.
 type giver struct {
 	w        *world
 	at       time.Time
 	site, to string
 }
 
-// give writes down a page that left; nil bytes mean that it was only named.
+// give records a page that left; a nil body means that only its URL did.
 func (g *giver) give(door, ref string, body []byte) {
 	u, err := url.Parse(g.site)
 	if err != nil {
@@ -45,7 +44,7 @@ func (g *giver) give(door, ref string, body []byte) {
 	g.w.rec.Given = append(g.w.rec.Given, x)
 }
 
-// manifest names what is offered.
+// manifest records the URLs of a manifest.
 func (g *giver) manifest(text []byte) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -63,7 +62,7 @@ func (g *giver) manifest(text []byte) {
 	}
 }
 
-// A change is one of a message, with its body.
+// A change is one change of a message, with its body.
 type change struct {
 	Op, URL string
 	Body    *struct {
@@ -71,7 +70,7 @@ type change struct {
 	}
 }
 
-// message takes in one of the change list or of the stream.
+// message reads a message of the change list or of the stream.
 func (g *giver) message(text []byte) {
 	var m struct {
 		T  string
@@ -90,14 +89,14 @@ func (g *giver) message(text []byte) {
 	if m.URL != "" {
 		m.Ev = append(m.Ev, m.change)
 	}
-	last := map[string]string{} // what is said of a page in the end
+	last := map[string]string{} // the last operation on each page
 	for _, c := range m.Ev {
 		last[c.URL] = c.Op
 	}
 	for _, c := range m.Ev {
 		switch {
 		case c.Op == "delete":
-		case (c.Body == nil || c.Body.Href != "") && last[c.URL] == "delete": // it was there once
+		case (c.Body == nil || c.Body.Href != "") && last[c.URL] == "delete": // the page existed once
 		case c.Body == nil, c.Body.Href != "":
 			g.give("changes", c.URL, nil)
 		case c.Body.Enc == "dcz":
@@ -113,8 +112,8 @@ func (g *giver) message(text []byte) {
 	}
 }
 
-// delta takes in a difference (RFC 9842): forty bytes that name the base, and a
-// frame of Zstandard. A base that is not known is one that was never shown.
+// delta decodes a delta (RFC 9842): 40 bytes that name the base, and a Zstandard frame. An unknown base was
+// never shown.
 func (g *giver) delta(door, ref string, b []byte) {
 	if len(b) < 40 {
 		return
@@ -135,7 +134,7 @@ func (g *giver) delta(door, ref string, b []byte) {
 	}
 }
 
-// warc takes in the pages of a WARC file.
+// warc records the pages of a WARC file.
 func (g *giver) warc(door string, b []byte) {
 	for _, r := range readWARC("", b) {
 		if r.Type == "response" && r.Err == "" {
@@ -144,7 +143,7 @@ func (g *giver) warc(door string, b []byte) {
 	}
 }
 
-// wacz takes in an archive of the whole site.
+// wacz records the pages of an archive of the whole site.
 func (g *giver) wacz(b []byte) {
 	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// names is a name server for the names of one world.
+// names is a DNS server for the names of one world.
 type names struct {
 	conn net.PacketConn
 	done chan struct{}
@@ -48,7 +48,7 @@ func (n *names) set(host, ip string) {
 	n.hosts[host] = netip.MustParseAddr(ip)
 }
 
-// address is what a host means here: its address, or itself.
+// address returns the address of a host in this world, or the host itself.
 func (n *names) address(host string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// An nginx serves one site with the lines that Parley ships.
+// An nginx serves one site with the configuration that Parley ships.
 type nginx struct {
 	dir, address, scheme string
 	site                 *site
@@ -63,8 +63,8 @@ func (w *world) startNginx(ctx context.Context, s *site) (*nginx, error) {
 	return n, fmt.Errorf("nginx does not listen: %s", text)
 }
 
-// configure writes its configuration: the shipped one, with the lines that are
-// said to be one's own, and what the site protects, as its manual says.
+// configure writes the configuration: the shipped one, with the lines that it leaves to the operator, and the
+// site's protection, as the manual says.
 func (n *nginx) configure(w *world) error {
 	s := n.site
 	conf := n.shipped
@@ -90,7 +90,7 @@ func (n *nginx) configure(w *world) error {
 	if s.Path != "/" {
 		conf = strings.NewReplacer("= /robots.rdf", "= "+s.Path+"robots.rdf", "location /parley/", "location "+s.Path+"parley/", "= /parley/", "= "+s.Path+"parley/").Replace(conf)
 	}
-	if !s.notified() { // there is no notifier, and nobody would include its lines
+	if !s.notified() { // there is no notifier whose lines nginx could include
 		conf = "server { " + listen + " root " + s.root + "; index index.html;\n}\n"
 	}
 	var own strings.Builder
@@ -114,7 +114,7 @@ func (n *nginx) configure(w *world) error {
 	return os.WriteFile(filepath.Join(n.dir, "nginx.conf"), []byte(text), 0o644)
 }
 
-// reload has it read its configuration, and waits until that counts.
+// reload makes nginx read its configuration, and waits until the new one is in force.
 func (n *nginx) reload(w *world) error {
 	if err := n.configure(w); err != nil {
 		return err
@@ -122,11 +122,11 @@ func (n *nginx) reload(w *world) error {
 	if err := exec.Command("nginx", "-c", filepath.Join(n.dir, "nginx.conf"), "-p", n.dir, "-e", filepath.Join(n.dir, "error.log"), "-s", "reload").Run(); err != nil {
 		return err
 	}
-	time.Sleep(60 * time.Millisecond) // its workers are new by then, or the next look shows the old rules
+	time.Sleep(60 * time.Millisecond) // the new workers run by then; otherwise the next look would show the old rules
 	return nil
 }
 
-// stop has it end at once, its workers too: those of a master that is killed live on.
+// stop terminates nginx with its workers: the workers of a killed master would live on.
 func (n *nginx) stop() {
 	n.cmd.Process.Signal(syscall.SIGTERM)
 	late := time.AfterFunc(5*time.Second, func() { n.cmd.Process.Kill() })

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// An openedConn is what is inside TLS, read along: over one connection of HTTP/2 there come many requests, and
-// a goroutine that handles one may begin long after the next has come.
+// An openedConn is a decrypted TLS connection whose HTTP/2 frames are read along: one connection carries many
+// requests, and a goroutine that handles one may start long after the next has arrived.
 type openedConn struct {
-	net.Conn // of TLS, of which net/http is told nothing, so that it takes what is read as it is
+	net.Conn // the TLS connection; net/http does not see its type, so it uses the bytes as they are
 	under    *stampedConn
 
-	in      []byte // that was not yet understood
-	begun   bool   // the preface of HTTP/2 was there
+	in      []byte // bytes not parsed yet
+	begun   bool   // the HTTP/2 preface has arrived
 	other   bool   // it is not HTTP/2
 	fields  *hpack.Decoder
-	method  string // of the request that comes
+	method  string // of the request being read
 	path    string
-	waiting map[string][]span // requests that no handler has asked for, by method and path; guarded by under.mu
+	waiting map[string][]span // requests without a handler yet, by method and path; guarded by under.mu
 }
 
 func (c *openedConn) Read(p []byte) (int, error) {
@@ -36,7 +36,7 @@ func (c *openedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// understand reads the frames of HTTP/2 (RFC 9113, section 4.1) whose last byte came at a time.
+// understand parses the HTTP/2 frames (RFC 9113, section 4.1) whose last byte arrived at a time.
 func (c *openedConn) understand(at span) {
 	const preface = http2.ClientPreface
 	if !c.begun {
@@ -72,7 +72,7 @@ func (c *openedConn) understand(at span) {
 			continue
 		}
 		c.fields.Write(b)
-		if !flags.Has(http2.FlagHeadersEndHeaders) { // which is that of a continuation, too
+		if !flags.Has(http2.FlagHeadersEndHeaders) { // also the flag of a continuation
 			continue
 		}
 		c.fields.Close()
@@ -85,7 +85,7 @@ func (c *openedConn) understand(at span) {
 	}
 }
 
-// when is when a request came.
+// when returns when a request arrived.
 func (c *openedConn) when(r *http.Request) span {
 	c.under.mu.Lock()
 	defer c.under.mu.Unlock()

@@ -13,14 +13,13 @@ import (
 	"strings"
 )
 
-// An Option is a line of a program's own table, as --help-json prints it.
+// An Option is a row of a program's option table, as --help-json prints it.
 type Option struct{ Name, Kind, Value, Default, Usage string }
 
-// Tables are the options of all programs, by what is called: "crawl", "run",
-// "follow", "notifier" and "rdfgen".
+// Tables are the options of all programs, by command: "crawl", "run", "follow", "notifier" and "rdfgen".
 type Tables map[string][]Option
 
-// ReadTables asks the programs of a directory.
+// ReadTables reads the option tables of the programs in a directory.
 func ReadTables(dir string) (Tables, error) {
 	tables := Tables{}
 	for name, args := range map[string][]string{"crawl": {"crawler", "crawl"}, "run": {"crawler", "run"}, "follow": {"crawler", "follow"},
@@ -38,7 +37,7 @@ func ReadTables(dir string) (Tables, error) {
 	return tables, nil
 }
 
-// exceptions are options that are not drawn by themselves, and why.
+// exceptions are options that are not drawn, with the reason.
 var exceptions = map[string]string{
 	"into": "the runner says where", "state": "the runner says where", "docroot": "the runner says where", "base": "the runner says where",
 	"listen": "the runner says where", "out": "a feature of its own", "admin": "the runner says where", "sites": "start pages are given",
@@ -70,10 +69,10 @@ var exceptions = map[string]string{
 	"reachable": "leaves out pages by links, which the oracle of the site does not follow",
 }
 
-// Exception says why an option is not drawn, empty if it is.
+// Exception returns why an option is not drawn, empty if it is.
 func Exception(name string) string { return exceptions[name] }
 
-// values are for options whose kind does not say what they take.
+// values are for options whose kind does not say which values they accept.
 var values = map[string][]string{
 	"accept": {"**"}, "reject": {"**/page-3*"}, "reject-word": {"none", "login"}, "session-id": {"none", "sid"}, "static-ext": {"none"},
 	"dynamic-ext": {"none", "php"}, "log-ext": {"none", "zip"}, "budget": {"1000000", "0.1/page", "10000/page"}, "objective": {"fresh=1", "age=1"},
@@ -84,15 +83,15 @@ var values = map[string][]string{
 	"ask-rate": {"20", "200"}, "welcome-rate": {"5", "10", "50"}, "max-rate": {"0", "3", "50"}, "max-state": {"1MB", "1GB"}, "polls": {"fixed", "ahead", "index"}, "strategy": {"breadth-first", "larger-sites-first", "manifest-first", "profit", "random"}, "answers": {"usual", "all", "none"},
 }
 
-// byKind are for all others.
+// byKind are the values of all other options.
 var byKind = map[string][]string{
 	"bool": {"true", "false"}, "int": {"1", "3", "100"}, "float64": {"0.05", "0.5", "1"}, "duration": {"10ms", "100ms", "1s"}, "size": {"10KB", "1MB"},
 }
 
-// listed are the words of a help text that ends in a list: ": warc, mirror, both or none".
+// listed finds the values in a help text that ends in a list: ": warc, mirror, both or none".
 var listed = regexp.MustCompile(`: ((?:[a-z0-9-]+, )+[a-z0-9-]+ or [a-z0-9-]+)`)
 
-// Drawn are the values that an option may be given; nil if it is not drawn.
+// Drawn returns the values that an option may be given; nil if it is not drawn.
 func (o Option) Drawn() []string {
 	if _, ok := exceptions[o.Name]; ok {
 		return nil
@@ -112,7 +111,7 @@ func (o Option) Drawn() []string {
 	return nil
 }
 
-// drawable are the options of a table of which a seed draws.
+// drawable returns the options of a command that a seed may draw.
 func (t Tables) drawable(command string) (list []Option) {
 	for _, o := range t[command] {
 		if o.Drawn() != nil {
@@ -122,7 +121,7 @@ func (t Tables) drawable(command string) (list []Option) {
 	return list
 }
 
-// called is the command that a plan has for its crawler.
+// called returns the command of a plan's crawler.
 func (p *Plan) called() string {
 	if c := p.Chosen["crawler"]; c != "crawl-again" {
 		return c
@@ -130,13 +129,13 @@ func (p *Plan) called() string {
 	return "crawl"
 }
 
-// An entry is an option of which a plan may draw.
+// An entry is an option that a plan may draw.
 type entry struct {
 	program string // "crawler" or "notifier"
 	Option
 }
 
-// entries are all options that are drawn, of whatever command: first those that follow alone has.
+// entries returns all drawable options of all commands: first those that only follow has.
 func (t Tables) entries() (list []entry) {
 	for _, c := range []struct{ program, command, without string }{{"crawler", "follow", "run"}, {"crawler", "run", ""}, {"notifier", "notifier", ""}} {
 		for _, o := range t.drawable(c.command) {
@@ -155,17 +154,19 @@ func (t Tables) has(command, option string) bool {
 	return slices.ContainsFunc(t[command], func(o Option) bool { return o.Name == option })
 }
 
-// pairsIn is in how many seeds in a row every pair of options is drawn.
+// pairsIn is the number of consecutive seeds within which every pair of options is drawn.
 const pairsIn = 2000
 
-// apart is how far apart the turns of two seeds in a row are. It has no factor in common with their number.
+// apart is the distance between the positions of two consecutive seeds. It has no factor in common with their
+// number.
 const apart = 617
 
-// twice is after how many pairs of options those begin that come twice, as many as there are turns left.
+// twice is the index of the first pair of options that is drawn twice; as many pairs are drawn twice as there
+// are positions left.
 const twice = 534
 
-// pairs are the pairs of options that are the turn of a seed. Every third seed has none. Those that follow
-// alone has come first, one in a seed: its others go with no other command.
+// pairs returns the pairs of options that a seed draws. Every third seed has none. Pairs with an option that
+// only follow has come first, one in a seed: their other options fit no other command.
 func (t Tables) pairs(seed uint64, all []entry) (list [][2]entry) {
 	var alone, others [][2]entry
 	for i, a := range all {
@@ -185,7 +186,7 @@ func (t Tables) pairs(seed uint64, all []entry) (list [][2]entry) {
 			return alone[turn : turn+1]
 		}
 		left := turns - len(alone)
-		each := max(2, (len(others)+left-1)/left) // some pairs come twice, so that each option meets all else
+		each := max(2, (len(others)+left-1)/left) // some pairs are drawn twice, so that each option meets all others
 		for i := range each {
 			n := (turn-len(alone))*each + i
 			if n >= len(others) {
@@ -197,14 +198,14 @@ func (t Tables) pairs(seed uint64, all []entry) (list [][2]entry) {
 	return list
 }
 
-// drawOptions draws the options whose turn it is. The command of the crawler is one that has them.
+// drawOptions draws the options of the seed. The crawler's command is one that has them.
 func (p *Plan) drawOptions(tables Tables) {
 	if p.leaves("options") {
 		return
 	}
 	all := tables.entries()
 	list := tables.pairs(p.Seed, all)
-	if r := drawing(p.Seed, "alone"); list == nil && p.called() == "follow" { // it has few of its own
+	if r := drawing(p.Seed, "alone"); list == nil && p.called() == "follow" { // follow has few options of its own
 		e := all[r.IntN(max(1, slices.IndexFunc(all, func(e entry) bool { return tables.has("run", e.Name) })))]
 		list = [][2]entry{{e, e}}
 	}

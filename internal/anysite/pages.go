@@ -13,20 +13,20 @@ import (
 // A Page is a file of a docroot.
 type Page struct {
 	Path    string   // below the docroot
-	Quirk   string   // what is special about it
+	Quirk   string   // its special property
 	Links   []string // paths
-	Out     []string // URLs elsewhere
-	Age     int      // hours before the beginning at which its date lies; negative in the future
+	Out     []string // URLs on other sites
+	Age     int      // age of its date in hours at the beginning; negative: a date in the future
 	Version int
-	Name    string // in its text; twins share it
+	Name    string // appears in its text; twins share it
 }
 
-// Oversize is what a page of more than the crawler's default limit is filled to,
-// as the largest page of a manual that many have on their disk.
+// Oversize is the size of a page over the crawler's default limit: that of the largest page of a manual that
+// many people have on their disk.
 const Oversize = 402_759
 
-// drawPages gives a site its pages: plain ones, all linked from the first,
-// and in the first site those of the features.
+// drawPages gives a site its pages: plain ones, all linked from the first, and in the first site those of the
+// features.
 func (p *Plan) drawPages(s *Site) {
 	n := map[string]int{"small": 6, "middle": 22, "large": 60}[p.Chosen["size"]]
 	if len(p.Sites) > 0 {
@@ -98,7 +98,7 @@ func (p *Plan) drawQuirks(s *Site, add func(path, quirk string) *Page) {
 			q.Age = -24 * 30
 		}
 	}
-	if has("nonce") && p.Chosen["size"] != "small" { // a theme that puts one into every other page
+	if has("nonce") && p.Chosen["size"] != "small" { // a theme that puts a nonce into every other page
 		for i := range s.Pages {
 			if q := &s.Pages[i]; i%2 == 1 && q.Quirk == "" {
 				q.Quirk = "nonce"
@@ -107,7 +107,7 @@ func (p *Plan) drawQuirks(s *Site, add func(path, quirk string) *Page) {
 	}
 }
 
-// Bytes are those of a version of a page, whose links lead from base.
+// Bytes returns the content of a page's version; its links are relative to base.
 func (q Page) Bytes(seed uint64, site string) []byte {
 	if q.Quirk == "empty" && q.Version == 0 {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// A Plan is what a seed draws: everything but the time.
+// A Plan is everything that a seed draws; only the timing varies.
 type Plan struct {
 	Seed    uint64
-	Without []string // features and steps that were taken away, such as "nonce" or "step2"
+	Without []string // features and steps that were removed, such as "nonce" or "step2"
 	Chosen  map[string]string
-	Options map[string][]Setting // by program: what is drawn from its own table
+	Options map[string][]Setting // by program: options drawn from its table
 	Sites   []Site
 	Steps   []Step
 }
@@ -25,25 +25,25 @@ type Site struct {
 	Name  string // "a", "b" ...
 	Tells string // silent, manifest, changes, stream or high
 	Front string // go, go-tls, nginx, nginx-tls, bad-cert or notifier
-	Path  string // of the base: "/" or one below the root
+	Path  string // path of the base: "/" or one below the root
 	Host  string // name below localhost; empty for an address
-	Share int    // the site at whose address it stands, -1 for one of its own
+	Share int    // the site whose address it shares, -1 for an address of its own
 	Pages []Page
 }
 
 // A Setting is an option with its value.
 type Setting struct{ Name, Value string }
 
-// A Step is one thing that happens.
+// A Step is one event of a history.
 type Step struct {
-	Number  int // in the seed's own history, whatever was taken away
+	Number  int // in the history that the seed draws, even if steps were removed
 	Kind    string
 	Site    int
 	Trigger string // of a kill: "at once", "request N", "byte N", "line N" or "manifest N", which is N times 4 ms after one was given
 	Pause   int    // milliseconds of rest afterwards
 }
 
-// String is the step as it is printed and taken away.
+// String returns the step as it is printed and removed.
 func (s Step) String() string {
 	t := fmt.Sprintf("step%d %s of site %c", s.Number, s.Kind, 'a'+rune(s.Site))
 	if s.Trigger != "" {
@@ -52,15 +52,14 @@ func (s Step) String() string {
 	return t
 }
 
-// A dimension is something of which a seed has one value. The first is the
-// plain one, which stays when the feature is taken away.
+// A dimension is a property of which a seed draws one value. The first value is the plain one, which is used
+// when the feature is removed.
 type dimension struct {
 	name   string
 	values []string
 }
 
-// dimensions are all but the options, which the programs themselves list, and
-// the steps.
+// dimensions are all drawn properties except the steps and the options, which the programs themselves list.
 var dimensions = append([]dimension{
 	{"tells", []string{"silent", "manifest", "changes", "stream", "high", "high"}},
 	{"front", []string{"go", "go-tls", "nginx", "nginx-tls", "notifier", "go", "go-tls", "nginx", "nginx-tls", "notifier", "bad-cert"}},
@@ -71,18 +70,18 @@ var dimensions = append([]dimension{
 	{"protect", []string{"no", "401", "403", "address"}},
 	{"robots", []string{"none", "forbids", "delay", "named"}},
 	{"crawler", []string{"crawl", "crawl-again", "run", "run", "follow"}},
-	{"begins", []string{"first", "later"}}, // the crawler, before the steps or among them
-	{"settled", []string{"no", "yes"}},     // the copy is right before anything happens
+	{"begins", []string{"first", "later"}}, // whether the crawler starts before the steps or among them
+	{"settled", []string{"no", "yes"}},     // whether the copy is complete before the first step
 	{"store", []string{"warc", "mirror", "both", "warc", "both", "mirror", "none"}},
 	{"as", []string{"auto", "auto", "meta", "delta", "page", "batch", "site"}},
 	{"wait", []string{"10ms", "20ms", "0"}},
-	{"budget", []string{"default", "ample", "ample", "plenty"}},    // for all that is told, and for all that there is
+	{"budget", []string{"default", "ample", "ample", "plenty"}},    // enough for all announced changes, or for all pages
 	{"hurry", []string{"50ms", "50ms", "200ms", "1s"}},             // of the crawler
-	{"evidence", []string{"via", "via", "via", "trust", "inside"}}, // how a notifier learns what anybody is given
+	{"evidence", []string{"via", "via", "via", "trust", "inside"}}, // how a notifier learns what an anonymous client gets
 	{"preset", []string{"as-is", "versions", "archive-only"}},
 }, quirks()...)
 
-// quirks are features that a site has or has not.
+// quirks are features that a site has or does not have.
 func quirks() (list []dimension) {
 	for _, name := range []string{"empty", "oversize", "huge", "pdf", "types", "twins", "odd-names", "encodings", "canonical", "noindex", "nofollow",
 		"base", "unreadable", "unlinked", "nonce", "ssi-date", "minified", "stale", "old-dates", "future-dates", "clean-urls", "out"} {
@@ -91,11 +90,11 @@ func quirks() (list []dimension) {
 	return list
 }
 
-// kinds are those of steps. Some need a notifier, or a crawler that goes on.
+// kinds are the kinds of steps. Some need a notifier, or a crawler that keeps running.
 var kinds = []string{"edit", "edit-many", "trifles", "create", "move", "copy", "delete", "rebuild", "protect", "robots-lost", "robots-empty",
 	"robots-back", "wrong-docroot", "wrong-docroot", "quiet", "restart-notifier", "restart-notifier", "kill-notifier", "kill-notifier", "restart-crawler", "kill-crawler", "kill-crawler", "disk-full"}
 
-// drawing is the source of one part of a plan, which stays the same whatever else is taken away.
+// drawing returns the random source of one part of a plan. It stays the same when other parts are removed.
 func drawing(seed uint64, what string) *rand.Rand {
 	h := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, what))
 	return rand.New(rand.NewChaCha8(h))
@@ -103,7 +102,7 @@ func drawing(seed uint64, what string) *rand.Rand {
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// Draw makes the plan of a seed, of programs whose options are in tables.
+// Draw makes the plan of a seed, for programs with the options in tables.
 func Draw(seed uint64, tables Tables, without ...string) *Plan {
 	p := &Plan{Seed: seed, Without: without, Chosen: map[string]string{}, Options: map[string][]Setting{}}
 	for _, d := range dimensions {
@@ -128,7 +127,7 @@ func (p *Plan) leaves(name string) bool { return slices.Contains(p.Without, name
 // Has reports whether a plan has a feature, such as "nonce".
 func (p *Plan) Has(name string) bool { return p.Chosen[name] == "yes" }
 
-// An exclusion is what cannot be together, and which of the two gives way.
+// An exclusion is a combination that is impossible, and which of its features gives way.
 type exclusion struct {
 	holds    func(c map[string]string) bool
 	sets, to string
@@ -162,7 +161,7 @@ var exclusions = []exclusion{
 	{func(c map[string]string) bool { return c["front"] == "bad-cert" && c["crawler"] == "follow" }, "front", "go-tls", "nothing of it can be followed"},
 }
 
-// drawSites makes the sites of what was chosen. The features are those of the first.
+// drawSites makes the chosen sites. The features are those of the first.
 func (p *Plan) drawSites() {
 	c := p.Chosen
 	add := func(s Site) {
@@ -225,21 +224,21 @@ func (p *Plan) drawSteps() {
 		if strings.HasPrefix(s.Kind, "kill-") {
 			s.Trigger = trigger
 		}
-		if s.Kind == "kill-notifier" { // which asks nobody for a manifest
+		if s.Kind == "kill-notifier" { // the notifier requests no manifest
 			s.Trigger = strings.Replace(s.Trigger, "manifest", "request", 1)
 		}
 		if !p.leaves(fmt.Sprint("step", i+1)) {
 			p.Steps = append(p.Steps, s)
 		}
 	}
-	// Who is killed just after he has taken in the first manifest is left alone with what he has stored by then:
-	// whatever happened to the site would bring back what he has lost.
+	// The kill of a crawler just after it read the first manifest is the only step: any event on the site would
+	// bring back what it lost.
 	if i := slices.IndexFunc(p.Steps, func(s Step) bool { return strings.HasPrefix(s.Trigger, "manifest") }); i >= 0 {
 		p.Steps, p.Chosen["settled"] = p.Steps[i:i+1], "no"
 	}
 }
 
-// Features lists what a plan has, such as "front=nginx" and "step=edit".
+// Features lists the features of a plan, such as "front=nginx" and "step=edit".
 func (p *Plan) Features() (list []string) {
 	for _, d := range dimensions {
 		list = append(list, d.name+"="+p.Chosen[d.name])
@@ -257,7 +256,7 @@ func (p *Plan) Features() (list []string) {
 	return list
 }
 
-// Excluded says why two features cannot be together, empty if they can.
+// Excluded returns why two features cannot be combined, empty if they can.
 func Excluded(tables Tables, a, b string) string {
 	for range 2 {
 		an, av, _ := strings.Cut(a, "=")
@@ -284,8 +283,7 @@ func Excluded(tables Tables, a, b string) string {
 	return ""
 }
 
-// excluded reports whether an exclusion takes one of two features away where they
-// are together, whatever else a plan has.
+// excluded reports whether an exclusion removes one of two combined features, whatever else a plan has.
 func excluded(a, b string) bool {
 	an, av, _ := strings.Cut(a, "=")
 	bn, bv, _ := strings.Cut(b, "=")
@@ -293,7 +291,7 @@ func excluded(a, b string) bool {
 	for _, d := range dimensions {
 		c[d.name] = d.values[0]
 	}
-	for _, tells := range dimensions[0].values { // what depends on a third feature goes by what that may be
+	for _, tells := range dimensions[0].values { // if it depends on a third feature, all values of that are tried
 		for _, crawler := range []string{"crawl", "follow"} {
 			c["tells"], c["crawler"], c["sites"] = tells, crawler, "2"
 			c[an], c[bn] = av, bv

@@ -21,7 +21,7 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// A process is a program of the world, which may be started again.
+// A process is a program of the world. It can be restarted.
 type process struct {
 	w    *world
 	name string
@@ -31,18 +31,18 @@ type process struct {
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	done   chan struct{} // closed when it has ended; nil before it began
-	said   chan struct{} // closed and made anew with each line of its log
+	done   chan struct{} // closed when it has ended; nil before its first start
+	said   chan struct{} // closed and replaced with each line of its log
 	lines  []string
 	killed bool
 	asked  bool
-	what   string // what is counted until it is killed: request, byte, line or manifest
+	what   string // the event counted until it is killed: request, byte, line or manifest
 	left   int
-	after  time.Duration // of that
-	rss    atomic.Int64  // the most memory that it has had
+	after  time.Duration // delay between that event and the kill
+	rss    atomic.Int64  // its peak memory
 }
 
-// start starts it, with more arguments than it has.
+// start starts the program, with additional arguments.
 func (p *process) start(more ...string) error {
 	program := "crawler"
 	if strings.HasPrefix(p.name, "notifier") || strings.HasPrefix(p.name, "rdfgen") {
@@ -80,8 +80,8 @@ func (p *process) start(more ...string) error {
 	return nil
 }
 
-// weigh looks at the most memory that it has had, until it has ended. What the system counts
-// for a program that has ended begins with what the runner itself had when it started it.
+// weigh samples the program's peak memory until it has ended. The system's own figure for an ended program
+// starts with the memory of the runner that started it.
 func (p *process) weigh(pid int, done <-chan struct{}) {
 	p.rss.Store(0)
 	for {
@@ -99,7 +99,7 @@ func (p *process) weigh(pid int, done <-chan struct{}) {
 	}
 }
 
-// line takes in a line of its log.
+// line records a line of its log.
 func (p *process) line(text string) {
 	p.mu.Lock()
 	p.lines = append(p.lines, text)
@@ -111,12 +111,12 @@ func (p *process) line(text string) {
 	}
 }
 
-// ended writes down how it ended.
+// ended records how the program ended.
 func (p *process) ended(err error, stdout string) {
 	p.mu.Lock()
 	x := record.Exit{Program: p.name, At: time.Now(), Code: p.cmd.ProcessState.ExitCode(), Killed: p.killed, Asked: p.asked, Stdout: stdout, Stderr: strings.Join(p.lines, "\n")}
 	if x.Code < 0 && x.Asked && len(p.lines) == 0 {
-		x.Killed = true // before it could listen for a signal
+		x.Killed = true // it ended before it could listen for a signal
 	}
 	usage, _ := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	cpu := p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
@@ -134,7 +134,7 @@ func (p *process) ended(err error, stdout string) {
 	p.w.rec.Usage = append(p.w.rec.Usage, u)
 }
 
-// arm has it killed at the n-th request, byte (in hundreds) or line of its log from now on.
+// arm schedules a kill at the n-th request, byte (in hundreds) or line of its log from now on.
 func (p *process) arm(trigger string) {
 	what, number, _ := strings.Cut(trigger, " ")
 	n, _ := strconv.Atoi(number)
@@ -142,7 +142,7 @@ func (p *process) arm(trigger string) {
 	switch what {
 	case "byte":
 		n = n/512 + 1
-	case "manifest": // the first, and a while later
+	case "manifest": // the first manifest, with a delay
 		n, after = 1, time.Duration(n)*4*time.Millisecond
 	}
 	p.mu.Lock()
@@ -150,7 +150,7 @@ func (p *process) arm(trigger string) {
 	p.what, p.left, p.after = what, n, after
 }
 
-// counts takes one off, and reports whether it is time to be killed.
+// counts counts an event, and reports whether it is time for the kill.
 func (p *process) counts(what string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +161,7 @@ func (p *process) counts(what string) bool {
 	return p.left == 0
 }
 
-// killLater kills it a while later, unless it has ended and was started again by then.
+// killLater kills the program after the delay, unless it has ended and was restarted by then.
 func (p *process) killLater() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +176,7 @@ func (p *process) killLater() {
 	})
 }
 
-// kill ends it as a power cut does, and waits.
+// kill ends the program as a power cut does, and waits.
 func (p *process) kill() {
 	p.mu.Lock()
 	if p.cmd == nil {
@@ -194,7 +194,7 @@ func (p *process) kill() {
 	p.mu.Unlock()
 }
 
-// stop asks it to end, and waits; it is killed where that takes too long, which is a finding.
+// stop terminates the program, and waits; if that takes too long, the program is killed, which is a finding.
 func (p *process) stop() {
 	if p.running() {
 		p.mu.Lock()
@@ -204,7 +204,7 @@ func (p *process) stop() {
 		p.wait(10 * time.Second)
 		if p.running() {
 			p.w.fail(fmt.Errorf("%s does not end when it is told to", p.name))
-			p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines stand in the recording
+			p.cmd.Process.Signal(syscall.SIGQUIT) // it dumps its goroutines into the recording
 			p.wait(2 * time.Second)
 			p.kill()
 			<-p.done
@@ -226,7 +226,7 @@ func (p *process) running() bool {
 	}
 }
 
-// wait waits until it has ended, or for so long.
+// wait waits until the program has ended, or for a time.
 func (p *process) wait(d time.Duration) bool {
 	select {
 	case <-p.done:
@@ -236,7 +236,7 @@ func (p *process) wait(d time.Duration) bool {
 	}
 }
 
-// says waits until it has logged some words, it has ended, or for so long.
+// says waits until the program has logged some words or has ended, or for a time.
 func (p *process) says(words string, d time.Duration) bool {
 	late := time.After(d)
 	for {
@@ -259,10 +259,10 @@ func (p *process) says(words string, d time.Duration) bool {
 	}
 }
 
-// command is a program of the world, to which its names mean what they do there.
+// command returns a command of the world, which resolves the names of the world.
 func (w *world) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(w.programs, program), args...)
-	if w.hosts != "" { // a file system of its own, in which the table of names is another
+	if w.hosts != "" { // a mount namespace with another table of names
 		cmd = exec.Command("sh", append([]string{"-c", `mount --bind "$0" /etc/hosts && exec "$@"`, w.hosts, filepath.Join(w.programs, program)}, args...)...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	}
@@ -270,7 +270,7 @@ func (w *world) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// asker is the program that asks, by its name in User-Agent.
+// asker returns the program that sent a request, by its User-Agent.
 func (w *world) asker(r *http.Request) *process {
 	if strings.Contains(r.UserAgent(), w.contact()+"@") {
 		return w.procs[crawlerName]
@@ -278,7 +278,7 @@ func (w *world) asker(r *http.Request) *process {
 	return nil
 }
 
-// output runs a program that ends by itself, and returns what it printed.
+// output runs a short-lived program, and returns what it printed.
 func (w *world) output(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -10,10 +10,11 @@ import (
 	"net/http/httputil"
 )
 
-// elsewhere is the address from which a notifier asks its own site through a proxy, as anybody might.
+// elsewhere is the address from which a notifier fetches its own site through a proxy, as an anonymous client
+// would.
 const elsewhere = "127.77.77.76"
 
-// A proxy stands elsewhere, so that whoever asks through it is nobody in particular.
+// A proxy sends requests from elsewhere, so that a client behind it is anonymous.
 type proxy struct {
 	names    *names
 	listener net.Listener
@@ -55,7 +56,7 @@ func (p *proxy) dial(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, net.JoinHostPort(p.names.address(host), port))
 }
 
-// connect hands bytes on in both directions.
+// connect forwards bytes in both directions.
 func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 	up, err := p.dial(r.Context(), "tcp", r.Host)
 	if err != nil {

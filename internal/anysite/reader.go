@@ -24,10 +24,10 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// reader is the address from which the runner itself asks, as anybody might.
+// reader is the address from which the runner itself sends anonymous requests.
 const reader = "127.77.77.77"
 
-// A visitor asks as anybody might.
+// A visitor is an anonymous client.
 type visitor struct {
 	w      *world
 	client *http.Client
@@ -43,7 +43,7 @@ func (w *world) newVisitor() *visitor {
 			}}}}
 }
 
-// get asks for a URL, and returns nil where there is no answer.
+// get sends a request, and returns nil if there is no response.
 func (v *visitor) get(method, u, kind string, body []byte, header map[string]string) (*http.Response, []byte) {
 	r, err := http.NewRequest(method, u, bytes.NewReader(body))
 	if err != nil {
@@ -68,7 +68,7 @@ func (v *visitor) get(method, u, kind string, body []byte, header map[string]str
 	return resp, b
 }
 
-// look asks for every URL that is known, and at the doors.
+// look fetches every known URL, and the doors.
 func (v *visitor) look() {
 	v.w.mu.Lock()
 	urls := slices.Sorted(maps.Keys(v.w.known))
@@ -102,13 +102,12 @@ func (v *visitor) look() {
 		}
 	}
 	slices.Sort(refused)
-	for _, u := range refused { // who names a version that he has is answered by the notifier, where it serves pages
+	for _, u := range refused { // where the notifier serves the pages, it answers a client that names a version itself
 		v.get("GET", u, "", nil, map[string]string{"Accept-Encoding": "dcz", "Available-Dictionary": ":AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"})
 	}
 }
 
-// doors asks a notifier for all that it gives to anybody. What comes is written
-// down as it passes.
+// doors fetches everything that a notifier gives to anybody. The front records the responses.
 func (v *visitor) doors(s *site, urls []string) {
 	_, text := v.get("GET", s.origin()+"/.well-known/parley", "", nil, nil)
 	var d struct{ Changes, Batch, Site, Floor, Manifest string }
@@ -143,7 +142,7 @@ func (v *visitor) doors(s *site, urls []string) {
 	}
 }
 
-// seen is what an answer shows.
+// seen returns what a response shows.
 func (v *visitor) seen(u string, resp *http.Response, body []byte) record.Fetch {
 	f := record.Fetch{At: time.Now(), URL: u, From: reader}
 	if resp == nil {
@@ -158,7 +157,7 @@ func (v *visitor) seen(u string, resp *http.Response, body []byte) record.Fetch 
 	return f
 }
 
-// readPage takes in what a page says of itself, and where it leads.
+// readPage records what a page says about itself, and its links.
 func readPage(f *record.Fetch, body []byte) {
 	text, err := charset.NewReader(bytes.NewReader(body), f.Type)
 	if err != nil {

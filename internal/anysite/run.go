@@ -18,29 +18,29 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// crawlerName is that of the one crawler of a world.
+// crawlerName is the name of the only crawler of a world.
 const crawlerName = "crawler-1"
 
-// A Runner carries plans out.
+// A Runner executes plans.
 type Runner struct {
 	Programs string // directory of crawler, notifier and rdfgen
 	Tables   Tables
 	Log      func(format string, args ...any) // nil is silent
 
-	// Most is how long the end of a history is waited for at most. Zero is as long as it may take,
-	// without which nothing can be said of liveness.
+	// Most limits how long the end of a history is waited for. Zero waits as long as it may take; with less,
+	// the run says nothing about liveness.
 	Most time.Duration
 }
 
-// Run carries a plan out in a directory and a network of its own, and returns what was seen. An error means
-// that the run itself could not be made.
+// Run executes a plan in a directory and a network of its own, and returns the recording. An error means that
+// the run itself failed.
 func (r *Runner) Run(ctx context.Context, p *Plan) (*record.Recording, error) {
 	dir, err := os.MkdirTemp("", "anysite")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil { // nginx reads files as somebody else
+	if err := os.Chmod(dir, 0o755); err != nil { // nginx reads files as another user
 		return nil, err
 	}
 	w := &world{plan: p, dir: dir, programs: r.Programs, tables: r.Tables, log: r.Log, most: r.Most}
@@ -70,8 +70,8 @@ func (w *world) logf(format string, args ...any) {
 	}
 }
 
-// mount gives the crawler a small file system of its own, where a plan has a full
-// disk. Where that is not allowed, the disk is never full.
+// mount gives the crawler a small file system of its own, if the plan has a full disk. Where mounting is not
+// allowed, the disk is never full.
 func (w *world) mount() error {
 	w.store = filepath.Join(w.dir, "store")
 	if err := os.MkdirAll(w.store, 0o755); err != nil {
@@ -88,14 +88,14 @@ func (w *world) mount() error {
 	return nil
 }
 
-// contact names the crawler of this world to its front servers: others may run on the same machine.
+// contact identifies the crawler of this world to its front servers: others may run on the same machine.
 func (w *world) contact() string { return fmt.Sprintf("%s.%d.%d", crawlerName, os.Getpid(), w.network) }
 
-// into is where the crawler keeps its copy.
+// into returns the directory of the crawler's copy.
 func (w *world) into() string { return filepath.Join(w.store, "copy") }
 
-// history starts the programs, does one step after another, and waits until
-// the copies are right, or ought to be.
+// history starts the programs, executes the steps in order, and waits until the copies are right, or should
+// be.
 func (w *world) history(ctx context.Context) error {
 	w.declare()
 	for _, s := range w.sites {
@@ -141,7 +141,7 @@ func (w *world) history(ctx context.Context) error {
 		if c.done != nil {
 			c.wait(20 * time.Second)
 		}
-		time.Sleep(time.Second) // in which a notifier has looked and written, and a timer has come round
+		time.Sleep(time.Second) // time for a notifier to look and write, and for a timer to fire
 		for range 2 {
 			for _, s := range w.sites {
 				w.cron(ctx, s)
@@ -175,11 +175,11 @@ func (w *world) history(ctx context.Context) error {
 	return nil
 }
 
-// longest is how long the end of a history is waited for at most, however long it may take by its settings:
-// such a run says nothing of liveness.
+// longest limits how long the end of a history is waited for, even if its settings would take longer: such a
+// run says nothing about liveness.
 const longest = time.Minute
 
-// settle waits until the copy is right twice in a row, or D is over, or for so long.
+// settle waits until the copy is right twice in a row, until D is over, or for most.
 func (w *world) settle(ctx context.Context, c *process, most time.Duration) {
 	w.mu.Lock()
 	deadline := min(most, judge.Deadline(&w.rec))
@@ -190,7 +190,7 @@ func (w *world) settle(ctx context.Context, c *process, most time.Duration) {
 			continue
 		}
 		time.Sleep(pause)
-		for _, s := range w.sites { // a timer goes on
+		for _, s := range w.sites { // the timer continues
 			w.cron(ctx, s)
 		}
 		w.visitor.look()
@@ -212,7 +212,7 @@ func (w *world) settle(ctx context.Context, c *process, most time.Duration) {
 	w.logf("settled after %v of %v, right %d", time.Since(begin).Round(time.Millisecond), deadline, right)
 }
 
-// declare makes the programs of a plan, before any of them runs.
+// declare makes the programs of a plan before any of them starts.
 func (w *world) declare() {
 	c := w.plan.Chosen
 	var bases []string
@@ -262,7 +262,7 @@ func (w *world) declare() {
 			w.add(&process{name: "notifier-" + s.Name, kind: "notifier", uses: []string{s.base}, args: flags})
 		}
 	}
-	again := "300ms" // of what is asked again by its age: a crawl that ends does not wait for that
+	again := "300ms" // interval of repeated requests; a crawl that ends does not wait for them
 	if w.plan.called() == "crawl" {
 		again = "5s"
 	}
@@ -296,7 +296,7 @@ func (w *world) add(p *process) {
 	w.procs[p.name] = p
 }
 
-// written are settings as they stand on a command line.
+// written returns settings as command-line arguments.
 func written(list []Setting) (args []string) {
 	for _, s := range list {
 		args = append(args, "--"+s.Name+"="+s.Value)
@@ -304,7 +304,7 @@ func written(list []Setting) (args []string) {
 	return args
 }
 
-// options are all options of a program with the values in force.
+// options returns all options of a program with the values in force.
 func (w *world) options(kind string, args []string) map[string]string {
 	all := map[string]string{}
 	kinds := map[string]string{}

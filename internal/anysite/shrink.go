@@ -15,7 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// A Result is what came of one run.
+// A Result is the outcome of one run.
 type Result struct {
 	Plan    *Plan
 	Record  *record.Recording
@@ -23,7 +23,7 @@ type Result struct {
 	Err     error // of the run itself
 }
 
-// Try carries a plan out once, and has it judged.
+// Try executes a plan once, and judges the recording.
 func (r *Runner) Try(ctx context.Context, p *Plan) Result {
 	rec, err := r.Run(ctx, p)
 	x := Result{Plan: p, Record: rec, Err: err}
@@ -33,8 +33,8 @@ func (r *Runner) Try(ctx context.Context, p *Plan) Result {
 	return x
 }
 
-// kindOf is what a finding is about, without the page, the bytes and the moment: a smaller
-// history shows the same fault when it shows a finding of the same kind.
+// kindOf returns the subject of a finding, without the page, the bytes and the time: a smaller history shows
+// the same fault if it has a finding of the same kind.
 func kindOf(f judge.Finding) string {
 	kind := f.Oracle + ":"
 	for i, word := range strings.Fields(f.Text) {
@@ -45,7 +45,7 @@ func kindOf(f judge.Finding) string {
 	return kind
 }
 
-// kinds are those of all findings.
+// kinds returns the kinds of all findings.
 func (x Result) kinds() map[string]bool {
 	kinds := map[string]bool{}
 	for _, f := range x.Verdict.Findings {
@@ -57,8 +57,8 @@ func (x Result) kinds() map[string]bool {
 	return kinds
 }
 
-// shows carries a plan out up to so many times, a few at once, and reports whether a finding
-// of a kind came up in at least least of them: no longer than that takes to know.
+// shows executes a plan up to times times, a few at once, and reports whether a finding of a kind occurs in
+// at least least runs. It stops as soon as that is decided.
 func (r *Runner) shows(ctx context.Context, p *Plan, kind string, least, times int) bool {
 	failed, passed := 0, 0
 	for failed < least && passed <= times-least && ctx.Err() == nil {
@@ -69,10 +69,10 @@ func (r *Runner) shows(ctx context.Context, p *Plan, kind string, least, times i
 	return failed >= least
 }
 
-// atOnce is how many worlds of one plan there are at a time.
+// atOnce is the number of concurrent worlds of one plan.
 const atOnce = 3
 
-// several carries a plan out in so many worlds at once, and counts those that show a finding of a kind.
+// several executes a plan in that many worlds at once, and counts those with a finding of a kind.
 func (r *Runner) several(ctx context.Context, p *Plan, kind string, worlds int) int {
 	brief := *r
 	if brief.Log = nil; !strings.HasPrefix(kind, "liveness") {
@@ -91,7 +91,8 @@ func (r *Runner) several(ctx context.Context, p *Plan, kind string, worlds int) 
 	return int(failed.Load())
 }
 
-// Rate says what the first finding of a result is about, and in how many of ten runs there is one, that one included.
+// Rate returns the kind of a result's first finding, and how many of ten runs show it, the given one
+// included.
 func (r *Runner) Rate(ctx context.Context, x Result) (kind string, failed int) {
 	kind = "run"
 	if x.Err == nil {
@@ -104,8 +105,8 @@ func (r *Runner) Rate(ctx context.Context, x Result) (kind string, failed int) {
 	return kind, failed
 }
 
-// Shrink takes steps, options and features away from a plan while what is left
-// shows a finding of the same kind in at least half of four runs: many of them at first, then fewer, then one by one.
+// Shrink removes steps, options and features from a plan as long as at least half of four runs still show a
+// finding of the same kind: many at once at first, then fewer, then one by one.
 func (r *Runner) Shrink(ctx context.Context, p *Plan, kind string) *Plan {
 	var parts []string
 	for _, d := range dimensions {
@@ -135,7 +136,7 @@ func (r *Runner) Shrink(ctx context.Context, p *Plan, kind string) *Plan {
 	return p
 }
 
-// Commands are what a person types to see it again.
+// Commands returns the command that repeats the run, with a description of it.
 func (x Result) Commands() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "PARLEY_ANYSITE_SEED=%d ", x.Plan.Seed)

@@ -16,37 +16,37 @@ import (
 	"unsafe"
 )
 
-// A span is when something came: at the earliest and at the latest.
+// A span is the interval in which something arrived.
 type span struct{ earliest, latest time.Time }
 
-// A stampedConn knows when the bytes that were read last came to this machine, by the kernel: a
-// goroutine that reads them may be late by the time slices of all others, and a gap that a crawler kept
-// after them would look shorter by that. The kernel says of all that it hands over at once when
-// the last of it came; what lay before came between then and when there was nothing.
+// A stampedConn knows when the bytes read last arrived at this machine, from the kernel's timestamp: a
+// goroutine that reads them may be late by the time slices of all others, and a gap that a crawler kept after
+// them would look shorter by that. For all the bytes that it returns at once, the kernel gives the arrival of
+// the last; the others arrived between then and the last time when there was nothing to read.
 type stampedConn struct {
 	*net.TCPConn
 	raw   syscall.RawConn
-	empty time.Time // since when, at the earliest, what is read next has come
+	empty time.Time // the earliest moment when the bytes read next may have arrived
 
-	// Of TLS a Read returns no more than one record, so that what is read last is what is decrypted next.
+	// For TLS, a Read returns no more than one record, so that the bytes read last are decrypted next.
 	byRecord bool
 	buffer   [32 << 10]byte
 	left     []byte // of buffer
 	leftCame span
-	head     []byte // of the record that is read, up to the 5 bytes that say how long it is
-	body     int    // bytes of it that are to come
+	head     []byte // of the current record, up to the 5 bytes that give its length
+	body     int    // bytes of it still to come
 
 	mu   sync.Mutex
 	came span
 }
 
-// stamped has a listener note when what its connections read has come.
+// stamped is a listener whose connections record when the bytes they read arrived.
 type stamped struct {
 	*net.TCPListener
 	tls *tls.Config
 }
 
-// listenStamped listens at an address of TCP.
+// listenStamped listens at a TCP address.
 func listenStamped(address string) (*stamped, error) {
 	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
@@ -61,7 +61,7 @@ func listenStamped(address string) (*stamped, error) {
 	return &stamped{TCPListener: ln.(*net.TCPListener)}, nil
 }
 
-// Accept returns a connection whose requests are stamped; where there is TLS, what is read is decrypted.
+// Accept returns a connection with timestamps for its requests; with TLS, it is decrypted.
 func (l *stamped) Accept() (net.Conn, error) {
 	c, err := l.AcceptTCP()
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *stamped) Accept() (net.Conn, error) {
 func (c *stampedConn) Read(p []byte) (n int, err error) {
 	if !c.byRecord {
 		n, at, err := c.receive(p)
-		c.note(span{at.latest, at.latest}) // a request of HTTP/1 comes alone
+		c.note(span{at.latest, at.latest}) // an HTTP/1 request arrives alone
 		return n, err
 	}
 	if len(c.left) == 0 {
@@ -92,7 +92,7 @@ func (c *stampedConn) Read(p []byte) (n int, err error) {
 		c.left, c.leftCame = c.buffer[:n], at
 	}
 	n = copy(p, c.left[:c.record(c.left[:min(len(p), len(c.left))])])
-	if c.left = c.left[n:]; len(c.left) == 0 { // its end is what the kernel speaks of
+	if c.left = c.left[n:]; len(c.left) == 0 { // the kernel's time is that of its end
 		c.note(span{c.leftCame.latest, c.leftCame.latest})
 	} else {
 		c.note(c.leftCame)
@@ -100,7 +100,7 @@ func (c *stampedConn) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// receive reads what has come, and says when.
+// receive reads the bytes that have arrived, and returns when.
 func (c *stampedConn) receive(p []byte) (n int, at span, err error) {
 	var oob [64]byte
 	noob := 0
@@ -124,7 +124,7 @@ func (c *stampedConn) receive(p []byte) (n int, at span, err error) {
 	case n == 0 && len(p) > 0:
 		return 0, span{}, io.EOF
 	}
-	at = span{c.empty, time.Now()} // where the kernel does not say
+	at = span{c.empty, time.Now()} // if the kernel gives no time
 	messages, _ := syscall.ParseSocketControlMessage(oob[:noob])
 	for _, m := range messages {
 		if m.Header.Level == syscall.SOL_SOCKET && m.Header.Type == syscall.SCM_TIMESTAMPNS && len(m.Data) >= int(unsafe.Sizeof(syscall.Timespec{})) {
@@ -140,7 +140,7 @@ func (c *stampedConn) receive(p []byte) (n int, at span, err error) {
 	return n, at, nil
 }
 
-// record is how many of the bytes are of one record of TLS (RFC 8446, section 5.1).
+// record returns how many of the bytes belong to one TLS record (RFC 8446, section 5.1).
 func (c *stampedConn) record(b []byte) (n int) {
 	for n < len(b) {
 		if len(c.head) < 5 {
@@ -167,19 +167,20 @@ func (c *stampedConn) note(at span) {
 	c.came = at
 }
 
-// when is when what was read last came, which is the request itself, unless it is of HTTP/2.
+// when returns when the bytes read last arrived: the request itself, except for HTTP/2.
 func (c *stampedConn) when(*http.Request) span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.came
 }
 
-// WriteTo reads by Read, which that of a connection passes by.
+// WriteTo uses Read, which the method of TCPConn would bypass.
 func (c *stampedConn) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{c})
 }
 
-// arrived is when a request came whose handler has just begun: at the latest, and at the earliest.
+// arrived returns when the request of a handler that has just started arrived: at the latest, and at the
+// earliest.
 func arrived(r *http.Request) (latest, earliest time.Time) {
 	latest = time.Now()
 	earliest = latest
@@ -191,5 +192,5 @@ func arrived(r *http.Request) (latest, earliest time.Time) {
 	return latest, earliest
 }
 
-// cameKey is that of the connection of a request.
+// cameKey is the context key of a request's connection.
 type cameKey struct{}

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Three requests of one HTTP/2 connection lie there when the tap comes to read: each is known to have come
-// when it was sent, and the last of them to the moment, in whatever order their handlers begin.
+// Three requests of one HTTP/2 connection are waiting when the tap reads: for each the tap knows the interval
+// in which it arrived, and for the last the moment, in whatever order their handlers start.
 func TestRequestsThatAreReadAtOnceKeepTheirTimes(t *testing.T) {
 	ln, err := listenStamped("127.0.0.1:0")
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// step does one thing, and writes down what it was.
+// step executes one step, and records it.
 func (w *world) step(ctx context.Context, s Step) error {
 	at := w.sites[s.Site]
 	r := drawing(w.plan.Seed, fmt.Sprintf("does step%d", s.Number))
 	x := record.Step{At: time.Now(), Kind: s.Kind, Target: at.base, Detail: s.Trigger}
 	var err error
-	x.Failure = s.Kind == "wrong-docroot" || s.Kind == "robots-lost" || s.Kind == "robots-empty" // which is said, with the cure
+	x.Failure = s.Kind == "wrong-docroot" || s.Kind == "robots-lost" || s.Kind == "robots-empty" // the programs report it, with the remedy
 	switch s.Kind {
 	case "restart-crawler", "kill-crawler", "disk-full":
 		x.Target, x.Failure = crawlerName, s.Kind == "disk-full"
@@ -51,13 +51,13 @@ func (w *world) step(ctx context.Context, s Step) error {
 	return nil
 }
 
-// change does something to the files of a site, or to what protects them.
+// change changes files of a site, or their protection.
 func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err error) {
 	s.mu.Lock()
 	paths := slices.Sorted(maps.Keys(s.files))
 	s.mu.Unlock()
 	paths = slices.DeleteFunc(paths, func(p string) bool { return s.files[p].Quirk == "ports" })
-	var plain []string // which may move or go
+	var plain []string // pages that may be moved or deleted
 	for _, p := range paths {
 		if p != "index.html" && strings.HasSuffix(p, ".html") {
 			plain = append(plain, p)
@@ -71,7 +71,7 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		urls = append(urls, s.url(path))
 		return w.write(s, q)
 	}
-	link := func(from, to string) error { // so that a site that says nothing shows what is new
+	link := func(from, to string) error { // so that a silent site shows new pages
 		s.mu.Lock()
 		home := s.files["index.html"]
 		s.mu.Unlock()
@@ -191,10 +191,9 @@ func first(errs ...error) error {
 	return nil
 }
 
-// disturb ends a program, in one way or another, and starts it again as whatever
-// watches over programs does.
+// disturb ends a program, in one way or another, and restarts it as a process supervisor does.
 func (w *world) disturb(s Step, p *process) error {
-	if p.done == nil { // it has not begun
+	if p.done == nil { // it has not started
 		return nil
 	}
 	switch {
@@ -203,7 +202,7 @@ func (w *world) disturb(s Step, p *process) error {
 		p.wait(300 * time.Millisecond)
 		w.emptyDisk()
 		if p.running() {
-			return nil // it has come through
+			return nil // it survived
 		}
 	case s.Trigger == "":
 		p.stop()
@@ -213,13 +212,13 @@ func (w *world) disturb(s Step, p *process) error {
 		p.arm(s.Trigger)
 		p.wait(500 * time.Millisecond)
 		p.kill()
-		p.arm("") // it may have ended before, and is not to be killed another time
+		p.arm("") // it may have ended before, and must not be killed again
 	}
 	<-p.done
 	return w.again(p)
 }
 
-// again starts a program that has ended, if it is one that goes on, or was cut short.
+// again restarts a program that has ended, if it is meant to keep running or was cut short.
 func (w *world) again(p *process) error {
 	p.mu.Lock()
 	cut := p.killed || p.cmd.ProcessState.ExitCode() != 0
@@ -236,8 +235,8 @@ func (w *world) again(p *process) error {
 	return nil
 }
 
-// mislead has a notifier watch a directory that is not the site's, as after a
-// release that moved it, and puts that right.
+// mislead makes a notifier watch a directory that is not the site's, as after a release that moved it, and
+// corrects that later.
 func (w *world) mislead(s *site, p *process, pause int) error {
 	wrong := filepath.Join(w.dir, "wrong-"+s.Name)
 	for _, q := range s.Pages {
@@ -263,7 +262,7 @@ func (w *world) mislead(s *site, p *process, pause int) error {
 	time.Sleep(time.Duration(100+pause) * time.Millisecond)
 	p.stop()
 	p.args = right
-	for _, q := range s.Pages { // what it is about to watch is as it was
+	for _, q := range s.Pages { // record the files that it is about to watch
 		s.mu.Lock()
 		is, ok := s.files[q.Path]
 		s.mu.Unlock()
@@ -280,7 +279,7 @@ func (w *world) mislead(s *site, p *process, pause int) error {
 	return nil
 }
 
-// cron is what a timer does on the machine of a site that has no notifier.
+// cron runs rdfgen, as a timer does on a site without a notifier.
 func (w *world) cron(ctx context.Context, s *site) {
 	p := w.procs["rdfgen-"+s.Name]
 	if p == nil {
@@ -296,7 +295,7 @@ func (w *world) cron(ctx context.Context, s *site) {
 	}
 }
 
-// fillDisk leaves no room in the crawler's file system, if it has one of its own.
+// fillDisk fills the crawler's file system, if it has one of its own.
 func (w *world) fillDisk() {
 	if w.disk == "" {
 		return

@@ -20,30 +20,30 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// quiet is for what servers say of connections that were cut.
+// quiet discards what servers log about cut connections.
 var quiet = log.New(io.Discard, "", 0)
 
-// passing is one request and its answer, as the front server sees them.
+// passing is one request and its response, as the front server sees them.
 type passing struct {
 	front   *front
 	site    *site
 	request *http.Request
-	began   time.Time // when the request came, at the latest
-	sent    time.Time // and at the earliest
+	began   time.Time // when the request arrived, at the latest
+	sent    time.Time // when it arrived, at the earliest
 	conn    int
-	from    *process // nil: the runner itself, or nobody that is known
+	from    *process // nil: the runner itself, or an unknown client
 	door    string
 	status  int
 	header  http.Header
 	body    []byte
 }
 
-// url is what was asked for.
+// url returns the requested URL.
 func (t *passing) url() string {
 	return t.front.scheme + "://" + t.request.Host + t.request.URL.RequestURI()
 }
 
-// note writes it down, as it ends.
+// note records the request when it ends.
 func (t *passing) note() {
 	w, r, now := t.front.w, t.request, time.Now()
 	body := decoded(t.header.Get("Content-Encoding"), t.body)
@@ -70,7 +70,7 @@ func (t *passing) note() {
 	t.given(now, body)
 }
 
-// shown is the status of what a GET for all of the page would have shown: a part may be the whole.
+// shown returns the status that a GET of the whole page would have had: a range may be the whole page.
 func (t *passing) shown() int {
 	var first, last, size int
 	if _, err := fmt.Sscanf(t.header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); t.status == http.StatusPartialContent && err == nil && first == 0 && last == size-1 {
@@ -79,7 +79,7 @@ func (t *passing) shown() int {
 	return t.status
 }
 
-// given writes down the pages that left by a door.
+// given records the pages that left by a door.
 func (t *passing) given(now time.Time, body []byte) {
 	if t.site == nil || t.status != http.StatusOK && t.status != 226 {
 		return
@@ -102,7 +102,7 @@ func (t *passing) given(now time.Time, body []byte) {
 	}
 }
 
-// decoded is a body without its content coding.
+// decoded returns a body without its content coding.
 func decoded(coding string, b []byte) []byte {
 	var r io.Reader
 	var err error
@@ -125,7 +125,7 @@ func decoded(coding string, b []byte) []byte {
 	return out
 }
 
-// stream hands a WebSocket on, and reads along.
+// stream forwards a WebSocket, and reads along.
 func (t *passing) stream(w http.ResponseWriter) {
 	backend, secure := t.site.door, false
 	if t.site == t.front.w.sites[0] && t.front == t.site.front && t.front.w.nginx != nil {
@@ -169,7 +169,7 @@ func (t *passing) stream(w http.ResponseWriter) {
 		t.frames(bufio.NewReader(pr))
 		io.Copy(io.Discard, pr)
 	}()
-	io.Copy(io.MultiWriter(pw, down), up) // read before it goes on
+	io.Copy(io.MultiWriter(pw, down), up) // read before it is forwarded
 	pw.Close()
 	down.Close()
 	<-ended
@@ -184,7 +184,7 @@ func (t *passing) stream(w http.ResponseWriter) {
 	t.front.w.rec.Requests = append(t.front.w.rec.Requests, q)
 }
 
-// frames reads the messages of a WebSocket (RFC 6455) that a site sends.
+// frames reads the messages that a site sends over a WebSocket (RFC 6455).
 func (t *passing) frames(r *bufio.Reader) {
 	resp, err := http.ReadResponse(r, t.request)
 	if err != nil {

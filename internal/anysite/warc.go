@@ -28,7 +28,7 @@ type warcRecord struct {
 	body []byte
 }
 
-// readWARC reads a WARC file (ISO 28500), record by record: plain, gzip members or frames of Zstandard.
+// readWARC reads a WARC file (ISO 28500), record by record: plain, gzip members or Zstandard frames.
 func readWARC(file string, b []byte) (list []warcRecord) {
 	for at := 0; at < len(b); {
 		r, n, err := readRecord(b[at:])
@@ -44,7 +44,7 @@ func readWARC(file string, b []byte) (list []warcRecord) {
 	return list
 }
 
-// readRecord reads the record that b begins with, and returns how long it is there.
+// readRecord reads the record at the start of b, and returns its length in b.
 func readRecord(b []byte) (*warcRecord, int, error) {
 	switch {
 	case bytes.HasPrefix(b, []byte{0x1f, 0x8b}):
@@ -76,13 +76,13 @@ func readRecord(b []byte) (*warcRecord, int, error) {
 		}
 		r, _, err := plainRecord(text)
 		return r, n, err
-	case len(b) > 8 && b[0]&0xf0 == 0x50 && b[1] == 0x2a: // a frame to be skipped
+	case len(b) > 8 && b[0]&0xf0 == 0x50 && b[1] == 0x2a: // a skippable frame
 		return nil, 8 + int(b[4]) + int(b[5])<<8 + int(b[6])<<16 + int(b[7])<<24, nil
 	}
 	return plainRecord(b)
 }
 
-// frameLength is how long a frame of Zstandard is (RFC 8878, 3.1.1).
+// frameLength returns the length of a Zstandard frame (RFC 8878, 3.1.1).
 func frameLength(b []byte) (int, error) {
 	var h zstd.Header
 	if err := h.Decode(b); err != nil {
@@ -154,7 +154,7 @@ func plainRecord(b []byte) (*warcRecord, int, error) {
 	return r, used, nil
 }
 
-// digestSum is a digest as a Sum: sha256:HEX or BASE32, or sha-256=:BASE64:.
+// digestSum converts a digest to a Sum: sha256:HEX or BASE32, or sha-256=:BASE64:.
 func digestSum(s string) string {
 	if v, ok := strings.CutPrefix(s, "sha256:"); ok {
 		if b, err := hex.DecodeString(v); err == nil && len(b) == 32 {

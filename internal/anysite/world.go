@@ -21,20 +21,20 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// A world is a plan that is being carried out.
+// A world is a plan in execution.
 type world struct {
 	plan     *Plan
 	dir      string
-	programs string // directory of them
+	programs string // their directory
 	tables   Tables
 	visitor  *visitor
-	store    string // where the crawler keeps its copy
+	store    string // parent directory of the crawler's copy
 	disk     string // the same, if it is a file system of its own
-	hosts    string // a table of names for its programs; empty if all sites have addresses
+	hosts    string // hosts file for its programs; empty if all sites have addresses
 	most     time.Duration
-	network  int          // 127.N.0.0/16, so that several worlds do not meet
-	place    net.Listener // holds that network
-	doors    int          // how many addresses were given away
+	network  int          // 127.N.0.0/16, so that concurrent worlds do not collide
+	place    net.Listener // reserves that network
+	doors    int          // number of addresses assigned so far
 	certs    *certificates
 	names    *names
 	proxy    *proxy
@@ -45,28 +45,28 @@ type world struct {
 	procs  map[string]*process
 	nginx  *nginx
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	rec   record.Recording
 	conns int
-	known map[string]bool // URLs that W asks for
-	bad   error           // of the runner itself
+	known map[string]bool // URLs that W fetches
+	bad   error           // error of the runner itself
 }
 
-// A site is a Site that stands somewhere.
+// A site is a Site with its addresses and files.
 type site struct {
 	*Site
-	base, docroot, root string // root is that of the host: the docroot unless the base has a path
+	base, docroot, root string // root is the docroot of the host: the site's docroot unless the base has a path
 	door                string // address of the notifier
 	front               *front
 	also                *front // a second address, nil if there is none
 
 	mu    sync.Mutex
-	files map[string]Page   // as they are now, by path
-	guard map[string]string // what the front server refuses: 401, 403 or address, by prefix of the path
+	files map[string]Page   // the current ones, by path
+	guard map[string]string // how the front server refuses requests: 401, 403 or address, by prefix of the path
 	rules string            // robots.txt as it was at first, empty if there was none
 }
 
-// sum names bytes.
+// sum returns the name of a body.
 func sum(b []byte) string {
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:])
@@ -80,7 +80,7 @@ func (w *world) fail(err error) {
 	}
 }
 
-// keep stores a body that a judge may want to read.
+// keep stores a body that a judge may read, and returns its name.
 func (w *world) keep(b []byte) string {
 	s := sum(b)
 	w.mu.Lock()
@@ -91,7 +91,7 @@ func (w *world) keep(b []byte) string {
 	return s
 }
 
-// build makes the sites, their files and what stands in front of them.
+// build makes the sites, their files and the servers in front of them.
 func (w *world) build(ctx context.Context) (err error) {
 	w.rec = record.Recording{Seed: w.plan.Seed, Features: w.plan.Features(), Bodies: map[string][]byte{}, Events: map[string][]record.Event{}, Accounts: map[string]record.Account{}}
 	w.known, w.procs = map[string]bool{}, map[string]*process{}
@@ -149,12 +149,12 @@ func (w *world) build(ctx context.Context) (err error) {
 	return w.writeHosts()
 }
 
-// An Unmet is what a plan needs and this machine has not, such as nginx.
+// An Unmet is a requirement of a plan that this machine lacks, such as nginx.
 type Unmet struct{ What string }
 
 func (e *Unmet) Error() string { return "not on this machine: " + e.What }
 
-// writeHosts makes the names of the sites known to the programs, of which only some can be told of a name server.
+// writeHosts writes a hosts file for the programs: only some of them can be given a name server.
 func (w *world) writeHosts() error {
 	if !slices.ContainsFunc(w.sites, func(s *site) bool { return s.Host != "" }) {
 		return nil
@@ -172,7 +172,7 @@ func (w *world) writeHosts() error {
 	return os.WriteFile(w.hosts, []byte(text), 0o644)
 }
 
-// fill writes the docroot for the first time.
+// fill writes the initial docroot.
 func (w *world) fill(s *site) error {
 	for _, q := range s.Pages {
 		if err := w.write(s, q); err != nil {
@@ -199,7 +199,7 @@ func (w *world) fill(s *site) error {
 	return os.WriteFile(filepath.Join(s.root, "robots.txt"), []byte(s.rules), 0o644)
 }
 
-// write writes a page as it is now, with its date and mode.
+// write writes the current version of a page, with its date and mode.
 func (w *world) write(s *site, q Page) error {
 	name := filepath.Join(s.docroot, filepath.FromSlash(q.Path))
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -229,7 +229,7 @@ func (w *world) write(s *site, q Page) error {
 	return os.Rename(next, name)
 }
 
-// wrote notes that a docroot is about to have a file of such bytes, or none if there are nil.
+// wrote records that a docroot is about to have a file with these bytes; nil means no file.
 func (w *world) wrote(s *site, path string, b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,7 +240,7 @@ func (w *world) wrote(s *site, path string, b []byte) {
 	w.rec.Docroot = append(w.rec.Docroot, f)
 }
 
-// url is where the web server has a file of a site.
+// url returns the URL of a site's file.
 func (s *site) url(path string) string {
 	if path == "index.html" {
 		return s.base
@@ -259,16 +259,17 @@ func (w *world) know(url string) {
 	w.known[url] = true
 }
 
-// freeAddress is one on which nobody listens, and at which no connection of anybody else can begin.
+// freeAddress returns an address on which nobody listens, and which no outgoing connection can use.
 func (w *world) freeAddress() string {
 	w.doors++
 	return fmt.Sprintf("127.%d.250.%d:8080", w.network, w.doors)
 }
 
-// occupy takes 127.N.0.0/16 for a world, as long as it lasts: several may run at a time, in this process and in others.
+// occupy reserves 127.N.0.0/16 for a world while it exists: several may run at a time, in this process and in
+// others.
 func (w *world) occupy() error {
 	for w.network = 1; w.network < 255; w.network++ {
-		if w.network == 77 { // who asks as anybody comes from there
+		if w.network == 77 { // anonymous clients use it
 			continue
 		}
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.250.250:1024", w.network))
@@ -276,7 +277,7 @@ func (w *world) occupy() error {
 			continue
 		}
 		door, err := net.Listen("tcp", w.freeAddress())
-		if w.doors = 0; err != nil { // a program is there still that somebody left who was killed
+		if w.doors = 0; err != nil { // a program of a killed runner is still there
 			ln.Close()
 			continue
 		}
@@ -287,7 +288,7 @@ func (w *world) occupy() error {
 	return errors.New("no network of 127/8 is free")
 }
 
-// end closes all that was opened.
+// end closes everything that was opened.
 func (w *world) end() {
 	for _, p := range w.procs {
 		if p.done != nil {

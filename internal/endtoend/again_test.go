@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Who crawls a site again gets the pages that its manifest says have changed, and asks
-// for nothing else: not for the manifest either, where that stands as it was.
+// A crawler that crawls a site again fetches only the pages that the manifest reports as changed, and not
+// even the manifest if it is unchanged.
 func TestCrawledAgain(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestCrawledAgain(t *testing.T) {
 				c.start()
 				c.finished()
 				asked := r.web.Requests()
-				maps.DeleteFunc(asked, func(path string, _ int) bool { return !isFile(r.path(path)) }) // how the site answers for what is not there
+				maps.DeleteFunc(asked, func(path string, _ int) bool { return !isFile(r.path(path)) }) // the site's answers for missing files
 				return asked
 			}
 			if n := len(crawl()); n != 300 {
@@ -60,7 +60,7 @@ func TestCrawledAgain(t *testing.T) {
 	}
 }
 
-// listed is where the manifest stands.
+// listed returns the cursor of the manifest.
 func (r *rig) listed() protocol.Cursor {
 	r.t.Helper()
 	resp, err := http.Get(r.base + "robots.rdf")
@@ -71,7 +71,7 @@ func (r *rig) listed() protocol.Cursor {
 	return m.Cursor
 }
 
-// What a site has told and could not be fetched is said when a crawl ends.
+// A crawl that ends reports the pages that the site announced and that could not be fetched.
 func TestCrawlSaysWhatItOwes(t *testing.T) {
 	r := newRig(t)
 	r.write("index.html", "<title>home</title>")
@@ -85,7 +85,7 @@ func TestCrawlSaysWhatItOwes(t *testing.T) {
 	}
 }
 
-// What a site tells that told lies before is not fetched, and that is said when a crawl ends.
+// A crawl does not fetch pages announced by a site that lied before, and reports that when it ends.
 func TestCrawlSaysWhatItDoesNotBelieve(t *testing.T) {
 	crawls := 0
 	mux := http.NewServeMux()

@@ -13,14 +13,13 @@ import (
 	"time"
 )
 
-// A believing is a crawler that runs on a site with all of its defaults but those without which it would not
-// ask a test's site.
+// A believing is a crawler that runs on a site with all default options except those that a test site needs.
 type believing struct {
 	*rig
 	crawling
 }
 
-// listen starts the programs, and waits until as many pages are stored and the site is followed.
+// listen starts the programs, and waits until that many pages are stored and the site is followed.
 func listen(t *testing.T, r *rig, pages int, flags ...string) *believing {
 	t.Helper()
 	b := &believing{rig: r, crawling: crawling{t: t, dir: filepath.Join(t.TempDir(), "crawl"), args: append([]string{"run", r.base}, flags...)}}
@@ -35,7 +34,7 @@ func listen(t *testing.T, r *rig, pages int, flags ...string) *believing {
 	return b
 }
 
-// quiet reports whether the crawler has nothing to ask for in the next half minute.
+// quiet reports whether the crawler has nothing to fetch in the next half minute.
 func (b *believing) quiet() bool {
 	out, _ := run(b.rig.t, "crawler", "pages", "--into", b.dir, "--format", "json")
 	for dec := json.NewDecoder(strings.NewReader(out)); ; {
@@ -58,7 +57,7 @@ func (b *believing) status() (s crawlStatus) {
 	return s
 }
 
-// row returns what "crawler NAME --format json" says of the URL or the origin.
+// row returns the row of a URL or an origin from "crawler NAME --format json".
 func (b *believing) row(name, key, of string) map[string]any {
 	b.rig.t.Helper()
 	out, code := run(b.rig.t, "crawler", name, "--into", b.dir, "--format", "json")
@@ -78,7 +77,7 @@ func (b *believing) row(name, key, of string) map[string]any {
 	}
 }
 
-// why returns what the crawler says of a page.
+// why returns the output of "crawler why" for a page.
 func (b *believing) why(url string) string {
 	b.rig.t.Helper()
 	out, code := run(b.rig.t, "crawler", "why", url, "--into", b.dir)
@@ -88,7 +87,7 @@ func (b *believing) why(url string) string {
 	return out
 }
 
-// pushed edits a page, and reports whether it was fetched within a time.
+// pushed edits a page, and reports whether it was fetched in time.
 func (b *believing) pushed(name string, within time.Duration) bool {
 	b.rig.t.Helper()
 	b.web.Requests()
@@ -103,7 +102,7 @@ func (b *believing) pushed(name string, within time.Duration) bool {
 	return false
 }
 
-// site writes so many pages of some hundred words.
+// site writes that many pages of some hundred words.
 func (r *rig) site(pages int) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for i := range pages {
@@ -113,8 +112,8 @@ func (r *rig) site(pages int) {
 
 func page(i int) string { return fmt.Sprintf("page%02d.html", i) }
 
-// What is pushed of a site is fetched though one of its pages is longer than the crawler reads, and though its web
-// server writes a nonce into each answer; and everything that tells of the long page says that it is not whole.
+// Pushed changes are fetched though one of the site's pages is longer than the crawler reads, and though its
+// web server writes a nonce into each response; and every report on the long page says that it is truncated.
 func TestPushedThoughBytesSayNothing(t *testing.T) {
 	r := newRig(t)
 	r.site(40)
@@ -148,7 +147,8 @@ func TestPushedThoughBytesSayNothing(t *testing.T) {
 	}
 }
 
-// Pages that differ at each request cost a crawl no more than a second request for each edit: run again, it asks for what was edited.
+// Pages that differ at each request cost a crawl no more than a second request for each edit: the next crawl
+// fetches only the edited pages.
 func TestCrawlAgainOfUnstablePages(t *testing.T) {
 	r := newRig(t)
 	r.site(40)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Two sites below paths of one host, each described below its own path, are found by a crawl that begins at a
-// page of each, and crawled whole: pages to which no link leads are in no other place than in their manifests.
+// A crawl that starts at one page of each finds two sites below paths of one host, each described below its
+// own path, and crawls them whole: the unlinked pages are in their manifests only.
 func TestSitesBelowPathsAreFound(t *testing.T) {
 	r := newRig(t)
 	want := map[string]bool{}

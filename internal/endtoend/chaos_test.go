@@ -13,14 +13,13 @@ import (
 	"testing"
 )
 
-// A chaos stands between crawlers and a web server: it cuts connections in the
-// middle of what they carry, and takes single messages out of streams, as a
-// middlebox that has lost its mind.
+// A chaos is a proxy between crawlers and a web server: it cuts connections in the middle of a transfer, and
+// drops single messages from streams, as a broken middlebox would.
 type chaos struct {
 	ln    net.Listener
 	to    string
 	wg    sync.WaitGroup
-	calm  atomic.Bool // hands everything on
+	calm  atomic.Bool // forwards everything
 	cuts  atomic.Int64
 	drops atomic.Int64
 
@@ -29,7 +28,7 @@ type chaos struct {
 	open map[net.Conn]bool
 }
 
-// newChaos listens on a loopback address until the test ends, and hands on to another.
+// newChaos listens on a loopback address until the test ends, and forwards to another.
 func newChaos(t *testing.T, to string, seed uint64) *chaos {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,7 +80,7 @@ func (c *chaos) end(conns ...net.Conn) {
 	}
 }
 
-// chance is true k times in n, while there is no calm.
+// chance is true k times in n, unless calm is set.
 func (c *chaos) chance(k, n int) bool {
 	if c.calm.Load() {
 		return false
@@ -93,11 +92,11 @@ func (c *chaos) chance(k, n int) bool {
 
 var errCut = errors.New("cut")
 
-// bytesUncut is how much is handed on from one cut to the next, on average. By bytes and not by reads: the
+// bytesUncut is the average number of bytes forwarded between two cuts. It counts bytes and not reads: the
 // largest page of the test comes through in nine of ten tries, however small the pieces it comes in.
 const bytesUncut = 4 << 20
 
-// hand hands on what the web server says.
+// hand forwards the web server's response.
 func (c *chaos) hand(near io.Writer, far io.Reader) error {
 	r := bufio.NewReaderSize(far, 64<<10)
 	if first, err := r.Peek(len("HTTP/1.1 101")); err == nil && string(first) == "HTTP/1.1 101" {
@@ -117,9 +116,9 @@ func (c *chaos) hand(near io.Writer, far io.Reader) error {
 	}
 }
 
-// stream hands on a WebSocket, frame by frame (RFC 6455, 5.2).
+// stream forwards a WebSocket, frame by frame (RFC 6455, 5.2).
 func (c *chaos) stream(near io.Writer, r *bufio.Reader) error {
-	for { // the answer to the handshake
+	for { // the response to the handshake
 		line, err := r.ReadString('\n')
 		if err != nil {
 			return err

@@ -27,10 +27,9 @@ func storm(t *testing.T) (rounds, edits int) {
 	return rounds, edits
 }
 
-// TestKilledInAStorm kills the notifier and the crawler at random instants
-// while pages are edited, created, moved and deleted as fast as the disk
-// allows. Restarted, the mirror is the site; no number was used twice within
-// an epoch; and nothing published was ever torn.
+// TestKilledInAStorm kills the notifier and the crawler at random instants while pages are edited, created,
+// moved and deleted as fast as the disk allows. After restarts, the mirror equals the site; no number was
+// used twice within an epoch; and no published file was ever torn.
 func TestKilledInAStorm(t *testing.T) {
 	rounds, edits := storm(t)
 	r := newRig(t)
@@ -68,7 +67,7 @@ func TestKilledInAStorm(t *testing.T) {
 		r.storm(rnd, edits)
 		killed.Wait()
 		r.identical()
-		if round%2 == 1 { // and the state from before the round is put back
+		if round%2 == 1 { // restore the state from before the round
 			r.notifier.kill9()
 			r.must(os.WriteFile(r.state, backup, 0o600))
 			r.storm(rnd, edits/10)
@@ -80,9 +79,8 @@ func TestKilledInAStorm(t *testing.T) {
 	w.stop()
 }
 
-// TestRestoredState puts back the state from before the last run, as a
-// restored backup or a stale cache does: a new epoch begins, and no follower
-// misses a change, not even one that was told and never published.
+// TestRestoredState restores the state from before the last run, as a backup or a stale cache does: a new
+// epoch begins, and no follower misses a change, not even one that was delivered and never published.
 func TestRestoredState(t *testing.T) {
 	for _, out := range []string{"in the docroot", "beside the state"} {
 		t.Run("manifest "+out, func(t *testing.T) {
@@ -178,8 +176,7 @@ func readManifest(f io.Reader) (protocol.Manifest, error) {
 	}
 }
 
-// A witness reads the changes and the published file all the time, and
-// remembers what every number meant.
+// A witness reads the changes and the published file all the time, and remembers what every number stood for.
 type witness struct {
 	t    *testing.T
 	r    *rig
@@ -226,7 +223,7 @@ func (w *witness) fault(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
-// readChanges reads the newest changes again and again from a little before the head.
+// readChanges polls the newest changes from a little before the head.
 func (w *witness) readChanges() {
 	f, err := os.Open(w.out)
 	if err != nil {
@@ -235,7 +232,7 @@ func (w *witness) readChanges() {
 	m, err := readManifest(f)
 	f.Close()
 	if err != nil {
-		return // readPublished says so
+		return // readPublished reports it
 	}
 	after := m.Cursor
 	after.Seq -= min(after.Seq, 200)
@@ -283,7 +280,7 @@ func (w *witness) readPublished() {
 	w.mu.Unlock()
 }
 
-// check fails the test for what the witness saw.
+// check fails the test if the witness saw a fault.
 func (w *witness) check() {
 	w.t.Helper()
 	w.mu.Lock()

@@ -24,9 +24,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An indexer is a process that reads "crawler events --follow" and appends
-// each line to a file, where the last cursor is what it goes on after. Both of
-// them may be killed at any instant; then they are started again.
+// An indexer is a process that reads "crawler events --follow" and appends each line to a file; it resumes
+// after the last cursor in the file. Both processes may be killed at any instant and are restarted.
 type indexer struct {
 	t    *testing.T
 	dir  string // the collection
@@ -42,7 +41,7 @@ type indexer struct {
 
 const indexEnv = "PARLEY_TEST_INDEX"
 
-// TestIndexingChild is no test: it is the process that takes events in.
+// TestIndexingChild is no test: it is the process that reads the events.
 func TestIndexingChild(t *testing.T) {
 	file := os.Getenv(indexEnv)
 	if file == "" {
@@ -55,7 +54,7 @@ func TestIndexingChild(t *testing.T) {
 	for in := bufio.NewReader(os.Stdin); ; {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
-			return // what has no end is not taken in
+			return // an incomplete line is not recorded
 		}
 		for _, part := range [][]byte{line[:len(line)/2], line[len(line)/2:]} { // killed in between, it leaves half a line
 			if _, err := f.Write(part); err != nil {
@@ -85,7 +84,7 @@ func (x *indexer) stop() {
 	<-x.done
 }
 
-// kill ends one of the two processes, or both, as a crash would.
+// kill kills one of the two processes, or both, as a crash would.
 func (x *indexer) kill(events, store bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -169,7 +168,7 @@ func (x *indexer) once() error {
 	stored := make(chan error, 1)
 	go func() {
 		stored <- store.Wait()
-		events.Process.Kill() // it would learn that nobody reads only when it has something to say
+		events.Process.Kill() // it would notice that nobody reads only when it writes
 	}()
 	err = events.Wait()
 	<-stored
@@ -183,8 +182,7 @@ func (x *indexer) once() error {
 	return nil
 }
 
-// lines returns what was taken in, and cuts off what a kill left unfinished.
-// Nobody may be writing.
+// lines returns the recorded lines, and cuts off what a kill left unfinished. No process may be writing.
 func (x *indexer) lines() ([][]byte, error) {
 	b, err := os.ReadFile(x.file)
 	if err != nil {
@@ -200,7 +198,7 @@ func (x *indexer) lines() ([][]byte, error) {
 	return lines[:len(lines)-1], nil
 }
 
-// until waits until it has taken in so many events.
+// until waits until the indexer has recorded that many events.
 func (x *indexer) until(n int) {
 	x.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -215,8 +213,8 @@ func (x *indexer) until(n int) {
 	}
 }
 
-// finish waits until it has taken in the events of a collection that no
-// crawler has any more, and wants exactly those, in order. It returns them.
+// finish waits until the indexer has recorded the events of a collection that no crawler has open any more,
+// and wants exactly those, in order. It returns them.
 func (x *indexer) finish() []collection.Event {
 	x.t.Helper()
 	out, err := exec.Command(filepath.Join(bin, "crawler"), "events", "--into", x.dir).Output()
@@ -257,8 +255,8 @@ func (x *indexer) finish() []collection.Event {
 	}
 }
 
-// replay makes of events what an indexer holds, by URL, and fails the test if
-// one of them cannot follow those before it.
+// replay computes an indexer's content from events, by URL, and fails the test if an event cannot follow
+// those before it.
 func replay(t *testing.T, list []collection.Event) map[string]protocol.Digest {
 	t.Helper()
 	held := map[string]protocol.Digest{}
@@ -289,8 +287,7 @@ func replay(t *testing.T, list []collection.Event) map[string]protocol.Digest {
 	return held
 }
 
-// A restless page has another footer and another nonce at every load, and the
-// text that it always had.
+// restless returns a page with another footer and another nonce at every load, and always the same main text.
 func restless(load int64) string {
 	return fmt.Sprintf(`<!doctype html><html lang="en"><head><title>The old bridge</title><meta name="csrf-token" content="%[1]x"></head>
 <body><nav><a href="/">Home</a></nav><main><h1>The old bridge</h1>
@@ -301,8 +298,8 @@ func restless(load int64) string {
 <script nonce="%[2]x">track(%[4]d)</script></body></html>`, uint64(load)*0x9e3779b97f4a7c15, uint64(load)*0xbf58476d1ce4e5b9, load%1000, load)
 }
 
-// An indexer that follows the rule, to index again only what has another text,
-// has no work with a page whose footer and nonce change at every load.
+// An indexer that indexes a page again only when its text changed has no work with a page whose footer and
+// nonce change at every load.
 func TestRestlessPage(t *testing.T) {
 	const loads = 10_000
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
@@ -344,7 +341,7 @@ func TestRestlessPage(t *testing.T) {
 	if p, _, err := c.Page(url); err != nil || p.Visits != loads {
 		t.Fatalf("%d visits, %v", p.Visits, err)
 	}
-	// The rule is no blindness: another text is work, once.
+	// The rule does not hide changes: another text is work, once.
 	visit(1, func() string { return string(bytes.Replace([]byte(next()), []byte("oak"), []byte("stone"), 1)) })
 
 	var work []uint64

@@ -17,8 +17,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// kills returns how often crawlers are to be killed: a few times, unless
-// PARLEY_KILLS asks for another number.
+// kills returns how often crawlers are to be killed: a few times, unless PARLEY_KILLS gives another number.
 func kills(t *testing.T) int {
 	s := os.Getenv("PARLEY_KILLS")
 	if s == "" {
@@ -31,10 +30,9 @@ func kills(t *testing.T) int {
 	return n
 }
 
-// TestCrawlKilled kills crawlers at random instants, and those who read their
-// events. Whatever is killed, in the end the collection is that of a crawler
-// that nobody disturbed: no page is lost, none is stored twice, and no event
-// is lost, told twice or out of order.
+// TestCrawlKilled kills crawlers and readers of their events at random instants. In the end the collection
+// equals that of an undisturbed crawler: no page is lost, none is stored twice, and no event is lost,
+// delivered twice or out of order.
 func TestCrawlKilled(t *testing.T) {
 	n := kills(t)
 	seed := uint64(time.Now().UnixNano())
@@ -53,7 +51,7 @@ func TestCrawlKilled(t *testing.T) {
 	})
 }
 
-// killCrawl kills crawls that end.
+// killCrawl kills crawls that end by themselves.
 func killCrawl(t *testing.T, rnd *rand.Rand, n int) {
 	site := newPaper(t)
 	dir := t.TempDir()
@@ -97,7 +95,7 @@ func same(t *testing.T, got, want holding) {
 	}
 }
 
-// killRun kills crawlers that go on, while new editions appear.
+// killRun kills crawlers that keep running, while new editions appear.
 func killRun(t *testing.T, rnd *rand.Rand, n int) {
 	const editions = 2
 	site := newPaper(t)
@@ -137,7 +135,7 @@ func killRun(t *testing.T, rnd *rand.Rand, n int) {
 	}
 }
 
-// killTold kills crawlers of a site that tells of its changes, while it changes.
+// killTold kills crawlers of a site that announces its changes, while it changes.
 func killTold(t *testing.T, rnd *rand.Rand, n int) {
 	version := 0
 	page := func(i int) string {
@@ -178,7 +176,7 @@ func killTold(t *testing.T, rnd *rand.Rand, n int) {
 				select {
 				case <-ctx.Done():
 					return
-				case <-time.After(time.Duration(edits.IntN(20)) * time.Millisecond): // as people edit
+				case <-time.After(time.Duration(edits.IntN(20)) * time.Millisecond): // at a human pace
 				}
 				i := edits.IntN(120)
 				name := fmt.Sprintf("p%d.html", i)
@@ -202,7 +200,7 @@ func killTold(t *testing.T, rnd *rand.Rand, n int) {
 			n--
 			c.start()
 		}
-		x.until(150) // so that it was told of changes, not of a snapshot alone
+		x.until(150) // so that it received changes, and not only a snapshot
 		stop()
 		others.Wait()
 		calm.until("undisturbed", want, onlyHeld)
@@ -214,7 +212,7 @@ func killTold(t *testing.T, rnd *rand.Rand, n int) {
 			t.Errorf("%d pages are held, and by an undisturbed crawler %d", len(got.held), len(other.held))
 		}
 		for u := range got.held {
-			// A renamed page is a copy for whoever had it before the old name was gone.
+			// A renamed page is a copy for a crawler that fetched it before the old name was gone.
 			if got.pages[u] != other.pages[u] && got.copies[u] == other.copies[u] {
 				t.Errorf("%s is %s, and of an undisturbed crawl %s", u, got.pages[u], other.pages[u])
 			}

@@ -22,7 +22,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A crawling is a crawler with a directory of its own, which outlives it.
+// A crawling is a crawler with a directory of its own, which persists over restarts.
 type crawling struct {
 	t    *testing.T
 	dir  string
@@ -38,7 +38,7 @@ func (c *crawling) start() {
 
 func (c *crawling) stop() { c.p.stop() }
 
-// kill ends the crawler as a crash would, and reports whether it was running.
+// kill kills the crawler as a crash would, and reports whether it was running.
 func (c *crawling) kill() bool {
 	select {
 	case <-c.p.done:
@@ -62,9 +62,8 @@ func (c *crawling) finished() {
 	}
 }
 
-// stands asks the crawler for the state of each page: "held" with the digest
-// of its content, "moved" with where to, or another word. It is nil while the
-// crawler does not answer.
+// stands returns the crawler's state of each page: "held" with the digest of its content, "moved" with the
+// target, or another word. It is nil while the crawler does not answer.
 func (c *crawling) stands() map[string]string {
 	out, code := run(c.t, "crawler", "pages", "--into", c.dir, "--format", "json")
 	if code != 0 {
@@ -92,7 +91,7 @@ func standing(state, digest, target string) string {
 	return state
 }
 
-// until waits until the pages stand as wanted.
+// until waits until the pages have the wanted states.
 func (c *crawling) until(what string, want func() map[string]string, of func(map[string]string) map[string]string) {
 	c.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
@@ -133,15 +132,15 @@ func onlyHeld(m map[string]string) map[string]string {
 	return held
 }
 
-// A holding is what a collection holds when no crawler has it.
+// A holding is the content of a collection that no crawler has open.
 type holding struct {
-	pages  map[string]string // how each stands, and where it leads
+	pages  map[string]string // state of each page, with the target if it moved
 	held   map[string]protocol.Digest
-	copies map[string]bool // have the content that another page had: their links are not followed
+	copies map[string]bool // pages with the same content as another: their links are not followed
 }
 
-// holding reads the collection in process, and wants each page to have its
-// content, and each event to lead to what it tells of.
+// holding reads the collection in process, and wants each page to have its content, and each event to lead to
+// the content that it announces.
 func (c *crawling) holding(events []collection.Event) holding {
 	c.t.Helper()
 	col, err := collection.Open(c.dir, &collection.Options{ReadOnly: true, Wait: 10 * time.Second})
@@ -205,8 +204,7 @@ func bodyAt(col *collection.Collection, at collection.Place) (protocol.Digest, e
 	return protocol.Sum(body), err
 }
 
-// mirrored wants the mirror, if there is one, to have a file for each page
-// that is held, and no other.
+// mirrored wants the mirror, if there is one, to have a file for each stored page, and no other.
 func (c *crawling) mirrored(held map[string]protocol.Digest) {
 	c.t.Helper()
 	dir := filepath.Join(c.dir, "mirror")
@@ -235,8 +233,8 @@ func (c *crawling) mirrored(held map[string]protocol.Digest) {
 	}
 }
 
-// archived wants the archives to be valid to the letter, and each version of a
-// page to be in them once. It returns the versions.
+// archived wants the archives to be strictly valid, and to contain each version of a page once. It returns
+// the versions.
 func (c *crawling) archived() map[string]int {
 	c.t.Helper()
 	files, err := filepath.Glob(filepath.Join(c.dir, "warc", "*.warc*"))
@@ -266,13 +264,13 @@ func (c *crawling) archived() map[string]int {
 				c.t.Fatalf("%s: %v", filepath.Base(name), err)
 			}
 			switch rec.Type() {
-			case warc.Response: // a page, and not an error or a redirect that was kept beside them
+			case warc.Response: // a page, not an error or a redirect stored beside the pages
 				if resp, err := http.ReadResponse(bufio.NewReader(rec.Body), nil); err != nil {
 					c.t.Errorf("%s: %s: %v", filepath.Base(name), rec.URL(), err)
 				} else if resp.StatusCode != http.StatusOK {
 					continue
 				}
-			case warc.Revisit: // the first of its URL stands for a body that another URL has brought
+			case warc.Revisit: // the first revisit of a URL refers to a body that another URL had
 				v := rec.URL() + " " + rec.Fields.Get("WARC-Payload-Digest")
 				if of := rec.Fields.Get("WARC-Refers-To-Target-URI"); of == "" || of == rec.URL() || revisited[v] {
 					continue
@@ -300,8 +298,8 @@ func (c *crawling) archived() map[string]int {
 	return versions
 }
 
-// verify wants a collection that was killed again and again to be whole: the
-// content of each page, its archives, and the events that were read of it.
+// verify wants a collection to be complete after many kills: the content of each page, its archives, and the
+// events read from it.
 func (c *crawling) verify(x *indexer) holding {
 	c.t.Helper()
 	list := x.finish()

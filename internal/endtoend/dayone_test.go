@@ -20,8 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// An engine takes IndexNow's requests as search engines do: it fetches the key
-// before it believes a word.
+// An engine receives IndexNow requests as search engines do: it fetches the key before it trusts the request.
 type engine struct {
 	mu   sync.Mutex
 	urls []string
@@ -61,8 +60,7 @@ func (e *engine) told() []string {
 	return slices.Clone(e.urls)
 }
 
-// TestDayOne runs the session in docs/day-one.md: what a new admin types, and
-// what comes of it, with a real nginx.
+// TestDayOne runs the session in docs/day-one.md: what a new admin types, and the results, with a real nginx.
 func TestDayOne(t *testing.T) {
 	nginx := machine.Tool(t, "nginx")
 	for _, tool := range []string{"bash", "curl"} {
@@ -80,7 +78,7 @@ func TestDayOne(t *testing.T) {
 		must(os.Mkdir(d, 0o755))
 	}
 	must(os.CopyFS(root, os.DirFS("../../examples/quickstart/site")))
-	// What is published was written some time ago, each page on a day of its own.
+	// The published pages were written some time ago, each on another day.
 	then := time.Now().Add(-time.Hour)
 	must(filepath.WalkDir(root, func(p string, _ os.DirEntry, err error) error {
 		then = then.Add(-23 * time.Hour)
@@ -94,8 +92,8 @@ func TestDayOne(t *testing.T) {
 		"include /etc/nginx/mime.types;\naccess_log %[2]s/access.log combined;\nclient_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n"+
 		"fastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n"+
 		"server { listen %[3]s; server_name 127.0.0.1; root %[4]s; index index.html; include %[5]s; }\n}\n", dir, logs, addr, root, gone), 0o644))
-	// The session's "nginx" is the one of this test. A reload returns when the
-	// old worker is gone, so that what is asked next is asked of the new one.
+	// The session's "nginx" is the one of this test. A reload returns when the old worker is gone, so that
+	// the new one answers the next request.
 	must(os.WriteFile(filepath.Join(tools, "nginx"), fmt.Appendf(nil, "#!/bin/sh\nold=$(pgrep -P \"$(cat %[3]s/nginx.pid 2>/dev/null)\" 2>/dev/null)\n"+
 		"%[1]s -c %[2]s -p %[3]s \"$@\" || exit 1\n[ \"$2\" != reload ] || while kill -0 $old 2>/dev/null; do sleep 0.02; done\n", nginx, conf, dir), 0o755))
 	must(exec.Command(filepath.Join(tools, "nginx")).Run())
@@ -118,7 +116,7 @@ func TestDayOne(t *testing.T) {
 			"http://127.0.0.1:8650":       search.URL,
 		})
 
-	// The engine was told of what the session changed, once each, and of nothing else.
+	// The engine was notified of each page that the session changed, once, and of no other.
 	got := e.told()
 	for i, u := range got {
 		got[i] = strings.TrimPrefix(u, "http://"+addr+"/")
@@ -129,7 +127,7 @@ func TestDayOne(t *testing.T) {
 	}
 }
 
-// The two commands can be given one configuration file.
+// The two commands can share one configuration file.
 func TestSharedConfiguration(t *testing.T) {
 	option := regexp.MustCompile(`(?m)^  --([a-z0-9-]+)( .+)?$`)
 	has := func(program string) map[string]bool {

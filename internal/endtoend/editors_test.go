@@ -16,8 +16,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// TestEditors saves pages in all the ways that people and programs save, and
-// wants exactly the right changes for each: no more, no fewer.
+// TestEditors saves pages in all the ways that people and programs do, and wants exactly the right changes
+// for each: no more, no fewer.
 func TestEditors(t *testing.T) {
 	r := newRig(t)
 	r.flags = []string{"--grace", "400ms"}
@@ -126,7 +126,7 @@ func TestEditors(t *testing.T) {
 	}
 }
 
-// TestRootSwap deploys by swapping a symbolic link, as many do.
+// TestRootSwap deploys by swapping a symbolic link.
 func TestRootSwap(t *testing.T) {
 	r := newRig(t)
 	site := filepath.Dir(r.root)
@@ -145,15 +145,15 @@ func TestRootSwap(t *testing.T) {
 	r.must(os.Symlink("releases/2", r.root+".new"))
 	r.must(os.Rename(r.root+".new", r.root))
 	r.exactly(from, []string{"update /changed.html"})
-	// The new tree is watched now, and the old one is not the site any more.
+	// The new tree is watched now, and the old one is no longer the site.
 	from = r.head()
 	r.must(os.WriteFile(filepath.Join(site, "releases/1/p1.html"), []byte("nobody sees this"), 0o644))
 	r.write("p2.html", "edited in release 2")
 	r.exactly(from, []string{"update /p2.html"})
 }
 
-// TestRebuildIsNoDeletion empties the docroot and fills it again, takes it
-// away altogether, and only then means it.
+// TestRebuildIsNoDeletion empties the docroot and fills it again, removes it and restores it, and only then
+// really deletes the pages.
 func TestRebuildIsNoDeletion(t *testing.T) {
 	r := newRig(t)
 	r.flags = []string{"--grace", "200ms"}
@@ -231,7 +231,7 @@ func (r *rig) head() protocol.Cursor {
 	return c
 }
 
-// changes returns what was told since a cursor, as "op path [from]", sorted.
+// changes returns the changes since a cursor, as "op path [from]", sorted.
 func (r *rig) changes(after protocol.Cursor) []string {
 	r.t.Helper()
 	resp, err := http.Get(r.base + "parley/changes?after=" + after.String())
@@ -255,8 +255,8 @@ func (r *rig) changes(after protocol.Cursor) []string {
 	return list
 }
 
-// exactly waits until the wanted changes are told, has the notifier look at
-// everything once more, and wants no other change to have come.
+// exactly waits until the wanted changes are published, makes the notifier scan everything once more, and
+// wants no other change.
 func (r *rig) exactly(after protocol.Cursor, want []string) {
 	r.t.Helper()
 	want = slices.Sorted(slices.Values(want))

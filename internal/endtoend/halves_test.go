@@ -15,14 +15,14 @@ import (
 	"github.com/parleyweb/parley/server/archive"
 )
 
-// TestHalvesAgree is the table of what both halves have a limit, a default or a list of: what a site publishes by
-// its defaults, a crawler takes by its own.
+// TestHalvesAgree compares the limits, defaults and lists of both halves: whatever a site publishes by
+// default, a crawler accepts by default.
 func TestHalvesAgree(t *testing.T) {
 	const longest = 5_972_086 // bytes of the longest page of openjdk-17-doc, java/lang/class-use/String.html
 	for _, row := range []struct {
 		what          string
 		site, crawler int64
-		same          bool // else the crawler's is to be as much at least
+		same          bool // else the crawler's limit must be at least as high
 	}{
 		{"bytes of a page: --max-file of rdfgen and notifier, --max-page of crawler follow", server.MaxFile, crawl.DefaultMaxPage, true},
 		{"bytes of a page of documentation, --max-file of crawler crawl and run", longest, harvest.DefaultMaxBytes, false},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The help of no command shows more options than a person reads: the rest is in --help-all.
+// The help of each command shows only as many options as a person reads: the rest is in --help-all.
 func TestHelpIsShort(t *testing.T) {
 	option, part := regexp.MustCompile(`(?m)^  --\S+`), regexp.MustCompile(`(?m)^  ([a-z-]+) {2,}\S`)
 	var look func(words []string)

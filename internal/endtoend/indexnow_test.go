@@ -17,8 +17,8 @@ import (
 	"github.com/parleyweb/parley/server/ping"
 )
 
-// Our sender tells our receiver: what a site's journal says is what a crawler
-// is told to look at, and only from the site itself.
+// Our sender notifies our receiver: the crawler is asked to visit exactly the pages in the site's journal,
+// and accepts that only from the site itself.
 func TestIndexNowFromSiteToCrawler(t *testing.T) {
 	for _, sub := range []string{"", "docs/"} { // the second needs a keyLocation
 		t.Run("/"+sub, func(t *testing.T) { tellByIndexNow(t, sub) })
@@ -52,7 +52,7 @@ func tellByIndexNow(t *testing.T, sub string) {
 	engine := httptest.NewServer(receiver)
 	defer engine.Close()
 
-	// The site serves its key at first, and another one's page later.
+	// The site serves its key at first, and later not found.
 	var sender *ping.IndexNow
 	var broken atomic.Bool
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +106,7 @@ func tellByIndexNow(t *testing.T, sub string) {
 		t.Errorf("the sender believes: key %s, trouble %q", s.Key, s.Trouble)
 	}
 
-	// Whoever is not the site is refused.
+	// A request that is not from the site is refused.
 	broken.Store(true)
 	forged, err := http.Get(engine.URL + "/?key=another-key-of-his&url=" + base + "new.html")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// defaults are the options of a program and what they are if nobody says otherwise.
+// defaults returns the options of a program with their default values.
 func defaults(t *testing.T, name string, args ...string) map[string]string {
 	t.Helper()
 	out, code := run(t, name, append(args, "--help-json")...)
@@ -106,7 +106,7 @@ func TestTypesThatAreTold(t *testing.T) {
 	}
 }
 
-// However long the base of a site is, its description is no longer than readers take.
+// Even with the longest allowed base, the description of a site is not longer than readers accept.
 func TestLongestDescription(t *testing.T) {
 	base := "https://site.example/" + strings.Repeat("&", protocol.MaxURL/2-len("https://site.example/")-1) + "/"
 	if err := (&server.Site{Docroot: t.TempDir(), Base: base}).Check(); err != nil {
@@ -127,7 +127,7 @@ func TestLongestDescription(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/"+protocol.DiscoveryPath, nil)
 	n.ServeHTTP(w, r)
-	// Three doors more have a URL of that length: batch, site and agents.
+	// Three more doors have a URL of that length: batch, site and agents.
 	if size := w.Body.Len() + 3*len(base) + 1000; w.Code != http.StatusOK || size > protocol.MaxDiscovery {
 		t.Errorf("status %d, %d bytes: %.300s", w.Code, size, w.Body)
 	}

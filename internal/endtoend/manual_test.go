@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The README stays short, and no page links to a file that is not there.
+// The README stays short, and no page links to a missing file.
 func TestManualPages(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(pages) == 0 {

@@ -16,9 +16,8 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// TestGitDocBehindNginx is the whole of it: a real site behind a real nginx,
-// with the server block that the examples ship, followed through every kind
-// of change, at exactly one GET for each page that is new or changed.
+// TestGitDocBehindNginx is the complete setup: a real site behind a real nginx, with the server block of the
+// examples, followed through every kind of change, with exactly one GET for each new or changed page.
 func TestGitDocBehindNginx(t *testing.T) {
 	nginx := machine.Tool(t, "nginx")
 	gitDoc := machine.GitDoc(t)
@@ -112,7 +111,7 @@ type accessLog struct {
 	seen int64
 }
 
-// pages returns how often Parley's crawler asked for each page, the doors and robots.txt apart.
+// pages returns the number of requests of Parley's crawler for each page, without the doors and robots.txt.
 func (a *accessLog) pages() map[string]int {
 	a.t.Helper()
 	got := a.requests()
@@ -120,7 +119,7 @@ func (a *accessLog) pages() map[string]int {
 	return got
 }
 
-// requests returns how often Parley's crawler asked for each URL since the last call.
+// requests returns the number of requests of Parley's crawler for each URL since the last call.
 func (a *accessLog) requests() map[string]int {
 	a.t.Helper()
 	f, err := os.Open(a.path)
@@ -145,9 +144,8 @@ func (a *accessLog) requests() map[string]int {
 	return got
 }
 
-// behindNginx serves the rig's docroot with a real nginx in place of the
-// test's own web server, from the server block of examples/nginx with the
-// site's own locations in it.
+// behindNginx serves the rig's docroot with a real nginx instead of the test's own web server, using the
+// server block of examples/nginx with the site's own locations in it.
 func (r *rig) behindNginx(nginx, locations string) *accessLog {
 	r.t.Helper()
 	dir := filepath.Dir(r.root)

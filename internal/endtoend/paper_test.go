@@ -14,8 +14,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A paper is a site that tells nothing of itself and comes out in editions:
-// pages that change, come, go and move, dead links, and copies.
+// A paper is a site without Parley that appears in editions: pages that change, appear, vanish and move, dead
+// links, and copies.
 type paper struct {
 	*httptest.Server
 	edition atomic.Int64
@@ -30,8 +30,7 @@ func newPaper(t *testing.T) *paper {
 	return w
 }
 
-// answer is what a path answers in an edition: a status, and the body or where
-// it has moved to.
+// answer returns the response of a path in an edition: a status, and the body or the redirect target.
 func (w *paper) answer(path string, edition int) (int, string) {
 	var n, of int
 	switch {
@@ -101,8 +100,7 @@ func (w *paper) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	io.WriteString(rw, body)
 }
 
-// readers is how the pages stand with somebody who has read all editions up
-// to one, each of them whole.
+// readers returns the states of the pages for a client that has read all editions up to this one completely.
 func (w *paper) readers(edition int) map[string]string {
 	m := map[string]string{w.URL + "/": ""}
 	for e := range edition + 1 {
@@ -111,7 +109,7 @@ func (w *paper) readers(edition int) map[string]string {
 			for u, was := range maps.Clone(m) {
 				path := strings.TrimPrefix(u, w.URL)
 				if was != "" && !strings.HasPrefix(was, "held ") {
-					continue // it is not asked for again soon
+					continue // it is not fetched again soon
 				}
 				status, body := w.answer(path, e)
 				now := ""

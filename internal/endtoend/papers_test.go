@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// rowsOf is how many rows of docs/papers.md begin with a letter: 301, and 46 errata.
+// rowsOf is the number of rows of docs/papers.md by their first letter: 301, and 46 errata.
 var rowsOf = map[byte]int{'C': 37, 'F': 17, 'V': 31, 'G': 51, 'L': 19, 'S': 12, 'Q': 12, 'B': 13, 'K': 12, 'P': 21, 'A': 13, 'R': 29, 'E': 46, 'O': 34}
 
 var (
@@ -30,9 +30,9 @@ var (
 	commandName = regexp.MustCompile(`^[a-z]+$`)
 )
 
-// docs/papers.md has a row for each id that a comment cites, and each file,
-// package, test, option and command that it names exists. A row works only if it
-// names a test or a command. Links are checked by TestManualPages.
+// docs/papers.md has a row for each id that a comment cites, and each file, package, test, option and command
+// that it names exists. A row counts as working only if it names a test or a command. Links are checked by
+// TestManualPages.
 func TestPapers(t *testing.T) {
 	text, err := os.ReadFile("../../docs/papers.md")
 	if err != nil {
@@ -99,7 +99,7 @@ func TestPapers(t *testing.T) {
 		}
 	}
 
-	// The crawler says itself which of its options the papers' settings are.
+	// The crawler itself reports which of its options the papers' settings are.
 	settings, _ := run(t, "crawler", "config", "--all")
 	for _, m := range configRow.FindAllStringSubmatch(settings, -1) {
 		if row := rows[m[1]]; row != "" && !strings.Contains(row, "`"+m[2]) {
@@ -108,8 +108,8 @@ func TestPapers(t *testing.T) {
 	}
 }
 
-// exists reports whether what stands in backticks is there: a test, an option, a
-// command with its options, or a path from the root of the repository.
+// exists reports whether the name in backticks exists: a test, an option, a command with its options, or a
+// path from the root of the repository.
 func exists(code string, tests map[string]bool, options map[string]map[string]bool) error {
 	words := strings.Fields(code)
 	switch {
@@ -181,7 +181,7 @@ func allOptions(t *testing.T) map[string]map[string]bool {
 		}
 		out, _ := run(t, words[0], append(words[1:], "--help-json")...)
 		var table []command.Option
-		if json.Unmarshal([]byte(out), &table) == nil { // else it has commands alone, and no options
+		if json.Unmarshal([]byte(out), &table) == nil { // else it has only commands, and no options
 			for _, o := range table {
 				of[o.Name] = true
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A crawler is a publisher: a Notifier serves what a collection has learned as
-// it serves what a site has, and whoever follows holds the same.
+// A crawler can publish: a Notifier serves a collection as it serves a site, and its followers get the same
+// content.
 func TestACollectionIsPublished(t *testing.T) {
 	const base = "http://site.example/"
 	c, err := collection.Open(t.TempDir(), nil)

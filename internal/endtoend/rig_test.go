@@ -1,5 +1,5 @@
-// Package endtoend holds stories told with the real programs: notifier,
-// crawler and rdfgen as processes, a web server between them, kill -9 allowed.
+// Package endtoend tests stories with the real programs: notifier, crawler and rdfgen as processes, a web
+// server between them, and kill -9.
 package endtoend
 
 import (
@@ -27,9 +27,9 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-var bin string // where the built programs are
+var bin string // directory of the built programs
 
-// programsEnv tells a test that runs as a process of another one where that has them.
+// programsEnv gives a test that runs as a child process of another test the directory of the programs.
 const programsEnv = "PARLEY_TEST_PROGRAMS"
 
 func TestMain(m *testing.M) {
@@ -61,7 +61,7 @@ type rig struct {
 	base    string
 	sidecar string
 	web     *front.Front
-	flags   []string // further flags of notifier and rdfgen
+	flags   []string // additional flags of notifier and rdfgen
 
 	notifier, crawler *program
 }
@@ -119,14 +119,14 @@ func (r *rig) startCrawler(flags ...string) {
 	r.crawler = start(r.t, r.crawler, "crawler", append([]string{"follow", r.base, "--into", r.mirror, "--log-level", "info"}, flags...)...)
 }
 
-// rdfgen runs rdfgen on the site's state and returns what it said and its exit code.
+// rdfgen runs rdfgen on the site's state and returns its output and exit code.
 func (r *rig) rdfgen(flags ...string) (string, int) {
 	r.t.Helper()
 	args := append([]string{"--docroot", r.root, "--base", r.base, "--state", r.state, "--verbose"}, flags...)
 	return run(r.t, "rdfgen", args...)
 }
 
-// look has rdfgen look now and returns its report.
+// look makes rdfgen scan now and returns its report.
 func (r *rig) look() (found inventory.Report, code int) {
 	r.t.Helper()
 	out, code := r.rdfgen("--json", "--log-level", "error")
@@ -152,7 +152,7 @@ func run(t *testing.T, name string, args ...string) (string, int) {
 	return string(out), 0
 }
 
-// until waits for a condition that must come.
+// until waits for a condition that must become true.
 func (r *rig) until(what string, cond func() bool) {
 	r.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -164,14 +164,14 @@ func (r *rig) until(what string, cond func() bool) {
 	}
 }
 
-// identical waits until the mirror holds the docroot's public files, byte for byte, and nothing else.
+// identical waits until the mirror equals the docroot's public files, byte for byte, with no other file.
 func (r *rig) identical() {
 	r.t.Helper()
 	r.identicalBut(func(string) bool { return false })
 }
 
-// identicalBut waits for the same of the files that are not left out, and that
-// the mirror has none of the others.
+// identicalBut waits for the same, without the files that left selects, and for the mirror to have none of
+// those.
 func (r *rig) identicalBut(left func(page string) bool) {
 	r.t.Helper()
 	var diff string
@@ -186,12 +186,12 @@ func (r *rig) identicalBut(left func(page string) bool) {
 		if r.crawler.ended() || time.Now().After(deadline) {
 			r.t.Fatalf("the mirror is not the site: %s\nnotifier said:\n%s\ncrawler said:\n%s", diff, r.notifier.said(), r.crawler.said())
 		}
-		time.Sleep(max(20*time.Millisecond, 4*time.Since(began))) // the programs have work to do
+		time.Sleep(max(20*time.Millisecond, 4*time.Since(began))) // the programs need the processor
 	}
 }
 
-// tree returns the digest of every public file below dir, by path. It is the
-// tests' own idea of what is public by default.
+// tree returns the digest of every public file below dir, by path. It is the tests' own definition of what is
+// public by default.
 func tree(t *testing.T, dir string) map[string][32]byte {
 	t.Helper()
 	m := map[string][32]byte{}
@@ -242,14 +242,14 @@ func difference(want, got map[string][32]byte) string {
 	return ""
 }
 
-// A program is one of ours, running.
+// A program is one of Parley's, running.
 type program struct {
 	cmd  *exec.Cmd
 	log  lockedBuffer
 	done chan struct{}
 }
 
-// start runs a program; what an earlier run of it said is kept.
+// start runs a program; the output of an earlier run is kept.
 func start(t *testing.T, earlier *program, name string, args ...string) *program {
 	t.Helper()
 	p := &program{cmd: exec.Command(filepath.Join(bin, name), args...), done: make(chan struct{})}
@@ -271,7 +271,7 @@ func (p *program) said() string {
 	return p.log.String()
 }
 
-// ended reports whether a program has ended that was started.
+// ended reports whether a started program has ended.
 func (p *program) ended() bool {
 	if p == nil {
 		return false
@@ -303,7 +303,7 @@ func (p *program) stop() {
 	}
 }
 
-// A lockedBuffer keeps the last part of what a program said.
+// A lockedBuffer keeps the last part of a program's output.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

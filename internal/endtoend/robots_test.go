@@ -11,11 +11,10 @@ import (
 	"testing"
 )
 
-// forbidsSecret is a robots.txt that forbids what stands in /secret/.
+// forbidsSecret is a robots.txt that forbids /secret/.
 const forbidsSecret = "User-agent: *\nDisallow: /drafts/\nDisallow: /secret/\n"
 
-// robotsRig is a site with a page that robots.txt forbids, described by
-// rdfgen, from cron as it were.
+// robotsRig is a site with a page that robots.txt forbids, described by rdfgen as if from cron.
 func robotsRig(t *testing.T) *rig {
 	r := newRig(t)
 	r.write("index.html", "<p>Welcome")
@@ -25,14 +24,14 @@ func robotsRig(t *testing.T) *rig {
 	return r
 }
 
-// cron is a run of rdfgen as cron has it.
+// cron runs rdfgen as cron does.
 func (r *rig) cron(flags ...string) (said string, code int) {
 	r.t.Helper()
 	args := append([]string{"--docroot", r.root, "--base", r.base, "--state", r.state, "--out", r.path("robots.rdf")}, flags...)
 	return run(r.t, "rdfgen", args...)
 }
 
-// wantManifest has rdfgen look, and compares what the manifest tells.
+// wantManifest runs rdfgen, and checks whether the manifest names the secret page.
 func (r *rig) wantManifest(when string, secret bool, flags ...string) {
 	r.t.Helper()
 	if said, code := r.cron(flags...); code != 0 {
@@ -46,7 +45,7 @@ func (r *rig) wantManifest(when string, secret bool, flags ...string) {
 	}
 }
 
-// told reports whether what stands in a file of the docroot names something.
+// told reports whether a file of the docroot contains a text.
 func (r *rig) told(file, what string) bool {
 	r.t.Helper()
 	b, err := os.ReadFile(r.path(file))
@@ -54,9 +53,8 @@ func (r *rig) told(file, what string) bool {
 	return strings.Contains(string(b), what)
 }
 
-// A deployment deletes robots.txt, empties it, or leaves half of it. What it
-// forbade stays forbidden, a person is told once, and the next deployment, or
-// two lines that say so, decide.
+// A deployment deletes robots.txt, empties it, or leaves half of it. The old rules stay in force, the admin
+// is warned once, and the next deployment, or two lines that say so, decide.
 func TestRobotsLostUnderCron(t *testing.T) {
 	r := robotsRig(t)
 	r.must(os.Remove(r.path("robots.txt")))
@@ -87,8 +85,8 @@ func TestRobotsLostUnderCron(t *testing.T) {
 	r.wantManifest("allowed by a person who is sure", true, "--robots-now")
 }
 
-// So it is under a notifier: when it starts without robots.txt, after a kill
-// too, and when it sees half of one, for however long.
+// The same holds under a notifier: when it starts without robots.txt, even after a kill, and when it sees
+// half of one, for however long.
 func TestRobotsLostUnderNotifier(t *testing.T) {
 	r := robotsRig(t)
 	r.must(os.Remove(r.path("robots.txt")))
@@ -127,8 +125,7 @@ func TestRobotsLostUnderNotifier(t *testing.T) {
 	}
 }
 
-// A site below a path goes by the robots.txt of its host, and does not start
-// where that cannot be had.
+// A site below a path obeys the robots.txt of its host, and does not start if that cannot be fetched.
 func TestRobotsOfASiteBelowAPath(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{"index.html": "<p>Welcome", "secret/plan.html": "<p>The plan"} {
@@ -182,8 +179,8 @@ func TestRobotsOfASiteBelowAPath(t *testing.T) {
 	wantManifest("with a copy of its host's robots.txt")
 }
 
-// With --ask-via the self-check asks through the proxy, as all that asks for pages does, and its
-// address does not pass for one that may know this machine.
+// With --ask-via the self-check goes through the proxy, like all requests for pages, and its address does not
+// count as one that may know this machine.
 func TestSelfCheckThroughAProxy(t *testing.T) {
 	dir := t.TempDir()
 	root, asked := filepath.Join(dir, "public"), atomic.Int32{}

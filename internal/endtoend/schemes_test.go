@@ -19,7 +19,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// schemes are the ways of table 6.1 (C02), as "crawler follow" is told of them.
+// schemes are the schemes of table 6.1 (C02), as options of "crawler follow".
 var schemes = []struct {
 	name  string
 	flags []string
@@ -38,7 +38,7 @@ var schemes = []struct {
 	{"poll site", []string{"--as", "site", "--via", "changes"}},
 	{"auto", nil},
 
-	// These are told of pages at the top alone.
+	// These schemes deliver only pages at the top level.
 	{"push filter meta", []string{"--as", "meta", "--only", "maxdepth=1"}},
 	{"push filter delta", []string{"--as", "delta", "--where", "change.depth == 1"}},
 	{"push filter batch", []string{"--as", "batch", "--every", "1s", "--only", "maxdepth=1"}},
@@ -48,14 +48,13 @@ var schemes = []struct {
 
 const (
 	agentToken = "a-token-of-the-test"
-	agentFile  = "AGENT" // stands for the file
+	agentFile  = "AGENT" // placeholder for the file
 )
 
-// TestEverySchemeKeepsTheSameMirror drives all schemes over one random history
-// of a real docroot: two releases of git-doc where $PARLEY_RELEASES has them, and
-// generated edits. Connections are cut and messages dropped at random.
-// Each ends with the same mirror, byte for byte, and the metadata that were told are those
-// of the manifest.
+// TestEverySchemeKeepsTheSameMirror runs all schemes over one random history of a real docroot: two releases
+// of git-doc if $PARLEY_RELEASES has them, and generated edits. Connections are cut and messages dropped at
+// random. Each scheme ends with the same mirror, byte for byte, and the delivered metadata equal those of the
+// manifest.
 func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -111,7 +110,7 @@ func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 			} else {
 				r.identical()
 			}
-			chaos.calm.Store(true) // one mirror has come through: the others have what is left of their waits
+			chaos.calm.Store(true) // one mirror is complete: the others have the rest of their waits
 		}
 		r.crawler = nil
 	}
@@ -145,9 +144,8 @@ func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 	}
 }
 
-// Where nothing has shown that bytes may leave, as from a loopback address, no
-// form brings any: whoever follows asks the web server for the pages, and
-// misses none.
+// Without evidence that bytes may leave, as from a loopback address, no form delivers any: a follower fetches
+// the pages from the web server, and misses none.
 func TestSchemesWithoutBytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the schemes with bytes will do")
@@ -195,7 +193,7 @@ func TestSchemesWithoutBytes(t *testing.T) {
 		m, err := protocol.ParseMessage(b)
 		r.must(err)
 		bodies := 0
-		for _, body := range m.Bodies { // a long page is named, for whoever wants to ask the web server for it
+		for _, body := range m.Bodies { // a long page is only named, and a follower can fetch it from the web server
 			if !body.IsZero() && body.Href == "" {
 				bodies++
 			}
@@ -206,7 +204,7 @@ func TestSchemesWithoutBytes(t *testing.T) {
 	}
 }
 
-// releases returns the docroots of two releases of git-doc, "" where there are none.
+// releases returns the docroots of two releases of git-doc, "" if there are none.
 func releases(t *testing.T) (older, newer string) {
 	dir := os.Getenv("PARLEY_RELEASES")
 	if dir == "" {
@@ -220,7 +218,7 @@ func releases(t *testing.T) (older, newer string) {
 	return list[0], list[1]
 }
 
-// replaceWith puts the files of another release in the place of those that are there.
+// replaceWith replaces the files of the docroot with those of another release.
 func replaceWith(root, release string) error {
 	return filepath.WalkDir(release, func(p string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -245,7 +243,7 @@ func replaceWith(root, release string) error {
 	})
 }
 
-// pageOf returns a page of so many words.
+// pageOf returns a page with that many words.
 func pageOf(rnd *rand.Rand, words int) string {
 	var b strings.Builder
 	b.WriteString("<html><head><title>A page</title></head><body>\n<p>")
@@ -259,7 +257,7 @@ func pageOf(rnd *rand.Rand, words int) string {
 	return b.String()
 }
 
-// alter does one thing to the docroot.
+// alter makes one random change to the docroot.
 func (r *rig) alter(rnd *rand.Rand) {
 	r.t.Helper()
 	var pages []string
@@ -277,7 +275,7 @@ func (r *rig) alter(rnd *rand.Rand) {
 		to := fmt.Sprintf("moved%d/m%d.html", rnd.IntN(5), rnd.IntN(1<<30))
 		r.must(os.MkdirAll(filepath.Dir(r.path(to)), 0o755))
 		r.must(os.Rename(r.path(page), r.path(to)))
-	case 3: // beyond what a message brings
+	case 3: // larger than a message may carry
 		r.write(page, pageOf(rnd, 80_000))
 	case 4:
 		r.write(page, pageOf(rnd, 100))
@@ -288,7 +286,7 @@ func (r *rig) alter(rnd *rand.Rand) {
 	}
 }
 
-// everything changes three pages of four.
+// everything changes three of four pages.
 func (r *rig) everything(rnd *rand.Rand) {
 	r.t.Helper()
 	for p := range tree(r.t, r.root) {
@@ -300,13 +298,13 @@ func (r *rig) everything(rnd *rand.Rand) {
 	}
 }
 
-// A told is what a reader of metadata knows of a site: no page was fetched for it.
+// A told is the metadata that a reader has of a site: it fetched no page for that.
 type told struct {
 	mu    sync.Mutex
 	items map[string]protocol.Item
 }
 
-// tellers follow a site by metadata alone, told and asked, until the test ends.
+// tellers follow a site by metadata alone, by push and by poll, until the test ends.
 func tellers(t *testing.T, base string) map[string]*told {
 	list := map[string]*told{}
 	for name, src := range map[string]*client.Source{
@@ -330,7 +328,7 @@ func tellers(t *testing.T, base string) map[string]*told {
 	return list
 }
 
-// take takes in a step. Listed is what the snapshot that is arriving has named.
+// take applies a step. listed are the URLs of the snapshot that is arriving.
 func (w *told) take(s client.Step, listed map[string]bool) map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -361,7 +359,7 @@ func (w *told) take(s client.Step, listed map[string]bool) map[string]bool {
 	return listed
 }
 
-// same reports whether the manifest, as it is at from, says the same of the same pages.
+// same reports whether the manifest, served at from, has the same metadata of the same pages.
 func (w *told) same(t *testing.T, from, base string) bool {
 	t.Helper()
 	resp, err := http.Get(from + "robots.rdf")

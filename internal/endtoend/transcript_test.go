@@ -14,17 +14,15 @@ import (
 	"time"
 )
 
-// A transcript is a page of documentation whose indented blocks are a shell
-// session: a line "$ COMMAND", and under it what the command prints. A command
-// goes on after a "\", until END where it has a here-document, and until
-// "> done" where it is a loop. In what is
-// printed, "..." stands for anything on a line, and a line "..." for any lines.
+// A transcript is a page of documentation whose indented blocks are a shell session: a line "$ COMMAND", and
+// below it the command's output. A command continues after a "\", until END with a here-document, and until
+// "> done" with a loop. In the output, "..." matches anything within a line, and a line "..." any lines.
 type transcript struct {
 	steps []step
 }
 
 type step struct {
-	line    int // where the command stands
+	line    int // line of the command
 	command string
 	want    []string
 }
@@ -39,7 +37,7 @@ func readTranscript(t *testing.T, file string) transcript {
 	}
 	var tr transcript
 	var s *step
-	more := "" // what ends the command that is being read
+	more := "" // end of the command that is being read
 	n := 0
 	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
 		n++
@@ -73,11 +71,11 @@ func readTranscript(t *testing.T, file string) transcript {
 	return tr
 }
 
-// run runs the commands in dir, one after the other, each as a shell would.
-// Places maps what the documentation calls things to what they are here.
+// run runs the commands in dir, one after the other, each as a shell would. Places maps names in the
+// documentation to their values in this test.
 func (tr transcript) run(t *testing.T, file, dir string, env []string, places map[string]string) {
 	t.Helper()
-	var there, back []string // longer names first, so that none is taken for another's beginning
+	var there, back []string // longer names first, so that none is mistaken for another's prefix
 	names := make([]string, 0, len(places))
 	for name := range places {
 		names = append(names, name)
@@ -104,7 +102,7 @@ func (tr transcript) run(t *testing.T, file, dir string, env []string, places ma
 	}
 }
 
-// matches compares what is printed with what a transcript says.
+// matches compares the output with the transcript's.
 func matches(want []string, got string) bool {
 	for len(want) > 0 && strings.TrimSpace(want[len(want)-1]) == "" {
 		want = want[:len(want)-1]

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-const twoPages = 25 // of each of two sites
+const twoPages = 25 // pages of each of the two sites
 
 // twoSites is a host with two sites below paths of it, docs and blog, each with a notifier of its own. The
 // description at the root of the host is that of docs.
@@ -82,7 +82,7 @@ func (s *twoSites) write(name, text string) {
 	}
 }
 
-// until waits for what a program is to bring about.
+// until waits for a condition that a program should bring about.
 func (s *twoSites) until(what string, ok func() bool, p *program) {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -92,7 +92,7 @@ func (s *twoSites) until(what string, ok func() bool, p *program) {
 	}
 }
 
-// requests returns how often each path was asked for, and counts anew.
+// requests returns the number of requests by path, and resets the counts.
 func (s *twoSites) requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *twoSites) requests() map[string]int {
 	return asked
 }
 
-// pagesAsked counts the requests for pages of a site by themselves.
+// pagesAsked counts the requests for single pages of a site.
 func pagesAsked(asked map[string]int, name string) (n int) {
 	for path, times := range asked {
 		if strings.HasPrefix(path, "/"+name+"/") && strings.HasSuffix(path, ".html") {
@@ -111,7 +111,7 @@ func pagesAsked(asked map[string]int, name string) (n int) {
 	return n
 }
 
-// holds counts the pages that a crawler holds.
+// holds counts the pages that a crawler stores.
 func holds(c *crawling) (n int) {
 	for _, is := range c.stands() {
 		if strings.HasPrefix(is, "held") {
@@ -121,8 +121,8 @@ func holds(c *crawling) (n int) {
 	return n
 }
 
-// Two sites below one host, each with a notifier of its own: both tell their
-// pages, although one file at the root of the host can only speak of one.
+// Two sites below one host, each with a notifier of its own: both publish their pages, although one file at
+// the root of the host can describe only one of them.
 func TestTwoSitesOnOneHost(t *testing.T) {
 	s := newTwoSites(t)
 	for _, name := range []string{"docs", "blog"} {
@@ -133,7 +133,7 @@ func TestTwoSitesOnOneHost(t *testing.T) {
 	}
 }
 
-// Both are crawled in batches, each by its own door, and none of their pages is asked for by itself.
+// Both sites are crawled in batches, each by its own door, and their pages are not fetched one by one.
 func TestTwoSitesAreCrawledInBatches(t *testing.T) {
 	s := newTwoSites(t)
 	s.requests()
@@ -142,7 +142,7 @@ func TestTwoSitesAreCrawledInBatches(t *testing.T) {
 	c.finished()
 	asked := s.requests()
 	for _, name := range []string{"docs", "blog"} {
-		if n := pagesAsked(asked, name); asked["/"+name+"/parley/batch"] == 0 || n > 2 { // the start pages are asked for at once, and one whose directory is new
+		if n := pagesAsked(asked, name); asked["/"+name+"/parley/batch"] == 0 || n > 2 { // a start page is fetched at once, and so is a page in a new directory
 			t.Errorf("%s: %d batches, %d pages asked for by themselves: %v\n%s", name, asked["/"+name+"/parley/batch"], n, asked, c.p.said())
 		}
 	}
@@ -151,7 +151,7 @@ func TestTwoSitesAreCrawledInBatches(t *testing.T) {
 	}
 }
 
-// Both are listened to, and an edit of either is fetched when it is told.
+// Both sites are followed, and an edit of either is fetched when it is announced.
 func TestTwoSitesAreListenedTo(t *testing.T) {
 	s := newTwoSites(t)
 	c := &crawling{t: t, dir: s.path("run"), args: []string{"run", s.base("docs") + "0.html", s.base("blog") + "0.html"}}
@@ -159,7 +159,7 @@ func TestTwoSitesAreListenedTo(t *testing.T) {
 	defer c.stop()
 	asked := map[string]int{}
 	s.until("both are held and listened to", func() bool {
-		all := holds(c) == 2*twoPages // before it is seen by what requests
+		all := holds(c) == 2*twoPages // evaluated before the requests are reset
 		for path, n := range s.requests() {
 			asked[path] += n
 		}

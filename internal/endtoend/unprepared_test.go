@@ -24,10 +24,9 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// TestUnpreparedSites crawls, crawls again, keeps and mirrors sites as they
-// come, behind nginx, with a protected directory, pages that differ at each
-// request and a page that is too big, and the defaults of all programs but
-// --wait 0 and --allow-private. PARLEY_DOCROOTS lists the docroots, as PATH lists
+// TestUnpreparedSites crawls, crawls again, runs on and mirrors unmodified sites behind nginx, with a
+// protected directory, pages that differ at each request and a page that is too big, and with the defaults of
+// all programs but --wait 0 and --allow-private. PARLEY_DOCROOTS lists the docroots, as PATH lists
 // directories.
 func TestUnpreparedSites(t *testing.T) {
 	nginx := machine.Tool(t, "nginx")
@@ -77,13 +76,13 @@ func unprepared(t *testing.T, nginx, docroot string) {
 	s.nothingProtected(c.dir, s.mirror)
 }
 
-// An unpreparedSite is a copy of a docroot, with what sites have that nobody
-// thought of when a crawler was written.
+// An unpreparedSite is a copy of a docroot, with peculiarities of real sites that a crawler's author does not
+// think of.
 type unpreparedSite struct {
 	*rig
 	access   *accessLog
-	pages    []string // paths of the pages that everybody may see and that are not too big
-	unstable string   // directory of the pages that have a nonce, "/" before and behind
+	pages    []string // paths of the pages that are public and not too big
+	unstable string   // directory of the pages with a nonce, with "/" before and behind
 }
 
 const (
@@ -119,7 +118,7 @@ func newUnprepared(t *testing.T, nginx, docroot string) *unpreparedSite {
 	return s
 }
 
-// locations is what the site's own server block says beside the lines that Parley ships.
+// locations returns what the site's own server block contains beside the lines that Parley ships.
 func (s *unpreparedSite) locations() string {
 	return fmt.Sprintf(`
     location /private/ {
@@ -137,7 +136,7 @@ func (s *unpreparedSite) locations() string {
 `, s.unstable)
 }
 
-// urlPath is the path at which a file is served, and file the reverse.
+// urlPath returns the path at which a file is served; file is the reverse.
 func urlPath(name string) string {
 	if path.Base(name) == "index.html" {
 		name = strings.TrimSuffix(name, "index.html")
@@ -179,7 +178,7 @@ func (s *unpreparedSite) copyTree(docroot string) {
 	}))
 }
 
-// editSome appends to n pages that are spread over the site, some of them unstable.
+// editSome appends to n pages spread over the site, some of them unstable.
 func (s *unpreparedSite) editSome(n int, what string) (edited []string) {
 	s.t.Helper()
 	for i := range n {
@@ -195,7 +194,7 @@ func (s *unpreparedSite) editSome(n int, what string) (edited []string) {
 	return edited
 }
 
-// told waits until the manifest has what stands on disk of the pages.
+// told waits until the manifest has the digests of the pages on disk.
 func (s *unpreparedSite) told(pages []string) {
 	s.t.Helper()
 	want := map[string]bool{}
@@ -222,7 +221,7 @@ func (s *unpreparedSite) told(pages []string) {
 
 var nonce = regexp.MustCompile(`<!-- [0-9a-f]{32} -->(</(?:body|BODY)>)`)
 
-// seen are the digests of the pages as a visitor sees them, nonces taken out.
+// seen returns the digests of the pages as a visitor sees them, without nonces.
 func (s *unpreparedSite) seen(pages []string) map[string]string {
 	s.t.Helper()
 	m := map[string]string{}
@@ -234,7 +233,8 @@ func (s *unpreparedSite) seen(pages []string) map[string]string {
 	return m
 }
 
-// difference says how a copy differs from the site in the pages; nil are all of them, and then it may have no others.
+// difference returns how a copy differs from the site in the pages; nil means all pages, and then the copy
+// may have no others.
 func (s *unpreparedSite) difference(got map[string]string, pages []string) string {
 	all := pages == nil
 	if all {
@@ -267,7 +267,7 @@ func (s *unpreparedSite) compare(what string, got map[string]string, pages []str
 	}
 }
 
-// stored reads the newest body of each page of a crawl from its WARC files, nonces taken out.
+// stored reads the newest body of each page of a crawl from its WARC files, without nonces.
 func (s *unpreparedSite) stored(c *crawling) map[string]string {
 	s.t.Helper()
 	stands := c.stands()
@@ -294,7 +294,7 @@ func (s *unpreparedSite) pathOf(u string) string {
 	return p
 }
 
-// records reads all bodies of the WARC files: their digests without nonce, by the digests that they have.
+// records reads all bodies of the WARC files: their digests without nonces, by their recorded digests.
 func (s *unpreparedSite) records(dir string) map[string]string {
 	s.t.Helper()
 	bodies := map[string]string{}
@@ -346,7 +346,7 @@ func (s *unpreparedSite) records(dir string) map[string]string {
 	return bodies
 }
 
-// mirrored are the files of the mirror, nonces taken out.
+// mirrored returns the files of the mirror, without nonces.
 func (s *unpreparedSite) mirrored() map[string]string {
 	s.t.Helper()
 	m := map[string]string{}
@@ -359,9 +359,8 @@ func (s *unpreparedSite) mirrored() map[string]string {
 	return m
 }
 
-// account holds the requests since the last account against the changed pages:
-// at most three more, but for audits of unchanged pages and second requests of
-// unstable ones, which are printed.
+// account compares the requests since the last account with the changed pages: at most three more are
+// allowed, except audits of unchanged pages and second requests of unstable ones, which are printed.
 func (s *unpreparedSite) account(what string, changed []string) {
 	s.t.Helper()
 	due := map[string]bool{}
@@ -405,7 +404,7 @@ func isDoor(uri string) bool {
 	return strings.HasPrefix(uri, "/parley/")
 }
 
-// nothingProtected looks for what is protected in all that the crawlers keep.
+// nothingProtected wants no protected text in anything that the crawlers store.
 func (s *unpreparedSite) nothingProtected(dirs ...string) {
 	s.t.Helper()
 	for _, dir := range dirs {

@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// TestOthersReadWhatIsWritten has tools of other people read the manifests of
-// a real site and of a tree of odd names.
+// TestOthersReadWhatIsWritten makes third-party tools read the manifests of a real site and of a tree with
+// odd names.
 func TestOthersReadWhatIsWritten(t *testing.T) {
 	rapper, xmllint := machine.Tool(t, "rapper"), machine.Tool(t, "xmllint")
 	r := newRig(t)
@@ -22,7 +22,7 @@ func TestOthersReadWhatIsWritten(t *testing.T) {
 	if gitDoc := os.Getenv("PARLEY_GIT_DOC"); isFile(filepath.Join(gitDoc, "git.html")) {
 		docroots = append(docroots, gitDoc)
 	}
-	robots := filepath.Join(t.TempDir(), "robots.txt") // of the host, for a site below a path
+	robots := filepath.Join(t.TempDir(), "robots.txt") // robots.txt of the host, for a site below a path
 	r.must(os.WriteFile(robots, []byte("User-agent: *\nDisallow:\n"), 0o644))
 	for _, docroot := range docroots {
 		published := filepath.Join(filepath.Dir(r.root), "published.rdf")

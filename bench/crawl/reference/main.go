@@ -1,12 +1,12 @@
-// Reference is the crawler that one writes in an hour with net/http and the
-// tokenizer of golang.org/x/net/html, and its floor: fetching a list. It stores
-// nothing. bench/crawl runs it beside Parley's crawler; it is no part of Parley.
+// Reference is a crawler that can be written in an hour with net/http and the tokenizer of
+// golang.org/x/net/html, and its floor: fetching a list. It stores nothing. bench/crawl runs it beside
+// Parley's crawler; it is not part of Parley.
 //
 //	reference [-workers N] URL          # follow the links of the site
-//	reference [-workers N] -list FILE   # ask for the URLs in a file, one a line, and read no page
+//	reference [-workers N] -list FILE   # fetch the URLs in a file, one a line, and parse no page
 //
-// It follows what <a>, <area>, <iframe> and <frame> lead to, as Parley does, and
-// obeys no robots.txt: it is for sites on loopback.
+// It follows the links of <a>, <area>, <iframe> and <frame>, as Parley does, and ignores robots.txt: it is
+// for sites on loopback.
 package main
 
 import (
@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(c.failed, ctx.Err())
 }
 
-// A crawler keeps its queue and what it has seen in memory.
+// A crawler has its queue and the URLs seen in memory.
 type crawler struct {
 	client *http.Client
 	host   string
@@ -130,7 +130,7 @@ func (c *crawler) work(ctx context.Context) {
 	}
 }
 
-// fetch asks for a page, and appends what it leads to on the same host.
+// fetch fetches a page, and appends its links to the same host.
 func (c *crawler) fetch(ctx context.Context, u string, links []string) ([]string, error) {
 	req, err := http.NewRequestWithContext(ctx, "GET", u, nil)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *crawler) fetch(ctx context.Context, u string, links []string) ([]string
 	return links, err
 }
 
-// read appends what a page leads to.
+// read appends the links of a page.
 func (c *crawler) read(links []string, base *url.URL, body io.Reader) ([]string, error) {
 	for z := html.NewTokenizer(body); ; {
 		switch z.Next() {

@@ -1,5 +1,5 @@
-// Pebble is the other side of bench/frontier: the same logical work in an LSM
-// tree, by its means. It is a module of its own, so that nobody else needs it.
+// Pebble is the other side of bench/frontier: the same logical work in an LSM tree, in its idiomatic way. It
+// is a module of its own, so that no other package depends on it.
 package main
 
 import (
@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	stateBytes = 40  // of a page that was never visited, or not answered
-	visitBytes = 180 // of one that was
+	stateBytes = 40  // of a page without a successful visit
+	visitBytes = 180 // of a visited page
 )
 
 type result struct {
@@ -41,8 +41,8 @@ type result struct {
 	Error   string        `json:"error,omitempty"`
 }
 
-// A side has records, by id or URL, and the index of what is due, by time and
-// record. What was visited is in a journal, too.
+// A side has records, by id or URL, and the index of due pages, by time and record. Visits are also written
+// to a journal.
 type side struct {
 	db    *pebble.DB
 	byURL bool
@@ -50,7 +50,7 @@ type side struct {
 	seen  map[uint64]struct{}
 	next  uint64
 	seq   uint64
-	now   uint64 // pages are due in the order in which they came
+	now   uint64 // pages are due in the order of arrival
 	rng   *rand.Rand
 }
 
@@ -101,7 +101,7 @@ func serve(dir string, byURL bool) error {
 			debug.FreeOSMemory()
 			res.Settled = anonymous()
 			if !byURL {
-				res.Seen = 17 * int64(len(s.seen)) // as an open table would need; the map has more
+				res.Seen = 17 * int64(len(s.seen)) // as an open-addressing table would need; the map has more
 			}
 			res.Disk = diskUse(dir)
 		}
@@ -131,7 +131,7 @@ func readURLs(r io.Reader, n int) ([][]byte, error) {
 	return urls, nil
 }
 
-// random fills what no compression makes smaller.
+// random appends incompressible bytes.
 func (s *side) random(b []byte, n int) []byte {
 	for range n / 8 {
 		b = binary.LittleEndian.AppendUint64(b, s.rng.Uint64())
@@ -213,7 +213,7 @@ func (s *side) pop(n int, visited bool) (int, error) {
 		if err := b.Set(due, nil, nil); err != nil {
 			return 0, err
 		}
-		if visited { // what an indexer is told: the change, with the URL and a digest
+		if visited { // an event for an indexer: the change, with the URL and a digest
 			s.seq++
 			note = binary.BigEndian.AppendUint64(append(note[:0], 'j'), s.seq)
 			if err := b.Set(note, value, nil); err != nil {

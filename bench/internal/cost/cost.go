@@ -1,4 +1,4 @@
-// Package cost says what a measured program took: time, processors, memory.
+// Package cost measures the time, processor time and memory of a program.
 package cost
 
 import (
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// A Cost is what something took. CPU is of all processors together, and what else
-// a machine does adds less to it than to the time on the clock.
+// A Cost is the cost of a measured run. CPU is summed over all processors; other load on the machine affects
+// it less than Wall.
 type Cost struct {
 	Wall, CPU time.Duration
-	Memory    int64 // the most that one process had resident, in bytes; 0 if unknown
+	Memory    int64 // peak resident memory of one process, in bytes; 0 if unknown
 }
 
 func (c Cost) String() string {
@@ -25,15 +25,15 @@ func (c Cost) String() string {
 	return s
 }
 
-// Of returns what f takes in this process.
+// Of returns the cost of f in this process.
 func Of(f func() error) (Cost, error) {
 	began, cpu := time.Now(), Processor()
 	err := f()
 	return Cost{Wall: time.Since(began), CPU: Processor() - cpu}, err
 }
 
-// Run runs a command and returns what it took, with all children that it waited
-// for. If it fails, the error has what it said.
+// Run runs a command and returns its cost, with all children that it waited for. If it fails, the error
+// contains its stderr.
 func Run(cmd *exec.Cmd) (Cost, error) {
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -45,8 +45,8 @@ func Run(cmd *exec.Cmd) (Cost, error) {
 	return Cost{time.Since(began), st.UserTime() + st.SystemTime(), Peak(st)}, nil
 }
 
-// Best is the least time of either of two runs, and the most memory. What else a
-// machine does can only slow a run down. The zero Cost is no run.
+// Best returns the smaller times of two runs, and the larger memory. Other load on the machine can only slow
+// a run down. The zero Cost is no run.
 func (c Cost) Best(o Cost) Cost {
 	if c == (Cost{}) {
 		return o
@@ -54,9 +54,8 @@ func (c Cost) Best(o Cost) Cost {
 	return Cost{min(c.Wall, o.Wall), min(c.CPU, o.CPU), max(c.Memory, o.Memory)}
 }
 
-// Resident is what a process that runs has had resident at most, in bytes, where
-// Linux tells it: pages of mapped files included. (What getrusage tells of a
-// child begins with the memory of its parent.)
+// Resident returns the peak resident memory of a running process in bytes, on Linux, including pages of
+// mapped files; 0 elsewhere. (getrusage's figure for a child starts with the memory of its parent.)
 func Resident(pid int) int64 {
 	var kB int64
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -9,8 +9,8 @@ import (
 
 var began = time.Now()
 
-// Processor is the time on the clock, where no other is known.
+// Processor returns the wall time, since the processor time is unknown.
 func Processor() time.Duration { return time.Since(began) }
 
-// Peak is not known here.
+// Peak returns 0: unknown.
 func Peak(*os.ProcessState) int64 { return 0 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Processor is what this program has had of all processors.
+// Processor returns the processor time of this program, over all processors.
 func Processor() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -18,7 +18,7 @@ func Processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Peak is the most memory that a process that ended had resident, in bytes; 0 if unknown.
+// Peak returns the peak resident memory of an ended process, in bytes; 0 if unknown.
 func Peak(p *os.ProcessState) int64 {
 	u, ok := p.SysUsage().(*syscall.Rusage)
 	switch {

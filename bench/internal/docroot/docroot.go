@@ -1,5 +1,5 @@
-// Package docroot makes docroots to crawl of those on a machine, edits them,
-// and finds by itself which of their pages links lead to.
+// Package docroot makes docroots to crawl from those on a machine, edits them, and finds independently which
+// of their pages are linked.
 package docroot
 
 import (
@@ -18,18 +18,16 @@ import (
 	"github.com/parleyweb/parley/internal/html"
 )
 
-// A Docroot has nothing but pages in it: what they look like is another
-// matter, that some crawlers ask for and others do not.
+// A Docroot contains only pages: not the images and styles, which only some crawlers fetch.
 type Docroot struct {
 	Path string
 
-	// Pages are all of them, as the paths of requests, sorted: index.html is
-	// its directory.
+	// Pages are all pages, as sorted request paths: index.html is its directory.
 	Pages []string
 }
 
-// Copy makes a docroot in a directory of the pages of another. Files are
-// linked where the file system can, which Edit knows.
+// Copy makes a docroot in a directory from the pages of another. Files are hard-linked where the file system
+// permits; Edit accounts for that.
 func Copy(from, to string) (*Docroot, error) {
 	d := &Docroot{Path: to}
 	err := filepath.WalkDir(from, func(name string, e fs.DirEntry, err error) error {
@@ -40,7 +38,7 @@ func Copy(from, to string) (*Docroot, error) {
 		if err != nil {
 			return err
 		}
-		// What a link leads to is a page of its own.
+		// The target of a symbolic link becomes a page of its own.
 		if name, err = filepath.EvalSymlinks(name); err != nil {
 			return err
 		}
@@ -64,7 +62,7 @@ func Copy(from, to string) (*Docroot, error) {
 	return d, err
 }
 
-// copyFile keeps the date, of which Last-Modified is made.
+// copyFile preserves the date, which determines Last-Modified.
 func copyFile(from, to string) error {
 	st, err := os.Stat(from)
 	if err != nil {
@@ -85,8 +83,8 @@ func pathOf(rel string) string {
 	return (&url.URL{Path: p}).EscapedPath()
 }
 
-// File is where a path leads to, as a web server finds it. There is more than
-// one manner of writing a path: pages are the same if their files are.
+// File returns the file of a path, as a web server finds it. A path can be written in more than one way:
+// pages are the same if their files are.
 func (d *Docroot) File(page string) string {
 	p, err := url.PathUnescape(page)
 	if err != nil {
@@ -98,9 +96,8 @@ func (d *Docroot) File(page string) string {
 	return filepath.Join(d.Path, filepath.FromSlash(path.Clean(p)))
 }
 
-// Edit adds a paragraph to a page, at the end of its body, and returns the
-// page. Another file takes the place of the old one. Its date is a moment
-// later, or now if now is.
+// Edit adds a paragraph at the end of a page's body, and returns the page. A new file replaces the old one.
+// Its date is a moment later, or now if that is later.
 func (d *Docroot) Edit(page, text string) ([]byte, error) {
 	name := d.File(page)
 	st, err := os.Stat(name)
@@ -127,15 +124,15 @@ func (d *Docroot) Edit(page, text string) ([]byte, error) {
 	return b, os.Rename(tmp, name)
 }
 
-// A Survey is what links lead to from the front page.
+// A Survey holds the pages reachable by links from the front page.
 type Survey struct {
-	Pages []string // as the paths that links name, sorted
-	Depth int      // of the farthest of them
-	Bytes int64    // of all together
+	Pages []string // paths as written in links, sorted
+	Depth int      // link distance of the farthest page
+	Bytes int64    // of all pages together
 }
 
-// Survey reads the files and follows their links: what a crawler must ask for.
-// It takes the reader of HTML that the site side uses, not the crawler's.
+// Survey reads the files and follows their links: the pages that a crawler must fetch. It uses the HTML
+// reader of the site side, not the crawler's.
 func (d *Docroot) Survey() Survey {
 	const origin = "http://site.test"
 	var s Survey

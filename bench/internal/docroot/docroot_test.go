@@ -72,7 +72,7 @@ func TestCopySurveyAndEdit(t *testing.T) {
 	}
 }
 
-// What is found is what an independent count found.
+// The survey agrees with an independent count.
 func TestSurveyAgreesWithAnotherCount(t *testing.T) {
 	b, err := os.ReadFile(machine.Data(t, "docroots.jsonl"))
 	if err != nil {

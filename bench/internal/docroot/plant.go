@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Plant makes a tree of so many small pages below a directory, unless it is there already.
+// Plant makes a tree with that many small pages below a directory, unless it exists already.
 func Plant(dir string, files int) error {
 	mark := filepath.Join(dir, ".planted-"+strconv.Itoa(files))
 	if _, err := os.Stat(mark); err == nil {

@@ -1,5 +1,5 @@
-// Package nginx runs an nginx for a measurement: sites on loopback addresses,
-// one worker, no compression, and every request in a log that can be read.
+// Package nginx runs an nginx for a measurement: sites on loopback addresses, one worker, no compression, and
+// every request in a readable log.
 package nginx
 
 import (
@@ -21,18 +21,18 @@ import (
 // A Site is a docroot to serve.
 type Site struct {
 	Root    string
-	Sidecar string // address of the notifier whose doors are handed on; empty means none
+	Sidecar string // address of the notifier that serves the doors; empty means none
 }
 
-// A Server is an nginx that runs. It is for one goroutine.
+// A Server is a running nginx. It is not safe for concurrent use.
 type Server struct {
 	Bases []string // URL of each site, with a slash at the end
 
 	cmd   *exec.Cmd
 	log   *os.File
-	read  int64 // bytes of the log that were taken in
+	read  int64 // bytes of the log already read
 	marks int
-	ports map[string]int // number of the site at each
+	ports map[string]int // number of the site at each port
 }
 
 // A Request is a line of the log.
@@ -41,7 +41,7 @@ type Request struct {
 	Status   int
 	Down, Up int64 // bytes of the whole response, and of the request
 	Method   string
-	Path     string // with its query, as it was asked for
+	Path     string // with its query, as requested
 }
 
 // Start runs nginx with its files in a directory until Close is called or ctx ends.
@@ -134,10 +134,10 @@ http {
 	return s, err
 }
 
-// PID is the process that does all the work.
+// PID returns the process that does all the work.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Close ends nginx.
+// Close kills nginx.
 func (s *Server) Close() {
 	if s.log != nil {
 		s.log.Close()
@@ -146,7 +146,7 @@ func (s *Server) Close() {
 	s.cmd.Wait() // its error is that it was killed
 }
 
-// marks are requests of our own: what stands before one in the log is whole.
+// marks are our own requests: all log lines before a mark are complete.
 const markPrefix = "/.mark-"
 
 func (s *Server) mark() string {
@@ -154,7 +154,7 @@ func (s *Server) mark() string {
 	return s.Bases[0] + strings.TrimPrefix(fmt.Sprint(markPrefix, s.marks), "/")
 }
 
-// Requests returns what was asked for and answered since the last call.
+// Requests returns the requests logged since the last call.
 func (s *Server) Requests() ([]Request, error) {
 	resp, err := http.Get(s.mark())
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Server) Requests() ([]Request, error) {
 		for r := bufio.NewReader(s.log); ; {
 			line, err := r.ReadString('\n')
 			if err == io.EOF {
-				break // of a line that is still being written
+				break // the line is still being written
 			} else if err != nil {
 				return nil, err
 			}

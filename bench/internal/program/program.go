@@ -1,4 +1,4 @@
-// Package program runs programs of ours for a measurement.
+// Package program runs Parley's programs for a measurement.
 package program
 
 import (
@@ -17,36 +17,36 @@ import (
 	"time"
 )
 
-// Main is the function main of a measurement: run with the arguments of the
-// command, until it is done or interrupted. Its error is printed, and makes the exit code 1.
+// Main is the main function of a measurement: it calls run with the command's arguments, until it is done or
+// interrupted. An error is printed, and makes the exit code 1.
 func Main(name string, run func(ctx context.Context, args []string, out io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends what does not heed the first
+	context.AfterFunc(ctx, stop) // a second interrupt kills a run that ignores the first
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
 }
 
-// A Program is one that runs.
+// A Program is a running program.
 type Program struct {
 	Name string
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // after done
+	err  error // valid after done
 
 	mu   sync.Mutex
 	said bytes.Buffer
 }
 
-// Environment variables by which one measurement runs another, see bench/pairs.
+// Environment variables through which one measurement runs another, see bench/pairs.
 const (
-	ProgramsEnv = "PARLEY_PROGRAMS"    // directory of the programs to run, in place of those that Build would build
-	AccountEnv  = "PARLEY_CPU_ACCOUNT" // file to which the processor time of each program is appended when it has ended
+	ProgramsEnv = "PARLEY_PROGRAMS"    // directory of the programs to run, instead of those that Build would build
+	AccountEnv  = "PARLEY_CPU_ACCOUNT" // file to which the processor time of each ended program is appended
 )
 
-// Build makes programs in a directory, by the names of their packages under cmd.
+// Build builds programs into a directory, by the names of their packages under cmd.
 func Build(ctx context.Context, dir string, names ...string) error {
 	if from := os.Getenv(ProgramsEnv); from != "" {
 		for _, name := range names {
@@ -66,7 +66,7 @@ func Build(ctx context.Context, dir string, names ...string) error {
 	return nil
 }
 
-// Start runs a program. Each line that it prints is given to lines, if that is not nil.
+// Start runs a program. Each line of its output is passed to lines, if that is not nil.
 func Start(ctx context.Context, lines func([]byte) error, path string, args ...string) (*Program, error) {
 	p := &Program{Name: filepath.Base(path), cmd: exec.CommandContext(ctx, path, args...), done: make(chan struct{})}
 	p.cmd.Stderr = p
@@ -104,8 +104,7 @@ func Start(ctx context.Context, lines func([]byte) error, path string, args ...s
 	return p, nil
 }
 
-// Account appends the processor time of a program that has ended to the file
-// that AccountEnv names, if it names one.
+// Account appends the processor time of an ended program to the file in AccountEnv, if set.
 func Account(ended *os.ProcessState) error {
 	name := os.Getenv(AccountEnv)
 	if name == "" {
@@ -119,20 +118,20 @@ func Account(ended *os.ProcessState) error {
 	return errors.Join(err, f.Close())
 }
 
-// PID is that of the process.
+// PID returns the process id.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
 
-// Write keeps what the program says.
+// Write stores the program's output.
 func (p *Program) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.said.Write(b)
 }
 
-// Err is what the program ended with.
+// Err returns the error with which the program ended.
 func (p *Program) Err() error { return p.err }
 
-// Tail is the end of what the program said.
+// Tail returns the end of the program's output.
 func (p *Program) Tail() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +139,7 @@ func (p *Program) Tail() string {
 	return string(b[max(0, len(b)-2000):])
 }
 
-// Ended reports whether the program has.
+// Ended reports whether the program has ended.
 func (p *Program) Ended() bool {
 	select {
 	case <-p.done:
@@ -150,7 +149,7 @@ func (p *Program) Ended() bool {
 	}
 }
 
-// End asks the program to end, and waits.
+// End interrupts the program, and waits; after 30 s it kills it.
 func (p *Program) End() {
 	p.cmd.Process.Signal(os.Interrupt)
 	select {
@@ -161,13 +160,13 @@ func (p *Program) End() {
 	}
 }
 
-// Used is the processor time that a program had which has ended.
+// Used returns the processor time of an ended program.
 func (p *Program) Used() (user, system time.Duration) {
 	return p.cmd.ProcessState.UserTime(), p.cmd.ProcessState.SystemTime()
 }
 
-// Until waits for a condition that programs bring about. The error says what
-// was waited for, if a program ends before, or ctx does.
+// Until waits for a condition that programs should bring about. If a program or ctx ends before, the error
+// says what was waited for.
 func Until(ctx context.Context, what string, cond func() bool, programs ...*Program) error {
 	for !cond() {
 		for _, p := range programs {
@@ -188,7 +187,7 @@ func Until(ctx context.Context, what string, cond func() bool, programs ...*Prog
 	return nil
 }
 
-// Get returns an error if a URL cannot be had.
+// Get returns an error unless a URL answers with 200.
 func Get(u string) error {
 	resp, err := http.Get(u)
 	if err != nil {

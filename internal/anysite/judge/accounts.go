@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// accounts holds that all that a crawler says of itself agrees: status, sites,
-// pages, why, events, the copy that can be read back, and the files.
+// accounts checks that all reports of a crawler agree: status, sites, pages, why, events, the stored copy,
+// and the files.
 func accounts(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "accounts"}
 	for _, cp := range r.Copies {
@@ -31,7 +31,7 @@ func accounts(r *record.Recording, w *world) []Finding {
 			}
 		}
 		stored, heldBySite := 0, map[string]int{}
-		for u, s := range cp.Pages { // what is held of a page stays held while it gives no answer
+		for u, s := range cp.Pages { // stored content stays stored while the page does not answer
 			if s.Sum != "" {
 				stored++
 				heldBySite[originOf(u)]++
@@ -54,7 +54,7 @@ func accounts(r *record.Recording, w *world) []Finding {
 			if a.Sites != nil {
 				same("the sites by status", a.Status["of"], "the lines of sites", len(a.Sites))
 			}
-			if list := r.Events[cp.Crawler]; len(list) > 0 && p.Kind != "follow" && // whose status is of the site's journal
+			if list := r.Events[cp.Crawler]; len(list) > 0 && p.Kind != "follow" && // status of "follow" has the cursor of the site's journal
 				a.Status["cursor"] != nil && text(a.Status["cursor"]) != list[len(list)-1].Cursor {
 				say("status is at %s, and events end at %s", text(a.Status["cursor"]), list[len(list)-1].Cursor)
 			}
@@ -75,7 +75,8 @@ func accounts(r *record.Recording, w *world) []Finding {
 			if s.Sum == "" && (state == "held" || state != "gone" && sum != "") {
 				c.add(cp.Crawler, u, s.Stored, "is held by pages, and cannot be read")
 			}
-			// What was held before it gave no answer, or another, or robots.txt forbade to ask again, stays held.
+			// Content that was stored before the page stopped answering, answered otherwise, or was forbidden
+			// by robots.txt, stays stored.
 			if s.Sum != "" && !slices.Contains([]string{"held", "refused", "failing", "moved", "excluded"}, state) {
 				c.add(cp.Crawler, u, s.Stored, "is %s by pages, and can be read", state)
 			}
@@ -102,7 +103,7 @@ func accounts(r *record.Recording, w *world) []Finding {
 	return c.list
 }
 
-// files holds that what is on disk is what the copy says.
+// files checks that the files on disk agree with the copy.
 func files(c *collector, cp record.Copy, rows map[string]map[string]any, p record.Program) {
 	store := option(p, "store", "warc")
 	if p.Kind == "follow" {
@@ -178,7 +179,7 @@ func text(v any) string {
 	return s
 }
 
-// hexOf returns a digest as a recording names it, from "sha-256=:BASE64:".
+// hexOf converts a digest "sha-256=:BASE64:" to the hex form that a recording uses.
 func hexOf(digest string) string {
 	b, ok := strings.CutPrefix(strings.TrimSuffix(digest, ":"), "sha-256=:")
 	raw, err := base64.StdEncoding.DecodeString(b)

@@ -4,18 +4,18 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// What a program may take at the most, whatever a site does: a process by
-// itself; what it keeps of each URL that it ever met; and bodies, which are kept as often as settings say.
+// Upper limits of memory and state, whatever a site does: a base for the process, a share for each URL that
+// it ever met, and bodies, which are stored as often as the settings say.
 const (
 	baseRSS    = 160 << 20
 	urlRSS     = 16 << 10
 	baseState  = 48 << 20
 	urlState   = 16 << 10
-	fileState  = 32 << 20 // by which the files of state grow at a time
-	bodyCopies = 4        // in memory at a time of what is largest: as it comes, decoded, parsed, and one more for the next
+	fileState  = 32 << 20 // the step by which state files grow
+	bodyCopies = 4        // copies in memory at a time of the largest body: as received, decoded, parsed, and one more for the next
 )
 
-// bounds holds that memory and disk follow the site, and the settings, and nothing else.
+// bounds checks that memory and disk depend on the site and the settings alone.
 func bounds(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "bounds"}
 	var largest, sum, bodies int64
@@ -42,7 +42,7 @@ func bounds(r *record.Recording, w *world) []Finding {
 		if u.PeakRSS > memory {
 			c.add(u.Program, "", r.Ended, "took %d MiB of memory, and %d are enough for %d URLs", u.PeakRSS>>20, memory>>20, urls)
 		}
-		// Bodies are kept twice by --store both, and versions beside the state.
+		// --store both stores bodies twice, and versions lie beside the state.
 		state := baseState + urls*urlState + 2*bodies + size(p, "versions", 0)
 		if limit := size(p, "max-state", 0); limit > 0 {
 			state = min(state, limit+fileState+2*bodies)

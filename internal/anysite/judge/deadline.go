@@ -10,35 +10,34 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// slack is what a busy machine may take for anything that needs no waiting:
-// to be woken, to read a directory, to answer.
+// slack is the time that a busy machine may need for work without waiting: to wake up, to read a directory,
+// to answer.
 const slack = 2 * time.Second
 
-// busy is what it may take in all for a program to get a processor, on a machine
-// that has ten times as much to do as it can.
+// busy is the total time that a program may wait for a processor, on a machine with ten times as much work as
+// it can do.
 const busy = 10 * time.Second
 
-// A Lags says how old what a publisher gives out of a page may be, by what an
-// anonymous GET of the page shows now.
+// Lags says how old a publisher's statement about a page may be, compared with an anonymous GET of the page
+// now.
 type Lags struct {
-	Edited    time.Duration // other bytes
-	Gone      time.Duration // no page
-	Refused   time.Duration // a refusal that the publisher has not been shown
-	Withdrawn time.Duration // a refusal that it has been shown
-	Files     time.Duration // what it writes seldom, and only names URLs, may be behind by so much more
-	Forbidden time.Duration // a robots.txt that forbids it
-	Trusted   bool          // it gives out what it has not been refused, whatever others are shown
-	Loosened  time.Duration // how long robots.txt must have allowed it before that counts
+	Edited    time.Duration // the page has other bytes
+	Gone      time.Duration // the page does not exist
+	Refused   time.Duration // the page is refused, and the publisher has not seen the refusal
+	Withdrawn time.Duration // the page is refused, and the publisher has seen the refusal
+	Files     time.Duration // extra lag of outputs that are written seldom and only name URLs
+	Forbidden time.Duration // robots.txt forbids the page
+	Trusted   bool          // it publishes what it was not refused itself, whatever others are shown
+	Loosened  time.Duration // how long robots.txt must have allowed the page before the permission counts
 }
 
-// Lag is L of a publisher. A writer of files is noticed when he is done, and at
-// the next look over everything at the latest (--look-every). Evidence that a
-// page is public is good for a day (--ask-again), so a refusal may go unnoticed that long;
-// once it is noticed nothing more may leave. Who says --trust-docroot has taken on himself
-// what the server refuses to others and not to the publisher. An archive is a thing of its time:
-// it may hold superseded text for an hour (--archive-stale) before it is withdrawn.
-// What tightens robots.txt counts with the next look, what loosens it
-// after a minute (--robots-wait), unless somebody said --robots-now.
+// Lag is L of a publisher. A change of a file is noticed when its writer is done, and at the next full scan
+// at the latest (--look-every). Evidence that a page is public is valid for a day (--ask-again), so a refusal
+// may go unnoticed that long; once it is noticed, no more of the page may leave. With --trust-docroot, the
+// operator is responsible for pages that the server refuses to others and not to the publisher. An archive is
+// a snapshot: it may contain superseded text for an hour (--archive-stale) before it is withdrawn. A stricter
+// robots.txt counts from the next scan, a looser one after a minute (--robots-wait), unless --robots-now was
+// given.
 func Lag(p record.Program, door string) Lags {
 	look := duration(p, "look-every", 10*time.Minute)
 	l := Lags{
@@ -61,13 +60,12 @@ func Lag(p record.Program, door string) Lags {
 	return l
 }
 
-// Deadline is D: how long after the last step the copies of all crawlers that
-// still run must be right. It is the sum of what each half may take for what is
-// left to do in the worst order, from options and manners alone: the publisher
-// may wait for the writer to be done and for vanished pages to return (--grace), may spare the
-// manifest (--write-every) and its evidence (--ask-rate); the crawler may come by once in
-// a while (--poll, --manifest-every, --ask-every, --every), and owes its pauses to each host.
-// What --hurry caps is short; what it does not cap is what somebody may see.
+// Deadline is D: how long after the last step the copies of all crawlers that still run must be right. It is
+// the sum of the delays of each half for the remaining work in the worst order, computed from options and
+// politeness rules alone: the publisher may wait for the writer to finish and for vanished pages to return
+// (--grace), and may delay the manifest (--write-every) and its evidence (--ask-rate); the crawler may visit
+// only now and then (--poll, --manifest-every, --ask-every, --every), and pauses between requests to each
+// host. Delays that --hurry caps are short; the others can be seen from outside.
 func Deadline(r *record.Recording) time.Duration {
 	w := newWorld(r)
 	var d time.Duration
@@ -87,7 +85,7 @@ func deadline(w *world, p record.Program) time.Duration {
 	urls := 0
 	var pause time.Duration
 	for _, site := range p.Sites {
-		n := 12 // doors and their neighbours: robots.txt, the manifest, a sitemap, what is asked again ...
+		n := 12 // doors and related requests: robots.txt, the manifest, a sitemap, repeated requests ...
 		var tells time.Duration
 		for u := range w.seen {
 			if originOf(u) == originOf(site) {
@@ -96,9 +94,9 @@ func deadline(w *world, p record.Program) time.Duration {
 		}
 		for _, q := range w.publishers(site) {
 			if q.Kind == "rdfgen" {
-				continue // it is run by the clock, and each run is a step
+				continue // cron runs it, and each run is a step
 			}
-			ask := number(q, "ask-rate", 50) // each page may have to be shown first
+			ask := number(q, "ask-rate", 50) // each page may need evidence first
 			if ask <= 0 {
 				ask = 1e6
 			}
@@ -108,7 +106,7 @@ func deadline(w *world, p record.Program) time.Duration {
 				t += duration(q, "write-every", 10*time.Second)
 			}
 			tells = max(tells, t)
-			if rate := min(number(q, "welcome-rate", 0), number(p, "max-rate", 10)); rate > 0 { // it wishes to be asked so often, and may
+			if rate := min(number(q, "welcome-rate", 0), number(p, "max-rate", 10)); rate > 0 { // the site offers this rate, and the crawler may use it
 				pause = max(pause, time.Duration(float64(time.Second)/rate))
 			}
 		}
@@ -118,21 +116,21 @@ func deadline(w *world, p record.Program) time.Duration {
 		}
 		urls += n
 	}
-	// All of them may be one host: then each waits for all others.
+	// All sites may be on one host: then each waits for all the others.
 	pause = max(pause, least(p, urls))
 	if rate, _ := perAddress(p); rate > 0 && least(p, urls) > 0 {
 		pause = max(pause, time.Duration(float64(time.Second)/rate))
 	}
 	if p.Kind != "follow" && pause > 0 {
-		pause = max(pause, 10*w.slowness(p.Name)) // whoever answers slowly is left in peace for ten times as long
+		pause = max(pause, 10*w.slowness(p.Name)) // a slow host gets pauses of ten times its response time
 	}
-	turns := 2 * urls // a page that is not what was told is asked for twice
+	turns := 2 * urls // a page that differs from its announced digest is fetched twice
 	if p.Kind == "run" {
-		turns += urls // and between two pages the manifest may be due again
+		turns += urls // between two pages the manifest may be due again
 	}
 	for u := range w.seen {
 		if w.misled(u) {
-			turns += 6 // what stays different from what was told is asked for three times more, and each time twice
+			turns += 6 // a page that stays different from its announcement is fetched three more times, twice each
 		}
 	}
 	d += time.Duration(turns) * pause
@@ -145,13 +143,13 @@ func deadline(w *world, p record.Program) time.Duration {
 		d += duration(p, "ask-every", 0)
 	case p.Kind == "run":
 		d += duration(p, "manifest-every", 10*time.Minute)
-		if plenty(p, urls) { // then it comes by itself
-			d += max(duration(p, "max-period", 90*24*time.Hour), duration(p, "min-period", 0)) // a default of the latter yields
+		if plenty(p, urls) { // then the change arrives by itself
+			d += max(duration(p, "max-period", 90*24*time.Hour), duration(p, "min-period", 0)) // a default min-period yields to max-period
 		}
 	}
 	d += duration(p, "every", 0)
-	// After a failure it comes back when it has waited: a copy after a second,
-	// two, four and so on, a crawl as --retry says.
+	// After a failure the crawler retries after a wait: a copy after one second, two, four and so on, a crawl
+	// according to --retry.
 	for _, q := range w.r.Requests {
 		if q.From == p.Name && (q.Status == 0 || q.Status == 429 || q.Status >= 500) {
 			if p.Kind == "follow" {
@@ -165,7 +163,7 @@ func deadline(w *world, p record.Program) time.Duration {
 	return min(d, math.MaxInt64/2)
 }
 
-// slowness is how long the answers that a crawler waited for took on average.
+// slowness returns the average duration of the responses that a crawler waited for.
 func (w *world) slowness(name string) time.Duration {
 	var sum, n time.Duration
 	for _, q := range w.r.Requests {
@@ -177,8 +175,8 @@ func (w *world) slowness(name string) time.Duration {
 	return sum / max(n, 1)
 }
 
-// plenty reports whether the budget of a crawl is such that every page is visited again
-// all the time: a thousand times a day, that is as often as --max-period and --min-period say.
+// plenty reports whether the budget of a crawl allows a visit of every page a thousand times a day, so that
+// only --max-period and --min-period limit the visits.
 func plenty(p record.Program, pages int) bool {
 	amount, perPage := strings.CutSuffix(option(p, "budget", "0.1/page"), "/page")
 	budget, err := strconv.ParseFloat(amount, 64)
@@ -195,13 +193,13 @@ func streams(p record.Program) bool {
 	return option(p, "stream", "true") == "true"
 }
 
-// agentOf is what robots.txt calls a crawler.
+// agentOf returns the name of a crawler in robots.txt.
 func agentOf(p record.Program) string {
 	name, _, _ := strings.Cut(option(p, "agent", "Parley/0"), "/")
 	return name
 }
 
-// least is the shortest pause between two requests to a host of so many pages.
+// least returns the shortest pause between two requests to a host with this number of pages.
 func least(p record.Program, pages int) time.Duration {
 	if p.Kind == "follow" {
 		otherwise := time.Second

@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// events holds that the events of a crawler, folded from zero, are its copy, and
-// that each says of its page what is to be known of it before it is used.
+// events checks that a crawler's events, folded from zero, give its copy, and that each event has the flags
+// that a reader of the page needs.
 func events(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "events"}
 	for _, cp := range r.Copies {
@@ -88,7 +88,7 @@ func events(r *record.Recording, w *world) []Finding {
 				}
 			}
 			flag("truncated", cut)
-			if l, seen := w.said(u, s.Sum); seen && p.Kind != "follow" && !isSet(p, "no-parse") { // which read no page
+			if l, seen := w.said(u, s.Sum); seen && p.Kind != "follow" && !isSet(p, "no-parse") { // --no-parse reads no page
 				flag("noindex", l.NoIndex)
 				flag("nofollow", l.NoFollow)
 			}
@@ -106,7 +106,7 @@ func cursor(s string) (epoch string, seq uint64, ok bool) {
 	return epoch, seq, ok && err == nil
 }
 
-// said returns what was seen of a URL with a body, by somebody who read it.
+// said returns the last observation of a URL with this body by a client that parsed the page.
 func (w *world) said(u, sum string) (s seen, ok bool) {
 	for _, x := range w.seen[u] {
 		if x.Status == 200 && x.Sum == sum && !x.ByTap {
@@ -116,7 +116,7 @@ func (w *world) said(u, sum string) (s seen, ok bool) {
 	return s, ok
 }
 
-// cut reports whether what is stored of a URL is the beginning of a body that was seen, and not all of it.
+// cut reports whether the stored content of a URL is only the beginning of a body that was seen.
 func (w *world) cut(u string, s record.Stored) bool {
 	return !w.ever(u, s.Sum) && slices.ContainsFunc(w.seen[u], func(x seen) bool {
 		if x.Status != 200 {

@@ -8,20 +8,20 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// A Want is what a copy is to hold of a URL.
+// A Want says what a copy should contain for a URL.
 type Want struct {
-	Sums   []string // one of these bodies; none: no body
-	Except string   // why it may be otherwise, if it may; what is held then is for Safety alone
-	Cut    int64    // the body may end after so many bytes, if that is said
+	Sums   []string // the content is one of these bodies; none: no body
+	Except string   // why the content may differ, if it may; then only Safety judges it
+	Cut    int64    // the body may end after this many bytes, if the copy says that it is truncated
 }
 
-// Expected says what the copy of a crawler holds, that was started by runs, the
-// last of which is in force, when it has had the time to. It knows W, and the settings.
+// Expected returns what the copy of a crawler should contain once it had the time to get it. runs are the
+// starts of the crawler, of which the last is in force. It knows W, and the settings.
 func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 	p, began := runs[len(runs)-1], runs[0].Started
 	wants := map[string]Want{}
 	except := func(u, why string) { wants[u] = Want{Sums: w.since(u, at), Except: why} }
-	reach := map[string]int{} // by links: how many from a start page
+	reach := map[string]int{} // link distance from a start page
 	first := slices.Clone(p.Sites)
 	if p.Kind != "follow" && !isSet(p, "no-parse") {
 		for _, s := range first {
@@ -46,7 +46,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 			}
 		}
 	}
-	gone := map[string]int{} // pages that vanished, by publisher, and below those that remain
+	gone := map[string]int{} // number of vanished pages by publisher, and below those that remain
 	here := map[string]int{}
 	for _, u := range w.urls {
 		if l, ok := w.last(u, at); ok && l.Status == 200 {
@@ -62,14 +62,14 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 		}
 		sums := w.since(u, at)
 		state := w.telling(u)
-		mine, theirs := w.allowed(u, agentOf(p), began, at), w.allowed(u, "", always, at) // who tells knows what was forbidden before
+		mine, theirs := w.allowed(u, agentOf(p), began, at), w.allowed(u, "", always, at) // a publisher already knows what was forbidden before
 		told := state == "told" && published(w, u) && theirs == "always" && !(p.Kind != "follow" && isSet(p, "no-manifests"))
 		changed := l.from.After(began) || w.before(u, l, began)
 		switch linked := reach[u] > 0 && reach[u] <= int(number(p, "max-depth", 15))+1; {
 		case !w.ever(u, "") && w.equalToAnother(u):
-			except(u, "equal") // who holds those bytes by another name need not ask for them
+			except(u, "equal") // a crawler that has these bytes under another name need not fetch them
 		case !w.ever(u, ""):
-			wants[u] = Want{} // nobody was ever given a body
+			wants[u] = Want{} // no client was ever given a body
 		case mine == "sometimes" || theirs == "sometimes" && state == "told":
 			except(u, "robots")
 		case mine == "never":
@@ -87,7 +87,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 		case p.Kind == "crawl" && l.from.After(p.Started):
 			except(u, "changed meanwhile")
 
-		// What is no page any more.
+		// The page is gone.
 		case l.Status != 200 && state == "told" && gone[base(w, u)] >= here[base(w, u)]+gone[base(w, u)],
 			l.Status != 200 && state == "told" && gone[base(w, u)] > 20 && 2*gone[base(w, u)] > here[base(w, u)]+gone[base(w, u)]:
 			except(u, "held deletion")
@@ -102,9 +102,9 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 		case l.Status != 200:
 			except(u, "refused")
 
-		// What is one.
+		// The page exists.
 		case l.NoIndex && (told || state == "told"):
-			except(u, "noindex") // the site leaves it out if it can see that, and whoever finds it by a link keeps it
+			except(u, "noindex") // the site leaves it out if it sees the tag, and a crawler that finds it by a link stores it
 		case p.Kind == "follow" && (told && l.Size > size(p, "max-page", 100<<20) || quota(p, len(w.urls))):
 			except(u, "limit")
 		case p.Kind == "follow" && told:
@@ -112,7 +112,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 		case p.Kind == "follow" && published(w, u):
 			except(u, "unlinked")
 		case p.Kind == "follow":
-			wants[u] = Want{} // the site does not say that there is such a page
+			wants[u] = Want{} // the site does not announce this page
 		case !told && !linked:
 			if reach[u] > 0 {
 				except(u, "depth")
@@ -124,9 +124,9 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 		case stopped(p, len(w.urls)):
 			except(u, "limit")
 		case changed && p.Kind == "run" && w.misled(u):
-			except(u, "mistold") // whoever said what is not so is believed less
+			except(u, "mistold") // a publisher that made wrong statements is trusted less
 		case !told && changed && (p.Kind == "run" && !plenty(p, len(w.urls)) || p.Kind == "crawl" && len(runs) > 1 && !isSet(p, "again")):
-			except(u, "budget") // it is visited again when that is worth its price
+			except(u, "budget") // it is visited again when the visit is worth its price
 		case told && (changed || w.rewritten(u, began)) && w.thrift(p, runs, u):
 			except(u, "budget")
 		case l.Size > size(p, "max-file", 400_000):

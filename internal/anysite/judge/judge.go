@@ -1,8 +1,7 @@
-// Package judge holds the oracles of internal/anysite: each reads a recording
-// of a run and says what in it is not as it was promised. It knows what Parley
-// promises and nothing of how it keeps that: it imports the standard library
-// and the recording, and reads robots.txt, options and page states by code of
-// its own, so that a mistake is not made twice in the same way.
+// Package judge holds the oracles of internal/anysite: each reads a recording of a run and reports where a
+// promise was broken. It knows what Parley promises and nothing of the implementation: it imports the
+// standard library and the recording, and reads robots.txt, options and page states with its own code, so
+// that a mistake is not made twice in the same way.
 package judge
 
 import (
@@ -17,7 +16,7 @@ import (
 // A Finding is a promise that was broken.
 type Finding struct {
 	Oracle  string // "safety", "liveness", "manners", "events", "accounts", "bounds" or "words"
-	Program string // the program that broke it, as far as it is known
+	Program string // the program that broke it, if known
 	URL     string
 	At      time.Time
 	Text    string // a sentence
@@ -38,7 +37,7 @@ func (f Finding) String() string {
 	return s
 }
 
-// A Verdict is all that the oracles say of a run.
+// A Verdict is the result of all oracles for a run.
 type Verdict struct {
 	Findings []Finding
 	Copies   []Judged // what was expected of each copy
@@ -47,7 +46,7 @@ type Verdict struct {
 // All returns the findings of every oracle. None of them stops the others.
 func All(r *record.Recording) []Finding { return Judge(r).Findings }
 
-// Judge asks every oracle.
+// Judge runs every oracle.
 func Judge(r *record.Recording) Verdict {
 	w := newWorld(r)
 	copies := liveness(r, w)
@@ -66,8 +65,8 @@ func order(oracle string) int {
 	return slices.Index([]string{"safety", "liveness", "manners", "events", "accounts", "bounds", "words"}, oracle)
 }
 
-// Safety, Manners, Events, Accounts, Bounds and Words are the oracles one by
-// one; Liveness also says what did not count, and why.
+// Safety, Manners, Events, Accounts, Bounds and Words run one oracle each; Liveness also reports which copies
+// did not count, and why.
 func Safety(r *record.Recording) []Finding   { return safety(r, newWorld(r)) }
 func Manners(r *record.Recording) []Finding  { return manners(r, newWorld(r)) }
 func Events(r *record.Recording) []Finding   { return events(r, newWorld(r)) }
@@ -76,8 +75,8 @@ func Bounds(r *record.Recording) []Finding   { return bounds(r, newWorld(r)) }
 func Words(r *record.Recording) []Finding    { return words(r, newWorld(r)) }
 func Liveness(r *record.Recording) []Judged  { return liveness(r, newWorld(r)) }
 
-// A collector gathers the findings of an oracle, and of findings that are
-// alike no more than a few: a run that is wrong is often wrong in every page.
+// A collector gathers the findings of an oracle, and only a few findings of a kind: a run with a fault often
+// has it on every page.
 type collector struct {
 	oracle string
 	list   []Finding

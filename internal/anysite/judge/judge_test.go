@@ -11,7 +11,7 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// Whatever an ideal web and its crawlers do, no oracle finds anything, and every copy counts.
+// On recordings of an ideal web with ideal crawlers, no oracle finds anything, and every copy counts.
 func TestNothingIsWrongWithACleanRecording(t *testing.T) {
 	for seed := range uint64(100) {
 		r := clean(seed)
@@ -31,7 +31,7 @@ func TestNothingIsWrongWithACleanRecording(t *testing.T) {
 	}
 }
 
-// What is expected of a copy is one function that can be read in one sitting.
+// The expectation of a copy is one function, short enough to read in one sitting.
 func TestExpectedIsOneShortFunction(t *testing.T) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, "expected.go", nil, 0)
@@ -52,7 +52,7 @@ func TestExpectedIsOneShortFunction(t *testing.T) {
 	}
 }
 
-// again is a recording as it comes out of a file.
+// again returns a recording after a round trip through JSON.
 func again(t *testing.T, r *record.Recording) *record.Recording {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -65,7 +65,7 @@ func again(t *testing.T, r *record.Recording) *record.Recording {
 	return &c
 }
 
-// A crawl may obtain nothing while the notifier that serves all of its sites is being started anew, and then only.
+// A crawl may obtain nothing while the notifier that serves all of its sites restarts, and only then.
 func TestCrawlWhileItsServerIsAway(t *testing.T) {
 	at := dawn.Add(time.Hour)
 	began := func(base string, front string, restarted bool) *record.Recording {
@@ -94,7 +94,8 @@ func TestCrawlWhileItsServerIsAway(t *testing.T) {
 	}
 }
 
-// A step concerns the pages of its own docroot: those of another site have the same names, and change for themselves.
+// A step concerns the pages of its own docroot: pages of another site have the same names, and change
+// independently.
 func TestStepConcernsItsDocroot(t *testing.T) {
 	step := record.Step{Kind: "edit", Target: siteA, URLs: []string{siteA + "page-3.html"}}
 	for _, c := range []struct {

@@ -9,12 +9,12 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// Judged is what was expected of a copy, and what came of it.
+// Judged is the expectation of a copy, and the result.
 type Judged struct {
 	Crawler    string
 	Counts     bool           // it was judged; otherwise Reason says why not
 	Reason     string         // why it does not count
-	Pages      int            // URLs of which something was expected or excepted
+	Pages      int            // URLs that had an expectation or an exception
 	Exceptions map[string]int // by name
 	Findings   []Finding
 }
@@ -30,7 +30,7 @@ func (j Judged) String() string {
 	return s
 }
 
-// liveness holds that each copy is as expected, when the deadline is over or before.
+// liveness checks that each copy is as expected at the deadline or before.
 func liveness(r *record.Recording, w *world) (list []Judged) {
 	for _, cp := range r.Copies {
 		var runs []record.Program
@@ -58,7 +58,7 @@ func compare(w *world, cp record.Copy, runs []record.Program) Judged {
 		held, ok := cp.Pages[u]
 		ok = ok && held.Sum != ""
 		if want.Except == "" && len(want.Sums) == 0 && !ok {
-			continue // neither is there anything
+			continue // nothing is expected, and nothing is there
 		}
 		j.Pages++
 		switch {
@@ -103,17 +103,17 @@ func reason(s string) string {
 	return ""
 }
 
-// endless reports whether a crawl had to be told to end.
+// endless reports whether a crawl had to be stopped.
 func (w *world) endless(p record.Program) bool {
 	return p.Kind == "crawl" && slices.ContainsFunc(w.r.Exits, func(x record.Exit) bool {
 		return x.Program == p.Name && x.Asked && !x.At.Before(p.Started)
 	})
 }
 
-// early is the reason that does not count where all is as expected already.
+// early is a reason that is dropped when the copy is already as expected.
 const early = "the recording ends before the deadline"
 
-// unripe says why nothing can be expected of a crawler yet.
+// unripe returns why nothing can be expected of a crawler yet.
 func (w *world) unripe(p record.Program, at time.Time) string {
 	if option(p, "store", "warc") == "none" {
 		return "it stores no contents"

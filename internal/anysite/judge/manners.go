@@ -12,11 +12,10 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// manners holds that each crawler leaves hosts and addresses in peace as its
-// options and the sites say, and asks for nothing that it may not. It goes by
-// the tap alone, which sees a request a little later than it was sent and the end of an
-// answer a little before it has arrived: so gaps are never judged too short, and no
-// tolerance is needed.
+// manners checks that each crawler keeps the pauses and limits that its options and the sites set, and makes
+// no forbidden request. It uses the tap alone, which sees a request a little later than it was sent and the
+// end of a response a little before it has arrived: so gaps are never judged too short, and no tolerance is
+// needed.
 func manners(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "manners"}
 	byName := map[string][]record.Request{}
@@ -26,8 +25,8 @@ func manners(r *record.Recording, w *world) []Finding {
 		}
 	}
 	for name, list := range byName {
-		// When a request that waits for news was sent the tap may know between two moments only: it is at fault if
-		// no moment between them would do.
+		// The tap may know only an interval in which a long poll was sent: the request is at fault if no
+		// moment in that interval would do.
 		faulty := map[time.Time]bool{}
 		w.walk(name, list, true, func(q record.Request, _ string, _ ...any) { faulty[q.Ended] = true })
 		w.walk(name, list, false, func(q record.Request, format string, args ...any) {
@@ -39,14 +38,14 @@ func manners(r *record.Recording, w *world) []Finding {
 	return c.list
 }
 
-// between reports whether when a request was sent is not known but between two moments. It counts for
-// those that wait for news, since the slot is free from then on; of others it is the latest moment that counts.
+// between reports whether only an interval is known for the time at which a request was sent. It matters for
+// long polls, because they free the slot when they are sent; for other requests the latest moment counts.
 func between(q record.Request) bool {
 	return waits(q) && q.Door != "stream" && !q.Sent.IsZero() && q.Sent.Before(q.Began)
 }
 
-// walk judges the requests of a crawler one after the other, as they began. Those of which that is not known
-// began at the latest, or as soon as they might.
+// walk judges the requests of a crawler in order of their start. A request that was sent at an unknown moment
+// of an interval counts as sent at its end or, with soon, as early as the rules allowed.
 func (w *world) walk(name string, list []record.Request, soon bool, report func(q record.Request, format string, args ...any)) {
 	sent := func(q record.Request) time.Time {
 		if q.Sent.IsZero() {
@@ -64,7 +63,7 @@ func (w *world) walk(name string, list []record.Request, soon bool, report func(
 		return cmp.Or(moment(a).Compare(moment(b)), sent(a).Compare(sent(b)))
 	})
 	m := &mannered{report: report, w: w, soon: soon, pages: map[string]map[string]bool{}, names: map[netip.Prefix]map[string]bool{}}
-	for _, q := range list { // how many pages a host has, and an address names, a crawler may learn at any time
+	for _, q := range list { // a crawler may learn at any time how many pages a host has, and which names an address has
 		host, _ := hostPort(q.Host, q.URL)
 		put(m.pages, host, q.URL)
 		put(m.names, address(q), host)
@@ -79,7 +78,7 @@ func (w *world) walk(name string, list []record.Request, soon bool, report func(
 		}
 		p, _ := w.program(name, q.Began)
 		if m.began.IsZero() || !p.Started.Equal(m.program.Started) {
-			m.start(p) // it was killed, perhaps: nobody can hold it to what it did not live to write down
+			m.start(p) // it may have been killed, and cannot know what it did not live to write down
 		}
 		m.request(q)
 	}
@@ -100,11 +99,11 @@ func hostOf(u string) string {
 	return p.Host
 }
 
-// mannered is a crawler on its way through its requests, since it was started.
+// mannered replays the requests of a crawler since it was started.
 type mannered struct {
 	report  func(q record.Request, format string, args ...any)
 	w       *world
-	soon    bool                             // what began between two moments began as soon as it might
+	soon    bool                             // a request with an interval counts as sent as early as the rules allowed
 	pages   map[string]map[string]bool       // by host
 	names   map[netip.Prefix]map[string]bool // by address
 	program record.Program
@@ -112,30 +111,31 @@ type mannered struct {
 
 	slots   map[string]access // by host, and by the registrable domain on an address
 	origins map[string]access
-	robots  map[string]*rules // as this crawler was told them; nil: it was not given any
+	robots  map[string]*rules // as this crawler received them; nil: it received none
 	asked   map[string]bool   // robots.txt of an origin
 	welcome map[string]welcome
 	tokens  map[netip.Prefix]bucket
-	open    []record.Request // that have not ended
+	open    []record.Request // requests that have not ended
 }
 
-// An access is the last one to something.
+// An access is the last request to a host or an origin.
 type access struct {
 	ended time.Time
 	took  time.Duration
 	url   string
 
 	began time.Time
-	might time.Time // the first moment at which it might have begun, by the access before it
+	might time.Time // the earliest moment at which the access before it allowed this one
 }
 
-// stamped is how much later than it was sent a request may be stamped: over the loopback interface the kernel stamps
-// what it takes in, and on a busy machine the thread that does so waits for a processor. It makes every gap longer but
-// the one after a request that waits for news, which begins when that was sent and not with its answer.
+// stamped is how much later than it was sent a request may be stamped: over the loopback interface the kernel
+// stamps the data when it receives it, and on a busy machine that thread waits for a processor. This makes
+// every gap longer, except the one after a long poll, which begins when the long poll was sent and not with
+// its response.
 const stamped = 30 * time.Millisecond
 
-// overtook reports whether a request that waits for news, and was stamped after another access began, may
-// have been sent before that, so that the gap was kept between the two.
+// overtook reports whether a long poll that was stamped after the start of another access may have been sent
+// before it, so that the gap between the two was kept.
 func (a access) overtook(sent time.Time, gap time.Duration) bool {
 	return !later(sent.Add(-stamped), a.might).Add(gap).After(a.began)
 }
@@ -145,7 +145,7 @@ type bucket struct {
 	at   time.Time
 }
 
-// start forgets what only a process knows. What robots.txt said stays: it is in the collection.
+// start forgets the state of the previous process. What robots.txt said stays: it is in the collection.
 func (m *mannered) start(p record.Program) {
 	m.program, m.began = p, p.Started
 	m.slots, m.origins, m.tokens, m.open = map[string]access{}, map[string]access{}, map[netip.Prefix]bucket{}, nil
@@ -173,10 +173,10 @@ func (m *mannered) request(q record.Request) {
 	}
 	m.obeys(q, origin, say)
 
-	// One slot for a host over all its ports, and for a domain on one address.
+	// One slot for a host over all its ports, and for a registrable domain on one address.
 	keys := []string{host, domain(host) + " " + at.String()}
 	gap := wait
-	news := waiting && q.Door != "stream" // which keeps its turn until it is answered
+	news := waiting && q.Door != "stream" // a stream occupies its slot until it is answered
 	var might time.Time
 	if wait > 0 {
 		last := m.slots[keys[0]]
@@ -184,8 +184,8 @@ func (m *mannered) request(q record.Request) {
 			last = other
 		}
 		least := gap
-		pace, welcomed := m.welcome[originOf(last.url)].pace(m.program, at, q.Began) // it is whoever was asked that is left in peace
-		if welcomed {                                                                // so often may it begin, and what slows it down voids the welcome
+		pace, welcomed := m.welcome[originOf(last.url)].pace(m.program, at, q.Began) // the pause belongs to the previous host
+		if welcomed {                                                                // the welcome sets how often requests may begin, and whatever slows the crawler voids it
 			gap, least = min(gap, pace), min(gap, max(0, pace-last.took))
 		}
 		if m.program.Kind != "follow" && !welcomed {
@@ -196,7 +196,7 @@ func (m *mannered) request(q record.Request) {
 		}
 		might = last.ended.Add(least)
 		if d := q.Began.Sub(last.ended); last.ended.IsZero() || d < least && news && last.overtook(q.Began, gap) {
-			// The first one, or it was there before.
+			// The first access, or a long poll that was sent before it.
 		} else if d < 0 {
 			say("began %s before %s was answered, and a host is asked one thing at a time", -d, last.url)
 		} else if d < least {
@@ -216,7 +216,7 @@ func (m *mannered) request(q record.Request) {
 	}
 	done := access{ended: later(q.Ended, q.Began), url: q.URL, began: q.Began, might: might}
 	if done.took = done.ended.Sub(q.Began); waiting {
-		done.ended, done.took = q.Began, 0 // it waits for news, and others go on
+		done.ended, done.took = q.Began, 0 // a long poll: other requests go on
 		if !q.Sent.IsZero() && news {
 			done.ended = q.Sent.Add(-stamped)
 		}
@@ -232,13 +232,13 @@ func (m *mannered) request(q record.Request) {
 	m.learns(q, origin, at)
 }
 
-// bucket holds that an address is not asked more often than its names would be
-// together, nor oftener than --per-address says for longer than a burst, nor over more connections.
+// bucket checks that an address gets no more requests than its names together would, no more than
+// --per-address allows beyond a burst, and no more connections than that.
 func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, say func(string, ...any)) {
 	rate, most := perAddress(m.program)
 	if gap > 0 {
 		if rate == 0 {
-			rate = max(2, 1/gap.Seconds()) // less than half a second is for machines of one's own
+			rate = max(2, 1/gap.Seconds()) // gaps below half a second are for one's own machines
 		}
 		rate = min(float64(len(m.names[at]))/gap.Seconds(), rate)
 	}
@@ -272,7 +272,7 @@ func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, 
 	m.open = append(m.open, q)
 }
 
-// perAddress reads --per-address RATE/s,CONNECTIONS; a rate of 0 is the default's.
+// perAddress reads --per-address RATE/s,CONNECTIONS; a rate of 0 means the default.
 func perAddress(p record.Program) (rate float64, connections int) {
 	r, c, _ := strings.Cut(option(p, "per-address", ""), ",")
 	rate, err := strconv.ParseFloat(strings.TrimSuffix(r, "/s"), 64)
@@ -285,7 +285,7 @@ func perAddress(p record.Program) (rate float64, connections int) {
 	return rate, connections
 }
 
-// obeys holds that a page is asked for only when robots.txt of its origin was, and allows it.
+// obeys checks that a page is fetched only after robots.txt of its origin, and only if that allows it.
 func (m *mannered) obeys(q record.Request, origin string, say func(string, ...any)) {
 	if q.Door != "" {
 		return
@@ -300,7 +300,7 @@ func (m *mannered) obeys(q record.Request, origin string, say func(string, ...an
 	}
 }
 
-// learns keeps what an answer says about how to ask.
+// learns records what a response says about how to crawl.
 func (m *mannered) learns(q record.Request, origin string, at netip.Prefix) {
 	door := q.Door
 	if door == "" && strings.HasSuffix(pathOf(q.URL), "/.well-known/parley") {
@@ -311,7 +311,7 @@ func (m *mannered) learns(q record.Request, origin string, at netip.Prefix) {
 		m.asked[origin] = true
 		body, known := m.w.r.Bodies[q.Sum]
 		switch {
-		case q.Truncated || q.Status == 0 || q.Status == 304 || q.Status >= 500: // what it knew counts
+		case q.Truncated || q.Status == 0 || q.Status == 304 || q.Status >= 500: // the rules known before stay in force
 		case q.Status == 200 && known:
 			r := readRobots(body, m.agent(q))
 			m.robots[origin] = &r
@@ -335,7 +335,7 @@ func (m *mannered) agent(q record.Request) string {
 	return agentOf(m.program)
 }
 
-// mayAsk reports whether a crawl that began at certain ports of a host may come to another.
+// mayAsk reports whether a crawl that began at certain ports of a host may fetch from another port.
 func (m *mannered) mayAsk(host, port string) bool {
 	explicit, there := false, false
 	for _, s := range m.program.Sites {
@@ -350,7 +350,7 @@ func (m *mannered) mayAsk(host, port string) bool {
 	return there || !explicit
 }
 
-// waits reports whether a request only waits for news, so that others may go on meanwhile.
+// waits reports whether a request is a stream or a long poll, so that other requests may go on meanwhile.
 func waits(q record.Request) bool {
 	if q.Door == "stream" {
 		return true
@@ -359,7 +359,7 @@ func waits(q record.Request) bool {
 	return err == nil && u.Query().Has("wait")
 }
 
-// address returns what an address is known by: an IPv6 network of /64, an IPv4 address.
+// address returns the prefix that identifies an address: a /64 network for IPv6, the address for IPv4.
 func address(q record.Request) netip.Prefix {
 	ap, err := netip.ParseAddrPort(q.Address)
 	a := ap.Addr()
@@ -375,8 +375,8 @@ func address(q record.Request) netip.Prefix {
 	return netip.PrefixFrom(a, 32)
 }
 
-// domain returns the registrable domain of a host, as far as the names of a test
-// go: the last two labels. An address is its own.
+// domain returns the registrable domain of a host, as far as the names of a test go: the last two labels. An
+// IP address is its own domain.
 func domain(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return host

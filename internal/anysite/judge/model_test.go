@@ -14,19 +14,19 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// A model is a small web with ideal programs, which writes recordings that
-// nothing is wrong with. It shares no code with the programs, nor with the oracles.
+// A model is a small web with ideal programs. It writes recordings without faults, and shares no code with
+// the programs or the oracles.
 type model struct {
 	r    *record.Recording
 	rng  *rand.Rand
 	now  time.Time
 	conn int
 
-	pages    map[string]*page // that ever were, by URL
-	order    []string         // of them
+	pages    map[string]*page // all pages that ever existed, by URL
+	order    []string         // their URLs
 	copies   map[string]*keeper
 	keepers  []*keeper
-	evidence map[string]bool // URL and sum that the notifier was shown
+	evidence map[string]bool // URL and sum of the evidence that the notifier has
 }
 
 type page struct {
@@ -48,14 +48,14 @@ type keeper struct {
 }
 
 const (
-	siteA = "http://127.1.1.1:8001/" // tells of itself
-	siteB = "http://127.1.1.2:8002/" // is silent
+	siteA = "http://127.1.1.1:8001/" // publishes changes
+	siteB = "http://127.1.1.2:8002/" // publishes nothing
 	secs  = time.Second
 )
 
 var dawn = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// clean returns a recording of a run in which all went as it should.
+// clean returns a recording of a run without faults.
 func clean(seed uint64) *record.Recording {
 	m := &model{r: &record.Recording{Seed: seed, Bodies: map[string][]byte{}, Events: map[string][]record.Event{}, Accounts: map[string]record.Account{}},
 		rng: rand.New(rand.NewPCG(seed, 1)), now: dawn, pages: map[string]*page{}, copies: map[string]*keeper{}, evidence: map[string]bool{}}
@@ -91,7 +91,7 @@ func clean(seed uint64) *record.Recording {
 		m.now = m.now.Add(secs)
 		list := m.public(siteA)
 		u := list[1+m.rng.IntN(len(list)-1)]
-		what := i // each once, and then anything
+		what := i // each kind once, then random ones
 		if i > 3 {
 			what = m.rng.IntN(4)
 		}
@@ -158,7 +158,7 @@ func (m *model) put(u, body string, status int) {
 
 func (m *model) link(from, to string) { m.pages[from].links = append(m.pages[from].links, to) }
 
-// public lists what a site tells of itself.
+// public lists the pages that a site publishes.
 func (m *model) public(base string) (list []string) {
 	for _, u := range m.order {
 		if strings.HasPrefix(u, base) && m.pages[u].status == 200 && !strings.HasSuffix(u, ".txt") && !strings.Contains(u, "/private/") {
@@ -211,7 +211,7 @@ func (m *model) sum(body string) string {
 	return s
 }
 
-// ask is a request of a crawler, as soon as it may be made.
+// ask is a request of a crawler at the earliest permitted moment.
 func (m *model) ask(k *keeper, u, door string) record.Request {
 	wait := max(k.wait, 1500*time.Millisecond)
 	if m.now = m.now.Add(time.Millisecond); m.now.Before(k.last.Add(wait)) {
@@ -251,7 +251,7 @@ func (m *model) fetch(k *keeper, u string) {
 	m.keep(k, u, body, cut, "response")
 }
 
-// keep is what a crawler does with a body.
+// keep stores a body as a crawler does.
 func (m *model) keep(k *keeper, u, body string, cut bool, kind string) {
 	op := "create"
 	if _, ok := k.held[u]; ok {
@@ -292,8 +292,8 @@ func (m *model) event(k *keeper, e record.Event) {
 	m.r.Events[k.name] = append(m.r.Events[k.name], e)
 }
 
-// told is what follows an edit: the notifier asks for the page, one crawler asks
-// for it then, and the other is given it.
+// told makes the requests that follow an edit: the notifier fetches the page, then one crawler fetches it,
+// and the other receives it.
 func (m *model) told(run, follow *keeper, u string) {
 	m.now = m.now.Add(30 * time.Millisecond)
 	m.conn++
@@ -317,7 +317,7 @@ func (m *model) moved(k *keeper, u, v string) {
 	m.store(k, v, s, "revisit")
 }
 
-// account writes what a crawler says of itself in the end.
+// account writes a crawler's final reports.
 func (m *model) account(k *keeper) {
 	c := m.copyOf(k.name)
 	c.Pages = maps.Clone(k.held)

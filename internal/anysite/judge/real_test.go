@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// recordings are of runs of the real programs with which nothing is wrong.
+// recordings are faultless runs of the real programs.
 func recordings(t *testing.T) map[string]func() *record.Recording {
 	t.Helper()
 	names, err := filepath.Glob("testdata/*.json.gz")
@@ -41,8 +41,8 @@ func recordings(t *testing.T) map[string]func() *record.Recording {
 	return list
 }
 
-// What the real programs did on two sites that a seed drew is found to be right, and
-// what is done to such a recording is found by the oracle that is named for it.
+// The oracles find no fault in what the real programs did on two sites that a seed drew, and each way to
+// tamper with such a recording is found by the oracle that is named for it.
 func TestTamperingWithRealRecordings(t *testing.T) {
 	const crawler = "crawler-1"
 	tamperings := []struct {
@@ -90,7 +90,7 @@ func TestTamperingWithRealRecordings(t *testing.T) {
 				runs = append(runs, p)
 			}
 		}
-		var expected []string // pages of which it is certain what is to be held
+		var expected []string // pages with a certain expectation
 		for u, want := range Expected(w, runs, r.Ended) {
 			if want.Except == "" && len(want.Sums) == 1 {
 				expected = append(expected, u)

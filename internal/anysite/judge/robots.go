@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// Rules of a robots.txt for one crawler, by RFC 9309: the groups that name it,
-// else those of "*"; of the patterns that match the longest, and Allow if two
-// are as long.
+// Rules of a robots.txt for one crawler, by RFC 9309: the groups that name it, else those of "*"; the longest
+// matching pattern wins, and Allow if two are as long.
 type rules struct {
 	lines []rule
 	delay time.Duration // Crawl-delay
-	empty bool          // no group of this file says anything, to anybody
+	empty bool          // no group of this file has a rule for any crawler
 }
 
 type rule struct {
@@ -23,7 +22,7 @@ type rule struct {
 	pattern string
 }
 
-// rulesOf is readRobots of a body that was seen.
+// rulesOf parses a body that was seen, with a cache.
 func (w *world) rulesOf(sum, agent string) rules {
 	k := [2]string{sum, agent}
 	r, ok := w.parsed[k]
@@ -64,7 +63,7 @@ func readRobots(body []byte, agent string) (r rules) {
 		case "allow", "disallow":
 			naming = false
 			if g != nil {
-				r.empty = false // an empty Disallow is a rule, too: it says that all is allowed
+				r.empty = false // an empty Disallow is a rule, too: it allows everything
 				if value != "" {
 					g.lines = append(g.lines, rule{key == "allow", spell(value)})
 				}
@@ -93,7 +92,7 @@ func readRobots(body []byte, agent string) (r rules) {
 	return r
 }
 
-// allows reports whether a path, with its query, may be asked for.
+// allows reports whether a path, with its query, may be fetched.
 func (r rules) allows(path string) bool {
 	if path == "/robots.txt" {
 		return true
@@ -125,7 +124,7 @@ func fits(pattern, path string) bool {
 	return ok && (!whole || rest == "")
 }
 
-// spell writes a path in one spelling: what need not be encoded is not, and all else is, in upper case.
+// spell normalizes a path: unreserved characters are decoded, all others are encoded in upper case.
 func spell(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -153,15 +152,15 @@ func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// A robotsAt is what robots.txt said from a time on.
+// A robotsAt holds the rules of robots.txt from a time on.
 type robotsAt struct {
 	from time.Time
 	rules
 }
 
-// robots returns what robots.txt of an origin said, to whom it calls agent, over time. What is
-// missing, empty or has no rule does not take back what was said before: it is
-// what a mishap looks like, and a site that means it says so.
+// robots returns the rules of an origin's robots.txt for an agent over time. A robots.txt that is missing,
+// empty or without rules does not revoke earlier rules: it looks like a mishap, and a site that means it says
+// so explicitly.
 func (w *world) robots(origin, agent string) (list []robotsAt) {
 	for _, s := range w.seen[origin+"/robots.txt"] {
 		_, known := w.r.Bodies[s.Sum]

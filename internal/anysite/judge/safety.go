@@ -10,14 +10,14 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// safety holds that bytes given out or stored for a URL are what an anonymous
-// GET of it showed, then or shortly before.
+// safety checks that the bytes published or stored for a URL are those of an anonymous GET of it, at that
+// time or shortly before.
 func safety(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "safety"}
 	for _, g := range r.Given {
 		var pub record.Program
 		var lag Lags
-		for _, p := range w.publishers(g.URL) { // of several, the one that may lag the most
+		for _, p := range w.publishers(g.URL) { // of several publishers, the one with the largest permitted lag
 			if l := Lag(p, g.Door); pub.Name == "" || l.Edited+l.Refused > lag.Edited+lag.Refused {
 				pub, lag = p, l
 			}
@@ -26,7 +26,7 @@ func safety(r *record.Recording, w *world) []Finding {
 			lag = Lag(pub, g.Door)
 		}
 		what := "gave it out"
-		if g.Sum == "" { // it was only named
+		if g.Sum == "" { // only the URL was published
 			what = "told of it"
 			lag.Withdrawn, lag.Forbidden, lag.Loosened = lag.Withdrawn+lag.Files, lag.Forbidden+lag.Files, lag.Loosened-slack
 		} else if how := w.wrongBytes(g.URL, g.Sum, g.At, lag); how != "" {
@@ -47,7 +47,7 @@ func safety(r *record.Recording, w *world) []Finding {
 			at := s.Stored
 			for _, e := range r.Events[cp.Crawler] {
 				if e.URL == u && e.Sum == s.Sum && !at.IsZero() {
-					at = later(at, e.At) // what moved here was visited where it was
+					at = later(at, e.At) // a page that moved here was visited at its old URL
 				}
 			}
 			if how := w.wrongStored(cp.Crawler, u, s.Sum, s.Size, s.Truncated, at); how != "" {
@@ -67,16 +67,16 @@ func safety(r *record.Recording, w *world) []Finding {
 	return c.list
 }
 
-// page reports whether a URL is one that the runner looks at, or that somebody was given.
+// page reports whether a URL is one that the runner fetches, or that some client was given.
 func (w *world) page(u string) bool { return len(w.seen[u]) > 0 }
 
-// wrongBytes says what is wrong with bytes of a URL at a time, if anything.
+// wrongBytes returns what is wrong with the bytes of a URL at a time, empty if nothing is.
 func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 	allow := lag.Edited
 	if l, ok := w.last(u, t); ok {
 		switch {
 		case lag.Trusted && w.written(u, sum, t.Add(-max(lag.Edited, lag.Gone)), t):
-			return "" // what it has in its docroot, and what becomes of that on the way, is for its owner to say
+			return "" // the operator decides about the docroot's content, and how the server changes it on the way
 		case l.Status == 404 || l.Status == 410:
 			allow = lag.Gone
 		case l.Status != 200:
@@ -94,7 +94,7 @@ func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 	return "which no anonymous GET is given at all"
 }
 
-// written reports whether a docroot had a body at a URL at any time from one moment to another.
+// written reports whether a docroot had a body at a URL at any time in an interval.
 func (w *world) written(u, sum string, from, to time.Time) (had bool) {
 	for _, f := range w.r.Docroot { // in the order of time
 		if f.URL == u && !f.At.After(from) {
@@ -106,7 +106,7 @@ func (w *world) written(u, sum string, from, to time.Time) (had bool) {
 	return had
 }
 
-// shownByAnother reports whether another page of the same site showed a body at any time from one moment to another.
+// shownByAnother reports whether another page of the same site showed a body at any time in an interval.
 func (w *world) shownByAnother(u, sum string, from, to time.Time) bool {
 	for other := range w.seen {
 		if other != u && hostOf(other) == hostOf(u) && w.shown(other, sum, from, to) {
@@ -116,15 +116,15 @@ func (w *world) shownByAnother(u, sum string, from, to time.Time) bool {
 	return false
 }
 
-// equalToAnother reports whether a file had at any time the bytes that another URL of its host showed.
+// equalToAnother reports whether a file ever had the bytes that another URL of its host showed.
 func (w *world) equalToAnother(u string) bool {
 	return slices.ContainsFunc(w.r.Docroot, func(f record.Fetch) bool {
 		return f.URL == u && w.shownByAnother(u, f.Sum, always, never)
 	})
 }
 
-// wrongStored is wrongBytes for what a crawler says to have stored at a time, by
-// the second. A time that it does not say may be any.
+// wrongStored is wrongBytes for a page that a crawler reports as stored at a time, with a resolution of a
+// second. A time that it does not report may be any.
 func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time.Time) string {
 	from, to := always, never
 	if !t.IsZero() {
@@ -132,7 +132,7 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 		if w.tookArchive(crawler) {
 			door = "archive"
 		}
-		for _, p := range w.publishers(u) { // what they gave out was judged when it left
+		for _, p := range w.publishers(u) { // what they published was judged when it left
 			l := Lag(p, door)
 			allow = max(allow, l.Edited, l.Gone, l.Refused)
 		}
@@ -140,7 +140,7 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 	}
 	for _, g := range w.r.Given {
 		if g.URL == u && g.Sum == sum && !g.At.After(to) {
-			return "" // it stores what it was given, and that was judged
+			return "" // it stores what it was given, which was judged there
 		}
 	}
 	if w.shown(u, sum, from, to) {
@@ -148,7 +148,7 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 	}
 	for _, p := range w.publishers(u) {
 		if (Lag(p, "").Trusted || w.shownByAnother(u, sum, from, to)) && w.written(u, sum, from, to) {
-			return "" // as in wrongBytes; or it holds them by another name, and the site says that they are equal
+			return "" // as in wrongBytes; or it has them by another name, and the site says that they are equal
 		}
 	}
 	if cut && slices.ContainsFunc(w.seen[u], func(s seen) bool {
@@ -162,13 +162,13 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 	return "which no anonymous GET has shown"
 }
 
-// tookArchive reports whether a crawler was given an archive of a whole site.
+// tookArchive reports whether a crawler fetched an archive of a whole site.
 func (w *world) tookArchive(crawler string) bool {
 	return slices.ContainsFunc(w.r.Requests, func(q record.Request) bool { return q.From == crawler && q.Door == "archive" })
 }
 
-// beginsWith reports whether a body that was seen may begin with another, of which
-// the sum is known, and the size unless it is negative. Of bodies that were not kept it only compares sizes.
+// beginsWith reports whether a body that was seen may begin with another, given by its sum and its size,
+// which is negative if unknown. If the seen body was not recorded, only sizes are compared.
 func (w *world) beginsWith(s seen, sum string, size int64) bool {
 	body, ok := w.r.Bodies[s.Sum]
 	if !ok {
@@ -183,14 +183,14 @@ func (w *world) beginsWith(s seen, sum string, size int64) bool {
 	return true
 }
 
-// Sum is how a recording names a body.
+// Sum returns the name of a body in a recording.
 func Sum(b []byte) string {
 	s := sha256.Sum256(b)
 	return hex.EncodeToString(s[:])
 }
 
-// refusedTo returns when a publisher was itself refused a page by the front server, the
-// last time before it gave it out and with no success since, if the time to withdraw it was over.
+// refusedTo returns the last time when the front server refused a page to a publisher before the publisher
+// gave it out, with no success since, if the time to withdraw it was over.
 func (w *world) refusedTo(name string, g record.Given, lag Lags) (at time.Time, refused bool) {
 	for _, q := range w.r.Requests {
 		if q.From != name && !strings.HasPrefix(q.Header["user-agent"], "Parley notifier") || name == "" || q.URL != g.URL || q.Door != "" || q.Ended.After(g.At) || q.Ended.Before(at) || q.Header["authorization"] != "" {
@@ -206,9 +206,8 @@ func (w *world) refusedTo(name string, g record.Given, lag Lags) (at time.Time, 
 	return at, refused && g.At.Sub(at) > lag.Withdrawn
 }
 
-// forbidden reports whether robots.txt forbade a page to everybody when it was given out, for
-// so long that the publisher knew it, or was allowed again only so shortly before that it had
-// to wait.
+// forbidden reports whether robots.txt forbade a page to everybody when it was given out, for so long that
+// the publisher knew it, or allowed it again so recently that the publisher still had to wait.
 func (w *world) forbidden(p record.Program, g record.Given, lag Lags) bool {
 	said := w.robots(originOf(g.URL), "")
 	for i, s := range said {

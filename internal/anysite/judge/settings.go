@@ -8,8 +8,8 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// option returns the value of an option, and the default of a program that
-// does not know it, or does not say.
+// option returns the value of an option, or otherwise if the program does not know it or the recording has no
+// value.
 func option(p record.Program, name, otherwise string) string {
 	if v, ok := p.Options[name]; ok && v != "" {
 		return v
@@ -56,7 +56,6 @@ func size(p record.Program, name string, otherwise int64) int64 {
 	return int64(f * unit)
 }
 
-// number reads a number.
 func number(p record.Program, name string, otherwise float64) float64 {
 	v, err := strconv.ParseFloat(option(p, name, ""), 64)
 	if err != nil {
@@ -67,12 +66,12 @@ func number(p record.Program, name string, otherwise float64) float64 {
 
 func isSet(p record.Program, name string) bool { return option(p, name, "false") == "true" }
 
-// listed returns the values of an option that may be repeated.
+// listed returns the values of a repeatable option.
 func listed(p record.Program, name string) []string {
 	return strings.FieldsFunc(option(p, name, ""), func(c rune) bool { return c == '\n' })
 }
 
-// delay is a wait of a program's own, which --hurry caps.
+// delay returns a wait of the program itself, which --hurry caps.
 func delay(p record.Program, name string, otherwise time.Duration) time.Duration {
 	d := duration(p, name, otherwise)
 	if h := duration(p, "hurry", 0); h > 0 {

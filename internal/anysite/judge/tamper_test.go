@@ -231,12 +231,12 @@ func set(c *record.Copy, u string, do func(*record.Stored)) {
 	c.Pages[u] = s
 }
 
-// given is a body that a notifier gave out.
+// given returns a body that a notifier gave out.
 func given(r *record.Recording) *record.Given {
 	return &r.Given[slices.IndexFunc(r.Given, func(g record.Given) bool { return g.Sum != "" })]
 }
 
-// edited is a body of a page that the page has no more, and no longer had well before the end.
+// edited returns a body that a page no longer has, and no longer had well before the end.
 func edited(r *record.Recording) record.Fetch {
 	w := newWorld(r)
 	for _, f := range r.Fetches {
@@ -247,7 +247,7 @@ func edited(r *record.Recording) record.Fetch {
 	panic("nothing was edited")
 }
 
-// record0 is the newest record of a page that is held.
+// record0 returns the newest record of a stored page.
 func record0(r *record.Recording) *record.WARCRecord {
 	c := copyOf(r, "crawler-1")
 	return &c.WARC[slices.IndexFunc(c.WARC, func(x record.WARCRecord) bool { return x.URL == siteA })]
@@ -262,7 +262,7 @@ func last(r *record.Recording, name string) record.Event {
 	panic("no event of a page that is held")
 }
 
-// pair returns two requests of a crawler that follow each other.
+// pair returns two consecutive requests of a crawler.
 func pair(r *record.Recording, name string) (a, b *record.Request) {
 	for i := range r.Requests {
 		if q := &r.Requests[i]; q.From == name && q.Door == "" {
@@ -276,8 +276,8 @@ func pair(r *record.Recording, name string) (a, b *record.Request) {
 	panic("no two requests")
 }
 
-// late moves a request, and all of the crawler's that follow, so that it comes
-// that much after the last one that it had to wait for.
+// late moves a request and all later ones of the crawler, so that it comes that much after the earliest
+// permitted moment.
 func late(r *record.Recording, name string, by time.Duration) {
 	a, b := pair(r, name)
 	least := map[string]time.Duration{"crawler-1": 2 * secs, "crawler-2": 1500 * time.Millisecond}[name]
@@ -290,8 +290,8 @@ func late(r *record.Recording, name string, by time.Duration) {
 	b.Began, b.Ended = b.Began.Add(by), b.Ended.Add(by)
 }
 
-// poll adds a request for news, which was sent so long after another one was answered at the latest, and
-// half of that one's time before that at the earliest.
+// poll adds a long poll. It was sent at the latest this long after another request was answered, and at the
+// earliest half of that request's duration before the answer.
 func poll(r *record.Recording, name string, latest time.Duration) {
 	a, _ := pair(r, name)
 	q := *a
@@ -301,8 +301,8 @@ func poll(r *record.Recording, name string, latest time.Duration) {
 	r.Requests = append(r.Requests, q)
 }
 
-// A request for news may have been sent at any moment that the tap leaves open: if one of them will do, it is
-// not at fault, though by the first and the last it would overlap with others.
+// A long poll may have been sent at any moment of an interval: if one moment will do, it is not at fault,
+// even if it would overlap with others at both ends of the interval.
 func TestWhatMayHaveBeenSentInTimeWas(t *testing.T) {
 	r := clean(1)
 	a, _ := pair(r, "crawler-2")
@@ -318,7 +318,7 @@ func TestWhatMayHaveBeenSentInTimeWas(t *testing.T) {
 	}
 }
 
-// crowd has many names of one address asked at once.
+// crowd adds simultaneous requests to many names of one address.
 func crowd(r *record.Recording, n int, took time.Duration) {
 	for i := range n {
 		host := strings.Repeat("x", i+1) + "." + strings.Repeat("y", i+1)

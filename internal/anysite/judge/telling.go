@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// What Expected asks about a URL and its site.
+// Questions that Expected asks about a URL and its site.
 
 // telling says whether a site tells of a URL at a time: "told" if a publisher
 // runs for it or has run to its end, "silenced" if one is dead, and "silent" if there is none.
@@ -28,7 +28,8 @@ func (w *world) telling(u string) string {
 	return state
 }
 
-// misled reports whether a publisher of a URL has watched another directory than the web server's for a while.
+// misled reports whether a publisher of a URL has watched a directory that is not the web server's for a
+// while.
 func (w *world) misled(u string) bool {
 	return slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
 		return s.Kind == "wrong-docroot" && slices.ContainsFunc(w.publishers(u), func(p record.Program) bool { return p.Name == s.Target })
@@ -43,7 +44,7 @@ func (w *world) ended(p record.Program) bool {
 	})
 }
 
-// quiet is when the last step was done.
+// quiet returns when the last step was done.
 func (w *world) quiet() (t time.Time) {
 	for _, s := range w.r.Steps {
 		t = later(t, later(s.Done, s.At))
@@ -51,7 +52,7 @@ func (w *world) quiet() (t time.Time) {
 	return t
 }
 
-// stale reports whether a site was changed after its publisher ran for the last time.
+// stale reports whether a site was changed after the last run of its publisher.
 func (w *world) stale(p record.Program, u string) bool {
 	last := p.Started
 	for _, q := range w.r.Settings {
@@ -64,8 +65,8 @@ func (w *world) stale(p record.Program, u string) bool {
 	})
 }
 
-// published reports whether what a site says of itself has a URL, by the name:
-// HTML and PDF, and what --include names, and nothing hidden, and no backup.
+// published reports whether a site publishes a URL, by its name: HTML, PDF and files that --include names,
+// but nothing hidden, and no backup.
 func published(w *world, u string) bool {
 	names := strings.Split(strings.Trim(strings.SplitN(pathOf(u), "?", 2)[0], "/"), "/")
 	last := names[len(names)-1]
@@ -77,13 +78,13 @@ func published(w *world, u string) bool {
 	ext := strings.ToLower(path.Ext(last))
 	for _, p := range w.publishers(u) {
 		if isSet(p, "reachable") || slices.ContainsFunc(listed(p, "exclude"), func(pattern string) bool { return excludes(pattern, last) }) {
-			return false // or it is not for us to say
+			return false // the judge cannot say
 		}
 		if l, ok := w.last(u, never); ok && l.Size > size(p, "max-file", 100_000_000) {
 			return false
 		}
 		if isSet(p, "clean-urls") && (ext == "" || ext == ".html") {
-			return ext == "" && last != "index" // page.html is told as page
+			return ext == "" && last != "index" // page.html is published as page
 		}
 		for _, pattern := range listed(p, "include") {
 			for _, one := range alternatives(pattern) {
@@ -94,24 +95,24 @@ func published(w *world, u string) bool {
 		}
 	}
 	if last == "index.html" {
-		return false // its directory is what it is told by
+		return false // its directory is published instead
 	}
 	return strings.HasSuffix(u, "/") || slices.Contains([]string{".html", ".htm", ".xhtml", ".pdf"}, ext)
 }
 
-// excludes reports whether a pattern of --exclude leaves out a file, by the last part of its URL, or may: what
-// patterns with directories mean is not for us to say.
+// excludes reports whether a pattern of --exclude leaves out a file, or may, by the last part of its URL: the
+// judge does not interpret patterns with directories.
 func excludes(pattern, last string) bool {
 	if strings.ContainsAny(pattern, "/{") {
 		return true
 	}
 	file, _ := path.Match(pattern, last)
-	clean, _ := path.Match(pattern, last+".html") // the last part may be without
+	clean, _ := path.Match(pattern, last+".html") // the last part may lack the extension
 	return file || clean
 }
 
-// filtered reports whether the patterns of a crawl leave a URL out, or may: those that begin
-// with "/" or "*" are matched as in robots.txt, and what others mean is not for us to say.
+// filtered reports whether the patterns of a crawl leave a URL out, or may: patterns that begin with "/" or
+// "*" are matched as in robots.txt, and the judge does not interpret others.
 func filtered(p record.Program, u string) bool {
 	match := func(pattern string, otherwise bool) bool {
 		if strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "*") {
@@ -131,7 +132,7 @@ func filtered(p record.Program, u string) bool {
 	return len(list) > 0 && !slices.Contains(list, strings.TrimPrefix(path.Ext(strings.SplitN(pathOf(u), "?", 2)[0]), "."))
 }
 
-// alternatives are what a pattern with braces stands for.
+// alternatives expands a pattern with braces.
 func alternatives(pattern string) []string {
 	before, rest, ok := strings.Cut(pattern, "{")
 	inside, after, closed := strings.Cut(rest, "}")
@@ -145,14 +146,14 @@ func alternatives(pattern string) []string {
 	return list
 }
 
-// loggedOnly reports whether a crawler notes a URL and does not ask for it, by its name.
+// loggedOnly reports whether a crawler records a URL without fetching it, by its name.
 func loggedOnly(u string) bool {
 	ext := strings.ToLower(path.Ext(strings.SplitN(pathOf(u), "?", 2)[0]))
 	return ext != "" && !slices.Contains([]string{".html", ".htm", ".xhtml", ".txt"}, ext)
 }
 
-// oddName reports whether a crawler has its own mind about a name: parameters, sessions, words
-// such as login, very long ones, and components that repeat.
+// oddName reports whether a crawler has special rules for a name: parameters, sessions, words such as login,
+// very long names, and components that repeat.
 func oddName(u string) bool {
 	if strings.ContainsAny(u, "?;") || len(u) > 2048 {
 		return true
@@ -168,8 +169,8 @@ func oddName(u string) bool {
 		" "+strings.ToLower(parts[len(parts)-1])+" ")
 }
 
-// allowed says whether robots.txt let a crawler ask for a URL: "always", "never" or "sometimes", by all
-// that it said from one time to another. A file that was lost allows everything.
+// allowed says whether robots.txt let a crawler fetch a URL between two times: "always", "never" or
+// "sometimes". A missing file allows everything.
 func (w *world) allowed(u, agent string, from, at time.Time) string {
 	yes, no := false, false
 	for _, s := range w.seen[originOf(u)+"/robots.txt"] {
@@ -190,21 +191,21 @@ func (w *world) allowed(u, agent string, from, at time.Time) string {
 	return "always"
 }
 
-// down reports whether robots.txt of an origin cannot be had.
+// down reports whether robots.txt of an origin cannot be fetched.
 func (w *world) down(origin string, at time.Time) bool {
 	l, ok := w.last(origin+"/robots.txt", at)
 	return ok && (l.Status == 0 || l.Status >= 500 || l.Status == 429)
 }
 
-// before reports whether a URL was anything else after a time than what was seen last.
+// before reports whether a URL, after a time, showed anything other than the last observation.
 func (w *world) before(u string, l seen, began time.Time) bool {
 	return slices.ContainsFunc(w.seen[u], func(s seen) bool {
 		return s.to.After(began) && s.from.Before(l.from) && (s.Status != l.Status || s.Sum != l.Sum)
 	})
 }
 
-// rewritten reports whether the file behind a URL was another one than it is for a while after a time: a publisher
-// that watches it tells of both changes, though nobody else may see either.
+// rewritten reports whether the file behind a URL was, after a time, another one for a while: a publisher
+// that watches it announces both changes, though nobody else may see either.
 func (w *world) rewritten(u string, began time.Time) bool {
 	last := ""
 	for _, f := range w.r.Docroot { // in the order of time
@@ -215,7 +216,7 @@ func (w *world) rewritten(u string, began time.Time) bool {
 	return slices.ContainsFunc(w.r.Docroot, func(f record.Fetch) bool { return f.URL == u && f.At.After(began) && f.Sum != last })
 }
 
-// base is the longest base that a URL is published below.
+// base returns the longest base below which a URL is published.
 func base(w *world, u string) (b string) {
 	for _, p := range w.publishers(u) {
 		for _, s := range p.Sites {
@@ -227,7 +228,7 @@ func base(w *world, u string) (b string) {
 	return b
 }
 
-// stopped reports whether a crawl ends before it is done, or knows no more pages.
+// stopped reports whether a crawl ends before it is done, or admits no more pages.
 func stopped(p record.Program, urls int) bool {
 	for _, o := range []string{"stop-after", "stop-bytes", "stop-pages", "stop-value"} {
 		if v := option(p, o, "0"); v != "0" && v != "0s" {
@@ -237,17 +238,16 @@ func stopped(p record.Program, urls int) bool {
 	return float64(len(p.Sites)) > number(p, "max-sites", 1e5) || float64(urls) > number(p, "max-pages", 1e7) || float64(urls) > number(p, "per-site", 25_000)
 }
 
-// quota reports whether a copy may be more than it is allowed to be: of how much of
-// the state a page takes only this is said, that it is little.
+// quota reports whether a copy may exceed its quota. Of the state that a page takes, it is only known that it is little.
 func quota(p record.Program, urls int) bool {
 	return float64(urls) > number(p, "max-pages", 1e7) || size(p, "max-state", 1<<40) < 4<<20
 }
 
-// thrift reports whether a told change may wait: for the budget with --frugal, and beside it
-// for the cap of what is asked for beside it, or for the price of a manifest where nothing is pushed.
+// thrift reports whether an announced change may wait: for the budget with --frugal, for the cap of requests
+// outside it, or for the price of a manifest if there is no push.
 func (w *world) thrift(p record.Program, runs []record.Program, u string) bool {
 	if p.Kind != "run" {
-		return p.Kind == "crawl" && isSet(p, "frugal") // what it does not fetch for its price it says
+		return p.Kind == "crawl" && isSet(p, "frugal") // it reports the changes that are not worth their price
 	}
 	if isSet(p, "frugal") || option(p, "policy", "priced") != "priced" {
 		return !plenty(p, len(w.urls))
@@ -275,7 +275,7 @@ func (w *world) thrift(p record.Program, runs []record.Program, u string) bool {
 	return changes > budget*number(p, "told-budget", 1)
 }
 
-// cost is what a visit takes out of a budget.
+// cost returns what a visit takes from a budget.
 func cost(p record.Program, size int64) float64 {
 	if option(p, "costs", "requests") == "bytes" {
 		return float64(size) / 20_000

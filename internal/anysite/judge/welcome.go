@@ -8,16 +8,16 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// A welcome is how a site wishes to be asked, by its /.well-known/parley.
+// A welcome is the request rate that a site offers in its /.well-known/parley.
 type welcome struct {
 	rate float64 // requests a second
 	at   netip.Prefix
-	by   string // the URL that said it
+	by   string // the URL of the description
 	read time.Time
 }
 
-// readWelcome returns the welcome that holds after a description was read: that of the
-// description, or, if it has none and another site of the origin had said it, the one before.
+// readWelcome returns the welcome that holds after a description was read: that of the description, or, if it
+// has none and another site of the origin had one, the one before.
 func readWelcome(before welcome, body []byte, by string, at netip.Prefix, read time.Time) (w welcome) {
 	var doc struct {
 		Welcome struct {
@@ -33,8 +33,8 @@ func readWelcome(before welcome, body []byte, by string, at netip.Prefix, read t
 	return welcome{}
 }
 
-// pace returns the pause that a welcome allows, of a crawler at an address, and
-// whether there is one: it is void after a day, and where a name has come to another address.
+// pace returns the pause that a welcome allows to a crawler at an address, and whether there is one: a
+// welcome is void after a day, and after its name moved to another address.
 func (w welcome) pace(p record.Program, at netip.Prefix, now time.Time) (time.Duration, bool) {
 	if w.rate <= 0 || at != w.at || now.Sub(w.read) > 24*time.Hour {
 		return 0, false

@@ -7,8 +7,8 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// words holds that programs say how it went, by exit code and in words: that
-// what fails is said, and that nothing is said to fail where nothing was drawn to.
+// words checks that programs report their result by exit code and text: that a failure is reported, and that
+// none is reported where none was drawn.
 func words(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "words"}
 	failing := slices.ContainsFunc(r.Steps, func(s record.Step) bool { return s.Failure })
@@ -19,7 +19,7 @@ func words(r *record.Recording, w *world) []Finding {
 				say("broke down: %s", excerpt(x.Stderr, cry))
 			}
 		}
-		if x.Killed || x.Code < 0 && x.Asked { // the second was asked to end before it could listen
+		if x.Killed || x.Code < 0 && x.Asked { // the second was stopped before it could listen for signals
 			continue
 		}
 		p, ok := w.program(x.Program, x.At)
@@ -28,7 +28,7 @@ func words(r *record.Recording, w *world) []Finding {
 		}
 		failing := failing || !crawls(p) && slices.ContainsFunc(r.Steps, func(s record.Step) bool {
 			return s.Kind == "robots-lost" || s.Kind == "robots-empty" || s.Kind == "wrong-docroot" || // a person is needed, and is told so
-				s.Kind == "robots-back" // while it is written it may be read empty
+				s.Kind == "robots-back" // while it is being written it may be read empty
 		}) || p.Kind == "follow" && quota(p, len(w.urls))
 		dead := w.dead(p, x)
 		switch {
@@ -48,7 +48,7 @@ func words(r *record.Recording, w *world) []Finding {
 	return c.list
 }
 
-// dead reports whether none of a program's sites gave an answer to anybody while it ran, or last before.
+// dead reports whether none of a program's sites answered anybody while it ran, or last before.
 func (w *world) dead(p record.Program, x record.Exit) bool {
 	asked := false
 	for u := range w.seen {
@@ -64,8 +64,8 @@ func (w *world) dead(p record.Program, x record.Exit) bool {
 	return asked
 }
 
-// away reports whether a crawl was sent away by the only server of its sites while that was being started anew: where the
-// notifier serves the pages itself, nobody else gives any then, and a crawl that is begun in that moment may obtain nothing.
+// away reports whether a crawl began while the only server of its sites was restarting: where the notifier
+// serves the pages itself, nobody else does meanwhile, and such a crawl may obtain nothing.
 func (w *world) away(p record.Program, x record.Exit) bool {
 	if p.Kind != "crawl" || !slices.Contains(w.r.Features, "front=notifier") {
 		return false
@@ -87,7 +87,7 @@ func (w *world) away(p record.Program, x record.Exit) bool {
 	})
 }
 
-// nothing reports whether a crawl holds no page in the end.
+// nothing reports whether a crawl stores no page in the end.
 func (w *world) nothing(p record.Program, r *record.Recording) bool {
 	for _, cp := range r.Copies {
 		if cp.Crawler == p.Name && cp.Err == "" {
@@ -102,7 +102,7 @@ func (w *world) nothing(p record.Program, r *record.Recording) bool {
 	return false
 }
 
-// tail is the end of what was said, where the reason stands.
+// tail returns the end of the output, which has the reason.
 func tail(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	return s[max(len(s)-300, 0):]

@@ -10,10 +10,9 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// A world is W: what an anonymous GET of each URL showed, and for how long that
-// can be said. A site changes by its steps alone, so what is seen once holds
-// from the step before it until the step after it. Where two different bodies
-// are seen between the same two steps, the page differs at each GET.
+// A world is W: what an anonymous GET of each URL showed, and for how long that holds. A site changes by its
+// steps alone, so an observation holds from the step before it until the step after it. If two different
+// bodies are seen between the same two steps, the page differs at each GET.
 type world struct {
 	r    *record.Recording
 	seen map[string][]seen // by URL, in the order of At
@@ -22,7 +21,7 @@ type world struct {
 	parsed map[[2]string]rules // robots.txt, by sum and agent
 }
 
-// A seen is one observation, and the span in which it holds.
+// A seen is one observation, and the interval in which it holds.
 type seen struct {
 	record.Fetch
 	from, to time.Time
@@ -47,10 +46,10 @@ func newWorld(r *record.Recording) *world {
 			switch {
 			case !done.After(f.At): // before it
 				s.from = st.At
-			default: // it was under way, or is still to come
+			default: // the step was under way, or is still to come
 				s.to = done
 				if st.At.Before(f.At) {
-					continue // what is seen may be of before it or after it
+					continue // the observation may be of before the step or after it
 				}
 			}
 			if s.to != never {
@@ -63,7 +62,7 @@ func newWorld(r *record.Recording) *world {
 		add(f)
 	}
 	for _, q := range r.Requests {
-		// A whole page that the front server gave to somebody without credentials.
+		// A whole page that the front server gave to a client without credentials.
 		if (q.Door == "" || q.Door == "robots") && q.Method == "GET" && q.Status == 200 && !q.Truncated && q.Sum != "" &&
 			q.Header["authorization"] == "" && q.Header["range"] == "" {
 			add(record.Fetch{At: later(q.Ended, q.Began), URL: q.URL, Status: 200, Sum: q.Sum, Size: -1, ByTap: true, From: q.From})
@@ -77,7 +76,8 @@ func newWorld(r *record.Recording) *world {
 	return w
 }
 
-// concerns reports whether a step may change what a URL shows: one that names no URLs, any of its site.
+// concerns reports whether a step may change what a URL shows: a step that names no URLs may change any URL
+// of its site.
 func (w *world) concerns(s record.Step, u string) bool {
 	if !strings.Contains(s.Target, "://") || s.Kind == "quiet" {
 		return false
@@ -90,7 +90,7 @@ func (w *world) concerns(s record.Step, u string) bool {
 	return slices.ContainsFunc(s.URLs, func(v string) bool { return v == u || same && pathOf(v) == path })
 }
 
-// shown reports whether a URL showed a body at any time from one moment to another.
+// shown reports whether a URL showed a body at any time in an interval.
 func (w *world) shown(u, sum string, from, to time.Time) bool {
 	return slices.ContainsFunc(w.seen[u], func(s seen) bool {
 		return s.Status == 200 && s.Sum == sum && !s.to.Before(from) && !s.from.After(to)
@@ -102,11 +102,11 @@ func (w *world) ever(u, sum string) bool {
 	return slices.ContainsFunc(w.seen[u], func(s seen) bool { return s.Status == 200 && (sum == "" || s.Sum == sum) })
 }
 
-// last returns what was seen last of a URL up to a time, and false if nothing was.
+// last returns the last observation of a URL up to a time, and false if there is none.
 func (w *world) last(u string, until time.Time) (s seen, ok bool) {
 	for _, x := range w.seen[u] {
 		if !x.At.After(until) && (!x.ByTap || !ok || x.At.After(s.to)) {
-			s, ok = x, true // the runner looks by itself after each step: what others saw is only more of the same
+			s, ok = x, true // the runner looks after each step itself: observations of others only add to that
 		}
 	}
 	return s, ok
@@ -118,7 +118,7 @@ func (w *world) since(u string, until time.Time) (sums []string) {
 	if !ok || l.Status != 200 {
 		return nil
 	}
-	written := never // the last time, if at all: what others saw of a page after that is of after it, though the step was under way
+	written := never // the last time, if any: later observations by others show the new file, though the step was under way
 	for _, f := range w.r.Docroot {
 		if f.URL == u && !f.At.After(until) {
 			written = f.At
@@ -133,7 +133,7 @@ func (w *world) since(u string, until time.Time) (sums []string) {
 		if !Lag(p, "").Trusted {
 			continue
 		}
-		last := "" // what is given out may be as it is in the docroot, before others make something of it
+		last := "" // a publisher may give out the docroot's bytes, before the server changes them
 		for _, f := range w.r.Docroot {
 			if f.URL == u && !f.At.After(until) {
 				last = f.Sum
@@ -146,7 +146,7 @@ func (w *world) since(u string, until time.Time) (sums []string) {
 	return sums
 }
 
-// publishers are the programs that tell of a URL.
+// publishers returns the programs that publish a URL.
 func (w *world) publishers(u string) (list []record.Program) {
 	for _, p := range w.r.Settings {
 		if (p.Kind == "notifier" || p.Kind == "rdfgen") && slices.ContainsFunc(p.Sites, func(base string) bool { return strings.HasPrefix(u, base) }) {
@@ -156,7 +156,7 @@ func (w *world) publishers(u string) (list []record.Program) {
 	return list
 }
 
-// program returns how a program was running at a time.
+// program returns the settings with which a program was running at a time.
 func (w *world) program(name string, t time.Time) (p record.Program, ok bool) {
 	for _, x := range w.r.Settings {
 		if x.Name == name && (!ok || !x.Started.After(t) && !x.Started.Before(p.Started)) {
@@ -190,7 +190,7 @@ func originOf(u string) string {
 	return p.Scheme + "://" + strings.ToLower(p.Host)
 }
 
-// pathOf is what robots.txt speaks of.
+// pathOf returns the part of a URL that robots.txt matches.
 func pathOf(u string) string {
 	if _, rest, ok := strings.Cut(u, "://"); ok {
 		if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -204,7 +204,7 @@ func pathOf(u string) string {
 	return "/"
 }
 
-// hostPort splits what was dialled; the port is that of the scheme if none is said.
+// hostPort splits a dialled address; the port defaults to that of the scheme.
 func hostPort(hp, u string) (host, port string) {
 	host, port, err := net.SplitHostPort(hp)
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package record is what a run of internal/anysite leaves behind: what was
-// planned, what the web server showed, what passed between the programs, and
-// what each program held in the end. The runner writes it and the oracles of
-// internal/anysite/judge read it, so it names nothing of Parley's own packages:
-// a recording can be stored as JSON, altered, and judged again.
+// Package record describes what a run of internal/anysite leaves behind: the plan, what the web server
+// showed, what passed between the programs, and what each program stored in the end. The runner writes it and
+// the oracles of internal/anysite/judge read it, so it uses none of Parley's own packages: a recording can be
+// stored as JSON, altered, and judged again.
 //
-// Bytes are named by the hex SHA-256 of the body without content coding (Sum),
-// times are the runner's own clock, and URLs are absolute.
+// Bodies are identified by the hex SHA-256 of the body without content coding (Sum), times are from the
+// runner's own clock, and URLs are absolute.
 package record
 
 import "time"
@@ -26,7 +25,7 @@ type Recording struct {
 	Accounts map[string]Account // by crawler: what its own commands say at the end
 	Exits    []Exit             // how programs ended
 	Usage    []Usage
-	Bodies   map[string][]byte `json:",omitempty"` // by Sum, those that a judge may want to read
+	Bodies   map[string][]byte `json:",omitempty"` // by Sum: the bodies that a judge may read
 }
 
 // A Program is one program as it was started.
@@ -50,8 +49,8 @@ type Step struct {
 	Failure bool // drawn so that some program is expected to fail, see Exit
 }
 
-// A Fetch is an anonymous GET through the front server. Those of the runner come
-// after each step, from an address of its own; those of others were seen by the tap.
+// A Fetch is an anonymous GET through the front server. The runner makes its own after each step, from an
+// address of its own; the tap saw those of others.
 type Fetch struct {
 	At                           time.Time
 	URL                          string
@@ -60,23 +59,23 @@ type Fetch struct {
 	Type                         string
 	Sum                          string
 	Size                         int64
-	ByTap                        bool   // a GET of somebody else, without credentials
+	ByTap                        bool   // a GET of another client, without credentials
 	From                         string // address of the client
-	NoIndex, NoArchive, NoFollow bool   // said by the page or its headers
+	NoIndex, NoArchive, NoFollow bool   // according to the page or its headers
 	Canonical                    string
 	Links                        []string // absolute URLs of its links, by the HTML standard's base rules
 }
 
 // A Request is one request that the tap saw.
 type Request struct {
-	Began, Ended time.Time // first byte of the request; last of the answer
-	Sent         time.Time `json:",omitzero"` // when the request may have been sent at the earliest; zero is Began
+	Began, Ended time.Time // first byte of the request; last byte of the response
+	Sent         time.Time `json:",omitzero"` // the earliest moment when the request may have been sent; zero is Began
 	From         string    // name of the program
 	Host         string    // host and port as dialled by name
-	Address      string    // IP address and port that was connected to
-	Conn         int       // connection number, over all
+	Address      string    // IP address and port of the connection
+	Conn         int       // connection number, over all programs
 	Method, URL  string
-	Header       map[string]string // those of the request that a judge needs: user-agent, authorization, if-none-match ...
+	Header       map[string]string // request headers that a judge needs: user-agent, authorization, if-none-match ...
 	Status       int
 	Sum          string
 	Size         int64  // bytes on the wire
@@ -84,8 +83,8 @@ type Request struct {
 	Truncated    bool   // cut by one of the sides
 }
 
-// A Given is a body of a page that left by a door: pushed in a frame, in a
-// batch, a bundle or an archive, or as a difference against an older version.
+// A Given is a body of a page that left by a door: pushed in a frame, in a batch, a bundle or an archive, or
+// as a delta against an older version.
 type Given struct {
 	At   time.Time
 	Site string
@@ -99,9 +98,9 @@ type Given struct {
 type Copy struct {
 	Crawler string
 	Pages   map[string]Stored // by URL
-	Files   map[string]string // mirror: file below the root, and its Sum
+	Files   map[string]string // mirror: files below the root, with their Sums
 	WARC    []WARCRecord
-	Err     string // the copy could not be read
+	Err     string // why the copy could not be read
 }
 
 // Stored is one URL in a copy.
@@ -109,11 +108,11 @@ type Stored struct {
 	Status    int
 	Sum       string // empty: no content
 	Size      int64
-	Stored    time.Time // when the content was obtained, by the crawler's word; zero: not said
+	Stored    time.Time // when the content was obtained, according to the crawler; zero: unknown
 	Truncated bool
 	NoIndex   bool
 	NoFollow  bool
-	Why       string // what `crawler why` or `pages` says of a page without content
+	Why       string // what `crawler why` or `pages` reports for a page without content
 }
 
 // A WARCRecord is one record of a WARC file, read without Parley.
@@ -125,7 +124,7 @@ type WARCRecord struct {
 	At     time.Time
 	Status int
 	Sum    string
-	Err    string // it could not be read
+	Err    string // why it could not be read
 }
 
 // An Event is a line of `crawler events`.
@@ -138,7 +137,7 @@ type Event struct {
 	Flags     []string // "noindex", "nofollow", "truncated" ...
 }
 
-// An Account is what a crawler says of itself.
+// An Account holds a crawler's own reports.
 type Account struct {
 	Status map[string]any   // `status --json`
 	Sites  []map[string]any // `sites --json`
@@ -146,7 +145,7 @@ type Account struct {
 	Why    map[string]string
 }
 
-// An Exit is how a program ended.
+// An Exit records how a program ended.
 type Exit struct {
 	Program string
 	At      time.Time
@@ -157,7 +156,7 @@ type Exit struct {
 	Stderr  string
 }
 
-// Usage is what a program took at the most.
+// Usage is the maximum that a program used.
 type Usage struct {
 	Program   string
 	PeakRSS   int64 // bytes
