@@ -117,6 +117,10 @@ func Draw(seed uint64, tables Tables, without ...string) *Plan {
 			p.Chosen[rule.sets] = rule.to
 		}
 	}
+	drawn := func(s Setting) bool { return s.Name == "pages" }
+	if as := p.Chosen["as"]; p.Chosen["crawler"] == "follow" && (as == "page" || as == "delta" || as == "batch") && slices.ContainsFunc(p.Options["notifier"], drawn) {
+		p.Chosen["as"] = "auto" // with --pages=false the site does not offer these forms, and follow ends
+	}
 	p.drawSites()
 	p.drawSteps()
 	return p

@@ -122,7 +122,7 @@ func deadline(w *world, p record.Program) time.Duration {
 		pause = max(pause, time.Duration(float64(time.Second)/rate))
 	}
 	if p.Kind != "follow" && pause > 0 {
-		pause = max(pause, 10*w.slowness(p.Name)) // a slow host gets pauses of ten times its response time
+		pause = w.pause(p.Name, pause)
 	}
 	turns := 2 * urls // a page that differs from its announced digest is fetched twice
 	if p.Kind == "run" {
@@ -163,16 +163,17 @@ func deadline(w *world, p record.Program) time.Duration {
 	return min(d, math.MaxInt64/2)
 }
 
-// slowness returns the average duration of the responses that a crawler waited for.
-func (w *world) slowness(name string) time.Duration {
-	var sum, n time.Duration
+// pause returns the average pause after the responses that a crawler waited for: ten times the response time of a slow
+// host, and at least the given one.
+func (w *world) pause(name string, least time.Duration) time.Duration {
+	sum, n := least, time.Duration(1)
 	for _, q := range w.r.Requests {
 		if q.From == name && !waits(q) && q.Ended.After(q.Began) {
-			sum += min(q.Ended.Sub(q.Began), 30*time.Second)
+			sum += max(least, 10*min(q.Ended.Sub(q.Began), 30*time.Second))
 			n++
 		}
 	}
-	return sum / max(n, 1)
+	return sum / n
 }
 
 // plenty reports whether the budget of a crawl allows a visit of every page a thousand times a day, so that
