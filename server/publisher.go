@@ -38,7 +38,7 @@ type Publisher struct {
 	// server's validators stay those that visitors hold. A file whose bytes changed
 	// within a second that this URL had before gets one that the URL never had. Heal
 	// never sets a time in the future; where it would have to, the page is scanned
-	// again once that time has come: Run does so by itself, and a Turn waits a second
+	// again once that time has come: Run does so by itself, and a Turn waits up to 2 s
 	// for it.
 	//
 	// It is for trees that a web server serves, not for one in which make or rsync

@@ -119,9 +119,9 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	was, now := s, time.Now()
 	out := read{source: src, busy: 1}
 	s.Polled, s.Status, s.Fault = now, status, ""
-	lasts := lasts(a.Err)
+	remains := lasts(a.Err)
 	r.mu.Lock()
-	src.lasts = lasts
+	src.lasts = remains
 	r.mu.Unlock()
 	switch {
 	case a.Fault == harvest.FaultStopped:
@@ -138,7 +138,7 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		}
 		if s.Kind == collection.Robots {
 			again := seed.RobotsAgain(status, s.Fails)
-			if !r.Once || !lasts { // with Once, no quick retries of a fault that will last
+			if !r.Once || !remains { // with Once, no quick retries of a fault that will last
 				again = r.hurried(again)
 			}
 			if r.Quiet > 0 {

@@ -91,7 +91,7 @@ func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.init()
 	at := r.URL.Query().Get("at")
 	f, in, err := m.find(at, r.Header.Get("If-Range"))
-	if err != nil && at == "" && r.Method != http.MethodHead && m.Coming() {
+	if err != nil && at == "" && r.Method != http.MethodHead && m.isNear() {
 		ctx, cancel := context.WithTimeout(r.Context(), retry)
 		m.Wait(ctx, server.Archived{}) // an error only means that it takes longer
 		cancel()
@@ -141,6 +141,20 @@ func (g guarded) Write(b []byte) (int, error) {
 func (g guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
 var _ server.Archive = (*Maker)(nil)
+
+// isNear reports whether the next archive is worth the wait of a request: it will be made within retry, if it takes as
+// long as the last one. Requests that wait hold places that bundles need too.
+func (m *Maker) isNear() bool {
+	if !m.Coming() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.making || m.asked {
+		return m.stats.Took < retry
+	}
+	return m.rest()+m.stats.Took < retry
+}
 
 // find opens the archive for a request: the one of the cursor at, the one with the
 // entity tag part, or the newest.
