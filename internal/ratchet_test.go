@@ -23,7 +23,7 @@ import (
 // ceilings bound the size of the project, outside of tests, bench and examples. They go down
 // as the project gets smaller. To raise one, write here in a sentence what it was raised for.
 //
-// Tokens were raised by 2,500 for package family, which keeps a crawl out of traps; by 600, and exported names by 5,
+// Tokens were raised by 2,500 for package family, which keeps a crawl out of traps; by 650, and exported names by 5,
 // for package compare, whose border names what the package server shared in silence.
 var ceilings = map[string]int{
 	"wide structs":        79,
@@ -31,7 +31,7 @@ var ceilings = map[string]int{
 	"lines of a package":  9_270,
 	"exported names":      1_660,
 	"public names":        1_098,
-	"tokens":              661_600,
+	"tokens":              661_650,
 	"direct dependencies": 17,
 	"lines of a file":     600,
 }

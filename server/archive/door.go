@@ -150,10 +150,11 @@ func (m *Maker) isNear() bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.making || m.asked {
-		return m.stats.Took < retry
+	wait := m.stats.Took
+	if !m.making && !m.asked {
+		wait += m.rest()
 	}
-	return m.rest()+m.stats.Took < retry
+	return wait < retry
 }
 
 // find opens the archive for a request: the one of the cursor at, the one with the
