@@ -59,7 +59,7 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 	c, kept, err := h.connection(ctx, s, ips)
 	reusable := false
 	if err == nil {
-		a.IP = c.ip
+		a.IP, a.connect = c.ip, time.Since(a.Asked)
 		reusable, err = h.exchange(ctx, c, s, t, request, a)
 	}
 	now := time.Now()
@@ -145,7 +145,7 @@ func (h *Harvester) keep(s *site, c *conn, reusable bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.asking = nil
-	gap := h.gap(s, 0)
+	gap := h.gap(s, &Answer{})
 	if !reusable || c.ended.Load() || c.pages >= h.perConn() || gap >= keepIdle || s.closes > 0 && gap >= s.closes {
 		c.close()
 		return

@@ -111,7 +111,8 @@ type Answer struct {
 	Latency  time.Duration // from Asked to the first byte of the header
 	Took     time.Duration // from Asked to the last byte of the body
 
-	base    []byte // the dictionary of a requested delta; nil: none was requested
+	connect time.Duration // the part of Took before the request was sent
+	base    []byte        // the dictionary of a requested delta; nil: none was requested
 	release func()
 }
 

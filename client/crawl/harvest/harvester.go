@@ -267,19 +267,19 @@ func (h *Harvester) least(pages int) time.Duration {
 	return w
 }
 
-// gap returns the time to wait after a download from a site that took so long.
-func (h *Harvester) gap(s *site, took time.Duration) time.Duration {
-	return max(h.ours(s, took), min(s.delay, maxDelay))
+// gap returns the time to wait after a request to a site.
+func (h *Harvester) gap(s *site, a *Answer) time.Duration {
+	return max(h.ours(s, a), min(s.delay, maxDelay))
 }
 
 // ours returns the gap that applies to the site's whole host, without the site's own Crawl-delay.
-func (h *Harvester) ours(s *site, took time.Duration) time.Duration {
-	if s.welcome != nil {
-		return max(s.welcome.pause()-took, 0)
+func (h *Harvester) ours(s *site, a *Answer) time.Duration {
+	if s.welcome != nil { // it states how often requests may arrive
+		return max(s.welcome.pause()-(a.Took-a.connect), 0)
 	}
 	w := h.least(s.pages)
 	if h.Slow >= 0 && h.waits() {
-		w = max(w, min(took*time.Duration(positive(h.Slow, defaultSlow)), maxSlow))
+		w = max(w, min(a.Took*time.Duration(positive(h.Slow, defaultSlow)), maxSlow))
 	}
 	return w
 }

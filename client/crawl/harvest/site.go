@@ -136,7 +136,7 @@ func (h *Harvester) Pace(origin string, delay time.Duration) {
 	}
 	s.delay = delay
 	if !s.left.IsZero() {
-		h.later(s, s.left.Add(h.gap(s, 0)))
+		h.later(s, s.left.Add(h.gap(s, &Answer{})))
 	}
 }
 
@@ -184,8 +184,8 @@ func (h *Harvester) leave(s *site, a *Answer) {
 	h.heed(s, a, now)
 	if !a.Asked.IsZero() {
 		s.left = now
-		s.held.next = clock.Later(s.held.next, now.Add(h.ours(s, a.Took)))
-		h.later(s, now.Add(h.gap(s, a.Took)))
+		s.held.next = clock.Later(s.held.next, now.Add(h.ours(s, a)))
+		h.later(s, now.Add(h.gap(s, a)))
 	}
 	s.host.rest = clock.Later(s.host.rest, h.comeLater(s, a, now))
 	if s.held.at != nil {

@@ -164,7 +164,7 @@ func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	nc, err := v.h.dialHost(ctx, network, address)
 	if err != nil {
-		v.h.finish(s, 0, nil)
+		v.h.finish(s, Answer{})
 		return nil, err
 	}
 	c := &upgradeConn{Conn: nc}
@@ -172,7 +172,7 @@ func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, 
 	if strings.HasPrefix(v.origin, "https:") {
 		c.answers.Store(2) // the first is to the TLS handshake
 	}
-	free := sync.OnceFunc(func() { v.h.finish(s, 0, nil) })
+	free := sync.OnceFunc(func() { v.h.finish(s, Answer{}) })
 	timer := time.AfterFunc(positive(v.h.ConnectTimeout, DefaultConnect), free)
 	c.free = func() { timer.Stop(); free() }
 	return c, nil
@@ -206,13 +206,9 @@ func (c *upgradeConn) Close() error {
 	return err
 }
 
-// finish gives back the slot of a site after an access that took so long, and
-// evaluates the response, if there is one.
-func (h *Harvester) finish(s *site, took time.Duration, resp *http.Response) {
-	a := Answer{Asked: time.Now(), Took: took}
-	if resp != nil && !alone(resp) {
-		a.Status, a.Header = resp.StatusCode, resp.Header
-	}
+// finish gives back the slot of a site after a request, and evaluates the answer.
+func (h *Harvester) finish(s *site, a Answer) {
+	a.Asked = time.Now() // it was sent, whatever came of it
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leave(s, &a)
@@ -265,13 +261,14 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	begun := time.Now()
 	await, polls := longPoll(r.URL)
 	ctx, cancel := context.WithCancelCause(r.Context())
-	if polls { // once sent, it waits for news without the slot
-		free := sync.OnceFunc(func() { h.finish(s, 0, nil) })
-		defer free()
-		ctx = httptrace.WithClientTrace(ctx, onSent(free))
-	}
 	w := h.newWatch(s, await, polls, cancel)
-	r2 := r.Clone(ctx)
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { w.connect.Store(int64(time.Since(begun))) }}
+	if polls { // once sent, it waits for news without the slot
+		free := sync.OnceFunc(func() { h.finish(s, Answer{}) })
+		defer free()
+		trace = onSent(free)
+	}
+	r2 := r.Clone(httptrace.WithClientTrace(ctx, trace))
 	r2.Close = r2.Close || shared // only sites with an address of their own keep idle connections
 	if r2.Header.Get("User-Agent") == "" || h.Agent != "" {
 		r2.Header.Set("User-Agent", headerValue(cmp.Or(h.Agent, defaultAgent)))
@@ -309,9 +306,10 @@ func longPoll(u *url.URL) (time.Duration, bool) {
 
 // A watch ends a request that is silent for too long, or too slow.
 type watch struct {
-	end  func() // gives the slot back, once
-	took atomic.Int64
-	resp atomic.Pointer[http.Response]
+	end     func() // gives the slot back, once
+	took    atomic.Int64
+	connect atomic.Int64 // the part of took before the request was sent
+	resp    atomic.Pointer[http.Response]
 
 	// For the reader of the body: the time spent in Read, and the bytes received, in a window.
 	window, waited time.Duration
@@ -332,7 +330,11 @@ func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel co
 		w.timer.Stop()
 		cancel(nil)
 		if !polls {
-			h.finish(s, time.Duration(w.took.Load()), w.resp.Load())
+			a := Answer{Took: time.Duration(w.took.Load()), connect: time.Duration(w.connect.Load())}
+			if resp := w.resp.Load(); resp != nil && !alone(resp) {
+				a.Status, a.Header = resp.StatusCode, resp.Header
+			}
+			h.finish(s, a)
 		}
 	})
 	w.mu.Lock()

@@ -1,7 +1,9 @@
 package harvest_test
 
 import (
+	"context"
 	"math"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -137,6 +139,55 @@ func TestWelcomeThatIsVoid(t *testing.T) {
 		time.Sleep(time.Minute)
 		ask(0, 10*time.Second)
 	})
+}
+
+// The stated rate counts from when a request was sent, however long it took to connect.
+func TestWelcomeAfterASlowConnection(t *testing.T) {
+	const connect = 80 * time.Millisecond
+	for name, ask := range map[string]func(*testing.T, *harvest.Harvester, *fakeweb.Site){
+		"tasks": func(t *testing.T, h *harvest.Harvester, s *fakeweb.Site) {
+			harvestAll(t, h, batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 2 }))
+		},
+		"a transport": func(t *testing.T, h *harvest.Harvester, s *fakeweb.Site) {
+			c := &http.Client{Transport: h.Transport(s.Origin)}
+			for range 2 {
+				resp, err := c.Get(s.Origin + "/")
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := fakeweb.New(fakeweb.Options{Seed: 4})
+				defer w.Close()
+				s := w.AddAt(fakeweb.Honest, "host.example", at(1))
+				h := newHarvester(w)
+				defer h.Close()
+				h.Wait, h.Slow, h.PerConn = 10*time.Second, -1, 1
+				slow := false
+				h.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if slow {
+						slow = false
+						time.Sleep(connect)
+					}
+					return w.Dial(ctx, network, address)
+				}
+				harvestAll(t, h, batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 1 }))
+				h.Welcome(s.Origin, 10, 0)
+				time.Sleep(time.Minute)
+				w.Forget()
+				slow = true
+				ask(t, h, s)
+				log := w.Log()
+				if len(log) != 2 || slow || log[1].Begin.Sub(log[0].Begin) != 100*time.Millisecond {
+					t.Errorf("asked %v, want a tenth of a second between them", log)
+				}
+			})
+		})
+	}
 }
 
 // A request without the slot, a stream or a long poll, may be refused, too; and a site

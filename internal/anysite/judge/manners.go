@@ -130,9 +130,12 @@ type access struct {
 
 // stamped is how much later than it was sent a request may be stamped: over the loopback interface the kernel
 // stamps the data when it receives it, and on a busy machine that thread waits for a processor. This makes
-// every gap longer, except the one after a long poll, which begins when the long poll was sent and not with
-// its response.
+// every gap longer, except those that begin when a request was sent and not with its response: after a long
+// poll, and at the rate of a welcome.
 const stamped = 30 * time.Millisecond
+
+// sent returns the earliest moment at which the request may have been sent.
+func (a access) sent() time.Time { return later(a.began.Add(-stamped), a.might) }
 
 // overtook reports whether a long poll that was stamped after the start of another access may have been sent
 // before it, so that the gap between the two was kept.
@@ -186,7 +189,7 @@ func (m *mannered) request(q record.Request) {
 		least := gap
 		pace, welcomed := m.welcome[originOf(last.url)].pace(m.program, at, q.Began) // the pause belongs to the previous host
 		if welcomed {                                                                // the welcome sets how often requests may begin, and whatever slows the crawler voids it
-			gap, least = min(gap, pace), min(gap, max(0, pace-last.took))
+			gap, least = min(gap, pace), min(gap, max(0, last.sent().Add(pace).Sub(last.ended)))
 		}
 		if m.program.Kind != "follow" && !welcomed {
 			least = max(least, min(10*last.took, 5*time.Minute))

@@ -97,6 +97,22 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			b.Began = a.Ended.Add(1499 * time.Millisecond)
 			b.Ended = b.Began.Add(time.Millisecond)
 		}},
+		{"the rate of a welcome is exceeded", "manners", func(r *record.Recording) {
+			body := []byte(`{"welcome":{"rate":1}}`)
+			r.Bodies[Sum(body)] = body
+			for i := range r.Requests {
+				switch q := &r.Requests[i]; {
+				case q.From == "crawler-2" && q.Door == "well-known":
+					q.Sum = Sum(body)
+				case q.From == "crawler-2" && q.Door == "robots":
+					q.Status = 404 // no Crawl-delay
+				}
+			}
+			a, b := pair(r, "crawler-2")
+			a.Ended = a.Began.Add(time.Millisecond)
+			b.Began = a.Began.Add(time.Second - stamped - time.Millisecond)
+			b.Ended = b.Began.Add(time.Millisecond)
+		}},
 		{"another port of the host is asked", "manners", func(r *record.Recording) {
 			_, b := pair(r, "crawler-3")
 			b.Host, b.Address, b.URL, b.Door = "127.1.1.2:9000", "127.1.1.2:9000", "http://127.1.1.2:9000/", "robots"
