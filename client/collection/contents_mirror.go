@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/filetree"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/filename"
 	"github.com/parleyweb/parley/protocol"
@@ -21,7 +22,7 @@ import (
 // turn's transaction stores which file goes where, and the files are moved after it, and again by the next
 // Open if the process is killed in between.
 type mirror struct {
-	*tree
+	*filetree.Tree
 	base           string // of a copy: the base URL, which names leave out; empty: names begin with the host
 	fold, portable bool
 
@@ -33,13 +34,13 @@ type mirror struct {
 
 // Buckets within the outbox.
 var (
-	opsBucket   = []byte("ops")   // name -> file of tmpDir to move there; empty: remove the name
+	opsBucket   = []byte("ops")   // name -> temporary file to move there; empty: remove the name
 	namesBucket = []byte("names") // page -> name
 	pathsBucket = []byte("paths") // name, folded -> page
 )
 
-func newMirror(t *tree) *mirror {
-	return &mirror{tree: t, temps: map[frontier.PageID]string{},
+func newMirror(t *filetree.Tree) *mirror {
+	return &mirror{Tree: t, temps: map[frontier.PageID]string{},
 		fold: runtime.GOOS == "windows" || runtime.GOOS == "darwin", portable: runtime.GOOS == "windows"}
 }
 
@@ -47,7 +48,7 @@ func (c *Collection) openMirror() error {
 	if c.opts.Site != "" {
 		return c.openCopy()
 	}
-	t, err := openTree(filepath.Join(c.dir, mirrorDir))
+	t, err := filetree.Open(filepath.Join(c.dir, mirrorDir))
 	if err != nil {
 		return err
 	}
@@ -67,14 +68,14 @@ func (m *mirror) close() error {
 	for _, f := range m.files {
 		f.Close()
 	}
-	return m.tree.close()
+	return m.Tree.Close()
 }
 
 // takeBack removes the files that keep wrote for a transaction that was not committed.
 func (m *mirror) takeBack() {
 	for _, f := range m.files {
 		f.Close()
-		m.discard(tempOf(f))
+		m.Discard(tempOf(f))
 	}
 	m.files, m.stale, m.freed = m.files[:0], m.stale[:0], false
 	clear(m.temps)
@@ -87,20 +88,20 @@ func (c *Collection) redo() error {
 		return err
 	}
 	m := c.contents.mirror
-	if err := m.do(ops); err != nil {
+	if err := m.Do(ops); err != nil {
 		return err
 	}
-	return m.clean()
+	return m.Clean()
 }
 
-func (c *Collection) ops() (ops []op, err error) {
+func (c *Collection) ops() (ops []filetree.Op, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(outboxBucket).Bucket(opsBucket)
 		if b == nil {
 			return nil
 		}
 		return b.ForEach(func(k, v []byte) error {
-			ops = append(ops, op{string(k), string(v)})
+			ops = append(ops, filetree.Op{Name: string(k), Temp: string(v)})
 			return nil
 		})
 	})
@@ -115,7 +116,7 @@ func (m *mirror) keep(id frontier.PageID, v *Visit) error {
 		name = tempOf(f)
 	} else {
 		var err error
-		if name, f, err = m.create(); err != nil {
+		if name, f, err = m.Create(); err != nil {
 			return err
 		}
 	}
@@ -132,7 +133,7 @@ func (m *mirror) keep(id frontier.PageID, v *Visit) error {
 }
 
 // tempOf returns the name of a file made by create.
-func tempOf(f *os.File) string { return tmpDir + "/" + path.Base(filepath.ToSlash(f.Name())) }
+func tempOf(f *os.File) string { return filetree.TempDir + "/" + path.Base(filepath.ToSlash(f.Name())) }
 
 // sync makes the files of keep durable, a few at once: the disk syncs them in about the time of one. It
 // removes files that tell did not use.
@@ -156,7 +157,7 @@ func (m *mirror) sync() error {
 		delete(m.temps, id)
 	}
 	for _, name := range m.stale {
-		m.discard(name)
+		m.Discard(name)
 	}
 	m.stale = m.stale[:0]
 	return errors.Join(errs...)
@@ -237,7 +238,7 @@ func (c *Collection) Aside() (n int, err error) {
 		if b == nil {
 			return nil
 		}
-		prefix := []byte(otherDir + "/") // in lower case, so it is folded
+		prefix := []byte(filetree.OtherDir + "/") // in lower case, so it is folded
 		cur := b.Cursor()
 		for k, _ := cur.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = cur.Next() {
 			n++
@@ -272,7 +273,7 @@ func (g mirroring) lift(name string) (string, error) {
 	if temp := g.ops.Get([]byte(name)); len(temp) > 0 {
 		name = string(temp) // it is moved there only after this transaction
 	}
-	return g.m.link(name)
+	return g.m.Link(name)
 }
 
 // name returns the file name for a page: its natural one, unless another page has that name, or one of them
@@ -313,7 +314,7 @@ func (g mirroring) free(name string, id frontier.PageID) bool {
 			return false
 		}
 	}
-	return g.m.vacant(name, func(file string) bool {
+	return g.m.Vacant(name, func(file string) bool {
 		if k := g.paths.Get(g.path(file)); k != nil {
 			return bytes.Equal(k, own[:]) // it is released for the new name
 		}
@@ -337,7 +338,7 @@ func (u *update) promote() error {
 		return err
 	}
 	var aside []frontier.PageID
-	prefix := g.path(otherDir + "/")
+	prefix := g.path(filetree.OtherDir + "/")
 	cur := g.paths.Cursor()
 	for k, id := cur.Seek(prefix); bytes.HasPrefix(k, prefix) && len(aside) < mostAside; k, id = cur.Next() {
 		aside = append(aside, keyPage(id))
@@ -353,7 +354,7 @@ func (u *update) promote() error {
 		key := pageKey(id)
 		old := string(g.names.Get(key[:]))
 		name, ok := g.natural(&w.Page)
-		if !ok || !strings.HasPrefix(old, otherDir+"/") {
+		if !ok || !strings.HasPrefix(old, filetree.OtherDir+"/") {
 			continue
 		}
 		temp, err := g.lift(old)

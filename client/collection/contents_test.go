@@ -256,7 +256,7 @@ func TestRefusedTurn(t *testing.T) {
 	}
 }
 
-// tree reads the plain files of a mirror.
+// Tree reads the plain files of a mirror.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	got := map[string]string{}

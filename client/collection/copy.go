@@ -18,6 +18,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/filetree"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/protocol"
@@ -77,9 +78,9 @@ type siteMark struct {
 	Run  string `json:"run"` // the last run that filled it
 }
 
-// mark reads the mark of the directory, nil if it has none.
-func (t *tree) mark() (*siteMark, error) {
-	b, err := t.root.ReadFile(siteFile)
+// readMark reads the mark of the directory, nil if it has none.
+func readMark(t *filetree.Tree) (*siteMark, error) {
+	b, err := t.ReadFile(filetree.SiteFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -87,34 +88,26 @@ func (t *tree) mark() (*siteMark, error) {
 	}
 	var m siteMark
 	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("read %s: %w", siteFile, err)
+		return nil, fmt.Errorf("read %s: %w", filetree.SiteFile, err)
 	}
 	return &m, nil
 }
 
-func (t *tree) setMark(m siteMark) error {
+func writeMark(t *filetree.Tree, m siteMark) error {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	name, f, err := t.create()
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return t.root.Rename(name, siteFile)
+	return t.WriteFile(filetree.SiteFile, append(b, '\n'))
 }
 
 // owner reads the mark of the directory, and returns an error if the directory is not this copy's.
-func (c *Collection) owner(t *tree) (*siteMark, error) {
-	mark, err := t.mark()
+func (c *Collection) owner(t *filetree.Tree) (*siteMark, error) {
+	mark, err := readMark(t)
 	switch {
 	case err != nil:
 		return nil, err
-	case mark == nil && t.foreign():
+	case mark == nil && t.Foreign():
 		return nil, fmt.Errorf("directory %s is not empty and not a mirror", c.opts.Root)
 	case mark != nil && mark.Base != c.opts.Site:
 		return nil, fmt.Errorf("directory %s: %w: %s", c.opts.Root, ErrOther, mark.Base)
@@ -131,12 +124,12 @@ func (c *Collection) checkCopy() error {
 	if _, path, ok := split(o.Site); !ok || !strings.HasSuffix(path, "/") || o.Root == "" || o.Contents != Mirror {
 		return fmt.Errorf("copy of %q: want an absolute URL that ends in a slash, and a root for a mirror of it", o.Site)
 	}
-	t, err := openTree(o.Root)
+	t, err := filetree.Open(o.Root)
 	if err != nil {
 		return err
 	}
 	_, err = c.owner(t)
-	return errors.Join(err, t.close())
+	return errors.Join(err, t.Close())
 }
 
 // loadCopy reads the copy's record from the state.
@@ -164,13 +157,13 @@ func (c *Collection) loadCopy(tx *bbolt.Tx) error {
 
 // openCopy locks the directory, and completes the file operations of the last transaction.
 func (c *Collection) openCopy() error {
-	t, err := openTree(c.opts.Root)
+	t, err := filetree.Open(c.opts.Root)
 	if err != nil {
 		return err
 	}
 	m := newMirror(t)
 	c.contents.mirror, c.root, m.base = m, c.opts.Root, c.opts.Site
-	if err := t.hold(); err != nil {
+	if err := t.Lock(); err != nil {
 		return fmt.Errorf("directory %s: %w", c.opts.Root, err)
 	}
 	mark, err := c.owner(t) // again, now that no other process can change it
@@ -189,7 +182,7 @@ func (c *Collection) openCopy() error {
 		return err
 	}
 	if c.copied == nil {
-		meta.Fold, meta.Portable = t.probe()
+		meta.Fold, meta.Portable = t.Probe()
 		meta.Portable = meta.Portable || runtime.GOOS == "windows"
 		m.fold, m.portable = meta.Fold, meta.Portable
 	} else if mark.ID != meta.ID || mark.Run != meta.Run && (meta.LastRun == "" || mark.Run != meta.LastRun) {
@@ -205,7 +198,7 @@ func (c *Collection) openCopy() error {
 		return err
 	}
 	c.copied = &meta
-	return t.setMark(siteMark{Base: meta.Base, ID: meta.ID, Run: meta.Run})
+	return writeMark(t, siteMark{Base: meta.Base, ID: meta.ID, Run: meta.Run})
 }
 
 func (m *copyMeta) write(tx *bbolt.Tx) error {
@@ -276,14 +269,14 @@ const mostLooked = 50_000
 
 // stands reports whether the file of a page is unchanged.
 func (m *mirror) stands(name string, p *Page, suspect bool) bool {
-	info, err := m.lstat(name)
+	info, err := m.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != p.Length {
 		return false
 	}
 	if !suspect {
 		return true
 	}
-	f, err := m.root.Open(name)
+	f, err := m.Open(name)
 	if err != nil {
 		return false
 	}
@@ -457,7 +450,7 @@ func (c *Collection) Tidy() error {
 			return err
 		}
 		u.news++ // for the files
-		return g.m.walk(func(name string) error {
+		return g.m.Walk(func(name string) error {
 			if g.paths.Get(g.path(name)) != nil {
 				return nil
 			}
@@ -473,7 +466,7 @@ func (c *Collection) Tidy() error {
 // NewBody creates a file of a copy for a body to come, see Visit.File. A caller that does not commit it
 // should remove it; otherwise the next Open does.
 func (c *Collection) NewBody() (*os.File, error) {
-	_, f, err := c.contents.mirror.create()
+	_, f, err := c.contents.mirror.Create()
 	return f, err
 }
 

@@ -415,7 +415,7 @@ func (c *Collection) pass() error {
 		if err != nil {
 			return err
 		}
-		if err := m.do(ops); err != nil {
+		if err := m.Do(ops); err != nil {
 			return err
 		}
 		o.passed = o.passed || len(ops) > 0

@@ -1,0 +1,371 @@
+// Package filetree is a directory of plain files that changes in two steps: new files are written under temporary
+// names, and then moved to their names. After a crash the moves are repeated.
+package filetree
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/internal/filename"
+)
+
+// Names in the directory of a mirror that belong to no page: no natural name begins with a dot, so no site
+// can reach them.
+const (
+	OwnDir   = filename.Own
+	TempDir  = OwnDir + "/tmp"
+	OtherDir = OwnDir + "/other" // for pages without a natural name, see filename.Other
+	SiteFile = OwnDir + "/site"
+	lockFile = OwnDir + "/lock"
+)
+
+// An Op moves a file of TempDir to a name; with an empty temp it removes the file at the name. There is at
+// most one op for a name, so Ops may be repeated.
+type Op struct{ Name, Temp string }
+
+// A Tree is the directory of a mirror. No operation leaves it or follows a symbolic link.
+type Tree struct {
+	root  *os.Root
+	held  *os.File      // the file that is locked, nil before Lock
+	run   string        // prefix of the names in TempDir: an Op of an earlier process never means a new file
+	count atomic.Uint64 // number of names made
+	Each  func() error  // called before each operation, if not nil: tests crash there
+}
+
+// Open opens a directory, and makes it if there is none.
+func Open(dir string) (*Tree, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Tree{root: root, run: rand.Text()[:8]}, nil
+}
+
+// Close unlocks the directory.
+func (t *Tree) Close() error {
+	var err error
+	if t.held != nil {
+		err = t.held.Close()
+	}
+	return errors.Join(err, t.root.Close())
+}
+
+// Lock locks the directory for this process. The lock of the state is not enough: a second process with
+// another state would remove files that the first is about to move.
+func (t *Tree) Lock() error {
+	if err := t.mkdir(OwnDir, map[string]bool{}); err != nil {
+		return err
+	}
+	f, err := t.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	t.held = f
+	return boltfile.Lock(f)
+}
+
+// Foreign reports whether the directory contains anything but OwnDir.
+func (t *Tree) Foreign() bool {
+	d, err := t.root.Open(".")
+	if err != nil {
+		return true
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(2)
+	return err != nil && err != io.EOF || len(names) > 1 || len(names) == 1 && names[0] != OwnDir
+}
+
+// Clean creates TempDir and OtherDir, and empties TempDir after a killed process.
+func (t *Tree) Clean() error {
+	made := map[string]bool{}
+	if err := errors.Join(t.mkdir(TempDir, made), t.mkdir(OtherDir, made)); err != nil {
+		return err
+	}
+	d, err := t.root.Open(TempDir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	for _, name := range names {
+		if err := t.root.RemoveAll(TempDir + "/" + name); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Probe finds out whether the file system ignores case (fold), and whether it accepts only portable names.
+func (t *Tree) Probe() (fold, portable bool) {
+	name, f, err := t.Create()
+	if err != nil {
+		return false, false
+	}
+	f.Close()
+	upper := TempDir + "/PROBE"
+	if err := t.root.Rename(name, upper); err != nil {
+		t.Discard(name)
+		return false, false
+	}
+	defer t.Discard(upper)
+	_, err = t.root.Lstat(TempDir + "/probe")
+	fold = err == nil
+	odd := TempDir + "/probe \\:*?\"<>|"
+	if f, err := t.root.OpenFile(odd, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+		portable = true
+	} else {
+		f.Close()
+		t.Discard(odd)
+	}
+	return fold, portable
+}
+
+// temp returns a new name in TempDir.
+func (t *Tree) temp() string {
+	return TempDir + "/" + t.run + "-" + strconv.FormatUint(t.count.Add(1), 10)
+}
+
+// Create creates a file under a new name in TempDir.
+func (t *Tree) Create() (string, *os.File, error) {
+	name := t.temp()
+	f, err := t.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	return name, f, err
+}
+
+// Open opens a file for reading.
+func (t *Tree) Open(name string) (*os.File, error) { return t.root.Open(name) }
+
+// ReadFile returns the content of a file.
+func (t *Tree) ReadFile(name string) ([]byte, error) { return t.root.ReadFile(name) }
+
+// WriteFile writes a file in OwnDir. After an error the one before is still there.
+func (t *Tree) WriteFile(name string, b []byte) error {
+	temp, f, err := t.Create()
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return t.root.Rename(temp, name)
+}
+
+// Discard removes a file of TempDir. If that fails the next Clean does it.
+func (t *Tree) Discard(name string) { _ = t.root.Remove(name) }
+
+// Link gives a file a second name in TempDir, under which it outlives the page.
+// It returns "" if there is no such file.
+func (t *Tree) Link(name string) (string, error) {
+	info, err := t.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", nil
+	}
+	temp := t.temp()
+	if err := t.root.Link(name, temp); err == nil {
+		return temp, nil
+	}
+	return temp, t.copy(name, temp) // a file system without hard links
+}
+
+func (t *Tree) copy(from, to string) (err error) {
+	src, err := t.root.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := t.root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	return errors.Join(err, dst.Sync(), dst.Close())
+}
+
+// Vacant reports whether a file can be put at a name that no page has. A file there without a page is
+// replaced, and so is a directory if all its files are about to be removed.
+func (t *Tree) Vacant(name string, going func(name string) bool) bool {
+	info, err := t.Lstat(name)
+	if err != nil || !info.IsDir() {
+		return err == nil || absent(err)
+	}
+	err = fs.WalkDir(t.root.FS(), name, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !going(p) {
+			err = fs.ErrExist
+		}
+		return err
+	})
+	return err == nil
+}
+
+// Do runs the operations, removals first to make room, and makes them durable.
+func (t *Tree) Do(ops []Op) error {
+	touched, made := map[string]bool{}, map[string]bool{}
+	for _, removing := range []bool{true, false} {
+		for _, o := range ops {
+			if (o.Temp == "") != removing {
+				continue
+			}
+			if t.Each != nil {
+				if err := t.Each(); err != nil {
+					return err
+				}
+			}
+			touched[path.Dir(o.Name)] = true
+			if err := t.one(o, made); err != nil {
+				return fmt.Errorf("put file %s in its place: %w", o.Name, err)
+			}
+		}
+	}
+	for dir := range made {
+		touched[path.Dir(dir)] = true
+	}
+	for dir := range touched {
+		if err := t.sync(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tree) one(o Op, made map[string]bool) error {
+	if o.Temp == "" {
+		if info, err := t.Lstat(o.Name); err == nil && !info.IsDir() {
+			if err := t.root.Remove(o.Name); err != nil && !absent(err) {
+				return err
+			}
+		}
+		t.prune(path.Dir(o.Name), made)
+		return nil
+	}
+	if _, err := t.root.Lstat(o.Temp); errors.Is(err, fs.ErrNotExist) {
+		return nil // done before a crash
+	}
+	if err := t.mkdir(path.Dir(o.Name), made); err != nil {
+		return err
+	}
+	if info, err := t.root.Lstat(o.Name); err == nil && info.IsDir() {
+		t.removeEmpty(o.Name)
+	}
+	return t.root.Rename(o.Temp, o.Name)
+}
+
+// Lstat returns the FileInfo of a name without following links, at its end or on the way. A name behind a
+// link or a file does not exist.
+func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		if info, err := t.root.Lstat(name[:i]); err != nil {
+			return nil, err
+		} else if !info.IsDir() {
+			return nil, fs.ErrNotExist
+		}
+	}
+	return t.root.Lstat(name)
+}
+
+// absent reports whether an error means that a name does not exist.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// prune removes empty directories, up to the root.
+func (t *Tree) prune(dir string, made map[string]bool) {
+	for ; dir != "." && !strings.HasPrefix(dir, OwnDir); dir = path.Dir(dir) {
+		if info, err := t.Lstat(dir); err != nil || !info.IsDir() || t.root.Remove(dir) != nil {
+			return
+		}
+		delete(made, dir)
+	}
+}
+
+// removeEmpty removes a directory that contains only directories.
+func (t *Tree) removeEmpty(dir string) {
+	entries, err := fs.ReadDir(t.root.FS(), dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			return
+		}
+		t.removeEmpty(dir + "/" + e.Name())
+	}
+	_ = t.root.Remove(dir)
+}
+
+// mkdir makes a directory and its parents. It removes a link or a file without a page that stands in the
+// way. made has the directories known to be good.
+func (t *Tree) mkdir(dir string, made map[string]bool) error {
+	if dir == "." || made[dir] {
+		return nil
+	}
+	if err := t.mkdir(path.Dir(dir), made); err != nil {
+		return err
+	}
+	info, err := t.root.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		if err := t.root.Remove(dir); err != nil {
+			return err
+		}
+	}
+	if err != nil || !info.IsDir() {
+		if err := t.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	made[dir] = true
+	return nil
+}
+
+// sync makes the names in a directory durable, if the system can.
+func (t *Tree) sync(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := t.root.Open(dir)
+	if absent(err) {
+		return nil // pruned
+	} else if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+// Walk calls fn for every file of a page: all but directories, and in OwnDir only those in OtherDir. The
+// state may be in OwnDir too.
+func (t *Tree) Walk(fn func(name string) error) error {
+	return fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			if path.Dir(name) != OwnDir {
+				return fn(name)
+			}
+		case path.Dir(name) == OwnDir && name != OtherDir:
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
