@@ -33,7 +33,7 @@ func SendAgent(ctx context.Context, src *Source, program []byte) (protocol.Diges
 			return fmt.Errorf("read answer: %w", err)
 		}
 		if kept.Agent != digest {
-			return errors.New("the site names another program than the one that was sent")
+			return errors.New("the site confirmed the digest of another program")
 		}
 		return nil
 	})
@@ -67,7 +67,7 @@ func RunAgent(ctx context.Context, src *Source, take func(protocol.AgentOutput) 
 				return err
 			}
 		}
-		return cmp.Or(lines.Err(), errors.New("the answer ends before its last line"))
+		return cmp.Or(lines.Err(), errors.New("response truncated: its last line is missing"))
 	})
 	if err != nil {
 		return protocol.Cursor{}, fmt.Errorf("run agent: %w", err)

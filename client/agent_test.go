@@ -14,7 +14,7 @@ import (
 )
 
 // An agent program that a busy site refuses is sent again when the site says so; one that it rejects is not.
-func TestAProgramIsSentAgain(t *testing.T) {
+func TestBusySiteGetsProgramAgain(t *testing.T) {
 	program := []byte("\x00asm, and so on")
 	var refusals, sent atomic.Int64
 	status := http.StatusTooManyRequests
@@ -48,6 +48,6 @@ func TestAProgramIsSentAgain(t *testing.T) {
 	status = http.StatusForbidden
 	sent.Store(0)
 	if _, err := client.SendAgent(t.Context(), src, program); err == nil || sent.Load() != 1 {
-		t.Errorf("a site that will not have it: %v after %d tries", err, sent.Load())
+		t.Errorf("a site that rejects it: %v after %d tries", err, sent.Load())
 	}
 }

@@ -58,7 +58,7 @@ func unpackArchive(r io.ReaderAt, size, page int64) (*archive, error) {
 	}
 	if a.Reader, err = bundle.NewReader(a.data, bundle.Limits{Page: page, Total: maxUnpacked, Changes: maxArchived}); err == nil {
 		if h := a.Head; !h.From.IsZero() || h.To != a.cursor || h.Changes != items {
-			err = fmt.Errorf("%d pages from %v to %v, not %d at %v", h.Changes, h.From, h.To, items, a.cursor)
+			err = fmt.Errorf("%d pages from cursor %v to %v, but the package states %d pages at cursor %v", h.Changes, h.From, h.To, items, a.cursor)
 			a.Reader.Close()
 		}
 	}
@@ -85,7 +85,7 @@ func checkDirectory(r io.ReaderAt, size int64) error {
 	}
 	last := tail[len(tail)-end:]
 	if string(last[:4]) != "PK\x05\x06" || last[20] != 0 || last[21] != 0 {
-		return fmt.Errorf("%w: no end record at its end", zip.ErrFormat)
+		return fmt.Errorf("%w: no end record at the end of the file", zip.ErrFormat)
 	}
 	le := binary.LittleEndian
 	at := size - end // where the directory must end
@@ -109,7 +109,7 @@ func checkDirectory(r io.ReaderAt, size int64) error {
 	case length > maxDirectory:
 		return fmt.Errorf("a directory of %d bytes, more than %d", length, maxDirectory)
 	case first > uint64(at) || first+length != uint64(at):
-		return fmt.Errorf("%w: its directory is not where it is said to be", zip.ErrFormat)
+		return fmt.Errorf("%w: the end record gives a wrong position of the directory", zip.ErrFormat)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (a *archive) describe(z *zip.Reader) (items int, err error) {
 		return 0, err
 	}
 	if a.cursor = d.Parley.Cursor; a.cursor.IsZero() {
-		return 0, fmt.Errorf("it does not say where the archive stands")
+		return 0, fmt.Errorf("the archive's cursor is missing")
 	}
 	return d.Parley.Items, nil
 }

@@ -84,7 +84,7 @@ func TestArchive(t *testing.T) {
 		good[at+i] ^= 0xff
 	}
 	if n, _, err := unpack(good); err == nil {
-		t.Errorf("%d pages of an archive whose sum is wrong", n)
+		t.Errorf("%d pages accepted from an archive with a wrong digest", n)
 	}
 }
 
@@ -117,10 +117,10 @@ func TestArchiveDirectoryIsBounded(t *testing.T) {
 		_, _, err := unpack(b)
 		runtime.ReadMemStats(&after)
 		if err == nil {
-			t.Errorf("%s: it was opened", name)
+			t.Errorf("%s: archive was opened", name)
 		}
 		if got := after.TotalAlloc - before.TotalAlloc; got > 8*maxDirectory {
-			t.Errorf("%s: refusing %d bytes took %d bytes of memory (%v)", name, len(b), got, err)
+			t.Errorf("%s: rejecting %d bytes used %d bytes of memory (%v)", name, len(b), got, err)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func FuzzBody(f *testing.F) {
 		item := protocol.Item{URL: "https://www.example.org/a", Digest: protocol.Sum(page), Length: int64(len(page))}
 		pages, _ := fo.decode([]protocol.Change{{Op: protocol.Update, Item: item}}, []protocol.Body{body})
 		if len(pages) > 0 && !bytes.Equal(pages[0], page) {
-			t.Errorf("%q came for %q", pages[0], page)
+			t.Errorf("got %q for %q", pages[0], page)
 		}
 	})
 }

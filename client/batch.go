@@ -63,7 +63,7 @@ func Batch(ctx context.Context, src *Source, door string, want []Want) iter.Seq2
 			err = f.batch(ctx, door, want[:min(len(want), MaxWants)], yield)
 		}
 		if err != nil && err != errStop {
-			yield(Got{}, fmt.Errorf("ask for %d pages: %w", len(want), err))
+			yield(Got{}, fmt.Errorf("fetch %d pages: %w", len(want), err))
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (f *fetcher) batch(ctx context.Context, ref string, want []Want, yield func
 	open := make(map[string]Want, len(want))
 	for _, w := range want {
 		if protocol.Origin(w.URL) != f.origin {
-			return fmt.Errorf("%.200s is not of %s", w.URL, f.origin)
+			return fmt.Errorf("%.200s is not a URL of %s", w.URL, f.origin)
 		}
 		if err := f.allowed(w.URL); err != nil {
 			continue // not an error, but it must not be requested

@@ -101,7 +101,7 @@ func (f *follower) page(c *protocol.Change, b *protocol.Body, left int64) []byte
 		}
 		var err error
 		if page, err = coding.ApplyDelta(base, b.Bytes, most); err != nil {
-			f.log.Debug("difference left alone", "url", c.Item.URL, "err", err)
+			f.log.Debug("cannot apply delta", "url", c.Item.URL, "err", err)
 			return nil
 		}
 	default:

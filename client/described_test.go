@@ -17,7 +17,7 @@ import (
 )
 
 // The manifest links to the site's description; the site's offers are read from there.
-func TestDescribedWhereTheManifestSays(t *testing.T) {
+func TestDescriptionURLFromManifest(t *testing.T) {
 	for _, src := range []client.Source{
 		{As: protocol.AsPage},
 		{As: protocol.AsBatch, NoStream: true},
@@ -66,7 +66,7 @@ func TestDescribedWhereTheManifestSays(t *testing.T) {
 		}
 		m.same(t, w.Site, nil)
 		if m.asked > asked || len(m.errs) > 0 {
-			t.Errorf("as %q: %d pages did not come with what was told of them; %v", src.As, m.asked-asked, m.errs)
+			t.Errorf("as %q: %d pages did not come with their changes; %v", src.As, m.asked-asked, m.errs)
 		}
 		stop()
 		if described != w.Base+"meta/about" {
@@ -94,7 +94,7 @@ const manifestNaming = `<?xml version="1.0" encoding="UTF-8"?>
 `
 
 // A description that the manifest names outside its site's own base is not fetched.
-func TestDescribedElsewhere(t *testing.T) {
+func TestDescriptionOutsideBaseIsNotFetched(t *testing.T) {
 	var asked atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer other.Close()
@@ -131,6 +131,6 @@ func TestDescribedElsewhere(t *testing.T) {
 		stop()
 	}
 	if n := asked.Load(); n > 0 {
-		t.Errorf("%d requests to what is not of the site", n)
+		t.Errorf("%d requests outside the site", n)
 	}
 }

@@ -19,7 +19,7 @@ import (
 func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Message) (err error) {
 	defer func() { err = ofPiece(err) }()
 	if m.From != f.cursor || f.resync {
-		return fmt.Errorf("bundle after %v, not %v", m.From, f.at())
+		return fmt.Errorf("bundle starts after cursor %v, not %v", m.From, f.at())
 	}
 	if err := f.continues(m.To); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 		defer resp.Body.Close()
 		content = resp.Body
 	} else if m.Body.Coding != protocol.CodingArchive {
-		return fmt.Errorf("bundle of coding %.40q", m.Body.Coding)
+		return fmt.Errorf("bundle has unsupported coding %.40q", m.Body.Coding)
 	}
 	r, err := bundle.NewReader(content, bundle.Limits{Page: f.maxPage, Total: f.maxBundle})
 	if err != nil {
@@ -42,7 +42,7 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 	defer r.Close()
 	// The site may have rebuilt the bundle since it announced it, up to a later cursor.
 	if r.Head.From != f.cursor || r.Head.To.Seq < m.To.Seq {
-		return fmt.Errorf("bundle from %v to %v, not from %v to %v", r.Head.From, r.Head.To, m.From, m.To)
+		return fmt.Errorf("bundle covers %v to %v, not %v to %v", r.Head.From, r.Head.To, m.From, m.To)
 	}
 	p := packing{f: f, s: Step{Door: door, As: protocol.AsBatch, Behind: behind(r.Head.To, f.head)}}
 	for page, err := range r.Pages() {

@@ -42,7 +42,7 @@ func (f *follower) takeChanges(ctx context.Context) error {
 	switch m.Kind {
 	case protocol.Batch, protocol.Bundle, protocol.Archive:
 	default:
-		return fmt.Errorf("answer is %.20q, which tells of no changes", m.Kind)
+		return fmt.Errorf("response is a %.20q message, which carries no changes", m.Kind)
 	}
 	told := len(m.Changes)
 	if m.Kind != protocol.Batch {

@@ -97,7 +97,7 @@ func (l *listing) next(ctx context.Context) (protocol.Record, error) {
 	for {
 		rec, err := l.r.Next()
 		if err == nil && l.parts > 0 && l.r.Head().Cursor.Epoch != l.first.Cursor.Epoch {
-			return rec, fmt.Errorf("the next part of an answer stands at %v, not as the first at %v", l.r.Head().Cursor, l.first.Cursor)
+			return rec, fmt.Errorf("next part has cursor %v, in another epoch than %v of the first part", l.r.Head().Cursor, l.first.Cursor)
 		}
 		if err != io.EOF {
 			return rec, err
@@ -110,7 +110,7 @@ func (l *listing) next(ctx context.Context) (protocol.Record, error) {
 			l.first = l.r.Head()
 		}
 		if l.parts++; l.parts > maxParts {
-			return rec, fmt.Errorf("answer of more than %d parts", maxParts)
+			return rec, fmt.Errorf("response has more than %d parts", maxParts)
 		}
 		n, _ := l.r.Skipped()
 		l.skipped += n
@@ -211,7 +211,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	}
 	head := l.head()
 	if behind(head.Cursor, f.cursor) || part && head.Cursor.Epoch != f.cursor.Epoch { // the head may have been read last, after the items
-		return fmt.Errorf("manifest stands at %v, before %v", head.Cursor, f.cursor)
+		return fmt.Errorf("manifest has cursor %v, which does not continue %v", head.Cursor, f.cursor)
 	}
 	n, why := l.left()
 	if n > 0 {
@@ -259,12 +259,12 @@ func (f *follower) isNews(head protocol.Manifest, part bool) (bool, error) {
 	switch {
 	case part && head.Cursor.Epoch != f.cursor.Epoch:
 		f.etag, f.lastModified = "", "" // so that it comes whole
-		return false, fmt.Errorf("part of a manifest stands at %v, which does not continue %v", head.Cursor, f.cursor)
+		return false, fmt.Errorf("partial manifest has cursor %v, which does not continue %v", head.Cursor, f.cursor)
 	case f.cursor.IsZero() || head.Cursor.Epoch != f.cursor.Epoch:
 		return true, nil
 	case behind(head.Cursor, f.cursor), f.resync && head.Cursor == f.cursor:
 		f.pollAt = time.Now().Add(f.nextLook())
-		return false, fmt.Errorf("manifest stands at %v, which brings nobody on from %v", head.Cursor, f.cursor)
+		return false, fmt.Errorf("manifest has cursor %v, which is not later than ours, %v", head.Cursor, f.cursor)
 	}
 	f.manifestDoors(head)
 	return head.Cursor != f.cursor, nil

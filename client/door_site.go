@@ -53,7 +53,7 @@ func (f *follower) takeArchive(ctx context.Context, at Door, m *protocol.Message
 	}
 	if f.asksSite() { // an archive holds more than the filter selects, and only the site can evaluate the filter
 		f.resync = true
-		return fmt.Errorf("most of the site has changed: it is asked for what the filter lets through")
+		return fmt.Errorf("most of the site has changed: only the pages that match the filter are requested")
 	}
 	err = f.readArchive(ctx, at, u, "", m.Body.Digest)
 	var status *StatusError
@@ -86,7 +86,7 @@ func (f *follower) readArchive(ctx context.Context, at Door, u, known string, ha
 		f.tookManifest("", "")
 		return f.mended(at, protocol.AsSite)
 	case !f.cursor.IsZero() && behind(a.cursor, f.cursor), f.resync && a.cursor == f.cursor:
-		return fmt.Errorf("archive stands at %v, which brings nobody on from %v", a.cursor, f.cursor)
+		return fmt.Errorf("archive has cursor %v, which is not later than ours, %v", a.cursor, f.cursor)
 	}
 	p := packing{f: f, s: Step{Door: at, As: protocol.AsSite, Reset: true}}
 	for page, err := range a.Pages() {

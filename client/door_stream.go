@@ -27,7 +27,7 @@ type byeError struct {
 }
 
 func (e *byeError) Error() string {
-	return fmt.Sprintf("the site says goodbye with code %d: %.200q", e.code, e.reason)
+	return fmt.Sprintf("the site closed the stream with code %d: %.200q", e.code, e.reason)
 }
 
 // takeStream receives the changes after the cursor, until the stream ends.
@@ -108,7 +108,7 @@ func receive(ctx context.Context, conn *wsconn.Conn, silence time.Duration) (pro
 	case errors.As(err, &closed) && closed.Code >= 4000 && closed.Code < 5000:
 		err = &byeError{code: closed.Code, reason: closed.Reason}
 	case limited.Err() != nil && ctx.Err() == nil:
-		err = fmt.Errorf("nothing was said for %v", silence)
+		err = fmt.Errorf("timed out: no message received for %v", silence)
 	}
 	return protocol.Message{}, err
 }

@@ -260,7 +260,7 @@ func (s *fakeSite) changes(w http.ResponseWriter, r *http.Request) {
 	after, err := protocol.ParseCursor(r.URL.Query().Get("after"))
 	wait, _ := strconv.Atoi(r.URL.Query().Get("wait"))
 	if err != nil || wait != 30 {
-		s.t.Errorf("changes asked with %s", r.URL.RawQuery)
+		s.t.Errorf("changes requested with %s", r.URL.RawQuery)
 	}
 	timeout := time.After(time.Duration(wait) * time.Second)
 	for {
@@ -296,7 +296,7 @@ func last(after protocol.Cursor, list []protocol.Change) protocol.Cursor {
 func (s *fakeSite) stream(w http.ResponseWriter, r *http.Request) {
 	at, err := protocol.ParseCursor(r.URL.Query().Get("after"))
 	if err != nil {
-		s.t.Errorf("stream asked with %s", r.URL.RawQuery)
+		s.t.Errorf("stream requested with %s", r.URL.RawQuery)
 	}
 	_, head, _, status := s.read(at, 1)
 	if status != 0 {
@@ -524,7 +524,7 @@ func (c *copier) follow(src *client.Source, cursor protocol.Cursor, done func() 
 			return
 		}
 	}
-	c.s.t.Errorf("a day has passed at %v, the site stands at %v; errors %v", c.cursor, c.s.cursor(), c.errs[max(0, len(c.errs)-5):])
+	c.s.t.Errorf("a day has passed at %v, the site is at %v; errors %v", c.cursor, c.s.cursor(), c.errs[max(0, len(c.errs)-5):])
 }
 
 // until is a done for a copier that stands where the site does.

@@ -77,7 +77,7 @@ func (e *ElsewhereError) Error() string {
 		}
 		return fmt.Sprintf("%.200s redirects to another origin, %.200s: name the site as %.200s", e.URL, e.To, base)
 	}
-	return fmt.Sprintf("%.200s describes no page of %s, but the site %.200s: name that, or have the manifest made for this address, too", e.URL, protocol.Origin(e.URL), e.Of)
+	return fmt.Sprintf("%.200s describes no page of %s: it describes the site %.200s; name that, or publish a manifest for this address too", e.URL, protocol.Origin(e.URL), e.Of)
 }
 
 func statusError(u string, status int, h http.Header, body []byte) *StatusError {
@@ -216,7 +216,7 @@ func (f *fetcher) header() http.Header {
 	return h
 }
 
-var errStalled = errors.New("no byte for too long")
+var errStalled = errors.New("timed out: no data received")
 
 // get requests u and returns a response with status 200, or with a status that the header asks for: 304 with
 // a condition, 206 with Range, 226 with A-IM; anything else is an error. The headers must come within
@@ -282,7 +282,7 @@ func wanted(status int, h http.Header) bool {
 type typeError struct{ url, got, want string }
 
 func (e *typeError) Error() string {
-	return fmt.Sprintf("%s answered %.80q, not %s", e.url, e.got, e.want)
+	return fmt.Sprintf("%s has content type %.80q, not %s", e.url, e.got, e.want)
 }
 
 // getJSON returns the body of a JSON response of at most max bytes.

@@ -463,17 +463,17 @@ func (f *follower) take(ctx context.Context, door Door, as protocol.Form, m *pro
 	switch m.Kind {
 	case protocol.Bundle:
 		if as != protocol.AsBatch {
-			return fmt.Errorf("bundle, though asked for the form %s", as)
+			return fmt.Errorf("received a bundle, but requested the form %s", as)
 		}
 		return f.takeBundle(ctx, door, m)
 	case protocol.Archive:
 		if as != protocol.AsSite {
-			return fmt.Errorf("archive, though asked for the form %s", as)
+			return fmt.Errorf("received an archive, but requested the form %s", as)
 		}
 		return f.takeArchive(ctx, door, m)
 	case protocol.Batch:
 		if m.From != f.at() {
-			return fmt.Errorf("batch after %v, not %v", m.From, f.at())
+			return fmt.Errorf("batch starts after cursor %v, not %v", m.From, f.at())
 		}
 	case protocol.Ev, protocol.Mark:
 	default:
@@ -483,7 +483,7 @@ func (f *follower) take(ctx context.Context, door Door, as protocol.Form, m *pro
 		return errNoArchive
 	}
 	if !m.From.IsZero() && m.From != f.cursor { // a message before this one was lost
-		return fmt.Errorf("%s after %v, not %v", m.Kind, m.From, f.cursor)
+		return fmt.Errorf("%s message starts after cursor %v, not %v", m.Kind, m.From, f.cursor)
 	}
 	return f.advance(door, as, m)
 }
@@ -495,7 +495,7 @@ func (f *follower) advance(door Door, as protocol.Form, m *protocol.Message) err
 	}
 	for _, c := range m.Changes {
 		if c.Seq <= f.cursor.Seq || c.Seq > m.To.Seq {
-			return fmt.Errorf("change %d between %v and %v", c.Seq, f.cursor, m.To)
+			return fmt.Errorf("change %d is outside the range from %v to %v", c.Seq, f.cursor, m.To)
 		}
 	}
 	f.went(door)
@@ -519,7 +519,7 @@ func (f *follower) heads(m *protocol.Message) {
 // continues refuses a watermark that does not continue the caller's cursor.
 func (f *follower) continues(to protocol.Cursor) error {
 	if to.Epoch != f.cursor.Epoch || to.Seq < f.cursor.Seq {
-		return fmt.Errorf("watermark %v after %v", to, f.cursor)
+		return fmt.Errorf("watermark %v does not continue %v", to, f.cursor)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-func TestManySteps(t *testing.T) {
+func TestManifestIsSplitIntoSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, n := range []int{0, 1, protocol.MaxBatch, protocol.MaxBatch + 1, 2*protocol.MaxBatch + 500} {
 			s := newSite(t)
@@ -92,7 +92,7 @@ func TestManySteps(t *testing.T) {
 }
 
 // Each rung of the ladder: a missing door causes no waiting.
-func TestLadder(t *testing.T) {
+func TestFallbackToNextDoor(t *testing.T) {
 	type doors = map[string]func(http.ResponseWriter, *http.Request, http.HandlerFunc)
 	page := func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		fmt.Fprint(w, "<html>not here</html>")
@@ -130,10 +130,10 @@ func TestLadder(t *testing.T) {
 				return c.cursor.Seq == 1
 			})
 			if got := c.steps[len(c.steps)-1].Door; got != tt.want {
-				t.Errorf("%s: stands on %s, want %s; errors %v", tt.name, got, tt.want, c.errs)
+				t.Errorf("%s: uses door %s, want %s; errors %v", tt.name, got, tt.want, c.errs)
 			}
 			if d := time.Since(changed); d > tt.soon {
-				t.Errorf("%s: told after %v", tt.name, d)
+				t.Errorf("%s: change received after %v", tt.name, d)
 			}
 			if len(c.errs) > 8 {
 				t.Errorf("%s: %d errors: %v", tt.name, len(c.errs), c.errs)
@@ -143,7 +143,7 @@ func TestLadder(t *testing.T) {
 }
 
 // A caller that knows better than a fixed interval decides when the manifest is next fetched.
-func TestEvery(t *testing.T) {
+func TestManifestPollInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
 		c := newCopier(s)

@@ -36,7 +36,7 @@ func (e *OfferError) Error() string {
 	if len(e.Offers) > 0 {
 		has = strings.Join(e.Offers, ", ")
 	}
-	return fmt.Sprintf("%s does not offer the %s %s, but %s", e.Base, e.What, e.Asked, has)
+	return fmt.Sprintf("%s does not offer the %s %s; it offers %s", e.Base, e.What, e.Asked, has)
 }
 
 // Offers reports whether a site offers a form.
@@ -65,7 +65,7 @@ func (f *follower) learn(ctx context.Context) error {
 	if f.choose == nil && !f.tells(f.as) {
 		e := &OfferError{Base: f.base, What: "form", Asked: string(f.as)}
 		if Offers(f.offer, f.as) {
-			e.Asked += " for what a program decides about"
+			e.Asked += " for changes that a program selects"
 		}
 		for _, as := range protocol.Forms() {
 			if f.tells(as) {
@@ -217,7 +217,7 @@ func says(err error) bool {
 }
 
 // errOther reports a well-known file that describes another site, or none.
-var errOther = errors.New("it speaks of another site")
+var errOther = errors.New("it does not describe this site")
 
 // wellKnown reads the site's description: at the URL that its manifest states, below its base, or at the root
 // of its host, where a site below a path may be described too.

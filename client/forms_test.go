@@ -145,7 +145,7 @@ func (m *mirror) standsAt(t *testing.T, c protocol.Cursor) {
 		select {
 		case <-moved:
 		case <-timeout:
-			t.Fatalf("it stands at %v, the site at %v: %v", at, c, errs)
+			t.Fatalf("copy is at %v, the site at %v: %v", at, c, errs)
 		}
 	}
 }
@@ -291,16 +291,16 @@ func TestEveryForm(t *testing.T) {
 				switch later := m.asked - first; as {
 				case protocol.AsMeta:
 					if m.came[as] > 0 || later == 0 {
-						t.Errorf("%d pages came, %d were asked for", m.came[as], later)
+						t.Errorf("%d pages delivered, %d fetched", m.came[as], later)
 					}
 				case protocol.AsSite:
 					if first > 0 || m.came[as] < 41 {
-						t.Errorf("%d pages of %d came at first, %d had to be asked for", m.came[as], len(w.Pages()), first)
+						t.Errorf("%d pages of %d delivered at first, %d had to be fetched", m.came[as], len(w.Pages()), first)
 					}
 				default:
 					// On a busy machine a message may end early: what was edited away in it is in none.
 					if later > 0 && !m.parts || m.came[as] < 15 {
-						t.Errorf("%d pages came, %d had to be asked for", m.came[as], later)
+						t.Errorf("%d pages delivered, %d had to be fetched", m.came[as], later)
 					}
 				}
 				if n := w.Hits("/parley/stream", ""); pulled != (n == 0) {
@@ -312,7 +312,7 @@ func TestEveryForm(t *testing.T) {
 }
 
 // A site most of whose pages changed sends all of itself to a client that was away.
-func TestMassChange(t *testing.T) {
+func TestMassChangeDeliversArchive(t *testing.T) {
 	w := newWholeSite(t, 30)
 	w.Archive()
 	m := newMirror()
@@ -330,12 +330,12 @@ func TestMassChange(t *testing.T) {
 	m.standsAt(t, w.Head())
 	m.same(t, w.Site, nil)
 	if n := m.came[protocol.AsSite] - came; n != 31 || m.asked > 0 {
-		t.Errorf("%d pages came with the archive, %d were asked for; %v", n, m.asked, m.errs)
+		t.Errorf("%d pages delivered by the archive, %d fetched; %v", n, m.asked, m.errs)
 	}
 }
 
 // A download of an archive that is cut is resumed at that byte; if the archive changes meanwhile it starts anew.
-func TestCutArchive(t *testing.T) {
+func TestCutArchiveIsResumed(t *testing.T) {
 	w := newWholeSite(t, 60)
 	w.Archive()
 	var mu sync.Mutex
@@ -357,12 +357,12 @@ func TestCutArchive(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if want := []string{"", "bytes=20000-", "bytes=40000-", "bytes=60000-"}; !slices.Equal(ranges, want) || m.asked > 0 {
-		t.Errorf("asked for %q, and for %d pages", ranges, m.asked)
+		t.Errorf("requested %q, and fetched %d pages", ranges, m.asked)
 	}
 }
 
 // A bundle that is cut is sent again from its beginning: nothing of it is lost or taken for whole.
-func TestCutBundle(t *testing.T) {
+func TestCutBundleIsRequestedAgain(t *testing.T) {
 	w := newWholeSite(t, 20)
 	m := newMirror()
 	src := &client.Source{Base: w.Base, As: protocol.AsBatch, Held: m.held}
@@ -380,12 +380,12 @@ func TestCutBundle(t *testing.T) {
 	m.standsAt(t, w.Head())
 	m.same(t, w.Site, nil)
 	if len(m.errs) != 2 || m.asked != asked || w.Hits("/parley/batch", "") != 3 {
-		t.Errorf("%d requests; %d pages are to be asked for; errors %v", w.Hits("/parley/batch", ""), m.asked-asked, m.errs)
+		t.Errorf("%d requests; %d pages remain to be fetched; errors %v", w.Hits("/parley/batch", ""), m.asked-asked, m.errs)
 	}
 }
 
 // If the archive is unavailable, the pages are found in the manifest.
-func TestNoArchive(t *testing.T) {
+func TestUnavailableArchiveFallsBackToManifest(t *testing.T) {
 	for name, fault := range map[string]sitetest.Fault{
 		"gone":    sitetest.Status(http.StatusNotFound, 0),
 		"garbage": sitetest.Bytes("this is no archive"),
@@ -399,7 +399,7 @@ func TestNoArchive(t *testing.T) {
 			m.standsAt(t, w.Head())
 			m.same(t, w.Site, nil)
 			if len(m.errs) != 1 || m.asked != 6 {
-				t.Errorf("%d pages are to be asked for; errors %v", m.asked, m.errs)
+				t.Errorf("%d pages remain to be fetched; errors %v", m.asked, m.errs)
 			}
 		})
 	}
@@ -410,14 +410,14 @@ func TestNoArchive(t *testing.T) {
 		m.follow(t, &client.Source{Base: w.Base, As: protocol.AsSite, MaxArchive: 1000})
 		m.standsAt(t, w.Head())
 		m.same(t, w.Site, nil)
-		if len(m.errs) != 1 || !strings.Contains(m.errs[0].Error(), "larger than is wanted") {
+		if len(m.errs) != 1 || !strings.Contains(m.errs[0].Error(), "larger than the limit") {
 			t.Errorf("errors %v", m.errs)
 		}
 	})
 }
 
 // If a site does not offer a form or a filter, the error says so, once, and lists those that it offers.
-func TestNotOffered(t *testing.T) {
+func TestMissingFormOrFilterIsReported(t *testing.T) {
 	s := sitetest.NewSite(t, map[string]string{"index.html": "home"})
 	for _, src := range []*client.Source{
 		{Base: s.Base, As: protocol.AsDelta},
@@ -497,7 +497,7 @@ func TestBatchOfPages(t *testing.T) {
 		got[g.Want.URL] = g
 	}
 	if len(got) != len(is)+1 {
-		t.Errorf("%d answers of %d", len(got), len(is)+1)
+		t.Errorf("%d of %d responses", len(got), len(is)+1)
 	}
 	for u, g := range got {
 		text, there := is[u]

@@ -9,7 +9,7 @@ import (
 )
 
 // Whether a bundle is requested uncompressed depends on the address of the site, and on the proxy.
-func TestBundleNear(t *testing.T) {
+func TestBundleCompressionByAddress(t *testing.T) {
 	via, err := url.Parse("http://127.0.0.1:3128/")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestBundleNear(t *testing.T) {
 			asked = string(bundle.Plain)
 		}
 		if want := map[bool]string{true: "identity", false: "zstd"}[c.plain]; asked != want {
-			t.Errorf("%s is asked for %s, not %s", c.base, asked, want)
+			t.Errorf("%s requested as %s, want %s", c.base, asked, want)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestManifestReadOnce(t *testing.T) {
 		t.Fatalf("first %d pages, whole %v, ETag %q", told, whole, src.ETag)
 	}
 	if told, _ := come(); told != 0 || fmt.Sprint(statuses) != "[304]" {
-		t.Errorf("where nothing has changed: %d pages, answers %v", told, statuses)
+		t.Errorf("unchanged: %d pages, answers %v", told, statuses)
 	}
 	s.Write("p7.html", "as it is")
 	s.Publish()
@@ -61,17 +61,17 @@ func TestManifestReadOnce(t *testing.T) {
 	}
 	s.LoseState()
 	if told, whole := come(); told != 200 || !whole {
-		t.Errorf("after another epoch has begun: %d pages, whole %v, answers %v", told, whole, statuses)
+		t.Errorf("after a new epoch: %d pages, whole %v, answers %v", told, whole, statuses)
 	}
 	s.Break("/robots.rdf", sitetest.Status(http.StatusInternalServerError, 0))
 	n := 0
 	for _, err := range client.Follow(t.Context(), &src, at) {
 		if n++; err == nil || n > 1 {
-			t.Fatalf("a site that fails: step %d, %v", n, err)
+			t.Fatalf("failing site: step %d, %v", n, err)
 		}
 	}
 	if n != 1 {
-		t.Error("a site that fails is not reported")
+		t.Error("failing site is not reported")
 	}
 }
 

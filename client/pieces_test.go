@@ -43,7 +43,7 @@ func headOf(t *testing.T, from, to protocol.Cursor) []byte {
 
 // Content that is sent by reference and is never complete is requested less and less often; meanwhile
 // changes are delivered without it.
-func TestBrokenPieces(t *testing.T) {
+func TestIncompleteContentIsRequestedLess(t *testing.T) {
 	const changes = 44
 	for _, as := range []protocol.Form{protocol.AsBatch, protocol.AsSite} {
 		for _, pulled := range []bool{false, true} {
@@ -130,7 +130,7 @@ func TestBrokenPieces(t *testing.T) {
 					<-done
 					// Three times at first, then after 5, 10, 20 ... minutes, and never more than 6 hours.
 					if n := s.count(path) - before; n < 6 || n > 14 || told > 15*time.Second {
-						t.Errorf("%s, pulled %v, marks %v: asked for %d times in %v, told after %v; errors %v", as, pulled, marks, n, time.Since(begun), told, c.errs[:min(5, len(c.errs))])
+						t.Errorf("%s, pulled %v, marks %v: requested %d times in %v, change received after %v; errors %v", as, pulled, marks, n, time.Since(begun), told, c.errs[:min(5, len(c.errs))])
 					}
 				})
 			}
@@ -139,7 +139,7 @@ func TestBrokenPieces(t *testing.T) {
 }
 
 // If a site sends plain changes to a client that has nothing and requests an archive, the manifest is used.
-func TestPlainForArchive(t *testing.T) {
+func TestPlainChangesInsteadOfArchive(t *testing.T) {
 	for _, pulled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, "a.html")
@@ -185,19 +185,19 @@ func TestPlainForArchive(t *testing.T) {
 }
 
 // A site that never completes an archive, for whatever reason, gets only a few requests for it.
-func TestEndlessArchive(t *testing.T) {
+func TestEndlessArchiveGetsFewRequests(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		most int
 		part func(w http.ResponseWriter, r *http.Request, n int)
 	}{
-		{"shorter and longer", 7, func(w http.ResponseWriter, _ *http.Request, n int) {
+		{"varying length, no ETag", 7, func(w http.ResponseWriter, _ *http.Request, n int) {
 			fmt.Fprint(w, strings.Repeat("x", 100+n%2*100))
 		}},
-		{"longer and longer", 7, func(w http.ResponseWriter, _ *http.Request, n int) {
+		{"growing, no ETag", 7, func(w http.ResponseWriter, _ *http.Request, n int) {
 			fmt.Fprint(w, strings.Repeat("x", 100+n))
 		}},
-		{"another each time, and resumed once", 14, func(w http.ResponseWriter, r *http.Request, n int) {
+		{"new ETag after each resumption", 14, func(w http.ResponseWriter, r *http.Request, n int) {
 			if from, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes="); ok && n%2 == 1 {
 				w.Header().Set("Content-Range", fmt.Sprintf("bytes %s1000000/1000001", from))
 				w.WriteHeader(http.StatusPartialContent)
@@ -206,7 +206,7 @@ func TestEndlessArchive(t *testing.T) {
 			}
 			fmt.Fprint(w, "xx")
 		}},
-		{"byte by byte", 1000, func(w http.ResponseWriter, r *http.Request, n int) {
+		{"one byte per response", 1000, func(w http.ResponseWriter, r *http.Request, n int) {
 			w.Header().Set("ETag", `"one"`)
 			if from, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes="); ok {
 				w.Header().Set("Content-Range", fmt.Sprintf("bytes %s1000000/1000001", from))
@@ -230,7 +230,7 @@ func TestEndlessArchive(t *testing.T) {
 			src.As, src.NoStream, src.NoChanges, src.Temp = protocol.AsSite, true, true, t.TempDir()
 			c.follow(src, protocol.Cursor{}, c.caughtUp)
 			if n < 6 || n > tt.most || c.doors()[0] != client.Manifest {
-				t.Errorf("%s: asked %d times, by %v; errors %v", tt.name, n, c.doors(), c.errs)
+				t.Errorf("%s: %d requests, by %v; errors %v", tt.name, n, c.doors(), c.errs)
 			}
 		})
 	}

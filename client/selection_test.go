@@ -31,8 +31,8 @@ func TestProgramRefused(t *testing.T) {
 		"of nobody":           {src: client.Source{}, fault: refuses(http.StatusUnauthorized), says: "401"},
 		"of somebody":         {src: client.Source{NoStream: true, As: protocol.AsPage}, fault: refuses(http.StatusForbidden), says: "403"},
 		"chosen":              {src: client.Source{Choose: func(*protocol.Discovery, protocol.Cursor) protocol.Form { return protocol.AsBatch }}, says: "refuses the program"},
-		"bundles":             {src: client.Source{As: protocol.AsBatch}, says: "the form batch for what a program decides about, but meta, delta, page"},
-		"archives":            {src: client.Source{As: protocol.AsSite}, says: "the form site for what a program decides about, but meta, delta, page"},
+		"bundles":             {src: client.Source{As: protocol.AsBatch}, says: "the form batch for changes that a program selects; it offers meta, delta, page"},
+		"archives":            {src: client.Source{As: protocol.AsSite}, says: "the form site for changes that a program selects; it offers meta, delta, page"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWholeSite(t, 3)
@@ -81,7 +81,7 @@ func refuses(status int) sitetest.Fault {
 
 // A refusal from something in front of the site, or for a reason other than the program,
 // may be temporary: following continues at another door.
-func TestProgramRefusedByOthers(t *testing.T) {
+func TestProgramRefusedByIntermediary(t *testing.T) {
 	page := func(status int) sitetest.Fault {
 		return func(rw http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 			rw.Header().Set("Content-Type", "text/html")
@@ -128,7 +128,7 @@ func TestProgramRefusedByOthers(t *testing.T) {
 				}
 			}
 			if !told || fmt.Sprint(doors) != "[stream changes]" {
-				t.Errorf("told %v, errors at %v", told, doors)
+				t.Errorf("received %v, errors at %v", told, doors)
 			}
 		})
 	}
@@ -183,7 +183,7 @@ func TestFilter(t *testing.T) {
 
 // A page that leaves the selection is sent as deleted to subscribers that had it, and to no
 // others; the same for one that left while its reader was away.
-func TestPageThatLeavesAFilter(t *testing.T) {
+func TestPageLeavingFilterIsDeleted(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("word ", n) }
 	for _, src := range []client.Source{
 		{As: protocol.AsPage, Filter: protocol.Filter{MaxLength: 600}},
@@ -208,7 +208,7 @@ func TestPageThatLeavesAFilter(t *testing.T) {
 		gone := func(s client.Step) {
 			for _, c := range s.Changes {
 				if c.Item.URL == w.Base+"d1/long.html" {
-					t.Errorf("as=%s %v: told of a page that was never wanted: %+v", src.As, src.Filter.Query(), c)
+					t.Errorf("as=%s %v: received a page outside the filter: %+v", src.As, src.Filter.Query(), c)
 				}
 			}
 		}
@@ -241,7 +241,7 @@ func TestPageThatLeavesAFilter(t *testing.T) {
 }
 
 // A filter that only the site can evaluate is sent to it, in as many parts as needed.
-func TestFilterOfTheSite(t *testing.T) {
+func TestFilterEvaluatedBySite(t *testing.T) {
 	w := newWholeSite(t, 30)
 	w.Break("/parley/query", func(rw http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 		q := r.URL.Query()
@@ -265,7 +265,7 @@ func TestFilterOfTheSite(t *testing.T) {
 }
 
 // A client that reads the manifest again gets the changes, and does not take them for a snapshot.
-func TestPartOfManifest(t *testing.T) {
+func TestPartialManifestIsNoSnapshot(t *testing.T) {
 	w := newWholeSite(t, 30)
 	var mu sync.Mutex
 	statuses := map[int]int{}

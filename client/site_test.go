@@ -82,7 +82,7 @@ func (l *listener) expect(what string) client.Door {
 		case last = <-l.stood:
 		case <-time.After(20 * time.Millisecond): // the site may have moved
 		case <-timeout:
-			l.t.Fatalf("%s: stands at %v by %s, the site at %v", what, last.at, last.door, l.site.Head())
+			l.t.Fatalf("%s: at %v by %s, the site at %v", what, last.at, last.door, l.site.Head())
 		}
 		if last.at != l.site.Head() {
 			continue
@@ -128,7 +128,7 @@ func TestRealSite(t *testing.T) {
 		{"cut", func() { s.Cut(); edit() }, client.Stream},
 		{"restart", func() { s.Restart(edit2(s, &step)); s.Publish() }, client.Stream},
 		{"lost state", func() { s.LoseState() }, client.Manifest},
-		{"and on", func() { edit() }, client.Stream},
+		{"edit after lost state", func() { edit() }, client.Stream},
 		{"no upgrade", func() { s.Break("/parley/stream", sitetest.NoUpgrade); s.Cut(); edit() }, client.Changes},
 		{"slow", func() { s.Break("/parley/changes", sitetest.Slow(200*time.Millisecond)); edit() }, client.Changes},
 		{"busy", func() {
@@ -145,7 +145,7 @@ func TestRealSite(t *testing.T) {
 		tt.trouble()
 		t.Log(time.Now().Format("05.000"), tt.what)
 		if d := l.expect(tt.what); d != tt.want {
-			t.Errorf("%s: told by %s, want %s", tt.what, d, tt.want)
+			t.Errorf("%s: change received by %s, want %s", tt.what, d, tt.want)
 		}
 	}
 }

@@ -192,7 +192,7 @@ func door(base, ref string) (string, error) {
 	}
 	u, err := protocol.CanonicalURL(base, ref)
 	if err == nil && protocol.Origin(u) != protocol.Origin(base) {
-		err = fmt.Errorf("door %.200s is not at %s", u, protocol.Origin(base))
+		err = fmt.Errorf("door %.200s is not on the origin %s", u, protocol.Origin(base))
 	}
 	if err != nil {
 		return "", err

@@ -72,7 +72,7 @@ func TestBase(t *testing.T) {
 			defer s.mu.Unlock()
 			for path, n := range s.hits {
 				if n != 1 || len(s.hits) != 1 || path != strings.ReplaceAll(want, "%20", " ") {
-					t.Errorf("%s: asked for %v", b, s.hits)
+					t.Errorf("%s: requested %v", b, s.hits)
 				}
 			}
 		})
@@ -80,7 +80,7 @@ func TestBase(t *testing.T) {
 }
 
 // URLs outside the site's origin are left out, wherever they were named.
-func TestForeignURLs(t *testing.T) {
+func TestURLsOfOtherOriginsAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html", "b.html")
 		own := "a.html</link>"
@@ -139,7 +139,7 @@ func TestForeignURLs(t *testing.T) {
 
 // A door on another host is ignored. The network of the test fails the test
 // when another host is dialled.
-func TestForeignDoors(t *testing.T) {
+func TestDoorsOfOtherOriginsAreIgnored(t *testing.T) {
 	for _, u := range []string{"http://other.example/d", "ws://other.example/d", "wss://site.example/d", "http://site.example:8080/d", "https://site.example/d"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t, "a.html")
@@ -228,7 +228,7 @@ func TestManifestWithoutCursor(t *testing.T) {
 }
 
 // A manifest older than the caller's cursor is not believed: a page missing in it proves nothing.
-func TestOldManifest(t *testing.T) {
+func TestOlderManifestIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
 		c := newCopier(s)
@@ -246,14 +246,14 @@ func TestOldManifest(t *testing.T) {
 			}
 			return c.cursor.Seq == 3
 		})
-		if len(c.errs) != 3 || !strings.Contains(c.errs[2].Error(), "manifest stands at one:1, which brings nobody on from one:2") || len(c.steps) != n+1 {
+		if len(c.errs) != 3 || !strings.Contains(c.errs[2].Error(), "manifest has cursor one:1, which is not later than ours, one:2") || len(c.steps) != n+1 {
 			t.Errorf("errors %v, steps %+v", c.errs, c.steps[n:])
 		}
 	})
 }
 
 // An incomplete manifest lists deleted pages as tombstones.
-func TestPartialManifest(t *testing.T) {
+func TestIncompleteManifestListsTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		at := time.Date(2005, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -280,7 +280,7 @@ func TestPartialManifest(t *testing.T) {
 }
 
 // The follower returns from a lesser door once the better one works again.
-func TestBetterDoorComesBack(t *testing.T) {
+func TestFollowerReturnsToBetterDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
 		s.setDoor("/parley/stream", status(502))
@@ -332,7 +332,7 @@ func TestRetryAfter(t *testing.T) {
 			start := time.Now()
 			c.follow(s.source(), protocol.Cursor{}, c.caughtUp)
 			if d := time.Since(start); d < want || d > want+want/5+time.Second {
-				t.Errorf("%s: came back after %v", header, d)
+				t.Errorf("%s: returned after %v", header, d)
 			}
 			var e *client.StatusError
 			if len(c.errs) != 1 || !errors.As(c.errs[0], &e) || e.Status != 429 || e.Title != "not more than 5 a day" || e.RetryAfter > time.Hour {
@@ -343,7 +343,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // A site that responds to the long poll at once does not get endless requests.
-func TestImpatientChanges(t *testing.T) {
+func TestImmediateLongPollResponsesAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, "a.html")
 		s.setDoor("/parley/changes", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
@@ -361,7 +361,7 @@ func TestImpatientChanges(t *testing.T) {
 			}
 		}
 		if n := s.count("/parley/changes"); n < 100 || n > 125 {
-			t.Errorf("asked %d times in 10 minutes", n)
+			t.Errorf("%d requests in 10 minutes", n)
 		}
 	})
 }
@@ -369,7 +369,7 @@ func TestImpatientChanges(t *testing.T) {
 // Nor does a site whose cursor moves with every response, or
 // one whose doors deliver a little and fail, by a cut or by a gap after
 // which the manifest must be read.
-func TestEndlessNews(t *testing.T) {
+func TestEndlessChangesAreThrottled(t *testing.T) {
 	mark := func(at protocol.Cursor) protocol.Message {
 		return protocol.Message{Kind: protocol.Mark, To: at, Head: at}
 	}
@@ -414,7 +414,7 @@ func TestEndlessNews(t *testing.T) {
 			for range client.Follow(ctx, src, protocol.Cursor{}) {
 			}
 			if n := s.count(tt.path); n < minutes || n > tt.most*minutes+40 {
-				t.Errorf("%s: %s asked for %d times in %d minutes", tt.name, tt.path, n, minutes)
+				t.Errorf("%s: %s requested %d times in %d minutes", tt.name, tt.path, n, minutes)
 			}
 			if n := s.count("/robots.rdf"); n > 30*minutes {
 				t.Errorf("%s: manifest read %d times in %d minutes", tt.name, n, minutes)
@@ -514,7 +514,7 @@ func TestCancel(t *testing.T) {
 
 // If a door of a site is on another origin, the URLs named are still
 // those of the site, not of the door.
-func TestElsewhereNamesTheSite(t *testing.T) {
+func TestElsewhereErrorNamesSite(t *testing.T) {
 	for _, door := range []string{"robots.rdf", ".well-known/parley", "parley/changes", "parley/stream"} {
 		err := &client.ElsewhereError{URL: "http://www.example.org/docs/" + door, To: "https://www.example.org/docs/" + door}
 		if said := err.Error(); !strings.HasSuffix(said, ": name the site as https://www.example.org/docs/") {

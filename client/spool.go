@@ -63,7 +63,7 @@ type spooled struct {
 func (s *spooled) Close() error { return errors.Join(s.File.Close(), os.Remove(s.Name())) }
 
 // errTooLarge reports an archive larger than Source.MaxArchive.
-var errTooLarge = errors.New("larger than is wanted")
+var errTooLarge = errors.New("larger than the limit")
 
 // download fetches u, and resumes by Range where the connection was cut, as long as the ETag is the same. It
 // returns nil if the ETag is still known. If hash is not zero, the content must have it.
@@ -103,7 +103,7 @@ func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash 
 }
 
 // errPart reports a response with another range than was requested.
-var errPart = errors.New("a part that was not asked for")
+var errPart = errors.New("response has a range that was not requested")
 
 // part requests the missing bytes, and appends them. It reports whether the site answers that known is still
 // current.
@@ -174,7 +174,7 @@ func (s *spooled) check(hash protocol.Digest) error {
 		return err
 	}
 	if got := protocol.Digest(h.Sum(nil)); got != hash {
-		return fmt.Errorf("what came is %v, not %v", got, hash)
+		return fmt.Errorf("archive has digest %v, not %v", got, hash)
 	}
 	_, err := s.Seek(0, io.SeekStart)
 	return err

@@ -32,7 +32,7 @@ func TestRefusedCursor(t *testing.T) {
 				s.change(put("b.html", "2"), put("c.html", "2"))
 				s.with(func() { s.floor = 2 })
 			}, protocol.ErrTooOld},
-			{"set back", func(s *fakeSite) {
+			{"restored from backup", func(s *fakeSite) {
 				s.with(func() {
 					s.log = nil
 					s.items = map[string]protocol.Item{base + "old.html": item("old.html", "1")}
@@ -95,7 +95,7 @@ func hello(at protocol.Cursor) protocol.Message {
 }
 
 // A goodbye is not a failure; a client that is told not to come back does not.
-func TestBye(t *testing.T) {
+func TestByeIsNoFailure(t *testing.T) {
 	for _, tt := range []struct {
 		code     int
 		retry    time.Duration
@@ -163,14 +163,14 @@ func TestSilentStream(t *testing.T) {
 		c := newCopier(s)
 		c.follow(s.source(), protocol.Cursor{}, func() bool { told = time.Now(); return c.cursor.Seq == 1 })
 		if d := told.Sub(opened); d < time.Minute || d > time.Minute+500*time.Millisecond || len(c.errs) != 1 {
-			t.Errorf("told after %v, errors %v", d, c.errs)
+			t.Errorf("change received after %v, errors %v", d, c.errs)
 		}
 	})
 }
 
 // A site that is unavailable behind a gateway for the time of a restart is
 // retried within about that time, over the door used before; and the waiting client reports it.
-func TestRestartBehindAGateway(t *testing.T) {
+func TestGatewayErrorsDuringRestart(t *testing.T) {
 	for _, noStream := range []bool{false, true} {
 		for away, late := range map[time.Duration]time.Duration{time.Second: 4 * time.Second, 3 * time.Second: 12 * time.Second, 10 * time.Second: 23 * time.Second, time.Minute: 66 * time.Second} {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,16 +197,16 @@ func TestRestartBehindAGateway(t *testing.T) {
 				}
 				c.follow(src, protocol.Cursor{}, func() bool { return c.cursor.Seq == 1 })
 				if d := time.Since(back); d > late {
-					t.Errorf("away for %v: told %v after it is back; %s", away, d, said)
+					t.Errorf("away for %v: change received %v after its return; %s", away, d, said)
 				}
 				if got := c.steps[len(c.steps)-1].Door; got == client.Manifest {
-					t.Errorf("away for %v: told by %s", away, got)
+					t.Errorf("away for %v: change received by %s", away, got)
 				}
 				if asked > 20 {
-					t.Errorf("away for %v: asked %d times", away, asked)
+					t.Errorf("away for %v: %d requests", away, asked)
 				}
 				if says := strings.Contains(said.String(), "a door is not used for a while"); away >= 10*time.Second && !says {
-					t.Errorf("away for %v: not a word: %s", away, said)
+					t.Errorf("away for %v: nothing was logged: %s", away, said)
 				}
 			})
 		}
@@ -214,7 +214,7 @@ func TestRestartBehindAGateway(t *testing.T) {
 }
 
 // Whatever a stream sends out of turn, nothing is lost, and nothing false is believed.
-func TestLyingStream(t *testing.T) {
+func TestOutOfOrderStreamMessages(t *testing.T) {
 	at := func(n uint64) protocol.Cursor { return protocol.Cursor{Epoch: "one", Seq: n} }
 	ev := func(to, seq uint64) protocol.Message {
 		c := put("lie.html", "1")
@@ -303,7 +303,7 @@ func TestUnknownMessages(t *testing.T) {
 }
 
 // A truncated manifest is read again from its start, and the part that arrived is discarded.
-func TestBrokenManifest(t *testing.T) {
+func TestTruncatedManifestIsReadAgain(t *testing.T) {
 	cut := func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 		own(&cutWriter{w, 400_000}, r)
 		w.(http.Flusher).Flush()
@@ -315,10 +315,10 @@ func TestBrokenManifest(t *testing.T) {
 		want string
 	}{
 		{"connection cut", cut, "unexpected EOF"},
-		{"cut and closed well", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) { own(&cutWriter{w, 400_000}, r) }, "document ends inside"},
-		{"counted wrong", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+		{"cut but closed properly", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) { own(&cutWriter{w, 400_000}, r) }, "document ends inside"},
+		{"wrong count", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 			own(&editWriter{w, strings.NewReplacer("items>2500<", "items>2501<")}, r)
-		}, "does not hold the items it counts"},
+		}, "differs from its stated count"},
 		{"no XML", func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 			io.WriteString(w, "<html><p>hello</html>")
 		}, "read manifest"},
@@ -327,8 +327,8 @@ func TestBrokenManifest(t *testing.T) {
 			own(&cutWriter{w, 400_000}, r)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, "no byte for too long"},
-		{"no answer", func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) { <-r.Context().Done() }, "no byte for too long"},
+		}, "timed out: no data received"},
+		{"no answer", func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) { <-r.Context().Done() }, "timed out: no data received"},
 		{"busy", status(503, "Retry-After", "100"), "answered 503"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestBrokenManifest(t *testing.T) {
 
 // The property: whatever breaks, each state that has a cursor is the site's state
 // at that cursor, and in the end nothing is missing.
-func TestRandomTrouble(t *testing.T) {
+func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 4)) // of the site, under its lock
@@ -459,7 +459,7 @@ func randomChange(s *fakeSite, r *rand.Rand, content string) protocol.Change {
 }
 
 // A follower is told that a stream was refused, and continues without it.
-func TestRefusedStream(t *testing.T) {
+func TestRefusedStreamIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.items[base+"a.html"] = item("a.html", "a")
@@ -473,7 +473,7 @@ func TestRefusedStream(t *testing.T) {
 		c := newCopier(s)
 		c.follow(from, protocol.Cursor{}, func() bool { return c.caughtUp() && len(refused) > 0 })
 		if len(refused) == 0 || refused[0] != "503 100" {
-			t.Errorf("told of %q", refused)
+			t.Errorf("reported %q", refused)
 		}
 	})
 }

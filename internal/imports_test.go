@@ -153,9 +153,9 @@ func TestImportRules(t *testing.T) {
 				continue
 			}
 			if home, ok := homeOf(imp); ok && !contains(home, pkg) {
-				t.Errorf("%s imports %s, whose home is %v", pkg, imp, home)
+				t.Errorf("%s imports %s, which only %v may import", pkg, imp, home)
 			} else if !ok && strings.Contains(strings.SplitN(imp, "/", 2)[0], ".") && !standardExtension(imp, pkg) {
-				t.Errorf("%s imports %s, which has no home in the table of this test", pkg, imp)
+				t.Errorf("%s imports %s, which is not in the table of this test", pkg, imp)
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func homeOf(imp string) ([]string, bool) {
 	return nil, false
 }
 
-func TestServerAndClientNeverMeet(t *testing.T) {
+func TestServerAndClientDoNotImportEachOther(t *testing.T) {
 	for _, p := range goList(t, "./server", "./client/...") {
 		pkg := strings.TrimPrefix(p.ImportPath, module+"/")
 		other := module + "/server"

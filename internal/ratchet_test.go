@@ -86,7 +86,7 @@ func TestSizes(t *testing.T) {
 	for _, what := range slices.Sorted(mapKeys(ceilings)) {
 		t.Logf("%-20s %7d of %7d %s", what, sizes[what], ceilings[what], most[what])
 		if sizes[what] > ceilings[what] {
-			t.Errorf("%s: %d, and the ceiling is %d %s", what, sizes[what], ceilings[what], most[what])
+			t.Errorf("%s: %d, above the ceiling of %d %s", what, sizes[what], ceilings[what], most[what])
 		}
 	}
 }

@@ -29,11 +29,11 @@ var unused = map[string]int{
 	"server/report":       7, // values of the report as JSON
 }
 
-// TestUsers finds names that a public package exports and nobody uses who is not of it or below
-// it, tests elsewhere included. A bench alone is no user. A document is, that names it as client.Follow,
-// and so is an example of the package's own.
-// With a name that is used go the types that it is made of, the constants of its type, and methods
-// by which it is some interface.
+// TestUsers finds names that a public package exports and that only the package itself, or packages below it,
+// use. Tests elsewhere count as users; so do a document that mentions the name as in client.Follow, and an
+// example of the package itself. A bench alone does not.
+// A used name also covers the types that it consists of, the constants of its type, and the methods by which
+// it implements an interface.
 func TestUsers(t *testing.T) {
 	u := &users{used: map[string]bool{}, exports: map[string]string{}, fset: token.NewFileSet()}
 	u.load(t)
@@ -46,12 +46,12 @@ func TestUsers(t *testing.T) {
 	}
 	for _, p := range slices.Sorted(maps.Keys(lacking)) {
 		if n := len(lacking[p]); n > unused[p] {
-			t.Errorf("%s exports %d names that nobody outside of it uses, and may export %d: %s", p, n, unused[p], strings.Join(lacking[p], " "))
+			t.Errorf("%s exports %d names that no other package uses, at most %d are allowed: %s", p, n, unused[p], strings.Join(lacking[p], " "))
 		}
 	}
 	for p, most := range unused {
 		if n := len(lacking[p]); n < most {
-			t.Logf("%s exports %d names that nobody outside of it uses, and might export %d: the number can go down", p, n, most)
+			t.Logf("%s exports %d names that no other package uses, and %d are allowed: lower the limit", p, n, most)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func (u *users) readDocuments(t *testing.T) {
 	}
 }
 
-// lacking returns the names of a package that nobody uses.
+// lacking returns the exported names of a package that no other package uses.
 func (u *users) lacking(p *types.Package) (names []string) {
 	for _, name := range p.Scope().Names() {
 		o := p.Scope().Lookup(name)

@@ -52,7 +52,7 @@ func ParseAgentLine(line []byte) (output AgentOutput, end *AgentEnd, err error) 
 		l.AgentEnd.To = *l.To
 		return AgentOutput{}, &l.AgentEnd, nil
 	case l.URL == "":
-		return AgentOutput{}, nil, errors.New("parse agent's line: it names no page")
+		return AgentOutput{}, nil, errors.New("parse agent's line: no page URL")
 	case len(l.Output) > MaxInline:
 		return AgentOutput{}, nil, fmt.Errorf("parse agent's line: output of %d bytes: %w", len(l.Output), ErrLimit)
 	}

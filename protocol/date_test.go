@@ -113,7 +113,7 @@ func TestSaneModified(t *testing.T) {
 		}
 	}
 	if _, ok := protocol.SaneModified(time.Time{}, now); ok {
-		t.Error("the zero time is sane")
+		t.Error("the zero time is accepted")
 	}
 }
 
@@ -128,7 +128,7 @@ func FuzzDate(f *testing.F) {
 		}
 		again, err := protocol.ParseDate(d.String())
 		if err != nil || !again.Time.Equal(d.Time) || again.Span != d.Span {
-			t.Fatalf("%q is %v, written %q, which is %v, %v", s, d, d, again, err)
+			t.Fatalf("%q is parsed as %v, written as %q, parsed again as %v, %v", s, d, d, again, err)
 		}
 		// A time with seconds is RFC 3339 and means the same there.
 		if r, err := time.Parse(time.RFC3339, s); d.Span == 0 && (err != nil || !r.Truncate(time.Millisecond).Equal(d.Time)) {

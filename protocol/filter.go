@@ -168,12 +168,12 @@ func ParseFilter(q url.Values) (Filter, error) {
 		f.Ops = append(f.Ops, Op(op))
 	}
 	if f.MaxLength > 0 && f.MinLength > f.MaxLength {
-		p.fail("maxlen", "no page is both of %d bytes or more and of %d or less", f.MinLength, f.MaxLength)
+		p.fail("maxlen", "minlen %d is greater than maxlen %d", f.MinLength, f.MaxLength)
 	}
 	if s, ok := p.one("since"); ok {
 		d, err := ParseDate(s)
 		if err != nil {
-			p.fail("since", "%.80q is no date as W3CDTF has them, such as 2026-11-21 or 2026-11-21T05:00:00Z", s)
+			p.fail("since", "%.80q is not a W3CDTF date, such as 2026-11-21 or 2026-11-21T05:00:00Z", s)
 		}
 		f.Since = d.Time
 	}
@@ -189,9 +189,9 @@ func ParseFilter(q url.Values) (Filter, error) {
 	if s, ok := p.one("agent"); ok {
 		d, err := ParseDigest(s)
 		if err != nil {
-			p.fail("agent", "%.80q is no digest: want sha-256=:BASE64: of 32 bytes", s)
+			p.fail("agent", "%.80q is not a digest: want sha-256=:BASE64: of 32 bytes", s)
 		} else if d.IsZero() {
-			p.fail("agent", "a program of this digest there is none")
+			p.fail("agent", "no program has the all-zero digest")
 		}
 		f.Agent = d
 	}
@@ -226,7 +226,7 @@ func (p *filterParser) list(name string, parse func(string) (string, error)) []s
 	list := make([]string, len(values))
 	for i, v := range values {
 		if v == "" {
-			p.fail(name, "it is empty: leave it out, or say what is wanted")
+			p.fail(name, "empty value: omit the parameter, or give it a value")
 			return nil
 		}
 		var err error
@@ -244,10 +244,10 @@ func (p *filterParser) one(name string) (string, bool) {
 	case len(values) == 0:
 		return "", false
 	case len(values) > 1:
-		p.fail(name, "it is given more than once")
+		p.fail(name, "given more than once")
 		return "", false
 	case values[0] == "":
-		p.fail(name, "it is empty: leave it out, or say what is wanted")
+		p.fail(name, "empty value: omit the parameter, or give it a value")
 		return "", false
 	default:
 		return values[0], true
@@ -261,7 +261,7 @@ func (p *filterParser) number(name string, most int64) int64 {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 || n > most || s != strconv.FormatInt(n, 10) {
-		p.fail(name, "%.40q is no whole number from 1 to %d", s, most)
+		p.fail(name, "%.40q is not a whole number from 1 to %d", s, most)
 		return 0
 	}
 	return n
@@ -274,7 +274,7 @@ func (p *filterParser) share(name string) float64 {
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || len(s) > 24 || strings.Trim(s, "0123456789.") != "" || !(v > 0 && v <= 1) {
-		p.fail(name, "%.40q is no decimal number above 0, up to 1", s)
+		p.fail(name, "%.40q is not a decimal number above 0, up to 1", s)
 		return 0
 	}
 	return v
@@ -295,7 +295,7 @@ func parsePrefix(s string) (string, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	host, _, slash := strings.Cut(rest, "/")
 	if !ok || scheme != "http" && scheme != "https" || host == "" || !slash || host != strings.ToLower(host) {
-		return "", fmt.Errorf("%.200q begins neither a path, such as /docs/, nor a URL, such as https://www.example.org/docs/", s)
+		return "", fmt.Errorf("%.200q begins neither like a path, such as /docs/, nor like a URL, such as https://www.example.org/docs/", s)
 	}
 	return s, nil
 }
@@ -304,7 +304,7 @@ func parsePrefix(s string) (string, error) {
 func parseURLBytes(s, also string) error {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; !urlByte[c] && c != '%' && strings.IndexByte(also, c) < 0 {
-			return fmt.Errorf("%.200q has a character that no URL has: percent-encode it, as the site's own URLs are", s)
+			return fmt.Errorf("%.200q has a character that URLs cannot contain: percent-encode it as in the site's own URLs", s)
 		}
 	}
 	return nil
@@ -315,9 +315,9 @@ func parsePattern(s string) (string, error) {
 	case len(s) > maxPattern:
 		return "", fmt.Errorf("a pattern has at most %d bytes, not %d", maxPattern, len(s))
 	case s[0] != '/' && !strings.HasPrefix(s, "**"):
-		return "", fmt.Errorf("%.200q fits no path: a path begins with /, and so does its pattern, or with **", s)
+		return "", fmt.Errorf("%.200q matches no path: a pattern must begin with / or **", s)
 	case strings.Contains(s, "***"):
-		return "", fmt.Errorf("%.200q: * stays within a segment, ** goes across, and *** is none of them", s)
+		return "", fmt.Errorf("%.200q: *** is not a wildcard: * matches within a path segment, ** across segments", s)
 	}
 	return s, parseURLBytes(s, "")
 }
@@ -326,7 +326,7 @@ func parseTypeRange(s string) (string, error) {
 	t := strings.ToLower(s)
 	main, sub, _ := strings.Cut(t, "/")
 	if mediaType(t) != t || strings.Contains(main, "*") && t != "*/*" || strings.Contains(sub, "*") && sub != "*" {
-		return "", fmt.Errorf("%.80q is no media type without parameters, such as text/html or text/*", s)
+		return "", fmt.Errorf("%.80q is not a media type without parameters, such as text/html or text/*", s)
 	}
 	return t, nil
 }
@@ -335,7 +335,7 @@ func parseLanguageRange(s string) (string, error) {
 	t := strings.ToLower(s)
 	if t != "*" {
 		if languageTag(t) == "" || strings.HasPrefix(t, "-") || strings.HasSuffix(t, "-") || strings.Contains(t, "--") {
-			return "", fmt.Errorf("%.80q is no language, such as en or pt-BR", s)
+			return "", fmt.Errorf("%.80q is not a language tag, such as en or pt-BR", s)
 		}
 	}
 	return t, nil
@@ -346,5 +346,5 @@ func parseOp(s string) (string, error) {
 	case Create, Update, Delete, Move:
 		return s, nil
 	}
-	return "", errors.New(strconv.Quote(s[:min(len(s), 40)]) + " is no step: there are create, update, delete and move")
+	return "", errors.New(strconv.Quote(s[:min(len(s), 40)]) + " is not an operation: want create, update, delete or move")
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestFilterQueryIsOneSpelling(t *testing.T) {
+func TestEqualFiltersHaveEqualQuery(t *testing.T) {
 	f := Filter{
 		Prefixes: []string{"/b/", "https://www.example.org/a/", "/b/"}, Match: []string{"/**/x*.html"},
 		Types: []string{"Text/HTML", "image/*"}, Ops: []Op{Update, Create, Update}, Languages: []string{"pt-BR", "en"},
@@ -54,7 +54,7 @@ func TestParseFilterRefuses(t *testing.T) {
 	long := strings.Repeat("x", MaxURL)
 	many := strings.Repeat("&op=create", maxFilterValues+1)[1:]
 	for _, c := range []struct{ query, name, says string }{
-		{"prefix=docs/", "prefix", "begins neither a path"},
+		{"prefix=docs/", "prefix", "begins neither like a path"},
 		{"prefix=HTTPS://www.example.org/", "prefix", "begins neither"},
 		{"prefix=https://www.example.org", "prefix", "begins neither"},
 		{"prefix=https://WWW.example.org/", "prefix", "begins neither"},
@@ -62,21 +62,21 @@ func TestParseFilterRefuses(t *testing.T) {
 		{"prefix=/caf%C3%A9", "prefix", "percent-encode"},
 		{"prefix=/" + long, "prefix", "at most 8192 bytes"},
 		{"prefix=/a&prefix=", "prefix", "empty"},
-		{"match=*.html", "match", "begins with /"},
-		{"match=/***", "match", "none of them"},
+		{"match=*.html", "match", "begin with /"},
+		{"match=/***", "match", "not a wildcard"},
 		{"match=/a%20b", "match", "percent-encode"},
 		{"match=/" + long[:maxPattern], "match", "at most 256 bytes"},
-		{"type=html", "type", "no media type"},
+		{"type=html", "type", "not a media type"},
 		{"type=text/html;charset=utf-8", "type", ""},
-		{"type=text/html%3Bcharset=utf-8", "type", "no media type"},
-		{"type=text/html,text/plain", "type", "no media type"},
-		{"type=*/html", "type", "no media type"},
-		{"type=text/h*", "type", "no media type"},
-		{"op=created", "op", "no step"},
-		{"op=" + url.QueryEscape(long), "op", "no step"},
+		{"type=text/html%3Bcharset=utf-8", "type", "not a media type"},
+		{"type=text/html,text/plain", "type", "not a media type"},
+		{"type=*/html", "type", "not a media type"},
+		{"type=text/h*", "type", "not a media type"},
+		{"op=created", "op", "not an operation"},
+		{"op=" + url.QueryEscape(long), "op", "not an operation"},
 		{many, "op", "at most 100 values"},
-		{"lang=en_GB", "lang", "no language"},
-		{"lang=-", "lang", "no language"},
+		{"lang=en_GB", "lang", "not a language tag"},
+		{"lang=-", "lang", "not a language tag"},
 		{"minlen=-1", "minlen", "whole number"},
 		{"minlen=0", "minlen", "whole number"},
 		{"minlen=01", "minlen", "whole number"},
@@ -84,7 +84,7 @@ func TestParseFilterRefuses(t *testing.T) {
 		{"minlen=99999999999999999999", "minlen", "whole number"},
 		{"minlen=1&minlen=2", "minlen", "more than once"},
 		{"maxlen=0", "maxlen", "whole number"},
-		{"minlen=5&maxlen=4", "maxlen", "no page is both"},
+		{"minlen=5&maxlen=4", "maxlen", "greater than maxlen"},
 		{"maxdepth=65537", "maxdepth", "whole number"},
 		{"minimp=0", "minimp", "above 0"},
 		{"minimp=1.01", "minimp", "above 0"},
@@ -99,8 +99,8 @@ func TestParseFilterRefuses(t *testing.T) {
 		{"where=", "where", "empty"},
 		{"where=%FF", "where", "UTF-8"},
 		{"where=" + long, "where", "at most 4096 bytes"},
-		{"agent=sha-256", "agent", "no digest"},
-		{"agent=sha-256%3D%3AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA%3D%3A", "agent", "there is none"},
+		{"agent=sha-256", "agent", "not a digest"},
+		{"agent=sha-256%3D%3AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA%3D%3A", "agent", "all-zero digest"},
 	} {
 		q, err := url.ParseQuery(c.query)
 		if err != nil {
@@ -121,7 +121,7 @@ func TestParseFilterRefuses(t *testing.T) {
 	}
 }
 
-func TestFilterTellsOfMoves(t *testing.T) {
+func TestFilterMoves(t *testing.T) {
 	const base = "https://www.example.org"
 	page := func(path string) Item {
 		return Item{URL: base + path, Length: 10, Type: "text/html", Digest: Sum([]byte("new"))}
@@ -234,7 +234,7 @@ func TestFilterWants(t *testing.T) {
 	}
 	f := Filter{MinLength: 1}
 	if f.Wants(&Item{URL: i.URL, Length: -1}) {
-		t.Error("an unknown length fulfils a bound")
+		t.Error("an unknown length satisfies a bound")
 	}
 	grave := Tombstone{URL: i.URL, At: i.Modified}
 	for _, c := range []struct {
@@ -296,17 +296,17 @@ func TestMatchPathAgreesWithRegexp(t *testing.T) {
 		}
 	}
 	if fit < 1000 {
-		t.Errorf("only %d of the pairs fit", fit)
+		t.Errorf("only %d of the pairs match", fit)
 	}
 }
 
 // A pattern that is expensive for backtracking matchers.
-func TestMatchPathTakesNoLonger(t *testing.T) {
+func TestMatchPathIsNotExponential(t *testing.T) {
 	pattern := strings.Repeat("/**/*a", maxPattern/6) + "b"
 	path := strings.Repeat("/a", MaxURL/2)
 	begin := time.Now()
 	if matchPath(pattern, path) {
-		t.Error("it fits")
+		t.Error("the pattern matches")
 	}
 	if d := time.Since(begin); d > 2*time.Second { // some ms; backtracking would never end
 		t.Errorf("it took %v", d)

@@ -69,7 +69,7 @@ func TestDigest(t *testing.T) {
 }
 
 // URLs are sorted by level and then by bytes, so that a directory stays together (C25).
-func TestOrder(t *testing.T) {
+func TestURLOrder(t *testing.T) {
 	want := []string{
 		"https://h", "https://h/", "https://h/?a/b/c", "https://h/a", "https://h/b?x=/y/z", "https://h/c#/d/e",
 		"https://h/a/", "https://h/a/b", "https://h/b/", "https://h/a/b/c",
@@ -90,7 +90,7 @@ func TestOrder(t *testing.T) {
 }
 
 // Even for very similar URLs, the order is by level, then by bytes.
-func TestOrderIsThatOfLevels(t *testing.T) {
+func TestURLOrderOfSimilarURLs(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	piece := []string{"/", "/", "a", "b", "aa", "?", "#", "://", ".", "-", "%2F", "https://h", ""}
 	random := func() string {
@@ -113,7 +113,7 @@ func TestOrderIsThatOfLevels(t *testing.T) {
 }
 
 // Shares are stored in thousandths and hundredths, and a share above zero stays above zero.
-func TestShares(t *testing.T) {
+func TestShareRounding(t *testing.T) {
 	for k := range 1001 {
 		share := float64(k) / 1000
 		if got, known := protocol.SignificanceOf(share).Share(); got != share || !known {
@@ -142,7 +142,7 @@ func TestShares(t *testing.T) {
 		}
 	}
 	if s := protocol.SignificanceOf(math.NaN()); s != 0 {
-		t.Errorf("significance of no number: %v", s)
+		t.Errorf("significance of NaN: %v", s)
 	}
 }
 
@@ -151,11 +151,11 @@ func TestItemEqual(t *testing.T) {
 	b := a
 	b.Modified = a.Modified.In(time.FixedZone("", 3600))
 	if !a.Equal(b) {
-		t.Error("the same instant in another zone is another item")
+		t.Error("the same instant in another zone makes a different item")
 	}
 	b.Length = 2
 	if a.Equal(b) {
-		t.Error("another length is the same item")
+		t.Error("items of different lengths are equal")
 	}
 }
 
@@ -258,11 +258,11 @@ func FuzzCursor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		c, err := protocol.ParseCursor(s)
 		if err == nil && c.String() != s {
-			t.Fatalf("%q has another spelling, %q", s, c)
+			t.Fatalf("%q has a second spelling, %q", s, c)
 		}
 		d, err := protocol.ParseDigest(s)
 		if err == nil && d.String() != s && !d.IsZero() {
-			t.Fatalf("%q has another spelling, %q", s, d)
+			t.Fatalf("%q has a second spelling, %q", s, d)
 		}
 	})
 }

@@ -35,8 +35,8 @@ type Log interface {
 // ErrEpoch is returned by [Log.Read] for a cursor of another epoch, or one
 // that lies after the head: the journal cannot prove that it continues the
 // history up to that cursor. The follower resynchronises from the manifest.
-var ErrEpoch = errors.New("cursor is of another epoch")
+var ErrEpoch = errors.New("cursor belongs to another epoch")
 
 // ErrTooOld is returned by [Log.Read] for a cursor below the floor, the zero
 // Cursor included. The follower resynchronises from the manifest.
-var ErrTooOld = errors.New("cursor is older than the journal remembers")
+var ErrTooOld = errors.New("cursor is older than the journal's floor")

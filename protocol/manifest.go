@@ -45,7 +45,7 @@ type Manifest struct {
 // ErrTruncated is wrapped by the last error of [ManifestReader.Next] for a
 // manifest that says it is complete and is well-formed, but whose number of
 // items differs from its count.
-var ErrTruncated = errors.New("manifest does not hold the items it counts")
+var ErrTruncated = errors.New("manifest's number of items differs from its stated count")
 
 // ErrLimit is wrapped by errors that say that a manifest, or other input, exceeds a limit.
 var ErrLimit = xmlpull.ErrLimit

@@ -182,7 +182,7 @@ func (r *ManifestReader) read() (Record, bool, error) {
 	for {
 		k, err := r.x.Next()
 		if err == io.EOF && r.head.Complete && r.items != r.head.Items && !r.headOnly {
-			return Record{}, false, fmt.Errorf("%w: %d, not %d", ErrTruncated, r.items, r.head.Items)
+			return Record{}, false, fmt.Errorf("%w: %d items, not %d", ErrTruncated, r.items, r.head.Items)
 		}
 		if err != nil {
 			return Record{}, false, err
@@ -193,7 +193,7 @@ func (r *ManifestReader) read() (Record, bool, error) {
 		if !r.begun {
 			r.begun = true
 			if local := string(r.x.Local()); local != "RDF" && local != "rdf" || !isRDF(r.x.Space()) {
-				return Record{}, false, fmt.Errorf("its root is {%.80s}%.80s, not rdf:RDF", r.x.Space(), local)
+				return Record{}, false, fmt.Errorf("root element is {%.80s}%.80s, not rdf:RDF", r.x.Space(), local)
 			}
 			continue
 		}

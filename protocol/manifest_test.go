@@ -198,12 +198,12 @@ func TestManifestCutShort(t *testing.T) {
 	broken := errors.New("connection reset")
 	_, _, err := read(io.MultiReader(bytes.NewReader(whole[:end/2]), iotest.ErrReader(broken)), protocol.ManifestOptions{})
 	if !errors.Is(err, broken) {
-		t.Errorf("error of the reader below: %v", err)
+		t.Errorf("error of the underlying reader: %v", err)
 	}
 }
 
 // A manifest that claims to be complete with a wrong item count is an error.
-func TestManifestOfAnotherCount(t *testing.T) {
+func TestManifestWithWrongCount(t *testing.T) {
 	whole := string(goldens()["site"].write(t))
 	for _, n := range []string{"0", "6", "8", "4000000000"} {
 		lying := strings.Replace(whole, "<p:items>7<", "<p:items>"+n+"<", 1)
@@ -234,30 +234,30 @@ func TestWriterRefuses(t *testing.T) {
 		return d
 	}
 	for name, d := range map[string]document{
-		"out of order":        change(func(d *document) { d.items[1], d.items[2] = d.items[2], d.items[1] }),
-		"twice":               change(func(d *document) { d.items[1] = d.items[0] }),
-		"deep before shallow": change(func(d *document) { d.items[0], d.items[6] = d.items[6], d.items[0] }),
-		"another count":       change(func(d *document) { d.head.Items++ }),
-		"complete, no count":  change(func(d *document) { d.head.Items = -1 }),
-		"a space":             change(func(d *document) { d.items[0].URL += "a b" }),
-		"a line feed":         change(func(d *document) { d.items[0].URL += "a\nb" }),
-		"not ASCII":           change(func(d *document) { d.items[0].URL += "\u00e9" }),
-		"a fragment":          change(func(d *document) { d.items[0].URL += "#a" }),
-		"a bare per cent":     change(func(d *document) { d.items[0].URL += "100%" }),
-		"a dot segment":       change(func(d *document) { d.items[0].URL += "a/../b" }),
-		"upper case host":     change(func(d *document) { d.items[0].URL = "https://WWW.example.com/" }),
-		"default port":        change(func(d *document) { d.items[0].URL = "https://www.example.com:443/" }),
-		"a user":              change(func(d *document) { d.items[0].URL = "https://me@www.example.com/" }),
-		"another scheme":      change(func(d *document) { d.items[0].URL = "file:///etc/passwd" }),
-		"relative":            change(func(d *document) { d.items[0].URL = "/a" }),
-		"no URL":              change(func(d *document) { d.items[0].URL = "" }),
-		"a long URL":          change(func(d *document) { d.items[0].URL += strings.Repeat("a", protocol.MaxURL) }),
-		"no base":             change(func(d *document) { d.head.Base = "" }),
-		"no manifest URL":     change(func(d *document) { d.head.URL = "robots.rdf" }),
-		"a door that is none": change(func(d *document) { d.head.Stream = "javascript:alert(1)" }),
-		"a bad epoch":         change(func(d *document) { d.head.Cursor.Epoch = "a b" }),
-		"a bad tombstone":     change(func(d *document) { d.gone[1].URL = "gone" }),
-		"moved to nowhere":    change(func(d *document) { d.gone[0].To = "ftp://www.example.com/" }),
+		"out of order":                 change(func(d *document) { d.items[1], d.items[2] = d.items[2], d.items[1] }),
+		"twice":                        change(func(d *document) { d.items[1] = d.items[0] }),
+		"deep before shallow":          change(func(d *document) { d.items[0], d.items[6] = d.items[6], d.items[0] }),
+		"another count":                change(func(d *document) { d.head.Items++ }),
+		"complete, no count":           change(func(d *document) { d.head.Items = -1 }),
+		"a space":                      change(func(d *document) { d.items[0].URL += "a b" }),
+		"a line feed":                  change(func(d *document) { d.items[0].URL += "a\nb" }),
+		"not ASCII":                    change(func(d *document) { d.items[0].URL += "\u00e9" }),
+		"a fragment":                   change(func(d *document) { d.items[0].URL += "#a" }),
+		"a bare per cent":              change(func(d *document) { d.items[0].URL += "100%" }),
+		"a dot segment":                change(func(d *document) { d.items[0].URL += "a/../b" }),
+		"upper case host":              change(func(d *document) { d.items[0].URL = "https://WWW.example.com/" }),
+		"default port":                 change(func(d *document) { d.items[0].URL = "https://www.example.com:443/" }),
+		"a user":                       change(func(d *document) { d.items[0].URL = "https://me@www.example.com/" }),
+		"another scheme":               change(func(d *document) { d.items[0].URL = "file:///etc/passwd" }),
+		"relative":                     change(func(d *document) { d.items[0].URL = "/a" }),
+		"no URL":                       change(func(d *document) { d.items[0].URL = "" }),
+		"a long URL":                   change(func(d *document) { d.items[0].URL += strings.Repeat("a", protocol.MaxURL) }),
+		"no base":                      change(func(d *document) { d.head.Base = "" }),
+		"no manifest URL":              change(func(d *document) { d.head.URL = "robots.rdf" }),
+		"an unsupported door URL":      change(func(d *document) { d.head.Stream = "javascript:alert(1)" }),
+		"a bad epoch":                  change(func(d *document) { d.head.Cursor.Epoch = "a b" }),
+		"a bad tombstone":              change(func(d *document) { d.gone[1].URL = "gone" }),
+		"a move to an unsupported URL": change(func(d *document) { d.gone[0].To = "ftp://www.example.com/" }),
 	} {
 		err := protocol.WriteManifest(io.Discard, d.head, each(d.items), each(d.gone))
 		if err == nil || !strings.HasPrefix(err.Error(), "write manifest ") {
@@ -279,7 +279,7 @@ func TestWriterRefuses(t *testing.T) {
 			each(list)(yield)
 		}
 		if err := protocol.WriteManifest(io.Discard, base.head, shifting, nil); err == nil {
-			t.Errorf("%s at the second reading: no error", name)
+			t.Errorf("%s in the second pass: no error", name)
 		}
 	}
 

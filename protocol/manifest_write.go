@@ -65,7 +65,7 @@ func (w *manifestWriter) manifest(m Manifest, items iter.Seq2[Item, error], gone
 		return err
 	}
 	if m.Items >= 0 && count != m.Items {
-		return fmt.Errorf("%d items, not %d", count, m.Items)
+		return fmt.Errorf("%d items written, not the stated %d", count, m.Items)
 	}
 	w.raw("      </rdf:Seq>\n    </items>\n  </channel>\n")
 	count2, sum2, err := w.eachItem(items, w.item)
@@ -73,7 +73,7 @@ func (w *manifestWriter) manifest(m Manifest, items iter.Seq2[Item, error], gone
 		return err
 	}
 	if count2 != count || sum2 != sum {
-		return errors.New("the items were others at the second reading")
+		return errors.New("the items differ between the first and the second pass")
 	}
 	if gone != nil {
 		for t, err := range gone {
@@ -99,7 +99,7 @@ func (w *manifestWriter) head(m Manifest) error {
 		}
 	}
 	if m.Complete && m.Items < 0 {
-		return errors.New("a complete manifest needs a count")
+		return errors.New("complete manifest without a count of its items")
 	}
 	m.headTexts()
 	if m.Title == "" {
@@ -121,7 +121,7 @@ func (w *manifestWriter) head(m Manifest) error {
 	}
 	if !m.Cursor.IsZero() {
 		if !validEpoch(m.Cursor.Epoch) {
-			return fmt.Errorf("epoch %.80q", m.Cursor.Epoch)
+			return fmt.Errorf("invalid epoch %.80q", m.Cursor.Epoch)
 		}
 		w.element("p:epoch", m.Cursor.Epoch)
 		w.element("p:seq", strconv.FormatUint(m.Cursor.Seq, 10))
@@ -153,7 +153,7 @@ func (w *manifestWriter) eachItem(items iter.Seq2[Item, error], write func()) (n
 		}
 		depth := Depth(i.URL)
 		if n > 0 && (depth < w.depth || depth == w.depth && i.URL <= w.prev) {
-			return n, sum, fmt.Errorf("item %.200q comes after %.200q", i.URL, w.prev)
+			return n, sum, fmt.Errorf("item %.200q is out of order after %.200q", i.URL, w.prev)
 		}
 		if err := w.urls.check(i.URL); err != nil {
 			return n, sum, err

@@ -325,10 +325,10 @@ func parseMessage(b []byte) (Message, error) {
 		return Message{}, err
 	}
 	if w.HB < 0 || w.HB > 86400 || w.RetryMS < 0 || w.RetryMS > 86400_000 {
-		return Message{}, fmt.Errorf("%s with a time out of range", w.T)
+		return Message{}, fmt.Errorf("%s with hb or retry_ms out of range", w.T)
 	}
 	if w.To == nil && (w.T == Batch || w.T == Mark || w.T == Gap || w.T == Bundle || w.T == Archive) {
-		return Message{}, fmt.Errorf("%s without its watermark to", w.T)
+		return Message{}, fmt.Errorf("%s without the watermark \"to\"", w.T)
 	}
 	switch w.T { // members of other kinds are ignored
 	case Hello:
@@ -365,10 +365,10 @@ func orZero(c *Cursor) Cursor {
 func parseBatch(w wireMessage) (Message, error) {
 	m := Message{Kind: Batch, From: orZero(w.From), To: *w.To, Head: orZero(w.Head)}
 	if w.From == nil || m.From.Epoch != m.To.Epoch || m.From.Seq > m.To.Seq {
-		return Message{}, fmt.Errorf("batch from %v to %v", m.From, m.To)
+		return Message{}, fmt.Errorf("batch from %v to %v: not a valid range", m.From, m.To)
 	}
 	if w.N == nil || *w.N != len(w.Ev) {
-		return Message{}, fmt.Errorf("batch from %v to %v holds another number of changes than it says", m.From, m.To)
+		return Message{}, fmt.Errorf("batch from %v to %v: number of changes differs from \"n\"", m.From, m.To)
 	}
 	last := m.From.Seq
 	for _, e := range w.Ev {
@@ -393,7 +393,7 @@ func parseBatch(w wireMessage) (Message, error) {
 func parsePacked(w wireMessage) (Message, error) {
 	m := Message{Kind: w.T, From: orZero(w.From), To: *w.To, Head: orZero(w.Head)}
 	if w.N == nil || *w.N < 0 || w.T == Bundle && (m.From.Epoch != m.To.Epoch || m.From.Seq > m.To.Seq) {
-		return Message{}, fmt.Errorf("%s from %v to %v without its number, or in the wrong order", w.T, m.From, m.To)
+		return Message{}, fmt.Errorf("%s from %v to %v: no \"n\", or not a valid range", w.T, m.From, m.To)
 	}
 	m.N = *w.N
 	var err error
@@ -415,14 +415,14 @@ func parseEv(b []byte) (Message, error) {
 		}
 	}
 	if w.To == nil || w.T != Ev {
-		return Message{}, fmt.Errorf("ev without its watermark to")
+		return Message{}, fmt.Errorf("ev without the watermark \"to\"")
 	}
 	c, err := fromWire(w.wireChange)
 	if err != nil {
 		return Message{}, err
 	}
 	if c.Seq == 0 && w.To.Seq > 0 { // only what an epoch begins with has no number
-		return Message{}, fmt.Errorf("change %d lacks its seq", c.Seq)
+		return Message{}, fmt.Errorf("change %d without \"seq\"", c.Seq)
 	}
 	if c.Seq > w.To.Seq {
 		return Message{}, fmt.Errorf("change %d after its watermark %v", c.Seq, *w.To)
@@ -450,12 +450,12 @@ func (m *Message) addBody(i, n int, w *wireChange) error {
 func fromWire(w wireChange) (Change, error) {
 	c := Change{Seq: w.Seq, Op: w.Op, From: w.From, Item: Item{URL: w.URL, Length: -1}}
 	if w.URL == "" || w.Op == "" {
-		return Change{}, fmt.Errorf("change %d lacks its seq, op or url", w.Seq)
+		return Change{}, fmt.Errorf("change %d without \"op\" or \"url\"", w.Seq)
 	}
 	switch w.Op {
 	case Create, Update, Delete, Move:
 		if (w.Op == Move) != (w.From != "") {
-			return Change{}, fmt.Errorf("change %d: %s with from %.200q", w.Seq, w.Op, w.From)
+			return Change{}, fmt.Errorf("change %d: %s with invalid \"from\" %.200q", w.Seq, w.Op, w.From)
 		}
 	default:
 		c.Op, c.From = Update, ""

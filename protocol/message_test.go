@@ -57,10 +57,10 @@ func TestMessageRoundTrip(t *testing.T) {
 	for _, m := range messages() {
 		line := m.Encode()
 		if bytes.ContainsAny(line, "\n\r") {
-			t.Errorf("%s is more than a line: %q", m.Kind, line)
+			t.Errorf("%s is longer than one line: %q", m.Kind, line)
 		}
 		if strings.Contains(string(line), `"ev":`) != (m.Kind == protocol.Batch && len(m.Changes) > 0) {
-			t.Errorf("ev is in a message of %d changes, or is not: %s", len(m.Changes), line)
+			t.Errorf("ev is present or missing wrongly in a message of %d changes: %s", len(m.Changes), line)
 		}
 		got, err := protocol.ParseMessage(line)
 		if err != nil || !reflect.DeepEqual(got, m) {
@@ -127,16 +127,16 @@ func TestMessageRefused(t *testing.T) {
 		`{"t":"bye","retry_ms":-1}`:           "out of range",
 		`{"t":"ev",` + ev + `}`:               "watermark",
 		`{"t":"ev","to":"e:4",` + ev + `}`:    "after its watermark",
-		`{"t":"ev","to":"e:5","op":"create","url":"/a"}`:                                              "lacks its seq",
-		`{"t":"ev","to":"e:5","seq":5,"url":"/a"}`:                                                    "lacks its seq, op",
-		`{"t":"ev","to":"e:5","seq":5,"op":"create"}`:                                                 "lacks its seq, op or url",
-		`{"t":"ev","to":"e:5","seq":5,"op":"move","url":"/a"}`:                                        "move with from",
-		`{"t":"ev","to":"e:5","from":"/b",` + ev + `}`:                                                "create with from",
+		`{"t":"ev","to":"e:5","op":"create","url":"/a"}`:                                              "without \"seq\"",
+		`{"t":"ev","to":"e:5","seq":5,"url":"/a"}`:                                                    "without \"op\"",
+		`{"t":"ev","to":"e:5","seq":5,"op":"create"}`:                                                 "or \"url\"",
+		`{"t":"ev","to":"e:5","seq":5,"op":"move","url":"/a"}`:                                        "move with invalid",
+		`{"t":"ev","to":"e:5","from":"/b",` + ev + `}`:                                                "create with invalid",
 		`{"t":"batch","to":"e:5","n":0}`:                                                              "batch from",
 		`{"t":"batch","from":"e:6","to":"e:5","n":0}`:                                                 "batch from",
 		`{"t":"batch","from":"d:4","to":"e:5","n":0}`:                                                 "batch from",
-		`{"t":"batch","from":"e:4","to":"e:5"}`:                                                       "another number",
-		`{"t":"batch","from":"e:4","to":"e:5","n":2,"ev":[{` + ev + `}]}`:                             "another number",
+		`{"t":"batch","from":"e:4","to":"e:5"}`:                                                       "differs from",
+		`{"t":"batch","from":"e:4","to":"e:5","n":2,"ev":[{` + ev + `}]}`:                             "differs from",
 		`{"t":"batch","from":"e:5","to":"e:9","n":1,"ev":[{` + ev + `}]}`:                             "out of order",
 		`{"t":"batch","from":"e:1","to":"e:4","n":1,"ev":[{` + ev + `}]}`:                             "out of order",
 		`{"t":"batch","from":"e:1","to":"e:9","n":2,"ev":[{` + ev + `},{` + ev + `}]}`:                "out of order",
@@ -153,7 +153,7 @@ func TestMessageRefused(t *testing.T) {
 }
 
 // Four megabytes of empty objects do not allocate four hundred.
-func TestMessageOfManyNothings(t *testing.T) {
+func TestMessageOfManyEmptyChanges(t *testing.T) {
 	in := []byte(`{"t":"batch","from":"e:1","to":"e:9","n":1,"ev":[` + strings.Repeat(`{},`, 1_300_000) + `{}]}`)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -167,7 +167,7 @@ func TestMessageOfManyNothings(t *testing.T) {
 }
 
 // For any URLs, the changes that Fit allows can be sent in a message.
-func TestFit(t *testing.T) {
+func TestFitLimitsMessageSize(t *testing.T) {
 	if n := protocol.Fit(nil); n != 0 {
 		t.Errorf("of none: %d", n)
 	}
@@ -195,7 +195,7 @@ func TestFit(t *testing.T) {
 }
 
 // For any page bytes, the computed weight is at least the encoded size.
-func TestWeight(t *testing.T) {
+func TestWeightBoundsEncodedSize(t *testing.T) {
 	const most = protocol.MaxInline
 	for name, page := range map[string]string{
 		"text": strings.Repeat("a line\n", most/7), "quotes": strings.Repeat(`"`, most), "controls": strings.Repeat("\x01", most),
@@ -210,13 +210,13 @@ func TestWeight(t *testing.T) {
 				t.Errorf("%s %s: %d bytes, weighed %d", name, b.Coding, len(line), weight)
 			}
 			if got, err := protocol.ParseMessage(line); err != nil || !reflect.DeepEqual(got.Bodies, m.Bodies) {
-				t.Errorf("%s %s: came back otherwise, %v", name, b.Coding, err)
+				t.Errorf("%s %s: does not round-trip, %v", name, b.Coding, err)
 			}
 		}
 	}
 	b := inline("", strings.Repeat("x", most+1))
 	if _, err := protocol.ParseMessage(protocol.Message{Kind: protocol.Bundle, To: at(1), From: at(0), Body: b}.Encode()); err == nil {
-		t.Error("a body beyond the bound is taken")
+		t.Error("a body above the limit is accepted")
 	}
 }
 

@@ -66,7 +66,7 @@ func (q *Question) read(d *json.Decoder) error {
 		}
 		return nil
 	}
-	return inside(d, '{', "it is no object", func() error {
+	return inside(d, '{', "not a JSON object", func() error {
 		name, err := d.Token()
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func (q *Question) read(d *json.Decoder) error {
 				return one()
 			})
 		}
-		return fmt.Errorf("%.100q is nothing that can be asked", name)
+		return fmt.Errorf("unknown member %.100q", name)
 	})
 }
 

@@ -41,27 +41,27 @@ func TestQuestionRefused(t *testing.T) {
 		return io.MultiReader(strings.NewReader(`{"pages":[`), repeat(page, n-1), strings.NewReader(`{"url":"/a"}]}`))
 	}
 	if q, err := protocol.ReadQuestion(pages(protocol.MaxQuestionPages)); err != nil || len(q.Pages) != protocol.MaxQuestionPages {
-		t.Errorf("as many pages as are allowed: %v", err)
+		t.Errorf("the maximum number of pages: %v", err)
 	}
 	for what, c := range map[string]struct {
 		r      io.Reader
 		limit  bool
 		syntax bool
 	}{
-		"too many pages":  {r: pages(protocol.MaxQuestionPages + 1), limit: true},
-		"pages for ever":  {r: io.MultiReader(strings.NewReader(`{"pages":[`), repeat(page, 1<<40)), limit: true},
-		"held for ever":   {r: io.MultiReader(strings.NewReader(`{"have":{`), repeat(`"/a":"sha-256=:LCa0a2j/xo/5m0U8HTBBNBNCLXBkg7+g+YpeiGJm564=:",`, 1<<40)), limit: true},
-		"a URL for ever":  {r: io.MultiReader(strings.NewReader(`{"pages":[{"url":"`), repeat("a", 1<<40)), limit: true},
-		"space for ever":  {r: io.MultiReader(strings.NewReader(`{"pages":[]}`), repeat(" ", 1<<40)), limit: true},
-		"nothing":         {r: strings.NewReader(``), syntax: true},
-		"cut":             {r: strings.NewReader(`{"pages":[{"url":"/a"}`), syntax: true},
-		"two":             {r: strings.NewReader(`{}{}`), syntax: true},
-		"a list":          {r: strings.NewReader(`[]`)},
-		"an unknown name": {r: strings.NewReader(`{"afterwards":"x:1"}`)},
-		"an unknown part": {r: strings.NewReader(`{"pages":[{"url":"/a","etag":"x"}]}`)},
-		"no cursor":       {r: strings.NewReader(`{"after":7}`)},
-		"pages by name":   {r: strings.NewReader(`{"pages":{}}`)},
-		"have as a list":  {r: strings.NewReader(`{"have":[]}`)},
+		"too many pages":              {r: pages(protocol.MaxQuestionPages + 1), limit: true},
+		"endless pages":               {r: io.MultiReader(strings.NewReader(`{"pages":[`), repeat(page, 1<<40)), limit: true},
+		"endless have":                {r: io.MultiReader(strings.NewReader(`{"have":{`), repeat(`"/a":"sha-256=:LCa0a2j/xo/5m0U8HTBBNBNCLXBkg7+g+YpeiGJm564=:",`, 1<<40)), limit: true},
+		"an endless URL":              {r: io.MultiReader(strings.NewReader(`{"pages":[{"url":"`), repeat("a", 1<<40)), limit: true},
+		"endless white space":         {r: io.MultiReader(strings.NewReader(`{"pages":[]}`), repeat(" ", 1<<40)), limit: true},
+		"nothing":                     {r: strings.NewReader(``), syntax: true},
+		"truncated":                   {r: strings.NewReader(`{"pages":[{"url":"/a"}`), syntax: true},
+		"two objects":                 {r: strings.NewReader(`{}{}`), syntax: true},
+		"an array":                    {r: strings.NewReader(`[]`)},
+		"an unknown name":             {r: strings.NewReader(`{"afterwards":"x:1"}`)},
+		"an unknown member of a page": {r: strings.NewReader(`{"pages":[{"url":"/a","etag":"x"}]}`)},
+		"no cursor":                   {r: strings.NewReader(`{"after":7}`)},
+		"pages as an object":          {r: strings.NewReader(`{"pages":{}}`)},
+		"have as an array":            {r: strings.NewReader(`{"have":[]}`)},
 	} {
 		q, err := protocol.ReadQuestion(c.r)
 		noJSON := errors.As(err, new(*json.SyntaxError)) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -91,7 +91,7 @@ func FuzzQuestion(f *testing.F) {
 		}
 		again, err := protocol.ReadQuestion(strings.NewReader(string(b)))
 		if err != nil {
-			t.Fatalf("%s\nis written %s\n%v", text, b, err)
+			t.Fatalf("%s\nis written as %s\n%v", text, b, err)
 		}
 		if len(q.Have) == 0 { // which is the same query
 			q.Have = nil

@@ -11,7 +11,7 @@ import (
 func FuzzQuick(f *testing.F) {
 	const flat = `{"t":"ev","after":"e:4","to":"e:5","seq":5,"at":"2026-11-21T05:00:09Z","op":"update","url":"https://e.example/a?b=c&d","mod":"2026-11-21","len":0,"type":"text/html","hash":"sha-256=:x+/=:","prev":"p","text":"x","lang":"en","canonical":"https://e.example/"}`
 	if q := (quick{b: []byte(flat), reading: true}); !q.ev(new(wireEv)) {
-		f.Fatal("what is flat is not read")
+		f.Fatal("a flat message is not read")
 	}
 	for _, s := range []string{flat, `{"t":"ev","to":"0:0","seq":0,"op":"create","url":"<&>"}`, `{}`, `{"t":"ev"}`, `{"t":"ev",}`, `{"T":"ev","to":"e:5"}`, `{"t":"ev","t":"x"}`,
 		`{"t":"ev","to":"e:5","seq":05,"op":"","url":""}`, `{"t":"ev","seq":}`, `{"t":"ev","to":"e:5","seq":1,"op":"x","url":"","len":-1}`, `{"t":"ev","to":"e:5","seq":1,"op":"x","url":"","len":1e3}`,

@@ -45,7 +45,7 @@ func TestFigure65(t *testing.T) {
 	}
 }
 
-func TestOddManifests(t *testing.T) {
+func TestUnusualManifests(t *testing.T) {
 	got, skipped := readFile(t, "odd-prefixes.rdf", protocol.ManifestOptions{URL: "http://www.example.com/d/robots.rdf"})
 	want := document{
 		head: protocol.Manifest{
@@ -86,7 +86,7 @@ func manifest(entries string) string {
 }
 
 // A useless entry is skipped with its reason, and the others are kept.
-func TestEntriesPassedOver(t *testing.T) {
+func TestUselessEntriesAreSkipped(t *testing.T) {
 	const good = `<item rdf:about="https://h/good"/>`
 	for entry, why := range map[string]string{
 		`<item/>`: "no URL",
@@ -97,8 +97,8 @@ func TestEntriesPassedOver(t *testing.T) {
 		`<item rdf:about="https://h:8443/a"/>`:                            "foreign origin",
 		`<item rdf:about="//elsewhere/a"/>`:                               "foreign origin",
 		`<item rdf:about="\\elsewhere\a"/>`:                               "",
-		`<item rdf:about="https://h@elsewhere/"/>`:                        "user in URL",
-		`<item rdf:about="https://me@h/a"/>`:                              "user in URL",
+		`<item rdf:about="https://h@elsewhere/"/>`:                        "user name in URL",
+		`<item rdf:about="https://me@h/a"/>`:                              "user name in URL",
 		`<item rdf:about="javascript:alert(1)"/>`:                         "scheme",
 		`<item rdf:about="file:///etc/passwd"/>`:                          "scheme",
 		`<item rdf:about="https://h/a&#10;b"/>`:                           "control character",
@@ -131,7 +131,7 @@ func TestEntriesPassedOver(t *testing.T) {
 }
 
 // An element that cannot be parsed is unknown; its item is still returned.
-func TestUnknownParts(t *testing.T) {
+func TestUnparsableElementsAreUnknown(t *testing.T) {
 	for part, want := range map[string]protocol.Item{
 		`<dcterms:extent>-5</dcterms:extent>`:                                            {Length: -1},
 		`<dcterms:extent>12 bytes</dcterms:extent>`:                                      {Length: -1},
@@ -266,7 +266,7 @@ func FuzzManifest(f *testing.F) {
 			// Readers without extensions get the same error.
 			o.Extensions = false
 			if _, _, err := read(bytes.NewReader(b), o); err == nil {
-				t.Fatal("an error only with extensions")
+				t.Fatal("an error occurs only with extensions")
 			}
 		}
 	})
@@ -309,6 +309,6 @@ func TestReadManifestHead(t *testing.T) {
 	left := bytes.NewReader(b)
 	head, err := protocol.ReadManifestHead(left, protocol.ManifestOptions{})
 	if err != nil || head.Items != len(d.items) || head.Cursor != d.head.Cursor || left.Len() < len(b)-256<<10 {
-		t.Errorf("%+v, %v, and %d of %d bytes are left", head, err, left.Len(), len(b))
+		t.Errorf("%+v, %v, and %d of %d bytes are unread", head, err, left.Len(), len(b))
 	}
 }

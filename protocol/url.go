@@ -58,9 +58,9 @@ func canonicalURL(base, ref string, schemes ...string) (string, error) {
 	case u.Scheme == "":
 		return "", errors.New("relative URL without a base")
 	case scheme == "":
-		return "", fmt.Errorf("scheme %.20q", u.Scheme)
+		return "", fmt.Errorf("unsupported scheme %.20q", u.Scheme)
 	case u.User != nil:
-		return "", errors.New("user in URL")
+		return "", errors.New("user name in URL")
 	case u.Opaque != "" || u.Hostname() == "":
 		return "", errors.New("URL without a host")
 	}
@@ -98,7 +98,7 @@ func canonicalHost(scheme, host string) (string, error) {
 		ok = true
 	}
 	if !ok || address == "" || strings.Trim(address, allowed) != "" || strings.Trim(port, "0123456789") != "" {
-		return "", fmt.Errorf("host %.80q", host)
+		return "", fmt.Errorf("invalid host %.80q", host)
 	}
 	if port == "" || port == defaultPort(scheme) {
 		return name, nil
@@ -208,7 +208,7 @@ func (r *resolver) check(url string) error {
 		return fmt.Errorf("url %.200q: %w", url, err)
 	}
 	if s != url {
-		return fmt.Errorf("url %.200q: canonical is %.200q", url, s)
+		return fmt.Errorf("url %.200q: not canonical, want %.200q", url, s)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 // A later process recognizes an unchanged manifest without writing it again, and notices anything that would
 // change it.
-func TestUnchangedManifestIsNotMadeAgain(t *testing.T) {
+func TestUnchangedManifestIsNotRewrittenAfterRestart(t *testing.T) {
 	asked := map[string]int{} // how often Public was called for a page, by path
 	began := func(t *testing.T) *world {
 		w := newWorld(t)
@@ -43,20 +43,20 @@ func TestUnchangedManifestIsNotMadeAgain(t *testing.T) {
 		wrote, made bool
 	}{
 		"nothing": {change: func(w *world) {}},
-		"another time of the file": {change: func(w *world) {
+		"another mtime of the file": {change: func(w *world) {
 			w.must(os.Chtimes(w.out(), w.now.Add(-time.Hour), w.now.Add(-time.Hour)))
 		}},
-		"a copy in its place": {change: func(w *world) {
+		"replaced by a copy": {change: func(w *world) {
 			b, err := os.ReadFile(w.out())
 			w.must(err)
 			w.must(os.WriteFile(w.out()+".new", b, 0o600))
 			w.must(os.Rename(w.out()+".new", w.out()))
 		}},
-		"a page": {change: func(w *world) { w.write("p/001.html", "new") }, wrote: true, made: true},
-		"a stamp": {change: func(w *world) {
+		"a changed page": {change: func(w *world) { w.write("p/001.html", "new") }, wrote: true, made: true},
+		"a changed stamp": {change: func(w *world) {
 			w.write("p/001.html", w.pages["p/001.html"].content)
 		}, made: true},
-		"a byte of the file, its time set back": {change: func(w *world) {
+		"a changed byte with the old mtime": {change: func(w *world) {
 			b, err := os.ReadFile(w.out())
 			w.must(err)
 			info, err := os.Stat(w.out())
@@ -66,20 +66,20 @@ func TestUnchangedManifestIsNotMadeAgain(t *testing.T) {
 			w.must(os.WriteFile(w.out(), b, 0o644))
 			w.must(os.Chtimes(w.out(), info.ModTime(), info.ModTime()))
 		}, wrote: true, made: true},
-		"no file any more":               {change: func(w *world) { w.must(os.Remove(w.out())) }, wrote: true, made: true},
-		"a rule for a page that is gone": {change: func(w *world) { w.forbidden["old.html"] = true }, wrote: true, made: true},
-		"a rule for where a page went":   {change: func(w *world) { w.forbidden["z.html"] = true }, wrote: true, made: true},
-		"the account is lost": {change: func(w *world) {
+		"file removed":                    {change: func(w *world) { w.must(os.Remove(w.out())) }, wrote: true, made: true},
+		"a rule for a deleted page":       {change: func(w *world) { w.forbidden["old.html"] = true }, wrote: true, made: true},
+		"a rule for the target of a move": {change: func(w *world) { w.forbidden["z.html"] = true }, wrote: true, made: true},
+		"the stored account is lost": {change: func(w *world) {
 			w.must(w.journal.SetNotes(map[string][]byte{"output/manifest": nil}))
 		}, made: true},
-		"the account is another program's": {change: func(w *world) {
+		"the stored account is of another program": {change: func(w *world) {
 			w.must(w.journal.SetNotes(map[string][]byte{"output/manifest": []byte("{}")}))
 		}, made: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := began(t)
 			if wrote, made := next(w); wrote || made {
-				t.Fatalf("nothing has changed, and it was written: %v, made: %v", wrote, made)
+				t.Fatalf("without a change, written: %v, made: %v", wrote, made)
 			}
 			head := w.journal.Head()
 			c.change(w)
@@ -92,18 +92,18 @@ func TestUnchangedManifestIsNotMadeAgain(t *testing.T) {
 			}
 			for _, g := range gone {
 				if path := strings.TrimPrefix(g.URL, base); w.forbidden[path] {
-					t.Errorf("%s is told, though a rule forbids it", path)
+					t.Errorf("%s is in the manifest, though a rule forbids it", path)
 				}
 			}
 			if wrote, made := next(w); wrote || made {
-				t.Errorf("and then it was written again: %v, or made: %v", wrote, made)
+				t.Errorf("the next write wrote the file: %v, or made it: %v", wrote, made)
 			}
 		})
 	}
 }
 
 // The manifest's description of the site is part of it.
-func TestManifestOfAnotherTitleIsMadeAgain(t *testing.T) {
+func TestNewTitleRewritesManifest(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)
 	w.turn()
@@ -117,7 +117,7 @@ func TestManifestOfAnotherTitleIsMadeAgain(t *testing.T) {
 
 // A manifest that had to withhold a page is not recorded as unchanged: the rule may be gone before any scan
 // has withdrawn the page.
-func TestWithholdingManifestIsNotAccountedFor(t *testing.T) {
+func TestManifestWithWithheldPageIsNotRecordedAsUnchanged(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)
 	w.turn()

@@ -29,7 +29,7 @@ func (a *admission) enter(what, addr string, most, each int) (leave func(), p *p
 	defer a.mu.Unlock()
 	if a.total >= most || addr != "" && a.byAddr[addr] >= each {
 		return nil, &problem{Type: problemLimit, Title: "too many " + what + " at a time", Status: http.StatusTooManyRequests,
-			Detail: fmt.Sprintf("at most %d %s at a time, and %d of one address or caller", most, what, each), retry: 2 * time.Second}
+			Detail: fmt.Sprintf("at most %d %s at a time, and %d per address or caller", most, what, each), retry: 2 * time.Second}
 	}
 	a.total++
 	if addr != "" {

@@ -72,12 +72,12 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem 
 		p.Type, p.retry = problemLimit, time.Hour
 		return p
 	case ctx.Err() != nil:
-		p := plainProblem(http.StatusServiceUnavailable, "other programs are running: send it again")
+		p := plainProblem(http.StatusServiceUnavailable, "other programs are running: upload the program again in 30 s")
 		p.retry = 30 * time.Second
 		return p
 	default:
-		orDiscard(n.Logger).Error("agent could not be kept", "caller", c.Name, "err", err)
-		return plainProblem(http.StatusInternalServerError, "the program could not be kept")
+		orDiscard(n.Logger).Error("agent could not be stored", "caller", c.Name, "err", err)
+		return plainProblem(http.StatusInternalServerError, "the program could not be stored")
 	}
 	b, err := json.Marshal(protocol.AgentKept{Agent: digest})
 	if err != nil {
@@ -100,11 +100,11 @@ func (n *Notifier) agentSender(r *http.Request) (Caller, *problem) {
 	case c.Agents:
 		return c, nil
 	case r.Header.Get("Authorization") == "":
-		p = plainProblem(http.StatusUnauthorized, "say who you are: programs run here for those only whom the site knows and lets do so")
+		p = plainProblem(http.StatusUnauthorized, "send a bearer token: only callers that this site has authorized may run programs")
 		p.challenge = "Bearer"
 		return c, p
 	}
-	return c, plainProblem(http.StatusForbidden, "programs run here for those only whom the site knows and lets do so")
+	return c, plainProblem(http.StatusForbidden, "only callers that this site has authorized may run programs")
 }
 
 // serveAgentRun calls a program for every page that exists now, as if each had
@@ -128,7 +128,7 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	case p != nil:
 		return p
 	case s.filter.Agent.IsZero():
-		return badParameter("agent", "which program? Name it by the digest with which it was kept")
+		return badParameter("agent", "the program is missing: give the digest that its upload returned")
 	}
 	if p := n.scanning(); p != nil {
 		return p
@@ -164,7 +164,7 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			orDiscard(n.Logger).Error("agent was not asked about all pages", "agent", s.filter.Agent.String(), "err", err)
+			orDiscard(n.Logger).Error("agent run ended before all pages were processed", "agent", s.filter.Agent.String(), "err", err)
 		}
 		return nil // the last line is missing
 	}
@@ -264,7 +264,7 @@ func (n *Notifier) askAgent(ctx context.Context, s *selection, c *protocol.Chang
 	case ctx.Err() != nil:
 		return protocol.Body{}, false, ctx.Err()
 	case err != nil:
-		orDiscard(n.Logger).Debug("agent gave no answer", "agent", s.filter.Agent.String(), "url", c.Item.URL, "err", err)
+		orDiscard(n.Logger).Debug("agent failed: the change is sent without its output", "agent", s.filter.Agent.String(), "url", c.Item.URL, "err", err)
 		return protocol.Body{}, true, nil
 	case !v.Tell && c.Op != protocol.Move:
 		return protocol.Body{}, false, nil
@@ -308,7 +308,7 @@ func (n *Notifier) agentPage(ctx context.Context, item protocol.Item) ([]byte, e
 	case errors.Is(err, ErrNoVersion):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("show page %s: %w", item.URL, err)
+		return nil, fmt.Errorf("read page %s: %w", item.URL, err)
 	case page == nil:
 		return []byte{}, nil // an empty page is a page
 	}

@@ -72,7 +72,7 @@ type Refused struct {
 
 // ErrNotReady is wrapped by the error of [Publisher.Announce] before the
 // first scan of the site has ended. Try again in a moment.
-var ErrNotReady = errors.New("the first look at the site is not over")
+var ErrNotReady = errors.New("the first scan of the site has not finished")
 
 // saidModified returns the announced modification time of an entry. The announcer's clock may
 // be ahead of this one, so Item.Modified may be earlier. Zero means unknown.
@@ -103,14 +103,13 @@ func saidModified(e journal.Entry) time.Time {
 //
 // Announce waits for a scan in progress. Before the first scan of this process, and
 // before the first description is whole, the error wraps ErrNotReady.
-// and before the first description is whole, the error wraps ErrNotReady.
 func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announced, error) {
 	if len(list) > protocol.MaxBatch {
-		return Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: say them in parts", len(list), protocol.MaxBatch)
+		return Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: split the list", len(list), protocol.MaxBatch)
 	}
 	done, err := p.takeTurn(ctx)
 	if err != nil {
-		return Announced{}, fmt.Errorf("announce: wait for the present look: %w", err)
+		return Announced{}, fmt.Errorf("announce: wait for the current scan: %w", err)
 	}
 	defer done()
 	if !p.Ready() || !p.Journal.Whole() {
@@ -140,7 +139,7 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 	t.done.Cursor = p.Journal.Head()
 	p.announced += t.more
 	if t.old > 0 {
-		p.log().Info("announced pages stay gone: their dates are no later than their going", "pages", t.old, "one", t.oldURL)
+		p.log().Info("announced pages stay deleted: their dates are not later than their deletion", "pages", t.old, "one", t.oldURL)
 	}
 	p.mu.Lock()
 	p.status.Changes += int(t.done.Cursor.Seq - was.Seq)
@@ -199,7 +198,7 @@ func (t *taking) take(a Announcement) error {
 	switch was := compare.IsAnnounced(k.entry); {
 	case a.Gone && k.present && !was && (!compare.IsInherited(k.entry) || k.entry.Held.IsZero()):
 		// The next scan would find the page again.
-		t.refuse(url, "the site's inventory offers it: it is gone once that does not")
+		t.refuse(url, "the site's inventory still offers the page: remove it there to delete it")
 		t.dirty = append(t.dirty, inventory.ScopeOf(url))
 	case a.Gone:
 		t.gone(url, a, &k)
@@ -231,9 +230,9 @@ func (t *taking) urlOf(ref string) (url, reason string) {
 	case err != nil:
 		return "", err.Error()
 	case !strings.HasPrefix(url, base):
-		return "", "it is not below " + base
+		return "", "the URL is not below " + base
 	case !t.p.Inventory.Public(url):
-		return "", "the site's rules do not let it be published: its name is not one of those included, or hidden, or robots.txt forbids it"
+		return "", "the site's rules do not allow the page: its name is not included, or is hidden, or robots.txt forbids it"
 	}
 	return url, ""
 }
@@ -243,10 +242,10 @@ func (t *taking) urlOf(ref string) (url, reason string) {
 func (a *Announcement) clean(url string, now time.Time) (reason string) {
 	if !a.Modified.IsZero() {
 		if _, ok := protocol.SaneModified(a.Modified, now); !ok {
-			return "modified is before 1993, or more than a day from now"
+			return "modified is before 1993, or more than a day in the future"
 		}
 	} else if a.Digest.IsZero() && !a.Gone {
-		return "neither modified nor digest is given: nobody could tell whether it changed"
+		return "neither modified nor digest is given: changes of the page could not be detected"
 	}
 	if a.Length != nil && *a.Length < 0 {
 		return "length is negative"

@@ -78,7 +78,7 @@ func startVictim(t *testing.T, dir string) (*exec.Cmd, string) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	t.Fatalf("the victim said %q: %v", line, err)
+	t.Fatalf("the killed process printed %q: %v", line, err)
 	return nil, ""
 }
 
@@ -117,7 +117,7 @@ func TestAnnounceCrash(t *testing.T) {
 		}
 		for _, x := range changes {
 			if x.Op != protocol.Create {
-				t.Errorf("told %s", tell(x))
+				t.Errorf("delivered %s", tell(x))
 			}
 			told[x.Item.URL]++
 			at.Seq = x.Seq
@@ -125,11 +125,11 @@ func TestAnnounceCrash(t *testing.T) {
 	}
 	for i := range pages {
 		if n := told[fmt.Sprintf("%sn/%d", base, i)]; n != 1 {
-			t.Fatalf("page %d is told %d times", i, n)
+			t.Fatalf("page %d was delivered %d times", i, n)
 		}
 	}
 	if len(told) != pages || j.Len() != pages {
-		t.Errorf("%d pages told, %d held, of %d", len(told), j.Len(), pages)
+		t.Errorf("%d pages delivered, %d in the journal, of %d", len(told), j.Len(), pages)
 	}
 	c.wantNoticed()
 }
@@ -154,7 +154,7 @@ func TestAnnounceGoneCrash(t *testing.T) {
 	}
 	defer j.Close()
 	if n := j.Len(); n != 0 || j.Head().Seq == 0 {
-		t.Errorf("%d pages are there again, after %d changes", n, j.Head().Seq)
+		t.Errorf("%d deleted pages exist again, after %d changes", n, j.Head().Seq)
 	}
 	c.wantNoticed()
 }
@@ -250,8 +250,8 @@ func (c *crowd) say(batch []string) {
 // wantNoticed checks that the kills caused failed requests; otherwise the test proves nothing.
 func (c *crowd) wantNoticed() {
 	c.Helper()
-	c.Logf("%d pages acknowledged, %d of them known already; %d requests came to nothing", c.acked.Load(), c.again.Load(), c.failed.Load())
+	c.Logf("%d pages acknowledged, %d of them already known; %d requests failed", c.acked.Load(), c.again.Load(), c.failed.Load())
 	if c.failed.Load() == 0 {
-		c.Error("the kills were not noticed: the test shows nothing")
+		c.Error("no request failed because of a kill: the test shows nothing")
 	}
 }

@@ -53,7 +53,7 @@ func TestAnnounce(t *testing.T) {
 	one, two := protocol.Sum([]byte("1")), protocol.Sum([]byte("2"))
 	type A = server.Announcement
 	for name, story := range map[string]func(w *world){
-		"a page is made, changed and taken away": func(w *world) {
+		"a page is created, changed and deleted": func(w *world) {
 			at := w.now.Add(-time.Hour)
 			w.wantSaid("created 1", A{URL: "x", Modified: at, Title: "X", Type: "Text/HTML; charset=utf-8", Language: "pt-BR"})
 			w.wantTold("create x")
@@ -69,7 +69,7 @@ func TestAnnounce(t *testing.T) {
 			w.wantSaid("deleted 1", A{URL: "x", Gone: true, Modified: w.now})
 			w.wantTold("update x, delete x")
 		},
-		"it is said again": func(w *world) {
+		"repeated announcements": func(w *world) {
 			list := []A{{URL: "x", Modified: w.now}, {URL: "y", Digest: one}, {URL: "z", Modified: w.now.Add(time.Hour)}}
 			w.wantSaid("created 3", list...)
 			w.pass(time.Minute)
@@ -79,7 +79,7 @@ func TestAnnounce(t *testing.T) {
 			w.wantSaid("unchanged 3", list...)
 			w.wantTold("create x, create y, create z")
 		},
-		"in any order": func(w *world) {
+		"announcements out of order": func(w *world) {
 			at := w.now
 			w.pass(time.Hour)
 			w.wantSaid("created 1", A{URL: "x", Modified: at.Add(2 * time.Second)})
@@ -93,7 +93,7 @@ func TestAnnounce(t *testing.T) {
 			w.wantSaid("unchanged 1", A{URL: "y", Modified: at})
 			w.wantTold("create x, delete x, create x")
 		},
-		"by a clock that is ahead": func(w *world) {
+		"announced by a clock that is ahead": func(w *world) {
 			ahead := w.now.Add(time.Hour)
 			first := A{URL: "x", Modified: ahead}
 			w.wantSaid("created 1", first)
@@ -150,7 +150,7 @@ func TestAnnounce(t *testing.T) {
 				w.Errorf("%v", rep)
 			}
 		},
-		"the state is put back from before": func(w *world) {
+		"the state is restored from a backup": func(w *world) {
 			list := []A{{URL: "x", Modified: w.now}, {URL: "y", Digest: one}, {URL: "u", Modified: w.now}}
 			w.say(list...)
 			w.turn()
@@ -180,7 +180,7 @@ func TestAnnounce(t *testing.T) {
 				w.Errorf("%+v", rep)
 			}
 		},
-		"the state is lost, and nobody expects announcements": func(w *world) {
+		"the state is lost, and Announces is not set": func(w *world) {
 			w.say(A{URL: "x", Modified: w.now})
 			w.turn()
 			w.must(w.journal.Close())
@@ -197,7 +197,7 @@ func TestAnnounce(t *testing.T) {
 			w.look()
 			w.wantTold("")
 		},
-		"by a clock of whole seconds": func(w *world) {
+		"announced by a clock of whole seconds": func(w *world) {
 			at := w.now.Truncate(time.Second)
 			w.wantSaid("created 1", A{URL: "x", Modified: at, Title: "one"})
 			w.wantSaid("unchanged 1", A{URL: "x", Modified: at, Title: "two"}) // it may be a repeat of the first announcement
@@ -208,7 +208,7 @@ func TestAnnounce(t *testing.T) {
 			w.wantSaid("unchanged 1", A{URL: "y", Modified: at})
 			w.wantSaid("created 1", A{URL: "y", Modified: at.Add(time.Millisecond)})
 		},
-		"what went stays gone": func(w *world) {
+		"old announcements do not restore deleted pages": func(w *world) {
 			january, february := w.now.Add(-60*24*time.Hour), w.now.Add(-30*24*time.Hour)
 			w.wantSaid("created 2", A{URL: "x", Modified: january}, A{URL: "y", Modified: january})
 			w.wantSaid("deleted 1, unchanged 1", A{URL: "x", Gone: true, Modified: february}, A{URL: "z", Gone: true, Modified: february})
@@ -235,13 +235,13 @@ func TestAnnounce(t *testing.T) {
 			w.look()
 			w.wantSaid("unchanged 1", A{URL: "v", Modified: w.now})
 		},
-		"it went without a date, by a clock that is ahead": func(w *world) {
+		"undated deletion, announced by a clock that is ahead": func(w *world) {
 			first := A{URL: "x", Modified: w.now.Add(time.Hour)}
 			w.wantSaid("created 1", first)
 			w.wantSaid("deleted 1", A{URL: "x", Gone: true})
 			w.wantSaid("unchanged 1", first)
 		},
-		"it came back in the call in which it went without a date": func(w *world) {
+		"undated deletion and return in one call": func(w *world) {
 			at := w.now.Add(-time.Hour) // the announcement came late
 			w.wantSaid("created 1, deleted 1, unchanged 1", A{URL: "x", Gone: true, Modified: at.Add(-time.Hour)}, A{URL: "x", Modified: at}, A{URL: "x", Gone: true})
 			w.wantSaid("created 1, unchanged 1", A{URL: "x", Gone: true}, A{URL: "x", Digest: one})
@@ -261,7 +261,7 @@ func TestAnnounce(t *testing.T) {
 				A{URL: "x", Modified: at}, A{URL: "x", Gone: true}, A{URL: "x", Modified: at.Add(time.Minute)})
 			w.wantTold("create x, update x, delete x, create x")
 		},
-		"bytes are news, and a date is not": func(w *world) {
+		"a new digest is a change, a new date alone is not": func(w *world) {
 			at := w.now.Add(-time.Hour)
 			w.wantSaid("created 1", A{URL: "x", Digest: one, Modified: at})
 			w.wantSaid("unchanged 1", A{URL: "x", Digest: one, Modified: at.Add(time.Minute)})
@@ -281,7 +281,7 @@ func TestAnnounce(t *testing.T) {
 				w.Errorf("%+v", it)
 			}
 		},
-		"the text says how much": func(w *world) {
+		"text digests give the significance": func(w *world) {
 			text := protocol.Sum([]byte("text"))
 			w.say(A{URL: "x", Digest: one, Text: text})
 			w.say(A{URL: "x", Digest: two, Text: text})
@@ -290,30 +290,30 @@ func TestAnnounce(t *testing.T) {
 			}
 			w.say(A{URL: "x", Digest: one, Text: two})
 			if _, known := w.last().Significance.Share(); known {
-				w.Error("nobody can know how much")
+				w.Error("the significance is known without the old text")
 			}
 		},
-		"what is refused": func(w *world) {
+		"refused announcements": func(w *world) {
 			at, negative := w.now, int64(-1)
 			for want, a := range map[string]A{
-				"refused " + base + "x: neither modified nor digest is given: nobody could tell whether it changed":                                                   {URL: "x"},
-				"refused " + base + "x: modified is before 1993, or more than a day from now":                                                                         {URL: "x", Modified: time.Unix(0, 0)},
-				"refused http://other.example/x: it is not below " + base:                                                                                             {URL: "http://other.example/x", Modified: at},
-				"refused " + base + "secret: the site's rules do not let it be published: its name is not one of those included, or hidden, or robots.txt forbids it": {URL: "secret", Modified: at},
-				"refused ftp://site.example/: url \"ftp://site.example/\": scheme \"ftp\"":                                                                            {URL: "ftp://site.example/", Modified: at},
-				"refused " + base + "x: length is negative":                                                                                                           {URL: "x", Modified: at, Length: &negative},
+				"refused " + base + "x: neither modified nor digest is given: changes of the page could not be detected":                               {URL: "x"},
+				"refused " + base + "x: modified is before 1993, or more than a day in the future":                                                     {URL: "x", Modified: time.Unix(0, 0)},
+				"refused http://other.example/x: the URL is not below " + base:                                                                         {URL: "http://other.example/x", Modified: at},
+				"refused " + base + "secret: the site's rules do not allow the page: its name is not included, or is hidden, or robots.txt forbids it": {URL: "secret", Modified: at},
+				"refused ftp://site.example/: url \"ftp://site.example/\": unsupported scheme \"ftp\"":                                                 {URL: "ftp://site.example/", Modified: at},
+				"refused " + base + "x: length is negative":                                                                                            {URL: "x", Modified: at, Length: &negative},
 			} {
 				w.wantSaid(want, a)
 			}
 			w.wantTold("")
-			w.wantSaid("created 2, refused "+base+"x: neither modified nor digest is given: nobody could tell whether it changed",
+			w.wantSaid("created 2, refused "+base+"x: neither modified nor digest is given: changes of the page could not be detected",
 				A{URL: "u", Modified: at}, A{URL: "x"}, A{URL: "HTTP://Site.Example:80/d/../v#f", Modified: at})
 			w.wantTold("create u, create v")
 			if _, err := w.pub.Announce(w.Context(), make([]A, protocol.MaxBatch+1)); err == nil {
 				w.Error("no error")
 			}
 		},
-		"looks leave it": func(w *world) {
+		"scans keep announced pages": func(w *world) {
 			w.say(A{URL: "x", Modified: w.now}, A{URL: "y", Modified: w.now})
 			w.told()
 			for range 3 {
@@ -330,7 +330,7 @@ func TestAnnounce(t *testing.T) {
 			w.look()
 			w.wantTold("delete x")
 		},
-		"the docroot offers it too": func(w *world) {
+		"the page is also in the docroot": func(w *world) {
 			w.say(A{URL: "x.html", Modified: w.now, Title: "said"})
 			w.told()
 			w.write("x.html", "1")
@@ -339,7 +339,7 @@ func TestAnnounce(t *testing.T) {
 			if it := w.entry("x.html"); it.Digest != one {
 				w.Errorf("%+v", it)
 			}
-			w.wantSaid("refused "+base+"x.html: the site's inventory offers it: it is gone once that does not", A{URL: "x.html", Gone: true})
+			w.wantSaid("refused "+base+"x.html: the site's inventory still offers the page: remove it there to delete it", A{URL: "x.html", Gone: true})
 			w.remove("x.html")
 			if rep := w.look(); rep.HeldNow != 1 {
 				w.Errorf("%v", rep)
@@ -348,7 +348,7 @@ func TestAnnounce(t *testing.T) {
 			w.look()
 			w.wantTold("delete x.html")
 		},
-		"the docroot's page, before it is looked at": func(w *world) {
+		"a changed file is announced before its scan": func(w *world) {
 			w.write("a.html", "2")
 			w.wantSaid("updated 1", A{URL: "a.html", Digest: two, Modified: w.now, Title: "said"})
 			w.look()
@@ -362,7 +362,7 @@ func TestAnnounce(t *testing.T) {
 			w.look()
 			w.wantTold("delete a.html")
 		},
-		"a page that vanished is there after all": func(w *world) {
+		"a vanished page is announced as present": func(w *world) {
 			was := w.entry("a.html")
 			w.remove("a.html")
 			w.look()
@@ -400,7 +400,7 @@ func TestAnnounce(t *testing.T) {
 				w.Errorf("%+v", rep)
 			}
 		},
-		"many announced pages make no disappearance small": func(w *world) {
+		"announced pages do not hide a mass disappearance": func(w *world) {
 			var list []A
 			for i := range 500 {
 				list = append(list, A{URL: fmt.Sprintf("n%d", i), Modified: w.now})

@@ -25,7 +25,7 @@ const (
 // serveAnnounce accepts announcements, as documented at Notifier.
 func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *problem {
 	if !n.mayAnnounce(r) {
-		p := plainProblem(http.StatusUnauthorized, "announcements need a token of this site, as Authorization: Bearer TOKEN")
+		p := plainProblem(http.StatusUnauthorized, "announcements need a token of this site: send Authorization: Bearer TOKEN")
 		p.challenge = `Bearer realm="parley announce"`
 		return p
 	}
@@ -49,12 +49,12 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *proble
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrNotReady), errors.Is(err, context.DeadlineExceeded):
-		return unavailable("the site is being looked at: say it again")
+		return unavailable("the site is being scanned: send the announcements again")
 	case r.Context().Err() != nil:
 		return nil // the client has gone
 	default:
-		orDiscard(n.Logger).Error("announcements could not be taken in", "pages", len(list), "err", err)
-		return plainProblem(http.StatusInternalServerError, "the journal could not take them in")
+		orDiscard(n.Logger).Error("announcements could not be stored", "pages", len(list), "err", err)
+		return plainProblem(http.StatusInternalServerError, "the announcements could not be stored")
 	}
 	b, err := json.Marshal(done)
 	if err != nil {
@@ -100,13 +100,13 @@ func parseAnnouncements(body []byte, lines bool) ([]Announcement, *problem) {
 	list := make([]Announcement, len(pages))
 	for i, page := range pages {
 		if page = bytes.TrimSpace(page); len(page) == 0 || page[0] != '{' {
-			return nil, badPage(i, errors.New("it is not an object"))
+			return nil, badPage(i, errors.New("not a JSON object"))
 		}
 		if err := json.Unmarshal(page, &list[i]); err != nil {
 			return nil, badPage(i, err)
 		}
 		if list[i].URL == "" {
-			return nil, badPage(i, errors.New("it has no url"))
+			return nil, badPage(i, errors.New("url is missing"))
 		}
 	}
 	return list, nil
@@ -129,7 +129,7 @@ func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *problem) {
 	}
 	var whole json.RawMessage
 	if err := json.Unmarshal(body, &whole); err != nil {
-		return nil, plainProblem(http.StatusBadRequest, "the body is not JSON as it should be: "+err.Error())
+		return nil, plainProblem(http.StatusBadRequest, "the body is not valid JSON: "+err.Error())
 	}
 	whole = bytes.TrimSpace(whole)
 	if whole[0] == '{' {
@@ -159,11 +159,11 @@ func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *problem) {
 
 // badPage is the answer to a page that cannot be read; i counts from 0 in the list.
 func badPage(i int, err error) *problem {
-	p := plainProblem(http.StatusBadRequest, fmt.Sprintf("page %d cannot be read: %v; none was taken in", i, err))
+	p := plainProblem(http.StatusBadRequest, fmt.Sprintf("page %d cannot be read: %v; no page was accepted", i, err))
 	p.Parameter = fmt.Sprintf("pages[%d]", i)
 	return p
 }
 
 func tooMuch(what string) *problem {
-	return plainProblem(http.StatusRequestEntityTooLarge, what+" at once: say them in parts")
+	return plainProblem(http.StatusRequestEntityTooLarge, what+" at once: send them in several requests")
 }

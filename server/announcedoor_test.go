@@ -94,19 +94,19 @@ func TestAnnounceDoorRefuses(t *testing.T) {
 		status      int
 		says        string
 	}{
-		{``, "", 400, "not JSON"},
-		{`[` + good, "", 400, "not JSON"},
-		{good + good, "", 400, "not JSON"},
+		{``, "", 400, "not valid JSON"},
+		{`[` + good, "", 400, "not valid JSON"},
+		{good + good, "", 400, "not valid JSON"},
 		{`"x"`, "", 400, ""},
 		{`null`, "", 400, "page 0"},
-		{`[` + good + `,7]`, "", 400, "page 1 cannot be read: it is not an object"},
-		{`[` + good + `,{"modified":"2026-11-21T09:00:00Z"}]`, "", 400, "page 1 cannot be read: it has no url"},
+		{`[` + good + `,7]`, "", 400, "page 1 cannot be read: not a JSON object"},
+		{`[` + good + `,{"modified":"2026-11-21T09:00:00Z"}]`, "", 400, "page 1 cannot be read: url is missing"},
 		{`[` + good + `,{"url":"/y","modified":"yesterday"}]`, "", 400, "page 1"},
 		{`{"pages":[{"url":"/y","digest":"md5"}]}`, "", 400, "page 0"},
 		{good + "\n{", "application/x-ndjson", 400, "page 1"},
-		{many, "", 413, "more than 1000 pages at once: say them in parts"},
-		{strings.Repeat(good+"\n", protocol.MaxBatch+1), "application/x-ndjson", 413, "in parts"},
-		{good + strings.Repeat(" ", 4<<20), "", 413, "4194304 bytes at once"},
+		{many, "", 413, "more than 1000 pages at once: send them in several requests"},
+		{strings.Repeat(good+"\n", protocol.MaxBatch+1), "application/x-ndjson", 413, "in several requests"},
+		{good + strings.Repeat(" ", 4<<20), "", 413, "4194304 bytes per request"},
 		{good, "application/x-www-form-urlencoded", 415, "application/json"},
 		{good, "nonsense/", 415, "application/json"},
 	} {
@@ -135,7 +135,7 @@ func TestAnnounceDoorRefuses(t *testing.T) {
 	m.wantTold("")
 }
 
-func TestAnnounceDoorIsShut(t *testing.T) {
+func TestAnnounceDoorNeedsToken(t *testing.T) {
 	m := newMouth(t)
 	body := `{"url":"/x","modified":"2026-11-21T08:00:00Z"}`
 	var first string
@@ -155,12 +155,12 @@ func TestAnnounceDoorIsShut(t *testing.T) {
 	m.n.AnnounceTokens = []string{""}
 	m.header.Set("Authorization", "Bearer ")
 	if rec := m.post(body); rec.Code != 401 {
-		t.Errorf("an empty token opens: %d", rec.Code)
+		t.Errorf("an empty token is accepted: status %d", rec.Code)
 	}
 	m.n.AnnounceTokens = nil
 	m.header.Set("Authorization", "Bearer "+token)
 	if rec := m.post(body); rec.Code != 401 {
-		t.Errorf("no tokens: %d", rec.Code)
+		t.Errorf("without tokens: status %d", rec.Code)
 	}
 	m.n.AnnounceTokens = []string{token}
 	m.header.Set("Authorization", "bearer  "+token+" ")
@@ -180,12 +180,12 @@ func TestAnnounceDoorIsShut(t *testing.T) {
 	}
 	m.n.Announce = nil
 	if a, b := get("GET", "parley/announce"), m.post(body); a.Code != 404 || b.Code != 404 {
-		t.Errorf("without the door: %d, %d", a.Code, b.Code)
+		t.Errorf("without Announce: status %d, %d", a.Code, b.Code)
 	}
 }
 
 // An error that may go away asks for a retry.
-func TestAnnounceDoorLater(t *testing.T) {
+func TestAnnounceDoorAsksForRetry(t *testing.T) {
 	m := newMouth(t)
 	var answer error
 	m.n.Announce = func(context.Context, []server.Announcement) (server.Announced, error) {
@@ -205,7 +205,7 @@ func TestAnnounceDoorLater(t *testing.T) {
 			t.Errorf("%v: %d, again after %q", c.err, rec.Code, again)
 		}
 		if strings.Contains(rec.Body.String(), "disk") {
-			t.Errorf("what is wrong inside is nobody's business: %s", rec.Body)
+			t.Errorf("the response reveals an internal error: %s", rec.Body)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func FuzzAnnounceDoor(f *testing.F) {
 			got = len(list)
 			for _, a := range list {
 				if a.URL == "" {
-					t.Error("a page without a URL")
+					t.Error("a page without a URL was accepted")
 				}
 			}
 			return server.Announced{}, nil
@@ -244,7 +244,7 @@ func FuzzAnnounceDoor(f *testing.F) {
 			}
 		case 400, 413:
 			if got >= 0 {
-				t.Error("taken in, and refused")
+				t.Error("an accepted request was answered with an error")
 			}
 		default:
 			t.Errorf("status %d", rec.Code)

@@ -68,12 +68,12 @@ func TestAnnouncedCount(t *testing.T) {
 		most = max(most, are)
 	}
 	if most < 5 {
-		t.Errorf("there were %d at most: the test shows little", most)
+		t.Errorf("at most %d pages were announced at a time: the test shows little", most)
 	}
 }
 
 // Remembered deletions are bounded, and the oldest are forgotten.
-func TestGoingsBounded(t *testing.T) {
+func TestRememberedDeletionsAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("100 calls of 1,000 pages")
 	}
@@ -98,7 +98,7 @@ func TestGoingsBounded(t *testing.T) {
 	notes := 0
 	w.must(w.journal.EachNote("announce/gone/", func(string, []byte) error { notes++; return nil }))
 	if notes > server.MaxGoings || notes < server.MaxGoings*9/10 {
-		t.Errorf("%d goings are kept", notes)
+		t.Errorf("%d deletions are remembered", notes)
 	}
 	last := server.MaxGoings + protocol.MaxBatch - 1
 	for n, want := range map[int]string{0: "created 1", 5000: "created 1", last - 80_000: "unchanged 1", last: "unchanged 1"} {

@@ -75,7 +75,7 @@ func TestBatchRefusals(t *testing.T) {
 		if resp.StatusCode >= 400 {
 			var p struct{ Title, Detail string }
 			if err := json.Unmarshal(b, &p); err != nil || p.Detail == "" && p.Title == "" {
-				t.Errorf("%s: refused without a word: %.200q", c.what, b)
+				t.Errorf("%s: refused without an explanation: %.200q", c.what, b)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func TestBundlesAreBounded(t *testing.T) {
 	}
 	resp := ask()
 	if resp.Body.Close(); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("a fifth at the same time: %s", resp.Status)
+		t.Errorf("a fifth bundle at the same time: %s", resp.Status)
 	}
 	until(t, "those who do not read are cut off", func() bool {
 		resp := ask()
@@ -160,6 +160,6 @@ func TestBundlesAreBounded(t *testing.T) {
 		resp.Body.Close()
 	}
 	if !cut {
-		t.Error("a bundle that was cut off seems whole")
+		t.Error("a bundle that was cut off seems complete")
 	}
 }

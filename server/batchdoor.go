@@ -98,7 +98,7 @@ type askBody struct {
 	in   io.Reader
 	turn *turn // the slot for reading what has arrived; none while it waits for more
 	took int64
-	err  error // why the body did not arrive whole
+	err  error // why the body is incomplete
 }
 
 func (b *askBody) Read(p []byte) (int, error) {
@@ -125,14 +125,14 @@ func (b *askBody) release() {
 
 // readQuestion reads the body of QUERY or POST; its errors follow RFC 10008.
 func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *askBody) (*protocol.Question, *problem) {
-	if _, p := bodyType(r.Header, "questions", "application/json"); p != nil {
+	if _, p := bodyType(r.Header, "batch requests", "application/json"); p != nil {
 		if r.Header.Get("Content-Type") == "" {
 			p.Status, p.Title = http.StatusBadRequest, http.StatusText(http.StatusBadRequest)
 		}
 		return nil, p
 	}
-	tooMuch := &problem{Type: problemLimit, Title: "the question is too long", Status: http.StatusRequestEntityTooLarge,
-		Detail: fmt.Sprintf("one question has at most %d bytes and names at most %d pages: ask in parts, or with a cursor", protocol.MaxQuestion, protocol.MaxQuestionPages)}
+	tooMuch := &problem{Type: problemLimit, Title: "the request is too long", Status: http.StatusRequestEntityTooLarge,
+		Detail: fmt.Sprintf("one request has at most %d bytes and names at most %d pages: send several requests, or use a cursor", protocol.MaxQuestion, protocol.MaxQuestionPages)}
 	if r.ContentLength > protocol.MaxQuestion {
 		return nil, tooMuch
 	}
@@ -150,13 +150,13 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *as
 	case errors.Is(err, errBusy):
 		return nil, busy(err)
 	case body.err != nil:
-		return nil, plainProblem(http.StatusBadRequest, "the body did not arrive whole")
+		return nil, plainProblem(http.StatusBadRequest, "the body is incomplete")
 	case errors.As(err, new(*json.SyntaxError)), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, plainProblem(http.StatusBadRequest, "the body is no JSON")
+		return nil, plainProblem(http.StatusBadRequest, "the body is not valid JSON")
 	case err != nil:
-		return nil, plainProblem(http.StatusUnprocessableEntity, "the question cannot be understood: "+err.Error())
+		return nil, plainProblem(http.StatusUnprocessableEntity, "invalid request body: "+err.Error())
 	case ask.Pages != nil && (ask.After != nil || ask.To != nil || ask.Have != nil):
-		return nil, plainProblem(http.StatusUnprocessableEntity, "ask either for pages or for what follows a cursor")
+		return nil, plainProblem(http.StatusUnprocessableEntity, "pages cannot be combined with after, to or have")
 	}
 	for url := range ask.Have {
 		if body.turn.over(); !n.ours(url) { // it pauses, if that is due
@@ -169,7 +169,7 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *as
 // foreign returns the problem for a page of another site.
 func (n *Notifier) foreign(url string) *problem {
 	return &problem{Type: problemOrigin, Title: "a page of another site", Status: http.StatusUnprocessableEntity,
-		Detail: fmt.Sprintf("%.200q is no canonical URL of %s", url, protocol.Origin(n.Base))}
+		Detail: fmt.Sprintf("%.200q is not a canonical URL of %s", url, protocol.Origin(n.Base))}
 }
 
 // errForeign is the URL of a requested page that belongs to another site.
@@ -210,10 +210,10 @@ func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *select
 // answerPages answers with the present state of pages.
 func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *selection, pages []protocol.AskedPage) *problem {
 	if n.Item == nil {
-		return plainProblem(http.StatusNotImplemented, "this site answers by cursor alone")
+		return plainProblem(http.StatusNotImplemented, "this site answers only requests with a cursor")
 	}
 	if !s.filter.IsZero() {
-		return badParameter("", "a question for pages that it names has no filter")
+		return badParameter("", "a request that names pages cannot have a filter")
 	}
 	// The pages are read after this, so each is as of this head or later.
 	p := &pack{to: n.Log.Head(), held: make(map[string]protocol.Digest, len(pages))}

@@ -20,7 +20,7 @@ import (
 )
 
 // For any history of a site, a mirror that is kept by batches is the same to the byte.
-func TestBatchesKeepAMirror(t *testing.T) {
+func TestMirrorKeptByBundlesEqualsSite(t *testing.T) {
 	d := newDepot(t)
 	r := rand.New(rand.NewPCG(7, 11))
 	at, mirror := d.journal.Head(), pageMirror(d.pages())
@@ -81,7 +81,7 @@ func TestEditsCoalesce(t *testing.T) {
 	}
 	for _, p := range list {
 		if p.Change.Op != protocol.Create || !p.Change.Prev.IsZero() {
-			t.Errorf("%s: %s after %v, which the reader has never had", p.Change.Item.URL, p.Change.Op, p.Change.Prev)
+			t.Errorf("%s: %s with previous digest %v, which the reader has never had", p.Change.Item.URL, p.Change.Op, p.Change.Prev)
 		}
 	}
 	ref := "parley/batch?after=" + from.String() + "&to=" + head.To.String()
@@ -89,7 +89,7 @@ func TestEditsCoalesce(t *testing.T) {
 	d.write("q.html", "<p>later")
 	d.publish()
 	if _, again := d.ask("GET", ref, "", ""); !bytes.Equal(once, again) {
-		t.Error("the same question has two answers")
+		t.Error("the same request has two answers")
 	}
 	m := d.message("parley/changes?as=batch&after=" + from.String() + "&count=" + fmt.Sprint(head.To.Seq-from.Seq))
 	if m.Kind != protocol.Bundle || m.To != head.To || m.N != 5 || !bytes.Equal(m.Body.Bytes, once) {
@@ -129,7 +129,7 @@ func TestLargeBundle(t *testing.T) {
 
 // A request for given pages is answered with their state, and with the bytes of those that differ from the
 // client's copies.
-func TestQuestionForPages(t *testing.T) {
+func TestBatchRequestNamesPages(t *testing.T) {
 	d := newDepot(t)
 	d.write("b.html", "<p>b")
 	d.write("c.html", "")
@@ -162,16 +162,16 @@ func TestQuestionForPages(t *testing.T) {
 			}
 		}
 		if list[0].Change.Item.Digest != protocol.Sum([]byte("<p>a")) {
-			t.Error("a page that is held is not said to be the same")
+			t.Error("a page that the client has is not reported as unchanged")
 		}
 		if bytes.Contains(b, []byte("secret")) || list[4].Change.Item.Length != -1 || !list[4].Change.Item.Modified.IsZero() {
-			t.Errorf("of what is forbidden it is said %+v", list[4].Change)
+			t.Errorf("a forbidden page is described: %+v", list[4].Change)
 		}
 	}
 }
 
 // Pages that the client already has are left out of the changes after a cursor.
-func TestQuestionWithHeldPages(t *testing.T) {
+func TestBatchOmitsPagesTheClientHas(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
 	d.write("a.html", "<p>new a")
@@ -243,7 +243,7 @@ func TestBundleCodings(t *testing.T) {
 }
 
 // A page whose bytes are not available yet is listed, and its bytes come once they are.
-func TestBytesThatAreNotThere(t *testing.T) {
+func TestBundleListsPageWithoutItsBytes(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
 	d.write("b.html", "<p>b")
@@ -256,16 +256,16 @@ func TestBytesThatAreNotThere(t *testing.T) {
 		d.write("b.html", text)
 		_, list := d.batch("parley/batch?after=" + from.String())
 		if len(list) != 1 || there && list[0].Body == nil {
-			t.Errorf("there: %v, and it came with %q", there, list[0].Body)
+			t.Errorf("available: %v, and it came with %q", there, list[0].Body)
 		}
 		if b := list[0].Body; b != nil && string(b) != "<p>b" {
-			t.Errorf("other bytes came: %q", b)
+			t.Errorf("the page came with other bytes: %q", b)
 		}
 	}
 }
 
 // A page that is not public any more is in no bundle of earlier changes.
-func TestForbiddenPagesLeaveBundles(t *testing.T) {
+func TestBundlesOmitForbiddenPages(t *testing.T) {
 	d := newDepot(t)
 	from := d.journal.Head()
 	d.write("secret.html", "<p>secret")

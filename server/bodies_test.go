@@ -29,7 +29,7 @@ func body(m protocol.Message, url string) (b protocol.Body, ok bool) {
 
 // Pages come with their changes, each once, in its last version within the message, polled and streamed
 // alike.
-func TestPagesAreTold(t *testing.T) {
+func TestPagesComeWithTheirChanges(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
 	live := d.listen(begin, "&as=page")
@@ -58,7 +58,7 @@ func TestPagesAreTold(t *testing.T) {
 		}
 	}
 	if b, ok := body(m, d.base+"e.html"); !ok || b.Bytes == nil {
-		t.Errorf("the page that came and moved is told without its bytes: %+v", b)
+		t.Errorf("the page that was created and moved came without its bytes: %+v", b)
 	}
 	if b, ok := body(m, d.base+"c.html"); !ok || b.Href != d.base+"c.html" || b.Length != protocol.MaxInline+1 || b.Digest.IsZero() {
 		t.Errorf("%+v", b)
@@ -70,7 +70,7 @@ func TestPagesAreTold(t *testing.T) {
 
 // A delta is against the version that the reader had before the message, even if the page changed several
 // times since; now and then the page is sent whole.
-func TestDifferencesAreTold(t *testing.T) {
+func TestDeltasFollowTheReadersVersion(t *testing.T) {
 	d := newArchivist(t)
 	text := strings.Repeat("<p>A line of many, which stays as it is for ever and ever.\n", 200)
 	d.write("long.html", text)
@@ -98,7 +98,7 @@ func TestDifferencesAreTold(t *testing.T) {
 			t.Fatalf("change %d comes with %s of %v, the reader has %v", c.Seq, b.Coding, b.Base, protocol.Sum([]byte(held)))
 		}
 		if protocol.Sum([]byte(held)) != c.Item.Digest {
-			t.Fatalf("change %d makes other bytes", c.Seq)
+			t.Fatalf("applying change %d yields other bytes", c.Seq)
 		}
 	}
 	apply(d.told("as=delta&after=" + begin.String()))
@@ -113,19 +113,19 @@ func TestDifferencesAreTold(t *testing.T) {
 		apply(m)
 	}
 	if whole != 1 {
-		t.Errorf("told whole %d times", whole)
+		t.Errorf("the page was sent whole %d times", whole)
 	}
 	// A page delivered under its new name can be had as a delta against the copy under the old one.
 	at := d.journal.Head()
 	d.must(os.Rename(filepath.Join(d.root, "long.html"), filepath.Join(d.root, "moved.html")))
 	d.publish()
 	if m := d.told("as=delta&after=" + at.String()); tellAll(m.Changes) == "" || m.Bodies != nil {
-		t.Errorf("a move brings %+v", m)
+		t.Errorf("a move comes with %+v", m)
 	}
 }
 
 // For any amount of changes, no message exceeds its maximum length, and nothing is left out.
-func TestLongMessages(t *testing.T) {
+func TestMessageLengthIsBounded(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
 	want := map[string]string{}
@@ -173,7 +173,7 @@ func TestLongMessages(t *testing.T) {
 // For any split of the history into messages, a reader that applies their bodies and fetches the missing ones
 // ends with the site's pages. A reader that gets everything in one message fetches nothing; with several
 // messages, it fetches only pages that have changed again since, since nobody gets the versions in between.
-func TestBodiesKeepAMirror(t *testing.T) {
+func TestMirrorKeptByBodiesEqualsSite(t *testing.T) {
 	for seed := range uint64(3) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		d := newArchivist(t)
@@ -244,7 +244,7 @@ func TestBodiesKeepAMirror(t *testing.T) {
 							mirror[url] = string(b.Bytes)
 						}
 						if protocol.Sum([]byte(mirror[url])) != c.Item.Digest {
-							t.Fatalf("seed %d, as=%s by %d: change %d brings other bytes", seed, as, most, c.Seq)
+							t.Fatalf("seed %d, as=%s by %d: change %d yields other bytes", seed, as, most, c.Seq)
 						}
 					}
 					for url, digest := range last {
@@ -263,8 +263,8 @@ func TestBodiesKeepAMirror(t *testing.T) {
 					}
 					t.Fatalf("seed %d, as=%s by %d: %d pages, want %d", seed, as, most, len(mirror), len(want))
 				}
-				if messages == 1 && asks > 0 { // for the deltas themselves see TestDifferencesAreTold
-					t.Errorf("seed %d, as=%s by %d: %d messages with %d differences, and he asked for %d pages", seed, as, most, messages, differences, asks)
+				if messages == 1 && asks > 0 { // for the deltas themselves see TestDeltasFollowTheReadersVersion
+					t.Errorf("seed %d, as=%s by %d: %d messages with %d deltas, and the reader fetched %d pages", seed, as, most, messages, differences, asks)
 				}
 			}
 		}

@@ -237,7 +237,7 @@ func (n *Notifier) nextBundle(ctx context.Context, t *turn, s *selection, after 
 	case errors.Is(err, errTooLarge):
 		m.Body = protocol.Body{Coding: protocol.CodingArchive, Href: n.bundleURL(s, after, p.to), Length: -1}
 	default:
-		return protocol.Message{}, fmt.Errorf("tell bundle after %v: %w", after, err)
+		return protocol.Message{}, fmt.Errorf("build bundle after %v: %w", after, err)
 	}
 	return m, nil
 }
@@ -250,7 +250,7 @@ func (n *Notifier) bundleURL(s *selection, after, to protocol.Cursor) string {
 	return n.Base + batchPath + "?" + q.Encode()
 }
 
-var errTooLarge = errors.New("larger than fits into a message")
+var errTooLarge = errors.New("too large for a message")
 
 // inline packs a bundle that fits into a message, or returns errTooLarge.
 func (n *Notifier) inline(ctx context.Context, p *pack) ([]byte, error) {

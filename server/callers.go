@@ -134,7 +134,7 @@ func (c *Callers) look(known []knownCaller, now time.Time) []knownCaller {
 		c.text, c.fault = sum, err
 		if err == nil {
 			known = list
-			orDiscard(c.Logger).Info("the file of callers has changed", "path", c.path, "tokens", len(list))
+			orDiscard(c.Logger).Info("callers file reloaded", "path", c.path, "tokens", len(list))
 		}
 	}
 	failed := ""
@@ -142,7 +142,7 @@ func (c *Callers) look(known []knownCaller, now time.Time) []knownCaller {
 		failed = err.Error()
 	}
 	if failed != c.failed && failed != "" {
-		orDiscard(c.Logger).Warn("the file of callers cannot be read: those who were known stay known", "path", c.path, "err", err)
+		orDiscard(c.Logger).Warn("callers file could not be read: the previous callers stay valid", "path", c.path, "err", err)
 	}
 	c.failed = failed
 	return known
@@ -168,10 +168,10 @@ func parseCallers(b []byte) (list []knownCaller, err error) {
 		}
 		for i := range list {
 			if list[i].token == k.token {
-				return nil, fmt.Errorf("line %d: its token is also that of %s", at, list[i].who.Name)
+				return nil, fmt.Errorf("line %d: same token as %s", at, list[i].who.Name)
 			}
 			if strings.EqualFold(list[i].who.Name, k.who.Name) && list[i].who.Agents != k.who.Agents {
-				return nil, fmt.Errorf("line %d: another line says otherwise of the agents of %s", at, k.who.Name)
+				return nil, fmt.Errorf("line %d: the word agents must be on all lines of %s or on none", at, k.who.Name)
 			}
 		}
 		if len(list) == maxCallers {
@@ -187,11 +187,11 @@ func parseCaller(words []string) (k knownCaller, err error) {
 	case len(words) < 2 || len(words) > 3:
 		return k, errors.New("want NAME TOKEN, or NAME TOKEN agents")
 	case len(words) == 3 && words[2] != "agents":
-		return k, errors.New("after NAME and TOKEN there may only be the word agents")
+		return k, errors.New("after NAME and TOKEN, only the word agents is allowed")
 	case !isProductToken(words[0]):
 		return k, errors.New("a name is letters, '-' and '_', as in the User-agent lines of robots.txt")
 	case len(words[1]) < minToken:
-		return k, fmt.Errorf("the token of %s has less than %d characters", words[0], minToken)
+		return k, fmt.Errorf("the token of %s has fewer than %d characters", words[0], minToken)
 	}
 	return knownCaller{sha256.Sum256([]byte(words[1])), Caller{Name: words[0], Agents: len(words) == 3}}, nil
 }
@@ -211,7 +211,7 @@ func (c *Callers) Agents() bool {
 	return slices.ContainsFunc(c.known(), func(k knownCaller) bool { return k.who.Agents })
 }
 
-var errUnknownToken = errors.New("this site does not know that token: send the one that it gave you as Authorization: Bearer TOKEN, or none")
+var errUnknownToken = errors.New("unknown token: send the one that this site gave you as Authorization: Bearer TOKEN, or none")
 
 // Identify returns the caller with a request's bearer token, and the anonymous one if there
 // is none. It takes the same time for every token of whatever length, so that none can be

@@ -68,9 +68,9 @@ func TestReadCallers(t *testing.T) {
 		"\nGoodBot " + goodToken + " all":            "line 2: after NAME and TOKEN",
 		"Good/1.0 " + goodToken:                      "line 1: a name is letters",
 		"* " + goodToken:                             "line 1: a name is letters",
-		"GoodBot short":                              "less than 16 characters",
-		"a " + goodToken + "\nb " + goodToken:        "line 2: its token is also that of a",
-		"a " + goodToken + " agents\na " + evilToken: "line 2: another line says otherwise",
+		"GoodBot short":                              "fewer than 16 characters",
+		"a " + goodToken + "\nb " + goodToken:        "line 2: same token as a",
+		"a " + goodToken + " agents\na " + evilToken: "line 2: the word agents must be on all lines of a or on none",
 		strings.Repeat("#\n", 1<<20):                 "more than 1048576 bytes",
 		manyCallers(1001):                            "line 1001: more than 1000 callers",
 	} {
@@ -129,8 +129,8 @@ func TestCallersChange(t *testing.T) {
 		known("while it is written", "good evil")
 		write("good " + goodToken + "\nplain " + plainToken + "\n")
 		time.Sleep(time.Second)
-		known("one is out and one is in", "good plain")
-		said("then", "has changed", 1)
+		known("one caller removed, one added", "good plain")
+		said("then", "reloaded", 1)
 		for text, want := range map[string]string{
 			"good " + goodToken + "\nevil " + evilToken + "\nplain\n": "line 3",
 			strings.Repeat("#\n", 1<<20):                              "more than",
@@ -148,25 +148,25 @@ func TestCallersChange(t *testing.T) {
 			}
 			for range 3 {
 				time.Sleep(time.Second)
-				known("it is gone", "good plain")
+				known("the file is removed", "good plain")
 			}
 			said("gone", "no such file", n+1)
 			write("plain\n")
 			for range 3 {
 				time.Sleep(time.Second)
-				known("faulty again", "good plain")
+				known("invalid again", "good plain")
 			}
-			said("faulty again", "line 1", n+1)
+			said("invalid again", "line 1", n+1)
 		}
 		write("good " + goodToken + "\nplain " + plainToken + "\n")
 		time.Sleep(time.Second)
 		known("as it was", "good plain")
 		write("evil " + evilToken + "\n")
 		time.Sleep(time.Second)
-		known("it is there again", "evil")
+		known("the file is back", "evil")
 		write("")
 		time.Sleep(time.Second)
-		known("nobody is in it", "")
+		known("empty file", "")
 	})
 }
 
@@ -179,7 +179,7 @@ func (l stuckLog) Write(b []byte) (int, error) {
 }
 
 // While the request that rereads the file takes long, all others are answered.
-func TestCallersLookTakesLong(t *testing.T) {
+func TestSlowCallersFileDelaysOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "callers")
 		write := func(text string) {
@@ -210,7 +210,7 @@ func TestCallersLookTakesLong(t *testing.T) {
 			time.Sleep(time.Second)
 			ask()
 			if len(answered) != n {
-				t.Errorf("%d of %d are answered, want all but the first", len(answered), n+1)
+				t.Errorf("%d of %d requests are answered, want all but the first", len(answered), n+1)
 			}
 		}
 		close(stuck)
@@ -223,13 +223,13 @@ func TestCallersLookTakesLong(t *testing.T) {
 		time.Sleep(time.Second)
 		ask()
 		if err := <-answered; err == nil {
-			t.Error("nobody looks any more")
+			t.Error("the file is not reread any more")
 		}
 	})
 }
 
 // A subscriber gets nothing more once its token is no longer known.
-func TestListenerLosesToken(t *testing.T) {
+func TestSubscriberWithRevokedTokenGetsNothing(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "callers")
 	write := func(text string) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -250,9 +250,9 @@ func TestListenerLosesToken(t *testing.T) {
 		resp, _ := d.askAs(evilToken, "parley/changes?wait=60&after="+begin.String())
 		polled <- resp.StatusCode
 	}()
-	until(t, "all listen", func() bool { return d.notifier.Stats().Subscribers == 4 })
+	until(t, "all are subscribed", func() bool { return d.notifier.Stats().Subscribers == 4 })
 	write("good " + goodToken + "\n")
-	until(t, "the token is not known", func() bool {
+	until(t, "the token is rejected", func() bool {
 		resp, _ := d.askAs(evilToken, "parley/changes")
 		return resp.StatusCode == 401
 	})
@@ -293,14 +293,14 @@ func FuzzCallers(f *testing.F) {
 		}
 		r := httptest.NewRequest("GET", "/", nil)
 		if who, err := c.Identify(r); err != nil || who != (server.Caller{}) {
-			t.Errorf("anybody is %+v, %v", who, err)
+			t.Errorf("an anonymous client is %+v, %v", who, err)
 		}
 	})
 }
 
 // robots.txt has rules for an identified crawler: they apply at every door, in addition to the rules for
 // everybody (C30).
-func TestEveryDoorKnowsItsCaller(t *testing.T) {
+func TestEveryDoorAppliesRulesOfItsCaller(t *testing.T) {
 	c, err := callersOf(t, "good "+goodToken+"\nevil "+evilToken+"\nplain "+plainToken+"\n")
 	if err != nil {
 		t.Fatal(err)
@@ -365,7 +365,7 @@ func TestEveryDoorKnowsItsCaller(t *testing.T) {
 			got = append(got, string(c.Op)+" "+strings.TrimPrefix(c.Item.URL, d.base))
 		}
 		if told := strings.Join(got, ", "); !sameWords(told, want) {
-			t.Errorf("the stream tells %s, want %s", told, want)
+			t.Errorf("the stream delivers %s, want %s", told, want)
 		}
 	}
 	if _, err := d.dial("after="+begin.String(), wsconn.Options{}, "Authorization", "Bearer nonsense-that-is-long"); statusOf(err) != 401 {

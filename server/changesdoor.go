@@ -55,7 +55,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	switch {
 	case errors.As(err, &none) && none.why != "":
 		p := unavailable(none.why)
-		p.Title, p.retry = "what is asked for is not made yet", makingRetry
+		p.Title, p.retry = "the requested content is not ready yet", makingRetry
 		return p
 	case err != nil && none == nil, r.Context().Err() != nil:
 		return n.failed(r, after, err)

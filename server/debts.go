@@ -17,7 +17,7 @@ const healRounds = 2
 // owe adds the heals that a scan left pending, and warns of files that cannot be healed.
 func (p *Publisher) owe(found *compare.Found, now time.Time) {
 	if found.Unhealed > 0 {
-		p.log().Warn("some files keep the time that they have: a web server may tell visitors that they changed, or that they did not",
+		p.log().Warn("some mtimes could not be restored: the web server may report a wrong Last-Modified for these files",
 			"files", found.Unhealed, "err", found.Unhealing)
 	}
 	p.mu.Lock()

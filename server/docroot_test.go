@@ -65,15 +65,15 @@ func (d *docroot) look(scopes ...inventory.Scope) (list []inventory.Offer) {
 		}
 		if o.URL != "" {
 			if last != "" && protocol.Compare(last, o.URL) >= 0 {
-				d.Fatalf("look: %q after %q", o.URL, last)
+				d.Fatalf("scan: %q after %q", o.URL, last)
 			}
 			if c, err := protocol.CanonicalURL("", o.URL); err != nil || c != o.URL {
-				d.Fatalf("look: %q is not canonical: %q, %v", o.URL, c, err)
+				d.Fatalf("scan: %q is not canonical: %q, %v", o.URL, c, err)
 			}
 			last = o.URL
 		}
 		if o.LeftOut == "" && !d.site.Public(o.URL) {
-			d.Errorf("look: %q is offered, but not public", o.URL)
+			d.Errorf("scan: %q is offered, but not public", o.URL)
 		}
 		list = append(list, o)
 	}

@@ -86,11 +86,11 @@ func TestNoIndex(t *testing.T) {
 		t.Errorf("features of %d pages", s.calls)
 	}
 	if s.site.Public(base+"hidden.html") || !s.site.Public(base+"a.html") {
-		t.Error("Public does not know which page said noindex")
+		t.Error("Public allows a page with noindex")
 	}
 	rep := s.wantTold("")
 	if rep.LeftOut != 1 || rep.Unchanged != 3 || s.calls != 3 {
-		t.Errorf("nothing has changed: %+v, and features of %d pages", rep, s.calls)
+		t.Errorf("without a change: %+v, and features of %d pages", rep, s.calls)
 	}
 	if left := leftOut(s.look())["hidden.html"]; left != "noindex" {
 		t.Errorf("left out for %q", left)
@@ -101,12 +101,12 @@ func TestNoIndex(t *testing.T) {
 		t.Errorf("a page gains noindex: %+v", rep)
 	}
 	if s.site.Public(base + "a.html") {
-		t.Error("what was told of the page before can be replayed")
+		t.Error("earlier changes of the page can be replayed")
 	}
 	s.write("a.html", "New title of a\ntext")
 	s.wantTold("create a.html")
 	if !s.site.Public(base + "a.html") {
-		t.Error("the page is public again, and Public does not know")
+		t.Error("the page is public again, but Public forbids it")
 	}
 	s.write("b.html", "New title of b\ntext")
 	s.wantTold("update b.html")
@@ -140,7 +140,7 @@ func TestNoIndexVanishes(t *testing.T) {
 }
 
 // A page with an expiry time is withdrawn when that has passed, though its file is not touched.
-func TestPageThatExpires(t *testing.T) {
+func TestExpiredPageIsWithdrawn(t *testing.T) {
 	s := newStand(t)
 	expired := false
 	s.site.Features = func(url string, b []byte, _ bool) (f inventory.Features, err error) {
@@ -164,7 +164,7 @@ func TestPageThatExpires(t *testing.T) {
 }
 
 // A newer Parley that finds titles where it found none has no change to publish.
-func TestTitleAloneIsNoChange(t *testing.T) {
+func TestNewTitleAloneIsNoChange(t *testing.T) {
 	s := newStand(t)
 	s.site.Features = nil
 	s.write("a.html", "a")
@@ -223,7 +223,7 @@ func TestFeaturesVersion(t *testing.T) {
 		t.Fatalf("told %v", changes)
 	}
 	if share, known := changes[0].Significance.Share(); !known || share != 0 {
-		t.Errorf("a.html: only what is masked changed, and its significance is %v, %v", share, known)
+		t.Errorf("a.html: only masked text changed, and its significance is %v, %v", share, known)
 	}
 	if share, known := changes[1].Significance.Share(); known && share == 0 {
 		t.Error("b.html: its text changed, and its significance is 0")

@@ -14,7 +14,7 @@ type guest struct {
 }
 
 // errShutdown is the reason when Close stops guests.
-var errShutdown = errors.New("the site stops or restarts")
+var errShutdown = errors.New("the site is stopping or restarting")
 
 // admit admits a guest, unless there are too many or the Notifier is closed. leave
 // must be called when the guest has ended.
@@ -35,7 +35,7 @@ func (n *Notifier) admit(r *http.Request, g *guest) (leave func(), p *problem) {
 	}
 	out, p := n.admitted.enter("subscribers", clientAddress(r), most, each)
 	if p != nil {
-		p.Detail += ": keep one, or ask without wait"
+		p.Detail += ": use one connection, or poll without wait"
 		p.retry = 30 * time.Second
 		return nil, p
 	}

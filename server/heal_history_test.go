@@ -65,7 +65,7 @@ func (v *visitors) check(lasting bool) {
 	for place, b := range v.files() {
 		is, digest := v.second(place), protocol.Sum(b)
 		if is > v.now.Unix() {
-			v.Errorf("%s has a time that is to come", place)
+			v.Errorf("%s has an mtime in the future", place)
 		}
 		for was := range v.given[place][is] {
 			if was != digest {

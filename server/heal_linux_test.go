@@ -14,9 +14,9 @@ import (
 )
 
 // Only the owner of a file may set its time, even if others may write to it.
-func TestHealAsSomebodyElse(t *testing.T) {
+func TestHealFileOfAnotherOwner(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can use another user")
 	}
 	w := newWard(t, "a.html")
 	w.must(os.Chmod(filepath.Dir(filepath.Dir(w.dir)), 0o755)) // the directory shared by all tests of this kind
@@ -37,6 +37,6 @@ func TestHealAsSomebodyElse(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	if s := w.second("a.html"); s != was {
-		t.Errorf("it is healed all the same: %d, %d", s, was)
+		t.Errorf("the file was healed anyway: %d, %d", s, was)
 	}
 }

@@ -71,7 +71,7 @@ func serveNginx(t *testing.T, root string) *webServer {
 			break
 		} else if time.Since(begin) > 10*time.Second {
 			log, _ := os.ReadFile(filepath.Join(dir, "error.log"))
-			t.Fatalf("nginx does not answer: %v\n%s", err, log)
+			t.Fatalf("nginx does not respond: %v\n%s", err, log)
 		}
 	}
 	return &webServer{t, &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -120,7 +120,7 @@ func TestHealNginx(t *testing.T) {
 	t.Parallel()
 	source := os.Getenv("PARLEY_GIT_DOC")
 	if source == "" {
-		missing(t, "PARLEY_GIT_DOC names no git-doc")
+		missing(t, "PARLEY_GIT_DOC is not a git-doc directory")
 	}
 	d := newDocroot(t)
 	pages := 0
@@ -187,7 +187,7 @@ func TestHealNginx(t *testing.T) {
 	etags, dates := web.valid(copies)
 	t.Logf("not healed: 304 for %d of %d entity tags, %d dates", etags, n, dates)
 	if etags != 0 || dates != 0 {
-		t.Error("the rebuild was not noticed by nginx: the test shows nothing")
+		t.Error("nginx did not notice the rebuild: the test shows nothing")
 	}
 	build()
 	pub.Heal = true
@@ -197,10 +197,10 @@ func TestHealNginx(t *testing.T) {
 	etags, dates = web.valid(copies)
 	t.Logf("healed: 304 for %d of %d entity tags, %d dates", etags, n, dates)
 	if etags != n || dates != n {
-		t.Error("copies that are right are not valid")
+		t.Error("unchanged copies are not valid")
 	}
 	if h := j.Head(); h.Seq != 0 {
-		t.Errorf("something was told: %v", h)
+		t.Errorf("changes were reported: %v", h)
 	}
 
 	// Two edits of one length within a second.

@@ -22,7 +22,7 @@ import (
 )
 
 // A Turn waits for the times that it could not set yet.
-func TestHealTurn(t *testing.T) {
+func TestTurnWaitsForPendingHeals(t *testing.T) {
 	t.Parallel()
 	d := newDocroot(t, "a.html")
 	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
@@ -66,7 +66,7 @@ func (f *onWrite) Write(context.Context, *server.Journal) (bool, error) {
 }
 
 // If a Turn finds changes while it waits after writing, it writes again.
-func TestHealTurnWritesAgain(t *testing.T) {
+func TestTurnWritesChangesFoundWhileHealing(t *testing.T) {
 	t.Parallel()
 	d := newDocroot(t, "a.html")
 	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
@@ -90,7 +90,7 @@ func TestHealTurnWritesAgain(t *testing.T) {
 	b, err := os.ReadFile(pub.Snapshot.Path)
 	d.must(err)
 	if st := pub.Status(); st.Manifest != j.Head() || pub.Published() != j.Head() || !bytes.Contains(b, []byte(protocol.Sum([]byte("written while others read")).String())) {
-		t.Errorf("the manifest stands at %v, published %v, the head is %v", st.Manifest, pub.Published(), j.Head())
+		t.Errorf("the manifest is at %v, published %v, the head is %v", st.Manifest, pub.Published(), j.Head())
 	}
 }
 
@@ -113,7 +113,7 @@ func TestHealRace(t *testing.T) {
 		t.Errorf("other bytes of the same time: %v", err)
 	}
 	if s := w.second("a.html"); s < begin.Unix() {
-		t.Errorf("they have been given a time that is over: %d", s)
+		t.Errorf("the files got an earlier mtime: %d", s)
 	}
 
 	o = read()
@@ -205,7 +205,7 @@ func (f frail) Heal(_ context.Context, o inventory.Offer, _ time.Time) (inventor
 	return o, f.why
 }
 
-func TestHealCannot(t *testing.T) {
+func TestFailedHeals(t *testing.T) {
 	w := newWorld(t)
 	var said bytes.Buffer
 	w.pub.Inventory, w.pub.Heal = frail{w.shelf, os.ErrPermission}, true
@@ -221,7 +221,7 @@ func TestHealCannot(t *testing.T) {
 	}
 	reads := w.reads
 	if w.look(); w.reads != reads {
-		t.Error("what cannot be healed is read again and again")
+		t.Error("a file that cannot be healed is read again")
 	}
 	w.pub.Inventory = frail{w.shelf, fmt.Errorf("just now: %w", inventory.ErrChanged)}
 	w.write("p/000.html", "page 0")
@@ -234,7 +234,7 @@ func TestHealCannot(t *testing.T) {
 	w.look()
 	w.look()
 	if n := strings.Count(said.String(), "nothing is healed"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, &said)
+		t.Errorf("logged %d times:\n%s", n, &said)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestRunHeals(t *testing.T) {
 	})
 	defer running.Wait()
 	defer stop()
-	until(t, "the first look", func() bool { return w.pub.Status().Whole })
+	until(t, "the first scan", func() bool { return w.pub.Status().Whole })
 	was := map[string]int64{}
 	for _, p := range []string{"a.html", "b.html", "d/c.html"} {
 		was[p] = w.second(p)
@@ -281,7 +281,7 @@ func TestRunHeals(t *testing.T) {
 	looks, at := w.pub.Status().Looks, reads.Load()
 	time.Sleep(time.Second)
 	if n, r := w.pub.Status().Looks-looks, reads.Load()-at; n > 3 || r > 1 {
-		t.Errorf("in a second of silence there were %d looks, and %d pages read", n, r)
+		t.Errorf("in a second without changes there were %d scans, and %d pages read", n, r)
 	}
 	if s := w.pub.Status(); s.Head.Seq != 2 || s.Error != "" {
 		t.Errorf("%+v", s)

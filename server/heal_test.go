@@ -138,7 +138,7 @@ func TestHealRebuild(t *testing.T) {
 		w.wantQuiet()
 	}
 	if h := w.journal.Head(); h.Seq != 0 {
-		t.Errorf("%v: something was told", h)
+		t.Errorf("%v: changes were reported", h)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestHealStories(t *testing.T) {
 			w.wantSecond("healed", "a.html", at.Add(time.Second))
 			w.wantQuiet()
 		},
-		"an older time than the bytes before": func(w *ward) {
+		"an older mtime than the previous bytes": func(w *ward) {
 			w.put("a.html", "one")
 			w.look()
 			w.pass(time.Hour)
@@ -197,7 +197,7 @@ func TestHealStories(t *testing.T) {
 			w.wantSecond("healed", "a.html", seen)
 			w.wantQuiet()
 		},
-		"all versions of one date": func(w *ward) {
+		"all versions with one mtime": func(w *ward) {
 			long := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 			w.putAt("z.html", "one", long)
 			one := w.now
@@ -216,7 +216,7 @@ func TestHealStories(t *testing.T) {
 			w.wantSecond("healed again", "z.html", two)
 			w.wantQuiet()
 		},
-		"a time to come": func(w *ward) {
+		"an mtime in the future": func(w *ward) {
 			w.putAt("a.html", "one", w.now.Add(time.Hour))
 			one := w.now
 			w.look()
@@ -232,9 +232,9 @@ func TestHealStories(t *testing.T) {
 			two := w.now
 			w.pass(time.Minute)
 			w.look()
-			w.wantSecond("a change is not kept back by it", "a.html", two)
+			w.wantSecond("a later change is not delayed", "a.html", two)
 		},
-		"a clock that is ahead a little": func(w *ward) {
+		"a clock slightly ahead": func(w *ward) {
 			w.putAt("a.html", "one", w.now.Add(3*time.Second))
 			w.look()
 			w.putAt("a.html", "two", w.now.Add(3*time.Second))
@@ -247,7 +247,7 @@ func TestHealStories(t *testing.T) {
 			w.wantSecond("healed in time", "a.html", ahead.Add(time.Second))
 			w.wantQuiet()
 		},
-		"there and back": func(w *ward) {
+		"changed and changed back": func(w *ward) {
 			w.put("a.html", "one")
 			w.look()
 			w.pass(time.Hour)
@@ -263,7 +263,7 @@ func TestHealStories(t *testing.T) {
 			w.wantSecond("the bytes are back, and not their time", "a.html", back)
 			w.wantQuiet()
 		},
-		"deleted and made again": func(w *ward) {
+		"deleted and recreated": func(w *ward) {
 			w.put("a.html", "one")
 			made := w.now
 			w.look()
@@ -303,7 +303,7 @@ func TestHealStories(t *testing.T) {
 			w.wantSecond("the bytes are as old as they were", "moved.html", time.Unix(was, 0))
 			w.wantQuiet()
 		},
-		"killed before it could be healed": func(w *ward) {
+		"killed before healing": func(w *ward) {
 			was := w.second("a.html")
 			w.put("a.html", "content of a.html")
 			w.look() // within the second of the write
@@ -314,7 +314,7 @@ func TestHealStories(t *testing.T) {
 			w.wantSecond("healed by the next", "a.html", time.Unix(was, 0))
 			w.wantQuiet()
 		},
-		"a file with two names": func(w *ward) {
+		"a file with two hard links": func(w *ward) {
 			w.pass(time.Hour)
 			w.put("x.html", "x")
 			w.pass(time.Hour)
@@ -327,12 +327,12 @@ func TestHealStories(t *testing.T) {
 				w.Errorf("%v", rep)
 			}
 			w.wantSecond("left alone", "x.html", touched)
-			if !strings.Contains(w.said.String(), "files=2") || !strings.Contains(w.said.String(), "other names") {
+			if !strings.Contains(w.said.String(), "files=2") || !strings.Contains(w.said.String(), "other hard links") {
 				w.Errorf("log says %s", &w.said)
 			}
 			w.wantQuiet()
 		},
-		"a page by a symbolic link": func(w *ward) {
+		"a page reached by a symbolic link": func(w *ward) {
 			w.must(os.Symlink("a.html", w.path("link.html")))
 			w.must(os.Symlink("d", w.path("dir")))
 			w.look()
@@ -348,7 +348,7 @@ func TestHealStories(t *testing.T) {
 			w.look() // the scan sees the links
 			w.wantQuiet()
 		},
-		"a symbolic link that leads elsewhere": func(w *ward) {
+		"a symbolic link out of the site": func(w *ward) {
 			w.must(os.Symlink("a.html", w.path("latest.html")))
 			w.look()
 			w.pass(time.Hour)

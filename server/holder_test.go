@@ -68,7 +68,7 @@ func TestHolder(t *testing.T) {
 	}
 	w.wantTold("update p/000.html")
 	if m, _, _ := w.manifest(); m.Cursor != w.journal.Head() {
-		t.Errorf("the manifest stands at %v", m.Cursor)
+		t.Errorf("the manifest is at %v", m.Cursor)
 	}
 	clear(w.pages)
 	w.must(server.Ask(t.Context(), w.state(), "POST", "/look", &rep))
@@ -100,13 +100,13 @@ func TestHolder(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "none")); !os.IsNotExist(err) {
-		t.Error("asking made a journal")
+		t.Error("Ask created a journal")
 	}
 	w.open()
 }
 
 // A process that has the journal may need a moment to open its socket.
-func TestAskWaitsForTheHolder(t *testing.T) {
+func TestAskWaitsForSocketOfHolder(t *testing.T) {
 	w := newWorld(t)
 	answer := make(chan error, 1)
 	go func() {
@@ -122,7 +122,7 @@ func TestAskWaitsForTheHolder(t *testing.T) {
 	w.must(<-answer)
 }
 
-func TestHolderOfALongPath(t *testing.T) {
+func TestHolderWithLongStatePath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 
 // Many clients whose filters match nothing in a long history do not delay clients that ask for recent
 // changes.
-func TestLookingForNothing(t *testing.T) {
+func TestFiltersThatMatchNothingDelayNobody(t *testing.T) {
 	d := newDepot(t, func(n *server.Notifier) { n.PerAddress = 1000 })
 	begin := d.journal.Head()
 	for i := range 4000 {
@@ -69,14 +69,14 @@ func TestLookingForNothing(t *testing.T) {
 	}
 	close(stop)
 	busy.Wait()
-	t.Logf("alone %v, beside others %v at worst", alone, worst)
+	t.Logf("alone %v, beside other clients %v at most", alone, worst)
 	if worst > 2*time.Second {
-		t.Errorf("whoever asks for what is new waits %v", worst)
+		t.Errorf("a client that requests recent changes waits %v", worst)
 	}
 }
 
 // Subscribers that read nothing, each with another filter, take up no more than a message each.
-func TestDeafReadersOfPages(t *testing.T) {
+func TestMemoryOfSubscribersThatDoNotReadIsBounded(t *testing.T) {
 	const readers = 40
 	d := newArchivist(t, func(n *server.Notifier) { n.PerAddress, n.WriteWait = readers, time.Hour })
 	begin := d.journal.Head()
@@ -110,7 +110,7 @@ func TestDeafReadersOfPages(t *testing.T) {
 	}
 	// Once no more is sent, all wait for the messages that nobody reads.
 	last, same := int64(-1), 0
-	until(t, "nobody is told anything more", func() bool {
+	until(t, "nothing more is delivered", func() bool {
 		if now := d.notifier.Stats().Frames; now != last {
 			last, same = now, 0
 		} else {
@@ -121,13 +121,13 @@ func TestDeafReadersOfPages(t *testing.T) {
 	})
 	after := heap()
 	if took := (int64(after) - int64(before)) >> 20; took > readers {
-		t.Errorf("%d readers take up %d MiB", readers, took)
+		t.Errorf("%d subscribers take up %d MiB", readers, took)
 	}
 }
 
 // A request with values that the site has never heard of is rejected with an explanation, or finds nothing:
 // it is never a server error.
-func TestQuestionsFromNowhere(t *testing.T) {
+func TestUnknownRequestValuesAreNoServerError(t *testing.T) {
 	d := newArchivist(t, func(n *server.Notifier) { n.Items = server.Moments(n.Log.(*server.Journal)) })
 	at := d.journal.Head().String()
 	none := protocol.Sum([]byte("a page that nobody has")).String()

@@ -121,12 +121,12 @@ func (l *lookTrouble) fails(log *slog.Logger, err error, now time.Time, again ti
 	if why != l.why || now.Sub(l.at) >= sayAgain {
 		say, l.why, l.at = log.Error, why, now
 	}
-	say("look failed: what is published stays as it is", "err", err, "again_in", again)
+	say("scan failed: the published state stays as it is", "err", err, "again_in", again)
 }
 
 func (l *lookTrouble) ends(log *slog.Logger) {
 	if l.why != "" {
-		log.Info("looks succeed again")
+		log.Info("scans succeed again")
 		*l = lookTrouble{}
 	}
 }
@@ -259,7 +259,7 @@ func (p *Publisher) countMissed(rep inventory.Report, calls int) {
 	p.status.Missed += n
 	p.mu.Unlock()
 	if n > 0 {
-		p.log().Warn("the regular look found changes that no event had told of", "pages", n)
+		p.log().Warn("the regular scan found changes that no event had reported", "pages", n)
 	}
 }
 
@@ -273,7 +273,7 @@ func (p *Publisher) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.log().Warn("watching ended: changes are found by the regular look until it runs again", "err", err, "again_in", p.hurried(retryMost))
+		p.log().Warn("watching ended: until it restarts, only the regular scan finds changes", "err", err, "again_in", p.hurried(retryMost))
 		if !pause.For(ctx, p.hurried(retryMost)) {
 			return
 		}
@@ -303,7 +303,7 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 			last = p.now()
 		}
 		if err != nil && ctx.Err() == nil {
-			p.log().Error("not everything could be written", "err", err, "again_in", p.hurried(retryWrite))
+			p.log().Error("manifest or outputs could not be written", "err", err, "again_in", p.hurried(retryWrite))
 			if pause.For(ctx, p.hurried(retryWrite)) {
 				pause.Wake(p.stale)
 			}
@@ -318,7 +318,7 @@ func (p *Publisher) writeLast(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer stop()
 	if _, err := p.write(ctx); err != nil {
-		p.log().Error("not everything could be written at the end", "err", err)
+		p.log().Error("manifest or outputs could not be written at shutdown", "err", err)
 	}
 }
 

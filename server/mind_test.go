@@ -7,12 +7,12 @@ import (
 )
 
 // If a page exists at the manifest's path, the page is kept.
-func TestManifestReplacesNoPage(t *testing.T) {
+func TestManifestDoesNotReplaceHTMLPage(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "1")
 	const page = "<!DOCTYPE HTML>\n<title>ours</title>"
 	w.must(os.WriteFile(w.out(), []byte(page), 0o644))
-	if _, err := w.pub.Turn(t.Context()); err == nil || !strings.Contains(err.Error(), "it is a page") {
+	if _, err := w.pub.Turn(t.Context()); err == nil || !strings.Contains(err.Error(), "an HTML page") {
 		t.Errorf("%v", err)
 	}
 	if b, err := os.ReadFile(w.out()); err != nil || string(b) != page {

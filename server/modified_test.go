@@ -116,7 +116,7 @@ func (d *deployment) wantUnmoved(how string, deploy func(), moves bool, changed 
 		}
 	}
 	if moves && moved != len(files) {
-		d.Errorf("%s: only %d of %d files have another time: nothing is shown", how, moved, len(files))
+		d.Errorf("%s: only %d of %d files have another mtime: the test shows nothing", how, moved, len(files))
 	}
 	for _, p := range changed {
 		if url := base + p; !now[url].After(was[url]) {
@@ -129,7 +129,7 @@ func (d *deployment) wantUnmoved(how string, deploy func(), moves bool, changed 
 		d.Errorf("%s: modified\n\t%v\nwas\n\t%v", how, now, was)
 	}
 	if n := d.journal.Head().Seq - head.Seq; n != uint64(len(changed)) {
-		d.Errorf("%s: %d changes were told", how, n)
+		d.Errorf("%s: %d changes were reported", how, n)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestModifiedIsHonest(t *testing.T) {
 		e, ok, err := w.journal.Get(base + "a.html")
 		w.must(err)
 		if !ok {
-			w.Fatal("a.html is not there")
+			w.Fatal("a.html does not exist")
 		}
 		return e.Item.Modified
 	}
@@ -232,6 +232,6 @@ func TestModifiedIsHonest(t *testing.T) {
 	e, _, err = w.journal.Get(base + "new.html")
 	w.must(err)
 	if !e.Item.Modified.Equal(w.now) {
-		t.Errorf("first seen with a time to come: modified is %v, want %v", e.Item.Modified, w.now)
+		t.Errorf("first seen with a future mtime: modified is %v, want %v", e.Item.Modified, w.now)
 	}
 }

@@ -57,7 +57,7 @@ func (w *world) entry(path string) (e protocol.Item) {
 	entry, ok, err := w.journal.Get(base + path)
 	w.must(err)
 	if !ok {
-		w.Fatalf("%s is not there", path)
+		w.Fatalf("%s does not exist", path)
 	}
 	return entry.Item
 }
@@ -105,7 +105,7 @@ func TestSignificance(t *testing.T) {
 		t.Errorf("half of all words: %v", got)
 	}
 	if got := share(edit("a.html", "A|build 2 "+prose(words, 0))); got < 0.3 {
-		t.Errorf("all that was left: %v", got)
+		t.Errorf("all remaining text: %v", got)
 	}
 	if got := share(edit("a.html", "no text")); got != -1 {
 		t.Errorf("to no text: %v", got)
@@ -124,7 +124,7 @@ func TestSignificance(t *testing.T) {
 }
 
 // If the same bytes yield other features, they are stored, and no change is published.
-func TestReadOtherwise(t *testing.T) {
+func TestNewFeaturesOfSameBytesAreNoChange(t *testing.T) {
 	w, r := newReading(t)
 	w.write("a.html", "A|build 1 of all")
 	w.look()
@@ -194,19 +194,19 @@ func TestClaims(t *testing.T) {
 	}
 	never := time.Time{}
 	set(inventory.Offer{Place: "a"}, inventory.Offer{Place: "b", Modified: day, Span: 24 * time.Hour})
-	is("nobody knows", "a", never, "")
+	is("no date", "a", never, "")
 	is("known to the day", "b", day, "")
 	if it := w.entry("b"); it.Span != 24*time.Hour {
 		t.Errorf("%+v", it)
 	}
 	set(inventory.Offer{Place: "a", Title: "A"}, inventory.Offer{Place: "b", Modified: day, Span: 24 * time.Hour, Title: "B"})
-	is("all that can be told", "a", never, "update a")
-	is("a title of the same date is none of it", "b", day, "")
+	is("a new title, no date", "a", never, "update a")
+	is("a new title with the same date", "b", day, "")
 	if it := w.entry("b"); it.Title != "B" {
 		t.Errorf("%+v", it)
 	}
 	set(inventory.Offer{Place: "a", Modified: day.Add(time.Hour)}, inventory.Offer{Place: "b", Modified: day.Add(-time.Hour)})
-	is("a date, at last", "a", day.Add(time.Hour), "update a")
+	is("the first date", "a", day.Add(time.Hour), "update a")
 	is("an older date", "b", day, "")
 	set(inventory.Offer{Place: "a"}, inventory.Offer{Place: "b", Modified: day.Add(time.Hour)})
 	is("no date any more", "a", day.Add(time.Hour), "update b")
@@ -215,20 +215,20 @@ func TestClaims(t *testing.T) {
 		t.Errorf("%+v", it)
 	}
 	set(inventory.Offer{Place: "a"}, inventory.Offer{Place: "b", Modified: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)})
-	is("a date of no use", "b", day.Add(time.Hour), "")
+	is("an implausible date", "b", day.Add(time.Hour), "")
 	set(inventory.Offer{Place: "a", Modified: w.now.Add(3 * time.Hour)}, inventory.Offer{Place: "b"})
-	is("a date to come", "a", w.now, "update a")
+	is("a future date", "a", w.now, "update a")
 
 	// Once the pages are read, a digest is a change, and the date stays valid.
 	one, two := protocol.Sum([]byte("1")), protocol.Sum([]byte("2"))
 	was := w.entry("a").Modified
 	set(inventory.Offer{Place: "a", Digest: one}, inventory.Offer{Place: "b"}, inventory.Offer{Place: "c", Digest: one})
 	is("read for the first time", "a", was, "update a, create c")
-	is("made since the last look", "c", w.now, "")
+	is("created since the last scan", "c", w.now, "")
 	set(inventory.Offer{Place: "a", Digest: two}, inventory.Offer{Place: "b"}, inventory.Offer{Place: "c", Digest: one, Modified: day})
-	is("other bytes, and nobody says since when", "a", w.now, "update a")
+	is("other bytes without a date", "a", w.now, "update a")
 	set(inventory.Offer{Place: "a"}, inventory.Offer{Place: "b"}, inventory.Offer{Place: "c"})
-	is("nobody reads them any more", "a", w.now.Add(-time.Hour), "")
+	is("pages are not read any more", "a", w.now.Add(-time.Hour), "")
 	if it := w.entry("a"); it.Digest != two {
 		t.Errorf("%+v", it)
 	}
@@ -270,11 +270,11 @@ func TestImportance(t *testing.T) {
 	head, revision := w.journal.Head(), w.journal.Revision()
 	w.look("p/")
 	if asked != 0 {
-		t.Errorf("a look at a part asked %d times", asked)
+		t.Errorf("a partial scan called Importance %d times", asked)
 	}
 	w.look()
 	if asked != 3 || w.journal.Head() != head || w.journal.Revision() == revision {
-		t.Errorf("asked %d times, head %v", asked, w.journal.Head())
+		t.Errorf("Importance was called %d times, head %v", asked, w.journal.Head())
 	}
 	if a, b := w.entry("p/000.html").Importance, w.entry("p/001.html").Importance; a != 0 || b != 100 {
 		t.Errorf("%d %d", a, b)

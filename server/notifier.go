@@ -252,9 +252,9 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case n.doors.err != nil:
 		p = plainProblem(http.StatusInternalServerError, n.doors.err.Error())
 	case door.serve == nil:
-		p = plainProblem(http.StatusNotFound, "there is nothing here: "+n.doors.discovery+" names the doors of this site")
+		p = plainProblem(http.StatusNotFound, "not found: "+n.doors.discovery+" lists the doors of this site")
 	case !slices.Contains(door.methods, r.Method):
-		p = plainProblem(http.StatusMethodNotAllowed, "this door knows "+strings.Join(door.methods, ", "))
+		p = plainProblem(http.StatusMethodNotAllowed, "allowed methods: "+strings.Join(door.methods, ", "))
 		p.allow = strings.Join(door.methods, ", ")
 	default:
 		p = door.serve(w, r)
@@ -358,7 +358,7 @@ func (n *Notifier) door(path string) door {
 
 func (n *Notifier) serveManifest(w http.ResponseWriter, r *http.Request) *problem {
 	if n.Snapshot == nil {
-		return plainProblem(http.StatusNotFound, "there is no manifest here")
+		return plainProblem(http.StatusNotFound, "this server does not serve the manifest")
 	}
 	n.stats.manifests.Add(1)
 	n.linkDescriptions(w.Header())
@@ -426,7 +426,7 @@ func (n *Notifier) Forget() {
 // scanning returns the problem to answer with before the first scan has ended; else nil.
 func (n *Notifier) scanning() *problem {
 	if n.Log.Head().IsZero() || n.Ready != nil && !n.Ready() {
-		return unavailable("the first look at the site is not over")
+		return unavailable("the first scan of the site has not finished")
 	}
 	return nil
 }
@@ -438,11 +438,11 @@ func (n *Notifier) cursorProblem(after protocol.Cursor, err error) *problem {
 	p := &problem{Head: &head, Floor: &floor, Manifest: n.doors.manifest}
 	switch {
 	case errors.Is(err, protocol.ErrEpoch):
-		p.Type, p.Status, p.Title = problemEpoch, http.StatusConflict, "the cursor is of another epoch"
-		p.Detail = fmt.Sprintf("this site cannot prove that it continues what %s has seen: read the manifest, and go on from its cursor", after)
+		p.Type, p.Status, p.Title = problemEpoch, http.StatusConflict, "the cursor belongs to another epoch"
+		p.Detail = fmt.Sprintf("the journal is not known to continue from %s: read the manifest, and continue from its cursor", after)
 	case errors.Is(err, protocol.ErrTooOld):
-		p.Type, p.Status, p.Title = problemTooOld, http.StatusGone, "the cursor is older than what this site remembers"
-		p.Detail = fmt.Sprintf("changes are remembered after %s: read the manifest, and go on from its cursor", floor)
+		p.Type, p.Status, p.Title = problemTooOld, http.StatusGone, "the changes after the cursor are no longer stored"
+		p.Detail = fmt.Sprintf("changes are stored after %s: read the manifest, and continue from its cursor", floor)
 	default:
 		return nil
 	}

@@ -66,7 +66,7 @@ func until(t *testing.T, what string, cond func() bool) {
 	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			stacks := make([]byte, 1<<20)
-			t.Fatalf("waited in vain until %s\n%s", what, stacks[:runtime.Stack(stacks, true)])
+			t.Fatalf("timed out waiting until %s\n%s", what, stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestRefusals(t *testing.T) {
 		}
 		if c.status == 409 || c.status == 410 {
 			if p.Head != head || p.Floor != s.cursor(0) || p.Manifest != base+"robots.rdf" {
-				t.Errorf("%s: does not say where to resynchronise: %s", c.path, body)
+				t.Errorf("%s: the problem does not name where to resynchronise: %s", c.path, body)
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func TestDoorsIdleClients(t *testing.T) {
 		s.must(err)
 		s.must(c.SetDeadline(time.Now().Add(15 * time.Second)))
 		if err := ask(c); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("a client that %s is served for ever", name)
+			t.Errorf("a client that %s is not cut off", name)
 		}
 		c.Close()
 	}
@@ -320,7 +320,7 @@ func TestLongPoll(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	if d := time.Since(begin); d < 900*time.Millisecond {
-		t.Errorf("it waited %v", d)
+		t.Errorf("the poll waited %v", d)
 	}
 	// A change that may not be delivered moves the watermark, and does not end the wait.
 	a = ask(s.cursor(1), "&wait=60")
@@ -347,7 +347,7 @@ func TestLongPoll(t *testing.T) {
 }
 
 // Changes that the current rules forbid are not delivered, in replay either.
-func TestReplayObeysTheRulesOfNow(t *testing.T) {
+func TestReplayObeysCurrentRules(t *testing.T) {
 	s := newSite(t)
 	s.write("new.html", "n")     // 1
 	s.look()                     //
@@ -412,7 +412,7 @@ func TestAdmission(t *testing.T) {
 }
 
 // A client that polls from any cursor, in batches of any size, ends with the site's pages.
-func TestPollingIsExact(t *testing.T) {
+func TestPollingFromAnyCursorYieldsAllPages(t *testing.T) {
 	s := newSite(t)
 	mirror, at := s.present(), s.journal.Head()
 	for i := range 30 {
@@ -499,7 +499,7 @@ func TestTwoSitesOnOneHost(t *testing.T) {
 			t.Errorf("%s is described as %+v, %v", base, d, err)
 		}
 		if got := server.Describe(base).Discovery; got != base+protocol.DiscoveryPath {
-			t.Errorf("the manifest of %s says that it is described at %s", base, got)
+			t.Errorf("the manifest of %s names the discovery document %s", base, got)
 		}
 	}
 }

@@ -29,7 +29,7 @@ var ErrHeld = journal.ErrHeld
 
 // ErrOtherSite is wrapped by the error of [OpenJournal] when the journal belongs
 // to another base URL.
-var ErrOtherSite = errors.New("journal is that of another site")
+var ErrOtherSite = errors.New("journal belongs to another site")
 
 // JournalOptions says how a site's journal is opened.
 type JournalOptions struct {
@@ -104,7 +104,7 @@ func checkSite(j *Journal, base string) error {
 	defer v.Close()
 	for e, err := range v.Entries() {
 		if err == nil && !strings.HasPrefix(e.Item.URL, base) {
-			err = fmt.Errorf("%w: it has %s, which is not below %s", ErrOtherSite, e.Item.URL, base)
+			err = fmt.Errorf("%w: it contains %s, which is not below %s", ErrOtherSite, e.Item.URL, base)
 		}
 		return err
 	}
@@ -127,7 +127,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 		return ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
 		if !fresh && !marked {
-			log.Warn("a new epoch begins: it was another state that told last", "state", j.Head().String())
+			log.Warn("a new epoch begins: the last changes were reported from another state", "state", j.Head().String())
 			return j.Renew(ctx, nil)
 		}
 		if !fresh {
@@ -135,7 +135,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 		}
 		return nil
 	case err != nil && fresh:
-		log.Warn("published manifest cannot be read: nothing of it is kept", "published", o.Published, "err", err)
+		log.Warn("published manifest cannot be read: its items are not used", "published", o.Published, "err", err)
 		return nil
 	case err != nil:
 		log.Warn("published manifest cannot be read: a new epoch begins, to be safe", "published", o.Published, "err", err)
@@ -145,7 +145,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 	continues := !was.IsZero() && was.Epoch == at.Epoch && was.Seq <= at.Seq
 	switch {
 	case !marked && !fresh && (continues || was.IsZero()):
-		log.Warn("a new epoch begins: it was another state that told last", "published", was.String(), "state", at.String())
+		log.Warn("a new epoch begins: the last changes were reported from another state", "published", was.String(), "state", at.String())
 		return j.Renew(ctx, nil)
 	case was.IsZero() && !fresh:
 		return nil // it has no cursor to contradict
@@ -155,7 +155,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 	if head.Complete {
 		err := j.Renew(ctx, itemsOf(f, o.Base, o.now()))
 		if err == nil {
-			log.Info("a new epoch begins with what was published", "published", was.String(), "state", at.String(), "items", head.Items)
+			log.Info("a new epoch begins with the items of the published manifest", "published", was.String(), "state", at.String(), "items", head.Items)
 			// A complete manifest is a complete description: any difference that the
 			// next scan finds is a change, and is reported as one.
 			return j.Settle()
@@ -163,12 +163,12 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		log.Warn("items of the published manifest cannot be kept", "published", o.Published, "err", err)
+		log.Warn("items of the published manifest cannot be used", "published", o.Published, "err", err)
 	}
 	if fresh {
 		return nil
 	}
-	log.Warn("a new epoch begins: the state does not continue what was published", "published", was.String(), "state", at.String())
+	log.Warn("a new epoch begins: the state does not continue the published manifest", "published", was.String(), "state", at.String())
 	return j.Renew(ctx, nil)
 }
 
@@ -196,7 +196,7 @@ func itemsOf(f io.ReadSeeker, base string, now time.Time) iter.Seq2[protocol.Ite
 			case err == io.EOF && n == 0:
 				return
 			case err == io.EOF:
-				err = fmt.Errorf("%d entries are of no use", n)
+				err = fmt.Errorf("%d entries cannot be used", n)
 			case err != nil:
 			case rec.Gone != nil:
 				continue

@@ -110,14 +110,14 @@ func TestEpoch(t *testing.T) {
 				t.Errorf("b.html was modified %v, not %v", e.Item.Modified, long)
 			}
 			if m, _, _ := w.manifest(); m.Cursor != now {
-				t.Errorf("the manifest stands at %v, not %v", m.Cursor, now)
+				t.Errorf("the manifest is at %v, not %v", m.Cursor, now)
 			}
 		})
 	}
 }
 
 // A page keeps its modified time when the state is lost, even if its file's mtime changed.
-func TestModifiedSurvivesTheState(t *testing.T) {
+func TestModifiedSurvivesLostState(t *testing.T) {
 	w := newWorld(t)
 	was := w.now
 	w.write("a.html", "1")

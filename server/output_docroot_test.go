@@ -66,16 +66,16 @@ func TestRunRestoresOutputs(t *testing.T) {
 	d.must(os.Remove(d.path("sitemap.xml")))
 	d.must(os.Remove(d.path("robots.rdf")))
 	d.write("a.html", "content of a.html")
-	until(t, "the sitemap that was taken away", has("sitemap.xml", base+"b/c.html"))
-	until(t, "the manifest that was taken away", has("robots.rdf", base+"b/c.html"))
+	until(t, "the removed sitemap is restored", has("sitemap.xml", base+"b/c.html"))
+	until(t, "the removed manifest is restored", has("robots.rdf", base+"b/c.html"))
 	d.write("new.txt", "User-agent: *\nDisallow: /other/\n")
 	d.must(os.Rename(d.path("new.txt"), d.path("robots.txt")))
 	until(t, "lines in the new robots.txt", has("robots.txt", robotsLine))
 	if !has("robots.txt", "Disallow: /other/")() {
-		t.Error("the rules of the new robots.txt are gone")
+		t.Error("the rules of the new robots.txt are missing")
 	}
 	if n := quiet() - looks; n > 20 {
-		t.Errorf("%d looks after three files were written by others", n)
+		t.Errorf("%d scans after other programs wrote three files", n)
 	}
 	if at := j.Head(); at.Seq != 0 || pub.Published() != at {
 		t.Errorf("head %v, published %v", at, pub.Published())

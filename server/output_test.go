@@ -97,7 +97,7 @@ func TestOutputs(t *testing.T) {
 	w.fill(3)
 	w.fail = errors.New("no root")
 	if _, err := turn(); err == nil || len(order) != 0 {
-		t.Errorf("%v, written without a look: %q", err, order)
+		t.Errorf("%v, written without a scan: %q", err, order)
 	}
 	w.fail = nil
 	_, err := turn()
@@ -108,11 +108,11 @@ func TestOutputs(t *testing.T) {
 	want("first", a, "0 with 3")
 	_, err = turn()
 	w.must(err)
-	want("nothing happened", a, "")
+	want("nothing changed", a, "")
 	a.lose()
 	_, err = turn()
 	w.must(err)
-	want("somebody took it away", a, "0 with 3")
+	want("the output was removed", a, "0 with 3")
 	published := w.pub.Published()
 	if published != w.journal.Head() || published.IsZero() {
 		t.Errorf("published at %v, the head is %v", published, w.journal.Head())
@@ -123,7 +123,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	want("a change", a, "1 with 3")
-	want("beside one that failed", c, "0 with 3, 1 with 3")
+	want("an output beside a failed one", c, "0 with 3, 1 with 3")
 	st := w.pub.Status()
 	if at := w.pub.Published(); at != published || st.Manifest != w.journal.Head() {
 		t.Errorf("published at %v although b was not written, was %v", at, published)
@@ -135,8 +135,8 @@ func TestOutputs(t *testing.T) {
 	b.setFail(nil)
 	_, err = turn()
 	w.must(err)
-	want("tried again", b, "0 with 3, 1 with 3")
-	want("and the others not", a, "")
+	want("retried", b, "0 with 3, 1 with 3")
+	want("the others are not written again", a, "")
 	if st := w.pub.Status(); st.Error != "" || st.Outputs[1].Error != "" {
 		t.Errorf("%+v", st)
 	}
@@ -146,11 +146,11 @@ func TestOutputs(t *testing.T) {
 	w.pub.Importance = func(string) protocol.Importance { return 5 }
 	_, err = turn()
 	w.must(err)
-	want("what is not told", a, "1 with 3 5 5 5")
+	want("a new revision without a change", a, "1 with 3 5 5 5")
 	w.restart()
 	use()
 	if at := w.pub.Published(); !at.IsZero() {
-		t.Errorf("published at %v, says a process that has not looked", at)
+		t.Errorf("published is %v before the first scan of the process", at)
 	}
 	a.lose()
 	_, err = turn()
@@ -198,7 +198,7 @@ func TestRunOutputs(t *testing.T) {
 		time.Sleep(10 * time.Minute) // a regular scan
 		synctest.Wait()
 		if got := out.written(); got != "101 with 2" {
-			t.Errorf("after it was taken away: %q", got)
+			t.Errorf("after the output was removed: %q", got)
 		}
 		w.write("a.html", "two")
 		synctest.Wait()

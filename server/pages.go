@@ -10,7 +10,7 @@ import (
 
 // ErrNoVersion is wrapped by errors of a [Pages] that does not have the
 // requested version of a page, or has it no longer.
-var ErrNoVersion = errors.New("that version is not kept")
+var ErrNoVersion = errors.New("that version is not stored")
 
 // Pages returns the contents of pages: present ones, earlier ones, and differences.
 // All of it has been checked against the digest in the request. The methods may

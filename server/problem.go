@@ -44,24 +44,24 @@ const (
 )
 
 func badParameter(name, detail string) *problem {
-	return &problem{Type: problemParameter, Title: "the request has a parameter that this site does not understand",
+	return &problem{Type: problemParameter, Title: "the request has an invalid parameter",
 		Status: http.StatusBadRequest, Detail: detail, Parameter: name}
 }
 
 // unavailable is the answer while there is nothing to send yet.
 func unavailable(detail string) *problem {
-	return &problem{Type: problemScanning, Title: "the site is being looked at", Status: http.StatusServiceUnavailable,
+	return &problem{Type: problemScanning, Title: "the site is being scanned", Status: http.StatusServiceUnavailable,
 		Detail: detail, retry: 2 * time.Second}
 }
 
 // busy is the answer to a request that waited in vain for a slot: behind other clients'
 // requests (errBusy) or its own address's (errCrowd).
 func busy(err error) *problem {
-	p := &problem{Type: problemLimit, Title: "too much is asked for at a time", Status: http.StatusServiceUnavailable,
-		Detail: "the site is busy with what others ask for: ask again later", retry: 2 * time.Second}
+	p := &problem{Type: problemLimit, Title: "too many requests at a time", Status: http.StatusServiceUnavailable,
+		Detail: "the site is busy with other requests: try again later", retry: 2 * time.Second}
 	if errors.Is(err, errCrowd) {
 		p.Status = http.StatusTooManyRequests
-		p.Detail = fmt.Sprintf("%d questions of your address wait for an answer: ask one after the other", mostAskingEach)
+		p.Detail = fmt.Sprintf("%d requests from your address are waiting: send one at a time", mostAskingEach)
 	}
 	return p
 }

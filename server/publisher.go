@@ -218,7 +218,7 @@ func (p *Publisher) load() {
 		return
 	}
 	if err := p.Snapshot.Load(p.Journal); err != nil {
-		p.log().Warn("published manifest could not be taken over: it will be written anew", "err", err)
+		p.log().Warn("published manifest could not be loaded: it will be written again", "err", err)
 	}
 }
 
@@ -336,7 +336,7 @@ func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept b
 	}
 	total.Duration, total.Head = p.now().Sub(begin), p.Journal.Head()
 	if err != nil {
-		err = fmt.Errorf("look at site: %w", err)
+		err = fmt.Errorf("scan site: %w", err)
 	}
 	p.done(total, was, held, err)
 	return total, soon, err
@@ -361,7 +361,7 @@ func (p *Publisher) nextLook(scopes []inventory.Scope, accept bool) *compare.Loo
 		var ok bool
 		if l.Healer, ok = p.Inventory.(inventory.Healer); !ok && !p.noHealer {
 			p.noHealer = true
-			p.log().Warn("nothing is healed: this inventory has no files whose time could be set")
+			p.log().Warn("nothing is healed: this inventory has no files whose mtime could be set")
 		}
 	}
 	return l
@@ -418,12 +418,12 @@ func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.T
 	case err != nil:
 		return
 	case rep.MassHeld && !was:
-		p.log().Warn("most pages have vanished: their deletion is not announced until somebody accepts it or they return",
+		p.log().Warn("most pages have vanished: their deletion is held until a person accepts it or the pages return",
 			"held", rep.HeldNow, "pages", p.Journal.Len())
 	case was && !rep.MassHeld:
 		p.log().Info("the mass disappearance is over", "held", rep.HeldNow)
 	}
 	if rep.Told() > 0 || rep.Held > 0 {
-		p.log().Info("looked: "+rep.String(), "head", rep.Head.String(), "took", rep.Duration.Round(time.Millisecond/10))
+		p.log().Info("scanned: "+rep.String(), "head", rep.Head.String(), "took", rep.Duration.Round(time.Millisecond/10))
 	}
 }

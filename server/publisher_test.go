@@ -19,12 +19,12 @@ func (w *world) fill(n int) {
 }
 
 // Every story begins with a site of a.html, b.html, c.html and d/e.html after its first scan.
-func TestStories(t *testing.T) {
+func TestPublisherStories(t *testing.T) {
 	for name, story := range map[string]func(w *world){
-		"the first look is a baseline": func(w *world) {
+		"the first scan is a baseline": func(w *world) {
 			w.wantTold("")
 			if h := w.journal.Head(); h.Seq != 0 || h.Epoch == "" {
-				w.Errorf("head is %v after the first look", h)
+				w.Errorf("head is %v after the first scan", h)
 			}
 		},
 		"nothing happens": func(w *world) {
@@ -55,22 +55,22 @@ func TestStories(t *testing.T) {
 			reads := w.reads
 			w.look()
 			if w.reads != reads {
-				w.Error("the new stamps were not kept")
+				w.Error("the new stamps were not stored")
 			}
 		},
-		"a rename is told at once": func(w *world) {
+		"a rename is reported at once": func(w *world) {
 			w.rename("a.html", "z/a.html")
 			w.look()
 			w.wantTold("move a.html->z/a.html")
 		},
-		"a rename seen in two looks": func(w *world) {
+		"a rename seen in two scans": func(w *world) {
 			w.rename("a.html", "z/a.html")
 			w.look("")
 			w.wantTold("")
 			w.look("z/")
 			w.wantTold("move a.html->z/a.html")
 		},
-		"a copy, when the hold was overtaken": func(w *world) {
+		"a copy of a held page that is back": func(w *world) {
 			old := w.pages["a.html"]
 			w.remove("a.html")
 			w.look("")
@@ -137,7 +137,7 @@ func TestStories(t *testing.T) {
 			w.look()
 			w.wantTold("delete a.html")
 		},
-		"a page returns the same": func(w *world) {
+		"a vanished page returns unchanged": func(w *world) {
 			old := w.pages["a.html"].content
 			w.remove("a.html")
 			w.look()
@@ -150,7 +150,7 @@ func TestStories(t *testing.T) {
 			w.look()
 			w.wantTold("")
 		},
-		"a page returns another": func(w *world) {
+		"a vanished page returns changed": func(w *world) {
 			w.remove("a.html")
 			w.look()
 			w.write("a.html", "other")
@@ -160,7 +160,7 @@ func TestStories(t *testing.T) {
 			w.look()
 			w.wantTold("")
 		},
-		"a build empties and refills": func(w *world) {
+		"a build empties and refills the site": func(w *world) {
 			old := maps.Clone(w.pages)
 			clear(w.pages)
 			if r := w.look(); !r.MassHeld {
@@ -178,7 +178,7 @@ func TestStories(t *testing.T) {
 			}
 			w.wantTold("update a.html")
 		},
-		"all pages go, and a person accepts": func(w *world) {
+		"all pages vanish, and a person accepts": func(w *world) {
 			clear(w.pages)
 			w.look()
 			w.pass(time.Hour)
@@ -193,13 +193,13 @@ func TestStories(t *testing.T) {
 			}
 			w.wantTold("delete a.html, delete b.html, delete c.html, delete d/e.html")
 		},
-		"a person accepts before anybody looked": func(w *world) {
+		"a person accepts before the first scan": func(w *world) {
 			w.remove("a.html")
 			_, err := w.pub.AcceptDeletions(w.Context())
 			w.must(err)
 			w.wantTold("delete a.html")
 		},
-		"half of a big site is no mass": func(w *world) {
+		"half of a large site is no mass disappearance": func(w *world) {
 			w.fill(44)
 			w.look()
 			w.told()
@@ -212,7 +212,7 @@ func TestStories(t *testing.T) {
 				w.Errorf("%+v", r)
 			}
 		},
-		"more than half and more than 20 is": func(w *world) {
+		"more than half and more than 20 are a mass disappearance": func(w *world) {
 			w.fill(44)
 			w.look()
 			w.told()
@@ -229,7 +229,7 @@ func TestStories(t *testing.T) {
 				w.Errorf("%+v", r)
 			}
 		},
-		"moves are no disappearance": func(w *world) {
+		"moves are no mass disappearance": func(w *world) {
 			w.fill(44)
 			w.look()
 			w.told()
@@ -257,7 +257,7 @@ func TestStories(t *testing.T) {
 			w.look()
 			w.wantTold("delete a.html, delete b.html, delete c.html, delete d/e.html")
 		},
-		"a vanished page that is forbidden too": func(w *world) {
+		"a vanished page is also forbidden": func(w *world) {
 			w.remove("a.html")
 			w.forbidden["a.html"] = true
 			w.look()
@@ -284,7 +284,7 @@ func TestStories(t *testing.T) {
 			w.look()
 			w.wantTold("")
 		},
-		"a directory that cannot be looked at stays": func(w *world) {
+		"pages of an unreadable directory stay": func(w *world) {
 			w.unseen = []string{"d/"}
 			w.look()
 			w.pass(time.Hour)
@@ -298,7 +298,7 @@ func TestStories(t *testing.T) {
 			w.look()
 			w.wantTold("") // held, but absence was not seen again
 		},
-		"a look that fails concludes nothing": func(w *world) {
+		"a failed scan holds no deletions": func(w *world) {
 			w.write("a.html", "other")
 			w.remove("b.html")
 			w.fail, w.failAfter = errors.New("root is missing"), 1
@@ -315,7 +315,7 @@ func TestStories(t *testing.T) {
 				w.Errorf("%+v", s)
 			}
 		},
-		"a look that is cancelled concludes nothing": func(w *world) {
+		"a canceled scan holds no deletions": func(w *world) {
 			clear(w.pages)
 			ctx, stop := context.WithCancel(w.Context())
 			w.looked = stop
@@ -374,7 +374,7 @@ func TestStories(t *testing.T) {
 }
 
 // Changes beyond the memory limit for moves are published as creations and deletions.
-func TestMoreThanIsRemembered(t *testing.T) {
+func TestMovesBeyondMemoryLimitAreDeletesAndCreates(t *testing.T) {
 	w := newWorld(t)
 	w.fill(30)
 	w.write("z.html", "z")
@@ -399,7 +399,7 @@ func TestMoreThanIsRemembered(t *testing.T) {
 }
 
 // Under cron the only grace period is the time until the next run.
-func TestOnce(t *testing.T) {
+func TestOnceGraceIsTheNextRun(t *testing.T) {
 	w := newWorld(t)
 	run := func() inventory.Report {
 		t.Helper()

@@ -102,7 +102,7 @@ func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	if q.Has("past") {
 		if u, err := protocol.CanonicalURL("", a.past); err != nil || u != a.past {
-			return badParameter("past", fmt.Sprintf("%.200q is no URL as this site's manifest writes them", a.past))
+			return badParameter("past", fmt.Sprintf("%.200q is not a canonical URL, as in this site's manifest", a.past))
 		}
 	}
 	if p := n.scanning(); p != nil {
@@ -192,7 +192,7 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 	a.n.deadline(w, mostWork)
 	if err := a.find(r.Context()); errors.Is(err, errMuchWork) {
 		return plainProblem(http.StatusUnprocessableEntity,
-			fmt.Sprintf("there is more to look at than can be judged in %v: name a part of the site by prefix, or ask for less by limit and go on by past", queryWork))
+			fmt.Sprintf("the query takes more than %v: narrow it with prefix, or lower limit and continue with past", queryWork))
 	} else if err != nil {
 		return a.n.failed(r, protocol.Cursor{}, err)
 	}
@@ -248,14 +248,14 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 		}
 	})
 	if err != nil {
-		orDiscard(a.n.Logger).Debug("query answer was cut", "err", err)
+		orDiscard(a.n.Logger).Debug("query response aborted", "err", err)
 		panic(http.ErrAbortHandler) // else the answer would look complete
 	}
 	return nil
 }
 
 // errMuchWork says that a query takes more than queryWork.
-var errMuchWork = errors.New("there is too much to look at")
+var errMuchWork = errors.New("the query takes too long")
 
 // find judges every element once, and hashes the selected ones.
 func (a *answer) find(ctx context.Context) error {

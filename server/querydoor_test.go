@@ -139,7 +139,7 @@ func TestQueryIsConditional(t *testing.T) {
 		t.Errorf("HEAD: %d %v", resp.StatusCode, resp.Header)
 	}
 	if _, again := s.get("/parley/query?minlen=1"); again != body {
-		t.Error("one question has two answers")
+		t.Error("one query has two answers")
 	}
 	s.write("c.html", "c")
 	s.look()
@@ -148,7 +148,7 @@ func TestQueryIsConditional(t *testing.T) {
 	}
 }
 
-func TestQuestionsInBodies(t *testing.T) {
+func TestQueryParametersInBody(t *testing.T) {
 	s := newQueried(t)
 	const form = "application/x-www-form-urlencoded"
 	_, want := s.get("/parley/query?prefix=/a")
@@ -217,7 +217,7 @@ func TestQueryRefuses(t *testing.T) {
 }
 
 // A query may be too long for a URL: then no equivalent GET URL is offered.
-func TestLongQuestion(t *testing.T) {
+func TestQueryTooLongForURL(t *testing.T) {
 	s := newQueried(t, func(n *server.Notifier) {
 		n.Where = func(string) (server.Predicate, error) {
 			return func(_ context.Context, c *protocol.Change) (bool, error) {
@@ -233,7 +233,7 @@ func TestLongQuestion(t *testing.T) {
 	}
 }
 
-func TestQueryTellsEachCallerOwn(t *testing.T) {
+func TestQueryAnswerDependsOnCaller(t *testing.T) {
 	s := newQueried(t, func(n *server.Notifier) {
 		n.Identify = func(r *http.Request) (server.Caller, error) {
 			return server.Caller{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}, nil
@@ -295,14 +295,14 @@ func TestQueryIsConditionalOnTheRules(t *testing.T) {
 	}
 	forbidden.Store("never")
 	if resp, _ := s.ask("GET", path, "", "", "If-None-Match", first); resp.StatusCode != 304 {
-		t.Errorf("with the rules of before: %d", resp.StatusCode)
+		t.Errorf("with the previous rules: status %d", resp.StatusCode)
 	}
 	// The destination of a move may be the only thing left out of the answer.
 	const moved = "/parley/query?since=2000&prefix=/a"
 	resp, _ = s.get(moved)
 	forbidden.Store("/c.html")
 	if resp, body := s.ask("GET", moved, "", "", "If-None-Match", resp.Header.Get("ETag")); resp.StatusCode != 200 || !strings.Contains(body, "Tombstone") || strings.Contains(body, "c.html") {
-		t.Errorf("where it went: %d %s", resp.StatusCode, body)
+		t.Errorf("target of the move: %d %s", resp.StatusCode, body)
 	}
 }
 
@@ -334,7 +334,7 @@ func answersTo(n *server.Notifier, path, peer string) *httptest.ResponseRecorder
 	return w
 }
 
-func TestQueryThatTakesTooLong(t *testing.T) {
+func TestSlowQueryIsRejected(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.turn()
@@ -352,7 +352,7 @@ func TestQueryThatTakesTooLong(t *testing.T) {
 	})
 }
 
-func TestTooManyQuestions(t *testing.T) {
+func TestTooManyQueriesAtATime(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.turn()
@@ -384,7 +384,7 @@ func TestTooManyQuestions(t *testing.T) {
 	})
 }
 
-func TestQueryOfABrokenJournal(t *testing.T) {
+func TestQueryOfBrokenJournal(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.turn()
@@ -422,6 +422,6 @@ func TestQueryOfABrokenJournal(t *testing.T) {
 		resp.Body.Close()
 	}
 	if err == nil {
-		t.Error("the answer looks whole")
+		t.Error("the answer looks complete")
 	}
 }

@@ -40,11 +40,11 @@ func query(r *http.Request, known ...string) (url.Values, *problem) {
 func parameters(written string, known ...string) (url.Values, *problem) {
 	q, err := url.ParseQuery(written)
 	if err != nil {
-		return nil, badParameter("", "the query cannot be read: "+err.Error())
+		return nil, badParameter("", "the parameters cannot be parsed: "+err.Error())
 	}
 	for name, v := range q {
 		if !slices.Contains(known, name) {
-			return nil, badParameter(name, fmt.Sprintf("there is no parameter %.100q here, only %s", name, strings.Join(known, ", ")))
+			return nil, badParameter(name, fmt.Sprintf("unknown parameter %.100q; expected one of %s", name, strings.Join(known, ", ")))
 		}
 		if len(v) > 1 && single(name) {
 			return nil, badParameter(name, name+" is given more than once")
@@ -106,7 +106,7 @@ func bodyType(h http.Header, what string, types ...string) (string, *problem) {
 	charset, coding := params["charset"], h.Get("Content-Encoding")
 	if err != nil || !slices.Contains(types, t) || charset != "" && !strings.EqualFold(charset, "utf-8") ||
 		coding != "" && !strings.EqualFold(coding, "identity") {
-		return "", plainProblem(http.StatusUnsupportedMediaType, what+" are wanted as "+strings.Join(types, " or ")+", without content coding")
+		return "", plainProblem(http.StatusUnsupportedMediaType, what+" must be sent as "+strings.Join(types, " or ")+", without content coding")
 	}
 	return t, nil
 }
@@ -117,9 +117,9 @@ func readBody(w http.ResponseWriter, r *http.Request, what string, most int64) (
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, &problem{Type: problemLimit, Title: "the body is too long", Status: http.StatusRequestEntityTooLarge,
-			Detail: fmt.Sprintf("%s have at most %d bytes at once", what, most)}
+			Detail: fmt.Sprintf("%s may have at most %d bytes per request", what, most)}
 	case err != nil:
-		return nil, plainProblem(http.StatusBadRequest, "the body did not arrive whole")
+		return nil, plainProblem(http.StatusBadRequest, "the body is incomplete")
 	}
 	return b, nil
 }

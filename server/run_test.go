@@ -50,7 +50,7 @@ func running(t *testing.T, story func(w *world), change ...func(*world)) {
 	})
 }
 
-func TestRunTellsAtOnce(t *testing.T) {
+func TestRunReportsChangesAtOnce(t *testing.T) {
 	running(t, func(w *world) {
 		begin := time.Now()
 		w.write("a.html", "2")
@@ -60,7 +60,7 @@ func TestRunTellsAtOnce(t *testing.T) {
 		synctest.Wait()
 		w.wantTold("move b.html->d/c.html")
 		if d := time.Since(begin); d != 0 {
-			t.Errorf("told after %v", d)
+			t.Errorf("reported after %v", d)
 		}
 		if s := w.pub.Status(); s.Head != w.journal.Head() || !s.Whole || s.Items != 2 || s.Changes != 2 {
 			t.Errorf("%+v", s)
@@ -89,7 +89,7 @@ func TestRunAnnouncesAfterGrace(t *testing.T) {
 }
 
 // If the clock is set back, a deletion does not wait until the old time is reached again.
-func TestRunClockPutBack(t *testing.T) {
+func TestRunWithClockSetBack(t *testing.T) {
 	var step atomic.Int64
 	running(t, func(w *world) {
 		w.write("c.html", "c")
@@ -110,7 +110,7 @@ func TestRunClockPutBack(t *testing.T) {
 }
 
 // A mass disappearance is held; when it ends, the remaining deletions are published.
-func TestRunHoldsMass(t *testing.T) {
+func TestRunHoldsMassDisappearance(t *testing.T) {
 	running(t, func(w *world) {
 		w.remove("a.html")
 		w.remove("b.html")
@@ -129,7 +129,7 @@ func TestRunHoldsMass(t *testing.T) {
 	})
 }
 
-func TestRunLooksAnyway(t *testing.T) {
+func TestRunScansWithoutEvents(t *testing.T) {
 	running(t, func(w *world) {
 		w.mu.Lock()
 		w.pages["a.html"] = page{"2", time.Now(), 99} // without an event
@@ -146,7 +146,7 @@ func TestRunLooksAnyway(t *testing.T) {
 	})
 }
 
-func TestRunTriesAgain(t *testing.T) {
+func TestRunRetriesFailedScan(t *testing.T) {
 	running(t, func(w *world) {
 		w.mu.Lock()
 		w.fail = errors.New("root is missing")
@@ -171,7 +171,7 @@ func TestRunTriesAgain(t *testing.T) {
 }
 
 // A repeated scan failure is logged once, again when the reason changes and every hour; so is a recovery.
-func TestRunSaysTroubleOnce(t *testing.T) {
+func TestRunLogsRepeatedFailureOnce(t *testing.T) {
 	var said bytes.Buffer // read when nobody writes
 	running(t, func(w *world) {
 		errorsSaid := func(reason string, d time.Duration) int {
@@ -185,25 +185,25 @@ func TestRunSaysTroubleOnce(t *testing.T) {
 			return strings.Count(said.String(), "level=ERROR") - before
 		}
 		if n := errorsSaid("root is missing", 30*time.Minute); n != 1 {
-			t.Errorf("said %d times in half an hour", n)
+			t.Errorf("logged %d times in half an hour", n)
 		}
 		if n := errorsSaid("root cannot be read", 150*time.Minute); n != 3 {
-			t.Errorf("another reason was said %d times in two hours and a half", n)
+			t.Errorf("another reason was logged %d times in two and a half hours", n)
 		}
 		w.mu.Lock()
 		w.fail = nil
 		w.mu.Unlock()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if !strings.Contains(said.String(), "looks succeed again") {
-			t.Error("it is not said that looks succeed again")
+		if !strings.Contains(said.String(), "scans succeed again") {
+			t.Error("the log does not say that scans succeed again")
 		}
 	}, func(w *world) { w.pub.Log = slog.New(slog.NewTextHandler(&said, nil)) })
 }
 
 // When a docroot is back, its watcher requests a complete scan, so that changes need not wait for the retry.
 // If scans keep failing, they are no more frequent than at first.
-func TestRunTriesAgainWhenCalled(t *testing.T) {
+func TestRunRetriesAtOnceWhenRootReturns(t *testing.T) {
 	running(t, func(w *world) {
 		fail := func(err error) {
 			w.mu.Lock()
@@ -225,7 +225,7 @@ func TestRunTriesAgainWhenCalled(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := w.pub.Status().Failed - failed; n < 20 || n > 31 {
-			t.Errorf("it was looked at %d times in a minute", n)
+			t.Errorf("%d scans in a minute", n)
 		}
 		time.Sleep(10 * time.Minute)
 		fail(nil)
@@ -276,7 +276,7 @@ func TestRunWithoutRules(t *testing.T) {
 	}, func(w *world) { w.alone = true })
 }
 
-func TestRunLooksAgainAtWhatIsBeingWritten(t *testing.T) {
+func TestRunRescansFilesBeingWritten(t *testing.T) {
 	running(t, func(w *world) {
 		w.mu.Lock()
 		w.busy["a.html"] = true
@@ -293,7 +293,7 @@ func TestRunLooksAgainAtWhatIsBeingWritten(t *testing.T) {
 	})
 }
 
-func TestRunWritesSeldom(t *testing.T) {
+func TestRunLimitsRateOfWrites(t *testing.T) {
 	running(t, func(w *world) {
 		stands := func() bool { return w.pub.Status().Manifest == w.journal.Head() }
 		if !stands() || w.pub.Status().Writes != 1 {
@@ -321,25 +321,25 @@ func TestRunWritesSeldom(t *testing.T) {
 	})
 }
 
-func TestRunWritesAtTheEnd(t *testing.T) {
+func TestRunWritesAtShutdown(t *testing.T) {
 	running(t, func(w *world) {
 		w.write("a.html", "2")
 		synctest.Wait()
 		w.write("a.html", "3")
 		synctest.Wait()
 		if w.pub.Status().Manifest == w.journal.Head() {
-			t.Error("written already")
+			t.Error("written before shutdown")
 		}
 		w.atEnd = func() {
 			if m, _, _ := w.manifest(); m.Cursor.Seq != 2 {
-				t.Errorf("the last manifest stands at %v", m.Cursor)
+				t.Errorf("the last manifest is at %v", m.Cursor)
 			}
 		}
 	})
 }
 
 // Others may request a scan while Run is scanning.
-func TestRunTakesTurns(t *testing.T) {
+func TestScanRequestedWhileRunScans(t *testing.T) {
 	running(t, func(w *world) {
 		var all sync.WaitGroup
 		for i := range 8 {

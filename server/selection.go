@@ -58,7 +58,7 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 		return nil, badParameter("as", err.Error())
 	}
 	if !n.offers(s.as) {
-		return nil, badParameter("as", fmt.Sprintf("this site does not tell in the form %s: see %s for those that it does", s.as, n.doors.discovery))
+		return nil, badParameter("as", fmt.Sprintf("this site does not offer the form %s: see %s for its forms", s.as, n.doors.discovery))
 	}
 	if s.as == protocol.AsSite && !n.mayHaveSite(s.caller) {
 		return nil, notTheSite()
@@ -87,10 +87,10 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 			return nil, badParameter("agent", "this site runs no programs")
 		}
 		if s.as == protocol.AsBatch {
-			return nil, badParameter("agent", "no program is asked about a bundle, which may be of a long history: take another form, or ask it about all that is there at "+n.Base+agentsRunPath)
+			return nil, badParameter("agent", "programs do not run on bundles: use another form, or run the program on all pages at "+n.Base+agentsRunPath)
 		}
 		if !s.caller.Agents {
-			return nil, plainProblem(http.StatusForbidden, "programs run here for those only whom the site knows and lets do so")
+			return nil, plainProblem(http.StatusForbidden, "only callers that this site has authorized may run programs")
 		}
 		if err := n.Agents.Has(s.caller.Name, a); err != nil {
 			return nil, badParameter("agent", err.Error())
@@ -105,12 +105,12 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 	}
 	s.every = time.Duration(every) * time.Second
 	if s.as != protocol.AsBatch && (q.Has("every") || q.Has("count")) {
-		return nil, badParameter("every", "only bundles, as=batch, are told by schedule or by count")
+		return nil, badParameter("every", "every and count apply only to bundles (as=batch)")
 	}
 	if s.as == protocol.AsBatch {
 		last := protocol.Cursor{Epoch: strings.Repeat("x", 64), Seq: math.MaxUint64}
 		if len(n.bundleURL(s, last, last)) > protocol.MaxURL {
-			return nil, badParameter("", "the filter is too long for the URL of a bundle: say less, or take another form")
+			return nil, badParameter("", "the filter is too long for the URL of a bundle: shorten it, or use another form")
 		}
 	}
 	key := s.filter.Query()
@@ -176,7 +176,7 @@ func unknownCaller(err error) *problem {
 }
 
 // errNoCaller ends the delivery to a caller that was known when its request began.
-var errNoCaller = errors.New("the token is not known any more, or not as it was")
+var errNoCaller = errors.New("the token was revoked or its rights have changed")
 
 // stillKnows reports whether a waiting request would be identified as the same caller now.
 func (n *Notifier) stillKnows(r *http.Request, c Caller) bool {
@@ -189,8 +189,8 @@ func (n *Notifier) stillKnows(r *http.Request, c Caller) bool {
 
 // notTheSite refuses the archive to a caller whom robots.txt forbids a part of it.
 func notTheSite() *problem {
-	return plainProblem(http.StatusForbidden, "the archive holds what everybody may have, and robots.txt has rules of its own for you: "+
-		"ask for bundles (as=batch), or for what changed")
+	return plainProblem(http.StatusForbidden, "the archive is the same for all clients, and robots.txt has rules of its own for you: "+
+		"request bundles (as=batch) or changes instead")
 }
 
 // public reports whether a URL may be told to the caller.

@@ -29,7 +29,7 @@ func (d *depot) follow(at protocol.Cursor, ref string) (urls []string, asked int
 	for head := d.journal.Head(); at != head; asked++ {
 		m := d.told(ref + "&after=" + at.String())
 		if m.From != at || m.To.Seq < at.Seq || asked > 1000 {
-			d.Fatalf("asked %d times, at %v: %+v", asked, at, m)
+			d.Fatalf("polled %d times, at %v: %+v", asked, at, m)
 		}
 		if m.Kind == protocol.Bundle {
 			b := m.Body.Bytes
@@ -51,7 +51,7 @@ func (d *depot) follow(at protocol.Cursor, ref string) (urls []string, asked int
 
 // Bundles of a filter's matches come whole, even with many unmatched or forbidden changes before and between
 // them.
-func TestFilteredBundlesAreOfWhatFollows(t *testing.T) {
+func TestFilteredBundlesHaveAllMatches(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
 	d.write("robots.txt", "User-agent: *\nDisallow: /hidden/\n")
@@ -94,7 +94,7 @@ func TestFilteredBundlesAreOfWhatFollows(t *testing.T) {
 }
 
 // A limit on the changes of a bundle counts, up to the largest.
-func TestLimitOfABundle(t *testing.T) {
+func TestBundleLimits(t *testing.T) {
 	d := newDepot(t)
 	begin := d.journal.Head()
 	for i := range protocol.MaxBatch + 1 {
@@ -109,7 +109,7 @@ func TestLimitOfABundle(t *testing.T) {
 }
 
 // A crawler that robots.txt bars from a part of the site does not learn of deletions and moves there.
-func TestGoingsAreForbiddenToo(t *testing.T) {
+func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 	c, err := callersOf(t, "evil "+evilToken+"\n")
 	if err != nil {
 		t.Fatal(err)
@@ -154,24 +154,24 @@ func TestGoingsAreForbiddenToo(t *testing.T) {
 			return string(b)
 		}
 		if text := told(evilToken); strings.Contains(text, "private/") || !strings.Contains(text, "open/w.html") || !strings.Contains(text, "open/z.html") {
-			t.Errorf("%s tells evil %s", door, text)
+			t.Errorf("%s delivers to the forbidden caller %s", door, text)
 		}
 		if text := told(""); !strings.Contains(text, "private/y.html") {
-			t.Errorf("%s tells nobody of what went: %s", door, text)
+			t.Errorf("%s does not report the deletion to anonymous clients: %s", door, text)
 		}
 	}
 	l := d.listen(begin, "", "Authorization", "Bearer "+evilToken)
 	for l.at != d.journal.Head() {
 		for _, c := range l.next().Changes {
 			if strings.Contains(c.Item.URL+c.From, "private/") {
-				t.Errorf("the stream tells evil %+v", c)
+				t.Errorf("the stream delivers to the forbidden caller %+v", c)
 			}
 		}
 	}
 }
 
 // A filter that would need a link longer than any allowed URL is rejected at once.
-func TestFilterTooLongForABundle(t *testing.T) {
+func TestFilterTooLongForBundleURL(t *testing.T) {
 	d := newArchivist(t, func(n *server.Notifier) {
 		n.Where = func(string) (server.Predicate, error) {
 			return func(context.Context, *protocol.Change) (bool, error) { return true, nil }, nil
@@ -193,7 +193,7 @@ func TestFilterTooLongForABundle(t *testing.T) {
 		t.Errorf("status %d: %v %.300s", resp.StatusCode, err, b)
 	}
 	if resp, b := ask("batch", strings.Repeat("é", 1700)); resp.StatusCode != 400 {
-		t.Errorf("a bundle is told by a URL of %d letters: status %d: %.300s", len(m.Body.Href), resp.StatusCode, b)
+		t.Errorf("a bundle has a URL of %d characters: status %d: %.300s", len(m.Body.Href), resp.StatusCode, b)
 	}
 	if resp, b := ask("meta", strings.Repeat("é", 1700)); resp.StatusCode != 200 {
 		t.Errorf("status %d: %.300s", resp.StatusCode, b)
@@ -221,7 +221,7 @@ func runs(f goPrograms) func(*server.Notifier) {
 var program = "&agent=" + url.QueryEscape(protocol.Sum([]byte("a program")).String())
 
 // A program is never run over a whole history in one response.
-func TestNoProgramForBundles(t *testing.T) {
+func TestBundlesRejectPrograms(t *testing.T) {
 	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
 		return server.Verdict{Tell: true}, nil
 	}))
@@ -243,7 +243,7 @@ func TestNoProgramForBundles(t *testing.T) {
 
 // A program's outputs for many changes are split into several messages, and it runs little more than once for
 // each change.
-func TestLargeOutputsAreAskedForOnce(t *testing.T) {
+func TestProgramWithLargeOutputsRunsOncePerChange(t *testing.T) {
 	asked := atomic.Int64{}
 	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
 		asked.Add(1)
@@ -260,13 +260,13 @@ func TestLargeOutputsAreAskedForOnce(t *testing.T) {
 		at, outputs = m.To, outputs+len(m.Bodies)
 	}
 	if outputs != 32 || asked.Load() > 2*32 {
-		t.Errorf("%d outputs of 32, the program was asked %d times", outputs, asked.Load())
+		t.Errorf("%d outputs of 32, the program was called %d times", outputs, asked.Load())
 	}
 }
 
 // A program run over all pages is not cut off if it, or a filter, rejects all of many pages: a line is sent
 // before the client gives up.
-func TestProgramThatTellsNothing(t *testing.T) {
+func TestProgramWithoutMatchesKeepsConnection(t *testing.T) {
 	const patience = 400 * time.Millisecond
 	d := newDepot(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
 		return server.Verdict{}, nil
@@ -303,7 +303,7 @@ func TestProgramThatTellsNothing(t *testing.T) {
 
 // While other clients' expressions keep the site busy, a request with an expression gets a retry answer;
 // requests without one are answered, and so are those being evaluated, even if that outlasts WriteWait.
-func TestTooMuchAtATime(t *testing.T) {
+func TestBusySiteRejectsOnlyExpressions(t *testing.T) {
 	const patience = 400 * time.Millisecond
 	working, free := make(chan struct{}, 100), make(chan struct{})
 	d := newArchivist(t, func(n *server.Notifier) {

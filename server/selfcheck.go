@@ -56,12 +56,12 @@ type Checked struct {
 
 // String describes the result: how much was checked, and what that cannot show.
 func (c Checked) String() string {
-	text := fmt.Sprintf("%d of %d pages were looked at", c.Looked, c.Of)
+	text := fmt.Sprintf("%d of %d pages were checked", c.Looked, c.Of)
 	if len(c.Findings) == 0 {
-		text += ", and the web server gives what is published"
+		text += ", and the web server serves them as published"
 	}
 	if c.Inside != "" {
-		text += "; answers come from a loopback or private address, such as for " + c.Inside + ": whether the web server has rules by address, and would refuse others, they cannot show"
+		text += "; responses come from a loopback or private address, such as for " + c.Inside + ": they cannot show whether the web server refuses clients at other addresses"
 	}
 	return text
 }
@@ -213,14 +213,14 @@ func (f *Finding) status(a *fetch.Answer) *Finding {
 		return f.redirect(a)
 	case http.StatusNotFound, http.StatusGone:
 		f.Problem = "a page is not found"
-		f.Cure = "Check that --docroot is the directory that the web server serves at --base; if it does not know URLs without .html, leave --clean-urls out."
+		f.Cure = "Check that --docroot is the directory that the web server serves at --base; if it serves no URLs without .html, leave --clean-urls out."
 	case http.StatusUnauthorized, http.StatusForbidden:
 		f.Problem = "the web server refuses a page"
-		f.Cure = "What the public may not read must not be published: --exclude it or forbid it in robots.txt, or let the server give it."
+		f.Cure = "Pages that the public may not read must not be published: --exclude them or forbid them in robots.txt, or let the web server serve them."
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		f.Problem, f.Cure = "the web server has no time", "Try again when it is less busy; check its rate limits."
+		f.Problem, f.Cure = "the web server is overloaded or limits requests", "Try again when it is less busy; check its rate limits."
 	default:
-		f.Problem, f.Cure = "the web server does not give a page", "Check the web server's error log."
+		f.Problem, f.Cure = "the web server does not serve a page", "Check the web server's error log."
 	}
 	return f
 }
@@ -231,7 +231,7 @@ func (f *Finding) redirect(answer *fetch.Answer) *Finding {
 	to, err := url.Parse(answer.Location)
 	from, err2 := url.Parse(f.URL)
 	if err != nil || err2 != nil || answer.Location == "" {
-		f.Cure = "Let the web server give published pages at their own URL."
+		f.Cure = "Let the web server serve published pages at their own URL."
 		return f
 	}
 	f.Detail = "to " + to.String()
@@ -246,12 +246,12 @@ func (f *Finding) redirect(answer *fetch.Answer) *Finding {
 	case a+".html" == b, a+".htm" == b, strings.TrimSuffix(a, "/")+".html" == b:
 		f.Problem, f.Cure = "the web server redirects to the URL with .html", "Publish without --clean-urls."
 	case a+"/" == b, strings.TrimSuffix(a, "/") == b:
-		f.Problem, f.Cure = "the web server redirects for the slash at the end", "Publish with --clean-urls, or let the server give both forms."
+		f.Problem, f.Cure = "the web server redirects because of the trailing slash", "Publish with --clean-urls, or let the web server serve both forms."
 		if strings.HasSuffix(a, "/") {
-			f.Cure = "Let the web server give a directory's index at the URL that ends in a slash."
+			f.Cure = "Let the web server serve a directory's index at the URL that ends in a slash."
 		}
 	default:
-		f.Cure = "Let the web server give published pages at their own URL, or --exclude them."
+		f.Cure = "Let the web server serve published pages at their own URL, or --exclude them."
 	}
 	return f
 }
@@ -263,16 +263,16 @@ func (f *Finding) altered(a *fetch.Answer, got, want int64) *Finding {
 	case ce != "" && ce != "identity":
 		f.Problem = "the web server compresses although it was asked not to"
 		f.Detail = "Content-Encoding: " + ce
-		f.Cure = "Let it heed Accept-Encoding: crawlers check pages by their digest."
+		f.Cure = "Let the web server obey Accept-Encoding: crawlers check pages by their digest."
 		return f
 	case want >= 0 && got > want:
 		f.Detail = fmt.Sprintf("more than the %d bytes of the file", want)
 	case want >= 0 && got < want:
 		f.Detail = fmt.Sprintf("%d bytes instead of %d", got, want)
 	default:
-		f.Detail = fmt.Sprintf("%d bytes, as in the file, but others", got)
+		f.Detail = fmt.Sprintf("%d bytes, as in the file, but different ones", got)
 	}
-	f.Cure = "Something between the file and the crawler rewrites pages: server-side includes, a CDN's minifier or script injection, or a --docroot that is not what is served. Switch it off for these pages, or publish what it makes."
+	f.Cure = "Something between the file and the crawler rewrites pages: server-side includes, a CDN's minifier or script injection, or a --docroot that the web server does not serve. Switch it off for these pages, or publish its output."
 	if via := cmp.Or(a.Header.Get("Cf-Ray"), a.Header.Get("Via")); via != "" {
 		f.Detail += ", through a proxy"
 	}

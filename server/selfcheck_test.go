@@ -67,7 +67,7 @@ func TestSelfCheck(t *testing.T) {
 		"forbidden": {func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(403) },
 			"refuses", "--exclude", 20},
 		"broken": {func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(500) },
-			"does not give", "error log", 20},
+			"does not serve", "error log", 20},
 		"altered": {func(rw http.ResponseWriter, r *http.Request) {
 			plain(rw, r)
 			rw.Write([]byte("<script>"))

@@ -325,7 +325,7 @@ func (w *world) wantPresent() {
 	}
 	got := w.present()
 	if !maps.Equal(got, want) {
-		w.Errorf("the journal holds %d pages, not the %d there are: %v", len(got), len(want), diff(got, want))
+		w.Errorf("the journal has %d pages, want %d: %v", len(got), len(want), diff(got, want))
 	}
 }
 

@@ -223,7 +223,7 @@ func (s *Snapshot) mind() error {
 		return err
 	}
 	if head = bytes.ToLower(head); bytes.Contains(head, []byte("<html")) || bytes.Contains(head, []byte("<!doctype html")) {
-		return fmt.Errorf("replace %s: it is a page: name another place for the manifest", s.Path)
+		return fmt.Errorf("replace %s: the file is an HTML page: choose another path for the manifest", s.Path)
 	}
 	return nil
 }

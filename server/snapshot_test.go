@@ -47,7 +47,7 @@ func (w *world) manifest() (protocol.Manifest, map[string]protocol.Digest, []pro
 	}
 }
 
-func TestManifestSaysWhatTheJournalHolds(t *testing.T) {
+func TestManifestEqualsJournal(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.write("b.html", "b")
@@ -86,7 +86,7 @@ func TestManifestSaysWhatTheJournalHolds(t *testing.T) {
 }
 
 // Rules apply to the manifest even before the next scan has seen them.
-func TestManifestObeysTheRulesOfNow(t *testing.T) {
+func TestManifestObeysCurrentRules(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.write("b.html", "b")
@@ -139,7 +139,7 @@ func TestUnchangedManifestIsNotTouched(t *testing.T) {
 }
 
 // Web servers distinguish versions by the second of their mtime.
-func TestEveryManifestHasItsOwnSecond(t *testing.T) {
+func TestEveryManifestHasAnotherMtimeSecond(t *testing.T) {
 	w := newWorld(t)
 	seen := map[int64]bool{}
 	for range 3 {
@@ -148,7 +148,7 @@ func TestEveryManifestHasItsOwnSecond(t *testing.T) {
 		info, err := os.Stat(w.out())
 		w.must(err)
 		if s := info.ModTime().Unix(); seen[s] {
-			t.Error("two manifests of the same second")
+			t.Error("two manifests with an mtime in the same second")
 		} else {
 			seen[s] = true
 		}
@@ -156,7 +156,7 @@ func TestEveryManifestHasItsOwnSecond(t *testing.T) {
 	}
 }
 
-func TestKilledWriterLeavesNothing(t *testing.T) {
+func TestFilesOfKilledWriterAreRemoved(t *testing.T) {
 	w := newWorld(t)
 	left := filepath.Join(w.dir, ".robots.rdf.123.tmp")
 	other := filepath.Join(w.dir, ".other.rdf.123.tmp")

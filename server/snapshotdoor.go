@@ -58,7 +58,7 @@ type manifestForms struct {
 func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, st := s.open()
 	if f == nil {
-		unavailable("the manifest is not written yet").write(w, r)
+		unavailable("the manifest has not been written yet").write(w, r)
 		return
 	}
 	defer f.Close()

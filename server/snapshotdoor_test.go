@@ -122,7 +122,7 @@ func TestManifestFeed(t *testing.T) {
 			}
 			maps.Copy(mine, feed.items)
 			if !maps.Equal(mine, want.items) {
-				t.Errorf("step %d: with what changed since tag %d there are %d items, want %d", step, i, len(mine), len(want.items))
+				t.Errorf("step %d: with the changes since tag %d there are %d items, want %d", step, i, len(mine), len(want.items))
 			}
 		}
 		etags, copies = append(etags, resp.Header.Get("Etag")), append(copies, want.items)
@@ -223,7 +223,7 @@ func TestManifestDateAhead(t *testing.T) {
 	for _, coded := range []string{"", "gzip"} {
 		resp, _ := d.manifest("GET", "If-Modified-Since", ahead.UTC().Format(http.TimeFormat), "Accept-Encoding", coded)
 		if resp.StatusCode != 200 {
-			t.Errorf("%q by a date to come: status %d", coded, resp.StatusCode)
+			t.Errorf("%q with a future date: status %d", coded, resp.StatusCode)
 		}
 	}
 	d.must(os.Chtimes(filepath.Join(filepath.Dir(d.root), "robots.rdf"), ahead, ahead))
@@ -235,7 +235,7 @@ func TestManifestDateAhead(t *testing.T) {
 
 // The manifest comes compressed for clients that accept it, each form with its own entity tag, and any of the
 // tags gives a 304 (C33).
-func TestManifestCoded(t *testing.T) {
+func TestManifestContentCodings(t *testing.T) {
 	d := newDepot(t)
 	for i := range 60 {
 		d.write(fmt.Sprintf("p%d.html", i), fmt.Sprint("page ", i))
@@ -295,7 +295,7 @@ func TestManifestCoded(t *testing.T) {
 }
 
 // Changes come compressed too, if they are long enough.
-func TestChangesCoded(t *testing.T) {
+func TestChangesContentCodings(t *testing.T) {
 	d := newDepot(t)
 	begin := d.journal.Head()
 	for i := range 30 {
@@ -318,7 +318,7 @@ func TestChangesCoded(t *testing.T) {
 		}
 		r.URL.RawQuery = "after=" + d.journal.Head().String()
 		if resp, _ := d.do(r); resp.Header.Get("Content-Encoding") != "" {
-			t.Errorf("nothing comes as %v", resp.Header)
+			t.Errorf("an empty list of changes has the coding %v", resp.Header)
 		}
 	}
 }

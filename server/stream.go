@@ -19,7 +19,7 @@ import (
 const clientLimit = 4 << 10
 
 // errGone ends the stream of a subscriber that has disconnected.
-var errGone = errors.New("the subscriber has gone")
+var errGone = errors.New("the subscriber disconnected")
 
 // serveStream rejects before the upgrade whatever serveChanges rejects, and then
 // sends everything after the cursor until the subscriber disconnects.
@@ -81,7 +81,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 	err = s.run(life, loop)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		n.stats.slow.Add(1)
-		orDiscard(n.Logger).Info("stream cut: its reader does not read", "peer", r.RemoteAddr, "at", s.at.String())
+		orDiscard(n.Logger).Info("stream closed: its reader does not read", "peer", r.RemoteAddr, "at", s.at.String())
 	}
 	conn.Close(s.close(life, err))
 	cut()
@@ -95,7 +95,7 @@ func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *pro
 	if !hasToken(r.Header.Values("Upgrade"), "websocket") || !hasToken(r.Header.Values("Connection"), "upgrade") {
 		w.Header().Set("Upgrade", "websocket")
 		w.Header().Set("Connection", "Upgrade")
-		return plainProblem(http.StatusUpgradeRequired, "this door speaks WebSocket; the same is told by plain HTTP at "+n.doors.changes)
+		return plainProblem(http.StatusUpgradeRequired, "this door speaks WebSocket; the same changes are available by plain HTTP at "+n.doors.changes)
 	}
 	if offered := r.Header.Values("Sec-Websocket-Protocol"); !hasToken(offered, protocol.Subprotocol) && !hasToken(offered, protocol.SubprotocolZstd) {
 		return badParameter("Sec-WebSocket-Protocol", "offer the subprotocol "+protocol.Subprotocol+", or "+protocol.SubprotocolZstd)
@@ -228,7 +228,7 @@ func (s *stream) frame(life context.Context, fr *frame) error {
 func (s *stream) gap(life context.Context) error {
 	head := s.n.Log.Head()
 	err := s.send(life, protocol.Message{Kind: protocol.Gap, From: s.said, To: head, Manifest: s.n.doors.manifest,
-		Reason: "the reader fell behind what this site remembers"})
+		Reason: "the changes after the reader's cursor are no longer stored"})
 	s.at, s.said = head, head
 	s.n.stats.gaps.Add(1)
 	s.n.stats.frames.Add(1)
@@ -261,7 +261,7 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 	case errors.Is(err, errShutdown):
 		m.Code, m.Reason = protocol.CloseShutdown, errShutdown.Error()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return protocol.CloseSlow, "the reader did not read"
+		return protocol.CloseSlow, "the reader did not read in time"
 	case errors.Is(err, errNoCaller):
 		m.Code, m.Reason = protocol.ClosePolicy, errNoCaller.Error()
 	case errors.Is(err, protocol.ErrEpoch):
@@ -269,10 +269,10 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 	case life.Err() != nil:
 		return protocol.CloseShutdown, errShutdown.Error()
 	case s.broken != nil: // a subscriber that disconnects during a write is not a failure of the site
-		orDiscard(s.n.Logger).Debug("subscriber has gone", "at", s.at.String(), "err", err)
+		orDiscard(s.n.Logger).Debug("subscriber disconnected", "at", s.at.String(), "err", err)
 		return 1000, ""
 	default:
-		orDiscard(s.n.Logger).Error("stream ended", "at", s.at.String(), "err", err)
+		orDiscard(s.n.Logger).Error("stream failed", "at", s.at.String(), "err", err)
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
 	}
 	// The random part spreads the reconnects.

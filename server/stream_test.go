@@ -115,9 +115,9 @@ func TestStream(t *testing.T) {
 	// A subscriber's messages are ignored, and its disconnect is noticed.
 	s.must(live.conn.Write(t.Context(), []byte(`{"t":"credit"}`)))
 	live.conn.Close(1000, "")
-	until(t, "the subscriber has gone", func() bool { return s.notifier.Stats().Subscribers == 1 })
+	until(t, "the subscriber is unregistered", func() bool { return s.notifier.Stats().Subscribers == 1 })
 	s.must(late.conn.Write(t.Context(), []byte(strings.Repeat("x", 5000))))
-	until(t, "who says too much has gone", func() bool { return s.notifier.Stats().Subscribers == 0 })
+	until(t, "the subscriber that sent too much is cut off", func() bool { return s.notifier.Stats().Subscribers == 0 })
 }
 
 // A page of the site itself may open the stream, and so may clients that are not browsers.
@@ -143,7 +143,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 	s.write("a.html", "2")
 	s.look()
-	until(t, "the change is told", func() bool { return l.next().Kind == protocol.Ev })
+	until(t, "the change is delivered", func() bool { return l.next().Kind == protocol.Ev })
 	if m := l.next(); m.Kind != protocol.Mark || m.To != s.cursor(1) || m.Head != s.cursor(1) {
 		t.Errorf("%+v", m)
 	}
@@ -224,7 +224,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-func TestShutdownSaysGoodbye(t *testing.T) {
+func TestShutdownSendsBye(t *testing.T) {
 	s := newSite(t)
 	var all []*listener
 	for range 20 {
@@ -288,7 +288,7 @@ func (s *site) flood() {
 	s.look()
 }
 
-func TestSlowReaderIsCut(t *testing.T) {
+func TestSlowReaderIsDisconnected(t *testing.T) {
 	s := newSite(t, func(n *server.Notifier) { n.WriteWait = 2 * time.Second })
 	s.deaf()
 	good := s.listen(s.cursor(0))
@@ -305,11 +305,11 @@ func TestSlowReaderIsCut(t *testing.T) {
 	})
 	s.flood()
 	reading.Wait()
-	until(t, "the slow one is cut", func() bool { return s.notifier.Stats().Slow == 1 && s.notifier.Stats().Subscribers == 1 })
+	until(t, "the slow reader is cut off", func() bool { return s.notifier.Stats().Slow == 1 && s.notifier.Stats().Subscribers == 1 })
 }
 
 // A subscriber that does not read does not delay Close.
-func TestCloseCutsTheSlow(t *testing.T) {
+func TestSlowReaderDoesNotDelayClose(t *testing.T) {
 	s := newSite(t, func(n *server.Notifier) { n.WriteWait = time.Hour })
 	s.deaf()
 	s.flood()
@@ -325,7 +325,7 @@ func TestCloseCutsTheSlow(t *testing.T) {
 
 // Followers are cut off at random, reconnect by either door from their cursors, and in the end have every
 // change exactly once and in order.
-func TestReconnectIsExact(t *testing.T) {
+func TestReconnectGetsEveryChangeOnce(t *testing.T) {
 	s := newSite(t)
 	const followers, edits = 4, 150
 	begin, first := s.journal.Head(), s.present()
@@ -375,7 +375,7 @@ func TestReconnectIsExact(t *testing.T) {
 	}
 	for i, g := range got {
 		if !slices.EqualFunc(g, want, func(a, b protocol.Change) bool { return a.Seq == b.Seq && a.Op == b.Op && a.Item.Equal(b.Item) }) {
-			t.Errorf("follower %d has %d changes, not the %d there are", i, len(g), len(want))
+			t.Errorf("follower %d has %d changes, want %d", i, len(g), len(want))
 		}
 		mirror := maps.Clone(first)
 		apply(mirror, g)

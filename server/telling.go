@@ -60,7 +60,7 @@ type notYet struct {
 	why   string                      // what is being made for the reader; empty: it has everything that is due
 }
 
-func (e *notYet) Error() string { return "nothing is to be told yet: " + e.why }
+func (e *notYet) Error() string { return "nothing to deliver yet: " + e.why }
 
 // atHead returns the error for a reader that has everything.
 func (n *Notifier) atHead(at protocol.Cursor) *notYet {
@@ -275,7 +275,7 @@ func (n *Notifier) body(ctx context.Context, s *selection, c *protocol.Change, b
 		case err == nil && len(delta) <= protocol.MaxInline:
 			return protocol.Body{Coding: protocol.CodingDelta, Base: base, Bytes: delta, Length: int64(len(delta))}, nil
 		case err != nil && !errors.Is(err, ErrNoVersion):
-			return protocol.Body{}, fmt.Errorf("tell difference of %s: %w", c.Item.URL, err)
+			return protocol.Body{}, fmt.Errorf("deliver difference of %s: %w", c.Item.URL, err)
 		}
 	}
 	if c.Item.Length > protocol.MaxInline {
@@ -288,5 +288,5 @@ func (n *Notifier) body(ctx context.Context, s *selection, c *protocol.Change, b
 	case errors.Is(err, ErrNoVersion):
 		return protocol.Body{}, nil
 	}
-	return protocol.Body{}, fmt.Errorf("tell page %s: %w", c.Item.URL, err)
+	return protocol.Body{}, fmt.Errorf("deliver page %s: %w", c.Item.URL, err)
 }

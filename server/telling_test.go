@@ -100,7 +100,7 @@ func (l *teller) next() protocol.Message {
 }
 
 // A page that is now forbidden is delivered in no form, and neither are its old versions.
-func TestForbiddenPagesAreToldInNoForm(t *testing.T) {
+func TestForbiddenPagesAreDeliveredInNoForm(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
 	for i := range 3 {
@@ -125,7 +125,7 @@ func TestForbiddenPagesAreToldInNoForm(t *testing.T) {
 			t.Errorf("as=%s: status %d: %s", as, resp.StatusCode, b)
 		}
 		if as == "page" && !bytes.Contains(b, []byte("secret too 2")) {
-			t.Errorf("what is public is not told: %s", b)
+			t.Errorf("public pages are missing: %s", b)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func TestBundlesOnSchedule(t *testing.T) {
 		t.Fatalf("%d changes", head.Seq-begin.Seq)
 	}
 	if m := timed.next(); m.Kind != protocol.Mark || m.To != begin {
-		t.Fatalf("before its time it told %+v", m)
+		t.Fatalf("a bundle came early: %+v", m)
 	}
 	ahead.Store(int64(2 * time.Hour))
 	m := timed.next()
@@ -185,7 +185,7 @@ func TestBundlesOnSchedule(t *testing.T) {
 }
 
 // Neither changes dated by a clock that was ahead nor a clock that is set back meanwhile delay a bundle.
-func TestBundlesWithoutAClock(t *testing.T) {
+func TestBundlesDespiteWrongClock(t *testing.T) {
 	var ahead atomic.Int64
 	d := newArchivist(t, func(n *server.Notifier) {
 		n.Heartbeat = 500 * time.Millisecond
@@ -207,7 +207,7 @@ func TestBundlesWithoutAClock(t *testing.T) {
 }
 
 // A subscriber with a longer interval than others at the same cursor is not served together with them.
-func TestBundlesOnSchedulesOfTheirOwn(t *testing.T) {
+func TestBundlesWithDifferentIntervals(t *testing.T) {
 	var ahead atomic.Int64
 	d := newArchivist(t, func(n *server.Notifier) {
 		n.Heartbeat = 500 * time.Millisecond // it checks its clock as often
@@ -232,7 +232,7 @@ func TestBundlesOnSchedulesOfTheirOwn(t *testing.T) {
 	}
 	for range 3 {
 		if told(seldom) {
-			t.Fatal("told before its time")
+			t.Fatal("the bundle came early")
 		}
 	}
 	ahead.Store(int64(3 * time.Hour))
@@ -259,7 +259,7 @@ func TestBundlesByCount(t *testing.T) {
 
 // A client without a cursor, or with an unusable one, is pointed to the archive of the whole site as soon as
 // there is one.
-func TestFirstContactBringsTheSite(t *testing.T) {
+func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 	var maker *archive.Maker
 	d := newArchivist(t, func(n *server.Notifier) {
 		n.Heartbeat = 500 * time.Millisecond // pings too: a busy reader must have time to answer
@@ -325,7 +325,7 @@ func TestFirstContactBringsTheSite(t *testing.T) {
 }
 
 // Hundreds of clients that request the whole site at once are pointed to one archive.
-func TestManyAskForTheSite(t *testing.T) {
+func TestManyReadersGetOneArchive(t *testing.T) {
 	var maker *archive.Maker
 	d := newDepot(t, func(n *server.Notifier) {
 		n.MaxSubscribers, n.PerAddress = 1000, 1000
@@ -357,12 +357,12 @@ func TestManyAskForTheSite(t *testing.T) {
 	made, err := filepath.Glob(filepath.Join(maker.Dir, "*"))
 	d.must(err)
 	if len(made) > 2 { // the archive and its description
-		t.Errorf("%d files were made: %v", len(made), made)
+		t.Errorf("%d archives were made: %v", len(made), made)
 	}
 }
 
 // If many wait for the archive, the changes after it are read once for all.
-func TestManyWaitForTheSite(t *testing.T) {
+func TestChangesAfterArchiveAreReadOnceForAll(t *testing.T) {
 	const readers = 40
 	var log *countedLog
 	d := newDepot(t, func(n *server.Notifier) {
@@ -416,7 +416,7 @@ func (unfinished) Wait(ctx context.Context, _ server.Archived) error {
 }
 
 // A filtering subscriber gets no unmatched changes, still learns its cursor, and delays no other client.
-func TestFilterIsSilent(t *testing.T) {
+func TestFilteringSubscriberLearnsItsCursor(t *testing.T) {
 	d := newDepot(t, func(n *server.Notifier) { n.Heartbeat = 2 * time.Second })
 	begin := d.journal.Head()
 	for i := range 4000 {
@@ -432,7 +432,7 @@ func TestFilterIsSilent(t *testing.T) {
 		marks++
 	}
 	if marks > 3 {
-		t.Errorf("%d marks for 4 batches of nothing", marks)
+		t.Errorf("%d marks for 4 batches without matches", marks)
 	}
 	// Its next change continues from that cursor.
 	d.write("x/0.html", "more")
@@ -457,17 +457,17 @@ func TestFilterIsSilent(t *testing.T) {
 	for at := begin; at != d.journal.Head(); asked++ {
 		m := d.told("prefix=/never/&wait=2&after=" + at.String())
 		if len(m.Changes) > 0 || m.To.Seq <= at.Seq {
-			t.Fatalf("asked for: %+v", m)
+			t.Fatalf("polled: %+v", m)
 		}
 		at = m.To
 	}
 	if asked > 2 { // it keeps searching for as long as it would wait
-		t.Errorf("asked %d times", asked)
+		t.Errorf("polled %d times", asked)
 	}
 }
 
 // Both subprotocols carry the same messages, the packed one in fewer bytes (C33).
-func TestPackedStream(t *testing.T) {
+func TestCompressedStream(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.journal.Head()
 	packing := new(meter)

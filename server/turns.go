@@ -76,10 +76,10 @@ const (
 
 var (
 	// errBusy says that other work kept the site busy for too long.
-	errBusy = errors.New("too much is asked for at the moment")
+	errBusy = errors.New("the site is busy with other requests")
 
 	// errCrowd says that too many requests of one address wait.
-	errCrowd = errors.New("too much is asked for at a time from one address")
+	errCrowd = errors.New("too many requests from one address are waiting")
 )
 
 // A taker is an address that takes slots. The empty address stands for all clients that

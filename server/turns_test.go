@@ -43,7 +43,7 @@ func slowly(t *testing.T) (n *server.Notifier, begin protocol.Cursor) {
 
 // A message ends early if its changes took long to find; a client that continues from its cursor gets
 // everything.
-func TestTurnsAreShort(t *testing.T) {
+func TestMessageEndsAfterLongWork(t *testing.T) {
 	n, at := slowly(t)
 	head := n.Log.Head()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestTurnsAreShort(t *testing.T) {
 
 // A client with a small request waits for the slot in use, but not for all the slots that others wait for,
 // whether these come from one address or many.
-func TestTurnsGoRound(t *testing.T) {
+func TestSlotsRotateAmongAddresses(t *testing.T) {
 	for _, c := range []struct{ peers, each int }{{1, 40}, {64, 1}, {64, 4}} {
 		n, begin := slowly(t)
 		synctest.Test(t, func(t *testing.T) {
@@ -96,12 +96,12 @@ func TestTurnsGoRound(t *testing.T) {
 				begun := time.Now()
 				a := answersTo(n, strings.Replace(path, "slow", "quick", 1), "198.51.100.1:1")
 				if took := time.Since(begun); a.Code != 200 || took > 60*time.Millisecond {
-					t.Errorf("beside %d of each of %d: %d after %v", c.each, c.peers, a.Code, took)
+					t.Errorf("beside %d requests of each of %d addresses: status %d after %v", c.each, c.peers, a.Code, took)
 				}
 				begun = time.Now()
 				a = answersTo(n, strings.Replace(path, "where=slow", "minlen=1", 1), "198.51.100.1:1")
 				if took := time.Since(begun); a.Code != 200 || took > time.Millisecond {
-					t.Errorf("without an expression, beside %d of each of %d: %d after %v", c.each, c.peers, a.Code, took)
+					t.Errorf("without an expression, beside %d requests of each of %d addresses: status %d after %v", c.each, c.peers, a.Code, took)
 				}
 				time.Sleep(100 * time.Millisecond)
 			}
@@ -110,7 +110,7 @@ func TestTurnsGoRound(t *testing.T) {
 				t.Errorf("%d of each of %d: %v", c.each, c.peers, codes)
 			}
 			if codes[429] > 2000 { // once a second, and some at the start
-				t.Errorf("%d of each of %d are refused as fast as they ask: %v", c.each, c.peers, codes)
+				t.Errorf("%d requests of each of %d addresses are rejected without a delay: %v", c.each, c.peers, codes)
 			}
 			n.Close(t.Context())
 		})
@@ -118,7 +118,7 @@ func TestTurnsGoRound(t *testing.T) {
 }
 
 // Long work leaves half of the time to others, and short work is done without a pause.
-func TestTurnsPause(t *testing.T) {
+func TestSlotsPauseAfterLongWork(t *testing.T) {
 	n, begin := slowly(t)
 	var worked atomic.Int64 // in milliseconds
 	slow := n.Where
@@ -157,19 +157,19 @@ func TestTurnsPause(t *testing.T) {
 }
 
 // If slots of all kinds are always wanted, all kinds get about as many.
-func TestKindsGoRound(t *testing.T) {
+func TestSlotsRotateAmongKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
 		had, errs := server.TakenTurns(ctx, 4+runtime.GOMAXPROCS(0), 2*time.Millisecond)
 		if least, most := slices.Min(had[:]), slices.Max(had[:]); least < most/2 || least < 1000 || len(errs) > 0 {
-			t.Errorf("turns by kind: %v; %v", had, errs)
+			t.Errorf("slots by kind: %v; %v", had, errs)
 		}
 	})
 }
 
 // Pauses do not count against the limits on work, neither for a query nor for a bundle.
-func TestPausesAreNoWork(t *testing.T) {
+func TestPausesDoNotCountAsWork(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.turn()
@@ -214,7 +214,7 @@ func TestPausesAreNoWork(t *testing.T) {
 			count[<-codes]++
 		}
 		if count[503] == 0 || count[422] > 0 {
-			t.Errorf("answers of %d: %v", peers, count)
+			t.Errorf("answers to %d requests: %v", peers, count)
 		}
 		n.Close(t.Context())
 	})
@@ -238,7 +238,7 @@ func TestPausesAreShort(t *testing.T) {
 			begun := time.Now()
 			answers(n, "/parley/changes?where=bad&after="+begin.String())
 			if took := time.Since(begun); took > 2100*time.Millisecond {
-				t.Errorf("an expression is refused after %v", took)
+				t.Errorf("an expression is rejected after %v", took)
 			}
 			begun = time.Now()
 			answers(n, "/parley/changes?where=good&after="+begin.String())
@@ -252,7 +252,7 @@ func TestPausesAreShort(t *testing.T) {
 
 // A client that is rejected over and over is delayed, and slows down nobody else. A query that is too long
 // causes no delay.
-func TestRefusedPeopleSlowNobody(t *testing.T) {
+func TestRejectedClientDelaysNobody(t *testing.T) {
 	n, begin := slowly(t)
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -281,7 +281,7 @@ func TestRefusedPeopleSlowNobody(t *testing.T) {
 			}
 		}
 		if took := time.Since(begun); took < time.Second || took > 40*time.Second {
-			t.Errorf("600 are refused within %v", took)
+			t.Errorf("600 requests are rejected within %v", took)
 		}
 		begun = time.Now()
 		for at := begin; at != n.Log.Head(); {
@@ -301,7 +301,7 @@ func TestRefusedPeopleSlowNobody(t *testing.T) {
 }
 
 // An expression is also compiled in a slot, since that takes CPU time too.
-func TestCompilingTakesTurns(t *testing.T) {
+func TestCompilingNeedsSlot(t *testing.T) {
 	n, begin := slowly(t)
 	var at, most atomic.Int64
 	n.Where = func(string) (server.Predicate, error) {
@@ -330,22 +330,22 @@ func TestCompilingTakesTurns(t *testing.T) {
 }
 
 // Clients with few connections get deliveries before clients with many.
-func TestToldBeforeTheMany(t *testing.T) {
+func TestClientsWithFewConnectionsComeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 {
 			if took := server.SpreadTime(t.Context(), 4, 1000); took != 0 {
-				t.Errorf("one of four waits %v", took)
+				t.Errorf("an address with four subscribers waits %v", took)
 			}
 		}
 		sum := time.Duration(0)
 		for range 100 {
 			took := server.SpreadTime(t.Context(), 16, 1000)
 			if sum += took; took > 100*time.Millisecond {
-				t.Errorf("one of sixteen waits %v", took)
+				t.Errorf("an address with sixteen subscribers waits %v", took)
 			}
 		}
 		if sum < 2*time.Second || sum > 8*time.Second {
-			t.Errorf("a hundred wait %v in all", sum)
+			t.Errorf("a hundred addresses with sixteen subscribers wait %v in total", sum)
 		}
 	})
 }
@@ -371,7 +371,7 @@ func sends(n *server.Notifier, method, path, mediaType, peer, begin string) (end
 }
 
 // The request bodies held in memory are bounded in total bytes, for all clients together.
-func TestQuestionsAreBounded(t *testing.T) {
+func TestRequestBodiesInMemoryAreBounded(t *testing.T) {
 	d := newDepot(t)
 	question := `{"pages":[{"url":"` + strings.Repeat("a", 7<<20)
 	var open []func() *httptest.ResponseRecorder
@@ -392,7 +392,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 }
 
 // A caller uploads one program at a time, and only a few uploads run at all.
-func TestProgramsAreBounded(t *testing.T) {
+func TestProgramUploadsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	n := &server.Notifier{Log: w.journal, Base: base, Agents: struct{ server.Agents }{},
 		Identify: func(r *http.Request) (server.Caller, error) {

@@ -43,12 +43,12 @@ func (w *world) hostile(ctx context.Context, out io.Writer) error {
 		ask  func() (*http.Request, error)
 	}{
 		{"alone", nil},
-		{"beside 8 who ask for nothing", func() (*http.Request, error) {
+		{"with 8 clients requesting nothing", func() (*http.Request, error) {
 			return http.NewRequestWithContext(ctx, http.MethodGet, w.base+"parley/none", nil)
 		}},
-		{"beside 8 who ask for 100,000 pages", post(tooMany)},
-		{"beside 8 who ask for 10,000 pages", post(most)},
-		{"beside 8 who ask for all pages", func() (*http.Request, error) {
+		{"with 8 clients requesting 100,000 pages", post(tooMany)},
+		{"with 8 clients requesting 10,000 pages", post(most)},
+		{"with 8 clients requesting all pages", func() (*http.Request, error) {
 			return http.NewRequestWithContext(ctx, http.MethodGet, w.base+"parley/batch?after="+w.from.String(), nil)
 		}},
 	}
@@ -110,7 +110,7 @@ func (w *world) hostile(ctx context.Context, out io.Writer) error {
 		}
 	}
 	for k, kind := range kinds {
-		fmt.Fprintf(out, "  %-36s %8.2f ms, %.1f times; the others were answered %v\n", kind.name, ms(median(waits[k])), float64(median(waits[k]))/float64(median(waits[0])), answers[k])
+		fmt.Fprintf(out, "  %-36s %8.2f ms, %.1f times the time alone; responses to the other clients by status: %v\n", kind.name, ms(median(waits[k])), float64(median(waits[k]))/float64(median(waits[0])), answers[k])
 	}
 	return nil
 }

@@ -56,13 +56,13 @@ import (
 
 func main() {
 	var o options
-	flag.IntVar(&o.pages, "pages", 5000, "how many pages")
-	flag.IntVar(&o.rounds, "rounds", 5, "how often each arm runs over the bare loopback")
-	flag.IntVar(&o.delayed, "delayed", 1, "how often each arm runs with the delay: one connection takes 100 s")
-	flag.DurationVar(&o.rtt, "rtt", 20*time.Millisecond, "the round trip of the delay")
-	flag.BoolVar(&o.hostile, "hostile", false, "measure how long others wait instead")
-	flag.StringVar(&o.coding, "coding", "", "the Accept-Encoding of a batch: gzip, zstd or identity; if it is missing, what the client asks for, which is identity over the loopback interface and else zstd")
-	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of everything but nginx here")
+	flag.IntVar(&o.pages, "pages", 5000, "number of pages")
+	flag.IntVar(&o.rounds, "rounds", 5, "runs of each arm over the bare loopback")
+	flag.IntVar(&o.delayed, "delayed", 1, "runs of each arm with the delay; one connection takes 100 s")
+	flag.DurationVar(&o.rtt, "rtt", 20*time.Millisecond, "simulated round-trip time")
+	flag.BoolVar(&o.hostile, "hostile", false, "measure instead how long another client waits beside heavy ones")
+	flag.StringVar(&o.coding, "coding", "", "Accept-Encoding of a batch: gzip, zstd or identity; empty: as the client chooses, identity over loopback and otherwise zstd")
+	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of everything but nginx to this file")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -328,13 +328,13 @@ func (w *world) bundle(c *http.Client, req *http.Request) error {
 		}
 		i, ok := w.places[p.Change.Item.URL]
 		if !ok || came[i] || p.Body == nil || w.items[i].Digest != p.Change.Item.Digest {
-			return fmt.Errorf("%s did not come, or not once", p.Change.Item.URL)
+			return fmt.Errorf("%s: missing, duplicate or not the expected bytes", p.Change.Item.URL)
 		}
 		came[i] = true
 		left--
 	}
 	if left > 0 {
-		return fmt.Errorf("%d pages did not come", left)
+		return fmt.Errorf("%d pages are missing", left)
 	}
 	return nil
 }
@@ -378,7 +378,7 @@ func (w *world) one(ctx context.Context, c *http.Client, item *protocol.Item, b 
 		return err
 	}
 	if resp.StatusCode != http.StatusOK || protocol.Sum(b.Bytes()) != item.Digest {
-		return fmt.Errorf("%s: %s, or other bytes", item.URL, resp.Status)
+		return fmt.Errorf("%s: status %s, or unexpected bytes", item.URL, resp.Status)
 	}
 	return nil
 }
@@ -482,7 +482,7 @@ func (r *result) print(out io.Writer, one, eight float64) bool {
 			if a < one || b < eight {
 				met, verdict = false, "MISSED"
 			}
-			fmt.Fprintf(out, "  %.1f times as fast as one, %.2f as eight; goals %.0f and %.0f: %s", a, b, one, eight, verdict)
+			fmt.Fprintf(out, "  %.1f times as fast as one connection, %.2f times as eight; goals %.0f and %.0f: %s", a, b, one, eight, verdict)
 		}
 		fmt.Fprintln(out)
 	}

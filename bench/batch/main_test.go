@@ -60,7 +60,7 @@ func TestDelay(t *testing.T) {
 	got, err := io.ReadAll(c)
 	took := time.Since(began)
 	if err != nil || !bytes.Equal(got, sent) {
-		t.Fatalf("%d bytes came, %v", len(got), err)
+		t.Fatalf("received %d bytes, %v", len(got), err)
 	}
 	// 1 MiB is 72 first windows: seven round trips, and two before them.
 	if took < 7*rtt {

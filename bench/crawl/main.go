@@ -53,11 +53,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	b := &bench{out: out}
 	flags := flag.NewFlagSet("crawl", flag.ContinueOnError)
 	mode := flags.String("mode", "links", "what to measure: `links`, manifest or recrawl")
-	flags.IntVar(&b.rounds, "rounds", 7, "how often each row runs")
-	only := flags.String("only", "", "run only the `ROWS` that have one of these words in their names, separated by commas")
-	extra := flags.String("crawler", "", "further `OPTIONS` for Parley's crawler")
-	share := flags.Float64("changed", 0.01, "for -mode recrawl: the share of the pages that change")
-	flags.DurationVar(&b.limit, "limit", 10*time.Minute, "how long a run may take")
+	flags.IntVar(&b.rounds, "rounds", 7, "runs of each row")
+	only := flags.String("only", "", "run only the `ROWS` whose names contain one of these comma-separated words")
+	extra := flags.String("crawler", "", "additional `OPTIONS` for Parley's crawler")
+	share := flags.Float64("changed", 0.01, "share of the pages that change, for -mode recrawl")
+	flags.DurationVar(&b.limit, "limit", 10*time.Minute, "time limit of a run")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 	}
 	if b.wrong > 0 {
-		return fmt.Errorf("%d runs did not ask for what they were to ask for", b.wrong)
+		return fmt.Errorf("%d runs did not fetch exactly the expected pages", b.wrong)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func measured(t *testing.T, args []string, want ...string) {
 	}
 }
 
-func TestPeersAskForWhatLinksLeadTo(t *testing.T) {
+func TestReferencesFetchAllLinkedPages(t *testing.T) {
 	needs(t, "nginx")
 	measured(t, []string{"-rounds", "2", "-only", "net/http", smallSite(t)},
 		`32 pages, 30 of them reachable within 2 steps`,
@@ -75,14 +75,14 @@ func TestPeersAskForWhatLinksLeadTo(t *testing.T) {
 		`a list, 1 connection .* 32 +none`)
 }
 
-func TestWget2AsksForTheSame(t *testing.T) {
+func TestWget2FetchesSamePages(t *testing.T) {
 	needs(t, "nginx", "wget2")
 	measured(t, []string{"-rounds", "1", "-only", "wget2", smallSite(t)}, `wget2, 8 connections .* 30 +1 x 404`)
 	measured(t, []string{"-mode", "recrawl", "-changed", "0.1", "-only", "wget2", smallSite(t)},
 		`3 pages changed`, `wget2 -N, 8 connections +31 +3 +1 x 404, 27 x 304`)
 }
 
-func TestParleyAsksForTheSame(t *testing.T) {
+func TestParleyFetchesSamePages(t *testing.T) {
 	needs(t, "nginx")
 	measured(t, []string{"-rounds", "1", "-only", "links only", smallSite(t)}, `Parley, links only .* 30 `)
 	measured(t, []string{"-rounds", "1", "-mode", "manifest", "-only", "Parley", smallSite(t)},
@@ -92,7 +92,7 @@ func TestParleyAsksForTheSame(t *testing.T) {
 }
 
 // Missing, unwanted and repeated requests are reported.
-func TestCount(t *testing.T) {
+func TestWrongRequestsAreCounted(t *testing.T) {
 	needs(t, "nginx")
 	dir := t.TempDir()
 	root, err := docroot.Copy(smallSite(t), filepath.Join(dir, "docroot"))

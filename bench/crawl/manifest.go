@@ -122,7 +122,7 @@ func (b *bench) chain(ctx context.Context) (err error) {
 		}
 		fmt.Fprintf(b.out, "a chain of %d pages, by its manifest: %d pages, in batches of %s\n", length, o.pages, strings.Join(batches, " + "))
 		if len(batches) > 3 { // one of robots.txt, one of the front page
-			fmt.Fprintln(b.out, "  WRONG: want a cycle for all that the manifest names")
+			fmt.Fprintln(b.out, "  WRONG: want one cycle for all pages of the manifest")
 			b.wrong++
 		}
 		return nil

@@ -108,13 +108,13 @@ func (b *bench) recrawl(ctx context.Context, s *site, n *nginx.Server, share flo
 		}
 		o, err := crawl(r, changed)
 		if err != nil {
-			return fmt.Errorf("%s again: %w", r.name, err)
+			return fmt.Errorf("second crawl with %s: %w", r.name, err)
 		}
 		b.complain(r.rival, o)
 		fmt.Fprintf(w, "%s\t  %d\t%d\t%s\t%d\t%d\t%.2f\t%.2f\n", r.name, o.requests(), o.pages-len(o.extra), others(o), o.down/1000, o.up/1000, o.cpu, o.wall)
 		if bodies := o.statuses[200] - o.pages; !r.manifest && bodies > 0 {
 			b.wrong++
-			fmt.Fprintf(b.out, "  WRONG: %s: %d bodies besides those of changed pages\n", r.name, bodies)
+			fmt.Fprintf(b.out, "  WRONG: %s: %d bodies of unchanged pages\n", r.name, bodies)
 		}
 		if r.manifest {
 			limit := 1.05 * float64(count+1)

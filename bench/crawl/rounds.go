@@ -108,7 +108,7 @@ func (b *bench) once(ctx context.Context, r *rival, s *site, n *nginx.Server, wa
 		case <-ctx.Done():
 			cmd.Process.Kill()
 			<-ended
-			return nil, fmt.Errorf("%w: it said %s", ctx.Err(), tail(said.String()))
+			return nil, fmt.Errorf("%w; its output: %s", ctx.Err(), tail(said.String()))
 		case <-time.After(10 * time.Millisecond):
 			o.peak = max(o.peak, float64(cost.Resident(cmd.Process.Pid))/1e6)
 		}
@@ -180,7 +180,7 @@ func (b *bench) complain(r *rival, o *outcome) {
 	for _, c := range []struct {
 		what  string
 		pages []string
-	}{{"not asked for", o.missing}, {"asked for and not wanted", o.extra}, {"asked for again", o.again}} {
+	}{{"not fetched", o.missing}, {"fetched, but not expected", o.extra}, {"fetched twice", o.again}} {
 		if len(c.pages) > 0 {
 			ok = false
 			slices.Sort(c.pages)

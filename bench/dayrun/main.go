@@ -41,12 +41,12 @@ func main() { program.Main("dayrun", run) }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("dayrun", flag.ContinueOnError)
-	from := flags.String("docroot", "/usr/share/doc/git-doc", "whose pages both sites have")
-	edits := flags.Int("edits", 2000, "how many edits are made to each site")
-	over := flags.Duration("over", 10*time.Minute, "how long that takes")
-	period := flags.Duration("period", time.Minute, "how often a page of which nothing is told is visited at least")
-	limit := flags.Duration("limit", 30*time.Minute, "how long all of it may take")
-	extra := flags.String("crawler", "", "further `OPTIONS` for the crawler")
+	from := flags.String("docroot", "/usr/share/doc/git-doc", "directory of the pages of both sites")
+	edits := flags.Int("edits", 2000, "number of edits to each site")
+	over := flags.Duration("over", 10*time.Minute, "duration of all edits")
+	period := flags.Duration("period", time.Minute, "interval between visits of a page without notices")
+	limit := flags.Duration("limit", 30*time.Minute, "time limit of the whole run")
+	extra := flags.String("crawler", "", "additional `OPTIONS` for the crawler")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (d *day) begin(ctx, waiting context.Context, options []string) error {
 					missing = append(missing, p)
 				}
 			}
-			err = fmt.Errorf("%w; %s: %d of %d pages are not held: %q", err, s.name, len(missing), len(want), missing[:min(len(missing), 5)])
+			err = fmt.Errorf("%w; %s: %d of %d pages are not stored: %q", err, s.name, len(missing), len(want), missing[:min(len(missing), 5)])
 		}
 		return err
 	}
@@ -230,7 +230,7 @@ func (d *day) edit(ctx context.Context, edits int, over time.Duration) error {
 			}
 		}
 	}
-	fmt.Fprintf(d.out, "%d edits of each in %.0f s\n", edits, time.Since(began).Seconds())
+	fmt.Fprintf(d.out, "%d edits of each site in %.0f s\n", edits, time.Since(began).Seconds())
 	err := program.Until(ctx, "the last edits", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -245,7 +245,7 @@ func (d *day) edit(ctx context.Context, edits int, over time.Duration) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, s := range d.sites {
-			err = fmt.Errorf("%w; %s: %d of %d", err, s.name, len(s.fresh), edits)
+			err = fmt.Errorf("%w; %s: %d of %d edits have arrived", err, s.name, len(s.fresh), edits)
 		}
 	}
 	return err
@@ -298,7 +298,7 @@ func (d *day) report() error {
 		return err
 	}
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tuntil fresh: p50\tp90\tp99\tmax\trequests\tof them 200\t304\tothers\tMB")
+	fmt.Fprintln(w, "\tdelay until fresh: p50\tp90\tp99\tmax\trequests\tof them 200\t304\tothers\tMB")
 	stale := 0
 	for i, s := range d.sites {
 		statuses, n, size := map[string]int{}, 0, int64(0)
@@ -338,7 +338,7 @@ func (d *day) report() error {
 	}
 	w.Flush()
 	if stale > 0 {
-		return fmt.Errorf("%d pages are held as they were once", stale)
+		return fmt.Errorf("%d stored pages are outdated", stale)
 	}
 	return nil
 }

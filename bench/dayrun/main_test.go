@@ -11,7 +11,7 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-func TestBothSitesAreKeptFresh(t *testing.T) {
+func TestBothSitesStayFresh(t *testing.T) {
 	machine.Tool(t, "nginx")
 	root := t.TempDir()
 	for i := range 10 {

@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		if round > 0 {
-			fmt.Fprintf(out, "first look, %s a store of versions: %d pages, %v\n", name, rep.New, c)
+			fmt.Fprintf(out, "first scan, %s a version store: %d pages, %v\n", name, rep.New, c)
 		}
 	}
 	c, err := cost.Of(func() error { return s.store.Fill(ctx) })
@@ -106,7 +106,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	st := s.store.Stats()
-	fmt.Fprintf(out, "taking in what is there: %d versions, %.1f MB on disk, %v\n", st.Versions, float64(st.Bytes)/1e6, c)
+	fmt.Fprintf(out, "filling the version store: %d versions, %.1f MB on disk, %v\n", st.Versions, float64(st.Bytes)/1e6, c)
 	at := s.journal.Head()
 	if err := errors.Join(os.RemoveAll(www), os.CopyFS(www, os.DirFS(args[1]))); err != nil {
 		return err
@@ -115,7 +115,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "the look that finds the new version, and keeps of it what it has time for: %v, %v\n", rep, c)
+	fmt.Fprintf(out, "scan of the new version, storing as many pages as time allows: %v, %v\n", rep, c)
 	return compare(ctx, s, at, out)
 }
 
@@ -198,16 +198,16 @@ func compare(ctx context.Context, s *site, at protocol.Cursor, out io.Writer) er
 	}
 	table(out, results)
 	n := float64(len(results))
-	fmt.Fprintf(out, "time of processors a page: %.2f ms for the difference (both versions read, tried, compared with gzip), %.2f ms for gzip -6\n",
+	fmt.Fprintf(out, "CPU time per page: %.2f ms for the delta (both versions read, checked, compared with gzip), %.2f ms for gzip -6\n",
 		1000*deltas.Seconds()/n, 1000*gzips.Seconds()/n)
-	fmt.Fprintf(out, "right by our reader: %d; by the zstd program: ", ours)
+	fmt.Fprintf(out, "correct deltas by Parley's decoder: %d; by the zstd program: ", ours)
 	if tool == "" {
-		fmt.Fprintln(out, "not here")
+		fmt.Fprintln(out, "not installed")
 	} else {
 		fmt.Fprintln(out, theirs)
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%d differences are wrong", wrong)
+		return fmt.Errorf("%d deltas are wrong", wrong)
 	}
 	return nil
 }
@@ -225,15 +225,15 @@ func table(out io.Writer, results []result) {
 		}
 		deltas = append(deltas, float64(r.delta))
 	}
-	fmt.Fprintf(out, "pages that changed: %d; of %d there is no difference that is worth it\n", len(results), none)
+	fmt.Fprintf(out, "changed pages: %d; without a useful delta: %d\n", len(results), none)
 	fmt.Fprintf(out, "%-28s %10s %10s %12s\n", "", "median", "p90", "sum")
 	for _, l := range []struct {
 		name string
 		list []float64
-	}{{"page, bytes", pages}, {"gzip -6, bytes", gzips}, {"difference (dcz), bytes", deltas}} {
+	}{{"page, bytes", pages}, {"gzip -6, bytes", gzips}, {"delta (dcz), bytes", deltas}} {
 		fmt.Fprintf(out, "%-28s %10.0f %10.0f %12.0f\n", l.name, quantile(l.list, 0.5), quantile(l.list, 0.9), sum(l.list))
 	}
-	fmt.Fprintf(out, "%-28s %10.2f %10.2f %12.2f\n", "difference, % of gzip", quantile(shares, 0.5), quantile(shares, 0.9), 100*sum(deltas)/sum(gzips))
+	fmt.Fprintf(out, "%-28s %10.2f %10.2f %12.2f\n", "delta, % of gzip", quantile(shares, 0.5), quantile(shares, 0.9), 100*sum(deltas)/sum(gzips))
 }
 
 func quantile(list []float64, q float64) float64 {

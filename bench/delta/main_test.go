@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTwoVersions(t *testing.T) {
+func TestDeltasOfTwoVersions(t *testing.T) {
 	dir := t.TempDir()
 	older, newer := filepath.Join(dir, "1"), filepath.Join(dir, "2")
 	for v, root := range []string{older, newer} {
@@ -33,15 +33,15 @@ func TestTwoVersions(t *testing.T) {
 	if err := run(context.Background(), []string{older, newer}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"20 pages", "20 versions", "pages that changed: 15; of 0 there is no", "right by our reader: 15;"} {
+	for _, want := range []string{"20 pages", "20 versions", "changed pages: 15; without a useful delta: 0", "correct deltas by Parley's decoder: 15;"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
 	}
 	if err := run(context.Background(), []string{older, older}, &out); err == nil {
-		t.Error("two versions that are one")
+		t.Error("no error for two equal versions")
 	}
 	if err := run(context.Background(), []string{older}, &out); err == nil {
-		t.Error("one version")
+		t.Error("no error for one version")
 	}
 }

@@ -43,11 +43,11 @@ const base = "https://www.example.org/"
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("firstlook", flag.ContinueOnError)
-	files := flags.Int("files", 1_000_000, "how many files")
-	dir := flags.String("dir", "", "where the tree is or is to be made; default a temporary place")
-	sitemap := flags.Bool("sitemap", false, "keep a sitemap too, beside another generator")
-	rounds := flags.Int("rounds", 1, "how often each side runs when nothing has changed")
-	npm := flags.String("npm", "", `where "npm install sitemap@9" was run before; "none" leaves that side out`)
+	files := flags.Int("files", 1_000_000, "number of files")
+	dir := flags.String("dir", "", "directory of the generated tree, created if it does not exist; default: a temporary directory")
+	sitemap := flags.Bool("sitemap", false, "also write a sitemap, and compare with the npm package sitemap")
+	rounds := flags.Int("rounds", 1, "runs of each side on the unchanged tree")
+	npm := flags.String("npm", "", `directory in which "npm install sitemap@9" was run; "none" skips that side`)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		look = append(look, "--sitemap", filepath.Join(tmp, "sitemap.xml"))
 	}
 	fmt.Fprintf(out, "%d files, %d CPUs\n", *files, runtime.NumCPU())
-	if _, err := looked(ctx, out, "first look", filepath.Join(tmp, "rdfgen"), look); err != nil {
+	if _, err := looked(ctx, out, "first scan", filepath.Join(tmp, "rdfgen"), look); err != nil {
 		return err
 	}
 	var ours, theirs cost.Cost

@@ -18,7 +18,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := out.String(); strings.Count(got, "\nunchanged ") != 2 || !strings.HasPrefix(got, "120 files, ") {
-			t.Errorf("it said\n%s", got)
+			t.Errorf("output:\n%s", got)
 		}
 	}
 }

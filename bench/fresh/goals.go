@@ -122,7 +122,7 @@ func (b *bench) harmless(ctx context.Context) error {
 			worst, at = d, i
 		}
 	}
-	b.atLeast(-.01, worst, "manifests less polling alone, the least of %d worlds: %s, %.4f and %.4f", len(names), names[at], pairs[2*at].score.fresh, pairs[2*at+1].score.fresh)
+	b.atLeast(-.01, worst, "gain of manifests over polling alone, the least of %d worlds: %s, %.4f and %.4f", len(names), names[at], pairs[2*at].score.fresh, pairs[2*at+1].score.fresh)
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (b *bench) thesis(ctx context.Context) error {
 			goal float64
 		}{{"polling", .6}, {"manifest", .17}, {"push", .05}} {
 			known, learned := 1-tasks[1+i].score.fresh, 1-tasks[4+i].score.fresh
-			b.atMost(way.goal, known/base, "%s: %s, %.4f stale; learned %.4f, which is %.3f of the thesis's", web, way.name, known, learned, learned/base)
+			b.atMost(way.goal, known/base, "%s: %s, %.4f stale; learned %.4f, which is %.3f of the thesis policy's", web, way.name, known, learned, learned/base)
 		}
 	}
 	return b.fewer(ctx)
@@ -188,7 +188,7 @@ func (b *bench) fewer(ctx context.Context) error {
 					low = mid
 				}
 			}
-			b.atMost(way.goal, high, "%s, 400 sites: requests with %s for the freshness of optimal polling at B=.2, %.4f", web, way.name, want)
+			b.atMost(way.goal, high, "%s, 400 sites: share of the requests that %s needs for the freshness of optimal polling at B=.2, %.4f", web, way.name, want)
 		}
 	}
 	return nil
@@ -237,7 +237,7 @@ func (b *bench) liars(ctx context.Context) error {
 		return err
 	}
 	for i := 0; i < len(tasks); i += 2 {
-		b.atLeast(.99, tasks[i].score.fresh/tasks[i+1].score.fresh, "all sites lie, B=%g: %.4f, of those who do not listen %.4f", tasks[i].budget, tasks[i].score.fresh, tasks[i+1].score.fresh)
+		b.atLeast(.99, tasks[i].score.fresh/tasks[i+1].score.fresh, "all sites lie, B=%g: freshness %.4f, ignoring all notices %.4f", tasks[i].budget, tasks[i].score.fresh, tasks[i+1].score.fresh)
 	}
 	return b.noisy(ctx)
 }

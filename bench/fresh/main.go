@@ -55,11 +55,11 @@ var items = []struct {
 	run  func(*bench, context.Context) error
 }{
 	{1, "known rates", (*bench).known},
-	{2, "learned from nothing", (*bench).learned},
+	{2, "rates learned from scratch", (*bench).learned},
 	{3, "manifests", (*bench).manifests},
-	{4, "beside the thesis", (*bench).thesis},
+	{4, "comparison with the thesis policy", (*bench).thesis},
 	{5, "sites that lie", (*bench).liars},
-	{6, "what really happened", (*bench).traces},
+	{6, "recorded changes", (*bench).traces},
 	{7, "feeds", (*bench).feeds},
 	{8, "speed and size", (*bench).speed},
 }
@@ -69,19 +69,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("fresh", flag.ContinueOnError)
 	only := flags.String("only", "", "measure only the `ITEMS`, such as 1,2,8")
 	flags.IntVar(&b.seeds, "seeds", 3, "run with `N` seeds, from 1 on")
-	flags.IntVar(&b.pages, "pages", 2000, "pages of a web")
-	flags.StringVar(&b.data, "data", os.Getenv("PARLEY_DATA"), "`DIR` of recorded data, with the folders changes and feeds")
-	flags.Func("budgets", "items 1, 2, 3 and 5 with the `BUDGETS` of requests a page and day alone, such as .05,.1", func(list string) error {
+	flags.IntVar(&b.pages, "pages", 2000, "number of pages of a simulated web")
+	flags.StringVar(&b.data, "data", os.Getenv("PARLEY_DATA"), "`DIR` of recorded data, with the directories changes and feeds")
+	flags.Func("budgets", "run items 1, 2, 3 and 5 only with these `BUDGETS`, in requests per page and day, such as .05,.1", func(list string) error {
 		for _, text := range strings.Split(list, ",") {
 			budget, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(budget > 0 && budget <= 100) {
-				return errors.New("want numbers above 0, and 100 at most")
+				return errors.New("want numbers above 0, at most 100")
 			}
 			b.budgets = append(b.budgets, budget)
 		}
 		return nil
 	})
-	flags.BoolVar(&b.quick, "quick", false, "little of everything: to see whether it runs")
+	flags.BoolVar(&b.quick, "quick", false, "short runs on small webs, to test that it works")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		fmt.Fprintln(b.out)
 	}
 	if b.missed > 0 {
-		return fmt.Errorf("%d goals are missed", b.missed)
+		return fmt.Errorf("%d goals missed", b.missed)
 	}
 	return nil
 }

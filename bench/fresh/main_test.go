@@ -9,15 +9,15 @@ import (
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	if err := run(t.Context(), []string{"-only", "9"}, &out); err == nil {
-		t.Error("there is no item 9, and no error")
+		t.Error("no error for -only 9")
 	}
 	err := run(t.Context(), []string{"-quick", "-only", "1,8", "-data", ""}, &out)
-	if err != nil && !strings.Contains(err.Error(), "goals are missed") { // the sample is so small that goals may be missed
+	if err != nil && !strings.Contains(err.Error(), "goals missed") { // the sample is so small that goals may be missed
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1. known rates\n", "gamma/zipf/0, B=0.5: push", "8. speed and size\n", "for a decision"} {
+	for _, want := range []string{"1. known rates\n", "gamma/zipf/0, B=0.5: push", "8. speed and size\n", "per decision"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("there is no %q in\n%s", want, out.String())
+			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 func (b *bench) folder(kind string) string {
 	dir := filepath.Join(b.data, kind)
 	if info, err := os.Stat(dir); b.data == "" || err != nil || !info.IsDir() {
-		b.note("left out what needs -data DIR with a folder %q", kind)
+		b.note("skipped: needs -data DIR with a directory %q", kind)
 		return ""
 	}
 	return dir
@@ -41,7 +41,7 @@ func (b *bench) traces(ctx context.Context) error {
 	worlds := []struct {
 		name string
 		w    *sim.World
-	}{{"as it was", w}, {"each page alone", w.Alone(days, 1)}, {"Poisson at the same rates", w.Steady()}}
+	}{{"as recorded", w}, {"each page alone", w.Alone(days, 1)}, {"Poisson at the same rates", w.Steady()}}
 	for _, requests := range []float64{3, 7.5, 15, 30, 75} {
 		budget := requests / 1500
 		type pair struct{ learned, known, manifest float64 }
@@ -122,7 +122,7 @@ func (b *bench) feeds(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			text := fmt.Sprintf("%s, %.3g polls a feed and day: delay %.1f min, bound %.1f; %.1f wait in the feed with most, %.2f%% lost", rule.name, r.polls/feeds/slot, r.delay, r.bound, r.pending, 100*r.lost)
+			text := fmt.Sprintf("%s, %.3g polls per feed and day: delay %.1f min, bound %.1f; at most %.1f items waiting in a feed, %.2f%% lost", rule.name, r.polls/feeds/slot, r.delay, r.bound, r.pending, 100*r.lost)
 			if _, own := rule.run.Policy.(poll.Ahead); perDay < 4 || !own { // only the crawler's own policy is judged
 				b.note("%.4f  %s", r.delay/r.bound, text)
 			} else {
@@ -138,7 +138,7 @@ func (b *bench) feeds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.atLeast(.4, 1-same.delay/training.delay, "less delay than advaRSS's training at as many polls, %.3g a feed and day: %.1f min of %.1f (bound %.1f)", training.polls/feeds/slot, same.delay, training.delay, training.bound)
+	b.atLeast(.4, 1-same.delay/training.delay, "less delay than advaRSS's training with equally many polls, %.3g per feed and day: %.1f min of %.1f (bound %.1f)", training.polls/feeds/slot, same.delay, training.delay, training.bound)
 	for _, rule := range []struct {
 		name   string
 		policy poll.Policy
@@ -147,7 +147,7 @@ func (b *bench) feeds(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.note("%s, true rates: delay %.1f min, %.1f wait in the feed with most, %.2f%% lost", rule.name, r.delay, r.pending, 100*r.lost)
+		b.note("%s, true rates: delay %.1f min, at most %.1f items waiting in a feed, %.2f%% lost", rule.name, r.delay, r.pending, 100*r.lost)
 	}
 	return b.realFeeds(ctx)
 }
@@ -163,7 +163,7 @@ func (b *bench) realFeeds(ctx context.Context) error {
 		return err
 	}
 	w = w.Cut(0, 56)
-	b.note("%d real feeds, days 28 to 56; the bound is of whoever knows when each item comes", len(w.Feeds))
+	b.note("%d real feeds, days 28 to 56; the bound is that of a policy that knows the time of each item", len(w.Feeds))
 	index := poll.Index{Loss: -1}
 	for _, perDay := range []float64{1.6, 4.7, 14} {
 		k := perDay * float64(len(w.Feeds)) / 144
@@ -178,7 +178,7 @@ func (b *bench) realFeeds(ctx context.Context) error {
 				return err
 			}
 			bound := w.LeastSeenDelay(28, 1./144, r.Polls).Delay
-			b.note("%.4f  %s, %.3g polls a feed and day: delay %.1f min, bound %.1f; %.2f%% lost", r.Delay/bound, rule.name, r.PerDay, r.Delay, bound, 100*r.Lost)
+			b.note("%.4f  %s, %.3g polls per feed and day: delay %.1f min, bound %.1f; %.2f%% lost", r.Delay/bound, rule.name, r.PerDay, r.Delay, bound, 100*r.Lost)
 		}
 	}
 	return nil

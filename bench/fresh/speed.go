@@ -75,7 +75,7 @@ func (b *bench) speed(ctx context.Context) error {
 		}
 		queue = append(queue, took.Seconds()*1e6/float64(len(pages)))
 	}
-	b.atMost(2, median(queue), "µs for a decision: the next of %d pages is taken from the queue, and gets its next place; %.2f of them to find when its visit pays", len(pages), median(next))
+	b.atMost(2, median(queue), "µs per decision: take the next of %d pages from the queue and reschedule it; %.2f of them to compute when its visit pays", len(pages), median(next))
 
 	told := make([]fresh.Page, 2000) // fewer pages, since it is slow
 	site := &fresh.Site{Tells: true, Signal: fresh.Signal{Right: 50, Wrong: 50, Heard: 45, Missed: 5}}
@@ -88,7 +88,7 @@ func (b *bench) speed(ctx context.Context) error {
 			policy.Next(&told[i], told[i].Noticed)
 		}
 	})
-	b.note("%.2f µs to find it where a site has told of a change and is believed by half", took.Seconds()*1e6/float64(len(told)))
+	b.note("%.2f µs to compute it where a site has announced a change, with notices half right", took.Seconds()*1e6/float64(len(told)))
 
 	size, most := 0, 0
 	for i := range pages {
@@ -96,8 +96,8 @@ func (b *bench) speed(ctx context.Context) error {
 		size, most = size+l, max(most, l)
 	}
 	var p fresh.Page
-	b.atMost(360, float64(size)/float64(len(pages))+float64(unsafe.Sizeof(frontier.Entry{})), "B for a visited page: what is stored of its belief, %d at most here, and its place in the queue", most)
-	b.note("%d B while it is decided about, of which nothing stays in memory", unsafe.Sizeof(p))
+	b.atMost(360, float64(size)/float64(len(pages))+float64(unsafe.Sizeof(frontier.Entry{})), "B for a visited page: its stored belief, %d at most here, and its queue entry", most)
+	b.note("%d B while its decision is computed, none of which stays in memory", unsafe.Sizeof(p))
 	return nil
 }
 

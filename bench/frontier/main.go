@@ -52,11 +52,11 @@ type result struct {
 }
 
 func main() {
-	n := flag.Int("n", 1_000_000, "known URLs; 5,000,000 is what the figures are for")
-	pops := flag.Int("pops", 200, "pops of 1,000 URLs of each kind")
-	keys := flag.String("pebble", "id,url", "pebble's keys, for each a side; empty: none")
-	dir := flag.String("dir", "", "where to keep the data; empty: a temporary folder")
-	side := flag.String("side", "", "for the program itself")
+	n := flag.Int("n", 1_000_000, "number of known URLs; the published figures use 5,000,000")
+	pops := flag.Int("pops", 200, "number of pops of each kind, 1,000 URLs each")
+	keys := flag.String("pebble", "id,url", "key formats of pebble, one side for each: id, url or both; empty: no comparison with pebble")
+	dir := flag.String("dir", "", "directory of the data; empty: a temporary directory")
+	side := flag.String("side", "", "internal: run as this side")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -171,7 +171,7 @@ func run(ctx context.Context, n, pops int, keys []string, dir string) error {
 		build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
 		build.Dir = filepath.Join("bench", "frontier", "pebble")
 		if msg, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build pebble's side, in the folder of the repository: %w\n%s", err, msg)
+			return fmt.Errorf("build pebble's side; run this in the root of the repository: %w\n%s", err, msg)
 		}
 		for _, k := range keys {
 			p, err := start(ctx, "pebble/"+k, program, "-keys", k, filepath.Join(dir, "pebble-"+k))
@@ -233,7 +233,7 @@ func report(n int, players []*player) {
 	for _, p := range players {
 		fmt.Printf("%-18s", p.name)
 	}
-	fmt.Println("(Parley's figure through pebble's)")
+	fmt.Println("(Parley's figure divided by pebble's)")
 	row := func(name string, f func(*player) float64, format string) {
 		fmt.Printf("%-26s", name)
 		for i, p := range players {
@@ -248,7 +248,7 @@ func report(n int, players []*player) {
 	}
 	for _, what := range []string{"insert", "reschedule", "visit"} {
 		row(what+"s/s", func(p *player) float64 { return float64(p.sums[what].done) / p.sums[what].elapsed.Seconds() }, "%.0f")
-		row("  the last tenth", func(p *player) float64 {
+		row("  last tenth", func(p *player) float64 {
 			done, elapsed, _ := p.sums[what].tail()
 			return float64(done) / elapsed.Seconds()
 		}, "%.0f")
@@ -256,8 +256,8 @@ func report(n int, players []*player) {
 			return float64(p.sums[what].cpu.Microseconds()) / float64(p.sums[what].done)
 		}, "%.1f")
 	}
-	row("B written for an insert", func(p *player) float64 { return float64(p.sums["insert"].written) / float64(n) }, "%.0f")
-	row("B written for a pop", func(p *player) float64 {
+	row("B written per insert", func(p *player) float64 { return float64(p.sums["insert"].written) / float64(n) }, "%.0f")
+	row("B written per pop", func(p *player) float64 {
 		a, b := p.sums["reschedule"], p.sums["visit"]
 		return float64(a.written+b.written) / float64(a.done+b.done)
 	}, "%.0f")
@@ -265,7 +265,7 @@ func report(n int, players []*player) {
 	for _, when := range []string{"at rest", "at the end"} {
 		row("B/URL on disk, "+when, func(p *player) float64 { return float64(p.sums[when].last[0].Disk) / N }, "%.0f")
 		row("B/URL in memory", func(p *player) float64 { return float64(p.sums[when].last[0].Settled) / N }, "%.1f")
-		row("  of them seen-set", func(p *player) float64 { return float64(p.sums[when].last[0].Seen) / N }, "%.1f")
+		row("  of which seen-set", func(p *player) float64 { return float64(p.sums[when].last[0].Seen) / N }, "%.1f")
 	}
 	row("MB in memory, peak", func(p *player) float64 { return float64(p.peak) / 1e6 }, "%.0f")
 	if r := players[0].sums["at the end"].last[0]; r.Reopened > 0 {

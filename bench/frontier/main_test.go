@@ -8,7 +8,7 @@ import (
 )
 
 // Parley's side executes orders, and reports its work.
-func TestSide(t *testing.T) {
+func TestSideExecutesOrders(t *testing.T) {
 	var in, out bytes.Buffer
 	order := func(op byte, n int, body []byte) {
 		in.Write(binary.LittleEndian.AppendUint32([]byte{op}, uint32(n)))

@@ -109,7 +109,7 @@ func (s *side) insert(finds []collection.Find) error {
 		return err
 	}
 	if len(done.New) != len(finds) {
-		return fmt.Errorf("%d URLs of %d are new", len(done.New), len(finds))
+		return fmt.Errorf("only %d of %d URLs are new", len(done.New), len(finds))
 	}
 	s.front.Add(done.Queue)
 	return nil

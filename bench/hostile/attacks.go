@@ -35,25 +35,25 @@ type kind struct {
 
 // attacks returns the attacks that a site must withstand.
 func attacks() []kind {
-	const bomb = "costly expressions, just below what is refused"
+	const bomb = "costly expressions, just below the refused cost"
 	return []kind{
 		{"expression 1x8", bomb, 8, 1, (*attacker).expression},
 		{"expression 1x64", bomb, 64, 1, (*attacker).expression},
 		{"expression 64x1", bomb, 64, 64, (*attacker).expression},
-		{"expression query", bomb + ", at the query door", 64, 64, (*attacker).query},
+		{"expression query", bomb + ", sent to the query door", 64, 64, (*attacker).query},
 		{"expression streams", bomb + ", one for each stream", 960, 64, (*attacker).expressionStream},
-		{"batch 100000", "100,000 pages in one question", 64, 64, asks(100_000)},
-		{"batch 10000", "10,000 pages in one question", 64, 64, asks(10_000)},
-		{"ranges", "a thousand ranges of the archive, or one", 64, 64, (*attacker).ranges},
-		{"pages 1x8", "a page, which is what no site can tell from readers: to be compared with the next", 8, 1, (*attacker).reads},
-		{"deltas 1x8", "differences from what nobody has", 8, 1, (*attacker).delta},
-		{"pages 64x1", "a page", 64, 64, (*attacker).reads},
-		{"deltas 64x1", "differences from what nobody has", 64, 64, (*attacker).delta},
+		{"batch 100000", "100,000 pages in one request", 64, 64, asks(100_000)},
+		{"batch 10000", "10,000 pages in one request", 64, 64, asks(10_000)},
+		{"ranges", "requests for a thousand ranges of the archive, or one", 64, 64, (*attacker).ranges},
+		{"pages 1x8", "page requests like those of real readers, to compare with deltas 1x8", 8, 1, (*attacker).reads},
+		{"deltas 1x8", "deltas from versions that nobody has", 8, 1, (*attacker).delta},
+		{"pages 64x1", "page requests", 64, 64, (*attacker).reads},
+		{"deltas 64x1", "deltas from versions that nobody has", 64, 64, (*attacker).delta},
 		{"site streams", "a thousand streams as=site", 1024, 64, (*attacker).siteStream},
 		{"agent loop", "programs that never end", 8, 8, sends(loops)},
-		{"agent memory", "programs that want all memory", 8, 8, sends(grows)},
-		{"agent output", "programs that tell 256 KiB of each page", 8, 8, sends(tells)},
-		{"agent writes", "programs that print for ever", 8, 8, sends(prints)},
+		{"agent memory", "programs that allocate all memory", 8, 8, sends(grows)},
+		{"agent output", "programs that output 256 KiB for each page", 8, 8, sends(tells)},
+		{"agent writes", "programs that print forever", 8, 8, sends(prints)},
 	}
 }
 
@@ -75,18 +75,18 @@ func attack(ctx context.Context, args []string, out io.Writer) error {
 	defer stop()
 	a := &attacker{answers: map[string]int{}, words: map[string]string{}, seed: time.Now().UnixNano()}
 	flags := flag.NewFlagSet("attack", flag.ContinueOnError)
-	flags.StringVar(&a.base, "base", "", "of the site")
-	flags.StringVar(&a.from, "from", "", "a cursor")
-	flags.StringVar(&a.page, "page", "", "one of its pages")
-	name := flags.String("name", "", "of the attack")
-	on := flags.Int("on", -1, "processor")
-	last := flags.Duration("for", 0, "how long")
+	flags.StringVar(&a.base, "base", "", "base URL of the site")
+	flags.StringVar(&a.from, "from", "", "cursor to read after")
+	flags.StringVar(&a.page, "page", "", "path of one of its pages")
+	name := flags.String("name", "", "name of the attack")
+	on := flags.Int("on", -1, "number of the CPU to run on; -1: any")
+	last := flags.Duration("for", 0, "duration of the attack")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	u, err := url.Parse(a.base)
 	if err != nil || u.Hostname() != "127.0.0.1" {
-		return fmt.Errorf("%q is not on the loopback", a.base)
+		return fmt.Errorf("-base %q: want a URL on 127.0.0.1", a.base)
 	}
 	if *on >= 0 {
 		err = stayOn(*on)

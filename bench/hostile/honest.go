@@ -109,10 +109,10 @@ func (s *site) lay(o options) error {
 		return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644))
 	})
 	if err == nil && len(s.pages) < 10 {
-		err = errors.New("that are too few pages")
+		err = errors.New("fewer than 10 pages")
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: name a directory of pages by -docroot, such as that of Debian's git-doc", o.docroot, err)
+		return fmt.Errorf("%s: %w: set -docroot to a directory of pages, such as that of Debian's git-doc", o.docroot, err)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (s *site) until(ctx context.Context, done func() bool) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case s.notifier.Ended() || time.Since(began) > time.Minute:
-			return errors.New("the notifier does not begin to tell")
+			return errors.New("the notifier delivers no changes")
 		}
 	}
 	return nil

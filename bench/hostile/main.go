@@ -72,19 +72,19 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	var o options
 	flags := flag.NewFlagSet("hostile", flag.ContinueOnError)
-	flags.StringVar(&o.docroot, "docroot", "/usr/share/doc/git-doc", "whose pages are copied")
-	flags.IntVar(&o.pages, "pages", 300, "how many of them")
-	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
-	flags.DurationVar(&o.last, "for", 4*time.Second, "how long an attack lasts, and the peace before it")
-	flags.StringVar(&o.only, "only", "", "attacks whose names contain one of these, separated by commas")
+	flags.StringVar(&o.docroot, "docroot", "/usr/share/doc/git-doc", "directory whose pages are copied")
+	flags.IntVar(&o.pages, "pages", 300, "number of pages")
+	flags.IntVar(&o.rounds, "rounds", 3, "rounds of all measurements")
+	flags.DurationVar(&o.last, "for", 4*time.Second, "duration of each attack, and of the quiet measurement before it")
+	flags.StringVar(&o.only, "only", "", "run only attacks whose names contain one of these comma-separated words")
 	ours, theirs, two := twoProcessors()
-	flags.BoolVar(&o.pin, "pin", two, "one processor for the notifier and the honest, and another for the attackers")
-	flags.StringVar(&o.notify, "notifier", "", "a notifier that is there already, instead of one that is built")
+	flags.BoolVar(&o.pin, "pin", two, "run the notifier and the honest clients on one CPU and the attackers on another")
+	flags.StringVar(&o.notify, "notifier", "", "path of a notifier binary to use instead of building one")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if o.theirs = theirs; o.pin && !two {
-		return errors.New("there are no two processors to be told apart here: -pin=false")
+		return errors.New("this machine does not have two separate CPUs: set -pin=false")
 	}
 	dir, err := os.MkdirTemp("", "parley-hostile-")
 	if err != nil {
@@ -134,7 +134,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 				return fmt.Errorf("%s: %w\n%s", k.name, err, p.Tail())
 			}
 			if s.notifier.Ended() {
-				return fmt.Errorf("%s: the notifier has ended: %w\n%s", k.name, s.notifier.Err(), s.notifier.Tail())
+				return fmt.Errorf("%s: the notifier exited: %w\n%s", k.name, s.notifier.Err(), s.notifier.Tail())
 			}
 		}
 	}
@@ -152,7 +152,7 @@ type phase struct {
 
 func report(out io.Writer, chosen []kind, peace *phase, beside []phase) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "beside\ttold, ms\t\twith page\t\tasked\t\tpage\t\tedits told\tmemory")
+	fmt.Fprintln(t, "attack\tpush, ms\t\tpush with page\t\tpoll\t\tpage\t\tedits delivered\tmemory")
 	row := func(name string, p *phase) {
 		fmt.Fprint(t, name)
 		for _, c := range [][2][]time.Duration{{p.told, peace.told}, {p.withPage, peace.withPage}, {p.asked, peace.asked}, {p.page, peace.page}} {
@@ -167,7 +167,7 @@ func report(out io.Writer, chosen []kind, peace *phase, beside []phase) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nEach: median, 99th percentile and maximum; median and 99th percentile against nobody.\nAnswers to the attackers:")
+	fmt.Fprintln(out, "\nEach: median, 99th percentile and maximum; median and 99th percentile relative to no attack.\nAnswers to the attackers:")
 	for i := range chosen {
 		p := &beside[i]
 		fmt.Fprintf(out, "  %s: %s\n", chosen[i].name, chosen[i].what)

@@ -29,17 +29,17 @@ func TestRun(t *testing.T) {
 		if i := strings.Index(line, " and "); i < 0 {
 			t.Errorf("%s is not measured:\n%s", name, table)
 		} else if _, err := fmt.Sscanf(line[strings.LastIndexByte(line[:i], ' ')+1:], "%d and %d of %d", &told, &withPage, &edits); err != nil || edits == 0 || told != edits || withPage != edits {
-			t.Errorf("%s: %d and %d of %d edits were told, %v:\n%s", name, told, withPage, edits, err, table)
+			t.Errorf("%s: %d and %d of %d edits were delivered, %v:\n%s", name, told, withPage, edits, err, table)
 		}
 		_, answer, _ := strings.Cut(answers, "  "+name+": ")
 		if _, answer, _ = strings.Cut(answer, "\n"); !strings.HasPrefix(answer, "    ") {
-			t.Errorf("%s is not answered:\n%s", name, answers)
+			t.Errorf("no responses to %s:\n%s", name, answers)
 		}
 	}
 }
 
 // A site accepts the attack programs, and they do what their names say.
-func TestPrograms(t *testing.T) {
+func TestAttackPrograms(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

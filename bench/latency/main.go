@@ -29,7 +29,7 @@ func main() { program.Main("latency", run) }
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("latency", flag.ContinueOnError)
 	docroot := flags.String("docroot", "/usr/share/doc/git-doc", "site to copy and edit")
-	edits := flags.Int("edits", 1000, "how many edits")
+	edits := flags.Int("edits", 1000, "number of edits")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manifest", flag.ContinueOnError)
 	n := flags.Int("n", 1_000_000, "items")
 	rounds := flags.Int("rounds", 3, "rounds of each measurement")
-	only := flags.String("only", "", "measure the memory of one side alone: read or write; for the program itself")
-	file := flags.String("file", "", "what -only reads")
+	only := flags.String("only", "", "internal: measure only the memory of one side: read or write")
+	file := flags.String("file", "", "internal: manifest that -only reads")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func readOurs(r io.Reader) (n int, err error) {
 	for ; ; n++ {
 		if _, err := m.Next(); err == io.EOF {
 			if skipped, first := m.Skipped(); skipped > 0 {
-				return n, fmt.Errorf("%d entries passed over: %w", skipped, first[0])
+				return n, fmt.Errorf("%d entries skipped: %w", skipped, first[0])
 			}
 			return n, nil
 		} else if err != nil {

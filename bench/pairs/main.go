@@ -33,14 +33,14 @@ func main() { program.Main("pairs", run) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("pairs", flag.ContinueOnError)
-	older := flags.String("old", "", "`DIR` of the programs to compare with")
-	newer := flags.String("new", "", "`DIR` of the programs to measure")
-	rounds := flags.Int("rounds", 20, "how many pairs")
+	older := flags.String("old", "", "`DIR` of the old programs, the baseline")
+	newer := flags.String("new", "", "`DIR` of the new programs")
+	rounds := flags.Int("rounds", 20, "number of pairs")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *older == "" || *newer == "" || flags.NArg() == 0 {
-		return errors.New("give -old DIR, -new DIR and, behind --, the package of a measurement and its arguments")
+		return errors.New("usage: pairs -old DIR -new DIR -- PACKAGE [ARGUMENTS]")
 	}
 	tmp, err := os.MkdirTemp("", "parley-pairs-")
 	if err != nil {

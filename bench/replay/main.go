@@ -54,14 +54,14 @@ type options struct {
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	var o options
 	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
-	flags.StringVar(&o.trace, "trace", "endoflife-date", "whose changes are made")
-	flags.IntVar(&o.pages, "pages", 200, "of how many of its pages, drawn at random")
-	flags.Float64Var(&o.days, "days", 240, "its last days")
-	flags.DurationVar(&o.day, "day", 2*time.Second, "how long each takes")
-	flags.Float64Var(&o.budget, "budget", .05, "requests of each page a day")
-	flags.Float64Var(&o.within, "within", 3, "points of freshness by which the prediction may be wrong")
-	flags.Uint64Var(&o.seed, "seed", 1, "by which pages are drawn")
-	flags.BoolVar(&o.show, "show", false, "print what the crawlers say of themselves at the end")
+	flags.StringVar(&o.trace, "trace", "endoflife-date", "recorded trace whose changes are replayed")
+	flags.IntVar(&o.pages, "pages", 200, "number of its pages, drawn at random")
+	flags.Float64Var(&o.days, "days", 240, "number of days, the last ones of the trace")
+	flags.DurationVar(&o.day, "day", 2*time.Second, "real duration of each day")
+	flags.Float64Var(&o.budget, "budget", .05, "request budget per page and day")
+	flags.Float64Var(&o.within, "within", 3, "allowed error of the prediction, in percentage points of freshness")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed for drawing the pages")
+	flags.BoolVar(&o.show, "show", false, "print the crawlers' status at the end")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func (r *replay) play(ctx context.Context) error {
 		}
 		for _, p := range r.programs {
 			if p.Ended() {
-				return fmt.Errorf("%s ended: %w: %s", p.Name, p.Err(), p.Tail())
+				return fmt.Errorf("%s exited: %w: %s", p.Name, p.Err(), p.Tail())
 			}
 		}
 		if e.page < 0 {
@@ -367,9 +367,9 @@ func (r *replay) report(ctx context.Context, out io.Writer) error {
 	for _, p := range r.world.Pages {
 		changes += len(p.Trace)
 	}
-	fmt.Fprintf(out, "%s: %d pages, %d changes in %g days of %v, %g requests of each page a day\n", r.trace, len(r.world.Pages), changes, r.days, r.day, r.budget)
+	fmt.Fprintf(out, "%s: %d pages, %d changes in %g days of %v, %g requests per page and day\n", r.trace, len(r.world.Pages), changes, r.days, r.day, r.budget)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "told by\tfresh\tpredicted\tdifference\trequests of each page a day\tpredicted\t")
+	fmt.Fprintln(w, "notices by\tfresh\tpredicted\tdifference\trequests per page and day\tpredicted\t")
 	var wrong error
 	for i, s := range r.sites {
 		stale := time.Duration(0)
@@ -393,7 +393,7 @@ func (r *replay) report(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%.4f\t%.4f\t%+.1f points\t%.4f\t%.4f\t\n", s.name, fresh, predicted.Fresh, points,
 			float64(asked)/float64(len(s.pages))/r.days, predicted.Requests)
 		if points > r.within || points < -r.within {
-			wrong = errors.Join(wrong, fmt.Errorf("%s: %.1f points from what was predicted", s.name, points))
+			wrong = errors.Join(wrong, fmt.Errorf("%s: freshness is %.1f points off the prediction", s.name, points))
 		}
 	}
 	w.Flush()

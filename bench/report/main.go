@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	n := flags.Int("n", 5_000_000, "lines")
 	rounds := flags.Int("rounds", 3, "rounds of each side")
-	seed := flags.Uint64("seed", 1, "of the generated log")
+	seed := flags.Uint64("seed", 1, "seed of the generated log")
 	write := flags.String("write", "", "only write the log to this file")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if goaccess, err := exec.LookPath("goaccess"); err == nil {
 		sides = append(sides, &side{name: version(goaccess), args: []string{goaccess, log, "--log-format=COMBINED", "--no-global-config", "--no-progress", "-o", "json"}})
 	} else {
-		fmt.Fprintln(out, "there is no goaccess on this machine: rdfgen alone is measured")
+		fmt.Fprintln(out, "goaccess is not installed: measuring rdfgen only")
 	}
 	fmt.Fprintf(out, "%d lines, %.0f MB; %s, %d CPUs; best of %d\n\n", *n, float64(size)/1e6, runtime.Version(), runtime.NumCPU(), *rounds)
 	for range *rounds {

@@ -18,7 +18,7 @@ func TestGenerate(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(a.Bytes(), b.Bytes()) {
-		t.Error("two logs of one seed differ")
+		t.Error("two logs with the same seed differ")
 	}
 	files, err := accesslog.Open([]string{"-"}, &a)
 	if err != nil {
@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 		t.Error(out.String())
 	}
 	if err := run(t.Context(), []string{"-n", "0"}, &out); err == nil {
-		t.Error("no lines were written")
+		t.Error("no error for -n 0")
 	}
 	name := t.TempDir() + "/log"
 	if err := run(t.Context(), []string{"-n", "10", "-write", name}, &out); err != nil {

@@ -12,7 +12,7 @@
 //   - the share of pages and time in which the copy was right, byte for byte,
 //     and in which it was right except for minor changes.
 //
-// The site in the row "told to nobody" has a notifier, which finds every change, and no crawler: a site pays
+// The site in the row "no subscribers" has a notifier, which finds every change, and no crawler: a site pays
 // that cost once, for any number of subscribers.
 //
 // Polling repeats every -period. The costs before the first change are not counted.
@@ -50,13 +50,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	var o options
 	flags := flag.NewFlagSet("schemes", flag.ContinueOnError)
-	flags.StringVar(&o.docroot, "docroot", "/usr/share/doc/git-doc", "whose pages are copied")
-	flags.IntVar(&o.pages, "pages", 300, "how many of them, drawn at random")
-	flags.DurationVar(&o.last, "for", 30*time.Second, "how long there are changes")
-	flags.DurationVar(&o.period, "period", 5*time.Second, "how often is polled")
-	flags.StringVar(&o.only, "only", "", "ways whose names contain all of these words, separated by commas")
-	flags.Uint64Var(&o.seed, "seed", 1, "by which pages and changes are drawn")
-	flags.BoolVar(&o.show, "show", false, "print what the programs say")
+	flags.StringVar(&o.docroot, "docroot", "/usr/share/doc/git-doc", "directory whose pages are copied")
+	flags.IntVar(&o.pages, "pages", 300, "number of pages, drawn at random")
+	flags.DurationVar(&o.last, "for", 30*time.Second, "duration of the changes")
+	flags.DurationVar(&o.period, "period", 5*time.Second, "polling interval")
+	flags.StringVar(&o.only, "only", "", "run only schemes whose names contain all of these comma-separated words")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed for drawing pages and changes")
+	flags.BoolVar(&o.show, "show", false, "print the output of the programs")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -276,7 +276,7 @@ func (c *copyState) play(ctx context.Context, root string, crawler *program.Prog
 	steps := c.w.steps
 	for now := time.Now(); now.Before(end); now = time.Now() {
 		if crawler.Ended() {
-			return fmt.Errorf("crawler has ended: %w\n%s", crawler.Err(), crawler.Tail())
+			return fmt.Errorf("crawler exited: %w\n%s", crawler.Err(), crawler.Tail())
 		}
 		for len(steps) > 0 && now.Sub(c.since) >= steps[0].after {
 			s := steps[0]

@@ -18,10 +18,10 @@ import (
 func poll(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("poll", flag.ContinueOnError)
 	base := flags.String("base", "", "URL of the site")
-	into := flags.String("into", "", "where the copy stands")
-	file := flags.String("names", "", "the pages, a line each")
-	every := flags.Duration("every", 0, "period")
-	conditional := flags.Bool("conditional", false, "ask only for what has changed (C07)")
+	into := flags.String("into", "", "directory of the copy")
+	file := flags.String("names", "", "file of page names, one per line")
+	every := flags.Duration("every", 0, "polling interval")
+	conditional := flags.Bool("conditional", false, "use conditional requests (C07)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 // report prints the measurements, and their signs beside those of the thesis.
 func report(out io.Writer, list []result) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "way\tbytes\trequests\tserver CPU\tcrawler CPU\tfresh\tbut for minor\tnetwork\tserver\tcrawler\tfreshness")
+	fmt.Fprintln(t, "scheme\tbytes\trequests\tserver CPU\tcrawler CPU\tfresh\tignoring minor\tnetwork\tserver\tcrawler\tfreshness")
 	var base *result
 	for i := range list {
 		r := &list[i]
@@ -40,7 +40,7 @@ func report(out io.Writer, list []result) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nSigns are against no cooperation: 0 within a quarter, two of them beyond four times. In brackets: table 6.2, where it says otherwise.")
+	fmt.Fprintln(out, "\nSigns compare with no cooperation: 0 within a quarter, ++ and -- beyond a factor of four. In parentheses: table 6.2 of the thesis, where it differs.")
 	return nil
 }
 

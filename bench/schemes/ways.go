@@ -24,7 +24,7 @@ func ways(o options) []way {
 	matters := fmt.Sprintf("minsig=%g", matter)
 	return []way{
 		{name: "none", poll: []string{"-every", every}, signs: [4]string{"0", "0", "0", "Normal"}},
-		{name: "told to nobody", nobody: true},
+		{name: "no subscribers", nobody: true},
 		{name: "push meta", follow: push("meta"), signs: [4]string{"+", "+", "0", "High"}},
 		{name: "push delta", follow: push("delta"), signs: [4]string{"--", "++", "+", "High"}},
 		{name: "push page", follow: push("page"), signs: [4]string{"-", "+", "0", "High"}},

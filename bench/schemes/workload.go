@@ -49,7 +49,7 @@ func newWorkload(o options) (*workload, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: name a directory of pages by -docroot, such as that of Debian's git-doc", err)
+		return nil, fmt.Errorf("%w: set -docroot to a directory of pages, such as that of Debian's git-doc", err)
 	}
 	rng := rand.New(rand.NewPCG(o.seed, 6))
 	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })

@@ -54,8 +54,8 @@ type bench struct {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("significance", flag.ContinueOnError)
 	whole := flags.Bool("whole", false, "compare the text of whole pages")
-	share := flags.Float64("min-share", 0.02, "learn masks for what is on this share of the changed pages")
-	cost := flags.Bool("cost", true, "measure the cost of each step too")
+	share := flags.Float64("min-share", 0.02, "learn masks for text that occurs on at least this share of the changed pages")
+	cost := flags.Bool("cost", true, "also measure the cost of each step")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	if b.wrong > 0 {
-		return fmt.Errorf("%d differences between what was told and what is so", b.wrong)
+		return fmt.Errorf("%d differences between the published and the real changes", b.wrong)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (b *bench) follow(ctx context.Context, masks maintext.Masks) error {
 
 // report prints how a publication found its changes, and what is wrong with them.
 func (b *bench) report(p *publication, e edition) {
-	fmt.Fprintf(b.out, "  %s: %s%d turns, %.1f s, %d read again with the bytes they had, %d differences\n", p, e.said, e.turns, e.took.Seconds(), e.again, len(e.problems))
+	fmt.Fprintf(b.out, "  %s: %s%d runs, %.1f s, %d files read again with unchanged bytes, %d differences\n", p, e.said, e.turns, e.took.Seconds(), e.again, len(e.problems))
 	for _, problem := range e.problems {
 		fmt.Fprintf(b.out, "    WRONG: %s\n", problem)
 	}
@@ -332,7 +332,7 @@ func (b *bench) compare(older, newer string, masks maintext.Masks, happened map[
 			}
 		}
 	}
-	fmt.Fprintf(b.out, "\n%s -> %s\n  pages: %d the same, %d changed and %d that are too large to be weighed, %d created, %d deleted\n", older, newer,
+	fmt.Fprintf(b.out, "\n%s -> %s\n  pages: %d unchanged, %d changed and %d too large for a significance, %d created, %d deleted\n", older, newer,
 		states[same], states[changed], states[large], states[created], states[deleted])
 	fmt.Fprintf(b.out, "  a comparison of all files: %s\n", counts(happened))
 	journals := [2]tally{{name: "journal, no masks", real: -1}, {name: "journal, masks", real: -1}}
@@ -345,7 +345,7 @@ func (b *bench) compare(older, newer string, masks maintext.Masks, happened map[
 		}
 		said, wrong := told(base, e.changes)
 		e.problems = append(append(e.problems, wrong...), differences(happened, said)...)
-		e.said = "told " + counts(said) + "; "
+		e.said = "published " + counts(said) + "; "
 		for _, c := range e.changes {
 			if c.Op != protocol.Update {
 				continue
@@ -356,7 +356,7 @@ func (b *bench) compare(older, newer string, masks maintext.Masks, happened map[
 			}
 			at, err := placeOf(base, c.Item.URL)
 			if want, ok := weighed[m][at]; err == nil && ok && want != c.Significance {
-				e.problems = append(e.problems, fmt.Sprintf("%s: the journal's significance is %s, that of both texts %s", at, shareOf(c.Significance), shareOf(want)))
+				e.problems = append(e.problems, fmt.Sprintf("%s: the journal's significance is %s, computed from both texts %s", at, shareOf(c.Significance), shareOf(want)))
 			}
 		}
 	}
@@ -369,7 +369,7 @@ func (b *bench) compare(older, newer string, masks maintext.Masks, happened map[
 	if percent(news, reported) > target {
 		met = "MISSED"
 	}
-	fmt.Fprintf(b.out, "  of %d pages told as updated, above 0 without masks: %d = %.2f %%, with masks: %d = %.2f %%, and %d unknown; target %d %%: %s\n", reported,
+	fmt.Fprintf(b.out, "  of %d pages published as updated, significance above 0 without masks: %d = %.2f %%, with masks: %d = %.2f %%, and %d unknown; target %d %%: %s\n", reported,
 		journals[0].above, percent(journals[0].above, reported), journals[1].above, percent(journals[1].above, reported), journals[1].unknown, target, met)
 	if sketches > 0 {
 		fmt.Fprintf(b.out, "  sketches take %.0f bytes a page, %d at most\n", float64(sketchBytes)/float64(sketches), longest)

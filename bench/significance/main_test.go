@@ -37,12 +37,12 @@ func TestThreeVersions(t *testing.T) {
 		}
 		for _, want := range []string{
 			"learned from the first two versions: 1\n  on 30 of 30 changed pages: ^Version",
-			"pages: 0 the same, 30 changed and 0 that are too large to be weighed, 0 created, 0 deleted",
-			"pages: 0 the same, 29 changed and 0 that are too large to be weighed, 0 created, 1 deleted",
+			"pages: 0 unchanged, 30 changed and 0 too large for a significance, 0 created, 0 deleted",
+			"pages: 0 unchanged, 29 changed and 0 too large for a significance, 0 created, 1 deleted",
 			"30 = 100.00 %       30 = 100.00 %",
 			"2 =   6.67 %        2 =   6.67 %",
-			"0 created, 30 updated, 0 deleted, 0 moved; 2 turns",
-			"0 created, 29 updated, 1 deleted, 0 moved; 3 turns",
+			"0 created, 30 updated, 0 deleted, 0 moved; 2 runs",
+			"0 created, 29 updated, 1 deleted, 0 moved; 3 runs",
 			"error relative to the share: 0.0 %",
 			"us a page",
 		} {
@@ -52,9 +52,9 @@ func TestThreeVersions(t *testing.T) {
 		}
 	}
 	if err := run(t.Context(), versions[:1], new(strings.Builder)); err == nil {
-		t.Error("one version is enough")
+		t.Error("no error for one version")
 	}
 	if err := run(t.Context(), []string{versions[0], t.TempDir()}, new(strings.Builder)); err == nil {
-		t.Error("a directory without pages is a version")
+		t.Error("no error for a directory without pages")
 	}
 }

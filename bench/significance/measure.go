@@ -55,7 +55,7 @@ func (a *accuracy) add(share float64, before, after []byte) {
 
 func (a *accuracy) print(out io.Writer) {
 	if a.n > 0 {
-		fmt.Fprintf(out, "  shares beside an exact count of words, %d pages: %d equal; error relative to the share: %.1f %% (root mean square), %.1f %% at most; %d pages differ in order only\n",
+		fmt.Fprintf(out, "  shares compared with an exact count of words, %d pages: %d equal; error relative to the share: %.1f %% (root mean square), %.1f %% at most; %d pages differ in order only\n",
 			a.n, a.exact, 100*math.Sqrt(a.squares/float64(a.n)), 100*a.worst, a.order)
 	}
 }
@@ -90,7 +90,7 @@ func (b *bench) cost(dir string, masks maintext.Masks) error {
 		{name: "SHA-256 of the page", on: pages, do: func(p []byte) { sha256.Sum256(p) }},
 		{name: "head", on: pages, do: func(p []byte) { html.Read("", p, html.Options{}) }},
 		{name: "head and main text", on: pages, do: func(p []byte) { html.Read("", p, html.Options{Text: true}) }},
-		{name: "digest and sketch of it", on: texts, do: func(t []byte) { maintext.Masks(nil).Read(t) }},
+		{name: "digest and sketch of that text", on: texts, do: func(t []byte) { maintext.Masks(nil).Read(t) }},
 		{name: "the same with masks", on: texts, do: func(t []byte) { masks.Read(t) }},
 		{name: "comparing two sketches", on: texts, do: func([]byte) { maintext.Share(sketch, other) }},
 	}
@@ -106,7 +106,7 @@ func (b *bench) cost(dir string, masks maintext.Masks) error {
 			}
 		}
 	}
-	fmt.Fprintf(b.out, "\ncost of %d pages, %.1f MB, in processor time\n", len(pages), float64(size)/1e6)
+	fmt.Fprintf(b.out, "\nCPU time for %d pages, %.1f MB\n", len(pages), float64(size)/1e6)
 	for _, s := range steps {
 		fmt.Fprintf(b.out, "  %-24s %8.1f us a page %8.0f MB/s of pages\n", s.name,
 			float64(s.best.Nanoseconds())/1e3/float64(len(pages)), float64(size)/max(s.best.Seconds(), 1e-6)/1e6)

@@ -177,7 +177,7 @@ func (p *publication) publish(ctx context.Context, version tree) (e edition, err
 	began := time.Now()
 	for quiet := false; !quiet; e.turns++ {
 		if e.turns == maxTurns {
-			e.problems = append(e.problems, fmt.Sprintf("there is more to tell after %d turns", maxTurns))
+			e.problems = append(e.problems, fmt.Sprintf("unpublished changes remain after %d runs", maxTurns))
 			break
 		}
 		rep, err := p.turn(ctx, &e, version)
@@ -258,7 +258,7 @@ func (p *publication) check(j *server.Journal, e *edition, version tree) error {
 		}
 		f, ok := version[at]
 		if !ok || f.digest != it.Digest || f.size != it.Length {
-			wrong("%s: the journal has %d bytes of it, %x, the tree %d bytes, %x", at, it.Length, it.Digest[:4], f.size, f.digest[:4])
+			wrong("%s: the journal has %d bytes, %x, the tree %d bytes, %x", at, it.Length, it.Digest[:4], f.size, f.digest[:4])
 		}
 		if was, ok := p.present[it.URL]; ok && changed[it.URL] != it.Modified.After(was) {
 			wrong("%s: modified went from %v to %v, changed: %v", at, was, it.Modified, changed[it.URL])

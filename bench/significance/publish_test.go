@@ -17,7 +17,7 @@ import (
 
 // A site is rebuilt: some pages keep their bytes, others have an edit, a new version number or another name;
 // some appear, and some vanish.
-func TestEverythingAtOnce(t *testing.T) {
+func TestRebuiltSite(t *testing.T) {
 	t.Parallel()
 	older, newer := t.TempDir(), t.TempDir()
 	page := func(version, body string) string {
@@ -66,11 +66,11 @@ func TestEverythingAtOnce(t *testing.T) {
 	out := mustRun(t, older, newer)
 	wantLines(t, out,
 		"a comparison of all files: 2 created, 46 updated, 4 deleted, 1 moved",
-		"copied without times, without masks: told 2 created, 46 updated, 4 deleted, 1 moved; 3 turns",
-		"copied without times, with masks: told 2 created, 46 updated, 4 deleted, 1 moved; 3 turns",
-		"symbolic link swapped, without masks: told 2 created, 46 updated, 4 deleted, 1 moved; 3 turns",
-		"symbolic link swapped, with masks: told 2 created, 46 updated, 4 deleted, 1 moved; 3 turns",
-		"1 read again with the bytes they had, 0 differences",
+		"copied without times, without masks: published 2 created, 46 updated, 4 deleted, 1 moved; 3 runs",
+		"copied without times, with masks: published 2 created, 46 updated, 4 deleted, 1 moved; 3 runs",
+		"symbolic link swapped, without masks: published 2 created, 46 updated, 4 deleted, 1 moved; 3 runs",
+		"symbolic link swapped, with masks: published 2 created, 46 updated, 4 deleted, 1 moved; 3 runs",
+		"1 files read again with unchanged bytes, 0 differences",
 		"with masks: 2 = 4.35 %, and 2 unknown; target 5 %: MISSED")
 }
 
@@ -81,7 +81,7 @@ func TestMostPagesVanish(t *testing.T) {
 		write(t, older, map[string]string{fmt.Sprintf("%d.html", i): fmt.Sprint("<p>page ", i)})
 	}
 	write(t, newer, map[string]string{"1.html": "<p>page 1", "2.html": "<p>another page 2"})
-	wantLines(t, mustRun(t, older, newer), "told 0 created, 1 updated, 48 deleted, 0 moved")
+	wantLines(t, mustRun(t, older, newer), "published 0 created, 1 updated, 48 deleted, 0 moved")
 }
 
 // The pages of git-doc, built again on another day: most pages have a new date at their end, two are edited,
@@ -136,7 +136,7 @@ func TestGitDoc(t *testing.T) {
 	out := mustRun(t, older, newer)
 	wantLines(t, out, "1 created, ", "1 deleted, 1 moved", "target 5 %: met")
 	if !strings.Contains(out, "masks learned from the first two versions: 1\n") {
-		t.Errorf("the day of the build was not learned:\n%s", out)
+		t.Errorf("no mask was learned for the build date:\n%s", out)
 	}
 }
 
@@ -159,14 +159,14 @@ func TestDifferences(t *testing.T) {
 		return append(wrong, differences(happened, said)...)
 	}
 	if wrong := check(right...); len(wrong) > 0 {
-		t.Errorf("what is right differs: %q", wrong)
+		t.Errorf("correct changes are reported as wrong: %q", wrong)
 	}
 	for i := range right {
 		if len(check(slices.Delete(slices.Clone(right), i, i+1)...)) != 1 {
-			t.Errorf("nobody misses %v", right[i])
+			t.Errorf("the missing change %v is not found", right[i])
 		}
 		if len(check(append(slices.Clone(right), right[i])...)) != 1 {
-			t.Errorf("%v may be told twice", right[i])
+			t.Errorf("the duplicate change %v is not found", right[i])
 		}
 	}
 	for what, changes := range map[string]protocol.Change{
@@ -175,7 +175,7 @@ func TestDifferences(t *testing.T) {
 		"a page that never was":         {Op: protocol.Delete, Item: protocol.Item{URL: base + "never.html"}},
 	} {
 		if len(check(append(slices.Clone(right), changes)...)) != 1 {
-			t.Errorf("nobody finds %s", what)
+			t.Errorf("not found: %s", what)
 		}
 	}
 	for what, change := range map[string]func(*protocol.Change){
@@ -187,7 +187,7 @@ func TestDifferences(t *testing.T) {
 		changes := slices.Clone(right)
 		change(&changes[2])
 		if len(check(changes...)) == 0 {
-			t.Errorf("nobody finds %s", what)
+			t.Errorf("not found: %s", what)
 		}
 	}
 }

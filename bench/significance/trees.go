@@ -148,7 +148,7 @@ func told(base string, changes []protocol.Change) (all map[string]fact, wrong []
 			f.digest, f.size = c.Item.Digest, c.Item.Length
 		}
 		if was, twice := all[at]; twice {
-			wrong = append(wrong, fmt.Sprintf("%s: told twice: %v, then %v", at, was, f))
+			wrong = append(wrong, fmt.Sprintf("%s: published twice: %v, then %v", at, was, f))
 		}
 		all[at] = f
 	}
@@ -160,7 +160,7 @@ func placeOf(base, page string) (string, error) {
 	rest, ok := strings.CutPrefix(page, base)
 	place, err := url.PathUnescape(rest)
 	if !ok || err != nil {
-		return "", fmt.Errorf("%s is no page of %s", page, base)
+		return "", fmt.Errorf("%s is not a page of %s", page, base)
 	}
 	if place == "" || strings.HasSuffix(place, "/") {
 		place += "index.html"
@@ -174,7 +174,7 @@ func differences(happened, told map[string]fact) (list []string) {
 	slices.Sort(places)
 	for _, p := range slices.Compact(places) {
 		if a, b := happened[p], told[p]; a != b {
-			list = append(list, fmt.Sprintf("%s: the trees say %v, the journal %v", p, a, b))
+			list = append(list, fmt.Sprintf("%s: the trees show %v, the journal %v", p, a, b))
 		}
 	}
 	return list

@@ -78,7 +78,7 @@ func run(ctx context.Context, docroot string, out io.Writer) error {
 	}
 	defer crawler.End()
 	if err := program.Until(waiting, "the copy", func() bool { return web.Crawler().Requests >= len(pages) && identical(docroot, mirror, pages) }, notifier, crawler); err != nil {
-		return fmt.Errorf("%w; asked for %d of %d pages", err, web.Crawler().Requests, len(pages))
+		return fmt.Errorf("%w; fetched %d of %d pages", err, web.Crawler().Requests, len(pages))
 	}
 	copied := time.Since(began)
 	cost := web.Crawler()

@@ -156,7 +156,7 @@ func (u *update) readSource(id uint64) (*Source, error) {
 	key := sourceKey(id)
 	raw := u.tx.Bucket(sourcesBucket).Get(key)
 	if raw == nil {
-		return nil, fmt.Errorf("source is not known")
+		return nil, fmt.Errorf("unknown source")
 	}
 	s := &Source{}
 	if !parseSource(key, raw, s) {

@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-func TestManifestOwesWhatIsNotHeld(t *testing.T) {
+func TestManifestCreatesPendingFetches(t *testing.T) {
 	r := newRig(t)
 	m := r.source(collection.ManifestRDF)
 	r.find("/linked")
@@ -54,7 +54,7 @@ func TestManifestOwesWhatIsNotHeld(t *testing.T) {
 	check(t, r.c)
 }
 
-func TestMismatchIsAskedForThreeTimes(t *testing.T) {
+func TestMismatchIsFetchedThreeTimes(t *testing.T) {
 	r := newRig(t)
 	m := r.source(collection.ManifestRDF)
 	r.apply(m, told(1, create("/a", "said")), collection.ByStream)
@@ -79,7 +79,7 @@ func TestMismatchIsAskedForThreeTimes(t *testing.T) {
 }
 
 // A notice that arrives while a request is under way overrides the response to that request.
-func TestToldDuringTheRequest(t *testing.T) {
+func TestNoticeDuringRequest(t *testing.T) {
 	start := func(t *testing.T) (*rig, collection.Source, collection.Visit) {
 		r := newRig(t)
 		m := r.source(collection.ManifestRDF)
@@ -173,7 +173,7 @@ func TestDeleteAndMove(t *testing.T) {
 	check(t, r.c)
 }
 
-func TestWholeSnapshotDropsWhatTheSourceNamedBefore(t *testing.T) {
+func TestWholeSnapshotDropsUnlistedPages(t *testing.T) {
 	r := newRig(t)
 	m := r.source(collection.ManifestRDF)
 	r.find("/linked")
@@ -209,7 +209,7 @@ func TestWholeSnapshotDropsWhatTheSourceNamedBefore(t *testing.T) {
 
 // A state written before pages recorded whether they are listed: when it is opened, the pages that their
 // manifests named are marked as listed, though the manifests are not read again.
-func TestListedBefore(t *testing.T) {
+func TestOldStateMarksListedPages(t *testing.T) {
 	r := newRig(t)
 	one := r.source(collection.ManifestRDF)
 	two := r.commit(collection.Turn{Sources: []collection.Source{{Kind: collection.ManifestRDF, URL: home + "/docs/robots.rdf"}}}).Sources[0]
@@ -232,12 +232,12 @@ func TestListedBefore(t *testing.T) {
 		want(t, path+" listed", r.page(path).Listed, listed)
 	}
 	if dump(t, r.c) != before {
-		t.Error("the collection is other than it was")
+		t.Error("the reopened collection differs from the original")
 	}
 	check(t, r.c)
 }
 
-func TestOtherManifestOfTheSite(t *testing.T) {
+func TestTwoManifestsOfOneSite(t *testing.T) {
 	r := newRig(t)
 	one := r.source(collection.ManifestRDF)
 	two := r.commit(collection.Turn{Sources: []collection.Source{{Kind: collection.ManifestRDF, URL: home + "/docs/robots.rdf"}}}).Sources[0]
@@ -344,7 +344,7 @@ func TestDatesAsSignals(t *testing.T) {
 }
 
 // A missing page that a list keeps naming is not fetched each time the list is read.
-func TestDeadPagesOfALiveList(t *testing.T) {
+func TestListedMissingPagesAreNotRefetched(t *testing.T) {
 	r := newRig(t)
 	s, m := r.source(collection.SitemapXML), r.source(collection.ManifestRDF)
 	list := client.Step{Changes: []protocol.Change{create("/dead", ""), create("/forbidden", "")}}
@@ -374,13 +374,13 @@ func TestNotices(t *testing.T) {
 	want(t, "due", r.due("/a"), 0)
 	check(t, r.c)
 	if _, err := r.c.Apply(99, notice, collection.ByIndexNow, collection.ApplyOptions{}); err == nil {
-		t.Error("a source that is not known was taken in")
+		t.Error("a step of an unknown source was applied")
 	}
 }
 
 // A site that lies again and again about a page having changed does not affect that page's estimate, and
 // a page whose notice was not believed is not fetched, whatever date the notice named.
-func TestWhatIsNotBelievedTeachesNothing(t *testing.T) {
+func TestDisbelievedNoticesDoNotChangeEstimates(t *testing.T) {
 	r := newRig(t)
 	r.c.Close()
 	r.o.Policy = fresh.Thesis{}
@@ -403,8 +403,8 @@ func TestWhatIsNotBelievedTeachesNothing(t *testing.T) {
 		}
 	}
 	refuted := map[string]func(){
-		"unbelieved":         func() { r.commit(collection.Turn{Unbelieved: []frontier.PageID{r.page("/a").ID}}) },
-		"as it was, we hear": func() { say(create("/a", "A")) },
+		"unbelieved":          func() { r.commit(collection.Turn{Unbelieved: []frontier.PageID{r.page("/a").ID}}) },
+		"announced unchanged": func() { say(create("/a", "A")) },
 	}
 	for what, refute := range refuted {
 		for i := range 5 {
@@ -413,7 +413,7 @@ func TestWhatIsNotBelievedTeachesNothing(t *testing.T) {
 			lie.Item.Modified = r.now.Add(-time.Minute)
 			say(lie)
 			if p := r.page("/a"); !p.Outdated() || p.Notices != 1 || rate() <= before {
-				t.Fatalf("told: %+v", p.History)
+				t.Fatalf("notice was not applied: %+v", p.History)
 			}
 			refute()
 			if p := r.page("/a"); p.Outdated() || p.Notices != 0 || rate() > before*1.001 || p.At.Before(due) {

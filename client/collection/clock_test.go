@@ -35,7 +35,7 @@ func TestFailuresWhileTheClockWasAhead(t *testing.T) {
 	check(t, r.c)
 	r.visit("/failing", 503, "") // the second time in a row
 	r.reopen()
-	want(t, "what fails again", r.due("/failing"), 10*time.Minute)
+	want(t, "due after another failure", r.due("/failing"), 10*time.Minute)
 	check(t, r.c)
 }
 

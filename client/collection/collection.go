@@ -288,7 +288,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 	c.SetPolicy(orThesis(c.opts.Policy))
 	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
 		if errors.Is(err, ErrDamaged) {
-			err = fmt.Errorf("%w: put a copy of the directory in its place, or move state.db away: the next crawl makes it anew, and what is stored stays", err)
+			err = fmt.Errorf("%w: restore the directory from a backup, or move state.db away: the next crawl creates a new one, and stored contents are kept", err)
 		}
 		return nil, fmt.Errorf("open collection %s: %w", dir, err)
 	}

@@ -30,7 +30,7 @@ func (c *Collection) Commit(t *Turn) (Committed, error) {
 		return u.take(t)
 	})
 	if err != nil {
-		return Committed{}, fmt.Errorf("commit turn: %w", err)
+		return Committed{}, fmt.Errorf("commit: %w", err)
 	}
 	return *out, nil
 }

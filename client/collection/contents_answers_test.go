@@ -12,7 +12,7 @@ import (
 
 // Responses without content, such as errors, are archived too, once while they stay
 // the same, and never replace the page.
-func TestAnswersThatAreNoPage(t *testing.T) {
+func TestErrorResponsesDoNotReplacePages(t *testing.T) {
 	for answers, want := range map[collection.Answers]string{
 		collection.UsualAnswers: "[one 301 301 two 404 410 three]",
 		collection.AllAnswers:   "[503 one 301 301 two 500 404 410 403 three]",
@@ -57,20 +57,20 @@ func TestAnswersThatAreNoPage(t *testing.T) {
 		for hours, want := range map[int]string{1: "one", 2: "one", 4: "one", 5: "two", 9: "two", 11: "two", 12: "three"} {
 			c, err := r.c.ContentAt(home+"/a", begin.Add(time.Duration(hours)*time.Hour))
 			if got := read(t, c, err); got != want {
-				t.Errorf("answers %d: after %d hours it holds %q, want %q", answers, hours, got, want)
+				t.Errorf("answers %d: after %d hours the content is %q, want %q", answers, hours, got, want)
 			}
 		}
 		if c, err := r.c.ContentAt(home+"/a", begin); err == nil {
-			t.Errorf("answers %d: at first it holds %q", answers, read(t, c, nil))
+			t.Errorf("answers %d: at first the content is %q", answers, read(t, c, nil))
 		}
 		if got := r.content("/a"); got != "three" {
-			t.Errorf("answers %d: it holds %q", answers, got)
+			t.Errorf("answers %d: the content is %q", answers, got)
 		}
 	}
 }
 
 // Only a short beginning of an error page is archived, however long it is.
-func TestLongErrorPage(t *testing.T) {
+func TestLongErrorPageIsTruncated(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	r.find("/a")
 	r.visit("/a", 404, strings.Repeat("x", 1<<20))

@@ -209,11 +209,11 @@ func TestKilled(t *testing.T) {
 			}
 			told, cursor = append(told, string(e.Op)+" "+strings.TrimPrefix(e.URL, home)), e.Cursor
 			if e.Signal == "" || e.Op != protocol.Delete && !strings.HasPrefix(e.Stored.File, "warc/") {
-				t.Errorf("round %d: nothing beside %+v", round, e)
+				t.Errorf("round %d: incomplete event %+v", round, e)
 			}
 		}
 		if !slices.Equal(told, want.events) {
-			t.Fatalf("round %d: after %d turns told %d changes, want %d", round, turns, len(told), len(want.events))
+			t.Fatalf("round %d: after %d turns got %d changes, want %d", round, turns, len(told), len(want.events))
 		}
 		for path, body := range want.last {
 			p, _, err := c.Page(home + path)

@@ -20,7 +20,7 @@ import (
 // the whole body again.
 
 // ErrBodyDamaged is returned by a read of a body that differs from what was stored.
-var ErrBodyDamaged = errors.New("the body is damaged on disk: its pages are fetched anew when they are due; \"crawler crawl --again\" does it now")
+var ErrBodyDamaged = errors.New("the stored body is damaged: its pages are fetched again when they are due; \"crawler crawl --again\" fetches them now")
 
 // damagedName is the file with one line for each record found damaged.
 const damagedName = "damaged.txt"
@@ -121,7 +121,7 @@ func (k *checked) Read(p []byte) (int, error) {
 	return n, k.c.damage(k.place, err)
 }
 
-var errDigest = errors.New("the body is not what its digest says")
+var errDigest = errors.New("the body does not match its digest")
 
 // damage returns the error for a record that cannot be read, and remembers the record unless the cause is not damage.
 func (c *Collection) damage(place warc.Place, err error) error {

@@ -28,7 +28,7 @@ func spoil(t *testing.T, dir string, p collection.Place) {
 
 // A body with a flipped bit, in a file of unchanged length, is detected when it is
 // read, and is stored again by the next visit of each page that had it.
-func TestSpoiledBody(t *testing.T) {
+func TestDamagedBody(t *testing.T) {
 	for _, coding := range []string{"", "gzip", "zstd"} {
 		for _, by := range []string{"reading", "export"} {
 			r := newKeeper(t, collection.WARC, coding)
@@ -40,7 +40,7 @@ func TestSpoiledBody(t *testing.T) {
 			head := r.c.Log().Head()
 			r.reopen()
 			spoil(t, r.dir, r.page("/a").Stored)
-			want(t, "stands while nobody has looked", r.c.Stands(r.page("/a").Stored), true)
+			want(t, "stands before it is read", r.c.Stands(r.page("/a").Stored), true)
 			if by == "export" {
 				if n, err := r.c.ExportWARC(t.Context(), t.TempDir(), "", collection.Selection{}); n != 2 || !errors.Is(err, collection.ErrBodyDamaged) {
 					t.Errorf("coding %q: exported %d, %v", coding, n, err)
@@ -63,7 +63,7 @@ func TestSpoiledBody(t *testing.T) {
 				r.reopen()
 			}
 			r.visit("/b", 304, "")
-			want(t, "asked again after a 304 that is of no use", r.due("/b"), time.Second)
+			want(t, "due after a 304 for an unreadable body", r.due("/b"), time.Second)
 			for _, path := range []string{"/a", "/b", "/c"} {
 				r.wait(time.Hour)
 				r.visit(path, 200, bodies[path])

@@ -43,7 +43,7 @@ func plainly(v collection.Visit) collection.Visit {
 // A body is stored in the archive once, whichever URLs return it, in one transaction or
 // years apart, parsed or not; a reader finds it by each of the URLs, with the
 // header of that URL's own response.
-func TestBodiesOfOtherURLs(t *testing.T) {
+func TestEqualBodiesAreStoredOnce(t *testing.T) {
 	for _, coding := range []string{"", "gzip"} {
 		for _, parsed := range []bool{true, false} {
 			r := newKeeper(t, collection.WARC, coding)
@@ -117,7 +117,7 @@ func TestBodiesOfOtherURLs(t *testing.T) {
 }
 
 // Bodies that differ only in bytes that readers do not see are each stored once.
-func TestBodiesThatAreReadAlike(t *testing.T) {
+func TestBodiesWithInvisibleDifferences(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "gzip")
 	r.find("/a", "/b", "/c", "/d")
 	for _, v := range []struct{ path, body string }{{"/a", "body"}, {"/b", "BODY"}, {"/c", "BODY"}, {"/d", "body"}} {
@@ -140,7 +140,7 @@ func TestBodiesThatAreReadAlike(t *testing.T) {
 
 // A revisit record whose original is lost is lost as well: the body is stored
 // again when a visit brings it, once.
-func TestLostBodyOfOthers(t *testing.T) {
+func TestLostOriginalOfRevisitRecord(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	r.o.MaxWARC = 1 // a file for each
 	r.reopen()
@@ -159,7 +159,7 @@ func TestLostBodyOfOthers(t *testing.T) {
 		want(t, path+" stands", r.c.Stands(r.page(path).Stored), false)
 	}
 	r.visit("/b", 304, "")
-	want(t, "asked again after a 304 that is of no use", r.due("/b"), time.Second)
+	want(t, "due after a 304 for an unreadable body", r.due("/b"), time.Second)
 	for _, path := range []string{"/b", "/a", "/c"} {
 		r.visit(path, 200, "body")
 		want(t, path, r.content(path), "body")
@@ -170,13 +170,13 @@ func TestLostBodyOfOthers(t *testing.T) {
 		n += strings.Count(strings.Join(list, " "), "body")
 	}
 	if n == 0 || n > 2 {
-		t.Errorf("stored %d times again", n)
+		t.Errorf("stored %d times, want 1 or 2", n)
 	}
 }
 
 // An export of one site is complete even if some of its bodies are stored in records of
 // another site; each page's content is exported under its own URL.
-func TestExportOfOthersBodies(t *testing.T) {
+func TestExportIncludesBodiesOfOtherSites(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "gzip")
 	other := "https://b.example/logo"
 	r.find("/a", "/b")

@@ -117,7 +117,7 @@ func TestArchive(t *testing.T) {
 			r.visit("/b", 200, "b")
 			r.reopen()
 			if got := r.content("/a"); got != "one" {
-				t.Errorf("it holds %q", got)
+				t.Errorf("the content is %q", got)
 			}
 			want := []string{"one", "=", "=", "two", "=", "one"}
 			if got := captures(t, r.dir)[home+"/a"]; fmt.Sprint(got) != fmt.Sprint(want) {
@@ -151,7 +151,7 @@ func TestArchive(t *testing.T) {
 
 			r.visit("/b", 410, "")
 			if got := r.content("/b"); got != "b" {
-				t.Errorf("what was held of a page that is gone: %q", got)
+				t.Errorf("content of a deleted page: %q", got)
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func copyDir(t testing.TB, from, to string) {
 
 // Records archived for a transaction that was never committed are cut off; but restoring
 // the state from a backup does not destroy the archive.
-func TestArchiveAheadOfTheState(t *testing.T) {
+func TestUncommittedRecordsAreCutOff(t *testing.T) {
 	for _, setBack := range []bool{false, true} {
 		r := newKeeper(t, collection.WARC, "")
 		r.find("/a", "/b")
@@ -214,7 +214,7 @@ func TestArchiveAheadOfTheState(t *testing.T) {
 		if setBack {
 			want = "[x xx xxx new]"
 			if r.c.Log().Head().Epoch == head.Epoch {
-				t.Error("followers are told that nothing was lost")
+				t.Error("the epoch is unchanged after a restored backup")
 			}
 		}
 		got := captures(t, r.dir)
@@ -222,27 +222,27 @@ func TestArchiveAheadOfTheState(t *testing.T) {
 			t.Errorf("set back %v: archived %v, want %s", setBack, got, want)
 		}
 		if r.content("/a") != "one" || r.content("/b") != "new" {
-			t.Error("what is held cannot be read")
+			t.Error("stored contents cannot be read")
 		}
 	}
 }
 
 // A rejected transaction leaves nothing in the archive.
-func TestRefusedTurn(t *testing.T) {
+func TestRejectedCommitLeavesNoRecords(t *testing.T) {
 	r := newKeeper(t, collection.WARC|collection.Mirror, "")
 	r.find("/a", "/b")
 	r.visit("/a", 200, "one")
 	turn := collection.Turn{Visits: []collection.Visit{r.answer("/a", 200, "two"), r.answer("/b", 200, strings.Repeat("x", 1<<20)), {Page: 999, Status: 200}}}
 	if _, err := r.c.Commit(&turn); err == nil {
-		t.Fatal("a visit of a page that nobody knows")
+		t.Fatal("a visit of an unknown page was committed")
 	}
 	if got := r.content("/a"); got != "one" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("the content is %q", got)
 	}
 	turn.Visits = turn.Visits[:1]
 	r.commit(turn)
 	if got := r.content("/a"); got != "two" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("the content is %q", got)
 	}
 	r.reopen()
 	if got := captures(t, r.dir); fmt.Sprint(got) != fmt.Sprintf("map[%s/a:[one two]]", home) {
@@ -304,7 +304,7 @@ func TestMirror(t *testing.T) {
 		want["a.example/a.html%3Fq=1"] = "body of /a?q=1"
 		check("new")
 		if n, err := r.c.Aside(); n != 1 || err != nil {
-			t.Errorf("%d pages stand aside, %v; want 1", n, err)
+			t.Errorf("%d pages have files under .parley/other, %v; want 1", n, err)
 		}
 
 		r.visit("/a", 200, "changed")
@@ -317,7 +317,7 @@ func TestMirror(t *testing.T) {
 		r.reopen()
 		check("reopened")
 		if r.content("/a") != "changed" || r.content("/") != "body of /" || r.content("/a.html") != "body of /a.html" {
-			t.Error("what is held is not what is read")
+			t.Error("contents differ from the stored ones")
 		}
 
 		// The site says that a page has moved: its file is moved without a request.
@@ -333,14 +333,14 @@ func TestMirror(t *testing.T) {
 		}
 		check("moved")
 		if r.content("/new/place") != "changed" {
-			t.Error("what has moved cannot be read")
+			t.Error("content of a moved page cannot be read")
 		}
 	}
 }
 
 // Lost contents are stored again when a visit brings them, and after a
 // 304 for a page whose body cannot be read the page is fetched again at once.
-func TestLostContents(t *testing.T) {
+func TestLostContentsAreFetchedAgain(t *testing.T) {
 	for _, contents := range []collection.Contents{collection.WARC, collection.Mirror, collection.WARC | collection.Mirror} {
 		r := newKeeper(t, contents, "gzip")
 		r.find("/a", "/b", "/c")
@@ -358,8 +358,8 @@ func TestLostContents(t *testing.T) {
 			return list
 		}
 		wantAll(t, "stand", stand(), paths...)
-		want(t, "nowhere stands", r.c.Stands(collection.Place{}), false)
-		want(t, "outside stands", r.c.Stands(collection.Place{File: "../" + filepath.Base(r.dir) + "/state.db"}), false)
+		want(t, "no place stands", r.c.Stands(collection.Place{}), false)
+		want(t, "a file outside stands", r.c.Stands(collection.Place{File: "../" + filepath.Base(r.dir) + "/state.db"}), false)
 		head := r.c.Log().Head()
 
 		for _, dir := range []string{"warc", "mirror"} { // all of it is lost
@@ -371,7 +371,7 @@ func TestLostContents(t *testing.T) {
 		wantAll(t, "stand when all is lost", stand())
 
 		r.visit("/a", 304, "")
-		want(t, "asked again after a 304 that is of no use", r.due("/a"), time.Second)
+		want(t, "due after a 304 for an unreadable body", r.due("/a"), time.Second)
 		for range 2 {
 			r.wait(time.Minute)
 			r.visit("/a", 200, "body of /a")
@@ -406,7 +406,7 @@ func TestLostContents(t *testing.T) {
 }
 
 // An export reports how much is damaged, and writes the rest.
-func TestExportOfDamaged(t *testing.T) {
+func TestExportSkipsDamagedRecords(t *testing.T) {
 	for _, coding := range []string{"", "gzip", "zstd"} {
 		for _, newest := range []bool{false, true} {
 			r := newKeeper(t, collection.WARC, coding)
@@ -506,7 +506,7 @@ func TestExport(t *testing.T) {
 }
 
 // A collection that is killed before it commits its first transaction stores nothing twice.
-func TestFirstTurnLost(t *testing.T) {
+func TestKilledBeforeFirstCommit(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	read := func(name string) []byte {
 		b, err := os.ReadFile(filepath.Join(r.dir, name))

@@ -34,7 +34,7 @@ import (
 
 // ErrOther is returned by Open for a state or a directory of another site, and for a copy opened without
 // Options.Site.
-var ErrOther = errors.New("kept for another site")
+var ErrOther = errors.New("belongs to another site")
 
 // A copyMeta is the stored record of the copy as a whole.
 type copyMeta struct {
@@ -108,7 +108,7 @@ func (c *Collection) owner(t *filetree.Tree) (*siteMark, error) {
 	case err != nil:
 		return nil, err
 	case mark == nil && t.Foreign():
-		return nil, fmt.Errorf("directory %s is not empty and not a mirror", c.opts.Root)
+		return nil, fmt.Errorf("directory %s is not empty and not a mirror: choose an empty one", c.opts.Root)
 	case mark != nil && mark.Base != c.opts.Site:
 		return nil, fmt.Errorf("directory %s: %w: %s", c.opts.Root, ErrOther, mark.Base)
 	}
@@ -137,7 +137,7 @@ func (c *Collection) loadCopy(tx *bbolt.Tx) error {
 	raw := tx.Bucket(outboxBucket).Get(copyKey)
 	if raw == nil {
 		if c.opts.Site != "" && !c.opts.ReadOnly && c.last > 0 {
-			return fmt.Errorf("%w: it is no copy of one", ErrOther)
+			return fmt.Errorf("%w: it is a crawl, not a copy of one site", ErrOther)
 		}
 		return nil
 	}

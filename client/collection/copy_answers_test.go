@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-func TestCopyAsksThreeTimesForWhatIsSaid(t *testing.T) {
+func TestCopyFetchesMismatchThreeTimes(t *testing.T) {
 	r := newCopyRig(t)
 	r.apply(told(1, create("/a", "said")))
 	served := homeSite("/a", "served")
@@ -20,7 +20,7 @@ func TestCopyAsksThreeTimesForWhatIsSaid(t *testing.T) {
 			t.Fatalf("visited %+v", v)
 		}
 		if got, ok := r.next(); ok != (wait >= 0) || ok && got != wait {
-			t.Errorf("asked for again after %v %v, want %v", got, ok, wait)
+			t.Errorf("fetched again after %v %v, want %v", got, ok, wait)
 		}
 		r.wait(max(0, wait))
 	}
@@ -40,7 +40,7 @@ func TestCopyAsksThreeTimesForWhatIsSaid(t *testing.T) {
 	want(t, "requests", r.gets["/a"], 5)
 }
 
-func TestSiteWhoseDigestsAreNeverRightIsDemoted(t *testing.T) {
+func TestSiteWithWrongDigestsIsDemoted(t *testing.T) {
 	r := newCopyRig(t)
 	var changes []protocol.Change
 	served := map[string]string{}
@@ -80,7 +80,7 @@ func TestSiteWhoseDigestsAreNeverRightIsDemoted(t *testing.T) {
 
 // A notice that arrives while a request is under way overrides the response,
 // even if the clock gives both the same time.
-func TestCopyToldDuringTheRequest(t *testing.T) {
+func TestCopyNoticeDuringRequest(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		body      string
@@ -115,7 +115,7 @@ func TestCopyToldDuringTheRequest(t *testing.T) {
 
 // A page that changes and changes back while a request for it is under way, as when a release is
 // rolled back, is stored as it is now, not as the late response has it.
-func TestCopyToldDuringTheRequestThatAPageIsAsItWas(t *testing.T) {
+func TestCopyPageRevertsDuringRequest(t *testing.T) {
 	for name, between := range map[string]map[string]string{"another content": homeSite("/a", "A2"), "nothing": homeSite()} {
 		for _, later := range []time.Duration{0, time.Second} {
 			r := newCopyRig(t)
@@ -136,7 +136,7 @@ func TestCopyToldDuringTheRequestThatAPageIsAsItWas(t *testing.T) {
 }
 
 // A page that the site names but does not serve keeps its content, and its fetch stays pending.
-func TestAnswersThatBringNothing(t *testing.T) {
+func TestUnservedPageStaysPending(t *testing.T) {
 	type w = []time.Duration
 	for _, c := range []struct {
 		name  string
@@ -173,7 +173,7 @@ func TestAnswersThatBringNothing(t *testing.T) {
 				v.Claimed, _ = list[0].Claim()
 				r.commit(collection.Turn{Visits: []collection.Visit{v}})
 				if got, ok := r.next(); ok != (wait >= 0) || ok && got != wait {
-					t.Errorf("%s: asked again after %v %v, want %v", c.name, got, ok, wait)
+					t.Errorf("%s: fetched again after %v %v, want %v", c.name, got, ok, wait)
 				}
 				r.wantFiles(files)
 				r.wait(max(0, wait))
@@ -198,7 +198,7 @@ func TestAnswersThatBringNothing(t *testing.T) {
 
 // With each page of a batch the site sends the page's current digest. If that is newer than the last
 // notice, and the page then returns to its earlier content, the copy follows.
-func TestBatchNewerThanWhatWasTold(t *testing.T) {
+func TestBatchDigestNewerThanNotice(t *testing.T) {
 	r := newCopyRig(t)
 	r.apply(told(1, create("/a", "first")))
 	v := r.reply(&r.due()[0], homeSite("/a", "second"))

@@ -16,7 +16,7 @@ import (
 
 // Whatever the order of events, however often they are delivered, and wherever
 // the process dies, the copy ends equal to the site.
-func TestConverges(t *testing.T) {
+func TestCopyConverges(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
 		seeds = 3
@@ -134,7 +134,7 @@ func converge(t *testing.T, seed uint64) {
 			break
 		}
 		if i == 100 {
-			t.Fatalf("does not come to rest: at %v of %d", r.cursor(), len(journal))
+			t.Fatalf("does not converge: at %v of %d", r.cursor(), len(journal))
 		}
 		r.wait(time.Hour)
 	}
@@ -158,7 +158,7 @@ func converge(t *testing.T, seed uint64) {
 			taken = taken || strings.HasPrefix(other, natural+"/") || strings.HasPrefix(natural, other+"/")
 		}
 		if !taken {
-			t.Errorf("%s stands at %s though %s is free", path, name, natural)
+			t.Errorf("%s is stored as %s though %s is free", path, name, natural)
 		}
 	}
 	t.Logf("%d changes, %d crashes, %d pages", len(journal), crashes, len(live))

@@ -41,13 +41,13 @@ func TestLostStateAndLostDirectory(t *testing.T) {
 	r.write(r.in(".parley/other/stray"), "")
 	r.start()
 	if c := r.cursor(); !c.IsZero() {
-		t.Fatal("a new state stands somewhere")
+		t.Fatal("a new state has a cursor")
 	}
 	if err := r.c.Tidy(); err != nil {
 		t.Fatal(err)
 	}
 	if r.apply(step); r.files()["stray"] == "" {
-		t.Error("what nobody has is removed before it is known what there is")
+		t.Error("a stray file was removed before a snapshot was complete")
 	}
 	r.pay(s, 10)
 	if err := r.c.Tidy(); err != nil {
@@ -66,7 +66,7 @@ func TestLostStateAndLostDirectory(t *testing.T) {
 
 // A file that was removed or cut short is fetched again after the next
 // start, and no other file is. Followers get no event: the site has not changed.
-func TestSpoiltFilesAreOwed(t *testing.T) {
+func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	r := newCopyRig(t)
 	s := homeSite("/a", "A", "/b", "B", "/d/c", "C", "/d/e", "E")
 	step := whole(1, create("/a", "A"), create("/b", "B"), create("/d/c", "C"), create("/d/e", "E"))
@@ -84,7 +84,7 @@ func TestSpoiltFilesAreOwed(t *testing.T) {
 	r.pay(s, 10)
 	r.wantFiles(map[string]string{"a": "A", "b": "B", "d/c": "C", "d/e": "E"})
 	if r.gets["/b"] != 1 {
-		t.Error("what was in order was fetched again")
+		t.Error("an intact file was fetched again")
 	}
 	if n := len(r.events(protocol.Cursor{})); n != told {
 		t.Errorf("%d events, want %d", n, told)
@@ -96,7 +96,7 @@ func TestSpoiltFilesAreOwed(t *testing.T) {
 
 // A state restored from before the last run does not know what that run did to the
 // files. A page that has the same content again as it had then would stay wrong for ever.
-func TestStateFromBefore(t *testing.T) {
+func TestStateRestoredFromBackup(t *testing.T) {
 	for _, back := range []string{"state", "directory"} {
 		r := newCopyRig(t)
 		r.close()
@@ -136,12 +136,12 @@ func TestStateFromBefore(t *testing.T) {
 		}
 		r.wantFiles(map[string]string{"a": "A", "b": "B"})
 		if n := r.gets["/b"]; n != 1 {
-			t.Errorf("%s: what was right was fetched %d times", back, n)
+			t.Errorf("%s: correct pages were fetched %d times", back, n)
 		}
 	}
 }
 
-func TestNamesThatCannotBeShared(t *testing.T) {
+func TestConflictingFileNames(t *testing.T) {
 	r := newCopyRig(t)
 	s := homeSite("/a", "file", "/a/b", "below it", "/c/d", "first", "/c", "then the file", "/e/", "home", "/e/index.html", "by its name", "/x//y", "odd")
 	for i, p := range []string{"/a", "/a/b", "/c/d", "/c", "/e/", "/e/index.html", "/x//y"} {
@@ -168,7 +168,7 @@ func TestNamesThatCannotBeShared(t *testing.T) {
 }
 
 // A file in the way that belongs to no page is moved aside, or the page gets another name.
-func TestStrangersInTheDirectory(t *testing.T) {
+func TestForeignFilesInMirror(t *testing.T) {
 	r := newCopyRig(t)
 	outside := t.TempDir()
 	must := func(err error) {

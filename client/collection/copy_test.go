@@ -251,20 +251,20 @@ func TestCopyOfASite(t *testing.T) {
 	r.wantFiles(files)
 	r.wantCounts(3, 3, 0)
 	if got := r.content("/d/b.html"); got != "B" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("the content is %q", got)
 	}
 	r.reopen()
 	r.wantFiles(files)
 	r.wantCounts(3, 3, 0)
 	if s := r.manifest(); s.Cursor != cursor(7) || s.Door != string(client.Manifest) {
-		t.Errorf("stands at %v, told by %s", s.Cursor, s.Door)
+		t.Errorf("cursor %v, by %s", s.Cursor, s.Door)
 	}
 	if c, ok := r.c.Copy(); !ok || c.Base != home+"/" || c.Matched != 3 || c.Mismatched != 0 {
 		t.Errorf("copy %+v %v", c, ok)
 	}
 	// Applying the same description again makes no fetch pending.
 	if a := r.apply(step); a.Owed != 0 || a.Gone != 0 {
-		t.Errorf("told again: %+v", a)
+		t.Errorf("repeated: %+v", a)
 	}
 	check(t, r.c)
 
@@ -277,7 +277,7 @@ func TestCopyOfASite(t *testing.T) {
 	p, _, _ := c.Page(home + "/d/b.html")
 	body, err := c.Content(&p)
 	if got := read(t, body, err); got != "B" {
-		t.Errorf("it holds %q", got)
+		t.Errorf("the content is %q", got)
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -318,7 +318,7 @@ func TestMoveCostsNoRequest(t *testing.T) {
 	r.wantCounts(3, 3, 0)
 }
 
-func TestSnapshotIsAllThereIs(t *testing.T) {
+func TestWholeSnapshotRemovesMissingPages(t *testing.T) {
 	r := newCopyRig(t)
 	s := homeSite("/a", "A", "/b", "B", "/c", "C")
 	r.apply(whole(5, create("/a", "A"), create("/b", "B"), create("/c", "C")))
@@ -331,7 +331,7 @@ func TestSnapshotIsAllThereIs(t *testing.T) {
 		t.Errorf("applied %+v", a)
 	}
 	if c := r.cursor(); c != cursor(4) {
-		t.Errorf("stands at %v: what comes after the place it was set back to is told again", c)
+		t.Errorf("cursor %v, want the earlier one: later changes are delivered again", c)
 	}
 	if a := r.apply(told(5, create("/c", "C"))); a.Owed != 1 {
 		t.Errorf("applied %+v", a)
@@ -341,7 +341,7 @@ func TestSnapshotIsAllThereIs(t *testing.T) {
 	r.apply(client.Step{Door: client.Manifest, Reset: true, Changes: []protocol.Change{create("/b", "B")}})
 	r.apply(client.Step{Door: client.Manifest, Reset: true, Changes: []protocol.Change{create("/a", "A")}})
 	if c := r.cursor(); c != cursor(5) {
-		t.Errorf("stands at %v while a snapshot arrives", c)
+		t.Errorf("cursor %v before the snapshot is complete", c)
 	}
 	if a := r.apply(client.Step{Door: client.Manifest, Whole: true, Cursor: cursor(9), Changes: []protocol.Change{create("/c", "C2")}}); a.Gone != 1 || a.Owed != 1 {
 		t.Errorf("applied %+v", a)
@@ -350,7 +350,7 @@ func TestSnapshotIsAllThereIs(t *testing.T) {
 }
 
 // The site holds deletions back; its copy does not hold them back a second time.
-func TestMostOfACopyGoes(t *testing.T) {
+func TestMassDeletionInCopyIsNotHeld(t *testing.T) {
 	r := newCopyRig(t)
 	for i := range 3 {
 		step := client.Step{Door: client.Manifest, Reset: i == 0}
@@ -365,7 +365,7 @@ func TestMostOfACopyGoes(t *testing.T) {
 	r.wantCounts(1, 0, 1)
 }
 
-func TestToldAgainIsPassedOver(t *testing.T) {
+func TestRepeatedChangesAreIgnored(t *testing.T) {
 	r := newCopyRig(t)
 	first := told(3, create("/a", "A1"), create("/b", "B"), remove("/c"))
 	r.apply(first)
@@ -375,7 +375,7 @@ func TestToldAgainIsPassedOver(t *testing.T) {
 		t.Errorf("applied %+v", a)
 	}
 	if c := r.cursor(); c != cursor(5) {
-		t.Errorf("stands at %v", c)
+		t.Errorf("cursor %v", c)
 	}
 	r.wantFiles(map[string]string{"a": "A2"})
 	// A claim of the digest that is held clears the pending fetch.
@@ -386,7 +386,7 @@ func TestToldAgainIsPassedOver(t *testing.T) {
 }
 
 // Without digests the date decides; if that proves nothing, the page is fetched.
-func TestClaimsWithoutDigest(t *testing.T) {
+func TestChangesWithoutDigest(t *testing.T) {
 	day := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 	claim := func(mod time.Time, span time.Duration) client.Step {
 		return client.Step{Door: client.Manifest, Reset: true, Changes: []protocol.Change{{Op: protocol.Create,
@@ -402,7 +402,7 @@ func TestClaimsWithoutDigest(t *testing.T) {
 		{"older", claim(day, 0), claim(day.Add(-time.Second), 0), 1},
 		{"unknown", claim(time.Time{}, 0), claim(time.Time{}, 0), 1},
 		{"absurd", claim(day.AddDate(-40, 0, 0), 0), claim(day.AddDate(-40, 0, 0), 0), 1},
-		{"day that is over", claim(day, 24*time.Hour), claim(day, 24*time.Hour), 0},
+		{"past day", claim(day, 24*time.Hour), claim(day, 24*time.Hour), 0},
 		{"today", claim(day.AddDate(0, 1, 0), 24*time.Hour), claim(day.AddDate(0, 1, 0), 24*time.Hour), 1},
 	} {
 		r := newCopyRig(t)
@@ -410,7 +410,7 @@ func TestClaimsWithoutDigest(t *testing.T) {
 		r.pay(homeSite("/a", "A"), 1)
 		r.wantCounts(1, 1, 0)
 		if a := r.apply(c.second); a.Owed != c.owed {
-			t.Errorf("%s: applied %+v, want %d owed", c.name, a, c.owed)
+			t.Errorf("%s: applied %+v, want %d pending fetches", c.name, a, c.owed)
 		}
 	}
 }
@@ -441,7 +441,7 @@ func TestOtherSiteIsRefused(t *testing.T) {
 	r.write(filepath.Join(strange, "thesis.tex"), "")
 	refused("a directory with other files", filepath.Join(strange, ".parley"), strange, home+"/", nil)
 	if _, err := os.Stat(filepath.Join(strange, ".parley")); err == nil {
-		t.Error("something was left in a directory that was refused")
+		t.Error("a rejected directory was written to")
 	}
 	r.start()
 	refused("state that is held", r.dir, r.root, home+"/", collection.ErrHeld)
@@ -468,7 +468,7 @@ func TestForbiddenPages(t *testing.T) {
 	}
 	r.commit(turn)
 	if _, ok := r.next(); ok {
-		t.Error("what is forbidden is due")
+		t.Error("a forbidden page is due")
 	}
 	forbid := collection.ApplyOptions{Admit: func(url string) collection.Find { return collection.Find{URL: url, Exclude: "robots.txt"} }}
 	for _, step := range []client.Step{told(5, create("/a", "A3"), remove("/b")), whole(6, create("/a", "A3"), create("/new", "N"))} {

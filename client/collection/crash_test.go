@@ -189,7 +189,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 		for x[i] == y[i] {
 			i++
 		}
-		t.Errorf("in one go it is\n…%.900s\nkilled %d times it is\n…%.900s", x[max(0, i-300):], kills, y[max(0, i-300):])
+		t.Errorf("without kills:\n…%.900s\nkilled %d times:\n…%.900s", x[max(0, i-300):], kills, y[max(0, i-300):])
 	}
 	t.Logf("killed %d times, %d pages", kills, b.Len())
 }

@@ -31,15 +31,15 @@ func TestOneProcessAtATime(t *testing.T) {
 	one, two := open(t, r.dir, &ro), open(t, r.dir, &ro)
 	for _, c := range []*collection.Collection{one, two} {
 		if _, ok := c.Known(home + "/a"); !ok {
-			t.Error("a reader does not know the page")
+			t.Error("the page is missing when opened read-only")
 		}
 		if _, err := c.Commit(&collection.Turn{Finds: finds(1, "/b")}); err == nil {
-			t.Error("a reader has written")
+			t.Error("opening read-only changed the file")
 		}
 	}
 }
 
-func TestWhatIsNoCollection(t *testing.T) {
+func TestOpenRejectsOtherFiles(t *testing.T) {
 	for _, b := range []string{"x", "\x00", string(make([]byte, 1<<16))} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "state.db"), []byte(b), 0o600); err != nil {
@@ -59,7 +59,7 @@ func TestEmptyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := collection.Open(dir, &collection.Options{ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "nothing was ever written") {
+		if _, err := collection.Open(dir, &collection.Options{ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "no crawl has written") {
 			t.Errorf("opened for reading: %v", err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestDamagedState(t *testing.T) {
 			if err != nil {
 				noticed++
 				if strings.Contains(err.Error(), "runtime error") || strings.HasPrefix(err.Error(), "open") && errors.Is(err, collection.ErrDamaged) && !strings.Contains(err.Error(), "move state.db away") {
-					t.Errorf("that tells people nothing: %v", err)
+					t.Errorf("unhelpful error: %v", err)
 				}
 			}
 			return err == nil
@@ -188,7 +188,7 @@ func TestDamagedState(t *testing.T) {
 		c.Close()
 	}
 	if noticed == 0 {
-		t.Error("no damage was ever noticed")
+		t.Error("no damage was detected")
 	}
-	t.Logf("noticed %d times", noticed)
+	t.Logf("detected %d times", noticed)
 }

@@ -42,7 +42,7 @@ func (c *Collection) Holder(site frontier.SiteID, d protocol.Digest) (p Page, ok
 		return err
 	})
 	if err != nil {
-		return Page{}, false, fmt.Errorf("read holder of %s: %w", d, err)
+		return Page{}, false, fmt.Errorf("find page with digest %s: %w", d, err)
 	}
 	return p, ok && p.sharable(site, d), nil
 }

@@ -36,7 +36,7 @@ func TestLinksOfADuplicateAreIgnored(t *testing.T) {
 	want(t, "duplicates", site.Duplicates, 1)
 	// The original changes; the duplicate is no longer one, and the next one becomes a duplicate of it.
 	r.visit("/a", 200, "Other")
-	want(t, "duplicate of what is no more", r.visit("/b", 200, "SAME", "/free").Duplicate, false)
+	want(t, "duplicate of a deleted page", r.visit("/b", 200, "SAME", "/free").Duplicate, false)
 	r.page("/free")
 	want(t, "duplicate of the new original", r.visit("/c", 200, "same").Page.Original, r.page("/b").ID)
 	check(t, r.c)
@@ -47,7 +47,7 @@ func TestLinksOfADuplicateAreIgnored(t *testing.T) {
 
 // When its original goes, a page is no longer a duplicate: its links are read
 // with the next body.
-func TestOriginalGoes(t *testing.T) {
+func TestDuplicateWhoseOriginalGoes(t *testing.T) {
 	goes := map[string]func(r *rig){
 		"gone":  func(r *rig) { r.visit("/a", 410, "") },
 		"other": func(r *rig) { r.visit("/a", 200, "Other") },
@@ -56,12 +56,12 @@ func TestOriginalGoes(t *testing.T) {
 			v.Target = &collection.Find{URL: home + "/b", Depth: 1}
 			r.commit(collection.Turn{Visits: []collection.Visit{v}})
 		},
-		"told to be gone": func(r *rig) {
+		"announced as deleted": func(r *rig) {
 			s := r.source(collection.ManifestRDF)
 			r.apply(s, whole(1, create("/a", "Same"), create("/b", "Same")), collection.ByManifest)
 			r.apply(s, told(2, remove("/a")), collection.ByStream)
 		},
-		"told to have moved": func(r *rig) {
+		"announced as moved": func(r *rig) {
 			s := r.source(collection.ManifestRDF)
 			r.apply(s, whole(1, create("/a", "Same"), create("/b", "Same")), collection.ByManifest)
 			r.apply(s, told(2, move("/a", "/b", "Same")), collection.ByStream)
@@ -83,7 +83,7 @@ func TestOriginalGoes(t *testing.T) {
 			}
 			want(t, "original", original(), "/a")
 			gone(r)
-			want(t, "original that is none", original(), "")
+			want(t, "original after its deletion", original(), "")
 			if out := r.visit("/b", 200, "Same", "/x", "/y"); out.Duplicate || out.Page.Original != 0 || out.Changed {
 				t.Errorf("visited %+v", out)
 			}
@@ -96,7 +96,7 @@ func TestOriginalGoes(t *testing.T) {
 }
 
 // Similar pages on two sites lead to separate pages on each.
-func TestAlikeOnTwoSites(t *testing.T) {
+func TestEqualPagesOnTwoSitesAreNoDuplicates(t *testing.T) {
 	r := newRig(t)
 	const other = "http://other.test/"
 	r.find("/")
@@ -115,7 +115,7 @@ func TestAlikeOnTwoSites(t *testing.T) {
 }
 
 // A clock in the footer does not cause events for a reader that wants text changes only.
-func TestTextOnly(t *testing.T) {
+func TestTextOnlyEvents(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		r := newRig(t)
 		r.c.Close()

@@ -137,7 +137,7 @@ func TestEventsFollowed(t *testing.T) {
 
 // The events that a killed process left behind are read in full, also through a
 // read-only collection.
-func TestEventsOfTheDead(t *testing.T) {
+func TestEventsAfterKill(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	r.find("/a", "/b")
 	v := r.answer("/a", 200, "one")
@@ -169,7 +169,7 @@ func TestEventsOfTheDead(t *testing.T) {
 }
 
 // A page whose footer changes at every load causes no work for an indexer.
-func TestFooterIsNoNews(t *testing.T) {
+func TestFooterChangeCausesNoEvent(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
 	const loads, each = 10_000, 2500
@@ -202,7 +202,7 @@ func TestFooterIsNoNews(t *testing.T) {
 }
 
 // A reader whose cursor is no longer valid is told so, and starts with the current contents.
-func TestEventsBeginAnew(t *testing.T) {
+func TestEventsAfterInvalidCursor(t *testing.T) {
 	r := newRig(t)
 	r.o.MaxEvents = 5
 	r.reopen()
@@ -223,7 +223,7 @@ func TestEventsBeginAnew(t *testing.T) {
 			}
 			return
 		}
-		t.Errorf("after %v nothing is told", after)
+		t.Errorf("no events after %v", after)
 	}
 	refused(first, protocol.ErrTooOld)
 	snapshot := func(when string) {

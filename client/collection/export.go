@@ -250,7 +250,7 @@ func (x *exporter) complete(capture *warc.Capture) error {
 	e := warc.Entry{URL: capture.URL, Date: capture.Date, Digest: of.Digest}
 	place, ok := archived(x.c.standsOf(&e, of.URL))
 	if !ok {
-		return fmt.Errorf("its body, which stands in a record of %s, is not found", of.URL)
+		return fmt.Errorf("its body is stored in a record of %s, which was not found", of.URL)
 	}
 	r, err := warc.Open(filepath.Join(x.c.dir, warcDir), place)
 	if err != nil {
@@ -262,7 +262,7 @@ func (x *exporter) complete(capture *warc.Capture) error {
 		return x.c.damage(place, err)
 	}
 	if original.Digest != of.Digest {
-		return errors.New("its body is not what its digest says")
+		return errors.New("its body does not match its digest")
 	}
 	capture.Body, capture.Digest, capture.Of = original.Body, original.Digest, nil
 	return nil

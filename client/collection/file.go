@@ -85,7 +85,7 @@ func (c *Collection) open(path string) error {
 	return nil
 }
 
-var errEmpty = errors.New("nothing was ever written to it")
+var errEmpty = errors.New("the state is empty: no crawl has written to it")
 
 // load reads the part of the state that stays in memory, and makes the buckets of a new file.
 func (c *Collection) load() error {

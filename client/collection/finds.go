@@ -145,7 +145,7 @@ func (u *update) find(f *Find) (frontier.PageID, error) {
 	}
 	exclude := f.Exclude
 	if exclude == "" && f.LogOnly {
-		exclude = "only logged"
+		exclude = "logged only, not fetched"
 	}
 	switch {
 	case w != nil: // new

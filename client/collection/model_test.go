@@ -397,7 +397,7 @@ func (m *model) compare(t *testing.T, c *collection.Collection, what string) {
 
 // After any sequence of operations, a collection equals a model built of a few maps,
 // and its parts agree; also if it was closed at any point.
-func TestRandomTurns(t *testing.T) {
+func TestRandomCommits(t *testing.T) {
 	seeds := uint64(4)
 	if testing.Short() {
 		seeds = 1

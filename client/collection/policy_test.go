@@ -9,7 +9,7 @@ import (
 )
 
 // A collection that is opened without a policy uses the one that decided last, with its price.
-func TestPolicyIsKept(t *testing.T) {
+func TestPolicyIsStored(t *testing.T) {
 	dir := t.TempDir()
 	reopen := func(o collection.Options) *collection.Collection {
 		c, err := collection.Open(dir, &o)
@@ -21,7 +21,7 @@ func TestPolicyIsKept(t *testing.T) {
 	priced := fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Costs: fresh.Bytes(), Price: .0123, Longest: time.Hour, Eager: true}
 	c := reopen(collection.Options{})
 	if p, _ := c.KeptPolicy(); p != nil || c.Policy() != (fresh.Thesis{}) {
-		t.Errorf("a new collection goes by %+v, kept %+v", c.Policy(), p)
+		t.Errorf("a new collection has policy %+v, stored %+v", c.Policy(), p)
 	}
 	c.SetPolicy(priced)
 	if err := c.KeepPolicy(); err != nil {
@@ -30,7 +30,7 @@ func TestPolicyIsKept(t *testing.T) {
 	c.Close()
 	c = reopen(collection.Options{ReadOnly: true})
 	if p, at := c.KeptPolicy(); p != fresh.Policy(priced) || c.Policy() != p || time.Since(at) > time.Hour {
-		t.Errorf("kept %+v at %v, goes by %+v", p, at, c.Policy())
+		t.Errorf("stored %+v at %v, uses %+v", p, at, c.Policy())
 	}
 	c.Close()
 	thesis := fresh.Thesis{Gamma: 2}

@@ -413,7 +413,7 @@ func (c *Collection) waitAnew() error {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("reckon queue anew: %w", err)
+		return fmt.Errorf("recompute queue: %w", err)
 	}
 	return nil
 }
@@ -421,7 +421,7 @@ func (c *Collection) waitAnew() error {
 func (q *queue) Rerank(old, new []frontier.Entry) error {
 	c := (*Collection)(q)
 	if len(old) != len(new) {
-		return fmt.Errorf("rerank queue: %d entries for %d", len(new), len(old))
+		return fmt.Errorf("rerank queue: %d new entries for %d old ones", len(new), len(old))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

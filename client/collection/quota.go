@@ -21,7 +21,7 @@ func (e *QuotaError) Error() string {
 	if e.Pages > 0 {
 		return fmt.Sprintf("the site names more than %d pages", e.Pages)
 	}
-	return fmt.Sprintf("what is known of the site takes more than %d bytes", e.State)
+	return fmt.Sprintf("the stored state of the site exceeds %d bytes", e.State)
 }
 
 // room returns a *QuotaError if a copy may have no more pages. isNew is true for an unknown page: a known

@@ -24,10 +24,10 @@ func (r *copyRig) refuses(s client.Step) {
 	var quota *collection.QuotaError
 	before := r.cursor()
 	if _, err := r.c.Apply(r.src.ID, s, collection.ByManifest, collection.ApplyOptions{}); !errors.As(err, &quota) {
-		r.t.Fatalf("applied, though it is too much: %v", err)
+		r.t.Fatalf("a step beyond the quota was applied: %v", err)
 	}
 	if c := r.cursor(); c != before {
-		r.t.Errorf("stands at %v after a step that was not taken in, not %v", c, before)
+		r.t.Errorf("cursor %v after a rejected step, want %v", c, before)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestCopyHasAQuotaOfState(t *testing.T) {
 	r.apply(whole(3, create("/", "home")))
 	for i := 0; ; i++ {
 		if i == 100 {
-			t.Fatal("it grows without end")
+			t.Fatal("the copy grows without bound")
 		}
 		_, err := r.c.Apply(r.src.ID, part(i == 0, 1000*i, 1000), collection.ByManifest, collection.ApplyOptions{})
 		var quota *collection.QuotaError

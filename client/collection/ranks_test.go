@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-func TestShorterWayRaisesARank(t *testing.T) {
+func TestShorterPathRaisesRank(t *testing.T) {
 	r := newRig(t)
 	r.commit(collection.Turn{Finds: append(finds(5, "/far"), finds(3, "/near")...)})
 	wantAll(t, "queue", r.queue(), "/near", "/far")

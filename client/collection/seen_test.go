@@ -28,7 +28,7 @@ func TestSeen(t *testing.T) {
 				hashes = append(hashes, h)
 			}
 			if other := rnd.Uint64(); was[other] == nil && len(s.Find(other)) > 0 {
-				t.Fatalf("found %x, which is not there", other)
+				t.Fatalf("found %x, which was not added", other)
 			}
 		}
 		for h, ids := range was {

@@ -36,7 +36,7 @@ func (p *Page) stale(v *Visit) bool {
 // forgetSession drops the session, so that the page is requested by its name once more.
 func (u *update) forgetSession(w *work, v *Visit) {
 	w.Ask = ""
-	w.fail(answer(v.Status)+", with a session", u.now)
+	w.fail(answer(v.Status)+", with a session ID", u.now)
 	w.State = Failing
 	u.later(w, v, u.c.opts.hurried(leastWait))
 }
@@ -44,7 +44,7 @@ func (u *update) forgetSession(w *work, v *Visit) {
 // newSession stores the session of a page that redirects to itself with one. A page that does so again and
 // again insists on more than a session.
 func (u *update) newSession(w *work, v *Visit, ask string) {
-	const fault = "it leads to itself, with a session"
+	const fault = "redirects to itself with a session ID"
 	again := w.Fails > 0 || w.Ask == ask
 	if w.Ask = ask; again {
 		u.failed(w, v, fault)

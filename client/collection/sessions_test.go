@@ -53,7 +53,7 @@ func TestSessions(t *testing.T) {
 		r.wait(r.due("/c"))
 	}
 	if asked > 6 {
-		t.Errorf("asked %d times in a day", asked)
+		t.Errorf("fetched %d times in a day", asked)
 	}
 	check(t, r.c)
 }

@@ -121,7 +121,7 @@ func (u *update) source(s Source) error {
 			s.ETag, s.LastModified, s.Digest = old.ETag, old.LastModified, old.Digest
 		}
 	} else if _, ok := u.named[sourceName{s.Site, s.Kind, s.URL}]; !ok {
-		return fmt.Errorf("source %d is not known", s.ID)
+		return fmt.Errorf("unknown source %d", s.ID)
 	} else {
 		u.out.Sources = append(u.out.Sources, s)
 	}

@@ -112,7 +112,7 @@ func (c *Collection) update(f func(u *update) error) error {
 		}
 		if err := tx.Commit(); err != nil {
 			// It is unknown whether the transaction is on disk.
-			c.broken = fmt.Errorf("the collection must be opened again, since a transaction may have been lost or not: %w", err)
+			c.broken = fmt.Errorf("reopen the collection: it is unknown whether the last transaction is on disk: %w", err)
 			return err
 		}
 		u.publish()
@@ -129,7 +129,7 @@ func (c *Collection) update(f func(u *update) error) error {
 	}
 	if news > 0 {
 		if err = c.pass(); err != nil {
-			c.broken = fmt.Errorf("the collection must be opened again, since what was committed could not be passed on: %w", err)
+			c.broken = fmt.Errorf("reopen the collection: committed changes did not reach the journal or the mirror: %w", err)
 			return c.broken
 		}
 	}
@@ -183,7 +183,7 @@ func (u *update) site(id frontier.SiteID) (*Site, error) {
 		return s, nil
 	}
 	if id == 0 || int(id) > len(u.names) {
-		return nil, fmt.Errorf("site %d is not known", id)
+		return nil, fmt.Errorf("unknown site %d", id)
 	}
 	s := *u.siteAt(id)
 	u.dirty[id] = &s

@@ -17,7 +17,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 		return nil, err
 	}
 	if w == nil {
-		return nil, fmt.Errorf("not known")
+		return nil, fmt.Errorf("unknown page")
 	}
 	if v.Exclude != "" {
 		w.exclude(v.Exclude)
@@ -330,10 +330,10 @@ func (u *update) moved(w *work, v *Visit) error {
 			return err
 		}
 		if id == 0 {
-			fault = "redirect to what may not be known"
+			fault = "redirect to a URL that may not be stored"
 		}
 	} else {
-		fault = clip("redirect to what is not admitted: "+t.Exclude, maxField)
+		fault = clip("redirect to a URL that is not admitted: "+t.Exclude, maxField)
 	}
 	w.answered()
 	w.leaveGone()

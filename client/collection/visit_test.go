@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-func TestSilentPageIsGoneBy410(t *testing.T) {
+func TestPageIsGoneAfter410(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
 	r.visit("/a", 200, "A")
@@ -29,7 +29,7 @@ func TestSilentPageIsGoneBy410(t *testing.T) {
 	check(t, r.c)
 }
 
-func TestTwo404sHoursApart(t *testing.T) {
+func TestPageIsGoneAfterTwo404sHoursApart(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
 	r.visit("/a", 200, "A")
@@ -50,11 +50,11 @@ func TestTwo404sHoursApart(t *testing.T) {
 	r.wait(3 * time.Hour)
 	r.visit("/b", 200, "B")
 	r.wait(3 * time.Hour)
-	want(t, "gone though it was there between", r.visit("/b", 404, "").Gone, false)
+	want(t, "gone with a 200 in between", r.visit("/b", 404, "").Gone, false)
 	check(t, r.c)
 }
 
-func TestNothingElseMakesAPageGone(t *testing.T) {
+func TestOtherResponsesDoNotDeletePages(t *testing.T) {
 	r := newRig(t)
 	r.find("/a", "/")
 	r.visit("/a", 200, "A")
@@ -79,7 +79,7 @@ func TestNothingElseMakesAPageGone(t *testing.T) {
 }
 
 // A deleted page is not restored by a response without content, such as a redirect to its new URL.
-func TestWhatIsGoneIsNotHeldByAnotherAnswer(t *testing.T) {
+func TestDeletedPageIsNotRestoredByOtherResponses(t *testing.T) {
 	for _, v := range []collection.Visit{
 		{Status: 308, Target: &collection.Find{URL: home + "/b"}},
 		{Status: 403}, {Status: 503}, {Fault: "timeout"},
@@ -102,13 +102,13 @@ func TestWhatIsGoneIsNotHeldByAnotherAnswer(t *testing.T) {
 			}
 		}
 		if !slices.Equal(told, []protocol.Op{protocol.Create, protocol.Delete}) {
-			t.Errorf("after %+v events tell %v", v, told)
+			t.Errorf("after %+v events are %v", v, told)
 		}
 		check(t, r.c)
 	}
 }
 
-func TestFailuresAreRetriedFirstSoonThenSeldom(t *testing.T) {
+func TestFailuresBackOff(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
 	day := 24 * time.Hour
@@ -174,7 +174,7 @@ func TestRedirect(t *testing.T) {
 }
 
 // A page that robots.txt comes to forbid is not fetched again, and its content stays stored.
-func TestWhatIsForbiddenLaterStaysHeld(t *testing.T) {
+func TestForbiddenPageKeepsContent(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
 	r.visit("/a", 200, "A")
@@ -196,12 +196,12 @@ func TestWhatIsForbiddenLaterStaysHeld(t *testing.T) {
 func TestExcludedPages(t *testing.T) {
 	r := newRig(t)
 	out := r.commit(collection.Turn{Finds: []collection.Find{
-		{URL: home + "/deep", Depth: 17, By: collection.ByLink, Exclude: "depth 17 over 15"},
+		{URL: home + "/deep", Depth: 17, By: collection.ByLink, Exclude: "depth 17 exceeds the limit 15"},
 		{URL: home + "/pic.png", Depth: 1, By: collection.ByLink, LogOnly: true},
 		{URL: home + "/page", Depth: 3, By: collection.ByLink},
 	}})
 	want(t, "ready", len(out.Queue), 1)
-	if p := r.page("/deep"); p.State != collection.Excluded || p.Why != "depth 17 over 15" || r.due("/deep") != -1 {
+	if p := r.page("/deep"); p.State != collection.Excluded || p.Why != "depth 17 exceeds the limit 15" || r.due("/deep") != -1 {
 		t.Errorf("page %+v", p)
 	}
 	// A shorter path admits it; a longer one that is forbidden has no effect then.
@@ -225,7 +225,7 @@ func TestExcludedPages(t *testing.T) {
 	check(t, r.c)
 }
 
-func TestPersonComesAtOnce(t *testing.T) {
+func TestPageAddedByPersonIsDueAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
 	r.visit("/a", 200, "A")
@@ -255,7 +255,7 @@ func TestLimits(t *testing.T) {
 
 // If the site would have announced any change of a page, the page is not fetched when it comes
 // due, but scheduled anew, and no follower gets an event.
-func TestConfirmed(t *testing.T) {
+func TestConfirmedPageIsRescheduled(t *testing.T) {
 	r := newRig(t)
 	r.find("/a", "/told", "/new", "/failing")
 	for _, path := range []string{"/a", "/told", "/failing"} {
@@ -281,8 +281,8 @@ func TestConfirmed(t *testing.T) {
 		t.Errorf("history %+v", h)
 	}
 	want(t, "due again", r.due("/a"), 24*time.Hour)
-	want(t, "told stays told", r.page("/told").Told, true)
-	want(t, "told is due", r.due("/told"), 0)
+	want(t, "announced page stays pending", r.page("/told").Told, true)
+	want(t, "announced page is due", r.due("/told"), 0)
 	want(t, "failing is due, and was", r.page("/failing").Confirmed.IsZero(), true)
 	wantAll(t, "queue", r.queue(), "/told", "/new", "/failing")
 	want(t, "journal", r.c.Log().Head(), head)
@@ -327,15 +327,15 @@ func TestSitesAndSources(t *testing.T) {
 		t.Errorf("sources %+v %v", list, err)
 	}
 	if _, err := r.c.Commit(&collection.Turn{Sources: []collection.Source{{ID: 77}}, Finds: finds(1, "/not")}); err == nil {
-		t.Error("a source that is not known was taken in")
+		t.Error("an unknown source was stored")
 	}
 	if _, ok := r.c.Known(home + "/not"); ok {
-		t.Error("half of a turn was taken in")
+		t.Error("half of a commit was stored")
 	}
 }
 
 // Readers see whole transactions while others write.
-func TestReadersBesideTheWriter(t *testing.T) {
+func TestReadersSeeWholeTransactions(t *testing.T) {
 	r := newRig(t)
 	r.find("/p0")
 	done := make(chan struct{})
@@ -387,7 +387,7 @@ func TestReadersBesideTheWriter(t *testing.T) {
 }
 
 // One transaction does not take a site over its limit, however many URLs it finds (G04).
-func TestPerSite(t *testing.T) {
+func TestPerSiteLimit(t *testing.T) {
 	c, err := collection.Open(t.TempDir(), &collection.Options{PerSite: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -408,5 +408,5 @@ func TestPerSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "new pages in the next turn", len(done.New), 0)
+	want(t, "new pages in the next commit", len(done.New), 0)
 }

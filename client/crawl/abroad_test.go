@@ -31,7 +31,7 @@ func TestSitemapOnAnotherHost(t *testing.T) {
 		{"allowed", "User-agent: *\nDisallow: /private/\n", false, true},
 		{"without a robots.txt", "", false, true},
 		{"forbidden", "User-agent: *\nDisallow: /maps/\n", false, false},
-		{"a stranger", "", true, false},
+		{"unrelated host", "", true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			other := newWeb(t, map[string]string{"/own.html": page("own")})
@@ -57,17 +57,17 @@ func TestSitemapOnAnotherHost(t *testing.T) {
 				asked = "map[/maps/1.xml:1 /maps/index.xml:1]"
 			}
 			if got := fmt.Sprint(other.counts()); got != asked {
-				t.Errorf("the other host was asked for %s, want %s", got, asked)
+				t.Errorf("fetched %s from the other host, want %s", got, asked)
 			}
 			if other.asked["/robots.txt"] > 1 || other.asked["/sitemap.xml"] > 0 {
-				t.Errorf("the other host was asked for %v", other.asked)
+				t.Errorf("fetched %v from the other host", other.asked)
 			}
 			p, ok, err := col.Page(w.URL + "/orphan.html")
 			if err != nil || ok != c.read || ok && (p.State != collection.Held || p.By != collection.BySitemap) {
-				t.Errorf("what is listed is known: %v, %+v, %v", ok, p.State, err)
+				t.Errorf("listed page: %v, %+v, %v", ok, p.State, err)
 			}
 			if _, ok, _ := col.Page(at + "/own.html"); ok {
-				t.Error("a sitemap of one site made a page of another known")
+				t.Error("a sitemap of one site added a page of another")
 			}
 		})
 	}

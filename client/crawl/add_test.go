@@ -13,7 +13,7 @@ import (
 
 // A page that a person adds is fetched next, though its site has many other due pages, and
 // though it was handed out with them already.
-func TestAddedIsFirstInLine(t *testing.T) {
+func TestAddedPageIsFetchedNext(t *testing.T) {
 	const pages = 200
 	all := map[string]string{}
 	var links []string
@@ -48,11 +48,11 @@ func TestAddedIsFirstInLine(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("waited in vain until %s: %v", what, asked())
+				t.Fatalf("timed out waiting until %s: %v", what, asked())
 			}
 		}
 	}
-	until("pages are asked for", func() bool { return len(asked()) > 10 })
+	until("pages are fetched", func() bool { return len(asked()) > 10 })
 	var wanted string
 	for i := pages - 1; i >= 0; i-- {
 		if wanted = fmt.Sprintf("/p%d.html", i); !slices.Contains(asked(), wanted) {
@@ -63,8 +63,8 @@ func TestAddedIsFirstInLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := len(asked())
-	until("it is asked for", func() bool { return slices.Contains(asked(), wanted) })
+	until("the added page is fetched", func() bool { return slices.Contains(asked(), wanted) })
 	if at := slices.Index(asked(), wanted); at > before+2 {
-		t.Errorf("%d others were asked for before it", at-before)
+		t.Errorf("%d other pages were fetched before it", at-before)
 	}
 }

@@ -36,7 +36,7 @@ func replaced(s *fakeweb.Site) (from *atomic.Bool) {
 // A site that pushes 60 true changes, and then announces none of the many that follow, is detected: its
 // pages get at least a tenth of the visits that they would get had it never announced anything, and the
 // estimated share of correct copies falls.
-func TestASiteThatFallsSilentIsAudited(t *testing.T) {
+func TestSilentSiteIsAudited(t *testing.T) {
 	noRace(t)
 	const pages, before, after = 150, 6 * aDay, 10 * aDay
 	type outcome struct {
@@ -86,13 +86,13 @@ func TestASiteThatFallsSilentIsAudited(t *testing.T) {
 		t.Errorf("%d visits to a site that fell silent, %d to one that never said anything", told.visits, silent.visits)
 	}
 	if told.right > .75 {
-		t.Errorf("%.3f of the copies are thought to be right, and %d of %d are", told.right, told.found, pages)
+		t.Errorf("%.3f of the copies are estimated to be fresh, and %d of %d are", told.right, told.found, pages)
 	}
 }
 
 // A site that pushes a one-byte change of every page every hour cannot buy visits with it: fetches caused by
 // notices cost at most the budget once more, and go first to the sites where a visit is worth most.
-func TestTriflesBuyNoVisits(t *testing.T) {
+func TestTrivialChangesDoNotBuyVisits(t *testing.T) {
 	noRace(t)
 	const days, pages, perPage = 6, 60, .5
 	dir := scratch(t)
@@ -129,10 +129,10 @@ func TestTriflesBuyNoVisits(t *testing.T) {
 				right++
 			}
 		}
-		t.Logf("%d visits to who pushes trifles, %d to the other, for a budget of %.0f; of %d edits of the other %d at once, and %d of %d copies right in the end: %+v",
+		t.Logf("%d visits to the site with trivial changes, %d to the other, for a budget of %.0f; of %d edits of the other %d at once, and %d of %d copies fresh at the end: %+v",
 			trifles, rest, budget, len(list), prompt(w, honest, list), right, pages, c.Status().Revisits)
 		if all := float64(trifles + rest); all > 2.2*budget {
-			t.Errorf("%.0f visits for a budget of %.0f and once as much", all, budget)
+			t.Errorf("%.0f visits for a budget of %.0f, want at most about twice as many", all, budget)
 		}
 		if n := prompt(w, honest, list); n < len(list)*3/4 || right < pages*9/10 {
 			t.Errorf("of %d edits of the site that does not flood %d were fetched at once, %d of %d copies are right", len(list), n, right, pages)

@@ -119,12 +119,12 @@ func (r *run) askBulk(st *site, src *source, tasks []harvest.Task) {
 	switch errors.As(err, &status); {
 	case status != nil && (status.RetryAfter > 0 && status.Status >= 500 || status.Status == http.StatusTooManyRequests):
 		// The pause holds for all requests to the site: see harvest.
-		r.log.Info("batch failed, and the site asks for a pause: its pages are then fetched one by one",
+		r.log.Info("batch failed, and the site asks for a pause: after it, pages are fetched one by one",
 			"site", st.Origin, "pages", len(rest), "retry_after", status.RetryAfter, "err", err)
 	case err != nil:
 		r.log.Info("batch failed: pages are fetched one by one", "site", st.Origin, "pages", len(rest), "err", err)
 	case n > 0:
-		r.log.Debug("pages came together", "site", st.Origin, "pages", n, "left", len(rest))
+		r.log.Debug("pages received in one batch", "site", st.Origin, "pages", n, "left", len(rest))
 	}
 	r.mu.Lock()
 	st.bulking--

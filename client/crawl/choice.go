@@ -30,7 +30,7 @@ func (c Choice) String() string {
 	return s
 }
 
-const byPrice = "the price of a visit decides which pages are asked for"
+const byPrice = "the price of a visit decides which pages are fetched"
 
 // defaultArchive bounds the archive of a whole site, in bytes, unless
 // Crawler.As asks for archives.
@@ -42,24 +42,24 @@ func (r *run) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.Form, 
 	offers := func(as protocol.Form) bool { return client.Offers(d, as) }
 	switch {
 	case r.As != "" && offers(r.As):
-		return r.As, "as was asked for"
+		return r.As, "as requested"
 	case r.As != "":
 		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", r.As)
 	case !r.Collection.Stores() && r.NoParse:
-		return protocol.AsMeta, "pages are noted only"
+		return protocol.AsMeta, "pages are neither stored nor parsed"
 	case r.Revisit != nil:
 		return protocol.AsMeta, byPrice
 	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && r.Filter.IsZero():
-		return protocol.AsSite, "nothing is held, and the whole site comes in one piece"
+		return protocol.AsSite, "nothing is stored yet, and the site offers all its pages as one archive"
 	case at.IsZero():
 		then, _ := r.choose(d, protocol.Cursor{Epoch: "then", Seq: 1})
-		return protocol.AsMeta, fmt.Sprintf("nothing is held: the manifest says what there is; after it comes %s", then)
+		return protocol.AsMeta, fmt.Sprintf("nothing is stored yet: the manifest is read first, then changes in the form %s", then)
 	case offers(protocol.AsDelta) && r.Collection.Stores():
-		return protocol.AsDelta, "what is held is the base of differences"
+		return protocol.AsDelta, "stored pages serve as the base of deltas"
 	case offers(protocol.AsPage):
-		return protocol.AsPage, "the site sends pages with what it tells"
+		return protocol.AsPage, "the site sends pages with their changes"
 	}
-	return protocol.AsMeta, "the site tells no more"
+	return protocol.AsMeta, "the site offers no other form that can be used"
 }
 
 // listen sets the options by which a site is followed, and records the choice.
@@ -76,12 +76,12 @@ func (r *run) listen(from *client.Source, src *source) {
 	}
 	if r.Only != "" && r.As != "" {
 		from.As = r.As // one that is not offered is an error
-		r.chose(src, r.As, "as was asked for")
+		r.chose(src, r.As, "as requested")
 		return
 	}
 	switch {
 	case r.As == protocol.AsMeta:
-		r.chose(src, r.As, "as was asked for")
+		r.chose(src, r.As, "as requested")
 		return
 	case r.As == "" && r.Revisit != nil:
 		r.chose(src, protocol.AsMeta, byPrice)
@@ -89,7 +89,7 @@ func (r *run) listen(from *client.Source, src *source) {
 	}
 	from.ManifestFirst = r.Only == "" // nearly all sites have none
 	if r.Once {                       // Follow reads only the manifest
-		r.chose(src, protocol.AsMeta, "the manifest is read, once")
+		r.chose(src, protocol.AsMeta, "only the manifest is read, once")
 		return
 	}
 	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {

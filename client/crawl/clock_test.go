@@ -34,7 +34,7 @@ func TestClockWasAhead(t *testing.T) {
 		s.edit("b.html", "B, other than it was")
 		time.Sleep(time.Minute)
 		if _, owed, _, faults := c.counts(); owed != 1 || len(faults) != 1 {
-			t.Errorf("%d pages are owed, %q", owed, faults)
+			t.Errorf("%d pages are pending, %q", owed, faults)
 		}
 		c.stop()
 		stopped, err := c.m.Open()
@@ -60,7 +60,7 @@ func TestClockWasAhead(t *testing.T) {
 		c.want(s.live())
 		s.with(func() {
 			if len(s.times["robots.txt"]) == 0 {
-				t.Error("robots.txt, which was asked for in a time to come, is not asked for")
+				t.Error("robots.txt, which was last fetched at a future time, is not fetched")
 			}
 		})
 		c.stop()

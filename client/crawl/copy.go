@@ -234,7 +234,7 @@ func (r *run) beginOnly() error {
 	}
 	s, ok := r.Collection.Site(origin)
 	if !ok {
-		return fmt.Errorf("%s cannot be known: there are too many sites", origin)
+		return fmt.Errorf("cannot add %s: there are too many sites", origin)
 	}
 	r.mu.Lock()
 	st := r.siteOf(s.ID)
@@ -307,9 +307,9 @@ func (r *run) sayOnly(v *collection.Visit, d *collection.Visited) {
 	case v.Exclude != "":
 		r.log.Info("page is forbidden", "url", p.URL, "rule", v.Exclude)
 	case d.Gone:
-		r.log.Debug("page was taken back", "url", p.URL)
+		r.log.Debug("page is gone", "url", p.URL)
 	case p.Fails > 0:
-		r.log.Warn("fetch page", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
+		r.log.Warn("page could not be fetched", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
 	case d.Mismatched:
 		r.log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
 		if d.Demoted {
@@ -335,7 +335,7 @@ func (r *run) tidy(now time.Time) error {
 // whenAgain says when a page is fetched again.
 func whenAgain(at time.Time) string {
 	if !at.Before(collection.Never) {
-		return "when the site tells of it"
+		return "when the site announces it again"
 	}
 	return at.UTC().Format(time.RFC3339)
 }

@@ -36,19 +36,19 @@ func (m *moving) LookupNetIP(context.Context, string, string) ([]netip.Addr, err
 
 // A site that was followed at a public address, and whose name one day resolves into a private
 // network, gets no requests there: neither from the running follower nor after a restart.
-func TestANameThatIsPointedInside(t *testing.T) {
+func TestNameMovedToPrivateAddress(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		first, second []string
 		allow, asked  bool // at the second
 	}{
-		{"to metadata", []string{"20.1.1.1"}, []string{"169.254.169.254"}, false, false},
-		{"to ourselves", []string{"20.1.1.1"}, []string{"::1", "127.0.0.1"}, false, false},
-		{"by both", []string{"20.1.1.1"}, []string{"10.0.0.1", "20.1.1.2"}, false, true},
-		{"as is allowed", []string{"20.1.1.1"}, []string{"10.0.0.1"}, true, true},
-		{"to another public one", []string{"20.1.1.1"}, []string{"20.1.1.2"}, false, true},
-		{"of a network of ours", []string{"10.0.0.1"}, []string{"10.0.0.2"}, false, true},
-		{"out of one", []string{"10.0.0.1"}, []string{"20.1.1.1"}, false, true},
+		{"to the cloud metadata address", []string{"20.1.1.1"}, []string{"169.254.169.254"}, false, false},
+		{"to loopback", []string{"20.1.1.1"}, []string{"::1", "127.0.0.1"}, false, false},
+		{"to private and public", []string{"20.1.1.1"}, []string{"10.0.0.1", "20.1.1.2"}, false, true},
+		{"to private, allowed", []string{"20.1.1.1"}, []string{"10.0.0.1"}, true, true},
+		{"from public to public", []string{"20.1.1.1"}, []string{"20.1.1.2"}, false, true},
+		{"from private to private", []string{"10.0.0.1"}, []string{"10.0.0.2"}, false, true},
+		{"from private to public", []string{"10.0.0.1"}, []string{"20.1.1.1"}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestANameThatIsPointedInside(t *testing.T) {
 					}
 					// An open connection may continue for a while.
 					if same := list(k.files()) == list(s.live()); same != c.asked && (c.asked || again) {
-						t.Errorf("holds what the site has: %v, restarted: %v", same, again)
+						t.Errorf("equals the site: %v, restarted: %v", same, again)
 					}
 					if again {
 						break

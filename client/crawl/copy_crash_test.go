@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // Killed at any instant of a storm of edits, the copy ends equal to the
 // site, and every file in it at any instant is a whole page.
-func TestKilledInAStorm(t *testing.T) {
+func TestCopyKilledDuringEdits(t *testing.T) {
 	s := serve(t, pages(400))
 	was := map[string]map[string]bool{} // all contents that a page ever had
 	note := func(p, body string) {
@@ -92,14 +92,14 @@ func TestKilledInAStorm(t *testing.T) {
 		child.Wait()
 		for name, body := range c.files() {
 			if !was[name][body] {
-				t.Fatalf("round %d: %s holds %.40q, which it never was", round, name, body)
+				t.Fatalf("round %d: %s has %.40q, which the page never was", round, name, body)
 			}
 		}
 	}
 	c.start()
 	c.want(s.live())
 	if _, owed, _, _ := c.counts(); owed != 0 || c.manifest().Cursor != s.cursor() {
-		t.Errorf("%d pages owed, at %v of %v", owed, c.manifest().Cursor, s.cursor())
+		t.Errorf("%d pages pending, at %v of %v", owed, c.manifest().Cursor, s.cursor())
 	}
 	t.Logf("%d edits, %d pages", edits, len(s.live()))
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
-func TestManners(t *testing.T) {
+func TestCopyPoliteness(t *testing.T) {
 	t.Run("delay", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, web := pipe(t, pages(5))
@@ -54,10 +54,10 @@ func TestManners(t *testing.T) {
 			s.edit("private/b", "B2")
 			time.Sleep(time.Hour)
 			if got := s.gets(); got != "a" {
-				t.Errorf("asked for %q", got)
+				t.Errorf("requested %q", got)
 			}
 			if offered, owed, forbidden, _ := c.counts(); offered != 2 || owed != 0 || forbidden != 1 {
-				t.Errorf("%d pages, %d owed, %d forbidden", offered, owed, forbidden)
+				t.Errorf("%d pages, %d pending, %d forbidden", offered, owed, forbidden)
 			}
 			s.with(func() { s.robots = "User-agent: *\nAllow: /\n" })
 			time.Sleep(25 * time.Hour)
@@ -65,7 +65,7 @@ func TestManners(t *testing.T) {
 			c.stop()
 		})
 	})
-	t.Run("no robots.txt to be had", func(t *testing.T) {
+	t.Run("robots.txt unavailable", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, web := pipe(t, map[string]string{"a": "A"})
 			s.odd["robots.txt"] = func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
@@ -75,7 +75,7 @@ func TestManners(t *testing.T) {
 			c.start()
 			time.Sleep(time.Hour)
 			if got := s.gets(); got != "" {
-				t.Errorf("asked for %q", got)
+				t.Errorf("requested %q", got)
 			}
 			s.with(func() { delete(s.odd, "robots.txt") })
 			time.Sleep(15 * time.Minute)
@@ -113,7 +113,7 @@ func TestManners(t *testing.T) {
 			slices.SortFunc(all, time.Time.Compare)
 			for i := range 2 {
 				if gap := all[i+1].Sub(all[i]); gap < 5*time.Minute {
-					t.Errorf("asked again after %v", gap)
+					t.Errorf("next request after %v", gap)
 				}
 			}
 			c.stop()

@@ -33,7 +33,7 @@ func endless(s *speaker, asked *int) func(http.ResponseWriter, *http.Request, ht
 
 // A site that never stops naming pages uses a copy's quota, not the disk. The stored pages stay,
 // the site is retried now and then, and once it is normal again so is the copy.
-func TestSiteWithoutEnd(t *testing.T) {
+func TestEndlessSiteHitsQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, map[string]string{"": "home", "a.html": "A", "b.html": "B"})
 		c := newCopy(t, s, func(m *crawl.Copy) {
@@ -47,14 +47,14 @@ func TestSiteWithoutEnd(t *testing.T) {
 		time.Sleep(25 * time.Hour)
 		s.with(func() {
 			if asked < 3 || asked > 10 {
-				t.Errorf("the manifest was asked for %d times in a day", asked)
+				t.Errorf("the manifest was fetched %d times in a day", asked)
 			}
 		})
 		if offered, _, _, _ := c.counts(); offered != 3 {
-			t.Errorf("%d pages are offered, of 3 that were once named to the end", offered)
+			t.Errorf("%d pages are offered, want the 3 of the last complete manifest", offered)
 		}
 		if n := c.c.Collection.Len(); n > asked*4000 {
-			t.Errorf("%d pages are known after %d looks", n, asked)
+			t.Errorf("%d pages are known after %d fetches of the manifest", n, asked)
 		}
 		site := protocol.Origin(s.base)
 		is, _ := c.c.Collection.Site(site)
@@ -64,7 +64,7 @@ func TestSiteWithoutEnd(t *testing.T) {
 		}
 		for _, src := range list {
 			if src.URL == s.base+"robots.rdf" && src.Fault != "the site names more than 3000 pages" {
-				t.Errorf("the fault that is shown is %q", src.Fault)
+				t.Errorf("the source's fault is %q", src.Fault)
 			}
 		}
 		c.want(s.live())

@@ -167,7 +167,7 @@ func TestFollowsASite(t *testing.T) {
 	c.start()
 	c.want(s.live())
 	if got := s.gets(); got != " a.html b.html d/ d/c.html" {
-		t.Errorf("first sync asked for %q", got)
+		t.Errorf("the first copy fetched %q", got)
 	}
 	for _, step := range []struct {
 		do   func()
@@ -183,7 +183,7 @@ func TestFollowsASite(t *testing.T) {
 		step.do()
 		c.want(s.live())
 		if got := s.gets(); got != step.gets {
-			t.Errorf("asked for %q, want %q", got, step.gets)
+			t.Errorf("requested %q, want %q", got, step.gets)
 		}
 	}
 	// Edits while nobody follows, some of which cancel out.
@@ -197,7 +197,7 @@ func TestFollowsASite(t *testing.T) {
 	c.start()
 	c.want(s.live())
 	if got := s.gets(); got != "n.html" {
-		t.Errorf("asked for %q after a restart", got)
+		t.Errorf("fetched %q after a restart", got)
 	}
 	s.with(func() {
 		if len(s.agents) != 1 || !s.agents["Parley/0.1 (+https://crawler.example/about)"] {
@@ -205,15 +205,15 @@ func TestFollowsASite(t *testing.T) {
 		}
 	})
 	if offered, owed, _, faults := c.counts(); offered != 4 || owed != 0 || len(faults) != 0 {
-		t.Errorf("%d pages, %d owed, faults %q", offered, owed, faults)
+		t.Errorf("%d pages, %d pending, faults %q", offered, owed, faults)
 	}
 	if m := c.manifest(); m.Cursor != s.cursor() || m.Door != "changes" {
-		t.Errorf("stands at %v, told by %s", m.Cursor, m.Door)
+		t.Errorf("cursor %v, by %s", m.Cursor, m.Door)
 	}
 }
 
 // Digests that are always wrong cost a bounded number of requests.
-func TestSiteThatLies(t *testing.T) {
+func TestWrongDigestsCostBoundedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, pages(30))
 		s.lie = true
@@ -228,7 +228,7 @@ func TestSiteThatLies(t *testing.T) {
 		time.Sleep(time.Minute)
 		c.want(s.live())
 		if got := s.gets(); got != "d0/p0.html" {
-			t.Errorf("asked for %q", got)
+			t.Errorf("requested %q", got)
 		}
 		if is, ok := c.c.Collection.Copy(); !ok || !is.Demoted {
 			t.Errorf("copy %+v", is)
@@ -238,7 +238,7 @@ func TestSiteThatLies(t *testing.T) {
 }
 
 // A site without a journal or digests is polled, with conditional requests.
-func TestBareManifest(t *testing.T) {
+func TestManifestWithoutCursorIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, map[string]string{"a": "A", "b": "B"})
 		s.bare = true
@@ -254,14 +254,14 @@ func TestBareManifest(t *testing.T) {
 		time.Sleep(70 * time.Minute)
 		c.want(s.live())
 		if got := s.gets(); got != "c" {
-			t.Errorf("asked for %q", got)
+			t.Errorf("requested %q", got)
 		}
 		c.stop()
 	})
 }
 
 // Parts of an archive left by a killed process are removed, but only once the state is locked by this process.
-func TestPartsOfArchives(t *testing.T) {
+func TestStaleArchivePartsAreRemoved(t *testing.T) {
 	s := serve(t, map[string]string{"a": "A"})
 	c := newCopy(t, s, nil)
 	c.start()
@@ -277,19 +277,19 @@ func TestPartsOfArchives(t *testing.T) {
 		t.Errorf("second copy with the same state: %v", err)
 	}
 	if !there(part) {
-		t.Error("what another process is downloading is removed")
+		t.Error("a download of another process was removed")
 	}
 	c.stop()
 	c.start()
 	if there(part) || !there(page) {
-		t.Errorf("the part is there: %v; what is none: %v", there(part), there(page))
+		t.Errorf("the stale part: %v; another file: %v", there(part), there(page))
 	}
 	c.stop()
 }
 
 // A site whose robots.txt forbids its manifest is not followed, and the reason is reported
 // every time.
-func TestForbiddenManifest(t *testing.T) {
+func TestForbiddenManifestIsReported(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -315,7 +315,7 @@ func TestForbiddenManifest(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(asked) != 1 || asked[0] != "/robots.txt" {
-		t.Errorf("it asked for %q", asked)
+		t.Errorf("it fetched %q", asked)
 	}
 }
 
@@ -362,7 +362,7 @@ func TestFollowsARealSite(t *testing.T) {
 		}
 		slices.Sort(gets)
 		if got := strings.Join(gets, " "); got != step.gets {
-			t.Errorf("%s: asked for %q, want %q", step.name, got, step.gets)
+			t.Errorf("%s: fetched %q, want %q", step.name, got, step.gets)
 		}
 	}
 	// In the end the copy is on the stream.
@@ -370,7 +370,7 @@ func TestFollowsARealSite(t *testing.T) {
 	s.Publish()
 	c.want(files)
 	if by := c.manifest().Door; by != "stream" {
-		t.Errorf("told by %s", by)
+		t.Errorf("change received by %s", by)
 	}
 }
 
@@ -400,6 +400,6 @@ func TestEventsOfACopy(t *testing.T) {
 		}
 	}
 	if strings.Join(got, ", ") != "create a, update a, move b" {
-		t.Errorf("told on: %q", got)
+		t.Errorf("events of the copy: %q", got)
 	}
 }

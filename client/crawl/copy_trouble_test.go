@@ -21,7 +21,7 @@ import (
 )
 
 // Responses that are not a page of this site are not stored, and do not stop the rest.
-func TestOddAnswers(t *testing.T) {
+func TestInvalidResponsesAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bad = "x.html"
 		for name, odd := range map[string]func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc){
@@ -77,7 +77,7 @@ func TestOddAnswers(t *testing.T) {
 			// As soon as the site has recovered it is fetched again.
 			s.with(func() {
 				if n := len(s.times[bad]); n > 25 {
-					t.Errorf("%s: asked %d times in an hour", name, n)
+					t.Errorf("%s: %d requests in an hour", name, n)
 				}
 				delete(s.odd, bad)
 			})
@@ -118,7 +118,7 @@ func TestLargePages(t *testing.T) {
 	}
 	c.start()
 	if got := strings.Join(strings.Fields(s.gets()), " "); strings.Count(got, "huge") > 2 {
-		t.Errorf("asked for %q", got)
+		t.Errorf("requested %q", got)
 	}
 	s.move("exact", "moved")
 	s.edit("large", "small")
@@ -153,7 +153,7 @@ func TestHostileURLs(t *testing.T) {
 			}
 		}
 		if beside, _ := os.ReadDir(filepath.Dir(c.m.Dir)); len(beside) != 2 { // copy and state
-			t.Errorf("beside the copy stand %v", beside)
+			t.Errorf("files besides the copy: %v", beside)
 		}
 		if err := c.stop(); err != nil {
 			t.Fatal(err)
@@ -162,7 +162,7 @@ func TestHostileURLs(t *testing.T) {
 }
 
 // A site that is down costs few requests, and its return is noticed soon.
-func TestSiteThatIsAway(t *testing.T) {
+func TestSiteOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, pages(10))
 		dial, away := web.Dial, new(atomic.Bool)
@@ -195,7 +195,7 @@ func TestSiteThatIsAway(t *testing.T) {
 	})
 }
 
-func TestCannotGoOn(t *testing.T) {
+func TestCopyOpenErrors(t *testing.T) {
 	s := serve(t, map[string]string{"a": "A"})
 	c := newCopy(t, s, nil)
 	c.start()
@@ -211,6 +211,6 @@ func TestCannotGoOn(t *testing.T) {
 	}
 	other.Base = "ftp://other.test/"
 	if _, err := other.Open(); err == nil {
-		t.Error("opened with a base that is none")
+		t.Error("opened with an invalid base")
 	}
 }

@@ -107,7 +107,7 @@ func TestSilentSite(t *testing.T) {
 	}
 	want := map[string]int{"/": 1, "/a.html": 1, "/b.html": 1, "/c.html": 1, "/gone.html": 1}
 	if got := w.counts(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("asked for %v, want %v", got, want)
+		t.Errorf("requested %v, want %v", got, want)
 	}
 	states := map[string]string{}
 	for p, err := range col.Pages(context.Background()) {
@@ -126,7 +126,7 @@ func TestSilentSite(t *testing.T) {
 
 // A site that serves its front page for every missing URL still has a front
 // page.
-func TestFrontPageForEverything(t *testing.T) {
+func TestFrontPageForMissingURLs(t *testing.T) {
 	front := page("front", "/p1.html")
 	pages := map[string]string{"/": front, "/lost.html": front}
 	var links []string
@@ -157,7 +157,7 @@ func TestFrontPageForEverything(t *testing.T) {
 
 // With a quality that weighs links, the page that all pages link to ranks above the pages
 // that only the front page links to (K02).
-func TestLinksCount(t *testing.T) {
+func TestLinkedPagesRankHigher(t *testing.T) {
 	w := newWeb(t, map[string]string{
 		"/": page("home", "a.html", "b.html", "c.html"), "/a.html": page("a", "hub.html"),
 		"/b.html": page("b", "hub.html"), "/c.html": page("c", "hub.html"), "/hub.html": page("hub", "/"),

@@ -23,7 +23,7 @@ import (
 
 // Sitemap dates that never change while pages do cannot prevent visits to these
 // pages, and are detected; honest dates are recognized as honest.
-func TestFrozenSitemap(t *testing.T) {
+func TestFrozenSitemapDatesAreDetected(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestFrozenSitemap(t *testing.T) {
 			for _, path := range s.Paths() {
 				body, _ := s.Body(path)
 				if p, _, err := col.Page(s.Origin + path); err != nil || p.Digest != protocol.Sum([]byte(body)) {
-					t.Errorf("%s%s is not as its site has it: visited %d times, at %v, %v", s.Origin, path, p.Visits, p.Last, err)
+					t.Errorf("%s%s differs from its site: visited %d times, at %v, %v", s.Origin, path, p.Visits, p.Last, err)
 				}
 			}
 			t.Logf("%d requests: %v", st.Requests, rec.Date("sitemap"))

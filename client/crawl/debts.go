@@ -52,17 +52,17 @@ func (r *run) whyOwed(st *site, p *collection.Page, now time.Time) string {
 	case st.silent != "":
 		return st.silent
 	case p.Fails > 0:
-		return "the site does not give them: " + p.Fault
+		return "the site does not serve them: " + p.Fault
 	case p.Missed > 0:
-		return "what was sent is not what was told"
+		return "the content differs from the announced digest"
 	case r.enough != "":
 		return r.enough
 	case now.Before(st.rests()):
-		return "the site does not answer, or wants to be left alone"
+		return "the site does not respond, or requested a pause"
 	case p.At.After(now):
-		return "they are not worth their price yet"
+		return "they are not yet worth the price of a visit"
 	}
-	return "the crawl was told to end"
+	return "the crawl was stopped"
 }
 
 // settle logs the Debts of a crawl that has ended, and keeps them for Status.

@@ -14,7 +14,7 @@ import (
 
 // A subscriber that was away while pages changed several times first gets the changes without
 // contents; a later message has the contents, so no page is fetched before it.
-func TestCatchingUp(t *testing.T) {
+func TestContentsAfterCatchingUp(t *testing.T) {
 	const pages = 60
 	for _, c := range []struct {
 		as     protocol.Form
@@ -63,7 +63,7 @@ func TestCatchingUp(t *testing.T) {
 
 // That a site has more changes pending that do not concern us is no reason to wait: on a
 // busy site that is always so.
-func TestBehindElsewhere(t *testing.T) {
+func TestUnrelatedPendingChangesDoNotDelayFetches(t *testing.T) {
 	noRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, pages(3))
@@ -91,14 +91,14 @@ func TestBehindElsewhere(t *testing.T) {
 			t.Errorf("the copy is\n%s", got)
 		}
 		if n := len(s.times[late]); n != 3 {
-			t.Errorf("asked %d times, want one that brings nothing between two that do", n)
+			t.Errorf("%d requests, want an empty one between two with changes", n)
 		}
 		c.stop()
 	})
 }
 
 // A crawler does not wait for ever for a site that always says that it has more changes.
-func TestNeverCaughtUp(t *testing.T) {
+func TestEndlessPendingChangesDoNotBlockFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, pages(3))
 		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
@@ -110,7 +110,7 @@ func TestNeverCaughtUp(t *testing.T) {
 		s.edit("d0/p0.html", "again")
 		time.Sleep(50 * time.Second)
 		if got := s.gets(); got != "" {
-			t.Errorf("asked for %q, though the site has more to tell", got)
+			t.Errorf("fetched %q, though the site has more changes to send", got)
 		}
 		time.Sleep(15 * time.Second)
 		c.want(s.live())

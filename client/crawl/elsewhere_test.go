@@ -37,7 +37,7 @@ func TestManifestOfAnotherAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := heldIn(col); n != 3 {
-		t.Errorf("%d pages of 3 are held", n)
+		t.Errorf("%d pages of 3 are stored", n)
 	}
 	sources, err := col.Sources(0)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestManifestOfAnotherAddress(t *testing.T) {
 	}
 	for _, s := range sources {
 		if s.Kind == collection.ManifestRDF && (!s.Cursor.IsZero() || !s.Changed.IsZero() || !strings.Contains(s.Fault, site.Base)) {
-			t.Errorf("the manifest counts as told, at %v, or does not say of which site it is: %q", s.Cursor, s.Fault)
+			t.Errorf("the manifest was applied, at %v, or its fault does not name the right site: %q", s.Cursor, s.Fault)
 		}
 	}
 	refused(t, second.URL, site.Base)
@@ -53,7 +53,7 @@ func TestManifestOfAnotherAddress(t *testing.T) {
 
 // A site that had no manifest yet, since its notifier had just started, is asked for it again when it is
 // crawled the next time, though other missing URLs are not retried for a week.
-func TestCrawlAgainOfASiteThatBeginsToTell(t *testing.T) {
+func TestRecrawlFindsNewManifest(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home"), "a.html": page("a")})
 	site.Break("/robots.rdf", sitetest.Status(http.StatusNotFound, 0))
 	dir := filepath.Join(t.TempDir(), "crawl")
@@ -63,7 +63,7 @@ func TestCrawlAgainOfASiteThatBeginsToTell(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := heldIn(col); n != want {
-			t.Errorf("%d pages are held, not %d", n, want)
+			t.Errorf("%d pages are stored, want %d", n, want)
 		}
 		col.Close()
 		site.Heal()
@@ -71,7 +71,7 @@ func TestCrawlAgainOfASiteThatBeginsToTell(t *testing.T) {
 }
 
 // A site that redirects to another address is not followed at the old one; the error names the new one.
-func TestFollowWhatRedirects(t *testing.T) {
+func TestFollowRedirectReportsNewAddress(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home")})
 	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		http.Redirect(w, req, strings.TrimSuffix(site.Base, "/")+req.URL.Path, http.StatusMovedPermanently)
@@ -92,6 +92,6 @@ func refused(t *testing.T, base, right string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := c.Run(ctx); err == nil || !strings.Contains(err.Error(), right) {
-		t.Errorf("following %s ends with %v, not with a word of %s", base, err, right)
+		t.Errorf("following %s ends with %v, which does not name %s", base, err, right)
 	}
 }

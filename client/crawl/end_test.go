@@ -19,7 +19,7 @@ import (
 
 // A crawler that is stopped at any moment, with requests under way, ends; so it does
 // when its time limit is over. What arrived by then is stored.
-func TestEndsWhateverIsUnderWay(t *testing.T) {
+func TestStopDuringRequests(t *testing.T) {
 	noRace(t)
 	for i := range 12 {
 		dir := t.TempDir()
@@ -47,10 +47,10 @@ func TestEndsWhateverIsUnderWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			if took := time.Since(begun); took > after+time.Minute {
-				t.Errorf("told to end after %v, it ended after %v", after, took)
+				t.Errorf("canceled after %v, it ended after %v", after, took)
 			}
 			if site, ok := col.Site(s.Origin); !ok || site.Held == 0 && i > 4 {
-				t.Errorf("after %v, nothing is held: %+v", after, site)
+				t.Errorf("after %v, nothing is stored: %+v", after, site)
 			}
 		})
 	}
@@ -58,7 +58,7 @@ func TestEndsWhateverIsUnderWay(t *testing.T) {
 
 // In a crawl one day later, when robots.txt must be fetched first, a site is asked for its changes, though
 // nothing else there is due.
-func TestCrawlAgainADayLater(t *testing.T) {
+func TestRecrawlADayLater(t *testing.T) {
 	noRace(t)
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,9 +79,9 @@ func TestCrawlAgainADayLater(t *testing.T) {
 				t.Fatal(err)
 			}
 			if log := fmt.Sprint(w.Log()); !strings.Contains(log, "/robots.rdf") || !strings.Contains(log, "/p1.html") {
-				t.Errorf("on day %d it asks for %s only", day, log)
+				t.Errorf("on day %d it fetches only %s", day, log)
 			} else if strings.Contains(log, "/sitemap.xml") { // which the manifest makes superfluous
-				t.Errorf("on day %d it asks for %s", day, log)
+				t.Errorf("on day %d it fetches %s", day, log)
 			}
 			col.Close()
 			time.Sleep(25 * time.Hour)
@@ -91,7 +91,7 @@ func TestCrawlAgainADayLater(t *testing.T) {
 
 // A crawl ends though pages that are gone, refused or elsewhere come due again faster than it can fetch all of
 // them. The next crawl fetches them again.
-func TestCrawlEndsThoughRefusedPagesComeDue(t *testing.T) {
+func TestCrawlEndsDespiteRefusedPages(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -132,13 +132,13 @@ func TestCrawlEndsThoughRefusedPagesComeDue(t *testing.T) {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); ctx.Err() != nil || took > 5*time.Minute {
-				t.Errorf("crawl %d has ended after %v, when it was told to (%v)", crawls, took, ctx.Err())
+				t.Errorf("crawl %d took %v to end (%v)", crawls, took, ctx.Err())
 			}
 			cancel()
 			asked, _ := visits(w, s, began)
 			for _, kind := range []string{"missing", "refused", "moved", "failing"} {
 				if n := len(asked["/"+kind+"3.html"]); n == 0 || n > 4 {
-					t.Errorf("crawl %d has asked %d times for a page that is %s", crawls, n, kind)
+					t.Errorf("crawl %d fetched %d times a page that is %s", crawls, n, kind)
 				}
 			}
 			if err := col.Close(); err != nil {

@@ -78,14 +78,14 @@ func holdsAll(t *testing.T, col *collection.Collection, s *sitetest.Site) {
 		}
 		body, err := io.ReadAll(c)
 		if err := errors.Join(err, c.Close()); err != nil || string(body) != text {
-			t.Errorf("%s is held as %q, want %q: %v", u, body, text, err)
+			t.Errorf("%s is stored as %q, want %q: %v", u, body, text, err)
 		}
 	}
 }
 
 // Pages that have the same bytes according to their site are fetched once, in a first crawl as in a later one:
 // the stored content of one is used for the others.
-func TestEqualPagesAreAskedForOnce(t *testing.T) {
+func TestEqualPagesAreFetchedOnce(t *testing.T) {
 	const pages = 20
 	s := sitetest.NewSite(t, translated(pages))
 	dir := filepath.Join(t.TempDir(), "crawl")
@@ -96,7 +96,7 @@ func TestEqualPagesAreAskedForOnce(t *testing.T) {
 		t.Errorf("%d requests for %d contents in %d directories: %v", len(got), contents, dirs, got)
 	}
 	if total := int64(len(s.Pages())); status.Delivered+status.Fetched != total || status.Delivered < 2*pages-int64(dirs)-status.Audits {
-		t.Errorf("%d pages were asked for and %d were not, of %d", status.Fetched, status.Delivered, total)
+		t.Errorf("%d pages were fetched and %d were not, of %d", status.Fetched, status.Delivered, total)
 	}
 	for _, lang := range []string{"en", "de", "fr"} { // each links to its siblings
 		p, _, err := col.Page(s.Base + lang + "/p03.html")
@@ -127,7 +127,7 @@ func TestEqualPagesAreAskedForOnce(t *testing.T) {
 	col, status = once(t, dir, s)
 	holdsAll(t, col, s)
 	if got := asked(s); len(got) > 2+int(status.Audits) || !slices.Contains(got, "/en/p08.html") {
-		t.Errorf("asked for %v, %d of them to see whether the site is right, want only what is new", got, status.Audits)
+		t.Errorf("fetched %v, %d of them as checks, want only new contents", got, status.Audits)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestEqualPagesAreAskedForOnce(t *testing.T) {
 // separately.
 func TestFirstOfEqualPagesFails(t *testing.T) {
 	for name, fault := range map[string]sitetest.Fault{
-		"not there": sitetest.Status(http.StatusNotFound, 0), "broken": sitetest.Status(http.StatusInternalServerError, 0), "other bytes": sitetest.Bytes(page("other")),
+		"not found": sitetest.Status(http.StatusNotFound, 0), "broken": sitetest.Status(http.StatusInternalServerError, 0), "other bytes": sitetest.Bytes(page("other")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sitetest.NewSite(t, translated(5))
@@ -148,7 +148,7 @@ func TestFirstOfEqualPagesFails(t *testing.T) {
 					t.Errorf("%s is %v, %v", u, p.State, err)
 				}
 				if !slices.Contains(got, "/"+u) {
-					t.Errorf("%s was not asked for", u)
+					t.Errorf("%s was not fetched", u)
 				}
 			}
 		})
@@ -157,7 +157,7 @@ func TestFirstOfEqualPagesFails(t *testing.T) {
 
 // If one directory is refused to us, its pages are still requested, though others have their bytes: nothing
 // of it is stored.
-func TestEqualPagesThatAreRefused(t *testing.T) {
+func TestRefusedEqualPagesAreNotStored(t *testing.T) {
 	s := sitetest.NewSite(t, translated(5))
 	for u := range s.Pages() {
 		if path := "/" + strings.TrimPrefix(u, s.Base); strings.HasPrefix(path, "/fr/") {
@@ -200,13 +200,13 @@ func TestCopyOfEqualPages(t *testing.T) {
 	x.start()
 	x.want(x.live())
 	if got := asked(x.Site); len(got) > 0 {
-		t.Errorf("asked for %v", got)
+		t.Errorf("requested %v", got)
 	}
 }
 
 // A site that claims that pages have the bytes of another one, and serves something else, is detected by the
 // pages that are fetched nevertheless: after that its claim is no longer used to skip fetches.
-func TestLiesAboutEqualPages(t *testing.T) {
+func TestFalseEqualPagesAreDetected(t *testing.T) {
 	const lies = 150
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -178,15 +178,15 @@ func isFacet(uri string) bool { return strings.HasPrefix(uri, "/shop?") }
 func TestFacets(t *testing.T) {
 	m := newMaze(t, shop(200, true))
 	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, func(c *crawl.Crawler) { c.TrapShare, c.Stop.Pages = 1, 3000 })
-	t.Logf("without a budget, until it has 3000 pages: %d pages of use, %d of the search", real, wasted)
+	t.Logf("without a budget, until it has 3000 pages: %d useful pages, %d of the search", real, wasted)
 	if 10*wasted < 9*(real+wasted) {
-		t.Errorf("%d of %d requests went into the search where it has no budget: it is no trap", wasted, real+wasted)
+		t.Errorf("%d of %d requests went into the unlimited search: it is no trap", wasted, real+wasted)
 	}
 	dir := filepath.Join(t.TempDir(), "crawl")
 	real, wasted, s = m.crawl(t, dir, isFacet, nil)
-	t.Logf("%d pages of use, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
+	t.Logf("%d useful pages, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
 	if real != 200+10+2 {
-		t.Errorf("%d pages of use, want 212", real)
+		t.Errorf("%d useful pages, want 212", real)
 	}
 	if 5*wasted > real+wasted {
 		t.Errorf("%d of %d requests went into the search", wasted, real+wasted)
@@ -223,7 +223,7 @@ func TestFacets(t *testing.T) {
 		}
 	}
 	if reasons < s.Waiting {
-		t.Errorf("of %d pages that wait %d say why", s.Waiting, reasons)
+		t.Errorf("of %d waiting pages %d have a reason", s.Waiting, reasons)
 	}
 }
 
@@ -261,15 +261,15 @@ func TestFacetsKilled(t *testing.T) {
 		}
 		m.mu.Unlock()
 	}
-	t.Logf("%d pages of use, %d of the search", len(useful), total)
+	t.Logf("%d useful pages, %d of the search", len(useful), total)
 	// 50 of the endless search; and at each stop, eight requests may be under way, from which it learns nothing.
 	if len(useful) != 212 || total > 50+12*8 {
-		t.Errorf("%d pages of use, want 212; %d of the search", len(useful), total)
+		t.Errorf("%d useful pages, want 212; %d of the search", len(useful), total)
 	}
 }
 
 // Pages that a sitemap names, or that a person adds, do not wait.
-func TestFacetsTold(t *testing.T) {
+func TestFacetsListedPagesDoNotWait(t *testing.T) {
 	plain := shop(200, true)
 	named := map[string]bool{}
 	var list strings.Builder
@@ -286,14 +286,14 @@ func TestFacetsTold(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "crawl")
 	real, wasted, s := m.crawl(t, dir, func(uri string) bool { return isFacet(uri) && !named[uri] }, nil)
-	t.Logf("%d pages of use, %d of the search beside; %d wait", real, wasted, s.Waiting)
+	t.Logf("%d useful pages, %d of the search beside; %d wait", real, wasted, s.Waiting)
 	if real != 212+400+1 || s.Waiting == 0 {
-		t.Errorf("%d pages of use, want 613; %d wait", real, s.Waiting)
+		t.Errorf("%d useful pages, want 613; %d wait", real, s.Waiting)
 	}
 }
 
 // A waiting page that a person adds is fetched at once.
-func TestFacetsAdd(t *testing.T) {
+func TestFacetsAddedPageDoesNotWait(t *testing.T) {
 	m := newMaze(t, shop(40, true))
 	col := open(t, filepath.Join(t.TempDir(), "crawl"))
 	defer col.Close()
@@ -307,12 +307,12 @@ func TestFacetsAdd(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("waited in vain until %s: %+v", what, c.Status())
+				t.Fatalf("timed out waiting until %s: %+v", what, c.Status())
 			}
 		}
 	}
 	waits := ""
-	until("it says of a page that it waits", func() bool {
+	until("a page is reported as waiting", func() bool {
 		if s := c.Status(); s.Waiting == 0 || s.Busy > 0 {
 			return false
 		}
@@ -336,7 +336,7 @@ func TestFacetsAdd(t *testing.T) {
 	if _, err := c.Add(ctx, []string{waits}); err != nil {
 		t.Fatal(err)
 	}
-	until("it is asked for", func() bool {
+	until("the page is fetched", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return slices.Contains(m.asked, strings.TrimPrefix(waits, m.URL))
@@ -344,7 +344,7 @@ func TestFacetsAdd(t *testing.T) {
 }
 
 // Relative links that make a path ever longer.
-func TestMixedPaths(t *testing.T) {
+func TestGrowingRelativePaths(t *testing.T) {
 	goods := shop(200, true)
 	m := newMaze(t, func(u *url.URL) (string, bool) {
 		if path, ok := strings.CutPrefix(u.Path, "/deep/"); ok {
@@ -354,9 +354,9 @@ func TestMixedPaths(t *testing.T) {
 		return strings.Replace(body, "</body>", `<a href="/deep/red/">more</a></body>`, 1), ok && u.Path != "/shop"
 	})
 	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), func(u string) bool { return strings.HasPrefix(u, "/deep/") }, nil)
-	t.Logf("%d pages of use, %d of the path; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
+	t.Logf("%d useful pages, %d of the path; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
 	if real != 200+10+1 {
-		t.Errorf("%d pages of use, want 211", real)
+		t.Errorf("%d useful pages, want 211", real)
 	}
 	if 5*wasted > real+wasted {
 		t.Errorf("%d of %d requests went into the path", wasted, real+wasted)
@@ -364,7 +364,7 @@ func TestMixedPaths(t *testing.T) {
 }
 
 // Parts of a site that are found late, in a directory full of search results, are crawled whole.
-func TestFacetsBesideTheRest(t *testing.T) {
+func TestFacetsDoNotHideSections(t *testing.T) {
 	parts := []string{"red", "blue", "green", "small", "large"}
 	m := newMaze(t, func(u *url.URL) (string, bool) {
 		name, ok := strings.CutPrefix(u.Path, "/docs/")
@@ -390,14 +390,14 @@ func TestFacetsBesideTheRest(t *testing.T) {
 		return document(prose(name, 3), prose("page "+name, 50), links...), true
 	})
 	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), func(u string) bool { return strings.Contains(u, "search?") }, nil)
-	t.Logf("%d pages of use, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
+	t.Logf("%d useful pages, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
 	if real != 2+5*31 || wasted > 50 {
-		t.Errorf("%d pages of use, want 157; %d of the search", real, wasted)
+		t.Errorf("%d useful pages, want 157; %d of the search", real, wasted)
 	}
 }
 
 // A catalogue is crawled whole, whatever its URLs look like: its pages have new content.
-func TestCatalogue(t *testing.T) {
+func TestCatalogueIsCrawledWhole(t *testing.T) {
 	for _, form := range []string{"/item?id=%d&lang=en", "/item/%d.html", "/view.php?cat=7&id=%d&tab=text"} {
 		m := newMaze(t, func(u *url.URL) (string, bool) {
 			i := 0
@@ -420,10 +420,10 @@ func TestCatalogue(t *testing.T) {
 }
 
 // Pages that are linked only from search results are found through the search.
-func TestFacetsLead(t *testing.T) {
+func TestFacetsLeadToPages(t *testing.T) {
 	m := newMaze(t, shop(300, false))
 	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, nil)
-	t.Logf("%d pages of use, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
+	t.Logf("%d useful pages, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
 	if real < 270 {
 		t.Errorf("%d pages of 302", real)
 	}

@@ -80,12 +80,12 @@ func TestFeedHasNews(t *testing.T) {
 				change func()
 				want   string // of three hours, in which it is polled three times
 			}{
-				{"the first look", func() { items, date = first, day(1) }, "map[/item1.html:1 200:1 304:2]"},
+				{"first poll", func() { items, date = first, day(1) }, "map[/item1.html:1 200:1 304:2]"},
 				{"nothing changed", func() {}, "map[304:3]"},
-				{"the date alone", func() { date = day(2) }, "map[200:1 304:2]"},
-				{"both", func() { items, date = item(2)+items, day(3) }, "map[/item2.html:1 200:1 304:2]"},
-				{"the content alone, and the server says so", func() { items, heeds = item(3)+items, false }, "map[/item3.html:1 200:3]"},
-				{"the content, and no item", func() { items += "<!-- -->" }, "map[200:3]"},
+				{"only a new date", func() { date = day(2) }, "map[200:1 304:2]"},
+				{"new item and date", func() { items, date = item(2)+items, day(3) }, "map[/item2.html:1 200:1 304:2]"},
+				{"new item, no conditional requests", func() { items, heeds = item(3)+items, false }, "map[/item3.html:1 200:3]"},
+				{"new content without a new item", func() { items += "<!-- -->" }, "map[200:3]"},
 			} {
 				mu.Lock()
 				clear(asked)
@@ -94,7 +94,7 @@ func TestFeedHasNews(t *testing.T) {
 				pause.For(ctx, 3*time.Hour)
 				mu.Lock()
 				if got := fmt.Sprint(asked); got != step.want {
-					t.Errorf("%s: asked %s, want %s", step.what, got, step.want)
+					t.Errorf("%s: requests %s, want %s", step.what, got, step.want)
 				}
 				mu.Unlock()
 			}

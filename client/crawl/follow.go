@@ -140,7 +140,7 @@ func (r *run) followed(src *source) collection.Source {
 			if r.Only != "" {
 				r.fail(elsewhere)
 			} else {
-				r.log.Warn("site does not tell of its pages here", "site", st.Origin, "err", elsewhere)
+				r.log.Warn("site cannot be followed at this address", "site", st.Origin, "err", elsewhere)
 			}
 			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain))
 			s.Fails++
@@ -250,7 +250,7 @@ func (r *run) allowed(st *site, u string) error {
 type forbiddenError struct{ url, rule string }
 
 func (e *forbiddenError) Error() string {
-	return fmt.Sprintf("%.200s is not asked for: %s", e.url, e.rule)
+	return fmt.Sprintf("%.200s is not fetched: %s", e.url, e.rule)
 }
 
 func signalOf(d client.Door) collection.Signal {

@@ -127,7 +127,7 @@ func (x *teller) settled() {
 			return
 		}
 	}
-	x.t.Fatalf("other than the site: %q; %d pages are owed, at %v, the site at %v: %v", x.differs(), owed, x.manifest().Cursor, x.Head(), faults)
+	x.t.Fatalf("differs from the site: %q; %d pages are pending, at %v, the site at %v: %v", x.differs(), owed, x.manifest().Cursor, x.Head(), faults)
 }
 
 // A copy is the same in each form, pulled and pushed (C02), and a form that delivers pages causes no fetch.
@@ -146,7 +146,7 @@ func TestCopyInEveryForm(t *testing.T) {
 				x.start()
 				x.settled()
 				if got := x.gets(); len(got) > 0 {
-					t.Errorf("the first copy asked for %q", got) // an archive, or a batch, has it all
+					t.Errorf("the first copy fetched %q", got) // an archive, or a batch, has it all
 				}
 				edits := 5
 				if pulled {
@@ -158,7 +158,7 @@ func TestCopyInEveryForm(t *testing.T) {
 				}
 				got := x.gets()
 				if whole := as == protocol.AsMeta || as == protocol.AsSite; whole != (len(got) > 0) {
-					t.Errorf("asked for %q", got)
+					t.Errorf("fetched %q", got)
 				}
 				if err := x.stop(); err != nil {
 					t.Fatal(err)
@@ -184,7 +184,7 @@ func TestCopyInEveryForm(t *testing.T) {
 				if as == protocol.AsDelta && s.Delivered == 0 {
 					t.Errorf("%+v", s)
 				}
-				if y, err := x.c.Why(x.Base); err != nil || !strings.Contains(strings.Join(y.Signals, "\n"), "listened to by ") {
+				if y, err := x.c.Why(x.Base); err != nil || !strings.Contains(strings.Join(y.Signals, "\n"), "followed via ") {
 					t.Errorf("%+v, %v", y, err)
 				}
 			})
@@ -206,19 +206,19 @@ func TestArchiveIsCounted(t *testing.T) {
 		x.settled()
 		s := x.c.Status()
 		if s.Listened < resp.ContentLength || s.Listened > resp.ContentLength+20_000 || s.Came() != s.Wire+s.Listened {
-			t.Errorf("pulled %v: %d bytes by what tells, %d else, of an archive of %d", pulled, s.Listened, s.Wire, resp.ContentLength)
+			t.Errorf("pulled %v: %d bytes by subscription, %d otherwise, of an archive of %d", pulled, s.Listened, s.Wire, resp.ContentLength)
 		}
 		x.Write("index.html", x.long(10))
 		x.Publish()
 		x.settled()
 		if after := x.c.Status().Listened; after <= s.Listened {
-			t.Errorf("pulled %v: a change that was told took %d bytes", pulled, after-s.Listened)
+			t.Errorf("pulled %v: an announced change took %d bytes", pulled, after-s.Listened)
 		}
 	}
 }
 
 // A page is fetched if its delivered bytes do not match the digest, or if a diff cannot be applied.
-func TestWrongBodies(t *testing.T) {
+func TestWrongDeliveredBodiesAreFetched(t *testing.T) {
 	for _, as := range []protocol.Form{protocol.AsDelta, protocol.AsPage} {
 		x := newTeller(t, 10, func(c *crawl.Copy) { c.As, c.NoStream = as, true })
 		x.start()
@@ -248,7 +248,7 @@ func TestWrongBodies(t *testing.T) {
 			x.settled()
 		}
 		if got := x.gets(); len(got) < 5 || x.c.Status().Delivered > 11 {
-			t.Errorf("%s: asked for %q; %d pages came", as, got, x.c.Status().Delivered)
+			t.Errorf("%s: fetched %q; %d pages delivered", as, got, x.c.Status().Delivered)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 }
 
 // A base file that was modified locally cannot serve as the base of a diff: the page is fetched.
-func TestDamagedBase(t *testing.T) {
+func TestDamagedDeltaBase(t *testing.T) {
 	x := newTeller(t, 5, func(c *crawl.Copy) { c.As = protocol.AsDelta })
 	x.start()
 	x.settled()
@@ -289,7 +289,7 @@ func TestDamagedBase(t *testing.T) {
 	x.Publish()
 	x.settled()
 	if got := x.gets(); len(got) == 0 {
-		t.Errorf("asked for %q", got)
+		t.Errorf("fetched %q", got)
 	}
 }
 
@@ -305,14 +305,14 @@ func TestBatchFails(t *testing.T) {
 			x.start()
 			x.settled()
 			if got := x.gets(); len(got) == 0 || len(got) > 41 || name != "cut" && len(got) != 41 {
-				t.Errorf("asked for %d pages of 41", len(got))
+				t.Errorf("fetched %d pages of 41", len(got))
 			}
 		})
 	}
 }
 
 // A site that sends Retry-After gets no request until then, and the log says so.
-func TestBatchFailsForATime(t *testing.T) {
+func TestBatchRetryAfter(t *testing.T) {
 	var log strings.Builder
 	x := newTeller(t, 40, func(c *crawl.Copy) {
 		c.As, c.Log = protocol.AsMeta, slog.New(slog.NewTextHandler(&log, nil))
@@ -332,7 +332,7 @@ func TestBatchFailsForATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := time.Duration(asked.Load() - refused.Load()); d < 2*time.Second {
-		t.Errorf("asked again after %v", d)
+		t.Errorf("next request after %v", d)
 	}
 	if !strings.Contains(log.String(), "asks for a pause") || !strings.Contains(log.String(), "retry_after=2s") {
 		t.Errorf("the log says %s", &log)
@@ -340,7 +340,7 @@ func TestBatchFailsForATime(t *testing.T) {
 }
 
 // A page that is fetched separately arrives as a diff if the site makes diffs.
-func TestDifferenceByRequest(t *testing.T) {
+func TestFetchedDelta(t *testing.T) {
 	x := newTeller(t, 3, func(c *crawl.Copy) { c.As = protocol.AsMeta })
 	x.start()
 	x.settled()
@@ -354,7 +354,7 @@ func TestDifferenceByRequest(t *testing.T) {
 }
 
 // A collection with an archive stores delivered pages like fetched ones.
-func TestDeliveredIsKept(t *testing.T) {
+func TestDeliveredPagesAreStored(t *testing.T) {
 	x := newTeller(t, 30, nil)
 	col := open(t, t.TempDir())
 	defer col.Close()
@@ -389,7 +389,7 @@ func TestDeliveredIsKept(t *testing.T) {
 	x.edit()
 	until("edited", holds)
 	if got := x.gets(); len(got) > 0 || c.Status().Delivered < 5 {
-		t.Errorf("asked for %q: %+v", got, c.Status())
+		t.Errorf("fetched %q: %+v", got, c.Status())
 	}
 	for u, text := range x.Pages() {
 		p, _, _ := col.Page(u)
@@ -414,7 +414,7 @@ func TestDeliveredIsKept(t *testing.T) {
 }
 
 // Killed at any instant while pages are being delivered, the copy ends equal to the site.
-func TestKilledWhileDelivered(t *testing.T) {
+func TestKilledDuringDelivery(t *testing.T) {
 	for _, as := range []protocol.Form{protocol.AsDelta, protocol.AsPage, protocol.AsBatch} {
 		t.Run(string(as), func(t *testing.T) {
 			x := newTeller(t, 60, func(c *crawl.Copy) { c.As = as })
@@ -443,7 +443,7 @@ func TestKilledWhileDelivered(t *testing.T) {
 
 // A diff that cannot be applied, or leads to bytes other than announced, or is requested
 // from a server that has no such page, costs one more request, and no more than that.
-func TestDifferenceThatIsNone(t *testing.T) {
+func TestInvalidDeltaCostsOneRequest(t *testing.T) {
 	x := newTeller(t, 3, func(c *crawl.Copy) { c.As = protocol.AsMeta })
 	x.start()
 	x.settled()
@@ -472,7 +472,7 @@ func TestDifferenceThatIsNone(t *testing.T) {
 		x.Publish()
 		x.settled()
 		if got := x.gets(); len(got) != 2 {
-			t.Errorf("asked for %q", got)
+			t.Errorf("fetched %q", got)
 		}
 		x.Break("/d0/p0.html", nil)
 		x.Write("d0/p0.html", was)

@@ -68,7 +68,7 @@ func heldIn(col *collection.Collection) (n int) {
 // A crawler that is killed, or whose disk is full, at any transaction, gets all
 // pages in its next run, though the site announces nothing more: what was
 // applied of its manifest is stored together with the cursor.
-func TestKilledAndNothingChangesAfterwards(t *testing.T) {
+func TestKilledCrawlCompletesLater(t *testing.T) {
 	const pages = 30
 	files := map[string]string{"index.html": page("home")}
 	for i := range pages - 1 {
@@ -109,7 +109,7 @@ func TestKilledAndNothingChangesAfterwards(t *testing.T) {
 				go func() { run <- running(col, site.Base).Run(ctx) }()
 				for deadline := time.Now().Add(20 * time.Second); heldIn(col) < pages; time.Sleep(10 * time.Millisecond) {
 					if time.Now().After(deadline) {
-						t.Errorf("ended at transaction %d: %d pages of %d are held, before the second run %d", n, heldIn(col), pages, before)
+						t.Errorf("ended at transaction %d: %d pages of %d are stored, before the second run %d", n, heldIn(col), pages, before)
 						break
 					}
 				}

@@ -147,7 +147,7 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 			}
 			if p.Digest != protocol.Sum([]byte(body)) {
 				if wrong++; wrong < 20 {
-					t.Errorf("%s%s (%d) is not as its site has it: %v, visited at %v, next at %v", s.Origin, path, sort[s], p.State, p.Last, p.At)
+					t.Errorf("%s%s (%d) differs from its site: %v, visited at %v, next at %v", s.Origin, path, sort[s], p.State, p.Last, p.At)
 				}
 			}
 		}
@@ -198,7 +198,7 @@ func believed(t *testing.T, col *collection.Collection, s *fakeweb.Site, how sor
 		v := &rec.Voices[i]
 		_, mute := v.Muted()
 		if how.honest() && (mute || v.Thin) {
-			t.Errorf("%s (%d) is honest: %v", s.Origin, how, v)
+			t.Errorf("%s (%d) is honest, but muted or thinned out: %v", s.Origin, how, v)
 		}
 		// 20 lies and 3 for each right notice; as many may have been under way, and
 		// 4 samples come in each of the periods, that are no more than 10 in a week.

@@ -126,7 +126,7 @@ func (r *run) wake(now time.Time) time.Time {
 		idle = idle && st.After(soon)
 		next = earliest(next, st)
 	}
-	r.log.Debug("nothing to ask for", "busy", r.busy, "wake", r.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(r.due), "idle", idle)
+	r.log.Debug("nothing to fetch", "busy", r.busy, "wake", r.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(r.due), "idle", idle)
 	if r.Once && idle {
 		return time.Time{}
 	}
@@ -181,11 +181,11 @@ func (r *run) checkStop(now time.Time) {
 func (r *run) stopped(now time.Time) string {
 	switch s := r.Stop; {
 	case s.Pages > 0 && r.count.pages() >= int64(s.Pages):
-		return "enough pages"
+		return "page limit reached"
 	case s.Bytes > 0 && r.count.Bytes.Load()+r.count.DeliveredBytes.Load() >= s.Bytes:
-		return "enough bytes"
+		return "byte limit reached"
 	case s.After > 0 && now.Sub(r.began) >= s.After-time.Millisecond:
-		return "enough time"
+		return "time limit reached"
 	}
 	return ""
 }

@@ -390,7 +390,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	for i, u := range urls {
 		verdicts[i] = r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
 		if v := &verdicts[i]; v.OK && !r.wanted(v.URL) {
-			v.OK, v.Rule = false, "its host is none of those that are crawled"
+			v.OK, v.Rule = false, "its host is not crawled"
 		}
 		if verdicts[i].OK {
 			x.finds = append(x.finds, find(verdicts[i], 0, collection.ByPerson))
@@ -432,7 +432,7 @@ func (r *run) wanted(url string) bool {
 func (c *Crawler) Accept(origin string) (gone int, err error) {
 	site, ok := c.Collection.Site(c.Seeder.Origin(origin))
 	if !ok {
-		return 0, fmt.Errorf("%s is not known", origin)
+		return 0, fmt.Errorf("unknown site %s", origin)
 	}
 	sources, err := c.Collection.Sources(site.ID)
 	if err != nil {

@@ -48,7 +48,7 @@ func noRace(t *testing.T) {
 // With any strategy, sources and flags, and whatever sites do: none gets two
 // requests at once or too soon, or a request that its robots.txt forbids; traps are cut off;
 // memory is bounded; and a crawl that has ended leaves nothing open.
-func TestPolitenessOfAll(t *testing.T) {
+func TestPolitenessOfAllRequests(t *testing.T) {
 	noRace(t)
 	runs := []wildRun{
 		{name: "breadth first, once", strategy: frontier.BreadthFirst{}, once: true, lasts: 7 * 24 * time.Hour},
@@ -187,14 +187,14 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 	}
 	time.Sleep(5 * time.Second) // a site that closes late
 	if w.Open() > 0 {
-		t.Errorf("%d ends of connections are left", w.Open())
+		t.Errorf("%d connection ends are open", w.Open())
 	}
 	t.Logf("%d accesses in %v, %d pages, %d MB: %+v", len(w.Log()), time.Since(began), col.Len(), peak>>20, c.Status())
 }
 
 // Pages that robots.txt comes to forbid are not fetched any more, however many
 // pages of the site are queued, and however slowly they are fetched.
-func TestNewRulesOfALargeSite(t *testing.T) {
+func TestNewRobotsRulesOfLargeSite(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -250,13 +250,13 @@ func TestNewRulesOfALargeSite(t *testing.T) {
 			}
 		}
 		if asked[large] < 500 || asked[slow] < 50 {
-			t.Errorf("of %s %d pages were asked for, of %s %d", large.Host, asked[large], slow.Host, asked[slow])
+			t.Errorf("fetched of %s %d pages, of %s %d", large.Host, asked[large], slow.Host, asked[slow])
 		}
 	})
 }
 
 // A site that is found while another is busy for hours does not wait for it.
-func TestNewSiteBesideALargeOne(t *testing.T) {
+func TestNewSiteDoesNotWaitForLargeOne(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -43,7 +43,7 @@ func TestLastCommitsFail(t *testing.T) {
 	c := crawler(col, w.URL+"/")
 	c.NoManifests, c.NoSitemaps = true, true
 	if err := c.Run(ctx); err == nil {
-		t.Error("nothing could be stored, and nothing was said")
+		t.Error("the last commit failed without an error")
 	}
 }
 
@@ -62,12 +62,12 @@ func TestStartWithExcludedPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, _, err := col.Page(w.URL + "/a.zip"); err != nil || p.State != collection.Held || w.counts()["/a.zip"] != 1 {
-		t.Errorf("the archive is %v, asked for %d times; %v", p.State, w.counts()["/a.zip"], err)
+		t.Errorf("the archive is %v, fetched %d times; %v", p.State, w.counts()["/a.zip"], err)
 	}
 }
 
 // Redirects to unknown sites create neither sites nor pages.
-func TestRedirectsElsewhere(t *testing.T) {
+func TestRedirectsToUnknownSites(t *testing.T) {
 	var links []string
 	for i := range 20 {
 		links = append(links, fmt.Sprintf("/to%d", i))
@@ -143,7 +143,7 @@ func TestSitemapRedirects(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, _, err := col.Page(w.URL + "/orphan.html"); err != nil || p.State != collection.Held {
-		t.Errorf("what the sitemap names is %v; %v", p.State, err)
+		t.Errorf("the page in the sitemap is %v; %v", p.State, err)
 	}
 	endless := 0
 	for p := range w.counts() {
@@ -152,12 +152,12 @@ func TestSitemapRedirects(t *testing.T) {
 		}
 	}
 	if endless != 6 || len(other.asked) > 0 {
-		t.Errorf("%d redirects in a row were followed, want 5, and elsewhere asked for %v", endless-1, other.asked)
+		t.Errorf("%d redirects in a row were followed, want 5, and the other site got requests for %v", endless-1, other.asked)
 	}
 }
 
 // Stopping is not an error, whatever a crawl was about to do.
-func TestToldToEndAtOnce(t *testing.T) {
+func TestImmediateStopIsNoError(t *testing.T) {
 	w := newWeb(t, map[string]string{"/": page("home")})
 	col := open(t, filepath.Join(t.TempDir(), "crawl"))
 	defer col.Close()

@@ -82,7 +82,7 @@ func visits(w *fakeweb.Web, s *fakeweb.Site, since time.Time) (at map[string][]t
 }
 
 // A budget is spent in full, on the pages that change, and on none more often than allowed.
-func TestRevisitsComeToTheBudget(t *testing.T) {
+func TestRevisitsSpendTheBudget(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestRevisitsComeToTheBudget(t *testing.T) {
 		}
 		for i := range 3 {
 			if n := float64(len(at[nth(i)])); n < 1.3*float64(still)/27 {
-				t.Errorf("%s changes and was visited %.0f times; those that do not %.1f times on average", nth(i), n, float64(still)/27)
+				t.Errorf("%s changes and was visited %.0f times; unchanged pages %.1f times on average", nth(i), n, float64(still)/27)
 			}
 		}
 		at, _ = visits(w, s, began)
@@ -130,7 +130,7 @@ func TestRevisitsComeToTheBudget(t *testing.T) {
 
 // Changes that a site announces are fetched at once though the budget is practically
 // zero; and wait if that is not wanted.
-func TestRevisitsOfWhatIsTold(t *testing.T) {
+func TestRevisitsOfAnnouncedChanges(t *testing.T) {
 	noRace(t)
 	for _, eager := range []bool{true, false} {
 		t.Run(fmt.Sprintf("eager %v", eager), func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestRevisitsOfWhatIsTold(t *testing.T) {
 }
 
 // If visits are priced in bytes, a practically zero budget still leaves room for 100 medium-sized pages at once.
-func TestRevisitsOfWhatIsToldByBytes(t *testing.T) {
+func TestRevisitsOfAnnouncedChangesPricedInBytes(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestRevisitsAfterRestart(t *testing.T) {
 
 // An unlimited budget visits each page as often as is allowed, no more, and for
 // a site whose manifest has the same information it fetches the manifest instead.
-func TestRevisitsWithoutEnd(t *testing.T) {
+func TestRevisitsWithUnlimitedBudget(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -346,7 +346,7 @@ func TestRevisitsOfFrozenManifest(t *testing.T) {
 }
 
 // A crawl that is to end visits nothing twice, and ends, though pages are due again at once.
-func TestRevisitsDoNotKeepACrawl(t *testing.T) {
+func TestRevisitsDoNotDelayTheEnd(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -410,7 +410,7 @@ func forgetful(s *fakeweb.Site, share float64, rng *rand.Rand) (edit func(path s
 
 // A manifest that omits 40 % of the changes is detected by audit visits, and from then on
 // its pages get more such visits; one that has all changes gets hardly any.
-func TestRevisitsBesideAManifest(t *testing.T) {
+func TestRevisitsAuditManifest(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -456,18 +456,18 @@ func TestRevisitsBesideAManifest(t *testing.T) {
 				t.Errorf("%s, %v: want %q", text, err, says)
 			}
 			if low, high, least := []float64{.5, .93}[n], []float64{.85, 1}[n], []float64{.8, .9}[n]; recall < low || recall > high || share < least {
-				t.Errorf("site %d: recall %.3f, %.3f of what is held of the pages that move is right", n, recall, share)
+				t.Errorf("site %d: recall %.3f, %.3f of the copies of changing pages are fresh", n, recall, share)
 			}
-			t.Logf("site %d: recall %.3f, %.3f right, %d visits, %d of them to pages that do not move", n, recall, share, sum, still[n])
+			t.Logf("site %d: recall %.3f, %.3f fresh, %d visits, %d of them to unchanging pages", n, recall, share, sum, still[n])
 		}
 		if all[0] < 3*all[1]/2 || still[1] > still[0]/2 {
-			t.Errorf("%d and %d visits, %d and %d to pages that do not move", all[0], all[1], still[0], still[1])
+			t.Errorf("%d and %d visits, %d and %d to unchanging pages", all[0], all[1], still[0], still[1])
 		}
 	})
 }
 
 // Copies of a site that does not respond any more are not counted as correct: their state is unknown.
-func TestDeadSitesAreNotSaidToBeRight(t *testing.T) {
+func TestDeadSitesAreNotCountedAsFresh(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {

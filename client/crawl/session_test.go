@@ -13,7 +13,7 @@ import (
 
 // A site that serves nothing without a session is crawled all the same, each page
 // under one name, with one request per page except the first (E30).
-func TestSiteThatInsistsOnSessions(t *testing.T) {
+func TestSiteThatRequiresSessions(t *testing.T) {
 	for kind, refuse := range map[string]func(http.ResponseWriter, *http.Request, int){
 		"redirect": func(rw http.ResponseWriter, req *http.Request, n int) {
 			http.Redirect(rw, req, fmt.Sprintf("%s?PHPSESSID=%d", req.URL.Path, n), http.StatusFound)
@@ -68,7 +68,7 @@ func TestSiteThatInsistsOnSessions(t *testing.T) {
 			defer mu.Unlock()
 			for path, n := range asked {
 				if path != "/" && n != 1 || n > 2 {
-					t.Errorf("%s was asked for %d times", path, n)
+					t.Errorf("%s was fetched %d times", path, n)
 				}
 			}
 		})

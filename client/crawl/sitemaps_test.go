@@ -15,7 +15,7 @@ import (
 // A site that names an excessive number of sitemaps gets at most 1,000 requests
 // for them, and its pages are fetched meanwhile; one that spells its pages in
 // two ways has each once.
-func TestManySitemaps(t *testing.T) {
+func TestSitemapRequestsAreBounded(t *testing.T) {
 	const many = 1300
 	var mu sync.Mutex
 	var asked []string
@@ -63,13 +63,13 @@ func TestManySitemaps(t *testing.T) {
 		}
 	}
 	if maps+4 > 1000 || maps < 900 {
-		t.Errorf("%d sitemaps were asked for", maps)
+		t.Errorf("%d sitemaps were fetched", maps)
 	}
 	if pages != 50 || col.Len() != 52 {
 		t.Errorf("%d requests for 50 pages, %d are known", pages, col.Len())
 	}
 	if i := slices.Index(asked, "/linked.html"); i < 0 || i > 150 {
-		t.Errorf("a page had its turn after %d other requests", i)
+		t.Errorf("a page was fetched after %d other requests", i)
 	}
 	all, err := col.Sources(0)
 	if err != nil || len(all) > 1000 {
@@ -81,7 +81,7 @@ func TestManySitemaps(t *testing.T) {
 }
 
 // If a site has no manifest, the sitemap at the usual place is fetched, though nothing declares it.
-func TestSitemapOfASiteWithoutManifest(t *testing.T) {
+func TestUndeclaredSitemapIsFetched(t *testing.T) {
 	w := newWeb(t, nil)
 	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		switch req.URL.Path {
@@ -102,7 +102,7 @@ func TestSitemapOfASiteWithoutManifest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := heldIn(col); n != 2 {
-			t.Errorf("manifests left out %v: %d pages of 2 are held", without, n)
+			t.Errorf("manifests left out %v: %d pages of 2 are stored", without, n)
 		}
 		col.Close()
 	}

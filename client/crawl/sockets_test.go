@@ -134,17 +134,17 @@ func TestRealSockets(t *testing.T) {
 		}
 		for path := range s.pages {
 			if s.asked[path] != 1 {
-				t.Errorf("%s%s was asked for %d times", s.origin, path, s.asked[path])
+				t.Errorf("%s%s was fetched %d times", s.origin, path, s.asked[path])
 			}
 		}
 		for path := range s.asked {
 			if strings.HasPrefix(path, "/private/") {
-				t.Errorf("%s%s was asked for", s.origin, path)
+				t.Errorf("%s%s was fetched", s.origin, path)
 			}
 		}
 		s.mu.Unlock()
 		if st, _ := col.Site(s.origin); st.Held != 4 {
-			t.Errorf("of %s %d pages are held", s.origin, st.Held)
+			t.Errorf("of %s %d pages are stored", s.origin, st.Held)
 		}
 	}
 	var excluded int

@@ -234,7 +234,7 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 			kind = collection.ManifestRDF
 		}
 		if protocol.Origin(sp.URL) != st.Origin && !r.crosses(st, sp) {
-			r.log.Debug("source of another origin is passed over", "site", st.Origin, "url", sp.URL)
+			r.log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
 			continue
 		}
 		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.mayTell()) && !r.NoManifests {

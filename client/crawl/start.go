@@ -154,10 +154,10 @@ func (r *run) regret() {
 			continue
 		}
 		if n++; n <= mostRegret {
-			r.log.Warn("nothing more could be asked for", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
+			r.log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
 		}
 	}
 	if n > mostRegret {
-		r.log.Warn("the same for other sites", "sites", n-mostRegret)
+		r.log.Warn("nothing more could be fetched from other sites", "sites", n-mostRegret)
 	}
 }

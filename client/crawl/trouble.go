@@ -22,12 +22,12 @@ func (r *run) ails(st *site, cause string) {
 	}
 	r.words, r.wordsAt = min(mostWords, r.words+now.Sub(r.wordsAt).Minutes()), now
 	if r.words < 1 {
-		r.log.Debug("site gives no answer", "site", st.Origin, "cause", cause)
+		r.log.Debug("site does not respond properly", "site", st.Origin, "cause", cause)
 		return
 	}
 	r.words--
 	st.ailing = true
-	r.log.Warn("site gives no answer", "site", st.Origin, "cause", cause)
+	r.log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
 }
 
 // answers records that a site has answered, with any status. The run's lock is held.
@@ -41,6 +41,6 @@ func (r *run) answers(st *site) {
 	}
 	if st.ailing {
 		st.ailing = false
-		r.log.Info("site answers again", "site", st.Origin)
+		r.log.Info("site responds again", "site", st.Origin)
 	}
 }

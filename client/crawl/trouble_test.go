@@ -56,7 +56,7 @@ func (s *said) log() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil))
 
 // An untrusted certificate is reported at once, with the cause, by a crawler that
 // follows the site, keeps it fresh, or crawls it; and a crawl that obtains nothing knows the reason.
-func TestBadCertificateIsSaid(t *testing.T) {
+func TestBadCertificateIsReported(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.Config.ErrorLog = log.New(new(said), "", 0)
 	srv.StartTLS()
@@ -66,11 +66,11 @@ func TestBadCertificateIsSaid(t *testing.T) {
 		for deadline := time.Now().Add(20 * time.Second); s.has("level=WARN", srv.URL, "certificate") == 0; time.Sleep(5 * time.Millisecond) {
 			select {
 			case err := <-done:
-				t.Fatalf("it has ended with %v and said %s", err, s.buf.String())
+				t.Fatalf("it ended with %v and logged %s", err, s.buf.String())
 			default:
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("nothing is said of the certificate: %s", s.buf.String())
+				t.Fatalf("the certificate is not reported: %s", s.buf.String())
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func TestBadCertificateIsSaid(t *testing.T) {
 			<-done
 			for site := range c.Collection.Sites() { // what is stored when it has ended
 				if !strings.Contains(site.Fault, "certificate") {
-					t.Errorf("the trouble of %s is %q", site.Origin, site.Fault)
+					t.Errorf("the fault of %s is %q", site.Origin, site.Fault)
 				}
 			}
 		})
@@ -108,13 +108,13 @@ func TestBadCertificateIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := once.Status(); !s.Nothing() || !strings.Contains(s.Trouble, "certificate") {
-		t.Errorf("a crawl that could ask nobody has obtained %+v", s)
+		t.Errorf("a crawl that could reach no site has %+v", s)
 	}
 }
 
 // If a site's robots.txt is unavailable, all its due pages wait until robots.txt is fetched
 // again, however soon that is: they neither use up CPU nor keep the crawl from ending.
-func TestWhatWaitsForRobotsDoesNotSpin(t *testing.T) {
+func TestWaitingForRobotsUsesNoCPU(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.Config.ErrorLog = log.New(new(said), "", 0)
 	tries := make(chan struct{}, 1000)
@@ -137,7 +137,7 @@ func TestWhatWaitsForRobotsDoesNotSpin(t *testing.T) {
 		select {
 		case <-tries:
 		case <-time.After(20 * time.Second):
-			t.Fatal("robots.txt is not asked for again")
+			t.Fatal("robots.txt is not fetched again")
 		}
 	}
 	cancel()
@@ -150,7 +150,7 @@ func TestWhatWaitsForRobotsDoesNotSpin(t *testing.T) {
 
 // A crawl whose only errors are permanent (a certificate that is expired or of an unknown authority, or a
 // TLS version that is too old) ends at once, has obtained nothing, and knows why.
-func TestCrawlOfABadCertificateEnds(t *testing.T) {
+func TestBadCertificateEndsCrawl(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestCrawlOfABadCertificateEnds(t *testing.T) {
 				t.Fatalf("it ends with %v, %v", err, ctx.Err())
 			}
 			if s := c.Status(); !s.Nothing() || !strings.Contains(s.Trouble, name) {
-				t.Errorf("a crawl that could ask nobody has obtained %+v", s)
+				t.Errorf("a crawl that could reach no site has %+v", s)
 			}
 		})
 	}
@@ -194,7 +194,7 @@ func TestCrawlOfABadCertificateEnds(t *testing.T) {
 
 // For a site that announces changes, an outage is reported and shown; when its
 // stream is back that is reported, too, though the site has no new changes.
-func TestStreamThatIsBack(t *testing.T) {
+func TestStreamRecoveryIsReported(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home"), "a.html": page("a")})
 	site.Watch()
 	for _, name := range []string{"run", "follow"} {
@@ -221,20 +221,20 @@ func TestStreamThatIsBack(t *testing.T) {
 				t.Helper()
 				for deadline := time.Now().Add(60 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
 					if time.Now().After(deadline) {
-						t.Fatalf("waited in vain until %s; it said\n%s", what, s.buf.String())
+						t.Fatalf("timed out waiting until %s; log:\n%s", what, s.buf.String())
 					}
 				}
 			}
-			until("the site is told of by stream", func() bool {
+			until("the site is followed by stream", func() bool {
 				return heldIn(c.Collection) == 2 && s.has("connected", "door=stream") == 1
 			})
 			site.Break("/parley/stream", sitetest.Times(1, sitetest.Status(http.StatusBadGateway, 0)))
 			site.Cut()
-			until("it is said that the site is away", func() bool { return s.has("level=WARN") > 0 })
-			until("it is said that the stream is back", func() bool {
-				return s.has("connected", "door=stream") == 2 && (name == "follow" || s.has("site answers again") > 0) // a page may answer between the two failures
+			until("the outage is reported", func() bool { return s.has("level=WARN") > 0 })
+			until("the recovery of the stream is reported", func() bool {
+				return s.has("connected", "door=stream") == 2 && (name == "follow" || s.has("site responds again") > 0) // a page may answer between the two failures
 			})
-			until("nothing is the matter with it", func() bool { return c.Status().Followed == 1 })
+			until("the site has no fault", func() bool { return c.Status().Followed == 1 })
 		})
 	}
 }

@@ -261,13 +261,13 @@ func (r *run) shareAll(list []twin) {
 func (r *run) bodyOf(p *collection.Page) ([]byte, http.Header) {
 	c, err := r.Collection.Content(p)
 	if err != nil {
-		r.log.Debug("read what another page holds", "url", p.URL, "err", err)
+		r.log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	defer c.Close()
 	body, err := io.ReadAll(io.LimitReader(c, r.mostBytes()+1))
 	if err != nil || protocol.Sum(body) != p.Digest {
-		r.log.Debug("what another page holds is not what it was", "url", p.URL, "err", err)
+		r.log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	h := headerOf(&protocol.Item{Type: p.Type}, protocol.AsMeta)

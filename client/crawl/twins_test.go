@@ -8,7 +8,7 @@ import (
 
 // A page that is in several directories with the same bytes, such as one that is not
 // translated yet, has different links in each. The same bytes below the page itself add no links.
-func TestTwinsLeadToPagesOfTheirOwn(t *testing.T) {
+func TestEqualPagesHaveSeparateLinks(t *testing.T) {
 	pages := map[string]string{"/": page("home", "en/", "de/", "fr/", "trap/")}
 	for _, lang := range []string{"en", "de", "fr"} {
 		pages["/"+lang+"/"] = page("contents", "a.html", "b.html")
@@ -30,11 +30,11 @@ func TestTwinsLeadToPagesOfTheirOwn(t *testing.T) {
 	for _, lang := range []string{"en", "de", "fr"} {
 		for _, name := range []string{"", "a.html", "b.html"} {
 			if u := fmt.Sprintf("/%s/%s", lang, name); got[u] != 1 {
-				t.Errorf("%s was asked for %d times, want once", u, got[u])
+				t.Errorf("%s was fetched %d times, want once", u, got[u])
 			}
 		}
 	}
 	if got["/trap/x/x/"] != 0 {
-		t.Errorf("what is the same below itself was followed: %v", got)
+		t.Errorf("links of an equal page below itself were followed: %v", got)
 	}
 }

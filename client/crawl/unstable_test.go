@@ -80,7 +80,7 @@ func explained(t *testing.T, c *crawl.Crawler, col *collection.Collection, url s
 
 // A page longer than the crawler's limit does not affect the trust in its site: pushed changes of the others
 // are fetched.
-func TestOnePageOverTheLimitJudgesNobody(t *testing.T) {
+func TestOversizePageDoesNotAffectTrust(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -113,16 +113,16 @@ func TestOnePageOverTheLimitJudgesNobody(t *testing.T) {
 		}
 		site, _ := col.Site(s.Origin)
 		if says := explained(t, c, col, s.Origin+"/long.html"); long != 1 || site.Cut != 1 || !strings.Contains(says, "truncated: only its first 400000 bytes") {
-			t.Errorf("%d events, %d pages of the site, and %q tell of the page that is truncated", long, site.Cut, says)
+			t.Errorf("%d events, %d pages of the site, and %q have the truncated page", long, site.Cut, says)
 		}
 		if at, _ := visits(w, s, time.Time{}); len(at["/long.html"]) != 1 {
-			t.Errorf("the long page was asked for %d times, want once: its length was told", len(at["/long.html"]))
+			t.Errorf("the long page was fetched %d times, want once: its length was announced", len(at["/long.html"]))
 		}
 	})
 }
 
 // Events have the page's robots directives, as the page itself does.
-func TestEventsSayWhatPagesAsk(t *testing.T) {
+func TestEventsHaveRobotsDirectives(t *testing.T) {
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
@@ -156,7 +156,7 @@ func TestEventsSayWhatPagesAsk(t *testing.T) {
 
 // A site that announces lengths and digests that its pages never had is detected, though the pages are
 // truncated: their announced length was below the limit.
-func TestPagesLongerThanWasTold(t *testing.T) {
+func TestPagesLongerThanAnnounced(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -186,14 +186,14 @@ func TestPagesLongerThanWasTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v := rec.Voice("changes"); v.Right > 0 || v.Wrong < 5 || site.Belief.Signal.Precision() > .5 {
-			t.Errorf("%v; what it says is thought to be right in %.0f of 100 cases", v, 100*site.Belief.Signal.Precision())
+			t.Errorf("%v; its announcements are estimated to be right in %.0f of 100 cases", v, 100*site.Belief.Signal.Precision())
 		}
 	})
 }
 
 // A site whose server writes something different into each response is as honest as any other: its pushed
 // pages are fetched.
-func TestPagesThatDifferAtEachGet(t *testing.T) {
+func TestPagesThatDifferInEachResponse(t *testing.T) {
 	noRace(t)
 	for _, c := range []struct{ what, format string }{
 		{"nonce", "<script nonce=\"%x\"></script>"},
@@ -224,7 +224,7 @@ func TestPagesThatDifferAtEachGet(t *testing.T) {
 
 // A site all of whose pages change during the first crawl, after its manifest was read, has not lied: the
 // next crawl fetches the pages that changed since, according to the manifest.
-func TestSiteThatChangesWhileItIsCrawledIsNoLiar(t *testing.T) {
+func TestChangesDuringCrawlAreNoLies(t *testing.T) {
 	noRace(t)
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestSiteThatChangesWhileItIsCrawledIsNoLiar(t *testing.T) {
 			asked, _ := visits(w, s, began)
 			for i := range 40 {
 				if len(asked[nth(i)]) == 0 {
-					t.Errorf("crawl %d has not asked for %s\n%s", crawls, nth(i), explained(t, c, col, s.Origin+nth(i)))
+					t.Errorf("crawl %d has not fetched %s\n%s", crawls, nth(i), explained(t, c, col, s.Origin+nth(i)))
 					break
 				}
 			}

@@ -11,17 +11,17 @@ import (
 
 // A site that welcomes ten requests a second has ten edits of one moment fetched in one
 // second; a site without a welcome in ten.
-func TestTenEditsOfASiteThatWelcomes(t *testing.T) {
+func TestWelcomeSpeedsUpFetches(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		welcome *protocol.Welcome
 		most    float64 // --max-rate
 		lasts   time.Duration
 	}{
-		{"says nothing", nil, 0, 9 * time.Second},
-		{"welcomes", &protocol.Welcome{Rate: 10, Connections: 2, Batch: 50}, 0, 900 * time.Millisecond},
-		{"is not heeded", &protocol.Welcome{Rate: 10}, -1, 9 * time.Second},
-		{"welcomes more", &protocol.Welcome{Rate: 1000}, 100, 90 * time.Millisecond},
+		{"no welcome", nil, 0, 9 * time.Second},
+		{"welcome", &protocol.Welcome{Rate: 10, Connections: 2, Batch: 50}, 0, 900 * time.Millisecond},
+		{"welcomes disabled", &protocol.Welcome{Rate: 10}, -1, 9 * time.Second},
+		{"higher rate than allowed", &protocol.Welcome{Rate: 1000}, 100, 90 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

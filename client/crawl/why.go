@@ -104,34 +104,34 @@ func beliefs(p *collection.Page, site *collection.Site, col *collection.Collecti
 	priced, ok := policy.(fresh.Priced)
 	if !ok {
 		if rate := fresh.Rate(p.History); rate > 0 {
-			say("thought to change every %s", period(rate))
+			say("estimated to change every %s", period(rate))
 		}
-		say("as it was with a probability of %.2f", fresh.Fresh(p.History, now))
+		say("unchanged since its last visit with a probability of %.2f", fresh.Fresh(p.History, now))
 		say("a visit now gains %.3f", profit)
 		return list
 	}
 	post := b.Posterior()
 	low, high := post.Between(0.8)
-	say("thought to change every %s; with a probability of 0.8 between %s and %s", period(post.Mean()), period(high), period(low))
-	say("as it was with a probability of %.2f", b.Fresh(now))
+	say("estimated to change every %s; with a probability of 0.8, every %s to %s", period(post.Mean()), period(high), period(low))
+	say("unchanged since its last visit with a probability of %.2f", b.Fresh(now))
 	if priced.Price == 0 {
-		say("a visit now gains %.3g for each unit of its cost; no crawler has computed the price yet", profit)
+		say("a visit now gains %.3g per unit of cost; no crawler has computed the price yet", profit)
 		return list
 	}
-	say("a visit now gains %.3g for each unit of its cost, at a price of %.3g", profit, priced.Price)
+	say("a visit now gains %.3g per unit of cost, at a price of %.3g", profit, priced.Price)
 	if b.Site != nil && b.Site.Extra > 0 {
-		say("a request to its site costs %.3g more, since it takes only so many", b.Site.Extra)
+		say("a request to its site costs %.3g extra, since the site permits only so many requests", b.Site.Extra)
 	}
 	if b.Listed && !p.Told && b.Site != nil && b.Site.Manifest.Planned {
-		say("only for changes that the manifest of its site leaves out; that was read %s", day(b.Site.Manifest.Read))
+		say("a visit is only for changes that its site's manifest omits; the manifest was last read %s", day(b.Site.Manifest.Read))
 	}
 	if at, ok := priced.Audited(&b); ok {
 		say("next visit at %s at the latest, whatever its site announces", day(at))
 	}
 	if next := priced.Next(&b, now); next.After(now) {
-		say("worth it from %s on", day(next))
+		say("worth a visit from %s on", day(next))
 	} else {
-		say("worth it now")
+		say("worth a visit now")
 	}
 	return list
 }
@@ -153,10 +153,10 @@ func day(t time.Time) string { return t.UTC().Format(time.DateTime) }
 func signals(col *collection.Collection, p *collection.Page, site *collection.Site) (list []string) {
 	list = append(list, fmt.Sprintf("found %s, by %s", day(p.Found), p.By))
 	if p.Told {
-		list = append(list, "told by "+string(p.Signal))
+		list = append(list, "announced by "+string(p.Signal))
 	}
 	if !p.Modified.IsZero() {
-		list = append(list, "changed "+day(p.Modified)+", as its site says")
+		list = append(list, "changed "+day(p.Modified)+", according to its site")
 	}
 	if b := site.Belief; b != nil && b.Signal != (fresh.Signal{}) {
 		right := 100 * b.Signal.Precision()
@@ -193,11 +193,11 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 		what := fmt.Sprintf("%s %s", s.Kind, s.URL)
 		switch {
 		case s.Polled.IsZero():
-			what += ": not asked yet"
+			what += ": not fetched yet"
 		case s.Fault != "":
 			what += ": " + s.Fault
 		case s.Door != "":
-			what += ", told by " + s.Door
+			what += ", last read via " + s.Door
 		}
 		if s.As != "" {
 			what += fmt.Sprintf("; last subscribed as %s: %s", s.As, s.Why)
@@ -215,7 +215,7 @@ func judgedBy(restless bool) string {
 	if restless {
 		return "announced changes cannot be verified, since the main text differs too"
 	}
-	return "announced changes are verified by its main text"
+	return "announced changes are verified by the main text"
 }
 
 // Why explains a page of a running crawler.
@@ -235,7 +235,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 			src := st.sources[u]
 			if c := src.choice; c.As != "" {
 				c.Door = src.Door
-				w.Signals = append(w.Signals, fmt.Sprintf("listened to by %s", c))
+				w.Signals = append(w.Signals, fmt.Sprintf("followed via %s", c))
 			}
 			if n := src.told; n.Received > 0 {
 				w.Signals = append(w.Signals, fmt.Sprintf("%s %s has announced %d changes since the crawler started: %d applied at once, %d to be fetched, %d ignored",

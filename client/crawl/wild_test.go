@@ -242,7 +242,7 @@ func (w *wildWeb) faults(m manners) (list []string) {
 		case !s.asked:
 			say("before robots.txt: %v", a)
 		case s.half:
-			say("though robots.txt could not be had: %v", a)
+			say("though robots.txt could not be fetched: %v", a)
 		case s.robots != nil && !s.robots.Allowed("parley", a.Path):
 			say("forbidden: %v", a)
 		}

@@ -23,7 +23,7 @@ func visited(rng *rand.Rand, now time.Time) (h fresh.History) {
 
 // Whatever a site announces, a page gets at least a tenth of the visits that it would get if its site announced
 // nothing, with the same history and at the same price: a year of silence does not prevent audits.
-func TestAuditsAreATenth(t *testing.T) {
+func TestAuditShareIsATenth(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	rng := rand.New(rand.NewPCG(5, 7))
 	listens := fresh.Site{Manifest: fresh.Manifest{Recall: .99, Planned: true, Read: now}}
@@ -42,7 +42,7 @@ func TestAuditsAreATenth(t *testing.T) {
 			said.Site, said.Listed = site, true
 			said.History = h.Silence(h.Last.Add(365*24*time.Hour), .99)
 			if wait := p.Next(&said, now).Sub(h.Last); float64(wait) > 11*float64(alone)+float64(time.Minute) {
-				t.Errorf("page %d of a site that %s: visited after %v, and after %v if its site says nothing", n, name, wait, alone)
+				t.Errorf("page %d of a site that %s: visited after %v, but after %v if its site announces nothing", n, name, wait, alone)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func TestAuditsAreATenth(t *testing.T) {
 
 // Audits of sites that announce all their changes are planned: they use the whole budget if nothing else
 // needs it.
-func TestAuditsComeToTheBudget(t *testing.T) {
+func TestAuditsUseTheWholeBudget(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	rng := rand.New(rand.NewPCG(5, 8))
 	site := fresh.Site{Tells: true}
@@ -75,7 +75,7 @@ func TestAuditsComeToTheBudget(t *testing.T) {
 		spend += 24 / policy.Next(&pages[i], now).Sub(pages[i].Last).Hours()
 	}
 	if spend < budget*.7 || spend > budget*1.4 || plan.Beside <= 0 {
-		t.Errorf("visits of sites that tell come to %.1f a day at the price that was planned for %d: %+v", spend, budget, plan)
+		t.Errorf("%.1f visits a day to sites that announce changes, at the price planned for %d: %+v", spend, budget, plan)
 	}
 	t.Logf("%.1f a day: %+v", spend, plan)
 }

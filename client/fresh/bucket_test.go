@@ -28,7 +28,7 @@ func TestBucketKeepsTheBudget(t *testing.T) {
 			t.Errorf("a plan wrong by %v: %v spent of 30000", wrong, spent)
 		}
 		if wrong == 1 && !about(b.Balance, 1500, 0.02) {
-			t.Errorf("a plan that is right is trimmed by %v", b.Factor())
+			t.Errorf("a correct plan is adjusted by the factor %v", b.Factor())
 		}
 	}
 }
@@ -37,25 +37,25 @@ func TestBucketKeepsTheBudget(t *testing.T) {
 func TestBucketWaits(t *testing.T) {
 	b := fresh.Bucket{Rate: 10, Burst: 5}
 	if got := b.Wait(2); got != 0.2 {
-		t.Errorf("waits %v days for 2 at 10 a day", got)
+		t.Errorf("wait of %v days for 2 at a rate of 10 a day", got)
 	}
 	b.Earn(0.2)
 	if got := b.Wait(2); got != 0 || b.Balance != 2 {
-		t.Errorf("has %v, and waits %v", b.Balance, got)
+		t.Errorf("balance %v, wait %v", b.Balance, got)
 	}
 	b.Spend(7) // a body was longer than expected
 	if got := b.Wait(1); !about(got, 0.6, 1e-12) {
-		t.Errorf("owes %v, and waits %v", -b.Balance, got)
+		t.Errorf("overdrawn by %v, wait %v", -b.Balance, got)
 	}
 	if b.Earn(100); b.Balance != 5 || b.Wait(50) != 0 {
-		t.Errorf("saved up %v, and waits %v for more than it holds", b.Balance, b.Wait(50))
+		t.Errorf("balance %v, wait %v for more than the burst", b.Balance, b.Wait(50))
 	}
 	if none := (fresh.Bucket{}); !math.IsInf(none.Wait(1), 1) {
-		t.Errorf("without income it waits %v", none.Wait(1))
+		t.Errorf("wait %v at rate 0", none.Wait(1))
 	}
 }
 
-func TestBucketOfAnything(t *testing.T) {
+func TestBucketTakesAnyInput(t *testing.T) {
 	rng := rand.New(rand.NewPCG(57, 58))
 	any := func() float64 { return hostile[rng.IntN(len(hostile))] }
 	for range 100_000 {

@@ -23,14 +23,14 @@ func ExamplePlanner() {
 		planner.Add(p)
 	}
 	plan := planner.Plan()
-	fmt.Printf("%.0f %% of what is looked at is right\n", 100*plan.Freshness)
+	fmt.Printf("expected freshness %.0f %%\n", 100*plan.Freshness)
 
 	policy := fresh.Priced{Price: plan.Price}
 	for _, p := range pages {
 		fmt.Println("every", policy.Next(p, epoch).Sub(epoch).Round(time.Hour))
 	}
 	// Output:
-	// 79 % of what is looked at is right
+	// expected freshness 79 %
 	// every 29h0m0s
 	// every 89h0m0s
 	// every 27h0m0s

@@ -50,7 +50,7 @@ func TestThesisExample(t *testing.T) {
 // Both estimators meet the true rate in the mean over many pages: (2.2) divided by T
 // instead of S T (E11), and the bias-reduced form of (2.3) (E12). The ratios of estimate and
 // rate were computed by another program before.
-func TestEstimatorsMeetTheRate(t *testing.T) {
+func TestEstimatorsConvergeToTrueRate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {
 		perInterval     float64
@@ -90,7 +90,7 @@ func TestEstimatorsMeetTheRate(t *testing.T) {
 }
 
 // The limits of the formulas, by hand.
-func TestEstimatorsAtTheirEdges(t *testing.T) {
+func TestEstimatorLimits(t *testing.T) {
 	d := 1.
 	for _, c := range []struct {
 		what      string
@@ -127,36 +127,36 @@ func TestEstimatorsAtTheirEdges(t *testing.T) {
 func TestFreshness(t *testing.T) {
 	h := fresh.History{}
 	if f := fresh.Fresh(h, epoch); f != 0 {
-		t.Errorf("a page that was never visited is fresh by %v", f)
+		t.Errorf("a page that was never visited has freshness %v", f)
 	}
 	h = h.Visit(epoch, true, epoch.Add(-10*day))
 	if h.Changes != 0 || h.Unchanged != 0 || h.Visits != 1 {
-		t.Errorf("the first visit is a change: %+v", h)
+		t.Errorf("the first visit counts as a change: %+v", h)
 	}
 	if f := fresh.Fresh(h, epoch); f != 1 {
-		t.Errorf("at the visit it is fresh by %v", f)
+		t.Errorf("freshness %v at the visit", f)
 	}
 	if f := fresh.Fresh(h, epoch.Add(10*day)); !about(f, 1/math.E, 1e-9) {
-		t.Errorf("after a mean interval it is fresh by %v", f)
+		t.Errorf("freshness %v after a mean interval", f)
 	}
 	told := h
 	told.Told = true
 	if f := fresh.Fresh(told, epoch); f != 0 {
-		t.Errorf("it is told to have changed, and fresh by %v", f)
+		t.Errorf("freshness %v after a notice of a change", f)
 	}
 	newer := h
 	newer.Modified = epoch.Add(time.Hour)
 	if f := fresh.Fresh(newer, epoch.Add(2*time.Hour)); f != 0 {
-		t.Errorf("it was modified after the visit, and is fresh by %v", f)
+		t.Errorf("freshness %v though modified after the visit", f)
 	}
 	confirmed := h.Visit(epoch.Add(10*day), false, epoch.Add(-10*day)).Visit(epoch.Add(20*day), true, epoch.Add(15*day))
 	before := fresh.Fresh(confirmed, epoch.Add(30*day))
 	confirmed = confirmed.Confirm(epoch.Add(29 * day))
 	if after := fresh.Fresh(confirmed, epoch.Add(30*day)); after <= before {
-		t.Errorf("a manifest of yesterday says that it is right, and freshness goes from %v to %v", before, after)
+		t.Errorf("after a manifest of yesterday confirms the copy, freshness goes from %v to %v", before, after)
 	}
 	if want := 10*day + 5*day + 9*day; confirmed.Unchanged != want {
-		t.Errorf("known to be without a change for %v, want %v", confirmed.Unchanged, want)
+		t.Errorf("unchanged for %v, want %v", confirmed.Unchanged, want)
 	}
 	if h := confirmed.Visit(epoch.Add(31*day), true, epoch.Add(30*day)); h.Unchanged != confirmed.Unchanged+day || h.Changes != 2 || h.Told {
 		t.Errorf("after the next visit: %+v", h)
@@ -164,7 +164,7 @@ func TestFreshness(t *testing.T) {
 }
 
 // A manifest that is looked at often tells of the rate what visits would (F16).
-func TestManifestsTellTheRate(t *testing.T) {
+func TestManifestPollsEstimateRate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var mean float64
 	const pages, perDay = 400, 0.2
@@ -225,7 +225,7 @@ func randomShare(rng *rand.Rand) float64 {
 
 // Whatever is said of a page, by whoever with whatever settings: shares are
 // shares, rates are rates, and a later visit never gains less.
-func TestNothingIsNoNumber(t *testing.T) {
+func TestNoResultIsNaN(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	share := func(x float64) bool { return x >= 0 && x <= 1 }
 	for range 200_000 {
@@ -240,7 +240,7 @@ func TestNothingIsNoNumber(t *testing.T) {
 			t.Fatalf("%+v has the rate %v", h, r)
 		}
 		if f, g := fresh.Fresh(h, now), fresh.Fresh(h, later); !share(f) || !share(g) || g > f {
-			t.Fatalf("%+v is fresh by %v, and later by %v", h, f, g)
+			t.Fatalf("%+v has freshness %v, and later %v", h, f, g)
 		}
 		if v, w := p.Profit(page(h, q), now), p.Profit(page(h, q), later); !share(v) || !share(w) || w < v {
 			t.Fatalf("%+v: a visit to %+v gains %v, and later %v", p, h, v, w)
@@ -248,7 +248,7 @@ func TestNothingIsNoNumber(t *testing.T) {
 		next := p.Next(page(h, q), now)
 		if h.Visits <= 0 || h.Outdated() {
 			if !next.IsZero() {
-				t.Fatalf("%+v: %+v is owed a visit at once, and not %v", p, h, next)
+				t.Fatalf("%+v: %+v is visited at %v, want at once", p, h, next)
 			}
 		} else if wait := next.Sub(h.Last); wait < p.Periods.WithDefaults().Page || wait > 101*365*day {
 			t.Fatalf("%+v: %+v is visited again after %v", p, h, wait)
@@ -278,26 +278,26 @@ func TestNextIsWhenItPays(t *testing.T) {
 		switch wait := next.Sub(h.Last); {
 		case wait == time.Minute:
 			if got := p.Profit(page(h, q), next); got < p.Threshold*(1-1e-6) {
-				t.Fatalf("%+v: %+v, quality %v: visited as soon as may be, and gains %v", p, h, q, got)
+				t.Fatalf("%+v: %+v, quality %v: visited after the shortest period, profit %v", p, h, q, got)
 			}
 		case wait == 300*day:
 			if got := p.Profit(page(h, q), next); got > p.Threshold*(1+1e-6) {
-				t.Fatalf("%+v: %+v, quality %v: visited as late as may be, and gains %v", p, h, q, got)
+				t.Fatalf("%+v: %+v, quality %v: visited after the longest period, profit %v", p, h, q, got)
 			}
 		default:
 			paid++
 			if got := p.Profit(page(h, q), next); !about(got, p.Threshold, 1e-6) {
-				t.Fatalf("%+v: %+v, quality %v: after %v it gains %v", p, h, q, wait, got)
+				t.Fatalf("%+v: %+v, quality %v: after %v the profit is %v", p, h, q, wait, got)
 			}
 		}
 	}
 	if paid < 500 {
-		t.Errorf("only %d of the pages say anything", paid)
+		t.Errorf("only %d pages were visited between the shortest and the longest period", paid)
 	}
 }
 
 // V13: not too soon, but for what is told; nor never.
-func TestPeriods(t *testing.T) {
+func TestRevisitPeriodBounds(t *testing.T) {
 	h := fresh.History{}.Visit(epoch, false, epoch.Add(-time.Minute)) // changes all the time
 	var p fresh.Thesis
 	if next := p.Next(page(h, 1), epoch); !next.Equal(epoch.Add(day)) {
@@ -305,7 +305,7 @@ func TestPeriods(t *testing.T) {
 	}
 	h.Told = true
 	if next := p.Next(page(h, 1), epoch); !next.IsZero() {
-		t.Errorf("a page that was told to have changed waits until %v", next)
+		t.Errorf("a page with a notice waits until %v", next)
 	}
 	h = fresh.History{}.Visit(epoch, false, time.Time{}).Visit(epoch.Add(day), false, time.Time{})
 	if next := p.Next(page(h, 1), epoch); !next.Equal(epoch.Add(91 * day)) {
@@ -313,16 +313,16 @@ func TestPeriods(t *testing.T) {
 	}
 	p.MaxPeriod = -1
 	if next := p.Next(page(h, 1), epoch); next.Before(epoch.Add(99 * 365 * day)) {
-		t.Errorf("without a longest period it is visited again at %v", next)
+		t.Errorf("without a longest period the page is visited again at %v", next)
 	}
 	h = fresh.History{}.Visit(epoch, false, time.Time{})
 	if next, want := p.Next(page(h, 1), epoch), epoch.Add(time.Duration(-math.Log(0.9)*30*24*3600*1e9)); next.Sub(want).Abs() > time.Second {
-		t.Errorf("a page of which nothing is known is visited again at %v, want %v", next, want)
+		t.Errorf("a page with unknown changes is visited again at %v, want %v", next, want)
 	}
 }
 
 // Whoever says only how old a copy may get is not held up by a shortest time that nobody has asked for.
-func TestLongestTimeAloneIsKept(t *testing.T) {
+func TestMaxPeriodWithoutMinPeriod(t *testing.T) {
 	h := fresh.History{}.Visit(epoch, false, time.Time{}).Visit(epoch.Add(day), false, time.Time{})
 	for _, x := range []struct {
 		policy fresh.Policy
@@ -365,7 +365,7 @@ func TestPresets(t *testing.T) {
 	prefers("news", visit(stale, 0.9), visit(unseen, 0.1))
 	prefers("mirror", visit(unseen, 0), visit(stale, 1))
 	if _, err := fresh.Preset("fast"); err == nil {
-		t.Error("there is a preset fast")
+		t.Error("no error for the unknown preset fast")
 	}
 }
 
@@ -382,7 +382,7 @@ func ExampleThesis() {
 
 // Whoever tells of every change teaches the rate of a page that is never
 // visited again, and a liar teaches nothing.
-func TestNoticesTeach(t *testing.T) {
+func TestNoticesEstimateRate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	const rate = 0.5
 	learned := func(told, precision, recall float64) float64 {
@@ -395,13 +395,13 @@ func TestNoticesTeach(t *testing.T) {
 	}
 	// Rates between two that are told apart are taken for one of them.
 	if got := learned(rate, 1, 1); !about(got, rate, 0.3) {
-		t.Errorf("told of every change: %v changes a day, want %v", got, rate)
+		t.Errorf("every change announced: %v changes a day, want %v", got, rate)
 	}
 	if got := learned(rate/2, 1, 0.5); !about(got, rate, 0.3) {
-		t.Errorf("told of half of them: %v changes a day, want %v", got, rate)
+		t.Errorf("half of the changes announced: %v changes a day, want %v", got, rate)
 	}
 	if got := learned(10, 0, 1); got > 0.01 {
-		t.Errorf("ten lies a day teach %v changes a day", got)
+		t.Errorf("ten lies a day give an estimate of %v changes a day", got)
 	}
 
 	// What nobody has visited because it was not believed is as if it had not been said, taken back one by one
@@ -425,7 +425,7 @@ func TestNoticesTeach(t *testing.T) {
 				one = one.Unsaid()
 			}
 			if about(mean(all), mean(sure), 0.2) {
-				t.Errorf("recall %v, dated %v: notices teach %v, and before it was %v", recall, dated, mean(all), mean(sure))
+				t.Errorf("recall %v, dated %v: estimate %v after notices, %v before", recall, dated, mean(all), mean(sure))
 			}
 			for i, h := range []fresh.History{one, all.Unsaid()} {
 				tolerance := 1e-3
@@ -433,10 +433,10 @@ func TestNoticesTeach(t *testing.T) {
 					tolerance = 0.05 // how long each of the intervals was is not kept
 				}
 				if !about(mean(h), mean(sure), tolerance) || h.Outdated() || h.Notices != 0 || !h.Heard.IsZero() || !h.Noticed.IsZero() {
-					t.Errorf("recall %v, dated %v: %v changes a day, and before %v; %+v", recall, dated, mean(h), mean(sure), h)
+					t.Errorf("recall %v, dated %v: %v changes a day after withdrawn notices, %v before; %+v", recall, dated, mean(h), mean(sure), h)
 				}
 				if next := (fresh.Thesis{}).Next(page(h, 0.5), h.Last); next.IsZero() {
-					t.Error("a visit that was refused is to be made at once")
+					t.Error("a visit is due at once after its notices were withdrawn")
 				}
 			}
 		}

@@ -60,7 +60,7 @@ func TestIndexIsTheGain(t *testing.T) {
 
 // Where the closed forms lose their digits, the first two terms of their series do
 // not; where x is beyond all powers of e, they have ended.
-func TestIndexAtItsEnds(t *testing.T) {
+func TestIndexAtNumericLimits(t *testing.T) {
 	for _, x := range []float64{1e-300, 1e-12, 1e-6, 1e-4} {
 		for rate := 1e-3; rate < 1e4; rate *= 10 {
 			age := x / rate
@@ -179,7 +179,7 @@ func TestIndexOverAPosterior(t *testing.T) {
 }
 
 // Freshness is given up for pages that never pay, even after infinite time; the other objectives never are.
-func TestWhatNeverPays(t *testing.T) {
+func TestFreshnessDropsPagesThatNeverPay(t *testing.T) {
 	p := new(fresh.Prior).Under(&fresh.Belief{Dated: 400, Quiet: 100}) // four a day
 	if age := (fresh.Objective{Fresh: 1}).AgeAt(&p, 0.3); !math.IsInf(age, 1) {
 		t.Errorf("a page that is fresh for six hours gains seven after %v days", age)
@@ -195,7 +195,7 @@ func TestWhatNeverPays(t *testing.T) {
 }
 
 // F06: the freshness and age that result from a visit every so many days.
-func TestMeansOverTime(t *testing.T) {
+func TestMeanFreshnessAndAge(t *testing.T) {
 	for _, c := range []struct{ rate, fresh, age float64 }{{1, 0.6321, 0.1321}, {2, 0.4323, 0.2162}, {0.2, 0.9063, 0.0317}} {
 		if f, a := fresh.MeanFresh(c.rate, 1), fresh.MeanAge(c.rate, 1); math.Abs(f-c.fresh) > 6e-5 || math.Abs(a-c.age) > 6e-5 {
 			t.Errorf("rate %v: fresh %.4f, age %.4f, want %v and %v", c.rate, f, a, c.fresh, c.age)
@@ -217,7 +217,7 @@ func TestMeansOverTime(t *testing.T) {
 var hostile = []float64{0, 1, -1, 1e-300, 1e300, math.Inf(1), math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat64, math.MaxFloat64, 1e-9, 700, 1e4}
 
 // Whatever the rates, ages, weights and needs: an index is a number, 0 or more, and grows with the age.
-func TestIndexOfAnything(t *testing.T) {
+func TestIndexTakesAnyInput(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	any := func() float64 {
 		if rng.IntN(3) == 0 {

@@ -70,7 +70,7 @@ func (p told) cycle(rng *rand.Rand, due func(notices int) float64) (days, right 
 
 // The index of Fresh is what it is meant to be: what visits at a level find right, less what they
 // would find if time passed at the freshness of that level.
-func TestNotifiedIsTheGain(t *testing.T) {
+func TestNotifiedIndexIsTheGain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	post, rate := sure(20)
 	for _, c := range []struct {
@@ -115,7 +115,7 @@ func stepIntegral(alpha, gamma, jump, level float64, weight func(u float64) floa
 
 // The index of Harmonic is near the sum of those of Fresh for pages of which only some
 // changes count, which it is by its definition.
-func TestNotifiedHarmonic(t *testing.T) {
+func TestNotifiedHarmonicIsSumOfFresh(t *testing.T) {
 	post, rate := sure(20)
 	for _, precision := range []float64{.3, .5, .8, .98} {
 		for _, recall := range []float64{.1, .5, .9, .99} {
@@ -143,26 +143,26 @@ func TestNotifiedHarmonic(t *testing.T) {
 }
 
 // At its limits the index is that of polling, of all that is told, and of nothing that is.
-func TestNotifiedAtItsLimits(t *testing.T) {
+func TestNotifiedIndexLimits(t *testing.T) {
 	post := new(fresh.Prior).Under(&fresh.Belief{Quiet: 30, Dated: 4})
 	for _, o := range objectives {
 		for _, age := range []float64{0, .01, 1, 7, 100, 1e4} {
 			at := o.At(&post, age)
 			if got := o.Notified(&post, fresh.Signal{}, age, 0); got != at {
-				t.Errorf("%+v: a site that never told anything: %v, want At: %v", o, got, at)
+				t.Errorf("%+v: a site that never sent a notice: %v, want At: %v", o, got, at)
 			}
 			if got := o.Notified(&post, fresh.Signal{Missed: 1e6, Right: 20}, age, 0); !about(got, at, 2e-3) {
-				t.Errorf("%+v: a site that tells of nothing: %v, want At: %v", o, got, at)
+				t.Errorf("%+v: a site with recall 0: %v, want At: %v", o, got, at)
 			}
 			for _, notices := range []int{0, 1, 3} {
 				flood := fresh.Signal{Wrong: 200, Heard: 50}
 				if got := o.Notified(&post, flood, age, notices); age > 0 && got > 1.01*at && got-at > 1e-3 {
-					t.Errorf("%+v: %d notices with nothing behind at age %v: %v, and polling has %v", o, notices, age, got, at)
+					t.Errorf("%+v: %d worthless notices at age %v: %v, polling has %v", o, notices, age, got, at)
 				}
 			}
 		}
 		if a, b := o.AgeNotified(&post, fresh.Signal{}, 0, .3), o.AgeAt(&post, .3); a != b {
-			t.Errorf("%+v: the age of a site that never told anything is %v, want %v", o, a, b)
+			t.Errorf("%+v: age for a site that never sent a notice is %v, want %v", o, a, b)
 		}
 	}
 	post, rate := sure(18)
@@ -170,14 +170,14 @@ func TestNotifiedAtItsLimits(t *testing.T) {
 	for n := 1; n < 4; n++ {
 		now, harmonic := fresh.Objective{Fresh: 1}.Notified(&post, perfect, 0, n), fresh.Objective{}.Notified(&post, perfect, 0, n)
 		if !about(now, 1/rate, .02) || !about(harmonic, float64(n)/rate, .12) {
-			t.Errorf("%d notices from somebody who is always right: %v and %v, want %v and %v", n, now, harmonic, 1/rate, float64(n)/rate)
+			t.Errorf("%d notices from a site that is always right: %v and %v, want %v and %v", n, now, harmonic, 1/rate, float64(n)/rate)
 		}
 	}
 	// Silence is worth little, and yet more and more: the hundredth part of the rate that nobody tells of.
 	quiet := fresh.Objective{Fresh: 1}.Notified(&post, perfect, 1/rate, 0) * rate
 	long := fresh.Objective{Fresh: 1}.Notified(&post, perfect, 200/rate, 0) * rate
 	if quiet > .01 || long < .5 {
-		t.Errorf("silence of somebody who tells of all: %v after a change's time, %v after 200", quiet, long)
+		t.Errorf("silence of a site that announces everything: %v after a mean interval, %v after 200", quiet, long)
 	}
 	// Age: what was told d days ago.
 	for _, d := range []float64{.1, 1, 5} {
@@ -187,13 +187,13 @@ func TestNotifiedAtItsLimits(t *testing.T) {
 		h.Notices = 0 // what it is for the changes that nobody tells of
 		got -= fresh.Objective{Age: 1}.Heard(&post, perfect, h)
 		if want := days*days/2 + days/rate; !about(got, want, .03) {
-			t.Errorf("told %v days ago: %v, want %v", days, got, want)
+			t.Errorf("notice %v days ago: %v, want %v", days, got, want)
 		}
 	}
 }
 
 // The index never falls with time or notices, and the age at which it reaches a price is found.
-func TestAgeNotifiedIsTheAge(t *testing.T) {
+func TestAgeNotifiedInvertsIndex(t *testing.T) {
 	beliefs := []fresh.Belief{{}, {Quiet: 30, Dated: 4}, {Quiet: 300}, {Quiet: 1, Dated: 60}}
 	signals := []fresh.Signal{tells(.98, .95), tells(.5, .9), tells(.1, .3), {Right: 3}, {Wrong: 6, Heard: 2},
 		{Right: 10, Wrong: 90, Heard: 9, Notices: 900, Days: 1000, Flood: 4}, {Right: 40, Wrong: 40, Notices: 90, Days: 2000, Flood: -.5}}

@@ -192,7 +192,7 @@ func TestManifestsArePolledWhereItPays(t *testing.T) {
 }
 
 // A site that allows only so many requests gets that many, and others get the rest.
-func TestPlanOfSitesThatTakeLittle(t *testing.T) {
+func TestPlanWithSiteLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, 28))
 	for _, c := range []struct {
 		most   float64
@@ -266,7 +266,7 @@ func TestPlanOfNewPages(t *testing.T) {
 }
 
 // A larger budget means lower cost and more freshness; without a limit both are at their best.
-func TestMoreBuysMore(t *testing.T) {
+func TestLargerBudgetIsFresher(t *testing.T) {
 	rng := rand.New(rand.NewPCG(43, 44))
 	pages := visitedPages(500, rng)
 	before := fresh.Plan{Price: math.Inf(1)}
@@ -296,7 +296,7 @@ func TestMoreBuysMore(t *testing.T) {
 // A budget larger than all needs still has a price, at which all visits are
 // bought, and which can be raised if they cost more than planned; a manifest that is polled at
 // one price is also polled at every lower price.
-func TestPlanBeyondAllNeeds(t *testing.T) {
+func TestPlanWithExcessBudget(t *testing.T) {
 	for _, o := range objectives {
 		for _, worthless := range []int{0, 10} {
 			pl := fresh.Planner{Objective: o, Budget: 1e6, Shortest: 10 * time.Minute}
@@ -332,7 +332,7 @@ func TestPlanBeyondAllNeeds(t *testing.T) {
 }
 
 // For any pages, sites and budgets, all values of a plan are numbers.
-func TestPlanOfAnything(t *testing.T) {
+func TestPlanTakesAnyInput(t *testing.T) {
 	rng := rand.New(rand.NewPCG(45, 46))
 	any := func() float64 {
 		if rng.IntN(2) == 0 {

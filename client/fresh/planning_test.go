@@ -10,7 +10,7 @@ import (
 )
 
 // One pass has the same result as a planner, a pool for each site and its demand by themselves.
-func TestPlanningIsAPlan(t *testing.T) {
+func TestPlanningEqualsPlanner(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 62))
 	pages := visitedPages(300, rng)
 	policy := fresh.Priced{Objective: fresh.Objective{Fresh: 1}}
@@ -32,7 +32,7 @@ func TestPlanningIsAPlan(t *testing.T) {
 	alone[1].Close()
 	want, got := pl.Plan(), pass.Plan()
 	if got != want {
-		t.Errorf("%+v, and step by step %+v", got, want)
+		t.Errorf("%+v, but step by step %+v", got, want)
 	}
 	if every := alone[1].Every(got.Price); every != curve.Every(want.Price) || every > 100 {
 		t.Errorf("the manifest every %v days", every)
@@ -41,7 +41,7 @@ func TestPlanningIsAPlan(t *testing.T) {
 		t.Errorf("the manifest every %v days at a quarter of the price, and every %v at four times as much", often, seldom)
 	}
 	if every := alone[0].Every(got.Price); !math.IsInf(every, 1) {
-		t.Errorf("the manifest of a site that has none every %v days", every)
+		t.Errorf("poll every %v days of a manifest that does not exist", every)
 	}
 	var all fresh.Pool
 	all.Merge(&pools[0])
@@ -49,14 +49,14 @@ func TestPlanningIsAPlan(t *testing.T) {
 	web := all.Prior(fresh.Prior{}, 20)
 	for i, s := range alone {
 		if s.Prior() != pools[i].Prior(web, 20) {
-			t.Errorf("site %d: another prior", i)
+			t.Errorf("site %d: a different prior", i)
 		}
 	}
 }
 
 // However small the budget is, visits that are made at any price are at most a fiftieth of it,
 // and what is set is the least.
-func TestPlanningLeavesPagesAlone(t *testing.T) {
+func TestForcedVisitsAreBounded(t *testing.T) {
 	for budget, want := range map[float64]time.Duration{10: 500 * day, 1: 5000 * day, 1000: 90 * day, 0: 90 * day} {
 		pass := fresh.Planning{Budget: budget, Pages: 100}
 		site := pass.Site(fresh.SiteTerms{})
@@ -70,7 +70,7 @@ func TestPlanningLeavesPagesAlone(t *testing.T) {
 }
 
 // Fetches outside the budget, made as soon as a page changes, use none of it, if the site has been right.
-func TestPlanningOfTheObliging(t *testing.T) {
+func TestPlanningWithFetchesOutsideBudget(t *testing.T) {
 	plan := func(eager bool, right float32) fresh.Plan {
 		pass := fresh.Planning{Priced: fresh.Priced{Eager: eager}, Budget: 20, Pages: 400}
 		site := &fresh.Site{Tells: true, Signal: fresh.Signal{Right: right, Wrong: 60 - right, Heard: 50}}
@@ -84,7 +84,7 @@ func TestPlanningOfTheObliging(t *testing.T) {
 	}
 	obliging, frugal, fooled := plan(true, 60), plan(false, 60), plan(true, 0)
 	if !(obliging.Price < frugal.Price && obliging.Freshness > frugal.Freshness && obliging.Pages == 200) {
-		t.Errorf("beside the budget %+v, within it %+v", obliging, frugal)
+		t.Errorf("outside the budget %+v, within it %+v", obliging, frugal)
 	}
 	if fooled != plan(false, 0) || fooled.Pages != 400 {
 		t.Errorf("a liar's pages: %+v", fooled)
@@ -92,7 +92,7 @@ func TestPlanningOfTheObliging(t *testing.T) {
 }
 
 // A page that is never fetched again is a year old and no more, however long the plan looks ahead.
-func TestPlannedAgeEnds(t *testing.T) {
+func TestPlannedAgeIsBounded(t *testing.T) {
 	for _, o := range objectives {
 		pl := fresh.Planner{Objective: o, Budget: 1e-6, Longest: 100 * 365 * day}
 		for _, p := range visitedPages(100, rand.New(rand.NewPCG(67, 68))) {
@@ -106,7 +106,7 @@ func TestPlannedAgeEnds(t *testing.T) {
 
 // A manifest is fetched no more often than a page, and one that omits a few changes is no worse than none:
 // the omitted ones are found by visits.
-func TestManifestThatLeavesOut(t *testing.T) {
+func TestManifestThatOmitsChanges(t *testing.T) {
 	pages := visitedPages(300, rand.New(rand.NewPCG(69, 70)))
 	plan := func(terms fresh.SiteTerms, budget float64) (fresh.Plan, float64) {
 		pass := fresh.Planning{Priced: fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Shortest: time.Hour}, Budget: budget, Pages: len(pages)}
@@ -123,13 +123,13 @@ func TestManifestThatLeavesOut(t *testing.T) {
 		for _, recall := range []float64{.3, .9, .97, .99, 1} {
 			got, every := plan(fresh.SiteTerms{Manifest: true, Recall: recall}, budget)
 			if got.Freshness < before-2e-3 {
-				t.Errorf("budget %v, recall %v: freshness %v, and with less of one %v", budget, recall, got.Freshness, before)
+				t.Errorf("budget %v, recall %v: freshness %v, with a smaller budget or recall %v", budget, recall, got.Freshness, before)
 			}
 			if every < 1./24 {
 				t.Errorf("budget %v, recall %v: every %v days", budget, recall, every)
 			}
 			if budget < 1e3 && recall > .95 && math.IsInf(every, 1) {
-				t.Errorf("budget %v, recall %v: its manifest is not asked for", budget, recall)
+				t.Errorf("budget %v, recall %v: the manifest is not polled", budget, recall)
 			}
 			before = got.Freshness
 		}
@@ -137,7 +137,7 @@ func TestManifestThatLeavesOut(t *testing.T) {
 }
 
 // An unknown site is assumed to be like the others; a well-known one is treated by its own record.
-func TestManifests(t *testing.T) {
+func TestManifestQualityPrior(t *testing.T) {
 	var none, liars fresh.Manifests
 	for range 30 {
 		liars.Add(&fresh.Signal{Right: 1, Wrong: 30, Heard: 10, Missed: 10})
@@ -159,7 +159,7 @@ func TestManifests(t *testing.T) {
 
 // What is learned about a manifest that lists a share of the changes: its silence is worth that much, and
 // visits are made for the omitted ones.
-func TestManifestsAreLearned(t *testing.T) {
+func TestManifestQualityIsLearned(t *testing.T) {
 	for _, tells := range []float64{.6, 1} {
 		rng := rand.New(rand.NewPCG(71, 72))
 		const perDay = .5
@@ -198,13 +198,13 @@ func TestManifestsAreLearned(t *testing.T) {
 		}
 		// Of several changes that are found at once all but one are ignored.
 		if recall := site.Manifest.Recall; math.Abs(recall-tells) > .1 || !about(mean, perDay, .2) {
-			t.Errorf("a manifest with %v of the changes is taken for one with %v, and pages that change %v times a day for %v", tells, recall, perDay, mean)
+			t.Errorf("a manifest with the share %v of the changes is estimated at %v, and pages that change %v times a day at %v", tells, recall, perDay, mean)
 		}
 		alone, p := fresh.Priced{Price: .1}, pages[0]
 		own := p
 		own.Listed = false
 		if with, without := alone.Next(&p, p.Last).Sub(p.Last), alone.Next(&own, p.Last).Sub(p.Last); with < without*5/4 || tells == 1 && with < 5*without {
-			t.Errorf("with %v of the changes told a page is visited after %v, and after %v if none is", tells, with, without)
+			t.Errorf("with the share %v of the changes announced a page is visited after %v, with none after %v", tells, with, without)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func watched(rate float64, visits int, rng *rand.Rand) (p fresh.Page) {
 
 // The pool learns the distribution of pages from many pages with little data; the prior of the next page is
 // that distribution.
-func TestPoolLearnsWhatPagesAreLike(t *testing.T) {
+func TestPoolLearnsRateDistribution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 52))
 	draw := func() float64 { return 0.05 * math.Exp(rng.NormFloat64()) }
 	var pages []fresh.Page
@@ -65,11 +65,11 @@ func TestPoolLearnsWhatPagesAreLike(t *testing.T) {
 	best := score(truth)
 	t.Logf("log score %v by passes, the true prior has %v", scores, best)
 	if gap, was := best-scores[4], best-scores[0]; gap > 0.15*was || gap < 0 {
-		t.Errorf("after four passes it is %v off, and was %v", gap, was)
+		t.Errorf("error %v after four passes, %v before", gap, was)
 	}
 	for i, s := range scores[1:] {
 		if s < scores[i]-1e-4 {
-			t.Errorf("pass %d makes it worse: %v", i+1, scores)
+			t.Errorf("pass %d lowers the score: %v", i+1, scores)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestPoolOfASite(t *testing.T) {
 		var all fresh.Pool
 		all.Merge(&pool)
 		if all.Prior(fresh.Prior{}, 1) != pool.Prior(fresh.Prior{}, 1) {
-			t.Error("a pool of one pool is another")
+			t.Error("merging one pool changes it")
 		}
 		prior := pool.Prior(fresh.Prior{}, 20)
 		p := prior.Under(&fresh.Belief{})
@@ -98,7 +98,7 @@ func TestPoolOfASite(t *testing.T) {
 	}
 	none, few, many := mean(0), mean(5), mean(500)
 	if base := new(fresh.Prior).Under(&fresh.Belief{}); math.Abs(none-base.Fresh(1)) > 1e-6 {
-		t.Errorf("no pages say %v instead of %v", none, base.Fresh(1))
+		t.Errorf("without pages %v instead of %v", none, base.Fresh(1))
 	}
 	if !(none > few && few > many && many < 0.5 && few > 0.6) {
 		t.Errorf("right after a day: by no page %v, by few %v, by many %v", none, few, many)

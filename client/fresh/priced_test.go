@@ -11,7 +11,7 @@ import (
 )
 
 // A page is visited when the gain of a visit has reached its price, and not before.
-func TestPricedIsWhenItPays(t *testing.T) {
+func TestPricedVisitsWhenGainReachesPrice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	paid, early, late := 0, 0, 0
 	for range 20_000 {
@@ -56,7 +56,7 @@ func TestPricedIsWhenItPays(t *testing.T) {
 
 // A notice makes a visit due if the visit is worth the price, and not otherwise; a notice from a
 // liar does not.
-func TestPricedHears(t *testing.T) {
+func TestPricedHeedsCredibleNotices(t *testing.T) {
 	honest := &fresh.Site{}
 	for range 50 {
 		honest.Signal.Judged(true)
@@ -76,14 +76,14 @@ func TestPricedHears(t *testing.T) {
 		return fresh.Priced{Price: 1}.Next(p, now).Sub(now)
 	}
 	if wait := due(honest, 1, 1); wait > 0 {
-		t.Errorf("a page that is right for ten days and worth one has changed, and waits for %v", wait)
+		t.Errorf("a changed page worth more than the price waits for %v", wait)
 	}
 	if wait := due(honest, 0.01, 1); wait < 20*day {
-		t.Errorf("a page that is right for ten days and would have to be for a hundred is visited after %v", wait)
+		t.Errorf("a changed page worth less than the price is visited after %v", wait)
 	}
 	quiet := due(liar, 1, 0)
 	if told := due(liar, 1, 1); quiet < day || told < quiet/2 {
-		t.Errorf("a liar's page is visited after %v, and when he lies after %v", quiet, told)
+		t.Errorf("the page of a lying site is visited after %v, and with a notice after %v", quiet, told)
 	}
 }
 
@@ -112,16 +112,16 @@ func TestPricedOrder(t *testing.T) {
 	}
 	everything := fresh.Priced{}
 	if wait := everything.Next(order[0], now).Sub(epoch); wait != time.Minute {
-		t.Errorf("at no price it is %v", wait)
+		t.Errorf("at price 0 the wait is %v", wait)
 	}
 	order[0].Importance = 0
 	if wait := pr.Next(order[0], now).Sub(epoch); wait != 90*day {
-		t.Errorf("what is worth nothing is visited after %v", wait)
+		t.Errorf("a worthless page is visited after %v", wait)
 	}
 }
 
 // For any page and any policy: times are times and profits are numbers.
-func TestPricedOfAnything(t *testing.T) {
+func TestPricedTakesAnyInput(t *testing.T) {
 	rng := rand.New(rand.NewPCG(33, 34))
 	any := func() float64 {
 		if rng.IntN(2) == 0 {
@@ -173,7 +173,7 @@ func hostileBelief(rng *rand.Rand) (b fresh.Belief) {
 }
 
 // For any observations and any prior, the posterior is a distribution.
-func TestBeliefOfAnything(t *testing.T) {
+func TestBeliefTakesAnyInput(t *testing.T) {
 	rng := rand.New(rand.NewPCG(35, 36))
 	for range 50_000 {
 		b := hostileBelief(rng)

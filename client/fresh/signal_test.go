@@ -21,7 +21,7 @@ func worth(s fresh.Signal) float64 {
 
 // Visits to a site that was honest, or silent, and then only lies: notices of a site that
 // client/trust mutes are worth nothing here either, without any information from that package.
-func TestMutingFallsOut(t *testing.T) {
+func TestMutedSitesHaveWorthlessNotices(t *testing.T) {
 	post := near(1. / 15)
 	for _, before := range []int{0, 5, 40, 1000} {
 		var s fresh.Signal
@@ -44,17 +44,17 @@ func TestMutingFallsOut(t *testing.T) {
 			lies++
 		}
 		if lies > 40 || before == 0 && lies > 20 {
-			t.Fatalf("%d right ones before: trust mutes after %d lies", before, lies)
+			t.Fatalf("%d right notices before: client/trust mutes after %d lies", before, lies)
 		}
 		mute := worth(s)
 		if mute > .01 || s.Precision() > .02 {
-			t.Errorf("%d right ones before: mute after %d lies, and a notice is worth %.4f of a sure one (before: %.2f), precision %.3f",
+			t.Errorf("%d right notices before: muted after %d lies, but a notice is worth %.4f of a certain one (before: %.2f), precision %.3f",
 				before, lies, mute, honest, s.Precision())
 		}
 		for _, o := range objectives {
 			for _, age := range []float64{2, 5, 20, 90, 1000} {
 				if got, at := o.Notified(&post, s, age, 1), o.At(&post, age); got > 1.01*at || got < .99*at {
-					t.Errorf("%d right ones before: %+v: a notice makes %v of %v at age %v", before, o, got, at, age)
+					t.Errorf("%d right notices before: %+v: a notice changes the index to %v from %v at age %v", before, o, got, at, age)
 				}
 			}
 		}
@@ -62,18 +62,18 @@ func TestMutingFallsOut(t *testing.T) {
 		rights := 0
 		for worth(s) < .5 {
 			if rights++; rights > 60 {
-				t.Fatalf("%d right ones before: never heard again: %+v", before, s)
+				t.Fatalf("%d right notices before: never trusted again: %+v", before, s)
 			}
 			s.Judged(true)
 		}
-		t.Logf("%d right ones before: worth %.2f; mute there after %d lies, worth %.4f here; half of a sure one again after %d right ones",
+		t.Logf("%d right notices before: worth %.2f; client/trust mutes after %d lies, worth %.4f here; half of a certain one again after %d right notices",
 			before, honest, lies, mute, rights)
 	}
 }
 
 // Whoever is mute there has notices that are worth little here, in whatever order lies and truth come; and
 // whoever is right nine times in ten is worth hearing at all times.
-func TestMutingAgreesInAnyOrder(t *testing.T) {
+func TestMutingAgreesInAnyNoticeOrder(t *testing.T) {
 	most, least := 0., 1.
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -106,9 +106,9 @@ func TestMutingAgreesInAnyOrder(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("whoever is mute: at most %.3f; whoever is right nine times in ten: at least %.3f", most, least)
+	t.Logf("muted sites: at most %.3f; sites right nine times in ten: at least %.3f", most, least)
 	if most > .05 || least < .6 {
-		t.Errorf("whoever is mute has notices worth %.3f, and who is right nine times in ten has %.3f", most, least)
+		t.Errorf("notices of muted sites are worth %.3f, of sites that are right nine times in ten %.3f", most, least)
 	}
 }
 
@@ -129,12 +129,12 @@ func TestRoom(t *testing.T) {
 			rules.Outcome(&v, o, epoch)
 		}
 		here, there := s.Room(), rules.Room(&v)
-		t.Logf("%d right, %d wrong: %d here, %d there", c.right, c.wrong, here, there)
+		t.Logf("%d right, %d wrong: %d here, %d in client/trust", c.right, c.wrong, here, there)
 		if lies := (1 - s.Precision()) * float64(here); here > 1 && lies > 6 {
 			t.Errorf("%d right, %d wrong: of %d notices %v are expected to be lies", c.right, c.wrong, here, lies)
 		}
 		if here > 5*there+5 || there > 5*here+25 {
-			t.Errorf("%d right, %d wrong: room for %d, and trust has %d", c.right, c.wrong, here, there)
+			t.Errorf("%d right, %d wrong: room for %d, client/trust has room for %d", c.right, c.wrong, here, there)
 		}
 	}
 	var s fresh.Signal
@@ -190,7 +190,7 @@ func listened(seed uint64, recall, precision, flood float64) (s fresh.Signal) {
 
 // Visits show how much of a site's notices is right, and how many changes it does not announce, though it is
 // unknown which of several notices was right, and whether a right one covered every change.
-func TestVisitsShowTheQuality(t *testing.T) {
+func TestVisitsMeasureNoticeQuality(t *testing.T) {
 	for _, c := range []struct{ recall, precision, flood float64 }{{.99, .98, 0}, {.9, .98, 0}, {.9, .5, 0}, {.5, .95, 0}, {.2, .8, 0}, {.9, 1, .1}, {.5, 1, 1}} {
 		s := listened(5, c.recall, c.precision, c.flood)
 		precision := c.precision
@@ -199,10 +199,10 @@ func TestVisitsShowTheQuality(t *testing.T) {
 		}
 		t.Logf("recall %.2f precision %.2f flood %.1f: recall %.3f, precision %.3f of %.3f, flood %.1f", c.recall, c.precision, c.flood, s.Recall(), s.Precision(), precision, s.Flood)
 		if math.Abs(s.Recall()-c.recall) > .1 && c.flood < 1 {
-			t.Errorf("recall %v is taken for %v: %+v", c.recall, s.Recall(), s)
+			t.Errorf("recall %v is estimated as %v: %+v", c.recall, s.Recall(), s)
 		}
 		if math.Abs(s.Precision()-precision) > .1 || precision < .1 && s.Precision() > .1 {
-			t.Errorf("precision %v is taken for %v: %+v", precision, s.Precision(), s)
+			t.Errorf("precision %v is estimated as %v: %+v", precision, s.Precision(), s)
 		}
 		if c.flood > 0 && s.Flood < 1 || c.flood == 0 && c.precision < .9 && s.Flood > -2 {
 			t.Errorf("flood %v: %v", c.flood, s.Flood)
@@ -212,11 +212,11 @@ func TestVisitsShowTheQuality(t *testing.T) {
 
 // If wrong notices are spread over all pages alike, a page that hardly ever changes is not visited for
 // them; one that often changes is.
-func TestAFloodSaysLittleOfSlowPages(t *testing.T) {
+func TestFloodCausesFewVisitsToSlowPages(t *testing.T) {
 	s := listened(6, .9, 1, .1)
 	slow, fast := near(.004), near(.5)
 	if p, q := s.PrecisionOf(&slow), s.PrecisionOf(&fast); p > .15 || q < .6 {
-		t.Errorf("notices of a slow page are right by %v, of a fast one by %v", p, q)
+		t.Errorf("notices of a slow page have precision %v, of a fast one %v", p, q)
 	}
 	o := fresh.Objective{Fresh: 1}
 	if got, alike := o.Notified(&slow, s, 10, 1), o.Notified(&slow, tells(.5, .9), 10, 1); got > .2*alike {
@@ -225,29 +225,29 @@ func TestAFloodSaysLittleOfSlowPages(t *testing.T) {
 }
 
 // The recall of a site that numbers its notices need not be measured.
-func TestNumbersMakeRecallExact(t *testing.T) {
+func TestNumberedNoticesMakeRecallExact(t *testing.T) {
 	var s fresh.Signal
 	s.Numbered(1000)
 	if r := s.Recall(); r != .99 {
-		t.Errorf("with no gap the recall is %v", r)
+		t.Errorf("recall %v without a gap in the numbers", r)
 	}
 	s.Gap(250)
 	if r := s.Recall(); !about(r, .8, .005) {
-		t.Errorf("one in five is missing, and the recall is %v", r)
+		t.Errorf("recall %v with one number in five missing", r)
 	}
 	// Except for changes that the site itself did not notice.
 	for range 200 {
 		s.Found(false)
 	}
 	if r := s.Recall(); r > .2 {
-		t.Errorf("nothing that visits found had been told, and the recall is %v", r)
+		t.Errorf("recall %v, although no change found by visits was announced", r)
 	}
 	var unnumbered fresh.Signal
 	for n := range 40 {
 		unnumbered.Found(n%4 > 0)
 	}
 	if r := unnumbered.Recall(); !about(r, .75, .05) {
-		t.Errorf("three in four were told, and the recall is %v", r)
+		t.Errorf("recall %v with three in four changes announced", r)
 	}
 }
 
@@ -260,11 +260,11 @@ func TestDelay(t *testing.T) {
 		s.Lagged(float64(n%2) * 4)
 	}
 	if !about(s.Delay(), 2, .05) {
-		t.Errorf("notices come after 2 days, and are expected after %v", s.Delay())
+		t.Errorf("notices come after 2 days, but are expected after %v", s.Delay())
 	}
 }
 
-func TestSignalIsKept(t *testing.T) {
+func TestSignalRoundTrip(t *testing.T) {
 	s := listened(7, .9, .5, .2)
 	s.Numbered(7)
 	s.Gap(2)
@@ -304,7 +304,7 @@ func TestVisitsOutweighNotices(t *testing.T) {
 			}
 			heard := told.Belief
 			if heard.None() {
-				t.Fatal("notices taught nothing")
+				t.Fatal("notices did not change the belief")
 			}
 			all := told.Visit(epoch.Add(7*day), false, time.Time{})
 			if want := (fresh.Belief{Quiet: 7}); !about(float64(all.Belief.Quiet), 7, 1e-3) || all.Belief.Dated != 0 {

@@ -43,7 +43,7 @@ func gamma(n int, rng *rand.Rand) (sites [][]*fresh.Page) {
 // notices are worth a little less than there. One web differs from another by a point, by what its most
 // important page is like; the mean over five is within 0.003 of the tables for
 // polls and manifests.
-func TestPlanExpectsWhatIsPossible(t *testing.T) {
+func TestPlanMatchesReferenceTables(t *testing.T) {
 	const pages = 10_000
 	sites := gamma(pages, rand.New(rand.NewPCG(1, 61)))
 	var honest fresh.Signal

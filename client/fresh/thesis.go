@@ -72,7 +72,7 @@ func Preset(name string) (Thesis, error) {
 	case "mirror": // freshness, of all pages alike
 		return Thesis{Alpha: -1, Gamma: 2}, nil
 	}
-	return Thesis{}, fmt.Errorf("preset %q: there is none, but general, research, focused, archive, news, mirror", name)
+	return Thesis{}, fmt.Errorf("unknown preset %q: want general, research, focused, archive, news or mirror", name)
 }
 
 // Name implements Policy.

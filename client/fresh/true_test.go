@@ -63,7 +63,7 @@ func live(pr fresh.Priced, p fresh.Page, rate, precision, recall, span float64, 
 }
 
 // The plan's prediction is accurate, with notices and without: requests, freshness and age.
-func TestPlanComesTrue(t *testing.T) {
+func TestPlanPredictsOutcome(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	rates := fresh.Rates()
 	for _, c := range []struct {

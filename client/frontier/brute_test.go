@@ -178,7 +178,7 @@ func strategies() []frontier.Strategy {
 
 // After any sequence of finds, changes, visits, returns and restarts, with memory of
 // any size, a batch has the entries that a sort of all entries would put first.
-func TestBatchIsWhatBruteForceTakes(t *testing.T) {
+func TestBatchMatchesBruteForce(t *testing.T) {
 	for _, s := range strategies() {
 		for _, o := range []*frontier.Options{nil, {Memory: 1, PerSite: 1}, {Memory: 40, PerSite: 7}} {
 			t.Run(fmt.Sprintf("%s/%v", s.Name(), o), func(t *testing.T) {
@@ -240,7 +240,7 @@ func (w *world) step(step int) {
 		w.visit(got)
 	}
 	if got, want := w.front.Len(), w.ready(); got != want {
-		w.t.Fatalf("step %d: %d pages may be asked for, want %d", step, got, want)
+		w.t.Fatalf("step %d: %d pages are ready, want %d", step, got, want)
 	}
 }
 
@@ -256,7 +256,7 @@ func (w *world) ready() (n int) {
 // A store may change without a notification to the frontier: pages vanish, wait, move
 // and appear. No ready page is left out for ever, none is handed out
 // twice at a time, and only changed ones are handed out wrongly.
-func TestUntoldChangesHeal(t *testing.T) {
+func TestUnreportedStoreChangesHeal(t *testing.T) {
 	for _, o := range []*frontier.Options{nil, {Memory: 1, PerSite: 2}} {
 		for seed := range uint64(40) {
 			w := newWorld(t, frontier.Profit{}, o, seed)
@@ -280,7 +280,7 @@ func TestUntoldChangesHeal(t *testing.T) {
 				for _, s := range list {
 					for _, e := range s.Entries {
 						if w.out[e.Page] {
-							t.Fatalf("page %d is given out twice", e.Page)
+							t.Fatalf("page %d is handed out twice", e.Page)
 						}
 						w.out[e.Page] = true
 						if own, ok := w.store.Entry(e.Page); ok && own.Rank == e.Rank && own.At == 0 {
@@ -317,7 +317,7 @@ func TestUntoldChangesHeal(t *testing.T) {
 			}
 			for p := range left {
 				if e, ok := w.store.Entry(p); ok {
-					t.Fatalf("seed %d: page %d is still ready (%v) and not given out; %d were stale", seed, p, e, stale)
+					t.Fatalf("seed %d: page %d is still ready (%v) and not handed out; %d were stale", seed, p, e, stale)
 				}
 			}
 		}

@@ -109,7 +109,7 @@ func TestCashIsConserved(t *testing.T) {
 				}
 				inPages, bank := f.Cash()
 				if math.Abs(inPages+bank-e.granted) > 1e-9*e.granted || !near(bank, e.bank) {
-					t.Fatalf("pages have %v and the bank %v: %v was given, and the bank must have %v", inPages, bank, e.granted, e.bank)
+					t.Fatalf("pages have %v and the bank %v: %v was granted, and the bank must have %v", inPages, bank, e.granted, e.bank)
 				}
 				if list, err := f.Batch(1, frontier.BatchOptions{Size: 1}); err != nil { // settles
 					t.Fatal(err)
@@ -118,7 +118,7 @@ func TestCashIsConserved(t *testing.T) {
 				}
 				for p, cash := range e.cash {
 					if x, ok := e.store.Entry(p); ok && (float64(x.Rank) > cash*1.001+1e-9 || float64(x.Rank)*step < cash*.999-1e-9) {
-						t.Fatalf("page %d has %v, and stands at %v", p, cash, x.Rank)
+						t.Fatalf("page %d has %v, but is queued at %v", p, cash, x.Rank)
 					}
 				}
 			}
@@ -156,11 +156,11 @@ func TestRichestFirst(t *testing.T) {
 		got := list[0].Site
 		for id, s := range sum {
 			if s > sum[got] && !near(s, sum[got]) {
-				t.Fatalf("turn %d: site %d with %v was asked, and site %d has %v", turn, got, sum[got], id, s)
+				t.Fatalf("batch %d: site %d with %v came first, but site %d has %v", turn, got, sum[got], id, s)
 			}
 		}
 		if p := list[0].Entries[0].Page; e.cash[p] < best[got] && !near(e.cash[p], best[got]) {
-			t.Fatalf("turn %d: page %d with %v was asked, and one of its site has %v", turn, p, e.cash[p], best[got])
+			t.Fatalf("batch %d: page %d with %v came first, but another page of the site has %v", turn, p, e.cash[p], best[got])
 		}
 		p := list[0].Entries[0].Page
 		e.store.Remove(p)
@@ -213,7 +213,7 @@ func TestCashAfterRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := order(f); !slices.Equal(before, after) {
-		t.Errorf("the order was\n%v and is\n%v", before, after)
+		t.Errorf("the order was\n%v and is now\n%v", before, after)
 	}
 	if got, bank := f.Cash(); !near(got, queued) || bank != 0 {
 		t.Errorf("pages have %v and the bank %v; the queue's ranks are %v together", got, bank, queued)
@@ -221,7 +221,7 @@ func TestCashAfterRestart(t *testing.T) {
 }
 
 // Invalid cash values do no damage.
-func TestBadCash(t *testing.T) {
+func TestInvalidCash(t *testing.T) {
 	var store frontier.MemoryStore
 	store.Put(Entry{Page: 1, Site: 1, Rank: float32(math.NaN())})
 	store.Put(Entry{Page: 2, Site: 1, Rank: -4})

@@ -86,7 +86,7 @@ func TestOnDemandIsFirst(t *testing.T) {
 		}
 		for _, p := range got {
 			if seen[p] || p == 3 || p == 51 {
-				t.Errorf("page %d is given out again", p)
+				t.Errorf("page %d is handed out again", p)
 			}
 			seen[p] = true
 		}
@@ -105,27 +105,27 @@ func TestTake(t *testing.T) {
 	f := front(t, nil, &store)
 	f.First(Entry{Page: 4, Site: 1})
 	if !f.Take(Entry{Page: 4, Site: 1}) || f.Take(Entry{Page: 4, Site: 1}) {
-		t.Fatal("page 4 can be taken not at all, or twice")
+		t.Fatal("Take of page 4 fails, or succeeds twice")
 	}
 	if got := batch(t, f, 0, frontier.BatchOptions{Size: 2}); !slices.Equal(got, []PageID{1, 2}) {
 		t.Fatalf("the batch is %v", got)
 	}
 	if f.Take(Entry{Page: 2, Site: 1}) {
-		t.Error("page 2 is in the batch, and taken")
+		t.Error("Take succeeds for page 2, which is in the batch")
 	}
 	if !f.Take(Entry{Page: 5, Site: 1}) || !f.Take(Entry{Page: 9, Site: 3}) {
-		t.Error("what stands deep in the queue, or not in it, cannot be taken")
+		t.Error("Take fails for a page deep in the queue, or not in it")
 	}
 	f.Return([]PageID{9, 4})
 	if got := batch(t, f, 0, frontier.BatchOptions{}); !slices.Equal(got, []PageID{9, 4, 3}) {
-		t.Errorf("then come %v", got)
+		t.Errorf("the next batch is %v", got)
 	}
 }
 
 // A page deep in a long queue is moved out of it for First, and
 // its site gives no more than its share with it; other sites fill the places that
 // the site seemed to have pages for.
-func TestOnDemandFromTheDepth(t *testing.T) {
+func TestOnDemandPageDeepInQueue(t *testing.T) {
 	var store frontier.MemoryStore
 	for p := PageID(1); p <= 20; p++ {
 		store.Put(Entry{Page: p, Site: 1})
@@ -140,20 +140,20 @@ func TestOnDemandFromTheDepth(t *testing.T) {
 	}
 	list, err := f.Batch(0, frontier.BatchOptions{Size: 3, SameSite: 1})
 	if got := pages(list); err != nil || !slices.Equal(got, []PageID{11, 21}) {
-		t.Fatalf("of each site comes one: %v, %v", got, err)
+		t.Fatalf("want one page of each site, got %v, %v", got, err)
 	}
 	if got := batch(t, f, 0, frontier.BatchOptions{Size: 9}); !slices.Equal(got, []PageID{12, 13, 14, 15, 16, 17, 18, 19, 20}) {
-		t.Fatalf("then comes what is asked for: %v", got)
+		t.Fatalf("want the page on demand first, got %v", got)
 	}
 	// Site 1 seems to have 20 pages, and has 10.
 	got := batch(t, f, 0, frontier.BatchOptions{Size: 26})
 	slices.Sort(got)
 	want := []PageID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37}
 	if !slices.Equal(got, want) {
-		t.Errorf("then come %v", got)
+		t.Errorf("the next batch is %v", got)
 	}
 	if got := batch(t, f, 0, frontier.BatchOptions{}); !slices.Equal(got, []PageID{38, 39, 40}) || f.Out() != 40 {
-		t.Errorf("then come %v; %d are out", got, f.Out())
+		t.Errorf("the next batch is %v; %d pages are out", got, f.Out())
 	}
 }
 
@@ -172,7 +172,7 @@ func TestBatchBetweenCommitAndDone(t *testing.T) {
 	store.Remove(2)
 	store.Remove(3)
 	if got := batch(t, f, 0, frontier.BatchOptions{}); len(got) != 0 {
-		t.Errorf("all are given out, and %v again", got)
+		t.Errorf("all pages are handed out, and %v again", got)
 	}
 	found := []Entry{{Page: 4, Site: 1}, {Page: 5, Site: 1}}
 	for _, e := range found {
@@ -186,7 +186,7 @@ func TestBatchBetweenCommitAndDone(t *testing.T) {
 	}
 	late := batch(t, f, 0, frontier.BatchOptions{})
 	if all := slices.Sorted(slices.Values(append(early, late...))); !slices.Equal(all, []PageID{4, 5}) {
-		t.Errorf("the finds come as %v and %v", early, late)
+		t.Errorf("the found pages come as %v and %v", early, late)
 	}
 	if f.Len() != 0 || f.Out() != 2 || f.Sites() != 0 {
 		t.Errorf("%d are left, %d are out, of %d sites", f.Len(), f.Out(), f.Sites())
@@ -198,21 +198,21 @@ func TestWaitingPages(t *testing.T) {
 	var store frontier.MemoryStore
 	f := front(t, nil, &store)
 	if at := f.Wake(5); at != 0 {
-		t.Errorf("nothing waits, and Wake says %d", at)
+		t.Errorf("no page waits, but Wake returns %d", at)
 	}
 	store.Put(Entry{Page: 1, Site: 1, At: 300})
 	store.Put(Entry{Page: 2, Site: 2, At: 200})
 	if at := f.Wake(5); at != 200 {
-		t.Errorf("Wake says %d, want 200", at)
+		t.Errorf("Wake returns %d, want 200", at)
 	}
 	if got := batch(t, f, 199, frontier.BatchOptions{}); len(got) != 0 {
-		t.Errorf("%v is given out too early", got)
+		t.Errorf("%v is handed out too early", got)
 	}
 	if got := batch(t, f, 200, frontier.BatchOptions{}); !slices.Equal(got, []PageID{2}) {
 		t.Errorf("at 200 the batch is %v", got)
 	}
 	if at := f.Wake(400); at != 400 {
-		t.Errorf("page 1 waited for 300, and at 400 Wake says %d", at)
+		t.Errorf("page 1 waited for 300, but at 400 Wake returns %d", at)
 	}
 	if got := batch(t, f, 400, frontier.BatchOptions{}); !slices.Equal(got, []PageID{1}) {
 		t.Errorf("at 400 the batch is %v", got)
@@ -245,7 +245,7 @@ func TestManySitesInABatch(t *testing.T) {
 		}
 	}
 	if got, want := f.Out(), len(pages(list))+30; got != want {
-		t.Errorf("%d pages are given out, want %d", got, want)
+		t.Errorf("%d pages are handed out, want %d", got, want)
 	}
 	if got, want := f.Len(), int(page)-f.Out(); got != want {
 		t.Errorf("%d pages are left, want %d", got, want)
@@ -274,12 +274,12 @@ func TestFailingStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f.Out() != 0 {
-			t.Fatalf("after a failure %d pages are given out", f.Out())
+			t.Fatalf("after a failure %d pages are handed out", f.Out())
 		}
 	}
 	broken.after = 1 << 30
 	if got := batch(t, f, 0, frontier.BatchOptions{}); len(got) != 300-f.Out()+len(got) {
-		t.Errorf("%d pages come in the end", len(got))
+		t.Errorf("%d pages are handed out in the end", len(got))
 	}
 }
 

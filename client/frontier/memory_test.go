@@ -11,7 +11,7 @@ import (
 
 // A MemoryStore behaves like a map and a sort, over thousands of changes: its
 // lists are split into blocks and its blocks become empty.
-func TestMemoryStoreIsAMap(t *testing.T) {
+func TestMemoryStoreAgainstMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var m frontier.MemoryStore
 	truth := map[PageID]Entry{}

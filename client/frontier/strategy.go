@@ -81,5 +81,5 @@ func Named(name string, seed uint64) (Strategy, error) {
 		}
 		names[i] = s.Name()
 	}
-	return nil, fmt.Errorf("strategy %q: there is none, but %q", name, names)
+	return nil, fmt.Errorf("unknown strategy %q: want one of %q", name, names)
 }

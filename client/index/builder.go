@@ -34,14 +34,14 @@ type page struct {
 // Add adds a document with the count of each of its terms.
 func (b *Builder) Add(d Doc, terms map[string]uint32) error {
 	if d.URL == "" || len(d.URL) > maxURL {
-		return fmt.Errorf("index document: a URL of %d bytes", len(d.URL))
+		return fmt.Errorf("index document: URL is empty or too long: %d bytes", len(d.URL))
 	}
 	if d.Gone {
 		d, terms = Doc{URL: d.URL, Gone: true}, nil
 	}
 	for t, n := range terms {
 		if t == "" || len(t) > maxTerm || n == 0 {
-			return fmt.Errorf("index %s: a term of %d bytes that is there %d times", d.URL, len(t), n)
+			return fmt.Errorf("index %s: invalid term: %d bytes, count %d", d.URL, len(t), n)
 		}
 	}
 	b.put(&page{d, terms})

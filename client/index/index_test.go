@@ -106,7 +106,7 @@ func TestMergeIsUnion(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := build(t, &index.Builder{Memory: 1 + r.IntN(20_000), Dir: t.TempDir()}, docs); !bytes.Equal(got, want) {
-			t.Fatalf("seed %d: what was put aside makes another index", seed)
+			t.Fatalf("seed %d: the index differs if parts are saved in between", seed)
 		}
 		var parts [][]byte
 		for rest := docs; len(rest) > 0; {
@@ -115,7 +115,7 @@ func TestMergeIsUnion(t *testing.T) {
 			rest = rest[n:]
 		}
 		if got := merge(t, parts...); !bytes.Equal(got, want) {
-			t.Fatalf("seed %d: %d parts make another index", seed, len(parts))
+			t.Fatalf("seed %d: the index merged from %d parts differs", seed, len(parts))
 		}
 		for len(parts) > 1 { // in any grouping
 			i := r.IntN(len(parts) - 1)
@@ -132,7 +132,7 @@ func TestMergeIsUnion(t *testing.T) {
 			}
 		}
 		if got := build(t, &b, nil); !bytes.Equal(got, want) {
-			t.Fatalf("seed %d: indexes of one page make another index", seed)
+			t.Fatalf("seed %d: the index merged from indexes of one page differs", seed)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestMergeFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Bytes(), build(t, &index.Builder{}, docs)) {
-		t.Error("200 files make another index")
+		t.Error("the index merged from 200 files differs")
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "parley-*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
@@ -218,7 +218,7 @@ func TestSearch(t *testing.T) {
 				t.Fatalf("Search(%q): %d of %d, %v", question, len(got), n, err)
 			}
 			if !slices.IsSortedFunc(got, func(a, b index.Hit) int { return cmp.Compare(b.Score, a.Score) }) {
-				t.Errorf("Search(%q) is not by score", question)
+				t.Errorf("Search(%q) is not sorted by score", question)
 			}
 			if few, n, _ := x.Search(question, 3); n != len(got) || !slices.Equal(few, got[:min(3, len(got))]) {
 				t.Errorf("Search(%q) with a limit: %d, %v", question, n, few)
@@ -230,7 +230,7 @@ func TestSearch(t *testing.T) {
 			found += len(got)
 		}
 		if len(docs) > 100 && found == 0 {
-			t.Error("nothing was ever found")
+			t.Error("no search found anything")
 		}
 	}
 }
@@ -260,36 +260,36 @@ func TestManyPostings(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestMalformedIndexIsRefused(t *testing.T) {
 	good := build(t, &index.Builder{}, someDocs(rand.New(rand.NewPCG(5, 5)), 70))
 	for i := range good {
 		bad := bytes.Clone(good)
 		bad[i] ^= 0x41
 		if err := index.Check(bytes.NewReader(bad)); err == nil {
-			t.Fatalf("another byte %d is not noticed", i)
+			t.Fatalf("a changed byte %d is not detected", i)
 		}
 		if _, err := index.Open(bytes.NewReader(bad), int64(len(bad))); err == nil {
-			t.Fatalf("another byte %d is asked", i)
+			t.Fatalf("an index with a changed byte %d can be searched", i)
 		}
 		if _, err := index.Open(bytes.NewReader(good), int64(i)); err == nil {
-			t.Fatalf("an index cut at %d is asked", i)
+			t.Fatalf("an index cut at %d can be searched", i)
 		}
 		if err := index.Check(bytes.NewReader(good[:i])); err == nil {
-			t.Fatalf("an index cut at %d is not noticed", i)
+			t.Fatalf("an index cut at %d is not detected", i)
 		}
 	}
 	if err := index.Check(bytes.NewReader(append(bytes.Clone(good), 0))); err == nil {
-		t.Error("a byte after the end is not noticed")
+		t.Error("a byte after the end is not detected")
 	}
 	var b index.Builder
 	for _, d := range []index.Doc{{}, {URL: strings.Repeat("u", index.MaxURL+1)}} {
 		if err := b.Add(d, nil); err == nil {
-			t.Errorf("a URL of %d bytes is taken in", len(d.URL))
+			t.Errorf("a URL of %d bytes is accepted", len(d.URL))
 		}
 	}
 	for _, terms := range []map[string]uint32{{"": 1}, {"a": 0}, {strings.Repeat("t", index.MaxTerm+1): 1}} {
 		if err := b.Add(index.Doc{URL: "u"}, terms); err == nil {
-			t.Errorf("%v is taken in", terms)
+			t.Errorf("%v is accepted", terms)
 		}
 	}
 }
@@ -314,7 +314,7 @@ func FuzzIndex(f *testing.F) {
 			t.Fatalf("Check: %v; Merge: %v", err, merged)
 		}
 		if err == nil && !bytes.Equal(out.Bytes(), b) {
-			t.Errorf("an index of %d bytes comes out as another of %d", len(b), out.Len())
+			t.Errorf("an index of %d bytes is rewritten as a different one of %d", len(b), out.Len())
 		}
 		var builder index.Builder
 		if added := builder.AddIndex(bytes.NewReader(b)); (added == nil) != (err == nil) {

@@ -37,7 +37,7 @@ func newReader(from io.Reader) (*reader, error) {
 		return nil, err
 	}
 	if string(head) != magic {
-		return nil, malformed("it begins with %q", head)
+		return nil, malformed("begins with %q", head)
 	}
 	return r, nil
 }
@@ -54,7 +54,7 @@ func (r *reader) bytes(n int) ([]byte, error) {
 // cutShort returns err, or the error of a file that ends too early.
 func cutShort(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return malformed("it ends too early")
+		return malformed("truncated")
 	}
 	return err
 }
@@ -75,13 +75,13 @@ func (r *reader) number(max uint64) (uint64, error) {
 	v, err := binary.ReadUvarint(r)
 	switch {
 	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		return 0, malformed("it ends too early")
+		return 0, malformed("truncated")
 	case err != nil && r.at-before >= binary.MaxVarintLen64: // binary has no name for this error
-		return 0, malformed("a number is too large")
+		return 0, malformed("number too large")
 	case err != nil:
 		return 0, err
 	case v > max || r.at-before != uint64(len(binary.AppendUvarint(nil, v))):
-		return 0, malformed("the number %d, at most %d, or not in its shortest form", v, max)
+		return 0, malformed("number %d is above %d or not in its shortest form", v, max)
 	}
 	return v, nil
 }
@@ -101,17 +101,17 @@ func (r *reader) next(n uint64, max int) error {
 	case err != nil:
 		return err
 	case n%every == 0 && shared != 0:
-		return malformed("the name %d shares with the one before", n)
+		return malformed("name %d begins a group, but shares bytes with the name before", n)
 	case n == 0:
 		if size == 0 {
-			return malformed("an empty name")
+			return malformed("empty name")
 		}
 	case n%every == 0: // may share bytes, and must be greater
 		if string(rest) <= string(r.name) {
-			return malformed("%q after %q", rest, r.name)
+			return malformed("%q is out of order after %q", rest, r.name)
 		}
 	case size == 0 || shared < uint64(len(r.name)) && rest[0] <= r.name[shared]:
-		return malformed("%q after %d bytes of %q", rest, shared, r.name)
+		return malformed("%q is out of order after %d bytes of %q", rest, shared, r.name)
 	}
 	r.name = append(r.name[:shared], rest...)
 	return nil
@@ -157,7 +157,7 @@ func (r *reader) doc() (d Doc, ok bool, err error) {
 
 func badKind(kind byte) error {
 	if kind > 2 {
-		return malformed("an entry of the kind %d", kind)
+		return malformed("unknown entry kind %d", kind)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (r *reader) postings() iter.Seq2[posting, error] {
 		for full := true; ; {
 			n, err := r.number(fullBlock)
 			if err == nil && (n > 0 && !full || n == 0 && next == 0) {
-				err = malformed("a block of %d postings where there must not be one", n)
+				err = malformed("unexpected block of %d postings", n)
 			}
 			if err != nil {
 				yield(posting{}, err)
@@ -214,7 +214,7 @@ func (r *reader) postings() iter.Seq2[posting, error] {
 			for i := uint64(0); err == nil && i < n; i++ {
 				var p posting
 				if p, next, err = r.posting(next); err == nil && i == n-1 && r.at-begun != size {
-					err = malformed("a block of %d bytes has %d", size, r.at-begun)
+					err = malformed("block of %d bytes by its header has %d", size, r.at-begun)
 				}
 				if err == nil && !yield(p, nil) {
 					return // nothing more is read of this index
@@ -240,7 +240,7 @@ func (r *reader) posting(next uint64) (posting, uint64, error) {
 	}
 	doc := next + skip
 	if doc >= r.w.docs || n == 0 {
-		return posting{}, 0, malformed("%d times in the document %d of %d", n, doc, r.w.docs)
+		return posting{}, 0, malformed("invalid posting: count %d, document %d of %d", n, doc, r.w.docs)
 	}
 	return posting{uint32(doc), uint32(n)}, doc + 1, nil
 }
@@ -255,7 +255,7 @@ func (r *reader) end() error {
 				return err
 			}
 			if string(b) != string(places[:8]) {
-				return malformed("a wrong place")
+				return malformed("wrong offset")
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func (r *reader) end() error {
 			return err
 		}
 		if got := binary.LittleEndian.Uint64(b); got != want {
-			return malformed("its end says %d, and it is %d", got, want)
+			return malformed("trailer says %d instead of %d", got, want)
 		}
 	}
 	sum := uint64(r.sum.Sum32())
@@ -274,10 +274,10 @@ func (r *reader) end() error {
 		return err
 	}
 	if binary.LittleEndian.Uint64(b) != sum {
-		return malformed("its checksum is wrong")
+		return malformed("wrong checksum")
 	}
 	if _, err := r.ReadByte(); err != io.EOF {
-		return errors.Join(err, malformed("it goes on after its end"))
+		return errors.Join(err, malformed("data after the trailer"))
 	}
 	return nil
 }

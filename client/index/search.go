@@ -26,14 +26,14 @@ type Index struct {
 // not verify the format beyond that.
 func Open(from io.ReaderAt, size int64) (*Index, error) {
 	if size < int64(len(magic)+trailer+2) {
-		return nil, fmt.Errorf("open index: %w", malformed("%d bytes", size))
+		return nil, fmt.Errorf("open index: %w", malformed("only %d bytes", size))
 	}
 	b := make([]byte, max(len(magic), trailer))
 	if _, err := from.ReadAt(b[:len(magic)], 0); err != nil {
 		return nil, fmt.Errorf("open index: %w", err)
 	}
 	if string(b[:len(magic)]) != magic {
-		return nil, fmt.Errorf("open index: %w", malformed("it begins with %q", b[:len(magic)]))
+		return nil, fmt.Errorf("open index: %w", malformed("begins with %q", b[:len(magic)]))
 	}
 	if _, err := from.ReadAt(b[:trailer], size-trailer); err != nil {
 		return nil, fmt.Errorf("open index: %w", err)
@@ -46,15 +46,15 @@ func Open(from io.ReaderAt, size int64) (*Index, error) {
 	whole := uint64(size - trailer)
 	if x.Docs > mostDocs || x.Gone > x.Docs || x.Terms > whole || x.docsAt > whole || x.termsAt > whole ||
 		x.docsAt+places(x.Docs) != x.termsAt || x.termsAt+places(x.Terms) != whole {
-		return nil, fmt.Errorf("open index: %w", malformed("its end does not fit"))
+		return nil, fmt.Errorf("open index: %w", malformed("inconsistent trailer"))
 	}
 	sum := crc32.NewIEEE()
 	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, io.NewSectionReader(from, 0, size-8), make([]byte, 256<<10))
 	if err == nil && n != size-8 {
-		err = malformed("it ends too early")
+		err = malformed("truncated")
 	}
 	if err == nil && binary.LittleEndian.Uint64(b[trailer-8:]) != uint64(sum.Sum32()) {
-		err = malformed("its checksum is wrong")
+		err = malformed("wrong checksum")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open index: %w", err)
@@ -71,7 +71,7 @@ func (x *Index) at(places, i uint64) (*reader, error) {
 	}
 	place := binary.LittleEndian.Uint64(b[:])
 	if place >= x.docsAt {
-		return nil, malformed("a place outside")
+		return nil, malformed("offset out of range")
 	}
 	r := &reader{r: bufio.NewReaderSize(io.NewSectionReader(x.from, int64(place), int64(x.docsAt-place)), 16<<10), sum: nowhere{}}
 	r.w.docs, r.w.terms = x.Docs, i*every
@@ -132,7 +132,7 @@ func (x *Index) postings(term string) (list []posting, err error) {
 
 func wrapAsk(err error) error {
 	if err != nil {
-		return fmt.Errorf("ask index: %w", err)
+		return fmt.Errorf("query index: %w", err)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (x *Index) docs(numbers []uint32, f func(i int, d *Doc)) error {
 		for r.w.docs <= uint64(n) {
 			var ok bool
 			if d, ok, err = r.doc(); err != nil || !ok {
-				return wrapAsk(cmp.Or(err, malformed("a document is missing")))
+				return wrapAsk(cmp.Or(err, malformed("missing document")))
 			}
 		}
 		f(i, &d)
@@ -240,7 +240,7 @@ func Sole(from io.Reader) (d Doc, err error) {
 	if _, more, err := r.doc(); err != nil {
 		return d, err
 	} else if !ok || more {
-		return d, errors.New("not the index of one page")
+		return d, errors.New("not the index of exactly one document")
 	}
 	for ok := true; ok && err == nil; {
 		ok, err = r.nextTerm()

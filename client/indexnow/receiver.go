@@ -118,7 +118,7 @@ func refuse(status int, format string, args ...any) *refusal {
 // ServeHTTP receives a notice, by GET of one URL or POST of many.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.init()
-	status, why := http.StatusOK, "taken"
+	status, why := http.StatusOK, "accepted"
 	var no *refusal
 	if err := r.take(w, req); errors.As(err, &no) {
 		status, why = no.status, no.why
@@ -129,7 +129,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if req.Context().Err() == nil { // otherwise the client has gone
 			r.log().Error("indexnow: a notice could not be stored", "err", err)
 		}
-		status, why = http.StatusServiceUnavailable, "it cannot be stored now"
+		status, why = http.StatusServiceUnavailable, "the notice cannot be stored now: try again later"
 		w.Header().Set("Retry-After", "60")
 	}
 	r.mu.Lock()
@@ -167,7 +167,7 @@ func (r *Receiver) take(w http.ResponseWriter, req *http.Request) error {
 		return err
 	}
 	if late {
-		return refuse(http.StatusAccepted, "taken; the key is yet to be looked at")
+		return refuse(http.StatusAccepted, "accepted; the key is not verified yet")
 	}
 	if err := r.charge(n); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (notice, error
 		err := d.Decode(&said)
 		if err == nil {
 			if _, more := d.Token(); more != io.EOF {
-				err = errors.New("something follows it")
+				err = errors.New("data after the notice")
 			}
 		}
 		if tooBig := new(http.MaxBytesError); errors.As(err, &tooBig) {
@@ -251,7 +251,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (notice, error
 			return notice{}, refuse(http.StatusBadRequest, "not a notice in JSON: %.200s", err)
 		}
 	default:
-		return notice{}, refuse(http.StatusMethodNotAllowed, "GET or POST")
+		return notice{}, refuse(http.StatusMethodNotAllowed, "use GET or POST")
 	}
 	switch {
 	case len(said.URLList) == 0:
@@ -286,14 +286,14 @@ func understand(host, key, location string, urls []string) (notice, error) {
 					return n, refuse(http.StatusUnprocessableEntity, "key location: %v", err)
 				}
 				if hostOf(n.location) != n.host {
-					return n, refuse(http.StatusUnprocessableEntity, "the key is not located at %s", n.host)
+					return n, refuse(http.StatusUnprocessableEntity, "the key location is not on %s", n.host)
 				}
 			}
 			path, _, _ := strings.Cut(afterScheme(n.location), "?")
 			n.scope = path[:strings.LastIndexByte(path, '/')+1]
 		}
 		if !strings.HasPrefix(afterScheme(c), n.scope) {
-			return n, refuse(http.StatusUnprocessableEntity, "%.200q does not lie below %.200s, where the key is", u, n.scope)
+			return n, refuse(http.StatusUnprocessableEntity, "%.200q is not below %.200s, the directory of the key", u, n.scope)
 		}
 		if !seen[c] {
 			seen[c] = true

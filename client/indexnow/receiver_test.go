@@ -132,7 +132,7 @@ func (w *world) want(what string, rec *httptest.ResponseRecorder, status int) {
 		w.t.Errorf("%s: %d (%s), want %d", what, rec.Code, strings.TrimSpace(rec.Body.String()), status)
 	}
 	if wait := rec.Header().Get("Retry-After"); status == 429 && wait == "" {
-		w.t.Errorf("%s: 429 does not say until when", what)
+		w.t.Errorf("%s: 429 without Retry-After", what)
 	}
 }
 
@@ -154,7 +154,7 @@ func (w *world) requests() int {
 
 const keyFile = "https://example.org/" + key + ".txt"
 
-func TestANoticeIsStoredBeforeItIsAnswered(t *testing.T) {
+func TestNoticeIsStoredBeforeResponse(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve(keyFile, answer(200, "\ufeff"+key+"\r\n"))
 		w.want("many", w.post("example.org", "https://example.org/a", "https://EXAMPLE.org:443/b#c", "https://example.org/a"), 200)
@@ -162,18 +162,18 @@ func TestANoticeIsStoredBeforeItIsAnswered(t *testing.T) {
 		w.want("one", w.get("url=https%3A%2F%2Fexample.org%2Fc%3Fd%3De&key="+key), 200)
 		w.wantStored("https://example.org/c?d=e")
 		if n := w.requests(); n != 1 {
-			t.Errorf("the key was asked for %d times, want once", n)
+			t.Errorf("the key was requested %d times, want once", n)
 		}
 		time.Sleep(25 * time.Hour)
 		w.want("the day after", w.post("example.org", "https://example.org/a"), 200)
 		if n := w.requests(); n != 2 {
-			t.Errorf("the key was asked for %d times, want again after a day", n)
+			t.Errorf("the key was requested %d times, want a second request after a day", n)
 		}
 		w.wantStored("https://example.org/a")
 		w.mu.Lock()
 		w.full = errors.New("disk full")
 		w.mu.Unlock()
-		w.want("when it cannot be stored", w.post("example.org", "https://example.org/a"), 503)
+		w.want("the notice cannot be stored", w.post("example.org", "https://example.org/a"), 503)
 		c := w.Counts()
 		if c.Notices != 4 || c.Accepted != 3 || c.Refused != 1 || c.URLs != 4 || c.Looks != 2 {
 			t.Errorf("counts: %+v", c)
@@ -181,18 +181,18 @@ func TestANoticeIsStoredBeforeItIsAnswered(t *testing.T) {
 	})
 }
 
-func TestAKeyThatIsNotServedProvesNothing(t *testing.T) {
+func TestUnservedKeyIsRefused(t *testing.T) {
 	for what, file := range map[string]func() *http.Response{
-		"not there":                 answer(404, ""),
-		"another key":               answer(200, "ffffffffffffffff"),
-		"a page for everything":     answer(200, "<html>"+key+"</html>"),
-		"much more than a key":      answer(200, key+strings.Repeat("x", 10_000)),
-		"on another host":           answer(301, "", "Location", "https://evil.example/"+key+".txt"),
-		"a circle":                  answer(302, "", "Location", keyFile),
-		"a redirect to nowhere":     answer(302, ""),
-		"forbidden":                 answer(403, key),
-		"with another status":       answer(206, key),
-		"a redirect that is no URL": answer(301, "", "Location", "http://%zz"),
+		"no key file":                  answer(404, ""),
+		"another key":                  answer(200, "ffffffffffffffff"),
+		"a page at every URL":          answer(200, "<html>"+key+"</html>"),
+		"a key file that is too long":  answer(200, key+strings.Repeat("x", 10_000)),
+		"a redirect to another host":   answer(301, "", "Location", "https://evil.example/"+key+".txt"),
+		"a redirect loop":              answer(302, "", "Location", keyFile),
+		"a redirect without Location":  answer(302, ""),
+		"forbidden":                    answer(403, key),
+		"status 206":                   answer(206, key),
+		"a redirect to an invalid URL": answer(301, "", "Location", "http://%zz"),
 	} {
 		story(t, func(w *world) {
 			w.serve(keyFile, file)
@@ -201,17 +201,17 @@ func TestAKeyThatIsNotServedProvesNothing(t *testing.T) {
 			n := w.requests()
 			w.want(what+", again", w.post("example.org", "https://example.org/a"), 403)
 			if w.requests() != n {
-				t.Errorf("%s: it was asked for again at once", what)
+				t.Errorf("%s: the key was requested again immediately", what)
 			}
 			w.serve(keyFile, answer(200, key))
 			time.Sleep(11 * time.Minute)
-			w.want(what+", and mended", w.post("example.org", "https://example.org/a"), 200)
+			w.want(what+", key file repaired", w.post("example.org", "https://example.org/a"), 200)
 			w.wantStored("https://example.org/a")
 		})
 	}
 }
 
-func TestARedirectWithinTheHostIsFollowed(t *testing.T) {
+func TestKeyRedirectWithinHostIsFollowed(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve("http://example.org/"+key+".txt", answer(301, "", "Location", keyFile))
 		w.serve(keyFile, answer(200, key))
@@ -220,7 +220,7 @@ func TestARedirectWithinTheHostIsFollowed(t *testing.T) {
 	})
 }
 
-func TestAKeySpeaksForItsDirectory(t *testing.T) {
+func TestKeyIsValidForItsDirectory(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve("https://example.org/shop/k.txt", answer(200, key))
 		say := func(url string) *httptest.ResponseRecorder {
@@ -235,7 +235,7 @@ func TestAKeySpeaksForItsDirectory(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoNoticeIsRefusedBeforeAnybodyIsAsked(t *testing.T) {
+func TestInvalidNoticeIsRefusedWithoutKeyRequest(t *testing.T) {
 	story(t, func(w *world) {
 		many := make([]string, 10_001)
 		for i := range many {
@@ -248,23 +248,23 @@ func TestWhatIsNoNoticeIsRefusedBeforeAnybodyIsAsked(t *testing.T) {
 		}
 		w.want("nothing", raw(""), 400)
 		w.want("no JSON", raw("url=https://example.org/"), 400)
-		w.want("JSON of another kind", raw(`{"urlList":"https://example.org/"}`), 400)
+		w.want("JSON of the wrong type", raw(`{"urlList":"https://example.org/"}`), 400)
 		w.want("cut short", raw(`{"host":"example.org","key":"`), 400)
-		w.want("two of them", raw(`{}{}`), 400)
-		w.want("deep", raw(strings.Repeat(`{"a":`, 100_000)), 400)
+		w.want("two notices", raw(`{}{}`), 400)
+		w.want("deeply nested JSON", raw(strings.Repeat(`{"a":`, 100_000)), 400)
 		w.want("huge", raw(`{"key":"`+strings.Repeat("x", 9<<20)), 413)
 		w.want("no URL", w.post("example.org"), 400)
 		w.want("too many URLs", w.post("example.org", many...), 413)
 		w.want("another host", w.post("example.org", "https://example.net/"), 422)
 		w.want("two hosts", w.post("example.org", "https://example.org/", "https://example.net/"), 422)
 		w.want("another port", w.post("example.org", "https://example.org:8443/"), 422)
-		w.want("no URL at all", w.post("example.org", "example.org/a"), 422)
+		w.want("not a URL", w.post("example.org", "example.org/a"), 422)
 		w.want("another scheme", w.post("example.org", "file:///etc/passwd"), 422)
 		w.want("a user", w.post("example.org", "https://a:b@example.org/"), 422)
 		w.want("no key", w.get("url=https://example.org/"), 400)
 		w.want("a short key", w.get("url=https://example.org/&key=abc"), 422)
-		w.want("a key that is a path", w.get("url=https://example.org/&key=../../secret"), 422)
-		w.want("a key elsewhere", w.get("url=https://example.org/&key="+key+"&keyLocation=https://evil.example/k.txt"), 422)
+		w.want("a key that contains a path", w.get("url=https://example.org/&key=../../secret"), 422)
+		w.want("a key on another host", w.get("url=https://example.org/&key="+key+"&keyLocation=https://evil.example/k.txt"), 422)
 		rec := httptest.NewRecorder()
 		w.ServeHTTP(rec, httptest.NewRequest("PUT", "/", nil))
 		w.want("another method", rec, 405)
@@ -275,25 +275,25 @@ func TestWhatIsNoNoticeIsRefusedBeforeAnybodyIsAsked(t *testing.T) {
 	})
 }
 
-func TestAHostThatIsNotCrawledIsNotAsked(t *testing.T) {
+func TestUncrawledHostGetsNoKeyRequest(t *testing.T) {
 	story(t, func(w *world) {
-		w.want("not crawled", w.post("example.org", "https://example.org/"), 422)
+		w.want("a host that is not crawled", w.post("example.org", "https://example.org/"), 422)
 		if w.requests() != 0 {
-			t.Error("it was asked for its key")
+			t.Error("the key was requested")
 		}
 	}, func(w *world) { w.Wanted = func(host string) bool { return host == "example.com" } })
 }
 
 // The key is fetched from a site when politeness allows it: until then the notice
 // is held, and answered by 202.
-func TestASlowSiteIsAnsweredLater(t *testing.T) {
+func TestSlowKeyFileIsAnsweredWith202(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve(keyFile, answer(200, key))
 		w.slow = 20 * time.Second
 		begin := time.Now()
 		var owned sync.WaitGroup
 		for _, u := range []string{"a", "b", "a"} {
-			owned.Go(func() { w.want("while it is asked", w.post("example.org", "https://example.org/"+u), 202) })
+			owned.Go(func() { w.want("during the key request", w.post("example.org", "https://example.org/"+u), 202) })
 		}
 		owned.Wait()
 		if d := time.Since(begin); d != 5*time.Second {
@@ -305,7 +305,7 @@ func TestASlowSiteIsAnsweredLater(t *testing.T) {
 		slices.Sort(w.stored)
 		w.wantStored("https://example.org/a", "https://example.org/b")
 		if n := w.requests(); n != 1 {
-			t.Errorf("asked %d times, want once for all", n)
+			t.Errorf("%d key requests, want one for all notices", n)
 		}
 		if c := w.Counts(); c.Pending != 3 || c.Late != 3 {
 			t.Errorf("counts: %+v", c)
@@ -314,7 +314,7 @@ func TestASlowSiteIsAnsweredLater(t *testing.T) {
 	})
 }
 
-func TestASiteThatIsDownIsAskedAgain(t *testing.T) {
+func TestKeyRequestIsRetriedWhileSiteIsDown(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve(keyFile, func() *http.Response { return nil })
 		w.want("down", w.post("example.org", "https://example.org/a"), 202)
@@ -326,38 +326,38 @@ func TestASiteThatIsDownIsAskedAgain(t *testing.T) {
 		w.wantStored("https://example.org/a")
 
 		w.serve("https://example.com/"+key+".txt", answer(500, ""))
-		w.want("down for long", w.post("example.com", "https://example.com/a"), 202)
+		w.want("down for a day", w.post("example.com", "https://example.com/a"), 202)
 		time.Sleep(24 * time.Hour)
 		n := w.requests()
 		time.Sleep(24 * time.Hour)
 		if w.requests() != n {
-			t.Error("it is asked for ever")
+			t.Error("the key is still requested after a day")
 		}
 		w.wantStored()
 	})
 }
 
 // A forger may send notices in another site's name: the number of key requests to that site is bounded.
-func TestAForgerMakesUsAskSeldom(t *testing.T) {
+func TestForgedNoticesCauseFewKeyRequests(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve(keyFile, answer(200, key))
-		w.want("the site itself", w.post("example.org", "https://example.org/a"), 200)
+		w.want("a genuine notice", w.post("example.org", "https://example.org/a"), 200)
 		for i := range 5000 {
 			w.say(map[string]any{"host": "example.org", "key": fmt.Sprintf("forged-%06d", i), "urlList": []string{"https://example.org/x"}})
 			time.Sleep(time.Second)
 		}
 		if n := w.requests(); n > 1+10+14+1 {
-			t.Errorf("the site was asked %d times within 83 minutes, want at most 26", n)
+			t.Errorf("%d key requests to the site within 83 minutes, want at most 26", n)
 		}
-		w.want("the site itself, still", w.post("example.org", "https://example.org/b"), 200)
+		w.want("a genuine notice after the forged ones", w.post("example.org", "https://example.org/b"), 200)
 		w.wantStored("https://example.org/a", "https://example.org/b")
 	})
 }
 
-func TestAForgerInAHurryMakesUsAskSeldom(t *testing.T) {
+func TestConcurrentForgedNoticesCauseFewKeyRequests(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve(keyFile, answer(200, key))
-		w.want("the site itself", w.post("example.org", "https://example.org/a"), 200)
+		w.want("a genuine notice", w.post("example.org", "https://example.org/a"), 200)
 		var all sync.WaitGroup
 		for i := range 200 { // at once, before the first key is looked at
 			all.Go(func() {
@@ -366,12 +366,12 @@ func TestAForgerInAHurryMakesUsAskSeldom(t *testing.T) {
 		}
 		all.Wait()
 		if n := w.requests(); n > 1+10 {
-			t.Errorf("the site was asked %d times, want at most 11", n)
+			t.Errorf("%d key requests to the site, want at most 11", n)
 		}
 	})
 }
 
-func TestAHostMaySaySoMuch(t *testing.T) {
+func TestURLsPerHostAreLimited(t *testing.T) {
 	story(t, func(w *world) {
 		w.serve(keyFile, answer(200, key))
 		all := make([]string, 10_000)
@@ -386,10 +386,10 @@ func TestAHostMaySaySoMuch(t *testing.T) {
 	})
 }
 
-func TestNothingIsTakenWhenItDoesNotRun(t *testing.T) {
+func TestNoticesAreRefusedWhileNotRunning(t *testing.T) {
 	r := &indexnow.Receiver{
 		Accept:    func(context.Context, []string) error { t.Error("accepted"); return nil },
-		Transport: func(string) http.RoundTripper { t.Error("asked"); return nil },
+		Transport: func(string) http.RoundTripper { t.Error("Transport was called"); return nil },
 	}
 	rec := httptest.NewRecorder()
 	r.ServeHTTP(rec, httptest.NewRequest("GET", "/?key="+key+"&url=https://example.org/", nil))
@@ -397,11 +397,11 @@ func TestNothingIsTakenWhenItDoesNotRun(t *testing.T) {
 		t.Errorf("%d, want 503", rec.Code)
 	}
 	if err := (&indexnow.Receiver{}).Run(t.Context()); err == nil {
-		t.Error("it runs without Accept")
+		t.Error("Run returns no error without Accept")
 	}
 }
 
-func TestANoticeThatWaitsIsToldOfTheEnd(t *testing.T) {
+func TestWaitingNoticeIsAnsweredOnShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, slow: time.Hour}
 		w.Receiver = &indexnow.Receiver{
@@ -412,7 +412,7 @@ func TestANoticeThatWaitsIsToldOfTheEnd(t *testing.T) {
 		var owned sync.WaitGroup
 		owned.Go(func() { w.Run(ctx) })
 		synctest.Wait()
-		owned.Go(func() { w.want("at the end", w.post("example.org", "https://example.org/"), 503) })
+		owned.Go(func() { w.want("on shutdown", w.post("example.org", "https://example.org/"), 503) })
 		synctest.Wait()
 		cancel()
 		owned.Wait()
@@ -473,7 +473,7 @@ func slow(t *testing.T, url string, n int, from string) {
 }
 
 // A slow sender's notices are rejected, and do not delay those of others.
-func TestSlowSendersSilenceNobody(t *testing.T) {
+func TestSlowSendersDelayNoOthers(t *testing.T) {
 	var r indexnow.Receiver
 	server := httptest.NewServer(&r)
 	t.Cleanup(server.Close)
@@ -495,15 +495,15 @@ func TestSlowSendersSilenceNobody(t *testing.T) {
 		slow(t, server.URL, 4, fmt.Sprintf("203.0.113.%d", i))
 	}
 	if got := say("203.0.113.0"); got != http.StatusTooManyRequests {
-		t.Errorf("one notice more of a slow sender: %d", got)
+		t.Errorf("another notice from a slow sender: status %d, want 429", got)
 	}
 	if got := say("198.51.100.1"); got != http.StatusBadRequest { // it says nothing, but it was read
-		t.Errorf("a notice of somebody else: %d", got)
+		t.Errorf("a notice from another address: status %d, want 400", got)
 	}
 	began := time.Now()
 	for say("203.0.113.0") != http.StatusBadRequest {
 		if time.Since(began) > 20*time.Second {
-			t.Fatal("what is slow is read without end")
+			t.Fatal("slow notices are still being read after 20 s")
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -74,7 +74,7 @@ func (r *Receiver) prove(ctx context.Context, n notice) (late bool, err error) {
 	default:
 	}
 	if r.waiting+len(n.urls) > maxWaiting {
-		return false, &refusal{http.StatusTooManyRequests, "too many notices wait for their keys", time.Minute}
+		return false, &refusal{http.StatusTooManyRequests, "too many notices are waiting for key verification", time.Minute}
 	}
 	r.waiting += len(n.urls)
 	c.left = append(c.left, n.urls...)
@@ -85,14 +85,14 @@ func (r *Receiver) prove(ctx context.Context, n notice) (late bool, err error) {
 // look returns the known result of a proof, or else its check in progress. The caller must hold mu.
 func (r *Receiver) look(n notice) (c *check, known bool, err error) {
 	if !r.running {
-		return nil, true, &refusal{http.StatusServiceUnavailable, "not running", time.Minute}
+		return nil, true, &refusal{http.StatusServiceUnavailable, "the receiver is not running", time.Minute}
 	}
 	now := r.now()
 	if until, ok := r.good.get(n.proof); ok && now.Before(until) {
 		return nil, true, nil
 	}
 	if until, ok := r.bad.get(n.proof); ok && now.Before(until) {
-		return nil, true, refuse(http.StatusForbidden, "%s does not hold the key", n.location)
+		return nil, true, refuse(http.StatusForbidden, "%s does not contain the key", n.location)
 	}
 	if c := r.checks[n.proof]; c != nil {
 		return c, false, nil
@@ -100,18 +100,18 @@ func (r *Receiver) look(n notice) (c *check, known bool, err error) {
 	// Each counts as a failure until it succeeds: many may come before the first is checked.
 	fails := &r.account(n.host).fails
 	if wait := fails.take(1, failBurst, failsPerHour, now); wait > 0 {
-		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys that this host does not have", wait}
+		return nil, true, &refusal{http.StatusTooManyRequests, "too many unproven keys for this host", wait}
 	}
 	if wait := r.fresh.take(1, lookBurst, looksPerHour, now); wait > 0 {
 		fails.give(1)
-		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to look at", wait}
+		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to verify", wait}
 	}
 	c = &check{proof: n.proof, host: n.host, done: make(chan struct{})}
 	select {
 	case r.queue <- c:
 	default:
 		fails.give(1)
-		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to look at", 10 * time.Second}
+		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to verify", 10 * time.Second}
 	}
 	r.checks[n.proof] = c
 	return c, false, nil
@@ -127,7 +127,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
 		r.mu.Unlock()
-		return errors.New("receive indexnow: running already")
+		return errors.New("receive indexnow: already running")
 	}
 	r.running = true
 	r.mu.Unlock()
@@ -164,7 +164,7 @@ func (r *Receiver) end() {
 	defer r.mu.Unlock()
 	r.running = false
 	for _, c := range r.checks {
-		c.err = &refusal{http.StatusServiceUnavailable, "about to stop", time.Minute}
+		c.err = &refusal{http.StatusServiceUnavailable, "the receiver is stopping", time.Minute}
 		close(c.done)
 	}
 	clear(r.checks)
@@ -216,13 +216,13 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 			r.mu.Unlock()
 			return
 		}
-		c.err = &refusal{http.StatusTooManyRequests, "the key cannot be looked at now", badFor}
+		c.err = &refusal{http.StatusTooManyRequests, "the key file cannot be fetched now", badFor}
 	case held:
 		r.good.put(c.proof, now.Add(goodFor))
 		r.account(c.host).fails.give(1)
 	default:
 		r.bad.put(c.proof, now.Add(badFor))
-		c.err = refuse(http.StatusForbidden, "%s does not hold the key", c.location)
+		c.err = refuse(http.StatusForbidden, "%s does not contain the key", c.location)
 	}
 	delete(r.checks, c.proof)
 	left := c.left
@@ -245,11 +245,11 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 	wait := r.account(c.host).urls.take(n, urlBurst, urlsPerHour, now)
 	r.mu.Unlock()
 	if wait > 0 {
-		r.log().Info("indexnow: too many URLs of a host: dropped", "host", c.host, "urls", len(urls))
+		r.log().Info("indexnow: URLs dropped: too many for this host", "host", c.host, "urls", len(urls))
 		return
 	}
 	if err := r.hand(ctx, urls[:n]); err != nil {
-		r.log().Error("indexnow: notices that waited for their key could not be stored", "host", c.host, "err", err)
+		r.log().Error("indexnow: notices could not be stored after verification of their key", "host", c.host, "err", err)
 		return
 	}
 	r.mu.Lock()

@@ -59,7 +59,7 @@ func Named(name string) (Policy, error) {
 	for _, p := range policies() {
 		names += ", " + p.Name()
 	}
-	return nil, fmt.Errorf("poll policy %q: there is none, but %s", name, names[2:])
+	return nil, fmt.Errorf("unknown poll policy %q: want one of %s", name, names[2:])
 }
 
 // policies returns one of each kind, with all settings 0.

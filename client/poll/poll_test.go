@@ -90,22 +90,22 @@ func TestIntegralsAddUp(t *testing.T) {
 			price := math.Exp(rng.NormFloat64()*4 - 2)
 			next := p.Next(src, price, last)
 			if got := p.Rank(src, next); got < price*(1-1e-6) {
-				t.Errorf("%s: asked at %v of its price %v", p.Name(), got, price)
+				t.Errorf("%s: polled at %v of its price %v", p.Name(), got, price)
 			}
 			if got := p.Rank(src, next.Add(-2*time.Second)); got > price {
-				t.Errorf("%s: at %v of its price %v two seconds before", p.Name(), got, price)
+				t.Errorf("%s: already at %v of its price %v two seconds before", p.Name(), got, price)
 			}
 		}
 		rule := poll.PostingRate{Items: 5}
 		if got := rule.Rank(src, rule.Next(src, 0, last)); math.Abs(got-5) > .01 {
-			t.Errorf("posting rate: asked at %v expected items", got)
+			t.Errorf("posting rate: polled at %v expected items", got)
 		}
 	}
 }
 
 // The plan of Ahead is optimal: followed for weeks it costs as much as the
 // best path through all of them, found by trying every pair of polls.
-func TestAheadIsTheBestPath(t *testing.T) {
+func TestAheadIsOptimal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const days, step = 7, 1. / 144
 	cost := func(p poll.Policy, r *poll.Rates, price float64) float64 {
@@ -156,10 +156,10 @@ func TestRankBySubscribers(t *testing.T) {
 	for _, p := range []poll.Policy{poll.PostingRate{}, poll.Index{}, poll.MinimumDelay{}, poll.Ahead{}} {
 		slow, fast := src(10, 5, 0), src(20, 0, 0)
 		if p.Rank(slow, now) >= p.Rank(fast, now) {
-			t.Errorf("%s: without c subscribers count", p.Name())
+			t.Errorf("%s: subscribers count although c is 0", p.Name())
 		}
 		if slow = src(10, 5, 1); p.Rank(slow, now) <= p.Rank(fast, now) {
-			t.Errorf("%s: with c they do not", p.Name())
+			t.Errorf("%s: subscribers do not count although c is set", p.Name())
 		}
 		if got, want := p.Rank(slow, now), 6*p.Rank(src(10, 0, 1), now); math.Abs(got/want-1) > 1e-9 {
 			t.Errorf("%s: 5 subscribers rank %v, want %v (6)", p.Name(), got, want)
@@ -171,7 +171,7 @@ func TestRankBySubscribers(t *testing.T) {
 }
 
 // If only the fear of loss counts, it has the closed form of the Poisson tail.
-func TestFearOfLoss(t *testing.T) {
+func TestLossTermMatchesPoissonTail(t *testing.T) {
 	rec := poll.Record{}.Poll(poll.Poll{At: monday, Window: 15})
 	for _, days := range []float64{.05, .3, .7, 1, 1.5, 3, 10} {
 		src := &poll.Source{Record: &rec, Rates: poll.Flat(20)}
@@ -183,10 +183,10 @@ func TestFearOfLoss(t *testing.T) {
 			term *= mean / float64(k+1)
 		}
 		if math.Abs(got-15*tail) > 1e-6 {
-			t.Errorf("%v items expected, 15 listed: fear %v, want %v", mean, got, 15*tail)
+			t.Errorf("%v items expected, 15 listed: expected loss %v, want %v", mean, got, 15*tail)
 		}
 		if p := (poll.Index{}).Next(src, .5, monday); p.After((poll.Index{Loss: -1}).Next(src, .5, monday)) {
-			t.Errorf("fear delays a poll")
+			t.Errorf("the cost of loss delays a poll")
 		}
 	}
 }
@@ -206,7 +206,7 @@ var strange = []float64{0, math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e-300, 1e
 
 // For any input, no policy polls sooner than manners allow (A09), or never, or ranks
 // by a value that is not a number.
-func TestManners(t *testing.T) {
+func TestPoliciesKeepPollBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	pick := func() float64 { return strange[rng.IntN(len(strange))] }
 	times := []time.Time{{}, monday, monday.Add(time.Nanosecond), time.Unix(math.MaxInt64, 0), time.Unix(math.MinInt64, 0), monday.AddDate(200, 0, 0), time.Unix(0, 0)}
@@ -234,7 +234,7 @@ func TestManners(t *testing.T) {
 		next := keep.Next(src, pick(), now)
 		switch asked := src.Record != nil && src.Record.Polls > 0; {
 		case !asked && !next.IsZero():
-			t.Fatalf("%s: never asked, and next at %v", p.Name(), next)
+			t.Fatalf("%s: never polled, but next at %v", p.Name(), next)
 		case asked && (next.Before(rec.Last.Add(10*time.Minute)) || next.After(rec.Last.AddDate(0, 0, 30))):
 			t.Fatalf("%s: last %v, next %v", p.Name(), rec.Last, next)
 		}

@@ -126,7 +126,7 @@ func TestStarvedSourceKeepsItsRate(t *testing.T) {
 }
 
 // A source that is silent for a day, or half a year, is still polled, and found again when it wakes up (A10).
-func TestSilentSourceIsFoundAgain(t *testing.T) {
+func TestSilentSourceIsStillPolled(t *testing.T) {
 	for _, silent := range []int{1, 180} {
 		rng := rand.New(rand.NewPCG(3, 3))
 		rec := follow(rng, poll.Record{}, poll.Flat(20), monday, 28, 15, false, func() float64 { return .1 })
@@ -143,7 +143,7 @@ func TestSilentSourceIsFoundAgain(t *testing.T) {
 			rec = rec.Poll(poll.Poll{At: now, Window: 15})
 		}
 		if asked < silent/3 {
-			t.Errorf("silent for %d days, asked %d times", silent, asked)
+			t.Errorf("silent for %d days, polled %d times", silent, asked)
 		}
 		found := next()
 		if found.Sub(wakes) > 3*24*time.Hour {
@@ -158,19 +158,19 @@ func TestSilentSourceIsFoundAgain(t *testing.T) {
 }
 
 // A feed of 15 items that has 15 new ones has probably had more.
-func TestMoreThanAreListed(t *testing.T) {
+func TestFullFeedImpliesMoreItems(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	rec := follow(rng, poll.Record{}, poll.Flat(60), monday, 28, 15, false, func() float64 { return .35 * rng.Float64() })
 	if seen := rec.Items() / rec.Covered(); seen < 45 || seen > 66 {
 		t.Errorf("%.1f items a day of 60", seen)
 	}
 	if r := (poll.Record{}).Poll(poll.Poll{At: monday, Window: 15}).Poll(poll.Poll{At: monday.Add(24 * time.Hour), New: 15, Window: 15}); r.Items() > 30 {
-		t.Errorf("15 items are taken for %v", r.Items())
+		t.Errorf("a full feed of 15 items counts as %v", r.Items())
 	}
 }
 
 // The first response of a feed with dates reveals its rate.
-func TestFirstAnswerTellsHistory(t *testing.T) {
+func TestFirstResponseRevealsRate(t *testing.T) {
 	var dates []time.Time
 	for i := range 15 {
 		dates = append(dates, monday.Add(-time.Duration(i)*2*time.Hour))
@@ -181,7 +181,7 @@ func TestFirstAnswerTellsHistory(t *testing.T) {
 	}
 	// A sitemap's dates are those of the last change of each page, and none before.
 	if rec = (poll.Record{}).Poll(poll.Poll{At: monday, New: 15, Dates: dates}); rec.Items() != 0 {
-		t.Errorf("a list of all has a history of %v", rec.Items())
+		t.Errorf("a list of all items has a history of %v", rec.Items())
 	}
 	// Dates that anybody could have made up are not all believed.
 	lies := []time.Time{{}, monday.AddDate(10, 0, 0), time.Unix(math.MinInt64, 0), time.Unix(math.MaxInt64, 0), monday.AddDate(-90, 0, 0)}
@@ -205,7 +205,7 @@ func TestHourOfDay(t *testing.T) {
 	}
 }
 
-func TestRecordSurvivesTheDisk(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	rec, longest := poll.Record{}, 0
 	for i := range 200 {
@@ -216,7 +216,7 @@ func TestRecordSurvivesTheDisk(t *testing.T) {
 			t.Fatalf("after %d: %+v, %v; want %+v", i, back, err, rec)
 		}
 		if _, err := poll.ParseRecord(b[:rng.IntN(len(b))]); err == nil {
-			t.Fatal("a part was read")
+			t.Fatal("a truncated record was parsed")
 		}
 		rec = follow(rng, back, office(), monday.AddDate(0, 0, i), 1, 15, i%2 == 0, func() float64 { return .02 + .1*rng.Float64() })
 	}
@@ -246,7 +246,7 @@ func FuzzParseRecord(f *testing.F) {
 			t.Fatalf("%d bytes", len(again))
 		}
 		if back, err := poll.ParseRecord(again); err != nil || back != rec {
-			t.Fatalf("%+v is read as %+v, %v", rec, back, err)
+			t.Fatalf("%+v is decoded as %+v, %v", rec, back, err)
 		}
 		now := monday.AddDate(1, 0, 0)
 		for _, p := range poll.Policies() {
@@ -256,7 +256,7 @@ func FuzzParseRecord(f *testing.F) {
 		}
 		rec = rec.Poll(poll.Poll{At: now, New: 3, Window: 3})
 		if back, err := poll.ParseRecord(rec.Append(nil)); err != nil || back != rec {
-			t.Fatalf("after a poll %+v is read as %+v, %v", rec, back, err)
+			t.Fatalf("after a poll %+v is decoded as %+v, %v", rec, back, err)
 		}
 	})
 }

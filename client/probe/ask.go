@@ -106,9 +106,9 @@ func (r *reply) html() bool {
 }
 
 var (
-	errBudget = errors.New("the probe ended early: all its requests were used up")
-	errEnough = errors.New("the probe ended early: the site asked for no more")
-	errSlow   = errors.New("the probe ended early: with the Crawl-delay that the site wants it would take too long")
+	errBudget = errors.New("the probe ended early: it reached its limit of requests")
+	errEnough = errors.New("the probe ended early: the site asked for fewer requests (429, or 503 with Retry-After)")
+	errSlow   = errors.New("the probe ended early: it would take too long with the site's Crawl-delay")
 )
 
 // A forbiddenError says that robots.txt forbids a URL.
@@ -116,9 +116,9 @@ type forbiddenError struct{ url, line string }
 
 func (e *forbiddenError) Error() string {
 	if e.line == "" {
-		return e.url + " may not be asked for: its site has no robots.txt that can be read"
+		return e.url + " may not be fetched: its site's robots.txt could not be read"
 	}
-	return fmt.Sprintf("%s may not be asked for: %s", e.url, e.line)
+	return fmt.Sprintf("%s is forbidden by robots.txt: %s", e.url, e.line)
 }
 
 func pathOf(url string) string { return strings.TrimPrefix(url, protocol.Origin(url)) }
@@ -178,7 +178,7 @@ func (a *asker) ask(ctx context.Context, url string, q request) (*reply, error) 
 		return nil, err
 	}
 	if a.p.Log != nil {
-		a.p.Log.Info("asked", "url", url, "status", r.status, "bytes", r.wire, "fault", r.fault)
+		a.p.Log.Info("request sent", "url", url, "status", r.status, "bytes", r.wire, "fault", r.fault)
 	}
 	a.bytes += int64(r.wire + r.heads)
 	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable && r.header.Get("Retry-After") != "" {
@@ -252,7 +252,7 @@ func (r *reply) read(got *fetch.Answer, most int64) {
 		if err != nil {
 			r.wire, r.cut = wire.n, true
 			if err != io.EOF { // a 304 may name a coding that it does not use
-				r.fault = "its gzip coding cannot be read"
+				r.fault = "invalid gzip content"
 			}
 			return
 		}

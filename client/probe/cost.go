@@ -172,7 +172,7 @@ func (a *asker) cost() {
 			files, wire = files+1, wire+float64(s.Wire)
 		}
 		if s.Pages > 0 && (s.Dates.Dated == 0 || !s.Dates.worth.Signal()) {
-			trusted = "its dates are worth nothing: " + s.Dates.Verdict
+			trusted = "its dates are not usable: " + s.Dates.Verdict
 		}
 	}
 	found := files > 0
@@ -193,7 +193,7 @@ func (a *asker) cost() {
 	}
 	// A feed has a window: a change that leaves it before the next poll is lost.
 	fI := min(I, entries/max(n*m.rate(), 1e-12))
-	add(Door{Name: "feed", Offered: feeds > 0, Note: "of what it names only", Every: seconds(fI), Freshness: m.fresh(fI), Age: seconds(m.age(fI)),
+	add(Door{Name: "feed", Offered: feeds > 0, Note: "only for the pages that it lists", Every: seconds(fI), Freshness: m.fresh(fI), Age: seconds(m.age(fI)),
 		Requests: M/fI + M/fI*n*m.changed(fI), Bytes: M/fI*(feedWire+getHead) + M/fI*n*m.changed(fI)*get})
 
 	manifest, mWire := r.Manifest != nil && r.Manifest.Items > 0, n*rdfEntry

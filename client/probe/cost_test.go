@@ -12,7 +12,7 @@ func one(perDay float64) mix {
 }
 
 // The numbers of F06: interval 1, rates 1, 2 and 0.2.
-func TestFreshnessAndAgeAreThoseOfTheThesis(t *testing.T) {
+func TestFreshnessAndAgeMatchThesis(t *testing.T) {
 	const day = 24 * hour
 	for _, c := range []struct{ rate, f, a float64 }{{1, 0.6321, 0.1321}, {2, 0.4323, 0.2162}, {0.2, 0.9063, 0.0317}} {
 		m := one(c.rate)
@@ -22,7 +22,7 @@ func TestFreshnessAndAgeAreThoseOfTheThesis(t *testing.T) {
 	}
 }
 
-func TestTheIntervalGivesTheFreshness(t *testing.T) {
+func TestIntervalReachesFreshness(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
 		var m mix
@@ -45,7 +45,7 @@ func TestTheIntervalGivesTheFreshness(t *testing.T) {
 
 // For a site whose pages change at known rates, the estimates come near
 // them, though only each page's last change is visible.
-func TestBeliefComesNearTheTruth(t *testing.T) {
+func TestEstimatedRatesNearTrueRates(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		var truth, alike float64
@@ -66,7 +66,7 @@ func TestBeliefComesNearTheTruth(t *testing.T) {
 	}
 }
 
-func TestBeliefIsANumberWhateverTheDates(t *testing.T) {
+func TestEstimateTakesAnyDates(t *testing.T) {
 	for _, ages := range [][]time.Duration{
 		nil, {0}, {-time.Hour}, {math.MaxInt64}, {0, math.MaxInt64}, make([]time.Duration, 50_000), {time.Second, 1e18},
 	} {

@@ -168,11 +168,11 @@ func (a *asker) soft404(ctx context.Context) error {
 	case r.status == http.StatusNotFound || r.status == http.StatusGone:
 		m.Verdict = "honest"
 	case r.ok() && r.url == a.home.url:
-		m.Verdict = "soft: it leads to the front page"
+		m.Verdict = "soft: redirects to the probed page"
 	case r.ok():
-		m.Verdict = "soft: it is answered as if it were there"
+		m.Verdict = "soft: answered like an existing page"
 	case r.elsewhere != "":
-		m.Verdict = "soft: it leads to another site"
+		m.Verdict = "soft: redirects to another site"
 	default:
 		m.Verdict = "unclear"
 	}
@@ -198,7 +198,7 @@ func (a *asker) twin(ctx context.Context) error {
 	if r, err := a.askRobots(ctx, t.Origin); err != nil {
 		return err
 	} else if r.status == 0 {
-		t.Verdict = "there is none: " + r.fault
+		t.Verdict = "unreachable: " + r.fault
 		return nil
 	}
 	r, err := a.try(ctx, t.Origin+pathOf(a.report.URL), request{max: maxPage})
@@ -208,17 +208,17 @@ func (a *asker) twin(ctx context.Context) error {
 	case r == nil:
 		t.Verdict = "forbidden by its robots.txt"
 	case r.status == 0:
-		t.Verdict = "no answer: " + r.fault
+		t.Verdict = "no response: " + r.fault
 	case protocol.Origin(r.elsewhere) == origin:
-		t.Verdict = "the same site: it leads here"
+		t.Verdict = "same site: redirects here"
 	case r.elsewhere != "":
-		t.Verdict = "it leads to " + r.elsewhere
+		t.Verdict = "redirects to " + r.elsewhere
 	case sameBody(r, a.home):
-		t.Verdict = "the same site: it has the same page"
+		t.Verdict = "same site: same page"
 	case r.ok():
-		t.Verdict = "another page, or one that changes at each look"
+		t.Verdict = "another page, or one that differs at each request"
 	default:
-		t.Verdict = "it answers " + http.StatusText(r.status)
+		t.Verdict = "responds with " + http.StatusText(r.status)
 	}
 	return nil
 }

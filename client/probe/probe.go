@@ -136,7 +136,7 @@ func (a *asker) begin(ctx context.Context, u string) (*reply, error) {
 			if why == "" {
 				why = fmt.Sprint("status ", rep.status)
 			}
-			return nil, fmt.Errorf("robots.txt cannot be had, so nothing may be asked for: %s", why)
+			return nil, fmt.Errorf("robots.txt cannot be fetched, so nothing else may be: %s", why)
 		}
 		home, err := a.follow(ctx, u, request{max: maxPage})
 		if forbidden := new(forbiddenError); errors.As(err, &forbidden) {
@@ -153,7 +153,7 @@ func (a *asker) begin(ctx context.Context, u string) (*reply, error) {
 		r.Moved = append(r.Moved, home.elsewhere)
 		u = home.elsewhere
 	}
-	return nil, fmt.Errorf("it leads to other sites more than %d times", maxMoves)
+	return nil, fmt.Errorf("more than %d redirects to other sites", maxMoves)
 }
 
 // askRobots fetches the robots.txt of an origin and applies it from then on.

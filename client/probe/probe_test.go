@@ -53,7 +53,7 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("no such host: %s", req.URL.Host)
 	}
 	if req.Header.Get("User-Agent") == "" || req.Header.Get("User-Agent") == "Go-http-client/1.1" {
-		return nil, fmt.Errorf("nobody asks")
+		return nil, fmt.Errorf("request without a User-Agent")
 	}
 	rec := httptest.NewRecorder()
 	h(rec, req)
@@ -75,7 +75,7 @@ func probeOf(t *testing.T, h http.HandlerFunc, change ...func(*probe.Prober)) (*
 		t.Fatal(err)
 	}
 	if w.twice {
-		t.Error("two requests at once")
+		t.Error("two concurrent requests")
 	}
 	if r.Requests != len(w.log) {
 		t.Errorf("%d requests are reported, %d were sent", r.Requests, len(w.log))
@@ -123,7 +123,7 @@ func pagesOf(files map[string]string, n int) map[string]string {
 	return files
 }
 
-func TestASiteThatSpeaks(t *testing.T) {
+func TestParleySite(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{
 		"index.html": "<!DOCTYPE html><title>Home</title><a href=a.html>a</a>", "a.html": "<!DOCTYPE html><title>A</title>", "b.html": "<!DOCTYPE html><title>B</title>"})
 	p := &probe.Prober{Agent: "TestBot/1.0", Wait: -1}
@@ -148,7 +148,7 @@ func TestASiteThatSpeaks(t *testing.T) {
 	}
 }
 
-func TestASiteThatSaysNothing(t *testing.T) {
+func TestSiteWithoutSources(t *testing.T) {
 	r, _ := probeOf(t, plain(map[string]string{"/": "<!DOCTYPE html><html lang=en><title>Home</title><a href=x>x</a><a href=y>y</a>"}))
 	p := r.Page
 	if p.Status != 200 || p.Title != "Home" || p.Language != "en" || p.Links != 2 || p.ByDate != "304" || p.ByETag != "" {
@@ -160,7 +160,7 @@ func TestASiteThatSaysNothing(t *testing.T) {
 	if c := r.Cost; c.Pages != 3 || c.AllPages || c.Dates != "" || !c.Doors[1].Offered || c.Doors[6].Offered {
 		t.Errorf("cost: %+v", c)
 	}
-	if !strings.HasPrefix(r.Twin.Verdict, "there is none") {
+	if !strings.HasPrefix(r.Twin.Verdict, "unreachable") {
 		t.Errorf("twin: %+v", r.Twin)
 	}
 }
@@ -203,7 +203,7 @@ func TestHonestDatesAndFeeds(t *testing.T) {
 	}
 }
 
-func TestDatesThatAreWorthNothing(t *testing.T) {
+func TestUselessSitemapDates(t *testing.T) {
 	for verdict, date := range map[string]func(int) time.Time{
 		"always now": func(int) time.Time { return time.Now() },
 		"all alike":  func(int) time.Time { return time.Now().Add(-3 * day) },
@@ -223,10 +223,10 @@ func TestDatesThatAreWorthNothing(t *testing.T) {
 			continue
 		}
 		if r.Cost.Doors[2].Offered {
-			t.Errorf("%s: the sitemap counts as a way to learn of changes", verdict)
+			t.Errorf("%s: the sitemap is reported as a usable door", verdict)
 		}
 		if r.Cost.Dates != "the Last-Modified of a few pages" {
-			t.Errorf("%s: rates are believed by %q", verdict, r.Cost.Dates)
+			t.Errorf("%s: rates are estimated from %q", verdict, r.Cost.Dates)
 		}
 	}
 }
@@ -234,16 +234,16 @@ func TestDatesThatAreWorthNothing(t *testing.T) {
 func TestSoft404(t *testing.T) {
 	home := "<!DOCTYPE html><title>Home</title>"
 	for verdict, h := range map[string]http.HandlerFunc{
-		"honest": plain(map[string]string{"/": home}),
-		"soft: it is answered as if it were there": func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, home) },
-		"soft: it leads to the front page": func(w http.ResponseWriter, r *http.Request) {
+		"honest":                               plain(map[string]string{"/": home}),
+		"soft: answered like an existing page": func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, home) },
+		"soft: redirects to the probed page": func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/" {
 				http.Redirect(w, r, "/", http.StatusFound)
 				return
 			}
 			io.WriteString(w, home)
 		},
-		"soft: it leads to another site": func(w http.ResponseWriter, r *http.Request) {
+		"soft: redirects to another site": func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/" && r.URL.Path != "/robots.txt" {
 				http.Redirect(w, r, "https://parked.example/", http.StatusFound)
 				return
@@ -257,15 +257,15 @@ func TestSoft404(t *testing.T) {
 	}
 }
 
-func TestTheTwin(t *testing.T) {
+func TestWWWTwin(t *testing.T) {
 	home := plain(map[string]string{"/": "<!DOCTYPE html><title>Home</title>"})
 	for verdict, h := range map[string]http.HandlerFunc{
-		"the same site: it has the same page": home,
-		"the same site: it leads here": func(w http.ResponseWriter, r *http.Request) {
+		"same site: same page": home,
+		"same site: redirects here": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://example.org"+r.URL.Path, http.StatusMovedPermanently)
 		},
-		"another page, or one that changes at each look": plain(map[string]string{"/": "<!DOCTYPE html>Another"}),
-		"forbidden by its robots.txt":                    plain(map[string]string{"/robots.txt": "User-agent: *\nDisallow: /"}),
+		"another page, or one that differs at each request": plain(map[string]string{"/": "<!DOCTYPE html>Another"}),
+		"forbidden by its robots.txt":                       plain(map[string]string{"/robots.txt": "User-agent: *\nDisallow: /"}),
 	} {
 		w := &web{hosts: map[string]http.HandlerFunc{"example.org": home, "www.example.org": h}}
 		r, err := (&probe.Prober{HTTP: &http.Client{Transport: w}, Wait: -1}).Probe(t.Context(), "example.org")
@@ -278,7 +278,7 @@ func TestTheTwin(t *testing.T) {
 	}
 }
 
-func TestAPageThatHasMoved(t *testing.T) {
+func TestPageRedirectsToAnotherOrigin(t *testing.T) {
 	w := &web{hosts: map[string]http.HandlerFunc{
 		"example.org": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://www.example.org"+r.URL.Path, http.StatusMovedPermanently)
@@ -292,7 +292,7 @@ func TestAPageThatHasMoved(t *testing.T) {
 }
 
 // URLs that robots.txt forbids are not fetched, whatever else names them.
-func TestRobotsIsObeyed(t *testing.T) {
+func TestRobotsTxtIsObeyed(t *testing.T) {
 	files := pagesOf(map[string]string{
 		"/robots.txt":  "User-agent: testbot\nDisallow: /p\nDisallow: /feed\nDisallow: /.well-known/\nDisallow: /robots.rdf\nSitemap: /sitemap.xml\n",
 		"/":            "<!DOCTYPE html><link rel=alternate type=application/rss+xml href=/feed.xml>",
@@ -303,7 +303,7 @@ func TestRobotsIsObeyed(t *testing.T) {
 	for _, l := range w.log {
 		for _, bad := range []string{"/p", "/feed", "/.well-known", "/robots.rdf"} {
 			if strings.HasPrefix(l.url, "https://example.org"+bad) {
-				t.Errorf("%s was asked for", l.url)
+				t.Errorf("%s was fetched", l.url)
 			}
 		}
 	}
@@ -321,15 +321,15 @@ func TestRobotsIsObeyed(t *testing.T) {
 	r, w = probeOf(t, plain(map[string]string{"/robots.txt": "User-agent: *\nDisallow: /"}))
 	for _, l := range w.log {
 		if !strings.HasSuffix(l.url, "/robots.txt") {
-			t.Errorf("%s was asked for", l.url)
+			t.Errorf("%s was fetched", l.url)
 		}
 	}
 	if r.Robots.Allowed {
-		t.Error("all is forbidden, and that is not said")
+		t.Error("everything is forbidden, but Allowed is true")
 	}
 }
 
-func TestASiteThatHasEnoughIsLeftAlone(t *testing.T) {
+func TestProbeEndsOn429(t *testing.T) {
 	n := 0
 	r, w := probeOf(t, func(w http.ResponseWriter, r *http.Request) {
 		if n++; n == 4 {
@@ -339,7 +339,7 @@ func TestASiteThatHasEnoughIsLeftAlone(t *testing.T) {
 		}
 		plain(map[string]string{"/": "<!DOCTYPE html>"})(w, r)
 	})
-	if len(w.log) != 4 || !strings.Contains(r.Fault, "asked for no more") || r.Page.Status != 200 {
+	if len(w.log) != 4 || !strings.Contains(r.Fault, "asked for fewer requests") || r.Page.Status != 200 {
 		t.Errorf("%d requests, fault %q, page %+v", len(w.log), r.Fault, r.Page)
 	}
 }
@@ -361,13 +361,13 @@ func TestHostileSites(t *testing.T) {
 	}()
 	n := 0
 	for what, h := range map[string]http.HandlerFunc{
-		"redirects for ever": func(w http.ResponseWriter, r *http.Request) {
+		"endless redirects": func(w http.ResponseWriter, r *http.Request) {
 			n++
 			http.Redirect(w, r, fmt.Sprint("/", n), http.StatusFound)
 		},
 		"redirects to itself": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) },
 		"redirects nowhere":   func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(301) },
-		"sitemaps for ever": func(w http.ResponseWriter, r *http.Request) {
+		"endless sitemaps": func(w http.ResponseWriter, r *http.Request) {
 			n++
 			fmt.Fprint(w, `<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
 			for i := range 1000 {
@@ -375,12 +375,12 @@ func TestHostileSites(t *testing.T) {
 			}
 			fmt.Fprint(w, `</sitemapindex>`)
 		},
-		"bombs": func(w http.ResponseWriter, r *http.Request) {
+		"decompression bombs": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			w.Header().Set("Content-Encoding", "gzip")
 			w.Write(bomb)
 		},
-		"no gzip": func(w http.ResponseWriter, r *http.Request) {
+		"invalid gzip": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			io.WriteString(w, "not that")
 		},
@@ -396,10 +396,10 @@ func TestHostileSites(t *testing.T) {
 			w.Header().Set("ETag", "\x00\"")
 			io.WriteString(w, sitemapOf(100, func(i int) time.Time { return time.Unix(int64(i)<<40, 0) }))
 		},
-		"itself everywhere":  func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) },
-		"errors":             func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(418) },
-		"an odd status":      func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(999) },
-		"101 without asking": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(206) },
+		"every path answers with its name": func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) },
+		"errors":                           func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(418) },
+		"an odd status":                    func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(999) },
+		"an unexpected 206":                func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(206) },
 	} {
 		r, _ := probeOf(t, h)
 		if r.Requests > 40 {
@@ -411,7 +411,7 @@ func TestHostileSites(t *testing.T) {
 	}
 }
 
-func TestTheBudgetIsKept(t *testing.T) {
+func TestMaxRequests(t *testing.T) {
 	files := pagesOf(map[string]string{"/": "<!DOCTYPE html>", "/sitemap.xml": sitemapOf(20, func(int) time.Time { return time.Time{} })}, 20)
 	r, w := probeOf(t, plain(files), func(p *probe.Prober) { p.MaxRequests = 5 })
 	if len(w.log) != 5 || r.Fault == "" || r.Cost == nil {
@@ -419,10 +419,10 @@ func TestTheBudgetIsKept(t *testing.T) {
 	}
 }
 
-func TestTheProbeIsPolite(t *testing.T) {
+func TestWaitAndCrawlDelay(t *testing.T) {
 	r, _ := probeOf(t, plain(map[string]string{"/": "<!DOCTYPE html>", "/robots.txt": "User-agent: *\nCrawl-delay: 60"}))
 	if r.Cost.Delay != time.Minute {
-		t.Errorf("the cost is that of a request every %v, want every minute", r.Cost.Delay)
+		t.Errorf("the cost assumes a request every %v, want every minute", r.Cost.Delay)
 	}
 	for robots, gap := range map[string]time.Duration{
 		"":                                2 * time.Second,
@@ -445,14 +445,14 @@ func TestTheProbeIsPolite(t *testing.T) {
 					continue // a robots.txt of its own
 				}
 				if got := l.begin.Sub(w.log[i].end); got < gap {
-					t.Errorf("%s begins %v after the answer before, want %v", l.url, got, gap)
+					t.Errorf("%s begins %v after the previous response, want %v", l.url, got, gap)
 				}
 			}
 		})
 	}
 }
 
-func TestAProbeIsStopped(t *testing.T) {
+func TestCanceledProbeAndInvalidURL(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &web{hosts: map[string]http.HandlerFunc{"example.org": func(http.ResponseWriter, *http.Request) { cancel() }}}
 	r, err := (&probe.Prober{HTTP: &http.Client{Transport: w}, Wait: -1}).Probe(ctx, "https://example.org/")
@@ -461,12 +461,12 @@ func TestAProbeIsStopped(t *testing.T) {
 	}
 	for _, u := range []string{"", "ftp://example.org/", "https://", "https://a:b@example.org/"} {
 		if _, err := new(probe.Prober).Probe(t.Context(), u); err == nil {
-			t.Errorf("%q can be probed", u)
+			t.Errorf("no error for the URL %q", u)
 		}
 	}
 }
 
-func TestAReportIsReadBack(t *testing.T) {
+func TestReportRoundTrip(t *testing.T) {
 	r, _ := probeOf(t, plain(pagesOf(map[string]string{
 		"/":            "<!DOCTYPE html><title>Home \x1b[2J\u202e</title>",
 		"/sitemap.xml": sitemapOf(20, func(i int) time.Time { return time.Now().Add(-time.Duration(i) * day) })}, 20)))
@@ -486,7 +486,7 @@ func TestAReportIsReadBack(t *testing.T) {
 	}
 	for _, c := range one.String() {
 		if c < ' ' && c != '\n' || c == '\u202e' {
-			t.Errorf("the text has %q in it", c)
+			t.Errorf("the text contains %q", c)
 		}
 	}
 	t.Log("\n" + one.String())
@@ -540,7 +540,7 @@ func TestForms(t *testing.T) {
 	}
 	var b strings.Builder
 	r.WriteText(&b)
-	if !strings.Contains(b.String(), "told as meta, delta, page, batch, site\n") {
+	if !strings.Contains(b.String(), "forms: meta, delta, page, batch, site\n") {
 		t.Errorf("%s", b.String())
 	}
 }

@@ -230,25 +230,25 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	line("page", "%s", r.URL)
 	for _, m := range r.Moved {
-		line("", "led to %s", m)
+		line("", "redirects to %s", m)
 	}
 	if r.Fault != "" {
 		line("", "%s", r.Fault)
 	}
-	line("answer", "%s", r.Page.say())
-	line("again", "by ETag: %s; by date: %s", cmp.Or(r.Page.ByETag, "it has none"), cmp.Or(r.Page.ByDate, "it has none"))
+	line("response", "%s", r.Page.say())
+	line("conditional", "by ETag: %s; by date: %s", cmp.Or(r.Page.ByETag, "none"), cmp.Or(r.Page.ByDate, "none"))
 	if r.Page.Restless {
-		line("", "it is another one at each look")
+		line("", "content differs at each request")
 	}
 	line("robots.txt", "%s", r.Robots.say())
 	for _, f := range r.Forbidden {
-		line("", "not asked: %s (%s)", f.URL, f.Line)
+		line("", "not fetched: %s (%s)", f.URL, f.Line)
 	}
 	if r.Missing != nil {
 		line("missing page", "%s (%d)", r.Missing.Verdict, r.Missing.Status)
 	}
 	if r.Twin != nil {
-		line("www twin", "%s: %s", r.Twin.Origin, r.Twin.Verdict)
+		line("www variant", "%s: %s", r.Twin.Origin, r.Twin.Verdict)
 	}
 	r.sources(line)
 	t.Flush()
@@ -263,7 +263,7 @@ func (r *Report) sources(line func(name, format string, args ...any)) {
 	if m := r.Manifest; m == nil {
 		line("manifest", "none")
 	} else {
-		line("manifest", "%s: %d items, %d with a digest, %s; dates %s; asked again: %s", m.URL, m.Items, m.Digests, size(float64(m.Wire)), m.Dates.Verdict, cmp.Or(m.NotModified, "-"))
+		line("manifest", "%s: %d items, %d with a digest, %s; dates %s; conditional request: %s", m.URL, m.Items, m.Digests, size(float64(m.Wire)), m.Dates.Verdict, cmp.Or(m.NotModified, "-"))
 		if m.Fault != "" {
 			line("", "%s", m.Fault)
 		}
@@ -273,23 +273,23 @@ func (r *Report) sources(line func(name, format string, args ...any)) {
 			for _, as := range m.Forms {
 				forms = append(forms, string(as))
 			}
-			line("", "told as %s", strings.Join(forms, ", "))
+			line("", "forms: %s", strings.Join(forms, ", "))
 		}
 		if len(m.Filters) > 0 {
-			line("", "filtered by %s", strings.Join(m.Filters, ", "))
+			line("", "filters: %s", strings.Join(m.Filters, ", "))
 		}
 		if m.Batch != "" {
-			line("", "many pages at once at %s", m.Batch)
+			line("", "batches of pages: %s", m.Batch)
 		}
 		if m.Archive != "" {
-			line("", "all of the site at %s", m.Archive)
+			line("", "archive of the site: %s", m.Archive)
 		}
 	}
 	for _, h := range r.Hubs {
 		line("push", "WebSub hub %s", h)
 	}
 	for i, f := range r.Feeds {
-		line(first("feeds", i), "%s: %s", f.URL, cmp.Or(f.Fault, fmt.Sprintf("%s, %d entries; dates %s; asked again: %s", f.Kind, f.Entries, f.Dates.Verdict, cmp.Or(f.NotModified, "-"))))
+		line(first("feeds", i), "%s: %s", f.URL, cmp.Or(f.Fault, fmt.Sprintf("%s, %d entries; dates %s; conditional request: %s", f.Kind, f.Entries, f.Dates.Verdict, cmp.Or(f.NotModified, "-"))))
 	}
 	if len(r.Feeds) == 0 {
 		line("feeds", "none")
@@ -297,17 +297,17 @@ func (r *Report) sources(line func(name, format string, args ...any)) {
 	for i, s := range r.Sitemaps {
 		what := cmp.Or(s.Fault, fmt.Sprintf("status %d", s.Status))
 		if s.Fault == "" && s.Status == 200 {
-			what = fmt.Sprintf("%s of %d pages, %d sitemaps, %s; dates %s, of %d; asked again: %s", s.Kind, s.Pages, s.Sitemaps, size(float64(s.Wire)), s.Dates.Verdict, s.Dates.Dated, cmp.Or(s.NotModified, "-"))
+			what = fmt.Sprintf("%s of %d pages, %d sitemaps, %s; dates %s (%d dated); conditional request: %s", s.Kind, s.Pages, s.Sitemaps, size(float64(s.Wire)), s.Dates.Verdict, s.Dates.Dated, cmp.Or(s.NotModified, "-"))
 		}
-		line(first("sitemaps", i), "%s (by %s): %s", s.URL, s.By, what)
+		line(first("sitemaps", i), "%s (source: %s): %s", s.URL, s.By, what)
 	}
 	if len(r.Sitemaps) == 0 {
 		line("sitemaps", "none")
 	} else if r.SitemapsUnread > 0 {
-		line("", "%d more were not read", r.SitemapsUnread)
+		line("", "%d more not read: too many, or on another site", r.SitemapsUnread)
 	}
 	if s := r.Sample; s != nil {
-		line("a sample", "%d pages were asked for: %d gone, %d lead elsewhere; the server's dates: %d agree, %d older, %d newer than was stated, %d have none",
+		line("sample", "%d pages fetched: %d failed, %d redirected; Last-Modified: %d agree, %d older, %d newer than the stated date, %d missing or not credible",
 			s.Asked, s.Dead, s.Redirected, s.Agree, s.Later, s.Earlier, s.Undated)
 	}
 }
@@ -326,27 +326,27 @@ func open(url string, opens bool) string {
 	case opens:
 		return "open"
 	}
-	return "named, and does not open"
+	return "named, but does not respond as it should"
 }
 
 func (p *Page) say() string {
 	if p.Status == 0 {
-		return cmp.Or(p.Fault, "not asked for")
+		return cmp.Or(p.Fault, "not fetched")
 	}
-	s := fmt.Sprintf("%d %s %s, %s", p.Status, p.Proto, cmp.Or(p.Type, "of no type"), size(float64(p.Bytes)))
+	s := fmt.Sprintf("%d %s %s, %s", p.Status, p.Proto, cmp.Or(p.Type, "no content type"), size(float64(p.Bytes)))
 	if p.Coding != "" {
 		s += fmt.Sprintf(", %s as %s", size(float64(p.Wire)), p.Coding)
 	}
 	if p.Date != "" {
-		s += "; its date is " + p.Date
+		s += "; Last-Modified is " + p.Date
 	}
-	return s + fmt.Sprintf("; %d links within", p.Links)
+	return s + fmt.Sprintf("; %d links to the same site", p.Links)
 }
 
 func (r *Robots) say() string {
 	switch {
 	case r.Status == 0:
-		return "no answer: " + cmp.Or(r.Fault, "nothing is allowed")
+		return "no response: " + cmp.Or(r.Fault, "nothing is allowed")
 	case r.Status < 200 || r.Status > 299:
 		return fmt.Sprintf("status %d: %s", r.Status, map[bool]string{true: "everything is allowed", false: "nothing is allowed"}[r.Allowed])
 	}
@@ -355,9 +355,9 @@ func (r *Robots) say() string {
 		s += " (" + r.Line + ")"
 	}
 	if r.Delay > 0 {
-		s += fmt.Sprintf(", a request every %v", r.Delay)
+		s += fmt.Sprintf(", Crawl-delay %v", r.Delay)
 	}
-	return s + fmt.Sprintf("; it names %d agents, %s", len(r.Agents), map[bool]string{true: "this one too", false: "not this one"}[r.Named])
+	return s + fmt.Sprintf("; names %d user agents, %s", len(r.Agents), map[bool]string{true: "this one included", false: "this one not included"}[r.Named])
 }
 
 func (c *Cost) write(b *strings.Builder) {
@@ -368,15 +368,15 @@ func (c *Cost) write(b *strings.Builder) {
 	if !c.AllPages {
 		pages = "at least " + pages
 	}
-	fmt.Fprintf(b, "A month of copies that are fresh for %.0f %% of the time, of %s pages of %s, with %.3g changes a day",
+	fmt.Fprintf(b, "Cost of one month with copies fresh %.0f %% of the time: %s pages of %s each, %.3g changes a day in all",
 		100*c.Freshness, pages, size(float64(c.PageBytes)), c.ChangesADay)
 	if c.Dates == "" {
-		b.WriteString(" (assumed, since nothing credible is known of them)\n")
+		b.WriteString(" (assumed: no credible dates)\n")
 	} else {
-		fmt.Fprintf(b, " (believed, by %s)\n", c.Dates)
+		fmt.Fprintf(b, " (estimated from %s)\n", c.Dates)
 	}
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "by\tasked every\tfresh\tmean age\trequests\tbytes\t\t")
+	fmt.Fprintln(t, "door\tpolled every\tfresh\tmean age\trequests\tbytes\t\t")
 	for _, d := range c.Doors {
 		note := ""
 		switch {
@@ -388,7 +388,7 @@ func (c *Cost) write(b *strings.Builder) {
 			note = d.Note
 		}
 		if !d.Fits {
-			note = strings.TrimPrefix(note+fmt.Sprintf("; more than one every %v", c.Delay), "; ")
+			note = strings.TrimPrefix(note+fmt.Sprintf("; more than one request every %v", c.Delay), "; ")
 		}
 		every := "-"
 		if d.Every > 0 {

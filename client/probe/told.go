@@ -187,7 +187,7 @@ func (a *asker) conditional(ctx context.Context, r *reply, says *string, accept 
 		h["If-Modified-Since"] = t
 	}
 	if len(h) == 1 {
-		*says = "it has no ETag and no date"
+		*says = "no ETag and no Last-Modified"
 		return nil
 	}
 	again, err := a.try(ctx, r.url, request{max: maxDocument, header: h})
@@ -288,7 +288,7 @@ func (a *asker) sitemaps(ctx context.Context) error {
 			if err != nil {
 				s.Fault, complete = err.Error(), false
 				if errors.Is(err, seed.ErrNone) && places[i].by == "a guess" {
-					s.Fault = "it is no sitemap: " + s.Fault
+					s.Fault = "not a sitemap: " + s.Fault
 				}
 			}
 			s.Kind, s.Pages, s.Sitemaps = list.Kind, len(list.Pages), len(list.Sitemaps)

@@ -32,9 +32,9 @@ func TestSmallGraphs(t *testing.T) {
 		{"a hub and two leaves that lead back", [][]int32{{1, 2}, {0}, {0}},
 			[]float64{.135 / .2775, .142500 / .2775 / 2, .142500 / .2775 / 2}},
 		// b leads to both alike: b = .075 + .85(a + b/2), a = .075 + .425 b
-		{"a page that leads nowhere", [][]int32{{1}, nil}, []float64{.5 / 1.425, .925 / 1.425}},
-		{"a link twice", [][]int32{{1, 1, 2}, {0}, {0}}, nil},
-		{"links to no page", [][]int32{{1, 7, -1}, nil}, []float64{.5 / 1.425, .925 / 1.425}},
+		{"a page without links", [][]int32{{1}, nil}, []float64{.5 / 1.425, .925 / 1.425}},
+		{"a duplicate link", [][]int32{{1, 1, 2}, {0}, {0}}, nil},
+		{"links out of range", [][]int32{{1, 7, -1}, nil}, []float64{.5 / 1.425, .925 / 1.425}},
 	} {
 		got := rank.Pagerank(len(c.links), graph(c.links), &rank.Options{Tolerance: 1e-12, Rounds: 1000})
 		want := c.want
@@ -82,7 +82,7 @@ func dense(links [][]int32, jump float64) []float64 {
 
 // E24: to normalise once after the ranks have settled is Pagerank where pages without
 // links lead to all; they sum to 1 whatever the jump.
-func TestPagerankIsTheMatrix(t *testing.T) {
+func TestPagerankMatchesMatrix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		n := 2 + rng.IntN(60)
@@ -128,7 +128,7 @@ func TestBounds(t *testing.T) {
 		graph(links)(yield)
 	}, &rank.Options{Tolerance: 1e-300, Rounds: 17})
 	if rounds != 17 {
-		t.Errorf("the links were asked for %d times", rounds)
+		t.Errorf("the links were read %d times", rounds)
 	}
 	rank.Pagerank(2, func(yield func(int, []int32) bool) { yield(-1, []int32{0}); yield(9, []int32{0}) }, nil)
 }

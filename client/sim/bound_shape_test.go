@@ -8,7 +8,7 @@ import (
 )
 
 // The tables of noisy pages say what the sums say that they stand for.
-func TestShapesAgainstSums(t *testing.T) {
+func TestNoisyTablesMatchSums(t *testing.T) {
 	known := shapes{}
 	for _, site := range []Site{
 		{Recall: .99, Precision: .98}, {Recall: .9, Precision: .5}, {Recall: .95, Precision: .5}, {Recall: .9, Precision: .1},

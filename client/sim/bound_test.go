@@ -69,7 +69,7 @@ func TestNoScheduleBeatsTheBound(t *testing.T) {
 // TestBoundsInBytes: costs in bytes, as in the reference.
 func TestBoundsInBytes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a second")
+		t.Skip("takes a second")
 	}
 	w := world(lognormal, 10_000, 100)
 	bytes := fresh.Bytes()
@@ -113,8 +113,8 @@ func TestBoundsAreInOrder(t *testing.T) {
 	}
 }
 
-// TestTheSameRunTwice: a result depends on nothing but the run and its seed, and does depend on the seed.
-func TestTheSameRunTwice(t *testing.T) {
+// TestRunsRepeat: a result depends on nothing but the run and its seed, and does depend on the seed.
+func TestRunsRepeat(t *testing.T) {
 	long(t)
 	web := world(gamma, 60, 4)
 	for _, site := range []sim.Site{{}, {Push: true, Recall: .8, Precision: .6}, {Manifest: true, Lag: .3}} {
@@ -132,24 +132,24 @@ func TestTheSameRunTwice(t *testing.T) {
 			}
 			run.Seed++
 			if c := simulate(t, run); c.Fresh == a.Fresh && a.Fresh < 1 {
-				t.Errorf("%s: another seed has the same luck", p.Name)
+				t.Errorf("%s: another seed has the same result", p.Name)
 			}
 		}
 	}
 }
 
-// TestRunsThatMakeNoSense fail, and say why.
-func TestRunsThatMakeNoSense(t *testing.T) {
+// TestInvalidRuns fail, and say why.
+func TestInvalidRuns(t *testing.T) {
 	ok := sim.Run{World: world(gamma, 50, 5), Policy: sim.MustPolicy("uniform"), Budget: .1, Days: 5}
 	for want, change := range map[string]func(*sim.Run){
-		"no world":   func(r *sim.Run) { r.World = nil },
-		"no pages":   func(r *sim.Run) { r.World = &sim.World{} },
-		"budget NaN": func(r *sim.Run) { r.Budget = math.NaN() },
-		"budget 0":   func(r *sim.Run) { r.Budget = 0 },
-		"+Inf days":  func(r *sim.Run) { r.Days = math.Inf(1) },
-		"from day 9": func(r *sim.Run) { r.From = 9 },
-		"no rule":    func(r *sim.Run) { r.Policy.Rule = "luck" },
-		"no site 7": func(r *sim.Run) {
+		"no world":     func(r *sim.Run) { r.World = nil },
+		"no pages":     func(r *sim.Run) { r.World = &sim.World{} },
+		"budget NaN":   func(r *sim.Run) { r.Budget = math.NaN() },
+		"budget 0":     func(r *sim.Run) { r.Budget = 0 },
+		"+Inf days":    func(r *sim.Run) { r.Days = math.Inf(1) },
+		"from day 9":   func(r *sim.Run) { r.From = 9 },
+		"unknown rule": func(r *sim.Run) { r.Policy.Rule = "luck" },
+		"site 7 does not exist": func(r *sim.Run) {
 			w := *r.World
 			w.Pages = append([]sim.Page{{Site: 7}}, w.Pages...)
 			r.World = &w
@@ -164,7 +164,7 @@ func TestRunsThatMakeNoSense(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := sim.Simulate(ctx, ok); err == nil {
-		t.Error("a run that was cancelled has a result")
+		t.Error("a canceled run has a result")
 	}
 	for _, name := range []string{"", "beta", "gamma/pareto", "gamma/zipf/2", "gamma/zipf/x", "a/b/c/d"} {
 		if w, err := sim.ParseWeb(name); err == nil && name != "" {

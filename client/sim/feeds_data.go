@@ -28,7 +28,7 @@ func OpenFeeds(dir string, window int) (*FeedWorld, error) {
 	one := func(pattern string) (string, error) {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil || len(found) != 1 {
-			return "", fmt.Errorf("read feeds: %d files %s in %s", len(found), pattern, dir)
+			return "", fmt.Errorf("read feeds: %d files match %s in %s, want 1", len(found), pattern, dir)
 		}
 		return found[0], nil
 	}

@@ -43,7 +43,7 @@ func NamedFeedPolicy(name string) (FeedPolicy, error) {
 		}
 		names += ", " + p.Name
 	}
-	return FeedPolicy{}, fmt.Errorf("feed policy %q: there is none, but %s", name, names[2:])
+	return FeedPolicy{}, fmt.Errorf("unknown feed policy %q: want one of %s", name, names[2:])
 }
 
 // Run returns the policy's run in a world, scored from a day on, at so many polls a slot.
@@ -65,5 +65,5 @@ func NamedFeeds(name, dir string, seed uint64) (*FeedWorld, error) {
 	case "feeds-real":
 		return OpenFeeds(dir, 15)
 	}
-	return nil, fmt.Errorf("world of feeds %q: there is none, but feeds, feeds-weekly, feeds-real", name)
+	return nil, fmt.Errorf("unknown world of feeds %q: want feeds, feeds-weekly or feeds-real", name)
 }

@@ -53,7 +53,7 @@ func TestFeedsReachTheirBound(t *testing.T) {
 
 // The timer of advaRSS's training makes as many polls as it wants; with the same number the index
 // has at least two fifths less delay.
-func TestFeedsIndexBesideTraining(t *testing.T) {
+func TestFeedsIndexBeatsTraining(t *testing.T) {
 	long(t)
 	w := sim.FeedWeb{Seed: 3, Feeds: 115, Days: 28}.World()
 	timer := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Trained{}, From: 14})
@@ -100,7 +100,7 @@ func TestFeedsOfAdvaRSS(t *testing.T) {
 }
 
 // Who wants short queues takes the posting rate: what is learned does nearly as well as what is true.
-func TestFeedsShortQueues(t *testing.T) {
+func TestFeedsPostingRateKeepsQueuesShort(t *testing.T) {
 	w := sim.FeedWeb{Seed: 4, Feeds: 115, Days: 21}.World()
 	learned := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.PostingRate{}, Polls: 11.25, From: 14})
 	known := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.PostingRate{}, Polls: 11.25, Known: true, From: 14})
@@ -202,7 +202,7 @@ func TestFeedBoundAtAnyTime(t *testing.T) {
 func TestFeedRunsRepeat(t *testing.T) {
 	w := sim.FeedWeb{Seed: 7, Feeds: 30, Days: 14}.World()
 	if again := (sim.FeedWeb{Seed: 7, Feeds: 30, Days: 14}).World(); !reflect.DeepEqual(w, again) {
-		t.Fatal("the same web is another world")
+		t.Fatal("the same web gives a different world")
 	}
 	for _, p := range sim.FeedPolicies() {
 		run := p.Run(w, 7, 1)
@@ -219,15 +219,15 @@ func TestFeedRunsRepeat(t *testing.T) {
 		}
 	}
 	if _, err := sim.NamedFeedPolicy("none"); err == nil {
-		t.Error("a policy that there is none of")
+		t.Error("no error for an unknown policy")
 	}
 	if _, err := sim.SimulateFeeds(context.Background(), sim.FeedRun{}); err == nil {
-		t.Error("a run without a world")
+		t.Error("no error for a run without a world")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := sim.SimulateFeeds(ctx, sim.FeedRun{FeedWorld: w, Policy: poll.Index{}}); err == nil {
-		t.Error("a run that was cancelled")
+		t.Error("no error for a canceled run")
 	}
 }
 
@@ -250,16 +250,16 @@ func TestFeedsReal(t *testing.T) {
 }
 
 // Files about feeds may be damaged in any way.
-func TestFeedFilesThatAreDamaged(t *testing.T) {
+func TestDamagedFeedFiles(t *testing.T) {
 	for _, posts := range []string{"", "time,source\n1", "time,source\nx,0\n", "time,source\n1,0,2\n"} {
 		dir := t.TempDir()
 		if _, err := sim.OpenFeeds(dir, 1); err == nil {
-			t.Error("no files were read")
+			t.Error("no error for a directory without files")
 		}
 		os.WriteFile(filepath.Join(dir, "sources-1.csv"), []byte("id,url,same_second5_share\n0,http://a.example/,0\n1,http://b.example/,.9\n"), 0o600)
 		os.WriteFile(filepath.Join(dir, "posts-1.csv.zst"), []byte(posts), 0o600)
 		if w, err := sim.OpenFeeds(dir, 1); posts != "" && err == nil || err == nil && len(w.Feeds) != 1 {
-			t.Errorf("%q was read", posts)
+			t.Errorf("no error for posts %q", posts)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestKnownRatesReachTheBound(t *testing.T) {
 				if f, _ := table.Between(r.From, r.Days); f < .995*bound {
 					t.Errorf("freshness %.4f is %.4f of the bound %.4f", f, f/bound, bound)
 				} else if math.Abs(got.Fresh-f) > .02 {
-					t.Errorf("freshness %.4f, and on the average over all luck %.4f", got.Fresh, f)
+					t.Errorf("freshness %.4f, expected %.4f", got.Fresh, f)
 				}
 				r.Policy = sim.MustPolicy("age-known")
 				r.Watch = nil
@@ -86,16 +86,16 @@ func TestPushReachesTheBound(t *testing.T) {
 				}
 			}
 			if b == .02 && (got["fifo"] > .95*bound || got["trust-importance"] > .99*bound) {
-				t.Errorf("%s, B = %g: in any order it is as good: %v, bound %.4f", w.Name, b, got, bound)
+				t.Errorf("%s, B = %g: another order is as good: %v, bound %.4f", w.Name, b, got, bound)
 			}
 		}
 	}
 }
 
-// TestLearnedFromNothing is the second goal, and the thesis's estimate of rates beside it. At the smallest budget a page was
+// TestRatesLearnedFromScratch is the second goal, and the thesis's estimate of rates beside it. At the smallest budget a page was
 // visited three times by day 60, and the goal is reached on the average of webs (see bench/fresh): of one web
 // it may miss a thousandth.
-func TestLearnedFromNothing(t *testing.T) {
+func TestRatesLearnedFromScratch(t *testing.T) {
 	long(t)
 	for _, web := range []sim.Web{gamma, {Rates: "lognormal"}} {
 		for _, c := range []struct{ budget, early, late float64 }{{.05, .984, .989}, {.1, .985, .99}} {
@@ -149,8 +149,8 @@ func TestManifestsReachTheirBound(t *testing.T) {
 	}
 }
 
-// TestManifestIsNotForestalled: a page whose site's manifest is asked for is hardly ever visited before it is named.
-func TestManifestIsNotForestalled(t *testing.T) {
+// TestPagesWaitForPolledManifest: a page whose site's manifest is asked for is hardly ever visited before it is named.
+func TestPagesWaitForPolledManifest(t *testing.T) {
 	w := world(gamma, 600, 12).All(sim.Site{Manifest: true})
 	told := map[int]bool{}
 	visits, untold := 0, 0
@@ -241,14 +241,14 @@ func TestRequestsForTheSameFreshness(t *testing.T) {
 	}{{sim.Site{Push: true}, .2}, {sim.Site{Manifest: true}, .5}} {
 		run := sim.Run{World: w.All(c.site), Policy: sim.MustPolicy("freshness-known"), Budget: .2 * c.share, Days: 60, From: 20, Seed: 1}
 		if got := simulate(t, run).Fresh; got < poll {
-			t.Errorf("%+v: %.4f at %g of the requests; polling can have %.4f", c.site, got, c.share, poll)
+			t.Errorf("%+v: freshness %.4f with %g of the requests; optimal polling %.4f", c.site, got, c.share, poll)
 		}
 	}
 }
 
-// TestObliging: a crawler that fetches the notices of credible sites outside the budget has more correct
+// TestFetchesOutsideBudget: a crawler that fetches the notices of credible sites outside the budget has more correct
 // copies, and spends more; liars gain nothing.
-func TestObliging(t *testing.T) {
+func TestFetchesOutsideBudget(t *testing.T) {
 	long(t)
 	silent := world(gamma, 150, 10)
 	for name, site := range map[string]sim.Site{"honest": {Push: true}, "lying": {Push: true, Recall: -1, Flood: 1}} {
@@ -266,10 +266,10 @@ func TestObliging(t *testing.T) {
 		}
 		frugal, obliging := score[false], score[true]
 		if name == "honest" && (obliging.Fresh < .99 || obliging.Spend < .06 || frugal.Spend > .032) {
-			t.Errorf("honest sites: %.4f for %.4f, and within the budget %.4f for %.4f", obliging.Fresh, obliging.Spend, frugal.Fresh, frugal.Spend)
+			t.Errorf("honest sites: freshness %.4f for %.4f requests, within the budget %.4f for %.4f", obliging.Fresh, obliging.Spend, frugal.Fresh, frugal.Spend)
 		}
 		if name == "lying" && (obliging.Spend > .035 || obliging.Fresh < frugal.Fresh-.02) {
-			t.Errorf("liars: %.4f for %.4f, and within the budget %.4f for %.4f", obliging.Fresh, obliging.Spend, frugal.Fresh, frugal.Spend)
+			t.Errorf("liars: freshness %.4f for %.4f requests, within the budget %.4f for %.4f", obliging.Fresh, obliging.Spend, frugal.Fresh, frugal.Spend)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestMixedTrust(t *testing.T) {
 			t.Errorf("budget %v: %.0f %% of what signals are worth, want %.0f %%", c.budget, 100*part, 100*c.goal)
 		}
 		if naive.Fresh > poll-.03 {
-			t.Errorf("budget %v: trusting everybody has %.4f, too near to polling's %.4f for a world of liars", c.budget, naive.Fresh, poll)
+			t.Errorf("budget %v: trusting all sites gives %.4f, too close to polling's %.4f for a world with liars", c.budget, naive.Fresh, poll)
 		}
 	}
 }
@@ -63,15 +63,15 @@ func TestAllLiars(t *testing.T) {
 	long(t)
 	w := smallTrust().World().AllLiars()
 	listening, deaf := simulated(t, w, "freshness", .1, 90, 40), simulated(t, w, "freshness-deaf", .1, 90, 40)
-	t.Logf("listening to liars %.4f, to nobody %.4f", listening.Fresh, deaf.Fresh)
+	t.Logf("heeding liars %.4f, ignoring all notices %.4f", listening.Fresh, deaf.Fresh)
 	if listening.Fresh < .99*deaf.Fresh {
-		t.Errorf("listening to liars %.4f, less than 99 %% of %.4f for listening to nobody", listening.Fresh, deaf.Fresh)
+		t.Errorf("heeding liars %.4f, less than 99 %% of %.4f for ignoring all notices", listening.Fresh, deaf.Fresh)
 	}
 }
 
 // The simulated crawler's trust in a site's notices and the verdict of its trust rule (C31) on the
 // same notices agree: liars are muted or thinned out, and no other site is muted.
-func TestTrustRuleAgrees(t *testing.T) {
+func TestTrustAgreesWithTrustRule(t *testing.T) {
 	long(t)
 	w, is := smallTrust().World().MixedTrust(1)
 	var rules trust.Rules
@@ -112,7 +112,7 @@ func TestTrustRuleAgrees(t *testing.T) {
 		}
 		precision := fresh.Signal{Right: float32(n.right), Wrong: float32(n.wrong)}.Precision()
 		if believed := precision > .35; believed == (kind == "liar") {
-			t.Errorf("site %d is %s, and %.2f of its notices are believed", s, kind, precision)
+			t.Errorf("site %d is %s, but its estimated precision is %.2f", s, kind, precision)
 		}
 		t.Logf("site %d %s: %d right, %d wrong, precision %.2f, mute %v, thin %v, level %d", s, kind, n.right, n.wrong, precision, mute, v.Thin, v.Level)
 		if kind == "sloppy" { // half of what they say is wrong: the rule may thin them out, and must not mute them

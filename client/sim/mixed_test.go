@@ -9,7 +9,7 @@ import (
 
 // The more sites cooperate the better, the more important ones the better, and push is better
 // than manifests; with everybody it is what the bound for that says.
-func TestMixedWebs(t *testing.T) {
+func TestMoreCooperatingSitesAreBetter(t *testing.T) {
 	w := sim.Web{Pages: 600, Sites: 100}.World()
 	const budget = .1
 	table := sim.MixedTable(w, []float64{budget}, 1)
@@ -29,7 +29,7 @@ func TestMixedWebs(t *testing.T) {
 		if m.Most {
 			at[m.How+" most"] = m
 			if any := table[i-4]; m.Under < any.Under-1e-9 || m.Fresh[0] < any.Fresh[0]-1e-9 {
-				t.Errorf("the most important sites %+v, any %+v", m, any)
+				t.Errorf("the most important sites %+v, random sites %+v", m, any)
 			}
 		}
 	}

@@ -38,12 +38,12 @@ var printed = map[string]map[string][8]float64{
 	},
 }
 
-// TestThePaperIsReproduced compares tables that were computed by others. The web is chosen by
+// TestPaperTablesAreReproduced compares tables that were computed by others. The web is chosen by
 // the rows of uniform and proportional alone; the others follow from nothing but
 // the formulas. The optima depend little on which pages a web has, what is no optimum more.
-func TestThePaperIsReproduced(t *testing.T) {
+func TestPaperTablesAreReproduced(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a few seconds")
+		t.Skip("takes a few seconds")
 	}
 	near := map[string]float64{ // freshness; else .002
 		"proportional to rate": .004, "CGM optimum, unweighted": .004, "thesis profit": .004, "thesis profit, 1 d apart": .003,
@@ -80,7 +80,7 @@ func TestThePaperIsReproduced(t *testing.T) {
 // TestManifestTablesAreReproduced: which pages share a site is drawn, so these are less near.
 func TestManifestTablesAreReproduced(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a few seconds")
+		t.Skip("takes a few seconds")
 	}
 	want := map[string][4]float64{
 		"manifest 1 d fixed": {.923, .953, .953, .953},
@@ -103,8 +103,8 @@ func TestManifestTablesAreReproduced(t *testing.T) {
 	}
 }
 
-// TestWebsAreAsTheyAreSaidToBe: the sums of all rates, and the sizes of sites.
-func TestWebsAreAsTheyAreSaidToBe(t *testing.T) {
+// TestWebsMatchTheirDescription: the sums of all rates, and the sizes of sites.
+func TestWebsMatchTheirDescription(t *testing.T) {
 	for _, c := range []struct {
 		rates       string
 		mean, sigma float64 // of the mean of 10,000 pages
@@ -132,7 +132,7 @@ func TestWebsAreAsTheyAreSaidToBe(t *testing.T) {
 	again := sim.Web{Sites: 400}.World()
 	for i := range w.Pages {
 		if w.Pages[i].Rate != again.Pages[i].Rate || w.Pages[i].Weight != again.Pages[i].Weight || w.Pages[i].Site != again.Pages[i].Site {
-			t.Fatalf("page %d differs from one time to the next", i)
+			t.Fatalf("page %d differs between two runs with one seed", i)
 		}
 	}
 }

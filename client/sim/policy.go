@@ -80,7 +80,7 @@ func NamedPolicy(name string) (Policy, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return Policy{}, fmt.Errorf("policy %q: there is none, but %s", name, strings.Join(names, ", "))
+	return Policy{}, fmt.Errorf("unknown policy %q: want one of %s", name, strings.Join(names, ", "))
 }
 
 // MustPolicy is NamedPolicy for constant names; it panics for an unknown one.

@@ -55,7 +55,7 @@ func newRule(e *engine) (rule, error) {
 		t.rank = func(*fresh.Page) float64 { return at.Weight / at.Rate }
 		return t, nil
 	}
-	return nil, fmt.Errorf("no rule %q", e.Policy.Rule)
+	return nil, fmt.Errorf("unknown rule %q", e.Policy.Rule)
 }
 
 // A plainRule has neither plans nor prices, and polls no manifests.

@@ -57,11 +57,11 @@ func (r *Run) check() error {
 	}
 	switch {
 	case !(r.Budget > 0) || r.Budget > fastest:
-		return fmt.Errorf("budget %v: not between 0 and %d a page and day", r.Budget, fastest)
+		return fmt.Errorf("budget %v: not above 0 and at most %d requests per page and day", r.Budget, fastest)
 	case !(r.Days > 0) || r.Days > 36_500:
 		return fmt.Errorf("%v days: not between 0 and 100 years", r.Days)
 	case !(r.From >= 0) || r.From >= r.Days:
-		return fmt.Errorf("from day %v: not within %v days", r.From, r.Days)
+		return fmt.Errorf("from day %v: not within the %v days", r.From, r.Days)
 	}
 	r.From = math.Floor(r.From)
 	return nil

@@ -186,22 +186,22 @@ func columnsOf(header []string) (c columns, err error) {
 
 func (c columns) event(row []string) (e event, err error) {
 	if e.time, err = strconv.ParseInt(row[c.time], 10, 64); err != nil || e.time < 0 || e.time > lastTime {
-		return e, fmt.Errorf("no time: %.40q", row[c.time])
+		return e, fmt.Errorf("invalid time: %.40q", row[c.time])
 	}
 	commit, err := strconv.ParseInt(row[c.commit], 10, 32)
 	if err != nil {
-		return e, fmt.Errorf("no commit: %.40q", row[c.commit])
+		return e, fmt.Errorf("invalid commit: %.40q", row[c.commit])
 	}
 	if len(row[c.op]) != 1 || !strings.Contains("AMDR", row[c.op]) {
-		return e, fmt.Errorf("no operation: %.40q", row[c.op])
+		return e, fmt.Errorf("invalid operation: %.40q", row[c.op])
 	}
 	if s := row[c.size]; s != "" {
 		if e.size, err = strconv.ParseInt(s, 10, 64); err != nil || e.size < 0 {
-			return e, fmt.Errorf("no size: %.40q", s)
+			return e, fmt.Errorf("invalid size: %.40q", s)
 		}
 	}
 	if n := max(len(row[c.path]), len(row[c.old]), len(row[c.blob])); n > maxPath || row[c.path] == "" {
-		return e, fmt.Errorf("no path: %.40q", row[c.path])
+		return e, fmt.Errorf("path missing or too long: %.40q", row[c.path])
 	}
 	// The row is one string, and any part of it would keep all of it in memory.
 	e.commit, e.op = int32(commit), row[c.op][0]
@@ -214,7 +214,7 @@ func (t *teller) take(e event) error {
 	if t.t.First.IsZero() {
 		t.t.First = time.Unix(e.time, 0).UTC()
 	} else if e.time < t.last {
-		return fmt.Errorf("time %d is before that of the line before", e.time)
+		return fmt.Errorf("time %d is earlier than on the line before", e.time)
 	}
 	if len(t.push) > 0 && e.commit != t.push[0].commit {
 		t.flush()

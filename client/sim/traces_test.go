@@ -31,7 +31,7 @@ func packed(text string) io.Reader {
 }
 
 // A page is followed through edits, moves and death.
-func TestTraceTellsOfPages(t *testing.T) {
+func TestTraceFollowsPages(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(traceHeader)
 	push := 0
@@ -90,27 +90,27 @@ func TestTraceTellsOfPages(t *testing.T) {
 				t.Errorf("changes of aaa from day 2 to 4, seen from day 2: %v", l.Changes)
 			}
 			if l.Changes == nil {
-				t.Errorf("%s: that nothing is known of its changes is not that there were none", l.Path)
+				t.Errorf("%s: Changes is nil (unknown), want empty (none)", l.Path)
 			}
 		}
 	}
 }
 
-func TestTraceRefusesNonsense(t *testing.T) {
+func TestInvalidTraceIsRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "unexpected EOF"},
 		{traceHeader, "no events"},
 		{"a,b,c\n1,2,3\n", `no column "time"`},
-		{traceHeader + "x,1,A,p,,1,b\n", `line 2: no time: "x"`},
-		{traceHeader + "-1,1,A,p,,1,b\n", `line 2: no time: "-1"`},
-		{traceHeader + "99999999999999,1,A,p,,1,b\n", `line 2: no time: "99999999999999"`},
-		{traceHeader + "1,1,A,p,,1,b\n1,1e3,M,p,,1,c\n", `line 3: no commit: "1e3"`},
-		{traceHeader + "1,1,X,p,,1,b\n", `line 2: no operation: "X"`},
-		{traceHeader + "1,1,,p,,1,b\n", `line 2: no operation: ""`},
-		{traceHeader + "1,1,A,,,1,b\n", `line 2: no path: ""`},
-		{traceHeader + "1,1,A," + strings.Repeat("p", 5000) + ",,1,b\n", `line 2: no path: "pppppppppppppppppppppppppppppppppppppppp"`},
-		{traceHeader + "1,1,A,p,,-4,b\n", `line 2: no size: "-4"`},
-		{traceHeader + "2,1,A,p,,1,b\n1,2,M,p,,1,c\n", "line 3: time 1 is before that of the line before"},
+		{traceHeader + "x,1,A,p,,1,b\n", `line 2: invalid time: "x"`},
+		{traceHeader + "-1,1,A,p,,1,b\n", `line 2: invalid time: "-1"`},
+		{traceHeader + "99999999999999,1,A,p,,1,b\n", `line 2: invalid time: "99999999999999"`},
+		{traceHeader + "1,1,A,p,,1,b\n1,1e3,M,p,,1,c\n", `line 3: invalid commit: "1e3"`},
+		{traceHeader + "1,1,X,p,,1,b\n", `line 2: invalid operation: "X"`},
+		{traceHeader + "1,1,,p,,1,b\n", `line 2: invalid operation: ""`},
+		{traceHeader + "1,1,A,,,1,b\n", `line 2: path missing or too long: ""`},
+		{traceHeader + "1,1,A," + strings.Repeat("p", 5000) + ",,1,b\n", `line 2: path missing or too long: "pppppppppppppppppppppppppppppppppppppppp"`},
+		{traceHeader + "1,1,A,p,,-4,b\n", `line 2: invalid size: "-4"`},
+		{traceHeader + "2,1,A,p,,1,b\n1,2,M,p,,1,c\n", "line 3: time 1 is earlier than on the line before"},
 		{traceHeader + "1,1,A,p,,1\n", "record on line 2: wrong number of fields"},
 		{traceHeader + "1,1,A,\"p,,1,b\n", `parse error on line 2, column 15: extraneous or missing " in quoted-field`},
 	} {
@@ -120,10 +120,10 @@ func TestTraceRefusesNonsense(t *testing.T) {
 		}
 	}
 	if _, err := sim.ReadTrace("x", strings.NewReader("\x28\xb5\x2f\xfd\x00")); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a frame that is cut short: %v", err)
+		t.Errorf("a truncated frame: %v", err)
 	}
 	if _, err := sim.OpenTrace(t.TempDir(), "../etc/x"); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "read trace ../etc/x: ") {
-		t.Errorf("a trace that is not there: %v", err)
+		t.Errorf("a missing trace: %v", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestTraceAgainstReplay(t *testing.T) {
 			}
 			alive++
 			if _, ok := tree[l.Path]; !ok {
-				t.Fatalf("%s lives, and is not in\n%s", l.Path, b.String())
+				t.Fatalf("%s exists, but is not in\n%s", l.Path, b.String())
 			}
 		}
 		if alive != len(tree) || seen != changes {
@@ -212,7 +212,7 @@ func FuzzReadTrace(f *testing.F) {
 			}
 			if math.IsInf(l.Died, 1) {
 				if paths[l.Path] {
-					t.Fatalf("two pages live at %q", l.Path)
+					t.Fatalf("two pages exist at %q", l.Path)
 				}
 				paths[l.Path] = true
 			}
@@ -260,7 +260,7 @@ func TestRealTraces(t *testing.T) {
 			t.Errorf("%s: %.3f of all gaps are short, Poisson has %.3f", c.name, b.Short, b.Usual)
 		}
 		if alone := w.Alone(900, 1).Bursts(900); alone.Changes != b.Changes || alone.Shared > .2*b.Shared {
-			t.Errorf("%s: %+v with every page for itself, %+v as it was", c.name, alone, b)
+			t.Errorf("%s: %+v with each page's changes shifted, %+v as recorded", c.name, alone, b)
 		}
 		if steady := w.Steady(); math.Abs(steady.Changes()-float64(b.Changes)/900) > 1e-6 || steady.Pages[0].Trace != nil {
 			t.Errorf("%s: %v changes a day when steady, want %v", c.name, steady.Changes(), float64(b.Changes)/900)

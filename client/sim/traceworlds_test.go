@@ -18,7 +18,7 @@ func TestLearningOnRealTraces(t *testing.T) {
 	for _, budget := range []float64{.005, .02} { // 7.5 and 30 requests a day for 1,500 pages
 		known, learned := simulated(t, w, "freshness-known", budget, 900, 300), simulated(t, w, "freshness", budget, 900, 300)
 		poisson := sim.PollBound(w, freshness, sim.Costs{}, budget).Fresh
-		t.Logf("budget %v: known %.4f (as Poisson has it %.4f), learned %.4f", budget, known.Fresh, poisson, learned.Fresh)
+		t.Logf("budget %v: known %.4f (Poisson's formula %.4f), learned %.4f", budget, known.Fresh, poisson, learned.Fresh)
 		if learned.Fresh < .97*known.Fresh {
 			t.Errorf("budget %v: learned %.4f, want 97 %% of %.4f", budget, learned.Fresh, known.Fresh)
 		}

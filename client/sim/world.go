@@ -118,16 +118,16 @@ func (w *World) check() error {
 		p := &w.Pages[i]
 		switch {
 		case p.Site < 0 || p.Site >= len(w.Sites):
-			return fmt.Errorf("world %s: page %d: no site %d", w.Name, i, p.Site)
+			return fmt.Errorf("world %s: page %d: site %d does not exist", w.Name, i, p.Site)
 		case !(p.Weight >= 0):
-			return fmt.Errorf("world %s: page %d: weight %v", w.Name, i, p.Weight)
+			return fmt.Errorf("world %s: page %d: invalid weight %v", w.Name, i, p.Weight)
 		case !(p.Rate >= 0) || p.Rate > fastest:
-			return fmt.Errorf("world %s: page %d: rate %v", w.Name, i, p.Rate)
+			return fmt.Errorf("world %s: page %d: invalid rate %v", w.Name, i, p.Rate)
 		}
 		last := math.Inf(-1)
 		for _, t := range p.Trace {
 			if !(t >= last) {
-				return fmt.Errorf("world %s: page %d: trace out of order at %v", w.Name, i, t)
+				return fmt.Errorf("world %s: page %d: trace out of order at day %v", w.Name, i, t)
 			}
 			last = t
 		}

@@ -59,10 +59,10 @@ func ParseWeb(name string) (Web, error) {
 	}
 	w = w.withDefaults()
 	if quantile(w.Rates) == nil {
-		return w, fmt.Errorf("web %q: rates %q: there is gamma, lognormal, power", name, w.Rates)
+		return w, fmt.Errorf("web %q: unknown rates %q: want gamma, lognormal or power", name, w.Rates)
 	}
 	if w.Importance != "zipf" && w.Importance != "pagerank" {
-		return w, fmt.Errorf("web %q: importance %q: there is zipf, pagerank", name, w.Importance)
+		return w, fmt.Errorf("web %q: unknown importance %q: want zipf or pagerank", name, w.Importance)
 	}
 	return w, nil
 }

@@ -186,7 +186,7 @@ func (d *Dates) Worth() Worth {
 
 // String describes the judgement and its evidence for people.
 func (d *Dates) String() string {
-	return fmt.Sprintf("%s: dates %s (of the last visits %.0f right, %.0f wrong, %.0f changes not told)", d.Name, d.Worth(), d.Right, d.Wrong, d.Missed)
+	return fmt.Sprintf("%s: dates %s (recent visits: %.0f right, %.0f wrong, %.0f changes missed)", d.Name, d.Worth(), d.Right, d.Wrong, d.Missed)
 }
 
 func (d *Dates) append(b []byte) []byte {

@@ -33,7 +33,7 @@ func history(seed uint64, rate float64, span time.Duration, date func(changed, n
 	return visits, d
 }
 
-func TestDatesAreFoundOutByVisits(t *testing.T) {
+func TestVisitsRevealBadDates(t *testing.T) {
 	honest := func(changed, _ time.Time) time.Time { return changed }
 	for _, c := range []struct {
 		what   string
@@ -44,18 +44,18 @@ func TestDatesAreFoundOutByVisits(t *testing.T) {
 		within int
 	}{
 		{"honest", 0.3, 0, honest, trust.Good, 60},
-		{"honest, by the day", 0.3, 24 * time.Hour,
+		{"honest, precise to the day", 0.3, 24 * time.Hour,
 			func(c, _ time.Time) time.Time { return c.Truncate(24 * time.Hour) }, trust.Good, 60},
 		{"always now", 0.1, 0, func(_, now time.Time) time.Time { return now.Add(-time.Second) }, trust.Now, 20},
 		{"frozen", 0.3, 0, func(_, _ time.Time) time.Time { return start.Add(-1000 * time.Hour) }, trust.Frozen, 60},
-		{"of the last build, at night", 0.05, 0,
+		{"date of the last nightly build", 0.05, 0,
 			func(_, now time.Time) time.Time { return now.Add(-10 * time.Hour) }, trust.False, 40},
 		{"in the future", 0.3, 0, func(_, now time.Time) time.Time { return now.Add(1000 * time.Hour) }, trust.Absurd, 15},
 	} {
 		for seed := range uint64(20) {
 			after, d := history(seed, c.rate, c.span, c.date, c.want)
 			if after < 0 || after > c.within {
-				t.Errorf("%s, seed %d: found out after %d visits, want within %d: %v", c.what, seed, after, c.within, &d)
+				t.Errorf("%s, seed %d: detected after %d visits, want within %d: %v", c.what, seed, after, c.within, &d)
 			}
 			if d.Worth() != c.want {
 				t.Errorf("%s, seed %d: in the end %v", c.what, seed, &d)
@@ -64,7 +64,7 @@ func TestDatesAreFoundOutByVisits(t *testing.T) {
 	}
 }
 
-func TestHonestDatesAreNeverTakenForLies(t *testing.T) {
+func TestHonestDatesAreTrusted(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 8))
 		rate := r.Float64()
@@ -75,7 +75,7 @@ func TestHonestDatesAreNeverTakenForLies(t *testing.T) {
 	}
 }
 
-func TestAFileOfDatesIsJudgedAsAWhole(t *testing.T) {
+func TestDatesOfAFileAreJudgedTogether(t *testing.T) {
 	file := func(n int, date func(i int) time.Time) (list []protocol.Date) {
 		for i := range n {
 			list = append(list, protocol.Date{Time: date(i)})
@@ -91,10 +91,10 @@ func TestAFileOfDatesIsJudgedAsAWhole(t *testing.T) {
 		{"apart", file(100, apart), trust.Unproved},
 		{"none", file(100, func(int) time.Time { return time.Time{} }), trust.Unproved},
 		{"now", file(100, func(i int) time.Time { return start.Add(-time.Duration(i) * time.Millisecond) }), trust.Now},
-		{"of the build", file(100, func(int) time.Time { return start.Add(-50 * time.Hour) }), trust.Alike},
+		{"date of the build", file(100, func(int) time.Time { return start.Add(-50 * time.Hour) }), trust.Alike},
 		{"of 1970", file(100, func(int) time.Time { return time.Unix(0, 0) }), trust.Absurd},
 		{"few", file(9, func(int) time.Time { return start }), trust.Unproved},
-		{"nine in ten alike", file(100, func(i int) time.Time {
+		{"nine in ten equal", file(100, func(i int) time.Time {
 			if i < 12 {
 				return apart(i)
 			}
@@ -108,13 +108,13 @@ func TestAFileOfDatesIsJudgedAsAWhole(t *testing.T) {
 		}
 		d.Census(file(100, apart), start)
 		if got := d.Worth(); got != trust.Unproved {
-			t.Errorf("%s, and mended: still %v", c.what, got)
+			t.Errorf("%s, then corrected: still %v", c.what, got)
 		}
 	}
 }
 
 // A change between the reading of a sitemap and the visit is not the sitemap's fault.
-func TestASitemapThatWasReadLongAgoIsNotBlamed(t *testing.T) {
+func TestChangeAfterSitemapReadIsNotBlamed(t *testing.T) {
 	var d trust.Dates
 	now := start
 	for range 100 {
@@ -129,7 +129,7 @@ func TestASitemapThatWasReadLongAgoIsNotBlamed(t *testing.T) {
 }
 
 // A site that corrects its dates is believed again, and one whose dates become wrong is not.
-func TestDatesAreJudgedByWhatTheyDoLately(t *testing.T) {
+func TestRecentDatesDecide(t *testing.T) {
 	var d trust.Dates
 	now := start
 	visit := func(moved, changed bool) {
@@ -153,7 +153,7 @@ func TestDatesAreJudgedByWhatTheyDoLately(t *testing.T) {
 		visit(false, false)
 	}
 	if d.Worth() != trust.Good {
-		t.Errorf("mended dates: %v", &d)
+		t.Errorf("corrected dates: %v", &d)
 	}
 	for range 150 {
 		visit(false, true)

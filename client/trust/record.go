@@ -104,7 +104,7 @@ func Parse(b []byte) (Record, error) {
 	d := decoder{rest: b}
 	version := d.byte()
 	if version < 1 || version > recordVersion {
-		return rec, fmt.Errorf("read trust record: version %d", version)
+		return rec, fmt.Errorf("read trust record: unknown version %d", version)
 	}
 	if n := int(d.byte()); n <= maxVoices {
 		for range n {

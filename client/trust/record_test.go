@@ -18,7 +18,7 @@ func lived(seed uint64) *trust.Record {
 	now := start
 	for range r.IntN(400) {
 		now = now.Add(time.Duration(r.IntN(5000)) * time.Second)
-		name := []string{"stream", "manifest", "sitemap", "feed", "indexnow", "a name that is longer than it may be"}[r.IntN(6)]
+		name := []string{"stream", "manifest", "sitemap", "feed", "indexnow", "a name that exceeds the limit"}[r.IntN(6)]
 		v := rec.Voice(name)
 		rules.Notice(v, now)
 		rules.Outcome(v, trust.Outcome(r.IntN(3)), now)
@@ -27,7 +27,7 @@ func lived(seed uint64) *trust.Record {
 	return &rec
 }
 
-func TestARecordIsReadAsItWasWritten(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	for seed := range uint64(50) {
 		rec := lived(seed)
 		b := rec.Append(nil)
@@ -48,14 +48,14 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 		}
 		for i := range b {
 			if _, err := trust.Parse(b[:i]); err == nil && i > 0 {
-				t.Fatalf("seed %d: %d of %d bytes are taken for a record", seed, i, len(b))
+				t.Fatalf("seed %d: %d of %d bytes are parsed as a record", seed, i, len(b))
 			}
 		}
 	}
 }
 
 // A site is judged by text when hardly any of its bodies had its digest, and by bodies once they do again.
-func TestASiteIsJudgedByText(t *testing.T) {
+func TestSiteWithUnstableBodiesIsJudgedByText(t *testing.T) {
 	var b trust.Bodies
 	is := func(want, wantRestless bool, when string) {
 		t.Helper()
@@ -76,7 +76,7 @@ func TestASiteIsJudgedByText(t *testing.T) {
 	for range 1000 {
 		b.Count(&b.Matched)
 	}
-	is(false, false, "all is as told again")
+	is(false, false, "all match the notices again")
 	for range 10 {
 		b.Count(&b.Unstable)
 	}
@@ -88,7 +88,7 @@ func TestASiteIsJudgedByText(t *testing.T) {
 }
 
 // A record that was written before bodies were counted is read.
-func TestAnEarlierRecordIsRead(t *testing.T) {
+func TestVersion1RecordIsRead(t *testing.T) {
 	rec := lived(3)
 	b := rec.Append(nil)
 	old := append([]byte{1}, b[1:len(b)-4]...)
@@ -98,7 +98,7 @@ func TestAnEarlierRecordIsRead(t *testing.T) {
 	}
 }
 
-func TestARecordHoldsFewVoices(t *testing.T) {
+func TestRecordBoundsVoices(t *testing.T) {
 	var rec trust.Record
 	for i := range 100 {
 		rec.Voice(string(rune('a' + i)))
@@ -125,7 +125,7 @@ func FuzzParse(f *testing.F) {
 		out := rec.Append(nil)
 		again, err := trust.Parse(out)
 		if err != nil || !bytes.Equal(again.Append(nil), out) {
-			t.Fatalf("not read as written: %v", err)
+			t.Fatalf("does not round-trip: %v", err)
 		}
 		var rules trust.Rules
 		for i := range rec.Dates {
@@ -143,7 +143,7 @@ func FuzzParse(f *testing.F) {
 			}
 			_, mute := v.Muted()
 			if taken == 0 || mute {
-				t.Fatalf("never heard again: %v, %+v", v, *v)
+				t.Fatalf("never trusted again: %v, %+v", v, *v)
 			}
 		}
 	})

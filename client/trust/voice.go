@@ -246,11 +246,11 @@ func (v *Voice) String() string {
 	until, mute := v.Muted()
 	switch {
 	case mute:
-		return said + ": mute until " + until.UTC().Format(time.RFC3339) + ", sampled"
+		return said + ": muted until " + until.UTC().Format(time.RFC3339) + ", a few notices sampled"
 	case v.Thin:
-		return said + fmt.Sprintf(": %.0f %% of its notices are taken", 100*v.taken())
+		return said + fmt.Sprintf(": %.0f %% of its notices are followed", 100*v.taken())
 	}
-	return said + ": believed"
+	return said + ": trusted"
 }
 
 // more increments n without overflow.

@@ -44,7 +44,7 @@ func (s *site) say(right bool, step time.Duration) trust.Verdict {
 	return d
 }
 
-func TestALiarIsMuteAfterTwentyLies(t *testing.T) {
+func TestLiarIsMutedAfterTwentyLies(t *testing.T) {
 	s := newSite()
 	for range 20 {
 		if d := s.say(false, time.Minute); d != trust.Take {
@@ -52,7 +52,7 @@ func TestALiarIsMuteAfterTwentyLies(t *testing.T) {
 		}
 	}
 	if _, mute := s.voice.Muted(); !mute {
-		t.Fatal("not mute after 20 lies")
+		t.Fatal("not muted after 20 lies")
 	}
 	// A month of a notice a minute costs what the documentation says.
 	for s.now.Before(start.Add(31 * 24 * time.Hour)) {
@@ -62,7 +62,7 @@ func TestALiarIsMuteAfterTwentyLies(t *testing.T) {
 		t.Errorf("%d lies were fetched in a month, want at most 64", s.lies)
 	}
 	if s.samples < 30 {
-		t.Errorf("only %d samples in a month: a site that reforms would not be heard", s.samples)
+		t.Errorf("only %d samples in a month: a reformed site would not be trusted again", s.samples)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestMutePeriodsGrowAndEnd(t *testing.T) {
 		s.say(false, time.Minute)
 		until, mute := s.voice.Muted()
 		if !mute {
-			t.Fatal("a liar is heard again")
+			t.Fatal("a liar is trusted again")
 		}
 		if !last.IsZero() && until.After(last) {
 			periods = append(periods, until.Sub(s.now))
@@ -93,7 +93,7 @@ func TestMutePeriodsGrowAndEnd(t *testing.T) {
 	}
 }
 
-func TestAnHonestSiteIsNeverMute(t *testing.T) {
+func TestHonestSiteIsNeverMuted(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		s := newSite()
@@ -114,7 +114,7 @@ func TestAnHonestSiteIsNeverMute(t *testing.T) {
 	}
 }
 
-func TestAnUnluckyStreakIsForgiven(t *testing.T) {
+func TestStreakOfErrorsIsForgiven(t *testing.T) {
 	for _, c := range []struct{ before, streak int }{{0, 19}, {80, 39}, {1000, 39}} {
 		s := newSite()
 		for range c.before {
@@ -129,7 +129,7 @@ func TestAnUnluckyStreakIsForgiven(t *testing.T) {
 	}
 }
 
-func TestATurncoatIsMuteAfterFortyLies(t *testing.T) {
+func TestOnceHonestLiarIsMutedAfterFortyLies(t *testing.T) {
 	s := newSite()
 	for range 100_000 {
 		s.say(true, time.Minute)
@@ -141,11 +141,11 @@ func TestATurncoatIsMuteAfterFortyLies(t *testing.T) {
 		s.say(false, time.Minute)
 	}
 	if s.lies != 40 {
-		t.Errorf("mute after %d lies, want 40", s.lies)
+		t.Errorf("muted after %d lies, want 40", s.lies)
 	}
 }
 
-func TestAPartlyHonestSiteIsHeardByItsRate(t *testing.T) {
+func TestPartlyHonestSiteIsFollowedAtItsRate(t *testing.T) {
 	const notices = 20_000
 	var before float64
 	for i, p := range []float64{0, 0.1, 0.35, 0.5, 0.65, 0.75, 0.95} {
@@ -175,7 +175,7 @@ func TestAPartlyHonestSiteIsHeardByItsRate(t *testing.T) {
 
 // Whatever a site does, it cannot cause more fetches for lies than the bound:
 // these sites see every decision and choose their next notice accordingly.
-func TestWasteIsBoundedAgainstAnybody(t *testing.T) {
+func TestWasteIsBoundedForAnySite(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		s := newSite()
@@ -199,13 +199,13 @@ func TestWasteIsBoundedAgainstAnybody(t *testing.T) {
 				t.Fatalf("seed %d: %d lies, bound %d", seed, s.lies, bound)
 			}
 			if !wasThin && float64(s.lies) >= 20+float64(s.rights)/4 {
-				t.Fatalf("seed %d: %d lies and %d right ones, and still believed", seed, s.lies, s.rights)
+				t.Fatalf("seed %d: still trusted after %d lies and %d right notices", seed, s.lies, s.rights)
 			}
 		}
 	}
 }
 
-func TestAReformedLiarComesBack(t *testing.T) {
+func TestReformedLiarIsTrustedAgain(t *testing.T) {
 	s := newSite()
 	for s.now.Before(start.Add(90 * 24 * time.Hour)) {
 		s.say(false, 5*time.Minute)
@@ -221,11 +221,11 @@ func TestAReformedLiarComesBack(t *testing.T) {
 		t.Errorf("trusted again after %v, want within three days", took)
 	}
 	if s.voice.Level != 0 {
-		t.Errorf("level %d, want 0: the next mistake would be punished for what is past", s.voice.Level)
+		t.Errorf("level %d, want 0: the next mistake would be muted for longer than a first one", s.voice.Level)
 	}
 }
 
-func TestAClockThatIsSetBackMutesNobodyForEver(t *testing.T) {
+func TestMutingEndsAfterClockIsSetBack(t *testing.T) {
 	s := newSite()
 	s.now = start.Add(10 * 365 * 24 * time.Hour)
 	for range 30 {
@@ -234,18 +234,18 @@ func TestAClockThatIsSetBackMutesNobodyForEver(t *testing.T) {
 	s.now = start
 	s.say(false, time.Minute)
 	if until, _ := s.voice.Muted(); until.After(s.now.Add(2 * time.Hour)) {
-		t.Errorf("mute until %v, which is %v away", until, until.Sub(s.now))
+		t.Errorf("muted until %v, which is %v away", until, until.Sub(s.now))
 	}
 	for range 24 * 60 {
 		s.say(true, time.Minute)
 	}
 	if _, mute := s.voice.Muted(); mute || s.rights == 0 {
-		t.Errorf("still mute a day later: %v", &s.voice)
+		t.Errorf("still muted a day later: %v", &s.voice)
 	}
 }
 
 // Thousands of notices may come before the first is visited.
-func TestRoomBoundsWhatIsUnderWay(t *testing.T) {
+func TestRoomBoundsNoticesInFlight(t *testing.T) {
 	s := newSite()
 	if room := s.rules.Room(&s.voice); room != 20 {
 		t.Errorf("room of a new site: %d, want 20", room)
@@ -267,7 +267,7 @@ func TestRoomBoundsWhatIsUnderWay(t *testing.T) {
 // A Web where one site in five lies, one in five floods with lies, one in five
 // is right every other time: honest sites are never muted, liars are within 20
 // lies, and no site costs more than its bound.
-func TestAWebOfAllKinds(t *testing.T) {
+func TestWebOfMixedSites(t *testing.T) {
 	const sites, hours = 100, 24 * 14
 	kinds := []struct {
 		name     string
@@ -295,7 +295,7 @@ func TestAWebOfAllKinds(t *testing.T) {
 			t.Errorf("site %d (%s): %d lies fetched, want at most %d", i, kind.name, s.lies, kind.mostLies)
 		}
 		if kind.right == 0 && s.takes != 20 {
-			t.Errorf("site %d (%s): %d notices believed, want 20", i, kind.name, s.takes)
+			t.Errorf("site %d (%s): %d notices followed, want 20", i, kind.name, s.takes)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (s *fakeSite) visit(rules trust.Rules, page int, now time.Time) {
 // waits for the site's slot, and is judged; every page is visited every
 // two days, whatever the notices. Honest sites are heard throughout, liars are muted
 // after 20 lies, and every copy is correct in the end.
-func TestEverybodyConverges(t *testing.T) {
+func TestTrustConverges(t *testing.T) {
 	const (
 		pages = 20
 		step  = 10 * time.Minute
@@ -117,7 +117,7 @@ func TestEverybodyConverges(t *testing.T) {
 	for i, s := range sites {
 		for p := range pages {
 			if s.live[p] != s.copies[p] {
-				t.Errorf("site %d, of kind %d: page %d is not as the site has it", i, s.kind, p)
+				t.Errorf("site %d, of kind %d: the copy of page %d is outdated", i, s.kind, p)
 			}
 		}
 		if s.kind <= 1 && s.ignored > 0 {

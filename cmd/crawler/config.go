@@ -22,7 +22,7 @@ var seedRows = []seedRow{
 	{"G02", "collection/maxdoc", "10 million", "max-pages", ""},
 	{"G03", "collection/maxsite", "100,000", "max-sites", ""},
 	{"G04", "seeder/max-urls-per-site", "25,000", "per-site", ""},
-	{"G05", "seeder/accept/domain-suffixes", ".cl", "domain", "none of ours is Chile: the hosts of the start pages"},
+	{"G05", "seeder/accept/domain-suffixes", ".cl", "domain", "default: the hosts of the start pages"},
 	{"G06", "seeder/ext/download/static", "", "static-ext", ""},
 	{"G07", "seeder/ext/download/dynamic", ".php, .pl, .cfm, ...", "dynamic-ext", ""},
 	{"G08", "seeder/ext/log/group", "", "log-ext", ""},
@@ -34,14 +34,14 @@ var seedRows = []seedRow{
 	{"G14", "manager/score", "", "score", ""},
 	{"G15", "manager/minperiod", "", "min-period", ""},
 	{"G16", "harvester/resolvconf", "127.0.0.1", "resolver", "the system's own"},
-	{"G17", "harvester/blocked-ip", "127.0.0.1", "blocked-ip", "and all that is not of the public Internet, unless --allow-private"},
+	{"G17", "harvester/blocked-ip", "127.0.0.1", "blocked-ip", "and all addresses outside the public Internet, unless --allow-private"},
 	{"G18", "harvester/nthreads/start", "300", "in-flight", ""},
 	{"G19", "harvester/nthreads/min", "10", "min-in-flight", ""},
 	{"G20", "harvester/timeout/connection", "30 s", "connect-timeout", ""},
 	{"G21", "harvester/wait/normal", "15 s", "wait", ""},
 	{"G22", "harvester/maxfilesize", "400,000 B", "max-file", "10 MB by default: pages are longer by now"},
-	{"G23", "gatherer/maxstoredsize", "300,000 B", "max-file", "what is read is stored, whole"},
-	{"G24", "gatherer/discard", "", "", "bodies are stored as they came; events --text drops markup"},
+	{"G23", "gatherer/maxstoredsize", "300,000 B", "max-file", "all bytes read are stored"},
+	{"G24", "gatherer/discard", "", "", "bodies are stored as received; events --text drops markup"},
 	{"G25", "gatherer/keep", "", "", "the same; --text markdown keeps headings, lists, links and tables"},
 	{"G26", "gatherer/link", "", "", "a, area, iframe, frame, link, refresh and the Link header; not rel=nofollow"},
 	{"G30", "wait for big sites / threshold", "5 s / over 100 pages", "wait-big", ""},
@@ -51,22 +51,22 @@ var seedRows = []seedRow{
 	{"G34", "page size limit", "300-400 KB", "max-file", "--range asks servers for no more"},
 	{"G35", "last-modified: ignore before", "1993", "", "fixed: 1993"},
 	{"G36", "last-modified in the future", "24 h", "", "fixed: up to 24 h is now, more is ignored"},
-	{"G37", "session inactivity", "30 min", "", "of the study of users, not of the crawler"},
+	{"G37", "session inactivity", "30 min", "", "concerns the user study, not the crawler"},
 	{"G38", "Pagerank jump probability", "0.15", "", "fixed: 0.15, where --score weighs pagerank"},
 	{"G39", "objects per keep-alive connection / idle timeout", "100 / 15 s", "per-connection", "idle: fixed, 15 s"},
-	{"G40", "manifest regeneration", "daily", "", "cron's, of rdfgen"},
+	{"G40", "manifest regeneration", "daily", "", "set by cron, which runs rdfgen"},
 	{"G41", "include pattern of the generator", ".htm", "", "rdfgen --include"},
 	{"G42", "requests per connection for a new server", "50", "per-connection", ""},
-	{"G43", "pipelining saving factor p", "1.2", "", "of Cao's scheduler, in the simulator to come"},
-	{"G44", "smoothing alpha", "0.8", "", "of Cao's scheduler, in the simulator to come"},
+	{"G43", "pipelining saving factor p", "1.2", "", "of Cao's scheduler, planned for the simulator"},
+	{"G44", "smoothing alpha", "0.8", "", "of Cao's scheduler, planned for the simulator"},
 	{"G45", "max open connections in the Cao runs", "64", "in-flight", ""},
 	{"G46", "advaRSS: M0, T0, ToE0", "4, 1, 0..3", "polls", "training, or advarss: fixed, as printed"},
 	{"G47", "advaRSS: gain and weights", "0.3 / 0.2 and 0.8", "", "the same"},
 	{"G48", "advaRSS: M range", "1..80", "", "the same"},
 	{"G49", "advaRSS: cycle X", "6-10 min", "", "fixed: 10 min"},
 	{"G50", "advaRSS: training length", "4 weeks", "", "the same as G46"},
-	{"G51", "advaRSS: min time between two retrievals", "10 min", "", "fixed: 10 min, by whatever rule"},
-	{"G52", "advaRSS: c", "0", "", "fixed: 0, since nobody says how many subscribe; a site's importance weighs instead"},
+	{"G51", "advaRSS: min time between two retrievals", "10 min", "", "fixed: 10 min, under every rule"},
+	{"G52", "advaRSS: c", "0", "", "fixed: 0, since feeds do not state their subscribers; weighted by the site's importance instead"},
 	{"G53", "advaRSS: posting-rate floor", "> 0", "", "learned: the rate of any hour is shrunk towards that of all"},
 	{"G54", "other crawlers' waits", "60 s, 10 s, 1 s, 10 x the last download", "wait", "and always 10 x the last download, up to 5 min"},
 }
@@ -77,7 +77,7 @@ func config() *command.Command {
 	var set *flag.FlagSet
 	return &command.Command{
 		Name:    "config",
-		Summary: "explain the present settings",
+		Summary: "explain the current settings",
 		Usage:   "[options]",
 		Help: `
 It prints the settings that "crawler crawl" and "crawler run" would use with this
@@ -113,7 +113,7 @@ their values and the corresponding options.`,
 			if !all {
 				return nil
 			}
-			fmt.Fprintf(env.Stdout, "\n# What the papers name, and where it is here:\n")
+			fmt.Fprintf(env.Stdout, "\n# Settings named in the papers, with their values and our options:\n")
 			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
 			for _, r := range seedRows {
 				here := r.note

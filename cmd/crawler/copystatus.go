@@ -121,18 +121,18 @@ func (s *copyStatus) print(env *command.Env) {
 	} else {
 		print("crawler", "not running")
 	}
-	print("told by", "%s, at %s", cmp.Or(s.Door, "nothing yet"), s.Cursor)
+	print("source", "%s, at %s", cmp.Or(s.Door, "nothing yet"), s.Cursor)
 	switch {
 	case s.As != "" && s.Last:
-		print("", "last: as %s: %s", s.As, s.Why)
+		print("", "last as %s: %s", s.As, s.Why)
 	case s.As != "":
 		print("", "as %s: %s", s.As, s.Why)
 	}
 	if n := s.Told; n.Received > 0 {
-		print("told", "%d changes: %d applied at once, %d to be fetched, %d ignored; %d pages delivered without a request",
+		print("announced", "%d changes: %d applied at once, %d to be fetched, %d ignored; %d pages delivered without a request",
 			n.Received, n.Processed, n.Enqueued, n.Ignored, s.Delivered)
 	}
-	print("pages", "%d offered, %d held (%.1f MB), %d owed, %d forbidden by robots.txt", s.Pages, s.Held, float64(s.Bytes)/1e6, s.Owed, s.Parked)
+	print("pages", "%d offered, %d stored (%.1f MB), %d pending, %d forbidden by robots.txt", s.Pages, s.Held, float64(s.Bytes)/1e6, s.Owed, s.Parked)
 	print("digests", "%d right, %d wrong", s.Matched, s.Mismatched)
 	if s.Demoted {
 		print("", "this site's digests have never matched: pages are stored without waiting for a match")

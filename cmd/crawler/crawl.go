@@ -35,15 +35,15 @@ It obeys robots.txt, waits 15 s after each request before the next one to the
 same site, and follows links on the hosts of the start pages. If a site has a
 robots.rdf, its pages are taken from there. Stop or kill it at any moment: the
 next run resumes where it stopped. After a finished crawl, the next run fetches
-what sites report as changed and revisits what may have changed; with --again,
-everything. At its end it counts listed pages that were not fetched, with the
-reason.
+the pages that sites report as changed and revisits those that may have changed;
+with --again, all pages. At the end it reports how many listed pages were not
+fetched, and why.
 
 For a site on your own machine:
     crawler crawl http://127.0.0.1:8080/ --into crawl/ --allow-private --wait 0
 
-Exit codes: 0 done, or stopped by a signal; 1 something failed, or nothing was
-obtained; 2 wrong usage.`, true)
+Exit codes: 0 done, or stopped by a signal; 1 something failed, or no page
+was obtained; 2 wrong usage.`, true)
 }
 
 func crawlOn() *command.Command {
@@ -203,14 +203,14 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 // nothing returns the error of a crawl that has obtained nothing, or nil if nothing was due.
 func nothing(col *collection.Collection, s crawl.Status) error {
 	if s.Trouble != "" {
-		return fmt.Errorf("nothing was obtained: %s", s.Trouble)
+		return fmt.Errorf("no page was obtained: %s", s.Trouble)
 	}
 	for site := range col.Sites() {
 		if site.Held > 0 {
 			return nil // nothing was due
 		}
 	}
-	return errors.New("nothing was obtained: \"crawler why URL\" explains why a page is not stored")
+	return errors.New("no page was obtained: \"crawler why URL\" explains why a page is not stored")
 }
 
 // strangers returns an error if the settings suit only our own hosts, and one of these may not be.
@@ -308,7 +308,7 @@ func sayTraps(env *command.Env, s crawl.Status) {
 	}
 	fmt.Fprintf(env.Stderr, "%d pages were not fetched, since similar pages led only to more of their kind and to nothing new (--trap-share):\n", s.Waiting)
 	for _, x := range s.Traps[:min(len(s.Traps), 5)] {
-		fmt.Fprintf(env.Stderr, "  %s%s: %d fetched, %d useful; %d waiting, and %d links to more dropped\n", x.Site, x.Like, x.Asked, x.Useful, x.Waiting, x.Refused)
+		fmt.Fprintf(env.Stderr, "  %s%s: %d fetched, %d useful; %d waiting, and %d links to more of them dropped\n", x.Site, x.Like, x.Asked, x.Useful, x.Waiting, x.Refused)
 	}
 }
 

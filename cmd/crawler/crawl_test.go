@@ -57,7 +57,7 @@ func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after 20 s it is not so that %s", what)
+			t.Fatalf("timed out after 20 s waiting until %s", what)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (r *running) says(args ...string) string {
 
 // A site that supports Parley is fetched whole, after a change only the changed pages are fetched, and every
 // command reports on it while the crawler runs.
-func TestRunBesideASiteThatSpeaks(t *testing.T) {
+func TestRunFollowsSiteWithManifest(t *testing.T) {
 	pages := map[string]string{"index.html": "<title>Home</title>home <a href=a.html>a</a>"}
 	for i := range 30 {
 		pages[fmt.Sprintf("p%d.html", i)] = fmt.Sprintf("<title>Page %d</title>text %d", i, i)
@@ -81,7 +81,7 @@ func TestRunBesideASiteThatSpeaks(t *testing.T) {
 	site := sitetest.NewSite(t, pages)
 	dir := filepath.Join(t.TempDir(), "crawl")
 	r := begin(t, dir, "run", site.Base)
-	until(t, "all pages are held", func() bool {
+	until(t, "all pages are stored", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "state.db"))
 		return err == nil && strings.Contains(r.says("sites", "--format", "csv"), ",32,31,0,") // one is linked but does not exist
 	})
@@ -91,7 +91,7 @@ func TestRunBesideASiteThatSpeaks(t *testing.T) {
 	}
 	site.Write("p7.html", "<title>Page 7</title>quite another text")
 	site.Publish()
-	until(t, "the change has come", func() bool { return strings.Contains(r.says("get", page), "quite another") })
+	until(t, "the change is stored", func() bool { return strings.Contains(r.says("get", page), "quite another") })
 
 	var last collection.Event
 	lines := strings.Split(strings.TrimSpace(r.says("events", "--text", "plain")), "\n")
@@ -107,7 +107,7 @@ func TestRunBesideASiteThatSpeaks(t *testing.T) {
 	if out := r.says("sites"); !strings.Contains(out, "stream") || !strings.Contains(out, "100%") {
 		t.Errorf("sites: %s", out)
 	}
-	if out := r.says("why", page); !strings.Contains(out, "robots.txt allows it") || !strings.Contains(out, "told by stream") {
+	if out := r.says("why", page); !strings.Contains(out, "robots.txt allows it") || !strings.Contains(out, "via stream") {
 		t.Errorf("why: %s", out)
 	}
 	if out := r.says("pages", "--prefix", site.Base+"p1", "--format", "csv"); strings.Count(out, "\n") != 12 {
@@ -117,7 +117,7 @@ func TestRunBesideASiteThatSpeaks(t *testing.T) {
 	if code != 1 || !strings.Contains(said, "ftp://x/ is not fetched") {
 		t.Errorf("add: exit code %d: %s", code, said)
 	}
-	until(t, "what was added is asked for", func() bool {
+	until(t, "the added URLs are fetched", func() bool {
 		return strings.Contains(r.says("pages", "--prefix", site.Base+"new.html"), "404") && strings.Contains(r.says("pages", "--prefix", site.Base+"p1.html", "--format", "csv"), ",2,0,")
 	})
 	code, out, said := program(t.Context(), "status", dir)
@@ -126,16 +126,16 @@ func TestRunBesideASiteThatSpeaks(t *testing.T) {
 	}
 	r.finish()
 	if out := r.says("get", page); !strings.Contains(out, "quite another") {
-		t.Errorf("get, with nobody running: %q", out)
+		t.Errorf("get without a crawler: %q", out)
 	}
 	if code, out, _ := program(t.Context(), "status", dir); code != 0 || !strings.Contains(out, "not running") {
-		t.Errorf("status, with nobody running: exit code %d: %s", code, out)
+		t.Errorf("status without a crawler: exit code %d: %s", code, out)
 	}
 }
 
 // A chain of 200 pages, each linking to the next, takes one cycle if the site lists its pages: nothing is
 // parsed, and pages without incoming links are found too (C24).
-func TestChainByManifest(t *testing.T) {
+func TestManifestFindsChainInOneCycle(t *testing.T) {
 	pages := map[string]string{}
 	for i := range 200 {
 		pages[fmt.Sprintf("c%03d.html", i)] = fmt.Sprintf("<a href=c%03d.html>on</a>", i+1)
@@ -151,11 +151,11 @@ func TestChainByManifest(t *testing.T) {
 		t.Errorf("%d batches, want one for robots.txt and one for all pages", n)
 	}
 	if !strings.Contains(said, "201 pages fetched") {
-		t.Errorf("it said %s", said)
+		t.Errorf("stderr %s", said)
 	}
 }
 
-func TestStrangersWantAContact(t *testing.T) {
+func TestForeignHostsNeedContactAndWait(t *testing.T) {
 	for _, args := range [][]string{
 		{"crawl", "https://example.org/", "--into", t.TempDir()},
 		{"crawl", "https://example.org/", "--into", t.TempDir(), "--contact", "me@example.net", "--wait", "100ms"},
@@ -175,12 +175,12 @@ func TestStrangersWantAContact(t *testing.T) {
 		}
 	}
 	if code, _, said := program(t.Context(), "pages", "--into", t.TempDir()); code != 1 || !strings.Contains(said, "has no collection") {
-		t.Errorf("pages of nothing: exit code %d: %s", code, said)
+		t.Errorf("pages without a collection: exit code %d: %s", code, said)
 	}
 }
 
 // The printed configuration can be read back and has every setting of the papers.
-func TestConfig(t *testing.T) {
+func TestConfigOutputCanBeReadBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "crawler.conf")
 	if err := os.WriteFile(file, []byte("wait 42s\nsame-site 7\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -205,12 +205,12 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, again, said := program(t.Context(), "config", "--all", "--config", file); code != 0 || again != all {
-		t.Errorf("what it prints is read as something else: exit code %d: %s\n%s", code, said, again)
+		t.Errorf("the printed configuration reads back differently: exit code %d: %s\n%s", code, said, again)
 	}
 }
 
 // A crawl that has reached its page limit says so and names the limit.
-func TestCrawlSaysThatItIsFull(t *testing.T) {
+func TestCrawlReportsPageLimits(t *testing.T) {
 	pages := map[string]string{}
 	for i := range 30 {
 		pages[fmt.Sprintf("p%d.html", i)] = fmt.Sprintf("text %d", i)
@@ -229,7 +229,7 @@ func TestCrawlSaysThatItIsFull(t *testing.T) {
 }
 
 // The freshness of a site that has stopped answering is not reported.
-func TestSiteInTroubleIsNotFresh(t *testing.T) {
+func TestFreshnessOfFailingSiteIsUnknown(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path != "/" {
 			http.NotFound(w, req)
@@ -245,7 +245,7 @@ func TestSiteInTroubleIsNotFresh(t *testing.T) {
 		}
 		code, _, said := program(t.Context(), append([]string{"crawl", srv.URL + "/", "--patience", "10ms"}, own(dir)...)...)
 		if away == (code == 0) {
-			t.Errorf("away %v: the crawl ends with %d: %s", away, code, said)
+			t.Errorf("away %v: exit code %d: %s", away, code, said)
 		}
 		var row siteRow
 		_, out, said := program(t.Context(), "sites", "--into", dir, "--format", "json")
@@ -253,7 +253,7 @@ func TestSiteInTroubleIsNotFresh(t *testing.T) {
 			t.Fatalf("%v: %s %s", err, out, said)
 		}
 		if row.Held != 1 || away != (row.Fresh < 0) || away != (row.Fault != "") {
-			t.Errorf("away %v: it is said of the site %s", away, out)
+			t.Errorf("away %v: sites prints %s", away, out)
 		}
 	}
 }

@@ -74,13 +74,13 @@ func (d *desk) read(l *eventLine, text *textual.Reader) error {
 	}
 	content, err := d.col.Body(l.Stored)
 	if err != nil {
-		d.log.Warn("read text", "url", l.URL, "err", err)
+		d.log.Warn("event without main text: its body cannot be read", "url", l.URL, "err", err)
 		return nil
 	}
 	defer content.Close()
 	b, err := io.ReadAll(io.LimitReader(content, maxText))
 	if errors.Is(err, collection.ErrBodyDamaged) { // the page will be fetched again: another event
-		d.log.Warn("read text", "url", l.URL, "err", err)
+		d.log.Warn("event without main text: its body cannot be read", "url", l.URL, "err", err)
 		return nil
 	} else if err != nil {
 		return err
@@ -126,7 +126,7 @@ usage.`,
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			c.define(fs)
-			fs.StringVar(&after, "after", "", "begin after `CURSOR`, that of the last event you have processed")
+			fs.StringVar(&after, "after", "", "begin after `CURSOR`, which is that of the last event you have processed")
 			fs.BoolVar(&follow, "follow", false, "wait for further events")
 			fs.Var(&text, "text", "add the main text as `FORM`: plain or markdown")
 		},
@@ -268,7 +268,7 @@ cannot be read are skipped, and the exit code is then 1.`,
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			c.define(fs)
-			fs.StringVar(&to, "warc", "", "write WARC files and their index into `DIR` (none: print a list of URLs)")
+			fs.StringVar(&to, "warc", "", "write WARC files and their index into `DIR` (default: print a list of URLs)")
 			fs.StringVar(&coding, "coding", "gzip", "compress records with `CODING`: none, gzip or zstd")
 			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `URL`")
 			fs.StringVar(&since, "since", "", "only pages fetched since `TIME`")

@@ -105,7 +105,7 @@ Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 			fs.StringVar(&c.Dir, "into", "", "keep the copy in `DIR`")
 			fs.StringVar(&c.State, "state", "", "`DIRECTORY` for the state of the copy (default DIR/.parley)")
 			fs.StringVar(&c.Contact, "contact", "", "`MAIL or URL` at which people reach you, sent with every request")
-			fs.BoolVar(&c.Private, "allow-private", false, "continue with a site that has moved from a public address to one that is not, in a network of yours")
+			fs.BoolVar(&c.Private, "allow-private", false, "keep following a site that moves from a public address to a private one, in a network of yours")
 			fs.Float64Var(&c.MaxRate, "max-rate", harvest.DefaultMaxRate, "send at most `N` requests a second to a site that states its own rate (0: ignore stated rates and use --delay)")
 			fs.Var(&delay, "delay", "wait `TIME` between requests for pages (default 1s, none on loopback)")
 			fs.Var(&maxPage, "max-page", "skip pages over `SIZE`")
@@ -135,7 +135,7 @@ Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 				c.State = stateIn(c.Dir)
 			}
 			if host := hostsOf([]string{c.Base}); c.Contact == "" && len(host) > 0 && host[0] != "" && !thisMachine(host[0]) {
-				return command.Misusef("%s is not this machine: add --contact MAIL or URL, so that its people can reach you", host[0])
+				return command.Misusef("%s is another machine: add --contact MAIL or URL, so that its operators can reach you", host[0])
 			}
 			if err := sel.apply(ctx, env, &c); err != nil {
 				return err
@@ -166,7 +166,7 @@ func keepCopy(ctx context.Context, env *command.Env, copy *crawl.Copy) (err erro
 	wg.Go(func() {
 		d := &desk{col: c.Collection, crawler: c, log: env.Log}
 		if err := holder.Serve(answering, statePath(copy.State), d.handler(), env.Log); err != nil && answering.Err() == nil {
-			env.Log.Warn("other commands cannot reach this one while it runs", "err", err)
+			env.Log.Warn("other commands cannot reach this process", "err", err)
 		}
 	})
 	return c.Run(ctx)

@@ -47,13 +47,13 @@ func (d *desk) index(w http.ResponseWriter, req *http.Request) {
 func (d *desk) addPage(b *index.Builder, p *collection.Page) error {
 	content, err := d.col.Content(p)
 	if err != nil {
-		d.log.Warn("index page", "url", p.URL, "err", err)
+		d.log.Warn("page left out of the index: its content cannot be read", "url", p.URL, "err", err)
 		return nil
 	}
 	defer content.Close()
 	page, err := io.ReadAll(io.LimitReader(content, maxText))
 	if err != nil {
-		d.log.Warn("index page", "url", p.URL, "err", err)
+		d.log.Warn("page left out of the index: its content cannot be read", "url", p.URL, "err", err)
 		return nil
 	}
 	mediaType := p.Type
@@ -168,7 +168,7 @@ func indexSite(ctx context.Context, env *command.Env, src *client.Source, out io
 		progress.Add(1)
 		if pages++; len(o.Output) == 0 {
 			without++
-			env.Log.Warn("no index of a page", "url", o.URL, "reason", o.Failed)
+			env.Log.Warn("the program returned no index of a page", "url", o.URL, "reason", o.Failed)
 			return nil
 		}
 		if err := soleIndex(o); err != nil {
@@ -196,7 +196,7 @@ func soleIndex(o protocol.AgentOutput) error {
 		return fmt.Errorf("%s: %w", o.URL, err)
 	}
 	if doc.URL != o.URL || !o.Digest.IsZero() && doc.Digest != o.Digest {
-		return fmt.Errorf("the program returned for %s an index of %.200q", o.URL, doc.URL)
+		return fmt.Errorf("the program returned for %s the index of another page: %.200q", o.URL, doc.URL)
 	}
 	return nil
 }
@@ -264,12 +264,12 @@ func indexSearch() *command.Command {
 
 The most relevant come first (BM25).
 
-Exit codes: 0 pages were found; 3 none was found; 1 something failed; 2 wrong usage.`,
+Exit codes: 0 pages were found; 3 no page was found; 1 something failed; 2 wrong usage.`,
 		Args:     []string{"FILE", "QUERY"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			fs.IntVar(&limit, "limit", 10, "print at most `N` pages; 0: all")
-			fs.BoolVar(&asJSON, "json", false, "print JSON")
+			fs.BoolVar(&asJSON, "json", false, "print the results as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			if limit < 0 {

@@ -122,8 +122,9 @@ func sites() *command.Command {
 		Summary: "list the sites of a collection and their behaviour",
 		Usage:   "--into DIR [options]",
 		Help: `
-For each site: how many pages it has and how many are stored, how it publishes
-changes, how often those were right, and how many requests it takes.
+For each site: the pages known, stored (HELD) and due for a fetch (READY); the
+expected share of current pages (FRESH); how the site announces changes (TOLD BY),
+and the share of announcements that were right (HONEST); and the visits A DAY.
 
     crawler sites --into crawl/
     crawler sites --into crawl/ --format csv > sites.csv`,
@@ -187,7 +188,7 @@ func pages() *command.Command {
 		Summary: "list the pages of a collection",
 		Usage:   "--into DIR [options]",
 		Help: `
-A + after BYTES marks a page of which only the beginning is stored, see --max-file.
+A + after BYTES marks a page longer than --max-file, stored only in part.
 
     crawler pages --into crawl/
     crawler pages --into crawl/ --site https://www.example.org --state excluded
@@ -198,7 +199,7 @@ A + after BYTES marks a page of which only the beginning is stored, see --max-fi
 			c.defineForm(fs)
 			fs.StringVar(&site, "site", "", "only pages of `ORIGIN`, such as https://www.example.org")
 			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `TEXT`")
-			fs.StringVar(&state, "state", "", "only pages in `STATE`: known, held, gone, moved, refused, failing or excluded")
+			fs.StringVar(&state, "state", "", "only pages in `STATE`: known, held (content is stored), gone, moved, refused, failing or excluded")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := c.check(); err != nil {

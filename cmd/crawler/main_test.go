@@ -23,7 +23,7 @@ func TestFollowAndStatus(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": "home", "a.html": "first"})
 	dir := filepath.Join(t.TempDir(), "mirror")
 	if code, _, said := program(t.Context(), "status", dir); code != 1 || !strings.Contains(said, "has no copy") {
-		t.Errorf("status of no mirror: exit code %d: %s", code, said)
+		t.Errorf("status without a mirror: exit code %d: %s", code, said)
 	}
 	for _, via := range []string{"manifest", "changes", "stream"} {
 		ctx, stop := context.WithCancel(t.Context())
@@ -43,11 +43,11 @@ func TestFollowAndStatus(t *testing.T) {
 		}
 		stop()
 		if code := <-ended; code != 0 {
-			t.Errorf("via %s: told to end, it ended with %d", via, code)
+			t.Errorf("via %s: exit code %d after stop", via, code)
 		}
 	}
 	code, out, said := program(t.Context(), "status", dir)
-	if code != 0 || !strings.Contains(out, site.Base) || !strings.Contains(out, "2 offered, 2 held") || !strings.Contains(out, "told by    ") {
+	if code != 0 || !strings.Contains(out, site.Base) || !strings.Contains(out, "2 offered, 2 stored") || !strings.Contains(out, "source     ") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
 	if code, _, said := program(t.Context(), "crawl", site.Base, "--into", dir, "--allow-private"); code != 2 || !strings.Contains(said, "is a copy made by") {
@@ -72,6 +72,6 @@ func TestMisuse(t *testing.T) {
 		t.Errorf("help: exit code %d: %s", code, out)
 	}
 	if code, _, said := program(t.Context(), "follow", "not a url", "--into", filepath.Join(t.TempDir(), "m")); code == 0 || said == "" {
-		t.Errorf("a base that is none: exit code %d: %s", code, said)
+		t.Errorf("an invalid base: exit code %d: %s", code, said)
 	}
 }

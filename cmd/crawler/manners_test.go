@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-func TestPerAddress(t *testing.T) {
+func TestParsePerAddress(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		rate  float64

@@ -7,7 +7,7 @@ import (
 )
 
 // The thesis's policy is available for each of its purposes (V08).
-func TestPolicyForAPurpose(t *testing.T) {
+func TestThesisPolicyPresets(t *testing.T) {
 	for name, want := range map[string]fresh.Thesis{"thesis": {}, "thesis:general": {}, "thesis:news": {Alpha: .5, Gamma: 2}, "thesis:mirror": {Alpha: -1, Gamma: 2}} {
 		s := newSettings()
 		s.policy = name

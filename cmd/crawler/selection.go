@@ -33,8 +33,8 @@ func (s *selection) define(fs *flag.FlagSet) {
 	fs.StringVar(&s.where, "where", "", "receive only changes for which the CEL expression `EXPR` is true: 'page.language == \"en\" && change.op != \"delete\"'")
 	fs.StringVar(&s.agent, "program", "", "have the site run a program of yours, `DIGEST or FILE.wasm`, as the filter; a file is uploaded first, and needs --token")
 	fs.StringVar(&s.token, "token", "", "bearer `TOKEN` that identifies you to the site; other users of this machine see it unless it is in a file or the environment")
-	fs.Var(&s.every, "every", "--as batch: a bundle every `TIME`, 1s to 24h (0: as soon as there is a change)")
-	fs.IntVar(&s.count, "count", 0, "--as batch: a bundle as soon as there are `N` changes, at most 100000 (0: only --every counts)")
+	fs.Var(&s.every, "every", "with --as batch: receive a bundle every `TIME`, 1s to 24h (0: as soon as there is a change)")
+	fs.IntVar(&s.count, "count", 0, "with --as batch: receive a bundle as soon as there are `N` changes, at most 100000 (0: only --every decides)")
 	fs.Var(&s.maxArchive, "max-archive", "do not download archives over `SIZE` (0: 1 GiB, and with --as site 16 GiB)")
 }
 
@@ -112,10 +112,10 @@ func agentOf(ctx context.Context, env *command.Env, src *client.Source, name str
 	d, err := client.SendAgent(ctx, src, program)
 	if err != nil {
 		if status := new(client.StatusError); src.Token == "" && errors.As(err, &status) && status.Status == http.StatusUnauthorized {
-			err = fmt.Errorf("%w: --token TOKEN identifies you", err)
+			err = fmt.Errorf("%w: identify yourself with --token TOKEN", err)
 		}
 		return protocol.Digest{}, err
 	}
-	env.Log.Info("the site has the program", "agent", d.String())
+	env.Log.Info("the program is stored at the site", "agent", d.String())
 	return d, nil
 }

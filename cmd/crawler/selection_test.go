@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-func TestSelectionIsChecked(t *testing.T) {
+func TestInvalidSelectionIsRejected(t *testing.T) {
 	s := sitetest.NewSite(t, map[string]string{"index.html": "home"})
 	for _, tt := range []struct {
 		args []string
@@ -30,9 +30,9 @@ func TestSelectionIsChecked(t *testing.T) {
 		{[]string{"--program", "no-such-file.wasm"}, 2, "no-such-file.wasm"},
 		{[]string{"--program", "no-such-file.wasm", "--as", "batch"}, 2, "--as auto, meta, delta or page"},
 		{[]string{"--program", "no-such-file.wasm", "--as", "site"}, 2, "--as auto, meta, delta or page"},
-		{[]string{"--program", protocol.Sum(nil).String()}, 1, "does not offer the filter agent, but prefix"},
-		{[]string{"--as", "delta"}, 1, "does not offer the form delta, but meta"},
-		{[]string{"--where", "true"}, 1, "does not offer the filter where, but prefix"},
+		{[]string{"--program", protocol.Sum(nil).String()}, 1, "does not offer the filter agent; it offers prefix"},
+		{[]string{"--as", "delta"}, 1, "does not offer the form delta; it offers meta"},
+		{[]string{"--where", "true"}, 1, "does not offer the filter where; it offers prefix"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		args := append([]string{"follow", s.Base, "--into", filepath.Join(t.TempDir(), "copy")}, tt.args...)
@@ -44,7 +44,7 @@ func TestSelectionIsChecked(t *testing.T) {
 }
 
 // A copy of a part of a site; people can see what the site delivers to it, and why.
-func TestFollowAPart(t *testing.T) {
+func TestFollowPartOfSite(t *testing.T) {
 	files := map[string]string{"index.html": "home"}
 	for i := range 30 {
 		files[fmt.Sprintf("docs/p%d.html", i)] = strings.Repeat(fmt.Sprintf("page %d\n", i), 100)
@@ -79,15 +79,15 @@ func TestFollowAPart(t *testing.T) {
 	s.Publish()
 	has("docs/p1.html", files["docs/p1.html"]+"more\n")
 	if _, err := os.Stat(filepath.Join(dir, "index.html")); err == nil {
-		t.Error("the home page is no part of it")
+		t.Error("the home page is outside the selection and was stored")
 	}
 	code, out, said := program(t.Context(), "status", dir)
-	if code != 0 || !strings.Contains(out, "as delta: what is held is the base of differences") || !strings.Contains(out, "1 pages delivered without a request") && !strings.Contains(out, "31 pages delivered without") {
+	if code != 0 || !strings.Contains(out, "as delta: stored pages serve as the base of deltas") || !strings.Contains(out, "1 pages delivered without a request") && !strings.Contains(out, "31 pages delivered without") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the page may be there before its door is recorded
 		_, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html")
-		if strings.Contains(out, "listened to by stream, as delta") {
+		if strings.Contains(out, "followed via stream, as delta") {
 			break
 		}
 		if time.Now().After(end) {
@@ -95,16 +95,16 @@ func TestFollowAPart(t *testing.T) {
 		}
 	}
 	if n := s.Hits("/docs/p1.html", ""); n > 0 {
-		t.Errorf("%d requests for a page that was told", n)
+		t.Errorf("%d requests for a page that was delivered", n)
 	}
 	cancel()
 	if got := <-done; !strings.HasPrefix(got, "0") {
-		t.Errorf("it ended with %s", got)
+		t.Errorf("follow ended with %s", got)
 	}
-	if _, out, said := program(t.Context(), "status", dir); !strings.Contains(out, "last: as delta: what is held is the base of differences") {
-		t.Errorf("status of what does not run: %s%s", out, said)
+	if _, out, said := program(t.Context(), "status", dir); !strings.Contains(out, "last as delta: stored pages serve as the base of deltas") {
+		t.Errorf("status without a crawler: %s%s", out, said)
 	}
-	if _, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html"); !strings.Contains(out, "told by stream; last subscribed as delta: what is held is") {
-		t.Errorf("why, of what does not run: %s", out)
+	if _, out, _ := program(t.Context(), "why", "--into", dir, s.Base+"docs/p1.html"); !strings.Contains(out, "last read via stream; last subscribed as delta: stored pages serve") {
+		t.Errorf("why without a crawler: %s", out)
 	}
 }

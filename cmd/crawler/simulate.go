@@ -48,14 +48,14 @@ type trial struct {
 
 func (t *trial) define(fs *flag.FlagSet) {
 	fs.IntVar(&t.seed, "seed", 1, "seed all random numbers with `N`")
-	fs.IntVar(&t.seeds, "seeds", 1, "run with `N` seeds, from that one on, and print mean and standard deviation")
-	fs.BoolVar(&t.asJSON, "json", false, "print it as JSON")
+	fs.IntVar(&t.seeds, "seeds", 1, "run with `N` consecutive seeds from --seed on, and print mean and standard deviation")
+	fs.BoolVar(&t.asJSON, "json", false, "print the results as JSON")
 	fs.StringVar(&t.chart, "chart", "", "write a page with charts to `FILE`, such as freshness.html")
 	t.defineData(fs)
 }
 
 func (t *trial) defineData(fs *flag.FlagSet) {
-	fs.StringVar(&t.data, "data", "", "`DIR` of recorded data, with the folders changes and feeds, for what really happened")
+	fs.StringVar(&t.data, "data", "", "`DIR` of recorded histories, with the folders changes and feeds")
 }
 
 func (t *trial) check() error {

@@ -13,13 +13,13 @@ import (
 func analyticTables() []paperTable {
 	return []paperTable{
 		{name: "webs", build: (*paper).webs,
-			heading: "freshness/age in days of visits at intervals, the rates being known, by requests a page and day; six webs. Last four rows of each: bounds, of freshness and of age."},
+			heading: "freshness/age in days of visits at fixed intervals with known rates, by requests per page and day; six webs. Last four rows of each: bounds, of freshness and of age."},
 		{name: "manifests", build: (*paper).manifests,
-			heading: "freshness with manifests, by requests a page and day. Bounds: polling, the priced interval, push. A dash: polling the manifests alone costs more."},
+			heading: "freshness with manifests, by requests per page and day. Bounds: polling, the priced interval, push. A dash: polling the manifests alone exceeds the budget."},
 		{name: "bytes", build: (*paper).bytes,
-			heading: "share of time stale where bytes are paid, by pages of 20 kB a page and day; lognormal/zipf/0.5, 100 sites. All are bounds, of the ways to be told."},
+			heading: "share of time stale if the budget is in bytes, by units of 20 kB per page and day; lognormal/zipf/0.5, 100 sites. All figures are bounds, one row for each source of changes."},
 		{name: "mixed", build: (*paper).mixed,
-			heading: "stale share at B=.05 / .2, and the requests that give the freshness of polling alone, where a share of the sites tells; gamma/zipf/0, 400 sites. All are bounds."},
+			heading: "stale share at B=.05 / .2 if some sites announce changes, and the share of the requests that then suffices for the freshness of polling alone; gamma/zipf/0, 400 sites. All figures are bounds."},
 	}
 }
 
@@ -116,7 +116,7 @@ func (p *paper) bytes(ctx context.Context) (*sheet, error) {
 		{"push", func(b float64) sim.Bound { return sim.PushBound(w, freshness, paid, b) }},
 	}
 	s := &sheet{names: 1}
-	s.row(budgetNames("way")...)
+	s.row(budgetNames("source")...)
 	return stacked(ctx, s, len(ways), func(_ context.Context, i int) ([][]string, error) {
 		row := []string{ways[i].name}
 		for _, b := range tableBudgets {
@@ -129,7 +129,7 @@ func (p *paper) bytes(ctx context.Context) (*sheet, error) {
 func (p *paper) mixed(context.Context) (*sheet, error) {
 	w := p.web("gamma/zipf/0", 10_000, 400)
 	s := &sheet{names: 2}
-	s.row("told by", "of the sites", "stale", "requests", "importance that tells")
+	s.row("announced by", "of the sites", "stale", "requests", "importance covered")
 	for _, m := range sim.MixedTable(w, []float64{.05, .2}, uint64(p.seed)) {
 		which := "at random"
 		if m.Most {

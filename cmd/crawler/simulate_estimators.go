@@ -57,9 +57,9 @@ func estimators() []estimator {
 		{"changes / time", func(v *visits) float64 { return X(v) / v.span }},
 		{"(2.3)", func(v *visits) float64 { return orNone(fresh.Raw(v.n, v.x, toDuration(v.span))) }},
 		{"bias-reduced", func(v *visits) float64 { return fresh.Compared(v.n, v.x, toDuration(v.span)) }},
-		{"likeliest", func(v *visits) float64 { return orNone(fresh.Likeliest(v.checks)) }},
-		{"less its bias", func(v *visits) float64 { return orNone(fresh.LikeliestReduced(v.checks)) }},
-		{"belief's mean", func(v *visits) float64 {
+		{"maximum likelihood", func(v *visits) float64 { return orNone(fresh.Likeliest(v.checks)) }},
+		{"the same, bias-reduced", func(v *visits) float64 { return orNone(fresh.LikeliestReduced(v.checks)) }},
+		{"posterior mean", func(v *visits) float64 {
 			post := new(fresh.Prior).Under(&v.belief)
 			return post.Mean()
 		}},

@@ -33,7 +33,7 @@ func simulateFeeds() *command.Command {
 	}
 	return &command.Command{
 		Name:    "feeds",
-		Summary: "delay with which policies find new items of feeds, by polls",
+		Summary: "print the delay with which policies find new feed items, by polls",
 		Usage:   "[options]",
 		Help: `
 For each policy and number of polls it prints the delay from the publication of
@@ -46,15 +46,15 @@ dropped out of a feed before it was polled.
     crawler simulate feeds --world real --data /srv/parley-data --days 120
     crawler simulate feeds --chart feeds.html
 
-Worlds: synthetic, 460 feeds with daily patterns; weekly, whose working days and weekends
-differ; real, the recordings in --data: the bound then knows in
-advance when each item comes.
+Worlds: synthetic, 460 feeds with daily patterns; weekly, the same with different
+working days and weekends; real, the recordings in --data, for which the bound
+knows in advance when each item appears.
 
 Policies: ` + wrapped(names, 10) + `.
 
-"-known" has the true rates. training polls as often as it
-wants, whatever --per-slot says; ahead polls what its price demands; all others
-poll the highest ranked feeds in each slot.`,
+A policy with "-known" knows the true rates. training polls as often as it wants,
+regardless of --per-slot; ahead polls the feeds that are worth its price; all
+others poll the highest ranked feeds in each slot.`,
 		LogLevel:  slog.LevelWarn,
 		Elsewhere: []string{"*"},
 		Groups: []command.Group{
@@ -65,8 +65,8 @@ poll the highest ranked feeds in each slot.`,
 			f.flags = fs
 			fs.StringVar(&f.world, "world", "synthetic", "simulate the world `NAME`: synthetic, weekly or real")
 			fs.Var(&f.policies, "policy", "simulate the policies `NAME,...`")
-			fs.Var(&f.polls, "per-slot", "poll `N,...` feeds in a slot")
-			fs.Var(&f.slot, "slot", "`TIME` that a slot takes")
+			fs.Var(&f.polls, "per-slot", "poll `N,...` feeds in each slot")
+			fs.Var(&f.slot, "slot", "`TIME` of a slot")
 			fs.IntVar(&f.days, "days", 56, "simulate `N` days")
 			fs.IntVar(&f.from, "from", 28, "measure from day `N` on; the days before are for learning")
 			fs.IntVar(&f.feeds, "feeds", 460, "draw `N` feeds")
@@ -99,17 +99,17 @@ func (f *feeds) check() ([]feedRule, error) {
 	for _, name := range f.policies {
 		r, ok := feedRuleNamed(name)
 		if !ok {
-			return nil, command.Misusef("--policy %s: there is none: -h names them", name)
+			return nil, command.Misusef("--policy %s: unknown policy: -h lists them", name)
 		}
 		rules = append(rules, r)
 	}
 	switch {
 	case f.from < 0 || f.from >= f.days || f.days > 3650:
-		return nil, command.Misusef("--from %d --days %d: want days before the last, 3650 at most", f.from, f.days)
+		return nil, command.Misusef("--from %d --days %d: want --from below --days, and --days at most 3650", f.from, f.days)
 	case f.feeds < 1 || f.feeds > 1_000_000:
 		return nil, command.Misusef("--feeds %d: want 1 to 1000000", f.feeds)
 	case f.window < 0:
-		return nil, command.Misusef("--window %d: want 0, for all, or more", f.window)
+		return nil, command.Misusef("--window %d: want 0 (all items) or more", f.window)
 	case time.Duration(f.slot) < time.Minute || time.Duration(f.slot) > 24*time.Hour:
 		return nil, command.Misusef("--slot %s: want a minute to a day", &f.slot)
 	}
@@ -128,7 +128,7 @@ func (f *feeds) draw(seed uint64) (*sim.FeedWorld, error) {
 	case "real":
 		dir := f.folder("feeds")
 		if dir == "" {
-			return nil, command.Misusef("--world real: it needs --data DIR, with a folder \"feeds\" in it")
+			return nil, command.Misusef("--world real: needs --data DIR, with a folder \"feeds\" in it")
 		}
 		w, err := sim.OpenFeeds(dir, f.window)
 		if err != nil {
@@ -182,7 +182,7 @@ func (f *feeds) run(ctx context.Context, env *command.Env) error {
 	if err := feedSheet(rows).write(env.Stdout); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.Stdout, "\ndelay and bound: minutes, mean of all items; pending: items, in the feed that has most\n")
+	_, err = fmt.Fprintf(env.Stdout, "\ndelay and bound: minutes, mean of all items; pending: items in the fullest feed\n")
 	return err
 }
 
@@ -239,7 +239,7 @@ func feedRows(ctx context.Context, worlds []*sim.FeedWorld, tasks []feedTask, t 
 
 func feedSheet(rows []feedRow) *sheet {
 	s := &sheet{names: 1}
-	s.row("policy", "polls a slot", "a feed and day", "delay", "bound", "times it", "pending", "lost", "polls with news")
+	s.row("policy", "polls/slot", "polls/feed/day", "delay", "bound", "delay/bound", "pending", "lost", "polls with news")
 	for _, r := range rows {
 		times := "-"
 		if r.Bound.Mean > 0 {
@@ -253,8 +253,8 @@ func feedSheet(rows []feedRow) *sheet {
 
 // page returns the page for --chart.
 func (f *feeds) page(rows []feedRow) *chart.Page {
-	delay := chart.Chart{Title: "Delay", X: "polls of each feed a day", Y: "delay in minutes", LogX: true, LogY: true}
-	times := chart.Chart{Title: "Delay through its bound", X: delay.X, Y: "delay / least delay", LogX: true}
+	delay := chart.Chart{Title: "Delay", X: "polls per feed and day", Y: "delay in minutes", LogX: true, LogY: true}
+	times := chart.Chart{Title: "Delay divided by its bound", X: delay.X, Y: "delay / least delay", LogX: true}
 	bound := chart.Line{Name: "least delay", Bound: true}
 	one := chart.Line{Name: "least delay", Bound: true}
 	at := map[string]int{}

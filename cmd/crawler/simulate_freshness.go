@@ -29,7 +29,7 @@ func simulateFreshness() *command.Command {
 	f := &freshness{worlds: words{"gamma"}, policies: words{"thesis-daily", "thesis-learned", "freshness-known", "freshness", "harmonic"}, budgets: tableBudgets}
 	return &command.Command{
 		Name:    "freshness",
-		Summary: "freshness of policies, by budget",
+		Summary: "print the freshness that policies reach, by budget",
 		Usage:   "[options]",
 		Help: `
 For each policy and budget it prints freshness, the share of time in which copies
@@ -47,8 +47,8 @@ exceed.
 
 Policies: ` + wrapped(policyNames(), 10) + `.
 
-priced is the crawler's default, the same as harmonic. "-known" has the true
-rates, and "-deaf" ignores all notices of sites.`,
+priced is the crawler's default, the same as harmonic. A policy with "-known" knows
+the true rates, and one with "-deaf" ignores all notices of sites.`,
 		LogLevel:  slog.LevelWarn,
 		Elsewhere: []string{"*"},
 		Groups: []command.Group{
@@ -116,7 +116,7 @@ func (f *freshness) check() ([]sim.Policy, sim.Costs, error) {
 	for _, name := range f.policies {
 		p, err := policyNamed(name)
 		if err != nil {
-			return nil, costs, command.Misusef("--policy %s: there is none: -h names them", name)
+			return nil, costs, command.Misusef("--policy %s: unknown policy: -h lists them", name)
 		}
 		policies = append(policies, p)
 	}
@@ -280,7 +280,7 @@ func freshnessRowOf(outcomes []outcome) freshnessRow {
 func (f *freshness) print(env *command.Env, rows []freshnessRow) error {
 	fmt.Fprintf(env.Stdout, "%s\n\n", f.about())
 	s := &sheet{names: 2}
-	s.row("world", "policy", "budget", "freshness", "bound", "% of it", "age", "bound", "requests", "MB/1000", "wasted")
+	s.row("world", "policy", "budget", "freshness", "bound", "% of bound", "age", "bound", "requests", "MB/1000", "wasted")
 	for _, r := range rows {
 		least := "-"
 		if r.AgeBound != nil {
@@ -292,7 +292,7 @@ func (f *freshness) print(env *command.Env, rows []freshnessRow) error {
 	if err := s.write(env.Stdout); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(env.Stdout, "\nage: in days; requests: of each page a day; MB/1000: megabytes a day for 1000 pages; wasted: visits that found nothing new\n")
+	_, err := fmt.Fprintf(env.Stdout, "\nage: days; requests: per page and day; MB/1000: megabytes per day for 1000 pages; wasted: visits that found nothing new\n")
 	return err
 }
 

@@ -12,15 +12,15 @@ import (
 func measuredTables() []paperTable {
 	return []paperTable{
 		{name: "queue", build: (*paper).queue,
-			heading: "freshness/age in days with perfect push and too small a budget, by the order in which notices are answered; days 30 to 180. Last row of each: bounds, of freshness and of age."},
+			heading: "freshness/age in days with perfect push and too small a budget, by the order in which announced pages are fetched; days 30 to 180. Last row of each: bounds, of freshness and of age."},
 		{name: "noisy", build: (*paper).noisy,
-			heading: "freshness where notices are lost or false, by the sites' recall and precision; gamma/zipf/0, 400 pages, days 60 to 150. Bounds: the best use of such notices, and of none, by whoever knows the rates and both shares."},
+			heading: "freshness if notices are lost or false, by the sites' recall and precision; gamma/zipf/0, 400 pages, days 60 to 150. Bounds: the best use of such notices, and of none, with known rates, recall and precision."},
 		{name: "trust", build: (*paper).trust,
-			heading: "freshness where a fifth of the sites each are honest, lossy, sloppy, liars and silent; 1000 pages, days 90 to 240. Bounds: the best use of their notices, and of none."},
+			heading: "freshness if a fifth of the sites each are honest, lossy, sloppy, liars and silent; 1000 pages, days 90 to 240. Bounds: the best use of their notices, and of none."},
 		{name: "learned", build: (*paper).learned,
-			heading: "freshness in days 30 to 90 / 180 to 360 of policies that begin knowing nothing, beside those that are told the rates; gamma/zipf/0, 2000 pages, 40 sites. Bounds: of each way to be told."},
+			heading: "freshness in days 30 to 90 / 180 to 360 of policies that learn the rates from scratch, beside policies that know them; gamma/zipf/0, 2000 pages, 40 sites. Bounds: one for each source of changes."},
 		{name: "estimators", build: (*paper).estimators,
-			heading: "relative bias / root mean square error / share of cases without a value, of estimates of a rate of change, by visits and changes between two visits. No bounds."},
+			heading: "relative bias / root mean square error / share of cases without a value, of estimates of a rate of change, by number of visits and mean changes between two visits. No bounds."},
 	}
 }
 
@@ -60,12 +60,12 @@ func bothText(r *sim.Result) string { return share(r.Fresh) + "/" + days(r.Age) 
 func (p *paper) queue(ctx context.Context) (*sheet, error) {
 	budgets := []float64{.02, .05}
 	s := &sheet{names: 2}
-	s.row("web", "first answered", "B=0.02", "B=0.05")
+	s.row("web", "fetched first", "B=0.02", "B=0.05")
 	var list []measure
 	for _, name := range []string{"gamma/zipf/0", "power/pagerank/0.5"} {
 		w := p.web(name, 3000, 100).All(sim.Site{Push: true})
 		for _, order := range []struct{ policy, words string }{
-			{"fifo", "first told"}, {"trust-importance", "the most important"}, {"trust-gain", "importance / rate"}, {"age-known", "the index of age"},
+			{"fifo", "oldest notice"}, {"trust-importance", "most important"}, {"trust-gain", "highest importance / rate"}, {"age-known", "highest index of age"},
 		} {
 			for i, b := range budgets {
 				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(order.policy), Budget: b, Days: p.short(180), From: p.short(30)}, bothText})
@@ -149,7 +149,7 @@ func (p *paper) trust(ctx context.Context) (*sheet, error) {
 func (p *paper) learned(ctx context.Context) (*sheet, error) {
 	s := &sheet{names: 2}
 	budgets := []float64{.05, .1, .2}
-	s.row("told by", "policy", "B=0.05", "B=0.1", "B=0.2")
+	s.row("announced by", "policy", "B=0.05", "B=0.1", "B=0.2")
 	silent := p.web("gamma/zipf/0", 2000, 40)
 	freshness := fresh.Objective{Fresh: 1}
 	text := func(r *sim.Result) string {

@@ -51,7 +51,7 @@ func simulatePaper() *command.Command {
 		Usage:   "[options]",
 		Help: `
 All tables are computed anew, in a few minutes on two cores. The first line of a
-table says what it shows, and which figures are bounds.
+table describes it and its bounds.
 
     crawler simulate paper
     crawler simulate paper --only webs,manifests
@@ -59,7 +59,7 @@ table says what it shows, and which figures are bounds.
 
 Tables: ` + wrapped(names, 8) + `.
 
-Tables of real histories need recorded data, and are left out without it.`,
+Tables of recorded histories need --data, and are left out without it.`,
 		LogLevel:  slog.LevelWarn,
 		Elsewhere: []string{"*"},
 		Flags: func(fs *flag.FlagSet) {
@@ -90,7 +90,7 @@ func (p *paper) run(ctx context.Context, env *command.Env) error {
 	tables := paperTables()
 	for _, name := range p.only {
 		if !slices.ContainsFunc(tables, func(t paperTable) bool { return t.name == name }) {
-			return command.Misusef("--only %s: there is no such table: crawler simulate paper -h names them", name)
+			return command.Misusef("--only %s: unknown table: crawler simulate paper -h lists them", name)
 		}
 	}
 	tables = slices.DeleteFunc(tables, func(t paperTable) bool { return len(p.only) > 0 && !slices.Contains(p.only, t.name) })
@@ -143,7 +143,7 @@ func (p *paper) run(ctx context.Context, env *command.Env) error {
 func (p *paper) table(ctx context.Context, t paperTable) (printedTable, error) {
 	out := printedTable{Name: t.name, Heading: t.heading}
 	if t.data != "" && p.folder(t.data) == "" {
-		out.Skipped = fmt.Sprintf("left out: --data names no folder with a folder %q in it", t.data)
+		out.Skipped = fmt.Sprintf("left out: --data must name a directory with a folder %q", t.data)
 		return out, nil
 	}
 	s, err := t.build(p, ctx)

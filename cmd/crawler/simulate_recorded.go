@@ -15,11 +15,11 @@ import (
 func recordedTables() []paperTable {
 	return []paperTable{
 		{name: "traces", build: (*paper).traces, data: "changes",
-			heading: "freshness/age in days of what happened to real pages, days 300 to 900, by requests a day; Zipf importance. Bound: of push, as if changes were Poisson's."},
+			heading: "freshness/age in days on recorded histories of real pages, days 300 to 900, by requests per day; Zipf importance. Bound: of push, assuming Poisson changes."},
 		{name: "feeds", build: (*paper).feeds,
-			heading: "460 synthetic feeds, days 28 to 56 after as many of learning, slots of 10 minutes. Bound: the least delay at as many polls."},
+			heading: "460 synthetic feeds, days 28 to 56 after 28 days of learning, slots of 10 minutes. Bound: the least delay with as many polls."},
 		{name: "real-feeds", build: (*paper).realFeeds, data: "feeds",
-			heading: "real feeds, days 28 to 56. Bound: the least delay at as many polls, for whoever knows in advance when each item comes."},
+			heading: "real feeds, days 28 to 56. Bound: the least delay with as many polls, if the time of each item is known in advance."},
 	}
 }
 

@@ -21,14 +21,14 @@ func TestSimulateFreshness(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
 	row := regexp.MustCompile(`(?m)^gamma/zipf/0  (uniform|freshness) +(0\.1|0\.3) +0\.\d{4} +0\.\d{4} +\d+\.\d +\d+\.\d\d +\d+\.\d\d +0\.\d{4} `)
-	if n := len(row.FindAllString(table, -1)); n != 4 || !strings.HasPrefix(table, "60 pages on 4 sites that tell nothing of their changes; days 8 to 24; seed 1\n") {
+	if n := len(row.FindAllString(table, -1)); n != 4 || !strings.HasPrefix(table, "60 pages on 4 sites; changes not announced; days 8 to 24; seed 1\n") {
 		t.Errorf("%d rows of 4 in\n%s", n, table)
 	}
 	before := runtime.GOMAXPROCS(1)
 	_, again, _ := program(t.Context(), tiny...)
 	runtime.GOMAXPROCS(before)
 	if again != table {
-		t.Errorf("the same on one processor is not the same:\n%s\n%s", table, again)
+		t.Errorf("the output differs on one processor:\n%s\n%s", table, again)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestSimulateFreshnessJSON(t *testing.T) {
 
 // Options missing on the command line come from the environment and the file, which may also hold options of
 // other commands.
-func TestSimulateSettings(t *testing.T) {
+func TestSimulateReadsFileAndEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "parley.conf")
 	if err := os.WriteFile(file, []byte("into /somewhere\nbudget 0.2/page\npolicy uniform\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -123,10 +123,10 @@ func TestSimulatePaper(t *testing.T) {
 func TestSimulateMisuse(t *testing.T) {
 	t.Setenv("PARLEY_DATA", "")
 	for _, c := range []struct{ args, want string }{
-		{"", "which of freshness, feeds, paper?"},
-		{"freshness --world mars", "--world mars: there is none: -h names them"},
-		{"freshness --world traces", "--world traces: it needs --data DIR"},
-		{"freshness --policy hope", "--policy hope: there is none: -h names them"},
+		{"", "missing command: want one of freshness, feeds, paper"},
+		{"freshness --world mars", "--world mars: unknown world: -h lists them"},
+		{"freshness --world traces", "--world traces: needs --data DIR"},
+		{"freshness --policy hope", "--policy hope: unknown policy: -h lists them"},
 		{"freshness --budget .1,-2", "want numbers above 0"},
 		{"freshness --budget 1e7", "want at most 1000 requests"},
 		{"freshness --days 30", "--from 30: want 0 to 29"},
@@ -135,12 +135,12 @@ func TestSimulateMisuse(t *testing.T) {
 		{"freshness --costs gold", "--costs gold: want requests or bytes"},
 		{"freshness --seeds 0", "--seeds 0: want 1 to 1000"},
 		{"freshness stray", `unexpected argument "stray"`},
-		{"feeds --policy hope", "--policy hope: there is none: -h names them"},
-		{"feeds --world real", "--world real: it needs --data DIR"},
+		{"feeds --policy hope", "--policy hope: unknown policy: -h lists them"},
+		{"feeds --world real", "--world real: needs --data DIR"},
 		{"feeds --world mars", "--world mars: want synthetic, weekly or real"},
 		{"feeds --slot 1s", "--slot 1s: want a minute to a day"},
-		{"feeds --from 60", "want days before the last"},
-		{"paper --only table", "--only table: there is no such table"},
+		{"feeds --from 60", "want --from below --days"},
+		{"paper --only table", "--only table: unknown table"},
 	} {
 		code, out, said := program(t.Context(), append([]string{"simulate"}, strings.Fields(c.args)...)...)
 		if code != 2 || out != "" || !strings.Contains(said, c.want) {

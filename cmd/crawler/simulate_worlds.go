@@ -14,12 +14,12 @@ func worldHelp() string {
 	return `Worlds: gamma, lognormal and power, by how the rates of change are distributed, or
 RATES/IMPORTANCE/RHO such as lognormal/zipf/0.5 or power/pagerank/0: importance by
 Zipf's law or like Pagerank, in correlation RHO with the rates. liars: gamma, with
---tell mixed. What really happened, with --data: ` + wrapped(sim.TraceNames(), 50) + `,
+--tell mixed. Recorded histories, with --data: ` + wrapped(sim.TraceNames(), 50) + `,
 a part such as astro-docs:src/content/docs/en/, or traces: two of them together.
 
---tell: nothing; manifest, or delta, a manifest of what has changed; push; mixed: one
-site in five each is honest, loses notices, tells much that is not so, lies, or is
-silent; lies: all lie.`
+--tell: nothing; manifest; delta, a manifest of the changed pages only; push; mixed:
+one site in five each is honest, loses notices, sends many false notices, announces
+every page every day, or is silent; lies: all sites announce every page every day.`
 }
 
 // recorded returns the traces used in the tables.
@@ -27,8 +27,8 @@ func recorded() []string { return []string{"python-peps", "astro-docs:src/conten
 
 // ways are the values of --tell, with descriptions.
 var ways = []struct{ name, words string }{
-	{"nothing", "nothing"}, {"manifest", "by manifests"}, {"delta", "by manifests of what changed"}, {"push", "by push"},
-	{"mixed", "well, badly or not at all"}, {"lies", "lies"},
+	{"nothing", "not announced"}, {"manifest", "announced by manifests"}, {"delta", "announced by manifests of the changed pages"}, {"push", "announced by push"},
+	{"mixed", "announced well, badly or not at all"}, {"lies", "announced falsely"},
 }
 
 func inWords(tell string) string {
@@ -89,7 +89,7 @@ func (f *freshness) draw(name string, seed uint64) (*sim.World, error) {
 	case name == "traces", slices.Contains(sim.TraceNames(), file):
 		dir := f.folder("changes")
 		if dir == "" {
-			return nil, command.Misusef("--world %s: it needs --data DIR, with a folder \"changes\" in it", name)
+			return nil, command.Misusef("--world %s: needs --data DIR, with a folder \"changes\" in it", name)
 		}
 		names := recorded()
 		if name != "traces" {
@@ -104,7 +104,7 @@ func (f *freshness) draw(name string, seed uint64) (*sim.World, error) {
 	}
 	web, err := sim.ParseWeb(name)
 	if err != nil {
-		return nil, command.Misusef("--world %s: there is none: -h names them", name)
+		return nil, command.Misusef("--world %s: unknown world: -h lists them", name)
 	}
 	web.Pages, web.Sites, web.Seed = f.pages, f.sites, seed
 	w := voiced(web.World(), tell, seed)
@@ -124,7 +124,7 @@ func (f *freshness) toldIn(world string) string {
 
 // about describes the simulation in a sentence.
 func (f *freshness) about() string {
-	s := fmt.Sprintf("%s that tell %s of their changes; days %d to %d; seed %d", strings.Join(f.size, ", or "), inWords(f.tell), f.from, f.days, f.seed)
+	s := fmt.Sprintf("%s; changes %s; days %d to %d; seed %d", strings.Join(f.size, ", or "), inWords(f.tell), f.from, f.days, f.seed)
 	if f.seeds > 1 {
 		s += fmt.Sprintf(" to %d: mean ± standard deviation", f.seed+f.seeds-1)
 	}
@@ -134,17 +134,17 @@ func (f *freshness) about() string {
 // page returns the page for --chart: for each world freshness and age by budget.
 func (f *freshness) page(rows []freshnessRow) *chart.Page {
 	p := &chart.Page{Title: "Freshness by budget", About: f.about() + ".", Made: made("freshness", f.flags)}
-	unit := "requests a page and day"
+	unit := "requests per page and day"
 	if f.costs == "bytes" {
-		unit = "pages of 20 kB, or as many bytes, a page and day"
+		unit = "budget in units of 20 kB per page and day"
 	}
 	for len(rows) > 0 {
 		n := 0
 		for n < len(rows) && rows[n].World == rows[0].World {
 			n++
 		}
-		share := chart.Chart{Title: rows[0].World + ": freshness", X: unit, Y: "share of time in which copies are right", LogX: true}
-		age := chart.Chart{Title: rows[0].World + ": age", X: unit, Y: "days for which copies have been wrong", LogX: true, LogY: true}
+		share := chart.Chart{Title: rows[0].World + ": freshness", X: unit, Y: "share of time in which copies are current", LogX: true}
+		age := chart.Chart{Title: rows[0].World + ": age", X: unit, Y: "days for which copies have been out of date", LogX: true, LogY: true}
 		share.Lines = linesOf(rows[:n], func(r freshnessRow) (spread, spread) { return r.Fresh, r.Bound })
 		age.Lines = linesOf(rows[:n], func(r freshnessRow) (spread, spread) {
 			if r.AgeBound == nil {

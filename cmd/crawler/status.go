@@ -26,15 +26,16 @@ func status() *command.Command {
 		Summary: "show the state of a crawl or a copy",
 		Usage:   "DIR [options]",
 		Help: `
-DIR is where "crawler crawl" or "crawler run" keeps its collection, or "crawler
-follow" its copy. It asks a running crawler, or else reads the state.
+DIR is the directory of the collection of "crawler crawl" or "crawler run", or of
+the copy of "crawler follow". The command asks a running crawler, or else reads
+the state.
 
     crawler status crawl/`,
 		Args:     []string{"DIR"},
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&state, "state", "", "`DIRECTORY` for the state of the copy (default DIR/.parley)")
-			fs.BoolVar(&asJSON, "json", false, "print it as JSON")
+			fs.BoolVar(&asJSON, "json", false, "print the status as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			dir := cmp.Or(state, collectionIn(env.Args[0]))
@@ -64,7 +65,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	print := func(name, format string, args ...any) {
 		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	print("pages", "%d known, %d held, %d gone, %d to be fetched now", s.Known, s.Held, s.Gone, s.Ready)
+	print("pages", "%d known, %d stored, %d gone, %d due now", s.Known, s.Held, s.Gone, s.Ready)
 	if s.Aside > 0 {
 		print("", "%d in mirror/.parley/other: their URLs cannot be file names, or other pages have those names", s.Aside)
 	}
@@ -89,13 +90,13 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if s.Ends != "" {
 		print("", "stopping: %s", s.Ends)
 	}
-	print("asked", "%d requests in %d batches: %d pages, %d unchanged, %d missing, %d refused, %d faults; %.1f MB",
+	print("requests", "%d in %d batches: %d pages, %d unchanged, %d missing, %d refused, %d faults; %.1f MB",
 		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, float64(s.Came())/1e6)
 	if s.Audits+s.Again > 0 {
 		print("", "%d of them audits of sites that publish their changes, %d fetched again because they differed from what was published", s.Audits, s.Again)
 	}
 	print("found", "%d URLs; %d pages new or changed, %d duplicates", s.New, s.Changed, s.Duplicates)
-	print("told", "%d changes, %d of them ignored", s.Told, s.Ignored)
+	print("announced", "%d changes, %d of them ignored", s.Told, s.Ignored)
 	for _, by := range slices.Sorted(maps.Keys(s.Received)) {
 		n := s.Received[by]
 		print("", "%s: %d changes: %d applied at once, %d to be fetched, %d ignored", by, n.Received, n.Processed, n.Enqueued, n.Ignored)
@@ -119,7 +120,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	}
 	for i, d := range s.Truth {
 		if d.Pages > 0 {
-			print("believed", "%3d-%d %% to be current: %d pages, %.1f %% expected, %.1f %% found", 10*i, 10*i+10, d.Pages, 100*d.Expected, 100*d.Found)
+			print("estimated", "%3d-%d %% current: %d pages, %.1f %% expected, %.1f %% found", 10*i, 10*i+10, d.Pages, 100*d.Expected, 100*d.Found)
 		}
 	}
 	return nil

@@ -64,8 +64,9 @@ func accept() *command.Command {
 		Summary: "accept a manifest that has dropped most of its pages",
 		Usage:   "ORIGIN --into DIR",
 		Help: `
-Such pages stay until the manifest still lacks them a day later, or until you accept
-the deletions. "crawler sites" shows where deletions are held back. A crawler must be running on DIR.
+The dropped pages stay until the manifest still lacks them a day later, or until
+you accept the deletions. "crawler sites" shows where deletions are held back. A
+crawler must be running on DIR.
 
     crawler accept https://www.example.org --into crawl/`,
 		Args:     []string{"ORIGIN"},
@@ -103,7 +104,7 @@ It prints every rule, estimate and signal for or against fetching the page.
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			c.define(fs)
-			fs.BoolVar(&asJSON, "json", false, "print it as JSON")
+			fs.BoolVar(&asJSON, "json", false, "print the explanation as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			var y crawl.Why
@@ -116,7 +117,7 @@ It prints every rule, estimate and signal for or against fetching the page.
 			fmt.Fprintln(env.Stdout, printable(y.URL))
 			switch {
 			case !y.Known:
-				fmt.Fprintln(env.Stdout, "  not known")
+				fmt.Fprintln(env.Stdout, "  unknown URL")
 			case y.Next.IsZero():
 				fmt.Fprintf(env.Stdout, "  %s; no further fetch is planned\n", y.State)
 			default:
@@ -125,7 +126,7 @@ It prints every rule, estimate and signal for or against fetching the page.
 			for _, part := range []struct {
 				name string
 				list []string
-			}{{"rules", y.Rules}, {"beliefs", y.Beliefs}, {"signals", y.Signals}} {
+			}{{"rules", y.Rules}, {"estimate", y.Beliefs}, {"signals", y.Signals}} {
 				for i, l := range part.list {
 					name := ""
 					if i == 0 {
@@ -158,7 +159,7 @@ Older versions are available as long as their WARC files exist.`,
 		LogLevel: slog.LevelWarn,
 		Flags: func(fs *flag.FlagSet) {
 			c.define(fs)
-			fs.StringVar(&at, "at", "", "print the version of `TIME`: 2026-11-01, or 2026-11-01T12:00:00Z")
+			fs.StringVar(&at, "at", "", "print the version that was current at `TIME`: 2026-11-01, or 2026-11-01T12:00:00Z")
 			fs.BoolVar(&header, "header", false, "print the response header first")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -213,7 +214,7 @@ It sends at most a few dozen requests, slowly, and obeys robots.txt.`,
 			fs.StringVar(&s.contact, "contact", "", "`MAIL or URL` at which people reach you, sent with every request; required unless the site is on this machine")
 			fs.StringVar(&s.agent, "agent", "Parley/0.1", "the crawler's `NAME/VERSION` for User-Agent; NAME is matched in robots.txt")
 			fs.BoolVar(&s.private, "allow-private", false, "also connect to addresses outside the public Internet")
-			fs.BoolVar(&asJSON, "json", false, "print it as JSON")
+			fs.BoolVar(&asJSON, "json", false, "print the report as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			u := env.Args[0]

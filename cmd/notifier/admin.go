@@ -58,36 +58,36 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	p := m.p.Status()
 	send(gauge, "items", "Pages that the site offers.", float64(p.Items))
-	send(gauge, "held", "Vanished pages whose deletion is not announced yet.", float64(p.Held))
-	send(gauge, "mass_held", "1 while a mass disappearance waits for a person.", flag(p.MassHeld))
-	send(gauge, "failing", "1 while the newest look or write failed.", flag(p.Error != ""))
+	send(gauge, "held", "Missing pages whose deletion is not announced yet.", float64(p.Held))
+	send(gauge, "mass_held", "1 while a mass disappearance of pages waits for confirmation.", flag(p.MassHeld))
+	send(gauge, "failing", "1 while the last scan or write failed.", flag(p.Error != ""))
 	send(gauge, "head_sequence", "Sequence number of the newest change.", float64(p.Head.Seq))
-	send(gauge, "manifest_sequence", "Sequence number at which the published manifest stands.", float64(p.Manifest.Seq))
-	send(gauge, "look_seconds", "Duration of the last look.", p.Last.Duration.Seconds())
-	send(counter, "looks_total", "Looks that ended well.", float64(p.Looks))
-	send(counter, "looks_failed_total", "Looks that ended with an error.", float64(p.Failed))
-	send(counter, "changes_total", "Changes taken in.", float64(p.Changes))
-	send(counter, "changes_missed_total", "Changes that no event had told of, found by the regular look.", float64(p.Missed))
+	send(gauge, "manifest_sequence", "Sequence number of the last change in the published manifest.", float64(p.Manifest.Seq))
+	send(gauge, "look_seconds", "Duration of the last scan, in seconds.", p.Last.Duration.Seconds())
+	send(counter, "looks_total", "Scans that succeeded.", float64(p.Looks))
+	send(counter, "looks_failed_total", "Scans that failed.", float64(p.Failed))
+	send(counter, "changes_total", "Changes appended to the journal.", float64(p.Changes))
+	send(counter, "changes_missed_total", "Changes that no file system event had reported, found by a regular scan.", float64(p.Missed))
 	send(counter, "manifest_writes_total", "Manifests written.", float64(p.Writes))
 
 	n := m.n.Stats()
 	send(gauge, "subscribers", "Streams and waiting long polls.", float64(n.Subscribers))
 	send(counter, "streams_total", "Streams opened.", float64(n.Streams))
 	send(counter, "frames_total", "Messages sent on streams.", float64(n.Frames))
-	send(counter, "told_total", "Changes told, each as often as it was told.", float64(n.Told))
-	send(counter, "batches_total", "Answers of the changes door.", float64(n.Batches))
-	send(counter, "gaps_total", "Streams that fell below what the journal remembers.", float64(n.Gaps))
-	send(counter, "slow_total", "Streams cut because their reader did not read.", float64(n.Slow))
+	send(counter, "told_total", "Changes delivered, counted at each delivery.", float64(n.Told))
+	send(counter, "batches_total", "Responses of the changes door, and to requests for bundles and archives.", float64(n.Batches))
+	send(counter, "gaps_total", "Streams that fell behind the oldest change in the journal.", float64(n.Gaps))
+	send(counter, "slow_total", "Streams closed because their subscriber did not read.", float64(n.Slow))
 	send(counter, "manifests_total", "Requests for the manifest.", float64(n.Manifests))
 	for status, c := range n.Refused {
-		send(counter, "refused_total", "Requests refused.", float64(c), "status", strconv.Itoa(status))
+		send(counter, "refused_total", "Requests refused, by status.", float64(c), "status", strconv.Itoa(status))
 	}
 	for form, s := range n.Forms {
 		as := string(form)
-		send(gauge, "form_streams", "Streams, by the form in which they are told.", float64(s.Streams), "as", as)
+		send(gauge, "form_streams", "Open streams, by form of delivery.", float64(s.Streams), "as", as)
 		send(counter, "form_frames_total", "Messages with changes sent on streams, by form.", float64(s.Frames), "as", as)
-		send(counter, "form_answers_total", "Answers of the doors that are asked, by form.", float64(s.Answers), "as", as)
-		send(counter, "form_bytes_total", "Bytes of both, before any content coding, by form.", float64(s.Bytes), "as", as)
+		send(counter, "form_answers_total", "Responses to polls, by form.", float64(s.Answers), "as", as)
+		send(counter, "form_bytes_total", "Bytes of messages and responses with changes, before content coding, by form.", float64(s.Bytes), "as", as)
 	}
 	m.collectForms(send)
 }
@@ -101,27 +101,27 @@ func (m *metrics) collectForms(send func(kind prometheus.ValueType, name, help s
 		if e.Mass {
 			mass = 1
 		}
-		send(gauge, "evidence_public", "Pages that the web server gives to anybody.", float64(e.Public))
-		send(gauge, "evidence_refused", "Pages that it refuses, and that are not told.", float64(e.Refused))
-		send(gauge, "evidence_mass", "1 while it refuses so many that a person is asked.", mass)
+		send(gauge, "evidence_public", "Pages that the web server serves to anonymous clients.", float64(e.Public))
+		send(gauge, "evidence_refused", "Pages that the web server refuses, and that are withdrawn.", float64(e.Refused))
+		send(gauge, "evidence_mass", "1 while the web server refuses so many pages that confirmation is needed.", mass)
 	}
 	if v := s.Versions; v != nil {
-		send(gauge, "versions", "Old versions of pages that are kept.", float64(v.Versions))
-		send(gauge, "versions_bytes", "Bytes on disk of the versions that are kept.", float64(v.Bytes))
-		send(counter, "deltas_made_total", "Differences between versions that were computed.", float64(v.Deltas))
-		send(counter, "deltas_told_total", "Differences that were asked for and given, each as often as that was.", float64(v.Given))
-		send(counter, "deltas_refused_total", "Differences that were asked for and not to be had, or not worth it.", float64(v.Refused))
+		send(gauge, "versions", "Stored versions of pages.", float64(v.Versions))
+		send(gauge, "versions_bytes", "Bytes on disk of the stored versions.", float64(v.Bytes))
+		send(counter, "deltas_made_total", "Differences between versions computed.", float64(v.Deltas))
+		send(counter, "deltas_told_total", "Requests answered with a difference.", float64(v.Given))
+		send(counter, "deltas_refused_total", "Requests for a difference answered without one: a version is not stored, or the page is no larger.", float64(v.Refused))
 	}
 	if a := s.Archive; a != nil {
-		send(counter, "archives_made_total", "Archives of the site that were made.", float64(a.Made))
+		send(counter, "archives_made_total", "Archives of the site made.", float64(a.Made))
 		send(counter, "archives_failed_total", "Archives of the site that could not be made.", float64(a.Failed))
-		send(gauge, "archive_bytes", "Size of the newest archive.", float64(a.Bytes))
-		send(gauge, "archive_sequence", "Sequence number at which the newest archive stands.", float64(a.Cursor.Seq))
+		send(gauge, "archive_bytes", "Size of the newest archive, in bytes.", float64(a.Bytes))
+		send(gauge, "archive_sequence", "Sequence number of the last change in the newest archive.", float64(a.Cursor.Seq))
 	}
 	if a := s.Agents; a != nil {
-		send(gauge, "agents", "Programs of crawlers that are kept.", float64(a.Programs))
-		send(counter, "agent_runs_total", "Changes that a program was asked about.", float64(a.Runs))
-		send(counter, "agent_shared_total", "Changes about which the answer of a program was known.", float64(a.Shared))
-		send(counter, "agent_failed_total", "Runs of programs that gave no answer.", float64(a.Failed))
+		send(gauge, "agents", "Programs of crawlers stored.", float64(a.Programs))
+		send(counter, "agent_runs_total", "Runs of programs.", float64(a.Runs))
+		send(counter, "agent_shared_total", "Runs of programs saved because the result was cached.", float64(a.Shared))
+		send(counter, "agent_failed_total", "Runs of programs that failed.", float64(a.Failed))
 	}
 }

@@ -134,7 +134,7 @@ func (g *guarded) start(args ...string) {
 	g.stop = sync.OnceFunc(func() {
 		stop()
 		if code := <-ended; code != 0 || g.Failed() {
-			g.Errorf("told to end, it ended with %d: %s", code, said.String())
+			g.Errorf("exit code %d after stop: %s", code, said.String())
 		}
 	})
 	g.Cleanup(g.stop)
@@ -226,7 +226,7 @@ func (g *guarded) plainBatch(method, path, body string) string {
 
 // A page that the web server refuses leaves through no door, neither its bytes nor its title: not at the
 // start, not after an edit, and not after a restart.
-func TestRefusedPagesStayHome(t *testing.T) {
+func TestRefusedPagesAreNeverDelivered(t *testing.T) {
 	for _, kind := range []string{"in process", "nginx"} {
 		t.Run(kind, func(t *testing.T) {
 			g := startGuarded(t, kind, "--trust-docroot")
@@ -236,12 +236,12 @@ func TestRefusedPagesStayHome(t *testing.T) {
 				all := g.everything(after)
 				for _, never := range []string{secret, "staff/new.html", "staff/deep"} {
 					if strings.Contains(all, never) {
-						t.Errorf("%q was handed out", never)
+						t.Errorf("%q was delivered", never)
 					}
 				}
 				for _, want := range []string{"Anybody may read this.", "open/b.html"} {
 					if !strings.Contains(all, want) {
-						t.Errorf("%q was not", want)
+						t.Errorf("%q was not delivered", want)
 					}
 				}
 			}
@@ -263,16 +263,16 @@ func TestRefusedPagesStayHome(t *testing.T) {
 
 // A web server on the loopback address proves nothing about the responses that strangers get: page bytes are
 // withheld unless a proxy elsewhere has seen them, and changes are announced all the same.
-func TestBytesNeedEvidence(t *testing.T) {
+func TestContentNeedsEvidence(t *testing.T) {
 	g := startGuarded(t, "in process")
 	begin := g.cursor()
 	g.write("open/a.html", "<p>Anybody may read this too.")
 	until(t, func() bool { return g.cursor() != begin })
 	if all := g.everything(begin); strings.Contains(all, "Anybody may") || !strings.Contains(all, "open/a.html") {
-		t.Errorf("bytes left that nobody was shown, or the change was not told")
+		t.Errorf("unchecked content was delivered, or the change was not announced")
 	}
 	if s := g.forms(); s.Evidence == nil || s.Evidence.Inside == "" || s.Evidence.Public != 0 {
-		t.Errorf("it stands at %+v", s.Evidence)
+		t.Errorf("evidence: %+v", s.Evidence)
 	}
 	g.stop()
 
@@ -283,7 +283,7 @@ func TestBytesNeedEvidence(t *testing.T) {
 		asked++
 		mu.Unlock()
 		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" {
-			t.Error("it asked as somebody")
+			t.Error("a check carried credentials")
 		}
 		(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.Out.URL = p.In.URL }}).ServeHTTP(w, r)
 	}))
@@ -292,10 +292,10 @@ func TestBytesNeedEvidence(t *testing.T) {
 	until(t, func() bool { return g.forms().Evidence.Round.Done && g.forms().Evidence.Public >= 33 })
 	all := g.everything(begin)
 	if !strings.Contains(all, "Anybody may read this too.") || strings.Contains(all, secret) {
-		t.Errorf("what was shown did not leave, or what was refused did: %v %s", strings.Contains(all, secret), all)
+		t.Errorf("public content was not delivered, or refused content was: %v %s", strings.Contains(all, secret), all)
 	}
 	if asked == 0 {
-		t.Error("the proxy was asked for nothing")
+		t.Error("the proxy got no request")
 	}
 	// An edit: its body comes with it as soon as an anonymous fetch has returned it.
 	begin = g.cursor()
@@ -335,7 +335,7 @@ func unzipped(t *testing.T, archive string) string {
 
 // If many pages that were public are refused at once, no bytes leave, no page is reported as deleted, and a
 // person is asked.
-func TestManyRefused(t *testing.T) {
+func TestMassRefusalStopsDelivery(t *testing.T) {
 	g := startGuarded(t, "in process", "--trust-docroot", "--hurry", "20ms")
 	until(t, func() bool { return g.forms().Evidence.Round.Done && g.forms().Evidence.Public == 33 })
 	begin := g.cursor()
@@ -355,10 +355,10 @@ func TestManyRefused(t *testing.T) {
 	until(t, func() bool { return g.forms().Evidence.Mass })
 	until(t, func() bool { return !body() && archive() != 200 }) // evidence found a moment ago still counts briefly
 	if strings.Contains(g.plainBatch("GET", "parley/batch?after="+begin, ""), "Edited, and") {
-		t.Error("bytes leave")
+		t.Error("refused content is delivered")
 	}
 	if !strings.Contains(g.door("robots.rdf"), "open/n7.html") {
-		t.Error("something was told as gone")
+		t.Error("a refused page was announced as deleted")
 	}
 	if code, said := run("status"); code != 1 || !strings.Contains(said, "--accept-refusals") || !strings.Contains(said, "MANY ARE REFUSED") {
 		t.Errorf("status: %d: %s", code, said)
@@ -369,7 +369,7 @@ func TestManyRefused(t *testing.T) {
 	until(t, func() bool { return !strings.Contains(g.door("robots.rdf"), "open/n7.html<") && body() })
 	until(t, func() bool { return archive() == 200 })
 	if all := unzipped(t, g.door("parley/site.wacz")); strings.Contains(all, "One of many.") || !strings.Contains(all, "And this.") {
-		t.Error("the archive holds what is refused, or not what is given")
+		t.Error("the archive contains refused pages, or lacks public ones")
 	}
 	if code, said := run("status"); code != 0 {
 		t.Errorf("status: %d: %s", code, said)
@@ -377,7 +377,7 @@ func TestManyRefused(t *testing.T) {
 }
 
 // A purged page leaves no more: not in an archive, an old version or a delta.
-func TestPurge(t *testing.T) {
+func TestPurgeDiscardsStoredContent(t *testing.T) {
 	g := startGuarded(t, "in process", "--trust-docroot", "--hurry", "0") // an archive stays for an hour
 	const words = "the password is 12345"
 	g.write("open/a.html", "<p>Here "+words+strings.Repeat(" and more of it", 100))
@@ -392,7 +392,7 @@ func TestPurge(t *testing.T) {
 		t.Errorf("purge: %d: %s%s", code, out.String(), errs.String())
 	}
 	if all := g.everything(begin); strings.Contains(all, words) {
-		t.Error("it is still handed out")
+		t.Error("purged content is still delivered")
 	}
 	for _, wrong := range []string{"https://other.example/", ":"} {
 		if code := command.Main(t.Context(), notifier, []string{"purge", "--base", g.base, "--state", g.state, wrong}, nil, io.Discard, io.Discard); code != 1 {
@@ -414,16 +414,16 @@ func TestRecheck(t *testing.T) {
 	until(t, func() bool { // the page announced before its check is being withdrawn
 		var out bytes.Buffer
 		code := command.Main(t.Context(), notifier, []string{"status", "--base", g.base, "--state", g.state}, nil, &out, io.Discard)
-		return code == 0 && strings.Contains(out.String(), "33 of 33 pages are given to anybody, 3 more are refused")
+		return code == 0 && strings.Contains(out.String(), "33 of 33 pages are served to anonymous clients, 3 more are refused")
 	})
 	g.stop()
 	if code := command.Main(t.Context(), notifier, []string{"recheck", "--base", g.base, "--state", g.state}, nil, io.Discard, io.Discard); code != 1 {
-		t.Errorf("nobody is there, and it ends with %d", code)
+		t.Errorf("recheck without a notifier: exit code %d", code)
 	}
 }
 
 // A lost robots.txt needs a person, and status says so until it is back or accepted.
-func TestStatusOfLostRobots(t *testing.T) {
+func TestStatusReportsLostRobots(t *testing.T) {
 	g := startGuarded(t, "in process", "--hurry", "20ms", "--robots-wait", "10ms")
 	status := func() (int, string) {
 		var out bytes.Buffer

@@ -55,14 +55,14 @@ func startSidecar(t *testing.T, files map[string]string, args ...string) *sideca
 	t.Cleanup(func() {
 		stop()
 		if code := <-ended; code != 0 || t.Failed() {
-			t.Errorf("told to end, it ended with %d: %s", code, said.String())
+			t.Errorf("exit code %d after stop: %s", code, said.String())
 		}
 	})
 	until(t, func() bool {
 		select {
 		case code := <-ended:
 			ended <- code
-			t.Fatalf("it ended with %d: %s", code, said.String())
+			t.Fatalf("exit code %d before the doors opened: %s", code, said.String())
 		default:
 		}
 		code, _ := get(s.base + ".well-known/parley")
@@ -139,7 +139,7 @@ func text(end string) string {
 }
 
 // Listed pages that are fetched are delivered too: their content is stored.
-func TestFetchedPagesAreTold(t *testing.T) {
+func TestFetchedPagesAreDelivered(t *testing.T) {
 	var now atomic.Value
 	now.Store(text("as it began"))
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -166,7 +166,7 @@ func TestFetchedPagesAreTold(t *testing.T) {
 	t.Cleanup(func() {
 		stop()
 		if code := <-ended; code != 0 || t.Failed() {
-			t.Errorf("told to end, it ended with %d: %s", code, said.String())
+			t.Errorf("exit code %d after stop: %s", code, said.String())
 		}
 	})
 	until(t, func() bool { code, _ := get(s.base + ".well-known/parley"); return code == 200 })
@@ -184,7 +184,7 @@ func TestFetchedPagesAreTold(t *testing.T) {
 }
 
 // The robots.txt rules for one crawler also apply where a list names the pages.
-func TestCallersOfList(t *testing.T) {
+func TestCallerRulesApplyToURLLists(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }))
 	defer web.Close()
 	s := &sidecar{T: t, dir: t.TempDir()}
@@ -206,7 +206,7 @@ func TestCallersOfList(t *testing.T) {
 	t.Cleanup(func() {
 		stop()
 		if code := <-ended; code != 0 || t.Failed() {
-			t.Errorf("told to end, it ended with %d: %s", code, said.String())
+			t.Errorf("exit code %d after stop: %s", code, said.String())
 		}
 	})
 	until(t, func() bool { _, text := get(s.base + "robots.rdf"); return strings.Contains(text, "/a.html") })
@@ -223,7 +223,7 @@ func TestCallersOfList(t *testing.T) {
 
 // A token removed from its file is rejected, an added one is accepted, and a SIGHUP, which makes many daemons
 // reload, is harmless.
-func TestCallersChange(t *testing.T) {
+func TestCallersFileIsReloaded(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
 	const nice, evil = "0123456789abcdefnice", "0123456789abcdefevil"
 	write := func(text string) {
@@ -238,7 +238,7 @@ func TestCallersChange(t *testing.T) {
 		return code
 	}
 	if status(nice) != 401 || status(evil) != 200 {
-		t.Error("at first another one is known")
+		t.Error("at first only the token of EvilBot must be accepted")
 	}
 	write("NiceBot " + nice + "\n")
 	if self, err := os.FindProcess(os.Getpid()); err != nil || runtime.GOOS != "windows" && self.Signal(syscall.SIGHUP) != nil {
@@ -317,7 +317,7 @@ func TestPresetHigh(t *testing.T) {
 		t.Errorf("an unknown token: %d", code)
 	}
 	if _, answer := ask(t, "GET", s.base+"parley/changes?after="+start.String(), "", "Authorization", "Bearer "+other); strings.Contains(answer, "news/") {
-		t.Errorf("OtherBot is told %s", answer)
+		t.Errorf("OtherBot receives %s", answer)
 	}
 	for token, want := range map[string]int{other: 403, "": 401, nice: 422} { // and the body is not a program
 		var header []string
@@ -393,7 +393,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-func TestMisuseOfForms(t *testing.T) {
+func TestInvalidFormOptions(t *testing.T) {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "docroot")
 	if err := os.Mkdir(root, 0o755); err != nil {
@@ -437,7 +437,7 @@ func TestMisuseOfForms(t *testing.T) {
 }
 
 // Every option named in the manual of the forms exists.
-func TestManualOfForms(t *testing.T) {
+func TestManualOptionsExist(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/schemes.md")
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ It listens on 127.0.0.1:8639; the web server forwards these locations to it:
     /parley/stream         changes as they happen, over WebSocket
     /.well-known/parley    the addresses of these and of all other doors
 
-Deliver more than notices of changes, as far as the site can afford it:
+Deliver more than notices of changes, within the resources of the site:
     notifier ... --preset high                    pages, differences, batches, archives and queries
     notifier ... --preset high --archive=false    all of these except archives
     notifier ... --versions 200MB                 only differences from old versions
@@ -52,20 +52,20 @@ Identify crawlers by a token, so that their own group in robots.txt applies, and
     sed -i /^NiceBot/d /etc/parley.callers        revokes the token; no restart is needed
 
 The notifier fetches the pages from the web server anonymously. It does not
-announce pages that the web server refuses, and delivers only content that it
-serves. After a change of passwords or permissions, and to withdraw text that
-should never have been public:
+announce pages that the web server refuses, and delivers only content that the
+web server serves. After a change of passwords or permissions, and to withdraw
+text that should never have been public:
     notifier recheck --base https://www.example.org/
     notifier purge --base https://www.example.org/ https://www.example.org/staff/rota.html
 
 Serve metrics and health on a separate address:
     notifier ... --admin 127.0.0.1:8640       then GET /metrics, /healthz
 
-Show the state of each site:
+Show the state of the site:
     notifier status --base https://www.example.org/
 
 rdfgen with the same docroot and base asks a running notifier to scan at once;
-rdfgen --accept-deletions confirms that many missing pages are really deleted.
+rdfgen --accept-deletions confirms that many missing pages were deleted on purpose.
 
 Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`
 
@@ -105,9 +105,9 @@ func notifier() *command.Command {
 			fs.StringVar(&d.listen, "listen", "127.0.0.1:8639", "listen on `ADDRESS` for requests from the web server")
 			fs.StringVar(&d.admin, "admin", "", "serve metrics and health on `ADDRESS`")
 			fs.Var(&d.grace, "grace", "announce a missing page as deleted after `TIME`")
-			fs.Var(&d.lookEvery, "look-every", "scan the whole site every `TIME`, whatever events the file system reports")
+			fs.Var(&d.lookEvery, "look-every", "scan the whole site every `TIME`, even without file system events")
 			fs.Var(&d.writeEvery, "write-every", "while changes keep coming, write the manifest at most every `TIME`")
-			fs.Var(&d.heartbeat, "heartbeat", "send a heartbeat after `TIME` of silence")
+			fs.Var(&d.heartbeat, "heartbeat", "send a heartbeat on a stream after `TIME` without a message")
 			fs.IntVar(&d.subscribers, "max-subscribers", 1000, "serve at most `N` subscribers")
 			fs.IntVar(&d.perAddress, "per-address", 16, "serve at most `N` subscribers from one address")
 			fs.Float64Var(&d.welcome.Rate, "welcome-rate", 0, "allow each crawler `N` requests a second (0: not stated; crawlers use their own polite rate)")
@@ -231,9 +231,9 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		for {
 			select {
 			case <-hangups:
-				said := "--callers counts again whenever it changes, all other options from a restart on"
+				said := "the --callers file is read whenever it changes, all other options only at the start"
 				if _, err := f.recheck(false); err == nil {
-					said = "the web server is asked for all pages anew; " + said
+					said = "checking all pages on the web server again; " + said
 				}
 				env.Log.Info("SIGHUP: " + said)
 			case <-ctx.Done():
@@ -242,7 +242,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		}
 	})
 	own("publish", func() error { return p.Run(ctx) })
-	own("hold", func() error { return holder.Run(ctx) })
+	own("socket", func() error { return holder.Run(ctx) })
 	t.own(ctx, own)
 	f.own(ctx, own)
 	if !d.noSelfCheck {

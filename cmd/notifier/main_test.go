@@ -14,8 +14,8 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// TestAdmin runs a notifier as an admin does and inspects it in every available way.
-func TestAdmin(t *testing.T) {
+// TestStatusMetricsAndHealth runs a notifier and inspects it as an admin can: status, metrics and health.
+func TestStatusMetricsAndHealth(t *testing.T) {
 	dir := t.TempDir()
 	root, state := filepath.Join(dir, "public"), filepath.Join(dir, "state")
 	for _, name := range []string{"a.html", "b.html"} {
@@ -72,7 +72,7 @@ func TestAdmin(t *testing.T) {
 
 	stop()
 	if code := <-ended; code != 0 {
-		t.Errorf("told to end, it ended with %d", code)
+		t.Errorf("exit code %d after stop", code)
 	}
 	if got := statusOf(0); !strings.Contains(got, "not running") || !strings.Contains(got, "2, of which 0 are missing") {
 		t.Errorf("status after it ended: %s", got)
@@ -106,7 +106,7 @@ func until(t *testing.T, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
+			t.Fatal("timed out after 20 s")
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // If the paths for archives or for crawlers' programs are unusable, those forms are not offered; everything
 // else works as usual.
-func TestNoPlaceForForms(t *testing.T) {
+func TestUnusableDirectoriesDisableForms(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
 	if err := os.WriteFile(callers, []byte("NiceBot 0123456789abcdefnice agents\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // stateFlags defines the options that identify the notifier of a site.
 func stateFlags(fs *flag.FlagSet, site *siteflags.Flags) {
 	fs.StringVar(&site.Base, "base", "", "`URL` of the site")
-	fs.StringVar(&site.State, "state", "", "`FILE` that remembers what was published (default one for the base URL)")
+	fs.StringVar(&site.State, "state", "", "`FILE` of the state, which records what was published (default: one per base URL)")
 }
 
 // order sends a command to the running notifier of a site.

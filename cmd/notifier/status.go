@@ -25,11 +25,11 @@ func status() *command.Command {
 		Summary: "show the state of a site",
 		Usage:   "--base URL [options]",
 		Help: `
-The process that uses the site's state is asked; if none runs, the state is read.
+It asks the process that uses the site's state, or reads the state if none is running.
 
     notifier status --base https://www.example.org/
 
-Exit codes: 0 all is well; 1 a person is needed, or something failed; 2 wrong usage.`,
+Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong usage.`,
 		Required:  []string{"base"},
 		Sites:     command.InTurn,
 		Elsewhere: []string{"*"},
@@ -155,13 +155,13 @@ func printForms(env *command.Env, s *formsStatus) {
 	}
 	for _, form := range protocol.Forms() {
 		if f, ok := s.Forms[form]; ok {
-			printLine(env, "as "+string(form), "%d subscribers; %d messages and %d answers, %s", f.Streams, f.Frames, f.Answers, size(f.Bytes))
+			printLine(env, "as "+string(form), "%d subscribers; %d messages and %d responses, %s", f.Streams, f.Frames, f.Answers, size(f.Bytes))
 		}
 	}
 	if v := s.Versions; v != nil {
 		trouble := ""
 		if v.Trouble {
-			trouble = "; nothing can be written now"
+			trouble = "; new versions cannot be written now"
 		}
 		printLine(env, "versions", "%d stored, %s; %d differences made, delivered %d times, %d refused%s", v.Versions, size(v.Bytes), v.Deltas, v.Given, v.Refused, trouble)
 	}
@@ -194,7 +194,7 @@ func lastAnswer(e ping.EngineStatus) string {
 	if e.Last == nil {
 		return ""
 	}
-	return fmt.Sprintf("; last answer %s ago: %d %s", time.Since(e.Last.At).Round(time.Second), e.Last.Status, e.Last.Note)
+	return fmt.Sprintf("; last response %s ago: %d %s", time.Since(e.Last.At).Round(time.Second), e.Last.Status, e.Last.Note)
 }
 
 func trouble(what string, retry time.Time) string {
@@ -204,7 +204,7 @@ func trouble(what string, retry time.Time) string {
 	case retry.IsZero():
 		return "; " + what
 	}
-	return fmt.Sprintf("; %s; next try in %s", what, time.Until(retry).Round(time.Second))
+	return fmt.Sprintf("; %s; next attempt in %s", what, time.Until(retry).Round(time.Second))
 }
 
 func printStatus(env *command.Env, s server.Status, running bool) {
@@ -212,7 +212,7 @@ func printStatus(env *command.Env, s server.Status, running bool) {
 	if running {
 		print("notifier", "running")
 	} else {
-		print("notifier", "not running; read from the state")
+		print("notifier", "not running; this status was read from the state")
 	}
 	print("pages", "%d, of which %d are missing and not yet announced as deleted", s.Items, s.Held)
 	print("journal", "at %s", s.Head)

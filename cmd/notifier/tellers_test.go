@@ -56,7 +56,7 @@ func TestAnnouncedSite(t *testing.T) {
 	defer func() {
 		stop()
 		if code := <-ended; code != 0 {
-			t.Errorf("told to end, it ended with %d: %s", code, errs.String())
+			t.Errorf("exit code %d after stop: %s", code, errs.String())
 		}
 	}()
 	announce := func(token, body string) (int, server.Announced) {

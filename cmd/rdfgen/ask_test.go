@@ -12,7 +12,7 @@ import (
 
 // rdfgen sends no requests to the web server unless told to; then pages that the server refuses are left out,
 // also in later runs that send no requests.
-func TestAsking(t *testing.T) {
+func TestRefusedPagesAreLeftOutOfManifest(t *testing.T) {
 	d := newDesk(t, "index.html", "open/a.html", "open/b.html", "staff/rota.html")
 	var mu sync.Mutex
 	asked, refuses := 0, "/staff/"
@@ -37,20 +37,20 @@ func TestAsking(t *testing.T) {
 		return list
 	}
 	if m := said(); asked != 0 || !strings.Contains(m, "rota.html") {
-		t.Errorf("it asked %d times, and said %s", asked, m)
+		t.Errorf("%d requests; manifest: %s", asked, m)
 	}
 	if m := said("--ask-rate", "1000"); asked < 4 || strings.Contains(m, "rota.html<") || !strings.Contains(m, "open/a.html") {
-		t.Errorf("it asked %d times, and said %s", asked, m)
+		t.Errorf("%d requests; manifest: %s", asked, m)
 	}
 	before := asked
 	if m := said(); asked != before || strings.Contains(m, "rota.html<") {
-		t.Errorf("it asked %d times more, and said %s", asked-before, m)
+		t.Errorf("%d more requests; manifest: %s", asked-before, m)
 	}
 	d.write("other/new.html", "new")
 	mu.Lock()
 	refuses = "/other/"
 	mu.Unlock()
 	if m := said("--ask-rate", "1000", "--hurry", "1ms"); strings.Contains(m, "new.html") || !strings.Contains(m, "rota.html") {
-		t.Errorf("it said %s", m)
+		t.Errorf("manifest: %s", m)
 	}
 }

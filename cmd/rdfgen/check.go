@@ -85,7 +85,7 @@ func (c *checking) run(ctx context.Context, target string) error {
 		agent += "/" + version
 	}
 	every := time.Duration(float64(time.Second) / c.rate)
-	bar, shown := c.env.Progress("asking", -1), 0
+	bar, shown := c.env.Progress("checking", -1), 0
 	checker := &check.Checker{
 		Agent:  agent + " (+https://github.com/parleyweb/parley)",
 		Sample: c.sample,

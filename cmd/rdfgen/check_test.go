@@ -282,12 +282,12 @@ func TestCheckFindsEachFault(t *testing.T) {
 	}
 	for _, rule := range check.Rules() {
 		if !found[rule] {
-			t.Errorf("no fault for %s", rule)
+			t.Errorf("no test case for rule %s", rule)
 		}
 	}
 }
 
-func TestCheckSaysWhatItCosts(t *testing.T) {
+func TestCheckReportsCosts(t *testing.T) {
 	s := newShop(t)
 	for i := range shopPages {
 		s.change("/sitemap.xml", when(i).Format(time.RFC3339), "2026-11-20T12:00:00Z")
@@ -295,8 +295,8 @@ func TestCheckSaysWhatItCosts(t *testing.T) {
 	s.all(func(p *shelf) { p.stale = true })
 	var out, errs strings.Builder
 	code := command.Main(t.Context(), checkCommand, []string{s.url + "/sitemap.xml", "--rate", "1000"}, nil, &out, &errs)
-	for _, want := range []string{"error    lastmod-build-time", "24 of 24 are", "reads 24 pages again after each build",
-		"warning  page-no-304", "20 of 20 looked at", "1 error, 1 warning, 0 notes."} {
+	for _, want := range []string{"error    lastmod-build-time", "24 of 24 are", "fetches 24 unchanged pages again after each build",
+		"warning  page-no-304", "20 of 20 fetched", "1 error, 1 warning, 0 notes."} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -305,11 +305,11 @@ func TestCheckSaysWhatItCosts(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, errs.String())
 	}
 	if strings.Index(out.String(), "lastmod-build-time") > strings.Index(out.String(), "page-no-304") {
-		t.Error("not the worst first")
+		t.Error("errors are not listed before warnings")
 	}
 }
 
-func TestCheckOfAFile(t *testing.T) {
+func TestCheckLocalFile(t *testing.T) {
 	s := newShop(t)
 	dir := t.TempDir()
 	write := func(name string, body []byte) string {
@@ -323,10 +323,10 @@ func TestCheckOfAFile(t *testing.T) {
 	// Nothing is fetched, and the file name does not give the format.
 	file := write("list.txt", gzipped(s.sitemap(s.urls()...)))
 	if r, code := s.check(file, "--strict"); code != 0 || r.Kind != "sitemap" || r.Entries != shopPages || r.Sampled != 0 || len(s.asked) > 0 {
-		t.Errorf("exit code %d, %+v, asked for %q", code, r, s.asked)
+		t.Errorf("exit code %d, %+v, requests %q", code, r, s.asked)
 	}
 	if r, code := s.check(file, "--strict", "--fetch", "--sample", "3"); code != 0 || r.Sampled != 3 || len(s.asked) != 7 {
-		t.Errorf("exit code %d, %+v, asked for %q", code, r, s.asked)
+		t.Errorf("exit code %d, %+v, requests %q", code, r, s.asked)
 	}
 	// The parts of a sitemap index are files beside it.
 	write("a.xml", []byte(s.sitemap(s.urls()[:12]...)))

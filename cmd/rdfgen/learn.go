@@ -65,8 +65,8 @@ func learnCommand() *command.Command {
 		// The masks of a site are in its configuration file.
 		Elsewhere: []string{"*"},
 		Flags: func(fs *flag.FlagSet) {
-			fs.Var(&l.masks, "mask", "ignore text that matches `PATTERN`, which is masked already (repeatable)")
-			fs.Float64Var(&l.share, "min-share", l.share, "propose only masks for at least this `SHARE` of the changed pages, up to 1")
+			fs.Var(&l.masks, "mask", "ignore text that matches `PATTERN`, a mask that you already use (repeatable)")
+			fs.Float64Var(&l.share, "min-share", l.share, "propose only masks that apply to at least this `SHARE` of the changed pages, above 0 and at most 1")
 			fs.BoolVar(&l.json, "json", false, "print the proposals as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -113,7 +113,7 @@ func (l *learning) run(ctx context.Context) error {
 	case len(lesson.Proposals) > 0:
 		fmt.Fprintln(l.env.Stderr, "Next: copy the masks that you agree with into your --config file.")
 	case lesson.Changed > 0:
-		fmt.Fprintln(l.env.Stderr, "No mask is proposed: nothing that a build could have written differs on enough pages.")
+		fmt.Fprintln(l.env.Stderr, "No mask is proposed: no generated text differs on enough pages.")
 	}
 	return nil
 }

@@ -69,10 +69,10 @@ mask ^Page \d+ of \d+(\.\d+)*([-+~_.]?[a-z]{0,8}\d+)*$
 mask ^Last updated \d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|UTC|GMT|[-+]\d\d:?\d\d))?$
 `
 	if out != want {
-		t.Errorf("it printed\n%s\nwant\n%s", out, want)
+		t.Errorf("stdout\n%s\nwant\n%s", out, want)
 	}
 	if want := "41 pages are in both builds. 40 differ in bytes, and 40 in main text; with the 2 proposed masks, 2.\n"; !strings.HasPrefix(said, want) {
-		t.Errorf("it said\n%s", said)
+		t.Errorf("stderr\n%s", said)
 	}
 
 	// The output is a configuration file: with it, only the edits remain.
@@ -80,7 +80,7 @@ mask ^Last updated \d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|UTC|GMT|[
 	writeBuilt(t, conf, "docroot /srv/www\n"+out)
 	out, said = runLearn(t, 0, monday, tuesday, "--config", conf)
 	if out != "" || !strings.Contains(said, "and 2 in main text.") || !strings.Contains(said, "No mask is proposed") {
-		t.Errorf("with the masks it printed\n%s%s", out, said)
+		t.Errorf("with the masks: output\n%s%s", out, said)
 	}
 }
 
@@ -123,6 +123,6 @@ func TestLearnMisuse(t *testing.T) {
 		}
 	}
 	if out, _ := runLearn(t, 0, "-h"); !strings.Contains(out, ">> parley.conf") || !strings.Contains(out, "--min-share SHARE") {
-		t.Errorf("its help is\n%s", out)
+		t.Errorf("help:\n%s", out)
 	}
 }

@@ -35,12 +35,12 @@ const help = `
 Print the manifest of a site, without a state:
     rdfgen --docroot /var/www/html --base https://www.example.org/ > robots.rdf
 
-List what would be published, and what not, and why:
+List the pages that would be published, those left out, and why:
     rdfgen --docroot /var/www/html --base https://www.example.org/ --dry-run
 
 Publish it from cron. The state remembers when each page changed, so a rebuild
-or a touch does not count as a change. Files that need not change are not
-written, and nothing is printed unless a person is needed:
+or a touch does not count as a change. Unchanged files are not rewritten, and
+nothing is printed unless something needs your attention:
     */5 * * * * rdfgen --docroot /var/www/html --base https://www.example.org/ --out /var/www/html/robots.rdf
 
 If a notifier runs on the same state, rdfgen asks it to scan now instead.
@@ -50,7 +50,8 @@ of the site is missing, nothing is announced (exit code 1) until the pages
 return or you confirm the deletion:
     rdfgen --docroot /var/www/html --base https://www.example.org/ --accept-deletions
 
-Exit codes: 0 success; 1 something failed, or a person is needed; 2 wrong usage.`
+Exit codes: 0 success; 1 something failed, or needs your attention; 2 wrong
+usage.`
 
 type job struct {
 	site                      siteflags.Flags
@@ -81,11 +82,11 @@ func rdfgen() *command.Command {
 		},
 		Flags: func(fs *flag.FlagSet) {
 			j.site.Define(fs)
-			fs.BoolVar(&j.dryRun, "dry-run", false, "list what would be published and what is left out, and write nothing")
+			fs.BoolVar(&j.dryRun, "dry-run", false, "list the pages that would be published and those left out, and write nothing")
 			fs.BoolVar(&j.selfCheck, "self-check", false, "after publishing, fetch up to 20 published pages from the web server and compare them with the files")
 			fs.BoolVar(&j.accept, "accept-deletions", false, "announce all missing pages as deleted, now")
-			fs.BoolVar(&j.site.RobotsNow, "robots-now", false, "apply new permissions in robots.txt without --robots-wait, unless it is missing or has no rule")
-			fs.BoolVar(&j.verbose, "verbose", false, "print a summary line, as on a terminal")
+			fs.BoolVar(&j.site.RobotsNow, "robots-now", false, "apply new permissions in robots.txt at once instead of after --robots-wait, unless the file is missing or has no rule")
+			fs.BoolVar(&j.verbose, "verbose", false, "print the summary even if standard error is not a terminal")
 			fs.BoolVar(&j.json, "json", false, "print the summary as JSON")
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -196,7 +197,7 @@ func (j *job) sameManifest(ctx context.Context) error {
 func (j *job) sameWork(ctx context.Context) error {
 	var theirs []string
 	if err := server.Ask(ctx, j.site.State, "GET", "/does", &theirs); err != nil {
-		j.env.Log.Debug("the holder does not say what it does: another rdfgen does not", "err", err)
+		j.env.Log.Debug("cannot compare options with the process that uses the state, probably another rdfgen", "err", err)
 		return nil
 	}
 	for _, does := range j.site.Does() {
@@ -229,7 +230,7 @@ func (j *job) turn(ctx context.Context) error {
 	var held sync.WaitGroup
 	held.Go(func() {
 		if err := (&server.Holder{State: j.site.State, Publisher: p, HTTP: j.site.Asks.HTTP(), Log: j.env.Log}).Run(holding); err != nil {
-			j.env.Log.Warn("other processes cannot reach this one", "err", err)
+			j.env.Log.Warn("other processes cannot reach this process", "err", err)
 		}
 	})
 	defer held.Wait()
@@ -368,7 +369,7 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 	}
 	p = j.site.Publisher(site, journal, j.env.Log)
 	p.Once = true
-	bar, shown := j.env.Progress("looking", -1), 0
+	bar, shown := j.env.Progress("scanning", -1), 0
 	p.Progress = func(r inventory.Report) {
 		n := r.New + r.Changed + r.Moved + r.Touched + r.Unchanged
 		bar.Add(int64(n - shown))
@@ -406,7 +407,7 @@ func (j *job) tell(found inventory.Report, checked *server.Checked) error {
 	case found.Unhealed > 0 && found.Healed == 0:
 		return fmt.Errorf("the mtime of %d pages could not be restored, so the web server reports them as changed: %s; run rdfgen as the owner of the files", found.Unhealed, found.Unhealing)
 	case checked != nil && len(checked.Findings) > 0:
-		return errors.New("the web server does not serve what is published")
+		return errors.New("self-check: the web server does not serve the site as published")
 	}
 	return nil
 }
@@ -432,9 +433,9 @@ func (j *job) next(found inventory.Report) string {
 	case found.Head.IsZero() || found.MassHeld:
 		return ""
 	case found.Head.Seq == 0 && found.New > 0 && j.site.Out != "":
-		return "have the web server give " + j.site.Out + " as application/rdf+xml, and run this from cron, or notifier beside it"
+		return "have the web server serve " + j.site.Out + " as application/rdf+xml, and run this command from cron, or run notifier"
 	case found.Head.Seq == 0 && found.New > 0:
-		return "--out FILE publishes the manifest where the web server finds it"
+		return "publish the manifest with --out FILE, in a directory that the web server serves"
 	case found.HeldNow > 0:
 		return fmt.Sprintf("%d pages are missing; the next run, or --accept-deletions now, announces them as deleted", found.HeldNow)
 	}
@@ -503,12 +504,12 @@ func (j *job) list(ctx context.Context) error {
 		}
 	}
 	for _, u := range out.Unseen {
-		fmt.Fprintln(w, "unseen  ", u)
+		fmt.Fprintln(w, "unread  ", u)
 	}
 	fmt.Fprintf(w, "%d pages would be published.", len(out.Published))
 	for _, l := range out.LeftOut {
 		fmt.Fprintf(w, " %d left out: %s.", len(l.Places), l.Reason)
 	}
-	fmt.Fprintln(w, "\nNext: the same without --dry-run, and with --out FILE to publish it.")
+	fmt.Fprintln(w, "\nNext: to publish the site, run the same command with --out FILE instead of --dry-run.")
 	return w.Flush()
 }

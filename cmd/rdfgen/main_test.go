@@ -54,13 +54,13 @@ func (d *desk) published() []string {
 	return []string{"--state", filepath.Join(d.dir, "state"), "--out", filepath.Join(d.root, "robots.rdf")}
 }
 
-func TestDescribe(t *testing.T) {
+func TestManifestOnStandardOutput(t *testing.T) {
 	d := newDesk(t, "index.html", "a.html", "b/c.html", ".hidden.html", "notes.txt")
 	d.write("a.html", "<html><head><title>\n Fish &amp;\tchips </title></head></html>")
 	d.write("x.html", `<meta name="parley" content="NoIndex">`)
 	out, said := d.run(0)
 	if said != "" {
-		t.Errorf("it said %q", said)
+		t.Errorf("output %q", said)
 	}
 	var urls, titles []string
 	r := protocol.NewManifestReader(strings.NewReader(out), protocol.ManifestOptions{})
@@ -80,7 +80,7 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("titles are %q", titles)
 	}
 	if got := strings.Join(urls, " "); got != "https://example.org/ https://example.org/a.html https://example.org/b/c.html" {
-		t.Errorf("described are %s", got)
+		t.Errorf("URLs are %s", got)
 	}
 	if h := r.Head(); !h.Complete || !h.Cursor.IsZero() || h.Stream != "" {
 		t.Errorf("head is %+v", h)
@@ -108,7 +108,7 @@ func TestDryRun(t *testing.T) {
 
 // Nothing is printed, since cron mails any output, and an unchanged manifest keeps its mtime, which web
 // servers use for conditional requests.
-func TestCronIsSilent(t *testing.T) {
+func TestUnchangedSitePrintsNothing(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html")
 	d.run(0, d.published()...)
 	before, err := os.Stat(filepath.Join(d.root, "robots.rdf"))
@@ -116,18 +116,18 @@ func TestCronIsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, said := d.run(0, d.published()...); out+said != "" {
-		t.Errorf("it said %q", out+said)
+		t.Errorf("output %q", out+said)
 	}
 	after, err := os.Stat(filepath.Join(d.root, "robots.rdf"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
-		t.Error("an unchanged site, and the manifest was written anew")
+		t.Error("the manifest of an unchanged site was rewritten")
 	}
 	d.write("a.html", "changed")
 	if _, said := d.run(0, append(d.published(), "--verbose")...); !strings.HasPrefix(said, "new 0 changed 1 moved 0 gone 0 touched only 0\nrobots.txt: ") || strings.Count(said, "\n") != 2 {
-		t.Errorf("it said %q", said)
+		t.Errorf("output %q", said)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestDeletionsWaitForTheNextRun(t *testing.T) {
 	}
 }
 
-func TestMassDisappearanceNeedsAPerson(t *testing.T) {
+func TestMassDisappearanceNeedsConfirmation(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html")
 	d.run(0, d.published()...)
 	for _, p := range []string{"a.html", "b.html"} {
@@ -159,7 +159,7 @@ func TestMassDisappearanceNeedsAPerson(t *testing.T) {
 	}
 	for range 3 {
 		if _, said := d.run(1, d.published()...); !strings.Contains(said, "2 pages are missing") || !strings.Contains(said, "--accept-deletions") {
-			t.Errorf("it said %q", said)
+			t.Errorf("output %q", said)
 		}
 	}
 	d.run(0, append(d.published(), "--accept-deletions")...)
@@ -185,11 +185,11 @@ func TestMisuse(t *testing.T) {
 		}
 	}
 	if _, said := d.run(1, "--docroot", filepath.Join(d.dir, "missing")); !strings.Contains(said, "missing") {
-		t.Errorf("of a missing docroot it said %q", said)
+		t.Errorf("missing docroot: stderr %q", said)
 	}
 }
 
-func TestOptionsFromElsewhere(t *testing.T) {
+func TestOptionsFromFileAndEnvironment(t *testing.T) {
 	d := newDesk(t, "a.html", "notes.txt", "b.html")
 	conf := filepath.Join(d.dir, "rdfgen.conf")
 	if err := os.WriteFile(conf, []byte("include *.txt\n"), 0o644); err != nil {

@@ -28,7 +28,7 @@ func (d *desk) has(name, want string) {
 }
 
 // Each output works with its own option alone.
-func TestEachOutputAlone(t *testing.T) {
+func TestEachOutputWorksAlone(t *testing.T) {
 	for _, c := range []struct{ option, file, want string }{
 		{"--out", "public/robots.rdf", "<p:epoch>"},
 		{"--sitemap", "public/sitemap.xml", "<loc>https://example.org/a.html</loc>"},
@@ -42,12 +42,12 @@ func TestEachOutputAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, said := d.run(0, "--state", d.path("state"), c.option, d.path(c.file)); out != "" || said != "" {
-			t.Errorf("%s: it said %q and %q", c.option, out, said)
+			t.Errorf("%s: stdout %q, stderr %q", c.option, out, said)
 		}
 		d.has(c.file, c.want)
 		t.Setenv("STATE_DIRECTORY", d.path("lib")) // and where no state is given
 		if out, said := d.run(0, c.option, d.path(c.file)); out != "" || said != "" {
-			t.Errorf("%s without --state: it said %q and %q", c.option, out, said)
+			t.Errorf("%s without --state: stdout %q, stderr %q", c.option, out, said)
 		}
 	}
 	d := newDesk(t, "a.html")
@@ -62,7 +62,7 @@ func TestEachOutputAlone(t *testing.T) {
 }
 
 // Files that are not pages (the outputs themselves, the key) are not published, whatever is included.
-func TestOutputsAreNoPages(t *testing.T) {
+func TestOutputsAreNotPublishedAsPages(t *testing.T) {
 	var asked atomic.Int64
 	engine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer engine.Close()
@@ -73,7 +73,7 @@ func TestOutputsAreNoPages(t *testing.T) {
 	d.write("a.html", "the page changed")
 	d.run(0, flags...)
 	if asked.Load() != 1 {
-		t.Errorf("the engine was asked %d times", asked.Load())
+		t.Errorf("the engine got %d requests", asked.Load())
 	}
 	d.has("public/0123456789abcdef.txt", "0123456789abcdef")
 	d.run(0, flags...)
@@ -84,7 +84,7 @@ func TestOutputsAreNoPages(t *testing.T) {
 }
 
 // A lost state is rebuilt from the manifest; changes since then are still announced.
-func TestLostStateTellsEngines(t *testing.T) {
+func TestEnginesAreNotifiedAfterLostState(t *testing.T) {
 	var asked atomic.Int64
 	engine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer engine.Close()
@@ -97,12 +97,12 @@ func TestLostStateTellsEngines(t *testing.T) {
 	}
 	d.run(0, flags...)
 	if asked.Load() != 1 {
-		t.Errorf("the engine was asked %d times", asked.Load())
+		t.Errorf("the engine got %d requests", asked.Load())
 	}
 }
 
 // Several rdfgen processes started at once on one state all succeed.
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentRunsSucceed(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html")
 	var all sync.WaitGroup
 	for range 4 {
@@ -115,7 +115,7 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestMisusedOutputs(t *testing.T) {
+func TestInvalidOutputOptions(t *testing.T) {
 	d := newDesk(t, "a.html")
 	in := func(name string) string { return d.path("public/" + name) }
 	for _, flags := range [][]string{
@@ -134,14 +134,14 @@ func TestMisusedOutputs(t *testing.T) {
 		{"--state", in("state")},
 	} {
 		if _, said := d.run(command.Misuse, flags...); !strings.Contains(said, "rdfgen: ") {
-			t.Errorf("%q: it said %q", flags, said)
+			t.Errorf("%q: stderr %q", flags, said)
 		}
 	}
 }
 
 // Two sites in one file that would overwrite each other's outputs are refused before anything is written; two
 // that would not are both published.
-func TestSeveralSites(t *testing.T) {
+func TestSitesMustNotShareOutputs(t *testing.T) {
 	d := newDesk(t, "a.html")
 	t.Setenv("STATE_DIRECTORY", d.path("lib"))
 	config := func(text string) string {
@@ -161,10 +161,10 @@ func TestSeveralSites(t *testing.T) {
 	}
 	both := "docroot " + d.root + "\n[one]\nbase https://one.example/\nsitemap " + d.path("one.xml") + "\n[two]\nbase https://two.example/\nsitemap "
 	if said := run(command.Misuse, config(both+d.path("one.xml"))); !strings.Contains(said, "[one] and [two] both have") {
-		t.Errorf("it said %q", said)
+		t.Errorf("stderr %q", said)
 	}
 	if _, err := os.Stat(d.path("one.xml")); err == nil {
-		t.Error("a site was published before the other was looked at")
+		t.Error("a site was published although the outputs conflict")
 	}
 	run(0, config(both+d.path("two.xml")))
 	d.has("one.xml", "https://one.example/a.html")
@@ -172,13 +172,13 @@ func TestSeveralSites(t *testing.T) {
 }
 
 // An unknown search engine does not stop the site from being published.
-func TestUnknownEngine(t *testing.T) {
+func TestUnknownEngineDoesNotStopPublishing(t *testing.T) {
 	d := newDesk(t, "a.html")
 	flags := append(d.published(), "--indexnow", "altavista")
 	for range 2 { // the first manifest, and later ones
 		d.write("a.html", "the page as of "+time.Now().String())
 		if _, said := d.run(1, flags...); !strings.Contains(said, "altavista") {
-			t.Errorf("it said %q", said)
+			t.Errorf("stderr %q", said)
 		}
 		b, err := os.ReadFile(d.path("public/a.html"))
 		if err != nil {

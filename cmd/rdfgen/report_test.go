@@ -51,14 +51,14 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"5 Oct 2026 14:03 to 7 Oct 2026 14:03 (+0200)\n4 requests and 20.5 kB sent in 3 days, from 2 files (combined)\n",
 		"\nGooglebot                              3  75.0 %    15.4 kB        1        2          2     0\n",
-		"1 of 5 lines could not be read", "WHAT IS MEASURED, AND WHAT IS BOUND\nmeasured ",
+		"1 of 5 lines could not be read", "HOW THE FIGURES WERE OBTAINED\nmeasured ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	if said != "" {
-		t.Errorf("it said %q", said)
+		t.Errorf("output %q", said)
 	}
 
 	var r report.Report
@@ -70,13 +70,13 @@ func TestReport(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if !strings.Contains(said, "ranges=elsebot") || strings.Contains(said, "googlebot") {
-		t.Errorf("it said %q", said)
+		t.Errorf("output %q", said)
 	}
 
 	page := filepath.Join(dir, "report.html")
 	for range 2 { // the second replaces the first
 		if out, said = reported(t, 0, today, "--log", "-", "--html", page); out+said != "" {
-			t.Errorf("it said %q", out+said)
+			t.Errorf("output %q", out+said)
 		}
 	}
 	text, err := os.ReadFile(page)
@@ -107,7 +107,7 @@ func TestReportMisuse(t *testing.T) {
 		{1, []string{"--log", log, "--ranges", "googlebot=" + log + "x"}, "no such file"},
 		{1, []string{"--log", log, "--ranges", "googlebot=" + log}, "want one such as 192.0.2.0/24"},
 		{1, []string{"--log", log + "x*"}, "there is no such file; name one, or a pattern in quotes"},
-		{1, []string{"--log", log, "--until", "2026-10-01"}, "before or after the time"},
+		{1, []string{"--log", log, "--until", "2026-10-01"}, "outside the requested period"},
 		{1, []string{"--log", log, "--html", filepath.Join(dir, "no", "x.html")}, "write report"},
 	} {
 		if _, said := reported(t, c.code, "", c.args...); !strings.Contains(said, c.want) {

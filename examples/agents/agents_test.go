@@ -152,7 +152,7 @@ func (s *sidecar) send(program []byte) string {
 		s.Fatalf("the agent was answered %s: %s", r.Status, b)
 	}
 	if d, err := protocol.ParseDigest(kept.Agent); err != nil || d != protocol.Sum(program) {
-		s.Fatalf("the agent is kept as %q, %v", kept.Agent, err)
+		s.Fatalf("the agent is stored as %q, %v", kept.Agent, err)
 	}
 	return kept.Agent
 }
@@ -181,14 +181,14 @@ func (s *sidecar) changes(after protocol.Cursor, filter url.Values) (list []told
 			t := told{Change: c}
 			if i < len(m.Bodies) && !m.Bodies[i].IsZero() {
 				if m.Bodies[i].Coding != protocol.CodingAgent {
-					s.Errorf("%s comes with a body of the coding %q", c.Item.URL, m.Bodies[i].Coding)
+					s.Errorf("%s has a body with the coding %q", c.Item.URL, m.Bodies[i].Coding)
 				}
 				t.output = m.Bodies[i].Bytes
 			}
 			list = append(list, t)
 		}
 		if m.To == after {
-			s.Fatalf("changes stand still at %v, and the head is %v", after, head)
+			s.Fatalf("changes stop at %v, but the head is %v", after, head)
 		}
 		after = m.To
 	}
@@ -217,20 +217,20 @@ func TestRefusals(t *testing.T) {
 		status                              int
 		says                                string
 	}{
-		{"nobody", "POST", "/parley/agents", "", "application/wasm", nil, 401, "say who you are"},
+		{"nobody", "POST", "/parley/agents", "", "application/wasm", nil, 401, "send a bearer token"},
 		{"a wrong token", "POST", "/parley/agents", "guess", "application/wasm", nil, 401, "no such token"},
-		{"one who may not", "POST", "/parley/agents", "reader", "application/wasm", nil, 403, "lets do so"},
+		{"a token without permission", "POST", "/parley/agents", "reader", "application/wasm", nil, 403, "may run programs"},
 		{"by GET", "GET", "/parley/agents", token, "", nil, 405, "POST"},
 		{"no media type", "POST", "/parley/agents", token, "", []byte("x"), 415, "application/wasm"},
 		{"another media type", "POST", "/parley/agents", token, "application/javascript", []byte("x"), 415, "application/wasm"},
 		{"too large", "POST", "/parley/agents", token, "application/wasm", make([]byte, 8<<20+1), 413, "8388608"},
 		{"no program", "POST", "/parley/agents", token, "application/wasm", []byte("x"), 422, "magic"},
 		{"not there", "GET", "/parley/changes?after=0:0&agent=" + digest, token, "", nil, 400, "send it"},
-		{"not his", "GET", "/parley/changes?after=0:0&agent=" + digest, "reader", "", nil, 403, "lets do so"},
-		{"nobody runs", "POST", "/parley/agents/run?agent=" + digest, "", "", nil, 401, "say who you are"},
-		{"runs what is not there", "POST", "/parley/agents/run?agent=" + digest, token, "", nil, 400, "send it"},
-		{"runs nothing", "POST", "/parley/agents/run", token, "", nil, 400, "which program"},
-		{"runs with a parameter", "POST", "/parley/agents/run?wait=3", token, "", nil, 400, "wait"},
+		{"an agent of another caller", "GET", "/parley/changes?after=0:0&agent=" + digest, "reader", "", nil, 403, "may run programs"},
+		{"run without a token", "POST", "/parley/agents/run?agent=" + digest, "", "", nil, 401, "send a bearer token"},
+		{"run of an unknown agent", "POST", "/parley/agents/run?agent=" + digest, token, "", nil, 400, "send it"},
+		{"run without an agent", "POST", "/parley/agents/run", token, "", nil, 400, "the program is missing"},
+		{"run with an unknown parameter", "POST", "/parley/agents/run?wait=3", token, "", nil, 400, "wait"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := s.ask(c.method, c.path, c.auth, c.mediaType, c.body)

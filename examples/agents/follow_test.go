@@ -36,10 +36,10 @@ func TestFollow(t *testing.T) {
 			s.must(err)
 			for i, c := range step.Changes {
 				if i >= len(step.Outputs) {
-					t.Fatalf("%s: nothing comes with %s", door, c.Item.URL)
+					t.Fatalf("%s: no output for %s", door, c.Item.URL)
 				}
 				if d, err := index.Sole(bytes.NewReader(step.Outputs[i])); err != nil || d.URL != c.Item.URL || protocol.Digest(d.Digest) != c.Item.Digest {
-					t.Errorf("%s: with %s comes the index of %q, %v", door, c.Item.URL, d.URL, err)
+					t.Errorf("%s: %s has the index of %q, %v", door, c.Item.URL, d.URL, err)
 				}
 				told++
 			}
@@ -48,11 +48,11 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		if told != pages {
-			t.Errorf("%s: %d changes are told, of %d", door, told, pages)
+			t.Errorf("%s: %d changes delivered of %d", door, told, pages)
 		}
 	}
 	if st := s.agents.Stats(); st.Runs != pages || st.Failed != 0 {
-		t.Errorf("for three readers the agent was asked about %d changes %d times, and failed %d times", pages, st.Runs, st.Failed)
+		t.Errorf("with three readers of %d changes the agent ran %d times and failed %d times", pages, st.Runs, st.Failed)
 	}
 }
 

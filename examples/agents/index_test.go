@@ -162,7 +162,7 @@ func TestPartialIndexes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n != m || !slices.Equal(a, b) {
-			t.Fatalf("%q: %d pages of the merged index, %d of the one of all", question, n, m)
+			t.Fatalf("%q: %d pages in the merged index, %d in the index of all pages", question, n, m)
 		}
 		if n > 0 {
 			answered++
@@ -173,7 +173,7 @@ func TestPartialIndexes(t *testing.T) {
 		t.Errorf("only %d of 1000 questions have an answer", answered)
 	}
 	if !bytes.Equal(all, whole.Bytes()) {
-		t.Errorf("the merged index has %d bytes, and that of all is another, of %d", len(all), whole.Len())
+		t.Errorf("the merged index of %d bytes differs from the index of all pages of %d", len(all), whole.Len())
 	}
 
 	// What changes later comes with its index, which is laid over the old one.
@@ -205,7 +205,7 @@ func TestPartialIndexes(t *testing.T) {
 	now, _ := s.gathered(digest)
 	y = opened(t, merged(t, now, parts[1], parts[2]))
 	if x.Gone != 2 || x.Docs-x.Gone != y.Docs || x.Words != y.Words {
-		t.Errorf("with what changed there are %d pages, %d of them gone, with %d words; want %d with %d", x.Docs, x.Gone, x.Words, y.Docs, y.Words)
+		t.Errorf("with the changes merged there are %d pages, %d of them gone, with %d words; want %d with %d", x.Docs, x.Gone, x.Words, y.Docs, y.Words)
 	}
 	for _, question := range []string{"zanzibar", "common1", "common2 word3", "site05", "git commit"} {
 		a, _, err := x.Search(question, 0)
@@ -213,7 +213,7 @@ func TestPartialIndexes(t *testing.T) {
 		b, _, err := y.Search(question, 0)
 		s.must(err)
 		if len(a) == 0 || !slices.Equal(a, b) {
-			t.Errorf("%q: %d pages with what changed, %d of what is there", question, len(a), len(b))
+			t.Errorf("%q: %d pages with the changes merged, %d in a new index", question, len(a), len(b))
 		}
 	}
 }

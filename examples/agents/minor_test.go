@@ -138,13 +138,13 @@ func TestMinor(t *testing.T) {
 		}
 		if c.Op == protocol.Create {
 			if c.output != nil {
-				t.Errorf("%s is new and comes with %s", c.Item.URL, c.output)
+				t.Errorf("%s is new but has the output %s", c.Item.URL, c.output)
 			}
 			continue
 		}
 		var said struct{ Share float64 }
 		if err := json.Unmarshal(c.output, &said); err != nil || said.Share < least || said.Share < share-1e-9 {
-			t.Errorf("%s comes with %s, %v; %.3f of its words changed", c.Item.URL, c.output, err, share)
+			t.Errorf("%s has the output %s, %v; %.3f of its words changed", c.Item.URL, c.output, err, share)
 		}
 		if !ok {
 			minor++
@@ -152,13 +152,13 @@ func TestMinor(t *testing.T) {
 	}
 	t.Logf("%d changes, %d major; told %d, of them %d minor", len(all), len(major), len(got), minor)
 	if missed != 0 {
-		t.Errorf("%d of %d major changes were not told", missed, len(major))
+		t.Errorf("%d of %d major changes were not delivered", missed, len(major))
 	}
 	if len(major) < 10 || minor > len(all)/5 {
-		t.Errorf("%d minor changes were told, of %d", minor, len(all)-len(major))
+		t.Errorf("%d minor changes were delivered, of %d", minor, len(all)-len(major))
 	}
 	if again := s.changes(start, url.Values{"agent": {digest}, "prefix": {"/d1/"}}); len(again) == 0 || len(again) >= len(got) {
-		t.Errorf("below /d1/ %d are told, of %d", len(again), len(got))
+		t.Errorf("below /d1/ %d changes were delivered, of %d", len(again), len(got))
 	}
 }
 
@@ -228,7 +228,7 @@ func TestPointReleases(t *testing.T) {
 			if c.Op != protocol.Update {
 				news++
 				if !tells[c.Item.URL] {
-					t.Errorf("%s of %s was not told", c.Op, c.Item.URL)
+					t.Errorf("%s of %s was not delivered", c.Op, c.Item.URL)
 				}
 				continue
 			}
@@ -251,7 +251,7 @@ func TestPointReleases(t *testing.T) {
 				major++
 				if !tells[c.Item.URL] {
 					missed++
-					t.Errorf("%s: %.3f of the words changed, and it was not told", name, share)
+					t.Errorf("%s: %.3f of the words changed, but no change was delivered", name, share)
 				}
 			}
 		}
@@ -259,8 +259,8 @@ func TestPointReleases(t *testing.T) {
 			list[i], len(all), news, any, major, least, len(got), without, missed, took.Round(time.Second))
 		events, sent = events+len(all), sent+len(got)
 	}
-	t.Logf("in all %d of %d changes told", sent, events)
+	t.Logf("in all %d of %d changes delivered", sent, events)
 	if 5*sent > events {
-		t.Errorf("told %d of %d changes: more than a fifth", sent, events)
+		t.Errorf("delivered %d of %d changes: more than a fifth", sent, events)
 	}
 }

@@ -135,7 +135,7 @@ func (w *world) startNotifier() {
 		"--announce-tokens", filepath.Join(w.dir, "token"))
 	w.notifier.Stdout, w.notifier.Stderr = w.said, w.said
 	w.must(w.notifier.Start())
-	w.until("the notifier answers", func() bool {
+	w.until("the notifier responds", func() bool {
 		resp, err := http.Get(w.base + "robots.rdf")
 		if err != nil {
 			return false
@@ -345,10 +345,10 @@ func (w *world) wantCopy(dir string) {
 	})
 }
 
-func TestStory(t *testing.T) {
+func TestEditsReachSubscriberAndMirror(t *testing.T) {
 	w := newWorld(t)
 	w.save("", "first", "one", Public)
-	w.until("the first page is told", func() bool { return len(w.site.Store.Owed(1)) == 0 })
+	w.until("the first page is announced", func() bool { return len(w.site.Store.Owed(1)) == 0 })
 	w.subscribe()
 	w.hears("create first")
 	dir := w.startMirror()
@@ -362,16 +362,16 @@ func TestStory(t *testing.T) {
 	w.save("second", "other", "two", Public)
 	took = append(took, w.hears("create other", "delete second"))
 	if code, _ := w.get("second", ""); code != http.StatusPermanentRedirect {
-		t.Errorf("the old name answers %d", code)
+		t.Errorf("status %d for the old URL", code)
 	}
 	w.save("", "third", "three", Public)
 	took = append(took, w.hears("create third"))
 	w.do("delete", "other", Page{})
 	took = append(took, w.hears("delete other"))
-	t.Logf("from the edit's answer to the subscriber: %v", took)
+	t.Logf("from the response to the edit to the subscriber: %v", took)
 	slices.Sort(took)
 	if median := took[len(took)/2]; median > time.Second {
-		t.Errorf("an edit took %v to be heard", median)
+		t.Errorf("median delay from edit to subscriber %v, want 1 s at most", median)
 	}
 	w.wantCopy(dir)
 
@@ -386,14 +386,14 @@ func TestStory(t *testing.T) {
 	w.hears("update third")
 	for _, slug := range []string{"plan", "notes", "wages", "salaries"} {
 		if code, _ := w.get(slug, ""); code != http.StatusNotFound {
-			t.Errorf("%s answers %d", slug, code)
+			t.Errorf("%s: status %d", slug, code)
 		}
 	}
 	if code, body := w.get("notes", testPassword); code != http.StatusOK || !strings.Contains(body, "for us alone") {
-		t.Errorf("an editor gets %d", code)
+		t.Errorf("status %d for an editor", code)
 	}
 	if _, manifest := w.get("robots.rdf", ""); strings.Contains(manifest, "plan") || strings.Contains(manifest, "notes") {
-		t.Error("the manifest names what is not for everybody")
+		t.Error("the manifest lists a page that is not public")
 	}
 	w.save("plan", "plan", "no draft any more", Public)
 	w.hears("create plan")
@@ -417,7 +417,7 @@ func TestStory(t *testing.T) {
 
 	// A repeated announcement causes no change.
 	w.do("announce", "", Page{})
-	w.until("all is told again", func() bool { return len(w.site.Store.Owed(1)) == 0 })
+	w.until("all pages are announced again", func() bool { return len(w.site.Store.Owed(1)) == 0 })
 	w.save("", "last", "last", Public)
 	w.hears("create last")
 	w.wantCopy(dir)
@@ -527,6 +527,6 @@ func TestEditors(t *testing.T) {
 	}
 	s.Password = ""
 	if got := post("", "http://site.example", form); got != 401 {
-		t.Errorf("without a password anybody may edit: %d", got)
+		t.Errorf("status %d for an edit without CMS_PASSWORD", got)
 	}
 }

@@ -56,7 +56,7 @@ func (h *Hook) Run(ctx context.Context) error {
 			continue
 		}
 		after = max(after, wait)
-		h.Log.Warn("the notifier was not told", "pages", len(owed), "err", err, "again_in", after)
+		h.Log.Warn("announcement to the notifier failed", "pages", len(owed), "err", err, "again_in", after)
 		wait = min(2*wait, hookMost)
 		select {
 		case <-ctx.Done():
@@ -111,8 +111,8 @@ func (h *Hook) tell(ctx context.Context, paths map[string]time.Time) (after time
 		return 0, err
 	}
 	for _, r := range done.Refused { // they would be refused again
-		h.Log.Warn("the notifier does not publish a page", "url", r.URL, "reason", r.Reason)
+		h.Log.Warn("the notifier refused to publish a page", "url", r.URL, "reason", r.Reason)
 	}
-	h.Log.Debug("told the notifier", "pages", len(paths), "cursor", done.Cursor.String())
+	h.Log.Debug("announced pages to the notifier", "pages", len(paths), "cursor", done.Cursor.String())
 	return 0, nil
 }

@@ -32,7 +32,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("cms", flag.ContinueOnError)
 	listen := f.String("listen", "127.0.0.1:8080", "listen on `ADDRESS`")
-	base := f.String("base", "", "`URL` of the site (default http://ADDRESS/)")
+	base := f.String("base", "", "`URL` of the site; empty: http://ADDRESS/")
 	file := f.String("store", "pages.json", "keep the pages in `FILE`")
 	notifier := f.String("notifier", "http://127.0.0.1:8639", "`URL` of the notifier")
 	tokenFile := f.String("token-file", "", "`FILE` with the notifier's token")
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	site := &Site{Store: store, Base: *base, Password: os.Getenv("CMS_PASSWORD"), Notifier: door}
 	if site.Password == "" {
-		log.Warn("nobody can edit: set CMS_PASSWORD")
+		log.Warn("editing is disabled: set CMS_PASSWORD")
 	}
 	hook := &Hook{Store: store, Site: site, Announce: door.JoinPath("parley/announce").String(), Token: strings.TrimSpace(string(token)), Log: log}
 

@@ -81,7 +81,7 @@ func (s *Site) Handler() http.Handler {
 		doors := &httputil.ReverseProxy{
 			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(s.Notifier); r.SetXForwarded() },
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-				http.Error(w, "the notifier is not there", http.StatusServiceUnavailable)
+				http.Error(w, "the notifier is unreachable", http.StatusServiceUnavailable)
 			},
 		}
 		mux.Handle("GET /robots.rdf", doors)
@@ -131,7 +131,7 @@ func (s *Site) editor(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.isEditor(r) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="edit"`)
-			http.Error(w, "for editors", http.StatusUnauthorized)
+			http.Error(w, "only editors may do this", http.StatusUnauthorized)
 			return
 		}
 		h(w, r)

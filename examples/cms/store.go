@@ -107,7 +107,7 @@ func (s *Store) Pages(with ...Status) (list []Page, changed time.Time) {
 
 var slugs = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,99}$`)
 
-var errSlug = errors.New("a page is called by small letters, digits and hyphens, such as about-us")
+var errSlug = errors.New("a slug has 1 to 100 lower-case letters, digits and hyphens, such as about-us, and is not admin")
 
 // Save creates or changes the page with the slug old, which is empty for a new one.
 func (s *Store) Save(old string, p Page) error {
@@ -120,10 +120,10 @@ func (s *Store) Save(old string, p Page) error {
 	return s.change(func(c *content, now time.Time) error {
 		was := c.Pages[old]
 		if p.Slug != old && c.Pages[p.Slug] != nil {
-			return fmt.Errorf("there is a page %s already", p.Slug)
+			return fmt.Errorf("page %s already exists", p.Slug)
 		}
 		if old != "" && was == nil {
-			return fmt.Errorf("there is no page %s", old)
+			return fmt.Errorf("page %s does not exist", old)
 		}
 		p.Modified = now
 		c.Pages[p.Slug] = &p
@@ -145,7 +145,7 @@ func (s *Store) Delete(slug string) error {
 	return s.change(func(c *content, now time.Time) error {
 		was := c.Pages[slug]
 		if was == nil {
-			return fmt.Errorf("there is no page %s", slug)
+			return fmt.Errorf("page %s does not exist", slug)
 		}
 		delete(c.Pages, slug)
 		c.owe(was, now)

@@ -123,7 +123,7 @@ func (m *mirror) until(what string, cond func() bool) {
 	m.Helper()
 	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			m.Fatalf("waited in vain until %s", what)
+			m.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestMirror(t *testing.T) {
 	for form, kills := range map[string]int{"page": 2, "meta": 1} {
 		t.Run(form, func(t *testing.T) {
 			if form != "page" && testing.Short() {
-				t.Skip("the other one will do")
+				t.Skip("tested with form page only in short mode")
 			}
 			flags := []string{"--preset", "moderate"}
 			if form == "page" {
@@ -267,7 +267,7 @@ func (m *mirror) story(form string, kills int) {
 	m.startClient()
 	m.identical("after both were started again")
 	if said := m.client.said(); strings.Contains(said, "the manifest names") {
-		m.Errorf("started again, it read the manifest, though it has a cursor:\n%s", said)
+		m.Errorf("after a restart the client read the manifest although it has a cursor:\n%s", said)
 	}
 
 	// A lost state means a new epoch: the existing pages are read anew.
@@ -276,7 +276,7 @@ func (m *mirror) story(form string, kills int) {
 	lost, err := filepath.Glob(m.state + "*")
 	m.must(err)
 	if len(lost) == 0 {
-		m.Fatal("there is no state")
+		m.Fatal("no state files")
 	}
 	for _, file := range lost {
 		m.must(os.RemoveAll(file))
@@ -285,15 +285,15 @@ func (m *mirror) story(form string, kills int) {
 	m.edit()
 	m.identical("after the state was lost")
 	if said := m.client.said(); !strings.Contains(said, "the manifest names") {
-		m.Errorf("the state was lost, and it did not read the manifest:\n%s", said)
+		m.Errorf("after the state was lost the client did not read the manifest:\n%s", said)
 	}
 	status, err := exec.Command(m.notifier.cmd.Path, "status", "--base", m.web.Base, "--state", m.state).CombinedOutput()
 	m.must(err)
 	if !regexp.MustCompile(`as ` + form + ` +1 subscribers; [1-9]`).Match(status) {
-		m.Errorf("it was not told as=%s:\n%s", form, status)
+		m.Errorf("nothing was delivered as=%s:\n%s", form, status)
 	}
 	m.client.end(syscall.SIGTERM)
 	if code := m.client.cmd.ProcessState.ExitCode(); code != 0 {
-		m.Errorf("told to end, it ended with %d:\n%s", code, m.client.said())
+		m.Errorf("exit code %d after SIGTERM:\n%s", code, m.client.said())
 	}
 }

@@ -39,7 +39,7 @@ func TestServerBlock(t *testing.T) {
 }
 
 // Options that the files name are options of the commands.
-func TestOptions(t *testing.T) {
+func TestOptionsInFilesExist(t *testing.T) {
 	for command, files := range map[string][]string{
 		"rdfgen":   {"parley-rdfgen.service", "parley.cron"},
 		"notifier": {"parley-notifier.service", "compose.yaml", "Dockerfile"},

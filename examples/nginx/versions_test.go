@@ -271,7 +271,7 @@ func TestVersionsOfProtectedPages(t *testing.T) {
 
 // What nginx makes of a page it makes for those who name a version too: where the
 // notifier has nothing to say, nobody gets the file as it stands on disk.
-func TestVersionsOfPagesThatNginxMakes(t *testing.T) {
+func TestVersionsOfProcessedPages(t *testing.T) {
 	machine.Tool(t, "nginx")
 	const secret = "what we paid for it"
 	page := "<p>Hello.<!--#set var=\"note\" value=\"" + secret + "\" --></p>\n"

@@ -96,7 +96,7 @@ func (d *demo) step(ctx context.Context, what string, do func() error, fresh fun
 	took, cost := time.Since(began), d.web.Crawler().Sub(before)
 	blind, err := d.web.AskAgain(ctx, d.pages)
 	if err != nil {
-		return fmt.Errorf("%s: ask for every page again: %w", what, err)
+		return fmt.Errorf("%s: fetch every page again: %w", what, err)
 	}
 	fmt.Fprintf(d.out, "%-44s %9s %9d %10s   %d requests, %s\n", clip(what, 44), round(took),
 		cost.Requests, size(cost.Bytes), blind.Requests, size(blind.Bytes))
@@ -110,7 +110,7 @@ func (d *demo) until(ctx context.Context, cond func() bool) error {
 	for !cond() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waited in vain: %w\n%s", ctx.Err(), d.logs.String())
+			return fmt.Errorf("gave up waiting: %w\n%s", ctx.Err(), d.logs.String())
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -29,7 +29,7 @@ import (
 var site embed.FS
 
 func main() {
-	keep := flag.Bool("keep", false, "stay after the last step, until interrupted")
+	keep := flag.Bool("keep", false, "keep running after the last step, until interrupted")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -70,14 +70,14 @@ func run(ctx context.Context, docroot string, keep bool, out io.Writer) (err err
 		return err
 	}
 	fmt.Fprintf(out, "A copy of %s: %d pages at %s\n\n", docroot, len(d.pages), d.web.Base)
-	fmt.Fprintf(out, "%-44s %9s %9s %10s   %s\n", "", "fresh in", "requests", "bytes", "asking for every page again")
+	fmt.Fprintf(out, "%-44s %9s %9s %10s   %s\n", "", "fresh in", "requests", "bytes", "cost of fetching every page again")
 	for _, step := range []func(context.Context) error{d.sync, d.edit, d.rename, d.rebuild, d.crash} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
 	if keep {
-		fmt.Fprintf(out, "\nEdit files below %s and look below %s. Interrupt to end.\n", d.root, d.mirror)
+		fmt.Fprintf(out, "\nEdit files below %s and watch the copy below %s. Press Ctrl-C to stop.\n", d.root, d.mirror)
 		<-ctx.Done()
 	}
 	return nil
@@ -107,7 +107,7 @@ func (d *demo) rename(ctx context.Context) error {
 // rebuild writes every file anew with the same bytes, as a site generator does. rdfgen tells the running
 // notifier to scan all of them.
 func (d *demo) rebuild(ctx context.Context) error {
-	return d.step(ctx, "rebuild: every file written anew", func() error {
+	return d.step(ctx, "rebuild: every file rewritten", func() error {
 		for _, p := range d.pages {
 			if err := d.rewrite(p); err != nil {
 				return err

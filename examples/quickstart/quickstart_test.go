@@ -16,7 +16,7 @@ func TestQuickstart(t *testing.T) {
 		`first copy +\d+ m?s +12 `,
 		`edit \S+ +\d+ m?s +1 `,
 		`rename \S+ +\d+ m?s +0 `,
-		`rebuild: every file written anew +\d+ m?s +0 +0 B `,
+		`rebuild: every file rewritten +\d+ m?s +0 +0 B `,
 		`kill -9, 3 edits meanwhile, restart +\d+ m?s +3 `,
 	} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {

@@ -110,7 +110,7 @@ func TestSubscribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := follow(t.Context(), site.Base, file, io.Discard); err == nil {
-		t.Error("a cursor that is none is followed")
+		t.Error("no error for an invalid cursor")
 	}
 }
 
@@ -140,7 +140,7 @@ func TestPoller(t *testing.T) {
 }
 
 // The examples are short: that is their point.
-func TestLength(t *testing.T) {
+func TestExamplesAreShort(t *testing.T) {
 	for file, most := range map[string]int{"main.go": 59, "poller.py": 40} {
 		b, err := os.ReadFile(file)
 		if err != nil {

@@ -111,7 +111,7 @@ func TestHostileLines(t *testing.T) {
 }
 
 // Times are those of package time, whatever was read before.
-func TestTimes(t *testing.T) {
+func TestParseTimes(t *testing.T) {
 	var p accesslog.Parser
 	at := time.Date(1999, 12, 30, 22, 58, 57, 0, time.FixedZone("", -3*3600-1800))
 	for i := range 5000 {
@@ -180,7 +180,7 @@ func read(t *testing.T, stdin io.Reader, patterns ...string) (paths string, file
 }
 
 // Rotated files are read oldest first, whatever their names and codings.
-func TestRotation(t *testing.T) {
+func TestRotatedFilesAreReadInOrder(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/access.log", line(50, "i")+line(51, "j"))
 	write(t, dir+"/access.log.1", line(40, "g")+line(41, "h"))
@@ -221,7 +221,7 @@ func TestRotation(t *testing.T) {
 }
 
 // A log and its compressed copy are read once, and progress ends at the total.
-func TestTwins(t *testing.T) {
+func TestCompressedCopyIsReadOnce(t *testing.T) {
 	dir := t.TempDir()
 	text := ""
 	for i := range 200 {
@@ -251,7 +251,7 @@ func TestTwins(t *testing.T) {
 }
 
 // Broken lines are counted and shown, and stop nothing.
-func TestDamage(t *testing.T) {
+func TestBrokenLinesAreCounted(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("x", 3*accesslog.MaxLine)
 	text := "\xef\xbb\xbf" + line(1, "a") +
@@ -329,8 +329,8 @@ func FuzzParse(f *testing.F) {
 		var e accesslog.Entry
 		err := p.Parse(line, &e)
 		if err != nil {
-			if err.Error() == "JSON that cannot be read" && json.Valid(line) && bytes.Count(line, []byte("{"))+bytes.Count(line, []byte("[")) < 8 {
-				t.Errorf("%q is JSON, and was not read", line)
+			if err.Error() == "invalid JSON" && json.Valid(line) && bytes.Count(line, []byte("{"))+bytes.Count(line, []byte("[")) < 8 {
+				t.Errorf("%q is valid JSON and was rejected", line)
 			}
 			return
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 )
 
-func TestAgents(t *testing.T) {
+func TestClassifyAgents(t *testing.T) {
 	agents := accesslog.NewAgents()
 	for _, c := range []struct {
 		agent, name string
@@ -68,7 +68,7 @@ func TestAgents(t *testing.T) {
 			t.Errorf("%s\nis %s, %s; want %s, %s", c.agent, got.Name, got.Kind, c.name, c.kind)
 		}
 		if again := agents.Identify([]byte(c.agent)); again != got {
-			t.Errorf("%s: another time it is another", c.agent)
+			t.Errorf("%s: a second call returns another agent", c.agent)
 		}
 		if got.Kind.Crawler() != (got.Kind != accesslog.Browser && got.Kind != accesslog.Program && got.Kind != accesslog.Unnamed) {
 			t.Errorf("%s: crawler %v", got.Kind, got.Kind.Crawler())
@@ -82,7 +82,7 @@ func TestAgents(t *testing.T) {
 }
 
 // A client that makes up names does not fill the memory.
-func TestManyAgents(t *testing.T) {
+func TestAgentNamesAreBounded(t *testing.T) {
 	agents := accesslog.NewAgents()
 	ids := map[int]string{}
 	for i := range 200_000 {
@@ -93,7 +93,7 @@ func TestManyAgents(t *testing.T) {
 		t.Errorf("%d names", len(ids))
 	}
 	if a := agents.Identify([]byte("GPTBot")); a.Name != "GPTBot" {
-		t.Errorf("then GPTBot is %s", a.Name)
+		t.Errorf("after many other names GPTBot is %s", a.Name)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestImportance(t *testing.T) {
 }
 
 // Past the bound, frequently requested paths are still counted, within the stated error.
-func TestManyPaths(t *testing.T) {
+func TestPathCountsAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("counts a million paths")
 	}

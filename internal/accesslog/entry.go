@@ -52,9 +52,9 @@ var (
 	errTime    = errors.New("no [day/month/year:hour:minute:second zone]")
 	errRequest = errors.New("no request in quotes, followed by a status")
 	errSize    = errors.New("no size after the status")
-	errJSON    = errors.New("JSON that cannot be read")
-	errFields  = errors.New("JSON without a time or an address that we know the name of")
-	errMoment  = errors.New("a time that cannot be read")
+	errJSON    = errors.New("invalid JSON")
+	errFields  = errors.New("JSON without a known field for the time or the address")
+	errMoment  = errors.New("invalid time")
 )
 
 // A Parser parses single lines. The zero Parser is ready. It is for one goroutine at a time.

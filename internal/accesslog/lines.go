@@ -84,7 +84,7 @@ func (l *lines) fill() bool {
 		}
 	}
 	if l.err == nil {
-		l.err = errors.New("nothing comes, and no end either")
+		l.err = errors.New("repeated reads return neither data nor an error")
 	}
 	return false
 }

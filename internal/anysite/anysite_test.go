@@ -64,7 +64,7 @@ func TestAnySite(t *testing.T) {
 	}
 	most, counted := number("PARLEY_ANYSITE")
 	if os.Getenv("PARLEY_ANYSITE") == "" {
-		t.Skip("it takes a minute of this machine: say PARLEY_ANYSITE=60s, or how many seeds")
+		t.Skip("takes a minute: set PARLEY_ANYSITE to a duration, such as 60s, or to a number of seeds")
 	}
 	begin, end := uint64(time.Now().UnixNano()/1e6), time.Now().Add(time.Minute)
 	if first, ok := number("PARLEY_ANYSITE_FROM"); ok {
@@ -113,7 +113,7 @@ func report(t *testing.T, r *anysite.Runner, x anysite.Result) {
 		return
 	}
 	if unmet := new(anysite.Unmet); errors.As(x.Err, &unmet) && os.Getenv("PARLEY_REQUIRE") != "all" {
-		t.Logf("seed %d is passed over: %v", x.Plan.Seed, x.Err)
+		t.Logf("seed %d is skipped: %v", x.Plan.Seed, x.Err)
 		return
 	}
 	mode := os.Getenv("PARLEY_ANYSITE_SHRINK")
@@ -142,7 +142,7 @@ func report(t *testing.T, r *anysite.Runner, x anysite.Result) {
 }
 
 // Two thousand seeds draw every pair of features that can be together.
-func TestAllPairs(t *testing.T) {
+func TestEveryFeaturePairIsDrawn(t *testing.T) {
 	r := newRunner(t)
 	seen := map[[2]string]bool{}
 	features := map[string]bool{}
@@ -165,29 +165,29 @@ func TestAllPairs(t *testing.T) {
 			if why := anysite.Excluded(r.Tables, a, b); why != "" {
 				reasons[why]++
 			} else {
-				t.Errorf("%s is never drawn with %s", a, b)
+				t.Errorf("%s and %s are never drawn together", a, b)
 			}
 		}
 	}
 	t.Logf("%d features, %d pairs of them", len(all), len(seen))
 	for _, why := range slices.Sorted(maps.Keys(reasons)) {
-		t.Logf("%d pairs that cannot be: %s", reasons[why], why)
+		t.Logf("%d impossible pairs: %s", reasons[why], why)
 	}
 }
 
 // Every option is drawn, or has a reason why not, so a new option is drawn automatically or fails this test.
-func TestEveryOption(t *testing.T) {
+func TestEveryOptionIsDrawnOrExcepted(t *testing.T) {
 	r := newRunner(t)
 	for command, table := range r.Tables {
 		for _, o := range table {
 			if o.Drawn() == nil && anysite.Exception(o.Name) == "" {
-				t.Errorf("--%s of %s: say in options.go what to draw for it, or why nothing", o.Name, command)
+				t.Errorf("--%s of %s: options.go has neither values to draw nor an exception", o.Name, command)
 			}
 		}
 	}
 }
 
-// keep stores a recording, which TestJudgeAgain reads.
+// keep stores a recording, which TestRejudgeStoredRecordings reads.
 func keep(name string, r *record.Recording) (err error) {
 	f, err := os.Create(name)
 	if err != nil {
@@ -199,7 +199,7 @@ func keep(name string, r *record.Recording) (err error) {
 }
 
 // Stored recordings are judged again, by the current oracles.
-func TestJudgeAgain(t *testing.T) {
+func TestRejudgeStoredRecordings(t *testing.T) {
 	dir := os.Getenv("PARLEY_ANYSITE_JUDGE")
 	if dir == "" {
 		t.Skip("PARLEY_ANYSITE_JUDGE names no directory of recordings")

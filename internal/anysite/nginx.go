@@ -74,7 +74,7 @@ func (n *nginx) configure(w *world) error {
 	}
 	for _, r := range [][2]string{{"server 127.0.0.1:8639;", "server " + s.door + ";"}, {"listen 80;", listen}, {"server_name www.example.org;", "server_name _;"}, {"root /var/www/html;", "root " + s.root + ";"}} {
 		if !strings.Contains(conf, r[0]) {
-			return fmt.Errorf("the shipped lines for nginx have no %q", r[0])
+			return fmt.Errorf("the shipped nginx configuration has no %q", r[0])
 		}
 		conf = strings.Replace(conf, r[0], r[1], 1)
 	}

@@ -140,29 +140,29 @@ type exclusion struct {
 
 // exclusions are applied in order.
 var exclusions = []exclusion{
-	{func(c map[string]string) bool { return c["crawler"] == "follow" && c["tells"] == "silent" }, "tells", "stream", "follow needs a site that tells of itself"},
+	{func(c map[string]string) bool { return c["crawler"] == "follow" && c["tells"] == "silent" }, "tells", "stream", "follow needs a site with a manifest or notifier"},
 	{func(c map[string]string) bool {
 		return c["front"] == "notifier" && (c["tells"] == "silent" || c["tells"] == "manifest")
-	}, "tells", "stream", "pages are served by a notifier: there is one"},
-	{func(c map[string]string) bool { return c["front"] == "notifier" && c["protect"] != "no" }, "protect", "no", "a notifier that serves pages knows no passwords"},
-	{func(c map[string]string) bool { return c["place"] == "name" && c["crawler"] == "follow" }, "place", "root", "follow has no --resolver for names of a test"},
-	{func(c map[string]string) bool { return c["shared"] == "names" && c["crawler"] == "follow" }, "shared", "no", "follow has no --resolver for names of a test"},
-	{func(c map[string]string) bool { return c["shared"] == "names" && c["sites"] == "1" }, "sites", "2", "an address is shared by two"},
-	{func(c map[string]string) bool { return c["shared"] == "names" && c["place"] == "two-addresses" }, "place", "root", "both are about the address of a site"},
+	}, "tells", "stream", "only a notifier can serve the pages"},
+	{func(c map[string]string) bool { return c["front"] == "notifier" && c["protect"] != "no" }, "protect", "no", "a notifier that serves pages does not check passwords"},
+	{func(c map[string]string) bool { return c["place"] == "name" && c["crawler"] == "follow" }, "place", "root", "follow has no --resolver for test host names"},
+	{func(c map[string]string) bool { return c["shared"] == "names" && c["crawler"] == "follow" }, "shared", "no", "follow has no --resolver for test host names"},
+	{func(c map[string]string) bool { return c["shared"] == "names" && c["sites"] == "1" }, "sites", "2", "sharing an address takes two sites"},
+	{func(c map[string]string) bool { return c["shared"] == "names" && c["place"] == "two-addresses" }, "place", "root", "both set the address of a site"},
 	{func(c map[string]string) bool {
 		return c["crawler"] == "follow" && c["as"] != "auto" && c["as"] != "meta" && c["tells"] != "high"
-	}, "tells", "high", "follow --as wants a site that offers the form"},
+	}, "tells", "high", "follow --as needs a site that offers the form"},
 	{func(c map[string]string) bool {
 		return c["as"] == "site" && (c["crawler"] == "follow" && c["preset"] == "versions")
 	}, "preset", "as-is", "there is no archive to follow"},
 	{func(c map[string]string) bool {
 		return c["crawler"] == "follow" && c["preset"] == "archive-only" && (c["as"] == "delta" || c["as"] == "page" || c["as"] == "batch")
-	}, "preset", "as-is", "follow --as wants a site that offers the form"},
+	}, "preset", "as-is", "follow --as needs a site that offers the form"},
 	{func(c map[string]string) bool {
 		return c["clean-urls"] == "yes" && strings.HasPrefix(c["front"], "nginx")
-	}, "clean-urls", "no", "the shipped lines for nginx serve files by their names"},
-	{func(c map[string]string) bool { return c["settled"] == "yes" && c["begins"] == "later" }, "begins", "first", "what has not begun has no copy"},
-	{func(c map[string]string) bool { return c["front"] == "bad-cert" && c["crawler"] == "follow" }, "front", "go-tls", "nothing of it can be followed"},
+	}, "clean-urls", "no", "the shipped nginx configuration serves files by their names"},
+	{func(c map[string]string) bool { return c["settled"] == "yes" && c["begins"] == "later" }, "begins", "first", "a crawler that starts later has no copy yet"},
+	{func(c map[string]string) bool { return c["front"] == "bad-cert" && c["crawler"] == "follow" }, "front", "go-tls", "follow rejects a bad certificate"},
 }
 
 // drawSites makes the chosen sites. The features are those of the first.
@@ -270,15 +270,15 @@ func Excluded(tables Tables, a, b string) string {
 		has := tables.has
 		switch {
 		case an == bn && an != "step":
-			return "a seed has one value of each"
+			return "a plan has one value of each dimension"
 		case isOption && both && has("run", option) != has("run", other) && has("follow", option) != has("follow", other):
 			return "no command has both options"
 		case isOption && bn == "crawler" && !has(strings.TrimSuffix(bv, "-again"), option):
 			return "the command has no such option"
 		case isOption && !has("follow", option) && excluded("crawler=run", b) || isOption && !has("run", option) && excluded("crawler=follow", b):
-			return "the command that has the option does not go with it"
+			return "the command that has the option excludes the other feature"
 		case excluded(a, b):
-			return "one of the two gives way"
+			return "the two features exclude each other"
 		case an == "step" && bn == "tells" && (strings.HasSuffix(av, "-notifier") || av == "wrong-docroot"):
 			return "there is no notifier"
 		}

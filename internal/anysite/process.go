@@ -203,7 +203,7 @@ func (p *process) stop() {
 		p.mu.Unlock()
 		p.wait(10 * time.Second)
 		if p.running() {
-			p.w.fail(fmt.Errorf("%s does not end when it is told to", p.name))
+			p.w.fail(fmt.Errorf("%s does not exit on SIGTERM", p.name))
 			p.cmd.Process.Signal(syscall.SIGQUIT) // it dumps its goroutines into the recording
 			p.wait(2 * time.Second)
 			p.kill()

@@ -207,7 +207,7 @@ func dial(address string, secure bool) (net.Conn, error) {
 	}
 	c, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
-		return nil, fmt.Errorf("ask the notifier: %w", err)
+		return nil, fmt.Errorf("dial notifier: %w", err)
 	}
 	return c, nil
 }

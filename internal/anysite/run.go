@@ -81,7 +81,7 @@ func (w *world) mount() error {
 		return nil
 	}
 	if err := syscall.Mount("tmpfs", w.store, "tmpfs", 0, "size=64m"); err != nil {
-		w.logf("no disk is filled: %v", err)
+		w.logf("cannot mount a small disk, so none is filled: %v", err)
 		return nil
 	}
 	w.disk = w.store
@@ -103,8 +103,8 @@ func (w *world) history(ctx context.Context) error {
 			if err := p.start(); err != nil {
 				return err
 			}
-			if !p.says("looked", 5*time.Second) && s.Front != "bad-cert" {
-				return fmt.Errorf("%s does not look: %s", p.name, strings.Join(p.lines, "; "))
+			if !p.says("scanned", 5*time.Second) && s.Front != "bad-cert" {
+				return fmt.Errorf("%s does not scan: %s", p.name, strings.Join(p.lines, "; "))
 			}
 		}
 		w.cron(ctx, s)
@@ -148,7 +148,7 @@ func (w *world) history(ctx context.Context) error {
 			}
 		}
 		if c.running() {
-			w.logf("the crawl before does not end")
+			w.logf("the previous crawl does not end")
 		} else if err := c.start(); err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (w *world) settle(ctx context.Context, c *process, most time.Duration) {
 			break // nothing more will come
 		}
 	}
-	w.logf("settled after %v of %v, right %d", time.Since(begin).Round(time.Millisecond), deadline, right)
+	w.logf("stopped waiting after %v of %v, copies right %d times in a row", time.Since(begin).Round(time.Millisecond), deadline, right)
 }
 
 // declare makes the programs of a plan before any of them starts.

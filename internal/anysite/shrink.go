@@ -145,7 +145,7 @@ func (x Result) Commands() string {
 	}
 	fmt.Fprintln(&b, "go test ./internal/anysite -run AnySite -v")
 	for _, s := range x.Plan.Sites {
-		fmt.Fprintf(&b, "  site %s: tells %s, served by %s, at %s, %d pages\n", s.Name, s.Tells, s.Front, s.Host+s.Path, len(s.Pages))
+		fmt.Fprintf(&b, "  site %s: announces by %s, served by %s, at %s, %d pages\n", s.Name, s.Tells, s.Front, s.Host+s.Path, len(s.Pages))
 	}
 	if x.Record == nil {
 		return b.String()

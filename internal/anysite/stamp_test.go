@@ -21,7 +21,7 @@ import (
 
 // Three requests of one HTTP/2 connection are waiting when the tap reads: for each the tap knows the interval
 // in which it arrived, and for the last the moment, in whatever order their handlers start.
-func TestRequestsThatAreReadAtOnceKeepTheirTimes(t *testing.T) {
+func TestRequestsInOneReadKeepTheirTimes(t *testing.T) {
 	ln, err := listenStamped("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -93,10 +93,10 @@ func TestRequestsThatAreReadAtOnceKeepTheirTimes(t *testing.T) {
 	for i, path := range []string{paths[1], paths[0], paths[2]} {
 		at := c.when(httptest.NewRequest(http.MethodGet, path, nil))
 		if at.earliest.After(after[path]) || at.latest.Before(before[path]) || at.latest.Before(at.earliest) {
-			t.Errorf("%s came from %s to %s, and was sent from %s to %s", path, at.earliest, at.latest, before[path], after[path])
+			t.Errorf("%s is stamped from %s to %s, but was sent from %s to %s", path, at.earliest, at.latest, before[path], after[path])
 		}
 		if i == 2 && (at.earliest.Before(before[path]) || at.latest.After(time.Now())) {
-			t.Errorf("the last one, %s, came from %s to %s, and was sent from %s to %s", path, at.earliest, at.latest, before[path], after[path])
+			t.Errorf("the last one, %s, is stamped from %s to %s, but was sent from %s to %s", path, at.earliest, at.latest, before[path], after[path])
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		}
 		urls, err = []string{s.origin() + "/robots.txt"}, os.WriteFile(robots, []byte(text), 0o644)
 	default:
-		return nil, fmt.Errorf("nobody knows how to %s", kind)
+		return nil, fmt.Errorf("unknown step %s", kind)
 	}
 	return urls, err
 }
@@ -230,7 +230,7 @@ func (w *world) again(p *process) error {
 		return err
 	}
 	if p.kind == "notifier" {
-		p.says("looked", 3*time.Second)
+		p.says("scanned", 3*time.Second)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (w *world) mislead(s *site, p *process, pause int) error {
 	if err := p.start(); err != nil {
 		return err
 	}
-	p.says("looked", 3*time.Second)
+	p.says("scanned", 3*time.Second)
 	time.Sleep(time.Duration(100+pause) * time.Millisecond)
 	p.stop()
 	p.args = right
@@ -275,7 +275,7 @@ func (w *world) mislead(s *site, p *process, pause int) error {
 	if err := p.start(); err != nil {
 		return err
 	}
-	p.says("looked", 3*time.Second)
+	p.says("scanned", 3*time.Second)
 	return nil
 }
 

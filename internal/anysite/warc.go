@@ -148,7 +148,7 @@ func plainRecord(b []byte) (*warcRecord, int, error) {
 		r.body = decoded(resp.Header.Get("Content-Encoding"), body)
 		r.Status, r.Sum = resp.StatusCode, sum(r.body)
 		if told := digestSum(h.Get("WARC-Payload-Digest")); told != "" && told != r.Sum && told != sum(body) {
-			r.Err = "payload digest is not that of the payload"
+			r.Err = "payload digest does not match the payload"
 		}
 	}
 	return r, used, nil

@@ -160,7 +160,7 @@ func (w *world) writeHosts() error {
 		return nil
 	}
 	if os.Geteuid() != 0 {
-		return &Unmet{"names for the programs alone, which want root"}
+		return &Unmet{"a private hosts file, which needs root"}
 	}
 	w.hosts = filepath.Join(w.dir, "hosts")
 	text := "127.0.0.1 localhost\n"

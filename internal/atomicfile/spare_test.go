@@ -14,9 +14,9 @@ func TestSpare(t *testing.T) {
 	all, known := atomicfile.Spare(dir, 1)
 	if !known {
 		if runtime.GOOS == "linux" {
-			t.Fatal("it is not known")
+			t.Fatal("the free space is unknown")
 		}
-		t.Skip("nobody knows here what is free")
+		t.Skip("the free space is unknown on this system")
 	}
 	if all <= 0 {
 		t.Skip("the disk is full")
@@ -28,6 +28,6 @@ func TestSpare(t *testing.T) {
 		t.Errorf("%d, %v", none, ok)
 	}
 	if _, ok := atomicfile.Spare(filepath.Join(dir, "none"), 0); ok {
-		t.Error("what is free where nothing is")
+		t.Error("free space of a missing directory is known")
 	}
 }

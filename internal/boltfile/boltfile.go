@@ -18,7 +18,7 @@ import (
 
 var (
 	// ErrHeld means that another process has the file open.
-	ErrHeld = errors.New("held by another process")
+	ErrHeld = errors.New("in use by another process")
 
 	// ErrDamaged means that the file is not what was written to it.
 	ErrDamaged = errors.New("damaged")
@@ -115,7 +115,7 @@ func (f *File) whole(tx *bbolt.Tx) error {
 		return err
 	}
 	if st.Size() < tx.Size() {
-		return fmt.Errorf("file is %w: %d of %d bytes", ErrDamaged, st.Size(), tx.Size())
+		return fmt.Errorf("file is %w: truncated to %d of %d bytes", ErrDamaged, st.Size(), tx.Size())
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func Guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if _, ok := p.(runtime.Error); ok { // its text does not help people
-				p = "a page of it is not what was written"
+				p = "a database page is corrupt or missing"
 			}
 			err = fmt.Errorf("file is %w: %v", ErrDamaged, p)
 		}

@@ -35,7 +35,7 @@ func filled(t *testing.T) string {
 	return path
 }
 
-func TestHeldFile(t *testing.T) {
+func TestOpenFileIsLocked(t *testing.T) {
 	path := filled(t)
 	f, err := boltfile.Open(path, boltfile.Options{})
 	if err != nil {
@@ -90,7 +90,7 @@ func TestDamagedFiles(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := boltfile.Open(path, boltfile.Options{}); errors.Is(err, boltfile.ErrHeld) {
-			t.Errorf("%s: its lock was not given up", name)
+			t.Errorf("%s: the lock was not released", name)
 		}
 	}
 }

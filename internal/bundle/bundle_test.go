@@ -114,12 +114,12 @@ func roundTrip(t *testing.T, c bundle.Coding) {
 		t.Errorf("head %+v", head)
 	}
 	if !bytes.Equal(b, writeIn(t, c, list)) {
-		t.Error("two times, two streams")
+		t.Error("written twice, the streams differ")
 	}
 }
 
 // It is a valid archive, and gzip reads it.
-func TestArchive(t *testing.T) {
+func TestBundleIsValidWARC(t *testing.T) {
 	b := write(t, pages())
 	report, err := warc.Validate(bytes.NewReader(b))
 	if err != nil {
@@ -140,7 +140,7 @@ func TestArchive(t *testing.T) {
 }
 
 // Wherever a stream is cut, the complete pages are returned, and the cut is reported.
-func TestCut(t *testing.T) {
+func TestTruncatedStreams(t *testing.T) {
 	for _, c := range []bundle.Coding{bundle.Gzip, bundle.Zstd, bundle.Plain} {
 		t.Run(string(c), func(t *testing.T) { cut(t, c) })
 	}
@@ -206,26 +206,26 @@ const (
 
 func updateTo(body string) string { return update + protocol.Sum([]byte(body)).String() + `"}` }
 
-func TestHostile(t *testing.T) {
+func TestHostileStreams(t *testing.T) {
 	zeros := strings.Repeat("\x00", 3<<20)
 	for what, c := range map[string]struct {
 		stream []byte
 		want   string // of the error; empty: a page is passed over instead
 	}{
-		"another page":      {stream(t, info(first), change(updateTo("right")), page(urlA, ok, "wrong"), last("parley-changes: 1\r\nparley-pages: 1\r\n")), ""},
-		"no digest":         {stream(t, info(first), change(update+`"}`), page(urlA, ok, "a"), last("parley-changes: 1\r\nparley-pages: 1\r\n")), ""},
-		"too large":         {stream(t, info(first), change(updateTo(zeros)), page(urlA, ok, zeros), last("parley-changes: 1\r\nparley-pages: 1\r\n")), ""},
-		"a page of a grave": {stream(t, info(first), change(`{"t":"ev","to":"e:5","seq":5,"op":"delete","url":"https://e.example/a"}`), page(urlA, ok, "a"), last("parley-changes: 1\r\nparley-pages: 1\r\n")), ""},
+		"another page":         {stream(t, info(first), change(updateTo("right")), page(urlA, ok, "wrong"), last("parley-changes: 1\r\nparley-pages: 1\r\n")), ""},
+		"no digest":            {stream(t, info(first), change(update+`"}`), page(urlA, ok, "a"), last("parley-changes: 1\r\nparley-pages: 1\r\n")), ""},
+		"too large":            {stream(t, info(first), change(updateTo(zeros)), page(urlA, ok, zeros), last("parley-changes: 1\r\nparley-pages: 1\r\n")), ""},
+		"a page of a deletion": {stream(t, info(first), change(`{"t":"ev","to":"e:5","seq":5,"op":"delete","url":"https://e.example/a"}`), page(urlA, ok, "a"), last("parley-changes: 1\r\nparley-pages: 1\r\n")), ""},
 
 		"no archive":         {[]byte("<html>\n\n"), "malformed"},
 		"nothing":            {nil, "unexpected EOF"},
-		"no head":            {stream(t, change(updateTo("a"))), "begins with"},
+		"no head":            {stream(t, change(updateTo("a"))), "first record"},
 		"no cursor":          {stream(t, info("parley-from: e:4\r\n")), "parley-to"},
 		"the wrong way":      {stream(t, info("parley-from: e:4\r\nparley-to: e:3\r\nparley-changes: 1\r\n")), "from e:4 to e:3"},
 		"another epoch":      {stream(t, info("parley-from: d:4\r\nparley-to: e:9\r\nparley-changes: 1\r\n")), "from d:4 to e:9"},
 		"no number":          {stream(t, info("parley-from: e:4\r\nparley-to: e:9\r\n")), "parley-changes"},
 		"a great number":     {stream(t, info("parley-from: e:4\r\nparley-to: e:9\r\nparley-changes: 2000000000\r\n")), "more than 100"},
-		"large fields":       {stream(t, info(zeros)), "fields of"},
+		"large fields":       {stream(t, info(zeros)), "warcinfo record of"},
 		"a large change":     {stream(t, info(first), change(zeros)), "change of"},
 		"no message":         {stream(t, info(first), change("{}")), "no member t"},
 		"another message":    {stream(t, info(first), change(`{"t":"mark","to":"e:5"}`)), "mark"},
@@ -233,12 +233,12 @@ func TestHostile(t *testing.T) {
 		"a change after":     {stream(t, info(first), change(strings.NewReplacer(`:5"`, `:10"`, `"seq":5`, `"seq":10`).Replace(updateTo("a")))), "out of order"},
 		"a change elsewhere": {stream(t, info(first), change(strings.Replace(updateTo("a"), "e:5", "d:5", 1))), "out of order"},
 		"a change too many":  {stream(t, info(first), change(updateTo("a")), change(updateTo("a"))), "more changes"},
-		"another URL":        {stream(t, info(first), change(updateTo("a")), page("https://e.example/b", ok, "a")), "after the change of"},
-		"no answer":          {stream(t, info(first), change(updateTo("a")), page(urlA, "HTTP/1.1 200 OK\r\n", "a")), "does not end"},
-		"an error page":      {stream(t, info(first), change(updateTo("a")), page(urlA, "HTTP/1.1 404 Not Found\r\n\r\n", "a")), "answer"},
+		"another URL":        {stream(t, info(first), change(updateTo("a")), page("https://e.example/b", ok, "a")), "change of another URL"},
+		"no response":        {stream(t, info(first), change(updateTo("a")), page(urlA, "HTTP/1.1 200 OK\r\n", "a")), "does not end"},
+		"an error page":      {stream(t, info(first), change(updateTo("a")), page(urlA, "HTTP/1.1 404 Not Found\r\n\r\n", "a")), "status line"},
 		"one too few":        {stream(t, info(first), last("parley-changes: 1\r\nparley-pages: 0\r\n")), "after 0 changes"},
 		"a page lost":        {stream(t, info(first), change(updateTo("a")), last("parley-changes: 1\r\nparley-pages: 1\r\n")), "after 0 pages"},
-		"more behind it":     {stream(t, info(first), change(updateTo("a")), last("parley-changes: 1\r\nparley-pages: 0\r\n"), info("")), "goes on"},
+		"more behind it":     {stream(t, info(first), change(updateTo("a")), last("parley-changes: 1\r\nparley-pages: 0\r\n"), info("")), "after the last record"},
 		"more than in all":   {stream(t, info(first), page(urlA, ok, zeros), page(urlA, ok, zeros)), "more than 5000000 bytes"},
 		"an empty end":       {append(stream(t, info(first)), "\x1f\x8b\x08"...), "unexpected EOF"},
 	} {
@@ -256,7 +256,7 @@ func TestHostile(t *testing.T) {
 }
 
 // Unused records are skipped, and so are unknown fields.
-func TestForeignRecords(t *testing.T) {
+func TestUnknownRecordsAreSkipped(t *testing.T) {
 	b := stream(t, info("isPartOf: x\r\n"+first), &warc.Draft{Type: warc.Request, URL: urlA, MediaType: "application/http", Body: []byte("GET")}, change(updateTo("a")),
 		&warc.Draft{Type: "novelty"}, page(urlA, ok, "a"), &warc.Draft{Type: warc.Resource, URL: urlA, MediaType: "text/plain", Body: []byte("b")},
 		last("parley-changes: 1\r\nparley-pages: 1\r\n"))
@@ -266,7 +266,7 @@ func TestForeignRecords(t *testing.T) {
 }
 
 // A bundle from the very beginning of an epoch has a stream too.
-func TestBeginning(t *testing.T) {
+func TestBundleFromStartOfEpoch(t *testing.T) {
 	var b bytes.Buffer
 	w := bundle.NewWriter(&b, bundle.Head{To: cursor(0), Changes: 1}, bundle.Gzip)
 	c := protocol.Change{Op: protocol.Create, Item: protocol.Item{URL: urlA, Length: 1, Digest: protocol.Sum([]byte("a"))}}
@@ -279,14 +279,14 @@ func TestBeginning(t *testing.T) {
 }
 
 // A Writer does not mark an incomplete stream as complete.
-func TestShortWrite(t *testing.T) {
+func TestIncompleteBundleIsAnError(t *testing.T) {
 	list := pages()
 	w := bundle.NewWriter(io.Discard, bundle.Head{To: cursor(10), Changes: 2}, bundle.Gzip)
 	if err := errors.Join(w.Add(&list[0].Change, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if w.Close() == nil || w.Add(&list[0].Change, nil) == nil {
-		t.Error("one change of two is no bundle")
+		t.Error("a bundle with one of two changes is closed without an error")
 	}
 }
 

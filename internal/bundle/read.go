@@ -88,7 +88,7 @@ func (r *Reader) begin() error {
 		return whole(err)
 	}
 	if rec.Type() != warc.Warcinfo {
-		return malformed("it begins with a record of type %.40q", rec.Type())
+		return malformed("first record is of type %.40q, want warcinfo", rec.Type())
 	}
 	info, err := r.info(rec)
 	if err != nil {
@@ -146,7 +146,7 @@ func whole(err error) error {
 
 func (r *Reader) info(rec *warc.Record) (warc.Fields, error) {
 	if rec.Size > maxInfo {
-		return nil, malformed("fields of %d bytes", rec.Size)
+		return nil, malformed("warcinfo record of %d bytes is too large", rec.Size)
 	}
 	b, err := io.ReadAll(rec.Body)
 	return warc.ParseInfo(b), whole(err)
@@ -200,7 +200,7 @@ func (r *Reader) page() (Page, error) {
 
 func (r *Reader) change(rec *warc.Record) (protocol.Change, error) {
 	if rec.Size > maxChange {
-		return protocol.Change{}, malformed("change of %d bytes", rec.Size)
+		return protocol.Change{}, malformed("change of %d bytes is too large", rec.Size)
 	}
 	r.said = slices.Grow(r.said[:0], int(rec.Size))[:rec.Size]
 	if _, err := io.ReadFull(rec.Body, r.said); err != nil {
@@ -211,12 +211,12 @@ func (r *Reader) change(rec *warc.Record) (protocol.Change, error) {
 		return protocol.Change{}, malformed("%v", err)
 	}
 	if m.Kind != protocol.Ev {
-		return protocol.Change{}, malformed("message %.40q", m.Kind)
+		return protocol.Change{}, malformed("message of kind %.40q, want a change", m.Kind)
 	}
 	c := m.Changes[0]
 	switch {
 	case r.changes == r.Head.Changes:
-		return c, malformed("more changes than the %d that it states", r.Head.Changes)
+		return c, malformed("more changes than the %d announced", r.Head.Changes)
 	case m.To.Epoch != r.Head.To.Epoch || c.Seq < r.last || c.Seq > r.Head.To.Seq || c.Seq == r.Head.From.Seq && !r.Head.From.IsZero():
 		return c, malformed("change %d of %s out of order, from %v to %v", c.Seq, m.To.Epoch, r.Head.From, r.Head.To)
 	}
@@ -240,7 +240,7 @@ func (r *Reader) body(c *protocol.Change) ([]byte, error) {
 			continue
 		}
 		if rec.URL() != c.Item.URL {
-			return nil, malformed("page %.200q after the change of %.200q", rec.URL(), c.Item.URL)
+			return nil, malformed("page %.200q follows the change of another URL, %.200q", rec.URL(), c.Item.URL)
 		}
 		r.pages++
 		if rec.Size > r.limits.Page+maxHead {
@@ -285,12 +285,12 @@ func readBlock(rec *warc.Record) ([]byte, error) {
 func answer(block []byte) ([]byte, error) {
 	head, _, ok := bytes.Cut(block[:min(len(block), maxHead)], []byte("\r\n\r\n"))
 	if !ok {
-		return nil, malformed("an answer whose head does not end")
+		return nil, malformed("response header does not end")
 	}
 	line, _, _ := bytes.Cut(head, []byte("\r\n"))
 	proto, status, _ := bytes.Cut(line, []byte(" "))
 	if !bytes.HasPrefix(proto, []byte("HTTP/")) || !bytes.HasPrefix(status, []byte("200")) {
-		return nil, malformed("answer %.60q", line)
+		return nil, malformed("status line %.60q, want HTTP with status 200", line)
 	}
 	return block[len(head)+4 : len(block) : len(block)], nil
 }
@@ -302,16 +302,16 @@ func (r *Reader) end(rec *warc.Record) error {
 		return err
 	}
 	if n := info.Get(fieldChanges); n != strconv.Itoa(r.Head.Changes) || r.changes != r.Head.Changes {
-		return malformed("it ends after %d changes with the number %.40q", r.changes, n)
+		return malformed("ends after %d changes, last record says %.40q", r.changes, n)
 	}
 	if n := info.Get(fieldPages); n != strconv.Itoa(r.pages) {
-		return malformed("it ends after %d pages with the number %.40q", r.pages, n)
+		return malformed("ends after %d pages, last record says %.40q", r.pages, n)
 	}
 	switch _, err := r.records.Next(); err {
 	case io.EOF:
 		return io.EOF
 	case nil:
-		return malformed("it goes on after its end")
+		return malformed("data after the last record")
 	default:
 		return whole(err)
 	}

@@ -175,7 +175,7 @@ func (w *Writer) write(b []byte) {
 	}
 }
 
-var errNumber = errors.New("another number of changes than its head states")
+var errNumber = errors.New("not the number announced in the head")
 
 // Close ends the stream. It does not close what the Writer writes to.
 func (w *Writer) Close() error {
@@ -197,4 +197,4 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-var errClosed = errors.New("write bundle: it is closed")
+var errClosed = errors.New("write bundle: already closed")

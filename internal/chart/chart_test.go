@@ -64,7 +64,7 @@ func TestChartPage(t *testing.T) {
 				charts++
 				refs = append(refs, strings.Fields(attr["aria-labelledby"])...)
 			} else if attr["aria-hidden"] != "true" {
-				t.Error("a drawing is neither named nor hidden")
+				t.Error("a drawing has neither a name nor aria-hidden")
 			}
 		case "td":
 			cells++
@@ -74,7 +74,7 @@ func TestChartPage(t *testing.T) {
 			}
 		case "th":
 			if attr["scope"] != "col" && attr["scope"] != "row" {
-				t.Error("a heading of nothing")
+				t.Error("an empty heading")
 			}
 		}
 		if attr["style"] != "" {
@@ -82,7 +82,7 @@ func TestChartPage(t *testing.T) {
 		}
 		if id := attr["id"]; id != "" {
 			if ids[id] {
-				t.Errorf("two of id %s", id)
+				t.Errorf("id %s occurs twice", id)
 			}
 			ids[id] = true
 		}
@@ -102,12 +102,12 @@ func TestChartPage(t *testing.T) {
 		}
 	}
 	if regexp.MustCompile(`https?://`).Match(out.Bytes()) {
-		t.Error("there is an address")
+		t.Error("the page contains a URL")
 	}
 }
 
 // Of thirty lines no two look alike, and no name stands on another.
-func TestChartTellsLinesApart(t *testing.T) {
+func TestChartLinesAreDistinguishable(t *testing.T) {
 	var out bytes.Buffer
 	if err := chartOf().WriteHTML(&out); err != nil {
 		t.Fatal(err)
@@ -146,11 +146,11 @@ func FuzzChart(f *testing.F) {
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(out.String(), "</html>\n") || strings.Contains(out.String(), "<script>") {
-			t.Fatal("the page is not whole")
+			t.Fatal("the page is incomplete")
 		}
 		for _, m := range regexp.MustCompile(` (?:x|y|x1|x2|y1|y2|cx|cy|points)="([^"]*)"`).FindAllStringSubmatch(out.String(), -1) {
 			if strings.Contains(m[1], "N") || strings.Contains(m[1], "Inf") {
-				t.Fatalf("a place that is none: %s", m[0])
+				t.Fatalf("invalid coordinate: %s", m[0])
 			}
 		}
 	})

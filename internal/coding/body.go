@@ -50,7 +50,7 @@ func (d *Body) Open(coding string, body []byte) error {
 			return fmt.Errorf("read zstd: %w", err)
 		}
 	case coding != "gzip" && coding != "zstd":
-		return fmt.Errorf("content coding %.50q", coding)
+		return fmt.Errorf("unsupported content coding %.50q", coding)
 	}
 	return nil
 }

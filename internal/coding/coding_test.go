@@ -69,7 +69,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("%s in %s: %d bytes, %v", what, name, len(got), err)
 			}
 			if !bytes.Equal(coded, encode(t, to, b)) {
-				t.Errorf("%s in %s: two times, two streams", what, name)
+				t.Errorf("%s in %s: encoded twice, the streams differ", what, name)
 			}
 			twice, err := decode(bytes.NewReader(append(coded, coded...)))
 			if err != nil || len(twice) != 2*len(b) {
@@ -80,7 +80,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // Truncated or broken input is an error and not a shorter content.
-func TestDamage(t *testing.T) {
+func TestDamagedInputIsAnError(t *testing.T) {
 	text := contents()["text"]
 	for name, to := range writers {
 		coded := encode(t, to, text)
@@ -102,7 +102,7 @@ func TestDamage(t *testing.T) {
 }
 
 // Independent programs read our output, and we read theirs.
-func TestWitnesses(t *testing.T) {
+func TestExchangeWithGzipAndZstdTools(t *testing.T) {
 	for name, to := range writers {
 		t.Run(name, func(t *testing.T) {
 			tool, err := exec.LookPath(name)
@@ -138,7 +138,7 @@ func TestWindowIsBounded(t *testing.T) {
 	// A header of a frame with a window of 2 GiB, and an empty last block.
 	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 21 << 3, 0x01, 0, 0}
 	if _, err := decode(bytes.NewReader(b)); err == nil {
-		t.Error("a window of 2 GiB is taken")
+		t.Error("a window of 2 GiB is accepted")
 	}
 	b[5] = 17 << 3 // 128 MiB
 	if got, err := decode(bytes.NewReader(b)); err != nil || len(got) != 0 {

@@ -50,7 +50,7 @@ func Delta(base, page []byte) ([]byte, error) {
 	}
 	frame := delta.Bytes()[DeltaHeader:]
 	if got, err := applyFrame(base, frame, int64(len(page))); err != nil || !bytes.Equal(got, page) {
-		return nil, fmt.Errorf("make delta: it does not lead to the page: %v", err)
+		return nil, fmt.Errorf("make delta: applying it does not yield the page: %v", err)
 	}
 	return delta.Bytes(), nil
 }
@@ -63,10 +63,10 @@ func ApplyDelta(base, delta []byte, max int64) ([]byte, error) {
 	case len(base) > MaxDeltaBase:
 		return nil, fmt.Errorf("apply delta: base of %d bytes: %w", len(base), ErrDeltaSize)
 	case len(delta) < DeltaHeader || string(delta[:len(deltaMagic)]) != deltaMagic:
-		return nil, errors.New("apply delta: it does not begin as one")
+		return nil, errors.New("apply delta: no dcz header")
 	}
 	if sum := sha256.Sum256(base); !bytes.Equal(sum[:], delta[len(deltaMagic):DeltaHeader]) {
-		return nil, errors.New("apply delta: it is one of another base")
+		return nil, errors.New("apply delta: made for another base")
 	}
 	page, err := applyFrame(base, delta[DeltaHeader:], max)
 	if err != nil {
@@ -79,7 +79,7 @@ func ApplyDelta(base, delta []byte, max int64) ([]byte, error) {
 // streaming encoders do not know how long a page will be.
 func applyFrame(base, frame []byte, most int64) ([]byte, error) {
 	if !bytes.HasPrefix(frame, []byte(zstdMagic)) {
-		return nil, errors.New("no zstd frame")
+		return nil, errors.New("not a zstd frame")
 	}
 	if most < 0 {
 		return nil, zstd.ErrDecoderSizeExceeded

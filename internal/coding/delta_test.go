@@ -60,11 +60,11 @@ func TestDeltaOfEdits(t *testing.T) {
 		}
 		if len(page) > 0 {
 			if _, err := coding.ApplyDelta(base, delta, int64(len(page))-1); err == nil {
-				t.Fatal("more bytes than may be")
+				t.Fatal("more bytes than allowed")
 			}
 		}
 		if sum := sha256.Sum256(base); !bytes.Equal(delta[8:40], sum[:]) {
-			t.Fatal("it does not name its base")
+			t.Fatal("the delta does not name its base")
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestDeltaTooLarge(t *testing.T) {
 	}
 }
 
-func TestDeltaDamage(t *testing.T) {
+func TestDamagedDeltaIsAnError(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	base := words(r, 5000)
 	page := edited(r, base, 4)
@@ -121,9 +121,9 @@ func TestDeltaDamage(t *testing.T) {
 		says        string
 	}{
 		{"of another base", other, delta, 1 << 20, "another base"},
-		{"cut in the header", base, delta[:39], 1 << 20, "does not begin"},
-		{"without a frame", base, delta[:40], 1 << 20, "no zstd frame"},
-		{"another header", base, append([]byte("\x5f"), delta[1:]...), 1 << 20, "does not begin"},
+		{"cut in the header", base, delta[:39], 1 << 20, "no dcz header"},
+		{"without a frame", base, delta[:40], 1 << 20, "not a zstd frame"},
+		{"another header", base, append([]byte("\x5f"), delta[1:]...), 1 << 20, "no dcz header"},
 		{"a bound below zero", base, delta, -1, ""},
 		{"more behind it", base, append(bytes.Clone(delta), "more"...), 1 << 20, ""},
 		// A page of 2 GiB, by what the frame says; and a window of as much.
@@ -151,7 +151,7 @@ func zstdTool(t *testing.T, base, page, delta []byte) {
 	t.Helper()
 	tool, err := exec.LookPath("zstd")
 	if err != nil {
-		return // TestDeltaWitness says so
+		return // TestExchangeDeltasWithZstdTool says so
 	}
 	dir := t.TempDir()
 	name := write(t, dir, "base", base)
@@ -174,7 +174,7 @@ func write(t *testing.T, dir, name string, b []byte) string {
 }
 
 // The zstd program reads our deltas, and we read its.
-func TestDeltaWitness(t *testing.T) {
+func TestExchangeDeltasWithZstdTool(t *testing.T) {
 	tool, err := exec.LookPath("zstd")
 	if err != nil {
 		t.Skip("no zstd on this machine")

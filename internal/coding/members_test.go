@@ -72,7 +72,7 @@ func (f *few) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestMembersOfOthers(t *testing.T) {
+func TestMembersOfOtherWriters(t *testing.T) {
 	m := coding.NewMembers(strings.NewReader("plain text"))
 	if err := m.Next(); err != nil || !m.Plain() {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestMembersOfOthers(t *testing.T) {
 }
 
 // A truncated or modified piece is an error, and no piece appears from nothing.
-func TestMembersDamage(t *testing.T) {
+func TestDamagedMembersAreErrors(t *testing.T) {
 	for _, name := range []string{"gzip", "zstd"} {
 		b, ends := pieces(t, name, []string{"first piece", "second piece"})
 		for cut := ends[0] + 1; cut < ends[1]; cut++ {

@@ -41,7 +41,7 @@ func (m *Messages) Unpack(packed []byte, max int64) ([]byte, error) {
 	}
 	switch {
 	case h.Skippable || !h.HasFCS:
-		return nil, fmt.Errorf("read zstd: the frame does not say how much it holds")
+		return nil, fmt.Errorf("read zstd: frame does not state its content size")
 	case h.FrameContentSize > uint64(max):
 		return nil, fmt.Errorf("read zstd: frame of %d bytes, more than %d", h.FrameContentSize, max)
 	}

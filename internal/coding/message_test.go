@@ -29,19 +29,19 @@ func TestMessages(t *testing.T) {
 			continue
 		}
 		if _, err := m.Unpack(packed, int64(len(text))-1); err == nil {
-			t.Errorf("%.20q: more than is allowed is unpacked", text)
+			t.Errorf("%.20q: unpacked although larger than allowed", text)
 		}
 		for _, bad := range [][]byte{append(bytes.Clone(packed), packed...), append(bytes.Clone(packed), 0), packed[:len(packed)-1], packed[:3], nil,
 			append([]byte("\x50\x2a\x4d\x18\x00\x00\x00\x00"), packed...)} {
 			if _, err := m.Unpack(bad, most); err == nil {
-				t.Errorf("%.20q: %d bytes that are no frame are unpacked", text, len(bad))
+				t.Errorf("%.20q: %d bytes that are not a frame are unpacked", text, len(bad))
 			}
 		}
 	}
 }
 
 // A frame that claims to hold a gigabyte, or demands as large a window, costs nothing.
-func TestMessagesOfAStranger(t *testing.T) {
+func TestHostileMessagesAllocateLittle(t *testing.T) {
 	var m coding.Messages
 	m.Unpack(m.Pack([]byte("x")), 1) // what a decoder takes
 	zero := bytes.Repeat([]byte{0}, 1<<28)
@@ -59,12 +59,12 @@ func TestMessagesOfAStranger(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
-		t.Errorf("it took %d KiB", took>>10)
+		t.Errorf("allocated %d KiB", took>>10)
 	}
 }
 
 // The zstd program understands the messages, and we understand its frames.
-func TestMessagesOfZstd(t *testing.T) {
+func TestExchangeMessagesWithZstdTool(t *testing.T) {
 	if _, err := exec.LookPath("zstd"); err != nil {
 		t.Skip("there is no zstd")
 	}

@@ -164,7 +164,7 @@ func (e *Env) ended(ctx context.Context, name string, err error) int {
 		fmt.Fprintf(e.Stderr, "%s: %v\n", name, err)
 	}
 	if code == Misuse {
-		fmt.Fprintf(e.Stderr, "%s -h shows how it is used.\n", name)
+		fmt.Fprintf(e.Stderr, "%s -h shows the usage.\n", name)
 	}
 	return code
 }
@@ -205,9 +205,9 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	case p.version, p.list, p.helpAll:
 		return nil, nil
 	case c.Run == nil && len(rest) > 0:
-		return nil, Misusef("there is no %s", rest[0])
+		return nil, Misusef("unknown command %s", rest[0])
 	case c.Run == nil:
-		return nil, Misusef("which of %s?", strings.Join(c.names(), ", "))
+		return nil, Misusef("missing command: want one of %s", strings.Join(c.names(), ", "))
 	}
 	// The command line has been read; options that it did not set may come from the environment and the file.
 	err = ff.Parse(p.fs, append([]string{"--"}, rest...),
@@ -247,12 +247,12 @@ func (c *Command) options(name string) *options {
 	}
 	o.level, o.format = choice{lower(c.LogLevel), levels()}, choice{"text", []string{"text", "json"}}
 	if c.Run != nil {
-		o.fs.String("config", "", "read more options from `FILE`: lines of name and value")
-		o.fs.Var(&o.level, "log-level", "log what is at least as grave as `LEVEL`: "+strings.Join(o.level.of, ", "))
+		o.fs.String("config", "", "read options from `FILE`, one name and value per line")
+		o.fs.Var(&o.level, "log-level", "log messages at least as severe as `LEVEL`: "+strings.Join(o.level.of, ", "))
 		o.fs.Var(&o.format, "log-format", "log as `FORMAT`: text or json")
 	}
 	if c.Run != nil && c.Sites != OneSite {
-		o.fs.StringVar(&o.site, "site", "", "of the sites in the configuration file, take only the section `NAME`")
+		o.fs.StringVar(&o.site, "site", "", "use only the section `NAME` of the configuration file")
 	}
 	o.fs.BoolFunc("version", "print the version and exit", func(string) error { o.version = true; return nil })
 	o.fs.BoolFunc("help-all", "show all options", func(string) error { o.helpAll = true; return nil })

@@ -132,7 +132,7 @@ func TestEnvironmentAndFile(t *testing.T) {
 }
 
 // Errors in a configuration file name the line.
-func TestConfigurationFileThatIsWrong(t *testing.T) {
+func TestConfigErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"docroot /\n\nmax-fil 2k\n":      `:3: unknown option "max-fil"; did you mean "max-file"?`,
 		"docroot /\nmax-file\n":          ":2: option max-file needs a value",
@@ -165,11 +165,11 @@ func TestMisuse(t *testing.T) {
 		{"--docroot / stray", `unexpected argument "stray"`},
 		{"follow", "tool follow: BASE is required"},
 		{"follow a b", `unexpected argument "b"`},
-		{"parts", "which of a, b?"},
-		{"parts c", "there is no c"},
+		{"parts", "missing command: want one of a, b"},
+		{"parts c", "unknown command c"},
 	} {
 		got := called(nil, strings.Fields(c.args)...)
-		if got.code != 2 || got.stdout != "" || !strings.HasPrefix(got.stderr, "tool") || !strings.Contains(got.stderr, c.want) || !strings.Contains(got.stderr, " -h shows how it is used.\n") {
+		if got.code != 2 || got.stdout != "" || !strings.HasPrefix(got.stderr, "tool") || !strings.Contains(got.stderr, c.want) || !strings.Contains(got.stderr, " -h shows the usage.\n") {
 			t.Errorf("tool %s: exit %d\nstdout: %s\nstderr: %s", c.args, got.code, got.stdout, got.stderr)
 		}
 	}
@@ -189,11 +189,11 @@ For example:
 Commands:
   follow       follows
   parts        has parts only
-tool COMMAND -h says more of each.
+tool COMMAND -h describes a command.
 
 Options:
   --config FILE
-        read more options from FILE: lines of name and value
+        read options from FILE, one name and value per line
   --docroot DIR
         publish DIR
   --grace TIME
@@ -205,7 +205,7 @@ Options:
   --log-format FORMAT
         log as FORMAT: text or json (default text)
   --log-level LEVEL
-        log what is at least as grave as LEVEL: error, warn, info, debug (default error)
+        log messages at least as severe as LEVEL: error, warn, info, debug (default error)
   --max-file SIZE
         leave out files over SIZE (default 100MB)
   --version
@@ -234,7 +234,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{errors.New("read x: no"), 1, "tool: read x: no\n"},
 		{context.Canceled, 1, "tool: context canceled\n"}, // not ours: nobody interrupted
-		{command.Misusef("--a and --b exclude each other"), 2, "tool: --a and --b exclude each other\ntool -h shows how it is used.\n"},
+		{command.Misusef("--a and --b exclude each other"), 2, "tool: --a and --b exclude each other\ntool -h shows the usage.\n"},
 		{&command.ExitError{Code: 3, Err: errors.New("40 pages are gone")}, 3, "tool: 40 pages are gone\n"},
 		{fmt.Errorf("look: %w", &command.ExitError{Code: 7, Err: io.EOF}), 7, "tool: look: EOF\n"},
 		{&command.ExitError{Code: 3}, 3, ""},
@@ -313,11 +313,11 @@ func TestProgress(t *testing.T) {
 	p.Add(2)
 	p.Done()
 	if screen.Len() > 0 {
-		t.Errorf("not a terminal, and yet: %q", screen.String())
+		t.Errorf("progress shown without a terminal: %q", screen.String())
 	}
 }
 
-// A variadic command takes what comes, from what it must have on.
+// A variadic command accepts any number of arguments beyond the required ones.
 func TestVariadic(t *testing.T) {
 	var got []string
 	tool := func() *command.Command {
@@ -341,7 +341,7 @@ func TestVariadic(t *testing.T) {
 }
 
 // The help of a command with many options shows, by groups, those that most people set.
-func TestGroupsOfOptions(t *testing.T) {
+func TestHelpGroupsOptions(t *testing.T) {
 	tool := func() *command.Command {
 		return &command.Command{Name: "tool", Groups: []command.Group{{Title: "What for", Options: []string{"usual"}}},
 			Flags: func(fs *flag.FlagSet) { fs.Bool("rare", false, "hardly ever"); fs.Bool("usual", false, "always") },
@@ -362,6 +362,6 @@ func TestGroupsOfOptions(t *testing.T) {
 		}
 	}
 	if code := command.Main(t.Context(), tool, []string{"--rare"}, nil, io.Discard, io.Discard); code != 0 {
-		t.Errorf("an option of no group is none: exit code %d", code)
+		t.Errorf("an option outside all groups is rejected: exit code %d", code)
 	}
 }

@@ -72,7 +72,7 @@ func (s *Size) Set(v string) error {
 		n *= math.Pow(base, float64(power))
 	}
 	if n >= math.MaxInt64 {
-		return fmt.Errorf("that is more than fits")
+		return fmt.Errorf("the size is too large")
 	}
 	*s = Size(n)
 	return nil

@@ -22,7 +22,7 @@ func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet, all bool) err
 		for _, s := range c.Sub {
 			fmt.Fprintf(&b, "  %-12s %s\n", s.Name, s.Summary)
 		}
-		fmt.Fprintf(&b, "%s COMMAND -h says more of each.\n", name)
+		fmt.Fprintf(&b, "%s COMMAND -h describes a command.\n", name)
 	}
 	shown := map[string]bool{listOption: true, "help-all": true}
 	for _, g := range c.Groups {

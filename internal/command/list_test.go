@@ -8,9 +8,9 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// The table of options says of each what a value of it looks like, and whoever
-// asks for help is not shown where it is to be had.
-func TestOptionsForPrograms(t *testing.T) {
+// The table of options has the kind and the default of each option, and the help does not mention
+// --help-json.
+func TestOptionTableAsJSON(t *testing.T) {
 	c := called(nil, "--help-json")
 	var table []command.Option
 	if err := json.Unmarshal([]byte(c.stdout), &table); err != nil || c.code != 0 {

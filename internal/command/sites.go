@@ -59,7 +59,7 @@ func (c *Command) sites(args []string) ([]string, error) {
 	path := cmp.Or(o.fs.Lookup("config").Value.String(), os.Getenv(envPrefix+"_CONFIG"))
 	if path == "" {
 		if o.site != "" {
-			return nil, Misusef("--site %s names a section of a configuration file: name that with --config", o.site)
+			return nil, Misusef("--site %s names a section of a configuration file: name the file with --config", o.site)
 		}
 		return nil, nil
 	}
@@ -75,7 +75,7 @@ func (c *Command) sites(args []string) ([]string, error) {
 	err = eachLine(file, func(line string) error {
 		if m := sectionLine.FindStringSubmatch(line); m != nil {
 			if slices.Contains(names, m[1]) {
-				return fmt.Errorf("section [%s] stands there twice", m[1])
+				return fmt.Errorf("section [%s] appears twice", m[1])
 			}
 			names = append(names, m[1])
 		}
@@ -85,7 +85,7 @@ func (c *Command) sites(args []string) ([]string, error) {
 	case err != nil:
 		return nil, Misusef("%s: %w", path, err)
 	case len(names) > 0 && c.Sites == OneSite:
-		return nil, Misusef("%s has sections, and this command is of one site: name its options on the command line", path)
+		return nil, Misusef("%s has sections, but this command is for a single site: give its options on the command line", path)
 	case o.site == "" && c.Sites == Apart:
 		return nil, nil
 	case o.site == "":

@@ -16,8 +16,8 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// sitesCalled runs a command over a configuration file, and returns what it
-// was told of each site, its exit code, and what it said.
+// sitesCalled runs a command with a configuration file, and returns the options of each site that it ran
+// for, its exit code and its stderr.
 func sitesCalled(t *testing.T, how command.Sites, config string, run func(ctx context.Context, base string) error, args ...string) ([]string, int, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "parley.conf")
@@ -56,14 +56,14 @@ const twoSites = "include all\nlisten :1\n[www]\nbase http://w/\ninclude own\n\n
 func TestSitesInTurn(t *testing.T) {
 	told, code, said := sitesCalled(t, command.InTurn, twoSites, nil)
 	if want := []string{"http://b/ [all]", "http://w/ [all own]"}; code != 0 || !slices.Equal(told, want) {
-		t.Errorf("code %d, told %q, said %s", code, told, said)
+		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
 	}
 	if !strings.Contains(said, "site=www") || !strings.Contains(said, "site=blog") {
 		t.Errorf("the log does not name the sites: %s", said)
 	}
 	told, code, _ = sitesCalled(t, command.InTurn, twoSites, nil, "--site", "blog")
 	if code != 0 || !slices.Equal(told, []string{"http://b/ [all]"}) {
-		t.Errorf("code %d, told %q", code, told)
+		t.Errorf("exit code %d, sites %q", code, told)
 	}
 	// A failing site does not keep the others from running.
 	told, code, said = sitesCalled(t, command.InTurn, twoSites, func(_ context.Context, base string) error {
@@ -73,7 +73,7 @@ func TestSitesInTurn(t *testing.T) {
 		return nil
 	})
 	if code != 1 || len(told) != 2 || !strings.Contains(said, "tool [www]: no disk") {
-		t.Errorf("code %d, told %q, said %s", code, told, said)
+		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
 	}
 }
 
@@ -86,46 +86,45 @@ func TestSitesTogether(t *testing.T) {
 		return nil
 	})
 	if code != 0 || len(told) != 2 {
-		t.Errorf("code %d, told %q, said %s", code, told, said)
+		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
 	}
 }
 
-// A command that is of no site reads what stands before the sections, and one
-// of them when it is named.
-func TestApartFromSites(t *testing.T) {
+// A command that concerns no site reads the lines before the sections, and a section only if --site names it.
+func TestApartCommandReadsNamedSection(t *testing.T) {
 	one := "base http://common/\n[www]\nbase http://w/\n[blog]\nbase http://b/\n"
 	if told, code, said := sitesCalled(t, command.Apart, one, nil); code != 0 || !slices.Equal(told, []string{"http://common/ []"}) {
-		t.Errorf("code %d, told %q, said %s", code, told, said)
+		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
 	}
 	if told, code, said := sitesCalled(t, command.Apart, one, nil, "--site", "www"); code != 0 || !slices.Equal(told, []string{"http://w/ []"}) {
-		t.Errorf("code %d, told %q, said %s", code, told, said)
+		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
 	}
 }
 
-func TestSitesRefused(t *testing.T) {
+func TestInvalidSectionsAreRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		how    command.Sites
 		config string
 		args   []string
 		want   string
 	}{
-		"a command of one site":    {command.OneSite, twoSites, nil, "has sections"},
-		"no such section":          {command.InTurn, twoSites, []string{"--site", "shop"}, "has no section [shop]"},
-		"twice the same":           {command.InTurn, "[a]\nbase x\n[a]\n", nil, "[a] stands there twice"},
-		"an option that is none":   {command.InTurn, "[a]\nbase x\nbaes y\n", nil, "baes"},
-		"a site without its due":   {command.InTurn, "[a]\nbase x\n[b]\n", nil, "tool [b]: --base is required"},
-		"a section of nothing":     {command.InTurn, "base x\n", []string{"--site", "a"}, "has no section [a]"},
-		"a line that goes on long": {command.InTurn, "base " + strings.Repeat("x", 5<<20), nil, "too long"},
+		"a command of one site":              {command.OneSite, twoSites, nil, "has sections"},
+		"no such section":                    {command.InTurn, twoSites, []string{"--site", "shop"}, "has no section [shop]"},
+		"duplicate section":                  {command.InTurn, "[a]\nbase x\n[a]\n", nil, "[a] appears twice"},
+		"unknown option":                     {command.InTurn, "[a]\nbase x\nbaes y\n", nil, "baes"},
+		"missing required option":            {command.InTurn, "[a]\nbase x\n[b]\n", nil, "tool [b]: --base is required"},
+		"section of a file without sections": {command.InTurn, "base x\n", []string{"--site", "a"}, "has no section [a]"},
+		"line too long":                      {command.InTurn, "base " + strings.Repeat("x", 5<<20), nil, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, code, said := sitesCalled(t, c.how, c.config, nil, c.args...); code != 2 || !strings.Contains(said, c.want) {
-				t.Errorf("code %d, said %q", code, said)
+				t.Errorf("exit code %d, stderr %q", code, said)
 			}
 		})
 	}
 }
 
-// What stands in the file is what is meant, byte for byte.
+// Values of options are read byte for byte; only spaces around them and comments are removed.
 func TestConfigurationLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"include a":                   "[a]",
@@ -140,7 +139,7 @@ func TestConfigurationLines(t *testing.T) {
 	} {
 		told, code, said := sitesCalled(t, command.OneSite, "base b\n"+line+"\n", nil)
 		if code != 0 || len(told) != 1 || told[0] != "b "+want {
-			t.Errorf("%q: code %d, told %q, want %q: %s", line, code, told, want, said)
+			t.Errorf("%q: exit code %d, sites %q, want %q: %s", line, code, told, want, said)
 		}
 	}
 	if _, code, said := sitesCalled(t, command.OneSite, "base\n", nil); code != 2 || !strings.Contains(said, "option base needs a value") {

@@ -24,10 +24,10 @@ func StatePath(base string) (string, error) {
 	}
 	dir, err := stateDir(runtime.GOOS, os.Getenv, mayWrite)
 	if err != nil {
-		return "", fmt.Errorf("default state of %s: %w; --state names a file", base, err)
+		return "", fmt.Errorf("default state of %s: %w; name a file with --state", base, err)
 	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("default state of %s: %w; --state names a file", base, err)
+		return "", fmt.Errorf("default state of %s: %w; name a file with --state", base, err)
 	}
 	return filepath.Join(dir, name), nil
 }

@@ -14,7 +14,7 @@ import (
 
 // A crawler that crawls a site again fetches only the pages that the manifest reports as changed, and not
 // even the manifest if it is unchanged.
-func TestCrawledAgain(t *testing.T) {
+func TestRecrawlFetchesOnlyChangedPages(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +38,7 @@ func TestCrawledAgain(t *testing.T) {
 				return asked
 			}
 			if n := len(crawl()); n != 300 {
-				t.Fatalf("%d pages of 300 were asked for at first", n)
+				t.Fatalf("the first crawl fetched %d pages of 300", n)
 			}
 			told := 0
 			for round, n := range []int{10, 0} {
@@ -53,7 +53,7 @@ func TestCrawledAgain(t *testing.T) {
 				before := r.web.Crawler()
 				exactlyOnce(t, fmt.Sprint("after ", n, " edits"), crawl(), want)
 				if cost := r.web.Crawler().Sub(before); cost.Bytes > 4000+2500*int64(n) {
-					t.Errorf("after %d edits it has cost %d bytes", n, cost.Bytes)
+					t.Errorf("after %d edits the crawl has cost %d bytes", n, cost.Bytes)
 				}
 			}
 		})
@@ -72,7 +72,7 @@ func (r *rig) listed() protocol.Cursor {
 }
 
 // A crawl that ends reports the pages that the site announced and that could not be fetched.
-func TestCrawlSaysWhatItOwes(t *testing.T) {
+func TestCrawlReportsPendingFetches(t *testing.T) {
 	r := newRig(t)
 	r.write("index.html", "<title>home</title>")
 	for i := range 5 {
@@ -80,13 +80,13 @@ func TestCrawlSaysWhatItOwes(t *testing.T) {
 	}
 	r.startNotifier()
 	out, code := run(t, "crawler", "crawl", r.base, "--into", t.TempDir(), "--allow-private", "--wait", "0", "--stop-pages", "2")
-	if code != 0 || !strings.Contains(out, "4 listed pages were not fetched (4: enough pages)") {
-		t.Errorf("it ends with %d: %s", code, out)
+	if code != 0 || !strings.Contains(out, "4 listed pages were not fetched (4: page limit reached)") {
+		t.Errorf("the crawl exits with %d: %s", code, out)
 	}
 }
 
 // A crawl does not fetch pages announced by a site that lied before, and reports that when it ends.
-func TestCrawlSaysWhatItDoesNotBelieve(t *testing.T) {
+func TestCrawlReportsIgnoredAnnouncements(t *testing.T) {
 	crawls := 0
 	mux := http.NewServeMux()
 	web := httptest.NewServer(mux)
@@ -115,15 +115,15 @@ func TestCrawlSaysWhatItDoesNotBelieve(t *testing.T) {
 	for crawls = 1; crawls <= 2; crawls++ {
 		out, code := run(t, "crawler", "crawl", web.URL+"/", "--into", dir, "--allow-private", "--wait", "0", "--hurry", "10ms")
 		if said := strings.Contains(out, "announced changes were ignored"); code != 0 || said != (crawls == 2) {
-			t.Errorf("crawl %d ends with %d: %s", crawls, code, out)
+			t.Errorf("crawl %d exits with %d: %s", crawls, code, out)
 		}
 	}
 }
 
 // A crawl that obtains nothing fails, and says why.
-func TestCrawlThatObtainsNothing(t *testing.T) {
+func TestCrawlWithoutPagesFails(t *testing.T) {
 	out, code := run(t, "crawler", "crawl", "http://"+freeAddress(t)+"/", "--into", t.TempDir(), "--allow-private", "--wait", "0", "--patience", "1ms")
-	if code != 1 || !strings.Contains(out, "connection refused") || !strings.Contains(out, "nothing was obtained") {
-		t.Errorf("it ends with %d: %s", code, out)
+	if code != 1 || !strings.Contains(out, "connection refused") || !strings.Contains(out, "no page was obtained") {
+		t.Errorf("the crawl exits with %d: %s", code, out)
 	}
 }

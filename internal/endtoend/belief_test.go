@@ -30,7 +30,7 @@ func listen(t *testing.T, r *rig, pages int, flags ...string) *believing {
 		s := b.status()
 		return s.Held >= pages && s.Followed == 1
 	})
-	b.rig.until("no page is to be asked for again soon", b.quiet)
+	b.rig.until("no page is due soon", b.quiet)
 	return b
 }
 
@@ -114,7 +114,7 @@ func page(i int) string { return fmt.Sprintf("page%02d.html", i) }
 
 // Pushed changes are fetched though one of the site's pages is longer than the crawler reads, and though its
 // web server writes a nonce into each response; and every report on the long page says that it is truncated.
-func TestPushedThoughBytesSayNothing(t *testing.T) {
+func TestPushToPagesWithNonces(t *testing.T) {
 	r := newRig(t)
 	r.site(40)
 	r.write("long.html", "<title>long</title><p>"+strings.Repeat("many words ", 40_000))
@@ -128,28 +128,28 @@ func TestPushedThoughBytesSayNothing(t *testing.T) {
 		}
 	}
 	if s := b.status(); s.Truncated != 1 {
-		t.Errorf("crawler status knows of %d truncated pages, want 1", s.Truncated)
+		t.Errorf("crawler status reports %d truncated pages, want 1", s.Truncated)
 	}
 	long := b.row("pages", "url", r.base+"long.html")
 	if long["truncated"] != true || long["length"] != 400_000. || b.row("pages", "url", r.base+page(1))["truncated"] == true {
-		t.Errorf("crawler pages says of the long page: %v", long)
+		t.Errorf("crawler pages prints for the long page: %v", long)
 	}
 	if why := b.why(r.base + "long.html"); !strings.Contains(why, "truncated: only its first 400000 bytes") {
-		t.Errorf("crawler why does not say that the page is not whole:\n%s", why)
+		t.Errorf("crawler why does not report the page as truncated:\n%s", why)
 	}
 	site := func() map[string]any { return b.row("sites", "origin", strings.TrimSuffix(r.base, "/")) }
-	b.rig.until("what was pushed has been judged, and that is stored with a page that comes later", func() bool {
+	b.rig.until("the pushed changes are judged, and the result is stored with a later page", func() bool {
 		return b.pushed(page(0), 20*time.Second) && site()["judged"].(float64) >= 40
 	})
 	honest := fmt.Sprintf("its announcements are right in %.0f of 100 cases", 100*site()["honest"].(float64))
 	if why := b.why(r.base + page(1)); !strings.Contains(why, honest) {
-		t.Errorf("crawler sites says that %s, and crawler why:\n%s", honest, why)
+		t.Errorf("crawler sites prints %s, but crawler why prints:\n%s", honest, why)
 	}
 }
 
 // Pages that differ at each request cost a crawl no more than a second request for each edit: the next crawl
 // fetches only the edited pages.
-func TestCrawlAgainOfUnstablePages(t *testing.T) {
+func TestRecrawlOfUnstablePages(t *testing.T) {
 	r := newRig(t)
 	r.site(40)
 	unstable := func(path string) bool { return strings.HasPrefix(path, "/page0") }
@@ -171,7 +171,7 @@ func TestCrawlAgainOfUnstablePages(t *testing.T) {
 	first := crawl()
 	for i := range 40 {
 		if n := first["/"+page(i)]; n != 1 && !unstable("/"+page(i)) || n > 2 || n < 1 {
-			t.Errorf("%s was asked for %d times", page(i), n)
+			t.Errorf("%s was fetched %d times", page(i), n)
 		}
 	}
 	r.edit(page(3))
@@ -180,6 +180,6 @@ func TestCrawlAgainOfUnstablePages(t *testing.T) {
 	again := crawl()
 	maps.DeleteFunc(again, func(path string, _ int) bool { return !isFile(r.path(path)) })
 	if n := again["/"+page(3)]; len(again) != 2 || n < 1 || n > 2 || again["/"+page(33)] != 1 {
-		t.Errorf("run again after two edits, the crawl asked for %v\n%s", again, c.p.said())
+		t.Errorf("run again after two edits, the crawl fetched %v\n%s", again, c.p.said())
 	}
 }

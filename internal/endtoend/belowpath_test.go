@@ -20,7 +20,7 @@ func TestSitesBelowPathsAreFound(t *testing.T) {
 		base := r.base + site + "/"
 		out, code := run(t, "rdfgen", "--docroot", r.path(site), "--base", base, "--state", r.state+strings.ReplaceAll(site, "/", "-"), "--out", r.path(site+"/robots.rdf"))
 		if code != 0 {
-			t.Fatalf("rdfgen ends with %d: %s", code, out)
+			t.Fatalf("rdfgen exits with %d: %s", code, out)
 		}
 	}
 	c := &crawling{t: t, dir: t.TempDir(), args: []string{"crawl", r.base + "docs/en/part/p3.html", r.base + "wiki/part/p4.html"}}
@@ -33,6 +33,6 @@ func TestSitesBelowPathsAreFound(t *testing.T) {
 		}
 	}
 	if held != len(want) {
-		t.Errorf("%d pages of %d are held\n%s", held, len(want), c.p.said())
+		t.Errorf("%d pages of %d are stored\n%s", held, len(want), c.p.said())
 	}
 }

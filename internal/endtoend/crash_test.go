@@ -27,10 +27,10 @@ func storm(t *testing.T) (rounds, edits int) {
 	return rounds, edits
 }
 
-// TestKilledInAStorm kills the notifier and the crawler at random instants while pages are edited, created,
+// TestKilledInEditStorm kills the notifier and the crawler at random instants while pages are edited, created,
 // moved and deleted as fast as the disk allows. After restarts, the mirror equals the site; no number was
 // used twice within an epoch; and no published file was ever torn.
-func TestKilledInAStorm(t *testing.T) {
+func TestKilledInEditStorm(t *testing.T) {
 	rounds, edits := storm(t)
 	r := newRig(t)
 	out := filepath.Join(r.root, "robots.rdf")
@@ -256,7 +256,7 @@ func (w *witness) readChanges() {
 		at := protocol.Cursor{Epoch: msg.To.Epoch, Seq: c.Seq}
 		meaning := fmt.Sprintf("%s %s %s %s", c.Op, c.Item.URL, c.From, c.Item.Digest)
 		if was, ok := w.meaning[at]; ok && was != meaning {
-			w.faults = append(w.faults, fmt.Sprintf("%v meant %q and means %q", at, was, meaning))
+			w.faults = append(w.faults, fmt.Sprintf("cursor %v had %q and now has %q", at, was, meaning))
 		}
 		w.meaning[at] = meaning
 	}
@@ -273,7 +273,7 @@ func (w *witness) readPublished() {
 	if err != nil {
 		w.fault("published: %v", err)
 	} else if !m.Complete {
-		w.fault("published a manifest that is not whole")
+		w.fault("published an incomplete manifest")
 	}
 	w.mu.Lock()
 	w.read++
@@ -289,6 +289,6 @@ func (w *witness) check() {
 		w.t.Fatalf("%d faults, the first: %s", len(w.faults), w.faults[0])
 	}
 	if len(w.meaning) == 0 || w.read == 0 {
-		w.t.Fatal("the witness saw nothing")
+		w.t.Fatal("the observer saw nothing")
 	}
 }

@@ -205,7 +205,7 @@ func (x *indexer) until(n int) {
 		b, err := os.ReadFile(x.file)
 		if err != nil || time.Now().After(deadline) {
 			status, _ := run(x.t, "crawler", "status", x.dir)
-			x.t.Fatalf("waited in vain for %d events, there are %d: %v\n%s", n, bytes.Count(b, []byte("\n")), err, status)
+			x.t.Fatalf("timed out waiting for %d events, got %d: %v\n%s", n, bytes.Count(b, []byte("\n")), err, status)
 		}
 		if bytes.Count(b, []byte("\n")) >= n {
 			return
@@ -238,7 +238,7 @@ func (x *indexer) finish() []collection.Event {
 				n++
 			}
 			n = bytes.LastIndexByte(out[:n], '\n') + 1
-			x.t.Fatalf("%d of %d bytes were taken in, and they differ from line %d on:\n%.600s\nand the events are\n%.600s",
+			x.t.Fatalf("%d of %d bytes were processed, and they differ from line %d on:\n%.600s\nwant\n%.600s",
 				len(got), len(out), bytes.Count(out[:n], []byte("\n"))+1, got[min(n, len(got)):], out[n:])
 		}
 	}
@@ -278,7 +278,7 @@ func replay(t *testing.T, list []collection.Event) map[string]protocol.Digest {
 			ok = false
 		}
 		if !ok {
-			t.Fatalf("event %d of %d cannot come after those before it: %+v; held is %v", i+1, len(list), e, was)
+			t.Fatalf("event %d of %d contradicts those before it: %+v; stored: %v", i+1, len(list), e, was)
 		}
 		if held[e.URL] = e.Digest; e.Op == protocol.Delete {
 			delete(held, e.URL)
@@ -300,7 +300,7 @@ func restless(load int64) string {
 
 // An indexer that indexes a page again only when its text changed has no work with a page whose footer and
 // nonce change at every load.
-func TestRestlessPage(t *testing.T) {
+func TestMinorChangesCostAnIndexerNothing(t *testing.T) {
 	const loads = 10_000
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	c, err := collection.Open(filepath.Join(t.TempDir(), "crawl"), &collection.Options{Now: func() time.Time { return now }})
@@ -358,12 +358,12 @@ func TestRestlessPage(t *testing.T) {
 		}
 	}
 	if told != loads+1 || fmt.Sprint(work) != fmt.Sprint([]uint64{1, loads + 1}) {
-		t.Errorf("%d events, of which %v are work; want %d, and the first and the last of them", told, work, loads+1)
+		t.Errorf("%d events, of which %v need work; want %d, of which only the first and the last need work", told, work, loads+1)
 	}
 }
 
 // The same with the real programs, over HTTP.
-func TestRestlessPageCrawled(t *testing.T) {
+func TestMinorChangesOverHTTP(t *testing.T) {
 	var loads atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" || r.URL.RawQuery != "" {

@@ -45,7 +45,7 @@ func TestCrawlKilled(t *testing.T) {
 		t.Parallel()
 		killRun(t, rand.New(rand.NewPCG(seed, 2)), max(1, n/2))
 	})
-	t.Run("told", func(t *testing.T) {
+	t.Run("announcing site", func(t *testing.T) {
 		t.Parallel()
 		killTold(t, rand.New(rand.NewPCG(seed, 3)), max(1, n-n/4-n/2))
 	})
@@ -91,7 +91,7 @@ func killCrawl(t *testing.T, rnd *rand.Rand, n int) {
 func same(t *testing.T, got, want holding) {
 	t.Helper()
 	if !maps.Equal(got.pages, want.pages) {
-		t.Errorf("the collection is not that of an undisturbed crawl: %s", firstDifference(got.pages, want.pages))
+		t.Errorf("the collection differs from that of an undisturbed crawl: %s", firstDifference(got.pages, want.pages))
 	}
 }
 
@@ -209,12 +209,12 @@ func killTold(t *testing.T, rnd *rand.Rand, n int) {
 		c.stop()
 		got, other := c.verify(x), calm.holding(nil)
 		if !maps.Equal(got.held, other.held) {
-			t.Errorf("%d pages are held, and by an undisturbed crawler %d", len(got.held), len(other.held))
+			t.Errorf("%d pages are stored, but %d by an undisturbed crawler", len(got.held), len(other.held))
 		}
 		for u := range got.held {
 			// A renamed page is a copy for a crawler that fetched it before the old name was gone.
 			if got.pages[u] != other.pages[u] && got.copies[u] == other.copies[u] {
-				t.Errorf("%s is %s, and of an undisturbed crawl %s", u, got.pages[u], other.pages[u])
+				t.Errorf("%s is %s, but %s in an undisturbed crawl", u, got.pages[u], other.pages[u])
 			}
 		}
 	}

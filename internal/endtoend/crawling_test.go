@@ -58,7 +58,7 @@ func (c *crawling) finished() {
 		c.t.Fatalf("the crawl does not end\n%s", c.p.said())
 	}
 	if code := c.p.cmd.ProcessState.ExitCode(); code != 0 {
-		c.t.Fatalf("the crawl ends with %d\n%s", code, c.p.said())
+		c.t.Fatalf("the crawl exits with %d\n%s", code, c.p.said())
 	}
 }
 
@@ -101,11 +101,11 @@ func (c *crawling) until(what string, want func() map[string]string, of func(map
 		}
 		select {
 		case <-c.p.done:
-			c.t.Fatalf("%s: the crawler ended with %d\n%s", what, c.p.cmd.ProcessState.ExitCode(), c.p.said())
+			c.t.Fatalf("%s: the crawler exited with %d\n%s", what, c.p.cmd.ProcessState.ExitCode(), c.p.said())
 		default:
 		}
 		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: waited in vain: %s\n%s", what, firstDifference(got, w), c.p.said())
+			c.t.Fatalf("%s: timed out: %s\n%s", what, firstDifference(got, w), c.p.said())
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (c *crawling) holding(events []collection.Event) holding {
 			c.t.Fatal(err)
 		}
 		if _, twice := inv.pages[p.URL]; twice {
-			c.t.Errorf("%s is there twice", p.URL)
+			c.t.Errorf("%s is listed twice", p.URL)
 		}
 		url[uint32(p.ID)] = p.URL
 		inv.pages[p.URL] = standing(p.State.String(), p.Digest.String(), p.Target)
@@ -165,7 +165,7 @@ func (c *crawling) holding(events []collection.Event) holding {
 		}
 		inv.held[p.URL] = p.Digest
 		if got, err := bodyAt(col, p.Stored); err != nil || got != p.Digest {
-			c.t.Errorf("%s: what is stored is not what is held: %v", p.URL, err)
+			c.t.Errorf("%s: the stored content does not match its record: %v", p.URL, err)
 		}
 	}
 	for _, e := range events {
@@ -173,7 +173,7 @@ func (c *crawling) holding(events []collection.Event) holding {
 			continue
 		}
 		if got, err := bodyAt(col, e.Stored); err != nil || got != e.Digest || e.Signal == "" {
-			c.t.Errorf("event %v leads to another body than it tells of, or says not why: %v", e.Cursor, err)
+			c.t.Errorf("event %v leads to another body than its digest, or has no reason: %v", e.Cursor, err)
 		}
 	}
 	for p, err := range col.Pages(c.t.Context()) {
@@ -229,7 +229,7 @@ func (c *crawling) mirrored(held map[string]protocol.Digest) {
 	slices.Sort(files)
 	slices.Sort(pages)
 	if !slices.Equal(files, pages) {
-		c.t.Errorf("the mirror has %d files, and not the content of the %d pages that are held", len(files), len(pages))
+		c.t.Errorf("the mirror has %d files, which are not the content of the %d stored pages", len(files), len(pages))
 	}
 }
 
@@ -306,7 +306,7 @@ func (c *crawling) verify(x *indexer) holding {
 	inv := c.holding(list)
 	c.mirrored(inv.held)
 	if told := replay(c.t, list); !maps.Equal(told, inv.held) {
-		c.t.Errorf("the events lead to %d pages, held are %d: they differ", len(told), len(inv.held))
+		c.t.Errorf("the events lead to %d pages, but %d are stored: they differ", len(told), len(inv.held))
 	}
 	versions := map[string]int{}
 	for _, e := range list {
@@ -316,7 +316,7 @@ func (c *crawling) verify(x *indexer) holding {
 	}
 	c.t.Logf("%d pages, %d events, read by an indexer that was killed %d times", len(inv.pages), len(list), x.kills)
 	if got := c.archived(); !maps.Equal(got, versions) {
-		c.t.Errorf("%d versions are archived, %d were told: %s", len(got), len(versions), firstVersion(got, versions))
+		c.t.Errorf("%d versions are archived, but %d have events: %s", len(got), len(versions), firstVersion(got, versions))
 	}
 	return inv
 }
@@ -324,12 +324,12 @@ func (c *crawling) verify(x *indexer) holding {
 func firstVersion(got, want map[string]int) string {
 	for _, v := range slices.Sorted(maps.Keys(want)) {
 		if got[v] != want[v] {
-			return fmt.Sprintf("told %d times, archived %d times: %s", want[v], got[v], v)
+			return fmt.Sprintf("%d events, archived %d times: %s", want[v], got[v], v)
 		}
 	}
 	for _, v := range slices.Sorted(maps.Keys(got)) {
 		if want[v] == 0 {
-			return "archived and never told: " + v
+			return "archived, but without an event: " + v
 		}
 	}
 	return "none"

@@ -123,7 +123,7 @@ func TestDayOne(t *testing.T) {
 	}
 	slices.Sort(got)
 	if want := []string{"history.html", "news.html", "story.html", "visit/hours.html"}; !slices.Equal(got, want) {
-		t.Errorf("the engine was told of %q, want %q", got, want)
+		t.Errorf("the engine was notified of %q, want %q", got, want)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestSharedConfiguration(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out, _ := run(t, program, "--config", file); strings.Contains(out, name) || !strings.Contains(out, "no-such-option") {
-				t.Errorf("%s refuses %s in a configuration file, which is %s's: %s", program, name, other, out)
+				t.Errorf("%s rejects %s in a configuration file, an option of %s: %s", program, name, other, out)
 			}
 		}
 	}

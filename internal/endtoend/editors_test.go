@@ -94,7 +94,7 @@ func TestEditors(t *testing.T) {
 			[]string{"update /dir/x.html", "update /dir/y.html"}},
 		{"mv of a directory", func(t *testing.T) { r.must(os.Rename(p("dir"), p("dir2"))) },
 			[]string{"move /dir2/x.html /dir/x.html", "move /dir2/y.html /dir/y.html", "move /dir2/deep/z.html /dir/deep/z.html"}},
-		{"mv of a directory out, and then the grace is over", func(t *testing.T) { r.must(os.Rename(p("dir2/deep"), filepath.Join(outside, "deep"))) },
+		{"mv of a directory out of the docroot, until the grace period ends", func(t *testing.T) { r.must(os.Rename(p("dir2/deep"), filepath.Join(outside, "deep"))) },
 			[]string{"delete /dir2/deep/z.html"}},
 		{"mv of a directory in", func(t *testing.T) {
 			r.must(os.MkdirAll(filepath.Join(outside, "in/er"), 0o755))
@@ -152,9 +152,9 @@ func TestRootSwap(t *testing.T) {
 	r.exactly(from, []string{"update /p2.html"})
 }
 
-// TestRebuildIsNoDeletion empties the docroot and fills it again, removes it and restores it, and only then
+// TestRebuildDeletesNothing empties the docroot and fills it again, removes it and restores it, and only then
 // really deletes the pages.
-func TestRebuildIsNoDeletion(t *testing.T) {
+func TestRebuildDeletesNothing(t *testing.T) {
 	r := newRig(t)
 	r.flags = []string{"--grace", "200ms"}
 	build := func() {
@@ -177,12 +177,12 @@ func TestRebuildIsNoDeletion(t *testing.T) {
 		t.Errorf("rdfgen beside a missing docroot: exit 0: %s", out)
 	}
 	r.must(os.Mkdir(r.root, 0o755)) // an empty mount point
-	r.until("rdfgen says that a person is needed", func() bool {
+	r.until("rdfgen asks for a confirmation", func() bool {
 		out, code := r.rdfgen()
 		return code == 1 && strings.Contains(out, "--accept-deletions")
 	})
 	if got := r.changes(from); len(got) > 0 {
-		t.Fatalf("an unmounted docroot was told as %q", got)
+		t.Fatalf("an unmounted docroot was announced as %q", got)
 	}
 	r.must(os.Remove(r.root))
 	r.must(os.Rename(r.root+".unmounted", r.root))
@@ -195,7 +195,7 @@ func TestRebuildIsNoDeletion(t *testing.T) {
 		t.Fatalf("accept deletions: exit %d: %s", code, out)
 	}
 	if got := r.changes(from); len(got) != 40 || !strings.HasPrefix(got[0], "delete /p") {
-		t.Errorf("accepted deletions were told as %q", got)
+		t.Errorf("accepted deletions were announced as %q", got)
 	}
 }
 
@@ -260,12 +260,12 @@ func (r *rig) changes(after protocol.Cursor) []string {
 func (r *rig) exactly(after protocol.Cursor, want []string) {
 	r.t.Helper()
 	want = slices.Sorted(slices.Values(want))
-	r.until(fmt.Sprintf("%q is told; told is %q", want, r.changes(after)), func() bool { return len(r.changes(after)) >= len(want) })
-	r.until("nothing is held or unsettled", func() bool {
+	r.until(fmt.Sprintf("%q is announced; announced: %q", want, r.changes(after)), func() bool { return len(r.changes(after)) >= len(want) })
+	r.until("no page is held or unsettled", func() bool {
 		found, code := r.look()
 		return code == 0 && found.HeldNow == 0 && found.Unsettled == 0
 	})
 	if got := r.changes(after); !slices.Equal(got, want) {
-		r.t.Errorf("told %q, want %q", got, want)
+		r.t.Errorf("announced %q, want %q", got, want)
 	}
 }

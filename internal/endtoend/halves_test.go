@@ -15,9 +15,9 @@ import (
 	"github.com/parleyweb/parley/server/archive"
 )
 
-// TestHalvesAgree compares the limits, defaults and lists of both halves: whatever a site publishes by
+// TestSiteAndCrawlerLimitsAgree compares the limits, defaults and lists of both halves: whatever a site publishes by
 // default, a crawler accepts by default.
-func TestHalvesAgree(t *testing.T) {
+func TestSiteAndCrawlerLimitsAgree(t *testing.T) {
 	const longest = 5_972_086 // bytes of the longest page of openjdk-17-doc, java/lang/class-use/String.html
 	for _, row := range []struct {
 		what          string
@@ -26,13 +26,13 @@ func TestHalvesAgree(t *testing.T) {
 	}{
 		{"bytes of a page: --max-file of rdfgen and notifier, --max-page of crawler follow", server.MaxFile, crawl.DefaultMaxPage, true},
 		{"bytes of a page of documentation, --max-file of crawler crawl and run", longest, harvest.DefaultMaxBytes, false},
-		{"bytes of a manifest: what the site reads of its own, and crawler follow", server.MaxManifest, client.DefaultMaxManifest, true},
+		{"bytes of a manifest, as the site reads its own and as crawler follow reads it", server.MaxManifest, client.DefaultMaxManifest, true},
 		{"bytes of the site's archive, and --max-archive of crawler follow --as site", archive.DefaultMaxBytes, client.DefaultMaxArchive, true},
-		{"bytes of the pages of a bundle, and of the whole bundle with what is said of them", 2 * server.MaxBundle, client.MaxBundle, true},
+		{"bytes of the pages of a bundle, and of the whole bundle with their metadata", 2 * server.MaxBundle, client.MaxBundle, true},
 		{"bytes of a sitemap", sitemap.MaxBytes, crawl.SourceBytes(collection.SitemapXML), false},
-		{"bytes of a sitemap, and what is parsed", sitemap.MaxBytes, seed.MaxSitemap, false},
+		{"bytes of a sitemap, as written and as parsed", sitemap.MaxBytes, seed.MaxSitemap, false},
 		{"bytes of a feed", feed.MaxBytes, crawl.SourceBytes(collection.NewsFeed), true},
-		{"bytes of a feed, and what is parsed", feed.MaxBytes, seed.MaxFeed, true},
+		{"bytes of a feed, as written and as parsed", feed.MaxBytes, seed.MaxFeed, true},
 		{"bytes of robots.txt", robots.MaxBytes, crawl.SourceBytes(collection.Robots), true},
 	} {
 		if row.same && row.site != row.crawler || row.site > row.crawler {

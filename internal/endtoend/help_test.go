@@ -17,7 +17,7 @@ func TestHelpIsShort(t *testing.T) {
 			t.Errorf("%s -h: exit code %d, %d options", name, code, n)
 		}
 		if all, _ := run(t, words[0], append(words[1:], "--help-all")...); len(all) < len(text)-len(" --help-all shows 00 more options.")-len(name)-2 {
-			t.Errorf("%s --help-all says less than -h", name)
+			t.Errorf("%s --help-all prints less than -h", name)
 		}
 		if _, parts, ok := strings.Cut(text, "\nCommands:\n"); ok {
 			parts, _, _ = strings.Cut(parts, "COMMAND -h")

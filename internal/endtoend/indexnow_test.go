@@ -96,14 +96,14 @@ func tellByIndexNow(t *testing.T, sub string) {
 	got := slices.Sorted(slices.Values(stored))
 	mu.Unlock()
 	if want := []string{base + "a%20b.html", base + "new.html"}; !slices.Equal(got, want) {
-		t.Errorf("the crawler was told of %q, want %q", got, want)
+		t.Errorf("the crawler was notified of %q, want %q", got, want)
 	}
 	st, err := sender.Status()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s := st.Engines[0]; s.Key != ping.KeyAccepted || s.Trouble != "" {
-		t.Errorf("the sender believes: key %s, trouble %q", s.Key, s.Trouble)
+		t.Errorf("status of the sender: key %s, trouble %q", s.Key, s.Trouble)
 	}
 
 	// A request that is not from the site is refused.
@@ -114,7 +114,7 @@ func tellByIndexNow(t *testing.T, sub string) {
 	}
 	forged.Body.Close()
 	if forged.StatusCode != http.StatusForbidden {
-		t.Errorf("a forged notice is answered by %s", forged.Status)
+		t.Errorf("a forged notice is answered with %s", forged.Status)
 	}
 	mu.Lock()
 	defer mu.Unlock()

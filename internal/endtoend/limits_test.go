@@ -62,18 +62,18 @@ func TestLimitsInTheManual(t *testing.T) {
 		}
 	}
 	if site["max-file"] != follow["max-page"] {
-		t.Errorf("a site publishes pages of %s, and a follower takes %s", site["max-file"], follow["max-page"])
+		t.Errorf("a site publishes pages of %s, but a follower accepts %s", site["max-file"], follow["max-page"])
 	}
 	if site["max-file"] != sidecar["max-file"] || site["robots-wait"] != sidecar["robots-wait"] {
 		t.Error("rdfgen and notifier differ")
 	}
 	if out, code := run(t, "notifier", "--docroot", t.TempDir(), "--base", "http://site.example/", "--heartbeat", "11m"); code != 2 || !strings.Contains(out, "--heartbeat") {
-		t.Errorf("a heartbeat that nobody believes: exit code %d: %s", code, out)
+		t.Errorf("a heartbeat above the maximum: exit code %d: %s", code, out)
 	}
 }
 
 // With default options, a crawler fetches every type of file that a site publishes and lists.
-func TestTypesThatAreTold(t *testing.T) {
+func TestPublishedTypesAreFetched(t *testing.T) {
 	root := t.TempDir()
 	rules := filepath.Join(t.TempDir(), "robots.txt")
 	for _, name := range strings.Fields("a.htm a.html a.xhtml a.pdf a.txt a.xml a.jpg a.zip a.css a.js a.mp4 a.doc a.php noextension") {
@@ -98,7 +98,7 @@ func TestTypesThatAreTold(t *testing.T) {
 		}
 		published = append(published, "`"+o.Place[1:]+"` "+o.Type)
 		if v := crawler.Admit(seed.Ref{URL: o.URL, Kind: seed.Listed}); !v.OK || v.LogOnly {
-			t.Errorf("%s is published, and not asked for: %+v", o.URL, v)
+			t.Errorf("%s is published, but not fetched: %+v", o.URL, v)
 		}
 	}
 	if line := strings.Join(published, ", "); len(published) != 4 || !strings.Contains(string(page), line) {
@@ -107,13 +107,13 @@ func TestTypesThatAreTold(t *testing.T) {
 }
 
 // Even with the longest allowed base, the description of a site is not longer than readers accept.
-func TestLongestDescription(t *testing.T) {
+func TestLongestDescriptionIsRead(t *testing.T) {
 	base := "https://site.example/" + strings.Repeat("&", protocol.MaxURL/2-len("https://site.example/")-1) + "/"
 	if err := (&server.Site{Docroot: t.TempDir(), Base: base}).Check(); err != nil {
 		t.Fatal(err)
 	}
 	if err := (&server.Site{Docroot: t.TempDir(), Base: base + "&/"}).Check(); err == nil {
-		t.Fatal("a longer base is taken too")
+		t.Fatal("a longer base is accepted too")
 	}
 	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
 	if err != nil {

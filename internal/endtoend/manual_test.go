@@ -29,7 +29,7 @@ func TestManualPages(t *testing.T) {
 			}
 		}
 		if n := len(strings.Fields(string(text))); strings.HasSuffix(page, "README.md") && n > 900 {
-			t.Errorf("%s has %d words, and may have 900", page, n)
+			t.Errorf("%s has %d words, want at most 900", page, n)
 		}
 	}
 }

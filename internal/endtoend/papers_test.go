@@ -42,7 +42,7 @@ func TestPapers(t *testing.T) {
 	for _, m := range paperRow.FindAllSubmatch(text, -1) {
 		id, cells := string(m[1]), strings.Split(string(m[2]), " | ")
 		if rows[id] != "" {
-			t.Errorf("%s stands there twice", id)
+			t.Errorf("%s has two rows", id)
 		}
 		rows[id] = string(m[0])
 		count[id[0]]++
@@ -52,22 +52,22 @@ func TestPapers(t *testing.T) {
 		}
 		state, _, _ := strings.Cut(strings.TrimSpace(cells[2]), ":")
 		if !slices.Contains([]string{"works", "otherwise", "to come", "not built"}, state) {
-			t.Errorf("%s: %q is no state", id, state)
+			t.Errorf("%s: unknown state %q", id, state)
 		}
 		if paper, _, _ := strings.Cut(strings.TrimSpace(cells[1]), " "); !slices.Contains([]string{"Castillo", "LA-WEB", "Cao", "advaRSS", "Parley"}, paper) {
-			t.Errorf("%s: %q is no paper", id, paper)
+			t.Errorf("%s: unknown paper %q", id, paper)
 		}
 		shown := false
 		for _, code := range inBackticks.FindAllStringSubmatch(cells[3], -1) {
 			shown = shown || testName.MatchString(code[1]) || regexp.MustCompile(`^(crawler|notifier|rdfgen|go run) `).MatchString(code[1])
 		}
 		if state == "works" && !shown {
-			t.Errorf("%s works, and no test or command shows it", id)
+			t.Errorf("%s is marked as working, but names no test or command", id)
 		}
 	}
 	for _, id := range paperID.FindAll(text, -1) {
 		if rows[string(id)] == "" {
-			t.Errorf("docs/papers.md speaks of %s, and has no such row", id)
+			t.Errorf("docs/papers.md mentions %s, but has no such row", id)
 		}
 	}
 	for letter, want := range rowsOf {
@@ -103,7 +103,7 @@ func TestPapers(t *testing.T) {
 	settings, _ := run(t, "crawler", "config", "--all")
 	for _, m := range configRow.FindAllStringSubmatch(settings, -1) {
 		if row := rows[m[1]]; row != "" && !strings.Contains(row, "`"+m[2]) {
-			t.Errorf("%s is %s by \"crawler config --all\", and not in docs/papers.md", m[1], m[2])
+			t.Errorf("%s is %s according to \"crawler config --all\", but not in docs/papers.md", m[1], m[2])
 		}
 	}
 }
@@ -150,7 +150,7 @@ func exists(code string, tests map[string]bool, options map[string]map[string]bo
 				found = found || of[m[1]]
 			}
 			if !found {
-				return fmt.Errorf("no program has it")
+				return fmt.Errorf("no program has this option")
 			}
 		}
 		return nil

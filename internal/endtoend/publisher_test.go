@@ -17,7 +17,7 @@ import (
 
 // A crawler can publish: a Notifier serves a collection as it serves a site, and its followers get the same
 // content.
-func TestACollectionIsPublished(t *testing.T) {
+func TestPublishCollection(t *testing.T) {
 	const base = "http://site.example/"
 	c, err := collection.Open(t.TempDir(), nil)
 	if err != nil {

@@ -79,7 +79,7 @@ func newRig(t *testing.T) *rig {
 		r.crawler.stop()
 		r.notifier.stop()
 		if t.Failed() {
-			r.t.Logf("notifier said:\n%s\ncrawler said:\n%s", r.notifier.said(), r.crawler.said())
+			r.t.Logf("log of the notifier:\n%s\nlog of the crawler:\n%s", r.notifier.said(), r.crawler.said())
 		}
 	})
 	return r
@@ -158,7 +158,7 @@ func (r *rig) until(what string, cond func() bool) {
 	deadline := time.Now().Add(time.Minute)
 	for !cond() {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("waited in vain until %s\nnotifier said:\n%s\ncrawler said:\n%s", what, r.notifier.said(), r.crawler.said())
+			r.t.Fatalf("timed out waiting until %s\nlog of the notifier:\n%s\nlog of the crawler:\n%s", what, r.notifier.said(), r.crawler.said())
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -184,7 +184,7 @@ func (r *rig) identicalBut(left func(page string) bool) {
 			return
 		}
 		if r.crawler.ended() || time.Now().After(deadline) {
-			r.t.Fatalf("the mirror is not the site: %s\nnotifier said:\n%s\ncrawler said:\n%s", diff, r.notifier.said(), r.crawler.said())
+			r.t.Fatalf("the mirror differs from the site: %s\nlog of the notifier:\n%s\nlog of the crawler:\n%s", diff, r.notifier.said(), r.crawler.said())
 		}
 		time.Sleep(max(20*time.Millisecond, 4*time.Since(began))) // the programs need the processor
 	}

@@ -38,10 +38,10 @@ func (r *rig) wantManifest(when string, secret bool, flags ...string) {
 		r.t.Fatalf("%s: rdfgen exits %d: %s", when, code, said)
 	}
 	if got := r.told("robots.rdf", "plan.html"); got != secret {
-		r.t.Fatalf("%s: the secret page is told: %v", when, got)
+		r.t.Fatalf("%s: the secret page is announced: %v", when, got)
 	}
 	if !r.told("robots.rdf", r.base+`"`) {
-		r.t.Fatalf("%s: the home page is not told", when)
+		r.t.Fatalf("%s: the home page is not announced", when)
 	}
 }
 
@@ -60,14 +60,14 @@ func TestRobotsLostUnderCron(t *testing.T) {
 	r.must(os.Remove(r.path("robots.txt")))
 	said, code := r.cron()
 	if r.told("robots.rdf", "plan.html") {
-		t.Fatal("the secret page is told at once")
+		t.Fatal("the secret page is announced at once")
 	}
 	if code != 1 || !strings.Contains(said, "robots.txt is missing") || !strings.Contains(said, "Disallow:") {
-		t.Errorf("rdfgen exits %d and says %q", code, said)
+		t.Errorf("rdfgen exits %d and prints %q", code, said)
 	}
 	r.wantManifest("missing", false)
 	if said, _ = r.cron(); said != "" {
-		t.Errorf("rdfgen says again %q", said)
+		t.Errorf("rdfgen prints again %q", said)
 	}
 	for _, text := range []string{"", "# soon\n", forbidsSecret[:len("User-agent: *\nDisallow: /drafts/")]} {
 		r.write("robots.txt", text)
@@ -96,29 +96,29 @@ func TestRobotsLostUnderNotifier(t *testing.T) {
 		r.startNotifier()
 		r.look()
 		if r.told("robots.rdf", "plan.html") {
-			t.Fatal("a notifier that starts without robots.txt tells the secret page")
+			t.Fatal("a notifier that starts without robots.txt announces the secret page")
 		}
 	}
 	r.write("robots.txt", forbidsSecret)
 	r.look()
 	r.must(os.Truncate(r.path("robots.txt"), 0))
-	r.until("the notifier says that it is empty", func() bool { return strings.Contains(r.notifier.said(), "has no rule in it") })
+	r.until("the notifier reports the empty robots.txt", func() bool { return strings.Contains(r.notifier.said(), "has no rules") })
 	r.look()
 	r.write("robots.txt", forbidsSecret[:len("User-agent: *\nDisallow: /drafts/")])
-	r.until("the notifier says that half of it counts soon", func() bool { return strings.Contains(r.notifier.said(), "robots.txt has changed") })
+	r.until("the notifier reports the changed robots.txt", func() bool { return strings.Contains(r.notifier.said(), "robots.txt has changed") })
 	if r.told("robots.rdf", "plan.html") {
-		t.Fatal("half of a robots.txt uncovers the secret page")
+		t.Fatal("half of a robots.txt makes the secret page public")
 	}
 	status, code := run(t, "notifier", "status", "--base", r.base, "--state", r.state)
 	if code != 0 || !strings.Contains(status, "robots.txt") {
-		t.Errorf("notifier status exits %d, and says nothing of robots.txt:\n%s", code, status)
+		t.Errorf("notifier status exits %d, or does not mention robots.txt:\n%s", code, status)
 	}
 	r.write("robots.txt", forbidsSecret)
 	r.look()
 	r.write("robots.txt", "User-agent: *\nDisallow:\n")
-	r.until("what nobody forbids is told after a while, without an event", func() bool { return r.told("robots.rdf", "plan.html") })
+	r.until("a permitted page is announced after the delay, without an event", func() bool { return r.told("robots.rdf", "plan.html") })
 	r.write("robots.txt", forbidsSecret)
-	r.until("what is forbidden is told no more", func() bool { return !r.told("robots.rdf", "plan.html") })
+	r.until("a forbidden page is no longer announced", func() bool { return !r.told("robots.rdf", "plan.html") })
 	r.write("robots.txt", "User-agent: *\nDisallow: /drafts/\n")
 	if said, code := r.rdfgen("--robots-now", "--out", r.path("robots.rdf")); code != 0 || !r.told("robots.rdf", "plan.html") {
 		t.Errorf("--robots-now exits %d: %s", code, said)
@@ -154,7 +154,7 @@ func TestRobotsOfASiteBelowAPath(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := string(b); strings.Contains(text, "plan.html") || !strings.Contains(text, `"`+web.URL+`/docs/"`) {
-			t.Errorf("%s the manifest says:\n%s", when, text)
+			t.Errorf("%s the manifest is:\n%s", when, text)
 		}
 	}
 	if said, code := describe("state"); code != 0 {
@@ -200,7 +200,7 @@ func TestSelfCheckThroughAProxy(t *testing.T) {
 	defer proxy.Close()
 	said, code := run(t, "rdfgen", "--docroot", root, "--base", "http://site.invalid/", "--state", filepath.Join(dir, "state"), "--out", filepath.Join(dir, "robots.rdf"),
 		"--self-check", "--ask-via", proxy.URL, "--verbose")
-	if code != 0 || asked.Load() == 0 || !strings.Contains(said, "1 of 1 pages were looked at, and the web server gives what is published") || strings.Contains(said, "loopback") {
-		t.Errorf("asked for %d times, rdfgen exits %d: %s", asked.Load(), code, said)
+	if code != 0 || asked.Load() == 0 || !strings.Contains(said, "1 of 1 pages were checked, and the web server serves them as published") || strings.Contains(said, "loopback") {
+		t.Errorf("fetched %d times, rdfgen exits %d: %s", asked.Load(), code, said)
 	}
 }

@@ -137,10 +137,10 @@ func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 	same("in the end")
 	t.Logf("%d connections were cut, and %d messages dropped", chaos.cuts.Load(), chaos.drops.Load())
 	if chaos.cuts.Load() == 0 || chaos.drops.Load() == 0 {
-		t.Error("there was no chaos: the test shows nothing")
+		t.Error("no connection was cut: the test proves nothing")
 	}
 	for name, w := range told {
-		r.until(name+" has told the metadata of the manifest", func() bool { return w.same(t, r.web.Base, r.base) })
+		r.until(name+" has the metadata of the manifest", func() bool { return w.same(t, r.web.Base, r.base) })
 	}
 }
 
@@ -148,7 +148,7 @@ func TestEverySchemeKeepsTheSameMirror(t *testing.T) {
 // the pages from the web server, and misses none.
 func TestSchemesWithoutBytes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the schemes with bytes will do")
+		t.Skip("skipped in short mode: the schemes with bytes are tested")
 	}
 	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 6))
 	r := newRig(t)

@@ -97,7 +97,7 @@ func (tr transcript) run(t *testing.T, file, dir string, env []string, places ma
 			got += fmt.Sprintf("(%v)\n", err)
 		}
 		if !matches(s.want, got) {
-			t.Fatalf("%s:%d: $ %s\nprints\n%s\nand not\n%s", file, s.line, s.command, got, strings.Join(s.want, "\n"))
+			t.Fatalf("%s:%d: $ %s\nprints\n%s\nwant\n%s", file, s.line, s.command, got, strings.Join(s.want, "\n"))
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (s *twoSites) until(what string, ok func() bool, p *program) {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if p.ended() || time.Now().After(end) {
-			s.t.Fatalf("it is not so that %s: %s", what, p.said())
+			s.t.Fatalf("ended or timed out before %s: %s", what, p.said())
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestTwoSitesOnOneHost(t *testing.T) {
 	for _, name := range []string{"docs", "blog"} {
 		mirror := s.path(name + ".mirror")
 		c := start(t, nil, "crawler", "follow", s.base(name), "--into", mirror, "--as", "page")
-		s.until("the mirror of "+name+" is as the site", func() bool { return difference(tree(t, s.path(name)), tree(t, mirror)) == "" }, c)
+		s.until("the mirror of "+name+" equals the site", func() bool { return difference(tree(t, s.path(name)), tree(t, mirror)) == "" }, c)
 		c.stop()
 	}
 }
@@ -143,22 +143,22 @@ func TestTwoSitesAreCrawledInBatches(t *testing.T) {
 	asked := s.requests()
 	for _, name := range []string{"docs", "blog"} {
 		if n := pagesAsked(asked, name); asked["/"+name+"/parley/batch"] == 0 || n > 2 { // a start page is fetched at once, and so is a page in a new directory
-			t.Errorf("%s: %d batches, %d pages asked for by themselves: %v\n%s", name, asked["/"+name+"/parley/batch"], n, asked, c.p.said())
+			t.Errorf("%s: %d batches, %d pages fetched one by one: %v\n%s", name, asked["/"+name+"/parley/batch"], n, asked, c.p.said())
 		}
 	}
 	if n := holds(c); n != 2*twoPages {
-		t.Errorf("%d pages are held: %s", n, c.p.said())
+		t.Errorf("%d pages are stored: %s", n, c.p.said())
 	}
 }
 
 // Both sites are followed, and an edit of either is fetched when it is announced.
-func TestTwoSitesAreListenedTo(t *testing.T) {
+func TestTwoSitesAreStreamed(t *testing.T) {
 	s := newTwoSites(t)
 	c := &crawling{t: t, dir: s.path("run"), args: []string{"run", s.base("docs") + "0.html", s.base("blog") + "0.html"}}
 	c.start()
 	defer c.stop()
 	asked := map[string]int{}
-	s.until("both are held and listened to", func() bool {
+	s.until("both are stored and streamed", func() bool {
 		all := holds(c) == 2*twoPages // evaluated before the requests are reset
 		for path, n := range s.requests() {
 			asked[path] += n
@@ -167,7 +167,7 @@ func TestTwoSitesAreListenedTo(t *testing.T) {
 	}, c.p)
 	for _, name := range []string{"docs", "blog"} {
 		if asked["/"+name+"/parley/batch"] == 0 {
-			t.Errorf("%s is not asked for batches: %v", name, asked)
+			t.Errorf("%s gets no batch requests: %v", name, asked)
 		}
 		url, was := s.base(name)+"7.html", maps.Clone(c.stands())
 		s.write(name+"/7.html", "<p>Page 7 of "+name+", in other words")

@@ -32,7 +32,7 @@ func TestUnpreparedSites(t *testing.T) {
 	nginx := machine.Tool(t, "nginx")
 	list := filepath.SplitList(os.Getenv("PARLEY_DOCROOTS"))
 	if len(list) == 0 {
-		machine.Lacks(t, "PARLEY_DOCROOTS names no docroots")
+		machine.Lacks(t, "PARLEY_DOCROOTS is not set")
 	}
 	for _, docroot := range list {
 		t.Run(filepath.Base(docroot), func(t *testing.T) { unprepared(t, nginx, docroot) })
@@ -203,7 +203,7 @@ func (s *unpreparedSite) told(pages []string) {
 		s.must(err)
 		want[protocol.Sum(b).String()] = true
 	}
-	s.until("the edits are told", func() bool {
+	s.until("the edits are announced", func() bool {
 		resp, err := http.Get(s.base + "robots.rdf")
 		if err != nil {
 			return false
@@ -263,7 +263,7 @@ func (s *unpreparedSite) compare(what string, got map[string]string, pages []str
 				n++
 			}
 		}
-		s.t.Errorf("%s: the copy is not the site in %d of %d pages: %s", what, n, len(s.pages), d)
+		s.t.Errorf("%s: the copy differs from the site in %d of %d pages: %s", what, n, len(s.pages), d)
 	}
 }
 
@@ -436,6 +436,6 @@ func (c *crawling) finishedWithin(limit time.Duration) {
 		c.t.Fatalf("the crawl does not end\n%s", c.p.said())
 	}
 	if code := c.p.cmd.ProcessState.ExitCode(); code != 0 {
-		c.t.Fatalf("the crawl ends with %d\n%s", code, c.p.said())
+		c.t.Fatalf("the crawl exits with %d\n%s", code, c.p.said())
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// TestOthersReadWhatIsWritten makes third-party tools read the manifests of a real site and of a tree with
+// TestOtherToolsReadManifests makes third-party tools read the manifests of a real site and of a tree with
 // odd names.
-func TestOthersReadWhatIsWritten(t *testing.T) {
+func TestOtherToolsReadManifests(t *testing.T) {
 	rapper, xmllint := machine.Tool(t, "rapper"), machine.Tool(t, "xmllint")
 	r := newRig(t)
 	for _, name := range []string{"a&b.html", "<i>.html", `"quoted".html`, "it's.html", "ümlaut.html", "two\nlines.html",

@@ -47,7 +47,7 @@ func TestAnHonestSite(t *testing.T) {
 		s := w.Sites()[0]
 		c := client(w, s)
 
-		// What its pages link to is what it has, and what its manifest says.
+		// The pages that links reach are those that the site has and that its manifest lists.
 		seen, todo := map[string]bool{"/": true}, []string{"/"}
 		for len(todo) > 0 {
 			path := todo[0]
@@ -64,7 +64,7 @@ func TestAnHonestSite(t *testing.T) {
 			}
 		}
 		if len(seen) != len(s.Paths()) {
-			t.Errorf("%d pages can be reached of %d", len(seen), len(s.Paths()))
+			t.Errorf("%d of %d pages can be reached", len(seen), len(s.Paths()))
 		}
 		_, text := get(t, c, s.Origin+"/robots.rdf")
 		r := protocol.NewManifestReader(strings.NewReader(text), protocol.ManifestOptions{URL: s.Origin + "/robots.rdf"})
@@ -78,7 +78,7 @@ func TestAnHonestSite(t *testing.T) {
 				t.Fatal(err)
 			}
 			if body, _ := s.Body(strings.TrimPrefix(rec.Item.URL, s.Origin)); protocol.Sum([]byte(body)) != rec.Item.Digest {
-				t.Errorf("%s is not what the manifest says", rec.Item.URL)
+				t.Errorf("%s does not match the manifest", rec.Item.URL)
 			}
 			items++
 		}
@@ -95,7 +95,7 @@ func TestAnHonestSite(t *testing.T) {
 		_, text = get(t, c, s.Origin+"/parley/changes?after=fake:0&wait=30")
 		m, err := protocol.ParseMessage([]byte(strings.TrimSpace(text)))
 		if err != nil || len(m.Changes) != 1 || m.Changes[0].Item.URL != s.Origin+"/" || time.Since(begin) != 20*time.Second {
-			t.Errorf("told after %v: %v, %v", time.Since(begin), m, err)
+			t.Errorf("notified after %v: %v, %v", time.Since(begin), m, err)
 		}
 		before, _ := get(t, c, s.Origin+"/")
 		again, err := http.NewRequest("GET", s.Origin+"/", nil)
@@ -104,7 +104,7 @@ func TestAnHonestSite(t *testing.T) {
 		}
 		again.Header.Set("If-None-Match", before.Header.Get("ETag"))
 		if resp, err := c.Do(again); err != nil || resp.StatusCode != 304 {
-			t.Errorf("asked again: %v, %v", resp, err)
+			t.Errorf("fetched again: %v, %v", resp, err)
 		}
 		s.Delete("/")
 		if resp, _ := get(t, c, s.Origin+"/"); resp.StatusCode != 404 {
@@ -126,7 +126,7 @@ func TestImpolite(t *testing.T) {
 			t.Helper()
 			got := w.Impolite(m)
 			if len(got) != want || want > 0 && !strings.Contains(got[0], about) {
-				t.Errorf("%q, not %d about %q", got, want, about)
+				t.Errorf("%q, want %d about %q", got, want, about)
 			}
 			w.Forget()
 		}
@@ -141,7 +141,7 @@ func TestImpolite(t *testing.T) {
 		get(t, c, s.Origin+"/robots.txt")
 		time.Sleep(19 * time.Second) // the site wants 20
 		get(t, c, s.Origin+"/")
-		check(1, "after 20s")
+		check(1, "want 20s")
 
 		get(t, c, s.Origin+"/robots.txt")
 		time.Sleep(20 * time.Second)
@@ -157,7 +157,7 @@ func TestImpolite(t *testing.T) {
 		}()
 		time.Sleep(time.Second / 2)
 		get(t, c, s.Origin+"/")
-		check(1, "two at once")
+		check(1, "two requests at once")
 	})
 }
 
@@ -177,7 +177,7 @@ func TestSeed(t *testing.T) {
 			return b.String()
 		}
 		if again := describe(1); describe(1) != again || again == describe(2) {
-			t.Error("the seed alone does not decide")
+			t.Error("equal seeds give different webs")
 		}
 	})
 }

@@ -143,7 +143,7 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 	}
 	for _, a := range w.Log() {
 		if a.Site == nil {
-			say("a site that is none: %s", a.Path)
+			say("request to an unknown site: %s", a.Path)
 			continue
 		}
 		gap := m.Gap
@@ -151,7 +151,7 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 			gap = max(gap, a.Site.Delay)
 		}
 		if !strings.Contains(a.Agent, m.Agent) {
-			say("%v: agent %q", a, a.Agent)
+			say("%v: wrong agent %q", a, a.Agent)
 		}
 		check := func(what string, all map[any]*state, key any, gap time.Duration) *state {
 			s := all[key]
@@ -160,9 +160,9 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 				all[key] = s
 			} else {
 				if s.last.End.IsZero() && !s.last.Waits || a.Begin.Before(s.last.End) {
-					say("two at once to a %s: %v; %v", what, s.last, a)
+					say("two requests at once to one %s: %v; %v", what, s.last, a)
 				} else if wait := a.Begin.Sub(s.last.End); wait < gap && !s.last.Waits {
-					say("%v after %v, to the same %s: %v; %v", wait, gap, what, s.last, a)
+					say("pause of %v, want %v, to the same %s: %v; %v", wait, gap, what, s.last, a)
 				}
 			}
 			if !a.Waits {
@@ -179,12 +179,12 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 		if at := addrs[a.Site.IP]; m.Address > 0 {
 			pause := time.Duration(float64(time.Second) / min(m.Address, float64(at.sites)/m.Gap.Seconds()))
 			if d := a.Begin.Sub(at.last.Begin); at.last.Site != nil && d < pause-time.Millisecond { // the time to check a kept connection
-				say("%v after %v, to the same address: %v; %v", d, pause, at.last, a)
+				say("pause of %v, want %v, to the same address: %v; %v", d, pause, at.last, a)
 			}
 			at.last = a
 			at.going = slices.DeleteFunc(at.going, func(x Access) bool { return x.Waits || !x.End.IsZero() && !x.End.After(a.Begin) })
 			if at.going = append(at.going, a); len(at.going) > 4 {
-				say("%d at once to an address: %v", len(at.going), at.going)
+				say("%d requests at once to one address: %v", len(at.going), at.going)
 			}
 		}
 		if !m.Robots {
@@ -193,9 +193,9 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 		if a.Path == "/robots.txt" {
 			s.robots = true
 		} else if !s.robots {
-			say("before robots.txt: %v", a)
+			say("fetched before robots.txt: %v", a)
 		} else if a.Site.Forbids(a.Path) {
-			say("forbidden: %v", a)
+			say("forbidden by robots.txt: %v", a)
 		}
 	}
 	return faults

@@ -109,10 +109,10 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // The output depends on the feed alone.
-func TestStableBytes(t *testing.T) {
+func TestWriteIsDeterministic(t *testing.T) {
 	for form := range forms {
 		if !bytes.Equal(written(t, form, some()), written(t, form, some())) {
-			t.Errorf("%s: two times, two feeds", form)
+			t.Errorf("%s: written twice, the feeds differ", form)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestAnEmptyFeed(t *testing.T) {
 }
 
 // Independent tools agree that the output is a feed, and on its content.
-func TestWitnesses(t *testing.T) {
+func TestOtherToolsReadFeeds(t *testing.T) {
 	for what, f := range map[string]feed.Feed{"some": some(), "empty": {Home: home}, "hostile": hostileFeed()} {
 		for form := range forms {
 			path := filepath.Join(t.TempDir(), form)
@@ -201,7 +201,7 @@ func TestWitnesses(t *testing.T) {
 				slices.Sort(got)
 				slices.Sort(want)
 				if !slices.Equal(got, want) {
-					t.Errorf("it reads\n%s\nand we\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+					t.Errorf("the tool reads\n%s\nwe read\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 				}
 			})
 		}
@@ -216,7 +216,7 @@ func hostileFeed() feed.Feed {
 	return f
 }
 
-func TestWhatIsRead(t *testing.T) {
+func TestReadFormats(t *testing.T) {
 	const rdf = `xmlns="http://purl.org/rss/1.0/" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/"`
 	for name, c := range map[string]struct{ text, kind, want string }{
 		"RSS 0.91": {`<rss version="0.91"><channel><title>t</title><link>http://e.example/</link><item><title>a</title><link>http://e.example/a</link></item></channel></rss>`,
@@ -258,7 +258,7 @@ func TestWhatIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	reset := errors.New("connection reset")
 	for name, c := range map[string]struct {
 		in   io.Reader
@@ -268,13 +268,13 @@ func TestWhatIsRefused(t *testing.T) {
 		"a page of XHTML":     {strings.NewReader(`<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"/>`), feed.ErrHTML},
 		"a sitemap":           {strings.NewReader(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"/>`), feed.ErrOther},
 		"nothing":             {strings.NewReader(""), feed.ErrOther},
-		"a beginning":         {strings.NewReader(`<rss version="2.0"><channel><item>`), nil},
+		"a truncated feed":    {strings.NewReader(`<rss version="2.0"><channel><item>`), nil},
 		"one that is too big": {io.LimitReader(zeros{}, 1<<30), feed.ErrLimit},
-		"a list of nothings":  {strings.NewReader(`<rss version="2.0"><channel>` + strings.Repeat("<item/>", 250_000)), feed.ErrLimit},
-		"a nest":              {strings.NewReader(`<rss version="2.0" xmlns:a="urn:a"><channel>` + strings.Repeat("<a:b>", 250_000)), feed.ErrLimit},
-		"a nest in disguise":  {strings.NewReader(`<rss version="2.0" xmlns:a="urn:a" b="<![CDATA[">` + strings.Repeat("<a:b>", 250_000) + "]]>"), feed.ErrLimit},
-		"JSON of nothings":    {strings.NewReader(`{"version":"https://jsonfeed.org/version/1.1","items":[` + strings.Repeat("{},", 250_000) + "{}]}"), feed.ErrLimit},
-		"a broken connection": {iotest.ErrReader(reset), reset},
+		"many empty elements": {strings.NewReader(`<rss version="2.0"><channel>` + strings.Repeat("<item/>", 250_000)), feed.ErrLimit},
+		"deep nesting":        {strings.NewReader(`<rss version="2.0" xmlns:a="urn:a"><channel>` + strings.Repeat("<a:b>", 250_000)), feed.ErrLimit},
+		"deep nesting behind CDATA in an attribute": {strings.NewReader(`<rss version="2.0" xmlns:a="urn:a" b="<![CDATA[">` + strings.Repeat("<a:b>", 250_000) + "]]>"), feed.ErrLimit},
+		"JSON of empty objects":                     {strings.NewReader(`{"version":"https://jsonfeed.org/version/1.1","items":[` + strings.Repeat("{},", 250_000) + "{}]}"), feed.ErrLimit},
+		"a broken connection":                       {iotest.ErrReader(reset), reset},
 	} {
 		_, err := feed.Read(c.in, feed.Options{URL: home + "feed"})
 		if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.HasPrefix(err.Error(), "read feed "+home+"feed: ") {

@@ -27,7 +27,7 @@ type Options struct {
 // Errors that [Read] wraps.
 var (
 	// ErrHTML says that the document is a page, not a feed.
-	ErrHTML = errors.New("it is HTML, not a feed")
+	ErrHTML = errors.New("document is HTML, not a feed")
 
 	// ErrOther says that the document is something else.
 	ErrOther = errors.New("not a feed")

@@ -22,10 +22,10 @@ const (
 
 var (
 	// ErrTimeout means that Timeout or Idle has expired.
-	ErrTimeout = errors.New("no answer in time")
+	ErrTimeout = errors.New("timed out")
 
 	// ErrPrivate means that an address does not belong to the public Internet. See [Public].
-	ErrPrivate = errors.New("address is not a public one")
+	ErrPrivate = errors.New("address is not public")
 )
 
 // A Client sends requests within limits. The zero value is ready to use. Its methods are safe

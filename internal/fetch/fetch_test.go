@@ -50,7 +50,7 @@ func TestRedirects(t *testing.T) {
 	base := site(t, func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		if r.Header.Get("X-Kept") != "yes" || r.Header.Get("User-Agent") != "agent" {
-			t.Errorf("%s was asked with %v", r.URL, r.Header)
+			t.Errorf("%s was requested with %v", r.URL, r.Header)
 		}
 		switch r.URL.Path {
 		case "/a":
@@ -74,7 +74,7 @@ func TestRedirects(t *testing.T) {
 			t.Errorf("%d redirects: %s of %s leads to %q", redirects, a.Says(), a.URL, a.Location)
 		}
 		if paced != asked {
-			t.Errorf("%d redirects: %d turns for %d requests", redirects, paced, asked)
+			t.Errorf("%d redirects: Pace called %d times for %d requests", redirects, paced, asked)
 		}
 	}
 }
@@ -124,16 +124,16 @@ func TestSlowServers(t *testing.T) {
 	}
 }
 
-func TestErrorsAreShort(t *testing.T) {
+func TestErrorsDoNotNameTheURL(t *testing.T) {
 	base := site(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	var client fetch.Client
 	if _, err := client.Get(t.Context(), base+"/secret", nil); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("it fails with %v", err)
+		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := client.Get(ctx, base, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled, it fails with %v", err)
+		t.Errorf("canceled: error %v", err)
 	}
 	if _, err := client.Get(t.Context(), "http://[", nil); err == nil {
 		t.Error("that is no URL")
@@ -144,7 +144,7 @@ func TestPublicAddressesOnly(t *testing.T) {
 	base := site(t, func(http.ResponseWriter, *http.Request) { t.Error("asked") })
 	client := fetch.Client{Transport: fetch.Public()}
 	if _, err := client.Get(t.Context(), base, nil); !errors.Is(err, fetch.ErrPrivate) {
-		t.Errorf("it fails with %v", err)
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestValidators(t *testing.T) {
 		}
 		a.Close()
 		if a.Status != want {
-			t.Errorf("asked with %v it answers %s", known, a.Says())
+			t.Errorf("requested with %v, the server answers %s", known, a.Says())
 		}
 		known = fetch.ValidatorsOf(a.Header)
 	}
@@ -238,7 +238,7 @@ func FuzzRetryAfter(f *testing.F) {
 			t.Errorf("%q: %v %v", s, d, ok)
 		}
 		if at, err := http.ParseTime(strings.TrimSpace(s)); err == nil && !ok {
-			t.Errorf("%q is %v, and was not understood", s, at)
+			t.Errorf("%q is %v, but was not parsed", s, at)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func TestBelow(t *testing.T) {
 		}
 	}
 	if name, ok := filename.Below(base+"docs/", base+"other", "", false); ok {
-		t.Errorf("a URL outside of the base is called %q", name)
+		t.Errorf("a URL outside of the base gets the name %q", name)
 	}
 }
 
@@ -87,14 +87,14 @@ func FuzzBelow(f *testing.F) {
 			return
 		}
 		if path.Clean(name) != name || path.IsAbs(name) || len(name) > 3000 {
-			t.Fatalf("%q is called %q", rest, name)
+			t.Fatalf("%q gets the name %q", rest, name)
 		}
 		for _, s := range strings.Split(name, "/") {
 			if s == "" || s[0] == '.' || len(s) > 255 || strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-				t.Fatalf("%q is called %q", rest, name)
+				t.Fatalf("%q gets the name %q", rest, name)
 			}
 			if portable && (strings.ContainsAny(s, `\:*?"<>|`) || strings.HasSuffix(s, ".") || strings.HasSuffix(s, " ")) {
-				t.Fatalf("%q is called %q where Windows must take it", rest, name)
+				t.Fatalf("%q gets the name %q, which Windows rejects", rest, name)
 			}
 		}
 	})

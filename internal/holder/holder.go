@@ -22,7 +22,7 @@ import (
 )
 
 // ErrNotHeld is returned by [Door.Ask] when no process has the state.
-var ErrNotHeld = errors.New("no process has the state")
+var ErrNotHeld = errors.New("no process has the state open")
 
 // longestSocket is the longest path of a socket, in bytes: less than the smallest limit of any system, which
 // is 104.
@@ -50,11 +50,11 @@ func SocketPath(path string) (string, error) {
 func Serve(ctx context.Context, state string, h http.Handler, log *slog.Logger) error {
 	path, err := SocketPath(state)
 	if err != nil {
-		return fmt.Errorf("hold %s: %w", state, err)
+		return fmt.Errorf("serve the socket of %s: %w", state, err)
 	}
 	ln, err := listenPrivate(path)
 	if err != nil {
-		return fmt.Errorf("hold %s: %w", state, err)
+		return fmt.Errorf("serve the socket of %s: %w", state, err)
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -79,7 +79,7 @@ func Serve(ctx context.Context, state string, h http.Handler, log *slog.Logger) 
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return fmt.Errorf("hold %s: %w", state, err)
+	return fmt.Errorf("serve the socket of %s: %w", state, err)
 }
 
 // listenPrivate listens on a socket that is private before it gets its name.
@@ -133,7 +133,7 @@ func (d Door) Ask(ctx context.Context, method, path string, in, out any) error {
 		err = json.Unmarshal(b, out)
 	}
 	if err != nil {
-		return fmt.Errorf("ask the holder of %s: %w", d.State, err)
+		return fmt.Errorf("ask the process that has %s open: %w", d.State, err)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (d Door) Ask(ctx context.Context, method, path string, in, out any) error {
 func (d Door) Stream(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	body, err := d.ask(ctx, method, path, in)
 	if err != nil && err != ErrNotHeld {
-		return nil, fmt.Errorf("ask the holder of %s: %w", d.State, err)
+		return nil, fmt.Errorf("ask the process that has %s open: %w", d.State, err)
 	}
 	return body, err
 }
@@ -187,7 +187,7 @@ func (d Door) ask(ctx context.Context, method, path string, in any) (io.ReadClos
 		case !held:
 			return nil, ErrNotHeld
 		case time.Since(begin) > askPatience:
-			return nil, fmt.Errorf("a process has it, and does not answer: %w", err)
+			return nil, fmt.Errorf("it does not answer: %w", err)
 		}
 		if err := pause.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return nil, err

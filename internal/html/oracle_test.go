@@ -239,7 +239,7 @@ func (g *gardener) blocks(depth int) {
 	}
 }
 
-func TestGrownPagesAgainstParser(t *testing.T) {
+func TestGeneratedPagesAgainstParser(t *testing.T) {
 	n := 3000
 	if testing.Short() {
 		n = 300

@@ -70,7 +70,7 @@ func TestCanonical(t *testing.T) {
 		}
 	}
 	if got := html.Read("::", []byte(`<link rel=canonical href="/a">`), html.Options{}); got.Canonical != "" {
-		t.Errorf("a page whose URL is none: %q", got.Canonical)
+		t.Errorf("a page with an invalid URL: %q", got.Canonical)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if got := html.Read(at, []byte("<a href=x>"), html.Options{Text: true}).Links; got != nil {
-		t.Errorf("not asked for: %q", got)
+		t.Errorf("returned without being requested: %q", got)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestText(t *testing.T) {
 		"<form role=search>s<p>s</form>x<div role=article>y</div>":                       "y",
 		"<body role=main>x<footer>f</footer></body>y":                                    "x|f|y",
 
-		// What was not closed well.
+		// Elements that are not closed, or closed in the wrong order.
 		"<nav>n<div></nav>x</div>y":                                                     "xy",
 		"<div><nav>n</div>x":                                                            "x",
 		"<div role=main><form><div></form>a</div>b</div>c":                              "a|b",
@@ -188,7 +188,7 @@ func TestText(t *testing.T) {
 		}
 	}
 	if got := html.Read(at, []byte("<p>x"), html.Options{Links: true}).Text; got != nil {
-		t.Errorf("not asked for: %q", got)
+		t.Errorf("returned without being requested: %q", got)
 	}
 }
 

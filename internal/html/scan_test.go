@@ -106,7 +106,7 @@ func TestScanBounds(t *testing.T) {
 		t.Errorf("%d references", n)
 	}
 	if s := scan("<a href=" + strings.Repeat("x", 1<<20) + "><a href=y>"); refs(s) != "0:y" {
-		t.Errorf("%d references, where one is too long", len(s.Refs))
+		t.Errorf("%d references, although one is too long", len(s.Refs))
 	}
 	s := &html.Scanner{Contents: true}
 	for range 2 { // what the first page made grow serves the second

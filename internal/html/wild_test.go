@@ -53,7 +53,7 @@ func TestWildPagesAgainstParser(t *testing.T) {
 	t.Logf("%d pages of UTF-8 and %d others: %d have a title, %d a language, %d another canonical URL; %d links; the text of %d differs from that of a parser",
 		n, other, titles, languages, canonical, links, differ)
 	if n < 300 || differ > 2 {
-		t.Errorf("of %d pages %d differ, where 2 did", n, differ)
+		t.Errorf("of %d pages %d differ, want 2", n, differ)
 	}
 }
 

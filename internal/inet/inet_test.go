@@ -74,8 +74,8 @@ func wrapped(a netip.Addr) (same, never []netip.Addr) {
 	return same, never
 }
 
-// Whatever the registries of IANA name as not reachable from everywhere is not public, at
-// both its ends and in the middle, and by whatever way it is written.
+// Every block that the IANA registries mark as not globally reachable is not public, at both ends and in the
+// middle, in every notation.
 func TestSpecialPurposeRegistries(t *testing.T) {
 	for _, r := range registries {
 		p := netip.MustParsePrefix(r.prefix)
@@ -101,18 +101,18 @@ func TestSpecialPurposeRegistries(t *testing.T) {
 			}
 			for _, w := range never {
 				if inet.Special(w) == "" {
-					t.Errorf("%v, made of %v, is taken for public", w, a)
+					t.Errorf("%v, made of %v, is treated as public", w, a)
 				}
 			}
 		}
 	}
 	for _, s := range []string{"::7f00:1", "3fff::1", "5f00::1", "192.88.99.1", "169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"} {
 		if inet.Special(netip.MustParseAddr(s)) == "" {
-			t.Errorf("%s is taken for public", s)
+			t.Errorf("%s is treated as public", s)
 		}
 	}
 	if inet.Special(netip.Addr{}) == "" {
-		t.Error("no address at all is taken for public")
+		t.Error("the zero address is treated as public")
 	}
 }
 
@@ -128,7 +128,7 @@ func FuzzSpecial(f *testing.F) {
 			t.Errorf("%v: %q, and plain %q", a, got, plain)
 		}
 		if a.Is6() && inet.Plain(a).Is6() && inet.Special(a) == "" && binary.BigEndian.Uint16(a.AsSlice())>>13 != 1 {
-			t.Errorf("%v is outside of what was given out", a)
+			t.Errorf("%v is outside of the allocated space", a)
 		}
 	})
 }
@@ -136,7 +136,7 @@ func FuzzSpecial(f *testing.F) {
 func TestPublicAddresses(t *testing.T) {
 	for _, s := range []string{"8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "2a00:1450:4001::1", "::ffff:8.8.8.8", "223.255.255.1"} {
 		if inet.Special(netip.MustParseAddr(s)) != "" {
-			t.Errorf("%s is a public address", s)
+			t.Errorf("%s is not treated as public", s)
 		}
 	}
 	for _, s := range []string{"127.0.0.1", "127.8.8.8", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1",
@@ -145,10 +145,10 @@ func TestPublicAddresses(t *testing.T) {
 		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "2001:0:1::", "2001:db8::1", "100::1",
 		"::7f00:1", "3fff::1", "5f00::1", "192.88.99.1"} {
 		if inet.Special(netip.MustParseAddr(s)) == "" {
-			t.Errorf("%s is no public address", s)
+			t.Errorf("%s is treated as public", s)
 		}
 	}
 	if inet.Special(netip.Addr{}) == "" {
-		t.Error("no address is no public address")
+		t.Error("the zero address is treated as public")
 	}
 }

@@ -91,7 +91,7 @@ func (j *Journal) append(ctx context.Context, steps []Step) (protocol.Cursor, er
 func (s Step) check() error {
 	url, known := s.Entry.Item.URL, false
 	if _, known = opCode(s.Op); !known {
-		return fmt.Errorf("step %.40q of %.200q: unknown", s.Op, url)
+		return fmt.Errorf("unknown step %.40q of %.200q", s.Op, url)
 	}
 	for _, u := range []string{url, s.From} {
 		if u == "" && (s.Op == protocol.Move || u == url) {

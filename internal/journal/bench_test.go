@@ -26,8 +26,8 @@ func large(t testing.TB, n int) *journal.Journal {
 	return j
 }
 
-// Beyond some ten thousand items pages of the file are given back on the way.
-func TestManyItems(t *testing.T) {
+// With more than about ten thousand items, pages of the file are released during the transaction.
+func TestLargeJournal(t *testing.T) {
 	const n = 70_000
 	j := large(t, n)
 	check(t, "items", j.Len(), n)

@@ -257,8 +257,8 @@ func TestFilesOfAnotherFormat(t *testing.T) {
 	}
 }
 
-// What a killed Renew has left behind goes with the next Open.
-func TestLeftoversAreDropped(t *testing.T) {
+// Open removes the leftovers of a Renew that was killed.
+func TestOpenDropsLeftoversOfRenew(t *testing.T) {
 	j, file := begin(t, nil, "a")
 	j.Close()
 	edit(t, file, func(tx *bbolt.Tx) error {
@@ -279,7 +279,7 @@ func TestLeftoversAreDropped(t *testing.T) {
 	})
 }
 
-func TestANewFileIsMadeWithItsDirectory(t *testing.T) {
+func TestOpenCreatesDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "some", "where", "journal")
 	open(t, file, nil).Close()
 	if _, err := os.Stat(file); err != nil {

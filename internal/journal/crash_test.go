@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	case "renew":
 		err = renewForEver(os.Getenv(victimFile))
 	default:
-		err = fmt.Errorf("no victim does %q", what)
+		err = fmt.Errorf("unknown victim %q", what)
 	}
 	fmt.Println("error", err)
 	os.Exit(1)
@@ -141,7 +141,7 @@ func TestKilledWhileAppending(t *testing.T) {
 		j := open(t, file, nil)
 		head := j.Head()
 		if r, err := strconv.ParseUint(revision, 10, 64); err != nil || j.Revision() < r {
-			t.Fatalf("round %d: revision is %d after %s was told", round, j.Revision(), revision)
+			t.Fatalf("round %d: revision is %d after %s was reported", round, j.Revision(), revision)
 		}
 		noted, err := j.Note("victim/head")
 		if err != nil {
@@ -149,23 +149,23 @@ func TestKilledWhileAppending(t *testing.T) {
 		}
 		at, err := protocol.ParseCursor(string(noted))
 		if err != nil || at.Epoch != epoch && round > 0 || at.Seq < told.Seq || at.Seq > head.Seq {
-			t.Fatalf("round %d: %q is noted after %v was told, the head is %v, %v", round, noted, told, head, err)
+			t.Fatalf("round %d: note is %q after %v was reported, the head is %v, %v", round, noted, told, head, err)
 		}
 		if twin, err := j.Note(fmt.Sprintf("victim/%d", at.Seq%10)); err != nil || string(twin) != string(noted) {
-			t.Fatalf("round %d: %q is noted, and %q with it, %v", round, noted, twin, err)
+			t.Fatalf("round %d: notes of one transaction are %q and %q, %v", round, noted, twin, err)
 		}
 		if round == 0 {
 			epoch = head.Epoch
 		}
 		if head.Epoch != epoch || told.Epoch != epoch || head.Seq < told.Seq {
-			t.Fatalf("round %d: head is %v after %v was told, epoch was %s", round, head, told, epoch)
+			t.Fatalf("round %d: head is %v after %v was reported, epoch was %s", round, head, told, epoch)
 		}
 		var all []protocol.Change
 		for at := j.Floor(); at != head; at.Seq = all[len(all)-1].Seq {
 			all = append(all, read(t, j, at)...)
 		}
 		if uint64(len(all)) != head.Seq || !reflect.DeepEqual(all[:len(known)], known) {
-			t.Fatalf("round %d: changes are not what they were", round)
+			t.Fatalf("round %d: earlier changes differ", round)
 		}
 		known = all
 		// The items are what the changes make.
@@ -201,12 +201,12 @@ func TestKilledWhileRenewing(t *testing.T) {
 		for _, e := range entries {
 			for ; n <= len(lines)+1 && e.Item.Digest != page("", fmt.Sprint(n)).Digest; n++ {
 				if e.Item.URL != entries[0].Item.URL {
-					t.Fatalf("round %d: items are of two descriptions", round)
+					t.Fatalf("round %d: items of two renewals are mixed", round)
 				}
 			}
 		}
 		if n != len(lines) && n != len(lines)+1 {
-			t.Errorf("round %d: description %d after %d was told", round, n, len(lines))
+			t.Errorf("round %d: items of renewal %d after %d were reported", round, n, len(lines))
 		}
 		settle(t, j)
 		take(t, j, create("after", "x"))

@@ -4,7 +4,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// What follows lets tests see the records of the file.
+// The functions below give tests access to the records of the file.
 
 func ItemKey(url string) []byte                          { return itemKey(url) }
 func SeqKey(seq uint64) []byte                           { return seqKey(seq) }

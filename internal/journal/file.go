@@ -209,7 +209,7 @@ func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 		id := tx.ID()
 		if err := tx.Commit(); err != nil {
 			if j.db.Visible(id) {
-				j.broken = fmt.Errorf("it must be opened again, since a transaction may have been lost or not: %w", err)
+				j.broken = fmt.Errorf("it must be reopened, since the last transaction may or may not be stored: %w", err)
 			}
 			return err
 		}

@@ -33,7 +33,7 @@ func waiting(ctx context.Context, j *journal.Journal, after protocol.Cursor) fun
 func still(t *testing.T, what string, w func() (bool, error)) {
 	t.Helper()
 	if done, err := w(); done {
-		t.Errorf("%s: it has ended with %v", what, err)
+		t.Errorf("%s: Wait has returned %v", what, err)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestWait(t *testing.T) {
 		take(t, j, note("a", "s", time.Time{}))
 		still(t, "after a note", w1)
 		take(t, j, remove("nothing"))
-		still(t, "after nothing", w1)
+		still(t, "after a step without effect", w1)
 		before := j.Head()
 		take(t, j, update("a", "b"))
 		ended(t, "after a change", w1, nil)
@@ -114,7 +114,7 @@ func TestFollowersMissNothing(t *testing.T) {
 				at.Seq++
 			}
 			if len(changes) == 0 {
-				return fmt.Errorf("woken for nothing at %v", at)
+				return fmt.Errorf("woken without a change at %v", at)
 			}
 		}
 		return nil

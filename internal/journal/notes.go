@@ -110,7 +110,7 @@ func (j *Journal) EachNote(prefix string, f func(key string, value []byte) error
 // call beyond MaxNotes is an error, and then nothing is stored. As with Append, the caller must have no View open.
 func (j *Journal) SetNotes(notes map[string][]byte) error {
 	if err := j.setNotes(notes); err != nil {
-		return j.fail("note in", err)
+		return j.fail("store notes in", err)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (j *Journal) setNotes(notes map[string][]byte) error {
 	size := 0
 	for key, value := range notes {
 		if key == "" || len(key) > maxNoteKey || len(key)+len(value) > MaxNote {
-			return fmt.Errorf("note %.200q of %d bytes, want a key of 1 to %d and %d together", key, len(value), maxNoteKey, MaxNote)
+			return fmt.Errorf("note %.200q of %d bytes: want a key of 1 to %d bytes, and key and note of at most %d together", key, len(value), maxNoteKey, MaxNote)
 		}
 		size += len(key) + len(value)
 	}

@@ -68,9 +68,9 @@ func TestNotesOutliveRestartsAndEpochs(t *testing.T) {
 		t.Errorf("an empty note is %v, %v", v, err)
 	}
 	setNotes(t, j, map[string][]byte{"sender/cursor": nil, "sender/never": nil})
-	check(t, "notes after one was forgotten", notesOf(t, j, ""), "other/x=y, sender/empty=")
+	check(t, "notes after one was removed", notesOf(t, j, ""), "other/x=y, sender/empty=")
 	if v, err := j.Note("sender/cursor"); err != nil || v != nil {
-		t.Errorf("a forgotten note is %q, %v", v, err)
+		t.Errorf("a removed note is %q, %v", v, err)
 	}
 	stop := errors.New("enough")
 	n := 0
@@ -114,8 +114,8 @@ func TestNotesOfAClosedJournal(t *testing.T) {
 	}
 }
 
-// Concurrent notes, appends and reads: every note is whole.
-func TestNotesByMany(t *testing.T) {
+// With concurrent notes, appends and reads every note stays complete.
+func TestConcurrentNotes(t *testing.T) {
 	j, file := begin(t, nil)
 	const writers, each = 8, 20
 	var all sync.WaitGroup
@@ -158,14 +158,14 @@ func TestRevision(t *testing.T) {
 	moved := func(what string, want bool) {
 		t.Helper()
 		if r := j.Revision(); (r > last) != want || r < last {
-			t.Errorf("after %s it is %d, before it was %d", what, r, last)
+			t.Errorf("after %s the revision is %d, before it was %d", what, r, last)
 		}
 		last = j.Revision()
 	}
 	take(t, j, update("a", "second a"))
 	moved("an update", true)
 	take(t, j, update("a", "second a"))
-	moved("an update of nothing", false)
+	moved("an update without news", false)
 	take(t, j)
 	moved("no step", false)
 	s := update("a", "second a")
@@ -201,9 +201,9 @@ func TestRevision(t *testing.T) {
 	if err := j.Renew(context.Background(), func(yield func(protocol.Item, error) bool) { yield(page("a", "second a"), nil) }); err != nil {
 		t.Fatal(err)
 	}
-	moved("a new description", true)
+	moved("a renewal with other items", true)
 	settle(t, j)
-	moved("its end", true)
+	moved("the end of the first scan", true)
 	v, err := j.View()
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func version1(t *testing.T) string {
 }
 
 // A file of version 1 keeps its meaning, and its epoch continues.
-func TestVersion1(t *testing.T) {
+func TestVersion1FileIsUpgraded(t *testing.T) {
 	odd := page("odd", "odd")
 	odd.Title, odd.Type, odd.Modified, odd.Span = "", "application/x-unheard-of", time.Date(2004, 10, 1, 0, 0, 0, 0, time.UTC), 24*time.Hour
 	entry := func(path, content, stamp string) journal.Entry {
@@ -287,7 +287,7 @@ func TestVersion1(t *testing.T) {
 	look(j)
 	j.Close()
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
-		t.Error("reading has changed the file", err)
+		t.Error("opening for reading has changed the file", err)
 	}
 
 	j = open(t, file, &journal.Options{Now: func() time.Time { return at }})
@@ -312,8 +312,8 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
-// A record that needs no more is the one of version 1, to the byte.
-func TestPlainRecordsStayAsTheyWere(t *testing.T) {
+// A record without newer fields is encoded exactly as in version 1.
+func TestPlainRecordsKeepVersion1Encoding(t *testing.T) {
 	b, err := os.ReadFile("testdata/version-1.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -341,9 +341,8 @@ func TestPlainRecordsStayAsTheyWere(t *testing.T) {
 	check(t, "records", n, 9)
 }
 
-// A silent step stores the metadata beside the bytes, and what the journal's
-// owner remembers; the bytes stay as they were.
-func TestSilentSteps(t *testing.T) {
+// A silent step stores metadata and the stamp of an item; its digest and length stay unchanged.
+func TestSilentStepsStoreMetadataOnly(t *testing.T) {
 	j, _ := begin(t, nil, "a")
 	head := j.Head()
 	it := page("a", "other bytes")
@@ -361,8 +360,8 @@ func TestSilentSteps(t *testing.T) {
 	check(t, "head", j.Head(), head)
 }
 
-// Significance goes with what was told as an update or a move.
-func TestSignificanceIsTold(t *testing.T) {
+// Changes that are reported as an update or a move carry the significance.
+func TestSignificanceOfUpdatesAndMoves(t *testing.T) {
 	j, _ := begin(t, nil, "a", "b", "c")
 	start := j.Head()
 	sig := protocol.SignificanceOf(0.25)

@@ -27,15 +27,15 @@ func (j *Journal) Floor() protocol.Cursor {
 func (m meta) readable(after protocol.Cursor) error {
 	switch {
 	case after.IsZero():
-		return fmt.Errorf("%w: it stands before everything", protocol.ErrTooOld)
+		return fmt.Errorf("%w: it is before all changes", protocol.ErrTooOld)
 	case !m.whole:
-		return fmt.Errorf("%w: the first description is not whole", protocol.ErrEpoch)
+		return fmt.Errorf("%w: the first scan is not complete", protocol.ErrEpoch)
 	case after.Epoch != m.epoch:
-		return fmt.Errorf("%w: it is %s now", protocol.ErrEpoch, m.epoch)
+		return fmt.Errorf("%w: the current epoch is %s", protocol.ErrEpoch, m.epoch)
 	case after.Seq > m.head:
-		return fmt.Errorf("%w: it lies after the head %v", protocol.ErrEpoch, m.headCursor())
+		return fmt.Errorf("%w: it is after the head %v", protocol.ErrEpoch, m.headCursor())
 	case after.Seq < m.floor:
-		return fmt.Errorf("%w: it lies before the floor %v", protocol.ErrTooOld, m.floorCursor())
+		return fmt.Errorf("%w: it is before the floor %v", protocol.ErrTooOld, m.floorCursor())
 	}
 	return nil
 }

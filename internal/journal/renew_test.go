@@ -11,7 +11,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-func TestRenewForgetsChangesAndKeepsItems(t *testing.T) {
+func TestRenewDropsChangesAndKeepsItems(t *testing.T) {
 	j, file := begin(t, nil, "a", "b", "c")
 	old := take(t, j, update("a", "2"), remove("b"), note("c", "kept", noon))
 	if err := j.Renew(context.Background(), nil); err != nil {
@@ -35,7 +35,7 @@ func TestRenewForgetsChangesAndKeepsItems(t *testing.T) {
 	check(t, "changes", told(read(t, j, protocol.Cursor{Epoch: j.Head().Epoch})), "1 create d")
 }
 
-func TestRenewTakesAnotherDescription(t *testing.T) {
+func TestRenewWithOtherItems(t *testing.T) {
 	j, _ := begin(t, nil, "a", "b", "sub/c", "d")
 	take(t, j, note("d", "stamp d", noon))
 	items := []protocol.Item{page("a", "first a"), page("b", "other"), page("d", "first d"), page("new/e", "e")}

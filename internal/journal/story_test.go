@@ -176,7 +176,7 @@ func check[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-func TestFirstDescriptionIsABaseline(t *testing.T) {
+func TestFirstScanIsABaseline(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new", "journal")
 	j := open(t, file, nil)
 	check(t, "whole", j.Whole(), false)
@@ -209,7 +209,7 @@ func TestFirstDescriptionIsABaseline(t *testing.T) {
 		t.Errorf("get: %+v %v %v", e, ok, err)
 	}
 	if _, ok, err := j.Get("https://example.org/none"); ok || err != nil {
-		t.Errorf("get of nothing: %v %v", ok, err)
+		t.Errorf("get of a missing item: %v %v", ok, err)
 	}
 	st, err := os.Stat(file)
 	if err != nil || st.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
@@ -229,7 +229,7 @@ func TestChangesAreNumberedInOrder(t *testing.T) {
 	check(t, "changes", told(changes), want)
 	for i, c := range changes {
 		if !c.At.Equal(noon) {
-			t.Errorf("change %d was taken in at %v, want %v", i, c.At, noon)
+			t.Errorf("change %d was stored at %v, want %v", i, c.At, noon)
 		}
 	}
 	check(t, "previous digest of an update", changes[0].Prev, page("a", "first a").Digest)
@@ -251,7 +251,7 @@ func TestChangesAreNumberedInOrder(t *testing.T) {
 	check(t, "entries", urls(entriesOf(t, j)), "a b d sub/e")
 }
 
-func TestStepsThatCannotBeAreCorrected(t *testing.T) {
+func TestImpossibleStepsAreCorrected(t *testing.T) {
 	j, _ := begin(t, nil, "a", "b", "c")
 	at := j.Head()
 	for _, c := range []struct {
@@ -259,16 +259,16 @@ func TestStepsThatCannotBeAreCorrected(t *testing.T) {
 		steps []journal.Step
 		want  string
 	}{
-		{"create of what is there, the same", []journal.Step{create("a", "first a")}, ""},
-		{"update that says nothing new", []journal.Step{update("a", "first a")}, ""},
-		{"create of what is there, other bytes", []journal.Step{create("a", "x")}, "1 update a"},
-		{"update of nothing", []journal.Step{update("n", "x")}, "2 create n"},
-		{"delete of nothing", []journal.Step{remove("none")}, ""},
-		{"note of nothing", []journal.Step{note("none", "s", time.Time{})}, ""},
-		{"move of nothing", []journal.Step{move("none", "m", "x")}, "3 create m"},
-		{"move of nothing onto something", []journal.Step{move("none", "m", "y")}, "4 update m"},
+		{"create of an existing item, same bytes", []journal.Step{create("a", "first a")}, ""},
+		{"update without news", []journal.Step{update("a", "first a")}, ""},
+		{"create of an existing item, other bytes", []journal.Step{create("a", "x")}, "1 update a"},
+		{"update of a missing item", []journal.Step{update("n", "x")}, "2 create n"},
+		{"delete of a missing item", []journal.Step{remove("none")}, ""},
+		{"note of a missing item", []journal.Step{note("none", "s", time.Time{})}, ""},
+		{"move of a missing item", []journal.Step{move("none", "m", "x")}, "3 create m"},
+		{"move of a missing item onto an existing one", []journal.Step{move("none", "m", "y")}, "4 update m"},
 		{"move onto itself", []journal.Step{move("m", "m", "z")}, "5 update m"},
-		{"move onto something", []journal.Step{move("b", "c", "first b")}, "6 move c<b"},
+		{"move onto an existing item", []journal.Step{move("b", "c", "first b")}, "6 move c<b"},
 		{"one URL many times", []journal.Step{remove("a"), create("a", "1"), update("a", "2"), move("a", "b", "2"), remove("b"), remove("b")},
 			"7 delete a, 8 create a, 9 update a, 10 move b<a, 11 delete b"},
 	} {
@@ -285,11 +285,11 @@ func TestStepsThatCannotBeAreCorrected(t *testing.T) {
 		{Op: protocol.Create, Entry: journal.Entry{Item: protocol.Item{URL: "https://example.org/" + strings.Repeat("x", protocol.MaxURL)}}},
 	} {
 		if _, err := j.Append(context.Background(), []journal.Step{create("q", "q"), s}); err == nil {
-			t.Errorf("step %+v was taken in", s)
+			t.Errorf("step %+v was accepted", s)
 		}
 	}
 	if _, err := j.Append(context.Background(), make([]journal.Step, protocol.MaxBatch+1)); err == nil {
-		t.Error("too many steps were taken in")
+		t.Error("too many steps were accepted")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -300,7 +300,7 @@ func TestStepsThatCannotBeAreCorrected(t *testing.T) {
 	check(t, "items", j.Len(), 3)
 }
 
-func TestHeldItemsAndStampsAreNotTold(t *testing.T) {
+func TestHeldItemsAndStampsAreNotChanges(t *testing.T) {
 	j, file := begin(t, nil, "a", "b", "sub/c")
 	head := j.Head()
 	since := noon.Add(time.Minute)
@@ -320,7 +320,7 @@ func TestHeldItemsAndStampsAreNotTold(t *testing.T) {
 	check(t, "stamp", string(e.Stamp), "four")
 }
 
-func TestTombstonesAreOfWhatIsGone(t *testing.T) {
+func TestTombstonesNameDeletedItems(t *testing.T) {
 	now := noon
 	opts := &journal.Options{Now: func() time.Time { return now }, Retention: time.Hour}
 	j, _ := begin(t, opts, "a", "b", "c", "d")
@@ -342,7 +342,7 @@ func TestTombstonesAreOfWhatIsGone(t *testing.T) {
 	check(t, "head", j.Head().Seq, 7)
 }
 
-func TestOldChangesAreForgotten(t *testing.T) {
+func TestOldChangesArePruned(t *testing.T) {
 	j, file := begin(t, &journal.Options{MaxChanges: 10})
 	start := j.Head()
 	for i := range 5 {
@@ -383,7 +383,7 @@ func TestModifiedOfAView(t *testing.T) {
 	check(t, "change", view(t, j).Modified(), noon.Add(time.Second))
 }
 
-func TestUnderAPrefix(t *testing.T) {
+func TestEntriesUnderAPrefix(t *testing.T) {
 	j, _ := begin(t, nil, "", "x", "a/", "a/1", "a/2", "a/b/3", "a/b/c/4", "a/b/c/d/5", "aa/6", "b/7", "b/b/8", "a%20/9", "z/y/x/w/v/10")
 	base := "https://example.org/"
 	v := view(t, j)
@@ -404,7 +404,7 @@ func TestUnderAPrefix(t *testing.T) {
 	check(t, "all", len(collect(t, v.Entries())), v.Len())
 }
 
-func TestAViewIsOneMoment(t *testing.T) {
+func TestViewIsASnapshot(t *testing.T) {
 	j, _ := begin(t, nil, "a", "b")
 	v := view(t, j)
 	take(t, j, remove("a"), create("c", "c"))
@@ -447,11 +447,11 @@ func TestOneProcessAtATime(t *testing.T) {
 		t.Error("append to a journal opened for reading")
 	}
 	if _, err := journal.Open(filepath.Join(t.TempDir(), "none"), &journal.Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("open of nothing: %v", err)
+		t.Errorf("open of a missing file: %v", err)
 	}
 }
 
-func TestAClosedJournalSaysSo(t *testing.T) {
+func TestClosedJournalReturnsErrors(t *testing.T) {
 	j, _ := begin(t, nil, "a")
 	check(t, "close", j.Close(), nil)
 	check(t, "close", j.Close(), nil)
@@ -466,7 +466,7 @@ func TestAClosedJournalSaysSo(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNoJournal(t *testing.T) {
+func TestOpenRejectsOtherFiles(t *testing.T) {
 	good, file := begin(t, nil, "a", "b")
 	for i := range 300 {
 		take(t, good, create(fmt.Sprintf("%d", i), "x"))

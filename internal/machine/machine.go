@@ -49,7 +49,7 @@ func Data(t testing.TB, elem ...string) string {
 	t.Helper()
 	dir := os.Getenv("PARLEY_DATA")
 	if dir == "" {
-		t.Skip("PARLEY_DATA names no folder of recorded files")
+		t.Skip("PARLEY_DATA is not set: no recorded files")
 	}
 	return filepath.Join(append([]string{dir}, elem...)...)
 }
@@ -121,7 +121,7 @@ func GitDoc(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("PARLEY_GIT_DOC")
 	if _, err := os.Stat(filepath.Join(dir, "git.html")); dir == "" || err != nil {
-		Lacks(t, "PARLEY_GIT_DOC names no git-doc")
+		Lacks(t, "PARLEY_GIT_DOC is not a git-doc directory")
 	}
 	return dir
 }

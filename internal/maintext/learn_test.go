@@ -82,7 +82,7 @@ func TestLearn(t *testing.T) {
 }
 
 // Text written by a person is not proposed.
-func TestLearnNoProse(t *testing.T) {
+func TestLearnProposesNoProse(t *testing.T) {
 	for _, template := range []string{
 		"The {quick|lazy} fox",
 		"Page # is {new|}",
@@ -108,7 +108,7 @@ func TestLearnNoProse(t *testing.T) {
 	}
 }
 
-func TestLearnSaysHowOften(t *testing.T) {
+func TestLearnCountsPages(t *testing.T) {
 	before, after := builds(90, "Page #\nVersion {1.0|1.1} of this")
 	more, more2 := builds(10, "Page #\nVersion {1.0|1.1} of this\nUpdated on {2025-01-01|2025-02-02} by a robot")
 	before, after = append(before, more...), append(after, more2...)
@@ -127,7 +127,7 @@ func TestLearnSaysHowOften(t *testing.T) {
 
 	l.MinShare = 0.2
 	if lesson := l.Learn(pairsOf(before, after)); len(lesson.Proposals) != 1 || lesson.Left != 11 {
-		t.Errorf("what is on a fifth of the pages: %+v", lesson)
+		t.Errorf("with a minimum share of a fifth of the pages: %+v", lesson)
 	}
 	// Text that is masked already is neither proposed again, nor context for another mask.
 	l = maintext.Learner{Masks: masks(t, `Version [\d.]+`, "by a")}
@@ -177,7 +177,7 @@ func TestLearnedMasksLeaveProse(t *testing.T) {
 	m := masks(t, patterns(lesson)...)
 	for i, body := range prose {
 		if got := m.Apply([]byte(after[i])); !bytes.Contains(got, []byte(body)) {
-			t.Fatalf("page %d: the masks took some of\n%s\nand left\n%s", i, body, got)
+			t.Fatalf("page %d: the masks removed prose from\n%s\nand left\n%s", i, body, got)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func FuzzLearn(f *testing.F) {
 			}
 			for _, prose := range []string{"only words here", "nothing, at all!", ""} {
 				if got := m.Apply([]byte(prose)); string(got) != prose {
-					t.Fatalf("%q takes %q to %q", p.Pattern, prose, got)
+					t.Fatalf("mask %q turns %q into %q", p.Pattern, prose, got)
 				}
 			}
 		}

@@ -32,7 +32,7 @@ func ParseMasks(patterns []string) (Masks, error) {
 			return nil, fmt.Errorf("mask %q: %w", p, err)
 		}
 		if re.MatchString("") {
-			return nil, fmt.Errorf("mask %q: it matches where there is nothing; have it want at least one character", p)
+			return nil, fmt.Errorf("mask %q: matches the empty string; it must require at least one character", p)
 		}
 		m = append(m, re)
 	}

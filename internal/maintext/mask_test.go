@@ -61,10 +61,10 @@ func TestMasks(t *testing.T) {
 func TestBadMasks(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`(`:                         `mask "("`,
-		`\d*`:                       `mask "\\d*": it matches where there is nothing`,
-		`^$`:                        "where there is nothing",
+		`\d*`:                       `mask "\\d*": matches the empty string`,
+		`^$`:                        "the empty string",
 		`(?=x)`:                     "mask",
-		``:                          "where there is nothing",
+		``:                          "the empty string",
 		strings.Repeat("x", 10_000): "longer than 4096 bytes",
 		`x{1001}`:                   "repeat",
 	} {

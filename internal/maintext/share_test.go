@@ -91,7 +91,7 @@ func TestSketchIsStable(t *testing.T) {
 	}
 }
 
-func TestNoSketch(t *testing.T) {
+func TestInvalidSketches(t *testing.T) {
 	good := sketch(numbered("w", 300))
 	for name, bad := range map[string][]byte{
 		"nothing":            nil,
@@ -159,7 +159,7 @@ func (w *writer) edit(words []string) (string, []string) {
 
 // Shares equal a count of all words, within the promised
 // error.
-func TestSharesAreNearTheCount(t *testing.T) {
+func TestShareErrorIsBounded(t *testing.T) {
 	rounds := 2000
 	if testing.Short() {
 		rounds = 200

@@ -43,8 +43,8 @@ func TestCrawlerCommons(t *testing.T) {
 		{file: "extensions-group-merging", agent: "mybot", allowed: "/", refused: "/private/a /login/a"},
 		{file: "extensions-group-merging", agent: "other", allowed: "/llms.txt", refused: "/"},
 		{file: "directive-typos-robots", agent: "bot1", allowed: "/desallow/", refused: "/dissalow/ /useragent/ /useg-agent/ /useragent-no-colon/",
-			why: "that parser takes desallow and useg-agent too, we the misspellings of the most used parser; and it lets " +
-				"names have digits: by the RFC they are no part of a product token, and bot1 to bot4 are one bot"},
+			why: "that parser accepts desallow and useg-agent too, ours the misspellings that Google's accepts; and it allows " +
+				"digits in names: by the RFC they are not part of a product token, so bot1 to bot4 are one bot"},
 		{file: "format-errors-robots", agent: "bot1", allowed: "/whitespace-before-colon", refused: "/whitespace-before-colon/ /no-colon/ /no-colon-useragent/ /", sitemaps: 1,
 			why: "as above, three bots are one"},
 		{file: "malformed-path", agent: "any", allowed: "/wiki/", refused: "/wiki/Wikipedia_talk:Mediation_Committee/ /wiki/Wikipedia_talk%3Mediation_Committee/"},
@@ -54,7 +54,7 @@ func TestCrawlerCommons(t *testing.T) {
 		{file: "precedence-of-rules", agent: "testy", allowed: "/x /foo/bar", refused: "/foo /foo/baz"},
 		{file: "extension-robots", agent: "mybot", allowed: "/secret/ /admin/", refused: "/private/", sitemaps: 1},
 		{file: "extended-standard-robots", agent: "bot2", allowed: "/",
-			why: "Request-rate is kept as a line and is no delay of ours; that parser makes one of it"},
+			why: "Request-rate is stored as a line and sets no delay here; that parser derives one from it"},
 		{file: "sitemap-robots-dedup", agent: "any", allowed: "/", sitemaps: 2, why: "a line that comes twice is two lines; the seeder polls it once"},
 		{file: "relative-sitemap-robots", agent: "any", allowed: "/", refused: "/cache/ /files/a", sitemaps: 1},
 		{file: "sitemap-robots", agent: "any", allowed: "/", sitemaps: 2},
@@ -68,7 +68,7 @@ func TestCrawlerCommons(t *testing.T) {
 	} {
 		f := files[c.file]
 		if f == nil {
-			t.Errorf("%s is not among the files", c.file)
+			t.Errorf("%s is not in the corpus", c.file)
 			continue
 		}
 		for _, p := range strings.Fields(c.allowed) {
@@ -82,7 +82,7 @@ func TestCrawlerCommons(t *testing.T) {
 			}
 		}
 		if d := f.CrawlDelay(c.agent); d != c.delay && c.delay+d > 0 {
-			t.Errorf("%s: %s is to wait %v, want %v", c.file, c.agent, d, c.delay)
+			t.Errorf("%s: delay of %s is %v, want %v", c.file, c.agent, d, c.delay)
 		}
 		if n := len(f.Lines("sitemap")); c.sitemaps > 0 && n != c.sitemaps {
 			t.Errorf("%s: %d sitemaps, want %d", c.file, n, c.sitemaps)

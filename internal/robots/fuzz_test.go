@@ -203,12 +203,12 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		if a, b := file.Allowed("a", "/b"), file.Allowed("A/2", "/%62"); a != b {
-			t.Fatal("the same question has two answers")
+			t.Fatal("two calls with the same arguments differ")
 		}
 		// Lines with other names, comments and blank lines change nothing.
 		other := robots.Parse([]byte(strings.ReplaceAll(before, "\n", "\n# x\n\nother: x\n")))
 		if len(before) < 1000 && !wide(before) && other.Allowed("a", "/b") != file.Allowed("a", "/b") {
-			t.Fatal("other lines change an answer")
+			t.Fatal("unrelated lines change a decision")
 		}
 		if string(body) != before {
 			t.Fatal("the body was altered")

@@ -7,11 +7,11 @@ import (
 	"github.com/parleyweb/parley/internal/robots"
 )
 
-// TestGoogle: what Google publishes of its own parser's answers (google/robotstxt,
+// TestGoogleParserCases: what Google publishes of its own parser's answers (google/robotstxt,
 // robots_test.cc), which the most used parser and most webmasters go by: 142
 // questions of the edition that RFC 9309 came from, and three that were added since.
 // Three of them the RFC answers otherwise, see the package's documentation.
-func TestGoogle(t *testing.T) {
+func TestGoogleParserCases(t *testing.T) {
 	asked := 0
 	ask := func(file, agent, path string, want bool) {
 		asked++

@@ -63,7 +63,7 @@ const (
 const knownAgain = 10 * time.Second
 
 // cure is the advice for a person whose robots.txt is lost, or who wants none.
-const cure = "put it back; if nothing is to be forbidden any more, let it have the two lines \"User-agent: *\" and \"Disallow:\", which count %s later"
+const cure = "restore robots.txt; to forbid nothing, write the two lines \"User-agent: *\" and \"Disallow:\", which take effect %s later"
 
 // Refresh reads robots.txt and stores the resulting rules. An error says that nothing is known, or that the
 // rules could not be stored; then no rule counts that forbids less than before. The caller has no View of the
@@ -97,13 +97,13 @@ func (k *Keeper) refresh(ctx context.Context, store bool) (*Rules, error) {
 	text, err := k.Fetch(ctx)
 	switch {
 	case err != nil && was == nil:
-		return nil, fmt.Errorf("robots.txt: %w: as long as nobody knows what it forbids, nothing is published", err)
+		return nil, fmt.Errorf("robots.txt: %w: nothing is published until robots.txt can be read", err)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
 	now := k.now()
 	if err != nil {
-		next := k.tell(was, now, "robots.txt cannot be read: what it said last goes on to count", "err", err)
+		next := k.tell(was, now, "robots.txt cannot be read: the rules read last stay in force", "err", err)
 		if store && next != was && storeRules(k.Notes, next) == nil { // else the message is repeated
 			k.set(next, next)
 		}
@@ -121,7 +121,7 @@ func (k *Keeper) refresh(ctx context.Context, store bool) (*Rules, error) {
 		if err := storeRules(k.Notes, next); err != nil {
 			// Stricter rules count all the same.
 			k.set(was.Read(text, now, math.MaxInt64), stored)
-			return nil, fmt.Errorf("robots.txt: what it says could not be stored: %w", err)
+			return nil, fmt.Errorf("robots.txt: store rules: %w", err)
 		}
 		stored = next
 	}
@@ -150,16 +150,16 @@ func (k *Keeper) tell(r *Rules, now time.Time, what string, args ...any) *Rules 
 // say logs what a person should know of a reading.
 func (k *Keeper) say(was, next *Rules, now time.Time) *Rules {
 	if next.Lost() {
-		how := "has no rule in it"
+		how := "has no rules"
 		if next.Missing() {
 			how = "is missing"
 		}
-		return k.tell(next, now, "robots.txt "+how+": what it forbade before stays forbidden", "cure", fmt.Sprintf(cure, seconds(k.wait())))
+		return k.tell(next, now, "robots.txt "+how+": what was forbidden before stays forbidden", "cure", fmt.Sprintf(cure, seconds(k.wait())))
 	}
 	if since, ok := next.Waits(); ok && next != was && since.Equal(now) {
-		k.log().Info("robots.txt has changed: what it forbids counts now, what it allows newly after a while", "robots", k.Name, "after", seconds(k.wait()))
+		k.log().Info("robots.txt has changed: new prohibitions apply now, new permissions after a delay", "robots", k.Name, "after", seconds(k.wait()))
 	} else if was != nil && !ok && next != was {
-		k.log().Info("robots.txt is accepted as it is now", "robots", k.Name)
+		k.log().Info("robots.txt accepted", "robots", k.Name)
 	}
 	return next
 }
@@ -226,12 +226,12 @@ func (k *Keeper) Trouble() string {
 	r := k.Current()
 	switch {
 	case r.Lost() && r.Missing():
-		return "missing: what it forbade before stays forbidden"
+		return "missing: what was forbidden before stays forbidden"
 	case r.Lost():
-		return "has no rule in it: what it forbade before stays forbidden"
+		return "has no rules: what was forbidden before stays forbidden"
 	}
 	if since, ok := r.Waits(); ok {
-		return "changed at " + since.UTC().Format(time.RFC3339) + ": what it forbids counts already, what it allows newly " + seconds(k.wait()) + " later"
+		return "changed at " + since.UTC().Format(time.RFC3339) + ": new prohibitions apply already, new permissions " + seconds(k.wait()) + " later"
 	}
 	return ""
 }
@@ -256,7 +256,7 @@ func loadRules(notes Notes) (*Rules, error) {
 	for i := range maxNotes {
 		part, err := notes.Note(noteKey + strconv.Itoa(i))
 		if err != nil {
-			return nil, fmt.Errorf("robots.txt: what it said before: %w", err)
+			return nil, fmt.Errorf("robots.txt: load stored rules: %w", err)
 		}
 		if part == nil {
 			break
@@ -268,7 +268,7 @@ func loadRules(notes Notes) (*Rules, error) {
 	}
 	r, err := ParseRules(b)
 	if err != nil {
-		return nil, fmt.Errorf("robots.txt: what it said before: %w", err)
+		return nil, fmt.Errorf("robots.txt: load stored rules: %w", err)
 	}
 	return r, nil
 }
@@ -286,7 +286,7 @@ func storeRules(notes Notes, r *Rules) error {
 		parts[noteKey+strconv.Itoa(i)] = part
 	}
 	if len(b) > 0 {
-		return errors.New("it is too long")
+		return errors.New("rules too long")
 	}
 	return notes.SetNotes(parts)
 }

@@ -39,7 +39,7 @@ func TestRules(t *testing.T) {
 		{"an encoded octet is one", rules("disallow /%62%61%7a; allow /baz*; disallow /%62%61%64; allow /ba"), "/baz", "/bad"},
 		{"empty disallow", rules("disallow "), "/ /a", ""},
 		{"empty disallow beside another", rules("disallow ; disallow /a"), "/ /b", "/a"},
-		{"empty allow says nothing", rules("allow ; disallow /"), "", "/ /a"},
+		{"empty allow has no effect", rules("allow ; disallow /"), "", "/ /a"},
 
 		// Patterns.
 		{"prefix", rules("disallow /; allow /fish"), "/fish /fish.html /fish/salmon.html /fishheads /fishheads/yummy.html /fish.php?id=anything", "/ /Fish.asp /catfish /?id=fish /desert/fish"},
@@ -48,7 +48,7 @@ func TestRules(t *testing.T) {
 		{"star inside", rules("disallow /; allow /*.php"), "/index.php /f.php /folder/filename.php?parameters /any.php.file.html /filename.php/ /index?f=f.php/", "/ /windows.PHP /php/ /index?php"},
 		{"star and end", rules("disallow /; allow /*.php$"), "/filename.php /folder/filename.php", "/filename.php?parameters /filename.php/ /filename.php5 /windows.PHP /f?php /aaaphpaaa"},
 		{"two literals", rules("disallow /; allow /fish*.php"), "/fish.php /fishheads/catfish.php?parameters", "/Fish.PHP"},
-		{"star matches nothing too", rules("disallow /foo/*/quz"), "/foo/quz /foo/x/qux", "/foo//quz /foo/bar/quz /foo/a/b/quz/c"},
+		{"star matches the empty string", rules("disallow /foo/*/quz"), "/foo/quz /foo/x/qux", "/foo//quz /foo/bar/quz /foo/a/b/quz/c"},
 		{"several stars", rules("disallow /*a*b*c$"), "/abcd /acb /cab", "/abc /xaybzc /abcbc /aabbccc"},
 		{"the last literal may overlap nothing", rules("disallow /ab*ba$"), "/aba /ab", "/abba /abxba /abababa"},
 		{"stars in a row", rules("disallow /a***b"), "/a", "/ab /axb /axbx"},
@@ -112,7 +112,7 @@ func TestRules(t *testing.T) {
 		{"star and a no-break space", "User-agent: *\u00a0\nDisallow: /a\nUser-agent: x", "/", "/a"},
 		{"the same in latin-1", "User-agent: *\xa0\nDisallow: /a", "/", "/a"},
 		{"star and letters", "User-agent: *bot\nDisallow: /a", "/a", ""},
-		{"a group of nobody", "User-agent: *\nDisallow: /a\nUser-agent: 360bot\nDisallow: /b\nUser-agent:\nDisallow: /c", "/b /c", "/a"},
+		{"a group without a name", "User-agent: *\nDisallow: /a\nUser-agent: 360bot\nDisallow: /b\nUser-agent:\nDisallow: /c", "/b /c", "/a"},
 	} {
 		f := robots.Parse([]byte(c.file))
 		for _, p := range strings.Fields(strings.ReplaceAll(c.allowed, "\x00", "\ufffd")) {
@@ -230,7 +230,7 @@ func TestForStatus(t *testing.T) {
 			t.Errorf("status %d: allowed %v, want %v", status, got, want)
 		}
 		if !f.Allowed("x", "/robots.txt") || f.CrawlDelay("x") != 0 || f.Lines("sitemap") != nil {
-			t.Errorf("status %d: robots.txt refused, or made up delays or lines", status)
+			t.Errorf("status %d: robots.txt itself is refused, or there are delays or lines", status)
 		}
 	}
 	if f := new(robots.File); !f.Allowed("x", "/a") {
@@ -254,7 +254,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	if f := robots.Parse(bytes.Repeat([]byte("a:"), robots.MaxBytes)); !f.Allowed("x", "/") || f.Lines("a") != nil {
-		t.Error("one endless line says something")
+		t.Error("one endless line has an effect")
 	}
 
 	// A line is read up to 8*2083 bytes.
@@ -265,8 +265,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestTime holds the worst files that we can think of against a wide limit.
-func TestTime(t *testing.T) {
+// TestWorstFilesParseInTime parses the worst known kinds of files within a generous time limit.
+func TestWorstFilesParseInTime(t *testing.T) {
 	fill := func(head, line string) []byte {
 		return append([]byte(head), strings.Repeat(line, (robots.MaxBytes-len(head))/len(line))...)
 	}
@@ -296,7 +296,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestTopSites reads thousands of files as they are in the wild. A port of
+// TestTopSites reads thousands of files of real sites. A port of
 // Google's parser, asked the same 920,538 questions about paths that are in the files,
 // disagreed at 16 of the 8,016: at 8 since /robots.txt is always allowed (RFC 9309,
 // 2.2.2), at 2 since we mend the first slash of a Disallow, at 5 since octets are
@@ -333,6 +333,6 @@ func TestTopSites(t *testing.T) {
 		t.Errorf("the slowest took %v", slowest)
 	}
 	if n < 8000 || open < n*8/10 || sitemaps < 1000 {
-		t.Errorf("%d files, %d open, %d sitemaps: that is not the corpus, or not the truth about it", n, open, sitemaps)
+		t.Errorf("%d files, %d open, %d sitemaps: fewer than the corpus has", n, open, sitemaps)
 	}
 }

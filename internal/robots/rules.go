@@ -153,7 +153,7 @@ func ParseRules(b []byte) (*Rules, error) {
 		return nil, fmt.Errorf("parse rules: %w", err)
 	}
 	if len(s.Accepted) > MaxBytes+1 || s.Candidate != nil && len(*s.Candidate) > MaxBytes+1 {
-		return nil, errors.New("parse rules: a text is too long")
+		return nil, errors.New("parse rules: text too long")
 	}
 	r := &Rules{accepted: newVersion(s.Accepted)}
 	if s.Candidate != nil {

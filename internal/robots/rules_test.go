@@ -28,10 +28,9 @@ var ruleTexts = []struct {
 
 var rulePaths = []string{"/a", "/b", "/c"}
 
-// What may be told is never more than the robots.txt of now allows; one without
-// a rule uncovers nothing; and any other counts alone once it has been read
-// twice, a minute apart, with nothing else between.
-func TestRulesWhateverIsRead(t *testing.T) {
+// No page is public that the current robots.txt forbids; a file without a rule makes no page public; and any
+// other file applies alone once it has been read twice, a minute apart, with no other content in between.
+func TestRulesForAnyReadings(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
@@ -91,9 +90,9 @@ func (n *noted) SetNotes(notes map[string][]byte) error {
 	return n.err
 }
 
-// A person is told once a day, whatever is restarted. Where nothing can be
-// stored, what forbids more counts all the same, and nothing that forbids less.
-func TestKeeper(t *testing.T) {
+// The operator is reminded once a day, despite restarts. If rules cannot be stored, stricter ones apply all the
+// same and looser ones do not.
+func TestKeeperRemindsOnceADay(t *testing.T) {
 	notes := &noted{all: map[string][]byte{}}
 	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	var log bytes.Buffer
@@ -110,16 +109,16 @@ func TestKeeper(t *testing.T) {
 			k = keeper()
 			text, unreadable = nil, nil
 			if hour%2 == 1 {
-				unreadable = errors.New("too tired")
+				unreadable = errors.New("timed out")
 			}
 			refresh()
 			if k.Known().Allowed("*", "/a") {
-				t.Fatal("uncovered")
+				t.Fatal("a forbidden page is public")
 			}
 			now = now.Add(time.Hour)
 		}
 		if got := strings.Count(log.String(), "level=ERROR"); got != day+1 {
-			t.Errorf("said %d times in %d days:\n%s", got, day+1, &log)
+			t.Errorf("logged %d times in %d days:\n%s", got, day+1, &log)
 		}
 	}
 	text, unreadable = []byte("User-agent: *\nDisallow: /b\n"), nil
@@ -138,7 +137,7 @@ func TestKeeper(t *testing.T) {
 	now = now.Add(time.Minute)
 	refresh()
 	if k.Current().Allowed("*", "/a") {
-		t.Error("what could not be stored uncovers a page")
+		t.Error("rules that could not be stored make a page public")
 	}
 	notes.err = nil
 	refresh()

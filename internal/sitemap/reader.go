@@ -183,7 +183,7 @@ func (r *Reader) begin() error {
 	case strings.EqualFold(local, "html"):
 		return ErrHTML
 	default:
-		return fmt.Errorf("%w: its root is %.80s, not urlset or sitemapindex", ErrOther, local)
+		return fmt.Errorf("%w: root element is %.80s, want urlset or sitemapindex", ErrOther, local)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func show(entries []sitemap.Entry) string {
 	return b.String()
 }
 
-func TestWhatIsRead(t *testing.T) {
+func TestReadFormats(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		kind sitemap.Kind
@@ -70,17 +70,17 @@ func TestWhatIsRead(t *testing.T) {
 			sitemap.URLSet, "http://e.example/a?x=1&y=2 2024-05-01T00:00:00Z+24h0m0s | http://e.example/%C3%A4%20b 2024-05-01T08:00:00Z+0s", 0},
 		"an index": {`<sitemapindex` + ns + `><sitemap><loc>http://e.example/1.xml</loc></sitemap></sitemapindex>`,
 			sitemap.Index, "http://e.example/1.xml sitemap", 0},
-		"a list":               {"http://e.example/a\r\n\n  https://e.example/b?q \rnot a URL\nhttp://e.example/c", sitemap.Text, "http://e.example/a | https://e.example/b?q foreign | http://e.example/c", 1},
-		"a list with a mark":   {"\xEF\xBB\xBFhttp://e.example/a\n", sitemap.Text, "http://e.example/a", 0},
-		"no namespace":         {`<urlset><url><loc>http://e.example/a</loc></url></urlset>`, sitemap.URLSet, "http://e.example/a", 0},
-		"a wrong namespace":    {`<urlset xmlns="http://www.google.com/schemas/sitemap/0.84"><url><loc>http://e.example/a</loc></url></urlset>`, sitemap.URLSet, "http://e.example/a", 0},
-		"a prefix":             {`<s:urlset xmlns:s="http://www.sitemaps.org/schemas/sitemap/0.9"><s:url><s:loc>http://e.example/a</s:loc></s:url></s:urlset>`, sitemap.URLSet, "http://e.example/a", 0},
-		"pages without prefix": {`<s:urlset xmlns:s="urn:x"` + ns + `><url><loc>http://e.example/a</loc></url></s:urlset>`, sitemap.URLSet, "http://e.example/a", 0},
+		"a list":                        {"http://e.example/a\r\n\n  https://e.example/b?q \rnot a URL\nhttp://e.example/c", sitemap.Text, "http://e.example/a | https://e.example/b?q foreign | http://e.example/c", 1},
+		"a list with a byte order mark": {"\xEF\xBB\xBFhttp://e.example/a\n", sitemap.Text, "http://e.example/a", 0},
+		"no namespace":                  {`<urlset><url><loc>http://e.example/a</loc></url></urlset>`, sitemap.URLSet, "http://e.example/a", 0},
+		"a wrong namespace":             {`<urlset xmlns="http://www.google.com/schemas/sitemap/0.84"><url><loc>http://e.example/a</loc></url></urlset>`, sitemap.URLSet, "http://e.example/a", 0},
+		"a prefix":                      {`<s:urlset xmlns:s="http://www.sitemaps.org/schemas/sitemap/0.9"><s:url><s:loc>http://e.example/a</s:loc></s:url></s:urlset>`, sitemap.URLSet, "http://e.example/a", 0},
+		"pages without prefix":          {`<s:urlset xmlns:s="urn:x"` + ns + `><url><loc>http://e.example/a</loc></url></s:urlset>`, sitemap.URLSet, "http://e.example/a", 0},
 		"extensions": {`<urlset` + ns + ` xmlns:i="urn:image"><i:url><loc>http://e.example/no</loc></i:url><url><i:image><i:loc>http://e.example/i.png</i:loc></i:image>
 			<i:loc>http://e.example/no</i:loc><loc>http://e.example/a</loc><i:lastmod>2024</i:lastmod></url></urlset>`, sitemap.URLSet, "http://e.example/a", 0},
 		"relative URLs": {`<urlset` + ns + `><url><loc>b</loc></url><url><loc>/c</loc></url></urlset>`, sitemap.URLSet, "http://e.example/d/b | http://e.example/c", 0},
-		"foreign ones":  {`<urlset` + ns + `><url><loc>http://www.e.example/a</loc></url><url><loc>http://e.example:80/a</loc></url></urlset>`, sitemap.URLSet, "http://www.e.example/a foreign | http://e.example/a", 0},
-		"what is of no use": {`<urlset` + ns + `><url/><url><loc/></url><url><loc>mailto:a@b</loc></url><url><loc>http://e.example/` + strings.Repeat("x", 9000) +
+		"foreign URLs":  {`<urlset` + ns + `><url><loc>http://www.e.example/a</loc></url><url><loc>http://e.example:80/a</loc></url></urlset>`, sitemap.URLSet, "http://www.e.example/a foreign | http://e.example/a", 0},
+		"unusable entries": {`<urlset` + ns + `><url/><url><loc/></url><url><loc>mailto:a@b</loc></url><url><loc>http://e.example/` + strings.Repeat("x", 9000) +
 			`</loc></url>text<other/><url><loc>http://e.example/a</loc><loc>http://e.example/b</loc></url></urlset>`, sitemap.URLSet, "http://e.example/a", 4},
 		"dates of all kinds": {`<urlset` + ns + `>` + dated("2024") + dated("2024-02") + dated("2024-02-29T10:00Z") + dated("2024-02-29T10:00:00.5Z") +
 			dated("2024-02-29 10:00:00") + dated("2024-02-29T10:00") + dated("yesterday") + dated("2024-02-30") + dated("") + `</urlset>`, sitemap.URLSet,
@@ -104,7 +104,7 @@ func dated(s string) string {
 	return "<url><loc>http://e.example/</loc><lastmod>" + s + "</lastmod></url>"
 }
 
-func TestWhatIsWritten(t *testing.T) {
+func TestReadKeepsOriginalText(t *testing.T) {
 	r, all, err := read(strings.NewReader(`<urlset xmlns="urn:x"><url><loc>
 		HTTP://E.example </loc><lastmod> May 1 </lastmod></url></urlset>`), sitemap.Options{})
 	if err != nil || len(all) != 1 || all[0].RawLoc != "HTTP://E.example" || all[0].RawLastmod != "May 1" || r.Space() != "urn:x" || all[0].Foreign {
@@ -112,7 +112,7 @@ func TestWhatIsWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	const entry = "<url><loc>http://e.example/</loc></url>"
 	for name, c := range map[string]struct {
 		text string
@@ -128,11 +128,11 @@ func TestWhatIsRefused(t *testing.T) {
 		"a word":                       {`Not found`, sitemap.ErrOther},
 		"nothing":                      {"", sitemap.ErrOther},
 		"white space":                  {" \n ", sitemap.ErrOther},
-		"something compressed":         {"\x1f\x8b\x08\x00", sitemap.ErrOther},
-		"a beginning":                  {"<urlset" + ns + ">" + entry + "<url><loc>http://e.exam", sitemap.ErrTruncated},
-		"one without its end":          {"<urlset" + ns + ">" + entry, sitemap.ErrTruncated},
+		"a compressed file":            {"\x1f\x8b\x08\x00", sitemap.ErrOther},
+		"a truncated sitemap":          {"<urlset" + ns + ">" + entry + "<url><loc>http://e.exam", sitemap.ErrTruncated},
+		"no end tag":                   {"<urlset" + ns + ">" + entry, sitemap.ErrTruncated},
 		"too many":                     {"<urlset" + ns + ">" + strings.Repeat(entry, 6) + "</urlset>", sitemap.ErrLimit},
-		"too many that are of no use":  {"<urlset" + ns + ">" + strings.Repeat("<url/>", 6) + "</urlset>", sitemap.ErrLimit},
+		"too many unusable entries":    {"<urlset" + ns + ">" + strings.Repeat("<url/>", 6) + "</urlset>", sitemap.ErrLimit},
 		"too many lines":               {strings.Repeat("http://e.example/\n", 6), sitemap.ErrLimit},
 		"too long":                     {"<urlset" + ns + ">" + strings.Repeat(" ", 9000) + "</urlset>", sitemap.ErrLimit},
 		"too long a list":              {"http://e.example/\n" + strings.Repeat("\n", 9000), sitemap.ErrLimit},
@@ -141,7 +141,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"a document type":              {`<!DOCTYPE urlset [<!ENTITY a "b">]><urlset/>`, nil},
 		"a bare ampersand":             {"<urlset" + ns + "><url><loc>http://e.example/?a&b</loc></url></urlset>", nil},
 		"UTF-16":                       {"\xff\xfe<\x00u\x00", nil},
-		"text behind":                  {"<urlset" + ns + ">" + entry + "</urlset>\nPHP Warning: x", nil},
+		"text after the end":           {"<urlset" + ns + ">" + entry + "</urlset>\nPHP Warning: x", nil},
 		"a warning of PHP in front":    {"<br />\n<b>Warning</b>: x<urlset" + ns + "/>", nil},
 		"white space before the start": {` <?xml version="1.0"?><urlset/>`, nil},
 	} {
@@ -160,7 +160,7 @@ func TestWhatIsRefused(t *testing.T) {
 
 // An error of the underlying reader is not reported as a truncated document, and a truncated
 // gzip stream is.
-func TestReaderBelow(t *testing.T) {
+func TestErrorsOfUnderlyingReader(t *testing.T) {
 	const text = "<urlset" + ns + "><url>"
 	broken := errors.New("connection reset")
 	_, _, err := read(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)), sitemap.Options{})
@@ -237,7 +237,7 @@ func TestRecordedSitemaps(t *testing.T) {
 	})
 	t.Logf("%d sitemaps, %d feeds", sets, others)
 	if sets < 15 || others < 2 {
-		t.Errorf("%d sitemaps, %d feeds: the corpus is not what it was", sets, others)
+		t.Errorf("%d sitemaps, %d feeds: not the expected corpus", sets, others)
 	}
 }
 

@@ -25,13 +25,13 @@ const (
 // Errors that [Reader.Next] wraps.
 var (
 	// ErrHTML says that the document is a page: most often a "not found" page with status 200.
-	ErrHTML = errors.New("it is HTML, not a sitemap")
+	ErrHTML = errors.New("document is HTML, not a sitemap")
 
 	// ErrOther says that the document is something else, such as a feed.
 	ErrOther = errors.New("not a sitemap")
 
 	// ErrTruncated says that the document is incomplete. It is wrapped together with io.ErrUnexpectedEOF.
-	ErrTruncated = errors.New("sitemap is cut short")
+	ErrTruncated = errors.New("sitemap is truncated")
 
 	// ErrLimit says that the document exceeds a limit of Options.
 	ErrLimit = xmlpull.ErrLimit

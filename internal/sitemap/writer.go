@@ -174,7 +174,7 @@ func (w *Writer) start() error {
 	name := w.Name
 	if w.Parts {
 		if len(w.parts) == MaxURLs {
-			return fmt.Errorf("more than %d parts: this is beyond what an index of sitemaps may have", MaxURLs)
+			return fmt.Errorf("more than %d parts, the limit of a sitemap index", MaxURLs)
 		}
 		name = PartName(w.Name, len(w.parts)+1, w.PartExt)
 	}

@@ -35,7 +35,7 @@ func (f placed) Close() error { f.p.open--; return nil }
 
 func (p *place) create(name string) (io.WriteCloser, error) {
 	if p.open > 0 {
-		return nil, errors.New("the file before is open")
+		return nil, errors.New("the previous file is still open")
 	}
 	if p.files == nil {
 		p.files = make(map[string]*bytes.Buffer)
@@ -109,7 +109,7 @@ func (p *place) back(t testing.TB, base, name string) (all []sitemap.Entry) {
 		part := p.back(t, base, name)
 		newest := slices.MaxFunc(part, func(a, b sitemap.Entry) int { return a.Modified.Compare(b.Modified) })
 		if !newest.Modified.Equal(e.Modified) || newest.Span != e.Span {
-			t.Errorf("%s is of %v, its newest page of %v", name, e.Modified, newest.Modified)
+			t.Errorf("%s has lastmod %v, its newest page %v", name, e.Modified, newest.Modified)
 		}
 		all = append(all, part...)
 	}
@@ -135,7 +135,7 @@ func TestOneFile(t *testing.T) {
 }
 
 // The limit of URLs, and that of bytes, at the last page that fits and at the next one.
-func TestParts(t *testing.T) {
+func TestSplitAtLimits(t *testing.T) {
 	const base = "https://e.example/d/"
 	long := strings.Repeat("x", 1000)
 	for _, c := range []struct {
@@ -280,7 +280,7 @@ func odd() []sitemap.Page {
 
 // Independent tools agree that the output is a sitemap, by the rules
 // of the published schemas, and on its content.
-func TestWitnesses(t *testing.T) {
+func TestOtherToolsReadSitemaps(t *testing.T) {
 	dir := t.TempDir()
 	for _, limit := range []int{0, 5} {
 		p, _ := write(t, sitemap.Writer{Base: "https://e.example/", MaxURLs: limit}, odd())
@@ -312,15 +312,15 @@ func TestWitnesses(t *testing.T) {
 					fmt.Fprintf(&want, "%s\t%s\n", e.Loc, e.RawLastmod)
 				}
 				if string(out) != want.String() || len(all) == 0 {
-					t.Errorf("it reads\n%s, and we\n%s", out, want.String())
+					t.Errorf("the tool reads\n%s, we read\n%s", out, want.String())
 				}
 			})
 		}
 	}
 }
 
-// The schemas are worth nothing if they let everything pass.
-func TestSchemasRefuse(t *testing.T) {
+// The schemas reject invalid files; otherwise the tests that use them would prove nothing.
+func TestSchemasRejectInvalid(t *testing.T) {
 	xmllint, path := machine.Tool(t, "xmllint"), filepath.Join(t.TempDir(), "s.xml")
 	for _, text := range []string{
 		"<urlset" + ns + "/>",
@@ -336,7 +336,7 @@ func TestSchemasRefuse(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, err := exec.Command(xmllint, "--noout", "--schema", "testdata/sitemap.xsd", path).CombinedOutput(); err == nil {
-			t.Errorf("passes: %s\n%s", text, out)
+			t.Errorf("the schema accepts: %s\n%s", text, out)
 		}
 	}
 }
@@ -346,7 +346,7 @@ type discard struct{ io.Writer }
 func (discard) Close() error { return nil }
 
 // A million pages take no more memory than ten thousand.
-func TestFlatMemory(t *testing.T) {
+func TestMemoryIsConstant(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a second")
 	}

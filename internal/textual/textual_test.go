@@ -55,7 +55,7 @@ func TestBothFormats(t *testing.T) {
 	}
 }
 
-func TestKindsAndEncodings(t *testing.T) {
+func TestMediaTypesAndEncodings(t *testing.T) {
 	r := textual.Reader{Format: textual.Markdown}
 	for _, c := range []struct {
 		kind, body string
@@ -77,19 +77,19 @@ func TestKindsAndEncodings(t *testing.T) {
 		}
 	}
 	if got := new(textual.Reader).Read(at, "text/html", []byte("<p>a")); got != (textual.Text{}) {
-		t.Errorf("nobody asked for %+v", got)
+		t.Errorf("returned although no format was requested: %+v", got)
 	}
 }
 
 // Lists that follow each other have the words of the page between them, and no others.
-func TestListsInARow(t *testing.T) {
+func TestAdjacentLists(t *testing.T) {
 	r := textual.Reader{Format: textual.Markdown}
 	if got := r.Read(at, "text/html", []byte("<ul><li>a</ul><ul><li>b</ul><ol><li>c</ol>")); strings.Contains(got.Body, "END") || strings.Contains(got.Body, "<!--") {
 		t.Errorf("%q", got.Body)
 	}
 }
 
-func TestWhatIsTooLongIsCut(t *testing.T) {
+func TestLongTextIsTruncated(t *testing.T) {
 	r := textual.Reader{Format: textual.Plain, MaxText: 20}
 	for page, want := range map[string]string{
 		"<p>twelve words<p>and more":       "twelve words",
@@ -104,7 +104,7 @@ func TestWhatIsTooLongIsCut(t *testing.T) {
 	}
 	r = textual.Reader{Format: textual.Markdown, MaxPage: 12}
 	if got := r.Read(at, "text/html", []byte("<p>one two three")); got.Body != "one two t" || !got.Cut {
-		t.Errorf("of a page that is too long: %+v", got)
+		t.Errorf("a page that is too long: %+v", got)
 	}
 }
 
@@ -168,7 +168,7 @@ func sound(t *testing.T, name string, got textual.Text, most int) {
 	case !utf8.ValidString(got.Body):
 		t.Errorf("%s: no UTF-8", name)
 	case strings.TrimSpace(got.Body) != got.Body:
-		t.Errorf("%s: space at its ends", name)
+		t.Errorf("%s: leading or trailing space", name)
 	case strings.IndexFunc(got.Body, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 }) >= 0:
 		t.Errorf("%s: control characters", name)
 	}
@@ -184,7 +184,7 @@ var (
 
 // Markdown has the words of the plain text, which are those that the digest of
 // the main text is made of: no more and no less, in the same order.
-func TestRealPagesSayTheSameInBothFormats(t *testing.T) {
+func TestRealPagesHaveTheSameTextInBothFormats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, in one goroutine")
 	}
@@ -218,11 +218,11 @@ func TestRealPagesSayTheSameInBothFormats(t *testing.T) {
 		}
 	}
 	if read < 100 {
-		machine.Lacks(t, "PARLEY_GIT_DOC and PARLEY_APACHE_DOC name no real pages")
+		machine.Lacks(t, "neither PARLEY_GIT_DOC nor PARLEY_APACHE_DOC is a directory of pages")
 	}
 	t.Logf("%d pages, %d MB, %d differ", read, size>>20, differ)
 	if differ*50 > read {
-		t.Errorf("%d of %d pages have other words in Markdown", differ, read)
+		t.Errorf("%d of %d pages have different words in Markdown", differ, read)
 	}
 }
 
@@ -260,7 +260,7 @@ func FuzzRead(f *testing.F) {
 
 func BenchmarkRead(b *testing.B) {
 	if len(docroots) == 0 {
-		b.Skip("PARLEY_GIT_DOC names no real pages")
+		b.Skip("PARLEY_GIT_DOC is not a directory of pages")
 	}
 	page, err := os.ReadFile(filepath.Join(docroots[0], "git-log.html"))
 	if err != nil {
@@ -287,6 +287,6 @@ func TestFormatIsAFlag(t *testing.T) {
 		t.Errorf("-text markdown: %v, %v", f, err)
 	}
 	if fs.Parse([]string{"-text", "rtf"}) == nil {
-		t.Error("there is a format rtf")
+		t.Error("format rtf is accepted")
 	}
 }

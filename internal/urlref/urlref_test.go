@@ -21,7 +21,7 @@ func resolve(t testing.TB, base, ref string) (string, bool) {
 	}
 	s, found := strings.CutPrefix(string(out), before)
 	if !found || !ok && s != "" {
-		t.Fatalf("Resolve(%q, %q) has made %q of what stood before", base, ref, out)
+		t.Fatalf("Resolve(%q, %q) has changed the bytes before its result: %q", base, ref, out)
 	}
 	return s, ok
 }
@@ -30,7 +30,7 @@ func same(t testing.TB, base, ref string) {
 	t.Helper()
 	want, err := protocol.CanonicalURL(base, ref)
 	if got, ok := resolve(t, base, ref); got != want || ok != (err == nil) {
-		t.Fatalf("base %q, reference %q: %q, %v, where CanonicalURL says %q, %v", base, ref, got, ok, want, err)
+		t.Fatalf("base %q, reference %q: %q, %v; CanonicalURL returns %q, %v", base, ref, got, ok, want, err)
 	}
 }
 
@@ -80,7 +80,7 @@ var bases = []string{at, "", "http://h", "http://h/", "http://h//a//b", "http://
 	"http://h/x#y/z", "http://[::1]:81/a/", "::", "x/y", "/x", "mailto:a@b", "ws://h/", "http://h/a b", "https://example.org/é",
 	"http://h/" + strings.Repeat("x/", protocol.MaxURL/2-4)}
 
-// What is made of parts that matter, at random, resolves as CanonicalURL says.
+// Random combinations of significant parts resolve as CanonicalURL does.
 func TestResolveIsCanonicalURL(t *testing.T) {
 	parts := []string{"/", "/", "/", "//", ".", "..", "...", "../", "./", "a", "b.html", "index", "?", "?x=1&y=2", "#", "#f", ":", "http:", "https:",
 		"HTTPS:", "http://", "https://", "//", "example.org", "Example.NET", "h", ":80", ":443", ":8080", ":", "@", "u:p@", "[::1]", "[", "]", "%", "%41",
@@ -110,7 +110,7 @@ func TestResolveIsCanonicalURL(t *testing.T) {
 		}
 	}
 	if good < n/10 {
-		t.Errorf("only %d of %d references lead anywhere", good, n)
+		t.Errorf("only %d of %d references can be resolved", good, n)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestResolveNeedsNoMemory(t *testing.T) {
 			base.Resolve(buf, ref)
 		}
 	}); n >= 1 {
-		t.Errorf("%v allocations for references as pages have them", n)
+		t.Errorf("%v allocations for typical references", n)
 	}
 }
 

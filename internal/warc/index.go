@@ -158,7 +158,7 @@ func eachLine(r io.Reader, f func(line []byte) (bool, error)) error {
 // Open opens a record at a place below a directory. Close the Stored when done.
 func Open(dir string, p Place) (*Stored, error) {
 	if p.File == "" || !filepath.IsLocal(p.File) || p.Offset < 0 || p.Length < 0 {
-		return nil, malformed("place %+v", p)
+		return nil, malformed("invalid place %+v", p)
 	}
 	f, err := os.Open(filepath.Join(dir, p.File))
 	if err != nil {

@@ -117,7 +117,7 @@ func ReadMessage(block io.Reader) (*Message, error) {
 	code, _, _ := strings.Cut(strings.TrimLeft(after, " "), " ")
 	status, err := strconv.Atoi(code)
 	if !strings.HasPrefix(proto, "HTTP/") || err != nil || status < 0 {
-		return nil, malformed("answer %.60q", line)
+		return nil, malformed("status line %.60q", line)
 	}
 	m := &Message{Proto: proto, Status: status, Header: http.Header{}, Body: br}
 	last := ""

@@ -86,7 +86,7 @@ func (r *Reader) Next() (*Record, error) {
 	d := &Damage{Offset: r.at, Err: err}
 	r.lost = true
 	if r.damages++; r.damages > maxDamages {
-		r.err = fmt.Errorf("read archive: given up after %d places: %w", maxDamages, d)
+		r.err = fmt.Errorf("read archive: stopped after %d damaged places: %w", maxDamages, d)
 		return nil, r.err
 	}
 	return nil, d
@@ -111,7 +111,7 @@ func (r *Reader) Skip() error {
 	if string(end) == "\r\n\r\n" {
 		r.in.Discard(4)
 	} else {
-		return malformed("after its block comes %q", end)
+		return malformed("block is followed by %q", end)
 	}
 	if !r.members.Plain() {
 		// Only at the end of the piece does the decoder check its sum, and can the next one be found.

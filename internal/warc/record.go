@@ -109,7 +109,7 @@ func parseHeader(b []byte) (*Record, error) {
 	line, rest, _ := bytes.Cut(b, []byte("\n"))
 	version, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r"), []byte("WARC/"))
 	if !ok || len(version) > 8 {
-		return nil, malformed("it begins with %.20q", line)
+		return nil, malformed("first line is %.20q, want a WARC version", line)
 	}
 	rec := &Record{Version: string(version), Size: -1, Fields: make(Fields, 0, min(bytes.Count(rest, []byte("\n")), maxFields))}
 	text := string(rest) // one copy for all fields
@@ -123,7 +123,7 @@ func parseHeader(b []byte) (*Record, error) {
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, malformed("line %.80q of its header", line)
+			return nil, malformed("header line %.80q has no colon", line)
 		}
 		if len(rec.Fields) == maxFields {
 			return nil, malformed("more than %d fields", maxFields)
@@ -132,7 +132,7 @@ func parseHeader(b []byte) (*Record, error) {
 	}
 	size, err := strconv.ParseUint(rec.Fields.Get("Content-Length"), 10, 63)
 	if err != nil || size > math.MaxInt64/4 {
-		return nil, malformed("content-length %.40q", rec.Fields.Get("Content-Length"))
+		return nil, malformed("invalid content-length %.40q", rec.Fields.Get("Content-Length"))
 	}
 	rec.Size = int64(size)
 	return rec, nil

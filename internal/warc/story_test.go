@@ -192,7 +192,7 @@ func TestArchive(t *testing.T) {
 			}
 		}
 		if list, err := (warc.Index{Dir: dir}).Lookup("https://www.example.org/none"); err != nil || len(list) != 0 {
-			t.Errorf("what is not there: %v, %v", list, err)
+			t.Errorf("lookup of a missing URL: %v, %v", list, err)
 		}
 		if err := w.Rotate(); err != nil {
 			t.Fatal(err)
@@ -251,7 +251,7 @@ func TestLargeBodies(t *testing.T) {
 }
 
 // A file is continued by the next Writer; another coding begins another file.
-func TestContinue(t *testing.T) {
+func TestWriterContinuesLastFile(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 6 {
 		coding := []string{"", "gzip"}[i/3]
@@ -274,7 +274,7 @@ func TestContinue(t *testing.T) {
 
 // Wherever the last write is cut, synced records stay, incomplete ones
 // are removed, and the rest is valid and indexed.
-func TestTornTail(t *testing.T) {
+func TestTruncatedTailIsRemoved(t *testing.T) {
 	each(t, func(t *testing.T, coding string) {
 		origin := t.TempDir()
 		w := open(t, origin, warc.Options{Coding: coding})
@@ -320,14 +320,14 @@ func TestTornTail(t *testing.T) {
 				}
 			}
 			if t.Failed() {
-				t.Fatalf("cut at %d of %d, with %q behind", cut, len(data), tail)
+				t.Fatalf("cut at %d of %d, followed by %q", cut, len(data), tail)
 			}
 		}
 	})
 }
 
 // Everything behind the mark is removed, even whole files.
-func TestMark(t *testing.T) {
+func TestRecordsAfterMarkAreRemoved(t *testing.T) {
 	each(t, func(t *testing.T, coding string) {
 		for n := range 8 {
 			dir := t.TempDir()
@@ -343,7 +343,7 @@ func TestMark(t *testing.T) {
 			w.Close()
 			w = open(t, dir, warc.Options{Coding: coding, MaxRecords: 3, Mark: &mark})
 			if got := w.Mark(); got != mark {
-				t.Errorf("%d: it stands at %v, want %v", n, got, mark)
+				t.Errorf("%d: the writer is at %v, want %v", n, got, mark)
 			}
 			write(t, w, capture(50))
 			w.Close()
@@ -356,7 +356,7 @@ func TestMark(t *testing.T) {
 				}
 			}
 			if list, _ := (warc.Index{Dir: dir}).Lookup(capture(101).URL); len(list) != 0 {
-				t.Errorf("what was cut is found: %v", list)
+				t.Errorf("a removed record is found: %v", list)
 			}
 		}
 	})
@@ -380,18 +380,18 @@ func TestDamageBeforeTheMark(t *testing.T) {
 	os.WriteFile(name+".cdxj.log", nil, 0o644)
 	w = open(t, dir, warc.Options{Mark: &mark})
 	if p := write(t, w, capture(9)); p.File == mark.File {
-		t.Error("a damaged file is continued")
+		t.Error("the writer appends to a damaged file")
 	}
 	if now, _ := os.ReadFile(name); !bytes.Equal(now, data) {
 		t.Error("a damaged file was changed")
 	}
 	if _, b := body(t, dir, places[4]); b != string(capture(4).Body) {
-		t.Error("what stands after the damage is lost")
+		t.Error("records after the damage are lost")
 	}
 }
 
 // The undamaged rest of a damaged file is read.
-func TestReadOn(t *testing.T) {
+func TestReaderContinuesAfterDamage(t *testing.T) {
 	each(t, func(t *testing.T, coding string) {
 		dir := t.TempDir()
 		w := open(t, dir, warc.Options{Coding: coding})

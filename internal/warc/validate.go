@@ -86,7 +86,7 @@ func (v *validator) run() error {
 		}
 		if !v.members.Plain() {
 			if b, err := v.in.Peek(1); len(b) > 0 {
-				return malformed("the compressed piece goes on after the record")
+				return malformed("compressed member has more data after the record")
 			} else if err != io.EOF {
 				return err
 			}
@@ -106,7 +106,7 @@ func (v *validator) record() error {
 		return err
 	}
 	if bytes.Count(head, []byte("\n")) != bytes.Count(head, []byte("\r\n")) || bytes.Count(head, []byte("\r")) != bytes.Count(head, []byte("\r\n")) {
-		v.fault("a line of its header does not end in CRLF")
+		v.fault("header line does not end in CRLF")
 	}
 	rec, err := parseHeader(head)
 	if err != nil {
@@ -116,7 +116,7 @@ func (v *validator) record() error {
 	v.report.Types[rec.Type()]++
 	v.report.URLs = append(v.report.URLs, rec.URL())
 	if rec.Version != "1.0" && rec.Version != "1.1" {
-		v.fault("version %q", rec.Version)
+		v.fault("unknown version %q", rec.Version)
 	}
 	v.header(rec)
 	if err := v.block(rec); err != nil {
@@ -127,7 +127,7 @@ func (v *validator) record() error {
 		return whole(err)
 	}
 	if string(end[:]) != "\r\n\r\n" {
-		return malformed("after its block comes %q", end)
+		return malformed("block is followed by %q", end)
 	}
 	return nil
 }
@@ -196,10 +196,10 @@ func (v *validator) header(rec *Record) {
 	for _, f := range rec.Fields {
 		name := strings.ToLower(f.Name)
 		if !isToken(f.Name) {
-			v.fault("name of a field %.40q", f.Name)
+			v.fault("invalid field name %.40q", f.Name)
 		}
 		if seen[name] && name != "warc-concurrent-to" {
-			v.fault("%s twice", f.Name)
+			v.fault("%s appears twice", f.Name)
 		}
 		seen[name] = true
 		r, known := rules(name)
@@ -207,10 +207,10 @@ func (v *validator) header(rec *Record) {
 			continue // an unknown field, which readers ignore
 		}
 		if len(r.only) > 0 && !slices.Contains(r.only, t) || slices.Contains(r.not, t) {
-			v.fault("%s in a record of type %q", f.Name, t)
+			v.fault("%s not allowed in a record of type %q", f.Name, t)
 		}
 		if r.check != nil && !r.check(v, rec, f.Value) {
-			v.fault("%s %.200q", f.Name, f.Value)
+			v.fault("invalid %s %.200q", f.Name, f.Value)
 		}
 	}
 	for _, name := range ruled {
@@ -219,14 +219,14 @@ func (v *validator) header(rec *Record) {
 		}
 	}
 	if !slices.Contains(everyType, t) {
-		v.fault("type %.40q", t) // readers may ignore it, but no writer uses one
+		v.fault("unknown record type %.40q", t) // readers may ignore it, but no writer uses one
 	}
 	if rec.Size > 0 && !seen["content-type"] && t != Continuation {
 		v.fault("no Content-Type")
 	}
 	id := rec.ID()
 	if at, was := v.ids[id]; was {
-		v.fault("it has the id of the record at %d", at)
+		v.fault("same id as the record at %d", at)
 	}
 	v.ids[id] = v.at
 	if info := bare(rec.Fields.Get("WARC-Warcinfo-ID")); info != "" {
@@ -328,7 +328,7 @@ func (v *validator) block(rec *Record) error {
 			return err
 		}
 	case rec.Type() == Response && strings.HasPrefix(rec.URL(), "http"):
-		v.fault("a response over HTTP of type %q", mediaType)
+		v.fault("HTTP response has Content-Type %q, want application/http", mediaType)
 	}
 	if _, err := io.Copy(io.Discard, body); err != nil {
 		return err
@@ -337,7 +337,7 @@ func (v *validator) block(rec *Record) error {
 		return io.ErrUnexpectedEOF
 	}
 	if all != nil && !all.ok() {
-		v.fault("WARC-Block-Digest is not that of the block")
+		v.fault("WARC-Block-Digest does not match the block")
 	}
 	return nil
 }
@@ -361,7 +361,7 @@ func (v *validator) fields(b []byte) {
 		}
 		name, _, ok := strings.Cut(string(line), ":")
 		if !ok || !isToken(name) || line[len(line)-1] != '\r' {
-			v.fault("field %.80q in its block", line)
+			v.fault("malformed field %.80q in the block", line)
 		}
 	}
 }
@@ -370,11 +370,11 @@ func (v *validator) fields(b []byte) {
 func (v *validator) message(rec *Record, body io.Reader) error {
 	m, err := ReadMessage(body)
 	if err != nil {
-		v.fault("no answer of HTTP: %v", err)
+		v.fault("not an HTTP response: %v", err)
 		return nil
 	}
 	if m.Status < 100 || m.Status > 599 {
-		v.fault("status %d", m.Status)
+		v.fault("invalid status %d", m.Status)
 	}
 	claim := rec.Fields.Get("WARC-Payload-Digest")
 	if rec.Type() == Revisit {
@@ -399,10 +399,10 @@ func (v *validator) message(rec *Record, body io.Reader) error {
 		return nil
 	}
 	if d != nil && !d.ok() {
-		v.fault("WARC-Payload-Digest is not that of the payload")
+		v.fault("WARC-Payload-Digest does not match the payload")
 	}
 	if length := m.Header.Get("Content-Length"); length != "" && !chunked && !cut && length != strconv.FormatInt(payload.n, 10) {
-		v.fault("content-length %.20q of a body of %d bytes", length, payload.n)
+		v.fault("content-length %.20q, but the body has %d bytes", length, payload.n)
 	}
 	v.digests[rec.URL()+" "+rec.Fields.Get("WARC-Date")] = claim
 	return nil
@@ -415,16 +415,16 @@ func (v *validator) revisit(rec *Record, m *Message, claim string) {
 			v.fault("no WARC-Payload-Digest")
 		}
 		if rec.Fields.Get("WARC-Truncated") != "length" {
-			v.fault("the body was left out, and WARC-Truncated does not say so")
+			v.fault("body omitted, but WARC-Truncated is not length")
 		}
 	case strings.HasSuffix(profile, "/revisit/server-not-modified"):
 		if m.Status != http.StatusNotModified {
-			v.fault("not modified, with status %d", m.Status)
+			v.fault("revisit is not-modified, but its status is %d", m.Status)
 		}
 	default:
-		v.fault("WARC-Profile %.100q", profile)
+		v.fault("unknown WARC-Profile %.100q", profile)
 	}
 	if was, ok := v.digests[rec.Fields.Get("WARC-Refers-To-Target-URI")+" "+rec.Fields.Get("WARC-Refers-To-Date")]; ok && claim != "" && was != claim {
-		v.fault("its original has another WARC-Payload-Digest")
+		v.fault("WARC-Payload-Digest differs from the original's")
 	}
 }

@@ -160,7 +160,7 @@ func (c *Conn) read() ([]byte, error) {
 	case kind != websocket.TextMessage && c.pack == nil:
 		return nil, c.refuse(codeUnsupported, "binary message")
 	case kind != websocket.BinaryMessage && c.pack != nil:
-		return nil, c.refuse(codeUnsupported, "text message where "+c.Subprotocol()+" is spoken")
+		return nil, c.refuse(codeUnsupported, "text message, but subprotocol "+c.Subprotocol()+" needs binary")
 	}
 	text, err := io.ReadAll(hearing{c, r})
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *Conn) read() ([]byte, error) {
 	}
 	if c.pack != nil {
 		if text, err = c.pack.Unpack(text, c.o.MaxMessage); err != nil {
-			return nil, c.refuse(codeInvalid, "message cannot be unpacked: "+err.Error())
+			return nil, c.refuse(codeInvalid, "decompress message: "+err.Error())
 		}
 	}
 	if !utf8.Valid(text) {

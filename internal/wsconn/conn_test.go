@@ -194,7 +194,7 @@ func TestVanishedPeer(t *testing.T) {
 }
 
 // A peer that breaks the rules gets the close code, and its message is not read.
-func TestUnmannerlyPeer(t *testing.T) {
+func TestPeerThatBreaksTheProtocol(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		send func(c *websocket.Conn) error
@@ -235,7 +235,7 @@ func TestUnmannerlyPeer(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", tt.name, err, tt.want)
 		}
 		if _, _, err := c.ReadMessage(); !websocket.IsCloseError(err, tt.code) {
-			t.Errorf("%s: the peer was told %v, want %d", tt.name, err, tt.code)
+			t.Errorf("%s: the peer got close code %v, want %d", tt.name, err, tt.code)
 		}
 	}
 }
@@ -428,7 +428,7 @@ func TestSlowMessage(t *testing.T) {
 }
 
 // Every prefix of a sequence of frames gives the messages in it and then an error.
-func TestTruncations(t *testing.T) {
+func TestTruncatedStream(t *testing.T) {
 	frame := func(head byte, s string) []byte {
 		return append([]byte{head, 0x80 | byte(len(s)), 0, 0, 0, 0}, s...)
 	}

@@ -17,7 +17,7 @@ import (
 
 // ErrSubprotocol is wrapped by the error of Dial when the server upgraded
 // without choosing the subprotocol.
-var ErrSubprotocol = errors.New("server does not speak the subprotocol")
+var ErrSubprotocol = errors.New("server does not support the subprotocol")
 
 // maxHandshake bounds the bytes read from a server before the upgrade, TLS included: nothing else bounds its
 // headers.
@@ -32,7 +32,7 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	if !websocket.IsWebSocketUpgrade(r) {
 		w.Header().Set("Upgrade", "websocket")
 		w.Header().Set("Connection", "Upgrade")
-		http.Error(w, "WebSocket only", http.StatusUpgradeRequired)
+		http.Error(w, "this URL accepts only WebSocket connections", http.StatusUpgradeRequired)
 		return nil, errors.New("accept connection: not a WebSocket handshake")
 	}
 	u := websocket.Upgrader{
@@ -44,8 +44,8 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 		chosen := slices.IndexFunc(o.Subprotocols, func(s string) bool { return slices.Contains(offered, s) })
 		if chosen < 0 {
 			all := strings.Join(o.Subprotocols, " or ")
-			http.Error(w, "this door speaks the WebSocket subprotocol "+all, http.StatusBadRequest)
-			return nil, fmt.Errorf("accept connection: %s is not offered", all)
+			http.Error(w, "this endpoint requires the WebSocket subprotocol "+all, http.StatusBadRequest)
+			return nil, fmt.Errorf("accept connection: client does not offer subprotocol %s", all)
 		}
 		u.Subprotocols = o.Subprotocols[chosen : chosen+1]
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/wsconn"
 )
 
-func TestRefusals(t *testing.T) {
+func TestDialAndAcceptRefusals(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/accept":
@@ -76,7 +76,7 @@ func TestBadURLs(t *testing.T) {
 }
 
 // The caller's client settings for dialling, TLS and cookies apply here too.
-func TestDialAsTheClientDoes(t *testing.T) {
+func TestDialUsesClientSettings(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: []string{subprotocol}})
 		if err != nil {

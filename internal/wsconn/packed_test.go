@@ -38,7 +38,7 @@ func (deflated) Unpack(packed []byte, max int64) ([]byte, error) {
 }
 
 // Peers that can both unpack send each other packed messages, and plain ones to other peers.
-func TestPacked(t *testing.T) {
+func TestCompressedMessages(t *testing.T) {
 	packed := map[string]wsconn.Packing{packedProtocol: deflated{}}
 	both := wsconn.Options{Subprotocols: []string{packedProtocol, subprotocol}, Packed: packed, MaxMessage: 1 << 20}
 	url := serve(t, both, echo)
@@ -55,7 +55,7 @@ func TestPacked(t *testing.T) {
 			want = offered[0]
 		}
 		if c.Subprotocol() != want {
-			t.Errorf("offered %v: %q is spoken", offered, c.Subprotocol())
+			t.Errorf("offered %v: subprotocol is %q", offered, c.Subprotocol())
 		}
 		for _, s := range []string{"", "a", strings.Repeat("grüß Gott", 10_000)} {
 			p, err := wsconn.Prepare([]byte(s), packed[c.Subprotocol()])
@@ -63,7 +63,7 @@ func TestPacked(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.Subprotocol() == packedProtocol && len(s) > 1000 && p.Size() > len(s)/20 {
-				t.Errorf("%d bytes are packed into %d", len(s), p.Size())
+				t.Errorf("%d bytes are compressed to %d", len(s), p.Size())
 			}
 			if err := errors.Join(c.Write(t.Context(), []byte(s)), c.WritePrepared(t.Context(), p)); err != nil {
 				t.Fatal(err)
@@ -78,7 +78,7 @@ func TestPacked(t *testing.T) {
 }
 
 // A message that cannot be unpacked, or is too long unpacked, ends the connection with a clear error.
-func TestPackedByAStranger(t *testing.T) {
+func TestHostileCompressedMessages(t *testing.T) {
 	o := wsconn.Options{Subprotocols: []string{packedProtocol}, Packed: map[string]wsconn.Packing{packedProtocol: deflated{}}, MaxMessage: 1000}
 	url := serve(t, o, echo)
 	for name, c := range map[string]struct {
@@ -89,7 +89,7 @@ func TestPackedByAStranger(t *testing.T) {
 		"text":         {websocket.TextMessage, []byte("x"), 1003},
 		"garbage":      {websocket.BinaryMessage, []byte("\xff\xff"), 1007},
 		"too long":     {websocket.BinaryMessage, deflated{}.Pack(make([]byte, 100_000)), 1007},
-		"no text":      {websocket.BinaryMessage, deflated{}.Pack([]byte("\xff")), 1007},
+		"not UTF-8":    {websocket.BinaryMessage, deflated{}.Pack([]byte("\xff")), 1007},
 		"long, packed": {websocket.BinaryMessage, make([]byte, 2000), 1009},
 	} {
 		d := websocket.Dialer{Subprotocols: []string{packedProtocol}}

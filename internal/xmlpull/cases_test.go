@@ -79,8 +79,8 @@ var malformed = []struct {
 	{name: "entity bomb", doc: `<!DOCTYPE a [<!ENTITY b "bb"><!ENTITY c "&b;&b;">]><a>&c;</a>`, msg: "DOCTYPE", own: true},
 	{name: "external entity", doc: `<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>`, msg: "DOCTYPE", own: true},
 	{name: "late doctype", doc: `<a/><!DOCTYPE a>`, msg: "DOCTYPE"},
-	{name: "unknown section", doc: `<a><!FOO></a>`, msg: "begins nothing"},
-	{name: "lower case cdata", doc: `<a><![cdata[]]></a>`, msg: "begins nothing"},
+	{name: "unknown section", doc: `<a><!FOO></a>`, msg: "after <!"},
+	{name: "lower case cdata", doc: `<a><![cdata[]]></a>`, msg: "after <!"},
 
 	{name: "late declaration", doc: ` <?xml version="1.0"?><a/>`, msg: "XML declaration"},
 	{name: "second declaration", doc: `<?xml version="1.0"?><?xml version="1.0"?><a/>`, msg: "XML declaration"},

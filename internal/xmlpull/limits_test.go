@@ -35,7 +35,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 // Endless documents are abandoned soon after the limit that they exceed.
-func TestEndless(t *testing.T) {
+func TestEndlessDocuments(t *testing.T) {
 	for _, c := range []struct {
 		name, head, piece string
 		most              int64 // bytes read of it
@@ -157,7 +157,7 @@ func TestLimits(t *testing.T) {
 }
 
 // Millions of small elements cost no memory: only what is open is kept.
-func TestManyElements(t *testing.T) {
+func TestManyElementsNeedNoMemory(t *testing.T) {
 	e := &endless{head: "<a xmlns:p='u'>", piece: "<b xmlns:q='v' c='1'/>\n"}
 	r := xmlpull.NewReader(io.LimitReader(e, 8<<20), xmlpull.Limits{})
 	next := func() bool {

@@ -147,7 +147,7 @@ func compare(t *testing.T, doc []byte) {
 		return
 	}
 	if err != nil {
-		t.Fatalf("we accept %q, encoding/xml says %v", doc, err)
+		t.Fatalf("we accept %q, encoding/xml returns %v", doc, err)
 	}
 	if ours != theirs {
 		t.Fatalf("tokens of %q:\nours         %s\nencoding/xml %s", doc, ours, theirs)
@@ -236,16 +236,16 @@ func TestXmllint(t *testing.T) {
 	}
 	for _, c := range malformed {
 		if err := lint(c.doc); (err == nil) != c.own {
-			t.Errorf("%s: we refuse %q, xmllint says %v", c.name, c.doc, err)
+			t.Errorf("%s: we reject %q, xmllint returns %v", c.name, c.doc, err)
 		}
 	}
 }
 
-// TestCorpora reads every file of the parser corpora in PARLEY_DATA, a
-// directory. None may do harm, and of those we accept encoding/xml must think
-// the same. RDF/XML's own tests are all read, for what is negative in them is
-// RDF and not XML, but for those with a DOCTYPE.
-func TestCorpora(t *testing.T) {
+// TestParserCorpora reads every file of the parser corpora in PARLEY_DATA, a
+// directory. None may do harm, and for the accepted ones encoding/xml must return
+// the same tokens. The tests of RDF/XML are all accepted, except those with a DOCTYPE: their
+// negative cases are invalid RDF, but valid XML.
+func TestParserCorpora(t *testing.T) {
 	archives, err := filepath.Glob(machine.Data(t, "parsers", "*.tar.zst"))
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("no archives: %v", err)

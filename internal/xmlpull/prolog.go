@@ -164,7 +164,7 @@ func (r *Reader) section() error {
 	case r.partly(comment), r.partly(cdata), r.partly(doctype):
 		return r.ended("inside a tag")
 	}
-	return r.fail(0, "<! that begins nothing known")
+	return r.fail(0, "unknown markup after <!")
 }
 
 // instruction skips a processing instruction.

@@ -73,7 +73,7 @@ func TestTruncated(t *testing.T) {
 		docs = append(docs, c.doc)
 	}
 	for _, doc := range docs {
-		// What is after the root element may be missing.
+		// Content after the root element may be missing.
 		root := strings.LastIndex(doc, "</")
 		if i := strings.LastIndex(doc, "/>"); i > root {
 			root = i
@@ -172,7 +172,7 @@ func TestReadError(t *testing.T) {
 	}
 	for _, n := range []int{-1, 1 << 30} {
 		if _, err := dump(xmlpull.NewReader(liar(n), xmlpull.Limits{})); err == nil {
-			t.Errorf("a reader that says %d: no error", n)
+			t.Errorf("a reader that returns %d: no error", n)
 		}
 	}
 }
@@ -182,12 +182,12 @@ type idle struct{}
 
 func (idle) Read([]byte) (int, error) { return 0, nil }
 
-// A liar says it read what it can't have read.
+// A liar returns an impossible number of bytes from Read.
 type liar int
 
 func (l liar) Read([]byte) (int, error) { return int(l), nil }
 
-func TestPlace(t *testing.T) {
+func TestPositions(t *testing.T) {
 	doc := "<a>\n<b>\n" + strings.Repeat("x\n", 100_000) + "</b>&nbsp;</a>"
 	_, err := dumpString(doc)
 	var syntax *xmlpull.SyntaxError
@@ -287,7 +287,7 @@ func BenchmarkReader(b *testing.B) {
 	}
 }
 
-// Each byte at each place of a text, however the text is walked through.
+// Each byte at each position of a text, for every way in which the text is scanned.
 func TestEveryByte(t *testing.T) {
 	for c := range 256 {
 		for i := range 18 {

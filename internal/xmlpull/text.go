@@ -216,7 +216,7 @@ func expand(dst, b []byte, value bool) (out []byte, at int, fault string) {
 		case '&':
 			n := bytes.IndexByte(b[i:], ';')
 			if n < 0 {
-				return nil, i, "& that begins no reference"
+				return nil, i, "& without a reference"
 			}
 			v := reference(b[i+1 : i+n])
 			if v < 0 {

@@ -102,7 +102,7 @@ func (s *served) changes(ctx context.Context, who string, after protocol.Cursor,
 }
 
 // If a program fails, no change is lost; nor if it would reject a delete or a move.
-func TestToldWithout(t *testing.T) {
+func TestFailingProgramLosesNoChanges(t *testing.T) {
 	s := serve(t, agent.Options{Failures: 100})
 	broken, never := keep(t, s.host, "bot", plain(unreachable)), keep(t, s.host, "bot", plain(telling(0)...))
 	start := s.journal.Head()
@@ -131,19 +131,19 @@ func TestToldWithout(t *testing.T) {
 		t.Errorf("an agent that fails: %q, want %q", got, want)
 	}
 	if got := ops(start, never); got != nil {
-		t.Errorf("an agent that tells nothing: %q", got)
+		t.Errorf("an agent that rejects everything: %q", got)
 	}
 	s.write("p1.html", "other") // an update
 	s.remove("p0.html")
 	s.rename("p2.html", "q2.html")
 	s.look()
 	if got, want := ops(middle, never), []string{"delete " + root + "p0.html", "move " + root + "q2.html"}; !slices.Equal(got, want) {
-		t.Errorf("an agent that tells nothing: %q, want %q", got, want)
+		t.Errorf("an agent that rejects everything: %q, want %q", got, want)
 	}
 }
 
 // A caller whose program never answers slows nobody else down.
-func TestLatency(t *testing.T) {
+func TestLoopingProgramDelaysNobody(t *testing.T) {
 	s := serve(t, agent.Options{Time: 200 * time.Millisecond, Failures: 1 << 20})
 	loops := keep(t, s.host, "bad", plain(loop, void, br, 0, end, unreachable))
 	good := keep(t, s.host, "good", plain(telling(1)...))
@@ -183,11 +183,11 @@ func TestLatency(t *testing.T) {
 	other := median("good", good, 1)
 	stop()
 	wg.Wait()
-	t.Logf("changes take %v, and %v beside four who loop; with an agent of one's own %v", alone, beside, other)
+	t.Logf("changes take %v, and %v beside four looping programs; with an agent of their own %v", alone, beside, other)
 	if beside > 4*alone+20*time.Millisecond {
-		t.Errorf("changes take %v, and %v beside four who loop", alone, beside)
+		t.Errorf("changes take %v, and %v beside four looping programs", alone, beside)
 	}
 	if st := s.host.Stats(); st.Failed == 0 {
-		t.Errorf("nothing has failed: %+v", st)
+		t.Errorf("no run has failed: %+v", st)
 	}
 }

@@ -177,7 +177,7 @@ func (h *Host) Keep(ctx context.Context, who string, program []byte) (protocol.D
 func (h *Host) Has(who string, program protocol.Digest) error {
 	r, err := h.known(who, program)
 	if r == nil {
-		return errors.New("no program of that digest runs here for you: send it to the door for agents first")
+		return errors.New("no program with that digest is stored for you: send it to the agents door first")
 	}
 	return err
 }

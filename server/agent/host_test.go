@@ -56,7 +56,7 @@ func echo() *module {
 		i64Const, signed(4095<<32+1), localGet, 1, 0xad, 0x7c) // address<<32 + 1 + size
 }
 
-func TestQuestion(t *testing.T) {
+func TestQuestionReachesProgram(t *testing.T) {
 	h := open(t, t.TempDir(), agent.Options{})
 	d := keep(t, h, "bot", echo())
 	for _, c := range []struct{ page, before []byte }{
@@ -106,14 +106,14 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 	if err := h.Has("other", yes); err == nil {
-		t.Error("a program is run for somebody who has not sent it")
+		t.Error("a program is available to a sender that did not upload it")
 	}
 	if _, err := h.Run(t.Context(), "other", yes, created(1), nil, nil); err == nil {
-		t.Error("a program was run for somebody who has not sent it")
+		t.Error("a program ran for a sender that did not upload it")
 	}
 }
 
-func TestRestart(t *testing.T) {
+func TestProgramsSurviveRestart(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir, agent.Options{})
 	d := keep(t, h, "bot", plain(telling(1)...))
@@ -154,13 +154,13 @@ func numbered(n int64) *module {
 	return plain(append([]any{i32Const, signed(n), drop}, telling(1)...)...)
 }
 
-func TestRoom(t *testing.T) {
+func TestProgramLimits(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	h := open(t, dir, agent.Options{PerSender: 2, Most: 3, Now: func() time.Time { now = now.Add(time.Second); return now }})
 	a, b, c := keep(t, h, "bot", numbered(1)), keep(t, h, "bot", numbered(2)), keep(t, h, "bot", numbered(3))
 	if h.Has("bot", a) == nil || h.Has("bot", b) != nil || h.Has("bot", c) != nil {
-		t.Error("a third program did not take the place of the oldest of two")
+		t.Error("a third program did not replace the oldest of two")
 	}
 	keep(t, h, "other", numbered(4))
 	if _, err := h.Keep(t.Context(), "third", numbered(5).bytes()); !errors.Is(err, server.ErrNoRoom) {
@@ -179,7 +179,7 @@ func TestRoom(t *testing.T) {
 }
 
 // A program that another sender has already sent is compiled again for each sender.
-func TestSameProgramIsCompiledForEach(t *testing.T) {
+func TestProgramIsCompiledForEachSender(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir, agent.Options{PerSender: 1})
 	compiled := func(when string, want int) {
@@ -215,7 +215,7 @@ func TestSameProgramIsCompiledForEach(t *testing.T) {
 }
 
 // A sender that cancels an upload does not disturb another sender's upload of the same program.
-func TestOthersGoOnLoading(t *testing.T) {
+func TestCancelledUploadDoesNotDisturbOthers(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir, agent.Options{Running: 2})
 	m := plain(telling(1)...)
@@ -255,11 +255,11 @@ func TestOthersGoOnLoading(t *testing.T) {
 	caches("both are", 2)
 	second()
 	if list := caches("the second has given up", 1); list[0] != his[0] {
-		t.Errorf("left is %v, want %v", list, his)
+		t.Errorf("left over is %v, want %v", list, his)
 	}
 	first()
 	if list, err := filepath.Glob(filepath.Join(dir, "*.compiled")); err != nil || len(list) != 0 {
-		t.Errorf("left are %v, %v", list, err)
+		t.Errorf("left over are %v, %v", list, err)
 	}
 }
 
@@ -300,18 +300,18 @@ func hostiles() []hostile {
 	return []hostile{
 		{"empty", &module{start: -1}, "does not export its memory", ""},
 		{"loops", plain(forever, unreachable), "", "took longer than"},
-		{"calls without end", tree, "", "took longer than"},
-		{"fills without a loop", fills, "", "took longer than"},
+		{"calls endlessly", tree, "", "took longer than"},
+		{"fills memory without a loop", fills, "", "took longer than"},
 		{"recurses", plain(localGet, 0, localGet, 1, call, 1), "", "stack overflow|took longer than"},
 		{"traps", plain(unreachable), "", "unreachable"},
 		{"loops at its start", with(plain(telling(1)...), func(m *module) {
 			m.funcs = append(m.funcs, function{typ: 2, code: forever})
 			m.start = 2
-		}), "took longer than 3s to be loaded", ""},
+		}), "took longer than 3s to load", ""},
 		{"loops in _initialize", with(plain(telling(1)...), func(m *module) {
 			m.funcs = append(m.funcs, function{typ: 2, code: forever})
 			m.exports = append(m.exports, export("_initialize", 0, 2))
-		}), "took longer than 3s to be loaded", ""},
+		}), "took longer than 3s to load", ""},
 		{"large memory", with(plain(telling(1)...), func(m *module) { m.memory = cat(0, leb(1025)) }), "memory", ""},
 		{"allocates for ever", plain(loop, void, i32Const, signed(1), memoryGrow, 0, drop, br, 0, end, unreachable), "", "took longer than"},
 		{"large table", with(plain(telling(1)...), func(m *module) { m.table = cat(1, 0x70, 0, leb(1<<27)) }), "memory", ""},
@@ -320,12 +320,12 @@ func hostiles() []hostile {
 		}), "data", ""},
 		{"too large", with(plain(telling(1)...), func(m *module) { m.data = cat(1, 0, i32Const, signed(0), end, string(make([]byte, 8<<20))) }), "more than 8388608", ""},
 		{"writes too much", plain(i64Const, signed(agent.MaxOutput+2)), "", "at most"},
-		{"answers from outside", plain(i64Const, signed(int64(0x7ffffff0)<<32|5)), "", "outside of its memory"},
+		{"answer outside its memory", plain(i64Const, signed(int64(0x7ffffff0)<<32|5)), "", "outside its memory"},
 		{"answers nothing", plain(i64Const, signed(0)), "", "empty"},
 		{"answers something else", plain(telling(7)...), "", "begins with 7"},
 		{"has no room", with(plain(telling(1)...), func(m *module) { m.funcs[0].code = cat(i32Const, signed(-1)) }), "", "no room"},
 		{"exports no alloc", with(plain(telling(1)...), func(m *module) { m.exports = m.exports[:1] }), "does not export the function parley_alloc", ""},
-		{"exports another change", with(plain(telling(1)...), func(m *module) { m.exports[2] = export("parley_change", 0, 0) }), "other parameters", ""},
+		{"exports another change", with(plain(telling(1)...), func(m *module) { m.exports[2] = export("parley_change", 0, 0) }), "wrong parameters", ""},
 		{"imports", with(plain(telling(1)...), func(m *module) { m.imports = [][]byte{cat("env", "system", 0, 2)} }), "imports", ""},
 		{"imports its memory", with(plain(telling(1)...), func(m *module) {
 			m.imports, m.memory = [][]byte{cat("env", "memory", 2, 0, 1)}, nil
@@ -345,7 +345,7 @@ func hostiles() []hostile {
 	}
 }
 
-func TestHostile(t *testing.T) {
+func TestHostilePrograms(t *testing.T) {
 	// Other callers' programs are answered during and after it.
 	h := open(t, t.TempDir(), agent.Options{Time: 300 * time.Millisecond, Load: 3 * time.Second, PerSender: 100, Most: 100})
 	good := keep(t, h, "good", plain(telling(1)...))
@@ -384,7 +384,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-func TestOutOfUse(t *testing.T) {
+func TestFailingProgramIsDisabled(t *testing.T) {
 	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	dir := t.TempDir()
 	o := agent.Options{Failures: 3, Now: func() time.Time { return now }}
@@ -414,7 +414,7 @@ func TestOutOfUse(t *testing.T) {
 		}
 		for range 2 {
 			if err := run(1, even); err == nil {
-				t.Fatal("it did not fail")
+				t.Fatal("the run did not fail")
 			}
 		}
 	}
@@ -427,7 +427,7 @@ func TestOutOfUse(t *testing.T) {
 		t.Errorf("after three failures: %v", err)
 	}
 	if v, err := h.Run(t.Context(), "other", d, created(2000), []byte(odd), nil); err != nil || !v.Tell {
-		t.Errorf("for another it is out of use, too: %v, %v", v, err)
+		t.Errorf("disabled for another sender too: %v, %v", v, err)
 	}
 	h.Close()
 	h = open(t, dir, o)
@@ -443,7 +443,7 @@ func TestOutOfUse(t *testing.T) {
 	}
 }
 
-func TestCancelled(t *testing.T) {
+func TestCancelledRunIsNoProgramFailure(t *testing.T) {
 	h := open(t, t.TempDir(), agent.Options{Time: time.Minute, Failures: 1})
 	d := keep(t, h, "bot", plain(loop, void, br, 0, end, unreachable))
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -456,7 +456,7 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("it took %v to stop it", since)
 	}
 	if err := h.Has("bot", d); err != nil {
-		t.Errorf("who asked has gone, and the program is blamed: %v", err)
+		t.Errorf("a cancelled request counts as a failure of the program: %v", err)
 	}
 }
 

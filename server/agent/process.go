@@ -127,11 +127,11 @@ const wasmPage = 64 << 10
 func (p *program) check() error {
 	for _, f := range p.compiled.ImportedFunctions() {
 		if module, name, _ := f.Import(); module != wasi_snapshot_preview1.ModuleName {
-			return fmt.Errorf("it imports %.60q.%.60q: there is only %s", module, name, wasi_snapshot_preview1.ModuleName)
+			return fmt.Errorf("it imports %.60q.%.60q: only %s is available", module, name, wasi_snapshot_preview1.ModuleName)
 		}
 	}
 	if len(p.compiled.ImportedMemories()) > 0 {
-		return errors.New("it imports its memory, which it must have and export itself")
+		return errors.New("it imports its memory: it must define and export its own")
 	}
 	if p.compiled.ExportedMemories()["memory"] == nil {
 		return errors.New("it does not export its memory as memory")
@@ -149,7 +149,7 @@ func (p *program) check() error {
 			return fmt.Errorf("it does not export the function %s", want.name)
 		}
 		if string(f.ParamTypes()) != string(want.params) || string(f.ResultTypes()) != string(want.results) {
-			return fmt.Errorf("its %s has other parameters or results than it must have: want %s", want.name, signature(want.params, want.results))
+			return fmt.Errorf("its %s has the wrong parameters or results: want %s", want.name, signature(want.params, want.results))
 		}
 	}
 	return nil
@@ -203,18 +203,18 @@ func (p *program) ask(ctx context.Context, q []byte) ([]byte, error) {
 	}
 	at := uint32(r[0])
 	if !p.instance.Memory().Write(at, q) {
-		return nil, fmt.Errorf("%s answered %d, where its memory has no room for %d bytes", exportAlloc, at, len(q))
+		return nil, fmt.Errorf("%s returned %d, but its memory has no room for %d bytes there", exportAlloc, at, len(q))
 	}
 	if r, err = p.instance.ExportedFunction(exportChange).Call(ctx, uint64(at), uint64(len(q))); err != nil {
 		return nil, p.told(err)
 	}
 	at, size := uint32(r[0]>>32), uint32(r[0]&math.MaxUint32)
 	if size > 1+MaxOutput {
-		return nil, fmt.Errorf("its answer has %d bytes: at most %d may be told with a change", size, MaxOutput)
+		return nil, fmt.Errorf("its answer has %d bytes: at most %d are delivered with a change", size, MaxOutput)
 	}
 	answer, ok := p.instance.Memory().Read(at, size)
 	if !ok {
-		return nil, fmt.Errorf("its answer of %d bytes at %d is outside of its memory", size, at)
+		return nil, fmt.Errorf("its answer of %d bytes at %d is outside its memory", size, at)
 	}
 	return append([]byte(nil), answer...), nil
 }
@@ -226,7 +226,7 @@ func (p *program) told(err error) error {
 	}
 	var exit *sys.ExitError
 	if errors.As(err, &exit) {
-		err = fmt.Errorf("it ended itself with exit code %d", exit.ExitCode())
+		err = fmt.Errorf("it exited with code %d", exit.ExitCode())
 	}
 	if text := strings.Join(strings.Fields(string(p.said.text)), " "); text != "" {
 		err = fmt.Errorf("%w; it said: %s", err, strings.ToValidUTF8(text, "?"))

@@ -54,7 +54,7 @@ func readRecords(dir string) (map[protocol.Digest]*record, error) {
 	for text, r := range list {
 		d, err := protocol.ParseDigest(text)
 		if err != nil || r == nil || len(r.Senders) == 0 {
-			return nil, fmt.Errorf("%s: %q is no program", recordsFile, text)
+			return nil, fmt.Errorf("%s: %q is not a valid record of a program", recordsFile, text)
 		}
 		records[d] = r
 	}
@@ -84,7 +84,7 @@ func (h *Host) known(who string, d protocol.Digest) (*record, error) {
 		return nil, nil
 	}
 	if out, ok := r.Out[who]; ok && h.opts.Now().Before(out.Until) {
-		return r, fmt.Errorf("%w: out of use until %s, since it failed %d times without an answer between, the last time so: %s",
+		return r, fmt.Errorf("%w: disabled until %s: it failed %d times in a row; the last failure: %s",
 			server.ErrProgram, protocol.FormatDate(out.Until), h.opts.Failures, out.Reason)
 	}
 	return r, nil
@@ -97,10 +97,10 @@ func (h *Host) store(who string, d protocol.Digest, program []byte) error {
 	r := h.programs[d]
 	if len(h.of(who)) < h.opts.PerSender && h.kept() >= h.opts.Most && !r.isOf(who) {
 		h.discard(key{who, d})
-		return fmt.Errorf("%w: %d programs are kept here, and no more", server.ErrNoRoom, h.opts.Most)
+		return fmt.Errorf("%w: the limit of %d stored programs is reached", server.ErrNoRoom, h.opts.Most)
 	}
 	if err := atomicfile.Write(filepath.Join(h.dir, name(d)), string(program), 0o600); err != nil {
-		return fmt.Errorf("keep agent: %w", err)
+		return fmt.Errorf("store agent: %w", err)
 	}
 	if r == nil {
 		r = &record{Senders: make(map[string]time.Time)}
@@ -111,7 +111,7 @@ func (h *Host) store(who string, d protocol.Digest, program []byte) error {
 		h.drop(who, mine[0])
 	}
 	if err := h.write(); err != nil {
-		return fmt.Errorf("keep agent: %w", err)
+		return fmt.Errorf("store agent: %w", err)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (h *Host) failed(k key, f *failure) error {
 	until := h.opts.Now().Add(h.opts.Penalty)
 	maps.DeleteFunc(r.Out, func(_ string, out outage) bool { return !h.opts.Now().Before(out.Until) })
 	r.Out[k.who] = outage{until, f.why}
-	h.opts.Logger.Warn("agent put out of use", "agent", k.program.String(), "sender", k.who, "until", until, "reason", f.why)
+	h.opts.Logger.Warn("agent disabled after repeated failures", "agent", k.program.String(), "sender", k.who, "until", until, "reason", f.why)
 	if werr := h.write(); werr != nil {
 		h.opts.Logger.Error("agents: records could not be written", "err", werr)
 	}

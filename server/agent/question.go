@@ -32,7 +32,7 @@ func question(c *protocol.Change, page, before []byte) []byte {
 func verdict(answer []byte) (server.Verdict, error) {
 	switch {
 	case len(answer) == 0:
-		return server.Verdict{}, errors.New("its answer is empty: want 0 or 1 first")
+		return server.Verdict{}, errors.New("its answer is empty: want 0 or 1 in the first byte")
 	case answer[0] > 1:
 		return server.Verdict{}, fmt.Errorf("its answer begins with %d: want 0 or 1", answer[0])
 	}

@@ -35,7 +35,7 @@ func (f *failure) Error() string { return f.why }
 // the program is a *failure.
 func newWorker(ctx context.Context, command []string, k key, program []byte, load loading) (*worker, error) {
 	if len(command) == 0 {
-		return nil, errors.New("start agent: no command for its process")
+		return nil, errors.New("start agent: Options.Command is empty")
 	}
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -64,7 +64,7 @@ func newWorker(ctx context.Context, command []string, k key, program []byte, loa
 	if err != nil {
 		panic("agent: encode loading: " + err.Error()) // plain values always encode
 	}
-	_, err = w.exchange(ctx, load.Within, "to be loaded", func() error {
+	_, err = w.exchange(ctx, load.Within, "to load", func() error {
 		if err := send(w.in, kindLoad, text); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func newWorker(ctx context.Context, command []string, k key, program []byte, loa
 
 // ask sends a question. While alive is true, even after a *failure, the worker can be used again.
 func (w *worker) ask(ctx context.Context, q []byte, within time.Duration) (answer []byte, alive bool, err error) {
-	answer, err = w.exchange(ctx, within, "for an answer", func() error { return send(w.in, kindQuestion, q) })
+	answer, err = w.exchange(ctx, within, "to answer", func() error { return send(w.in, kindQuestion, q) })
 	var d *died
 	return answer, !errors.As(err, &d), err
 }
@@ -124,9 +124,9 @@ func (w *worker) exchange(ctx context.Context, within time.Duration, what string
 func (w *worker) epitaph() string {
 	said, _, _ := strings.Cut(w.said.String(), "\n")
 	if strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory") {
-		return "it took more memory than its process may have"
+		return "it exceeded the memory limit of its process"
 	}
-	return strings.ToValidUTF8(cut("its process ended before it answered, perhaps for want of memory: "+said, 200), "?")
+	return strings.ToValidUTF8(cut("its process ended without an answer, perhaps out of memory: "+said, 200), "?")
 }
 
 // stop ends the process and waits for it. It may be called again.

@@ -21,13 +21,13 @@ import (
 )
 
 // The archive contains the pages that the manifest lists, to the byte (C11).
-func TestWholeSite(t *testing.T) {
+func TestArchiveMatchesManifest(t *testing.T) {
 	d := newDepot(t)
 	d.write("private/p.html", "<p>secret")
 	d.write("robots.txt", "User-agent: *\nDisallow: /private/\n")
 	d.publish()
 	if resp, b := d.get("parley/site.wacz"); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
-		t.Fatalf("before there is one: %s: %s", resp.Status, b)
+		t.Fatalf("before the first archive: %s: %s", resp.Status, b)
 	}
 	d.run()
 	a := d.next(server.Archived{})
@@ -42,7 +42,7 @@ func TestWholeSite(t *testing.T) {
 		t.Errorf("%d pages at %v, without %v", len(pages), a.Cursor, without)
 	}
 	if bytes.Contains(b, []byte("private")) {
-		t.Error("what is forbidden is in it")
+		t.Error("a forbidden page is in the archive")
 	}
 	tool, err := exec.LookPath("unzip")
 	if err != nil {
@@ -57,14 +57,14 @@ func TestWholeSite(t *testing.T) {
 
 // An interrupted download can be resumed even if a newer archive exists by then; and each archive can be
 // fetched by its cursor as long as it is stored.
-func TestResume(t *testing.T) {
+func TestResumeDownloadOfOlderArchive(t *testing.T) {
 	d := newDepot(t)
 	d.run()
 	first := d.next(server.Archived{})
 	resp, whole := d.get("parley/site.wacz")
 	etag := resp.Header.Get("Etag")
 	if resp, b := d.get("parley/site.wacz", "If-None-Match", etag); resp.StatusCode != 304 || len(b) > 0 {
-		t.Errorf("of the one that is known: %s", resp.Status)
+		t.Errorf("If-None-Match of the newest: %s", resp.Status)
 	}
 	renew := func(than server.Archived) server.Archived {
 		for i := range 20 {
@@ -88,18 +88,18 @@ func TestResume(t *testing.T) {
 	}
 	third := renew(second)
 	if resp, b := d.get(at); resp.StatusCode != http.StatusGone || !strings.Contains(string(b), "newest") {
-		t.Errorf("of one that is not kept: %s: %s", resp.Status, b)
+		t.Errorf("an archive that is no longer stored: %s: %s", resp.Status, b)
 	}
 	if resp, b := d.get("parley/site.wacz", "Range", "bytes=1000-", "If-Range", etag); resp.StatusCode != 200 || protocol.Sum(b) != third.Digest {
-		t.Errorf("a part of one that is not kept: %s", resp.Status)
+		t.Errorf("a range of an archive that is no longer stored: %s", resp.Status)
 	}
 	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*")); len(list) != 2 {
-		t.Errorf("on the disk are %v", list)
+		t.Errorf("files on disk: %v", list)
 	}
 }
 
 // A page that changes while the site is packed is left out, and follows as a change.
-func TestChangesMeanwhile(t *testing.T) {
+func TestPageChangedDuringBuildIsLeftOut(t *testing.T) {
 	d := newDepot(t)
 	changed := d.base + "d1/p4.html"
 	d.mu.Lock()
@@ -119,12 +119,12 @@ func TestChangesMeanwhile(t *testing.T) {
 	d.publish()
 	changes, err := d.journal.Read(t.Context(), a.Cursor, 0)
 	if err != nil || len(changes) != 1 || changes[0].Item.URL != changed {
-		t.Errorf("after it follow %+v, %v", changes, err)
+		t.Errorf("changes after the archive: %+v, %v", changes, err)
 	}
 }
 
 // A request for thousands of ranges is rejected.
-func TestManyRanges(t *testing.T) {
+func TestManyRangesAreRejected(t *testing.T) {
 	d := newDepot(t)
 	d.run()
 	d.next(server.Archived{})
@@ -136,17 +136,17 @@ func TestManyRanges(t *testing.T) {
 		t.Errorf("two ranges: %s", resp.Status)
 	}
 	if resp, b := d.get("parley/site.wacz?at=x"); resp.StatusCode != 400 || !strings.Contains(string(b), "cursor") {
-		t.Errorf("no cursor: %s: %s", resp.Status, b)
+		t.Errorf("invalid cursor: %s: %s", resp.Status, b)
 	}
 }
 
 // A new client is pointed to the archive, and so is one that has missed most of the site; with it each gets
 // everything in one transfer (C12).
-func TestAnnouncement(t *testing.T) {
+func TestClientsAreReferredToArchive(t *testing.T) {
 	d := newDepot(t)
 	const door = "parley/changes?as=site&after="
 	if resp, b := d.get(door + "0:0"); resp.StatusCode != 503 {
-		t.Errorf("before there is one: %s: %s", resp.Status, b)
+		t.Errorf("before the first archive: %s: %s", resp.Status, b)
 	}
 	d.run()
 	a := d.next(server.Archived{})
@@ -166,35 +166,35 @@ func TestAnnouncement(t *testing.T) {
 	}
 	_, b := d.get(strings.TrimPrefix(m.Body.Href, d.base))
 	if pages, _ := d.unpack(a, b); !maps.Equal(pages, d.pages()) {
-		t.Error("one transfer does not make a mirror")
+		t.Error("the archive alone does not make a complete mirror")
 	}
 	d.write("d0/p0.html", "<p>one change")
 	d.publish()
 	if m := message(door + a.Cursor.String()); m.Kind != protocol.Batch || len(m.Changes) != 1 {
-		t.Errorf("one change is told as %s", m.Kind)
+		t.Errorf("one change is delivered as %s", m.Kind)
 	}
 	for i := range 20 {
 		d.write("d0/p0.html", fmt.Sprint("<p>the same page again ", i))
 		d.publish()
 	}
 	if m := message(door + a.Cursor.String()); m.Kind != protocol.Batch || len(m.Changes) != 21 {
-		t.Errorf("many changes of one page are told as %s", m.Kind)
+		t.Errorf("many changes of one page are delivered as %s", m.Kind)
 	}
 	for i := range 20 {
 		d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), "<p>a new design")
 	}
 	d.publish()
 	if m := message(door + a.Cursor.String() + "&wait=20"); m.Kind != protocol.Archive || m.To != d.journal.Head() {
-		t.Errorf("a new design is told as %s to %v", m.Kind, m.To)
+		t.Errorf("a new design is delivered as %s to %v", m.Kind, m.To)
 	}
 	if m := message(door + "otherepoch:7"); m.Kind != protocol.Archive {
-		t.Errorf("a lost cursor is told as %s", m.Kind)
+		t.Errorf("a lost cursor is answered by %s", m.Kind)
 	}
 }
 
 // A subscriber that listens while most of the site changes is pointed to the new archive, once, although each
 // change was small and the previous archive is young; after that it gets changes.
-func TestAnnouncedToListeners(t *testing.T) {
+func TestSubscribersAreReferredToArchiveOnce(t *testing.T) {
 	d := newDepot(t)
 	d.notifier.Now = d.clock
 	d.run()
@@ -217,7 +217,7 @@ func TestAnnouncedToListeners(t *testing.T) {
 				continue
 			}
 			if m.From != at {
-				t.Errorf("%s from %v to a reader who stands at %v", m.Kind, m.From, at)
+				t.Errorf("%s from %v to a reader at cursor %v", m.Kind, m.From, at)
 			}
 			at = m.To
 			return m
@@ -232,22 +232,22 @@ func TestAnnouncedToListeners(t *testing.T) {
 	for i := 0; i < 10; i += 5 {
 		edit(i, i+5)
 		if m := told(); m.Kind != protocol.Batch || len(m.Changes) != 5 {
-			t.Fatalf("a quarter of the site is told as %s of %d", m.Kind, len(m.Changes))
+			t.Fatalf("a quarter of the site is delivered as %s of %d", m.Kind, len(m.Changes))
 		}
 	}
 	edit(10, 15)
 	m := told()
 	if m.Kind != protocol.Archive || m.To != d.journal.Head() {
-		t.Fatalf("most of the site is told as %s to %v", m.Kind, m.To)
+		t.Fatalf("most of the site is delivered as %s to %v", m.Kind, m.To)
 	}
 	_, b := d.get(strings.TrimPrefix(m.Body.Href, d.base))
 	latest, _ := d.maker.Latest()
 	if pages, _ := d.unpack(latest, b); !maps.Equal(pages, d.pages()) {
-		t.Error("it is not what the site is")
+		t.Error("the archive differs from the site")
 	}
 	edit(0, 1)
 	if m := told(); m.Kind != protocol.Ev {
-		t.Errorf("one change after it is told as %s", m.Kind)
+		t.Errorf("one change after the archive is delivered as %s", m.Kind)
 	}
 	if n := d.maker.Stats().Made; n != 2 {
 		t.Errorf("%d archives were made", n)
@@ -261,7 +261,7 @@ func TestAnnouncedToListeners(t *testing.T) {
 	for i := range 16 {
 		edit(i, i+1)
 		if m := told(); m.Kind != protocol.Ev {
-			t.Fatalf("edit %d is told as %s", i, m.Kind)
+			t.Fatalf("edit %d is delivered as %s", i, m.Kind)
 		}
 		d.pass(5 * time.Minute)
 	}

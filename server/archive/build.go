@@ -27,8 +27,8 @@ import (
 )
 
 var (
-	errNotWhole = errors.New("the site's first description is not whole")
-	errRules    = errors.New("the rules of what is public have changed meanwhile")
+	errNotWhole = errors.New("the site's first scan is not complete")
+	errRules    = errors.New("the rules for public pages changed meanwhile")
 	errFull     = errors.New("the file system is nearly full")
 	errSize     = errors.New("the site is too large for an archive")
 )
@@ -246,7 +246,7 @@ func (b *build) zip(ctx context.Context) (*file, error) {
 	defer whole.remove() // has no effect after place has renamed it
 	z := zip.NewWriter(whole)
 	d := dataPackage{Profile: "data-package", Version: "1.1.1", Title: b.m.title(), Software: "Parley",
-		Description: "What " + b.m.Base + " offers, as it stood at " + b.head.String() + ".",
+		Description: "The pages of " + b.m.Base + " at cursor " + b.head.String() + ".",
 		Created:     b.modified.UTC().Format(time.RFC3339), Modified: b.modified.UTC().Format(time.RFC3339),
 		Parley: standing{Base: b.m.Base, Cursor: b.head, Items: b.items, Bodies: b.bodies}}
 	if b.home {
@@ -312,7 +312,7 @@ func (b *build) place(whole *part) (*file, error) {
 	}
 	f, ok := openFile(name)
 	if !ok {
-		return nil, fmt.Errorf("%s is not as it was written", name)
+		return nil, fmt.Errorf("%s differs from what was written", name)
 	}
 	f.sound, f.bodies, f.left = true, b.bodies, b.left
 	return f, nil

@@ -166,7 +166,7 @@ func (d *depot) next(than server.Archived) server.Archived {
 	d.must(d.maker.Wait(ctx, than))
 	a, ok := d.maker.Latest()
 	if !ok {
-		d.Fatal("there is none after all")
+		d.Fatal("the archive is missing")
 	}
 	return a
 }
@@ -214,7 +214,7 @@ func (d *depot) unpack(a server.Archived, b []byte) (pages map[string]string, wi
 	files := map[string][]byte{}
 	for _, f := range z.File {
 		if f.Method != zip.Store {
-			t.Errorf("%s is not stored as it is", f.Name)
+			t.Errorf("%s is compressed", f.Name)
 		}
 		in, err := f.Open()
 		d.must(err)

@@ -99,10 +99,10 @@ func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil && at != "":
-		server.Refuse(w, r, http.StatusGone, "there is no archive that stands at "+at+": without at there is the newest", 0)
+		server.Refuse(w, r, http.StatusGone, "there is no archive at cursor "+at+": omit the parameter at to get the newest", 0)
 		return
 	case err != nil:
-		server.Refuse(w, r, http.StatusServiceUnavailable, "the archive is not made yet", retry)
+		server.Refuse(w, r, http.StatusServiceUnavailable, "the archive is not ready yet", retry)
 		return
 	}
 	defer in.Close()

@@ -40,7 +40,7 @@ func (m *Maker) verify(ctx context.Context) error {
 		}
 		m.mu.Lock()
 		if f.sound = sound; !sound {
-			m.log().Error("archive thrown away: it is not what it was", "file", f.path, "err", err)
+			m.log().Error("archive deleted: its file is damaged", "file", f.path, "err", err)
 			m.kept = slices.DeleteFunc(m.kept, func(k *file) bool { return k == f })
 			os.Remove(f.path)
 		}
@@ -189,7 +189,7 @@ func (m *Maker) check(f *file, content io.ReaderAt) bool {
 	if err != nil {
 		m.log().Error("archive could not be read", "file", f.path, "err", err)
 	} else if !ok {
-		m.log().Info("archive thrown away: it holds what is not public any more", "cursor", f.Cursor.String())
+		m.log().Info("archive deleted: it holds a page that is no longer public", "cursor", f.Cursor.String())
 	}
 	f.checked, f.took = now, time.Since(began)
 	return err == nil && ok
@@ -259,7 +259,7 @@ func (m *Maker) look(f *file) {
 func (m *Maker) isPast(f *file) bool {
 	past := m.oldFor(f) > m.maxAge()
 	if past {
-		m.log().Info("archive thrown away: it holds what is not so any more", "cursor", f.Cursor.String(), "since", f.old)
+		m.log().Info("archive deleted: a page in it was changed or deleted too long ago", "cursor", f.Cursor.String(), "since", f.old)
 	}
 	return past
 }

@@ -235,7 +235,7 @@ func (m *Maker) Run(ctx context.Context) error {
 		switch {
 		case again: // already logged
 		case errors.Is(err, errRules): // no fault: the next one follows the new rules
-			m.log().Info("archive is made anew", "dir", m.Dir, "why", err)
+			m.log().Info("archive is built again", "dir", m.Dir, "why", err)
 		case err != nil:
 			m.log().Error("archive could not be made", "dir", m.Dir, "err", err)
 		default:

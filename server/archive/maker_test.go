@@ -21,7 +21,7 @@ import (
 )
 
 // Reading the statistics does not cause an archive to be made.
-func TestStatsMakeNothing(t *testing.T) {
+func TestStatsRequestNoArchive(t *testing.T) {
 	d := newDepot(t)
 	d.run()
 	for range 10 {
@@ -46,7 +46,7 @@ func TestStatsMakeNothing(t *testing.T) {
 
 // An archive is made again when most of the site has changed, not for less, and so rarely that making
 // archives takes a twentieth of the time.
-func TestWhenItIsDue(t *testing.T) {
+func TestWhenNewArchiveIsDue(t *testing.T) {
 	d := newDepot(t)
 	d.mu.Lock()
 	d.before = func(string) { d.pass(time.Second) } // an archive takes 21 s: 21 pages have bytes
@@ -62,7 +62,7 @@ func TestWhenItIsDue(t *testing.T) {
 	edit(10, 1) // of 22
 	d.pass(30 * time.Minute)
 	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.Coming() {
-		t.Errorf("ten changes make another: %+v", now)
+		t.Errorf("ten changes caused another archive: %+v", now)
 	}
 	edit(3, 2)
 	b := d.next(a)
@@ -72,10 +72,10 @@ func TestWhenItIsDue(t *testing.T) {
 	edit(13, 3)
 	d.pass(6 * time.Minute)
 	if now, ok := d.maker.Latest(); !ok || now != b || d.maker.Stats().Made != 2 {
-		t.Error("another so soon")
+		t.Error("the next archive was made too early")
 	}
 	if !d.maker.Coming() {
-		t.Error("nobody is told that it is worth waiting")
+		t.Error("Coming does not report the next archive")
 	}
 	d.pass(2 * time.Minute)
 	if c := d.next(b); c.Cursor != d.journal.Head() || d.maker.Stats().Made != 3 {
@@ -84,7 +84,7 @@ func TestWhenItIsDue(t *testing.T) {
 }
 
 // For any number of simultaneous requests, an archive is made once per cursor.
-func TestMadeOnce(t *testing.T) {
+func TestArchiveIsMadeOncePerCursor(t *testing.T) {
 	for range 5 {
 		d := newDepot(t)
 		stop := d.run()
@@ -111,7 +111,7 @@ func TestMadeOnce(t *testing.T) {
 }
 
 // A request that comes while an archive is being made waits for it and is not rejected.
-func TestAskedForWhileItIsMade(t *testing.T) {
+func TestRequestDuringBuildWaits(t *testing.T) {
 	d := newDepot(t)
 	hold := make(chan struct{})
 	goOn := sync.OnceFunc(func() { close(hold) })
@@ -134,7 +134,7 @@ func TestAskedForWhileItIsMade(t *testing.T) {
 }
 
 // A caller that waits for an archive gets it as soon as one may be made again, without further requests.
-func TestMadeAgainForWhoWaits(t *testing.T) {
+func TestWaitingCallerGetsNextArchive(t *testing.T) {
 	d := newDepot(t, func(m *archive.Maker) { m.MaxAge, m.Now = time.Nanosecond, time.Now })
 	d.run()
 	d.next(server.Archived{})
@@ -147,7 +147,7 @@ func TestMadeAgainForWhoWaits(t *testing.T) {
 
 // A restart takes over the existing archive; the temporary file of a killed process is removed, and so is an
 // archive of another epoch.
-func TestRestart(t *testing.T) {
+func TestArchiveSurvivesRestart(t *testing.T) {
 	d := newDepot(t)
 	stop := d.run()
 	a := d.next(server.Archived{})
@@ -158,7 +158,7 @@ func TestRestart(t *testing.T) {
 	d.must(os.WriteFile(filepath.Join(dir, "note.txt"), []byte("of a person"), 0o600))
 	again := &archive.Maker{Dir: dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
 	if b, ok := again.Latest(); ok {
-		t.Errorf("nobody has looked at it, and it is given: %+v", b)
+		t.Errorf("served before it was verified: %+v", b)
 	}
 	d.maker = again
 	d.run()
@@ -172,7 +172,7 @@ func TestRestart(t *testing.T) {
 }
 
 // A corrupted archive is not served, and another is made.
-func TestRottenArchive(t *testing.T) {
+func TestCorruptArchiveIsReplaced(t *testing.T) {
 	d := newDepot(t)
 	stop := d.run()
 	a := d.next(server.Archived{})
@@ -192,13 +192,13 @@ func TestRottenArchive(t *testing.T) {
 	d.maker = &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
 	d.notifier.Archive = d.maker
 	if resp, _ := d.get("parley/site.wacz"); resp.StatusCode != 503 {
-		t.Errorf("before anybody has looked at it: %s", resp.Status)
+		t.Errorf("before it was verified: %s", resp.Status)
 	}
 	if resp, _ := d.get("parley/site.wacz?at=" + a.Cursor.String()); resp.StatusCode != 410 {
 		t.Errorf("by its cursor: %s", resp.Status)
 	}
 	if resp, _ := d.get("parley/site.wacz", "If-Range", fmt.Sprintf(`"%x"`, a.Digest[:16]), "Range", "bytes=100-"); resp.StatusCode != 503 {
-		t.Errorf("going on with it: %s", resp.Status)
+		t.Errorf("resuming it: %s", resp.Status)
 	}
 	d.run()
 	if n := d.next(server.Archived{}); n != a || d.maker.Stats().Made != 1 {
@@ -211,7 +211,7 @@ func TestRottenArchive(t *testing.T) {
 }
 
 // On a nearly full disk no archive is made; this is logged once, and no file is left behind.
-func TestReserve(t *testing.T) {
+func TestNoArchiveOnNearlyFullDisk(t *testing.T) {
 	var said bytes.Buffer
 	d := newDepot(t, func(m *archive.Maker) {
 		m.Reserve, m.Logger = math.MaxInt64, slog.New(slog.NewTextHandler(&said, nil))
@@ -234,24 +234,24 @@ func TestReserve(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 	if strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), "nearly full") {
-		t.Errorf("it says %s", &said)
+		t.Errorf("log: %s", &said)
 	}
 }
 
 // If the archive directory cannot be used, the error comes at once.
-func TestNoPlace(t *testing.T) {
+func TestUnusableArchiveDirectory(t *testing.T) {
 	d := newDepot(t, func(m *archive.Maker) {
 		if err := os.WriteFile(m.Dir, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	})
 	if err := d.maker.Open(); err == nil {
-		t.Error("it can be opened")
+		t.Error("Open did not fail")
 	}
 	if a, ok := d.maker.Latest(); ok {
 		t.Errorf("%+v", a)
 	}
 	if err := d.maker.Run(t.Context()); err == nil || t.Context().Err() != nil {
-		t.Errorf("it ran: %v", err)
+		t.Errorf("Run did not fail: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // When a page is no longer public, archives with it are withdrawn at once.
-func TestPrivacy(t *testing.T) {
+func TestArchiveWithForbiddenPageIsWithdrawn(t *testing.T) {
 	d := newDepot(t)
 	stop := d.run()
 	a := d.next(server.Archived{})
@@ -33,10 +33,10 @@ func TestPrivacy(t *testing.T) {
 		}
 	}
 	if _, ok := d.maker.Latest(); ok {
-		t.Error("it may still be given to anybody")
+		t.Error("the archive is still served")
 	}
 	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 0 {
-		t.Errorf("on the disk are %v", list)
+		t.Errorf("files on disk: %v", list)
 	}
 	d.run()
 	d.pass(time.Hour)
@@ -49,7 +49,7 @@ func TestPrivacy(t *testing.T) {
 
 // A removed page is in no archive for longer than it takes to make another, and an archive that nobody asked
 // for since is not served to a late request.
-func TestPagesThatGo(t *testing.T) {
+func TestDeletedPageLeavesArchives(t *testing.T) {
 	d := newDepot(t)
 	d.write("secret.html", "<p>the password is 12345")
 	d.publish()
@@ -71,7 +71,7 @@ func TestPagesThatGo(t *testing.T) {
 	d.publish()
 	d.pass(9 * time.Minute)
 	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.Coming() {
-		t.Errorf("another so soon: %+v", now)
+		t.Errorf("the next archive was made too early: %+v", now)
 	}
 	d.pass(2 * time.Minute)
 	a = d.next(a)
@@ -102,7 +102,7 @@ func TestPagesThatGo(t *testing.T) {
 	d.pass(25 * time.Hour)
 	again := &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public, Now: d.clock}
 	if st := again.Stats(); st.Cursor != b.Cursor || st.Items != b.Items || st.Bytes != b.Length {
-		t.Errorf("it is said to be %+v", st)
+		t.Errorf("Stats: %+v", st)
 	}
 	if now, ok := again.Latest(); ok {
 		t.Errorf("after a restart: %+v", now)
@@ -111,7 +111,7 @@ func TestPagesThatGo(t *testing.T) {
 
 // Text that was edited out of a page is in no archive for longer than an hour, not even on disk; another
 // archive is made at the next request.
-func TestTextThatGoes(t *testing.T) {
+func TestRemovedTextLeavesArchives(t *testing.T) {
 	d := newDepot(t)
 	d.write("d0/p0.html", "<p>the password is 12345")
 	d.publish()
@@ -132,15 +132,15 @@ func TestTextThatGoes(t *testing.T) {
 	_, content := d.get("parley/site.wacz")
 	pages, _ := d.unpack(b, content)
 	if text := pages[d.base+"d0/p0.html"]; text != "<p>there is no password" {
-		t.Errorf("another archive holds %q", text)
+		t.Errorf("the next archive contains %q", text)
 	}
 	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 1 {
-		t.Errorf("on the disk are %v", list)
+		t.Errorf("files on disk: %v", list)
 	}
 }
 
 // A page with noarchive is named in an archive, without its bytes.
-func TestNoArchive(t *testing.T) {
+func TestNoarchivePageIsNamedWithoutBytes(t *testing.T) {
 	d := newDepot(t)
 	d.write("d0/p0.html", "<meta name=robots content=noarchive><p>not to be kept")
 	d.publish()
@@ -150,7 +150,7 @@ func TestNoArchive(t *testing.T) {
 	_, content := d.get("parley/site.wacz")
 	pages, _ := d.unpack(a, content)
 	if text := pages[d.base+"d0/p0.html"]; text != "" {
-		t.Errorf("it holds %q", text)
+		t.Errorf("the archive contains %q", text)
 	}
 	if len(pages) != a.Items-1 || pages[d.base+"d1/p1.html"] == "" || !bytes.Contains(content, []byte(d.base+"d0/p0.html")) {
 		t.Errorf("%d pages of %d", len(pages), a.Items)
@@ -159,7 +159,7 @@ func TestNoArchive(t *testing.T) {
 
 // An archive with bytes that may no longer be given out is not served, and none is made before it is known
 // which may be. One that was made with few bytes is made again.
-func TestBytesThatMayBeGiven(t *testing.T) {
+func TestArchiveWaitsForEvidence(t *testing.T) {
 	known, givable := make(chan struct{}), atomic.Int64{}
 	var shut atomic.Bool
 	d := newDepot(t, func(m *archive.Maker) {
@@ -176,7 +176,7 @@ func TestBytesThatMayBeGiven(t *testing.T) {
 	})
 	d.run()
 	if _, ok := d.maker.Latest(); ok {
-		t.Fatal("there is one already")
+		t.Fatal("there is an archive already")
 	}
 	close(known)
 	a := d.next(server.Archived{})
@@ -193,7 +193,7 @@ func TestBytesThatMayBeGiven(t *testing.T) {
 	shut.Store(true)
 	d.pass(time.Minute)
 	if now, ok := d.maker.Latest(); ok {
-		t.Errorf("it is still there: %+v", now)
+		t.Errorf("the archive is still there: %+v", now)
 	}
 	if resp, _ := d.get("parley/site.wacz"); resp.StatusCode != 503 {
 		t.Errorf("%s", resp.Status)
@@ -201,14 +201,14 @@ func TestBytesThatMayBeGiven(t *testing.T) {
 }
 
 // A purge removes a page from archives at once, even from the one being made.
-func TestPurge(t *testing.T) {
+func TestPurgeRemovesPageFromArchives(t *testing.T) {
 	d := newDepot(t)
 	d.write("d0/p0.html", "<p>the password is 12345")
 	d.publish()
 	d.run()
 	a := d.next(server.Archived{})
 	if n := d.maker.Purge(d.base + "none.html"); n != 0 {
-		t.Errorf("%d archives held what is not there", n)
+		t.Errorf("%d archives were purged of a page that none contains", n)
 	}
 	if now, ok := d.maker.Latest(); !ok || now != a {
 		t.Errorf("%+v", now)
@@ -216,20 +216,20 @@ func TestPurge(t *testing.T) {
 	d.write("d0/p0.html", "<p>there is no password")
 	d.publish()
 	if n := d.maker.Purge(d.base + "d0/p0.html"); n != 1 {
-		t.Errorf("%d archives held it", n)
+		t.Errorf("%d archives were purged, want 1", n)
 	}
 	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 0 {
-		t.Errorf("on the disk are %v", list)
+		t.Errorf("files on disk: %v", list)
 	}
 	b := d.next(server.Archived{}) // the test does not wait ten minutes
 	_, content := d.get("parley/site.wacz")
 	if pages, _ := d.unpack(b, content); pages[d.base+"d0/p0.html"] != "<p>there is no password" {
-		t.Errorf("another archive holds %q", pages[d.base+"d0/p0.html"])
+		t.Errorf("the next archive contains %q", pages[d.base+"d0/p0.html"])
 	}
 }
 
 // A caller with its own rules in robots.txt gets no archive that contains pages they forbid.
-func TestRulesOfOneCaller(t *testing.T) {
+func TestCallerRulesWithholdArchive(t *testing.T) {
 	d := newDepot(t)
 	d.run()
 	d.next(server.Archived{})
@@ -244,7 +244,7 @@ func TestRulesOfOneCaller(t *testing.T) {
 }
 
 // A caller's rules are evaluated once for all its parallel requests, and delay no other caller.
-func TestJudgedOnce(t *testing.T) {
+func TestCallerRulesAreEvaluatedOnce(t *testing.T) {
 	d := newDepot(t)
 	d.run()
 	a := d.next(server.Archived{})
@@ -280,7 +280,7 @@ func TestJudgedOnce(t *testing.T) {
 		ask()
 	}
 	if resp, b := d.get("parley/site.wacz", "X-Name", "friend"); resp.StatusCode != 200 {
-		t.Errorf("while another is judged: %s: %.100s", resp.Status, b)
+		t.Errorf("while another caller's rules are evaluated: %s: %.100s", resp.Status, b)
 	}
 	close(goOn)
 	wait.Wait()
@@ -292,6 +292,6 @@ func TestJudgedOnce(t *testing.T) {
 		}
 	}
 	if n != 3 || judged.Load() > int64(a.Items) {
-		t.Errorf("%d answers, for which %d URLs of %d were judged", n, judged.Load(), a.Items)
+		t.Errorf("%d answers, for which %d URLs of %d were evaluated", n, judged.Load(), a.Items)
 	}
 }

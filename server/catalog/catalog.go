@@ -91,7 +91,7 @@ func (c *Catalog) Check() error {
 
 func (c *Catalog) prepare() error {
 	if strings.ContainsAny(c.Base, "?#") {
-		return fmt.Errorf("catalog: base %.200q: a base has no query and no fragment", c.Base)
+		return fmt.Errorf("catalog: base %.200q: want a URL without query and fragment", c.Base)
 	}
 	base, err := protocol.CanonicalURL("", c.Base)
 	if err != nil {
@@ -213,7 +213,7 @@ func (c *Catalog) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 var errStop = errors.New("stop")
 
 // errPartial is why absence from a partial source means nothing.
-var errPartial = errors.New("names only some of the pages")
+var errPartial = errors.New("lists only some of the pages")
 
 func (c *Catalog) look(ctx context.Context, scopes []inventory.Scope, yield func(inventory.Offer, error) bool) error {
 	if err := c.Check(); err != nil {
@@ -224,7 +224,7 @@ func (c *Catalog) look(ctx context.Context, scopes []inventory.Scope, yield func
 	}
 	rules := c.rules.Known()
 	if rules == nil {
-		return errors.New("robots.txt could not be read: as long as nobody knows what it forbids, nothing is published")
+		return errors.New("robots.txt could not be read: nothing is published until its rules are known")
 	}
 	readings := c.present()
 	for _, s := range c.Sources {
@@ -345,7 +345,7 @@ func (c *Catalog) refresh(ctx context.Context) (changed bool, err error) {
 		c.mu.Unlock()
 		r, err := c.read(ctx, s, old, room, most)
 		if err != nil {
-			return false, fmt.Errorf("%s: %w: nothing is concluded from what it does not name", s, err)
+			return false, fmt.Errorf("%s: %w: pages missing from it are not treated as deleted", s, err)
 		}
 		if old == nil || r != old && r.arena != old.arena {
 			changed = true

@@ -18,12 +18,12 @@ import (
 
 func TestListStories(t *testing.T) {
 	for name, story := range map[string]func(w *world){
-		"a list of URLs, and nothing more": func(w *world) {
+		"a list of bare URLs": func(w *world) {
 			w.write("urls", "\uFEFF# ours\nBASE/a\r\n\n/b?x=1\n  BASE/c/d  \n")
 			w.baseline()
 			w.wantPages("a", "b?x=1", "c/d")
 			if it := w.item("a"); !it.Modified.IsZero() || it.Length != -1 || !it.Digest.IsZero() {
-				w.Errorf("%+v says more than the list", it)
+				w.Errorf("%+v has more than the list", it)
 			}
 			if r := w.look(); r.Unchanged != 3 {
 				w.Errorf("%+v", r)
@@ -54,7 +54,7 @@ func TestListStories(t *testing.T) {
 			}
 			w.wantPages("a", "b") // a is held
 		},
-		"a page that is not named any more is held": func(w *world) {
+		"a page that is no longer listed is held": func(w *world) {
 			w.write("urls", "/a\n/b\n/c\n")
 			w.baseline()
 			w.write("urls", "/a\n/c\n")
@@ -82,7 +82,7 @@ func TestListStories(t *testing.T) {
 			}
 			w.wantTold()
 		},
-		"a list that is gone concludes nothing": func(w *world) {
+		"a missing list deletes nothing": func(w *world) {
 			w.write("urls", "/a\n")
 			w.baseline()
 			w.must(os.Remove(w.path("urls")))
@@ -97,13 +97,13 @@ func TestListStories(t *testing.T) {
 			for _, s := range []string{"<html><body>Not Found", "Database connection failed\nTry again\n", "[{\"url\":\"/a\"}]", "/a\n\x00\x01\n"} {
 				w.write("urls", s)
 				if _, err := w.publisher.Look(w.Context(), nil); err == nil {
-					w.Errorf("%q was taken for a list", s)
+					w.Errorf("%q was accepted as a list", s)
 				}
 			}
 			w.wantPages("a", "b")
 			w.wantTold()
 		},
-		"what is said more than once": func(w *world) {
+		"duplicate URLs: the last entry wins": func(w *world) {
 			w.write("urls", "url,title\n/a,old\n/b,b\nBASE/a#top,new\n")
 			w.write("more", "url,title\n/b,better\n/c,c\n")
 			w.catalog.Sources = []catalog.Source{catalog.List(w.path("urls")), catalog.List(w.path("more"))}
@@ -114,7 +114,7 @@ func TestListStories(t *testing.T) {
 				w.Errorf("titles %q and %q", a, b)
 			}
 		},
-		"what is no page of this site": func(w *world) {
+		"unusable URLs are left out": func(w *world) {
 			w.write("urls", "/a\nhttp://other.example/b\nmailto:x@example.org\nftp://x/y\nhttp://[::1\n/private/p\nword\n/drafts/x\n/robots.rdf\n/"+strings.Repeat("x", 9000)+"\n")
 			w.page("/robots.txt", "User-agent: *\nDisallow: /private/")
 			w.catalog.Exclude = []string{"drafts/**"}
@@ -170,7 +170,7 @@ func TestListStories(t *testing.T) {
 			w.look()
 			w.wantTold("create b")
 		},
-		"nobody knows what robots.txt says": func(w *world) {
+		"robots.txt has never been read": func(w *world) {
 			w.write("urls", "/a\n")
 			w.answer("/robots.txt", answer{status: 500})
 			if w.catalog.Public(w.base + "a") {
@@ -184,7 +184,7 @@ func TestListStories(t *testing.T) {
 			w.baseline()
 			w.wantPages("a")
 		},
-		"dates that lie": func(w *world) {
+		"implausible dates": func(w *world) {
 			w.write("urls", "url,modified\n/past,1970-01-01\n/old,1992-12-31\n/new,1993-01-01\n/soon,2026-11-02T11:00:00Z\n/far,2026-11-02T12:00:01Z\n/odd,yesterday\n/unix,1760000000\n")
 			w.baseline()
 			for path, want := range map[string]string{"past": "", "old": "", "new": "1993-01-01T00:00:00Z", "soon": "2026-11-01T12:00:00Z",
@@ -198,7 +198,7 @@ func TestListStories(t *testing.T) {
 				w.Errorf("%+v", r)
 			}
 		},
-		"JSON lines with all there is": func(w *world) {
+		"JSON lines with all fields": func(w *world) {
 			d := protocol.Sum([]byte("x"))
 			w.write("urls", `{"url":"BASE/a","modified":"2026-10-01T10:00:00+02:00","length":12,"type":"text/html; charset=utf-8","title":"A","language":"de","canonical":"/b","digest":"`+d.String()+`","other":{"x":[1,2]}}
 {"loc":"/b","lastmod":1790000000,"size":"7","sha256":"`+fmt.Sprintf("%x", d[:])+`"}
@@ -217,7 +217,7 @@ not JSON
 			}
 			w.wantPages("a", "b", "c")
 		},
-		"digests of the list decide": func(w *world) {
+		"digests of the list decide what changed": func(w *world) {
 			x, y := protocol.Sum([]byte("x")), protocol.Sum([]byte("y"))
 			w.write("urls", "url\tmodified\tdigest\n/a\t2026-10-01\t"+x.String()+"\n")
 			w.baseline()
@@ -241,7 +241,7 @@ not JSON
 	}
 }
 
-func TestCommand(t *testing.T) {
+func TestCommandSource(t *testing.T) {
 	w := newWorld(t)
 	use := func(c catalog.Command) {
 		w.catalog.Sources = []catalog.Source{c}
@@ -267,7 +267,7 @@ func TestCommand(t *testing.T) {
 	fails(catalog.Command{Line: "/does/not/exist"}, "exit status 127")
 	fails(catalog.Command{Line: "echo /a; sleep 60 & sleep 60", Timeout: 200 * time.Millisecond}, "longer than 200ms")
 	fails(catalog.Command{Line: "yes /a", Timeout: 300 * time.Millisecond}, "") // endless output, or too many entries
-	fails(catalog.Command{Line: "head -c 200000 /dev/zero | tr '\\0' x"}, "no list of URLs")
+	fails(catalog.Command{Line: "head -c 200000 /dev/zero | tr '\\0' x"}, "not a list of URLs")
 	fails(catalog.Command{Line: "echo '<html>'"}, "HTML")
 	w.wantPages("a", "b")
 	w.wantTold()
@@ -307,7 +307,7 @@ func TestSitemapAndFeed(t *testing.T) {
 		w.requests()
 		w.look()
 		if got := fmt.Sprint(w.requests()); got != "[GET /index.xml 304 GET /s1.xml 304 GET /s2.xml 304]" {
-			t.Errorf("looked again with %s", got)
+			t.Errorf("the next scan sent %s", got)
 		}
 		w.page("/s2.xml", fmt.Sprintf(set, url(w.base+"b", "2026-10-11")+url(w.base+"c", "2026-10-01")))
 		w.look()
@@ -333,10 +333,10 @@ func TestSitemapAndFeed(t *testing.T) {
 		w.baseline()
 		w.wantPages("a")
 		if r := w.requests(); len(r) > 0 {
-			t.Errorf("asked the Web for %q", r)
+			t.Errorf("requests for a local index: %q", r)
 		}
 	})
-	t.Run("a feed names some pages only", func(t *testing.T) {
+	t.Run("a feed lists only some pages", func(t *testing.T) {
 		w := newWorld(t)
 		w.catalog.Sources = []catalog.Source{catalog.Feed(w.base + "feed")}
 		w.restart()
@@ -365,7 +365,7 @@ func TestSitemapAndFeed(t *testing.T) {
 	})
 }
 
-func TestOnlyAnnounced(t *testing.T) {
+func TestAnnouncedPagesWithoutSources(t *testing.T) {
 	w := newWorld(t)
 	w.baseline()
 	w.page("/robots.txt", "User-agent: *\nDisallow: /admin/")
@@ -428,12 +428,12 @@ func TestPublicTo(t *testing.T) {
 	w.page("/robots.txt", "User-agent: OtherBot\nDisallow: /a\n")
 	w.look()
 	if w.catalog.PublicTo("OtherBot", w.base+"a") || w.catalog.PublicTo("EvilBot", w.base+"a") {
-		t.Error("the new rules, or those of before, do not count")
+		t.Error("the new or the previous rules are not applied")
 	}
 	w.pass(time.Minute)
 	w.look()
 	if w.catalog.PublicTo("OtherBot", w.base+"a") || !w.catalog.PublicTo("EvilBot", w.base+"a") {
-		t.Error("the rules of before count")
+		t.Error("the previous rules are still applied")
 	}
 	w.answer("/robots.txt", answer{status: 503})
 	w.restart()
@@ -492,11 +492,11 @@ func withoutQueries(m map[string]string) map[string]string {
 	return plain
 }
 
-func TestMisuse(t *testing.T) {
+func TestInvalidCatalogs(t *testing.T) {
 	for _, c := range []*catalog.Catalog{{}, {Base: "http://a.example/?x"}, {Base: "a.example"}, {Base: "http://a.example", Exclude: []string{"["}},
 		{Base: "http://a.example", Fetch: &catalog.Fetch{}}} {
 		if err := c.Check(); err == nil {
-			t.Errorf("%+v is taken", c)
+			t.Errorf("%+v is accepted", c)
 		}
 		for _, err := range c.Look(t.Context(), nil) {
 			if err == nil {

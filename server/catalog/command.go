@@ -86,7 +86,7 @@ func (c Command) Read(ctx context.Context, _ string, each func(Entry) error) (st
 	case parent.Err() != nil:
 		return "", parent.Err()
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "", fmt.Errorf("it took longer than %v, and was killed", timeout)
+		return "", fmt.Errorf("it ran longer than %v, and was killed", timeout)
 	case readErr != nil:
 		return "", readErr
 	case waitErr != nil:

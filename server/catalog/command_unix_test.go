@@ -16,7 +16,7 @@ import (
 )
 
 // Background processes that a command leaves behind are killed with it.
-func TestCommandGroup(t *testing.T) {
+func TestCommandKillsBackgroundProcesses(t *testing.T) {
 	w := newWorld(t)
 	pipe := w.path("pipe")
 	w.must(syscall.Mkfifo(pipe, 0o600))
@@ -51,7 +51,7 @@ func TestCommandGroup(t *testing.T) {
 
 // A command ends when its process ends, even if it leaves children with its output open; all its output is
 // read, by a slow reader too.
-func TestCommandLeavesSomethingBehind(t *testing.T) {
+func TestCommandEndsDespiteBackgroundProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for seconds")
 	}
@@ -80,7 +80,7 @@ func TestCommandLeavesSomethingBehind(t *testing.T) {
 			}
 		})
 	}
-	t.Run("and fails", func(t *testing.T) {
+	t.Run("failing command", func(t *testing.T) {
 		t.Parallel()
 		c := catalog.Command{Line: "sleep 60 & echo /a; echo no database >&2; exit 3"}
 		if _, err := c.Read(t.Context(), "", func(catalog.Entry) error { return nil }); err == nil || !strings.Contains(err.Error(), "exit status 3: no database") {

@@ -149,7 +149,7 @@ func (f *fetcher) ask(ctx context.Context, o inventory.Offer, c claim, known inv
 		return answer{err: errors.New(resp.Says()), retry: retry, trouble: code >= 500 || code == http.StatusTooManyRequests}
 	}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return answer{err: fmt.Errorf("content coding %.40q, which was not asked for", coding)}
+		return answer{err: fmt.Errorf("unexpected content coding %.40q", coding)}
 	}
 	return f.body(o, resp, stamp, now)
 }

@@ -19,18 +19,18 @@ import (
 // Every story begins with a site of /a, /b and /c, which are listed, and which the first scan has fetched.
 func TestFetchStories(t *testing.T) {
 	for name, story := range map[string]func(w *world){
-		"what was fetched is published": func(w *world) {
+		"fetched pages are published": func(w *world) {
 			it := w.item("a")
 			if it.Digest != protocol.Sum([]byte("page a")) || it.Length != 6 || it.Type != "text/html" {
 				w.Errorf("%+v", it)
 			}
 			w.look()
 			if r := w.requests(); len(r) > 0 {
-				w.Errorf("asked again for %q", r)
+				w.Errorf("fetched again: %q", r)
 			}
 			w.wantTold()
 		},
-		"a page that changed is found when it is checked": func(w *world) {
+		"a changed page is found at its next check": func(w *world) {
 			w.page("/b", "other")
 			w.pass(25 * time.Hour)
 			r := w.look()
@@ -51,7 +51,7 @@ func TestFetchStories(t *testing.T) {
 			w.restart()
 			w.look()
 			if r := w.requests(); len(r) > 0 {
-				w.Errorf("a restart asked for %q", r)
+				w.Errorf("fetched after a restart: %q", r)
 			}
 			w.pass(25 * time.Hour)
 			w.restart()
@@ -63,7 +63,7 @@ func TestFetchStories(t *testing.T) {
 			}
 			w.wantTold()
 		},
-		"a source that says something else is a reason to check": func(w *world) {
+		"a changed list entry triggers a fetch": func(w *world) {
 			w.write("urls", "url,modified\n/a,2026-10-30\n/b,\n/c,\n")
 			w.look()
 			if got := fmt.Sprint(w.requests()); got != "[GET /a 304]" {
@@ -71,7 +71,7 @@ func TestFetchStories(t *testing.T) {
 			}
 			w.wantTold() // the digest is unchanged
 		},
-		"a page that is not there, whatever the list says": func(w *world) {
+		"a listed page that does not exist is deleted": func(w *world) {
 			w.remove("/b")
 			w.pass(25 * time.Hour)
 			if r := w.look(); r.Held != 1 {
@@ -85,7 +85,7 @@ func TestFetchStories(t *testing.T) {
 			w.look()
 			w.wantTold("create b")
 		},
-		"under cron, too": func(w *world) {
+		"a listed page that does not exist is deleted under cron": func(w *world) {
 			w.remove("/b")
 			w.pass(25 * time.Hour)
 			for range 2 {
@@ -108,7 +108,7 @@ func TestFetchStories(t *testing.T) {
 			}
 			w.wantTold()
 		},
-		"a page that was gone, and then nobody knows": func(w *world) {
+		"a missing page that then fails with 500": func(w *world) {
 			w.remove("/b")
 			w.pass(25 * time.Hour)
 			w.look()
@@ -130,11 +130,11 @@ func TestFetchStories(t *testing.T) {
 			w.pass(25 * time.Hour)
 			w.look()
 			if !slices.Contains(w.requests(), "GET /a 304") {
-				w.Error("it was no 304")
+				w.Error("the response was not a 304")
 			}
 			w.wantTold("delete a")
 		},
-		"redirects and noindex are no pages": func(w *world) {
+		"redirects and noindex pages are left out": func(w *world) {
 			w.answer("/a", answer{status: 301, header: http.Header{"Location": {"/b"}}})
 			w.answer("/b", answer{body: "x", header: http.Header{"X-Robots-Tag": {"unavailable_after: 25 Jun 2030 15:00:00 PST", "googlebot: nofollow, noindex"}}})
 			w.answer("/c", answer{body: "<meta name=robots content=noindex>"})
@@ -142,7 +142,7 @@ func TestFetchStories(t *testing.T) {
 			r := w.look()
 			w.wantTold("delete a", "update b", "delete c")
 			if w.catalog.Public(w.base+"a") || w.catalog.Public(w.base+"c") || !w.catalog.Public(w.base+"b") {
-				w.Errorf("public are what must not be: %+v", r)
+				w.Errorf("a left-out page is public, or a listed one is not: %+v", r)
 			}
 			got := w.leftOut()
 			if got["a"] != "redirects" || got["c"] != "noindex" || len(got) != 2 {
@@ -154,7 +154,7 @@ func TestFetchStories(t *testing.T) {
 			w.look()
 			w.wantTold("delete b", "create c")
 		},
-		"a redirect loop is asked once": func(w *world) {
+		"a redirect loop is fetched once": func(w *world) {
 			w.answer("/a", answer{status: 302, header: http.Header{"Location": {"/a"}}})
 			w.pass(25 * time.Hour)
 			w.look()
@@ -182,7 +182,7 @@ func TestFetchStories(t *testing.T) {
 				w.Errorf("left out are %q", got)
 			}
 		},
-		"a server in trouble changes nothing, and is left alone": func(w *world) {
+		"a failing server deletes nothing, and fetches pause": func(w *world) {
 			for _, p := range []string{"/a", "/b", "/c"} {
 				w.answer(p, answer{status: 503, header: http.Header{"Retry-After": {"120"}}})
 			}
@@ -200,10 +200,10 @@ func TestFetchStories(t *testing.T) {
 			w.pass(2 * time.Minute)
 			w.look()
 			if r := w.requests(); len(r) == 0 {
-				w.Error("asked no more")
+				w.Error("no request after Retry-After")
 			}
 		},
-		"a page whose answer never ends": func(w *world) {
+		"a response that never ends": func(w *world) {
 			stop := make(chan struct{})
 			w.Cleanup(func() { close(stop) })
 			w.answer("/a", answer{serve: func(rw http.ResponseWriter, r *http.Request) {
@@ -219,7 +219,7 @@ func TestFetchStories(t *testing.T) {
 			w.wantTold()
 			w.wantPages("a", "b", "c")
 		},
-		"an answer that is cut": func(w *world) {
+		"a truncated response": func(w *world) {
 			w.answer("/a", answer{serve: func(rw http.ResponseWriter, r *http.Request) {
 				rw.Header().Set("Content-Length", "100")
 				rw.Write([]byte("only this"))
@@ -228,7 +228,7 @@ func TestFetchStories(t *testing.T) {
 			w.look()
 			w.wantTold()
 		},
-		"a page that is compressed on its way has one digest": func(w *world) {
+		"compression does not change the digest": func(w *world) {
 			w.answer("/a", answer{serve: func(rw http.ResponseWriter, r *http.Request) {
 				rw.Header().Set("Content-Type", "text/html")
 				gzipped(rw, r, "page a")
@@ -237,7 +237,7 @@ func TestFetchStories(t *testing.T) {
 			w.look()
 			w.wantTold()
 		},
-		"Last-Modified counts where the source is silent": func(w *world) {
+		"Last-Modified is used if the source has no date": func(w *world) {
 			w.write("urls", "/a\n/b\n/c\n/d\n/e\n/f\n")
 			at := func(d time.Duration) http.Header {
 				return http.Header{"Last-Modified": {w.clock().Add(d).Format(http.TimeFormat)}, "Date": {w.clock().Format(http.TimeFormat)}}
@@ -256,7 +256,7 @@ func TestFetchStories(t *testing.T) {
 				}
 			}
 		},
-		"an announcement is newer than what was fetched": func(w *world) {
+		"an announcement is newer than the fetched page": func(w *world) {
 			w.page("/b", "announced")
 			d := protocol.Sum([]byte("announced"))
 			length := int64(9)
@@ -274,7 +274,7 @@ func TestFetchStories(t *testing.T) {
 				w.Errorf("digest %v", got)
 			}
 		},
-		"titles and all that a page says of itself": func(w *world) {
+		"the title is read from the page": func(w *world) {
 			w.answer("/a", answer{body: "<title>From the page</title>"})
 			w.pass(25 * time.Hour)
 			w.look()
@@ -345,7 +345,7 @@ func TestFetchBudget(t *testing.T) {
 }
 
 // While the Publisher runs, pages are fetched continuously, at the configured rate.
-func TestFetchRunning(t *testing.T) {
+func TestFetchWhilePublisherRuns(t *testing.T) {
 	w := newWorld(t)
 	w.page("/a", "page a")
 	w.write("urls", "/a\n")
@@ -388,7 +388,7 @@ func (w *world) untilAsked(what string) {
 }
 
 // While a page was being fetched, a newer version was announced.
-func TestFetchOvertaken(t *testing.T) {
+func TestAnnouncementDuringFetchWins(t *testing.T) {
 	w := newWorld(t)
 	w.page("/b", "page b")
 	w.write("urls", "/b\n")
@@ -423,7 +423,7 @@ func TestFetchOvertaken(t *testing.T) {
 	close(release)
 	n := 0
 	w.until("it is fetched again", func() bool { n += len(w.requests()); return n > 1 })
-	w.until("it is taken in", func() bool {
+	w.until("its result is stored", func() bool {
 		e, _, err := w.journal.Get(w.base + "b")
 		w.must(err)
 		return strings.HasPrefix(string(e.Stamp), "parley/fetched:")
@@ -435,7 +435,7 @@ func TestFetchOvertaken(t *testing.T) {
 }
 
 // A page that a feed no longer lists still exists until the server has answered twice that it is gone.
-func TestFetchPartial(t *testing.T) {
+func TestFetchWithPartialSource(t *testing.T) {
 	w := newWorld(t)
 	rss := `<?xml version="1.0"?><rss version="2.0"><channel><title>t</title>`
 	for _, p := range []string{"a", "b"} {
@@ -458,7 +458,7 @@ func TestFetchPartial(t *testing.T) {
 }
 
 // Page fetches stop when the server keeps failing.
-func TestFetchTrouble(t *testing.T) {
+func TestFetchPausesWhenServerFails(t *testing.T) {
 	w := newWorld(t)
 	list := ""
 	for i := range 200 {
@@ -475,17 +475,17 @@ func TestFetchTrouble(t *testing.T) {
 	}
 	w.look()
 	if r := w.requests(); len(r) > 0 {
-		t.Errorf("and %q at once", r)
+		t.Errorf("fetched without a pause: %q", r)
 	}
 	w.pass(2 * time.Minute)
 	w.look()
 	if r := w.requests(); len(r) == 0 {
-		t.Error("and never again")
+		t.Error("no request after the pause")
 	}
 }
 
 // A page whose Last-Modified is the time of the request has no date unless another source has one.
-func TestFetchJustMade(t *testing.T) {
+func TestNoDateForPageModifiedAtRequestTime(t *testing.T) {
 	w := newWorld(t)
 	now := http.Header{"Last-Modified": {w.clock().Format(http.TimeFormat)}, "Date": {w.clock().Format(http.TimeFormat)}}
 	w.answer("/a", answer{body: "a", header: now})

@@ -147,7 +147,7 @@ func (f *fetcher) offer(o *inventory.Offer) bool {
 	return true
 }
 
-var errWaits = errors.New("it waits to be fetched")
+var errWaits = errors.New("not fetched yet")
 
 // take returns the result of fetching a page.
 func (f *fetcher) take(o inventory.Offer) (inventory.Offer, error) {
@@ -205,7 +205,7 @@ func (f *fetcher) fetchForLook(ctx context.Context) {
 	}
 	f.mu.Unlock()
 	if waiting > 0 {
-		f.catalog.log().Info("pages wait to be fetched by the next look", "pages", waiting, "fetched_for", time.Since(before).Round(time.Second))
+		f.catalog.log().Info("pages left for the next scan to fetch", "pages", waiting, "fetched_for", time.Since(before).Round(time.Second))
 	}
 }
 
@@ -352,14 +352,14 @@ func (f *fetcher) again(p *page) time.Duration {
 
 // failed records a failure without a result, and pauses fetching if the server is in trouble.
 func (f *fetcher) failed(url string, a answer, now time.Time) {
-	f.catalog.log().Debug("page could not be fetched: what is known of it stays", "url", url, "err", a.err)
+	f.catalog.log().Debug("page could not be fetched: its stored state is kept", "url", url, "err", a.err)
 	if !a.trouble {
 		f.trouble = 0
 		return
 	}
 	if f.trouble++; f.trouble >= troubles || a.retry > 0 {
 		f.quiet, f.trouble = now.Add(max(a.retry, leaveAlone)), 0
-		f.catalog.log().Warn("the site does not answer well: no page is fetched for a while", "url", url, "err", a.err, "again_in", max(a.retry, leaveAlone))
+		f.catalog.log().Warn("the site keeps failing: page fetches are paused", "url", url, "err", a.err, "again_in", max(a.retry, leaveAlone))
 	}
 }
 

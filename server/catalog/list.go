@@ -57,7 +57,7 @@ func readList(r io.Reader, each func(Entry) error) error {
 		e := Entry{Line: l.n, Bad: "line too long"}
 		if !l.long {
 			if bytes.IndexByte(line, 0) >= 0 {
-				return fmt.Errorf("line %d has a NUL byte: it is no list of URLs", l.n)
+				return fmt.Errorf("line %d has a NUL byte: not a list of URLs", l.n)
 			}
 			var ok bool
 			if e, ok, err = p.line(line, &l); err != nil {
@@ -76,7 +76,7 @@ func readList(r io.Reader, each func(Entry) error) error {
 		}
 	}
 	if good == 0 && bad != "" {
-		return fmt.Errorf("not one line is a URL, so that it is no list of URLs: %s", bad)
+		return fmt.Errorf("no line is a URL: not a list of URLs: %s", bad)
 	}
 	return nil
 }
@@ -166,9 +166,9 @@ func (p *parser) line(line []byte, more *lines) (e Entry, ok bool, err error) {
 		case trimmed[0] == '{':
 			p.form = jsonForm
 		case trimmed[0] == '[':
-			return e, false, errors.New("a JSON array: a list has one object a line, without brackets around")
+			return e, false, errors.New("a JSON array: want one object per line, without brackets around them")
 		case trimmed[0] == '<':
-			return e, false, errors.New("it is XML or HTML: a sitemap or a feed is named as such")
+			return e, false, errors.New("it is XML or HTML, not a list: give a sitemap or feed with its own option")
 		case p.isHeader(trimmed):
 			p.form = csvForm
 			return e, false, nil
@@ -300,7 +300,7 @@ func (p *parser) csv(line []byte, more *lines) (Entry, error) {
 			// A quote that is never closed would turn all the rest into one record, and hide that there was a
 			// rest.
 			if err == io.EOF || more.long || n > maxBreaks || len(p.record)+len(next) > maxLine {
-				return Entry{}, errors.New("a quote begins here that does not end")
+				return Entry{}, errors.New("a quoted field begins here and never ends")
 			}
 			p.record = append(append(p.record, '\n'), next...)
 			fields, whole = splitCSV(p.fields[:0], p.record, p.comma)

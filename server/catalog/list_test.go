@@ -195,8 +195,8 @@ func TestHostileLists(t *testing.T) {
 		"a quote without end": {open: func() io.Reader {
 			return io.MultiReader(strings.NewReader("url\n\"/a/1"), repeat(strings.Repeat("\n", 1<<10), 1<<10))
 		}, fails: "quote"},
-		"the same again and again": {open: func() io.Reader { return repeat("/a/1\n", 100_000) }, offers: 1},
-		"a hundred thousand foreign ones": {open: func() io.Reader {
+		"one URL repeated": {open: func() io.Reader { return repeat("/a/1\n", 100_000) }, offers: 1},
+		"a hundred thousand URLs of another site": {open: func() io.Reader {
 			return io.MultiReader(strings.NewReader("/a/1\n"), repeat("http://other.example/\n", 100_000))
 		}, offers: 1, left: "another site"},
 		"a cut gzip": {open: func() io.Reader {

@@ -90,7 +90,7 @@ func (r *Reachable) Check() error {
 
 func (r *Reachable) prepare() error {
 	if r.Inventory == nil || r.Open == nil || r.Links == nil {
-		return errors.New("reachable: it takes an inventory, its pages, and their links")
+		return errors.New("reachable: Inventory, Open and Links must be set")
 	}
 	r.seed = maphash.MakeSeed()
 	r.link, r.told = make(map[uint64]pageLinks), make(map[uint64]struct{})
@@ -188,7 +188,7 @@ func (r *Reachable) Heal(ctx context.Context, o inventory.Offer, to time.Time) (
 	if h, ok := r.Inventory.(inventory.Healer); ok {
 		return h.Heal(ctx, o, to)
 	}
-	return o, fmt.Errorf("heal %s: its times cannot be set", o.URL)
+	return o, fmt.Errorf("heal %s: the inventory cannot set an mtime", o.URL)
 }
 
 // A node is an offered page, as a link target.
@@ -238,7 +238,7 @@ func (r *Reachable) follow(ctx context.Context, whole bool) error {
 		reach(r.name(s))
 	}
 	if len(queue) == 0 {
-		return fmt.Errorf("no start page is there (%s): as long as nobody knows what links lead to, what is published stays as it is", strings.Join(r.Start, " "))
+		return fmt.Errorf("no start page exists (%s): publication stays as it is until links can be followed", strings.Join(r.Start, " "))
 	}
 	links := make(map[uint64]pageLinks, len(r.link))
 	for len(queue) > 0 {
@@ -327,7 +327,7 @@ func (r *Reachable) linksOf(ctx context.Context, n *node) pageLinks {
 	page, err := r.page(ctx, inventory.Offer{URL: n.url, Place: n.place})
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil && r.Log != nil {
-			r.Log.Warn("links of a page could not be read: those count that it had", "url", n.url, "err", err)
+			r.Log.Warn("links of a page could not be read: its previous links are used", "url", n.url, "err", err)
 		}
 		return old
 	}

@@ -106,7 +106,7 @@ func (d *docroot) look(pages ...string) inventory.Report {
 
 func TestReachable(t *testing.T) {
 	for name, story := range map[string]func(d *docroot){
-		"what nothing links to": func(d *docroot) {
+		"unlinked pages are left out": func(d *docroot) {
 			d.write("secret.html")
 			d.write("sub/secret.html", "../index.html")
 			if r := d.look("", "a.html", "b/"); r.LeftOut != 3 { // including robots.txt
@@ -116,14 +116,14 @@ func TestReachable(t *testing.T) {
 				d.Error("Public does not follow the links")
 			}
 		},
-		"the ways in which one page is linked": func(d *docroot) {
+		"all forms of links": func(d *docroot) {
 			d.write("index.html", "a.html?x=1#top", "b", "https://www.example.org/docs/c/index.html", "/docs/%64.html", "e%C3%A9.html", "//other.example/docs/f.html", "http://[", "../../docs/g.html")
 			for _, n := range []string{"c/index.html", "d.html", "eé.html", "f.html", "g.html"} {
 				d.write(n)
 			}
 			d.look("", "a.html", "d.html", "e%C3%A9.html", "g.html", "b/", "c/")
 		},
-		"links lead on, and round in circles": func(d *docroot) {
+		"chains and cycles of links": func(d *docroot) {
 			d.write("a.html", "one.html")
 			d.write("one.html", "two.html", "one.html", "index.html")
 			d.write("two.html", "one.html")
@@ -135,21 +135,21 @@ func TestReachable(t *testing.T) {
 			d.write("a.html", "new.html")
 			d.look("", "a.html", "new.html", "b/")
 		},
-		"a link vanishes, and what it led to is held": func(d *docroot) {
+		"the target of a removed link is held": func(d *docroot) {
 			d.look("", "a.html", "b/")
 			d.write("index.html", "b/")
 			if r := d.look("", "b/"); r.Held != 1 {
 				d.Errorf("%+v", r)
 			}
 			if !d.reach.Public(rootBase + "a.html") {
-				d.Error("what is held is withheld")
+				d.Error("a page with a held deletion is not public")
 			}
 			d.now = d.now.Add(2 * time.Minute)
 			if r := d.look("", "b/"); r.Gone != 1 {
 				d.Errorf("%+v", r)
 			}
 		},
-		"so it is in the next process": func(d *docroot) {
+		"the target of a removed link is held after a restart": func(d *docroot) {
 			d.look("", "a.html", "b/")
 			d.write("index.html", "b/")
 			d.restart()
@@ -169,13 +169,13 @@ func TestReachable(t *testing.T) {
 			d.write("index.html", "a.html", "b/")
 			d.look("", "a.html", "b/")
 		},
-		"what rules forbid is not reached, and leads nowhere": func(d *docroot) {
+		"links of forbidden pages are not followed": func(d *docroot) {
 			d.must(os.WriteFile(filepath.Join(d.root, "robots.txt"), []byte("User-agent: *\nDisallow: /docs/b/"), 0o644))
 			d.write("b/index.html", "../deep.html")
 			d.write("deep.html")
 			d.look("", "a.html")
 		},
-		"a page that says noindex is left out, and its links count": func(d *docroot) {
+		"links of a noindex page are followed": func(d *docroot) {
 			d.must(os.WriteFile(filepath.Join(d.root, "a.html"), []byte(`noindex <a href="deep.html">`), 0o644))
 			d.write("deep.html")
 			d.look("", "deep.html", "b/")
@@ -196,7 +196,7 @@ func TestReachable(t *testing.T) {
 			d.reach.Start = []string{"/docs/hidden/start.html"}
 			d.look("hidden/start.html", "hidden/x.html")
 		},
-		"a link to what leads out of the docroot": func(d *docroot) {
+		"a link to a file outside the docroot": func(d *docroot) {
 			out := filepath.Join(d.TempDir(), "passwd.html")
 			d.must(os.WriteFile(out, []byte(`<a href="secret.html">`), 0o644))
 			d.must(os.Symlink(out, filepath.Join(d.root, "out.html")))

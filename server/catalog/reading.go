@@ -135,7 +135,7 @@ func (b *builder) add(e Entry) error {
 		return nil
 	}
 	if len(b.r.keys) >= b.room {
-		return fmt.Errorf("more than %d URLs, which is as many as all sources of a site may name", b.most)
+		return fmt.Errorf("more than %d URLs, the limit for all sources of a site together", b.most)
 	}
 	e.clean(url)
 	b.buf = appendRecord(append(b.buf[:0], url...), &e)

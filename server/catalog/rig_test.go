@@ -199,7 +199,7 @@ func (w *world) wantTold(want ...string) {
 	}
 	w.cursor = w.journal.Head()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		w.Errorf("told %q, want %q\n%s", got, want, w.log.String())
+		w.Errorf("changes %q, want %q\n%s", got, want, w.log.String())
 	}
 }
 

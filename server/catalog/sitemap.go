@@ -111,7 +111,7 @@ func (r *sitemapReader) read(ctx context.Context, name string, level int) error 
 		return err
 	}
 	if len(more) > 0 && level >= maxSitemapLevel {
-		return fmt.Errorf("sitemap %s: an index within an index within an index", redacted(name))
+		return fmt.Errorf("sitemap %s: indexes are nested too deeply", redacted(name))
 	}
 	for _, loc := range more {
 		next, err := beside(name, loc)
@@ -183,7 +183,7 @@ func beside(index, loc string) (string, error) {
 			return "", err
 		}
 		if protocol.Origin(at) != protocol.Origin(loc) {
-			return "", fmt.Errorf("the index names %s, which is on another host: give that as a sitemap of its own", loc)
+			return "", fmt.Errorf("the index lists %s, which is on another host: give that sitemap as a source of its own", loc)
 		}
 		return loc, nil
 	}

@@ -107,7 +107,7 @@ func openDocument(ctx context.Context, name, last string) (*document, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file: give a command that writes it", name)
+		return nil, fmt.Errorf("%s is not a regular file: give a command that prints it", name)
 	}
 	d := &document{name: name, size: st.Size(), modified: st.ModTime()}
 	if last != "" && d.fileVersion() == last {

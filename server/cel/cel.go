@@ -53,11 +53,11 @@ type program struct {
 // returns an error only when ctx ends.
 func (x *Expressions) Compile(expression string) (server.Predicate, error) {
 	if len(expression) > protocol.MaxWhere {
-		return nil, fmt.Errorf("the expression has %d bytes: write it in %d, or ask for less by the other parameters", len(expression), protocol.MaxWhere)
+		return nil, fmt.Errorf("the expression has %d bytes: shorten it to %d, or narrow the request with the other parameters", len(expression), protocol.MaxWhere)
 	}
 	x.once.Do(func() { x.env, x.err = environment() })
 	if x.err != nil {
-		return nil, fmt.Errorf("make environment of expressions: %w", x.err)
+		return nil, fmt.Errorf("create CEL environment: %w", x.err)
 	}
 	if p := x.recall(expression); p != nil {
 		return p.tells, nil
@@ -136,16 +136,16 @@ func compile(env *cel.Env, expression string) (*program, error) {
 		return nil, explain(issues)
 	}
 	if tree.OutputType() != cel.BoolType {
-		return nil, fmt.Errorf("the expression is a %s, but says whether a change is told: compare it with something, as in page.length > 0", tree.OutputType())
+		return nil, fmt.Errorf("the expression is a %s, but must be true or false: compare it with something, as in page.length > 0", tree.OutputType())
 	}
 	estimate, err := env.EstimateCost(tree, patterns)
 	if err != nil {
 		return nil, fmt.Errorf("the expression's cost cannot be estimated: %w", err)
 	}
 	if estimate.Max >= 1<<60 {
-		return nil, errors.New("the expression's cost has no bound: compare fields, not change or page as a whole, and nest no macros")
+		return nil, errors.New("the expression's cost has no bound: compare fields, not change or page as a whole, and do not nest macros")
 	} else if estimate.Max > maxCost {
-		return nil, fmt.Errorf("the expression may cost %d for one change, and at most %d is spent here: nest no macros, write shorter lists and patterns, or use the parameters prefix, match and type",
+		return nil, fmt.Errorf("the expression may cost %d for one change; the limit is %d: do not nest macros, write shorter lists and patterns, or use the parameters prefix, match and type",
 			estimate.Max, maxCost)
 	}
 	p, err := env.Program(tree, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(patterns), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(interruptEvery))
@@ -172,19 +172,19 @@ func judge(tree *ast.AST) (patterns, error) {
 			}
 			pattern, ok := literal(call.Args()[len(call.Args())-1])
 			if !ok {
-				err = errors.New(`matches wants a pattern that stands in the expression, as in change.path.matches("^/[0-9]+/"): to look for what a field holds, use contains, startsWith or endsWith`)
+				err = errors.New(`matches requires a literal pattern, as in change.path.matches("^/[0-9]+/"): to search for the value of a field, use contains, startsWith or endsWith`)
 				return
 			}
 			n, wrong := types.RegexProgramSize(pattern)
 			switch {
 			case wrong != nil:
-				err = fmt.Errorf("%.100q is no pattern of RE2: %w", pattern, wrong)
+				err = fmt.Errorf("%.100q is not a valid RE2 pattern: %w", pattern, wrong)
 			case n > maxRegexp:
-				err = fmt.Errorf("the pattern %.100q has %d instructions, and at most %d are followed here: write a shorter one, with smaller counts in {}", pattern, n, maxRegexp)
+				err = fmt.Errorf("the pattern %.100q compiles to %d instructions; the limit is %d: write a shorter one, with smaller counts in {}", pattern, n, maxRegexp)
 			}
 			found[pattern] = uint64(n)
 		case call.IsMemberFunction() && len(call.Args()) == 1 && strings.HasPrefix(name, "get"):
-			err = fmt.Errorf("%s takes no time zone here: times are in UTC", name)
+			err = fmt.Errorf("%s accepts no time zone: times are in UTC", name)
 		}
 	}))
 	return found, err

@@ -88,7 +88,7 @@ func TestExpressions(t *testing.T) {
 }
 
 // Like conditions on a page, an unknown value never holds back a delete; known values may.
-func TestDeletes(t *testing.T) {
+func TestUnknownValuesNeverHideDeletes(t *testing.T) {
 	x := new(Expressions)
 	// A journal may attach more data to a delete than conditions may use.
 	gone := &protocol.Change{Seq: 9, At: time.Unix(9, 0), Op: protocol.Delete, Item: protocol.Item{URL: "https://www.example.org/news/a", Type: "text/html", Length: 10}}
@@ -110,31 +110,31 @@ func TestDeletes(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatToWrite(t *testing.T) {
+func TestErrorsSuggestCorrection(t *testing.T) {
 	x := new(Expressions)
 	for _, c := range []struct{ expression, says, instead string }{
 		{`page.lenght > 3`, "at character 5: undefined field 'lenght'", "page has type, length, language"},
 		{`page.text == ""`, "undefined field 'text'", "send a program"},
-		{`page.significance > 0.5`, "undefined field 'significance'", "it is change.significance"},
-		{`page.depth > 1`, "undefined field 'depth'", "it is change.depth"},
-		{`html`, "undeclared reference to 'html'", "text stands in quotes"},
+		{`page.significance > 0.5`, "undefined field 'significance'", "write change.significance"},
+		{`page.depth > 1`, "undefined field 'depth'", "write change.depth"},
+		{`html`, "undeclared reference to 'html'", "put text in quotes"},
 		{`now > change.at`, "undeclared reference to 'now'", "timestamp("},
 		{`page.length`, "is a int", "compare it with something"},
 		{"true\n&& page.length > 'x'", "in line 2 at character 16: found no matching overload", "of one type"},
 		{`change == change`, "no bound", "compare fields"},
-		{`change.path.matches(change.url)`, "stands in the expression", "contains, startsWith"},
-		{`change.path.matches("a" + "b")`, "stands in the expression", "contains"},
-		{`change.path.matches("(")`, `"(" is no pattern of RE2`, "missing closing )"},
+		{`change.path.matches(change.url)`, "a literal pattern", "contains, startsWith"},
+		{`change.path.matches("a" + "b")`, "a literal pattern", "contains"},
+		{`change.path.matches("(")`, `"(" is not a valid RE2 pattern`, "missing closing )"},
 		{`change.path.matches("a{900}")`, "902 instructions", "write a shorter one"},
-		{`change.path.matches("a{2000}")`, "is no pattern", "invalid repeat count"},
+		{`change.path.matches("a{2000}")`, "is not a valid RE2 pattern", "invalid repeat count"},
 		{strings.Repeat(`page.title.matches("a") || `, 17) + "true", "more than 16 patterns", "join them by |"},
 		{`change.at.getHours("Europe/Paris") > 1`, "no time zone", "UTC"},
 		{`change.at > timestamp("yesterday")`, "invalid timestamp", "2026-11-21T00:00:00Z"},
-		{`change.op == `, "at character 14", "too early"},
+		{`change.op == `, "at character 14", "incomplete"},
 		{`change.op == "a" and true`, "mismatched input 'and'", "&&"},
 		{`page.type = "text/html"`, "at character 11", "=="},
 		{`"\q" == change.op`, "token recognition", "quotes"},
-		{``, "at character 1", "too early"},
+		{``, "at character 1", "incomplete"},
 		{`"` + strings.Repeat("x", protocol.MaxWhere) + `" == change.url`, "4112 bytes", "4096"},
 	} {
 		_, err := x.Compile(c.expression)
@@ -191,7 +191,7 @@ func bombs() []string {
 }
 
 // A bomb is rejected or cut off, either way quickly.
-func TestBombs(t *testing.T) {
+func TestExpensiveExpressionsAreStopped(t *testing.T) {
 	x := &Expressions{}
 	long := aChange()
 	long.Item.URL = "https://www.example.org/" + strings.Repeat("a", protocol.MaxURL-100)
@@ -221,7 +221,7 @@ func TestBombs(t *testing.T) {
 	}
 	t.Logf("refused %d of %d; compiled or refused in at most %v; evaluated in at most %v", refused, len(bombs()), dearest, slowest)
 	if refused < len(bombs())/2 {
-		t.Errorf("only %d of %d are refused", refused, len(bombs()))
+		t.Errorf("only %d of %d are rejected", refused, len(bombs()))
 	}
 	// Some ten milliseconds; the bounds are for busy machines, since the attacks that they prevent take
 	// minutes.
@@ -231,20 +231,20 @@ func TestBombs(t *testing.T) {
 }
 
 // A text may be longer than the cost estimate assumed.
-func TestCostIsCutWhileEvaluated(t *testing.T) {
+func TestCostIsLimitedDuringEvaluation(t *testing.T) {
 	x := &Expressions{}
 	const e = `change.path.matches("(.?){9}q") || change.path.matches("(.?){9}r") || change.path.matches("(.?){8}s") || change.path.matches("(.?){8}t") || change.path.matches("(.?){8}u") || true`
 	c := aChange()
 	if !tells(t, x, e, c) {
-		t.Error("it is cut where texts are short")
+		t.Error("the evaluation is stopped although the text is short")
 	}
 	c.Item.URL = "https://www.example.org/" + strings.Repeat("a", protocol.MaxURL-100)
 	if tells(t, x, e, c) {
-		t.Error("it is not cut")
+		t.Error("the evaluation is not stopped")
 	}
 	c.Op = protocol.Delete
 	if !tells(t, x, e, c) {
-		t.Error("a delete is held back")
+		t.Error("a delete is not delivered")
 	}
 }
 
@@ -264,7 +264,7 @@ func TestEvaluationEndsWithContext(t *testing.T) {
 	}
 }
 
-func TestKeptExpressionsAreBounded(t *testing.T) {
+func TestExpressionCacheIsBounded(t *testing.T) {
 	x := &Expressions{Keep: 3}
 	var together sync.WaitGroup
 	for i := range 8 {
@@ -284,7 +284,7 @@ func TestKeptExpressionsAreBounded(t *testing.T) {
 	}
 	together.Wait()
 	if len(x.kept) != 3 {
-		t.Errorf("%d are kept", len(x.kept))
+		t.Errorf("%d are cached", len(x.kept))
 	}
 	for _, e := range []string{"true", "false", "1 == 1", "true", "2 == 2"} { // "true" was used again
 		if _, err := x.Compile(e); err != nil {
@@ -292,13 +292,13 @@ func TestKeptExpressionsAreBounded(t *testing.T) {
 		}
 	}
 	if x.kept["true"] == nil || x.kept["false"] != nil || len(x.kept) != 3 {
-		t.Errorf("kept are %v", x.kept)
+		t.Errorf("cached are %v", x.kept)
 	}
 }
 
 func FuzzCompile(f *testing.F) {
 	for _, b := range bombs() {
-		if len(b) <= 200 { // long ones use up their whole bound, and so do expressions made of them: TestBombs has them
+		if len(b) <= 200 { // long ones use up their whole bound, and so do expressions made of them: TestExpensiveExpressionsAreStopped has them
 			f.Add(b)
 		}
 	}

@@ -393,7 +393,7 @@ func TestAnswersEqualBruteForce(t *testing.T) {
 			if got, ok := q.fold(h.first, changes, want); ok {
 				folded++
 				if want := urlsOf(wantItems); !slices.Equal(got, want) {
-					t.Fatalf("seed %d, question %d: %s: what was told comes to\n%v\nwant\n%v", seed, i, q.parameters().Encode(), got, want)
+					t.Fatalf("seed %d, question %d: %s: the delivered changes give\n%v\nwant\n%v", seed, i, q.parameters().Encode(), got, want)
 				}
 			}
 			told, changed, found, buried = told+len(want), changed+len(changes), found+len(wantItems), buried+len(wantGone)
@@ -408,7 +408,7 @@ func TestAnswersEqualBruteForce(t *testing.T) {
 	t.Logf("%d questions to %d histories: %d of %d changes told, %d items and %d tombstones; %d expressions were too dear; %d folded",
 		histories*questions, histories, told, changed, found, buried, refused, folded)
 	if folded < histories*questions/20 || told < changed/20 || told > changed*19/20 || found == 0 || buried == 0 || refused > histories*questions/20 {
-		t.Error("the questions are of no use")
+		t.Error("the queries match too little to test anything")
 	}
 }
 

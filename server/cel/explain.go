@@ -43,25 +43,25 @@ func explain(issues *cel.Issues) error {
 func hint(said string) string {
 	switch {
 	case strings.Contains(said, "undefined field 'text'"):
-		return "what pages hold is not told to expressions: use title, or send a program"
+		return "expressions cannot read the text of pages: use title, or send a program"
 	case strings.Contains(said, "undefined field 'significance'"):
-		return "it is change.significance"
+		return "write change.significance"
 	case strings.Contains(said, "undefined field 'depth'"):
-		return "it is change.depth"
+		return "write change.depth"
 	case strings.Contains(said, "undefined field"):
 		return "change has " + strings.Join(changeType.names(), ", ") + "; page has " + strings.Join(pageType.names(), ", ")
 	case strings.Contains(said, "undeclared reference to 'now'"):
-		return `there is no time of now: write one, as in change.at > timestamp("2026-11-21T00:00:00Z")`
+		return `there is no current time: write a time, as in change.at > timestamp("2026-11-21T00:00:00Z")`
 	case strings.Contains(said, "undeclared reference"):
-		return `there are change and page, as in change.path.startsWith("/news/") and page.type == "text/html"; text stands in quotes`
+		return `use change and page, as in change.path.startsWith("/news/") and page.type == "text/html", and put text in quotes`
 	case strings.Contains(said, "no matching overload"):
-		return `both sides are to be of one type, as in page.length < 1000, page.importance >= 0.5, change.at > timestamp("2026-11-21T00:00:00Z")`
+		return `both sides must be of one type, as in page.length < 1000, page.importance >= 0.5, change.at > timestamp("2026-11-21T00:00:00Z")`
 	case strings.Contains(said, "'<EOF>'"):
-		return "it ends too early"
+		return "the expression is incomplete"
 	case strings.Contains(said, "input"), strings.Contains(said, "token recognition"):
-		return `parts are joined by && and ||, compared by == != < <= > >= in, and text stands in quotes`
+		return `join parts by && and ||, compare by == != < <= > >= in, and put text in quotes`
 	case strings.Contains(said, "invalid timestamp argument"):
-		return "a time is written as 2026-11-21T00:00:00Z"
+		return "write a time as 2026-11-21T00:00:00Z"
 	case strings.Contains(said, "recursion"), strings.Contains(said, "nodes"), strings.Contains(said, "code point"), strings.Contains(said, "lookahead"):
 		return "write it in fewer parts, or use the parameters prefix, match and type"
 	}

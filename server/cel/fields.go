@@ -196,9 +196,9 @@ func (v value) ConvertToType(t ref.Type) ref.Val {
 	case types.TypeType:
 		return v.s.object
 	}
-	return types.NewErr("a %s is no %s", v.s.name, t.TypeName())
+	return types.NewErr("a %s is not a %s", v.s.name, t.TypeName())
 }
 
 func (v value) ConvertToNative(t reflect.Type) (any, error) {
-	return nil, fmt.Errorf("a %s is no %v", v.s.name, t)
+	return nil, fmt.Errorf("a %s is not a %v", v.s.name, t)
 }

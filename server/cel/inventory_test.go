@@ -19,7 +19,7 @@ import (
 )
 
 // For pages generated on request, listed by a file and by a command (C36), queries work as for files.
-func TestQuestionsToADynamicSite(t *testing.T) {
+func TestQueriesToDynamicSite(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the command is written for a POSIX shell")
 	}
@@ -98,7 +98,7 @@ func TestQuestionsToADynamicSite(t *testing.T) {
 			got = append(got, e.Op+" "+strings.TrimPrefix(e.URL, site))
 		}
 		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: told %q, want %q", where, got, want)
+			t.Errorf("%s: delivered %q, want %q", where, got, want)
 		}
 	}
 }

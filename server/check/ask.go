@@ -91,7 +91,7 @@ func (a *asker) within(ctx context.Context, wait time.Duration, url string, head
 	if err != nil {
 		return nil, err
 	}
-	a.log().Debug("asked", "url", url, "status", resp.Status)
+	a.log().Debug("fetched", "url", url, "status", resp.Status)
 	ans := &answer{Answer: resp, wire: &counter{r: resp}}
 	ans.body = io.NopCloser(ans.wire)
 	switch resp.Header.Get("Content-Encoding") {
@@ -210,10 +210,10 @@ func (x *run) fetch(ctx context.Context, url string, part bool) *answer {
 		switch {
 		case to != "" && (hop == maxRedirects || !sameSite(at, to)):
 			ans.Close()
-			return fail("unreachable", "it leads to "+short(to)+", which is not followed")
+			return fail("unreachable", "it redirects to "+short(to)+", which is not followed")
 		case to != "":
 			ans.Close()
-			x.hit("redirected", url, short(at)+" leads to "+short(to))
+			x.hit("redirected", url, short(at)+" redirects to "+short(to))
 			at = to
 			continue
 		}

@@ -172,7 +172,7 @@ func (c *Checker) File(ctx context.Context, path string, fetch bool) (*Report, e
 		return nil, fmt.Errorf("check: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("check %s: it is no regular file", path)
+		return nil, fmt.Errorf("check %s: not a regular file", path)
 	}
 	x := c.start(path)
 	if fetch {

@@ -84,7 +84,7 @@ func has(r *check.Report, rule string) (f check.Finding, ok bool) {
 	return r.Findings[i], true
 }
 
-func TestOneRequestASecond(t *testing.T) {
+func TestPaceOfRequests(t *testing.T) {
 	for delay, gap := range map[string]time.Duration{"": time.Second, "Crawl-delay: 7\n": 7 * time.Second, "Crawl-delay: 0.1\n": time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &web{serve: plain("User-agent: *\nDisallow: /private\n" + delay)}
@@ -105,16 +105,16 @@ func TestOneRequestASecond(t *testing.T) {
 }
 
 // An index that lists more parts than exist is not fetched completely.
-func TestAnIndexOfManyDeadParts(t *testing.T) {
+func TestIndexOfManyMissingSitemaps(t *testing.T) {
 	const parts = 60_000
 	for name, c := range map[string]struct {
 		alive           func(part int) bool
 		missing, unread int
 	}{
-		"all dead":       {func(int) bool { return false }, 20, parts - 20},
-		"half of them":   {func(i int) bool { return i < parts/2 }, 10, parts - 20},
-		"none is":        {func(int) bool { return true }, 0, parts - 20},
-		"only the first": {func(i int) bool { return i == 0 }, 19, parts - 20},
+		"all missing":               {func(int) bool { return false }, 20, parts - 20},
+		"half missing":              {func(i int) bool { return i < parts/2 }, 10, parts - 20},
+		"none missing":              {func(int) bool { return true }, 0, parts - 20},
+		"all but the first missing": {func(i int) bool { return i == 0 }, 19, parts - 20},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &web{serve: func(r *http.Request) (int, string, map[string]string) {
@@ -147,16 +147,16 @@ func TestAnIndexOfManyDeadParts(t *testing.T) {
 			unread, ok := has(r, "parts-unread")
 			if asked != 20 || missing.Count != c.missing || c.missing > 0 && missing.Of != 20 ||
 				!ok || unread.Severity != check.Note || unread.Count != c.unread || unread.Of != parts {
-				t.Errorf("%s: asked for %d, missing %+v, unread %+v", name, asked, missing, unread)
+				t.Errorf("%s: %d fetched, missing %+v, unread %+v", name, asked, missing, unread)
 			}
 			if _, ok := has(r, "out-of-time"); ok {
-				t.Errorf("%s: it took too long", name)
+				t.Errorf("%s: the check timed out", name)
 			}
 		})
 	}
 }
 
-func TestTheSampleIsSpreadAndTheSameEachTime(t *testing.T) {
+func TestSampleIsSpreadAndReproducible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ask := func(n int) []string {
 			w := &web{serve: plain("")}
@@ -169,7 +169,7 @@ func TestTheSampleIsSpreadAndTheSameEachTime(t *testing.T) {
 		}
 		a, b, more := ask(20), ask(20), ask(40)
 		if !slices.Equal(a, b) || len(a) != 20 || len(more) != 40 {
-			t.Errorf("%q, then %q, of more %q", a, b, more)
+			t.Errorf("samples of 20: %q, then %q; of 40: %q", a, b, more)
 		}
 		low := 0
 		for _, u := range a {
@@ -184,12 +184,12 @@ func TestTheSampleIsSpreadAndTheSameEachTime(t *testing.T) {
 			t.Errorf("%d of 20 are in the first half: %q", low, a)
 		}
 		if n := len(ask(-1)); n != 0 {
-			t.Errorf("%d pages asked for", n)
+			t.Errorf("%d pages fetched", n)
 		}
 	})
 }
 
-func TestManners(t *testing.T) {
+func TestRobotsAndRedirectLimits(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		target string
@@ -255,14 +255,14 @@ func TestManners(t *testing.T) {
 			}
 			for _, u := range w.asked {
 				if strings.Contains(u, c.never) {
-					t.Errorf("%s: asked for %s", c.what, u)
+					t.Errorf("%s: fetched %s", c.what, u)
 				}
 			}
 		})
 	}
 }
 
-func TestACheckEnds(t *testing.T) {
+func TestCheckEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A page that the server never answers costs its timeout and no more.
 		w := &web{serve: func(r *http.Request) (int, string, map[string]string) {
@@ -410,7 +410,7 @@ func FuzzDocument(f *testing.F) {
 			}
 		}
 		if _, ok := has(r, "out-of-time"); ok {
-			t.Fatal("it took too long")
+			t.Fatal("the check timed out")
 		}
 		for _, f := range r.Findings {
 			if f.Count < 1 || f.Of > 0 && f.Count > f.Of {

@@ -15,7 +15,7 @@ import (
 
 // Documents from the wild: none of them makes the check crash, hang or use much memory, and each is
 // recognised as its kind.
-func TestRecordedDocuments(t *testing.T) {
+func TestRecordedDocumentsAreRecognized(t *testing.T) {
 	for _, c := range []struct {
 		archive string
 		kind    func(name string) string // the kind that most should be
@@ -73,7 +73,7 @@ func TestRecordedDocuments(t *testing.T) {
 			t.Errorf("%s: a document took %v", c.archive, slowest)
 		}
 		if !testing.Short() && float64(right) < c.least*float64(asked) { // a small sample may have more odd ones
-			t.Errorf("%s: %d of %d are what they are taken for", c.archive, right, asked)
+			t.Errorf("%s: %d of %d documents have the expected kind", c.archive, right, asked)
 		}
 	}
 	var m runtime.MemStats
@@ -85,7 +85,7 @@ func TestRecordedDocuments(t *testing.T) {
 
 // The W3C's feed validator states the expected findings in each of its own test cases, and so is an
 // independent reference for well-formedness and dates.
-func TestAgreesWithTheFeedValidator(t *testing.T) {
+func TestAgreesWithFeedValidator(t *testing.T) {
 	expect := regexp.MustCompile(`Expect: *(!?)([A-Za-z0-9]+)`)
 	file := filepath.Join(t.TempDir(), "doc")
 	type count struct{ cases, missed int }
@@ -127,6 +127,6 @@ func TestAgreesWithTheFeedValidator(t *testing.T) {
 	// The missed ones are dates without a time or with a wrong weekday, which readers understand, and dates
 	// in elements that no crawler reads.
 	if dates.cases < 80 || dates.missed > 12 || syntax.cases < 8 || syntax.missed > 1 || good.cases < 500 || good.missed > 4 {
-		t.Error("it disagrees more than it did")
+		t.Error("more disagreements with the feed validator than before")
 	}
 }

@@ -113,7 +113,7 @@ var errHTML = errors.New("it is HTML")
 
 type errChallenge struct{ of string }
 
-func (e errChallenge) Error() string { return "a challenge of " + e.of }
+func (e errChallenge) Error() string { return "a bot challenge of " + e.of }
 
 type errUnknown struct{ what string }
 
@@ -134,7 +134,7 @@ func (x *run) broken(d *document, err error) {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		x.hit("unreachable", where, "it did not come whole in time")
+		x.hit("unreachable", where, "timed out before the whole document was received")
 	case errors.As(err, new(*net.OpError)):
 		x.hit("unreachable", where, says)
 	case errors.As(err, &challenged):
@@ -214,7 +214,7 @@ func (x *run) delivery(ctx context.Context, d *document, ans *answer) {
 	}
 	if !ok {
 		if mt == "" {
-			mt = "nothing: there is no Content-Type"
+			mt = "an unknown type: there is no Content-Type"
 		}
 		x.hit("wrong-type", d.place, short(mt)).fixed = mediaTypes[d.kind]
 	}

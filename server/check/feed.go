@@ -23,7 +23,7 @@ func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 	}
 	d.bytes = int64(len(text))
 	if kind := bytes.TrimSpace(text); len(kind) > 0 && kind[0] == '{' && !bytes.Contains(kind, []byte(`"items"`)) {
-		return errUnknown{"JSON, and no JSON Feed"}
+		return errUnknown{"JSON, but not a JSON Feed"}
 	}
 	f, err := feed.Read(bytes.NewReader(text), feed.Options{URL: d.url})
 	strict := x.feedText(d, text)
@@ -31,7 +31,7 @@ func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 	case errors.Is(err, feed.ErrHTML):
 		return errHTML
 	case errors.Is(err, feed.ErrOther):
-		return errUnknown{"neither RSS nor Atom nor JSON Feed"}
+		return errUnknown{"not RSS, Atom or JSON Feed"}
 	case errors.Is(err, feed.ErrLimit):
 		return fmt.Errorf("%w: %w", errLimit, err)
 	case strict != nil:

@@ -55,18 +55,18 @@ func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	x.judge(d)
 	switch {
 	case errors.Is(err, protocol.ErrTruncated):
-		x.hit("count", d.place, fmt.Sprintf("%s, not %s", number(int64(w.items)), number(int64(head.Items))))
+		x.hit("count", d.place, fmt.Sprintf("%s items, %s declared", number(int64(w.items)), number(int64(head.Items))))
 		return nil
 	case err != nil:
 		return err
 	case strict != nil && ctx.Err() == nil:
 		return strict
 	case !w.channel && w.items == 0 && w.hits["namespace"] == nil:
-		return errUnknown{"RDF, and neither robots.rdf nor RSS 1.0"}
+		return errUnknown{"RDF, but neither robots.rdf nor RSS 1.0"}
 	case d.entries == 0:
 		x.hit("no-entries", d.place, "")
 	case w.channel && w.listed != w.items && x.hits["namespace"] == nil:
-		h := x.hit("rss-seq", d.place, fmt.Sprintf("%s listed, %s there", number(int64(w.listed)), number(int64(w.items))))
+		h := x.hit("rss-seq", d.place, fmt.Sprintf("%s in rdf:Seq, %s items", number(int64(w.listed)), number(int64(w.items))))
 		h.count = max(w.listed-w.items, w.items-w.listed)
 	}
 	return ctx.Err()

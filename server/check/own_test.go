@@ -75,7 +75,7 @@ func published(t *testing.T, base string) (root string, paths []string) {
 
 // The check finds no fault in Parley's own outputs, as files and behind a real nginx, with its 410 and 308
 // responses in place.
-func TestNothingIsWrongWithOurOwn(t *testing.T) {
+func TestOwnOutputsHaveNoFindings(t *testing.T) {
 	machine.Tool(t, "nginx")
 	const base = "http://site.example/"
 	root, paths := published(t, base)
@@ -123,7 +123,7 @@ func TestNothingIsWrongWithOurOwn(t *testing.T) {
 	if f, ok := has(r, "page-gone"); !ok || !strings.Contains(f.Message, "410") {
 		t.Errorf("%+v", r.Findings)
 	}
-	if f, ok := has(r, "redirect-other"); !ok || !strings.Contains(f.Message, "leads to http://site.example/b/moved.html") {
+	if f, ok := has(r, "redirect-other"); !ok || !strings.Contains(f.Message, "redirects to http://site.example/b/moved.html") {
 		t.Errorf("%+v", r.Findings)
 	}
 }

@@ -80,7 +80,7 @@ func (x *run) page(ctx context.Context, e entry) {
 	if ans.Status != http.StatusOK {
 		if rule := pageStatus(ans); rule != "" {
 			if to := ans.location(); to != "" {
-				eg += " leads to " + short(to)
+				eg += " redirects to " + short(to)
 			} else {
 				eg += " (" + ans.Says() + ")"
 			}

@@ -89,7 +89,7 @@ func (x *run) robotsText(ctx context.Context, d *document, r io.Reader) error {
 	}
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 	if bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(text, []byte{0xff, 0xfe}) || bytes.HasPrefix(text, []byte{0xfe, 0xff}) {
-		x.hit("robots-not-text", d.place, "it has NUL bytes, as UTF-16 has")
+		x.hit("robots-not-text", d.place, "it contains NUL bytes or a UTF-16 byte order mark")
 		return nil
 	}
 	file := robots.Parse(text)

@@ -16,7 +16,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, ", %s", plural(r.Entries, "entry", "entries"))
 	}
 	if r.Sampled > 0 {
-		fmt.Fprintf(b, "; %s looked at", plural(r.Sampled, "page", "pages"))
+		fmt.Fprintf(b, "; %s fetched", plural(r.Sampled, "page", "pages"))
 	}
 	fmt.Fprintln(b)
 	for _, f := range r.Findings {
@@ -30,7 +30,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		paragraph(b, "  fix   ", upper(f.Fix)+".")
 	}
 	if len(r.Findings) == 0 {
-		fmt.Fprintln(b, "Nothing wrong was found.")
+		fmt.Fprintln(b, "No problems found.")
 	} else {
 		fmt.Fprintf(b, "\n%s, %s, %s.\n", plural(r.Count(Error), "error", "errors"), plural(r.Count(Warning), "warning", "warnings"), plural(r.Count(Note), "note", "notes"))
 	}

@@ -96,7 +96,7 @@ func TestDocuments(t *testing.T) {
 			}
 			for _, m := range regexp.MustCompile(`"\$ref": "([^"]*)"`).FindAllSubmatch(text, -1) {
 				if lookup(doc, string(m[1])) == nil {
-					t.Errorf("%s refers to %s, which is not there", name, m[1])
+					t.Errorf("%s refers to %s, which does not exist", name, m[1])
 				}
 			}
 			for unused := range doc["components"].(map[string]any)["schemas"].(map[string]any) {
@@ -113,7 +113,7 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, base := range []string{"", "www.example.org/", "https://www.example.org", "ftp://www.example.org/", "https:///", "https://%zz/"} {
 		if _, err := (describe.Site{Base: base}).OpenAPI(); err == nil {
-			t.Errorf("a site at %q is described", base)
+			t.Errorf("a site with the base %q is described", base)
 		}
 	}
 }
@@ -135,11 +135,11 @@ func lookup(doc any, ref string) any {
 }
 
 // Doors that a site does not have are not described.
-func TestOnlyDoorsThatThereAre(t *testing.T) {
+func TestOnlyOfferedDoorsAreDescribed(t *testing.T) {
 	doc := value(t, documents(t, "https://www.example.org/", "robots.rdf", "parley/changes")["openapi"]).(map[string]any)
 	got := slices.Sorted(maps.Keys(doc["paths"].(map[string]any)))
 	if want := []string{"/.well-known/parley", "/parley/changes", "/robots.rdf"}; !slices.Equal(got, want) {
-		t.Errorf("described are %v, want %v", got, want)
+		t.Errorf("the description has %v, want %v", got, want)
 	}
 	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
 	if schemas["batchQuestion"] != nil || schemas["change"] == nil {
@@ -169,7 +169,7 @@ func TestParameters(t *testing.T) {
 		slices.Sort(c.got)
 		slices.Sort(c.want)
 		if !slices.Equal(c.got, c.want) {
-			t.Errorf("%s is described with %v, and takes %v", where, c.got, c.want)
+			t.Errorf("%s is described with %v, but accepts %v", where, c.got, c.want)
 		}
 	}
 	forms := lookup(openAPI, "#/components/parameters/as/schema/enum").([]any)
@@ -235,7 +235,7 @@ func TestOfficialSchemas(t *testing.T) {
 		}
 		doc["info"] = nil
 		if compiled.Validate(doc) == nil {
-			t.Errorf("%s without its info is taken for one", name)
+			t.Errorf("%s without its info is accepted as valid", name)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestParametersOfDoors(t *testing.T) {
 	doc := value(t, documents(t, s.base, all...)["openapi"])
 	for path, method := range map[string]string{"parley/changes": "get", "parley/query": "get", "parley/batch": "get", "parley/site.wacz": "get", "parley/agents/run": "post"} {
 		_, text := s.ask(strings.ToUpper(method), s.base+path+"?colour=red", "", "Authorization", "Bearer "+token)
-		_, list, ok := strings.Cut(text, "here, only ")
+		_, list, ok := strings.Cut(text, "expected one of ")
 		list, _, _ = strings.Cut(list, `"`)
 		if !ok {
 			t.Errorf("%s: %s", path, text)
@@ -68,13 +68,13 @@ func TestParametersOfDoors(t *testing.T) {
 		slices.Sort(known)
 		slices.Sort(described)
 		if !slices.Equal(known, described) {
-			t.Errorf("%s knows %v, and is described with %v", path, known, described)
+			t.Errorf("%s accepts %v, but is described with %v", path, known, described)
 		}
 	}
 }
 
 // A site states its preferred request rate, or omits it.
-func TestWelcomeIsSaid(t *testing.T) {
+func TestPreferredRequestRateIsStated(t *testing.T) {
 	s := newSite(t)
 	s.edit(rand.New(rand.NewPCG(3, 4)))
 	_, silent := s.ask("GET", s.web.URL+"/.well-known/parley", "")

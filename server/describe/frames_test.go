@@ -217,7 +217,7 @@ func (s *site) until(what string, cond func() bool) {
 	s.Helper()
 	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("waited in vain until %s", what)
+			s.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func (s *site) story() {
 	var found protocol.Discovery
 	s.must(json.Unmarshal([]byte(text), &found))
 	if !strings.Contains(fmt.Sprint(resp.Header["Link"]), "<"+found.OpenAPI+`>; rel="service-desc"`) || found.AsyncAPI == "" {
-		s.Errorf("descriptions are named by %q and %+v", resp.Header["Link"], found)
+		s.Errorf("the descriptions are linked by %q and %+v", resp.Header["Link"], found)
 	}
 	start := s.journal.Head()
 	for _, form := range found.Forms {
@@ -276,7 +276,7 @@ func (s *site) story() {
 	}
 	s.heard("announced", text)
 	s.until("there was a heartbeat, and a bundle", func() bool { k := s.kinds(); return k["mark"] && k["bundle"] })
-	s.until("there is an archive", func() bool {
+	s.until("an archive exists", func() bool {
 		resp, text := s.ask("GET", s.base+"parley/changes?as=site", "")
 		if resp.StatusCode == 200 {
 			s.heard("answer", strings.TrimSpace(text))
@@ -284,7 +284,7 @@ func (s *site) story() {
 		return resp.StatusCode == 200
 	})
 	s.listen("as=site")
-	s.until("the archive was told of", func() bool { return s.kinds()["site"] })
+	s.until("the archive was announced", func() bool { return s.kinds()["site"] })
 	for _, q := range []string{`{"after":"` + start.String() + `","have":{"` + s.base + `a1.html":"` + protocol.Sum(nil).String() + `"}}`,
 		`{"pages":[{"url":"` + s.base + `a1.html"},{"url":"` + s.base + `a2.html","hash":"` + protocol.Sum(nil).String() + `"}]}`} {
 		s.heard("batchQuestion", q)
@@ -343,12 +343,12 @@ func (s *site) story() {
 	refused("POST", "parley/announce", "{}", 401)
 	refused("POST", "parley/announce", "{", 400, "Authorization", "Bearer "+token, "Content-Type", "application/json")
 	s.closeStreams()
-	s.until("all said goodbye", func() bool { return s.kinds()["bye"] })
+	s.until("all streams ended with bye", func() bool { return s.kinds()["bye"] })
 	refused("GET", "parley/changes?wait=5&after="+s.journal.Head().String(), "", 503)
 }
 
 // Every message of a site matches its description, and has no undescribed member.
-func TestWhatIsSaid(t *testing.T) {
+func TestMessagesMatchDescription(t *testing.T) {
 	s := newSite(t)
 	t.Run("story", func(t *testing.T) { // a subtest, so that its listeners have ended
 		s.T = t
@@ -380,7 +380,7 @@ func TestWhatIsSaid(t *testing.T) {
 	t.Logf("%d messages of the kinds %v", len(s.said), slices.Sorted(maps.Keys(byKind)))
 	for _, kind := range []string{"hello", "ev", "batch", "mark", "gap", "bye", "bundle", "site", "problem", "discovery", "announced", "batchQuestion", "agent", "agentLine"} {
 		if byKind[kind] == nil {
-			t.Errorf("there was no %s", kind)
+			t.Errorf("no message of kind %s", kind)
 		}
 	}
 
@@ -391,7 +391,7 @@ func TestWhatIsSaid(t *testing.T) {
 			broken++
 			for _, schemas := range []map[string]*jsonschema.Schema{strict, open} {
 				if schemas[kind].Validate(v) == nil {
-					t.Errorf("%s with %s is taken for one", kind, what)
+					t.Errorf("%s with %s is accepted as valid", kind, what)
 				}
 			}
 		})
@@ -401,10 +401,10 @@ func TestWhatIsSaid(t *testing.T) {
 		m := v.(map[string]any)
 		m["unheard-of"] = 1
 		if strict[kind].Validate(v) == nil {
-			t.Errorf("%s with a member that is not described is as described", kind)
+			t.Errorf("%s with an undescribed member passes the strict schema", kind)
 		}
 		if err := open[kind].Validate(v); err != nil {
-			t.Errorf("%s with a member that is to come is refused: %v", kind, err)
+			t.Errorf("%s with a future member is rejected: %v", kind, err)
 		}
 	}
 }

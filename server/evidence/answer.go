@@ -62,7 +62,7 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 	k.settling.Unlock()
 	if is.State != was.State && (is.State == stateRefused || is.State == stateSuspect || is.State == stateAltered) {
 		if is.State == stateAltered && a.says == shown {
-			a.detail += ", with other bytes than the file's"
+			a.detail += ", but its bytes differ from the file's"
 		}
 		k.sayKept(j.page, a.detail)
 	}
@@ -84,7 +84,7 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 		}
 		k.mu.Unlock()
 		if err := k.save(); err != nil { // so that after a kill the page is not announced again
-			k.log().Error("what the web server refuses could not be written down", "err", err)
+			k.log().Error("refused pages could not be stored", "err", err)
 		}
 	}
 	k.tell(j.page)
@@ -103,9 +103,9 @@ func (k *Keeper) sayKept(page, answer string) {
 	if n <= mostSaid {
 		say = k.log().Info
 	}
-	say("the web server does not give a page to anybody: its bytes stay here", "url", page, "answer", answer)
+	say("page bytes withheld: the web server does not serve them to anonymous clients", "url", page, "answer", answer)
 	if n == mostSaid {
-		k.log().Info("more such pages are counted by notifier status, and said with --log-level debug")
+		k.log().Info("more withheld pages are counted by notifier status, and logged with --log-level debug")
 	}
 }
 

@@ -44,9 +44,9 @@ func (k *Keeper) doubting(ctx context.Context) error {
 		k.mu.Unlock()
 		switch {
 		case now && !mass:
-			k.log().Error("the web server refuses many pages at once that it gave to anybody: no bytes of any page leave, and nothing is told as gone. If that is meant, say so with: notifier recheck --accept-refusals")
+			k.log().Error("the web server suddenly refuses many pages that it served to anonymous clients: no page bytes are delivered, and no deletions are reported. If the refusals are intended, run: notifier recheck --accept-refusals")
 		case mass && !now:
-			k.log().Info("the web server gives its pages again")
+			k.log().Info("the mass refusal is over")
 		}
 		if !now {
 			if err := k.release(); err != nil {

@@ -48,7 +48,7 @@ func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
 	} else if g.k.Rate > 0 {
 		g.k.todo.want(page)
 	}
-	return fmt.Errorf("the web server has not given these bytes to anybody: %w", server.ErrNoVersion)
+	return fmt.Errorf("the web server has not served these bytes to anonymous clients: %w", server.ErrNoVersion)
 }
 
 // Page implements [server.Pages].

@@ -394,25 +394,25 @@ type Standing struct {
 
 // String returns the status in words.
 func (s Standing) String() string {
-	text := "the web server is not asked what it gives to anybody"
+	text := "the web server is not checked by anonymous fetches"
 	if s.Asks {
-		text = fmt.Sprintf("%d of %d pages are given to anybody", s.Public, s.Pages)
+		text = fmt.Sprintf("%d of %d pages are served to anonymous clients", s.Public, s.Pages)
 	}
 	if s.Refused > 0 {
-		text += fmt.Sprintf(", %d more are refused and not told", s.Refused)
+		text += fmt.Sprintf(", %d more are refused and not published", s.Refused)
 	}
 	switch {
 	case s.Mass:
-		text += "; MANY ARE REFUSED AT ONCE: no bytes leave, nothing is told as gone"
+		text += "; MANY ARE REFUSED AT ONCE: no page bytes are delivered, no deletions are reported"
 	case s.Trusted:
 		text += "; the docroot is trusted"
 	case s.Inside != "":
-		text += "; answers come from a loopback or private address and show nothing of others: no bytes leave without --ask-via or --trust-docroot"
+		text += "; responses come from a loopback or private address and prove nothing about other clients: no page bytes are delivered without --ask-via or --trust-docroot"
 	case !s.Asks:
-		text += ": no bytes leave without --trust-docroot"
+		text += ": no page bytes are delivered without --trust-docroot"
 	}
 	if s.Asks && !s.Round.Done {
-		text += fmt.Sprintf("; a round is under way, %d asked", s.Round.Asked)
+		text += fmt.Sprintf("; a round is in progress, %d fetched", s.Round.Asked)
 	}
 	return text
 }
@@ -433,7 +433,7 @@ func (k *Keeper) Standing() Standing {
 }
 
 // errIdle is returned by Recheck if Rate is zero or less.
-var errIdle = errors.New("nothing is asked for: --ask-rate is 0")
+var errIdle = errors.New("anonymous fetches are off: --ask-rate is 0")
 
 // Recheck starts a round that fetches all pages again, refused ones first. Evidence
 // stays valid meanwhile.

@@ -53,7 +53,7 @@ func newWorld(t *testing.T, pages ...string) *world {
 		}
 		w.mu.Unlock()
 		if r.Header.Get("Authorization")+r.Header.Get("Cookie") != "" {
-			t.Error("it asks as somebody")
+			t.Error("the request is not anonymous")
 		}
 		answer(rw, r)
 	}))
@@ -121,7 +121,7 @@ func (w *world) start(change func(*evidence.Keeper)) {
 	var owned sync.WaitGroup
 	owned.Go(func() {
 		if err := w.keeper.Run(ctx); !errors.Is(err, context.Canceled) {
-			w.Errorf("it ended with %v", err)
+			w.Errorf("the keeper ended with %v", err)
 		}
 	})
 	owned.Go(func() {
@@ -131,14 +131,14 @@ func (w *world) start(change func(*evidence.Keeper)) {
 	})
 	w.end = sync.OnceFunc(func() { stop(); owned.Wait() })
 	w.Cleanup(w.end)
-	w.until("the first look", func() bool { return w.pub.Status().Looks > 0 })
+	w.until("the first scan", func() bool { return w.pub.Status().Looks > 0 })
 }
 
 func (w *world) until(what string, is func() bool) {
 	w.Helper()
 	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			w.Fatalf("in vain: %s: %+v", what, w.keeper.Standing())
+			w.Fatalf("timed out: %s: %+v", what, w.keeper.Standing())
 		}
 	}
 }
@@ -176,7 +176,7 @@ func names(dir string, n int) (list []string) {
 	return list
 }
 
-func TestAnswers(t *testing.T) {
+func TestEvidenceByStatus(t *testing.T) {
 	const name = "a/one.html"
 	for story, c := range map[string]struct {
 		status      int
@@ -192,19 +192,19 @@ func TestAnswers(t *testing.T) {
 				w.answer("/"+name, c.status)
 			}
 			w.start(nil)
-			w.until("it is asked", func() bool { return w.askedFor("/"+name) > 0 && w.keeper.Standing().Round.Done })
-			w.until("told or not", func() bool { return w.told(name) == c.told && (w.bytes(name) != "") == c.bytes })
+			w.until("the page is fetched", func() bool { return w.askedFor("/"+name) > 0 && w.keeper.Standing().Round.Done })
+			w.until("published or not", func() bool { return w.told(name) == c.told && (w.bytes(name) != "") == c.bytes })
 			w.until("the others", func() bool { return w.bytes("a/two.html") != "" && w.bytes("") != "" })
 			// And back again: a refused page is published once it is served again.
 			w.answer("/"+name, 0)
-			w.until("it is given", func() bool { return w.told(name) && w.bytes(name) == "<p>The page "+name })
+			w.until("the page is served", func() bool { return w.told(name) && w.bytes(name) == "<p>The page "+name })
 		})
 	}
 }
 
 // In a new directory whose first page is refused, each page is checked before it is published; a refusal of
 // the directory's own URL does not count for its pages.
-func TestNewDirectories(t *testing.T) {
+func TestNewDirectoryWithRefusedPages(t *testing.T) {
 	w := newWorld(t, append(names("staff/", 40), "index.html", "open/index.html", "open/x.html")...)
 	w.answer("/staff/", 401)
 	w.answer("/staff/p020.html", 200)
@@ -217,27 +217,27 @@ func TestNewDirectories(t *testing.T) {
 	})
 	w.start(nil)
 	if !w.told("open/x.html") || w.told("staff/p000.html") || !w.told("staff/p020.html") || w.journal.Len() > 4 {
-		t.Errorf("told at the first look: %d pages", w.journal.Len())
+		t.Errorf("published at the first scan: %d pages", w.journal.Len())
 	}
 	begin := w.journal.Head()
 	w.answer("/new/", 403)
 	w.write("new/deep/page.html", "secret")
 	w.write("new/page.html", "secret")
 	w.write("open/y.html", "open")
-	w.until("what is open is told", func() bool { return w.told("open/y.html") })
-	w.until("and asked for", func() bool { return w.askedFor("/new/page.html") > 0 && w.askedFor("/new/deep/page.html") > 0 })
+	w.until("open pages are published", func() bool { return w.told("open/y.html") })
+	w.until("and fetched", func() bool { return w.askedFor("/new/page.html") > 0 && w.askedFor("/new/deep/page.html") > 0 })
 	changes, err := w.journal.Read(t.Context(), begin, 100)
 	w.must(err)
 	for _, c := range changes {
 		if strings.Contains(c.Item.URL, "/new/") {
-			t.Errorf("%s %s was told", c.Op, c.Item.URL)
+			t.Errorf("%s %s was published", c.Op, c.Item.URL)
 		}
 	}
 }
 
 // An edit is published at once. Its bytes wait until an anonymous fetch returns them, and a page whose bytes
 // differ at each request gets none.
-func TestEdits(t *testing.T) {
+func TestEditedBytesWaitForEvidence(t *testing.T) {
 	w := newWorld(t, "index.html", "nonce.html", "behind.html")
 	n := 0
 	w.answerBy("/nonce.html", func(rw http.ResponseWriter, r *http.Request) {
@@ -247,20 +247,20 @@ func TestEdits(t *testing.T) {
 		w.mu.Unlock()
 	})
 	w.start(nil)
-	w.until("three are asked", func() bool { return w.keeper.Standing().Public >= 2 && w.askedFor("/nonce.html") >= 4 })
+	w.until("three are fetched", func() bool { return w.keeper.Standing().Public >= 2 && w.askedFor("/nonce.html") >= 4 })
 	if got := w.bytes("nonce.html"); got != "" || !w.told("nonce.html") {
-		t.Errorf("a page that is another each time: %q", got)
+		t.Errorf("bytes of a page that differs at each request were delivered: %q", got)
 	}
 	// If a cache is behind, the change is published, without bytes until the cache has caught up.
 	old := "<p>The page behind.html"
 	w.answerBy("/behind.html", func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, old) })
 	w.write("behind.html", "<p>New")
-	w.until("it is told", func() bool {
+	w.until("the page is published", func() bool {
 		e, _, _ := w.journal.Get(w.base + "behind.html")
 		return e.Item.Digest == protocol.Sum([]byte("<p>New"))
 	})
 	if got := w.bytes("behind.html"); got != "" {
-		t.Errorf("%q left, which nobody was given", got)
+		t.Errorf("%q was delivered without evidence", got)
 	}
 	w.answer("/behind.html", 0)
 	w.until("it has caught up", func() bool { return w.bytes("behind.html") == "<p>New" })
@@ -269,13 +269,13 @@ func TestEdits(t *testing.T) {
 }
 
 // Pages that become protected are withdrawn if they are few; earlier evidence counts until the next check.
-func TestFewRefused(t *testing.T) {
+func TestFewRefusedPagesAreWithdrawn(t *testing.T) {
 	w := newWorld(t, append(names("a/", 60), "index.html")...)
 	w.start(nil)
 	w.public(61)
 	w.answer("/a/p00", 401) // matches ten of them
 	if w.bytes("a/p001.html") == "" {
-		t.Error("what was shown does not count any more")
+		t.Error("earlier evidence does not count any more")
 	}
 	w.answer("/a/p00", 0)
 	w.answer("/a/p001.html", 401)
@@ -290,12 +290,12 @@ func TestFewRefused(t *testing.T) {
 	w.end()
 	w.start(func(k *evidence.Keeper) { k.Rate = 0 })
 	if w.told("a/p001.html") || w.bytes("a/p003.html") == "" {
-		t.Error("a restart has forgotten what was shown")
+		t.Error("a restart lost the evidence")
 	}
 }
 
 // Records about pages are removed with the pages.
-func TestForgotten(t *testing.T) {
+func TestRecordsAreRemovedWithPages(t *testing.T) {
 	w := newWorld(t, "index.html", "a.html", "b.html", "c.html")
 	w.answer("/b.html", 403)
 	w.start(nil)
@@ -304,39 +304,39 @@ func TestForgotten(t *testing.T) {
 		w.must(w.journal.EachNote("evidence/", func(string, []byte) error { n++; return nil }))
 		return n
 	}
-	w.until("all is written down", func() bool { return notes() == 4 })
+	w.until("all records are stored", func() bool { return notes() == 4 })
 	w.end()
 	w.must(os.Remove(filepath.Join(w.root, "a.html")))
 	w.must(os.Remove(filepath.Join(w.root, "b.html")))
 	_, err := (&server.Publisher{Inventory: w.site, Journal: w.journal}).AcceptDeletions(t.Context())
 	w.must(err)
 	w.start(nil)
-	w.until("it is forgotten", func() bool { return notes() == 2 })
+	w.until("the records are removed", func() bool { return notes() == 2 })
 	if s := w.keeper.Standing(); s.Refused != 0 || s.Public != 2 {
 		t.Errorf("%+v", s)
 	}
 }
 
 // If many pages are refused at once, a person must decide.
-func TestManyRefused(t *testing.T) {
+func TestManyRefusalsNeedAPerson(t *testing.T) {
 	for _, meant := range []bool{false, true} {
-		t.Run(fmt.Sprintf("meant %v", meant), func(t *testing.T) {
+		t.Run(fmt.Sprintf("refusals accepted %v", meant), func(t *testing.T) {
 			w := newWorld(t, append(append(names("a/", 100), names("b/", 30)...), "index.html")...)
 			w.start(nil)
 			w.public(131)
 			begin := w.journal.Head()
 			w.answer("/b/", 401)
 			w.must(w.keeper.Recheck())
-			w.until("a person is asked", func() bool { return w.keeper.Standing().Mass })
+			w.until("the refusals need a person", func() bool { return w.keeper.Standing().Mass })
 			if w.bytes("a/p001.html") != "" || w.bytes("b/p001.html") != "" {
-				t.Error("bytes leave")
+				t.Error("page bytes are delivered")
 			}
 			if w.journal.Head() != begin {
-				t.Error("something was told as gone")
+				t.Error("a deletion was reported")
 			}
 			w.end()
 			w.start(nil)
-			w.until("it is remembered", func() bool { return w.keeper.Standing().Mass })
+			w.until("the mass refusal survives the restart", func() bool { return w.keeper.Standing().Mass })
 			if meant {
 				w.must(w.keeper.Accept())
 				w.until("they are withdrawn", func() bool {
@@ -344,27 +344,27 @@ func TestManyRefused(t *testing.T) {
 				})
 			} else {
 				w.answer("/b/", 0)
-				w.until("all are given again", func() bool { return !w.keeper.Standing().Mass && w.bytes("b/p001.html") != "" })
+				w.until("all are served again", func() bool { return !w.keeper.Standing().Mass && w.bytes("b/p001.html") != "" })
 				if w.journal.Head() != begin {
-					t.Error("something was told as gone")
+					t.Error("a deletion was reported")
 				}
 			}
-			w.until("bytes leave again", func() bool { return w.bytes("a/p001.html") != "" })
+			w.until("page bytes are delivered again", func() bool { return w.bytes("a/p001.html") != "" })
 		})
 	}
 }
 
 // Responses from one of the machine's own addresses prove nothing, except for refusals.
-func TestInside(t *testing.T) {
+func TestResponsesFromPrivateAddresses(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
-		t.Run(fmt.Sprintf("trusted %v", trusted), func(t *testing.T) {
+		t.Run(fmt.Sprintf("docroot trusted %v", trusted), func(t *testing.T) {
 			w := newWorld(t, "index.html", "a.html", "b.html")
 			w.answer("/b.html", 403)
 			w.start(func(k *evidence.Keeper) { k.Inside, k.Trusted = nil, trusted })
 			w.until("b is withdrawn", func() bool { return !w.told("b.html") })
-			w.until("all are asked", func() bool { return w.askedFor("/a.html") > 0 && w.askedFor("/") > 0 })
+			w.until("all are fetched", func() bool { return w.askedFor("/a.html") > 0 && w.askedFor("/") > 0 })
 			if got := w.bytes("a.html"); (got != "") != trusted {
-				t.Errorf("%q left", got)
+				t.Errorf("%q was delivered", got)
 			}
 			if s := w.keeper.Standing(); trusted != (s.Inside == "") {
 				t.Errorf("%+v", s)
@@ -374,12 +374,12 @@ func TestInside(t *testing.T) {
 }
 
 // A web server that is down delays nothing.
-func TestNobodyAnswers(t *testing.T) {
+func TestUnreachableServerDelaysNothing(t *testing.T) {
 	w := newWorld(t, "index.html", "a/a.html", "b/b.html", "c/c.html")
 	w.answerBy("/", func(rw http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
 	w.start(nil)
 	if !w.told("") || !w.told("c/c.html") || w.bytes("c/c.html") != "" {
-		t.Error("it is not told, or bytes left")
+		t.Error("the page is not published, or its bytes were delivered")
 	}
 	w.answer("/", 0)
 	w.public(4)

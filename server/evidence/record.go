@@ -75,7 +75,7 @@ func (r *record) encode() []byte {
 	return b
 }
 
-var errRecord = errors.New("not a record of what was shown of a page")
+var errRecord = errors.New("invalid evidence record")
 
 // parseRecord parses the output of encode.
 func parseRecord(b []byte) (r record, err error) {

@@ -42,9 +42,9 @@ func TestRecordShows(t *testing.T) {
 		}
 	}
 	if r.has(a, at.Add(time.Minute)) || !r.has(b, at.Add(time.Minute)) {
-		t.Error("what was shown long ago counts")
+		t.Error("old evidence counts")
 	}
 	if !bytes.Equal(r.encode()[:2], []byte{recordVersion, byte(stateUnknown)}) {
-		t.Error("a record begins otherwise")
+		t.Error("the encoded record begins with another version or state")
 	}
 }

@@ -131,7 +131,7 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if !k.last.Done && k.silent >= mostUnanswered {
-			k.log().Info("the web server gives no answer: it is asked again later what it gives to anybody", "asked", k.last.Asked)
+			k.log().Info("the web server does not respond: anonymous fetches continue later", "asked", k.last.Asked)
 			k.last.Done = true
 		}
 		if k.last.Done {
@@ -162,7 +162,7 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 		}
 		if first && (!more || k.now().Sub(said) > progressEvery) {
 			said = k.now()
-			k.log().Info("the web server is asked what it gives to anybody", "asked", done, "of", k.Journal.Len())
+			k.log().Info("fetching pages anonymously to learn which are public", "asked", done, "of", k.Journal.Len())
 		}
 	}
 	k.flying.Wait()

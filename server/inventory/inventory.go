@@ -72,7 +72,7 @@ var ErrChanged = errors.New("content has changed")
 
 // ErrLinked is wrapped by the error of a [Healer] for a page that is reached by a symbolic link: its mtime is
 // that of another page, which is healed.
-var ErrLinked = errors.New("it is reached by a symbolic link: the time is that of another page")
+var ErrLinked = errors.New("reached by a symbolic link: the mtime is that of another page")
 
 // A Healer is an Inventory that can set back the modification time of its content.
 type Healer interface {
@@ -92,7 +92,7 @@ type UnseenError struct {
 	Expected bool
 }
 
-func (e *UnseenError) Error() string { return fmt.Sprintf("look at %s: %v", e.Prefix, e.Err) }
+func (e *UnseenError) Error() string { return fmt.Sprintf("scan %s: %v", e.Prefix, e.Err) }
 
 // Unwrap returns the cause.
 func (e *UnseenError) Unwrap() error { return e.Err }

@@ -82,7 +82,7 @@ func clip(s string, n int) string {
 }
 
 // errEnded is the error of a request that was not sent because ctx had ended.
-var errEnded = errors.New("not asked: the process is to end")
+var errEnded = errors.New("not sent: the process is stopping")
 
 // ask sends a request and reads the response, for at most the given time.
 // When ctx ends, a request in flight has askGrace to end too.

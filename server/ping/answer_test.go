@@ -19,7 +19,7 @@ func FuzzNotes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		again, due := ping.RereadOwed(b, now)
 		if !bytes.Equal(bytes.Join(bytes.Fields(b), []byte(" ")), again) && !due && len(bytes.Fields(b)) != 5 {
-			t.Errorf("%q is forgotten", b)
+			t.Errorf("%q is lost", b)
 		}
 		if twice, _ := ping.RereadOwed(again, now); !bytes.Equal(twice, again) {
 			t.Errorf("%q became %q and then %q", b, again, twice)

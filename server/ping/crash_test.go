@@ -143,7 +143,7 @@ func TestKilledWhileSending(t *testing.T) {
 		}
 		io.Copy(io.Discard, out)
 		if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() == 1 {
-			t.Fatalf("victim ended by itself: %v %q", err, told[max(0, len(told)-1):])
+			t.Fatalf("the process to be killed ended by itself: %v %q", err, told[max(0, len(told)-1):])
 		}
 		// Its last request may not have been read yet. Connections are accepted in order: after this one,
 		// none of its requests can come.
@@ -187,7 +187,7 @@ func TestKilledWhileSending(t *testing.T) {
 		for _, u := range b {
 			if was := sent[u]; was > 0 {
 				if !slices.Contains(ends, was-1) {
-					t.Errorf("%s was sent with batch %d and again with batch %d, and nobody was killed between", u, was-1, i)
+					t.Errorf("%s was sent with batch %d and again with batch %d, without a kill between", u, was-1, i)
 				}
 				repeated[was-1] = true
 			}
@@ -214,6 +214,6 @@ func TestKilledWhileSending(t *testing.T) {
 	}
 	t.Logf("%d kills, %d pages, %d batches, %d of them repeated", kills, len(sent), len(batches), len(repeated))
 	if len(repeated) == 0 && kills > 10 {
-		t.Error("no kill ever met a batch under way")
+		t.Error("no kill happened during a batch")
 	}
 }

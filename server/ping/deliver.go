@@ -200,7 +200,7 @@ func (r *round) turn(ctx context.Context) (next time.Time) {
 		case !s.active(now):
 			h.mu.Lock()
 			if err := h.drop(id); err != nil {
-				h.log().Error("hub: a subscription that ended could not be dropped", "err", err)
+				h.log().Error("hub: an expired subscription could not be deleted", "err", err)
 				sooner(now.Add(again))
 			}
 			h.mu.Unlock()
@@ -297,7 +297,7 @@ func (h *Hub) read(ctx context.Context, topic string, at protocol.Cursor) (conte
 	t, b, err := h.Topic(ctx, topic)
 	switch {
 	case err != nil:
-		return content{}, fmt.Errorf("read it: %w", err)
+		return content{}, fmt.Errorf("read topic: %w", err)
 	case len(b) > maxContent:
 		return content{}, tooLong(int64(len(b)))
 	}
@@ -305,7 +305,7 @@ func (h *Hub) read(ctx context.Context, topic string, at protocol.Cursor) (conte
 }
 
 func tooLong(n int64) error {
-	return fmt.Errorf("it has %d bytes, more than %d: offer a topic that is shorter, such as a feed", n, maxContent)
+	return fmt.Errorf("topic has %d bytes, more than %d: offer a shorter topic, such as a feed", n, maxContent)
 }
 
 // ReadTopic reads a regular file as a [Hub]'s Topic must: it refuses a file of
@@ -401,7 +401,7 @@ func (h *Hub) verify(ctx context.Context, id string, s subscription, at protocol
 func question(s subscription, w want, challenge string) string {
 	q := url.Values{"hub.mode": {w.Mode}, "hub.topic": {s.Topic}}
 	if w.Mode == "denied" {
-		q.Set("hub.reason", "this hub does not have the topic any more")
+		q.Set("hub.reason", "this hub no longer offers the topic")
 	} else {
 		q.Set("hub.challenge", challenge)
 	}
@@ -446,7 +446,7 @@ func (h *Hub) answered(id string, w want, ok bool, c content) (err error) {
 func (h *Hub) deliver(ctx context.Context, id string, s subscription, c content) {
 	req, err := http.NewRequest(http.MethodPost, s.Callback, bytes.NewReader(c.body))
 	if err != nil {
-		h.log().Error("hub: a stored callback is no URL", "err", err)
+		h.log().Error("hub: a stored callback is not a valid URL", "err", err)
 		pause.For(ctx, again)
 		return
 	}
@@ -470,9 +470,9 @@ func (h *Hub) deliver(ctx context.Context, id string, s subscription, c content)
 	}
 	switch {
 	case a.status == http.StatusGone:
-		h.log().Info("hub: a subscriber is gone", "topic", s.Topic, "host", s.host())
+		h.log().Info("hub: subscription ended: its callback answered 410 Gone", "topic", s.Topic, "host", s.host())
 		if err := h.drop(id); err != nil {
-			h.log().Error("hub: a subscription could not be dropped", "err", err)
+			h.log().Error("hub: a subscription could not be deleted", "err", err)
 		}
 		return
 	case a.ok():
@@ -481,7 +481,7 @@ func (h *Hub) deliver(ctx context.Context, id string, s subscription, c content)
 		cur.Deliveries++
 	default:
 		cur.Failures++
-		cur.RetryAt, cur.Trouble = now.Add(a.pause(id, cur.Failures, now)), "a delivery is not taken: "+a.String()
+		cur.RetryAt, cur.Trouble = now.Add(a.pause(id, cur.Failures, now)), "delivery failed: "+a.String()
 	}
 	if err := h.keep(id, cur); err != nil {
 		h.log().Error("hub: a delivery could not be recorded: a restart would repeat it", "err", err)

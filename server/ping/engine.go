@@ -245,7 +245,7 @@ func (e *engine) start() (bool, error) {
 // change that made it.
 func (e *engine) lost(cause error) error {
 	floor := e.s.Journal.Floor()
-	e.s.log().Warn("indexnow: changes were missed: every page is taken for changed, once",
+	e.s.log().Warn("indexnow: changes were missed: every page is treated as changed, once",
 		"engine", e.name, "pages", e.s.Journal.Len(), "err", cause)
 	return e.commit(nil, func(st *engineState) {
 		st.Cursor, st.Walk = floor, &walk{}

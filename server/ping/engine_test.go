@@ -167,7 +167,7 @@ func (e *searchEngine) read(r *http.Request, b *batch) (int, string) {
 		t.Errorf("engine got Content-Type %q", r.Header.Get("Content-Type"))
 	}
 	if r.Header.Get("User-Agent") == "" {
-		t.Error("sender does not say who it is")
+		t.Error("the request has no User-Agent of the sender")
 	}
 	var msg struct {
 		Host, Key, KeyLocation string
@@ -176,13 +176,13 @@ func (e *searchEngine) read(r *http.Request, b *batch) (int, string) {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&msg); err != nil {
-		t.Errorf("engine got no JSON: %v", err)
+		t.Errorf("the engine got no JSON: %v", err)
 	}
 	b.urls, b.key = msg.URLList, msg.Key
 	seen := make(map[string]bool)
 	for _, u := range msg.URLList {
 		if seen[u] {
-			t.Errorf("%s stands twice in a batch", u)
+			t.Errorf("%s is in a batch twice", u)
 		}
 		seen[u] = true
 	}

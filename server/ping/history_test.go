@@ -84,7 +84,7 @@ func TestRandomHistories(t *testing.T) {
 		n, sum.events.Load(), sum.backdated.Load(), sum.takes.Load(), sum.kills.Load(), sum.repeats.Load(), sum.restarts.Load(), sum.renewals.Load(), sum.aways.Load(), sum.excused.Load())
 	for _, mood := range moods {
 		if _, ok := sum.moods.Load(mood); !ok {
-			t.Errorf("no engine ever was in the mood %q", mood)
+			t.Errorf("no engine ever gave the answer %q", mood)
 		}
 	}
 	if sum.repeats.Load() == 0 || sum.kills.Load() == 0 || sum.renewals.Load() == 0 || sum.aways.Load() == 0 || sum.backdated.Load() == 0 || sum.excused.Load()*4 > sum.events.Load() {
@@ -495,7 +495,7 @@ func (h *history) reason(url string, after int, b batch) {
 		}
 		return ev.told > after && ev.url == url && ev.listed && ev.significant
 	}) {
-		h.t.Errorf("%s was sent at %s, and nothing significant had changed after change %d", url, stamp(b.at), after)
+		h.t.Errorf("%s was sent at %s, but nothing significant changed after change %d", url, stamp(b.at), after)
 	}
 }
 

@@ -324,7 +324,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
-	io.WriteString(w, "Your callback will be asked whether it wants this.\n")
+	io.WriteString(w, "Your callback will be asked to confirm this request.\n")
 }
 
 func (h *Hub) serve(w http.ResponseWriter, r *http.Request) *refusal {
@@ -343,7 +343,7 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	form, err := url.ParseQuery(string(b))
 	if err != nil {
-		return refuse(http.StatusBadRequest, "the form cannot be read")
+		return refuse(http.StatusBadRequest, "the form cannot be parsed")
 	}
 	s, no := h.request(form)
 	if no != nil {
@@ -367,12 +367,12 @@ func (h *Hub) request(form url.Values) (s subscription, no *refusal) {
 	switch wanted.Mode {
 	case "subscribe", "unsubscribe":
 	case "publish":
-		return s, refuse(http.StatusBadRequest, "this hub follows its site by itself: it takes no pings")
+		return s, refuse(http.StatusBadRequest, "this hub needs no pings: it follows its site by itself")
 	default:
 		return s, refuse(http.StatusBadRequest, "hub.mode: want subscribe or unsubscribe")
 	}
 	if !slices.Contains(h.Topics, s.Topic) {
-		return s, refuse(http.StatusNotFound, "hub.topic: this hub does not have it")
+		return s, refuse(http.StatusNotFound, "hub.topic: this hub does not offer the topic")
 	}
 	u, err := webURL(s.Callback)
 	if err != nil {
@@ -440,7 +440,7 @@ func (h *Hub) admit(asked subscription) *refusal {
 	}
 	client := "from " + asked.Client // no host has that name
 	if h.calls[""] >= mostCalls || h.calls[host] >= hostCalls || asked.Client != "" && h.calls[client] >= clientCalls {
-		return refuse(http.StatusTooManyRequests, "too many requests: come again in a minute")
+		return refuse(http.StatusTooManyRequests, "too many requests: try again in a minute")
 	}
 	total, ofHost, ofClient, waiting, hostWaits, clientWaits := 0, 0, 0, 0, 0, 0
 	for other, s := range h.subs {
@@ -466,14 +466,14 @@ func (h *Hub) admit(asked subscription) *refusal {
 	}
 	switch {
 	case waiting >= mostWaiting || hostWaits >= hostWaiting || clientWaits >= clientWaiting:
-		return refuse(http.StatusTooManyRequests, "too many requests wait to be verified")
+		return refuse(http.StatusTooManyRequests, "too many requests are waiting for verification")
 	case asked.Want.Mode != "subscribe":
 	case total >= cmp.Or(max(h.MaxSubscriptions, 0), 1000):
-		return refuse(http.StatusServiceUnavailable, "this hub has as many subscriptions as it can serve")
+		return refuse(http.StatusServiceUnavailable, "this hub is full: it accepts no more subscriptions")
 	case ofHost >= cmp.Or(max(h.PerHost, 0), 20):
-		return refuse(http.StatusTooManyRequests, "this hub serves no more callbacks on %s", host)
+		return refuse(http.StatusTooManyRequests, "too many subscriptions with callbacks on %s", host)
 	case ofClient >= max(1, cmp.Or(max(h.MaxSubscriptions, 0), 1000)/4):
-		return refuse(http.StatusTooManyRequests, "this hub serves no more callbacks that one client asks for")
+		return refuse(http.StatusTooManyRequests, "too many subscriptions requested by one client")
 	}
 	h.calls[""]++
 	h.calls[host]++

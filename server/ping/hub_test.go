@@ -210,7 +210,7 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-func TestDeliveriesAreTriedAgain(t *testing.T) {
+func TestFailedDeliveriesAreRetried(t *testing.T) {
 	for mood, least := range map[string]time.Duration{"500": time.Minute, "404": time.Minute, "hang": time.Minute, "redirect": time.Minute, "429 seconds": time.Hour} {
 		hubStory(t, func(w *hubWorld) {
 			w.host("internal.example", serving{http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })})
@@ -235,13 +235,13 @@ func TestDeliveriesAreTriedAgain(t *testing.T) {
 			check(t, "versions", fmt.Sprint(w.sub.have(callback)), "[2]")
 			check(t, "tries", len(w.sub.got), 3)
 			if d := w.sub.got[1].at.Sub(w.sub.got[0].at); d < least {
-				t.Errorf("%s: tried again after %v", mood, d)
+				t.Errorf("%s: retried after %v", mood, d)
 			}
 		})
 	}
 }
 
-func TestASubscriberThatIsGone(t *testing.T) {
+func TestSubscriptionEndsAfter410(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.ask()
 		pass(time.Second)
@@ -255,7 +255,7 @@ func TestASubscriberThatIsGone(t *testing.T) {
 	})
 }
 
-func TestASlowSubscriberHoldsUpNoOther(t *testing.T) {
+func TestSlowSubscriberDelaysNoOther(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		slow := newSubscriber(w.world, w.feeds, "slow.example")
 		slow.mood = func() string { return "hang" }
@@ -271,7 +271,7 @@ func TestASlowSubscriberHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestLiesOfSubscribersAreBounded(t *testing.T) {
+func TestAnswersOfSubscribersAreBounded(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.ask()
 		pass(time.Second)
@@ -282,7 +282,7 @@ func TestLiesOfSubscribersAreBounded(t *testing.T) {
 	})
 }
 
-func TestTopicsThatAreGoneAreSaid(t *testing.T) {
+func TestSubscribersLearnOfRemovedTopics(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.ask("hub.topic", rdfTopic)
 		pass(time.Second)
@@ -296,7 +296,7 @@ func TestTopicsThatAreGoneAreSaid(t *testing.T) {
 	})
 }
 
-func TestTopicsThatCannotBeRead(t *testing.T) {
+func TestUnreadableTopics(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.ask()
 		pass(time.Second)

@@ -329,7 +329,7 @@ func (e *engine) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			if err = e.settle(); err != nil {
-				log.Error("indexnow: what was sent last could not be recorded: it will be sent again", "err", err)
+				log.Error("indexnow: the last batch could not be recorded: it will be sent again", "err", err)
 			}
 			return nil
 		case errors.Is(err, fs.ErrClosed):

@@ -89,7 +89,7 @@ func TestSignificantChangesAreSent(t *testing.T) {
 	})
 }
 
-func TestEveryChangeIsSentIfAsked(t *testing.T) {
+func TestEveryChangeIsSentIfConfigured(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		w.change(update("b.html", 0.001), update("c.html", 0))
 		pass(time.Minute)
@@ -97,7 +97,7 @@ func TestEveryChangeIsSentIfAsked(t *testing.T) {
 	}, func(s *ping.IndexNow) { s.MinSignificance = -1 })
 }
 
-func TestManyChangesAreOneSendingWithinTheDebounce(t *testing.T) {
+func TestChangesWithinDebounceAreSentOnce(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		for range 60 { // one edit every 30 s
 			w.change(update("a.html", 1))
@@ -127,7 +127,7 @@ func (w *world) notes(part string) (n int) {
 	return n
 }
 
-func TestWhatIsNotPublicIsNotSent(t *testing.T) {
+func TestForbiddenPagesAreNotSent(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		w.setPublic("a.html", false)
 		w.change(update("a.html", 1), update("b.html", 1))
@@ -177,7 +177,7 @@ func TestWhatIsNotPublicIsNotSent(t *testing.T) {
 
 // While the site's rules are unknown everything seems forbidden: nothing is sent then, and nothing is
 // dropped.
-func TestNothingIsSentBeforeTheRulesAreKnown(t *testing.T) {
+func TestNothingIsSentBeforeRulesAreKnown(t *testing.T) {
 	var known atomic.Bool
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		w.change(create("d.html"), update("a.html", 1), create("e.html"), remove("e.html"))
@@ -194,7 +194,7 @@ func TestNothingIsSentBeforeTheRulesAreKnown(t *testing.T) {
 	})
 }
 
-func TestWhatHasACanonicalElsewhereIsNotSent(t *testing.T) {
+func TestPagesWithAnotherCanonicalAreNotSent(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		copyOf := func(name, canonical string) journal.Step {
 			st := create(name)
@@ -233,7 +233,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	}, func(s *ping.IndexNow) { s.MaxBatch = 10 })
 }
 
-func TestTenThousandInABatchAndMegabytesToo(t *testing.T) {
+func TestBatchIsBoundedInURLsAndBytes(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		var steps []journal.Step
 		for i := range 10_001 {
@@ -266,7 +266,7 @@ func TestTenThousandInABatchAndMegabytesToo(t *testing.T) {
 	})
 }
 
-func TestTurns(t *testing.T) {
+func TestIndexNowTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		e := newEngine(w, "engine.example")
@@ -322,7 +322,7 @@ func TestSendAll(t *testing.T) {
 		check(t, "sent", r.Sent, 11_999)
 		check(t, "batches", len(e.taken()), 2)
 		if strings.Contains(strings.Join(e.taken(), " "), "d0/p0000") {
-			t.Error("what was gone before is called gone")
+			t.Error("a page deleted before the start was sent")
 		}
 		r, err = s.Turn(t.Context())
 		w.must(err)
@@ -330,7 +330,7 @@ func TestSendAll(t *testing.T) {
 	})
 }
 
-func TestWrongConfigurations(t *testing.T) {
+func TestIndexNowRejectsWrongConfiguration(t *testing.T) {
 	w := newWorld(t)
 	good := func() *ping.IndexNow {
 		return &ping.IndexNow{Journal: w.journal, Base: base, Engines: []string{"bing"}}

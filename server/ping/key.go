@@ -93,7 +93,7 @@ func (s *IndexNow) loadKey() error {
 	}
 	var k key
 	if b != nil && (json.Unmarshal(b, &k) != nil || !validKey(k.Key) || k.Old != "" && !validKey(k.Old)) {
-		s.log().Warn("indexnow: the stored key cannot be read: another one takes its place")
+		s.log().Warn("indexnow: the stored key cannot be read: a new key replaces it")
 		k = key{}
 	}
 	s.key, s.keyLoaded = k, true
@@ -260,7 +260,7 @@ func (s *IndexNow) removeKeyFile(k string) {
 		return
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log().Warn("indexnow: file of an old key could not be removed", "file", path, "err", err)
+		s.log().Warn("indexnow: old key file could not be removed", "file", path, "err", err)
 	}
 }
 
@@ -288,7 +288,7 @@ func (s *IndexNow) lookAtKey(ctx context.Context, k key) (right, wrong bool, why
 	case a.ok() && strings.TrimSpace(strings.TrimPrefix(a.body, "\ufeff")) == k.Key:
 		return true, false, ""
 	case a.ok():
-		return false, true, fmt.Sprintf("%s does not hold the key", url)
+		return false, true, fmt.Sprintf("%s does not contain the key", url)
 	case a.status == http.StatusNotFound, a.status == http.StatusGone, a.status >= 300 && a.status < 400:
 		return false, true, fmt.Sprintf("%s answers %v", url, a)
 	}

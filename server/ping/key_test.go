@@ -24,7 +24,7 @@ func TestPendingKey(t *testing.T) {
 	})
 }
 
-func TestABurnedKeyIsNamedAndReplaced(t *testing.T) {
+func TestBurnedKeyIsReportedAndReplaced(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		path, err := s.KeyPath()
 		w.must(err)
@@ -52,7 +52,7 @@ func TestABurnedKeyIsNamedAndReplaced(t *testing.T) {
 	})
 }
 
-func TestABurnedKeyIsReplacedWithoutAskingOnceADay(t *testing.T) {
+func TestAutoRotateReplacesBurnedKeyOnceADay(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		pass(30 * time.Hour) // the key has some age
 		e.be(func() string { return "403" })
@@ -75,7 +75,7 @@ func TestABurnedKeyIsReplacedWithoutAskingOnceADay(t *testing.T) {
 }
 
 // Engines burn a key that they cannot fetch: nothing is sent before the site serves it.
-func TestAKeyThatIsNotServed(t *testing.T) {
+func TestNothingIsSentUntilKeyIsServed(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		serves := w.hosts["www.example.org"]
 		w.host("www.example.org", serving{http.NotFoundHandler()})
@@ -96,7 +96,7 @@ func TestAKeyThatIsNotServed(t *testing.T) {
 		pass(time.Minute)
 		st = engineStatus(t, s)
 		check(t, "key", st.Key, ping.KeyUnserved)
-		if !strings.Contains(st.Trouble, "does not hold the key") {
+		if !strings.Contains(st.Trouble, "does not contain the key") {
 			t.Errorf("trouble %q", st.Trouble)
 		}
 		w.host("www.example.org", serves)
@@ -106,7 +106,7 @@ func TestAKeyThatIsNotServed(t *testing.T) {
 }
 
 // The sender may be unable to reach its own site: it sends anyway.
-func TestAKeyThatCannotBeSeenFromHere(t *testing.T) {
+func TestUncheckableKeyIsUsed(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		serves := w.hosts["www.example.org"]
 		w.host("www.example.org", nil)
@@ -117,7 +117,7 @@ func TestAKeyThatCannotBeSeenFromHere(t *testing.T) {
 	})
 }
 
-func TestTheKeyFile(t *testing.T) {
+func TestKeyFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		e := newEngine(w, "engine.example")
@@ -170,12 +170,12 @@ func TestTheKeyFile(t *testing.T) {
 		check(t, "key's URL", st.Key.URL, base+k+".txt")
 		check(t, "key's file", st.Key.File, filepath.Join(docroot, k+".txt"))
 		if st.Key.Seen.IsZero() {
-			t.Error("nobody saw the key")
+			t.Error("the key was never seen as served")
 		}
 	})
 }
 
-func TestTheKeyIsServed(t *testing.T) {
+func TestKeyIsServed(t *testing.T) {
 	w := newWorld(t)
 	s := &ping.IndexNow{Journal: w.journal, Base: "https://www.example.org/blog/", Engines: []string{"bing"}, Key: "my-own-key-1"}
 	path, err := s.KeyPath()
@@ -200,12 +200,12 @@ func TestTheKeyIsServed(t *testing.T) {
 		check(t, c.method+" "+c.path, rec.Body.String(), c.body)
 	}
 	if _, err := s.NewKey(); err == nil {
-		t.Error("a key that is given was replaced")
+		t.Error("a configured key was replaced")
 	}
 }
 
 // If the site is below a directory, the key is valid for that directory, and its location is sent.
-func TestASiteThatIsNotAtTheRoot(t *testing.T) {
+func TestKeyOfSiteBelowPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		e := newEngine(w, "engine.example")

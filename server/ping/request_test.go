@@ -68,7 +68,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	})
 }
 
-func TestTheHubIsBounded(t *testing.T) {
+func TestHubIsBounded(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.stop()
 		w.hub = &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client(), MaxSubscriptions: 6, PerHost: 4}
@@ -109,7 +109,7 @@ func TestTheHubIsBounded(t *testing.T) {
 }
 
 // A client that names callbacks on many hosts takes no slots from others.
-func TestTheHubIsBoundedByClient(t *testing.T) {
+func TestHubIsBoundedPerClient(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.stop()
 		who := "one"
@@ -205,7 +205,7 @@ func until(t *testing.T, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it never came to be")
+			t.Fatal("the subscription was never confirmed")
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
 		return did, len(d.edits) > 0, err
 	}
 	if err := e.s.writeKeyFile(); err != nil {
-		e.s.log().Warn("indexnow: the file of the key could not be written", "err", err)
+		e.s.log().Warn("indexnow: key file could not be written", "err", err)
 	}
 	if k.Seen.IsZero() {
 		right, wrong, why := e.s.lookAtKey(ctx, k)
@@ -191,7 +191,7 @@ func (e *engine) judge(ctx context.Context, k key, urls []string, a answer) (did
 		if len(urls) == 1 {
 			return e.refused(did, urls[0], a)
 		}
-		did.Note += "; trying with half of them"
+		did.Note += "; retrying with half of the URLs"
 		return did, true, e.commit(nil, func(st *engineState) {
 			st.Limit = len(urls) / 2
 			st.add(did)
@@ -209,16 +209,16 @@ func (e *engine) judge(ctx context.Context, k key, urls []string, a answer) (did
 			}
 		}
 	}
-	return did, false, e.failedWith(edits, did, pause, e.state.Key, "no batch is taken: "+a.String(), func(*engineState) {})
+	return did, false, e.failedWith(edits, did, pause, e.state.Key, "batch failed: "+a.String(), func(*engineState) {})
 }
 
 func (e *engine) accepted(did Outcome, urls []string, a answer) error {
 	state := KeyAccepted
 	if did.Status == http.StatusAccepted {
-		state, did.Note = KeyPending, "202 Accepted; the key is yet to be checked"
+		state, did.Note = KeyPending, "202 Accepted; the engine has not checked the key yet"
 	}
 	if strings.Contains(strings.ToLower(a.header.Get("Content-Type")), "html") {
-		did.Note += "; it answered with a page of HTML: is this an IndexNow endpoint?"
+		did.Note += "; the response is HTML: is this an IndexNow endpoint?"
 	}
 	at := did.At.Truncate(time.Millisecond)
 	if at.Before(did.At) {
@@ -229,7 +229,7 @@ func (e *engine) accepted(did Outcome, urls []string, a answer) error {
 		edits[url] = owed{sent: at}
 	}
 	if e.state.Failures > 0 {
-		e.s.log().Info("indexnow: batches are taken again", "engine", e.name)
+		e.s.log().Info("indexnow: batches are accepted again", "engine", e.name)
 	}
 	return e.commit(edits, func(st *engineState) {
 		st.Failures, st.Alone, st.RetryAt, st.Trouble, st.Burned, st.Key = 0, 0, time.Time{}, "", "", state
@@ -249,8 +249,8 @@ func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, erro
 	did.URL = clip(url, 500)
 	if o.refused >= maxRefused {
 		did.Dropped = true
-		did.Note += "; it is not sent again unless it changes"
-		e.s.log().Warn("indexnow: a URL is refused, and dropped", "engine", e.name, "url", url, "answer", a.String())
+		did.Note += "; the URL is not sent again unless its page changes"
+		e.s.log().Warn("indexnow: refused URL dropped", "engine", e.name, "url", url, "answer", a.String())
 		o = lately(o)
 	}
 	edits := map[string]owed{url: o}
@@ -264,7 +264,7 @@ func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, erro
 	// The URLs are not the cause then. Each retry costs one request, and may in
 	// the end drop one URL.
 	return did, false, e.failedWith(edits, did, backoff(e.name+" "+e.s.Base, e.state.Failures+1), e.state.Key,
-		fmt.Sprintf("every URL is refused: %v; is %s the host that the key is for?", a, e.s.host), func(st *engineState) {
+		fmt.Sprintf("every URL is refused: %v; is the key meant for the host %s?", a, e.s.host), func(st *engineState) {
 			st.Alone++
 			st.Limit = 1
 		})
@@ -279,7 +279,7 @@ func (e *engine) keyRefused(ctx context.Context, did Outcome, k key, a answer) e
 	case !right:
 		return e.failed(did, 0, KeyRefused, fmt.Sprintf("the key is refused: %v; %s", a, why))
 	}
-	trouble := fmt.Sprintf("the key is burned: it is refused (%v), though %s serves it; this engine will not take it any more: make a new key", a, e.s.keyURL(k.Key))
+	trouble := fmt.Sprintf("the key is burned: the engine refuses it (%v), although %s serves it; make a new key", a, e.s.keyURL(k.Key))
 	err := e.failedWith(nil, did, burnedAgain, KeyBurned, trouble, func(st *engineState) {
 		st.Burned, st.Limit = k.Key, 1
 	})

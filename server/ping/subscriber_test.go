@@ -85,7 +85,7 @@ func (s *subscriber) verification(r *http.Request) (*http.Response, error) {
 	mode := q.Get("hub.mode")
 	for name, values := range q {
 		if strings.HasPrefix(name, "hub.") && len(values) != 1 {
-			s.t.Errorf("%s stands %d times in a verification", name, len(values))
+			s.t.Errorf("%s is in a verification %d times", name, len(values))
 		}
 	}
 	switch {
@@ -146,7 +146,7 @@ func (s *subscriber) delivery(r *http.Request) (*http.Response, error) {
 	version := slices.Index(s.feeds.versions[topic], string(body)) + 1
 	s.feeds.mu.Unlock()
 	if version == 0 {
-		t.Errorf("delivery of what topic %q never was: %.80q", topic, body)
+		t.Errorf("delivery of content that topic %q never had: %.80q", topic, body)
 	}
 	if ct := r.Header.Get("Content-Type"); ct != "application/atom+xml; charset=utf-8" {
 		t.Errorf("delivery as %q", ct)

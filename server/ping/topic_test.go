@@ -16,7 +16,7 @@ import (
 
 // Strangers decide who subscribes, but not how much is read: a topic is read once for each position in the
 // journal, for any number of requests.
-func TestStrangersReadNothing(t *testing.T) {
+func TestTopicIsReadOncePerPosition(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		reads := w.countReads()
 		w.sub.verify = nil

@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/server/ping"
 )
 
-func TestFailuresAreTriedAgain(t *testing.T) {
+func TestFailedBatchesAreRetried(t *testing.T) {
 	for _, c := range []struct {
 		mood        string
 		least, most time.Duration // from the first try to the second
@@ -27,7 +27,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 		{"503", time.Minute, 76 * time.Second, "", "503"},
 		{"503 seconds", 2 * time.Hour, 2*time.Hour + time.Second, "", "503"},
 		{"500", 10 * time.Minute, 11 * time.Minute, "", "500"}, // the engine may have accepted the batch
-		{"hang", 10*time.Minute + 30*time.Second, 11 * time.Minute, "", "no answer in time"},
+		{"hang", 10*time.Minute + 30*time.Second, 11 * time.Minute, "", "timed out"},
 		{"cut", 10 * time.Minute, 11 * time.Minute, "", "unexpected EOF"},
 		{"redirect", time.Minute, 76 * time.Second, "", "elsewhere.example"},
 		{"404", time.Minute, 76 * time.Second, "", "404"},
@@ -55,7 +55,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 					t.Fatalf("answers: %s", e.answered())
 				}
 				if d := got[1].at.Sub(got[0].at); d < c.least || d > c.most {
-					t.Errorf("tried again after %v, want %v to %v", d, c.least, c.most)
+					t.Errorf("retried after %v, want %v to %v", d, c.least, c.most)
 				}
 				if d := got[0].at.Sub(begin); d > 5*time.Second {
 					t.Errorf("first tried after %v", d)
@@ -71,7 +71,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	}
 }
 
-func TestConnectionRefusedIsNoReasonToWaitForTheDebounce(t *testing.T) {
+func TestRefusedConnectionIsRetriedBeforeDebounce(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		e.will("refuse to connect", "refuse to connect")
 		w.change(update("a.html", 1))
@@ -114,7 +114,7 @@ func TestLostAnswersKeepTheDebounce(t *testing.T) {
 	}
 }
 
-func TestLiesAreBounded(t *testing.T) {
+func TestAnswersOfEnginesAreBounded(t *testing.T) {
 	for _, mood := range []string{"html", "huge", "slow body"} {
 		story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 			e.will(mood)
@@ -128,7 +128,7 @@ func TestLiesAreBounded(t *testing.T) {
 	}
 }
 
-func TestABadURLIsFoundAndDropped(t *testing.T) {
+func TestRefusedURLIsFoundAndDropped(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		e.never[base+"p13.html"] = true
 		var steps []journal.Step
@@ -163,7 +163,7 @@ func TestABadURLIsFoundAndDropped(t *testing.T) {
 	})
 }
 
-func TestAnEngineThatRefusesEverythingIsLeftAlone(t *testing.T) {
+func TestEngineThatRefusesEverythingIsPaused(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
 		e.be(func() string { return "422" })
 		var steps []journal.Step
@@ -180,7 +180,7 @@ func TestAnEngineThatRefusesEverythingIsLeftAlone(t *testing.T) {
 			t.Errorf("trouble %q", st.Trouble)
 		}
 		if st.Pending < 97 {
-			t.Errorf("only %d are still owed", st.Pending)
+			t.Errorf("only %d URLs are still pending", st.Pending)
 		}
 		owed := st.Pending
 		e.be(nil)
@@ -192,7 +192,7 @@ func TestAnEngineThatRefusesEverythingIsLeftAlone(t *testing.T) {
 
 // If the journal was restored from a backup, or forgot too much, every page is sent, regardless of its mtime,
 // and so are known deletions.
-func TestAGapSkipsNothing(t *testing.T) {
+func TestGapSendsEveryPage(t *testing.T) {
 	for _, gap := range []string{"epoch", "forgotten"} {
 		t.Run(gap, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestAGapSkipsNothing(t *testing.T) {
 // A new epoch starts with the published pages, and the first scan finds the differences without announcing
 // them. A page that is created and withdrawn by a rule after that is never sent: its changes are read before
 // the pages are walked.
-func TestAGapGivesNothingAway(t *testing.T) {
+func TestGapSendsNoForbiddenPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.change(create("a.html"), create("b.html"))
@@ -274,7 +274,7 @@ func TestAGapGivesNothingAway(t *testing.T) {
 }
 
 // An engine that accepts nothing fills its outbox, not the memory, and delays no other engine.
-func TestASlowEngineHoldsUpNoOther(t *testing.T) {
+func TestSlowEngineDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		slow, quick := newEngine(w, "slow.example"), newEngine(w, "quick.example")
@@ -293,7 +293,7 @@ func TestASlowEngineHoldsUpNoOther(t *testing.T) {
 		st, err := s.Status()
 		w.must(err)
 		if p := st.Engines[0].Pending; p < 50 || p > 52 {
-			t.Errorf("the slow one is owed %d URLs", p)
+			t.Errorf("the slow engine has %d pending URLs", p)
 		}
 		check(t, "changes that wait in the journal", int(st.Engines[0].Behind)+st.Engines[0].Pending, 80)
 		slow.be(nil)
@@ -302,7 +302,7 @@ func TestASlowEngineHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestShutdownLetsAnAnswerArrive(t *testing.T) {
+func TestShutdownWaitsForAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.change(create("a.html"))

@@ -297,7 +297,7 @@ func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
 		})
 	}
 	pause := a.pause(p.note, p.state.Failures+1, now)
-	trouble := "the ping is not taken: " + a.String()
+	trouble := "ping failed: " + a.String()
 	if p.state.Trouble != trouble {
 		p.w.log().Warn("websub: "+trouble, "hub", p.hub, "topic", p.topic, "again_in", pause.Round(time.Second))
 	}

@@ -135,7 +135,7 @@ func TestHubsArePinged(t *testing.T) {
 }
 
 // A hub that fetches before the file is written finds nothing new.
-func TestPingsWaitForWhatIsPublished(t *testing.T) {
+func TestPingsWaitForPublication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := newPublicHub(w)
@@ -167,7 +167,7 @@ func TestPingsWaitForWhatIsPublished(t *testing.T) {
 	})
 }
 
-func TestPingsAreTriedAgain(t *testing.T) {
+func TestFailedPingsAreRetried(t *testing.T) {
 	for mood, least := range map[string]time.Duration{"404": time.Minute, "hang": time.Minute, "503 seconds": 10 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -194,7 +194,7 @@ func TestPingsAreTriedAgain(t *testing.T) {
 			got := h.pings()
 			check(t, "pings", len(got), 3)
 			if d := got[1].at.Sub(got[0].at); d < least {
-				t.Errorf("%s: tried again after %v", mood, d)
+				t.Errorf("%s: retried after %v", mood, d)
 			}
 		})
 	}
@@ -227,7 +227,7 @@ func TestPingsFromCron(t *testing.T) {
 	})
 }
 
-func TestWrongWebSub(t *testing.T) {
+func TestWebSubRejectsWrongConfiguration(t *testing.T) {
 	w := newWorld(t)
 	for _, s := range []*ping.WebSub{
 		{Hubs: []string{hubURL}, Topics: []string{feedTopic}},
@@ -263,7 +263,7 @@ func TestRandomPings(t *testing.T) {
 	})
 	t.Logf("%d histories, %d pings, %d kills", n, pings.Load(), kills.Load())
 	if kills.Load() == 0 {
-		t.Error("nobody was killed")
+		t.Error("no process was killed")
 	}
 }
 
@@ -357,6 +357,6 @@ func randomPings(t *testing.T, dir string, seed int, kills, pings *atomic.Int64)
 		last, was = i, p.told
 	}
 	if was != w.told && w.told > 0 {
-		t.Errorf("seed %d: the hub was told of %d changes, not of %d", seed, was, w.told)
+		t.Errorf("seed %d: the hub was pinged for %d changes, want %d", seed, was, w.told)
 	}
 }

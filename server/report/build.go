@@ -88,7 +88,7 @@ type builder struct {
 // without any request.
 func Build(ctx context.Context, files *accesslog.Files, o Options) (*Report, error) {
 	if o.Top < 0 || o.MaxURLs < 0 {
-		return nil, errors.New("report: less than nothing was asked for")
+		return nil, errors.New("report: Options.Top and Options.MaxURLs must not be negative")
 	}
 	if o.Top == 0 {
 		o.Top = 20
@@ -128,17 +128,17 @@ func (b *builder) nothing() error {
 	l := b.report.Log
 	switch {
 	case l.Outside > 0:
-		return fmt.Errorf("read logs: all %d requests are before or after the time that was asked for", l.Outside)
+		return fmt.Errorf("read logs: all %d requests are outside the requested period", l.Outside)
 	case l.Broken == 0:
 		for _, f := range l.Files {
 			if f.Error != "" {
 				return fmt.Errorf("read logs: %s: %s", f.Name, f.Error)
 			}
 		}
-		return errors.New("read logs: they are empty")
+		return errors.New("read logs: the logs are empty")
 	}
 	e := l.Examples[0]
-	return fmt.Errorf("read logs: none of %d lines is of a format that is read here: combined, common, or JSON;"+
+	return fmt.Errorf("read logs: none of %d lines is in a supported format (combined, common or JSON);"+
 		" line %d of %s has %s: %s", l.Broken, e.Line, e.File, e.Why, e.Text)
 }
 

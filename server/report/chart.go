@@ -11,7 +11,7 @@ const maxColumns = 100 // of days
 
 // columns draws requests: those of crawlers below, all others above.
 func columns(name, title string, every int, list []chart.Column) template.HTML {
-	c := chart.Columns{Name: name, Title: title, About: "Columns of requests: crawlers below, everybody else above",
+	c := chart.Columns{Name: name, Title: title, About: "Columns of requests: crawlers below, all other clients above",
 		Lower: "crawlers", Upper: "others", Every: every, List: list}
 	return c.SVG()
 }

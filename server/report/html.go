@@ -108,10 +108,10 @@ func (r *Report) view(top int) *view {
 	v.ByCrawlers = crawlers
 	a := r.All
 	v.Figures = []figure{
-		{percent(crawlers.Requests, r.Total.Requests), "of requests are by crawlers", count(crawlers.Requests) + " of " + count(r.Total.Requests)},
-		{percent(crawlers.Bytes, r.Total.Bytes), "of bytes are sent to them", size(crawlers.Bytes) + " of " + size(r.Total.Bytes)},
+		{percent(crawlers.Requests, r.Total.Requests), "of requests are from crawlers", count(crawlers.Requests) + " of " + count(r.Total.Requests)},
+		{percent(crawlers.Bytes, r.Total.Bytes), "of bytes are sent to crawlers", size(crawlers.Bytes) + " of " + size(r.Total.Bytes)},
 		{count(a.Same.Requests), "pages read again unchanged, at most", size(a.Same.Bytes) + ", of the same size as before"},
-		{count(a.NotModified), "times told 304", percent(a.NotModified, a.NotModified+a.Same.Requests) + " of what was asked for again, and most likely unchanged"},
+		{count(a.NotModified), "answers 304 to crawlers", percent(a.NotModified, a.NotModified+a.Same.Requests) + " of repeated requests for pages that probably had not changed"},
 	}
 	most := int64(1)
 	if len(r.Crawlers) > 0 {
@@ -127,13 +127,13 @@ func (r *Report) view(top int) *view {
 		row := wayRow{Saving: s}
 		switch s.Way {
 		case Heal:
-			row.What, row.Who = "Times of files that survive a rebuild, so that the server answers 304 again", "those that were told 304 here"
+			row.What, row.Who = "File times that survive a rebuild, so that the server still answers 304", "crawlers that got a 304 in this log"
 		case Sitemap:
-			row.What, row.Who = "A sitemap whose lastmod is true", "Google, Bing"
+			row.What, row.Who = "A sitemap with correct lastmod dates", "Google, Bing"
 		case Manifest:
-			row.What, row.Who = "robots.rdf: what there is, what changed, what is gone", "nobody yet"
+			row.What, row.Who = "robots.rdf: the current, changed and deleted pages", "no crawler yet"
 		case Push:
-			row.What, row.Who = "Told and not asked: a stream, IndexNow, WebSub", "engines with IndexNow, feed readers"
+			row.What, row.Who = "Notices instead of polling: a stream, IndexNow, WebSub", "search engines with IndexNow, feed readers"
 		}
 		v.Ways = append(v.Ways, row)
 	}
@@ -154,9 +154,9 @@ func parts(all Traffic, r Reading) []part {
 	rest := Traffic{all.Requests - r.Reads.Requests - r.NotModified, all.Bytes - r.Reads.Bytes}
 	return []part{
 		{"first", "read for the first time in this log", "", first},
-		{"different", "read again, of another size", "changed, most likely", r.Different},
-		{"same", "read again, of the same size", "unchanged: at most these", r.Same},
-		{"fresh", "told that nothing changed (304)", "no body is sent", Traffic{r.NotModified, 0}},
-		{"rest", "anything else", "errors, redirects, parts, other methods", rest},
+		{"different", "read again, of another size", "probably changed", r.Different},
+		{"same", "read again, of the same size", "unchanged, at most", r.Same},
+		{"fresh", "answered 304 (not modified)", "no body is sent", Traffic{r.NotModified, 0}},
+		{"rest", "anything else", "errors, redirects, partial responses, other methods", rest},
 	}
 }

@@ -35,7 +35,7 @@ func (n node) text() string {
 }
 
 // The page is self-contained, has no scripts, and is accessible.
-func TestHTML(t *testing.T) {
+func TestHTMLIsSelfContainedAndAccessible(t *testing.T) {
 	for name, log := range map[string]string{
 		"small": small(t), "hostile": small(t) + hostile, "empty-handed": "a - - [05/Oct/2026:14:03:09 +0200] \"GET / HTTP/1.0\" 200 7\n",
 	} {
@@ -70,7 +70,7 @@ func TestHTML(t *testing.T) {
 				tables++
 			case "th":
 				if s := n.attr("scope"); s != "col" && s != "row" {
-					t.Errorf("%s: a heading of a table is of nothing: %s", name, n.text())
+					t.Errorf("%s: a table heading without a scope: %s", name, n.text())
 				}
 			}
 			for _, a := range d.Attr {
@@ -107,7 +107,7 @@ func TestHTML(t *testing.T) {
 }
 
 // The page has the same content as the text.
-func TestHTMLSaysTheSame(t *testing.T) {
+func TestHTMLMatchesText(t *testing.T) {
 	r := build(t, small(t), report.Options{})
 	var page, text bytes.Buffer
 	if err := r.WriteHTML(&page, 3); err != nil {
@@ -137,7 +137,7 @@ func TestHTMLSaysTheSame(t *testing.T) {
 }
 
 // For any number of days, the columns of the chart are wide enough to be seen.
-func TestManyDays(t *testing.T) {
+func TestDayChartOfManyDays(t *testing.T) {
 	var log strings.Builder
 	for _, at := range []string{"01/Jan/2001", "01/Mar/2001", "01/Jan/2002", "05/Oct/2026"} {
 		log.WriteString("a - - [" + at + ":14:03:09 +0000] \"GET / HTTP/1.0\" 200 7\n")
@@ -151,6 +151,6 @@ func TestManyDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(page.String(), "Requests by 7 days") {
-		t.Error("the chart is not of weeks")
+		t.Error("the chart does not group days into weeks")
 	}
 }

@@ -64,7 +64,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestGolden(t *testing.T) {
+func TestReportMatchesGoldenFiles(t *testing.T) {
 	r := build(t, small(t), report.Options{})
 	var text bytes.Buffer
 	if err := r.WriteText(&text, 0); err != nil {
@@ -107,7 +107,7 @@ func crawler(t *testing.T, r *report.Report, name, claim string) report.Crawler 
 }
 
 // The small log's figures, counted by hand.
-func TestReading(t *testing.T) {
+func TestFiguresOfSmallLog(t *testing.T) {
 	r := build(t, small(t), report.Options{Ranges: map[string][]netip.Prefix{"GOOGLEBOT": {netip.MustParsePrefix("66.249.64.0/19")}}})
 	g := crawler(t, r, "Googlebot", report.Verified)
 	if g.Requests != 13 || g.Bytes != 2*120+5000+7000+9000+300+5100+9000+300+7200+100+9000 || g.Days != 3 {
@@ -159,7 +159,7 @@ func TestReading(t *testing.T) {
 }
 
 // For any log, the totals are the sums of their parts.
-func TestSums(t *testing.T) {
+func TestTotalsAreSumsOfParts(t *testing.T) {
 	r := build(t, small(t)+hostile, report.Options{})
 	check(t, r)
 }
@@ -229,7 +229,7 @@ const hostile = `192.0.2.1 - - [05/Oct/2026:14:03:09 +0200] "GET /\x1b[31m<b>\xe
 `
 
 // Text from strangers can control neither a terminal nor HTML.
-func TestHostileText(t *testing.T) {
+func TestHostileTextIsEscaped(t *testing.T) {
 	var text bytes.Buffer
 	if err := build(t, hostile, report.Options{}).WriteText(&text, 0); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestHostileText(t *testing.T) {
 }
 
 // The same requests in other log formats give the same report.
-func TestFormats(t *testing.T) {
+func TestAllFormatsGiveSameReport(t *testing.T) {
 	text := small(t)
 	want := build(t, text, report.Options{})
 	form := regexp.MustCompile(`(?m)^(\S+) - - \[([^]]+)\] "(\S+) (.+) HTTP/1.1" (\d+) (\S+) "-" "(.*)"$`)
@@ -308,15 +308,15 @@ func TestSinceUntilZone(t *testing.T) {
 	}
 }
 
-func TestNothing(t *testing.T) {
+func TestUnusableLogsAreErrors(t *testing.T) {
 	for _, c := range []struct {
 		log, want string
 		o         report.Options
 	}{
-		{"", "they are empty", report.Options{}},
-		{"a\nb\n", "none of 2 lines is of a format that is read here", report.Options{}},
-		{small(t), "before or after the time", report.Options{Since: time.Now().AddDate(100, 0, 0)}},
-		{small(t), "there are none", report.Options{Ranges: map[string][]netip.Prefix{"x": nil}}},
+		{"", "the logs are empty", report.Options{}},
+		{"a\nb\n", "none of 2 lines is in a supported format", report.Options{}},
+		{small(t), "outside the requested period", report.Options{Since: time.Now().AddDate(100, 0, 0)}},
+		{small(t), "the list is empty", report.Options{Ranges: map[string][]netip.Prefix{"x": nil}}},
 	} {
 		files, err := accesslog.Open([]string{"-"}, strings.NewReader(c.log))
 		if err != nil {
@@ -340,19 +340,19 @@ func TestNothing(t *testing.T) {
 }
 
 // The common format has no user agents.
-func TestNoAgents(t *testing.T) {
+func TestLogWithoutUserAgents(t *testing.T) {
 	r := build(t, "a.example - - [05/Oct/2026:14:03:09 +0200] \"GET / HTTP/1.0\" 200 7\n", report.Options{})
 	if r.Log.NoAgent != 1 || len(r.Crawlers) != 0 || !strings.Contains(fmt.Sprint(r.Method), "without a user agent") {
 		t.Errorf("%+v", r)
 	}
 	var text bytes.Buffer
-	if err := r.WriteText(&text, 0); err != nil || !strings.Contains(text.String(), "None is known by its user agent.") {
+	if err := r.WriteText(&text, 0); err != nil || !strings.Contains(text.String(), "No crawler was recognized by its user agent.") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 }
 
 // If a log has more URLs than the limit, the report states what may be missing, and that bound is correct.
-func TestLimits(t *testing.T) {
+func TestLimitsAreReportedAsBounds(t *testing.T) {
 	log := simulate(t, 7, false).log
 	exact := build(t, log, report.Options{Top: 1000})
 	if !exact.Limits.Exact() || exact.All.Same.Requests < 500 {
@@ -365,7 +365,7 @@ func TestLimits(t *testing.T) {
 		t.Fatalf("bound: %+v", l)
 	}
 	if bound.Total != exact.Total || !maps.Equal(bound.Status, exact.Status) || bound.Hours != exact.Hours || bound.All.Reads != exact.All.Reads || bound.All.NotModified != exact.All.NotModified {
-		t.Error("what is exact is not")
+		t.Error("an exact figure differs with and without the limit")
 	}
 	again := func(r *report.Report) int64 { return r.All.Same.Requests + r.All.Different.Requests }
 	if again(bound) > again(exact) || again(bound) < again(exact)-l.RereadsBy || bound.All.Unchanged.Requests > exact.All.Unchanged.Requests {

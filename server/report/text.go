@@ -78,7 +78,7 @@ func bar(part, whole int64) string {
 }
 
 func (w *text) groups(r *Report) {
-	w.title("%-26s%12s%9s%12s%9s", "WHO ASKS", "requests", "", "sent", "")
+	w.title("%-26s%12s%9s%12s%9s", "CLIENTS", "requests", "", "sent", "")
 	row := func(name string, t Traffic) {
 		w.line("%-26s%12s%9s%12s%9s  %s", name, count(t.Requests), percent(t.Requests, r.Total.Requests),
 			size(t.Bytes), percent(t.Bytes, r.Total.Bytes), bar(t.Requests, r.Total.Requests))
@@ -134,7 +134,7 @@ func (c *Crawler) shown() string {
 func (w *text) crawlers(r *Report, top int) {
 	if len(r.Crawlers) == 0 {
 		w.title("CRAWLERS")
-		w.line("None is known by its user agent.")
+		w.line("No crawler was recognized by its user agent.")
 		return
 	}
 	w.title("%-30s%10s%8s%11s%9s%9s%11s%6s", "CRAWLERS", "requests", "", "sent", "pages", "again", "same size", "304")
@@ -155,36 +155,36 @@ func (w *text) crawlers(r *Report, top int) {
 		w.line("%-30s%10s%8s%11s%9s%9s%11s%6s", many(int64(len(rest)), "other", "others"), count(sum.Requests), percent(sum.Requests, r.Total.Requests), size(sum.Bytes),
 			count(sum.Pages), count(sum.Same.Requests+sum.Different.Requests), count(sum.Same.Requests), count(sum.NotModified))
 	}
-	w.line("pages: different ones that it got (200). again: got before. same size: as it was then.")
+	w.line("pages: different URLs fetched (200). again: fetched before. same size: as at the last fetch.")
 }
 
 func (w *text) again(r *Report) {
 	a := r.All
 	again := a.Same
 	again.add(a.Different)
-	w.title("%-44s%12s%12s", "WHAT CRAWLERS GOT (200)", "requests", "sent")
+	w.title("%-44s%12s%12s", "FETCHED BY CRAWLERS (200)", "requests", "sent")
 	row := func(name string, t Traffic, note string) {
 		w.line("%-44s%12s%12s  %s", name, count(t.Requests), size(t.Bytes), note)
 	}
 	row("all", a.Reads, "")
 	row("  for the first time in this log", Traffic{a.Reads.Requests - again.Requests, a.Reads.Bytes - again.Bytes}, "")
-	row("  again, of another size", a.Different, "changed, most likely")
-	row("  again, of the same size", a.Same, "unchanged: at most these")
-	row("    shown by a 304 to be unchanged", a.Unchanged, "unchanged: at least these")
+	row("  again, of another size", a.Different, "probably changed")
+	row("  again, of the same size", a.Same, "unchanged, at most")
+	row("    proved unchanged by a 304", a.Unchanged, "unchanged, at least")
 	if a.Contrary > 0 {
-		w.wrap("  ", "  ", fmt.Sprintf("%s of another size had not changed either, as a 304 shows: compression, or a transfer that broke off.", count(a.Contrary)))
+		w.wrap("  ", "  ", fmt.Sprintf("%s of another size had not changed either, as a 304 proves: compression differed, or the transfer broke off.", count(a.Contrary)))
 	}
-	w.line("Beside these they were told %s that nothing had changed (304).", many(a.NotModified, "time", "times"))
+	w.line("In addition, the server answered 304 (not modified) %s.", many(a.NotModified, "time", "times"))
 }
 
 func (w *text) savings(r *Report) {
-	w.title("%-14s%34s%30s", "SAVED, AT MOST", "had all crawlers used it", "by those that do today")
+	w.title("%-14s%34s%30s", "SAVED, AT MOST", "if all crawlers used it", "by crawlers that do today")
 	w.line("%-14s%12s%9s%13s%16s%14s", "", "requests", "", "sent", "requests", "sent")
 	for _, s := range r.Savings {
 		w.line("%-14s%12s%9s%13s%16s%14s", s.Way, count(s.AtMost.Requests), percent(s.AtMost.Requests, r.Total.Requests), size(s.AtMost.Bytes),
 			count(s.Today.Requests), size(s.Today.Bytes))
 	}
-	w.line("heal: 304 also after a rebuild. sitemap: a true lastmod. manifest: robots.rdf. push: told of it.")
+	w.line("heal: 304 also after a rebuild. sitemap: correct lastmod. manifest: robots.rdf. push: notices.")
 }
 
 func (w *text) pages(r *Report) {
@@ -229,7 +229,7 @@ func (w *text) hours(r *Report) {
 }
 
 func (w *text) method(r *Report) {
-	w.title("WHAT IS MEASURED, AND WHAT IS BOUND")
+	w.title("HOW THE FIGURES WERE OBTAINED")
 	for _, m := range r.Method {
 		w.wrap(fmt.Sprintf("%-10s", m.Sort), strings.Repeat(" ", 10), m.Text)
 	}

@@ -138,7 +138,7 @@ func (b *builder) checkRanges() error {
 	ranges := map[string][]netip.Prefix{}
 	for name, list := range b.Ranges {
 		if len(list) == 0 {
-			return fmt.Errorf("ranges of %s: there are none", name)
+			return fmt.Errorf("ranges of %s: the list is empty", name)
 		}
 		ranges[strings.ToLower(name)] = disjoint(slices.Clone(list))
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/server/report"
 )
 
-func TestRanges(t *testing.T) {
+func TestVerifyByRanges(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"creationTime":"2026-10-01T00:00:00","prefixes":[{"ipv6Prefix":"2001:4860:4801:10::/64"},{"ipv4Prefix":"66.249.64.0/27"}]}`, "[66.249.64.0/27 2001:4860:4801:10::/64]"},
 		{"# of ours\n192.0.2.0/24 # a\n\n192.0.2.7\n198.51.100.3\n", "[192.0.2.0/24 198.51.100.3/32]"},
@@ -62,7 +62,7 @@ func FuzzReadRanges(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		list, err := report.ReadRanges(strings.NewReader(string(text)))
 		if err == nil && len(list) == 0 {
-			t.Error("no ranges, and no error")
+			t.Error("no error for an empty list")
 		}
 		for i := range list {
 			if i > 0 && (list[i-1].Overlaps(list[i]) || list[i-1].Addr().Compare(list[i].Addr()) >= 0) {
@@ -142,7 +142,7 @@ func (n *names) answer(b []byte) []byte {
 }
 
 // Only an address that its operator's names confirm in both directions is verified.
-func TestDNS(t *testing.T) {
+func TestVerifyByDNS(t *testing.T) {
 	n := &names{
 		names: map[string]string{
 			"66.249.66.1":  "crawl-66-249-66-1.googlebot.com.",
@@ -204,6 +204,6 @@ func TestDNS(t *testing.T) {
 	asked := n.asked.Load()
 	build(t, log.String(), report.Options{})
 	if n.asked.Load() != asked {
-		t.Error("it asked of its own")
+		t.Error("DNS was queried without being enabled")
 	}
 }

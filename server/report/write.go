@@ -129,9 +129,9 @@ func (r *Report) troubles() []string {
 		name := plain(f.Name, 60)
 		switch {
 		case f.Error != "":
-			list = append(list, fmt.Sprintf("%s could not be read to its end (%s): %s of it count.", name, plain(f.Error, 80), many(f.Entries, "request", "requests")))
+			list = append(list, fmt.Sprintf("%s could not be read to its end (%s); counted: %s.", name, plain(f.Error, 80), many(f.Entries, "request", "requests")))
 		case f.Twin != "":
-			list = append(list, fmt.Sprintf("%s begins as %s does, and was left out.", name, plain(f.Twin, 60)))
+			list = append(list, fmt.Sprintf("%s begins like %s, and was skipped as a copy.", name, plain(f.Twin, 60)))
 		}
 	}
 	if l.Broken > 0 {
@@ -141,10 +141,10 @@ func (r *Report) troubles() []string {
 		}
 	}
 	if l.Cut > 0 {
-		list = append(list, many(l.Cut, "line was", "lines were")+" longer than 64 KiB, and lost the end.")
+		list = append(list, many(l.Cut, "line was", "lines were")+" longer than 64 KiB, and cut off there.")
 	}
 	if l.Outside > 0 {
-		list = append(list, many(l.Outside, "request is", "requests are")+" outside of the time that was asked for.")
+		list = append(list, many(l.Outside, "request is", "requests are")+" outside the requested period.")
 	}
 	return list
 }

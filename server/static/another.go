@@ -10,7 +10,7 @@ import (
 
 // errAnother keeps an output from replacing a file that it never wrote: with a wrong path that would cost a
 // page, or a server's configuration.
-var errAnother = errors.New("there is another file: move it away, or name another place")
+var errAnother = errors.New("the existing file is not Parley's: move it away, or choose another path")
 
 // beginning is how many bytes of a file are read to see what it is.
 const beginning = 8 << 10

@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/server/static"
 )
 
-const another = "there is another file: move it away, or name another place"
+const another = "the existing file is not Parley's: move it away, or choose another path"
 
 // An output with a wrong path, or where another program writes, replaces no file that it did not write: not
 // at once, and not at the next try.
@@ -111,7 +111,7 @@ func TestOutputsReplaceNoOtherFiles(t *testing.T) {
 					t.Errorf("%.60q became %.60q, %v", text, got, err)
 				}
 				if names := w.names(); !replaced && fmt.Sprint(names) != fmt.Sprint([]string{filepath.Base(there)}) {
-					t.Errorf("%.60q: there are %v", text, names)
+					t.Errorf("%.60q: the docroot contains %v", text, names)
 				}
 				if replaced {
 					return

@@ -34,7 +34,7 @@ func crashOutputs(dir string) []server.Output {
 
 // A writer is killed again and again, at any point: no file is ever torn, the index never names a missing
 // part, and the next writer finds nothing to tidy up.
-func TestKilledWriter(t *testing.T) {
+func TestKilledWriterLeavesWholeFiles(t *testing.T) {
 	if dir := os.Getenv(childDir); dir != "" {
 		writeForever(t, dir)
 	}
@@ -47,7 +47,7 @@ func TestKilledWriter(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range rounds {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWriter$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWriterLeavesWholeFiles$")
 		cmd.Env = append(os.Environ(), childDir+"="+w.dir)
 		out, err := cmd.StdoutPipe()
 		w.must(err)

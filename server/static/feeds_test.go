@@ -56,7 +56,7 @@ func (w *web) told(f *static.Feeds) string {
 		news = ""
 	}
 	if texts[1] != news || texts[2] != news {
-		w.Errorf("Atom tells %q, RSS %q, JSON %q", texts[0], texts[1], texts[2])
+		w.Errorf("Atom lists %q, RSS %q, JSON %q", texts[0], texts[1], texts[2])
 	}
 	return texts[0]
 }
@@ -64,7 +64,7 @@ func (w *web) told(f *static.Feeds) string {
 func (w *web) wantTold(what string, f *static.Feeds, want string) {
 	w.Helper()
 	if got := w.told(f); got != want {
-		w.Errorf("%s: the feeds tell %q, want %q", what, got, want)
+		w.Errorf("%s: the feeds list %q, want %q", what, got, want)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestFeedsFollowTheSite(t *testing.T) {
 	w.turn(f)
 	w.wantTold("a rule", f, "moved.html b.html -a.html")
 	if got := string(w.read("feed.atom")) + string(w.read("feed.rss")) + string(w.read("feed.json")); strings.Contains(got, "/c.html") || strings.Contains(got, "/d.html") {
-		t.Errorf("what is forbidden is told:\n%s", got)
+		t.Errorf("forbidden pages are in a feed:\n%s", got)
 	}
 
 	f.Precompress = true
@@ -124,7 +124,7 @@ func TestFeedsFollowTheSite(t *testing.T) {
 func (w *web) feedsLike(f *static.Feeds) *static.Feeds { c := *f; return &c }
 
 // An update known to have changed almost nothing is not news, and does not hide earlier news.
-func TestFeedsTellWhatIsSignificant(t *testing.T) {
+func TestFeedsSkipInsignificantChanges(t *testing.T) {
 	w := newWeb(t)
 	w.pages(1) // p/a/x.html, dated 2020
 	f := w.feeds()
@@ -139,17 +139,17 @@ func TestFeedsTellWhatIsSignificant(t *testing.T) {
 	w.step(protocol.Update, webBase+"p/a/x.html", "", 0, "3")
 	w.wantTold("after a build", f, "c.html a.html b.html")
 	w.step(protocol.Update, b, "", 0.01, "4")
-	w.wantTold("a word in a hundred", f, "b.html c.html a.html")
+	w.wantTold("one word of a hundred", f, "b.html c.html a.html")
 	w.step(protocol.Update, a, "", -1, "5")
-	w.wantTold("nobody knows how much", f, "a.html b.html c.html")
+	w.wantTold("significance unknown", f, "a.html b.html c.html")
 	f.MinSignificance = -1
 	w.wantTold("all", f, "a.html b.html p/a/x.html c.html")
 	f.MinSignificance, f.Entries = 0.4, 2
-	w.wantTold("only much", f, "a.html c.html")
+	w.wantTold("only large changes", f, "a.html c.html")
 }
 
 // Pages with coarse dates or none get entries dated when they entered the journal.
-func TestFeedsDateHonestly(t *testing.T) {
+func TestFeedsDateEntriesByJournal(t *testing.T) {
 	w := newWeb(t)
 	w.must(w.journal.Settle())
 	day := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
@@ -170,7 +170,7 @@ func TestFeedsDateHonestly(t *testing.T) {
 }
 
 // Random histories, compared with an oracle that remembers everything and reads all of it.
-func TestFeedsAgainstAnOracle(t *testing.T) {
+func TestFeedsAgainstOracle(t *testing.T) {
 	rounds := 25
 	if testing.Short() {
 		rounds = 8
@@ -203,7 +203,7 @@ func TestFeedsAgainstAnOracle(t *testing.T) {
 		}
 		w.append(steps...)
 		if want := oracle(w, f); w.told(f) != want {
-			t.Fatalf("seed %d: the feeds tell %q, want %q", seed, w.told(f), want)
+			t.Fatalf("seed %d: the feeds list %q, want %q", seed, w.told(f), want)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func oracle(w *web, f *static.Feeds) string {
 }
 
 // For URLs of any length, a feed is never longer than its readers accept.
-func TestFeedsAreNotTooLongToBeRead(t *testing.T) {
+func TestFeedsStayWithinReaderLimits(t *testing.T) {
 	w := newWeb(t)
 	w.must(w.journal.Settle())
 	f := w.feeds()
@@ -279,7 +279,7 @@ func TestFeedsAreNotTooLongToBeRead(t *testing.T) {
 		}
 		w.append(steps...)
 		if told := w.told(f); len(told) < 100*8000 {
-			t.Errorf("the feeds tell %d bytes of URLs", len(told))
+			t.Errorf("the feeds list %d bytes of URLs", len(told))
 		}
 		for _, name := range []string{"feed.atom", "feed.rss", "feed.json"} {
 			if n := len(w.read(name)); n > feed.MaxBytes {
@@ -290,7 +290,7 @@ func TestFeedsAreNotTooLongToBeRead(t *testing.T) {
 }
 
 // For any changes, only a limited number is read; changes that the journal has forgotten are not needed.
-func TestFeedsReadNoFurtherThanTheyMust(t *testing.T) {
+func TestFeedsReadBoundedNumberOfChanges(t *testing.T) {
 	w := newWeb(t)
 	w.must(w.journal.Close())
 	j, err := journal.Open(filepath.Join(w.dir, "small"), &journal.Options{MaxChanges: 50})
@@ -308,7 +308,7 @@ func TestFeedsReadNoFurtherThanTheyMust(t *testing.T) {
 	}
 	w.append(steps...)
 	if j.Floor().Seq < 3 {
-		t.Fatalf("the journal remembers all, from %v", j.Floor())
+		t.Fatalf("the journal still has all changes, from %v", j.Floor())
 	}
 	w.wantTold("beyond the floor", f, "old") // by its date
 	f.Entries = 1
@@ -320,7 +320,7 @@ func TestFeedsReadNoFurtherThanTheyMust(t *testing.T) {
 	w.wantTold("after a storm", f, "old")
 }
 
-func TestFeedsThatAreNotWanted(t *testing.T) {
+func TestOnlyConfiguredFeedsAreWritten(t *testing.T) {
 	w := newWeb(t)
 	w.pages(1)
 	f := &static.Feeds{Base: webBase}

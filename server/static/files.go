@@ -46,7 +46,7 @@ func begin(path string) (*update, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("replace %s: it is no regular file: move it away", path)
+		return nil, fmt.Errorf("replace %s: not a regular file: move it away", path)
 	}
 	if u.old, err = os.Open(path); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (u *update) part() error {
 	}
 	n, err := io.Copy(tmp, io.NewSectionReader(u.old, 0, u.same))
 	if err == nil && n < u.same {
-		err = errors.New("somebody else is writing it: try again")
+		err = errors.New("another program is writing it: try again")
 	}
 	return err
 }
@@ -190,7 +190,7 @@ func (u *update) finish() error {
 		case u.tmp == nil && info.Size() == u.same:
 			return u.liken(info)
 		case info.Size() != u.was.Size() || !info.ModTime().Equal(u.was.ModTime()):
-			return errors.New("somebody else is writing it: try again")
+			return errors.New("another program is writing it: try again")
 		}
 	}
 	if u.tmp == nil { // shorter than the old one, or empty

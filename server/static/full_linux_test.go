@@ -14,9 +14,9 @@ import (
 
 // A full disk is an error, every file stays as it was, and no other files are left. The disk is simulated by
 // a limit on this process's file size.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskChangesNothing(t *testing.T) {
 	if os.Getenv(childDir) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestFullDisk$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFullDiskChangesNothing$")
 		cmd.Env = append(os.Environ(), childDir+"=yes")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)

@@ -90,7 +90,7 @@ func (n *Nginx) write(ctx context.Context, j *server.Journal) (bool, error) {
 		return false, nil
 	}
 	if within(n.Docroot, n.Path) {
-		return false, fmt.Errorf("it is below the docroot, where anybody could read it: choose another place")
+		return false, fmt.Errorf("it is below the docroot, where visitors could read it: choose another path")
 	}
 	var was account
 	was.read(j, nginxNote)
@@ -158,7 +158,7 @@ func (n *Nginx) after(ctx context.Context, j *server.Journal) error {
 	if owed, err := j.Note(afterNote); err != nil || owed == nil {
 		return err
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, afterWait, fmt.Errorf("it did not end within %v", afterWait))
+	ctx, stop := context.WithTimeoutCause(ctx, afterWait, fmt.Errorf("timed out: it did not end within %v", afterWait))
 	defer stop()
 	cmd := exec.CommandContext(ctx, n.After[0], n.After[1:]...)
 	cmd.WaitDelay = time.Second // for processes that it may have started
@@ -168,7 +168,7 @@ func (n *Nginx) after(ctx context.Context, j *server.Journal) error {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return fmt.Errorf("run %q afterwards: %w%s; it is tried again with the next write", strings.Join(n.After, " "), err, said.quoted())
+		return fmt.Errorf("run %q after the write: %w%s; retried at the next write", strings.Join(n.After, " "), err, said.quoted())
 	}
 	orDiscard(n.Log).Debug("ran", "command", n.After)
 	return j.SetNotes(map[string][]byte{afterNote: nil})
@@ -413,7 +413,7 @@ func isInclude(head []byte) bool {
 func (n *Nginx) print(w io.Writer, lines []line) error {
 	_, err := fmt.Fprintf(w, "# Pages of %s that are gone (410) or have moved (308).\n"+
 		includeSays+" include it in the server block,\n"+
-		"# and reload nginx when it has changed. What is written here by hand is lost.\n", n.Base)
+		"# and reload nginx when it has changed. Edits by hand are lost.\n", n.Base)
 	for _, l := range lines {
 		if err != nil {
 			return err

@@ -155,7 +155,7 @@ func escaped(name string) string {
 	return b.String()
 }
 
-func TestNginxAnswersForHostileNames(t *testing.T) {
+func TestNginxIncludeOfHostileNames(t *testing.T) {
 	g := newGone(t)
 	target := func(name string) string { return nginxBase + "to/" + escaped("new "+name) }
 	for _, name := range hostile {
@@ -166,7 +166,7 @@ func TestNginxAnswersForHostileNames(t *testing.T) {
 		g.file("there/" + strings.ReplaceAll(name, "\\", "_"))
 	}
 	if !g.write() || g.write() {
-		t.Error("not written once and then left alone")
+		t.Error("the second write of unchanged pages was not skipped")
 	}
 	r := g.serve("")
 	for _, name := range hostile {
@@ -178,7 +178,7 @@ func TestNginxAnswersForHostileNames(t *testing.T) {
 	r.want(nginxBase+"there/plain.html", 200, "")
 }
 
-func TestNginxFollowsMovesToTheirEnd(t *testing.T) {
+func TestNginxRedirectsToFinalURL(t *testing.T) {
 	g := newGone(t)
 	u := func(name string) string { return nginxBase + name }
 	for _, chain := range []string{"abc", "def", "gh", "ij", "kl"} {
@@ -211,7 +211,7 @@ func TestNginxFollowsMovesToTheirEnd(t *testing.T) {
 }
 
 // Lines that would hide a page, or cause a redirect loop, are not written.
-func TestNginxLeavesOut(t *testing.T) {
+func TestNginxOmitsHarmfulLines(t *testing.T) {
 	for _, c := range []struct {
 		what          string
 		present, gone string // if moved, gone becomes present
@@ -219,33 +219,33 @@ func TestNginxLeavesOut(t *testing.T) {
 		file          string
 		want          string // empty: no line
 	}{
-		{what: "nothing", present: "/b", gone: "/a", want: `"/a" { return 410; }`},
-		{what: "the page with a query is there", present: "/a?x=1", gone: "/a"},
+		{what: "a plain deletion", present: "/b", gone: "/a", want: `"/a" { return 410; }`},
+		{what: "the page exists with a query", present: "/a?x=1", gone: "/a"},
 		{what: "a query", present: "/b", gone: "/a?x=1"},
-		{what: "another spelling is there", present: "/caf%C3%A9", gone: "/caf%c3%a9"},
+		{what: "the page exists in another spelling", present: "/caf%C3%A9", gone: "/caf%c3%a9"},
 		{what: "moved to another spelling", present: "/caf%C3%A9", gone: "/caf%c3%a9", moved: true},
 		{what: "slashes that nginx merges", present: "/b", gone: "/a//c"},
 		{what: "an encoded slash", present: "/a/c", gone: "/a%2Fc"},
 		{what: "encoded dots", present: "/b", gone: "/a/%2E%2E/c"},
 		{what: "NUL, which nginx refuses", present: "/b", gone: "/a%00"},
 		{what: "too long for nginx", present: "/b", gone: "/" + strings.Repeat("a", 5000)},
-		{what: "of another site", present: "/b", gone: "https://other.example/a"},
-		{what: "the file stands", present: "/b", gone: "/a b.html", file: "a b.html"},
-		{what: "the file stands behind a clean URL", present: "/b", gone: "/a", file: "a.html"},
-		{what: "the file stands behind a directory", present: "/b", gone: "/a/", file: "a/index.html"},
-		{what: "the front door of a program", present: "/b", gone: "/index.php"},
-		{what: "the index of what is there", present: "/", gone: "/index.html"},
+		{what: "a page of another site", present: "/b", gone: "https://other.example/a"},
+		{what: "the file exists", present: "/b", gone: "/a b.html", file: "a b.html"},
+		{what: "the file exists behind a clean URL", present: "/b", gone: "/a", file: "a.html"},
+		{what: "the file exists behind a directory", present: "/b", gone: "/a/", file: "a/index.html"},
+		{what: "the index of a program", present: "/b", gone: "/index.php"},
+		{what: "the index of an existing page", present: "/", gone: "/index.html"},
 		{what: "the index, moved", present: "/d/", gone: "/d/index.html", moved: true, file: "d/index.html",
 			want: `"/d/index.html" { if ($request_uri ~ "^/d/index\\.html(\\?|$)") { return 308 "http://site.example/d/"; } }`},
 		{what: "the slash, moved", present: "/d/", gone: "/d", moved: true},
-		{what: "the slash taken away, moved", present: "/d", gone: "/d/", moved: true},
+		{what: "the slash removed, moved", present: "/d", gone: "/d/", moved: true},
 		{what: "the slash", present: "/d/", gone: "/d"},
 		{what: "clean URLs", present: "/a", gone: "/a.html", file: "a.html"},
 		{what: "clean URLs, moved", present: "/a", gone: "/a.html", moved: true, file: "a.html",
 			want: `"/a.html" { if ($request_uri ~ "^/a\\.html(\\?|$)") { return 308 "http://site.example/a"; } }`},
 		{what: "clean URLs no more, moved", present: "/a.html", gone: "/a", moved: true, file: "a.html", want: `"/a" { return 308 "http://site.example/a.html"; }`},
 		{what: "clean URLs no more", present: "/a.html", gone: "/a", file: "a.html"},
-		{what: "the page that it moved to stands elsewhere too", present: "/b.html", gone: "/a", moved: true, file: "a.html"},
+		{what: "the target also exists at the old URL", present: "/b.html", gone: "/a", moved: true, file: "a.html"},
 		{what: "the front page", present: "/b", gone: "/", want: `"/" { return 410; }`},
 		{what: "a directory", present: "/b", gone: "/d/", want: `"/d/" { return 410; }`},
 	} {
@@ -358,7 +358,7 @@ func TestNginxNeverHidesAPage(t *testing.T) {
 			case status == 308:
 				said++
 				if u, err := protocol.CanonicalURL("", strings.ReplaceAll(to, "%24", "$")); err != nil || !there[u] {
-					t.Errorf("%s leads to %s, which is not there", tomb.URL, to)
+					t.Errorf("%s redirects to %s, which does not exist", tomb.URL, to)
 				}
 				r.want(to, 200, "")
 			}
@@ -370,11 +370,11 @@ func TestNginxNeverHidesAPage(t *testing.T) {
 	}
 	// The first round has a limit of few lines, so that some are left out.
 	if said == 0 || said == all || rounds > 1 && said*2 < all {
-		t.Errorf("%d of %d that are gone are answered for", said, all)
+		t.Errorf("%d of %d deleted pages have a line", said, all)
 	}
 }
 
-func TestNginxIncludeIsTold(t *testing.T) {
+func TestNginxIncludeObeysOptions(t *testing.T) {
 	g := newGone(t)
 	g.out.Public = func(u string) bool { return !strings.Contains(u, "private") }
 	for _, n := range []string{"a", "private-a", "b", "c"} {
@@ -394,12 +394,12 @@ func TestNginxIncludeIsTold(t *testing.T) {
 	}
 	g.out.Path, g.out.Docroot = filepath.Join(g.root, "gone.conf"), g.root
 	if _, err := g.out.Write(t.Context(), g.journal); err == nil || !strings.Contains(err.Error(), "below the docroot") {
-		t.Errorf("written where all can read it: %v", err)
+		t.Errorf("written below the docroot: %v", err)
 	}
 }
 
 // The command runs after the file was replaced, and again until it has succeeded once.
-func TestNginxReload(t *testing.T) {
+func TestNginxReloadRepeatsUntilSuccess(t *testing.T) {
 	sh := machine.Tool(t, "sh")
 	g := newGone(t)
 	ran := filepath.Join(g.dir, "ran")
@@ -437,6 +437,6 @@ func TestNginxReload(t *testing.T) {
 	g.create(nginxBase + "a")
 	g.out.After = []string{sh, "-c", "sleep 60"}
 	if _, err := g.out.Write(ctx, g.journal); err == nil {
-		t.Error("a command that hangs is waited for")
+		t.Error("a command that hangs is not stopped")
 	}
 }

@@ -165,7 +165,7 @@ func (c *Compressed) renew(s *set) (bool, error) {
 		return false, err
 	}
 	if now, err := os.Stat(c.Path); err != nil || !os.SameFile(now, u.was) || !now.ModTime().Equal(u.was.ModTime()) {
-		return false, errors.New("it was replaced meanwhile: its siblings come with the next run")
+		return false, errors.New("it was replaced meanwhile: the next run compresses it")
 	}
 	return s.commit(nil, nil)
 }

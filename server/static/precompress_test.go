@@ -56,14 +56,14 @@ func TestCompressedManifest(t *testing.T) {
 	w.wantNames("switched off", ".robots.rdf.mark", "robots.rdf")
 	w.must(os.WriteFile(manifest+".gz", []byte("somebody's"), 0o644))
 	turn(true)
-	w.wantNames("one of somebody else", ".robots.rdf.mark", "robots.rdf", "robots.rdf.gz")
+	w.wantNames("another program's file", ".robots.rdf.mark", "robots.rdf", "robots.rdf.gz")
 	for range 2 {
 		if _, err := (&static.Compressed{Path: manifest}).Write(t.Context(), w.journal); err == nil || !strings.Contains(err.Error(), another) {
-			t.Errorf("one of somebody else is replaced: %v", err)
+			t.Errorf("another program's file is replaced: %v", err)
 		}
 	}
 	if got := string(w.read("robots.rdf.gz")); got != "somebody's" {
-		t.Errorf("one of somebody else is %q", got)
+		t.Errorf("another program's file is %q", got)
 	}
 	w.remove("robots.rdf.gz")
 	turn(false)
@@ -71,7 +71,7 @@ func TestCompressedManifest(t *testing.T) {
 }
 
 // A sibling older than its file is removed while the new one is made.
-func TestOldSiblingsTellNoLies(t *testing.T) {
+func TestStaleSiblingsAreRemoved(t *testing.T) {
 	w := newWeb(t)
 	w.pages(1)
 	path := filepath.Join(w.root, "f.txt")
@@ -129,7 +129,7 @@ func TestNginxSendsSiblings(t *testing.T) {
 		g.must(err)
 		defer resp.Body.Close()
 		if got := resp.Header.Get("Content-Encoding"); (got == "gzip") != (accept == "gzip") {
-			t.Errorf("asked for %s, got %q", accept, got)
+			t.Errorf("accepts %s, got %q", accept, got)
 		}
 		body, err := coding.NewReader(resp.Body)
 		g.must(err)

@@ -49,8 +49,8 @@ const (
 
 // Why nothing is merged into a robots.txt.
 var (
-	errRobotsHTML   = errors.New("it is HTML, not a robots.txt: crawlers read nothing of it; replace it, or take it away and a new one is made")
-	errRobotsBinary = errors.New("it is not a text: crawlers read nothing of it; save it as UTF-8")
+	errRobotsHTML   = errors.New("it is HTML, not a robots.txt: crawlers find no rule in it; replace it, or remove it and a new one is created")
+	errRobotsBinary = errors.New("it is not plain text: crawlers cannot read it; save it as UTF-8")
 	errRobotsLong   = fmt.Errorf("it is longer than %d KiB, and crawlers read no further: make it shorter", robots.MaxBytes>>10)
 )
 
@@ -102,7 +102,7 @@ func (r *Robots) target() (string, error) {
 		return "", err
 	}
 	if !within(filepath.Dir(r.Path), to) {
-		return "", fmt.Errorf("it is a symbolic link to %s, out of the docroot, and perhaps the file of other sites too: add the lines there by hand", to)
+		return "", fmt.Errorf("it is a symbolic link to %s, which is outside the docroot and may be shared with other sites: add the lines there by hand", to)
 	}
 	return to, nil
 }
@@ -145,7 +145,7 @@ func (r *Robots) missing(text []byte) (lines []string) {
 func (r *Robots) merge(text []byte) ([]byte, error) {
 	for _, u := range append(slices.Clone(r.Sitemaps), r.Manifest) {
 		if s, err := protocol.CanonicalURL("", u); u != "" && (err != nil || s != u) {
-			return nil, fmt.Errorf("%.200q is no absolute URL, or not written as one", u)
+			return nil, fmt.Errorf("%.200q is not an absolute URL in canonical form", u)
 		}
 	}
 	if err := readable(text); err != nil {
@@ -241,7 +241,7 @@ func cutBlock(text []byte) (before, after []byte, found bool, err error) {
 	for l := range spans(text) {
 		switch s := strings.TrimSpace(string(text[l.from:l.end])); {
 		case s == blockBegin && begin.line > 0, s == blockEnd && (begin.line == 0 || end.line > 0):
-			return nil, nil, false, fmt.Errorf("line %d is %q once more: leave one block between %q and %q, or none", l.line, s, blockBegin, blockEnd)
+			return nil, nil, false, fmt.Errorf("line %d is an unexpected %q: leave one block between %q and %q, or none", l.line, s, blockBegin, blockEnd)
 		case s == blockBegin:
 			begin = l
 		case s == blockEnd:
@@ -255,7 +255,7 @@ func cutBlock(text []byte) (before, after []byte, found bool, err error) {
 	case begin.line == 0:
 		return nil, nil, false, nil
 	case end.line == 0:
-		return nil, nil, false, fmt.Errorf("%q has no %q after it: take the line away, or add the other", blockBegin, blockEnd)
+		return nil, nil, false, fmt.Errorf("%q has no %q after it: remove the line, or add the other", blockBegin, blockEnd)
 	}
 	return bytes.TrimSuffix(text[:begin.from], text[begin.end:begin.next]), text[end.next:], true, nil
 }
@@ -288,7 +288,7 @@ func (f RobotsFault) String() string {
 func (r *Robots) Check() ([]RobotsFault, error) {
 	f, err := os.Open(r.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return []RobotsFault{{Problem: "there is none", Cure: r.addLines(nil)}}, nil
+		return []RobotsFault{{Problem: "the file does not exist", Cure: r.addLines(nil)}}, nil
 	} else if err != nil {
 		return nil, err
 	}
@@ -303,11 +303,11 @@ func (r *Robots) Check() ([]RobotsFault, error) {
 	}
 	var faults []RobotsFault
 	if u, err := protocol.CanonicalURL("", r.Base); err == nil && u != protocol.Origin(u)+"/" {
-		faults = append(faults, RobotsFault{Problem: "the site is not at the root of its host, and crawlers ask for " + protocol.Origin(u) + "/robots.txt",
+		faults = append(faults, RobotsFault{Problem: "the site is not at the root of its host, and crawlers fetch " + protocol.Origin(u) + "/robots.txt",
 			Cure: "Add the lines to that file."})
 	}
 	if _, _, _, err := cutBlock(text); err != nil {
-		faults = append(faults, RobotsFault{Problem: err.Error(), Cure: "Until then nothing is merged."})
+		faults = append(faults, RobotsFault{Problem: err.Error(), Cure: "Until this is corrected, no lines are merged."})
 	}
 	for _, l := range linesOf(text) {
 		if problem, cure := r.fault(text, l.name, l.value); problem != "" {
@@ -321,7 +321,7 @@ func (r *Robots) Check() ([]RobotsFault, error) {
 }
 
 func (r *Robots) addLines(text []byte) string {
-	return "Add, or have it done by --write-robots: " + strings.Join(r.missing(text), "; ")
+	return "Add these lines, or run with --write-robots: " + strings.Join(r.missing(text), "; ")
 }
 
 func sentence(s string) string {
@@ -353,23 +353,23 @@ func linesOf(text []byte) (list []robotsLine) {
 func (r *Robots) fault(text []byte, name, value string) (problem, cure string) {
 	u, err := protocol.CanonicalURL("", value)
 	if err != nil {
-		return fmt.Sprintf("%s: %.200s is no absolute URL", name, value), "Write it with https:// and the host: many crawlers pass over anything else."
+		return fmt.Sprintf("%s: %.200s is not an absolute URL", name, value), "Write it with https:// and the host: many crawlers ignore anything else."
 	}
 	base, err := protocol.CanonicalURL("", r.Base)
 	if err != nil {
 		return "", ""
 	}
 	if protocol.Origin(u) != protocol.Origin(base) {
-		return fmt.Sprintf("%s: %.200s is of another host than %s", name, value, protocol.Origin(base)),
-			"If it is a leftover of another host, or of http, correct it; what it lists counts for this site only if it is meant to."
+		return fmt.Sprintf("%s: %.200s is at another origin than %s", name, value, protocol.Origin(base)),
+			"If it is left over from another host, or from http, correct it; crawlers use its pages for this site only if that is intended."
 	}
 	if !robots.Parse(text).Allowed("*", u[len(protocol.Origin(u)):]) {
-		return fmt.Sprintf("%s: %.200s is forbidden by the rules of this file", name, value), "Allow it: what must not be asked for is not read."
+		return fmt.Sprintf("%s: %.200s is forbidden by the rules of this file", name, value), "Allow it: crawlers do not fetch forbidden URLs."
 	}
 	rest, ok := strings.CutPrefix(u, base)
 	if place, err := url.PathUnescape(rest); ok && err == nil && !strings.Contains(rest, "?") && filepath.IsLocal(filepath.FromSlash(place)) {
 		if _, err := os.Stat(filepath.Join(filepath.Dir(r.Path), filepath.FromSlash(place))); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Sprintf("%s: %.200s has no file in the docroot", name, value), "Take the line out, unless a program answers there."
+			return fmt.Sprintf("%s: %.200s has no file in the docroot", name, value), "Remove the line, unless a program serves this URL."
 		}
 	}
 	return "", ""

@@ -51,7 +51,7 @@ func TestRobotsMerge(t *testing.T) {
 			t.Errorf("merge into %q is not idempotent: %q, %v", c.before, again, err)
 		}
 		if out, err := new(static.Robots).Merge(got); err != nil || string(out) != c.before {
-			t.Errorf("taken out of %q: %q, %v", got, out, err)
+			t.Errorf("removed from %q: %q, %v", got, out, err)
 		}
 	}
 
@@ -72,16 +72,16 @@ func TestRobotsMerge(t *testing.T) {
 		block + "User-agent: *\n":                                               "User-agent: *\n",
 	} {
 		if got, err := new(static.Robots).Merge([]byte(text)); err != nil || string(got) != want {
-			t.Errorf("taken out of %q: %q, %v, want %q", text, got, err, want)
+			t.Errorf("removed from %q: %q, %v, want %q", text, got, err, want)
 		}
 	}
 
 	for text, says := range map[string]string{
 		"<!DOCTYPE html><title>Not found</title>":      "HTML",
 		"\uFEFF \n<html>":                              "HTML",
-		"User-agent: *\x00":                            "not a text",
-		"\xff\xfeU\x00s\x00":                           "not a text",
-		"\x1f\x8b\x08\x00":                             "not a text",
+		"User-agent: *\x00":                            "not plain text",
+		"\xff\xfeU\x00s\x00":                           "not plain text",
+		"\x1f\x8b\x08\x00":                             "not plain text",
 		strings.Repeat("# long\n", 80_000):             "longer than 500 KiB",
 		strings.Repeat("#", robots.MaxBytes-10) + "\n": "longer than 500 KiB",
 		"# Parley: begin\nSitemap: x\n":                `no "# Parley: end"`,
@@ -151,10 +151,10 @@ func TestRobotsWrite(t *testing.T) {
 	}
 	none := &static.Robots{Path: path}
 	if wrote, err := none.Write(t.Context(), nil); err != nil || !wrote || read() != "User-agent: *\nDisallow: /x\n" {
-		t.Errorf("taken out: %v, %v, %q", wrote, err, read())
+		t.Errorf("removed: %v, %v, %q", wrote, err, read())
 	}
 	if wrote, err := (&static.Robots{Path: filepath.Join(dir, "nothing.txt")}).Write(t.Context(), nil); err != nil || wrote {
-		t.Errorf("nothing to say: %v, %v", wrote, err)
+		t.Errorf("no lines and no file: %v, %v", wrote, err)
 	}
 
 	// A link within the docroot is followed and stays a link; a link out of it is rejected.
@@ -175,8 +175,8 @@ func TestRobotsWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.Write(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "out of the docroot") {
-		t.Errorf("written through a link that leads out: %v", err)
+	if _, err := r.Write(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "outside the docroot") {
+		t.Errorf("written through a link out of the docroot: %v", err)
 	}
 	if b, err := os.ReadFile(outside); err != nil || len(b) > 0 {
 		t.Errorf("%q, %v", b, err)
@@ -207,7 +207,7 @@ func TestRobotsCheck(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, faults, want)
 		}
 	}
-	check("", "there is none")
+	check("", "the file does not exist")
 	check("<html>", "HTML")
 	check("User-agent: *\nDisallow:\n", "does not name all")
 	for _, name := range []string{"sitemap.xml", "robots.rdf"} {
@@ -217,8 +217,8 @@ func TestRobotsCheck(t *testing.T) {
 	}
 	good := "User-agent: *\nDisallow: /private/\n\nSitemap: https://www.example.org/sitemap.xml\nManifest: https://www.example.org/robots.rdf\n"
 	check(good)
-	check("# comment\r\n\r\nSitemap: /sitemap.xml\r\n"+good, "line 3: Sitemap: /sitemap.xml is no absolute URL")
-	check(good+"sitemap: http://www.example.org/sitemap.xml\n", "line 6: Sitemap: http://www.example.org/sitemap.xml is of another host")
+	check("# comment\r\n\r\nSitemap: /sitemap.xml\r\n"+good, "line 3: Sitemap: /sitemap.xml is not an absolute URL")
+	check(good+"sitemap: http://www.example.org/sitemap.xml\n", "line 6: Sitemap: http://www.example.org/sitemap.xml is at another origin")
 	check(good+"Sitemap: https://www.example.org/old-sitemap.xml\n", "line 6: Sitemap: https://www.example.org/old-sitemap.xml has no file")
 	check(good+"Sitemap: https://www.example.org/private/s.xml\n", "line 6: Sitemap: https://www.example.org/private/s.xml is forbidden")
 	check(good+"# Parley: begin\n", "has no")
@@ -262,7 +262,7 @@ func TestRobotsMergeOfRecordedFiles(t *testing.T) {
 			t.Errorf("file %d: not idempotent: %v", i, err)
 		}
 		if out, err := new(static.Robots).Merge(got); err != nil || !bytes.Equal(out, text) {
-			t.Errorf("file %d: not as it was: %v", i, err)
+			t.Errorf("file %d: not restored: %v", i, err)
 		}
 		a, b := robots.Parse(text), robots.Parse(got)
 		for _, agent := range corpusAgents {
@@ -284,7 +284,7 @@ func TestRobotsMergeOfRecordedFiles(t *testing.T) {
 	}
 	t.Logf("%d files, %d merged, refused: %v", len(texts), merged, refused)
 	if len(texts) < 8000 || merged < len(texts)*9/10 || refused["it is HTML, not a robots.txt"] == 0 {
-		t.Error("not the files that are meant")
+		t.Error("not the expected corpus")
 	}
 
 	python := machine.Tool(t, "python3")
@@ -351,7 +351,7 @@ func FuzzRobotsMerge(f *testing.F) {
 		a, b, c := robots.Parse(text), robots.Parse(got), robots.Parse(out)
 		for _, path := range corpusPaths {
 			if a.Allowed("a", path) != b.Allowed("a", path) || a.Allowed("a", path) != c.Allowed("a", path) {
-				t.Fatalf("%q: %s is not what it was in %q, and in %q", text, path, got, out)
+				t.Fatalf("%q: the rule for %s changed in %q, or in %q", text, path, got, out)
 			}
 		}
 	})

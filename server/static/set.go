@@ -234,7 +234,7 @@ func (a *account) read(j *server.Journal, key string) (known bool) {
 // note stores the account. A failure only makes the next run repeat its work.
 func (a account) note(j *server.Journal, key string, log *slog.Logger) {
 	if err := a.set(j, key); err != nil {
-		log.Warn("output: could not note how it stands", "output", key, "err", err)
+		log.Warn("output: could not store its state; the next run repeats its work", "output", key, "err", err)
 	}
 }
 

@@ -194,12 +194,12 @@ func (s *Sitemap) make(ctx context.Context, j *server.Journal, made *set) (parts
 		listed++
 	}
 	if listed == 0 && elsewhere > 0 {
-		return 0, fmt.Errorf("%s: none of the %d pages is at or below %s, and a sitemap may only list those that are at or below its own directory: "+
-			"name a place at the root of the site", s.Path, elsewhere, s.base())
+		return 0, fmt.Errorf("%s: none of the %d pages is at or below %s, and a sitemap may list only pages at or below its own directory: "+
+			"choose a path at the root of the site", s.Path, elsewhere, s.base())
 	}
 	done, err := w.Close()
 	if err == nil && done.LeftOut+elsewhere > 0 {
-		orDiscard(s.Log).Warn("sitemap: pages are left out, since a sitemap may not list them",
+		orDiscard(s.Log).Warn("sitemap: left out pages whose URL is too long or not below the sitemap's directory",
 			"sitemap", s.Path, "too_long", done.LeftOut, "not_below_it", elsewhere)
 	}
 	return done.Parts, err
@@ -270,7 +270,7 @@ func (s *Sitemap) orphans(now account) {
 	needed := s.files(now)
 	for _, p := range s.Own() {
 		if _, err := os.Lstat(p); err == nil && !slices.Contains(needed, p) {
-			orDiscard(s.Log).Warn("sitemap: a file seems to be left from an earlier sitemap: take it away", "file", p)
+			orDiscard(s.Log).Warn("sitemap: a file seems to be left over from an earlier sitemap: remove it", "file", p)
 		}
 	}
 }

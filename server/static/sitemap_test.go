@@ -58,7 +58,7 @@ func TestSitemapFollowsTheSite(t *testing.T) {
 	w.remove("new.html")
 	w.turn(w.sitemap())
 	if _, ok := w.listed()[webBase+"new.html"]; !ok {
-		t.Error("a page that has just vanished is not listed any more")
+		t.Error("a page that has just vanished is no longer listed")
 	}
 	w.accept(w.sitemap())
 	if _, ok := w.listed()[webBase+"new.html"]; ok {
@@ -136,7 +136,7 @@ func TestUnchangedSitemapCostsNothing(t *testing.T) {
 		did, err := out().Write(t.Context(), w.journal)
 		w.must(err)
 		if did != wrote || asked > 0 != read {
-			t.Errorf("%s: wrote %v, asked for %d pages", what, did, asked)
+			t.Errorf("%s: wrote %v, called Public for %d pages", what, did, asked)
 		}
 		w.wantListed(what)
 	}
@@ -158,11 +158,11 @@ func TestUnchangedSitemapCostsNothing(t *testing.T) {
 
 	part := filepath.Join(w.root, "sitemap-0002.xml")
 	for what, spoil := range map[string]func(){
-		"after a part went":          func() { w.must(os.Remove(part)) },
-		"after a part was emptied":   func() { w.must(os.Truncate(part, 0)) },
-		"after a part grew":          func() { w.must(appendTo(part, "<!-- -->")) },
-		"after the index went":       func() { w.must(os.Remove(filepath.Join(w.root, "sitemap.xml"))) },
-		"after a part was exchanged": func() { w.must(os.Rename(filepath.Join(w.root, "sitemap-0001.xml"), part)) },
+		"after a part was removed":    func() { w.must(os.Remove(part)) },
+		"after a part was emptied":    func() { w.must(os.Truncate(part, 0)) },
+		"after a part grew":           func() { w.must(appendTo(part, "<!-- -->")) },
+		"after the index was removed": func() { w.must(os.Remove(filepath.Join(w.root, "sitemap.xml"))) },
+		"after a part was exchanged":  func() { w.must(os.Rename(filepath.Join(w.root, "sitemap-0001.xml"), part)) },
 		"after a part was linked": func() {
 			w.must(os.Rename(part, filepath.Join(w.dir, "x")))
 			w.must(os.Symlink(filepath.Join(w.dir, "x"), part))
@@ -194,7 +194,7 @@ func cmpOr(a, b error) error {
 }
 
 // A change rewrites only the files that it must.
-func TestSitemapTouchesOnlyWhatChanged(t *testing.T) {
+func TestSitemapRewritesOnlyChangedFiles(t *testing.T) {
 	w := newWeb(t)
 	w.pages(100)
 	s := w.sitemap()
@@ -253,7 +253,7 @@ func TestSitemapGrowsAndShrinks(t *testing.T) {
 	}
 	step("at first", "sitemap.xml")
 	if !strings.Contains(said.String(), "sitemap-0009.xml") {
-		t.Errorf("nothing was said of the files of others: %s", said.String())
+		t.Errorf("leftover files were not logged: %s", said.String())
 	}
 	for i := range 12 {
 		w.write(fmt.Sprintf("%d.html", i), "x")
@@ -266,7 +266,7 @@ func TestSitemapGrowsAndShrinks(t *testing.T) {
 
 	s.Precompress = true
 	if _, err := s.Write(t.Context(), w.journal); err == nil || !strings.Contains(err.Error(), "sitemap-0001.xml.gz: "+another) {
-		t.Errorf("a file of others is replaced: %v", err)
+		t.Errorf("another program's file is replaced: %v", err)
 	}
 	w.remove("sitemap-0001.xml.gz")
 	theirs = slices.DeleteFunc(theirs, func(s string) bool { return s == "sitemap-0001.xml.gz" })
@@ -293,7 +293,7 @@ func TestSitemapGrowsAndShrinks(t *testing.T) {
 }
 
 // An error leaves every file as it was, and no others.
-func TestSitemapOfAWriteThatFails(t *testing.T) {
+func TestFailedSitemapWriteChangesNothing(t *testing.T) {
 	w := newWeb(t)
 	w.pages(20)
 	s := w.sitemap()
@@ -319,7 +319,7 @@ func TestSitemapOfAWriteThatFails(t *testing.T) {
 
 // Public is called at the time of writing. If its answers change between counting and writing, the sitemap is
 // still within its limits.
-func TestSitemapWhoseRulesChangeMeanwhile(t *testing.T) {
+func TestSitemapWhileRulesChange(t *testing.T) {
 	w := newWeb(t)
 	w.pages(20)
 	asked := 0
@@ -332,7 +332,7 @@ func TestSitemapWhoseRulesChangeMeanwhile(t *testing.T) {
 	w.wantNames("afterwards", "sitemap-0001.xml", "sitemap-0002.xml", "sitemap.xml")
 }
 
-func TestSitemapOfAJournalThatIsNotWhole(t *testing.T) {
+func TestNoSitemapBeforeFirstScanIsComplete(t *testing.T) {
 	w := newWeb(t)
 	if wrote, err := w.sitemap().Write(t.Context(), w.journal); wrote || err != nil || len(w.names()) > 0 {
 		t.Errorf("%v, %v, %v", wrote, err, w.names())
@@ -340,7 +340,7 @@ func TestSitemapOfAJournalThatIsNotWhole(t *testing.T) {
 }
 
 // A URL that a sitemap may not list is left out, and logged.
-func TestSitemapLeavesOut(t *testing.T) {
+func TestSitemapOmitsUnlistableURLs(t *testing.T) {
 	w := newWeb(t)
 	w.pages(2)
 	long := webBase + strings.Repeat("x", 2100)
@@ -371,7 +371,7 @@ func TestSitemapInTheWrongDirectory(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Lstat(s.Path); err == nil {
-		t.Error("it was written")
+		t.Error("the sitemap was written")
 	}
 	w.write("docs/s/b.html", "B")
 	w.turn(s)

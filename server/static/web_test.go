@@ -259,7 +259,7 @@ func (w *web) wantSiblings(name string) {
 		b, err := io.ReadAll(z)
 		w.must(err)
 		if !bytes.Equal(b, w.read(name)) {
-			w.Errorf("%s%s holds something else", name, ext)
+			w.Errorf("%s%s has other content", name, ext)
 		}
 		i, err := f.Stat()
 		w.must(err)

@@ -137,7 +137,7 @@ type flight[V any] struct {
 	err   error
 }
 
-var errFailed = errors.New("who computed it has failed")
+var errFailed = errors.New("the caller that computed the value failed")
 
 // do returns the result of f, or of a concurrent call for the same key. If the
 // computing caller gives up, one of the waiting callers computes it.

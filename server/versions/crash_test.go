@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // A store killed at any instant has only whole versions, and its counts match its files.
-func TestKilled(t *testing.T) {
+func TestKilledStoreHasWholeVersions(t *testing.T) {
 	rounds := 20
 	if testing.Short() {
 		rounds = 4
@@ -81,7 +81,7 @@ func TestKilled(t *testing.T) {
 		shards, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
 		for _, name := range shards {
 			if strings.Contains(filepath.Base(name), "new-") {
-				t.Errorf("%s is left", name)
+				t.Errorf("%s is left over", name)
 			}
 			files++
 		}
@@ -104,10 +104,10 @@ func TestKilled(t *testing.T) {
 			t.Errorf("%d of %d versions were damaged", st.Versions-got, st.Versions)
 		}
 		if _, err := store.Page(t.Context(), item(childURL(said[len(said)-1]), childPage(said[len(said)-1])), 1<<20); err != nil {
-			t.Errorf("the last that was kept is not: %v", err)
+			t.Errorf("the last stored version is missing: %v", err)
 		}
 	}
 	if kept == 0 {
-		t.Errorf("%d are kept, %d went", kept, lost)
+		t.Errorf("%d versions are stored, %d were lost", kept, lost)
 	}
 }

@@ -46,7 +46,7 @@ func (r *rig) doors() func(ref string) []byte {
 
 // No replay delivers the bytes of a page that was removed, even if they are already packed or stored; nor the
 // bytes of its earlier versions.
-func TestNothingOfWhatIsGone(t *testing.T) {
+func TestReplayOmitsBytesOfRemovedPages(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(41, 42))
 	r := newRig(t, nil)
 	r.publisher.Grace = time.Hour
@@ -63,7 +63,7 @@ func TestNothingOfWhatIsGone(t *testing.T) {
 	page := "changes?as=page&limit=2&after=" + begin.String()
 	for _, ref := range []string{batch, page, batch} {
 		if b := tell(ref); !bytes.Contains(b, []byte("12345")) || !bytes.Contains(b, []byte("67890")) {
-			t.Errorf("%s does not bring the pages: %.200s", ref, b)
+			t.Errorf("%s does not deliver the pages: %.200s", ref, b)
 		}
 	}
 	never := func(what string) {
@@ -76,7 +76,7 @@ func TestNothingOfWhatIsGone(t *testing.T) {
 		noVersion(t, what, b, err)
 		for _, ref := range []string{batch, page, "changes?as=delta&limit=2&after=" + begin.String()} {
 			if b := tell(ref); bytes.Contains(b, []byte("12345")) {
-				t.Errorf("%s: %s brings it: %.2000s", what, ref, b)
+				t.Errorf("%s: %s delivers the removed text: %.2000s", what, ref, b)
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func TestNothingOfWhatIsGone(t *testing.T) {
 	_, err := r.publisher.AcceptDeletions(context.Background())
 	r.ok(err)
 	if _, ok, err := r.journal.Get(base + "secret.html"); ok || err != nil {
-		t.Fatalf("it is there: %v", err)
+		t.Fatalf("the removed page is available: %v", err)
 	}
 	never("gone")
 	// The same for an old version of an existing page.
@@ -97,13 +97,13 @@ func TestNothingOfWhatIsGone(t *testing.T) {
 	r.look()
 	for _, ref := range []string{batch, page} {
 		if b := tell(ref); bytes.Contains(b, []byte("67890")) {
-			t.Errorf("%s brings what the page held before: %.2000s", ref, b)
+			t.Errorf("%s delivers the page's earlier text: %.2000s", ref, b)
 		}
 	}
 }
 
 // The stored versions of a page are removed when it is deleted, and when it has moved.
-func TestWithdrawnWhenGone(t *testing.T) {
+func TestVersionsOfDeletedPagesAreRemoved(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(43, 44))
 	r := newRig(t, nil)
 	one, two := text(rnd, 3000), text(rnd, 3000)
@@ -130,7 +130,7 @@ func TestWithdrawnWhenGone(t *testing.T) {
 	// The page at the new place was stored when it was read.
 	for end := time.Now().Add(20 * time.Second); len(r.files()) != 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("kept are %v", r.files())
+			t.Fatalf("stored are %v", r.files())
 		}
 	}
 	if b, err := r.page(base+"to.html", one); err != nil || !bytes.Equal(b, one) {

@@ -61,7 +61,7 @@ func ask(t *testing.T, f *httptest.Server, method, path string, head ...string) 
 		t.Fatal(err)
 	}
 	if n := resp.Header.Get("Content-Length"); n != "" && method != http.MethodHead && n != fmt.Sprint(len(b)) {
-		t.Errorf("%s %s: %s bytes are told of, %d came", method, path, n, len(b))
+		t.Errorf("%s %s: Content-Length %s, %d bytes received", method, path, n, len(b))
 	}
 	return answer{resp, b}
 }
@@ -117,30 +117,30 @@ func TestPageRequests(t *testing.T) {
 		body   []byte
 		head   []string
 	}{
-		{"held by tag", 304, none, []string{"If-None-Match", tag}},
-		{"held by a weak tag", 304, none, []string{"If-None-Match", "W/" + tag}},
-		{"held by one of many", 304, none, []string{"If-None-Match", `"x", "y,z", ` + tag}},
-		{"held in a coding", 304, none, []string{"If-None-Match", strings.TrimSuffix(tag, `"`) + `-gzip"`}},
-		{"held as anything", 304, none, []string{"If-None-Match", "*"}},
-		{"held otherwise", 200, page, []string{"If-None-Match", `"x"`}},
-		{"the tag wins", 200, page, []string{"If-None-Match", `"x"`, "If-Modified-Since", date(0)}},
-		{"the tag wins", 304, none, []string{"If-None-Match", tag, "If-Modified-Since", date(-time.Hour)}},
-		{"held by date", 304, none, []string{"If-Modified-Since", date(0)}},
-		{"held by an older date", 200, page, []string{"If-Modified-Since", date(-time.Second)}},
-		{"held by no date", 200, page, []string{"If-Modified-Since", "yesterday"}},
-		{"wants this one", 200, page, []string{"If-Match", tag}},
-		{"wants another", 412, nil, []string{"If-Match", `"x"`}},
-		{"wants what is older", 412, nil, []string{"If-Unmodified-Since", date(-time.Second)}},
-		{"a part", 206, page[100:200], []string{"Range", "bytes=100-199"}},
-		{"the end", 206, page[len(page)-50:], []string{"Range", "bytes=-50"}},
-		{"a part, gzip taken", 206, page[100:200], []string{"Range", "bytes=100-199", "Accept-Encoding", "gzip"}},
-		{"goes on", 206, page[100:], []string{"Range", "bytes=100-", "If-Range", tag}},
-		{"goes on with another", 200, page, []string{"Range", "bytes=100-", "If-Range", `"x"`}},
-		{"goes on by date", 206, page[100:], []string{"Range", "bytes=100-", "If-Range", date(0)}},
-		{"goes on by an older date", 200, page, []string{"Range", "bytes=100-", "If-Range", date(-time.Second)}},
-		{"beyond the end", 416, nil, []string{"Range", "bytes=1000000-"}},
+		{"If-None-Match matches", 304, none, []string{"If-None-Match", tag}},
+		{"If-None-Match with a weak tag", 304, none, []string{"If-None-Match", "W/" + tag}},
+		{"If-None-Match with many tags", 304, none, []string{"If-None-Match", `"x", "y,z", ` + tag}},
+		{"If-None-Match with a coding's tag", 304, none, []string{"If-None-Match", strings.TrimSuffix(tag, `"`) + `-gzip"`}},
+		{"If-None-Match: *", 304, none, []string{"If-None-Match", "*"}},
+		{"If-None-Match does not match", 200, page, []string{"If-None-Match", `"x"`}},
+		{"the tag outranks the date", 200, page, []string{"If-None-Match", `"x"`, "If-Modified-Since", date(0)}},
+		{"the tag outranks the date", 304, none, []string{"If-None-Match", tag, "If-Modified-Since", date(-time.Hour)}},
+		{"If-Modified-Since matches", 304, none, []string{"If-Modified-Since", date(0)}},
+		{"If-Modified-Since with an older date", 200, page, []string{"If-Modified-Since", date(-time.Second)}},
+		{"If-Modified-Since is not a date", 200, page, []string{"If-Modified-Since", "yesterday"}},
+		{"If-Match matches", 200, page, []string{"If-Match", tag}},
+		{"If-Match does not match", 412, nil, []string{"If-Match", `"x"`}},
+		{"If-Unmodified-Since with an older date", 412, nil, []string{"If-Unmodified-Since", date(-time.Second)}},
+		{"a range", 206, page[100:200], []string{"Range", "bytes=100-199"}},
+		{"a range at the end", 206, page[len(page)-50:], []string{"Range", "bytes=-50"}},
+		{"a range, gzip accepted", 206, page[100:200], []string{"Range", "bytes=100-199", "Accept-Encoding", "gzip"}},
+		{"If-Range matches", 206, page[100:], []string{"Range", "bytes=100-", "If-Range", tag}},
+		{"If-Range does not match", 200, page, []string{"Range", "bytes=100-", "If-Range", `"x"`}},
+		{"If-Range with the date", 206, page[100:], []string{"Range", "bytes=100-", "If-Range", date(0)}},
+		{"If-Range with an older date", 200, page, []string{"Range", "bytes=100-", "If-Range", date(-time.Second)}},
+		{"a range beyond the end", 416, nil, []string{"Range", "bytes=1000000-"}},
 		{"not a range", 416, nil, []string{"Range", "bytes=x"}},
-		{"a thousand parts", 200, page, []string{"Range", "bytes=0-0" + strings.Repeat(",5-6", 999)}},
+		{"a thousand ranges", 200, page, []string{"Range", "bytes=0-0" + strings.Repeat(",5-6", 999)}},
 	} {
 		a := ask(t, f, "GET", "/a/page.html", c.head...)
 		if c.body == nil {
@@ -153,7 +153,7 @@ func TestPageRequests(t *testing.T) {
 	}
 	if a := ask(t, f, "GET", "/a/page.html", "Range", "bytes=0-9,100-109"); a.StatusCode != 206 || !strings.HasPrefix(a.Header.Get("Content-Type"), "multipart/byteranges") ||
 		!bytes.Contains(a.body, page[100:110]) {
-		t.Errorf("two parts: %v", a.Status)
+		t.Errorf("two ranges: %v", a.Status)
 	}
 	for path, want := range map[string]int{"/none.html": 404, "/robots.rdf": 404, "/../secret": 404, "/a/page.html?x=1": 404, "/": 404, "/small.html": 200} {
 		if a := ask(t, f, "GET", path); a.StatusCode != want {
@@ -167,7 +167,7 @@ func TestPageRequests(t *testing.T) {
 
 // If a page changed while the clock was ahead, no Last-Modified is sent until that time is past: all later
 // versions have the same one.
-func TestDateAhead(t *testing.T) {
+func TestNoLastModifiedInTheFuture(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(71, 72))
 	r := newRig(t, nil)
 	page := text(rnd, 3000)
@@ -185,7 +185,7 @@ func TestDateAhead(t *testing.T) {
 		r.publisher.Now = nil // from now on the clock is right
 		e, ok, err := r.journal.Get(base + "page.html")
 		if err != nil || !ok || !e.Item.Modified.After(time.Now()) {
-			t.Fatalf("%v, %v: it is of %v", ok, err, e.Item.Modified)
+			t.Fatalf("%v, %v: modified %v", ok, err, e.Item.Modified)
 		}
 		date := e.Item.Modified.Format(http.TimeFormat)
 		tag := `"` + tagOf(page) + `"`
@@ -199,7 +199,7 @@ func TestDateAhead(t *testing.T) {
 	}
 }
 
-func TestCodings(t *testing.T) {
+func TestContentCodings(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(33, 34))
 	r := newRig(t, nil)
 	page := text(rnd, 30_000)
@@ -248,7 +248,7 @@ func TestCodings(t *testing.T) {
 }
 
 // A client that has a version gets a delta against it, as browsers request it.
-func TestDictionary(t *testing.T) {
+func TestDeltaAgainstDictionary(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(35, 36))
 	r := newRig(t, nil)
 	one, other := text(rnd, 30_000), text(rnd, 30_000)
@@ -282,15 +282,15 @@ func TestDictionary(t *testing.T) {
 		t.Errorf("against itself: %d bytes, %v", len(same.body), same.Header)
 	}
 	for what, head := range map[string][]string{
-		"dcz is not taken":    {"Accept-Encoding", "gzip", "Available-Dictionary", dictionaryOf(one)},
-		"dcz is refused":      {"Accept-Encoding", "gzip, dcz;q=0", "Available-Dictionary", dictionaryOf(one)},
-		"anything is taken":   {"Accept-Encoding", "gzip, *", "Available-Dictionary", dictionaryOf(one)},
-		"nobody has it":       {"Accept-Encoding", "gzip, dcz", "Available-Dictionary", dictionaryOf([]byte("none"))},
-		"of another page":     {"Accept-Encoding", "gzip, dcz", "Available-Dictionary", dictionaryOf(other)},
-		"no dictionary":       {"Accept-Encoding", "gzip, dcz"},
-		"not a dictionary":    {"Accept-Encoding", "gzip, dcz", "Available-Dictionary", "x"},
-		"too short":           {"Accept-Encoding", "gzip, dcz", "Available-Dictionary", ":AAAA:"},
-		"a part is asked for": {"Accept-Encoding", "dcz", "Available-Dictionary", dictionaryOf(one), "Range", "bytes=0-9"},
+		"dcz is not accepted":        {"Accept-Encoding", "gzip", "Available-Dictionary", dictionaryOf(one)},
+		"dcz has weight 0":           {"Accept-Encoding", "gzip, dcz;q=0", "Available-Dictionary", dictionaryOf(one)},
+		"any coding is accepted":     {"Accept-Encoding", "gzip, *", "Available-Dictionary", dictionaryOf(one)},
+		"unknown dictionary":         {"Accept-Encoding", "gzip, dcz", "Available-Dictionary", dictionaryOf([]byte("none"))},
+		"dictionary of another page": {"Accept-Encoding", "gzip, dcz", "Available-Dictionary", dictionaryOf(other)},
+		"no dictionary":              {"Accept-Encoding", "gzip, dcz"},
+		"not a dictionary":           {"Accept-Encoding", "gzip, dcz", "Available-Dictionary", "x"},
+		"too short":                  {"Accept-Encoding", "gzip, dcz", "Available-Dictionary", ":AAAA:"},
+		"a range is requested":       {"Accept-Encoding", "dcz", "Available-Dictionary", dictionaryOf(one), "Range", "bytes=0-9"},
 	} {
 		if a := ask(t, f, "GET", "/page.html", head...); a.Header.Get("Content-Encoding") == "dcz" || a.StatusCode/100 != 2 {
 			t.Errorf("%s: %v, %v", what, a.Status, a.Header)
@@ -325,7 +325,7 @@ func TestLargePages(t *testing.T) {
 	a := ask(t, f, "GET", "/large.html")
 	a.is(t, "changed", 200, two[:len(one)])
 	if a.Header.Get("ETag") != "" || a.Header.Get("Last-Modified") != "" {
-		t.Errorf("it claims too much: %v", a.Header)
+		t.Errorf("unexpected validators: %v", a.Header)
 	}
 	r.look()
 	a = ask(t, f, "GET", "/large.html", "Accept-Encoding", "dcz", "Available-Dictionary", dictionaryOf(one))
@@ -335,7 +335,7 @@ func TestLargePages(t *testing.T) {
 }
 
 // Pages that are gone, moved or forbidden; and pages that are changed before the next scan.
-func TestPagesThatGo(t *testing.T) {
+func TestGoneMovedAndForbiddenPages(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(37, 38))
 	r := newRig(t, nil)
 	r.publisher.Grace = time.Nanosecond
@@ -373,12 +373,12 @@ func TestPagesThatGo(t *testing.T) {
 	a := ask(t, f, "GET", "/", "If-None-Match", "*")
 	a.is(t, "not kept", 200, strange)
 	if a.Header.Get("ETag") != "" || a.Header.Get("Last-Modified") != "" || a.Header.Get("Repr-Digest") != "" || a.Header.Get("Use-As-Dictionary") != "" {
-		t.Errorf("it claims too much: %v", a.Header)
+		t.Errorf("unexpected validators: %v", a.Header)
 	}
 }
 
 // While a page is rewritten all the time, every response is one whole version that matches its headers.
-func TestAnswersWhileWriting(t *testing.T) {
+func TestResponsesWhilePageIsRewritten(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(39, 40))
 	r := newRig(t, nil)
 	page := text(rnd, 20_000)

@@ -24,7 +24,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 	for {
 		if err := s.Journal.Wait(ctx, protocol.Cursor{}); err != nil {
-			return fmt.Errorf("keep versions: %w", err)
+			return fmt.Errorf("store versions: %w", err)
 		}
 		at := s.Journal.Head()
 		s.recent.clear() // pages may have been withdrawn before we followed
@@ -36,11 +36,11 @@ func (s *Store) Run(ctx context.Context) error {
 			err = s.fill(ctx, true)
 		}
 		if err != nil {
-			return fmt.Errorf("keep versions: %w", err)
+			return fmt.Errorf("store versions: %w", err)
 		}
 		err = s.follow(ctx, at)
 		if !errors.Is(err, protocol.ErrEpoch) && !errors.Is(err, protocol.ErrTooOld) {
-			return fmt.Errorf("keep versions: %w", err)
+			return fmt.Errorf("store versions: %w", err)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (s *Store) Fill(ctx context.Context) error {
 		return nil
 	}
 	if err := s.fill(ctx, false); err != nil {
-		return fmt.Errorf("keep versions: %w", err)
+		return fmt.Errorf("store versions: %w", err)
 	}
 	return nil
 }

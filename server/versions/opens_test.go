@@ -49,7 +49,7 @@ func (l lent) Close() error {
 }
 
 // For any number of requests for larger pages or deltas, a request that waits for its slot has no file open.
-func TestWaitsWithoutFile(t *testing.T) {
+func TestWaitingRequestHasNoOpenFile(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(61, 62))
 	page := func(ctx context.Context, s *versions.Store, it *protocol.Item) error {
 		b, err := s.Page(ctx, it, 4<<20)
@@ -98,7 +98,7 @@ func TestWaitsWithoutFile(t *testing.T) {
 			}
 			for end := time.Now().Add(20 * time.Second); held.opened.Load() != c.begun || held.open.Load() != c.open; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Errorf("%d files are open, of %d, while %d ask; want %d of %d", held.open.Load(), held.opened.Load(), c.many, c.open, c.begun)
+					t.Errorf("%d files are open, of %d, during %d requests; want %d of %d", held.open.Load(), held.opened.Load(), c.many, c.open, c.begun)
 					break
 				}
 			}
@@ -112,7 +112,7 @@ func TestWaitsWithoutFile(t *testing.T) {
 }
 
 // A larger page that is removed while a request waits for its slot is not returned, even if it is stored.
-func TestGoneWhileWaiting(t *testing.T) {
+func TestPageRemovedWhileRequestWaits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(63, 64))
 	var left atomic.Int64
 	held := &shelf{page: noise(rnd, 100_000)}
@@ -139,7 +139,7 @@ func TestGoneWhileWaiting(t *testing.T) {
 
 // A page is opened once for each request, to prove that it exists. If it cannot be opened for another reason,
 // it may be available later.
-func TestRequestOpensOnce(t *testing.T) {
+func TestPageIsOpenedOncePerRequest(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(65, 66))
 	r := newRig(t, nil)
 	var opened atomic.Int64

@@ -91,7 +91,7 @@ func (s *Store) isThere(ctx context.Context, item *protocol.Item) (io.ReadCloser
 	is, f, err := s.there(ctx, item.URL)
 	if err == nil && s.Journal != nil && is != item.Digest {
 		f.Close()
-		return nil, fmt.Errorf("it was so: %w", server.ErrNoVersion)
+		return nil, fmt.Errorf("it has changed: %w", server.ErrNoVersion)
 	}
 	return f, err
 }
@@ -221,7 +221,7 @@ func (s *Store) read(ctx context.Context, item *protocol.Item, d protocol.Digest
 }
 
 // errOther says that the current file is another version than the wanted one.
-var errOther = errors.New("it is another by now")
+var errOther = errors.New("it has changed meanwhile")
 
 // standing returns the content of f, if it has the digest of item.
 func (s *Store) standing(item *protocol.Item, f io.Reader) ([]byte, error) {
@@ -316,7 +316,7 @@ func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([
 	s.mu.Unlock()
 	delta, err := coding.Delta(base, page)
 	if err != nil && !errors.Is(err, coding.ErrDeltaSize) {
-		s.log().Warn("a difference cannot be made", "url", item.URL, "err", err)
+		s.log().Warn("a difference cannot be computed", "url", item.URL, "err", err)
 	}
 	if err != nil || len(delta) >= len(page) || len(delta) >= len(s.gzip(page)) {
 		delta = nil

@@ -23,7 +23,7 @@ import (
 
 // On a nearly full disk no version is stored, and stored ones are deleted: the journal needs the space more.
 // This is logged once, and pages are served as usual.
-func TestReserve(t *testing.T) {
+func TestNearlyFullDisk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(51, 52))
 	r := newRig(t, nil)
 	one, two := text(rnd, 6000), text(rnd, 6000)
@@ -44,7 +44,7 @@ func TestReserve(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	if files := r.files(); len(files) > 0 {
-		t.Errorf("on the disk are %v", files)
+		t.Errorf("files on disk: %v", files)
 	}
 	if n := strings.Count(r.logged.String(), "\n"); n != 1 || !strings.Contains(r.logged.String(), "nearly full") {
 		t.Errorf("%d lines: %s", n, r.logged)
@@ -59,7 +59,7 @@ func TestReserve(t *testing.T) {
 
 // A page that cannot be opened is served by no door, even if it is stored; it is served again once it can be
 // opened.
-func TestNothingOfWhatCannotBeOpened(t *testing.T) {
+func TestUnopenablePageIsNotServed(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(53, 54))
 	var shut atomic.Bool
 	secret := base + "secret.html"
@@ -128,11 +128,11 @@ func TestNothingOfWhatCannotBeOpened(t *testing.T) {
 		b, err := r.page(secret, is)
 		noVersion(t, "the page", b, err)
 		b, err = r.store.Version(context.Background(), item(secret, was), 1<<20)
-		noVersion(t, "as it was", b, err)
+		noVersion(t, "the earlier version", b, err)
 		b, err = r.delta(secret, was, is)
 		noVersion(t, "the difference", b, err)
 		if r.store.Present(item(secret, is)) {
-			t.Error("it counts as present")
+			t.Error("Present reports an unopenable page")
 		}
 	}
 	check(true)
@@ -144,7 +144,7 @@ func TestNothingOfWhatCannotBeOpened(t *testing.T) {
 
 // A withdrawn page does not come back from memory when the page itself returns, whether versions are stored
 // on disk or not.
-func TestWithdrawnFromMemory(t *testing.T) {
+func TestWithdrawnPageLeavesMemory(t *testing.T) {
 	for _, where := range []string{"disk", "memory"} {
 		t.Run(where, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(55, 56))
@@ -178,7 +178,7 @@ func TestWithdrawnFromMemory(t *testing.T) {
 			_, err := r.publisher.AcceptDeletions(context.Background())
 			r.ok(err)
 			if _, ok, err := r.journal.Get(base + "page.html"); ok || err != nil {
-				t.Fatalf("it is still told: %v", err)
+				t.Fatalf("the withdrawn page is still delivered: %v", err)
 			}
 			r.write("page.html", text(rnd, 3000))
 			r.write("robots.txt", []byte("User-agent: *\nDisallow: /other\n"))
@@ -194,7 +194,7 @@ func TestWithdrawnFromMemory(t *testing.T) {
 					break
 				}
 				if time.Now().After(end) {
-					t.Fatalf("it comes back: %.100s", b)
+					t.Fatalf("the withdrawn bytes come back: %.100s", b)
 				}
 			}
 		})

@@ -59,7 +59,7 @@ func (s *Store) spare(size int64) bool {
 		return false
 	}
 	if first {
-		s.log().Warn("the file system is nearly full: there is room for fewer old versions of pages", "dir", s.Dir)
+		s.log().Warn("the file system is nearly full: fewer old versions of pages are stored", "dir", s.Dir)
 	}
 	return true
 }
@@ -85,7 +85,7 @@ func (s *Store) sweep(goal int64) {
 	}
 	present, err := s.present()
 	if err != nil {
-		s.log().Warn("old versions of pages: it is not known which are present", "err", err)
+		s.log().Warn("old versions of pages: cannot determine which are current", "err", err)
 	}
 	list := s.candidates(present)
 	slices.SortFunc(list, func(a, b candidate) int {
@@ -110,7 +110,7 @@ func (s *Store) sweep(goal int64) {
 	for _, c := range out {
 		os.Remove(s.path(c.id, c.version.digest))
 	}
-	s.log().Debug("old versions of pages made room", "gone", len(out), "kept", len(list)-len(out))
+	s.log().Debug("deleted old versions of pages to make room", "gone", len(out), "kept", len(list)-len(out))
 }
 
 // setAside counts size bytes as used, and reports whether the total is within the bound.

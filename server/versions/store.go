@@ -258,7 +258,7 @@ func (s *Store) get(id pageID, d protocol.Digest) ([]byte, bool) {
 	}
 	s.drop(id, d)
 	if !errors.Is(err, fs.ErrNotExist) {
-		s.log().Warn("an old version of a page is damaged, and thrown away", "file", s.path(id, d), "err", err)
+		s.log().Warn("deleted a damaged old version of a page", "file", s.path(id, d), "err", err)
 	}
 	return nil, false
 }
@@ -288,7 +288,7 @@ func (s *Store) readVersion(id pageID, d protocol.Digest) ([]byte, error) {
 	}
 	page, err := readAll(b, -1, s.maxPage())
 	if err == nil && protocol.Sum(page) != d {
-		err = errors.New("it is not what its name says")
+		err = errors.New("its content does not match the digest in its name")
 	}
 	return page, err
 }
@@ -409,7 +409,7 @@ func (s *Store) put(id pageID, d protocol.Digest, page []byte) {
 		}
 		s.inTrouble(err)
 	case over:
-		s.log().Info("old versions of pages are kept again", "dir", s.Dir)
+		s.log().Info("old versions of pages are stored again", "dir", s.Dir)
 	}
 }
 
@@ -446,7 +446,7 @@ func (s *Store) inTrouble(err error) {
 	}
 	s.mu.Unlock()
 	if first {
-		s.log().Warn("old versions of pages are not kept: there will be fewer differences to tell", "dir", s.Dir, "err", err)
+		s.log().Warn("old versions of pages cannot be stored: fewer differences are available", "dir", s.Dir, "err", err)
 	}
 }
 

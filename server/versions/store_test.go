@@ -58,16 +58,16 @@ func TestVersionsOfRandomEdits(t *testing.T) {
 			}
 			was := list[len(list)-2]
 			if got, err := r.store.Version(context.Background(), item(base+place, was), 1<<20); err != nil || !bytes.Equal(got, was) {
-				t.Errorf("%s as it was: %d bytes, %v", place, len(got), err)
+				t.Errorf("%s, former version: %d bytes, %v", place, len(got), err)
 			}
 			got, err := r.page(base+place, was)
-			noVersion(t, place+" as it was, to anybody", got, err)
+			noVersion(t, place+", former version, by Page", got, err)
 		}
 	}
 }
 
 // Run stores the pages of the changes that it finds, and the pages from before.
-func TestRunFollows(t *testing.T) {
+func TestRunStoresChangedPages(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	r := newRig(t, nil)
 	one := text(rnd, 5000)
@@ -98,13 +98,13 @@ func (r *rig) kept(want int) {
 	r.t.Helper()
 	for end := time.Now().Add(20 * time.Second); r.store.Stats().Versions != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("%d versions are kept, want %d", r.store.Stats().Versions, want)
+			r.t.Fatalf("%d versions are stored, want %d", r.store.Stats().Versions, want)
 		}
 	}
 }
 
 // A restart deletes the versions of pages that were withdrawn meanwhile.
-func TestWithdrawnWhileNobodyFollowed(t *testing.T) {
+func TestWithdrawnPagesAreDeletedAtRestart(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	r := newRig(t, nil)
 	page := text(rnd, 3000)
@@ -149,11 +149,11 @@ func TestDeltaIsShared(t *testing.T) {
 	all.Wait()
 	r.leads(base, one, two)
 	if n := r.store.Stats().Deltas; n != 1 {
-		t.Errorf("it was computed %d times", n)
+		t.Errorf("the delta was computed %d times", n)
 	}
 }
 
-func TestNotWorthIt(t *testing.T) {
+func TestDeltaLargerThanPageIsNotSent(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	r := newRig(t, nil)
 	one, long := noise(rnd, 3000), []byte(strings.Repeat("<p>The same again.</p>\n", 2000))
@@ -179,26 +179,26 @@ func TestNotWorthIt(t *testing.T) {
 		}
 	}
 	if n := r.store.Stats().Deltas; n != 2 {
-		t.Errorf("%d were computed", n)
+		t.Errorf("%d deltas were computed", n)
 	}
 	// A base that nobody has, or that belongs to another page, costs nothing.
 	b, err := r.delta(base+"a.html", tiny, one)
 	noVersion(t, "a version of another page", b, err)
 	b, err = r.delta(base+"b.html", []byte("never was"), long)
-	noVersion(t, "a version that never was", b, err)
+	noVersion(t, "a version that never existed", b, err)
 	if n := r.store.Stats().Deltas; n != 2 {
-		t.Errorf("%d were computed", n)
+		t.Errorf("%d deltas were computed", n)
 	}
 	// A page larger than the given limit costs nothing either.
 	b, err = r.store.Page(context.Background(), item(base+"b.html", long), 100)
 	noVersion(t, "a large page", b, err)
 	if _, err := r.store.Page(context.Background(), &protocol.Item{URL: base + "b.html", Digest: protocol.Sum(long), Length: -1}, 100); err == nil {
-		t.Error("a large page of unknown length")
+		t.Error("a page over the limit, of unknown length, was returned")
 	}
 }
 
 // The space limit holds, and the least useful versions are deleted first.
-func TestRoom(t *testing.T) {
+func TestSpaceLimit(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 12))
 	const most = 60 * 8192 // pages of 7000 bytes take two blocks
 	r := newRig(t, func(s *versions.Store) { s.MaxBytes, s.MaxMemory = most, 1 })
@@ -235,7 +235,7 @@ func TestRoom(t *testing.T) {
 }
 
 // If the present pages need more space than the limit, the largest is deleted.
-func TestRoomForPresentPages(t *testing.T) {
+func TestSpaceLimitOfCurrentPages(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
 	const most = 400 << 10
 	r := newRig(t, func(s *versions.Store) { s.MaxBytes = most })
@@ -335,7 +335,7 @@ func TestDamagedVersions(t *testing.T) {
 }
 
 // Without a usable directory the present pages are served, and the log has one line.
-func TestNoPlaceToKeep(t *testing.T) {
+func TestUnusableDirectory(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(17, 18))
 	r := newRig(t, func(s *versions.Store) {
 		file := filepath.Join(filepath.Dir(s.Dir), "file")
@@ -358,13 +358,13 @@ func TestNoPlaceToKeep(t *testing.T) {
 		noVersion(t, "a difference", b, err)
 		r.leads(base, one, one)
 	}
-	if n := strings.Count(r.logged.String(), "\n"); n != 1 || !strings.Contains(r.logged.String(), "not kept") || !r.store.Stats().Trouble {
+	if n := strings.Count(r.logged.String(), "\n"); n != 1 || !strings.Contains(r.logged.String(), "cannot be stored") || !r.store.Stats().Trouble {
 		t.Errorf("%d lines: %s", n, r.logged)
 	}
 }
 
 // Once the directory is usable again, versions are stored again.
-func TestPlaceComesBack(t *testing.T) {
+func TestDirectoryBecomesUsableAgain(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(25, 26))
@@ -392,7 +392,7 @@ func TestPlaceComesBack(t *testing.T) {
 }
 
 // Under concurrent use, the space limit holds and every result is right.
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	const most = 256 << 10
 	s := &versions.Store{Dir: filepath.Join(t.TempDir(), "versions"), MaxBytes: most, MaxMemory: 100_000}
 	var all sync.WaitGroup
@@ -428,14 +428,14 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	if deltas.Load() == 0 {
-		t.Error("there was no difference")
+		t.Error("no delta was returned")
 	}
 	r := &rig{t: t, store: s}
 	r.onDisk(most)
 }
 
 // A file outside the site is never stored or served.
-func TestNothingFromOutside(t *testing.T) {
+func TestNoFileOutsideTheSite(t *testing.T) {
 	r := newRig(t, nil)
 	secret := []byte(strings.Repeat("<p>secret</p>\n", 100))
 	r.ok(os.WriteFile(filepath.Join(r.dir, "secret.html"), secret, 0o644))
@@ -450,11 +450,11 @@ func TestNothingFromOutside(t *testing.T) {
 		noVersion(t, url, b, err)
 	}
 	if n := r.store.Stats().Versions; n != 1 {
-		t.Errorf("%d versions are kept", n)
+		t.Errorf("%d versions are stored", n)
 	}
 	r.store.KeepPage(base+"forbidden/a.html", secret)
 	if n := r.store.Stats().Versions; n != 1 {
-		t.Errorf("%d versions are kept", n)
+		t.Errorf("%d versions are stored", n)
 	}
 }
 

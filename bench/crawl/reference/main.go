@@ -38,8 +38,8 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("reference", flag.ContinueOnError)
-	workers := flags.Int("workers", 8, "how many requests at a time")
-	list := flags.String("list", "", "ask for the URLs in this `FILE`")
+	workers := flags.Int("workers", 8, "number of concurrent requests")
+	list := flags.String("list", "", "fetch the URLs in this `FILE`, one per line, and follow no links")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	} else {
 		seed, err := url.Parse(flags.Arg(0))
 		if err != nil || seed.Host == "" {
-			return errors.New("name the URL to start from")
+			return errors.New("the start URL is missing")
 		}
 		c.host, c.follow = seed.Host, true
 		c.seen[seed.String()] = true

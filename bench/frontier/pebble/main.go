@@ -55,7 +55,7 @@ type side struct {
 }
 
 func main() {
-	keys := flag.String("keys", "id", "id or url")
+	keys := flag.String("keys", "id", "key format: id or url")
 	flag.Parse()
 	if err := serve(flag.Arg(0), *keys == "url"); err != nil {
 		fmt.Fprintln(os.Stderr, "pebble:", err)

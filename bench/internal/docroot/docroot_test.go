@@ -65,15 +65,15 @@ func TestCopySurveyAndEdit(t *testing.T) {
 		t.Errorf("after the edit: %q, %v, of %v", got, err, after.ModTime())
 	}
 	if original, err := os.ReadFile(filepath.Join(from, "a b/index.html")); err != nil || bytes.Contains(original, []byte("More")) {
-		t.Errorf("the edit went through to %q, %v", original, err)
+		t.Errorf("the edit changed the original: %q, %v", original, err)
 	}
 	if _, err := docroot.Copy(t.TempDir(), t.TempDir()); err == nil {
-		t.Error("a directory without pages is a docroot")
+		t.Error("no error for a directory without pages")
 	}
 }
 
 // The survey agrees with an independent count.
-func TestSurveyAgreesWithAnotherCount(t *testing.T) {
+func TestSurveyAgreesWithIndependentCount(t *testing.T) {
 	b, err := os.ReadFile(machine.Data(t, "docroots.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +100,6 @@ func TestSurveyAgreesWithAnotherCount(t *testing.T) {
 		}
 	}
 	if counted == 0 {
-		t.Skip("the docroot that was counted is not on this machine")
+		t.Skip("the counted docroot is not on this machine")
 	}
 }

@@ -186,13 +186,13 @@ func (s *Server) Requests() ([]Request, error) {
 			}
 		}
 	}
-	return nil, errors.New("nginx's log does not come to its end")
+	return nil, errors.New("the end of nginx's log was not reached")
 }
 
 func (s *Server) parse(line string) (q Request, err error) {
 	f := strings.Fields(line)
 	if len(f) != 6 {
-		return q, fmt.Errorf("nginx's log: %q", line)
+		return q, fmt.Errorf("malformed line in nginx's log: %q", line)
 	}
 	q.Site, q.Method, q.Path = s.ports[f[0]], f[4], f[5]
 	q.Status, err = strconv.Atoi(f[1])

@@ -171,7 +171,7 @@ func Until(ctx context.Context, what string, cond func() bool, programs ...*Prog
 	for !cond() {
 		for _, p := range programs {
 			if p.Ended() {
-				return fmt.Errorf("waiting for %s: %s ended: %w: %s", what, p.Name, p.Err(), p.Tail())
+				return fmt.Errorf("waiting for %s: %s exited: %w: %s", what, p.Name, p.Err(), p.Tail())
 			}
 		}
 		select {

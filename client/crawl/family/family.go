@@ -498,10 +498,10 @@ func (t *Tree) Why(url string) string {
 	leaf := t.other[len(t.other)-1]
 	if !leaf.poor() {
 		if leaf.waiting > 0 {
-			return Waits + "more pages like " + leaf.key + " are asked for when those that are under way have shown what they lead to"
+			return Waits + "more pages like " + leaf.key + " are fetched after those in progress have shown where they lead"
 		}
 		return ""
 	}
 	r := leaf.known().report()
-	return fmt.Sprintf("%s%d pages like %s were asked for, and %d of them led to more of their kind and to nothing new", Waits, r.Asked, r.Like, r.Asked-r.Useful)
+	return fmt.Sprintf("%s%d pages like %s were fetched, and %d of them led only to more of their kind and to nothing new", Waits, r.Asked, r.Like, r.Asked-r.Useful)
 }

@@ -26,7 +26,7 @@ func TestTreeIsBounded(t *testing.T) {
 		tree.Visited(&family.Visit{Page: id, URL: url, Refused: 5})
 	}
 	if asked > 2200 {
-		t.Errorf("%d of 20,000 URLs were asked for", asked)
+		t.Errorf("%d of 20,000 URLs were fetched", asked)
 	}
 	if n := len(tree.Append(nil)); n == 0 || n > 20_000 {
 		t.Errorf("%d bytes are stored", n)
@@ -37,7 +37,7 @@ func TestTreeIsBounded(t *testing.T) {
 }
 
 // A page that was not fetched after all, and one that a notice names while it waits, leave nothing behind.
-func TestPagesComeAndGo(t *testing.T) {
+func TestUnfetchedPagesLeaveNoTrace(t *testing.T) {
 	tree := family.New()
 	url := func(i int) string { return fmt.Sprintf("https://a.example/s?q=%d", i) }
 	var under, held []frontier.PageID
@@ -58,7 +58,7 @@ func TestPagesComeAndGo(t *testing.T) {
 		tree.Back(id)
 	}
 	if list := tree.Release(0.1); len(list) != 8 || tree.Held() != 3 || list[0] != held[1] {
-		t.Errorf("%v may be asked for by now, %d wait", list, tree.Held())
+		t.Errorf("%v may be fetched now, %d wait", list, tree.Held())
 	}
 }
 
@@ -97,10 +97,10 @@ func TestText(t *testing.T) {
 		return list
 	}
 	if s := x.Share(pairs(0, 30)); s >= 0 {
-		t.Errorf("of the first page %g is new", s)
+		t.Errorf("share of new text of the first page: %g", s)
 	}
 	if s := x.Share(pairs(0, 30)); s != 0 {
-		t.Errorf("of a page that was seen %g is new", s)
+		t.Errorf("share of new text of a known page: %g", s)
 	}
 	old := 0.
 	for i := range 1000 { // which is twice what is remembered
@@ -112,9 +112,9 @@ func TestText(t *testing.T) {
 		t.Errorf("%g of 1000 new pages seem old", old)
 	}
 	if s := x.Share(append(pairs(1000, 35), pairs(5000, 5)...)); s > 0.2 {
-		t.Errorf("of the last page with another paragraph %g is new", s)
+		t.Errorf("share of new text of the last page with another paragraph: %g", s)
 	}
 	if s := x.Share(append(pairs(1000, 500), pairs(5000, 5)...)); s != 1 {
-		t.Errorf("a page with much that is new is new by %g", s)
+		t.Errorf("share of new text of a page with much new text: %g", s)
 	}
 }

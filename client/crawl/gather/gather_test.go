@@ -66,7 +66,7 @@ func TestPage(t *testing.T) {
 	}
 	p = read(t, &gather.Gatherer{Embedded: true, Text: true}, asHTML, body)
 	if got, want := links(p), strings.Replace(want, ", 0 /docs/a", ", 4 /docs/style.css, 0 /docs/a", 1)+", 4 /docs/i.png"; got != want {
-		t.Errorf("with what it embeds: %s\nwant %s", got, want)
+		t.Errorf("with embedded resources: %s\nwant %s", got, want)
 	}
 	if want := protocol.Sum(html.Read(at, []byte(body), html.Options{Text: true}).Text); p.Text != want {
 		t.Errorf("main text %v, want %v", p.Text, want)
@@ -162,7 +162,7 @@ func TestRobotsTag(t *testing.T) {
 	}
 	p := read(t, g, header("Content-Type: image/png", "X-Robots-Tag: all", "X-Robots-Tag: noindex"), "")
 	if !p.NoIndex {
-		t.Error("the second header counts for nothing, or only for pages")
+		t.Error("the second header is ignored, or only used for HTML")
 	}
 }
 
@@ -193,11 +193,11 @@ func TestLinkHeader(t *testing.T) {
 	}
 	p := read(t, new(gather.Gatherer), header("Content-Type: text/html", `Link: </header>; rel=canonical`), `<link rel=canonical href=/page>`)
 	if p.Canonical != "https://example.org/page" {
-		t.Errorf("canonical %q: the page knows better than its server", p.Canonical)
+		t.Errorf("canonical %q: the page's link should override the header", p.Canonical)
 	}
 	p = read(t, new(gather.Gatherer), header("Content-Type: text/html", `Link: <c>; rel=canonical`), `<base href=/elsewhere/>`)
 	if p.Canonical != "https://example.org/docs/c" {
-		t.Errorf("canonical %q: what the header says does not start from <base>", p.Canonical)
+		t.Errorf("canonical %q: header links should not be resolved against <base>", p.Canonical)
 	}
 }
 
@@ -333,7 +333,7 @@ func FuzzRead(f *testing.F) {
 		}
 		before := p
 		if g.Read(&p, at, http.Header{"Content-Type": {typ}}, body); p.Parsed != before.Parsed || p.Body != before.Body || p.Title != before.Title {
-			t.Fatal("read twice, it is another page")
+			t.Fatal("a second read gives another result")
 		}
 	})
 }

@@ -18,7 +18,7 @@ const (
 	hyperText
 )
 
-var errBinary = errors.New("said to be text, but is not")
+var errBinary = errors.New("declared as text, but is binary")
 
 // kindOf returns how to parse a body: by its Content-Type, unless the body is
 // binary. A body without one is judged by its beginning.

@@ -85,7 +85,7 @@ func readBatch(r io.Reader) (*Batch, error) {
 		return nil, err
 	}
 	if head.Batch == nil {
-		return nil, errors.New("it does not begin as a batch does")
+		return nil, errors.New("the first line has no batch number")
 	}
 	b, tasks := &Batch{Number: *head.Batch}, 0
 	for {
@@ -101,7 +101,7 @@ func readBatch(r io.Reader) (*Batch, error) {
 		if line.End {
 			var n int
 			if err := json.Unmarshal(line.Tasks, &n); err != nil || n != tasks || line.Sites != len(b.Sites) {
-				return nil, fmt.Errorf("%d tasks of %d sites, which is not what it counts", tasks, len(b.Sites))
+				return nil, fmt.Errorf("%d tasks of %d sites, but the last line states other numbers", tasks, len(b.Sites))
 			}
 			return b, nil
 		}
@@ -126,7 +126,7 @@ func (sb *SiteBatch) check() error {
 	}
 	for _, t := range sb.Tasks {
 		if _, err := pathOf(sb.Origin, t.URL); err != nil || protocol.Origin(t.URL) != sb.Origin {
-			return fmt.Errorf("site %d: %.200q is not of %s", sb.Site, t.URL, sb.Origin)
+			return fmt.Errorf("site %d: %.200q is not a URL of %s", sb.Site, t.URL, sb.Origin)
 		}
 	}
 	return nil

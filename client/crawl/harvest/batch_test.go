@@ -43,7 +43,7 @@ func TestBatchAsAFile(t *testing.T) {
 		}
 		for n := range file.Len() {
 			if _, err := harvest.ReadBatch(bytes.NewReader(file.Bytes()[:n])); err == nil && n < file.Len()-1 {
-				t.Fatalf("read of %d bytes of %d", n, file.Len())
+				t.Fatalf("read %d bytes of %d", n, file.Len())
 			}
 		}
 		if _, err := harvest.ReadBatch(strings.NewReader(`{"batch":1}` + "\n")); !errors.Is(err, io.ErrUnexpectedEOF) {

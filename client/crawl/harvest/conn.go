@@ -17,11 +17,11 @@ import (
 )
 
 var (
-	errLongHeader = errors.New("the header is too long")
-	errSilent     = errors.New("nothing came for too long")
-	errLong       = errors.New("it took too long in all")
-	errSlow       = errors.New("slower than the least speed")
-	errStopped    = errors.New("given up, since the cycle has ended")
+	errLongHeader = errors.New("response header is too long")
+	errSilent     = errors.New("timed out: no data received")
+	errLong       = errors.New("timed out: the response took too long")
+	errSlow       = errors.New("slower than the minimum speed")
+	errStopped    = errors.New("canceled: the crawl is stopping")
 )
 
 // A conn is a connection to a site. One goroutine uses it at a time; cut may
@@ -185,7 +185,7 @@ func (c *conn) ask(request []byte, patience time.Duration) (*http.Response, erro
 			break
 		}
 	}
-	return nil, errors.New("no answer, but others that come before it")
+	return nil, errors.New("no final response, only informational ones (1xx)")
 }
 
 // expect sets the deadline and the minimum speed of the body.

@@ -34,7 +34,7 @@ func honest(n int) *fakeweb.Web {
 }
 
 // A batch that arrives after the end is given back, as every task is.
-func TestBatchThatComesTooLate(t *testing.T) {
+func TestLateBatchIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(2)
 		defer w.Close()
@@ -53,7 +53,7 @@ func TestBatchThatComesTooLate(t *testing.T) {
 
 // The next batch is requested before the last has ended, and runs beside
 // it; when few sites of the last one have tasks left, these are given back (S08).
-func TestEndsEarly(t *testing.T) {
+func TestOldBatchEndsEarly(t *testing.T) {
 	for _, minSites := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
 			w := honest(40)
@@ -107,7 +107,7 @@ func TestOneSiteInManyBatches(t *testing.T) {
 				return nil, nil
 			}
 			if open := h.Open(w.Sites()[0].Origin); open > 10 {
-				t.Errorf("asked for another batch with %d tasks left", open)
+				t.Errorf("requested another batch with %d tasks left", open)
 			}
 			return batchOf(w.Sites(), calls, func(int) int { return 20 }), nil
 		}, got.take)
@@ -159,13 +159,13 @@ func TestInsert(t *testing.T) {
 			t.Error(f)
 		}
 		if err := h.Insert(harvest.SiteBatch{Origin: "ftp://example.org"}); err == nil {
-			t.Error("ftp is not asked")
+			t.Error("an ftp origin was accepted")
 		}
 	})
 }
 
 // A refused stream blocks all requests to the host for as long as the site asks.
-func TestRetryAfterOfAStream(t *testing.T) {
+func TestStreamRetryAfterBlocksHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(1)
 		defer w.Close()
@@ -180,7 +180,7 @@ func TestRetryAfterOfAStream(t *testing.T) {
 	})
 }
 
-func TestNextFails(t *testing.T) {
+func TestNextErrorEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(1)
 		defer w.Close()
@@ -241,7 +241,7 @@ func TestOrderOfSites(t *testing.T) {
 		harvestAll(t, h, batchOf(sites, 1, func(int) int { return 1 }))
 		for i, a := range w.Log() {
 			if a.Site != sites[i] {
-				t.Fatalf("%s was asked in place of %s", a.Site.Origin, sites[i].Origin)
+				t.Fatalf("fetched from %s instead of %s", a.Site.Origin, sites[i].Origin)
 			}
 		}
 	})

@@ -15,7 +15,7 @@ const deltaCoding = "dcz"
 const mostBase = 16 << 20
 
 // errDelta says that a delta could not be applied: the whole page is fetched instead.
-var errDelta = fmt.Errorf("a difference that does not lead to the page")
+var errDelta = fmt.Errorf("delta cannot be applied")
 
 // dictionary returns a digest in the syntax of Available-Dictionary.
 func dictionary(d protocol.Digest) string {
@@ -51,7 +51,7 @@ func (h *Harvester) undelta(a *Answer, limit int64, room *share, over bool, err 
 		return true, fail(FaultCoding, fmt.Errorf("%w: %v", errDelta, err))
 	}
 	if !a.Want.IsZero() && protocol.Sum(page) != a.Want {
-		return true, fail(FaultCoding, fmt.Errorf("%w that was told", errDelta))
+		return true, fail(FaultCoding, fmt.Errorf("%w: the result differs from the announced digest", errDelta))
 	}
 	a.Body, a.Coding = page, deltaCoding
 	return true, nil

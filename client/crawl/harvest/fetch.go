@@ -48,7 +48,7 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 	a.base = h.base(t)
 	request, err := h.request(s, t, a.base)
 	if err != nil {
-		a.Fault, a.Err = FaultProtocol, fmt.Errorf("ask for %.200q: %w", t.URL, err)
+		a.Fault, a.Err = FaultProtocol, fmt.Errorf("fetch %.200q: %w", t.URL, err)
 		return false
 	}
 	a.Asked = time.Now()
@@ -65,7 +65,7 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 	now := time.Now()
 	a.Took = now.Sub(a.Asked)
 	if err != nil {
-		a.Fault, a.Err = faultOf(err), fmt.Errorf("ask for %.200q: %w", t.URL, err)
+		a.Fault, a.Err = faultOf(err), fmt.Errorf("fetch %.200q: %w", t.URL, err)
 		if ctx.Err() != nil {
 			a.Fault, a.Err = FaultStopped, errStopped
 		}
@@ -283,7 +283,7 @@ func partial(header string) (more bool, err error) {
 	last, total, both := strings.Cut(rest, "/")
 	n, err := strconv.ParseInt(last, 10, 64)
 	if !ok || !both || err != nil {
-		return false, fmt.Errorf("a part of the page that was not asked for: %.50q", header)
+		return false, fmt.Errorf("response has a range that was not requested: %.50q", header)
 	}
 	all, err := strconv.ParseInt(total, 10, 64)
 	return err != nil || all > n+1, nil
@@ -323,7 +323,7 @@ func codings(header []string) (names []string) {
 // it. A body that is not coded despite its header is returned unchanged.
 func (h *Harvester) decode(b []byte, names []string, limit int64, reach func(int64) bool) ([]byte, error) {
 	if len(names) > 1 {
-		return nil, fmt.Errorf("%d content codings", len(names))
+		return nil, fmt.Errorf("%d content codings, more than one", len(names))
 	}
 	d := <-h.decoders
 	defer func() {
@@ -343,7 +343,7 @@ func (h *Harvester) decode(b []byte, names []string, limit int64, reach func(int
 // location resolves the target of a redirect.
 func location(from, to string) (string, error) {
 	if to == "" {
-		return "", errors.New("a redirect that leads nowhere")
+		return "", errors.New("redirect without a target")
 	}
 	base, err := url.Parse(from)
 	if err != nil {
@@ -351,10 +351,10 @@ func location(from, to string) (string, error) {
 	}
 	u, err := base.Parse(to)
 	if err != nil {
-		return "", fmt.Errorf("a redirect to what is no URL: %w", err)
+		return "", fmt.Errorf("redirect to an invalid URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("a redirect to %.100q", to)
+		return "", fmt.Errorf("redirect to %.100q, which is not an HTTP URL", to)
 	}
 	return u.String(), nil
 }
@@ -428,11 +428,11 @@ func pathOf(origin, u string) (string, error) {
 		path = "/" + path
 	}
 	if !ok || path[0] != '/' {
-		return "", fmt.Errorf("it is not of %s", origin)
+		return "", fmt.Errorf("not a URL of %s", origin)
 	}
 	for i := range len(path) {
 		if c := path[i]; c <= ' ' || c >= 0x7f {
-			return "", errors.New("a character that must be encoded")
+			return "", errors.New("a character must be percent-encoded")
 		}
 	}
 	return path, nil

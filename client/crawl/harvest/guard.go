@@ -15,7 +15,7 @@ type addressError struct {
 	why string
 }
 
-func (e *addressError) Error() string { return fmt.Sprintf("%v is %s: not asked", e.ip, e.why) }
+func (e *addressError) Error() string { return fmt.Sprintf("%v is %s: no request sent", e.ip, e.why) }
 
 // allowed returns an *addressError if no request may be sent to an address. It is
 // called with the very address that is then dialed, so that DNS cannot change
@@ -86,7 +86,7 @@ func (h *Harvester) stays(host string, ips []netip.Addr) ([]netip.Addr, error) {
 	case slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !special(ip) }):
 		h.names.public[host] = true
 	case h.names.public[host]:
-		return nil, &addressError{ips[0], inet.Special(ips[0]) + ", and " + host + " was at a public address before (--allow-private asks it all the same)"}
+		return nil, &addressError{ips[0], inet.Special(ips[0]) + ", and " + host + " was at a public address before (--allow-private permits the request)"}
 	default:
 		return ips, nil
 	}

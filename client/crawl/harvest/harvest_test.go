@@ -99,7 +99,7 @@ func TestRealListeners(t *testing.T) {
 		s := known[r.Host]
 		s.mu.Lock()
 		if gap := time.Since(s.last); s.doing > 0 || s.asked > 0 && gap < wait {
-			t.Errorf("%s: asked %v after the last, with %d others", r.Host, gap, s.doing)
+			t.Errorf("%s: request %v after the last, with %d others", r.Host, gap, s.doing)
 		}
 		s.doing++
 		s.asked++
@@ -130,7 +130,7 @@ func TestRealListeners(t *testing.T) {
 	}
 	for host, s := range known {
 		if s.asked != pages {
-			t.Errorf("%s was asked %d times", host, s.asked)
+			t.Errorf("%s got %d requests", host, s.asked)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (s *rude) serve(l net.Listener) {
 
 // Bytes that a server sends on a kept connection before a request are not taken for a response: they, and the
 // end of a connection, cause a new connection. The same holds for TLS.
-func TestBytesThatNobodyAskedFor(t *testing.T) {
+func TestUnsolicitedBytesOnKeptConnection(t *testing.T) {
 	const forged = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\nforged"
 	cert := httptest.NewTLSServer(nil)
 	defer cert.Close()
@@ -63,13 +63,13 @@ func TestBytesThatNobodyAskedFor(t *testing.T) {
 		conns int32
 	}{
 		{"nothing", func(net.Conn) {}, 1},
-		{"another answer", func(nc net.Conn) { io.WriteString(nc, forged) }, 4},
-		{"an error before it hangs up", func(nc net.Conn) {
+		{"unsolicited response", func(nc net.Conn) { io.WriteString(nc, forged) }, 4},
+		{"error before closing", func(nc net.Conn) {
 			io.WriteString(nc, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			nc.Close()
 		}, 4},
 		{"one byte", func(nc net.Conn) { io.WriteString(nc, "\n") }, 4},
-		{"the end", func(nc net.Conn) { nc.Close() }, 4},
+		{"close", func(nc net.Conn) { nc.Close() }, 4},
 	} {
 		for _, secure := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, TLS %v", c.name, secure), func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestBytesThatNobodyAskedFor(t *testing.T) {
 					}
 				}
 				if len(got.list) != 4 || s.conns.Load() != c.conns {
-					t.Errorf("%d answers over %d connections, want 4 over %d", len(got.list), s.conns.Load(), c.conns)
+					t.Errorf("%d responses over %d connections, want 4 over %d", len(got.list), s.conns.Load(), c.conns)
 				}
 			})
 		}

@@ -108,7 +108,7 @@ const (
 )
 
 // errNoMemory ends a response that has outgrown the free memory. Its task is repeated later.
-var errNoMemory = fail(FaultStopped, errors.New("given up, since too many bodies are not released yet"))
+var errNoMemory = fail(FaultStopped, errors.New("canceled: no memory for the body until others are released"))
 
 // buffers pools memory for bodies, by size.
 type buffers [mostBuffer - leastBuffer + 1]sync.Pool

@@ -105,7 +105,7 @@ func TestPoliteness(t *testing.T) {
 				}
 				time.Sleep(5 * time.Second) // a site that closes late
 				if w.Open() > 0 {
-					t.Errorf("%d ends of connections are left", w.Open())
+					t.Errorf("%d connection ends are open", w.Open())
 				}
 			})
 		})

@@ -70,7 +70,7 @@ func newSite(origin string) (*site, error) {
 	case err != nil:
 		return nil, err
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.User != nil, u.Path != "", u.RawQuery != "", u.Fragment != "":
-		return nil, fmt.Errorf("%.200q is no origin", origin)
+		return nil, fmt.Errorf("%.200q is not an origin", origin)
 	}
 	s := &site{origin: origin, tls: u.Scheme == "https", header: u.Host, port: u.Port(),
 		host: &host{name: plainName(u.Hostname())}, own: &slot{gate: gate{most: 1, alarm: alarm{place: -1}}}}
@@ -88,7 +88,7 @@ func newSite(origin string) (*site, error) {
 type portError struct{ port string }
 
 func (e *portError) Error() string {
-	return fmt.Sprintf("port %s is of another protocol: not asked", e.port)
+	return fmt.Sprintf("port %s is for another protocol: no request sent", e.port)
 }
 
 // plainName returns a host name in lower case and without dots at its end.

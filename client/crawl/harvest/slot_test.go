@@ -47,7 +47,7 @@ func (r resolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, 
 
 // A page may link to a hundred ports of its own host, and Transport callers may request as
 // many more: the host still gets one request at a time, with the pause in between.
-func TestAHostOfManyPorts(t *testing.T) {
+func TestPortsOfOneHostShareSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
 		defer w.Close()
@@ -80,7 +80,7 @@ func TestAHostOfManyPorts(t *testing.T) {
 
 // Names of one registrable domain share the request rate of their address; names that have only
 // the address in common each get their own gap, and two requests a second in all.
-func TestNamesOnOneAddress(t *testing.T) {
+func TestNamesOnOneAddressShareRate(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		hosts func(int) string
@@ -89,11 +89,11 @@ func TestNamesOnOneAddress(t *testing.T) {
 		pause time.Duration // between two requests to the address
 		lasts time.Duration // in all, for two requests of each
 	}{
-		{"of one domain", func(i int) string { return fmt.Sprintf("name%d.host.example", i) }, 20, func(*harvest.Harvester) {}, 10 * time.Second, 390 * time.Second},
-		{"of three", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 3, func(*harvest.Harvester) {}, 10 * time.Second / 3, 17 * time.Second},
-		{"of a public suffix", func(i int) string { return fmt.Sprintf("name%d.github.io", i) }, 100, func(*harvest.Harvester) {}, 500 * time.Millisecond, 100 * time.Second},
-		{"with a rate", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 100, func(h *harvest.Harvester) { h.AddressRate = 5 }, 200 * time.Millisecond, 40 * time.Second},
-		{"seldom", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 10, func(h *harvest.Harvester) { h.AddressRate = 0.1 }, 10 * time.Second, 190 * time.Second},
+		{"one registrable domain", func(i int) string { return fmt.Sprintf("name%d.host.example", i) }, 20, func(*harvest.Harvester) {}, 10 * time.Second, 390 * time.Second},
+		{"three domains", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 3, func(*harvest.Harvester) {}, 10 * time.Second / 3, 17 * time.Second},
+		{"names below a public suffix", func(i int) string { return fmt.Sprintf("name%d.github.io", i) }, 100, func(*harvest.Harvester) {}, 500 * time.Millisecond, 100 * time.Second},
+		{"address rate 5", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 100, func(h *harvest.Harvester) { h.AddressRate = 5 }, 200 * time.Millisecond, 40 * time.Second},
+		{"address rate 0.1", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 10, func(h *harvest.Harvester) { h.AddressRate = 0.1 }, 10 * time.Second, 190 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestNamesOnOneAddress(t *testing.T) {
 
 // The wishes of one name do not apply to other names of its address, and a slow name takes no more
 // than its share: at most four requests are under way.
-func TestATenantsWishes(t *testing.T) {
+func TestOneNameDoesNotSlowOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
 		defer w.Close()
@@ -155,20 +155,20 @@ func TestATenantsWishes(t *testing.T) {
 			most = max(most, going)
 		}
 		if most != 4 {
-			t.Errorf("%d requests were under way at once", most)
+			t.Errorf("%d concurrent requests", most)
 		}
 		if others != 39*4 || last.Sub(begin) > 5*time.Minute {
-			t.Errorf("the others were asked %d times in %v", others, last.Sub(begin))
+			t.Errorf("the others got %d requests in %v", others, last.Sub(begin))
 		}
 		if d := time.Since(begin); d < time.Hour {
-			t.Errorf("the Crawl-delay was kept for %v only", d)
+			t.Errorf("the Crawl-delay was obeyed for only %v", d)
 		}
 	})
 }
 
 // When three names of an address refuse it gets requests half as often, and after a clean hour at
 // the previous rate.
-func TestNamesThatRefuse(t *testing.T) {
+func TestRefusalsHalveAddressRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
 		defer w.Close()
@@ -204,7 +204,7 @@ func TestNamesThatRefuse(t *testing.T) {
 
 // A host that moves to another address meanwhile, or answers only at its second address, still
 // gets one request at a time.
-func TestAHostThatMoves(t *testing.T) {
+func TestHostThatChangesAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
 		defer w.Close()
@@ -232,7 +232,7 @@ func TestAHostThatMoves(t *testing.T) {
 }
 
 // No caller sends anything to a port that belongs to another protocol.
-func TestPortsOfOtherProtocols(t *testing.T) {
+func TestPortsOfOtherProtocolsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
 		defer w.Close()
@@ -247,7 +247,7 @@ func TestPortsOfOtherProtocols(t *testing.T) {
 			}
 		}
 		s := w.Sites()[1]
-		if resp, err := (&http.Client{Transport: h.Transport(s.Origin)}).Get(s.Origin + "/"); err == nil || !strings.Contains(err.Error(), "port 25 is of another protocol") {
+		if resp, err := (&http.Client{Transport: h.Transport(s.Origin)}).Get(s.Origin + "/"); err == nil || !strings.Contains(err.Error(), "port 25 is for another protocol") {
 			t.Errorf("%v, %v", resp, err)
 		}
 		if n := len(w.Log()); n != 1 {

@@ -17,7 +17,7 @@ func (h *Harvester) spill(a *Answer, resp *http.Response, limit int64) (over boo
 	}
 	f, err := h.Spill()
 	if err != nil {
-		return false, fmt.Errorf("keep body: %w", err)
+		return false, fmt.Errorf("create body file: %w", err)
 	}
 	a.File = f
 	begin := a.Body

@@ -156,7 +156,7 @@ type visitor struct {
 func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, _ := net.SplitHostPort(address)
 	if s, err := newSite(v.origin); err != nil || plainName(host) != s.host.name || port != s.port {
-		return nil, fmt.Errorf("dial %.100q: it is not of %s", address, v.origin)
+		return nil, fmt.Errorf("dial %.100q: not an address of %s", address, v.origin)
 	}
 	s, err := v.h.acquire(ctx, v.origin)
 	if err != nil {
@@ -240,7 +240,7 @@ func (v *visitor) RoundTrip(r *http.Request) (*http.Response, error) {
 func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	h := v.h
 	if protocol.Origin(r.URL.String()) != v.origin {
-		return nil, fmt.Errorf("%.200s is not of %s", r.URL, v.origin)
+		return nil, fmt.Errorf("%.200s is not a URL of %s", r.URL, v.origin)
 	}
 	s, err := h.acquire(r.Context(), v.origin)
 	if err != nil {

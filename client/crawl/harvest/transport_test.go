@@ -65,7 +65,7 @@ func TestFollowWhileHarvesting(t *testing.T) {
 		}
 		// At once, unless the poll was just about to start anew: then it waits for its slot.
 		if late := told[s.Origin+"/"].Sub(edited[s.Origin+"/"]); len(edited) == 0 || late < 0 || late > 2*h.Wait {
-			t.Errorf("told at %v of what was edited at %v", told, edited)
+			t.Errorf("changes received at %v, edited at %v", told, edited)
 		}
 		for _, f := range w.Impolite(fakeweb.Manners{Gap: 5 * time.Second, Agent: "Test/1"}) {
 			t.Error(f)
@@ -80,14 +80,14 @@ func TestFollowWhileHarvesting(t *testing.T) {
 			}
 		}
 		if polls == 0 {
-			t.Error("nobody waited for news")
+			t.Error("there was no long poll")
 		}
 	})
 }
 
 // A caller that keeps a body open has the site's slot until it closes the body, or has
 // not read for too long.
-func TestTurnOfABody(t *testing.T) {
+func TestOpenBodyHoldsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(1)
 		defer w.Close()
@@ -112,7 +112,7 @@ func TestTurnOfABody(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := c.Do(r); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("waiting for the turn: %v", err)
+			t.Errorf("waiting for the slot: %v", err)
 		}
 		third, err := c.Get(s.Origin + "/")
 		if err != nil {
@@ -120,7 +120,7 @@ func TestTurnOfABody(t *testing.T) {
 		}
 		third.Body.Close()
 		if d := time.Since(begin); d > 10*time.Minute {
-			t.Errorf("a body that nobody reads kept the turn until %v", d)
+			t.Errorf("an unread body held the slot until %v", d)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestTransportByAddress(t *testing.T) {
 // A Transport caller that sends requests again and again, more often than the host allows, takes at most every
 // second slot from the waiting pages; and its requests are sent even if those pages have gone elsewhere
 // meanwhile.
-func TestVisitorsLeaveTurns(t *testing.T) {
+func TestTransportCallersShareSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
 		defer w.Close()
@@ -204,7 +204,7 @@ func TestVisitorsLeaveTurns(t *testing.T) {
 }
 
 // A request that leaves the origin is refused, however it comes about.
-func TestTransportRefuses(t *testing.T) {
+func TestTransportRefusesOtherOrigins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 11, Sites: 2, Kinds: []fakeweb.Kind{fakeweb.Redirecting, fakeweb.Inside}})
 		defer w.Close()
@@ -339,7 +339,7 @@ func (f *fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, erro
 
 // Only public addresses are contacted, unless private ones are allowed, and never a
 // blocked one: the address itself is checked, whatever its name.
-func TestGuard(t *testing.T) {
+func TestPrivateAddressesAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		ip      string
 		public  bool
@@ -375,7 +375,7 @@ func TestGuard(t *testing.T) {
 }
 
 // An address with a zone is checked like the same address without one.
-func TestGuardOfZones(t *testing.T) {
+func TestPrivateAddressesWithZonesAreRefused(t *testing.T) {
 	for _, origin := range []string{"http://[::1%25lo]", "http://[fe80::1%25eth0]"} {
 		synctest.Test(t, func(t *testing.T) {
 			h := &harvest.Harvester{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
@@ -392,7 +392,7 @@ func TestGuardOfZones(t *testing.T) {
 
 // A body that only drips is abandoned, so that it does not occupy the site's slot;
 // a site that says that it is busy gets a pause, also if the response is to a long poll.
-func TestTransportIsImpatient(t *testing.T) {
+func TestSlowBodyIsAborted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := handlers(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/drip" {
@@ -424,11 +424,11 @@ func TestTransportIsImpatient(t *testing.T) {
 			t.Errorf("%d bytes: %v", len(b), err)
 		}
 		if _, err := c.Get(s.Origin + "/?wait=60"); err != nil || time.Since(begin) > 2*time.Minute {
-			t.Errorf("asked again after %v: %v", time.Since(begin), err)
+			t.Errorf("next request after %v: %v", time.Since(begin), err)
 		}
 		begin = time.Now()
 		if _, err := c.Get(s.Origin + "/"); err != nil || time.Since(begin) < 1000*time.Second {
-			t.Errorf("asked %v after Retry-After: 1000: %v", time.Since(begin), err)
+			t.Errorf("request %v after Retry-After: 1000: %v", time.Since(begin), err)
 		}
 	})
 }

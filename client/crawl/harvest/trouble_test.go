@@ -32,7 +32,7 @@ func harvestAll(t *testing.T, h *harvest.Harvester, b *harvest.Batch) map[string
 	byURL := map[string]*harvest.Answer{}
 	for _, a := range got.list {
 		if byURL[a.URL] != nil {
-			t.Errorf("%s was answered twice", a.URL)
+			t.Errorf("%s has two answers", a.URL)
 		}
 		byURL[a.URL] = a
 	}
@@ -104,7 +104,7 @@ func TestFaults(t *testing.T) {
 }
 
 // A site that is down does not get hundreds of requests one after the other.
-func TestASiteThatIsDown(t *testing.T) {
+func TestDeadSiteGetsFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 3, Sites: 1, Kinds: []fakeweb.Kind{fakeweb.Tarpit}})
 		defer w.Close()
@@ -127,7 +127,7 @@ func TestASiteThatIsDown(t *testing.T) {
 
 // A resolver that fails is a problem of our own: the cycle stops, and no page is
 // marked as failed (P04).
-func TestBrokenResolver(t *testing.T) {
+func TestBrokenResolverStopsCycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4, Sites: 200, Kinds: []fakeweb.Kind{fakeweb.Honest}})
 		defer w.Close()
@@ -161,7 +161,7 @@ func TestBrokenResolver(t *testing.T) {
 }
 
 // Many names that do not exist are not a failure of the resolver.
-func TestNamesThatDoNotExist(t *testing.T) {
+func TestMissingNamesAreNoResolverFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4, Sites: 100, Kinds: []fakeweb.Kind{fakeweb.Unresolved}})
 		defer w.Close()
@@ -198,7 +198,7 @@ func TestRange(t *testing.T) {
 		}, func(w http.ResponseWriter, r *http.Request) {
 			if got := r.Header.Get("Range"); got != "" {
 				if got != "bytes=0-299" && got != "bytes=0-999" { // E29
-					t.Errorf("asked for %q", got)
+					t.Errorf("requested %q", got)
 				}
 				refused.Add(1)
 				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
@@ -223,7 +223,7 @@ func TestRange(t *testing.T) {
 				}
 			}
 			if refused.Load() != 1 {
-				t.Errorf("asked for a range %d times where that is refused", refused.Load())
+				t.Errorf("%d range requests though ranges are refused", refused.Load())
 			}
 			time.Sleep(time.Minute)
 		}
@@ -300,7 +300,7 @@ func TestOverbook(t *testing.T) {
 			h.Sites, h.Overbook = 30, overbook
 			time.AfterFunc(150*time.Second, func() {
 				if n := h.Stats().InFlight; n != want {
-					t.Errorf("overbook %v: %d at once", overbook, n)
+					t.Errorf("overbook %v: %d concurrent requests", overbook, n)
 				}
 			})
 			harvestAll(t, h, batchOf(w.Sites(), 1, func(int) int { return 1 }))
@@ -337,7 +337,7 @@ func TestMemory(t *testing.T) {
 		n := 0
 		err := h.Run(t.Context(), once(everything(w, 4)), func(a *harvest.Answer) {
 			if a.Fault == harvest.FaultSlow || a.Fault == harvest.FaultTimeout {
-				t.Errorf("%s is blamed for our waiting: %v", a.URL, a.Err)
+				t.Errorf("%s has a fault for the crawler's own delay: %v", a.URL, a.Err)
 			}
 			mu.Lock()
 			n++
@@ -360,7 +360,7 @@ func TestMemory(t *testing.T) {
 }
 
 // A server that announces a large body and sends little does not reserve memory that others need.
-func TestMemoryIsNotPromised(t *testing.T) {
+func TestAnnouncedLengthReservesNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page := make([]byte, 300_000)
 		promising := func(w http.ResponseWriter, r *http.Request) {
@@ -394,7 +394,7 @@ func TestMemoryIsNotPromised(t *testing.T) {
 			a.Release()
 		})
 		if err != nil || honest == 0 || honest > 2*time.Minute {
-			t.Errorf("the honest page came after %v: %v", honest, err)
+			t.Errorf("the normal page arrived after %v: %v", honest, err)
 		}
 	})
 }
@@ -451,7 +451,7 @@ func TestGaps(t *testing.T) {
 				got = append(got, at[j].Sub(at[j-1]).Truncate(time.Millisecond)) // checking a kept connection takes a moment
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("site %d was asked after %v, not %v", i, got, want)
+				t.Errorf("site %d got the next request after %v, not %v", i, got, want)
 			}
 		}
 	})
@@ -522,7 +522,7 @@ func TestStop(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := w.Open(); n > 2 { // of the site that closes late
-			t.Errorf("%d ends of connections are left", n)
+			t.Errorf("%d connection ends are open", n)
 		}
 		if s := h.Stats(); s.InFlight != 0 || s.Tasks != 0 || s.Sites != 0 {
 			t.Errorf("%+v", s)
@@ -532,7 +532,7 @@ func TestStop(t *testing.T) {
 
 // A crawler configured without a gap for its own site still obeys the site's Crawl-delay, and its
 // signals of overload.
-func TestWithoutGapsAsTheSiteSays(t *testing.T) {
+func TestNoGapStillObeysCrawlDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		asked := map[string][]time.Time{}
@@ -562,11 +562,11 @@ func TestWithoutGapsAsTheSiteSays(t *testing.T) {
 				got = append(got, at[j].Sub(at[j-1]).Truncate(time.Millisecond))
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("site %d was asked after %v, not %v", i, got, want)
+				t.Errorf("site %d got the next request after %v, not %v", i, got, want)
 			}
 		}
 		if gap := h.Gap(1, 7*time.Second); gap != 7*time.Second {
-			t.Errorf("a gap of %v is promised", gap)
+			t.Errorf("the stated gap is %v", gap)
 		}
 	})
 }

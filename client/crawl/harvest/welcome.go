@@ -137,7 +137,7 @@ func (h *Harvester) heed(s *site, a *Answer, now time.Time) {
 		w.lately += (latency - w.lately) / firstAnswers
 	}
 	if sl := s.held; refused || !now.Before(w.until) || sl.key.net != w.net || w.lately > 2*w.first {
-		h.log.Debug("the site's welcome is void", "site", s.origin, "status", a.Status, "latency", w.lately, "at_first", w.first)
+		h.log.Debug("the site's invitation to a higher request rate has ended", "site", s.origin, "status", a.Status, "latency", w.lately, "at_first", w.first)
 		h.unwelcome(s)
 	}
 }

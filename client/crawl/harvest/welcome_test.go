@@ -26,13 +26,13 @@ func TestWelcome(t *testing.T) {
 		then func(s *fakeweb.Site, n int, w http.ResponseWriter) bool // at the n-th request, from 0
 		want []time.Duration                                          // between requests 1 to 6 after the rate was stated
 	}{
-		{"ten a second", 10, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
-		{"more than anybody asks", 1000, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
-		{"as much as the operator allows", 1000, func(h *harvest.Harvester) { h.MaxRate = 50 }, nil, []time.Duration{20, 20, 20, 20, 20}},
-		{"not heeded", 10, func(h *harvest.Harvester) { h.MaxRate = -1 }, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
-		{"seldom", 0.05, nil, nil, []time.Duration{20e3, 20e3, 20e3, 20e3, 20e3}},
-		{"hardly ever", math.SmallestNonzeroFloat64, nil, nil, []time.Duration{3600e3, 3600e3, 3600e3, 3600e3, 3600e3}},
-		{"nothing", 0, nil, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
+		{"rate 10", 10, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
+		{"rate above the default maximum", 1000, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
+		{"rate above the configured maximum", 1000, func(h *harvest.Harvester) { h.MaxRate = 50 }, nil, []time.Duration{20, 20, 20, 20, 20}},
+		{"welcomes disabled", 10, func(h *harvest.Harvester) { h.MaxRate = -1 }, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
+		{"rate 0.05", 0.05, nil, nil, []time.Duration{20e3, 20e3, 20e3, 20e3, 20e3}},
+		{"smallest rate", math.SmallestNonzeroFloat64, nil, nil, []time.Duration{3600e3, 3600e3, 3600e3, 3600e3, 3600e3}},
+		{"rate 0", 0, nil, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
 		{"until it refuses", 10, nil, func(_ *fakeweb.Site, n int, w http.ResponseWriter) bool {
 			if n == 3 {
 				w.Header().Set("Retry-After", "1")
@@ -76,7 +76,7 @@ func TestWelcome(t *testing.T) {
 					got = append(got, asked[i].Sub(asked[i-1]).Truncate(time.Millisecond)/time.Millisecond)
 				}
 				if !slices.Equal(got, c.want) {
-					t.Errorf("asked after %d ms, want %d", got, c.want)
+					t.Errorf("requests after %d ms, want %d", got, c.want)
 				}
 				begun(t, w, wait, func(a fakeweb.Access) bool { return a.Site == neighbour })
 			})
@@ -85,7 +85,7 @@ func TestWelcome(t *testing.T) {
 }
 
 // A Crawl-delay that became known while a batch was being assembled is not undone by that batch.
-func TestPaceBeforeBatch(t *testing.T) {
+func TestCrawlDelaySurvivesBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
 		defer w.Close()
@@ -97,13 +97,13 @@ func TestPaceBeforeBatch(t *testing.T) {
 		harvestAll(t, h, b)
 		begun(t, w, 5*time.Second, always)
 		if n := len(w.Log()); n != 4 {
-			t.Errorf("asked %d times", n)
+			t.Errorf("%d requests", n)
 		}
 	})
 }
 
 // A welcome holds for the address that sent it, for a day, and a Crawl-delay still applies.
-func TestWelcomeThatIsVoid(t *testing.T) {
+func TestWelcomeExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 4})
 		defer w.Close()
@@ -121,7 +121,7 @@ func TestWelcomeThatIsVoid(t *testing.T) {
 			harvestAll(t, h, b)
 			begun(t, w, pause, always)
 			if n := len(w.Log()); n != 4 || w.Log()[3].Begin.Sub(w.Log()[0].Begin) > 4*pause {
-				t.Errorf("asked %d times within %v, want every %v", n, w.Log()[n-1].Begin.Sub(w.Log()[0].Begin), pause)
+				t.Errorf("%d requests within %v, want every %v", n, w.Log()[n-1].Begin.Sub(w.Log()[0].Begin), pause)
 			}
 			time.Sleep(time.Minute)
 		}
@@ -183,7 +183,7 @@ func TestWelcomeAfterASlowConnection(t *testing.T) {
 				ask(t, h, s)
 				log := w.Log()
 				if len(log) != 2 || slow || log[1].Begin.Sub(log[0].Begin) != 100*time.Millisecond {
-					t.Errorf("asked %v, want a tenth of a second between them", log)
+					t.Errorf("requests at %v, want 0.1 s between them", log)
 				}
 			})
 		})
@@ -192,13 +192,13 @@ func TestWelcomeAfterASlowConnection(t *testing.T) {
 
 // A request without the slot, a stream or a long poll, may be refused, too; and a site
 // may withdraw its welcome.
-func TestWelcomeThatIsTakenBack(t *testing.T) {
+func TestWelcomeIsWithdrawn(t *testing.T) {
 	for name, take := range map[string]func(h *harvest.Harvester, origin string){
 		"a stream is refused": func(h *harvest.Harvester, origin string) { h.Refused(origin, http.StatusServiceUnavailable, nil) },
 		"a poll is refused for a while": func(h *harvest.Harvester, origin string) {
 			h.Refused(origin, http.StatusTooManyRequests, http.Header{"Retry-After": {"10"}})
 		},
-		"it says so no more": func(h *harvest.Harvester, origin string) { h.Unwelcome(origin) },
+		"the welcome is withdrawn": func(h *harvest.Harvester, origin string) { h.Unwelcome(origin) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

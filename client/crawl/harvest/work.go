@@ -9,7 +9,7 @@ import (
 )
 
 // errCycle is the error of tasks that are given back.
-var errCycle = errors.New("the cycle has ended")
+var errCycle = errors.New("not fetched: the batch has ended")
 
 // A doubt holds the tasks of a site whose name could not be looked up.
 type doubt struct {
@@ -94,7 +94,7 @@ func (c *cycle) judge(s *site, a *Answer) {
 	}
 	if s.silent++; s.silent >= maxSilent {
 		s.silent = 0
-		c.giveBack(s.id, c.clear(s), a.Fault, fmt.Errorf("the site was silent %d times in a row, at last: %w", maxSilent, a.Err))
+		c.giveBack(s.id, c.clear(s), a.Fault, fmt.Errorf("%d requests in a row got no response, the last: %w", maxSilent, a.Err))
 	}
 }
 

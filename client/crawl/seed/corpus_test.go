@@ -71,52 +71,52 @@ func sorted(s string) string {
 // the first that fits counts.
 var differences = []difference{
 	// URLs that a crawler does not fetch.
-	{"other schemes are not asked for", func(ref, base, ours, theirs string) bool {
+	{"other schemes are not fetched", func(ref, base, ours, theirs string) bool {
 		return ours == "" && theirs != "" && !strings.HasPrefix(theirs, "http:") && !strings.HasPrefix(theirs, "https:")
 	}},
-	{"a name and password in a URL are nobody's to use, and not to be passed on", func(ref, base, ours, theirs string) bool {
+	{"URLs with a user name or password are rejected", func(ref, base, ours, theirs string) bool {
 		return ours == "" && (strings.Contains(ref, "@") || strings.Contains(base, "@"))
 	}},
-	{"nothing is no link", refused(`^[ \t]*$`)},
-	{"what has no base is not guessed", func(ref, base, ours, theirs string) bool {
+	{"an empty reference is rejected", refused(`^[ \t]*$`)},
+	{"a relative reference without a base is rejected", func(ref, base, ours, theirs string) bool {
 		return ours == "" && base == "" && !strings.Contains(ref, ":")
 	}},
 
 	// Browsers repair these, and page readers do so before (html.Scanner); elsewhere they are never intended.
 	{"control characters are an error", refused(`[\x00-\x1f\x7f]`)},
-	{"a backslash is no slash", func(ref, base, ours, theirs string) bool { return strings.Contains(ref, `\`) }},
+	{"a backslash is not read as a slash", func(ref, base, ours, theirs string) bool { return strings.Contains(ref, `\`) }},
 	{"http: without its slashes is an error", refused(`^(?i)https?:(/?[^/]|/?$|///)`)},
 	{"a name that begins with a colon needs a ./", refused(`^\s*(:|\[)`)},
-	{"empty hosts are not passed over", func(ref, base, ours, theirs string) bool { return strings.HasPrefix(ref, "///") }},
+	{"an empty host is not skipped", func(ref, base, ours, theirs string) bool { return strings.HasPrefix(ref, "///") }},
 
 	// Hosts.
-	{"a host in other letters is written in ASCII by whoever links to it", func(ref, base, ours, theirs string) bool {
+	{"a host with non-ASCII characters is rejected", func(ref, base, ours, theirs string) bool {
 		host, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(ref), "http://"), "https://"), "/")
 		return ours == "" && strings.IndexFunc(plain(host), func(r rune) bool { return r >= 0x80 }) >= 0
 	}},
-	{"a host has no escapes", refused(`^https?://[^/]*%`)},
+	{"escapes in a host are rejected", refused(`^https?://[^/]*%`)},
 	{"odd characters in a host", refused(`^http://!"`)},
-	{"numbers are no addresses: the resolver says whether there is such a host", func(ref, base, ours, theirs string) bool {
+	{"numbers are not converted to addresses: the resolver decides", func(ref, base, ours, theirs string) bool {
 		return regexp.MustCompile(`^https?://([^/]*\.)?(0x[0-9a-f]*|[0-9]+)\.?/`).MatchString(ours)
 	}},
-	{"an address in brackets stays as it is written", func(ref, base, ours, theirs string) bool { return strings.Contains(ours, "//[") }},
-	{"a port stays as it is written; one that is too large cannot be asked", func(ref, base, ours, theirs string) bool {
+	{"an address in brackets is unchanged", func(ref, base, ours, theirs string) bool { return strings.Contains(ours, "//[") }},
+	{"a port is unchanged, even if it is too large", func(ref, base, ours, theirs string) bool {
 		return regexp.MustCompile(`//[^/]*:(0+[0-9]*|[0-9]{6,})/`).MatchString(ours)
 	}},
 
 	// Paths and queries: URLs that may be two pages get two names.
 	{"an escaped dot is not a dot segment", func(ref, base, ours, theirs string) bool { return strings.Contains(strings.ToLower(ours), "%2e") }},
-	{"escapes stay as they are written", equal(plain)},
-	{"// in a path stays", equal(func(s string) string {
+	{"escapes are unchanged", equal(plain)},
+	{"// in a path is kept", equal(func(s string) string {
 		return regexp.MustCompile(`([^:])/+`).ReplaceAllString(s, "$1/")
 	})},
-	{"an empty query stays", func(ref, base, ours, theirs string) bool { return strings.TrimSuffix(ours, "?") == theirs }},
-	{"the order of parameters stays, and empty ones do", equal(sorted)},
+	{"an empty query is kept", func(ref, base, ours, theirs string) bool { return strings.TrimSuffix(ours, "?") == theirs }},
+	{"parameters keep their order, also empty ones", equal(sorted)},
 }
 
-// TestOthersURLs compares names with the tables of crawler-commons, some of
+// TestURLsOfCrawlerCommons compares names with the tables of crawler-commons, some of
 // which come from the Web Platform Tests. Every difference must have a reason.
-func TestOthersURLs(t *testing.T) {
+func TestURLsOfCrawlerCommons(t *testing.T) {
 	s := &seed.Seeder{Rules: seed.Rules{SplitWWW: true, RejectWords: []string{}}}
 	asked, differ := 0, map[string]int{}
 	ask := func(table, ref, base, theirs string) {
@@ -132,7 +132,7 @@ func TestOthersURLs(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("%s: %q at %q is %q, they have %q", table, ref, base, ours, theirs)
+		t.Errorf("%s: %q at %q is %q, want %q", table, ref, base, ours, theirs)
 	}
 	recorded(t, "sitemaps-robots-urls-crawler-commons", "/resources/", func(name string, b []byte) {
 		switch base := filepath.Base(name); {
@@ -181,15 +181,15 @@ func TestOthersURLs(t *testing.T) {
 		all += differ[d.why]
 		t.Logf("%4d: %s", differ[d.why], d.why)
 	}
-	t.Logf("%d of %d URLs are named as others name them", asked-all, asked)
+	t.Logf("%d of %d URLs are normalized as in the corpus", asked-all, asked)
 	if asked < 1000 || all > asked/4 {
 		t.Errorf("%d URLs, %d differ: that is not the corpus, or not its language", asked, all)
 	}
 }
 
-// TestOthersFiles reads sitemaps and feeds recorded by others with the
+// TestRecordedFiles reads sitemaps and feeds recorded by others with the
 // engine's reader.
-func TestOthersFiles(t *testing.T) {
+func TestRecordedFiles(t *testing.T) {
 	files, named := 0, 0
 	recorded(t, "sitemaps-robots-urls-crawler-commons", "/sitemaps/", func(name string, b []byte) {
 		l, err := seed.ReadSitemap("https://www.example.com/"+filepath.Base(name), b)

@@ -37,7 +37,7 @@ func FuzzAdmit(f *testing.F) {
 		}
 		if v.URL == "" {
 			if u, err := protocol.CanonicalURL(from, ref); err == nil {
-				t.Fatalf("%s could be asked for: %+v", u, v)
+				t.Fatalf("%s could be fetched: %+v", u, v)
 			}
 			return
 		}
@@ -67,7 +67,7 @@ func FuzzRead(f *testing.F) {
 		for _, read := range []func(string, []byte) (seed.List, error){seed.ReadSitemap, seed.ReadFeed} {
 			l, err := read(at, body)
 			if err != nil && err.Error() == "" {
-				t.Fatal("an error that says nothing")
+				t.Fatal("an empty error")
 			}
 			for _, n := range append(l.Pages, l.Sitemaps...) {
 				if u, err := protocol.CanonicalURL("", n.URL); err != nil || u != n.URL {

@@ -46,7 +46,7 @@ const maxEntries = 4 * sitemap.MaxURLs // many sitemaps are longer than the prot
 
 // ErrNone says that a document is not of the requested kind: most often it is a
 // "not found" page with status 200.
-var ErrNone = errors.New("no such document")
+var ErrNone = errors.New("not a document of the expected kind")
 
 // ReadSitemap reads a sitemap, an index of sitemaps, or a list of URLs, plain
 // or as a gzip or Zstandard file. If the document is truncated, or over a limit, it

@@ -84,7 +84,7 @@ func (s *Seeder) SetRobots(origin string, a RobotsAnswer, now time.Time) (change
 	case !a.Since.IsZero() && now.Sub(a.Since) >= Unreachable:
 		f.body = string(a.Body)
 	default:
-		f.silent = "robots.txt could not be had"
+		f.silent = "robots.txt could not be fetched"
 		if a.Status != 0 {
 			f.silent += fmt.Sprintf(": status %d", a.Status)
 		}

@@ -270,7 +270,7 @@ func (c *compiled) refuses(url string, origin int) (rule string) {
 		return "domain is not accepted"
 	}
 	if port := portOf(url[:origin]); port != "" && inet.ForeignPort(port[1:]) {
-		return "port is of another protocol"
+		return "port is for another protocol"
 	}
 	if len(c.accept)+len(c.reject) > 0 {
 		lower := strings.ToLower(path)

@@ -17,7 +17,7 @@ type Verdict struct {
 	URL     string // canonical; empty if the reference is not a URL that could be fetched
 	Ask     string // the URL to fetch instead, with the session of the reference (E30); empty: URL
 	OK      bool
-	Rule    string // for people, such as "robots.txt: Disallow: /private/" or "depth 17 over 15"
+	Rule    string // for people, such as "robots.txt: Disallow: /private/" or "depth 17 exceeds the limit 15"
 	LogOnly bool   // recorded but not fetched: images, archives
 	Dynamic bool
 }
@@ -223,7 +223,7 @@ func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
 		return longer(s.c.maxURL)
 	}
 	if st != nil && s.c.perSite >= 0 && st.pages.Load() >= int64(s.c.perSite) {
-		return fmt.Sprintf("%d pages of the site", s.c.perSite)
+		return fmt.Sprintf("limit of %d pages per site reached", s.c.perSite)
 	}
 	base := s.c.static
 	if v.Dynamic {
@@ -232,7 +232,7 @@ func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
 	if r.Kind == Listed || base < 0 || r.Depth <= base || st != nil && st.deeper(r.Depth, base, v.Dynamic) {
 		return ""
 	}
-	return fmt.Sprintf("depth %d over %d", r.Depth, base)
+	return fmt.Sprintf("depth %d exceeds the limit %d", r.Depth, base)
 }
 
 // Forbids returns the rule of robots.txt that forbids a canonical URL, empty if

@@ -101,8 +101,8 @@ func TestRules(t *testing.T) {
 		{hosts, "http://[::2]/", "domain is not accepted"},
 		{hosts, "https://other.example/", ""},
 		{hosts, "http://other.example/", "domain is not accepted"},
-		{hosts, "http://example.org:25/", "port is of another protocol"},
-		{words, "http://a.example:6667/", "port is of another protocol"},
+		{hosts, "http://example.org:25/", "port is for another protocol"},
+		{words, "http://a.example:6667/", "port is for another protocol"},
 		{hosts, "https://blog.example.org/", "domain is not accepted"},
 		{hosts, "https://www.blog.example.org/", "domain is not accepted"},
 
@@ -167,16 +167,16 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s is %s, want %s; admitted %v", url, got, want, v.OK)
 		}
 		if v := s.Admit(seed.Ref{URL: url, Kind: seed.Embedded}); v.LogOnly {
-			t.Errorf("%s is embedded, asked for, and only noted", url)
+			t.Errorf("%s is embedded and wanted, but only logged", url)
 		}
 		if v := s.Admit(seed.Ref{URL: url, Kind: seed.Listed}); v.LogOnly != (want == "noted" && !strings.Contains(url, ".pdf")) {
-			t.Errorf("%s is listed; only noted: %v", url, v.LogOnly)
+			t.Errorf("%s is listed; only logged: %v", url, v.LogOnly)
 		}
 	}
 	s := &seed.Seeder{Rules: seed.Rules{StaticQueries: true, DynamicExt: []string{"html"}, LogExt: []string{}}}
 	for url, dynamic := range map[string]bool{"https://a.example/a?b": false, "https://a.example/a.html": true, "https://a.example/a.jpg": false} {
 		if v := s.Admit(seed.Ref{URL: url}); v.Dynamic != dynamic || v.LogOnly {
-			t.Errorf("%s: dynamic %v, noted %v", url, v.Dynamic, v.LogOnly)
+			t.Errorf("%s: dynamic %v, logged %v", url, v.Dynamic, v.LogOnly)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestWWW(t *testing.T) {
 	}
 	s.Split("https://example.org")
 	if got := name("https://www.example.org/a"); got != "https://www.example.org/a" {
-		t.Error("two sites are one:", got)
+		t.Error("two sites were merged:", got)
 	}
 
 	// A redirect to the twin is not treated as a redirect to the page itself.
@@ -259,10 +259,10 @@ func TestLimits(t *testing.T) {
 		rule string
 	}{
 		{seed.Ref{URL: static, Depth: 15}, ""},
-		{seed.Ref{URL: static, Depth: 30}, "depth 30 over 15"},
+		{seed.Ref{URL: static, Depth: 30}, "depth 30 exceeds the limit 15"},
 		{seed.Ref{URL: dynamic, Depth: 5}, ""},
-		{seed.Ref{URL: dynamic, Depth: 20}, "depth 20 over 5"},
-		{seed.Ref{URL: dynamic, Depth: 20, Kind: seed.Redirect}, "depth 20 over 5"},
+		{seed.Ref{URL: dynamic, Depth: 20}, "depth 20 exceeds the limit 5"},
+		{seed.Ref{URL: dynamic, Depth: 20, Kind: seed.Redirect}, "depth 20 exceeds the limit 5"},
 		{seed.Ref{URL: dynamic, Depth: 20, Kind: seed.Listed}, ""},
 		{seed.Ref{URL: dynamic, Depth: 20, Kind: seed.Person}, ""},
 	} {
@@ -271,18 +271,18 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	s.Count("https://a.example", seed.Tally{Depth: -1, New: 400})
-	for kind, rule := range map[seed.Kind]string{seed.Link: "2000 pages of the site", seed.Listed: "2000 pages of the site", seed.Person: ""} {
+	for kind, rule := range map[seed.Kind]string{seed.Link: "limit of 2000 pages per site reached", seed.Listed: "limit of 2000 pages per site reached", seed.Person: ""} {
 		if v := s.Admit(seed.Ref{URL: static, Kind: kind}); v.Rule != rule {
 			t.Errorf("kind %d at the limit: %q, want %q", kind, v.Rule, rule)
 		}
 	}
 	if v := s.Admit(seed.Ref{URL: "https://b.example/"}); !v.OK {
-		t.Error("another site is full too:", v.Rule)
+		t.Error("the limit of one site affects another:", v.Rule)
 	}
 	none := &seed.Seeder{Rules: seed.Rules{MaxDepthStatic: -1, MaxDepthDynamic: -1, MaxPerSite: -1}}
 	none.SetShape("https://a.example", 1<<30, nil)
 	if v := none.Admit(seed.Ref{URL: dynamic, Depth: 1 << 20}); !v.OK {
-		t.Error("no limit, and refused:", v.Rule)
+		t.Error("refused without a limit:", v.Rule)
 	}
 }
 
@@ -292,10 +292,10 @@ func TestRobots(t *testing.T) {
 	const site = "https://a.example"
 	s := &seed.Seeder{Agent: "testbot"}
 	if s.Silent(site) == "" {
-		t.Error("a site is asked before its robots.txt")
+		t.Error("a site is fetched from before its robots.txt")
 	}
 	if v := s.Admit(seed.Ref{URL: site + "/private/a"}); !v.OK {
-		t.Error("before robots.txt is known, everything is taken down:", v.Rule)
+		t.Error("pages are excluded before robots.txt is known:", v.Rule)
 	}
 	file := []byte("User-agent: testbot\nDisallow: /private/\nDisallow: /*;jsessionid\nCrawl-delay: 3\nUser-agent: *\nDisallow: /\n")
 	if !s.SetRobots(site, seed.RobotsAnswer{Status: 200, Body: file}, noon) {
@@ -313,7 +313,7 @@ func TestRobots(t *testing.T) {
 			t.Errorf("kind %d: %+v", kind, v)
 		}
 		if v := s.Admit(seed.Ref{URL: site + "/public;jsessionid=1", Kind: kind}); !v.OK {
-			t.Errorf("kind %d: forbidden by a session that would not be asked for: %+v", kind, v)
+			t.Errorf("kind %d: forbidden because of a session that would be left out: %+v", kind, v)
 		}
 		if v := s.Admit(seed.Ref{URL: site + "/public", Kind: kind}); !v.OK {
 			t.Errorf("kind %d: %+v", kind, v)
@@ -325,14 +325,14 @@ func TestRobots(t *testing.T) {
 
 	// While it is unavailable, the site gets no requests; its disallowed URLs stay so, and nothing is forgotten.
 	if s.SetRobots(site, seed.RobotsAnswer{Status: 503, Since: noon}, noon) {
-		t.Error("an answer that says nothing changes what is allowed")
+		t.Error("a failed fetch of robots.txt changes the rules")
 	}
-	if s.Silent(site) != "robots.txt could not be had: status 503" || s.Forbids(site+"/private/a") == "" || s.Forbids(site+"/a") != "" || s.Specials(site) != nil {
+	if s.Silent(site) != "robots.txt could not be fetched: status 503" || s.Forbids(site+"/private/a") == "" || s.Forbids(site+"/a") != "" || s.Specials(site) != nil {
 		t.Errorf("after 503: silent %q", s.Silent(site))
 	}
 	for status := range map[int]bool{0: true, 429: true, 500: true, 599: true} {
 		if s.SetRobots(site, seed.RobotsAnswer{Status: status, Since: noon}, noon.Add(29*24*time.Hour)); s.Silent(site) == "" {
-			t.Errorf("after %d the site is asked", status)
+			t.Errorf("after %d the site is fetched from", status)
 		}
 	}
 	// After a month the last file counts again, if there was one.
@@ -341,7 +341,7 @@ func TestRobots(t *testing.T) {
 		t.Error("after a month: silent", s.Silent(site))
 	}
 	if !s.SetRobots(site, seed.RobotsAnswer{Status: 500, Since: noon}, month) || s.Silent(site) != "" || s.Forbids(site+"/private/a") != "" {
-		t.Error("after a month without a file, it is forbidden still")
+		t.Error("after a month without a file, URLs are still forbidden")
 	}
 	for _, status := range []int{404, 410, 403, 301} {
 		s.SetRobots(site, seed.RobotsAnswer{Status: 200, Body: file}, noon)
@@ -414,9 +414,9 @@ func TestRobotsAgain(t *testing.T) {
 	}
 }
 
-// TestTogether: once SetRobots has returned, no URL that it forbids is
+// TestSetRobotsDuringAdmit: once SetRobots has returned, no URL that it forbids is
 // admitted, however many calls admit, remember and find concurrently.
-func TestTogether(t *testing.T) {
+func TestSetRobotsDuringAdmit(t *testing.T) {
 	const site = "https://a.example"
 	s := &seed.Seeder{}
 	s.SetRobots(site, seed.RobotsAnswer{Status: 404}, noon)

@@ -8,7 +8,7 @@ import (
 )
 
 // A page's name omits its session, and its request has it where that is allowed.
-func TestAskedWithSession(t *testing.T) {
+func TestSessionOnlyInRequest(t *testing.T) {
 	const site = "https://www.example.org"
 	s := &seed.Seeder{}
 	for _, c := range []struct{ url, name, ask string }{

@@ -79,12 +79,12 @@ func TestShape(t *testing.T) {
 	}{
 		{"a manual", []int{1, 130, 2881, 1314, 63}, true},
 		{"a large manual", []int{1, 11, 1400, 1567, 16900, 1680, 74}, true},
-		{"a deep one that thins out", falling(3000, 0.75, 40), true},
+		{"a deep site with ever fewer pages per level", falling(3000, 0.75, 40), true},
 		{"a chain of a hundred", repeat(1, 100), true},
 		{"a chain at a large site", append([]int{1, 100, 1000, 3000}, repeat(1, 900)...), true},
 		{"a chain without end", repeat(1, 5000), false},
 		{"a calendar", repeat(12, 5000), false},
-		{"ever more", grow(2, 14), true}, // within the base depth: MaxPerSite is the limit
+		{"growing levels", grow(2, 14), true}, // within the base depth: MaxPerSite is the limit
 	} {
 		for _, order := range []*rand.Rand{nil, rand.New(rand.NewPCG(1, 2))} {
 			s := &seed.Seeder{Rules: seed.Rules{MaxPerSite: -1}}
@@ -95,7 +95,7 @@ func TestShape(t *testing.T) {
 			if testing.Short() && all > 10_000 {
 				continue
 			}
-			if order != nil && (all > 5000 && c.whole || c.name == "a deep one that thins out") {
+			if order != nil && (all > 5000 && c.whole || c.name == "a deep site with ever fewer pages per level") {
 				continue // the order of a real crawl is nearly breadth-first; only the bound is promised for every order
 			}
 			within, beyond, deepest := walk(t, s, "https://a.example", false, 15, 1<<30, levels(c.sizes), order)
@@ -181,12 +181,12 @@ func TestDuplicates(t *testing.T) {
 		}
 	}
 	if v := s.Admit(seed.Ref{URL: site + "/a", Depth: 30}); !v.OK {
-		t.Error("duplicates count as pages that are new:", v.Rule)
+		t.Error("duplicates count as new pages:", v.Rule)
 	}
 }
 
-// TestShapeIsKept: a shape restored after a restart decides as before.
-func TestShapeIsKept(t *testing.T) {
+// TestShapeSurvivesRestart: a shape restored after a restart decides as before.
+func TestShapeSurvivesRestart(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 100 {
 		a, b := &seed.Seeder{}, &seed.Seeder{}
@@ -200,12 +200,12 @@ func TestShapeIsKept(t *testing.T) {
 		shape := a.Shape(site)
 		b.SetShape(site, 0, shape)
 		if !bytes.Equal(b.Shape(site), shape) {
-			t.Fatal("the shape is another after a restart")
+			t.Fatal("the shape differs after a restart")
 		}
 		for d := range 280 {
 			for _, url := range []string{site + "/a", site + "/a?b"} {
 				ref := seed.Ref{URL: url, Depth: d, Kind: seed.Link}
-				if x, y := a.Admit(ref), b.Admit(ref); x != y && x.Rule != "25000 pages of the site" {
+				if x, y := a.Admit(ref), b.Admit(ref); x != y && x.Rule != "limit of 25000 pages per site reached" {
 					t.Fatalf("%+v: %+v before, %+v after", ref, x, y)
 				}
 			}

@@ -53,7 +53,7 @@ func TestTraps(t *testing.T) {
 			}
 			return append(l, fmt.Sprintf("/cal?m=%d", n+1))
 		}, 6*29 + 6*29*3/2 + 200, 5 * 29},
-		{"links that only grow", "/x", func(u *url.URL) []string {
+		{"ever longer links", "/x", func(u *url.URL) []string {
 			return []string{u.Path + "x", u.Path + "/y", "/x"}
 		}, 2 * 25_000, 10_000}, // MaxPerSite is the limit
 	} {
@@ -79,7 +79,7 @@ func TestTraps(t *testing.T) {
 					continue
 				}
 				if strings.Contains(strings.ToLower(v.URL), "sess") || strings.Contains(v.URL, "(S(") {
-					t.Fatalf("%s: a session is part of a name: %s", c.name, v.URL)
+					t.Fatalf("%s: a session id remains in a URL: %s", c.name, v.URL)
 				}
 				known[v.URL] = true
 				queue = append(queue, page{v.URL, p.depth + 1})

@@ -23,9 +23,9 @@ type Asks struct {
 
 func (a *Asks) define(fs *flag.FlagSet) {
 	a.again = command.Duration(24 * time.Hour)
-	fs.Float64Var(&a.Rate, "ask-rate", a.Rate, "check anonymously, for at most `N` pages a second, what the web server serves: pages that it refuses are withdrawn, and the content of a page is delivered only if it was served to anybody; edited pages are checked at once (0: no checks)")
-	fs.StringVar(&a.via, "ask-via", "", "send these checks through the proxy at `URL`, on another machine: a web server at a loopback or private address may treat this one differently")
-	fs.Var(&a.again, "ask-again", "a check is valid for `TIME`, and repeated before it expires")
+	fs.Float64Var(&a.Rate, "ask-rate", a.Rate, "fetch at most `N` pages a second anonymously from the web server, to check that they are public: refused pages are withdrawn, and only content served to an anonymous client is delivered; edited pages are checked at once (0: no checks)")
+	fs.StringVar(&a.via, "ask-via", "", "send the anonymous checks through the proxy at `URL`, on another machine: a web server at a loopback or private address may treat this machine differently")
+	fs.Var(&a.again, "ask-again", "an anonymous check of a page is valid for `TIME`, and repeated before it expires")
 }
 
 func (a *Asks) check() error {
@@ -33,7 +33,7 @@ func (a *Asks) check() error {
 	case a.Rate < 0 || a.Rate > 1e6:
 		return command.Misusef("--ask-rate %g: want 0 to 1000000", a.Rate)
 	case a.again < command.Duration(10*time.Millisecond):
-		return command.Misusef("--ask-again: want 10ms at least")
+		return command.Misusef("--ask-again: want at least 10ms")
 	}
 	if a.via == "" {
 		return nil

@@ -42,16 +42,16 @@ func preset(budget string) (o Forms, ok bool) {
 func (f *Flags) DefineForms(fs *flag.FlagSet) {
 	o := &f.forms
 	*o = Forms{fs: fs}
-	fs.StringVar(&o.preset, "preset", "moderate", "enable what fits a `BUDGET`: low (manifest and changes, by polling), moderate (adds push) or high (adds pages, differences, batches, archives and queries); --stream, --pages, --versions, --archive, --query and --expressions override it")
+	fs.StringVar(&o.preset, "preset", "moderate", "enable the forms of delivery that fit a `BUDGET`: low (manifest and changes, by polling), moderate (adds push) or high (adds pages, differences, batches, archives and queries); --stream, --pages, --versions, --archive, --query and --expressions override it")
 	fs.BoolVar(&o.Stream, "stream", true, "push changes as they happen, over WebSocket, and let requests wait for them (long polls)")
 	fs.BoolVar(&o.Pages, "pages", false, "deliver the content of changed pages too, one by one or in batches: as=page, as=batch")
 	fs.Var(&o.Versions, "versions", "store old versions of pages beside the state, up to `SIZE`, and deliver differences: as=delta; needs --pages. For URL lists with --fetch it stores the present versions too")
-	fs.BoolVar(&o.Archive, "archive", false, "make an archive of the whole site beside the state, for crawlers to which most of it is new: as=site")
+	fs.BoolVar(&o.Archive, "archive", false, "make an archive of the whole site, beside the state, for crawlers that lack most of the pages: as=site")
 	fs.Float64Var(&o.Share, "archive-share", 0.5, "announce the archive to crawlers that have missed changes of more than this `SHARE` of the pages")
 	fs.BoolVar(&o.Query, "query", false, "list the pages that match a filter, at BASE/parley/query")
 	fs.BoolVar(&o.Expressions, "expressions", false, "accept filters written in CEL, of bounded cost")
 	fs.BoolVar(&o.Serve, "serve-pages", false, "answer requests for the pages themselves that the web server forwards, with differences for clients that have an old version")
-	fs.BoolVar(&o.Trust, "trust-docroot", false, "deliver the content of pages that the web server has not refused, even if no check has shown that it serves them to anybody")
+	fs.BoolVar(&o.Trust, "trust-docroot", false, "deliver the content of pages that the web server has not refused, even if no check has shown that it serves them to anonymous clients")
 	fs.StringVar(&o.Callers, "callers", "", "identify crawlers by the tokens in `FILE`, which is read again when it changes; each line has a name as in robots.txt, a token, and the word agents if programs of that crawler may run here")
 }
 

@@ -38,12 +38,12 @@ type Features = func(url string, page []byte, whole bool) (inventory.Features, e
 func (p *pages) define(fs *flag.FlagSet) {
 	*p = pages{recheck: command.Duration(24 * time.Hour)}
 	fs.Var(&p.urls, "urls", "publish the URLs in `FILE`, or at a URL: one a line, CSV with a header, or JSON lines (repeatable)")
-	fs.Var(&p.commands, "urls-cmd", "publish the URLs that `COMMAND` prints, in the same forms (repeatable)")
+	fs.Var(&p.commands, "urls-cmd", "publish the URLs that `COMMAND` prints, in the formats of --urls (repeatable)")
 	fs.Var(&p.sitemaps, "urls-sitemap", "publish the URLs of the sitemap at `FILE or URL` (repeatable)")
 	fs.Var(&p.feeds, "urls-feed", "publish the URLs of the feed at `FILE or URL`; a page that drops out of it is not deleted (repeatable)")
-	fs.BoolVar(&p.fetch, "fetch", false, "fetch listed pages from the web server, for their digests, titles, and how much of them changed")
-	fs.Float64Var(&p.fetchRate, "fetch-rate", 2, "fetch at most `N` pages a second")
-	fs.Var(&p.recheck, "recheck", "fetch a page again after `TIME`, even if the list reports no change")
+	fs.BoolVar(&p.fetch, "fetch", false, "fetch listed pages from the web server, for their digests and titles, and to measure how much of them changed")
+	fs.Float64Var(&p.fetchRate, "fetch-rate", 2, "with --fetch: fetch at most `N` listed pages a second")
+	fs.Var(&p.recheck, "recheck", "with --fetch: fetch a listed page again after `TIME`, even if the list reports no change")
 	fs.BoolVar(&p.reachable, "reachable", false, "publish only pages that can be reached by links from the home page, or from --start")
 	fs.Var(&p.start, "start", "with --reachable, begin at `URL` too (repeatable)")
 	fs.Var(&p.masks, "mask", "ignore text that matches `REGEXP` when measuring how much of a page changed (repeatable; see rdfgen learn)")

@@ -31,16 +31,16 @@ type senders struct {
 func (s *senders) define(fs *flag.FlagSet) {
 	*s = senders{}
 	fs.Var(&s.engines, "indexnow", "notify `ENGINE` of changed pages at once: bing, yandex, naver, seznam, yep, indexnow, or a URL; the engines inform each other (repeatable)")
-	fs.Float64Var(&s.significance, "indexnow-significance", 0.01, "send no updates that changed less than this `SHARE` of the main text; 0 sends all")
-	fs.StringVar(&s.key, "indexnow-key", "", "prove with `KEY` that the site is yours (default one that is generated and stored in the state)")
+	fs.Float64Var(&s.significance, "indexnow-significance", 0.01, "do not notify engines of updates that changed less than this `SHARE` of the main text (0: notify them of all)")
+	fs.StringVar(&s.key, "indexnow-key", "", "IndexNow `KEY` that proves that the site is yours (default: generated, and stored in the state)")
 	fs.BoolVar(&s.rotate, "indexnow-rotate", false, "generate a new key when an engine rejects the old one for good")
-	fs.BoolVar(&s.all, "indexnow-all", false, "send a new engine every page, not only changes from now on")
+	fs.BoolVar(&s.all, "indexnow-all", false, "notify a new engine of all pages, not only of later changes")
 	fs.Var(&s.hubs, "websub", "notify the WebSub hub at `URL` of each new manifest and feed (repeatable)")
 }
 
 // DefineHub defines the option of a hub of one's own, which needs a program that listens.
 func (f *Flags) DefineHub(fs *flag.FlagSet) {
-	fs.BoolVar(&f.senders.ownHub, "hub", false, "be a WebSub hub for the manifest and the feeds, at BASE/parley/hub")
+	fs.BoolVar(&f.senders.ownHub, "hub", false, "act as a WebSub hub for the manifest and the feeds, at BASE/parley/hub")
 }
 
 // does returns the options for the tasks that are requested.

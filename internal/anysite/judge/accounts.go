@@ -25,9 +25,9 @@ func accounts(r *record.Recording, w *world) []Finding {
 		say := func(format string, args ...any) { c.add(cp.Crawler, "", r.Ended, format, args...) }
 		same := func(what string, x any, other string, n int) {
 			if f, ok := x.(float64); ok && int(f) != n {
-				say("%s is %d, and %s are %d", what, int(f), other, n)
+				say("%s: %d, but %s: %d", what, int(f), other, n)
 			} else if i, ok := x.(int); ok && i != n {
-				say("%s is %d, and %s are %d", what, i, other, n)
+				say("%s: %d, but %s: %d", what, i, other, n)
 			}
 		}
 		stored, heldBySite := 0, map[string]int{}
@@ -47,22 +47,22 @@ func accounts(r *record.Recording, w *world) []Finding {
 		}
 		if a.Status != nil {
 			if a.Pages != nil {
-				same("known by status", a.Status["known"], "the lines of pages", len(a.Pages))
-				same("held by status", a.Status["held"], "the pages that can be read", stored)
-				same("gone by status", a.Status["gone"], "those that are gone by pages", states["gone"])
+				same("known pages by status", a.Status["known"], "lines printed by pages", len(a.Pages))
+				same("stored pages by status", a.Status["held"], "readable pages", stored)
+				same("gone pages by status", a.Status["gone"], "gone pages by pages", states["gone"])
 			}
 			if a.Sites != nil {
-				same("the sites by status", a.Status["of"], "the lines of sites", len(a.Sites))
+				same("sites by status", a.Status["of"], "lines printed by sites", len(a.Sites))
 			}
 			if list := r.Events[cp.Crawler]; len(list) > 0 && p.Kind != "follow" && // status of "follow" has the cursor of the site's journal
 				a.Status["cursor"] != nil && text(a.Status["cursor"]) != list[len(list)-1].Cursor {
-				say("status is at %s, and events end at %s", text(a.Status["cursor"]), list[len(list)-1].Cursor)
+				say("status is at cursor %s, but events end at %s", text(a.Status["cursor"]), list[len(list)-1].Cursor)
 			}
 		}
 		for _, s := range a.Sites {
 			if o := text(s["origin"]); a.Pages != nil {
-				same("the pages of "+o+" by sites", s["pages"], "its lines of pages", bySite[o])
-				same("held of "+o+" by sites", s["held"], "its pages that can be read", heldBySite[o])
+				same("pages of "+o+" by sites", s["pages"], "its lines printed by pages", bySite[o])
+				same("stored pages of "+o+" by sites", s["held"], "its readable pages", heldBySite[o])
 			}
 		}
 		for u, row := range rows {
@@ -70,31 +70,31 @@ func accounts(r *record.Recording, w *world) []Finding {
 			s := cp.Pages[u]
 			sum := hexOf(text(row["digest"]))
 			if state != "gone" && sum != "" && s.Sum != "" && sum != s.Sum {
-				c.add(cp.Crawler, u, s.Stored, "is %.8s by pages, and %.8s when it is read", sum, s.Sum)
+				c.add(cp.Crawler, u, s.Stored, "has digest %.8s according to pages, but %.8s when read", sum, s.Sum)
 			}
 			if s.Sum == "" && (state == "held" || state != "gone" && sum != "") {
-				c.add(cp.Crawler, u, s.Stored, "is held by pages, and cannot be read")
+				c.add(cp.Crawler, u, s.Stored, "is stored according to pages, but cannot be read")
 			}
 			// Content that was stored before the page stopped answering, answered otherwise, or was forbidden
 			// by robots.txt, stays stored.
 			if s.Sum != "" && !slices.Contains([]string{"held", "refused", "failing", "moved", "excluded"}, state) {
-				c.add(cp.Crawler, u, s.Stored, "is %s by pages, and can be read", state)
+				c.add(cp.Crawler, u, s.Stored, "is %s according to pages, but can be read", state)
 			}
 			if s.Sum != "" && !s.Truncated && row["truncated"] != true && w.cut(u, s) {
-				c.add(cp.Crawler, u, s.Stored, "ends after %d bytes of a longer page, and pages does not say so", s.Size)
+				c.add(cp.Crawler, u, s.Stored, "is cut after %d bytes, but pages does not report it as truncated", s.Size)
 			}
 			var why struct{ State string }
 			if json.Unmarshal([]byte(a.Why[u]), &why) == nil && why.State != "" && why.State != state {
-				c.add(cp.Crawler, u, s.Stored, "is %s by pages, and %s by why", state, why.State)
+				c.add(cp.Crawler, u, s.Stored, "is %s according to pages, but %s according to why", state, why.State)
 			}
 			if row["truncated"] == true && a.Why[u] != "" && !says(a.Why[u], "truncated", "cut", "max-file", "max-page") {
-				c.add(cp.Crawler, u, s.Stored, "is cut by pages, and why does not say so")
+				c.add(cp.Crawler, u, s.Stored, "is truncated according to pages, but why does not mention it")
 			}
 		}
 		if a.Pages != nil {
 			for u, s := range cp.Pages {
 				if s.Sum != "" && rows[u] == nil {
-					c.add(cp.Crawler, u, s.Stored, "can be read, and pages does not know it")
+					c.add(cp.Crawler, u, s.Stored, "can be read, but pages does not list it")
 				}
 			}
 		}
@@ -130,18 +130,18 @@ func files(c *collector, cp record.Copy, rows map[string]map[string]any, p recor
 			}
 			n, ok := newest[u]
 			if ok && n.Sum != s.Sum {
-				c.add(cp.Crawler, u, n.At, "is %.8s, and the newest record of it, at %s:%d, has %.8s", s.Sum, n.File, n.Offset, n.Sum)
+				c.add(cp.Crawler, u, n.At, "has digest %.8s, but its newest record, at %s:%d, has %.8s", s.Sum, n.File, n.Offset, n.Sum)
 			}
 			if !ok && !slices.ContainsFunc(cp.WARC, func(x record.WARCRecord) bool { return x.Sum == s.Sum }) {
-				c.add(cp.Crawler, u, s.Stored, "is held, and no record has its body")
+				c.add(cp.Crawler, u, s.Stored, "is stored, but no record has its body")
 			}
 			if stored, _ := rows[u]["stored"].(map[string]any); stored != nil {
 				offset, _ := stored["offset"].(float64)
 				x, ok := at[place(text(stored["file"]), int64(offset))]
 				if !ok {
-					c.add(cp.Crawler, u, s.Stored, "stands at %s:%d by pages, where no record begins", text(stored["file"]), int64(offset))
+					c.add(cp.Crawler, u, s.Stored, "is at %s:%d according to pages, but no record begins there", text(stored["file"]), int64(offset))
 				} else if x.Sum != "" && x.Sum != s.Sum {
-					c.add(cp.Crawler, u, s.Stored, "stands at %s:%d by pages, and there is %.8s", x.File, x.Offset, x.Sum)
+					c.add(cp.Crawler, u, s.Stored, "is at %s:%d according to pages, but the record there has digest %.8s", x.File, x.Offset, x.Sum)
 				}
 			}
 		}
@@ -158,11 +158,11 @@ func files(c *collector, cp record.Copy, rows map[string]map[string]any, p recor
 			}
 			n++
 			if have[s.Sum] == 0 {
-				c.add(cp.Crawler, u, s.Stored, "is held, and no file of the mirror has its bytes")
+				c.add(cp.Crawler, u, s.Stored, "is stored, but no file of the mirror has its bytes")
 			}
 		}
 		if len(cp.Files) != n {
-			c.add(cp.Crawler, "", time.Time{}, "the mirror has %d files, and %d pages are held", len(cp.Files), n)
+			c.add(cp.Crawler, "", time.Time{}, "the mirror has %d files, but %d pages are stored", len(cp.Files), n)
 		}
 	}
 }

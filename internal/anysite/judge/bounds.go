@@ -40,7 +40,7 @@ func bounds(r *record.Recording, w *world) []Finding {
 		}
 		memory := baseRSS + urls*urlRSS + bodyCopies*min(largest, 256<<20)
 		if u.PeakRSS > memory {
-			c.add(u.Program, "", r.Ended, "took %d MiB of memory, and %d are enough for %d URLs", u.PeakRSS>>20, memory>>20, urls)
+			c.add(u.Program, "", r.Ended, "used %d MiB of memory, more than the limit of %d MiB for %d URLs", u.PeakRSS>>20, memory>>20, urls)
 		}
 		// --store both stores bodies twice, and versions lie beside the state.
 		state := baseState + urls*urlState + 2*bodies + size(p, "versions", 0)
@@ -48,10 +48,10 @@ func bounds(r *record.Recording, w *world) []Finding {
 			state = min(state, limit+fileState+2*bodies)
 		}
 		if u.StateSize > state {
-			c.add(u.Program, "", r.Ended, "keeps %d KiB of state, and %d are enough for %d URLs", u.StateSize>>10, state>>10, urls)
+			c.add(u.Program, "", r.Ended, "stores %d KiB of state, more than the limit of %d KiB for %d URLs", u.StateSize>>10, state>>10, urls)
 		}
 		if total := 8*sum + 16*state; u.Written > total {
-			c.add(u.Program, "", r.Ended, "wrote %d MiB, and %d are enough for what passed", u.Written>>20, total>>20)
+			c.add(u.Program, "", r.Ended, "wrote %d MiB, more than the limit of %d MiB for its traffic and state", u.Written>>20, total>>20)
 		}
 	}
 	return c.list

@@ -28,11 +28,11 @@ func events(r *record.Recording, w *world) []Finding {
 				ep, n, ok := cursor(e.Cursor)
 				switch {
 				case !ok:
-					say("the cursor %q is none", e.Cursor)
+					say("event has an invalid cursor %q", e.Cursor)
 				case epoch != "" && ep != epoch:
 					say("the epoch changes from %s to %s", epoch, ep)
 				case epoch != "" && n != seq+1:
-					say("the event %d comes after %d", n, seq)
+					say("event %d follows event %d", n, seq)
 				}
 				epoch, seq = ep, n
 			}
@@ -40,27 +40,27 @@ func events(r *record.Recording, w *world) []Finding {
 			switch e.Op {
 			case "create":
 				if was {
-					say("is created, and was there")
+					say("is created, but already existed")
 				}
 				held[e.URL] = e
 			case "update":
 				if !was {
-					say("is updated, and was not there")
+					say("is updated, but did not exist")
 				}
 				held[e.URL] = e
 			case "move":
 				if _, ok := held[e.From]; !ok {
-					say("comes from %s, which was not there", e.From)
+					say("is moved from %s, which did not exist", e.From)
 				}
 				delete(held, e.From)
 				held[e.URL] = e
 			case "delete":
 				if !was {
-					say("is deleted, and was not there")
+					say("is deleted, but did not exist")
 				}
 				delete(held, e.URL)
 			default:
-				say("is told as %q", e.Op)
+				say("has an event with unknown op %q", e.Op)
 			}
 		}
 		for u, s := range cp.Pages {
@@ -68,15 +68,15 @@ func events(r *record.Recording, w *world) []Finding {
 			delete(held, u)
 			if s.Sum == "" {
 				if told {
-					c.add(cp.Crawler, u, e.At, "is held by the events and not by the copy")
+					c.add(cp.Crawler, u, e.At, "exists according to the events, but is not in the copy")
 				}
 				continue
 			}
 			switch {
 			case !told:
-				c.add(cp.Crawler, u, time.Time{}, "is held by the copy, and no event says so")
+				c.add(cp.Crawler, u, time.Time{}, "is in the copy, but has no event")
 			case e.Sum != s.Sum:
-				c.add(cp.Crawler, u, e.At, "is %.8s by the events and %.8s in the copy", e.Sum, s.Sum)
+				c.add(cp.Crawler, u, e.At, "has digest %.8s according to the events, but %.8s in the copy", e.Sum, s.Sum)
 			}
 			if !told {
 				continue
@@ -84,7 +84,7 @@ func events(r *record.Recording, w *world) []Finding {
 			cut := s.Truncated || w.cut(u, s)
 			flag := func(name string, is bool) {
 				if has := slices.Contains(e.Flags, name); has != is {
-					c.add(cp.Crawler, u, e.At, "is said to be %s: %t, and that is %t", name, has, is)
+					c.add(cp.Crawler, u, e.At, "event has flag %s: %t, want %t", name, has, is)
 				}
 			}
 			flag("truncated", cut)
@@ -94,7 +94,7 @@ func events(r *record.Recording, w *world) []Finding {
 			}
 		}
 		for u, e := range held {
-			c.add(cp.Crawler, u, e.At, "is held by the events and not by the copy")
+			c.add(cp.Crawler, u, e.At, "exists according to the events, but is not in the copy")
 		}
 	}
 	return c.list

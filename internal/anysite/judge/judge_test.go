@@ -12,7 +12,7 @@ import (
 )
 
 // On recordings of an ideal web with ideal crawlers, no oracle finds anything, and every copy counts.
-func TestNothingIsWrongWithACleanRecording(t *testing.T) {
+func TestCleanRecordingHasNoFindings(t *testing.T) {
 	for seed := range uint64(100) {
 		r := clean(seed)
 		v := Judge(r)
@@ -42,7 +42,7 @@ func TestExpectedIsOneShortFunction(t *testing.T) {
 	for _, d := range f.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok {
 			if lines := set.Position(fn.End()).Line - set.Position(fn.Pos()).Line + 1; lines > 150 {
-				t.Errorf("%s has %d lines, and 150 are the most", fn.Name.Name, lines)
+				t.Errorf("%s has %d lines, want at most 150", fn.Name.Name, lines)
 			}
 			n++
 		}
@@ -66,13 +66,13 @@ func again(t *testing.T, r *record.Recording) *record.Recording {
 }
 
 // A crawl may obtain nothing while the notifier that serves all of its sites restarts, and only then.
-func TestCrawlWhileItsServerIsAway(t *testing.T) {
+func TestCrawlMayFailWhileItsServerRestarts(t *testing.T) {
 	at := dawn.Add(time.Hour)
 	began := func(base string, front string, restarted bool) *record.Recording {
 		r := &record.Recording{Features: []string{front}, Settings: []record.Program{
 			{Name: "notifier-a", Kind: "notifier", Sites: []string{siteA}, Started: dawn}, {Name: "crawler-3", Kind: "crawl", Sites: []string{base}, Started: at}},
 			Requests: []record.Request{{From: "crawler-3", URL: base, Status: 502, Began: at.Add(2 * secs), Ended: at.Add(2 * secs)}},
-			Exits:    []record.Exit{{Program: "crawler-3", At: at.Add(3 * secs), Code: 1, Stderr: "crawler crawl: nothing was obtained"}}}
+			Exits:    []record.Exit{{Program: "crawler-3", At: at.Add(3 * secs), Code: 1, Stderr: "crawler crawl: no page was obtained"}}}
 		if restarted {
 			r.Steps = []record.Step{{At: at.Add(secs), Done: at.Add(4 * secs), Kind: "restart-notifier", Target: "notifier-a"}}
 			r.Settings = append(r.Settings, record.Program{Name: "notifier-a", Kind: "notifier", Sites: []string{siteA}, Started: at.Add(3 * secs)})
@@ -83,10 +83,10 @@ func TestCrawlWhileItsServerIsAway(t *testing.T) {
 		r       *record.Recording
 		allowed bool
 	}{
-		"it was being started":                  {began(siteA, "front=notifier", true), true},
-		"another server serves the pages":       {began(siteA, "front=nginx", true), false},
-		"it was there":                          {began(siteA, "front=notifier", false), false},
-		"it serves another site than was asked": {began(siteB, "front=notifier", true), false},
+		"its server was restarting":                {began(siteA, "front=notifier", true), true},
+		"another server serves the pages":          {began(siteA, "front=nginx", true), false},
+		"its server was running":                   {began(siteA, "front=notifier", false), false},
+		"the restarted server serves another site": {began(siteB, "front=notifier", true), false},
 	} {
 		if found := words(c.r, newWorld(c.r)); (len(found) == 0) != c.allowed {
 			t.Errorf("%s: %v", what, found)

@@ -65,14 +65,14 @@ func compare(w *world, cp record.Copy, runs []record.Program) Judged {
 		case want.Except != "":
 			j.Exceptions[want.Except]++
 			if want.Cut > 0 && ok && !held.Truncated && !slices.Contains(want.Sums, held.Sum) && held.Size <= want.Cut {
-				c.add(cp.Crawler, u, held.Stored, "is cut after %d bytes, and the copy says that it is whole", held.Size)
+				c.add(cp.Crawler, u, held.Stored, "is cut after %d bytes, but the copy does not report it as truncated", held.Size)
 			}
 		case len(want.Sums) == 0:
-			c.add(cp.Crawler, u, held.Stored, "is held, and should not be")
+			c.add(cp.Crawler, u, held.Stored, "is stored, but should not be")
 		case !ok:
-			c.add(cp.Crawler, u, time.Time{}, "is not held, and should be%s", reason(held.Why))
+			c.add(cp.Crawler, u, time.Time{}, "is not stored, but should be%s", reason(held.Why))
 		case !slices.Contains(want.Sums, held.Sum):
-			c.add(cp.Crawler, u, held.Stored, "is held as %.8s, and has been %.8s", held.Sum, want.Sums[0])
+			c.add(cp.Crawler, u, held.Stored, "is stored with digest %.8s, want %.8s", held.Sum, want.Sums[0])
 		}
 	}
 	excepted := 0
@@ -81,7 +81,7 @@ func compare(w *world, cp record.Copy, runs []record.Program) Judged {
 	}
 	switch {
 	case j.Reason == "" && w.endless(last):
-		c.add(cp.Crawler, "", at, "the crawl has not ended by itself, and %s are enough", deadline(w, last))
+		c.add(cp.Crawler, "", at, "the crawl has not ended by itself within %s", deadline(w, last))
 	case cp.Err != "" && j.Reason == "":
 		c.add(cp.Crawler, "", at, "the copy cannot be read: %s", cp.Err)
 	case j.Reason != "" && !(j.Reason == early && len(c.list) == 0):
@@ -127,11 +127,11 @@ func (w *world) unripe(p record.Program, at time.Time) string {
 	}
 	switch {
 	case p.Kind == "crawl" && (end == nil || end.Killed || end.Asked && end.At.Sub(later(p.Started, quiet)) < deadline(w, p)):
-		return "the crawl was not let end"
+		return "the crawl was not allowed to finish"
 	case p.Kind == "crawl":
 		return ""
 	case end != nil && end.Killed:
-		return "it was killed, and not started again"
+		return "it was killed and not restarted"
 	case end != nil && end.At.Before(quiet):
 		return "it had ended before the last step"
 	}

@@ -169,10 +169,10 @@ func (m *mannered) request(q record.Request) {
 	}
 
 	if badPort(port) {
-		say("asked at port %s, which browsers block", port)
+		say("requested port %s, which browsers block", port)
 	}
 	if !m.mayAsk(host, port) {
-		say("asked at port %s, though the crawl is of another port of that host", port)
+		say("requested port %s, but the crawl is of another port of that host", port)
 	}
 	m.obeys(q, origin, say)
 
@@ -201,9 +201,9 @@ func (m *mannered) request(q record.Request) {
 		if d := q.Began.Sub(last.ended); last.ended.IsZero() || d < least && news && last.overtook(q.Began, gap) {
 			// The first access, or a long poll that was sent before it.
 		} else if d < 0 {
-			say("began %s before %s was answered, and a host is asked one thing at a time", -d, last.url)
+			say("began %s before %s was answered: a host gets one request at a time", -d, last.url)
 		} else if d < least {
-			say("came %s after %s, and %s has to be between them", d, last.url, least)
+			say("came %s after %s: the pause must be %s", d, last.url, least)
 		}
 		m.bucket(q, at, gap, say)
 	}
@@ -213,7 +213,7 @@ func (m *mannered) request(q record.Request) {
 				q.Began = earlier(latest, later(q.Began, last.ended.Add(said.delay)))
 			}
 			if d := q.Began.Sub(last.ended); d < said.delay {
-				say("came %s after %s, and robots.txt asks for %s", d, last.url, said.delay)
+				say("came %s after %s: robots.txt requires %s", d, last.url, said.delay)
 			}
 		}
 	}
@@ -255,7 +255,7 @@ func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, 
 		b.left = min(b.left+rate*q.Began.Sub(b.at).Seconds(), float64(most))
 	}
 	if b.left, b.at = b.left-1, q.Began; b.left < -1e-6 {
-		say("is one request too many to %s, which may be sent %.3g a second by all its names together", at.Addr(), rate)
+		say("exceeds the request rate of %s: %.3g a second for all its hosts together", at.Addr(), rate)
 		b.left = 0
 	}
 	m.tokens[at] = b
@@ -270,7 +270,7 @@ func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, 
 		}
 	}
 	if len(conns) > most {
-		say("is under way with %d others at %s, over more than %d connections", len(conns)-1, at.Addr(), most)
+		say("runs beside %d others at %s, over more than %d connections", len(conns)-1, at.Addr(), most)
 	}
 	m.open = append(m.open, q)
 }
@@ -294,12 +294,12 @@ func (m *mannered) obeys(q record.Request, origin string, say func(string, ...an
 		return
 	}
 	if !m.asked[origin] {
-		say("is a page, and robots.txt of its site was never asked for")
+		say("is a page, but robots.txt of its site was never fetched")
 		m.asked[origin] = true
 		return
 	}
 	if said := m.robots[origin]; said != nil && !said.allows(pathOf(q.URL)) {
-		say("is forbidden by the robots.txt that it was given")
+		say("is forbidden by the robots.txt that the crawler received")
 	}
 }
 

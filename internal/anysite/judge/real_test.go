@@ -43,7 +43,7 @@ func recordings(t *testing.T) map[string]func() *record.Recording {
 
 // The oracles find no fault in what the real programs did on two sites that a seed drew, and each way to
 // tamper with such a recording is found by the oracle that is named for it.
-func TestTamperingWithRealRecordings(t *testing.T) {
+func TestTamperedRealRecordingsAreDetected(t *testing.T) {
 	const crawler = "crawler-1"
 	tamperings := []struct {
 		name, oracle string
@@ -54,11 +54,11 @@ func TestTamperingWithRealRecordings(t *testing.T) {
 			c := copyOf(r, crawler)
 			set(c, expected[0], func(s *record.Stored) { s.Sum = c.Pages[expected[1]].Sum })
 		}},
-		{"a body is given out that no page has", "safety", func(r *record.Recording, expected []string) {
+		{"a body is delivered that no page has", "safety", func(r *record.Recording, expected []string) {
 			r.Given = append(r.Given, record.Given{At: r.Ended, Site: expected[0], To: "reader", Door: "archive", URL: expected[0], Sum: Sum([]byte("nobody's"))})
 		}},
 		{"a page is lost", "liveness", func(r *record.Recording, expected []string) { delete(copyOf(r, crawler).Pages, expected[1]) }},
-		{"a page is asked for that nobody may ask for", "manners", func(r *record.Recording, expected []string) {
+		{"a port that browsers block is requested", "manners", func(r *record.Recording, expected []string) {
 			q := *request(r, crawler)
 			q.Host, q.Address, q.URL = "127.0.0.1:6000", "127.0.0.1:6000", "http://127.0.0.1:6000/"
 			r.Requests = append(r.Requests, q)
@@ -71,13 +71,13 @@ func TestTamperingWithRealRecordings(t *testing.T) {
 			s := r.Accounts[crawler].Status
 			s["known"] = s["known"].(float64) + 1
 		}},
-		{"a line of pages is lost", "accounts", func(r *record.Recording, expected []string) {
+		{"a line printed by pages is lost", "accounts", func(r *record.Recording, expected []string) {
 			a := r.Accounts[crawler]
 			a.Pages = a.Pages[1:]
 			r.Accounts[crawler] = a
 		}},
-		{"memory without end", "bounds", func(r *record.Recording, expected []string) { r.Usage[0].PeakRSS = 4 << 30 }},
-		{"an exit that nobody expects", "words", func(r *record.Recording, expected []string) {
+		{"excessive memory", "bounds", func(r *record.Recording, expected []string) { r.Usage[0].PeakRSS = 4 << 30 }},
+		{"an unexpected exit code", "words", func(r *record.Recording, expected []string) {
 			r.Exits = append(r.Exits, record.Exit{Program: crawler, At: r.Ended.Add(time.Minute), Code: 1, Asked: true})
 		}},
 	}
@@ -114,7 +114,7 @@ func TestTamperingWithRealRecordings(t *testing.T) {
 					return
 				}
 				if !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Oracle == x.oracle }) {
-					t.Errorf("%s has not found it; found was %s", x.oracle, v.Findings)
+					t.Errorf("%s has not found it; findings: %s", x.oracle, v.Findings)
 				}
 			})
 		}

@@ -25,18 +25,18 @@ func safety(r *record.Recording, w *world) []Finding {
 		if pub.Name == "" {
 			lag = Lag(pub, g.Door)
 		}
-		what := "gave it out"
+		what := "delivered it"
 		if g.Sum == "" { // only the URL was published
-			what = "told of it"
+			what = "announced it"
 			lag.Withdrawn, lag.Forbidden, lag.Loosened = lag.Withdrawn+lag.Files, lag.Forbidden+lag.Files, lag.Loosened-slack
 		} else if how := w.wrongBytes(g.URL, g.Sum, g.At, lag); how != "" {
-			c.add(pub.Name, g.URL, g.At, "gave out %.8s by %s, %s", g.Sum, g.Door, how)
+			c.add(pub.Name, g.URL, g.At, "delivered %.8s by %s, %s", g.Sum, g.Door, how)
 		}
 		if at, ok := w.refusedTo(pub.Name, g, lag); ok {
-			c.add(pub.Name, g.URL, g.At, "%s by %s, %s after it was itself refused the page", what, g.Door, g.At.Sub(at).Round(time.Millisecond))
+			c.add(pub.Name, g.URL, g.At, "%s by %s, %s after the publisher itself was refused the page", what, g.Door, g.At.Sub(at).Round(time.Millisecond))
 		}
 		if option(pub, "robots", "") == "" && w.forbidden(pub, g, lag) {
-			c.add(pub.Name, g.URL, g.At, "%s by %s, and robots.txt forbids it to all", what, g.Door)
+			c.add(pub.Name, g.URL, g.At, "%s by %s, but robots.txt forbids it to everybody", what, g.Door)
 		}
 	}
 	for _, cp := range r.Copies {
@@ -60,7 +60,7 @@ func safety(r *record.Recording, w *world) []Finding {
 			}
 			p, _ := w.program(cp.Crawler, x.At)
 			if how := w.wrongStored(cp.Crawler, x.URL, x.Sum, size(p, "max-file", 400_000), true, x.At); how != "" {
-				c.add(cp.Crawler, x.URL, x.At, "record at %s:%d is of %.8s, %s", x.File, x.Offset, x.Sum, how)
+				c.add(cp.Crawler, x.URL, x.At, "record at %s:%d has %.8s, %s", x.File, x.Offset, x.Sum, how)
 			}
 		}
 	}
@@ -87,11 +87,11 @@ func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
 	case w.shown(u, sum, t.Add(-allow), t):
 		return ""
 	case w.shown(u, sum, always, t):
-		return "which an anonymous GET has not shown for longer than " + allow.String()
+		return "which no anonymous GET has returned for longer than " + allow.String()
 	case w.ever(u, ""):
-		return "which no anonymous GET had shown by then"
+		return "which no anonymous GET had returned by then"
 	}
-	return "which no anonymous GET is given at all"
+	return "but no anonymous GET ever succeeded"
 }
 
 // written reports whether a docroot had a body at a URL at any time in an interval.
@@ -157,9 +157,9 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 		return ""
 	}
 	if w.ever(u, sum) {
-		return "which an anonymous GET showed at another time only"
+		return "which an anonymous GET returned only at another time"
 	}
-	return "which no anonymous GET has shown"
+	return "which no anonymous GET returned"
 }
 
 // tookArchive reports whether a crawler fetched an archive of a whole site.

@@ -16,21 +16,21 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 		tamper       func(r *record.Recording)
 	}{
 		// Safety.
-		{"a body that is given out is another page's", "safety", func(r *record.Recording) {
+		{"a delivered body is another page's", "safety", func(r *record.Recording) {
 			g := given(r)
 			g.Sum = copyOf(r, "crawler-2").Pages[siteA].Sum
 		}},
-		{"a body is given out before the page had it", "safety", func(r *record.Recording) { given(r).At = dawn }},
+		{"a body is delivered before the page had it", "safety", func(r *record.Recording) { given(r).At = dawn }},
 		{"a refused page is in an archive", "safety", func(r *record.Recording) {
 			r.Given = append(r.Given, record.Given{At: r.Ended, Site: siteA, To: "reader", Door: "archive", URL: siteA + "members.html", Sum: Sum([]byte("members only"))})
 		}},
-		{"a page is given out that robots.txt forbids", "safety", func(r *record.Recording) {
+		{"a page is delivered that robots.txt forbids", "safety", func(r *record.Recording) {
 			r.Given = append(r.Given, record.Given{At: r.Ended, Site: siteA, To: "reader", Door: "batch", URL: siteA + "private/x.html", Sum: Sum([]byte("secret of a"))})
 		}},
-		{"a page is told of that robots.txt forbids", "safety", func(r *record.Recording) {
+		{"a page is announced that robots.txt forbids", "safety", func(r *record.Recording) {
 			r.Given = append(r.Given, record.Given{At: r.Ended, Site: siteA, To: "reader", Door: "manifest", URL: siteA + "private/x.html"})
 		}},
-		{"robots.txt is lost, and what it forbade is given out", "safety", func(r *record.Recording) {
+		{"robots.txt is lost, and a page that it forbade is delivered", "safety", func(r *record.Recording) {
 			for i := range r.Fetches {
 				if f := &r.Fetches[i]; strings.HasSuffix(f.URL, "8001/robots.txt") && f.At.After(r.Steps[2].At) {
 					f.Status, f.Sum, f.Size = 404, "", 0
@@ -38,32 +38,32 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			}
 			r.Given = append(r.Given, record.Given{At: r.Ended, Site: siteA, To: "reader", Door: "page", URL: siteA + "private/x.html", Sum: Sum([]byte("secret of a"))})
 		}},
-		{"bytes are given out after a withdrawal", "safety", func(r *record.Recording) {
+		{"bytes are delivered after a withdrawal", "safety", func(r *record.Recording) {
 			g := r.Given[0]
 			r.Requests = append(r.Requests, record.Request{From: "notifier-a", Method: "GET", URL: g.URL, Status: 401, Began: g.At.Add(secs), Ended: g.At.Add(secs)})
 			g.At = g.At.Add(10 * secs)
 			r.Given = append(r.Given, g)
 		}},
-		{"bytes are given out that were edited away", "safety", func(r *record.Recording) {
+		{"outdated bytes are delivered", "safety", func(r *record.Recording) {
 			g := edited(r)
 			r.Given = append(r.Given, record.Given{At: r.Ended, Site: siteA, To: "reader", Door: "delta", URL: g.URL, Sum: g.Sum})
 		}},
-		{"a copy holds bytes that no GET has shown", "safety", func(r *record.Recording) {
+		{"a copy has bytes that no GET returned", "safety", func(r *record.Recording) {
 			set(copyOf(r, "crawler-1"), siteA, func(s *record.Stored) { s.Sum = Sum([]byte("nobody said so")) })
 		}},
-		{"a copy holds bytes that were shown at another time", "safety", func(r *record.Recording) {
+		{"a copy has bytes that were returned at another time", "safety", func(r *record.Recording) {
 			g := edited(r)
 			set(copyOf(r, "crawler-1"), g.URL, func(s *record.Stored) { s.Sum, s.Stored = g.Sum, r.Ended })
 		}},
 		{"a record is replaced", "safety", func(r *record.Recording) { record0(r).Sum = Sum([]byte("spliced in")) }},
 
 		// Liveness.
-		{"a page is not held", "liveness", func(r *record.Recording) { delete(copyOf(r, "crawler-1").Pages, siteA) }},
+		{"a page is not stored", "liveness", func(r *record.Recording) { delete(copyOf(r, "crawler-1").Pages, siteA) }},
 		{"an edit never arrived", "liveness", func(r *record.Recording) {
 			g := edited(r)
 			set(copyOf(r, "crawler-2"), g.URL, func(s *record.Stored) { s.Sum, s.Stored = g.Sum, g.At })
 		}},
-		{"a deleted page is still held", "liveness", func(r *record.Recording) {
+		{"a deleted page is still stored", "liveness", func(r *record.Recording) {
 			for _, f := range r.Fetches {
 				if l, ok := newWorld(r).last(f.URL, r.Ended); ok && l.Status == 404 && f.Status == 200 && !f.ByTap {
 					copyOf(r, "crawler-1").Pages[f.URL] = record.Stored{Status: 200, Sum: f.Sum, Size: f.Size, Stored: f.At}
@@ -72,11 +72,11 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			}
 			panic("nothing was deleted")
 		}},
-		{"a page that nothing allows is held", "liveness", func(r *record.Recording) {
+		{"a forbidden page is stored", "liveness", func(r *record.Recording) {
 			copyOf(r, "crawler-3").Pages[siteB+"private/y.html"] = record.Stored{Status: 200, Sum: Sum([]byte("y")), Stored: r.Ended}
 			r.Fetches = append(r.Fetches, record.Fetch{At: dawn, URL: siteB + "private/y.html", Status: 200, Sum: Sum([]byte("y")), Size: 1})
 		}},
-		{"the oversize page is said to be whole", "liveness", func(r *record.Recording) {
+		{"the oversize page is not reported as truncated", "liveness", func(r *record.Recording) {
 			set(copyOf(r, "crawler-3"), siteB+"big.html", func(s *record.Stored) { s.Truncated = false })
 		}},
 
@@ -87,11 +87,11 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			a, b := pair(r, "crawler-3")
 			b.Began = a.Began.Add(time.Microsecond)
 		}},
-		{"a request for news is 1 ms early, whenever it was sent", "manners", func(r *record.Recording) { poll(r, "crawler-2", 1499*time.Millisecond) }},
-		{"a request for news is sent before the last one is answered, whenever it was sent", "manners", func(r *record.Recording) {
+		{"a long poll is 1 ms early, whenever it was sent", "manners", func(r *record.Recording) { poll(r, "crawler-2", 1499*time.Millisecond) }},
+		{"a long poll is sent before the last one is answered, whenever it was sent", "manners", func(r *record.Recording) {
 			poll(r, "crawler-2", -time.Microsecond)
 		}},
-		{"a Crawl-delay is not kept", "manners", func(r *record.Recording) {
+		{"a Crawl-delay is ignored", "manners", func(r *record.Recording) {
 			options(r, "crawler-3")["wait"] = "0s"
 			a, b := pair(r, "crawler-3")
 			b.Began = a.Ended.Add(1499 * time.Millisecond)
@@ -113,21 +113,21 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			b.Began = a.Began.Add(time.Second - stamped - time.Millisecond)
 			b.Ended = b.Began.Add(time.Millisecond)
 		}},
-		{"another port of the host is asked", "manners", func(r *record.Recording) {
+		{"another port of the host is requested", "manners", func(r *record.Recording) {
 			_, b := pair(r, "crawler-3")
 			b.Host, b.Address, b.URL, b.Door = "127.1.1.2:9000", "127.1.1.2:9000", "http://127.1.1.2:9000/", "robots"
 		}},
-		{"a port is asked that browsers block", "manners", func(r *record.Recording) {
+		{"a port that browsers block is requested", "manners", func(r *record.Recording) {
 			_, b := pair(r, "crawler-3")
 			b.Host, b.Address, b.URL, b.Door = "127.1.1.9:6667", "127.1.1.9:6667", "http://127.1.1.9:6667/robots.txt", "robots"
 		}},
 		{"a connection too many to an address", "manners", func(r *record.Recording) { crowd(r, 5, 2*secs) }},
-		{"an address is flooded by its names", "manners", func(r *record.Recording) { crowd(r, 40, time.Millisecond) }},
-		{"a page is asked for that robots.txt forbids", "manners", func(r *record.Recording) {
+		{"an address is flooded through its host names", "manners", func(r *record.Recording) { crowd(r, 40, time.Millisecond) }},
+		{"a page is fetched that robots.txt forbids", "manners", func(r *record.Recording) {
 			_, b := pair(r, "crawler-1")
 			b.URL = siteA + "private/x.html"
 		}},
-		{"pages are asked for before robots.txt", "manners", func(r *record.Recording) {
+		{"pages are fetched before robots.txt", "manners", func(r *record.Recording) {
 			r.Requests = slices.DeleteFunc(r.Requests, func(q record.Request) bool { return q.From == "crawler-3" && q.Door == "robots" })
 		}},
 
@@ -140,15 +140,15 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			l := r.Events["crawler-1"]
 			r.Events["crawler-1"] = l[:len(l)-1]
 		}},
-		{"two events change places", "events", func(r *record.Recording) {
+		{"two events are swapped", "events", func(r *record.Recording) {
 			l := r.Events["crawler-2"]
 			l[1], l[2] = l[2], l[1]
 		}},
-		{"an event is of other bytes", "events", func(r *record.Recording) {
+		{"an event has another digest", "events", func(r *record.Recording) {
 			l := r.Events["crawler-1"]
 			l[slices.IndexFunc(l, func(e record.Event) bool { return e.URL == siteA })].Sum = Sum([]byte("other"))
 		}},
-		{"an event hides that its page was cut", "events", func(r *record.Recording) { unflag(r, "truncated") }},
+		{"an event does not report its page as truncated", "events", func(r *record.Recording) { unflag(r, "truncated") }},
 		{"an event hides noindex", "events", func(r *record.Recording) { unflag(r, "noindex") }},
 
 		// Accounts.
@@ -158,11 +158,11 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 		{"a count of sites is off by one", "accounts", func(r *record.Recording) {
 			r.Accounts["crawler-3"].Sites[0]["pages"] = r.Accounts["crawler-3"].Sites[0]["pages"].(float64) - 1
 		}},
-		{"why says another state", "accounts", func(r *record.Recording) {
+		{"why prints another state", "accounts", func(r *record.Recording) {
 			w := r.Accounts["crawler-1"].Why
 			w[siteA] = strings.Replace(w[siteA], `"held"`, `"excluded"`, 1)
 		}},
-		{"what robots.txt forbids by now cannot be read any more", "accounts", func(r *record.Recording) {
+		{"a stored page that robots.txt forbids now cannot be read", "accounts", func(r *record.Recording) {
 			for _, row := range r.Accounts["crawler-1"].Pages {
 				if row["url"] == siteA {
 					row["state"] = "excluded"
@@ -176,18 +176,18 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			r.Accounts["crawler-1"] = a
 		}},
 		{"status is at another cursor", "accounts", func(r *record.Recording) { r.Accounts["crawler-1"].Status["cursor"] = "ep:1" }},
-		{"the newest record is of another body", "accounts", func(r *record.Recording) {
+		{"the newest record has another body", "accounts", func(r *record.Recording) {
 			x := record0(r)
 			x.Sum = copyOf(r, "crawler-1").Pages[last(r, "crawler-1").URL].Sum
 		}},
 		{"a record cannot be read", "accounts", func(r *record.Recording) { record0(r).Err = "unexpected EOF" }},
-		{"pages hides that a page was cut", "accounts", func(r *record.Recording) {
+		{"pages does not report a page as truncated", "accounts", func(r *record.Recording) {
 			for _, row := range r.Accounts["crawler-3"].Pages {
 				delete(row, "truncated")
 			}
 			set(copyOf(r, "crawler-3"), siteB+"big.html", func(s *record.Stored) { s.Truncated = false })
 		}},
-		{"a page is held and absent from the mirror", "accounts", func(r *record.Recording) {
+		{"a page is stored and absent from the mirror", "accounts", func(r *record.Recording) {
 			files := copyOf(r, "crawler-2").Files
 			delete(files, "#")
 		}},
@@ -198,16 +198,16 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			options(r, "crawler-1")["max-state"] = "512KiB"
 			r.Usage[0].StateSize = 40 << 20
 		}},
-		{"a state grows without end", "bounds", func(r *record.Recording) { r.Usage[1].StateSize = 1 << 30 }},
+		{"a state grows without limit", "bounds", func(r *record.Recording) { r.Usage[1].StateSize = 1 << 30 }},
 
 		// Words.
-		{"a crawl that obtained nothing ends with 0", "words", func(r *record.Recording) { clear(copyOf(r, "crawler-3").Pages) }},
-		{"a program fails where nothing was to", "words", func(r *record.Recording) { r.Exits[1].Code, r.Exits[1].Stderr = 1, "crawler: state.db: no space left" }},
-		{"a program fails and says nothing", "words", func(r *record.Recording) { r.Exits[1].Code, r.Exits[1].Stderr = 1, "" }},
+		{"a crawl that stored no page exits with 0", "words", func(r *record.Recording) { clear(copyOf(r, "crawler-3").Pages) }},
+		{"a program fails without an injected failure", "words", func(r *record.Recording) { r.Exits[1].Code, r.Exits[1].Stderr = 1, "crawler: state.db: no space left" }},
+		{"a program fails without a message", "words", func(r *record.Recording) { r.Exits[1].Code, r.Exits[1].Stderr = 1, "" }},
 		{"a program panics", "words", func(r *record.Recording) {
 			r.Exits[1].Killed, r.Exits[1].Stderr = true, "panic: nil map\n\ngoroutine 1 [running]:"
 		}},
-		{"a dead site is not mentioned", "words", func(r *record.Recording) {
+		{"a dead site is not reported", "words", func(r *record.Recording) {
 			for i := range r.Fetches {
 				if strings.HasPrefix(r.Fetches[i].URL, siteA) {
 					r.Fetches[i].Status = 0
@@ -223,13 +223,13 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 				x.tamper(r)
 				list := All(r)
 				if !slices.ContainsFunc(list, func(f Finding) bool { return f.Oracle == x.oracle }) {
-					t.Errorf("seed %d: %s has not found it; found was %s", seed, x.oracle, list)
+					t.Errorf("seed %d: %s has not found it; findings: %s", seed, x.oracle, list)
 				}
 			}
 		})
 	}
 	if len(tamperings) < 30 {
-		t.Errorf("%d ways are not 30", len(tamperings))
+		t.Errorf("%d tamperings, want at least 30", len(tamperings))
 	}
 }
 
@@ -319,7 +319,7 @@ func poll(r *record.Recording, name string, latest time.Duration) {
 
 // A long poll may have been sent at any moment of an interval: if one moment will do, it is not at fault,
 // even if it would overlap with others at both ends of the interval.
-func TestWhatMayHaveBeenSentInTimeWas(t *testing.T) {
+func TestLongPollIsInTimeIfAnySendTimeFits(t *testing.T) {
 	r := clean(1)
 	a, _ := pair(r, "crawler-2")
 	next := time.Duration(1 << 62)

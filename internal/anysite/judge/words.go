@@ -16,7 +16,7 @@ func words(r *record.Recording, w *world) []Finding {
 		say := func(format string, args ...any) { c.add(x.Program, "", x.At, format, args...) }
 		for _, cry := range []string{"panic: ", "fatal error: ", "WARNING: DATA RACE", "goroutine 1 ["} {
 			if strings.Contains(x.Stderr, cry) {
-				say("broke down: %s", excerpt(x.Stderr, cry))
+				say("crashed: %s", excerpt(x.Stderr, cry))
 			}
 		}
 		if x.Killed || x.Code < 0 && x.Asked { // the second was stopped before it could listen for signals
@@ -33,16 +33,16 @@ func words(r *record.Recording, w *world) []Finding {
 		dead := w.dead(p, x)
 		switch {
 		case x.Code != 0 && strings.TrimSpace(x.Stderr) == "":
-			say("ended with %d and says nothing", x.Code)
+			say("exited with %d without a message", x.Code)
 		case x.Code != 0 && !failing && !dead && !w.away(p, x):
-			say("ended with %d, and nothing was to fail: %s", x.Code, tail(x.Stderr))
+			say("exited with %d, but no failure was injected: %s", x.Code, tail(x.Stderr))
 		case x.Code == 0 && p.Kind == "crawl" && !x.Asked && !stopped(p, 0) && w.nothing(p, r):
-			say("ended with 0, and has obtained no page")
+			say("exited with 0, but stored no page")
 		case dead && crawls(p) && p.Kind != "crawl" && !says(x.Stderr, "level=warn", "level=error", `"level":"warn"`, `"level":"error"`) && x.At.Sub(p.Started) > 4*slack:
-			say("could ask none of its sites, and has not said so")
+			say("reached none of its sites, but logged no warning")
 		}
 		if !failing && !dead && says(x.Stderr, "level=error", `"level":"error"`) {
-			say("says that something failed, and nothing was to: %s", excerpt(x.Stderr, "level=ERROR"))
+			say("logged an error, but no failure was injected: %s", excerpt(x.Stderr, "level=ERROR"))
 		}
 	}
 	return c.list

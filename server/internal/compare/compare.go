@@ -49,7 +49,7 @@ type comparison struct {
 // settle ends the baseline: the first description becomes visible.
 func (c *comparison) settle() error {
 	if c.look.Journal.Len() == 0 && len(c.unseen) > 0 {
-		return fmt.Errorf("nothing could be looked at below %s", c.unseen[0])
+		return fmt.Errorf("nothing could be scanned below %s", c.unseen[0])
 	}
 	return c.look.Journal.Settle()
 }
@@ -86,7 +86,7 @@ func (c *comparison) walk(ctx context.Context) error {
 			}
 			c.unseen = append(c.unseen, u.Prefix)
 			if !u.Expected {
-				c.look.Warn("part of the site could not be looked at: what is known of it stays", "prefix", u.Prefix, "err", u.Err)
+				c.look.Warn("part of the site could not be scanned: its known pages stay", "prefix", u.Prefix, "err", u.Err)
 			}
 			continue
 		}
@@ -391,7 +391,7 @@ func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Off
 	}
 	c.found.Report.Unread++
 	if c.unread++; c.unread <= 5 {
-		c.look.Warn("page could not be read: what is known of it stays", "url", o.URL, "place", o.Place, "err", err)
+		c.look.Warn("page could not be read: its last known state stays", "url", o.URL, "place", o.Place, "err", err)
 	}
 	return r, errUnread
 }

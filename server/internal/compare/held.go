@@ -77,7 +77,7 @@ func (c *comparison) countHeld() error {
 	// counts on either side.
 	c.found.Report.MassHeld = IsMass(c.found.Report.HeldNow-waiting, c.look.Journal.Len()-(c.announced-c.given)-waiting)
 	if c.inherited > 0 {
-		c.look.Warn("pages of the published manifest are offered by nothing, and no look has ever seen them: they stay until they are announced again, or somebody accepts their deletion",
+		c.look.Warn("pages of the published manifest were never found by a scan: they stay until they are announced again, or a person accepts their deletion",
 			"pages", c.inherited)
 		c.inherited = 0
 	}

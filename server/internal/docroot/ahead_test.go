@@ -19,7 +19,7 @@ import (
 
 // For any shape of tree, a scan yields the same as a plain walk, in order: with directories of more files
 // than are described at once, many directories of few, and files that share a URL.
-func TestLookAheadAgainstAPlainWalk(t *testing.T) {
+func TestPipelinedWalkEqualsPlainWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	d := newDisk(t)
 	d.site.Settings.CleanURLs = true
@@ -70,7 +70,7 @@ func TestLookAheadAgainstAPlainWalk(t *testing.T) {
 }
 
 // A scan that is ended early leaves nothing behind, neither goroutines nor open files.
-func TestLookEndsEarly(t *testing.T) {
+func TestEndedScanReleasesResources(t *testing.T) {
 	d := newDisk(t)
 	for i := range 100 {
 		d.write(fmt.Sprintf("d%02d/a.html", i), "x")
@@ -88,7 +88,7 @@ func TestLookEndsEarly(t *testing.T) {
 	// A goroutine that has signalled its end is counted until it is gone.
 	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines || openFiles(t) > files; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d goroutines and %d open files, and before there were %d and %d", runtime.NumGoroutine(), openFiles(t), goroutines, files)
+			t.Fatalf("%d goroutines and %d open files, %d and %d before", runtime.NumGoroutine(), openFiles(t), goroutines, files)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func openFiles(t *testing.T) int {
 
 // A directory far ahead is not read before the scan comes near it; and if it has become a link out of the
 // site by then, the link is not followed.
-func TestLookAheadIsBounded(t *testing.T) {
+func TestReadAheadOfScanIsBounded(t *testing.T) {
 	d := newDisk(t)
 	for i := range 60 {
 		d.write(fmt.Sprintf("d%02d/a.html", i), "x")

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-func TestFeaturesOfWhatIsRead(t *testing.T) {
+func TestReadReturnsFeatures(t *testing.T) {
 	d := newDisk(t, "a.html", "a.xhtml", "a.pdf")
 	big := strings.Repeat("0123456789", 300_000)
 	d.write("big.html", big)

@@ -17,8 +17,8 @@ import (
 
 // Why the mtime of a page stays as it is.
 var (
-	errHardLink = errors.New("the file has other names: the time is theirs too")
-	errKeptTime = errors.New("the file system keeps another time than it was given")
+	errHardLink = errors.New("the file has other hard links, which share its mtime")
+	errKeptTime = errors.New("the file system stored a different mtime")
 )
 
 // Heal sets the mtime of the file behind an offer that Read returned. A file that is also found elsewhere, by

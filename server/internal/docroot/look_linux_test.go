@@ -12,7 +12,7 @@ import (
 )
 
 // A directory that cannot be read does not count as empty.
-func TestDocrootUnreadable(t *testing.T) {
+func TestUnreadableDirectoryIsNotEmpty(t *testing.T) {
 	d := newDisk(t, "a.html", "closed/b.html", "closed/deep/c.html", "d/e.html", "f.html")
 	for dir := d.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		d.must(os.Chmod(dir, 0o755))

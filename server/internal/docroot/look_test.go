@@ -46,7 +46,7 @@ func TestDocrootRoot(t *testing.T) {
 	d.must(os.WriteFile(d.dir, nil, 0o644))
 	d.wantLookError("docroot")
 	if _, err := d.site.Read(t.Context(), inventory.Offer{Place: "b.html"}); err == nil {
-		t.Error("read without a docroot")
+		t.Error("the file was read without a docroot")
 	}
 }
 
@@ -86,7 +86,7 @@ func TestDocrootScopes(t *testing.T) {
 		randomTree(d, r)
 		whole := d.look()
 		if !slices.IsSortedFunc(offeredURLs(whole), protocol.Compare) {
-			t.Fatal("out of order")
+			t.Fatal("entries are out of order")
 		}
 		// URLs of directories, also of those behind links, and some that do not exist.
 		prefixes := []string{base, base + "none/", base + ".git/", base + "../x/", base + "a%2Fb/", "http://other.example/", base + "a"}
@@ -127,7 +127,7 @@ func offeredURLs(list []inventory.Offer) (urls []string) {
 
 // If files and directories come and go during a scan, it still completes, and a file that was seen and has
 // since gone is found missing when it is read.
-func TestDocrootChangesDuringLook(t *testing.T) {
+func TestDocrootChangesDuringScan(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html", "c/d.html", "e/f.html")
 	for o, err := range d.site.Look(t.Context(), nil) {
 		d.must(err)

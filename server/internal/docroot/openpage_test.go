@@ -49,7 +49,7 @@ func TestOpenPageWhole(t *testing.T) {
 
 // Pages opened one after the other share an open docroot, but none is read from a docroot older than the last
 // scan.
-func TestOpenPageAfterALookIsNoOlder(t *testing.T) {
+func TestOpenPageIsNoOlderThanLastScan(t *testing.T) {
 	d := newDisk(t)
 	releases := filepath.Dir(d.dir)
 	d.must(os.Remove(d.dir))
@@ -66,7 +66,7 @@ func TestOpenPageAfterALookIsNoOlder(t *testing.T) {
 			d.must(err)
 			d.must(r.Close())
 			if string(b) != name {
-				t.Errorf("after a look at release %s the page is that of release %s", name, b)
+				t.Errorf("after a scan of release %s the page is of release %s", name, b)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func (s *Site) readRules(ctx context.Context, t *tree) (*robots.Rules, error) {
 	if ok && s.settling.hasPath(name) {
 		rules, err := s.robots.Load()
 		if rules == nil && err == nil {
-			err = errors.New("robots.txt: it is being written at this moment")
+			err = errors.New("robots.txt: the file is being written")
 		}
 		return rules, err
 	}
@@ -81,7 +81,7 @@ func (s *Site) fetchRobots(ctx context.Context) ([]byte, error) {
 	if public.IsURL(name) {
 		b, err := public.ReadRobots(ctx, name)
 		if err != nil && s.Settings.Robots == "" {
-			err = fmt.Errorf("%w (a site below a path goes by its host's robots.txt: if that cannot be had from here, name it, or a copy of it, as --robots)", err)
+			err = fmt.Errorf("%w (a site below a path uses its host's robots.txt: if that cannot be fetched from here, set --robots to it or to a copy)", err)
 		}
 		return b, err
 	}

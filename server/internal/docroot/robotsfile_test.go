@@ -29,7 +29,7 @@ func noRobots(t *testing.T) string {
 
 // A host's robots.txt is not a page, even if a pattern includes it: a client that fetched it as one would get
 // rules that are not yet in force.
-func TestSiteDoesNotPublishItsRobots(t *testing.T) {
+func TestRobotsFileIsNotAPage(t *testing.T) {
 	d := newDisk(t, "a.txt", "d/robots.txt")
 	d.site.Settings.Include = []string{"**/*.txt", "*.txt"}
 	d.write("robots.txt", "User-agent: *\nDisallow:\n")
@@ -51,12 +51,12 @@ func TestSiteRobots(t *testing.T) {
 		t.Errorf("left out: %v", got)
 	}
 	if d.site.Public(base+"private/") || !d.site.Public(base+"private/b.html") {
-		t.Error("Public does not know robots.txt")
+		t.Error("Public does not apply robots.txt")
 	}
 
 	d.write("robots.txt", "User-agent: *\nDisallow: /\n")
 	if got := offered(d.look(inventory.Scope{Prefix: base})); len(got) != 2 {
-		t.Errorf("look at a part reads robots.txt again: %q", got)
+		t.Errorf("a partial scan reads robots.txt again: %q", got)
 	}
 	d.wantOffered()
 
@@ -71,7 +71,7 @@ func TestSiteRobots(t *testing.T) {
 	d.link("nowhere", "robots.txt")
 	d.wantLookError("robots.txt")
 	if d.site.Public(base + "a.html") {
-		t.Error("public although nobody knows robots.txt")
+		t.Error("public although robots.txt is unknown")
 	}
 	d.must(os.Remove(d.path("robots.txt")))
 	d.site = &docroot.Site{Settings: docroot.Settings{Docroot: d.dir, Base: base}}
@@ -88,7 +88,7 @@ func TestSiteRobots(t *testing.T) {
 }
 
 // If a robots.txt is too long, the rule that the limit cuts in two does not count.
-func TestSiteRobotsLong(t *testing.T) {
+func TestSiteRobotsTooLong(t *testing.T) {
 	d := newDisk(t, "a.html", "private/b.html")
 	head, cut := "user-agent: *\ndisallow: /private/\n", "allow: /private/"
 	pad := strings.Repeat("#\n", 500<<9)[:500<<10-len(head)-len(cut)-1] + "\n"
@@ -120,7 +120,7 @@ func TestSiteRobotsChanges(t *testing.T) {
 			pass(24 * 3600)
 			d.wantOffered("private/b.html")
 			if trouble, said := d.site.RobotsTrouble(); !said || trouble == "" {
-				t.Errorf("nobody is told of %q", lost)
+				t.Errorf("the change of %q is not reported", lost)
 			}
 		}
 		d.write("robots.txt", "user-agent: *\ndis") // the second half comes later
@@ -200,7 +200,7 @@ func TestSiteRobotsAfterARestart(t *testing.T) {
 	end = start(time.Nanosecond)
 	d.wantOffered("a.html")
 	if _, said := d.site.RobotsTrouble(); said {
-		t.Error("it is said twice a day")
+		t.Error("the reminder is logged twice a day")
 	}
 	end()
 	d.write("robots.txt", "user-agent: *\ndisallow: /a")
@@ -213,7 +213,7 @@ func TestSiteRobotsAfterARestart(t *testing.T) {
 }
 
 // A rule counts for a file if it matches any of the file's URLs.
-func TestSiteRobotsBothURLs(t *testing.T) {
+func TestSiteRobotsMatchesAnyURLOfFile(t *testing.T) {
 	d := newDisk(t, "index.html", "a.html", "private/index.html", "private/b.html", "sub/index.html", "x y.html")
 	for _, c := range []struct {
 		clean bool
@@ -244,7 +244,7 @@ func (d *disk) wantLookError(text string) {
 	}
 	var u *inventory.UnseenError
 	if n != 1 || last == nil || errors.As(last, &u) || !strings.Contains(last.Error(), text) {
-		d.Errorf("look yields %d times, then %v, want one error with %q", n, last, text)
+		d.Errorf("the scan yields %d entries, then %v, want one error with %q", n, last, text)
 	}
 }
 

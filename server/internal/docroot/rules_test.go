@@ -52,12 +52,12 @@ func TestRulesTable(t *testing.T) {
 		t.Errorf("never seen: %v", want)
 	}
 	if d.site.Public(base+".git/x.html") || d.site.Public(base+".well-known/a.html") {
-		t.Error("what is hidden is public")
+		t.Error("a hidden file is public")
 	}
 }
 
 // A backup or dump that is named like a page is not published unless it is included explicitly.
-func TestRulesOfBackupsWithNamesOfPages(t *testing.T) {
+func TestBackupsNamedLikePagesAreLeftOut(t *testing.T) {
 	want := map[string]string{
 		"a.bak.html": "backup", "a.html.orig.html": "backup", "a.old.htm": "backup", "a.bak2.html": "backup", "a~.html": "backup",
 		"a copy.html": "backup", "a copy 2.html": "backup", "a - Copy.HTML": "backup", "a - Copy (3).html": "backup",
@@ -116,7 +116,7 @@ func TestRulesCleanURLs(t *testing.T) {
 }
 
 // An own output is not published under another path that leads to it.
-func TestRulesOwnByAnotherName(t *testing.T) {
+func TestOwnOutputUnderAnotherPathIsLeftOut(t *testing.T) {
 	d := newDisk(t, "a.html", "out.html")
 	d.link("out.html", "other.html")
 	d.must(os.Symlink(d.dir, filepath.Join(filepath.Dir(d.dir), "alias")))
@@ -135,6 +135,6 @@ func TestRulesReasonsAreStable(t *testing.T) {
 	d.link("/etc/hostname", "a.html")
 	first := d.look()
 	if !slices.EqualFunc(first, d.look(), func(a, b inventory.Offer) bool { return a.URL == b.URL && a.LeftOut == b.LeftOut }) {
-		t.Error("two looks differ")
+		t.Error("two scans differ")
 	}
 }

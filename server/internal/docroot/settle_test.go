@@ -8,7 +8,7 @@ import (
 )
 
 // The debounce time of a path after its last event.
-func TestSettle(t *testing.T) {
+func TestDebounce(t *testing.T) {
 	const ms = time.Millisecond
 	every := func(gap, until time.Duration) (list []time.Duration) {
 		for at := time.Duration(0); at <= until; at += gap {
@@ -46,7 +46,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestSettleTooMany(t *testing.T) {
+func TestDebounceOfTooManyPaths(t *testing.T) {
 	if n := docroot.SettleMany(1 << 17); n != 1<<16 {
 		t.Errorf("%d paths are followed", n)
 	}

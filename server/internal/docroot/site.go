@@ -95,7 +95,7 @@ func (s *Site) prepare() (err error) {
 	s.prepareRobots()
 	s.settling.hurry, s.trees.docroot = s.Settings.Hurry, s.Settings.Docroot
 	if s.Settings.MaxFile < 0 {
-		return fmt.Errorf("site: largest file of %d bytes", s.Settings.MaxFile)
+		return fmt.Errorf("site: negative file size limit: %d bytes", s.Settings.MaxFile)
 	}
 	return nil
 }

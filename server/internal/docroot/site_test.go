@@ -80,15 +80,15 @@ func (d *disk) look(scopes ...inventory.Scope) (list []inventory.Offer) {
 		}
 		if o.URL != "" {
 			if last != "" && protocol.Compare(last, o.URL) >= 0 {
-				d.Fatalf("look: %q after %q", o.URL, last)
+				d.Fatalf("scan: %q after %q", o.URL, last)
 			}
 			if c, err := protocol.CanonicalURL("", o.URL); err != nil || c != o.URL {
-				d.Fatalf("look: %q is not canonical: %q, %v", o.URL, c, err)
+				d.Fatalf("scan: %q is not canonical: %q, %v", o.URL, c, err)
 			}
 			last = o.URL
 		}
 		if o.LeftOut == "" && !d.site.Public(o.URL) {
-			d.Errorf("look: %q is offered, but not public", o.URL)
+			d.Errorf("scan: %q is offered, but not public", o.URL)
 		}
 		list = append(list, o)
 	}
@@ -163,7 +163,7 @@ func TestSiteRead(t *testing.T) {
 }
 
 // A file that was offered may be replaced before it is read.
-func TestSiteReadAfterASwap(t *testing.T) {
+func TestSiteReadOfReplacedFile(t *testing.T) {
 	d := newDisk(t, "a.html", "sub/b.html")
 	outside := filepath.Join(filepath.Dir(d.dir), "secret.html")
 	d.must(os.WriteFile(outside, []byte("secret"), 0o600))
@@ -217,7 +217,7 @@ func TestSiteReadWhileWritten(t *testing.T) {
 	}
 	want = 1 << 30
 	if r, err = d.site.Read(ctx, r); err != nil || !r.Unsettled {
-		t.Errorf("written to all the time: %+v, %v", r, err)
+		t.Errorf("written to continuously: %+v, %v", r, err)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestSiteReadWhileWritten(t *testing.T) {
 func TestSiteStamp(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html")
 	if o := d.offer("a.html"); len(o.Stamp) != 0 {
-		t.Error("the stamp of a file just written is kept")
+		t.Error("the stamp of a file just written is stored")
 	}
 	until := time.Now().Add(5 * time.Second)
 	settled := func(url string) inventory.Offer {
@@ -234,7 +234,7 @@ func TestSiteStamp(t *testing.T) {
 				return o
 			}
 		}
-		t.Fatalf("the stamp of %s is never kept", url)
+		t.Fatalf("the stamp of %s is never stored", url)
 		return inventory.Offer{}
 	}
 	for name, edit := range map[string]func() error{
@@ -257,7 +257,7 @@ func TestSiteStamp(t *testing.T) {
 	} {
 		before := settled("a.html")
 		if again := settled("a.html"); !bytes.Equal(before.Stamp, again.Stamp) {
-			t.Errorf("%s: two looks, two stamps", name)
+			t.Errorf("%s: two scans yield two stamps", name)
 		}
 		d.must(edit())
 		if after := settled("a.html"); bytes.Equal(before.Stamp, after.Stamp) {
@@ -290,7 +290,7 @@ func TestSiteCheck(t *testing.T) {
 		}
 		for _, err := range s.Look(t.Context(), nil) {
 			if err == nil {
-				t.Errorf("%q: look gives something", settings.Base)
+				t.Errorf("%q: the scan yields an entry", settings.Base)
 			}
 		}
 		if err := s.Watch(t.Context(), nil); err == nil {

@@ -204,7 +204,7 @@ func (w *watcher) drain(events <-chan fsnotify.Event, errs <-chan error) {
 // fail handles events that may have been lost: everything is dirty now, and again once everything is watched
 // again.
 func (w *watcher) fail(err error) {
-	w.site.log().Warn("events of the docroot were lost: looking at everything", "err", err)
+	w.site.log().Warn("events of the docroot were lost: scanning everything", "err", err)
 	w.tell(nil)
 	pause.Wake(w.lost)
 }

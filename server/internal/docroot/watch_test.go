@@ -83,7 +83,7 @@ func (w *watchedRoot) until(what string, ok func() bool) {
 		case <-deadline:
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.Fatalf("waited in vain: %s\neverything %d times, and %v", what, w.all, w.dirty)
+			w.Fatalf("timed out: %s\neverything dirty %d times, and %v", what, w.all, w.dirty)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestWatchEdits(t *testing.T) {
 	w.expect("and written to", func() { d.write("renamed/x/y/z.html", "zzz") }, "renamed/x/y/z.html")
 	w.mu.Lock()
 	if slices.ContainsFunc(w.dirty, func(s inventory.Scope) bool { return strings.HasPrefix(s.Prefix, base+"in/") }) {
-		t.Errorf("events come under the old name: %v", w.dirty)
+		t.Errorf("events have the old name: %v", w.dirty)
 	}
 	w.mu.Unlock()
 	w.expect("a directory moved out", func() { d.must(os.Rename(p("renamed"), filepath.Join(filepath.Dir(d.dir), "out"))) }, "renamed/x/y/z.html")
@@ -299,7 +299,7 @@ func TestWatchRobotsHalfWritten(t *testing.T) {
 	until := time.Now().Add(patience)
 	for !slices.ContainsFunc(d.look(inventory.Scope{Prefix: base}), func(o inventory.Offer) bool { return o.Unsettled }) {
 		if time.Now().After(until) {
-			t.Fatal("no event comes")
+			t.Fatal("no event")
 		}
 	}
 	d.wantOffered("a.html")
@@ -334,7 +334,7 @@ func TestWatchRobotsAccepted(t *testing.T) {
 	d.wantOffered()
 }
 
-func TestWatchRobotsElsewhere(t *testing.T) {
+func TestWatchRobotsOutsideDocroot(t *testing.T) {
 	d := newDisk(t, "a.html")
 	d.site.Settings.Robots = filepath.Join(t.TempDir(), "robots.txt")
 	d.must(os.WriteFile(d.site.Settings.Robots, nil, 0o644))
@@ -369,7 +369,7 @@ func TestWatchHardLink(t *testing.T) {
 }
 
 // While a page is being written, a scan caused by its neighbour skips it.
-func TestWatchUnsettled(t *testing.T) {
+func TestScanSkipsPageBeingWritten(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html")
 	w := d.watch()
 	f, err := os.OpenFile(d.path("a.html"), os.O_WRONLY|os.O_TRUNC, 0)
@@ -378,7 +378,7 @@ func TestWatchUnsettled(t *testing.T) {
 	until := time.Now().Add(patience)
 	for !d.offer("a.html").Unsettled {
 		if time.Now().After(until) {
-			t.Fatal("a page that was emptied is never unsettled")
+			t.Fatal("an emptied page is never unsettled")
 		}
 	}
 	_, err = f.WriteString("half")
@@ -387,7 +387,7 @@ func TestWatchUnsettled(t *testing.T) {
 	w.until("settled", func() bool { return w.told("a.html") })
 	for d.offer("a.html").Unsettled {
 		if time.Now().After(until) {
-			t.Fatal("never settles")
+			t.Fatal("the page stays unsettled")
 		}
 	}
 }
@@ -395,7 +395,7 @@ func TestWatchUnsettled(t *testing.T) {
 func TestWatchOverflow(t *testing.T) {
 	told, again := docroot.OverflowedWatch(newDisk(t).site)
 	if len(told) != 1 || len(told[0]) != 0 || !again {
-		t.Errorf("told %v, and begins anew: %v", told, again)
+		t.Errorf("reported %v, and restarts: %v", told, again)
 	}
 }
 

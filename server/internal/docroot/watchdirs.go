@@ -34,7 +34,7 @@ func (w *watcher) begin(ctx context.Context) error {
 	}
 	w.guard(t.path) // or the existing part of it
 	if err != nil {
-		w.site.log().Warn("docroot cannot be watched until it is there", "err", err)
+		w.site.log().Warn("docroot cannot be watched until it can be opened", "err", err)
 		return nil
 	}
 	defer t.close()
@@ -98,7 +98,7 @@ func (w *watcher) watch(dir string) bool {
 		w.full = true
 		n := len(w.dirs)
 		w.mu.Unlock()
-		w.site.log().Warn("the system allows no more watches (fs.inotify.max_user_watches): changes in the other directories are found by the regular look only",
+		w.site.log().Warn("the system allows no more watches (fs.inotify.max_user_watches): changes in the other directories are found by the regular scan only",
 			"watched", n, "err", err)
 	case !isGone(err):
 		w.site.log().Debug("directory cannot be watched", "dir", dir, "err", err)

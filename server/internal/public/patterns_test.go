@@ -35,12 +35,12 @@ func TestPatterns(t *testing.T) {
 	}
 	for _, bad := range []string{"", "[", "/"} {
 		if _, err := public.ParsePatterns([]string{bad}); err == nil && bad != "/" {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }
 
-func TestLeftOutName(t *testing.T) {
+func TestLeftOutNames(t *testing.T) {
 	for why, places := range map[string]string{
 		"hidden": ".git/config .env a/.htpasswd .well-known2/x a/.well-known/x a/.hg/ %2egit/config .",
 		"backup": "a.html~ a/b.php.bak x.OLD wp-config.php.swp old.orig/a %23a%23 a.tmp",

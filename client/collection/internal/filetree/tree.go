@@ -227,7 +227,7 @@ func (t *Tree) Do(ops []Op) error {
 			}
 			touched[path.Dir(o.Name)] = true
 			if err := t.one(o, made); err != nil {
-				return fmt.Errorf("put file %s in its place: %w", o.Name, err)
+				return fmt.Errorf("update file %s: %w", o.Name, err)
 			}
 		}
 	}
