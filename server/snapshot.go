@@ -197,9 +197,6 @@ func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
 		return false, nil
 	}
 	wrote, a, err := s.write(ctx, j)
-	if err != nil && ctx.Err() == nil {
-		wrote, a, err = s.write(ctx, j) // the rules of what is public may have changed between its passes
-	}
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", s.Path, err)
 	}
@@ -363,10 +360,11 @@ func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
 	if public == nil {
 		public = func(string) bool { return true }
 	}
+	var hidden []int // positions of the entries that are not public: decided once, so that all passes agree
 	d := &draft{m: s.Manifest}
 	d.m.Cursor, d.m.Modified, d.m.Complete = v.Head(), v.Modified(), true
 	d.items = func(yield func(protocol.Item, error) bool) {
-		n := 0
+		n, skip := 0, hidden
 		for e, err := range v.Entries() {
 			if n++; err == nil && n%1024 == 0 {
 				err = ctx.Err()
@@ -375,7 +373,9 @@ func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
 				yield(protocol.Item{}, err)
 				return
 			}
-			if public(e.Item.URL) && !yield(e.Item, nil) {
+			if len(skip) > 0 && skip[0] == n-1 {
+				skip = skip[1:]
+			} else if !yield(e.Item, nil) {
 				return
 			}
 		}
@@ -395,16 +395,19 @@ func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
 			}
 		}
 	}
-	d.m.Items = v.Len()
 	if s.Public != nil {
-		d.m.Items = 0
-		for _, err := range d.items {
+		n := 0
+		for item, err := range d.items {
 			if err != nil {
 				return nil, err
 			}
-			d.m.Items++
+			if !public(item.URL) {
+				hidden = append(hidden, n)
+			}
+			n++
 		}
 	}
+	d.m.Items = v.Len() - len(hidden)
 	return d, nil
 }
 

@@ -99,6 +99,25 @@ func TestManifestObeysCurrentRules(t *testing.T) {
 	}
 }
 
+// The rules may change while the manifest is written: it obeys those of one moment.
+func TestRulesChangeWhileManifestIsWritten(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a.html", "b.html", "c.html"} {
+		w.write(name, name)
+	}
+	w.look()
+	calls := 0
+	w.pub.Snapshot.Public = func(url string) bool { // each page is public every other time
+		calls++
+		return calls%2 == 0
+	}
+	_, err := w.pub.Snapshot.Write(t.Context(), w.journal)
+	w.must(err)
+	if m, items, _ := w.manifest(); len(items) != 1 || m.Items != 1 {
+		t.Errorf("%+v %v", m, items)
+	}
+}
+
 func TestUnchangedManifestIsNotTouched(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)

@@ -129,10 +129,10 @@ type access struct {
 }
 
 // stamped is how much later than it was sent a request may be stamped: over the loopback interface the kernel
-// stamps the data when it receives it, and on a busy machine that thread waits for a processor. This makes
-// every gap longer, except those that begin when a request was sent and not with its response: after a long
-// poll, and at the rate of a welcome.
-const stamped = 30 * time.Millisecond
+// stamps the data when it receives it, and on a busy machine that thread waits for a processor (80 ms have
+// been seen). This makes every gap longer, except those that begin when a request was sent and not with its
+// response: after a long poll, and at the rate of a welcome.
+const stamped = 100 * time.Millisecond
 
 // sent returns the earliest moment at which the request may have been sent.
 func (a access) sent() time.Time { return later(a.began.Add(-stamped), a.might) }
