@@ -28,7 +28,7 @@ func SendAgent(ctx context.Context, src *Source, program []byte) (protocol.Diges
 		if err != nil {
 			return err
 		}
-		var kept protocol.AgentKept
+		var kept protocol.AgentStored
 		if err := json.Unmarshal(b, &kept); err != nil {
 			return fmt.Errorf("read answer: %w", err)
 		}

@@ -31,7 +31,7 @@ func TestBusySiteGetsProgramAgain(t *testing.T) {
 			w.WriteHeader(status)
 			return
 		}
-		json.NewEncoder(w).Encode(protocol.AgentKept{Agent: protocol.Sum(b)})
+		json.NewEncoder(w).Encode(protocol.AgentStored{Agent: protocol.Sum(b)})
 	}))
 	t.Cleanup(server.Close)
 	src := &client.Source{Base: server.URL + "/", Hurry: 10 * time.Millisecond}

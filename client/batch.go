@@ -82,7 +82,7 @@ func (f *fetcher) batch(ctx context.Context, ref string, want []Want, yield func
 			continue
 		}
 		open[w.URL] = w
-		q.Pages = append(q.Pages, protocol.AskedPage{URL: w.URL, Hash: w.Held})
+		q.Pages = append(q.Pages, protocol.RequestedPage{URL: w.URL, Hash: w.Held})
 	}
 	if len(open) == 0 {
 		return nil

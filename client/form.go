@@ -50,13 +50,13 @@ func (f *follower) learn(ctx context.Context) error {
 		return nil
 	}
 	d, err := f.wellKnown(ctx)
-	if err != nil && ctx.Err() == nil && says(err) {
+	if err != nil && ctx.Err() == nil && isDefiniteAnswer(err) {
 		d, err = f.pointed(ctx, err)
 	}
 	switch {
 	case err == nil:
 		f.setDoors(d.Stream, d.Changes)
-	case ctx.Err() == nil && says(err):
+	case ctx.Err() == nil && isDefiniteAnswer(err):
 		d = &protocol.Discovery{} // the site has no description but its manifest
 	default:
 		return err
@@ -207,9 +207,9 @@ func (f *follower) pointed(ctx context.Context, err error) (*protocol.Discovery,
 	return f.described(ctx, f.discovery)
 }
 
-// says reports whether err is a site's answer that it has no well-known file, rather than a temporary
+// isDefiniteAnswer reports whether err is a site's answer that it has no well-known file, rather than a temporary
 // failure.
-func says(err error) bool {
+func isDefiniteAnswer(err error) bool {
 	var status *StatusError
 	var other *typeError
 	return errors.As(err, &status) && status.Status < 500 && status.Status != http.StatusTooManyRequests ||
@@ -229,10 +229,10 @@ func (f *fetcher) wellKnown(ctx context.Context) (d *protocol.Discovery, err err
 		}
 		asked = append(asked, place)
 		other, oerr := f.described(ctx, place)
-		if err == nil || oerr == nil || !says(oerr) {
+		if err == nil || oerr == nil || !isDefiniteAnswer(oerr) {
 			d, err = other, oerr
 		}
-		if err == nil || !says(err) {
+		if err == nil || !isDefiniteAnswer(err) {
 			break
 		}
 	}

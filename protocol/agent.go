@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// An AgentKept is the response to an uploaded program: the digest that names
+// An AgentStored is the response to an uploaded program: the digest that names
 // the program in Filter.Agent (C14).
-type AgentKept struct {
+type AgentStored struct {
 	Agent Digest `json:"agent"`
 }
 

@@ -163,7 +163,7 @@ func (m Message) Encode() []byte {
 	switch m.Kind {
 	case Ev:
 		w := wireEv{T: Ev, After: known(&m.From), To: &m.To, wireChange: toWire(m.Changes[0], m.body(0))}
-		if q := (quick{b: make([]byte, 0, 512)}); q.ev(&w) {
+		if q := (fastCodec{b: make([]byte, 0, 512)}); q.ev(&w) {
 			return q.b
 		}
 		v = w
@@ -408,7 +408,7 @@ func parsePacked(w wireMessage) (Message, error) {
 
 func parseEv(b []byte) (Message, error) {
 	var w wireEv
-	if q := (quick{b: b, reading: true}); !q.ev(&w) {
+	if q := (fastCodec{b: b, reading: true}); !q.ev(&w) {
 		w = wireEv{}
 		if err := json.Unmarshal(b, &w); err != nil {
 			return Message{}, err

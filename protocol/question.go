@@ -19,12 +19,12 @@ type Question struct {
 	After *Cursor           `json:"after,omitempty"` // nil: the parameter of the URL
 	To    *Cursor           `json:"to,omitempty"`    // nil: the head
 	Have  map[string]Digest `json:"have,omitempty"`  // by URL, the versions that the reader has: they are not sent
-	Pages []AskedPage       `json:"pages,omitzero"`  // empty but not nil requests no page
+	Pages []RequestedPage   `json:"pages,omitzero"`  // empty but not nil requests no page
 }
 
-// An AskedPage is a page, and the digest of the version that the reader has, which
+// An RequestedPage is a page, and the digest of the version that the reader has, which
 // is not sent: zero if it has none.
-type AskedPage struct {
+type RequestedPage struct {
 	URL  string `json:"url"`
 	Hash Digest `json:"hash,omitzero"`
 }
@@ -91,9 +91,9 @@ func (q *Question) read(d *json.Decoder) error {
 				return one()
 			})
 		case "pages":
-			q.Pages = []AskedPage{}
+			q.Pages = []RequestedPage{}
 			return inside(d, '[', "pages is not a list", func() error {
-				var p AskedPage
+				var p RequestedPage
 				if err := d.Decode(&p); err != nil {
 					return err
 				}

@@ -17,8 +17,8 @@ func questions() []protocol.Question {
 		{},
 		{After: &after},
 		{After: &after, To: &to, Have: map[string]protocol.Digest{workedBase: d, workedBase + "b": {1}}},
-		{Pages: []protocol.AskedPage{}},
-		{Pages: []protocol.AskedPage{{URL: workedBase, Hash: d}, {URL: workedBase + "b"}}},
+		{Pages: []protocol.RequestedPage{}},
+		{Pages: []protocol.RequestedPage{{URL: workedBase, Hash: d}, {URL: workedBase + "b"}}},
 	}
 }
 

@@ -6,7 +6,7 @@ import "strconv"
 // all are flat: strings without escapes, and whole numbers, in one order. A quick
 // encodes and decodes those as encoding/json does, without reflection. For any
 // other message it reports false, and the caller uses encoding/json.
-type quick struct {
+type fastCodec struct {
 	b       []byte // the output so far, or the rest of the input
 	reading bool
 	odd     bool // the message needs encoding/json
@@ -14,7 +14,7 @@ type quick struct {
 
 // ev encodes w, or decodes the input into an empty w, and reports whether the
 // result is that of encoding/json.
-func (q *quick) ev(w *wireEv) bool {
+func (q *fastCodec) ev(w *wireEv) bool {
 	q.text(`{"t":`, (*string)(&w.T))
 	q.cursor(`,"after":`, &w.After)
 	q.cursor(`,"to":`, &w.To)
@@ -46,11 +46,11 @@ func (q *quick) ev(w *wireEv) bool {
 }
 
 // next reports whether the input continues with the member name.
-func (q *quick) next(name string) bool {
+func (q *fastCodec) next(name string) bool {
 	return len(q.b) > len(name) && string(q.b[:len(name)]) == name
 }
 
-func (q *quick) text(name string, s *string) {
+func (q *fastCodec) text(name string, s *string) {
 	if !q.reading {
 		q.odd = q.odd || !isQuick(*s)
 		q.b = append(append(append(append(q.b, name...), '"'), *s...), '"')
@@ -70,13 +70,13 @@ func (q *quick) text(name string, s *string) {
 }
 
 // some is text for an optional member.
-func (q *quick) some(name string, s *string) {
+func (q *fastCodec) some(name string, s *string) {
 	if q.reading && q.next(name) || !q.reading && *s != "" {
 		q.text(name, s)
 	}
 }
 
-func (q *quick) cursor(name string, c **Cursor) {
+func (q *fastCodec) cursor(name string, c **Cursor) {
 	if q.reading && !q.next(name) || !q.reading && *c == nil {
 		return
 	}
@@ -91,7 +91,7 @@ func (q *quick) cursor(name string, c **Cursor) {
 }
 
 // number allows at most 18 digits, so that the value fits in an int64.
-func (q *quick) number(name string, n *uint64) {
+func (q *fastCodec) number(name string, n *uint64) {
 	const most = 18
 	if !q.reading {
 		at := len(q.b) + len(name)

@@ -10,7 +10,7 @@ import (
 // The reader and writer without encoding/json agree with encoding/json.
 func FuzzQuick(f *testing.F) {
 	const flat = `{"t":"ev","after":"e:4","to":"e:5","seq":5,"at":"2026-11-21T05:00:09Z","op":"update","url":"https://e.example/a?b=c&d","mod":"2026-11-21","len":0,"type":"text/html","hash":"sha-256=:x+/=:","prev":"p","text":"x","lang":"en","canonical":"https://e.example/"}`
-	if q := (quick{b: []byte(flat), reading: true}); !q.ev(new(wireEv)) {
+	if q := (fastCodec{b: []byte(flat), reading: true}); !q.ev(new(wireEv)) {
 		f.Fatal("a flat message is not read")
 	}
 	for _, s := range []string{flat, `{"t":"ev","to":"0:0","seq":0,"op":"create","url":"<&>"}`, `{}`, `{"t":"ev"}`, `{"t":"ev",}`, `{"T":"ev","to":"e:5"}`, `{"t":"ev","t":"x"}`,
@@ -22,7 +22,7 @@ func FuzzQuick(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var want, got wireEv
 		err := json.Unmarshal(b, &want)
-		if q := (quick{b: b, reading: true}); q.ev(&got) && (err != nil || !reflect.DeepEqual(got, want)) {
+		if q := (fastCodec{b: b, reading: true}); q.ev(&got) && (err != nil || !reflect.DeepEqual(got, want)) {
 			t.Errorf("%q is read as %+v, not %+v, %v", b, got, want, err)
 		}
 		if err != nil {
@@ -34,7 +34,7 @@ func FuzzQuick(f *testing.F) {
 		if err := e.Encode(want); err != nil {
 			t.Fatal(err)
 		}
-		if q := (quick{}); q.ev(&want) && string(q.b)+"\n" != say.String() {
+		if q := (fastCodec{}); q.ev(&want) && string(q.b)+"\n" != say.String() {
 			t.Errorf("written %q, not %q", q.b, say.String())
 		}
 	})

@@ -79,7 +79,7 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem 
 		orDiscard(n.Logger).Error("agent could not be stored", "caller", c.Name, "err", err)
 		return plainProblem(http.StatusInternalServerError, "the program could not be stored")
 	}
-	b, err := json.Marshal(protocol.AgentKept{Agent: digest})
+	b, err := json.Marshal(protocol.AgentStored{Agent: digest})
 	if err != nil {
 		panic("server: encode answer: " + err.Error()) // plain values always encode
 	}
@@ -135,7 +135,7 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	}
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
-	leave, p := n.admit(r, &guest{stop: stop, cut: func() { stop(errShutdown) }})
+	leave, p := n.admit(r, &longRequest{stop: stop, cut: func() { stop(errShutdown) }})
 	if p != nil {
 		return p
 	}

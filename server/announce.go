@@ -74,9 +74,9 @@ type Refused struct {
 // first scan of the site has ended. Try again in a moment.
 var ErrNotReady = errors.New("the first scan of the site has not finished")
 
-// saidModified returns the announced modification time of an entry. The announcer's clock may
+// announcedModified returns the announced modification time of an entry. The announcer's clock may
 // be ahead of this one, so Item.Modified may be earlier. Zero means unknown.
-func saidModified(e journal.Entry) time.Time {
+func announcedModified(e journal.Entry) time.Time {
 	if said, ok := bytes.CutPrefix(e.Stamp, []byte(compare.AnnounceMark)); ok && len(said) > 8 {
 		if ms := int64(binary.BigEndian.Uint64(said)); ms != 0 {
 			return time.UnixMilli(ms)
@@ -107,7 +107,7 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 	if len(list) > protocol.MaxBatch {
 		return Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: split the list", len(list), protocol.MaxBatch)
 	}
-	done, err := p.takeTurn(ctx)
+	done, err := p.lockTurn(ctx)
 	if err != nil {
 		return Announced{}, fmt.Errorf("announce: wait for the current scan: %w", err)
 	}
@@ -115,16 +115,16 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 	if !p.Ready() || !p.Journal.Whole() {
 		return Announced{}, fmt.Errorf("announce: %w", ErrNotReady)
 	}
-	t := &taking{p: p, now: p.now(), state: make(map[string]known)}
+	t := &announceBatch{p: p, now: p.now(), state: make(map[string]known)}
 	for _, a := range list {
-		if err := t.take(a); err != nil {
+		if err := t.add(a); err != nil {
 			return Announced{}, fmt.Errorf("announce: %w", err)
 		}
 	}
 	// A deletion that is noted and then not appended does no harm: the page stays
 	// until it is announced again. The other way round, a late announcement would
 	// bring a deleted page back.
-	if err := p.goings.remember(p.Journal, t.went, t.now); err != nil {
+	if err := p.deletions.remember(p.Journal, t.went, t.now); err != nil {
 		return Announced{}, fmt.Errorf("announce: %w", err)
 	}
 	was := p.Journal.Head()
@@ -158,8 +158,8 @@ type known struct {
 	went    time.Time // of an absent page: news with a date up to this are old
 }
 
-// A taking applies announcements, one after another.
-type taking struct {
+// A announceBatch applies announcements, one after another.
+type announceBatch struct {
 	p     *Publisher
 	now   time.Time
 	state map[string]known // of URLs that have been read from the journal
@@ -173,8 +173,8 @@ type taking struct {
 	oldURL string // the URL of one of the old
 }
 
-// take applies one announcement. Its error is an error of the journal.
-func (t *taking) take(a Announcement) error {
+// add applies one announcement. Its error is an error of the journal.
+func (t *announceBatch) add(a Announcement) error {
 	url, reason := t.urlOf(a.URL)
 	if reason == "" {
 		reason = a.clean(url, t.now)
@@ -190,7 +190,7 @@ func (t *taking) take(a Announcement) error {
 			return err
 		}
 		if !k.present {
-			if k.went, err = wentAt(t.p.Journal, url); err != nil {
+			if k.went, err = deletedAt(t.p.Journal, url); err != nil {
 				return err
 			}
 		}
@@ -203,7 +203,7 @@ func (t *taking) take(a Announcement) error {
 	case a.Gone:
 		t.gone(url, a, &k)
 	default:
-		t.there(url, a, &k)
+		t.exists(url, a, &k)
 		if !was && compare.IsAnnounced(k.entry) {
 			t.more++
 		}
@@ -212,7 +212,7 @@ func (t *taking) take(a Announcement) error {
 	return nil
 }
 
-func (t *taking) refuse(url, reason string) {
+func (t *announceBatch) refuse(url, reason string) {
 	if len(url) > 200 {
 		url = strings.ToValidUTF8(url[:200], "") + "..."
 	}
@@ -220,7 +220,7 @@ func (t *taking) refuse(url, reason string) {
 }
 
 // urlOf returns the canonical URL of an announcement, or why it is refused.
-func (t *taking) urlOf(ref string) (url, reason string) {
+func (t *announceBatch) urlOf(ref string) (url, reason string) {
 	base := ""
 	if s := t.p.Snapshot; s != nil {
 		base = s.Manifest.Base
@@ -256,8 +256,8 @@ func (a *Announcement) clean(url string, now time.Time) (reason string) {
 	return ""
 }
 
-func (t *taking) gone(url string, a Announcement, k *known) {
-	at, said := a.Modified.Truncate(time.Millisecond), saidModified(k.entry)
+func (t *announceBatch) gone(url string, a Announcement, k *known) {
+	at, said := a.Modified.Truncate(time.Millisecond), announcedModified(k.entry)
 	dated := !a.Modified.IsZero()
 	if !dated {
 		at = clock.Later(t.now, said).Truncate(time.Millisecond)
@@ -289,7 +289,7 @@ func (t *taking) gone(url string, a Announcement, k *known) {
 }
 
 // isOld reports whether an announcement of an absent page is older than the page's deletion.
-func (t *taking) isOld(url string, a Announcement, k *known) bool {
+func (t *announceBatch) isOld(url string, a Announcement, k *known) bool {
 	at := a.Modified.Truncate(time.Millisecond)
 	switch {
 	case a.Modified.IsZero():
@@ -304,7 +304,7 @@ func (t *taking) isOld(url string, a Announcement, k *known) bool {
 	return false
 }
 
-func (t *taking) there(url string, a Announcement, k *known) {
+func (t *announceBatch) exists(url string, a Announcement, k *known) {
 	stamp := a.stamp()
 	o := inventory.Offer{URL: url, Modified: a.Modified, Length: -1, Type: a.Type, Title: a.Title, Digest: a.Digest, Stamp: stamp,
 		Language: a.Language, Canonical: a.Canonical, Text: a.Text}
@@ -355,7 +355,7 @@ func (t *taking) there(url string, a Announcement, k *known) {
 // compareNews returns 1 if an announcement differs from what is known, 0 if it says
 // the same, and -1 if it is older.
 func compareNews(a Announcement, was journal.Entry) int {
-	age, said := 1, saidModified(was) // if either has no date, the digest decides
+	age, said := 1, announcedModified(was) // if either has no date, the digest decides
 	if !a.Modified.IsZero() && !said.IsZero() {
 		age = a.Modified.Truncate(time.Millisecond).Compare(said)
 	}
@@ -368,7 +368,7 @@ func compareNews(a Announcement, was journal.Entry) int {
 	return age
 }
 
-func (t *taking) importance(e *journal.Entry) {
+func (t *announceBatch) importance(e *journal.Entry) {
 	if f := t.p.Importance; f != nil {
 		e.Item.Importance = f(e.Item.URL)
 	}

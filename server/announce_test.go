@@ -441,7 +441,7 @@ func TestAnnounceNotReady(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	w.fail = errors.New("no root")
-	w.pub.Look(t.Context(), nil)
+	w.pub.Scan(t.Context(), nil)
 	if _, err := w.pub.Announce(t.Context(), list); !errors.Is(err, server.ErrNotReady) {
 		t.Errorf("%v", err)
 	}

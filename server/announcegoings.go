@@ -18,8 +18,8 @@ const (
 	maxGoings = 100_000
 )
 
-// goings is what a Publisher knows about these notes.
-type goings struct {
+// deletions is what a Publisher knows about these notes.
+type deletions struct {
 	counted bool
 	most    int // an upper bound of their number
 }
@@ -43,15 +43,15 @@ func parseGoing(b []byte) (g going, ok bool) {
 	return going{at: ms(b), taken: ms(b[8:])}, true
 }
 
-// wentAt returns when a page was deleted, as announced; zero if that is not known.
-func wentAt(j *Journal, url string) (time.Time, error) {
+// deletedAt returns when a page was deleted, as announced; zero if that is not known.
+func deletedAt(j *Journal, url string) (time.Time, error) {
 	b, err := j.Note(goingNotes + url)
 	g, _ := parseGoing(b)
 	return g.at, err
 }
 
 // remember stores deletions, by URL. It makes room for them first.
-func (k *goings) remember(j *Journal, went map[string]time.Time, now time.Time) error {
+func (k *deletions) remember(j *Journal, went map[string]time.Time, now time.Time) error {
 	if len(went) == 0 {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (k *goings) remember(j *Journal, went map[string]time.Time, now time.Time) 
 
 // makeRoom counts the stored deletions and, if there are too many, adds to notes the
 // removal of those that were announced longest ago.
-func (k *goings) makeRoom(j *Journal, notes map[string][]byte) error {
+func (k *deletions) makeRoom(j *Journal, notes map[string][]byte) error {
 	type aged struct {
 		key   string
 		taken time.Time

@@ -52,7 +52,7 @@ func TestAnnouncedCount(t *testing.T) {
 				what = "accepted"
 			case 1:
 				w.fail, w.failAfter = errors.New("cut short"), random.IntN(20)
-				w.pub.Look(w.Context(), nil)
+				w.pub.Scan(w.Context(), nil)
 				w.fail = nil
 				what = "looked in vain"
 			default:

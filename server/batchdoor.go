@@ -208,7 +208,7 @@ func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *select
 }
 
 // answerPages answers with the present state of pages.
-func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *selection, pages []protocol.AskedPage) *problem {
+func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *selection, pages []protocol.RequestedPage) *problem {
 	if n.Item == nil {
 		return plainProblem(http.StatusNotImplemented, "this site answers only requests with a cursor")
 	}
@@ -235,7 +235,7 @@ func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *select
 
 // lookUp adds the present state of pages. A page that the caller must not know of
 // looks the same as one that does not exist.
-func (n *Notifier) lookUp(ctx context.Context, t *turn, s *selection, p *pack, pages []protocol.AskedPage) error {
+func (n *Notifier) lookUp(ctx context.Context, t *turn, s *selection, p *pack, pages []protocol.RequestedPage) error {
 	p.changes = make([]protocol.Change, 0, len(pages))
 	for i := range pages {
 		a := &pages[i]

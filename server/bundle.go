@@ -195,7 +195,7 @@ func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.C
 		return nil
 	}
 	end := time.Now().Add(rest)
-	return &notYet{until: func(ctx context.Context) error {
+	return &notReady{until: func(ctx context.Context) error {
 		gathering, due := context.WithDeadline(ctx, end)
 		defer due()
 		for head := n.Log.Head(); !full(head); head = n.Log.Head() {

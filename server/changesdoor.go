@@ -43,7 +43,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	sel.every = 0 // a poll wants what there is
 	n.deadline(w, mostWork)
 	m, err := n.look(r.Context(), sel, protocol.Message{Kind: protocol.Batch, From: after, To: after}, limit, lookOn)
-	if wait > 0 && tellsNothing(&m) && (err == nil || errors.As(err, new(*notYet))) {
+	if wait > 0 && hasNoChanges(&m) && (err == nil || errors.As(err, new(*notReady))) {
 		if m, p, err = n.poll(w, r, sel, m, limit, time.Duration(wait)*time.Second); p != nil {
 			return p
 		}
@@ -51,7 +51,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 			return unknownCaller(errNoCaller)
 		}
 	}
-	none := (*notYet)(nil)
+	none := (*notReady)(nil)
 	switch {
 	case errors.As(err, &none) && none.why != "":
 		p := unavailable(none.why)
@@ -85,7 +85,7 @@ func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, l
 			return m, err
 		}
 		all, ok := together(m, next)
-		if !ok || !tellsNothing(&all) || time.Now().After(end) {
+		if !ok || !hasNoChanges(&all) || time.Now().After(end) {
 			return all, nil
 		}
 		m = all
@@ -97,7 +97,7 @@ func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, l
 func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, limit int, wait time.Duration) (protocol.Message, *problem, error) {
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
-	leave, p := n.admit(r, &guest{stop: stop, cut: func() { stop(errShutdown) }})
+	leave, p := n.admit(r, &longRequest{stop: stop, cut: func() { stop(errShutdown) }})
 	if p != nil {
 		return m, p, nil
 	}
@@ -109,7 +109,7 @@ func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m 
 	for {
 		var err error
 		m, err = n.look(ctx, s, m, limit, wait)
-		if none := (*notYet)(nil); errors.As(err, &none) {
+		if none := (*notReady)(nil); errors.As(err, &none) {
 			if failed := none.until(ctx); failed == nil {
 				continue
 			} else if ctx.Err() == nil {

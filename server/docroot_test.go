@@ -59,7 +59,7 @@ func (d *docroot) age(places ...string) {
 func (d *docroot) look(scopes ...inventory.Scope) (list []inventory.Offer) {
 	d.Helper()
 	last := ""
-	for o, err := range d.site.Look(d.Context(), scopes) {
+	for o, err := range d.site.Scan(d.Context(), scopes) {
 		if err != nil {
 			d.Fatalf("look: %v", err)
 		}

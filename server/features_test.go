@@ -47,7 +47,7 @@ func (s *stand) settle() {
 	s.Helper()
 	for young := true; young; {
 		young = false
-		for o, err := range s.site.Look(s.Context(), nil) {
+		for o, err := range s.site.Scan(s.Context(), nil) {
 			s.must(err)
 			young = young || o.LeftOut == "" && len(o.Stamp) == 0
 		}
@@ -58,7 +58,7 @@ func (s *stand) settle() {
 func (s *stand) wantTold(want string) inventory.Report {
 	s.Helper()
 	s.settle()
-	rep, err := s.pub.Look(s.Context(), nil)
+	rep, err := s.pub.Scan(s.Context(), nil)
 	s.must(err)
 	var told []string
 	if !s.at.IsZero() {
@@ -215,7 +215,7 @@ func TestFeaturesVersion(t *testing.T) {
 	s.write("a.html", "text of a, built on Tuesday")
 	s.write("b.html", "words of b, built on Tuesday")
 	s.settle()
-	_, err := s.pub.Look(t.Context(), nil)
+	_, err := s.pub.Scan(t.Context(), nil)
 	s.must(err)
 	changes, err := s.log.Read(t.Context(), s.at, 100)
 	s.must(err)

@@ -97,7 +97,7 @@ type place struct {
 // after returns the frame that follows a cursor: a Mark if the reader may be sent none of
 // the changes. The error may be a *notYet of next, but never waited, which the caller
 // knows to be over.
-func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor, waited *notYet) (*frame, error) {
+func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor, waited *notReady) (*frame, error) {
 	at := place{s.key, cursor}
 	f.mu.Lock()
 	fr := f.byKey[at]
@@ -115,7 +115,7 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 		switch {
 		case fr.text != nil:
 			return fr, nil
-		case errors.As(fr.err, new(*notYet)):
+		case errors.As(fr.err, new(*notReady)):
 			return nil, fr.err // it is the same for everybody
 		case errors.Is(fr.err, context.Canceled):
 			return f.after(ctx, s, cursor, waited) // the goroutine that was encoding it was cancelled
@@ -131,7 +131,7 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 	kept := f.byKey[at] == fr // not evicted by other frames meanwhile
 	if err != nil {
 		fr.err = err
-		if none := (*notYet)(nil); kept && (!errors.As(err, &none) || none.why == "") {
+		if none := (*notReady)(nil); kept && (!errors.As(err, &none) || none.why == "") {
 			f.drop(at) // it is cheap to compute again
 		}
 		close(fr.ready)
@@ -150,7 +150,7 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 }
 
 // isOld reports whether a frame that is ready must not be sent any more.
-func (f *frames) isOld(fr *frame, waited *notYet) bool {
+func (f *frames) isOld(fr *frame, waited *notReady) bool {
 	select {
 	case <-fr.ready:
 		age := f.now().Sub(fr.made)
@@ -199,7 +199,7 @@ func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (
 	}
 	told := m.Told()
 	switch {
-	case tellsNothing(&m):
+	case hasNoChanges(&m):
 		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.head(), At: f.now()}
 	case m.Kind == protocol.Batch && told == 1:
 		m.Kind = protocol.Ev

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A guest is a long-lived request: a stream, or a long poll that waits.
-type guest struct {
+// A longRequest is a long-lived request: a stream, or a long poll that waits.
+type longRequest struct {
 	stop context.CancelCauseFunc // ends it gracefully
 	cut  context.CancelFunc      // ends it at once
 }
@@ -18,7 +18,7 @@ var errShutdown = errors.New("the site is stopping or restarting")
 
 // admit admits a guest, unless there are too many or the Notifier is closed. leave
 // must be called when the guest has ended.
-func (n *Notifier) admit(r *http.Request, g *guest) (leave func(), p *problem) {
+func (n *Notifier) admit(r *http.Request, g *longRequest) (leave func(), p *problem) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -39,12 +39,12 @@ func (n *Notifier) admit(r *http.Request, g *guest) (leave func(), p *problem) {
 		p.retry = 30 * time.Second
 		return nil, p
 	}
-	n.guests[g] = struct{}{}
+	n.longRequests[g] = struct{}{}
 	n.served.Add(1)
 	return func() {
 		out()
 		n.mu.Lock()
-		delete(n.guests, g)
+		delete(n.longRequests, g)
 		n.mu.Unlock()
 		n.served.Done()
 	}, nil
@@ -55,15 +55,15 @@ func (n *Notifier) admit(r *http.Request, g *guest) (leave func(), p *problem) {
 // remaining connections are cut and its error is returned.
 func (n *Notifier) Close(ctx context.Context) error {
 	n.init()
-	each := func(f func(*guest)) {
+	each := func(f func(*longRequest)) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.closed = true
-		for g := range n.guests {
+		for g := range n.longRequests {
 			f(g)
 		}
 	}
-	each(func(g *guest) { g.stop(errShutdown) })
+	each(func(g *longRequest) { g.stop(errShutdown) })
 	gone := make(chan struct{})
 	go func() {
 		n.served.Wait()
@@ -73,7 +73,7 @@ func (n *Notifier) Close(ctx context.Context) error {
 	case <-gone:
 		return nil
 	case <-ctx.Done():
-		each(func(g *guest) { g.cut() })
+		each(func(g *longRequest) { g.cut() })
 		<-gone
 		return ctx.Err()
 	}

@@ -117,7 +117,7 @@ func TestHealHistories(t *testing.T) {
 		look := func(heal bool) {
 			v.come()
 			v.pub.Heal = heal
-			_, err := v.pub.Look(t.Context(), nil)
+			_, err := v.pub.Scan(t.Context(), nil)
 			v.must(err)
 			v.come()
 		}

@@ -167,7 +167,7 @@ func TestHealStorm(t *testing.T) {
 	}
 	healed := 0
 	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; {
-		rep, err := w.pub.Look(t.Context(), nil)
+		rep, err := w.pub.Scan(t.Context(), nil)
 		w.must(err)
 		healed += rep.Healed
 	}

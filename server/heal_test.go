@@ -80,13 +80,13 @@ func (w *ward) look() inventory.Report {
 	w.Helper()
 	for young := true; young; {
 		young = false
-		for o, err := range w.site.Look(w.Context(), nil) {
+		for o, err := range w.site.Scan(w.Context(), nil) {
 			w.must(err)
 			young = young || o.LeftOut == "" && len(o.Stamp) == 0
 		}
 		time.Sleep(time.Millisecond)
 	}
-	rep, err := w.pub.Look(w.Context(), nil)
+	rep, err := w.pub.Scan(w.Context(), nil)
 	w.must(err)
 	return rep
 }

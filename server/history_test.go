@@ -41,7 +41,7 @@ func TestRandomHistory(t *testing.T) {
 					w.look()
 				case 1:
 					w.fail, w.failAfter = errors.New("no root"), rnd.IntN(10)
-					w.pub.Look(w.Context(), nil)
+					w.pub.Scan(w.Context(), nil)
 					w.fail = nil
 				case 2:
 					w.look()

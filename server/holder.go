@@ -44,8 +44,8 @@ type Holder struct {
 	Log *slog.Logger
 }
 
-// ErrNotHeld is returned by [Ask] when no process has the journal open.
-var ErrNotHeld = holder.ErrNotHeld
+// ErrNoHolder is returned by [Ask] when no process has the journal open.
+var ErrNoHolder = holder.ErrNoHolder
 
 // SocketPath returns the socket of the holder of the journal at path: beside it,
 // or in the system's temporary directory if that path would be too long.
@@ -125,12 +125,12 @@ func (h *Holder) settled(ctx context.Context, do func(context.Context) (inventor
 }
 
 // Ask sends a request to the process that has the journal at state open, and decodes its
-// JSON into out, a *Report or *Status. It returns ErrNotHeld when no process has
+// JSON into out, a *Report or *Status. It returns ErrNoHolder when no process has
 // the journal open: then the caller may open it. It waits up to 5 s for a holder
 // that does not respond yet, and for the response until ctx ends.
 func Ask(ctx context.Context, state, method, path string, out any) error {
-	door := holder.Door{State: state, Held: func() (bool, error) { return isHeld(state) }}
-	return door.Ask(ctx, method, path, nil, out)
+	door := holder.Client{State: state, Held: func() (bool, error) { return isHeld(state) }}
+	return door.Do(ctx, method, path, nil, out)
 }
 
 // isHeld reports whether another process has the journal at path open.

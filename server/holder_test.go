@@ -93,10 +93,10 @@ func TestHolder(t *testing.T) {
 		t.Errorf("the socket is still there: %v", err)
 	}
 	w.must(w.journal.Close())
-	if err := server.Ask(t.Context(), w.state(), "GET", "/status", &st); err != server.ErrNotHeld {
+	if err := server.Ask(t.Context(), w.state(), "GET", "/status", &st); err != server.ErrNoHolder {
 		t.Errorf("%v", err)
 	}
-	if err := server.Ask(t.Context(), filepath.Join(w.dir, "none"), "GET", "/status", &st); err != server.ErrNotHeld {
+	if err := server.Ask(t.Context(), filepath.Join(w.dir, "none"), "GET", "/status", &st); err != server.ErrNoHolder {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "none")); !os.IsNotExist(err) {

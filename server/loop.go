@@ -44,16 +44,16 @@ func (p *Publisher) Run(ctx context.Context) error {
 		fullAt  time.Time                     // when everything is to be scanned
 		failed  time.Time                     // when a scan failed last
 		notYet  time.Time                     // set after that: no scan before it
-		backoff = p.hurried(retryLook)        // the wait after the next failure
+		backoff = p.atMostHurry(retryLook)    // the wait after the next failure
 		soon    map[inventory.Scope]time.Time // unsettled scopes, and when to scan them again
-		trouble lookTrouble
+		trouble scanFailure
 	)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		now := p.now()
-		if p.calledAnew() && backoff > p.hurried(retryLook) { // the docroot seems to be back
-			if backoff = p.hurried(retryLook); failed.Add(backoff).Before(notYet) {
+		if p.takeFullScanRequest() && backoff > p.atMostHurry(retryLook) { // the docroot seems to be back
+			if backoff = p.atMostHurry(retryLook); failed.Add(backoff).Before(notYet) {
 				notYet = failed.Add(backoff)
 			}
 		}
@@ -72,7 +72,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if all {
 			scopes, soon = nil, nil
 		}
-		rep, unsettled, err := p.look(ctx, scopes, false)
+		rep, unsettled, err := p.scan(ctx, scopes, false)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -80,16 +80,16 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if err != nil {
 			trouble.fails(p.log(), err, now, backoff)
 			p.giveBack(scopes)
-			failed, notYet, backoff = now, now.Add(backoff), p.hurried(min(2*backoff, retryMost))
+			failed, notYet, backoff = now, now.Add(backoff), p.atMostHurry(min(2*backoff, retryMost))
 			continue
 		}
-		notYet, backoff = time.Time{}, p.hurried(retryLook)
+		notYet, backoff = time.Time{}, p.atMostHurry(retryLook)
 		trouble.ends(p.log())
 		for _, s := range unsettled {
 			if soon == nil {
 				soon = make(map[inventory.Scope]time.Time)
 			}
-			soon[s] = now.Add(p.hurried(retrySoon))
+			soon[s] = now.Add(p.atMostHurry(retrySoon))
 		}
 		if !all {
 			continue
@@ -101,16 +101,16 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// sayAgain is how often scans that keep failing for the same reason are logged.
-const sayAgain = time.Hour
+// relogEvery is how often scans that keep failing for the same reason are logged.
+const relogEvery = time.Hour
 
-// A lookTrouble is why scans have been failing. It is logged when the reason changes, and every sayAgain.
-type lookTrouble struct {
+// A scanFailure is why scans have been failing. It is logged when the reason changes, and every sayAgain.
+type scanFailure struct {
 	why string // without digits, such as those of times, which differ each time
 	at  time.Time
 }
 
-func (l *lookTrouble) fails(log *slog.Logger, err error, now time.Time, again time.Duration) {
+func (l *scanFailure) fails(log *slog.Logger, err error, now time.Time, again time.Duration) {
 	why := strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
 			return -1
@@ -118,16 +118,16 @@ func (l *lookTrouble) fails(log *slog.Logger, err error, now time.Time, again ti
 		return r
 	}, err.Error())
 	say := log.Debug
-	if why != l.why || now.Sub(l.at) >= sayAgain {
+	if why != l.why || now.Sub(l.at) >= relogEvery {
 		say, l.why, l.at = log.Error, why, now
 	}
 	say("scan failed: the published state stays as it is", "err", err, "again_in", again)
 }
 
-func (l *lookTrouble) ends(log *slog.Logger) {
+func (l *scanFailure) ends(log *slog.Logger) {
 	if l.why != "" {
 		log.Info("scans succeed again")
-		*l = lookTrouble{}
+		*l = scanFailure{}
 	}
 }
 
@@ -141,8 +141,8 @@ func (p *Publisher) dirty(scopes []inventory.Scope) {
 	pause.Wake(p.wake)
 }
 
-// calledAnew reports whether dirty was called for everything since the last call of calledAnew.
-func (p *Publisher) calledAnew() bool {
+// takeFullScanRequest reports whether dirty was called for everything since the last call of calledAnew.
+func (p *Publisher) takeFullScanRequest() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	anew := p.pending.anew
@@ -192,7 +192,7 @@ func (p *Publisher) take(now, notYet time.Time, full bool, soon map[inventory.Sc
 			delete(soon, s)
 		}
 	}
-	for s, at := range p.owed {
+	for s, at := range p.pendingHeals {
 		if !now.Before(at) {
 			scopes = append(scopes, s)
 		}
@@ -235,7 +235,7 @@ func (p *Publisher) nextAt(now, fullAt, notYet time.Time, soon map[inventory.Sco
 			at = ripe
 		}
 	}
-	for _, t := range p.owed {
+	for _, t := range p.pendingHeals {
 		if t.Before(at) {
 			at = t
 		}
@@ -273,8 +273,8 @@ func (p *Publisher) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.log().Warn("watching ended: until it restarts, only the regular scan finds changes", "err", err, "again_in", p.hurried(retryMost))
-		if !pause.For(ctx, p.hurried(retryMost)) {
+		p.log().Warn("watching ended: until it restarts, only the regular scan finds changes", "err", err, "again_in", p.atMostHurry(retryMost))
+		if !pause.For(ctx, p.atMostHurry(retryMost)) {
 			return
 		}
 	}
@@ -303,8 +303,8 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 			last = p.now()
 		}
 		if err != nil && ctx.Err() == nil {
-			p.log().Error("manifest or outputs could not be written", "err", err, "again_in", p.hurried(retryWrite))
-			if pause.For(ctx, p.hurried(retryWrite)) {
+			p.log().Error("manifest or outputs could not be written", "err", err, "again_in", p.atMostHurry(retryWrite))
+			if pause.For(ctx, p.atMostHurry(retryWrite)) {
 				pause.Wake(p.stale)
 			}
 		}
@@ -322,5 +322,5 @@ func (p *Publisher) writeLast(ctx context.Context) {
 	}
 }
 
-// hurried returns a wait, at most Hurry where that is set.
-func (p *Publisher) hurried(d time.Duration) time.Duration { return pause.AtMost(d, p.Hurry) }
+// atMostHurry returns a wait, at most Hurry where that is set.
+func (p *Publisher) atMostHurry(d time.Duration) time.Duration { return pause.AtMost(d, p.Hurry) }

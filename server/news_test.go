@@ -158,7 +158,7 @@ type catalog struct {
 	list []inventory.Offer // in order
 }
 
-func (c *catalog) Look(context.Context, []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+func (c *catalog) Scan(context.Context, []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		for _, o := range c.list {
 			o.URL, o.Length = base+o.Place, -1

@@ -171,10 +171,10 @@ type Notifier struct {
 	asked    atomic.Int64 // bytes of batch questions held in memory
 	programs admission    // programs being received and stored
 
-	mu     sync.Mutex // guards guests and closed, and the use of served.Add
-	guests map[*guest]struct{}
-	closed bool
-	served sync.WaitGroup
+	mu           sync.Mutex // guards guests and closed, and the use of served.Add
+	longRequests map[*longRequest]struct{}
+	closed       bool
+	served       sync.WaitGroup
 }
 
 // doors are the URLs and paths of a site's doors.
@@ -223,7 +223,7 @@ func (n *Notifier) init() {
 		}
 		n.doors = doorsOf(n.Base)
 		n.frames = frames{next: n.next, head: func() protocol.Cursor { return n.Log.Head() }, now: n.Now}
-		n.guests = make(map[*guest]struct{})
+		n.longRequests = make(map[*longRequest]struct{})
 	})
 }
 

@@ -65,8 +65,8 @@ type Archive interface {
 	// It takes as long as reading all of them.
 	Within(may func(url string) bool) bool
 
-	// Coming reports whether a newer archive is being made, or is about to be.
-	Coming() bool
+	// IsDueSoon reports whether a newer archive is being made, or is about to be.
+	IsDueSoon() bool
 
 	// Wait blocks until Latest would return another archive than a, or ctx ends.
 	Wait(ctx context.Context, a Archived) error

@@ -100,7 +100,7 @@ type Publisher struct {
 	counted   bool            // announced is valid
 	noHealer  bool            // the warning about a missing Healer was logged
 	refused   map[string]bool // see Look.Refused
-	goings    goings
+	deletions deletions
 
 	writing sync.Mutex // held while the outputs are written
 
@@ -108,10 +108,10 @@ type Publisher struct {
 	pending           pending
 	status            Status
 	lookErr, writeErr error
-	held              time.Time     // when the page was held whose deletion is due next; zero if none
-	loaded            bool          // the Snapshot has loaded the file of an earlier run
-	owed              compare.Debts // pending heals
-	outputs           []outputState // of Outputs
+	held              time.Time            // when the page was held whose deletion is due next; zero if none
+	loaded            bool                 // the Snapshot has loaded the file of an earlier run
+	pendingHeals      compare.PendingHeals // pending heals
+	outputs           []outputState        // of Outputs
 	published         protocol.Cursor
 }
 
@@ -168,12 +168,12 @@ func orDiscard(l *slog.Logger) *slog.Logger {
 	return cmp.Or(l, slog.New(slog.DiscardHandler))
 }
 
-// Look scans the given scopes, or everything if there are none, and appends the
+// Scan scans the given scopes, or everything if there are none, and appends the
 // differences. Until the first description is whole every scan is a full one. After
 // an error the Report counts what was appended before it; a failed scan neither
 // holds pages nor announces them as deleted.
-func (p *Publisher) Look(ctx context.Context, scopes []inventory.Scope) (inventory.Report, error) {
-	rep, _, err := p.look(ctx, scopes, false)
+func (p *Publisher) Scan(ctx context.Context, scopes []inventory.Scope) (inventory.Report, error) {
+	rep, _, err := p.scan(ctx, scopes, false)
 	return rep, err
 }
 
@@ -194,14 +194,14 @@ func (p *Publisher) AcceptDeletions(ctx context.Context) (inventory.Report, erro
 
 func (p *Publisher) fullTurn(ctx context.Context, accept bool) (inventory.Report, error) {
 	p.load()
-	rep, _, err := p.look(ctx, nil, accept)
+	rep, _, err := p.scan(ctx, nil, accept)
 	if err != nil {
 		return rep, err
 	}
 	if _, err = p.write(ctx); err != nil {
 		return rep, err
 	}
-	if err := p.healOwed(ctx, &rep); err != nil || p.isWritten() {
+	if err := p.healPending(ctx, &rep); err != nil || p.isWritten() {
 		return rep, err
 	}
 	_, err = p.write(ctx) // pages had been edited again during the wait
@@ -293,8 +293,8 @@ func (p *Publisher) Status() Status {
 	return s
 }
 
-// takeTurn waits until no other goroutine scans or announces.
-func (p *Publisher) takeTurn(ctx context.Context) (done func(), err error) {
+// lockTurn waits until no other goroutine scans or announces.
+func (p *Publisher) lockTurn(ctx context.Context) (done func(), err error) {
 	p.init()
 	select {
 	case p.turn <- struct{}{}:
@@ -304,9 +304,9 @@ func (p *Publisher) takeTurn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// look runs one scan, and again while more is due than one scan can hold. It returns scopes to scan again soon.
-func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept bool) (rep inventory.Report, soon []inventory.Scope, err error) {
-	done, err := p.takeTurn(ctx)
+// scan runs one scan, and again while more is due than one scan can hold. It returns scopes to scan again soon.
+func (p *Publisher) scan(ctx context.Context, scopes []inventory.Scope, accept bool) (rep inventory.Report, soon []inventory.Scope, err error) {
+	done, err := p.lockTurn(ctx)
 	if err != nil {
 		return rep, nil, err
 	}
@@ -319,18 +319,18 @@ func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept b
 		scopes = nil
 	}
 	scopes = inventory.Covering(scopes)
-	p.pay(scopes)
+	p.removePendingHeals(scopes)
 	total, was := inventory.Report{At: begin}, p.Journal.Head()
 	var held time.Time
 	for again := true; again; {
 		if err = p.countAnnounced(scopes); err != nil {
 			break
 		}
-		l := p.nextLook(scopes, accept)
+		l := p.nextScan(scopes, accept)
 		var found compare.Found
 		found, err = l.Run(ctx)
 		p.announced, p.counted = found.Announced, p.counted || err == nil && len(scopes) == 0
-		p.owe(&found, l.Now)
+		p.addPendingHeals(&found, l.Now)
 		total.Add(found.Report)
 		held, soon, again = found.Held, found.Soon, found.Again && err == nil
 	}
@@ -342,12 +342,12 @@ func (p *Publisher) look(ctx context.Context, scopes []inventory.Scope, accept b
 	return total, soon, err
 }
 
-// nextLook returns a scan that begins now.
-func (p *Publisher) nextLook(scopes []inventory.Scope, accept bool) *compare.Look {
-	l := &compare.Look{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: p.MaxMoves,
-		Now: p.now(), Clock: p.now, Prove: p.mark, Warn: p.log().Warn, Progress: p.progress,
+// nextScan returns a scan that begins now.
+func (p *Publisher) nextScan(scopes []inventory.Scope, accept bool) *compare.Scan {
+	l := &compare.Scan{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: p.MaxMoves,
+		Now: p.now(), Clock: p.now, WriteMark: p.mark, Warn: p.log().Warn, Progress: p.progress,
 		Importance: p.Importance, MayBeAnnounced: p.mayBeAnnounced, Announced: p.announced}
-	l.Ripe = func(since time.Time) bool {
+	l.Due = func(since time.Time) bool {
 		if p.Once {
 			return since.Before(p.began)
 		}

@@ -302,7 +302,7 @@ func TestPublisherStories(t *testing.T) {
 			w.write("a.html", "other")
 			w.remove("b.html")
 			w.fail, w.failAfter = errors.New("root is missing"), 1
-			if _, err := w.pub.Look(w.Context(), nil); err == nil {
+			if _, err := w.pub.Scan(w.Context(), nil); err == nil {
 				w.Error("no error")
 			}
 			w.wantTold("update a.html") // that was seen
@@ -319,7 +319,7 @@ func TestPublisherStories(t *testing.T) {
 			clear(w.pages)
 			ctx, stop := context.WithCancel(w.Context())
 			w.looked = stop
-			if _, err := w.pub.Look(ctx, nil); !errors.Is(err, context.Canceled) {
+			if _, err := w.pub.Scan(ctx, nil); !errors.Is(err, context.Canceled) {
 				w.Error(err)
 			}
 			if s := w.pub.Status(); s.Held != 0 {

@@ -190,7 +190,7 @@ func told[T any](f *finding, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 
 func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 	a.n.deadline(w, mostWork)
-	if err := a.find(r.Context()); errors.Is(err, errMuchWork) {
+	if err := a.find(r.Context()); errors.Is(err, errQueryTooSlow) {
 		return plainProblem(http.StatusUnprocessableEntity,
 			fmt.Sprintf("the query takes more than %v: narrow it with prefix, or lower limit and continue with past", queryWork))
 	} else if err != nil {
@@ -254,8 +254,8 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// errMuchWork says that a query takes more than queryWork.
-var errMuchWork = errors.New("the query takes too long")
+// errQueryTooSlow says that a query takes more than queryWork.
+var errQueryTooSlow = errors.New("the query takes too long")
 
 // find judges every element once, and hashes the selected ones.
 func (a *answer) find(ctx context.Context) error {
@@ -266,7 +266,7 @@ func (a *answer) find(ctx context.Context) error {
 	defer t.leave()
 	step := func() error {
 		if t.worked() > queryWork {
-			return errMuchWork
+			return errQueryTooSlow
 		}
 		return t.rest(ctx)
 	}

@@ -60,8 +60,8 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 	if !n.offers(s.as) {
 		return nil, badParameter("as", fmt.Sprintf("this site does not offer the form %s: see %s for its forms", s.as, n.doors.discovery))
 	}
-	if s.as == protocol.AsSite && !n.mayHaveSite(s.caller) {
-		return nil, notTheSite()
+	if s.as == protocol.AsSite && !n.mayReadArchive(s.caller) {
+		return nil, archiveRefused()
 	}
 	if s.filter, err = protocol.ParseFilter(q); err != nil {
 		wrong := new(protocol.ParameterError)
@@ -187,8 +187,8 @@ func (n *Notifier) stillKnows(r *http.Request, c Caller) bool {
 	return err == nil && now.Name == c.Name && (now.Agents || !c.Agents)
 }
 
-// notTheSite refuses the archive to a caller whom robots.txt forbids a part of it.
-func notTheSite() *problem {
+// archiveRefused refuses the archive to a caller whom robots.txt forbids a part of it.
+func archiveRefused() *problem {
 	return plainProblem(http.StatusForbidden, "the archive is the same for all clients, and robots.txt has rules of its own for you: "+
 		"request bundles (as=batch) or changes instead")
 }
@@ -208,7 +208,7 @@ func (n *Notifier) allowed(s *selection, url string) bool {
 // forbid are not delivered, in replay neither.
 func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change) (protocol.Change, protocol.Body, bool, error) {
 	var output protocol.Body
-	c, ok := tellable(c, func(url string) bool { return n.public(s, url) })
+	c, ok := deliverable(c, func(url string) bool { return n.public(s, url) })
 	if c.Op == protocol.Delete && !n.allowed(s, c.Item.URL) {
 		ok = false // the reader was never to know of the page
 	}
@@ -234,9 +234,9 @@ func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change)
 	return c, output, ok, err
 }
 
-// tellable returns a change as it may be published now, and false if it may not be.
+// deliverable returns a change as it may be published now, and false if it may not be.
 // A deletion is always published: readers that know the page must learn of it.
-func tellable(c protocol.Change, public func(string) bool) (protocol.Change, bool) {
+func deliverable(c protocol.Change, public func(string) bool) (protocol.Change, bool) {
 	switch {
 	case c.Op == protocol.Delete:
 	case c.Op == protocol.Move && !public(c.Item.URL):

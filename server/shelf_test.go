@@ -93,7 +93,7 @@ func dirOf(path string) inventory.Scope {
 	return inventory.Scope{Prefix: base + path[:strings.LastIndexByte(path, '/')+1]}
 }
 
-func (s *shelf) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+func (s *shelf) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		s.mu.Lock()
 		pages, unseen := maps.Clone(s.pages), slices.Clone(s.unseen)
@@ -273,7 +273,7 @@ func (w *world) look(dirs ...string) inventory.Report {
 		deep := strings.HasSuffix(d, "**")
 		scopes = append(scopes, inventory.Scope{Prefix: base + strings.TrimSuffix(d, "**"), Deep: deep})
 	}
-	rep, err := w.pub.Look(w.Context(), scopes)
+	rep, err := w.pub.Scan(w.Context(), scopes)
 	w.must(err)
 	return rep
 }

@@ -123,15 +123,15 @@ func (s *Site) inside() *docroot.Site {
 // the docroot. The other methods run the same check first.
 func (s *Site) Check() error { return s.inside().Check() }
 
-// Look walks the docroot, as specified by [inventory.Inventory]; it opens no file
+// Scan walks the docroot, as specified by [inventory.Inventory]; it opens no file
 // but robots.txt, which every full scan reads again.
 //
 // Dot directories are not entered; they are reported once, without a URL. A
 // scope whose directory does not exist, or is never public, yields nothing. A
 // docroot that does not exist or cannot be read ends the walk with an error,
 // as does a robots.txt that cannot be read.
-func (s *Site) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
-	return s.inside().Look(ctx, scopes)
+func (s *Site) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return s.inside().Scan(ctx, scopes)
 }
 
 // Read reads the file behind an offer of Look, as specified by [inventory.Inventory]. A
@@ -198,9 +198,9 @@ func (s *Site) OpenPage(ctx context.Context, url string) (io.ReadCloser, error) 
 // without the wait, unless it is missing or has no rule in it.
 func (s *Site) AcceptRobots() { s.inside().AcceptRobots() }
 
-// RobotsTrouble returns what a person should know of robots.txt as last read, empty
+// RobotsProblem returns what a person should know of robots.txt as last read, empty
 // if all is well, and whether this process has logged it as an error.
-func (s *Site) RobotsTrouble() (trouble string, said bool) { return s.inside().RobotsTrouble() }
+func (s *Site) RobotsProblem() (trouble string, said bool) { return s.inside().RobotsProblem() }
 
 // RobotsLost reports whether robots.txt, as it was read last, is missing or has
 // lost its rules, so that a person is needed.

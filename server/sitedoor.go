@@ -43,8 +43,8 @@ func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
-	if !n.mayHaveSite(caller) {
-		return notTheSite()
+	if !n.mayReadArchive(caller) {
+		return archiveRefused()
 	}
 	if strings.Count(r.Header.Get("Range"), ",") >= siteRanges || len(r.Header.Values("Range")) > 1 {
 		return plainProblem(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("one request may ask for %d ranges", siteRanges))
@@ -70,11 +70,11 @@ func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string, r
 	p.write(w, r)
 }
 
-// mayHaveSite reports whether a caller may have the archive. The archive is the same
+// mayReadArchive reports whether a caller may have the archive. The archive is the same
 // for everybody: a caller with its own rules in robots.txt may have it only if they
 // forbid nothing that is in it. Of concurrent requests for one name, one reads the
 // archives and only the others of that name wait for it.
-func (n *Notifier) mayHaveSite(c Caller) bool {
+func (n *Notifier) mayReadArchive(c Caller) bool {
 	if c.Name == "" || n.PublicTo == nil {
 		return true
 	}
@@ -133,11 +133,11 @@ func (j *judgement) counts(a Archived, now time.Time) bool {
 // no longer valid, and for those to whom more than a share of the site is new (C12).
 // The error is a *notYet while the archive is being made.
 func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol.Cursor) (protocol.Message, bool, error) {
-	if !n.mayHaveSite(s.caller) {
+	if !n.mayReadArchive(s.caller) {
 		return protocol.Message{}, false, nil
 	}
 	a, ok := n.Archive.Latest() // read first: a newer one ends the wait
-	making := &notYet{why: "the archive of the whole site is being made", until: func(ctx context.Context) error { return n.Archive.Wait(ctx, a) }}
+	making := &notReady{why: "the archive of the whole site is being made", until: func(ctx context.Context) error { return n.Archive.Wait(ctx, a) }}
 	head, floor := n.Log.Head(), n.Log.Floor()
 	if after.Epoch != head.Epoch || after.Seq < floor.Seq || after.Seq > head.Seq {
 		if !ok {
@@ -170,7 +170,7 @@ func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol
 	if ok && a.Cursor.Epoch == after.Epoch && a.Cursor.Seq > after.Seq && float64(head.Seq-a.Cursor.Seq) < most {
 		return n.archiveMessage(after, a), true, nil
 	}
-	if n.Archive.Coming() {
+	if n.Archive.IsDueSoon() {
 		return protocol.Message{}, false, making
 	}
 	if now, there := n.Archive.Latest(); there && now != a {

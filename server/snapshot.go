@@ -204,10 +204,10 @@ func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
 	return wrote, nil
 }
 
-// mind refuses to replace an HTML page with the manifest, in case somebody has
+// refuseHTMLPage refuses to replace an HTML page with the manifest, in case somebody has
 // configured the wrong path. Any other file there may be an old manifest, or what
 // is left of one.
-func (s *Snapshot) mind() error {
+func (s *Snapshot) refuseHTMLPage() error {
 	f, err := stat.Open(s.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -252,7 +252,7 @@ func (s *Snapshot) write(ctx context.Context, j *Journal) (wrote bool, a account
 	case !errors.Is(err, errDiffers):
 		return false, a, err
 	default:
-		if err := s.mind(); err != nil {
+		if err := s.refuseHTMLPage(); err != nil {
 			return false, a, err
 		}
 		if st, err = s.replace(d); err != nil {

@@ -264,7 +264,7 @@ func (s *Snapshot) makeFeed(ctx context.Context, j *Journal, st *published, sinc
 		}
 		for _, c := range changes {
 			at.Seq, newest = c.Seq, clock.Later(newest, c.At)
-			c, ok := tellable(c, public)
+			c, ok := deliverable(c, public)
 			if !ok {
 				continue
 			}

@@ -53,7 +53,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 	defer cut()
 	loop, stop := context.WithCancelCause(life)
 	defer stop(nil)
-	leave, p := n.admit(r, &guest{stop: stop, cut: cut})
+	leave, p := n.admit(r, &longRequest{stop: stop, cut: cut})
 	if p != nil {
 		return p
 	}
@@ -126,7 +126,7 @@ type stream struct {
 	at      protocol.Cursor // everything up to here was sent, or is not for this reader
 	said    protocol.Cursor // the last cursor that the reader has been sent
 	told    time.Time       // when something was last sent
-	waited  *notYet         // what it last waited for, now over
+	waited  *notReady       // what it last waited for, now over
 	broken  error           // why nothing can be sent any more
 }
 
@@ -157,7 +157,7 @@ func (s *stream) turn(life, loop context.Context) error {
 		return errNoCaller
 	}
 	fr, err := s.n.frames.after(loop, s.sel, s.at, s.waited)
-	none := (*notYet)(nil)
+	none := (*notReady)(nil)
 	switch {
 	case err == nil:
 		return s.frame(life, fr)
@@ -236,7 +236,7 @@ func (s *stream) gap(life context.Context) error {
 }
 
 // wait waits until there may be something to send, with a mark if that takes long.
-func (s *stream) wait(life, loop context.Context, none *notYet) error {
+func (s *stream) wait(life, loop context.Context, none *notReady) error {
 	ctx, cancel := context.WithTimeout(loop, s.quiet())
 	defer cancel()
 	err := none.until(ctx)

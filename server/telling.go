@@ -54,17 +54,17 @@ func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor
 	return m, err
 }
 
-// A notYet is the error of next if there is nothing to send yet.
-type notYet struct {
+// A notReady is the error of next if there is nothing to send yet.
+type notReady struct {
 	until func(context.Context) error // blocks until next may return something else, or ctx ends
 	why   string                      // what is being made for the reader; empty: it has everything that is due
 }
 
-func (e *notYet) Error() string { return "nothing to deliver yet: " + e.why }
+func (e *notReady) Error() string { return "nothing to deliver yet: " + e.why }
 
 // atHead returns the error for a reader that has everything.
-func (n *Notifier) atHead(at protocol.Cursor) *notYet {
-	return &notYet{until: func(ctx context.Context) error { return n.Log.Wait(ctx, at) }}
+func (n *Notifier) atHead(at protocol.Cursor) *notReady {
+	return &notReady{until: func(ctx context.Context) error { return n.Log.Wait(ctx, at) }}
 }
 
 // stands returns the error with which next would reject a cursor.
@@ -76,8 +76,8 @@ func (n *Notifier) stands(ctx context.Context, s *selection, at protocol.Cursor)
 	return err
 }
 
-// tellsNothing reports whether a message only moves the watermark.
-func tellsNothing(m *protocol.Message) bool {
+// hasNoChanges reports whether a message only moves the watermark.
+func hasNoChanges(m *protocol.Message) bool {
 	return m.Kind == protocol.Batch && len(m.Changes) == 0
 }
 

@@ -281,7 +281,7 @@ func (w *world) arms() []arm {
 }
 
 func (w *world) batchByURL(ctx context.Context, c *http.Client) error {
-	ask := protocol.Question{Pages: make([]protocol.AskedPage, len(w.items))}
+	ask := protocol.Question{Pages: make([]protocol.RequestedPage, len(w.items))}
 	for i := range w.items {
 		ask.Pages[i].URL = w.items[i].URL
 	}

@@ -104,7 +104,7 @@ func (s *side) open() (err error) {
 }
 
 func (s *side) insert(finds []collection.Find) error {
-	done, err := s.c.Commit(&collection.Turn{Finds: finds})
+	done, err := s.c.Commit(&collection.Commit{Finds: finds})
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *side) pop(n int, visited bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var t collection.Turn
+	var t collection.Commit
 	var pages []frontier.PageID
 	now := time.Now()
 	for _, site := range list {

@@ -123,12 +123,12 @@ func (s *applying) apply(source uint64) error {
 	}
 	s.a.Reception.Received = len(s.step.Changes) + s.step.Skipped
 	for i := range s.step.Changes {
-		owed, left := s.a.Owed, s.left()
+		owed, left := s.a.Pending, s.left()
 		if err := s.change(&s.step.Changes[i]); err != nil {
 			return err
 		}
 		switch {
-		case s.a.Owed > owed:
+		case s.a.Pending > owed:
 			s.a.Reception.Enqueued++
 		case s.left() > left:
 			s.a.Reception.Ignored++
@@ -331,7 +331,7 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 			return nil
 		}
 		if !told || item.Digest != w.claim {
-			s.a.Owed++
+			s.a.Pending++
 		} else {
 			s.a.Known++
 		}
@@ -350,7 +350,7 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 	}
 	since := s.now.Sub(clock.Later(w.Confirmed, w.Last))
 	if !s.heeded(w) && since >= max(leastWait, s.now.Sub(w.Last)/confirmShare) && !w.Told {
-		w.History.Told = false
+		w.History.Notified = false
 		w.History = w.History.Confirm(s.now)
 		replan = true
 	}
@@ -544,7 +544,7 @@ func (s *applying) move(ch *protocol.Change) error {
 	}
 	if s.copied != nil {
 		if s.said(to, &item); to.Stored.File == "" { // the file was not there
-			s.a.Owed++
+			s.a.Pending++
 			s.lose(to)
 			return nil
 		}

@@ -18,7 +18,7 @@ func TestManifestCreatesPendingFetches(t *testing.T) {
 	r.find("/linked")
 	a := r.apply(m, whole(5, create("/a", "A"), create("/b", "B"), create("/linked", "L"),
 		protocol.Change{Op: protocol.Create, Item: protocol.Item{URL: "https://other.example/x"}}), collection.ByManifest)
-	if a.Owed != 3 || a.Foreign != 1 || len(a.New) != 2 || len(a.Queue) != 2 { // /linked was ready before
+	if a.Pending != 3 || a.Foreign != 1 || len(a.New) != 2 || len(a.Queue) != 2 { // /linked was ready before
 		t.Errorf("applied %+v", a)
 	}
 	if p := r.page("/linked"); !p.Told || p.Debt != protocol.Sum([]byte("L")) || p.Signal != collection.ByManifest || p.By != collection.ByLink {
@@ -36,19 +36,19 @@ func TestManifestCreatesPendingFetches(t *testing.T) {
 	}
 	// The next manifest names one digest that the collection does not hold.
 	a = r.apply(m, whole(6, create("/a", "A"), create("/b", "B2"), create("/linked", "L")), collection.ByManifest)
-	if a.Owed != 1 || a.Known != 2 || len(a.Queue) != 1 {
+	if a.Pending != 1 || a.Known != 2 || len(a.Queue) != 1 {
 		t.Errorf("applied %+v", a)
 	}
 	wantAll(t, "queue", r.queue(), "/b")
 	// Announced again, and then announced as unchanged after all.
 	a = r.apply(m, told(7, create("/b", "B2")), collection.ByStream)
-	want(t, "owed by the same claim", a.Owed, 0)
+	want(t, "owed by the same claim", a.Pending, 0)
 	r.apply(m, told(8, create("/b", "B")), collection.ByStream)
 	wantAll(t, "queue", r.queue())
 	want(t, "due", r.due("/b"), 24*time.Hour)
 	// The numbers have been applied.
 	a = r.apply(m, told(8, create("/a", "other"), create("/b", "other")), collection.ByStream)
-	want(t, "owed by old changes", a.Owed, 0)
+	want(t, "owed by old changes", a.Pending, 0)
 	check(t, r.c)
 	r.reopen()
 	check(t, r.c)
@@ -68,13 +68,13 @@ func TestMismatchIsFetchedThreeTimes(t *testing.T) {
 		r.wait(wait)
 	}
 	// The same claim again changes nothing; another one does; a digest that is already held needs no fetch.
-	want(t, "owed", r.apply(m, whole(2, create("/a", "said")), collection.ByManifest).Owed, 0)
-	want(t, "owed", r.apply(m, told(3, create("/a", "said anew")), collection.ByStream).Owed, 1)
-	want(t, "owed", r.apply(m, told(4, create("/a", "served")), collection.ByStream).Owed, 0)
+	want(t, "owed", r.apply(m, whole(2, create("/a", "said")), collection.ByManifest).Pending, 0)
+	want(t, "owed", r.apply(m, told(3, create("/a", "said anew")), collection.ByStream).Pending, 1)
+	want(t, "owed", r.apply(m, told(4, create("/a", "served")), collection.ByStream).Pending, 0)
 	want(t, "told", r.page("/a").Told, false)
 	// A page that goes back to an earlier content counts as changed when the site announces it as a change.
 	r.visit("/a", 200, "newer")
-	want(t, "owed", r.apply(m, told(5, create("/a", "served")), collection.ByStream).Owed, 1)
+	want(t, "owed", r.apply(m, told(5, create("/a", "served")), collection.ByStream).Pending, 1)
 	check(t, r.c)
 }
 
@@ -91,7 +91,7 @@ func TestNoticeDuringRequest(t *testing.T) {
 	t.Run("gone", func(t *testing.T) {
 		r, m, v := start(t)
 		r.apply(m, told(2, remove("/a")), collection.ByStream)
-		out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
+		out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]
 		if !out.Gone || out.Page.State != collection.Gone || r.due("/a") != -1 {
 			t.Errorf("visited %+v", out)
 		}
@@ -100,7 +100,7 @@ func TestNoticeDuringRequest(t *testing.T) {
 	t.Run("newer", func(t *testing.T) {
 		r, m, v := start(t)
 		r.apply(m, told(2, create("/a", "A2")), collection.ByStream)
-		out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
+		out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]
 		if out.Matched || out.Mismatched || !out.Page.Told || out.Page.State != collection.Held || r.due("/a") != 0 {
 			t.Errorf("visited %+v", out)
 		}
@@ -110,7 +110,7 @@ func TestNoticeDuringRequest(t *testing.T) {
 		r, m, v := start(t)
 		r.apply(m, told(2, create("/a", "A2")), collection.ByStream)
 		v.Body, v.Digest = []byte("A2"), protocol.Sum([]byte("A2"))
-		want(t, "matched", r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0].Matched, true)
+		want(t, "matched", r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0].Matched, true)
 	})
 	for _, status := range []int{404, 410, 403, 503, 301} {
 		t.Run(fmt.Sprint("newer, and nothing served before: ", status), func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestNoticeDuringRequest(t *testing.T) {
 				v.Target = &collection.Find{URL: home + "/b", By: collection.ByLink}
 			}
 			r.apply(m, told(2, create("/a", "A2")), collection.ByStream)
-			out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
+			out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]
 			if !out.Page.Told || r.due("/a") != 0 {
 				t.Errorf("visited %+v", out)
 			}
@@ -133,7 +133,7 @@ func TestNoticeDuringRequest(t *testing.T) {
 	t.Run("without a digest", func(t *testing.T) {
 		r, m, v := start(t)
 		r.apply(m, told(2, create("/a", "")), collection.ByStream)
-		r.commit(collection.Turn{Visits: []collection.Visit{v}})
+		r.commit(collection.Commit{Visits: []collection.Visit{v}})
 		want(t, "told", r.page("/a").Told, true)
 	})
 }
@@ -147,7 +147,7 @@ func TestDeleteAndMove(t *testing.T) {
 	}
 	r.wait(time.Hour)
 	a := r.apply(m, told(5, remove("/a"), move("/b", "/b2", "B"), move("/c", "/c2", "C"), remove("/never")), collection.ByStream)
-	if a.Gone != 2 || a.Moved != 1 || a.Owed != 1 || a.Known != 1 || len(a.Dropped) != 1 {
+	if a.Gone != 2 || a.Moved != 1 || a.Pending != 1 || a.Known != 1 || len(a.Dropped) != 1 {
 		t.Errorf("applied %+v", a)
 	}
 	for _, p := range []string{"/a", "/b", "/c"} {
@@ -164,7 +164,7 @@ func TestDeleteAndMove(t *testing.T) {
 	want(t, "due", r.due("/b2"), 23*time.Hour)
 	want(t, "told", r.page("/c2").Told, true)
 	// It comes back.
-	want(t, "owed", r.apply(m, told(6, create("/a", "A")), collection.ByStream).Owed, 1)
+	want(t, "owed", r.apply(m, told(6, create("/a", "A")), collection.ByStream).Pending, 1)
 	if out := r.visit("/a", 200, "A"); !out.Changed || !out.Matched {
 		t.Errorf("visited %+v", out)
 	}
@@ -212,7 +212,7 @@ func TestWholeSnapshotDropsUnlistedPages(t *testing.T) {
 func TestOldStateMarksListedPages(t *testing.T) {
 	r := newRig(t)
 	one := r.source(collection.ManifestRDF)
-	two := r.commit(collection.Turn{Sources: []collection.Source{{Kind: collection.ManifestRDF, URL: home + "/docs/robots.rdf"}}}).Sources[0]
+	two := r.commit(collection.Commit{Sources: []collection.Source{{Kind: collection.ManifestRDF, URL: home + "/docs/robots.rdf"}}}).Sources[0]
 	r.find("/linked")
 	all := make([]protocol.Change, 12_000) // more than one transaction has
 	for i := range all {
@@ -240,7 +240,7 @@ func TestOldStateMarksListedPages(t *testing.T) {
 func TestTwoManifestsOfOneSite(t *testing.T) {
 	r := newRig(t)
 	one := r.source(collection.ManifestRDF)
-	two := r.commit(collection.Turn{Sources: []collection.Source{{Kind: collection.ManifestRDF, URL: home + "/docs/robots.rdf"}}}).Sources[0]
+	two := r.commit(collection.Commit{Sources: []collection.Source{{Kind: collection.ManifestRDF, URL: home + "/docs/robots.rdf"}}}).Sources[0]
 	r.apply(one, whole(1, create("/a", "A"), create("/b", "B")), collection.ByManifest)
 	r.apply(two, whole(1, create("/b", "B")), collection.ByManifest)
 	want(t, "gone", r.apply(one, whole(2), collection.ByManifest).Gone, 1)
@@ -306,39 +306,39 @@ func TestDatesAsSignals(t *testing.T) {
 			Item: protocol.Item{URL: home + path, Modified: modified, Span: span, Length: -1}}}}, collection.BySitemap)
 	}
 	r.find("/a")
-	if a := named("/a", time.Time{}, 0); a.Owed != 1 || r.page("/a").Signal != collection.BySitemap {
+	if a := named("/a", time.Time{}, 0); a.Pending != 1 || r.page("/a").Signal != collection.BySitemap {
 		t.Errorf("applied %+v", a)
 	}
 	r.visit("/a", 200, "A")
 	r.wait(time.Hour)
-	want(t, "owed without a date", named("/a", time.Time{}, 0).Owed, 0)
-	want(t, "owed for an old date", named("/a", r.now.Add(-2*time.Hour), 0).Owed, 0)
-	want(t, "owed for a date that cannot be", named("/a", r.now.AddDate(-100, 0, 0), 0).Owed, 0)
-	want(t, "owed for the far future", named("/a", r.now.AddDate(1, 0, 0), 0).Owed, 0)
+	want(t, "owed without a date", named("/a", time.Time{}, 0).Pending, 0)
+	want(t, "owed for an old date", named("/a", r.now.Add(-2*time.Hour), 0).Pending, 0)
+	want(t, "owed for a date that cannot be", named("/a", r.now.AddDate(-100, 0, 0), 0).Pending, 0)
+	want(t, "owed for the far future", named("/a", r.now.AddDate(1, 0, 0), 0).Pending, 0)
 	changed := r.now.Add(-time.Minute)
-	want(t, "owed for a newer date", named("/a", changed, 0).Owed, 1)
-	if h := r.page("/a").History; !h.Told || !h.Modified.Equal(changed) {
+	want(t, "owed for a newer date", named("/a", changed, 0).Pending, 1)
+	if h := r.page("/a").History; !h.Notified || !h.Modified.Equal(changed) {
 		t.Errorf("history %+v", h)
 	}
 	r.visit("/a", 304, "")
-	want(t, "owed for the same date", named("/a", changed, 0).Owed, 0)
+	want(t, "owed for the same date", named("/a", changed, 0).Pending, 0)
 	// A date one hour in the future is believed once.
 	r.wait(time.Second)
 	soon := r.now.Add(time.Hour)
-	want(t, "owed for the near future", named("/a", soon, 0).Owed, 1)
+	want(t, "owed for the near future", named("/a", soon, 0).Pending, 1)
 	r.wait(time.Second)
 	r.visit("/a", 304, "")
-	want(t, "owed for it again", named("/a", soon, 0).Owed, 0)
+	want(t, "owed for it again", named("/a", soon, 0).Pending, 0)
 	// A date without a time of day: the page is visited once more when that day is over.
 	day := r.now.Truncate(24 * time.Hour)
 	r.wait(time.Hour)
-	want(t, "owed for today", named("/a", day, 24*time.Hour).Owed, 0)
+	want(t, "owed for today", named("/a", day, 24*time.Hour).Pending, 0)
 	want(t, "due", r.now.Add(r.due("/a")), day.Add(24*time.Hour))
 	r.wait(r.due("/a"))
 	r.promote()
 	wantAll(t, "queue", r.queue(), "/a")
 	r.visit("/a", 304, "")
-	want(t, "owed for that day", named("/a", day, 24*time.Hour).Owed, 0)
+	want(t, "owed for that day", named("/a", day, 24*time.Hour).Pending, 0)
 	want(t, "due", r.due("/a"), 24*time.Hour)
 	check(t, r.c)
 }
@@ -348,15 +348,15 @@ func TestListedMissingPagesAreNotRefetched(t *testing.T) {
 	r := newRig(t)
 	s, m := r.source(collection.SitemapXML), r.source(collection.ManifestRDF)
 	list := client.Step{Changes: []protocol.Change{create("/dead", ""), create("/forbidden", "")}}
-	want(t, "owed", r.apply(s, list, collection.BySitemap).Owed, 2)
-	want(t, "owed", r.apply(m, whole(1, create("/never", "N")), collection.ByManifest).Owed, 1)
+	want(t, "owed", r.apply(s, list, collection.BySitemap).Pending, 2)
+	want(t, "owed", r.apply(m, whole(1, create("/never", "N")), collection.ByManifest).Pending, 1)
 	r.visit("/dead", 410, "")
 	r.visit("/forbidden", 403, "")
 	r.visit("/never", 410, "")
 	for i := range 3 {
 		r.wait(time.Hour)
-		want(t, "owed by the sitemap", r.apply(s, list, collection.BySitemap).Owed, 0)
-		want(t, "owed by the manifest", r.apply(m, whole(uint64(i+2), create("/never", "N")), collection.ByManifest).Owed, 0)
+		want(t, "owed by the sitemap", r.apply(s, list, collection.BySitemap).Pending, 0)
+		want(t, "owed by the manifest", r.apply(m, whole(uint64(i+2), create("/never", "N")), collection.ByManifest).Pending, 0)
 	}
 	wantAll(t, "queue", r.queue())
 	check(t, r.c)
@@ -368,7 +368,7 @@ func TestNotices(t *testing.T) {
 	r.visit("/a", 200, "A")
 	notice := client.Step{Changes: []protocol.Change{create("/a", ""), {Op: protocol.Create, Item: protocol.Item{URL: "https://b.example/new"}}}}
 	a, err := r.c.Apply(0, notice, collection.ByIndexNow, collection.ApplyOptions{})
-	if err != nil || a.Owed != 2 || len(a.New) != 1 {
+	if err != nil || a.Pending != 2 || len(a.New) != 1 {
 		t.Errorf("applied %+v %v", a, err)
 	}
 	want(t, "due", r.due("/a"), 0)
@@ -403,7 +403,7 @@ func TestDisbelievedNoticesDoNotChangeEstimates(t *testing.T) {
 		}
 	}
 	refuted := map[string]func(){
-		"unbelieved":          func() { r.commit(collection.Turn{Unbelieved: []frontier.PageID{r.page("/a").ID}}) },
+		"unbelieved":          func() { r.commit(collection.Commit{Unbelieved: []frontier.PageID{r.page("/a").ID}}) },
 		"announced unchanged": func() { say(create("/a", "A")) },
 	}
 	for what, refute := range refuted {
@@ -451,7 +451,7 @@ func TestAdmission(t *testing.T) {
 	want(t, "depth", r.page("/a").Depth, 3)
 	forbidden = ""
 	a, err := r.c.Apply(m.ID, step, collection.ByManifest, o)
-	if err != nil || a.Refused != 1 || a.Owed != 1 {
+	if err != nil || a.Refused != 1 || a.Pending != 1 {
 		t.Errorf("applied %+v %v", a, err)
 	}
 	want(t, "due", r.due("/private"), 0)

@@ -27,8 +27,8 @@ func cpu() time.Duration {
 
 // crawlTurn answers entries like a documentation site: 40 links a page, most of them
 // to the same 30 pages, some to pages near it.
-func crawlTurn(rnd *rand.Rand, entries []frontier.Entry, origin string, pages int, now time.Time) *collection.Turn {
-	t := &collection.Turn{}
+func crawlTurn(rnd *rand.Rand, entries []frontier.Entry, origin string, pages int, now time.Time) *collection.Commit {
+	t := &collection.Commit{}
 	for _, e := range entries {
 		var d protocol.Digest
 		binary.LittleEndian.PutUint64(d[:], rnd.Uint64())
@@ -57,7 +57,7 @@ func BenchmarkCrawl(b *testing.B) {
 			for b.Loop() {
 				dir := b.TempDir()
 				c := open(b, dir, &collection.Options{NoLinks: !links})
-				c.Commit(&collection.Turn{Finds: []collection.Find{{URL: "https://docs.example.org/", By: collection.ByPerson}}})
+				c.Commit(&collection.Commit{Finds: []collection.Find{{URL: "https://docs.example.org/", By: collection.ByPerson}}})
 				rnd := rand.New(rand.NewPCG(1, 2))
 				for {
 					list, err := c.Queue().Head(1, frontier.Entry{}, 1000)
@@ -102,7 +102,7 @@ func BenchmarkQueue(b *testing.B) {
 		dir := b.TempDir()
 		c := open(b, dir, nil)
 		rnd := rand.New(rand.NewPCG(1, 2))
-		turn := &collection.Turn{}
+		turn := &collection.Commit{}
 		start, used := time.Now(), cpu()
 		for i := range urls {
 			s := rnd.IntN(sites)
@@ -134,7 +134,7 @@ func BenchmarkQueue(b *testing.B) {
 		start, used = time.Now(), cpu()
 		n := 0
 		for n < urls/10 {
-			var t collection.Turn
+			var t collection.Commit
 			for len(t.Visits) < 1000 {
 				list, err := c.Queue().Head(frontier.SiteID(1+rnd.IntN(sites)), frontier.Entry{}, 1)
 				if err != nil {

@@ -22,7 +22,7 @@ func TestFailuresWhileTheClockWasAhead(t *testing.T) {
 	r.visit("/refused", 403, "")
 	v := r.answer("/moved", 301, "")
 	v.Target = &finds(2, "/there")[0]
-	r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	r.commit(collection.Commit{Visits: []collection.Visit{v}})
 	r.reopen()
 	for path, wait := range map[string]time.Duration{"/failing": time.Minute, "/refused": 7 * day, "/moved": 7 * day} {
 		want(t, path+" while it is", r.due(path), wait)

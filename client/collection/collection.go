@@ -168,8 +168,8 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// A Turn is the visits, finds and other news that the crawler commits in one transaction.
-type Turn struct {
+// A Commit is the visits, finds and other news that the crawler commits in one transaction.
+type Commit struct {
 	Visits  []Visit
 	Finds   []Find
 	Sources []Source // new ones (ID 0), and the results of polls; Apply alone moves the cursor
@@ -188,9 +188,9 @@ type Turn struct {
 	Replanned []frontier.PageID
 }
 
-// Committed is the result of committing a Turn.
+// Committed is the result of committing a Commit.
 type Committed struct {
-	Visited []Visited        // in the order of the Turn's Visits
+	Visited []Visited        // in the order of the Commit's Visits
 	New     []Page           // newly created pages
 	Sources []Source         // those that are new
 	Queue   []frontier.Entry // ready now: for the frontier's Add
@@ -218,7 +218,7 @@ type Visited struct {
 type Applied struct {
 	Reception Reception // counts of the changes by outcome
 
-	Owed    int // pages to fetch because of it
+	Pending int // pages to fetch because of it
 	Moved   int // pages whose content was moved to another URL, without a request
 	Gone    int // pages dropped
 	Known   int // changes without effect
@@ -264,7 +264,7 @@ type Collection struct {
 	root      string     // directory of a copy's files; empty: mirrorDir
 	broken    error      // set after damage or a failed commit, when memory may be wrong; returned by every update
 	table     findTable
-	touched   int    // records touched since memory was last given back (boltfile.GiveBack)
+	touched   int    // records touched since memory was last given back (boltfile.ReleasePages)
 	committed []byte // the stateOfContents of the last transaction
 	contents  contents
 	naming    map[uint64]*snapshot // by source: a snapshot that is still arriving

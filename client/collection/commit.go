@@ -15,7 +15,7 @@ var zeroDigest protocol.Digest
 // Commit stores a turn: first its sites, then visits with their links and targets, then finds, the
 // confirmed, unbelieved and replanned pages, and sources. All of it becomes durable, or, after an error,
 // nothing. Of the memory of Visits and Finds only strings are retained.
-func (c *Collection) Commit(t *Turn) (Committed, error) {
+func (c *Collection) Commit(t *Commit) (Committed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out *Committed
@@ -35,7 +35,7 @@ func (c *Collection) Commit(t *Turn) (Committed, error) {
 	return *out, nil
 }
 
-func (u *update) take(t *Turn) error {
+func (u *update) take(t *Commit) error {
 	for i := range t.Sites {
 		if err := u.takeSite(&t.Sites[i]); err != nil {
 			return err
@@ -166,7 +166,7 @@ const leastWait = time.Second
 
 // plan decides when a page is fetched next, unless that is decided, and its place in the queue.
 func (u *update) plan(w *work) {
-	w.History.Told = w.Told
+	w.History.Notified = w.Told
 	if !w.planned {
 		switch {
 		case w.State == Excluded:

@@ -33,8 +33,8 @@ var ErrNoContent = errors.New("no content is stored")
 type contents struct {
 	archive *warc.Writer // nil: none
 	mirror  *mirror      // nil: none
-	noted   []noted
-	outlet
+	noted   []unreadableYet
+	outbox
 
 	sizing  sync.Mutex
 	sizes   map[string]standing // by archive
@@ -81,7 +81,7 @@ func (c *Collection) openContents(state []byte) error {
 // markContents stores the present end of the contents, in a transaction of its own.
 func (c *Collection) markContents() error {
 	c.committed = c.stateOfContents()
-	return boltfile.Guard(func() error { return c.db.Update(c.writeMeta) })
+	return boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) })
 }
 
 func info(m map[string]string) []warc.Field {

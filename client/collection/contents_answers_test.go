@@ -34,7 +34,7 @@ func TestErrorResponsesDoNotReplacePages(t *testing.T) {
 			if v.target != "" {
 				a.Target = &collection.Find{URL: home + v.target, By: collection.ByLink}
 			}
-			r.commit(collection.Turn{Visits: []collection.Visit{a}})
+			r.commit(collection.Commit{Visits: []collection.Visit{a}})
 			r.wait(time.Hour)
 		}
 		if got := fmt.Sprint(captures(t, r.dir)[home+"/a"]); got != want {

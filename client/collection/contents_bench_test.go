@@ -40,7 +40,7 @@ func BenchmarkContents(b *testing.B) {
 			var used time.Duration
 			for b.Loop() {
 				const size = 1000
-				var turn collection.Turn
+				var turn collection.Commit
 				b.StopTimer()
 				for i := range size {
 					turn.Finds = append(turn.Finds, collection.Find{URL: fmt.Sprintf("https://a.example/dir%d/page-%d.html", n%7, n+i)})
@@ -49,7 +49,7 @@ func BenchmarkContents(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				turn = collection.Turn{}
+				turn = collection.Commit{}
 				for i, p := range out.New {
 					body := bytes.Clone(text.Bytes())
 					copy(body, fmt.Sprint((n+i)/c.twins))

@@ -79,7 +79,7 @@ func play(t testing.TB, dir string) {
 		t.Fatal(err)
 	}
 	for turn = played(t, c); ; turn++ {
-		var first, second collection.Turn
+		var first, second collection.Commit
 		list := scenes(turn)
 		for _, s := range list {
 			first.Finds = append(first.Finds, collection.Find{URL: home + s.path, By: collection.ByLink})

@@ -19,8 +19,8 @@ import (
 // nothing was parsed or the bodies differ though the parsed content is equal, by the digest of the body, an
 // entry of 12 bytes. That page's record has the place of the body. The bucket remembers one page per digest.
 
-// A noted is a record written in the present turn, which cannot be read yet.
-type noted struct {
+// A unreadableYet is a record written in the present turn, which cannot be read yet.
+type unreadableYet struct {
 	warc.Place
 	url  string
 	date time.Time
@@ -31,7 +31,7 @@ func (k *contents) note(p warc.Place, url string, date time.Time) {
 	if n := len(k.noted); n > 0 && k.noted[n-1].File != p.File {
 		k.unnote()
 	}
-	k.noted = append(k.noted, noted{p, url, date})
+	k.noted = append(k.noted, unreadableYet{p, url, date})
 }
 
 func (k *contents) unnote() {
@@ -56,7 +56,7 @@ func (c *Collection) captured(p Place) (of warc.Original, stored bool) {
 		return of, false
 	}
 	if list := c.contents.noted; len(list) > 0 && list[0].File == place.File {
-		i, found := slices.BinarySearchFunc(list, place.Offset, func(n noted, at int64) int { return cmp.Compare(n.Offset, at) })
+		i, found := slices.BinarySearchFunc(list, place.Offset, func(n unreadableYet, at int64) int { return cmp.Compare(n.Offset, at) })
 		if found {
 			of.URL, of.Date = list[i].url, list[i].date
 			return of, true

@@ -57,12 +57,12 @@ func TestEqualBodiesAreStoredOnce(t *testing.T) {
 				return v
 			}
 			begin := r.now
-			r.commit(collection.Turn{Visits: []collection.Visit{answer("/a", "body"), answer("/b", "body"), answer("/d", "BODY")}})
+			r.commit(collection.Commit{Visits: []collection.Visit{answer("/a", "body"), answer("/b", "body"), answer("/d", "BODY")}})
 			r.reopen()
 			r.wait(time.Hour)
-			r.commit(collection.Turn{Visits: []collection.Visit{answer("/c", "body"), answer("/b", "body")}})
+			r.commit(collection.Commit{Visits: []collection.Visit{answer("/c", "body"), answer("/b", "body")}})
 			r.wait(time.Hour)
-			r.commit(collection.Turn{Visits: []collection.Visit{answer("/a", "new")}})
+			r.commit(collection.Commit{Visits: []collection.Visit{answer("/a", "new")}})
 			for path, want := range map[string]string{"/a": "[body new]", "/b": "[= =]", "/c": "[=]", "/d": "[BODY]"} {
 				if got := fmt.Sprint(captures(t, r.dir)[home+path]); got != want {
 					t.Errorf("coding %q, parsed %v: archived of %s %s, want %s", coding, parsed, path, got, want)
@@ -180,10 +180,10 @@ func TestExportIncludesBodiesOfOtherSites(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "gzip")
 	other := "https://b.example/logo"
 	r.find("/a", "/b")
-	out := r.commit(collection.Turn{Finds: []collection.Find{{URL: other}}})
+	out := r.commit(collection.Commit{Finds: []collection.Find{{URL: other}}})
 	v := r.answer("/a", 200, "body")
 	v.Page = out.New[0].ID
-	r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	r.commit(collection.Commit{Visits: []collection.Visit{v}})
 	r.wait(time.Hour)
 	r.visit("/a", 200, "body")
 	r.wait(time.Hour)

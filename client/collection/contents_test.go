@@ -111,7 +111,7 @@ func TestArchive(t *testing.T) {
 				if v.status == 503 {
 					a.Digest = protocol.Digest{}
 				}
-				r.commit(collection.Turn{Visits: []collection.Visit{a}})
+				r.commit(collection.Commit{Visits: []collection.Visit{a}})
 				r.wait(time.Hour)
 			}
 			r.visit("/b", 200, "b")
@@ -232,7 +232,7 @@ func TestRejectedCommitLeavesNoRecords(t *testing.T) {
 	r := newKeeper(t, collection.WARC|collection.Mirror, "")
 	r.find("/a", "/b")
 	r.visit("/a", 200, "one")
-	turn := collection.Turn{Visits: []collection.Visit{r.answer("/a", 200, "two"), r.answer("/b", 200, strings.Repeat("x", 1<<20)), {Page: 999, Status: 200}}}
+	turn := collection.Commit{Visits: []collection.Visit{r.answer("/a", 200, "two"), r.answer("/b", 200, strings.Repeat("x", 1<<20)), {Page: 999, Status: 200}}}
 	if _, err := r.c.Commit(&turn); err == nil {
 		t.Fatal("a visit of an unknown page was committed")
 	}

@@ -194,7 +194,7 @@ func (c *Collection) openCopy() error {
 	} else if abs, err := filepath.Abs(c.opts.Root); err == nil {
 		meta.Root = abs
 	}
-	if err := boltfile.Guard(func() error { return c.db.Update(meta.write) }); err != nil {
+	if err := boltfile.RecoverDamage(func() error { return c.db.Update(meta.write) }); err != nil {
 		return err
 	}
 	c.copied = &meta

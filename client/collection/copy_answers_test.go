@@ -27,11 +27,11 @@ func TestCopyFetchesMismatchThreeTimes(t *testing.T) {
 	r.wantFiles(map[string]string{"a": "served"})
 	// The same claim again changes nothing, over either door; another one does.
 	for _, step := range []client.Step{told(2, create("/a", "said")), whole(2, create("/a", "said"))} {
-		if a := r.apply(step); a.Owed != 0 {
+		if a := r.apply(step); a.Pending != 0 {
 			t.Errorf("applied %+v", a)
 		}
 	}
-	if a := r.apply(told(3, create("/a", "said anew"))); a.Owed != 1 {
+	if a := r.apply(told(3, create("/a", "said anew"))); a.Pending != 1 {
 		t.Errorf("applied %+v", a)
 	}
 	r.pay(served, 1)
@@ -98,7 +98,7 @@ func TestCopyNoticeDuringRequest(t *testing.T) {
 			v := r.reply(&r.due()[0], homeSite("/a", c.body))
 			r.wait(later)
 			r.apply(told(2, c.meanwhile))
-			out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
+			out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]
 			if out.Mismatched {
 				t.Errorf("%s: %+v", c.name, out)
 			}
@@ -125,7 +125,7 @@ func TestCopyPageRevertsDuringRequest(t *testing.T) {
 			v := r.reply(&r.due()[0], between)
 			r.wait(later)
 			r.apply(told(3, create("/a", "A1")))
-			if out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]; out.Mismatched {
+			if out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]; out.Mismatched {
 				t.Errorf("%s: %+v", name, out)
 			}
 			r.pay(homeSite("/a", "A1"), 10)
@@ -171,7 +171,7 @@ func TestUnservedPageStaysPending(t *testing.T) {
 				v := c.visit
 				v.Page, v.Asked, v.Want = list[0].ID, r.now, list[0].Debt
 				v.Claimed, _ = list[0].Claim()
-				r.commit(collection.Turn{Visits: []collection.Visit{v}})
+				r.commit(collection.Commit{Visits: []collection.Visit{v}})
 				if got, ok := r.next(); ok != (wait >= 0) || ok && got != wait {
 					t.Errorf("%s: fetched again after %v %v, want %v", c.name, got, ok, wait)
 				}
@@ -203,7 +203,7 @@ func TestBatchDigestNewerThanNotice(t *testing.T) {
 	r.apply(told(1, create("/a", "first")))
 	v := r.reply(&r.due()[0], homeSite("/a", "second"))
 	v.Shared = true
-	if out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]; out.Mismatched {
+	if out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]; out.Mismatched {
 		t.Errorf("%+v", out)
 	}
 	r.wantCounts(1, 1, 0)

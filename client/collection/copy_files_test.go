@@ -160,7 +160,7 @@ func TestConflictingFileNames(t *testing.T) {
 		}
 	}
 	r.reopen()
-	if a := r.apply(told(24, move("/c", "/a/b", "then the file"), move("/e/index.html", "/e", "by its name"))); a.Moved != 2 || a.Owed != 0 {
+	if a := r.apply(told(24, move("/c", "/a/b", "then the file"), move("/e/index.html", "/e", "by its name"))); a.Moved != 2 || a.Pending != 0 {
 		t.Errorf("applied %+v", a)
 	}
 	r.wantFiles(map[string]string{"a/b": "then the file", "e": "by its name", other("/x//y"): "odd"})

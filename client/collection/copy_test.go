@@ -26,7 +26,7 @@ func (onlyTold) Name() string { return "told" }
 func (onlyTold) Profit(*fresh.Page, time.Time) float64 { return 1 }
 
 func (onlyTold) Next(p *fresh.Page, _ time.Time) time.Time {
-	if p.Told {
+	if p.Notified {
 		return time.Time{}
 	}
 	return collection.Never
@@ -142,7 +142,7 @@ func (r *copyRig) pay(site map[string]string, most int) []collection.Visited {
 }
 
 func (r *copyRig) tryPay(site map[string]string, most int) ([]collection.Visited, error) {
-	var t collection.Turn
+	var t collection.Commit
 	list := r.due()
 	for i := range list[:min(len(list), most)] {
 		t.Visits = append(t.Visits, r.reply(&list[i], site))
@@ -238,7 +238,7 @@ func homeSite(pairs ...string) map[string]string {
 func TestCopyOfASite(t *testing.T) {
 	r := newCopyRig(t)
 	step := whole(7, create("/", "home"), create("/a.html", "A"), create("/d/b.html", "B"))
-	if a := r.apply(step); a.Owed != 3 {
+	if a := r.apply(step); a.Pending != 3 {
 		t.Errorf("applied %+v", a)
 	}
 	r.wantCounts(3, 0, 3)
@@ -263,7 +263,7 @@ func TestCopyOfASite(t *testing.T) {
 		t.Errorf("copy %+v %v", c, ok)
 	}
 	// Applying the same description again makes no fetch pending.
-	if a := r.apply(step); a.Owed != 0 || a.Gone != 0 {
+	if a := r.apply(step); a.Pending != 0 || a.Gone != 0 {
 		t.Errorf("repeated: %+v", a)
 	}
 	check(t, r.c)
@@ -292,23 +292,23 @@ func TestMoveCostsNoRequest(t *testing.T) {
 	r.pay(s, 10)
 	// In one step: a swap by way of a third name, a move onto a page, a move and a move on.
 	a := r.apply(told(6, move("/a", "/t", "A"), move("/b", "/a", "B"), move("/t", "/b", "A"), move("/c", "/d/c", "C"), move("/d/c", "/e/c", "C")))
-	if a.Moved != 5 || a.Owed != 0 {
+	if a.Moved != 5 || a.Pending != 0 {
 		t.Errorf("applied %+v", a)
 	}
 	r.wantFiles(map[string]string{"a": "B", "b": "A", "e/c": "C"})
-	if a := r.apply(told(7, move("/e/c", "/a", "C"))); a.Moved != 1 || a.Owed != 0 {
+	if a := r.apply(told(7, move("/e/c", "/a", "C"))); a.Moved != 1 || a.Pending != 0 {
 		t.Errorf("applied %+v", a)
 	}
 	r.wantFiles(map[string]string{"a": "C", "b": "A"})
 	// A moved page that is not held, or held in another version, must be fetched.
-	if a := r.apply(told(9, move("/b", "/f", "newer"), move("/x", "/y", "Y"))); a.Moved != 0 || a.Owed != 2 {
+	if a := r.apply(told(9, move("/b", "/f", "newer"), move("/x", "/y", "Y"))); a.Moved != 0 || a.Pending != 2 {
 		t.Errorf("applied %+v", a)
 	}
 	r.wantFiles(map[string]string{"a": "C"})
 	r.wantCounts(3, 1, 2)
 	// A file that was removed cannot be moved.
 	os.Remove(r.in("a"))
-	if a := r.apply(told(10, move("/a", "/g", "C"))); a.Moved != 0 || a.Owed != 1 {
+	if a := r.apply(told(10, move("/a", "/g", "C"))); a.Moved != 0 || a.Pending != 1 {
 		t.Errorf("applied %+v", a)
 	}
 	s["/g"], s["/f"], s["/y"] = "C", "newer", "Y"
@@ -333,7 +333,7 @@ func TestWholeSnapshotRemovesMissingPages(t *testing.T) {
 	if c := r.cursor(); c != cursor(4) {
 		t.Errorf("cursor %v, want the earlier one: later changes are delivered again", c)
 	}
-	if a := r.apply(told(5, create("/c", "C"))); a.Owed != 1 {
+	if a := r.apply(told(5, create("/c", "C"))); a.Pending != 1 {
 		t.Errorf("applied %+v", a)
 	}
 	r.pay(s, 10)
@@ -343,7 +343,7 @@ func TestWholeSnapshotRemovesMissingPages(t *testing.T) {
 	if c := r.cursor(); c != cursor(5) {
 		t.Errorf("cursor %v before the snapshot is complete", c)
 	}
-	if a := r.apply(client.Step{Door: client.Manifest, Whole: true, Cursor: cursor(9), Changes: []protocol.Change{create("/c", "C2")}}); a.Gone != 1 || a.Owed != 1 {
+	if a := r.apply(client.Step{Door: client.Manifest, Whole: true, Cursor: cursor(9), Changes: []protocol.Change{create("/c", "C2")}}); a.Gone != 1 || a.Pending != 1 {
 		t.Errorf("applied %+v", a)
 	}
 	r.wantFiles(map[string]string{"a": "A", "c": "C"})
@@ -359,7 +359,7 @@ func TestMassDeletionInCopyIsNotHeld(t *testing.T) {
 		}
 		r.apply(step)
 	}
-	if a := r.apply(whole(2, create("/only", "x"))); a.Gone != 3000 || a.Owed != 1 || a.Held != 0 {
+	if a := r.apply(whole(2, create("/only", "x"))); a.Gone != 3000 || a.Pending != 1 || a.Held != 0 {
 		t.Errorf("applied %+v", a)
 	}
 	r.wantCounts(1, 0, 1)
@@ -371,7 +371,7 @@ func TestRepeatedChangesAreIgnored(t *testing.T) {
 	r.apply(first)
 	r.apply(told(5, create("/a", "A2"), remove("/b")))
 	r.pay(homeSite("/a", "A2"), 10)
-	if a := r.apply(first); a.Known != 3 || a.Owed != 0 || a.Gone != 0 {
+	if a := r.apply(first); a.Known != 3 || a.Pending != 0 || a.Gone != 0 {
 		t.Errorf("applied %+v", a)
 	}
 	if c := r.cursor(); c != cursor(5) {
@@ -409,7 +409,7 @@ func TestChangesWithoutDigest(t *testing.T) {
 		r.apply(c.first)
 		r.pay(homeSite("/a", "A"), 1)
 		r.wantCounts(1, 1, 0)
-		if a := r.apply(c.second); a.Owed != c.owed {
+		if a := r.apply(c.second); a.Pending != c.owed {
 			t.Errorf("%s: applied %+v, want %d pending fetches", c.name, a, c.owed)
 		}
 	}
@@ -462,7 +462,7 @@ func TestForbiddenPages(t *testing.T) {
 	r.apply(whole(1, create("/a", "A"), create("/b", "B"), create("/c", "C")))
 	r.pay(s, 10)
 	r.apply(told(4, create("/a", "A2"), create("/b", "B2"), create("/c", "C2")))
-	var turn collection.Turn
+	var turn collection.Commit
 	for _, p := range r.due() {
 		turn.Visits = append(turn.Visits, collection.Visit{Page: p.ID, Exclude: "robots.txt: Disallow: /"})
 	}
@@ -477,7 +477,7 @@ func TestForbiddenPages(t *testing.T) {
 		}
 	}
 	r.wantFiles(map[string]string{"a": "A"})
-	r.commit(collection.Turn{Finds: []collection.Find{{URL: home + "/a"}, {URL: home + "/new"}}})
+	r.commit(collection.Commit{Finds: []collection.Find{{URL: home + "/a"}, {URL: home + "/new"}}})
 	r.pay(homeSite("/a", "A3", "/new", "N"), 10)
 	r.wantFiles(map[string]string{"a": "A3", "new": "N"})
 	r.wantCounts(2, 2, 0)

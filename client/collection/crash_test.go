@@ -74,7 +74,7 @@ func crawlWeb(dir string) error {
 			return err
 		}
 		if len(list) == 0 {
-			_, err = c.Commit(&collection.Turn{Finds: []collection.Find{{URL: webURL(0), By: collection.ByPerson}},
+			_, err = c.Commit(&collection.Commit{Finds: []collection.Find{{URL: webURL(0), By: collection.ByPerson}},
 				Sources: []collection.Source{{Kind: collection.ManifestRDF, URL: "https://a.example/robots.rdf"}}})
 			if err != nil {
 				return err
@@ -96,7 +96,7 @@ func crawlWeb(dir string) error {
 			}
 			continue
 		}
-		var turn collection.Turn
+		var turn collection.Commit
 		err = c.Queue().Sites(func(site frontier.SiteID, _ int) error {
 			entries, err := c.Queue().Head(site, frontier.Entry{}, 20)
 			if err != nil {

@@ -33,7 +33,7 @@ func TestOneProcessAtATime(t *testing.T) {
 		if _, ok := c.Known(home + "/a"); !ok {
 			t.Error("the page is missing when opened read-only")
 		}
-		if _, err := c.Commit(&collection.Turn{Finds: finds(1, "/b")}); err == nil {
+		if _, err := c.Commit(&collection.Commit{Finds: finds(1, "/b")}); err == nil {
 			t.Error("opening read-only changed the file")
 		}
 	}
@@ -64,7 +64,7 @@ func TestEmptyFile(t *testing.T) {
 		}
 	}
 	c := open(t, dir, nil)
-	if out, err := c.Commit(&collection.Turn{Finds: finds(0, "/")}); err != nil || len(out.New) != 1 {
+	if out, err := c.Commit(&collection.Commit{Finds: finds(0, "/")}); err != nil || len(out.New) != 1 {
 		t.Errorf("committed %+v, %v", out, err)
 	}
 }
@@ -177,7 +177,7 @@ func TestDamagedState(t *testing.T) {
 		look(err)
 		_, err = c.Queue().Promote(r.now.AddDate(1, 0, 0).UnixMilli(), 50)
 		look(err)
-		turn := &collection.Turn{Finds: finds(0, "/new", "/p5", "/q9")}
+		turn := &collection.Commit{Finds: finds(0, "/new", "/p5", "/q9")}
 		for _, e := range list {
 			turn.Visits = append(turn.Visits, collection.Visit{Page: e.Page, Asked: r.now, Status: 200, Digest: protocol.Sum([]byte("x")), Links: finds(2, "/p3")})
 		}

@@ -54,7 +54,7 @@ func TestDuplicateWhoseOriginalGoes(t *testing.T) {
 		"moved": func(r *rig) {
 			v := r.answer("/a", 301, "")
 			v.Target = &collection.Find{URL: home + "/b", Depth: 1}
-			r.commit(collection.Turn{Visits: []collection.Visit{v}})
+			r.commit(collection.Commit{Visits: []collection.Visit{v}})
 		},
 		"announced as deleted": func(r *rig) {
 			s := r.source(collection.ManifestRDF)
@@ -101,10 +101,10 @@ func TestEqualPagesOnTwoSitesAreNoDuplicates(t *testing.T) {
 	const other = "http://other.test/"
 	r.find("/")
 	r.visit("/", 200, "Welcome", "/a")
-	p := r.commit(collection.Turn{Finds: []collection.Find{{URL: other}}}).New[0]
+	p := r.commit(collection.Commit{Finds: []collection.Find{{URL: other}}}).New[0]
 	v := r.answer("/", 200, "Welcome")
 	v.Page, v.Links = p.ID, []collection.Find{{URL: other + "a", Depth: 1}}
-	out := r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	out := r.commit(collection.Commit{Visits: []collection.Visit{v}})
 	if d := out.Visited[0]; d.Duplicate || d.Page.Original != r.page("/").ID {
 		t.Errorf("visited %+v", d)
 	}
@@ -125,7 +125,7 @@ func TestTextOnlyEvents(t *testing.T) {
 		body := func(clock, text string, changed, differs bool) {
 			v := r.answer("/a", 200, clock+text)
 			v.Parsed, v.Text = protocol.Sum([]byte(clock+text)), protocol.Sum([]byte(text))
-			out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
+			out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]
 			if out.Changed != changed || out.Differs != differs {
 				t.Errorf("text only %v: %s%s changed %v, differs %v", only, clock, text, out.Changed, out.Differs)
 			}

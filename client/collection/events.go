@@ -133,16 +133,16 @@ func (c *Collection) events(ctx context.Context, after protocol.Cursor, follow b
 	}
 }
 
-func eventOf(ch *protocol.Change, cursor protocol.Cursor, a aside) Event {
+func eventOf(ch *protocol.Change, cursor protocol.Cursor, a eventExtras) Event {
 	it := &ch.Item
 	return Event{Cursor: cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
 		Digest: it.Digest, Text: it.Text, TextChanged: !a.same, Marks: a.marks, Signal: a.signal, Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: a.stored}
 }
 
 // asides returns the asides of changes, by number.
-func (c *Collection) asides(from, to uint64) (map[uint64]aside, error) {
-	list := map[uint64]aside{}
-	o := &c.contents.outlet
+func (c *Collection) asides(from, to uint64) (map[uint64]eventExtras, error) {
+	list := map[uint64]eventExtras{}
+	o := &c.contents.outbox
 	// A change is in the journal before its aside is here: the lock waits for that.
 	o.mu.RLock()
 	for seq := from; seq <= to; seq++ {

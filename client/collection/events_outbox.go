@@ -38,8 +38,8 @@ type news struct {
 	changed time.Time // when we learned of it
 }
 
-// An aside is the part of a change that the journal does not have.
-type aside struct {
+// An eventExtras is the part of a change that the journal does not have.
+type eventExtras struct {
 	signal Signal
 	same   bool // the main text is unchanged
 	marks  Marks
@@ -49,7 +49,7 @@ type aside struct {
 // A posted change is one in the outbox.
 type posted struct {
 	step journal.Step
-	aside
+	eventExtras
 }
 
 // Buckets and keys within the outbox.
@@ -59,8 +59,8 @@ var (
 	toldKey      = []byte("told")   // the journal's head when everything not in steps was appended
 )
 
-// An outlet passes changes from transactions to the journal.
-type outlet struct {
+// An outbox passes changes from transactions to the journal.
+type outbox struct {
 	journal *journal.Journal
 
 	// Only for the writer.
@@ -72,8 +72,8 @@ type outlet struct {
 	passed bool            // the outbox holds passed changes
 	told   protocol.Cursor // the journal's head after those
 
-	mu      sync.RWMutex     // held during appends to the journal; guards pending
-	pending map[uint64]aside // of changes passed and still in the outbox
+	mu      sync.RWMutex           // held during appends to the journal; guards pending
+	pending map[uint64]eventExtras // of changes passed and still in the outbox
 }
 
 func (c *Collection) journalPath() string { return filepath.Join(c.dir, "journal.db") }
@@ -82,8 +82,8 @@ func (c *Collection) journalPath() string { return filepath.Join(c.dir, "journal
 // events sent so far. It reports whether the state is older than the journal: then somebody restored it from
 // a backup.
 func (c *Collection) openJournal() (setBack bool, err error) {
-	o := &c.contents.outlet
-	o.pending = map[uint64]aside{}
+	o := &c.contents.outbox
+	o.pending = map[uint64]eventExtras{}
 	var left int
 	if o.told, left, err = c.readTold(); err != nil {
 		return false, err
@@ -153,12 +153,12 @@ func (c *Collection) readTold() (told protocol.Cursor, left int, err error) {
 
 // beginJournal makes the journal whole, stores its head, and empties the outbox, whose changes it has.
 func (c *Collection) beginJournal() error {
-	o := &c.contents.outlet
+	o := &c.contents.outbox
 	if err := o.journal.Settle(); err != nil {
 		return err
 	}
 	o.told = o.journal.Head()
-	return boltfile.Guard(func() error {
+	return boltfile.RecoverDamage(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error {
 			box := tx.Bucket(outboxBucket)
 			for _, name := range [][]byte{stepsBucket, asidesBucket} {
@@ -203,7 +203,7 @@ func (c *Collection) refill() error {
 const refilledNote = "collection/refilled"
 
 func (c *Collection) closeJournal() error {
-	o := &c.contents.outlet
+	o := &c.contents.outbox
 	if o.journal == nil {
 		return nil
 	}
@@ -230,9 +230,9 @@ func itemOf(p *Page, changed time.Time) protocol.Item {
 	return it
 }
 
-// takeBack undoes the posts and content writes of a transaction that was not committed.
-func (c *Collection) takeBack() {
-	o := &c.contents.outlet
+// rollback undoes the posts and content writes of a transaction that was not committed.
+func (c *Collection) rollback() {
+	o := &c.contents.outbox
 	o.tx, o.box, o.steps, o.batch, o.struck = nil, nil, nil, nil, false
 	if c.contents.mirror != nil {
 		c.contents.mirror.takeBack()
@@ -247,7 +247,7 @@ func (c *Collection) takeBack() {
 
 // enter prepares the outbox for a transaction.
 func (c *Collection) enter(tx *bbolt.Tx) error {
-	o := &c.contents.outlet
+	o := &c.contents.outbox
 	if o.tx == tx {
 		return nil
 	}
@@ -270,13 +270,13 @@ func (c *Collection) tell(tx *bbolt.Tx, n news) error {
 	if err := c.enter(tx); err != nil {
 		return err
 	}
-	o := &c.contents.outlet
+	o := &c.contents.outbox
 	if m := c.contents.mirror; m != nil {
 		if err := c.tellMirror(m, &n); err != nil {
 			return err
 		}
 	}
-	p := posted{aside: aside{signal: n.signal, stored: n.page.Stored}}
+	p := posted{eventExtras: eventExtras{signal: n.signal, stored: n.page.Stored}}
 	p.step.Op, p.step.From = n.op, n.from
 	switch n.op {
 	case protocol.Delete:
@@ -326,7 +326,7 @@ func (c *Collection) tellMirror(m *mirror, n *news) error {
 }
 
 // strike removes passed changes from the outbox, and stores their asides.
-func (o *outlet) strike(box *bbolt.Bucket) error {
+func (o *outbox) strike(box *bbolt.Bucket) error {
 	for _, name := range [][]byte{stepsBucket, opsBucket} {
 		if box.Bucket(name) != nil {
 			if err := empty(box, name); err != nil {
@@ -376,8 +376,8 @@ func empty(box *bbolt.Bucket, name []byte) error {
 
 // strikeNow runs strike in a transaction of its own.
 func (c *Collection) strikeNow() error {
-	o := &c.contents.outlet
-	err := boltfile.Guard(func() error {
+	o := &c.contents.outbox
+	err := boltfile.RecoverDamage(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error { return o.strike(tx.Bucket(outboxBucket)) })
 	})
 	if err == nil {
@@ -387,7 +387,7 @@ func (c *Collection) strikeNow() error {
 }
 
 // forget drops struck changes from memory.
-func (o *outlet) forget() {
+func (o *outbox) forget() {
 	o.passed, o.struck = false, false
 	o.mu.Lock()
 	clear(o.pending)
@@ -397,7 +397,7 @@ func (o *outlet) forget() {
 // pass applies the outbox to the journal and to the files of a mirror. It is called after every commit with
 // news and when the collection is opened, and may be repeated. If it fails, the next Open completes it.
 func (c *Collection) pass() error {
-	o := &c.contents.outlet
+	o := &c.contents.outbox
 	fresh := o.tx != nil // else the collection was just opened
 	if o.struck {
 		o.forget()
@@ -438,7 +438,7 @@ func (c *Collection) pass() error {
 
 // passSome appends a batch to the journal, unless, after a restart, the journal has it.
 func (c *Collection) passSome(batch []posted, again bool) error {
-	o := &c.contents.outlet
+	o := &c.contents.outbox
 	ctx := context.Background()
 	steps := make([]journal.Step, len(batch))
 	for i := range batch {
@@ -462,7 +462,7 @@ func (c *Collection) passSome(batch []posted, again bool) error {
 }
 
 // match finds the asides of the changes after a cursor, which come from a batch. The caller holds o.mu.
-func (o *outlet) match(after protocol.Cursor, batch []posted) error {
+func (o *outbox) match(after protocol.Cursor, batch []posted) error {
 	changes, err := o.journal.Read(context.Background(), after, protocol.MaxBatch)
 	if err != nil {
 		return err
@@ -476,7 +476,7 @@ func (o *outlet) match(after protocol.Cursor, batch []posted) error {
 		if i == len(batch) {
 			break
 		}
-		o.pending[ch.Seq] = batch[i].aside
+		o.pending[ch.Seq] = batch[i].eventExtras
 		i++
 	}
 	return nil
@@ -485,7 +485,7 @@ func (o *outlet) match(after protocol.Cursor, batch []posted) error {
 // recall, for a read-only collection, finds the asides of changes that the journal had when a process was
 // killed before it stored them.
 func (c *Collection) recall() error {
-	o := &c.contents.outlet
+	o := &c.contents.outbox
 	if head := o.journal.Head(); head.Epoch != o.told.Epoch || head.Seq <= o.told.Seq {
 		return nil
 	}
@@ -505,9 +505,9 @@ func tells(s *journal.Step, ch *protocol.Change) bool {
 
 // strikeFirst removes the first n changes from the outbox, in a transaction of its own.
 func (c *Collection) strikeFirst(n int) error {
-	o := &c.contents.outlet
+	o := &c.contents.outbox
 	var rest [][2][]byte
-	err := boltfile.Guard(func() error {
+	err := boltfile.RecoverDamage(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error {
 			box := tx.Bucket(outboxBucket)
 			i := 0

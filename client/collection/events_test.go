@@ -54,12 +54,12 @@ func TestEvents(t *testing.T) {
 	r.find("/a", "/b")
 	v := r.answer("/a", 200, "one")
 	v.Title, v.Language, v.Text, v.LastModified = "A", "en", protocol.Sum([]byte("text")), "Mon, 02 Feb 2026 10:00:00 GMT"
-	r.commit(collection.Turn{Visits: []collection.Visit{v, r.answer("/b", 200, "b")}})
+	r.commit(collection.Commit{Visits: []collection.Visit{v, r.answer("/b", 200, "b")}})
 	r.wait(time.Hour)
 	r.visit("/a", 304, "")
 	v = r.answer("/a", 200, "two")
 	v.Text = protocol.Sum([]byte("text"))
-	r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	r.commit(collection.Commit{Visits: []collection.Visit{v}})
 	r.visit("/b", 200, "b, changed")
 	r.visit("/b", 410, "")
 	want := "create /a by link, create /b by link, update /a by age (same text), update /b by age, delete /b by age"
@@ -142,10 +142,10 @@ func TestEventsAfterKill(t *testing.T) {
 	r.find("/a", "/b")
 	v := r.answer("/a", 200, "one")
 	v.Text = protocol.Sum([]byte("text"))
-	r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	r.commit(collection.Commit{Visits: []collection.Visit{v}})
 	v = r.answer("/a", 200, "two")
 	v.Text = protocol.Sum([]byte("text"))
-	r.commit(collection.Turn{Visits: []collection.Visit{v, r.answer("/b", 200, "b")}})
+	r.commit(collection.Commit{Visits: []collection.Visit{v, r.answer("/b", 200, "b")}})
 	want := r.events(protocol.Cursor{})
 	dead := filepath.Join(t.TempDir(), "dead")
 	if err := os.CopyFS(dead, os.DirFS(r.dir)); err != nil { // as after a kill
@@ -174,7 +174,7 @@ func TestFooterChangeCausesNoEvent(t *testing.T) {
 	r.find("/a")
 	const loads, each = 10_000, 2500
 	for i := 0; i < loads; i += each {
-		var turn collection.Turn
+		var turn collection.Commit
 		for k := range each {
 			v := r.answer("/a", 200, fmt.Sprintf("the text, and a footer with nonce %d", i+k))
 			v.Text = protocol.Sum([]byte("the text"))

@@ -59,7 +59,7 @@ func (c *Collection) open(path string) error {
 		return err
 	}
 	c.db = db
-	if err := boltfile.Guard(c.load); err != nil {
+	if err := boltfile.RecoverDamage(c.load); err != nil {
 		c.db.Close()
 		return err
 	}
@@ -115,7 +115,7 @@ func (c *Collection) load() error {
 		if err := c.loadStage(tx); err != nil {
 			return err
 		}
-		defer boltfile.GiveBack(tx)
+		defer boltfile.ReleasePages(tx)
 		if err := c.loadURLs(tx); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func parseMeta(raw []byte) (strategy string, contents []byte, err error) {
 func (c *Collection) reading(f func(*bbolt.Tx) error) error {
 	c.stage.mu.RLock() // merged entries leave the stage only after this
 	defer c.stage.mu.RUnlock()
-	return boltfile.Guard(func() error { return c.db.View(f) })
+	return boltfile.RecoverDamage(func() error { return c.db.View(f) })
 }
 
 // reorder gives every page in the queue the rank of a new strategy. If killed it starts again: ranking a

@@ -444,10 +444,10 @@ func TestRandomCommits(t *testing.T) {
 						f.By = collection.ByPerson
 					}
 					what = fmt.Sprintf("%d: find %+v", i, f)
-					r.commit(collection.Turn{Finds: []collection.Find{f}})
+					r.commit(collection.Commit{Finds: []collection.Find{f}})
 					m.find(strings.TrimPrefix(f.URL, home), f.Depth, f.Exclude != "" || f.LogOnly, f.By == collection.ByPerson)
 				case k < 8 && len(m.order) > 0:
-					var turn collection.Turn
+					var turn collection.Commit
 					for range 1 + rnd.IntN(4) {
 						p := m.order[rnd.IntN(len(m.order))]
 						v := r.answer(p.path, []int{200, 200, 200, 304, 301, 404, 404, 410, 403, 503, 0}[rnd.IntN(11)], "")
@@ -508,7 +508,7 @@ func TestRandomCommits(t *testing.T) {
 					for _, p := range m.order {
 						if rnd.IntN(8) == 0 {
 							what += ", confirm " + p.path
-							r.commit(collection.Turn{Confirmed: []frontier.PageID{p.id}})
+							r.commit(collection.Commit{Confirmed: []frontier.PageID{p.id}})
 							if p.state == collection.Held && !p.told {
 								p.confirmed = m.now
 								m.after(p, 24*time.Hour)

@@ -211,7 +211,7 @@ func parsePage(raw []byte, p *Page) bool {
 	p.At, p.rank = d.time(), d.float()
 	p.Told, p.NoIndex, p.NoFollow, p.Listed, p.Cut = f&pageTold != 0, f&pageNoIndex != 0, f&pageNoFollow != 0, f&pageListed != 0, f&pageCut != 0
 	h := &p.History
-	h.Told = p.Told
+	h.Notified = p.Told
 	p.Value = 0
 	if f&pageValue != 0 {
 		p.Value = d.float()

@@ -41,7 +41,7 @@ func (c *Collection) KeepPolicy() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return boltfile.Guard(func() error {
+	return boltfile.RecoverDamage(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error {
 			return tx.Bucket(metaBucket).Put(policyKey, seal(raw, policyKey, 0))
 		})

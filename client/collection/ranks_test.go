@@ -11,10 +11,10 @@ import (
 
 func TestShorterPathRaisesRank(t *testing.T) {
 	r := newRig(t)
-	r.commit(collection.Turn{Finds: append(finds(5, "/far"), finds(3, "/near")...)})
+	r.commit(collection.Commit{Finds: append(finds(5, "/far"), finds(3, "/near")...)})
 	wantAll(t, "queue", r.queue(), "/near", "/far")
-	r.commit(collection.Turn{Finds: finds(2, "/far", "/far")})
-	r.commit(collection.Turn{Finds: finds(4, "/far")})
+	r.commit(collection.Commit{Finds: finds(2, "/far", "/far")})
+	r.commit(collection.Commit{Finds: finds(4, "/far")})
 	wantAll(t, "queue", r.queue(), "/far", "/near")
 	want(t, "depth", r.page("/far").Depth, 2)
 	check(t, r.c)
@@ -82,7 +82,7 @@ func TestGraphAndRanks(t *testing.T) {
 		edges = edges[:0]
 		for from, to := range r.c.Graph() {
 			edges = append(edges, fmt.Sprint(from, to))
-			if _, err := r.c.Commit(&collection.Turn{}); err != nil { // the loop may write
+			if _, err := r.c.Commit(&collection.Commit{}); err != nil { // the loop may write
 				t.Fatal(err)
 			}
 		}

@@ -22,7 +22,7 @@ type daily struct{}
 func (daily) Name() string                          { return "daily" }
 func (daily) Profit(*fresh.Page, time.Time) float64 { return 0.5 }
 func (daily) Next(h *fresh.Page, _ time.Time) time.Time {
-	if h.Told {
+	if h.Notified {
 		return time.Time{}
 	}
 	return h.Last.Add(24 * time.Hour)
@@ -67,7 +67,7 @@ func (r *rig) reopen() {
 
 func (r *rig) wait(d time.Duration) { r.now = r.now.Add(d) }
 
-func (r *rig) commit(t collection.Turn) collection.Committed {
+func (r *rig) commit(t collection.Commit) collection.Committed {
 	r.t.Helper()
 	out, err := r.c.Commit(&t)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *rig) commit(t collection.Turn) collection.Committed {
 // find makes pages of the home site known, as links do.
 func (r *rig) find(paths ...string) collection.Committed {
 	r.t.Helper()
-	return r.commit(collection.Turn{Finds: finds(1, paths...)})
+	return r.commit(collection.Commit{Finds: finds(1, paths...)})
 }
 
 func finds(depth int, paths ...string) (list []collection.Find) {
@@ -111,7 +111,7 @@ func (r *rig) answer(path string, status int, body string, links ...string) coll
 // visit commits one answer.
 func (r *rig) visit(path string, status int, body string, links ...string) collection.Visited {
 	r.t.Helper()
-	out := r.commit(collection.Turn{Visits: []collection.Visit{r.answer(path, status, body, links...)}})
+	out := r.commit(collection.Commit{Visits: []collection.Visit{r.answer(path, status, body, links...)}})
 	return out.Visited[0]
 }
 
@@ -132,7 +132,7 @@ func (r *rig) due(path string) time.Duration {
 // source makes a source of the home site, of the given kind.
 func (r *rig) source(kind collection.SourceKind) collection.Source {
 	r.t.Helper()
-	out := r.commit(collection.Turn{Sources: []collection.Source{{Kind: kind, URL: home + "/" + string(kind)}}})
+	out := r.commit(collection.Commit{Sources: []collection.Source{{Kind: kind, URL: home + "/" + string(kind)}}})
 	if len(out.Sources) != 1 {
 		r.t.Fatalf("new sources: %+v", out.Sources)
 	}

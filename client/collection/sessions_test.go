@@ -12,7 +12,7 @@ import (
 func TestSessions(t *testing.T) {
 	r := newRig(t)
 	ask := func(n string) string { return home + "/a?s=" + n }
-	r.commit(collection.Turn{Finds: []collection.Find{{URL: home + "/a", Ask: ask("1"), By: collection.ByLink}, {URL: home + "/b", Ask: "https://b.example/b?s=1"}}})
+	r.commit(collection.Commit{Finds: []collection.Find{{URL: home + "/a", Ask: ask("1"), By: collection.ByLink}, {URL: home + "/b", Ask: "https://b.example/b?s=1"}}})
 	r.reopen()
 	want(t, "ask of a", r.page("/a").Ask, ask("1"))
 	want(t, "ask of another origin", r.page("/b").Ask, "")
@@ -21,7 +21,7 @@ func TestSessions(t *testing.T) {
 	redirect := func(to, session string) {
 		v := r.answer("/a", 302, "")
 		v.Target = &collection.Find{URL: home + to, Ask: session, By: collection.ByLink}
-		r.commit(collection.Turn{Visits: []collection.Visit{v}})
+		r.commit(collection.Commit{Visits: []collection.Visit{v}})
 	}
 	for _, gone := range []func(){
 		func() { r.visit("/a", 410, "") }, func() { r.visit("/a", 403, "") }, func() { redirect("/login", "") },
@@ -49,7 +49,7 @@ func TestSessions(t *testing.T) {
 	for begin := r.now; r.now.Sub(begin) < 24*time.Hour; asked++ {
 		v := r.answer("/c", 302, "")
 		v.Target = &collection.Find{URL: home + "/c", Ask: home + "/c?s=" + time.Duration(asked).String(), By: collection.ByLink}
-		r.commit(collection.Turn{Visits: []collection.Visit{v}})
+		r.commit(collection.Commit{Visits: []collection.Visit{v}})
 		r.wait(r.due("/c"))
 	}
 	if asked > 6 {

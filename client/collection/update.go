@@ -71,7 +71,7 @@ func (c *Collection) update(f func(u *update) error) error {
 		return c.broken
 	}
 	news := 0
-	err := boltfile.Guard(func() error {
+	err := boltfile.RecoverDamage(func() error {
 		tx, err := c.db.Begin(true)
 		if errors.Is(err, boltfile.ErrClosed) {
 			return fs.ErrClosed
@@ -81,7 +81,7 @@ func (c *Collection) update(f func(u *update) error) error {
 		defer c.db.Rollback(tx)
 		if c.touched >= giveBackAfter {
 			c.touched = 0
-			boltfile.GiveBack(tx)
+			boltfile.ReleasePages(tx)
 		}
 		u := c.newUpdate(tx)
 		if err := f(u); err != nil {
@@ -124,7 +124,7 @@ func (c *Collection) update(f func(u *update) error) error {
 		c.broken = err // bbolt's memory of the file may be wrong as well
 	}
 	if err != nil {
-		c.takeBack()
+		c.rollback()
 		return err
 	}
 	if news > 0 {
@@ -251,7 +251,7 @@ const ascending = 0.9
 // put writes a page, and updates the queue and its site's counts.
 func (u *update) put(w *work) error {
 	w.rank = sane(w.rank)
-	w.History.Told = w.Told
+	w.History.Notified = w.Told
 	e, _ := w.Page.Entry()
 	if err := u.enqueue(w.entry, e, w.visited); err != nil {
 		return err

@@ -312,7 +312,7 @@ func (w *work) holdsOtherThanTold() bool {
 // visit that found content has judged them, and left none.
 func (w *work) settle() {
 	w.Told, w.Debt, w.Missed, w.DebtText, w.DebtLength = false, zeroDigest, 0, zeroDigest, 0
-	w.History = w.History.Unsaid()
+	w.History = w.History.WithoutNotices()
 }
 
 // moved stores a redirect. Its target becomes a page if a link to it would: otherwise a site that redirects

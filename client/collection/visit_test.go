@@ -68,7 +68,7 @@ func TestOtherResponsesDoNotDeletePages(t *testing.T) {
 	for range 3 {
 		for _, v := range spoil {
 			v.Page, v.Asked = r.page("/a").ID, r.now
-			out := r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0]
+			out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]
 			if p := out.Page; out.Gone || out.Changed || p.State == collection.Gone || p.Digest.IsZero() {
 				t.Errorf("after %+v: %+v", v, out)
 			}
@@ -91,7 +91,7 @@ func TestDeletedPageIsNotRestoredByOtherResponses(t *testing.T) {
 		r.visit("/a", 410, "")
 		r.wait(30 * 24 * time.Hour)
 		v.Page, v.Asked = r.page("/a").ID, r.now
-		r.commit(collection.Turn{Visits: []collection.Visit{v}})
+		r.commit(collection.Commit{Visits: []collection.Visit{v}})
 		if p := r.page("/a"); !p.Digest.IsZero() || p.State == collection.Held {
 			t.Errorf("after %+v: %+v", v, p)
 		}
@@ -124,15 +124,15 @@ func TestFailuresBackOff(t *testing.T) {
 	}
 	// P05: a host name that cannot be resolved is retried an hour later at first,
 	// since a network may be down, and a week later in the end.
-	r.commit(collection.Turn{Visits: []collection.Visit{{Page: r.page("/a").ID, Asked: r.now, Fault: "no such host", Silent: true, DNS: true}}})
+	r.commit(collection.Commit{Visits: []collection.Visit{{Page: r.page("/a").ID, Asked: r.now, Fault: "no such host", Silent: true, DNS: true}}})
 	want(t, "after DNS", r.due("/a"), time.Hour)
 	// A Retry-After of the site is kept, within reason.
 	v := r.answer("/a", 503, "")
 	v.Again = r.now.Add(48 * time.Hour)
-	r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	r.commit(collection.Commit{Visits: []collection.Visit{v}})
 	want(t, "Retry-After", r.due("/a"), 48*time.Hour)
 	v.Again = r.now.AddDate(100, 0, 0)
-	r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	r.commit(collection.Commit{Visits: []collection.Visit{v}})
 	want(t, "Retry-After of 100 years", r.due("/a"), 30*day)
 }
 
@@ -149,7 +149,7 @@ func TestHistoryOfVisits(t *testing.T) {
 	r.wait(8 * time.Hour)
 	v := r.answer("/a", 200, "two")
 	v.Modified = r.now.Add(-2 * time.Hour)
-	want(t, "changed", r.commit(collection.Turn{Visits: []collection.Visit{v}}).Visited[0].Changed, true)
+	want(t, "changed", r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0].Changed, true)
 	r.reopen()
 	h := r.page("/a").History
 	if !h.First.Equal(first) || !h.Last.Equal(r.now) || h.Visits != 4 || h.Changes != 1 || h.Unchanged != 17*time.Hour || !h.Modified.Equal(v.Modified) {
@@ -163,7 +163,7 @@ func TestRedirect(t *testing.T) {
 	r.find("/old")
 	v := r.answer("/old", 301, "")
 	v.Target = &collection.Find{URL: "https://other.example/new", Depth: 1}
-	out := r.commit(collection.Turn{Visits: []collection.Visit{v}})
+	out := r.commit(collection.Commit{Visits: []collection.Visit{v}})
 	if p := out.Visited[0].Page; p.State != collection.Moved || p.Target != "https://other.example/new" || len(out.New) != 1 || len(out.Queue) != 1 {
 		t.Errorf("committed %+v", out)
 	}
@@ -179,7 +179,7 @@ func TestForbiddenPageKeepsContent(t *testing.T) {
 	r.find("/a")
 	r.visit("/a", 200, "A")
 	before := r.page("/a")
-	r.commit(collection.Turn{Visits: []collection.Visit{{Page: before.ID, Exclude: "robots.txt: Disallow: /a"}}})
+	r.commit(collection.Commit{Visits: []collection.Visit{{Page: before.ID, Exclude: "robots.txt: Disallow: /a"}}})
 	p := r.page("/a")
 	if p.State != collection.Excluded || p.Digest != before.Digest || p.Stored != before.Stored || r.due("/a") != -1 {
 		t.Errorf("page %+v, before %+v", p, before)
@@ -195,7 +195,7 @@ func TestForbiddenPageKeepsContent(t *testing.T) {
 
 func TestExcludedPages(t *testing.T) {
 	r := newRig(t)
-	out := r.commit(collection.Turn{Finds: []collection.Find{
+	out := r.commit(collection.Commit{Finds: []collection.Find{
 		{URL: home + "/deep", Depth: 17, By: collection.ByLink, Exclude: "depth 17 exceeds the limit 15"},
 		{URL: home + "/pic.png", Depth: 1, By: collection.ByLink, LogOnly: true},
 		{URL: home + "/page", Depth: 3, By: collection.ByLink},
@@ -205,18 +205,18 @@ func TestExcludedPages(t *testing.T) {
 		t.Errorf("page %+v", p)
 	}
 	// A shorter path admits it; a longer one that is forbidden has no effect then.
-	out = r.commit(collection.Turn{Finds: finds(4, "/deep")})
+	out = r.commit(collection.Commit{Finds: finds(4, "/deep")})
 	want(t, "ready", len(out.Queue), 1)
 	want(t, "depth", r.page("/deep").Depth, 4)
-	r.commit(collection.Turn{Finds: []collection.Find{{URL: home + "/deep", Depth: 16, By: collection.ByLink, Exclude: "depth"}}})
+	r.commit(collection.Commit{Finds: []collection.Find{{URL: home + "/deep", Depth: 16, By: collection.ByLink, Exclude: "depth"}}})
 	want(t, "state", r.page("/deep").State, collection.Known)
 	// robots.txt is checked right before the request, and obeyed.
-	out = r.commit(collection.Turn{Visits: []collection.Visit{{Page: r.page("/page").ID, Exclude: "robots.txt: Disallow: /page"}}})
+	out = r.commit(collection.Commit{Visits: []collection.Visit{{Page: r.page("/page").ID, Exclude: "robots.txt: Disallow: /page"}}})
 	if p := out.Visited[0].Page; p.State != collection.Excluded || r.due("/page") != -1 {
 		t.Errorf("page %+v", p)
 	}
 	wantAll(t, "queue", r.queue(), "/deep")
-	out = r.commit(collection.Turn{Finds: []collection.Find{{URL: home + "/deep", Depth: 1, By: collection.ByLink, Exclude: "robots.txt"}}})
+	out = r.commit(collection.Commit{Finds: []collection.Find{{URL: home + "/deep", Depth: 1, By: collection.ByLink, Exclude: "robots.txt"}}})
 	if len(out.Dropped) != 1 || len(r.queue()) != 0 {
 		t.Errorf("dropped %+v, queue %q", out.Dropped, r.queue())
 	}
@@ -230,7 +230,7 @@ func TestPageAddedByPersonIsDueAtOnce(t *testing.T) {
 	r.find("/a")
 	r.visit("/a", 200, "A")
 	want(t, "due", r.due("/a"), 24*time.Hour)
-	out := r.commit(collection.Turn{Finds: []collection.Find{{URL: home + "/a", By: collection.ByPerson}}})
+	out := r.commit(collection.Commit{Finds: []collection.Find{{URL: home + "/a", By: collection.ByPerson}}})
 	if p := r.page("/a"); len(out.Queue) != 1 || !p.Told || p.Signal != collection.ByPerson || r.due("/a") != 0 {
 		t.Errorf("page %+v, queue %+v", p, out.Queue)
 	}
@@ -243,7 +243,7 @@ func TestLimits(t *testing.T) {
 	r := newRig(t)
 	r.o.MaxPages, r.o.MaxSites = 3, 2
 	r.reopen()
-	out := r.commit(collection.Turn{Finds: []collection.Find{
+	out := r.commit(collection.Commit{Finds: []collection.Find{
 		{URL: "https://a.example/1"}, {URL: "https://b.example/1"}, {URL: "https://c.example/1"},
 		{URL: "https://b.example/2"}, {URL: "https://b.example/3"}, {URL: "https://b.example/2"},
 		{URL: ""}, {URL: "mailto:x"}, {URL: "https://"}, {URL: "https:///x"}, {URL: "https://a.example"}, {URL: "http://x/" + string(make([]byte, 9000))},
@@ -267,7 +267,7 @@ func TestConfirmedPageIsRescheduled(t *testing.T) {
 	r.promote()
 	entry, _ := func() (frontier.Entry, bool) { p := r.page("/a"); return p.Entry() }()
 	head := r.c.Log().Head()
-	turn := collection.Turn{Finds: []collection.Find{{URL: home + "/told", By: collection.ByPerson}}}
+	turn := collection.Commit{Finds: []collection.Find{{URL: home + "/told", By: collection.ByPerson}}}
 	for _, path := range []string{"/a", "/told", "/new", "/failing"} {
 		turn.Confirmed = append(turn.Confirmed, r.page(path).ID)
 	}
@@ -291,7 +291,7 @@ func TestConfirmedPageIsRescheduled(t *testing.T) {
 	check(t, r.c)
 	r.wait(24 * time.Hour)
 	r.promote()
-	want(t, "confirmed again", len(r.commit(collection.Turn{Confirmed: []frontier.PageID{p.ID, p.ID}}).Dropped), 1)
+	want(t, "confirmed again", len(r.commit(collection.Commit{Confirmed: []frontier.PageID{p.ID, p.ID}}).Dropped), 1)
 	want(t, "due once more", r.due("/a"), 24*time.Hour)
 	check(t, r.c)
 }
@@ -299,7 +299,7 @@ func TestConfirmedPageIsRescheduled(t *testing.T) {
 func TestSitesAndSources(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
-	out := r.commit(collection.Turn{
+	out := r.commit(collection.Commit{
 		Sites: []collection.Site{{Origin: home, Delay: 3 * time.Second, Soft404: true, Trust: []byte("t"), Shape: []byte("s"), Quiet: r.now.Add(time.Hour)},
 			{Origin: "https://b.example", Fault: "down", FaultAt: r.now}, {Origin: "nonsense"}},
 		Sources: []collection.Source{{Kind: collection.Robots, URL: home + "/robots.txt", Body: []byte("User-agent: *")},
@@ -322,11 +322,11 @@ func TestSitesAndSources(t *testing.T) {
 	want(t, "all sources", len(list), 2)
 	src := list[1]
 	src.Fails, src.Fault, src.At, src.Cursor = 3, "timeout", r.now.Add(time.Hour), cursor(9)
-	r.commit(collection.Turn{Sources: []collection.Source{src}})
+	r.commit(collection.Commit{Sources: []collection.Source{src}})
 	if list, err = r.c.Sources(src.Site); err != nil || list[0].Fails != 3 || !list[0].Cursor.IsZero() || !list[0].At.Equal(src.At) {
 		t.Errorf("sources %+v %v", list, err)
 	}
-	if _, err := r.c.Commit(&collection.Turn{Sources: []collection.Source{{ID: 77}}, Finds: finds(1, "/not")}); err == nil {
+	if _, err := r.c.Commit(&collection.Commit{Sources: []collection.Source{{ID: 77}}, Finds: finds(1, "/not")}); err == nil {
 		t.Error("an unknown source was stored")
 	}
 	if _, ok := r.c.Known(home + "/not"); ok {
@@ -398,13 +398,13 @@ func TestPerSiteLimit(t *testing.T) {
 		finds = append(finds, collection.Find{URL: fmt.Sprintf("%s/%d", home, i)}, collection.Find{URL: fmt.Sprintf("http://other.test/%d", i%5)})
 	}
 	finds = append(finds, collection.Find{URL: home + "/wanted", By: collection.ByPerson})
-	done, err := c.Commit(&collection.Turn{Finds: finds})
+	done, err := c.Commit(&collection.Commit{Finds: finds})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want(t, "new pages", len(done.New), 10+5+1)
 	want(t, "refused", done.Refused, 40)
-	done, err = c.Commit(&collection.Turn{Finds: finds})
+	done, err = c.Commit(&collection.Commit{Finds: finds})
 	if err != nil {
 		t.Fatal(err)
 	}

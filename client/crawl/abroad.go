@@ -19,15 +19,15 @@ import (
 
 const maxAbroad = 8 // such sources that are fetched at once, each from another host
 
-// abroad is the state of hosts from which sitemaps of other sites are fetched. The run's lock guards it.
-type abroad struct {
+// crossHost is the state of hosts from which sitemaps of other sites are fetched. The run's lock guards it.
+type crossHost struct {
 	seeder *seed.Seeder // for hosts that are not sites of the crawl
-	robots map[string]guest
+	robots map[string]crossHostRobots
 	asked  map[string]bool // origins with an open request
 }
 
-// A guest says when to fetch the robots.txt of such a host again.
-type guest struct {
+// A crossHostRobots says when to fetch the robots.txt of such a host again.
+type crossHostRobots struct {
 	again time.Time
 	fails int
 }
@@ -71,7 +71,7 @@ func (r *run) askAbroad(src *source, now time.Time) {
 	b := &r.abroad
 	if b.seeder == nil {
 		b.seeder = &seed.Seeder{Agent: r.Seeder.Agent}
-		b.robots, b.asked = map[string]guest{}, map[string]bool{}
+		b.robots, b.asked = map[string]crossHostRobots{}, map[string]bool{}
 	}
 	origin := protocol.Origin(src.URL)
 	if b.asked[origin] || len(b.asked) >= maxAbroad {

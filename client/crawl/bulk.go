@@ -47,7 +47,7 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 			if sb.Tasks = others; len(others) == 0 {
 				r.log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
 			}
-			r.group.Go(func() { r.askBulk(st, src, many) })
+			r.group.Go(func() { r.fetchBatch(st, src, many) })
 		}
 		if len(sb.Tasks) > 0 {
 			kept = append(kept, sb)
@@ -101,9 +101,9 @@ func (st *site) together(tasks []harvest.Task, least int, now time.Time) (of *so
 // base returns the URL of a manifest's directory, below which its pages are.
 func (s *source) base() string { return s.URL[:strings.LastIndexByte(s.URL, '/')+1] }
 
-// askBulk fetches given-out pages in one request. Pages that it does not bring are
+// fetchBatch fetches given-out pages in one request. Pages that it does not bring are
 // fetched one by one.
-func (r *run) askBulk(st *site, src *source, tasks []harvest.Task) {
+func (r *run) fetchBatch(st *site, src *source, tasks []harvest.Task) {
 	open := make(map[string]harvest.Task, len(tasks))
 	for _, t := range tasks {
 		open[t.URL] = t

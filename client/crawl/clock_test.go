@@ -43,7 +43,7 @@ func TestClockWasAhead(t *testing.T) {
 		}
 		for site := range stopped.Collection.Sites() {
 			site.Quiet = time.Now().Add(time.Minute) // as after several pages in a row without a response
-			_, err = stopped.Collection.Commit(&collection.Turn{Sites: []collection.Site{site}})
+			_, err = stopped.Collection.Commit(&collection.Commit{Sites: []collection.Site{site}})
 		}
 		if err := errors.Join(err, stopped.Collection.Close()); err != nil {
 			t.Fatal(err)

@@ -211,14 +211,14 @@ type told struct{}
 func (told) Name() string { return "told" }
 
 func (told) Profit(p *fresh.Page, _ time.Time) float64 {
-	if p.Told || p.Visits == 0 {
+	if p.Notified || p.Visits == 0 {
 		return 1
 	}
 	return 0
 }
 
 func (told) Next(p *fresh.Page, _ time.Time) time.Time {
-	if p.Told || p.Visits == 0 {
+	if p.Notified || p.Visits == 0 {
 		return time.Time{}
 	}
 	return collection.Never
@@ -228,7 +228,7 @@ func (told) Next(p *fresh.Page, _ time.Time) time.Time {
 func (r *run) beginOnly() error {
 	origin := protocol.Origin(r.Only)
 	if _, ok := r.Collection.Site(origin); !ok {
-		if _, err := r.Collection.Commit(&collection.Turn{Sites: []collection.Site{{Origin: origin}}}); err != nil {
+		if _, err := r.Collection.Commit(&collection.Commit{Sites: []collection.Site{{Origin: origin}}}); err != nil {
 			return err
 		}
 	}

@@ -190,23 +190,23 @@ type run struct {
 	out          map[frontier.PageID]bool  // pages that are being fetched
 	families     families                  // of URLs, by what they lead to
 	claims       map[frontier.PageID]claim // announcements of pages that are being fetched; guarded by judging
-	abroad       abroad                    // hosts that are asked for sitemaps of other sites
+	abroad       crossHost                 // hosts that are asked for sitemaps of other sites
 	firsts       int                       // followed sites that have not announced anything yet
 	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
 	batches      uint64
 	receptions   map[collection.Signal]*collection.Reception
 	readmits     map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
 	readmitting  bool                     // a goroutine does so
-	enough       string                   // why the crawl is to end; empty if it is not
+	stopReason   string                   // why the crawl is to end; empty if it is not
 
-	debts   []Debt    // pending fetches of a crawl that has ended
-	trouble string    // the first of any site; guarded by mu, and so are the next two
-	words   float64   // how many trouble messages may be logged now
-	wordsAt time.Time // when words was computed
+	debts   []Unfetched // pending fetches of a crawl that has ended
+	trouble string      // the first of any site; guarded by mu, and so are the next two
+	words   float64     // how many trouble messages may be logged now
+	wordsAt time.Time   // when words was computed
 
 	count  counters
-	truths truths
-	twins  twins // guarded by mu
+	truths calibration
+	twins  equalPages // guarded by mu
 
 	revisiting revisiting         // guarded by mu
 	price      float64            // of a request, in gain; 0 if unknown. Guarded by mu
@@ -305,7 +305,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	if r.failed != nil { // the last commits may have failed, too
 		return r.failed
 	}
-	r.regret()
+	r.logSilentSites()
 	if r.Once {
 		return r.settle()
 	}

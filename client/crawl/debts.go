@@ -10,27 +10,27 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// A Debt counts the announced pages of a site that are still pending when a crawl has
+// A Unfetched counts the announced pages of a site that are still pending when a crawl has
 // ended, for one reason.
-type Debt struct {
+type Unfetched struct {
 	Site  string `json:"site"`
 	Why   string `json:"why"`
 	Pages int    `json:"pages"`
 }
 
-// unpaid returns the Debts of a crawl that has ended, most pages first.
-func (r *run) unpaid() ([]Debt, error) {
+// unfetchedPages returns the Debts of a crawl that has ended, most pages first.
+func (r *run) unfetchedPages() ([]Unfetched, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	of := map[Debt]int{}
+	of := map[Unfetched]int{}
 	for p, err := range r.Collection.Pages(context.Background()) {
 		if err != nil {
 			return nil, err
 		}
 		if p.Told && isVoice(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
 			if st := r.siteOf(p.Site); st != nil {
-				of[Debt{Site: st.Origin, Why: r.whyOwed(st, &p, now)}]++
+				of[Unfetched{Site: st.Origin, Why: r.whyUnfetched(st, &p, now)}]++
 			}
 		}
 	}
@@ -38,14 +38,14 @@ func (r *run) unpaid() ([]Debt, error) {
 	for i := range list {
 		list[i].Pages = of[list[i]]
 	}
-	slices.SortFunc(list, func(a, b Debt) int {
+	slices.SortFunc(list, func(a, b Unfetched) int {
 		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Why, b.Why))
 	})
 	return list, nil
 }
 
-// whyOwed returns why an announced page was not fetched. The run's lock is held.
-func (r *run) whyOwed(st *site, p *collection.Page, now time.Time) string {
+// whyUnfetched returns why an announced page was not fetched. The run's lock is held.
+func (r *run) whyUnfetched(st *site, p *collection.Page, now time.Time) string {
 	switch {
 	case r.Seeder.Forbids(p.URL) != "":
 		return "robots.txt forbids them"
@@ -55,8 +55,8 @@ func (r *run) whyOwed(st *site, p *collection.Page, now time.Time) string {
 		return "the site does not serve them: " + p.Fault
 	case p.Missed > 0:
 		return "the content differs from the announced digest"
-	case r.enough != "":
-		return r.enough
+	case r.stopReason != "":
+		return r.stopReason
 	case now.Before(st.rests()):
 		return "the site does not respond, or requested a pause"
 	case p.At.After(now):
@@ -67,13 +67,13 @@ func (r *run) whyOwed(st *site, p *collection.Page, now time.Time) string {
 
 // settle logs the Debts of a crawl that has ended, and keeps them for Status.
 func (r *run) settle() error {
-	list, err := r.unpaid()
+	list, err := r.unfetchedPages()
 	if err != nil {
 		return err
 	}
 	r.debts = list
 	for i, d := range list {
-		if i == mostRegret {
+		if i == maxLoggedSites {
 			r.log.Warn("further listed pages were not fetched", "sites and reasons", len(list)-i)
 			break
 		}

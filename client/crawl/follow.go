@@ -160,7 +160,7 @@ func (r *run) followed(src *source) collection.Source {
 			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
 			if r.Only == "" && (passes || !s.Changed.IsZero()) {
 				r.mu.Lock()
-				r.ails(st, err.Error())
+				r.siteFailed(st, err.Error())
 				r.mu.Unlock()
 			}
 			if r.Only != "" {
@@ -206,7 +206,7 @@ func (r *run) followed(src *source) collection.Source {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
 		r.mu.Lock()
-		r.answers(st)
+		r.siteRecovered(st)
 		r.mu.Unlock()
 		note() // before heard, after which st.tells is read
 		if !r.Once {
@@ -217,7 +217,7 @@ func (r *run) followed(src *source) collection.Source {
 		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
 		r.count.Heard.Add(1)
 		r.mu.Lock()
-		r.answers(st)
+		r.siteRecovered(st)
 		r.mu.Unlock()
 	}
 	return s

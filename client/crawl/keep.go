@@ -107,7 +107,7 @@ func (r *run) linger() time.Duration {
 
 // commit stores a turn in one transaction, and then updates the frontier and the sites.
 func (r *run) commit(list []read, last bool) error {
-	var t collection.Turn
+	var t collection.Commit
 	busy, pairs := 0, map[int][]uint32{} // by visit
 	for i := range list {
 		x := &list[i]
@@ -191,7 +191,7 @@ func (r *run) commit(list []read, last bool) error {
 
 // tally tells the Seeder what was found on each site at each depth (B11), by
 // which it decides how deep to crawl the site. The run's lock is held.
-func (r *run) tally(t *collection.Turn, done *collection.Committed) {
+func (r *run) tally(t *collection.Commit, done *collection.Committed) {
 	type place struct {
 		origin  string
 		depth   int
@@ -239,7 +239,7 @@ func (r *run) tally(t *collection.Turn, done *collection.Committed) {
 
 // share distributes the cash of fetched pages to the pages that they link to,
 // where the frontier is ordered by cash (L06).
-func (r *run) share(t *collection.Turn, done *collection.Committed) error {
+func (r *run) share(t *collection.Commit, done *collection.Committed) error {
 	if _, ok := r.Strategy.(frontier.Sharer); !ok {
 		return nil
 	}

@@ -160,13 +160,13 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 			t.Fatal(err)
 		}
 		mute := 0
-		for i := range rec.Voices {
-			if _, m := rec.Voices[i].Muted(); m {
+		for i := range rec.Sources {
+			if _, m := rec.Sources[i].Muted(); m {
 				mute++
 			}
 		}
 		if sort[s].lies() && mute == 0 {
-			t.Errorf("%s (%d) is still believed: %v", s.Origin, sort[s], rec.Voices)
+			t.Errorf("%s (%d) is still believed: %v", s.Origin, sort[s], rec.Sources)
 		}
 		if testing.Verbose() {
 			t.Logf("%s: sort %d, %d requests, %d pages: %v", s.Origin, sort[s], st.Requests, st.Pages, voices(&rec))
@@ -180,8 +180,8 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 
 func voices(r *trust.Record) string {
 	var list []string
-	for i := range r.Voices {
-		list = append(list, r.Voices[i].String())
+	for i := range r.Sources {
+		list = append(list, r.Sources[i].String())
 	}
 	return strings.Join(list, "; ")
 }
@@ -194,10 +194,10 @@ func believed(t *testing.T, col *collection.Collection, s *fakeweb.Site, how sor
 		t.Error(err)
 		return
 	}
-	for i := range rec.Voices {
-		v := &rec.Voices[i]
+	for i := range rec.Sources {
+		v := &rec.Sources[i]
 		_, mute := v.Muted()
-		if how.honest() && (mute || v.Thin) {
+		if how.honest() && (mute || v.Rationed) {
 			t.Errorf("%s (%d) is honest, but muted or thinned out: %v", s.Origin, how, v)
 		}
 		// 20 lies and 3 for each right notice; as many may have been under way, and

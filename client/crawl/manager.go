@@ -76,11 +76,11 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 		}
 		b.Sites[i].Tasks = append(b.Sites[i].Tasks, t)
 	}
-	if r.enough == "" {
-		r.askSources(now, add)
+	if r.stopReason == "" {
+		r.fetchSources(now, add)
 	}
-	if r.enough == "" && r.planned() {
-		passed, err := r.askPages(now, add)
+	if r.stopReason == "" && r.planned() {
+		passed, err := r.fetchPages(now, add)
 		if err != nil {
 			return nil, now, err
 		}
@@ -94,7 +94,7 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 		r.count.Batches.Store(int64(r.batches))
 		return b, now, nil
 	}
-	if r.enough != "" && r.busy == 0 {
+	if r.stopReason != "" && r.busy == 0 {
 		return b, time.Time{}, nil
 	}
 	return b, r.wake(now), nil
@@ -168,10 +168,10 @@ func (r *run) patience() time.Duration {
 func (r *run) checkStop(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.enough == "" {
-		r.enough = r.stopped(now)
+	if r.stopReason == "" {
+		r.stopReason = r.stopped(now)
 	}
-	if r.enough != "" {
+	if r.stopReason != "" {
 		r.stop()
 		r.rouse()
 	}
@@ -197,8 +197,8 @@ const mostAsking = 10
 // robotsRests is how long a fetched robots.txt is fresh enough for other sources, even if RobotsEvery is shorter.
 const robotsRests = time.Second
 
-// askSources adds a task for each source that is due.
-func (r *run) askSources(now time.Time, add func(*site, harvest.Task)) {
+// fetchSources adds a task for each source that is due.
+func (r *run) fetchSources(now time.Time, add func(*site, harvest.Task)) {
 	var later []*source // sources that wait for robots.txt, or whose site has mostAsking under way; pages go on meanwhile
 	defer func() {
 		for _, src := range later {
@@ -263,8 +263,8 @@ func (r *run) unwanted(src *source) bool {
 	return false
 }
 
-// askPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.
-func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
+// fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.
+func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
 	o := r.Batch
 	o.Skip = func(id frontier.SiteID) bool {
 		st := r.siteOf(id)
@@ -286,7 +286,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 		return 0, err
 	}
 	var aside read // pages that are not fetched after all
-	var same []twin
+	var same []equalPair
 	for _, s := range list {
 		st := r.siteOf(s.Site)
 		tells := false
@@ -392,7 +392,7 @@ func (r *run) askPages(now time.Time, add func(*site, harvest.Task)) (passed int
 				r.busy++
 				r.out[p.ID] = true
 				r.twins.taking++
-				same = append(same, twin{*p, *held})
+				same = append(same, equalPair{*p, *held})
 				continue
 			}
 			if shares {
@@ -430,9 +430,9 @@ func (r *run) tells(st *site) bool {
 	}
 	r.judging.Lock()
 	defer r.judging.Unlock()
-	for i := range st.trust.Voices {
-		if v := &st.trust.Voices[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
-			if _, mute := v.Muted(); mute || v.Thin {
+	for i := range st.trust.Sources {
+		if v := &st.trust.Sources[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
+			if _, mute := v.Muted(); mute || v.Rationed {
 				return false
 			}
 		}

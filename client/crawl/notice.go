@@ -47,7 +47,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 					return false // its dates are no signal
 				}
 			}
-			return r.Trust.Notice(st.trust.Voice(string(by)), now).Taken()
+			return r.Trust.Notice(st.trust.Source(string(by)), now).Taken()
 		},
 	}
 	o.Unsure = !r.confirms(st, by)
@@ -95,8 +95,8 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 		heard := st.believed()
 		heard.Signal.Numbered(len(step.Changes))
 		r.believes(st, heard)
-	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Owed > 0 { // there was a gap in the numbers: the manifest names what was lost
-		heard.Signal.Gap(done.Owed)
+	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names what was lost
+		heard.Signal.Gap(done.Pending)
 		r.believes(st, heard)
 	}
 	if by == collection.ByManifest && lastOf(&step) {
@@ -117,7 +117,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !r.Once {
 		err = r.hastenAll(done.Queue)
 	}
-	return done.Owed, err
+	return done.Pending, err
 }
 
 // spelled returns changes with their URLs normalized as in the collection.
@@ -163,9 +163,9 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	switch {
 	case v.Status != 0:
 		st.silences = 0
-		r.answers(st)
+		r.siteRecovered(st)
 	case v.Silent:
-		r.ails(st, v.Fault)
+		r.siteFailed(st, v.Fault)
 	}
 	if r.Only != "" {
 		r.sayOnly(v, d)
@@ -194,7 +194,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
 	case d.Asked > 0:
 		r.count.Again.Add(1)
-	case !d.Before.Told && st.tells != nil:
+	case !d.Before.Notified && st.tells != nil:
 		r.count.Audits.Add(1)
 	}
 	c, claimed, outcome := r.judged(st, v, d)
@@ -263,7 +263,7 @@ func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c cl
 	st.full = false
 	told, _ := d.Page.Claim()
 	seen := trust.Seen{Asked: v.Asked, Status: v.Status, Digest: d.Page.Digest, Text: v.Text, Length: d.Page.Length, Cut: v.Cut, Modified: v.Modified,
-		Unstable: d.Unstable != collection.Stable, Restless: d.Unstable == collection.UnstableText, TextProved: bodies.Texts > 0,
+		Unstable: d.Unstable != collection.Stable, Varying: d.Unstable == collection.UnstableText, TextProved: bodies.Texts > 0,
 		Changed: d.Differs || d.Changed && !c.Digest.IsZero() && d.Unstable == collection.Stable, Soft404: v.Soft404, Duplicate: d.Duplicate, Again: d.Page.Told && d.Mismatched, Later: d.Page.Told && told.After(v.Asked)}
 	if v.Fault != "" {
 		seen.Status = 0
@@ -277,7 +277,7 @@ func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c cl
 		seen.Last = d.Before.Last
 		seen.LastChanged = d.Before.Visits == 1 || !d.Before.First.Before(c.At) || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
 	}
-	voice := st.trust.Voice(string(c.by))
+	voice := st.trust.Source(string(c.by))
 	_, mute := voice.Muted()
 	outcome = trust.Judge(c.Claim, seen)
 	r.Trust.Outcome(voice, outcome, v.Asked)
@@ -307,11 +307,11 @@ func (r *run) believe(st *site, p *collection.Page) standing {
 	at, modified := p.Claim()
 	r.judging.Lock()
 	defer r.judging.Unlock()
-	v := st.trust.Voice(string(p.Signal))
+	v := st.trust.Source(string(p.Signal))
 	if _, mute := v.Muted(); mute && !at.After(st.muted[p.Signal]) {
 		return unbelieve
 	}
-	if st.underWay[p.Signal] >= r.Trust.Room(v) {
+	if st.underWay[p.Signal] >= r.Trust.MaxInFlight(v) {
 		return wait
 	}
 	if _, ok := r.claims[p.ID]; !ok {

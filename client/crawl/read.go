@@ -105,7 +105,7 @@ func (r *run) leave(a *harvest.Answer) {
 		r.resting[st] = struct{}{}
 		r.touch(st)
 		if a.Err != nil {
-			r.ails(st, a.Err.Error())
+			r.siteFailed(st, a.Err.Error())
 		}
 	}
 }

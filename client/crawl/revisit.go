@@ -26,7 +26,7 @@ type Revisit struct {
 
 	// Beside is the extra budget for visits to pages that sites announce, as a multiple of the budget, where the Policy is
 	// Eager. 0 means 1; negative means no limit. Beyond it, the most valuable pages go first.
-	Beside float64
+	OutsideBudget float64
 
 	// Every is the time between two plans, which compute the price. Zero means an
 	// hour. It is shorter while a crawl is young, and longer where plans would take
@@ -105,7 +105,7 @@ func (r *run) startPrice() float64 {
 func (r *run) setPrice(price float64) {
 	p := r.policy()
 	p.Price, p.Longest = price, max(p.Longest, r.revisiting.plan.Longest)
-	p.Beside = r.besidePrice()
+	p.OutsideBudget = r.besidePrice()
 	r.price = price
 	r.Collection.SetPolicy(p)
 }
@@ -121,7 +121,7 @@ func (r *run) policy() fresh.Priced {
 
 // besides returns the extra budget for announced pages, as a multiple of the budget; 0 means no limit.
 func (r *run) besides() float64 {
-	switch b := r.Revisit.Beside; {
+	switch b := r.Revisit.OutsideBudget; {
 	case b < 0:
 		return 0
 	case b == 0:
@@ -137,10 +137,10 @@ func (r *run) besidePrice() float64 {
 	switch v, b := &r.revisiting, &r.revisiting.beside; {
 	case r.besides() == 0 || b.Rate == 0 || b.Balance >= b.Burst/2:
 		return 0
-	case b.Balance <= 0 || v.plan.Beside == 0:
+	case b.Balance <= 0 || v.plan.OutsideBudget == 0:
 		return math.MaxFloat32
 	default:
-		return v.plan.Beside * b.Factor()
+		return v.plan.OutsideBudget * b.Factor()
 	}
 }
 
@@ -225,7 +225,7 @@ const mostDemands = 500
 func (r *run) replan(ctx context.Context) error {
 	began := time.Now()
 	budget := r.budget()
-	pass := &fresh.Planning{Priced: r.policy(), Budget: budget, Pages: r.held(), Beside: r.besides()}
+	pass := &fresh.Planning{Priced: r.policy(), Budget: budget, Pages: r.held(), OutsideBudget: r.besides()}
 	sites := r.demands(pass)
 	var right, sum float64
 	unknown := 0
@@ -306,8 +306,8 @@ func (r *run) replan(ctx context.Context) error {
 	return err
 }
 
-// A demander is a plan's data of one site.
-type demander struct {
+// A sitePlan is a plan's data of one site.
+type sitePlan struct {
 	*fresh.SitePlanning
 	site       collection.Site
 	listens    bool
@@ -315,7 +315,7 @@ type demander struct {
 	pages      int
 }
 
-type demanders map[frontier.SiteID]*demander
+type demanders map[frontier.SiteID]*sitePlan
 
 // demands returns the sites that are planned one by one.
 func (r *run) demands(pass *fresh.Planning) demanders {
@@ -347,7 +347,7 @@ func (r *run) demands(pass *fresh.Planning) demanders {
 	slices.SortFunc(list, func(a, b special) int { return cmp.Compare(b.site.Held, a.site.Held) })
 	all := demanders{}
 	for _, s := range list[:min(len(list), mostDemands)] {
-		all[s.site.ID] = &demander{SitePlanning: pass.Site(s.terms), site: s.site, listens: s.terms.Manifest}
+		all[s.site.ID] = &sitePlan{SitePlanning: pass.Site(s.terms), site: s.site, listens: s.terms.Manifest}
 	}
 	return all
 }
@@ -380,11 +380,11 @@ func (st *site) listens() bool {
 }
 
 // of returns the data of a site.
-func (d demanders) of(r *run, pass *fresh.Planning, id frontier.SiteID) *demander {
+func (d demanders) of(r *run, pass *fresh.Planning, id frontier.SiteID) *sitePlan {
 	of := d[id]
 	if of == nil {
 		site, _ := r.Collection.SiteByID(id)
-		of = &demander{SitePlanning: pass.Site(fresh.SiteTerms{}), site: site}
+		of = &sitePlan{SitePlanning: pass.Site(fresh.SiteTerms{}), site: site}
 		d[id] = of
 	}
 	return of

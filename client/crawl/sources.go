@@ -181,9 +181,9 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	switch {
 	case a.Fault == harvest.FaultStopped:
 	case s.Kind == collection.Robots && s.Fault != "":
-		r.ails(st, "robots.txt: "+s.Fault)
+		r.siteFailed(st, "robots.txt: "+s.Fault)
 	case status != 0:
-		r.answers(st)
+		r.siteRecovered(st)
 	}
 	r.mu.Unlock()
 	if s.Fault == "" && s.Kind != collection.Robots && a.Fault != harvest.FaultStopped {

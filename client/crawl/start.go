@@ -141,11 +141,11 @@ func (r *run) readmitAll() {
 	}
 }
 
-// mostRegret is how many sites that could not be crawled are logged.
-const mostRegret = 10
+// maxLoggedSites is how many sites that could not be crawled are logged.
+const maxLoggedSites = 10
 
-// regret logs the sites that are silent because of their robots.txt.
-func (r *run) regret() {
+// logSilentSites logs the sites that are silent because of their robots.txt.
+func (r *run) logSilentSites() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
@@ -153,11 +153,11 @@ func (r *run) regret() {
 		if st.robots == nil || st.robots.Polled.IsZero() || st.silent == "" {
 			continue
 		}
-		if n++; n <= mostRegret {
+		if n++; n <= maxLoggedSites {
 			r.log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
 		}
 	}
-	if n > mostRegret {
-		r.log.Warn("nothing more could be fetched from other sites", "sites", n-mostRegret)
+	if n > maxLoggedSites {
+		r.log.Warn("nothing more could be fetched from other sites", "sites", n-maxLoggedSites)
 	}
 }

@@ -102,7 +102,7 @@ type Status struct {
 	Traps   []Trap `json:"traps,omitempty"`
 
 	// Owed are the announced pages that a crawl with Once has not fetched at its end.
-	Owed []Debt `json:"owed,omitempty"`
+	Owed []Unfetched `json:"owed,omitempty"`
 
 	Revisits *Revisits `json:"revisits,omitempty"` // nil where the policy has no price, or before the first plan
 	Truth    []Decile  `json:"truth,omitempty"`
@@ -149,7 +149,7 @@ func (c *Crawler) Status() Status {
 		InFlight: asked.Sites}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.Ends, s.Sites, s.Queue, s.Busy = r.enough, len(r.sites), r.front.Len(), r.busy
+	s.Ends, s.Sites, s.Queue, s.Busy = r.stopReason, len(r.sites), r.front.Len(), r.busy
 	s.Followed = len(r.telling)
 	s.Received = make(map[collection.Signal]collection.Reception, len(r.receptions))
 	for by, n := range r.receptions {

@@ -6,9 +6,9 @@ import "time"
 // when the network is down all sites fail.
 const mostWords = 20
 
-// ails records that a site gives no answer, or not the needed one, and logs the
+// siteFailed records that a site gives no answer, or not the needed one, and logs the
 // cause: once, until the site answers again. The run's lock is held.
-func (r *run) ails(st *site, cause string) {
+func (r *run) siteFailed(st *site, cause string) {
 	now := time.Now()
 	if r.trouble == "" {
 		r.trouble = st.Origin + ": " + cause
@@ -30,8 +30,8 @@ func (r *run) ails(st *site, cause string) {
 	r.log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
 }
 
-// answers records that a site has answered, with any status. The run's lock is held.
-func (r *run) answers(st *site) {
+// siteRecovered records that a site has answered, with any status. The run's lock is held.
+func (r *run) siteRecovered(st *site) {
 	if st.silent != "" || !st.ailing && st.Fault == "" {
 		return
 	}

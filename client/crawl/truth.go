@@ -17,14 +17,14 @@ type Decile struct {
 	Found    float64 `json:"found"`    // share of pages that were fresh
 }
 
-// truths collect the evidence of visits and manifests since the start of the run.
-type truths struct {
+// calibration collect the evidence of visits and manifests since the start of the run.
+type calibration struct {
 	mu  sync.Mutex
 	sum [10]Decile // Expected and Found are sums here
 }
 
 // add counts a page by its estimated probability of being fresh, and whether it was.
-func (t *truths) add(expected float64, found bool) {
+func (t *calibration) add(expected float64, found bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := &t.sum[min(max(int(expected*10), 0), 9)]
@@ -36,7 +36,7 @@ func (t *truths) add(expected float64, found bool) {
 }
 
 // table returns the ten deciles, the lowest probability first; nil without evidence.
-func (t *truths) table() []Decile {
+func (t *calibration) table() []Decile {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := make([]Decile, len(t.sum))

@@ -12,24 +12,24 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// twins avoid requests for equal pages. If a site announces for a page the digest of another stored page, that
+// equalPages avoid requests for equal pages. If a site announces for a page the digest of another stored page, that
 // page's body is copied and no request is made. Of several new equal pages one is fetched, and the others wait for it.
 // Equal bytes do not prove that a page is public: if it is in another directory than the stored page, it waits until a
 // page of its own directory was fetched successfully. As an audit, a tenth of such pages are fetched all the same:
 // if one differs from the announced digest, no page of its site is copied any more.
-type twins struct {
+type equalPages struct {
 	seed    maphash.Seed
-	leads   map[lesson]frontier.PageID // pages that are being fetched, by the lesson that they give
-	waiting map[frontier.PageID]*lead  // the same, by page
-	learned map[lesson]bool            // for bodies only failures
-	waits   int                        // pages that wait
-	taking  int                        // pages that are about to be copied
-	audited map[frontier.PageID]bool   // pages that are fetched as an audit
-	liars   map[frontier.SiteID]bool   // sites that have failed an audit
+	leads   map[equalityKey]frontier.PageID // pages that are being fetched, by the lesson that they give
+	waiting map[frontier.PageID]*lead       // the same, by page
+	learned map[equalityKey]bool            // for bodies only failures
+	waits   int                             // pages that wait
+	taking  int                             // pages that are about to be copied
+	audited map[frontier.PageID]bool        // pages that are fetched as an audit
+	liars   map[frontier.SiteID]bool        // sites that have failed an audit
 }
 
-// A lesson is the question whether pages of a site have a body, or whether pages of a directory may be fetched.
-type lesson struct {
+// A equalityKey is the question whether pages of a site have a body, or whether pages of a directory may be fetched.
+type equalityKey struct {
 	site frontier.SiteID
 	dir  bool
 	sum  uint64
@@ -37,7 +37,7 @@ type lesson struct {
 
 // A lead holds the lessons of a page that is being fetched, and the pages that wait for it.
 type lead struct {
-	lessons []lesson
+	lessons []equalityKey
 	pages   []frontier.PageID
 }
 
@@ -47,20 +47,20 @@ const (
 	mostLearned = 100_000 // lessons that are remembered
 )
 
-// A twin is a page, and a stored one with the same body.
-type twin struct{ page, held collection.Page }
+// A equalPair is a page, and a stored one with the same body.
+type equalPair struct{ page, held collection.Page }
 
-func newTwins() twins {
-	return twins{seed: maphash.MakeSeed(), leads: map[lesson]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[lesson]bool{},
+func newTwins() equalPages {
+	return equalPages{seed: maphash.MakeSeed(), leads: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
 		audited: map[frontier.PageID]bool{}, liars: map[frontier.SiteID]bool{}}
 }
 
-func (t *twins) bodyOf(p *collection.Page) lesson {
-	return lesson{site: p.Site, sum: maphash.Bytes(t.seed, p.Debt[:])}
+func (t *equalPages) bodyOf(p *collection.Page) equalityKey {
+	return equalityKey{site: p.Site, sum: maphash.Bytes(t.seed, p.Debt[:])}
 }
 
-func (t *twins) dirOf(p *collection.Page) lesson {
-	return lesson{site: p.Site, dir: true, sum: maphash.String(t.seed, directory(p.URL))}
+func (t *equalPages) dirOf(p *collection.Page) equalityKey {
+	return equalityKey{site: p.Site, dir: true, sum: maphash.String(t.seed, directory(p.URL))}
 }
 
 func directory(url string) string {
@@ -90,8 +90,8 @@ func (r *run) shareable(st *site, p *collection.Page) bool {
 	if is, _ := st.trust.Bodies.ByText(); is {
 		return false
 	}
-	for i := range st.trust.Voices {
-		if _, mute := st.trust.Voices[i].Muted(); mute {
+	for i := range st.trust.Sources {
+		if _, mute := st.trust.Sources[i].Muted(); mute {
 			return false
 		}
 	}
@@ -138,7 +138,7 @@ func (r *run) twinOf(p *collection.Page) (held *collection.Page, leader frontier
 }
 
 // leaderOf returns the page that is being fetched for a lesson, 0 if there is none.
-func (t *twins) leaderOf(l lesson, p *collection.Page) frontier.PageID {
+func (t *equalPages) leaderOf(l equalityKey, p *collection.Page) frontier.PageID {
 	id := t.leads[l]
 	if id == p.ID || t.waits >= mostTwins {
 		return 0
@@ -147,16 +147,16 @@ func (t *twins) leaderOf(l lesson, p *collection.Page) frontier.PageID {
 }
 
 // wait makes a page wait for another one.
-func (t *twins) wait(id, leader frontier.PageID) {
+func (t *equalPages) wait(id, leader frontier.PageID) {
 	l := t.waiting[leader]
 	l.pages = append(l.pages, id)
 	t.waits++
 }
 
 // lead records the lessons of a page that is about to be fetched.
-func (t *twins) lead(p *collection.Page) {
+func (t *equalPages) lead(p *collection.Page) {
 	l := &lead{}
-	for _, x := range []lesson{t.bodyOf(p), t.dirOf(p)} {
+	for _, x := range []equalityKey{t.bodyOf(p), t.dirOf(p)} {
 		if _, known := t.learned[x]; !known && t.leads[x] == 0 {
 			t.leads[x] = p.ID
 			l.lessons = append(l.lessons, x)
@@ -169,7 +169,7 @@ func (t *twins) lead(p *collection.Page) {
 
 // learn evaluates the fetch of a page, and returns the pages that have waited for it. v is nil where
 // it was not fetched after all.
-func (t *twins) learn(id frontier.PageID, v *collection.Visit, d *collection.Visited) []frontier.PageID {
+func (t *equalPages) learn(id frontier.PageID, v *collection.Visit, d *collection.Visited) []frontier.PageID {
 	if t.audited[id] {
 		delete(t.audited, id)
 		if v != nil && v.Fault == "" && isPage(v.Status) && d.Mismatched {
@@ -201,7 +201,7 @@ func (t *twins) learn(id frontier.PageID, v *collection.Visit, d *collection.Vis
 	return l.pages
 }
 
-func (t *twins) remember(l lesson, so bool) {
+func (t *equalPages) remember(l equalityKey, so bool) {
 	if len(t.learned) >= mostLearned {
 		clear(t.learned)
 	}
@@ -210,13 +210,13 @@ func (t *twins) remember(l lesson, so bool) {
 
 // shareAll copies bodies from equal pages. A page is fetched instead if the stored body is missing, or has
 // another digest.
-func (r *run) shareAll(list []twin) {
+func (r *run) shareAll(list []equalPair) {
 	var same protocol.Digest // of the body that was read last
 	var body []byte
 	var header http.Header
 	for len(list) > 0 {
 		var got []delivery
-		var lost []twin
+		var lost []equalPair
 		n, bytes := 0, 0
 		for ; n < len(list) && n < turnSize && bytes <= turnBytes; n++ {
 			x := &list[n]

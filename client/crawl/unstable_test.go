@@ -185,7 +185,7 @@ func TestPagesLongerThanAnnounced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := rec.Voice("changes"); v.Right > 0 || v.Wrong < 5 || site.Belief.Signal.Precision() > .5 {
+		if v := rec.Source("changes"); v.Right > 0 || v.Wrong < 5 || site.Belief.Signal.Precision() > .5 {
 			t.Errorf("%v; its announcements are estimated to be right in %.0f of 100 cases", v, 100*site.Belief.Signal.Precision())
 		}
 	})

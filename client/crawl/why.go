@@ -178,8 +178,8 @@ func signals(col *collection.Collection, p *collection.Page, site *collection.Si
 		if is, restless := rec.Bodies.ByText(); is {
 			list = append(list, "the pages of its site differ from their digests at each request: "+judgedBy(restless))
 		}
-		for i := range rec.Voices {
-			list = append(list, rec.Voices[i].String())
+		for i := range rec.Sources {
+			list = append(list, rec.Sources[i].String())
 		}
 		for i := range rec.Dates {
 			list = append(list, rec.Dates[i].String())

@@ -60,7 +60,7 @@ func TestAuditsUseTheWholeBudget(t *testing.T) {
 	}
 	const budget = 20
 	policy := fresh.Priced{Objective: fresh.Objective{Harmonic: 1}, Eager: true, Audit: .1}
-	pass := fresh.Planning{Priced: policy, Budget: budget, Pages: 400, Beside: 1}
+	pass := fresh.Planning{Priced: policy, Budget: budget, Pages: 400, OutsideBudget: 1}
 	s := pass.Site(fresh.SiteTerms{})
 	var pages []fresh.Page
 	for range 400 {
@@ -74,7 +74,7 @@ func TestAuditsUseTheWholeBudget(t *testing.T) {
 	for i := range pages {
 		spend += 24 / policy.Next(&pages[i], now).Sub(pages[i].Last).Hours()
 	}
-	if spend < budget*.7 || spend > budget*1.4 || plan.Beside <= 0 {
+	if spend < budget*.7 || spend > budget*1.4 || plan.OutsideBudget <= 0 {
 		t.Errorf("%.1f visits a day to sites that announce changes, at the price planned for %d: %+v", spend, budget, plan)
 	}
 	t.Logf("%.1f a day: %+v", spend, plan)

@@ -140,7 +140,7 @@ func TestFreshness(t *testing.T) {
 		t.Errorf("freshness %v after a mean interval", f)
 	}
 	told := h
-	told.Told = true
+	told.Notified = true
 	if f := fresh.Fresh(told, epoch); f != 0 {
 		t.Errorf("freshness %v after a notice of a change", f)
 	}
@@ -158,7 +158,7 @@ func TestFreshness(t *testing.T) {
 	if want := 10*day + 5*day + 9*day; confirmed.Unchanged != want {
 		t.Errorf("unchanged for %v, want %v", confirmed.Unchanged, want)
 	}
-	if h := confirmed.Visit(epoch.Add(31*day), true, epoch.Add(30*day)); h.Unchanged != confirmed.Unchanged+day || h.Changes != 2 || h.Told {
+	if h := confirmed.Visit(epoch.Add(31*day), true, epoch.Add(30*day)); h.Unchanged != confirmed.Unchanged+day || h.Changes != 2 || h.Notified {
 		t.Errorf("after the next visit: %+v", h)
 	}
 }
@@ -212,7 +212,7 @@ func randomHistory(rng *rand.Rand) fresh.History {
 		return rng.IntN(12)
 	}
 	return fresh.History{First: when(), Last: when(), Visits: number(), Changes: number(),
-		Unchanged: time.Duration(rng.Int64() >> rng.IntN(64)), Modified: when(), Told: rng.IntN(9) == 0, Confirmed: when()}
+		Unchanged: time.Duration(rng.Int64() >> rng.IntN(64)), Modified: when(), Notified: rng.IntN(9) == 0, Confirmed: when()}
 }
 
 func randomShare(rng *rand.Rand) float64 {
@@ -303,7 +303,7 @@ func TestRevisitPeriodBounds(t *testing.T) {
 	if next := p.Next(page(h, 1), epoch); !next.Equal(epoch.Add(day)) {
 		t.Errorf("a page that changes every minute is visited again at %v", next)
 	}
-	h.Told = true
+	h.Notified = true
 	if next := p.Next(page(h, 1), epoch); !next.IsZero() {
 		t.Errorf("a page with a notice waits until %v", next)
 	}
@@ -373,7 +373,7 @@ func ExampleThesis() {
 	var p fresh.Thesis
 	h := fresh.History{}.Visit(epoch, false, epoch.Add(-10*day)) // ten days old when we saw it
 	fmt.Println(p.Next(page(h, 1), epoch).Sub(epoch).Round(time.Hour))
-	h.Told = true
+	h.Notified = true
 	fmt.Println(p.Profit(page(h, 0.5), epoch))
 	// Output:
 	// 25h0m0s
@@ -421,13 +421,13 @@ func TestNoticesEstimateRate(t *testing.T) {
 				}
 				one = one.Notice(at, modified, 0.8, recall)
 				all = all.Notice(at, modified, 0.8, recall)
-				one.Told, one.Modified = true, at
-				one = one.Unsaid()
+				one.Notified, one.Modified = true, at
+				one = one.WithoutNotices()
 			}
 			if about(mean(all), mean(sure), 0.2) {
 				t.Errorf("recall %v, dated %v: estimate %v after notices, %v before", recall, dated, mean(all), mean(sure))
 			}
-			for i, h := range []fresh.History{one, all.Unsaid()} {
+			for i, h := range []fresh.History{one, all.WithoutNotices()} {
 				tolerance := 1e-3
 				if i == 1 && recall == 0 && !dated {
 					tolerance = 0.05 // how long each of the intervals was is not kept

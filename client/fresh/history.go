@@ -9,7 +9,7 @@ import (
 // the visit before, and modified is the site's credible date of this content, zero if there is none. The
 // first visit is no change. A visit before the last one counts as one at the same time.
 func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
-	h.Told = false
+	h.Notified = false
 	if modified.After(at) {
 		modified = at
 	}
@@ -94,12 +94,12 @@ func (h *History) unsay(changed bool) (told float64) {
 	return told
 }
 
-// Unsaid returns the history after the notices since the copy was last known to be right have turned out to
+// WithoutNotices returns the history after the notices since the copy was last known to be right have turned out to
 // be worthless, without a visit: the page counts as not changed, and the belief loses what they added. A date
 // after the last visit came from them; the date before that one is lost.
-func (h History) Unsaid() History {
+func (h History) WithoutNotices() History {
 	h.unsay(false)
-	h.Told = false
+	h.Notified = false
 	h.Notices, h.Noticed, h.Heard = 0, time.Time{}, time.Time{}
 	h.Said, h.SaidQuiet, h.SaidSeen = 0, 0, 0
 	if h.Modified.After(h.Last) {
@@ -117,7 +117,7 @@ func (h History) Confirm(at time.Time) History { return h.Silence(at, 1) }
 // unobserved.
 func (h History) Silence(until time.Time, share float64) History {
 	from := h.heard()
-	if h.Visits <= 0 || h.Told || h.Notices > 0 || !until.After(from) {
+	if h.Visits <= 0 || h.Notified || h.Notices > 0 || !until.After(from) {
 		return h
 	}
 	quiet := until.Sub(from)

@@ -5,7 +5,7 @@ import "math"
 // many is the number of notices without a visit that are counted one by one.
 const many = 48
 
-// newTold is the ladder of a site that tells of changes. Its ages are those of silence: a rung is the index h
+// newNoticeLadder is the ladder of a site that tells of changes. Its ages are those of silence: a rung is the index h
 // that a page has after so many days without a notice. The page is visited as soon as its index is h, which
 // is after t_i days if i notices have come. With the notices a Poisson stream of the rate gamma, of which a
 // share p is right, and z = alpha + gamma,
@@ -19,7 +19,7 @@ const many = 48
 // The notices may also be useless, and the page then polled: every value is the mean of both cases.
 //
 // A notice may count more than many days of silence, so the ages go on beyond the longest.
-func newTold(o Objective, v voice, shortest float64) *ladder {
+func newNoticeLadder(o Objective, v voice, shortest float64) *ladder {
 	l := &ladder{objective: o}
 	l.ages(days(farthest), shortest)
 	t := newTeller(v.precision, v.recall)

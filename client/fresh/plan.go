@@ -52,12 +52,12 @@ type Plan struct {
 	// price. If it is most of the budget, Longest is too short for so many pages.
 	Fallback float64
 
-	Freshness float64       // expected share of copies that are right, weighed by importance: 0..1
-	Age       float64       // expected days for which a copy has been outdated, weighed likewise; 0 for one that is right, and no page counts for more than a year
-	Beside    float64       // price of visits outside the budget, as in [Priced]: of a Planning that limits them
-	Longest   time.Duration // between two visits, at which they are made at any price: as in [Priced]
-	Pages     int           // number of pages added
-	Unseen    int           // those of them that were never visited; they are not in Freshness and Age
+	Freshness     float64       // expected share of copies that are right, weighed by importance: 0..1
+	Age           float64       // expected days for which a copy has been outdated, weighed likewise; 0 for one that is right, and no page counts for more than a year
+	OutsideBudget float64       // price of visits outside the budget, as in [Priced]: of a Planning that limits them
+	Longest       time.Duration // between two visits, at which they are made at any price: as in [Priced]
+	Pages         int           // number of pages added
+	Unseen        int           // those of them that were never visited; they are not in Freshness and Age
 }
 
 // terms are the settings of a Planner, with defaults and bounds applied.
@@ -169,7 +169,7 @@ func (t *terms) teller(s Signal) *ladder {
 	key := teaching{odds(v.precision), odds(v.recall), int(math.Round(8 * v.useful))}
 	l := t.tellers[key]
 	if l == nil {
-		l = newTold(t.objective, v, t.shortest)
+		l = newNoticeLadder(t.objective, v, t.shortest)
 		t.tellers[key] = l
 	}
 	return l

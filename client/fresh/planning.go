@@ -24,9 +24,9 @@ type Planning struct {
 	// gains anything.
 	Budget float64
 
-	// Beside limits the cost of visits that an Eager crawler makes at any price, as a multiple of the Budget.
+	// OutsideBudget limits the cost of visits that an Eager crawler makes at any price, as a multiple of the Budget.
 	// 0 means no limit. Plan.Beside is the price at which they cost that much.
-	Beside float64
+	OutsideBudget float64
 
 	// Pages is the approximate number of pages: it determines for how long one may be left alone.
 	Pages int
@@ -57,7 +57,7 @@ func (p *Planning) begin() {
 	}
 	p.begun = true
 	p.planner = Planner{Objective: p.Objective, Costs: p.Costs, Budget: p.Budget, Shortest: p.Shortest, Longest: p.rest(), Audit: p.Audit}
-	p.beside = Planner{Objective: p.Objective, Costs: p.Costs, Budget: p.Beside * p.Budget, Shortest: p.Shortest, Longest: p.rest()}
+	p.beside = Planner{Objective: p.Objective, Costs: p.Costs, Budget: p.OutsideBudget * p.Budget, Shortest: p.Shortest, Longest: p.rest()}
 }
 
 // rest is the longest time for which a page is left alone.
@@ -104,7 +104,7 @@ func (s *SitePlanning) Add(page *Page) {
 	case p.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.obliges():
 		p.told += bounded(page.Importance, math.MaxFloat32)
 		p.planner.addAudits(page, &post) // little else is due
-		if p.Beside > 0 {
+		if p.OutsideBudget > 0 {
 			costs := p.Costs.paid()
 			p.due += post.Mean() * (costs.Header + costs.body(page)) * page.Site.Signal.Recall() / page.Site.Signal.Precision()
 			p.beside.addBelieved(page, &post)
@@ -142,7 +142,7 @@ func (p *Planning) Plan() Plan {
 		plan.Age *= rest
 		if p.beside.pages > 0 {
 			beside := p.beside.Plan()
-			if plan.Beside = beside.Price; p.due > p.beside.Budget { // the budget beside is not enough for all of it
+			if plan.OutsideBudget = beside.Price; p.due > p.beside.Budget { // the budget beside is not enough for all of it
 				plan.Freshness -= (1 - rest) * (1 - beside.Freshness)
 				plan.Age += (1 - rest) * beside.Age
 			}

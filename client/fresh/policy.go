@@ -9,7 +9,7 @@ type History struct {
 	Changes     int           // visits after the first that found other content
 	Unchanged   time.Duration // T of (2.2): total time known to be without a change
 	Modified    time.Time     // newest time of change that a credible source has stated; zero: unknown
-	Told        bool          // a manifest or a push says that it changed after Last
+	Notified    bool          // a manifest or a push says that it changed after Last
 	Confirmed   time.Time     // until when credible sources say that the page is as found at Last, discounted by their recall; zero: none does
 
 	Belief  Belief    // about how often it changes

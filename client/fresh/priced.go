@@ -77,10 +77,10 @@ type Priced struct {
 	// wrong: the crawl will end, and the price could not put the visit off to a later time.
 	Ends bool
 
-	// Beside is the price of an Eager crawler's visits to pages told to have changed, where those have a
+	// OutsideBudget is the price of an Eager crawler's visits to pages told to have changed, where those have a
 	// budget of their own. 0 means any price. A page that is not worth it waits until it is, or is worth
 	// Price.
-	Beside float64
+	OutsideBudget float64
 
 	// Audit is the share, from 0 to 1, of the visits that a page would get without notices and which it gets
 	// whatever its site says, or stops saying. It goes by the results of visits alone.
@@ -119,13 +119,13 @@ func (pr Priced) Profit(p *Page, now time.Time) float64 {
 // told.
 func (pr Priced) Next(p *Page, now time.Time) time.Time {
 	owes := pr.Owes(p)
-	if p.Visits <= 0 || owes && (pr.Beside == 0 || pr.Ends || p.Listed && p.Site != nil && p.Site.Manifest.Recall > 0) { // a manifest's claims are in the plan
+	if p.Visits <= 0 || owes && (pr.OutsideBudget == 0 || pr.Ends || p.Listed && p.Site != nil && p.Site.Manifest.Recall > 0) { // a manifest's claims are in the plan
 		return time.Time{}
 	}
 	next := pr.worthAt(p, now)
 	if owes {
 		beside := pr
-		beside.Price = pr.Beside
+		beside.Price = pr.OutsideBudget
 		next = sooner(next, beside.worthAt(p, now))
 	}
 	return next

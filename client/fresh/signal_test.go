@@ -25,7 +25,7 @@ func TestMutedSitesHaveWorthlessNotices(t *testing.T) {
 	post := near(1. / 15)
 	for _, before := range []int{0, 5, 40, 1000} {
 		var s fresh.Signal
-		var v trust.Voice
+		var v trust.Source
 		var rules trust.Rules
 		now := epoch
 		judged := func(right bool) bool {
@@ -82,7 +82,7 @@ func TestMutingAgreesInAnyNoticeOrder(t *testing.T) {
 			share = .9
 		}
 		var s fresh.Signal
-		var v trust.Voice
+		var v trust.Source
 		var rules trust.Rules
 		now := epoch
 		for n := range 600 {
@@ -118,7 +118,7 @@ func TestRoom(t *testing.T) {
 	var rules trust.Rules
 	for _, c := range []struct{ right, wrong int }{{0, 0}, {0, 20}, {1000, 0}, {20, 20}, {1000, 10}, {3, 0}, {0, 3}} {
 		var s fresh.Signal
-		var v trust.Voice
+		var v trust.Source
 		for n := range c.right + c.wrong {
 			right := n%(c.right+c.wrong) < c.right
 			s.Judged(right)
@@ -128,7 +128,7 @@ func TestRoom(t *testing.T) {
 			}
 			rules.Outcome(&v, o, epoch)
 		}
-		here, there := s.Room(), rules.Room(&v)
+		here, there := s.Room(), rules.MaxInFlight(&v)
 		t.Logf("%d right, %d wrong: %d here, %d in client/trust", c.right, c.wrong, here, there)
 		if lies := (1 - s.Precision()) * float64(here); here > 1 && lies > 6 {
 			t.Errorf("%d right, %d wrong: of %d notices %v are expected to be lies", c.right, c.wrong, here, lies)

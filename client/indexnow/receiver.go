@@ -57,13 +57,13 @@ type Receiver struct {
 
 	mu      sync.Mutex
 	running bool
-	reading int              // notices being read
-	of      map[string]int   // the same, by address
-	bytes   int              // bytes of them read so far
-	checks  map[proof]*check // checks in progress
-	waiting int              // URLs in their left fields
-	good    cache[proof, time.Time]
-	bad     cache[proof, time.Time]
+	reading int                 // notices being read
+	of      map[string]int      // the same, by address
+	bytes   int                 // bytes of them read so far
+	checks  map[keyClaim]*check // checks in progress
+	waiting int                 // URLs in their left fields
+	good    cache[keyClaim, time.Time]
+	bad     cache[keyClaim, time.Time]
 	hosts   cache[string, *account]
 	fresh   bucket // key checks, of all hosts
 	again   []*check
@@ -94,7 +94,7 @@ type account struct {
 func (r *Receiver) init() {
 	r.once.Do(func() {
 		r.queue = make(chan *check, maxChecks)
-		r.checks, r.of = make(map[proof]*check), make(map[string]int)
+		r.checks, r.of = make(map[keyClaim]*check), make(map[string]int)
 	})
 }
 
@@ -209,7 +209,7 @@ func (r *Receiver) account(host string) *account {
 
 // A notice is a request, with everything canonical.
 type notice struct {
-	proof
+	keyClaim
 	host  string
 	scope string // host and directory for which the key is valid, without scheme
 	urls  []string
@@ -268,7 +268,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (notice, error
 
 // understand canonicalizes and checks the fields of a notice.
 func understand(host, key, location string, urls []string) (notice, error) {
-	n := notice{proof: proof{key: key}}
+	n := notice{keyClaim: keyClaim{key: key}}
 	seen := make(map[string]bool, len(urls))
 	for i, u := range urls {
 		c, err := protocol.CanonicalURL("", u)

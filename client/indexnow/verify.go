@@ -31,12 +31,12 @@ const (
 	firstAgain   = 30 * time.Second
 )
 
-// A proof is the condition to check: that a file holds a key.
-type proof struct{ location, key string }
+// A keyClaim is the condition to check: that a file holds a key.
+type keyClaim struct{ location, key string }
 
 // A check is a proof that is being checked.
 type check struct {
-	proof
+	keyClaim
 	host  string
 	tries int
 	due   time.Time // of the next try
@@ -88,13 +88,13 @@ func (r *Receiver) look(n notice) (c *check, known bool, err error) {
 		return nil, true, &refusal{http.StatusServiceUnavailable, "the receiver is not running", time.Minute}
 	}
 	now := r.now()
-	if until, ok := r.good.get(n.proof); ok && now.Before(until) {
+	if until, ok := r.good.get(n.keyClaim); ok && now.Before(until) {
 		return nil, true, nil
 	}
-	if until, ok := r.bad.get(n.proof); ok && now.Before(until) {
+	if until, ok := r.bad.get(n.keyClaim); ok && now.Before(until) {
 		return nil, true, refuse(http.StatusForbidden, "%s does not contain the key", n.location)
 	}
-	if c := r.checks[n.proof]; c != nil {
+	if c := r.checks[n.keyClaim]; c != nil {
 		return c, false, nil
 	}
 	// Each counts as a failure until it succeeds: many may come before the first is checked.
@@ -106,14 +106,14 @@ func (r *Receiver) look(n notice) (c *check, known bool, err error) {
 		fails.give(1)
 		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to verify", wait}
 	}
-	c = &check{proof: n.proof, host: n.host, done: make(chan struct{})}
+	c = &check{keyClaim: n.keyClaim, host: n.host, done: make(chan struct{})}
 	select {
 	case r.queue <- c:
 	default:
 		fails.give(1)
 		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to verify", 10 * time.Second}
 	}
-	r.checks[n.proof] = c
+	r.checks[n.keyClaim] = c
 	return c, false, nil
 }
 
@@ -201,7 +201,7 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 	r.mu.Lock()
 	r.counts.Looks++
 	r.mu.Unlock()
-	held, err := r.fetch(ctx, c.proof)
+	held, err := r.fetch(ctx, c.keyClaim)
 	if ctx.Err() != nil {
 		return // end completes it
 	}
@@ -218,13 +218,13 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 		}
 		c.err = &refusal{http.StatusTooManyRequests, "the key file cannot be fetched now", badFor}
 	case held:
-		r.good.put(c.proof, now.Add(goodFor))
+		r.good.put(c.keyClaim, now.Add(goodFor))
 		r.account(c.host).fails.give(1)
 	default:
-		r.bad.put(c.proof, now.Add(badFor))
+		r.bad.put(c.keyClaim, now.Add(badFor))
 		c.err = refuse(http.StatusForbidden, "%s does not contain the key", c.location)
 	}
-	delete(r.checks, c.proof)
+	delete(r.checks, c.keyClaim)
 	left := c.left
 	r.waiting -= len(left)
 	close(c.done)
@@ -259,7 +259,7 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 
 // fetch reports whether the file holds the key. An error means that this is unknown: the site is down, or
 // asks for a later request.
-func (r *Receiver) fetch(ctx context.Context, p proof) (held bool, err error) {
+func (r *Receiver) fetch(ctx context.Context, p keyClaim) (held bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	at := p.location

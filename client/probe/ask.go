@@ -17,8 +17,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An asker is one probe in progress.
-type asker struct {
+// An run is one probe in progress.
+type run struct {
 	p      *Prober
 	report *Report
 	client fetch.Client
@@ -57,8 +57,8 @@ type listed struct {
 
 const maxListed = 50_000 // stored pages of each list
 
-func newAsker(p *Prober, r *Report) *asker {
-	a := &asker{p: p, report: r, begun: time.Now(), robots: make(map[string]*robots.File)}
+func newAsker(p *Prober, r *Report) *run {
+	a := &run{p: p, report: r, begun: time.Now(), robots: make(map[string]*robots.File)}
 	a.client = fetch.Client{Agent: p.agent(), Timeout: timeout}
 	if p.HTTP != nil {
 		a.client.Transport = p.HTTP.Transport
@@ -124,9 +124,9 @@ func (e *forbiddenError) Error() string {
 func pathOf(url string) string { return strings.TrimPrefix(url, protocol.Origin(url)) }
 
 // follow sends a request, and follows redirects within the origin.
-func (a *asker) follow(ctx context.Context, url string, q request) (*reply, error) {
+func (a *run) follow(ctx context.Context, url string, q request) (*reply, error) {
 	for range maxRedirects {
-		r, err := a.ask(ctx, url, q)
+		r, err := a.fetch(ctx, url, q)
 		if err != nil || r.status < 300 || r.status > 399 || r.status == http.StatusNotModified || r.location == "" {
 			return r, err
 		}
@@ -136,11 +136,11 @@ func (a *asker) follow(ctx context.Context, url string, q request) (*reply, erro
 		}
 		url = r.location
 	}
-	return a.ask(ctx, url, q)
+	return a.fetch(ctx, url, q)
 }
 
 // try is follow for optional requests: for a forbidden URL it records that, and returns nil.
-func (a *asker) try(ctx context.Context, url string, q request) (*reply, error) {
+func (a *run) try(ctx context.Context, url string, q request) (*reply, error) {
 	r, err := a.follow(ctx, url, q)
 	if forbidden := new(forbiddenError); errors.As(err, &forbidden) {
 		a.report.Forbidden = append(a.report.Forbidden, Forbidden{forbidden.url, forbidden.line})
@@ -149,9 +149,9 @@ func (a *asker) try(ctx context.Context, url string, q request) (*reply, error) 
 	return r, err
 }
 
-// ask sends one request at its time. An error ends the probe, except for a forbiddenError; a site that does
+// fetch sends one request at its time. An error ends the probe, except for a forbiddenError; a site that does
 // not answer is a reply with a fault.
-func (a *asker) ask(ctx context.Context, url string, q request) (*reply, error) {
+func (a *run) fetch(ctx context.Context, url string, q request) (*reply, error) {
 	f := a.robots[protocol.Origin(url)]
 	if !q.free {
 		if f == nil {
@@ -188,7 +188,7 @@ func (a *asker) ask(ctx context.Context, url string, q request) (*reply, error) 
 }
 
 // wait waits for the time of the next request, by Prober.Wait and the site's Crawl-delay.
-func (a *asker) wait(ctx context.Context, f *robots.File) error {
+func (a *run) wait(ctx context.Context, f *robots.File) error {
 	if a.p.Wait < 0 || a.last.IsZero() {
 		return ctx.Err()
 	}
@@ -206,7 +206,7 @@ func (a *asker) wait(ctx context.Context, f *robots.File) error {
 	return pause.Sleep(ctx, wait-time.Since(a.last))
 }
 
-func (a *asker) send(ctx context.Context, url string, q request) (*reply, error) {
+func (a *run) send(ctx context.Context, url string, q request) (*reply, error) {
 	header := http.Header{}
 	if a.p.From != "" {
 		header.Set("From", a.p.From)

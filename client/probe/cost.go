@@ -130,7 +130,7 @@ func (m mix) interval(f float64) float64 {
 }
 
 // cost computes what a month of freshness would cost by each door.
-func (a *asker) cost() {
+func (a *run) cost() {
 	r := a.report
 	if !a.home.okay() {
 		return

@@ -32,7 +32,7 @@ func pageReport(r *reply) Page {
 }
 
 // again fetches the page by its ETag and by its date, and collects the URLs that it names.
-func (a *asker) again(ctx context.Context) error {
+func (a *run) again(ctx context.Context) error {
 	if !a.home.ok() {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (a *asker) again(ctx context.Context) error {
 		if c.value == "" {
 			continue
 		}
-		r, err := a.ask(ctx, a.home.url, request{max: maxPage, header: map[string]string{c.header: c.value}})
+		r, err := a.fetch(ctx, a.home.url, request{max: maxPage, header: map[string]string{c.header: c.value}})
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (a *asker) again(ctx context.Context) error {
 			*c.says = "sent again"
 		case r.ok():
 			*c.says = "other content" // a page that changes at each request
-			a.report.Page.Restless = true
+			a.report.Page.Varying = true
 		default:
 			*c.says = "no answer"
 		}
@@ -67,7 +67,7 @@ func (a *asker) again(ctx context.Context) error {
 }
 
 // read collects the URLs that the page names.
-func (a *asker) read(r *reply) {
+func (a *run) read(r *reply) {
 	if !r.html() {
 		return
 	}
@@ -154,7 +154,7 @@ func links(h http.Header) (list []link) {
 
 // soft404 fetches a page that cannot exist (P12), in the page's own directory, since sites differ in their
 // responses by directory.
-func (a *asker) soft404(ctx context.Context) error {
+func (a *run) soft404(ctx context.Context) error {
 	var b [12]byte
 	rand.Read(b[:])
 	u, _, _ := strings.Cut(a.report.URL, "?")
@@ -181,7 +181,7 @@ func (a *asker) soft404(ctx context.Context) error {
 }
 
 // twin fetches the same page with or without www. (P08, E44).
-func (a *asker) twin(ctx context.Context) error {
+func (a *run) twin(ctx context.Context) error {
 	origin := a.report.Origin
 	scheme, host, _ := strings.Cut(origin, "://")
 	name, _, _ := strings.Cut(host, ":")
@@ -195,7 +195,7 @@ func (a *asker) twin(ctx context.Context) error {
 	}
 	t := Twin{Origin: scheme + "://" + host}
 	a.report.Twin = &t
-	if r, err := a.askRobots(ctx, t.Origin); err != nil {
+	if r, err := a.fetchRobots(ctx, t.Origin); err != nil {
 		return err
 	} else if r.status == 0 {
 		t.Verdict = "unreachable: " + r.fault

@@ -105,7 +105,7 @@ func (p *Prober) Probe(ctx context.Context, url string) (*Report, error) {
 }
 
 // probe sends all requests in order. Its error is why it ended early.
-func (a *asker) probe(ctx context.Context, u string) error {
+func (a *run) probe(ctx context.Context, u string) error {
 	home, err := a.begin(ctx, u)
 	if err != nil {
 		return err
@@ -122,11 +122,11 @@ func (a *asker) probe(ctx context.Context, u string) error {
 }
 
 // begin fetches robots.txt and the page, at the origin to which the page redirects.
-func (a *asker) begin(ctx context.Context, u string) (*reply, error) {
+func (a *run) begin(ctx context.Context, u string) (*reply, error) {
 	r := a.report
 	for range maxMoves + 1 {
 		r.URL, r.Origin = u, protocol.Origin(u)
-		rep, err := a.askRobots(ctx, r.Origin)
+		rep, err := a.fetchRobots(ctx, r.Origin)
 		if err != nil {
 			return nil, err
 		}
@@ -156,8 +156,8 @@ func (a *asker) begin(ctx context.Context, u string) (*reply, error) {
 	return nil, fmt.Errorf("more than %d redirects to other sites", maxMoves)
 }
 
-// askRobots fetches the robots.txt of an origin and applies it from then on.
-func (a *asker) askRobots(ctx context.Context, origin string) (*reply, error) {
+// fetchRobots fetches the robots.txt of an origin and applies it from then on.
+func (a *run) fetchRobots(ctx context.Context, origin string) (*reply, error) {
 	rep, err := a.follow(ctx, origin+"/robots.txt", request{max: robots.MaxBytes, free: true})
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (a *asker) askRobots(ctx context.Context, origin string) (*reply, error) {
 	return rep, nil
 }
 
-func (a *asker) robotsReport(rep *reply, u string) Robots {
+func (a *run) robotsReport(rep *reply, u string) Robots {
 	f := a.robots[a.report.Origin]
 	r := Robots{Status: rep.status, Bytes: len(rep.body), Fault: rep.fault}
 	r.Allowed, r.Line = f.Decide(a.p.token(), pathOf(u))

@@ -86,9 +86,9 @@ type Page struct {
 	Date         string        `json:"date,omitempty"` // defect of the date: "absurd" or "now"
 	// ByETag and ByDate are the results of conditional requests: "304", "sent again" if the condition is
 	// ignored, "other content", "no answer".
-	ByETag   string `json:"by_etag,omitempty"`
-	ByDate   string `json:"by_date,omitempty"`
-	Restless bool   `json:"restless,omitempty"` // it differs at each request
+	ByETag  string `json:"by_etag,omitempty"`
+	ByDate  string `json:"by_date,omitempty"`
+	Varying bool   `json:"restless,omitempty"` // it differs at each request
 }
 
 // A Missing is a page that cannot exist (P12).
@@ -237,7 +237,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	line("response", "%s", r.Page.say())
 	line("conditional", "by ETag: %s; by date: %s", cmp.Or(r.Page.ByETag, "none"), cmp.Or(r.Page.ByDate, "none"))
-	if r.Page.Restless {
+	if r.Page.Varying {
 		line("", "content differs at each request")
 	}
 	line("robots.txt", "%s", r.Robots.say())

@@ -26,7 +26,7 @@ const (
 )
 
 // manifest looks for a manifest, and tests the doors that it names.
-func (a *asker) manifest(ctx context.Context) error {
+func (a *run) manifest(ctx context.Context) error {
 	origin := a.report.Origin
 	known, err := a.try(ctx, origin+"/.well-known/parley", request{max: protocol.MaxDiscovery, header: map[string]string{"Accept": "application/json"}})
 	if err != nil {
@@ -94,7 +94,7 @@ func (m *Manifest) offers(d *protocol.Discovery, origin string) {
 }
 
 // readManifest reads a manifest as far as it is well-formed.
-func (a *asker) readManifest(r *reply) (m *Manifest, head protocol.Manifest, ok bool) {
+func (a *run) readManifest(r *reply) (m *Manifest, head protocol.Manifest, ok bool) {
 	m = &Manifest{URL: r.url, Bytes: len(r.body), Wire: r.wire}
 	d := protocol.NewManifestReader(bytes.NewReader(r.body), protocol.ManifestOptions{URL: r.url, Origin: a.report.Origin, MaxItems: 1_000_000})
 	var dates []protocol.Date
@@ -133,7 +133,7 @@ func (a *asker) readManifest(r *reply) (m *Manifest, head protocol.Manifest, ok 
 }
 
 // doors tests whether the doors that a manifest names respond as they should.
-func (a *asker) doors(ctx context.Context, m *Manifest, head protocol.Manifest) error {
+func (a *run) doors(ctx context.Context, m *Manifest, head protocol.Manifest) error {
 	if head.Cursor.IsZero() {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (a *asker) doors(ctx context.Context, m *Manifest, head protocol.Manifest) 
 }
 
 // conditional fetches a document again, by its ETag and Last-Modified.
-func (a *asker) conditional(ctx context.Context, r *reply, says *string, accept string) error {
+func (a *run) conditional(ctx context.Context, r *reply, says *string, accept string) error {
 	h := map[string]string{"Accept": accept}
 	if e := r.header.Get("ETag"); e != "" {
 		h["If-None-Match"] = e
@@ -208,7 +208,7 @@ func (a *asker) conditional(ctx context.Context, r *reply, says *string, accept 
 }
 
 // feeds reads the feeds that the page names.
-func (a *asker) feeds(ctx context.Context) error {
+func (a *run) feeds(ctx context.Context) error {
 	for _, u := range a.feedURLs {
 		if len(a.report.Feeds) == maxFeeds {
 			break
@@ -248,7 +248,7 @@ func (a *asker) feeds(ctx context.Context) error {
 }
 
 // sitemaps reads the sitemaps that robots.txt or the page names, or the one at the usual place.
-func (a *asker) sitemaps(ctx context.Context) error {
+func (a *run) sitemaps(ctx context.Context) error {
 	type place struct{ url, by string }
 	var places []place
 	for _, l := range a.report.Robots.Sitemaps {
@@ -323,7 +323,7 @@ func (a *asker) sitemaps(ctx context.Context) error {
 
 // sample fetches a few pages of the sitemap, else of the manifest, else links of the page, to test whether
 // they exist, and to compare the server's dates with the stated ones.
-func (a *asker) sample(ctx context.Context) error {
+func (a *run) sample(ctx context.Context) error {
 	list := a.mapped
 	if len(list) == 0 {
 		list = a.listed
@@ -395,7 +395,7 @@ func (a *asker) sample(ctx context.Context) error {
 
 // sitemapAgain asks for the sitemap again: whether it knows 304, and
 // whether its dates move although nothing else does.
-func (a *asker) sitemapAgain(ctx context.Context) error {
+func (a *run) sitemapAgain(ctx context.Context) error {
 	if a.sitemap == nil {
 		return nil
 	}
@@ -407,7 +407,7 @@ func (a *asker) sitemapAgain(ctx context.Context) error {
 }
 
 // take uses dates as those of the site's pages, unless others were taken before.
-func (a *asker) take(of string, worth trust.Worth, dates []protocol.Date, now time.Time) {
+func (a *run) take(of string, worth trust.Worth, dates []protocol.Date, now time.Time) {
 	if !worth.Signal() || len(a.ages) > 0 {
 		return
 	}

@@ -44,7 +44,7 @@ type site struct {
 	known       fresh.Site
 	pages       []int32
 	hasManifest bool          // and the crawler polls it
-	said        []saying      // changes in the next manifest
+	said        []notice      // changes in the next manifest
 	named       map[int32]int // a page's index in said
 	unsure      []int32       // pages that visits found changed, and that the next manifest may name
 }
@@ -76,7 +76,7 @@ type engine struct {
 	costs     Costs
 	pages     []page
 	sites     []site
-	speech    speech
+	speech    noticeQueue
 	rule      rule
 	store     store
 	queue     *frontier.Frontier
@@ -104,8 +104,8 @@ func newEngine(r *Run) (*engine, error) {
 	e.purse.Balance = e.purse.Burst / 2 // at which the price is the planned one
 	for s, pages := range w.bySite() {
 		is := &w.Sites[s]
-		e.sites[s] = site{Site: is, pages: pages, hasManifest: is.Manifest && !is.Push && !r.Policy.Deaf, named: map[int32]int{}}
-		e.sites[s].known.Tells = is.Push && !r.Policy.Deaf
+		e.sites[s] = site{Site: is, pages: pages, hasManifest: is.Manifest && !is.Push && !r.Policy.IgnoresNotices, named: map[int32]int{}}
+		e.sites[s].known.Tells = is.Push && !r.Policy.IgnoresNotices
 		e.sites[s].known.Manifest = fresh.Manifest{Read: start, Recall: 1} // as the oracle assumes
 	}
 	for i := range e.pages {
@@ -324,7 +324,7 @@ func (e *engine) result() *Result {
 	r.Price = e.rule.price()
 	r.Expected.Fresh, r.Expected.Age = e.rule.expected()
 	if e.Run.Bound {
-		l := Listening{Manifest: !e.Policy.Deaf, Push: !e.Policy.Deaf}
+		l := Listening{Manifest: !e.Policy.IgnoresNotices, Push: !e.Policy.IgnoresNotices}
 		r.Bound = WebBound(e.World, e.Policy.Objective, e.Costs, e.Budget, l)
 	}
 	return r

@@ -17,14 +17,14 @@ func (e *engine) hear() {
 		case changes:
 			p.truth.until(x.at)
 			if !math.IsInf(p.truth.next, 1) {
-				e.speech.push(saying{at: p.truth.next, page: x.page, kind: changes})
+				e.speech.push(notice{at: p.truth.next, page: x.page, kind: changes})
 			}
 			if e.speech.chance(s.recall()) {
-				e.say(saying{at: x.at + max(0, s.Lag), claimed: x.at, page: x.page, kind: speaks}, s)
+				e.say(notice{at: x.at + max(0, s.Lag), claimed: x.at, page: x.page, kind: speaks}, s)
 			}
 		case lies:
 			e.speech.lie(i, x.at, e.World.Pages[i].Rate, s.Site)
-			e.say(saying{at: x.at, claimed: x.at, page: x.page, kind: speaks}, s)
+			e.say(notice{at: x.at, claimed: x.at, page: x.page, kind: speaks}, s)
 		case speaks:
 			e.spoken(x, s)
 		}
@@ -32,7 +32,7 @@ func (e *engine) hear() {
 }
 
 // say delivers a notice at its time.
-func (e *engine) say(x saying, s *site) {
+func (e *engine) say(x notice, s *site) {
 	if x.at > e.now {
 		e.speech.push(x)
 		return
@@ -41,7 +41,7 @@ func (e *engine) say(x saying, s *site) {
 }
 
 // spoken processes a notice, or puts it into the next manifest.
-func (e *engine) spoken(x saying, s *site) {
+func (e *engine) spoken(x notice, s *site) {
 	if s.hasManifest { // the manifest has the newest date alone
 		if at, ok := s.named[x.page]; ok {
 			s.said[at] = x
@@ -55,7 +55,7 @@ func (e *engine) spoken(x saying, s *site) {
 }
 
 // tell processes a notice that a page has changed. A change before the last visit is known already.
-func (e *engine) tell(x saying, s *site) {
+func (e *engine) tell(x notice, s *site) {
 	i := int(x.page)
 	p := &e.pages[i]
 	if x.claimed < daysAt(p.Last) {
@@ -77,7 +77,7 @@ func (e *engine) tell(x saying, s *site) {
 			recall = 0
 		}
 		p.History = p.History.Notice(at, clock(x.claimed), precision, recall)
-		p.Told = e.Policy.Eager
+		p.Notified = e.Policy.FetchOutsideBudget
 	}
 	if e.Watch != nil {
 		e.Watch(Event{At: e.now, Kind: Told, Page: i, Site: e.World.Pages[i].Site})

@@ -75,7 +75,7 @@ func TestTrustAgreesWithTrustRule(t *testing.T) {
 	long(t)
 	w, is := smallTrust().World().MixedTrust(1)
 	var rules trust.Rules
-	voices := make([]trust.Voice, len(w.Sites))
+	voices := make([]trust.Source, len(w.Sites))
 	told := make([]bool, len(w.Pages))
 	type tally struct{ right, wrong int }
 	tallies := make([]tally, len(w.Sites))
@@ -106,7 +106,7 @@ func TestTrustAgreesWithTrustRule(t *testing.T) {
 		v, n := &voices[s], tallies[s]
 		kind := sim.Characters()[is[s]].Name
 		_, mute := v.Muted()
-		suspect := mute || v.Thin || v.Level > 0
+		suspect := mute || v.Rationed || v.Level > 0
 		if judged := n.right + n.wrong; judged < 40 || kind == "silent" {
 			continue
 		}
@@ -114,7 +114,7 @@ func TestTrustAgreesWithTrustRule(t *testing.T) {
 		if believed := precision > .35; believed == (kind == "liar") {
 			t.Errorf("site %d is %s, but its estimated precision is %.2f", s, kind, precision)
 		}
-		t.Logf("site %d %s: %d right, %d wrong, precision %.2f, mute %v, thin %v, level %d", s, kind, n.right, n.wrong, precision, mute, v.Thin, v.Level)
+		t.Logf("site %d %s: %d right, %d wrong, precision %.2f, mute %v, thin %v, level %d", s, kind, n.right, n.wrong, precision, mute, v.Rationed, v.Level)
 		if kind == "sloppy" { // half of what they say is wrong: the rule may thin them out, and must not mute them
 			suspect = mute
 		}

@@ -12,12 +12,12 @@ type Rule string
 
 // The rules.
 const (
-	Uniform      Rule = "uniform"      // every page in turn
-	Proportional Rule = "proportional" // as often as it changes, times a constant
-	Importance   Rule = "importance"   // in proportion to its weight
-	Thesis       Rule = "thesis"       // fresh.Thesis: profit above a threshold
-	Priced       Rule = "priced"       // fresh.Priced: the index above a price
-	Plugged      Rule = "plugged"      // the index at the thesis's estimate of the rate, as if that were exact
+	Uniform       Rule = "uniform"      // every page in turn
+	Proportional  Rule = "proportional" // as often as it changes, times a constant
+	Importance    Rule = "importance"   // in proportion to its weight
+	Thesis        Rule = "thesis"       // fresh.Thesis: profit above a threshold
+	Priced        Rule = "priced"       // fresh.Priced: the index above a price
+	PointEstimate Rule = "plugged"      // the index at the thesis's estimate of the rate, as if that were exact
 
 	// The trusting rules fetch pages with notices, and nothing else, in one of three orders.
 	Trusting       Rule = "trusting"        // oldest notice first
@@ -29,12 +29,12 @@ const (
 type Policy struct {
 	Name      string
 	Rule      Rule
-	Objective fresh.Objective // of Priced and Plugged
+	Objective fresh.Objective // of Priced and PointEstimate
 
-	Known bool // it is told the true rates, and how well the sites tell of changes; the rules before Thesis always are
-	Deaf  bool // it ignores manifests and pushes
-	Eager bool // Priced, not Known: fetches at once, outside the budget, what credible sites push, as the crawler does by default
-	Daily bool // Thesis: no page more than once a day (V13)
+	Known              bool // it is told the true rates, and how well the sites tell of changes; the rules before Thesis always are
+	IgnoresNotices     bool // it ignores manifests and pushes
+	FetchOutsideBudget bool // Priced, not Known: fetches at once, outside the budget, what credible sites push, as the crawler does by default
+	Daily              bool // Thesis: no page more than once a day (V13)
 
 	// Timer is the interval of manifest polls, in days, where all is Known. 0 means that the price decides.
 	Timer float64
@@ -44,13 +44,13 @@ type Policy struct {
 func Policies() []Policy {
 	freshness, harmonic, age := fresh.Objective{Fresh: 1}, fresh.Objective{Harmonic: 1}, fresh.Objective{Age: 1}
 	list := []Policy{
-		{Name: "uniform", Rule: Uniform, Deaf: true},
-		{Name: "proportional", Rule: Proportional, Deaf: true},
-		{Name: "importance", Rule: Importance, Deaf: true},
-		{Name: "thesis", Rule: Thesis, Known: true, Deaf: true},
-		{Name: "thesis-daily", Rule: Thesis, Known: true, Deaf: true, Daily: true},
-		{Name: "thesis-learned", Rule: Thesis, Deaf: true, Daily: true},
-		{Name: "thesis-rate", Rule: Plugged, Objective: freshness, Deaf: true},
+		{Name: "uniform", Rule: Uniform, IgnoresNotices: true},
+		{Name: "proportional", Rule: Proportional, IgnoresNotices: true},
+		{Name: "importance", Rule: Importance, IgnoresNotices: true},
+		{Name: "thesis", Rule: Thesis, Known: true, IgnoresNotices: true},
+		{Name: "thesis-daily", Rule: Thesis, Known: true, IgnoresNotices: true, Daily: true},
+		{Name: "thesis-learned", Rule: Thesis, IgnoresNotices: true, Daily: true},
+		{Name: "thesis-rate", Rule: PointEstimate, Objective: freshness, IgnoresNotices: true},
 	}
 	for _, o := range []struct {
 		name string
@@ -59,9 +59,9 @@ func Policies() []Policy {
 		list = append(list,
 			Policy{Name: o.name, Rule: Priced, Objective: o.Objective},
 			Policy{Name: o.name + "-known", Rule: Priced, Objective: o.Objective, Known: true},
-			Policy{Name: o.name + "-eager", Rule: Priced, Objective: o.Objective, Eager: true},
-			Policy{Name: o.name + "-deaf", Rule: Priced, Objective: o.Objective, Deaf: true},
-			Policy{Name: o.name + "-known-deaf", Rule: Priced, Objective: o.Objective, Known: true, Deaf: true})
+			Policy{Name: o.name + "-eager", Rule: Priced, Objective: o.Objective, FetchOutsideBudget: true},
+			Policy{Name: o.name + "-deaf", Rule: Priced, Objective: o.Objective, IgnoresNotices: true},
+			Policy{Name: o.name + "-known-deaf", Rule: Priced, Objective: o.Objective, Known: true, IgnoresNotices: true})
 	}
 	return append(list,
 		Policy{Name: "manifest-daily", Rule: Priced, Objective: freshness, Known: true, Timer: 1},

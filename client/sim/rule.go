@@ -42,7 +42,7 @@ func newRule(e *engine) (rule, error) {
 			return newOracle(e), nil
 		}
 		return newLearning(e), nil
-	case Plugged:
+	case PointEstimate:
 		return &plugged{engine: e}, nil
 	case Trusting:
 		return &trusting{rank: func(p *fresh.Page) float64 { return -daysAt(p.Noticed) }}, nil

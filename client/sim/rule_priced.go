@@ -64,7 +64,7 @@ type oracle struct {
 func newOracle(e *engine) *oracle { return &oracle{engine: e, shapes: shapes{}} }
 
 func (r *oracle) plan() float64 {
-	parts, lists := webParts(r.World, plain(r.Policy.Objective), r.costs, Listening{Manifest: !r.Policy.Deaf, Push: !r.Policy.Deaf})
+	parts, lists := webParts(r.World, plain(r.Policy.Objective), r.costs, Listening{Manifest: !r.Policy.IgnoresNotices, Push: !r.Policy.IgnoresNotices})
 	budget := r.Budget * float64(len(r.pages))
 	r.every, r.alone = make([]float64, len(r.sites)), make([]bool, len(r.sites))
 	if r.Policy.Timer > 0 {
@@ -190,7 +190,7 @@ type learning struct {
 
 func newLearning(e *engine) *learning {
 	return &learning{engine: e,
-		priced: fresh.Priced{Objective: e.Policy.Objective, Costs: e.costs, Eager: e.Policy.Eager}}
+		priced: fresh.Priced{Objective: e.Policy.Objective, Costs: e.costs, Eager: e.Policy.FetchOutsideBudget}}
 }
 
 // plan passes over every page once, as the crawler does.

@@ -88,7 +88,7 @@ func readTrace(name string, r io.Reader) (*trace, error) {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
 	defer plain.Close()
-	t := teller{t: &trace{Name: name}, at: map[string]int{}}
+	t := traceBuilder{t: &trace{Name: name}, at: map[string]int{}}
 	if err := t.read(plain); err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
@@ -105,8 +105,8 @@ type event struct {
 	blob      string
 }
 
-// A teller applies the events of a trace to its pages.
-type teller struct {
+// A traceBuilder applies the events of a trace to its pages.
+type traceBuilder struct {
 	t     *trace
 	at    map[string]int // the life at each path
 	blobs []string       // the content of each life
@@ -116,7 +116,7 @@ type teller struct {
 
 var errLong = fmt.Errorf("more than %d MB", maxTrace>>20)
 
-func (t *teller) read(plain io.Reader) error {
+func (t *traceBuilder) read(plain io.Reader) error {
 	limit := &io.LimitedReader{R: plain, N: maxTrace + 1}
 	rows := csv.NewReader(limit)
 	rows.ReuseRecord = true
@@ -210,7 +210,7 @@ func (c columns) event(row []string) (e event, err error) {
 }
 
 // take collects the events of one push: they happened at the same time, so that pages may change places.
-func (t *teller) take(e event) error {
+func (t *traceBuilder) take(e event) error {
 	if t.t.First.IsZero() {
 		t.t.First = time.Unix(e.time, 0).UTC()
 	} else if e.time < t.last {
@@ -224,7 +224,7 @@ func (t *teller) take(e event) error {
 	return nil
 }
 
-func (t *teller) flush() {
+func (t *traceBuilder) flush() {
 	moved := map[string]int{}
 	for _, e := range t.push {
 		switch from := e.path; e.op {
@@ -262,7 +262,7 @@ func (t *teller) flush() {
 }
 
 // stand records a page at the event's path: the life i, or a new one.
-func (t *teller) stand(e event, i int, known bool) {
+func (t *traceBuilder) stand(e event, i int, known bool) {
 	at := t.t.at(e.time)
 	if !known {
 		i = len(t.t.Lives)

@@ -58,8 +58,8 @@ func (c *copied) until(now float64) {
 	}
 }
 
-// A saying is a future notice, or a future change of a page on a site that speaks.
-type saying struct {
+// A notice is a future notice, or a future change of a page on a site that speaks.
+type notice struct {
 	at      float64
 	claimed float64 // time of the change that it claims
 	page    int32
@@ -74,13 +74,13 @@ const (
 	speaks                    // a notice arrives
 )
 
-// A speech has the future sayings of all sites, by time.
-type speech struct {
-	heap []saying
+// A noticeQueue has the future sayings of all sites, by time.
+type noticeQueue struct {
+	heap []notice
 	rng  rand.PCG
 }
 
-func (s *speech) push(x saying) {
+func (s *noticeQueue) push(x notice) {
 	s.heap = append(s.heap, x)
 	i := len(s.heap) - 1
 	for i > 0 {
@@ -93,7 +93,7 @@ func (s *speech) push(x saying) {
 	}
 }
 
-func (s *speech) before(i, j int) bool {
+func (s *noticeQueue) before(i, j int) bool {
 	a, b := &s.heap[i], &s.heap[j]
 	if a.at != b.at {
 		return a.at < b.at
@@ -105,14 +105,14 @@ func (s *speech) before(i, j int) bool {
 }
 
 // next is the time of the next saying, +Inf if there is none.
-func (s *speech) next() float64 {
+func (s *noticeQueue) next() float64 {
 	if len(s.heap) == 0 {
 		return math.Inf(1)
 	}
 	return s.heap[0].at
 }
 
-func (s *speech) pop() saying {
+func (s *noticeQueue) pop() notice {
 	top, last := s.heap[0], len(s.heap)-1
 	s.heap[0] = s.heap[last]
 	s.heap = s.heap[:last]
@@ -132,22 +132,22 @@ func (s *speech) pop() saying {
 }
 
 // begin schedules the sayings of a page of a speaking site.
-func (s *speech) begin(i int, c *copied, site *Site) {
+func (s *noticeQueue) begin(i int, c *copied, site *Site) {
 	if !math.IsInf(c.next, 1) {
-		s.push(saying{at: c.next, page: int32(i), kind: changes})
+		s.push(notice{at: c.next, page: int32(i), kind: changes})
 	}
 	s.lie(i, 0, c.rate, site)
 }
 
 // lie draws the next false notice of a page.
-func (s *speech) lie(i int, now, rate float64, site *Site) {
+func (s *noticeQueue) lie(i int, now, rate float64, site *Site) {
 	if nu := site.falsely(rate); nu > 0 {
 		at := now + exponential(&s.rng)/nu
-		s.push(saying{at: at, claimed: at, page: int32(i), kind: lies})
+		s.push(notice{at: at, claimed: at, page: int32(i), kind: lies})
 	}
 }
 
 // chance is true for a share of all cases.
-func (s *speech) chance(share float64) bool {
+func (s *noticeQueue) chance(share float64) bool {
 	return share >= 1 || float64(s.rng.Uint64()>>11)/(1<<53) < share
 }

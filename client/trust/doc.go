@@ -4,27 +4,27 @@
 //
 // # Notices
 //
-// A site speaks by several channels, called voices: a stream, a manifest, a sitemap, IndexNow. Each has its
-// own [Voice] in the record, since a sitemap that lies says nothing about a stream that does not. A notice
+// A site speaks by several channels, called sources: a stream, a manifest, a sitemap, IndexNow. Each has its
+// own [Source] in the record, since a sitemap that lies says nothing about a stream that does not. A notice
 // gets a verdict when it comes ([Rules.Notice]) and is judged when its page was visited ([Judge],
-// [Rules.Outcome]). A voice has two accounts, both in lies:
+// [Rules.Outcome]). A source has two accounts, both in lies:
 //
 //	credit   20 at first, at most 40; a lie costs 1, a right notice brings 1/4
 //	hope     20 at first, at most 40; a lie costs 1, a right notice brings 3
 //
-// While there is credit, every notice is taken. Without credit the voice is partly honest: the share of its
-// notices is taken that was right lately, until credit is back to 5. Without hope the voice is mute: for an
+// While there is credit, every notice is taken. Without credit the source is partly honest: the share of its
+// notices is taken that was right lately, until credit is back to 5. Without hope the source is mute: for an
 // hour, then for twice as long each time, up to a week; meanwhile four notices a period are taken as samples,
-// and the first right one brings the voice back on probation. From this follows, whatever the site does, with
+// and the first right one brings the source back on probation. From this follows, whatever the site does, with
 // R right notices and W lies that were fetched:
 //
-//   - A voice that only lies is mute after 20 lies; one that was honest before, after 40. (Rules.Lies
+//   - A source that only lies is mute after 20 lies; one that was honest before, after 40. (Rules.Lies
 //     is the 20; all else follows it.)
-//   - No voice is thinned out or mute unless, over some stretch of its notices, lies were 20 more than
+//   - No source is thinned out or mute unless, over some stretch of its notices, lies were 20 more than
 //     a quarter of the right ones. If 9 in 10 notices of a site are right, in random order, the
-//     probability of that is 4e-11; a streak of 19 lies is forgiven to any voice, one of 39 to a voice
+//     probability of that is 4e-11; a streak of 19 lies is forgiven to any source, one of 39 to a source
 //     that was honest before.
-//   - W <= 20 + 3 R + samples + the notices in flight whenever the voice fell mute, and W < 20 + R/4
+//   - W <= 20 + 3 R + samples + the notices in flight whenever the source fell mute, and W < 20 + R/4
 //     for as long as it was neither thinned out nor mute before. Samples are 4 in a mute period, that
 //     is 44 in the first month of a liar and 4 a week then. [Rules.Room] limits the notices in flight.
 //

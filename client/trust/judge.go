@@ -28,9 +28,9 @@ type Seen struct {
 	Modified time.Time       // Last-Modified, if it is credible
 
 	// Unstable: the body differs at each request, of this page or of its site in general, so that its digest
-	// proves nothing. Restless: so does the main text, or it is unknown whether it does.
-	Unstable, Restless bool
-	TextProved         bool // the site's digests of main texts have been right before
+	// proves nothing. Varying: so does the main text, or it is unknown whether it does.
+	Unstable, Varying bool
+	TextProved        bool // the site's digests of main texts have been right before
 
 	// Changed: the content differs from the copy. Callers that can should compare the parsed content, or the
 	// main text: a page with a clock in its footer confirms no notice.
@@ -107,7 +107,7 @@ func Judge(c Claim, s Seen) Outcome {
 // the site stated a digest of it, and its digests of main texts are known to match ours.
 func byText(c Claim, s Seen) Outcome {
 	switch {
-	case s.Restless || s.Cut || s.Text.IsZero():
+	case s.Varying || s.Cut || s.Text.IsZero():
 		return Void
 	case c.Text == s.Text, s.Changed:
 		return Right

@@ -78,7 +78,7 @@ func TestJudge(t *testing.T) {
 		{"unstable page: main text differs, and the site may compute it differently", trust.Claim{At: start, Digest: told, Text: told},
 			with(seen(200, false), func(s *trust.Seen) { s.Unstable, s.Text = true, other }), trust.Void},
 		{"unstable page: its main text differs at each request too", trust.Claim{At: start, Digest: told, Text: told},
-			with(seen(200, true), func(s *trust.Seen) { s.Unstable, s.Restless, s.Text, s.TextProved = true, true, other, true }), trust.Void},
+			with(seen(200, true), func(s *trust.Seen) { s.Unstable, s.Varying, s.Text, s.TextProved = true, true, other, true }), trust.Void},
 		{"a truncated page, announced as longer", trust.Claim{At: start, Digest: told, Length: 101},
 			with(seen(200, true), func(s *trust.Seen) { s.Cut, s.Length = true, 100 }), trust.Void},
 		{"a truncated page, announced without a length", digest,
@@ -107,7 +107,7 @@ func TestJudge(t *testing.T) {
 // moment: a visit that found no change excuses no notice.
 func TestRepeatedLieGainsNothing(t *testing.T) {
 	var rules trust.Rules
-	var v trust.Voice
+	var v trust.Source
 	last, now := start.Add(-time.Hour), start
 	for n := range 40 {
 		if _, mute := v.Muted(); mute {
@@ -120,5 +120,5 @@ func TestRepeatedLieGainsNothing(t *testing.T) {
 		rules.Outcome(&v, trust.Judge(trust.Claim{At: now}, trust.Seen{Asked: now, Status: 304, Last: last}), now)
 		last, now = now, now.Add(time.Second)
 	}
-	t.Error("the voice is never muted")
+	t.Error("the source is never muted")
 }

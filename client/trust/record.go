@@ -8,11 +8,11 @@ import (
 )
 
 // A Record is the evidence about one site. The zero value has none. Its encoding takes at most 700 bytes,
-// mostly 30 a voice. It is not safe for concurrent use.
+// mostly 30 a source. It is not safe for concurrent use.
 type Record struct {
-	Voices []Voice
-	Dates  []Dates
-	Bodies Bodies
+	Sources []Source
+	Dates   []Dates
+	Bodies  Bodies
 }
 
 // Bodies counts pages by how their fetched bodies compare with the notices; bodies sent with a notice do not
@@ -37,35 +37,35 @@ func (b *Bodies) Count(n *uint8) {
 }
 
 // ByText reports whether hardly any body of the site matched its digest, since bodies differ at each fetch:
-// then its notices are judged by main texts. Restless says that those are no better.
+// then its notices are judged by main texts. Varying says that those are no better.
 func (b *Bodies) ByText() (is, restless bool) {
 	is = b.Unstable >= enoughUnstable && int(b.Unstable) > 8*int(b.Matched)
 	return is, is && 2*int(b.Restless) > int(b.Unstable)
 }
 
 const (
-	maxVoices = 8  // names in a record; the last is shared by all further names
-	maxName   = 16 // bytes
+	maxSources = 8  // names in a record; the last is shared by all further names
+	maxName    = 16 // bytes
 )
 
-// Voice returns the site's voice of that name, such as "stream" or "indexnow"; a new name gets a new voice.
-// The pointer is valid until Voice is called with another name. Names beyond the eighth share a voice: they
+// Source returns the site's source of that name, such as "stream" or "indexnow"; a new name gets a new source.
+// The pointer is valid until Source is called with another name. Names beyond the eighth share a source: they
 // are the caller's own constants, and few.
-func (r *Record) Voice(name string) *Voice {
+func (r *Record) Source(name string) *Source {
 	name = name[:min(len(name), maxName)]
-	for i := range r.Voices {
-		if r.Voices[i].Name == name {
-			return &r.Voices[i]
+	for i := range r.Sources {
+		if r.Sources[i].Name == name {
+			return &r.Sources[i]
 		}
 	}
-	if len(r.Voices) >= maxVoices {
-		return &r.Voices[maxVoices-1]
+	if len(r.Sources) >= maxSources {
+		return &r.Sources[maxSources-1]
 	}
-	r.Voices = append(r.Voices, Voice{Name: name})
-	return &r.Voices[len(r.Voices)-1]
+	r.Sources = append(r.Sources, Source{Name: name})
+	return &r.Sources[len(r.Sources)-1]
 }
 
-// Date returns the Dates of that name, such as "sitemap" or "header", as Voice does.
+// Date returns the Dates of that name, such as "sitemap" or "header", as Source does.
 func (r *Record) Date(name string) *Dates {
 	name = name[:min(len(name), maxName)]
 	for i := range r.Dates {
@@ -73,8 +73,8 @@ func (r *Record) Date(name string) *Dates {
 			return &r.Dates[i]
 		}
 	}
-	if len(r.Dates) >= maxVoices {
-		return &r.Dates[maxVoices-1]
+	if len(r.Dates) >= maxSources {
+		return &r.Dates[maxSources-1]
 	}
 	r.Dates = append(r.Dates, Dates{Name: name})
 	return &r.Dates[len(r.Dates)-1]
@@ -84,12 +84,12 @@ const recordVersion = 2 // 1 had no Bodies
 
 // Append appends the encoded record.
 func (r *Record) Append(b []byte) []byte {
-	b = append(b, recordVersion, byte(min(len(r.Voices), maxVoices)))
-	for i := range r.Voices[:min(len(r.Voices), maxVoices)] {
-		b = r.Voices[i].append(b)
+	b = append(b, recordVersion, byte(min(len(r.Sources), maxSources)))
+	for i := range r.Sources[:min(len(r.Sources), maxSources)] {
+		b = r.Sources[i].append(b)
 	}
-	b = append(b, byte(min(len(r.Dates), maxVoices)))
-	for i := range r.Dates[:min(len(r.Dates), maxVoices)] {
+	b = append(b, byte(min(len(r.Dates), maxSources)))
+	for i := range r.Dates[:min(len(r.Dates), maxSources)] {
 		b = r.Dates[i].append(b)
 	}
 	return append(b, r.Bodies.Matched, r.Bodies.Unstable, r.Bodies.Restless, r.Bodies.Texts)
@@ -106,16 +106,16 @@ func Parse(b []byte) (Record, error) {
 	if version < 1 || version > recordVersion {
 		return rec, fmt.Errorf("read trust record: unknown version %d", version)
 	}
-	if n := int(d.byte()); n <= maxVoices {
+	if n := int(d.byte()); n <= maxSources {
 		for range n {
-			var v Voice
+			var v Source
 			v.read(&d)
-			rec.Voices = append(rec.Voices, v)
+			rec.Sources = append(rec.Sources, v)
 		}
 	} else {
 		d.bad = true
 	}
-	if n := int(d.byte()); n <= maxVoices {
+	if n := int(d.byte()); n <= maxSources {
 		for range n {
 			var t Dates
 			t.read(&d)
@@ -135,28 +135,28 @@ func Parse(b []byte) (Record, error) {
 	return rec, nil
 }
 
-func (v *Voice) append(b []byte) []byte {
+func (v *Source) append(b []byte) []byte {
 	b = appendName(b, v.Name)
-	b = append(b, flags(v.Thin, v.lied, v.begun), v.Level)
+	b = append(b, flags(v.Rationed, v.lied, v.begun), v.Level)
 	for _, n := range [...]uint32{v.Taken, v.Ignored, v.Right, v.Wrong} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
-	for _, f := range [...]float32{v.Credit, v.Hope, v.right, v.wrong, v.share} {
+	for _, f := range [...]float32{v.Credit, v.MuteCredit, v.right, v.wrong, v.share} {
 		b = appendFloat(b, f)
 	}
 	b = binary.AppendVarint(b, v.until)
 	return binary.AppendVarint(b, v.sampled)
 }
 
-func (v *Voice) read(d *decoder) {
+func (v *Source) read(d *decoder) {
 	v.Name = d.name()
 	f := d.byte()
-	v.Thin, v.lied, v.begun = f&1 != 0, f&2 != 0, f&4 != 0
+	v.Rationed, v.lied, v.begun = f&1 != 0, f&2 != 0, f&4 != 0
 	v.Level = d.byte()
 	for _, p := range [...]*uint32{&v.Taken, &v.Ignored, &v.Right, &v.Wrong} {
 		*p = d.uint32()
 	}
-	for _, p := range [...]*float32{&v.Credit, &v.Hope, &v.right, &v.wrong, &v.share} {
+	for _, p := range [...]*float32{&v.Credit, &v.MuteCredit, &v.right, &v.wrong, &v.share} {
 		*p = d.float()
 	}
 	v.until, v.sampled = d.varint(), d.varint()

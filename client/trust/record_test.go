@@ -19,7 +19,7 @@ func lived(seed uint64) *trust.Record {
 	for range r.IntN(400) {
 		now = now.Add(time.Duration(r.IntN(5000)) * time.Second)
 		name := []string{"stream", "manifest", "sitemap", "feed", "indexnow", "a name that exceeds the limit"}[r.IntN(6)]
-		v := rec.Voice(name)
+		v := rec.Source(name)
 		rules.Notice(v, now)
 		rules.Outcome(v, trust.Outcome(r.IntN(3)), now)
 		rec.Date(name).Visit(trust.Sight{Stated: now.Add(-time.Hour), Last: now.Add(-24 * time.Hour), Read: now, Asked: now, Changed: r.IntN(2) == 0})
@@ -43,7 +43,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, again) {
 			t.Fatalf("seed %d: read again: %v\n%+v\n%+v", seed, err, got, again)
 		}
-		if !reflect.DeepEqual(got.Voices, rec.Voices) {
+		if !reflect.DeepEqual(got.Sources, rec.Sources) {
 			t.Fatalf("seed %d:\n%+v\nwant\n%+v", seed, got, *rec)
 		}
 		for i := range b {
@@ -93,19 +93,19 @@ func TestVersion1RecordIsRead(t *testing.T) {
 	b := rec.Append(nil)
 	old := append([]byte{1}, b[1:len(b)-4]...)
 	got, err := trust.Parse(old)
-	if err != nil || !reflect.DeepEqual(got.Voices, rec.Voices) || got.Bodies != (trust.Bodies{}) {
+	if err != nil || !reflect.DeepEqual(got.Sources, rec.Sources) || got.Bodies != (trust.Bodies{}) {
 		t.Errorf("%v: %+v", err, got)
 	}
 }
 
-func TestRecordBoundsVoices(t *testing.T) {
+func TestRecordBoundsSources(t *testing.T) {
 	var rec trust.Record
 	for i := range 100 {
-		rec.Voice(string(rune('a' + i)))
+		rec.Source(string(rune('a' + i)))
 		rec.Date(string(rune('a' + i)))
 	}
-	if len(rec.Voices) != 8 || len(rec.Dates) != 8 {
-		t.Errorf("%d voices and %d dates, want 8 of each", len(rec.Voices), len(rec.Dates))
+	if len(rec.Sources) != 8 || len(rec.Dates) != 8 {
+		t.Errorf("%d sources and %d dates, want 8 of each", len(rec.Sources), len(rec.Dates))
 	}
 }
 
@@ -131,8 +131,8 @@ func FuzzParse(f *testing.F) {
 		for i := range rec.Dates {
 			_ = rec.Dates[i].String()
 		}
-		for i := range rec.Voices {
-			v := &rec.Voices[i]
+		for i := range rec.Sources {
+			v := &rec.Sources[i]
 			taken := 0
 			for n := range 400 {
 				now := start.Add(time.Duration(n) * 6 * time.Hour)

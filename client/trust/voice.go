@@ -9,7 +9,7 @@ import (
 // Rules are the parameters of the trust rule; the thesis gives none. The zero value means the defaults, as in
 // the package documentation.
 type Rules struct {
-	// Lies is the number of lies after which a voice that was never right is mute. Zero means 20.
+	// Lies is the number of lies after which a source that was never right is mute. Zero means 20.
 	Lies int
 
 	// Mute is the length of the first mute period, MaxMute the longest. Zero means an hour, and a week.
@@ -62,17 +62,17 @@ func (r Rules) period(level uint8) int64 {
 	return min(p, top)
 }
 
-// A Voice is one channel of a site's notices, and its history. Its fields are read-only; only [Rules] change
-// them. [Record.Voice] creates it.
-type Voice struct {
+// A Source is one channel of a site's notices, and its history. Its fields are read-only; only [Rules] change
+// them. [Record.Source] creates it.
+type Source struct {
 	Name string
 
 	Taken, Ignored uint32 // notices; Taken includes samples
 	Right, Wrong   uint32 // by outcome
 
-	Credit, Hope float32
-	Thin         bool  // without credit, and not yet trusted again
-	Level        uint8 // mute periods since it was last trusted
+	Credit, MuteCredit float32
+	Rationed           bool  // without credit, and not yet trusted again
+	Level              uint8 // mute periods since it was last trusted
 
 	right, wrong float32 // recent outcomes
 	share        float32 // fraction of a notice that is due since the last one taken
@@ -82,10 +82,10 @@ type Voice struct {
 	begun        bool
 }
 
-// begin initializes the accounts of a new voice.
-func (r Rules) begin(v *Voice) {
+// begin initializes the accounts of a new source.
+func (r Rules) begin(v *Source) {
 	if !v.begun {
-		v.begun, v.Credit, v.Hope = true, r.lies(), r.lies()
+		v.begun, v.Credit, v.MuteCredit = true, r.lies(), r.lies()
 		// Bing's study of sitemaps' dates in 2023: 79 in 100 right; it weighs as much as 4 notices.
 		v.right, v.wrong = 3.2, 0.8
 	}
@@ -96,7 +96,7 @@ type Verdict uint8
 
 const (
 	Take   Verdict = iota // visit the page soon
-	Sample                // the same, to test whether the voice still lies
+	Sample                // the same, to test whether the source still lies
 	Ignore                // as if there were no notice
 )
 
@@ -117,7 +117,7 @@ func (v Verdict) Taken() bool { return v != Ignore }
 
 // Notice decides about a new notice: that a known page has changed or gone, or that there is a new one.
 // Repeated notices of a page before its visit are one notice.
-func (r Rules) Notice(v *Voice, now time.Time) Verdict {
+func (r Rules) Notice(v *Source, now time.Time) Verdict {
 	r.begin(v)
 	d := r.decide(v, now.UnixMilli())
 	if d == Ignore {
@@ -128,9 +128,9 @@ func (r Rules) Notice(v *Voice, now time.Time) Verdict {
 	return d
 }
 
-func (r Rules) decide(v *Voice, now int64) Verdict {
-	if v.Hope > 0 {
-		if !v.Thin {
+func (r Rules) decide(v *Source, now int64) Verdict {
+	if v.MuteCredit > 0 {
+		if !v.Rationed {
 			return Take
 		}
 		v.share = min(v.share+v.taken(), 2)
@@ -181,25 +181,25 @@ func (o Outcome) String() string {
 
 // Outcome records the outcome of a notice. It may also be called for ignored notices, where a visit for
 // another reason shows it. Void changes nothing.
-func (r Rules) Outcome(v *Voice, o Outcome, now time.Time) {
+func (r Rules) Outcome(v *Source, o Outcome, now time.Time) {
 	r.begin(v)
 	switch o {
 	case Right:
 		v.Right, v.right = more(v.Right), v.right+1
 		v.Credit = min(v.Credit+rightCredit, r.most())
-		v.Hope = min(v.Hope+rightHope, r.most())
-		if v.Thin && v.Credit >= r.reopen() {
-			v.Thin, v.Level, v.share = false, 0, 0
+		v.MuteCredit = min(v.MuteCredit+rightHope, r.most())
+		if v.Rationed && v.Credit >= r.reopen() {
+			v.Rationed, v.Level, v.share = false, 0, 0
 		}
 	case Wrong:
-		mute := v.Hope <= 0
+		mute := v.MuteCredit <= 0
 		v.Wrong, v.wrong = more(v.Wrong), v.wrong+1
-		v.Credit, v.Hope = max(v.Credit-1, 0), max(v.Hope-1, 0)
-		v.Thin = v.Thin || v.Credit <= 0
+		v.Credit, v.MuteCredit = max(v.Credit-1, 0), max(v.MuteCredit-1, 0)
+		v.Rationed = v.Rationed || v.Credit <= 0
 		switch {
 		case mute:
 			v.lied = true
-		case v.Hope <= 0:
+		case v.MuteCredit <= 0:
 			v.Level = min(v.Level+1, math.MaxUint8-1)
 			v.until, v.sampled, v.lied = now.UnixMilli()+r.period(v.Level), now.UnixMilli(), false
 		}
@@ -211,43 +211,43 @@ func (r Rules) Outcome(v *Voice, o Outcome, now time.Time) {
 	}
 }
 
-// Muted reports whether the voice is mute, and until when. A right sample may end that earlier.
-func (v *Voice) Muted() (until time.Time, mute bool) {
-	if !v.begun || v.Hope > 0 {
+// Muted reports whether the source is mute, and until when. A right sample may end that earlier.
+func (v *Source) Muted() (until time.Time, mute bool) {
+	if !v.begun || v.MuteCredit > 0 {
 		return time.Time{}, false
 	}
 	return time.UnixMilli(v.until), true
 }
 
-// taken is the share of notices that are taken from a partly honest voice: the share that was right lately,
+// taken is the share of notices that are taken from a partly honest source: the share that was right lately,
 // at least 1/8, at most 1. Before the first notice it is that of sites in general.
-func (v *Voice) taken() float32 {
+func (v *Source) taken() float32 {
 	if v.right+v.wrong <= 0 {
 		return 0.8
 	}
 	return min(max(v.right/(v.right+v.wrong), leastShare), 1)
 }
 
-// Room is the limit of the voice's notices in flight, taken and not yet judged: otherwise a site that sends
+// MaxInFlight is the limit of the source's notices in flight, taken and not yet judged: otherwise a site that sends
 // thousands before the first is visited would cause thousands of fetches. It is the credit at first, more for
-// a voice that was often right, at most 1,000, and at least 1. A notice that waits for room is not lost.
-func (r Rules) Room(v *Voice) int {
+// a source that was often right, at most 1,000, and at least 1. A notice that waits for room is not lost.
+func (r Rules) MaxInFlight(v *Source) int {
 	r.begin(v)
 	room := v.Credit * (1 + float32(v.Right)/160)
-	if v.Thin {
-		room = v.Hope
+	if v.Rationed {
+		room = v.MuteCredit
 	}
 	return int(min(max(room, 1), 1000))
 }
 
-// String describes the state of the voice for people.
-func (v *Voice) String() string {
+// String describes the state of the source for people.
+func (v *Source) String() string {
 	said := fmt.Sprintf("%s: %d right, %d wrong", v.Name, v.Right, v.Wrong)
 	until, mute := v.Muted()
 	switch {
 	case mute:
 		return said + ": muted until " + until.UTC().Format(time.RFC3339) + ", a few notices sampled"
-	case v.Thin:
+	case v.Rationed:
 		return said + fmt.Sprintf(": %.0f %% of its notices are followed", 100*v.taken())
 	}
 	return said + ": trusted"

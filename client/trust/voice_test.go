@@ -14,7 +14,7 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // what was taken, and the lies among it.
 type site struct {
 	rules trust.Rules
-	voice trust.Voice
+	source trust.Source
 	now   time.Time
 
 	takes, samples, ignored, lies, rights int
@@ -24,7 +24,7 @@ func newSite() *site { return &site{now: start} }
 
 func (s *site) say(right bool, step time.Duration) trust.Verdict {
 	s.now = s.now.Add(step)
-	d := s.rules.Notice(&s.voice, s.now)
+	d := s.rules.Notice(&s.source, s.now)
 	switch d {
 	case trust.Ignore:
 		s.ignored++
@@ -40,7 +40,7 @@ func (s *site) say(right bool, step time.Duration) trust.Verdict {
 	} else {
 		s.lies++
 	}
-	s.rules.Outcome(&s.voice, o, s.now)
+	s.rules.Outcome(&s.source, o, s.now)
 	return d
 }
 
@@ -51,7 +51,7 @@ func TestLiarIsMutedAfterTwentyLies(t *testing.T) {
 			t.Fatalf("after %d lies: %v, want take", s.lies, d)
 		}
 	}
-	if _, mute := s.voice.Muted(); !mute {
+	if _, mute := s.source.Muted(); !mute {
 		t.Fatal("not muted after 20 lies")
 	}
 	// A month of a notice a minute costs what the documentation says.
@@ -76,7 +76,7 @@ func TestMutePeriodsGrowAndEnd(t *testing.T) {
 	last := time.Time{}
 	for len(periods) < 6 {
 		s.say(false, time.Minute)
-		until, mute := s.voice.Muted()
+		until, mute := s.source.Muted()
 		if !mute {
 			t.Fatal("a liar is trusted again")
 		}
@@ -108,7 +108,7 @@ func TestHonestSiteIsNeverMuted(t *testing.T) {
 				lying = r.Float64() < 0.5/9
 			}
 			if d := s.say(!lying, time.Minute); d != trust.Take {
-				t.Fatalf("seed %d: %v after %d right and %d wrong: %v", seed, d, s.rights, s.lies, &s.voice)
+				t.Fatalf("seed %d: %v after %d right and %d wrong: %v", seed, d, s.rights, s.lies, &s.source)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func TestOnceHonestLiarIsMutedAfterFortyLies(t *testing.T) {
 		s.say(true, time.Minute)
 	}
 	for range 100 {
-		if _, mute := s.voice.Muted(); mute {
+		if _, mute := s.source.Muted(); mute {
 			break
 		}
 		s.say(false, time.Minute)
@@ -187,14 +187,14 @@ func TestWasteIsBoundedForAnySite(t *testing.T) {
 			case 0:
 				right = r.Float64() < bias
 			case 1: // right only when it would be mute
-				right = s.voice.Hope <= 1
+				right = s.source.MuteCredit <= 1
 			case 2: // right only when it would be thinned out, or to be thick again
-				right = s.voice.Thin || s.voice.Credit <= 1
+				right = s.source.Rationed || s.source.Credit <= 1
 			case 3: // long runs
 				right = n/int(1+40*bias)%2 == 0
 			}
 			s.say(right, time.Duration(r.IntN(100))*time.Minute)
-			wasThin = wasThin || s.voice.Thin
+			wasThin = wasThin || s.source.Rationed
 			if bound := 20 + 3*s.rights + s.samples; s.lies > bound {
 				t.Fatalf("seed %d: %d lies, bound %d", seed, s.lies, bound)
 			}
@@ -211,7 +211,7 @@ func TestReformedLiarIsTrustedAgain(t *testing.T) {
 		s.say(false, 5*time.Minute)
 	}
 	reform, said := s.now, 0
-	for s.voice.Thin {
+	for s.source.Rationed {
 		s.say(true, 5*time.Minute)
 		if said++; said > 5000 {
 			t.Fatal("not trusted again after 5,000 right notices")
@@ -220,8 +220,8 @@ func TestReformedLiarIsTrustedAgain(t *testing.T) {
 	if took := s.now.Sub(reform); took > 3*24*time.Hour {
 		t.Errorf("trusted again after %v, want within three days", took)
 	}
-	if s.voice.Level != 0 {
-		t.Errorf("level %d, want 0: the next mistake would be muted for longer than a first one", s.voice.Level)
+	if s.source.Level != 0 {
+		t.Errorf("level %d, want 0: the next mistake would be muted for longer than a first one", s.source.Level)
 	}
 }
 
@@ -233,33 +233,33 @@ func TestMutingEndsAfterClockIsSetBack(t *testing.T) {
 	}
 	s.now = start
 	s.say(false, time.Minute)
-	if until, _ := s.voice.Muted(); until.After(s.now.Add(2 * time.Hour)) {
+	if until, _ := s.source.Muted(); until.After(s.now.Add(2 * time.Hour)) {
 		t.Errorf("muted until %v, which is %v away", until, until.Sub(s.now))
 	}
 	for range 24 * 60 {
 		s.say(true, time.Minute)
 	}
-	if _, mute := s.voice.Muted(); mute || s.rights == 0 {
-		t.Errorf("still muted a day later: %v", &s.voice)
+	if _, mute := s.source.Muted(); mute || s.rights == 0 {
+		t.Errorf("still muted a day later: %v", &s.source)
 	}
 }
 
 // Thousands of notices may come before the first is visited.
 func TestRoomBoundsNoticesInFlight(t *testing.T) {
 	s := newSite()
-	if room := s.rules.Room(&s.voice); room != 20 {
+	if room := s.rules.MaxInFlight(&s.source); room != 20 {
 		t.Errorf("room of a new site: %d, want 20", room)
 	}
 	for range 2000 {
 		s.say(true, time.Second)
 	}
-	if room := s.rules.Room(&s.voice); room < 500 || room > 1000 {
+	if room := s.rules.MaxInFlight(&s.source); room < 500 || room > 1000 {
 		t.Errorf("room of a proven site: %d", room)
 	}
 	for range 60 {
 		s.say(false, time.Second)
 	}
-	if room := s.rules.Room(&s.voice); room != 1 {
+	if room := s.rules.MaxInFlight(&s.source); room != 1 {
 		t.Errorf("room of a liar: %d, want 1", room)
 	}
 }

@@ -33,7 +33,7 @@ func (s *fakeSite) visit(rules trust.Rules, page int, now time.Time) {
 		if o == trust.Wrong {
 			s.lies++
 		}
-		rules.Outcome(s.record.Voice("indexnow"), o, now)
+		rules.Outcome(s.record.Source("indexnow"), o, now)
 	}
 	s.copies[page], s.last[page] = s.live[page], now
 }
@@ -71,7 +71,7 @@ func TestTrustConverges(t *testing.T) {
 				if _, told := s.claims[page]; told {
 					return
 				}
-				if !rules.Notice(s.record.Voice("indexnow"), now).Taken() {
+				if !rules.Notice(s.record.Source("indexnow"), now).Taken() {
 					s.ignored++
 					return
 				}
@@ -124,7 +124,7 @@ func TestTrustConverges(t *testing.T) {
 			t.Errorf("site %d, of kind %d: %d notices are ignored", i, s.kind, s.ignored)
 		}
 		// A liar's lie may be true by chance: its page has just changed.
-		v := s.record.Voice("indexnow")
+		v := s.record.Source("indexnow")
 		if bound := 20 + 3*int(v.Right) + 4*9 + turns; s.kind >= 3 && s.lies > bound {
 			t.Errorf("site %d, of kind %d: %d lies were fetched, bound %d: %v", i, s.kind, s.lies, bound, v)
 		}

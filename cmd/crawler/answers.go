@@ -43,7 +43,7 @@ type siteFault struct {
 // mostTrouble is the maximum number of sites with trouble that are shown.
 const mostTrouble = 10
 
-func (d *desk) status(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 	s := summary{Known: d.col.Len(), Memory: d.col.Memory(), Trouble: []siteFault{}, Cursor: d.col.Log().Head().String()}
 	if d.crawler != nil {
 		s.Status = d.crawler.Status()
@@ -78,7 +78,7 @@ type siteFresh struct {
 	perDay float64
 }
 
-func (d *desk) sites(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 	now := time.Now()
 	of := map[frontier.SiteID]*siteFresh{}
 	believed := map[frontier.SiteID]*fresh.Site{}
@@ -151,7 +151,7 @@ func toldBy(sources []collection.Source) string {
 	return best
 }
 
-func (d *desk) why(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) why(w http.ResponseWriter, req *http.Request) {
 	u := req.URL.Query().Get("url")
 	if d.crawler != nil {
 		y, err := d.crawler.Why(u)
@@ -175,7 +175,7 @@ func (d *desk) why(w http.ResponseWriter, req *http.Request) {
 // at all. A damaged longer one is cut short.
 const whole = 16 << 20
 
-func (d *desk) get(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) get(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
 	p, ok, err := d.page(q.Get("url"))
 	if err != nil || !ok {

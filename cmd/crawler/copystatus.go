@@ -41,7 +41,7 @@ type copyStatus struct {
 }
 
 // copyStatus returns the state of a copy, nil if the collection is none.
-func (d *desk) copyStatus(ctx context.Context) (*copyStatus, error) {
+func (d *localAPI) copyStatus(ctx context.Context) (*copyStatus, error) {
 	is, ok := d.col.Copy()
 	if !ok {
 		return nil, nil
@@ -85,7 +85,7 @@ func (d *desk) copyStatus(ctx context.Context) (*copyStatus, error) {
 	return s, d.countCopy(ctx, s, trouble)
 }
 
-func (d *desk) countCopy(ctx context.Context, s *copyStatus, trouble func(time.Time, string, ...any)) error {
+func (d *localAPI) countCopy(ctx context.Context, s *copyStatus, trouble func(time.Time, string, ...any)) error {
 	for p, err := range d.col.Pages(ctx) {
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ import (
 )
 
 func crawlOnce() *command.Command {
-	return engine("crawl", "crawl sites until nothing is left to fetch", `
+	return crawlCommand("crawl", "crawl sites until nothing is left to fetch", `
 Crawl one site, or many, into a directory:
     crawler crawl https://www.example.org/ --into crawl/ --contact you@example.net
     crawler crawl --sites sites.txt --into crawl/ --contact you@example.net
@@ -46,8 +46,8 @@ Exit codes: 0 done, or stopped by a signal; 1 something failed, or no page
 was obtained; 2 wrong usage.`, true)
 }
 
-func crawlOn() *command.Command {
-	return engine("run", "crawl sites, and keep the stored pages fresh", `
+func runCommand() *command.Command {
+	return crawlCommand("run", "crawl sites, and keep the stored pages fresh", `
     crawler run --sites sites.txt --into crawl/ --contact you@example.net
 
 It does what "crawler crawl" does, and continues until you stop it: it follows
@@ -61,8 +61,8 @@ it runs. CMS plug-ins for IndexNow can notify it of changes:
 Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`, false)
 }
 
-// engine returns the command "crawl", which ends (once), or "run", which does not.
-func engine(name, summary, help string, once bool) *command.Command {
+// crawlCommand returns the command "crawl", which ends (once), or "run", which does not.
+func crawlCommand(name, summary, help string, once bool) *command.Command {
 	s := newSettings()
 	var file string
 	var again bool
@@ -102,7 +102,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 			return command.Misusef("%s: want a URL such as https://www.example.org/", u)
 		}
 	}
-	if err := s.strangers(hostsOf(start)); err != nil {
+	if err := s.checkHosts(hostsOf(start)); err != nil {
 		return err
 	}
 	col, err := s.open(env.Log)
@@ -127,7 +127,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 			return command.Misusef("no host to crawl: give a URL to begin with, or --domain SUFFIX")
 		}
 	}
-	if err := s.strangers(append(hosts, s.domains...)); err != nil {
+	if err := s.checkHosts(append(hosts, s.domains...)); err != nil {
 		return err
 	}
 	c, err := s.crawler(col, env.Log)
@@ -135,7 +135,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 		return err
 	}
 	c.Start, c.Once, c.Again = start, once, again
-	d := &desk{col: col, crawler: c, log: env.Log}
+	d := &localAPI{col: col, crawler: c, log: env.Log}
 
 	asked := ctx // ends when the crawl is told to stop
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -180,7 +180,7 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 		}
 	}
 	also(func(ctx context.Context) error { return holder.Serve(ctx, statePath(s.into), d.handler(), env.Log) })
-	if env.Watched() {
+	if env.IsTerminal() {
 		also(func(ctx context.Context) error { watch(ctx, env, c); return nil })
 	}
 	err = c.Run(ctx)
@@ -213,9 +213,9 @@ func nothing(col *collection.Collection, s crawl.Status) error {
 	return errors.New("no page was obtained: \"crawler why URL\" explains why a page is not stored")
 }
 
-// strangers returns an error if the settings suit only our own hosts, and one of these may not be.
-func (s *settings) strangers(hosts []string) error {
-	return cmp.Or(s.public(hosts), s.known(hosts), s.polite(hosts))
+// checkHosts returns an error if the settings suit only our own hosts, and one of these may not be.
+func (s *settings) checkHosts(hosts []string) error {
+	return cmp.Or(s.checkAddresses(hosts), s.checkContact(hosts), s.checkWaits(hosts))
 }
 
 // hostsOf returns the hosts of URLs.

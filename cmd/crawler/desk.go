@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A desk answers about a collection: to other processes while a crawler runs,
+// A localAPI answers about a collection: to other processes while a crawler runs,
 // and to the very command that was given when none does. So every subcommand
 // is written once, and works beside a running crawler.
 //
@@ -36,7 +36,7 @@ import (
 //	GET  /index?prefix=                  an inverted index
 //	POST /export                         an exporting; how many records were written
 //	POST /accept                         an origin; how many pages were dropped
-type desk struct {
+type localAPI struct {
 	col     *collection.Collection
 	crawler *crawl.Crawler // nil if none runs
 	log     *slog.Logger
@@ -55,7 +55,7 @@ func collectionIn(dir string) string {
 // statePath is the file of a collection that its holder has open.
 func statePath(dir string) string { return filepath.Join(dir, "state.db") }
 
-func (d *desk) handler() http.Handler {
+func (d *localAPI) handler() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /status", d.status)
 	m.HandleFunc("GET /sites", d.sites)
@@ -187,7 +187,7 @@ func rowOf(p *collection.Page) pageRow {
 	return r
 }
 
-func (d *desk) pages(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) pages(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
 	site, prefix, state := q.Get("site"), q.Get("prefix"), q.Get("state")
 	lines(w, func(yield func(pageRow, error) bool) {
@@ -206,7 +206,7 @@ func (d *desk) pages(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-func (d *desk) links(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) links(w http.ResponseWriter, req *http.Request) {
 	p, ok, err := d.page(req.URL.Query().Get("url"))
 	if err != nil || !ok {
 		notKnown(w, req.URL.Query().Get("url"), err)
@@ -232,7 +232,7 @@ func (d *desk) links(w http.ResponseWriter, req *http.Request) {
 }
 
 // page finds a page by a URL as typed.
-func (d *desk) page(u string) (collection.Page, bool, error) {
+func (d *localAPI) page(u string) (collection.Page, bool, error) {
 	canonical, err := protocol.CanonicalURL("", u)
 	if err != nil {
 		return collection.Page{}, false, err
@@ -247,7 +247,7 @@ func notKnown(w http.ResponseWriter, u string, err error) {
 	refuse(w, http.StatusNotFound, err)
 }
 
-func (d *desk) accept(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) accept(w http.ResponseWriter, req *http.Request) {
 	var origin string
 	if err := json.NewDecoder(io.LimitReader(req.Body, 1<<20)).Decode(&origin); err != nil {
 		refuse(w, http.StatusBadRequest, err)
@@ -261,7 +261,7 @@ func (d *desk) accept(w http.ResponseWriter, req *http.Request) {
 	answer(w, n, err)
 }
 
-func (d *desk) add(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) add(w http.ResponseWriter, req *http.Request) {
 	var urls []string
 	if err := json.NewDecoder(io.LimitReader(req.Body, 16<<20)).Decode(&urls); err != nil {
 		refuse(w, http.StatusBadRequest, err)
@@ -285,7 +285,7 @@ func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger
 		return nil, fmt.Errorf("%s has no collection: \"crawler crawl URL --into %s\" makes one", dir, dir)
 	}
 	var col *collection.Collection
-	door := holder.Door{State: statePath(dir), Held: func() (held bool, err error) {
+	door := holder.Client{State: statePath(dir), Held: func() (held bool, err error) {
 		// Opening a large collection takes long: if it is free, it is kept open.
 		col, err = collection.Open(dir, &collection.Options{ReadOnly: true, Quality: crawl.DefaultQuality.Of})
 		if errors.Is(err, collection.ErrHeld) {
@@ -294,10 +294,10 @@ func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger
 		return false, err
 	}}
 	body, err := door.Stream(ctx, method, path, in)
-	if !errors.Is(err, holder.ErrNotHeld) {
+	if !errors.Is(err, holder.ErrNoHolder) {
 		return body, err
 	}
-	return inProcess(ctx, &desk{col: col, log: log}, method, path, in)
+	return inProcess(ctx, &localAPI{col: col, log: log}, method, path, in)
 }
 
 // askJSON decodes a response.

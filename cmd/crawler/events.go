@@ -32,7 +32,7 @@ type eventLine struct {
 	BodyCut    bool   `json:"body_cut,omitempty"`    // Body is truncated
 }
 
-func (d *desk) events(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) events(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
 	after, err := protocol.ParseCursor(q.Get("after"))
 	if err != nil {
@@ -68,7 +68,7 @@ func (d *desk) events(w http.ResponseWriter, req *http.Request) {
 const maxText = textual.DefaultMaxPage
 
 // read adds the main text to an event, unless the body is no longer stored.
-func (d *desk) read(l *eventLine, text *textual.Reader) error {
+func (d *localAPI) read(l *eventLine, text *textual.Reader) error {
 	if text.Format == textual.None || l.Op == protocol.Delete || !l.TextChanged || l.Stored.File == "" {
 		return nil
 	}
@@ -137,7 +137,7 @@ usage.`,
 			if _, err := protocol.ParseCursor(after); err != nil {
 				return command.Misusef("--after %s: want the cursor of an event, such as epoch:1234", after)
 			}
-			t := teller{dir: c.dir, after: after, text: text, env: env}
+			t := eventPrinter{dir: c.dir, after: after, text: text, env: env}
 			err := t.tell(ctx, follow)
 			if err != nil && isCursor(err) {
 				return &command.ExitError{Code: 3, Err: err}
@@ -147,8 +147,8 @@ usage.`,
 	}
 }
 
-// A teller prints events, and remembers the cursor of the last.
-type teller struct {
+// A eventPrinter prints events, and remembers the cursor of the last.
+type eventPrinter struct {
 	dir, after string
 	text       textual.Format
 	env        *command.Env
@@ -159,7 +159,7 @@ const again = time.Second
 
 // tell prints the events so far and, with follow, new ones until ctx ends, from whichever crawler runs: while
 // none runs, the collection is read from time to time, and released in between for one that starts.
-func (t *teller) tell(ctx context.Context, follow bool) error {
+func (t *eventPrinter) tell(ctx context.Context, follow bool) error {
 	for {
 		err := t.stream(ctx, follow)
 		if !follow || ctx.Err() != nil {
@@ -187,7 +187,7 @@ func quiet(ctx context.Context, err error) error {
 }
 
 // stream prints one response.
-func (t *teller) stream(ctx context.Context, follow bool) (err error) {
+func (t *eventPrinter) stream(ctx context.Context, follow bool) (err error) {
 	q := url.Values{"after": {t.after}, "text": {t.text.String()}, "follow": {strconv.FormatBool(follow)}}
 	body, err := ask(ctx, t.dir, "GET", "/events?"+q.Encode(), nil, t.env.Log)
 	if err != nil {
@@ -229,7 +229,7 @@ type exporting struct {
 	Newest              bool
 }
 
-func (d *desk) export(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) export(w http.ResponseWriter, req *http.Request) {
 	var x exporting
 	if err := json.NewDecoder(io.LimitReader(req.Body, 1<<20)).Decode(&x); err != nil {
 		refuse(w, http.StatusBadRequest, err)
@@ -239,7 +239,7 @@ func (d *desk) export(w http.ResponseWriter, req *http.Request) {
 	answer(w, n, err)
 }
 
-func (d *desk) urls(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) urls(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
 	s := collection.Selection{Prefix: q.Get("prefix"), Newest: q.Get("newest") == "true"}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -164,7 +164,7 @@ func keepCopy(ctx context.Context, env *command.Env, copy *crawl.Copy) (err erro
 	defer wg.Wait()
 	defer end()
 	wg.Go(func() {
-		d := &desk{col: c.Collection, crawler: c, log: env.Log}
+		d := &localAPI{col: c.Collection, crawler: c, log: env.Log}
 		if err := holder.Serve(answering, statePath(copy.State), d.handler(), env.Log); err != nil && answering.Err() == nil {
 			env.Log.Warn("other commands cannot reach this process", "err", err)
 		}

@@ -24,7 +24,7 @@ import (
 )
 
 // index writes the inverted index of the stored pages.
-func (d *desk) index(w http.ResponseWriter, req *http.Request) {
+func (d *localAPI) index(w http.ResponseWriter, req *http.Request) {
 	var b index.Builder
 	defer b.Close()
 	prefix := req.URL.Query().Get("prefix")
@@ -44,7 +44,7 @@ func (d *desk) index(w http.ResponseWriter, req *http.Request) {
 }
 
 // addPage adds the content of a page, if it can be read.
-func (d *desk) addPage(b *index.Builder, p *collection.Page) error {
+func (d *localAPI) addPage(b *index.Builder, p *collection.Page) error {
 	content, err := d.col.Content(p)
 	if err != nil {
 		d.log.Warn("page left out of the index: its content cannot be read", "url", p.URL, "err", err)

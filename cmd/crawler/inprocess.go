@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// inProcess sends a request to a desk in this process, as holder.Door does to another process. Closing the
+// inProcess sends a request to a local API in this process, as holder.Client does to another process. Closing the
 // body ends a response in progress, and closes the collection.
-func inProcess(ctx context.Context, d *desk, method, path string, in any) (io.ReadCloser, error) {
+func inProcess(ctx context.Context, d *localAPI, method, path string, in any) (io.ReadCloser, error) {
 	var text []byte
 	if in != nil {
 		var err error

@@ -72,7 +72,7 @@ func (s *settings) revisit() (*crawl.Revisit, error) {
 	if math.IsNaN(s.toldBudget) || math.IsInf(s.toldBudget, 0) || s.toldBudget == 0 {
 		return nil, command.Misusef("--told-budget %g: want a multiple of the budget, such as 1 or 0.5, or -1 for no limit; --frugal counts such visits against the budget itself", s.toldBudget)
 	}
-	r := &crawl.Revisit{Policy: p, Every: time.Duration(s.replan), Beside: s.toldBudget}
+	r := &crawl.Revisit{Policy: p, Every: time.Duration(s.replan), OutsideBudget: s.toldBudget}
 	number, per, each := strings.Cut(s.budget, "/")
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(n > 0) || math.IsInf(n, 0) || each && per != "page" {
@@ -84,8 +84,8 @@ func (s *settings) revisit() (*crawl.Revisit, error) {
 	return r, nil
 }
 
-// rhythm returns the rule for polling sitemaps and feeds, nil for fixed intervals.
-func (s *settings) rhythm() (poll.Policy, error) {
+// pollPolicy returns the rule for polling sitemaps and feeds, nil for fixed intervals.
+func (s *settings) pollPolicy() (poll.Policy, error) {
 	if s.polls == "fixed" {
 		return nil, nil
 	}

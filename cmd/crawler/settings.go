@@ -247,7 +247,7 @@ func (s *settings) collection() (*collection.Options, error) {
 		MaxPages: s.maxPages, MaxSites: s.maxSites, PerSite: s.perSite,
 		Again: collection.Again{Failing: []time.Duration{time.Minute, 10 * time.Minute, time.Hour, time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry), time.Duration(s.retry)}, Lost: time.Duration(s.dnsRetry),
 			Refused: time.Duration(s.refusedAgain), Moved: time.Duration(s.refusedAgain), Gone: 4 * time.Duration(s.refusedAgain)}}
-	s.hurried(o)
+	s.capRetryWaits(o)
 	switch s.store {
 	case "warc":
 		o.Contents = collection.WARC
@@ -278,8 +278,8 @@ func (s *settings) collection() (*collection.Options, error) {
 	return o, nil
 }
 
-// hurried caps the waits after a failure that have no option of their own.
-func (s *settings) hurried(o *collection.Options) {
+// capRetryWaits caps the waits after a failure that have no option of their own.
+func (s *settings) capRetryWaits(o *collection.Options) {
 	if o.Hurry = time.Duration(s.hurry); o.Hurry > 0 {
 		for i, d := range o.Again.Failing[:3] {
 			o.Again.Failing[i] = min(d, o.Hurry)
@@ -306,9 +306,9 @@ func (s *settings) traps() float64 {
 // least is the shortest allowed wait between two requests to somebody else's host.
 const least = time.Second
 
-// polite returns an error if --wait or --wait-big is shorter than least and one of the hosts may belong to
+// checkWaits returns an error if --wait or --wait-big is shorter than least and one of the hosts may belong to
 // somebody else.
-func (s *settings) polite(hosts []string) error {
+func (s *settings) checkWaits(hosts []string) error {
 	name, wait := "wait", s.wait
 	if s.waitBig < wait {
 		name, wait = "wait-big", s.waitBig
@@ -357,8 +357,8 @@ func (s *settings) check() error {
 	return nil
 }
 
-// public returns an error for hosts to which the harvester would never connect.
-func (s *settings) public(hosts []string) error {
+// checkAddresses returns an error for hosts to which the harvester would never connect.
+func (s *settings) checkAddresses(hosts []string) error {
 	for _, host := range hosts {
 		if ip, err := netip.ParseAddr(host); !s.private && (thisMachine(host) || err == nil && (ip.IsPrivate() || ip.IsLinkLocalUnicast())) {
 			return command.Misusef("%s is not on the public Internet: add --allow-private if the machine is yours", host)
@@ -367,8 +367,8 @@ func (s *settings) public(hosts []string) error {
 	return nil
 }
 
-// known returns an error if other people's hosts would be crawled without --contact.
-func (s *settings) known(hosts []string) error {
+// checkContact returns an error if other people's hosts would be crawled without --contact.
+func (s *settings) checkContact(hosts []string) error {
 	for _, host := range hosts {
 		if s.contact == "" && !thisMachine(host) {
 			return command.Misusef("%s is another machine: add --contact MAIL or URL, so that its operators can reach you", host)
@@ -479,7 +479,7 @@ func (s *settings) crawler(col *collection.Collection, log *slog.Logger) (*crawl
 	if err != nil {
 		return nil, err
 	}
-	polls, err := s.rhythm()
+	polls, err := s.pollPolicy()
 	if err != nil {
 		return nil, err
 	}

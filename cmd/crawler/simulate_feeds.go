@@ -55,8 +55,8 @@ Policies: ` + wrapped(names, 10) + `.
 A policy with "-known" knows the true rates. training polls as often as it wants,
 regardless of --per-slot; ahead polls the feeds that are worth its price; all
 others poll the highest ranked feeds in each slot.`,
-		LogLevel:  slog.LevelWarn,
-		Elsewhere: []string{"*"},
+		LogLevel:       slog.LevelWarn,
+		ForeignOptions: []string{"*"},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"world", "policy", "feeds", "days", "slot", "per-slot", "window", "seed", "seeds", "data"}},
 			{Title: "Output", Options: []string{"json", "chart"}},

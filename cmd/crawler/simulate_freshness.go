@@ -49,8 +49,8 @@ Policies: ` + wrapped(policyNames(), 10) + `.
 
 priced is the crawler's default, the same as harmonic. A policy with "-known" knows
 the true rates, and one with "-deaf" ignores all notices of sites.`,
-		LogLevel:  slog.LevelWarn,
-		Elsewhere: []string{"*"},
+		LogLevel:       slog.LevelWarn,
+		ForeignOptions: []string{"*"},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"world", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
@@ -222,7 +222,7 @@ func (f *freshness) outcomes(ctx context.Context, env *command.Env, runs []sim.R
 			return err
 		}
 		list[i] = outcome{Result: r, told: "nothing"}
-		if !runs[i].Policy.Deaf {
+		if !runs[i].Policy.IgnoresNotices {
 			list[i].told = f.toldIn(r.World)
 		}
 		list[i].bound, list[i].ageBound = bounds(&runs[i])
@@ -234,9 +234,9 @@ func (f *freshness) outcomes(ctx context.Context, env *command.Env, runs []sim.R
 // bounds returns what no policy with the run's sources can exceed, whatever its own objective is. No bound of
 // age is known where sites have manifests, or send wrong notices.
 func bounds(r *sim.Run) (share, age float64) {
-	heeds := sim.Listening{Manifest: !r.Policy.Deaf, Push: !r.Policy.Deaf}
+	heeds := sim.Listening{Manifest: !r.Policy.IgnoresNotices, Push: !r.Policy.IgnoresNotices}
 	share = sim.WebBound(r.World, fresh.Objective{Fresh: 1}, r.Costs, r.Budget, heeds).Fresh
-	if !r.Policy.Deaf {
+	if !r.Policy.IgnoresNotices {
 		for _, s := range r.World.Sites {
 			if perfect := (sim.Site{Push: true, Dated: s.Dated}); !s.Silent() && s != perfect {
 				return share, math.NaN()

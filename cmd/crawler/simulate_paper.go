@@ -60,8 +60,8 @@ table describes it and its bounds.
 Tables: ` + wrapped(names, 8) + `.
 
 Tables of recorded histories need --data, and are left out without it.`,
-		LogLevel:  slog.LevelWarn,
-		Elsewhere: []string{"*"},
+		LogLevel:       slog.LevelWarn,
+		ForeignOptions: []string{"*"},
 		Flags: func(fs *flag.FlagSet) {
 			p.seeds = 1
 			fs.IntVar(&p.seed, "seed", 1, "seed all random numbers with `N`")

@@ -221,7 +221,7 @@ It sends at most a few dozen requests, slowly, and obeys robots.txt.`,
 			if !strings.Contains(u, "://") {
 				u = "https://" + u
 			}
-			if err := cmp.Or(s.public(hostsOf([]string{u})), s.known(hostsOf([]string{u}))); err != nil {
+			if err := cmp.Or(s.checkAddresses(hostsOf([]string{u})), s.checkContact(hostsOf([]string{u}))); err != nil {
 				return err
 			}
 			return s.probe(ctx, env, u, asJSON)

@@ -22,7 +22,7 @@ func adminHandler(p *server.Publisher, n *server.Notifier, f *forms) http.Handle
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		s := p.Status()
 		w.Header().Set("Content-Type", "application/json")
-		if !s.Whole || s.MassHeld || s.Error != "" || f.shown != nil && f.shown.Standing().Mass {
+		if !s.Whole || s.MassHeld || s.Error != "" || f.evidence != nil && f.evidence.Status().Mass {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		json.NewEncoder(w).Encode(s)

@@ -24,15 +24,15 @@ import (
 
 // forms are the deliveries besides notices of changes. Each may be nil.
 type forms struct {
-	on      siteflags.Forms
-	store   *versions.Store
-	pages   *versions.Handler
-	archive *archive.Maker
-	agents  *agent.Host
-	callers *server.Callers
-	shown   *evidence.Keeper
-	given   server.Pages // those of store whose content may be delivered
-	fetched bool         // the store gets pages as they are fetched
+	on          siteflags.Forms
+	store       *versions.Store
+	pages       *versions.Handler
+	archive     *archive.Maker
+	agents      *agent.Host
+	callers     *server.Callers
+	evidence    *evidence.Keeper
+	deliverable server.Pages // those of store whose content may be delivered
+	fetched     bool         // the store gets pages as they are fetched
 }
 
 // newForms returns the forms that the options enable, for an inventory and its journal.
@@ -47,39 +47,39 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 		}
 		f.callers.Logger = log
 	}
-	docroot := siteflags.SiteOf(inv)
-	if f.shown, err = site.Evidence(inv, j, log); err != nil {
+	docroot := siteflags.DocrootOf(inv)
+	if f.evidence, err = site.Evidence(inv, j, log); err != nil {
 		return nil, err
 	}
-	if f.shown != nil {
-		f.shown.Meta = !f.on.Pages && !f.on.Archive
+	if f.evidence != nil {
+		f.evidence.Meta = !f.on.Pages && !f.on.Archive
 	}
 	public := f.public(inv)
 	if docroot == nil && f.on.Versions > 0 {
 		// Fetched content is stored as it comes: there is no other way to get it.
-		f.store = &versions.Store{Dir: site.Beside("versions"), Journal: j, Public: public, MaxBytes: int64(f.on.Versions), Log: log}
+		f.store = &versions.Store{Dir: site.StateDir("versions"), Journal: j, Public: public, MaxBytes: int64(f.on.Versions), Log: log}
 		f.fetched = site.Fetched(func(features siteflags.Features) siteflags.Features { return f.store.Seeing(features) })
 	}
 	if docroot != nil && (f.on.Pages || f.on.Archive || f.on.Serve) {
 		f.store = &versions.Store{Journal: j, Open: docroot.OpenPage, Public: public, MaxBytes: int64(f.on.Versions), Log: log}
 		if f.on.Versions > 0 {
-			f.store.Dir = site.Beside("versions")
+			f.store.Dir = site.StateDir("versions")
 		}
 	}
-	if f.given = f.store; f.shown != nil && f.store != nil {
-		f.given = f.shown.Gate(f.store)
+	if f.deliverable = f.store; f.evidence != nil && f.store != nil {
+		f.deliverable = f.evidence.Gate(f.store)
 	}
 	if f.on.Serve {
 		f.pages = &versions.Handler{Store: f.store, Journal: j, Base: site.Base, Public: public}
 	}
 	if f.on.Archive {
-		f.archive = &archive.Maker{Dir: site.Beside("archive"), Base: site.Base, Journal: j, Pages: f.given, Public: public, Share: f.on.Share, Every: time.Duration(site.Hurry), MaxAge: time.Duration(site.Hurry), Logger: log}
+		f.archive = &archive.Maker{Dir: site.StateDir("archive"), Base: site.Base, Journal: j, Pages: f.deliverable, Public: public, Share: f.on.Share, Every: time.Duration(site.Hurry), MaxAge: time.Duration(site.Hurry), Logger: log}
 		f.archive.NoArchive = func(item *protocol.Item, page []byte) bool {
-			return f.shown != nil && f.shown.NoArchive(item.URL) || siteflags.SaysNoArchive(item.URL, item.Type, page)
+			return f.evidence != nil && f.evidence.NoArchive(item.URL) || siteflags.SaysNoArchive(item.URL, item.Type, page)
 		}
-		if f.shown != nil {
-			f.archive.Given, f.archive.Settle = f.shown.Given, f.shown.Settle
-			f.archive.Givable = func() int { return f.shown.Standing().Public }
+		if f.evidence != nil {
+			f.archive.Given, f.archive.Settle = f.evidence.Given, f.evidence.Settle
+			f.archive.Givable = func() int { return f.evidence.Status().Public }
 		}
 		if err := f.archive.Open(); err != nil {
 			log.Warn("no archive of the site is offered: its directory cannot be used", "err", err)
@@ -89,7 +89,7 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 	if f.callers != nil && f.callers.Agents() {
 		self, err := os.Executable()
 		if err == nil {
-			f.agents, err = agent.Open(site.Beside("agents"), agent.Options{Command: []string{self, agent.ProcessName}, Logger: log})
+			f.agents, err = agent.Open(site.StateDir("agents"), agent.Options{Command: []string{self, agent.ProcessName}, Logger: log})
 		}
 		if err != nil {
 			log.Warn("no programs of crawlers are accepted or run: their directory cannot be used", "err", err)
@@ -101,15 +101,15 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 
 // recheck starts a new check of all pages on the web server, and returns the standing so far. accept confirms
 // that the server refuses many on purpose.
-func (f *forms) recheck(accept bool) (evidence.Standing, error) {
-	if f.shown == nil {
-		return evidence.Standing{}, errors.New("recheck needs a docroot: pages of URL lists are not checked")
+func (f *forms) recheck(accept bool) (evidence.Status, error) {
+	if f.evidence == nil {
+		return evidence.Status{}, errors.New("recheck needs a docroot: pages of URL lists are not checked")
 	}
-	again := f.shown.Recheck
+	again := f.evidence.Recheck
 	if accept {
-		again = f.shown.Accept
+		again = f.evidence.Accept
 	}
-	return f.shown.Standing(), again()
+	return f.evidence.Status(), again()
 }
 
 // purged is what was discarded of a page.
@@ -143,7 +143,7 @@ func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
 func (f *forms) offer(n *server.Notifier, inv inventory.Inventory, j *server.Journal) {
 	n.PullOnly = !f.on.Stream
 	if f.on.Pages {
-		n.Pages = f.given
+		n.Pages = f.deliverable
 		n.Item = func(url string) (protocol.Item, bool, error) {
 			e, ok, err := j.Get(url)
 			return e.Item, ok, err
@@ -169,17 +169,17 @@ func (f *forms) offer(n *server.Notifier, inv inventory.Inventory, j *server.Jou
 
 // public returns the test whether a URL is public now.
 func (f *forms) public(inv inventory.Inventory) func(string) bool {
-	if f.shown == nil {
+	if f.evidence == nil {
 		return inv.Public
 	}
-	return f.shown.Watching(inv).Public
+	return f.evidence.Watching(inv).Public
 }
 
 // watching returns the inventory without pages that the web server refuses; it stores versions of the others
 // as they are read.
 func (f *forms) watching(inv inventory.Inventory) inventory.Inventory {
-	if inv = f.keeping(inv); f.shown != nil {
-		inv = f.shown.Watching(inv)
+	if inv = f.keeping(inv); f.evidence != nil {
+		inv = f.evidence.Watching(inv)
 	}
 	return inv
 }
@@ -200,8 +200,8 @@ func (f *forms) own(ctx context.Context, own func(what string, run func() error)
 		}
 		return err
 	}
-	if f.shown != nil {
-		own("evidence", func() error { return ended(f.shown.Run(ctx)) })
+	if f.evidence != nil {
+		own("evidence", func() error { return ended(f.evidence.Run(ctx)) })
 	}
 	if f.store != nil {
 		own("versions", func() error { return ended(f.store.Run(ctx)) })
@@ -238,13 +238,13 @@ type formsStatus struct {
 	Versions *versions.Stats                    `json:"versions,omitempty"`
 	Archive  *archive.Stats                     `json:"archive,omitempty"`
 	Agents   *agent.Stats                       `json:"agents,omitempty"`
-	Evidence *evidence.Standing                 `json:"evidence,omitempty"`
+	Evidence *evidence.Status                   `json:"evidence,omitempty"`
 }
 
 func (f *forms) status(n *server.Notifier) formsStatus {
 	s := formsStatus{On: f.on.String(), Forms: n.Stats().Forms}
-	if f.shown != nil {
-		e := f.shown.Standing()
+	if f.evidence != nil {
+		e := f.evidence.Status()
 		s.Evidence = &e
 	}
 	if f.store != nil {

@@ -83,16 +83,16 @@ func notifier() *command.Command {
 	d := daemon{grace: command.Duration(time.Minute), lookEvery: command.Duration(10 * time.Minute),
 		writeEvery: command.Duration(10 * time.Second), heartbeat: command.Duration(25 * time.Second)}
 	return &command.Command{
-		Name:      "notifier",
-		Summary:   "watch a site and publish its changes",
-		Usage:     "--docroot DIR --base URL [options]",
-		Sites:     command.Together,
-		Elsewhere: siteflags.RdfgenOnly(),
-		Claims:    func() []string { return append(d.site.Claims(), "--listen "+d.listen) },
-		Sub:       []*command.Command{status(), recheck(), purge()},
-		Help:      help,
-		Required:  siteflags.Required(),
-		LogLevel:  slog.LevelInfo,
+		Name:               "notifier",
+		Summary:            "watch a site and publish its changes",
+		Usage:              "--docroot DIR --base URL [options]",
+		Sites:              command.Concurrent,
+		ForeignOptions:     siteflags.RdfgenOnly(),
+		ExclusiveResources: func() []string { return append(d.site.Claims(), "--listen "+d.listen) },
+		Sub:                []*command.Command{status(), recheck(), purge()},
+		Help:               help,
+		Required:           siteflags.Required(),
+		LogLevel:           slog.LevelInfo,
 		Groups: []command.Group{
 			{Title: "The site", Options: []string{"docroot", "base", "exclude", "robots"}},
 			{Title: "Output", Options: []string{"out", "sitemap", "state"}},
@@ -172,7 +172,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if f.offer(n, site, journal); n.PullOnly {
 		snapshot.Manifest.Stream = ""
 	}
-	t := tellers{
+	t := senders{
 		hubURL:  d.site.HubURL(),
 		engines: d.site.IndexNow(journal, public, env.Log),
 		hubs:    d.site.WebSub(journal, p.Published, env.Log),
@@ -191,7 +191,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 			"forms":   func(context.Context) (any, error) { return f.status(n), nil },
 			"tellers": func(context.Context) (any, error) { return t.status() },
 			"robots":  func(context.Context) (any, error) { return robotsOf(rules), nil },
-			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.Does()...), nil },
+			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.TaskOptions()...), nil },
 		},
 		Tasks: map[string]func(context.Context, url.Values) (any, error){
 			"robots-now": func(context.Context, url.Values) (any, error) { rules.AcceptRobots(); return nil, nil },

@@ -20,13 +20,13 @@ func stateFlags(fs *flag.FlagSet, site *siteflags.Flags) {
 	fs.StringVar(&site.State, "state", "", "`FILE` of the state, which records what was published (default: one per base URL)")
 }
 
-// order sends a command to the running notifier of a site.
-func order(ctx context.Context, site *siteflags.Flags, path string, out any) error {
+// postToNotifier sends a command to the running notifier of a site.
+func postToNotifier(ctx context.Context, site *siteflags.Flags, path string, out any) error {
 	if err := site.StatePath(); err != nil {
 		return err
 	}
 	err := server.Ask(ctx, site.State, "POST", path, out)
-	if errors.Is(err, server.ErrNotHeld) {
+	if errors.Is(err, server.ErrNoHolder) {
 		return fmt.Errorf("no notifier of %s is running: start it and try again", site.Base)
 	}
 	return err
@@ -53,10 +53,10 @@ confirm that this is intended:
     notifier recheck --base https://www.example.org/ --accept-refusals
 
 Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
-		Required:  []string{"base"},
-		Sites:     command.InTurn,
-		Elsewhere: []string{"*"},
-		LogLevel:  slog.LevelError,
+		Required:       []string{"base"},
+		Sites:          command.Sequential,
+		ForeignOptions: []string{"*"},
+		LogLevel:       slog.LevelError,
 		Flags: func(fs *flag.FlagSet) {
 			stateFlags(fs, &site)
 			fs.BoolVar(&accept, "accept-refusals", false, "confirm that many pages are refused, and announce them as deleted")
@@ -66,8 +66,8 @@ Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
 			if accept {
 				path += "?accept-refusals"
 			}
-			var s evidence.Standing
-			if err := order(ctx, &site, path, &s); err != nil {
+			var s evidence.Status
+			if err := postToNotifier(ctx, &site, path, &s); err != nil {
 				return err
 			}
 			fmt.Fprintf(env.Stdout, "checking %d pages again; so far %d were public, and %d refused\n", s.Pages+s.Refused, s.Public, s.Refused)
@@ -96,14 +96,14 @@ archive for an hour. What has been delivered cannot be recalled, as with any
 page of the Web.
 
 Exit codes: 0 done; 1 something failed; 2 wrong usage.`,
-		Required:  []string{"base"},
-		Sites:     command.InTurn,
-		Elsewhere: []string{"*"},
-		LogLevel:  slog.LevelError,
-		Flags:     func(fs *flag.FlagSet) { stateFlags(fs, &site) },
+		Required:       []string{"base"},
+		Sites:          command.Sequential,
+		ForeignOptions: []string{"*"},
+		LogLevel:       slog.LevelError,
+		Flags:          func(fs *flag.FlagSet) { stateFlags(fs, &site) },
 		Run: func(ctx context.Context, env *command.Env) error {
 			var p purged
-			if err := order(ctx, &site, "/purge?url="+url.QueryEscape(env.Args[0]), &p); err != nil {
+			if err := postToNotifier(ctx, &site, "/purge?url="+url.QueryEscape(env.Args[0]), &p); err != nil {
 				return err
 			}
 			versions := "no old versions"

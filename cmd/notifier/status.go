@@ -30,10 +30,10 @@ It asks the process that uses the site's state, or reads the state if none is ru
     notifier status --base https://www.example.org/
 
 Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong usage.`,
-		Required:  []string{"base"},
-		Sites:     command.InTurn,
-		Elsewhere: []string{"*"},
-		LogLevel:  slog.LevelError,
+		Required:       []string{"base"},
+		Sites:          command.Sequential,
+		ForeignOptions: []string{"*"},
+		LogLevel:       slog.LevelError,
 		Flags: func(fs *flag.FlagSet) {
 			stateFlags(fs, &site)
 			fs.BoolVar(&asJSON, "json", false, "print the status as JSON")
@@ -97,7 +97,7 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 // statusOf asks the process that holds the state, or reads the state.
 func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s server.Status, running bool, err error) {
 	err = server.Ask(ctx, site.State, "GET", "/status", &s)
-	if !errors.Is(err, server.ErrNotHeld) {
+	if !errors.Is(err, server.ErrNoHolder) {
 		return s, true, err
 	}
 	if _, err := os.Stat(site.State); errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +118,7 @@ type robotsStatus struct {
 }
 
 func robotsOf(rules siteflags.Rules) (s robotsStatus) {
-	s.Robots, _ = rules.RobotsTrouble()
+	s.Robots, _ = rules.RobotsProblem()
 	s.Lost = rules.RobotsLost()
 	return s
 }

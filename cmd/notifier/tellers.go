@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/server/ping"
 )
 
-// tellers notify search engines and hubs, which do not subscribe. Each may be nil.
-type tellers struct {
+// senders notify search engines and hubs, which do not subscribe. Each may be nil.
+type senders struct {
 	engines *ping.IndexNow
 	hubs    *ping.WebSub
 	hub     *ping.Hub
@@ -27,7 +27,7 @@ type tellersStatus struct {
 	Hub      *ping.HubStatus   `json:"hub,omitempty"`
 }
 
-func (t *tellers) status() (s tellersStatus, err error) {
+func (t *senders) status() (s tellersStatus, err error) {
 	if t.engines != nil {
 		st, err := t.engines.Status()
 		if err != nil {
@@ -51,7 +51,7 @@ func (t *tellers) status() (s tellersStatus, err error) {
 }
 
 // own runs those that exist.
-func (t *tellers) own(ctx context.Context, own func(what string, run func() error)) {
+func (t *senders) own(ctx context.Context, own func(what string, run func() error)) {
 	if t.engines != nil {
 		own("indexnow", func() error { return t.engines.Run(ctx) })
 	}
@@ -65,7 +65,7 @@ func (t *tellers) own(ctx context.Context, own func(what string, run func() erro
 
 // doors adds the hub to the doors of the notifier, and the file that proves the IndexNow key if no web server
 // serves it.
-func (t *tellers) doors(n http.Handler, base string) http.Handler {
+func (t *senders) doors(n http.Handler, base string) http.Handler {
 	path := ""
 	if u, err := url.Parse(base); err == nil {
 		path = u.Path

@@ -29,7 +29,7 @@ func (j *job) describe(ctx context.Context) error {
 		return err
 	}
 	p.Snapshot, p.Outputs = nil, nil
-	found, err := p.Look(ctx, nil)
+	found, err := p.Scan(ctx, nil)
 	looked()
 	if err != nil {
 		return err
@@ -57,5 +57,5 @@ func (j *job) describe(ctx context.Context) error {
 		return err
 	}
 	j.json = false // standard output holds the manifest
-	return j.tell(found, nil)
+	return j.report(found, nil)
 }

@@ -63,7 +63,7 @@ func learnCommand() *command.Command {
 		Help:    learnHelp,
 		Args:    []string{"BUILD1", "BUILD2"},
 		// The masks of a site are in its configuration file.
-		Elsewhere: []string{"*"},
+		ForeignOptions: []string{"*"},
 		Flags: func(fs *flag.FlagSet) {
 			fs.Var(&l.masks, "mask", "ignore text that matches `PATTERN`, a mask that you already use (repeatable)")
 			fs.Float64Var(&l.share, "min-share", l.share, "propose only masks that apply to at least this `SHARE` of the changed pages, above 0 and at most 1")

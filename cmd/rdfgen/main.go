@@ -65,16 +65,16 @@ type job struct {
 func rdfgen() *command.Command {
 	var j job
 	return &command.Command{
-		Name:      "rdfgen",
-		Summary:   "describe a site as robots.rdf, a sitemap and feeds",
-		Usage:     "--docroot DIR --base URL [options]",
-		Sub:       shared(checkCommand(), reportCommand(), learnCommand()),
-		Sites:     command.InTurn,
-		Elsewhere: siteflags.NotifierOnly(),
-		Claims:    j.site.Claims,
-		Help:      help,
-		Required:  siteflags.Required(),
-		LogLevel:  slog.LevelError,
+		Name:               "rdfgen",
+		Summary:            "describe a site as robots.rdf, a sitemap and feeds",
+		Usage:              "--docroot DIR --base URL [options]",
+		Sub:                shared(checkCommand(), reportCommand(), learnCommand()),
+		Sites:              command.Sequential,
+		ForeignOptions:     siteflags.NotifierOnly(),
+		ExclusiveResources: j.site.Claims,
+		Help:               help,
+		Required:           siteflags.Required(),
+		LogLevel:           slog.LevelError,
 		Groups: []command.Group{
 			{Title: "The site", Options: []string{"docroot", "base", "include", "exclude", "robots"}},
 			{Title: "Output", Options: []string{"out", "sitemap", "atom", "state", "config"}},
@@ -99,7 +99,7 @@ func rdfgen() *command.Command {
 // shared lets the subcommands read the configuration file of rdfgen: they ignore options that are not theirs.
 func shared(parts ...*command.Command) []*command.Command {
 	for _, p := range parts {
-		p.Sites, p.Elsewhere = command.Apart, []string{"*"}
+		p.Sites, p.ForeignOptions = command.NoSite, []string{"*"}
 	}
 	return parts
 }
@@ -122,14 +122,14 @@ func (j *job) run(ctx context.Context) error {
 	}
 
 	for begin := time.Now(); ; {
-		err := j.ask(ctx)
-		if errors.Is(err, server.ErrNotHeld) {
-			err = j.turn(ctx)
+		err := j.delegate(ctx)
+		if errors.Is(err, server.ErrNoHolder) {
+			err = j.publishOnce(ctx)
 			if !errors.Is(err, server.ErrHeld) {
 				return err
 			}
 		}
-		if err == nil || ctx.Err() != nil || time.Since(begin) > overtaken || j.notified(ctx) {
+		if err == nil || ctx.Err() != nil || time.Since(begin) > contentionTimeout || j.notified(ctx) {
 			return err
 		}
 		// Another rdfgen held the state, and ended before it could answer.
@@ -137,8 +137,8 @@ func (j *job) run(ctx context.Context) error {
 	}
 }
 
-// overtaken is how long several rdfgen processes on one state may get in each other's way.
-const overtaken = time.Minute
+// contentionTimeout is how long several rdfgen processes on one state may get in each other's way.
+const contentionTimeout = time.Minute
 
 // notified reports whether a notifier holds the state, in which case its answer is final.
 func (j *job) notified(ctx context.Context) bool {
@@ -146,8 +146,8 @@ func (j *job) notified(ctx context.Context) bool {
 	return server.Ask(ctx, j.site.State, "GET", "/does", &does) == nil
 }
 
-// ask tells the process that holds the state to scan. It returns ErrNotHeld if there is none.
-func (j *job) ask(ctx context.Context) error {
+// delegate tells the process that holds the state to scan. It returns ErrNoHolder if there is none.
+func (j *job) delegate(ctx context.Context) error {
 	if j.site.RobotsNow {
 		var none any
 		if err := server.Ask(ctx, j.site.State, "POST", "/robots-now", &none); err != nil {
@@ -171,7 +171,7 @@ func (j *job) ask(ctx context.Context) error {
 			return err
 		}
 	}
-	return j.tell(found, checked)
+	return j.report(found, checked)
 }
 
 // sameManifest makes sure that the holder publishes where this call is to publish.
@@ -200,7 +200,7 @@ func (j *job) sameWork(ctx context.Context) error {
 		j.env.Log.Debug("cannot compare options with the process that uses the state, probably another rdfgen", "err", err)
 		return nil
 	}
-	for _, does := range j.site.Does() {
+	for _, does := range j.site.TaskOptions() {
 		if !slices.Contains(theirs, does) {
 			return fmt.Errorf("a notifier uses this state without %s: give it that option too, or use one --config for both", does)
 		}
@@ -208,8 +208,8 @@ func (j *job) sameWork(ctx context.Context) error {
 	return nil
 }
 
-// turn runs the publisher's loop once.
-func (j *job) turn(ctx context.Context) error {
+// publishOnce runs the publisher's loop once.
+func (j *job) publishOnce(ctx context.Context) error {
 	journal, err := server.OpenJournal(ctx, j.site.State, j.site.JournalOptions(j.env.Log))
 	if err != nil {
 		return err
@@ -243,7 +243,7 @@ func (j *job) turn(ctx context.Context) error {
 		if other, err = j.shown.Once(ctx); err == nil && other {
 			found, err = p.Turn(ctx)
 		}
-		if s := j.shown.Standing(); err == nil && s.Mass {
+		if s := j.shown.Status(); err == nil && s.Mass {
 			err = fmt.Errorf("the web server refuses %d or more pages that used to be public: no deletion is announced until it serves them again, or until you run notifier recheck --accept-refusals", s.Suspect)
 		}
 	}
@@ -251,9 +251,9 @@ func (j *job) turn(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, begun, j.send(ctx, p)) // the entries in the journal are true all the same
 	}
-	trouble, said := j.rules.RobotsTrouble()
+	trouble, said := j.rules.RobotsProblem()
 	if trouble != "" && !said {
-		j.say("robots.txt: " + trouble)
+		j.printInfo("robots.txt: " + trouble)
 	}
 	var checked *server.Checked
 	if j.selfCheck {
@@ -263,7 +263,7 @@ func (j *job) turn(ctx context.Context) error {
 		}
 		checked = &c
 	}
-	err = errors.Join(j.tell(found, checked), begun, j.send(ctx, p))
+	err = errors.Join(j.report(found, checked), begun, j.send(ctx, p))
 	if err == nil && said { // robots.txt is lost: a person is needed, and was told
 		err = &command.ExitError{Code: command.Failure}
 	}
@@ -303,9 +303,9 @@ func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {
 		return err
 	}
 	if sent.Batches > 0 || sent.Pending > 0 {
-		j.say(fmt.Sprintf("IndexNow: %d URLs sent, %d waiting", sent.Sent, sent.Pending))
+		j.printInfo(fmt.Sprintf("IndexNow: %d URLs sent, %d waiting", sent.Sent, sent.Pending))
 	}
-	j.say(sent.Failed...)
+	j.printInfo(sent.Failed...)
 	return keyTrouble(s)
 }
 
@@ -319,15 +319,15 @@ func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
 		return err
 	}
 	if pings > 0 {
-		j.say(fmt.Sprintf("WebSub: %d pings sent", pings))
+		j.printInfo(fmt.Sprintf("WebSub: %d pings sent", pings))
 	}
-	j.say(failed...)
+	j.printInfo(failed...)
 	return nil
 }
 
-// say prints messages about success, or about trouble that passes by itself.
-func (j *job) say(lines ...string) {
-	if j.spoken() {
+// printInfo prints messages about success, or about trouble that passes by itself.
+func (j *job) printInfo(lines ...string) {
+	if j.verboseOutput() {
 		for _, line := range lines {
 			fmt.Fprintln(j.env.Stderr, line)
 		}
@@ -350,8 +350,8 @@ func keyTrouble(s *ping.IndexNow) error {
 	return nil
 }
 
-// spoken reports whether success is to be reported too.
-func (j *job) spoken() bool { return j.verbose || j.env.Watched() }
+// verboseOutput reports whether success is to be reported too.
+func (j *job) verboseOutput() bool { return j.verbose || j.env.IsTerminal() }
 
 // publisher shows its progress on a terminal until done is called.
 func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func(), err error) {
@@ -378,14 +378,14 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 	return p, bar.Done, nil
 }
 
-// tell reports the result: nothing, unless asked to or a person is needed.
-func (j *job) tell(found inventory.Report, checked *server.Checked) error {
+// report reports the result: nothing, unless asked to or a person is needed.
+func (j *job) report(found inventory.Report, checked *server.Checked) error {
 	if j.json {
 		if err := j.env.PrintJSON(found); err != nil {
 			return err
 		}
 	}
-	if j.spoken() {
+	if j.verboseOutput() {
 		fmt.Fprintln(j.env.Stderr, found)
 		if next := j.next(found); next != "" {
 			fmt.Fprintln(j.env.Stderr, "Next:", next)
@@ -396,7 +396,7 @@ func (j *job) tell(found inventory.Report, checked *server.Checked) error {
 		for _, f := range checked.Findings {
 			fmt.Fprintln(j.env.Stderr, f)
 		}
-		if j.spoken() || len(checked.Findings) > 0 {
+		if j.verboseOutput() || len(checked.Findings) > 0 {
 			fmt.Fprintln(j.env.Stderr, "Self-check:", checked)
 		}
 	}
@@ -415,7 +415,7 @@ func (j *job) tell(found inventory.Report, checked *server.Checked) error {
 // adviseRobots prints what robots.txt lacks. With --write-robots it lacks nothing.
 func (j *job) adviseRobots() {
 	r := j.site.RobotsFile(j.env.Log)
-	if r == nil || slices.Contains(j.site.Does(), "--write-robots") {
+	if r == nil || slices.Contains(j.site.TaskOptions(), "--write-robots") {
 		return
 	}
 	faults, err := r.Check()
@@ -460,7 +460,7 @@ func (j *job) list(ctx context.Context) error {
 	}
 	out.Published, out.LeftOut = []string{}, []*left{} // in JSON, none is [] and not null
 	byReason := map[string]*left{}
-	for o, err := range site.Look(ctx, nil) {
+	for o, err := range site.Scan(ctx, nil) {
 		var unseen *inventory.UnseenError
 		if err == nil && o.LeftOut == "" {
 			r, err := site.Read(ctx, o)

@@ -244,8 +244,8 @@ func TestCompressedCopyIsReadOnce(t *testing.T) {
 		t.Errorf("%d entries; %d bytes of %d", n, progress, files.Size())
 	}
 	for _, f := range files.Files() {
-		if twin := strings.HasSuffix(f.Name, "1.gz"); twin != (f.Twin == whole) {
-			t.Errorf("%s: twin %q", f.Name, f.Twin)
+		if twin := strings.HasSuffix(f.Name, "1.gz"); twin != (f.DuplicateOf == whole) {
+			t.Errorf("%s: twin %q", f.Name, f.DuplicateOf)
 		}
 	}
 }

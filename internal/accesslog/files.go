@@ -52,7 +52,7 @@ type File struct {
 
 	// Twin names a file that begins with the same lines, so that this one is skipped: a log and its
 	// compressed copy.
-	Twin string
+	DuplicateOf string
 
 	// Err says why the file could not be read to its end. The entries before it count.
 	Err error
@@ -94,7 +94,7 @@ func Open(patterns []string, stdin io.Reader) (*Files, error) {
 	}
 	fs.leaveTwinsOut()
 	for _, f := range fs.files {
-		if f.Twin == "" {
+		if f.DuplicateOf == "" {
 			fs.waiting = append(fs.waiting, f)
 		}
 	}
@@ -206,10 +206,10 @@ func (l *Files) leaveTwinsOut() {
 		case other == nil || other.whole != f.whole:
 			by[f.begin] = f
 		case compressed(other.Name) && !compressed(f.Name):
-			other.Twin = f.Name
+			other.DuplicateOf = f.Name
 			by[f.begin] = f
 		default:
-			f.Twin = other.Name
+			f.DuplicateOf = other.Name
 		}
 	}
 }
@@ -274,7 +274,7 @@ func (l *Files) Size() int64 {
 	for _, f := range l.files {
 		if f.Size < 0 {
 			return -1
-		} else if f.Twin == "" {
+		} else if f.DuplicateOf == "" {
 			size += f.Size
 		}
 	}

@@ -42,7 +42,7 @@ type Options struct {
 	GrowBy int
 }
 
-// A File is an open bbolt file. All reads and writes of it run under [Guard].
+// A File is an open bbolt file. All reads and writes of it run under [RecoverDamage].
 type File struct {
 	*bbolt.DB
 	file  *os.File
@@ -78,7 +78,7 @@ func Open(path string, o Options) (*File, error) {
 		f.file = file
 		return file, err
 	}
-	err := Guard(func() (err error) {
+	err := RecoverDamage(func() (err error) {
 		f.DB, err = bbolt.Open(path, 0o600, bo)
 		return err
 	})
@@ -102,7 +102,7 @@ func Open(path string, o Options) (*File, error) {
 	}
 	f.AllocSize = o.GrowBy
 	// A page beyond the end of the file cannot even be read.
-	if err := Guard(func() error { return f.View(f.whole) }); err != nil {
+	if err := RecoverDamage(func() error { return f.View(f.whole) }); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (f *File) abandon() error {
 }
 
 // Rollback ends a write transaction that was not committed; after a commit it does nothing. bbolt reads the
-// file for it, and may fail: then Close knows. The only writer defers it inside of Guard.
+// file for it, and may fail: then Close knows. The only writer defers it inside of RecoverDamage.
 func (f *File) Rollback(tx *bbolt.Tx) {
 	f.stuck = true
 	tx.Rollback() // returns ErrTxClosed after a Commit
@@ -160,9 +160,9 @@ func (f *File) Used(tx *bbolt.Tx) int64 {
 	return tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(f.Info().PageSize)
 }
 
-// Guard runs f and turns a panic into an error that wraps ErrDamaged: bbolt panics on pages that it did not
+// RecoverDamage runs f and turns a panic into an error that wraps ErrDamaged: bbolt panics on pages that it did not
 // write, and so does any read beyond the end of a truncated file.
-func Guard(f func() error) (err error) {
+func RecoverDamage(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {

@@ -76,7 +76,7 @@ func TestDamagedFiles(t *testing.T) {
 		}
 		f, err := boltfile.Open(path, boltfile.Options{})
 		if err == nil {
-			err = boltfile.Guard(func() error {
+			err = boltfile.RecoverDamage(func() error {
 				tx, err := f.Begin(true)
 				if err != nil {
 					return err

@@ -6,9 +6,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// GiveBack tells the system that the mapped pages of the file need not stay resident. They stay in the page
+// ReleasePages tells the system that the mapped pages of the file need not stay resident. They stay in the page
 // cache, and return on the next access. tx must be open, so that the mapping stays.
-func GiveBack(tx *bbolt.Tx) {
+func ReleasePages(tx *bbolt.Tx) {
 	// An error can be ignored: it is only a hint.
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
 }

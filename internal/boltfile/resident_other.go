@@ -4,5 +4,5 @@ package boltfile
 
 import "go.etcd.io/bbolt"
 
-// GiveBack does nothing: elsewhere mapped pages stay resident until memory is short.
-func GiveBack(*bbolt.Tx) {}
+// ReleasePages does nothing: elsewhere mapped pages stay resident until memory is short.
+func ReleasePages(*bbolt.Tx) {}

@@ -53,11 +53,11 @@ type Command struct {
 
 	// Claims, if not nil, is called when the options of a site have been read, and returns what no other site
 	// of the same file may use, such as "--out /srv/www/robots.rdf".
-	Claims func() []string
+	ExclusiveResources func() []string
 
 	// Elsewhere names options of other programs, which this one ignores in the configuration file that they
 	// share. "*" means all that it does not have itself.
-	Elsewhere []string
+	ForeignOptions []string
 
 	Sub []*Command // the parts
 }

@@ -37,14 +37,14 @@ type Progress struct {
 // Progress begins to show work with a known total, or -1. The bar appears with the first Add and is gone
 // after Done.
 func (e *Env) Progress(label string, total int64) *Progress {
-	if !e.Watched() {
+	if !e.IsTerminal() {
 		return &Progress{}
 	}
 	return newProgress(e.Stderr, label, total)
 }
 
-// Watched reports whether a person watches: Stderr is a terminal.
-func (e *Env) Watched() bool {
+// IsTerminal reports whether a person watches: Stderr is a terminal.
+func (e *Env) IsTerminal() bool {
 	f, ok := e.Stderr.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

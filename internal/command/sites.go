@@ -34,10 +34,10 @@ import (
 type Sites int
 
 const (
-	OneSite  Sites = iota // it rejects sections
-	InTurn                // it runs once for each site, one after the other
-	Together              // it runs for all sites at once, until they end
-	Apart                 // it concerns no site, and ignores all sections but the one that --site names
+	OneSite    Sites = iota // it rejects sections
+	Sequential              // it runs once for each site, one after the other
+	Concurrent              // it runs for all sites at once, until they end
+	NoSite                  // it concerns no site, and ignores all sections but the one that --site names
 )
 
 // sectionLine matches the line that begins a section. The name appears in logs and messages.
@@ -86,7 +86,7 @@ func (c *Command) sites(args []string) ([]string, error) {
 		return nil, Misusef("%s: %w", path, err)
 	case len(names) > 0 && c.Sites == OneSite:
 		return nil, Misusef("%s has sections, but this command is for a single site: give its options on the command line", path)
-	case o.site == "" && c.Sites == Apart:
+	case o.site == "" && c.Sites == NoSite:
 		return nil, nil
 	case o.site == "":
 		return names, nil
@@ -138,7 +138,7 @@ func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParse
 			}
 			f := fs.Lookup(name)
 			switch {
-			case f == nil && (slices.Contains(c.Elsewhere, name) || slices.Contains(c.Elsewhere, "*")):
+			case f == nil && (slices.Contains(c.ForeignOptions, name) || slices.Contains(c.ForeignOptions, "*")):
 				return nil
 			case f == nil:
 				return fmt.Errorf("%s: unknown option %q%s", where(), name, didYouMean(fs, "", name))
@@ -193,7 +193,7 @@ func runSites(ctx context.Context, build func() *Command, how Sites, args, sites
 		return env.ended(ctx, name, err)
 	}
 	code := OK
-	if how != Together || len(sites) == 1 {
+	if how != Concurrent || len(sites) == 1 {
 		for _, site := range sites {
 			if ctx.Err() != nil {
 				return max(code, Failure)
@@ -253,13 +253,13 @@ func claimed(build func() *Command, args, sites []string) error {
 	by := make(map[string]string)
 	for _, site := range sites {
 		c, name, rest := pick(build(), args)
-		if c.Claims == nil {
+		if c.ExclusiveResources == nil {
 			return nil
 		}
 		if _, err := c.read(c.options(name), rest, site); err != nil {
 			continue // its own run reports the error
 		}
-		for _, claim := range c.Claims() {
+		for _, claim := range c.ExclusiveResources() {
 			if other, ok := by[claim]; ok && other != site {
 				return Misusef("[%s] and [%s] both have %s: each site needs its own", other, site, claim)
 			}

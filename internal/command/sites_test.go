@@ -29,7 +29,7 @@ func sitesCalled(t *testing.T, how command.Sites, config string, run func(ctx co
 	build := func() *command.Command {
 		var base string
 		var include command.Strings
-		return &command.Command{Name: "tool", Sites: how, Elsewhere: []string{"listen"}, Required: []string{"base"},
+		return &command.Command{Name: "tool", Sites: how, ForeignOptions: []string{"listen"}, Required: []string{"base"},
 			Flags: func(fs *flag.FlagSet) {
 				fs.StringVar(&base, "base", "", "a `URL`")
 				fs.Var(&include, "include", "a `PATTERN`")
@@ -54,19 +54,19 @@ func sitesCalled(t *testing.T, how command.Sites, config string, run func(ctx co
 const twoSites = "include all\nlisten :1\n[www]\nbase http://w/\ninclude own\n\n[ blog ] # the other\nbase http://b/\nlisten :2\n"
 
 func TestSitesInTurn(t *testing.T) {
-	told, code, said := sitesCalled(t, command.InTurn, twoSites, nil)
+	told, code, said := sitesCalled(t, command.Sequential, twoSites, nil)
 	if want := []string{"http://b/ [all]", "http://w/ [all own]"}; code != 0 || !slices.Equal(told, want) {
 		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
 	}
 	if !strings.Contains(said, "site=www") || !strings.Contains(said, "site=blog") {
 		t.Errorf("the log does not name the sites: %s", said)
 	}
-	told, code, _ = sitesCalled(t, command.InTurn, twoSites, nil, "--site", "blog")
+	told, code, _ = sitesCalled(t, command.Sequential, twoSites, nil, "--site", "blog")
 	if code != 0 || !slices.Equal(told, []string{"http://b/ [all]"}) {
 		t.Errorf("exit code %d, sites %q", code, told)
 	}
 	// A failing site does not keep the others from running.
-	told, code, said = sitesCalled(t, command.InTurn, twoSites, func(_ context.Context, base string) error {
+	told, code, said = sitesCalled(t, command.Sequential, twoSites, func(_ context.Context, base string) error {
 		if base == "http://w/" {
 			return errors.New("no disk")
 		}
@@ -80,7 +80,7 @@ func TestSitesInTurn(t *testing.T) {
 func TestSitesTogether(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
-	told, code, said := sitesCalled(t, command.Together, twoSites, func(context.Context, string) error {
+	told, code, said := sitesCalled(t, command.Concurrent, twoSites, func(context.Context, string) error {
 		both.Done()
 		both.Wait() // each waits for the other
 		return nil
@@ -93,10 +93,10 @@ func TestSitesTogether(t *testing.T) {
 // A command that concerns no site reads the lines before the sections, and a section only if --site names it.
 func TestApartCommandReadsNamedSection(t *testing.T) {
 	one := "base http://common/\n[www]\nbase http://w/\n[blog]\nbase http://b/\n"
-	if told, code, said := sitesCalled(t, command.Apart, one, nil); code != 0 || !slices.Equal(told, []string{"http://common/ []"}) {
+	if told, code, said := sitesCalled(t, command.NoSite, one, nil); code != 0 || !slices.Equal(told, []string{"http://common/ []"}) {
 		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
 	}
-	if told, code, said := sitesCalled(t, command.Apart, one, nil, "--site", "www"); code != 0 || !slices.Equal(told, []string{"http://w/ []"}) {
+	if told, code, said := sitesCalled(t, command.NoSite, one, nil, "--site", "www"); code != 0 || !slices.Equal(told, []string{"http://w/ []"}) {
 		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
 	}
 }
@@ -109,12 +109,12 @@ func TestInvalidSectionsAreRejected(t *testing.T) {
 		want   string
 	}{
 		"a command of one site":              {command.OneSite, twoSites, nil, "has sections"},
-		"no such section":                    {command.InTurn, twoSites, []string{"--site", "shop"}, "has no section [shop]"},
-		"duplicate section":                  {command.InTurn, "[a]\nbase x\n[a]\n", nil, "[a] appears twice"},
-		"unknown option":                     {command.InTurn, "[a]\nbase x\nbaes y\n", nil, "baes"},
-		"missing required option":            {command.InTurn, "[a]\nbase x\n[b]\n", nil, "tool [b]: --base is required"},
-		"section of a file without sections": {command.InTurn, "base x\n", []string{"--site", "a"}, "has no section [a]"},
-		"line too long":                      {command.InTurn, "base " + strings.Repeat("x", 5<<20), nil, "too long"},
+		"no such section":                    {command.Sequential, twoSites, []string{"--site", "shop"}, "has no section [shop]"},
+		"duplicate section":                  {command.Sequential, "[a]\nbase x\n[a]\n", nil, "[a] appears twice"},
+		"unknown option":                     {command.Sequential, "[a]\nbase x\nbaes y\n", nil, "baes"},
+		"missing required option":            {command.Sequential, "[a]\nbase x\n[b]\n", nil, "tool [b]: --base is required"},
+		"section of a file without sections": {command.Sequential, "base x\n", []string{"--site", "a"}, "has no section [a]"},
+		"line too long":                      {command.Sequential, "base " + strings.Repeat("x", 5<<20), nil, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, code, said := sitesCalled(t, c.how, c.config, nil, c.args...); code != 2 || !strings.Contains(said, c.want) {

@@ -309,7 +309,7 @@ func TestMinorChangesCostAnIndexerNothing(t *testing.T) {
 	}
 	defer c.Close()
 	const url = "https://www.example.org/bridge.html"
-	done, err := c.Commit(&collection.Turn{Finds: []collection.Find{{URL: url, By: collection.ByPerson}}})
+	done, err := c.Commit(&collection.Commit{Finds: []collection.Find{{URL: url, By: collection.ByPerson}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +320,7 @@ func TestMinorChangesCostAnIndexerNothing(t *testing.T) {
 	load := int64(0)
 	visit := func(n int, body func() string) {
 		t.Helper()
-		var turn collection.Turn
+		var turn collection.Commit
 		for range n {
 			now = now.Add(time.Minute)
 			b := []byte(body())

@@ -89,7 +89,7 @@ func TestPublishedTypesAreFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, crawler, published := &server.Site{Docroot: root, Base: "https://site.example/", Robots: rules}, &seed.Seeder{}, []string{}
-	for o, err := range s.Look(t.Context(), nil) {
+	for o, err := range s.Scan(t.Context(), nil) {
 		switch {
 		case err != nil:
 			t.Fatal(err)

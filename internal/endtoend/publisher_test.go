@@ -26,14 +26,14 @@ func TestPublishCollection(t *testing.T) {
 	defer c.Close()
 	visit := func(bodies map[string]string) {
 		t.Helper()
-		var turn collection.Turn
+		var turn collection.Commit
 		for path := range bodies {
 			turn.Finds = append(turn.Finds, collection.Find{URL: base + path})
 		}
 		if _, err := c.Commit(&turn); err != nil {
 			t.Fatal(err)
 		}
-		turn = collection.Turn{}
+		turn = collection.Commit{}
 		for path, body := range bodies {
 			p, _, err := c.Page(base + path)
 			if err != nil {

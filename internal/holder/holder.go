@@ -21,8 +21,8 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// ErrNotHeld is returned by [Door.Ask] when no process has the state.
-var ErrNotHeld = errors.New("no process has the state open")
+// ErrNoHolder is returned by [Client.Do] when no process has the state.
+var ErrNoHolder = errors.New("no process has the state open")
 
 // longestSocket is the longest path of a socket, in bytes: less than the smallest limit of any system, which
 // is 104.
@@ -104,8 +104,8 @@ func listenPrivate(path string) (net.Listener, error) {
 	return ln, nil
 }
 
-// A Door sends requests to the holder of a state.
-type Door struct {
+// A Client sends requests to the holder of a state.
+type Client struct {
 	State string
 
 	// Held reports whether another process has the state open: only then is it worth waiting for a socket
@@ -116,13 +116,13 @@ type Door struct {
 // maxAnswer bounds a response that is read whole.
 const maxAnswer = 16 << 20
 
-// askPatience is how long Ask waits for a process that has the state to listen.
-const askPatience = 5 * time.Second
+// connectTimeout is how long Ask waits for a process that has the state to listen.
+const connectTimeout = 5 * time.Second
 
-// Ask sends in, if not nil, as JSON to the process that has the state, and decodes its JSON response into
-// out. It returns ErrNotHeld if no process has the state: then the caller may open it. It waits up to 5 s for
+// Do sends in, if not nil, as JSON to the process that has the state, and decodes its JSON response into
+// out. It returns ErrNoHolder if no process has the state: then the caller may open it. It waits up to 5 s for
 // a holder that does not listen yet, and as long as ctx allows for the response.
-func (d Door) Ask(ctx context.Context, method, path string, in, out any) error {
+func (d Client) Do(ctx context.Context, method, path string, in, out any) error {
 	body, err := d.Stream(ctx, method, path, in)
 	if err != nil {
 		return err
@@ -139,15 +139,15 @@ func (d Door) Ask(ctx context.Context, method, path string, in, out any) error {
 }
 
 // Stream sends a request like Ask, and returns the response to be read as it arrives, and closed.
-func (d Door) Stream(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
+func (d Client) Stream(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	body, err := d.ask(ctx, method, path, in)
-	if err != nil && err != ErrNotHeld {
+	if err != nil && err != ErrNoHolder {
 		return nil, fmt.Errorf("ask the process that has %s open: %w", d.State, err)
 	}
 	return body, err
 }
 
-func (d Door) ask(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
+func (d Client) ask(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	socket, err := SocketPath(d.State)
 	if err != nil {
 		return nil, err
@@ -185,8 +185,8 @@ func (d Door) ask(ctx context.Context, method, path string, in any) (io.ReadClos
 		case heldErr != nil:
 			return nil, heldErr
 		case !held:
-			return nil, ErrNotHeld
-		case time.Since(begin) > askPatience:
+			return nil, ErrNoHolder
+		case time.Since(begin) > connectTimeout:
 			return nil, fmt.Errorf("it does not answer: %w", err)
 		}
 		if err := pause.Sleep(ctx, 50*time.Millisecond); err != nil {

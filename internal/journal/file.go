@@ -46,7 +46,7 @@ func (j *Journal) open() error {
 		return err
 	}
 	j.db = db
-	if err := boltfile.Guard(j.load); err != nil {
+	if err := boltfile.RecoverDamage(j.load); err != nil {
 		j.db.Close()
 		return err
 	}
@@ -182,7 +182,7 @@ func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 	if j.broken != nil {
 		return j.broken
 	}
-	err := boltfile.Guard(func() error {
+	err := boltfile.RecoverDamage(func() error {
 		tx, err := j.db.Begin(true)
 		if errors.Is(err, boltfile.ErrClosed) {
 			return errClosed
@@ -196,7 +196,7 @@ func (j *Journal) update(f func(tx *bbolt.Tx, m *meta) error) error {
 		}
 		if j.touched >= giveBackAfter {
 			j.touched = 0
-			boltfile.GiveBack(tx)
+			boltfile.ReleasePages(tx)
 		}
 		if err := f(tx, &m); err != nil {
 			return err

@@ -50,7 +50,7 @@ func (j *Journal) Note(key string) ([]byte, error) {
 	}
 	defer tx.Rollback()
 	var value []byte
-	err = boltfile.Guard(func() (err error) {
+	err = boltfile.RecoverDamage(func() (err error) {
 		notes := tx.Bucket(notesBucket)
 		if notes == nil || key == "" {
 			return nil
@@ -75,7 +75,7 @@ func (j *Journal) EachNote(prefix string, f func(key string, value []byte) error
 	}
 	defer v.Close()
 	none := false
-	if err := boltfile.Guard(func() error { none = v.tx.Bucket(notesBucket) == nil; return nil }); err != nil || none {
+	if err := boltfile.RecoverDamage(func() error { none = v.tx.Bucket(notesBucket) == nil; return nil }); err != nil || none {
 		return err
 	}
 	type note struct {
@@ -177,7 +177,7 @@ func (j *Journal) Gone(url string) (protocol.Tombstone, bool, error) {
 	}
 	defer tx.Rollback()
 	var dead protocol.Tombstone
-	err = boltfile.Guard(func() error {
+	err = boltfile.RecoverDamage(func() error {
 		var seq []byte
 		if url != "" {
 			seq = tx.Bucket(goneBucket).Get([]byte(url))

@@ -74,7 +74,7 @@ func (j *Journal) read(ctx context.Context, after protocol.Cursor, max int) ([]p
 	}
 	defer tx.Rollback()
 	var changes []protocol.Change
-	err = boltfile.Guard(func() error {
+	err = boltfile.RecoverDamage(func() error {
 		if m, err = readMeta(tx); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (j *Journal) Get(url string) (Entry, bool, error) {
 	defer tx.Rollback()
 	var e Entry
 	var ok bool
-	err = boltfile.Guard(func() error {
+	err = boltfile.RecoverDamage(func() error {
 		m, err := readMeta(tx)
 		if err == nil && url != "" {
 			e, ok, err = getEntry(tx.Bucket(itemsBuckets[m.slot]), itemKey(url))

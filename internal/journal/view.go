@@ -35,7 +35,7 @@ func (j *Journal) View() (*View, error) {
 		return nil, j.fail("view", err)
 	}
 	v := &View{j: j, tx: tx}
-	err = boltfile.Guard(func() (err error) {
+	err = boltfile.RecoverDamage(func() (err error) {
 		v.m, err = readMeta(tx)
 		return err
 	})
@@ -141,7 +141,7 @@ func (u *under) in(c *bbolt.Cursor, k, b []byte) ([]byte, []byte) {
 		d := int(binary.BigEndian.Uint16(k))
 		switch {
 		case d < u.depth:
-			panic("keys are out of order") // boltfile.Guard makes it an error
+			panic("keys are out of order") // boltfile.RecoverDamage makes it an error
 		case d == u.depth: // all keys of this depth are done
 			d++
 		}
@@ -189,7 +189,7 @@ const (
 const maxAhead = 64
 
 // rows yields the results of parse for keys and values of a bucket, from first on by move. Both are read
-// under Guard, and not retained: a damaged page may point anywhere, and may make them come again and again.
+// under RecoverDamage, and not retained: a damaged page may point anywhere, and may make them come again and again.
 type rows[T any] struct {
 	v           *View
 	bucket      []byte
@@ -199,7 +199,7 @@ type rows[T any] struct {
 
 	c     *bbolt.Cursor // nil before the first
 	last  []byte        // the previous key
-	ahead []T           // read in batches, since Guard takes longer than a row
+	ahead []T           // read in batches, since RecoverDamage takes longer than a row
 	given int           // how many of ahead were returned
 	since int           // rows since the last giveBack
 	end   bool
@@ -225,10 +225,10 @@ func (r *rows[T]) fill() {
 	most := min(2*len(r.ahead)+1, maxAhead)
 	if r.since += most; r.since >= giveBackAfter {
 		r.since = 0
-		boltfile.GiveBack(r.v.tx)
+		boltfile.ReleasePages(r.v.tx)
 	}
 	r.ahead, r.given = r.ahead[:0], 0
-	err := boltfile.Guard(func() error {
+	err := boltfile.RecoverDamage(func() error {
 		for len(r.ahead) < most {
 			move := r.move
 			if r.c == nil {

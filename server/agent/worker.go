@@ -116,12 +116,12 @@ func (w *worker) exchange(ctx context.Context, within time.Duration, what string
 		return nil, &died{&failure{fmt.Sprintf("it took longer than %v %s", within, what)}}
 	}
 	w.stop() // so that its standard error is complete
-	return nil, &died{&failure{w.epitaph()}}
+	return nil, &died{&failure{w.exitReason()}}
 }
 
-// epitaph says why a process ended unexpectedly. The Go runtime reports a lack of
+// exitReason says why a process ended unexpectedly. The Go runtime reports a lack of
 // memory in several ways.
-func (w *worker) epitaph() string {
+func (w *worker) exitReason() string {
 	said, _, _ := strings.Cut(w.said.String(), "\n")
 	if strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory") {
 		return "it exceeded the memory limit of its process"

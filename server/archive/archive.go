@@ -55,7 +55,7 @@ type file struct {
 
 	// sound says that the content has the digest in the file name. Archives of an
 	// earlier process must be verified first: until then they are not served.
-	sound bool
+	verified bool
 
 	// void says that it must not be served any more, not even to a request in
 	// progress: it holds pages that are not public, or is outdated or purged.

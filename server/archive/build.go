@@ -314,7 +314,7 @@ func (b *build) place(whole *part) (*file, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s differs from what was written", name)
 	}
-	f.sound, f.bodies, f.left = true, b.bodies, b.left
+	f.verified, f.bodies, f.left = true, b.bodies, b.left
 	return f, nil
 }
 

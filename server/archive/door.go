@@ -21,8 +21,8 @@ func (m *Maker) Latest() (server.Archived, bool) {
 	return server.Archived{}, false
 }
 
-// Coming implements [server.Archive].
-func (m *Maker) Coming() bool {
+// IsDueSoon implements [server.Archive].
+func (m *Maker) IsDueSoon() bool {
 	m.init()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +145,7 @@ var _ server.Archive = (*Maker)(nil)
 // isNear reports whether the next archive is worth the wait of a request: it will be made within retry, if it takes as
 // long as the last one. Requests that wait hold places that bundles need too.
 func (m *Maker) isNear() bool {
-	if !m.Coming() {
+	if !m.IsDueSoon() {
 		return false
 	}
 	m.mu.Lock()
@@ -167,7 +167,7 @@ func (m *Maker) find(at, part string) (*file, *os.File, error) {
 		f = nil
 	}
 	for _, k := range m.kept {
-		if k.sound && (at != "" && k.Cursor.String() == at || at == "" && part != "" && k.etag == part) {
+		if k.verified && (at != "" && k.Cursor.String() == at || at == "" && part != "" && k.etag == part) {
 			f = k
 		}
 	}

@@ -27,7 +27,7 @@ func (m *Maker) verify(ctx context.Context) error {
 		m.mu.Lock()
 		m.good()
 		var f *file
-		if i := slices.IndexFunc(m.kept, func(f *file) bool { return !f.sound }); i >= 0 {
+		if i := slices.IndexFunc(m.kept, func(f *file) bool { return !f.verified }); i >= 0 {
 			f = m.kept[i]
 		}
 		m.mu.Unlock()
@@ -39,7 +39,7 @@ func (m *Maker) verify(ctx context.Context) error {
 			return ctx.Err()
 		}
 		m.mu.Lock()
-		if f.sound = sound; !sound {
+		if f.verified = sound; !sound {
 			m.log().Error("archive deleted: its file is damaged", "file", f.path, "err", err)
 			m.kept = slices.DeleteFunc(m.kept, func(k *file) bool { return k == f })
 			os.Remove(f.path)
@@ -75,7 +75,7 @@ func (f *file) verify(ctx context.Context) (bool, error) {
 
 // unsound reports whether an archive has not been verified yet. mu is held.
 func (m *Maker) unsound() bool {
-	return slices.ContainsFunc(m.kept, func(f *file) bool { return !f.sound })
+	return slices.ContainsFunc(m.kept, func(f *file) bool { return !f.verified })
 }
 
 // took adds an archive as the newest, unless it is nil, or Purge was called while
@@ -164,7 +164,7 @@ func (m *Maker) good() []*file {
 	if !m.unsound() {
 		return m.kept
 	}
-	return slices.DeleteFunc(slices.Clone(m.kept), func(f *file) bool { return !f.sound })
+	return slices.DeleteFunc(slices.Clone(m.kept), func(f *file) bool { return !f.verified })
 }
 
 // The interval between checks that an archive is public: a moment, or so long that

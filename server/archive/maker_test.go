@@ -29,7 +29,7 @@ func TestStatsRequestNoArchive(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 	}
-	for !d.maker.Coming() { // until Run is ready to make one
+	for !d.maker.IsDueSoon() { // until Run is ready to make one
 		runtime.Gosched()
 	}
 	d.maker.Stats()
@@ -61,7 +61,7 @@ func TestWhenNewArchiveIsDue(t *testing.T) {
 	}
 	edit(10, 1) // of 22
 	d.pass(30 * time.Minute)
-	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.Coming() {
+	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.IsDueSoon() {
 		t.Errorf("ten changes caused another archive: %+v", now)
 	}
 	edit(3, 2)
@@ -74,7 +74,7 @@ func TestWhenNewArchiveIsDue(t *testing.T) {
 	if now, ok := d.maker.Latest(); !ok || now != b || d.maker.Stats().Made != 2 {
 		t.Error("the next archive was made too early")
 	}
-	if !d.maker.Coming() {
+	if !d.maker.IsDueSoon() {
 		t.Error("Coming does not report the next archive")
 	}
 	d.pass(2 * time.Minute)
@@ -100,7 +100,7 @@ func TestArchiveIsMadeOncePerCursor(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		for d.maker.Coming() {
+		for d.maker.IsDueSoon() {
 			time.Sleep(time.Millisecond)
 		}
 		if n := d.maker.Stats().Made; n != 1 {
@@ -118,7 +118,7 @@ func TestRequestDuringBuildWaits(t *testing.T) {
 	d.before = func(string) { <-hold }
 	d.run()
 	defer goOn()
-	for !d.maker.Coming() {
+	for !d.maker.IsDueSoon() {
 		d.maker.Latest() // causes one to be made
 		time.Sleep(time.Millisecond)
 	}
@@ -221,7 +221,7 @@ func TestNoArchiveOnNearlyFullDisk(t *testing.T) {
 		if a, ok := d.maker.Latest(); ok {
 			t.Fatalf("%+v", a)
 		}
-		for end := time.Now().Add(20 * time.Second); d.maker.Stats().Failed < tried || d.maker.Coming(); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); d.maker.Stats().Failed < tried || d.maker.IsDueSoon(); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%+v", d.maker.Stats())
 			}

@@ -70,7 +70,7 @@ func TestDeletedPageLeavesArchives(t *testing.T) {
 	d.must(os.Remove(filepath.Join(d.root, "secret.html")))
 	d.publish()
 	d.pass(9 * time.Minute)
-	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.Coming() {
+	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.IsDueSoon() {
 		t.Errorf("the next archive was made too early: %+v", now)
 	}
 	d.pass(2 * time.Minute)
@@ -181,7 +181,7 @@ func TestArchiveWaitsForEvidence(t *testing.T) {
 	close(known)
 	a := d.next(server.Archived{})
 	d.pass(time.Hour)
-	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.Coming() {
+	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.IsDueSoon() {
 		t.Errorf("an hour later: %+v", now)
 	}
 	givable.Store(int64(2 * a.Items))

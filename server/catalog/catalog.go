@@ -71,10 +71,10 @@ type Catalog struct {
 
 	turn chan struct{} // one token: its holder reads the sources
 
-	mu       sync.Mutex // guards what follows
-	readings []*reading // by source; nil before its first reading
-	readAt   time.Time  // when all of them were last read successfully
-	watched  bool       // Watch read them last, and no scan has used them yet
+	mu       sync.Mutex        // guards what follows
+	readings []*sourceSnapshot // by source; nil before its first reading
+	readAt   time.Time         // when all of them were last read successfully
+	watched  bool              // Watch read them last, and no scan has used them yet
 }
 
 // How old the sources may be for a scan of a part of the site, and for a scan that Watch requested.
@@ -113,7 +113,7 @@ func (c *Catalog) prepare() error {
 	if c.Journal != nil {
 		c.rules.Notes = c.Journal
 	}
-	c.readings = make([]*reading, len(c.Sources))
+	c.readings = make([]*sourceSnapshot, len(c.Sources))
 	c.turn = make(chan struct{}, 1)
 	if c.Fetch != nil {
 		if c.Journal == nil {
@@ -147,8 +147,8 @@ func (c *Catalog) AcceptRobots() {
 	}
 }
 
-// RobotsTrouble is as [server.Site.RobotsTrouble].
-func (c *Catalog) RobotsTrouble() (trouble string, said bool) {
+// RobotsProblem is as [server.Site.RobotsProblem].
+func (c *Catalog) RobotsProblem() (trouble string, said bool) {
 	return c.rules.Trouble(), c.rules.Said()
 }
 
@@ -198,10 +198,10 @@ func (c *Catalog) place(url string) string {
 	return place
 }
 
-// Look yields the pages that the sources list, as inventory.Inventory specifies. A full scan reads robots.txt
+// Scan yields the pages that the sources list, as inventory.Inventory specifies. A full scan reads robots.txt
 // again, and the sources that have changed. With a partial source it reports the whole site as unseen, so
 // that pages that the sources do not list stay as they are; but see Journal.
-func (c *Catalog) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+func (c *Catalog) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		if err := c.look(ctx, scopes, yield); err != nil && err != errStop {
 			yield(inventory.Offer{}, err)
@@ -272,13 +272,13 @@ func (c *Catalog) look(ctx context.Context, scopes []inventory.Scope, yield func
 func (c *Catalog) isNothingKnown() bool { return c.Journal != nil && c.Journal.Len() == 0 }
 
 // present returns the last readings of the sources.
-func (c *Catalog) present() []*reading {
+func (c *Catalog) present() []*sourceSnapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.readings)
 }
 
-func (c *Catalog) yieldLeftOut(readings []*reading, yield func(inventory.Offer, error) bool) error {
+func (c *Catalog) yieldLeftOut(readings []*sourceSnapshot, yield func(inventory.Offer, error) bool) error {
 	for s, r := range readings {
 		name := c.Sources[s].String()
 		for _, l := range r.left.first {
@@ -361,7 +361,7 @@ func (c *Catalog) refresh(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-func (c *Catalog) read(ctx context.Context, s Source, old *reading, room, most int) (*reading, error) {
+func (c *Catalog) read(ctx context.Context, s Source, old *sourceSnapshot, room, most int) (*sourceSnapshot, error) {
 	last := ""
 	if old != nil && len(old.keys) <= room {
 		last = old.version

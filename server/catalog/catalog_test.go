@@ -86,7 +86,7 @@ func TestListStories(t *testing.T) {
 			w.write("urls", "/a\n")
 			w.baseline()
 			w.must(os.Remove(w.path("urls")))
-			if _, err := w.publisher.Look(w.Context(), nil); !errors.Is(err, os.ErrNotExist) {
+			if _, err := w.publisher.Scan(w.Context(), nil); !errors.Is(err, os.ErrNotExist) {
 				w.Errorf("error %v", err)
 			}
 			w.wantPages("a")
@@ -96,7 +96,7 @@ func TestListStories(t *testing.T) {
 			w.baseline()
 			for _, s := range []string{"<html><body>Not Found", "Database connection failed\nTry again\n", "[{\"url\":\"/a\"}]", "/a\n\x00\x01\n"} {
 				w.write("urls", s)
-				if _, err := w.publisher.Look(w.Context(), nil); err == nil {
+				if _, err := w.publisher.Scan(w.Context(), nil); err == nil {
 					w.Errorf("%q was accepted as a list", s)
 				}
 			}
@@ -176,7 +176,7 @@ func TestListStories(t *testing.T) {
 			if w.catalog.Public(w.base + "a") {
 				w.Error("public before anything is known")
 			}
-			if _, err := w.publisher.Look(w.Context(), nil); err == nil || !strings.Contains(err.Error(), "robots.txt") {
+			if _, err := w.publisher.Scan(w.Context(), nil); err == nil || !strings.Contains(err.Error(), "robots.txt") {
 				w.Errorf("error %v", err)
 			}
 			w.wantPages()
@@ -251,7 +251,7 @@ func TestCommandSource(t *testing.T) {
 		t.Helper()
 		use(c)
 		began := time.Now()
-		_, err := w.publisher.Look(t.Context(), nil)
+		_, err := w.publisher.Scan(t.Context(), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", c.Line, err, want)
 		}
@@ -314,13 +314,13 @@ func TestSitemapAndFeed(t *testing.T) {
 		w.wantTold("update b")
 
 		w.remove("/s1.xml") // then absence means nothing
-		if _, err := w.publisher.Look(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "404") {
+		if _, err := w.publisher.Scan(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "404") {
 			t.Errorf("error %v", err)
 		}
 		w.wantPages("a", "b", "c")
 
 		w.page("/s1.xml", `<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>`+w.base+`index.xml</loc></sitemap><sitemap><loc>http://other.example/s.xml</loc></sitemap></sitemapindex>`)
-		if _, err := w.publisher.Look(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "another host") {
+		if _, err := w.publisher.Scan(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "another host") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -498,7 +498,7 @@ func TestInvalidCatalogs(t *testing.T) {
 		if err := c.Check(); err == nil {
 			t.Errorf("%+v is accepted", c)
 		}
-		for _, err := range c.Look(t.Context(), nil) {
+		for _, err := range c.Scan(t.Context(), nil) {
 			if err == nil {
 				t.Error("an offer")
 			}

@@ -36,7 +36,7 @@ func TestCommandKillsBackgroundProcesses(t *testing.T) {
 	go func() { <-began; cancel() }()
 	w.catalog.Sources = []catalog.Source{catalog.Command{Line: "(echo begun; sleep 60; echo survived) > " + pipe + " & sleep 60"}}
 	w.restart()
-	if _, err := w.publisher.Look(ctx, nil); !errors.Is(err, context.Canceled) {
+	if _, err := w.publisher.Scan(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	select {

@@ -147,7 +147,7 @@ func (f *fetcher) offer(o *inventory.Offer) bool {
 	return true
 }
 
-var errWaits = errors.New("not fetched yet")
+var errNotFetched = errors.New("not fetched yet")
 
 // take returns the result of fetching a page.
 func (f *fetcher) take(o inventory.Offer) (inventory.Offer, error) {
@@ -161,7 +161,7 @@ func (f *fetcher) take(o inventory.Offer) (inventory.Offer, error) {
 		if p != nil {
 			p.doubt = true
 		}
-		return o, errWaits
+		return o, errNotFetched
 	}
 	delete(f.answers, o.URL)
 	if p != nil {

@@ -55,7 +55,7 @@ func noRobots(t testing.TB) string {
 }
 
 func offers(t testing.TB, c *catalog.Catalog) (list []inventory.Offer, err error) {
-	for o, err := range c.Look(t.Context(), nil) {
+	for o, err := range c.Scan(t.Context(), nil) {
 		if err != nil {
 			return list, err
 		}
@@ -265,7 +265,7 @@ func TestHangingList(t *testing.T) {
 	hang := "http://" + l.Addr().String() + "/"
 	for _, s := range []catalog.Source{catalog.List(hang), catalog.Sitemap(hang), catalog.Feed(hang), catalog.List(loop.URL + "/"), catalog.List(t.TempDir())} {
 		c := &catalog.Catalog{Base: listBase, Robots: noRobots(t), Sources: []catalog.Source{s}}
-		for _, err := range c.Look(ctx, nil) {
+		for _, err := range c.Scan(ctx, nil) {
 			if err == nil {
 				t.Errorf("%v: an offer", s)
 			}
@@ -299,7 +299,7 @@ func BenchmarkMillionURLs(b *testing.B) {
 		c := &catalog.Catalog{Base: listBase, Robots: robots, Sources: []catalog.Source{&stream{open: list}}}
 		urls, began := 0, time.Now()
 		var first time.Duration
-		for _, err := range c.Look(b.Context(), nil) {
+		for _, err := range c.Scan(b.Context(), nil) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -367,7 +367,7 @@ func TestScopes(t *testing.T) {
 		{[]inventory.Scope{{Prefix: "https://other.example/", Deep: true}}, nil},
 	} {
 		var got []string
-		for o, err := range c.Look(t.Context(), tc.scopes) {
+		for o, err := range c.Scan(t.Context(), tc.scopes) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ func (f *fetcher) plan() (waiting int) {
 	type candidate struct {
 		checked int64
 		tie     uint32
-		reading *reading
+		reading *sourceSnapshot
 		i       int
 	}
 	var fresh, known []candidate

@@ -149,15 +149,15 @@ func (r *Reachable) Watch(ctx context.Context, dirty func([]inventory.Scope)) er
 	return r.Inventory.Watch(ctx, func([]inventory.Scope) { dirty(nil) })
 }
 
-// Look yields the offers of the Inventory that links lead to. The result of following links at a full scan is
+// Scan yields the offers of the Inventory that links lead to. The result of following links at a full scan is
 // used for partial scans after it.
-func (r *Reachable) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+func (r *Reachable) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		if err := r.follow(ctx, len(scopes) == 0); err != nil {
 			yield(inventory.Offer{}, fmt.Errorf("follow links: %w", err))
 			return
 		}
-		for o, err := range r.Inventory.Look(ctx, scopes) {
+		for o, err := range r.Inventory.Scan(ctx, scopes) {
 			if err == nil && o.URL != "" && o.LeftOut == "" && !r.admit(&o) {
 				continue
 			}
@@ -293,7 +293,7 @@ func (r *Reachable) load(ctx context.Context) error {
 // offers returns the Inventory's offers, and the first page of each name.
 func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64]int32, err error) {
 	byName = make(map[uint64]int32)
-	for o, err := range r.Inventory.Look(ctx, nil) {
+	for o, err := range r.Inventory.Scan(ctx, nil) {
 		var unseen *inventory.UnseenError
 		switch {
 		case errors.As(err, &unseen):

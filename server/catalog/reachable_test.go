@@ -80,7 +80,7 @@ func (d *docroot) remove(name string) {
 
 func (d *docroot) look(pages ...string) inventory.Report {
 	d.Helper()
-	r, err := d.pub.Look(d.Context(), nil)
+	r, err := d.pub.Scan(d.Context(), nil)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestReachable(t *testing.T) {
 			d.look("", "a.html", "b/")
 			d.remove("index.html")
 			for range 2 {
-				if _, err := d.pub.Look(d.Context(), nil); err == nil || !strings.Contains(err.Error(), "start page") {
+				if _, err := d.pub.Scan(d.Context(), nil); err == nil || !strings.Contains(err.Error(), "start page") {
 					d.Errorf("error %v", err)
 				}
 				d.restart()
@@ -180,7 +180,7 @@ func TestReachable(t *testing.T) {
 			d.write("deep.html")
 			d.look("", "deep.html", "b/")
 			for left := ""; left != "noindex"; { // noindex is noticed once the file is not quite new
-				for o, err := range d.site.Look(d.Context(), nil) {
+				for o, err := range d.site.Scan(d.Context(), nil) {
 					d.must(err)
 					if o.Place == "a.html" {
 						left = o.LeftOut

@@ -16,9 +16,9 @@ const maxURLs = 2_000_000
 // maxArena bounds the bytes of one source's URLs and records: a key has four bytes for the offset.
 const maxArena = 1 << 31
 
-// A reading is the content of a source when it was read, each URL once, in the order of protocol.Compare. It
+// A sourceSnapshot is the content of a source when it was read, each URL once, in the order of protocol.Compare. It
 // is immutable.
-type reading struct {
+type sourceSnapshot struct {
 	version string // of the source, see Source
 	arena   string // the URL and the record of each entry
 	keys    []key
@@ -32,13 +32,13 @@ type key struct {
 	depth uint16
 }
 
-func (r *reading) url(i int) string {
+func (r *sourceSnapshot) url(i int) string {
 	k := r.keys[i]
 	return r.arena[k.at : k.at+uint32(k.size)]
 }
 
 // entry returns entry i, and its record.
-func (r *reading) entry(i int) (e Entry, record string) {
+func (r *sourceSnapshot) entry(i int) (e Entry, record string) {
 	k := r.keys[i]
 	rest := r.arena[k.at+uint32(k.size):]
 	e, n := cutRecord(rest)
@@ -46,7 +46,7 @@ func (r *reading) entry(i int) (e Entry, record string) {
 }
 
 // compareAt orders keys as protocol.Compare orders URLs.
-func (r *reading) compareAt(a, b key) int {
+func (r *sourceSnapshot) compareAt(a, b key) int {
 	if c := cmp.Compare(a.depth, b.depth); c != 0 {
 		return c
 	}
@@ -112,7 +112,7 @@ type builder struct {
 	most  int // how many in all sources
 	arena strings.Builder
 	buf   []byte
-	r     reading
+	r     sourceSnapshot
 }
 
 // add adds an entry. It returns an error if there are too many.
@@ -148,7 +148,7 @@ func (b *builder) add(e Entry) error {
 }
 
 // end returns the reading. Of entries with the same URL the last counts.
-func (b *builder) end(version string) *reading {
+func (b *builder) end(version string) *sourceSnapshot {
 	r := &b.r
 	r.version, r.arena = version, b.arena.String()
 	slices.SortFunc(r.keys, func(x, y key) int {
@@ -160,14 +160,14 @@ func (b *builder) end(version string) *reading {
 
 // A merge walks several readings as one. Where several list a URL, the last of them counts.
 type merge struct {
-	readings []*reading
+	readings []*sourceSnapshot
 	at       []int
 }
 
-func newMerge(list []*reading) *merge { return &merge{list, make([]int, len(list))} }
+func newMerge(list []*sourceSnapshot) *merge { return &merge{list, make([]int, len(list))} }
 
 // next returns the next URL with its reading and index, and false after the last.
-func (m *merge) next() (url string, r *reading, i int, ok bool) {
+func (m *merge) next() (url string, r *sourceSnapshot, i int, ok bool) {
 	best := -1
 	for s, x := range m.readings {
 		if m.at[s] >= len(x.keys) {

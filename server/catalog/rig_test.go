@@ -169,7 +169,7 @@ func (w *world) requests() []string {
 
 func (w *world) look() inventory.Report {
 	w.Helper()
-	r, err := w.publisher.Look(w.Context(), nil)
+	r, err := w.publisher.Scan(w.Context(), nil)
 	if err != nil {
 		w.Fatalf("look: %v\n%s", err, w.log.String())
 	}
@@ -233,7 +233,7 @@ func (w *world) item(path string) protocol.Item {
 func (w *world) leftOut() map[string]string {
 	w.Helper()
 	m := map[string]string{}
-	for o, err := range w.catalog.Look(w.Context(), nil) {
+	for o, err := range w.catalog.Scan(w.Context(), nil) {
 		w.must(err)
 		if o.LeftOut != "" {
 			m[o.Place] = o.LeftOut

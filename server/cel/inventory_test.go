@@ -44,7 +44,7 @@ func TestQueriesToDynamicSite(t *testing.T) {
 	p := &server.Publisher{Inventory: c, Journal: j, Grace: time.Nanosecond}
 	look := func() {
 		t.Helper()
-		if _, err := p.Look(t.Context(), nil); err != nil {
+		if _, err := p.Scan(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,20 +27,20 @@ const (
 // accepted is our Accept-Encoding: crawlers accept gzip, and many accept more.
 const accepted = "gzip, zstd"
 
-// An asker sends requests, one at a time, at the pace of the check.
-type asker struct {
+// An fetcher sends requests, one at a time, at the pace of the check.
+type fetcher struct {
 	*Checker
 	client fetch.Client
 	agent  string
 	every  time.Duration
 	last   time.Time
-	rules  map[string]*rulesOf // by origin
+	rules  map[string]*originRobots // by origin
 
 	done, planned int
 }
 
-func newAsker(c *Checker) *asker {
-	a := &asker{Checker: c, agent: cmp.Or(c.Agent, agentDefault), every: cmp.Or(c.Every, everyDefault), rules: make(map[string]*rulesOf)}
+func newAsker(c *Checker) *fetcher {
+	a := &fetcher{Checker: c, agent: cmp.Or(c.Agent, agentDefault), every: cmp.Or(c.Every, everyDefault), rules: make(map[string]*originRobots)}
 	a.client = fetch.Client{Agent: a.agent, Pace: a.turn, MaxBytes: -1}
 	if c.Client != nil {
 		a.client.Transport = c.Client.Transport
@@ -71,11 +71,11 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 // get fetches a URL as soon as the pace allows. No HTTP status is an error.
-func (a *asker) get(ctx context.Context, url string, header http.Header) (*answer, error) {
+func (a *fetcher) get(ctx context.Context, url string, header http.Header) (*answer, error) {
 	return a.within(ctx, askWait, url, header)
 }
 
-func (a *asker) within(ctx context.Context, wait time.Duration, url string, header http.Header) (*answer, error) {
+func (a *fetcher) within(ctx context.Context, wait time.Duration, url string, header http.Header) (*answer, error) {
 	if a.Progress != nil {
 		a.Progress(a.done, max(a.planned, a.done+1))
 	}
@@ -107,7 +107,7 @@ func (a *asker) within(ctx context.Context, wait time.Duration, url string, head
 }
 
 // turn waits until a request may be sent.
-func (a *asker) turn(ctx context.Context) error {
+func (a *fetcher) turn(ctx context.Context) error {
 	if wait := time.Until(a.last.Add(a.every)); !a.last.IsZero() && wait > 0 {
 		pause.For(ctx, wait)
 	}
@@ -115,26 +115,26 @@ func (a *asker) turn(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// A rulesOf is the robots.txt of an origin.
-type rulesOf struct {
+// A originRobots is the robots.txt of an origin.
+type originRobots struct {
 	file *robots.File
 	text []byte // its beginning; nil if there is none
 	got  bool   // the response was 2xx
 }
 
 // allowed reports whether robots.txt lets this program fetch a URL.
-func (a *asker) allowed(r *rulesOf, url string) bool {
+func (a *fetcher) allowed(r *originRobots, url string) bool {
 	return r.file.Allowed(a.agent, url[len(protocol.Origin(url)):])
 }
 
 // robots fetches the robots.txt of an origin, once, and records problems with that.
-func (x *run) robots(ctx context.Context, origin string) *rulesOf {
+func (x *run) robots(ctx context.Context, origin string) *originRobots {
 	a := x.asking
 	if r := a.rules[origin]; r != nil {
 		return r
 	}
 	url := origin + "/robots.txt"
-	r := &rulesOf{}
+	r := &originRobots{}
 	var code int
 	for hop := 0; ; hop++ {
 		ans, err := a.get(ctx, url, nil)

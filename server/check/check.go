@@ -124,8 +124,8 @@ func (c *Checker) log() *slog.Logger { return cmp.Or(c.Log, slog.New(slog.Discar
 type run struct {
 	*Checker
 	report *Report
-	hits   map[string]*hit
-	asking *asker // nil if no requests may be sent
+	hits   map[string]*violation
+	asking *fetcher // nil if no requests may be sent
 	at     time.Time
 
 	urls  urlSet // of entries
@@ -137,7 +137,7 @@ type run struct {
 }
 
 func (c *Checker) start(target string) *run {
-	return &run{Checker: c, report: &Report{Target: target, Kind: "unknown", Findings: []Finding{}}, hits: map[string]*hit{},
+	return &run{Checker: c, report: &Report{Target: target, Kind: "unknown", Findings: []Finding{}}, hits: map[string]*violation{},
 		at: c.now(), picks: picks{most: c.sample()}}
 }
 
@@ -212,8 +212,8 @@ func (x *run) finish(ctx, inner context.Context) (*Report, error) {
 	return x.report, nil
 }
 
-// A hit collects the violations of one rule.
-type hit struct {
+// A violation collects the violations of one rule.
+type violation struct {
 	count, of int
 	where     string // the first place
 	eg        string // the first example
@@ -222,10 +222,10 @@ type hit struct {
 }
 
 // hit records one more violation of a rule.
-func (x *run) hit(rule, where, eg string) *hit {
+func (x *run) hit(rule, where, eg string) *violation {
 	h := x.hits[rule]
 	if h == nil {
-		h = &hit{where: where, eg: eg}
+		h = &violation{where: where, eg: eg}
 		x.hits[rule] = h
 	}
 	h.count++

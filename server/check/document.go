@@ -29,7 +29,7 @@ type document struct {
 	bytes   int64 // read, uncompressed
 	entries int
 	dates   dates
-	packed  *packed
+	packed  *gzipMeter
 }
 
 func (d *document) origin() string { return protocol.Origin(d.url) }
@@ -262,8 +262,8 @@ func (x *run) again(ctx context.Context, ans *answer) (int, string) {
 	return sentAgain, second.Says()
 }
 
-// packed is a Writer that measures the gzip size of its input, up to maxPacked.
-type packed struct {
+// gzipMeter is a Writer that measures the gzip size of its input, up to maxPacked.
+type gzipMeter struct {
 	w    io.WriteCloser
 	in   int64
 	out  counting
@@ -272,13 +272,13 @@ type packed struct {
 
 const maxPacked = 8 << 20
 
-func newPacked() *packed {
-	p := &packed{}
+func newPacked() *gzipMeter {
+	p := &gzipMeter{}
 	p.w = coding.NewGzip(&p.out)
 	return p
 }
 
-func (p *packed) Write(b []byte) (int, error) {
+func (p *gzipMeter) Write(b []byte) (int, error) {
 	if n := int64(len(b)); p.in < maxPacked {
 		p.w.Write(b)
 		p.in += n
@@ -290,7 +290,7 @@ func (p *packed) Write(b []byte) (int, error) {
 }
 
 // size returns the gzip size; it extrapolates for input beyond maxPacked.
-func (p *packed) size() (int64, bool) {
+func (p *gzipMeter) size() (int64, bool) {
 	if p.in == 0 || p.w.Close() != nil {
 		return 0, false
 	}

@@ -24,7 +24,7 @@ const (
 // time: one as a crawler does, and one that checks the markup.
 func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	pr, pw := io.Pipe()
-	w := &written{hits: map[string]*hit{}}
+	w := &markupChecker{hits: map[string]*violation{}}
 	done := make(chan error)
 	go func() {
 		err := w.read(pr)
@@ -118,10 +118,10 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 	}
 }
 
-// written checks the markup of a manifest. It is for one goroutine.
-type written struct {
+// markupChecker checks the markup of a manifest. It is for one goroutine.
+type markupChecker struct {
 	x    *xmlpull.Reader
-	hits map[string]*hit
+	hits map[string]*violation
 
 	channel bool
 	parley  bool // it has an element of our namespace
@@ -137,17 +137,17 @@ type written struct {
 	buf []byte
 }
 
-func (w *written) hit(rule, eg string) {
+func (w *markupChecker) hit(rule, eg string) {
 	h := w.hits[rule]
 	if h == nil {
-		h = &hit{where: fmt.Sprintf("line %d", w.x.Line()), eg: short(eg) + fmt.Sprintf(" in line %d", w.x.Line())}
+		h = &violation{where: fmt.Sprintf("line %d", w.x.Line()), eg: short(eg) + fmt.Sprintf(" in line %d", w.x.Line())}
 		w.hits[rule] = h
 	}
 	h.count++
 }
 
 // read reads a document to its end.
-func (w *written) read(r io.Reader) error {
+func (w *markupChecker) read(r io.Reader) error {
 	w.x = xmlpull.NewReader(r, xmlpull.Limits{})
 	depth, begun := 0, false
 	for {
@@ -185,13 +185,13 @@ func (w *written) read(r io.Reader) error {
 	}
 }
 
-func (w *written) namespace(eg, fix string) {
+func (w *markupChecker) namespace(eg, fix string) {
 	w.hit("namespace", eg)
 	w.hits["namespace"].fixed = fix
 }
 
 // enter handles the start of a child of the root.
-func (w *written) enter() {
+func (w *markupChecker) enter() {
 	w.in = ""
 	local, space := string(w.x.Local()), string(w.x.Space())
 	switch {
@@ -214,7 +214,7 @@ func (w *written) enter() {
 }
 
 // rdfAttribute returns an RDF attribute, and records if it has no prefix.
-func (w *written) rdfAttribute(local string) string {
+func (w *markupChecker) rdfAttribute(local string) string {
 	if v, ok := w.x.Attr(nsRDF, local); ok {
 		return string(v)
 	}
@@ -227,7 +227,7 @@ func (w *written) rdfAttribute(local string) string {
 
 // property reads a child of an item, the channel or a tombstone to its end. For the
 // table of contents it calls contents.
-func (w *written) property() error {
+func (w *markupChecker) property() error {
 	space, local := string(w.x.Space()), string(w.x.Local())
 	if space == nsParley {
 		w.parley = true
@@ -273,7 +273,7 @@ func (w *written) property() error {
 }
 
 // contents reads the channel's table of contents to its end.
-func (w *written) contents() error {
+func (w *markupChecker) contents() error {
 	for depth := 1; depth > 0; {
 		k, err := w.x.Next()
 		if err != nil {
@@ -294,7 +294,7 @@ func (w *written) contents() error {
 }
 
 // leave handles the end of a child of the root.
-func (w *written) leave() {
+func (w *markupChecker) leave() {
 	if w.in == "item" {
 		if !w.item.title || !w.item.link {
 			w.hit("rss-incomplete", w.item.about)
@@ -306,9 +306,9 @@ func (w *written) leave() {
 	w.in = ""
 }
 
-func (w *written) finish(d *document) {
+func (w *markupChecker) finish(d *document) {
 	if !w.channel && w.items > 0 {
-		w.hits["no-channel"] = &hit{where: d.place, count: 1}
+		w.hits["no-channel"] = &violation{where: d.place, count: 1}
 	}
 	for _, id := range []string{"rss-incomplete", "one-date"} {
 		if h := w.hits[id]; h != nil {

@@ -145,7 +145,7 @@ func Rules() (ids []string) {
 }
 
 // finding returns the Finding of a rule for its hit.
-func (r *rule) finding(h *hit) Finding {
+func (r *rule) finding(h *violation) Finding {
 	say := strings.NewReplacer("{n}", number(int64(h.count)), "{of}", number(int64(h.of)), "{eg}", h.eg,
 		"{a}", size(h.bytes[0]), "{b}", size(h.bytes[1]), "{fixed}", h.fixed)
 	return Finding{Rule: r.id, Severity: r.severity, Where: h.where, Count: h.count, Of: h.of,

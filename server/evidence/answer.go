@@ -64,7 +64,7 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 		if is.State == stateAltered && a.says == shown {
 			a.detail += ", but its bytes differ from the file's"
 		}
-		k.sayKept(j.page, a.detail)
+		k.logWithheld(j.page, a.detail)
 	}
 	if was.State == statePublic && (is.State == stateSuspect || is.State == stateAltered && was.has(j.want, time.Time{})) {
 		if is.State == stateAltered {
@@ -90,21 +90,21 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 	k.tell(j.page)
 }
 
-// mostSaid bounds the pages per round that are logged as withheld.
-const mostSaid = 5
+// maxLoggedWithheld bounds the pages per round that are logged as withheld.
+const maxLoggedWithheld = 5
 
-// sayKept logs that the bytes of a page are not sent: the first few at level info.
-func (k *Keeper) sayKept(page, answer string) {
+// logWithheld logs that the bytes of a page are not sent: the first few at level info.
+func (k *Keeper) logWithheld(page, answer string) {
 	k.mu.Lock()
 	k.said++
 	n := k.said
 	k.mu.Unlock()
 	say := k.log().Debug
-	if n <= mostSaid {
+	if n <= maxLoggedWithheld {
 		say = k.log().Info
 	}
 	say("page bytes withheld: the web server does not serve them to anonymous clients", "url", page, "answer", answer)
-	if n == mostSaid {
+	if n == maxLoggedWithheld {
 		k.log().Info("more withheld pages are counted by notifier status, and logged with --log-level debug")
 	}
 }

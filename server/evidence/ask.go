@@ -23,20 +23,20 @@ const askWait = 20 * time.Second
 // bytes of a longer page.
 const mostBytes = 100 << 20
 
-// says is the meaning of a response.
-type says byte
+// verdict is the meaning of a response.
+type verdict byte
 
 const (
-	nothing   says = iota // no response, 429, 5xx: it proves nothing about the page
-	away                  // 404 and other refusals that do not depend on who asks
-	shown                 // 200
-	refused               // 401, 403, 451
-	elsewhere             // a redirect
+	nothing   verdict = iota // no response, 429, 5xx: it proves nothing about the page
+	away                     // 404 and other refusals that do not depend on who asks
+	shown                    // 200
+	refused                  // 401, 403, 451
+	elsewhere                // a redirect
 )
 
 // An answer is the result of one anonymous GET.
 type answer struct {
-	says      says
+	says      verdict
 	digest    protocol.Digest // of the response body
 	inside    bool            // it came from an address that may treat us as an insider
 	noArchive bool

@@ -78,12 +78,12 @@ func (w watching) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 // mostTogether bounds the offers of a new directory that are held and judged together.
 const mostTogether = 256
 
-// Look implements [inventory.Inventory].
-func (w watching) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+// Scan implements [inventory.Inventory].
+func (w watching) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		p := probe{k: w.k, ctx: ctx, there: make(map[string]struct{})}
 		whole := len(scopes) == 0
-		for o, err := range w.Inventory.Look(ctx, scopes) {
+		for o, err := range w.Inventory.Scan(ctx, scopes) {
 			whole = whole && err == nil
 			isNew := err == nil && o.URL != "" && p.enters(inventory.ScopeOf(o.URL).Prefix)
 			if (!isNew || p.next != p.dir || len(p.offers) == mostTogether) && !p.giveBack(yield) {
@@ -196,7 +196,7 @@ func (p *probe) judge() {
 	if p.shut {
 		var all sync.WaitGroup
 		turn := make(chan struct{}, atOnce)
-		answers := make([]says, len(pages))
+		answers := make([]verdict, len(pages))
 		for i, o := range pages {
 			turn <- struct{}{}
 			all.Go(func() {
@@ -205,7 +205,7 @@ func (p *probe) judge() {
 			})
 		}
 		all.Wait()
-		p.open = p.open || slices.ContainsFunc(answers, func(s says) bool { return s != refused })
+		p.open = p.open || slices.ContainsFunc(answers, func(s verdict) bool { return s != refused })
 	}
 	if p.open {
 		p.k.mu.Lock()
@@ -215,7 +215,7 @@ func (p *probe) judge() {
 }
 
 // ask fetches a page that is not announced yet, and leaves it out if it is refused.
-func (p *probe) ask(o *inventory.Offer) says {
+func (p *probe) ask(o *inventory.Offer) verdict {
 	a := p.k.ask(p.ctx, o.URL, o.Length)
 	if p.ctx.Err() != nil {
 		return nothing

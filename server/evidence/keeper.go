@@ -15,7 +15,7 @@
 //
 // If many pages that were public are refused at once, that is more likely a mistake
 // than intended: no bytes are sent, nothing is announced as deleted, and a person must
-// decide (see Standing).
+// decide (see Status).
 package evidence
 
 import (
@@ -353,7 +353,7 @@ func (k *Keeper) Settle(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for k.Standing().Mass {
+	for k.Status().Mass {
 		if !pause.For(ctx, k.hurry(time.Second)) {
 			return ctx.Err()
 		}
@@ -371,8 +371,8 @@ func (k *Keeper) isMass(more int) bool {
 	return n > massMore && n*massPart > k.public+len(k.suspect)+k.lately
 }
 
-// Standing is the status of a Keeper, for people.
-type Standing struct {
+// Status is the status of a Keeper, for people.
+type Status struct {
 	Public  int `json:"public"`            // pages shown to be public
 	Refused int `json:"refused"`           // withdrawn pages
 	Suspect int `json:"suspect,omitempty"` // refused pages that were public: see Mass
@@ -393,7 +393,7 @@ type Standing struct {
 }
 
 // String returns the status in words.
-func (s Standing) String() string {
+func (s Status) String() string {
 	text := "the web server is not checked by anonymous fetches"
 	if s.Asks {
 		text = fmt.Sprintf("%d of %d pages are served to anonymous clients", s.Public, s.Pages)
@@ -424,11 +424,11 @@ type Round struct {
 	Done  bool      `json:"done"`
 }
 
-// Standing returns the current status.
-func (k *Keeper) Standing() Standing {
+// Status returns the current status.
+func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return Standing{Public: k.public, Refused: len(k.refused), Suspect: len(k.suspect), Pages: k.Journal.Len(), Mass: k.mass,
+	return Status{Public: k.public, Refused: len(k.refused), Suspect: len(k.suspect), Pages: k.Journal.Len(), Mass: k.mass,
 		Inside: k.inside, Trusted: k.Trusted, Asks: k.Rate > 0, Round: k.last}
 }
 

@@ -138,7 +138,7 @@ func (w *world) until(what string, is func() bool) {
 	w.Helper()
 	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			w.Fatalf("timed out: %s: %+v", what, w.keeper.Standing())
+			w.Fatalf("timed out: %s: %+v", what, w.keeper.Status())
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (w *world) bytes(name string) string {
 
 func (w *world) public(n int) {
 	w.Helper()
-	w.until(fmt.Sprintf("%d public pages", n), func() bool { return w.keeper.Standing().Public == n })
+	w.until(fmt.Sprintf("%d public pages", n), func() bool { return w.keeper.Status().Public == n })
 }
 
 func names(dir string, n int) (list []string) {
@@ -192,7 +192,7 @@ func TestEvidenceByStatus(t *testing.T) {
 				w.answer("/"+name, c.status)
 			}
 			w.start(nil)
-			w.until("the page is fetched", func() bool { return w.askedFor("/"+name) > 0 && w.keeper.Standing().Round.Done })
+			w.until("the page is fetched", func() bool { return w.askedFor("/"+name) > 0 && w.keeper.Status().Round.Done })
 			w.until("published or not", func() bool { return w.told(name) == c.told && (w.bytes(name) != "") == c.bytes })
 			w.until("the others", func() bool { return w.bytes("a/two.html") != "" && w.bytes("") != "" })
 			// And back again: a refused page is published once it is served again.
@@ -247,7 +247,7 @@ func TestEditedBytesWaitForEvidence(t *testing.T) {
 		w.mu.Unlock()
 	})
 	w.start(nil)
-	w.until("three are fetched", func() bool { return w.keeper.Standing().Public >= 2 && w.askedFor("/nonce.html") >= 4 })
+	w.until("three are fetched", func() bool { return w.keeper.Status().Public >= 2 && w.askedFor("/nonce.html") >= 4 })
 	if got := w.bytes("nonce.html"); got != "" || !w.told("nonce.html") {
 		t.Errorf("bytes of a page that differs at each request were delivered: %q", got)
 	}
@@ -283,7 +283,7 @@ func TestFewRefusedPagesAreWithdrawn(t *testing.T) {
 	w.must(w.keeper.Recheck())
 	w.until("they are withdrawn", func() bool { return !w.told("a/p001.html") && !w.told("a/p002.html") })
 	w.public(59)
-	if s := w.keeper.Standing(); s.Mass || s.Refused != 2 || !w.told("a/p003.html") {
+	if s := w.keeper.Status(); s.Mass || s.Refused != 2 || !w.told("a/p003.html") {
 		t.Errorf("%+v", s)
 	}
 	// The next process still knows it, before it sends any request.
@@ -299,7 +299,7 @@ func TestRecordsAreRemovedWithPages(t *testing.T) {
 	w := newWorld(t, "index.html", "a.html", "b.html", "c.html")
 	w.answer("/b.html", 403)
 	w.start(nil)
-	w.until("b is withdrawn", func() bool { return !w.told("b.html") && w.keeper.Standing().Public == 3 })
+	w.until("b is withdrawn", func() bool { return !w.told("b.html") && w.keeper.Status().Public == 3 })
 	notes := func() (n int) {
 		w.must(w.journal.EachNote("evidence/", func(string, []byte) error { n++; return nil }))
 		return n
@@ -312,7 +312,7 @@ func TestRecordsAreRemovedWithPages(t *testing.T) {
 	w.must(err)
 	w.start(nil)
 	w.until("the records are removed", func() bool { return notes() == 2 })
-	if s := w.keeper.Standing(); s.Refused != 0 || s.Public != 2 {
+	if s := w.keeper.Status(); s.Refused != 0 || s.Public != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -327,7 +327,7 @@ func TestManyRefusalsNeedAPerson(t *testing.T) {
 			begin := w.journal.Head()
 			w.answer("/b/", 401)
 			w.must(w.keeper.Recheck())
-			w.until("the refusals need a person", func() bool { return w.keeper.Standing().Mass })
+			w.until("the refusals need a person", func() bool { return w.keeper.Status().Mass })
 			if w.bytes("a/p001.html") != "" || w.bytes("b/p001.html") != "" {
 				t.Error("page bytes are delivered")
 			}
@@ -336,15 +336,15 @@ func TestManyRefusalsNeedAPerson(t *testing.T) {
 			}
 			w.end()
 			w.start(nil)
-			w.until("the mass refusal survives the restart", func() bool { return w.keeper.Standing().Mass })
+			w.until("the mass refusal survives the restart", func() bool { return w.keeper.Status().Mass })
 			if meant {
 				w.must(w.keeper.Accept())
 				w.until("they are withdrawn", func() bool {
-					return !w.told("b/p000.html") && !w.told("b/p029.html") && w.keeper.Standing().Refused == 30
+					return !w.told("b/p000.html") && !w.told("b/p029.html") && w.keeper.Status().Refused == 30
 				})
 			} else {
 				w.answer("/b/", 0)
-				w.until("all are served again", func() bool { return !w.keeper.Standing().Mass && w.bytes("b/p001.html") != "" })
+				w.until("all are served again", func() bool { return !w.keeper.Status().Mass && w.bytes("b/p001.html") != "" })
 				if w.journal.Head() != begin {
 					t.Error("a deletion was reported")
 				}
@@ -366,7 +366,7 @@ func TestResponsesFromPrivateAddresses(t *testing.T) {
 			if got := w.bytes("a.html"); (got != "") != trusted {
 				t.Errorf("%q was delivered", got)
 			}
-			if s := w.keeper.Standing(); trusted != (s.Inside == "") {
+			if s := w.keeper.Status(); trusted != (s.Inside == "") {
 				t.Errorf("%+v", s)
 			}
 		})

@@ -22,7 +22,7 @@ type Inventory interface {
 	// yielded too, with the reason. An error of type *UnseenError says that a part could not be scanned, and
 	// the scan goes on; any other error ends it, and then nothing may be concluded from absence. Before its
 	// first yield Look may write notes to the journal; callers must have no View open.
-	Look(ctx context.Context, scopes []Scope) iter.Seq2[Offer, error]
+	Scan(ctx context.Context, scopes []Scope) iter.Seq2[Offer, error]
 
 	// Read reads the content of an Offer that Look yielded and returns it with Digest, Length, Modified and
 	// Stamp of one consistent reading. An error wrapping fs.ErrNotExist means that the content has vanished

@@ -34,7 +34,7 @@ type engine struct {
 	mu     sync.Mutex // guards the fields below, for Status; they change only with turn held
 	loaded bool
 	state  engineState
-	urls   map[string]owed // by URL, as in the notes
+	urls   map[string]pendingURL // by URL, as in the notes
 }
 
 // engineState is the note "state" of an engine.
@@ -59,8 +59,8 @@ type walk struct {
 	After string `json:"after,omitempty"` // the last page visited
 }
 
-// owed is the state of one URL that is pending or was sent lately.
-type owed struct {
+// pendingURL is the state of one URL that is pending or was sent lately.
+type pendingURL struct {
 	due     time.Time // when it may be sent; zero if it need not be
 	sent    time.Time // when it was; zero if not within the debounce
 	since   time.Time // when it became pending
@@ -68,7 +68,7 @@ type owed struct {
 	refused int       // how often the engine refused it in a batch of one
 }
 
-func (o owed) note() []byte {
+func (o pendingURL) note() []byte {
 	n := func(t time.Time) int64 {
 		if t.IsZero() {
 			return 0
@@ -78,12 +78,12 @@ func (o owed) note() []byte {
 	return fmt.Appendf(nil, "%d %d %d %t %d", n(o.due), n(o.sent), n(o.since), o.fresh, o.refused)
 }
 
-// parseOwed parses the output of note. An unreadable note is due: better to send
+// parsePendingURL parses the output of note. An unreadable note is due: better to send
 // a URL once too often than never.
-func parseOwed(b []byte, now time.Time) owed {
+func parsePendingURL(b []byte, now time.Time) pendingURL {
 	f := strings.Fields(string(b))
 	if len(f) != 5 {
-		return owed{due: now, since: now}
+		return pendingURL{due: now, since: now}
 	}
 	var bad bool
 	at := func(s string) time.Time {
@@ -93,11 +93,11 @@ func parseOwed(b []byte, now time.Time) owed {
 		}
 		return time.UnixMilli(n)
 	}
-	o := owed{due: at(f[0]), sent: at(f[1]), since: at(f[2])}
+	o := pendingURL{due: at(f[0]), sent: at(f[1]), since: at(f[2])}
 	fresh, err1 := strconv.ParseBool(f[3])
 	refused, err2 := strconv.Atoi(f[4])
 	if bad || err1 != nil || err2 != nil || refused < 0 {
-		return owed{due: now, since: now}
+		return pendingURL{due: now, since: now}
 	}
 	o.fresh, o.refused = fresh, refused
 	return o
@@ -110,11 +110,11 @@ func (e *engine) load() error {
 	}
 	now := e.s.now()
 	var st engineState
-	urls := make(map[string]owed)
+	urls := make(map[string]pendingURL)
 	err := e.s.Journal.EachNote(e.prefix, func(k string, v []byte) error {
 		k = strings.TrimPrefix(k, e.prefix)
 		if url, ok := strings.CutPrefix(k, "url/"); ok {
-			urls[url] = parseOwed(v, now)
+			urls[url] = parsePendingURL(v, now)
 		} else if k == "state" {
 			if err := json.Unmarshal(v, &st); err != nil {
 				return fmt.Errorf("note %s%s: %w", e.prefix, k, err)
@@ -133,7 +133,7 @@ func (e *engine) load() error {
 
 // commit changes the state and the URLs (the zero owed deletes a URL) in one
 // durable transaction, and in memory once that has succeeded.
-func (e *engine) commit(urls map[string]owed, change func(*engineState)) error {
+func (e *engine) commit(urls map[string]pendingURL, change func(*engineState)) error {
 	st := e.state
 	change(&st)
 	b, err := json.Marshal(st)
@@ -142,7 +142,7 @@ func (e *engine) commit(urls map[string]owed, change func(*engineState)) error {
 	}
 	notes := map[string][]byte{e.prefix + "state": b}
 	for url, o := range urls {
-		if (o == owed{}) {
+		if (o == pendingURL{}) {
 			notes[e.prefix+"url/"+url] = nil
 		} else {
 			notes[e.prefix+"url/"+url] = o.note()
@@ -156,7 +156,7 @@ func (e *engine) commit(urls map[string]owed, change func(*engineState)) error {
 		defer e.mu.Unlock()
 		e.state = st
 		for url, o := range urls {
-			if (o == owed{}) {
+			if (o == pendingURL{}) {
 				delete(e.urls, url)
 			} else {
 				e.urls[url] = o
@@ -281,11 +281,11 @@ type intake struct {
 	e    *engine
 	key  key
 	now  time.Time
-	urls map[string]owed
+	urls map[string]pendingURL
 }
 
 func (e *engine) intake(k key) *intake {
-	return &intake{e: e, key: k, now: e.s.now(), urls: make(map[string]owed)}
+	return &intake{e: e, key: k, now: e.s.now(), urls: make(map[string]pendingURL)}
 }
 
 // owe makes a URL pending; created says that it is new.
@@ -357,10 +357,10 @@ func (e *engine) walkOver(ctx context.Context, in *intake, w *walk) (n int, done
 
 // forget drops URLs that were sent so long ago that they may be sent again.
 func (e *engine) forget() error {
-	now, gone := e.s.now(), make(map[string]owed)
+	now, gone := e.s.now(), make(map[string]pendingURL)
 	for url, o := range e.urls {
 		if o.due.IsZero() && over(o.sent.Add(e.s.debounce()), now, e.s.debounce()) {
-			if gone[url] = (owed{}); len(gone) == walkAtOnce {
+			if gone[url] = (pendingURL{}); len(gone) == walkAtOnce {
 				break
 			}
 		}

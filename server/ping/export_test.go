@@ -13,7 +13,7 @@ func Clip(s string, n int) string { return clip(s, n) }
 
 // RereadOwed parses the note of a URL and encodes it again.
 func RereadOwed(b []byte, now time.Time) (again []byte, due bool) {
-	o := parseOwed(b, now)
+	o := parsePendingURL(b, now)
 	return o.note(), !o.due.IsZero()
 }
 

@@ -273,9 +273,9 @@ func holds(path, text string) bool {
 	return err == nil && string(b) == text
 }
 
-// lookAtKey fetches the key's file as an engine would. It is served right, or
+// checkKey fetches the key's file as an engine would. It is served right, or
 // certainly wrong, or neither is known: a firewall may admit engines and not us.
-func (s *IndexNow) lookAtKey(ctx context.Context, k key) (right, wrong bool, why string) {
+func (s *IndexNow) checkKey(ctx context.Context, k key) (right, wrong bool, why string) {
 	req, err := http.NewRequest(http.MethodGet, s.keyURL(k.Key), nil)
 	if err != nil {
 		return false, true, err.Error()
@@ -295,8 +295,8 @@ func (s *IndexNow) lookAtKey(ctx context.Context, k key) (right, wrong bool, why
 	return false, false, fmt.Sprintf("%s answers %v from here", url, a)
 }
 
-// sawKey records that the site serves the key.
-func (s *IndexNow) sawKey(k key) error {
+// recordKeySeen records that the site serves the key.
+func (s *IndexNow) recordKeySeen(k key) error {
 	s.keyMu.Lock()
 	defer s.keyMu.Unlock()
 	if s.key.Key != k.Key {

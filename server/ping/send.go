@@ -64,12 +64,12 @@ const (
 // sent.
 type draft struct {
 	urls  []string
-	edits map[string]owed
+	edits map[string]pendingURL
 }
 
 // choose makes a batch of URLs that are due.
 func (e *engine) choose(now time.Time, limit int) (draft, error) {
-	d := draft{edits: make(map[string]owed)}
+	d := draft{edits: make(map[string]pendingURL)}
 	size := 0
 	for _, url := range e.due(now) {
 		if len(d.urls) == limit || size > maxBody || len(d.edits) == walkAtOnce {
@@ -98,7 +98,7 @@ func (e *engine) choose(now time.Time, limit int) (draft, error) {
 }
 
 // lately returns the state of a URL that need not be sent any more.
-func lately(o owed) owed { return owed{sent: o.sent} }
+func lately(o pendingURL) pendingURL { return pendingURL{sent: o.sent} }
 
 // send sends one batch, if one may be sent now. did is its result, the zero
 // Outcome if nothing was tried. more says that there may be another batch to
@@ -135,10 +135,10 @@ func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
 		e.s.log().Warn("indexnow: key file could not be written", "err", err)
 	}
 	if k.Seen.IsZero() {
-		right, wrong, why := e.s.lookAtKey(ctx, k)
+		right, wrong, why := e.s.checkKey(ctx, k)
 		switch {
 		case right:
-			err = e.s.sawKey(k)
+			err = e.s.recordKeySeen(k)
 		case wrong: // an engine that finds no key may never accept that key again
 			did = Outcome{At: e.s.now(), URLs: len(d.urls), Note: "not sent: " + why}
 			return did, false, e.failed(did, 0, KeyUnserved, "the key is not served: "+why)
@@ -199,7 +199,7 @@ func (e *engine) judge(ctx context.Context, k key, urls []string, a answer) (did
 	case a.status == http.StatusForbidden:
 		return did, false, e.keyRefused(ctx, did, k, a)
 	}
-	pause, edits := a.pause(e.name+" "+e.s.Base, e.state.Failures+1, did.At), make(map[string]owed)
+	pause, edits := a.pause(e.name+" "+e.s.Base, e.state.Failures+1, did.At), make(map[string]pendingURL)
 	if a.unclear() { // the batch may have been accepted
 		pause = max(pause, e.s.debounce())
 		for _, url := range urls {
@@ -224,9 +224,9 @@ func (e *engine) accepted(did Outcome, urls []string, a answer) error {
 	if at.Before(did.At) {
 		at = at.Add(time.Millisecond) // notes store milliseconds: round up, never down
 	}
-	edits := make(map[string]owed, len(urls))
+	edits := make(map[string]pendingURL, len(urls))
 	for _, url := range urls {
-		edits[url] = owed{sent: at}
+		edits[url] = pendingURL{sent: at}
 	}
 	if e.state.Failures > 0 {
 		e.s.log().Info("indexnow: batches are accepted again", "engine", e.name)
@@ -253,7 +253,7 @@ func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, erro
 		e.s.log().Warn("indexnow: refused URL dropped", "engine", e.name, "url", url, "answer", a.String())
 		o = lately(o)
 	}
-	edits := map[string]owed{url: o}
+	edits := map[string]pendingURL{url: o}
 	if e.state.Alone+1 < maxAlone {
 		return did, true, e.commit(edits, func(st *engineState) {
 			st.Alone++
@@ -272,7 +272,7 @@ func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, erro
 
 // keyRefused finds out why an engine says that the key is not valid.
 func (e *engine) keyRefused(ctx context.Context, did Outcome, k key, a answer) error {
-	right, wrong, why := e.s.lookAtKey(ctx, k)
+	right, wrong, why := e.s.checkKey(ctx, k)
 	switch {
 	case wrong:
 		return e.failed(did, 0, KeyUnserved, "the key is refused, since it is not served: "+why)
@@ -305,7 +305,7 @@ func (e *engine) failed(did Outcome, pause time.Duration, k KeyState, trouble st
 	return e.failedWith(nil, did, pause, k, trouble, func(*engineState) {})
 }
 
-func (e *engine) failedWith(edits map[string]owed, did Outcome, pause time.Duration, k KeyState, trouble string, change func(*engineState)) error {
+func (e *engine) failedWith(edits map[string]pendingURL, did Outcome, pause time.Duration, k KeyState, trouble string, change func(*engineState)) error {
 	pause = min(pause, longestHint)
 	if e.state.Trouble != trouble {
 		e.s.log().Warn("indexnow: "+trouble, "engine", e.name, "again_in", pause.Round(time.Second))

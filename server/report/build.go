@@ -73,7 +73,7 @@ type builder struct {
 	byAgent   []*caller // by the agent's ID
 	callers   []*caller // by number
 	pages     *pages
-	testimony *testimony
+	testimony *unchangedProofs
 	days      map[int64]*Span
 	day       *Span // the current one
 	dayNumber int64

@@ -13,7 +13,7 @@ func (b *builder) tellLog(files *accesslog.Files) {
 	l := &b.report.Log
 	l.Files = []File{}
 	for _, f := range files.Files() {
-		told := File{Name: f.Name, Format: f.Format, Entries: f.Entries, Broken: f.Broken, Twin: f.Twin}
+		told := File{Name: f.Name, Format: f.Format, Entries: f.Entries, Broken: f.Broken, Twin: f.DuplicateOf}
 		if f.Err != nil {
 			told.Error = f.Err.Error()
 		}

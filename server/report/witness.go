@@ -10,8 +10,8 @@ const (
 	openTogether = 1 << 20
 )
 
-// A witness is a client that holds a page, and may revalidate it.
-type witness struct {
+// A cachedFetch is a client that holds a page, and may revalidate it.
+type cachedFetch struct {
 	key  uint64 // of client and URL
 	read int64  // when it fetched the page
 }
@@ -26,41 +26,41 @@ type open struct {
 	same    bool // the size is the same
 }
 
-// testimony finds re-reads of pages that had certainly not changed. A client that fetched a page and later
+// unchangedProofs finds re-reads of pages that had certainly not changed. A client that fetched a page and later
 // gets a 304 shows that it did not change in between: so no re-read in between was of a change. This assumes
 // that a client is an address and user agent, or a crawler's name, and that it revalidates what it fetched
 // last.
-type testimony struct {
+type unchangedProofs struct {
 	seed  maphash.Seed
-	seen  []witness
+	seen  []cachedFetch
 	open  map[int32][]open // by URL
 	total int
 }
 
-func newTestimony() *testimony {
-	return &testimony{seed: maphash.MakeSeed(), seen: make([]witness, witnesses), open: map[int32][]open{}}
+func newTestimony() *unchangedProofs {
+	return &unchangedProofs{seed: maphash.MakeSeed(), seen: make([]cachedFetch, witnesses), open: map[int32][]open{}}
 }
 
 // key returns the key of a client, by its address and user agent, and of a URL.
-func (t *testimony) key(addr, agent []byte, url int32) uint64 {
+func (t *unchangedProofs) key(addr, agent []byte, url int32) uint64 {
 	h := maphash.Bytes(t.seed, agent)*3 + maphash.Bytes(t.seed, addr)
 	h ^= uint64(url) * 0x9e3779b97f4a7c15
 	return h ^ h>>29 | 1
 }
 
 // got remembers that a client fetched a page.
-func (t *testimony) got(key uint64, at int64) {
-	t.seen[key>>1%witnesses] = witness{key, at}
+func (t *unchangedProofs) got(key uint64, at int64) {
+	t.seen[key>>1%witnesses] = cachedFetch{key, at}
 }
 
 // holds returns when a client fetched a page, if that is known.
-func (t *testimony) holds(key uint64) (at int64, ok bool) {
+func (t *unchangedProofs) holds(key uint64) (at int64, ok bool) {
 	w := t.seen[key>>1%witnesses]
 	return w.read, w.key == key
 }
 
 // reread remembers a re-read.
-func (t *testimony) reread(url int32, o open) {
+func (t *unchangedProofs) reread(url int32, o open) {
 	list := t.open[url]
 	switch {
 	case len(list) >= openPerURL:
@@ -76,7 +76,7 @@ func (t *testimony) reread(url int32, o open) {
 
 // unchanged records that a page did not change between two times, and calls found for each re-read that this
 // decides. Within a second, anything may happen.
-func (t *testimony) unchanged(url int32, since, until int64, found func(open)) {
+func (t *unchangedProofs) unchanged(url int32, since, until int64, found func(open)) {
 	list, ok := t.open[url]
 	if !ok {
 		return
@@ -98,7 +98,7 @@ func (t *testimony) unchanged(url int32, since, until int64, found func(open)) {
 }
 
 // renumber follows pages.forget.
-func (t *testimony) renumber(kept []int32) {
+func (t *unchangedProofs) renumber(kept []int32) {
 	clear(t.seen)
 	was := t.open
 	t.open, t.total = map[int32][]open{}, 0

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// errAnother keeps an output from replacing a file that it never wrote: with a wrong path that would cost a
+// errForeignFile keeps an output from replacing a file that it never wrote: with a wrong path that would cost a
 // page, or a server's configuration.
-var errAnother = errors.New("the existing file is not Parley's: move it away, or choose another path")
+var errForeignFile = errors.New("the existing file is not Parley's: move it away, or choose another path")
 
 // beginning is how many bytes of a file are read to see what it is.
 const beginning = 8 << 10
@@ -18,10 +18,10 @@ const beginning = 8 << 10
 // A kind reports by its beginning whether a file may be one that an output writes.
 type kind func(head []byte) bool
 
-// mind returns an error if the file that an update replaces is neither empty nor of the kind. Files that the
+// checkReplaceable returns an error if the file that an update replaces is neither empty nor of the kind. Files that the
 // output is known to have written are not checked: so they may be damaged and are replaced all the same. The
 // check accepts files written earlier by an output whose state was lost.
-func (u *update) mind(is kind) error {
+func (u *update) checkReplaceable(is kind) error {
 	if u.old == nil {
 		return nil
 	}
@@ -33,17 +33,17 @@ func (u *update) mind(is kind) error {
 	if head = head[:n]; is(head) || n < beginning && len(bytes.TrimSpace(head)) == 0 {
 		return nil
 	}
-	return fmt.Errorf("replace %s: %w", u.path, errAnother)
+	return fmt.Errorf("replace %s: %w", u.path, errForeignFile)
 }
 
-// mindAll checks files that are to be removed, or replaced later.
-func mindAll(paths []string, is kind) error {
+// checkAllReplaceable checks files that are to be removed, or replaced later.
+func checkAllReplaceable(paths []string, is kind) error {
 	for _, p := range paths {
 		u, err := begin(p)
 		if err != nil {
 			return err
 		}
-		err = u.mind(is)
+		err = u.checkReplaceable(is)
 		u.drop()
 		if err != nil {
 			return err

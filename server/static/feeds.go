@@ -104,9 +104,9 @@ func (f *Feeds) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	if !j.Whole() || len(paths) == 0 {
 		return false, nil
 	}
-	var was account
+	var was outputState
 	was.read(j, feedsNote)
-	now := account{
+	now := outputState{
 		Revision: j.Revision(),
 		Config:   hashOf(1, paths, f.base(), f.Title, f.Description, f.Hub, f.Entries, f.MinSignificance, f.Precompress),
 		Siblings: f.Precompress,
@@ -116,7 +116,7 @@ func (f *Feeds) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	if f.Precompress {
 		files = withSiblings(paths...)
 	}
-	if was.isCurrent(now) && was.Files == looks(files) {
+	if was.isCurrent(now) && was.Files == fileStamps(files) {
 		return false, nil
 	}
 	made := &set{owns: f.owns, compress: f.Precompress, is: isFeed, known: was.written(now.Place, paths)}
@@ -140,7 +140,7 @@ func (f *Feeds) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	if err != nil {
 		return wrote, err
 	}
-	now.Files = looks(files)
+	now.Files = fileStamps(files)
 	if now != was {
 		now.note(j, feedsNote, orDiscard(f.Log))
 	}

@@ -92,21 +92,21 @@ func (n *Nginx) write(ctx context.Context, j *server.Journal) (bool, error) {
 	if within(n.Docroot, n.Path) {
 		return false, fmt.Errorf("it is below the docroot, where visitors could read it: choose another path")
 	}
-	var was account
+	var was outputState
 	was.read(j, nginxNote)
-	now := account{
+	now := outputState{
 		Revision: j.Revision(), // before the view: later changes count for the next Write
 		Config:   hashOf(1, n.Path, n.Base, n.Docroot, n.Max),
 		Place:    hashOf(n.Path),
 	}
-	if was.Revision == now.Revision && was.Config == now.Config && was.Files != "" && was.Files == looks([]string{n.Path}) {
+	if was.Revision == now.Revision && was.Config == now.Config && was.Files != "" && was.Files == fileStamps([]string{n.Path}) {
 		return false, n.after(ctx, j)
 	}
 	wrote, err := n.replace(ctx, j, was.Place == now.Place)
 	if err != nil {
 		return wrote, err
 	}
-	if now.Files = looks([]string{n.Path}); now != was {
+	if now.Files = fileStamps([]string{n.Path}); now != was {
 		now.note(j, nginxNote, orDiscard(n.Log))
 	}
 	return wrote, n.after(ctx, j)
@@ -124,7 +124,7 @@ func (n *Nginx) replace(ctx context.Context, j *server.Journal, known bool) (boo
 	}
 	defer u.drop()
 	if !known {
-		if err := u.mind(isInclude); err != nil {
+		if err := u.checkReplaceable(isInclude); err != nil {
 			return false, err
 		}
 	}

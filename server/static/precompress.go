@@ -97,7 +97,7 @@ func (c *Compressed) String() string { return "compressed " + filepath.Base(c.Pa
 // Write implements [server.Output]. Without the file it writes nothing.
 func (c *Compressed) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	key := "output/compressed/" + hashOf(c.Path)
-	var was account
+	var was outputState
 	was.read(j, key)
 	s := &set{owns: c.owns}
 	defer s.drop()
@@ -107,12 +107,12 @@ func (c *Compressed) Write(ctx context.Context, j *server.Journal) (bool, error)
 		}
 		wrote, err := s.commit(siblingsOf(c.Path), nil)
 		if err == nil {
-			account{}.note(j, key, orDiscard(c.Log))
+			outputState{}.note(j, key, orDiscard(c.Log))
 		}
 		return wrote, err
 	}
 	files := withSiblings(c.Path)
-	if was.Siblings && was.Files != "" && was.Files == looks(files) {
+	if was.Siblings && was.Files != "" && was.Files == fileStamps(files) {
 		return false, nil
 	}
 	info, err := os.Stat(c.Path)
@@ -126,11 +126,11 @@ func (c *Compressed) Write(ctx context.Context, j *server.Journal) (bool, error)
 		return false, err
 	}
 	if was.Files == "" {
-		if err := mindAll(siblingsOf(c.Path), isPacked); err != nil {
+		if err := checkAllReplaceable(siblingsOf(c.Path), isPacked); err != nil {
 			return false, err
 		}
 	}
-	if err := was.intend(account{Siblings: true}, j, key); err != nil {
+	if err := was.intend(outputState{Siblings: true}, j, key); err != nil {
 		return false, err
 	}
 	var old []string
@@ -148,7 +148,7 @@ func (c *Compressed) Write(ctx context.Context, j *server.Journal) (bool, error)
 	}
 	wrote, err := c.renew(s)
 	if err == nil {
-		account{Siblings: true, Files: looks(files)}.note(j, key, orDiscard(c.Log))
+		outputState{Siblings: true, Files: fileStamps(files)}.note(j, key, orDiscard(c.Log))
 	}
 	return wrote || gone, err
 }

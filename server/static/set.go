@@ -88,7 +88,7 @@ func (s *set) begin(path string) (*update, error) {
 		if ext := filepath.Ext(path); ext == ".gz" || ext == ".zst" {
 			is = func(head []byte) bool { return s.is(head) || isPacked(head) }
 		}
-		if err := u.mind(is); err != nil {
+		if err := u.checkReplaceable(is); err != nil {
 			u.drop()
 			return nil, err
 		}
@@ -177,9 +177,9 @@ func (s *set) commit(stale, surplus []string) (wrote bool, err error) {
 	return wrote, nil
 }
 
-// An account is the journal's note of an output: if it equals the account that a Write would make now, the
+// An outputState is the journal's note of an output: if it equals the account that a Write would make now, the
 // output is up to date and need not be made.
-type account struct {
+type outputState struct {
 	Revision uint64 `json:"revision"` // of the journal
 	Config   string `json:"config"`   // hash of the output's other inputs
 	Files    string `json:"files"`    // hash of how its files looked
@@ -194,7 +194,7 @@ type account struct {
 }
 
 // written returns files, those of the output that a describes, as a set if they were written at that place.
-func (a account) written(place string, files []string) map[string]bool {
+func (a outputState) written(place string, files []string) map[string]bool {
 	if a.Place != place {
 		return nil
 	}
@@ -206,39 +206,39 @@ func (a account) written(place string, files []string) map[string]bool {
 }
 
 // isCurrent reports whether a equals now, except for the files.
-func (a account) isCurrent(now account) bool {
+func (a outputState) isCurrent(now outputState) bool {
 	return a.Files != "" && a.Revision == now.Revision && a.Config == now.Config
 }
 
 // intend notes files before they are put in place: after a kill, before they are accounted for, the next run
 // must find them.
-func (a account) intend(now account, j *server.Journal, key string) error {
-	both := account{Parts: max(a.Parts, now.Parts), GzipParts: max(a.GzipParts, now.GzipParts), Siblings: a.Siblings || now.Siblings}
-	if both == (account{Parts: a.Parts, GzipParts: a.GzipParts, Siblings: a.Siblings}) {
+func (a outputState) intend(now outputState, j *server.Journal, key string) error {
+	both := outputState{Parts: max(a.Parts, now.Parts), GzipParts: max(a.GzipParts, now.GzipParts), Siblings: a.Siblings || now.Siblings}
+	if both == (outputState{Parts: a.Parts, GzipParts: a.GzipParts, Siblings: a.Siblings}) {
 		return nil
 	}
 	return both.set(j, key)
 }
 
 // read reads the account under key; an unreadable one is the zero account.
-func (a *account) read(j *server.Journal, key string) (known bool) {
+func (a *outputState) read(j *server.Journal, key string) (known bool) {
 	b, err := j.Note(key)
 	if err == nil && b != nil && json.Unmarshal(b, a) == nil &&
 		min(a.Parts, a.GzipParts) >= 0 && max(a.Parts, a.GzipParts) <= sitemap.MaxURLs {
 		return true
 	}
-	*a = account{}
+	*a = outputState{}
 	return false
 }
 
 // note stores the account. A failure only makes the next run repeat its work.
-func (a account) note(j *server.Journal, key string, log *slog.Logger) {
+func (a outputState) note(j *server.Journal, key string, log *slog.Logger) {
 	if err := a.set(j, key); err != nil {
 		log.Warn("output: could not store its state; the next run repeats its work", "output", key, "err", err)
 	}
 }
 
-func (a account) set(j *server.Journal, key string) error {
+func (a outputState) set(j *server.Journal, key string) error {
 	b, err := json.Marshal(a)
 	if err != nil {
 		return err
@@ -256,9 +256,9 @@ func hashOf(values ...any) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// looks hashes the metadata of files: it changes with their content, unless somebody hides that. It is empty
+// fileStamps hashes the metadata of files: it changes with their content, unless somebody hides that. It is empty
 // if one is missing.
-func looks(paths []string) string {
+func fileStamps(paths []string) string {
 	h := sha256.New()
 	for _, p := range paths {
 		info, err := os.Lstat(p)

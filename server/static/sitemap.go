@@ -125,15 +125,15 @@ func (s *Sitemap) write(ctx context.Context, j *server.Journal) (bool, error) {
 	if !j.Whole() {
 		return false, nil
 	}
-	var was account
+	var was outputState
 	known := was.read(j, sitemapNote)
-	now := account{
+	now := outputState{
 		Revision: j.Revision(), // before the view: later changes count for the next Write
 		Config:   hashOf(1, s.Path, s.base(), s.Gzip, s.Precompress, s.MaxURLs, s.MaxBytes),
 		Siblings: s.Precompress,
 		Place:    hashOf(s.Path),
 	}
-	if was.isCurrent(now) && was.Files == looks(s.files(was)) {
+	if was.isCurrent(now) && was.Files == fileStamps(s.files(was)) {
 		return false, nil
 	}
 	made := &set{owns: s.owns, compress: s.Precompress, is: isSitemap, known: was.written(now.Place, s.files(was))}
@@ -158,7 +158,7 @@ func (s *Sitemap) write(ctx context.Context, j *server.Journal) (bool, error) {
 	if !known {
 		s.orphans(now)
 	}
-	now.Files = looks(s.files(now))
+	now.Files = fileStamps(s.files(now))
 	if now != was {
 		now.note(j, sitemapNote, orDiscard(s.Log))
 	}
@@ -231,7 +231,7 @@ func (s *Sitemap) pages(ctx context.Context, v *journal.View, elsewhere *int) it
 }
 
 // files returns the files of the sitemap that a describes.
-func (s *Sitemap) files(a account) []string {
+func (s *Sitemap) files(a outputState) []string {
 	var files []string
 	for i := 1; i <= a.Parts; i++ {
 		files = append(files, s.part(i, ".xml"))
@@ -248,7 +248,7 @@ func (s *Sitemap) files(a account) []string {
 
 // leftovers returns the files that were written and are no longer needed: siblings of files that still are,
 // which would be wrong beside them, and the rest.
-func (s *Sitemap) leftovers(was, now account) (stale, surplus []string) {
+func (s *Sitemap) leftovers(was, now outputState) (stale, surplus []string) {
 	needed := make(map[string]bool)
 	for _, p := range s.files(now) {
 		needed[p] = true
@@ -266,7 +266,7 @@ func (s *Sitemap) leftovers(was, now account) (stale, surplus []string) {
 }
 
 // orphans warns of files that an unknown earlier run seems to have written: perhaps they are somebody else's.
-func (s *Sitemap) orphans(now account) {
+func (s *Sitemap) orphans(now outputState) {
 	needed := s.files(now)
 	for _, p := range s.Own() {
 		if _, err := os.Lstat(p); err == nil && !slices.Contains(needed, p) {

@@ -95,7 +95,7 @@ func (s *Store) fill(ctx context.Context, slowly bool) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			s.takeIn(ctx, &missing[i])
+			s.storeItem(ctx, &missing[i])
 		}
 		if next == "" || s.filled() {
 			return nil
@@ -144,8 +144,8 @@ func (s *Store) filled() bool {
 	return s.bytes > s.maxBytes()-s.maxBytes()/10 || !s.trouble.IsZero() || s.tight
 }
 
-// takeIn stores the current page of a URL, if it still has the digest of it.
-func (s *Store) takeIn(ctx context.Context, it *protocol.Item) {
+// storeItem stores the current page of a URL, if it still has the digest of it.
+func (s *Store) storeItem(ctx context.Context, it *protocol.Item) {
 	id := idOf(it.URL)
 	if s.Dir == "" || s.Open == nil || s.has(id, it.Digest, false) || s.resting() {
 		return
@@ -187,7 +187,7 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 				s.has(id, c.Prev, true) // mark it as used: clients that have it will request differences
 			}
 			if s.wanted(&c.Item) {
-				s.takeIn(ctx, &c.Item)
+				s.storeItem(ctx, &c.Item)
 			}
 		}
 		if took := time.Since(begun); len(changes) == protocol.MaxBatch {
@@ -232,7 +232,7 @@ func (s *Store) keep(ctx context.Context, it *protocol.Item) {
 		return
 	}
 	begun := time.Now()
-	s.takeIn(ctx, it)
+	s.storeItem(ctx, it)
 	s.credit.spend(time.Since(begun))
 }
 

@@ -26,8 +26,8 @@ type cycle struct {
 	ready    orderHeap
 	placed   uint64 // the last order number given to a site
 	stopping bool
-	broken   bool    // nearly all name lookups fail
-	doubtful []doubt // tasks whose name lookup failed, while it is open whose fault that is
+	broken   bool              // nearly all name lookups fail
+	doubtful []unresolvedTasks // tasks whose name lookup failed, while it is open whose fault that is
 
 	lastSites, lastTasks int // of the last batch
 	begun                time.Time
@@ -444,7 +444,7 @@ func (c *cycle) stop() {
 	for _, s := range h.sites {
 		s.queued, s.from, s.own.queue = false, nil, nil
 		if len(s.parts) > 0 {
-			left = append(left, doubt{s.id, c.clear(s), nil})
+			left = append(left, unresolvedTasks{s.id, c.clear(s), nil})
 		}
 		if s.asking != nil {
 			s.asking.cut()
@@ -467,7 +467,7 @@ func (c *cycle) stop() {
 	case o := <-c.offer: // it came too late
 		if o.batch != nil {
 			for _, sb := range o.batch.Sites {
-				left = append(left, doubt{sb.Site, sb.Tasks, nil})
+				left = append(left, unresolvedTasks{sb.Site, sb.Tasks, nil})
 			}
 		}
 	default:

@@ -11,8 +11,8 @@ import (
 // errCycle is the error of tasks that are given back.
 var errCycle = errors.New("not fetched: the batch has ended")
 
-// A doubt holds the tasks of a site whose name could not be looked up.
-type doubt struct {
+// A unresolvedTasks holds the tasks of a site whose name could not be looked up.
+type unresolvedTasks struct {
 	site  frontier.SiteID
 	tasks []Task
 	err   error
@@ -110,7 +110,7 @@ func (c *cycle) lost(s *site, err error) {
 		c.giveBack(s.id, tasks, FaultAddress, err)
 		return
 	}
-	c.doubtful = append(c.doubtful, doubt{s.id, tasks, err})
+	c.doubtful = append(c.doubtful, unresolvedTasks{s.id, tasks, err})
 	switch c.h.names.verdict() {
 	case broken:
 		c.broken = true

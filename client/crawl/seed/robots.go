@@ -57,8 +57,8 @@ const (
 	maxSpecials = 100 // of each kind, in a robots.txt
 )
 
-// A force is a robots.txt in force.
-type force struct {
+// A rulesInForce is a robots.txt in force.
+type rulesInForce struct {
 	file   *robots.File
 	silent string
 	body   string // the text of file
@@ -76,7 +76,7 @@ type force struct {
 func (s *Seeder) SetRobots(origin string, a RobotsAnswer, now time.Time) (changed bool) {
 	st := s.ours(origin)
 	old := st.force.Load()
-	f := &force{}
+	f := &rulesInForce{}
 	switch had := a.Status >= 200 && a.Status < 300; {
 	case had:
 		f.body = string(a.Body)

@@ -87,7 +87,7 @@ type opinion struct {
 	verdict  Verdict
 	document bool  // see Listed
 	site     *site // nil: unknown
-	force    *force
+	force    *rulesInForce
 	gen      uint64
 }
 
@@ -207,7 +207,7 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 }
 
 // forbids returns the rule of robots.txt that forbids a URL, or "".
-func (s *Seeder) forbids(f *force, url string) string {
+func (s *Seeder) forbids(f *rulesInForce, url string) string {
 	ok, rule := f.file.Decide(s.agent, url[pathBegin(url):])
 	if ok {
 		return ""

@@ -9,8 +9,8 @@ import (
 // A site is the seeder's state of an origin.
 type site struct {
 	origin string
-	force  atomic.Pointer[force] // nil: SetRobots was never called
-	pages  atomic.Int64          // known ones, from any source
+	force  atomic.Pointer[rulesInForce] // nil: SetRobots was never called
+	pages  atomic.Int64                 // known ones, from any source
 
 	mu    sync.Mutex
 	shape shape

@@ -13,22 +13,22 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Asks are the options of the checks of what the web server serves to anybody. Without a check no content of
+// EvidenceFlags are the options of the checks of what the web server serves to anybody. Without a check no content of
 // pages is delivered.
-type Asks struct {
+type EvidenceFlags struct {
 	Rate  float64 // the default, if set before Define
 	via   string
 	again command.Duration
 }
 
-func (a *Asks) define(fs *flag.FlagSet) {
+func (a *EvidenceFlags) define(fs *flag.FlagSet) {
 	a.again = command.Duration(24 * time.Hour)
 	fs.Float64Var(&a.Rate, "ask-rate", a.Rate, "fetch at most `N` pages a second anonymously from the web server, to check that they are public: refused pages are withdrawn, and only content served to an anonymous client is delivered; edited pages are checked at once (0: no checks)")
 	fs.StringVar(&a.via, "ask-via", "", "send the anonymous checks through the proxy at `URL`, on another machine: a web server at a loopback or private address may treat this machine differently")
 	fs.Var(&a.again, "ask-again", "an anonymous check of a page is valid for `TIME`, and repeated before it expires")
 }
 
-func (a *Asks) check() error {
+func (a *EvidenceFlags) check() error {
 	switch {
 	case a.Rate < 0 || a.Rate > 1e6:
 		return command.Misusef("--ask-rate %g: want 0 to 1000000", a.Rate)
@@ -46,7 +46,7 @@ func (a *Asks) check() error {
 }
 
 // HTTP returns the client of a self-check: through the proxy of --ask-via, or nil for direct requests.
-func (a *Asks) HTTP() *http.Client {
+func (a *EvidenceFlags) HTTP() *http.Client {
 	via, err := url.Parse(a.via)
 	if a.via == "" || err != nil {
 		return nil
@@ -57,7 +57,7 @@ func (a *Asks) HTTP() *http.Client {
 // Evidence returns the keeper that fetches the pages of a docroot from the web server; nil for other sites,
 // whose pages, if they are known at all, were fetched from there. Call Check before.
 func (f *Flags) Evidence(inv inventory.Inventory, j *server.Journal, log *slog.Logger) (*evidence.Keeper, error) {
-	if SiteOf(inv) == nil {
+	if DocrootOf(inv) == nil {
 		return nil, nil
 	}
 	a := &f.Asks

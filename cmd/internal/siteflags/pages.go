@@ -201,13 +201,13 @@ func countVisitors(patterns []string, log *slog.Logger) *accesslog.Counts {
 	return counts
 }
 
-// SiteOf returns the docroot behind an inventory returned by Inventory; nil if there is none.
-func SiteOf(inv inventory.Inventory) *server.Site {
+// DocrootOf returns the docroot behind an inventory returned by Inventory; nil if there is none.
+func DocrootOf(inv inventory.Inventory) *server.Site {
 	switch inv := inv.(type) {
 	case *server.Site:
 		return inv
 	case *catalog.Reachable:
-		return SiteOf(inv.Inventory)
+		return DocrootOf(inv.Inventory)
 	}
 	return nil
 }
@@ -218,8 +218,8 @@ type Rules interface {
 	PublicTo(name, url string) bool
 	// AcceptRobots makes the next scan accept robots.txt as it is then.
 	AcceptRobots()
-	// RobotsTrouble describes a problem with robots.txt, and says whether it was logged as an error.
-	RobotsTrouble() (trouble string, said bool)
+	// RobotsProblem describes a problem with robots.txt, and says whether it was logged as an error.
+	RobotsProblem() (trouble string, said bool)
 
 	// RobotsLost reports whether robots.txt is missing or has lost its rules, so that a person is needed.
 	RobotsLost() bool
@@ -227,7 +227,7 @@ type Rules interface {
 
 // RulesOf returns the rules of an inventory returned by Inventory. All of those have some.
 func RulesOf(inv inventory.Inventory) Rules {
-	if docroot := SiteOf(inv); docroot != nil {
+	if docroot := DocrootOf(inv); docroot != nil {
 		return docroot
 	}
 	return inv.(Rules)

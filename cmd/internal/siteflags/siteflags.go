@@ -38,7 +38,7 @@ type Flags struct {
 	// docroot nor a list is needed.
 	Tokens string
 
-	Asks Asks
+	Asks EvidenceFlags
 
 	pages   pages
 	outputs outputs
@@ -114,11 +114,11 @@ func (f *Flags) Check(log *slog.Logger) error {
 
 // Publishes reports whether anything is to be stored or published; otherwise a description of the site goes
 // to standard output.
-func (f *Flags) Publishes() bool { return f.Out != "" || f.State != "" || len(f.Does()) > 0 }
+func (f *Flags) Publishes() bool { return f.Out != "" || f.State != "" || len(f.TaskOptions()) > 0 }
 
-// Does returns the options for tasks besides the manifest. A process that leaves them to another must find
+// TaskOptions returns the options for tasks besides the manifest. A process that leaves them to another must find
 // the same there.
-func (f *Flags) Does() []string {
+func (f *Flags) TaskOptions() []string {
 	var does []string
 	if f.Heal {
 		does = append(does, "--heal")

@@ -25,7 +25,7 @@ const (
 
 // A comparison is a Look in progress.
 type comparison struct {
-	look  *Look
+	look  *Scan
 	found Found
 
 	left    *entries
@@ -75,7 +75,7 @@ func (c *comparison) walk(ctx context.Context) error {
 		return err
 	}
 	last, seen := "", 0
-	for o, err := range c.look.Inventory.Look(ctx, c.look.Scopes) {
+	for o, err := range c.look.Inventory.Scan(ctx, c.look.Scopes) {
 		if err := begin(); err != nil {
 			return err
 		}
@@ -342,7 +342,7 @@ func (c *comparison) absent(e journal.Entry) {
 	case c.isUnseen(e.Item.URL): // as far as is known now: finish checks again
 	case e.Held.After(c.look.Now) && !c.look.Accept:
 		c.hold(e) // the clock was set back: the page would wait until then, and for its grace period
-	case !e.Held.IsZero() && !c.look.Accept && (c.look.MayBeAnnounced(e) || !c.look.Ripe(e.Held)):
+	case !e.Held.IsZero() && !c.look.Accept && (c.look.MayBeAnnounced(e) || !c.look.Due(e.Held)):
 		// It stays held.
 	case len(c.gone) < c.look.limit():
 		c.gone = append(c.gone, e)
@@ -412,8 +412,8 @@ func (c *comparison) flushFull(ctx context.Context) error {
 // flush appends all pending steps, in transactions of bounded size. No view may be open.
 func (c *comparison) flush(ctx context.Context) error {
 	tells := func(s journal.Step) bool { return s.Op != "" }
-	if c.look.Prove != nil && c.look.Journal.Whole() && slices.ContainsFunc(c.steps, tells) {
-		if err := c.look.Prove(); err != nil {
+	if c.look.WriteMark != nil && c.look.Journal.Whole() && slices.ContainsFunc(c.steps, tells) {
+		if err := c.look.WriteMark(); err != nil {
 			return err
 		}
 	}

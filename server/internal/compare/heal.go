@@ -121,14 +121,14 @@ func (c *comparison) owesTime(e journal.Entry, o inventory.Offer) bool {
 // HealPatience is how far in the future the target mtime of a page may lie for a Turn to wait for it.
 const HealPatience = 2 * time.Second
 
-// Debts holds the directories with pages whose mtime could not be set yet, and when it can be.
-type Debts map[inventory.Scope]time.Time
+// PendingHeals holds the directories with pages whose mtime could not be set yet, and when it can be.
+type PendingHeals map[inventory.Scope]time.Time
 
 // Add records a page. All pages of a directory that can be healed soon are healed at one time; those that
 // must wait long are found again by then.
-func (d *Debts) Add(s inventory.Scope, at, now time.Time) {
+func (d *PendingHeals) Add(s inventory.Scope, at, now time.Time) {
 	if *d == nil {
-		*d = make(Debts)
+		*d = make(PendingHeals)
 	}
 	was, ok := (*d)[s]
 	soon := func(t time.Time) bool { return t.Sub(now) <= HealPatience }

@@ -69,7 +69,7 @@ func (c *comparison) countHeld() error {
 			waiting++
 			return
 		}
-		if !c.look.Ripe(e.Held) && (c.found.Held.IsZero() || e.Held.Before(c.found.Held)) {
+		if !c.look.Due(e.Held) && (c.found.Held.IsZero() || e.Held.Before(c.found.Held)) {
 			c.found.Held = e.Held
 		}
 	})

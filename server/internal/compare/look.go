@@ -15,9 +15,9 @@ import (
 // MaxMoves is the default limit of each side list.
 const MaxMoves = 100_000
 
-// A Look compares an Inventory with a journal, and appends the differences: a merge join, both sides in the
+// A Scan compares an Inventory with a journal, and appends the differences: a merge join, both sides in the
 // order of protocol.Compare. All fields but Healer, Refused and Importance must be set.
-type Look struct {
+type Scan struct {
 	Inventory inventory.Inventory
 	Journal   *journal.Journal  // has no other writer meanwhile
 	Scopes    []inventory.Scope // in order, none within another; none at all means everything
@@ -25,8 +25,8 @@ type Look struct {
 	Limit     int               // of each side list: new pages, and vanished ones, among which moves are found; zero means MaxMoves
 	Now       time.Time         // when the scan began
 	Clock     func() time.Time
-	Prove     func() error              // called before the first steps that followers will see
-	Ripe      func(held time.Time) bool // may a page that is held since then be announced as deleted?
+	WriteMark func() error              // called before the first steps that followers will see
+	Due       func(held time.Time) bool // may a page that is held since then be announced as deleted?
 	Warn      func(msg string, args ...any)
 	Progress  func(inventory.Report)
 
@@ -48,16 +48,16 @@ type Found struct {
 	Soon  []inventory.Scope // to be scanned again soon
 	Again bool              // more pages were due than the side list holds: scan once more
 
-	Owed      Debts // pages to be healed later
-	Unhealed  int   // pages whose mtime could not be set
-	Unhealing error // the error of the first of them
+	Owed      PendingHeals // pages to be healed later
+	Unhealed  int          // pages whose mtime could not be set
+	Unhealing error        // the error of the first of them
 
 	Announced int // announced entries after this Look
 }
 
 // Run does one scan. After an error Found reports what was recorded before it; that scan then causes no hold
 // and no deletion, and after a full scan Announced is no more exact than before.
-func (l *Look) Run(ctx context.Context) (Found, error) {
+func (l *Scan) Run(ctx context.Context) (Found, error) {
 	c := &comparison{look: l}
 	if len(l.Scopes) > 0 {
 		c.announced = l.Announced
@@ -79,7 +79,7 @@ func (l *Look) Run(ctx context.Context) (Found, error) {
 }
 
 // limit returns the limit of each side list.
-func (l *Look) limit() int {
+func (l *Scan) limit() int {
 	if l.Limit > 0 {
 		return l.Limit
 	}

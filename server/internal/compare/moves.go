@@ -112,7 +112,7 @@ func (c *comparison) lookFor(ctx context.Context, urls []string) (map[string]boo
 	for i, u := range urls {
 		absent[u], scopes[i] = true, inventory.ScopeOf(u)
 	}
-	for o, err := range c.look.Inventory.Look(ctx, inventory.Covering(scopes)) {
+	for o, err := range c.look.Inventory.Scan(ctx, inventory.Covering(scopes)) {
 		var u *inventory.UnseenError
 		switch {
 		case errors.As(err, &u):

@@ -52,7 +52,7 @@ func TestPipelinedWalkEqualsPlainWalk(t *testing.T) {
 		t.Fatal(len(want))
 	}
 	got, hidden, last := []string{}, 0, ""
-	for o, err := range d.site.Look(t.Context(), nil) {
+	for o, err := range d.site.Scan(t.Context(), nil) {
 		d.must(err)
 		switch {
 		case o.LeftOut == "hidden":
@@ -76,7 +76,7 @@ func TestEndedScanReleasesResources(t *testing.T) {
 		d.write(fmt.Sprintf("d%02d/a.html", i), "x")
 	}
 	look := func() {
-		for range d.site.Look(t.Context(), nil) {
+		for range d.site.Scan(t.Context(), nil) {
 			return
 		}
 	}
@@ -113,7 +113,7 @@ func TestReadAheadOfScanIsBounded(t *testing.T) {
 	d.must(os.WriteFile(filepath.Join(outside, "secret.html"), []byte("x"), 0o644))
 	var got []string
 	first := true
-	for o, err := range d.site.Look(t.Context(), nil) {
+	for o, err := range d.site.Scan(t.Context(), nil) {
 		var u *inventory.UnseenError
 		if errors.As(err, &u) && u.Prefix == base+"d51/" {
 			continue

@@ -15,13 +15,13 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// Look walks the docroot level by level, which is the order of URLs: all directories of one depth, ordered by
+// Scan walks the docroot level by level, which is the order of URLs: all directories of one depth, ordered by
 // URL, and in each of them its files. So it remembers the directories of two levels and the names in one
 // directory. Files are described a bounded number ahead of what it yields.
 //
 // Dot directories are not entered; they are reported once, without a URL. A
 // scope whose directory does not exist, or is never public, yields nothing.
-func (s *Site) Look(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+func (s *Site) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
 		w := walk{site: s, yield: yield}
 		if err := w.run(ctx, scopes); err != nil && err != errStop {

@@ -44,7 +44,7 @@ func unprivileged(t *testing.T, f func()) {
 func (d *disk) lookUnreadable() {
 	for _, scopes := range [][]inventory.Scope{nil, {{Prefix: base + "closed/"}}, {{Prefix: base + "closed/deep/", Deep: true}}} {
 		var unseen []string
-		for o, err := range d.site.Look(d.Context(), scopes) {
+		for o, err := range d.site.Scan(d.Context(), scopes) {
 			var u *inventory.UnseenError
 			switch {
 			case errors.As(err, &u):

@@ -129,7 +129,7 @@ func offeredURLs(list []inventory.Offer) (urls []string) {
 // since gone is found missing when it is read.
 func TestDocrootChangesDuringScan(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html", "c/d.html", "e/f.html")
-	for o, err := range d.site.Look(t.Context(), nil) {
+	for o, err := range d.site.Scan(t.Context(), nil) {
 		d.must(err)
 		if o.Place == "a.html" {
 			d.must(os.Remove(d.path("b.html")))
@@ -143,7 +143,7 @@ func TestDocrootChangesDuringScan(t *testing.T) {
 		}
 	}
 	d.wantOffered("a.html")
-	for range d.site.Look(t.Context(), nil) {
+	for range d.site.Scan(t.Context(), nil) {
 		break // and no entry follows it
 	}
 }

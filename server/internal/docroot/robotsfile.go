@@ -106,8 +106,8 @@ func (s *Site) AcceptRobots() {
 	}
 }
 
-// RobotsTrouble returns a problem of robots.txt that a person should know, and whether it has been logged.
-func (s *Site) RobotsTrouble() (trouble string, said bool) {
+// RobotsProblem returns a problem of robots.txt that a person should know, and whether it has been logged.
+func (s *Site) RobotsProblem() (trouble string, said bool) {
 	return s.robots.Trouble(), s.robots.Said()
 }
 

@@ -119,7 +119,7 @@ func TestSiteRobotsChanges(t *testing.T) {
 			d.wantOffered("private/b.html")
 			pass(24 * 3600)
 			d.wantOffered("private/b.html")
-			if trouble, said := d.site.RobotsTrouble(); !said || trouble == "" {
+			if trouble, said := d.site.RobotsProblem(); !said || trouble == "" {
 				t.Errorf("the change of %q is not reported", lost)
 			}
 		}
@@ -131,7 +131,7 @@ func TestSiteRobotsChanges(t *testing.T) {
 		d.wantOffered("a.html", "private/b.html")
 		d.must(os.Remove(d.path("robots.txt"))) // which forbade nothing
 		d.wantOffered("a.html", "private/b.html")
-		if trouble, _ := d.site.RobotsTrouble(); trouble != "" {
+		if trouble, _ := d.site.RobotsProblem(); trouble != "" {
 			t.Error(trouble)
 		}
 
@@ -199,7 +199,7 @@ func TestSiteRobotsAfterARestart(t *testing.T) {
 	end()
 	end = start(time.Nanosecond)
 	d.wantOffered("a.html")
-	if _, said := d.site.RobotsTrouble(); said {
+	if _, said := d.site.RobotsProblem(); said {
 		t.Error("the reminder is logged twice a day")
 	}
 	end()
@@ -239,7 +239,7 @@ func (d *disk) wantLookError(text string) {
 	d.Helper()
 	n := 0
 	var last error
-	for _, err := range d.site.Look(d.Context(), nil) {
+	for _, err := range d.site.Scan(d.Context(), nil) {
 		n, last = n+1, err
 	}
 	var u *inventory.UnseenError
@@ -287,7 +287,7 @@ func TestSiteRobotsBelowAPath(t *testing.T) {
 	defer web.Close()
 	d.site = &docroot.Site{Settings: docroot.Settings{Docroot: d.dir, Base: web.URL + "/docs/"}}
 	var got []string
-	for o, err := range d.site.Look(t.Context(), nil) {
+	for o, err := range d.site.Scan(t.Context(), nil) {
 		d.must(err)
 		if o.LeftOut == "" {
 			got = append(got, o.URL)

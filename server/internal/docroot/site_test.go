@@ -74,7 +74,7 @@ func (d *disk) age(places ...string) {
 func (d *disk) look(scopes ...inventory.Scope) (list []inventory.Offer) {
 	d.Helper()
 	last := ""
-	for o, err := range d.site.Look(d.Context(), scopes) {
+	for o, err := range d.site.Scan(d.Context(), scopes) {
 		if err != nil {
 			d.Fatalf("look: %v", err)
 		}
@@ -288,7 +288,7 @@ func TestSiteCheck(t *testing.T) {
 		if err := s.Check(); err == nil {
 			t.Errorf("%+v: no error", []any{settings.Docroot, settings.Base, settings.Include, settings.Exclude})
 		}
-		for _, err := range s.Look(t.Context(), nil) {
+		for _, err := range s.Scan(t.Context(), nil) {
 			if err == nil {
 				t.Errorf("%q: the scan yields an entry", settings.Base)
 			}
@@ -309,7 +309,7 @@ func TestSiteCheck(t *testing.T) {
 	} {
 		s := &docroot.Site{Settings: docroot.Settings{Docroot: d.dir, Base: in, Robots: noRobots(t)}}
 		var got []string
-		for o, err := range s.Look(t.Context(), nil) {
+		for o, err := range s.Scan(t.Context(), nil) {
 			d.must(err)
 			got = append(got, o.URL)
 		}

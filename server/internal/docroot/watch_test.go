@@ -223,7 +223,7 @@ func TestWatchNewDirectories(t *testing.T) {
 	found := make(map[string]bool)
 	w.until("100 files", func() bool {
 		for _, s := range w.dirty {
-			for o := range d.site.Look(t.Context(), []inventory.Scope{s}) {
+			for o := range d.site.Scan(t.Context(), []inventory.Scope{s}) {
 				if o.LeftOut == "" && !o.Unsettled {
 					found[o.Place] = true
 				}
@@ -414,7 +414,7 @@ func TestWatchStorm(t *testing.T) {
 			return false
 		}
 		w.dirty, w.all = nil, 0
-		for o := range d.site.Look(t.Context(), scopes) {
+		for o := range d.site.Scan(t.Context(), scopes) {
 			if !o.Unsettled && o.Place != "a.html" {
 				found[o.Place] = true
 			}
