@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // A web of the goals: its distribution of change rates, and their correlation with importance.

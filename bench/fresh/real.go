@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/parleyweb/parley/client/poll"
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // folder returns the directory of a kind of recorded data; if there is none, it prints that and returns "".

@@ -11,7 +11,7 @@ import (
 	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // speed measures item 8, in processor time on one core: other load on the machine affects wall time far more.

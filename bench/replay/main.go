@@ -5,7 +5,7 @@
 //	PARLEY_DATA=... go run ./bench/replay [-trace endoflife-date] [-pages 200] [-days 240] [-day 2s] [-budget .05]
 //
 // For each site it prints the share of pages and time in which the crawler's copy was right, in the second
-// half of the days, the prediction of client/sim for the same changes, the same budget and the same
+// half of the days, the prediction of internal/sim for the same changes, the same budget and the same
 // knowledge, and the number of requests. If share and prediction differ by more than -within points, the exit
 // code is 1.
 //
@@ -34,7 +34,7 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/nginx"
 	"github.com/parleyweb/parley/bench/internal/program"
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 	"github.com/parleyweb/parley/protocol"
 )
 

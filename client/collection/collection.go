@@ -320,20 +320,6 @@ func (c *Collection) Len() int {
 // Memory returns roughly how many bytes of memory the set of known URLs takes.
 func (c *Collection) Memory() int { return c.seen.bytes() }
 
-// QueueMemory returns roughly how many bytes of memory the part of the queue takes that is not yet merged on disk.
-func (c *Collection) QueueMemory() int { return c.stage.bytes() }
-
-// Known returns the page number of a URL. It is fast: it compares 64 bits of a keyed hash and does not read
-// the disk. With five million pages, one in 3,000 billion unknown URLs is taken for a known one.
-func (c *Collection) Known(url string) (frontier.PageID, bool) {
-	var buf [4]frontier.PageID
-	ids := c.seen.find(buf[:0], c.seen.hash(url))
-	if len(ids) == 0 {
-		return 0, false
-	}
-	return ids[0], true
-}
-
 // Page returns the record of a URL, and false if the URL is not known.
 func (c *Collection) Page(url string) (p Page, ok bool, err error) {
 	var buf [4]frontier.PageID

@@ -66,19 +66,6 @@ func (u *update) holds(w *work) error {
 	return nil
 }
 
-// Original returns the page of which p is a duplicate. It returns false if p is not or no longer a
-// duplicate: its original is gone, or has other content. Then the links of p were never read: to read them,
-// fetch it unconditionally.
-func (c *Collection) Original(p *Page) (o Page, ok bool, err error) {
-	if p.Original == 0 {
-		return Page{}, false, nil
-	}
-	if o, ok, err = c.PageByID(p.Original); err != nil || !ok || !o.first(p.Parsed) {
-		return Page{}, false, err
-	}
-	return o, true, nil
-}
-
 // original returns the page that had a parsed content before page id, and still has it; if there is none, it
 // returns nil, and id is the first from now on.
 func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, error) {

@@ -9,6 +9,33 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
+// QueueMemory returns roughly how many bytes of memory the part of the queue takes that is not yet merged on disk.
+func (c *Collection) QueueMemory() int { return c.stage.bytes() }
+
+// Known returns the page number of a URL. It is fast: it compares 64 bits of a keyed hash and does not read
+// the disk. With five million pages, one in 3,000 billion unknown URLs is taken for a known one.
+func (c *Collection) Known(url string) (frontier.PageID, bool) {
+	var buf [4]frontier.PageID
+	ids := c.seen.find(buf[:0], c.seen.hash(url))
+	if len(ids) == 0 {
+		return 0, false
+	}
+	return ids[0], true
+}
+
+// Original returns the page of which p is a duplicate. It returns false if p is not or no longer a
+// duplicate: its original is gone, or has other content. Then the links of p were never read: to read them,
+// fetch it unconditionally.
+func (c *Collection) Original(p *Page) (o Page, ok bool, err error) {
+	if p.Original == 0 {
+		return Page{}, false, nil
+	}
+	if o, ok, err = c.PageByID(p.Original); err != nil || !ok || !o.first(p.Parsed) {
+		return Page{}, false, err
+	}
+	return o, true, nil
+}
+
 // Waiting returns all waiting entries, in order.
 func (c *Collection) Waiting() (list []frontier.Entry, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {

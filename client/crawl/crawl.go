@@ -26,9 +26,9 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/family"
 	"github.com/parleyweb/parley/client/crawl/gather"
 	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"

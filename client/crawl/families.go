@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/family"
+	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )

@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/client/rank"
 	"github.com/parleyweb/parley/internal/pause"
 )
 

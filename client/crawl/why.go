@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/family"
+	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/trust"

@@ -13,9 +13,9 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // A site says something every step; right says whether it is true. It returns
 // what was taken, and the lies among it.
 type site struct {
-	rules trust.Rules
+	rules  trust.Rules
 	source trust.Source
-	now   time.Time
+	now    time.Time
 
 	takes, samples, ignored, lies, rights int
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
-	"github.com/parleyweb/parley/client/probe"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/probe"
 	"github.com/parleyweb/parley/protocol"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // analyticTables are the tables that follow from the true rates alone, without a run.

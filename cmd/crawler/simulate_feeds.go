@@ -8,9 +8,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/parleyweb/parley/client/sim"
 	"github.com/parleyweb/parley/internal/chart"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // feeds is "crawler simulate feeds".

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/sim"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // freshness is "crawler simulate freshness".

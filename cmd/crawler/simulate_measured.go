@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // measuredTables are the tables that need simulation runs.

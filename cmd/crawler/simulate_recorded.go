@@ -7,8 +7,8 @@ import (
 
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/poll"
-	"github.com/parleyweb/parley/client/sim"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // recordedTables are the tables of recorded histories, and of feeds.

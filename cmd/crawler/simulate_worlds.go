@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parleyweb/parley/client/sim"
 	"github.com/parleyweb/parley/internal/chart"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 func worldHelp() string {

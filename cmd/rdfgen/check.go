@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/html"
-	"github.com/parleyweb/parley/server/check"
 )
 
 const checkHelp = `

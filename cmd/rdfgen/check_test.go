@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/command"
-	"github.com/parleyweb/parley/server/check"
 )
 
 const shopPages = 24

@@ -16,7 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/accesslog"
 	"github.com/parleyweb/parley/internal/command"
-	"github.com/parleyweb/parley/server/report"
+	"github.com/parleyweb/parley/internal/report"
 )
 
 const reportHelp = `

@@ -10,7 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/command"
-	"github.com/parleyweb/parley/server/report"
+	"github.com/parleyweb/parley/internal/report"
 )
 
 // reported runs rdfgen report and checks its exit code.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/command"
-	"github.com/parleyweb/parley/server/check"
 )
 
 // A shop is a web site without faults until a test switches one on.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // schedule computes the outcome of visits at intervals, independently of the package.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // The more sites cooperate the better, the more important ones the better, and push is better

@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parleyweb/parley/client/probe"
+	"github.com/parleyweb/parley/internal/probe"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/parleyweb/parley/client/rank"
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 )
 
 func graph(links [][]int32) func(func(int, []int32) bool) {

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/parleyweb/parley/server/report"
+	"github.com/parleyweb/parley/internal/report"
 )
 
 // node adds the tests' helpers to a parsed page.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/server/report"
+	"github.com/parleyweb/parley/internal/report"
 )
 
 // A world is a log together with the truth that logs lack: which fetches found no change.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // printed are weighted freshness and age in days at B = .05, .1, .2 and .5 as the reference has

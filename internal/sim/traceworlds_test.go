@@ -3,7 +3,7 @@ package sim_test
 import (
 	"testing"
 
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // On what really happened to two sites, learning costs next to nothing beside being told the true

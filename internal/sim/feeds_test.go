@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/poll"
-	"github.com/parleyweb/parley/client/sim"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 const feedSlot = 1. / 144

@@ -14,7 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/accesslog"
 	"github.com/parleyweb/parley/internal/machine"
-	"github.com/parleyweb/parley/server/report"
+	"github.com/parleyweb/parley/internal/report"
 )
 
 // realLog returns a recorded log, decompressed.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/machine"
-	"github.com/parleyweb/parley/server/check"
 )
 
 // Documents from the wild: none of them makes the check crash, hang or use much memory, and each is

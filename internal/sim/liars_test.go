@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/sim"
 	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 var freshness = fresh.Objective{Fresh: 1}

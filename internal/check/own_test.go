@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/check"
 	"github.com/parleyweb/parley/server/static"
 )
 

@@ -20,8 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/check"
 )
 
 // A web is a server without a network, so that time can be fake.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 var (

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/accesslog"
-	"github.com/parleyweb/parley/server/report"
+	"github.com/parleyweb/parley/internal/report"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parleyweb/parley/client/sim"
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 const traceHeader = "time,commit,op,path,old_path,size,blob\n"

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/parleyweb/parley/internal/accesslog"
-	"github.com/parleyweb/parley/server/report"
+	"github.com/parleyweb/parley/internal/report"
 )
 
 func TestVerifyByRanges(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/parleyweb/parley/client/sim"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // BenchmarkFeeds prints the tables of feeds: with -benchtime 1x, 460 feeds of
