@@ -47,10 +47,6 @@ type Holder struct {
 // ErrNoHolder is returned by [Ask] when no process has the journal open.
 var ErrNoHolder = holder.ErrNoHolder
 
-// SocketPath returns the socket of the holder of the journal at path: beside it,
-// or in the system's temporary directory if that path would be too long.
-func SocketPath(path string) (string, error) { return holder.SocketPath(path) }
-
 // Run answers until ctx ends, which also ends requests in progress. It must be
 // called with the journal open.
 func (h *Holder) Run(ctx context.Context) error {

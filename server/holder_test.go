@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -38,7 +39,7 @@ func (w *world) hold(state string) (stop func()) {
 
 func TestHolder(t *testing.T) {
 	w := newWorld(t)
-	socket, err := server.SocketPath(w.state())
+	socket, err := holder.SocketPath(w.state())
 	w.must(err)
 	if socket != w.state()+".sock" {
 		t.Errorf("socket %s", socket)
@@ -128,7 +129,7 @@ func TestHolderWithLongStatePath(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := filepath.Join(dir, "state")
-	socket, err := server.SocketPath(state)
+	socket, err := holder.SocketPath(state)
 	if err != nil || len(socket) > 100 || !strings.HasPrefix(socket, os.TempDir()) {
 		t.Fatalf("%s %v", socket, err)
 	}

@@ -155,3 +155,12 @@ func (c *Collection) CrashAfter(n int) {
 		return nil
 	}
 }
+
+// bytes returns roughly the memory of the stage.
+func (s *stage) bytes() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return 24*s.n + 64*len(s.sites) + s.pages.bytes() + s.digests.bytes()
+}
+
+func (r *rows) bytes() int { return r.size + 60*r.n }

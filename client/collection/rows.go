@@ -56,8 +56,6 @@ func (r *rows) drop(parts []uint64) {
 	}
 }
 
-func (r *rows) bytes() int { return r.size + 60*r.n }
-
 // merge writes parts that have been staged long enough, or are full, into their bucket, and returns their
 // numbers. list is the next records to stage; last is the greatest possible part.
 func (r *rows) merge(b *bbolt.Bucket, appendKey func([]byte, uint64) []byte, list []row, hand *lap, last, seq uint64, over bool) ([]uint64, error) {

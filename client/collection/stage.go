@@ -211,10 +211,3 @@ func (s *stage) change(ops []queueOp) {
 		}
 	})
 }
-
-// bytes returns roughly the memory of the stage.
-func (s *stage) bytes() int {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return 24*s.n + 64*len(s.sites) + s.pages.bytes() + s.digests.bytes()
-}

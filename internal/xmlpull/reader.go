@@ -177,18 +177,6 @@ func (r *Reader) Attr(space, local string) ([]byte, bool) {
 	return nil, false
 }
 
-// Attrs returns the number of attributes on a Start token.
-func (r *Reader) Attrs() int { return len(r.attrs) }
-
-// AttrAt returns attribute i of 0 to Attrs()-1, in document order.
-func (r *Reader) AttrAt(i int) (space, local, value []byte) {
-	a := &r.attrs[i]
-	return a.space, a.local, a.value
-}
-
 // Text returns the text of the current Text token. A piece may be arbitrarily small: readers of text must
 // collect the pieces.
 func (r *Reader) Text() []byte { return r.text }
-
-// Depth returns the number of open elements, including that of a Start or End token.
-func (r *Reader) Depth() int { return len(r.stack) }

@@ -58,26 +58,6 @@ func (m urlMap) tail(name string) string {
 	return escapeName(name)
 }
 
-// url returns the URL of a file.
-func (m urlMap) url(place string) string {
-	dir, name := splitPlace(place)
-	return m.prefix(dir) + m.tail(name)
-}
-
-// prefix returns the URL of a directory.
-func (m urlMap) prefix(place string) string {
-	if place == "" {
-		return m.base
-	}
-	var b strings.Builder
-	b.WriteString(m.base)
-	for name := range strings.SplitSeq(place, "/") {
-		b.WriteString(escapeName(name))
-		b.WriteByte('/')
-	}
-	return b.String()
-}
-
 // dir returns the place of the directory with the given URL, and false if the URL is not a directory's.
 func (m urlMap) dir(prefix string) (place string, ok bool) {
 	rest, ok := strings.CutPrefix(prefix, m.base)
