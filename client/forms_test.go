@@ -512,7 +512,7 @@ func TestBatchOfPages(t *testing.T) {
 	}
 	// What is of another origin is not asked for, and a cut answer says so after what came.
 	for _, err := range client.Batch(t.Context(), src, d.Batch, []client.Want{{URL: "https://other.example/"}}) {
-		if err == nil || !strings.Contains(err.Error(), "not of") {
+		if err == nil || !strings.Contains(err.Error(), "not a URL of") {
 			t.Errorf("error %v", err)
 		}
 	}

@@ -212,8 +212,8 @@ func TestTransportRefusesOtherOrigins(t *testing.T) {
 		defer h.Close()
 		a, inside := w.Sites()[0], w.Sites()[1]
 		for _, c := range []struct{ origin, url, why string }{
-			{a.Origin, inside.Origin + "/", "not of"},
-			{a.Origin, a.Origin + "/inside", "not of"},
+			{a.Origin, inside.Origin + "/", "not a URL of"},
+			{a.Origin, a.Origin + "/inside", "not a URL of"},
 			{inside.Origin, inside.Origin + "/", "loopback"},
 			{"http://127.0.0.1", "http://127.0.0.1/", "loopback"},
 			{"http://[::ffff:10.0.0.1]", "http://[::ffff:10.0.0.1]/", "private"},
