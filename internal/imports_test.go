@@ -39,7 +39,7 @@ var ours = map[string][]string{
 	"internal/feed":                {"protocol"},
 	"internal/accesslog":           {"internal/coding"},
 	"internal/bundle":              {"protocol", "internal/coding", "internal/warc"},
-	"server":                       {"protocol", "internal/atomicfile", "internal/bundle", "internal/clock", "internal/coding", "internal/holder", "internal/inet", "internal/journal", "internal/pause", "internal/wsconn", "server/describe", "internal/fetch", "server/inventory", "server/internal/compare", "server/internal/docroot", "server/internal/stat"},
+	"server":                       {"protocol", "internal/atomicfile", "internal/bundle", "internal/clock", "internal/coding", "internal/holder", "internal/inet", "internal/journal", "internal/pause", "internal/wsconn", "server/describe", "internal/fetch", "server/inventory", "server/internal/compare", "server/internal/docroot", "server/internal/limit", "server/internal/stat", "server/internal/web"},
 	"server/describe":              {},
 	"server/inventory":             {"protocol"},
 	"server/archive":               {"protocol", "server", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc", "internal/clock", "internal/pause"},
@@ -81,6 +81,8 @@ var ours = map[string][]string{
 	"server/internal/compare": {"protocol", "internal/clock", "internal/journal", "internal/maintext", "server/inventory", "server/internal/stat"},
 	"server/internal/docroot": {"protocol", "internal/pause", "internal/robots", "server/inventory", "server/internal/public", "server/internal/stat"},
 	"server/internal/public":  {"internal/fetch", "internal/robots", "server/internal/stat"},
+	"server/internal/limit":   {"internal/pause", "server/internal/web"},
+	"server/internal/web":     {"protocol", "internal/coding"},
 	"server/internal/stat":    {},
 
 	"internal/anysite/record": {},

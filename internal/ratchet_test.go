@@ -24,15 +24,15 @@ import (
 // as the project gets smaller. To raise one, write here in a sentence what it was raised for.
 //
 // Tokens were raised by 2,500 for package family, which keeps a crawl out of traps; by 650, and exported names by 5,
-// for package compare, whose border names what the package server shared in silence. Exported names were raised by 20
-// for package filetree, for the same reason.
+// for package compare, whose border names what the package server shared in silence. Exported names were raised by 65
+// and tokens by 250 for packages filetree, web and limit, for the same reason.
 var ceilings = map[string]int{
 	"wide structs":        79,
 	"methods of a type":   156,
-	"lines of a package":  8_770,
-	"exported names":      1_680,
-	"public names":        935,
-	"tokens":              661_650,
+	"lines of a package":  8_760,
+	"exported names":      1_726,
+	"public names":        933,
+	"tokens":              661_850,
 	"direct dependencies": 17,
 	"lines of a file":     600,
 }

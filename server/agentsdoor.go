@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 const (
@@ -39,21 +40,21 @@ const (
 // documents what a program is, and what it may do. 401 and 403: the caller may send
 // none; 413: it is too large; 415: it is of another type; 422: it cannot be run, or has
 // failed too often; 429: too many are stored here, or sent at a time.
-func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem {
+func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *web.Problem {
 	c, p := n.agentSender(r)
 	if p != nil {
 		return p
 	}
-	if _, p := bodyType(r.Header, "programs", "application/wasm"); p != nil {
+	if _, p := web.BodyType(r.Header, "programs", "application/wasm"); p != nil {
 		return p
 	}
-	leave, p := n.programs.enter("programs", "caller "+c.Name, programsAtOnce, 1)
+	leave, p := n.programs.Enter("programs", "caller "+c.Name, programsAtOnce, 1)
 	if p != nil {
 		return p
 	}
 	defer leave()
 	n.deadline(w, agentArrive)
-	program, p := readBody(w, r, "programs", mostAgent)
+	program, p := web.ReadBody(w, r, "programs", mostAgent)
 	if p != nil {
 		return p
 	}
@@ -66,18 +67,18 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem 
 	case r.Context().Err() != nil:
 		return nil // the client has gone
 	case errors.Is(err, ErrProgram):
-		return plainProblem(http.StatusUnprocessableEntity, err.Error())
+		return web.Plain(http.StatusUnprocessableEntity, err.Error())
 	case errors.Is(err, ErrNoRoom):
-		p := plainProblem(http.StatusTooManyRequests, err.Error())
-		p.Type, p.retry = problemLimit, time.Hour
+		p := web.Plain(http.StatusTooManyRequests, err.Error())
+		p.Type, p.Retry = web.TypeLimit, time.Hour
 		return p
 	case ctx.Err() != nil:
-		p := plainProblem(http.StatusServiceUnavailable, "other programs are running: upload the program again in 30 s")
-		p.retry = 30 * time.Second
+		p := web.Plain(http.StatusServiceUnavailable, "other programs are running: upload the program again in 30 s")
+		p.Retry = 30 * time.Second
 		return p
 	default:
 		orDiscard(n.Logger).Error("agent could not be stored", "caller", c.Name, "err", err)
-		return plainProblem(http.StatusInternalServerError, "the program could not be stored")
+		return web.Plain(http.StatusInternalServerError, "the program could not be stored")
 	}
 	b, err := json.Marshal(protocol.AgentStored{Agent: digest})
 	if err != nil {
@@ -92,7 +93,7 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *problem 
 }
 
 // agentSender returns the caller, if it may have programs run.
-func (n *Notifier) agentSender(r *http.Request) (Caller, *problem) {
+func (n *Notifier) agentSender(r *http.Request) (Caller, *web.Problem) {
 	c, p := n.callerOf(r)
 	switch {
 	case p != nil:
@@ -100,11 +101,11 @@ func (n *Notifier) agentSender(r *http.Request) (Caller, *problem) {
 	case c.Agents:
 		return c, nil
 	case r.Header.Get("Authorization") == "":
-		p = plainProblem(http.StatusUnauthorized, "send a bearer token: only callers that this site has authorized may run programs")
-		p.challenge = "Bearer"
+		p = web.Plain(http.StatusUnauthorized, "send a bearer token: only callers that this site has authorized may run programs")
+		p.Challenge = "Bearer"
 		return c, p
 	}
-	return c, plainProblem(http.StatusForbidden, "only callers that this site has authorized may run programs")
+	return c, web.Plain(http.StatusForbidden, "only callers that this site has authorized may run programs")
 }
 
 // serveAgentRun calls a program for every page that exists now, as if each had
@@ -115,8 +116,8 @@ func (n *Notifier) agentSender(r *http.Request) (Caller, *problem) {
 // The answer is application/x-ndjson: a [protocol.AgentOutput] for each page that the
 // program accepts, perhaps empty lines, and a [protocol.AgentEnd]. From its cursor the client
 // goes on with the same parameters at the changes door, or by stream.
-func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *problem {
-	q, p := query(r, slices.DeleteFunc(protocol.FilterNames(), ofChanges)...)
+func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *web.Problem {
+	q, p := web.Query(r, slices.DeleteFunc(protocol.FilterNames(), ofChanges)...)
 	if p != nil {
 		return p
 	}
@@ -128,7 +129,7 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	case p != nil:
 		return p
 	case s.filter.Agent.IsZero():
-		return badParameter("agent", "the program is missing: give the digest that its upload returned")
+		return web.BadParameter("agent", "the program is missing: give the digest that its upload returned")
 	}
 	if p := n.scanning(); p != nil {
 		return p
@@ -148,7 +149,7 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *proble
 	h.Set("Content-Type", "application/x-ndjson")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	out := &agentLines{enc: json.NewEncoder(patient{w, n}), w: patient{w, n}, every: min(longestSilence, n.writeWait()/4), last: time.Now()}
+	out := &agentLines{enc: json.NewEncoder(n.patient(w)), w: n.patient(w), every: min(longestSilence, n.writeWait()/4), last: time.Now()}
 	out.enc.SetEscapeHTML(false)
 	http.NewResponseController(w).Flush() // send the header at once; not every ResponseWriter can
 	end := protocol.AgentEnd{To: at}
@@ -232,7 +233,7 @@ func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Ite
 // agentLines is a response whose next line may take long.
 type agentLines struct {
 	enc   *json.Encoder
-	w     patient
+	w     web.Patient
 	every time.Duration // the longest silence, except while a program runs
 	last  time.Time
 }

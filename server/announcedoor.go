@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 )
 
 // serveAnnounce accepts announcements, as documented at Notifier.
-func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *problem {
+func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *web.Problem {
 	if !n.mayAnnounce(r) {
-		p := plainProblem(http.StatusUnauthorized, "announcements need a token of this site: send Authorization: Bearer TOKEN")
-		p.challenge = `Bearer realm="parley announce"`
+		p := web.Plain(http.StatusUnauthorized, "announcements need a token of this site: send Authorization: Bearer TOKEN")
+		p.Challenge = `Bearer realm="parley announce"`
 		return p
 	}
 	lines, p := announceFormat(r.Header)
@@ -34,7 +35,7 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *proble
 		return p
 	}
 	n.deadline(w, announceRead)
-	body, p := readBody(w, r, "announcements", announceMost)
+	body, p := web.ReadBody(w, r, "announcements", announceMost)
 	if p != nil {
 		return p
 	}
@@ -49,18 +50,18 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *proble
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrNotReady), errors.Is(err, context.DeadlineExceeded):
-		return unavailable("the site is being scanned: send the announcements again")
+		return web.Unavailable("the site is being scanned: send the announcements again")
 	case r.Context().Err() != nil:
 		return nil // the client has gone
 	default:
 		orDiscard(n.Logger).Error("announcements could not be stored", "pages", len(list), "err", err)
-		return plainProblem(http.StatusInternalServerError, "the announcements could not be stored")
+		return web.Plain(http.StatusInternalServerError, "the announcements could not be stored")
 	}
 	b, err := json.Marshal(done)
 	if err != nil {
 		panic("server: encode answer: " + err.Error()) // plain values always encode
 	}
-	writeJSON(w, append(b, '\n'))
+	web.WriteJSON(w, append(b, '\n'))
 	return nil
 }
 
@@ -83,16 +84,16 @@ func (n *Notifier) mayAnnounce(r *http.Request) bool {
 }
 
 // announceFormat reports whether the body has one page per line.
-func announceFormat(h http.Header) (lines bool, p *problem) {
+func announceFormat(h http.Header) (lines bool, p *web.Problem) {
 	if h.Get("Content-Type") == "" && h.Get("Content-Encoding") == "" {
 		return false, nil
 	}
-	t, p := bodyType(h, "announcements", "application/json", "application/x-ndjson", "application/jsonl")
+	t, p := web.BodyType(h, "announcements", "application/json", "application/x-ndjson", "application/jsonl")
 	return t != "application/json", p
 }
 
 // parseAnnouncements reads the body of a request.
-func parseAnnouncements(body []byte, lines bool) ([]Announcement, *problem) {
+func parseAnnouncements(body []byte, lines bool) ([]Announcement, *web.Problem) {
 	pages, p := splitPages(body, lines)
 	if p != nil {
 		return nil, p
@@ -113,7 +114,7 @@ func parseAnnouncements(body []byte, lines bool) ([]Announcement, *problem) {
 }
 
 // splitPages returns the JSON of each page, without decoding the pages.
-func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *problem) {
+func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *web.Problem) {
 	if lines {
 		s := bufio.NewScanner(bytes.NewReader(body))
 		s.Buffer(nil, announceMost+1)
@@ -129,7 +130,7 @@ func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *problem) {
 	}
 	var whole json.RawMessage
 	if err := json.Unmarshal(body, &whole); err != nil {
-		return nil, plainProblem(http.StatusBadRequest, "the body is not valid JSON: "+err.Error())
+		return nil, web.Plain(http.StatusBadRequest, "the body is not valid JSON: "+err.Error())
 	}
 	whole = bytes.TrimSpace(whole)
 	if whole[0] == '{' {
@@ -158,12 +159,12 @@ func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *problem) {
 }
 
 // badPage is the answer to a page that cannot be read; i counts from 0 in the list.
-func badPage(i int, err error) *problem {
-	p := plainProblem(http.StatusBadRequest, fmt.Sprintf("page %d cannot be read: %v; no page was accepted", i, err))
+func badPage(i int, err error) *web.Problem {
+	p := web.Plain(http.StatusBadRequest, fmt.Sprintf("page %d cannot be read: %v; no page was accepted", i, err))
 	p.Parameter = fmt.Sprintf("pages[%d]", i)
 	return p
 }
 
-func tooMuch(what string) *problem {
-	return plainProblem(http.StatusRequestEntityTooLarge, what+" at once: send them in several requests")
+func tooMuch(what string) *web.Problem {
+	return web.Plain(http.StatusRequestEntityTooLarge, what+" at once: send them in several requests")
 }

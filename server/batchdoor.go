@@ -13,6 +13,8 @@ import (
 
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/limit"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 // Bounds of the batch door.
@@ -40,10 +42,10 @@ const problemOrigin = "urn:parley:problem:origin"
 // except that pages whose present version the reader already has come without content. A
 // question with pages gets for each its present state, or that it is gone, and the
 // content if it differs from the reader's. A page that is not public is reported as gone.
-func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
+func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *web.Problem {
 	w.Header().Set("Accept-Query", `"application/json"`)
 	known := slices.DeleteFunc(protocol.FilterNames(), func(name string) bool { return name == "agent" })
-	q, p := query(r, append(known, "after", "to")...)
+	q, p := web.Query(r, append(known, "after", "to")...)
 	if p != nil {
 		return p
 	}
@@ -52,13 +54,13 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
-	leave, p := n.bundles.enter("bundles and archives", sel.addr, bundlesAtOnce, bundlesEach)
+	leave, p := n.bundles.Enter("bundles and archives", sel.addr, bundlesAtOnce, bundlesEach)
 	if p != nil {
 		return p
 	}
 	defer leave()
 	ask := &protocol.Question{}
-	if r.Method == methodQuery || r.Method == http.MethodPost {
+	if r.Method == web.MethodQuery || r.Method == http.MethodPost {
 		body := &askBody{n: n, ctx: r.Context(), sel: sel, in: r.Body}
 		defer body.release()
 		if ask, p = n.readQuestion(w, r, body); p != nil {
@@ -72,7 +74,7 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 		return n.answerPages(w, r, sel, ask.Pages)
 	}
 	if ask.After == nil {
-		after, p := cursorOf(q)
+		after, p := web.Cursor(q)
 		if p != nil {
 			return p
 		}
@@ -81,7 +83,7 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *problem {
 	if ask.To == nil && q.Has("to") {
 		to, err := protocol.ParseCursor(q.Get("to"))
 		if err != nil {
-			return badParameter("to", err.Error())
+			return web.BadParameter("to", err.Error())
 		}
 		ask.To = &to
 	}
@@ -96,17 +98,17 @@ type askBody struct {
 	ctx  context.Context
 	sel  *selection
 	in   io.Reader
-	turn *turn // the slot for reading what has arrived; none while it waits for more
+	turn *limit.Slot // the slot for reading what has arrived; none while it waits for more
 	took int64
 	err  error // why the body is incomplete
 }
 
 func (b *askBody) Read(p []byte) (int, error) {
-	b.turn.leave()
+	b.turn.Release()
 	n, err := b.in.Read(p)
 	b.took += int64(n)
 	if b.n.asked.Add(int64(n)) > askedBytes {
-		return 0, errBusy
+		return 0, limit.ErrBusy
 	}
 	if err != nil && err != io.EOF {
 		b.err = err
@@ -119,47 +121,47 @@ func (b *askBody) Read(p []byte) (int, error) {
 }
 
 func (b *askBody) release() {
-	b.turn.leave()
+	b.turn.Release()
 	b.n.asked.Add(-b.took)
 }
 
 // readQuestion reads the body of QUERY or POST; its errors follow RFC 10008.
-func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *askBody) (*protocol.Question, *problem) {
-	if _, p := bodyType(r.Header, "batch requests", "application/json"); p != nil {
+func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *askBody) (*protocol.Question, *web.Problem) {
+	if _, p := web.BodyType(r.Header, "batch requests", "application/json"); p != nil {
 		if r.Header.Get("Content-Type") == "" {
 			p.Status, p.Title = http.StatusBadRequest, http.StatusText(http.StatusBadRequest)
 		}
 		return nil, p
 	}
-	tooMuch := &problem{Type: problemLimit, Title: "the request is too long", Status: http.StatusRequestEntityTooLarge,
+	tooMuch := &web.Problem{Type: web.TypeLimit, Title: "the request is too long", Status: http.StatusRequestEntityTooLarge,
 		Detail: fmt.Sprintf("one request has at most %d bytes and names at most %d pages: send several requests, or use a cursor", protocol.MaxQuestion, protocol.MaxQuestionPages)}
 	if r.ContentLength > protocol.MaxQuestion {
 		return nil, tooMuch
 	}
 	n.deadline(w, askWait)
-	defer func() { body.turn.leave() }()
+	defer func() { body.turn.Release() }()
 	ask, err := protocol.ReadQuestion(bufio.NewReaderSize(body, askPiece))
-	if errors.Is(err, protocol.ErrLimit) || errors.Is(err, errBusy) {
-		body.turn.leave()
+	if errors.Is(err, protocol.ErrLimit) || errors.Is(err, limit.ErrBusy) {
+		body.turn.Release()
 		io.Copy(io.Discard, io.LimitReader(body.in, protocol.MaxQuestion)) // a client that is still sending would not read the answer
 	}
 	n.deadline(w, mostWork)
 	switch {
 	case errors.Is(err, protocol.ErrLimit):
 		return nil, tooMuch
-	case errors.Is(err, errBusy):
-		return nil, busy(err)
+	case errors.Is(err, limit.ErrBusy):
+		return nil, limit.Busy(err)
 	case body.err != nil:
-		return nil, plainProblem(http.StatusBadRequest, "the body is incomplete")
+		return nil, web.Plain(http.StatusBadRequest, "the body is incomplete")
 	case errors.As(err, new(*json.SyntaxError)), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, plainProblem(http.StatusBadRequest, "the body is not valid JSON")
+		return nil, web.Plain(http.StatusBadRequest, "the body is not valid JSON")
 	case err != nil:
-		return nil, plainProblem(http.StatusUnprocessableEntity, "invalid request body: "+err.Error())
+		return nil, web.Plain(http.StatusUnprocessableEntity, "invalid request body: "+err.Error())
 	case ask.Pages != nil && (ask.After != nil || ask.To != nil || ask.Have != nil):
-		return nil, plainProblem(http.StatusUnprocessableEntity, "pages cannot be combined with after, to or have")
+		return nil, web.Plain(http.StatusUnprocessableEntity, "pages cannot be combined with after, to or have")
 	}
 	for url := range ask.Have {
-		if body.turn.over(); !n.ours(url) { // it pauses, if that is due
+		if body.turn.IsOver(); !n.ours(url) { // it pauses, if that is due
 			return nil, n.foreign(url)
 		}
 	}
@@ -167,8 +169,8 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *as
 }
 
 // foreign returns the problem for a page of another site.
-func (n *Notifier) foreign(url string) *problem {
-	return &problem{Type: problemOrigin, Title: "a page of another site", Status: http.StatusUnprocessableEntity,
+func (n *Notifier) foreign(url string) *web.Problem {
+	return &web.Problem{Type: problemOrigin, Title: "a page of another site", Status: http.StatusUnprocessableEntity,
 		Detail: fmt.Sprintf("%.200q is not a canonical URL of %s", url, protocol.Origin(n.Base))}
 }
 
@@ -178,12 +180,12 @@ type errForeign string
 func (e errForeign) Error() string { return "page of another site: " + string(e) }
 
 // answerAfter answers with what follows a cursor.
-func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *selection, ask *protocol.Question) *problem {
+func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *selection, ask *protocol.Question) *web.Problem {
 	after, upTo := *ask.After, protocol.Cursor{}
 	if ask.To != nil {
 		upTo = *ask.To
 		if upTo.Epoch != after.Epoch || upTo.Seq < after.Seq {
-			return badParameter("to", fmt.Sprintf("%v does not follow %v", upTo, after))
+			return web.BadParameter("to", fmt.Sprintf("%v does not follow %v", upTo, after))
 		}
 		if head := n.Log.Head(); upTo.Epoch == head.Epoch && upTo.Seq > head.Seq {
 			return n.cursorProblem(upTo, protocol.ErrEpoch)
@@ -194,10 +196,10 @@ func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *select
 	_, err := n.Log.Read(r.Context(), after, 1)
 	var p *pack
 	if err == nil {
-		var t *turn
+		var t *limit.Slot
 		if t, err = n.turn(r.Context(), s, false); err == nil {
 			p, err = n.packAfter(r.Context(), t, s, after, upTo, s.count)
-			t.leave()
+			t.Release()
 		}
 	}
 	if err != nil {
@@ -208,12 +210,12 @@ func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *select
 }
 
 // answerPages answers with the present state of pages.
-func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *selection, pages []protocol.RequestedPage) *problem {
+func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *selection, pages []protocol.RequestedPage) *web.Problem {
 	if n.Item == nil {
-		return plainProblem(http.StatusNotImplemented, "this site answers only requests with a cursor")
+		return web.Plain(http.StatusNotImplemented, "this site answers only requests with a cursor")
 	}
 	if !s.filter.IsZero() {
-		return badParameter("", "a request that names pages cannot have a filter")
+		return web.BadParameter("", "a request that names pages cannot have a filter")
 	}
 	// The pages are read after this, so each is as of this head or later.
 	p := &pack{to: n.Log.Head(), held: make(map[string]protocol.Digest, len(pages))}
@@ -221,7 +223,7 @@ func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *select
 	t, err := n.turn(r.Context(), s, false)
 	if err == nil {
 		err = n.lookUp(r.Context(), t, s, p, pages)
-		t.leave()
+		t.Release()
 	}
 	var foreign errForeign
 	switch {
@@ -235,7 +237,7 @@ func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *select
 
 // lookUp adds the present state of pages. A page that the caller must not know of
 // looks the same as one that does not exist.
-func (n *Notifier) lookUp(ctx context.Context, t *turn, s *selection, p *pack, pages []protocol.RequestedPage) error {
+func (n *Notifier) lookUp(ctx context.Context, t *limit.Slot, s *selection, p *pack, pages []protocol.RequestedPage) error {
 	p.changes = make([]protocol.Change, 0, len(pages))
 	for i := range pages {
 		a := &pages[i]
@@ -245,7 +247,7 @@ func (n *Notifier) lookUp(ctx context.Context, t *turn, s *selection, p *pack, p
 		}
 	}
 	for rest := p.changes; len(rest) > 0; {
-		if err := t.rest(ctx); err != nil {
+		if err := t.Renew(ctx); err != nil {
 			return err
 		}
 		some := rest[:min(len(rest), lookUpPages)]
@@ -286,7 +288,7 @@ func (n *Notifier) isNow(s *selection, c *protocol.Change) error {
 }
 
 // answer sends a bundle, as fast as the client reads.
-func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, s *selection, p *pack) *problem {
+func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, s *selection, p *pack) *web.Problem {
 	h := w.Header()
 	h.Set("Content-Type", bundle.MediaType)
 	h.Set("Cache-Control", "no-store")
@@ -296,17 +298,17 @@ func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, s *selection, 
 	h.Add("Vary", "Accept-Encoding")
 	coding := bundle.Gzip
 	switch {
-	case accepted(r.Header) == codingZstd:
+	case web.Accepted(r.Header) == web.Zstd:
 		coding = bundle.Zstd
-		h.Set("Content-Encoding", codingZstd)
-	case acceptsPlain(r.Header):
+		h.Set("Content-Encoding", web.Zstd)
+	case web.AcceptsPlain(r.Header):
 		coding = bundle.Plain
 	}
 	n.stats.answered(protocol.AsBatch, len(p.changes), 0)
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := bufio.NewWriterSize(pieces{metered{patient{w, n}, &n.stats.form(protocol.AsBatch).bytes}}, pieceBytes)
+	out := bufio.NewWriterSize(pieces{metered{n.patient(w), &n.stats.form(protocol.AsBatch).bytes}}, pieceBytes)
 	err := n.writePack(r.Context(), out, p, coding, s)
 	if err == nil {
 		err = out.Flush()

@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/limit"
 )
 
 // MaxBundle bounds the bytes of pages in a bundle, unless one page has more: the rest comes
@@ -55,7 +56,7 @@ type pack struct {
 //
 // The selection decides which changes are sent: of each page, the last version
 // that it accepted.
-func (n *Notifier) packAfter(ctx context.Context, t *turn, s *selection, after, upTo protocol.Cursor, most int) (*pack, error) {
+func (n *Notifier) packAfter(ctx context.Context, t *limit.Slot, s *selection, after, upTo protocol.Cursor, most int) (*pack, error) {
 	p := &pack{from: after, to: after}
 	f := folding{byURL: make(map[string]*folded)}
 	seen := make(map[string]struct{})
@@ -63,7 +64,7 @@ func (n *Notifier) packAfter(ctx context.Context, t *turn, s *selection, after, 
 	if !upTo.IsZero() {
 		enough = queryWork // more than it took to find upTo
 	}
-	for full := false; most > 0 && !full && (s.where == nil || t.worked() < enough) && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
+	for full := false; most > 0 && !full && (s.where == nil || t.Worked() < enough) && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
 		changes, err := n.Log.Read(ctx, p.to, min(most, protocol.MaxBatch))
 		if err != nil {
 			return nil, err
@@ -86,7 +87,7 @@ func (n *Notifier) packAfter(ctx context.Context, t *turn, s *selection, after, 
 		}
 		most -= len(changes)
 		for i := range changes {
-			if err := t.rest(ctx); err != nil {
+			if err := t.Renew(ctx); err != nil {
 				return nil, err
 			}
 			c, _, ok, err := n.selects(ctx, s, changes[i])
@@ -213,10 +214,10 @@ func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.C
 // nextBundle returns the changes after a cursor as one Bundle, and as an empty
 // Batch if none is to be sent. It has at most as many changes as the selection's
 // count, or limit if that is not zero and smaller.
-func (n *Notifier) nextBundle(ctx context.Context, t *turn, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
+func (n *Notifier) nextBundle(ctx context.Context, t *limit.Slot, s *selection, after protocol.Cursor, count int) (protocol.Message, error) {
 	most := s.count
-	if limit > 0 {
-		most = min(most, limit)
+	if count > 0 {
+		most = min(most, count)
 	}
 	p, err := n.packAfter(ctx, t, s, after, protocol.Cursor{}, most)
 	if err == nil && p.to == after {
@@ -321,7 +322,7 @@ func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle
 		defer close(groups)
 		for rest := p.changes; len(rest) > 0 && ctx.Err() == nil; {
 			k := groupOf(rest)
-			var t *turn
+			var t *limit.Slot
 			if s != nil {
 				var err error
 				if t, err = n.turn(ctx, s, true); err != nil {
@@ -329,7 +330,7 @@ func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle
 				}
 			}
 			g := n.packGroup(ctx, p, rest[:k], c)
-			t.leave()
+			t.Release()
 			select {
 			case groups <- g:
 			case <-ctx.Done():

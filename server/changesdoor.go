@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/limit"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 // longPoll bounds how long the changes door waits, in seconds.
 const longPoll = 60
 
 // serveChanges answers with one Batch of what follows a cursor.
-func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem {
-	q, p := questionOf(w, r, append(selectionNames(), "after", "wait", "limit")...)
+func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *web.Problem {
+	q, p := web.Parameters(w, r, append(selectionNames(), "after", "wait", "limit")...)
 	if p != nil {
 		return p
 	}
@@ -22,15 +24,15 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	if p != nil {
 		return p
 	}
-	after, p := cursorOf(q)
+	after, p := web.Cursor(q)
 	if p != nil {
 		return p
 	}
-	wait, p := numberOf(q, "wait", 0, longPoll, 0)
+	wait, p := web.Number(q, "wait", 0, longPoll, 0)
 	if p != nil {
 		return p
 	}
-	limit, p := numberOf(q, "limit", 1, protocol.MaxBatch, 0)
+	count, p := web.Number(q, "limit", 1, protocol.MaxBatch, 0)
 	if p != nil {
 		return p
 	}
@@ -42,9 +44,9 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	}
 	sel.every = 0 // a poll wants what there is
 	n.deadline(w, mostWork)
-	m, err := n.look(r.Context(), sel, protocol.Message{Kind: protocol.Batch, From: after, To: after}, limit, lookOn)
+	m, err := n.look(r.Context(), sel, protocol.Message{Kind: protocol.Batch, From: after, To: after}, count, lookOn)
 	if wait > 0 && hasNoChanges(&m) && (err == nil || errors.As(err, new(*notReady))) {
-		if m, p, err = n.poll(w, r, sel, m, limit, time.Duration(wait)*time.Second); p != nil {
+		if m, p, err = n.poll(w, r, sel, m, count, time.Duration(wait)*time.Second); p != nil {
 			return p
 		}
 		if !n.stillKnows(r, sel.caller) {
@@ -54,8 +56,8 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	none := (*notReady)(nil)
 	switch {
 	case errors.As(err, &none) && none.why != "":
-		p := unavailable(none.why)
-		p.Title, p.retry = "the requested content is not ready yet", makingRetry
+		p := web.Unavailable(none.why)
+		p.Title, p.Retry = "the requested content is not ready yet", makingRetry
 		return p
 	case err != nil && none == nil, r.Context().Err() != nil:
 		return n.failed(r, after, err)
@@ -64,7 +66,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *problem
 	n.deadline(w, 0) // the reader gets its full time to read
 	text := append(m.Encode(), '\n')
 	n.stats.answered(sel.as, m.Told(), len(text))
-	n.coder.write(w, r, text)
+	n.coder.Write(w, r, text)
 	return nil
 }
 
@@ -78,9 +80,9 @@ const lookOn = 300 * time.Millisecond
 // look returns the message that follows m, a message that tells nothing, merged with
 // it. While that has nothing for this reader it reads on for a while, so that the reader
 // need not poll a hundred times. On an error it returns how far it came.
-func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, limit int, most time.Duration) (protocol.Message, error) {
+func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, count int, most time.Duration) (protocol.Message, error) {
 	for end := time.Now().Add(most); ; {
-		next, err := n.next(ctx, s, m.To, limit)
+		next, err := n.next(ctx, s, m.To, count)
 		if err != nil {
 			return m, err
 		}
@@ -94,7 +96,7 @@ func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, l
 
 // poll reads on from a message that tells nothing until there is something to send,
 // the time is over, or the site stops. The error is a *notYet if it waited in vain.
-func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, limit int, wait time.Duration) (protocol.Message, *problem, error) {
+func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, count int, wait time.Duration) (protocol.Message, *web.Problem, error) {
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
 	leave, p := n.admit(r, &longRequest{stop: stop, cut: func() { stop(errShutdown) }})
@@ -108,14 +110,14 @@ func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m 
 	defer cancel()
 	for {
 		var err error
-		m, err = n.look(ctx, s, m, limit, wait)
+		m, err = n.look(ctx, s, m, count, wait)
 		if none := (*notReady)(nil); errors.As(err, &none) {
 			if failed := none.until(ctx); failed == nil {
 				continue
 			} else if ctx.Err() == nil {
 				err = failed
 			}
-		} else if errors.Is(err, errBusy) {
+		} else if errors.Is(err, limit.ErrBusy) {
 			continue // it has time to wait anyway
 		} else if ctx.Err() != nil {
 			err = nil // its time is over

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/limit"
 )
 
 // next returns what follows a cursor, in the form and for the selection of the
 // request: a Batch, possibly without changes, a Bundle or an Archive. It contains at
-// most limit changes; zero means as many as one message of the form holds. The error
+// most count changes; zero means as many as one message of the form holds. The error
 // is a *notYet if there is nothing to send yet.
 //
 // It is the one place where the six forms differ. Polling or push is its callers'
 // business: see serveChanges and stream.
-func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error) {
+func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor, count int) (protocol.Message, error) {
 	if after == n.Log.Head() && !after.IsZero() {
 		if s.as == protocol.AsSite {
 			n.bursts.note(after, n.Now())
@@ -28,23 +29,23 @@ func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor
 			return protocol.Message{}, err
 		}
 	}
-	var t *turn
+	var t *limit.Slot
 	var err error
 	if !s.cheap() && s.filter.Agent.IsZero() { // Agents limits how many programs run at a time
 		if t, err = n.turn(ctx, s, false); err != nil {
 			return protocol.Message{}, err
 		}
-		defer t.leave()
+		defer t.Release()
 	}
 	switch s.as {
 	case protocol.AsBatch:
-		return n.nextBundle(ctx, t, s, after, limit)
+		return n.nextBundle(ctx, t, s, after, count)
 	case protocol.AsSite:
 		if m, ok, err := n.nextArchive(ctx, s, after); ok || err != nil {
 			return m, err
 		}
 	}
-	m, outputs, err := n.readBatch(ctx, t, s, after, limit)
+	m, outputs, err := n.readBatch(ctx, t, s, after, count)
 	if err == nil && m.To == after {
 		err = n.atHead(after)
 	}
@@ -102,16 +103,16 @@ func (s *selection) cheap() bool {
 const mostWork = 30 * time.Second
 
 // readBatch reads the changes after a cursor into one Batch that may be sent, at most
-// limit of them, and returns the output of the reader's own program for each; nil if
+// count of them, and returns the output of the reader's own program for each; nil if
 // there is none. To is the cursor of the last change read; at the head it is after.
-func (n *Notifier) readBatch(ctx context.Context, t *turn, s *selection, after protocol.Cursor, limit int) (protocol.Message, []protocol.Body, error) {
+func (n *Notifier) readBatch(ctx context.Context, t *limit.Slot, s *selection, after protocol.Cursor, count int) (protocol.Message, []protocol.Body, error) {
 	read := protocol.MaxBatch
-	if limit == 0 {
-		limit = read
+	if count == 0 {
+		count = read
 	}
 	switch {
 	case s.filter.IsZero():
-		read = min(limit, read)
+		read = min(count, read)
 	case !s.filter.Agent.IsZero():
 		read = agentBatch
 	}
@@ -126,14 +127,14 @@ func (n *Notifier) readBatch(ctx context.Context, t *turn, s *selection, after p
 		if i > 0 && !s.filter.Agent.IsZero() && (time.Since(begun) > agentsTime || weight > mostBodies) {
 			break // these changes are sent first, the rest later
 		}
-		if i > 0 && t.over() {
+		if i > 0 && t.IsOver() {
 			break
 		}
 		c, output, ok, err := n.selects(ctx, s, changes[i])
 		switch {
 		case err != nil:
 			return m, nil, err
-		case ok && len(m.Changes) == limit:
+		case ok && len(m.Changes) == count:
 			return m, outputs, nil
 		case ok:
 			m.Changes = append(m.Changes, c)
@@ -158,7 +159,7 @@ const mostBodies = 256 << 10
 // addBodies adds to each change the body that the form carries, or the output of
 // the reader's own program. If the bodies are too large for one message, the message
 // ends before the first that does not fit.
-func (n *Notifier) addBodies(ctx context.Context, t *turn, s *selection, m *protocol.Message, outputs []protocol.Body) error {
+func (n *Notifier) addBodies(ctx context.Context, t *limit.Slot, s *selection, m *protocol.Message, outputs []protocol.Body) error {
 	made := make(map[wanted]protocol.Body)
 	for {
 		cut, err := n.fillBodies(ctx, t, s, m, outputs, made)
@@ -177,7 +178,7 @@ type wanted struct {
 
 // fillBodies cuts the message and returns true if it becomes too long: a shorter
 // message may need other bodies.
-func (n *Notifier) fillBodies(ctx context.Context, t *turn, s *selection, m *protocol.Message, outputs []protocol.Body, made map[wanted]protocol.Body) (cut bool, err error) {
+func (n *Notifier) fillBodies(ctx context.Context, t *limit.Slot, s *selection, m *protocol.Message, outputs []protocol.Body, made map[wanted]protocol.Body) (cut bool, err error) {
 	m.Bodies = nil
 	want := wantedBodies(s, m.Changes)
 	room, bodies := protocol.MaxRoom, mostBodies
@@ -188,7 +189,7 @@ func (n *Notifier) fillBodies(ctx context.Context, t *turn, s *selection, m *pro
 			b = outputs[i]
 		}
 		if w, ok := want[i]; ok && b.IsZero() {
-			if b, ok = made[w]; !ok && i > 0 && t.over() {
+			if b, ok = made[w]; !ok && i > 0 && t.IsOver() {
 				m.To.Seq, m.Changes = m.Changes[i-1].Seq, m.Changes[:i]
 				return true, nil
 			} else if !ok {

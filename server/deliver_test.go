@@ -409,7 +409,7 @@ func (l *countedLog) Read(ctx context.Context, after protocol.Cursor, max int) (
 type unfinished struct{ server.Archive }
 
 func (unfinished) Latest() (server.Archived, bool) { return server.Archived{}, false }
-func (unfinished) Coming() bool                    { return true }
+func (unfinished) IsDueSoon() bool                 { return true }
 func (unfinished) Wait(ctx context.Context, _ server.Archived) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/server/describe"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 // descriptions are the OpenAPI and AsyncAPI documents, made at the first request.
@@ -44,26 +45,26 @@ func (n *Notifier) described() *descriptions {
 	return d
 }
 
-func (n *Notifier) serveOpenAPI(w http.ResponseWriter, r *http.Request) *problem {
+func (n *Notifier) serveOpenAPI(w http.ResponseWriter, r *http.Request) *web.Problem {
 	d := n.described()
 	return n.serveDescription(w, r, d.doors, d.err)
 }
 
-func (n *Notifier) serveAsyncAPI(w http.ResponseWriter, r *http.Request) *problem {
+func (n *Notifier) serveAsyncAPI(w http.ResponseWriter, r *http.Request) *web.Problem {
 	d := n.described()
 	return n.serveDescription(w, r, d.told, d.err)
 }
 
-func (n *Notifier) serveDescription(w http.ResponseWriter, r *http.Request, d description, err error) *problem {
+func (n *Notifier) serveDescription(w http.ResponseWriter, r *http.Request, d description, err error) *web.Problem {
 	if err != nil {
-		return plainProblem(http.StatusInternalServerError, err.Error())
+		return web.Plain(http.StatusInternalServerError, err.Error())
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("ETag", d.etag)
-	http.ServeContent(patient{w, n}, r, "", time.Time{}, bytes.NewReader(d.text))
+	http.ServeContent(n.patient(w), r, "", time.Time{}, bytes.NewReader(d.text))
 	return nil
 }
 

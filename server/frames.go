@@ -77,7 +77,7 @@ func (fr *frame) prepared(p wsconn.Packing) (*wsconn.Prepared, error) {
 
 // frames encodes messages from a log, once for all readers with the same cursor and selection.
 type frames struct {
-	next    func(ctx context.Context, s *selection, after protocol.Cursor, limit int) (protocol.Message, error)
+	next    func(ctx context.Context, s *selection, after protocol.Cursor, count int) (protocol.Message, error)
 	head    func() protocol.Cursor
 	now     func() time.Time
 	packing coding.Messages

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/server/internal/web"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -59,13 +60,13 @@ func (h *Holder) mux() http.Handler {
 		if err != nil {
 			panic("server: encode answer: " + err.Error()) // plain values always encode
 		}
-		writeJSON(w, append(b, '\n'))
+		web.WriteJSON(w, append(b, '\n'))
 	}
 	turn := func(do func(context.Context) (inventory.Report, error)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			rep, err := h.settled(r.Context(), do)
 			if err != nil {
-				plainProblem(http.StatusInternalServerError, err.Error()).write(w, r)
+				web.Plain(http.StatusInternalServerError, err.Error()).Write(w, r)
 				return
 			}
 			answer(w, rep)
@@ -73,7 +74,7 @@ func (h *Holder) mux() http.Handler {
 	}
 	reply := func(w http.ResponseWriter, r *http.Request, v any, err error) {
 		if err != nil {
-			plainProblem(http.StatusInternalServerError, err.Error()).write(w, r)
+			web.Plain(http.StatusInternalServerError, err.Error()).Write(w, r)
 			return
 		}
 		answer(w, v)

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/parleyweb/parley/server/internal/limit"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 // A longRequest is a long-lived request: a stream, or a long poll that waits.
@@ -18,11 +21,11 @@ var errShutdown = errors.New("the site is stopping or restarting")
 
 // admit admits a guest, unless there are too many or the Notifier is closed. leave
 // must be called when the guest has ended.
-func (n *Notifier) admit(r *http.Request, g *longRequest) (leave func(), p *problem) {
+func (n *Notifier) admit(r *http.Request, g *longRequest) (leave func(), p *web.Problem) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		p := unavailable(errShutdown.Error())
+		p := web.Unavailable(errShutdown.Error())
 		p.Type, p.Title = "about:blank", http.StatusText(http.StatusServiceUnavailable)
 		return nil, p
 	}
@@ -33,10 +36,10 @@ func (n *Notifier) admit(r *http.Request, g *longRequest) (leave func(), p *prob
 	if each <= 0 {
 		each = 16
 	}
-	out, p := n.admitted.enter("subscribers", clientAddress(r), most, each)
+	out, p := n.admitted.Enter("subscribers", limit.ClientAddress(r), most, each)
 	if p != nil {
 		p.Detail += ": use one connection, or poll without wait"
-		p.retry = 30 * time.Second
+		p.Retry = 30 * time.Second
 		return nil, p
 	}
 	n.longRequests[g] = struct{}{}

@@ -10,13 +10,14 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/limit"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 // A Notifier is the http.Handler with a site's doors: below the path of Base
@@ -158,18 +159,18 @@ type Notifier struct {
 
 	doors    doors
 	frames   frames
-	admitted admission
-	bundles  admission // responses of the batch door, and archives
+	admitted limit.Admission
+	bundles  limit.Admission // responses of the batch door, and archives
 	packers  packers
 	bundled  bundleCache
 	judged   judgements
 	bursts   bursts
-	queries  admission // responses of the query door
+	queries  limit.Admission // responses of the query door
 	stats    counters
-	coder    coder
-	turns    turns
-	asked    atomic.Int64 // bytes of batch questions held in memory
-	programs admission    // programs being received and stored
+	coder    web.Coder
+	turns    limit.Slots
+	asked    atomic.Int64    // bytes of batch questions held in memory
+	programs limit.Admission // programs being received and stored
 
 	mu           sync.Mutex // guards guests and closed, and the use of served.Add
 	longRequests map[*longRequest]struct{}
@@ -227,6 +228,16 @@ func (n *Notifier) init() {
 	})
 }
 
+// deadline gives a client some time for its request, and WriteWait to read the response.
+func (n *Notifier) deadline(w http.ResponseWriter, wait time.Duration) {
+	web.SetDeadline(w, wait+n.writeWait())
+}
+
+// patient gives a client WriteWait for every piece of the response.
+func (n *Notifier) patient(w http.ResponseWriter) web.Patient {
+	return web.Patient{ResponseWriter: w, Wait: n.writeWait()}
+}
+
 func (n *Notifier) writeWait() time.Duration { return orDefault(n.WriteWait, 20*time.Second) }
 
 func (n *Notifier) heartbeat() time.Duration {
@@ -247,63 +258,37 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.init()
 	n.deadline(w, 0)
 	door := n.door(r.URL.Path)
-	var p *problem
+	var p *web.Problem
 	switch {
 	case n.doors.err != nil:
-		p = plainProblem(http.StatusInternalServerError, n.doors.err.Error())
+		p = web.Plain(http.StatusInternalServerError, n.doors.err.Error())
 	case door.serve == nil:
-		p = plainProblem(http.StatusNotFound, "not found: "+n.doors.discovery+" lists the doors of this site")
+		p = web.Plain(http.StatusNotFound, "not found: "+n.doors.discovery+" lists the doors of this site")
 	case !slices.Contains(door.methods, r.Method):
-		p = plainProblem(http.StatusMethodNotAllowed, "allowed methods: "+strings.Join(door.methods, ", "))
-		p.allow = strings.Join(door.methods, ", ")
+		p = web.Plain(http.StatusMethodNotAllowed, "allowed methods: "+strings.Join(door.methods, ", "))
+		p.Allow = strings.Join(door.methods, ", ")
 	default:
 		p = door.serve(w, r)
 	}
 	if p != nil {
 		n.stats.refuse(p.Status)
-		if p.Type == problemLimit {
-			n.turns.refused(r.Context())
+		if p.Type == web.TypeLimit {
+			n.turns.DelayRejection(r.Context())
 		}
-		p.write(w, r)
+		p.Write(w, r)
 	}
 }
 
-// deadline sets the read and write deadline of a request, so that a client that never reads
-// the response, or never ends its body, cannot hold the connection for ever.
-func (n *Notifier) deadline(w http.ResponseWriter, wait time.Duration) {
-	c, end := http.NewResponseController(w), time.Now().Add(wait+n.writeWait())
-	c.SetReadDeadline(end) // a ResponseWriter may not support it; then its owner must set deadlines
-	c.SetWriteDeadline(end)
-}
-
-// patient renews the deadline for every piece that is written: a slow reader gets
-// all the time that it needs for a manifest, as long as it keeps reading.
-type patient struct {
-	http.ResponseWriter
-	n *Notifier
-}
-
-func (p patient) Write(b []byte) (int, error) {
-	p.n.deadline(p.ResponseWriter, 0)
-	return p.ResponseWriter.Write(b)
-}
-
-// Unwrap is for http.ResponseController.
-func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
-
 // A door is the handler of a path: serve answers the request, or returns the problem to answer with.
 type door struct {
-	serve   func(http.ResponseWriter, *http.Request) *problem
+	serve   func(http.ResponseWriter, *http.Request) *web.Problem
 	methods []string
 }
-
-// methodQuery is QUERY of RFC 10008: a GET whose query is in its body.
-const methodQuery = "QUERY"
 
 // door returns the handler of a path, and the zero door if there is none.
 func (n *Notifier) door(path string) door {
 	read := []string{http.MethodGet, http.MethodHead}
-	ask := []string{http.MethodGet, http.MethodHead, methodQuery, http.MethodPost}
+	ask := []string{http.MethodGet, http.MethodHead, web.MethodQuery, http.MethodPost}
 	if path == wellKnown {
 		return door{n.serveDiscovery, read}
 	}
@@ -356,17 +341,17 @@ func (n *Notifier) door(path string) door {
 	return door{}
 }
 
-func (n *Notifier) serveManifest(w http.ResponseWriter, r *http.Request) *problem {
+func (n *Notifier) serveManifest(w http.ResponseWriter, r *http.Request) *web.Problem {
 	if n.Snapshot == nil {
-		return plainProblem(http.StatusNotFound, "this server does not serve the manifest")
+		return web.Plain(http.StatusNotFound, "this server does not serve the manifest")
 	}
 	n.stats.manifests.Add(1)
 	n.linkDescriptions(w.Header())
-	n.Snapshot.ServeHTTP(patient{w, n}, r)
+	n.Snapshot.ServeHTTP(n.patient(w), r)
 	return nil
 }
 
-func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *problem {
+func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *web.Problem {
 	if p := n.scanning(); p != nil {
 		return p
 	}
@@ -402,17 +387,8 @@ func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *probl
 	if err := enc.Encode(d); err != nil {
 		panic("server: encode discovery: " + err.Error()) // plain values always encode
 	}
-	writeJSON(w, b.Bytes())
+	web.WriteJSON(w, b.Bytes())
 	return nil
-}
-
-func writeJSON(w http.ResponseWriter, b []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	w.Write(b) // the client may have gone
 }
 
 // Forget empties the caches of encoded frames and packed bundles: everything
@@ -424,24 +400,24 @@ func (n *Notifier) Forget() {
 }
 
 // scanning returns the problem to answer with before the first scan has ended; else nil.
-func (n *Notifier) scanning() *problem {
+func (n *Notifier) scanning() *web.Problem {
 	if n.Log.Head().IsZero() || n.Ready != nil && !n.Ready() {
-		return unavailable("the first scan of the site has not finished")
+		return web.Unavailable("the first scan of the site has not finished")
 	}
 	return nil
 }
 
 // cursorProblem returns the answer to a cursor that the log refuses; nil if err is
 // not about the cursor.
-func (n *Notifier) cursorProblem(after protocol.Cursor, err error) *problem {
+func (n *Notifier) cursorProblem(after protocol.Cursor, err error) *web.Problem {
 	head, floor := n.Log.Head(), n.Log.Floor()
-	p := &problem{Head: &head, Floor: &floor, Manifest: n.doors.manifest}
+	p := &web.Problem{Head: &head, Floor: &floor, Manifest: n.doors.manifest}
 	switch {
 	case errors.Is(err, protocol.ErrEpoch):
-		p.Type, p.Status, p.Title = problemEpoch, http.StatusConflict, "the cursor belongs to another epoch"
+		p.Type, p.Status, p.Title = web.TypeEpoch, http.StatusConflict, "the cursor belongs to another epoch"
 		p.Detail = fmt.Sprintf("the journal is not known to continue from %s: read the manifest, and continue from its cursor", after)
 	case errors.Is(err, protocol.ErrTooOld):
-		p.Type, p.Status, p.Title = problemTooOld, http.StatusGone, "the changes after the cursor are no longer stored"
+		p.Type, p.Status, p.Title = web.TypeTooOld, http.StatusGone, "the changes after the cursor are no longer stored"
 		p.Detail = fmt.Sprintf("changes are stored after %s: read the manifest, and continue from its cursor", floor)
 	default:
 		return nil
@@ -451,16 +427,16 @@ func (n *Notifier) cursorProblem(after protocol.Cursor, err error) *problem {
 
 // failed returns the answer for an error while reading what follows a cursor; nil
 // if the client has gone.
-func (n *Notifier) failed(r *http.Request, after protocol.Cursor, err error) *problem {
+func (n *Notifier) failed(r *http.Request, after protocol.Cursor, err error) *web.Problem {
 	if r.Context().Err() != nil {
 		return nil
 	}
-	if errors.Is(err, errBusy) || errors.Is(err, errCrowd) {
-		return busy(err)
+	if errors.Is(err, limit.ErrBusy) || errors.Is(err, limit.ErrAddressBusy) {
+		return limit.Busy(err)
 	}
 	if p := n.cursorProblem(after, err); p != nil {
 		return p
 	}
 	orDiscard(n.Logger).Error("the journal could not be read", "path", r.URL.Path, "after", after.String(), "err", err)
-	return plainProblem(http.StatusInternalServerError, "the journal could not be read")
+	return web.Plain(http.StatusInternalServerError, "the journal could not be read")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 // Bounds of the query door.
@@ -85,10 +86,10 @@ func Moments(j *Journal) func(context.Context) (*Moment, error) {
 // With QUERY and POST the parameters are in the body, as a form. The header
 // Content-Location then has the URL for the same query by GET, unless it would be
 // too long; after QUERY so has Location.
-func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
+func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *web.Problem {
 	known := slices.DeleteFunc(protocol.FilterNames(), func(name string) bool { return ofChanges(name) || name == "agent" })
 	known = append(known, "limit", "past")
-	q, p := questionOf(w, r, known...)
+	q, p := web.Parameters(w, r, known...)
 	if p != nil {
 		return p
 	}
@@ -97,18 +98,18 @@ func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	a := &answer{n: n, sel: sel, past: q.Get("past"), unsaid: make(map[uint64]bool)}
-	if a.limit, p = numberOf(q, "limit", 1, mostQueried, fewQueried); p != nil {
+	if a.limit, p = web.Number(q, "limit", 1, mostQueried, fewQueried); p != nil {
 		return p
 	}
 	if q.Has("past") {
 		if u, err := protocol.CanonicalURL("", a.past); err != nil || u != a.past {
-			return badParameter("past", fmt.Sprintf("%.200q is not a canonical URL, as in this site's manifest", a.past))
+			return web.BadParameter("past", fmt.Sprintf("%.200q is not a canonical URL, as in this site's manifest", a.past))
 		}
 	}
 	if p := n.scanning(); p != nil {
 		return p
 	}
-	leave, p := n.queries.enter("questions", sel.addr, queriesAtOnce, queriesEach)
+	leave, p := n.queries.Enter("questions", sel.addr, queriesAtOnce, queriesEach)
 	if p != nil {
 		return p
 	}
@@ -188,10 +189,10 @@ func told[T any](f *finding, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	}
 }
 
-func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
+func (a *answer) write(w http.ResponseWriter, r *http.Request) *web.Problem {
 	a.n.deadline(w, mostWork)
 	if err := a.find(r.Context()); errors.Is(err, errQueryTooSlow) {
-		return plainProblem(http.StatusUnprocessableEntity,
+		return web.Plain(http.StatusUnprocessableEntity,
 			fmt.Sprintf("the query takes more than %v: narrow it with prefix, or lower limit and continue with past", queryWork))
 	} else if err != nil {
 		return a.n.failed(r, protocol.Cursor{}, err)
@@ -204,13 +205,13 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *problem {
 		h.Set("Cache-Control", "private, no-cache")
 		h.Set("Vary", "Authorization")
 	}
-	if (r.Method == methodQuery || r.Method == http.MethodPost) && len(same) <= protocol.MaxURL {
+	if (r.Method == web.MethodQuery || r.Method == http.MethodPost) && len(same) <= protocol.MaxURL {
 		h.Set("Content-Location", same)
-		if r.Method == methodQuery {
+		if r.Method == web.MethodQuery {
 			h.Set("Location", same)
 		}
 	}
-	if r.Method != http.MethodPost && noneMatch(r.Header, tag) {
+	if r.Method != http.MethodPost && web.NoneMatch(r.Header, tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -263,12 +264,12 @@ func (a *answer) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer t.leave()
+	defer t.Release()
 	step := func() error {
-		if t.worked() > queryWork {
+		if t.Worked() > queryWork {
 			return errQueryTooSlow
 		}
-		return t.rest(ctx)
+		return t.Renew(ctx)
 	}
 	a.sum = sha256.New()
 	for i, err := range a.offer.Items(a.past) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/limit"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 // A selection is what a request asks for, apart from its cursor: the caller, the form
@@ -47,18 +49,18 @@ const (
 )
 
 // selectionOf parses the selection of a request.
-func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *problem) {
-	s := &selection{addr: clientAddress(r)}
-	var p *problem
+func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *web.Problem) {
+	s := &selection{addr: limit.ClientAddress(r)}
+	var p *web.Problem
 	if s.caller, p = n.callerOf(r); p != nil {
 		return nil, p
 	}
 	var err error
 	if s.as, err = protocol.ParseForm(q.Get("as")); err != nil {
-		return nil, badParameter("as", err.Error())
+		return nil, web.BadParameter("as", err.Error())
 	}
 	if !n.offers(s.as) {
-		return nil, badParameter("as", fmt.Sprintf("this site does not offer the form %s: see %s for its forms", s.as, n.doors.discovery))
+		return nil, web.BadParameter("as", fmt.Sprintf("this site does not offer the form %s: see %s for its forms", s.as, n.doors.discovery))
 	}
 	if s.as == protocol.AsSite && !n.mayReadArchive(s.caller) {
 		return nil, archiveRefused()
@@ -66,51 +68,51 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *prob
 	if s.filter, err = protocol.ParseFilter(q); err != nil {
 		wrong := new(protocol.ParameterError)
 		errors.As(err, &wrong)
-		return nil, badParameter(wrong.Name, err.Error())
+		return nil, web.BadParameter(wrong.Name, err.Error())
 	}
 	if s.filter.Where != "" {
 		if n.Where == nil {
-			return nil, badParameter("where", "this site evaluates no expressions")
+			return nil, web.BadParameter("where", "this site evaluates no expressions")
 		}
-		t, err := n.turns.take(r.Context(), s.addr, judging, n.writeWait()/4, true) // compiling takes as long as evaluating
+		t, err := n.turns.Acquire(r.Context(), s.addr, limit.Evaluating, n.writeWait()/4, true) // compiling takes as long as evaluating
 		if err != nil {
-			return nil, busy(err)
+			return nil, limit.Busy(err)
 		}
 		s.where, err = n.Where(s.filter.Where)
-		t.leave()
+		t.Release()
 		if err != nil {
-			return nil, badParameter("where", err.Error())
+			return nil, web.BadParameter("where", err.Error())
 		}
 	}
 	if a := s.filter.Agent; !a.IsZero() {
 		if n.Agents == nil {
-			return nil, badParameter("agent", "this site runs no programs")
+			return nil, web.BadParameter("agent", "this site runs no programs")
 		}
 		if s.as == protocol.AsBatch {
-			return nil, badParameter("agent", "programs do not run on bundles: use another form, or run the program on all pages at "+n.Base+agentsRunPath)
+			return nil, web.BadParameter("agent", "programs do not run on bundles: use another form, or run the program on all pages at "+n.Base+agentsRunPath)
 		}
 		if !s.caller.Agents {
-			return nil, plainProblem(http.StatusForbidden, "only callers that this site has authorized may run programs")
+			return nil, web.Plain(http.StatusForbidden, "only callers that this site has authorized may run programs")
 		}
 		if err := n.Agents.Has(s.caller.Name, a); err != nil {
-			return nil, badParameter("agent", err.Error())
+			return nil, web.BadParameter("agent", err.Error())
 		}
 	}
-	every, p := numberOf(q, "every", 1, longestEvery, 1)
+	every, p := web.Number(q, "every", 1, longestEvery, 1)
 	if p != nil {
 		return nil, p
 	}
-	if s.count, p = numberOf(q, "count", 1, mostCount, mostCount); p != nil {
+	if s.count, p = web.Number(q, "count", 1, mostCount, mostCount); p != nil {
 		return nil, p
 	}
 	s.every = time.Duration(every) * time.Second
 	if s.as != protocol.AsBatch && (q.Has("every") || q.Has("count")) {
-		return nil, badParameter("every", "every and count apply only to bundles (as=batch)")
+		return nil, web.BadParameter("every", "every and count apply only to bundles (as=batch)")
 	}
 	if s.as == protocol.AsBatch {
 		last := protocol.Cursor{Epoch: strings.Repeat("x", 64), Seq: math.MaxUint64}
 		if len(n.bundleURL(s, last, last)) > protocol.MaxURL {
-			return nil, badParameter("", "the filter is too long for the URL of a bundle: shorten it, or use another form")
+			return nil, web.BadParameter("", "the filter is too long for the URL of a bundle: shorten it, or use another form")
 		}
 	}
 	key := s.filter.Query()
@@ -158,7 +160,7 @@ func (n *Notifier) filters() []string {
 }
 
 // callerOf returns the caller of a request.
-func (n *Notifier) callerOf(r *http.Request) (Caller, *problem) {
+func (n *Notifier) callerOf(r *http.Request) (Caller, *web.Problem) {
 	if n.Identify == nil {
 		return Caller{}, nil
 	}
@@ -169,9 +171,9 @@ func (n *Notifier) callerOf(r *http.Request) (Caller, *problem) {
 	return c, nil
 }
 
-func unknownCaller(err error) *problem {
-	p := plainProblem(http.StatusUnauthorized, err.Error())
-	p.challenge = "Bearer"
+func unknownCaller(err error) *web.Problem {
+	p := web.Plain(http.StatusUnauthorized, err.Error())
+	p.Challenge = "Bearer"
 	return p
 }
 
@@ -188,8 +190,8 @@ func (n *Notifier) stillKnows(r *http.Request, c Caller) bool {
 }
 
 // archiveRefused refuses the archive to a caller whom robots.txt forbids a part of it.
-func archiveRefused() *problem {
-	return plainProblem(http.StatusForbidden, "the archive is the same for all clients, and robots.txt has rules of its own for you: "+
+func archiveRefused() *web.Problem {
+	return web.Plain(http.StatusForbidden, "the archive is the same for all clients, and robots.txt has rules of its own for you: "+
 		"request bundles (as=batch) or changes instead")
 }
 
@@ -248,3 +250,29 @@ func deliverable(c protocol.Change, public func(string) bool) (protocol.Change, 
 	}
 	return c, true
 }
+
+// turn waits for a slot for a selection's request, whose work rest ends with errBusy
+// after mostWork. For an answer that has begun, neither wait nor work is limited.
+func (n *Notifier) turn(ctx context.Context, s *selection, begun bool) (*limit.Slot, error) {
+	if begun {
+		return n.turns.Acquire(ctx, s.addr, limit.Answering, 0, false)
+	}
+	k := limit.Answering
+	switch {
+	case s.where != nil:
+		k = limit.Evaluating
+	case s.listens:
+		k = limit.Delivering
+	}
+	end := time.Now().Add(mostWork)
+	t, err := n.turns.Acquire(ctx, s.addr, k, n.writeWait()/4, !s.listens)
+	if err != nil {
+		return nil, err
+	}
+	t.End = end
+	return t, nil
+}
+
+// ClientAddress returns the address that per-address limits count a request for: its peer or, of a peer on
+// this machine, which counts as a proxy, the last hop of its X-Forwarded-For. It is empty if there is none.
+func ClientAddress(r *http.Request) string { return limit.ClientAddress(r) }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/limit"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 const (
@@ -29,14 +31,14 @@ const (
 
 // serveSite serves an archive of the whole site: the newest one, or the one at the
 // cursor in the parameter at.
-func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *problem {
-	q, p := query(r, "at")
+func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *web.Problem {
+	q, p := web.Query(r, "at")
 	if p != nil {
 		return p
 	}
 	if q.Has("at") {
 		if _, err := protocol.ParseCursor(q.Get("at")); err != nil {
-			return badParameter("at", err.Error())
+			return web.BadParameter("at", err.Error())
 		}
 	}
 	caller, p := n.callerOf(r)
@@ -47,9 +49,9 @@ func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *problem {
 		return archiveRefused()
 	}
 	if strings.Count(r.Header.Get("Range"), ",") >= siteRanges || len(r.Header.Values("Range")) > 1 {
-		return plainProblem(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("one request may ask for %d ranges", siteRanges))
+		return web.Plain(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("one request may ask for %d ranges", siteRanges))
 	}
-	leave, p := n.bundles.enter("bundles and archives", clientAddress(r), bundlesAtOnce, bundlesEach)
+	leave, p := n.bundles.Enter("bundles and archives", limit.ClientAddress(r), bundlesAtOnce, bundlesEach)
 	if p != nil {
 		return p
 	}
@@ -58,16 +60,16 @@ func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	n.stats.answered(protocol.AsSite, 0, 0)
-	n.Archive.ServeHTTP(metered{patient{w, n}, &n.stats.form(protocol.AsSite).bytes}, r)
+	n.Archive.ServeHTTP(metered{n.patient(w), &n.stats.form(protocol.AsSite).bytes}, r)
 	return nil
 }
 
 // Refuse answers a request with a problem of RFC 9457. It is for handlers behind a
 // Notifier, such as an [Archive]. A retry above zero sends Retry-After.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string, retry time.Duration) {
-	p := plainProblem(status, detail)
-	p.retry = retry
-	p.write(w, r)
+	p := web.Plain(status, detail)
+	p.Retry = retry
+	p.Write(w, r)
 }
 
 // mayReadArchive reports whether a caller may have the archive. The archive is the same

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -153,18 +152,6 @@ func TestSlotsPauseAfterLongWork(t *testing.T) {
 		stop()
 		busy.Wait()
 		n.Close(t.Context())
-	})
-}
-
-// If slots of all kinds are always wanted, all kinds get about as many.
-func TestSlotsRotateAmongKinds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
-		defer stop()
-		had, errs := server.TakenTurns(ctx, 4+runtime.GOMAXPROCS(0), 2*time.Millisecond)
-		if least, most := slices.Min(had[:]), slices.Max(had[:]); least < most/2 || least < 1000 || len(errs) > 0 {
-			t.Errorf("slots by kind: %v; %v", had, errs)
-		}
 	})
 }
 
@@ -326,27 +313,6 @@ func TestCompilingNeedsSlot(t *testing.T) {
 			t.Errorf("%d expressions are compiled at a time, want %d", most.Load(), want)
 		}
 		n.Close(t.Context())
-	})
-}
-
-// Clients with few connections get deliveries before clients with many.
-func TestClientsWithFewConnectionsComeFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for range 20 {
-			if took := server.SpreadTime(t.Context(), 4, 1000); took != 0 {
-				t.Errorf("an address with four subscribers waits %v", took)
-			}
-		}
-		sum := time.Duration(0)
-		for range 100 {
-			took := server.SpreadTime(t.Context(), 16, 1000)
-			if sum += took; took > 100*time.Millisecond {
-				t.Errorf("an address with sixteen subscribers waits %v", took)
-			}
-		}
-		if sum < 2*time.Second || sum > 8*time.Second {
-			t.Errorf("a hundred addresses with sixteen subscribers wait %v in total", sum)
-		}
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 const (
@@ -58,7 +59,7 @@ type manifestForms struct {
 func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, st := s.open()
 	if f == nil {
-		unavailable("the manifest has not been written yet").write(w, r)
+		web.Unavailable("the manifest has not been written yet").Write(w, r)
 		return
 	}
 	defer f.Close()
@@ -73,8 +74,8 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if known, err := http.ParseTime(r.Header.Get("If-Modified-Since")); modified.After(now) || err == nil && known.After(now) {
 		modified = time.Time{}
 	}
-	name := accepted(r.Header)
-	tags := entityTags(r.Header)
+	name := web.Accepted(r.Header)
+	tags := web.EntityTags(r.Header)
 	for _, t := range tags {
 		if bare(t) == st.etag { // in any content coding, it is the present manifest
 			h.Set("Etag", t)
@@ -82,7 +83,7 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if r.Method == http.MethodGet && r.Header.Get("Range") == "" && hasToken(r.Header.Values("A-Im"), "feed") {
+	if r.Method == http.MethodGet && r.Header.Get("Range") == "" && web.HasToken(r.Header.Values("A-Im"), "feed") {
 		if b := s.feed(r.Context(), st, tags); b != nil {
 			serveFeed(w, b, name)
 			return
@@ -91,7 +92,7 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if name != "" {
 		b, err := st.code(f, name)
 		if err != nil {
-			plainProblem(http.StatusInternalServerError, "the manifest could not be read").write(w, r)
+			web.Plain(http.StatusInternalServerError, "the manifest could not be read").Write(w, r)
 			return
 		}
 		if b != nil {
@@ -106,7 +107,7 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // bare returns a tag without its suffix for the content coding.
 func bare(tag string) string {
-	for _, name := range []string{codingZstd, codingGzip} {
+	for _, name := range []string{web.Zstd, web.Gzip} {
 		if t, ok := strings.CutSuffix(tag, "-"+name+`"`); ok {
 			return t + `"`
 		}
@@ -126,7 +127,7 @@ func cursorIn(tag string) (protocol.Cursor, bool) {
 
 // code returns the manifest in a content coding; nil if it is too long, or too short, for that.
 func (st *published) code(f *os.File, name string) ([]byte, error) {
-	if st.info.Size() > mostCoded || st.info.Size() < leastCoded {
+	if st.info.Size() > mostCoded || st.info.Size() < web.LeastCoded {
 		return nil, nil
 	}
 	st.forms.mu.Lock()
@@ -136,7 +137,7 @@ func (st *published) code(f *os.File, name string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	z := coding.NewGzip(&b)
-	if name == codingZstd {
+	if name == web.Zstd {
 		z = coding.NewZstd(&b)
 	}
 	if _, err := io.Copy(z, io.NewSectionReader(f, 0, st.info.Size())); err != nil {
@@ -157,9 +158,9 @@ func serveFeed(w http.ResponseWriter, b []byte, name string) {
 	h := w.Header()
 	h.Set("Im", "feed")
 	h.Set("Cache-Control", "no-store, im") // RFC 3229, 10.8.3: for those who know only 200
-	if name != "" && len(b) >= leastCoded {
+	if name != "" && len(b) >= web.LeastCoded {
 		h.Set("Content-Encoding", name)
-		b = new(coder).code(name, b)
+		b = new(web.Coder).Code(name, b)
 	}
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(http.StatusIMUsed)

@@ -101,6 +101,6 @@ func (n *Notifier) Stats() Stats {
 			forms[f] = s
 		}
 	}
-	return Stats{Forms: forms, Subscribers: n.admitted.now(), Streams: c.streams.Load(), Frames: c.frames.Load(), Batches: c.batches.Load(),
+	return Stats{Forms: forms, Subscribers: n.admitted.Now(), Streams: c.streams.Load(), Frames: c.frames.Load(), Batches: c.batches.Load(),
 		Told: c.told.Load(), Gaps: c.gaps.Load(), Slow: c.slow.Load(), Manifests: c.manifests.Load(), Refused: maps.Clone(c.refused)}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/limit"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 // clientLimit bounds one message of a subscriber, in bytes. Its content is ignored.
@@ -23,8 +25,8 @@ var errGone = errors.New("the subscriber disconnected")
 
 // serveStream rejects before the upgrade whatever serveChanges rejects, and then
 // sends everything after the cursor until the subscriber disconnects.
-func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem {
-	q, p := query(r, append(selectionNames(), "after")...)
+func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *web.Problem {
+	q, p := web.Query(r, append(selectionNames(), "after")...)
 	if p != nil {
 		return p
 	}
@@ -33,7 +35,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 		return p
 	}
 	sel.listens = true
-	after, p := cursorOf(q)
+	after, p := web.Cursor(q)
 	if p != nil {
 		return p
 	}
@@ -91,21 +93,21 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *problem 
 
 // handshakeProblem checks those parts of the handshake whose errors can be explained
 // to a person; wsconn checks the rest.
-func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *problem {
-	if !hasToken(r.Header.Values("Upgrade"), "websocket") || !hasToken(r.Header.Values("Connection"), "upgrade") {
+func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *web.Problem {
+	if !web.HasToken(r.Header.Values("Upgrade"), "websocket") || !web.HasToken(r.Header.Values("Connection"), "upgrade") {
 		w.Header().Set("Upgrade", "websocket")
 		w.Header().Set("Connection", "Upgrade")
-		return plainProblem(http.StatusUpgradeRequired, "this door speaks WebSocket; the same changes are available by plain HTTP at "+n.doors.changes)
+		return web.Plain(http.StatusUpgradeRequired, "this door speaks WebSocket; the same changes are available by plain HTTP at "+n.doors.changes)
 	}
-	if offered := r.Header.Values("Sec-Websocket-Protocol"); !hasToken(offered, protocol.Subprotocol) && !hasToken(offered, protocol.SubprotocolZstd) {
-		return badParameter("Sec-WebSocket-Protocol", "offer the subprotocol "+protocol.Subprotocol+", or "+protocol.SubprotocolZstd)
+	if offered := r.Header.Values("Sec-Websocket-Protocol"); !web.HasToken(offered, protocol.Subprotocol) && !web.HasToken(offered, protocol.SubprotocolZstd) {
+		return web.BadParameter("Sec-WebSocket-Protocol", "offer the subprotocol "+protocol.Subprotocol+", or "+protocol.SubprotocolZstd)
 	}
 	// A browser sends Origin, and the visitor's cookies with it: a page of
 	// another site must not read a stream in its visitor's name.
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, n.doors.host) && !strings.EqualFold(u.Host, r.Host) {
-			return plainProblem(http.StatusForbidden, "pages of other sites may not open this stream")
+			return web.Plain(http.StatusForbidden, "pages of other sites may not open this stream")
 		}
 	}
 	return nil
@@ -163,9 +165,9 @@ func (s *stream) turn(life, loop context.Context) error {
 		return s.frame(life, fr)
 	case errors.As(err, &none):
 		return s.wait(life, loop, none)
-	case errors.Is(err, errBusy) && s.quiet() > 0:
+	case errors.Is(err, limit.ErrBusy) && s.quiet() > 0:
 		return nil // run tries again
-	case errors.Is(err, errBusy):
+	case errors.Is(err, limit.ErrBusy):
 		return s.mark(life)
 	case errors.Is(err, protocol.ErrTooOld):
 		return s.gap(life)
@@ -243,7 +245,7 @@ func (s *stream) wait(life, loop context.Context, none *notReady) error {
 	switch {
 	case err == nil:
 		s.waited = none
-		s.n.admitted.spread(loop, s.sel.addr)
+		s.n.admitted.Spread(loop, s.sel.addr)
 		return nil
 	case loop.Err() != nil, ctx.Err() == nil:
 		return err

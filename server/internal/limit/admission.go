@@ -1,4 +1,4 @@
-package server
+package limit
 
 import (
 	"context"
@@ -12,24 +12,25 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
-// admission counts the requests in progress, in all and by address.
-type admission struct {
+// Admission counts the requests in progress, in all and by address.
+type Admission struct {
 	mu     sync.Mutex
 	total  int
 	byAddr map[string]int
 }
 
-// enter admits one more request from addr, unless that exceeds a limit; what, in the
+// Enter admits one more request from addr, unless that exceeds a limit; what, in the
 // plural, names the limited things in the error. An empty addr has no limit of its
 // own. leave must be called once at the end.
-func (a *admission) enter(what, addr string, most, each int) (leave func(), p *problem) {
+func (a *Admission) Enter(what, addr string, most, each int) (leave func(), p *web.Problem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.total >= most || addr != "" && a.byAddr[addr] >= each {
-		return nil, &problem{Type: problemLimit, Title: "too many " + what + " at a time", Status: http.StatusTooManyRequests,
-			Detail: fmt.Sprintf("at most %d %s at a time, and %d per address or caller", most, what, each), retry: 2 * time.Second}
+		return nil, &web.Problem{Type: web.TypeLimit, Title: "too many " + what + " at a time", Status: http.StatusTooManyRequests,
+			Detail: fmt.Sprintf("at most %d %s at a time, and %d per address or caller", most, what, each), Retry: 2 * time.Second}
 	}
 	a.total++
 	if addr != "" {
@@ -41,7 +42,7 @@ func (a *admission) enter(what, addr string, most, each int) (leave func(), p *p
 	return func() { a.leave(addr) }, nil
 }
 
-func (a *admission) leave(addr string) {
+func (a *Admission) leave(addr string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.total--
@@ -60,9 +61,9 @@ const (
 	spreading = 100 * time.Microsecond
 )
 
-// spread delays a subscriber that is about to be sent a change by a random time if
+// Spread delays a subscriber that is about to be sent a change by a random time if
 // its address has more than few: a thousand at once would delay all the others.
-func (a *admission) spread(ctx context.Context, addr string) {
+func (a *Admission) Spread(ctx context.Context, addr string) {
 	a.mu.Lock()
 	each, all := a.byAddr[addr], a.total
 	a.mu.Unlock()
@@ -71,21 +72,17 @@ func (a *admission) spread(ctx context.Context, addr string) {
 	}
 }
 
-func (a *admission) now() int {
+func (a *Admission) Now() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.total
 }
 
-// ClientAddress returns the address that per-address limits count a request for: its peer or, of a peer on
-// this machine, which counts as a proxy, the last hop of its X-Forwarded-For. It is empty if there is none.
-func ClientAddress(r *http.Request) string { return clientAddress(r) }
-
-// clientAddress returns the address that a request counts for. A peer on the loopback,
+// ClientAddress returns the address that a request counts for. A peer on the loopback,
 // or on a Unix socket, counts as a proxy of this machine: the last hop of its
 // X-Forwarded-For is the address; if that names none, the address is empty. A header
 // from any other peer is only a claim, and ignored.
-func clientAddress(r *http.Request) string {
+func ClientAddress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
