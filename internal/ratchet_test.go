@@ -25,14 +25,14 @@ import (
 //
 // Tokens were raised by 2,500 for package family, which keeps a crawl out of traps; by 650, and exported names by 5,
 // for package compare, whose border names what the package server shared in silence. Exported names were raised by 65
-// and tokens by 250 for packages filetree, web and limit, for the same reason.
+// and tokens by 250 for packages filetree, web, limit and manifest, for the same reason.
 var ceilings = map[string]int{
 	"wide structs":        79,
 	"methods of a type":   156,
 	"lines of a package":  8_760,
-	"exported names":      1_726,
-	"public names":        933,
-	"tokens":              661_850,
+	"exported names":      1_730,
+	"public names":        934,
+	"tokens":              661_900,
 	"direct dependencies": 17,
 	"lines of a file":     600,
 }

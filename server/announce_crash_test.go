@@ -22,6 +22,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // A process to be killed is this test program with victimEnv set to its working directory.
@@ -48,7 +49,7 @@ func beAnnouncedTo(dir string) error {
 	}
 	inv := newShelf()
 	p := &server.Publisher{Inventory: inv, Journal: j,
-		Snapshot: &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(base), Public: inv.Public}}
+		Snapshot: &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(base), Public: inv.Public}}
 	n := &server.Notifier{Log: j, Snapshot: p.Snapshot, Base: base, Public: inv.Public, Ready: p.Ready,
 		Announce: p.Announce, AnnounceTokens: []string{token}}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -40,7 +41,7 @@ func newDepot(t *testing.T, change ...func(*server.Notifier)) *depot {
 	var err error
 	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: d.base})
 	d.must(err)
-	snapshot := &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(d.base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(d.base), Public: site.Public}
 	d.publisher = &server.Publisher{Inventory: site, Journal: d.journal, Snapshot: snapshot}
 	d.notifier = &server.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: site.Public,
 		Pages: &versions.Store{Journal: d.journal, Open: site.OpenPage, Public: site.Public},

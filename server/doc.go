@@ -3,7 +3,7 @@
 // A [Site] is a document root published at a base URL. It is an [inventory.Inventory]:
 // it reports what is offered now, and where to scan again. A [Publisher] compares that
 // with the site's [Journal], appends the differences as changes, and writes the
-// manifest, robots.rdf, through a [Snapshot]. A [Notifier] is the http.Handler with the
+// manifest, robots.rdf, through a [manifest.Snapshot]. A [Notifier] is the http.Handler with the
 // doors (endpoints) for crawlers: the manifest, the list of changes, the stream. A
 // [Holder] lets other processes of the same machine query the process that has the
 // journal open.
@@ -11,7 +11,7 @@
 //	journal, err := server.OpenJournal(ctx, "/var/lib/parley/state", server.JournalOptions{Base: base, Published: out})
 //	...
 //	defer journal.Close()
-//	snapshot := &server.Snapshot{Path: out, Manifest: server.Describe(base), Public: site.Public}
+//	snapshot := &manifest.Snapshot{Path: out, Manifest: server.Describe(base), Public: site.Public}
 //	publisher := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot}
 //	notifier := &server.Notifier{Log: journal, Snapshot: snapshot, Base: base, Public: site.Public, Ready: publisher.Ready}
 //	go publisher.Run(ctx)

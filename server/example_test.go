@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // The doors of a site in the mux that serves its pages. A long-running program calls Run of the Publisher,
@@ -23,7 +24,7 @@ func ExampleNotifier() {
 		log.Fatal(err)
 	}
 	defer journal.Close()
-	snapshot := &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
 	publisher := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot}
 	doors := &server.Notifier{Log: journal, Snapshot: snapshot, Base: site.Base, Public: site.Public, Ready: publisher.Ready}
 	mux := existingMux(docroot)

@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // A Notifier is the http.Handler with a site's doors: below the path of Base
@@ -74,8 +75,8 @@ import (
 // without a valid token gets 401, whatever it contains.
 type Notifier struct {
 	Log      protocol.Log
-	Snapshot *Snapshot // nil: no manifest is served
-	Base     string    // the site's base URL, ending in "/"
+	Snapshot *manifest.Snapshot // nil: no manifest is served
+	Base     string             // the site's base URL, ending in "/"
 
 	// Public reports whether a URL may be published now; replay obeys it too. Nil
 	// means that all may. It must not return false merely because the rules cannot be
@@ -215,6 +216,13 @@ func doorsOf(base string) doors {
 	}
 	return doors{manifest: base + manifestPath, changes: base + changesPath, discovery: base + protocol.DiscoveryPath,
 		stream: "ws" + strings.TrimPrefix(base, "http") + streamPath, path: u.Path, host: u.Host}
+}
+
+// Describe returns the manifest fields of a site, with the doors that a
+// [Notifier] has below base. A site without a notifier clears Stream and Changes.
+func Describe(base string) protocol.Manifest {
+	d := doorsOf(base)
+	return protocol.Manifest{URL: d.manifest, Base: base, Stream: d.stream, Changes: d.changes, Discovery: d.discovery}
 }
 
 func (n *Notifier) init() {

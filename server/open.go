@@ -120,7 +120,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 	var head protocol.Manifest
 	if err == nil {
 		defer f.Close()
-		head, err = readHead(f, o.Base+"robots.rdf")
+		head, err = protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: o.Base + "robots.rdf"})
 	}
 	switch {
 	case ctx.Err() != nil:

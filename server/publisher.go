@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/compare"
 	"github.com/parleyweb/parley/server/inventory"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // A Publisher keeps a journal in step with what a site offers, and the manifest in
@@ -26,7 +27,7 @@ import (
 type Publisher struct {
 	Inventory inventory.Inventory
 	Journal   *Journal
-	Snapshot  *Snapshot // where the manifest goes; nil means nowhere
+	Snapshot  *manifest.Snapshot // where the manifest goes; nil means nowhere
 
 	// Outputs are written after the manifest, in order, whenever the journal has
 	// changed since the last write, and after every scan, in case somebody has
@@ -265,7 +266,7 @@ func (p *Publisher) isWritten() bool {
 }
 
 func (p *Publisher) isManifestWritten() bool {
-	return p.Snapshot == nil || p.Snapshot.current(p.Journal)
+	return p.Snapshot == nil || p.Snapshot.IsCurrent(p.Journal)
 }
 
 // Status returns the present state. It does not wait for a scan.

@@ -377,7 +377,7 @@ func (a *answer) url(past string) string {
 // may be told. It is weak, since it does not cover how the result is written.
 func (a *answer) etag() string {
 	fmt.Fprintf(a.sum, "%s %d\n%s\n%s\n%s", a.offer.Cursor, a.offer.Revision, a.url(a.past), a.more(), a.sel.caller.Name)
-	return "W/" + etagOf(a.sum)
+	return "W/" + web.EntityTag(a.sum)
 }
 
 // asks evaluates the expression for a change that matched the rest of the selection.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/limit"
+	"github.com/parleyweb/parley/server/internal/public"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 
@@ -210,7 +211,7 @@ func (n *Notifier) allowed(s *selection, url string) bool {
 // forbid are not delivered, in replay neither.
 func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change) (protocol.Change, protocol.Body, bool, error) {
 	var output protocol.Body
-	c, ok := deliverable(c, func(url string) bool { return n.public(s, url) })
+	c, ok := public.Change(c, func(url string) bool { return n.public(s, url) })
 	if c.Op == protocol.Delete && !n.allowed(s, c.Item.URL) {
 		ok = false // the reader was never to know of the page
 	}
@@ -234,21 +235,6 @@ func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change)
 		output, ok, err = n.askAgent(ctx, s, &c)
 	}
 	return c, output, ok, err
-}
-
-// deliverable returns a change as it may be published now, and false if it may not be.
-// A deletion is always published: readers that know the page must learn of it.
-func deliverable(c protocol.Change, public func(string) bool) (protocol.Change, bool) {
-	switch {
-	case c.Op == protocol.Delete:
-	case c.Op == protocol.Move && !public(c.Item.URL):
-		c.Op, c.Item, c.From, c.Significance = protocol.Delete, protocol.Item{URL: c.From, Length: -1}, "", 0
-	case c.Op == protocol.Move && !public(c.From):
-		c.Op, c.From, c.Prev, c.Significance = protocol.Create, "", protocol.Digest{}, 0
-	case c.Op != protocol.Move && !public(c.Item.URL):
-		return c, false
-	}
-	return c, true
 }
 
 // turn waits for a slot for a selection's request, whose work rest ends with errBusy

@@ -51,6 +51,7 @@ import (
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -146,7 +147,7 @@ type world struct {
 	coding string          // content coding requested for a batch
 
 	site     *server.Site
-	snapshot *server.Snapshot
+	snapshot *manifest.Snapshot
 	journal  *server.Journal
 	doors    *http.Server
 	front    *nginx.Server
@@ -188,7 +189,7 @@ func publish(ctx context.Context, dir string, pages int) (_ *world, err error) {
 	if w.journal, err = server.OpenJournal(ctx, filepath.Join(dir, "state"), server.JournalOptions{Base: w.base}); err != nil {
 		return nil, err
 	}
-	w.snapshot = &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(w.base), Public: w.site.Public}
+	w.snapshot = &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(w.base), Public: w.site.Public}
 	p := &server.Publisher{Inventory: w.site, Journal: w.journal, Snapshot: w.snapshot}
 	if _, err := p.Turn(ctx); err != nil { // publishes nothing yet, so that all pages are changes
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 const base = "https://www.example.org/"
@@ -193,15 +194,15 @@ func (p *publication) publish(ctx context.Context, version tree) (e edition, err
 
 // turn takes one turn, reads the changes that it published, and checks the journal afterwards.
 func (p *publication) turn(ctx context.Context, e *edition, version tree) (rep inventory.Report, err error) {
-	manifest := filepath.Join(p.dir, "robots.rdf")
-	j, err := server.OpenJournal(ctx, filepath.Join(p.dir, "state"), server.JournalOptions{Base: base, Published: manifest, Manifest: manifest})
+	out := filepath.Join(p.dir, "robots.rdf")
+	j, err := server.OpenJournal(ctx, filepath.Join(p.dir, "state"), server.JournalOptions{Base: base, Published: out, Manifest: out})
 	if err != nil {
 		return rep, err
 	}
 	defer j.Close()
 	site := &server.Site{Docroot: p.root.path, Base: base, Features: p.features}
 	pub := &server.Publisher{Inventory: site, Journal: j, Once: true,
-		Snapshot: &server.Snapshot{Path: manifest, Manifest: server.Describe(base), Public: site.Public}}
+		Snapshot: &manifest.Snapshot{Path: out, Manifest: server.Describe(base), Public: site.Public}}
 	if rep, err = pub.Turn(ctx); err != nil {
 		return rep, err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -87,7 +88,7 @@ func newSidecar(t *testing.T, root string) *sidecar {
 	s.must(err)
 	t.Cleanup(func() { s.journal.Close() })
 	s.versions = &versions.Store{Dir: filepath.Join(dir, "versions"), Journal: s.journal, Open: site.OpenPage, Public: site.Public}
-	snapshot := &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(base), Public: site.Public}
 	s.publisher = &server.Publisher{Inventory: s.versions.Keeping(site), Journal: s.journal, Snapshot: snapshot}
 	self, err := os.Executable()
 	s.must(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -147,7 +148,7 @@ func (s *Site) start() error {
 	if err != nil {
 		return err
 	}
-	snapshot := &server.Snapshot{Path: out, Manifest: server.Describe(s.Base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: out, Manifest: server.Describe(s.Base), Public: site.Public}
 	e := &engine{
 		journal: j,
 		publisher: &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot,

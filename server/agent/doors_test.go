@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // served is a site of a few pages that runs the programs of two callers.
@@ -51,7 +52,7 @@ func serve(t *testing.T, o agent.Options) *served {
 	must(err)
 	t.Cleanup(func() { j.Close() })
 	s.journal = j
-	snapshot := &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
 	p := &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot}
 	n = &server.Notifier{Log: j, Snapshot: snapshot, Base: site.Base, Public: site.Public, Agents: s.host, Items: server.Moments(j),
 		Identify: func(r *http.Request) (server.Caller, error) {

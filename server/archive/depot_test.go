@@ -25,6 +25,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -63,7 +64,7 @@ func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
 	var err error
 	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(d.dir, "state"), server.JournalOptions{Base: d.base, Now: d.clock})
 	d.must(err)
-	snapshot := &server.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: server.Describe(d.base), Public: d.site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: server.Describe(d.base), Public: d.site.Public}
 	d.publisher = &server.Publisher{Inventory: d.site, Journal: d.journal, Snapshot: snapshot}
 	pages := pagesOf{d, &versions.Store{Journal: d.journal, Open: d.site.OpenPage, Public: d.site.Public}}
 	d.maker = &archive.Maker{Dir: filepath.Join(d.dir, "archive"), Base: d.base, Journal: d.journal, Pages: pages, Public: d.site.Public, Now: d.clock}

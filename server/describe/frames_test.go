@@ -27,6 +27,7 @@ import (
 	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -79,7 +80,7 @@ func newSite(t *testing.T) *site {
 	s.must(err)
 	s.journal, s.gate.Log = j, j
 	inventory := &server.Site{Docroot: s.dir, Base: s.base}
-	snapshot := &server.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(s.base), Public: inventory.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(s.base), Public: inventory.Public}
 	s.pub = &server.Publisher{Inventory: inventory, Journal: j, Snapshot: snapshot, Grace: time.Nanosecond, Announces: true}
 	s.notifier = &server.Notifier{Log: &s.gate, Snapshot: snapshot, Base: s.base, Public: inventory.Public, Ready: s.pub.Ready,
 		Heartbeat: time.Second, PerAddress: 100, Announce: s.pub.Announce, AnnounceTokens: []string{token}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/static"
 )
 
@@ -18,12 +19,12 @@ import (
 func TestCompressedManifest(t *testing.T) {
 	w := newWeb(t)
 	w.write("index.html", "Home")
-	manifest := filepath.Join(w.root, "robots.rdf")
+	out := filepath.Join(w.root, "robots.rdf")
 	turn := func(off bool) int {
 		t.Helper()
-		c := &static.Compressed{Path: manifest, Off: off}
+		c := &static.Compressed{Path: out, Off: off}
 		p := w.publisher([]server.Output{c})
-		p.Snapshot = &server.Snapshot{Path: manifest, Manifest: server.Describe(webBase), Public: w.site.Public}
+		p.Snapshot = &manifest.Snapshot{Path: out, Manifest: server.Describe(webBase), Public: w.site.Public}
 		_, err := p.Turn(t.Context())
 		w.must(err)
 		return p.Status().Outputs[0].Writes
@@ -44,21 +45,21 @@ func TestCompressedManifest(t *testing.T) {
 
 	// Another file with the same content, as after a restore.
 	at := time.Now().Add(-time.Hour)
-	w.must(os.Chtimes(manifest, at, at))
+	w.must(os.Chtimes(out, at, at))
 	turn(false)
 	w.wantSiblings("robots.rdf")
 	// A sibling made by another program.
-	w.must(os.WriteFile(manifest+".gz", []byte("other"), 0o600))
+	w.must(os.WriteFile(out+".gz", []byte("other"), 0o600))
 	turn(false)
 	w.wantSiblings("robots.rdf")
 
 	turn(true)
 	w.wantNames("switched off", ".robots.rdf.mark", "robots.rdf")
-	w.must(os.WriteFile(manifest+".gz", []byte("somebody's"), 0o644))
+	w.must(os.WriteFile(out+".gz", []byte("somebody's"), 0o644))
 	turn(true)
 	w.wantNames("another program's file", ".robots.rdf.mark", "robots.rdf", "robots.rdf.gz")
 	for range 2 {
-		if _, err := (&static.Compressed{Path: manifest}).Write(t.Context(), w.journal); err == nil || !strings.Contains(err.Error(), another) {
+		if _, err := (&static.Compressed{Path: out}).Write(t.Context(), w.journal); err == nil || !strings.Contains(err.Error(), another) {
 			t.Errorf("another program's file is replaced: %v", err)
 		}
 	}

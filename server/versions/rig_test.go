@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -51,7 +52,7 @@ func (r *rig) open(set func(*versions.Store)) {
 	if set != nil {
 		set(r.store)
 	}
-	snapshot := &server.Snapshot{Path: filepath.Join(r.dir, "robots.rdf"), Manifest: server.Describe(base), Public: r.site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(r.dir, "robots.rdf"), Manifest: server.Describe(base), Public: r.site.Public}
 	r.publisher = &server.Publisher{Inventory: r.store.Keeping(r.site), Journal: r.journal, Snapshot: snapshot}
 }
 

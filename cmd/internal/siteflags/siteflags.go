@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // Flags are the options of a site.
@@ -272,11 +273,11 @@ func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 // Publisher returns the publisher of the site's inventory, with its manifest
 // and all other outputs. Call Check before.
 func (f *Flags) Publisher(inv inventory.Inventory, j *server.Journal, log *slog.Logger) *server.Publisher {
-	manifest := server.Describe(f.Base)
-	manifest.URL = f.manifestURL()
+	about := server.Describe(f.Base)
+	about.URL = f.manifestURL()
 	return &server.Publisher{
 		Inventory: inv, Journal: j, Hurry: time.Duration(f.Hurry),
-		Snapshot: &server.Snapshot{Path: f.manifest(), Manifest: manifest, Public: inv.Public},
+		Snapshot: &manifest.Snapshot{Path: f.manifest(), Manifest: about, Public: inv.Public},
 		Outputs:  f.outputs.list(f, inv.Public, log),
 		Heal:     f.Heal, Importance: f.pages.importance(log), Announces: f.Tokens != "", Log: log,
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"mime"
 	"net/http"
@@ -157,3 +158,6 @@ func HasToken(lists []string, token string) bool {
 	}
 	return false
 }
+
+// EntityTag returns the strong entity tag of a response whose content was hashed.
+func EntityTag(h hash.Hash) string { return fmt.Sprintf(`"%x"`, h.Sum(nil)[:16]) }

@@ -1,4 +1,5 @@
-package server
+// Package manifest writes robots.rdf, a site's manifest, from the site's journal, and serves it.
+package manifest
 
 import (
 	"bufio"
@@ -33,7 +34,7 @@ type Snapshot struct {
 	Path string
 
 	// Manifest holds the manifest's fields about the site: URL, Base, Title,
-	// Description and doors. The rest is filled in. See [Describe].
+	// Description and doors. The rest is filled in. See [server.Describe].
 	Manifest protocol.Manifest
 
 	// Public reports which URLs may be published now; nil means all.
@@ -43,7 +44,7 @@ type Snapshot struct {
 
 	mu      sync.RWMutex // guards the fields below, and that state describes the file
 	state   *published
-	journal *Journal // the journal that the file was written from; nil before the first Load or Write
+	journal *journal.Journal // the journal that the file was written from; nil before the first Load or Write
 
 	feeder chan struct{} // holds one token while a feed is made
 }
@@ -59,20 +60,13 @@ type published struct {
 	forms manifestForms
 }
 
-// Describe returns the manifest fields of a site, with the doors that a
-// [Notifier] has below base. A site without a notifier clears Stream and Changes.
-func Describe(base string) protocol.Manifest {
-	d := doorsOf(base)
-	return protocol.Manifest{URL: d.manifest, Base: base, Stream: d.stream, Changes: d.changes, Discovery: d.discovery}
-}
-
 // errDiffers ends a comparison.
 var errDiffers = errors.New("published manifest differs")
 
 // Load takes over the file of an earlier run, if its cursor is of the journal's present
 // epoch and not beyond its head: then it is served at once. It also removes temporary
 // files that a killed process left behind.
-func (s *Snapshot) Load(j *Journal) error {
+func (s *Snapshot) Load(j *journal.Journal) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.belongTo(j)
@@ -94,7 +88,7 @@ func (s *Snapshot) Load(j *Journal) error {
 	if a := readAccount(j); a.isOf(f) {
 		st.cursor, st.items, st.etag = a.Cursor, a.Items, a.Etag
 	} else {
-		head, err := readHead(f, s.Manifest.URL)
+		head, err := protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: s.Manifest.URL})
 		if err != nil {
 			return fmt.Errorf("read %s: %w", s.Path, err)
 		}
@@ -115,15 +109,10 @@ func (s *Snapshot) Load(j *Journal) error {
 	return nil
 }
 
-func (s *Snapshot) belongTo(j *Journal) {
+func (s *Snapshot) belongTo(j *journal.Journal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.journal = j
-}
-
-// readHead reads the part of a manifest before its first item.
-func readHead(r io.Reader, url string) (protocol.Manifest, error) {
-	return protocol.ReadManifestHead(r, protocol.ManifestOptions{URL: url})
 }
 
 // tidy removes temporary files of a writer that was killed.
@@ -166,8 +155,8 @@ func (s *Snapshot) Items() int {
 	return s.state.items
 }
 
-// current reports whether there is nothing to write.
-func (s *Snapshot) current(j *Journal) bool {
+// IsCurrent reports whether there is nothing to write.
+func (s *Snapshot) IsCurrent(j *journal.Journal) bool {
 	if !j.Whole() {
 		return true
 	}
@@ -189,11 +178,11 @@ func sameFile(a, b os.FileInfo) bool {
 // Write brings the file up to the journal's head, and reports whether it wrote: a file
 // that is already identical is not touched. The file is replaced atomically and
 // durably. Before the journal is whole there is nothing to write.
-func (s *Snapshot) Write(ctx context.Context, j *Journal) (bool, error) {
+func (s *Snapshot) Write(ctx context.Context, j *journal.Journal) (bool, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.belongTo(j)
-	if s.current(j) || s.accounted(ctx, j) {
+	if s.IsCurrent(j) || s.accounted(ctx, j) {
 		return false, nil
 	}
 	wrote, a, err := s.write(ctx, j)
@@ -227,7 +216,7 @@ func (s *Snapshot) refuseHTMLPage() error {
 
 // write reports whether it wrote, and returns the account to store, whose file fields
 // the method account fills in. Its Revision stays 0 if there is nothing to account for.
-func (s *Snapshot) write(ctx context.Context, j *Journal) (wrote bool, a account, err error) {
+func (s *Snapshot) write(ctx context.Context, j *journal.Journal) (wrote bool, a account, err error) {
 	v, err := j.View()
 	if err != nil {
 		return false, a, err
@@ -339,8 +328,6 @@ func etagOfFile(f *os.File, at protocol.Cursor) (string, error) {
 	}
 	return etagAt(sum, at), nil
 }
-
-func etagOf(h hash.Hash) string { return fmt.Sprintf(`"%x"`, h.Sum(nil)[:16]) }
 
 // etagAt returns an entity tag that contains the manifest's cursor: to a client that
 // sends it back, the server can send the changes since then.

@@ -1,4 +1,4 @@
-package server
+package manifest
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ type account struct {
 const accountNote = "output/manifest"
 
 // readAccount returns the stored account, and the zero account if none is usable.
-func readAccount(j *Journal) (a account) {
+func readAccount(j *journal.Journal) (a account) {
 	b, err := j.Note(accountNote)
 	if err != nil || b == nil || json.Unmarshal(b, &a) != nil {
 		return account{}
@@ -65,7 +65,7 @@ func (a *account) isOf(f *os.File) bool {
 // accounted reports whether the file is already what a write would produce, by its
 // account. If its stamp differs, as after it was copied, the file is read and hashed:
 // that is cheaper than writing it again.
-func (s *Snapshot) accounted(ctx context.Context, j *Journal) bool {
+func (s *Snapshot) accounted(ctx context.Context, j *journal.Journal) bool {
 	a := readAccount(j)
 	if a.Etag == "" || !s.isCurrent(a, j) {
 		return false
@@ -95,7 +95,7 @@ func (s *Snapshot) accounted(ctx context.Context, j *Journal) bool {
 }
 
 // isCurrent reports whether a write would produce the manifest of the account.
-func (s *Snapshot) isCurrent(a account, j *Journal) bool {
+func (s *Snapshot) isCurrent(a account, j *journal.Journal) bool {
 	v, err := j.View()
 	if err != nil {
 		return false
@@ -115,7 +115,7 @@ const waitFor = 16 << 20
 // account stores that the file, as it is now, is the one described by a. If it
 // cannot be stored, the next process compares, and nothing worse happens. No
 // View may be open.
-func (s *Snapshot) account(ctx context.Context, j *Journal, a account) {
+func (s *Snapshot) account(ctx context.Context, j *journal.Journal, a account) {
 	if a.Revision == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package server
+package manifest
 
 import (
 	"bytes"
@@ -17,7 +17,9 @@ import (
 
 	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/public"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 
@@ -190,7 +192,7 @@ func (s *Snapshot) feed(ctx context.Context, st *published, tags []string) []byt
 
 // feedSince returns a cached feed, or makes it: one at a time, so that requests for
 // many different feeds use no more than one processor.
-func (s *Snapshot) feedSince(ctx context.Context, j *Journal, st *published, since protocol.Cursor) ([]byte, error) {
+func (s *Snapshot) feedSince(ctx context.Context, j *journal.Journal, st *published, since protocol.Cursor) ([]byte, error) {
 	if b, known := st.forms.feed(since.Seq); known {
 		return b, nil
 	}
@@ -251,10 +253,10 @@ var errLonger = errors.New("longer than the whole manifest")
 
 // makeFeed returns the changes from since to the manifest, as a manifest of
 // its own that is not complete; nil if it is longer than the whole one.
-func (s *Snapshot) makeFeed(ctx context.Context, j *Journal, st *published, since protocol.Cursor) ([]byte, error) {
-	public := s.Public
-	if public == nil {
-		public = func(string) bool { return true }
+func (s *Snapshot) makeFeed(ctx context.Context, j *journal.Journal, st *published, since protocol.Cursor) ([]byte, error) {
+	isPublic := s.Public
+	if isPublic == nil {
+		isPublic = func(string) bool { return true }
 	}
 	items, gone := make(map[string]protocol.Item), make(map[string]protocol.Tombstone)
 	var newest time.Time
@@ -265,7 +267,7 @@ func (s *Snapshot) makeFeed(ctx context.Context, j *Journal, st *published, sinc
 		}
 		for _, c := range changes {
 			at.Seq, newest = c.Seq, clock.Later(newest, c.At)
-			c, ok := deliverable(c, public)
+			c, ok := public.Change(c, isPublic)
 			if !ok {
 				continue
 			}
