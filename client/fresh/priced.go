@@ -92,7 +92,7 @@ func (Priced) Name() string { return "priced" }
 
 // Profit is the gain of a visit per unit of cost, 0 or more and finite: it reaches Price when the visit pays,
 // apart from Shortest and Longest. The gain of a page that was never visited is the number of days that its
-// first copy is expected to stay right, up to Longest.
+// first copy is expected to stay right, up to Longest or 90 days, whichever is more.
 func (pr Priced) Profit(p *Page, now time.Time) float64 {
 	own, _ := p.beside()
 	p = &own
@@ -232,10 +232,12 @@ func (pr Priced) shortest() time.Duration {
 
 func (pr Priced) longest() time.Duration {
 	if pr.Longest <= 0 {
-		return 90 * 24 * time.Hour
+		return usualLongest
 	}
 	return max(pr.shortest(), min(pr.Longest, farthest))
 }
+
+const usualLongest = 90 * 24 * time.Hour
 
 // yields is a default shortest time: it does not exceed the longest time, where that is set.
 func yields(shortest, longest time.Duration) time.Duration {
@@ -323,8 +325,10 @@ func (d *deal) due(h Hearing) float64 {
 
 // unseen is the gain of the first copy of a page: the days that it is expected to stay right, up to the next
 // visit. For Age the page counts as one that has been outdated for as many days. A visit after d days of that
-// gains d²/2 + d/D, as in Objective.told, and with d = 1/D that is 1.5/D².
+// gains d²/2 + d/D, as in Objective.told, and with d = 1/D that is 1.5/D². A longest below the usual one does not
+// count: it asks for more visits than a site may grant, and these must not come before pages without any copy.
 func (o Objective) unseen(p *Posterior, longest float64) (gain float64) {
+	longest = max(longest, days(usualLongest))
 	for k, share := range p {
 		life := -math.Expm1(-grid.rate[k]*longest) / grid.rate[k]
 		gain += share * life * (o.Fresh + o.Harmonic + o.Age*life*1.5)

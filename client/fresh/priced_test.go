@@ -103,6 +103,13 @@ func TestPricedOrder(t *testing.T) {
 			t.Errorf("%d: %v, and then %v", i, a, b)
 		}
 	}
+	often := pr // more visits than a site may grant
+	often.Longest = time.Second
+	for i, p := range order[:3] {
+		if a, b := often.Profit(unseen, now), often.Profit(p, now); a <= b {
+			t.Errorf("%d: a page without a copy gains %v, and a visited one %v", i, a, b)
+		}
+	}
 	if next := pr.Next(unseen, now); !next.IsZero() {
 		t.Errorf("a page that was never visited waits until %v", next)
 	}
