@@ -24,15 +24,16 @@ import (
 // as the project gets smaller. To raise one, write here in a sentence what it was raised for.
 //
 // Tokens were raised by 2,500 for package family, which keeps a crawl out of traps; by 650, and exported names by 5,
-// for package compare, whose border names what the package server shared in silence. Exported names were raised by 65
-// and tokens by 250 for packages filetree, web, limit and manifest, for the same reason.
+// for package compare, whose border names what the package server shared in silence. Exported names were raised by 95
+// and tokens by 750 for packages filetree, web, limit, manifest and contents, for the same reason, and public names by 24
+// for contents.
 var ceilings = map[string]int{
-	"wide structs":        79,
+	"wide structs":        78,
 	"methods of a type":   156,
-	"lines of a package":  8_760,
-	"exported names":      1_730,
-	"public names":        934,
-	"tokens":              661_900,
+	"lines of a package":  8_300,
+	"exported names":      1_753,
+	"public names":        958,
+	"tokens":              662_400,
 	"direct dependencies": 17,
 	"lines of a file":     600,
 }

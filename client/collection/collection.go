@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
@@ -261,12 +262,11 @@ type Collection struct {
 
 	mu        sync.Mutex // held by the writer; guards the fields that only the writer uses
 	copied    *copyMeta  // nil if this is not a copy. Readers need mem
-	root      string     // directory of a copy's files; empty: mirrorDir
 	broken    error      // set after damage or a failed commit, when memory may be wrong; returned by every update
 	table     findTable
 	touched   int    // records touched since memory was last given back (boltfile.ReleasePages)
 	committed []byte // the stateOfContents of the last transaction
-	contents  contents
+	sinks     sinks
 	naming    map[uint64]*snapshot // by source: a snapshot that is still arriving
 
 	policy atomic.Pointer[fresh.Policy]
@@ -284,7 +284,7 @@ type Collection struct {
 // Open opens or creates the collection in a directory. One process may have it open at a time: another gets
 // ErrHeld. A damaged state is refused with ErrDamaged, a format that this program does not know with ErrVersion.
 func Open(dir string, o *Options) (*Collection, error) {
-	c := &Collection{dir: dir, opts: o.withDefaults(), seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: newStage()}
+	c := &Collection{dir: dir, opts: o.withDefaults(), sinks: sinks{store: contents.Store{Dir: dir}}, seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: newStage()}
 	c.SetPolicy(orThesis(c.opts.Policy))
 	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
 		if errors.Is(err, ErrDamaged) {

@@ -24,9 +24,9 @@ const maxAnswer = 64 << 10
 // answer archives an answer without a page, unless it equals the one before: a page that is gone says so for
 // ever. The answer never counts as content.
 func (u *update) answer(v *Visit, p *Page) error {
-	w := u.c.contents.archive
+	store := &u.c.sinks.store
 	switch status := v.Status; {
-	case w == nil, v.Fault != "", p.stale(v), status < 300, status == http.StatusNotModified, u.c.opts.Answers == NoAnswers:
+	case !store.HasArchive(), v.Fault != "", p.stale(v), status < 300, status == http.StatusNotModified, u.c.opts.Answers == NoAnswers:
 		return nil
 	case status > 399 && status != http.StatusNotFound && status != http.StatusGone && u.c.opts.Answers != AllAnswers:
 		return nil
@@ -38,14 +38,6 @@ func (u *update) answer(v *Visit, p *Page) error {
 		capture.Body, capture.Cut = capture.Body[:maxAnswer], true
 	}
 	capture.Digest = protocol.Sum(capture.Body)
-	_, err := w.Response(capture)
+	_, err := store.Response(capture)
 	return err
 }
-
-// isPage reports whether an answer brings the page; so does 203, which a proxy has changed on the way.
-func isPage(status int) bool {
-	return status == http.StatusOK || status == http.StatusNonAuthoritativeInfo || status == http.StatusPartialContent
-}
-
-// brings reports whether a version is of the page, not an error or a redirect.
-func (v *Version) brings() bool { return v.Same || v.Status == 0 || isPage(v.Status) }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/collection/contents"
 )
 
 // spoil flips a bit at the end of a record's body.
-func spoil(t *testing.T, dir string, p collection.Place) {
+func spoil(t *testing.T, dir string, p contents.Place) {
 	t.Helper()
 	file := filepath.Join(dir, p.File)
 	b, err := os.ReadFile(file)
@@ -42,7 +43,7 @@ func TestDamagedBody(t *testing.T) {
 			spoil(t, r.dir, r.page("/a").Stored)
 			want(t, "stands before it is read", r.c.Stands(r.page("/a").Stored), true)
 			if by == "export" {
-				if n, err := r.c.ExportWARC(t.Context(), t.TempDir(), "", collection.Selection{}); n != 2 || !errors.Is(err, collection.ErrBodyDamaged) {
+				if n, err := r.c.ExportWARC(t.Context(), t.TempDir(), "", collection.Selection{}); n != 2 || !errors.Is(err, contents.ErrBodyDamaged) {
 					t.Errorf("coding %q: exported %d, %v", coding, n, err)
 				}
 			} else {
@@ -52,7 +53,7 @@ func TestDamagedBody(t *testing.T) {
 					_, err = io.ReadAll(c)
 					c.Close()
 				}
-				if !errors.Is(err, collection.ErrBodyDamaged) {
+				if !errors.Is(err, contents.ErrBodyDamaged) {
 					t.Errorf("coding %q: %v", coding, err)
 				}
 			}

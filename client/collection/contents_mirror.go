@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/filename"
@@ -48,20 +49,12 @@ func (c *Collection) openMirror() error {
 	if c.opts.Site != "" {
 		return c.openCopy()
 	}
-	t, err := filetree.Open(filepath.Join(c.dir, mirrorDir))
+	t, err := filetree.Open(filepath.Join(c.dir, contents.MirrorDir))
 	if err != nil {
 		return err
 	}
-	c.contents.mirror = newMirror(t)
+	c.sinks.mirror = newMirror(t)
 	return c.redo()
-}
-
-// fileOf returns the directory of a body that is a plain file, and its name relative to that.
-func (c *Collection) fileOf(p Place) (dir, name string) {
-	if rest, ok := strings.CutPrefix(p.File, mirrorDir+"/"); ok && c.root != "" {
-		return c.root, rest
-	}
-	return c.dir, p.File
 }
 
 func (m *mirror) close() error {
@@ -87,7 +80,7 @@ func (c *Collection) redo() error {
 	if err != nil {
 		return err
 	}
-	m := c.contents.mirror
+	m := c.sinks.mirror
 	if err := m.Do(ops); err != nil {
 		return err
 	}
@@ -328,12 +321,12 @@ const mostAside = 1000
 
 // promote gives pages below otherDir their natural names, where those have become free.
 func (u *update) promote() error {
-	m := u.c.contents.mirror
+	m := u.c.sinks.mirror
 	if m == nil || !m.freed || m.base == "" {
 		return nil
 	}
 	m.freed = false
-	g, err := m.in(u.c.contents.box)
+	g, err := m.in(u.c.sinks.box)
 	if err != nil {
 		return err
 	}
@@ -367,7 +360,7 @@ func (u *update) promote() error {
 		if err := errors.Join(g.release(id, old), g.place(id, name, temp)); err != nil {
 			return err
 		}
-		w.Stored, w.dirty = Place{File: mirrorDir + "/" + name}, true
+		w.Stored, w.dirty = contents.Place{File: contents.MirrorDir + "/" + name}, true
 	}
 	m.freed = false
 	return nil

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -28,7 +29,7 @@ func newKeeper(t testing.TB, contents collection.Contents, coding string) *rig {
 	return r
 }
 
-func read(t testing.TB, c *collection.Content, err error) string {
+func read(t testing.TB, c *contents.Content, err error) string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +136,7 @@ func TestArchive(t *testing.T) {
 			for hours, want := range map[int]string{-1: "", 0: "one", 1: "one", 2: "one", 3: "one", 4: "two", 5: "two", 6: "one", 99: "one"} {
 				c, err := r.c.ContentAt(home+"/a", begin.Add(time.Duration(hours)*time.Hour+time.Minute))
 				if want == "" {
-					if !errors.Is(err, collection.ErrNoContent) {
+					if !errors.Is(err, contents.ErrNoContent) {
 						t.Errorf("before the first: %v", err)
 					}
 				} else if got := read(t, c, err); got != want {
@@ -341,8 +342,8 @@ func TestMirror(t *testing.T) {
 // Lost contents are stored again when a visit brings them, and after a
 // 304 for a page whose body cannot be read the page is fetched again at once.
 func TestLostContentsAreFetchedAgain(t *testing.T) {
-	for _, contents := range []collection.Contents{collection.WARC, collection.Mirror, collection.WARC | collection.Mirror} {
-		r := newKeeper(t, contents, "gzip")
+	for _, kind := range []collection.Contents{collection.WARC, collection.Mirror, collection.WARC | collection.Mirror} {
+		r := newKeeper(t, kind, "gzip")
 		r.find("/a", "/b", "/c")
 		paths := []string{"/a", "/b", "/c"}
 		for _, path := range paths {
@@ -358,8 +359,8 @@ func TestLostContentsAreFetchedAgain(t *testing.T) {
 			return list
 		}
 		wantAll(t, "stand", stand(), paths...)
-		want(t, "no place stands", r.c.Stands(collection.Place{}), false)
-		want(t, "a file outside stands", r.c.Stands(collection.Place{File: "../" + filepath.Base(r.dir) + "/state.db"}), false)
+		want(t, "no place stands", r.c.Stands(contents.Place{}), false)
+		want(t, "a file outside stands", r.c.Stands(contents.Place{File: "../" + filepath.Base(r.dir) + "/state.db"}), false)
 		head := r.c.Log().Head()
 
 		for _, dir := range []string{"warc", "mirror"} { // all of it is lost
@@ -386,12 +387,12 @@ func TestLostContentsAreFetchedAgain(t *testing.T) {
 		want(t, "journal", r.c.Log().Head(), head)
 		r.visit("/c", 200, "other")
 		want(t, "c", r.content("/c"), "other")
-		if contents&collection.Mirror != 0 {
+		if kind&collection.Mirror != 0 {
 			if got := tree(t, r.dir); len(got) != 3 || got["a.example/a.html"] != "body of /a" {
 				t.Errorf("mirror %v", got)
 			}
 		}
-		if contents&collection.WARC != 0 {
+		if kind&collection.WARC != 0 {
 			if got := captures(t, r.dir); fmt.Sprint(got[home+"/a"]) != "[body of /a =]" {
 				t.Errorf("captures %v", got)
 			}
@@ -402,7 +403,7 @@ func TestLostContentsAreFetchedAgain(t *testing.T) {
 		check(t, r.c)
 	}
 	r := newRig(t)
-	want(t, "where nothing is stored", r.c.Stands(collection.Place{}), true)
+	want(t, "where nothing is stored", r.c.Stands(contents.Place{}), true)
 }
 
 // An export reports how much is damaged, and writes the rest.

@@ -18,6 +18,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
@@ -148,9 +149,9 @@ func (c *Collection) loadCopy(tx *bbolt.Tx) error {
 	if c.opts.Site != m.Base && !c.opts.ReadOnly {
 		return fmt.Errorf("%w: %s", ErrOther, m.Base)
 	}
-	c.copied, c.root = m, m.Root
+	c.copied, c.sinks.store.Files = m, m.Root
 	if !filepath.IsAbs(m.Root) {
-		c.root = filepath.Join(c.dir, m.Root)
+		c.sinks.store.Files = filepath.Join(c.dir, m.Root)
 	}
 	return nil
 }
@@ -162,7 +163,7 @@ func (c *Collection) openCopy() error {
 		return err
 	}
 	m := newMirror(t)
-	c.contents.mirror, c.root, m.base = m, c.opts.Root, c.opts.Site
+	c.sinks.mirror, c.sinks.store.Files, m.base = m, c.opts.Root, c.opts.Site
 	if err := t.Lock(); err != nil {
 		return fmt.Errorf("directory %s: %w", c.opts.Root, err)
 	}
@@ -212,7 +213,7 @@ func (m *copyMeta) write(tx *bbolt.Tx) error {
 // verifyCopy makes pending fetches of the pages whose files have changed: missing, of another size, or, in a
 // suspect state, with other bytes.
 func (c *Collection) verifyCopy() error {
-	m := c.contents.mirror
+	m := c.sinks.mirror
 	var key [4]byte
 	for done := false; !done; {
 		var lost []frontier.PageID
@@ -298,7 +299,7 @@ func (u *update) loseAll(lost []frontier.PageID) error {
 	if err := u.c.enter(u.tx); err != nil {
 		return err
 	}
-	g, err := u.c.contents.mirror.in(u.c.contents.box)
+	g, err := u.c.sinks.mirror.in(u.c.sinks.box)
 	if err != nil {
 		return err
 	}
@@ -319,7 +320,7 @@ func (u *update) loseAll(lost []frontier.PageID) error {
 
 // lose makes a pending fetch of a page whose file is gone, for the content that it had.
 func (u *update) lose(w *work) {
-	w.Stored, w.ETag, w.LastModified, w.dirty = Place{}, "", "", true
+	w.Stored, w.ETag, w.LastModified, w.dirty = contents.Place{}, "", "", true
 	if w.State == Excluded || !w.has() {
 		return
 	}
@@ -445,7 +446,7 @@ func (c *Collection) Tidy() error {
 		if err := c.enter(u.tx); err != nil {
 			return err
 		}
-		g, err := c.contents.mirror.in(c.contents.box)
+		g, err := c.sinks.mirror.in(c.sinks.box)
 		if err != nil {
 			return err
 		}
@@ -466,7 +467,7 @@ func (c *Collection) Tidy() error {
 // NewBody creates a file of a copy for a body to come, see Visit.File. A caller that does not commit it
 // should remove it; otherwise the next Open does.
 func (c *Collection) NewBody() (*os.File, error) {
-	_, f, err := c.contents.mirror.Create()
+	_, f, err := c.sinks.mirror.Create()
 	return f, err
 }
 
@@ -483,5 +484,5 @@ func (c *Collection) Copy() (Copy, bool) {
 	if c.copied == nil {
 		return Copy{}, false
 	}
-	return Copy{Base: c.copied.Base, Root: c.root, Digests: c.copied.Digests}, true
+	return Copy{Base: c.copied.Base, Root: c.sinks.store.Files, Digests: c.copied.Digests}, true
 }

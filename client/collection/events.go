@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -45,7 +46,7 @@ type Event struct {
 	Modified time.Time `json:"modified,omitzero"`
 
 	// Stored is the place of the new body.
-	Stored Place `json:"stored,omitzero"`
+	Stored contents.Place `json:"stored,omitzero"`
 
 	// Snapshot: this is not a change, but stored content: the reader began without a cursor, and the
 	// collection does not have all changes any more. A page without an event between the first and the one
@@ -67,10 +68,10 @@ func (p *Page) marks() Marks {
 // Log returns the collection's journal. A Notifier can serve it like a site's, so a crawler can be a
 // publisher. It is nil for a collection that is opened read-only and has never had an event.
 func (c *Collection) Log() protocol.Log {
-	if c.contents.journal == nil {
+	if c.sinks.journal == nil {
 		return nil
 	}
-	return c.contents.journal
+	return c.sinks.journal
 }
 
 // Events yields the changes after a cursor, in order; with follow it waits for more until ctx ends, and then
@@ -96,7 +97,7 @@ var errStopped = fmt.Errorf("stopped")
 const eventsAtOnce = 200
 
 func (c *Collection) events(ctx context.Context, after protocol.Cursor, follow bool, yield func(Event, error) bool) error {
-	j := c.contents.journal
+	j := c.sinks.journal
 	if j == nil {
 		return nil
 	}
@@ -142,7 +143,7 @@ func eventOf(ch *protocol.Change, cursor protocol.Cursor, a eventExtras) Event {
 // asides returns the asides of changes, by number.
 func (c *Collection) asides(from, to uint64) (map[uint64]eventExtras, error) {
 	list := map[uint64]eventExtras{}
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	// A change is in the journal before its aside is here: the lock waits for that.
 	o.mu.RLock()
 	for seq := from; seq <= to; seq++ {
@@ -178,7 +179,7 @@ func (c *Collection) asides(from, to uint64) (map[uint64]eventExtras, error) {
 // beginning yields the stored contents to a new reader, if the journal does not have all changes, and
 // returns the cursor from which the reader gets changes.
 func (c *Collection) beginning(ctx context.Context, yield func(Event, error) bool) (protocol.Cursor, error) {
-	j := c.contents.journal
+	j := c.sinks.journal
 	refilled, err := j.Note(refilledNote)
 	if err != nil {
 		return protocol.Cursor{}, err

@@ -3,6 +3,7 @@ package collection
 import (
 	"encoding/binary"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -47,6 +48,6 @@ func (d *decoder) aside() (a eventExtras) {
 	a.signal = signalOf(d.byte())
 	bits := d.byte()
 	a.same, a.marks = bits&1 != 0, Marks{Truncated: bits&2 != 0, NoIndex: bits&4 != 0, NoFollow: bits&8 != 0}
-	a.stored = Place{d.string(), int64(d.uint()), int64(d.uint())}
+	a.stored = contents.Place{File: d.string(), Offset: int64(d.uint()), Length: int64(d.uint())}
 	return a
 }

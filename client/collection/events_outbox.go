@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/journal"
@@ -43,7 +44,7 @@ type eventExtras struct {
 	signal Signal
 	same   bool // the main text is unchanged
 	marks  Marks
-	stored Place
+	stored contents.Place
 }
 
 // A posted change is one in the outbox.
@@ -82,7 +83,7 @@ func (c *Collection) journalPath() string { return filepath.Join(c.dir, "journal
 // events sent so far. It reports whether the state is older than the journal: then somebody restored it from
 // a backup.
 func (c *Collection) openJournal() (setBack bool, err error) {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	o.pending = map[uint64]eventExtras{}
 	var left int
 	if o.told, left, err = c.readTold(); err != nil {
@@ -153,7 +154,7 @@ func (c *Collection) readTold() (told protocol.Cursor, left int, err error) {
 
 // beginJournal makes the journal whole, stores its head, and empties the outbox, whose changes it has.
 func (c *Collection) beginJournal() error {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	if err := o.journal.Settle(); err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func (c *Collection) beginJournal() error {
 // refill appends all stored pages to a new journal.
 func (c *Collection) refill() error {
 	ctx := context.Background()
-	if err := c.contents.journal.SetNotes(map[string][]byte{refilledNote: []byte("1")}); err != nil {
+	if err := c.sinks.journal.SetNotes(map[string][]byte{refilledNote: []byte("1")}); err != nil {
 		return err
 	}
 	batch := make([]journal.Step, 0, protocol.MaxBatch)
@@ -189,13 +190,13 @@ func (c *Collection) refill() error {
 		}
 		batch = append(batch, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: itemOf(&p, p.Last)}})
 		if len(batch) == cap(batch) {
-			if _, err := c.contents.journal.Append(ctx, batch); err != nil {
+			if _, err := c.sinks.journal.Append(ctx, batch); err != nil {
 				return err
 			}
 			batch = batch[:0]
 		}
 	}
-	_, err := c.contents.journal.Append(ctx, batch)
+	_, err := c.sinks.journal.Append(ctx, batch)
 	return err
 }
 
@@ -203,7 +204,7 @@ func (c *Collection) refill() error {
 const refilledNote = "collection/refilled"
 
 func (c *Collection) closeJournal() error {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	if o.journal == nil {
 		return nil
 	}
@@ -232,22 +233,21 @@ func itemOf(p *Page, changed time.Time) protocol.Item {
 
 // rollback undoes the posts and content writes of a transaction that was not committed.
 func (c *Collection) rollback() {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	o.tx, o.box, o.steps, o.batch, o.struck = nil, nil, nil, nil, false
-	if c.contents.mirror != nil {
-		c.contents.mirror.takeBack()
+	if c.sinks.mirror != nil {
+		c.sinks.mirror.takeBack()
 	}
-	c.contents.unnote()
-	if c.contents.archive != nil {
+	if store := &c.sinks.store; store.HasArchive() {
 		if mark, ok := parseMark(c.committed); ok {
-			_ = c.contents.archive.Rewind(mark) // records left behind belong to no transaction
+			_ = store.Rewind(mark) // records left behind belong to no transaction
 		}
 	}
 }
 
 // enter prepares the outbox for a transaction.
 func (c *Collection) enter(tx *bbolt.Tx) error {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	if o.tx == tx {
 		return nil
 	}
@@ -270,8 +270,8 @@ func (c *Collection) tell(tx *bbolt.Tx, n news) error {
 	if err := c.enter(tx); err != nil {
 		return err
 	}
-	o := &c.contents.outbox
-	if m := c.contents.mirror; m != nil {
+	o := &c.sinks.outbox
+	if m := c.sinks.mirror; m != nil {
 		if err := c.tellMirror(m, &n); err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (c *Collection) tell(tx *bbolt.Tx, n news) error {
 	switch n.op {
 	case protocol.Delete:
 		p.step.Entry.Item = protocol.Item{URL: n.page.URL, Length: -1}
-		p.stored = Place{}
+		p.stored = contents.Place{}
 	default:
 		p.step.Entry.Item, p.marks = itemOf(n.page, n.changed), n.page.marks()
 		if p.same = !n.text.IsZero() && n.text == n.page.Text || n.op == protocol.Move && n.prev == n.page.Digest; p.same {
@@ -299,7 +299,7 @@ func (c *Collection) tell(tx *bbolt.Tx, n news) error {
 
 // restore puts back a lost file, which a visit has brought unchanged: no news.
 func (c *Collection) restore(tx *bbolt.Tx, p *Page) (again bool, err error) {
-	m := c.contents.mirror
+	m := c.sinks.mirror
 	if m == nil || m.temps[p.ID] == "" {
 		return false, nil
 	}
@@ -310,17 +310,17 @@ func (c *Collection) restore(tx *bbolt.Tx, p *Page) (again bool, err error) {
 }
 
 func (c *Collection) tellMirror(m *mirror, n *news) error {
-	g, err := m.in(c.contents.box)
+	g, err := m.in(c.sinks.box)
 	if err != nil {
 		return err
 	}
 	name, err := g.tell(n)
-	if err != nil || c.contents.archive != nil {
+	if err != nil || c.sinks.store.HasArchive() {
 		return err
 	}
-	n.page.Stored = Place{}
+	n.page.Stored = contents.Place{}
 	if name != "" {
-		n.page.Stored.File = mirrorDir + "/" + name
+		n.page.Stored.File = contents.MirrorDir + "/" + name
 	}
 	return nil
 }
@@ -376,7 +376,7 @@ func empty(box *bbolt.Bucket, name []byte) error {
 
 // strikeNow runs strike in a transaction of its own.
 func (c *Collection) strikeNow() error {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	err := boltfile.RecoverDamage(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error { return o.strike(tx.Bucket(outboxBucket)) })
 	})
@@ -397,7 +397,7 @@ func (o *outbox) forget() {
 // pass applies the outbox to the journal and to the files of a mirror. It is called after every commit with
 // news and when the collection is opened, and may be repeated. If it fails, the next Open completes it.
 func (c *Collection) pass() error {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	fresh := o.tx != nil // else the collection was just opened
 	if o.struck {
 		o.forget()
@@ -410,7 +410,7 @@ func (c *Collection) pass() error {
 			return err
 		}
 	}
-	if m := c.contents.mirror; m != nil && (fresh || len(batch) > 0) {
+	if m := c.sinks.mirror; m != nil && (fresh || len(batch) > 0) {
 		ops, err := c.ops()
 		if err != nil {
 			return err
@@ -438,7 +438,7 @@ func (c *Collection) pass() error {
 
 // passSome appends a batch to the journal, unless, after a restart, the journal has it.
 func (c *Collection) passSome(batch []posted, again bool) error {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	ctx := context.Background()
 	steps := make([]journal.Step, len(batch))
 	for i := range batch {
@@ -485,7 +485,7 @@ func (o *outbox) match(after protocol.Cursor, batch []posted) error {
 // recall, for a read-only collection, finds the asides of changes that the journal had when a process was
 // killed before it stored them.
 func (c *Collection) recall() error {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	if head := o.journal.Head(); head.Epoch != o.told.Epoch || head.Seq <= o.told.Seq {
 		return nil
 	}
@@ -505,7 +505,7 @@ func tells(s *journal.Step, ch *protocol.Change) bool {
 
 // strikeFirst removes the first n changes from the outbox, in a transaction of its own.
 func (c *Collection) strikeFirst(n int) error {
-	o := &c.contents.outbox
+	o := &c.sinks.outbox
 	var rest [][2][]byte
 	err := boltfile.RecoverDamage(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error {

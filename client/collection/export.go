@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/internal/warc"
 )
 
@@ -154,15 +155,15 @@ func (x *exporter) write(capture *warc.Capture) (err error) {
 
 // captureOf reads the present content of a page, nil if it is not selected.
 func (c *Collection) captureOf(p *Page, s *Selection) (*warc.Capture, error) {
-	if place, ok := archived(p.Stored); ok {
-		r, err := warc.Open(filepath.Join(c.dir, warcDir), place)
+	if place, ok := contents.Archived(p.Stored); ok {
+		r, err := warc.Open(filepath.Join(c.dir, contents.WARCDir), place)
 		if err != nil {
-			return nil, c.damage(place, err)
+			return nil, c.sinks.store.Damage(place, err)
 		}
 		defer r.Close()
 		capture, err := captureIn(r.Record)
 		if err != nil {
-			return nil, c.damage(place, err)
+			return nil, c.sinks.store.Damage(place, err)
 		}
 		if capture.URL != p.URL {
 			err = c.answerOf(p, capture)
@@ -195,11 +196,7 @@ func (c *Collection) captureOf(p *Page, s *Selection) (*warc.Capture, error) {
 
 // all writes every capture of the archives.
 func (x *exporter) all(ctx context.Context) error {
-	var end warc.Place
-	if x.c.contents.archive != nil {
-		end = x.c.contents.archive.Synced()
-	}
-	return warc.Each(filepath.Join(x.c.dir, warcDir), end, func(name string, r *warc.Reader) error {
+	return warc.Each(filepath.Join(x.c.dir, contents.WARCDir), x.c.sinks.store.Synced(), func(name string, r *warc.Reader) error {
 		last := int64(-1) // offset of a skipped record: the Reader may report its damage again
 		for {
 			if err := ctx.Err(); err != nil {
@@ -212,7 +209,7 @@ func (x *exporter) all(ctx context.Context) error {
 				return nil
 			case errors.As(err, &d):
 				if d.Offset != last {
-					x.pass(x.c.damage(warc.Place{File: name, Offset: d.Offset}, err))
+					x.pass(x.c.sinks.store.Damage(warc.Place{File: name, Offset: d.Offset}, err))
 				}
 				continue
 			case err != nil:
@@ -224,7 +221,7 @@ func (x *exporter) all(ctx context.Context) error {
 			capture, err := captureIn(rec)
 			if err != nil {
 				last = rec.Offset
-				x.pass(x.c.damage(warc.Place{File: name, Offset: rec.Offset}, err))
+				x.pass(x.c.sinks.store.Damage(warc.Place{File: name, Offset: rec.Offset}, err))
 				continue
 			}
 			if err := x.complete(capture); err != nil {
@@ -248,18 +245,18 @@ func (x *exporter) complete(capture *warc.Capture) error {
 		return nil
 	}
 	e := warc.Entry{URL: capture.URL, Date: capture.Date, Digest: of.Digest}
-	place, ok := archived(x.c.standsOf(&e, of.URL))
+	place, ok := contents.Archived(x.c.sinks.store.Original(&e, of.URL))
 	if !ok {
 		return fmt.Errorf("its body is stored in a record of %s, which was not found", of.URL)
 	}
-	r, err := warc.Open(filepath.Join(x.c.dir, warcDir), place)
+	r, err := warc.Open(filepath.Join(x.c.dir, contents.WARCDir), place)
 	if err != nil {
-		return x.c.damage(place, err)
+		return x.c.sinks.store.Damage(place, err)
 	}
 	defer r.Close()
 	original, err := captureIn(r.Record)
 	if err != nil {
-		return x.c.damage(place, err)
+		return x.c.sinks.store.Damage(place, err)
 	}
 	if original.Digest != of.Digest {
 		return errors.New("its body does not match its digest")
@@ -271,7 +268,7 @@ func (x *exporter) complete(capture *warc.Capture) error {
 // answerOf turns a capture from the record of another URL into that of a page whose own record refers to it.
 func (c *Collection) answerOf(p *Page, capture *warc.Capture) error {
 	capture.URL = p.URL
-	r, err := c.ownRecord(p)
+	r, err := c.sinks.store.Own(p.URL, p.Stored)
 	if err != nil || r == nil {
 		return err
 	}
@@ -306,7 +303,7 @@ func captureIn(rec *warc.Record) (*warc.Capture, error) {
 	if t == warc.Response {
 		// In uncompressed records nothing else shows damage.
 		if capture.Digest = sha256.Sum256(body); stated && capture.Digest != digest {
-			return nil, errDigest
+			return nil, errors.New("the body does not match its digest")
 		}
 		return capture, nil
 	}

@@ -148,7 +148,7 @@ func (c *Collection) ForgetListed() error {
 // CrashAfter makes the collection stop like a killed process: n file
 // operations from now, in the middle of a transaction's file changes.
 func (c *Collection) CrashAfter(n int) {
-	c.contents.mirror.Each = func() error {
+	c.sinks.mirror.Each = func() error {
 		if n--; n < 0 {
 			return errors.New("crashed by the test")
 		}

@@ -3,6 +3,7 @@ package collection
 import (
 	"math/bits"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -213,7 +214,7 @@ func (w *work) exclude(why string) {
 
 // forget drops the last content of a gone page that is about to change its state.
 func (w *work) forget() {
-	w.Digest, w.Parsed, w.Text, w.Length, w.Stored, w.ETag, w.LastModified = zeroDigest, zeroDigest, zeroDigest, 0, Place{}, "", ""
+	w.Digest, w.Parsed, w.Text, w.Length, w.Stored, w.ETag, w.LastModified = zeroDigest, zeroDigest, zeroDigest, 0, contents.Place{}, "", ""
 	w.Cut, w.Unstable = false, Stable
 }
 

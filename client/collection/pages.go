@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -73,7 +74,7 @@ func appendPage(b []byte, p *Page) []byte {
 		flag(p.Fails > 0, pageFailed) | flag(p.Why != "", pageWhy) | flag(h.Visits > 0, pageHistory) |
 		flag(!p.Digest.IsZero(), pageContent) | flag(!p.Parsed.IsZero(), pageParsed) | flag(!p.Text.IsZero(), pageText) |
 		flag(p.Title != "" || p.Language != "" || p.Canonical != "", pageNames) |
-		flag(p.ETag != "" || p.LastModified != "", pageMarks) | flag(p.Stored != Place{}, pagePlace) |
+		flag(p.ETag != "" || p.LastModified != "", pageMarks) | flag(p.Stored != contents.Place{}, pagePlace) |
 		flag(p.Original != 0, pageOriginal) | flag(p.Target != "", pageTarget) |
 		flag(!math.IsNaN(float64(p.Importance)), pageWeight) | flag(p.Rank != 0, pageScore) | flag(p.Cash != 0, pageCash) |
 		flag(p.Status != 0 || p.Latency != 0 || p.Took != 0, pageAnswer) | flag(p.Missed > 0, pageMissed) |
@@ -276,7 +277,7 @@ func parsePage(raw []byte, p *Page) bool {
 		p.ETag, p.LastModified = str(), str()
 	}
 	if f&pagePlace != 0 {
-		p.Stored = Place{File: str(), Offset: d.int(), Length: d.int()}
+		p.Stored = contents.Place{File: str(), Offset: d.int(), Length: d.int()}
 	}
 	if f&pageOriginal != 0 {
 		p.Original = frontier.PageID(d.uint())

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -89,7 +90,7 @@ type Page struct {
 	Unstable                         Unstable // whether the body differs from request to request
 	Type, Title, Language, Canonical string
 	ETag, LastModified               string // as received
-	Stored                           Place
+	Stored                           contents.Place
 	Original                         frontier.PageID // the page that had the same parsed content first; 0: none
 	Target                           string          // of a redirect
 
@@ -144,13 +145,6 @@ func (p *Page) Entry() (frontier.Entry, bool) {
 
 // has reports whether content of the page is stored, and the page is not gone.
 func (p *Page) has() bool { return !p.Digest.IsZero() && p.State != Gone }
-
-// A Place is where a body is stored.
-type Place struct {
-	File   string `json:"file,omitempty"` // relative to the collection, for a copy "mirror/" and the name below its root; empty: not stored
-	Offset int64  `json:"offset"`
-	Length int64  `json:"length"` // of the record, 0 for a plain file
-}
 
 // A Site is the record of one origin (V23).
 type Site struct {

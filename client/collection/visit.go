@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -41,7 +42,7 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 	w.dirty, w.planned = true, false
 	w.Status, w.Latency, w.Took = v.Status, v.Latency, v.Took
 	out.Before, out.Stated, out.Asked = before.History, before.LastModified, before.Missed
-	place := Place{}
+	place := contents.Place{}
 	if v.Status != 0 && (u.copied == nil || v.serves(w)) {
 		if place, err = u.keep(v, &before); err != nil {
 			return nil, err
@@ -130,7 +131,7 @@ func (w *work) answered() {
 }
 
 // content stores a page's new content.
-func (u *update) content(w *work, v *Visit, asked time.Time, place Place, out *Visited) error {
+func (u *update) content(w *work, v *Visit, asked time.Time, place contents.Place, out *Visited) error {
 	had := w.has()
 	out.Changed = !had || w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
 	changed := w.Visits > 0 && !w.Digest.IsZero() && w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
@@ -228,7 +229,7 @@ func (u *update) follow(w *work, v *Visit, follows bool) error {
 }
 
 // unchanged stores a 304. If the stored body that it confirms is lost, the page is fetched again.
-func (u *update) unchanged(w *work, v *Visit, asked time.Time, place Place, out *Visited) {
+func (u *update) unchanged(w *work, v *Visit, asked time.Time, place contents.Place, out *Visited) {
 	lost := u.c.Stores() && place.File == "" && w.Stored.File != ""
 	w.History = w.History.Visit(asked, false, keepable(v.Modified))
 	w.answered()
@@ -240,7 +241,7 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, place Place, out 
 		w.LastModified = v.LastModified
 	}
 	if u.pay(w, v, asked, out); lost {
-		w.Stored, w.At, w.planned = Place{}, keepable(u.now.Add(u.c.opts.hurried(leastWait))), true
+		w.Stored, w.At, w.planned = contents.Place{}, keepable(u.now.Add(u.c.opts.hurried(leastWait))), true
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/textual"
@@ -79,7 +80,7 @@ func (d *localAPI) read(l *eventLine, text *textual.Reader) error {
 	}
 	defer content.Close()
 	b, err := io.ReadAll(io.LimitReader(content, maxText))
-	if errors.Is(err, collection.ErrBodyDamaged) { // the page will be fetched again: another event
+	if errors.Is(err, contents.ErrBodyDamaged) { // the page will be fetched again: another event
 		d.log.Warn("event without main text: its body cannot be read", "url", l.URL, "err", err)
 		return nil
 	} else if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/protocol"
@@ -163,7 +164,7 @@ type pageRow struct {
 	Fault    string    `json:"fault,omitempty"`
 	Target   string    `json:"target,omitempty"`
 
-	Stored *collection.Place `json:"stored,omitempty"`
+	Stored *contents.Place `json:"stored,omitempty"`
 }
 
 func rowOf(p *collection.Page) pageRow {

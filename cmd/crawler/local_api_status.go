@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
@@ -182,7 +183,7 @@ func (d *localAPI) get(w http.ResponseWriter, req *http.Request) {
 		notKnown(w, q.Get("url"), err)
 		return
 	}
-	var content *collection.Content
+	var content *contents.Content
 	if at := q.Get("at"); at != "" {
 		date, err := protocol.ParseDate(at)
 		if err != nil {

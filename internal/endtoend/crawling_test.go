@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -194,7 +195,7 @@ func (c *crawling) holding(events []collection.Event) holding {
 	return inv
 }
 
-func bodyAt(col *collection.Collection, at collection.Place) (protocol.Digest, error) {
+func bodyAt(col *collection.Collection, at contents.Place) (protocol.Digest, error) {
 	content, err := col.Body(at)
 	if err != nil {
 		return protocol.Digest{}, err

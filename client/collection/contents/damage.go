@@ -1,4 +1,4 @@
-package collection
+package contents
 
 import (
 	"bufio"
@@ -34,71 +34,69 @@ type spot struct {
 	offset int64
 }
 
-// readDamaged reads the file of damaged records.
-func (c *Collection) readDamaged() error {
-	f, err := os.Open(filepath.Join(c.dir, warcDir, damagedName))
+// ReadDamaged reads the file of damaged records.
+func (s *Store) ReadDamaged() error {
+	f, err := os.Open(filepath.Join(s.warcs(), damagedName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
 	defer f.Close()
-	k := &c.contents
-	k.damaged = map[spot]bool{}
+	s.damaged = map[spot]bool{}
 	lines := bufio.NewScanner(f)
-	for len(k.damaged) < maxDamaged && lines.Scan() {
-		var s spot
-		if _, err := fmt.Sscanf(lines.Text(), "%d %s", &s.offset, &s.file); err == nil {
-			k.damaged[s] = true
+	for len(s.damaged) < maxDamaged && lines.Scan() {
+		var at spot
+		if _, err := fmt.Sscanf(lines.Text(), "%d %s", &at.offset, &at.file); err == nil {
+			s.damaged[at] = true
 		}
 	}
 	return lines.Err()
 }
 
-// spoiled remembers that a record is damaged. If writing that fails, the next process only has to read the
+// addDamaged remembers that a record is damaged. If writing that fails, the next process only has to read the
 // record again.
-func (c *Collection) spoiled(p warc.Place) {
-	k, s := &c.contents, spot{p.File, p.Offset}
-	k.sizing.Lock()
-	defer k.sizing.Unlock()
-	if k.damaged[s] || len(k.damaged) >= maxDamaged {
+func (s *Store) addDamaged(p warc.Place) {
+	at := spot{p.File, p.Offset}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.damaged[at] || len(s.damaged) >= maxDamaged {
 		return
 	}
-	if k.damaged == nil {
-		k.damaged = map[spot]bool{}
+	if s.damaged == nil {
+		s.damaged = map[spot]bool{}
 	}
-	k.damaged[s] = true
-	f, err := os.OpenFile(filepath.Join(c.dir, warcDir, damagedName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	s.damaged[at] = true
+	f, err := os.OpenFile(filepath.Join(s.warcs(), damagedName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return
 	}
-	fmt.Fprintf(f, "%d %s\n", s.offset, s.file)
+	fmt.Fprintf(f, "%d %s\n", at.offset, at.file)
 	f.Close()
 }
 
-// isSpoiled reports whether a record is known to be damaged.
-func (c *Collection) isSpoiled(p Place) bool {
-	place, ok := archived(p)
+// isDamaged reports whether a record is known to be damaged.
+func (s *Store) isDamaged(p Place) bool {
+	place, ok := Archived(p)
 	if !ok {
 		return false
 	}
-	k := &c.contents
-	k.sizing.Lock()
-	defer k.sizing.Unlock()
-	return k.damaged[spot{place.File, place.Offset}]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.damaged[spot{place.File, place.Offset}]
 }
 
 // A checked is a body read from a record, with a check for damage.
 type checked struct {
-	c     *Collection
+	store *Store
 	place warc.Place
 	body  io.Reader
 	sum   hash.Hash // nil: the record has no digest of the body
 	want  [sha256.Size]byte
 }
 
-func (c *Collection) check(place warc.Place, rec *warc.Record, body io.Reader) *checked {
-	k := &checked{c: c, place: place, body: body}
+func (s *Store) check(place warc.Place, rec *warc.Record, body io.Reader) *checked {
+	k := &checked{store: s, place: place, body: body}
 	if d, ok := warc.ParseDigest(rec.Fields.Get("WARC-Payload-Digest")); ok && rec.Type() == warc.Response {
 		k.sum, k.want = sha256.New(), d
 	}
@@ -118,17 +116,17 @@ func (k *checked) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		err = errDigest
 	}
-	return n, k.c.damage(k.place, err)
+	return n, k.store.Damage(k.place, err)
 }
 
 var errDigest = errors.New("the body does not match its digest")
 
-// damage returns the error for a record that cannot be read, and remembers the record unless the cause is not damage.
-func (c *Collection) damage(place warc.Place, err error) error {
+// Damage returns the error for a record that cannot be read, and remembers the record unless the cause is not damage.
+func (s *Store) Damage(place warc.Place, err error) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) { // no such file, no permission, or a disk failure
 		return err
 	}
-	c.spoiled(place)
+	s.addDamaged(place)
 	return fmt.Errorf("%w: record at %d of %s: %w", ErrBodyDamaged, place.Offset, place.File, err)
 }

@@ -1,0 +1,213 @@
+// Package contents stores the bodies of pages in WARC files, and reads them from there and from plain files. A
+// body in an archive is not stored twice: revisit records refer to it.
+package contents
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/warc"
+)
+
+// Directories below that of a collection.
+const (
+	WARCDir   = "warc"
+	MirrorDir = "mirror"
+)
+
+// A Place is where a body is stored.
+type Place struct {
+	File   string `json:"file,omitempty"` // relative to the collection, for a copy "mirror/" and the name below its root; empty: not stored
+	Offset int64  `json:"offset"`
+	Length int64  `json:"length"` // of the record, 0 for a plain file
+}
+
+// A Store has the bodies of a collection. One goroutine writes; the methods that read may be called by many at
+// once.
+type Store struct {
+	Dir   string // of the collection
+	Files string // of the plain files; empty: MirrorDir below Dir
+
+	archive *warc.Writer // nil: nothing is archived
+	unread  []unread
+
+	mu      sync.Mutex          // guards the fields below
+	sizes   map[string]fileSize // by archive
+	damaged map[spot]bool
+}
+
+func (s *Store) warcs() string { return filepath.Join(s.Dir, WARCDir) }
+
+// OpenArchive opens the archive for writing.
+func (s *Store) OpenArchive(o *warc.Options) (err error) {
+	s.archive, err = warc.OpenWriter(s.warcs(), o)
+	return err
+}
+
+// HasArchive reports whether bodies are archived.
+func (s *Store) HasArchive() bool { return s.archive != nil }
+
+// Close closes the archive.
+func (s *Store) Close() error {
+	if s.archive == nil {
+		return nil
+	}
+	err := s.archive.Close()
+	s.archive = nil
+	return err
+}
+
+// Response archives a response, and returns where its body is.
+func (s *Store) Response(c *warc.Capture) (Place, error) {
+	at, err := s.archive.Response(c)
+	if err != nil {
+		return Place{}, err
+	}
+	// Earlier records in another file can be read.
+	if n := len(s.unread); n > 0 && s.unread[n-1].File != at.File {
+		s.forgetUnread()
+	}
+	s.unread = append(s.unread, unread{at, c.URL, c.Date})
+	return below(at), nil
+}
+
+// Revisit archives a response whose body is stored already, in the record c.Of.
+func (s *Store) Revisit(c *warc.Capture) error {
+	_, err := s.archive.Revisit(c)
+	return err
+}
+
+// Sync makes all records durable.
+func (s *Store) Sync() error {
+	s.forgetUnread()
+	if s.archive == nil {
+		return nil
+	}
+	return s.archive.Sync()
+}
+
+// Mark returns the end of the archive.
+func (s *Store) Mark() warc.Place { return s.archive.Mark() }
+
+// Synced returns the end of the durable records; the zero Place if nothing is archived.
+func (s *Store) Synced() warc.Place {
+	if s.archive == nil {
+		return warc.Place{}
+	}
+	return s.archive.Synced()
+}
+
+// Rewind removes the records after a mark.
+func (s *Store) Rewind(mark warc.Place) error {
+	s.forgetUnread()
+	return s.archive.Rewind(mark)
+}
+
+// An unread is a record that is not durable, and cannot be read yet.
+type unread struct {
+	warc.Place
+	url  string
+	date time.Time
+}
+
+func (s *Store) forgetUnread() {
+	clear(s.unread)
+	s.unread = s.unread[:0]
+}
+
+// Captured returns the URL and date of the record at a place, nothing for a plain file, and whether the body
+// is there. It does not read to the end.
+func (s *Store) Captured(p Place) (of warc.Original, stored bool) {
+	place, ok := Archived(p)
+	if !ok || s.archive == nil {
+		return of, p.File != "" && s.Stands(p)
+	}
+	if of.Place = place; s.isDamaged(p) {
+		return of, false
+	}
+	if list := s.unread; len(list) > 0 && list[0].File == place.File {
+		i, found := slices.BinarySearchFunc(list, place.Offset, func(n unread, at int64) int { return cmp.Compare(n.Offset, at) })
+		if found {
+			of.URL, of.Date = list[i].url, list[i].date
+			return of, true
+		}
+	}
+	r, err := warc.Open(s.warcs(), place)
+	if err != nil {
+		var damage *warc.Damage
+		return of, !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist)
+	}
+	defer r.Close()
+	of.URL, of.Date = r.URL(), r.Date()
+	return of, true
+}
+
+// fileOf returns the directory of a body that is a plain file, and its name relative to that.
+func (s *Store) fileOf(p Place) (dir, name string) {
+	if rest, ok := strings.CutPrefix(p.File, MirrorDir+"/"); ok && s.Files != "" {
+		return s.Files, rest
+	}
+	return s.Dir, p.File
+}
+
+// A fileSize is the recent size of a file.
+type fileSize struct {
+	size int64
+	at   time.Time
+}
+
+// believed is how long the cached size of an archive is used: archives only grow, unless somebody tampers with them.
+const believed = 5 * time.Second
+
+// Stands reports whether the file of a body exists and is long enough. It does not read the file. The size of an
+// archive is cached for some seconds.
+func (s *Store) Stands(p Place) bool {
+	if !filepath.IsLocal(p.File) || p.Offset < 0 || p.Length < 0 || s.isDamaged(p) {
+		return false
+	}
+	_, shared := Archived(p) // with many pages
+	now := time.Now()
+	if shared {
+		s.mu.Lock()
+		known := s.sizes[p.File]
+		s.mu.Unlock()
+		if known.size >= p.Offset+p.Length && now.Sub(known.at) < believed {
+			return true
+		}
+	}
+	dir, name := s.fileOf(p)
+	st, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
+	if err != nil || !st.Mode().IsRegular() {
+		return false
+	}
+	if shared {
+		s.mu.Lock()
+		if s.sizes == nil {
+			s.sizes = map[string]fileSize{}
+		}
+		s.sizes[p.File] = fileSize{st.Size(), now}
+		s.mu.Unlock()
+	}
+	return st.Size() >= p.Offset+p.Length
+}
+
+// Archived returns a place in the form of package warc, and false if it is not in an archive.
+func Archived(p Place) (warc.Place, bool) {
+	name, ok := strings.CutPrefix(p.File, WARCDir+"/")
+	return warc.Place{File: name, Offset: p.Offset, Length: p.Length}, ok
+}
+
+func below(p warc.Place) Place {
+	if p.File == "" {
+		return Place{}
+	}
+	p.File = WARCDir + "/" + p.File
+	return Place(p)
+}
