@@ -25,8 +25,8 @@ import (
 const base = "http://site.example/"
 
 // A fakeSite implements the protocol as documented, over in-memory pipes,
-// so that hours of it pass in no time. It remembers the true state at each
-// cursor. Doors can be replaced.
+// so that simulated hours pass in no time. It remembers the true state at each
+// cursor. A test can replace the handler of any path, see doors.
 type fakeSite struct {
 	t *testing.T
 
@@ -527,7 +527,7 @@ func (c *copier) follow(src *client.Source, cursor protocol.Cursor, done func() 
 	c.s.t.Errorf("a day has passed at %v, the site is at %v; errors %v", c.cursor, c.s.cursor(), c.errs[max(0, len(c.errs)-5):])
 }
 
-// until is a done for a copier that stands where the site does.
+// caughtUp reports whether the copy has reached the head of the site: it can be the done of follow.
 func (c *copier) caughtUp() bool { return c.cursor == c.s.cursor() }
 
 func (c *copier) doors() (list []client.Door) {

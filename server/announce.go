@@ -121,7 +121,7 @@ func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announce
 			return Announced{}, fmt.Errorf("announce: %w", err)
 		}
 	}
-	// A deletion that is noted and then not appended does no harm: the page stays
+	// A deletion that is stored as a note and then not appended does no harm: the page stays
 	// until it is announced again. The other way round, a late announcement would
 	// bring a deleted page back.
 	if err := p.deletions.remember(p.Journal, t.went, t.now); err != nil {
@@ -158,13 +158,13 @@ type known struct {
 	went    time.Time // of an absent page: news with a date up to this are old
 }
 
-// A announceBatch applies announcements, one after another.
+// An announceBatch applies announcements, one after another.
 type announceBatch struct {
 	p     *Publisher
 	now   time.Time
 	state map[string]known // of URLs that have been read from the journal
 	steps []journal.Step
-	went  map[string]time.Time // deletions to be noted
+	went  map[string]time.Time // deletions to be stored as notes, see deletions
 	dirty []inventory.Scope    // to be scanned
 	old   int                  // announcements of deleted pages, dated no later than their deletion
 	more  int                  // change in the number of announced entries

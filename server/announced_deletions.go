@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Announced deletions (goings) are stored as notes: otherwise a late or repeated
+// Announced deletions are stored as the journal's notes: otherwise a late or repeated
 // announcement of a deleted page would look like a new page. The journal's tombstones
 // do not have the time of the deletion by the site's clock, nor the deletion of a
 // page that was never announced before.
@@ -24,7 +24,7 @@ type deletions struct {
 	most    int // an upper bound of their number
 }
 
-// A going is the noted deletion of one page.
+// A going is the stored deletion of one page.
 type going struct {
 	at    time.Time // when the page was deleted, as announced
 	taken time.Time // when the announcement was accepted

@@ -91,8 +91,8 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *web.Probl
 }
 
 // An askBody is the body of a question. Its bytes count against askedBytes until
-// release, since the parsed question stays in memory; beyond that the error is
-// errBusy.
+// release, since the parsed question stays in memory; beyond that Read returns
+// limit.ErrBusy.
 type askBody struct {
 	n    *Notifier
 	ctx  context.Context

@@ -174,7 +174,7 @@ func (f *folding) last() []protocol.Change {
 	return list
 }
 
-// dueBundle returns a *notYet while a subscriber's bundle must wait: until s.every
+// dueBundle returns a *notReady while a subscriber's bundle must wait: until s.every
 // after its first change, or until it has s.count changes.
 func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.Cursor) error {
 	full := func(head protocol.Cursor) bool {

@@ -77,7 +77,7 @@ const makingRetry = 10 * time.Second
 // finds only changes that may not be sent or are not selected.
 const lookOn = 300 * time.Millisecond
 
-// look returns the message that follows m, a message that tells nothing, merged with
+// look returns the message that follows m, a message without changes, merged with
 // it. While that has nothing for this reader it reads on for a while, so that the reader
 // need not poll a hundred times. On an error it returns how far it came.
 func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, count int, most time.Duration) (protocol.Message, error) {
@@ -94,8 +94,8 @@ func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, c
 	}
 }
 
-// poll reads on from a message that tells nothing until there is something to send,
-// the time is over, or the site stops. The error is a *notYet if it waited in vain.
+// poll reads on from a message without changes until there is something to send,
+// the time is over, or the site stops. The error is a *notReady if it waited in vain.
 func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, count int, wait time.Duration) (protocol.Message, *web.Problem, error) {
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)

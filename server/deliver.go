@@ -13,7 +13,7 @@ import (
 // next returns what follows a cursor, in the form and for the selection of the
 // request: a Batch, possibly without changes, a Bundle or an Archive. It contains at
 // most count changes; zero means as many as one message of the form holds. The error
-// is a *notYet if there is nothing to send yet.
+// is a *notReady if there is nothing to send yet.
 //
 // It is the one place where the six forms differ. Polling or push is its callers'
 // business: see serveChanges and stream.

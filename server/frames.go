@@ -95,7 +95,7 @@ type place struct {
 }
 
 // after returns the frame that follows a cursor: a Mark if the reader may be sent none of
-// the changes. The error may be a *notYet of next, but never waited, which the caller
+// the changes. The error may be a *notReady of next, but never waited, which the caller
 // knows to be over.
 func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor, waited *notReady) (*frame, error) {
 	at := place{s.key, cursor}

@@ -16,11 +16,11 @@ type longRequest struct {
 	cut  context.CancelFunc      // ends it at once
 }
 
-// errShutdown is the reason when Close stops guests.
+// errShutdown is the reason when Close stops long requests.
 var errShutdown = errors.New("the site is stopping or restarting")
 
-// admit admits a guest, unless there are too many or the Notifier is closed. leave
-// must be called when the guest has ended.
+// admit admits a long request, unless there are too many or the Notifier is closed.
+// leave must be called when the request has ended.
 func (n *Notifier) admit(r *http.Request, g *longRequest) (leave func(), p *web.Problem) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -104,7 +104,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 // relogEvery is how often scans that keep failing for the same reason are logged.
 const relogEvery = time.Hour
 
-// A scanFailure is why scans have been failing. It is logged when the reason changes, and every sayAgain.
+// A scanFailure is why scans have been failing. It is logged when the reason changes, and every relogEvery.
 type scanFailure struct {
 	why string // without digits, such as those of times, which differ each time
 	at  time.Time
@@ -141,7 +141,7 @@ func (p *Publisher) dirty(scopes []inventory.Scope) {
 	pause.Wake(p.wake)
 }
 
-// takeFullScanRequest reports whether dirty was called for everything since the last call of calledAnew.
+// takeFullScanRequest reports whether dirty was called for everything since its own last call.
 func (p *Publisher) takeFullScanRequest() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

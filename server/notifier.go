@@ -173,7 +173,7 @@ type Notifier struct {
 	asked    atomic.Int64    // bytes of batch questions held in memory
 	programs limit.Admission // programs being received and stored
 
-	mu           sync.Mutex // guards guests and closed, and the use of served.Add
+	mu           sync.Mutex // guards longRequests and closed, and the use of served.Add
 	longRequests map[*longRequest]struct{}
 	closed       bool
 	served       sync.WaitGroup

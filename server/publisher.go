@@ -100,7 +100,7 @@ type Publisher struct {
 	announced int             // entries that exist because they were announced
 	counted   bool            // announced is valid
 	noHealer  bool            // the warning about a missing Healer was logged
-	refused   map[string]bool // see Look.Refused
+	refused   map[string]bool // see compare.Scan.Refused
 	deletions deletions
 
 	writing sync.Mutex // held while the outputs are written
@@ -111,7 +111,7 @@ type Publisher struct {
 	lookErr, writeErr error
 	held              time.Time            // when the page was held whose deletion is due next; zero if none
 	loaded            bool                 // the Snapshot has loaded the file of an earlier run
-	pendingHeals      compare.PendingHeals // pending heals
+	pendingHeals      compare.PendingHeals // scopes to scan again, and when
 	outputs           []outputState        // of Outputs
 	published         protocol.Cursor
 }
@@ -121,7 +121,7 @@ type pending struct {
 	all    bool
 	scopes map[inventory.Scope]bool
 	calls  int  // how often dirty was called
-	anew   bool // dirty was called for everything since calledAnew: a cause of failure may be gone
+	anew   bool // dirty was called for everything since takeFullScanRequest: a cause of failure may be gone
 }
 
 // Status is the state of a Publisher.

@@ -37,7 +37,7 @@ type selection struct {
 		since time.Time
 	}
 
-	addr    string // the client address for limits; see clientAddress
+	addr    string // the client address for limits; see ClientAddress
 	listens bool   // a stream, or a long poll: it waits for changes
 
 	key string // equal for all requests of equal selections
@@ -237,8 +237,8 @@ func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change)
 	return c, output, ok, err
 }
 
-// turn waits for a slot for a selection's request, whose work rest ends with errBusy
-// after mostWork. For an answer that has begun, neither wait nor work is limited.
+// turn waits for a slot for a selection's request. After mostWork the slot's Renew
+// returns limit.ErrBusy. For an answer that has begun, neither wait nor work is limited.
 func (n *Notifier) turn(ctx context.Context, s *selection, begun bool) (*limit.Slot, error) {
 	if begun {
 		return n.turns.Acquire(ctx, s.addr, limit.Answering, 0, false)

@@ -69,9 +69,9 @@ func (c Checked) String() string {
 // SelfCheck fetches up to n pages of the journal, spread over the site, as a
 // crawler would, and checks that they exist, at their own URL, with the bytes
 // that were published. Zero n means 20. Each page has a timeout of 10 s. c may be
-// nil; redirects are not followed. Answers through a proxy of its Transport do not
-// count as answered from inside. Findings are ordered by how many pages they
-// concern. The error is about the journal or ctx.
+// nil; redirects are not followed. A response through a proxy of c's Transport does not
+// set Checked.Inside. Findings are ordered by how many pages they concern, most
+// first. The error is about the journal or ctx.
 func SelfCheck(ctx context.Context, j *Journal, c *http.Client, n int) (Checked, error) {
 	var done Checked
 	if n <= 0 {

@@ -134,7 +134,7 @@ func (s *Site) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inv
 	return s.inside().Scan(ctx, scopes)
 }
 
-// Read reads the file behind an offer of Look, as specified by [inventory.Inventory]. A
+// Read reads the file behind an offer of Scan, as specified by [inventory.Inventory]. A
 // file that changes during the read is read again; one that keeps changing is
 // returned as Unsettled, and one that the rules forbid by now as LeftOut. The file is
 // found by its Place, below the docroot of the current scan, and opened so that no
@@ -150,7 +150,7 @@ func (s *Site) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, er
 //
 // A path is reported once it has been quiet for 15 ms; one that keeps changing must
 // be quiet for as long as it has been changing, 2 s at most; an empty file for a
-// second. Until then Look returns it as Unsettled. After 10 s it is reported in
+// second. Until then Scan returns it as Unsettled. After 10 s it is reported in
 // any case. Everything is dirty at the beginning, when events were lost, when
 // robots.txt changes, and when the docroot becomes another directory, which is
 // noticed within a second.
@@ -179,7 +179,7 @@ func (s *Site) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inven
 	return s.inside().Heal(ctx, o, to)
 }
 
-// Open opens the file behind an offer of Look, for a reader that needs more than Read
+// Open opens the file behind an offer of Scan, for a reader that needs more than Read
 // returns, such as its links. The file is found as Read finds it, so that no
 // symbolic link leads out of the docroot. An error that wraps fs.ErrNotExist
 // means that it has vanished, or may not be published any more. The content may

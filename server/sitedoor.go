@@ -102,7 +102,7 @@ func (n *Notifier) mayReadArchive(c Caller) bool {
 	return j.may
 }
 
-// judgements are the results of mayHaveSite for callers with their own rules.
+// judgements are the results of mayReadArchive for callers with their own rules.
 type judgements struct {
 	mu     sync.Mutex
 	byName map[string]*judgement
@@ -133,7 +133,7 @@ func (j *judgement) counts(a Archived, now time.Time) bool {
 // nextArchive returns the archive of the site, and false if the changes say as
 // much at less cost: the archive is for readers that have nothing, or whose cursor is
 // no longer valid, and for those to whom more than a share of the site is new (C12).
-// The error is a *notYet while the archive is being made.
+// The error is a *notReady while the archive is being made.
 func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol.Cursor) (protocol.Message, bool, error) {
 	if !n.mayReadArchive(s.caller) {
 		return protocol.Message{}, false, nil
@@ -217,8 +217,8 @@ func (b *bursts) note(at protocol.Cursor, now time.Time) {
 	b.forget(now)
 }
 
-// since returns the head of one burst ago, or the oldest one noted after that. Without
-// a note it is the reader's own cursor.
+// since returns the head of one burst ago, or the oldest one recorded after that. Without
+// a record it is the reader's own cursor.
 func (b *bursts) since(after protocol.Cursor, now time.Time) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -42,7 +42,7 @@ func (d *depot) manifest(method string, header ...string) (*http.Response, []byt
 	return d.do(r)
 }
 
-// A Delivering is a parsed manifest.
+// A telling is a parsed manifest.
 type telling struct {
 	head  protocol.Manifest
 	items map[string]protocol.Digest

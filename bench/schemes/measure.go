@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/bench/internal/program"
 )
 
-// A result is the cost of a way, from the first change until the copy had the last.
+// A result is the cost of announcing changes in one way, from the first change until the copy had the last one.
 type result struct {
 	way
 	bytes           int64

@@ -39,7 +39,7 @@ func TestFailuresWhileTheClockWasAhead(t *testing.T) {
 	check(t, r.c)
 }
 
-// Of a copy that counts for failures of an hour ahead as well.
+// The same holds in a copy of one site, and for a clock that was only an hour ahead.
 func TestCopyFailuresWhileTheClockWasAhead(t *testing.T) {
 	r := newCopyRig(t)
 	r.apply(whole(1, create("/a", "A"), create("/b", "B")))

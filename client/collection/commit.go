@@ -12,7 +12,7 @@ import (
 
 var zeroDigest protocol.Digest
 
-// Commit stores a turn: first its sites, then visits with their links and targets, then finds, the
+// Commit stores t in one transaction: first its sites, then visits with their links and targets, then finds, the
 // confirmed, unbelieved and replanned pages, and sources. All of it becomes durable, or, after an error,
 // nothing. Of the memory of Visits and Finds only strings are retained.
 func (c *Collection) Commit(t *Commit) (Committed, error) {

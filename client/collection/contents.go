@@ -39,7 +39,7 @@ func (c *Collection) openContents(state []byte) error {
 	}
 	if c.opts.Contents&WARC != 0 {
 		o := &warc.Options{Coding: c.opts.Coding, MaxBytes: c.opts.MaxWARC, Now: c.opts.Now, Info: info(c.opts.Info)}
-		// Records after the mark are of turns that were never committed. A new collection has its mark
+		// Records after the mark are of transactions that were never committed. A new collection has its mark
 		// before the first file. But if the state was restored from a backup, it is the state that is wrong.
 		if mark, ok := parseMark(state); ok && !setBack {
 			o.Mark = &mark
@@ -47,7 +47,7 @@ func (c *Collection) openContents(state []byte) error {
 		if err = c.sinks.store.OpenArchive(o); err != nil {
 			return errors.Join(err, c.closeContents())
 		}
-		if o.Mark == nil { // existing records stay, but not those of a first turn that is never committed
+		if o.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
 			if err := c.markContents(); err != nil {
 				return errors.Join(err, c.closeContents())
 			}

@@ -19,9 +19,9 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A mirror is a directory of plain files. Bodies of a turn are first written under temporary names; the
-// turn's transaction stores which file goes where, and the files are moved after it, and again by the next
-// Open if the process is killed in between.
+// A mirror is a directory of plain files. The bodies of a Commit are first written under temporary names; its
+// transaction stores which file goes where, and the files are moved after it, and again by the next Open if
+// the process is killed in between.
 type mirror struct {
 	*filetree.Tree
 	base           string // of a copy: the base URL, which names leave out; empty: names begin with the host
@@ -214,7 +214,7 @@ func (g mirroring) tell(n *news) (string, error) {
 	return name, g.place(n.page.ID, name, temp)
 }
 
-// place moves a file of tmpDir to the name of a page.
+// place moves a file of filetree.TempDir to the name of a page.
 func (g mirroring) place(id frontier.PageID, name, temp string) error {
 	if was := g.ops.Get([]byte(name)); len(was) > 0 {
 		g.m.stale = append(g.m.stale, string(was))
@@ -319,7 +319,7 @@ func (g mirroring) free(name string, id frontier.PageID) bool {
 // mostAside is how many pages get their natural names in one transaction.
 const mostAside = 1000
 
-// promote gives pages below otherDir their natural names, where those have become free.
+// promote gives pages below filetree.OtherDir their natural names, where those have become free.
 func (u *update) promote() error {
 	m := u.c.sinks.mirror
 	if m == nil || !m.freed || m.base == "" {

@@ -140,11 +140,11 @@ func eventOf(ch *protocol.Change, cursor protocol.Cursor, a eventExtras) Event {
 		Digest: it.Digest, Text: it.Text, TextChanged: !a.same, Marks: a.marks, Signal: a.signal, Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: a.stored}
 }
 
-// asides returns the asides of changes, by number.
+// asides returns the eventExtras of changes, by number.
 func (c *Collection) asides(from, to uint64) (map[uint64]eventExtras, error) {
 	list := map[uint64]eventExtras{}
 	o := &c.sinks.outbox
-	// A change is in the journal before its aside is here: the lock waits for that.
+	// A change is in the journal before its eventExtras are here: the lock waits for that.
 	o.mu.RLock()
 	for seq := from; seq <= to; seq++ {
 		if a, ok := o.pending[seq]; ok {

@@ -56,7 +56,7 @@ type posted struct {
 // Buckets and keys within the outbox.
 var (
 	stepsBucket  = []byte("steps")  // number -> posted
-	asidesBucket = []byte("asides") // number of a change in the journal -> aside
+	asidesBucket = []byte("asides") // number of a change in the journal -> eventExtras
 	toldKey      = []byte("told")   // the journal's head when everything not in steps was appended
 )
 
@@ -325,7 +325,7 @@ func (c *Collection) tellMirror(m *mirror, n *news) error {
 	return nil
 }
 
-// strike removes passed changes from the outbox, and stores their asides.
+// strike removes passed changes from the outbox, and stores their eventExtras.
 func (o *outbox) strike(box *bbolt.Bucket) error {
 	for _, name := range [][]byte{stepsBucket, opsBucket} {
 		if box.Bucket(name) != nil {
@@ -461,7 +461,7 @@ func (c *Collection) passSome(batch []posted, again bool) error {
 	return o.match(before, batch)
 }
 
-// match finds the asides of the changes after a cursor, which come from a batch. The caller holds o.mu.
+// match finds the eventExtras of the changes after a cursor, which come from a batch. The caller holds o.mu.
 func (o *outbox) match(after protocol.Cursor, batch []posted) error {
 	changes, err := o.journal.Read(context.Background(), after, protocol.MaxBatch)
 	if err != nil {
@@ -482,7 +482,7 @@ func (o *outbox) match(after protocol.Cursor, batch []posted) error {
 	return nil
 }
 
-// recall, for a read-only collection, finds the asides of changes that the journal had when a process was
+// recall, for a read-only collection, finds the eventExtras of changes that the journal had when a process was
 // killed before it stored them.
 func (c *Collection) recall() error {
 	o := &c.sinks.outbox

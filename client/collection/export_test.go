@@ -9,7 +9,8 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// QueueMemory returns roughly how many bytes of memory the part of the queue takes that is not yet merged on disk.
+// QueueMemory returns roughly how many bytes of memory the staged changes take, which are not merged into the
+// buckets on disk yet.
 func (c *Collection) QueueMemory() int { return c.stage.bytes() }
 
 // Known returns the page number of a URL. It is fast: it compares 64 bits of a keyed hash and does not read

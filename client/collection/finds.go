@@ -7,8 +7,8 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A findTable caches the URLs of a turn: pages of a site have the same links again and again, and verifying
-// a known URL costs a read of the file. Its memory is reused for the next turn.
+// A findTable caches the URLs of a Commit: pages of a site have the same links again and again, and verifying
+// a known URL costs a read of the file. Its memory is reused for the next Commit.
 type findTable struct {
 	slots []int32 // 1 + index into rows
 	rows  []findRow
@@ -51,7 +51,7 @@ func (t *findTable) find(hash uint64, url string) (*findRow, int) {
 }
 
 func (t *findTable) add(slot int, r findRow) *findRow {
-	if 2*len(t.rows) >= len(t.slots) { // a turn with more URLs than announced to reset
+	if 2*len(t.rows) >= len(t.slots) { // a Commit with more URLs than reset was called for
 		t.slots = make([]int32, 2*len(t.slots))
 		t.shift--
 		for i := range t.rows {

@@ -109,7 +109,8 @@ func (m *model) answered(p *modelPage) {
 	p.fails, p.missing, p.target = 0, time.Time{}, ""
 }
 
-// pay reports whether the next visit is decided.
+// pay models an answer to a pending fetch: if the content is not the announced one it plans another fetch, a few
+// times at most; otherwise it clears the pending fetch. It reports whether it planned the next visit.
 func (m *model) pay(p *modelPage) (decided bool) {
 	if p.told && !p.claim.IsZero() && p.claim != p.digest && (p.missed < 1 || p.missed < 3 && !p.unstable) {
 		m.after(p, []time.Duration{2 * time.Second, 10 * time.Second, time.Minute}[p.missed])

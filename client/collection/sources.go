@@ -99,7 +99,7 @@ func (c *Collection) Under(rules string) protocol.Digest {
 	return protocol.Sum(fmt.Appendf(nil, "%d %d %s", c.opts.MaxPages, c.opts.PerSite, rules))
 }
 
-// source stores a source of a turn. One that exists, by its ID or by kind and URL, keeps its cursor and the
+// source stores a source of a Commit. One that exists, by its ID or by kind and URL, keeps its cursor and the
 // validators that belong to it: only Apply sets those.
 func (u *update) source(s Source) error {
 	if s.ID == 0 {

@@ -134,7 +134,8 @@ func (s *stage) after(site frontier.SiteID, after frontier.Entry) []staged {
 	return list[i:]
 }
 
-// most returns how many changes of a kind may be staged with so many pages.
+// most returns the number of staged entries of the queue above which some are merged, in a collection with so
+// many pages. Of page records and of digests, half as many may be staged.
 func (s *stage) most(pages frontier.PageID) int {
 	if s.limit > 0 {
 		return s.limit

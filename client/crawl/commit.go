@@ -11,7 +11,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A read is the result of a response or of other news: part of a turn.
+// A read is the result of a response or of other news: part of a collection.Commit.
 type read struct {
 	visits  []collection.Visit
 	pairs   []uint32 // word pairs of the page of the only visit; nil if unknown
@@ -24,7 +24,7 @@ type read struct {
 	// confirmed are pages that need no visit: their site would have announced a change.
 	confirmed []frontier.PageID
 
-	unbelieved []frontier.PageID // announced by a voice that was found to lie
+	unbelieved []frontier.PageID // announced by a source that was found to lie
 	replanned  []frontier.PageID // not worth a visit yet
 	answer     *harvest.Answer   // released after the commit
 	busy       int               // subtracted from run.busy by the commit
@@ -32,14 +32,14 @@ type read struct {
 }
 
 const (
-	turnSize  = 1000                   // visits in a turn, about
-	turnBytes = 4 << 20                // of bodies in a turn, about; as many more are fetched during the commit
-	linger    = 300 * time.Millisecond // until a turn that is not full is committed
+	turnSize  = 1000                   // visits in a commit, about
+	turnBytes = 4 << 20                // of bodies in a commit, about; as many more are fetched during the commit
+	linger    = 300 * time.Millisecond // until reads that do not fill a commit are committed
 
 	shortLinger = 10 * time.Millisecond // the same where nothing else is to be fetched
 )
 
-// keep commits reads, in turns, until the inbox is closed. It is the keeper's loop.
+// keep commits the reads of the inbox, many at once, until the inbox is closed. It is the keeper's loop.
 func (r *run) keep() error {
 	timer := time.NewTimer(linger)
 	timer.Stop()
@@ -87,7 +87,7 @@ func (r *run) keep() error {
 	}
 }
 
-// last reports whether nothing else is under way, so that waiting adds nothing to the turn.
+// last reports whether nothing else is under way, so that waiting adds nothing to the commit.
 func (r *run) last(busy int) bool {
 	if !r.idle.Load() {
 		return false
@@ -97,7 +97,7 @@ func (r *run) last(busy int) bool {
 	return busy >= r.busy
 }
 
-// linger is how long a turn that is not full may wait for more.
+// linger is how long a commit that is not full may wait for more reads.
 func (r *run) linger() time.Duration {
 	if r.idle.Load() { // the Manager may be waiting for just this
 		return shortLinger
@@ -105,7 +105,7 @@ func (r *run) linger() time.Duration {
 	return r.hurried(linger)
 }
 
-// commit stores a turn in one transaction, and then updates the frontier and the sites.
+// commit stores a list of reads in one transaction, and then updates the frontier and the sites.
 func (r *run) commit(list []read, last bool) error {
 	var t collection.Commit
 	busy, pairs := 0, map[int][]uint32{} // by visit

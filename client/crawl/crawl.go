@@ -11,8 +11,8 @@
 //
 // Data flows one way. The Manager takes entries from the frontier and hands a
 // batch to the Harvester; responses are parsed on all cores; the results are
-// collected into turns, each committed as one transaction; and the pages that a
-// turn makes ready go to the frontier.
+// collected into commits, each one transaction; and the pages that a commit
+// makes ready go to the frontier.
 package crawl
 
 import (

@@ -19,7 +19,7 @@ import (
 // if one differs from the announced digest, no page of its site is copied any more.
 type equalPages struct {
 	seed    maphash.Seed
-	leads   map[equalityKey]frontier.PageID // pages that are being fetched, by the lesson that they give
+	leads   map[equalityKey]frontier.PageID // pages that are being fetched, by the question that they answer
 	waiting map[frontier.PageID]*lead       // the same, by page
 	learned map[equalityKey]bool            // for bodies only failures
 	waits   int                             // pages that wait
@@ -28,14 +28,14 @@ type equalPages struct {
 	liars   map[frontier.SiteID]bool        // sites that have failed an audit
 }
 
-// A equalityKey is the question whether pages of a site have a body, or whether pages of a directory may be fetched.
+// An equalityKey is the question whether pages of a site have a body, or whether pages of a directory may be fetched.
 type equalityKey struct {
 	site frontier.SiteID
 	dir  bool
 	sum  uint64
 }
 
-// A lead holds the lessons of a page that is being fetched, and the pages that wait for it.
+// A lead holds the questions that a page that is being fetched answers, and the pages that wait for it.
 type lead struct {
 	lessons []equalityKey
 	pages   []frontier.PageID
@@ -44,10 +44,10 @@ type lead struct {
 const (
 	mostTwins   = 100_000 // pages that wait; beyond, pages are fetched
 	mostTaking  = 2 * turnSize
-	mostLearned = 100_000 // lessons that are remembered
+	mostLearned = 100_000 // answers that are remembered
 )
 
-// A equalPair is a page, and a stored one with the same body.
+// An equalPair is a page, and a stored one with the same body.
 type equalPair struct{ page, held collection.Page }
 
 func newTwins() equalPages {
@@ -137,7 +137,7 @@ func (r *run) twinOf(p *collection.Page) (held *collection.Page, leader frontier
 	return nil, t.leaderOf(dir, p), nil
 }
 
-// leaderOf returns the page that is being fetched for a lesson, 0 if there is none.
+// leaderOf returns the page whose fetch will answer an equalityKey, 0 if there is none.
 func (t *equalPages) leaderOf(l equalityKey, p *collection.Page) frontier.PageID {
 	id := t.leads[l]
 	if id == p.ID || t.waits >= mostTwins {
@@ -153,7 +153,7 @@ func (t *equalPages) wait(id, leader frontier.PageID) {
 	t.waits++
 }
 
-// lead records the lessons of a page that is about to be fetched.
+// lead records which questions a page that is about to be fetched will answer.
 func (t *equalPages) lead(p *collection.Page) {
 	l := &lead{}
 	for _, x := range []equalityKey{t.bodyOf(p), t.dirOf(p)} {

@@ -102,7 +102,7 @@ func (fs *families) release(sites map[*site]bool) {
 	}
 }
 
-// refuse removes links from a turn whose family has enough waiting pages, and returns how many each visit had. The run's
+// refuse removes links from a Commit whose family has enough waiting pages, and returns how many each visit had. The run's
 // lock is held.
 func (fs *families) refuse(t *collection.Commit) []int {
 	refused := make([]int, len(t.Visits))
@@ -128,7 +128,7 @@ func (fs *families) refuse(t *collection.Commit) []int {
 	return refused
 }
 
-// learn updates the families by a turn's visits, and returns to the frontier the pages that may be fetched by now. The
+// learn updates the families by a Commit's visits, and returns to the frontier the pages that may be fetched by now. The
 // run's lock is held.
 func (fs *families) learn(t *collection.Commit, done *collection.Committed, pairs map[int][]uint32, refused []int) {
 	if fs.share() == 1 {

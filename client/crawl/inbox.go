@@ -6,7 +6,7 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// An inbox queues reads until they are committed. The keeper is woken once a turn
+// An inbox queues reads until they are committed. The keeper is woken once a commit
 // and not once a page, which on a fast site would cost as much as parsing it.
 type inbox struct {
 	wake chan struct{} // of capacity 1
@@ -63,10 +63,10 @@ func (b *inbox) call() {
 	pause.Wake(b.wake)
 }
 
-// full reports whether the list fills a turn.
+// full reports whether the list fills a commit.
 func (b *inbox) full() bool { return len(b.list) >= turnSize || b.bytes >= turnBytes }
 
-// state returns whether the list is not empty, whether it fills a turn, its busy count,
+// state returns whether the list is not empty, whether it fills a commit, its busy count,
 // whether a caller waits for it, and whether the inbox is closed.
 func (b *inbox) state() (some, full bool, busy int, urgent, closed bool) {
 	b.mu.Lock()

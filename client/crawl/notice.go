@@ -293,12 +293,12 @@ type standing int
 
 const (
 	ask       standing = iota
-	wait               // until other claims of the same voice are judged
-	unbelieve          // the voice was found to lie since
+	wait               // until other claims of the same source are judged
+	unbelieve          // the source was found to lie since
 )
 
-// believe decides whether an announced page is fetched. A voice may have only as
-// many claims under way as it has credit for: else thousands of false claims would
+// believe decides whether an announced page is fetched. A source may have only as
+// many claims under way as MaxInFlight permits: else thousands of false claims would
 // all cause visits before the first one is judged.
 func (r *run) believe(st *site, p *collection.Page) standing {
 	if !p.Told || p.Visits == 0 || !isVoice(p.Signal) || r.Only != "" {

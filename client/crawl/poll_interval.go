@@ -7,9 +7,9 @@ import (
 	"github.com/parleyweb/parley/client/poll"
 )
 
-// polled records a poll of a sitemap or a feed, and schedules the next one: by its
-// rhythm, where a price is known, else after the fixed interval of its kind
-// (A13).
+// polled records a poll of a sitemap or a feed, and schedules the next one: by the
+// results of its polls (Source.Rhythm) where a price is known, else after the fixed
+// interval of its kind (A13).
 func (r *run) polled(st *site, s *collection.Source, news poll.Poll, now time.Time) {
 	rec, _ := poll.ParseRecord(s.Rhythm) // a damaged record starts anew
 	if news.At = now; news.Window == 0 {

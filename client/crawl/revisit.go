@@ -24,8 +24,8 @@ type Revisit struct {
 	PerDay  float64 // of all pages; 0 means PerPage
 	PerPage float64 // a day for each stored page; 0 means 0.1
 
-	// Beside is the extra budget for visits to pages that sites announce, as a multiple of the budget, where the Policy is
-	// Eager. 0 means 1; negative means no limit. Beyond it, the most valuable pages go first.
+	// OutsideBudget is the extra budget for visits to pages that sites announce, as a multiple of the budget, where
+	// the Policy is Eager. 0 means 1; negative means no limit. Beyond it, the most valuable pages go first.
 	OutsideBudget float64
 
 	// Every is the time between two plans, which compute the price. Zero means an

@@ -23,8 +23,8 @@ type site struct {
 	welcomedBy string                          // base URL of the site whose welcome applies to this host
 	trust      trust.Record                    // guarded by run.judging, as is underWay
 	underWay   map[collection.Signal]int       // announced pages that are being fetched and are not judged yet
-	full       bool                            // a voice waits for its claims to be judged, see believe
-	muted      map[collection.Signal]time.Time // when voices were muted in this run
+	full       bool                            // a source waits for its claims to be judged, see believe
+	muted      map[collection.Signal]time.Time // when sources were muted in this run
 	deaf       bool                            // polling its manifest for changes is not worth its cost
 	weight     float64                         // mean importance of its pages; 0: not known yet
 	looked     time.Time                       // when its manifest was last polled

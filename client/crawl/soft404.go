@@ -20,7 +20,8 @@ type softProbe struct {
 	parsed protocol.Digest
 }
 
-// probeSoft returns a task for a page that does not exist, if that is worth it, once a run. The run's lock is held.
+// probeSoft returns, once a run, a task that requests a page that does not exist, if the site has softAfter pages. The
+// run's lock is held.
 func (r *run) probeSoft(st *site) (harvest.Task, bool) {
 	if st.soft.url != "" || st.Held < softAfter && st.Pages < softAfter || r.NoParse {
 		return harvest.Task{}, false

@@ -122,7 +122,7 @@ type Revisits struct {
 	Budget    float64   `json:"budget"` // in a day, and so are the next two
 	Spend     float64   `json:"spend"`  // expected
 	Beside    float64   `json:"beside"` // the extra budget for announced pages, 0: no limit
-	Left      float64   `json:"left"`   // the balance of Beside
+	Left      float64   `json:"left"`   // the balance of that budget
 	Requests  float64   `json:"requests"`
 	Fresh     float64   `json:"fresh"`     // estimated share of fresh copies then, by importance, without those of sites in trouble
 	Unknown   int       `json:"unknown"`   // copies of sites that gave no answer then

@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 )
 
-// A Unfetched counts the announced pages of a site that are still pending when a crawl has
+// An Unfetched counts the announced pages of a site that are still pending when a crawl has
 // ended, for one reason.
 type Unfetched struct {
 	Site  string `json:"site"`
@@ -18,7 +18,7 @@ type Unfetched struct {
 	Pages int    `json:"pages"`
 }
 
-// unfetchedPages returns the Debts of a crawl that has ended, most pages first.
+// unfetchedPages returns the pending fetches of a crawl that has ended, most pages first.
 func (r *run) unfetchedPages() ([]Unfetched, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *run) whyUnfetched(st *site, p *collection.Page, now time.Time) string {
 	return "the crawl was stopped"
 }
 
-// settle logs the Debts of a crawl that has ended, and keeps them for Status.
+// settle logs the pending fetches of a crawl that has ended, and keeps them for Status.
 func (r *run) settle() error {
 	list, err := r.unfetchedPages()
 	if err != nil {

@@ -2,7 +2,7 @@ package fresh
 
 import "math"
 
-// What tests name beside what everybody does.
+// This file exports internals to the tests.
 
 func (x *Belief) ChangedAt(ago float64) { x.changedAt(ago) }
 

@@ -125,8 +125,8 @@ func evenAge(index func(float64, int) float64, gamma, h, most float64) float64 {
 	return high
 }
 
-// cycle is the number of days, for D = 1, between visits that are made after a given age with each number of
-// notices, and for how many of them the copy is right.
+// cycle returns the mean number of days between two visits to a page of rate D = 1, and for how many of these days
+// the copy is right: the page is visited at age ages[i] if it has had i notices by then.
 func (t *teller) cycle(ages []float64) (every, right float64) {
 	z := t.alpha + t.gamma
 	part := 1.

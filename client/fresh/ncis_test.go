@@ -378,7 +378,7 @@ func TestNoisyNotices(t *testing.T) {
 	}
 }
 
-// No input makes the index a value that cannot be compared.
+// For any input, NaN included, the index is a finite number, 0 or more: pages are ordered by it.
 func TestNotifiedTakesAnyNumber(t *testing.T) {
 	hostile := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1, 1, 1e-300, 1e300, math.MaxFloat64, 5e-324}
 	rng := rand.New(rand.NewPCG(9, 9))

@@ -88,9 +88,8 @@ func TestPlanIsTheOptimum(t *testing.T) {
 	}
 }
 
-// lagrangian is what pages cost in a day at a price of requests, with what they are outdated, if they
-// are polled as they are best, and if their manifest is every so many days and those that it names are
-// fetched, as soon as that is best.
+// polled returns the least cost of pages in a day, at a price of requests, if each is polled by itself: the loss by
+// outdated copies and the price of the requests.
 func polled(o fresh.Objective, pages []*fresh.Page, price, longest float64) (sum float64) {
 	for _, p := range pages {
 		post := p.Posterior()
@@ -100,6 +99,8 @@ func polled(o fresh.Objective, pages []*fresh.Page, price, longest float64) (sum
 	return sum
 }
 
+// listed returns the same if the site's manifest is polled at the given interval, in days, and the pages that it names
+// are fetched once that costs least.
 func listed(o fresh.Objective, pages []*fresh.Page, price, longest, every float64) (sum float64) {
 	sum = price / every
 	for _, p := range pages {

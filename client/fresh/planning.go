@@ -25,7 +25,7 @@ type Planning struct {
 	Budget float64
 
 	// OutsideBudget limits the cost of visits that an Eager crawler makes at any price, as a multiple of the Budget.
-	// 0 means no limit. Plan.Beside is the price at which they cost that much.
+	// 0 means no limit. Plan.OutsideBudget is the price at which they cost that much.
 	OutsideBudget float64
 
 	// Pages is the approximate number of pages: it determines for how long one may be left alone.

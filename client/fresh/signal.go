@@ -174,8 +174,8 @@ func (s *Signal) found(told bool) {
 // without notices, relative to the changes that were due: at other visits they cannot be distinguished.
 func (s *Signal) Visited(p *Posterior, h Hearing, changed bool) { s.visited(p, h, changed, false) }
 
-// Proved is Visited where it is known whether the last notice was right, for example by the digest that it
-// named. The notices count as one.
+// Proved does what Visited does, for a visit that shows whether the last notice was right, for example by the
+// digest that the notice named. All notices since the visit before count as one right or wrong notice.
 func (s *Signal) Proved(p *Posterior, h Hearing, right bool) { s.visited(p, h, right, true) }
 
 func (s *Signal) visited(p *Posterior, h Hearing, changed, proved bool) {
@@ -274,7 +274,8 @@ func (s *Signal) Gap(n int) {
 	forget(manyNumbers, &s.Told, &s.Lost)
 }
 
-// forget scales the first two down to at most so many together, and the others with them.
+// forget divides all values by the same number, so that the first two add up to most at most. NaN and negative
+// values become 0.
 func forget(most float32, n ...*float32) {
 	sum := *n[0] + *n[1]
 	for _, f := range n {

@@ -20,10 +20,10 @@ type SiteTerms struct {
 //
 //	sum over the pages of (importance x W - price x fetch x R1)⁺ >= price x manifest
 //
-// which for Fresh is (importance/D - price x fetch)⁺ R1. A conditional request is the same for a site of one
-// page. Whether the manifest or the pages one by one are polled is decided at each price by their cost
-// together with that of the outdated copies, so that a site with a manifest never does worse than one
-// without.
+// For the objective Fresh, the sum is of (importance/D - price x fetch)⁺ R1. For a site of one page, with the
+// header of a conditional request as the cost of its manifest, this is the rule for visits to that page. At each
+// price, either the manifest or the pages one by one are polled, whichever costs less together with the outdated
+// copies, so that a site with a manifest never does worse than one without.
 type siteDemand struct {
 	planner *Planner
 	terms   SiteTerms

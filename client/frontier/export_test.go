@@ -1,6 +1,6 @@
 package frontier
 
-// What tests name beside what everybody does.
+// This file exports internals to the tests.
 
 // Cash returns what all pages have together, and what the bank has.
 func (f *Frontier) Cash() (pages, bank float64) {

@@ -219,8 +219,8 @@ func TestWaitingPages(t *testing.T) {
 	}
 }
 
-// As many sites as possible (S07): with less room than sites every page is of
-// another site, and no site ever gives more than its share (G13).
+// A batch has pages of as many sites as possible (S07): if it is smaller than the number of sites, each of
+// its pages is of another site. No site gives more than SameSite pages (G13).
 func TestManySitesInABatch(t *testing.T) {
 	var store frontier.MemoryStore
 	page := PageID(0)

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// What tests name beside what everybody does.
+// The rest of this file exports internals to the tests.
 
 func (x *Index) Postings(term string) ([]Posting, error) { return x.postings(term) }
 

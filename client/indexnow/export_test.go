@@ -1,8 +1,8 @@
 package indexnow
 
-// What tests name beside what everybody does.
+// This file exports internals to the tests.
 
-// counts returns the counts.
+// Counts returns the numbers of what the receiver has counted.
 func (r *Receiver) Counts() counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()

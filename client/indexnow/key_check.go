@@ -34,7 +34,7 @@ const (
 // A keyClaim is the condition to check: that a file holds a key.
 type keyClaim struct{ location, key string }
 
-// A check is a proof that is being checked.
+// A check is a keyClaim that is being checked.
 type check struct {
 	keyClaim
 	host  string
@@ -82,7 +82,7 @@ func (r *Receiver) prove(ctx context.Context, n notice) (late bool, err error) {
 	return true, nil
 }
 
-// look returns the known result of a proof, or else its check in progress. The caller must hold mu.
+// look returns the known result of a notice's keyClaim, or else its check in progress. The caller must hold mu.
 func (r *Receiver) look(n notice) (c *check, known bool, err error) {
 	if !r.running {
 		return nil, true, &refusal{http.StatusServiceUnavailable, "the receiver is not running", time.Minute}

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// What tests name beside what everybody does.
+// This file exports internals to the tests.
 
 const MaxRecord = maxRecord
 

@@ -24,7 +24,8 @@ func near(distance int) float64 { return [...]float64{1, .6, .14, .01}[distance]
 
 const farthest = 3 // number of neighbours on each side
 
-// A pattern is the rates of a record in factors.
+// A pattern is the expected rates of a Record's source: the mean, factors for the hour of the day and the day of
+// the week, and the resulting rate in items a day for each hour of the week.
 type pattern struct {
 	mean float64 // items a day
 	hour [24]float64

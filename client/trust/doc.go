@@ -9,11 +9,11 @@
 // gets a verdict when it comes ([Rules.Notice]) and is judged when its page was visited ([Judge],
 // [Rules.Outcome]). A source has two accounts, both in lies:
 //
-//	credit   20 at first, at most 40; a lie costs 1, a right notice brings 1/4
-//	hope     20 at first, at most 40; a lie costs 1, a right notice brings 3
+//	credit        20 at first, at most 40; a lie costs 1, a right notice brings 1/4
+//	mute credit   20 at first, at most 40; a lie costs 1, a right notice brings 3
 //
 // While there is credit, every notice is taken. Without credit the source is partly honest: the share of its
-// notices is taken that was right lately, until credit is back to 5. Without hope the source is mute: for an
+// notices is taken that was right lately, until credit is back to 5. Without mute credit the source is mute: for an
 // hour, then for twice as long each time, up to a week; meanwhile four notices a period are taken as samples,
 // and the first right one brings the source back on probation. From this follows, whatever the site does, with
 // R right notices and W lies that were fetched:
@@ -26,7 +26,7 @@
 //     that was honest before.
 //   - W <= 20 + 3 R + samples + the notices in flight whenever the source fell mute, and W < 20 + R/4
 //     for as long as it was neither thinned out nor mute before. Samples are 4 in a mute period, that
-//     is 44 in the first month of a liar and 4 a week then. [Rules.Room] limits the notices in flight.
+//     is 44 in the first month of a liar and 4 a week then. [Rules.MaxInFlight] limits the notices in flight.
 //
 // A digest judges only a body that is whole and stable: see [Judge] and [Bodies].
 //

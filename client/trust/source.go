@@ -21,7 +21,7 @@ type Rules struct {
 
 const (
 	rightCredit = 0.25 // credit of a right notice: 1 lie in 5 notices is forgiven
-	rightHope   = 3    // hope of a right notice: 3 lies in 4 are forgiven
+	rightHope   = 3    // mute credit of a right notice: 3 lies in 4 are forgiven
 	leastShare  = 0.125
 	memory      = 64 // recent notices that determine the share
 )
@@ -33,7 +33,7 @@ func (r Rules) lies() float32 {
 	return float32(min(r.Lies, 1<<20))
 }
 
-func (r Rules) most() float32   { return 2 * r.lies() } // upper bound of credit and hope
+func (r Rules) most() float32   { return 2 * r.lies() } // upper bound of Credit and MuteCredit
 func (r Rules) reopen() float32 { return r.lies() / 4 }
 
 func (r Rules) samples() int64 {

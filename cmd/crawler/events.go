@@ -148,7 +148,7 @@ usage.`,
 	}
 }
 
-// A eventPrinter prints events, and remembers the cursor of the last.
+// An eventPrinter prints events, and remembers the cursor of the last.
 type eventPrinter struct {
 	dir, after string
 	text       textual.Format

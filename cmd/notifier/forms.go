@@ -99,8 +99,8 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 	return f, nil
 }
 
-// recheck starts a new check of all pages on the web server, and returns the standing so far. accept confirms
-// that the server refuses many on purpose.
+// recheck starts a new check of all pages on the web server, and returns the status before it. accept confirms
+// that the server refuses many pages on purpose.
 func (f *forms) recheck(accept bool) (evidence.Status, error) {
 	if f.evidence == nil {
 		return evidence.Status{}, errors.New("recheck needs a docroot: pages of URL lists are not checked")

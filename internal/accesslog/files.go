@@ -50,7 +50,7 @@ type File struct {
 	Cut     int64 // that were longer than MaxLine, and truncated
 	Entries int64 // that were parsed
 
-	// Twin names a file that begins with the same lines, so that this one is skipped: a log and its
+	// DuplicateOf names a file that begins with the same lines, so that this one is skipped: a log and its
 	// compressed copy.
 	DuplicateOf string
 

@@ -27,7 +27,7 @@ const (
 // accepted is our Accept-Encoding: crawlers accept gzip, and many accept more.
 const accepted = "gzip, zstd"
 
-// An fetcher sends requests, one at a time, at the pace of the check.
+// A fetcher sends requests, one at a time, at the pace of the check.
 type fetcher struct {
 	*Checker
 	client fetch.Client
@@ -115,7 +115,7 @@ func (a *fetcher) turn(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// A originRobots is the robots.txt of an origin.
+// An originRobots is the robots.txt of an origin.
 type originRobots struct {
 	file *robots.File
 	text []byte // its beginning; nil if there is none

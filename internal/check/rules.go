@@ -144,7 +144,7 @@ func Rules() (ids []string) {
 	return ids
 }
 
-// finding returns the Finding of a rule for its hit.
+// finding returns the Finding of a rule for its violations.
 func (r *rule) finding(h *violation) Finding {
 	say := strings.NewReplacer("{n}", number(int64(h.count)), "{of}", number(int64(h.of)), "{eg}", h.eg,
 		"{a}", size(h.bytes[0]), "{b}", size(h.bytes[1]), "{fixed}", h.fixed)

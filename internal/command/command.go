@@ -51,11 +51,11 @@ type Command struct {
 	// Sites says what sections in the configuration file mean: see [Sites].
 	Sites Sites
 
-	// Claims, if not nil, is called when the options of a site have been read, and returns what no other site
-	// of the same file may use, such as "--out /srv/www/robots.rdf".
+	// ExclusiveResources, if not nil, is called when the options of a site have been read, and returns what
+	// no other site of the same file may use, such as "--out /srv/www/robots.rdf".
 	ExclusiveResources func() []string
 
-	// Elsewhere names options of other programs, which this one ignores in the configuration file that they
+	// ForeignOptions names options of other programs, which this one ignores in the configuration file that they
 	// share. "*" means all that it does not have itself.
 	ForeignOptions []string
 

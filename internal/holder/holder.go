@@ -116,7 +116,7 @@ type Client struct {
 // maxAnswer bounds a response that is read whole.
 const maxAnswer = 16 << 20
 
-// connectTimeout is how long Ask waits for a process that has the state to listen.
+// connectTimeout is how long Do waits for a process that has the state to listen.
 const connectTimeout = 5 * time.Second
 
 // Do sends in, if not nil, as JSON to the process that has the state, and decodes its JSON response into
@@ -138,7 +138,7 @@ func (d Client) Do(ctx context.Context, method, path string, in, out any) error 
 	return nil
 }
 
-// Stream sends a request like Ask, and returns the response to be read as it arrives, and closed.
+// Stream sends a request like Do, and returns the response to be read as it arrives, and closed.
 func (d Client) Stream(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	body, err := d.ask(ctx, method, path, in)
 	if err != nil && err != ErrNoHolder {

@@ -103,7 +103,7 @@ type Journal struct {
 
 	turn    sync.Mutex // one writer at a time
 	broken  error      // guarded by turn: why nothing may be written any more
-	touched int        // guarded by turn: items since the last giveBack
+	touched int        // guarded by turn: items touched since mapped pages were given back, see giveBackAfter
 
 	// commit is locked while a transaction is made durable, and read-locked while one begins: bbolt shows a
 	// commit before it is on disk, and a change that was sent must not be lost in a power failure.

@@ -138,7 +138,7 @@ func view(t testing.TB, j *journal.Journal) *journal.View {
 	return v
 }
 
-// The three below open a view for a moment: one that stays open would keep the journal from closing.
+// The three functions below open a View only briefly: while a View is open, the journal cannot be closed.
 
 func entriesOf(t testing.TB, j *journal.Journal) []journal.Entry {
 	t.Helper()

@@ -150,7 +150,8 @@ func TestConcurrentNotes(t *testing.T) {
 	check(t, "pages", j.Len(), writers*each)
 }
 
-// A silent change moves the revision too; a step without a change does not.
+// A step that changes an entry without a change for followers, such as a new importance, also increases the
+// revision. A step that changes nothing does not.
 func TestRevision(t *testing.T) {
 	now := noon
 	j, file := begin(t, &journal.Options{Now: func() time.Time { return now }, Retention: time.Hour}, "a", "b")

@@ -201,7 +201,7 @@ type rows[T any] struct {
 	last  []byte        // the previous key
 	ahead []T           // read in batches, since RecoverDamage takes longer than a row
 	given int           // how many of ahead were returned
-	since int           // rows since the last giveBack
+	since int           // rows since mapped pages were given back, see giveBackAfter
 	end   bool
 	err   error // at the end
 }

@@ -4,6 +4,6 @@ import (
 	"io"
 )
 
-// What tests name beside what everybody does.
+// This file exports internals to the tests.
 
 func (x *Report) WriteJSON(w io.Writer) error { return x.writeJSON(w) }

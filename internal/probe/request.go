@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// An run is one probe in progress.
+// A run is one probe in progress.
 type run struct {
 	p      *Prober
 	report *Report
@@ -149,8 +149,8 @@ func (a *run) try(ctx context.Context, url string, q request) (*reply, error) {
 	return r, err
 }
 
-// fetch sends one request at its time. An error ends the probe, except for a forbiddenError; a site that does
-// not answer is a reply with a fault.
+// fetch waits until the next request may be sent, and sends it. An error ends the probe, except for a
+// forbiddenError; if the site does not answer, the reply has a fault.
 func (a *run) fetch(ctx context.Context, url string, q request) (*reply, error) {
 	f := a.robots[protocol.Origin(url)]
 	if !q.free {

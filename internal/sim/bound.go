@@ -214,7 +214,7 @@ func (p *Page) age(interval float64) float64 {
 	return p.Weight * fresh.MeanAge(p.Rate, min(interval, starved))
 }
 
-// never is the outcome of no visits.
+// never is the outcome for a page that is never visited.
 func (p *Page) never() outcome { return outcome{age: p.age(starved)} }
 
 // A pushed page's changes are all told at once. It is fetched some time later, if at all.

@@ -1,6 +1,6 @@
 package sim
 
-// What tests name beside what everybody does.
+// This file exports internals to the tests.
 
 var Characters = characters
 var OpenTrace = openTrace

@@ -45,8 +45,8 @@ func (w *FeedWorld) LeastFeedDelay(from, slot, polls float64) FeedBound {
 	})
 }
 
-// LeastSeenDelay is the same for a policy that knows in advance when every item comes. No real policy does;
-// but there is no assumption either, so it holds for real feeds, if not tightly.
+// LeastSeenDelay is LeastFeedDelay for a policy that knows in advance when every item comes. No real policy can
+// reach this bound, but it assumes nothing about the feeds, so it is valid for real ones.
 func (w *FeedWorld) LeastSeenDelay(from, slot, polls float64) FeedBound {
 	return w.bound(from, slot, polls, func(f *Feed, mass, times []float64) {
 		j := 0

@@ -28,8 +28,8 @@ func runFeeds(t *testing.T, r sim.FeedRun) *sim.FeedResult {
 	return res
 }
 
-// A policy that learns from scratch, in the polls that are counted, comes within a
-// tenth of the optimum; and the bound holds for a policy that knows the rates.
+// The delay of a policy that learns the rates from scratch, measured from day From on, is at
+// most a tenth above the lower bound; that of a policy that knows the rates is close to the bound.
 func TestFeedsReachTheirBound(t *testing.T) {
 	long(t)
 	w := sim.FeedWeb{Seed: 1}.World()

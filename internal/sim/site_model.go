@@ -104,7 +104,7 @@ func (s *noticeQueue) before(i, j int) bool {
 	return a.page < b.page
 }
 
-// next is the time of the next saying, +Inf if there is none.
+// next is the time of the next notice, +Inf if there is none.
 func (s *noticeQueue) next() float64 {
 	if len(s.heap) == 0 {
 		return math.Inf(1)

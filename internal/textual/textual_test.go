@@ -182,8 +182,8 @@ var (
 	aWord   = regexp.MustCompile(`[\pL\pN]+`)
 )
 
-// Markdown has the words of the plain text, which are those that the digest of
-// the main text is made of: no more and no less, in the same order.
+// The Markdown of a page has exactly the words of its plain text, in the same order. The digest
+// of the main text is computed from those words.
 func TestRealPagesHaveTheSameTextInBothFormats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, in one goroutine")

@@ -117,7 +117,7 @@ func plain(code ...any) *module {
 	}
 }
 
-// telling stores an answer of one byte at 0 and returns it.
+// telling returns the instructions that store a verdict in the byte at 0 and return it as the answer.
 func telling(verdict int) []any {
 	return []any{i32Const, signed(0), i32Const, signed(int64(verdict)), 0x3a, 0, 0, i64Const, signed(1)}
 }

@@ -53,7 +53,7 @@ type file struct {
 	path string
 	etag string
 
-	// sound says that the content has the digest in the file name. Archives of an
+	// verified says that the content has the digest in the file name. Archives of an
 	// earlier process must be verified first: until then they are not served.
 	verified bool
 

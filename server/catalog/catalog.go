@@ -72,7 +72,7 @@ type Catalog struct {
 	turn chan struct{} // one token: its holder reads the sources
 
 	mu       sync.Mutex        // guards what follows
-	readings []*sourceSnapshot // by source; nil before its first reading
+	readings []*sourceSnapshot // by source; nil before it was first read
 	readAt   time.Time         // when all of them were last read successfully
 	watched  bool              // Watch read them last, and no scan has used them yet
 }
@@ -209,7 +209,7 @@ func (c *Catalog) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 	}
 }
 
-// errStop says that the caller of Look has stopped.
+// errStop says that the caller of Scan has stopped.
 var errStop = errors.New("stop")
 
 // errPartial is why absence from a partial source means nothing.
@@ -271,7 +271,7 @@ func (c *Catalog) look(ctx context.Context, scopes []inventory.Scope, yield func
 // isNothingKnown reports whether no page is published, so that a partial source can miss none.
 func (c *Catalog) isNothingKnown() bool { return c.Journal != nil && c.Journal.Len() == 0 }
 
-// present returns the last readings of the sources.
+// present returns the last snapshots of the sources.
 func (c *Catalog) present() []*sourceSnapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,7 +297,7 @@ func (c *Catalog) yieldLeftOut(readings []*sourceSnapshot, yield func(inventory.
 	return nil
 }
 
-// Read returns an offer of Look unchanged, or with Fetch the fetched page.
+// Read returns an offer of Scan unchanged, or with Fetch the fetched page.
 func (c *Catalog) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	if err := errors.Join(c.Check(), ctx.Err()); err != nil {
 		return o, err

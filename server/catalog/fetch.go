@@ -154,7 +154,7 @@ func (f *fetcher) ask(ctx context.Context, o inventory.Offer, c claim, known inv
 	return f.body(o, resp, stamp, now)
 }
 
-// known returns the published entry of a page as a reading; the validators for a conditional request, empty
+// known returns the published entry of a page as an Offer; the validators for a conditional request, empty
 // if the page must be read in any case; and its stamp.
 func (f *fetcher) known(url string) (o inventory.Offer, v fetch.Validators, was string, err error) {
 	e, ok, err := f.catalog.Journal.Get(url)

@@ -120,7 +120,7 @@ func (f *fetcher) left(url string) string {
 	return ""
 }
 
-// offer completes the offer of a page that a source lists, and reports whether Look is to yield it.
+// offer completes the offer of a page that a source lists, and reports whether Scan is to yield it.
 func (f *fetcher) offer(o *inventory.Offer) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

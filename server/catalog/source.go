@@ -17,7 +17,7 @@ import (
 // A Source lists pages of a site.
 type Source interface {
 	// Read calls each with every entry of the source, in any order, and returns its version. If the source
-	// still has the version last, of an earlier reading, Read may return errUnchanged instead. An empty
+	// still has the version last, of an earlier Read, Read may return errUnchanged instead. An empty
 	// version means that the source has no usable one. After any other error nothing may be concluded from
 	// absence. An error of each ends the reading, and is returned.
 	Read(ctx context.Context, last string, each func(Entry) error) (version string, err error)

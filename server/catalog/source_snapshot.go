@@ -25,7 +25,7 @@ type sourceSnapshot struct {
 	left    leftOuts
 }
 
-// A key locates an entry of a reading.
+// A key locates an entry of a sourceSnapshot.
 type key struct {
 	at    uint32 // in the arena
 	size  uint16 // of the URL
@@ -105,10 +105,10 @@ func (l leftOut) place(source string) string {
 	return source
 }
 
-// A builder builds a reading.
+// A builder builds a sourceSnapshot.
 type builder struct {
 	base  string
-	room  int // how many URLs there may be in this reading
+	room  int // how many URLs there may be in this snapshot
 	most  int // how many in all sources
 	arena strings.Builder
 	buf   []byte
@@ -147,7 +147,7 @@ func (b *builder) add(e Entry) error {
 	return nil
 }
 
-// end returns the reading. Of entries with the same URL the last counts.
+// end returns the snapshot. Of entries with the same URL the last counts.
 func (b *builder) end(version string) *sourceSnapshot {
 	r := &b.r
 	r.version, r.arena = version, b.arena.String()
@@ -158,7 +158,7 @@ func (b *builder) end(version string) *sourceSnapshot {
 	return r
 }
 
-// A merge walks several readings as one. Where several list a URL, the last of them counts.
+// A merge walks several snapshots as one. Where several list a URL, the last of them counts.
 type merge struct {
 	readings []*sourceSnapshot
 	at       []int
@@ -166,7 +166,7 @@ type merge struct {
 
 func newMerge(list []*sourceSnapshot) *merge { return &merge{list, make([]int, len(list))} }
 
-// next returns the next URL with its reading and index, and false after the last.
+// next returns the next URL with its snapshot and index, and false after the last.
 func (m *merge) next() (url string, r *sourceSnapshot, i int, ok bool) {
 	best := -1
 	for s, x := range m.readings {

@@ -65,7 +65,7 @@ type (
 	}
 )
 
-// onPage reads a field of the page; after a delete there is no page.
+// onPage turns a getter of a page field into a getter of a change; for a delete the field is unknown.
 func onPage[T comparable](get func(*protocol.Item) T, unknown T) func(*protocol.Change) (T, bool) {
 	return func(c *protocol.Change) (T, bool) {
 		if c.Op == protocol.Delete {

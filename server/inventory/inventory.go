@@ -17,14 +17,14 @@ import (
 //
 // A Publisher calls its methods, except Watch, from one goroutine at a time.
 type Inventory interface {
-	// Look scans: it yields an Offer for everything in the given scopes, ordered as protocol.Compare orders
+	// Scan yields an Offer for everything in the given scopes, ordered as protocol.Compare orders
 	// URLs, each URL once; no scopes means everything. It reads no content. Pages that rules leave out are
 	// yielded too, with the reason. An error of type *UnseenError says that a part could not be scanned, and
 	// the scan goes on; any other error ends it, and then nothing may be concluded from absence. Before its
-	// first yield Look may write notes to the journal; callers must have no View open.
+	// first yield Scan may write notes to the journal; callers must have no View open.
 	Scan(ctx context.Context, scopes []Scope) iter.Seq2[Offer, error]
 
-	// Read reads the content of an Offer that Look yielded and returns it with Digest, Length, Modified and
+	// Read reads the content of an Offer that Scan yielded and returns it with Digest, Length, Modified and
 	// Stamp of one consistent reading. An error wrapping fs.ErrNotExist means that the content has vanished
 	// since.
 	Read(ctx context.Context, o Offer) (Offer, error)

@@ -131,7 +131,7 @@ func (e *engine) load() error {
 	return nil
 }
 
-// commit changes the state and the URLs (the zero owed deletes a URL) in one
+// commit changes the state and the URLs (the zero pendingURL deletes a URL) in one
 // durable transaction, and in memory once that has succeeded.
 func (e *engine) commit(urls map[string]pendingURL, change func(*engineState)) error {
 	st := e.state

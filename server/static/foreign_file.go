@@ -15,7 +15,7 @@ var errForeignFile = errors.New("the existing file is not Parley's: move it away
 // beginning is how many bytes of a file are read to see what it is.
 const beginning = 8 << 10
 
-// A kind reports by its beginning whether a file may be one that an output writes.
+// A kind reports, from the first bytes of a file, whether an output may have written it.
 type kind func(head []byte) bool
 
 // checkReplaceable returns an error if the file that an update replaces is neither empty nor of the kind. Files that the

@@ -177,7 +177,7 @@ func (s *set) commit(stale, surplus []string) (wrote bool, err error) {
 	return wrote, nil
 }
 
-// An outputState is the journal's note of an output: if it equals the account that a Write would make now, the
+// An outputState is the journal's note of an output: if it equals the one that a Write would make now, the
 // output is up to date and need not be made.
 type outputState struct {
 	Revision uint64 `json:"revision"` // of the journal
@@ -220,7 +220,7 @@ func (a outputState) intend(now outputState, j *server.Journal, key string) erro
 	return both.set(j, key)
 }
 
-// read reads the account under key; an unreadable one is the zero account.
+// read reads the outputState under key; an unreadable one is the zero outputState.
 func (a *outputState) read(j *server.Journal, key string) (known bool) {
 	b, err := j.Note(key)
 	if err == nil && b != nil && json.Unmarshal(b, a) == nil &&
@@ -231,7 +231,7 @@ func (a *outputState) read(j *server.Journal, key string) (known bool) {
 	return false
 }
 
-// note stores the account. A failure only makes the next run repeat its work.
+// note stores the outputState. A failure only makes the next run repeat its work.
 func (a outputState) note(j *server.Journal, key string, log *slog.Logger) {
 	if err := a.set(j, key); err != nil {
 		log.Warn("output: could not store its state; the next run repeats its work", "output", key, "err", err)

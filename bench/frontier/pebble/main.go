@@ -41,8 +41,8 @@ type result struct {
 	Error   string        `json:"error,omitempty"`
 }
 
-// A side has records, by id or URL, and the index of due pages, by time and record. Visits are also written
-// to a journal.
+// A side is the pebble process of the benchmark. Its database has page records, by id or by URL, an index of due
+// pages, by time and record, and a journal of visits.
 type side struct {
 	db    *pebble.DB
 	byURL bool

@@ -11,7 +11,7 @@ import (
 // errCycle is the error of tasks that are given back.
 var errCycle = errors.New("not fetched: the batch has ended")
 
-// A unresolvedTasks holds the tasks of a site whose name could not be looked up.
+// An unresolvedTasks holds the tasks of a site whose name could not be looked up.
 type unresolvedTasks struct {
 	site  frontier.SiteID
 	tasks []Task

@@ -47,7 +47,7 @@
 // pages taken beyond it because their band was small enough, f is at most half of
 // the bands before, hence at most (n + f + c)/2, and f at most n + c. So there are at most n + 2c pages
 // beyond the base, which is 1.5n + 200, whatever the site does and in whatever order
-// it is crawled, plus the finds of one turn, since pages count when they are committed.
+// it is crawled, plus the finds of one commit, since pages count when they are committed.
 // All of a site's pages together are bounded by MaxPerSite.
 //
 // A page that is refused for its depth is not lost: it is admitted when it is

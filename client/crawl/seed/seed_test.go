@@ -353,7 +353,7 @@ func TestRobots(t *testing.T) {
 		}
 	}
 
-	// URLs that were only recorded before the site was one of ours are judged again.
+	// The opinion on a URL is cached. Once the robots.txt of its site is known, the URL is judged again.
 	image := seed.Ref{URL: "https://b.example/private/a.png"}
 	if v := s.Admit(image); !v.OK || !v.LogOnly {
 		t.Errorf("an image: %+v", v)

@@ -31,13 +31,13 @@ type Lags struct {
 	Loosened  time.Duration // how long robots.txt must have allowed the page before the permission counts
 }
 
-// Lag is L of a publisher. A change of a file is noticed when its writer is done, and at the next full scan
-// at the latest (--look-every). Evidence that a page is public is valid for a day (--ask-again), so a refusal
-// may go unnoticed that long; once it is noticed, no more of the page may leave. With --trust-docroot, the
-// operator is responsible for pages that the server refuses to others and not to the publisher. An archive is
-// a snapshot: it may contain superseded text for an hour (--archive-stale) before it is withdrawn. A stricter
-// robots.txt counts from the next scan, a looser one after a minute (--robots-wait), unless --robots-now was
-// given.
+// Lag returns how old the statements of a publisher may be. A change of a file is noticed when its writer is
+// done, and at the next full scan at the latest (--look-every). Evidence that a page is public is valid for a
+// day (--ask-again), so a refusal may go unnoticed that long; once it is noticed, no more of the page may
+// leave. With --trust-docroot, the operator is responsible for pages that the server refuses to others and
+// not to the publisher. An archive is a snapshot: it may contain superseded text for an hour before it is
+// withdrawn. A stricter robots.txt counts from the next scan, a looser one after a minute (--robots-wait),
+// unless --robots-now was given.
 func Lag(p record.Program, door string) Lags {
 	look := duration(p, "look-every", 10*time.Minute)
 	l := Lags{

@@ -23,7 +23,7 @@ const (
 	flushTime  = 5 * time.Second
 )
 
-// A comparison is a Look in progress.
+// A comparison is a Scan in progress.
 type comparison struct {
 	look  *Scan
 	found Found

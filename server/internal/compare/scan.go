@@ -31,7 +31,7 @@ type Scan struct {
 	Progress  func(inventory.Report)
 
 	Healer     inventory.Healer                     // nil: mtimes stay as they are
-	Refused    map[string]bool                      // pages that any Look read in vain in order to heal them; required with a Healer
+	Refused    map[string]bool                      // pages that any Scan read in vain in order to heal them; required with a Healer
 	Importance func(url string) protocol.Importance // nil: the stored importance stays
 
 	// MayBeAnnounced reports whether an inherited page may be an announced one. Announced counts the entries
@@ -40,7 +40,7 @@ type Scan struct {
 	Announced      int
 }
 
-// Found is the result of a Look.
+// Found is the result of a Scan.
 type Found struct {
 	Report inventory.Report // without At, Duration and Head
 
@@ -52,7 +52,7 @@ type Found struct {
 	Unhealed  int          // pages whose mtime could not be set
 	Unhealing error        // the error of the first of them
 
-	Announced int // announced entries after this Look
+	Announced int // announced entries after this Scan
 }
 
 // Run does one scan. After an error Found reports what was recorded before it; that scan then causes no hold

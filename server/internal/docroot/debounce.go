@@ -26,7 +26,7 @@ const maxTold = 1 << 12
 // maxSettling bounds the paths that are tracked one by one. Beyond it everything is dirty.
 const maxSettling = 1 << 16
 
-// settling is the set of paths that are being changed at this moment: Watch fills it, and Look marks its
+// settling is the set of paths that are being changed at this moment: Watch fills it, and Scan marks its
 // files Unsettled. Paths are absolute and without symbolic links. The zero settling is empty.
 type settling struct {
 	mu    sync.Mutex

@@ -16,7 +16,7 @@ import (
 // it pays.
 const smallSize = 64 << 10
 
-// Open opens the file behind an offer of Look, found as by Read.
+// Open opens the file behind an offer of Scan; it finds the file as Read does.
 func (s *Site) Open(ctx context.Context, o inventory.Offer) (io.ReadCloser, error) {
 	r, err := s.openOffer(ctx, o)
 	if err != nil {

@@ -50,7 +50,7 @@ func (r *reader) giveBack() {
 	readers.Put(r)
 }
 
-// Read reads the file behind an offer of Look, by its Place below the docroot of the current scan. No
+// Read reads the file behind an offer of Scan, by its Place below the docroot of the current scan. No
 // symbolic link can lead out of the docroot.
 func (s *Site) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	r, err := s.read(ctx, o)

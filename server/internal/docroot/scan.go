@@ -30,10 +30,10 @@ func (s *Site) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inv
 	}
 }
 
-// errStop says that the caller of Look has stopped.
+// errStop says that the caller of Scan has stopped.
 var errStop = errors.New("stop")
 
-// A walk is one Look.
+// A walk is one Scan.
 type walk struct {
 	site  *Site
 	tree  *tree

@@ -347,7 +347,7 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	w.mu.Unlock()
 	w.watch(path)
 	var list []*walkDir
-	_ = stat.ReadDir(f, func(entries []fs.DirEntry) error { // Look reports unreadable directories
+	_ = stat.ReadDir(f, func(entries []fs.DirEntry) error { // Scan reports unreadable directories
 		for _, e := range entries {
 			if c := w.entry(t, d, f, e.Name(), e.Type()); c != nil {
 				list = append(list, c)
