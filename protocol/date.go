@@ -75,11 +75,11 @@ func (p *dateScanner[S]) scan() (Date, bool) {
 	d, ok := p.date(year, month, day, 0, 0, span)
 	d.Time = d.Time.Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute +
 		time.Duration(second)*time.Second + time.Duration(milli)*time.Millisecond - zone)
-	return d, ok && tellable(d.Time)
+	return d, ok && isRepresentable(d.Time)
 }
 
-// tellable reports whether a time can be written as W3CDTF and is not the one that means unknown.
-func tellable(t time.Time) bool {
+// isRepresentable reports whether a time can be written as W3CDTF and is not the one that means unknown.
+func isRepresentable(t time.Time) bool {
 	y := t.Year()
 	return y >= 1 && y <= 9999 && !t.IsZero()
 }
@@ -158,7 +158,7 @@ func (p *dateScanner[S]) date(year, month, day, spanYears, spanMonths int, span 
 		span = t.AddDate(spanYears, spanMonths, 0).Sub(t)
 	}
 	// To a date with a span below a day the caller still adds the time of day and the zone.
-	return Date{t, span}, span < 24*time.Hour || tellable(t)
+	return Date{t, span}, span < 24*time.Hour || isRepresentable(t)
 }
 
 // String writes the date at the granularity of its Span, so that ParseDate returns
@@ -169,7 +169,7 @@ func (d Date) String() string { return string(d.Append(nil)) }
 // Append appends what [Date.String] returns.
 func (d Date) Append(b []byte) []byte {
 	t := d.Time.UTC()
-	if d.Span <= 0 || !tellable(t) {
+	if d.Span <= 0 || !isRepresentable(t) {
 		return appendDate(b, t)
 	}
 	h, m, s := t.Clock()
@@ -196,7 +196,7 @@ func FormatDate(t time.Time) string { return string(appendDate(nil, t)) }
 func appendDate(b []byte, t time.Time) []byte {
 	t = t.UTC()
 	ms := t.Nanosecond() / 1e6
-	if !tellable(t.Truncate(time.Millisecond)) {
+	if !isRepresentable(t.Truncate(time.Millisecond)) {
 		return b
 	}
 	b = t.AppendFormat(b, time.RFC3339) // cuts to the second; the standard library has a fast path for this layout

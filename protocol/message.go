@@ -204,8 +204,8 @@ func (m Message) Encode() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Told returns the number of changes in a message; for an Archive, of pages.
-func (m *Message) Told() int { return max(len(m.Changes), m.N) }
+// ChangeCount returns the number of changes in a message; for an Archive, of pages.
+func (m *Message) ChangeCount() int { return max(len(m.Changes), m.N) }
 
 // messageFixed bounds the bytes of a Batch without its changes.
 const messageFixed = 640

@@ -22,4 +22,4 @@ func (p *Publisher) AnnouncedPages() (counted, are int, err error) {
 }
 
 // MaxGoings is how many announced deletions are remembered.
-const MaxGoings = maxGoings
+const MaxGoings = maxDeletions

@@ -146,7 +146,7 @@ func TestAnnounce(t *testing.T) {
 			w.must(err)
 			w.wantTold("delete b.html, delete v")
 			w.pass(time.Hour)
-			if rep := w.look(); rep.HeldNow != 0 || rep.Told() != 0 || w.journal.Len() != 3 {
+			if rep := w.look(); rep.HeldNow != 0 || rep.ChangeCount() != 0 || w.journal.Len() != 3 {
 				w.Errorf("%v", rep)
 			}
 		},

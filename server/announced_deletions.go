@@ -12,10 +12,10 @@ import (
 // do not have the time of the deletion by the site's clock, nor the deletion of a
 // page that was never announced before.
 const (
-	goingNotes = "announce/gone/" // followed by the URL
+	deletionNotes = "announce/gone/" // followed by the URL
 
-	// maxGoings bounds how many are stored; that many take some 20 MB of the state.
-	maxGoings = 100_000
+	// maxDeletions bounds how many are stored; that many take some 20 MB of the state.
+	maxDeletions = 100_000
 )
 
 // deletions is what a Publisher knows about these notes.
@@ -24,28 +24,28 @@ type deletions struct {
 	most    int // an upper bound of their number
 }
 
-// A going is the stored deletion of one page.
-type going struct {
+// A deletion is the stored deletion of one page.
+type deletion struct {
 	at    time.Time // when the page was deleted, as announced
 	taken time.Time // when the announcement was accepted
 }
 
-func (g going) note() []byte {
+func (g deletion) note() []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(g.at.UnixMilli()))
 	return binary.BigEndian.AppendUint64(b, uint64(g.taken.UnixMilli()))
 }
 
-func parseGoing(b []byte) (g going, ok bool) {
+func parseGoing(b []byte) (g deletion, ok bool) {
 	if len(b) != 16 {
 		return g, false
 	}
 	ms := func(b []byte) time.Time { return time.UnixMilli(int64(binary.BigEndian.Uint64(b))) }
-	return going{at: ms(b), taken: ms(b[8:])}, true
+	return deletion{at: ms(b), taken: ms(b[8:])}, true
 }
 
 // deletedAt returns when a page was deleted, as announced; zero if that is not known.
 func deletedAt(j *Journal, url string) (time.Time, error) {
-	b, err := j.Note(goingNotes + url)
+	b, err := j.Note(deletionNotes + url)
 	g, _ := parseGoing(b)
 	return g.at, err
 }
@@ -56,13 +56,13 @@ func (k *deletions) remember(j *Journal, went map[string]time.Time, now time.Tim
 		return nil
 	}
 	notes := make(map[string][]byte, len(went))
-	if !k.counted || k.most+len(went) > maxGoings {
+	if !k.counted || k.most+len(went) > maxDeletions {
 		if err := k.makeRoom(j, notes); err != nil {
 			return err
 		}
 	}
 	for url, at := range went {
-		notes[goingNotes+url] = going{at: at, taken: now}.note()
+		notes[deletionNotes+url] = deletion{at: at, taken: now}.note()
 	}
 	if err := j.SetNotes(notes); err != nil {
 		k.counted = false
@@ -80,7 +80,7 @@ func (k *deletions) makeRoom(j *Journal, notes map[string][]byte) error {
 		taken time.Time
 	}
 	var all []aged
-	err := j.EachNote(goingNotes, func(key string, b []byte) error {
+	err := j.EachNote(deletionNotes, func(key string, b []byte) error {
 		g, _ := parseGoing(b)
 		all = append(all, aged{key, g.taken})
 		return nil
@@ -88,8 +88,8 @@ func (k *deletions) makeRoom(j *Journal, notes map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	const room = maxGoings / 10 // so that this is seldom needed
-	if over := len(all) - (maxGoings - room); over > 0 {
+	const room = maxDeletions / 10 // so that this is seldom needed
+	if over := len(all) - (maxDeletions - room); over > 0 {
 		slices.SortFunc(all, func(a, b aged) int { return cmp.Or(a.taken.Compare(b.taken), cmp.Compare(a.key, b.key)) })
 		for _, a := range all[:over] {
 			notes[a.key] = nil

@@ -98,13 +98,13 @@ type askBody struct {
 	ctx  context.Context
 	sel  *selection
 	in   io.Reader
-	turn *limit.Slot // the slot for reading what has arrived; none while it waits for more
+	slot *limit.Slot // the slot for reading what has arrived; none while it waits for more
 	took int64
 	err  error // why the body is incomplete
 }
 
 func (b *askBody) Read(p []byte) (int, error) {
-	b.turn.Release()
+	b.slot.Release()
 	n, err := b.in.Read(p)
 	b.took += int64(n)
 	if b.n.asked.Add(int64(n)) > askedBytes {
@@ -114,14 +114,14 @@ func (b *askBody) Read(p []byte) (int, error) {
 		b.err = err
 	}
 	var late error
-	if b.turn, late = b.n.turn(b.ctx, b.sel, true); late != nil {
+	if b.slot, late = b.n.acquireSlot(b.ctx, b.sel, true); late != nil {
 		return 0, late // the client has gone
 	}
 	return n, err
 }
 
 func (b *askBody) release() {
-	b.turn.Release()
+	b.slot.Release()
 	b.n.asked.Add(-b.took)
 }
 
@@ -139,10 +139,10 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *as
 		return nil, tooMuch
 	}
 	n.deadline(w, askWait)
-	defer func() { body.turn.Release() }()
+	defer func() { body.slot.Release() }()
 	ask, err := protocol.ReadQuestion(bufio.NewReaderSize(body, askPiece))
 	if errors.Is(err, protocol.ErrLimit) || errors.Is(err, limit.ErrBusy) {
-		body.turn.Release()
+		body.slot.Release()
 		io.Copy(io.Discard, io.LimitReader(body.in, protocol.MaxQuestion)) // a client that is still sending would not read the answer
 	}
 	n.deadline(w, mostWork)
@@ -161,7 +161,7 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *as
 		return nil, web.Plain(http.StatusUnprocessableEntity, "pages cannot be combined with after, to or have")
 	}
 	for url := range ask.Have {
-		if body.turn.IsOver(); !n.ours(url) { // it pauses, if that is due
+		if body.slot.IsOver(); !n.ours(url) { // it pauses, if that is due
 			return nil, n.foreign(url)
 		}
 	}
@@ -197,7 +197,7 @@ func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *select
 	var p *pack
 	if err == nil {
 		var t *limit.Slot
-		if t, err = n.turn(r.Context(), s, false); err == nil {
+		if t, err = n.acquireSlot(r.Context(), s, false); err == nil {
 			p, err = n.packAfter(r.Context(), t, s, after, upTo, s.count)
 			t.Release()
 		}
@@ -220,7 +220,7 @@ func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *select
 	// The pages are read after this, so each is as of this head or later.
 	p := &pack{to: n.Log.Head(), held: make(map[string]protocol.Digest, len(pages))}
 	n.deadline(w, mostWork)
-	t, err := n.turn(r.Context(), s, false)
+	t, err := n.acquireSlot(r.Context(), s, false)
 	if err == nil {
 		err = n.lookUp(r.Context(), t, s, p, pages)
 		t.Release()

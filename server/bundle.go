@@ -325,7 +325,7 @@ func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle
 			var t *limit.Slot
 			if s != nil {
 				var err error
-				if t, err = n.turn(ctx, s, true); err != nil {
+				if t, err = n.acquireSlot(ctx, s, true); err != nil {
 					return
 				}
 			}

@@ -44,7 +44,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *web.Pro
 	}
 	sel.every = 0 // a poll wants what there is
 	n.deadline(w, mostWork)
-	m, err := n.look(r.Context(), sel, protocol.Message{Kind: protocol.Batch, From: after, To: after}, count, lookOn)
+	m, err := n.readOn(r.Context(), sel, protocol.Message{Kind: protocol.Batch, From: after, To: after}, count, readOnFor)
 	if wait > 0 && hasNoChanges(&m) && (err == nil || errors.As(err, new(*notReady))) {
 		if m, p, err = n.poll(w, r, sel, m, count, time.Duration(wait)*time.Second); p != nil {
 			return p
@@ -65,7 +65,7 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *web.Pro
 	m.Head = n.Log.Head()
 	n.deadline(w, 0) // the reader gets its full time to read
 	text := append(m.Encode(), '\n')
-	n.stats.answered(sel.as, m.Told(), len(text))
+	n.stats.answered(sel.as, m.ChangeCount(), len(text))
 	n.coder.Write(w, r, text)
 	return nil
 }
@@ -73,14 +73,14 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *web.Pro
 // makingRetry is the Retry-After while the answer is being made.
 const makingRetry = 10 * time.Second
 
-// lookOn bounds how long a request keeps reading the journal at once while it
+// readOnFor bounds how long a request keeps reading the journal at once while it
 // finds only changes that may not be sent or are not selected.
-const lookOn = 300 * time.Millisecond
+const readOnFor = 300 * time.Millisecond
 
-// look returns the message that follows m, a message without changes, merged with
+// readOn returns the message that follows m, a message without changes, merged with
 // it. While that has nothing for this reader it reads on for a while, so that the reader
 // need not poll a hundred times. On an error it returns how far it came.
-func (n *Notifier) look(ctx context.Context, s *selection, m protocol.Message, count int, most time.Duration) (protocol.Message, error) {
+func (n *Notifier) readOn(ctx context.Context, s *selection, m protocol.Message, count int, most time.Duration) (protocol.Message, error) {
 	for end := time.Now().Add(most); ; {
 		next, err := n.next(ctx, s, m.To, count)
 		if err != nil {
@@ -110,7 +110,7 @@ func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m 
 	defer cancel()
 	for {
 		var err error
-		m, err = n.look(ctx, s, m, count, wait)
+		m, err = n.readOn(ctx, s, m, count, wait)
 		if none := (*notReady)(nil); errors.As(err, &none) {
 			if failed := none.until(ctx); failed == nil {
 				continue

@@ -32,7 +32,7 @@ func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor
 	var t *limit.Slot
 	var err error
 	if !s.cheap() && s.filter.Agent.IsZero() { // Agents limits how many programs run at a time
-		if t, err = n.turn(ctx, s, false); err != nil {
+		if t, err = n.acquireSlot(ctx, s, false); err != nil {
 			return protocol.Message{}, err
 		}
 		defer t.Release()

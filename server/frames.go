@@ -197,7 +197,7 @@ func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (
 	if err != nil {
 		return nil, err
 	}
-	told := m.Told()
+	told := m.ChangeCount()
 	switch {
 	case hasNoChanges(&m):
 		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.head(), At: f.now()}

@@ -181,7 +181,7 @@ func TestHealNginx(t *testing.T) {
 	}
 
 	build()
-	if rep := turn(); rep.Told() != 0 {
+	if rep := turn(); rep.ChangeCount() != 0 {
 		t.Errorf("the rebuild: %v", rep)
 	}
 	etags, dates := web.valid(copies)
@@ -191,7 +191,7 @@ func TestHealNginx(t *testing.T) {
 	}
 	build()
 	pub.Heal = true
-	if rep := turn(); rep.Told() != 0 || rep.Healed != n {
+	if rep := turn(); rep.ChangeCount() != 0 || rep.Healed != n {
 		t.Errorf("the rebuild, healed: %v", rep)
 	}
 	etags, dates = web.valid(copies)

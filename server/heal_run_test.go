@@ -50,7 +50,7 @@ func TestTurnWaitsForPendingHeals(t *testing.T) {
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if rep := turn(); rep.Healed+rep.Touched+rep.Told() != 0 || rep.Unchanged != 1 {
+	if rep := turn(); rep.Healed+rep.Touched+rep.ChangeCount() != 0 || rep.Unchanged != 1 {
 		t.Errorf("%v", rep)
 	}
 }

@@ -103,7 +103,7 @@ func (w *ward) wantSecond(what, place string, t time.Time) {
 func (w *ward) wantQuiet() {
 	w.Helper()
 	reads, head := w.reads, w.journal.Head()
-	if rep := w.look(); w.reads != reads || rep.Touched+rep.Healed+rep.Told() != 0 || w.journal.Head() != head {
+	if rep := w.look(); w.reads != reads || rep.Touched+rep.Healed+rep.ChangeCount() != 0 || w.journal.Head() != head {
 		w.Errorf("%d pages read again: %v", w.reads-reads, rep)
 	}
 }
@@ -124,7 +124,7 @@ func TestHealRebuild(t *testing.T) {
 		}
 		w.pass(time.Minute)
 		rep := w.look()
-		if rep.Healed != 3 || rep.Touched != 3 || rep.Told() != 0 {
+		if rep.Healed != 3 || rep.Touched != 3 || rep.ChangeCount() != 0 {
 			t.Errorf("night %d: %v", night, rep)
 		}
 		if !strings.HasSuffix(rep.String(), " touched only 3 healed 3") {
@@ -179,7 +179,7 @@ func TestHealStories(t *testing.T) {
 			w.look() // it would be in the future
 			w.wantSecond("too early", "a.html", at)
 			w.pass(1100 * time.Millisecond)
-			if rep := w.look(); rep.Healed != 1 || rep.Told() != 0 {
+			if rep := w.look(); rep.Healed != 1 || rep.ChangeCount() != 0 {
 				w.Errorf("%v", rep)
 			}
 			w.wantSecond("healed", "a.html", at.Add(time.Second))

@@ -97,7 +97,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if !fullAt.IsZero() && full {
 			p.countMissed(rep, calls)
 		}
-		fullAt = now.Add(orDefault(p.LookEvery, 10*time.Minute))
+		fullAt = now.Add(orDefault(p.ScanEvery, 10*time.Minute))
 	}
 }
 
@@ -135,7 +135,7 @@ func (l *scanFailure) ends(log *slog.Logger) {
 func (p *Publisher) dirty(scopes []inventory.Scope) {
 	p.mu.Lock()
 	p.pending.calls++
-	p.pending.anew = p.pending.anew || len(scopes) == 0
+	p.pending.fullScan = p.pending.fullScan || len(scopes) == 0
 	p.pending.add(scopes)
 	p.mu.Unlock()
 	pause.Wake(p.wake)
@@ -145,8 +145,8 @@ func (p *Publisher) dirty(scopes []inventory.Scope) {
 func (p *Publisher) takeFullScanRequest() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	anew := p.pending.anew
-	p.pending.anew = false
+	anew := p.pending.fullScan
+	p.pending.fullScan = false
 	return anew
 }
 

@@ -169,7 +169,7 @@ type Notifier struct {
 	queries  limit.Admission // responses of the query door
 	stats    counters
 	coder    web.Coder
-	turns    limit.Slots
+	slots    limit.Slots
 	asked    atomic.Int64    // bytes of batch questions held in memory
 	programs limit.Admission // programs being received and stored
 
@@ -281,7 +281,7 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p != nil {
 		n.stats.refuse(p.Status)
 		if p.Type == web.TypeLimit {
-			n.turns.DelayRejection(r.Context())
+			n.slots.DelayRejection(r.Context())
 		}
 		p.Write(w, r)
 	}

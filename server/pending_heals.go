@@ -22,7 +22,7 @@ func (p *Publisher) addPendingHeals(found *compare.Found, now time.Time) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for s, at := range found.Owed {
+	for s, at := range found.PendingHeals {
 		p.pendingHeals.Add(s, at, now)
 	}
 }

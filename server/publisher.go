@@ -65,7 +65,7 @@ type Publisher struct {
 
 	// LookEvery is how often Run scans everything, whatever the Inventory's
 	// Watch has reported. Zero means 10 minutes.
-	LookEvery time.Duration
+	ScanEvery time.Duration
 
 	// WriteEvery is the shortest time between two manifests that Run writes.
 	// The first change after a quiet period is written at once. Zero means 10 s.
@@ -108,7 +108,7 @@ type Publisher struct {
 	mu                sync.Mutex // guards the fields below
 	pending           pending
 	status            Status
-	lookErr, writeErr error
+	scanErr, writeErr error
 	held              time.Time            // when the page was held whose deletion is due next; zero if none
 	loaded            bool                 // the Snapshot has loaded the file of an earlier run
 	pendingHeals      compare.PendingHeals // scopes to scan again, and when
@@ -118,10 +118,10 @@ type Publisher struct {
 
 // pending is what waits to be scanned.
 type pending struct {
-	all    bool
-	scopes map[inventory.Scope]bool
-	calls  int  // how often dirty was called
-	anew   bool // dirty was called for everything since takeFullScanRequest: a cause of failure may be gone
+	all      bool
+	scopes   map[inventory.Scope]bool
+	calls    int  // how often dirty was called
+	fullScan bool // dirty was called for everything since takeFullScanRequest: a cause of failure may be gone
 }
 
 // Status is the state of a Publisher.
@@ -273,7 +273,7 @@ func (p *Publisher) isManifestWritten() bool {
 func (p *Publisher) Status() Status {
 	p.mu.Lock()
 	s := p.status
-	if err := errors.Join(p.lookErr, p.writeErr); err != nil {
+	if err := errors.Join(p.scanErr, p.writeErr); err != nil {
 		s.Error = err.Error()
 	}
 	s.Outputs = p.outputStatus()
@@ -402,7 +402,7 @@ func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.T
 	if rep.Head.Epoch == from.Epoch {
 		p.status.Changes += int(rep.Head.Seq - from.Seq) // also what a failed scan had appended
 	}
-	if p.lookErr = err; err != nil {
+	if p.scanErr = err; err != nil {
 		p.status.Failed++
 	} else {
 		p.status.Looks++
@@ -424,7 +424,7 @@ func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.T
 	case was && !rep.MassHeld:
 		p.log().Info("the mass disappearance is over", "held", rep.HeldNow)
 	}
-	if rep.Told() > 0 || rep.Held > 0 {
+	if rep.ChangeCount() > 0 || rep.Held > 0 {
 		p.log().Info("scanned: "+rep.String(), "head", rep.Head.String(), "took", rep.Duration.Round(time.Millisecond/10))
 	}
 }

@@ -29,7 +29,7 @@ func TestPublisherStories(t *testing.T) {
 		},
 		"nothing happens": func(w *world) {
 			reads := w.reads
-			if r := w.look(); r.Unchanged != 4 || r.Told() != 0 || w.reads != reads {
+			if r := w.look(); r.Unchanged != 4 || r.ChangeCount() != 0 || w.reads != reads {
 				w.Errorf("%+v, %d reads", r, w.reads-reads)
 			}
 			w.wantTold("")

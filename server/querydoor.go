@@ -260,7 +260,7 @@ var errQueryTooSlow = errors.New("the query takes too long")
 
 // find judges every element once, and hashes the selected ones.
 func (a *answer) find(ctx context.Context) error {
-	t, err := a.n.turn(ctx, a.sel, false)
+	t, err := a.n.acquireSlot(ctx, a.sel, false)
 	if err != nil {
 		return err
 	}

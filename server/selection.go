@@ -75,7 +75,7 @@ func (n *Notifier) selectionOf(r *http.Request, q url.Values) (*selection, *web.
 		if n.Where == nil {
 			return nil, web.BadParameter("where", "this site evaluates no expressions")
 		}
-		t, err := n.turns.Acquire(r.Context(), s.addr, limit.Evaluating, n.writeWait()/4, true) // compiling takes as long as evaluating
+		t, err := n.slots.Acquire(r.Context(), s.addr, limit.Evaluating, n.writeWait()/4, true) // compiling takes as long as evaluating
 		if err != nil {
 			return nil, limit.Busy(err)
 		}
@@ -237,11 +237,11 @@ func (n *Notifier) selects(ctx context.Context, s *selection, c protocol.Change)
 	return c, output, ok, err
 }
 
-// turn waits for a slot for a selection's request. After mostWork the slot's Renew
+// acquireSlot waits for a slot for a selection's request. After mostWork the slot's Renew
 // returns limit.ErrBusy. For an answer that has begun, neither wait nor work is limited.
-func (n *Notifier) turn(ctx context.Context, s *selection, begun bool) (*limit.Slot, error) {
+func (n *Notifier) acquireSlot(ctx context.Context, s *selection, begun bool) (*limit.Slot, error) {
 	if begun {
-		return n.turns.Acquire(ctx, s.addr, limit.Answering, 0, false)
+		return n.slots.Acquire(ctx, s.addr, limit.Answering, 0, false)
 	}
 	k := limit.Answering
 	switch {
@@ -251,7 +251,7 @@ func (n *Notifier) turn(ctx context.Context, s *selection, begun bool) (*limit.S
 		k = limit.Delivering
 	}
 	end := time.Now().Add(mostWork)
-	t, err := n.turns.Acquire(ctx, s.addr, k, n.writeWait()/4, !s.listens)
+	t, err := n.slots.Acquire(ctx, s.addr, k, n.writeWait()/4, !s.listens)
 	if err != nil {
 		return nil, err
 	}

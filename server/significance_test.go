@@ -136,7 +136,7 @@ func TestNewFeaturesOfSameBytesAreNoChange(t *testing.T) {
 	r.masks = maintext.Masks{regexp.MustCompile(`build \d+`)}
 	w.pass(time.Hour)
 	w.write("a.html", "A|build 1 of all") // touched, so that it is read
-	if rep := w.look(); rep.Touched != 1 || rep.Told() != 0 {
+	if rep := w.look(); rep.Touched != 1 || rep.ChangeCount() != 0 {
 		t.Errorf("%v", rep)
 	}
 	w.wantTold("")

@@ -186,7 +186,7 @@ func (p *publication) publish(ctx context.Context, version tree) (e edition, err
 			return e, err
 		}
 		e.again += rep.Touched
-		quiet = rep.Told() == 0 && rep.HeldNow == 0
+		quiet = rep.ChangeCount() == 0 && rep.HeldNow == 0
 	}
 	e.took = time.Since(began)
 	return e, nil
@@ -225,7 +225,7 @@ func (p *publication) turn(ctx context.Context, e *edition, version tree) (rep i
 		e.changes = append(e.changes, changes...)
 		p.at.Seq = changes[len(changes)-1].Seq
 	}
-	if rep.Told() == 0 && rep.HeldNow == 0 {
+	if rep.ChangeCount() == 0 && rep.HeldNow == 0 {
 		return rep, p.check(j, e, version)
 	}
 	return rep, nil

@@ -335,7 +335,7 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 		} else {
 			s.a.Known++
 		}
-		s.owe(w, item)
+		s.addPendingFetch(w, item)
 	}
 	return nil
 }
@@ -434,8 +434,8 @@ func (u *update) said(w *work, item *protocol.Item) {
 	w.dirty = true
 }
 
-// owe makes the announced content of a page a pending fetch.
-func (s *applying) owe(w *work, item *protocol.Item) {
+// addPendingFetch makes the announced content of a page a pending fetch.
+func (s *applying) addPendingFetch(w *work, item *protocol.Item) {
 	if w.Visits > 0 && (!w.Told || item.Digest != w.claim) {
 		if s.heeded(w) {
 			w.History = w.History.Silence(s.read, s.siteAt(w.Site).Belief.Manifest.Recall)

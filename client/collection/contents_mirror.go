@@ -64,8 +64,8 @@ func (m *mirror) close() error {
 	return m.Tree.Close()
 }
 
-// takeBack removes the files that keep wrote for a transaction that was not committed.
-func (m *mirror) takeBack() {
+// rollback removes the files that keep wrote for a transaction that was not committed.
+func (m *mirror) rollback() {
 	for _, f := range m.files {
 		f.Close()
 		m.Discard(tempOf(f))
@@ -223,9 +223,9 @@ func (g mirroring) place(id frontier.PageID, name, temp string) error {
 	return errors.Join(g.names.Put(key[:], []byte(name)), g.paths.Put(g.path(name), key[:]), g.ops.Put([]byte(name), []byte(temp)))
 }
 
-// Aside returns how many pages have files in the mirror under .parley/other: their URLs make no file names,
+// Displaced returns how many pages have files in the mirror under .parley/other: their URLs make no file names,
 // or another page has the name.
-func (c *Collection) Aside() (n int, err error) {
+func (c *Collection) Displaced() (n int, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(outboxBucket).Bucket(pathsBucket)
 		if b == nil {

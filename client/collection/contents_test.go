@@ -304,7 +304,7 @@ func TestMirror(t *testing.T) {
 		want["a.example/%2Egit"] = "body of /.git"
 		want["a.example/a.html%3Fq=1"] = "body of /a?q=1"
 		check("new")
-		if n, err := r.c.Aside(); n != 1 || err != nil {
+		if n, err := r.c.Displaced(); n != 1 || err != nil {
 			t.Errorf("%d pages have files under .parley/other, %v; want 1", n, err)
 		}
 

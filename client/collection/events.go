@@ -153,7 +153,7 @@ func (c *Collection) asides(from, to uint64) (map[uint64]eventExtras, error) {
 	}
 	o.mu.RUnlock()
 	err := c.reading(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(outboxBucket).Bucket(asidesBucket)
+		b := tx.Bucket(outboxBucket).Bucket(extrasBucket)
 		if b == nil {
 			return nil
 		}
@@ -167,7 +167,7 @@ func (c *Collection) asides(from, to uint64) (map[uint64]eventExtras, error) {
 			d := decoder{b: body}
 			a := d.aside()
 			if !ok || d.bad {
-				return damaged(asidesBucket, k)
+				return damaged(extrasBucket, k)
 			}
 			list[seq] = a
 		}

@@ -56,7 +56,7 @@ type posted struct {
 // Buckets and keys within the outbox.
 var (
 	stepsBucket  = []byte("steps")  // number -> posted
-	asidesBucket = []byte("asides") // number of a change in the journal -> eventExtras
+	extrasBucket = []byte("asides") // number of a change in the journal -> eventExtras
 	toldKey      = []byte("told")   // the journal's head when everything not in steps was appended
 )
 
@@ -162,7 +162,7 @@ func (c *Collection) beginJournal() error {
 	return boltfile.RecoverDamage(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error {
 			box := tx.Bucket(outboxBucket)
-			for _, name := range [][]byte{stepsBucket, asidesBucket} {
+			for _, name := range [][]byte{stepsBucket, extrasBucket} {
 				if box.Bucket(name) != nil {
 					if err := box.DeleteBucket(name); err != nil {
 						return err
@@ -236,7 +236,7 @@ func (c *Collection) rollback() {
 	o := &c.sinks.outbox
 	o.tx, o.box, o.steps, o.batch, o.struck = nil, nil, nil, nil, false
 	if c.sinks.mirror != nil {
-		c.sinks.mirror.takeBack()
+		c.sinks.mirror.rollback()
 	}
 	if store := &c.sinks.store; store.HasArchive() {
 		if mark, ok := parseMark(c.committed); ok {
@@ -334,7 +334,7 @@ func (o *outbox) strike(box *bbolt.Bucket) error {
 			}
 		}
 	}
-	asides, err := box.CreateBucketIfNotExists(asidesBucket)
+	asides, err := box.CreateBucketIfNotExists(extrasBucket)
 	if err != nil {
 		return err
 	}

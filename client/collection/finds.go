@@ -130,7 +130,7 @@ func (u *update) create(f *Find) *work {
 	u.last++
 	w := u.alloc()
 	w.Page = Page{ID: u.last, Site: s.ID, URL: f.URL, Depth: max(0, f.Depth), Found: u.now, By: signalOf(f.By.code()),
-		Dynamic: f.Dynamic, Importance: unknown, Ask: askable(f.URL, f.Ask)}
+		Dynamic: f.Dynamic, Importance: unknown, FetchURL: askable(f.URL, f.Ask)}
 	w.Signal = w.By
 	w.isNew, w.dirty = true, true
 	u.work[w.ID] = w

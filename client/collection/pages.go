@@ -81,7 +81,7 @@ func appendPage(b []byte, p *Page) []byte {
 		flag(!p.missing.IsZero(), pageMissing) | flag(!h.Modified.IsZero(), pageFresh) | flag(!p.said.IsZero(), pageSaid) |
 		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure) |
 		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0 || !h.Heard.IsZero(), pageNotices) |
-		flag(p.Ask != "", pageAsk) | flag(p.Listed, pageListed) | flag(p.Cut, pageCut) | flag(p.Unstable != Stable, pageUnstable) |
+		flag(p.FetchURL != "", pageAsk) | flag(p.Listed, pageListed) | flag(p.Cut, pageCut) | flag(p.Unstable != Stable, pageUnstable) |
 		flag(!p.DebtText.IsZero(), pageDebtText) | flag(p.DebtLength > 0, pageDebtSize) | flag(p.NoFollow, pageNoFollow)
 	b = append(b, byte(p.State), p.Signal.code())
 	b = binary.AppendUvarint(b, f)
@@ -172,7 +172,7 @@ func appendPage(b []byte, p *Page) []byte {
 		b = appendDuration(appendDuration(b, p.Latency), p.Took)
 	}
 	if f&pageAsk != 0 {
-		b = appendString(b, p.Ask)
+		b = appendString(b, p.FetchURL)
 	}
 	if f&pageUnstable != 0 {
 		b = append(b, byte(p.Unstable))
@@ -298,7 +298,7 @@ func parsePage(raw []byte, p *Page) bool {
 		p.Status, p.Latency, p.Took = d.count(), d.duration(), d.duration()
 	}
 	if f&pageAsk != 0 {
-		p.Ask = str()
+		p.FetchURL = str()
 	}
 	if f&pageUnstable != 0 {
 		p.Unstable = min(Unstable(d.byte()), UnstableText)

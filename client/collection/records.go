@@ -61,7 +61,7 @@ type Page struct {
 	Why   string // for Excluded: the rule
 
 	// Ask is the URL to request instead, with a session, which is not part of a page's name (E30); empty: URL.
-	Ask string
+	FetchURL string
 
 	Dynamic           bool
 	NoIndex, NoFollow bool // the page asks for noindex, nofollow

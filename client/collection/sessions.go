@@ -25,7 +25,7 @@ func askable(name, ask string) string {
 // stale reports whether an answer may be caused by the session in the request, not by the page.
 func (p *Page) stale(v *Visit) bool {
 	switch {
-	case p.Ask == "" || p.Fails > 0 || v.Fault != "":
+	case p.FetchURL == "" || p.Fails > 0 || v.Fault != "":
 		return false
 	case v.Status >= 300 && v.Status <= 399:
 		return v.Target != nil && v.Target.URL != p.URL && p.Visits > 0
@@ -35,7 +35,7 @@ func (p *Page) stale(v *Visit) bool {
 
 // forgetSession drops the session, so that the page is requested by its name once more.
 func (u *update) forgetSession(w *work, v *Visit) {
-	w.Ask = ""
+	w.FetchURL = ""
 	w.fail(answer(v.Status)+", with a session ID", u.now)
 	w.State = Failing
 	u.later(w, v, u.c.opts.hurried(leastWait))
@@ -45,8 +45,8 @@ func (u *update) forgetSession(w *work, v *Visit) {
 // again insists on more than a session.
 func (u *update) newSession(w *work, v *Visit, ask string) {
 	const fault = "redirects to itself with a session ID"
-	again := w.Fails > 0 || w.Ask == ask
-	if w.Ask = ask; again {
+	again := w.Fails > 0 || w.FetchURL == ask
+	if w.FetchURL = ask; again {
 		u.failed(w, v, fault)
 		return
 	}

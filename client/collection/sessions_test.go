@@ -14,8 +14,8 @@ func TestSessions(t *testing.T) {
 	ask := func(n string) string { return home + "/a?s=" + n }
 	r.commit(collection.Commit{Finds: []collection.Find{{URL: home + "/a", Ask: ask("1"), By: collection.ByLink}, {URL: home + "/b", Ask: "https://b.example/b?s=1"}}})
 	r.reopen()
-	want(t, "ask of a", r.page("/a").Ask, ask("1"))
-	want(t, "ask of another origin", r.page("/b").Ask, "")
+	want(t, "ask of a", r.page("/a").FetchURL, ask("1"))
+	want(t, "ask of another origin", r.page("/b").FetchURL, "")
 	r.visit("/a", 200, "body")
 	r.wait(24 * time.Hour)
 	redirect := func(to, session string) {
@@ -28,11 +28,11 @@ func TestSessions(t *testing.T) {
 	} {
 		gone()
 		want(t, "state", r.page("/a").State, collection.Failing)
-		want(t, "asked without a session", r.page("/a").Ask, "")
+		want(t, "asked without a session", r.page("/a").FetchURL, "")
 		want(t, "asked again", r.due("/a"), time.Second)
 		r.wait(time.Second)
 		redirect("/a", ask("2"))
-		want(t, "asked with the next session", r.page("/a").Ask, ask("2"))
+		want(t, "asked with the next session", r.page("/a").FetchURL, ask("2"))
 		r.wait(r.due("/a"))
 		r.visit("/a", 200, "body")
 		want(t, "state", r.page("/a").State, collection.Held)

@@ -273,7 +273,7 @@ func (u *update) put(w *work) error {
 }
 
 // plain reports whether the URL's record alone describes a new page.
-func (w *work) plain() bool { return w.State == Known && !w.Told && w.At.IsZero() && w.Ask == "" }
+func (w *work) plain() bool { return w.State == Known && !w.Told && w.At.IsZero() && w.FetchURL == "" }
 
 // idsFor returns an empty list with room for n page numbers.
 func (u *update) idsFor(n int) []frontier.PageID {

@@ -166,7 +166,7 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place contents.Plac
 			follows = !out.Duplicate || leadsElsewhere(w.URL, original.URL)
 		}
 	}
-	u.pay(w, v, asked, out)
+	u.clearPendingFetch(w, v, asked, out)
 	return u.follow(w, v, follows)
 }
 
@@ -240,15 +240,15 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, place contents.Pl
 	if v.LastModified != "" {
 		w.LastModified = v.LastModified
 	}
-	if u.pay(w, v, asked, out); lost {
+	if u.clearPendingFetch(w, v, asked, out); lost {
 		w.Stored, w.At, w.planned = contents.Place{}, keepable(u.now.Add(u.c.opts.hurried(leastWait))), true
 	}
 }
 
-// pay settles the pending fetch of a page that was answered, if the answer has the announced digest, or
+// clearPendingFetch settles the pending fetch of a page that was answered, if the answer has the announced digest, or
 // never will have it: another body counts as a newer change, and the page is fetched again a few times,
 // unless the body is cut or differs at each request.
-func (u *update) pay(w *work, v *Visit, asked time.Time, out *Visited) {
+func (u *update) clearPendingFetch(w *work, v *Visit, asked time.Time, out *Visited) {
 	if !w.Told {
 		return
 	}

@@ -191,7 +191,7 @@ func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int
 		delete(open, got.Want.URL)
 		n++
 		turn, bytes = append(turn, a), bytes+len(a.Body)
-		if len(turn) >= turnSize/10 || bytes >= turnBytes/4 {
+		if len(turn) >= commitSize/10 || bytes >= commitBytes/4 {
 			flush()
 		}
 	}

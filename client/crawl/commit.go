@@ -32,9 +32,9 @@ type read struct {
 }
 
 const (
-	turnSize  = 1000                   // visits in a commit, about
-	turnBytes = 4 << 20                // of bodies in a commit, about; as many more are fetched during the commit
-	linger    = 300 * time.Millisecond // until reads that do not fill a commit are committed
+	commitSize  = 1000                   // visits in a commit, about
+	commitBytes = 4 << 20                // of bodies in a commit, about; as many more are fetched during the commit
+	linger      = 300 * time.Millisecond // until reads that do not fill a commit are committed
 
 	shortLinger = 10 * time.Millisecond // the same where nothing else is to be fetched
 )
@@ -149,12 +149,12 @@ func (r *run) commit(list []read, last bool) error {
 	r.front.Done(t.Unbelieved)
 	r.front.Done(t.Replanned)
 	for i, id := range asked {
-		r.front.Return(r.twins.learn(id, &t.Visits[i], &done.Visited[i]))
+		r.front.Return(r.equal.learn(id, &t.Visits[i], &done.Visited[i]))
 	}
 	for i := range list {
 		for _, id := range list[i].again {
 			delete(r.out, id)
-			r.front.Return(r.twins.learn(id, nil, nil))
+			r.front.Return(r.equal.learn(id, nil, nil))
 		}
 		r.unasked(list[i].again)
 		r.families.notTried(list[i].again)

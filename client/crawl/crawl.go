@@ -199,14 +199,14 @@ type run struct {
 	readmitting  bool                     // a goroutine does so
 	stopReason   string                   // why the crawl is to end; empty if it is not
 
-	debts   []Unfetched // pending fetches of a crawl that has ended
-	trouble string      // the first of any site; guarded by mu, and so are the next two
-	words   float64     // how many trouble messages may be logged now
-	wordsAt time.Time   // when words was computed
+	unfetched []Unfetched // pending fetches of a crawl that has ended
+	trouble   string      // the first of any site; guarded by mu, and so are the next two
+	words     float64     // how many trouble messages may be logged now
+	wordsAt   time.Time   // when words was computed
 
 	count  counters
 	truths calibration
-	twins  equalPages // guarded by mu
+	equal  equalPages // guarded by mu
 
 	revisiting revisiting         // guarded by mu
 	price      float64            // of a request, in gain; 0 if unknown. Guarded by mu
@@ -223,7 +223,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r := &run{Crawler: c, log: c.Log, began: time.Now(),
 		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}, twins: newTwins()}
+		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages()}
 	r.families = families{run: r, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)

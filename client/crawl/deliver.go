@@ -108,7 +108,7 @@ func (r *run) takeOut(list []delivery) []delivery {
 func (r *run) deliver(list []delivery) error {
 	for len(list) > 0 {
 		n, bytes := 0, 0
-		for n < len(list) && n < turnSize && (n == 0 || bytes+len(list[n].body) <= turnBytes) {
+		for n < len(list) && n < commitSize && (n == 0 || bytes+len(list[n].body) <= commitBytes) {
 			bytes += len(list[n].body)
 			n++
 		}

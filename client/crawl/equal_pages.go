@@ -18,14 +18,14 @@ import (
 // page of its own directory was fetched successfully. As an audit, a tenth of such pages are fetched all the same:
 // if one differs from the announced digest, no page of its site is copied any more.
 type equalPages struct {
-	seed    maphash.Seed
-	leads   map[equalityKey]frontier.PageID // pages that are being fetched, by the question that they answer
-	waiting map[frontier.PageID]*lead       // the same, by page
-	learned map[equalityKey]bool            // for bodies only failures
-	waits   int                             // pages that wait
-	taking  int                             // pages that are about to be copied
-	audited map[frontier.PageID]bool        // pages that are fetched as an audit
-	liars   map[frontier.SiteID]bool        // sites that have failed an audit
+	seed     maphash.Seed
+	fetching map[equalityKey]frontier.PageID // pages that are being fetched, by the question that they answer
+	waiting  map[frontier.PageID]*lead       // the same, by page
+	learned  map[equalityKey]bool            // for bodies only failures
+	waits    int                             // pages that wait
+	taking   int                             // pages that are about to be copied
+	audited  map[frontier.PageID]bool        // pages that are fetched as an audit
+	liars    map[frontier.SiteID]bool        // sites that have failed an audit
 }
 
 // An equalityKey is the question whether pages of a site have a body, or whether pages of a directory may be fetched.
@@ -42,16 +42,16 @@ type lead struct {
 }
 
 const (
-	mostTwins   = 100_000 // pages that wait; beyond, pages are fetched
-	mostTaking  = 2 * turnSize
-	mostLearned = 100_000 // answers that are remembered
+	mostWaitingEqual = 100_000 // pages that wait; beyond, pages are fetched
+	mostTaking       = 2 * commitSize
+	mostLearned      = 100_000 // answers that are remembered
 )
 
 // An equalPair is a page, and a stored one with the same body.
 type equalPair struct{ page, held collection.Page }
 
-func newTwins() equalPages {
-	return equalPages{seed: maphash.MakeSeed(), leads: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
+func newEqualPages() equalPages {
+	return equalPages{seed: maphash.MakeSeed(), fetching: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
 		audited: map[frontier.PageID]bool{}, liars: map[frontier.SiteID]bool{}}
 }
 
@@ -79,7 +79,7 @@ func sameType(a, b string) bool {
 
 // shareable reports whether a page's pending body may be copied from another page of its site. The run's lock is held.
 func (r *run) shareable(st *site, p *collection.Page) bool {
-	if r.twins.liars[st.ID] || !r.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.Ask != "" || p.DebtLength > r.mostBytes() {
+	if r.equal.liars[st.ID] || !r.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > r.mostBytes() {
 		return false
 	}
 	if p.Signal != collection.ByManifest && p.Signal != collection.ByChanges && p.Signal != collection.ByStream {
@@ -100,10 +100,10 @@ func (r *run) shareable(st *site, p *collection.Page) bool {
 
 var emptyBody = protocol.Sum(nil)
 
-// twinOf looks for the pending body of a page: held is the page to copy it from, nil for none, and leader
+// equalPageOf looks for the pending body of a page: held is the page to copy it from, nil for none, and leader
 // is the page to wait for, 0 for none. The run's lock is held.
-func (r *run) twinOf(p *collection.Page) (held *collection.Page, leader frontier.PageID, err error) {
-	t := &r.twins
+func (r *run) equalPageOf(p *collection.Page) (held *collection.Page, leader frontier.PageID, err error) {
+	t := &r.equal
 	body := t.bodyOf(p)
 	if _, failed := t.learned[body]; failed {
 		return nil, 0, nil
@@ -139,8 +139,8 @@ func (r *run) twinOf(p *collection.Page) (held *collection.Page, leader frontier
 
 // leaderOf returns the page whose fetch will answer an equalityKey, 0 if there is none.
 func (t *equalPages) leaderOf(l equalityKey, p *collection.Page) frontier.PageID {
-	id := t.leads[l]
-	if id == p.ID || t.waits >= mostTwins {
+	id := t.fetching[l]
+	if id == p.ID || t.waits >= mostWaitingEqual {
 		return 0
 	}
 	return id
@@ -153,12 +153,12 @@ func (t *equalPages) wait(id, leader frontier.PageID) {
 	t.waits++
 }
 
-// lead records which questions a page that is about to be fetched will answer.
-func (t *equalPages) lead(p *collection.Page) {
+// fetchFor records which questions a page that is about to be fetched will answer.
+func (t *equalPages) fetchFor(p *collection.Page) {
 	l := &lead{}
 	for _, x := range []equalityKey{t.bodyOf(p), t.dirOf(p)} {
-		if _, known := t.learned[x]; !known && t.leads[x] == 0 {
-			t.leads[x] = p.ID
+		if _, known := t.learned[x]; !known && t.fetching[x] == 0 {
+			t.fetching[x] = p.ID
 			l.lessons = append(l.lessons, x)
 		}
 	}
@@ -188,7 +188,7 @@ func (t *equalPages) learn(id frontier.PageID, v *collection.Visit, d *collectio
 	delete(t.waiting, id)
 	t.waits -= len(l.pages)
 	for _, x := range l.lessons {
-		delete(t.leads, x)
+		delete(t.fetching, x)
 		switch {
 		case v == nil:
 		case x.dir && (v.Status == 0 || v.Status == http.StatusTooManyRequests || v.Status >= 500): // a passing fault
@@ -218,7 +218,7 @@ func (r *run) shareAll(list []equalPair) {
 		var got []delivery
 		var lost []equalPair
 		n, bytes := 0, 0
-		for ; n < len(list) && n < turnSize && bytes <= turnBytes; n++ {
+		for ; n < len(list) && n < commitSize && bytes <= commitBytes; n++ {
 			x := &list[n]
 			if x.held.Digest != same {
 				if body, header = r.bodyOf(&x.held); body == nil {
@@ -236,7 +236,7 @@ func (r *run) shareAll(list []equalPair) {
 			again := read{busy: len(lost)}
 			r.mu.Lock()
 			for i := range lost {
-				r.twins.remember(r.twins.bodyOf(&lost[i].page), false)
+				r.equal.remember(r.equal.bodyOf(&lost[i].page), false)
 				again.again = append(again.again, lost[i].page.ID)
 			}
 			r.mu.Unlock()
@@ -251,7 +251,7 @@ func (r *run) shareAll(list []equalPair) {
 			return
 		}
 		r.mu.Lock()
-		r.twins.taking -= n
+		r.equal.taking -= n
 		r.mu.Unlock()
 		r.rouse()
 	}

@@ -31,7 +31,7 @@ func newInbox() *inbox {
 // false if the inbox is closed.
 func (b *inbox) put(x read) bool {
 	b.mu.Lock()
-	for (len(b.list) >= 2*turnSize || b.bytes >= 2*turnBytes) && b.failed == nil && !b.closed {
+	for (len(b.list) >= 2*commitSize || b.bytes >= 2*commitBytes) && b.failed == nil && !b.closed {
 		b.room.Wait()
 	}
 	if b.failed != nil {
@@ -64,7 +64,7 @@ func (b *inbox) call() {
 }
 
 // full reports whether the list fills a commit.
-func (b *inbox) full() bool { return len(b.list) >= turnSize || b.bytes >= turnBytes }
+func (b *inbox) full() bool { return len(b.list) >= commitSize || b.bytes >= commitBytes }
 
 // state returns whether the list is not empty, whether it fills a commit, its busy count,
 // whether a caller waits for it, and whether the inbox is closed.

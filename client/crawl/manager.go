@@ -340,7 +340,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
 				continue
 			}
-			if len(aside.replanned) >= turnSize { // the next ones are as likely to be early, and the lock is held
+			if len(aside.replanned) >= commitSize { // the next ones are as likely to be early, and the lock is held
 				r.front.Return([]frontier.PageID{p.ID})
 				continue
 			}
@@ -360,15 +360,15 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 			var held *collection.Page
 			if shares {
 				var leader frontier.PageID
-				if held, leader, err = r.twinOf(p); err != nil {
+				if held, leader, err = r.equalPageOf(p); err != nil {
 					return 0, err
 				}
 				if leader != 0 {
 					passed++
-					r.twins.wait(p.ID, leader)
+					r.equal.wait(p.ID, leader)
 					continue
 				}
-				if held != nil && r.twins.taking >= mostTaking { // shareAll wakes us when it has stored some
+				if held != nil && r.equal.taking >= mostTaking { // shareAll wakes us when it has stored some
 					r.front.Return([]frontier.PageID{p.ID})
 					continue
 				}
@@ -383,7 +383,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 				continue
 			}
 			if held != nil && r.Only == "" && rand.Float64() < auditShare {
-				held, r.twins.audited[p.ID] = nil, true
+				held, r.equal.audited[p.ID] = nil, true
 				r.count.Audits.Add(1)
 			}
 			if held != nil {
@@ -391,12 +391,12 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 				passed++
 				r.busy++
 				r.out[p.ID] = true
-				r.twins.taking++
+				r.equal.taking++
 				same = append(same, equalPair{*p, *held})
 				continue
 			}
 			if shares {
-				r.twins.lead(p)
+				r.equal.fetchFor(p)
 			}
 			t := r.task(p)
 			if (t.IfNoneMatch != "" || t.IfModifiedSince != "") && !r.stands(p) {
@@ -465,13 +465,13 @@ func (r *run) ahead(st *site, tasks int) time.Duration {
 func (r *run) task(p *collection.Page) harvest.Task {
 	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Text: p.Unstable != collection.Stable, Signal: string(p.Signal)}
 	t.Claimed, _ = p.Claim()
-	if p.State == collection.Held && p.Ask == "" && r.Collection.Stores() && p.Stored.File != "" {
+	if p.State == collection.Held && p.FetchURL == "" && r.Collection.Stores() && p.Stored.File != "" {
 		t.Held = p.Digest
 		st := r.siteOf(p.Site)
 		t.Dictionary = st != nil && p.Debt != p.Digest && (st.differs || st.offer != nil && client.Offers(st.offer.d, protocol.AsDelta))
 	}
-	if p.Ask != "" && r.Seeder.Forbids(p.Ask) == "" {
-		t.URL = p.Ask
+	if p.FetchURL != "" && r.Seeder.Forbids(p.FetchURL) == "" {
+		t.URL = p.FetchURL
 	}
 	// The request is not conditional where the site has just announced another digest,
 	// since its validators may be too coarse: two edits within one second look alike.

@@ -288,20 +288,20 @@ func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c cl
 	return c, true, outcome
 }
 
-// A standing is what to do with an announced page that is next in the queue.
-type standing int
+// A claimDecision is what to do with an announced page that is next in the queue.
+type claimDecision int
 
 const (
-	ask       standing = iota
-	wait               // until other claims of the same source are judged
-	unbelieve          // the source was found to lie since
+	ask       claimDecision = iota
+	wait                    // until other claims of the same source are judged
+	unbelieve               // the source was found to lie since
 )
 
 // believe decides whether an announced page is fetched. A source may have only as
 // many claims under way as MaxInFlight permits: else thousands of false claims would
 // all cause visits before the first one is judged.
-func (r *run) believe(st *site, p *collection.Page) standing {
-	if !p.Told || p.Visits == 0 || !isVoice(p.Signal) || r.Only != "" {
+func (r *run) believe(st *site, p *collection.Page) claimDecision {
+	if !p.Told || p.Visits == 0 || !isSourceSignal(p.Signal) || r.Only != "" {
 		return ask
 	}
 	at, modified := p.Claim()
@@ -321,8 +321,8 @@ func (r *run) believe(st *site, p *collection.Page) standing {
 	return ask
 }
 
-// isVoice reports whether a signal comes from the site itself.
-func isVoice(s collection.Signal) bool {
+// isSourceSignal reports whether a signal comes from the site itself.
+func isSourceSignal(s collection.Signal) bool {
 	switch s {
 	case collection.BySitemap, collection.ByFeed, collection.ByManifest, collection.ByChanges, collection.ByStream, collection.ByIndexNow:
 		return true
@@ -507,7 +507,7 @@ func (r *run) hasten(p *collection.Page) {
 	}
 	shares := r.shareable(st, p)
 	if shares {
-		held, leader, err := r.twinOf(p)
+		held, leader, err := r.equalPageOf(p)
 		if err != nil || held != nil || leader != 0 { // the Manager decides
 			r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 			r.rouse()
@@ -532,6 +532,6 @@ func (r *run) hasten(p *collection.Page) {
 		return
 	}
 	if shares {
-		r.twins.lead(p)
+		r.equal.fetchFor(p)
 	}
 }

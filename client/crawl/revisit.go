@@ -410,7 +410,7 @@ func (r *run) sooner(ctx context.Context) error {
 		site, _ := r.Collection.SiteByID(p.Site)
 		b := r.Collection.Believed(&p, &site)
 		if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
-			if ids = append(ids, p.ID); len(ids) == turnSize {
+			if ids = append(ids, p.ID); len(ids) == commitSize {
 				if err := turn(); err != nil {
 					return err
 				}
@@ -447,7 +447,7 @@ func (r *run) nextLook(st *site) time.Duration {
 	looks := r.revisiting.looks[st.ID]
 	switch {
 	case looks != nil: // unplanned polls are not charged to the budget, like those of sitemaps
-		r.spend(r.Revisit.Policy.Costs.Look(st.Pages))
+		r.spend(r.Revisit.Policy.Costs.ManifestPoll(st.Pages))
 		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestLook))
 		return r.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by

@@ -89,7 +89,7 @@ func (r *run) again() error {
 		if p.State == collection.Excluded || p.State == collection.Gone {
 			continue
 		}
-		if x.finds = append(x.finds, collection.Find{URL: p.URL, Depth: p.Depth, By: collection.ByPerson, Dynamic: p.Dynamic}); len(x.finds) == turnSize {
+		if x.finds = append(x.finds, collection.Find{URL: p.URL, Depth: p.Depth, By: collection.ByPerson, Dynamic: p.Dynamic}); len(x.finds) == commitSize {
 			if err := turn(); err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ func (r *run) readmitAll() {
 				continue
 			}
 			finds = append(finds, collection.Find{URL: p.URL, Depth: p.Depth, By: p.By, Dynamic: p.Dynamic})
-			if len(finds) == turnSize {
+			if len(finds) == commitSize {
 				r.in.put(read{finds: finds})
 				finds = nil
 			}

@@ -161,6 +161,6 @@ func (c *Crawler) Status() Status {
 	}
 	s.Waiting, s.Traps = r.families.waiting, r.families.traps()
 	s.Heard, s.Trouble = n.Heard.Load(), r.trouble
-	s.Truth, s.Owed = r.truths.table(), r.debts
+	s.Truth, s.Owed = r.truths.table(), r.unfetched
 	return s
 }

@@ -28,7 +28,7 @@ func (r *run) unfetchedPages() ([]Unfetched, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.Told && isVoice(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
+		if p.Told && isSourceSignal(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
 			if st := r.siteOf(p.Site); st != nil {
 				of[Unfetched{Site: st.Origin, Why: r.whyUnfetched(st, &p, now)}]++
 			}
@@ -71,7 +71,7 @@ func (r *run) settle() error {
 	if err != nil {
 		return err
 	}
-	r.debts = list
+	r.unfetched = list
 	for i, d := range list {
 		if i == maxLoggedSites {
 			r.log.Warn("further listed pages were not fetched", "sites and reasons", len(list)-i)

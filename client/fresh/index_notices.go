@@ -197,11 +197,11 @@ func (h Hearing) bounded() Hearing {
 	return h
 }
 
-// A voice is a Signal's values for the notices of one page. The wrong notices are either a share of those of
+// A noticeStats is a Signal's values for the notices of one page. The wrong notices are either a share of those of
 // each page, nu = r D (1-p)/p, or equally many for all pages, nu = (1-p) x notices a page and day: this makes
 // no difference while p is near 1, and all the difference below 1/2, since the second makes pages that seldom
 // change look outdated all the time.
-type voice struct {
+type noticeStats struct {
 	useful            float64 // probability that the notices are useful; if so,
 	precision, recall float64
 	flood             float64 // probability that wrong ones come to all pages alike,
@@ -209,7 +209,7 @@ type voice struct {
 }
 
 // teller is the same for all rates if the wrong notices are a share of all.
-func (v *voice) teller(rate float64) *teller {
+func (v *noticeStats) teller(rate float64) *teller {
 	wrong := v.recall * (1 - v.precision) / v.precision
 	if v.flooded() {
 		wrong += v.flood * (v.noise/rate - wrong)
@@ -218,15 +218,15 @@ func (v *voice) teller(rate float64) *teller {
 }
 
 // flooded reports whether a rate of its own for each page makes a difference.
-func (v *voice) flooded() bool { return v.flood > 0.02 && v.noise > 0 && v.precision < 0.9 }
+func (v *noticeStats) flooded() bool { return v.flood > 0.02 && v.noise > 0 && v.precision < 0.9 }
 
 // heard is the index of a page with a Hearing, less body x the part of the changes that a visit meets, as in
 // at.
 func (o Objective) heard(p *Posterior, s Signal, body float64, h Hearing) float64 {
-	return o.hearing(p, s.voice(h.Notices), body, h.bounded())
+	return o.hearing(p, s.noticeStats(h.Notices), body, h.bounded())
 }
 
-func (o Objective) hearing(p *Posterior, v voice, body float64, h Hearing) (w float64) {
+func (o Objective) hearing(p *Posterior, v noticeStats, body float64, h Hearing) (w float64) {
 	if v.useful < 1 {
 		w = (1 - v.useful) * o.at(p, body, h.Age)
 	}
@@ -236,7 +236,7 @@ func (o Objective) hearing(p *Posterior, v voice, body float64, h Hearing) (w fl
 	return w
 }
 
-func (o Objective) told(p *Posterior, v voice, body float64, h Hearing) (w float64) {
+func (o Objective) told(p *Posterior, v noticeStats, body float64, h Hearing) (w float64) {
 	n := float64(h.Notices)
 	t, each := v.teller(1), v.flooded()
 	wrong := math.Exp(-n * t.jump)
@@ -274,7 +274,7 @@ func (o Objective) ageHeard(p *Posterior, s Signal, body, need float64, notices 
 	if !(need > 0) {
 		return 0
 	}
-	v := s.voice(notices)
+	v := s.noticeStats(notices)
 	if v.useful == 0 {
 		return o.ageAt(p, body, need)
 	}

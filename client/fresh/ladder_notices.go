@@ -19,7 +19,7 @@ const many = 48
 // The notices may also be useless, and the page then polled: every value is the mean of both cases.
 //
 // A notice may count more than many days of silence, so the ages go on beyond the longest.
-func newNoticeLadder(o Objective, v voice, shortest float64) *ladder {
+func newNoticeLadder(o Objective, v noticeStats, shortest float64) *ladder {
 	l := &ladder{objective: o}
 	l.ages(days(farthest), shortest)
 	t := newTeller(v.precision, v.recall)

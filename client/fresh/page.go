@@ -63,8 +63,8 @@ func (c Costs) Visit(body int64) float64 {
 	return c.Header + c.Body*float64(max(0, body))/bodyBytes
 }
 
-// Look is the cost of fetching a manifest of so many pages.
-func (c Costs) Look(pages int) float64 {
+// ManifestPoll is the cost of fetching a manifest of so many pages.
+func (c Costs) ManifestPoll(pages int) float64 {
 	c = c.paid()
 	return c.Manifest + c.Entry*float64(max(0, pages))
 }

@@ -144,7 +144,7 @@ func (t *terms) add(page *Page, post *Posterior, floor float64, d *demand, loss 
 	case page.Visits <= 0:
 		at := place(b.importance * t.objective.unseen(post, t.longest) / (b.header + b.body))
 		d.rise(at, at, amount{spend: (b.header + b.body) / t.backlog, requests: 1 / t.backlog})
-	case s != nil && s.Tells && s.Signal.voice(0).useful > 0.01:
+	case s != nil && s.Tells && s.Signal.noticeStats(0).useful > 0.01:
 		t.teller(s.Signal).hear(t.polls, &b, floor, d)
 		t.addAudits(page, post, floor, d)
 	default:
@@ -163,7 +163,7 @@ func (t *terms) addAudits(page *Page, post *Posterior, floor float64, d *demand)
 
 // teller returns the ladder of a site that tells of its changes. Sites with nearly equal signals share one.
 func (t *terms) teller(s Signal) *ladder {
-	v := s.voice(0)
+	v := s.noticeStats(0)
 	v.precision, v.recall = min(max(v.precision, 1e-3), 1-1e-3), min(max(v.recall, 1e-3), 1-1e-3)
 	odds := func(share float64) int { return int(math.Round(2 * math.Log(share/(1-share)))) }
 	key := teaching{odds(v.precision), odds(v.recall), int(math.Round(8 * v.useful))}

@@ -101,7 +101,7 @@ func (s *SitePlanning) Add(page *Page) {
 	switch {
 	case s.demand != nil:
 		s.demand.add(page, &post)
-	case p.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.obliges():
+	case p.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.trustsNotices():
 		p.told += bounded(page.Importance, math.MaxFloat32)
 		p.planner.addAudits(page, &post) // little else is due
 		if p.OutsideBudget > 0 {

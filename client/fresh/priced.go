@@ -157,7 +157,7 @@ func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
 // never.
 func (pr Priced) audit(p *Page) time.Duration {
 	share := bounded(pr.Audit, 1)
-	if share == 0 || !p.spokenFor() {
+	if share == 0 || !p.isAnnounced() {
 		return farthest
 	}
 	quiet := Page{History: p.seenAlone(), Importance: p.Importance, Length: p.Length, Site: &Site{Prior: p.Site.Prior, Extra: p.Site.Extra}}
@@ -168,14 +168,14 @@ func (pr Priced) audit(p *Page) time.Duration {
 // Audited is when a page whose site tells of it is visited whatever the site says; false if its site does not
 // tell, or the policy makes no audits.
 func (pr Priced) Audited(p *Page) (at time.Time, ok bool) {
-	if !(pr.Audit > 0) || !p.spokenFor() {
+	if !(pr.Audit > 0) || !p.isAnnounced() {
 		return time.Time{}, false
 	}
 	return p.Last.Add(max(min(pr.audit(p), pr.longest()), pr.shortest())), true
 }
 
-// spokenFor reports whether the site of a page tells of it, so that silence delays visits.
-func (p *Page) spokenFor() bool {
+// isAnnounced reports whether the site of a page tells of it, so that silence delays visits.
+func (p *Page) isAnnounced() bool {
 	s := p.Site
 	return s != nil && p.Visits > 0 && (s.Tells || p.Listed && s.Manifest.Recall > 0)
 }
@@ -211,12 +211,12 @@ func (pr Priced) Owes(p *Page) bool {
 	if p.Site != nil {
 		s = p.Site.Signal
 	}
-	return s.obliges()
+	return s.trustsNotices()
 }
 
-// obliges reports whether an Eager crawler follows a site's notices at any price: they were right in more
+// trustsNotices reports whether an Eager crawler follows a site's notices at any price: they were right in more
 // than half of the cases, or wrong in so few that this may be chance.
-func (s Signal) obliges() bool { return s.Precision() > obliging || s.Wrong < mistakes }
+func (s Signal) trustsNotices() bool { return s.Precision() > obliging || s.Wrong < mistakes }
 
 const (
 	obliging = 0.5

@@ -93,7 +93,7 @@ func (s Signal) precision() (p, useful float64) {
 // PrecisionOf is the precision of the notices of one page with the posterior p: where wrong notices come to
 // all pages alike, those of a page that seldom changes are hardly ever right.
 func (s Signal) PrecisionOf(p *Posterior) (precision float64) {
-	v := s.voice(1)
+	v := s.noticeStats(1)
 	if !v.flooded() {
 		return s.Precision()
 	}
@@ -195,7 +195,7 @@ func (s *Signal) visited(p *Posterior, h Hearing, changed, proved bool) {
 		s.Silent += float32(due)
 		forget(manyFound, &s.Silent, new(float32), &s.Missed)
 	}
-	v := s.voice(h.Notices)
+	v := s.noticeStats(h.Notices)
 	alike, own := s.stale(p, v, h, 1), s.stale(p, v, h, 0)
 	if n > 0 && v.noise > 0 {
 		odds := math.Log(alike.share / own.share)
@@ -234,7 +234,7 @@ type expected struct{ share, right, untold float64 }
 
 // stale is the expectation if the wrong notices come to all pages alike (flood 1), or to each as it changes
 // (flood 0).
-func (s *Signal) stale(p *Posterior, v voice, h Hearing, flood float64) (e expected) {
+func (s *Signal) stale(p *Posterior, v noticeStats, h Hearing, flood float64) (e expected) {
 	n := float64(min(h.Notices, 1000))
 	v.flood = flood
 	t, each := v.teller(1), v.flooded()
@@ -288,9 +288,9 @@ func forget(most float32, n ...*float32) {
 	}
 }
 
-// voice returns the values for the notices of one page. Of a site that has never sent a notice, silence says
+// noticeStats returns the values for the notices of one page. Of a site that has never sent a notice, silence says
 // nothing.
-func (s Signal) voice(notices int) (v voice) {
+func (s Signal) noticeStats(notices int) (v noticeStats) {
 	if s == (Signal{}) && notices <= 0 {
 		return v
 	}

@@ -282,7 +282,7 @@ func watch(ctx context.Context, env *command.Env, c *crawl.Crawler) {
 
 // sayAside reports pages that a mirror cannot store under the names of their URLs.
 func sayAside(w io.Writer, col *collection.Collection) error {
-	n, err := col.Aside()
+	n, err := col.Displaced()
 	if n > 0 {
 		fmt.Fprintf(w, "%d pages are in mirror/.parley/other: their URLs cannot be file names, or other pages have those names\n", n)
 	}

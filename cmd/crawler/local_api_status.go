@@ -66,7 +66,7 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	var err error
-	if s.Aside, err = d.col.Aside(); err == nil {
+	if s.Aside, err = d.col.Displaced(); err == nil {
 		s.Copy, err = d.copyStatus(req.Context())
 	}
 	answer(w, s, err)

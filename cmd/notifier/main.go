@@ -159,7 +159,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	}
 	p := d.site.Publisher(f.watching(site), journal, env.Log)
 	public := p.Inventory.Public
-	p.Grace, p.LookEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
+	p.Grace, p.ScanEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
 	snapshot := p.Snapshot
 	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready,
 		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Hurry: time.Duration(d.site.Hurry), Logger: env.Log}

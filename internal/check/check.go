@@ -123,10 +123,10 @@ func (c *Checker) log() *slog.Logger { return cmp.Or(c.Log, slog.New(slog.Discar
 // A run is one check in progress.
 type run struct {
 	*Checker
-	report *Report
-	hits   map[string]*violation
-	asking *fetcher // nil if no requests may be sent
-	at     time.Time
+	report     *Report
+	violations map[string]*violation
+	asking     *fetcher // nil if no requests may be sent
+	at         time.Time
 
 	urls  urlSet // of entries
 	gone  urlSet // of tombstones
@@ -137,7 +137,7 @@ type run struct {
 }
 
 func (c *Checker) start(target string) *run {
-	return &run{Checker: c, report: &Report{Target: target, Kind: "unknown", Findings: []Finding{}}, hits: map[string]*violation{},
+	return &run{Checker: c, report: &Report{Target: target, Kind: "unknown", Findings: []Finding{}}, violations: map[string]*violation{},
 		at: c.now(), picks: picks{most: c.sample()}}
 }
 
@@ -191,20 +191,20 @@ func (x *run) finish(ctx, inner context.Context) (*Report, error) {
 		return nil, fmt.Errorf("check %.200s: %w", x.report.Target, err)
 	}
 	if inner.Err() != nil {
-		x.hit("out-of-time", "", "")
+		x.violate("out-of-time", "", "")
 	}
 	for _, id := range []string{"relative-url", "foreign-url", "outside-path", "long-url", "duplicate", "not-canonical", "disallowed"} {
-		if h := x.hits[id]; h != nil {
+		if h := x.violations[id]; h != nil {
 			h.of = max(x.report.Entries, h.count)
 		}
 	}
 	for _, id := range []string{"bad-date", "absurd-date", "future-date", "zoneless-date"} {
-		if h := x.hits[id]; h != nil {
+		if h := x.violations[id]; h != nil {
 			h.of = max(x.dated, h.count)
 		}
 	}
 	for i := range rules {
-		if h := x.hits[rules[i].id]; h != nil {
+		if h := x.violations[rules[i].id]; h != nil {
 			x.report.Findings = append(x.report.Findings, rules[i].finding(h))
 		}
 	}
@@ -221,12 +221,12 @@ type violation struct {
 	fixed     string // replaces {fixed}
 }
 
-// hit records one more violation of a rule.
-func (x *run) hit(rule, where, eg string) *violation {
-	h := x.hits[rule]
+// violate records one more violation of a rule.
+func (x *run) violate(rule, where, eg string) *violation {
+	h := x.violations[rule]
 	if h == nil {
 		h = &violation{where: where, eg: eg}
-		x.hits[rule] = h
+		x.violations[rule] = h
 	}
 	h.count++
 	return h

@@ -134,11 +134,11 @@ func (x *run) broken(d *document, err error) {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		x.hit("unreachable", where, "timed out before the whole document was received")
+		x.violate("unreachable", where, "timed out before the whole document was received")
 	case errors.As(err, new(*net.OpError)):
-		x.hit("unreachable", where, says)
+		x.violate("unreachable", where, says)
 	case errors.As(err, &challenged):
-		x.hit("challenge", where, challenged.of)
+		x.violate("challenge", where, challenged.of)
 	case errors.Is(err, errHTML):
 		if !d.part {
 			x.report.Kind = kindHTML
@@ -147,18 +147,18 @@ func (x *run) broken(d *document, err error) {
 		if isRobots(d.url) {
 			rule = "robots-html"
 		}
-		x.hit(rule, where, says)
+		x.violate(rule, where, says)
 	case errors.As(err, &unknown):
 		if !d.part {
 			x.report.Kind = "unknown"
 		}
-		x.hit("unknown-kind", where, says)
+		x.violate("unknown-kind", where, says)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		x.hit("cut-short", where, says)
+		x.violate("cut-short", where, says)
 	case errors.Is(err, xmlpull.ErrLimit), errors.Is(err, errLimit):
-		x.hit("over-limit", where, says)
+		x.violate("over-limit", where, says)
 	default:
-		x.hit("malformed", where, says)
+		x.violate("malformed", where, says)
 	}
 }
 
@@ -216,16 +216,16 @@ func (x *run) delivery(ctx context.Context, d *document, ans *answer) {
 		if mt == "" {
 			mt = "an unknown type: there is no Content-Type"
 		}
-		x.hit("wrong-type", d.place, short(mt)).fixed = mediaTypes[d.kind]
+		x.violate("wrong-type", d.place, short(mt)).fixed = mediaTypes[d.kind]
 	}
 	if packed, ok := d.packed.size(); ok && !ans.coded && ans.wire.n >= d.bytes && d.bytes > 2000 && packed*10 < d.bytes*9 {
-		x.hit("not-compressed", d.place, "").bytes = [2]int64{d.bytes, packed}
+		x.violate("not-compressed", d.place, "").bytes = [2]int64{d.bytes, packed}
 	}
 	switch again, status := x.again(ctx, ans); again {
 	case noValidators:
-		x.hit("no-validators", d.place, "").bytes[0] = ans.wire.n
+		x.violate("no-validators", d.place, "").bytes[0] = ans.wire.n
 	case sentAgain:
-		x.hit("no-304", d.place, status).bytes[0] = ans.wire.n
+		x.violate("no-304", d.place, status).bytes[0] = ans.wire.n
 	}
 }
 

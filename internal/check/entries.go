@@ -34,7 +34,7 @@ func (x *run) entry(ctx context.Context, d *document, e entry) {
 		where = e.url
 	}
 	if !x.urls.add(e.url) {
-		x.hit("duplicate", where, short(e.url))
+		x.violate("duplicate", where, short(e.url))
 	}
 	origin := protocol.Origin(e.url)
 	home := d.originOr(x.first)
@@ -45,23 +45,23 @@ func (x *run) entry(ctx context.Context, d *document, e entry) {
 		}
 	}
 	if origin != home {
-		x.hit("foreign-url", where, short(e.url)).fixed = home
+		x.violate("foreign-url", where, short(e.url)).fixed = home
 	}
 	if len(e.raw) >= maxLoc {
-		x.hit("long-url", where, short(e.url))
+		x.violate("long-url", where, short(e.url))
 	}
 	if e.raw != "" && e.raw != e.url {
 		if low := strings.ToLower(e.raw); !strings.HasPrefix(low, "http:") && !strings.HasPrefix(low, "https:") {
-			x.hit("relative-url", where, short(e.raw))
+			x.violate("relative-url", where, short(e.raw))
 		} else if e.raw+"/" != e.url {
-			x.hit("not-canonical", where, short(e.raw))
+			x.violate("not-canonical", where, short(e.raw))
 		}
 	}
 	x.date(d, e)
 	if origin == home {
 		if x.asking != nil {
 			if r := x.asking.rules[origin]; r != nil && r.got && !r.file.Allowed("*", e.url[len(origin):]) {
-				x.hit("disallowed", where, short(e.url))
+				x.violate("disallowed", where, short(e.url))
 				return
 			}
 		}
@@ -86,9 +86,9 @@ func (x *run) date(d *document, e entry) {
 	eg := protocol.Date{Time: e.modified, Span: e.span}.String() + " of " + short(e.url)
 	switch _, sane := protocol.SaneModified(e.modified, x.at); {
 	case e.modified.After(x.at.Add(24 * time.Hour)), !sane && e.modified.Add(e.span).Before(time.Date(1993, 1, 1, 0, 0, 0, 0, time.UTC)):
-		x.hit("absurd-date", e.url, eg)
+		x.violate("absurd-date", e.url, eg)
 	case e.modified.After(x.at.Add(time.Minute)): // clocks differ
-		x.hit("future-date", e.url, eg)
+		x.violate("future-date", e.url, eg)
 	}
 }
 
@@ -128,11 +128,11 @@ func (d *dates) add(t time.Time, span time.Duration, document time.Time) {
 func (x *run) judge(d *document) {
 	ds := &d.dates
 	if ds.none > ds.some {
-		h := x.hit("no-dates", d.place, short(ds.undated))
+		h := x.violate("no-dates", d.place, short(ds.undated))
 		h.count, h.of = h.count-1+ds.none, h.of+ds.none+ds.some
 	}
 	if ds.coarse > 0 && ds.coarse*2 > ds.some {
-		h := x.hit("coarse-dates", d.place, "")
+		h := x.violate("coarse-dates", d.place, "")
 		h.count, h.of = h.count-1+ds.coarse, h.of+ds.some
 	}
 	var most int64
@@ -152,7 +152,7 @@ func (x *run) judge(d *document) {
 		n, says = ds.near, "within 5 minutes of "+protocol.FormatDate(d.modified)+", when the file was written"
 	}
 	if n >= buildLeast && n*2 >= ds.some {
-		h := x.hit("lastmod-build-time", d.place, says)
+		h := x.violate("lastmod-build-time", d.place, says)
 		h.count, h.of = h.count-1+n, h.of+ds.some
 	}
 }
@@ -165,7 +165,7 @@ func (x *run) outside(d *document, e entry) {
 	}
 	dir, _ := path.Split(d.url)
 	if !strings.HasPrefix(e.url, dir) {
-		x.hit("outside-path", e.url, short(e.url))
+		x.violate("outside-path", e.url, short(e.url))
 	}
 }
 

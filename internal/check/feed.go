@@ -51,10 +51,10 @@ func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 		return err
 	}
 	if len(f.Entries) == 0 {
-		x.hit("no-entries", d.place, "")
+		x.violate("no-entries", d.place, "")
 	}
 	if d.url != "" && f.Self != "" && f.Self != d.url {
-		x.hit("feed-self", d.place, short(f.Self))
+		x.violate("feed-self", d.place, short(f.Self))
 	}
 	x.judge(d)
 	return nil
@@ -102,7 +102,7 @@ func (x *run) feedText(d *document, text []byte) error {
 			return err
 		}
 		if s := strings.TrimSpace(string(value)); s != "" && !read(s) {
-			x.hit("bad-date", fmt.Sprintf("line %d", line), fmt.Sprintf("%q in line %d", short(s), line))
+			x.violate("bad-date", fmt.Sprintf("line %d", line), fmt.Sprintf("%q in line %d", short(s), line))
 		}
 	}
 }

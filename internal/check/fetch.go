@@ -41,7 +41,7 @@ type fetcher struct {
 
 func newAsker(c *Checker) *fetcher {
 	a := &fetcher{Checker: c, agent: cmp.Or(c.Agent, agentDefault), every: cmp.Or(c.Every, everyDefault), rules: make(map[string]*originRobots)}
-	a.client = fetch.Client{Agent: a.agent, Pace: a.turn, MaxBytes: -1}
+	a.client = fetch.Client{Agent: a.agent, Pace: a.pause, MaxBytes: -1}
 	if c.Client != nil {
 		a.client.Transport = c.Client.Transport
 	}
@@ -106,8 +106,8 @@ func (a *fetcher) within(ctx context.Context, wait time.Duration, url string, he
 	return ans, nil
 }
 
-// turn waits until a request may be sent.
-func (a *fetcher) turn(ctx context.Context) error {
+// pause waits until a request may be sent.
+func (a *fetcher) pause(ctx context.Context) error {
 	if wait := time.Until(a.last.Add(a.every)); !a.last.IsZero() && wait > 0 {
 		pause.For(ctx, wait)
 	}
@@ -139,7 +139,7 @@ func (x *run) robots(ctx context.Context, origin string) *originRobots {
 	for hop := 0; ; hop++ {
 		ans, err := a.get(ctx, url, nil)
 		if err != nil {
-			x.hit("robots-unreachable", origin+"/robots.txt", short(err.Error()))
+			x.violate("robots-unreachable", origin+"/robots.txt", short(err.Error()))
 			break
 		}
 		code = ans.Status
@@ -154,16 +154,16 @@ func (x *run) robots(ctx context.Context, origin string) *originRobots {
 		switch {
 		case err != nil:
 			code = 0
-			x.hit("robots-unreachable", url, short(err.Error()))
+			x.violate("robots-unreachable", url, short(err.Error()))
 		case 200 <= code && code < 300:
 			if name := challenge(ans, text); name != "" {
-				x.hit("challenge", url, name)
+				x.violate("challenge", url, name)
 			} else if looksLikeHTML(text) {
-				x.hit("robots-html", url, "")
+				x.violate("robots-html", url, "")
 			}
 			r.got, r.text = true, text
 		case code >= 500 || code == 429:
-			x.hit("robots-unreachable", url, ans.Says())
+			x.violate("robots-unreachable", url, ans.Says())
 		}
 		break
 	}
@@ -192,7 +192,7 @@ func (x *run) fetch(ctx context.Context, url string, part bool) *answer {
 		if part {
 			rule, eg = "part-missing", url+" ("+eg+")"
 		}
-		x.hit(rule, url, eg)
+		x.violate(rule, url, eg)
 		return nil
 	}
 	at := url
@@ -213,7 +213,7 @@ func (x *run) fetch(ctx context.Context, url string, part bool) *answer {
 			return fail("unreachable", "it redirects to "+short(to)+", which is not followed")
 		case to != "":
 			ans.Close()
-			x.hit("redirected", url, short(at)+" redirects to "+short(to))
+			x.violate("redirected", url, short(at)+" redirects to "+short(to))
 			at = to
 			continue
 		}

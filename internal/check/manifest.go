@@ -46,16 +46,16 @@ func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	}
 	w.finish(d)
 	if !w.parley { // a news feed is ordered newest first, and needs only one date per item
-		delete(x.hits, "order")
+		delete(x.violations, "order")
 		delete(w.hits, "one-date")
 	}
 	for id, h := range w.hits {
-		x.hits[id] = h
+		x.violations[id] = h
 	}
 	x.judge(d)
 	switch {
 	case errors.Is(err, protocol.ErrTruncated):
-		x.hit("count", d.place, fmt.Sprintf("%s items, %s declared", number(int64(w.items)), number(int64(head.Items))))
+		x.violate("count", d.place, fmt.Sprintf("%s items, %s declared", number(int64(w.items)), number(int64(head.Items))))
 		return nil
 	case err != nil:
 		return err
@@ -64,9 +64,9 @@ func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	case !w.channel && w.items == 0 && w.hits["namespace"] == nil:
 		return errUnknown{"RDF, but neither robots.rdf nor RSS 1.0"}
 	case d.entries == 0:
-		x.hit("no-entries", d.place, "")
-	case w.channel && w.listed != w.items && x.hits["namespace"] == nil:
-		h := x.hit("rss-seq", d.place, fmt.Sprintf("%s in rdf:Seq, %s items", number(int64(w.listed)), number(int64(w.items))))
+		x.violate("no-entries", d.place, "")
+	case w.channel && w.listed != w.items && x.violations["namespace"] == nil:
+		h := x.violate("rss-seq", d.place, fmt.Sprintf("%s in rdf:Seq, %s items", number(int64(w.listed)), number(int64(w.items))))
 		h.count = max(w.listed-w.items, w.items-w.listed)
 	}
 	return ctx.Err()
@@ -85,9 +85,9 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 					if strings.HasSuffix(e.Error(), "the same URL again") {
 						rule = "duplicate"
 					}
-					x.hit(rule, d.place, short(e.Error()))
+					x.violate(rule, d.place, short(e.Error()))
 				}
-				if h := x.hits["bad-url"]; h != nil {
+				if h := x.violations["bad-url"]; h != nil {
 					h.count += skipped - len(first) // assume that the others have the same cause
 				}
 			}
@@ -102,16 +102,16 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 		if rec.Gone != nil {
 			x.gone.add(rec.Gone.URL)
 			if x.urls.has(rec.Gone.URL) {
-				x.hit("gone-and-listed", rec.Gone.URL, short(rec.Gone.URL))
+				x.violate("gone-and-listed", rec.Gone.URL, short(rec.Gone.URL))
 			}
 			continue
 		}
 		it := rec.Item
 		if x.gone.has(it.URL) {
-			x.hit("gone-and-listed", it.URL, short(it.URL))
+			x.violate("gone-and-listed", it.URL, short(it.URL))
 		}
 		if last != "" && protocol.Compare(last, it.URL) > 0 {
-			x.hit("order", it.URL, short(it.URL)+" after "+short(last))
+			x.violate("order", it.URL, short(it.URL)+" after "+short(last))
 		}
 		last = it.URL
 		x.entry(ctx, d, entry{url: it.URL, modified: it.Modified, span: it.Span, length: it.Length, digest: it.Digest})

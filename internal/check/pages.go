@@ -28,7 +28,7 @@ func (x *run) pages(ctx context.Context) {
 	slices.SortFunc(list, func(a, b pick) int { return protocol.Compare(a.url, b.url) })
 	x.asking.planned = x.asking.done + 2*len(list)
 	for _, p := range list {
-		if ctx.Err() != nil || x.hits["busy"] != nil {
+		if ctx.Err() != nil || x.violations["busy"] != nil {
 			break
 		}
 		r := x.robots(ctx, protocol.Origin(p.url))
@@ -37,7 +37,7 @@ func (x *run) pages(ctx context.Context) {
 		}
 		if !x.asking.allowed(r, p.url) {
 			if r.got {
-				x.hit("disallowed", p.url, short(p.url))
+				x.violate("disallowed", p.url, short(p.url))
 			}
 			x.asking.planned -= 2
 			continue
@@ -45,13 +45,13 @@ func (x *run) pages(ctx context.Context) {
 		x.report.Sampled++
 		x.page(ctx, p.entry)
 	}
-	for id, h := range x.hits {
+	for id, h := range x.violations {
 		if strings.HasPrefix(id, "page-") || strings.HasPrefix(id, "redirect-") {
 			h.of = x.report.Sampled
 		}
 	}
 	for _, id := range []string{"page-no-304", "page-no-validators"} {
-		if h := x.hits[id]; h != nil {
+		if h := x.violations[id]; h != nil {
 			h.bytes[0] /= int64(h.count)
 			h.bytes[1] = h.bytes[0] * int64(x.report.Entries) * int64(h.count) / int64(h.of)
 		}
@@ -62,19 +62,19 @@ func (x *run) page(ctx context.Context, e entry) {
 	ans, err := x.asking.get(ctx, e.url, nil)
 	if err != nil {
 		if ctx.Err() == nil {
-			x.hit("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
+			x.violate("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
 		}
 		return
 	}
 	defer ans.Close()
 	head, err := io.ReadAll(io.LimitReader(ans.body, maxPage))
 	if err != nil && ctx.Err() == nil {
-		x.hit("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
+		x.violate("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
 		return
 	}
 	eg := short(e.url)
 	if name := challenge(ans, head); name != "" {
-		x.hit("page-challenge", e.url, eg+" ("+name+")")
+		x.violate("page-challenge", e.url, eg+" ("+name+")")
 		return
 	}
 	if ans.Status != http.StatusOK {
@@ -84,7 +84,7 @@ func (x *run) page(ctx context.Context, e entry) {
 			} else {
 				eg += " (" + ans.Says() + ")"
 			}
-			x.hit(rule, e.url, eg)
+			x.violate(rule, e.url, eg)
 		}
 		return
 	}
@@ -95,15 +95,15 @@ func (x *run) page(ctx context.Context, e entry) {
 	}
 	switch again, _ := x.again(ctx, ans); again {
 	case noValidators:
-		x.hit("page-no-validators", e.url, eg).bytes[0] += ans.wire.n
+		x.violate("page-no-validators", e.url, eg).bytes[0] += ans.wire.n
 	case sentAgain:
-		x.hit("page-no-304", e.url, eg).bytes[0] += ans.wire.n
+		x.violate("page-no-304", e.url, eg).bytes[0] += ans.wire.n
 	}
 	if isHTML && !ans.coded && len(head) > 2000 {
 		p := newPacked()
 		p.Write(head)
 		if n, ok := p.size(); ok && n*10 < int64(len(head))*9 {
-			h := x.hit("page-not-compressed", e.url, eg)
+			h := x.violate("page-not-compressed", e.url, eg)
 			h.bytes[0] += int64(len(head))
 			h.bytes[1] += n
 		}
@@ -163,10 +163,10 @@ func (x *run) pageSays(ans *answer, e entry, head []byte, isHTML bool) {
 		noIndex, canonical = noIndex || says, other
 	}
 	if noIndex {
-		x.hit("page-noindex", e.url, short(e.url))
+		x.violate("page-noindex", e.url, short(e.url))
 	}
 	if canonical != "" && canonical != e.url && !strings.HasPrefix(x.report.Kind, "robots.rdf") {
-		x.hit("page-canonical", e.url, short(e.url)+" names "+short(canonical))
+		x.violate("page-canonical", e.url, short(e.url)+" names "+short(canonical))
 	}
 }
 
@@ -184,7 +184,7 @@ func (x *run) digest(ans *answer, e entry, head []byte) error {
 	case int64(len(head))+n == maxDigest:
 		return errors.New("too long")
 	case protocol.Digest(sum.Sum(nil)) != e.digest:
-		x.hit("page-bytes", e.url, short(e.url))
+		x.violate("page-bytes", e.url, short(e.url))
 	}
 	return nil
 }

@@ -85,20 +85,20 @@ func (x *run) robotsText(ctx context.Context, d *document, r io.Reader) error {
 		return err
 	}
 	if d.bytes = int64(len(text)) + rest; d.bytes > robots.MaxBytes {
-		x.hit("robots-too-long", d.place, "").bytes[0] = d.bytes
+		x.violate("robots-too-long", d.place, "").bytes[0] = d.bytes
 	}
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 	if bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(text, []byte{0xff, 0xfe}) || bytes.HasPrefix(text, []byte{0xfe, 0xff}) {
-		x.hit("robots-not-text", d.place, "it contains NUL bytes or a UTF-16 byte order mark")
+		x.violate("robots-not-text", d.place, "it contains NUL bytes or a UTF-16 byte order mark")
 		return nil
 	}
 	file := robots.Parse(text)
 	x.robotsLines(text)
 	if len(text) > 0 && !file.Allowed("*", "/") && !file.Allowed("*", "/index.html") && !file.Allowed("*", "/a/b?c") {
-		x.hit("robots-forbids-all", d.place, "")
+		x.violate("robots-forbids-all", d.place, "")
 	}
 	if delay := file.CrawlDelay("*"); delay > 10*time.Second {
-		h := x.hit("robots-delay", d.place, delay.String())
+		h := x.violate("robots-delay", d.place, delay.String())
 		h.count = int(24 * time.Hour / delay)
 	}
 	return x.sitemapLines(ctx, d, file)
@@ -113,30 +113,30 @@ func (x *run) robotsLines(text []byte) {
 		name, value, ok := l.field()
 		if !ok {
 			if words := strings.Fields(l.text); len(words) == 2 && robotsFields[strings.ToLower(words[0])] != 0 {
-				h := x.hit("robots-misspelt", l.where(), l.eg())
+				h := x.violate("robots-misspelt", l.where(), l.eg())
 				h.fixed = words[0] + ": " + short(words[1])
 			} else {
-				x.hit("robots-no-line", l.where(), l.eg())
+				x.violate("robots-no-line", l.where(), l.eg())
 			}
 			continue
 		}
 		kind := robotsFields[name]
 		switch {
 		case kind == fieldMisspelt:
-			x.hit("robots-misspelt", l.where(), l.eg()).fixed = spelt[name]
+			x.violate("robots-misspelt", l.where(), l.eg()).fixed = spelt[name]
 			name = strings.ToLower(spelt[name])
 		case kind == 0 || kind == fieldLittle:
-			x.hit("robots-unknown-line", l.where(), l.eg())
+			x.violate("robots-unknown-line", l.where(), l.eg())
 		}
 		switch {
 		case name == "user-agent":
 			grouped = true
 		case robotsFields[name] == fieldRule && !grouped:
-			x.hit("robots-no-group", l.where(), l.eg())
+			x.violate("robots-no-group", l.where(), l.eg())
 		case robotsFields[name] == fieldRule && strings.Contains(value, "://"):
-			x.hit("robots-url-rule", l.where(), l.eg())
+			x.violate("robots-url-rule", l.where(), l.eg())
 		case robotsFields[name] == fieldRule && value != "" && strings.IndexByte("/*$", value[0]) < 0:
-			x.hit("robots-relative-rule", l.where(), l.eg())
+			x.violate("robots-relative-rule", l.where(), l.eg())
 		}
 	}
 }
@@ -148,20 +148,20 @@ const maxSitemapLines = 5
 func (x *run) sitemapLines(ctx context.Context, d *document, file *robots.File) error {
 	values := file.Lines("sitemap")
 	if len(values) == 0 {
-		x.hit("no-sitemap-line", d.place, "").fixed = "Sitemap: " + d.originOr("https://www.example.org") + "/sitemap.xml"
+		x.violate("no-sitemap-line", d.place, "").fixed = "Sitemap: " + d.originOr("https://www.example.org") + "/sitemap.xml"
 	}
 	asked := 0
 	for _, v := range values {
 		url, err := protocol.CanonicalURL("", v)
 		switch {
 		case err != nil:
-			x.hit("sitemap-relative", d.place, short(v))
+			x.violate("sitemap-relative", d.place, short(v))
 			continue
 		case d.url != "" && protocol.Origin(url) != d.origin():
-			x.hit("sitemap-foreign", d.place, short(v))
+			x.violate("sitemap-foreign", d.place, short(v))
 			continue
 		case !file.Allowed("*", url[len(protocol.Origin(url)):]):
-			x.hit("sitemap-forbidden", d.place, short(v))
+			x.violate("sitemap-forbidden", d.place, short(v))
 			continue
 		}
 		if x.asking == nil || d.url == "" || asked == maxSitemapLines || !file.Allowed(x.asking.agent, url[len(protocol.Origin(url)):]) {
@@ -170,12 +170,12 @@ func (x *run) sitemapLines(ctx context.Context, d *document, file *robots.File) 
 		asked++
 		ans, err := x.asking.get(ctx, url, nil)
 		if err != nil {
-			x.hit("sitemap-missing", d.place, short(v)+" ("+short(err.Error())+")")
+			x.violate("sitemap-missing", d.place, short(v)+" ("+short(err.Error())+")")
 			continue
 		}
 		ans.Close()
 		if ans.Status >= 400 {
-			x.hit("sitemap-missing", d.place, short(v)+" ("+ans.Says()+")")
+			x.violate("sitemap-missing", d.place, short(v)+" ("+ans.Says()+")")
 		}
 	}
 	return ctx.Err()

@@ -35,7 +35,7 @@ func (x *run) sitemap(ctx context.Context, d *document, r io.Reader) error {
 			return ctx.Err()
 		}
 		if e.Sitemap && d.part {
-			x.hit("nested-index", d.place, short(e.Loc))
+			x.violate("nested-index", d.place, short(e.Loc))
 			continue
 		}
 		x.written(e)
@@ -54,18 +54,18 @@ func (x *run) sitemap(ctx context.Context, d *document, r io.Reader) error {
 		x.report.Kind = sr.Kind().String()
 	}
 	if skipped, first := sr.Skipped(); skipped > 0 {
-		h := x.hit("bad-url", d.place, short(first[0].Error()))
+		h := x.violate("bad-url", d.place, short(first[0].Error()))
 		h.count += skipped - 1
 	}
 	if space := sr.Space(); sr.Kind() != sitemap.Text && sr.Kind() != sitemap.Unknown && space != sitemap.Namespace {
-		x.hit("namespace", d.place, named(space)).fixed = `write xmlns="` + sitemap.Namespace + `" in its root`
+		x.violate("namespace", d.place, named(space)).fixed = `write xmlns="` + sitemap.Namespace + `" in its root`
 	}
 	if n > sitemap.MaxURLs {
-		h := x.hit("too-many-urls", d.place, "")
+		h := x.violate("too-many-urls", d.place, "")
 		h.count = max(h.count, n)
 	}
 	if d.bytes > sitemap.MaxBytes {
-		x.hit("too-large", d.place, "").bytes[0] = d.bytes
+		x.violate("too-large", d.place, "").bytes[0] = d.bytes
 	}
 	if sr.Kind() != sitemap.Index {
 		x.judge(d)
@@ -78,7 +78,7 @@ func (x *run) sitemap(ctx context.Context, d *document, r io.Reader) error {
 	case err != io.EOF:
 		return err
 	case n == 0:
-		x.hit("no-entries", d.place, "")
+		x.violate("no-entries", d.place, "")
 	}
 	return x.parts(ctx, d, parts)
 }
@@ -97,10 +97,10 @@ func (x *run) written(e sitemap.Entry) {
 	}
 	eg := fmt.Sprintf("%q of %s", short(e.RawLastmod), short(e.Loc))
 	if e.Modified.IsZero() {
-		x.hit("bad-date", e.Loc, eg)
+		x.violate("bad-date", e.Loc, eg)
 		x.dated++
 	} else if _, err := protocol.ParseDate(e.RawLastmod); err != nil {
-		x.hit("zoneless-date", e.Loc, eg)
+		x.violate("zoneless-date", e.Loc, eg)
 	}
 }
 
@@ -120,7 +120,7 @@ func (x *run) sitemapRules(ctx context.Context, d *document) {
 		}
 	}
 	if len(x.lists) == 0 {
-		x.hit("no-sitemap-line", d.origin()+"/robots.txt", "").fixed = "Sitemap: " + d.url
+		x.violate("no-sitemap-line", d.origin()+"/robots.txt", "").fixed = "Sitemap: " + d.url
 	}
 }
 
@@ -137,10 +137,10 @@ func (x *run) parts(ctx context.Context, d *document, list []string) error {
 		}
 	}
 	if unread := len(list) - tried; unread > 0 {
-		h := x.hit("parts-unread", d.place, "")
+		h := x.violate("parts-unread", d.place, "")
 		h.count, h.of = unread, len(list)
 	}
-	if m := x.hits["part-missing"]; m != nil {
+	if m := x.violations["part-missing"]; m != nil {
 		m.of = tried
 	}
 	return ctx.Err()

@@ -203,7 +203,7 @@ func (c *Catalog) place(url string) string {
 // that pages that the sources do not list stay as they are; but see Journal.
 func (c *Catalog) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
-		if err := c.look(ctx, scopes, yield); err != nil && err != errStop {
+		if err := c.scan(ctx, scopes, yield); err != nil && err != errStop {
 			yield(inventory.Offer{}, err)
 		}
 	}
@@ -215,11 +215,11 @@ var errStop = errors.New("stop")
 // errPartial is why absence from a partial source means nothing.
 var errPartial = errors.New("lists only some of the pages")
 
-func (c *Catalog) look(ctx context.Context, scopes []inventory.Scope, yield func(inventory.Offer, error) bool) error {
+func (c *Catalog) scan(ctx context.Context, scopes []inventory.Scope, yield func(inventory.Offer, error) bool) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := c.refreshForLook(ctx, len(scopes) == 0); err != nil {
+	if err := c.refreshForScan(ctx, len(scopes) == 0); err != nil {
 		return err
 	}
 	rules := c.rules.Known()
@@ -312,8 +312,8 @@ func (c *Catalog) Read(ctx context.Context, o inventory.Offer) (inventory.Offer,
 	return r, nil
 }
 
-// refreshForLook reads the sources, unless they were read a moment ago.
-func (c *Catalog) refreshForLook(ctx context.Context, whole bool) error {
+// refreshForScan reads the sources, unless they were read a moment ago.
+func (c *Catalog) refreshForScan(ctx context.Context, whole bool) error {
 	c.mu.Lock()
 	age, watched := c.now().Sub(c.readAt), c.watched
 	read := !c.readAt.IsZero()

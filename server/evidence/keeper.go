@@ -108,8 +108,8 @@ type Keeper struct {
 	silent  int // requests without a response, in a row
 }
 
-// noted is the prefix of the notes' keys.
-const noted = "evidence/"
+// notePrefix is the prefix of the notes' keys.
+const notePrefix = "evidence/"
 
 const (
 	atOnce   = 4    // concurrent requests
@@ -142,8 +142,8 @@ func (k *Keeper) Open() error {
 	if err != nil {
 		return fmt.Errorf("evidence: %w", err)
 	}
-	err = k.Journal.EachNote(noted, func(key string, value []byte) error {
-		page := key[len(noted):]
+	err = k.Journal.EachNote(notePrefix, func(key string, value []byte) error {
+		page := key[len(notePrefix):]
 		r, err := parseRecord(value)
 		if err != nil {
 			return nil // of another version: the page is fetched again
@@ -247,7 +247,7 @@ func (k *Keeper) record(page string) record {
 	if ok {
 		return r
 	}
-	b, err := k.Journal.Note(noted + page)
+	b, err := k.Journal.Note(notePrefix + page)
 	if err == nil && b != nil {
 		r, err = parseRecord(b)
 	}
@@ -270,9 +270,9 @@ func (k *Keeper) save() error {
 		notes := make(map[string][]byte, n)
 		for _, page := range list[:n] {
 			if r := some[page]; r.State == stateUnknown && r.Asked.IsZero() {
-				notes[noted+page] = nil
+				notes[notePrefix+page] = nil
 			} else {
-				notes[noted+page] = r.encode()
+				notes[notePrefix+page] = r.encode()
 			}
 		}
 		if err := k.Journal.SetNotes(notes); err != nil {

@@ -40,8 +40,8 @@ type Report struct {
 	Head protocol.Cursor `json:"head"` // of the journal after the scan
 }
 
-// Told returns how many changes the scan appended for followers.
-func (r Report) Told() int { return r.New + r.Changed + r.Moved + r.Gone + r.Withdrawn }
+// ChangeCount returns how many changes the scan appended for followers.
+func (r Report) ChangeCount() int { return r.New + r.Changed + r.Moved + r.Gone + r.Withdrawn }
 
 // Add adds the counts of another pass over the same scopes.
 func (r *Report) Add(o Report) {

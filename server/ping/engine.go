@@ -264,10 +264,10 @@ func (e *engine) take(changes []protocol.Change) error {
 			continue
 		}
 		if c.Op == protocol.Move {
-			in.owe(c.From, false)
+			in.addPending(c.From, false)
 		}
 		if c.Op == protocol.Delete || listed(c.Item) {
-			in.owe(c.Item.URL, c.Op == protocol.Create || c.Op == protocol.Move)
+			in.addPending(c.Item.URL, c.Op == protocol.Create || c.Op == protocol.Move)
 		}
 	}
 	last := changes[len(changes)-1]
@@ -288,8 +288,8 @@ func (e *engine) intake(k key) *intake {
 	return &intake{e: e, key: k, now: e.s.now(), urls: make(map[string]pendingURL)}
 }
 
-// owe makes a URL pending; created says that it is new.
-func (in *intake) owe(url string, created bool) {
+// addPending makes a URL pending; created says that it is new.
+func (in *intake) addPending(url string, created bool) {
 	if !in.e.s.ours(url, in.key) {
 		return
 	}
@@ -349,7 +349,7 @@ func (e *engine) walkOver(ctx context.Context, in *intake, w *walk) (n int, done
 		}
 		w.After = entry.Item.URL
 		if listed(entry.Item) {
-			in.owe(entry.Item.URL, false)
+			in.addPending(entry.Item.URL, false)
 		}
 	}
 	return n, false, nil

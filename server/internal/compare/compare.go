@@ -25,7 +25,7 @@ const (
 
 // A comparison is a Scan in progress.
 type comparison struct {
-	look  *Scan
+	scan  *Scan
 	found Found
 
 	left    *entries
@@ -48,21 +48,21 @@ type comparison struct {
 
 // settle ends the baseline: the first description becomes visible.
 func (c *comparison) settle() error {
-	if c.look.Journal.Len() == 0 && len(c.unseen) > 0 {
+	if c.scan.Journal.Len() == 0 && len(c.unseen) > 0 {
 		return fmt.Errorf("nothing could be scanned below %s", c.unseen[0])
 	}
-	return c.look.Journal.Settle()
+	return c.scan.Journal.Settle()
 }
 
 // walk does the merge join. It appends the steps that can be decided at once, and collects in gone and born
 // those that only the end of the walk decides. After an error, absence means nothing.
 func (c *comparison) walk(ctx context.Context) error {
-	c.left, c.flushed = &entries{j: c.look.Journal, scopes: c.look.Scopes}, time.Now()
+	c.left, c.flushed = &entries{j: c.scan.Journal, scopes: c.scan.Scopes}, time.Now()
 	defer func() { c.left.pause() }()
-	if c.look.Journal.Len() == 0 {
+	if c.scan.Journal.Len() == 0 {
 		c.left.end = true // no need to keep a view of an empty journal open
 	}
-	if !c.look.Journal.Whole() {
+	if !c.scan.Journal.Whole() {
 		c.direct = true // a baseline is not told to followers, so moves do not matter
 	}
 	var e journal.Entry
@@ -75,7 +75,7 @@ func (c *comparison) walk(ctx context.Context) error {
 		return err
 	}
 	last, seen := "", 0
-	for o, err := range c.look.Inventory.Scan(ctx, c.look.Scopes) {
+	for o, err := range c.scan.Inventory.Scan(ctx, c.scan.Scopes) {
 		if err := begin(); err != nil {
 			return err
 		}
@@ -86,12 +86,12 @@ func (c *comparison) walk(ctx context.Context) error {
 			}
 			c.unseen = append(c.unseen, u.Prefix)
 			if !u.Expected {
-				c.look.Warn("part of the site could not be scanned: its known pages stay", "prefix", u.Prefix, "err", u.Err)
+				c.scan.Warn("part of the site could not be scanned: its known pages stay", "prefix", u.Prefix, "err", u.Err)
 			}
 			continue
 		}
 		if seen%512 == 0 {
-			c.look.Progress(c.found.Report)
+			c.scan.Progress(c.found.Report)
 		}
 		seen++
 		if o.LeftOut != "" {
@@ -139,7 +139,7 @@ func (c *comparison) walk(ctx context.Context) error {
 		return err
 	}
 	c.left.pause()
-	c.look.Progress(c.found.Report)
+	c.scan.Progress(c.found.Report)
 	return c.flush(ctx)
 }
 
@@ -153,7 +153,7 @@ func (c *comparison) advance(ctx context.Context) (journal.Entry, bool, error) {
 
 func (c *comparison) next() (journal.Entry, bool, error) {
 	e, more, err := c.left.next()
-	if len(c.look.Scopes) == 0 && IsAnnounced(e) {
+	if len(c.scan.Scopes) == 0 && IsAnnounced(e) {
 		c.announced++
 	}
 	return e, more, err
@@ -168,7 +168,7 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Off
 	case o.Unsettled:
 		c.unsettled(o.URL)
 		return nil
-	case isStamp(e.Stamp, o) && (o.Type == "" || o.Type == e.Item.Type) && !c.owesTime(e, o):
+	case isStamp(e.Stamp, o) && (o.Type == "" || o.Type == e.Item.Type) && !c.needsHeal(e, o):
 		c.unchanged(e)
 		return nil
 	}
@@ -199,7 +199,7 @@ func isStamp(kept []byte, o inventory.Offer) bool {
 func (c *comparison) unchanged(e journal.Entry) {
 	if e.Held.IsZero() {
 		c.found.Report.Unchanged++
-		if c.look.Importance == nil || len(c.look.Scopes) > 0 {
+		if c.scan.Importance == nil || len(c.scan.Scopes) > 0 {
 			return
 		}
 	} else {
@@ -207,7 +207,7 @@ func (c *comparison) unchanged(e journal.Entry) {
 	}
 	now := e
 	now.Held = time.Time{}
-	if len(c.look.Scopes) == 0 {
+	if len(c.scan.Scopes) == 0 {
 		now.Item.Importance = c.importanceOf(e.Item)
 	}
 	c.keep(e, now)
@@ -215,7 +215,7 @@ func (c *comparison) unchanged(e journal.Entry) {
 
 // compareRead compares a journal entry with the page as it was read.
 func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r inventory.Offer) error {
-	it, tell := ItemAfter(e.Item, r, c.look.Now)
+	it, tell := ItemAfter(e.Item, r, c.scan.Now)
 	it.Importance = c.importanceOf(it)
 	now := journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch, Newest: e.Newest, Other: e.Other}
 	if it.Digest != e.Item.Digest {
@@ -227,7 +227,7 @@ func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r invento
 	if ok, err := c.date(ctx, &now, r, isStamp(e.Stamp, r)); !ok {
 		return err
 	}
-	c.takeOver(e)
+	c.countReplaced(e)
 	if tell {
 		c.found.Report.Changed++
 		c.steps = append(c.steps, journal.Step{Op: protocol.Update, Entry: now, Significance: Significance(e, now)})
@@ -256,10 +256,10 @@ func (c *comparison) keep(was, now journal.Entry) {
 
 // importanceOf returns a page's importance.
 func (c *comparison) importanceOf(it protocol.Item) protocol.Importance {
-	if c.look.Importance == nil {
+	if c.scan.Importance == nil {
 		return it.Importance
 	}
-	return c.look.Importance(it.URL)
+	return c.scan.Importance(it.URL)
 }
 
 // fresh handles an offer that the journal does not hold.
@@ -284,7 +284,7 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 		return c.create(ctx, r)
 	default:
 		c.born = append(c.born, r)
-		if len(c.born) > c.look.limit() {
+		if len(c.born) > c.scan.limit() {
 			c.direct = true
 			return c.createBorn(ctx)
 		}
@@ -304,7 +304,7 @@ func (c *comparison) createBorn(ctx context.Context) error {
 }
 
 func (c *comparison) create(ctx context.Context, r inventory.Offer) error {
-	e, ok, err := c.newborn(ctx, ItemOf(r, c.look.Now, c.look.Journal.Whole()), r)
+	e, ok, err := c.newborn(ctx, ItemOf(r, c.scan.Now, c.scan.Journal.Whole()), r)
 	if ok {
 		c.found.Report.New++
 		c.steps = append(c.steps, journal.Step{Op: protocol.Create, Entry: e})
@@ -317,8 +317,8 @@ func (c *comparison) create(ctx context.Context, r inventory.Offer) error {
 func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.Offer) (e journal.Entry, ok bool, err error) {
 	it.Importance = c.importanceOf(it)
 	e = journal.Entry{Item: it, Stamp: r.Stamp, Sketch: r.Sketch}
-	if !r.Digest.IsZero() && c.look.Journal.Whole() {
-		dead, was, err := c.look.Journal.Gone(it.URL)
+	if !r.Digest.IsZero() && c.scan.Journal.Whole() {
+		dead, was, err := c.scan.Journal.Gone(it.URL)
 		if err != nil {
 			return e, false, err
 		}
@@ -335,20 +335,20 @@ func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.
 // absent handles a journal entry that was not offered.
 func (c *comparison) absent(e journal.Entry) {
 	switch {
-	case !c.look.Inventory.Public(e.Item.URL):
+	case !c.scan.Inventory.Public(e.Item.URL):
 		c.withdraw(e)
 	case IsAnnounced(e):
 		c.unchanged(e)
 	case c.isUnseen(e.Item.URL): // as far as is known now: finish checks again
-	case e.Held.After(c.look.Now) && !c.look.Accept:
+	case e.Held.After(c.scan.Now) && !c.scan.Accept:
 		c.hold(e) // the clock was set back: the page would wait until then, and for its grace period
-	case !e.Held.IsZero() && !c.look.Accept && (c.look.MayBeAnnounced(e) || !c.look.Due(e.Held)):
+	case !e.Held.IsZero() && !c.scan.Accept && (c.scan.MayBeAnnounced(e) || !c.scan.Due(e.Held)):
 		// It stays held.
-	case len(c.gone) < c.look.limit():
+	case len(c.gone) < c.scan.limit():
 		c.gone = append(c.gone, e)
 	case e.Held.IsZero():
 		c.hold(e)
-		c.found.Again = c.found.Again || c.look.Accept
+		c.found.Again = c.found.Again || c.scan.Accept
 	default:
 		c.found.Again = true
 	}
@@ -356,12 +356,12 @@ func (c *comparison) absent(e journal.Entry) {
 
 func (c *comparison) withdraw(e journal.Entry) {
 	c.found.Report.Withdrawn++
-	c.takeOver(e)
+	c.countReplaced(e)
 	c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: e.Item.URL, Length: -1}}})
 }
 
-// takeOver counts an announced entry that the next step replaces.
-func (c *comparison) takeOver(e journal.Entry) {
+// countReplaced counts an announced entry that the next step replaces.
+func (c *comparison) countReplaced(e journal.Entry) {
 	if IsAnnounced(e) {
 		c.giving++
 	}
@@ -382,7 +382,7 @@ func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Off
 	if !o.Digest.IsZero() {
 		return o, nil
 	}
-	r, err := c.look.Inventory.Read(ctx, o)
+	r, err := c.scan.Inventory.Read(ctx, o)
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		return r, err
@@ -391,7 +391,7 @@ func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Off
 	}
 	c.found.Report.Unread++
 	if c.unread++; c.unread <= 5 {
-		c.look.Warn("page could not be read: its last known state stays", "url", o.URL, "place", o.Place, "err", err)
+		c.scan.Warn("page could not be read: its last known state stays", "url", o.URL, "place", o.Place, "err", err)
 	}
 	return r, errUnread
 }
@@ -412,14 +412,14 @@ func (c *comparison) flushFull(ctx context.Context) error {
 // flush appends all pending steps, in transactions of bounded size. No view may be open.
 func (c *comparison) flush(ctx context.Context) error {
 	tells := func(s journal.Step) bool { return s.Op != "" }
-	if c.look.WriteMark != nil && c.look.Journal.Whole() && slices.ContainsFunc(c.steps, tells) {
-		if err := c.look.WriteMark(); err != nil {
+	if c.scan.WriteMark != nil && c.scan.Journal.Whole() && slices.ContainsFunc(c.steps, tells) {
+		if err := c.scan.WriteMark(); err != nil {
 			return err
 		}
 	}
 	for s := c.steps; len(s) > 0; {
 		n := min(len(s), protocol.MaxBatch)
-		if _, err := c.look.Journal.Append(ctx, s[:n]); err != nil {
+		if _, err := c.scan.Journal.Append(ctx, s[:n]); err != nil {
 			c.broken = true
 			return err
 		}

@@ -63,12 +63,12 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	if r.Digest.IsZero() || r.Modified.IsZero() {
 		return true, nil
 	}
-	now := c.look.Clock()
+	now := c.scan.Clock()
 	if !r.Modified.After(now.Add(servedAhead)) {
 		e.Newest = clock.Later(e.Newest, second(r.Modified))
 	}
 	to := healTo(*e)
-	if c.look.Healer == nil || to.IsZero() || to.Equal(second(r.Modified)) {
+	if c.scan.Healer == nil || to.IsZero() || to.Equal(second(r.Modified)) {
 		return true, nil
 	}
 	// Once the clock has ticked past the target time, no later write can have the same mtime. The second of
@@ -80,10 +80,10 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	}
 	if at = at.Add(stat.Tick); at.After(now) {
 		e.Stamp = nil // so that it is read again
-		c.found.Owed.Add(inventory.ScopeOf(e.Item.URL), at, now)
+		c.found.PendingHeals.Add(inventory.ScopeOf(e.Item.URL), at, now)
 		return true, nil
 	}
-	h, err := c.look.Healer.Heal(ctx, r, to)
+	h, err := c.scan.Healer.Heal(ctx, r, to)
 	switch {
 	case err == nil:
 		e.Stamp, e.Newest = h.Stamp, clock.Later(e.Newest, to)
@@ -96,7 +96,7 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 	default:
 		e.Stamp, e.Newest = h.Stamp, clock.Later(e.Newest, second(h.Modified))
 		if again {
-			c.look.Refused[e.Item.URL] = true
+			c.scan.Refused[e.Item.URL] = true
 		} else if c.found.Unhealed++; c.found.Unhealed == 1 {
 			c.found.Unhealing = err
 		}
@@ -111,11 +111,11 @@ func (c *comparison) date(ctx context.Context, e *journal.Entry, r inventory.Off
 // maxRefused bounds the pages that are read again in vain in order to heal them. Beyond it none are.
 const maxRefused = 64
 
-// owesTime reports whether a page with an unchanged stamp has an mtime that should be healed: it was scanned
+// needsHeal reports whether a page with an unchanged stamp has an mtime that should be healed: it was scanned
 // before there was a Healer.
-func (c *comparison) owesTime(e journal.Entry, o inventory.Offer) bool {
-	return c.look.Healer != nil && !e.Other.IsZero() && !o.Modified.IsZero() && !second(o.Modified).After(e.Other) &&
-		len(c.look.Refused) < maxRefused && !c.look.Refused[e.Item.URL]
+func (c *comparison) needsHeal(e journal.Entry, o inventory.Offer) bool {
+	return c.scan.Healer != nil && !e.Other.IsZero() && !o.Modified.IsZero() && !second(o.Modified).After(e.Other) &&
+		len(c.scan.Refused) < maxRefused && !c.scan.Refused[e.Item.URL]
 }
 
 // HealPatience is how far in the future the target mtime of a page may lie for a Turn to wait for it.

@@ -32,7 +32,7 @@ func (c *comparison) finish(ctx context.Context) error {
 	}
 	var ripe []string
 	for _, e := range c.gone {
-		if c.look.Accept || !e.Held.IsZero() {
+		if c.scan.Accept || !e.Held.IsZero() {
 			ripe = append(ripe, e.Item.URL)
 		} else {
 			c.hold(e)
@@ -45,7 +45,7 @@ func (c *comparison) finish(ctx context.Context) error {
 	if err := c.countHeld(); err != nil {
 		return err
 	}
-	if len(ripe) == 0 || c.found.Report.MassHeld && !c.look.Accept {
+	if len(ripe) == 0 || c.found.Report.MassHeld && !c.scan.Accept {
 		c.found.Again = false // a repeat would find no more room
 		return nil
 	}
@@ -63,21 +63,21 @@ func (c *comparison) finish(ctx context.Context) error {
 func (c *comparison) countHeld() error {
 	c.found.Report.HeldNow, c.found.Held = 0, time.Time{}
 	waiting := 0
-	err := EachHeld(c.look.Journal, func(e journal.Entry) {
+	err := EachHeld(c.scan.Journal, func(e journal.Entry) {
 		c.found.Report.HeldNow++
-		if c.look.MayBeAnnounced(e) {
+		if c.scan.MayBeAnnounced(e) {
 			waiting++
 			return
 		}
-		if !c.look.Due(e.Held) && (c.found.Held.IsZero() || e.Held.Before(c.found.Held)) {
+		if !c.scan.Due(e.Held) && (c.found.Held.IsZero() || e.Held.Before(c.found.Held)) {
 			c.found.Held = e.Held
 		}
 	})
 	// Announced pages cannot vanish, and inherited ones that wait may have been announced: neither kind
 	// counts on either side.
-	c.found.Report.MassHeld = IsMass(c.found.Report.HeldNow-waiting, c.look.Journal.Len()-(c.announced-c.given)-waiting)
+	c.found.Report.MassHeld = IsMass(c.found.Report.HeldNow-waiting, c.scan.Journal.Len()-(c.announced-c.given)-waiting)
 	if c.inherited > 0 {
-		c.look.Warn("pages of the published manifest were never found by a scan: they stay until they are announced again, or a person accepts their deletion",
+		c.scan.Warn("pages of the published manifest were never found by a scan: they stay until they are announced again, or a person accepts their deletion",
 			"pages", c.inherited)
 		c.inherited = 0
 	}
@@ -103,8 +103,8 @@ func EachHeld(j *journal.Journal, f func(journal.Entry)) error {
 // hold records that a page was not found.
 func (c *comparison) hold(e journal.Entry) {
 	c.found.Report.Held++
-	e.Held = c.look.Now
-	if c.look.MayBeAnnounced(e) {
+	e.Held = c.scan.Now
+	if c.scan.MayBeAnnounced(e) {
 		c.inherited++
 	}
 	c.steps = append(c.steps, journal.Step{Entry: e})

@@ -48,7 +48,7 @@ func (c *comparison) moves(ctx context.Context) error {
 			listed[e.Item.URL] = true
 		}
 	}
-	if err := EachHeld(c.look.Journal, func(e journal.Entry) {
+	if err := EachHeld(c.scan.Journal, func(e journal.Entry) {
 		if !listed[e.Item.URL] {
 			lost(e, false)
 		}
@@ -86,7 +86,7 @@ func (c *comparison) moves(ctx context.Context) error {
 			rest = append(rest, r)
 			continue
 		}
-		it := ItemOf(r, c.look.Now, true)
+		it := ItemOf(r, c.scan.Now, true)
 		it.Modified, it.Span = m.from.Item.Modified, m.from.Item.Span // the bytes have not changed
 		it.Importance = m.from.Item.Importance
 		e, ok, err := c.newborn(ctx, it, r)
@@ -112,7 +112,7 @@ func (c *comparison) lookFor(ctx context.Context, urls []string) (map[string]boo
 	for i, u := range urls {
 		absent[u], scopes[i] = true, inventory.ScopeOf(u)
 	}
-	for o, err := range c.look.Inventory.Scan(ctx, inventory.Covering(scopes)) {
+	for o, err := range c.scan.Inventory.Scan(ctx, inventory.Covering(scopes)) {
 		var u *inventory.UnseenError
 		switch {
 		case errors.As(err, &u):

@@ -48,9 +48,9 @@ type Found struct {
 	Soon  []inventory.Scope // to be scanned again soon
 	Again bool              // more pages were due than the side list holds: scan once more
 
-	Owed      PendingHeals // pages to be healed later
-	Unhealed  int          // pages whose mtime could not be set
-	Unhealing error        // the error of the first of them
+	PendingHeals PendingHeals // pages to be healed later
+	Unhealed     int          // pages whose mtime could not be set
+	Unhealing    error        // the error of the first of them
 
 	Announced int // announced entries after this Scan
 }
@@ -58,7 +58,7 @@ type Found struct {
 // Run does one scan. After an error Found reports what was recorded before it; that scan then causes no hold
 // and no deletion, and after a full scan Announced is no more exact than before.
 func (l *Scan) Run(ctx context.Context) (Found, error) {
-	c := &comparison{look: l}
+	c := &comparison{scan: l}
 	if len(l.Scopes) > 0 {
 		c.announced = l.Announced
 	}
