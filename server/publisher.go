@@ -419,7 +419,7 @@ func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.T
 	case err != nil:
 		return
 	case rep.MassHeld && !was:
-		p.log().Warn("most pages have vanished: their deletion is held until a person accepts it or the pages return",
+		p.log().Warn("most pages are missing: their deletion is held until a person accepts it or the pages return",
 			"held", rep.HeldNow, "pages", p.Journal.Len())
 	case was && !rep.MassHeld:
 		p.log().Info("the mass disappearance is over", "held", rep.HeldNow)

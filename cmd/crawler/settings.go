@@ -153,7 +153,7 @@ func (s *settings) define(fs *flag.FlagSet) {
 	fs.StringVar(&s.batches, "batches", "", "write each selected batch to a file in `DIR`: lines of JSON, with all that a harvester needs")
 	fs.IntVar(&s.sameSite, "same-site", 500, "select at most `N` pages of one site in a batch")
 	fs.Var(&s.minPeriod, "min-period", "wait at least `TIME` before revisiting a page, unless its site announces a change (0: a minute, and with --policy thesis a day, or --max-period if that is less)")
-	fs.Var(&s.maxPeriod, "max-period", "revisit a page after `TIME` even if it never changed; later if that would take a tenth of the budget, and never before --min-period")
+	fs.Var(&s.maxPeriod, "max-period", "revisit a page after `TIME` even if it never changed; later if that would take more than a fiftieth of the budget, and never before --min-period")
 	fs.Var(&s.minRefused, "min-period-refused", "wait at least `TIME` before revisiting a page that had no content")
 	fs.Float64Var(&s.threshold, "threshold", 0.1, "thesis: revisit a page when the profit is at least `X`, between 0 and 1")
 

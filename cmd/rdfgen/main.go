@@ -402,7 +402,7 @@ func (j *job) report(found inventory.Report, checked *server.Checked) error {
 	}
 	switch {
 	case found.MassHeld:
-		return fmt.Errorf("%d pages are missing, too many at once: nothing is announced until they return;"+
+		return fmt.Errorf("%d pages are missing, too many at once: no deletion is published until they return;"+
 			" if they were deleted on purpose, run the same command with --accept-deletions", found.HeldNow)
 	case found.Unhealed > 0 && found.Healed == 0:
 		return fmt.Errorf("the mtime of %d pages could not be restored, so the web server reports them as changed: %s; run rdfgen as the owner of the files", found.Unhealed, found.Unhealing)
