@@ -12,7 +12,7 @@
 //	3  manifests, and that they never do harm
 //	4  comparison with the policy of the thesis; and how few requests suffice
 //	5  sites that lie
-//	6  recorded changes of 1,500 pages (-data)
+//	6  recorded changes of pages (-data)
 //	7  feeds (real ones: -data)
 //	8  speed and size
 //

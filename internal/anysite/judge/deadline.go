@@ -51,7 +51,7 @@ func Lag(p record.Program, door string) Lags {
 		Loosened:  delay(p, "robots-wait", time.Minute),
 	}
 	if door == "archive" {
-		stale := delay(p, "archive-stale", time.Hour)
+		const stale = time.Hour // archive.Maker.MaxAge
 		l.Edited, l.Gone = l.Edited+stale, l.Gone+stale
 	}
 	if isSet(p, "robots-now") {

@@ -143,7 +143,7 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 			return "" // it stores what it was given, which was judged there
 		}
 	}
-	if w.shown(u, sum, from, to) {
+	if w.shown(u, sum, from, to) || w.revalidated(crawler, u, sum, from, to) {
 		return ""
 	}
 	for _, p := range w.publishers(u) {
@@ -160,6 +160,27 @@ func (w *world) wrongStored(crawler, u, sum string, size int64, cut bool, t time
 		return "which an anonymous GET returned only at another time"
 	}
 	return "which no anonymous GET returned"
+}
+
+// revalidated reports whether the web server answered a crawler 304 in an interval, for a page whose last body it had
+// sent to the crawler before was this one.
+func (w *world) revalidated(crawler, u, sum string, from, to time.Time) bool {
+	var answers []record.Request
+	for _, q := range w.r.Requests {
+		if q.From == crawler && q.URL == u && (q.Status == 304 || q.Status == 200 && !q.Truncated && q.Sum != "") {
+			answers = append(answers, q)
+		}
+	}
+	slices.SortStableFunc(answers, func(a, b record.Request) int { return a.Ended.Compare(b.Ended) })
+	had := ""
+	for _, q := range answers {
+		if q.Status == 200 {
+			had = q.Sum
+		} else if had == sum && !q.Ended.Before(from) && !q.Ended.After(to) {
+			return true
+		}
+	}
+	return false
 }
 
 // tookArchive reports whether a crawler fetched an archive of a whole site.
