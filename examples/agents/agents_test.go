@@ -1,5 +1,5 @@
-// Package agents holds agents that a crawler may send to a site, and the tests
-// that build them, send them, and follow a site by them.
+// Package agents contains agents that a crawler may send to a site, and the tests
+// that build them, send them, and follow a site with them.
 package agents
 
 import (
@@ -29,14 +29,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	agent.Main() // this executable runs the agents, too
+	agent.Main() // agents run in processes of this test's executable
 	os.Exit(m.Run())
 }
 
-// built are agents that were built, by their names: several tests want them.
+// built contains the agents built so far, by name: several tests use them.
 var built sync.Map
 
-// build builds an agent as its comment says.
+// build builds an agent with the command in the agent's package comment.
 func build(t *testing.T, name string) []byte {
 	t.Helper()
 	if b, ok := built.Load(name); ok {
@@ -61,8 +61,8 @@ func build(t *testing.T, name string) []byte {
 
 const token = "a-secret"
 
-// A sidecar is a notifier in process: a docroot, a journal, old versions and all
-// doors. It scans the docroot when the test says so.
+// A sidecar is a notifier in the test's process, with a docroot, a journal, old
+// versions and all endpoints. It scans the docroot when the test calls look.
 type sidecar struct {
 	*testing.T
 	root      string
@@ -74,7 +74,7 @@ type sidecar struct {
 	web       *httptest.Server
 }
 
-// newSidecar describes a docroot at the path / of a server of its own.
+// newSidecar publishes a docroot at the path / of a web server of its own.
 func newSidecar(t *testing.T, root string) *sidecar {
 	t.Helper()
 	s := &sidecar{T: t, root: root}
@@ -124,7 +124,7 @@ func (s *sidecar) look() {
 	s.Helper()
 	_, err := s.publisher.Turn(s.Context())
 	s.must(err)
-	s.must(s.versions.Fill(s.Context())) // as it would run beside
+	s.must(s.versions.Fill(s.Context())) // in a real notifier this runs in the background
 }
 
 func (s *sidecar) ask(method, path, auth, mediaType string, body []byte) *http.Response {
@@ -158,7 +158,7 @@ func (s *sidecar) send(program []byte) string {
 	return kept.Agent
 }
 
-// A told is a change as it was told, with what an agent made of it.
+// A told is a delivered change, with the output of the agent.
 type told struct {
 	protocol.Change
 	output []byte

@@ -92,7 +92,7 @@ func TestCommand(t *testing.T) {
 	}
 	run("build", file, "--from", s.web.URL+"/", "--program", digest, "--token", token, "--prefix", "/d/")
 	if err := json.Unmarshal([]byte(run("search", file, "apples", "--json")), &found); err != nil || found.Found != 1 {
-		t.Errorf("below /d/ search finds %+v, %v", found, err) // plain text is not published unless it is asked for
+		t.Errorf("below /d/ search finds %+v, %v", found, err) // .txt files are published only with --include
 	}
 	cmd := exec.Command(crawler, "index", "build", file, "--from", s.web.URL+"/", "--program", digest, "--token", "guess")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no such token") {

@@ -23,7 +23,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// gathered returns the index of a site, made by its agent, and the site's cursor.
+// gathered returns the index of a site, made by an agent at the site, and the site's cursor.
 func (s *sidecar) gathered(agent string) ([]byte, protocol.Cursor) {
 	s.Helper()
 	digest, err := protocol.ParseDigest(agent)
@@ -176,7 +176,7 @@ func TestPartialIndexes(t *testing.T) {
 		t.Errorf("the merged index of %d bytes differs from the index of all pages of %d", len(all), whole.Len())
 	}
 
-	// What changes later comes with its index, which is laid over the old one.
+	// Later changes come with the indexes of their pages, which are merged into the old index.
 	s := sites[0]
 	digest := s.send(build(t, "index"))
 	start := s.journal.Head()

@@ -18,9 +18,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// changed is how much of a text is another than before: of the words of both,
-// those that are in no longest common subsequence. It knows nothing of how the
-// agent counts.
+// changed returns the share, 0 to 1, of the words of both texts that are not in
+// their longest common subsequence. It does not use the agent's own measure.
 func changed(before, after []string) float64 {
 	all := len(before) + len(after)
 	if all == 0 {
@@ -35,7 +34,7 @@ func changed(before, after []string) float64 {
 	return float64(len(before)+len(after)-2*common(before, after)) / float64(all)
 }
 
-// common is the length of the longest common subsequence: by rows of the table.
+// common returns the length of the longest common subsequence, computed row by row.
 func common(a, b []string) int {
 	row := make([]int32, len(b)+1)
 	for _, x := range a {
@@ -70,9 +69,9 @@ func words(name string, page []byte) []string {
 	return strings.Fields(string(html.Read("http://localhost/"+name, page, html.Options{Text: true}).Text))
 }
 
-const least = 0.05 // as the agent is built
+const least = 0.05 // the value that build sets in the agent
 
-// A page of generated words, with a date that each build writes.
+// somePage returns a page of the paragraphs, with the number of the build in its footer.
 func somePage(r *rand.Rand, paragraphs []string, build int) string {
 	return fmt.Sprintf("<html lang=en><title>Page</title><main><h1>Page</h1><p>%s</main><footer>Built on day %d</footer>", strings.Join(paragraphs, "\n<p>"), build)
 }
@@ -103,7 +102,7 @@ func TestMinor(t *testing.T) {
 	for i := range texts {
 		before := words(name(i), []byte(somePage(r, texts[i], 0)))
 		k := r.IntN(len(texts[i]))
-		switch i % 6 { // the build alone, a word, a paragraph more, one less, half a paragraph, everything
+		switch i % 6 { // only the build number, a word, a new paragraph, a deleted one, half a paragraph, everything
 		case 1:
 			texts[i][k] = strings.Replace(texts[i][k], "w1", "W1", 1)
 		case 2:
@@ -164,7 +163,7 @@ func TestMinor(t *testing.T) {
 
 var releases = flag.String("versions", "", "for TestPointReleases: directories of versions of one site, the oldest first, separated by commas")
 
-// The point releases of linux-doc-6.1, say:
+// TestPointReleases needs versions of a real site, for example the point releases of linux-doc-6.1:
 //
 //	for v in 6.1.176-1 6.1.187-1 6.1.190-1; do
 //		apt-get download linux-doc-6.1=$v && dpkg-deb -x linux-doc-6.1_${v}_all.deb $v

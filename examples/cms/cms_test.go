@@ -50,7 +50,7 @@ const (
 	testPassword = "a password for tests"
 )
 
-// A world is the content management system, the notifier beside it, a
+// A world consists of the content management system, the notifier beside it, a
 // subscriber and a mirror.
 type world struct {
 	*testing.T
@@ -64,8 +64,8 @@ type world struct {
 	notifier *exec.Cmd
 	said     *bytes.Buffer
 
-	mu     sync.Mutex // guards what follows
-	told   []string   // "create slug", as the subscriber heard it
+	mu     sync.Mutex // guards the fields below
+	told   []string   // changes that the subscriber has received, as "create slug"
 	asked  []request
 	served http.Handler
 }
@@ -105,7 +105,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// startCMS starts the system on the pages of the last run.
+// startCMS starts the content management system with the pages of its last run.
 func (w *world) startCMS() {
 	store, err := OpenStore(filepath.Join(w.dir, "pages.json"))
 	w.must(err)
@@ -145,7 +145,7 @@ func (w *world) startNotifier() {
 	})
 }
 
-// stopNotifier kills it, as a power cut would.
+// stopNotifier kills the notifier, as a power cut would.
 func (w *world) stopNotifier() {
 	if w.notifier != nil {
 		w.notifier.Process.Kill()
@@ -163,7 +163,7 @@ func (w *world) until(what string, is func() bool) {
 	}
 }
 
-// ServeHTTP is the system, with a log of who asked for which page.
+// ServeHTTP serves the content management system, and logs the requests for pages.
 func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	h := w.served
@@ -189,7 +189,7 @@ func (r *recorder) WriteHeader(code int) {
 	r.ResponseWriter.WriteHeader(code)
 }
 
-// do edits, as a script would.
+// do sends an edit as JSON, as a script would.
 func (w *world) do(what, old string, p Page) {
 	w.Helper()
 	body, err := json.Marshal(map[string]any{"old": old, "slug": p.Slug, "title": p.Title, "body": p.Body, "status": p.Status})
@@ -397,7 +397,7 @@ func TestEditsReachSubscriberAndMirror(t *testing.T) {
 	}
 	w.save("plan", "plan", "no draft any more", Public)
 	w.hears("create plan")
-	w.save("third", "third", "three again", Private) // it is taken back
+	w.save("third", "third", "three again", Private) // unpublish it
 	w.hears("delete third")
 	w.save("plan", "plan-b", "no draft any more", Draft)
 	w.hears("delete plan")

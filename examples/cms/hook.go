@@ -15,9 +15,9 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A Hook notifies the notifier of changes: this is all that a content management system needs to speak
-// Parley. It sends the state of a page at the time of sending, not of the change, so a notice may be late,
-// duplicate, and out of order.
+// A Hook announces changes to the notifier: this is all that a content management system needs to support
+// Parley. It sends the state of a page at the time of sending, not of the change, so notices may be late,
+// repeated or out of order.
 type Hook struct {
 	Store    *Store
 	Site     *Site
@@ -29,11 +29,11 @@ type Hook struct {
 const (
 	hookBatch   = 500 // pages in one request; the notifier accepts 1,000
 	hookTimeout = 15 * time.Second
-	hookLeast   = 200 * time.Millisecond // before a retry, doubled up to...
+	hookLeast   = 200 * time.Millisecond // before the first retry; doubled for each retry, up to hookMost
 	hookMost    = time.Minute
 )
 
-// Run sends pending notices, at once, and retries until there is a response, until ctx ends.
+// Run sends each pending notice at once, and retries until the notifier answers 200. It returns when ctx ends.
 func (h *Hook) Run(ctx context.Context) error {
 	for wait := hookLeast; ; {
 		owed := h.Store.Owed(hookBatch)
@@ -66,7 +66,8 @@ func (h *Hook) Run(ctx context.Context) error {
 	}
 }
 
-// tell announces the pages at some paths. It returns the minimum wait that the notifier asks for.
+// tell announces the pages at some paths. If the notifier refuses the request, tell returns an error and the
+// wait that the notifier asks for, 0 to hookMost.
 func (h *Hook) tell(ctx context.Context, paths map[string]time.Time) (after time.Duration, err error) {
 	var said struct {
 		Pages []server.Announcement `json:"pages"`
@@ -110,7 +111,7 @@ func (h *Hook) tell(ctx context.Context, paths map[string]time.Time) (after time
 	if err != nil {
 		return 0, err
 	}
-	for _, r := range done.Refused { // they would be refused again
+	for _, r := range done.Refused { // not retried: they would be refused again
 		h.Log.Warn("the notifier refused to publish a page", "url", r.URL, "reason", r.Reason)
 	}
 	h.Log.Debug("announced pages to the notifier", "pages", len(paths), "cursor", done.Cursor.String())

@@ -1,5 +1,5 @@
 // Cms is a small content management system: pages in a file, rendered by templates on request, edited in the
-// browser. It speaks Parley through one hook, which notifies a notifier beside it of changes:
+// browser. It supports Parley through one hook, which announces changes to a notifier beside it:
 //
 //	go run ./examples/cms --store pages.json --token-file token --notifier http://127.0.0.1:8639
 package main

@@ -20,8 +20,8 @@ import (
 type Site struct {
 	Store    *Store
 	Base     string   // URL, ending in "/"
-	Password string   // of the editors, with any user name
-	Notifier *url.URL // to which its part of the site is forwarded; nil: another server does that
+	Password string   // of the editors, who may give any user name
+	Notifier *url.URL // receives the requests for Parley's endpoints; nil: another server forwards them
 }
 
 // A Document is a page as served.
@@ -85,7 +85,7 @@ func (s *Site) Handler() http.Handler {
 			},
 		}
 		mux.Handle("GET /robots.rdf", doors)
-		mux.Handle("GET /parley/", doors) // GET only: nobody announces from outside
+		mux.Handle("GET /parley/", doors) // GET only, so that nobody can announce pages from outside
 		mux.Handle("GET /.well-known/parley", doors)
 	}
 	// A form on another site must not make an editor's browser edit this one.
@@ -144,11 +144,11 @@ func (s *Site) admin(w http.ResponseWriter, r *http.Request) {
 	w.Write(render("admin", append(list, Page{Status: Draft})))
 }
 
-// edit accepts a form, or the same as JSON, and saves, deletes or announces.
+// edit accepts a form, or the same fields as JSON, and saves or deletes a page, or announces all pages.
 func (s *Site) edit(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
 	var in struct {
-		Old string `json:"old"` // the slug until now, empty for a new page
+		Old string `json:"old"` // the present slug, empty for a new page
 		Page
 	}
 	isJSON := strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")

@@ -27,29 +27,29 @@ type Page struct {
 // A Status says who may see a page.
 type Status string
 
-// The three of them.
+// The possible statuses.
 const (
 	Public  Status = "public"
-	Draft   Status = "draft"   // nobody: there is no such page yet
-	Private Status = "private" // those who have the password
+	Draft   Status = "draft"   // nobody; its URL is answered with 404
+	Private Status = "private" // editors, who have the password
 )
 
-// content is the content of the file.
+// content is what the file contains, as JSON.
 type content struct {
 	Pages map[string]*Page  `json:"pages"`
 	Moved map[string]string `json:"moved"` // old slug to new
 	Home  time.Time         `json:"home"`  // when the list of pages changed
-	Last  time.Time         `json:"last"`  // when anything did; no two changes have the same time
+	Last  time.Time         `json:"last"`  // when anything changed; no two changes have the same time
 
-	// Owed are the paths with a notice pending, and since when. They are in one file with the pages, so that
-	// no crash can separate a change from its pending notice.
+	// Owed maps each path with a pending notice to the time of the notice. It is in one file with the pages,
+	// so that no crash can separate a change from its pending notice.
 	Owed map[string]time.Time `json:"owed"`
 }
 
 // A Store keeps pages in a file. It is safe for concurrent use.
 type Store struct {
 	path string
-	owes chan struct{} // a notice is pending
+	owes chan struct{} // signals that a notice is pending
 
 	mu sync.Mutex // guards c
 	c  content
@@ -81,7 +81,7 @@ func (c *content) fill() {
 	}
 }
 
-// Page returns the page of a slug, or else the slug that it has moved to.
+// Page returns the page with a slug; if there is none, moved is the slug that it was renamed to, or empty.
 func (s *Store) Page(slug string) (p Page, moved string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *Store) Save(old string, p Page) error {
 			c.owe(was, now)
 		}
 		if was != nil && was.Status == Public && old == p.Slug || p.Status == Public {
-			c.owe(&Page{Slug: p.Slug, Status: Public}, now) // it exists, or is gone if it is no longer public
+			c.owe(&Page{Slug: p.Slug, Status: Public}, now) // the hook announces the page, or that it is gone if it is no longer public
 		}
 		return nil
 	})
@@ -178,7 +178,7 @@ func (s *Store) OweAll() error {
 	})
 }
 
-// Owed returns at most n paths with a pending notice, and since when.
+// Owed returns at most n paths with a pending notice, each with the time of its notice.
 func (s *Store) Owed(n int) map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package described holds a client that was written from the descriptions that
-// a site serves, and the test that it keeps an identical copy.
+// Package described contains a client that was written only from the
+// descriptions that a site serves, and a test that its copy equals the site.
 package described
 
 import (
@@ -25,11 +25,11 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 )
 
-// pythonWith returns a Python that has the package. Without one the test is
-// skipped, or fails where all tools are required.
+// pythonWith returns a Python that has the package. If there is none, it skips
+// the test, or fails it where all tools are required.
 func pythonWith(t *testing.T, module string) string {
 	t.Helper()
-	for _, python := range []string{"python3", "/usr/bin/python3"} { // what Debian installs is for the second alone
+	for _, python := range []string{"python3", "/usr/bin/python3"} { // only the second always finds Debian's packages
 		if path, err := exec.LookPath(python); err == nil && exec.Command(path, "-c", "import "+module).Run() == nil {
 			return path
 		}
@@ -38,7 +38,7 @@ func pythonWith(t *testing.T, module string) string {
 	return ""
 }
 
-// A program runs beside the test.
+// A program is a process that runs beside the test.
 type program struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -80,8 +80,8 @@ func (p *program) end(by syscall.Signal) {
 	<-p.done
 }
 
-// A mirror is the Python client's copy of a site whose files are edited, and
-// whose sidecar is stopped and started.
+// A mirror is the Python client's copy of a site. Tests edit the site's files,
+// and stop and start its notifier.
 type mirror struct {
 	*testing.T
 	root, copy string
@@ -146,7 +146,7 @@ func (m *mirror) startClient() {
 	m.client = start(m.T, m.python, "mirror.py", "follow", m.web.Base, m.copy)
 }
 
-// edit does something to a few pages.
+// edit deletes, moves or writes a few pages at random.
 func (m *mirror) edit() {
 	for range 1 + m.rnd.IntN(4) {
 		name := fmt.Sprintf("%s/page-%d.html", []string{".", "news", "a b/ü"}[m.rnd.IntN(3)], m.rnd.IntN(12))
@@ -157,9 +157,9 @@ func (m *mirror) edit() {
 			os.Remove(path)
 		case 1:
 			os.Rename(path, filepath.Join(m.root, fmt.Sprintf("moved-%d.html", m.rnd.IntN(5))))
-		case 2: // larger than what a message brings of a page
+		case 2: // larger than a page in a message may be
 			m.must(os.WriteFile(path, bytes.Repeat([]byte(fmt.Sprintf("<p>%d ", m.rnd.Uint64())), 20_000), 0o644))
-		case 3: // no UTF-8, or empty
+		case 3: // not UTF-8, or empty
 			m.must(os.WriteFile(path, []byte{0xff, 0xfe, 0}[:m.rnd.IntN(4)], 0o644))
 		default:
 			m.must(os.WriteFile(path, []byte(fmt.Sprintf("<title>%s</title><p>%d", name, m.rnd.Uint64())), 0o644))
@@ -202,7 +202,7 @@ func (m *mirror) identical(when string) {
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
 		if err != nil && strings.Contains(errs.String(), "locked") {
-			return false // it is writing
+			return false // the client is writing
 		} else if err != nil {
 			m.Fatalf("write: %v: %s", err, errs.String())
 		}
@@ -215,8 +215,9 @@ func (m *mirror) identical(when string) {
 	}
 }
 
-// The copy equals the site, whichever of the two is killed, and whatever happens
-// meanwhile: for a site that delivers pages, and for one that only announces them.
+// The copy becomes equal to the site, whichever of notifier and client is killed,
+// and whatever is edited meanwhile: for a site that delivers the content of pages
+// with their changes, and for one that only announces the changes.
 func TestMirror(t *testing.T) {
 	for form, kills := range map[string]int{"page": 2, "meta": 1} {
 		t.Run(form, func(t *testing.T) {
@@ -241,7 +242,7 @@ func (m *mirror) story(form string, kills int) {
 	m.identical("at first")
 	for range 30 {
 		m.edit()
-		time.Sleep(time.Duration(m.rnd.IntN(30)) * time.Millisecond) // the pace of a writer
+		time.Sleep(time.Duration(m.rnd.IntN(30)) * time.Millisecond) // so that edits are spread over time
 	}
 	m.identical("after edits")
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Keeps a copy of a site that speaks, in one SQLite file.
+"""Keeps a copy of a site that runs Parley, in one SQLite file.
 
-    mirror.py follow https://www.example.org/ copy.db    until it is told to end
-    mirror.py write copy.db DIR                          the pages as files
+    mirror.py follow https://www.example.org/ copy.db    until it is stopped
+    mirror.py write copy.db DIR                          writes the pages as files
 
-Written from what the site says of itself: .well-known/parley, and the
+Written only from the site's own descriptions: .well-known/parley, and the
 documents that it names, openapi.json and asyncapi.json. It needs Python 3.9
 and one package, websockets 10 or later.
 """
@@ -16,8 +16,8 @@ import websockets
 
 AGENT = "mirror/1.0 (+https://example.net/bot)"
 RSS, RDF, PARLEY = "{http://purl.org/rss/1.0/}", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}", "{urn:parley:1#}"
-MOST = 100 << 20  # bytes of a page or a manifest
-PAUSE = 0.05  # seconds between two requests: a site that knows who asks may allow more
+MOST = 100 << 20  # maximum length of a page or a manifest, in bytes
+PAUSE = 0.05  # seconds between two page requests; a site that knows its clients may allow a higher rate
 TROUBLE = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, asyncio.TimeoutError, ElementTree.ParseError, websockets.WebSocketException)
 
 
@@ -35,10 +35,11 @@ def get(url):
 
 
 class Copy:
-    """What is held of the site, and the cursor at which it stands: one file, so one transaction.
+    """The stored pages of the site, and the cursor of the last message applied to them, in one file: one transaction covers both.
 
-    A page whose digest is known and whose bytes are not here is owed: wanted is
-    what they must be, and due when to ask for them.
+    A page with a known digest whose content has not been fetched is a pending
+    fetch: wanted is the digest that the content must have, and due the time of
+    the next attempt.
     """
 
     def __init__(self, path):
@@ -63,7 +64,12 @@ class Copy:
         self.db.execute("INSERT OR REPLACE INTO stands VALUES(1, ?)", (cursor,))
 
     def want(self, url, wanted, body=None):
-        """A page is to be what a digest says. Without its bytes it is owed, unless it is so already."""
+        """Records the digest that a page must have, or None if it is unknown.
+
+        Stores body if it has that digest, or if the digest is unknown. Without
+        such a body the page becomes a pending fetch, due at once, unless the
+        content with that digest is already stored.
+        """
         if body is not None and (wanted is None or digest(body) == wanted):
             self.db.execute("INSERT OR REPLACE INTO pages(url, wanted, body) VALUES(?, ?, ?)", (url, wanted, body))
             return
@@ -75,23 +81,24 @@ class Copy:
         self.db.execute("DELETE FROM pages WHERE url = ?", (url,))
 
     def move(self, old, new, wanted):
-        """The bytes of old are offered at new."""
+        """Moves a page from the URL old to new. Its stored content is kept if it has the digest wanted."""
         row = self.db.execute("SELECT body FROM pages WHERE url = ?", (old,)).fetchone()
         self.drop(old)
         self.want(new, wanted, row and row[0])
 
     def owed(self):
-        """What is due first: its URL, the digest that it must have, and when."""
+        """Returns the pending fetch that is due first, or None: URL, digest of the content, due time, failed attempts."""
         return self.db.execute("SELECT url, wanted, due, tries FROM pages WHERE due IS NOT NULL ORDER BY due LIMIT 1").fetchone()
 
     def paid(self, url, wanted, body):
+        """Stores the content of a fetched page, unless another digest has been announced meanwhile."""
         self.db.execute("UPDATE pages SET body = ?, due = NULL, tries = 0 WHERE url = ? AND wanted IS ?", (body, url, wanted))
 
     def urls(self):
         return [url for (url,) in self.db.execute("SELECT url FROM pages").fetchall()]
 
     def later(self, url, wanted, tries):
-        """A page could not be had: ask again, ever more seldom, unless something else is wanted by now."""
+        """Schedules the next attempt after a failed fetch, at growing intervals, unless the announced digest is another by now."""
         due = time.time() + min(3600, 2**tries) * random.uniform(0.5, 1)
         self.db.execute("UPDATE pages SET due = ?, tries = tries + 1 WHERE url = ? AND wanted IS ? AND due IS NOT NULL", (due, url, wanted))
 
@@ -102,15 +109,15 @@ class Mirror:
         self.origin = urllib.parse.urlsplit(base)[:2]
         self.rules = urllib.robotparser.RobotFileParser()
         self.owing = asyncio.Event()
-        self.failed = 0  # connections since one was welcome
+        self.failed = 0  # connections that ended since the last message hello
 
     def url(self, text):
-        """An absolute URL, and None if that is not of the site: it speaks of itself alone."""
+        """Returns the absolute URL, or None if it is on another site: a site publishes only its own pages."""
         url = urllib.parse.urljoin(self.base, text)
         return url if urllib.parse.urlsplit(url)[:2] == self.origin else None
 
     async def read_manifest(self, url):
-        """Takes over what the site offers, and stands where that stands. What it does not name is gone."""
+        """Records all pages that the manifest lists, and its cursor. Drops all other pages if the manifest is complete."""
         body = await asyncio.to_thread(get, url)
         names, items, cursor = set(), None, None
         with self.copy:
@@ -135,14 +142,14 @@ class Mirror:
         logging.info("the manifest names %d pages, at %s", len(names), cursor)
 
     def take(self, message):
-        """Takes a message in, and with it where it leads to."""
+        """Applies the changes in a message, and stores the cursor after it, in one transaction."""
         begins = message.get("after", message.get("from")) if message["t"] in ("ev", "batch", "mark") else None
         if begins not in (None, self.copy.cursor()):
             raise ValueError(f"a message is missing after {self.copy.cursor()}")
         with self.copy:
             for change in [message] if message["t"] == "ev" else message.get("ev", []):
                 self.take_change(change)
-            if message["t"] in ("ev", "batch", "mark"):  # of all others we know nothing
+            if message["t"] in ("ev", "batch", "mark"):  # messages of all other types are ignored
                 self.copy.stand(message["to"])
         self.owing.set()
 
@@ -163,7 +170,7 @@ class Mirror:
         self.copy.want(url, wanted, body)
 
     async def listen(self):
-        """One connection, from hello to bye. Returns after how many seconds to come again; None is never."""
+        """Handles one connection, from hello to bye. Returns the seconds to wait before reconnecting, or None: do not reconnect."""
         found = json.loads(await asyncio.to_thread(get, urllib.parse.urljoin(self.base, ".well-known/parley")))
         if self.copy.cursor() is None:
             await self.read_manifest(found["manifest"])
@@ -175,7 +182,7 @@ class Mirror:
             status = getattr(refusal, "status_code", None) or getattr(getattr(refusal, "response", None), "status_code", 0)
             if status not in (409, 410):
                 raise
-            await self.read_manifest(found["manifest"])  # our cursor is no place to go on from
+            await self.read_manifest(found["manifest"])  # the site cannot continue from our cursor
             return 0
         silence, again = 60, 1
         try:
@@ -187,7 +194,7 @@ class Mirror:
                     logging.info("listening after %s", message["from"])
                 elif message["t"] == "gap":
                     await self.read_manifest(message["manifest"])
-                    return 0  # the stream goes on after the gap, and we where the manifest stands
+                    return 0  # reconnect: this stream goes on after the gap, but we continue from the manifest's cursor
                 elif message["t"] == "bye":
                     again = message.get("retry_ms", 1000) / 1000
                 else:
@@ -210,13 +217,13 @@ class Mirror:
             await asyncio.sleep(max(again, min(60, 0.5 * 2**self.failed) * random.uniform(0.5, 1)))
 
     async def pay(self):
-        """Asks for what is owed, one page at a time, as far as robots.txt lets."""
+        """Fetches pending pages, one at a time, as far as robots.txt allows."""
         while True:
             try:
                 self.rules.parse((await asyncio.to_thread(get, urllib.parse.urljoin(self.base, "/robots.txt"))).decode("utf-8", "replace").splitlines())
                 break
             except urllib.error.HTTPError as error:
-                if 400 <= error.code < 500:  # there are no rules
+                if 400 <= error.code < 500:  # without a robots.txt there are no rules
                     self.rules.parse([])
                     break
             except TROUBLE:
@@ -242,7 +249,7 @@ class Mirror:
             with self.copy:
                 if body is not None and (wanted is None or digest(body) == wanted):
                     self.copy.paid(url, wanted, body)
-                else:  # it is gone, or newer already: the site will say so, or say what
+                else:  # the page may be deleted, or newer than this digest: then the site will announce that
                     self.copy.later(url, wanted, tries)
             await asyncio.sleep(PAUSE)
 
@@ -261,9 +268,9 @@ async def follow(base, path):
 
 
 def write(path, into):
-    """Writes the pages as files, and says where the copy stands and how many pages it is owed."""
+    """Writes the stored pages as files. Prints the cursor of the copy and the number of pending fetches."""
     copy = Copy(path)
-    with copy:  # one moment
+    with copy:  # one transaction, so that the pages and the cursor belong together
         for url, body in copy.db.execute("SELECT url, body FROM pages WHERE body IS NOT NULL"):
             name = urllib.parse.unquote(urllib.parse.urlsplit(url).path).lstrip("/")
             name = os.path.normpath(os.path.join(into, name + "index.html" if name.endswith("/") or not name else name))

@@ -1,4 +1,5 @@
-// Package nginx holds a deployment, and tests that nginx and our commands can read it.
+// Package nginx is an example of a deployment, with tests that nginx accepts its configuration and that the
+// commands know the options in its files.
 package nginx
 
 import (
@@ -20,7 +21,7 @@ func TestServerBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// To test a configuration is to listen for a moment: not on port 80, which is somebody's.
+	// While nginx tests a configuration, it listens for a moment: not on port 80, which may be in use.
 	block := bytes.Replace(text, []byte("listen 80;"), []byte("listen unix:"+dir+"/sock;"), 1)
 	pages, err := filepath.Abs("parley-pages.conf")
 	if err != nil {
@@ -38,7 +39,7 @@ func TestServerBlock(t *testing.T) {
 	}
 }
 
-// Options that the files name are options of the commands.
+// Each option in the files is an option of its command.
 func TestOptionsInFilesExist(t *testing.T) {
 	for command, files := range map[string][]string{
 		"rdfgen":   {"parley-rdfgen.service", "parley.cron"},

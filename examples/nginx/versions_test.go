@@ -24,9 +24,10 @@ import (
 	"github.com/parleyweb/parley/server/versions"
 )
 
-// behind starts nginx with the server block, its four lines changed and
-// locations added, and what is no location before it, and returns the URL of
-// the site. PAGES stands for the include.
+// behind starts nginx with the server block of parley.conf, adapted to root and
+// sidecar, and returns the URL of the site. Each of locations that begins with
+// "location" is inserted into the server block, all others before it. PAGES in
+// them stands for the line that includes parley-pages.conf.
 func behind(t *testing.T, root, sidecar string, locations ...string) string {
 	t.Helper()
 	machine.Tool(t, "nginx")
@@ -68,7 +69,7 @@ func behind(t *testing.T, root, sidecar string, locations ...string) string {
 	return "http://" + address
 }
 
-// A published docroot, a journal and a store of versions, behind a handler as the notifier's.
+// published is a docroot with its journal and its store of versions, served by a handler like the notifier's.
 type published struct {
 	docroot   string
 	publisher *server.Publisher
@@ -160,7 +161,7 @@ func TestVersionsBehindNginx(t *testing.T) {
 		"robots.txt": "User-agent: *\nDisallow: /private.html\n", "style.css": "p{}"})
 	var asked []string
 	sidecar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.Path) // one request after the other
+		asked = append(asked, r.URL.Path) // without a lock: there is one request at a time
 		p.mux.ServeHTTP(w, r)
 	}))
 	defer sidecar.Close()
@@ -186,7 +187,7 @@ func TestVersionsBehindNginx(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", path, len(got), err)
 		}
 		zstdTool(t, one, two, delta)
-		// A version that is not kept, or a part: all of it, from the notifier or from nginx.
+		// If the version is not stored, or the client does not accept dcz: the whole page, from the notifier or from nginx.
 		if _, all := get(t, url+path, "Accept-Encoding", "dcz", "Available-Dictionary", dictionary("none")); string(all) != two {
 			t.Errorf("%s: %d bytes", path, len(all))
 		}
@@ -202,7 +203,7 @@ func TestVersionsBehindNginx(t *testing.T) {
 			t.Errorf("%s: %s, %d bytes: %v", path, resp.Status, len(got), resp.Header)
 		}
 	}
-	// The doors are behind it too.
+	// nginx forwards the notifier's endpoints too.
 	for path, want := range map[string]int{"/parley/changes": 410, "/.well-known/parley": 200, "/robots.rdf": 200} {
 		if resp, _ := get(t, url+path); resp.StatusCode != want {
 			t.Errorf("%s: %s", path, resp.Status)
@@ -261,7 +262,7 @@ func TestVersionsOfProtectedPages(t *testing.T) {
 			t.Errorf("%s with %q: %d, want %d: %.60q", c.name, c.head, status, c.want, body)
 		}
 	}
-	// Nor while the notifier is down.
+	// The same holds while the notifier is down.
 	sidecar.Close()
 	for name, want := range map[string]int{"open/page.html": 200, "auth/page.html": 401, "deny/page.html": 403, "few/page.html": 503} {
 		if status, body := ask(name); status != want || status != 200 && strings.Contains(body, "The words") {
@@ -270,8 +271,9 @@ func TestVersionsOfProtectedPages(t *testing.T) {
 	}
 }
 
-// What nginx makes of a page it makes for those who name a version too: where the
-// notifier has nothing to say, nobody gets the file as it stands on disk.
+// If nginx processes a page (here: SSI), a client that names a version gets the
+// processed page too, never the file as it is on disk, when the notifier has
+// nothing to send.
 func TestVersionsOfProcessedPages(t *testing.T) {
 	machine.Tool(t, "nginx")
 	const secret = "what we paid for it"
@@ -293,7 +295,7 @@ func TestVersionsOfProcessedPages(t *testing.T) {
 	}
 }
 
-// zstdTool applies the delta with an independent program.
+// zstdTool checks the delta with an independent program, zstd.
 func zstdTool(t *testing.T, was, is string, delta []byte) {
 	t.Helper()
 	tool := machine.Tool(t, "zstd")

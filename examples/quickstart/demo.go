@@ -24,8 +24,7 @@ type demo struct {
 	logs                     bytes.Buffer
 }
 
-// patience is how long a step may take before something is wrong. The first copy of a big docroot takes
-// longest.
+// patience is the time after which a step has failed. The first copy of a big docroot takes longest.
 const patience = 5 * time.Minute
 
 func (d *demo) command(ctx context.Context, name string, args ...string) *exec.Cmd {
@@ -64,7 +63,7 @@ func (d *demo) killCrawler() error {
 	if err := d.crawler.Process.Kill(); err != nil {
 		return err
 	}
-	d.crawler.Wait() // its error is that it was killed
+	d.crawler.Wait() // the error only says that the crawler was killed
 	d.crawler = nil
 	return nil
 }

@@ -4,10 +4,10 @@
 //
 // It copies a site (a small one of its own, or DOCROOT, which is never written to) to a temporary place,
 // serves it, starts the real notifier and the real crawler beside it, and then edits the copy. For each step
-// it shows how long the crawler's mirror took to be fresh, the requests and bytes of that, and the cost of
-// fetching every page again instead.
+// it shows how long the crawler's mirror took to be fresh, the requests and bytes that this needed, and what
+// fetching every page again would have cost instead.
 //
-// With --keep it stays after the last step, so that you can edit files yourself.
+// With --keep it goes on running after the last step, so that you can edit files yourself.
 package main
 
 import (
@@ -83,7 +83,7 @@ func run(ctx context.Context, docroot string, keep bool, out io.Writer) (err err
 	return nil
 }
 
-// sync waits for the first copy: every page once, found in the manifest, none parsed.
+// sync waits for the first copy: each page is found in the manifest and fetched once; no page is parsed.
 func (d *demo) sync(ctx context.Context) error {
 	return d.step(ctx, "first copy", func() error { return d.startCrawler(ctx) }, d.allFresh)
 }
@@ -104,7 +104,7 @@ func (d *demo) rename(ctx context.Context) error {
 	}, func() bool { return !exists(d.in(d.mirror, p)) && d.allFresh() })
 }
 
-// rebuild writes every file anew with the same bytes, as a site generator does. rdfgen tells the running
+// rebuild writes every file anew with the same bytes, as a site generator does. rdfgen asks the running
 // notifier to scan all of them.
 func (d *demo) rebuild(ctx context.Context) error {
 	return d.step(ctx, "rebuild: every file rewritten", func() error {

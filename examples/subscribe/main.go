@@ -39,7 +39,7 @@ func follow(ctx context.Context, site, file string, out io.Writer) error {
 	src := &client.Source{Base: site, UserAgent: "subscribe/1.0 (+https://example.net/bot)"}
 	for step, err := range client.Follow(ctx, src, cursor) {
 		if err != nil {
-			log.Print(err) // a report: Follow tries again by itself
+			log.Print(err) // for information only: Follow retries by itself
 		}
 		for _, c := range step.Changes {
 			fmt.Fprintln(out, c.Op, c.Item.URL, c.From) // a crawler stores here what it must fetch
@@ -47,7 +47,7 @@ func follow(ctx context.Context, site, file string, out io.Writer) error {
 		if step.Cursor.IsZero() {
 			continue // a snapshot is still arriving
 		}
-		// The cursor comes after the effect: twice does no harm, skipped does.
+		// Store the cursor last: after a crash a change may then be printed twice, but none is lost.
 		if err = os.WriteFile(file+".new", []byte(step.Cursor.String()), 0o600); err == nil {
 			err = os.Rename(file+".new", file)
 		}

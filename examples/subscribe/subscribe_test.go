@@ -15,7 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
-// A subscriber is one of the two crawlers, told to follow a site.
+// A subscriber is one of the two example crawlers, which follows a site.
 type subscriber struct {
 	t     *testing.T
 	site  *sitetest.Site

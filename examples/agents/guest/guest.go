@@ -21,7 +21,7 @@ type Question struct {
 type Change struct {
 	Op   string `json:"op"` // create, update or move
 	URL  string `json:"url"`
-	From string `json:"from"` // of a move
+	From string `json:"from"` // the old URL, if Op is move
 	Type string `json:"type"`
 	Hash string `json:"hash"`
 	Prev string `json:"prev"`
@@ -65,7 +65,7 @@ func read(b []byte) (q Question) {
 		return p
 	}
 	if err := json.Unmarshal(part(), &q.Change); err != nil {
-		panic(err) // the site has made it; the error is reported to the agent's sender
+		panic(err) // the JSON comes from the site; the site reports the error to the agent's sender
 	}
 	q.Page, q.Before = part(), part()
 	return q

@@ -9,7 +9,7 @@
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags "-s -w -X main.least=0.05" -o minor.wasm ./examples/agents/minor
 //	curl -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/wasm" --data-binary @minor.wasm https://www.example.org/parley/agents
 //
-// and from then on, with the digest that the site has returned,
+// and then, with the digest that the site has returned, read the changes from
 //
 //	https://www.example.org/parley/changes?after=CURSOR&agent=sha-256=:...:
 package main
