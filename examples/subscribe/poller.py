@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints every change of a site that speaks: poller.py https://www.example.org/"""
+"""Prints the pages of a site that runs Parley, and then every change: poller.py https://www.example.org/"""
 import http.client, json, sys, time, urllib.parse, urllib.request
 import xml.etree.ElementTree as ElementTree
 
@@ -12,7 +12,7 @@ def get(url):
 
 
 def manifest(base):
-    """Prints what the site offers; returns where that stands, and where to ask for more."""
+    """Prints the pages in the manifest; returns its cursor, and the URL of the change list."""
     with get(urllib.parse.urljoin(base, "robots.rdf")) as answer:
         for _, node in ElementTree.iterparse(answer):
             if node.tag == RSS + "channel":
@@ -24,7 +24,7 @@ def manifest(base):
     return cursor, urllib.parse.urljoin(base, door)
 
 
-cursor = None  # a real crawler keeps it where it keeps what it has
+cursor = None  # a real crawler stores it in the same database as its pages
 while True:
     try:
         if cursor is None:
@@ -35,6 +35,6 @@ while True:
             print(change["op"], change["url"], change.get("from", ""), flush=True)
         cursor = batch["to"]
     except (OSError, http.client.HTTPException, ValueError, ElementTree.ParseError) as error:
-        if getattr(error, "code", 0) in (409, 410):  # not a place to go on from
+        if getattr(error, "code", 0) in (409, 410):  # the cursor is no longer valid: read the manifest again
             cursor = None
         time.sleep(5)
