@@ -5,7 +5,6 @@
 //
 // The schemas use only what JSON Schema 2020-12 (OpenAPI) and draft 7 (AsyncAPI) have in common. They accept
 // undescribed members, as readers must.
-// described, as readers must.
 package describe
 
 import (
