@@ -189,7 +189,7 @@ type Commit struct {
 	Replanned []frontier.PageID
 }
 
-// Committed is the result of committing a Commit.
+// Committed is the result of a commit.
 type Committed struct {
 	Visited []Visited        // in the order of the Commit's Visits
 	New     []Page           // newly created pages

@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Sinks are where a commit's bodies and events go. Only the writer uses them, except for what the lock of the
+// sinks are where a commit's bodies and events go. Only the writer uses them, except for what the lock of the
 // outbox guards, and for the methods of store that read.
 type sinks struct {
 	store  contents.Store

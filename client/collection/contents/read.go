@@ -30,19 +30,26 @@ type Content struct {
 // Close releases the file.
 func (c *Content) Close() error { return c.closer.Close() }
 
-// answered gives c, a body read from the record of another URL, the date, status and header of own, the
-// record that refers to it. It closes own.
-func (c *Content) answered(own *warc.Stored) error {
-	defer own.Close()
-	m, err := warc.ReadMessage(own.Record.Body)
+// answered gives c, a body read from the record of another URL, the date, status and header of own, the record
+// that refers to it, if that is not nil. It closes own, and after an error c.
+func (c *Content) answered(own *warc.Stored, err error) (*Content, error) {
+	if own == nil && err == nil {
+		return c, nil
+	}
+	var m *warc.Message
+	if err == nil {
+		defer own.Close()
+		m, err = warc.ReadMessage(own.Record.Body)
+	}
 	if err != nil {
-		return err
+		c.Close()
+		return nil, err
 	}
 	if length := c.Header.Values("Content-Length"); len(length) > 0 {
 		m.Header["Content-Length"] = length // of the body read, not of the one sent
 	}
 	c.At, c.Status, c.Header, c.url = own.Date(), m.Status, m.Header, own.URL()
-	return nil
+	return c, nil
 }
 
 // Content opens the body of a URL at a place. If the body is in the record of another URL, it comes with the
@@ -52,15 +59,7 @@ func (s *Store) Content(url string, p Place) (*Content, error) {
 	if err != nil || content.url == url || content.url == "" {
 		return content, err
 	}
-	own, err := s.Own(url, p)
-	if own != nil {
-		err = content.answered(own)
-	}
-	if err != nil {
-		content.Close()
-		return nil, err
-	}
-	return content, nil
+	return content.answered(s.Own(url, p))
 }
 
 // Body opens the body at a place. It returns ErrNoContent for the zero Place, and ErrBodyDamaged, at once or

@@ -85,15 +85,7 @@ func (s *Store) bodyOf(v *Version) (*Content, error) {
 		return content, err
 	}
 	place, _ := Archived(v.Stored)
-	own, err := warc.Open(s.warcs(), place)
-	if err == nil {
-		err = content.answered(own)
-	}
-	if err != nil {
-		content.Close()
-		return nil, err
-	}
-	return content, nil
+	return content.answered(warc.Open(s.warcs(), place))
 }
 
 // Own opens the record of a URL's own answer, if its body, at a place, is in another URL's record. It returns nil

@@ -21,7 +21,7 @@ var (
 	errSilent     = errors.New("timed out: no data received")
 	errLong       = errors.New("timed out: the response took too long")
 	errSlow       = errors.New("slower than the minimum speed")
-	errStopped    = errors.New("canceled: the crawl is stopping")
+	errStopped    = errors.New("canceled: the batch has ended")
 )
 
 // A conn is a connection to a site. One goroutine uses it at a time; cut may

@@ -55,6 +55,15 @@ func TestEachTamperingIsFoundByItsOracle(t *testing.T) {
 			g := edited(r)
 			set(copyOf(r, "crawler-1"), g.URL, func(s *record.Stored) { s.Sum, s.Stored = g.Sum, r.Ended })
 		}},
+		{"a 304 is taken for other bytes than those sent before", "safety", func(r *record.Recording) {
+			g := edited(r)
+			now := copyOf(r, "crawler-1").Pages[g.URL].Sum
+			for i, status := range []int{200, 304} {
+				at := r.Ended.Add(time.Duration(i) * time.Millisecond)
+				r.Requests = append(r.Requests, record.Request{From: "crawler-1", Method: "GET", URL: g.URL, Status: status, Sum: now, Began: at, Ended: at})
+			}
+			set(copyOf(r, "crawler-1"), g.URL, func(s *record.Stored) { s.Sum, s.Stored = g.Sum, r.Ended })
+		}},
 		{"a record is replaced", "safety", func(r *record.Recording) { record0(r).Sum = Sum([]byte("spliced in")) }},
 
 		// Liveness.
