@@ -29,7 +29,8 @@ type cacheKey interface{ page() pageID }
 func (k versionKey) page() pageID { return k.id }
 func (k deltaKey) page() pageID   { return k.id }
 
-// A cache is an LRU cache with a bound in bytes.
+// A cache is an LRU cache with a bound in bytes. It computes an entry once for all
+// that ask at the same time.
 type cache struct {
 	max int64
 
@@ -39,6 +40,7 @@ type cache struct {
 	byKey     map[cacheKey]*list.Element
 	byPage    map[pageID]map[cacheKey]struct{}
 	withdrawn int // number of calls of withdraw and clear
+	flights   map[cacheKey]*flight
 }
 
 type cached struct {
@@ -125,56 +127,70 @@ func (c *cache) remove(e *list.Element) {
 	c.bytes -= int64(len(old.data)) + perEntry
 }
 
-// flights let concurrent callers share one computation of the same key.
-type flights[K comparable, V any] struct {
-	mu  sync.Mutex
-	now map[K]*flight[V]
-}
-
-type flight[V any] struct {
-	done  chan struct{}
-	value V
-	err   error
+// A flight is a computation that is being made.
+type flight struct {
+	done chan struct{}
+	data []byte
+	err  error
 }
 
 var errFailed = errors.New("the caller that computed the value failed")
 
-// do returns the result of f, or of a concurrent call for the same key. If the
-// computing caller gives up, one of the waiting callers computes it.
-func (g *flights[K, V]) do(ctx context.Context, key K, f func() (V, error)) (V, error) {
+// load returns the entry of key or the result of compute, which concurrent callers
+// of the same key share. compute itself stores its result, if it is to be stored.
+// If the computing caller gives up, one of the waiting callers computes it.
+func (c *cache) load(ctx context.Context, key cacheKey, compute func() ([]byte, error)) ([]byte, error) {
 	for {
-		g.mu.Lock()
-		if g.now == nil {
-			g.now = make(map[K]*flight[V])
+		if data, ok := c.get(key); ok {
+			return data, nil
 		}
-		w, ok := g.now[key]
-		if !ok {
-			w = &flight[V]{done: make(chan struct{}), err: errFailed}
-			g.now[key] = w
-			g.mu.Unlock()
-			func() {
-				defer func() { // also when f panics
-					g.mu.Lock()
-					delete(g.now, key)
-					g.mu.Unlock()
-					close(w.done)
-				}()
-				w.value, w.err = f()
-			}()
-			return w.value, w.err
+		f, mine := c.join(key)
+		if mine {
+			c.fly(key, f, compute)
+			return f.data, f.err
 		}
-		g.mu.Unlock()
 		select {
-		case <-w.done:
+		case <-f.done:
 		case <-ctx.Done():
-			return w.value, ctx.Err()
+			return nil, ctx.Err()
 		}
-		gaveUp := errors.Is(w.err, context.Canceled) || errors.Is(w.err, context.DeadlineExceeded) || w.err == errFailed
+		gaveUp := errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || f.err == errFailed
 		if !gaveUp {
-			return w.value, w.err
+			return f.data, f.err
 		}
 		if err := ctx.Err(); err != nil {
-			return w.value, err
+			return nil, err
 		}
 	}
+}
+
+// join returns the flight of key, and whether the caller began it, and is to end it.
+func (c *cache) join(key cacheKey) (f *flight, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, ok := c.flights[key]; ok {
+		return f, false
+	}
+	if c.flights == nil {
+		c.flights = make(map[cacheKey]*flight)
+	}
+	f = &flight{done: make(chan struct{}), err: errFailed}
+	c.flights[key] = f
+	return f, true
+}
+
+// fly ends a flight with the result of compute.
+func (c *cache) fly(key cacheKey, f *flight, compute func() ([]byte, error)) {
+	defer func() { // also when compute panics
+		c.mu.Lock()
+		delete(c.flights, key)
+		c.mu.Unlock()
+		close(f.done)
+	}()
+	// Another flight may have ended since the caller looked.
+	if data, ok := c.get(key); ok {
+		f.data, f.err = data, nil
+		return
+	}
+	f.data, f.err = compute()
 }

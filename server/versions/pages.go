@@ -179,10 +179,7 @@ func (s *Store) page(ctx context.Context, item *protocol.Item, f io.ReadCloser) 
 // if it is larger, or from disk.
 func (s *Store) versionOf(ctx context.Context, item *protocol.Item, d protocol.Digest) ([]byte, error) {
 	key := versionKey{id: idOf(item.URL), digest: d}
-	if b, ok := s.recent.get(key); ok {
-		return b, nil
-	}
-	return s.loads.do(ctx, key, func() ([]byte, error) {
+	return s.recent.load(ctx, key, func() ([]byte, error) {
 		if err := take(ctx, s.opens); err != nil {
 			return nil, err
 		}
@@ -260,10 +257,7 @@ func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Di
 		return nil, fmt.Errorf("difference of %s against %v: %w", item.URL, base, server.ErrNoVersion)
 	}
 	key := deltaKey{id, base, item.Digest}
-	delta, ok := s.recent.get(key)
-	if !ok {
-		delta, err = s.works.do(ctx, key, func() ([]byte, error) { return s.delta(ctx, item, key) })
-	}
+	delta, err = s.recent.load(ctx, key, func() ([]byte, error) { return s.delta(ctx, item, key) })
 	if err == nil && delta == nil {
 		err = errNotWorth
 	}
@@ -347,11 +341,7 @@ func (s *Store) zstd(page []byte) []byte { return press(&s.packers, "zstd", page
 // smaller. d is the digest of the page.
 func (s *Store) packed(ctx context.Context, url string, d protocol.Digest, page []byte, name string) ([]byte, error) {
 	key := versionKey{idOf(url), d, name}
-	b, ok := s.recent.get(key)
-	if ok {
-		return b, nil
-	}
-	return s.loads.do(ctx, key, func() ([]byte, error) {
+	return s.recent.load(ctx, key, func() ([]byte, error) {
 		if err := take(ctx, s.opens); err != nil {
 			return nil, err
 		}
@@ -391,34 +381,31 @@ func (s *Store) isVersion(ctx context.Context, item *protocol.Item, f seekingFil
 		return false, err
 	}
 	key := versionKey{idOf(item.URL), item.Digest, fmt.Sprintf("file of %d at %d", before.Size(), before.ModTime().UnixNano())}
-	said, ok := s.recent.get(key)
-	if !ok {
-		said, err = s.loads.do(ctx, key, func() ([]byte, error) {
-			if err := take(ctx, s.opens); err != nil {
-				return nil, err
-			}
-			defer func() { <-s.opens }()
-			since := s.recent.since()
-			sum := sha256.New()
-			if _, err := io.Copy(sum, withContext{ctx, f}); err != nil {
-				return nil, err
-			}
-			after, err := f.Stat()
-			if err != nil {
-				return nil, err
-			}
-			said := []byte("no")
-			if bytes.Equal(sum.Sum(nil), item.Digest[:]) && after.ModTime().Equal(before.ModTime()) {
-				said = []byte("yes")
-			}
-			if time.Since(before.ModTime()) > youth {
-				s.recent.put(key, said, since)
-			}
-			return said, nil
-		})
-		if err == nil {
-			_, err = f.Seek(0, io.SeekStart)
+	said, err := s.recent.load(ctx, key, func() ([]byte, error) {
+		if err := take(ctx, s.opens); err != nil {
+			return nil, err
 		}
+		defer func() { <-s.opens }()
+		since := s.recent.since()
+		sum := sha256.New()
+		if _, err := io.Copy(sum, withContext{ctx, f}); err != nil {
+			return nil, err
+		}
+		after, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		said := []byte("no")
+		if bytes.Equal(sum.Sum(nil), item.Digest[:]) && after.ModTime().Equal(before.ModTime()) {
+			said = []byte("yes")
+		}
+		if time.Since(before.ModTime()) > youth {
+			s.recent.put(key, said, since)
+		}
+		return said, nil
+	})
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
 	}
 	return string(said) == "yes", err
 }

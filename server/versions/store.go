@@ -80,8 +80,6 @@ type Store struct {
 
 	once   sync.Once
 	recent cache
-	loads  flights[versionKey, []byte]
-	works  flights[deltaKey, []byte]
 	small  chan struct{} // a token for each computation
 	large  chan struct{}
 	opens  chan struct{} // a token for each page being read
