@@ -125,6 +125,9 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 	}
 	h := a.Header
 	v.ETag, v.LastModified = h.Get("ETag"), h.Get("Last-Modified")
+	if a.Status == http.StatusNotModified && v.LastModified == "" {
+		v.LastModified = a.IfModifiedSince // a 304 with an ETag may omit it, and confirms it (RFC 9110, 15.4.5)
+	}
 	v.Type = mediaType(h)
 	v.Again = retryAfter(h, time.Now())
 	if t, err := http.ParseTime(v.LastModified); err == nil {

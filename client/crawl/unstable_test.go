@@ -121,6 +121,44 @@ func TestOversizePageDoesNotAffectTrust(t *testing.T) {
 	})
 }
 
+// A site whose pages all change while they are crawled, after its manifest was read, is not taken for a liar: the dates
+// of the pages are later than the manifest. This must also hold where a 304 has no Last-Modified.
+func TestEditsDuringCrawlDoNotAffectTrust(t *testing.T) {
+	noRace(t)
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 40)
+		s.Speaks = true
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 0.5})
+		defer col.Close()
+		c.Once, c.NoStreams, c.NoChanges = true, true, true
+		// Where many pages differ at each request, the others are fetched again only once, with validators: the 304 is judged.
+		nonce(s, func(path string) bool { return len(path) > 3 && strings.Contains("135", path[3:4]) }, "<!-- %d -->")
+		runFor(t, c, aDay, func(ctx context.Context) {
+			for at := 0; at == 0 && pause.For(ctx, time.Second); _, at = visits(w, s, time.Time{}) {
+			}
+			for i := range 40 {
+				s.Edit(nth(i))
+			}
+		})
+		site, _ := col.Site(s.Origin)
+		rec, err := trust.Parse(site.Trust)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := c.Status().Again; again < 30 {
+			t.Errorf("%d pages were fetched again, want nearly all: they differ from the manifest", again)
+		}
+		for _, src := range rec.Sources {
+			if src.Wrong > 0 {
+				t.Errorf("%s", src.String())
+			}
+		}
+	})
+}
+
 // Events have the page's robots directives, as the page itself does.
 func TestEventsHaveRobotsDirectives(t *testing.T) {
 	dir := scratch(t)
