@@ -201,6 +201,7 @@ func (w *world) disturb(s Step, p *process) error {
 		w.fillDisk()
 		p.wait(300 * time.Millisecond)
 		w.emptyDisk()
+		p.wait(2 * time.Second) // it may have met the full disk just now
 		if p.running() {
 			return nil // it survived
 		}

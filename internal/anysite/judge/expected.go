@@ -91,6 +91,8 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 		case l.Status != 200 && state == "told" && gone[base(w, u)] >= here[base(w, u)]+gone[base(w, u)],
 			l.Status != 200 && state == "told" && gone[base(w, u)] > 20 && 2*gone[base(w, u)] > here[base(w, u)]+gone[base(w, u)]:
 			except(u, "held deletion")
+		case (l.Status == 404 || l.Status == 410) && p.Kind == "run" && w.unlisted(u):
+			except(u, "noindex") // a crawler that found it by a link is not told
 		case l.Status == 404 || l.Status == 410:
 			if state == "told" && published(w, u) && (p.Kind == "follow" || p.Kind == "run" && !isSet(p, "no-manifests")) {
 				wants[u] = Want{}

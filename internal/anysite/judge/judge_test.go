@@ -94,6 +94,31 @@ func TestCrawlMayFailWhileItsServerRestarts(t *testing.T) {
 	}
 }
 
+// A page that vanishes is announced, and must be gone from a copy; but not if it asked not to be indexed: then its site
+// has never listed it.
+func TestVanishedPageMustBeGoneIfItWasListed(t *testing.T) {
+	gone, hidden := siteA+"gone.html", siteA+"hidden.html"
+	run := record.Program{Name: "crawler-1", Kind: "run", Sites: []string{siteA}, Started: dawn, Args: []string{"run", siteA}}
+	r := &record.Recording{Settings: []record.Program{{Name: "notifier-a", Kind: "notifier", Sites: []string{siteA}, Started: dawn}, run},
+		Steps: []record.Step{{At: dawn.Add(time.Minute), Done: dawn.Add(time.Minute), Kind: "delete", Target: siteA, URLs: []string{gone, hidden}}}}
+	for i, u := range []string{siteA, siteA + "1.html", siteA + "2.html", siteA + "3.html", gone, hidden} {
+		f := record.Fetch{At: dawn, URL: u, Status: 200, Sum: Sum([]byte(u)), NoIndex: u == hidden}
+		if u == siteA {
+			f.Links = []string{gone, hidden}
+		}
+		r.Fetches = append(r.Fetches, f)
+		if f.At = dawn.Add(2 * time.Minute); i > 3 {
+			f.Status, f.Sum, f.NoIndex = 404, "", false
+		}
+		r.Fetches = append(r.Fetches, f)
+	}
+	for u, except := range map[string]string{gone: "", hidden: "noindex"} {
+		if want := Expected(newWorld(r), []record.Program{run}, dawn.Add(time.Hour))[u]; want.Except != except || len(want.Sums) > 0 {
+			t.Errorf("%s: %+v, want the exception %q", u, want, except)
+		}
+	}
+}
+
 // A step concerns the pages of its own docroot: pages of another site have the same names, and change
 // independently.
 func TestStepConcernsItsDocroot(t *testing.T) {

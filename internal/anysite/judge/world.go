@@ -102,6 +102,11 @@ func (w *world) ever(u, sum string) bool {
 	return slices.ContainsFunc(w.seen[u], func(s seen) bool { return s.Status == 200 && (sum == "" || s.Sum == sum) })
 }
 
+// unlisted reports whether a URL asked not to be indexed at any time: then its site may never have listed it.
+func (w *world) unlisted(u string) bool {
+	return slices.ContainsFunc(w.seen[u], func(s seen) bool { return s.NoIndex })
+}
+
 // last returns the last observation of a URL up to a time, and false if there is none.
 func (w *world) last(u string, until time.Time) (s seen, ok bool) {
 	for _, x := range w.seen[u] {
