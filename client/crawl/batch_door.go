@@ -45,7 +45,7 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 			src.bulking = true
 			st.bulking++
 			if sb.Tasks = others; len(others) == 0 {
-				r.log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
+				r.Log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
 			}
 			r.group.Go(func() { r.fetchBatch(st, src, many) })
 		}
@@ -119,12 +119,12 @@ func (r *run) fetchBatch(st *site, src *source, tasks []harvest.Task) {
 	switch errors.As(err, &status); {
 	case status != nil && (status.RetryAfter > 0 && status.Status >= 500 || status.Status == http.StatusTooManyRequests):
 		// The pause holds for all requests to the site: see harvest.
-		r.log.Info("batch failed, and the site asks for a pause: after it, pages are fetched one by one",
+		r.Log.Info("batch failed, and the site asks for a pause: after it, pages are fetched one by one",
 			"site", st.Origin, "pages", len(rest), "retry_after", status.RetryAfter, "err", err)
 	case err != nil:
-		r.log.Info("batch failed: pages are fetched one by one", "site", st.Origin, "pages", len(rest), "err", err)
+		r.Log.Info("batch failed: pages are fetched one by one", "site", st.Origin, "pages", len(rest), "err", err)
 	case n > 0:
-		r.log.Debug("pages received in one batch", "site", st.Origin, "pages", n, "left", len(rest))
+		r.Log.Debug("pages received in one batch", "site", st.Origin, "pages", n, "left", len(rest))
 	}
 	r.mu.Lock()
 	st.bulking--
@@ -214,5 +214,5 @@ func (r *run) answered(list []*harvest.Answer) {
 	if !r.in.put(x) {
 		return
 	}
-	r.checkStop(time.Now())
+	r.checkStop(r.Stop.reached(r.count, time.Now()))
 }

@@ -50,7 +50,7 @@ func (r *run) keep() error {
 		case <-r.in.wake:
 		case <-timer.C:
 			waiting, hurry = false, true
-		case <-r.hurry:
+		case <-r.in.hurry:
 			hurry = true
 		}
 		some, full, busy, urgent, closed := r.in.state()
@@ -82,14 +82,14 @@ func (r *run) keep() error {
 		if closed { // there will be no further wake
 			return r.commit(nil, true)
 		}
-		r.checkStop(time.Now())
+		r.checkStop(r.Stop.reached(r.count, time.Now()))
 		r.rouse()
 	}
 }
 
 // last reports whether nothing else is under way, so that waiting adds nothing to the commit.
 func (r *run) last(busy int) bool {
-	if !r.idle.Load() {
+	if !r.in.idle.Load() {
 		return false
 	}
 	r.mu.Lock()
@@ -99,7 +99,7 @@ func (r *run) last(busy int) bool {
 
 // linger is how long a commit that is not full may wait for more reads.
 func (r *run) linger() time.Duration {
-	if r.idle.Load() { // the Manager may be waiting for just this
+	if r.in.idle.Load() { // the Manager may be waiting for just this
 		return shortLinger
 	}
 	return r.hurried(linger)

@@ -248,7 +248,7 @@ func (r *run) beginOnly() error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return r.submit(r.ctx, read{sources: list})
+	return r.in.submit(r.ctx, read{sources: list})
 }
 
 // onlySource returns the manifest of the one site, if it is not yet among its
@@ -305,18 +305,18 @@ func (r *run) sayOnly(v *collection.Visit, d *collection.Visited) {
 	p := &d.Page
 	switch {
 	case v.Exclude != "":
-		r.log.Info("page is forbidden", "url", p.URL, "rule", v.Exclude)
+		r.Log.Info("page is forbidden", "url", p.URL, "rule", v.Exclude)
 	case d.Gone:
-		r.log.Debug("page is gone", "url", p.URL)
+		r.Log.Debug("page is gone", "url", p.URL)
 	case p.Fails > 0:
-		r.log.Warn("page could not be fetched", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
+		r.Log.Warn("page could not be fetched", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
 	case d.Mismatched:
-		r.log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
+		r.Log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
 		if d.Demoted {
-			r.log.Warn("digests of this site have never matched: pages are stored without waiting for a match")
+			r.Log.Warn("digests of this site have never matched: pages are stored without waiting for a match")
 		}
 	default:
-		r.log.Debug("fresh", "url", p.URL, "status", v.Status, "bytes", p.Length, "changed", d.Changed)
+		r.Log.Debug("fresh", "url", p.URL, "status", v.Status, "bytes", p.Length, "changed", d.Changed)
 	}
 }
 

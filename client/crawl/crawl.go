@@ -148,6 +148,19 @@ type Stop struct {
 	Value float32       // pages worth less than this are not fetched, unless announced
 }
 
+// reached returns which limit a crawl has reached, or "".
+func (s *Stop) reached(n *counters, now time.Time) string {
+	switch {
+	case s.Pages > 0 && n.pages() >= int64(s.Pages):
+		return "page limit reached"
+	case s.Bytes > 0 && n.Bytes.Load()+n.DeliveredBytes.Load() >= s.Bytes:
+		return "byte limit reached"
+	case s.After > 0 && now.Sub(n.began) >= s.After-time.Millisecond:
+		return "time limit reached"
+	}
+	return ""
+}
+
 // ErrRunning is returned by methods that need a running crawler.
 var ErrRunning = errors.New("the crawler is not running")
 
@@ -165,15 +178,12 @@ func (c *Crawler) Run(ctx context.Context) error {
 // A run is a Crawler at work.
 type run struct {
 	*Crawler
-	ctx   context.Context // of all work; the final commits still follow its end
-	log   *slog.Logger
-	began time.Time
+	ctx context.Context // of all work; the final commits still follow its end
 
 	asking context.Context // ends with ctx, or when a Stop is reached: tasks not fetched yet are given back
 
 	readers chan *reader  // idle ones, of one for each core
 	in      *inbox        // to be committed
-	hurry   chan struct{} // asks for a commit at once
 	news    chan struct{} // the frontier or a source has something new
 
 	mu           sync.Mutex // guards the fields below
@@ -193,7 +203,6 @@ type run struct {
 	abroad       crossHost                 // hosts that are asked for sitemaps of other sites
 	firsts       int                       // followed sites that have not announced anything yet
 	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
-	batches      uint64
 	receptions   map[collection.Signal]*collection.Reception
 	readmits     map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
 	readmitting  bool                     // a goroutine does so
@@ -204,7 +213,7 @@ type run struct {
 	words     float64     // how many trouble messages may be logged now
 	wordsAt   time.Time   // when words was computed
 
-	count  counters
+	count  *counters
 	truths calibration
 	equal  equalPages // guarded by mu
 
@@ -215,19 +224,18 @@ type run struct {
 	failed     error              // the first fatal error; guarded by mu
 	cancel     context.CancelFunc // ends the run
 	tidied     time.Time          // when the Manager last called Tidy
-	idle       atomic.Bool        // the Manager waits for something to fetch
 	stop       context.CancelFunc // ends asking
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
-	r := &run{Crawler: c, log: c.Log, began: time.Now(),
-		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
-		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages()}
-	r.families = families{run: r, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
+	r := &run{Crawler: c,
+		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
+		news:  make(chan struct{}, 1),
+		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages(), count: &counters{began: time.Now()}}
+	r.families = families{run: r, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	if c.Seeder == nil {
 		c.Seeder = &seed.Seeder{}
 	}
@@ -270,7 +278,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		c.run.Store(nil)
 	}()
 	if c.Stop.After > 0 {
-		timer := time.AfterFunc(c.Stop.After, func() { r.checkStop(time.Now()) })
+		timer := time.AfterFunc(c.Stop.After, func() { r.checkStop(r.Stop.reached(r.count, time.Now())) })
 		defer timer.Stop()
 	}
 	if r.Revisit != nil {
@@ -323,7 +331,7 @@ func (r *run) harvest(ctx context.Context) error {
 		if !errors.Is(err, harvest.ErrResolver) || r.Once {
 			return err
 		}
-		r.log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", r.hurried(blindTime))
+		r.Log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", r.hurried(blindTime))
 		if !pause.For(ctx, r.hurried(blindTime)) {
 			return nil
 		}

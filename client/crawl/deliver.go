@@ -78,8 +78,8 @@ func (r *run) deliveries(step *client.Step) (list []delivery, err error) {
 }
 
 // mostBytes bounds the size of a delivered page, which is held in memory.
-func (r *run) mostBytes() int64 {
-	most := r.Harvester.MaxBytes
+func (c *Crawler) mostBytes() int64 {
+	most := c.Harvester.MaxBytes
 	if most <= 0 {
 		most = harvest.DefaultMaxBytes
 	}
@@ -126,7 +126,7 @@ func (r *run) deliver(list []delivery) error {
 				v.Length, v.Body = int64(len(v.Body)), nil
 			}
 		}
-		if err := r.submit(r.ctx, x); err != nil {
+		if err := r.in.submit(r.ctx, x); err != nil {
 			return err
 		}
 		list = list[n:]

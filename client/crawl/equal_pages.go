@@ -261,13 +261,13 @@ func (r *run) shareAll(list []equalPair) {
 func (r *run) bodyOf(p *collection.Page) ([]byte, http.Header) {
 	c, err := r.Collection.Content(p)
 	if err != nil {
-		r.log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
+		r.Log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	defer c.Close()
 	body, err := io.ReadAll(io.LimitReader(c, r.mostBytes()+1))
 	if err != nil || protocol.Sum(body) != p.Digest {
-		r.log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
+		r.Log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	h := headerOf(&protocol.Item{Type: p.Type}, protocol.AsMeta)

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -91,13 +90,13 @@ func (r *run) followed(src *source) collection.Source {
 	r.mu.Unlock()
 	allow := func(u string) error { return r.allowed(st, u) }
 	t := r.Harvester.Checked(st.Origin, allow)
-	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: r.Harvester.Agent, Poll: cmp.Or(max(r.ManifestEvery, 0), manifestEvery), AskEvery: r.AskEvery, Hurry: r.Hurry,
+	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: r.Harvester.Agent, Poll: r.every(collection.ManifestRDF), AskEvery: r.AskEvery, Hurry: r.Hurry,
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	from.Found = func(d *protocol.Discovery) { r.welcomed(st, d) }
 	from.Refused = func(status int, header http.Header) { r.Harvester.Refused(st.Origin, status, header) }
 	from.Every = func() time.Duration { return r.nextLook(st) }
 	r.listen(from, src)
-	cursor, under := s.Cursor, r.under(st)
+	cursor, under := s.Cursor, r.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
@@ -131,25 +130,25 @@ func (r *run) followed(src *source) collection.Source {
 			if r.Only != "" {
 				r.fail(err) // and Run returns it
 			} else {
-				r.log.Warn("site is not followed", "site", st.Origin, "err", err)
+				r.Log.Warn("site is not followed", "site", st.Origin, "err", err)
 			}
-			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain))
+			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
 			s.Fails++
 			return s
 		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which will not pass
 			if r.Only != "" {
 				r.fail(elsewhere)
 			} else {
-				r.log.Warn("site cannot be followed at this address", "site", st.Origin, "err", elsewhere)
+				r.Log.Warn("site cannot be followed at this address", "site", st.Origin, "err", elsewhere)
 			}
-			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain))
+			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
 			s.Fails++
 			return s
 		case err != nil:
 			r.judging.Lock()
 			st.dates = nil // of a manifest that broke off
 			r.judging.Unlock()
-			r.log.Debug("follow site", "site", st.Origin, "err", err)
+			r.Log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
 			s.Fails++
 			var status *client.StatusError
@@ -164,9 +163,9 @@ func (r *run) followed(src *source) collection.Source {
 				r.mu.Unlock()
 			}
 			if r.Only != "" {
-				r.log.Warn("follow site", "err", err)
+				r.Log.Warn("follow site", "err", err)
 			} else if r.Once || s.Changed.IsZero() { // it never had a manifest
-				if s.At = now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain)); passes {
+				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); passes {
 					s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s
@@ -189,7 +188,7 @@ func (r *run) followed(src *source) collection.Source {
 				return s
 			}
 			again := r.hurried(min(quotaAgain<<min(over, 16), lastQuota))
-			r.log.Error("site is too large to be followed: its copy stays as it is; --max-pages and --max-state set the limits", "site", st.Origin, "err", err, "again", again)
+			r.Log.Error("site is too large to be followed: its copy stays as it is; --max-pages and --max-state set the limits", "site", st.Origin, "err", err, "again", again)
 			s.Status, s.Fault, s.Fails, s.At = 0, err.Error(), over+1, now.Add(again)
 			return s
 		}
@@ -224,11 +223,11 @@ func (r *run) followed(src *source) collection.Source {
 }
 
 // under returns a digest of the rules that admit a site's pages.
-func (r *run) under(st *site) protocol.Digest {
-	rules := r.Seeder.Rules
+func (c *Crawler) under(origin string) protocol.Digest {
+	rules := c.Seeder.Rules
 	rules.Hosts, rules.DomainSuffixes = nil, nil // which concern the site as a whole: see wanted
-	wanted := r.Seeder.Admit(seed.Ref{URL: st.Origin + "/", Kind: seed.Listed}).OK
-	return r.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, r.Filter))
+	wanted := c.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
+	return c.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, c.Filter))
 }
 
 // allowed returns an error if a URL of a site must not be fetched now. It is for

@@ -23,7 +23,7 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 			return nil, err
 		}
 		if len(batch.Sites) > 0 {
-			if err := r.writeBatch(batch); err != nil {
+			if err := r.writeBatch(batch, r.count.began); err != nil {
 				return nil, err
 			}
 			if r.bulks(batch, time.Now()); len(batch.Sites) > 0 {
@@ -38,10 +38,10 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 			return nil, err
 		}
 		select { // have parsed pages committed: they may hold the URLs that we wait for
-		case r.hurry <- struct{}{}:
+		case r.in.hurry <- struct{}{}:
 		default:
 		}
-		r.idle.Store(true)
+		r.in.idle.Store(true)
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
 		case <-r.news:
@@ -49,7 +49,7 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 		case <-ctx.Done():
 		}
 		t.Stop()
-		r.idle.Store(false)
+		r.in.idle.Store(false)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -89,9 +89,7 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 		}
 	}
 	if len(b.Sites) > 0 {
-		r.batches++
-		b.Number = r.batches
-		r.count.Batches.Store(int64(r.batches))
+		b.Number = uint64(r.count.Batches.Add(1))
 		return b, now, nil
 	}
 	if r.stopReason != "" && r.busy == 0 {
@@ -104,10 +102,10 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 func (r *run) wake(now time.Time) time.Time {
 	next := now.Add(longestIdle)
 	if r.busy > 0 {
-		r.log.Debug("waiting", "busy", r.busy)
+		r.Log.Debug("waiting", "busy", r.busy)
 		return next
 	}
-	soon := now.Add(r.patience())
+	soon := now.Add(orElse(r.Patience, time.Minute))
 	idle := true
 	if ms := r.front.Wake(now.UnixMilli()); ms > 0 {
 		t := time.UnixMilli(ms)
@@ -126,7 +124,7 @@ func (r *run) wake(now time.Time) time.Time {
 		idle = idle && st.After(soon)
 		next = earliest(next, st)
 	}
-	r.log.Debug("nothing to fetch", "busy", r.busy, "wake", r.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(r.due), "idle", idle)
+	r.Log.Debug("nothing to fetch", "busy", r.busy, "wake", r.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(r.due), "idle", idle)
 	if r.Once && idle {
 		return time.Time{}
 	}
@@ -156,38 +154,18 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-func (r *run) patience() time.Duration {
-	if r.Patience > 0 {
-		return r.Patience
-	}
-	return time.Minute
-}
-
-// checkStop ends the crawl if a Stop is reached. It does not wait for the open
+// checkStop ends the crawl if a Stop is reached, see reached. It does not wait for the open
 // batch, which may take hours.
-func (r *run) checkStop(now time.Time) {
+func (r *run) checkStop(reached string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopReason == "" {
-		r.stopReason = r.stopped(now)
+		r.stopReason = reached
 	}
 	if r.stopReason != "" {
 		r.stop()
 		r.rouse()
 	}
-}
-
-// stopped returns which Stop the crawl has reached (V30), or "".
-func (r *run) stopped(now time.Time) string {
-	switch s := r.Stop; {
-	case s.Pages > 0 && r.count.pages() >= int64(s.Pages):
-		return "page limit reached"
-	case s.Bytes > 0 && r.count.Bytes.Load()+r.count.DeliveredBytes.Load() >= s.Bytes:
-		return "byte limit reached"
-	case s.After > 0 && now.Sub(r.began) >= s.After-time.Millisecond:
-		return "time limit reached"
-	}
-	return ""
 }
 
 // mostAsking is how many sources of a site are fetched before its pages. A site
@@ -328,7 +306,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 				continue
 			}
 			// With Once, pages that are skipped stay given out, so that the frontier does not return them again.
-			if r.Stop.Value > 0 && !p.Told && p.Value < r.Stop.Value || r.Once && !p.Told && (p.Last.After(r.began) || r.Collection.Denied(p).After(r.began)) {
+			if r.Stop.Value > 0 && !p.Told && p.Value < r.Stop.Value || r.Once && !p.Told && (p.Last.After(r.count.began) || r.Collection.Denied(p).After(r.count.began)) {
 				passed++
 				continue
 			}

@@ -68,7 +68,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 		step.Changes = spelled(step.Changes)
 	}
 	if by == collection.ByManifest {
-		o.Under = r.under(st)
+		o.Under = r.under(st.Origin)
 	}
 	known := r.awaits(st, &step)
 	done, err := r.Collection.Apply(source, step, by, o)
@@ -87,7 +87,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	r.count.Told.Add(int64(len(step.Changes)))
 	r.count.Ignored.Add(int64(done.Ignored))
 	if done.Held > 0 {
-		r.log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
+		r.Log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
 	}
 	r.mu.Lock()
 	r.touch(st)
@@ -396,7 +396,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 			x.finds = append(x.finds, find(verdicts[i], 0, collection.ByPerson))
 		}
 	}
-	if err := r.submit(ctx, x); err != nil {
+	if err := r.in.submit(ctx, x); err != nil {
 		return nil, err
 	}
 	for _, f := range x.finds {
@@ -452,21 +452,6 @@ func (c *Crawler) Accept(origin string) (gone int, err error) {
 		}
 	}
 	return gone, nil
-}
-
-// submit passes work from outside to the keeper, and waits until it is committed.
-func (r *run) submit(ctx context.Context, x read) error {
-	done := make(chan error, 1)
-	x.done = done
-	if !r.in.put(x) {
-		return ErrRunning
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // mostHasty is how many pages of one step are put into the open cycle. The rest

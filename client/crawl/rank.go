@@ -18,7 +18,7 @@ const rankEvery = time.Hour
 func (r *run) rankPages(ctx context.Context) {
 	for first := true; ; first = false {
 		if err := r.rankNow(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error("rank pages", "err", err)
+			r.Log.Error("rank pages", "err", err)
 		}
 		if first {
 			r.add(-1)

@@ -27,7 +27,7 @@ type reader struct {
 func (r *run) take(a *harvest.Answer) {
 	r.count.asked(a)
 	if a.Fault != "" {
-		r.log.Debug("fetch failed", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
+		r.Log.Debug("fetch failed", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
 	}
 	if a.Header.Get("Use-As-Dictionary") != "" {
 		r.mu.Lock()
@@ -146,7 +146,7 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 			return v
 		}
 		if err := r.gather(g, page, a, a.Text || v.Unstable != collection.Stable); err != nil {
-			r.log.Debug("parse page", "url", a.URL, "err", err)
+			r.Log.Debug("parse page", "url", a.URL, "err", err)
 		}
 		if !a.Want.IsZero() && a.Want != page.Body && page.Text.IsZero() { // the main text may match the announced one
 			r.gather(g, page, a, true)

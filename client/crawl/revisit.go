@@ -151,7 +151,7 @@ func (r *run) revisits(ctx context.Context) {
 	for first := true; ctx.Err() == nil; first = false {
 		if now := time.Now(); !now.Before(next) {
 			if err := r.replan(ctx); err != nil && ctx.Err() == nil {
-				r.log.Error("plan revisits", "err", err)
+				r.Log.Error("plan revisits", "err", err)
 			}
 			took := time.Since(now)
 			next = time.Now().Add(max(min(wait, every), planShare*took))
@@ -302,7 +302,7 @@ func (r *run) replan(ctx context.Context) error {
 	v.took = time.Since(began)
 	r.mu.Unlock()
 	err = errors.Join(err, r.Collection.KeepPolicy())
-	r.log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
+	r.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
 }
 
@@ -396,7 +396,7 @@ func (r *run) sooner(ctx context.Context) error {
 	var ids []frontier.PageID
 	policy, now := r.Collection.Policy(), time.Now()
 	turn := func() error {
-		err := r.submit(ctx, read{replanned: ids})
+		err := r.in.submit(ctx, read{replanned: ids})
 		ids = nil
 		return err
 	}
@@ -427,7 +427,7 @@ func (r *run) sooner(ctx context.Context) error {
 // which has just been read. Where it is better to visit the pages one by one, one
 // poll a day still finds the new ones.
 func (r *run) nextLook(st *site) time.Duration {
-	fixed := cmp.Or(max(r.ManifestEvery, 0), manifestEvery)
+	fixed := r.every(collection.ManifestRDF)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()

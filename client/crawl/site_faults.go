@@ -22,12 +22,12 @@ func (r *run) siteFailed(st *site, cause string) {
 	}
 	r.words, r.wordsAt = min(mostWords, r.words+now.Sub(r.wordsAt).Minutes()), now
 	if r.words < 1 {
-		r.log.Debug("site does not respond properly", "site", st.Origin, "cause", cause)
+		r.Log.Debug("site does not respond properly", "site", st.Origin, "cause", cause)
 		return
 	}
 	r.words--
 	st.ailing = true
-	r.log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
+	r.Log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
 }
 
 // siteRecovered records that a site has answered, with any status. The run's lock is held.
@@ -41,6 +41,6 @@ func (r *run) siteRecovered(st *site) {
 	}
 	if st.ailing {
 		st.ailing = false
-		r.log.Info("site responds again", "site", st.Origin)
+		r.Log.Info("site responds again", "site", st.Origin)
 	}
 }

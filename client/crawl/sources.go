@@ -59,16 +59,16 @@ func (c *Crawler) hurried(d time.Duration) time.Duration {
 	return d
 }
 
-func (r *run) every(kind collection.SourceKind) time.Duration {
+func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 	switch kind {
 	case collection.Robots:
-		return orElse(r.RobotsEvery, robotsEvery)
+		return orElse(c.RobotsEvery, robotsEvery)
 	case collection.SitemapXML:
-		return orElse(r.SitemapEvery, sitemapEvery)
+		return orElse(c.SitemapEvery, sitemapEvery)
 	case collection.NewsFeed:
-		return orElse(r.FeedEvery, feedEvery)
+		return orElse(c.FeedEvery, feedEvery)
 	}
-	return orElse(r.ManifestEvery, manifestEvery)
+	return orElse(c.ManifestEvery, manifestEvery)
 }
 
 // readSource handles the response of a source.
@@ -234,7 +234,7 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 			kind = collection.ManifestRDF
 		}
 		if protocol.Origin(sp.URL) != st.Origin && !r.crosses(st, sp) {
-			r.log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
+			r.Log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
 			continue
 		}
 		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.mayTell()) && !r.NoManifests {

@@ -23,7 +23,7 @@ func (r *run) begin() error {
 	for _, u := range r.Start {
 		v := r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
 		if v.URL == "" {
-			r.log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
+			r.Log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
 			continue
 		}
 		p, known, err := r.Collection.Page(v.URL)
@@ -35,7 +35,7 @@ func (r *run) begin() error {
 		}
 	}
 	if len(x.finds) > 0 {
-		if err := r.submit(r.ctx, x); err != nil {
+		if err := r.in.submit(r.ctx, x); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (r *run) again() error {
 	r.mu.Unlock()
 	var x read
 	turn := func() error {
-		err := r.submit(r.ctx, x)
+		err := r.in.submit(r.ctx, x)
 		x.finds = x.finds[:0]
 		return err
 	}
@@ -154,10 +154,10 @@ func (r *run) logSilentSites() {
 			continue
 		}
 		if n++; n <= maxLoggedSites {
-			r.log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
+			r.Log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
 		}
 	}
 	if n > maxLoggedSites {
-		r.log.Warn("nothing more could be fetched from other sites", "sites", n-maxLoggedSites)
+		r.Log.Warn("nothing more could be fetched from other sites", "sites", n-maxLoggedSites)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 // counters count since Run began.
 type counters struct {
+	began time.Time
+
 	Fetched, Unchanged, Missing, Refused, Faults, Cut, Heard      atomic.Int64
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
 	Delivered, DeliveredBytes, Audits, Again                      atomic.Int64
@@ -139,9 +141,9 @@ func (c *Crawler) Status() Status {
 		}
 		return Status{}
 	}
-	n := &r.count
+	n := r.count
 	asked := r.Harvester.Stats() // followers' requests are among them
-	s := Status{Running: true, Began: r.began,
+	s := Status{Running: true, Began: r.count.began,
 		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Audits: n.Audits.Load(), Again: n.Again.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Listened: asked.Transported, Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),

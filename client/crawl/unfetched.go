@@ -74,10 +74,10 @@ func (r *run) settle() error {
 	r.unfetched = list
 	for i, d := range list {
 		if i == maxLoggedSites {
-			r.log.Warn("further listed pages were not fetched", "sites and reasons", len(list)-i)
+			r.Log.Warn("further listed pages were not fetched", "sites and reasons", len(list)-i)
 			break
 		}
-		r.log.Warn("listed pages of a site were not fetched", "site", d.Site, "pages", d.Pages, "why", d.Why)
+		r.Log.Warn("listed pages of a site were not fetched", "site", d.Site, "pages", d.Pages, "why", d.Why)
 	}
 	return nil
 }
