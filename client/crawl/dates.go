@@ -36,13 +36,33 @@ func (r *run) census(st *site, step *client.Step, now time.Time) {
 	st.dates = nil
 }
 
+// brokeOff forgets the dates of a manifest that broke off.
+func (r *run) brokeOff(st *site) {
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	st.dates = nil
+}
+
+// date judges the dates of a sitemap or a feed.
+func (r *run) date(st *site, by collection.Signal, dates []protocol.Date, read time.Time) {
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	st.trust.Date(string(by)).Census(dates, read)
+}
+
 // lastOf reports whether a step is the last one of a manifest. In an incomplete
 // manifest only its cursor shows that.
 func lastOf(step *client.Step) bool { return step.Whole || !step.Cursor.IsZero() }
 
 // seenDates judges by a visit the dates that a site states: in Last-Modified, and in the
-// sitemap, feed or manifest that announced the page. The run's lock and judging are held.
-func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited) {
+// sitemap, feed or manifest that announced the page. unsure: the manifest may show the visit's finding later. The run's lock
+// is held.
+func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited, unsure bool) {
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	if unsure && len(st.unsure) < mostUnsure {
+		st.unsure[d.Page.ID] = finding{at: v.Asked, before: d.Before.Last}
+	}
 	if v.Fault != "" || d.Before.Visits == 0 || !isPage(v.Status) && v.Status != http.StatusNotModified || v.Soft404 {
 		return
 	}

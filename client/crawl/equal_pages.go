@@ -85,17 +85,7 @@ func (r *run) shareable(st *site, p *collection.Page) bool {
 	if p.Signal != collection.ByManifest && p.Signal != collection.ByChanges && p.Signal != collection.ByStream {
 		return false
 	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	if is, _ := st.trust.Bodies.ByText(); is {
-		return false
-	}
-	for i := range st.trust.Sources {
-		if _, mute := st.trust.Sources[i].Muted(); mute {
-			return false
-		}
-	}
-	return true
+	return r.exact(st)
 }
 
 var emptyBody = protocol.Sum(nil)

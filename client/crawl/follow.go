@@ -145,9 +145,7 @@ func (r *run) followed(src *source) collection.Source {
 			s.Fails++
 			return s
 		case err != nil:
-			r.judging.Lock()
-			st.dates = nil // of a manifest that broke off
-			r.judging.Unlock()
+			r.brokeOff(st)
 			r.Log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
 			s.Fails++

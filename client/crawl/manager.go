@@ -401,23 +401,6 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 // sites may withhold changes.
 const spotCheck = 10
 
-// tells reports whether a site publishes its changes now, and is believed.
-func (r *run) tells(st *site) bool {
-	if st.tells == nil {
-		return false
-	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	for i := range st.trust.Sources {
-		if v := &st.trust.Sources[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
-			if _, mute := v.Muted(); mute || v.Rationed {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // stands reports whether a page's content is still stored, so that a 304 is of
 // use. It is not for a duplicate, whose links were skipped, when its original is gone.
 func (r *run) stands(p *collection.Page) bool {

@@ -16,14 +16,6 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A claim is an announcement of a page that is being fetched because of it. The
-// visit judges the claim.
-type claim struct {
-	trust.Claim
-	site *site
-	by   collection.Signal
-}
-
 // apply stores what a source has announced of a site: all sources go through it.
 // It returns how many pages are to be fetched because of it.
 func (r *run) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
@@ -40,14 +32,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			if p.Told && p.Signal == by {
 				return true // announced again before a visit could judge it
 			}
-			r.judging.Lock()
-			defer r.judging.Unlock()
-			if by == collection.BySitemap || by == collection.ByFeed || by == collection.ByManifest {
-				if item.Digest.IsZero() && !st.trust.Date(string(by)).Worth().Signal() {
-					return false // its dates are no signal
-				}
-			}
-			return r.Trust.Notice(st.trust.Source(string(by)), now).Taken()
+			return r.heeds(st, by, item, now)
 		},
 	}
 	o.Unsure = !r.confirms(st, by)
@@ -60,7 +45,10 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 		}
 		r.mu.Unlock()
 		o.Read = last
-		o.Listed = func(p *collection.Page, item *protocol.Item) { r.listed(st, p, item, last, now, belief) }
+		o.Listed = func(p *collection.Page, item *protocol.Item) {
+			r.caughtUp(st, p, item)
+			r.truths.listed(p, item, last, now, belief)
+		}
 	}
 	if r.Only != "" {
 		o = r.onlyOptions(by)
@@ -179,7 +167,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if d.Duplicate {
 		r.count.Duplicates.Add(1)
 	}
-	r.seen(v, d, st.Belief)
+	r.truths.seen(v, d, st.Belief)
 	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
 		cost := r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
 		if st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
@@ -197,7 +185,10 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	case !d.Before.Notified && st.tells != nil:
 		r.count.Audits.Add(1)
 	}
-	c, claimed, outcome := r.judged(st, v, d)
+	c, claimed, outcome, news := r.judged(st, v, d)
+	if news {
+		r.touch(st)
+	}
 	heard, unsure := st.believed(), false
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
 		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
@@ -219,12 +210,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if st.Belief == nil || heard != *st.Belief {
 		r.believes(st, heard)
 	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	if unsure && len(st.unsure) < mostUnsure {
-		st.unsure[d.Page.ID] = finding{at: v.Asked, before: d.Before.Last}
-	}
-	r.seenDates(st, v, d)
+	r.seenDates(st, v, d, unsure)
 }
 
 // proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
@@ -235,116 +221,6 @@ func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
 	}
 	return !d.Mismatched && d.Unstable != collection.UnstableText
 }
-
-// judged updates the trust in the source that led to a visit; no other function does. It returns the claim, if the
-// page was fetched because of one, and its outcome. The run's lock is held.
-func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c claim, claimed bool, outcome trust.Outcome) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	bodies := &st.trust.Bodies
-	switch {
-	case v.Delivered || v.Shared: // not a response of the page's own URL
-	case d.Wavered:
-		bodies.Count(&bodies.Unstable)
-		if d.Unstable == collection.UnstableText {
-			bodies.Count(&bodies.Restless)
-		}
-		r.touch(st)
-	case d.Matched:
-		bodies.Count(&bodies.Matched)
-		r.touch(st)
-	}
-	c, claimed = r.claims[d.Page.ID]
-	if !claimed {
-		return c, false, trust.Void
-	}
-	delete(r.claims, d.Page.ID)
-	st.underWay[c.by]--
-	st.full = false
-	told, _ := d.Page.Claim()
-	seen := trust.Seen{Asked: v.Asked, Status: v.Status, Digest: d.Page.Digest, Text: v.Text, Length: d.Page.Length, Cut: v.Cut, Modified: v.Modified,
-		Unstable: d.Unstable != collection.Stable, Varying: d.Unstable == collection.UnstableText, TextProved: bodies.Texts > 0,
-		Changed: d.Differs || d.Changed && !c.Digest.IsZero() && d.Unstable == collection.Stable, Soft404: v.Soft404, Duplicate: d.Duplicate, Again: d.Page.Told && d.Mismatched, Later: d.Page.Told && told.After(v.Asked)}
-	if v.Fault != "" {
-		seen.Status = 0
-	}
-	if seen.Unstable && !c.Text.IsZero() && c.Text == v.Text {
-		bodies.Count(&bodies.Texts)
-	}
-	if d.Before.Visits > 0 {
-		// It is not stored whether the previous visit found a change: if it may have, a notice that came soon after it is
-		// no lie. Nor is a notice that came before all visits: the first visit brought the content that later ones found again.
-		seen.Last = d.Before.Last
-		seen.LastChanged = d.Before.Visits == 1 || !d.Before.First.Before(c.At) || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
-	}
-	voice := st.trust.Source(string(c.by))
-	_, mute := voice.Muted()
-	outcome = trust.Judge(c.Claim, seen)
-	r.Trust.Outcome(voice, outcome, v.Asked)
-	if _, now := voice.Muted(); now && !mute {
-		st.muted[c.by] = v.Asked
-	}
-	r.touch(st)
-	return c, true, outcome
-}
-
-// A claimDecision is what to do with an announced page that is next in the queue.
-type claimDecision int
-
-const (
-	ask       claimDecision = iota
-	wait                    // until other claims of the same source are judged
-	unbelieve               // the source was found to lie since
-)
-
-// believe decides whether an announced page is fetched. A source may have only as
-// many claims under way as MaxInFlight permits: else thousands of false claims would
-// all cause visits before the first one is judged.
-func (r *run) believe(st *site, p *collection.Page) claimDecision {
-	if !p.Told || p.Visits == 0 || !isSourceSignal(p.Signal) || r.Only != "" {
-		return ask
-	}
-	at, modified := p.Claim()
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	v := st.trust.Source(string(p.Signal))
-	if _, mute := v.Muted(); mute && !at.After(st.muted[p.Signal]) {
-		return unbelieve
-	}
-	if st.underWay[p.Signal] >= r.Trust.MaxInFlight(v) {
-		return wait
-	}
-	if _, ok := r.claims[p.ID]; !ok {
-		st.underWay[p.Signal]++
-	}
-	r.claims[p.ID] = claim{site: st, by: p.Signal, Claim: trust.Claim{At: at, Modified: modified, Digest: p.Debt, Text: p.DebtText, Length: p.DebtLength}}
-	return ask
-}
-
-// isSourceSignal reports whether a signal comes from the site itself.
-func isSourceSignal(s collection.Signal) bool {
-	switch s {
-	case collection.BySitemap, collection.ByFeed, collection.ByManifest, collection.ByChanges, collection.ByStream, collection.ByIndexNow:
-		return true
-	}
-	return false
-}
-
-// unasked undoes believe for pages that were not fetched after all.
-func (r *run) unasked(pages []frontier.PageID) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	for _, id := range pages {
-		if c, ok := r.claims[id]; ok {
-			delete(r.claims, id)
-			c.site.underWay[c.by]--
-			c.site.full = false
-		}
-	}
-}
-
-// justChanged: a notice that comes so soon after a visit that found a change may be about that change.
-const justChanged = 10 * time.Minute
 
 // Notice stores that pages have changed, as announced by a sender that speaks for
 // their sites. It returns when that is stored; unknown sites are ignored.

@@ -11,7 +11,6 @@ import (
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -112,8 +111,9 @@ func (r *run) leave(a *harvest.Answer) {
 
 // visit returns the visit that the answer for a page makes.
 func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
+	st := r.known(a.Site)
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
-		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.unstable(a.Site)}
+		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.unstable(st)}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		v.Fault = string(a.Fault)
 		if a.Err != nil {
@@ -128,7 +128,7 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 	v.Type = mediaType(h)
 	v.Again = retryAfter(h, time.Now())
 	if t, err := http.ParseTime(v.LastModified); err == nil {
-		if sane, ok := protocol.SaneModified(t, time.Now()); ok && r.dated(a.Site) {
+		if sane, ok := protocol.SaneModified(t, time.Now()); ok && r.dated(st) {
 			v.Modified = sane
 		}
 	}
@@ -154,7 +154,7 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 		v.Title, v.Language, v.Canonical = page.Title, page.Language, page.Canonical
 		v.NoIndex, v.NoFollow = page.NoIndex, page.NoFollow
 		v.Digest, v.Parsed, v.Text = page.Body, page.Parsed, page.Text
-		if v.Soft404 = r.looksGone(a, page); !v.Soft404 {
+		if v.Soft404 = r.looksGone(st, a, page); !v.Soft404 {
 			r.admit(a, page, &v)
 		}
 	case a.Status >= 300: // for the archive
@@ -174,45 +174,6 @@ func (r *run) gather(g *gather.Gatherer, page *gather.Page, a *harvest.Answer, t
 	g.Text = g.Text || text
 	return g.Read(page, a.URL, a.Header, a.Body)
 }
-
-// unstable returns which part of a site's pages usually differs at each request.
-func (r *run) unstable(id frontier.SiteID) collection.Unstable {
-	r.mu.Lock()
-	st := r.sites[id]
-	r.mu.Unlock()
-	if st == nil {
-		return collection.Stable
-	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	switch is, restless := st.trust.Bodies.ByText(); {
-	case restless:
-		return collection.UnstableText
-	case is:
-		return collection.UnstableBody
-	}
-	return collection.Stable
-}
-
-// dated reports whether the Last-Modified of a site's responses is useful.
-func (r *run) dated(id frontier.SiteID) bool {
-	r.mu.Lock()
-	st := r.sites[id]
-	r.mu.Unlock()
-	if st == nil {
-		return true
-	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	switch st.trust.Date(headerDates).Worth() {
-	case trust.Now, trust.Alike, trust.Absurd, trust.False:
-		return false
-	}
-	return true
-}
-
-// headerDates is the name of Last-Modified in the trust record.
-const headerDates = "header"
 
 // admit passes the links of a page to the Seeder.
 func (r *run) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {

@@ -456,6 +456,20 @@ func (r *run) nextLook(st *site) time.Duration {
 	return r.hurried(longestLook)
 }
 
+// leftOut lowers the estimates of a site's manifest, now read, by the findings before a time that it still does not show.
+// The run's lock is held.
+func (r *run) leftOut(st *site, until time.Time) {
+	missed := r.missed(st, until)
+	if missed == 0 {
+		return
+	}
+	heard := st.believed()
+	for range missed {
+		r.revisiting.manifests.Missed(&heard)
+	}
+	r.believes(st, heard)
+}
+
 const longestLook = 24 * time.Hour
 
 // slack: a page may be fetched early by one part in 20 of its age, since to

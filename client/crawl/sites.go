@@ -280,6 +280,13 @@ func (r *run) siteOf(id frontier.SiteID) *site {
 	return r.know(s)
 }
 
+// known returns the site of an ID, nil if it is not known.
+func (r *run) known(id frontier.SiteID) *site {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sites[id]
+}
+
 // flushEvery is how often site records, which change with every page, are stored.
 const flushEvery = 10 * time.Second
 
@@ -291,9 +298,7 @@ func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
 	r.flushed = now
 	for st := range r.dirty {
 		st.dirty = false
-		r.judging.Lock()
-		st.Trust = st.trust.Append(nil)
-		r.judging.Unlock()
+		st.Trust = r.recorded(st)
 		st.Shape = r.Seeder.Shape(st.Origin)
 		if st.families != nil {
 			st.Families = st.families.Append(nil)

@@ -63,12 +63,11 @@ func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page
 
 // looksGone reports whether content is a site's answer for pages that do not exist.
 // The front page never is: some sites answer with it.
-func (r *run) looksGone(a *harvest.Answer, page *gather.Page) bool {
-	if page.Parsed.IsZero() || a.Task.URL == protocol.Origin(a.Task.URL)+"/" {
+func (r *run) looksGone(st *site, a *harvest.Answer, page *gather.Page) bool {
+	if st == nil || page.Parsed.IsZero() || a.Task.URL == protocol.Origin(a.Task.URL)+"/" {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st := r.sites[a.Site]
-	return st != nil && st.Soft404 && st.soft.parsed == page.Parsed
+	return st.Soft404 && st.soft.parsed == page.Parsed
 }

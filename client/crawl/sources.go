@@ -359,9 +359,7 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 			}
 		}
 	}
-	r.judging.Lock()
-	st.trust.Date(string(by)).Census(dates, s.Polled)
-	r.judging.Unlock()
+	r.date(st, by, dates, s.Polled)
 	step := client.Step{}
 	for i := range list.Pages {
 		p := &list.Pages[i]
