@@ -26,8 +26,8 @@ const defaultBulk = 20
 
 // bulks takes pages out of a batch that are better fetched in one request, and fetches them.
 func (r *run) bulks(b *harvest.Batch, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	least := r.Bulk
 	if least == 0 {
 		least = defaultBulk
@@ -37,7 +37,7 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 	}
 	kept := b.Sites[:0]
 	for _, sb := range b.Sites {
-		for st := r.siteOf(sb.Site); st != nil && len(sb.Tasks) > 0; {
+		for st := r.sites.of(sb.Site); st != nil && len(sb.Tasks) > 0; {
 			src, many, others := st.together(sb.Tasks, least, now)
 			if src == nil {
 				break
@@ -47,7 +47,7 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 			if sb.Tasks = others; len(others) == 0 {
 				r.Log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
 			}
-			r.group.Go(func() { r.fetchBatch(st, src, many) })
+			r.work.group.Go(func() { r.fetchBatch(st, src, many) })
 		}
 		if len(sb.Tasks) > 0 {
 			kept = append(kept, sb)
@@ -126,19 +126,19 @@ func (r *run) fetchBatch(st *site, src *source, tasks []harvest.Task) {
 	case n > 0:
 		r.Log.Debug("pages received in one batch", "site", st.Origin, "pages", n, "left", len(rest))
 	}
-	r.mu.Lock()
+	r.work.Lock()
 	st.bulking--
 	src.bulking = false
 	if err != nil {
 		src.bulkFrom = time.Now().Add(r.hurried(bulkAfter))
 	}
 	sb := harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: rest}
-	r.mu.Unlock()
-	r.rouse()
+	r.work.Unlock()
+	r.work.rouse()
 	if len(rest) == 0 {
 		return
 	}
-	if r.asking.Err() == nil && r.Harvester.Insert(sb) == nil {
+	if r.work.asking.Err() == nil && r.Harvester.Insert(sb) == nil {
 		return
 	}
 	x := read{busy: len(rest)}
@@ -151,14 +151,14 @@ func (r *run) fetchBatch(st *site, src *source, tasks []harvest.Task) {
 // bulked fetches the open pages, and removes from open those that were answered.
 // It returns how many those are.
 func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
-	r.mu.Lock()
+	r.work.Lock()
 	base, described := src.URL, src.described
-	r.mu.Unlock()
-	allow := func(u string) error { return r.allowed(st, u) }
+	r.work.Unlock()
+	allow := func(u string) error { return r.sites.allowed(st, u) }
 	from := &client.Source{Base: base, Discovery: described, UserAgent: r.Harvester.Agent, Token: r.Token, MaxPage: r.mostBytes(),
 		HTTP: &http.Client{Transport: r.Harvester.Checked(st.Origin, allow)}, Allow: allow,
 		Found: func(d *protocol.Discovery) { r.welcomed(st, d) }}
-	ctx, cancel := context.WithCancel(r.asking)
+	ctx, cancel := context.WithCancel(r.work.asking)
 	defer cancel()
 	d, err := r.offered(ctx, src, from)
 	if err != nil || d.Batch == "" {
@@ -214,5 +214,5 @@ func (r *run) answered(list []*harvest.Answer) {
 	if !r.in.put(x) {
 		return
 	}
-	r.checkStop(r.Stop.reached(r.count, time.Now()))
+	r.work.checkStop(r.Stop.reached(r.count, time.Now()))
 }

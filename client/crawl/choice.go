@@ -94,9 +94,9 @@ func (r *run) listen(from *client.Source, src *source) {
 	}
 	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {
 		as, why := r.choose(d, at)
-		r.mu.Lock()
+		r.work.Lock()
 		src.offers(d)
-		r.mu.Unlock()
+		r.work.Unlock()
 		r.chose(src, as, why)
 		return as
 	}
@@ -104,11 +104,11 @@ func (r *run) listen(from *client.Source, src *source) {
 
 // chose records a choice, which is stored with the source.
 func (r *run) chose(src *source, as protocol.Form, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	if c := (Choice{As: as, Why: why}); c != src.choice {
 		src.choice = c
-		r.dirtySources[src] = struct{}{}
+		r.sites.dirtySources[src] = struct{}{}
 	}
 }
 
@@ -130,9 +130,9 @@ const offerLasts = time.Hour
 // offered returns what a site offers, from the cache or by a request. The result is empty
 // where the site has no description.
 func (r *run) offered(ctx context.Context, src *source, from *client.Source) (*protocol.Discovery, error) {
-	r.mu.Lock()
+	r.work.Lock()
 	o := src.offer
-	r.mu.Unlock()
+	r.work.Unlock()
 	if o != nil && time.Since(o.at) < offerLasts {
 		return o.d, nil
 	}
@@ -144,8 +144,8 @@ func (r *run) offered(ctx context.Context, src *source, from *client.Source) (*p
 		}
 		d = &protocol.Discovery{}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	src.offers(d)
 	return d, nil
 }
@@ -173,9 +173,9 @@ func (c *Crawler) Listening(origin string) map[string]Choice {
 	if r == nil {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st := r.origins[origin]
+	r.work.Lock()
+	defer r.work.Unlock()
+	st := r.sites.byOrigin[origin]
 	if st == nil {
 		return nil
 	}

@@ -74,7 +74,7 @@ func (r *run) keep() error {
 			turn[i].end(err)
 		}
 		if err != nil {
-			r.fail(err)
+			r.work.fail(err)
 			r.in.fail(err)
 			return err
 		}
@@ -82,8 +82,8 @@ func (r *run) keep() error {
 		if closed { // there will be no further wake
 			return r.commit(nil, true)
 		}
-		r.checkStop(r.Stop.reached(r.count, time.Now()))
-		r.rouse()
+		r.work.checkStop(r.Stop.reached(r.count, time.Now()))
+		r.work.rouse()
 	}
 }
 
@@ -92,9 +92,9 @@ func (r *run) last(busy int) bool {
 	if !r.in.idle.Load() {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return busy >= r.busy
+	r.work.Lock()
+	defer r.work.Unlock()
+	return busy >= r.work.busy
 }
 
 // linger is how long a commit that is not full may wait for more reads.
@@ -125,24 +125,24 @@ func (r *run) commit(list []read, last bool) error {
 		t.Sources = append(t.Sources, x.sources...)
 		busy += x.busy
 	}
-	r.mu.Lock()
+	r.work.Lock()
 	refused := r.families.refuse(&t)
 	t.Sites = r.changedSites(time.Now(), last)
-	t.Sources = append(t.Sources, r.changedSources()...)
-	r.mu.Unlock()
+	t.Sources = append(t.Sources, r.sites.changedSources()...)
+	r.work.Unlock()
 	done, err := r.Collection.Commit(&t)
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.busy -= busy
+	r.work.Lock()
+	defer r.work.Unlock()
+	r.work.busy -= busy
 	asked := make([]frontier.PageID, len(t.Visits))
 	for i := range t.Visits {
 		asked[i] = t.Visits[i].Page
 	}
 	for _, id := range asked {
-		delete(r.out, id)
+		delete(r.work.out, id)
 	}
 	r.front.Done(asked)
 	r.front.Done(t.Confirmed)
@@ -153,7 +153,7 @@ func (r *run) commit(list []read, last bool) error {
 	}
 	for i := range list {
 		for _, id := range list[i].again {
-			delete(r.out, id)
+			delete(r.work.out, id)
 			r.front.Return(r.equal.learn(id, nil, nil))
 		}
 		r.unasked(list[i].again)
@@ -164,22 +164,22 @@ func (r *run) commit(list []read, last bool) error {
 		if x := &list[i]; x.source != nil {
 			x.source.Source = x.state
 			x.source.site.asking--
-			r.plan(x.source, x.state.At)
+			r.sites.plan(x.source, x.state.At)
 		}
 	}
 	for i := range done.Visited {
 		r.visited(&t.Visits[i], &done.Visited[i])
 	}
 	for i := range done.Sources {
-		if st := r.siteOf(done.Sources[i].Site); st != nil {
-			r.adopt(st, done.Sources[i])
+		if st := r.sites.of(done.Sources[i].Site); st != nil {
+			r.sites.adopt(st, done.Sources[i])
 		}
 	}
 	for i := range done.New {
-		r.siteOf(done.New[i].Site)
+		r.sites.of(done.New[i].Site)
 	}
 	r.count.New.Add(int64(len(done.New)))
-	r.tally(&t, &done)
+	r.sites.tally(&t, &done)
 	r.families.learn(&t, &done, pairs, refused)
 	if err := r.share(&t, &done); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (r *run) commit(list []read, last bool) error {
 
 // tally tells the Seeder what was found on each site at each depth (B11), by
 // which it decides how deep to crawl the site. The run's lock is held.
-func (r *run) tally(t *collection.Commit, done *collection.Committed) {
+func (t *siteTable) tally(did *collection.Commit, done *collection.Committed) {
 	type place struct {
 		origin  string
 		depth   int
@@ -207,14 +207,14 @@ func (r *run) tally(t *collection.Commit, done *collection.Committed) {
 		}
 		return n
 	}
-	for i := range t.Visits {
+	for i := range did.Visits {
 		if done.Visited[i].Duplicate {
 			p := &done.Visited[i].Page
 			at(p.URL, p.Depth, p.Dynamic).Duplicates++
 			continue
 		}
-		for j := range t.Visits[i].Links {
-			f := &t.Visits[i].Links[j]
+		for j := range did.Visits[i].Links {
+			f := &did.Visits[i].Links[j]
 			at(f.URL, f.Depth, f.Dynamic).Seen++
 		}
 	}
@@ -229,10 +229,10 @@ func (r *run) tally(t *collection.Commit, done *collection.Committed) {
 		n.Seen = max(0, n.Seen-1)
 	}
 	for p, n := range found {
-		r.Seeder.Count(p.origin, *n)
-		if st := r.origins[p.origin]; st != nil {
+		t.c.Seeder.Count(p.origin, *n)
+		if st := t.byOrigin[p.origin]; st != nil {
 			st.Pages += n.New
-			r.touch(st)
+			t.touch(st)
 		}
 	}
 }
@@ -264,8 +264,8 @@ func (r *run) share(t *collection.Commit, done *collection.Committed) error {
 }
 
 // changedSources returns the changed records of followed sources. The run's lock is held.
-func (r *run) changedSources() (list []collection.Source) {
-	for src := range r.dirtySources {
+func (t *siteTable) changedSources() (list []collection.Source) {
+	for src := range t.dirtySources {
 		if src.ID != 0 {
 			s := src.Source
 			if c := src.choice; c.As != "" {
@@ -274,6 +274,6 @@ func (r *run) changedSources() (list []collection.Source) {
 			list = append(list, s)
 		}
 	}
-	clear(r.dirtySources)
+	clear(t.dirtySources)
 	return list
 }

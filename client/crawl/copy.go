@@ -236,29 +236,29 @@ func (r *run) beginOnly() error {
 	if !ok {
 		return fmt.Errorf("cannot add %s: there are too many sites", origin)
 	}
-	r.mu.Lock()
-	st := r.siteOf(s.ID)
-	r.complete(st)
+	r.work.Lock()
+	st := r.sites.of(s.ID)
+	r.sites.complete(st)
 	var list []collection.Source
 	err := r.barred()
 	if st.obeys() {
 		list = r.onlySource(st)
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return r.in.submit(r.ctx, read{sources: list})
+	return r.in.submit(r.work.ctx, read{sources: list})
 }
 
 // onlySource returns the manifest of the one site, if it is not yet among its
 // sources. If robots.txt forbids it the run ends. The run's lock is held.
 func (r *run) onlySource(st *site) []collection.Source {
 	if err := r.barred(); err != nil {
-		if r.failed == nil {
-			r.failed = err
+		if r.work.failed == nil {
+			r.work.failed = err
 		}
-		r.cancel()
+		r.work.cancel()
 		return nil
 	}
 	if st.sources[r.Only] != nil {

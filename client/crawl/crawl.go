@@ -178,63 +178,43 @@ func (c *Crawler) Run(ctx context.Context) error {
 // A run is a Crawler at work.
 type run struct {
 	*Crawler
-	ctx context.Context // of all work; the final commits still follow its end
+	work  *work
+	sites *siteTable
 
-	asking context.Context // ends with ctx, or when a Stop is reached: tasks not fetched yet are given back
+	readers chan *reader // idle ones, of one for each core
+	in      *inbox       // to be committed
 
-	readers chan *reader  // idle ones, of one for each core
-	in      *inbox        // to be committed
-	news    chan struct{} // the frontier or a source has something new
-
-	mu           sync.Mutex // guards the fields below
-	front        *frontier.Frontier
-	sites        map[frontier.SiteID]*site
-	origins      map[string]*site
-	due          sourceHeap
-	telling      map[frontier.SiteID]bool  // sites that publish their changes now
-	resting      map[*site]struct{}        // sites whose pages may have to wait, see rests
-	judging      sync.Mutex                // guards claims and the trust in sites; no other lock is taken under it
-	dirty        map[*site]struct{}        // sites whose record is to be stored
-	dirtySources map[*source]struct{}      // followed sources whose record is to be stored
-	flushed      time.Time                 // last time that site records were stored
-	out          map[frontier.PageID]bool  // pages that are being fetched
-	families     families                  // of URLs, by what they lead to
-	claims       map[frontier.PageID]claim // announcements of pages that are being fetched; guarded by judging
-	abroad       crossHost                 // hosts that are asked for sitemaps of other sites
-	firsts       int                       // followed sites that have not announced anything yet
-	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
-	receptions   map[collection.Signal]*collection.Reception
-	readmits     map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
-	readmitting  bool                     // a goroutine does so
-	stopReason   string                   // why the crawl is to end; empty if it is not
+	front       *frontier.Frontier
+	telling     map[frontier.SiteID]bool  // sites that publish their changes now
+	judging     sync.Mutex                // guards claims and the trust in sites; no other lock is taken under it
+	flushed     time.Time                 // last time that site records were stored
+	families    families                  // of URLs, by what they lead to
+	claims      map[frontier.PageID]claim // announcements of pages that are being fetched; guarded by judging
+	abroad      crossHost                 // hosts that are asked for sitemaps of other sites
+	firsts      int                       // followed sites that have not announced anything yet
+	receptions  map[collection.Signal]*collection.Reception
+	readmits    map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
+	readmitting bool                     // a goroutine does so
 
 	unfetched []Unfetched // pending fetches of a crawl that has ended
-	trouble   string      // the first of any site; guarded by mu, and so are the next two
-	words     float64     // how many trouble messages may be logged now
-	wordsAt   time.Time   // when words was computed
 
 	count  *counters
 	truths calibration
 	equal  equalPages // guarded by mu
 
-	revisiting revisiting         // guarded by mu
-	price      float64            // of a request, in gain; 0 if unknown. Guarded by mu
-	group      sync.WaitGroup     // followers and other background work
-	begun      sync.WaitGroup     // goroutines that readers have started
-	failed     error              // the first fatal error; guarded by mu
-	cancel     context.CancelFunc // ends the run
-	tidied     time.Time          // when the Manager last called Tidy
-	stop       context.CancelFunc // ends asking
+	revisiting revisiting // guarded by mu
+	price      float64    // of a request, in gain; 0 if unknown. Guarded by mu
+	tidied     time.Time  // when the Manager last called Tidy
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &run{Crawler: c,
+	r := &run{Crawler: c, work: &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)},
 		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
-		news:  make(chan struct{}, 1),
-		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages(), count: &counters{began: time.Now()}}
+		claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages(), count: &counters{began: time.Now()}}
+	r.sites = &siteTable{c: c, work: r.work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
 	r.families = families{run: r, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	if c.Seeder == nil {
 		c.Seeder = &seed.Seeder{}
@@ -252,7 +232,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	if r.front, err = frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory); err != nil {
 		return err
 	}
-	if err := r.load(); err != nil {
+	if err := r.sites.load(); err != nil {
 		return err
 	}
 	// All goroutines end with work; fetched pages are committed in any case.
@@ -260,14 +240,14 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	defer cancel()
 	asking, stop := context.WithCancel(work)
 	defer stop()
-	r.ctx, r.asking, r.cancel, r.stop = work, asking, cancel, stop
+	r.work.ctx, r.work.asking, r.work.cancel, r.work.stop = work, asking, cancel, stop
 	for range cap(r.readers) {
 		r.readers <- &reader{gatherer: c.Gatherer}
 	}
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
 		if err := r.keep(); err != nil {
-			r.fail(err)
+			r.work.fail(err)
 		}
 	})
 	c.run.Store(r) // only now, since Add needs the keeper
@@ -278,13 +258,13 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		c.run.Store(nil)
 	}()
 	if c.Stop.After > 0 {
-		timer := time.AfterFunc(c.Stop.After, func() { r.checkStop(r.Stop.reached(r.count, time.Now())) })
+		timer := time.AfterFunc(c.Stop.After, func() { r.work.checkStop(r.Stop.reached(r.count, time.Now())) })
 		defer timer.Stop()
 	}
 	if r.Revisit != nil {
-		r.mu.Lock()
+		r.work.Lock()
 		r.setPrice(r.startPrice())
-		r.mu.Unlock()
+		r.work.Unlock()
 	} else {
 		err = c.Collection.KeepPolicy()
 	}
@@ -293,27 +273,27 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		if r.Revisit != nil {
-			r.add(1) // so that no page is revisited by a guessed price
-			r.group.Go(func() { r.revisits(work) })
+			r.work.add(1) // so that no page is revisited by a guessed price
+			r.work.group.Go(func() { r.revisits(work) })
 		}
 		if r.Quality.Pagerank > 0 {
-			r.add(1) // a crawl with Once waits for the first ranks
-			r.group.Go(func() { r.rankPages(work) })
+			r.work.add(1) // a crawl with Once waits for the first ranks
+			r.work.group.Go(func() { r.rankPages(work) })
 		}
 		err = r.harvest(asking)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.fail(err)
+		r.work.fail(err)
 	}
 	cancel() // followers end
-	r.group.Wait()
-	r.begun.Wait()
+	r.work.group.Wait()
+	r.work.begun.Wait()
 	r.in.close()
 	keeper.Wait()
-	if r.failed != nil { // the last commits may have failed, too
-		return r.failed
+	if r.work.failed != nil { // the last commits may have failed, too
+		return r.work.failed
 	}
-	r.logSilentSites()
+	r.sites.logSilent()
 	if r.Once {
 		return r.settle()
 	}
@@ -336,19 +316,4 @@ func (r *run) harvest(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// fail ends the run with an error; the first one counts.
-func (r *run) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failed == nil {
-		r.failed = err
-	}
-	r.cancel()
-}
-
-// rouse wakes the Manager.
-func (r *run) rouse() {
-	pause.Wake(r.news)
 }

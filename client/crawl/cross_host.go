@@ -44,7 +44,7 @@ func (r *run) crosses(st *site, sp seed.Special) bool {
 	if sp.Kind != seed.Sitemap || !sp.Declared || origin == "" {
 		return false
 	}
-	return r.origins[origin] != nil || kin(hostOf(st.Origin), hostOf(origin)) || r.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
+	return r.sites.byOrigin[origin] != nil || kin(hostOf(st.Origin), hostOf(origin)) || r.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
 }
 
 // kin reports whether one host is the other or a subdomain of it, "www." left out.
@@ -75,22 +75,22 @@ func (r *run) askAbroad(src *source, now time.Time) {
 	}
 	origin := protocol.Origin(src.URL)
 	if b.asked[origin] || len(b.asked) >= maxAbroad {
-		r.putOff(src, now.Add(r.hurried(time.Second)))
+		r.sites.putOff(src, now.Add(r.hurried(time.Second)))
 		return
 	}
 	b.asked[origin] = true
 	src.busy, src.off = true, false
 	src.site.asking++
-	r.busy++
+	r.work.busy++
 	s := src.Source
-	r.begun.Go(func() {
+	r.work.begun.Go(func() {
 		a := r.fetchAbroad(origin, &s)
-		if r.ctx.Err() != nil {
+		if r.work.ctx.Err() != nil {
 			a.Fault = harvest.FaultStopped
 		}
-		r.mu.Lock()
+		r.work.Lock()
 		delete(b.asked, origin)
-		r.mu.Unlock()
+		r.work.Unlock()
 		r.answeredSource(src.site, src, a, a.Body, a.Status)
 	})
 }
@@ -115,7 +115,7 @@ func (r *run) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
 func (r *run) getAbroad(via http.RoundTripper, s *collection.Source, a *harvest.Answer) error {
 	c := fetch.Client{Transport: via, Timeout: smallPatience, MaxBytes: SourceBytes(s.Kind)}
 	a.Asked = time.Now()
-	got, err := c.Get(r.ctx, s.URL, fetch.Validators{ETag: s.ETag, LastModified: s.LastModified}.Header())
+	got, err := c.Get(r.work.ctx, s.URL, fetch.Validators{ETag: s.ETag, LastModified: s.LastModified}.Header())
 	if err != nil {
 		return err
 	}
@@ -128,15 +128,15 @@ func (r *run) getAbroad(via http.RoundTripper, s *collection.Source, a *harvest.
 // knowAbroad makes sure that the robots.txt of a host is known, which may not be a site of the crawl.
 func (r *run) knowAbroad(origin string) error {
 	now := time.Now()
-	r.mu.Lock()
-	st, g := r.origins[origin], r.abroad.robots[origin]
+	r.work.Lock()
+	st, g := r.sites.byOrigin[origin], r.abroad.robots[origin]
 	known := st != nil && st.obeys() || now.Before(g.again)
-	r.mu.Unlock()
+	r.work.Unlock()
 	if known {
 		return nil
 	}
 	body, status := r.chase(&harvest.Answer{Location: origin + "/robots.txt"})
-	if err := r.ctx.Err(); err != nil {
+	if err := r.work.ctx.Err(); err != nil {
 		return err
 	}
 	if g.fails++; status != 0 && status < 500 && status != http.StatusTooManyRequests {
@@ -148,8 +148,8 @@ func (r *run) knowAbroad(origin string) error {
 	if st == nil {
 		r.Harvester.Pace(origin, seeder.Delay(origin))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	if len(r.abroad.robots) >= maxGuests {
 		clear(r.abroad.robots)
 	}
@@ -159,12 +159,12 @@ func (r *run) knowAbroad(origin string) error {
 
 // allowedAbroad returns an error if a URL of a host must not be fetched.
 func (r *run) allowedAbroad(origin, u string) error {
-	r.mu.Lock()
-	st := r.origins[origin]
+	r.work.Lock()
+	st := r.sites.byOrigin[origin]
 	known := st != nil && st.obeys()
-	r.mu.Unlock()
+	r.work.Unlock()
 	if known {
-		return r.allowed(st, u)
+		return r.sites.allowed(st, u)
 	}
 	rule := r.abroad.seeder.Silent(origin)
 	if rule == "" {

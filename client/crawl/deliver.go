@@ -35,16 +35,16 @@ func (r *run) awaits(st *site, step *client.Step) func() {
 	if step.Door == "" { // a list or a notice has no bodies
 		return func() {}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	st.delivering++
 	if step.Behind && len(step.Changes) > 0 && st.behind.IsZero() {
 		st.behind = time.Now().Add(r.hurried(longestBehind))
-		r.resting[st] = struct{}{}
+		r.sites.resting[st] = struct{}{}
 	}
 	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+		r.work.Lock()
+		defer r.work.Unlock()
 		if st.delivering--; !step.Behind {
 			st.behind = time.Time{}
 		}
@@ -93,11 +93,11 @@ const mostDelivered = 16 << 20
 func (r *run) takeOut(list []delivery) []delivery {
 	kept := list[:0]
 	for _, d := range list {
-		if r.out[d.page.ID] || !r.front.Take(frontier.Entry{Page: d.page.ID, Site: d.page.Site}) {
+		if r.work.out[d.page.ID] || !r.front.Take(frontier.Entry{Page: d.page.ID, Site: d.page.Site}) {
 			continue
 		}
-		r.out[d.page.ID] = true
-		r.busy++
+		r.work.out[d.page.ID] = true
+		r.work.busy++
 		kept = append(kept, d)
 	}
 	return kept
@@ -126,7 +126,7 @@ func (r *run) deliver(list []delivery) error {
 				v.Length, v.Body = int64(len(v.Body)), nil
 			}
 		}
-		if err := r.in.submit(r.ctx, x); err != nil {
+		if err := r.in.submit(r.work.ctx, x); err != nil {
 			return err
 		}
 		list = list[n:]

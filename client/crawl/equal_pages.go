@@ -224,26 +224,26 @@ func (r *run) shareAll(list []equalPair) {
 		list = list[n:]
 		if len(lost) > 0 {
 			again := read{busy: len(lost)}
-			r.mu.Lock()
+			r.work.Lock()
 			for i := range lost {
 				r.equal.remember(r.equal.bodyOf(&lost[i].page), false)
 				again.again = append(again.again, lost[i].page.ID)
 			}
-			r.mu.Unlock()
+			r.work.Unlock()
 			if !r.in.put(again) {
 				return
 			}
 		}
 		if err := r.deliver(got); err != nil {
-			if r.ctx.Err() == nil {
-				r.fail(err)
+			if r.work.ctx.Err() == nil {
+				r.work.fail(err)
 			}
 			return
 		}
-		r.mu.Lock()
+		r.work.Lock()
 		r.equal.taking -= n
-		r.mu.Unlock()
-		r.rouse()
+		r.work.Unlock()
+		r.work.rouse()
 	}
 }
 

@@ -115,7 +115,7 @@ func (fs *families) refuse(t *collection.Commit) []int {
 		keep := v.Links[:0]
 		for _, l := range v.Links {
 			if st == nil || !strings.HasPrefix(l.URL, st.Origin+"/") {
-				st = fs.run.origins[protocol.Origin(l.URL)]
+				st = fs.run.sites.byOrigin[protocol.Origin(l.URL)]
 			}
 			if st != nil && st.families != nil && st.families.Held() > 0 && l.By == collection.ByLink && l.Exclude == "" && !l.LogOnly && st.families.Full(l.URL) {
 				refused[i]++
@@ -143,7 +143,7 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 	met := map[*site]bool{}
 	for i := range t.Visits {
 		v, d := &t.Visits[i], &done.Visited[i]
-		st := fs.run.siteOf(d.Page.Site)
+		st := fs.run.sites.of(d.Page.Site)
 		if st == nil || v.Delivered || v.Shared || v.Exclude != "" {
 			continue
 		}
@@ -184,12 +184,12 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 		x.Spoiled = d.Duplicate || !isPage(v.Status)
 		if f.Visited(&x) {
 			st.compared = 0
-			fs.run.touch(st)
+			fs.run.sites.touch(st)
 		}
 	}
 	for i := 0; i < len(done.Queue) && fs.waiting > 0; i++ {
 		e := &done.Queue[i]
-		if st := fs.run.sites[e.Site]; st != nil && st.families != nil && st.families.Holds(e.Page) {
+		if st := fs.run.sites.byID[e.Site]; st != nil && st.families != nil && st.families.Holds(e.Page) {
 			st.families.Let(e.Page) // it may have been announced
 			fs.waiting--
 			fs.run.front.Return([]frontier.PageID{e.Page})
@@ -203,7 +203,7 @@ func (fs *families) traps() (list []Trap) {
 	if fs.waiting == 0 {
 		return nil
 	}
-	for _, st := range fs.run.sites {
+	for _, st := range fs.run.sites.byID {
 		if st.families != nil && st.families.Held() > 0 {
 			for _, x := range st.families.Reports() {
 				list = append(list, Trap{st.Origin, x})
@@ -222,9 +222,9 @@ func (fs *families) looks(id frontier.SiteID) bool {
 	if fs.share() == 1 {
 		return false
 	}
-	fs.run.mu.Lock()
-	defer fs.run.mu.Unlock()
-	st := fs.run.sites[id]
+	fs.run.work.Lock()
+	defer fs.run.work.Unlock()
+	st := fs.run.sites.byID[id]
 	if st == nil {
 		return false
 	}

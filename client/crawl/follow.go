@@ -21,31 +21,31 @@ func (r *run) follow(src *source) {
 	st := src.site
 	st.first = r.Once || src.Cursor.IsZero() && src.Polled.IsZero()
 	if src.heard = !r.Once && !src.Cursor.IsZero(); !src.heard {
-		r.busy++
+		r.work.busy++
 		r.firsts++
 	}
 	r.spoke(src)
-	r.group.Go(func() {
+	r.work.group.Go(func() {
 		s := r.followed(src)
 		var guesses []collection.Source
-		r.mu.Lock()
+		r.work.Lock()
 		if s.Fault != "" {
-			if guesses = r.guessed(st); len(guesses) > 0 {
-				r.busy++
+			if guesses = r.sites.guessed(st); len(guesses) > 0 {
+				r.work.busy++
 			}
 		}
 		if !src.heard {
-			r.busy--
+			r.work.busy--
 			r.firsts--
 		}
 		src.Source, src.heard, st.first = s, false, false
 		if !r.Once || s.Status != http.StatusOK {
-			r.plan(src, s.At)
+			r.sites.plan(src, s.At)
 		}
 		r.spoke(src) // with Once it stays busy, and so counts as publishing until the end
-		r.dirtySources[src] = struct{}{}
-		r.rouse()
-		r.mu.Unlock()
+		r.sites.dirtySources[src] = struct{}{}
+		r.work.rouse()
+		r.work.Unlock()
 		if len(guesses) > 0 {
 			r.in.put(read{sources: guesses, busy: 1})
 		}
@@ -72,23 +72,23 @@ const maxFirsts = 300
 // heard records that a followed site has announced something, or has failed to:
 // nothing needs to wait for it any longer.
 func (r *run) heard(src *source) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	if !src.heard {
 		src.heard, src.site.first = true, false
-		r.busy--
+		r.work.busy--
 		r.firsts--
-		r.rouse()
+		r.work.rouse()
 	}
 }
 
 // followed follows a site until it turns out to have no manifest, or the crawl
 // ends or, with Once, the manifest was read. It returns the source's new record.
 func (r *run) followed(src *source) collection.Source {
-	r.mu.Lock()
+	r.work.Lock()
 	st, s, described := src.site, src.Source, src.described
-	r.mu.Unlock()
-	allow := func(u string) error { return r.allowed(st, u) }
+	r.work.Unlock()
+	allow := func(u string) error { return r.sites.allowed(st, u) }
 	t := r.Harvester.Checked(st.Origin, allow)
 	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: r.Harvester.Agent, Poll: r.every(collection.ManifestRDF), AskEvery: r.AskEvery, Hurry: r.Hurry,
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
@@ -105,30 +105,30 @@ func (r *run) followed(src *source) collection.Source {
 	}
 	from.Once = r.Once
 	note := func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+		r.work.Lock()
+		defer r.work.Unlock()
 		src.Source = s
 		r.spoke(src)
-		r.dirtySources[src] = struct{}{}
+		r.sites.dirtySources[src] = struct{}{}
 	}
 	left, last := float64(stepBurst), time.Now()
 	var offer *client.OfferError
 	var elsewhere *client.ElsewhereError
 	over := s.Fails // in a row, if it was too large before
-	for step, err := range client.Follow(r.ctx, from, cursor) {
+	for step, err := range client.Follow(r.work.ctx, from, cursor) {
 		now := time.Now()
 		// A site that sends without pause is read at a bounded rate: its connection
 		// fills up, and repeated changes of one page are one pending fetch.
 		left, last = min(stepBurst, left+stepRate*now.Sub(last).Seconds())-1, now
 		if left < 0 {
-			pause.For(r.ctx, time.Duration(-left/stepRate*float64(time.Second)))
+			pause.For(r.work.ctx, time.Duration(-left/stepRate*float64(time.Second)))
 		}
 		switch {
-		case r.ctx.Err() != nil:
+		case r.work.ctx.Err() != nil:
 			return s
 		case errors.As(err, &offer):
 			if r.Only != "" {
-				r.fail(err) // and Run returns it
+				r.work.fail(err) // and Run returns it
 			} else {
 				r.Log.Warn("site is not followed", "site", st.Origin, "err", err)
 			}
@@ -137,7 +137,7 @@ func (r *run) followed(src *source) collection.Source {
 			return s
 		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which will not pass
 			if r.Only != "" {
-				r.fail(elsewhere)
+				r.work.fail(elsewhere)
 			} else {
 				r.Log.Warn("site cannot be followed at this address", "site", st.Origin, "err", elsewhere)
 			}
@@ -156,9 +156,9 @@ func (r *run) followed(src *source) collection.Source {
 			var network *url.Error // else there was a response, and it is no manifest
 			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
 			if r.Only == "" && (passes || !s.Changed.IsZero()) {
-				r.mu.Lock()
-				r.siteFailed(st, err.Error())
-				r.mu.Unlock()
+				r.work.Lock()
+				r.sites.failed(st, err.Error())
+				r.work.Unlock()
 			}
 			if r.Only != "" {
 				r.Log.Warn("follow site", "err", err)
@@ -182,7 +182,7 @@ func (r *run) followed(src *source) collection.Source {
 		if _, err := r.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
 			var quota *collection.QuotaError
 			if !errors.As(err, &quota) {
-				r.fail(err)
+				r.work.fail(err)
 				return s
 			}
 			again := r.hurried(min(quotaAgain<<min(over, 16), lastQuota))
@@ -195,27 +195,27 @@ func (r *run) followed(src *source) collection.Source {
 			s.Cursor = step.Cursor
 		}
 		if step.Discovery != "" {
-			r.mu.Lock()
+			r.work.Lock()
 			src.described = step.Discovery
-			r.mu.Unlock()
+			r.work.Unlock()
 		}
 		if step.ETag != "" || step.LastModified != "" {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
-		r.mu.Lock()
-		r.siteRecovered(st)
-		r.mu.Unlock()
+		r.work.Lock()
+		r.sites.recovered(st)
+		r.work.Unlock()
 		note() // before heard, after which st.tells is read
 		if !r.Once {
 			r.heard(src)
 		}
 	}
-	if now := time.Now(); r.Once && r.ctx.Err() == nil { // it was read, or is unchanged
+	if now := time.Now(); r.Once && r.work.ctx.Err() == nil { // it was read, or is unchanged
 		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
 		r.count.Heard.Add(1)
-		r.mu.Lock()
-		r.siteRecovered(st)
-		r.mu.Unlock()
+		r.work.Lock()
+		r.sites.recovered(st)
+		r.work.Unlock()
 	}
 	return s
 }
@@ -230,12 +230,12 @@ func (c *Crawler) under(origin string) protocol.Digest {
 
 // allowed returns an error if a URL of a site must not be fetched now. It is for
 // requests that are not tasks of the Harvester.
-func (r *run) allowed(st *site, u string) error {
-	r.mu.Lock()
+func (t *siteTable) allowed(st *site, u string) error {
+	t.work.Lock()
 	rule := st.silent
-	r.mu.Unlock()
+	t.work.Unlock()
 	if rule == "" {
-		rule = r.Seeder.Forbids(u)
+		rule = t.c.Seeder.Forbids(u)
 	}
 	if rule != "" {
 		return &forbiddenError{u, rule}

@@ -44,7 +44,7 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 		r.in.idle.Store(true)
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
-		case <-r.news:
+		case <-r.work.news:
 		case <-t.C:
 		case <-ctx.Done():
 		}
@@ -63,8 +63,8 @@ const longestIdle = time.Minute
 // sources are not being fetched. If nothing is due it returns when to call it
 // again; the zero time means that the crawl is done.
 func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	b := &harvest.Batch{}
 	at := map[frontier.SiteID]int{}
 	add := func(st *site, t harvest.Task) {
@@ -76,10 +76,10 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 		}
 		b.Sites[i].Tasks = append(b.Sites[i].Tasks, t)
 	}
-	if r.stopReason == "" {
+	if r.work.reason == "" {
 		r.fetchSources(now, add)
 	}
-	if r.stopReason == "" && r.planned() {
+	if r.work.reason == "" && r.planned() {
 		passed, err := r.fetchPages(now, add)
 		if err != nil {
 			return nil, now, err
@@ -92,7 +92,7 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 		b.Number = uint64(r.count.Batches.Add(1))
 		return b, now, nil
 	}
-	if r.stopReason != "" && r.busy == 0 {
+	if r.work.reason != "" && r.work.busy == 0 {
 		return b, time.Time{}, nil
 	}
 	return b, r.wake(now), nil
@@ -101,8 +101,8 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 // wake returns when there may be something to fetch, the zero time if never.
 func (r *run) wake(now time.Time) time.Time {
 	next := now.Add(longestIdle)
-	if r.busy > 0 {
-		r.Log.Debug("waiting", "busy", r.busy)
+	if r.work.busy > 0 {
+		r.Log.Debug("waiting", "busy", r.work.busy)
 		return next
 	}
 	soon := now.Add(orElse(r.Patience, time.Minute))
@@ -112,19 +112,19 @@ func (r *run) wake(now time.Time) time.Time {
 		idle = t.After(soon)
 		next = earliest(next, t)
 	}
-	if len(r.due) > 0 {
-		t := r.due[0].At
+	if len(r.sites.due) > 0 {
+		t := r.sites.due[0].At
 		next = earliest(next, t)
-		for i := 0; r.Once && i < len(r.due); i++ { // a crawl with Once waits for robots.txt, and for the sources that wait for that
-			src := r.due[i]
+		for i := 0; r.Once && i < len(r.sites.due); i++ { // a crawl with Once waits for robots.txt, and for the sources that wait for that
+			src := r.sites.due[i]
 			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() && !src.off || src.lasts || src.At.After(soon))
 		}
 	}
-	for _, st := range r.quiet(now) {
+	for _, st := range r.sites.quiet(now) {
 		idle = idle && st.After(soon)
 		next = earliest(next, st)
 	}
-	r.Log.Debug("nothing to fetch", "busy", r.busy, "wake", r.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(r.due), "idle", idle)
+	r.Log.Debug("nothing to fetch", "busy", r.work.busy, "wake", r.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(r.sites.due), "idle", idle)
 	if r.Once && idle {
 		return time.Time{}
 	}
@@ -135,11 +135,11 @@ func (r *run) wake(now time.Time) time.Time {
 }
 
 // quiet returns the ends of the pauses of sites that may have pages ready.
-func (r *run) quiet(now time.Time) (until []time.Time) {
-	for st := range r.resting {
+func (t *siteTable) quiet(now time.Time) (until []time.Time) {
+	for st := range t.resting {
 		rests := st.rests()
 		if !now.Before(rests) {
-			delete(r.resting, st)
+			delete(t.resting, st)
 			continue
 		}
 		until = append(until, rests)
@@ -154,20 +154,6 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// checkStop ends the crawl if a Stop is reached, see reached. It does not wait for the open
-// batch, which may take hours.
-func (r *run) checkStop(reached string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopReason == "" {
-		r.stopReason = reached
-	}
-	if r.stopReason != "" {
-		r.stop()
-		r.rouse()
-	}
-}
-
 // mostAsking is how many sources of a site are fetched before its pages. A site
 // that names more is asked for so many sources, then for pages, and so on.
 const mostAsking = 10
@@ -180,11 +166,11 @@ func (r *run) fetchSources(now time.Time, add func(*site, harvest.Task)) {
 	var later []*source // sources that wait for robots.txt, or whose site has mostAsking under way; pages go on meanwhile
 	defer func() {
 		for _, src := range later {
-			heap.Push(&r.due, src)
+			heap.Push(&r.sites.due, src)
 		}
 	}()
-	for len(r.due) > 0 && !r.due[0].At.After(now) {
-		src := heap.Pop(&r.due).(*source)
+	for len(r.sites.due) > 0 && !r.sites.due[0].At.After(now) {
+		src := heap.Pop(&r.sites.due).(*source)
 		st := src.site
 		if src.busy || r.unwanted(src) {
 			continue
@@ -194,22 +180,22 @@ func (r *run) fetchSources(now time.Time, add func(*site, harvest.Task)) {
 			continue
 		}
 		if src.Kind != collection.Robots {
-			r.complete(st)
+			r.sites.complete(st)
 			if rb := st.robots; (rb.busy || !rb.At.After(now)) && (st.silent != "" || now.Sub(rb.Polled) > robotsRests) { // it comes first, in this batch or already under way
 				src.off, later = true, append(later, src)
 				continue
 			} else if st.silent != "" {
-				r.putOff(src, rb.At)
+				r.sites.putOff(src, rb.At)
 				continue
 			}
 			if r.Seeder.Forbids(src.URL) != "" {
-				r.plan(src, now.Add(r.every(collection.Robots)))
+				r.sites.plan(src, now.Add(r.every(collection.Robots)))
 				continue
 			}
 		}
 		if src.Kind == collection.ManifestRDF {
 			if r.firsts >= maxFirsts { // each costs a goroutine and a connection
-				r.putOff(src, now.Add(r.hurried(time.Second)))
+				r.sites.putOff(src, now.Add(r.hurried(time.Second)))
 				continue
 			}
 			src.busy, src.off = true, false
@@ -222,7 +208,7 @@ func (r *run) fetchSources(now time.Time, add func(*site, harvest.Task)) {
 		}
 		src.busy, src.off = true, false
 		st.asking++
-		r.busy++
+		r.work.busy++
 		add(st, harvest.Task{URL: src.URL, Source: src.ID, MaxBytes: SourceBytes(src.Kind),
 			IfNoneMatch: src.ETag, IfModifiedSince: src.LastModified})
 	}
@@ -245,13 +231,13 @@ func (r *run) unwanted(src *source) bool {
 func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
 	o := r.Batch
 	o.Skip = func(id frontier.SiteID) bool {
-		st := r.siteOf(id)
+		st := r.sites.of(id)
 		if st != nil {
-			r.complete(st)
+			r.sites.complete(st)
 		}
-		return st == nil || st.full || st.waits(now) || r.ahead(st, r.Harvester.Open(st.Origin)) > tooFarAhead
+		return st == nil || st.full || st.waits(now) || r.sites.ahead(st, r.Harvester.Open(st.Origin)) > tooFarAhead
 	}
-	if left := r.Stop.Pages - int(r.count.pages()) - r.busy; r.Stop.Pages > 0 {
+	if left := r.Stop.Pages - int(r.count.pages()) - r.work.busy; r.Stop.Pages > 0 {
 		if left <= 0 {
 			return 0, nil
 		}
@@ -266,7 +252,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 	var aside read // pages that are not fetched after all
 	var same []equalPair
 	for _, s := range list {
-		st := r.siteOf(s.Site)
+		st := r.sites.of(s.Site)
 		tells := false
 		if r.Revisit == nil { // else the price accounts for a site's silence
 			tells = r.tells(st)
@@ -275,7 +261,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 		for i, e := range s.Entries {
 			ids[i] = e.Page
 		}
-		if gap := r.ahead(st, 1); gap > 0 {
+		if gap := r.sites.ahead(st, 1); gap > 0 {
 			n := min(len(ids), max(1, int(2*tooFarAhead/gap)))
 			r.front.Return(ids[n:])
 			ids = ids[:n]
@@ -284,13 +270,13 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 		if err != nil {
 			return 0, err
 		}
-		if t, ok := r.probeSoft(st); ok {
-			r.busy++
+		if t, ok := r.sites.probeSoft(st); ok {
+			r.work.busy++
 			add(st, t)
 		}
 		for i := range pages {
 			p := &pages[i]
-			if r.out[p.ID] {
+			if r.work.out[p.ID] {
 				passed++ // it was planned anew while it was being fetched
 				continue
 			}
@@ -367,8 +353,8 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 			if held != nil {
 				r.unasked([]frontier.PageID{p.ID}) // a copied page cannot judge the announcement
 				passed++
-				r.busy++
-				r.out[p.ID] = true
+				r.work.busy++
+				r.work.out[p.ID] = true
 				r.equal.taking++
 				same = append(same, equalPair{*p, *held})
 				continue
@@ -380,18 +366,18 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 			if (t.IfNoneMatch != "" || t.IfModifiedSince != "") && !r.stands(p) {
 				t.IfNoneMatch, t.IfModifiedSince = "", ""
 			}
-			r.busy++
-			r.out[p.ID] = true
+			r.work.busy++
+			r.work.out[p.ID] = true
 			add(st, t)
 		}
 	}
 	if len(same) > 0 {
-		r.group.Go(func() { r.shareAll(same) })
+		r.work.group.Go(func() { r.shareAll(same) })
 	}
 	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved)+len(aside.replanned) > 0 {
-		r.busy++
+		r.work.busy++
 		aside.busy = 1
-		r.group.Go(func() { r.in.put(aside) })
+		r.work.group.Go(func() { r.in.put(aside) })
 	}
 	return passed, nil
 }
@@ -418,8 +404,8 @@ func (r *run) stands(p *collection.Page) bool {
 const tooFarAhead = time.Hour
 
 // ahead returns the least time that so many tasks of a site take.
-func (r *run) ahead(st *site, tasks int) time.Duration {
-	return time.Duration(tasks) * r.Harvester.Gap(st.Pages, st.Delay)
+func (t *siteTable) ahead(st *site, tasks int) time.Duration {
+	return time.Duration(tasks) * t.c.Harvester.Gap(st.Pages, st.Delay)
 }
 
 // task returns the request for a page, which robots.txt must allow.
@@ -428,7 +414,7 @@ func (r *run) task(p *collection.Page) harvest.Task {
 	t.Claimed, _ = p.Claim()
 	if p.State == collection.Held && p.FetchURL == "" && r.Collection.Stores() && p.Stored.File != "" {
 		t.Held = p.Digest
-		st := r.siteOf(p.Site)
+		st := r.sites.of(p.Site)
 		t.Dictionary = st != nil && p.Debt != p.Digest && (st.differs || st.offer != nil && client.Offers(st.offer.d, protocol.AsDelta))
 	}
 	if p.FetchURL != "" && r.Seeder.Forbids(p.FetchURL) == "" {

@@ -38,12 +38,12 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	o.Unsure = !r.confirms(st, by)
 	if by == collection.ByManifest {
 		r.census(st, &step, now)
-		r.mu.Lock()
+		r.work.Lock()
 		last, belief := st.looked, st.Belief
 		if lastOf(&step) { // then looked is already this poll
 			last = st.before
 		}
-		r.mu.Unlock()
+		r.work.Unlock()
 		o.Read = last
 		o.Listed = func(p *collection.Page, item *protocol.Item) {
 			r.caughtUp(st, p, item)
@@ -64,9 +64,9 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	if err == nil {
 		brought, err = r.deliveries(&step)
 	} else if len(done.Dropped) > 0 {
-		r.mu.Lock()
+		r.work.Lock()
 		r.front.Drop(done.Dropped)
-		r.mu.Unlock()
+		r.work.Unlock()
 	}
 	if err != nil {
 		known()
@@ -77,29 +77,30 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	if done.Held > 0 {
 		r.Log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
 	}
-	r.mu.Lock()
-	r.touch(st)
+	r.work.Lock()
+	r.sites.touch(st)
 	if by == collection.ByStream || by == collection.ByChanges { // whose changes are numbered, unlike those of a listing
 		heard := st.believed()
 		heard.Signal.Numbered(len(step.Changes))
-		r.believes(st, heard)
+		r.sites.believes(st, heard)
 	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names what was lost
 		heard.Signal.Gap(done.Pending)
-		r.believes(st, heard)
+		r.sites.believes(st, heard)
 	}
 	if by == collection.ByManifest && lastOf(&step) {
 		r.leftOut(st, st.before)
 	}
-	r.counted(done.New)
+	r.sites.counted(done.New)
+	r.count.New.Add(int64(len(done.New)))
 	r.front.Drop(done.Dropped)
 	brought = r.takeOut(brought)
 	r.front.Add(done.Queue)
 	done.Reception.Paid(len(brought))
 	r.received(st, source, by, &done.Reception)
-	r.mu.Unlock()
+	r.work.Unlock()
 	known()
-	r.rouse()
-	if err := r.deliver(brought); err != nil && r.ctx.Err() == nil {
+	r.work.rouse()
+	if err := r.deliver(brought); err != nil && r.work.ctx.Err() == nil {
 		return 0, err
 	}
 	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !r.Once {
@@ -126,34 +127,33 @@ func spelled(list []protocol.Change) []protocol.Change {
 
 // counted tells the Seeder how many new pages were listed of each site, since it
 // bounds the pages of a site. The run's lock is held.
-func (r *run) counted(pages []collection.Page) {
+func (t *siteTable) counted(pages []collection.Page) {
 	of := map[string]int{}
 	for i := range pages {
 		of[protocol.Origin(pages[i].URL)]++
 	}
 	for origin, n := range of {
-		r.Seeder.Count(origin, seed.Tally{Depth: -1, New: n})
-		if st := r.origins[origin]; st != nil {
+		t.c.Seeder.Count(origin, seed.Tally{Depth: -1, New: n})
+		if st := t.byOrigin[origin]; st != nil {
 			st.Pages += n
-			r.touch(st)
+			t.touch(st)
 		}
 	}
-	r.count.New.Add(int64(len(pages)))
 }
 
 // visited evaluates a visit: it judges the announcement that led to it, charges the
 // budget, and updates the estimates of the site. The run's lock is held.
 func (r *run) visited(v *collection.Visit, d *collection.Visited) {
-	st := r.sites[d.Page.Site]
+	st := r.sites.byID[d.Page.Site]
 	if st == nil {
 		return
 	}
 	switch {
 	case v.Status != 0:
 		st.silences = 0
-		r.siteRecovered(st)
+		r.sites.recovered(st)
 	case v.Silent:
-		r.siteFailed(st, v.Fault)
+		r.sites.failed(st, v.Fault)
 	}
 	if r.Only != "" {
 		r.sayOnly(v, d)
@@ -187,7 +187,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	}
 	c, claimed, outcome, news := r.judged(st, v, d)
 	if news {
-		r.touch(st)
+		r.sites.touch(st)
 	}
 	heard, unsure := st.believed(), false
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
@@ -208,7 +208,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
 	}
 	if st.Belief == nil || heard != *st.Belief {
-		r.believes(st, heard)
+		r.sites.believes(st, heard)
 	}
 	r.seenDates(st, v, d, unsure)
 }
@@ -237,9 +237,9 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 		}
 	}
 	for origin, changes := range of {
-		r.mu.Lock()
-		st := r.origins[origin]
-		r.mu.Unlock()
+		r.work.Lock()
+		st := r.sites.byOrigin[origin]
+		r.work.Unlock()
 		if st == nil {
 			continue // IndexNow cannot add sites to the crawl
 		}
@@ -293,10 +293,10 @@ func (r *run) wanted(url string) bool {
 	if r.Only != "" {
 		return r.names(url)
 	}
-	r.mu.Lock()
-	st := r.origins[protocol.Origin(url)]
+	r.work.Lock()
+	st := r.sites.byOrigin[protocol.Origin(url)]
 	crawled := st != nil && st.obeys()
-	r.mu.Unlock()
+	r.work.Unlock()
 	if crawled {
 		return true
 	}
@@ -350,19 +350,19 @@ func (r *run) hastenAll(queue []frontier.Entry) error {
 
 // hasten puts a page first in its site's queue, in the open cycle.
 func (r *run) hasten(p *collection.Page) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st := r.siteOf(p.Site)
+	r.work.Lock()
+	defer r.work.Unlock()
+	st := r.sites.of(p.Site)
 	if st == nil {
 		return
 	}
 	now := time.Now()
 	if r.Seeder.Forbids(p.URL) != "" || st.waits(now) {
 		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-		r.rouse()
+		r.work.rouse()
 		return
 	}
-	if r.out[p.ID] { // it was given out already, behind others
+	if r.work.out[p.ID] { // it was given out already, behind others
 		r.Harvester.First(st.Origin, p.ID)
 		return
 	}
@@ -371,7 +371,7 @@ func (r *run) hasten(p *collection.Page) {
 		held, leader, err := r.equalPageOf(p)
 		if err != nil || held != nil || leader != 0 { // the Manager decides
 			r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-			r.rouse()
+			r.work.rouse()
 			return
 		}
 	}
@@ -382,11 +382,11 @@ func (r *run) hasten(p *collection.Page) {
 		r.front.Return([]frontier.PageID{p.ID})
 		return
 	}
-	r.busy++
-	r.out[p.ID] = true
+	r.work.busy++
+	r.work.out[p.ID] = true
 	if err := r.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{r.task(p)}}); err != nil {
-		r.busy--
-		delete(r.out, p.ID)
+		r.work.busy--
+		delete(r.work.out, p.ID)
 		r.unasked([]frontier.PageID{p.ID})
 		r.front.Return([]frontier.PageID{p.ID})
 		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})

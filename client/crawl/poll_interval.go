@@ -20,9 +20,9 @@ func (r *run) polled(st *site, s *collection.Source, news poll.Poll, now time.Ti
 	if r.Polls == nil {
 		return
 	}
-	r.mu.Lock()
+	r.work.Lock()
 	price, weight := r.price, st.weight
-	r.mu.Unlock()
+	r.work.Unlock()
 	if price > 0 && rec.Polls > 1 {
 		src := poll.Source{Record: &rec, Weight: weight}
 		s.At = poll.Schedule{Policy: r.Polls, Longest: longestRhythm}.Next(&src, price, now)

@@ -21,21 +21,14 @@ func (r *run) rankPages(ctx context.Context) {
 			r.Log.Error("rank pages", "err", err)
 		}
 		if first {
-			r.add(-1)
-			r.rouse()
+			r.work.add(-1)
+			r.work.rouse()
 		}
 		pause.For(ctx, rankEvery)
 		if ctx.Err() != nil {
 			return
 		}
 	}
-}
-
-// add counts work that may make pages ready.
-func (r *run) add(busy int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.busy += busy
 }
 
 // rankNow ranks all pages by the links between them (K02): 1 is the average page.
@@ -74,6 +67,6 @@ func (r *run) rankNow(ctx context.Context) error {
 		}
 	})
 	r.front.Add(moved)
-	r.rouse()
+	r.work.rouse()
 	return err
 }

@@ -29,18 +29,18 @@ func (r *run) take(a *harvest.Answer) {
 		r.Log.Debug("fetch failed", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
 	}
 	if a.Header.Get("Use-As-Dictionary") != "" {
-		r.mu.Lock()
-		if st := r.sites[a.Site]; st != nil {
+		r.work.Lock()
+		if st := r.sites.byID[a.Site]; st != nil {
 			st.differs = true
 		}
-		r.mu.Unlock()
+		r.work.Unlock()
 	}
 	switch {
 	case a.Page == 0:
 		r.reading(func(rd *reader) { r.readSource(a, &rd.gatherer, &rd.page) })
 	case notAsked(a):
 		a.Release()
-		r.leave(a)
+		r.sites.leave(a)
 		r.in.put(read{again: []frontier.PageID{a.Page}, busy: 1})
 	default:
 		x := read{answer: a, busy: 1}
@@ -91,27 +91,27 @@ const (
 
 // leave pauses a site whose pages were given back because requests before them
 // got no answer. The pages are not blamed, and wait with it.
-func (r *run) leave(a *harvest.Answer) {
+func (t *siteTable) leave(a *harvest.Answer) {
 	if a.Fault == harvest.FaultStopped {
 		return
 	}
 	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if st := r.sites[a.Site]; st != nil && !now.Before(st.Quiet) {
+	t.work.Lock()
+	defer t.work.Unlock()
+	if st := t.byID[a.Site]; st != nil && !now.Before(st.Quiet) {
 		st.silences = min(st.silences+1, 16)
-		st.Quiet = now.Add(r.hurried(min(firstQuiet<<(st.silences-1), cmp.Or(max(r.Quiet, 0), lastQuiet))))
-		r.resting[st] = struct{}{}
-		r.touch(st)
+		st.Quiet = now.Add(t.c.hurried(min(firstQuiet<<(st.silences-1), cmp.Or(max(t.c.Quiet, 0), lastQuiet))))
+		t.resting[st] = struct{}{}
+		t.touch(st)
 		if a.Err != nil {
-			r.siteFailed(st, a.Err.Error())
+			t.failed(st, a.Err.Error())
 		}
 	}
 }
 
 // visit returns the visit that the answer for a page makes.
 func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
-	st := r.known(a.Site)
+	st := r.sites.known(a.Site)
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
 		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.unstable(st)}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {

@@ -158,13 +158,13 @@ func (r *run) revisits(ctx context.Context) {
 			wait = min(2*wait, every)
 		}
 		if first {
-			r.add(-1)
-			r.rouse()
+			r.work.add(-1)
+			r.work.rouse()
 		}
 		pause.For(ctx, min(r.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
-		r.mu.Lock()
+		r.work.Lock()
 		r.trim(time.Now())
-		r.mu.Unlock()
+		r.work.Unlock()
 	}
 }
 
@@ -250,11 +250,11 @@ func (r *run) replan(ctx context.Context) error {
 	}
 	plan := pass.Plan()
 
-	r.mu.Lock()
+	r.work.Lock()
 	v := &r.revisiting
 	v.looks = map[frontier.SiteID]*fresh.SitePlanning{}
 	for id, of := range sites {
-		st := r.siteOf(id)
+		st := r.sites.of(id)
 		if st == nil || of.pages == 0 {
 			continue
 		}
@@ -278,7 +278,7 @@ func (r *run) replan(ctx context.Context) error {
 			b.Manifest = fresh.Manifest{}
 		}
 		if st.Belief == nil || b != *st.Belief { // else its record need not be written
-			r.believes(st, b)
+			r.sites.believes(st, b)
 		}
 		st.weight = of.importance / float64(of.pages)
 	}
@@ -296,11 +296,11 @@ func (r *run) replan(ctx context.Context) error {
 		v.fresh = 0
 	}
 	r.trim(time.Now())
-	r.mu.Unlock()
+	r.work.Unlock()
 	err := r.sooner(ctx)
-	r.mu.Lock()
+	r.work.Lock()
 	v.took = time.Since(began)
-	r.mu.Unlock()
+	r.work.Unlock()
 	err = errors.Join(err, r.Collection.KeepPolicy())
 	r.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
@@ -324,17 +324,17 @@ func (r *run) demands(pass *fresh.Planning) demanders {
 		terms fresh.SiteTerms
 	}
 	var list []special
-	r.mu.Lock()
+	r.work.Lock()
 	manifests := &r.revisiting.manifests
 	*manifests = fresh.Manifests{}
-	for _, st := range r.sites {
+	for _, st := range r.sites.byID {
 		if st.listens() && st.Belief != nil {
 			manifests.Add(&st.Belief.Signal)
 		}
 	}
-	for id, st := range r.sites {
+	for id, st := range r.sites.byID {
 		site, _ := r.Collection.SiteByID(id)
-		terms := fresh.SiteTerms{Most: r.takes(st), Manifest: st.listens()}
+		terms := fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.listens()}
 		if terms.Manifest {
 			heard := st.believed()
 			terms.Precision, terms.Recall = manifests.Precision(&heard.Signal), manifests.Recall(&heard.Signal)
@@ -343,7 +343,7 @@ func (r *run) demands(pass *fresh.Planning) demanders {
 			list = append(list, special{site, terms})
 		}
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	slices.SortFunc(list, func(a, b special) int { return cmp.Compare(b.site.Held, a.site.Held) })
 	all := demanders{}
 	for _, s := range list[:min(len(list), mostDemands)] {
@@ -364,8 +364,8 @@ func alike(p, q *fresh.Prior) bool {
 }
 
 // takes returns how many requests a day a site may get, by its delay and ours; 0 means no limit.
-func (r *run) takes(st *site) float64 {
-	wait := r.ahead(st, 1)
+func (t *siteTable) takes(st *site) float64 {
+	wait := t.ahead(st, 1)
 	if wait <= 0 {
 		return 0
 	}
@@ -428,8 +428,8 @@ func (r *run) sooner(ctx context.Context) error {
 // poll a day still finds the new ones.
 func (r *run) nextLook(st *site) time.Duration {
 	fixed := r.every(collection.ManifestRDF)
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	now := time.Now()
 	until := now.Add(-longestLook) // even if the manifest has not changed since
 	if st.before.Before(until) {
@@ -439,7 +439,7 @@ func (r *run) nextLook(st *site) time.Duration {
 	st.before, st.looked = st.looked, now
 	if b := st.believed(); b.Manifest.Recall > 0 {
 		b.Manifest.Read = now
-		r.believes(st, b)
+		r.sites.believes(st, b)
 	}
 	if r.Revisit == nil || r.revisiting.at.IsZero() {
 		return fixed
@@ -467,7 +467,7 @@ func (r *run) leftOut(st *site, until time.Time) {
 	for range missed {
 		r.revisiting.manifests.Missed(&heard)
 	}
-	r.believes(st, heard)
+	r.sites.believes(st, heard)
 }
 
 const longestLook = 24 * time.Hour

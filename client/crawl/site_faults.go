@@ -8,39 +8,39 @@ const mostWords = 20
 
 // siteFailed records that a site gives no answer, or not the needed one, and logs the
 // cause: once, until the site answers again. The run's lock is held.
-func (r *run) siteFailed(st *site, cause string) {
+func (t *siteTable) failed(st *site, cause string) {
 	now := time.Now()
-	if r.trouble == "" {
-		r.trouble = st.Origin + ": " + cause
+	if t.trouble == "" {
+		t.trouble = st.Origin + ": " + cause
 	}
 	if st.Fault != cause {
 		st.Fault, st.FaultAt = cause, now
-		r.touch(st)
+		t.touch(st)
 	}
 	if st.ailing {
 		return
 	}
-	r.words, r.wordsAt = min(mostWords, r.words+now.Sub(r.wordsAt).Minutes()), now
-	if r.words < 1 {
-		r.Log.Debug("site does not respond properly", "site", st.Origin, "cause", cause)
+	t.words, t.wordsAt = min(mostWords, t.words+now.Sub(t.wordsAt).Minutes()), now
+	if t.words < 1 {
+		t.c.Log.Debug("site does not respond properly", "site", st.Origin, "cause", cause)
 		return
 	}
-	r.words--
+	t.words--
 	st.ailing = true
-	r.Log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
+	t.c.Log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
 }
 
 // siteRecovered records that a site has answered, with any status. The run's lock is held.
-func (r *run) siteRecovered(st *site) {
+func (t *siteTable) recovered(st *site) {
 	if st.silent != "" || !st.ailing && st.Fault == "" {
 		return
 	}
 	if st.Fault != "" {
 		st.Fault, st.FaultAt = "", time.Time{}
-		r.touch(st)
+		t.touch(st)
 	}
 	if st.ailing {
 		st.ailing = false
-		r.Log.Info("site responds again", "site", st.Origin)
+		t.c.Log.Info("site responds again", "site", st.Origin)
 	}
 }

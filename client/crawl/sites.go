@@ -14,6 +14,22 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
+// A siteTable holds all sites and their sources. The work's lock guards it.
+type siteTable struct {
+	c            *Crawler
+	work         *work
+	byID         map[frontier.SiteID]*site
+	byOrigin     map[string]*site
+	due          sourceHeap
+	resting      map[*site]struct{}   // whose pages may have to wait, see rests
+	dirty        map[*site]struct{}   // whose record is to be stored
+	dirtySources map[*source]struct{} // followed ones whose record is to be stored
+
+	trouble string    // the first of any site
+	words   float64   // how many trouble messages may be logged now
+	wordsAt time.Time // when words was computed
+}
+
 // A site is the engine's state of one origin. The run's lock guards it.
 type site struct {
 	collection.Site
@@ -93,39 +109,39 @@ func (h *sourceHeap) Pop() any {
 }
 
 // load reads the sites and sources of earlier runs from the collection.
-func (r *run) load() error {
-	for s := range r.Collection.Sites() {
-		r.know(s)
+func (t *siteTable) load() error {
+	for s := range t.c.Collection.Sites() {
+		t.know(s)
 	}
-	all, err := r.Collection.Sources(0)
+	all, err := t.c.Collection.Sources(0)
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		if st := r.sites[s.Site]; st != nil {
-			r.adopt(st, s)
+		if st := t.byID[s.Site]; st != nil {
+			t.adopt(st, s)
 		}
 	}
-	for _, st := range r.sites {
+	for _, st := range t.byID {
 		if st.robots != nil && !st.robots.Polled.IsZero() {
-			r.obey(st, time.Now())
+			t.obey(st, time.Now())
 		}
 	}
 	return nil
 }
 
 // know makes a site from its record.
-func (r *run) know(s collection.Site) *site {
+func (t *siteTable) know(s collection.Site) *site {
 	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}
-	r.sites[s.ID], r.origins[s.Origin] = st, st
-	if s.Quiet.After(time.Now().Add(cmp.Or(max(r.Quiet, 0), lastQuiet))) {
+	t.byID[s.ID], t.byOrigin[s.Origin] = st, st
+	if s.Quiet.After(time.Now().Add(cmp.Or(max(t.c.Quiet, 0), lastQuiet))) {
 		st.Quiet = time.Time{} // the clock was ahead
 	}
 	if !st.Quiet.IsZero() {
-		r.resting[st] = struct{}{}
+		t.resting[st] = struct{}{}
 	}
-	r.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
-	r.Harvester.Seen(s.Origin, s.IP)
+	t.c.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
+	t.c.Harvester.Seen(s.Origin, s.IP)
 	if rec, err := trust.Parse(s.Trust); err == nil { // else trust starts anew
 		st.trust = rec
 	}
@@ -133,7 +149,7 @@ func (r *run) know(s collection.Site) *site {
 }
 
 // adopt adds a source to a site, and schedules it.
-func (r *run) adopt(st *site, s collection.Source) *source {
+func (t *siteTable) adopt(st *site, s collection.Source) *source {
 	if src := st.sources[s.URL]; src != nil {
 		src.ID = max(src.ID, s.ID)
 		return src
@@ -147,7 +163,7 @@ func (r *run) adopt(st *site, s collection.Source) *source {
 	if s.Kind == collection.Robots {
 		st.robots = src
 	}
-	heap.Push(&r.due, src)
+	heap.Push(&t.due, src)
 	return src
 }
 
@@ -163,46 +179,46 @@ func (st *site) names(url string) bool {
 
 // complete makes sure that a site has its robots.txt among its sources. It is called
 // before the site's first request.
-func (r *run) complete(st *site) {
+func (t *siteTable) complete(st *site) {
 	if st.robots == nil {
-		r.adopt(st, collection.Source{Site: st.ID, Kind: collection.Robots, URL: st.Origin + "/robots.txt"})
+		t.adopt(st, collection.Source{Site: st.ID, Kind: collection.Robots, URL: st.Origin + "/robots.txt"})
 	}
 }
 
 // plan schedules the next fetch of a source.
-func (r *run) plan(src *source, at time.Time) {
+func (t *siteTable) plan(src *source, at time.Time) {
 	src.At, src.busy = at, false
 	if src.index >= 0 {
-		heap.Fix(&r.due, src.index)
+		heap.Fix(&t.due, src.index)
 	} else {
-		heap.Push(&r.due, src)
+		heap.Push(&t.due, src)
 	}
 }
 
 // putOff postpones a due source: a crawl with Once still waits for it.
-func (r *run) putOff(src *source, at time.Time) {
+func (t *siteTable) putOff(src *source, at time.Time) {
 	src.off = true
-	r.plan(src, at)
+	t.plan(src, at)
 }
 
 // obey puts the known robots.txt of a site into force.
-func (r *run) obey(st *site, now time.Time) (changed bool) {
+func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 	s := st.robots
-	changed = r.Seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
-	d := r.Seeder.Delay(st.Origin)
+	changed = t.c.Seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
+	d := t.c.Seeder.Delay(st.Origin)
 	if st.Delay != d {
 		st.Delay = d
-		r.touch(st)
+		t.touch(st)
 	}
 	if d > 0 || changed {
-		r.Harvester.Pace(st.Origin, d)
+		t.c.Harvester.Pace(st.Origin, d)
 	}
-	if silent := r.Seeder.Silent(st.Origin); silent != st.silent {
+	if silent := t.c.Seeder.Silent(st.Origin); silent != st.silent {
 		st.silent = silent
 		if st.Fault = silent; silent != "" {
 			st.FaultAt = now
 		}
-		r.touch(st)
+		t.touch(st)
 	}
 	return changed
 }
@@ -225,11 +241,11 @@ func (r *run) spoke(src *source) {
 		delete(r.telling, st.ID)
 	}
 	b := st.believed()
-	if b.Tells = st.pushes(); !st.listens() && r.ctx.Err() == nil { // at the end of a run it stays, for the next run
+	if b.Tells = st.pushes(); !st.listens() && r.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
 		b.Manifest = fresh.Manifest{}
 	}
 	if b != st.believed() {
-		r.believes(st, b)
+		r.sites.believes(st, b)
 	}
 }
 
@@ -246,9 +262,9 @@ func (st *site) believed() fresh.Site {
 }
 
 // believes sets the estimates of a site. The run's lock is held.
-func (r *run) believes(st *site, b fresh.Site) {
+func (t *siteTable) believes(st *site, b fresh.Site) {
 	st.Belief = &b
-	r.touch(st)
+	t.touch(st)
 }
 
 // obeys reports whether the robots.txt of a site is known and in force now.
@@ -269,22 +285,22 @@ func (st *site) rests() time.Time {
 }
 
 // siteOf returns the site of an ID; a commit may just have created it.
-func (r *run) siteOf(id frontier.SiteID) *site {
-	if st := r.sites[id]; st != nil {
+func (t *siteTable) of(id frontier.SiteID) *site {
+	if st := t.byID[id]; st != nil {
 		return st
 	}
-	s, ok := r.Collection.SiteByID(id)
+	s, ok := t.c.Collection.SiteByID(id)
 	if !ok {
 		return nil
 	}
-	return r.know(s)
+	return t.know(s)
 }
 
 // known returns the site of an ID, nil if it is not known.
-func (r *run) known(id frontier.SiteID) *site {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sites[id]
+func (t *siteTable) known(id frontier.SiteID) *site {
+	t.work.Lock()
+	defer t.work.Unlock()
+	return t.byID[id]
 }
 
 // flushEvery is how often site records, which change with every page, are stored.
@@ -296,7 +312,7 @@ func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
 		return nil
 	}
 	r.flushed = now
-	for st := range r.dirty {
+	for st := range r.sites.dirty {
 		st.dirty = false
 		st.Trust = r.recorded(st)
 		st.Shape = r.Seeder.Shape(st.Origin)
@@ -305,14 +321,14 @@ func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
 		}
 		list = append(list, st.Site)
 	}
-	clear(r.dirty)
+	clear(r.sites.dirty)
 	return list
 }
 
 // touch marks a site's record as changed. The run's lock is held.
-func (r *run) touch(st *site) {
+func (t *siteTable) touch(st *site) {
 	if !st.dirty {
 		st.dirty = true
-		r.dirty[st] = struct{}{}
+		t.dirty[st] = struct{}{}
 	}
 }

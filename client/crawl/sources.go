@@ -73,8 +73,8 @@ func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 
 // readSource handles the response of a source.
 func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
-	r.mu.Lock()
-	st := r.siteOf(a.Site)
+	r.work.Lock()
+	st := r.sites.of(a.Site)
 	var src *source
 	if st != nil {
 		src = st.sources[a.Task.URL]
@@ -83,20 +83,20 @@ func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 	if src == nil {
 		soft := st != nil && st.soft.url == a.Task.URL
 		if !soft {
-			r.busy--
+			r.work.busy--
 		}
-		r.mu.Unlock()
+		r.work.Unlock()
 		if soft {
 			r.softAnswered(st, a, g, page)
 		}
 		a.Release()
 		return
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	if a.Fault == "" && robots && a.Location != "" {
-		r.begun.Go(func() { // redirects may take minutes, and readers are few
+		r.work.begun.Go(func() { // redirects may take minutes, and readers are few
 			body, status := r.chase(a)
-			if r.ctx.Err() != nil {
+			if r.work.ctx.Err() != nil {
 				a.Fault = harvest.FaultStopped
 			}
 			r.answeredSource(st, src, a, body, status)
@@ -113,16 +113,16 @@ func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 // answeredSource handles the response of a source, after redirects.
 func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []byte, status int) {
 	defer a.Release()
-	r.mu.Lock()
+	r.work.Lock()
 	s := src.Source
-	r.mu.Unlock()
+	r.work.Unlock()
 	was, now := s, time.Now()
 	out := read{source: src, busy: 1}
 	s.Polled, s.Status, s.Fault = now, status, ""
 	remains := lasts(a.Err)
-	r.mu.Lock()
+	r.work.Lock()
 	src.lasts = remains
-	r.mu.Unlock()
+	r.work.Unlock()
 	switch {
 	case a.Fault == harvest.FaultStopped:
 		s = was // still due: a crawl with Once waits for it
@@ -177,15 +177,15 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	if s.Kind == collection.Robots && a.Fault != harvest.FaultStopped {
 		out.sources = r.inForce(st, src, s, a, now)
 	}
-	r.mu.Lock()
+	r.work.Lock()
 	switch {
 	case a.Fault == harvest.FaultStopped:
 	case s.Kind == collection.Robots && s.Fault != "":
-		r.siteFailed(st, "robots.txt: "+s.Fault)
+		r.sites.failed(st, "robots.txt: "+s.Fault)
 	case status != 0:
-		r.siteRecovered(st)
+		r.sites.recovered(st)
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	if s.Fault == "" && s.Kind != collection.Robots && a.Fault != harvest.FaultStopped {
 		r.count.Heard.Add(1)
 	}
@@ -214,15 +214,15 @@ func lasts(err error) bool {
 // inForce applies a robots.txt, and returns the sources that it names and the
 // other URLs where a site may publish a manifest or a sitemap.
 func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Answer, now time.Time) (list []collection.Source) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	first := src.Polled.IsZero()
 	src.Source = s
 	if a.IP.IsValid() && a.Status > 0 && st.IP != a.IP {
 		st.IP, st.Resolved = a.IP, now
-		r.touch(st)
+		r.sites.touch(st)
 	}
-	if r.obey(st, now) && !first {
+	if r.sites.obey(st, now) && !first {
 		r.readmit(st)
 	}
 	if r.Only != "" {
@@ -263,11 +263,11 @@ func (st *site) mayTell() bool {
 }
 
 // guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The run's lock is held.
-func (r *run) guessed(st *site) (list []collection.Source) {
-	if r.Only != "" || r.ctx.Err() != nil {
+func (t *siteTable) guessed(st *site) (list []collection.Source) {
+	if t.c.Only != "" || t.work.ctx.Err() != nil {
 		return nil
 	}
-	for _, sp := range r.Seeder.Specials(st.Origin) {
+	for _, sp := range t.c.Seeder.Specials(st.Origin) {
 		if sp.Kind == seed.Sitemap && !sp.Declared && st.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: sp.URL})
 		}
@@ -309,13 +309,13 @@ func (r *run) named(id frontier.SiteID, l gather.Link) {
 	case gather.Manifest:
 		kind = collection.ManifestRDF
 	}
-	r.mu.Lock()
-	st := r.siteOf(id)
+	r.work.Lock()
+	st := r.sites.of(id)
 	news := st != nil && protocol.Origin(u) == st.Origin && st.names(u)
 	if news {
-		r.busy++
+		r.work.busy++
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	if news {
 		r.in.put(read{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
 	}
@@ -339,13 +339,13 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 	if err != nil {
 		s.Fault = err.Error()
 	}
-	r.mu.Lock()
+	r.work.Lock()
 	for _, n := range list.Sitemaps {
 		if !n.Foreign && st.names(n.URL) {
 			more = append(more, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: n.URL, Parent: s.ID})
 		}
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	s.Pages = len(list.Pages)
 	dates := make([]protocol.Date, len(list.Pages))
 	for i, p := range list.Pages {
@@ -388,8 +388,8 @@ func (r *run) leadsOn(st *site, s *collection.Source, to string, more *[]collect
 	if err != nil || protocol.Origin(to) != st.Origin {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	if st.sources[to] != nil || st.named[to] {
 		return to != s.URL
 	}
@@ -425,7 +425,7 @@ func (r *run) chase(a *harvest.Answer) (body []byte, status int) {
 			return nil, http.StatusNotFound // a crawl of one site never leaves it
 		}
 		c := fetch.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}
-		a, err := c.Get(r.ctx, to, nil)
+		a, err := c.Get(r.work.ctx, to, nil)
 		if err != nil {
 			return nil, 0
 		}

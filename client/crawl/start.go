@@ -35,12 +35,12 @@ func (r *run) begin() error {
 		}
 	}
 	if len(x.finds) > 0 {
-		if err := r.in.submit(r.ctx, x); err != nil {
+		if err := r.in.submit(r.work.ctx, x); err != nil {
 			return err
 		}
 	}
 	if r.Once {
-		r.look()
+		r.sites.look()
 	}
 	if r.Again {
 		return r.again()
@@ -50,39 +50,39 @@ func (r *run) begin() error {
 
 // look makes manifests due at once, since a crawl with Once depends on them: those that have listed pages
 // before, and for start sites without such a manifest those that may exist by now.
-func (r *run) look() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (t *siteTable) look() {
+	t.work.Lock()
+	defer t.work.Unlock()
 	tells, starts := map[*site]bool{}, map[string]bool{}
-	for _, u := range r.Start {
-		starts[protocol.Origin(r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person}).URL)] = true
+	for _, u := range t.c.Start {
+		starts[protocol.Origin(t.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person}).URL)] = true
 	}
-	for _, src := range r.due {
+	for _, src := range t.due {
 		tells[src.site] = tells[src.site] || !src.Changed.IsZero() && src.Kind == collection.ManifestRDF
 	}
-	for _, src := range r.due {
+	for _, src := range t.due {
 		if src.Kind == collection.ManifestRDF && (!src.Changed.IsZero() || !tells[src.site] && starts[src.site.Origin]) {
 			src.At = time.Time{}
 		}
 	}
-	heap.Init(&r.due)
+	heap.Init(&t.due)
 }
 
 // again makes every source due, and fetches every page that is not excluded or gone, as if a person had asked for each.
 func (r *run) again() error {
-	r.mu.Lock()
-	for _, src := range r.due {
+	r.work.Lock()
+	for _, src := range r.sites.due {
 		src.At = time.Time{}
 	}
-	heap.Init(&r.due)
-	r.mu.Unlock()
+	heap.Init(&r.sites.due)
+	r.work.Unlock()
 	var x read
 	turn := func() error {
-		err := r.in.submit(r.ctx, x)
+		err := r.in.submit(r.work.ctx, x)
 		x.finds = x.finds[:0]
 		return err
 	}
-	for p, err := range r.Collection.Pages(r.ctx) {
+	for p, err := range r.Collection.Pages(r.work.ctx) {
 		if err != nil {
 			return err
 		}
@@ -105,8 +105,8 @@ func (r *run) readmit(st *site) {
 	r.readmits[st.ID] = true
 	if !r.readmitting {
 		r.readmitting = true
-		r.busy++
-		r.begun.Go(r.readmitAll)
+		r.work.busy++
+		r.work.begun.Go(r.readmitAll)
 	}
 }
 
@@ -114,17 +114,17 @@ func (r *run) readmit(st *site) {
 // collection takes long.
 func (r *run) readmitAll() {
 	for {
-		r.mu.Lock()
+		r.work.Lock()
 		sites := r.readmits
 		r.readmits = map[frontier.SiteID]bool{}
 		r.readmitting = len(sites) > 0
-		r.mu.Unlock()
+		r.work.Unlock()
 		if len(sites) == 0 {
 			r.in.put(read{busy: 1})
 			return
 		}
 		var finds []collection.Find
-		for p, err := range r.Collection.Pages(r.ctx) {
+		for p, err := range r.Collection.Pages(r.work.ctx) {
 			if err != nil {
 				break // other code meets the error, too
 			}
@@ -145,19 +145,19 @@ func (r *run) readmitAll() {
 const maxLoggedSites = 10
 
 // logSilentSites logs the sites that are silent because of their robots.txt.
-func (r *run) logSilentSites() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (t *siteTable) logSilent() {
+	t.work.Lock()
+	defer t.work.Unlock()
 	n := 0
-	for _, st := range r.sites {
+	for _, st := range t.byID {
 		if st.robots == nil || st.robots.Polled.IsZero() || st.silent == "" {
 			continue
 		}
 		if n++; n <= maxLoggedSites {
-			r.Log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
+			t.c.Log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
 		}
 	}
 	if n > maxLoggedSites {
-		r.Log.Warn("nothing more could be fetched from other sites", "sites", n-maxLoggedSites)
+		t.c.Log.Warn("nothing more could be fetched from other sites", "sites", n-maxLoggedSites)
 	}
 }

@@ -149,9 +149,9 @@ func (c *Crawler) Status() Status {
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
 		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(),
 		InFlight: asked.Sites}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.Ends, s.Sites, s.Queue, s.Busy = r.stopReason, len(r.sites), r.front.Len(), r.busy
+	r.work.Lock()
+	defer r.work.Unlock()
+	s.Ends, s.Sites, s.Queue, s.Busy = r.work.reason, len(r.sites.byID), r.front.Len(), r.work.busy
 	s.Followed = len(r.telling)
 	s.Received = make(map[collection.Signal]collection.Reception, len(r.receptions))
 	for by, n := range r.receptions {
@@ -162,7 +162,7 @@ func (c *Crawler) Status() Status {
 			Requests: v.plan.Requests, Fresh: v.fresh, Unknown: v.unknown, Freshness: v.plan.Freshness, Age: v.plan.Age}
 	}
 	s.Waiting, s.Traps = r.families.waiting, r.families.traps()
-	s.Heard, s.Trouble = n.Heard.Load(), r.trouble
+	s.Heard, s.Trouble = n.Heard.Load(), r.sites.trouble
 	s.Truth, s.Owed = r.truths.table(), r.unfetched
 	return s
 }

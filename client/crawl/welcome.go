@@ -12,12 +12,12 @@ import (
 // welcomed applies a site's welcome, see harvest. If there are several sites on a host, one without
 // a welcome does not revoke that of another.
 func (r *run) welcomed(st *site, d *protocol.Discovery) {
-	r.mu.Lock()
+	r.work.Lock()
 	before := st.welcomedBy
 	if d.Welcome != nil {
 		st.welcomedBy = d.Base
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	switch {
 	case d.Welcome != nil:
 		r.Harvester.Welcome(st.Origin, d.Welcome.Rate, d.Welcome.Connections)

@@ -228,9 +228,9 @@ func (c *Crawler) Why(url string) (Why, error) {
 	if err != nil || !w.Known {
 		return w, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if st := r.origins[protocol.Origin(w.URL)]; st != nil {
+	r.work.Lock()
+	defer r.work.Unlock()
+	if st := r.sites.byOrigin[protocol.Origin(w.URL)]; st != nil {
 		for _, u := range slices.Sorted(maps.Keys(st.sources)) {
 			src := st.sources[u]
 			if c := src.choice; c.As != "" {
@@ -259,9 +259,9 @@ func (c *Crawler) Knows(host string) bool {
 	if r == nil {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.origins["https://"+host] != nil || r.origins["http://"+host] != nil
+	r.work.Lock()
+	defer r.work.Unlock()
+	return r.sites.byOrigin["https://"+host] != nil || r.sites.byOrigin["http://"+host] != nil
 }
 
 // Remember loads a site's shape and robots.txt from the collection into the Seeder,
