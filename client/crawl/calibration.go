@@ -81,9 +81,9 @@ type finding struct{ at, before time.Time } // of the visit, and of the previous
 const mostUnsure = 1000 // findings of a site
 
 // caughtUp removes the finding of a page if the manifest's entry shows that change.
-func (r *run) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	f, ok := st.unsure[p.ID]
 	if !ok {
 		return
@@ -96,9 +96,9 @@ func (r *run) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
 }
 
 // missed counts the findings before a time that a site's manifest, now read, still does not show.
-func (r *run) missed(st *site, until time.Time) (missed int) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) missed(st *site, until time.Time) (missed int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for id, f := range st.unsure {
 		if f.at.Before(until) {
 			delete(st.unsure, id)

@@ -156,7 +156,7 @@ func (r *run) commit(list []read, last bool) error {
 			delete(r.work.out, id)
 			r.front.Return(r.equal.learn(id, nil, nil))
 		}
-		r.unasked(list[i].again)
+		r.judge.unasked(list[i].again)
 		r.families.notTried(list[i].again)
 		r.front.Return(list[i].again)
 	}

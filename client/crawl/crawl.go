@@ -180,18 +180,17 @@ type run struct {
 	*Crawler
 	work  *work
 	sites *siteTable
+	judge *judgement
 
 	readers chan *reader // idle ones, of one for each core
 	in      *inbox       // to be committed
 
 	front       *frontier.Frontier
-	telling     map[frontier.SiteID]bool  // sites that publish their changes now
-	judging     sync.Mutex                // guards claims and the trust in sites; no other lock is taken under it
-	flushed     time.Time                 // last time that site records were stored
-	families    families                  // of URLs, by what they lead to
-	claims      map[frontier.PageID]claim // announcements of pages that are being fetched; guarded by judging
-	abroad      crossHost                 // hosts that are asked for sitemaps of other sites
-	firsts      int                       // followed sites that have not announced anything yet
+	telling     map[frontier.SiteID]bool // sites that publish their changes now
+	flushed     time.Time                // last time that site records were stored
+	families    families                 // of URLs, by what they lead to
+	abroad      crossHost                // hosts that are asked for sitemaps of other sites
+	firsts      int                      // followed sites that have not announced anything yet
 	receptions  map[collection.Signal]*collection.Reception
 	readmits    map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
 	readmitting bool                     // a goroutine does so
@@ -213,8 +212,9 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	}
 	r := &run{Crawler: c, work: &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)},
 		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
-		claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages(), count: &counters{began: time.Now()}}
+		readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages(), count: &counters{began: time.Now()}}
 	r.sites = &siteTable{c: c, work: r.work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
+	r.judge = &judgement{claims: map[frontier.PageID]claim{}, rules: &c.Trust, sure: c.Only != ""}
 	r.families = families{run: r, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	if c.Seeder == nil {
 		c.Seeder = &seed.Seeder{}

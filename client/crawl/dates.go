@@ -16,9 +16,9 @@ const mostDates = 20_000
 // census judges the dates of a manifest without digests, where dates are the only signal. It
 // judges those of all steps of a snapshot together, since one step may be a directory whose
 // files were created at the same time.
-func (r *run) census(st *site, step *client.Step, now time.Time) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) census(st *site, step *client.Step, now time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if step.Reset {
 		st.dates = nil
 	}
@@ -37,16 +37,16 @@ func (r *run) census(st *site, step *client.Step, now time.Time) {
 }
 
 // brokeOff forgets the dates of a manifest that broke off.
-func (r *run) brokeOff(st *site) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) brokeOff(st *site) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	st.dates = nil
 }
 
 // date judges the dates of a sitemap or a feed.
-func (r *run) date(st *site, by collection.Signal, dates []protocol.Date, read time.Time) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) date(st *site, by collection.Signal, dates []protocol.Date, read time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	st.trust.Date(string(by)).Census(dates, read)
 }
 
@@ -57,9 +57,9 @@ func lastOf(step *client.Step) bool { return step.Whole || !step.Cursor.IsZero()
 // seenDates judges by a visit the dates that a site states: in Last-Modified, and in the
 // sitemap, feed or manifest that announced the page. unsure: the manifest may show the visit's finding later. The run's lock
 // is held.
-func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited, unsure bool) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) seenDates(st *site, v *collection.Visit, d *collection.Visited, unsure bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if unsure && len(st.unsure) < mostUnsure {
 		st.unsure[d.Page.ID] = finding{at: v.Asked, before: d.Before.Last}
 	}
@@ -112,11 +112,11 @@ func (st *site) sitemapsRead() (since time.Time) {
 // where visits have shown that the dates move when pages change. Otherwise frozen dates
 // would prevent the very visits that expose them. It is not used where there is a digest,
 // which decides by itself.
-func (r *run) confirms(st *site, by collection.Signal) bool {
+func (j *judgement) confirms(st *site, by collection.Signal) bool {
 	if by != collection.BySitemap && by != collection.ByFeed && by != collection.ByManifest {
 		return true
 	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	return st.trust.Date(string(by)).Worth() == trust.Good
 }

@@ -85,7 +85,7 @@ func (r *run) shareable(st *site, p *collection.Page) bool {
 	if p.Signal != collection.ByManifest && p.Signal != collection.ByChanges && p.Signal != collection.ByStream {
 		return false
 	}
-	return r.exact(st)
+	return r.judge.exact(st)
 }
 
 var emptyBody = protocol.Sum(nil)

@@ -145,7 +145,7 @@ func (r *run) followed(src *source) collection.Source {
 			s.Fails++
 			return s
 		case err != nil:
-			r.brokeOff(st)
+			r.judge.brokeOff(st)
 			r.Log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
 			s.Fails++

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -8,6 +9,25 @@ import (
 	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/protocol"
 )
+
+// judgement decides which announcements are believed, by what visits have shown of earlier ones: of digests, of dates, and of
+// what sources leave out. Its lock guards the standing of each site; no other lock is taken under it.
+type judgement struct {
+	rules *trust.Rules
+	sure  bool // all announcements are believed
+
+	mu     sync.Mutex
+	claims map[frontier.PageID]claim // announcements of pages that are being fetched
+}
+
+// A standing is what is thought of a site's announcements. It is the judgement's.
+type standing struct {
+	trust    trust.Record
+	underWay map[collection.Signal]int       // announced pages that are being fetched and are not judged yet
+	muted    map[collection.Signal]time.Time // when sources were muted in this run
+	unsure   map[frontier.PageID]finding     // changes that its manifest may show later
+	dates    []protocol.Date                 // of the manifest that is being read, see census
+}
 
 // A claim is an announcement of a page that is being fetched because of it. The
 // visit judges the claim.
@@ -18,22 +38,22 @@ type claim struct {
 }
 
 // heeds reports whether a site's announcement of a known page is taken as one.
-func (r *run) heeds(st *site, by collection.Signal, item *protocol.Item, now time.Time) bool {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) heeds(st *site, by collection.Signal, item *protocol.Item, now time.Time) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if by == collection.BySitemap || by == collection.ByFeed || by == collection.ByManifest {
 		if item.Digest.IsZero() && !st.trust.Date(string(by)).Worth().Signal() {
 			return false // its dates are no signal
 		}
 	}
-	return r.Trust.Notice(st.trust.Source(string(by)), now).Taken()
+	return j.rules.Notice(st.trust.Source(string(by)), now).Taken()
 }
 
 // judged updates the trust in the source that led to a visit; no other function does. It returns the claim, if the
 // page was fetched because of one, its outcome, and whether the site's record has changed. The run's lock is held.
-func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c claim, claimed bool, outcome trust.Outcome, news bool) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) judged(st *site, v *collection.Visit, d *collection.Visited) (c claim, claimed bool, outcome trust.Outcome, news bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	bodies := &st.trust.Bodies
 	switch {
 	case v.Delivered || v.Shared: // not a response of the page's own URL
@@ -47,11 +67,11 @@ func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c cl
 		bodies.Count(&bodies.Matched)
 		news = true
 	}
-	c, claimed = r.claims[d.Page.ID]
+	c, claimed = j.claims[d.Page.ID]
 	if !claimed {
 		return c, false, trust.Void, news
 	}
-	delete(r.claims, d.Page.ID)
+	delete(j.claims, d.Page.ID)
 	st.underWay[c.by]--
 	st.full = false
 	told, _ := d.Page.Claim()
@@ -73,7 +93,7 @@ func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c cl
 	voice := st.trust.Source(string(c.by))
 	_, mute := voice.Muted()
 	outcome = trust.Judge(c.Claim, seen)
-	r.Trust.Outcome(voice, outcome, v.Asked)
+	j.rules.Outcome(voice, outcome, v.Asked)
 	if _, now := voice.Muted(); now && !mute {
 		st.muted[c.by] = v.Asked
 	}
@@ -92,24 +112,24 @@ const (
 // believe decides whether an announced page is fetched. A source may have only as
 // many claims under way as MaxInFlight permits: else thousands of false claims would
 // all cause visits before the first one is judged.
-func (r *run) believe(st *site, p *collection.Page) claimDecision {
-	if !p.Told || p.Visits == 0 || !isSourceSignal(p.Signal) || r.Only != "" {
+func (j *judgement) believe(st *site, p *collection.Page) claimDecision {
+	if !p.Told || p.Visits == 0 || !isSourceSignal(p.Signal) || j.sure {
 		return ask
 	}
 	at, modified := p.Claim()
-	r.judging.Lock()
-	defer r.judging.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	v := st.trust.Source(string(p.Signal))
 	if _, mute := v.Muted(); mute && !at.After(st.muted[p.Signal]) {
 		return unbelieve
 	}
-	if st.underWay[p.Signal] >= r.Trust.MaxInFlight(v) {
+	if st.underWay[p.Signal] >= j.rules.MaxInFlight(v) {
 		return wait
 	}
-	if _, ok := r.claims[p.ID]; !ok {
+	if _, ok := j.claims[p.ID]; !ok {
 		st.underWay[p.Signal]++
 	}
-	r.claims[p.ID] = claim{site: st, by: p.Signal, Claim: trust.Claim{At: at, Modified: modified, Digest: p.Debt, Text: p.DebtText, Length: p.DebtLength}}
+	j.claims[p.ID] = claim{site: st, by: p.Signal, Claim: trust.Claim{At: at, Modified: modified, Digest: p.Debt, Text: p.DebtText, Length: p.DebtLength}}
 	return ask
 }
 
@@ -123,12 +143,12 @@ func isSourceSignal(s collection.Signal) bool {
 }
 
 // unasked undoes believe for pages that were not fetched after all.
-func (r *run) unasked(pages []frontier.PageID) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) unasked(pages []frontier.PageID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for _, id := range pages {
-		if c, ok := r.claims[id]; ok {
-			delete(r.claims, id)
+		if c, ok := j.claims[id]; ok {
+			delete(j.claims, id)
 			c.site.underWay[c.by]--
 			c.site.full = false
 		}
@@ -139,12 +159,12 @@ func (r *run) unasked(pages []frontier.PageID) {
 const justChanged = 10 * time.Minute
 
 // tells reports whether a site publishes its changes now, and is believed.
-func (r *run) tells(st *site) bool {
+func (j *judgement) tells(st *site) bool {
 	if st.tells == nil {
 		return false
 	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for i := range st.trust.Sources {
 		if v := &st.trust.Sources[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
 			if _, mute := v.Muted(); mute || v.Rationed {
@@ -156,12 +176,12 @@ func (r *run) tells(st *site) bool {
 }
 
 // unstable returns which part of a site's pages usually differs at each request.
-func (r *run) unstable(st *site) collection.Unstable {
+func (j *judgement) unstable(st *site) collection.Unstable {
 	if st == nil {
 		return collection.Stable
 	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	switch is, restless := st.trust.Bodies.ByText(); {
 	case restless:
 		return collection.UnstableText
@@ -172,12 +192,12 @@ func (r *run) unstable(st *site) collection.Unstable {
 }
 
 // dated reports whether the Last-Modified of a site's responses is useful.
-func (r *run) dated(st *site) bool {
+func (j *judgement) dated(st *site) bool {
 	if st == nil {
 		return true
 	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	switch st.trust.Date(headerDates).Worth() {
 	case trust.Now, trust.Alike, trust.Absurd, trust.False:
 		return false
@@ -189,9 +209,9 @@ func (r *run) dated(st *site) bool {
 const headerDates = "header"
 
 // exact reports whether the digests of a site's pages have been right so far, and all its sources are believed.
-func (r *run) exact(st *site) bool {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) exact(st *site) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if is, _ := st.trust.Bodies.ByText(); is {
 		return false
 	}
@@ -204,8 +224,8 @@ func (r *run) exact(st *site) bool {
 }
 
 // recorded returns the trust in a site as its record stores it.
-func (r *run) recorded(st *site) []byte {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) recorded(st *site) []byte {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	return st.trust.Append(nil)
 }

@@ -255,7 +255,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 		st := r.sites.of(s.Site)
 		tells := false
 		if r.Revisit == nil { // else the price accounts for a site's silence
-			tells = r.tells(st)
+			tells = r.judge.tells(st)
 		}
 		ids := make([]frontier.PageID, len(s.Entries))
 		for i, e := range s.Entries {
@@ -337,7 +337,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 					continue
 				}
 			}
-			switch r.believe(st, p) {
+			switch r.judge.believe(st, p) {
 			case wait:
 				st.full = true
 				r.front.Return([]frontier.PageID{p.ID})
@@ -351,7 +351,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 				r.count.Audits.Add(1)
 			}
 			if held != nil {
-				r.unasked([]frontier.PageID{p.ID}) // a copied page cannot judge the announcement
+				r.judge.unasked([]frontier.PageID{p.ID}) // a copied page cannot judge the announcement
 				passed++
 				r.work.busy++
 				r.work.out[p.ID] = true

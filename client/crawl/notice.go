@@ -32,12 +32,12 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			if p.Told && p.Signal == by {
 				return true // announced again before a visit could judge it
 			}
-			return r.heeds(st, by, item, now)
+			return r.judge.heeds(st, by, item, now)
 		},
 	}
-	o.Unsure = !r.confirms(st, by)
+	o.Unsure = !r.judge.confirms(st, by)
 	if by == collection.ByManifest {
-		r.census(st, &step, now)
+		r.judge.census(st, &step, now)
 		r.work.Lock()
 		last, belief := st.looked, st.Belief
 		if lastOf(&step) { // then looked is already this poll
@@ -46,7 +46,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 		r.work.Unlock()
 		o.Read = last
 		o.Listed = func(p *collection.Page, item *protocol.Item) {
-			r.caughtUp(st, p, item)
+			r.judge.caughtUp(st, p, item)
 			r.truths.listed(p, item, last, now, belief)
 		}
 	}
@@ -185,7 +185,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	case !d.Before.Notified && st.tells != nil:
 		r.count.Audits.Add(1)
 	}
-	c, claimed, outcome, news := r.judged(st, v, d)
+	c, claimed, outcome, news := r.judge.judged(st, v, d)
 	if news {
 		r.sites.touch(st)
 	}
@@ -210,7 +210,7 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if st.Belief == nil || heard != *st.Belief {
 		r.sites.believes(st, heard)
 	}
-	r.seenDates(st, v, d, unsure)
+	r.judge.seenDates(st, v, d, unsure)
 }
 
 // proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
@@ -378,7 +378,7 @@ func (r *run) hasten(p *collection.Page) {
 	if st.full || !r.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
 		return // it stays in its site's queue
 	}
-	if r.believe(st, p) != ask { // it stays in its site's queue
+	if r.judge.believe(st, p) != ask { // it stays in its site's queue
 		r.front.Return([]frontier.PageID{p.ID})
 		return
 	}
@@ -387,7 +387,7 @@ func (r *run) hasten(p *collection.Page) {
 	if err := r.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{r.task(p)}}); err != nil {
 		r.work.busy--
 		delete(r.work.out, p.ID)
-		r.unasked([]frontier.PageID{p.ID})
+		r.judge.unasked([]frontier.PageID{p.ID})
 		r.front.Return([]frontier.PageID{p.ID})
 		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 		return

@@ -113,7 +113,7 @@ func (t *siteTable) leave(a *harvest.Answer) {
 func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
 	st := r.sites.known(a.Site)
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
-		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.unstable(st)}
+		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.judge.unstable(st)}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		v.Fault = string(a.Fault)
 		if a.Err != nil {
@@ -128,7 +128,7 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 	v.Type = mediaType(h)
 	v.Again = retryAfter(h, time.Now())
 	if t, err := http.ParseTime(v.LastModified); err == nil {
-		if sane, ok := protocol.SaneModified(t, time.Now()); ok && r.dated(st) {
+		if sane, ok := protocol.SaneModified(t, time.Now()); ok && r.judge.dated(st) {
 			v.Modified = sane
 		}
 	}

@@ -269,7 +269,7 @@ func (r *run) replan(ctx context.Context) error {
 			}
 		}
 		switch planned := of.listens && !st.deaf; {
-		case st.listens() && r.tells(st):
+		case st.listens() && r.judge.tells(st):
 			b.Manifest.Recall, b.Manifest.Planned = v.manifests.Recall(&b.Signal), planned
 			if st.looked.After(b.Manifest.Read) { // else a previous run read it last
 				b.Manifest.Read = st.looked
@@ -459,7 +459,7 @@ func (r *run) nextLook(st *site) time.Duration {
 // leftOut lowers the estimates of a site's manifest, now read, by the findings before a time that it still does not show.
 // The run's lock is held.
 func (r *run) leftOut(st *site, until time.Time) {
-	missed := r.missed(st, until)
+	missed := r.judge.missed(st, until)
 	if missed == 0 {
 		return
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
-	"github.com/parleyweb/parley/protocol"
 )
 
 // A siteTable holds all sites and their sources. The work's lock guards it.
@@ -33,21 +32,17 @@ type siteTable struct {
 // A site is the engine's state of one origin. The run's lock guards it.
 type site struct {
 	collection.Site
+	standing
 	sources    map[string]*source // by URL
 	named      map[string]bool    // sources that were named and are not stored yet
 	robots     *source
-	welcomedBy string                          // base URL of the site whose welcome applies to this host
-	trust      trust.Record                    // guarded by run.judging, as is underWay
-	underWay   map[collection.Signal]int       // announced pages that are being fetched and are not judged yet
-	full       bool                            // a source waits for its claims to be judged, see believe
-	muted      map[collection.Signal]time.Time // when sources were muted in this run
-	deaf       bool                            // polling its manifest for changes is not worth its cost
-	weight     float64                         // mean importance of its pages; 0: not known yet
-	looked     time.Time                       // when its manifest was last polled
-	before     time.Time                       // when it was polled the time before
-	unsure     map[frontier.PageID]finding     // changes that its manifest may show later; guarded by run.judging
-	dates      []protocol.Date                 // of the manifest that is being read, see census; guarded by run.judging
-	tells      *source                         // the source that publishes its changes now; nil: none
+	welcomedBy string    // base URL of the site whose welcome applies to this host
+	full       bool      // a source waits for its claims to be judged, see believe
+	deaf       bool      // polling its manifest for changes is not worth its cost
+	weight     float64   // mean importance of its pages; 0: not known yet
+	looked     time.Time // when its manifest was last polled
+	before     time.Time // when it was polled the time before
+	tells      *source   // the source that publishes its changes now; nil: none
 	soft       softProbe
 	dirty      bool      // its record differs from the stored one
 	silences   int       // in a row, see leave
@@ -132,7 +127,8 @@ func (t *siteTable) load() error {
 
 // know makes a site from its record.
 func (t *siteTable) know(s collection.Site) *site {
-	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}
+	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{},
+		standing: standing{underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}}
 	t.byID[s.ID], t.byOrigin[s.Origin] = st, st
 	if s.Quiet.After(time.Now().Add(cmp.Or(max(t.c.Quiet, 0), lastQuiet))) {
 		st.Quiet = time.Time{} // the clock was ahead
@@ -314,7 +310,7 @@ func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
 	r.flushed = now
 	for st := range r.sites.dirty {
 		st.dirty = false
-		st.Trust = r.recorded(st)
+		st.Trust = r.judge.recorded(st)
 		st.Shape = r.Seeder.Shape(st.Origin)
 		if st.families != nil {
 			st.Families = st.families.Append(nil)

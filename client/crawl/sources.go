@@ -359,7 +359,7 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 			}
 		}
 	}
-	r.date(st, by, dates, s.Polled)
+	r.judge.date(st, by, dates, s.Polled)
 	step := client.Step{}
 	for i := range list.Pages {
 		p := &list.Pages[i]
