@@ -178,9 +178,10 @@ func (c *Crawler) Run(ctx context.Context) error {
 // A run is a Crawler at work.
 type run struct {
 	*Crawler
-	work  *work
-	sites *siteTable
-	judge *judgement
+	work     *work
+	sites    *siteTable
+	judge    *judgement
+	revisits *revisits
 
 	readers chan *reader // idle ones, of one for each core
 	in      *inbox       // to be committed
@@ -201,9 +202,7 @@ type run struct {
 	truths calibration
 	equal  equalPages // guarded by mu
 
-	revisiting revisiting // guarded by mu
-	price      float64    // of a request, in gain; 0 if unknown. Guarded by mu
-	tidied     time.Time  // when the Manager last called Tidy
+	tidied time.Time // when the Manager last called Tidy
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
@@ -215,6 +214,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages(), count: &counters{began: time.Now()}}
 	r.sites = &siteTable{c: c, work: r.work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
 	r.judge = &judgement{claims: map[frontier.PageID]claim{}, rules: &c.Trust, sure: c.Only != ""}
+	r.revisits = &revisits{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in}
 	r.families = families{run: r, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	if c.Seeder == nil {
 		c.Seeder = &seed.Seeder{}
@@ -263,7 +263,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	}
 	if r.Revisit != nil {
 		r.work.Lock()
-		r.setPrice(r.startPrice())
+		r.revisits.setPrice(r.revisits.startPrice())
 		r.work.Unlock()
 	} else {
 		err = c.Collection.KeepPolicy()
@@ -274,7 +274,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	if err == nil {
 		if r.Revisit != nil {
 			r.work.add(1) // so that no page is revisited by a guessed price
-			r.work.group.Go(func() { r.revisits(work) })
+			r.work.group.Go(func() { r.revisits.keep(work) })
 		}
 		if r.Quality.Pagerank > 0 {
 			r.work.add(1) // a crawl with Once waits for the first ranks

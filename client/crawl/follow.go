@@ -94,7 +94,7 @@ func (r *run) followed(src *source) collection.Source {
 		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	from.Found = func(d *protocol.Discovery) { r.welcomed(st, d) }
 	from.Refused = func(status int, header http.Header) { r.Harvester.Refused(st.Origin, status, header) }
-	from.Every = func() time.Duration { return r.nextLook(st) }
+	from.Every = func() time.Duration { return r.revisits.nextLook(st) }
 	r.listen(from, src)
 	cursor, under := s.Cursor, r.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions

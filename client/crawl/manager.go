@@ -79,7 +79,7 @@ func (r *run) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 	if r.work.reason == "" {
 		r.fetchSources(now, add)
 	}
-	if r.work.reason == "" && r.planned() {
+	if r.work.reason == "" && r.revisits.planned() {
 		passed, err := r.fetchPages(now, add)
 		if err != nil {
 			return nil, now, err
@@ -308,7 +308,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 				r.front.Return([]frontier.PageID{p.ID})
 				continue
 			}
-			if r.early(p, now) {
+			if r.revisits.early(p, now) {
 				aside.replanned = append(aside.replanned, p.ID)
 				continue
 			}

@@ -88,7 +88,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 		r.sites.believes(st, heard)
 	}
 	if by == collection.ByManifest && lastOf(&step) {
-		r.leftOut(st, st.before)
+		r.revisits.leftOut(st, st.before)
 	}
 	r.sites.counted(done.New)
 	r.count.New.Add(int64(len(done.New)))
@@ -171,11 +171,11 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
 		cost := r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
 		if st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
-			r.spend(cost)
+			r.revisits.spend(cost)
 		} else {
 			was := d.Page
 			was.History = d.Before
-			r.spendTold(cost, st, was, v.Asked)
+			r.revisits.spendTold(cost, st, was, v.Asked)
 		}
 	}
 	switch {
@@ -195,11 +195,11 @@ func (r *run) visited(v *collection.Visit, d *collection.Visited) {
 		post, h := p.Posterior(), p.Hearing(v.Asked)
 		switch right := outcome == trust.Right; {
 		case claimed && st.listens():
-			r.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
+			r.revisits.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
 		case claimed:
 			heard.Signal.Proved(&post, h, right)
 		case st.listens():
-			unsure = r.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
+			unsure = r.revisits.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
 		case h.Notices > 0 || heard.Tells:
 			heard.Signal.Visited(&post, h, d.Differs)
 		}

@@ -21,7 +21,7 @@ func (r *run) polled(st *site, s *collection.Source, news poll.Poll, now time.Ti
 		return
 	}
 	r.work.Lock()
-	price, weight := r.price, st.weight
+	price, weight := r.revisits.price, st.weight
 	r.work.Unlock()
 	if price > 0 && rec.Polls > 1 {
 		src := poll.Source{Record: &rec, Weight: weight}

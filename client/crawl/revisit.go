@@ -48,7 +48,20 @@ const (
 	middling = 20_000 // bytes of an average page, to size a bucket in visits where visits cost bytes
 )
 
-// A revisiting is the plan and the budget of a run. The run's lock guards it.
+// revisits decides by a price which pages are worth a visit, and keeps the price by plans and by the budget's balance. The
+// work's lock guards what it has.
+type revisits struct {
+	c     *Crawler
+	work  *work
+	sites *siteTable
+	judge *judgement
+	in    *inbox
+
+	revisiting revisiting
+	price      float64 // of a request, in gain; 0 if unknown
+}
+
+// A revisiting is the plan and the budget of a run.
 type revisiting struct {
 	plan   fresh.Plan
 	at     time.Time // when it was made
@@ -65,11 +78,11 @@ type revisiting struct {
 }
 
 // budget returns the budget of a day.
-func (r *run) budget() float64 {
-	if r.Revisit.PerDay > 0 {
-		return r.Revisit.PerDay
+func (r *revisits) budget() float64 {
+	if r.c.Revisit.PerDay > 0 {
+		return r.c.Revisit.PerDay
 	}
-	each := r.Revisit.PerPage
+	each := r.c.Revisit.PerPage
 	if each <= 0 {
 		each = perPage
 	}
@@ -77,8 +90,8 @@ func (r *run) budget() float64 {
 }
 
 // held returns the number of stored pages.
-func (r *run) held() (n int) {
-	for s := range r.Collection.Sites() {
+func (r *revisits) held() (n int) {
+	for s := range r.c.Collection.Sites() {
 		n += s.Held
 	}
 	return n
@@ -87,32 +100,32 @@ func (r *run) held() (n int) {
 // startPrice returns the price before the first plan: the last one of the previous run, if
 // that had the same objective and costs, or else the price at which an unknown page
 // would be visited as often as the budget allows for all.
-func (r *run) startPrice() float64 {
-	kept, _ := r.Collection.KeptPolicy()
-	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == r.Revisit.Policy.Objective && p.Costs == r.Revisit.Policy.Costs {
+func (r *revisits) startPrice() float64 {
+	kept, _ := r.c.Collection.KeptPolicy()
+	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == r.c.Revisit.Policy.Objective && p.Costs == r.c.Revisit.Policy.Costs {
 		return p.Price
 	}
-	each := r.Revisit.PerPage
+	each := r.c.Revisit.PerPage
 	if each <= 0 {
 		each = perPage
 	}
 	post := new(fresh.Prior).Under(&fresh.Belief{})
 	const importance = 0.5
-	return importance * r.Revisit.Policy.At(&post, 1/each)
+	return importance * r.c.Revisit.Policy.At(&post, 1/each)
 }
 
 // setPrice sets the price of all decisions. The run's lock is held.
-func (r *run) setPrice(price float64) {
+func (r *revisits) setPrice(price float64) {
 	p := r.policy()
 	p.Price, p.Longest = price, max(p.Longest, r.revisiting.plan.Longest)
 	p.OutsideBudget = r.besidePrice()
 	r.price = price
-	r.Collection.SetPolicy(p)
+	r.c.Collection.SetPolicy(p)
 }
 
 // policy returns the policy of visits, without a price.
-func (r *run) policy() fresh.Priced {
-	p := r.Revisit.Policy
+func (r *revisits) policy() fresh.Priced {
+	p := r.c.Revisit.Policy
 	if p.Audit == 0 {
 		p.Audit = auditShare
 	}
@@ -120,8 +133,8 @@ func (r *run) policy() fresh.Priced {
 }
 
 // besides returns the extra budget for announced pages, as a multiple of the budget; 0 means no limit.
-func (r *run) besides() float64 {
-	switch b := r.Revisit.OutsideBudget; {
+func (r *revisits) besides() float64 {
+	switch b := r.c.Revisit.OutsideBudget; {
 	case b < 0:
 		return 0
 	case b == 0:
@@ -133,7 +146,7 @@ func (r *run) besides() float64 {
 
 // besidePrice returns what a visit paid by the extra budget must gain: nothing while at least half of that is left. The
 // run's lock is held.
-func (r *run) besidePrice() float64 {
+func (r *revisits) besidePrice() float64 {
 	switch v, b := &r.revisiting, &r.revisiting.beside; {
 	case r.besides() == 0 || b.Rate == 0 || b.Balance >= b.Burst/2:
 		return 0
@@ -145,13 +158,13 @@ func (r *run) besidePrice() float64 {
 }
 
 // revisits replans from time to time, until ctx ends.
-func (r *run) revisits(ctx context.Context) {
-	every := cmp.Or(max(r.Revisit.Every, 0), planEvery)
-	wait, next := r.hurried(firstPlan), time.Time{}
+func (r *revisits) keep(ctx context.Context) {
+	every := cmp.Or(max(r.c.Revisit.Every, 0), planEvery)
+	wait, next := r.c.hurried(firstPlan), time.Time{}
 	for first := true; ctx.Err() == nil; first = false {
 		if now := time.Now(); !now.Before(next) {
 			if err := r.replan(ctx); err != nil && ctx.Err() == nil {
-				r.Log.Error("plan revisits", "err", err)
+				r.c.Log.Error("plan revisits", "err", err)
 			}
 			took := time.Since(now)
 			next = time.Now().Add(max(min(wait, every), planShare*took))
@@ -161,7 +174,7 @@ func (r *run) revisits(ctx context.Context) {
 			r.work.add(-1)
 			r.work.rouse()
 		}
-		pause.For(ctx, min(r.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
+		pause.For(ctx, min(r.c.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
 		r.work.Lock()
 		r.trim(time.Now())
 		r.work.Unlock()
@@ -170,10 +183,10 @@ func (r *run) revisits(ctx context.Context) {
 
 // planned reports whether there is a plan: before, no page is visited, since the
 // price would be a guess. The run's lock is held.
-func (r *run) planned() bool { return r.Revisit == nil || !r.revisiting.at.IsZero() }
+func (r *revisits) planned() bool { return r.c.Revisit == nil || !r.revisiting.at.IsZero() }
 
 // trim corrects the price by the balance of the budget. The run's lock is held.
-func (r *run) trim(now time.Time) {
+func (r *revisits) trim(now time.Time) {
 	v := &r.revisiting
 	v.bucket.Earn(now.Sub(v.filled).Hours() / 24)
 	v.beside.Earn(now.Sub(v.filled).Hours() / 24)
@@ -198,10 +211,10 @@ func (v *revisiting) fillBeside(budget, visit float64) {
 
 // spendTold charges a visit to an announced page; was is the page before the visit. It charges the extra budget, or the
 // normal one if the extra one is empty, or if the visit was worth the normal price only. The run's lock is held.
-func (r *run) spendTold(cost float64, st *site, was collection.Page, at time.Time) {
+func (r *revisits) spendTold(cost float64, st *site, was collection.Page, at time.Time) {
 	v, price := &r.revisiting, r.besidePrice()
 	if price > 0 {
-		p := r.Collection.Believed(&was, &st.Site)
+		p := r.c.Collection.Believed(&was, &st.Site)
 		if profit := r.policy().Profit(&p, at); v.beside.Balance <= 0 || profit < price && profit >= r.price {
 			r.spend(cost)
 			return
@@ -213,7 +226,7 @@ func (r *run) spendTold(cost float64, st *site, was collection.Page, at time.Tim
 }
 
 // spend charges the budget. The run's lock is held.
-func (r *run) spend(cost float64) { r.revisiting.bucket.Spend(cost) }
+func (r *revisits) spend(cost float64) { r.revisiting.bucket.Spend(cost) }
 
 // mostDemands is how many sites the planner treats one by one: the largest of
 // those that have a manifest and do not push, or that have more pages than their
@@ -222,22 +235,22 @@ const mostDemands = 500
 
 // replan makes a plan from one scan of all pages, and then reschedules the pages that
 // are worth a visit sooner. The others are rescheduled when they come up.
-func (r *run) replan(ctx context.Context) error {
+func (r *revisits) replan(ctx context.Context) error {
 	began := time.Now()
 	budget := r.budget()
 	pass := &fresh.Planning{Priced: r.policy(), Budget: budget, Pages: r.held(), OutsideBudget: r.besides()}
 	sites := r.demands(pass)
 	var right, sum float64
 	unknown := 0
-	for p, err := range r.Collection.Pages(ctx) {
+	for p, err := range r.c.Collection.Pages(ctx) {
 		if err != nil {
 			return err
 		}
 		if p.State != collection.Held {
 			continue
 		}
-		of := sites.of(r, pass, p.Site)
-		b := r.Collection.Believed(&p, &of.site)
+		of := sites.of(r.c.Collection, pass, p.Site)
+		b := r.c.Collection.Believed(&p, &of.site)
 		of.Add(&b)
 		of.importance += b.Importance
 		of.pages++
@@ -285,7 +298,7 @@ func (r *run) replan(ctx context.Context) error {
 	if v.filled.IsZero() {
 		v.filled = began
 	}
-	visit := r.Revisit.Policy.Costs.Visit(middling)
+	visit := r.c.Revisit.Policy.Costs.Visit(middling)
 	v.fill(budget, visit)
 	v.fillBeside(r.besides()*budget, visit)
 	v.plan, v.at, v.fresh, v.unknown = plan, began, 1, unknown
@@ -301,8 +314,8 @@ func (r *run) replan(ctx context.Context) error {
 	r.work.Lock()
 	v.took = time.Since(began)
 	r.work.Unlock()
-	err = errors.Join(err, r.Collection.KeepPolicy())
-	r.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
+	err = errors.Join(err, r.c.Collection.KeepPolicy())
+	r.c.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
 }
 
@@ -318,7 +331,7 @@ type sitePlan struct {
 type demanders map[frontier.SiteID]*sitePlan
 
 // demands returns the sites that are planned one by one.
-func (r *run) demands(pass *fresh.Planning) demanders {
+func (r *revisits) demands(pass *fresh.Planning) demanders {
 	type special struct {
 		site  collection.Site
 		terms fresh.SiteTerms
@@ -333,7 +346,7 @@ func (r *run) demands(pass *fresh.Planning) demanders {
 		}
 	}
 	for id, st := range r.sites.byID {
-		site, _ := r.Collection.SiteByID(id)
+		site, _ := r.c.Collection.SiteByID(id)
 		terms := fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.listens()}
 		if terms.Manifest {
 			heard := st.believed()
@@ -380,10 +393,10 @@ func (st *site) listens() bool {
 }
 
 // of returns the data of a site.
-func (d demanders) of(r *run, pass *fresh.Planning, id frontier.SiteID) *sitePlan {
+func (d demanders) of(col *collection.Collection, pass *fresh.Planning, id frontier.SiteID) *sitePlan {
 	of := d[id]
 	if of == nil {
-		site, _ := r.Collection.SiteByID(id)
+		site, _ := col.SiteByID(id)
 		of = &sitePlan{SitePlanning: pass.Site(fresh.SiteTerms{}), site: site}
 		d[id] = of
 	}
@@ -392,23 +405,23 @@ func (d demanders) of(r *run, pass *fresh.Planning, id frontier.SiteID) *sitePla
 
 // sooner reschedules the pages that are worth a visit well before their scheduled
 // time.
-func (r *run) sooner(ctx context.Context) error {
+func (r *revisits) sooner(ctx context.Context) error {
 	var ids []frontier.PageID
-	policy, now := r.Collection.Policy(), time.Now()
+	policy, now := r.c.Collection.Policy(), time.Now()
 	turn := func() error {
 		err := r.in.submit(ctx, read{replanned: ids})
 		ids = nil
 		return err
 	}
-	for p, err := range r.Collection.Pages(ctx) {
+	for p, err := range r.c.Collection.Pages(ctx) {
 		if err != nil {
 			return err
 		}
-		if !r.Collection.Aging(&p) || !p.At.After(now) {
+		if !r.c.Collection.Aging(&p) || !p.At.After(now) {
 			continue
 		}
-		site, _ := r.Collection.SiteByID(p.Site)
-		b := r.Collection.Believed(&p, &site)
+		site, _ := r.c.Collection.SiteByID(p.Site)
+		b := r.c.Collection.Believed(&p, &site)
 		if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
 			if ids = append(ids, p.ID); len(ids) == commitSize {
 				if err := turn(); err != nil {
@@ -426,8 +439,8 @@ func (r *run) sooner(ctx context.Context) error {
 // nextLook returns how long to wait before the next poll of a site's manifest,
 // which has just been read. Where it is better to visit the pages one by one, one
 // poll a day still finds the new ones.
-func (r *run) nextLook(st *site) time.Duration {
-	fixed := r.every(collection.ManifestRDF)
+func (r *revisits) nextLook(st *site) time.Duration {
+	fixed := r.c.every(collection.ManifestRDF)
 	r.work.Lock()
 	defer r.work.Unlock()
 	now := time.Now()
@@ -441,24 +454,24 @@ func (r *run) nextLook(st *site) time.Duration {
 		b.Manifest.Read = now
 		r.sites.believes(st, b)
 	}
-	if r.Revisit == nil || r.revisiting.at.IsZero() {
+	if r.c.Revisit == nil || r.revisiting.at.IsZero() {
 		return fixed
 	}
 	looks := r.revisiting.looks[st.ID]
 	switch {
 	case looks != nil: // unplanned polls are not charged to the budget, like those of sitemaps
-		r.spend(r.Revisit.Policy.Costs.ManifestPoll(st.Pages))
+		r.spend(r.c.Revisit.Policy.Costs.ManifestPoll(st.Pages))
 		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestLook))
-		return r.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
+		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
 		return fixed
 	}
-	return r.hurried(longestLook)
+	return r.c.hurried(longestLook)
 }
 
 // leftOut lowers the estimates of a site's manifest, now read, by the findings before a time that it still does not show.
 // The run's lock is held.
-func (r *run) leftOut(st *site, until time.Time) {
+func (r *revisits) leftOut(st *site, until time.Time) {
 	missed := r.judge.missed(st, until)
 	if missed == 0 {
 		return
@@ -478,12 +491,12 @@ const slack = 20
 
 // early reports whether a page that is due by its age is not worth a visit yet, because
 // the price has risen since it was scheduled, or the estimates of its site have changed.
-func (r *run) early(p *collection.Page, now time.Time) bool {
-	if r.Revisit == nil || !r.Collection.Aging(p) {
+func (r *revisits) early(p *collection.Page, now time.Time) bool {
+	if r.c.Revisit == nil || !r.c.Collection.Aging(p) {
 		return false
 	}
-	site, _ := r.Collection.SiteByID(p.Site) // as the collection will plan it
-	q := r.Collection.Believed(p, &site)
-	next := r.Collection.Policy().Next(&q, now)
+	site, _ := r.c.Collection.SiteByID(p.Site) // as the collection will plan it
+	q := r.c.Collection.Believed(p, &site)
+	next := r.c.Collection.Policy().Next(&q, now)
 	return next.After(now.Add(now.Sub(p.Last) / slack))
 }

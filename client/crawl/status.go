@@ -157,8 +157,8 @@ func (c *Crawler) Status() Status {
 	for by, n := range r.receptions {
 		s.Received[by] = *n
 	}
-	if v := &r.revisiting; !v.at.IsZero() {
-		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend, Beside: v.beside.Rate, Left: v.beside.Balance,
+	if v := &r.revisits.revisiting; !v.at.IsZero() {
+		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.revisits.price, Budget: v.bucket.Rate, Spend: v.plan.Spend, Beside: v.beside.Rate, Left: v.beside.Balance,
 			Requests: v.plan.Requests, Fresh: v.fresh, Unknown: v.unknown, Freshness: v.plan.Freshness, Age: v.plan.Age}
 	}
 	s.Waiting, s.Traps = r.families.waiting, r.families.traps()
