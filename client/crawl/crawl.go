@@ -189,7 +189,7 @@ type run struct {
 	front       *frontier.Frontier
 	telling     map[frontier.SiteID]bool // sites that publish their changes now
 	flushed     time.Time                // last time that site records were stored
-	families    families                 // of URLs, by what they lead to
+	families *families // of URLs, by what they lead to
 	abroad      crossHost                // hosts that are asked for sitemaps of other sites
 	firsts      int                      // followed sites that have not announced anything yet
 	receptions  map[collection.Signal]*collection.Reception
@@ -200,22 +200,27 @@ type run struct {
 
 	count  *counters
 	truths calibration
-	equal  equalPages // guarded by mu
+	equal  *equalPages
 
 	tidied time.Time // when the Manager last called Tidy
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
+	front, err := frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory)
+	if err != nil {
+		return err
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &run{Crawler: c, work: &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)},
+	r := &run{Crawler: c, front: front, work: &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)},
 		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
-		readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages(), count: &counters{began: time.Now()}}
+		readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, receptions: map[collection.Signal]*collection.Reception{}, count: &counters{began: time.Now()}}
 	r.sites = &siteTable{c: c, work: r.work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
 	r.judge = &judgement{claims: map[frontier.PageID]claim{}, rules: &c.Trust, sure: c.Only != ""}
+	r.equal = newEqualPages(c, r.judge)
 	r.revisits = &revisits{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in}
-	r.families = families{run: r, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
+	r.families = &families{work: r.work, sites: r.sites, front: front, share: c.trapShare(), tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	if c.Seeder == nil {
 		c.Seeder = &seed.Seeder{}
 	}
@@ -228,9 +233,6 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		c.Harvester.Version = func(url string, d protocol.Digest) ([]byte, error) {
 			return c.Collection.Version(url, d, mostDelivered)
 		}
-	}
-	if r.front, err = frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory); err != nil {
-		return err
 	}
 	if err := r.sites.load(); err != nil {
 		return err

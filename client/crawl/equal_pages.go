@@ -17,7 +17,10 @@ import (
 // Equal bytes do not prove that a page is public: if it is in another directory than the stored page, it waits until a
 // page of its own directory was fetched successfully. As an audit, a tenth of such pages are fetched all the same:
 // if one differs from the announced digest, no page of its site is copied any more.
+// The work's lock guards them.
 type equalPages struct {
+	c        *Crawler
+	judge    *judgement
 	seed     maphash.Seed
 	fetching map[equalityKey]frontier.PageID // pages that are being fetched, by the question that they answer
 	waiting  map[frontier.PageID]*lead       // the same, by page
@@ -50,8 +53,8 @@ const (
 // An equalPair is a page, and a stored one with the same body.
 type equalPair struct{ page, held collection.Page }
 
-func newEqualPages() equalPages {
-	return equalPages{seed: maphash.MakeSeed(), fetching: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
+func newEqualPages(c *Crawler, judge *judgement) *equalPages {
+	return &equalPages{c: c, judge: judge, seed: maphash.MakeSeed(), fetching: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
 		audited: map[frontier.PageID]bool{}, liars: map[frontier.SiteID]bool{}}
 }
 
@@ -78,33 +81,32 @@ func sameType(a, b string) bool {
 }
 
 // shareable reports whether a page's pending body may be copied from another page of its site. The run's lock is held.
-func (r *run) shareable(st *site, p *collection.Page) bool {
-	if r.equal.liars[st.ID] || !r.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > r.mostBytes() {
+func (t *equalPages) shareable(st *site, p *collection.Page) bool {
+	if t.liars[st.ID] || !t.c.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > t.c.mostBytes() {
 		return false
 	}
 	if p.Signal != collection.ByManifest && p.Signal != collection.ByChanges && p.Signal != collection.ByStream {
 		return false
 	}
-	return r.judge.exact(st)
+	return t.judge.exact(st)
 }
 
 var emptyBody = protocol.Sum(nil)
 
-// equalPageOf looks for the pending body of a page: held is the page to copy it from, nil for none, and leader
+// of looks for the pending body of a page: held is the page to copy it from, nil for none, and leader
 // is the page to wait for, 0 for none. The run's lock is held.
-func (r *run) equalPageOf(p *collection.Page) (held *collection.Page, leader frontier.PageID, err error) {
-	t := &r.equal
+func (t *equalPages) of(p *collection.Page) (held *collection.Page, leader frontier.PageID, err error) {
 	body := t.bodyOf(p)
 	if _, failed := t.learned[body]; failed {
 		return nil, 0, nil
 	}
-	o, ok, err := r.Collection.Holder(p.Site, p.Debt)
+	o, ok, err := t.c.Collection.Holder(p.Site, p.Debt)
 	switch {
 	case err != nil:
 		return nil, 0, err
 	case !ok:
 		return nil, t.leaderOf(body, p), nil
-	case o.ID == p.ID, o.Length > r.mostBytes(), p.Type != "" && p.Type != o.Type, !sameType(p.URL, o.URL):
+	case o.ID == p.ID, o.Length > t.c.mostBytes(), p.Type != "" && p.Type != o.Type, !sameType(p.URL, o.URL):
 		return nil, 0, nil
 	case directory(o.URL) == directory(p.URL):
 		return &o, 0, nil
@@ -112,7 +114,7 @@ func (r *run) equalPageOf(p *collection.Page) (held *collection.Page, leader fro
 	dir := t.dirOf(p)
 	given, known := t.learned[dir]
 	if !known && p.State != collection.Held { // a stored page was fetched before
-		index, ok, err := r.Collection.Page(directory(p.URL))
+		index, ok, err := t.c.Collection.Page(directory(p.URL))
 		if err != nil {
 			return nil, 0, err
 		}

@@ -320,11 +320,11 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 				passed++
 				continue
 			}
-			shares := r.shareable(st, p)
+			shares := r.equal.shareable(st, p)
 			var held *collection.Page
 			if shares {
 				var leader frontier.PageID
-				if held, leader, err = r.equalPageOf(p); err != nil {
+				if held, leader, err = r.equal.of(p); err != nil {
 					return 0, err
 				}
 				if leader != 0 {

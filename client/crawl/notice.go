@@ -366,9 +366,9 @@ func (r *run) hasten(p *collection.Page) {
 		r.Harvester.First(st.Origin, p.ID)
 		return
 	}
-	shares := r.shareable(st, p)
+	shares := r.equal.shareable(st, p)
 	if shares {
-		held, leader, err := r.equalPageOf(p)
+		held, leader, err := r.equal.of(p)
 		if err != nil || held != nil || leader != 0 { // the Manager decides
 			r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 			r.work.rouse()
