@@ -201,10 +201,10 @@ func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int
 // answered stores pages that came in one response.
 func (r *run) answered(list []*harvest.Answer) {
 	x := read{busy: len(list)}
-	r.reading(func(rd *reader) {
+	r.readings.reading(func(rd *reader) {
 		for _, a := range list {
 			r.count.delivered(a)
-			v := r.visit(a, &rd.gatherer, &rd.page)
+			v := r.readings.visit(a, &rd.gatherer, &rd.page)
 			if v.Shared = true; !r.Collection.Stores() {
 				v.Length, v.Body = int64(len(v.Body)), nil
 			}

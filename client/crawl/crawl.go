@@ -180,16 +180,16 @@ type run struct {
 	*Crawler
 	work     *work
 	sites    *siteTable
+	readings *readings
 	judge    *judgement
 	revisits *revisits
 
-	readers chan *reader // idle ones, of one for each core
-	in      *inbox       // to be committed
+	in *inbox // to be committed
 
 	front       *frontier.Frontier
 	telling     map[frontier.SiteID]bool // sites that publish their changes now
 	flushed     time.Time                // last time that site records were stored
-	families *families // of URLs, by what they lead to
+	families    *families                // of URLs, by what they lead to
 	abroad      crossHost                // hosts that are asked for sitemaps of other sites
 	firsts      int                      // followed sites that have not announced anything yet
 	receptions  map[collection.Signal]*collection.Reception
@@ -214,7 +214,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &run{Crawler: c, front: front, work: &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)},
-		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
+		in:       newInbox(),
 		readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, receptions: map[collection.Signal]*collection.Reception{}, count: &counters{began: time.Now()}}
 	r.sites = &siteTable{c: c, work: r.work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
 	r.judge = &judgement{claims: map[frontier.PageID]claim{}, rules: &c.Trust, sure: c.Only != ""}
@@ -237,14 +237,15 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	if err := r.sites.load(); err != nil {
 		return err
 	}
+	r.readings = &readings{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, readers: make(chan *reader, runtime.GOMAXPROCS(0))}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	asking, stop := context.WithCancel(work)
 	defer stop()
 	r.work.ctx, r.work.asking, r.work.cancel, r.work.stop = work, asking, cancel, stop
-	for range cap(r.readers) {
-		r.readers <- &reader{gatherer: c.Gatherer}
+	for range cap(r.readings.readers) {
+		r.readings.readers <- &reader{gatherer: c.Gatherer}
 	}
 	var keeper sync.WaitGroup
 	keeper.Go(func() {

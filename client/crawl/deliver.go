@@ -31,7 +31,7 @@ const longestBehind = time.Minute
 // If pages have changed and the site has more changes to send, its pages wait for those, for
 // at most a minute: they may bring the missing bodies, or change the same pages again. A
 // step without changes is no reason to wait.
-func (r *run) awaits(st *site, step *client.Step) func() {
+func (r *readings) awaits(st *site, step *client.Step) func() {
 	if step.Door == "" { // a list or a notice has no bodies
 		return func() {}
 	}
@@ -39,7 +39,7 @@ func (r *run) awaits(st *site, step *client.Step) func() {
 	defer r.work.Unlock()
 	st.delivering++
 	if step.Behind && len(step.Changes) > 0 && st.behind.IsZero() {
-		st.behind = time.Now().Add(r.hurried(longestBehind))
+		st.behind = time.Now().Add(r.c.hurried(longestBehind))
 		r.sites.resting[st] = struct{}{}
 	}
 	return func() {
@@ -52,24 +52,24 @@ func (r *run) awaits(st *site, step *client.Step) func() {
 }
 
 // deliveries returns the pages that a step has brought and that are pending with that digest.
-func (r *run) deliveries(step *client.Step) (list []delivery, err error) {
+func (r *readings) deliveries(step *client.Step) (list []delivery, err error) {
 	for i, body := range step.Bodies {
 		if body == nil {
 			continue
 		}
 		c := &step.Changes[i]
-		p, ok, err := r.Collection.Page(c.Item.URL)
+		p, ok, err := r.c.Collection.Page(c.Item.URL)
 		if err != nil {
 			return nil, err
 		}
 		if !ok || !p.Told || p.Debt != c.Item.Digest || p.State == collection.Excluded {
 			continue
 		}
-		rule := r.Seeder.Forbids(p.URL)
-		if p.By != collection.ByPerson && r.Only == "" {
-			rule = r.Seeder.Excludes(p.URL)
+		rule := r.c.Seeder.Forbids(p.URL)
+		if p.By != collection.ByPerson && r.c.Only == "" {
+			rule = r.c.Seeder.Excludes(p.URL)
 		}
-		if rule != "" || int64(len(body)) > r.mostBytes() {
+		if rule != "" || int64(len(body)) > r.c.mostBytes() {
 			continue // the Manager handles it
 		}
 		list = append(list, delivery{p, headerOf(&c.Item, step.As), body})
@@ -90,7 +90,7 @@ const mostDelivered = 16 << 20
 
 // takeOut marks delivered pages as given out, so that they are not fetched. It returns
 // them without those that are being fetched already. The run's lock is held.
-func (r *run) takeOut(list []delivery) []delivery {
+func (r *readings) takeOut(list []delivery) []delivery {
 	kept := list[:0]
 	for _, d := range list {
 		if r.work.out[d.page.ID] || !r.front.Take(frontier.Entry{Page: d.page.ID, Site: d.page.Site}) {
@@ -105,7 +105,7 @@ func (r *run) takeOut(list []delivery) []delivery {
 
 // deliver stores pages that were given out, and returns when they are committed. If
 // the crawler is killed before, they are still pending.
-func (r *run) deliver(list []delivery) error {
+func (r *readings) deliver(list []delivery) error {
 	for len(list) > 0 {
 		n, bytes := 0, 0
 		for n < len(list) && n < commitSize && (n == 0 || bytes+len(list[n].body) <= commitBytes) {
@@ -122,7 +122,7 @@ func (r *run) deliver(list []delivery) error {
 		})
 		for i := range x.visits {
 			v := &x.visits[i]
-			if v.Delivered = true; !r.Collection.Stores() {
+			if v.Delivered = true; !r.c.Collection.Stores() {
 				v.Length, v.Body = int64(len(v.Body)), nil
 			}
 		}

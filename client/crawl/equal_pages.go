@@ -202,7 +202,7 @@ func (t *equalPages) remember(l equalityKey, so bool) {
 
 // shareAll copies bodies from equal pages. A page is fetched instead if the stored body is missing, or has
 // another digest.
-func (r *run) shareAll(list []equalPair) {
+func (r *readings) shareAll(list []equalPair) {
 	var same protocol.Digest // of the body that was read last
 	var body []byte
 	var header http.Header
@@ -250,16 +250,16 @@ func (r *run) shareAll(list []equalPair) {
 }
 
 // bodyOf reads the stored body of a page, with the headers that describe it; nil if it is missing or has another digest.
-func (r *run) bodyOf(p *collection.Page) ([]byte, http.Header) {
-	c, err := r.Collection.Content(p)
+func (r *readings) bodyOf(p *collection.Page) ([]byte, http.Header) {
+	c, err := r.c.Collection.Content(p)
 	if err != nil {
-		r.Log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
+		r.c.Log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	defer c.Close()
-	body, err := io.ReadAll(io.LimitReader(c, r.mostBytes()+1))
+	body, err := io.ReadAll(io.LimitReader(c, r.c.mostBytes()+1))
 	if err != nil || protocol.Sum(body) != p.Digest {
-		r.Log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
+		r.c.Log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	h := headerOf(&protocol.Item{Type: p.Type}, protocol.AsMeta)

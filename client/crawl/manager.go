@@ -372,7 +372,7 @@ func (r *run) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed i
 		}
 	}
 	if len(same) > 0 {
-		r.work.group.Go(func() { r.shareAll(same) })
+		r.work.group.Go(func() { r.readings.shareAll(same) })
 	}
 	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved)+len(aside.replanned) > 0 {
 		r.work.busy++

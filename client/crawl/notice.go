@@ -58,11 +58,11 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	if by == collection.ByManifest {
 		o.Under = r.under(st.Origin)
 	}
-	known := r.awaits(st, &step)
+	known := r.readings.awaits(st, &step)
 	done, err := r.Collection.Apply(source, step, by, o)
 	var brought []delivery
 	if err == nil {
-		brought, err = r.deliveries(&step)
+		brought, err = r.readings.deliveries(&step)
 	} else if len(done.Dropped) > 0 {
 		r.work.Lock()
 		r.front.Drop(done.Dropped)
@@ -93,14 +93,14 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 	r.sites.counted(done.New)
 	r.count.New.Add(int64(len(done.New)))
 	r.front.Drop(done.Dropped)
-	brought = r.takeOut(brought)
+	brought = r.readings.takeOut(brought)
 	r.front.Add(done.Queue)
 	done.Reception.Paid(len(brought))
 	r.received(st, source, by, &done.Reception)
 	r.work.Unlock()
 	known()
 	r.work.rouse()
-	if err := r.deliver(brought); err != nil && r.work.ctx.Err() == nil {
+	if err := r.readings.deliver(brought); err != nil && r.work.ctx.Err() == nil {
 		return 0, err
 	}
 	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !r.Once {

@@ -21,6 +21,21 @@ type reader struct {
 	page     gather.Page
 }
 
+// readings makes visits of answers, and of pages that come without a request of their own. At most one answer a core is
+// parsed at a time.
+type readings struct {
+	c     *Crawler
+	work  *work
+	sites *siteTable
+	judge *judgement
+	in    *inbox
+	front *frontier.Frontier
+	count *counters
+	equal *equalPages
+
+	readers chan *reader // idle ones, of one for each core
+}
+
 // take parses an answer in the goroutine that received it, since its bytes are in
 // the caches of that core. At most one answer a core is parsed at a time.
 func (r *run) take(a *harvest.Answer) {
@@ -37,16 +52,16 @@ func (r *run) take(a *harvest.Answer) {
 	}
 	switch {
 	case a.Page == 0:
-		r.reading(func(rd *reader) { r.readSource(a, &rd.gatherer, &rd.page) })
+		r.readings.reading(func(rd *reader) { r.readSource(a, &rd.gatherer, &rd.page) })
 	case notAsked(a):
 		a.Release()
 		r.sites.leave(a)
 		r.in.put(read{again: []frontier.PageID{a.Page}, busy: 1})
 	default:
 		x := read{answer: a, busy: 1}
-		r.reading(func(rd *reader) {
+		r.readings.reading(func(rd *reader) {
 			rd.page.HTML, rd.gatherer.Pairs = false, r.families.looks(a.Site)
-			x.visits = []collection.Visit{r.visit(a, &rd.gatherer, &rd.page)}
+			x.visits = []collection.Visit{r.readings.visit(a, &rd.gatherer, &rd.page)}
 			if rd.page.HTML && rd.gatherer.Pairs {
 				x.pairs = append([]uint32{}, rd.page.Pairs...)
 			}
@@ -62,7 +77,7 @@ func (r *run) take(a *harvest.Answer) {
 }
 
 // reading calls f with a reader, once one is free.
-func (r *run) reading(f func(*reader)) {
+func (r *readings) reading(f func(*reader)) {
 	rd := <-r.readers
 	defer func() { r.readers <- rd }()
 	f(rd)
@@ -110,7 +125,7 @@ func (t *siteTable) leave(a *harvest.Answer) {
 }
 
 // visit returns the visit that the answer for a page makes.
-func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
+func (r *readings) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
 	st := r.sites.known(a.Site)
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
 		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.judge.unstable(st)}
@@ -141,12 +156,12 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 			}
 			return v
 		}
-		if r.NoParse {
+		if r.c.NoParse {
 			v.Digest = protocol.Sum(a.Body)
 			return v
 		}
 		if err := r.gather(g, page, a, a.Text || v.Unstable != collection.Stable); err != nil {
-			r.Log.Debug("parse page", "url", a.URL, "err", err)
+			r.c.Log.Debug("parse page", "url", a.URL, "err", err)
 		}
 		if !a.Want.IsZero() && a.Want != page.Body && page.Text.IsZero() { // the main text may match the announced one
 			r.gather(g, page, a, true)
@@ -161,7 +176,7 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 		v.Body, v.Cut = a.Body, a.Cut
 	}
 	if a.Location != "" {
-		if f := find(r.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth + 1, Kind: seed.Redirect}), a.Depth+1, collection.ByLink); f.URL != "" {
+		if f := find(r.c.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth + 1, Kind: seed.Redirect}), a.Depth+1, collection.ByLink); f.URL != "" {
 			v.Target = &f
 		}
 	}
@@ -169,14 +184,14 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 }
 
 // gather parses a page, and digests its main text if text or the Gatherer's option is set.
-func (r *run) gather(g *gather.Gatherer, page *gather.Page, a *harvest.Answer, text bool) error {
+func (r *readings) gather(g *gather.Gatherer, page *gather.Page, a *harvest.Answer, text bool) error {
 	defer func(always bool) { g.Text = always }(g.Text)
 	g.Text = g.Text || text
 	return g.Read(page, a.URL, a.Header, a.Body)
 }
 
 // admit passes the links of a page to the Seeder.
-func (r *run) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
+func (r *readings) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
 	if page.NoFollow {
 		return
 	}
@@ -193,7 +208,7 @@ func (r *run) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
 		if l.Kind == gather.Embedded {
 			ref.Kind = seed.Embedded
 		}
-		if verdict := r.Seeder.Admit(ref); verdict.OK || byRobots(verdict) {
+		if verdict := r.c.Seeder.Admit(ref); verdict.OK || byRobots(verdict) {
 			v.Links = append(v.Links, find(verdict, ref.Depth, collection.ByLink))
 		}
 	}

@@ -63,7 +63,7 @@ func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page
 
 // looksGone reports whether content is a site's answer for pages that do not exist.
 // The front page never is: some sites answer with it.
-func (r *run) looksGone(st *site, a *harvest.Answer, page *gather.Page) bool {
+func (r *readings) looksGone(st *site, a *harvest.Answer, page *gather.Page) bool {
 	if st == nil || page.Parsed.IsZero() || a.Task.URL == protocol.Origin(a.Task.URL)+"/" {
 		return false
 	}

@@ -297,7 +297,7 @@ func (r *run) above(st *site) (list []string) {
 }
 
 // named adds a source that a page names, if it is of the page's own origin.
-func (r *run) named(id frontier.SiteID, l gather.Link) {
+func (r *readings) named(id frontier.SiteID, l gather.Link) {
 	u, err := protocol.CanonicalURL("", l.URL)
 	if err != nil {
 		return
