@@ -180,6 +180,7 @@ type run struct {
 	*Crawler
 	work     *work
 	sites    *siteTable
+	queue    *pageQueue
 	readings *readings
 	judge    *judgement
 	revisits *revisits
@@ -238,6 +239,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		return err
 	}
 	r.readings = &readings{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, readers: make(chan *reader, runtime.GOMAXPROCS(0))}
+	r.queue = &pageQueue{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, families: r.families, revisits: r.revisits, readings: r.readings}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
@@ -104,7 +103,7 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 		return 0, err
 	}
 	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !r.Once {
-		err = r.hastenAll(done.Queue)
+		err = r.queue.hastenAll(done.Queue)
 	}
 	return done.Pending, err
 }
@@ -281,7 +280,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 			return nil, err
 		}
 		if ok {
-			r.hasten(&p)
+			r.queue.hasten(&p)
 		}
 	}
 	return verdicts, nil
@@ -328,71 +327,4 @@ func (c *Crawler) Accept(origin string) (gone int, err error) {
 		}
 	}
 	return gone, nil
-}
-
-// mostHasty is how many pages of one step are put into the open cycle. The rest
-// wait in their site's queue.
-const mostHasty = 100
-
-func (r *run) hastenAll(queue []frontier.Entry) error {
-	var ids []frontier.PageID
-	for _, e := range queue[:min(len(queue), mostHasty)] {
-		ids = append(ids, e.Page)
-	}
-	pages, err := r.Collection.PagesByID(ids)
-	for i := range pages {
-		if pages[i].Told {
-			r.hasten(&pages[i])
-		}
-	}
-	return err
-}
-
-// hasten puts a page first in its site's queue, in the open cycle.
-func (r *run) hasten(p *collection.Page) {
-	r.work.Lock()
-	defer r.work.Unlock()
-	st := r.sites.of(p.Site)
-	if st == nil {
-		return
-	}
-	now := time.Now()
-	if r.Seeder.Forbids(p.URL) != "" || st.waits(now) {
-		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-		r.work.rouse()
-		return
-	}
-	if r.work.out[p.ID] { // it was given out already, behind others
-		r.Harvester.First(st.Origin, p.ID)
-		return
-	}
-	shares := r.equal.shareable(st, p)
-	if shares {
-		held, leader, err := r.equal.of(p)
-		if err != nil || held != nil || leader != 0 { // the Manager decides
-			r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-			r.work.rouse()
-			return
-		}
-	}
-	if st.full || !r.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
-		return // it stays in its site's queue
-	}
-	if r.judge.believe(st, p) != ask { // it stays in its site's queue
-		r.front.Return([]frontier.PageID{p.ID})
-		return
-	}
-	r.work.busy++
-	r.work.out[p.ID] = true
-	if err := r.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{r.task(p)}}); err != nil {
-		r.work.busy--
-		delete(r.work.out, p.ID)
-		r.judge.unasked([]frontier.PageID{p.ID})
-		r.front.Return([]frontier.PageID{p.ID})
-		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-		return
-	}
-	if shares {
-		r.equal.fetchFor(p)
-	}
 }
