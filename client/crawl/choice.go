@@ -151,16 +151,16 @@ func (r *run) offered(ctx context.Context, src *source, from *client.Source) (*p
 }
 
 // received counts what became of a source's changes (C30). The run's lock is held.
-func (r *run) received(st *site, id uint64, by collection.Signal, n *collection.Reception) {
-	t := r.receptions[by]
+func (n *notices) received(st *site, id uint64, by collection.Signal, took *collection.Reception) {
+	t := n.receptions[by]
 	if t == nil {
 		t = &collection.Reception{}
-		r.receptions[by] = t
+		n.receptions[by] = t
 	}
-	t.Add(n)
+	t.Add(took)
 	for _, src := range st.sources {
 		if src.ID == id && id != 0 {
-			src.told.Add(n)
+			src.told.Add(took)
 			return
 		}
 	}

@@ -276,15 +276,15 @@ func (r *run) barred() error {
 }
 
 // names reports whether a page is one of the one site's, as far as is known.
-func (r *run) names(u string) bool {
-	p, ok, err := r.Collection.Page(u)
+func (n *notices) names(u string) bool {
+	p, ok, err := n.c.Collection.Page(u)
 	return err == nil && ok && p.State != collection.Gone
 }
 
 // onlyOptions returns options that believe all announcements of the one site; robots.txt outranks them.
-func (r *run) onlyOptions(by collection.Signal) collection.ApplyOptions {
+func (n *notices) onlyOptions(by collection.Signal) collection.ApplyOptions {
 	return collection.ApplyOptions{Admit: func(u string) collection.Find {
-		return collection.Find{URL: u, Depth: protocol.Depth(u), By: by, Exclude: r.Seeder.Forbids(u)}
+		return collection.Find{URL: u, Depth: protocol.Depth(u), By: by, Exclude: n.c.Seeder.Forbids(u)}
 	}}
 }
 

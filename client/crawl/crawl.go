@@ -180,6 +180,7 @@ type run struct {
 	*Crawler
 	work     *work
 	sites    *siteTable
+	notices  *notices
 	queue    *pageQueue
 	readings *readings
 	judge    *judgement
@@ -193,14 +194,13 @@ type run struct {
 	families    *families                // of URLs, by what they lead to
 	abroad      crossHost                // hosts that are asked for sitemaps of other sites
 	firsts      int                      // followed sites that have not announced anything yet
-	receptions  map[collection.Signal]*collection.Reception
 	readmits    map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
 	readmitting bool                     // a goroutine does so
 
 	unfetched []Unfetched // pending fetches of a crawl that has ended
 
 	count  *counters
-	truths calibration
+	truths *calibration
 	equal  *equalPages
 
 	tidied time.Time // when the Manager last called Tidy
@@ -216,7 +216,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	}
 	r := &run{Crawler: c, front: front, work: &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)},
 		in:       newInbox(),
-		readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, receptions: map[collection.Signal]*collection.Reception{}, count: &counters{began: time.Now()}}
+		readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, count: &counters{began: time.Now()}, truths: &calibration{}}
 	r.sites = &siteTable{c: c, work: r.work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
 	r.judge = &judgement{claims: map[frontier.PageID]claim{}, rules: &c.Trust, sure: c.Only != ""}
 	r.equal = newEqualPages(c, r.judge)
@@ -240,6 +240,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	}
 	r.readings = &readings{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, readers: make(chan *reader, runtime.GOMAXPROCS(0))}
 	r.queue = &pageQueue{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, families: r.families, revisits: r.revisits, readings: r.readings}
+	r.notices = &notices{c: c, work: r.work, sites: r.sites, judge: r.judge, front: r.front, count: r.count, truths: r.truths, revisits: r.revisits, readings: r.readings, queue: r.queue, receptions: map[collection.Signal]*collection.Reception{}}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()

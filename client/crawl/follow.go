@@ -179,7 +179,7 @@ func (r *run) followed(src *source) collection.Source {
 			continue
 		}
 		s.Polled, s.Status, s.Fails, s.Fault, s.Changed, s.Door = now, http.StatusOK, 0, "", now, string(step.Door)
-		if _, err := r.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
+		if _, err := r.notices.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
 			var quota *collection.QuotaError
 			if !errors.As(err, &quota) {
 				r.work.fail(err)

@@ -15,13 +15,29 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
+// notices are what sites announce: each is stored, and what it brings is read, fetched or planned.
+type notices struct {
+	c        *Crawler
+	work     *work
+	sites    *siteTable
+	judge    *judgement
+	front    *frontier.Frontier
+	count    *counters
+	truths   *calibration
+	revisits *revisits
+	readings *readings
+	queue    *pageQueue
+
+	receptions map[collection.Signal]*collection.Reception // guarded by the work's lock
+}
+
 // apply stores what a source has announced of a site: all sources go through it.
 // It returns how many pages are to be fetched because of it.
-func (r *run) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
+func (n *notices) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
 	now := time.Now()
 	o := collection.ApplyOptions{
 		Admit: func(url string) collection.Find {
-			v := r.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
+			v := n.c.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
 			if !v.OK && !byRobots(v) {
 				return collection.Find{}
 			}
@@ -31,79 +47,79 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			if p.Told && p.Signal == by {
 				return true // announced again before a visit could judge it
 			}
-			return r.judge.heeds(st, by, item, now)
+			return n.judge.heeds(st, by, item, now)
 		},
 	}
-	o.Unsure = !r.judge.confirms(st, by)
+	o.Unsure = !n.judge.confirms(st, by)
 	if by == collection.ByManifest {
-		r.judge.census(st, &step, now)
-		r.work.Lock()
+		n.judge.census(st, &step, now)
+		n.work.Lock()
 		last, belief := st.looked, st.Belief
 		if lastOf(&step) { // then looked is already this poll
 			last = st.before
 		}
-		r.work.Unlock()
+		n.work.Unlock()
 		o.Read = last
 		o.Listed = func(p *collection.Page, item *protocol.Item) {
-			r.judge.caughtUp(st, p, item)
-			r.truths.listed(p, item, last, now, belief)
+			n.judge.caughtUp(st, p, item)
+			n.truths.listed(p, item, last, now, belief)
 		}
 	}
-	if r.Only != "" {
-		o = r.onlyOptions(by)
+	if n.c.Only != "" {
+		o = n.onlyOptions(by)
 	} else {
 		step.Changes = spelled(step.Changes)
 	}
 	if by == collection.ByManifest {
-		o.Under = r.under(st.Origin)
+		o.Under = n.c.under(st.Origin)
 	}
-	known := r.readings.awaits(st, &step)
-	done, err := r.Collection.Apply(source, step, by, o)
+	known := n.readings.awaits(st, &step)
+	done, err := n.c.Collection.Apply(source, step, by, o)
 	var brought []delivery
 	if err == nil {
-		brought, err = r.readings.deliveries(&step)
+		brought, err = n.readings.deliveries(&step)
 	} else if len(done.Dropped) > 0 {
-		r.work.Lock()
-		r.front.Drop(done.Dropped)
-		r.work.Unlock()
+		n.work.Lock()
+		n.front.Drop(done.Dropped)
+		n.work.Unlock()
 	}
 	if err != nil {
 		known()
 		return 0, err
 	}
-	r.count.Told.Add(int64(len(step.Changes)))
-	r.count.Ignored.Add(int64(done.Ignored))
+	n.count.Told.Add(int64(len(step.Changes)))
+	n.count.Ignored.Add(int64(done.Ignored))
 	if done.Held > 0 {
-		r.Log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
+		n.c.Log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
 	}
-	r.work.Lock()
-	r.sites.touch(st)
+	n.work.Lock()
+	n.sites.touch(st)
 	if by == collection.ByStream || by == collection.ByChanges { // whose changes are numbered, unlike those of a listing
 		heard := st.believed()
 		heard.Signal.Numbered(len(step.Changes))
-		r.sites.believes(st, heard)
+		n.sites.believes(st, heard)
 	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names what was lost
 		heard.Signal.Gap(done.Pending)
-		r.sites.believes(st, heard)
+		n.sites.believes(st, heard)
 	}
 	if by == collection.ByManifest && lastOf(&step) {
-		r.revisits.leftOut(st, st.before)
+		n.revisits.leftOut(st, st.before)
 	}
-	r.sites.counted(done.New)
-	r.count.New.Add(int64(len(done.New)))
-	r.front.Drop(done.Dropped)
-	brought = r.readings.takeOut(brought)
-	r.front.Add(done.Queue)
+	n.sites.counted(done.New)
+	n.count.New.Add(int64(len(done.New)))
+	n.front.Drop(done.Dropped)
+	brought = n.readings.takeOut(brought)
+	n.front.Add(done.Queue)
 	done.Reception.Paid(len(brought))
-	r.received(st, source, by, &done.Reception)
-	r.work.Unlock()
+	n.received(st, source, by, &done.Reception)
+	n.work.Unlock()
 	known()
-	r.work.rouse()
-	if err := r.readings.deliver(brought); err != nil && r.work.ctx.Err() == nil {
+	n.work.rouse()
+	if err := n.readings.deliver(brought); err != nil && n.work.ctx.Err() == nil {
 		return 0, err
 	}
-	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !r.Once {
-		err = r.queue.hastenAll(done.Queue)
+	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !n.c.Once {
+		err = n.queue.hastenAll(done.Queue)
 	}
 	return done.Pending, err
 }
@@ -244,7 +260,7 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 		}
 		for len(changes) > 0 {
 			n := min(len(changes), protocol.MaxBatch)
-			if _, err := r.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
+			if _, err := r.notices.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
 				return err
 			}
 			changes = changes[n:]
@@ -264,7 +280,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	verdicts := make([]seed.Verdict, len(urls))
 	for i, u := range urls {
 		verdicts[i] = r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
-		if v := &verdicts[i]; v.OK && !r.wanted(v.URL) {
+		if v := &verdicts[i]; v.OK && !r.notices.wanted(v.URL) {
 			v.OK, v.Rule = false, "its host is not crawled"
 		}
 		if verdicts[i].OK {
@@ -288,18 +304,18 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 
 // wanted reports whether a URL is of a crawled host: a page that a person
 // requests must not add a foreign site to the crawl.
-func (r *run) wanted(url string) bool {
-	if r.Only != "" {
-		return r.names(url)
+func (n *notices) wanted(url string) bool {
+	if n.c.Only != "" {
+		return n.names(url)
 	}
-	r.work.Lock()
-	st := r.sites.byOrigin[protocol.Origin(url)]
+	n.work.Lock()
+	st := n.sites.byOrigin[protocol.Origin(url)]
 	crawled := st != nil && st.obeys()
-	r.work.Unlock()
+	n.work.Unlock()
 	if crawled {
 		return true
 	}
-	return r.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
+	return n.c.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
 }
 
 // Accept confirms the deletions that are held back because the site's manifest

@@ -366,7 +366,7 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 		step.Changes = append(step.Changes, protocol.Change{Op: protocol.Create,
 			Item: protocol.Item{URL: p.URL, Modified: p.Modified, Span: p.Span, Length: -1}})
 		if len(step.Changes) == protocol.MaxBatch || i == len(list.Pages)-1 {
-			owed, err := r.apply(st, s.ID, step, by)
+			owed, err := r.notices.apply(st, s.ID, step, by)
 			news.New += owed
 			if err != nil {
 				s.Fault = err.Error()

@@ -153,8 +153,8 @@ func (c *Crawler) Status() Status {
 	defer r.work.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.work.reason, len(r.sites.byID), r.front.Len(), r.work.busy
 	s.Followed = len(r.telling)
-	s.Received = make(map[collection.Signal]collection.Reception, len(r.receptions))
-	for by, n := range r.receptions {
+	s.Received = make(map[collection.Signal]collection.Reception, len(r.notices.receptions))
+	for by, n := range r.notices.receptions {
 		s.Received[by] = *n
 	}
 	if v := &r.revisits.revisiting; !v.at.IsZero() {
