@@ -180,6 +180,7 @@ type run struct {
 	*Crawler
 	work     *work
 	sites    *siteTable
+	abroad   *crossHost
 	notices  *notices
 	queue    *pageQueue
 	readings *readings
@@ -192,7 +193,6 @@ type run struct {
 	telling     map[frontier.SiteID]bool // sites that publish their changes now
 	flushed     time.Time                // last time that site records were stored
 	families    *families                // of URLs, by what they lead to
-	abroad      crossHost                // hosts that are asked for sitemaps of other sites
 	firsts      int                      // followed sites that have not announced anything yet
 	readmits    map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
 	readmitting bool                     // a goroutine does so
@@ -241,6 +241,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.readings = &readings{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, readers: make(chan *reader, runtime.GOMAXPROCS(0))}
 	r.queue = &pageQueue{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, families: r.families, revisits: r.revisits, readings: r.readings}
 	r.notices = &notices{c: c, work: r.work, sites: r.sites, judge: r.judge, front: r.front, count: r.count, truths: r.truths, revisits: r.revisits, readings: r.readings, queue: r.queue, receptions: map[collection.Signal]*collection.Reception{}}
+	r.abroad = &crossHost{c: c, work: r.work, sites: r.sites, guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -52,7 +52,12 @@ func (r *run) take(a *harvest.Answer) {
 	}
 	switch {
 	case a.Page == 0:
-		r.readings.reading(func(rd *reader) { r.readSource(a, &rd.gatherer, &rd.page) })
+		r.readings.reading(func(rd *reader) {
+			if !r.readSource(a) {
+				r.softAnswered(a, &rd.gatherer, &rd.page)
+				a.Release()
+			}
+		})
 	case notAsked(a):
 		a.Release()
 		r.sites.leave(a)

@@ -35,27 +35,25 @@ func (t *siteTable) probeSoft(st *site) (harvest.Task, bool) {
 }
 
 // softAnswered evaluates the answer for a page that does not exist.
-func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
-	if a.Fault != "" {
-		r.work.Lock()
-		defer r.work.Unlock()
-		st.soft.url = "" // another time
-		r.work.busy--
-		r.work.rouse()
-		return
-	}
+func (r *run) softAnswered(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
 	soft := a.Status == http.StatusOK && a.Fault == ""
 	if soft {
 		_ = g.Read(page, a.Task.URL, a.Header, a.Body) // a parse error does not matter
 	}
 	r.work.Lock()
 	defer r.work.Unlock()
-	if soft {
-		st.soft.parsed = page.Parsed
-	}
-	if st.Soft404 != soft {
-		st.Soft404 = soft
-		r.sites.touch(st)
+	switch st := r.sites.byID[a.Site]; {
+	case st == nil, st.soft.url != a.Task.URL: // of a source that is known no longer
+	case a.Fault != "":
+		st.soft.url = "" // another time
+	default:
+		if soft {
+			st.soft.parsed = page.Parsed
+		}
+		if st.Soft404 != soft {
+			st.Soft404 = soft
+			r.sites.touch(st)
+		}
 	}
 	r.work.busy--
 	r.work.rouse()

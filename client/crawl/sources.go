@@ -71,43 +71,34 @@ func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 	return orElse(c.ManifestEvery, manifestEvery)
 }
 
-// readSource handles the response of a source.
-func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
+// readSource handles the response of a source. It returns false if there is no such source.
+func (r *run) readSource(a *harvest.Answer) bool {
 	r.work.Lock()
 	st := r.sites.of(a.Site)
 	var src *source
 	if st != nil {
 		src = st.sources[a.Task.URL]
 	}
-	robots := src != nil && src.Kind == collection.Robots
-	if src == nil {
-		soft := st != nil && st.soft.url == a.Task.URL
-		if !soft {
-			r.work.busy--
-		}
-		r.work.Unlock()
-		if soft {
-			r.softAnswered(st, a, g, page)
-		}
-		a.Release()
-		return
-	}
 	r.work.Unlock()
-	if a.Fault == "" && robots && a.Location != "" {
+	if src == nil {
+		return false
+	}
+	if a.Fault == "" && src.Kind == collection.Robots && a.Location != "" {
 		r.work.begun.Go(func() { // redirects may take minutes, and readers are few
-			body, status := r.chase(a)
+			body, status := r.abroad.chase(a)
 			if r.work.ctx.Err() != nil {
 				a.Fault = harvest.FaultStopped
 			}
 			r.answeredSource(st, src, a, body, status)
 		})
-		return
+		return true
 	}
 	status := a.Status
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		status = 0 // half a robots.txt counts as none
 	}
 	r.answeredSource(st, src, a, a.Body, status)
+	return true
 }
 
 // answeredSource handles the response of a source, after redirects.
@@ -233,7 +224,7 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 		if sp.Kind == seed.Manifest {
 			kind = collection.ManifestRDF
 		}
-		if protocol.Origin(sp.URL) != st.Origin && !r.crosses(st, sp) {
+		if protocol.Origin(sp.URL) != st.Origin && !r.abroad.crosses(st, sp) {
 			r.Log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
 			continue
 		}
@@ -418,24 +409,24 @@ func (st *site) hops(s *collection.Source) (n int) {
 }
 
 // chase follows the redirects of a robots.txt, also to other origins (RFC 9309).
-func (r *run) chase(a *harvest.Answer) (body []byte, status int) {
+func (x *crossHost) chase(a *harvest.Answer) (body []byte, status int) {
 	to := a.Location
 	for range mostHops {
-		if r.Only != "" && protocol.Origin(to) != protocol.Origin(r.Only) {
+		if x.c.Only != "" && protocol.Origin(to) != protocol.Origin(x.c.Only) {
 			return nil, http.StatusNotFound // a crawl of one site never leaves it
 		}
-		c := fetch.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}
-		a, err := c.Get(r.work.ctx, to, nil)
+		c := fetch.Client{Transport: x.c.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}
+		a, err := c.Get(x.work.ctx, to, nil)
 		if err != nil {
 			return nil, 0
 		}
-		b, err := a.Bytes()
+		got, err := a.Bytes()
 		a.Close()
 		switch {
 		case err != nil:
 			return nil, 0
 		case a.Status < 300 || a.Status > 399:
-			return b, a.Status
+			return got, a.Status
 		case a.Location == "":
 			return nil, http.StatusNotFound
 		}
