@@ -240,9 +240,9 @@ func (r *run) beginOnly() error {
 	st := r.sites.of(s.ID)
 	r.sites.complete(st)
 	var list []collection.Source
-	err := r.barred()
+	err := r.sources.barred()
 	if st.obeys() {
-		list = r.onlySource(st)
+		list = r.sources.only(st)
 	}
 	r.work.Unlock()
 	if err != nil || len(list) == 0 {
@@ -251,9 +251,9 @@ func (r *run) beginOnly() error {
 	return r.in.submit(r.work.ctx, read{sources: list})
 }
 
-// onlySource returns the manifest of the one site, if it is not yet among its
+// only returns the manifest of the one site, if it is not yet among its
 // sources. If robots.txt forbids it the run ends. The run's lock is held.
-func (r *run) onlySource(st *site) []collection.Source {
+func (r *sources) only(st *site) []collection.Source {
 	if err := r.barred(); err != nil {
 		if r.work.failed == nil {
 			r.work.failed = err
@@ -261,16 +261,16 @@ func (r *run) onlySource(st *site) []collection.Source {
 		r.work.cancel()
 		return nil
 	}
-	if st.sources[r.Only] != nil {
+	if st.sources[r.c.Only] != nil {
 		return nil
 	}
-	return []collection.Source{{Site: st.ID, Kind: collection.ManifestRDF, URL: r.Only}}
+	return []collection.Source{{Site: st.ID, Kind: collection.ManifestRDF, URL: r.c.Only}}
 }
 
 // barred returns an error if robots.txt forbids the manifest of the one site.
-func (r *run) barred() error {
-	if rule := r.Seeder.Forbids(r.Only); rule != "" {
-		return fmt.Errorf("robots.txt forbids %s, so the site cannot be followed", r.Only)
+func (r *sources) barred() error {
+	if rule := r.c.Seeder.Forbids(r.c.Only); rule != "" {
+		return fmt.Errorf("robots.txt forbids %s, so the site cannot be followed", r.c.Only)
 	}
 	return nil
 }

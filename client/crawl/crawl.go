@@ -180,6 +180,7 @@ type run struct {
 	*Crawler
 	work     *work
 	sites    *siteTable
+	sources  *sources
 	abroad   *crossHost
 	notices  *notices
 	queue    *pageQueue
@@ -189,13 +190,11 @@ type run struct {
 
 	in *inbox // to be committed
 
-	front       *frontier.Frontier
-	telling     map[frontier.SiteID]bool // sites that publish their changes now
-	flushed     time.Time                // last time that site records were stored
-	families    *families                // of URLs, by what they lead to
-	firsts      int                      // followed sites that have not announced anything yet
-	readmits    map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
-	readmitting bool                     // a goroutine does so
+	front    *frontier.Frontier
+	telling  map[frontier.SiteID]bool // sites that publish their changes now
+	flushed  time.Time                // last time that site records were stored
+	families *families                // of URLs, by what they lead to
+	firsts   int                      // followed sites that have not announced anything yet
 
 	unfetched []Unfetched // pending fetches of a crawl that has ended
 
@@ -215,8 +214,8 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &run{Crawler: c, front: front, work: &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)},
-		in:       newInbox(),
-		readmits: map[frontier.SiteID]bool{}, telling: map[frontier.SiteID]bool{}, count: &counters{began: time.Now()}, truths: &calibration{}}
+		in:      newInbox(),
+		telling: map[frontier.SiteID]bool{}, count: &counters{began: time.Now()}, truths: &calibration{}}
 	r.sites = &siteTable{c: c, work: r.work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
 	r.judge = &judgement{claims: map[frontier.PageID]claim{}, rules: &c.Trust, sure: c.Only != ""}
 	r.equal = newEqualPages(c, r.judge)
@@ -242,6 +241,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.queue = &pageQueue{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, families: r.families, revisits: r.revisits, readings: r.readings}
 	r.notices = &notices{c: c, work: r.work, sites: r.sites, judge: r.judge, front: r.front, count: r.count, truths: r.truths, revisits: r.revisits, readings: r.readings, queue: r.queue, receptions: map[collection.Signal]*collection.Reception{}}
 	r.abroad = &crossHost{c: c, work: r.work, sites: r.sites, guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
+	r.sources = &sources{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, abroad: r.abroad, readmits: map[frontier.SiteID]bool{}}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()

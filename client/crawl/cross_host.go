@@ -70,11 +70,11 @@ func hostOf(origin string) string {
 
 // askAbroad fetches a source from its host. While another such request to that host
 // is open, the source waits. The run's lock is held.
-func (r *run) askAbroad(src *source, now time.Time) {
+func (r *sources) askAbroad(src *source, now time.Time) {
 	b := r.abroad
 	origin := protocol.Origin(src.URL)
 	if b.asked[origin] || len(b.asked) >= maxAbroad {
-		r.sites.putOff(src, now.Add(r.hurried(time.Second)))
+		r.sites.putOff(src, now.Add(r.c.hurried(time.Second)))
 		return
 	}
 	b.asked[origin] = true
@@ -90,7 +90,7 @@ func (r *run) askAbroad(src *source, now time.Time) {
 		r.work.Lock()
 		delete(b.asked, origin)
 		r.work.Unlock()
-		r.answeredSource(src.site, src, a, a.Body, a.Status)
+		r.answered(src.site, src, a, a.Body, a.Status)
 	})
 }
 

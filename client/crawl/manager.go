@@ -199,7 +199,7 @@ func (r *run) fetchSources(now time.Time, add func(*site, harvest.Task)) {
 			continue
 		}
 		if src.elsewhere() {
-			r.askAbroad(src, now)
+			r.sources.askAbroad(src, now)
 			continue
 		}
 		src.busy, src.off = true, false

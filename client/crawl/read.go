@@ -53,7 +53,7 @@ func (r *run) take(a *harvest.Answer) {
 	switch {
 	case a.Page == 0:
 		r.readings.reading(func(rd *reader) {
-			if !r.readSource(a) {
+			if !r.sources.read(a) {
 				r.softAnswered(a, &rd.gatherer, &rd.page)
 				a.Release()
 			}

@@ -71,8 +71,24 @@ func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 	return orElse(c.ManifestEvery, manifestEvery)
 }
 
-// readSource handles the response of a source. It returns false if there is no such source.
-func (r *run) readSource(a *harvest.Answer) bool {
+// sources reads what is fetched of robots.txt, sitemaps and feeds, and decides when to fetch each again.
+type sources struct {
+	c        *Crawler
+	work     *work
+	sites    *siteTable
+	judge    *judgement
+	in       *inbox
+	count    *counters
+	notices  *notices
+	revisits *revisits
+	abroad   *crossHost
+
+	readmits    map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; guarded by the work's lock
+	readmitting bool                     // a goroutine does so
+}
+
+// read handles the response of a source. It returns false if there is no such source.
+func (r *sources) read(a *harvest.Answer) bool {
 	r.work.Lock()
 	st := r.sites.of(a.Site)
 	var src *source
@@ -89,7 +105,7 @@ func (r *run) readSource(a *harvest.Answer) bool {
 			if r.work.ctx.Err() != nil {
 				a.Fault = harvest.FaultStopped
 			}
-			r.answeredSource(st, src, a, body, status)
+			r.answered(st, src, a, body, status)
 		})
 		return true
 	}
@@ -97,12 +113,12 @@ func (r *run) readSource(a *harvest.Answer) bool {
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		status = 0 // half a robots.txt counts as none
 	}
-	r.answeredSource(st, src, a, a.Body, status)
+	r.answered(st, src, a, a.Body, status)
 	return true
 }
 
-// answeredSource handles the response of a source, after redirects.
-func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []byte, status int) {
+// answered handles the response of a source, after redirects.
+func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte, status int) {
 	defer a.Release()
 	r.work.Lock()
 	s := src.Source
@@ -120,7 +136,7 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
 		s.Fault = answered(a, status)
-		s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
+		s.At = now.Add(r.c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 		if again := retryAfter(a.Header, now); again.After(s.At) {
 			s.At = again
 		}
@@ -129,21 +145,21 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		}
 		if s.Kind == collection.Robots {
 			again := seed.RobotsAgain(status, s.Fails)
-			if !r.Once || !remains { // with Once, no quick retries of a fault that will last
-				again = r.hurried(again)
+			if !r.c.Once || !remains { // with Once, no quick retries of a fault that will last
+				again = r.c.hurried(again)
 			}
-			if r.Quiet > 0 {
-				again = min(again, r.Quiet)
+			if r.c.Quiet > 0 {
+				again = min(again, r.c.Quiet)
 			}
 			s.At = now.Add(again)
 		}
 	case status == http.StatusNotModified:
-		s.Status, s.Fails, s.Since, s.At = http.StatusOK, 0, time.Time{}, now.Add(r.every(s.Kind))
+		s.Status, s.Fails, s.Since, s.At = http.StatusOK, 0, time.Time{}, now.Add(r.c.every(s.Kind))
 		if s.Kind != collection.Robots {
 			r.polled(st, &s, poll.Poll{}, now)
 		}
 	case s.Kind == collection.Robots:
-		s.Body, s.Fails, s.At = nil, 0, now.Add(r.every(s.Kind))
+		s.Body, s.Fails, s.At = nil, 0, now.Add(r.c.every(s.Kind))
 		if status < 300 {
 			s.Body = bytes.Clone(body)
 		}
@@ -151,9 +167,9 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		v := fetch.ValidatorsOf(a.Header)
 		s.ETag, s.LastModified = v.ETag, v.LastModified
 	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
-		s.Fails, s.Fault, s.At = 0, "", now.Add(r.every(s.Kind))
+		s.Fails, s.Fault, s.At = 0, "", now.Add(r.c.every(s.Kind))
 	case status != http.StatusOK:
-		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(r.SourceAgain, sourceAgain))
+		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(r.c.SourceAgain, sourceAgain))
 	default:
 		var news poll.Poll
 		if d := protocol.Sum(body); d != s.Digest {
@@ -204,7 +220,7 @@ func lasts(err error) bool {
 
 // inForce applies a robots.txt, and returns the sources that it names and the
 // other URLs where a site may publish a manifest or a sitemap.
-func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Answer, now time.Time) (list []collection.Source) {
+func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest.Answer, now time.Time) (list []collection.Source) {
 	r.work.Lock()
 	defer r.work.Unlock()
 	first := src.Polled.IsZero()
@@ -216,19 +232,19 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 	if r.sites.obey(st, now) && !first {
 		r.readmit(st)
 	}
-	if r.Only != "" {
-		return r.onlySource(st)
+	if r.c.Only != "" {
+		return r.only(st)
 	}
-	for _, sp := range r.Seeder.Specials(st.Origin) {
+	for _, sp := range r.c.Seeder.Specials(st.Origin) {
 		kind := collection.SitemapXML
 		if sp.Kind == seed.Manifest {
 			kind = collection.ManifestRDF
 		}
 		if protocol.Origin(sp.URL) != st.Origin && !r.abroad.crosses(st, sp) {
-			r.Log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
+			r.c.Log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
 			continue
 		}
-		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.mayTell()) && !r.NoManifests {
+		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.mayTell()) && !r.c.NoManifests {
 			continue // its pages are in its manifest, unless there turns out to be none: see guessed
 		}
 		if st.names(sp.URL) {
@@ -236,7 +252,7 @@ func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Ans
 		}
 	}
 	for _, u := range r.above(st) {
-		if r.Seeder.Forbids(u) == "" && st.names(u) {
+		if r.c.Seeder.Forbids(u) == "" && st.names(u) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.ManifestRDF, URL: u})
 		}
 	}
@@ -271,9 +287,9 @@ const mostAbove = 3
 
 // above returns where the manifest of a site below a path may be: in the directories above
 // the start pages of this origin, deepest first. The root is always tried.
-func (r *run) above(st *site) (list []string) {
-	for _, start := range r.Start {
-		u, _, _ := strings.Cut(r.Seeder.Admit(seed.Ref{URL: start, Kind: seed.Person}).URL, "?")
+func (r *sources) above(st *site) (list []string) {
+	for _, start := range r.c.Start {
+		u, _, _ := strings.Cut(r.c.Seeder.Admit(seed.Ref{URL: start, Kind: seed.Person}).URL, "?")
 		path, ok := strings.CutPrefix(u, st.Origin+"/")
 		for n := 0; ok && n < mostAbove; n++ {
 			i := strings.LastIndexByte(path, '/')
@@ -317,7 +333,7 @@ const maxSources = 1000
 
 // told parses a sitemap or a feed. It applies its pages, like those of a
 // manifest, and returns the sources that it names, and its news.
-func (r *run) told(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
+func (r *sources) told(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
 	var list seed.List
 	var err error
 	by := collection.BySitemap
@@ -374,7 +390,7 @@ const mostHops = 5
 
 // leadsOn adds the target of a source's redirect as another source of its site. It returns
 // false if the redirect leads to another origin, or is one of too many in a row.
-func (r *run) leadsOn(st *site, s *collection.Source, to string, more *[]collection.Source) bool {
+func (r *sources) leadsOn(st *site, s *collection.Source, to string, more *[]collection.Source) bool {
 	to, err := protocol.CanonicalURL("", to)
 	if err != nil || protocol.Origin(to) != st.Origin {
 		return false

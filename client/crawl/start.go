@@ -101,7 +101,7 @@ func (r *run) again() error {
 // readmit admits pages that an earlier robots.txt of a site forbade and the new one
 // allows. Pages that are forbidden now are caught before they are fetched. The run's
 // lock is held.
-func (r *run) readmit(st *site) {
+func (r *sources) readmit(st *site) {
 	r.readmits[st.ID] = true
 	if !r.readmitting {
 		r.readmitting = true
@@ -112,7 +112,7 @@ func (r *run) readmit(st *site) {
 
 // readmitAll scans all pages, for all waiting sites together, since a scan of a large
 // collection takes long.
-func (r *run) readmitAll() {
+func (r *sources) readmitAll() {
 	for {
 		r.work.Lock()
 		sites := r.readmits
@@ -124,11 +124,11 @@ func (r *run) readmitAll() {
 			return
 		}
 		var finds []collection.Find
-		for p, err := range r.Collection.Pages(r.work.ctx) {
+		for p, err := range r.c.Collection.Pages(r.work.ctx) {
 			if err != nil {
 				break // other code meets the error, too
 			}
-			if p.State != collection.Excluded || !sites[p.Site] || !strings.HasPrefix(p.Why, robotsRule) || r.Seeder.Forbids(p.URL) != "" {
+			if p.State != collection.Excluded || !sites[p.Site] || !strings.HasPrefix(p.Why, robotsRule) || r.c.Seeder.Forbids(p.URL) != "" {
 				continue
 			}
 			finds = append(finds, collection.Find{URL: p.URL, Depth: p.Depth, By: p.By, Dynamic: p.Dynamic})
