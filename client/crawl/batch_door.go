@@ -157,10 +157,10 @@ func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int
 	allow := func(u string) error { return r.sites.allowed(st, u) }
 	from := &client.Source{Base: base, Discovery: described, UserAgent: r.Harvester.Agent, Token: r.Token, MaxPage: r.mostBytes(),
 		HTTP: &http.Client{Transport: r.Harvester.Checked(st.Origin, allow)}, Allow: allow,
-		Found: func(d *protocol.Discovery) { r.welcomed(st, d) }}
+		Found: func(d *protocol.Discovery) { r.followers.welcomed(st, d) }}
 	ctx, cancel := context.WithCancel(r.work.asking)
 	defer cancel()
-	d, err := r.offered(ctx, src, from)
+	d, err := r.followers.offered(ctx, src, from)
 	if err != nil || d.Batch == "" {
 		return 0, err
 	}

@@ -178,23 +178,22 @@ func (c *Crawler) Run(ctx context.Context) error {
 // A run is a Crawler at work.
 type run struct {
 	*Crawler
-	work     *work
-	sites    *siteTable
-	sources  *sources
-	abroad   *crossHost
-	notices  *notices
-	queue    *pageQueue
-	readings *readings
-	judge    *judgement
-	revisits *revisits
+	work      *work
+	sites     *siteTable
+	followers *followers
+	sources   *sources
+	abroad    *crossHost
+	notices   *notices
+	queue     *pageQueue
+	readings  *readings
+	judge     *judgement
+	revisits  *revisits
 
 	in *inbox // to be committed
 
 	front    *frontier.Frontier
-	telling  map[frontier.SiteID]bool // sites that publish their changes now
-	flushed  time.Time                // last time that site records were stored
-	families *families                // of URLs, by what they lead to
-	firsts   int                      // followed sites that have not announced anything yet
+	flushed  time.Time // last time that site records were stored
+	families *families // of URLs, by what they lead to
 
 	unfetched []Unfetched // pending fetches of a crawl that has ended
 
@@ -214,8 +213,8 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &run{Crawler: c, front: front, work: &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)},
-		in:      newInbox(),
-		telling: map[frontier.SiteID]bool{}, count: &counters{began: time.Now()}, truths: &calibration{}}
+		in:    newInbox(),
+		count: &counters{began: time.Now()}, truths: &calibration{}}
 	r.sites = &siteTable{c: c, work: r.work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
 	r.judge = &judgement{claims: map[frontier.PageID]claim{}, rules: &c.Trust, sure: c.Only != ""}
 	r.equal = newEqualPages(c, r.judge)
@@ -242,6 +241,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.notices = &notices{c: c, work: r.work, sites: r.sites, judge: r.judge, front: r.front, count: r.count, truths: r.truths, revisits: r.revisits, readings: r.readings, queue: r.queue, receptions: map[collection.Signal]*collection.Reception{}}
 	r.abroad = &crossHost{c: c, work: r.work, sites: r.sites, guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
 	r.sources = &sources{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, abroad: r.abroad, readmits: map[frontier.SiteID]bool{}}
+	r.followers = &followers{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, telling: map[frontier.SiteID]bool{}}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()

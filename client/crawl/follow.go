@@ -10,44 +10,60 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
+// followers follow the sites that may have a manifest, each in a goroutine of its own, and know what sites offer.
+type followers struct {
+	c        *Crawler
+	work     *work
+	sites    *siteTable
+	judge    *judgement
+	in       *inbox
+	count    *counters
+	notices  *notices
+	revisits *revisits
+
+	telling map[frontier.SiteID]bool // sites that publish their changes now; guarded by the work's lock, as is firsts
+	firsts  int                      // followed sites that have not announced anything yet
+}
+
 // follow starts to follow a site that may have a manifest. The run's lock is held.
 // The site's pages wait for its first announcement, unless a stored cursor shows
 // that there was one: a quiet site might announce nothing more.
-func (r *run) follow(src *source) {
+func (f *followers) follow(src *source) {
 	st := src.site
-	st.first = r.Once || src.Cursor.IsZero() && src.Polled.IsZero()
-	if src.heard = !r.Once && !src.Cursor.IsZero(); !src.heard {
-		r.work.busy++
-		r.firsts++
+	st.first = f.c.Once || src.Cursor.IsZero() && src.Polled.IsZero()
+	if src.heard = !f.c.Once && !src.Cursor.IsZero(); !src.heard {
+		f.work.busy++
+		f.firsts++
 	}
-	r.spoke(src)
-	r.work.group.Go(func() {
-		s := r.followed(src)
+	f.spoke(src)
+	f.work.group.Go(func() {
+		s := f.followed(src)
 		var guesses []collection.Source
-		r.work.Lock()
+		f.work.Lock()
 		if s.Fault != "" {
-			if guesses = r.sites.guessed(st); len(guesses) > 0 {
-				r.work.busy++
+			if guesses = f.sites.guessed(st); len(guesses) > 0 {
+				f.work.busy++
 			}
 		}
 		if !src.heard {
-			r.work.busy--
-			r.firsts--
+			f.work.busy--
+			f.firsts--
 		}
 		src.Source, src.heard, st.first = s, false, false
-		if !r.Once || s.Status != http.StatusOK {
-			r.sites.plan(src, s.At)
+		if !f.c.Once || s.Status != http.StatusOK {
+			f.sites.plan(src, s.At)
 		}
-		r.spoke(src) // with Once it stays busy, and so counts as publishing until the end
-		r.sites.dirtySources[src] = struct{}{}
-		r.work.rouse()
-		r.work.Unlock()
+		f.spoke(src) // with Once it stays busy, and so counts as publishing until the end
+		f.sites.dirtySources[src] = struct{}{}
+		f.work.rouse()
+		f.work.Unlock()
 		if len(guesses) > 0 {
-			r.in.put(read{sources: guesses, busy: 1})
+			f.in.put(read{sources: guesses, busy: 1})
 		}
 	})
 }
@@ -71,82 +87,82 @@ const maxFirsts = 300
 
 // heard records that a followed site has announced something, or has failed to:
 // nothing needs to wait for it any longer.
-func (r *run) heard(src *source) {
-	r.work.Lock()
-	defer r.work.Unlock()
+func (f *followers) heard(src *source) {
+	f.work.Lock()
+	defer f.work.Unlock()
 	if !src.heard {
 		src.heard, src.site.first = true, false
-		r.work.busy--
-		r.firsts--
-		r.work.rouse()
+		f.work.busy--
+		f.firsts--
+		f.work.rouse()
 	}
 }
 
 // followed follows a site until it turns out to have no manifest, or the crawl
 // ends or, with Once, the manifest was read. It returns the source's new record.
-func (r *run) followed(src *source) collection.Source {
-	r.work.Lock()
+func (f *followers) followed(src *source) collection.Source {
+	f.work.Lock()
 	st, s, described := src.site, src.Source, src.described
-	r.work.Unlock()
-	allow := func(u string) error { return r.sites.allowed(st, u) }
-	t := r.Harvester.Checked(st.Origin, allow)
-	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: r.Harvester.Agent, Poll: r.every(collection.ManifestRDF), AskEvery: r.AskEvery, Hurry: r.Hurry,
-		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
-	from.Found = func(d *protocol.Discovery) { r.welcomed(st, d) }
-	from.Refused = func(status int, header http.Header) { r.Harvester.Refused(st.Origin, status, header) }
-	from.Every = func() time.Duration { return r.revisits.nextLook(st) }
-	r.listen(from, src)
-	cursor, under := s.Cursor, r.under(st.Origin)
+	f.work.Unlock()
+	allow := func(u string) error { return f.sites.allowed(st, u) }
+	t := f.c.Harvester.Checked(st.Origin, allow)
+	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: f.c.Harvester.Agent, Poll: f.c.every(collection.ManifestRDF), AskEvery: f.c.AskEvery, Hurry: f.c.Hurry,
+		NoStream: f.c.NoStreams, NoChanges: f.c.NoChanges, Log: f.c.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
+	from.Found = func(d *protocol.Discovery) { f.welcomed(st, d) }
+	from.Refused = func(status int, header http.Header) { f.c.Harvester.Refused(st.Origin, status, header) }
+	from.Every = func() time.Duration { return f.revisits.nextLook(st) }
+	f.listen(from, src)
+	cursor, under := s.Cursor, f.c.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
-	case r.Once:
+	case f.c.Once:
 		cursor = protocol.Cursor{}
 	}
-	from.Once = r.Once
+	from.Once = f.c.Once
 	note := func() {
-		r.work.Lock()
-		defer r.work.Unlock()
+		f.work.Lock()
+		defer f.work.Unlock()
 		src.Source = s
-		r.spoke(src)
-		r.sites.dirtySources[src] = struct{}{}
+		f.spoke(src)
+		f.sites.dirtySources[src] = struct{}{}
 	}
 	left, last := float64(stepBurst), time.Now()
 	var offer *client.OfferError
 	var elsewhere *client.ElsewhereError
 	over := s.Fails // in a row, if it was too large before
-	for step, err := range client.Follow(r.work.ctx, from, cursor) {
+	for step, err := range client.Follow(f.work.ctx, from, cursor) {
 		now := time.Now()
 		// A site that sends without pause is read at a bounded rate: its connection
 		// fills up, and repeated changes of one page are one pending fetch.
 		left, last = min(stepBurst, left+stepRate*now.Sub(last).Seconds())-1, now
 		if left < 0 {
-			pause.For(r.work.ctx, time.Duration(-left/stepRate*float64(time.Second)))
+			pause.For(f.work.ctx, time.Duration(-left/stepRate*float64(time.Second)))
 		}
 		switch {
-		case r.work.ctx.Err() != nil:
+		case f.work.ctx.Err() != nil:
 			return s
 		case errors.As(err, &offer):
-			if r.Only != "" {
-				r.work.fail(err) // and Run returns it
+			if f.c.Only != "" {
+				f.work.fail(err) // and Run returns it
 			} else {
-				r.Log.Warn("site is not followed", "site", st.Origin, "err", err)
+				f.c.Log.Warn("site is not followed", "site", st.Origin, "err", err)
 			}
-			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
+			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(orElse(f.c.SourceAgain, sourceAgain))
 			s.Fails++
 			return s
 		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which will not pass
-			if r.Only != "" {
-				r.work.fail(elsewhere)
+			if f.c.Only != "" {
+				f.work.fail(elsewhere)
 			} else {
-				r.Log.Warn("site cannot be followed at this address", "site", st.Origin, "err", elsewhere)
+				f.c.Log.Warn("site cannot be followed at this address", "site", st.Origin, "err", elsewhere)
 			}
-			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(orElse(r.SourceAgain, sourceAgain))
+			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(orElse(f.c.SourceAgain, sourceAgain))
 			s.Fails++
 			return s
 		case err != nil:
-			r.judge.brokeOff(st)
-			r.Log.Debug("follow site", "site", st.Origin, "err", err)
+			f.judge.brokeOff(st)
+			f.c.Log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
 			s.Fails++
 			var status *client.StatusError
@@ -155,38 +171,38 @@ func (r *run) followed(src *source) collection.Source {
 			}
 			var network *url.Error // else there was a response, and it is no manifest
 			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
-			if r.Only == "" && (passes || !s.Changed.IsZero()) {
-				r.work.Lock()
-				r.sites.failed(st, err.Error())
-				r.work.Unlock()
+			if f.c.Only == "" && (passes || !s.Changed.IsZero()) {
+				f.work.Lock()
+				f.sites.failed(st, err.Error())
+				f.work.Unlock()
 			}
-			if r.Only != "" {
-				r.Log.Warn("follow site", "err", err)
-			} else if r.Once || s.Changed.IsZero() { // it never had a manifest
-				if s.At = now.Add(orElse(r.SourceAgain, sourceAgain)); passes {
-					s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
+			if f.c.Only != "" {
+				f.c.Log.Warn("follow site", "err", err)
+			} else if f.c.Once || s.Changed.IsZero() { // it never had a manifest
+				if s.At = now.Add(orElse(f.c.SourceAgain, sourceAgain)); passes {
+					s.At = now.Add(f.c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s
 			}
 			// The site counts as silent until it announces something again. If a door
 			// other than the manifest fails, its manifest is polled meanwhile.
 			var at *client.DoorError
-			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && r.Only == "" {
+			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && f.c.Only == "" {
 				s.Door, s.Fault = string(client.Manifest), ""
 			}
 			note()
-			r.heard(src)
+			f.heard(src)
 			continue
 		}
 		s.Polled, s.Status, s.Fails, s.Fault, s.Changed, s.Door = now, http.StatusOK, 0, "", now, string(step.Door)
-		if _, err := r.notices.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
+		if _, err := f.notices.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
 			var quota *collection.QuotaError
 			if !errors.As(err, &quota) {
-				r.work.fail(err)
+				f.work.fail(err)
 				return s
 			}
-			again := r.hurried(min(quotaAgain<<min(over, 16), lastQuota))
-			r.Log.Error("site is too large to be followed: its copy stays as it is; --max-pages and --max-state set the limits", "site", st.Origin, "err", err, "again", again)
+			again := f.c.hurried(min(quotaAgain<<min(over, 16), lastQuota))
+			f.c.Log.Error("site is too large to be followed: its copy stays as it is; --max-pages and --max-state set the limits", "site", st.Origin, "err", err, "again", again)
 			s.Status, s.Fault, s.Fails, s.At = 0, err.Error(), over+1, now.Add(again)
 			return s
 		}
@@ -195,27 +211,27 @@ func (r *run) followed(src *source) collection.Source {
 			s.Cursor = step.Cursor
 		}
 		if step.Discovery != "" {
-			r.work.Lock()
+			f.work.Lock()
 			src.described = step.Discovery
-			r.work.Unlock()
+			f.work.Unlock()
 		}
 		if step.ETag != "" || step.LastModified != "" {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
-		r.work.Lock()
-		r.sites.recovered(st)
-		r.work.Unlock()
+		f.work.Lock()
+		f.sites.recovered(st)
+		f.work.Unlock()
 		note() // before heard, after which st.tells is read
-		if !r.Once {
-			r.heard(src)
+		if !f.c.Once {
+			f.heard(src)
 		}
 	}
-	if now := time.Now(); r.Once && r.work.ctx.Err() == nil { // it was read, or is unchanged
+	if now := time.Now(); f.c.Once && f.work.ctx.Err() == nil { // it was read, or is unchanged
 		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
-		r.count.Heard.Add(1)
-		r.work.Lock()
-		r.sites.recovered(st)
-		r.work.Unlock()
+		f.count.Heard.Add(1)
+		f.work.Lock()
+		f.sites.recovered(st)
+		f.work.Unlock()
 	}
 	return s
 }

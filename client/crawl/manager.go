@@ -190,12 +190,12 @@ func (r *run) fetchSources(now time.Time, add func(*site, harvest.Task)) {
 			}
 		}
 		if src.Kind == collection.ManifestRDF {
-			if r.firsts >= maxFirsts { // each costs a goroutine and a connection
+			if r.followers.firsts >= maxFirsts { // each costs a goroutine and a connection
 				r.sites.putOff(src, now.Add(r.hurried(time.Second)))
 				continue
 			}
 			src.busy, src.off = true, false
-			r.follow(src)
+			r.followers.follow(src)
 			continue
 		}
 		if src.elsewhere() {

@@ -221,7 +221,7 @@ func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 
 // spoke records whether a source publishes its site's changes now. The run's
 // lock is held.
-func (r *run) spoke(src *source) {
+func (f *followers) spoke(src *source) {
 	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
 	switch {
 	case tells:
@@ -232,16 +232,16 @@ func (r *run) spoke(src *source) {
 		return
 	}
 	if st.tells != nil {
-		r.telling[st.ID] = true
+		f.telling[st.ID] = true
 	} else {
-		delete(r.telling, st.ID)
+		delete(f.telling, st.ID)
 	}
 	b := st.believed()
-	if b.Tells = st.pushes(); !st.listens() && r.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
+	if b.Tells = st.pushes(); !st.listens() && f.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
 		b.Manifest = fresh.Manifest{}
 	}
 	if b != st.believed() {
-		r.sites.believes(st, b)
+		f.sites.believes(st, b)
 	}
 }
 
