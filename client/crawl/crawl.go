@@ -180,6 +180,7 @@ type run struct {
 	*Crawler
 	work      *work
 	sites     *siteTable
+	batch     *batchFetches
 	followers *followers
 	sources   *sources
 	abroad    *crossHost
@@ -242,6 +243,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.abroad = &crossHost{c: c, work: r.work, sites: r.sites, guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
 	r.sources = &sources{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, abroad: r.abroad, readmits: map[frontier.SiteID]bool{}}
 	r.followers = &followers{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, telling: map[frontier.SiteID]bool{}}
+	r.batch = &batchFetches{c: c, work: r.work, sites: r.sites, in: r.in, count: r.count, readings: r.readings, followers: r.followers}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()

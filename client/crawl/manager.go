@@ -22,7 +22,7 @@ func (r *run) next(ctx context.Context) (*harvest.Batch, error) {
 			if err := r.writeBatch(batch, r.count.began); err != nil {
 				return nil, err
 			}
-			if r.bulks(batch, time.Now()); len(batch.Sites) > 0 {
+			if r.batch.take(batch, time.Now()); len(batch.Sites) > 0 {
 				return batch, nil
 			}
 			wake = time.Now().Add(longestIdle) // the bulk fetches wake us
