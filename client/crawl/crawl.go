@@ -180,6 +180,7 @@ type run struct {
 	*Crawler
 	work      *work
 	sites     *siteTable
+	answers   *answers
 	batch     *batchFetches
 	followers *followers
 	sources   *sources
@@ -244,6 +245,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.sources = &sources{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, abroad: r.abroad, readmits: map[frontier.SiteID]bool{}}
 	r.followers = &followers{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, telling: map[frontier.SiteID]bool{}}
 	r.batch = &batchFetches{c: c, work: r.work, sites: r.sites, in: r.in, count: r.count, readings: r.readings, followers: r.followers}
+	r.answers = &answers{c: c, work: r.work, sites: r.sites, in: r.in, count: r.count, readings: r.readings, sources: r.sources, families: r.families}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -316,7 +318,7 @@ const blindTime = 5 * time.Minute
 // be looked up (P04): the sites are not at fault, and it passes.
 func (r *run) harvest(ctx context.Context) error {
 	for {
-		err := r.Harvester.Run(ctx, r.next, r.take)
+		err := r.Harvester.Run(ctx, r.next, r.answers.take)
 		if !errors.Is(err, harvest.ErrResolver) || r.Once {
 			return err
 		}

@@ -36,12 +36,24 @@ type readings struct {
 	readers chan *reader // idle ones, of one for each core
 }
 
+// answers takes what the Harvester has fetched.
+type answers struct {
+	c        *Crawler
+	work     *work
+	sites    *siteTable
+	in       *inbox
+	count    *counters
+	readings *readings
+	sources  *sources
+	families *families
+}
+
 // take parses an answer in the goroutine that received it, since its bytes are in
 // the caches of that core. At most one answer a core is parsed at a time.
-func (r *run) take(a *harvest.Answer) {
+func (r *answers) take(a *harvest.Answer) {
 	r.count.asked(a)
 	if a.Fault != "" {
-		r.Log.Debug("fetch failed", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
+		r.c.Log.Debug("fetch failed", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
 	}
 	if a.Header.Get("Use-As-Dictionary") != "" {
 		r.work.Lock()
@@ -72,7 +84,7 @@ func (r *run) take(a *harvest.Answer) {
 			}
 			rd.gatherer.Pairs = false
 		})
-		if !r.Collection.Stores() { // so that its memory serves the next answer
+		if !r.c.Collection.Stores() { // so that its memory serves the next answer
 			v := &x.visits[0]
 			v.Length, v.Body = int64(len(v.Body)), nil
 			a.Release()

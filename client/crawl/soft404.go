@@ -35,7 +35,7 @@ func (t *siteTable) probeSoft(st *site) (harvest.Task, bool) {
 }
 
 // softAnswered evaluates the answer for a page that does not exist.
-func (r *run) softAnswered(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
+func (r *answers) softAnswered(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
 	soft := a.Status == http.StatusOK && a.Fault == ""
 	if soft {
 		_ = g.Read(page, a.Task.URL, a.Header, a.Body) // a parse error does not matter
