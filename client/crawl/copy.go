@@ -300,26 +300,6 @@ func spilled(v *collection.Visit, a *harvest.Answer) error {
 	return nil
 }
 
-// sayOnly logs the result of a visit to a page of the one site.
-func (r *run) sayOnly(v *collection.Visit, d *collection.Visited) {
-	p := &d.Page
-	switch {
-	case v.Exclude != "":
-		r.Log.Info("page is forbidden", "url", p.URL, "rule", v.Exclude)
-	case d.Gone:
-		r.Log.Debug("page is gone", "url", p.URL)
-	case p.Fails > 0:
-		r.Log.Warn("page could not be fetched", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
-	case d.Mismatched:
-		r.Log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
-		if d.Demoted {
-			r.Log.Warn("digests of this site have never matched: pages are stored without waiting for a match")
-		}
-	default:
-		r.Log.Debug("fresh", "url", p.URL, "status", v.Status, "bytes", p.Length, "changed", d.Changed)
-	}
-}
-
 // tidyEvery is the least time between two calls of Tidy.
 const tidyEvery = 5 * time.Second
 
@@ -330,12 +310,4 @@ func (r *run) tidy(now time.Time) error {
 	}
 	r.tidied = now
 	return r.Collection.Tidy()
-}
-
-// whenAgain says when a page is fetched again.
-func whenAgain(at time.Time) string {
-	if !at.Before(collection.Never) {
-		return "when the site announces it again"
-	}
-	return at.UTC().Format(time.RFC3339)
 }

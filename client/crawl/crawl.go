@@ -180,6 +180,7 @@ type run struct {
 	*Crawler
 	work      *work
 	sites     *siteTable
+	keeper    *keeper
 	answers   *answers
 	batch     *batchFetches
 	followers *followers
@@ -194,7 +195,6 @@ type run struct {
 	in *inbox // to be committed
 
 	front    *frontier.Frontier
-	flushed  time.Time // last time that site records were stored
 	families *families // of URLs, by what they lead to
 
 	unfetched []Unfetched // pending fetches of a crawl that has ended
@@ -246,6 +246,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.followers = &followers{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, telling: map[frontier.SiteID]bool{}}
 	r.batch = &batchFetches{c: c, work: r.work, sites: r.sites, in: r.in, count: r.count, readings: r.readings, followers: r.followers}
 	r.answers = &answers{c: c, work: r.work, sites: r.sites, in: r.in, count: r.count, readings: r.readings, sources: r.sources, families: r.families}
+	r.keeper = &keeper{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, truths: r.truths, equal: r.equal, families: r.families, revisits: r.revisits}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -255,9 +256,9 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	for range cap(r.readings.readers) {
 		r.readings.readers <- &reader{gatherer: c.Gatherer}
 	}
-	var keeper sync.WaitGroup
-	keeper.Go(func() {
-		if err := r.keep(); err != nil {
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
+		if err := r.keeper.run(); err != nil {
 			r.work.fail(err)
 		}
 	})
@@ -300,7 +301,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.work.group.Wait()
 	r.work.begun.Wait()
 	r.in.close()
-	keeper.Wait()
+	keeping.Wait()
 	if r.work.failed != nil { // the last commits may have failed, too
 		return r.work.failed
 	}

@@ -9,9 +9,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
-	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -154,87 +152,6 @@ func (t *siteTable) counted(pages []collection.Page) {
 			t.touch(st)
 		}
 	}
-}
-
-// visited evaluates a visit: it judges the announcement that led to it, charges the
-// budget, and updates the estimates of the site. The run's lock is held.
-func (r *run) visited(v *collection.Visit, d *collection.Visited) {
-	st := r.sites.byID[d.Page.Site]
-	if st == nil {
-		return
-	}
-	switch {
-	case v.Status != 0:
-		st.silences = 0
-		r.sites.recovered(st)
-	case v.Silent:
-		r.sites.failed(st, v.Fault)
-	}
-	if r.Only != "" {
-		r.sayOnly(v, d)
-	}
-	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched
-		r.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
-	}
-	if d.Changed {
-		r.count.Changed.Add(1)
-	}
-	if d.Duplicate {
-		r.count.Duplicates.Add(1)
-	}
-	r.truths.seen(v, d, st.Belief)
-	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
-		cost := r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
-		if st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
-			r.revisits.spend(cost)
-		} else {
-			was := d.Page
-			was.History = d.Before
-			r.revisits.spendTold(cost, st, was, v.Asked)
-		}
-	}
-	switch {
-	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
-	case d.Asked > 0:
-		r.count.Again.Add(1)
-	case !d.Before.Notified && st.tells != nil:
-		r.count.Audits.Add(1)
-	}
-	c, claimed, outcome, news := r.judge.judged(st, v, d)
-	if news {
-		r.sites.touch(st)
-	}
-	heard, unsure := st.believed(), false
-	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
-		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
-		post, h := p.Posterior(), p.Hearing(v.Asked)
-		switch right := outcome == trust.Right; {
-		case claimed && st.listens():
-			r.revisits.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
-		case claimed:
-			heard.Signal.Proved(&post, h, right)
-		case st.listens():
-			unsure = r.revisits.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
-		case h.Notices > 0 || heard.Tells:
-			heard.Signal.Visited(&post, h, d.Differs)
-		}
-	}
-	if claimed && outcome == trust.Right && !c.Modified.IsZero() && c.Modified.Before(c.At) {
-		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
-	}
-	if st.Belief == nil || heard != *st.Belief {
-		r.sites.believes(st, heard)
-	}
-	r.judge.seenDates(st, v, d, unsure)
-}
-
-// proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
-// without proving it wrong, is none.
-func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
-	if claimed {
-		return outcome != trust.Void
-	}
-	return !d.Mismatched && d.Unstable != collection.UnstableText
 }
 
 // Notice stores that pages have changed, as announced by a sender that speaks for

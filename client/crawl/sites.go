@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A siteTable holds all sites and their sources. The work's lock guards it.
@@ -299,32 +300,58 @@ func (t *siteTable) known(id frontier.SiteID) *site {
 	return t.byID[id]
 }
 
-// flushEvery is how often site records, which change with every page, are stored.
-const flushEvery = 10 * time.Second
-
-// changedSites returns the site records to be stored: none before flushEvery, unless all is set. The run's lock is held.
-func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
-	if !all && now.Sub(r.flushed) < r.hurried(flushEvery) {
-		return nil
-	}
-	r.flushed = now
-	for st := range r.sites.dirty {
-		st.dirty = false
-		st.Trust = r.judge.recorded(st)
-		st.Shape = r.Seeder.Shape(st.Origin)
-		if st.families != nil {
-			st.Families = st.families.Append(nil)
-		}
-		list = append(list, st.Site)
-	}
-	clear(r.sites.dirty)
-	return list
-}
-
 // touch marks a site's record as changed. The run's lock is held.
 func (t *siteTable) touch(st *site) {
 	if !st.dirty {
 		st.dirty = true
 		t.dirty[st] = struct{}{}
+	}
+}
+
+// tally tells the Seeder what was found on each site at each depth (B11), by
+// which it decides how deep to crawl the site. The run's lock is held.
+func (t *siteTable) tally(did *collection.Commit, done *collection.Committed) {
+	type place struct {
+		origin  string
+		depth   int
+		dynamic bool
+	}
+	found := map[place]*seed.Tally{}
+	at := func(url string, depth int, dynamic bool) *seed.Tally {
+		p := place{protocol.Origin(url), depth, dynamic}
+		n := found[p]
+		if n == nil {
+			n = &seed.Tally{Depth: depth, Dynamic: dynamic}
+			found[p] = n
+		}
+		return n
+	}
+	for i := range did.Visits {
+		if done.Visited[i].Duplicate {
+			p := &done.Visited[i].Page
+			at(p.URL, p.Depth, p.Dynamic).Duplicates++
+			continue
+		}
+		for j := range did.Visits[i].Links {
+			f := &did.Visits[i].Links[j]
+			at(f.URL, f.Depth, f.Dynamic).Seen++
+		}
+	}
+	for i := range done.New {
+		p := &done.New[i]
+		depth := p.Depth
+		if p.By != collection.ByLink {
+			depth = -1
+		}
+		n := at(p.URL, depth, p.Dynamic)
+		n.New++
+		n.Seen = max(0, n.Seen-1)
+	}
+	for p, n := range found {
+		t.c.Seeder.Count(p.origin, *n)
+		if st := t.byOrigin[p.origin]; st != nil {
+			st.Pages += n.New
+			t.touch(st)
+		}
 	}
 }

@@ -1,0 +1,119 @@
+package crawl
+
+import (
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
+)
+
+// visited evaluates a visit: it judges the announcement that led to it, charges the
+// budget, and updates the estimates of the site. The run's lock is held.
+func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
+	st := k.sites.byID[d.Page.Site]
+	if st == nil {
+		return
+	}
+	switch {
+	case v.Status != 0:
+		st.silences = 0
+		k.sites.recovered(st)
+	case v.Silent:
+		k.sites.failed(st, v.Fault)
+	}
+	if k.c.Only != "" {
+		k.sayOnly(v, d)
+	}
+	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched
+		k.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
+	}
+	if d.Changed {
+		k.count.Changed.Add(1)
+	}
+	if d.Duplicate {
+		k.count.Duplicates.Add(1)
+	}
+	k.truths.seen(v, d, st.Belief)
+	if k.c.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
+		cost := k.c.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
+		if st.listens() || !k.c.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
+			k.revisits.spend(cost)
+		} else {
+			was := d.Page
+			was.History = d.Before
+			k.revisits.spendTold(cost, st, was, v.Asked)
+		}
+	}
+	switch {
+	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
+	case d.Asked > 0:
+		k.count.Again.Add(1)
+	case !d.Before.Notified && st.tells != nil:
+		k.count.Audits.Add(1)
+	}
+	c, claimed, outcome, news := k.judge.judged(st, v, d)
+	if news {
+		k.sites.touch(st)
+	}
+	heard, unsure := st.believed(), false
+	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
+		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
+		post, h := p.Posterior(), p.Hearing(v.Asked)
+		switch right := outcome == trust.Right; {
+		case claimed && st.listens():
+			k.revisits.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
+		case claimed:
+			heard.Signal.Proved(&post, h, right)
+		case st.listens():
+			unsure = k.revisits.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
+		case h.Notices > 0 || heard.Tells:
+			heard.Signal.Visited(&post, h, d.Differs)
+		}
+	}
+	if claimed && outcome == trust.Right && !c.Modified.IsZero() && c.Modified.Before(c.At) {
+		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
+	}
+	if st.Belief == nil || heard != *st.Belief {
+		k.sites.believes(st, heard)
+	}
+	k.judge.seenDates(st, v, d, unsure)
+}
+
+// proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
+// without proving it wrong, is none.
+func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
+	if claimed {
+		return outcome != trust.Void
+	}
+	return !d.Mismatched && d.Unstable != collection.UnstableText
+}
+
+// sayOnly logs the result of a visit to a page of the one site.
+func (k *keeper) sayOnly(v *collection.Visit, d *collection.Visited) {
+	p := &d.Page
+	switch {
+	case v.Exclude != "":
+		k.c.Log.Info("page is forbidden", "url", p.URL, "rule", v.Exclude)
+	case d.Gone:
+		k.c.Log.Debug("page is gone", "url", p.URL)
+	case p.Fails > 0:
+		k.c.Log.Warn("page could not be fetched", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
+	case d.Mismatched:
+		k.c.Log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
+		if d.Demoted {
+			k.c.Log.Warn("digests of this site have never matched: pages are stored without waiting for a match")
+		}
+	default:
+		k.c.Log.Debug("fresh", "url", p.URL, "status", v.Status, "bytes", p.Length, "changed", d.Changed)
+	}
+}
+
+// whenAgain says when a page is fetched again.
+func whenAgain(at time.Time) string {
+	if !at.Before(collection.Never) {
+		return "when the site announces it again"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
