@@ -225,30 +225,30 @@ func (told) Next(p *fresh.Page, _ time.Time) time.Time {
 }
 
 // beginOnly makes sure that the one site is in the collection, and begins with its robots.txt.
-func (r *run) beginOnly() error {
-	origin := protocol.Origin(r.Only)
-	if _, ok := r.Collection.Site(origin); !ok {
-		if _, err := r.Collection.Commit(&collection.Commit{Sites: []collection.Site{{Origin: origin}}}); err != nil {
+func (b *start) beginOnly() error {
+	origin := protocol.Origin(b.c.Only)
+	if _, ok := b.c.Collection.Site(origin); !ok {
+		if _, err := b.c.Collection.Commit(&collection.Commit{Sites: []collection.Site{{Origin: origin}}}); err != nil {
 			return err
 		}
 	}
-	s, ok := r.Collection.Site(origin)
+	s, ok := b.c.Collection.Site(origin)
 	if !ok {
 		return fmt.Errorf("cannot add %s: there are too many sites", origin)
 	}
-	r.work.Lock()
-	st := r.sites.of(s.ID)
-	r.sites.complete(st)
+	b.work.Lock()
+	st := b.sites.of(s.ID)
+	b.sites.complete(st)
 	var list []collection.Source
-	err := r.sources.barred()
+	err := b.sources.barred()
 	if st.obeys() {
-		list = r.sources.only(st)
+		list = b.sources.only(st)
 	}
-	r.work.Unlock()
+	b.work.Unlock()
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return r.in.submit(r.work.ctx, read{sources: list})
+	return b.in.submit(b.work.ctx, read{sources: list})
 }
 
 // only returns the manifest of the one site, if it is not yet among its
@@ -304,10 +304,10 @@ func spilled(v *collection.Visit, a *harvest.Answer) error {
 const tidyEvery = 5 * time.Second
 
 // tidy removes the files that a lost state has left behind in a copy, when there is nothing to fetch.
-func (r *run) tidy(now time.Time) error {
-	if r.Only == "" || now.Sub(r.tidied) < r.hurried(tidyEvery) {
+func (m *manager) tidy(now time.Time) error {
+	if m.c.Only == "" || now.Sub(m.tidied) < m.c.hurried(tidyEvery) {
 		return nil
 	}
-	r.tidied = now
-	return r.Collection.Tidy()
+	m.tidied = now
+	return m.c.Collection.Tidy()
 }

@@ -180,6 +180,9 @@ type run struct {
 	*Crawler
 	work      *work
 	sites     *siteTable
+	ranking   *ranking
+	start     *start
+	manager   *manager
 	keeper    *keeper
 	answers   *answers
 	batch     *batchFetches
@@ -202,8 +205,6 @@ type run struct {
 	count  *counters
 	truths *calibration
 	equal  *equalPages
-
-	tidied time.Time // when the Manager last called Tidy
 }
 
 func (c *Crawler) crawl(ctx context.Context) (err error) {
@@ -242,11 +243,14 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 	r.queue = &pageQueue{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, families: r.families, revisits: r.revisits, readings: r.readings}
 	r.notices = &notices{c: c, work: r.work, sites: r.sites, judge: r.judge, front: r.front, count: r.count, truths: r.truths, revisits: r.revisits, readings: r.readings, queue: r.queue, receptions: map[collection.Signal]*collection.Reception{}}
 	r.abroad = &crossHost{c: c, work: r.work, sites: r.sites, guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
-	r.sources = &sources{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, abroad: r.abroad, readmits: map[frontier.SiteID]bool{}}
 	r.followers = &followers{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, telling: map[frontier.SiteID]bool{}}
+	r.sources = &sources{c: c, followers: r.followers, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, abroad: r.abroad, readmits: map[frontier.SiteID]bool{}}
 	r.batch = &batchFetches{c: c, work: r.work, sites: r.sites, in: r.in, count: r.count, readings: r.readings, followers: r.followers}
 	r.answers = &answers{c: c, work: r.work, sites: r.sites, in: r.in, count: r.count, readings: r.readings, sources: r.sources, families: r.families}
 	r.keeper = &keeper{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, truths: r.truths, equal: r.equal, families: r.families, revisits: r.revisits}
+	r.manager = &manager{c: c, work: r.work, sites: r.sites, in: r.in, front: r.front, count: r.count, sources: r.sources, queue: r.queue, batch: r.batch, revisits: r.revisits}
+	r.start = &start{c: c, work: r.work, sites: r.sites, in: r.in, sources: r.sources}
+	r.ranking = &ranking{c: c, work: r.work, front: r.front}
 	// All goroutines end with work; fetched pages are committed in any case.
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -281,7 +285,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		err = c.Collection.KeepPolicy()
 	}
 	if err == nil {
-		err = r.begin()
+		err = r.start.begin()
 	}
 	if err == nil {
 		if r.Revisit != nil {
@@ -290,7 +294,7 @@ func (c *Crawler) crawl(ctx context.Context) (err error) {
 		}
 		if r.Quality.Pagerank > 0 {
 			r.work.add(1) // a crawl with Once waits for the first ranks
-			r.work.group.Go(func() { r.rankPages(work) })
+			r.work.group.Go(func() { r.ranking.keep(work) })
 		}
 		err = r.harvest(asking)
 	}
@@ -319,7 +323,7 @@ const blindTime = 5 * time.Minute
 // be looked up (P04): the sites are not at fault, and it passes.
 func (r *run) harvest(ctx context.Context) error {
 	for {
-		err := r.Harvester.Run(ctx, r.next, r.answers.take)
+		err := r.Harvester.Run(ctx, r.manager.next, r.answers.take)
 		if !errors.Is(err, harvest.ErrResolver) || r.Once {
 			return err
 		}

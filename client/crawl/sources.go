@@ -73,15 +73,16 @@ func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 
 // sources reads what is fetched of robots.txt, sitemaps and feeds, and decides when to fetch each again.
 type sources struct {
-	c        *Crawler
-	work     *work
-	sites    *siteTable
-	judge    *judgement
-	in       *inbox
-	count    *counters
-	notices  *notices
-	revisits *revisits
-	abroad   *crossHost
+	c         *Crawler
+	work      *work
+	sites     *siteTable
+	judge     *judgement
+	in        *inbox
+	count     *counters
+	notices   *notices
+	revisits  *revisits
+	abroad    *crossHost
+	followers *followers
 
 	readmits    map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; guarded by the work's lock
 	readmitting bool                     // a goroutine does so

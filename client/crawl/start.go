@@ -11,22 +11,31 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
+// start prepares what a run begins with.
+type start struct {
+	c       *Crawler
+	work    *work
+	sites   *siteTable
+	in      *inbox
+	sources *sources
+}
+
 // begin stores the start pages that are not known yet, before anything is fetched
 // (V21). Pages that the rules of an earlier run excluded are included again.
-func (r *run) begin() error {
-	if r.Only != "" {
-		if err := r.beginOnly(); err != nil {
+func (b *start) begin() error {
+	if b.c.Only != "" {
+		if err := b.beginOnly(); err != nil {
 			return err
 		}
 	}
 	var x read
-	for _, u := range r.Start {
-		v := r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+	for _, u := range b.c.Start {
+		v := b.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
 		if v.URL == "" {
-			r.Log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
+			b.c.Log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
 			continue
 		}
-		p, known, err := r.Collection.Page(v.URL)
+		p, known, err := b.c.Collection.Page(v.URL)
 		if err != nil {
 			return err
 		}
@@ -35,15 +44,15 @@ func (r *run) begin() error {
 		}
 	}
 	if len(x.finds) > 0 {
-		if err := r.in.submit(r.work.ctx, x); err != nil {
+		if err := b.in.submit(b.work.ctx, x); err != nil {
 			return err
 		}
 	}
-	if r.Once {
-		r.sites.look()
+	if b.c.Once {
+		b.sites.look()
 	}
-	if r.Again {
-		return r.again()
+	if b.c.Again {
+		return b.again()
 	}
 	return nil
 }
@@ -69,20 +78,20 @@ func (t *siteTable) look() {
 }
 
 // again makes every source due, and fetches every page that is not excluded or gone, as if a person had asked for each.
-func (r *run) again() error {
-	r.work.Lock()
-	for _, src := range r.sites.due {
+func (b *start) again() error {
+	b.work.Lock()
+	for _, src := range b.sites.due {
 		src.At = time.Time{}
 	}
-	heap.Init(&r.sites.due)
-	r.work.Unlock()
+	heap.Init(&b.sites.due)
+	b.work.Unlock()
 	var x read
 	turn := func() error {
-		err := r.in.submit(r.work.ctx, x)
+		err := b.in.submit(b.work.ctx, x)
 		x.finds = x.finds[:0]
 		return err
 	}
-	for p, err := range r.Collection.Pages(r.work.ctx) {
+	for p, err := range b.c.Collection.Pages(b.work.ctx) {
 		if err != nil {
 			return err
 		}
