@@ -28,11 +28,11 @@ const defaultBulk = 20
 type batchFetches struct {
 	c         *Crawler
 	work      *work
-	sites     *siteTable
 	in        *inbox
-	count     *counters
+	sites     *siteTable
 	readings  *readings
 	followers *followers
+	count     *counters
 }
 
 // take takes pages out of a batch that are better fetched in one request, and fetches them.

@@ -41,15 +41,15 @@ const (
 type keeper struct {
 	c        *Crawler
 	work     *work
-	sites    *siteTable
-	judge    *judgement
 	in       *inbox
 	front    *frontier.Frontier
-	count    *counters
-	truths   *calibration
+	sites    *siteTable
+	judge    *judgement
 	equal    *equalPages
 	families *families
 	revisits *revisits
+	count    *counters
+	truths   *calibration
 
 	flushed time.Time // last time that site records were stored
 }

@@ -20,21 +20,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/gather"
 	"github.com/parleyweb/parley/client/crawl/harvest"
-	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/poll"
 	"github.com/parleyweb/parley/client/trust"
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -173,163 +169,4 @@ func (c *Crawler) Run(ctx context.Context) error {
 		return fmt.Errorf("crawl: %w", err)
 	}
 	return nil
-}
-
-// A run is a Crawler at work.
-type run struct {
-	*Crawler
-	work      *work
-	sites     *siteTable
-	ranking   *ranking
-	start     *start
-	manager   *manager
-	keeper    *keeper
-	answers   *answers
-	batch     *batchFetches
-	followers *followers
-	sources   *sources
-	abroad    *crossHost
-	notices   *notices
-	queue     *pageQueue
-	readings  *readings
-	judge     *judgement
-	revisits  *revisits
-
-	in *inbox // to be committed
-
-	front    *frontier.Frontier
-	families *families // of URLs, by what they lead to
-
-	unfetched []Unfetched // pending fetches of a crawl that has ended
-
-	count  *counters
-	truths *calibration
-	equal  *equalPages
-}
-
-func (c *Crawler) crawl(ctx context.Context) (err error) {
-	front, err := frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory)
-	if err != nil {
-		return err
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	r := &run{Crawler: c, front: front, work: &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)},
-		in:    newInbox(),
-		count: &counters{began: time.Now()}, truths: &calibration{}}
-	r.sites = &siteTable{c: c, work: r.work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
-	r.judge = &judgement{claims: map[frontier.PageID]claim{}, rules: &c.Trust, sure: c.Only != ""}
-	r.equal = newEqualPages(c, r.judge)
-	r.revisits = &revisits{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in}
-	r.families = &families{work: r.work, sites: r.sites, front: front, share: c.trapShare(), tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
-	if c.Seeder == nil {
-		c.Seeder = &seed.Seeder{}
-	}
-	if c.Once && c.Revisit != nil {
-		v := *c.Revisit
-		v.Policy.Ends = true
-		c.Revisit = &v
-	}
-	if c.Harvester.Version == nil && c.Collection.Stores() {
-		c.Harvester.Version = func(url string, d protocol.Digest) ([]byte, error) {
-			return c.Collection.Version(url, d, mostDelivered)
-		}
-	}
-	if err := r.sites.load(); err != nil {
-		return err
-	}
-	r.readings = &readings{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, readers: make(chan *reader, runtime.GOMAXPROCS(0))}
-	r.queue = &pageQueue{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, equal: r.equal, families: r.families, revisits: r.revisits, readings: r.readings}
-	r.notices = &notices{c: c, work: r.work, sites: r.sites, judge: r.judge, front: r.front, count: r.count, truths: r.truths, revisits: r.revisits, readings: r.readings, queue: r.queue, receptions: map[collection.Signal]*collection.Reception{}}
-	r.abroad = &crossHost{c: c, work: r.work, sites: r.sites, guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
-	r.followers = &followers{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, telling: map[frontier.SiteID]bool{}}
-	r.sources = &sources{c: c, followers: r.followers, work: r.work, sites: r.sites, judge: r.judge, in: r.in, count: r.count, notices: r.notices, revisits: r.revisits, abroad: r.abroad, readmits: map[frontier.SiteID]bool{}}
-	r.batch = &batchFetches{c: c, work: r.work, sites: r.sites, in: r.in, count: r.count, readings: r.readings, followers: r.followers}
-	r.answers = &answers{c: c, work: r.work, sites: r.sites, in: r.in, count: r.count, readings: r.readings, sources: r.sources, families: r.families}
-	r.keeper = &keeper{c: c, work: r.work, sites: r.sites, judge: r.judge, in: r.in, front: r.front, count: r.count, truths: r.truths, equal: r.equal, families: r.families, revisits: r.revisits}
-	r.manager = &manager{c: c, work: r.work, sites: r.sites, in: r.in, front: r.front, count: r.count, sources: r.sources, queue: r.queue, batch: r.batch, revisits: r.revisits}
-	r.start = &start{c: c, work: r.work, sites: r.sites, in: r.in, sources: r.sources}
-	r.ranking = &ranking{c: c, work: r.work, front: r.front}
-	// All goroutines end with work; fetched pages are committed in any case.
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
-	asking, stop := context.WithCancel(work)
-	defer stop()
-	r.work.ctx, r.work.asking, r.work.cancel, r.work.stop = work, asking, cancel, stop
-	for range cap(r.readings.readers) {
-		r.readings.readers <- &reader{gatherer: c.Gatherer}
-	}
-	var keeping sync.WaitGroup
-	keeping.Go(func() {
-		if err := r.keeper.run(); err != nil {
-			r.work.fail(err)
-		}
-	})
-	c.run.Store(r) // only now, since Add needs the keeper
-	defer func() {
-		s := c.Status()
-		s.Running, s.InFlight, s.Busy = false, 0, 0
-		c.last.Store(&s)
-		c.run.Store(nil)
-	}()
-	if c.Stop.After > 0 {
-		timer := time.AfterFunc(c.Stop.After, func() { r.work.checkStop(r.Stop.reached(r.count, time.Now())) })
-		defer timer.Stop()
-	}
-	if r.Revisit != nil {
-		r.work.Lock()
-		r.revisits.setPrice(r.revisits.startPrice())
-		r.work.Unlock()
-	} else {
-		err = c.Collection.KeepPolicy()
-	}
-	if err == nil {
-		err = r.start.begin()
-	}
-	if err == nil {
-		if r.Revisit != nil {
-			r.work.add(1) // so that no page is revisited by a guessed price
-			r.work.group.Go(func() { r.revisits.keep(work) })
-		}
-		if r.Quality.Pagerank > 0 {
-			r.work.add(1) // a crawl with Once waits for the first ranks
-			r.work.group.Go(func() { r.ranking.keep(work) })
-		}
-		err = r.harvest(asking)
-	}
-	if err != nil && ctx.Err() == nil {
-		r.work.fail(err)
-	}
-	cancel() // followers end
-	r.work.group.Wait()
-	r.work.begun.Wait()
-	r.in.close()
-	keeping.Wait()
-	if r.work.failed != nil { // the last commits may have failed, too
-		return r.work.failed
-	}
-	r.sites.logSilent()
-	if r.Once {
-		return r.settle()
-	}
-	return nil
-}
-
-// blindTime is how long the crawl pauses when DNS lookups fail.
-const blindTime = 5 * time.Minute
-
-// harvest runs the Harvester, and runs it again after a pause where names cannot
-// be looked up (P04): the sites are not at fault, and it passes.
-func (r *run) harvest(ctx context.Context) error {
-	for {
-		err := r.Harvester.Run(ctx, r.manager.next, r.answers.take)
-		if !errors.Is(err, harvest.ErrResolver) || r.Once {
-			return err
-		}
-		r.Log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", r.hurried(blindTime))
-		if !pause.For(ctx, r.hurried(blindTime)) {
-			return nil
-		}
-	}
 }

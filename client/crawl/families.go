@@ -32,8 +32,8 @@ type families struct {
 	sites   *siteTable
 	front   *frontier.Frontier
 	share   float64                   // see trapShare
-	tried   map[frontier.PageID]*site // pages that are being fetched and that Ask has let through
 	waiting int                       // pages that are held back
+	tried   map[frontier.PageID]*site // pages that are being fetched and that Ask has let through
 	texts   map[frontier.SiteID]*family.Text
 }
 

@@ -19,12 +19,12 @@ import (
 type followers struct {
 	c        *Crawler
 	work     *work
+	in       *inbox
 	sites    *siteTable
 	judge    *judgement
-	in       *inbox
-	count    *counters
-	notices  *notices
 	revisits *revisits
+	notices  *notices
+	count    *counters
 
 	telling map[frontier.SiteID]bool // sites that publish their changes now; guarded by the work's lock, as is firsts
 	firsts  int                      // followed sites that have not announced anything yet

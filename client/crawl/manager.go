@@ -13,14 +13,14 @@ import (
 type manager struct {
 	c        *Crawler
 	work     *work
-	sites    *siteTable
 	in       *inbox
 	front    *frontier.Frontier
-	count    *counters
-	sources  *sources
-	queue    *pageQueue
-	batch    *batchFetches
+	sites    *siteTable
 	revisits *revisits
+	queue    *pageQueue
+	sources  *sources
+	batch    *batchFetches
+	count    *counters
 
 	tidied time.Time // when Tidy was last called
 }

@@ -17,14 +17,14 @@ import (
 type notices struct {
 	c        *Crawler
 	work     *work
+	front    *frontier.Frontier
 	sites    *siteTable
 	judge    *judgement
-	front    *frontier.Frontier
-	count    *counters
-	truths   *calibration
 	revisits *revisits
 	readings *readings
 	queue    *pageQueue
+	count    *counters
+	truths   *calibration
 
 	receptions map[collection.Signal]*collection.Reception // guarded by the work's lock
 }
@@ -163,7 +163,7 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 	}
 	of := map[string][]protocol.Change{}
 	for _, u := range urls {
-		if v := r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Listed}); v.OK {
+		if v := c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Listed}); v.OK {
 			o := protocol.Origin(v.URL)
 			of[o] = append(of[o], protocol.Change{Op: protocol.Update, Item: protocol.Item{URL: v.URL, Length: -1}})
 		}
@@ -196,7 +196,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	var x read
 	verdicts := make([]seed.Verdict, len(urls))
 	for i, u := range urls {
-		verdicts[i] = r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+		verdicts[i] = c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
 		if v := &verdicts[i]; v.OK && !r.notices.wanted(v.URL) {
 			v.OK, v.Rule = false, "its host is not crawled"
 		}
@@ -208,7 +208,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 		return nil, err
 	}
 	for _, f := range x.finds {
-		p, ok, err := r.Collection.Page(f.URL)
+		p, ok, err := c.Collection.Page(f.URL)
 		if err != nil {
 			return nil, err
 		}

@@ -17,15 +17,15 @@ import (
 type pageQueue struct {
 	c        *Crawler
 	work     *work
-	sites    *siteTable
-	judge    *judgement
 	in       *inbox
 	front    *frontier.Frontier
-	count    *counters
+	sites    *siteTable
+	judge    *judgement
 	equal    *equalPages
 	families *families
 	revisits *revisits
 	readings *readings
+	count    *counters
 }
 
 // fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.

@@ -26,12 +26,12 @@ type reader struct {
 type readings struct {
 	c     *Crawler
 	work  *work
-	sites *siteTable
-	judge *judgement
 	in    *inbox
 	front *frontier.Frontier
-	count *counters
+	sites *siteTable
+	judge *judgement
 	equal *equalPages
+	count *counters
 
 	readers chan *reader // idle ones, of one for each core
 }
@@ -40,12 +40,12 @@ type readings struct {
 type answers struct {
 	c        *Crawler
 	work     *work
-	sites    *siteTable
 	in       *inbox
-	count    *counters
+	sites    *siteTable
+	families *families
 	readings *readings
 	sources  *sources
-	families *families
+	count    *counters
 }
 
 // take parses an answer in the goroutine that received it, since its bytes are in

@@ -53,9 +53,9 @@ const (
 type revisits struct {
 	c     *Crawler
 	work  *work
+	in    *inbox
 	sites *siteTable
 	judge *judgement
-	in    *inbox
 
 	revisiting revisiting
 	price      float64 // of a request, in gain; 0 if unknown

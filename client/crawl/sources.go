@@ -75,14 +75,14 @@ func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 type sources struct {
 	c         *Crawler
 	work      *work
+	in        *inbox
 	sites     *siteTable
 	judge     *judgement
-	in        *inbox
-	count     *counters
-	notices   *notices
 	revisits  *revisits
-	abroad    *crossHost
+	notices   *notices
 	followers *followers
+	abroad    *crossHost
+	count     *counters
 
 	readmits    map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; guarded by the work's lock
 	readmitting bool                     // a goroutine does so

@@ -15,8 +15,8 @@ import (
 type start struct {
 	c       *Crawler
 	work    *work
-	sites   *siteTable
 	in      *inbox
+	sites   *siteTable
 	sources *sources
 }
 

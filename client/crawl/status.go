@@ -142,7 +142,7 @@ func (c *Crawler) Status() Status {
 		return Status{}
 	}
 	n := r.count
-	asked := r.Harvester.Stats() // followers' requests are among them
+	asked := c.Harvester.Stats() // followers' requests are among them
 	s := Status{Running: true, Began: r.count.began,
 		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Audits: n.Audits.Load(), Again: n.Again.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Listened: asked.Transported, Told: n.Told.Load(), Ignored: n.Ignored.Load(),

@@ -65,19 +65,15 @@ func (t *siteTable) whyUnfetched(st *site, p *collection.Page, now time.Time) st
 	return "the crawl was stopped"
 }
 
-// settle logs the pending fetches of a crawl that has ended, and keeps them for Status.
-func (r *run) settle() error {
-	list, err := r.sites.unfetched()
-	if err != nil {
-		return err
-	}
-	r.unfetched = list
+// settle logs the pending fetches of a crawl that has ended, and returns them.
+func (t *siteTable) settle() ([]Unfetched, error) {
+	list, err := t.unfetched()
 	for i, d := range list {
 		if i == maxLoggedSites {
-			r.Log.Warn("further listed pages were not fetched", "sites and reasons", len(list)-i)
+			t.c.Log.Warn("further listed pages were not fetched", "sites and reasons", len(list)-i)
 			break
 		}
-		r.Log.Warn("listed pages of a site were not fetched", "site", d.Site, "pages", d.Pages, "why", d.Why)
+		t.c.Log.Warn("listed pages of a site were not fetched", "site", d.Site, "pages", d.Pages, "why", d.Why)
 	}
-	return nil
+	return list, err
 }
