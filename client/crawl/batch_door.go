@@ -143,7 +143,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	if err != nil {
 		src.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
 	}
-	sb := harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: rest}
+	sb := st.batch(rest...)
 	f.work.Unlock()
 	f.work.rouse()
 	if len(rest) == 0 {

@@ -65,11 +65,7 @@ func (r *readings) deliveries(step *client.Step) (list []delivery, err error) {
 		if !ok || !p.Told || p.Debt != c.Item.Digest || p.State == collection.Excluded {
 			continue
 		}
-		rule := r.c.Seeder.Forbids(p.URL)
-		if p.By != collection.ByPerson && r.c.Only == "" {
-			rule = r.c.Seeder.Excludes(p.URL)
-		}
-		if rule != "" || int64(len(body)) > r.c.mostBytes() {
+		if r.c.excludes(&p) != "" || int64(len(body)) > r.c.mostBytes() {
 			continue // the Manager handles it
 		}
 		list = append(list, delivery{p, headerOf(&c.Item, step.As), body})

@@ -7,6 +7,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // The manager decides what is fetched next. It is called by the Harvester, in one goroutine.
@@ -48,10 +49,7 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 		if err := m.tidy(time.Now()); err != nil {
 			return nil, err
 		}
-		select { // have parsed pages committed: they may hold the URLs that we wait for
-		case m.in.hurry <- struct{}{}:
-		default:
-		}
+		pause.Wake(m.in.hurry) // have parsed pages committed: they may hold the URLs that we wait for
 		m.in.idle.Store(true)
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
@@ -83,7 +81,7 @@ func (m *manager) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 		if !ok {
 			i = len(b.Sites)
 			at[st.ID] = i
-			b.Sites = append(b.Sites, harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay})
+			b.Sites = append(b.Sites, st.batch())
 		}
 		b.Sites[i].Tasks = append(b.Sites[i].Tasks, t)
 	}

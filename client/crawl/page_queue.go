@@ -97,11 +97,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				passed++
 				continue
 			}
-			rule := q.c.Seeder.Forbids(p.URL)
-			if p.By != collection.ByPerson && q.c.Only == "" { // the rules may have changed since it was found
-				rule = q.c.Seeder.Excludes(p.URL)
-			}
-			if rule != "" {
+			if rule := q.c.excludes(p); rule != "" {
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
 				continue
 			}
@@ -209,6 +205,19 @@ func (t *siteTable) ahead(st *site, tasks int) time.Duration {
 	return time.Duration(tasks) * t.c.Harvester.Gap(st.Pages, st.Delay)
 }
 
+// excludes returns the rule by which a page is not fetched, or "". The rules may have changed since it was found.
+func (c *Crawler) excludes(p *collection.Page) string {
+	if p.By == collection.ByPerson || c.Only != "" {
+		return c.Seeder.Forbids(p.URL)
+	}
+	return c.Seeder.Excludes(p.URL)
+}
+
+// batch returns tasks of a site for the Harvester.
+func (st *site) batch(tasks ...harvest.Task) harvest.SiteBatch {
+	return harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: tasks}
+}
+
 // task returns the request for a page, which robots.txt must allow.
 func (q *pageQueue) task(p *collection.Page) harvest.Task {
 	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Text: p.Unstable != collection.Stable, Signal: string(p.Signal)}
@@ -286,7 +295,7 @@ func (q *pageQueue) hasten(p *collection.Page) {
 	}
 	q.work.busy++
 	q.work.out[p.ID] = true
-	if err := q.c.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{q.task(p)}}); err != nil {
+	if err := q.c.Harvester.Insert(st.batch(q.task(p))); err != nil {
 		q.work.busy--
 		delete(q.work.out, p.ID)
 		q.judge.unasked([]frontier.PageID{p.ID})

@@ -121,16 +121,14 @@ func (r *sources) read(a *harvest.Answer) bool {
 // answered handles the response of a source, after redirects.
 func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte, status int) {
 	defer a.Release()
+	remains := lasts(a.Err)
 	r.work.Lock()
 	s := src.Source
+	src.lasts = remains
 	r.work.Unlock()
 	was, now := s, time.Now()
 	out := read{source: src, busy: 1}
 	s.Polled, s.Status, s.Fault = now, status, ""
-	remains := lasts(a.Err)
-	r.work.Lock()
-	src.lasts = remains
-	r.work.Unlock()
 	switch {
 	case a.Fault == harvest.FaultStopped:
 		s = was // still due: a crawl with Once waits for it
