@@ -211,17 +211,10 @@ func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Tas
 
 // answered stores pages that came in one response.
 func (f *batchFetches) answered(list []*harvest.Answer) {
-	x := read{busy: len(list)}
-	f.readings.reading(func(rd *reader) {
-		for _, a := range list {
-			f.count.delivered(a)
-			v := f.readings.visit(a, &rd.gatherer, &rd.page)
-			if v.Shared = true; !f.c.Collection.Stores() {
-				v.Length, v.Body = int64(len(v.Body)), nil
-			}
-			x.visits = append(x.visits, v)
-		}
-	})
+	x := read{visits: f.readings.received(list), busy: len(list)}
+	for i := range x.visits {
+		x.visits[i].Shared = true
+	}
 	if !f.in.put(x) {
 		return
 	}

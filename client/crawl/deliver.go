@@ -108,19 +108,13 @@ func (r *readings) deliver(list []delivery) error {
 			bytes += len(list[n].body)
 			n++
 		}
-		x := read{busy: n}
-		r.reading(func(rd *reader) {
-			for i := range list[:n] {
-				a := list[i].answer()
-				x.visits = append(x.visits, r.visit(a, &rd.gatherer, &rd.page))
-				r.count.delivered(a)
-			}
-		})
+		answers := make([]*harvest.Answer, n)
+		for i := range answers {
+			answers[i] = list[i].answer()
+		}
+		x := read{visits: r.received(answers), busy: n}
 		for i := range x.visits {
-			v := &x.visits[i]
-			if v.Delivered = true; !r.c.Collection.Stores() {
-				v.Length, v.Body = int64(len(v.Body)), nil
-			}
+			x.visits[i].Delivered = true
 		}
 		if err := r.in.submit(r.work.ctx, x); err != nil {
 			return err
@@ -128,6 +122,22 @@ func (r *readings) deliver(list []delivery) error {
 		list = list[n:]
 	}
 	return nil
+}
+
+// received makes visits of pages that came without a request of their own.
+func (r *readings) received(list []*harvest.Answer) []collection.Visit {
+	visits := make([]collection.Visit, len(list))
+	r.reading(func(rd *reader) {
+		for i, a := range list {
+			r.count.delivered(a)
+			v := r.visit(a, rd)
+			if !r.c.Collection.Stores() {
+				v.Length, v.Body = int64(len(v.Body)), nil
+			}
+			visits[i] = v
+		}
+	})
+	return visits
 }
 
 // answer returns the answer that a request for the page would have brought.

@@ -66,7 +66,7 @@ func (r *answers) take(a *harvest.Answer) {
 	case a.Page == 0:
 		r.readings.reading(func(rd *reader) {
 			if !r.sources.read(a) {
-				r.softAnswered(a, &rd.gatherer, &rd.page)
+				r.softAnswered(a, rd)
 				a.Release()
 			}
 		})
@@ -78,7 +78,7 @@ func (r *answers) take(a *harvest.Answer) {
 		x := read{answer: a, busy: 1}
 		r.readings.reading(func(rd *reader) {
 			rd.page.HTML, rd.gatherer.Pairs = false, r.families.looks(a.Site)
-			x.visits = []collection.Visit{r.readings.visit(a, &rd.gatherer, &rd.page)}
+			x.visits = []collection.Visit{r.readings.visit(a, rd)}
 			if rd.page.HTML && rd.gatherer.Pairs {
 				x.pairs = append([]uint32{}, rd.page.Pairs...)
 			}
@@ -142,8 +142,8 @@ func (t *siteTable) leave(a *harvest.Answer) {
 }
 
 // visit returns the visit that the answer for a page makes.
-func (r *readings) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
-	st := r.sites.known(a.Site)
+func (r *readings) visit(a *harvest.Answer, rd *reader) collection.Visit {
+	st, page := r.sites.known(a.Site), &rd.page
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
 		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.judge.unstable(st)}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
@@ -177,11 +177,11 @@ func (r *readings) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 			v.Digest = protocol.Sum(a.Body)
 			return v
 		}
-		if err := r.gather(g, page, a, a.Text || v.Unstable != collection.Stable); err != nil {
+		if err := rd.gather(a, a.Text || v.Unstable != collection.Stable); err != nil {
 			r.c.Log.Debug("parse page", "url", a.URL, "err", err)
 		}
 		if !a.Want.IsZero() && a.Want != page.Body && page.Text.IsZero() { // the main text may match the announced one
-			r.gather(g, page, a, true)
+			rd.gather(a, true)
 		}
 		v.Title, v.Language, v.Canonical = page.Title, page.Language, page.Canonical
 		v.NoIndex, v.NoFollow = page.NoIndex, page.NoFollow
@@ -201,10 +201,11 @@ func (r *readings) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Pag
 }
 
 // gather parses a page, and digests its main text if text or the Gatherer's option is set.
-func (r *readings) gather(g *gather.Gatherer, page *gather.Page, a *harvest.Answer, text bool) error {
+func (rd *reader) gather(a *harvest.Answer, text bool) error {
+	g := &rd.gatherer
 	defer func(always bool) { g.Text = always }(g.Text)
 	g.Text = g.Text || text
-	return g.Read(page, a.URL, a.Header, a.Body)
+	return g.Read(&rd.page, a.URL, a.Header, a.Body)
 }
 
 // admit passes the links of a page to the Seeder.

@@ -35,10 +35,10 @@ func (t *siteTable) probeSoft(st *site) (harvest.Task, bool) {
 }
 
 // softAnswered evaluates the answer for a page that does not exist.
-func (r *answers) softAnswered(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
+func (r *answers) softAnswered(a *harvest.Answer, rd *reader) {
 	soft := a.Status == http.StatusOK && a.Fault == ""
 	if soft {
-		_ = g.Read(page, a.Task.URL, a.Header, a.Body) // a parse error does not matter
+		_ = rd.gatherer.Read(&rd.page, a.Task.URL, a.Header, a.Body) // a parse error does not matter
 	}
 	r.work.Lock()
 	defer r.work.Unlock()
@@ -48,7 +48,7 @@ func (r *answers) softAnswered(a *harvest.Answer, g *gather.Gatherer, page *gath
 		st.soft.url = "" // another time
 	default:
 		if soft {
-			st.soft.parsed = page.Parsed
+			st.soft.parsed = rd.page.Parsed
 		}
 		if st.Soft404 != soft {
 			st.Soft404 = soft
