@@ -47,7 +47,7 @@ func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.
 		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", f.c.As)
 	case !f.c.Collection.Stores() && f.c.NoParse:
 		return protocol.AsMeta, "pages are neither stored nor parsed"
-	case f.c.Revisit != nil:
+	case f.revisits.set != nil:
 		return protocol.AsMeta, byPrice
 	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && f.c.Filter.IsZero():
 		return protocol.AsSite, "nothing is stored yet, and the site offers all its pages as one archive"
@@ -74,7 +74,7 @@ func (f *followers) listen(from *client.Source, src *source) {
 			return f.c.Collection.Version(url, d, from.MaxPage)
 		}
 	}
-	if f.c.Only != "" && f.c.As != "" {
+	if f.alone && f.c.As != "" {
 		from.As = f.c.As // one that is not offered is an error
 		f.chose(src, f.c.As, "as requested")
 		return
@@ -83,12 +83,12 @@ func (f *followers) listen(from *client.Source, src *source) {
 	case f.c.As == protocol.AsMeta:
 		f.chose(src, f.c.As, "as requested")
 		return
-	case f.c.As == "" && f.c.Revisit != nil:
+	case f.c.As == "" && f.revisits.set != nil:
 		f.chose(src, protocol.AsMeta, byPrice)
 		return
 	}
-	from.ManifestFirst = f.c.Only == "" // nearly all sites have none
-	if f.c.Once {                       // Follow reads only the manifest
+	from.ManifestFirst = !f.alone // nearly all sites have none
+	if f.once {                   // Follow reads only the manifest
 		f.chose(src, protocol.AsMeta, "only the manifest is read, once")
 		return
 	}

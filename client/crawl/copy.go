@@ -261,16 +261,16 @@ func (r *sources) only(st *site) []collection.Source {
 		r.work.cancel()
 		return nil
 	}
-	if st.sources[r.c.Only] != nil {
+	if st.sources[r.manifest] != nil {
 		return nil
 	}
-	return []collection.Source{{Site: st.ID, Kind: collection.ManifestRDF, URL: r.c.Only}}
+	return []collection.Source{{Site: st.ID, Kind: collection.ManifestRDF, URL: r.manifest}}
 }
 
 // barred returns an error if robots.txt forbids the manifest of the one site.
 func (r *sources) barred() error {
-	if rule := r.c.Seeder.Forbids(r.c.Only); rule != "" {
-		return fmt.Errorf("robots.txt forbids %s, so the site cannot be followed", r.c.Only)
+	if rule := r.c.Seeder.Forbids(r.manifest); rule != "" {
+		return fmt.Errorf("robots.txt forbids %s, so the site cannot be followed", r.manifest)
 	}
 	return nil
 }
@@ -305,7 +305,7 @@ const tidyEvery = 5 * time.Second
 
 // tidy removes the files that a lost state has left behind in a copy, when there is nothing to fetch.
 func (m *manager) tidy(now time.Time) error {
-	if m.c.Only == "" || now.Sub(m.tidied) < m.c.hurried(tidyEvery) {
+	if !m.tidies || now.Sub(m.tidied) < m.c.hurried(tidyEvery) {
 		return nil
 	}
 	m.tidied = now

@@ -24,6 +24,7 @@ type crossHost struct {
 	c      *Crawler
 	work   *work
 	sites  *siteTable
+	within string       // the only origin to which redirects may lead; empty: any
 	guests *seed.Seeder // for hosts that are not sites of the crawl
 	robots map[string]crossHostRobots
 	asked  map[string]bool // origins with an open request

@@ -72,7 +72,7 @@ func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
 func (r *sources) unwanted(src *source) bool {
 	switch src.Kind {
 	case collection.ManifestRDF:
-		return r.c.NoManifests || r.c.Only != "" && src.URL != r.c.Only
+		return r.c.NoManifests || r.manifest != "" && src.URL != r.manifest
 	case collection.SitemapXML:
 		return r.c.NoSitemaps
 	case collection.NewsFeed:

@@ -26,6 +26,9 @@ type followers struct {
 	notices  *notices
 	count    *counters
 
+	alone bool // one site is followed, and its trouble ends the run or is waited out
+	once  bool // until the manifest was read
+
 	telling map[frontier.SiteID]bool // sites that publish their changes now; guarded by the work's lock, as is firsts
 	firsts  int                      // followed sites that have not announced anything yet
 }
@@ -35,8 +38,8 @@ type followers struct {
 // that there was one: a quiet site might announce nothing more.
 func (f *followers) follow(src *source) {
 	st := src.site
-	st.first = f.c.Once || src.Cursor.IsZero() && src.Polled.IsZero()
-	if src.heard = !f.c.Once && !src.Cursor.IsZero(); !src.heard {
+	st.first = f.once || src.Cursor.IsZero() && src.Polled.IsZero()
+	if src.heard = !f.once && !src.Cursor.IsZero(); !src.heard {
 		f.work.busy++
 		f.firsts++
 	}
@@ -45,7 +48,7 @@ func (f *followers) follow(src *source) {
 		s := f.followed(src)
 		var guesses []collection.Source
 		f.work.Lock()
-		if s.Fault != "" {
+		if s.Fault != "" && !f.alone && f.work.ctx.Err() == nil {
 			if guesses = f.sites.guessed(st); len(guesses) > 0 {
 				f.work.busy++
 			}
@@ -55,7 +58,7 @@ func (f *followers) follow(src *source) {
 			f.firsts--
 		}
 		src.Source, src.heard, st.first = s, false, false
-		if !f.c.Once || s.Status != http.StatusOK {
+		if !f.once || s.Status != http.StatusOK {
 			f.sites.plan(src, s.At)
 		}
 		f.spoke(src) // with Once it stays busy, and so counts as publishing until the end
@@ -116,10 +119,10 @@ func (f *followers) followed(src *source) collection.Source {
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
-	case f.c.Once:
+	case f.once:
 		cursor = protocol.Cursor{}
 	}
-	from.Once = f.c.Once
+	from.Once = f.once
 	note := func() {
 		f.work.Lock()
 		defer f.work.Unlock()
@@ -143,7 +146,7 @@ func (f *followers) followed(src *source) collection.Source {
 		case f.work.ctx.Err() != nil:
 			return s
 		case errors.As(err, &offer):
-			if f.c.Only != "" {
+			if f.alone {
 				f.work.fail(err) // and Run returns it
 			} else {
 				f.c.Log.Warn("site is not followed", "site", st.Origin, "err", err)
@@ -152,7 +155,7 @@ func (f *followers) followed(src *source) collection.Source {
 			s.Fails++
 			return s
 		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which will not pass
-			if f.c.Only != "" {
+			if f.alone {
 				f.work.fail(elsewhere)
 			} else {
 				f.c.Log.Warn("site cannot be followed at this address", "site", st.Origin, "err", elsewhere)
@@ -171,14 +174,14 @@ func (f *followers) followed(src *source) collection.Source {
 			}
 			var network *url.Error // else there was a response, and it is no manifest
 			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
-			if f.c.Only == "" && (passes || !s.Changed.IsZero()) {
+			if !f.alone && (passes || !s.Changed.IsZero()) {
 				f.work.Lock()
 				f.sites.failed(st, err.Error())
 				f.work.Unlock()
 			}
-			if f.c.Only != "" {
+			if f.alone {
 				f.c.Log.Warn("follow site", "err", err)
-			} else if f.c.Once || s.Changed.IsZero() { // it never had a manifest
+			} else if f.once || s.Changed.IsZero() { // it never had a manifest
 				if s.At = now.Add(orElse(f.c.SourceAgain, sourceAgain)); passes {
 					s.At = now.Add(f.c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
@@ -187,7 +190,7 @@ func (f *followers) followed(src *source) collection.Source {
 			// The site counts as silent until it announces something again. If a door
 			// other than the manifest fails, its manifest is polled meanwhile.
 			var at *client.DoorError
-			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && f.c.Only == "" {
+			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && !f.alone {
 				s.Door, s.Fault = string(client.Manifest), ""
 			}
 			note()
@@ -222,11 +225,11 @@ func (f *followers) followed(src *source) collection.Source {
 		f.sites.recovered(st)
 		f.work.Unlock()
 		note() // before heard, after which st.tells is read
-		if !f.c.Once {
+		if !f.once {
 			f.heard(src)
 		}
 	}
-	if now := time.Now(); f.c.Once && f.work.ctx.Err() == nil { // it was read, or is unchanged
+	if now := time.Now(); f.once && f.work.ctx.Err() == nil { // it was read, or is unchanged
 		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
 		f.count.Heard.Add(1)
 		f.work.Lock()

@@ -23,6 +23,7 @@ type manager struct {
 	batch    *batchFetches
 	count    *counters
 
+	tidies bool      // a copy has files that a lost state may have left behind
 	tidied time.Time // when Tidy was last called
 }
 

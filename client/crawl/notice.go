@@ -63,7 +63,7 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 			n.truths.listed(p, item, last, now, belief)
 		}
 	}
-	if n.c.Only != "" {
+	if n.judge.sure {
 		o = n.onlyOptions(by)
 	} else {
 		step.Changes = spelled(step.Changes)
@@ -222,7 +222,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 // wanted reports whether a URL is of a crawled host: a page that a person
 // requests must not add a foreign site to the crawl.
 func (n *notices) wanted(url string) bool {
-	if n.c.Only != "" {
+	if n.judge.sure {
 		return n.names(url)
 	}
 	n.work.Lock()

@@ -55,7 +55,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 	for _, s := range list {
 		st := q.sites.of(s.Site)
 		tells := false
-		if q.c.Revisit == nil { // else the price accounts for a site's silence
+		if q.revisits.set == nil { // else the price accounts for a site's silence
 			tells = q.judge.tells(st)
 		}
 		ids := make([]frontier.PageID, len(s.Entries))
@@ -143,7 +143,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				aside.unbelieved = append(aside.unbelieved, p.ID)
 				continue
 			}
-			if held != nil && q.c.Only == "" && rand.Float64() < auditShare {
+			if held != nil && !q.judge.sure && rand.Float64() < auditShare {
 				held, q.equal.audited[p.ID] = nil, true
 				q.count.Audits.Add(1)
 			}

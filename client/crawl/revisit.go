@@ -12,6 +12,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/internal/pause"
 )
 
@@ -52,6 +53,8 @@ const (
 // work's lock guards what it has.
 type revisits struct {
 	c     *Crawler
+	col   *collection.Collection
+	set   *Revisit // nil: by a policy without a price, and there are no plans
 	work  *work
 	in    *inbox
 	sites *siteTable
@@ -79,10 +82,10 @@ type revisiting struct {
 
 // budget returns the budget of a day.
 func (r *revisits) budget() float64 {
-	if r.c.Revisit.PerDay > 0 {
-		return r.c.Revisit.PerDay
+	if r.set.PerDay > 0 {
+		return r.set.PerDay
 	}
-	each := r.c.Revisit.PerPage
+	each := r.set.PerPage
 	if each <= 0 {
 		each = perPage
 	}
@@ -91,7 +94,7 @@ func (r *revisits) budget() float64 {
 
 // held returns the number of stored pages.
 func (r *revisits) held() (n int) {
-	for s := range r.c.Collection.Sites() {
+	for s := range r.col.Sites() {
 		n += s.Held
 	}
 	return n
@@ -101,17 +104,17 @@ func (r *revisits) held() (n int) {
 // that had the same objective and costs, or else the price at which an unknown page
 // would be visited as often as the budget allows for all.
 func (r *revisits) startPrice() float64 {
-	kept, _ := r.c.Collection.KeptPolicy()
-	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == r.c.Revisit.Policy.Objective && p.Costs == r.c.Revisit.Policy.Costs {
+	kept, _ := r.col.KeptPolicy()
+	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == r.set.Policy.Objective && p.Costs == r.set.Policy.Costs {
 		return p.Price
 	}
-	each := r.c.Revisit.PerPage
+	each := r.set.PerPage
 	if each <= 0 {
 		each = perPage
 	}
 	post := new(fresh.Prior).Under(&fresh.Belief{})
 	const importance = 0.5
-	return importance * r.c.Revisit.Policy.At(&post, 1/each)
+	return importance * r.set.Policy.At(&post, 1/each)
 }
 
 // setPrice sets the price of all decisions. The run's lock is held.
@@ -120,12 +123,12 @@ func (r *revisits) setPrice(price float64) {
 	p.Price, p.Longest = price, max(p.Longest, r.revisiting.plan.Longest)
 	p.OutsideBudget = r.besidePrice()
 	r.price = price
-	r.c.Collection.SetPolicy(p)
+	r.col.SetPolicy(p)
 }
 
 // policy returns the policy of visits, without a price.
 func (r *revisits) policy() fresh.Priced {
-	p := r.c.Revisit.Policy
+	p := r.set.Policy
 	if p.Audit == 0 {
 		p.Audit = auditShare
 	}
@@ -134,7 +137,7 @@ func (r *revisits) policy() fresh.Priced {
 
 // besides returns the extra budget for announced pages, as a multiple of the budget; 0 means no limit.
 func (r *revisits) besides() float64 {
-	switch b := r.c.Revisit.OutsideBudget; {
+	switch b := r.set.OutsideBudget; {
 	case b < 0:
 		return 0
 	case b == 0:
@@ -159,7 +162,7 @@ func (r *revisits) besidePrice() float64 {
 
 // revisits replans from time to time, until ctx ends.
 func (r *revisits) keep(ctx context.Context) {
-	every := cmp.Or(max(r.c.Revisit.Every, 0), planEvery)
+	every := cmp.Or(max(r.set.Every, 0), planEvery)
 	wait, next := r.c.hurried(firstPlan), time.Time{}
 	for first := true; ctx.Err() == nil; first = false {
 		if now := time.Now(); !now.Before(next) {
@@ -183,7 +186,7 @@ func (r *revisits) keep(ctx context.Context) {
 
 // planned reports whether there is a plan: before, no page is visited, since the
 // price would be a guess. The run's lock is held.
-func (r *revisits) planned() bool { return r.c.Revisit == nil || !r.revisiting.at.IsZero() }
+func (r *revisits) planned() bool { return r.set == nil || !r.revisiting.at.IsZero() }
 
 // trim corrects the price by the balance of the budget. The run's lock is held.
 func (r *revisits) trim(now time.Time) {
@@ -209,12 +212,27 @@ func (v *revisiting) fillBeside(budget, visit float64) {
 	v.beside = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.beside.Balance + burst - v.beside.Burst}
 }
 
+// charge charges the budget for a visit. The run's lock is held.
+func (r *revisits) charge(st *site, v *collection.Visit, d *collection.Visited) {
+	if r.set == nil || d.Before.Visits == 0 || v.Status == 0 || v.Delivered {
+		return
+	}
+	cost := r.set.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
+	if st.listens() || !r.set.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
+		r.spend(cost)
+		return
+	}
+	was := d.Page
+	was.History = d.Before
+	r.spendTold(cost, st, was, v.Asked)
+}
+
 // spendTold charges a visit to an announced page; was is the page before the visit. It charges the extra budget, or the
 // normal one if the extra one is empty, or if the visit was worth the normal price only. The run's lock is held.
 func (r *revisits) spendTold(cost float64, st *site, was collection.Page, at time.Time) {
 	v, price := &r.revisiting, r.besidePrice()
 	if price > 0 {
-		p := r.c.Collection.Believed(&was, &st.Site)
+		p := r.col.Believed(&was, &st.Site)
 		if profit := r.policy().Profit(&p, at); v.beside.Balance <= 0 || profit < price && profit >= r.price {
 			r.spend(cost)
 			return
@@ -242,15 +260,15 @@ func (r *revisits) replan(ctx context.Context) error {
 	sites := r.demands(pass)
 	var right, sum float64
 	unknown := 0
-	for p, err := range r.c.Collection.Pages(ctx) {
+	for p, err := range r.col.Pages(ctx) {
 		if err != nil {
 			return err
 		}
 		if p.State != collection.Held {
 			continue
 		}
-		of := sites.of(r.c.Collection, pass, p.Site)
-		b := r.c.Collection.Believed(&p, &of.site)
+		of := sites.of(r.col, pass, p.Site)
+		b := r.col.Believed(&p, &of.site)
 		of.Add(&b)
 		of.importance += b.Importance
 		of.pages++
@@ -298,7 +316,7 @@ func (r *revisits) replan(ctx context.Context) error {
 	if v.filled.IsZero() {
 		v.filled = began
 	}
-	visit := r.c.Revisit.Policy.Costs.Visit(middling)
+	visit := r.set.Policy.Costs.Visit(middling)
 	v.fill(budget, visit)
 	v.fillBeside(r.besides()*budget, visit)
 	v.plan, v.at, v.fresh, v.unknown = plan, began, 1, unknown
@@ -314,7 +332,7 @@ func (r *revisits) replan(ctx context.Context) error {
 	r.work.Lock()
 	v.took = time.Since(began)
 	r.work.Unlock()
-	err = errors.Join(err, r.c.Collection.KeepPolicy())
+	err = errors.Join(err, r.col.KeepPolicy())
 	r.c.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
 }
@@ -346,7 +364,7 @@ func (r *revisits) demands(pass *fresh.Planning) demanders {
 		}
 	}
 	for id, st := range r.sites.byID {
-		site, _ := r.c.Collection.SiteByID(id)
+		site, _ := r.col.SiteByID(id)
 		terms := fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.listens()}
 		if terms.Manifest {
 			heard := st.believed()
@@ -407,21 +425,21 @@ func (d demanders) of(col *collection.Collection, pass *fresh.Planning, id front
 // time.
 func (r *revisits) sooner(ctx context.Context) error {
 	var ids []frontier.PageID
-	policy, now := r.c.Collection.Policy(), time.Now()
+	policy, now := r.col.Policy(), time.Now()
 	turn := func() error {
 		err := r.in.submit(ctx, read{replanned: ids})
 		ids = nil
 		return err
 	}
-	for p, err := range r.c.Collection.Pages(ctx) {
+	for p, err := range r.col.Pages(ctx) {
 		if err != nil {
 			return err
 		}
-		if !r.c.Collection.Aging(&p) || !p.At.After(now) {
+		if !r.col.Aging(&p) || !p.At.After(now) {
 			continue
 		}
-		site, _ := r.c.Collection.SiteByID(p.Site)
-		b := r.c.Collection.Believed(&p, &site)
+		site, _ := r.col.SiteByID(p.Site)
+		b := r.col.Believed(&p, &site)
 		if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
 			if ids = append(ids, p.ID); len(ids) == commitSize {
 				if err := turn(); err != nil {
@@ -454,19 +472,55 @@ func (r *revisits) nextLook(st *site) time.Duration {
 		b.Manifest.Read = now
 		r.sites.believes(st, b)
 	}
-	if r.c.Revisit == nil || r.revisiting.at.IsZero() {
+	if r.set == nil || r.revisiting.at.IsZero() {
 		return fixed
 	}
 	looks := r.revisiting.looks[st.ID]
 	switch {
 	case looks != nil: // unplanned polls are not charged to the budget, like those of sitemaps
-		r.spend(r.c.Revisit.Policy.Costs.ManifestPoll(st.Pages))
+		r.spend(r.set.Policy.Costs.ManifestPoll(st.Pages))
 		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestLook))
 		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
 		return fixed
 	}
 	return r.c.hurried(longestLook)
+}
+
+// learn updates the estimates of a site by a visit, and by the outcome of the claim that led to it. unsure: the site's manifest
+// may show later what the visit has found. The run's lock is held.
+func (r *revisits) learn(st *site, v *collection.Visit, d *collection.Visited, c claim, claimed bool, outcome trust.Outcome) (unsure bool) {
+	heard := st.believed()
+	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
+		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
+		post, h := p.Posterior(), p.Hearing(v.Asked)
+		switch right := outcome == trust.Right; {
+		case claimed && st.listens():
+			r.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
+		case claimed:
+			heard.Signal.Proved(&post, h, right)
+		case st.listens():
+			unsure = r.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
+		case h.Notices > 0 || heard.Tells:
+			heard.Signal.Visited(&post, h, d.Differs)
+		}
+	}
+	if claimed && outcome == trust.Right && !c.Modified.IsZero() && c.Modified.Before(c.At) {
+		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
+	}
+	if st.Belief == nil || heard != *st.Belief {
+		r.sites.believes(st, heard)
+	}
+	return unsure
+}
+
+// proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
+// without proving it wrong, is none.
+func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
+	if claimed {
+		return outcome != trust.Void
+	}
+	return !d.Mismatched && d.Unstable != collection.UnstableText
 }
 
 // leftOut lowers the estimates of a site's manifest, now read, by the findings before a time that it still does not show.
@@ -492,11 +546,11 @@ const slack = 20
 // early reports whether a page that is due by its age is not worth a visit yet, because
 // the price has risen since it was scheduled, or the estimates of its site have changed.
 func (r *revisits) early(p *collection.Page, now time.Time) bool {
-	if r.c.Revisit == nil || !r.c.Collection.Aging(p) {
+	if r.set == nil || !r.col.Aging(p) {
 		return false
 	}
-	site, _ := r.c.Collection.SiteByID(p.Site) // as the collection will plan it
-	q := r.c.Collection.Believed(p, &site)
-	next := r.c.Collection.Policy().Next(&q, now)
+	site, _ := r.col.SiteByID(p.Site) // as the collection will plan it
+	q := r.col.Believed(p, &site)
+	next := r.col.Policy().Next(&q, now)
 	return next.After(now.Add(now.Sub(p.Last) / slack))
 }

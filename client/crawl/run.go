@@ -62,23 +62,24 @@ func (c *Crawler) crawl(ctx context.Context) error {
 		return err
 	}
 	in, count, truths := newInbox(), &counters{began: time.Now()}, &calibration{}
-	judge := &judgement{rules: &c.Trust, sure: c.Only != "", claims: map[frontier.PageID]claim{}}
+	alone := c.Only != ""
+	judge := &judgement{rules: &c.Trust, sure: alone, claims: map[frontier.PageID]claim{}}
 	equal := newEqualPages(c, judge)
 	families := &families{work, sites, front, c.trapShare(), 0, map[frontier.PageID]*site{}, map[frontier.SiteID]*family.Text{}}
-	revisits := &revisits{c, work, in, sites, judge, revisiting{}, 0}
+	revisits := &revisits{c, c.Collection, c.Revisit, work, in, sites, judge, revisiting{}, 0}
 	readings := &readings{c, work, in, front, sites, judge, equal, count, make(chan *reader, runtime.GOMAXPROCS(0))}
 	for range cap(readings.readers) {
 		readings.readers <- &reader{gatherer: c.Gatherer}
 	}
 	queue := &pageQueue{c, work, in, front, sites, judge, equal, families, revisits, readings, count}
 	notices := &notices{c, work, front, sites, judge, revisits, readings, queue, count, truths, map[collection.Signal]*collection.Reception{}}
-	followers := &followers{c, work, in, sites, judge, revisits, notices, count, map[frontier.SiteID]bool{}, 0}
-	abroad := &crossHost{c, work, sites, &seed.Seeder{Agent: c.Seeder.Agent}, map[string]crossHostRobots{}, map[string]bool{}}
-	sources := &sources{c, work, in, sites, judge, revisits, notices, followers, abroad, count, map[frontier.SiteID]bool{}, false}
+	followers := &followers{c, work, in, sites, judge, revisits, notices, count, alone, c.Once, map[frontier.SiteID]bool{}, 0}
+	abroad := &crossHost{c, work, sites, protocol.Origin(c.Only), &seed.Seeder{Agent: c.Seeder.Agent}, map[string]crossHostRobots{}, map[string]bool{}}
+	sources := &sources{c, work, in, sites, judge, revisits, notices, followers, abroad, count, c.Only, nil}
 	batch := &batchFetches{c, work, in, sites, readings, followers, count}
-	manager := &manager{c, work, in, front, sites, revisits, queue, sources, batch, count, time.Time{}}
+	manager := &manager{c, work, in, front, sites, revisits, queue, sources, batch, count, alone, time.Time{}}
 	answers := &answers{c, work, in, sites, families, readings, sources, count}
-	keeper := &keeper{c, work, in, front, sites, judge, equal, families, revisits, count, truths, time.Time{}}
+	keeper := &keeper{c, work, in, front, sites, judge, equal, families, revisits, count, truths, alone}
 	r := &run{work, in, front, sites, families, revisits, queue, notices, followers, count, truths, nil}
 
 	var keeping sync.WaitGroup

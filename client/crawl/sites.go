@@ -24,6 +24,7 @@ type siteTable struct {
 	resting      map[*site]struct{}   // whose pages may have to wait, see rests
 	dirty        map[*site]struct{}   // whose record is to be stored
 	dirtySources map[*source]struct{} // followed ones whose record is to be stored
+	flushed      time.Time            // last time that dirty records were stored
 
 	trouble string    // the first of any site
 	words   float64   // how many trouble messages may be logged now

@@ -84,8 +84,9 @@ type sources struct {
 	abroad    *crossHost
 	count     *counters
 
-	readmits    map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; guarded by the work's lock
-	readmitting bool                     // a goroutine does so
+	manifest string // the only one that is read, and nothing else; empty: any
+
+	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; nil: no goroutine does so. Guarded by the work's lock
 }
 
 // read handles the response of a source. It returns false if there is no such source.
@@ -231,7 +232,7 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 	if r.sites.obey(st, now) && !first {
 		r.readmit(st)
 	}
-	if r.c.Only != "" {
+	if r.manifest != "" {
 		return r.only(st)
 	}
 	for _, sp := range r.c.Seeder.Specials(st.Origin) {
@@ -270,9 +271,6 @@ func (st *site) mayTell() bool {
 
 // guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The run's lock is held.
 func (t *siteTable) guessed(st *site) (list []collection.Source) {
-	if t.c.Only != "" || t.work.ctx.Err() != nil {
-		return nil
-	}
 	for _, sp := range t.c.Seeder.Specials(st.Origin) {
 		if sp.Kind == seed.Sitemap && !sp.Declared && st.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: sp.URL})
@@ -427,7 +425,7 @@ func (st *site) hops(s *collection.Source) (n int) {
 func (x *crossHost) chase(a *harvest.Answer) (body []byte, status int) {
 	to := a.Location
 	for range mostHops {
-		if x.c.Only != "" && protocol.Origin(to) != protocol.Origin(x.c.Only) {
+		if x.within != "" && protocol.Origin(to) != x.within {
 			return nil, http.StatusNotFound // a crawl of one site never leaves it
 		}
 		c := fetch.Client{Transport: x.c.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}

@@ -111,12 +111,12 @@ func (b *start) again() error {
 // allows. Pages that are forbidden now are caught before they are fetched. The run's
 // lock is held.
 func (r *sources) readmit(st *site) {
-	r.readmits[st.ID] = true
-	if !r.readmitting {
-		r.readmitting = true
+	if r.readmits == nil {
+		r.readmits = map[frontier.SiteID]bool{}
 		r.work.busy++
 		r.work.begun.Go(r.readmitAll)
 	}
+	r.readmits[st.ID] = true
 }
 
 // readmitAll scans all pages, for all waiting sites together, since a scan of a large
@@ -125,8 +125,9 @@ func (r *sources) readmitAll() {
 	for {
 		r.work.Lock()
 		sites := r.readmits
-		r.readmits = map[frontier.SiteID]bool{}
-		r.readmitting = len(sites) > 0
+		if r.readmits = nil; len(sites) > 0 {
+			r.readmits = map[frontier.SiteID]bool{}
+		}
 		r.work.Unlock()
 		if len(sites) == 0 {
 			r.in.put(read{busy: 1})

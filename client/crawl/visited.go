@@ -4,9 +4,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/client/trust"
 )
 
 // visited evaluates a visit: it judges the announcement that led to it, charges the
@@ -23,7 +21,7 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	case v.Silent:
 		k.sites.failed(st, v.Fault)
 	}
-	if k.c.Only != "" {
+	if k.says {
 		k.sayOnly(v, d)
 	}
 	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched
@@ -36,16 +34,7 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 		k.count.Duplicates.Add(1)
 	}
 	k.truths.seen(v, d, st.Belief)
-	if k.c.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
-		cost := k.c.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
-		if st.listens() || !k.c.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
-			k.revisits.spend(cost)
-		} else {
-			was := d.Page
-			was.History = d.Before
-			k.revisits.spendTold(cost, st, was, v.Asked)
-		}
-	}
+	k.revisits.charge(st, v, d)
 	switch {
 	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
 	case d.Asked > 0:
@@ -57,37 +46,7 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	if news {
 		k.sites.touch(st)
 	}
-	heard, unsure := st.believed(), false
-	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
-		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
-		post, h := p.Posterior(), p.Hearing(v.Asked)
-		switch right := outcome == trust.Right; {
-		case claimed && st.listens():
-			k.revisits.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
-		case claimed:
-			heard.Signal.Proved(&post, h, right)
-		case st.listens():
-			unsure = k.revisits.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
-		case h.Notices > 0 || heard.Tells:
-			heard.Signal.Visited(&post, h, d.Differs)
-		}
-	}
-	if claimed && outcome == trust.Right && !c.Modified.IsZero() && c.Modified.Before(c.At) {
-		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
-	}
-	if st.Belief == nil || heard != *st.Belief {
-		k.sites.believes(st, heard)
-	}
-	k.judge.seenDates(st, v, d, unsure)
-}
-
-// proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
-// without proving it wrong, is none.
-func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
-	if claimed {
-		return outcome != trust.Void
-	}
-	return !d.Mismatched && d.Unstable != collection.UnstableText
+	k.judge.seenDates(st, v, d, k.revisits.learn(st, v, d, c, claimed, outcome))
 }
 
 // sayOnly logs the result of a visit to a page of the one site.
