@@ -49,7 +49,7 @@ func (f *batchFetches) take(b *harvest.Batch, now time.Time) {
 	kept := b.Sites[:0]
 	for _, sb := range b.Sites {
 		for st := f.sites.of(sb.Site); st != nil && len(sb.Tasks) > 0; {
-			src, many, others := st.together(sb.Tasks, least, now)
+			src, many, others := st.sources.together(sb.Tasks, least, now)
 			if src == nil {
 				break
 			}
@@ -82,11 +82,11 @@ func (s *source) tells() bool {
 // together returns a source from which at least so many of the tasks' pages can be fetched in one request, those pages,
 // MaxWants at most, and all other tasks; nil if there is none. Of several manifests, each below a path of its own, a page
 // belongs to the one with the longest path.
-func (st *site) together(tasks []harvest.Task, least int, now time.Time) (of *source, pages, others []harvest.Task) {
+func (ss *sourceSet) together(tasks []harvest.Task, least int, now time.Time) (of *source, pages, others []harvest.Task) {
 	by := make(map[*source]int)
 	owners := make([]*source, len(tasks))
 	for i := range tasks {
-		for _, src := range st.sources {
+		for _, src := range ss.byURL {
 			if tasks[i].Page != 0 && src.tells() && strings.HasPrefix(tasks[i].URL, src.base()) &&
 				(owners[i] == nil || len(src.base()) > len(owners[i].base())) {
 				owners[i] = src
@@ -94,7 +94,7 @@ func (st *site) together(tasks []harvest.Task, least int, now time.Time) (of *so
 		}
 		by[owners[i]]++
 	}
-	for _, src := range st.sources {
+	for _, src := range ss.byURL {
 		if of == nil && by[src] >= max(least, 1) && src.bulk(now) {
 			of = src
 		}
@@ -143,7 +143,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	if err != nil {
 		src.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
 	}
-	sb := st.batch(rest...)
+	sb := batchOf(st, rest...)
 	f.work.Unlock()
 	f.work.rouse()
 	if len(rest) == 0 {

@@ -95,7 +95,7 @@ func (f *followers) listen(from *client.Source, src *source) {
 	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {
 		as, why := f.choose(d, at)
 		f.work.Lock()
-		src.offers(d)
+		f.offers(src, d)
 		f.work.Unlock()
 		f.chose(src, as, why)
 		return as
@@ -112,8 +112,8 @@ func (f *followers) chose(src *source, as protocol.Form, why string) {
 	}
 }
 
-// offers records a source's description of what its site offers. The run's lock is held.
-func (s *source) offers(d *protocol.Discovery) {
+// offers records a source's description of what its site offers. The work's lock is held.
+func (f *followers) offers(s *source, d *protocol.Discovery) {
 	s.offer = &offer{d: d, at: time.Now()}
 	s.site.offer = s.offer
 }
@@ -146,11 +146,11 @@ func (f *followers) offered(ctx context.Context, src *source, from *client.Sourc
 	}
 	f.work.Lock()
 	defer f.work.Unlock()
-	src.offers(d)
+	f.offers(src, d)
 	return d, nil
 }
 
-// received counts what became of a source's changes (C30). The run's lock is held.
+// received counts what became of a source's changes (C30). The work's lock is held.
 func (n *notices) received(st *site, id uint64, by collection.Signal, took *collection.Reception) {
 	t := n.receptions[by]
 	if t == nil {
@@ -158,7 +158,7 @@ func (n *notices) received(st *site, id uint64, by collection.Signal, took *coll
 		n.receptions[by] = t
 	}
 	t.Add(took)
-	for _, src := range st.sources {
+	for _, src := range st.sources.byURL {
 		if src.ID == id && id != 0 {
 			src.told.Add(took)
 			return
@@ -180,7 +180,7 @@ func (c *Crawler) Listening(origin string) map[string]Choice {
 		return nil
 	}
 	m := map[string]Choice{}
-	for u, src := range st.sources {
+	for u, src := range st.sources.byURL {
 		if src.choice.As != "" {
 			c := src.choice
 			c.Door = src.Door

@@ -230,7 +230,7 @@ func (k *keeper) share(t *collection.Commit, done *collection.Committed) error {
 	return nil
 }
 
-// changedSources returns the changed records of followed sources. The run's lock is held.
+// changedSources returns the changed records of followed sources. The work's lock is held.
 func (t *siteTable) changedSources() (list []collection.Source) {
 	for src := range t.dirtySources {
 		if src.ID != 0 {
@@ -248,7 +248,7 @@ func (t *siteTable) changedSources() (list []collection.Source) {
 // flushEvery is how often site records, which change with every page, are stored.
 const flushEvery = 10 * time.Second
 
-// changedSites returns the site records to be stored: none before flushEvery, unless all is set. The run's lock is held.
+// changedSites returns the site records to be stored: none before flushEvery, unless all is set. The work's lock is held.
 func (k *keeper) changedSites(now time.Time, all bool) (list []collection.Site) {
 	if !all && now.Sub(k.sites.flushed) < k.c.hurried(flushEvery) {
 		return nil

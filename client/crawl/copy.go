@@ -241,7 +241,7 @@ func (b *start) beginOnly() error {
 	b.sites.complete(st)
 	var list []collection.Source
 	err := b.sources.barred()
-	if st.obeys() {
+	if st.sources.obeys() {
 		list = b.sources.only(st)
 	}
 	b.work.Unlock()
@@ -252,7 +252,7 @@ func (b *start) beginOnly() error {
 }
 
 // only returns the manifest of the one site, if it is not yet among its
-// sources. If robots.txt forbids it the run ends. The run's lock is held.
+// sources. If robots.txt forbids it the run ends. The work's lock is held.
 func (r *sources) only(st *site) []collection.Source {
 	if err := r.barred(); err != nil {
 		if r.work.failed == nil {
@@ -261,7 +261,7 @@ func (r *sources) only(st *site) []collection.Source {
 		r.work.cancel()
 		return nil
 	}
-	if st.sources[r.manifest] != nil {
+	if st.sources.byURL[r.manifest] != nil {
 		return nil
 	}
 	return []collection.Source{{Site: st.ID, Kind: collection.ManifestRDF, URL: r.manifest}}

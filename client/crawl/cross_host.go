@@ -38,9 +38,6 @@ type crossHostRobots struct {
 
 const maxGuests = 10_000
 
-// elsewhere reports whether a source is of another origin than its site.
-func (s *source) elsewhere() bool { return protocol.Origin(s.URL) != s.site.Origin }
-
 // crosses reports whether a declared source of another origin is fetched: it must be
 // a sitemap on a crawled or admitted host, or on one with a related name, see kin.
 func (x *crossHost) crosses(st *site, sp seed.Special) bool {
@@ -70,7 +67,7 @@ func hostOf(origin string) string {
 }
 
 // askAbroad fetches a source from its host. While another such request to that host
-// is open, the source waits. The run's lock is held.
+// is open, the source waits. The work's lock is held.
 func (r *sources) askAbroad(src *source, now time.Time) {
 	b := r.abroad
 	origin := protocol.Origin(src.URL)
@@ -130,7 +127,7 @@ func (x *crossHost) knowAbroad(origin string) error {
 	now := time.Now()
 	x.work.Lock()
 	st, g := x.sites.byOrigin[origin], x.robots[origin]
-	known := st != nil && st.obeys() || now.Before(g.again)
+	known := st != nil && st.sources.obeys() || now.Before(g.again)
 	x.work.Unlock()
 	if known {
 		return nil
@@ -161,7 +158,7 @@ func (x *crossHost) knowAbroad(origin string) error {
 func (x *crossHost) allowedAbroad(origin, u string) error {
 	x.work.Lock()
 	st := x.sites.byOrigin[origin]
-	known := st != nil && st.obeys()
+	known := st != nil && st.sources.obeys()
 	x.work.Unlock()
 	if known {
 		return x.sites.allowed(st, u)

@@ -55,7 +55,7 @@ func (j *judgement) date(st *site, by collection.Signal, dates []protocol.Date, 
 func lastOf(step *client.Step) bool { return step.Whole || !step.Cursor.IsZero() }
 
 // seenDates judges by a visit the dates that a site states: in Last-Modified, and in the
-// sitemap, feed or manifest that announced the page. unsure: the manifest may show the visit's finding later. The run's lock
+// sitemap, feed or manifest that announced the page. unsure: the manifest may show the visit's finding later. The work's lock
 // is held.
 func (j *judgement) seenDates(st *site, v *collection.Visit, d *collection.Visited, unsure bool) {
 	j.mu.Lock()
@@ -81,7 +81,7 @@ func (j *judgement) seenDates(st *site, v *collection.Visit, d *collection.Visit
 		// A feed drops its older entries, and says nothing about them.
 		switch s.Before = said; by {
 		case collection.BySitemap:
-			s.Read = st.sitemapsRead()
+			s.Read = st.sources.read()
 		case collection.ByManifest:
 			s.Read = st.looked
 		default:
@@ -89,23 +89,6 @@ func (j *judgement) seenDates(st *site, v *collection.Visit, d *collection.Visit
 		}
 	}
 	st.trust.Date(string(by)).Visit(s)
-}
-
-// sitemapsRead returns when the least recently fetched sitemap of a site was fetched, the
-// zero time if one has failed.
-func (st *site) sitemapsRead() (since time.Time) {
-	for _, src := range st.sources {
-		if src.Kind != collection.SitemapXML || src.Pages == 0 {
-			continue
-		}
-		if src.Fails > 0 {
-			return time.Time{}
-		}
-		if since.IsZero() || src.Polled.Before(since) {
-			since = src.Polled
-		}
-	}
-	return since
 }
 
 // confirms reports whether an unchanged date means that the stored page is current: only

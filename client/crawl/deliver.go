@@ -85,7 +85,7 @@ func (c *Crawler) mostBytes() int64 {
 const mostDelivered = 16 << 20
 
 // takeOut marks delivered pages as given out, so that they are not fetched. It returns
-// them without those that are being fetched already. The run's lock is held.
+// them without those that are being fetched already. The work's lock is held.
 func (r *readings) takeOut(list []delivery) []delivery {
 	kept := list[:0]
 	for _, d := range list {

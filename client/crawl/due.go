@@ -6,6 +6,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // mostAsking is how many sources of a site are fetched before its pages. A site
@@ -35,7 +36,7 @@ func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
 		}
 		if src.Kind != collection.Robots {
 			r.sites.complete(st)
-			if rb := st.robots; (rb.busy || !rb.At.After(now)) && (st.silent != "" || now.Sub(rb.Polled) > robotsRests) { // it comes first, in this batch or already under way
+			if rb := st.sources.robots; (rb.busy || !rb.At.After(now)) && (st.silent != "" || now.Sub(rb.Polled) > robotsRests) { // it comes first, in this batch or already under way
 				src.off, later = true, append(later, src)
 				continue
 			} else if st.silent != "" {
@@ -56,7 +57,7 @@ func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
 			r.followers.follow(src)
 			continue
 		}
-		if src.elsewhere() {
+		if protocol.Origin(src.URL) != src.site.Origin {
 			r.askAbroad(src, now)
 			continue
 		}

@@ -80,7 +80,7 @@ func sameType(a, b string) bool {
 	return ext(a) == ext(b)
 }
 
-// shareable reports whether a page's pending body may be copied from another page of its site. The run's lock is held.
+// shareable reports whether a page's pending body may be copied from another page of its site. The work's lock is held.
 func (t *equalPages) shareable(st *site, p *collection.Page) bool {
 	if t.liars[st.ID] || !t.c.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > t.c.mostBytes() {
 		return false
@@ -94,7 +94,7 @@ func (t *equalPages) shareable(st *site, p *collection.Page) bool {
 var emptyBody = protocol.Sum(nil)
 
 // of looks for the pending body of a page: held is the page to copy it from, nil for none, and leader
-// is the page to wait for, 0 for none. The run's lock is held.
+// is the page to wait for, 0 for none. The work's lock is held.
 func (t *equalPages) of(p *collection.Page) (held *collection.Page, leader frontier.PageID, err error) {
 	body := t.bodyOf(p)
 	if _, failed := t.learned[body]; failed {

@@ -59,12 +59,12 @@ func budgeted(p *collection.Page) bool {
 	return p.By == collection.ByLink && p.Visits == 0 && p.Fails == 0 && p.Depth > 0 && !p.Told && !p.Listed
 }
 
-// mayAsk reports whether a page may be fetched now. If not, it stays given out until it may. The run's lock is held.
+// mayAsk reports whether a page may be fetched now. If not, it stays given out until it may. The work's lock is held.
 func (fs *families) mayAsk(st *site, p *collection.Page) bool {
 	if fs.share == 1 || !budgeted(p) || fs.waiting >= mostWaitingAll {
 		return true
 	}
-	f := st.family()
+	f := fs.of(st)
 	was := f.Held()
 	ok := f.Ask(p.ID, p.URL, fs.share)
 	if fs.waiting += f.Held() - was; ok {
@@ -73,8 +73,8 @@ func (fs *families) mayAsk(st *site, p *collection.Page) bool {
 	return ok
 }
 
-// family returns the URL families of a site.
-func (st *site) family() *family.Tree {
+// of returns the URL families of a site.
+func (fs *families) of(st *site) *family.Tree {
 	if st.families == nil {
 		st.families = family.Parse(st.Families)
 	}
@@ -82,7 +82,7 @@ func (st *site) family() *family.Tree {
 }
 
 // notTried records that pages were not fetched after all, and returns to the frontier the pages that may be fetched
-// instead. The run's lock is held.
+// instead. The work's lock is held.
 func (fs *families) notTried(ids []frontier.PageID) {
 	met := map[*site]bool{}
 	for _, id := range ids {
@@ -95,7 +95,7 @@ func (fs *families) notTried(ids []frontier.PageID) {
 	fs.release(met)
 }
 
-// release returns to the frontier the held pages of sites that may be fetched by now. The run's lock is held.
+// release returns to the frontier the held pages of sites that may be fetched by now. The work's lock is held.
 func (fs *families) release(sites map[*site]bool) {
 	for st := range sites {
 		list := st.families.Release(fs.share)
@@ -104,7 +104,7 @@ func (fs *families) release(sites map[*site]bool) {
 	}
 }
 
-// refuse removes links from a Commit whose family has enough waiting pages, and returns how many each visit had. The run's
+// refuse removes links from a Commit whose family has enough waiting pages, and returns how many each visit had. The work's
 // lock is held.
 func (fs *families) refuse(t *collection.Commit) []int {
 	refused := make([]int, len(t.Visits))
@@ -131,7 +131,7 @@ func (fs *families) refuse(t *collection.Commit) []int {
 }
 
 // learn updates the families by a Commit's visits, and returns to the frontier the pages that may be fetched by now. The
-// run's lock is held.
+// work's lock is held.
 func (fs *families) learn(t *collection.Commit, done *collection.Committed, pairs map[int][]uint32, refused []int) {
 	if fs.share == 1 {
 		return
@@ -149,7 +149,7 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 		if st == nil || v.Delivered || v.Shared || v.Exclude != "" {
 			continue
 		}
-		f := st.family()
+		f := fs.of(st)
 		met[st] = true
 		_, was := fs.tried[v.Page]
 		delete(fs.tried, v.Page)
@@ -200,7 +200,7 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 	fs.release(met)
 }
 
-// traps returns the families with waiting pages. The run's lock is held.
+// traps returns the families with waiting pages. The work's lock is held.
 func (fs *families) traps() (list []Trap) {
 	if fs.waiting == 0 {
 		return nil
@@ -238,7 +238,7 @@ func (fs *families) looks(id frontier.SiteID) bool {
 	return st.visits%8 == 0
 }
 
-// textOf returns the memory of a site's text. The run's lock is held.
+// textOf returns the memory of a site's text. The work's lock is held.
 func (fs *families) textOf(st *site) *family.Text {
 	if x := fs.texts[st.ID]; x != nil {
 		return x

@@ -33,7 +33,7 @@ type followers struct {
 	firsts  int                      // followed sites that have not announced anything yet
 }
 
-// follow starts to follow a site that may have a manifest. The run's lock is held.
+// follow starts to follow a site that may have a manifest. The work's lock is held.
 // The site's pages wait for its first announcement, unless a stored cursor shows
 // that there was one: a quiet site might announce nothing more.
 func (f *followers) follow(src *source) {
@@ -224,7 +224,7 @@ func (f *followers) followed(src *source) collection.Source {
 		f.work.Lock()
 		f.sites.recovered(st)
 		f.work.Unlock()
-		note() // before heard, after which st.tells is read
+		note() // before heard, after which st.sources.tells is read
 		if !f.once {
 			f.heard(src)
 		}

@@ -50,7 +50,7 @@ func (j *judgement) heeds(st *site, by collection.Signal, item *protocol.Item, n
 }
 
 // judged updates the trust in the source that led to a visit; no other function does. It returns the claim, if the
-// page was fetched because of one, its outcome, and whether the site's record has changed. The run's lock is held.
+// page was fetched because of one, its outcome, and whether the site's record has changed. The work's lock is held.
 func (j *judgement) judged(st *site, v *collection.Visit, d *collection.Visited) (c claim, claimed bool, outcome trust.Outcome, news bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -160,7 +160,7 @@ const justChanged = 10 * time.Minute
 
 // tells reports whether a site publishes its changes now, and is believed.
 func (j *judgement) tells(st *site) bool {
-	if st.tells == nil {
+	if st.sources.tells == nil {
 		return false
 	}
 	j.mu.Lock()

@@ -93,10 +93,10 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	n.work.Lock()
 	n.sites.touch(st)
 	if by == collection.ByStream || by == collection.ByChanges { // whose changes are numbered, unlike those of a listing
-		heard := st.believed()
+		heard := believed(st)
 		heard.Signal.Numbered(len(step.Changes))
 		n.sites.believes(st, heard)
-	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names what was lost
+	} else if heard := believed(st); by == collection.ByManifest && heard.Signal.Sure && !st.sources.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names what was lost
 		heard.Signal.Gap(done.Pending)
 		n.sites.believes(st, heard)
 	}
@@ -139,7 +139,7 @@ func spelled(list []protocol.Change) []protocol.Change {
 }
 
 // counted tells the Seeder how many new pages were listed of each site, since it
-// bounds the pages of a site. The run's lock is held.
+// bounds the pages of a site. The work's lock is held.
 func (t *siteTable) counted(pages []collection.Page) {
 	of := map[string]int{}
 	for i := range pages {
@@ -227,7 +227,7 @@ func (n *notices) wanted(url string) bool {
 	}
 	n.work.Lock()
 	st := n.sites.byOrigin[protocol.Origin(url)]
-	crawled := st != nil && st.obeys()
+	crawled := st != nil && st.sources.obeys()
 	n.work.Unlock()
 	if crawled {
 		return true

@@ -36,7 +36,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 		if st != nil {
 			q.sites.complete(st)
 		}
-		return st == nil || st.full || st.waits(now) || q.sites.ahead(st, q.c.Harvester.Open(st.Origin)) > tooFarAhead
+		return st == nil || st.full || q.sites.waits(st, now) || q.sites.ahead(st, q.c.Harvester.Open(st.Origin)) > tooFarAhead
 	}
 	if left := q.c.Stop.Pages - int(q.count.pages()) - q.work.busy; q.c.Stop.Pages > 0 {
 		if left <= 0 {
@@ -213,8 +213,8 @@ func (c *Crawler) excludes(p *collection.Page) string {
 	return c.Seeder.Excludes(p.URL)
 }
 
-// batch returns tasks of a site for the Harvester.
-func (st *site) batch(tasks ...harvest.Task) harvest.SiteBatch {
+// batchOf returns tasks of a site for the Harvester.
+func batchOf(st *site, tasks ...harvest.Task) harvest.SiteBatch {
 	return harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: tasks}
 }
 
@@ -268,7 +268,7 @@ func (q *pageQueue) hasten(p *collection.Page) {
 		return
 	}
 	now := time.Now()
-	if q.c.Seeder.Forbids(p.URL) != "" || st.waits(now) {
+	if q.c.Seeder.Forbids(p.URL) != "" || q.sites.waits(st, now) {
 		q.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 		q.work.rouse()
 		return
@@ -295,7 +295,7 @@ func (q *pageQueue) hasten(p *collection.Page) {
 	}
 	q.work.busy++
 	q.work.out[p.ID] = true
-	if err := q.c.Harvester.Insert(st.batch(q.task(p))); err != nil {
+	if err := q.c.Harvester.Insert(batchOf(st, q.task(p))); err != nil {
 		q.work.busy--
 		delete(q.work.out, p.ID)
 		q.judge.unasked([]frontier.PageID{p.ID})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
@@ -117,7 +116,7 @@ func (r *revisits) startPrice() float64 {
 	return importance * r.set.Policy.At(&post, 1/each)
 }
 
-// setPrice sets the price of all decisions. The run's lock is held.
+// setPrice sets the price of all decisions. The work's lock is held.
 func (r *revisits) setPrice(price float64) {
 	p := r.policy()
 	p.Price, p.Longest = price, max(p.Longest, r.revisiting.plan.Longest)
@@ -148,7 +147,7 @@ func (r *revisits) besides() float64 {
 }
 
 // besidePrice returns what a visit paid by the extra budget must gain: nothing while at least half of that is left. The
-// run's lock is held.
+// work's lock is held.
 func (r *revisits) besidePrice() float64 {
 	switch v, b := &r.revisiting, &r.revisiting.beside; {
 	case r.besides() == 0 || b.Rate == 0 || b.Balance >= b.Burst/2:
@@ -185,10 +184,10 @@ func (r *revisits) keep(ctx context.Context) {
 }
 
 // planned reports whether there is a plan: before, no page is visited, since the
-// price would be a guess. The run's lock is held.
+// price would be a guess. The work's lock is held.
 func (r *revisits) planned() bool { return r.set == nil || !r.revisiting.at.IsZero() }
 
-// trim corrects the price by the balance of the budget. The run's lock is held.
+// trim corrects the price by the balance of the budget. The work's lock is held.
 func (r *revisits) trim(now time.Time) {
 	v := &r.revisiting
 	v.bucket.Earn(now.Sub(v.filled).Hours() / 24)
@@ -212,13 +211,13 @@ func (v *revisiting) fillBeside(budget, visit float64) {
 	v.beside = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.beside.Balance + burst - v.beside.Burst}
 }
 
-// charge charges the budget for a visit. The run's lock is held.
+// charge charges the budget for a visit. The work's lock is held.
 func (r *revisits) charge(st *site, v *collection.Visit, d *collection.Visited) {
 	if r.set == nil || d.Before.Visits == 0 || v.Status == 0 || v.Delivered {
 		return
 	}
 	cost := r.set.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
-	if st.listens() || !r.set.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
+	if st.sources.listens() || !r.set.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
 		r.spend(cost)
 		return
 	}
@@ -228,7 +227,7 @@ func (r *revisits) charge(st *site, v *collection.Visit, d *collection.Visited) 
 }
 
 // spendTold charges a visit to an announced page; was is the page before the visit. It charges the extra budget, or the
-// normal one if the extra one is empty, or if the visit was worth the normal price only. The run's lock is held.
+// normal one if the extra one is empty, or if the visit was worth the normal price only. The work's lock is held.
 func (r *revisits) spendTold(cost float64, st *site, was collection.Page, at time.Time) {
 	v, price := &r.revisiting, r.besidePrice()
 	if price > 0 {
@@ -243,7 +242,7 @@ func (r *revisits) spendTold(cost float64, st *site, was collection.Page, at tim
 	}
 }
 
-// spend charges the budget. The run's lock is held.
+// spend charges the budget. The work's lock is held.
 func (r *revisits) spend(cost float64) { r.revisiting.bucket.Spend(cost) }
 
 // mostDemands is how many sites the planner treats one by one: the largest of
@@ -289,7 +288,7 @@ func (r *revisits) replan(ctx context.Context) error {
 		if st == nil || of.pages == 0 {
 			continue
 		}
-		b := st.believed()
+		b := believed(st)
 		b.Extra = of.Extra()
 		if prior := of.Prior(); !alike(&prior, &b.Prior) {
 			b.Prior = prior
@@ -300,12 +299,12 @@ func (r *revisits) replan(ctx context.Context) error {
 			}
 		}
 		switch planned := of.listens && !st.deaf; {
-		case st.listens() && r.judge.tells(st):
+		case st.sources.listens() && r.judge.tells(st):
 			b.Manifest.Recall, b.Manifest.Planned = v.manifests.Recall(&b.Signal), planned
 			if st.looked.After(b.Manifest.Read) { // else a previous run read it last
 				b.Manifest.Read = st.looked
 			}
-		case st.tells != nil: // else it may not be known yet, so soon after the start
+		case st.sources.tells != nil: // else it may not be known yet, so soon after the start
 			b.Manifest = fresh.Manifest{}
 		}
 		if st.Belief == nil || b != *st.Belief { // else its record need not be written
@@ -359,15 +358,15 @@ func (r *revisits) demands(pass *fresh.Planning) demanders {
 	manifests := &r.revisiting.manifests
 	*manifests = fresh.Manifests{}
 	for _, st := range r.sites.byID {
-		if st.listens() && st.Belief != nil {
+		if st.sources.listens() && st.Belief != nil {
 			manifests.Add(&st.Belief.Signal)
 		}
 	}
 	for id, st := range r.sites.byID {
 		site, _ := r.col.SiteByID(id)
-		terms := fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.listens()}
+		terms := fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.sources.listens()}
 		if terms.Manifest {
-			heard := st.believed()
+			heard := believed(st)
 			terms.Precision, terms.Recall = manifests.Precision(&heard.Signal), manifests.Recall(&heard.Signal)
 		}
 		if terms.Manifest || terms.Most > 0 && float64(site.Held) > terms.Most/2 {
@@ -401,13 +400,6 @@ func (t *siteTable) takes(st *site) float64 {
 		return 0
 	}
 	return float64(24*time.Hour) / float64(wait)
-}
-
-// listens reports whether a site's changes are known by polling its manifest, its
-// only working door.
-func (st *site) listens() bool {
-	src := st.tells
-	return src != nil && src.Door == string(client.Manifest)
 }
 
 // of returns the data of a site.
@@ -468,7 +460,7 @@ func (r *revisits) nextLook(st *site) time.Duration {
 	}
 	r.leftOut(st, until)
 	st.before, st.looked = st.looked, now
-	if b := st.believed(); b.Manifest.Recall > 0 {
+	if b := believed(st); b.Manifest.Recall > 0 {
 		b.Manifest.Read = now
 		r.sites.believes(st, b)
 	}
@@ -488,18 +480,18 @@ func (r *revisits) nextLook(st *site) time.Duration {
 }
 
 // learn updates the estimates of a site by a visit, and by the outcome of the claim that led to it. unsure: the site's manifest
-// may show later what the visit has found. The run's lock is held.
+// may show later what the visit has found. The work's lock is held.
 func (r *revisits) learn(st *site, v *collection.Visit, d *collection.Visited, c claim, claimed bool, outcome trust.Outcome) (unsure bool) {
-	heard := st.believed()
+	heard := believed(st)
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
 		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
 		post, h := p.Posterior(), p.Hearing(v.Asked)
 		switch right := outcome == trust.Right; {
-		case claimed && st.listens():
+		case claimed && st.sources.listens():
 			r.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
 		case claimed:
 			heard.Signal.Proved(&post, h, right)
-		case st.listens():
+		case st.sources.listens():
 			unsure = r.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
 		case h.Notices > 0 || heard.Tells:
 			heard.Signal.Visited(&post, h, d.Differs)
@@ -524,13 +516,13 @@ func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
 }
 
 // leftOut lowers the estimates of a site's manifest, now read, by the findings before a time that it still does not show.
-// The run's lock is held.
+// The work's lock is held.
 func (r *revisits) leftOut(st *site, until time.Time) {
 	missed := r.judge.missed(st, until)
 	if missed == 0 {
 		return
 	}
-	heard := st.believed()
+	heard := believed(st)
 	for range missed {
 		r.revisiting.manifests.Missed(&heard)
 	}

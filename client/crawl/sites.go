@@ -31,20 +31,17 @@ type siteTable struct {
 	wordsAt time.Time // when words was computed
 }
 
-// A site is the engine's state of one origin. The run's lock guards it.
+// A site is the engine's state of one origin. The work's lock guards it.
 type site struct {
 	collection.Site
 	standing
-	sources    map[string]*source // by URL
-	named      map[string]bool    // sources that were named and are not stored yet
-	robots     *source
+	sources    sourceSet
 	welcomedBy string    // base URL of the site whose welcome applies to this host
 	full       bool      // a source waits for its claims to be judged, see believe
 	deaf       bool      // polling its manifest for changes is not worth its cost
 	weight     float64   // mean importance of its pages; 0: not known yet
 	looked     time.Time // when its manifest was last polled
 	before     time.Time // when it was polled the time before
-	tells      *source   // the source that publishes its changes now; nil: none
 	soft       softProbe
 	dirty      bool      // its record differs from the stored one
 	silences   int       // in a row, see leave
@@ -64,47 +61,6 @@ type site struct {
 	families *family.Tree // the yield of its URL families; nil: as stored
 }
 
-// A source is a URL that the engine fetches when it is due, or follows.
-type source struct {
-	collection.Source
-	site  *site
-	index int    // in the heap, -1 if not there
-	busy  bool   // being fetched, or followed
-	off   bool   // put off, though it was due
-	lasts bool   // its failure will last, see lasts
-	heard bool   // followed, and nothing waits for it
-	offer *offer // what its site offers there; nil: not known
-
-	described string    // URL of the site's description, where the manifest names it
-	bulking   bool      // a request for many pages is open
-	bulkFrom  time.Time // no such request before this time
-
-	told   collection.Reception // since the run began
-	choice Choice               // the form of its changes; empty until it is followed
-}
-
-// A sourceHeap orders sources by when they are due.
-type sourceHeap []*source
-
-func (h sourceHeap) Len() int           { return len(h) }
-func (h sourceHeap) Less(i, j int) bool { return h[i].At.Before(h[j].At) }
-func (h sourceHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-func (h *sourceHeap) Push(x any) {
-	s := x.(*source)
-	s.index = len(*h)
-	*h = append(*h, s)
-}
-func (h *sourceHeap) Pop() any {
-	old := *h
-	s := old[len(old)-1]
-	*h = old[:len(old)-1]
-	s.index = -1
-	return s
-}
-
 // load reads the sites and sources of earlier runs from the collection.
 func (t *siteTable) load() error {
 	for s := range t.c.Collection.Sites() {
@@ -120,7 +76,7 @@ func (t *siteTable) load() error {
 		}
 	}
 	for _, st := range t.byID {
-		if st.robots != nil && !st.robots.Polled.IsZero() {
+		if st.sources.robots != nil && !st.sources.robots.Polled.IsZero() {
 			t.obey(st, time.Now())
 		}
 	}
@@ -129,7 +85,7 @@ func (t *siteTable) load() error {
 
 // know makes a site from its record.
 func (t *siteTable) know(s collection.Site) *site {
-	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{},
+	st := &site{Site: s, sources: sourceSet{byURL: map[string]*source{}, named: map[string]bool{}},
 		standing: standing{underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}}
 	t.byID[s.ID], t.byOrigin[s.Origin] = st, st
 	if s.Quiet.After(time.Now().Add(cmp.Or(max(t.c.Quiet, 0), lastQuiet))) {
@@ -148,7 +104,7 @@ func (t *siteTable) know(s collection.Site) *site {
 
 // adopt adds a source to a site, and schedules it.
 func (t *siteTable) adopt(st *site, s collection.Source) *source {
-	if src := st.sources[s.URL]; src != nil {
+	if src := st.sources.byURL[s.URL]; src != nil {
 		src.ID = max(src.ID, s.ID)
 		return src
 	}
@@ -156,29 +112,19 @@ func (t *siteTable) adopt(st *site, s collection.Source) *source {
 		s.At = time.Time{} // the clock was ahead
 	}
 	src := &source{Source: s, site: st, index: -1}
-	st.sources[s.URL] = src
-	delete(st.named, s.URL)
+	st.sources.byURL[s.URL] = src
+	delete(st.sources.named, s.URL)
 	if s.Kind == collection.Robots {
-		st.robots = src
+		st.sources.robots = src
 	}
 	heap.Push(&t.due, src)
 	return src
 }
 
-// names records the URL of a source that a site, or a page of it, names. It returns
-// false if the URL is known, or the site has maxSources already.
-func (st *site) names(url string) bool {
-	if st.sources[url] != nil || st.named[url] || len(st.sources)+len(st.named) >= maxSources {
-		return false
-	}
-	st.named[url] = true
-	return true
-}
-
 // complete makes sure that a site has its robots.txt among its sources. It is called
 // before the site's first request.
 func (t *siteTable) complete(st *site) {
-	if st.robots == nil {
+	if st.sources.robots == nil {
 		t.adopt(st, collection.Source{Site: st.ID, Kind: collection.Robots, URL: st.Origin + "/robots.txt"})
 	}
 }
@@ -201,7 +147,7 @@ func (t *siteTable) putOff(src *source, at time.Time) {
 
 // obey puts the known robots.txt of a site into force.
 func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
-	s := st.robots
+	s := st.sources.robots
 	changed = t.c.Seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
 	d := t.c.Seeder.Delay(st.Origin)
 	if st.Delay != d {
@@ -221,57 +167,50 @@ func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 	return changed
 }
 
-// spoke records whether a source publishes its site's changes now. The run's
+// spoke records whether a source publishes its site's changes now. The work's
 // lock is held.
 func (f *followers) spoke(src *source) {
 	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
 	switch {
 	case tells:
-		st.tells = src
-	case st.tells == src:
-		st.tells = nil
+		st.sources.tells = src
+	case st.sources.tells == src:
+		st.sources.tells = nil
 	default:
 		return
 	}
-	if st.tells != nil {
+	if st.sources.tells != nil {
 		f.telling[st.ID] = true
 	} else {
 		delete(f.telling, st.ID)
 	}
-	b := st.believed()
-	if b.Tells = st.pushes(); !st.listens() && f.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
+	b := believed(st)
+	if b.Tells = st.sources.pushes(); !st.sources.listens() && f.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
 		b.Manifest = fresh.Manifest{}
 	}
-	if b != st.believed() {
+	if b != believed(st) {
 		f.sites.believes(st, b)
 	}
 }
 
-// pushes reports whether a site announces each change at once, so that its silence
-// is evidence at any time.
-func (st *site) pushes() bool { return st.tells != nil && !st.listens() }
-
 // believed returns the estimates of a site's pages and announcements.
-func (st *site) believed() fresh.Site {
+func believed(st *site) fresh.Site {
 	if st.Belief == nil {
 		return fresh.Site{}
 	}
 	return *st.Belief
 }
 
-// believes sets the estimates of a site. The run's lock is held.
+// believes sets the estimates of a site. The work's lock is held.
 func (t *siteTable) believes(st *site, b fresh.Site) {
 	st.Belief = &b
 	t.touch(st)
 }
 
-// obeys reports whether the robots.txt of a site is known and in force now.
-func (st *site) obeys() bool { return st.robots != nil && !st.robots.Polled.IsZero() }
-
 // waits reports whether the pages of a site must wait: its robots.txt is not
 // known yet, or its sources are being fetched (App. W), or it is in a pause.
-func (st *site) waits(now time.Time) bool {
-	return st.delivering > 0 || st.bulking > 0 || !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.rests())
+func (t *siteTable) waits(st *site, now time.Time) bool {
+	return st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.rests())
 }
 
 // rests returns the end of a site's pause, or of the wait for changes that it still has to send.
@@ -301,7 +240,7 @@ func (t *siteTable) known(id frontier.SiteID) *site {
 	return t.byID[id]
 }
 
-// touch marks a site's record as changed. The run's lock is held.
+// touch marks a site's record as changed. The work's lock is held.
 func (t *siteTable) touch(st *site) {
 	if !st.dirty {
 		st.dirty = true
@@ -310,7 +249,7 @@ func (t *siteTable) touch(st *site) {
 }
 
 // tally tells the Seeder what was found on each site at each depth (B11), by
-// which it decides how deep to crawl the site. The run's lock is held.
+// which it decides how deep to crawl the site. The work's lock is held.
 func (t *siteTable) tally(did *collection.Commit, done *collection.Committed) {
 	type place struct {
 		origin  string

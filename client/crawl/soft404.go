@@ -21,7 +21,7 @@ type softProbe struct {
 }
 
 // probeSoft returns, once a run, a task that requests a page that does not exist, if the site has softAfter pages. The
-// run's lock is held.
+// work's lock is held.
 func (t *siteTable) probeSoft(st *site) (harvest.Task, bool) {
 	if st.soft.url != "" || st.Held < softAfter && st.Pages < softAfter || t.c.NoParse {
 		return harvest.Task{}, false

@@ -95,7 +95,7 @@ func (r *sources) read(a *harvest.Answer) bool {
 	st := r.sites.of(a.Site)
 	var src *source
 	if st != nil {
-		src = st.sources[a.Task.URL]
+		src = st.sources.byURL[a.Task.URL]
 	}
 	r.work.Unlock()
 	if src == nil {
@@ -244,35 +244,25 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 			r.c.Log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
 			continue
 		}
-		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.mayTell()) && !r.c.NoManifests {
+		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.sources.mayTell()) && !r.c.NoManifests {
 			continue // its pages are in its manifest, unless there turns out to be none: see guessed
 		}
-		if st.names(sp.URL) {
+		if st.sources.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: kind, URL: sp.URL})
 		}
 	}
 	for _, u := range r.above(st) {
-		if r.c.Seeder.Forbids(u) == "" && st.names(u) {
+		if r.c.Seeder.Forbids(u) == "" && st.sources.names(u) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.ManifestRDF, URL: u})
 		}
 	}
 	return list
 }
 
-// mayTell reports whether a site has a manifest, or may have one that was not polled yet.
-func (st *site) mayTell() bool {
-	for _, src := range st.sources {
-		if src.Kind == collection.ManifestRDF && (src.Polled.IsZero() || !src.Changed.IsZero()) {
-			return true
-		}
-	}
-	return false
-}
-
-// guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The run's lock is held.
+// guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The work's lock is held.
 func (t *siteTable) guessed(st *site) (list []collection.Source) {
 	for _, sp := range t.c.Seeder.Specials(st.Origin) {
-		if sp.Kind == seed.Sitemap && !sp.Declared && st.names(sp.URL) {
+		if sp.Kind == seed.Sitemap && !sp.Declared && st.sources.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: sp.URL})
 		}
 	}
@@ -315,7 +305,7 @@ func (r *readings) named(id frontier.SiteID, l gather.Link) {
 	}
 	r.work.Lock()
 	st := r.sites.of(id)
-	news := st != nil && protocol.Origin(u) == st.Origin && st.names(u)
+	news := st != nil && protocol.Origin(u) == st.Origin && st.sources.names(u)
 	if news {
 		r.work.busy++
 	}
@@ -345,7 +335,7 @@ func (r *sources) told(st *site, s *collection.Source, body []byte) (more []coll
 	}
 	r.work.Lock()
 	for _, n := range list.Sitemaps {
-		if !n.Foreign && st.names(n.URL) {
+		if !n.Foreign && st.sources.names(n.URL) {
 			more = append(more, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: n.URL, Parent: s.ID})
 		}
 	}
@@ -394,31 +384,14 @@ func (r *sources) leadsOn(st *site, s *collection.Source, to string, more *[]col
 	}
 	r.work.Lock()
 	defer r.work.Unlock()
-	if st.sources[to] != nil || st.named[to] {
+	if st.sources.byURL[to] != nil || st.sources.named[to] {
 		return to != s.URL
 	}
-	if st.hops(s) >= mostHops || !st.names(to) {
+	if st.sources.hops(s) >= mostHops || !st.sources.names(to) {
 		return false
 	}
 	*more = append(*more, collection.Source{Site: st.ID, Kind: s.Kind, URL: to, Parent: s.ID})
 	return true
-}
-
-// hops returns how many sources in a row have redirected to s. The run's lock is held.
-func (st *site) hops(s *collection.Source) (n int) {
-	for parent := s.Parent; parent != 0 && n < mostHops; n++ {
-		var p *source
-		for _, src := range st.sources {
-			if src.ID == parent {
-				p = src
-			}
-		}
-		if p == nil || p.Status < 300 || p.Status > 399 {
-			break
-		}
-		parent = p.Parent
-	}
-	return n
 }
 
 // chase follows the redirects of a robots.txt, also to other origins (RFC 9309).

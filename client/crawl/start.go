@@ -108,7 +108,7 @@ func (b *start) again() error {
 }
 
 // readmit admits pages that an earlier robots.txt of a site forbade and the new one
-// allows. Pages that are forbidden now are caught before they are fetched. The run's
+// allows. Pages that are forbidden now are caught before they are fetched. The work's
 // lock is held.
 func (r *sources) readmit(st *site) {
 	if r.readmits == nil {
@@ -160,11 +160,11 @@ func (t *siteTable) logSilent() {
 	defer t.work.Unlock()
 	n := 0
 	for _, st := range t.byID {
-		if st.robots == nil || st.robots.Polled.IsZero() || st.silent == "" {
+		if st.sources.robots == nil || st.sources.robots.Polled.IsZero() || st.silent == "" {
 			continue
 		}
 		if n++; n <= maxLoggedSites {
-			t.c.Log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
+			t.c.Log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.sources.robots.Fault)
 		}
 	}
 	if n > maxLoggedSites {

@@ -44,7 +44,7 @@ func (t *siteTable) unfetched() ([]Unfetched, error) {
 	return list, nil
 }
 
-// whyUnfetched returns why an announced page was not fetched. The run's lock is held.
+// whyUnfetched returns why an announced page was not fetched. The work's lock is held.
 func (t *siteTable) whyUnfetched(st *site, p *collection.Page, now time.Time) string {
 	switch {
 	case t.c.Seeder.Forbids(p.URL) != "":

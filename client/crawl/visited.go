@@ -8,7 +8,7 @@ import (
 )
 
 // visited evaluates a visit: it judges the announcement that led to it, charges the
-// budget, and updates the estimates of the site. The run's lock is held.
+// budget, and updates the estimates of the site. The work's lock is held.
 func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	st := k.sites.byID[d.Page.Site]
 	if st == nil {
@@ -39,7 +39,7 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
 	case d.Asked > 0:
 		k.count.Again.Add(1)
-	case !d.Before.Notified && st.tells != nil:
+	case !d.Before.Notified && st.sources.tells != nil:
 		k.count.Audits.Add(1)
 	}
 	c, claimed, outcome, news := k.judge.judged(st, v, d)

@@ -231,8 +231,8 @@ func (c *Crawler) Why(url string) (Why, error) {
 	r.work.Lock()
 	defer r.work.Unlock()
 	if st := r.sites.byOrigin[protocol.Origin(w.URL)]; st != nil {
-		for _, u := range slices.Sorted(maps.Keys(st.sources)) {
-			src := st.sources[u]
+		for _, u := range slices.Sorted(maps.Keys(st.sources.byURL)) {
+			src := st.sources.byURL[u]
 			if c := src.choice; c.As != "" {
 				c.Door = src.Door
 				w.Signals = append(w.Signals, fmt.Sprintf("followed via %s", c))
