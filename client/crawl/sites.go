@@ -193,20 +193,6 @@ func (f *followers) spoke(src *source) {
 	}
 }
 
-// believed returns the estimates of a site's pages and announcements.
-func believed(st *site) fresh.Site {
-	if st.Belief == nil {
-		return fresh.Site{}
-	}
-	return *st.Belief
-}
-
-// believes sets the estimates of a site. The work's lock is held.
-func (t *siteTable) believes(st *site, b fresh.Site) {
-	st.Belief = &b
-	t.touch(st)
-}
-
 // waits reports whether the pages of a site must wait: its robots.txt is not
 // known yet, or its sources are being fetched (App. W), or it is in a pause.
 func (t *siteTable) waits(st *site, now time.Time) bool {
