@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
-	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -148,22 +147,6 @@ func (f *followers) offered(ctx context.Context, src *source, from *client.Sourc
 	defer f.work.Unlock()
 	f.offers(src, d)
 	return d, nil
-}
-
-// received counts what became of a source's changes (C30). The work's lock is held.
-func (n *notices) received(st *site, id uint64, by collection.Signal, took *collection.Reception) {
-	t := n.receptions[by]
-	if t == nil {
-		t = &collection.Reception{}
-		n.receptions[by] = t
-	}
-	t.Add(took)
-	for _, src := range st.sources.byURL {
-		if src.ID == id && id != 0 {
-			src.told.Add(took)
-			return
-		}
-	}
 }
 
 // Listening returns the door and the form by which each source of a site is followed

@@ -10,6 +10,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
@@ -247,28 +248,6 @@ func (c *Crawler) under(origin string) protocol.Digest {
 	return c.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, c.Filter))
 }
 
-// allowed returns an error if a URL of a site must not be fetched now. It is for
-// requests that are not tasks of the Harvester.
-func (t *siteTable) allowed(st *site, u string) error {
-	t.work.Lock()
-	rule := st.silent
-	t.work.Unlock()
-	if rule == "" {
-		rule = t.c.Seeder.Forbids(u)
-	}
-	if rule != "" {
-		return &forbiddenError{u, rule}
-	}
-	return nil
-}
-
-// A forbiddenError says why a URL is not fetched.
-type forbiddenError struct{ url, rule string }
-
-func (e *forbiddenError) Error() string {
-	return fmt.Sprintf("%.200s is not fetched: %s", e.url, e.rule)
-}
-
 func signalOf(d client.Door) collection.Signal {
 	switch d {
 	case client.Stream:
@@ -281,3 +260,29 @@ func signalOf(d client.Door) collection.Signal {
 
 // smallPatience bounds the fetch of a small document, with the wait for its host's slot.
 const smallPatience = 15 * time.Minute
+
+// spoke records whether a source publishes its site's changes now. The work's
+// lock is held.
+func (f *followers) spoke(src *source) {
+	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
+	switch {
+	case tells:
+		st.sources.tells = src
+	case st.sources.tells == src:
+		st.sources.tells = nil
+	default:
+		return
+	}
+	if st.sources.tells != nil {
+		f.telling[st.ID] = true
+	} else {
+		delete(f.telling, st.ID)
+	}
+	b := believed(st)
+	if b.Tells = st.sources.pushes(); !st.sources.listens() && f.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
+		b.Manifest = fresh.Manifest{}
+	}
+	if b != believed(st) {
+		f.sites.believes(st, b)
+	}
+}

@@ -144,19 +144,6 @@ func (m *manager) wake(now time.Time) time.Time {
 	return next
 }
 
-// quiet returns the ends of the pauses of sites that may have pages ready.
-func (t *siteTable) quiet(now time.Time) (until []time.Time) {
-	for st := range t.resting {
-		rests := st.rests()
-		if !now.Before(rests) {
-			delete(t.resting, st)
-			continue
-		}
-		until = append(until, rests)
-	}
-	return until
-}
-
 func earliest(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -261,3 +261,19 @@ func (c *Crawler) Accept(origin string) (gone int, err error) {
 	}
 	return gone, nil
 }
+
+// received counts what became of a source's changes (C30). The work's lock is held.
+func (n *notices) received(st *site, id uint64, by collection.Signal, took *collection.Reception) {
+	t := n.receptions[by]
+	if t == nil {
+		t = &collection.Reception{}
+		n.receptions[by] = t
+	}
+	t.Add(took)
+	for _, src := range st.sources.byURL {
+		if src.ID == id && id != 0 {
+			src.told.Add(took)
+			return
+		}
+	}
+}

@@ -200,11 +200,6 @@ func (q *pageQueue) stands(p *collection.Page) bool {
 // they were queued, and a robots.txt that is due is fetched after them.
 const tooFarAhead = time.Hour
 
-// ahead returns the least time that so many tasks of a site take.
-func (t *siteTable) ahead(st *site, tasks int) time.Duration {
-	return time.Duration(tasks) * t.c.Harvester.Gap(st.Pages, st.Delay)
-}
-
 // excludes returns the rule by which a page is not fetched, or "". The rules may have changed since it was found.
 func (c *Crawler) excludes(p *collection.Page) string {
 	if p.By == collection.ByPerson || c.Only != "" {

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -112,33 +111,6 @@ func notAsked(a *harvest.Answer) bool {
 		return true
 	}
 	return a.Asked.IsZero() && (a.Fault == harvest.FaultConnect || a.Fault == harvest.FaultTimeout || a.Fault == harvest.FaultProtocol)
-}
-
-// The pause for a site that was silent for several pages in a row; doubled each
-// time, until it answers.
-const (
-	firstQuiet = time.Minute
-	lastQuiet  = 12 * time.Hour
-)
-
-// leave pauses a site whose pages were given back because requests before them
-// got no answer. The pages are not blamed, and wait with it.
-func (t *siteTable) leave(a *harvest.Answer) {
-	if a.Fault == harvest.FaultStopped {
-		return
-	}
-	now := time.Now()
-	t.work.Lock()
-	defer t.work.Unlock()
-	if st := t.byID[a.Site]; st != nil && !now.Before(st.Quiet) {
-		st.silences = min(st.silences+1, 16)
-		st.Quiet = now.Add(t.c.hurried(min(firstQuiet<<(st.silences-1), cmp.Or(max(t.c.Quiet, 0), lastQuiet))))
-		t.resting[st] = struct{}{}
-		t.touch(st)
-		if a.Err != nil {
-			t.failed(st, a.Err.Error())
-		}
-	}
 }
 
 // visit returns the visit that the answer for a page makes.

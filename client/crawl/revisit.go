@@ -254,15 +254,6 @@ func alike(p, q *fresh.Prior) bool {
 	return true
 }
 
-// takes returns how many requests a day a site may get, by its delay and ours; 0 means no limit.
-func (t *siteTable) takes(st *site) float64 {
-	wait := t.ahead(st, 1)
-	if wait <= 0 {
-		return 0
-	}
-	return float64(24*time.Hour) / float64(wait)
-}
-
 // of returns the data of a site.
 func (d demanders) of(col *collection.Collection, pass *fresh.Planning, id frontier.SiteID) *sitePlan {
 	of := d[id]

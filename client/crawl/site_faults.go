@@ -1,6 +1,11 @@
 package crawl
 
-import "time"
+import (
+	"cmp"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl/harvest"
+)
 
 // mostWords is how many failing sites are logged in a row; after that one a minute, since
 // when the network is down all sites fail.
@@ -43,4 +48,44 @@ func (t *siteTable) recovered(st *site) {
 		st.ailing = false
 		t.c.Log.Info("site responds again", "site", st.Origin)
 	}
+}
+
+// The pause for a site that was silent for several pages in a row; doubled each
+// time, until it answers.
+const (
+	firstQuiet = time.Minute
+	lastQuiet  = 12 * time.Hour
+)
+
+// leave pauses a site whose pages were given back because requests before them
+// got no answer. The pages are not blamed, and wait with it.
+func (t *siteTable) leave(a *harvest.Answer) {
+	if a.Fault == harvest.FaultStopped {
+		return
+	}
+	now := time.Now()
+	t.work.Lock()
+	defer t.work.Unlock()
+	if st := t.byID[a.Site]; st != nil && !now.Before(st.Quiet) {
+		st.silences = min(st.silences+1, 16)
+		st.Quiet = now.Add(t.c.hurried(min(firstQuiet<<(st.silences-1), cmp.Or(max(t.c.Quiet, 0), lastQuiet))))
+		t.resting[st] = struct{}{}
+		t.touch(st)
+		if a.Err != nil {
+			t.failed(st, a.Err.Error())
+		}
+	}
+}
+
+// quiet returns the ends of the pauses of sites that may have pages ready.
+func (t *siteTable) quiet(now time.Time) (until []time.Time) {
+	for st := range t.resting {
+		rests := st.rests()
+		if !now.Before(rests) {
+			delete(t.resting, st)
+			continue
+		}
+		until = append(until, rests)
+	}
+	return until
 }

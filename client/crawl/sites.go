@@ -3,12 +3,12 @@ package crawl
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/seed"
-	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/protocol"
@@ -167,32 +167,6 @@ func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 	return changed
 }
 
-// spoke records whether a source publishes its site's changes now. The work's
-// lock is held.
-func (f *followers) spoke(src *source) {
-	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
-	switch {
-	case tells:
-		st.sources.tells = src
-	case st.sources.tells == src:
-		st.sources.tells = nil
-	default:
-		return
-	}
-	if st.sources.tells != nil {
-		f.telling[st.ID] = true
-	} else {
-		delete(f.telling, st.ID)
-	}
-	b := believed(st)
-	if b.Tells = st.sources.pushes(); !st.sources.listens() && f.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
-		b.Manifest = fresh.Manifest{}
-	}
-	if b != believed(st) {
-		f.sites.believes(st, b)
-	}
-}
-
 // waits reports whether the pages of a site must wait: its robots.txt is not
 // known yet, or its sources are being fetched (App. W), or it is in a pause.
 func (t *siteTable) waits(st *site, now time.Time) bool {
@@ -280,4 +254,40 @@ func (t *siteTable) tally(did *collection.Commit, done *collection.Committed) {
 			t.touch(st)
 		}
 	}
+}
+
+// allowed returns an error if a URL of a site must not be fetched now. It is for
+// requests that are not tasks of the Harvester.
+func (t *siteTable) allowed(st *site, u string) error {
+	t.work.Lock()
+	rule := st.silent
+	t.work.Unlock()
+	if rule == "" {
+		rule = t.c.Seeder.Forbids(u)
+	}
+	if rule != "" {
+		return &forbiddenError{u, rule}
+	}
+	return nil
+}
+
+// ahead returns the least time that so many tasks of a site take.
+func (t *siteTable) ahead(st *site, tasks int) time.Duration {
+	return time.Duration(tasks) * t.c.Harvester.Gap(st.Pages, st.Delay)
+}
+
+// takes returns how many requests a day a site may get, by its delay and ours; 0 means no limit.
+func (t *siteTable) takes(st *site) float64 {
+	wait := t.ahead(st, 1)
+	if wait <= 0 {
+		return 0
+	}
+	return float64(24*time.Hour) / float64(wait)
+}
+
+// A forbiddenError says why a URL is not fetched.
+type forbiddenError struct{ url, rule string }
+
+func (e *forbiddenError) Error() string {
+	return fmt.Sprintf("%.200s is not fetched: %s", e.url, e.rule)
 }
