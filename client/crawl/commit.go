@@ -49,7 +49,6 @@ type keeper struct {
 	families *families
 	revisits *revisits
 	count    *counters
-	truths   *calibration
 
 	says bool // each visit is logged
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
-	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -83,21 +82,6 @@ func (c *Crawler) mostBytes() int64 {
 }
 
 const mostDelivered = 16 << 20
-
-// takeOut marks delivered pages as given out, so that they are not fetched. It returns
-// them without those that are being fetched already. The work's lock is held.
-func (r *readings) takeOut(list []delivery) []delivery {
-	kept := list[:0]
-	for _, d := range list {
-		if r.work.out[d.page.ID] || !r.front.Take(frontier.Entry{Page: d.page.ID, Site: d.page.Site}) {
-			continue
-		}
-		r.work.out[d.page.ID] = true
-		r.work.busy++
-		kept = append(kept, d)
-	}
-	return kept
-}
 
 // deliver stores pages that were given out, and returns when they are committed. If
 // the crawler is killed before, they are still pending.

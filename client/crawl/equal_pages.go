@@ -20,7 +20,6 @@ import (
 // The work's lock guards them.
 type equalPages struct {
 	c        *Crawler
-	judge    *judgement
 	seed     maphash.Seed
 	fetching map[equalityKey]frontier.PageID // pages that are being fetched, by the question that they answer
 	waiting  map[frontier.PageID]*lead       // the same, by page
@@ -53,8 +52,8 @@ const (
 // An equalPair is a page, and a stored one with the same body.
 type equalPair struct{ page, held collection.Page }
 
-func newEqualPages(c *Crawler, judge *judgement) *equalPages {
-	return &equalPages{c: c, judge: judge, seed: maphash.MakeSeed(), fetching: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
+func newEqualPages(c *Crawler) *equalPages {
+	return &equalPages{c: c, seed: maphash.MakeSeed(), fetching: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
 		audited: map[frontier.PageID]bool{}, liars: map[frontier.SiteID]bool{}}
 }
 
@@ -85,10 +84,7 @@ func (t *equalPages) shareable(st *site, p *collection.Page) bool {
 	if t.liars[st.ID] || !t.c.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > t.c.mostBytes() {
 		return false
 	}
-	if p.Signal != collection.ByManifest && p.Signal != collection.ByChanges && p.Signal != collection.ByStream {
-		return false
-	}
-	return t.judge.exact(st)
+	return p.Signal == collection.ByManifest || p.Signal == collection.ByChanges || p.Signal == collection.ByStream
 }
 
 var emptyBody = protocol.Sum(nil)
@@ -202,7 +198,7 @@ func (t *equalPages) remember(l equalityKey, so bool) {
 
 // shareAll copies bodies from equal pages. A page is fetched instead if the stored body is missing, or has
 // another digest.
-func (r *readings) shareAll(list []equalPair) {
+func (q *pageQueue) shareAll(list []equalPair) {
 	var same protocol.Digest // of the body that was read last
 	var body []byte
 	var header http.Header
@@ -213,7 +209,7 @@ func (r *readings) shareAll(list []equalPair) {
 		for ; n < len(list) && n < commitSize && bytes <= commitBytes; n++ {
 			x := &list[n]
 			if x.held.Digest != same {
-				if body, header = r.bodyOf(&x.held); body == nil {
+				if body, header = q.bodyOf(&x.held); body == nil {
 					same = protocol.Digest{}
 					lost = append(lost, *x)
 					continue
@@ -226,40 +222,40 @@ func (r *readings) shareAll(list []equalPair) {
 		list = list[n:]
 		if len(lost) > 0 {
 			again := read{busy: len(lost)}
-			r.work.Lock()
+			q.work.Lock()
 			for i := range lost {
-				r.equal.remember(r.equal.bodyOf(&lost[i].page), false)
+				q.equal.remember(q.equal.bodyOf(&lost[i].page), false)
 				again.again = append(again.again, lost[i].page.ID)
 			}
-			r.work.Unlock()
-			if !r.in.put(again) {
+			q.work.Unlock()
+			if !q.in.put(again) {
 				return
 			}
 		}
-		if err := r.deliver(got); err != nil {
-			if r.work.ctx.Err() == nil {
-				r.work.fail(err)
+		if err := q.readings.deliver(got); err != nil {
+			if q.work.ctx.Err() == nil {
+				q.work.fail(err)
 			}
 			return
 		}
-		r.work.Lock()
-		r.equal.taking -= n
-		r.work.Unlock()
-		r.work.rouse()
+		q.work.Lock()
+		q.equal.taking -= n
+		q.work.Unlock()
+		q.work.rouse()
 	}
 }
 
 // bodyOf reads the stored body of a page, with the headers that describe it; nil if it is missing or has another digest.
-func (r *readings) bodyOf(p *collection.Page) ([]byte, http.Header) {
-	c, err := r.c.Collection.Content(p)
+func (q *pageQueue) bodyOf(p *collection.Page) ([]byte, http.Header) {
+	c, err := q.c.Collection.Content(p)
 	if err != nil {
-		r.c.Log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
+		q.c.Log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	defer c.Close()
-	body, err := io.ReadAll(io.LimitReader(c, r.c.mostBytes()+1))
+	body, err := io.ReadAll(io.LimitReader(c, q.c.mostBytes()+1))
 	if err != nil || protocol.Sum(body) != p.Digest {
-		r.c.Log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
+		q.c.Log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	h := headerOf(&protocol.Item{Type: p.Type}, protocol.AsMeta)

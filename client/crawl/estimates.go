@@ -25,6 +25,7 @@ func (t *siteTable) believes(st *site, b fresh.Site) {
 // learn updates the estimates of a site by a visit, and by the outcome of the claim that led to it. unsure: the site's manifest
 // may show later what the visit has found. The work's lock is held.
 func (r *revisits) learn(st *site, v *collection.Visit, d *collection.Visited, c claim, claimed bool, outcome trust.Outcome) (unsure bool) {
+	r.truths.seen(v, d, st.Belief)
 	heard := believed(st)
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
 		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}

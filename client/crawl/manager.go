@@ -12,16 +12,15 @@ import (
 
 // The manager decides what is fetched next. It is called by the Harvester, in one goroutine.
 type manager struct {
-	c        *Crawler
-	work     *work
-	in       *inbox
-	front    *frontier.Frontier
-	sites    *siteTable
-	revisits *revisits
-	queue    *pageQueue
-	sources  *sources
-	batch    *batchFetches
-	count    *counters
+	c       *Crawler
+	work    *work
+	in      *inbox
+	front   *frontier.Frontier
+	sites   *siteTable
+	queue   *pageQueue
+	sources *sources
+	batch   *batchFetches
+	count   *counters
 
 	tidies bool      // a copy has files that a lost state may have left behind
 	tidied time.Time // when Tidy was last called
@@ -89,7 +88,7 @@ func (m *manager) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 	if m.work.reason == "" {
 		m.sources.fetch(now, add)
 	}
-	if m.work.reason == "" && m.revisits.planned() {
+	if m.work.reason == "" {
 		passed, err := m.queue.fetchPages(now, add)
 		if err != nil {
 			return nil, now, err

@@ -24,7 +24,6 @@ type notices struct {
 	readings *readings
 	queue    *pageQueue
 	count    *counters
-	truths   *calibration
 
 	receptions map[collection.Signal]*collection.Reception // guarded by the work's lock
 }
@@ -60,7 +59,7 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 		o.Read = last
 		o.Listed = func(p *collection.Page, item *protocol.Item) {
 			n.judge.caughtUp(st, p, item)
-			n.truths.listed(p, item, last, now, belief)
+			n.revisits.truths.listed(p, item, last, now, belief)
 		}
 	}
 	if n.judge.sure {
@@ -106,7 +105,7 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	n.sites.counted(done.New)
 	n.count.New.Add(int64(len(done.New)))
 	n.front.Drop(done.Dropped)
-	brought = n.readings.takeOut(brought)
+	brought = n.queue.takeOut(brought)
 	n.front.Add(done.Queue)
 	done.Reception.Paid(len(brought))
 	n.received(st, source, by, &done.Reception)

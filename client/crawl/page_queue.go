@@ -30,6 +30,9 @@ type pageQueue struct {
 
 // fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.
 func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
+	if !q.revisits.planned() {
+		return 0, nil
+	}
 	o := q.c.Batch
 	o.Skip = func(id frontier.SiteID) bool {
 		st := q.sites.of(id)
@@ -117,7 +120,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				passed++
 				continue
 			}
-			shares := q.equal.shareable(st, p)
+			shares := q.equal.shareable(st, p) && q.judge.exact(st)
 			var held *collection.Page
 			if shares {
 				var leader frontier.PageID
@@ -169,7 +172,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 		}
 	}
 	if len(same) > 0 {
-		q.work.group.Go(func() { q.readings.shareAll(same) })
+		q.work.group.Go(func() { q.shareAll(same) })
 	}
 	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved)+len(aside.replanned) > 0 {
 		q.work.busy++
@@ -272,7 +275,7 @@ func (q *pageQueue) hasten(p *collection.Page) {
 		q.c.Harvester.First(st.Origin, p.ID)
 		return
 	}
-	shares := q.equal.shareable(st, p)
+	shares := q.equal.shareable(st, p) && q.judge.exact(st)
 	if shares {
 		held, leader, err := q.equal.of(p)
 		if err != nil || held != nil || leader != 0 { // the Manager decides
@@ -301,4 +304,19 @@ func (q *pageQueue) hasten(p *collection.Page) {
 	if shares {
 		q.equal.fetchFor(p)
 	}
+}
+
+// takeOut marks delivered pages as given out, so that they are not fetched. It returns
+// them without those that are being fetched already. The work's lock is held.
+func (q *pageQueue) takeOut(list []delivery) []delivery {
+	kept := list[:0]
+	for _, d := range list {
+		if q.work.out[d.page.ID] || !q.front.Take(frontier.Entry{Page: d.page.ID, Site: d.page.Site}) {
+			continue
+		}
+		q.work.out[d.page.ID] = true
+		q.work.busy++
+		kept = append(kept, d)
+	}
+	return kept
 }

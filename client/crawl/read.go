@@ -26,10 +26,8 @@ type readings struct {
 	c     *Crawler
 	work  *work
 	in    *inbox
-	front *frontier.Frontier
 	sites *siteTable
 	judge *judgement
-	equal *equalPages
 	count *counters
 
 	readers chan *reader // idle ones, of one for each core

@@ -58,6 +58,7 @@ type revisits struct {
 	sites *siteTable
 	judge *judgement
 
+	truths     *calibration
 	revisiting revisiting
 	price      float64 // of a request, in gain; 0 if unknown
 }

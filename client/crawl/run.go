@@ -41,7 +41,6 @@ type run struct {
 	notices   *notices
 	followers *followers
 	count     *counters
-	truths    *calibration
 	unfetched []Unfetched // pending fetches of a crawl that has ended
 }
 
@@ -61,26 +60,26 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	if err := sites.load(); err != nil {
 		return err
 	}
-	in, count, truths := newInbox(), &counters{began: time.Now()}, &calibration{}
+	in, count := newInbox(), &counters{began: time.Now()}
 	alone := c.Only != ""
 	judge := &judgement{rules: &c.Trust, sure: alone, claims: map[frontier.PageID]claim{}}
-	equal := newEqualPages(c, judge)
+	equal := newEqualPages(c)
 	families := &families{work, sites, front, c.trapShare(), 0, map[frontier.PageID]*site{}, map[frontier.SiteID]*family.Text{}}
-	revisits := &revisits{c, c.Collection, c.Revisit, work, in, sites, judge, revisiting{}, 0}
-	readings := &readings{c, work, in, front, sites, judge, equal, count, make(chan *reader, runtime.GOMAXPROCS(0))}
+	revisits := &revisits{c, c.Collection, c.Revisit, work, in, sites, judge, &calibration{}, revisiting{}, 0}
+	readings := &readings{c, work, in, sites, judge, count, make(chan *reader, runtime.GOMAXPROCS(0))}
 	for range cap(readings.readers) {
 		readings.readers <- &reader{gatherer: c.Gatherer}
 	}
 	queue := &pageQueue{c, work, in, front, sites, judge, equal, families, revisits, readings, count}
-	notices := &notices{c, work, front, sites, judge, revisits, readings, queue, count, truths, map[collection.Signal]*collection.Reception{}}
+	notices := &notices{c, work, front, sites, judge, revisits, readings, queue, count, map[collection.Signal]*collection.Reception{}}
 	followers := &followers{c, work, in, sites, judge, revisits, notices, count, alone, c.Once, map[frontier.SiteID]bool{}, 0}
 	abroad := &crossHost{c, work, sites, protocol.Origin(c.Only), &seed.Seeder{Agent: c.Seeder.Agent}, map[string]crossHostRobots{}, map[string]bool{}}
 	sources := &sources{c, work, in, sites, judge, revisits, notices, followers, abroad, count, c.Only, nil}
 	batch := &batchFetches{c, work, in, sites, readings, followers, count}
-	manager := &manager{c, work, in, front, sites, revisits, queue, sources, batch, count, alone, time.Time{}}
+	manager := &manager{c, work, in, front, sites, queue, sources, batch, count, alone, time.Time{}}
 	answers := &answers{c, work, in, sites, families, readings, sources, count}
-	keeper := &keeper{c, work, in, front, sites, judge, equal, families, revisits, count, truths, alone}
-	r := &run{work, in, front, sites, families, revisits, queue, notices, followers, count, truths, nil}
+	keeper := &keeper{c, work, in, front, sites, judge, equal, families, revisits, count, alone}
+	r := &run{work, in, front, sites, families, revisits, queue, notices, followers, count, nil}
 
 	var keeping sync.WaitGroup
 	keeping.Go(func() {

@@ -163,6 +163,6 @@ func (c *Crawler) Status() Status {
 	}
 	s.Waiting, s.Traps = r.families.waiting, r.families.traps()
 	s.Heard, s.Trouble = n.Heard.Load(), r.sites.trouble
-	s.Truth, s.Owed = r.truths.table(), r.unfetched
+	s.Truth, s.Owed = r.revisits.truths.table(), r.unfetched
 	return s
 }

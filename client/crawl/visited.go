@@ -33,7 +33,6 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	if d.Duplicate {
 		k.count.Duplicates.Add(1)
 	}
-	k.truths.seen(v, d, st.Belief)
 	k.revisits.charge(st, v, d)
 	switch {
 	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
