@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -124,12 +125,26 @@ func (f *followers) followed(src *source) collection.Source {
 		cursor = protocol.Cursor{}
 	}
 	from.Once = f.once
-	note := func() {
+	note := func(announced bool) {
 		f.work.Lock()
 		defer f.work.Unlock()
-		src.Source = s
+		if announced {
+			f.sites.recovered(st)
+		}
+		src.Source, src.described = s, described
 		f.spoke(src)
 		f.sites.dirtySources[src] = struct{}{}
+	}
+	leave := func(says string, err error) collection.Source {
+		if f.alone {
+			f.work.fail(err) // and Run returns it
+		} else {
+			f.c.Log.Warn(says, "site", st.Origin, "err", err)
+		}
+		s.Polled, s.Fault = time.Now(), err.Error()
+		s.At = s.Polled.Add(orElse(f.c.SourceAgain, sourceAgain))
+		s.Fails++
+		return s
 	}
 	left, last := float64(stepBurst), time.Now()
 	var offer *client.OfferError
@@ -147,23 +162,10 @@ func (f *followers) followed(src *source) collection.Source {
 		case f.work.ctx.Err() != nil:
 			return s
 		case errors.As(err, &offer):
-			if f.alone {
-				f.work.fail(err) // and Run returns it
-			} else {
-				f.c.Log.Warn("site is not followed", "site", st.Origin, "err", err)
-			}
-			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(orElse(f.c.SourceAgain, sourceAgain))
-			s.Fails++
-			return s
+			return leave("site is not followed", err)
 		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which will not pass
-			if f.alone {
-				f.work.fail(elsewhere)
-			} else {
-				f.c.Log.Warn("site cannot be followed at this address", "site", st.Origin, "err", elsewhere)
-			}
-			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(orElse(f.c.SourceAgain, sourceAgain))
-			s.Fails++
-			return s
+			s.Status = 0
+			return leave("site cannot be followed at this address", elsewhere)
 		case err != nil:
 			f.judge.brokeOff(st)
 			f.c.Log.Debug("follow site", "site", st.Origin, "err", err)
@@ -194,7 +196,7 @@ func (f *followers) followed(src *source) collection.Source {
 			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && !f.alone {
 				s.Door, s.Fault = string(client.Manifest), ""
 			}
-			note()
+			note(false)
 			f.heard(src)
 			continue
 		}
@@ -214,18 +216,11 @@ func (f *followers) followed(src *source) collection.Source {
 			over = 0
 			s.Cursor = step.Cursor
 		}
-		if step.Discovery != "" {
-			f.work.Lock()
-			src.described = step.Discovery
-			f.work.Unlock()
-		}
+		described = cmp.Or(step.Discovery, described)
 		if step.ETag != "" || step.LastModified != "" {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
-		f.work.Lock()
-		f.sites.recovered(st)
-		f.work.Unlock()
-		note() // before heard, after which st.sources.tells is read
+		note(true) // before heard, after which st.sources.tells is read
 		if !f.once {
 			f.heard(src)
 		}
