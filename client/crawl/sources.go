@@ -97,11 +97,12 @@ func (r *sources) read(a *harvest.Answer) bool {
 	if st != nil {
 		src = st.sources.byURL[a.Task.URL]
 	}
+	robots := src != nil && src.Kind == collection.Robots
 	r.work.Unlock()
 	if src == nil {
 		return false
 	}
-	if a.Fault == "" && src.Kind == collection.Robots && a.Location != "" {
+	if a.Fault == "" && robots && a.Location != "" {
 		r.work.begun.Go(func() { // redirects may take minutes, and readers are few
 			body, status := r.abroad.chase(a)
 			if r.work.ctx.Err() != nil {
