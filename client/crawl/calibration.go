@@ -17,7 +17,7 @@ type Decile struct {
 	Found    float64 `json:"found"`    // share of pages that were fresh
 }
 
-// calibration collect the evidence of visits and manifests since the start of the run.
+// calibration collects the evidence of visits and manifests since the start of the run.
 type calibration struct {
 	mu  sync.Mutex
 	sum [10]Decile // Expected and Found are sums here

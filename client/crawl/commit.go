@@ -25,7 +25,7 @@ type read struct {
 	unbelieved []frontier.PageID // announced by a source that was found to lie
 	replanned  []frontier.PageID // not worth a visit yet
 	answer     *harvest.Answer   // released after the commit
-	busy       int               // subtracted from run.busy by the commit
+	busy       int               // subtracted from work.busy by the commit
 	done       chan<- error      // receives the result of the commit; may be nil
 }
 
