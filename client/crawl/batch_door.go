@@ -24,11 +24,22 @@ const bulkAfter = 10 * time.Minute
 // defaultBulk is the default of Crawler.Bulk.
 const defaultBulk = 20
 
-// bulks takes pages out of a batch that are better fetched in one request, and fetches them.
-func (r *run) bulks(b *harvest.Batch, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	least := r.Bulk
+// batchFetches fetch many pages of a site in one request.
+type batchFetches struct {
+	c         *Crawler
+	work      *work
+	in        *inbox
+	sites     *siteTable
+	readings  *readings
+	followers *followers
+	count     *counters
+}
+
+// take takes pages out of a batch that are better fetched in one request, and fetches them.
+func (f *batchFetches) take(b *harvest.Batch, now time.Time) {
+	f.work.Lock()
+	defer f.work.Unlock()
+	least := f.c.Bulk
 	if least == 0 {
 		least = defaultBulk
 	}
@@ -37,17 +48,17 @@ func (r *run) bulks(b *harvest.Batch, now time.Time) {
 	}
 	kept := b.Sites[:0]
 	for _, sb := range b.Sites {
-		for st := r.siteOf(sb.Site); st != nil && len(sb.Tasks) > 0; {
-			src, many, others := st.together(sb.Tasks, least, now)
+		for st := f.sites.of(sb.Site); st != nil && len(sb.Tasks) > 0; {
+			src, many, others := st.sources.together(sb.Tasks, least, now)
 			if src == nil {
 				break
 			}
 			src.bulking = true
 			st.bulking++
 			if sb.Tasks = others; len(others) == 0 {
-				r.log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
+				f.c.Log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
 			}
-			r.group.Go(func() { r.fetchBatch(st, src, many) })
+			f.work.group.Go(func() { f.fetch(st, src, many) })
 		}
 		if len(sb.Tasks) > 0 {
 			kept = append(kept, sb)
@@ -71,11 +82,11 @@ func (s *source) tells() bool {
 // together returns a source from which at least so many of the tasks' pages can be fetched in one request, those pages,
 // MaxWants at most, and all other tasks; nil if there is none. Of several manifests, each below a path of its own, a page
 // belongs to the one with the longest path.
-func (st *site) together(tasks []harvest.Task, least int, now time.Time) (of *source, pages, others []harvest.Task) {
+func (ss *sourceSet) together(tasks []harvest.Task, least int, now time.Time) (of *source, pages, others []harvest.Task) {
 	by := make(map[*source]int)
 	owners := make([]*source, len(tasks))
 	for i := range tasks {
-		for _, src := range st.sources {
+		for _, src := range ss.byURL {
 			if tasks[i].Page != 0 && src.tells() && strings.HasPrefix(tasks[i].URL, src.base()) &&
 				(owners[i] == nil || len(src.base()) > len(owners[i].base())) {
 				owners[i] = src
@@ -83,7 +94,7 @@ func (st *site) together(tasks []harvest.Task, least int, now time.Time) (of *so
 		}
 		by[owners[i]]++
 	}
-	for _, src := range st.sources {
+	for _, src := range ss.byURL {
 		if of == nil && by[src] >= max(least, 1) && src.bulk(now) {
 			of = src
 		}
@@ -101,14 +112,14 @@ func (st *site) together(tasks []harvest.Task, least int, now time.Time) (of *so
 // base returns the URL of a manifest's directory, below which its pages are.
 func (s *source) base() string { return s.URL[:strings.LastIndexByte(s.URL, '/')+1] }
 
-// fetchBatch fetches given-out pages in one request. Pages that it does not bring are
+// fetch fetches given-out pages in one request. Pages that it does not bring are
 // fetched one by one.
-func (r *run) fetchBatch(st *site, src *source, tasks []harvest.Task) {
+func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	open := make(map[string]harvest.Task, len(tasks))
 	for _, t := range tasks {
 		open[t.URL] = t
 	}
-	n, err := r.bulked(st, src, open)
+	n, err := f.bulked(st, src, open)
 	rest := make([]harvest.Task, 0, len(open))
 	for _, t := range tasks {
 		if _, ok := open[t.URL]; ok {
@@ -119,48 +130,48 @@ func (r *run) fetchBatch(st *site, src *source, tasks []harvest.Task) {
 	switch errors.As(err, &status); {
 	case status != nil && (status.RetryAfter > 0 && status.Status >= 500 || status.Status == http.StatusTooManyRequests):
 		// The pause holds for all requests to the site: see harvest.
-		r.log.Info("batch failed, and the site asks for a pause: after it, pages are fetched one by one",
+		f.c.Log.Info("batch failed, and the site asks for a pause: after it, pages are fetched one by one",
 			"site", st.Origin, "pages", len(rest), "retry_after", status.RetryAfter, "err", err)
 	case err != nil:
-		r.log.Info("batch failed: pages are fetched one by one", "site", st.Origin, "pages", len(rest), "err", err)
+		f.c.Log.Info("batch failed: pages are fetched one by one", "site", st.Origin, "pages", len(rest), "err", err)
 	case n > 0:
-		r.log.Debug("pages received in one batch", "site", st.Origin, "pages", n, "left", len(rest))
+		f.c.Log.Debug("pages received in one batch", "site", st.Origin, "pages", n, "left", len(rest))
 	}
-	r.mu.Lock()
+	f.work.Lock()
 	st.bulking--
 	src.bulking = false
 	if err != nil {
-		src.bulkFrom = time.Now().Add(r.hurried(bulkAfter))
+		src.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
 	}
-	sb := harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: rest}
-	r.mu.Unlock()
-	r.rouse()
+	sb := batchOf(st, rest...)
+	f.work.Unlock()
+	f.work.rouse()
 	if len(rest) == 0 {
 		return
 	}
-	if r.asking.Err() == nil && r.Harvester.Insert(sb) == nil {
+	if f.work.asking.Err() == nil && f.c.Harvester.Insert(sb) == nil {
 		return
 	}
 	x := read{busy: len(rest)}
 	for _, t := range rest {
 		x.again = append(x.again, t.Page)
 	}
-	r.in.put(x)
+	f.in.put(x)
 }
 
 // bulked fetches the open pages, and removes from open those that were answered.
 // It returns how many those are.
-func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
-	r.mu.Lock()
+func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
+	f.work.Lock()
 	base, described := src.URL, src.described
-	r.mu.Unlock()
-	allow := func(u string) error { return r.allowed(st, u) }
-	from := &client.Source{Base: base, Discovery: described, UserAgent: r.Harvester.Agent, Token: r.Token, MaxPage: r.mostBytes(),
-		HTTP: &http.Client{Transport: r.Harvester.Checked(st.Origin, allow)}, Allow: allow,
-		Found: func(d *protocol.Discovery) { r.welcomed(st, d) }}
-	ctx, cancel := context.WithCancel(r.asking)
+	f.work.Unlock()
+	allow := func(u string) error { return f.sites.allowed(st, u) }
+	from := &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes(),
+		HTTP: &http.Client{Transport: f.c.Harvester.Checked(st.Origin, allow)}, Allow: allow,
+		Found: func(d *protocol.Discovery) { f.followers.welcomed(st, d) }}
+	ctx, cancel := context.WithCancel(f.work.asking)
 	defer cancel()
-	d, err := r.offered(ctx, src, from)
+	d, err := f.followers.offered(ctx, src, from)
 	if err != nil || d.Batch == "" {
 		return 0, err
 	}
@@ -171,7 +182,7 @@ func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int
 	turn, bytes := []*harvest.Answer(nil), 0
 	flush := func() {
 		if len(turn) > 0 {
-			r.answered(turn)
+			f.answered(turn)
 			turn, bytes = nil, 0
 		}
 	}
@@ -199,20 +210,13 @@ func (r *run) bulked(st *site, src *source, open map[string]harvest.Task) (n int
 }
 
 // answered stores pages that came in one response.
-func (r *run) answered(list []*harvest.Answer) {
-	x := read{busy: len(list)}
-	r.reading(func(rd *reader) {
-		for _, a := range list {
-			r.count.delivered(a)
-			v := r.visit(a, &rd.gatherer, &rd.page)
-			if v.Shared = true; !r.Collection.Stores() {
-				v.Length, v.Body = int64(len(v.Body)), nil
-			}
-			x.visits = append(x.visits, v)
-		}
-	})
-	if !r.in.put(x) {
+func (f *batchFetches) answered(list []*harvest.Answer) {
+	x := read{visits: f.readings.received(list), busy: len(list)}
+	for i := range x.visits {
+		x.visits[i].Shared = true
+	}
+	if !f.in.put(x) {
 		return
 	}
-	r.checkStop(time.Now())
+	f.work.checkStop(f.c.Stop.reached(f.count, time.Now()))
 }

@@ -4,20 +4,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/parleyweb/parley/client/crawl/harvest"
 )
 
 // writeBatch stores a batch as a file before it is fetched, as a record of the choices.
 // harvest.ReadBatch reads it, here or on a machine that has nothing else (V15).
-func (r *run) writeBatch(b *harvest.Batch) error {
-	if r.Batches == "" {
+func (c *Crawler) writeBatch(b *harvest.Batch, began time.Time) error {
+	if c.Batches == "" {
 		return nil
 	}
-	if err := os.MkdirAll(r.Batches, 0o755); err != nil {
+	if err := os.MkdirAll(c.Batches, 0o755); err != nil {
 		return err
 	}
-	name := filepath.Join(r.Batches, fmt.Sprintf("%s-%08d.jsonl", r.began.UTC().Format("20060102T150405"), b.Number))
+	name := filepath.Join(c.Batches, fmt.Sprintf("%s-%08d.jsonl", began.UTC().Format("20060102T150405"), b.Number))
 	f, err := os.Create(name + ".part")
 	if err != nil {
 		return err

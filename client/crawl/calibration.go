@@ -17,7 +17,7 @@ type Decile struct {
 	Found    float64 `json:"found"`    // share of pages that were fresh
 }
 
-// calibration collect the evidence of visits and manifests since the start of the run.
+// calibration collects the evidence of visits and manifests since the start of the run.
 type calibration struct {
 	mu  sync.Mutex
 	sum [10]Decile // Expected and Found are sums here
@@ -55,16 +55,15 @@ func (t *calibration) table() []Decile {
 }
 
 // seen compares a visit with the estimate before it.
-func (r *run) seen(v *collection.Visit, d *collection.Visited, site *fresh.Site) {
+func (t *calibration) seen(v *collection.Visit, d *collection.Visited, site *fresh.Site) {
 	if d.Before.Visits > 0 && v.Fault == "" && v.Status != 0 && d.Page.State == collection.Held {
 		p := fresh.Page{History: d.Before, Site: site}
-		r.truths.add(p.Fresh(v.Asked), !d.Differs)
+		t.add(p.Fresh(v.Asked), !d.Differs)
 	}
 }
 
 // listed compares a manifest's entry with the estimate for its page.
-func (r *run) listed(st *site, p *collection.Page, item *protocol.Item, last, now time.Time, site *fresh.Site) {
-	r.caughtUp(st, p, item)
+func (t *calibration) listed(p *collection.Page, item *protocol.Item, last, now time.Time, site *fresh.Site) {
 	if p.Visits == 0 || p.Told || last.IsZero() || item.Digest.IsZero() {
 		return
 	}
@@ -73,7 +72,7 @@ func (r *run) listed(st *site, p *collection.Page, item *protocol.Item, last, no
 		share = site.Manifest.Recall
 	}
 	q := fresh.Page{History: p.History.Silence(last, share), Site: site}
-	r.truths.add(q.Fresh(now), item.Digest == p.Digest)
+	t.add(q.Fresh(now), item.Digest == p.Digest)
 }
 
 // A finding is a change that an unannounced visit has found, and that the manifest may show when it is next read.
@@ -82,9 +81,9 @@ type finding struct{ at, before time.Time } // of the visit, and of the previous
 const mostUnsure = 1000 // findings of a site
 
 // caughtUp removes the finding of a page if the manifest's entry shows that change.
-func (r *run) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	f, ok := st.unsure[p.ID]
 	if !ok {
 		return
@@ -96,10 +95,10 @@ func (r *run) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
 	}
 }
 
-// leftOut counts the findings before a time that a site's manifest, now read, still does not show. The run's lock is held.
-func (r *run) leftOut(st *site, until time.Time) {
-	r.judging.Lock()
-	missed := 0
+// missed counts the findings before a time that a site's manifest, now read, still does not show.
+func (j *judgement) missed(st *site, until time.Time) (missed int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for id, f := range st.unsure {
 		if f.at.Before(until) {
 			delete(st.unsure, id)
@@ -107,13 +106,5 @@ func (r *run) leftOut(st *site, until time.Time) {
 			missed++
 		}
 	}
-	r.judging.Unlock()
-	if missed == 0 {
-		return
-	}
-	heard := st.believed()
-	for range missed {
-		r.revisiting.manifests.Missed(&heard)
-	}
-	r.believes(st, heard)
+	return missed
 }

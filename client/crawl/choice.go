@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
-	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -38,23 +37,23 @@ const defaultArchive = 1 << 30
 
 // choose returns the form for a site that offers d, and why: the cheapest that
 // brings what is wanted (C43). at is our cursor, zero if nothing is stored.
-func (r *run) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.Form, string) {
+func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.Form, string) {
 	offers := func(as protocol.Form) bool { return client.Offers(d, as) }
 	switch {
-	case r.As != "" && offers(r.As):
-		return r.As, "as requested"
-	case r.As != "":
-		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", r.As)
-	case !r.Collection.Stores() && r.NoParse:
+	case f.c.As != "" && offers(f.c.As):
+		return f.c.As, "as requested"
+	case f.c.As != "":
+		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", f.c.As)
+	case !f.c.Collection.Stores() && f.c.NoParse:
 		return protocol.AsMeta, "pages are neither stored nor parsed"
-	case r.Revisit != nil:
+	case f.revisits.set != nil:
 		return protocol.AsMeta, byPrice
-	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && r.Filter.IsZero():
+	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && f.c.Filter.IsZero():
 		return protocol.AsSite, "nothing is stored yet, and the site offers all its pages as one archive"
 	case at.IsZero():
-		then, _ := r.choose(d, protocol.Cursor{Epoch: "then", Seq: 1})
+		then, _ := f.choose(d, protocol.Cursor{Epoch: "then", Seq: 1})
 		return protocol.AsMeta, fmt.Sprintf("nothing is stored yet: the manifest is read first, then changes in the form %s", then)
-	case offers(protocol.AsDelta) && r.Collection.Stores():
+	case offers(protocol.AsDelta) && f.c.Collection.Stores():
 		return protocol.AsDelta, "stored pages serve as the base of deltas"
 	case offers(protocol.AsPage):
 		return protocol.AsPage, "the site sends pages with their changes"
@@ -63,57 +62,57 @@ func (r *run) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.Form, 
 }
 
 // listen sets the options by which a site is followed, and records the choice.
-func (r *run) listen(from *client.Source, src *source) {
-	from.Filter, from.Token, from.BundleEvery, from.BundleCount = r.Filter, r.Token, r.BundleEvery, r.BundleCount
-	from.MaxPage, from.Temp = r.mostBytes(), r.Temp
-	if from.MaxArchive = r.MaxArchive; from.MaxArchive == 0 && r.As != protocol.AsSite {
+func (f *followers) listen(from *client.Source, src *source) {
+	from.Filter, from.Token, from.BundleEvery, from.BundleCount = f.c.Filter, f.c.Token, f.c.BundleEvery, f.c.BundleCount
+	from.MaxPage, from.Temp = f.c.mostBytes(), f.c.Temp
+	if from.MaxArchive = f.c.MaxArchive; from.MaxArchive == 0 && f.c.As != protocol.AsSite {
 		from.MaxArchive = defaultArchive
 	}
-	if r.Collection.Stores() {
+	if f.c.Collection.Stores() {
 		from.Held = func(url string, d protocol.Digest) ([]byte, error) {
-			return r.Collection.Version(url, d, from.MaxPage)
+			return f.c.Collection.Version(url, d, from.MaxPage)
 		}
 	}
-	if r.Only != "" && r.As != "" {
-		from.As = r.As // one that is not offered is an error
-		r.chose(src, r.As, "as requested")
+	if f.alone && f.c.As != "" {
+		from.As = f.c.As // one that is not offered is an error
+		f.chose(src, f.c.As, "as requested")
 		return
 	}
 	switch {
-	case r.As == protocol.AsMeta:
-		r.chose(src, r.As, "as requested")
+	case f.c.As == protocol.AsMeta:
+		f.chose(src, f.c.As, "as requested")
 		return
-	case r.As == "" && r.Revisit != nil:
-		r.chose(src, protocol.AsMeta, byPrice)
+	case f.c.As == "" && f.revisits.set != nil:
+		f.chose(src, protocol.AsMeta, byPrice)
 		return
 	}
-	from.ManifestFirst = r.Only == "" // nearly all sites have none
-	if r.Once {                       // Follow reads only the manifest
-		r.chose(src, protocol.AsMeta, "only the manifest is read, once")
+	from.ManifestFirst = !f.alone // nearly all sites have none
+	if f.once {                   // Follow reads only the manifest
+		f.chose(src, protocol.AsMeta, "only the manifest is read, once")
 		return
 	}
 	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {
-		as, why := r.choose(d, at)
-		r.mu.Lock()
-		src.offers(d)
-		r.mu.Unlock()
-		r.chose(src, as, why)
+		as, why := f.choose(d, at)
+		f.work.Lock()
+		f.offers(src, d)
+		f.work.Unlock()
+		f.chose(src, as, why)
 		return as
 	}
 }
 
 // chose records a choice, which is stored with the source.
-func (r *run) chose(src *source, as protocol.Form, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (f *followers) chose(src *source, as protocol.Form, why string) {
+	f.work.Lock()
+	defer f.work.Unlock()
 	if c := (Choice{As: as, Why: why}); c != src.choice {
 		src.choice = c
-		r.dirtySources[src] = struct{}{}
+		f.sites.dirtySources[src] = struct{}{}
 	}
 }
 
-// offers records a source's description of what its site offers. The run's lock is held.
-func (s *source) offers(d *protocol.Discovery) {
+// offers records a source's description of what its site offers. The work's lock is held.
+func (f *followers) offers(s *source, d *protocol.Discovery) {
 	s.offer = &offer{d: d, at: time.Now()}
 	s.site.offer = s.offer
 }
@@ -129,10 +128,10 @@ const offerLasts = time.Hour
 
 // offered returns what a site offers, from the cache or by a request. The result is empty
 // where the site has no description.
-func (r *run) offered(ctx context.Context, src *source, from *client.Source) (*protocol.Discovery, error) {
-	r.mu.Lock()
+func (f *followers) offered(ctx context.Context, src *source, from *client.Source) (*protocol.Discovery, error) {
+	f.work.Lock()
 	o := src.offer
-	r.mu.Unlock()
+	f.work.Unlock()
 	if o != nil && time.Since(o.at) < offerLasts {
 		return o.d, nil
 	}
@@ -144,26 +143,10 @@ func (r *run) offered(ctx context.Context, src *source, from *client.Source) (*p
 		}
 		d = &protocol.Discovery{}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	src.offers(d)
+	f.work.Lock()
+	defer f.work.Unlock()
+	f.offers(src, d)
 	return d, nil
-}
-
-// received counts what became of a source's changes (C30). The run's lock is held.
-func (r *run) received(st *site, id uint64, by collection.Signal, n *collection.Reception) {
-	t := r.receptions[by]
-	if t == nil {
-		t = &collection.Reception{}
-		r.receptions[by] = t
-	}
-	t.Add(n)
-	for _, src := range st.sources {
-		if src.ID == id && id != 0 {
-			src.told.Add(n)
-			return
-		}
-	}
 }
 
 // Listening returns the door and the form by which each source of a site is followed
@@ -173,14 +156,14 @@ func (c *Crawler) Listening(origin string) map[string]Choice {
 	if r == nil {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st := r.origins[origin]
+	r.work.Lock()
+	defer r.work.Unlock()
+	st := r.sites.byOrigin[origin]
 	if st == nil {
 		return nil
 	}
 	m := map[string]Choice{}
-	for u, src := range st.sources {
+	for u, src := range st.sources.byURL {
 		if src.choice.As != "" {
 			c := src.choice
 			c.Door = src.Door

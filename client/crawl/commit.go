@@ -6,9 +6,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
-	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/protocol"
 )
 
 // A read is the result of a response or of other news: part of a collection.Commit.
@@ -27,7 +25,7 @@ type read struct {
 	unbelieved []frontier.PageID // announced by a source that was found to lie
 	replanned  []frontier.PageID // not worth a visit yet
 	answer     *harvest.Answer   // released after the commit
-	busy       int               // subtracted from run.busy by the commit
+	busy       int               // subtracted from work.busy by the commit
 	done       chan<- error      // receives the result of the commit; may be nil
 }
 
@@ -39,74 +37,90 @@ const (
 	shortLinger = 10 * time.Millisecond // the same where nothing else is to be fetched
 )
 
-// keep commits the reads of the inbox, many at once, until the inbox is closed. It is the keeper's loop.
-func (r *run) keep() error {
+// The keeper commits what was read, and then updates by it all that depends on it, under the work's lock.
+type keeper struct {
+	c        *Crawler
+	work     *work
+	in       *inbox
+	front    *frontier.Frontier
+	sites    *siteTable
+	judge    *judgement
+	equal    *equalPages
+	families *families
+	revisits *revisits
+	count    *counters
+
+	says bool // each visit is logged
+}
+
+// run commits the reads of the inbox, many at once, until the inbox is closed.
+func (k *keeper) run() error {
 	timer := time.NewTimer(linger)
 	timer.Stop()
 	var turn []read
 	for waiting := false; ; {
 		hurry := false
 		select {
-		case <-r.in.wake:
+		case <-k.in.wake:
 		case <-timer.C:
 			waiting, hurry = false, true
-		case <-r.hurry:
+		case <-k.in.hurry:
 			hurry = true
 		}
-		some, full, busy, urgent, closed := r.in.state()
+		some, full, busy, urgent, closed := k.in.state()
 		switch {
 		case !some && closed:
-			return r.commit(nil, true)
+			return k.commit(nil, true)
 		case !some:
 			continue
-		case !full && !urgent && !closed && !hurry && !r.last(busy):
+		case !full && !urgent && !closed && !hurry && !k.last(busy):
 			if !waiting {
 				waiting = true
-				timer.Reset(r.linger())
+				timer.Reset(k.linger())
 			}
 			continue
 		}
 		timer.Stop()
 		waiting = false
-		turn = r.in.take(turn[:0])
-		err := r.commit(turn, false)
+		turn = k.in.take(turn[:0])
+		err := k.commit(turn, false)
 		for i := range turn {
 			turn[i].end(err)
 		}
 		if err != nil {
-			r.fail(err)
-			r.in.fail(err)
+			k.work.fail(err)
+			k.in.fail(err)
 			return err
 		}
 		clear(turn)
 		if closed { // there will be no further wake
-			return r.commit(nil, true)
+			return k.commit(nil, true)
 		}
-		r.checkStop(time.Now())
-		r.rouse()
+		k.work.checkStop(k.c.Stop.reached(k.count, time.Now()))
+		k.work.rouse()
 	}
 }
 
 // last reports whether nothing else is under way, so that waiting adds nothing to the commit.
-func (r *run) last(busy int) bool {
-	if !r.idle.Load() {
+func (k *keeper) last(busy int) bool {
+	if !k.in.idle.Load() {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return busy >= r.busy
+	k.work.Lock()
+	defer k.work.Unlock()
+	return busy >= k.work.busy
 }
 
 // linger is how long a commit that is not full may wait for more reads.
-func (r *run) linger() time.Duration {
-	if r.idle.Load() { // the Manager may be waiting for just this
+func (k *keeper) linger() time.Duration {
+	if k.in.idle.Load() { // the Manager may be waiting for just this
 		return shortLinger
 	}
-	return r.hurried(linger)
+	return k.c.hurried(linger)
 }
 
 // commit stores a list of reads in one transaction, and then updates the frontier and the sites.
-func (r *run) commit(list []read, last bool) error {
+func (k *keeper) commit(list []read, last bool) error {
 	var t collection.Commit
 	busy, pairs := 0, map[int][]uint32{} // by visit
 	for i := range list {
@@ -125,122 +139,74 @@ func (r *run) commit(list []read, last bool) error {
 		t.Sources = append(t.Sources, x.sources...)
 		busy += x.busy
 	}
-	r.mu.Lock()
-	refused := r.families.refuse(&t)
-	t.Sites = r.changedSites(time.Now(), last)
-	t.Sources = append(t.Sources, r.changedSources()...)
-	r.mu.Unlock()
-	done, err := r.Collection.Commit(&t)
+	k.work.Lock()
+	refused := k.families.refuse(&t)
+	t.Sites = k.changedSites(time.Now(), last)
+	t.Sources = append(t.Sources, k.sites.changedSources()...)
+	k.work.Unlock()
+	done, err := k.c.Collection.Commit(&t)
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.busy -= busy
+	k.work.Lock()
+	defer k.work.Unlock()
+	k.work.busy -= busy
 	asked := make([]frontier.PageID, len(t.Visits))
 	for i := range t.Visits {
 		asked[i] = t.Visits[i].Page
 	}
 	for _, id := range asked {
-		delete(r.out, id)
+		delete(k.work.out, id)
 	}
-	r.front.Done(asked)
-	r.front.Done(t.Confirmed)
-	r.front.Done(t.Unbelieved)
-	r.front.Done(t.Replanned)
+	k.front.Done(asked)
+	k.front.Done(t.Confirmed)
+	k.front.Done(t.Unbelieved)
+	k.front.Done(t.Replanned)
 	for i, id := range asked {
-		r.front.Return(r.equal.learn(id, &t.Visits[i], &done.Visited[i]))
+		k.front.Return(k.equal.learn(id, &t.Visits[i], &done.Visited[i]))
 	}
 	for i := range list {
 		for _, id := range list[i].again {
-			delete(r.out, id)
-			r.front.Return(r.equal.learn(id, nil, nil))
+			delete(k.work.out, id)
+			k.front.Return(k.equal.learn(id, nil, nil))
 		}
-		r.unasked(list[i].again)
-		r.families.notTried(list[i].again)
-		r.front.Return(list[i].again)
+		k.judge.unasked(list[i].again)
+		k.families.notTried(list[i].again)
+		k.front.Return(list[i].again)
 	}
 	for i := range list {
 		if x := &list[i]; x.source != nil {
 			x.source.Source = x.state
 			x.source.site.asking--
-			r.plan(x.source, x.state.At)
+			k.sites.plan(x.source, x.state.At)
 		}
 	}
 	for i := range done.Visited {
-		r.visited(&t.Visits[i], &done.Visited[i])
+		k.visited(&t.Visits[i], &done.Visited[i])
 	}
 	for i := range done.Sources {
-		if st := r.siteOf(done.Sources[i].Site); st != nil {
-			r.adopt(st, done.Sources[i])
+		if st := k.sites.of(done.Sources[i].Site); st != nil {
+			k.sites.adopt(st, done.Sources[i])
 		}
 	}
 	for i := range done.New {
-		r.siteOf(done.New[i].Site)
+		k.sites.of(done.New[i].Site)
 	}
-	r.count.New.Add(int64(len(done.New)))
-	r.tally(&t, &done)
-	r.families.learn(&t, &done, pairs, refused)
-	if err := r.share(&t, &done); err != nil {
+	k.count.New.Add(int64(len(done.New)))
+	k.sites.tally(&t, &done)
+	k.families.learn(&t, &done, pairs, refused)
+	if err := k.share(&t, &done); err != nil {
 		return err
 	}
-	r.front.Drop(done.Dropped)
-	r.front.Add(done.Queue)
+	k.front.Drop(done.Dropped)
+	k.front.Add(done.Queue)
 	return nil
-}
-
-// tally tells the Seeder what was found on each site at each depth (B11), by
-// which it decides how deep to crawl the site. The run's lock is held.
-func (r *run) tally(t *collection.Commit, done *collection.Committed) {
-	type place struct {
-		origin  string
-		depth   int
-		dynamic bool
-	}
-	found := map[place]*seed.Tally{}
-	at := func(url string, depth int, dynamic bool) *seed.Tally {
-		p := place{protocol.Origin(url), depth, dynamic}
-		n := found[p]
-		if n == nil {
-			n = &seed.Tally{Depth: depth, Dynamic: dynamic}
-			found[p] = n
-		}
-		return n
-	}
-	for i := range t.Visits {
-		if done.Visited[i].Duplicate {
-			p := &done.Visited[i].Page
-			at(p.URL, p.Depth, p.Dynamic).Duplicates++
-			continue
-		}
-		for j := range t.Visits[i].Links {
-			f := &t.Visits[i].Links[j]
-			at(f.URL, f.Depth, f.Dynamic).Seen++
-		}
-	}
-	for i := range done.New {
-		p := &done.New[i]
-		depth := p.Depth
-		if p.By != collection.ByLink {
-			depth = -1
-		}
-		n := at(p.URL, depth, p.Dynamic)
-		n.New++
-		n.Seen = max(0, n.Seen-1)
-	}
-	for p, n := range found {
-		r.Seeder.Count(p.origin, *n)
-		if st := r.origins[p.origin]; st != nil {
-			st.Pages += n.New
-			r.touch(st)
-		}
-	}
 }
 
 // share distributes the cash of fetched pages to the pages that they link to,
 // where the frontier is ordered by cash (L06).
-func (r *run) share(t *collection.Commit, done *collection.Committed) error {
-	if _, ok := r.Strategy.(frontier.Sharer); !ok {
+func (k *keeper) share(t *collection.Commit, done *collection.Committed) error {
+	if _, ok := k.c.Strategy.(frontier.Sharer); !ok {
 		return nil
 	}
 	for i := range done.Visited {
@@ -248,7 +214,7 @@ func (r *run) share(t *collection.Commit, done *collection.Committed) error {
 		if t.Visits[i].Status != http.StatusOK || t.Visits[i].Fault != "" {
 			continue
 		}
-		to, err := r.Collection.Links(d.Page.ID)
+		to, err := k.c.Collection.Links(d.Page.ID)
 		if err != nil {
 			return err
 		}
@@ -256,16 +222,16 @@ func (r *run) share(t *collection.Commit, done *collection.Committed) error {
 		if d.Before.Visits == 0 {
 			fresh = 1
 		}
-		if err := r.front.Share(d.Page.ID, fresh, to); err != nil {
+		if err := k.front.Share(d.Page.ID, fresh, to); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// changedSources returns the changed records of followed sources. The run's lock is held.
-func (r *run) changedSources() (list []collection.Source) {
-	for src := range r.dirtySources {
+// changedSources returns the changed records of followed sources. The work's lock is held.
+func (t *siteTable) changedSources() (list []collection.Source) {
+	for src := range t.dirtySources {
 		if src.ID != 0 {
 			s := src.Source
 			if c := src.choice; c.As != "" {
@@ -274,6 +240,28 @@ func (r *run) changedSources() (list []collection.Source) {
 			list = append(list, s)
 		}
 	}
-	clear(r.dirtySources)
+	clear(t.dirtySources)
+	return list
+}
+
+// flushEvery is how often site records, which change with every page, are stored.
+const flushEvery = 10 * time.Second
+
+// changedSites returns the site records to be stored: none before flushEvery, unless all is set. The work's lock is held.
+func (k *keeper) changedSites(now time.Time, all bool) (list []collection.Site) {
+	if !all && now.Sub(k.sites.flushed) < k.c.hurried(flushEvery) {
+		return nil
+	}
+	k.sites.flushed = now
+	for st := range k.sites.dirty {
+		st.dirty = false
+		st.Trust = k.judge.recorded(st)
+		st.Shape = k.c.Seeder.Shape(st.Origin)
+		if st.families != nil {
+			st.Families = st.families.Append(nil)
+		}
+		list = append(list, st.Site)
+	}
+	clear(k.sites.dirty)
 	return list
 }

@@ -225,66 +225,66 @@ func (told) Next(p *fresh.Page, _ time.Time) time.Time {
 }
 
 // beginOnly makes sure that the one site is in the collection, and begins with its robots.txt.
-func (r *run) beginOnly() error {
-	origin := protocol.Origin(r.Only)
-	if _, ok := r.Collection.Site(origin); !ok {
-		if _, err := r.Collection.Commit(&collection.Commit{Sites: []collection.Site{{Origin: origin}}}); err != nil {
+func (b *start) beginOnly() error {
+	origin := protocol.Origin(b.c.Only)
+	if _, ok := b.c.Collection.Site(origin); !ok {
+		if _, err := b.c.Collection.Commit(&collection.Commit{Sites: []collection.Site{{Origin: origin}}}); err != nil {
 			return err
 		}
 	}
-	s, ok := r.Collection.Site(origin)
+	s, ok := b.c.Collection.Site(origin)
 	if !ok {
 		return fmt.Errorf("cannot add %s: there are too many sites", origin)
 	}
-	r.mu.Lock()
-	st := r.siteOf(s.ID)
-	r.complete(st)
+	b.work.Lock()
+	st := b.sites.of(s.ID)
+	b.sites.complete(st)
 	var list []collection.Source
-	err := r.barred()
-	if st.obeys() {
-		list = r.onlySource(st)
+	err := b.sources.barred()
+	if st.sources.obeys() {
+		list = b.sources.only(st)
 	}
-	r.mu.Unlock()
+	b.work.Unlock()
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return r.submit(r.ctx, read{sources: list})
+	return b.in.submit(b.work.ctx, read{sources: list})
 }
 
-// onlySource returns the manifest of the one site, if it is not yet among its
-// sources. If robots.txt forbids it the run ends. The run's lock is held.
-func (r *run) onlySource(st *site) []collection.Source {
+// only returns the manifest of the one site, if it is not yet among its
+// sources. If robots.txt forbids it the run ends. The work's lock is held.
+func (r *sources) only(st *site) []collection.Source {
 	if err := r.barred(); err != nil {
-		if r.failed == nil {
-			r.failed = err
+		if r.work.failed == nil {
+			r.work.failed = err
 		}
-		r.cancel()
+		r.work.cancel()
 		return nil
 	}
-	if st.sources[r.Only] != nil {
+	if st.sources.byURL[r.manifest] != nil {
 		return nil
 	}
-	return []collection.Source{{Site: st.ID, Kind: collection.ManifestRDF, URL: r.Only}}
+	return []collection.Source{{Site: st.ID, Kind: collection.ManifestRDF, URL: r.manifest}}
 }
 
 // barred returns an error if robots.txt forbids the manifest of the one site.
-func (r *run) barred() error {
-	if rule := r.Seeder.Forbids(r.Only); rule != "" {
-		return fmt.Errorf("robots.txt forbids %s, so the site cannot be followed", r.Only)
+func (r *sources) barred() error {
+	if rule := r.c.Seeder.Forbids(r.manifest); rule != "" {
+		return fmt.Errorf("robots.txt forbids %s, so the site cannot be followed", r.manifest)
 	}
 	return nil
 }
 
 // names reports whether a page is one of the one site's, as far as is known.
-func (r *run) names(u string) bool {
-	p, ok, err := r.Collection.Page(u)
+func (n *notices) names(u string) bool {
+	p, ok, err := n.c.Collection.Page(u)
 	return err == nil && ok && p.State != collection.Gone
 }
 
 // onlyOptions returns options that believe all announcements of the one site; robots.txt outranks them.
-func (r *run) onlyOptions(by collection.Signal) collection.ApplyOptions {
+func (n *notices) onlyOptions(by collection.Signal) collection.ApplyOptions {
 	return collection.ApplyOptions{Admit: func(u string) collection.Find {
-		return collection.Find{URL: u, Depth: protocol.Depth(u), By: by, Exclude: r.Seeder.Forbids(u)}
+		return collection.Find{URL: u, Depth: protocol.Depth(u), By: by, Exclude: n.c.Seeder.Forbids(u)}
 	}}
 }
 
@@ -300,42 +300,14 @@ func spilled(v *collection.Visit, a *harvest.Answer) error {
 	return nil
 }
 
-// sayOnly logs the result of a visit to a page of the one site.
-func (r *run) sayOnly(v *collection.Visit, d *collection.Visited) {
-	p := &d.Page
-	switch {
-	case v.Exclude != "":
-		r.log.Info("page is forbidden", "url", p.URL, "rule", v.Exclude)
-	case d.Gone:
-		r.log.Debug("page is gone", "url", p.URL)
-	case p.Fails > 0:
-		r.log.Warn("page could not be fetched", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
-	case d.Mismatched:
-		r.log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
-		if d.Demoted {
-			r.log.Warn("digests of this site have never matched: pages are stored without waiting for a match")
-		}
-	default:
-		r.log.Debug("fresh", "url", p.URL, "status", v.Status, "bytes", p.Length, "changed", d.Changed)
-	}
-}
-
 // tidyEvery is the least time between two calls of Tidy.
 const tidyEvery = 5 * time.Second
 
 // tidy removes the files that a lost state has left behind in a copy, when there is nothing to fetch.
-func (r *run) tidy(now time.Time) error {
-	if r.Only == "" || now.Sub(r.tidied) < r.hurried(tidyEvery) {
+func (m *manager) tidy(now time.Time) error {
+	if !m.tidies || now.Sub(m.tidied) < m.c.hurried(tidyEvery) {
 		return nil
 	}
-	r.tidied = now
-	return r.Collection.Tidy()
-}
-
-// whenAgain says when a page is fetched again.
-func whenAgain(at time.Time) string {
-	if !at.Before(collection.Never) {
-		return "when the site announces it again"
-	}
-	return at.UTC().Format(time.RFC3339)
+	m.tidied = now
+	return m.c.Collection.Tidy()
 }

@@ -20,21 +20,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/gather"
 	"github.com/parleyweb/parley/client/crawl/harvest"
-	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/poll"
 	"github.com/parleyweb/parley/client/trust"
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -148,6 +144,19 @@ type Stop struct {
 	Value float32       // pages worth less than this are not fetched, unless announced
 }
 
+// reached returns which limit a crawl has reached, or "".
+func (s *Stop) reached(n *counters, now time.Time) string {
+	switch {
+	case s.Pages > 0 && n.pages() >= int64(s.Pages):
+		return "page limit reached"
+	case s.Bytes > 0 && n.Bytes.Load()+n.DeliveredBytes.Load() >= s.Bytes:
+		return "byte limit reached"
+	case s.After > 0 && now.Sub(n.began) >= s.After-time.Millisecond:
+		return "time limit reached"
+	}
+	return ""
+}
+
 // ErrRunning is returned by methods that need a running crawler.
 var ErrRunning = errors.New("the crawler is not running")
 
@@ -160,187 +169,4 @@ func (c *Crawler) Run(ctx context.Context) error {
 		return fmt.Errorf("crawl: %w", err)
 	}
 	return nil
-}
-
-// A run is a Crawler at work.
-type run struct {
-	*Crawler
-	ctx   context.Context // of all work; the final commits still follow its end
-	log   *slog.Logger
-	began time.Time
-
-	asking context.Context // ends with ctx, or when a Stop is reached: tasks not fetched yet are given back
-
-	readers chan *reader  // idle ones, of one for each core
-	in      *inbox        // to be committed
-	hurry   chan struct{} // asks for a commit at once
-	news    chan struct{} // the frontier or a source has something new
-
-	mu           sync.Mutex // guards the fields below
-	front        *frontier.Frontier
-	sites        map[frontier.SiteID]*site
-	origins      map[string]*site
-	due          sourceHeap
-	telling      map[frontier.SiteID]bool  // sites that publish their changes now
-	resting      map[*site]struct{}        // sites whose pages may have to wait, see rests
-	judging      sync.Mutex                // guards claims and the trust in sites; no other lock is taken under it
-	dirty        map[*site]struct{}        // sites whose record is to be stored
-	dirtySources map[*source]struct{}      // followed sources whose record is to be stored
-	flushed      time.Time                 // last time that site records were stored
-	out          map[frontier.PageID]bool  // pages that are being fetched
-	families     families                  // of URLs, by what they lead to
-	claims       map[frontier.PageID]claim // announcements of pages that are being fetched; guarded by judging
-	abroad       crossHost                 // hosts that are asked for sitemaps of other sites
-	firsts       int                       // followed sites that have not announced anything yet
-	busy         int                       // tasks given to the harvester and not committed, and other work that may find pages
-	batches      uint64
-	receptions   map[collection.Signal]*collection.Reception
-	readmits     map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again
-	readmitting  bool                     // a goroutine does so
-	stopReason   string                   // why the crawl is to end; empty if it is not
-
-	unfetched []Unfetched // pending fetches of a crawl that has ended
-	trouble   string      // the first of any site; guarded by mu, and so are the next two
-	words     float64     // how many trouble messages may be logged now
-	wordsAt   time.Time   // when words was computed
-
-	count  counters
-	truths calibration
-	equal  equalPages // guarded by mu
-
-	revisiting revisiting         // guarded by mu
-	price      float64            // of a request, in gain; 0 if unknown. Guarded by mu
-	group      sync.WaitGroup     // followers and other background work
-	begun      sync.WaitGroup     // goroutines that readers have started
-	failed     error              // the first fatal error; guarded by mu
-	cancel     context.CancelFunc // ends the run
-	tidied     time.Time          // when the Manager last called Tidy
-	idle       atomic.Bool        // the Manager waits for something to fetch
-	stop       context.CancelFunc // ends asking
-}
-
-func (c *Crawler) crawl(ctx context.Context) (err error) {
-	r := &run{Crawler: c, log: c.Log, began: time.Now(),
-		readers: make(chan *reader, runtime.GOMAXPROCS(0)), in: newInbox(),
-		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		sites: map[frontier.SiteID]*site{}, origins: map[string]*site{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}, claims: map[frontier.PageID]claim{}, readmits: map[frontier.SiteID]bool{}, out: map[frontier.PageID]bool{}, telling: map[frontier.SiteID]bool{}, resting: map[*site]struct{}{}, receptions: map[collection.Signal]*collection.Reception{}, equal: newEqualPages()}
-	r.families = families{run: r, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
-	}
-	if c.Seeder == nil {
-		c.Seeder = &seed.Seeder{}
-	}
-	if c.Once && c.Revisit != nil {
-		v := *c.Revisit
-		v.Policy.Ends = true
-		c.Revisit = &v
-	}
-	if c.Harvester.Version == nil && c.Collection.Stores() {
-		c.Harvester.Version = func(url string, d protocol.Digest) ([]byte, error) {
-			return c.Collection.Version(url, d, mostDelivered)
-		}
-	}
-	if r.front, err = frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory); err != nil {
-		return err
-	}
-	if err := r.load(); err != nil {
-		return err
-	}
-	// All goroutines end with work; fetched pages are committed in any case.
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
-	asking, stop := context.WithCancel(work)
-	defer stop()
-	r.ctx, r.asking, r.cancel, r.stop = work, asking, cancel, stop
-	for range cap(r.readers) {
-		r.readers <- &reader{gatherer: c.Gatherer}
-	}
-	var keeper sync.WaitGroup
-	keeper.Go(func() {
-		if err := r.keep(); err != nil {
-			r.fail(err)
-		}
-	})
-	c.run.Store(r) // only now, since Add needs the keeper
-	defer func() {
-		s := c.Status()
-		s.Running, s.InFlight, s.Busy = false, 0, 0
-		c.last.Store(&s)
-		c.run.Store(nil)
-	}()
-	if c.Stop.After > 0 {
-		timer := time.AfterFunc(c.Stop.After, func() { r.checkStop(time.Now()) })
-		defer timer.Stop()
-	}
-	if r.Revisit != nil {
-		r.mu.Lock()
-		r.setPrice(r.startPrice())
-		r.mu.Unlock()
-	} else {
-		err = c.Collection.KeepPolicy()
-	}
-	if err == nil {
-		err = r.begin()
-	}
-	if err == nil {
-		if r.Revisit != nil {
-			r.add(1) // so that no page is revisited by a guessed price
-			r.group.Go(func() { r.revisits(work) })
-		}
-		if r.Quality.Pagerank > 0 {
-			r.add(1) // a crawl with Once waits for the first ranks
-			r.group.Go(func() { r.rankPages(work) })
-		}
-		err = r.harvest(asking)
-	}
-	if err != nil && ctx.Err() == nil {
-		r.fail(err)
-	}
-	cancel() // followers end
-	r.group.Wait()
-	r.begun.Wait()
-	r.in.close()
-	keeper.Wait()
-	if r.failed != nil { // the last commits may have failed, too
-		return r.failed
-	}
-	r.logSilentSites()
-	if r.Once {
-		return r.settle()
-	}
-	return nil
-}
-
-// blindTime is how long the crawl pauses when DNS lookups fail.
-const blindTime = 5 * time.Minute
-
-// harvest runs the Harvester, and runs it again after a pause where names cannot
-// be looked up (P04): the sites are not at fault, and it passes.
-func (r *run) harvest(ctx context.Context) error {
-	for {
-		err := r.Harvester.Run(ctx, r.next, r.take)
-		if !errors.Is(err, harvest.ErrResolver) || r.Once {
-			return err
-		}
-		r.log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", r.hurried(blindTime))
-		if !pause.For(ctx, r.hurried(blindTime)) {
-			return nil
-		}
-	}
-}
-
-// fail ends the run with an error; the first one counts.
-func (r *run) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failed == nil {
-		r.failed = err
-	}
-	r.cancel()
-}
-
-// rouse wakes the Manager.
-func (r *run) rouse() {
-	pause.Wake(r.news)
 }

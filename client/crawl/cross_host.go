@@ -19,9 +19,13 @@ import (
 
 const maxAbroad = 8 // such sources that are fetched at once, each from another host
 
-// crossHost is the state of hosts from which sitemaps of other sites are fetched. The run's lock guards it.
+// crossHost is the state of hosts from which sitemaps of other sites are fetched. The work's lock guards it.
 type crossHost struct {
-	seeder *seed.Seeder // for hosts that are not sites of the crawl
+	c      *Crawler
+	work   *work
+	sites  *siteTable
+	within string       // the only origin to which redirects may lead; empty: any
+	guests *seed.Seeder // for hosts that are not sites of the crawl
 	robots map[string]crossHostRobots
 	asked  map[string]bool // origins with an open request
 }
@@ -34,17 +38,14 @@ type crossHostRobots struct {
 
 const maxGuests = 10_000
 
-// elsewhere reports whether a source is of another origin than its site.
-func (s *source) elsewhere() bool { return protocol.Origin(s.URL) != s.site.Origin }
-
 // crosses reports whether a declared source of another origin is fetched: it must be
 // a sitemap on a crawled or admitted host, or on one with a related name, see kin.
-func (r *run) crosses(st *site, sp seed.Special) bool {
+func (x *crossHost) crosses(st *site, sp seed.Special) bool {
 	origin := protocol.Origin(sp.URL)
 	if sp.Kind != seed.Sitemap || !sp.Declared || origin == "" {
 		return false
 	}
-	return r.origins[origin] != nil || kin(hostOf(st.Origin), hostOf(origin)) || r.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
+	return x.sites.byOrigin[origin] != nil || kin(hostOf(st.Origin), hostOf(origin)) || x.c.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
 }
 
 // kin reports whether one host is the other or a subdomain of it, "www." left out.
@@ -66,45 +67,41 @@ func hostOf(origin string) string {
 }
 
 // askAbroad fetches a source from its host. While another such request to that host
-// is open, the source waits. The run's lock is held.
-func (r *run) askAbroad(src *source, now time.Time) {
-	b := &r.abroad
-	if b.seeder == nil {
-		b.seeder = &seed.Seeder{Agent: r.Seeder.Agent}
-		b.robots, b.asked = map[string]crossHostRobots{}, map[string]bool{}
-	}
+// is open, the source waits. The work's lock is held.
+func (r *sources) askAbroad(src *source, now time.Time) {
+	b := r.abroad
 	origin := protocol.Origin(src.URL)
 	if b.asked[origin] || len(b.asked) >= maxAbroad {
-		r.putOff(src, now.Add(r.hurried(time.Second)))
+		r.sites.putOff(src, now.Add(r.c.hurried(time.Second)))
 		return
 	}
 	b.asked[origin] = true
 	src.busy, src.off = true, false
 	src.site.asking++
-	r.busy++
+	r.work.busy++
 	s := src.Source
-	r.begun.Go(func() {
-		a := r.fetchAbroad(origin, &s)
-		if r.ctx.Err() != nil {
+	r.work.begun.Go(func() {
+		a := r.abroad.fetchAbroad(origin, &s)
+		if r.work.ctx.Err() != nil {
 			a.Fault = harvest.FaultStopped
 		}
-		r.mu.Lock()
+		r.work.Lock()
 		delete(b.asked, origin)
-		r.mu.Unlock()
-		r.answeredSource(src.site, src, a, a.Body, a.Status)
+		r.work.Unlock()
+		r.answered(src.site, src, a, a.Body, a.Status)
 	})
 }
 
 // fetchAbroad fetches a source of another site from a host.
-func (r *run) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
+func (x *crossHost) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
 	a := &harvest.Answer{Task: harvest.Task{URL: s.URL, Source: s.ID}, Site: s.Site}
-	allow := func(u string) error { return r.allowedAbroad(origin, u) }
-	err := r.knowAbroad(origin)
+	allow := func(u string) error { return x.allowedAbroad(origin, u) }
+	err := x.knowAbroad(origin)
 	if err == nil {
 		err = allow(s.URL)
 	}
 	if err == nil {
-		err = r.getAbroad(r.Harvester.Checked(origin, allow), s, a)
+		err = x.getAbroad(x.c.Harvester.Checked(origin, allow), s, a)
 	}
 	if err != nil {
 		a.Status, a.Fault, a.Err = 0, harvest.FaultProtocol, err
@@ -112,10 +109,10 @@ func (r *run) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
 	return a
 }
 
-func (r *run) getAbroad(via http.RoundTripper, s *collection.Source, a *harvest.Answer) error {
+func (x *crossHost) getAbroad(via http.RoundTripper, s *collection.Source, a *harvest.Answer) error {
 	c := fetch.Client{Transport: via, Timeout: smallPatience, MaxBytes: SourceBytes(s.Kind)}
 	a.Asked = time.Now()
-	got, err := c.Get(r.ctx, s.URL, fetch.Validators{ETag: s.ETag, LastModified: s.LastModified}.Header())
+	got, err := c.Get(x.work.ctx, s.URL, fetch.Validators{ETag: s.ETag, LastModified: s.LastModified}.Header())
 	if err != nil {
 		return err
 	}
@@ -126,49 +123,49 @@ func (r *run) getAbroad(via http.RoundTripper, s *collection.Source, a *harvest.
 }
 
 // knowAbroad makes sure that the robots.txt of a host is known, which may not be a site of the crawl.
-func (r *run) knowAbroad(origin string) error {
+func (x *crossHost) knowAbroad(origin string) error {
 	now := time.Now()
-	r.mu.Lock()
-	st, g := r.origins[origin], r.abroad.robots[origin]
-	known := st != nil && st.obeys() || now.Before(g.again)
-	r.mu.Unlock()
+	x.work.Lock()
+	st, g := x.sites.byOrigin[origin], x.robots[origin]
+	known := st != nil && st.sources.obeys() || now.Before(g.again)
+	x.work.Unlock()
 	if known {
 		return nil
 	}
-	body, status := r.chase(&harvest.Answer{Location: origin + "/robots.txt"})
-	if err := r.ctx.Err(); err != nil {
+	body, status := x.chase(&harvest.Answer{Location: origin + "/robots.txt"})
+	if err := x.work.ctx.Err(); err != nil {
 		return err
 	}
 	if g.fails++; status != 0 && status < 500 && status != http.StatusTooManyRequests {
 		g.fails = 0
 	}
 	g.again = now.Add(seed.RobotsAgain(status, g.fails))
-	seeder := r.abroad.seeder
+	seeder := x.guests
 	seeder.SetRobots(origin, seed.RobotsAnswer{Status: status, Body: body}, now)
 	if st == nil {
-		r.Harvester.Pace(origin, seeder.Delay(origin))
+		x.c.Harvester.Pace(origin, seeder.Delay(origin))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.abroad.robots) >= maxGuests {
-		clear(r.abroad.robots)
+	x.work.Lock()
+	defer x.work.Unlock()
+	if len(x.robots) >= maxGuests {
+		clear(x.robots)
 	}
-	r.abroad.robots[origin] = g
+	x.robots[origin] = g
 	return nil
 }
 
 // allowedAbroad returns an error if a URL of a host must not be fetched.
-func (r *run) allowedAbroad(origin, u string) error {
-	r.mu.Lock()
-	st := r.origins[origin]
-	known := st != nil && st.obeys()
-	r.mu.Unlock()
+func (x *crossHost) allowedAbroad(origin, u string) error {
+	x.work.Lock()
+	st := x.sites.byOrigin[origin]
+	known := st != nil && st.sources.obeys()
+	x.work.Unlock()
 	if known {
-		return r.allowed(st, u)
+		return x.sites.allowed(st, u)
 	}
-	rule := r.abroad.seeder.Silent(origin)
+	rule := x.guests.Silent(origin)
 	if rule == "" {
-		rule = r.abroad.seeder.Forbids(u)
+		rule = x.guests.Forbids(u)
 	}
 	if rule != "" {
 		return &forbiddenError{u, rule}

@@ -16,9 +16,9 @@ const mostDates = 20_000
 // census judges the dates of a manifest without digests, where dates are the only signal. It
 // judges those of all steps of a snapshot together, since one step may be a directory whose
 // files were created at the same time.
-func (r *run) census(st *site, step *client.Step, now time.Time) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (j *judgement) census(st *site, step *client.Step, now time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if step.Reset {
 		st.dates = nil
 	}
@@ -36,13 +36,33 @@ func (r *run) census(st *site, step *client.Step, now time.Time) {
 	st.dates = nil
 }
 
+// brokeOff forgets the dates of a manifest that broke off.
+func (j *judgement) brokeOff(st *site) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	st.dates = nil
+}
+
+// date judges the dates of a sitemap or a feed.
+func (j *judgement) date(st *site, by collection.Signal, dates []protocol.Date, read time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	st.trust.Date(string(by)).Census(dates, read)
+}
+
 // lastOf reports whether a step is the last one of a manifest. In an incomplete
 // manifest only its cursor shows that.
 func lastOf(step *client.Step) bool { return step.Whole || !step.Cursor.IsZero() }
 
 // seenDates judges by a visit the dates that a site states: in Last-Modified, and in the
-// sitemap, feed or manifest that announced the page. The run's lock and judging are held.
-func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited) {
+// sitemap, feed or manifest that announced the page. unsure: the manifest may show the visit's finding later. The work's lock
+// is held.
+func (j *judgement) seenDates(st *site, v *collection.Visit, d *collection.Visited, unsure bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if unsure && len(st.unsure) < mostUnsure {
+		st.unsure[d.Page.ID] = finding{at: v.Asked, before: d.Before.Last}
+	}
 	if v.Fault != "" || d.Before.Visits == 0 || !isPage(v.Status) && v.Status != http.StatusNotModified || v.Soft404 {
 		return
 	}
@@ -61,7 +81,7 @@ func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited) {
 		// A feed drops its older entries, and says nothing about them.
 		switch s.Before = said; by {
 		case collection.BySitemap:
-			s.Read = st.sitemapsRead()
+			s.Read = st.sources.read()
 		case collection.ByManifest:
 			s.Read = st.looked
 		default:
@@ -71,32 +91,15 @@ func (r *run) seenDates(st *site, v *collection.Visit, d *collection.Visited) {
 	st.trust.Date(string(by)).Visit(s)
 }
 
-// sitemapsRead returns when the least recently fetched sitemap of a site was fetched, the
-// zero time if one has failed.
-func (st *site) sitemapsRead() (since time.Time) {
-	for _, src := range st.sources {
-		if src.Kind != collection.SitemapXML || src.Pages == 0 {
-			continue
-		}
-		if src.Fails > 0 {
-			return time.Time{}
-		}
-		if since.IsZero() || src.Polled.Before(since) {
-			since = src.Polled
-		}
-	}
-	return since
-}
-
 // confirms reports whether an unchanged date means that the stored page is current: only
 // where visits have shown that the dates move when pages change. Otherwise frozen dates
 // would prevent the very visits that expose them. It is not used where there is a digest,
 // which decides by itself.
-func (r *run) confirms(st *site, by collection.Signal) bool {
+func (j *judgement) confirms(st *site, by collection.Signal) bool {
 	if by != collection.BySitemap && by != collection.ByFeed && by != collection.ByManifest {
 		return true
 	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	return st.trust.Date(string(by)).Worth() == trust.Good
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/harvest"
-	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -31,20 +30,20 @@ const longestBehind = time.Minute
 // If pages have changed and the site has more changes to send, its pages wait for those, for
 // at most a minute: they may bring the missing bodies, or change the same pages again. A
 // step without changes is no reason to wait.
-func (r *run) awaits(st *site, step *client.Step) func() {
+func (r *readings) awaits(st *site, step *client.Step) func() {
 	if step.Door == "" { // a list or a notice has no bodies
 		return func() {}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.work.Lock()
+	defer r.work.Unlock()
 	st.delivering++
 	if step.Behind && len(step.Changes) > 0 && st.behind.IsZero() {
-		st.behind = time.Now().Add(r.hurried(longestBehind))
-		r.resting[st] = struct{}{}
+		st.behind = time.Now().Add(r.c.hurried(longestBehind))
+		r.sites.resting[st] = struct{}{}
 	}
 	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+		r.work.Lock()
+		defer r.work.Unlock()
 		if st.delivering--; !step.Behind {
 			st.behind = time.Time{}
 		}
@@ -52,24 +51,20 @@ func (r *run) awaits(st *site, step *client.Step) func() {
 }
 
 // deliveries returns the pages that a step has brought and that are pending with that digest.
-func (r *run) deliveries(step *client.Step) (list []delivery, err error) {
+func (r *readings) deliveries(step *client.Step) (list []delivery, err error) {
 	for i, body := range step.Bodies {
 		if body == nil {
 			continue
 		}
 		c := &step.Changes[i]
-		p, ok, err := r.Collection.Page(c.Item.URL)
+		p, ok, err := r.c.Collection.Page(c.Item.URL)
 		if err != nil {
 			return nil, err
 		}
 		if !ok || !p.Told || p.Debt != c.Item.Digest || p.State == collection.Excluded {
 			continue
 		}
-		rule := r.Seeder.Forbids(p.URL)
-		if p.By != collection.ByPerson && r.Only == "" {
-			rule = r.Seeder.Excludes(p.URL)
-		}
-		if rule != "" || int64(len(body)) > r.mostBytes() {
+		if r.c.excludes(&p) != "" || int64(len(body)) > r.c.mostBytes() {
 			continue // the Manager handles it
 		}
 		list = append(list, delivery{p, headerOf(&c.Item, step.As), body})
@@ -78,8 +73,8 @@ func (r *run) deliveries(step *client.Step) (list []delivery, err error) {
 }
 
 // mostBytes bounds the size of a delivered page, which is held in memory.
-func (r *run) mostBytes() int64 {
-	most := r.Harvester.MaxBytes
+func (c *Crawler) mostBytes() int64 {
+	most := c.Harvester.MaxBytes
 	if most <= 0 {
 		most = harvest.DefaultMaxBytes
 	}
@@ -88,50 +83,45 @@ func (r *run) mostBytes() int64 {
 
 const mostDelivered = 16 << 20
 
-// takeOut marks delivered pages as given out, so that they are not fetched. It returns
-// them without those that are being fetched already. The run's lock is held.
-func (r *run) takeOut(list []delivery) []delivery {
-	kept := list[:0]
-	for _, d := range list {
-		if r.out[d.page.ID] || !r.front.Take(frontier.Entry{Page: d.page.ID, Site: d.page.Site}) {
-			continue
-		}
-		r.out[d.page.ID] = true
-		r.busy++
-		kept = append(kept, d)
-	}
-	return kept
-}
-
 // deliver stores pages that were given out, and returns when they are committed. If
 // the crawler is killed before, they are still pending.
-func (r *run) deliver(list []delivery) error {
+func (r *readings) deliver(list []delivery) error {
 	for len(list) > 0 {
 		n, bytes := 0, 0
 		for n < len(list) && n < commitSize && (n == 0 || bytes+len(list[n].body) <= commitBytes) {
 			bytes += len(list[n].body)
 			n++
 		}
-		x := read{busy: n}
-		r.reading(func(rd *reader) {
-			for i := range list[:n] {
-				a := list[i].answer()
-				x.visits = append(x.visits, r.visit(a, &rd.gatherer, &rd.page))
-				r.count.delivered(a)
-			}
-		})
-		for i := range x.visits {
-			v := &x.visits[i]
-			if v.Delivered = true; !r.Collection.Stores() {
-				v.Length, v.Body = int64(len(v.Body)), nil
-			}
+		answers := make([]*harvest.Answer, n)
+		for i := range answers {
+			answers[i] = list[i].answer()
 		}
-		if err := r.submit(r.ctx, x); err != nil {
+		x := read{visits: r.received(answers), busy: n}
+		for i := range x.visits {
+			x.visits[i].Delivered = true
+		}
+		if err := r.in.submit(r.work.ctx, x); err != nil {
 			return err
 		}
 		list = list[n:]
 	}
 	return nil
+}
+
+// received makes visits of pages that came without a request of their own.
+func (r *readings) received(list []*harvest.Answer) []collection.Visit {
+	visits := make([]collection.Visit, len(list))
+	r.reading(func(rd *reader) {
+		for i, a := range list {
+			r.count.delivered(a)
+			v := r.visit(a, rd)
+			if !r.c.Collection.Stores() {
+				v.Length, v.Body = int64(len(v.Body)), nil
+			}
+			visits[i] = v
+		}
+	})
+	return visits
 }
 
 // answer returns the answer that a request for the page would have brought.

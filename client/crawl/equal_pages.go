@@ -17,7 +17,9 @@ import (
 // Equal bytes do not prove that a page is public: if it is in another directory than the stored page, it waits until a
 // page of its own directory was fetched successfully. As an audit, a tenth of such pages are fetched all the same:
 // if one differs from the announced digest, no page of its site is copied any more.
+// The work's lock guards them.
 type equalPages struct {
+	c        *Crawler
 	seed     maphash.Seed
 	fetching map[equalityKey]frontier.PageID // pages that are being fetched, by the question that they answer
 	waiting  map[frontier.PageID]*lead       // the same, by page
@@ -50,8 +52,8 @@ const (
 // An equalPair is a page, and a stored one with the same body.
 type equalPair struct{ page, held collection.Page }
 
-func newEqualPages() equalPages {
-	return equalPages{seed: maphash.MakeSeed(), fetching: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
+func newEqualPages(c *Crawler) *equalPages {
+	return &equalPages{c: c, seed: maphash.MakeSeed(), fetching: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
 		audited: map[frontier.PageID]bool{}, liars: map[frontier.SiteID]bool{}}
 }
 
@@ -77,44 +79,30 @@ func sameType(a, b string) bool {
 	return ext(a) == ext(b)
 }
 
-// shareable reports whether a page's pending body may be copied from another page of its site. The run's lock is held.
-func (r *run) shareable(st *site, p *collection.Page) bool {
-	if r.equal.liars[st.ID] || !r.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > r.mostBytes() {
+// shareable reports whether a page's pending body may be copied from another page of its site. The work's lock is held.
+func (t *equalPages) shareable(st *site, p *collection.Page) bool {
+	if t.liars[st.ID] || !t.c.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > t.c.mostBytes() {
 		return false
 	}
-	if p.Signal != collection.ByManifest && p.Signal != collection.ByChanges && p.Signal != collection.ByStream {
-		return false
-	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	if is, _ := st.trust.Bodies.ByText(); is {
-		return false
-	}
-	for i := range st.trust.Sources {
-		if _, mute := st.trust.Sources[i].Muted(); mute {
-			return false
-		}
-	}
-	return true
+	return p.Signal == collection.ByManifest || p.Signal == collection.ByChanges || p.Signal == collection.ByStream
 }
 
 var emptyBody = protocol.Sum(nil)
 
-// equalPageOf looks for the pending body of a page: held is the page to copy it from, nil for none, and leader
-// is the page to wait for, 0 for none. The run's lock is held.
-func (r *run) equalPageOf(p *collection.Page) (held *collection.Page, leader frontier.PageID, err error) {
-	t := &r.equal
+// of looks for the pending body of a page: held is the page to copy it from, nil for none, and leader
+// is the page to wait for, 0 for none. The work's lock is held.
+func (t *equalPages) of(p *collection.Page) (held *collection.Page, leader frontier.PageID, err error) {
 	body := t.bodyOf(p)
 	if _, failed := t.learned[body]; failed {
 		return nil, 0, nil
 	}
-	o, ok, err := r.Collection.Holder(p.Site, p.Debt)
+	o, ok, err := t.c.Collection.Holder(p.Site, p.Debt)
 	switch {
 	case err != nil:
 		return nil, 0, err
 	case !ok:
 		return nil, t.leaderOf(body, p), nil
-	case o.ID == p.ID, o.Length > r.mostBytes(), p.Type != "" && p.Type != o.Type, !sameType(p.URL, o.URL):
+	case o.ID == p.ID, o.Length > t.c.mostBytes(), p.Type != "" && p.Type != o.Type, !sameType(p.URL, o.URL):
 		return nil, 0, nil
 	case directory(o.URL) == directory(p.URL):
 		return &o, 0, nil
@@ -122,7 +110,7 @@ func (r *run) equalPageOf(p *collection.Page) (held *collection.Page, leader fro
 	dir := t.dirOf(p)
 	given, known := t.learned[dir]
 	if !known && p.State != collection.Held { // a stored page was fetched before
-		index, ok, err := r.Collection.Page(directory(p.URL))
+		index, ok, err := t.c.Collection.Page(directory(p.URL))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -210,7 +198,7 @@ func (t *equalPages) remember(l equalityKey, so bool) {
 
 // shareAll copies bodies from equal pages. A page is fetched instead if the stored body is missing, or has
 // another digest.
-func (r *run) shareAll(list []equalPair) {
+func (q *pageQueue) shareAll(list []equalPair) {
 	var same protocol.Digest // of the body that was read last
 	var body []byte
 	var header http.Header
@@ -221,7 +209,7 @@ func (r *run) shareAll(list []equalPair) {
 		for ; n < len(list) && n < commitSize && bytes <= commitBytes; n++ {
 			x := &list[n]
 			if x.held.Digest != same {
-				if body, header = r.bodyOf(&x.held); body == nil {
+				if body, header = q.bodyOf(&x.held); body == nil {
 					same = protocol.Digest{}
 					lost = append(lost, *x)
 					continue
@@ -234,40 +222,40 @@ func (r *run) shareAll(list []equalPair) {
 		list = list[n:]
 		if len(lost) > 0 {
 			again := read{busy: len(lost)}
-			r.mu.Lock()
+			q.work.Lock()
 			for i := range lost {
-				r.equal.remember(r.equal.bodyOf(&lost[i].page), false)
+				q.equal.remember(q.equal.bodyOf(&lost[i].page), false)
 				again.again = append(again.again, lost[i].page.ID)
 			}
-			r.mu.Unlock()
-			if !r.in.put(again) {
+			q.work.Unlock()
+			if !q.in.put(again) {
 				return
 			}
 		}
-		if err := r.deliver(got); err != nil {
-			if r.ctx.Err() == nil {
-				r.fail(err)
+		if err := q.readings.deliver(got); err != nil {
+			if q.work.ctx.Err() == nil {
+				q.work.fail(err)
 			}
 			return
 		}
-		r.mu.Lock()
-		r.equal.taking -= n
-		r.mu.Unlock()
-		r.rouse()
+		q.work.Lock()
+		q.equal.taking -= n
+		q.work.Unlock()
+		q.work.rouse()
 	}
 }
 
 // bodyOf reads the stored body of a page, with the headers that describe it; nil if it is missing or has another digest.
-func (r *run) bodyOf(p *collection.Page) ([]byte, http.Header) {
-	c, err := r.Collection.Content(p)
+func (q *pageQueue) bodyOf(p *collection.Page) ([]byte, http.Header) {
+	c, err := q.c.Collection.Content(p)
 	if err != nil {
-		r.log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
+		q.c.Log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	defer c.Close()
-	body, err := io.ReadAll(io.LimitReader(c, r.mostBytes()+1))
+	body, err := io.ReadAll(io.LimitReader(c, q.c.mostBytes()+1))
 	if err != nil || protocol.Sum(body) != p.Digest {
-		r.log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
+		q.c.Log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
 		return nil, nil
 	}
 	h := headerOf(&protocol.Item{Type: p.Type}, protocol.AsMeta)

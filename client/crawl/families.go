@@ -26,11 +26,14 @@ const (
 	mostTraps      = 20      // in a Status
 )
 
-// families keep the crawl of each site out of its traps. The run's lock guards them.
+// families keep the crawl of each site out of its traps. The work's lock guards them.
 type families struct {
-	run     *run
-	tried   map[frontier.PageID]*site // pages that are being fetched and that Ask has let through
+	work    *work
+	sites   *siteTable
+	front   *frontier.Frontier
+	share   float64                   // see trapShare
 	waiting int                       // pages that are held back
+	tried   map[frontier.PageID]*site // pages that are being fetched and that Ask has let through
 	texts   map[frontier.SiteID]*family.Text
 }
 
@@ -40,15 +43,15 @@ type Trap struct {
 	family.Report
 }
 
-// share returns the share of the requests to a site that may go to poor families; 1 means no limit.
-func (fs *families) share() float64 {
-	if fs.run.Only != "" || fs.run.NoParse {
+// trapShare returns the share of the requests to a site that may go to poor families; 1 means no limit.
+func (c *Crawler) trapShare() float64 {
+	if c.Only != "" || c.NoParse {
 		return 1
 	}
-	if fs.run.TrapShare == 0 {
+	if c.TrapShare == 0 {
 		return defaultTrapShare
 	}
-	return min(1, max(0, fs.run.TrapShare))
+	return min(1, max(0, c.TrapShare))
 }
 
 // budgeted reports whether a page's family limits its fetch: only links have led to it, and it was never visited.
@@ -56,23 +59,22 @@ func budgeted(p *collection.Page) bool {
 	return p.By == collection.ByLink && p.Visits == 0 && p.Fails == 0 && p.Depth > 0 && !p.Told && !p.Listed
 }
 
-// mayAsk reports whether a page may be fetched now. If not, it stays given out until it may. The run's lock is held.
+// mayAsk reports whether a page may be fetched now. If not, it stays given out until it may. The work's lock is held.
 func (fs *families) mayAsk(st *site, p *collection.Page) bool {
-	share := fs.share()
-	if share == 1 || !budgeted(p) || fs.waiting >= mostWaitingAll {
+	if fs.share == 1 || !budgeted(p) || fs.waiting >= mostWaitingAll {
 		return true
 	}
-	f := st.family()
+	f := fs.of(st)
 	was := f.Held()
-	ok := f.Ask(p.ID, p.URL, share)
+	ok := f.Ask(p.ID, p.URL, fs.share)
 	if fs.waiting += f.Held() - was; ok {
 		fs.tried[p.ID] = st
 	}
 	return ok
 }
 
-// family returns the URL families of a site.
-func (st *site) family() *family.Tree {
+// of returns the URL families of a site.
+func (fs *families) of(st *site) *family.Tree {
 	if st.families == nil {
 		st.families = family.Parse(st.Families)
 	}
@@ -80,7 +82,7 @@ func (st *site) family() *family.Tree {
 }
 
 // notTried records that pages were not fetched after all, and returns to the frontier the pages that may be fetched
-// instead. The run's lock is held.
+// instead. The work's lock is held.
 func (fs *families) notTried(ids []frontier.PageID) {
 	met := map[*site]bool{}
 	for _, id := range ids {
@@ -93,16 +95,16 @@ func (fs *families) notTried(ids []frontier.PageID) {
 	fs.release(met)
 }
 
-// release returns to the frontier the held pages of sites that may be fetched by now. The run's lock is held.
+// release returns to the frontier the held pages of sites that may be fetched by now. The work's lock is held.
 func (fs *families) release(sites map[*site]bool) {
 	for st := range sites {
-		list := st.families.Release(fs.share())
+		list := st.families.Release(fs.share)
 		fs.waiting -= len(list)
-		fs.run.front.Return(list)
+		fs.front.Return(list)
 	}
 }
 
-// refuse removes links from a Commit whose family has enough waiting pages, and returns how many each visit had. The run's
+// refuse removes links from a Commit whose family has enough waiting pages, and returns how many each visit had. The work's
 // lock is held.
 func (fs *families) refuse(t *collection.Commit) []int {
 	refused := make([]int, len(t.Visits))
@@ -115,7 +117,7 @@ func (fs *families) refuse(t *collection.Commit) []int {
 		keep := v.Links[:0]
 		for _, l := range v.Links {
 			if st == nil || !strings.HasPrefix(l.URL, st.Origin+"/") {
-				st = fs.run.origins[protocol.Origin(l.URL)]
+				st = fs.sites.byOrigin[protocol.Origin(l.URL)]
 			}
 			if st != nil && st.families != nil && st.families.Held() > 0 && l.By == collection.ByLink && l.Exclude == "" && !l.LogOnly && st.families.Full(l.URL) {
 				refused[i]++
@@ -129,9 +131,9 @@ func (fs *families) refuse(t *collection.Commit) []int {
 }
 
 // learn updates the families by a Commit's visits, and returns to the frontier the pages that may be fetched by now. The
-// run's lock is held.
+// work's lock is held.
 func (fs *families) learn(t *collection.Commit, done *collection.Committed, pairs map[int][]uint32, refused []int) {
-	if fs.share() == 1 {
+	if fs.share == 1 {
 		return
 	}
 	fresh := map[string]frontier.SiteID{}
@@ -143,11 +145,11 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 	met := map[*site]bool{}
 	for i := range t.Visits {
 		v, d := &t.Visits[i], &done.Visited[i]
-		st := fs.run.siteOf(d.Page.Site)
+		st := fs.sites.of(d.Page.Site)
 		if st == nil || v.Delivered || v.Shared || v.Exclude != "" {
 			continue
 		}
-		f := st.family()
+		f := fs.of(st)
 		met[st] = true
 		_, was := fs.tried[v.Page]
 		delete(fs.tried, v.Page)
@@ -184,26 +186,26 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 		x.Spoiled = d.Duplicate || !isPage(v.Status)
 		if f.Visited(&x) {
 			st.compared = 0
-			fs.run.touch(st)
+			fs.sites.touch(st)
 		}
 	}
 	for i := 0; i < len(done.Queue) && fs.waiting > 0; i++ {
 		e := &done.Queue[i]
-		if st := fs.run.sites[e.Site]; st != nil && st.families != nil && st.families.Holds(e.Page) {
+		if st := fs.sites.byID[e.Site]; st != nil && st.families != nil && st.families.Holds(e.Page) {
 			st.families.Let(e.Page) // it may have been announced
 			fs.waiting--
-			fs.run.front.Return([]frontier.PageID{e.Page})
+			fs.front.Return([]frontier.PageID{e.Page})
 		}
 	}
 	fs.release(met)
 }
 
-// traps returns the families with waiting pages. The run's lock is held.
+// traps returns the families with waiting pages. The work's lock is held.
 func (fs *families) traps() (list []Trap) {
 	if fs.waiting == 0 {
 		return nil
 	}
-	for _, st := range fs.run.sites {
+	for _, st := range fs.sites.byID {
 		if st.families != nil && st.families.Held() > 0 {
 			for _, x := range st.families.Reports() {
 				list = append(list, Trap{st.Origin, x})
@@ -219,12 +221,12 @@ func (fs *families) traps() (list []Trap) {
 // looks reports whether the words of a site's next page are compared with those before it: those of the first pages of a
 // run, and of the pages after each useless visit; later one page in eight, as a sample.
 func (fs *families) looks(id frontier.SiteID) bool {
-	if fs.share() == 1 {
+	if fs.share == 1 {
 		return false
 	}
-	fs.run.mu.Lock()
-	defer fs.run.mu.Unlock()
-	st := fs.run.sites[id]
+	fs.work.Lock()
+	defer fs.work.Unlock()
+	st := fs.sites.byID[id]
 	if st == nil {
 		return false
 	}
@@ -236,7 +238,7 @@ func (fs *families) looks(id frontier.SiteID) bool {
 	return st.visits%8 == 0
 }
 
-// textOf returns the memory of a site's text. The run's lock is held.
+// textOf returns the memory of a site's text. The work's lock is held.
 func (fs *families) textOf(st *site) *family.Text {
 	if x := fs.texts[st.ID]; x != nil {
 		return x

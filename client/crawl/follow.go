@@ -11,44 +11,64 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
-// follow starts to follow a site that may have a manifest. The run's lock is held.
+// followers follow the sites that may have a manifest, each in a goroutine of its own, and know what sites offer.
+type followers struct {
+	c        *Crawler
+	work     *work
+	in       *inbox
+	sites    *siteTable
+	judge    *judgement
+	revisits *revisits
+	notices  *notices
+	count    *counters
+
+	alone bool // one site is followed, and its trouble ends the run or is waited out
+	once  bool // until the manifest was read
+
+	telling map[frontier.SiteID]bool // sites that publish their changes now; guarded by the work's lock, as is firsts
+	firsts  int                      // followed sites that have not announced anything yet
+}
+
+// follow starts to follow a site that may have a manifest. The work's lock is held.
 // The site's pages wait for its first announcement, unless a stored cursor shows
 // that there was one: a quiet site might announce nothing more.
-func (r *run) follow(src *source) {
+func (f *followers) follow(src *source) {
 	st := src.site
-	st.first = r.Once || src.Cursor.IsZero() && src.Polled.IsZero()
-	if src.heard = !r.Once && !src.Cursor.IsZero(); !src.heard {
-		r.busy++
-		r.firsts++
+	st.first = f.once || src.Cursor.IsZero() && src.Polled.IsZero()
+	if src.heard = !f.once && !src.Cursor.IsZero(); !src.heard {
+		f.work.busy++
+		f.firsts++
 	}
-	r.spoke(src)
-	r.group.Go(func() {
-		s := r.followed(src)
+	f.spoke(src)
+	f.work.group.Go(func() {
+		s := f.followed(src)
 		var guesses []collection.Source
-		r.mu.Lock()
-		if s.Fault != "" {
-			if guesses = r.guessed(st); len(guesses) > 0 {
-				r.busy++
+		f.work.Lock()
+		if s.Fault != "" && !f.alone && f.work.ctx.Err() == nil {
+			if guesses = f.sites.guessed(st); len(guesses) > 0 {
+				f.work.busy++
 			}
 		}
 		if !src.heard {
-			r.busy--
-			r.firsts--
+			f.work.busy--
+			f.firsts--
 		}
 		src.Source, src.heard, st.first = s, false, false
-		if !r.Once || s.Status != http.StatusOK {
-			r.plan(src, s.At)
+		if !f.once || s.Status != http.StatusOK {
+			f.sites.plan(src, s.At)
 		}
-		r.spoke(src) // with Once it stays busy, and so counts as publishing until the end
-		r.dirtySources[src] = struct{}{}
-		r.rouse()
-		r.mu.Unlock()
+		f.spoke(src) // with Once it stays busy, and so counts as publishing until the end
+		f.sites.dirtySources[src] = struct{}{}
+		f.work.rouse()
+		f.work.Unlock()
 		if len(guesses) > 0 {
-			r.in.put(read{sources: guesses, busy: 1})
+			f.in.put(read{sources: guesses, busy: 1})
 		}
 	})
 }
@@ -72,84 +92,83 @@ const maxFirsts = 300
 
 // heard records that a followed site has announced something, or has failed to:
 // nothing needs to wait for it any longer.
-func (r *run) heard(src *source) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (f *followers) heard(src *source) {
+	f.work.Lock()
+	defer f.work.Unlock()
 	if !src.heard {
 		src.heard, src.site.first = true, false
-		r.busy--
-		r.firsts--
-		r.rouse()
+		f.work.busy--
+		f.firsts--
+		f.work.rouse()
 	}
 }
 
 // followed follows a site until it turns out to have no manifest, or the crawl
 // ends or, with Once, the manifest was read. It returns the source's new record.
-func (r *run) followed(src *source) collection.Source {
-	r.mu.Lock()
+func (f *followers) followed(src *source) collection.Source {
+	f.work.Lock()
 	st, s, described := src.site, src.Source, src.described
-	r.mu.Unlock()
-	allow := func(u string) error { return r.allowed(st, u) }
-	t := r.Harvester.Checked(st.Origin, allow)
-	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: r.Harvester.Agent, Poll: cmp.Or(max(r.ManifestEvery, 0), manifestEvery), AskEvery: r.AskEvery, Hurry: r.Hurry,
-		NoStream: r.NoStreams, NoChanges: r.NoChanges, Log: r.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
-	from.Found = func(d *protocol.Discovery) { r.welcomed(st, d) }
-	from.Refused = func(status int, header http.Header) { r.Harvester.Refused(st.Origin, status, header) }
-	from.Every = func() time.Duration { return r.nextLook(st) }
-	r.listen(from, src)
-	cursor, under := s.Cursor, r.under(st)
+	f.work.Unlock()
+	allow := func(u string) error { return f.sites.allowed(st, u) }
+	t := f.c.Harvester.Checked(st.Origin, allow)
+	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: f.c.Harvester.Agent, Poll: f.c.every(collection.ManifestRDF), AskEvery: f.c.AskEvery, Hurry: f.c.Hurry,
+		NoStream: f.c.NoStreams, NoChanges: f.c.NoChanges, Log: f.c.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
+	from.Found = func(d *protocol.Discovery) { f.welcomed(st, d) }
+	from.Refused = func(status int, header http.Header) { f.c.Harvester.Refused(st.Origin, status, header) }
+	from.Every = func() time.Duration { return f.revisits.nextLook(st) }
+	f.listen(from, src)
+	cursor, under := s.Cursor, f.c.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
-	case r.Once:
+	case f.once:
 		cursor = protocol.Cursor{}
 	}
-	from.Once = r.Once
-	note := func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		src.Source = s
-		r.spoke(src)
-		r.dirtySources[src] = struct{}{}
+	from.Once = f.once
+	note := func(announced bool) {
+		f.work.Lock()
+		defer f.work.Unlock()
+		if announced {
+			f.sites.recovered(st)
+		}
+		src.Source, src.described = s, described
+		f.spoke(src)
+		f.sites.dirtySources[src] = struct{}{}
+	}
+	leave := func(says string, err error) collection.Source {
+		if f.alone {
+			f.work.fail(err) // and Run returns it
+		} else {
+			f.c.Log.Warn(says, "site", st.Origin, "err", err)
+		}
+		s.Polled, s.Fault = time.Now(), err.Error()
+		s.At = s.Polled.Add(orElse(f.c.SourceAgain, sourceAgain))
+		s.Fails++
+		return s
 	}
 	left, last := float64(stepBurst), time.Now()
 	var offer *client.OfferError
 	var elsewhere *client.ElsewhereError
 	over := s.Fails // in a row, if it was too large before
-	for step, err := range client.Follow(r.ctx, from, cursor) {
+	for step, err := range client.Follow(f.work.ctx, from, cursor) {
 		now := time.Now()
 		// A site that sends without pause is read at a bounded rate: its connection
 		// fills up, and repeated changes of one page are one pending fetch.
 		left, last = min(stepBurst, left+stepRate*now.Sub(last).Seconds())-1, now
 		if left < 0 {
-			pause.For(r.ctx, time.Duration(-left/stepRate*float64(time.Second)))
+			pause.For(f.work.ctx, time.Duration(-left/stepRate*float64(time.Second)))
 		}
 		switch {
-		case r.ctx.Err() != nil:
+		case f.work.ctx.Err() != nil:
 			return s
 		case errors.As(err, &offer):
-			if r.Only != "" {
-				r.fail(err) // and Run returns it
-			} else {
-				r.log.Warn("site is not followed", "site", st.Origin, "err", err)
-			}
-			s.Polled, s.Fault, s.At = now, err.Error(), now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain))
-			s.Fails++
-			return s
+			return leave("site is not followed", err)
 		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which will not pass
-			if r.Only != "" {
-				r.fail(elsewhere)
-			} else {
-				r.log.Warn("site cannot be followed at this address", "site", st.Origin, "err", elsewhere)
-			}
-			s.Polled, s.Status, s.Fault, s.At = now, 0, elsewhere.Error(), now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain))
-			s.Fails++
-			return s
+			s.Status = 0
+			return leave("site cannot be followed at this address", elsewhere)
 		case err != nil:
-			r.judging.Lock()
-			st.dates = nil // of a manifest that broke off
-			r.judging.Unlock()
-			r.log.Debug("follow site", "site", st.Origin, "err", err)
+			f.judge.brokeOff(st)
+			f.c.Log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
 			s.Fails++
 			var status *client.StatusError
@@ -158,38 +177,38 @@ func (r *run) followed(src *source) collection.Source {
 			}
 			var network *url.Error // else there was a response, and it is no manifest
 			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
-			if r.Only == "" && (passes || !s.Changed.IsZero()) {
-				r.mu.Lock()
-				r.siteFailed(st, err.Error())
-				r.mu.Unlock()
+			if !f.alone && (passes || !s.Changed.IsZero()) {
+				f.work.Lock()
+				f.sites.failed(st, err.Error())
+				f.work.Unlock()
 			}
-			if r.Only != "" {
-				r.log.Warn("follow site", "err", err)
-			} else if r.Once || s.Changed.IsZero() { // it never had a manifest
-				if s.At = now.Add(cmp.Or(max(r.SourceAgain, 0), sourceAgain)); passes {
-					s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
+			if f.alone {
+				f.c.Log.Warn("follow site", "err", err)
+			} else if f.once || s.Changed.IsZero() { // it never had a manifest
+				if s.At = now.Add(orElse(f.c.SourceAgain, sourceAgain)); passes {
+					s.At = now.Add(f.c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s
 			}
 			// The site counts as silent until it announces something again. If a door
 			// other than the manifest fails, its manifest is polled meanwhile.
 			var at *client.DoorError
-			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && r.Only == "" {
+			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && !f.alone {
 				s.Door, s.Fault = string(client.Manifest), ""
 			}
-			note()
-			r.heard(src)
+			note(false)
+			f.heard(src)
 			continue
 		}
 		s.Polled, s.Status, s.Fails, s.Fault, s.Changed, s.Door = now, http.StatusOK, 0, "", now, string(step.Door)
-		if _, err := r.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
+		if _, err := f.notices.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
 			var quota *collection.QuotaError
 			if !errors.As(err, &quota) {
-				r.fail(err)
+				f.work.fail(err)
 				return s
 			}
-			again := r.hurried(min(quotaAgain<<min(over, 16), lastQuota))
-			r.log.Error("site is too large to be followed: its copy stays as it is; --max-pages and --max-state set the limits", "site", st.Origin, "err", err, "again", again)
+			again := f.c.hurried(min(quotaAgain<<min(over, 16), lastQuota))
+			f.c.Log.Error("site is too large to be followed: its copy stays as it is; --max-pages and --max-state set the limits", "site", st.Origin, "err", err, "again", again)
 			s.Status, s.Fault, s.Fails, s.At = 0, err.Error(), over+1, now.Add(again)
 			return s
 		}
@@ -197,60 +216,31 @@ func (r *run) followed(src *source) collection.Source {
 			over = 0
 			s.Cursor = step.Cursor
 		}
-		if step.Discovery != "" {
-			r.mu.Lock()
-			src.described = step.Discovery
-			r.mu.Unlock()
-		}
+		described = cmp.Or(step.Discovery, described)
 		if step.ETag != "" || step.LastModified != "" {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
-		r.mu.Lock()
-		r.siteRecovered(st)
-		r.mu.Unlock()
-		note() // before heard, after which st.tells is read
-		if !r.Once {
-			r.heard(src)
+		note(true) // before heard, after which st.sources.tells is read
+		if !f.once {
+			f.heard(src)
 		}
 	}
-	if now := time.Now(); r.Once && r.ctx.Err() == nil { // it was read, or is unchanged
+	if now := time.Now(); f.once && f.work.ctx.Err() == nil { // it was read, or is unchanged
 		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
-		r.count.Heard.Add(1)
-		r.mu.Lock()
-		r.siteRecovered(st)
-		r.mu.Unlock()
+		f.count.Heard.Add(1)
+		f.work.Lock()
+		f.sites.recovered(st)
+		f.work.Unlock()
 	}
 	return s
 }
 
 // under returns a digest of the rules that admit a site's pages.
-func (r *run) under(st *site) protocol.Digest {
-	rules := r.Seeder.Rules
+func (c *Crawler) under(origin string) protocol.Digest {
+	rules := c.Seeder.Rules
 	rules.Hosts, rules.DomainSuffixes = nil, nil // which concern the site as a whole: see wanted
-	wanted := r.Seeder.Admit(seed.Ref{URL: st.Origin + "/", Kind: seed.Listed}).OK
-	return r.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, r.Filter))
-}
-
-// allowed returns an error if a URL of a site must not be fetched now. It is for
-// requests that are not tasks of the Harvester.
-func (r *run) allowed(st *site, u string) error {
-	r.mu.Lock()
-	rule := st.silent
-	r.mu.Unlock()
-	if rule == "" {
-		rule = r.Seeder.Forbids(u)
-	}
-	if rule != "" {
-		return &forbiddenError{u, rule}
-	}
-	return nil
-}
-
-// A forbiddenError says why a URL is not fetched.
-type forbiddenError struct{ url, rule string }
-
-func (e *forbiddenError) Error() string {
-	return fmt.Sprintf("%.200s is not fetched: %s", e.url, e.rule)
+	wanted := c.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
+	return c.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, c.Filter))
 }
 
 func signalOf(d client.Door) collection.Signal {
@@ -265,3 +255,29 @@ func signalOf(d client.Door) collection.Signal {
 
 // smallPatience bounds the fetch of a small document, with the wait for its host's slot.
 const smallPatience = 15 * time.Minute
+
+// spoke records whether a source publishes its site's changes now. The work's
+// lock is held.
+func (f *followers) spoke(src *source) {
+	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
+	switch {
+	case tells:
+		st.sources.tells = src
+	case st.sources.tells == src:
+		st.sources.tells = nil
+	default:
+		return
+	}
+	if st.sources.tells != nil {
+		f.telling[st.ID] = true
+	} else {
+		delete(f.telling, st.ID)
+	}
+	b := believed(st)
+	if b.Tells = st.sources.pushes(); !st.sources.listens() && f.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
+		b.Manifest = fresh.Manifest{}
+	}
+	if b != believed(st) {
+		f.sites.believes(st, b)
+	}
+}

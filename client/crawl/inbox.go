@@ -1,7 +1,9 @@
 package crawl
 
 import (
+	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/parleyweb/parley/internal/pause"
 )
@@ -9,7 +11,9 @@ import (
 // An inbox queues reads until they are committed. The keeper is woken once a commit
 // and not once a page, which on a fast site would cost as much as parsing it.
 type inbox struct {
-	wake chan struct{} // of capacity 1
+	wake  chan struct{} // of capacity 1
+	hurry chan struct{} // the same: asks for a commit at once
+	idle  atomic.Bool   // the Manager waits for something to fetch, and so for a commit
 
 	mu     sync.Mutex
 	room   sync.Cond // signals free room; on mu
@@ -22,7 +26,7 @@ type inbox struct {
 }
 
 func newInbox() *inbox {
-	b := &inbox{wake: make(chan struct{}, 1)}
+	b := &inbox{wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	b.room.L = &b.mu
 	return b
 }
@@ -56,6 +60,21 @@ func (b *inbox) put(x read) bool {
 		b.call()
 	}
 	return true
+}
+
+// submit passes work from outside to the keeper, and waits until it is committed.
+func (b *inbox) submit(ctx context.Context, x read) error {
+	done := make(chan error, 1)
+	x.done = done
+	if !b.put(x) {
+		return ErrRunning
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // call wakes the keeper.

@@ -8,29 +8,33 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
-	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A claim is an announcement of a page that is being fetched because of it. The
-// visit judges the claim.
-type claim struct {
-	trust.Claim
-	site *site
-	by   collection.Signal
+// notices are what sites announce: each is stored, and what it brings is read, fetched or planned.
+type notices struct {
+	c        *Crawler
+	work     *work
+	front    *frontier.Frontier
+	sites    *siteTable
+	judge    *judgement
+	revisits *revisits
+	readings *readings
+	queue    *pageQueue
+	count    *counters
+
+	receptions map[collection.Signal]*collection.Reception // guarded by the work's lock
 }
 
 // apply stores what a source has announced of a site: all sources go through it.
 // It returns how many pages are to be fetched because of it.
-func (r *run) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
+func (n *notices) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
 	now := time.Now()
 	o := collection.ApplyOptions{
 		Admit: func(url string) collection.Find {
-			v := r.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
+			v := n.c.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
 			if !v.OK && !byRobots(v) {
 				return collection.Find{}
 			}
@@ -40,82 +44,79 @@ func (r *run) apply(st *site, source uint64, step client.Step, by collection.Sig
 			if p.Told && p.Signal == by {
 				return true // announced again before a visit could judge it
 			}
-			r.judging.Lock()
-			defer r.judging.Unlock()
-			if by == collection.BySitemap || by == collection.ByFeed || by == collection.ByManifest {
-				if item.Digest.IsZero() && !st.trust.Date(string(by)).Worth().Signal() {
-					return false // its dates are no signal
-				}
-			}
-			return r.Trust.Notice(st.trust.Source(string(by)), now).Taken()
+			return n.judge.heeds(st, by, item, now)
 		},
 	}
-	o.Unsure = !r.confirms(st, by)
+	o.Unsure = !n.judge.confirms(st, by)
 	if by == collection.ByManifest {
-		r.census(st, &step, now)
-		r.mu.Lock()
+		n.judge.census(st, &step, now)
+		n.work.Lock()
 		last, belief := st.looked, st.Belief
 		if lastOf(&step) { // then looked is already this poll
 			last = st.before
 		}
-		r.mu.Unlock()
+		n.work.Unlock()
 		o.Read = last
-		o.Listed = func(p *collection.Page, item *protocol.Item) { r.listed(st, p, item, last, now, belief) }
+		o.Listed = func(p *collection.Page, item *protocol.Item) {
+			n.judge.caughtUp(st, p, item)
+			n.revisits.truths.listed(p, item, last, now, belief)
+		}
 	}
-	if r.Only != "" {
-		o = r.onlyOptions(by)
+	if n.judge.sure {
+		o = n.onlyOptions(by)
 	} else {
 		step.Changes = spelled(step.Changes)
 	}
 	if by == collection.ByManifest {
-		o.Under = r.under(st)
+		o.Under = n.c.under(st.Origin)
 	}
-	known := r.awaits(st, &step)
-	done, err := r.Collection.Apply(source, step, by, o)
+	known := n.readings.awaits(st, &step)
+	done, err := n.c.Collection.Apply(source, step, by, o)
 	var brought []delivery
 	if err == nil {
-		brought, err = r.deliveries(&step)
+		brought, err = n.readings.deliveries(&step)
 	} else if len(done.Dropped) > 0 {
-		r.mu.Lock()
-		r.front.Drop(done.Dropped)
-		r.mu.Unlock()
+		n.work.Lock()
+		n.front.Drop(done.Dropped)
+		n.work.Unlock()
 	}
 	if err != nil {
 		known()
 		return 0, err
 	}
-	r.count.Told.Add(int64(len(step.Changes)))
-	r.count.Ignored.Add(int64(done.Ignored))
+	n.count.Told.Add(int64(len(step.Changes)))
+	n.count.Ignored.Add(int64(done.Ignored))
 	if done.Held > 0 {
-		r.log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
+		n.c.Log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
 	}
-	r.mu.Lock()
-	r.touch(st)
+	n.work.Lock()
+	n.sites.touch(st)
 	if by == collection.ByStream || by == collection.ByChanges { // whose changes are numbered, unlike those of a listing
-		heard := st.believed()
+		heard := believed(st)
 		heard.Signal.Numbered(len(step.Changes))
-		r.believes(st, heard)
-	} else if heard := st.believed(); by == collection.ByManifest && heard.Signal.Sure && !st.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names what was lost
+		n.sites.believes(st, heard)
+	} else if heard := believed(st); by == collection.ByManifest && heard.Signal.Sure && !st.sources.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names what was lost
 		heard.Signal.Gap(done.Pending)
-		r.believes(st, heard)
+		n.sites.believes(st, heard)
 	}
 	if by == collection.ByManifest && lastOf(&step) {
-		r.leftOut(st, st.before)
+		n.revisits.leftOut(st, st.before)
 	}
-	r.counted(done.New)
-	r.front.Drop(done.Dropped)
-	brought = r.takeOut(brought)
-	r.front.Add(done.Queue)
+	n.sites.counted(done.New)
+	n.count.New.Add(int64(len(done.New)))
+	n.front.Drop(done.Dropped)
+	brought = n.queue.takeOut(brought)
+	n.front.Add(done.Queue)
 	done.Reception.Paid(len(brought))
-	r.received(st, source, by, &done.Reception)
-	r.mu.Unlock()
+	n.received(st, source, by, &done.Reception)
+	n.work.Unlock()
 	known()
-	r.rouse()
-	if err := r.deliver(brought); err != nil && r.ctx.Err() == nil {
+	n.work.rouse()
+	if err := n.readings.deliver(brought); err != nil && n.work.ctx.Err() == nil {
 		return 0, err
 	}
-	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !r.Once {
-		err = r.hastenAll(done.Queue)
+	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !n.c.Once {
+		err = n.queue.hastenAll(done.Queue)
 	}
 	return done.Pending, err
 }
@@ -137,214 +138,20 @@ func spelled(list []protocol.Change) []protocol.Change {
 }
 
 // counted tells the Seeder how many new pages were listed of each site, since it
-// bounds the pages of a site. The run's lock is held.
-func (r *run) counted(pages []collection.Page) {
+// bounds the pages of a site. The work's lock is held.
+func (t *siteTable) counted(pages []collection.Page) {
 	of := map[string]int{}
 	for i := range pages {
 		of[protocol.Origin(pages[i].URL)]++
 	}
 	for origin, n := range of {
-		r.Seeder.Count(origin, seed.Tally{Depth: -1, New: n})
-		if st := r.origins[origin]; st != nil {
+		t.c.Seeder.Count(origin, seed.Tally{Depth: -1, New: n})
+		if st := t.byOrigin[origin]; st != nil {
 			st.Pages += n
-			r.touch(st)
-		}
-	}
-	r.count.New.Add(int64(len(pages)))
-}
-
-// visited evaluates a visit: it judges the announcement that led to it, charges the
-// budget, and updates the estimates of the site. The run's lock is held.
-func (r *run) visited(v *collection.Visit, d *collection.Visited) {
-	st := r.sites[d.Page.Site]
-	if st == nil {
-		return
-	}
-	switch {
-	case v.Status != 0:
-		st.silences = 0
-		r.siteRecovered(st)
-	case v.Silent:
-		r.siteFailed(st, v.Fault)
-	}
-	if r.Only != "" {
-		r.sayOnly(v, d)
-	}
-	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched
-		r.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
-	}
-	if d.Changed {
-		r.count.Changed.Add(1)
-	}
-	if d.Duplicate {
-		r.count.Duplicates.Add(1)
-	}
-	r.seen(v, d, st.Belief)
-	if r.Revisit != nil && d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
-		cost := r.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
-		if st.listens() || !r.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
-			r.spend(cost)
-		} else {
-			was := d.Page
-			was.History = d.Before
-			r.spendTold(cost, st, was, v.Asked)
-		}
-	}
-	switch {
-	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
-	case d.Asked > 0:
-		r.count.Again.Add(1)
-	case !d.Before.Notified && st.tells != nil:
-		r.count.Audits.Add(1)
-	}
-	c, claimed, outcome := r.judged(st, v, d)
-	heard, unsure := st.believed(), false
-	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
-		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
-		post, h := p.Posterior(), p.Hearing(v.Asked)
-		switch right := outcome == trust.Right; {
-		case claimed && st.listens():
-			r.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
-		case claimed:
-			heard.Signal.Proved(&post, h, right)
-		case st.listens():
-			unsure = r.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
-		case h.Notices > 0 || heard.Tells:
-			heard.Signal.Visited(&post, h, d.Differs)
-		}
-	}
-	if claimed && outcome == trust.Right && !c.Modified.IsZero() && c.Modified.Before(c.At) {
-		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
-	}
-	if st.Belief == nil || heard != *st.Belief {
-		r.believes(st, heard)
-	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	if unsure && len(st.unsure) < mostUnsure {
-		st.unsure[d.Page.ID] = finding{at: v.Asked, before: d.Before.Last}
-	}
-	r.seenDates(st, v, d)
-}
-
-// proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
-// without proving it wrong, is none.
-func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
-	if claimed {
-		return outcome != trust.Void
-	}
-	return !d.Mismatched && d.Unstable != collection.UnstableText
-}
-
-// judged updates the trust in the source that led to a visit; no other function does. It returns the claim, if the
-// page was fetched because of one, and its outcome. The run's lock is held.
-func (r *run) judged(st *site, v *collection.Visit, d *collection.Visited) (c claim, claimed bool, outcome trust.Outcome) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	bodies := &st.trust.Bodies
-	switch {
-	case v.Delivered || v.Shared: // not a response of the page's own URL
-	case d.Wavered:
-		bodies.Count(&bodies.Unstable)
-		if d.Unstable == collection.UnstableText {
-			bodies.Count(&bodies.Restless)
-		}
-		r.touch(st)
-	case d.Matched:
-		bodies.Count(&bodies.Matched)
-		r.touch(st)
-	}
-	c, claimed = r.claims[d.Page.ID]
-	if !claimed {
-		return c, false, trust.Void
-	}
-	delete(r.claims, d.Page.ID)
-	st.underWay[c.by]--
-	st.full = false
-	told, _ := d.Page.Claim()
-	seen := trust.Seen{Asked: v.Asked, Status: v.Status, Digest: d.Page.Digest, Text: v.Text, Length: d.Page.Length, Cut: v.Cut, Modified: v.Modified,
-		Unstable: d.Unstable != collection.Stable, Varying: d.Unstable == collection.UnstableText, TextProved: bodies.Texts > 0,
-		Changed: d.Differs || d.Changed && !c.Digest.IsZero() && d.Unstable == collection.Stable, Soft404: v.Soft404, Duplicate: d.Duplicate, Again: d.Page.Told && d.Mismatched, Later: d.Page.Told && told.After(v.Asked)}
-	if v.Fault != "" {
-		seen.Status = 0
-	}
-	if seen.Unstable && !c.Text.IsZero() && c.Text == v.Text {
-		bodies.Count(&bodies.Texts)
-	}
-	if d.Before.Visits > 0 {
-		// It is not stored whether the previous visit found a change: if it may have, a notice that came soon after it is
-		// no lie. Nor is a notice that came before all visits: the first visit brought the content that later ones found again.
-		seen.Last = d.Before.Last
-		seen.LastChanged = d.Before.Visits == 1 || !d.Before.First.Before(c.At) || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
-	}
-	voice := st.trust.Source(string(c.by))
-	_, mute := voice.Muted()
-	outcome = trust.Judge(c.Claim, seen)
-	r.Trust.Outcome(voice, outcome, v.Asked)
-	if _, now := voice.Muted(); now && !mute {
-		st.muted[c.by] = v.Asked
-	}
-	r.touch(st)
-	return c, true, outcome
-}
-
-// A claimDecision is what to do with an announced page that is next in the queue.
-type claimDecision int
-
-const (
-	ask       claimDecision = iota
-	wait                    // until other claims of the same source are judged
-	unbelieve               // the source was found to lie since
-)
-
-// believe decides whether an announced page is fetched. A source may have only as
-// many claims under way as MaxInFlight permits: else thousands of false claims would
-// all cause visits before the first one is judged.
-func (r *run) believe(st *site, p *collection.Page) claimDecision {
-	if !p.Told || p.Visits == 0 || !isSourceSignal(p.Signal) || r.Only != "" {
-		return ask
-	}
-	at, modified := p.Claim()
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	v := st.trust.Source(string(p.Signal))
-	if _, mute := v.Muted(); mute && !at.After(st.muted[p.Signal]) {
-		return unbelieve
-	}
-	if st.underWay[p.Signal] >= r.Trust.MaxInFlight(v) {
-		return wait
-	}
-	if _, ok := r.claims[p.ID]; !ok {
-		st.underWay[p.Signal]++
-	}
-	r.claims[p.ID] = claim{site: st, by: p.Signal, Claim: trust.Claim{At: at, Modified: modified, Digest: p.Debt, Text: p.DebtText, Length: p.DebtLength}}
-	return ask
-}
-
-// isSourceSignal reports whether a signal comes from the site itself.
-func isSourceSignal(s collection.Signal) bool {
-	switch s {
-	case collection.BySitemap, collection.ByFeed, collection.ByManifest, collection.ByChanges, collection.ByStream, collection.ByIndexNow:
-		return true
-	}
-	return false
-}
-
-// unasked undoes believe for pages that were not fetched after all.
-func (r *run) unasked(pages []frontier.PageID) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	for _, id := range pages {
-		if c, ok := r.claims[id]; ok {
-			delete(r.claims, id)
-			c.site.underWay[c.by]--
-			c.site.full = false
+			t.touch(st)
 		}
 	}
 }
-
-// justChanged: a notice that comes so soon after a visit that found a change may be about that change.
-const justChanged = 10 * time.Minute
 
 // Notice stores that pages have changed, as announced by a sender that speaks for
 // their sites. It returns when that is stored; unknown sites are ignored.
@@ -355,21 +162,21 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 	}
 	of := map[string][]protocol.Change{}
 	for _, u := range urls {
-		if v := r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Listed}); v.OK {
+		if v := c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Listed}); v.OK {
 			o := protocol.Origin(v.URL)
 			of[o] = append(of[o], protocol.Change{Op: protocol.Update, Item: protocol.Item{URL: v.URL, Length: -1}})
 		}
 	}
 	for origin, changes := range of {
-		r.mu.Lock()
-		st := r.origins[origin]
-		r.mu.Unlock()
+		r.work.Lock()
+		st := r.sites.byOrigin[origin]
+		r.work.Unlock()
 		if st == nil {
 			continue // IndexNow cannot add sites to the crawl
 		}
 		for len(changes) > 0 {
 			n := min(len(changes), protocol.MaxBatch)
-			if _, err := r.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
+			if _, err := r.notices.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
 				return err
 			}
 			changes = changes[n:]
@@ -388,24 +195,24 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	var x read
 	verdicts := make([]seed.Verdict, len(urls))
 	for i, u := range urls {
-		verdicts[i] = r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
-		if v := &verdicts[i]; v.OK && !r.wanted(v.URL) {
+		verdicts[i] = c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+		if v := &verdicts[i]; v.OK && !r.notices.wanted(v.URL) {
 			v.OK, v.Rule = false, "its host is not crawled"
 		}
 		if verdicts[i].OK {
 			x.finds = append(x.finds, find(verdicts[i], 0, collection.ByPerson))
 		}
 	}
-	if err := r.submit(ctx, x); err != nil {
+	if err := r.in.submit(ctx, x); err != nil {
 		return nil, err
 	}
 	for _, f := range x.finds {
-		p, ok, err := r.Collection.Page(f.URL)
+		p, ok, err := c.Collection.Page(f.URL)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			r.hasten(&p)
+			r.queue.hasten(&p)
 		}
 	}
 	return verdicts, nil
@@ -413,18 +220,18 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 
 // wanted reports whether a URL is of a crawled host: a page that a person
 // requests must not add a foreign site to the crawl.
-func (r *run) wanted(url string) bool {
-	if r.Only != "" {
-		return r.names(url)
+func (n *notices) wanted(url string) bool {
+	if n.judge.sure {
+		return n.names(url)
 	}
-	r.mu.Lock()
-	st := r.origins[protocol.Origin(url)]
-	crawled := st != nil && st.obeys()
-	r.mu.Unlock()
+	n.work.Lock()
+	st := n.sites.byOrigin[protocol.Origin(url)]
+	crawled := st != nil && st.sources.obeys()
+	n.work.Unlock()
 	if crawled {
 		return true
 	}
-	return r.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
+	return n.c.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
 }
 
 // Accept confirms the deletions that are held back because the site's manifest
@@ -454,84 +261,18 @@ func (c *Crawler) Accept(origin string) (gone int, err error) {
 	return gone, nil
 }
 
-// submit passes work from outside to the keeper, and waits until it is committed.
-func (r *run) submit(ctx context.Context, x read) error {
-	done := make(chan error, 1)
-	x.done = done
-	if !r.in.put(x) {
-		return ErrRunning
+// received counts what became of a source's changes (C30). The work's lock is held.
+func (n *notices) received(st *site, id uint64, by collection.Signal, took *collection.Reception) {
+	t := n.receptions[by]
+	if t == nil {
+		t = &collection.Reception{}
+		n.receptions[by] = t
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// mostHasty is how many pages of one step are put into the open cycle. The rest
-// wait in their site's queue.
-const mostHasty = 100
-
-func (r *run) hastenAll(queue []frontier.Entry) error {
-	var ids []frontier.PageID
-	for _, e := range queue[:min(len(queue), mostHasty)] {
-		ids = append(ids, e.Page)
-	}
-	pages, err := r.Collection.PagesByID(ids)
-	for i := range pages {
-		if pages[i].Told {
-			r.hasten(&pages[i])
-		}
-	}
-	return err
-}
-
-// hasten puts a page first in its site's queue, in the open cycle.
-func (r *run) hasten(p *collection.Page) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st := r.siteOf(p.Site)
-	if st == nil {
-		return
-	}
-	now := time.Now()
-	if r.Seeder.Forbids(p.URL) != "" || st.waits(now) {
-		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-		r.rouse()
-		return
-	}
-	if r.out[p.ID] { // it was given out already, behind others
-		r.Harvester.First(st.Origin, p.ID)
-		return
-	}
-	shares := r.shareable(st, p)
-	if shares {
-		held, leader, err := r.equalPageOf(p)
-		if err != nil || held != nil || leader != 0 { // the Manager decides
-			r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-			r.rouse()
+	t.Add(took)
+	for _, src := range st.sources.byURL {
+		if src.ID == id && id != 0 {
+			src.told.Add(took)
 			return
 		}
-	}
-	if st.full || !r.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
-		return // it stays in its site's queue
-	}
-	if r.believe(st, p) != ask { // it stays in its site's queue
-		r.front.Return([]frontier.PageID{p.ID})
-		return
-	}
-	r.busy++
-	r.out[p.ID] = true
-	if err := r.Harvester.Insert(harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: []harvest.Task{r.task(p)}}); err != nil {
-		r.busy--
-		delete(r.out, p.ID)
-		r.unasked([]frontier.PageID{p.ID})
-		r.front.Return([]frontier.PageID{p.ID})
-		r.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-		return
-	}
-	if shares {
-		r.equal.fetchFor(p)
 	}
 }

@@ -10,22 +10,22 @@ import (
 // polled records a poll of a sitemap or a feed, and schedules the next one: by the
 // results of its polls (Source.Rhythm) where a price is known, else after the fixed
 // interval of its kind (A13).
-func (r *run) polled(st *site, s *collection.Source, news poll.Poll, now time.Time) {
+func (r *sources) polled(st *site, s *collection.Source, news poll.Poll, now time.Time) {
 	rec, _ := poll.ParseRecord(s.Rhythm) // a damaged record starts anew
 	if news.At = now; news.Window == 0 {
 		news.Window = rec.Window // it was not read, and lists as many items as before
 	}
 	rec = rec.Poll(news)
-	s.Rhythm, s.At = rec.Append(nil), now.Add(r.every(s.Kind))
-	if r.Polls == nil {
+	s.Rhythm, s.At = rec.Append(nil), now.Add(r.c.every(s.Kind))
+	if r.c.Polls == nil {
 		return
 	}
-	r.mu.Lock()
-	price, weight := r.price, st.weight
-	r.mu.Unlock()
+	r.work.Lock()
+	price, weight := r.revisits.price, st.weight
+	r.work.Unlock()
 	if price > 0 && rec.Polls > 1 {
 		src := poll.Source{Record: &rec, Weight: weight}
-		s.At = poll.Schedule{Policy: r.Polls, Longest: longestRhythm}.Next(&src, price, now)
+		s.At = poll.Schedule{Policy: r.c.Polls, Longest: longestRhythm}.Next(&src, price, now)
 	}
 }
 

@@ -14,15 +14,22 @@ import (
 // happens during the crawl (V12).
 const rankEvery = time.Hour
 
-// rankPages ranks all pages every rankEvery, until ctx ends.
-func (r *run) rankPages(ctx context.Context) {
+// ranking ranks the pages while they are crawled.
+type ranking struct {
+	c     *Crawler
+	work  *work
+	front *frontier.Frontier
+}
+
+// keep ranks all pages every rankEvery, until ctx ends.
+func (r *ranking) keep(ctx context.Context) {
 	for first := true; ; first = false {
 		if err := r.rankNow(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error("rank pages", "err", err)
+			r.c.Log.Error("rank pages", "err", err)
 		}
 		if first {
-			r.add(-1)
-			r.rouse()
+			r.work.add(-1)
+			r.work.rouse()
 		}
 		pause.For(ctx, rankEvery)
 		if ctx.Err() != nil {
@@ -31,23 +38,16 @@ func (r *run) rankPages(ctx context.Context) {
 	}
 }
 
-// add counts work that may make pages ready.
-func (r *run) add(busy int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.busy += busy
-}
-
 // rankNow ranks all pages by the links between them (K02): 1 is the average page.
-func (r *run) rankNow(ctx context.Context) error {
-	n := r.Collection.Len()
+func (r *ranking) rankNow(ctx context.Context) error {
+	n := r.c.Collection.Len()
 	if n == 0 || n > math.MaxInt32 {
 		return nil
 	}
 	var failed error
 	links := func(yield func(from int, to []int32) bool) {
 		var to []int32
-		for from, ids := range r.Collection.Graph() {
+		for from, ids := range r.c.Collection.Graph() {
 			if failed = ctx.Err(); failed != nil || int(from) > n { // new pages wait for the next ranking
 				return
 			}
@@ -66,7 +66,7 @@ func (r *run) rankNow(ctx context.Context) error {
 	if failed != nil {
 		return failed
 	}
-	moved, err := r.Collection.SetRanks(func(yield func(frontier.PageID, float32) bool) {
+	moved, err := r.c.Collection.SetRanks(func(yield func(frontier.PageID, float32) bool) {
 		for i, x := range ranks {
 			if !yield(frontier.PageID(i+1), x*float32(n)) {
 				return
@@ -74,6 +74,6 @@ func (r *run) rankNow(ctx context.Context) error {
 		}
 	})
 	r.front.Add(moved)
-	r.rouse()
+	r.work.rouse()
 	return err
 }

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/frontier"
-	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -22,38 +20,68 @@ type reader struct {
 	page     gather.Page
 }
 
+// readings makes visits of answers, and of pages that come without a request of their own. At most one answer a core is
+// parsed at a time.
+type readings struct {
+	c     *Crawler
+	work  *work
+	in    *inbox
+	sites *siteTable
+	judge *judgement
+	count *counters
+
+	readers chan *reader // idle ones, of one for each core
+}
+
+// answers takes what the Harvester has fetched.
+type answers struct {
+	c        *Crawler
+	work     *work
+	in       *inbox
+	sites    *siteTable
+	families *families
+	readings *readings
+	sources  *sources
+	count    *counters
+}
+
 // take parses an answer in the goroutine that received it, since its bytes are in
 // the caches of that core. At most one answer a core is parsed at a time.
-func (r *run) take(a *harvest.Answer) {
+func (r *answers) take(a *harvest.Answer) {
 	r.count.asked(a)
 	if a.Fault != "" {
-		r.log.Debug("fetch failed", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
+		r.c.Log.Debug("fetch failed", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
 	}
 	if a.Header.Get("Use-As-Dictionary") != "" {
-		r.mu.Lock()
-		if st := r.sites[a.Site]; st != nil {
+		r.work.Lock()
+		if st := r.sites.byID[a.Site]; st != nil {
 			st.differs = true
 		}
-		r.mu.Unlock()
+		r.work.Unlock()
 	}
 	switch {
 	case a.Page == 0:
-		r.reading(func(rd *reader) { r.readSource(a, &rd.gatherer, &rd.page) })
+		r.readings.reading(func(rd *reader) {
+			if !r.sources.read(a) {
+				r.softAnswered(a, rd)
+				a.Release()
+			}
+		})
 	case notAsked(a):
 		a.Release()
-		r.leave(a)
+		r.sites.leave(a)
 		r.in.put(read{again: []frontier.PageID{a.Page}, busy: 1})
 	default:
 		x := read{answer: a, busy: 1}
-		r.reading(func(rd *reader) {
+		r.readings.reading(func(rd *reader) {
 			rd.page.HTML, rd.gatherer.Pairs = false, r.families.looks(a.Site)
-			x.visits = []collection.Visit{r.visit(a, &rd.gatherer, &rd.page)}
+			x.visits = []collection.Visit{r.readings.visit(a, rd)}
 			if rd.page.HTML && rd.gatherer.Pairs {
 				x.pairs = append([]uint32{}, rd.page.Pairs...)
 			}
 			rd.gatherer.Pairs = false
 		})
-		if !r.Collection.Stores() { // so that its memory serves the next answer
+		if !r.c.Collection.Stores() { // so that its memory serves the next answer
 			v := &x.visits[0]
 			v.Length, v.Body = int64(len(v.Body)), nil
 			a.Release()
@@ -63,7 +91,7 @@ func (r *run) take(a *harvest.Answer) {
 }
 
 // reading calls f with a reader, once one is free.
-func (r *run) reading(f func(*reader)) {
+func (r *readings) reading(f func(*reader)) {
 	rd := <-r.readers
 	defer func() { r.readers <- rd }()
 	f(rd)
@@ -83,37 +111,11 @@ func notAsked(a *harvest.Answer) bool {
 	return a.Asked.IsZero() && (a.Fault == harvest.FaultConnect || a.Fault == harvest.FaultTimeout || a.Fault == harvest.FaultProtocol)
 }
 
-// The pause for a site that was silent for several pages in a row; doubled each
-// time, until it answers.
-const (
-	firstQuiet = time.Minute
-	lastQuiet  = 12 * time.Hour
-)
-
-// leave pauses a site whose pages were given back because requests before them
-// got no answer. The pages are not blamed, and wait with it.
-func (r *run) leave(a *harvest.Answer) {
-	if a.Fault == harvest.FaultStopped {
-		return
-	}
-	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if st := r.sites[a.Site]; st != nil && !now.Before(st.Quiet) {
-		st.silences = min(st.silences+1, 16)
-		st.Quiet = now.Add(r.hurried(min(firstQuiet<<(st.silences-1), cmp.Or(max(r.Quiet, 0), lastQuiet))))
-		r.resting[st] = struct{}{}
-		r.touch(st)
-		if a.Err != nil {
-			r.siteFailed(st, a.Err.Error())
-		}
-	}
-}
-
 // visit returns the visit that the answer for a page makes.
-func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) collection.Visit {
+func (r *readings) visit(a *harvest.Answer, rd *reader) collection.Visit {
+	st, page := r.sites.known(a.Site), &rd.page
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
-		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.unstable(a.Site)}
+		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.judge.unstable(st)}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		v.Fault = string(a.Fault)
 		if a.Err != nil {
@@ -131,7 +133,7 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 	v.Type = mediaType(h)
 	v.Again = retryAfter(h, time.Now())
 	if t, err := http.ParseTime(v.LastModified); err == nil {
-		if sane, ok := protocol.SaneModified(t, time.Now()); ok && r.dated(a.Site) {
+		if sane, ok := protocol.SaneModified(t, time.Now()); ok && r.judge.dated(st) {
 			v.Modified = sane
 		}
 	}
@@ -144,27 +146,27 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 			}
 			return v
 		}
-		if r.NoParse {
+		if r.c.NoParse {
 			v.Digest = protocol.Sum(a.Body)
 			return v
 		}
-		if err := r.gather(g, page, a, a.Text || v.Unstable != collection.Stable); err != nil {
-			r.log.Debug("parse page", "url", a.URL, "err", err)
+		if err := rd.gather(a, a.Text || v.Unstable != collection.Stable); err != nil {
+			r.c.Log.Debug("parse page", "url", a.URL, "err", err)
 		}
 		if !a.Want.IsZero() && a.Want != page.Body && page.Text.IsZero() { // the main text may match the announced one
-			r.gather(g, page, a, true)
+			rd.gather(a, true)
 		}
 		v.Title, v.Language, v.Canonical = page.Title, page.Language, page.Canonical
 		v.NoIndex, v.NoFollow = page.NoIndex, page.NoFollow
 		v.Digest, v.Parsed, v.Text = page.Body, page.Parsed, page.Text
-		if v.Soft404 = r.looksGone(a, page); !v.Soft404 {
+		if v.Soft404 = r.looksGone(st, a, page); !v.Soft404 {
 			r.admit(a, page, &v)
 		}
 	case a.Status >= 300: // for the archive
 		v.Body, v.Cut = a.Body, a.Cut
 	}
 	if a.Location != "" {
-		if f := find(r.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth + 1, Kind: seed.Redirect}), a.Depth+1, collection.ByLink); f.URL != "" {
+		if f := find(r.c.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth + 1, Kind: seed.Redirect}), a.Depth+1, collection.ByLink); f.URL != "" {
 			v.Target = &f
 		}
 	}
@@ -172,53 +174,15 @@ func (r *run) visit(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) co
 }
 
 // gather parses a page, and digests its main text if text or the Gatherer's option is set.
-func (r *run) gather(g *gather.Gatherer, page *gather.Page, a *harvest.Answer, text bool) error {
+func (rd *reader) gather(a *harvest.Answer, text bool) error {
+	g := &rd.gatherer
 	defer func(always bool) { g.Text = always }(g.Text)
 	g.Text = g.Text || text
-	return g.Read(page, a.URL, a.Header, a.Body)
+	return g.Read(&rd.page, a.URL, a.Header, a.Body)
 }
-
-// unstable returns which part of a site's pages usually differs at each request.
-func (r *run) unstable(id frontier.SiteID) collection.Unstable {
-	r.mu.Lock()
-	st := r.sites[id]
-	r.mu.Unlock()
-	if st == nil {
-		return collection.Stable
-	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	switch is, restless := st.trust.Bodies.ByText(); {
-	case restless:
-		return collection.UnstableText
-	case is:
-		return collection.UnstableBody
-	}
-	return collection.Stable
-}
-
-// dated reports whether the Last-Modified of a site's responses is useful.
-func (r *run) dated(id frontier.SiteID) bool {
-	r.mu.Lock()
-	st := r.sites[id]
-	r.mu.Unlock()
-	if st == nil {
-		return true
-	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	switch st.trust.Date(headerDates).Worth() {
-	case trust.Now, trust.Alike, trust.Absurd, trust.False:
-		return false
-	}
-	return true
-}
-
-// headerDates is the name of Last-Modified in the trust record.
-const headerDates = "header"
 
 // admit passes the links of a page to the Seeder.
-func (r *run) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
+func (r *readings) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
 	if page.NoFollow {
 		return
 	}
@@ -235,7 +199,7 @@ func (r *run) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
 		if l.Kind == gather.Embedded {
 			ref.Kind = seed.Embedded
 		}
-		if verdict := r.Seeder.Admit(ref); verdict.OK || byRobots(verdict) {
+		if verdict := r.c.Seeder.Admit(ref); verdict.OK || byRobots(verdict) {
 			v.Links = append(v.Links, find(verdict, ref.Depth, collection.ByLink))
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
@@ -48,7 +47,23 @@ const (
 	middling = 20_000 // bytes of an average page, to size a bucket in visits where visits cost bytes
 )
 
-// A revisiting is the plan and the budget of a run. The run's lock guards it.
+// revisits decides by a price which pages are worth a visit, and keeps the price by plans and by the budget's balance. The
+// work's lock guards what it has.
+type revisits struct {
+	c     *Crawler
+	col   *collection.Collection
+	set   *Revisit // nil: by a policy without a price, and there are no plans
+	work  *work
+	in    *inbox
+	sites *siteTable
+	judge *judgement
+
+	truths     *calibration
+	revisiting revisiting
+	price      float64 // of a request, in gain; 0 if unknown
+}
+
+// A revisiting is the plan and the budget of a run.
 type revisiting struct {
 	plan   fresh.Plan
 	at     time.Time // when it was made
@@ -64,156 +79,33 @@ type revisiting struct {
 	unknown int     // copies of sites that gave no answer then, which do not count
 }
 
-// budget returns the budget of a day.
-func (r *run) budget() float64 {
-	if r.Revisit.PerDay > 0 {
-		return r.Revisit.PerDay
-	}
-	each := r.Revisit.PerPage
-	if each <= 0 {
-		each = perPage
-	}
-	return each * float64(max(r.held(), 1))
-}
-
-// held returns the number of stored pages.
-func (r *run) held() (n int) {
-	for s := range r.Collection.Sites() {
-		n += s.Held
-	}
-	return n
-}
-
-// startPrice returns the price before the first plan: the last one of the previous run, if
-// that had the same objective and costs, or else the price at which an unknown page
-// would be visited as often as the budget allows for all.
-func (r *run) startPrice() float64 {
-	kept, _ := r.Collection.KeptPolicy()
-	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == r.Revisit.Policy.Objective && p.Costs == r.Revisit.Policy.Costs {
-		return p.Price
-	}
-	each := r.Revisit.PerPage
-	if each <= 0 {
-		each = perPage
-	}
-	post := new(fresh.Prior).Under(&fresh.Belief{})
-	const importance = 0.5
-	return importance * r.Revisit.Policy.At(&post, 1/each)
-}
-
-// setPrice sets the price of all decisions. The run's lock is held.
-func (r *run) setPrice(price float64) {
-	p := r.policy()
-	p.Price, p.Longest = price, max(p.Longest, r.revisiting.plan.Longest)
-	p.OutsideBudget = r.besidePrice()
-	r.price = price
-	r.Collection.SetPolicy(p)
-}
-
-// policy returns the policy of visits, without a price.
-func (r *run) policy() fresh.Priced {
-	p := r.Revisit.Policy
-	if p.Audit == 0 {
-		p.Audit = auditShare
-	}
-	return p
-}
-
-// besides returns the extra budget for announced pages, as a multiple of the budget; 0 means no limit.
-func (r *run) besides() float64 {
-	switch b := r.Revisit.OutsideBudget; {
-	case b < 0:
-		return 0
-	case b == 0:
-		return 1
-	default:
-		return b
-	}
-}
-
-// besidePrice returns what a visit paid by the extra budget must gain: nothing while at least half of that is left. The
-// run's lock is held.
-func (r *run) besidePrice() float64 {
-	switch v, b := &r.revisiting, &r.revisiting.beside; {
-	case r.besides() == 0 || b.Rate == 0 || b.Balance >= b.Burst/2:
-		return 0
-	case b.Balance <= 0 || v.plan.OutsideBudget == 0:
-		return math.MaxFloat32
-	default:
-		return v.plan.OutsideBudget * b.Factor()
-	}
-}
-
 // revisits replans from time to time, until ctx ends.
-func (r *run) revisits(ctx context.Context) {
-	every := cmp.Or(max(r.Revisit.Every, 0), planEvery)
-	wait, next := r.hurried(firstPlan), time.Time{}
+func (r *revisits) keep(ctx context.Context) {
+	every := cmp.Or(max(r.set.Every, 0), planEvery)
+	wait, next := r.c.hurried(firstPlan), time.Time{}
 	for first := true; ctx.Err() == nil; first = false {
 		if now := time.Now(); !now.Before(next) {
 			if err := r.replan(ctx); err != nil && ctx.Err() == nil {
-				r.log.Error("plan revisits", "err", err)
+				r.c.Log.Error("plan revisits", "err", err)
 			}
 			took := time.Since(now)
 			next = time.Now().Add(max(min(wait, every), planShare*took))
 			wait = min(2*wait, every)
 		}
 		if first {
-			r.add(-1)
-			r.rouse()
+			r.work.add(-1)
+			r.work.rouse()
 		}
-		pause.For(ctx, min(r.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
-		r.mu.Lock()
+		pause.For(ctx, min(r.c.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
+		r.work.Lock()
 		r.trim(time.Now())
-		r.mu.Unlock()
+		r.work.Unlock()
 	}
 }
 
 // planned reports whether there is a plan: before, no page is visited, since the
-// price would be a guess. The run's lock is held.
-func (r *run) planned() bool { return r.Revisit == nil || !r.revisiting.at.IsZero() }
-
-// trim corrects the price by the balance of the budget. The run's lock is held.
-func (r *run) trim(now time.Time) {
-	v := &r.revisiting
-	v.bucket.Earn(now.Sub(v.filled).Hours() / 24)
-	v.beside.Earn(now.Sub(v.filled).Hours() / 24)
-	v.filled = now
-	if v.plan.Pages > 0 {
-		r.setPrice(v.plan.Price * v.bucket.Factor())
-	}
-}
-
-// fill sets the bucket's daily rate. When the bucket grows, half of the new room is
-// filled, else the price would jump.
-func (v *revisiting) fill(budget, visit float64) {
-	burst := max(budget*burstDays, leastBurst*visit)
-	v.bucket = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.bucket.Balance + (burst-v.bucket.Burst)/2}
-}
-
-// fillBeside does the same for the extra budget. It is full at first, for sites that begin to publish their changes.
-func (v *revisiting) fillBeside(budget, visit float64) {
-	burst := max(budget*burstDays, leastTold*visit)
-	v.beside = fresh.Bucket{Rate: budget, Burst: burst, Balance: v.beside.Balance + burst - v.beside.Burst}
-}
-
-// spendTold charges a visit to an announced page; was is the page before the visit. It charges the extra budget, or the
-// normal one if the extra one is empty, or if the visit was worth the normal price only. The run's lock is held.
-func (r *run) spendTold(cost float64, st *site, was collection.Page, at time.Time) {
-	v, price := &r.revisiting, r.besidePrice()
-	if price > 0 {
-		p := r.Collection.Believed(&was, &st.Site)
-		if profit := r.policy().Profit(&p, at); v.beside.Balance <= 0 || profit < price && profit >= r.price {
-			r.spend(cost)
-			return
-		}
-	}
-	if v.beside.Spend(cost); price != r.besidePrice() && v.plan.Pages > 0 {
-		r.setPrice(r.price)
-	}
-}
-
-// spend charges the budget. The run's lock is held.
-func (r *run) spend(cost float64) { r.revisiting.bucket.Spend(cost) }
+// price would be a guess. The work's lock is held.
+func (r *revisits) planned() bool { return r.set == nil || !r.revisiting.at.IsZero() }
 
 // mostDemands is how many sites the planner treats one by one: the largest of
 // those that have a manifest and do not push, or that have more pages than their
@@ -222,22 +114,22 @@ const mostDemands = 500
 
 // replan makes a plan from one scan of all pages, and then reschedules the pages that
 // are worth a visit sooner. The others are rescheduled when they come up.
-func (r *run) replan(ctx context.Context) error {
+func (r *revisits) replan(ctx context.Context) error {
 	began := time.Now()
 	budget := r.budget()
 	pass := &fresh.Planning{Priced: r.policy(), Budget: budget, Pages: r.held(), OutsideBudget: r.besides()}
 	sites := r.demands(pass)
 	var right, sum float64
 	unknown := 0
-	for p, err := range r.Collection.Pages(ctx) {
+	for p, err := range r.col.Pages(ctx) {
 		if err != nil {
 			return err
 		}
 		if p.State != collection.Held {
 			continue
 		}
-		of := sites.of(r, pass, p.Site)
-		b := r.Collection.Believed(&p, &of.site)
+		of := sites.of(r.col, pass, p.Site)
+		b := r.col.Believed(&p, &of.site)
 		of.Add(&b)
 		of.importance += b.Importance
 		of.pages++
@@ -250,15 +142,15 @@ func (r *run) replan(ctx context.Context) error {
 	}
 	plan := pass.Plan()
 
-	r.mu.Lock()
+	r.work.Lock()
 	v := &r.revisiting
 	v.looks = map[frontier.SiteID]*fresh.SitePlanning{}
 	for id, of := range sites {
-		st := r.siteOf(id)
+		st := r.sites.of(id)
 		if st == nil || of.pages == 0 {
 			continue
 		}
-		b := st.believed()
+		b := believed(st)
 		b.Extra = of.Extra()
 		if prior := of.Prior(); !alike(&prior, &b.Prior) {
 			b.Prior = prior
@@ -269,23 +161,23 @@ func (r *run) replan(ctx context.Context) error {
 			}
 		}
 		switch planned := of.listens && !st.deaf; {
-		case st.listens() && r.tells(st):
+		case st.sources.listens() && r.judge.tells(st):
 			b.Manifest.Recall, b.Manifest.Planned = v.manifests.Recall(&b.Signal), planned
 			if st.looked.After(b.Manifest.Read) { // else a previous run read it last
 				b.Manifest.Read = st.looked
 			}
-		case st.tells != nil: // else it may not be known yet, so soon after the start
+		case st.sources.tells != nil: // else it may not be known yet, so soon after the start
 			b.Manifest = fresh.Manifest{}
 		}
 		if st.Belief == nil || b != *st.Belief { // else its record need not be written
-			r.believes(st, b)
+			r.sites.believes(st, b)
 		}
 		st.weight = of.importance / float64(of.pages)
 	}
 	if v.filled.IsZero() {
 		v.filled = began
 	}
-	visit := r.Revisit.Policy.Costs.Visit(middling)
+	visit := r.set.Policy.Costs.Visit(middling)
 	v.fill(budget, visit)
 	v.fillBeside(r.besides()*budget, visit)
 	v.plan, v.at, v.fresh, v.unknown = plan, began, 1, unknown
@@ -296,13 +188,13 @@ func (r *run) replan(ctx context.Context) error {
 		v.fresh = 0
 	}
 	r.trim(time.Now())
-	r.mu.Unlock()
+	r.work.Unlock()
 	err := r.sooner(ctx)
-	r.mu.Lock()
+	r.work.Lock()
 	v.took = time.Since(began)
-	r.mu.Unlock()
-	err = errors.Join(err, r.Collection.KeepPolicy())
-	r.log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
+	r.work.Unlock()
+	err = errors.Join(err, r.col.KeepPolicy())
+	r.c.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
 }
 
@@ -318,32 +210,32 @@ type sitePlan struct {
 type demanders map[frontier.SiteID]*sitePlan
 
 // demands returns the sites that are planned one by one.
-func (r *run) demands(pass *fresh.Planning) demanders {
+func (r *revisits) demands(pass *fresh.Planning) demanders {
 	type special struct {
 		site  collection.Site
 		terms fresh.SiteTerms
 	}
 	var list []special
-	r.mu.Lock()
+	r.work.Lock()
 	manifests := &r.revisiting.manifests
 	*manifests = fresh.Manifests{}
-	for _, st := range r.sites {
-		if st.listens() && st.Belief != nil {
+	for _, st := range r.sites.byID {
+		if st.sources.listens() && st.Belief != nil {
 			manifests.Add(&st.Belief.Signal)
 		}
 	}
-	for id, st := range r.sites {
-		site, _ := r.Collection.SiteByID(id)
-		terms := fresh.SiteTerms{Most: r.takes(st), Manifest: st.listens()}
+	for id, st := range r.sites.byID {
+		site, _ := r.col.SiteByID(id)
+		terms := fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.sources.listens()}
 		if terms.Manifest {
-			heard := st.believed()
+			heard := believed(st)
 			terms.Precision, terms.Recall = manifests.Precision(&heard.Signal), manifests.Recall(&heard.Signal)
 		}
 		if terms.Manifest || terms.Most > 0 && float64(site.Held) > terms.Most/2 {
 			list = append(list, special{site, terms})
 		}
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	slices.SortFunc(list, func(a, b special) int { return cmp.Compare(b.site.Held, a.site.Held) })
 	all := demanders{}
 	for _, s := range list[:min(len(list), mostDemands)] {
@@ -363,27 +255,11 @@ func alike(p, q *fresh.Prior) bool {
 	return true
 }
 
-// takes returns how many requests a day a site may get, by its delay and ours; 0 means no limit.
-func (r *run) takes(st *site) float64 {
-	wait := r.ahead(st, 1)
-	if wait <= 0 {
-		return 0
-	}
-	return float64(24*time.Hour) / float64(wait)
-}
-
-// listens reports whether a site's changes are known by polling its manifest, its
-// only working door.
-func (st *site) listens() bool {
-	src := st.tells
-	return src != nil && src.Door == string(client.Manifest)
-}
-
 // of returns the data of a site.
-func (d demanders) of(r *run, pass *fresh.Planning, id frontier.SiteID) *sitePlan {
+func (d demanders) of(col *collection.Collection, pass *fresh.Planning, id frontier.SiteID) *sitePlan {
 	of := d[id]
 	if of == nil {
-		site, _ := r.Collection.SiteByID(id)
+		site, _ := col.SiteByID(id)
 		of = &sitePlan{SitePlanning: pass.Site(fresh.SiteTerms{}), site: site}
 		d[id] = of
 	}
@@ -392,23 +268,23 @@ func (d demanders) of(r *run, pass *fresh.Planning, id frontier.SiteID) *sitePla
 
 // sooner reschedules the pages that are worth a visit well before their scheduled
 // time.
-func (r *run) sooner(ctx context.Context) error {
+func (r *revisits) sooner(ctx context.Context) error {
 	var ids []frontier.PageID
-	policy, now := r.Collection.Policy(), time.Now()
+	policy, now := r.col.Policy(), time.Now()
 	turn := func() error {
-		err := r.submit(ctx, read{replanned: ids})
+		err := r.in.submit(ctx, read{replanned: ids})
 		ids = nil
 		return err
 	}
-	for p, err := range r.Collection.Pages(ctx) {
+	for p, err := range r.col.Pages(ctx) {
 		if err != nil {
 			return err
 		}
-		if !r.Collection.Aging(&p) || !p.At.After(now) {
+		if !r.col.Aging(&p) || !p.At.After(now) {
 			continue
 		}
-		site, _ := r.Collection.SiteByID(p.Site)
-		b := r.Collection.Believed(&p, &site)
+		site, _ := r.col.SiteByID(p.Site)
+		b := r.col.Believed(&p, &site)
 		if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
 			if ids = append(ids, p.ID); len(ids) == commitSize {
 				if err := turn(); err != nil {
@@ -426,10 +302,10 @@ func (r *run) sooner(ctx context.Context) error {
 // nextLook returns how long to wait before the next poll of a site's manifest,
 // which has just been read. Where it is better to visit the pages one by one, one
 // poll a day still finds the new ones.
-func (r *run) nextLook(st *site) time.Duration {
-	fixed := cmp.Or(max(r.ManifestEvery, 0), manifestEvery)
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *revisits) nextLook(st *site) time.Duration {
+	fixed := r.c.every(collection.ManifestRDF)
+	r.work.Lock()
+	defer r.work.Unlock()
 	now := time.Now()
 	until := now.Add(-longestLook) // even if the manifest has not changed since
 	if st.before.Before(until) {
@@ -437,23 +313,23 @@ func (r *run) nextLook(st *site) time.Duration {
 	}
 	r.leftOut(st, until)
 	st.before, st.looked = st.looked, now
-	if b := st.believed(); b.Manifest.Recall > 0 {
+	if b := believed(st); b.Manifest.Recall > 0 {
 		b.Manifest.Read = now
-		r.believes(st, b)
+		r.sites.believes(st, b)
 	}
-	if r.Revisit == nil || r.revisiting.at.IsZero() {
+	if r.set == nil || r.revisiting.at.IsZero() {
 		return fixed
 	}
 	looks := r.revisiting.looks[st.ID]
 	switch {
 	case looks != nil: // unplanned polls are not charged to the budget, like those of sitemaps
-		r.spend(r.Revisit.Policy.Costs.ManifestPoll(st.Pages))
+		r.spend(r.set.Policy.Costs.ManifestPoll(st.Pages))
 		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestLook))
-		return r.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
+		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
 		return fixed
 	}
-	return r.hurried(longestLook)
+	return r.c.hurried(longestLook)
 }
 
 const longestLook = 24 * time.Hour
@@ -464,12 +340,12 @@ const slack = 20
 
 // early reports whether a page that is due by its age is not worth a visit yet, because
 // the price has risen since it was scheduled, or the estimates of its site have changed.
-func (r *run) early(p *collection.Page, now time.Time) bool {
-	if r.Revisit == nil || !r.Collection.Aging(p) {
+func (r *revisits) early(p *collection.Page, now time.Time) bool {
+	if r.set == nil || !r.col.Aging(p) {
 		return false
 	}
-	site, _ := r.Collection.SiteByID(p.Site) // as the collection will plan it
-	q := r.Collection.Believed(p, &site)
-	next := r.Collection.Policy().Next(&q, now)
+	site, _ := r.col.SiteByID(p.Site) // as the collection will plan it
+	q := r.col.Believed(p, &site)
+	next := r.col.Policy().Next(&q, now)
 	return next.After(now.Add(now.Sub(p.Last) / slack))
 }

@@ -1,46 +1,91 @@
 package crawl
 
-import "time"
+import (
+	"cmp"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl/harvest"
+)
 
 // mostWords is how many failing sites are logged in a row; after that one a minute, since
 // when the network is down all sites fail.
 const mostWords = 20
 
 // siteFailed records that a site gives no answer, or not the needed one, and logs the
-// cause: once, until the site answers again. The run's lock is held.
-func (r *run) siteFailed(st *site, cause string) {
+// cause: once, until the site answers again. The work's lock is held.
+func (t *siteTable) failed(st *site, cause string) {
 	now := time.Now()
-	if r.trouble == "" {
-		r.trouble = st.Origin + ": " + cause
+	if t.trouble == "" {
+		t.trouble = st.Origin + ": " + cause
 	}
 	if st.Fault != cause {
 		st.Fault, st.FaultAt = cause, now
-		r.touch(st)
+		t.touch(st)
 	}
 	if st.ailing {
 		return
 	}
-	r.words, r.wordsAt = min(mostWords, r.words+now.Sub(r.wordsAt).Minutes()), now
-	if r.words < 1 {
-		r.log.Debug("site does not respond properly", "site", st.Origin, "cause", cause)
+	t.words, t.wordsAt = min(mostWords, t.words+now.Sub(t.wordsAt).Minutes()), now
+	if t.words < 1 {
+		t.c.Log.Debug("site does not respond properly", "site", st.Origin, "cause", cause)
 		return
 	}
-	r.words--
+	t.words--
 	st.ailing = true
-	r.log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
+	t.c.Log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
 }
 
-// siteRecovered records that a site has answered, with any status. The run's lock is held.
-func (r *run) siteRecovered(st *site) {
+// siteRecovered records that a site has answered, with any status. The work's lock is held.
+func (t *siteTable) recovered(st *site) {
 	if st.silent != "" || !st.ailing && st.Fault == "" {
 		return
 	}
 	if st.Fault != "" {
 		st.Fault, st.FaultAt = "", time.Time{}
-		r.touch(st)
+		t.touch(st)
 	}
 	if st.ailing {
 		st.ailing = false
-		r.log.Info("site responds again", "site", st.Origin)
+		t.c.Log.Info("site responds again", "site", st.Origin)
 	}
+}
+
+// The pause for a site that was silent for several pages in a row; doubled each
+// time, until it answers.
+const (
+	firstQuiet = time.Minute
+	lastQuiet  = 12 * time.Hour
+)
+
+// leave pauses a site whose pages were given back because requests before them
+// got no answer. The pages are not blamed, and wait with it.
+func (t *siteTable) leave(a *harvest.Answer) {
+	if a.Fault == harvest.FaultStopped {
+		return
+	}
+	now := time.Now()
+	t.work.Lock()
+	defer t.work.Unlock()
+	if st := t.byID[a.Site]; st != nil && !now.Before(st.Quiet) {
+		st.silences = min(st.silences+1, 16)
+		st.Quiet = now.Add(t.c.hurried(min(firstQuiet<<(st.silences-1), cmp.Or(max(t.c.Quiet, 0), lastQuiet))))
+		t.resting[st] = struct{}{}
+		t.touch(st)
+		if a.Err != nil {
+			t.failed(st, a.Err.Error())
+		}
+	}
+}
+
+// quiet returns the ends of the pauses of sites that may have pages ready.
+func (t *siteTable) quiet(now time.Time) (until []time.Time) {
+	for st := range t.resting {
+		rests := st.rests()
+		if !now.Before(rests) {
+			delete(t.resting, st)
+			continue
+		}
+		until = append(until, rests)
+	}
+	return until
 }

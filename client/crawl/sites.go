@@ -3,35 +3,45 @@ package crawl
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/seed"
-	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/client/trust"
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site is the engine's state of one origin. The run's lock guards it.
+// A siteTable holds all sites and their sources. The work's lock guards it.
+type siteTable struct {
+	c            *Crawler
+	work         *work
+	byID         map[frontier.SiteID]*site
+	byOrigin     map[string]*site
+	due          sourceHeap
+	resting      map[*site]struct{}   // whose pages may have to wait, see rests
+	dirty        map[*site]struct{}   // whose record is to be stored
+	dirtySources map[*source]struct{} // followed ones whose record is to be stored
+	flushed      time.Time            // last time that dirty records were stored
+
+	trouble string    // the first of any site
+	words   float64   // how many trouble messages may be logged now
+	wordsAt time.Time // when words was computed
+}
+
+// A site is the engine's state of one origin. The work's lock guards it.
 type site struct {
 	collection.Site
-	sources    map[string]*source // by URL
-	named      map[string]bool    // sources that were named and are not stored yet
-	robots     *source
-	welcomedBy string                          // base URL of the site whose welcome applies to this host
-	trust      trust.Record                    // guarded by run.judging, as is underWay
-	underWay   map[collection.Signal]int       // announced pages that are being fetched and are not judged yet
-	full       bool                            // a source waits for its claims to be judged, see believe
-	muted      map[collection.Signal]time.Time // when sources were muted in this run
-	deaf       bool                            // polling its manifest for changes is not worth its cost
-	weight     float64                         // mean importance of its pages; 0: not known yet
-	looked     time.Time                       // when its manifest was last polled
-	before     time.Time                       // when it was polled the time before
-	unsure     map[frontier.PageID]finding     // changes that its manifest may show later; guarded by run.judging
-	dates      []protocol.Date                 // of the manifest that is being read, see census; guarded by run.judging
-	tells      *source                         // the source that publishes its changes now; nil: none
+	standing
+	sources    sourceSet
+	welcomedBy string    // base URL of the site whose welcome applies to this host
+	full       bool      // a source waits for its claims to be judged, see believe
+	deaf       bool      // polling its manifest for changes is not worth its cost
+	weight     float64   // mean importance of its pages; 0: not known yet
+	looked     time.Time // when its manifest was last polled
+	before     time.Time // when it was polled the time before
 	soft       softProbe
 	dirty      bool      // its record differs from the stored one
 	silences   int       // in a row, see leave
@@ -51,81 +61,41 @@ type site struct {
 	families *family.Tree // the yield of its URL families; nil: as stored
 }
 
-// A source is a URL that the engine fetches when it is due, or follows.
-type source struct {
-	collection.Source
-	site  *site
-	index int    // in the heap, -1 if not there
-	busy  bool   // being fetched, or followed
-	off   bool   // put off, though it was due
-	lasts bool   // its failure will last, see lasts
-	heard bool   // followed, and nothing waits for it
-	offer *offer // what its site offers there; nil: not known
-
-	described string    // URL of the site's description, where the manifest names it
-	bulking   bool      // a request for many pages is open
-	bulkFrom  time.Time // no such request before this time
-
-	told   collection.Reception // since the run began
-	choice Choice               // the form of its changes; empty until it is followed
-}
-
-// A sourceHeap orders sources by when they are due.
-type sourceHeap []*source
-
-func (h sourceHeap) Len() int           { return len(h) }
-func (h sourceHeap) Less(i, j int) bool { return h[i].At.Before(h[j].At) }
-func (h sourceHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-func (h *sourceHeap) Push(x any) {
-	s := x.(*source)
-	s.index = len(*h)
-	*h = append(*h, s)
-}
-func (h *sourceHeap) Pop() any {
-	old := *h
-	s := old[len(old)-1]
-	*h = old[:len(old)-1]
-	s.index = -1
-	return s
-}
-
 // load reads the sites and sources of earlier runs from the collection.
-func (r *run) load() error {
-	for s := range r.Collection.Sites() {
-		r.know(s)
+func (t *siteTable) load() error {
+	for s := range t.c.Collection.Sites() {
+		t.know(s)
 	}
-	all, err := r.Collection.Sources(0)
+	all, err := t.c.Collection.Sources(0)
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		if st := r.sites[s.Site]; st != nil {
-			r.adopt(st, s)
+		if st := t.byID[s.Site]; st != nil {
+			t.adopt(st, s)
 		}
 	}
-	for _, st := range r.sites {
-		if st.robots != nil && !st.robots.Polled.IsZero() {
-			r.obey(st, time.Now())
+	for _, st := range t.byID {
+		if st.sources.robots != nil && !st.sources.robots.Polled.IsZero() {
+			t.obey(st, time.Now())
 		}
 	}
 	return nil
 }
 
 // know makes a site from its record.
-func (r *run) know(s collection.Site) *site {
-	st := &site{Site: s, sources: map[string]*source{}, named: map[string]bool{}, underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}
-	r.sites[s.ID], r.origins[s.Origin] = st, st
-	if s.Quiet.After(time.Now().Add(cmp.Or(max(r.Quiet, 0), lastQuiet))) {
+func (t *siteTable) know(s collection.Site) *site {
+	st := &site{Site: s, sources: sourceSet{byURL: map[string]*source{}, named: map[string]bool{}},
+		standing: standing{underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}}
+	t.byID[s.ID], t.byOrigin[s.Origin] = st, st
+	if s.Quiet.After(time.Now().Add(cmp.Or(max(t.c.Quiet, 0), lastQuiet))) {
 		st.Quiet = time.Time{} // the clock was ahead
 	}
 	if !st.Quiet.IsZero() {
-		r.resting[st] = struct{}{}
+		t.resting[st] = struct{}{}
 	}
-	r.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
-	r.Harvester.Seen(s.Origin, s.IP)
+	t.c.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
+	t.c.Harvester.Seen(s.Origin, s.IP)
 	if rec, err := trust.Parse(s.Trust); err == nil { // else trust starts anew
 		st.trust = rec
 	}
@@ -133,8 +103,8 @@ func (r *run) know(s collection.Site) *site {
 }
 
 // adopt adds a source to a site, and schedules it.
-func (r *run) adopt(st *site, s collection.Source) *source {
-	if src := st.sources[s.URL]; src != nil {
+func (t *siteTable) adopt(st *site, s collection.Source) *source {
+	if src := st.sources.byURL[s.URL]; src != nil {
 		src.ID = max(src.ID, s.ID)
 		return src
 	}
@@ -142,122 +112,65 @@ func (r *run) adopt(st *site, s collection.Source) *source {
 		s.At = time.Time{} // the clock was ahead
 	}
 	src := &source{Source: s, site: st, index: -1}
-	st.sources[s.URL] = src
-	delete(st.named, s.URL)
+	st.sources.byURL[s.URL] = src
+	delete(st.sources.named, s.URL)
 	if s.Kind == collection.Robots {
-		st.robots = src
+		st.sources.robots = src
 	}
-	heap.Push(&r.due, src)
+	heap.Push(&t.due, src)
 	return src
-}
-
-// names records the URL of a source that a site, or a page of it, names. It returns
-// false if the URL is known, or the site has maxSources already.
-func (st *site) names(url string) bool {
-	if st.sources[url] != nil || st.named[url] || len(st.sources)+len(st.named) >= maxSources {
-		return false
-	}
-	st.named[url] = true
-	return true
 }
 
 // complete makes sure that a site has its robots.txt among its sources. It is called
 // before the site's first request.
-func (r *run) complete(st *site) {
-	if st.robots == nil {
-		r.adopt(st, collection.Source{Site: st.ID, Kind: collection.Robots, URL: st.Origin + "/robots.txt"})
+func (t *siteTable) complete(st *site) {
+	if st.sources.robots == nil {
+		t.adopt(st, collection.Source{Site: st.ID, Kind: collection.Robots, URL: st.Origin + "/robots.txt"})
 	}
 }
 
 // plan schedules the next fetch of a source.
-func (r *run) plan(src *source, at time.Time) {
+func (t *siteTable) plan(src *source, at time.Time) {
 	src.At, src.busy = at, false
 	if src.index >= 0 {
-		heap.Fix(&r.due, src.index)
+		heap.Fix(&t.due, src.index)
 	} else {
-		heap.Push(&r.due, src)
+		heap.Push(&t.due, src)
 	}
 }
 
 // putOff postpones a due source: a crawl with Once still waits for it.
-func (r *run) putOff(src *source, at time.Time) {
+func (t *siteTable) putOff(src *source, at time.Time) {
 	src.off = true
-	r.plan(src, at)
+	t.plan(src, at)
 }
 
 // obey puts the known robots.txt of a site into force.
-func (r *run) obey(st *site, now time.Time) (changed bool) {
-	s := st.robots
-	changed = r.Seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
-	d := r.Seeder.Delay(st.Origin)
+func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
+	s := st.sources.robots
+	changed = t.c.Seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
+	d := t.c.Seeder.Delay(st.Origin)
 	if st.Delay != d {
 		st.Delay = d
-		r.touch(st)
+		t.touch(st)
 	}
 	if d > 0 || changed {
-		r.Harvester.Pace(st.Origin, d)
+		t.c.Harvester.Pace(st.Origin, d)
 	}
-	if silent := r.Seeder.Silent(st.Origin); silent != st.silent {
+	if silent := t.c.Seeder.Silent(st.Origin); silent != st.silent {
 		st.silent = silent
 		if st.Fault = silent; silent != "" {
 			st.FaultAt = now
 		}
-		r.touch(st)
+		t.touch(st)
 	}
 	return changed
 }
 
-// spoke records whether a source publishes its site's changes now. The run's
-// lock is held.
-func (r *run) spoke(src *source) {
-	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
-	switch {
-	case tells:
-		st.tells = src
-	case st.tells == src:
-		st.tells = nil
-	default:
-		return
-	}
-	if st.tells != nil {
-		r.telling[st.ID] = true
-	} else {
-		delete(r.telling, st.ID)
-	}
-	b := st.believed()
-	if b.Tells = st.pushes(); !st.listens() && r.ctx.Err() == nil { // at the end of a run it stays, for the next run
-		b.Manifest = fresh.Manifest{}
-	}
-	if b != st.believed() {
-		r.believes(st, b)
-	}
-}
-
-// pushes reports whether a site announces each change at once, so that its silence
-// is evidence at any time.
-func (st *site) pushes() bool { return st.tells != nil && !st.listens() }
-
-// believed returns the estimates of a site's pages and announcements.
-func (st *site) believed() fresh.Site {
-	if st.Belief == nil {
-		return fresh.Site{}
-	}
-	return *st.Belief
-}
-
-// believes sets the estimates of a site. The run's lock is held.
-func (r *run) believes(st *site, b fresh.Site) {
-	st.Belief = &b
-	r.touch(st)
-}
-
-// obeys reports whether the robots.txt of a site is known and in force now.
-func (st *site) obeys() bool { return st.robots != nil && !st.robots.Polled.IsZero() }
-
 // waits reports whether the pages of a site must wait: its robots.txt is not
 // known yet, or its sources are being fetched (App. W), or it is in a pause.
-func (st *site) waits(now time.Time) bool {
-	return st.delivering > 0 || st.bulking > 0 || !st.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.rests())
+func (t *siteTable) waits(st *site, now time.Time) bool {
+	return st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.rests())
 }
 
 // rests returns the end of a site's pause, or of the wait for changes that it still has to send.
@@ -269,45 +182,112 @@ func (st *site) rests() time.Time {
 }
 
 // siteOf returns the site of an ID; a commit may just have created it.
-func (r *run) siteOf(id frontier.SiteID) *site {
-	if st := r.sites[id]; st != nil {
+func (t *siteTable) of(id frontier.SiteID) *site {
+	if st := t.byID[id]; st != nil {
 		return st
 	}
-	s, ok := r.Collection.SiteByID(id)
+	s, ok := t.c.Collection.SiteByID(id)
 	if !ok {
 		return nil
 	}
-	return r.know(s)
+	return t.know(s)
 }
 
-// flushEvery is how often site records, which change with every page, are stored.
-const flushEvery = 10 * time.Second
-
-// changedSites returns the site records to be stored: none before flushEvery, unless all is set. The run's lock is held.
-func (r *run) changedSites(now time.Time, all bool) (list []collection.Site) {
-	if !all && now.Sub(r.flushed) < r.hurried(flushEvery) {
-		return nil
-	}
-	r.flushed = now
-	for st := range r.dirty {
-		st.dirty = false
-		r.judging.Lock()
-		st.Trust = st.trust.Append(nil)
-		r.judging.Unlock()
-		st.Shape = r.Seeder.Shape(st.Origin)
-		if st.families != nil {
-			st.Families = st.families.Append(nil)
-		}
-		list = append(list, st.Site)
-	}
-	clear(r.dirty)
-	return list
+// known returns the site of an ID, nil if it is not known.
+func (t *siteTable) known(id frontier.SiteID) *site {
+	t.work.Lock()
+	defer t.work.Unlock()
+	return t.byID[id]
 }
 
-// touch marks a site's record as changed. The run's lock is held.
-func (r *run) touch(st *site) {
+// touch marks a site's record as changed. The work's lock is held.
+func (t *siteTable) touch(st *site) {
 	if !st.dirty {
 		st.dirty = true
-		r.dirty[st] = struct{}{}
+		t.dirty[st] = struct{}{}
 	}
+}
+
+// tally tells the Seeder what was found on each site at each depth (B11), by
+// which it decides how deep to crawl the site. The work's lock is held.
+func (t *siteTable) tally(did *collection.Commit, done *collection.Committed) {
+	type place struct {
+		origin  string
+		depth   int
+		dynamic bool
+	}
+	found := map[place]*seed.Tally{}
+	at := func(url string, depth int, dynamic bool) *seed.Tally {
+		p := place{protocol.Origin(url), depth, dynamic}
+		n := found[p]
+		if n == nil {
+			n = &seed.Tally{Depth: depth, Dynamic: dynamic}
+			found[p] = n
+		}
+		return n
+	}
+	for i := range did.Visits {
+		if done.Visited[i].Duplicate {
+			p := &done.Visited[i].Page
+			at(p.URL, p.Depth, p.Dynamic).Duplicates++
+			continue
+		}
+		for j := range did.Visits[i].Links {
+			f := &did.Visits[i].Links[j]
+			at(f.URL, f.Depth, f.Dynamic).Seen++
+		}
+	}
+	for i := range done.New {
+		p := &done.New[i]
+		depth := p.Depth
+		if p.By != collection.ByLink {
+			depth = -1
+		}
+		n := at(p.URL, depth, p.Dynamic)
+		n.New++
+		n.Seen = max(0, n.Seen-1)
+	}
+	for p, n := range found {
+		t.c.Seeder.Count(p.origin, *n)
+		if st := t.byOrigin[p.origin]; st != nil {
+			st.Pages += n.New
+			t.touch(st)
+		}
+	}
+}
+
+// allowed returns an error if a URL of a site must not be fetched now. It is for
+// requests that are not tasks of the Harvester.
+func (t *siteTable) allowed(st *site, u string) error {
+	t.work.Lock()
+	rule := st.silent
+	t.work.Unlock()
+	if rule == "" {
+		rule = t.c.Seeder.Forbids(u)
+	}
+	if rule != "" {
+		return &forbiddenError{u, rule}
+	}
+	return nil
+}
+
+// ahead returns the least time that so many tasks of a site take.
+func (t *siteTable) ahead(st *site, tasks int) time.Duration {
+	return time.Duration(tasks) * t.c.Harvester.Gap(st.Pages, st.Delay)
+}
+
+// takes returns how many requests a day a site may get, by its delay and ours; 0 means no limit.
+func (t *siteTable) takes(st *site) float64 {
+	wait := t.ahead(st, 1)
+	if wait <= 0 {
+		return 0
+	}
+	return float64(24*time.Hour) / float64(wait)
+}
+
+// A forbiddenError says why a URL is not fetched.
+type forbiddenError struct{ url, rule string }
+
+func (e *forbiddenError) Error() string {
+	return fmt.Sprintf("%.200s is not fetched: %s", e.url, e.rule)
 }

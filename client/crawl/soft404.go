@@ -21,13 +21,13 @@ type softProbe struct {
 }
 
 // probeSoft returns, once a run, a task that requests a page that does not exist, if the site has softAfter pages. The
-// run's lock is held.
-func (r *run) probeSoft(st *site) (harvest.Task, bool) {
-	if st.soft.url != "" || st.Held < softAfter && st.Pages < softAfter || r.NoParse {
+// work's lock is held.
+func (t *siteTable) probeSoft(st *site) (harvest.Task, bool) {
+	if st.soft.url != "" || st.Held < softAfter && st.Pages < softAfter || t.c.NoParse {
 		return harvest.Task{}, false
 	}
 	u := st.Origin + "/" + strings.ToLower(rand.Text()) + ".html"
-	if r.Seeder.Forbids(u) != "" {
+	if t.c.Seeder.Forbids(u) != "" {
 		u = "-"
 	}
 	st.soft.url = u
@@ -35,40 +35,37 @@ func (r *run) probeSoft(st *site) (harvest.Task, bool) {
 }
 
 // softAnswered evaluates the answer for a page that does not exist.
-func (r *run) softAnswered(st *site, a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
-	if a.Fault != "" {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		st.soft.url = "" // another time
-		r.busy--
-		r.rouse()
-		return
-	}
+func (r *answers) softAnswered(a *harvest.Answer, rd *reader) {
 	soft := a.Status == http.StatusOK && a.Fault == ""
 	if soft {
-		_ = g.Read(page, a.Task.URL, a.Header, a.Body) // a parse error does not matter
+		_ = rd.gatherer.Read(&rd.page, a.Task.URL, a.Header, a.Body) // a parse error does not matter
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if soft {
-		st.soft.parsed = page.Parsed
+	r.work.Lock()
+	defer r.work.Unlock()
+	switch st := r.sites.byID[a.Site]; {
+	case st == nil, st.soft.url != a.Task.URL: // of a source that is known no longer
+	case a.Fault != "":
+		st.soft.url = "" // another time
+	default:
+		if soft {
+			st.soft.parsed = rd.page.Parsed
+		}
+		if st.Soft404 != soft {
+			st.Soft404 = soft
+			r.sites.touch(st)
+		}
 	}
-	if st.Soft404 != soft {
-		st.Soft404 = soft
-		r.touch(st)
-	}
-	r.busy--
-	r.rouse()
+	r.work.busy--
+	r.work.rouse()
 }
 
 // looksGone reports whether content is a site's answer for pages that do not exist.
 // The front page never is: some sites answer with it.
-func (r *run) looksGone(a *harvest.Answer, page *gather.Page) bool {
-	if page.Parsed.IsZero() || a.Task.URL == protocol.Origin(a.Task.URL)+"/" {
+func (r *readings) looksGone(st *site, a *harvest.Answer, page *gather.Page) bool {
+	if st == nil || page.Parsed.IsZero() || a.Task.URL == protocol.Origin(a.Task.URL)+"/" {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st := r.sites[a.Site]
-	return st != nil && st.Soft404 && st.soft.parsed == page.Parsed
+	r.work.Lock()
+	defer r.work.Unlock()
+	return st.Soft404 && st.soft.parsed == page.Parsed
 }

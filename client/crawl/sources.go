@@ -59,77 +59,85 @@ func (c *Crawler) hurried(d time.Duration) time.Duration {
 	return d
 }
 
-func (r *run) every(kind collection.SourceKind) time.Duration {
+func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 	switch kind {
 	case collection.Robots:
-		return orElse(r.RobotsEvery, robotsEvery)
+		return orElse(c.RobotsEvery, robotsEvery)
 	case collection.SitemapXML:
-		return orElse(r.SitemapEvery, sitemapEvery)
+		return orElse(c.SitemapEvery, sitemapEvery)
 	case collection.NewsFeed:
-		return orElse(r.FeedEvery, feedEvery)
+		return orElse(c.FeedEvery, feedEvery)
 	}
-	return orElse(r.ManifestEvery, manifestEvery)
+	return orElse(c.ManifestEvery, manifestEvery)
 }
 
-// readSource handles the response of a source.
-func (r *run) readSource(a *harvest.Answer, g *gather.Gatherer, page *gather.Page) {
-	r.mu.Lock()
-	st := r.siteOf(a.Site)
+// sources reads what is fetched of robots.txt, sitemaps and feeds, and decides when to fetch each again.
+type sources struct {
+	c         *Crawler
+	work      *work
+	in        *inbox
+	sites     *siteTable
+	judge     *judgement
+	revisits  *revisits
+	notices   *notices
+	followers *followers
+	abroad    *crossHost
+	count     *counters
+
+	manifest string // the only one that is read, and nothing else; empty: any
+
+	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; nil: no goroutine does so. Guarded by the work's lock
+}
+
+// read handles the response of a source. It returns false if there is no such source.
+func (r *sources) read(a *harvest.Answer) bool {
+	r.work.Lock()
+	st := r.sites.of(a.Site)
 	var src *source
 	if st != nil {
-		src = st.sources[a.Task.URL]
+		src = st.sources.byURL[a.Task.URL]
 	}
 	robots := src != nil && src.Kind == collection.Robots
+	r.work.Unlock()
 	if src == nil {
-		soft := st != nil && st.soft.url == a.Task.URL
-		if !soft {
-			r.busy--
-		}
-		r.mu.Unlock()
-		if soft {
-			r.softAnswered(st, a, g, page)
-		}
-		a.Release()
-		return
+		return false
 	}
-	r.mu.Unlock()
 	if a.Fault == "" && robots && a.Location != "" {
-		r.begun.Go(func() { // redirects may take minutes, and readers are few
-			body, status := r.chase(a)
-			if r.ctx.Err() != nil {
+		r.work.begun.Go(func() { // redirects may take minutes, and readers are few
+			body, status := r.abroad.chase(a)
+			if r.work.ctx.Err() != nil {
 				a.Fault = harvest.FaultStopped
 			}
-			r.answeredSource(st, src, a, body, status)
+			r.answered(st, src, a, body, status)
 		})
-		return
+		return true
 	}
 	status := a.Status
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		status = 0 // half a robots.txt counts as none
 	}
-	r.answeredSource(st, src, a, a.Body, status)
+	r.answered(st, src, a, a.Body, status)
+	return true
 }
 
-// answeredSource handles the response of a source, after redirects.
-func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []byte, status int) {
+// answered handles the response of a source, after redirects.
+func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte, status int) {
 	defer a.Release()
-	r.mu.Lock()
+	remains := lasts(a.Err)
+	r.work.Lock()
 	s := src.Source
-	r.mu.Unlock()
+	src.lasts = remains
+	r.work.Unlock()
 	was, now := s, time.Now()
 	out := read{source: src, busy: 1}
 	s.Polled, s.Status, s.Fault = now, status, ""
-	remains := lasts(a.Err)
-	r.mu.Lock()
-	src.lasts = remains
-	r.mu.Unlock()
 	switch {
 	case a.Fault == harvest.FaultStopped:
 		s = was // still due: a crawl with Once waits for it
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
 		s.Fault = answered(a, status)
-		s.At = now.Add(r.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
+		s.At = now.Add(r.c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 		if again := retryAfter(a.Header, now); again.After(s.At) {
 			s.At = again
 		}
@@ -138,21 +146,21 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		}
 		if s.Kind == collection.Robots {
 			again := seed.RobotsAgain(status, s.Fails)
-			if !r.Once || !remains { // with Once, no quick retries of a fault that will last
-				again = r.hurried(again)
+			if !r.c.Once || !remains { // with Once, no quick retries of a fault that will last
+				again = r.c.hurried(again)
 			}
-			if r.Quiet > 0 {
-				again = min(again, r.Quiet)
+			if r.c.Quiet > 0 {
+				again = min(again, r.c.Quiet)
 			}
 			s.At = now.Add(again)
 		}
 	case status == http.StatusNotModified:
-		s.Status, s.Fails, s.Since, s.At = http.StatusOK, 0, time.Time{}, now.Add(r.every(s.Kind))
+		s.Status, s.Fails, s.Since, s.At = http.StatusOK, 0, time.Time{}, now.Add(r.c.every(s.Kind))
 		if s.Kind != collection.Robots {
 			r.polled(st, &s, poll.Poll{}, now)
 		}
 	case s.Kind == collection.Robots:
-		s.Body, s.Fails, s.At = nil, 0, now.Add(r.every(s.Kind))
+		s.Body, s.Fails, s.At = nil, 0, now.Add(r.c.every(s.Kind))
 		if status < 300 {
 			s.Body = bytes.Clone(body)
 		}
@@ -160,9 +168,9 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 		v := fetch.ValidatorsOf(a.Header)
 		s.ETag, s.LastModified = v.ETag, v.LastModified
 	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
-		s.Fails, s.Fault, s.At = 0, "", now.Add(r.every(s.Kind))
+		s.Fails, s.Fault, s.At = 0, "", now.Add(r.c.every(s.Kind))
 	case status != http.StatusOK:
-		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(r.SourceAgain, sourceAgain))
+		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(r.c.SourceAgain, sourceAgain))
 	default:
 		var news poll.Poll
 		if d := protocol.Sum(body); d != s.Digest {
@@ -177,15 +185,15 @@ func (r *run) answeredSource(st *site, src *source, a *harvest.Answer, body []by
 	if s.Kind == collection.Robots && a.Fault != harvest.FaultStopped {
 		out.sources = r.inForce(st, src, s, a, now)
 	}
-	r.mu.Lock()
+	r.work.Lock()
 	switch {
 	case a.Fault == harvest.FaultStopped:
 	case s.Kind == collection.Robots && s.Fault != "":
-		r.siteFailed(st, "robots.txt: "+s.Fault)
+		r.sites.failed(st, "robots.txt: "+s.Fault)
 	case status != 0:
-		r.siteRecovered(st)
+		r.sites.recovered(st)
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	if s.Fault == "" && s.Kind != collection.Robots && a.Fault != harvest.FaultStopped {
 		r.count.Heard.Add(1)
 	}
@@ -213,62 +221,49 @@ func lasts(err error) bool {
 
 // inForce applies a robots.txt, and returns the sources that it names and the
 // other URLs where a site may publish a manifest or a sitemap.
-func (r *run) inForce(st *site, src *source, s collection.Source, a *harvest.Answer, now time.Time) (list []collection.Source) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest.Answer, now time.Time) (list []collection.Source) {
+	r.work.Lock()
+	defer r.work.Unlock()
 	first := src.Polled.IsZero()
 	src.Source = s
 	if a.IP.IsValid() && a.Status > 0 && st.IP != a.IP {
 		st.IP, st.Resolved = a.IP, now
-		r.touch(st)
+		r.sites.touch(st)
 	}
-	if r.obey(st, now) && !first {
+	if r.sites.obey(st, now) && !first {
 		r.readmit(st)
 	}
-	if r.Only != "" {
-		return r.onlySource(st)
+	if r.manifest != "" {
+		return r.only(st)
 	}
-	for _, sp := range r.Seeder.Specials(st.Origin) {
+	for _, sp := range r.c.Seeder.Specials(st.Origin) {
 		kind := collection.SitemapXML
 		if sp.Kind == seed.Manifest {
 			kind = collection.ManifestRDF
 		}
-		if protocol.Origin(sp.URL) != st.Origin && !r.crosses(st, sp) {
-			r.log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
+		if protocol.Origin(sp.URL) != st.Origin && !r.abroad.crosses(st, sp) {
+			r.c.Log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
 			continue
 		}
-		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.mayTell()) && !r.NoManifests {
+		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.sources.mayTell()) && !r.c.NoManifests {
 			continue // its pages are in its manifest, unless there turns out to be none: see guessed
 		}
-		if st.names(sp.URL) {
+		if st.sources.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: kind, URL: sp.URL})
 		}
 	}
 	for _, u := range r.above(st) {
-		if r.Seeder.Forbids(u) == "" && st.names(u) {
+		if r.c.Seeder.Forbids(u) == "" && st.sources.names(u) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.ManifestRDF, URL: u})
 		}
 	}
 	return list
 }
 
-// mayTell reports whether a site has a manifest, or may have one that was not polled yet.
-func (st *site) mayTell() bool {
-	for _, src := range st.sources {
-		if src.Kind == collection.ManifestRDF && (src.Polled.IsZero() || !src.Changed.IsZero()) {
-			return true
-		}
-	}
-	return false
-}
-
-// guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The run's lock is held.
-func (r *run) guessed(st *site) (list []collection.Source) {
-	if r.Only != "" || r.ctx.Err() != nil {
-		return nil
-	}
-	for _, sp := range r.Seeder.Specials(st.Origin) {
-		if sp.Kind == seed.Sitemap && !sp.Declared && st.names(sp.URL) {
+// guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The work's lock is held.
+func (t *siteTable) guessed(st *site) (list []collection.Source) {
+	for _, sp := range t.c.Seeder.Specials(st.Origin) {
+		if sp.Kind == seed.Sitemap && !sp.Declared && st.sources.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: sp.URL})
 		}
 	}
@@ -280,9 +275,9 @@ const mostAbove = 3
 
 // above returns where the manifest of a site below a path may be: in the directories above
 // the start pages of this origin, deepest first. The root is always tried.
-func (r *run) above(st *site) (list []string) {
-	for _, start := range r.Start {
-		u, _, _ := strings.Cut(r.Seeder.Admit(seed.Ref{URL: start, Kind: seed.Person}).URL, "?")
+func (r *sources) above(st *site) (list []string) {
+	for _, start := range r.c.Start {
+		u, _, _ := strings.Cut(r.c.Seeder.Admit(seed.Ref{URL: start, Kind: seed.Person}).URL, "?")
 		path, ok := strings.CutPrefix(u, st.Origin+"/")
 		for n := 0; ok && n < mostAbove; n++ {
 			i := strings.LastIndexByte(path, '/')
@@ -297,7 +292,7 @@ func (r *run) above(st *site) (list []string) {
 }
 
 // named adds a source that a page names, if it is of the page's own origin.
-func (r *run) named(id frontier.SiteID, l gather.Link) {
+func (r *readings) named(id frontier.SiteID, l gather.Link) {
 	u, err := protocol.CanonicalURL("", l.URL)
 	if err != nil {
 		return
@@ -309,13 +304,13 @@ func (r *run) named(id frontier.SiteID, l gather.Link) {
 	case gather.Manifest:
 		kind = collection.ManifestRDF
 	}
-	r.mu.Lock()
-	st := r.siteOf(id)
-	news := st != nil && protocol.Origin(u) == st.Origin && st.names(u)
+	r.work.Lock()
+	st := r.sites.of(id)
+	news := st != nil && protocol.Origin(u) == st.Origin && st.sources.names(u)
 	if news {
-		r.busy++
+		r.work.busy++
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	if news {
 		r.in.put(read{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
 	}
@@ -326,7 +321,7 @@ const maxSources = 1000
 
 // told parses a sitemap or a feed. It applies its pages, like those of a
 // manifest, and returns the sources that it names, and its news.
-func (r *run) told(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
+func (r *sources) told(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
 	var list seed.List
 	var err error
 	by := collection.BySitemap
@@ -339,13 +334,13 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 	if err != nil {
 		s.Fault = err.Error()
 	}
-	r.mu.Lock()
+	r.work.Lock()
 	for _, n := range list.Sitemaps {
-		if !n.Foreign && st.names(n.URL) {
+		if !n.Foreign && st.sources.names(n.URL) {
 			more = append(more, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: n.URL, Parent: s.ID})
 		}
 	}
-	r.mu.Unlock()
+	r.work.Unlock()
 	s.Pages = len(list.Pages)
 	dates := make([]protocol.Date, len(list.Pages))
 	for i, p := range list.Pages {
@@ -359,16 +354,14 @@ func (r *run) told(st *site, s *collection.Source, body []byte) (more []collecti
 			}
 		}
 	}
-	r.judging.Lock()
-	st.trust.Date(string(by)).Census(dates, s.Polled)
-	r.judging.Unlock()
+	r.judge.date(st, by, dates, s.Polled)
 	step := client.Step{}
 	for i := range list.Pages {
 		p := &list.Pages[i]
 		step.Changes = append(step.Changes, protocol.Change{Op: protocol.Create,
 			Item: protocol.Item{URL: p.URL, Modified: p.Modified, Span: p.Span, Length: -1}})
 		if len(step.Changes) == protocol.MaxBatch || i == len(list.Pages)-1 {
-			owed, err := r.apply(st, s.ID, step, by)
+			owed, err := r.notices.apply(st, s.ID, step, by)
 			news.New += owed
 			if err != nil {
 				s.Fault = err.Error()
@@ -385,59 +378,42 @@ const mostHops = 5
 
 // leadsOn adds the target of a source's redirect as another source of its site. It returns
 // false if the redirect leads to another origin, or is one of too many in a row.
-func (r *run) leadsOn(st *site, s *collection.Source, to string, more *[]collection.Source) bool {
+func (r *sources) leadsOn(st *site, s *collection.Source, to string, more *[]collection.Source) bool {
 	to, err := protocol.CanonicalURL("", to)
 	if err != nil || protocol.Origin(to) != st.Origin {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if st.sources[to] != nil || st.named[to] {
+	r.work.Lock()
+	defer r.work.Unlock()
+	if st.sources.byURL[to] != nil || st.sources.named[to] {
 		return to != s.URL
 	}
-	if st.hops(s) >= mostHops || !st.names(to) {
+	if st.sources.hops(s) >= mostHops || !st.sources.names(to) {
 		return false
 	}
 	*more = append(*more, collection.Source{Site: st.ID, Kind: s.Kind, URL: to, Parent: s.ID})
 	return true
 }
 
-// hops returns how many sources in a row have redirected to s. The run's lock is held.
-func (st *site) hops(s *collection.Source) (n int) {
-	for parent := s.Parent; parent != 0 && n < mostHops; n++ {
-		var p *source
-		for _, src := range st.sources {
-			if src.ID == parent {
-				p = src
-			}
-		}
-		if p == nil || p.Status < 300 || p.Status > 399 {
-			break
-		}
-		parent = p.Parent
-	}
-	return n
-}
-
 // chase follows the redirects of a robots.txt, also to other origins (RFC 9309).
-func (r *run) chase(a *harvest.Answer) (body []byte, status int) {
+func (x *crossHost) chase(a *harvest.Answer) (body []byte, status int) {
 	to := a.Location
 	for range mostHops {
-		if r.Only != "" && protocol.Origin(to) != protocol.Origin(r.Only) {
+		if x.within != "" && protocol.Origin(to) != x.within {
 			return nil, http.StatusNotFound // a crawl of one site never leaves it
 		}
-		c := fetch.Client{Transport: r.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}
-		a, err := c.Get(r.ctx, to, nil)
+		c := fetch.Client{Transport: x.c.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}
+		a, err := c.Get(x.work.ctx, to, nil)
 		if err != nil {
 			return nil, 0
 		}
-		b, err := a.Bytes()
+		got, err := a.Bytes()
 		a.Close()
 		switch {
 		case err != nil:
 			return nil, 0
 		case a.Status < 300 || a.Status > 399:
-			return b, a.Status
+			return got, a.Status
 		case a.Location == "":
 			return nil, http.StatusNotFound
 		}

@@ -11,22 +11,31 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
+// start prepares what a run begins with.
+type start struct {
+	c       *Crawler
+	work    *work
+	in      *inbox
+	sites   *siteTable
+	sources *sources
+}
+
 // begin stores the start pages that are not known yet, before anything is fetched
 // (V21). Pages that the rules of an earlier run excluded are included again.
-func (r *run) begin() error {
-	if r.Only != "" {
-		if err := r.beginOnly(); err != nil {
+func (b *start) begin() error {
+	if b.c.Only != "" {
+		if err := b.beginOnly(); err != nil {
 			return err
 		}
 	}
 	var x read
-	for _, u := range r.Start {
-		v := r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+	for _, u := range b.c.Start {
+		v := b.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
 		if v.URL == "" {
-			r.log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
+			b.c.Log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
 			continue
 		}
-		p, known, err := r.Collection.Page(v.URL)
+		p, known, err := b.c.Collection.Page(v.URL)
 		if err != nil {
 			return err
 		}
@@ -35,54 +44,54 @@ func (r *run) begin() error {
 		}
 	}
 	if len(x.finds) > 0 {
-		if err := r.submit(r.ctx, x); err != nil {
+		if err := b.in.submit(b.work.ctx, x); err != nil {
 			return err
 		}
 	}
-	if r.Once {
-		r.look()
+	if b.c.Once {
+		b.sites.look()
 	}
-	if r.Again {
-		return r.again()
+	if b.c.Again {
+		return b.again()
 	}
 	return nil
 }
 
 // look makes manifests due at once, since a crawl with Once depends on them: those that have listed pages
 // before, and for start sites without such a manifest those that may exist by now.
-func (r *run) look() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (t *siteTable) look() {
+	t.work.Lock()
+	defer t.work.Unlock()
 	tells, starts := map[*site]bool{}, map[string]bool{}
-	for _, u := range r.Start {
-		starts[protocol.Origin(r.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person}).URL)] = true
+	for _, u := range t.c.Start {
+		starts[protocol.Origin(t.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person}).URL)] = true
 	}
-	for _, src := range r.due {
+	for _, src := range t.due {
 		tells[src.site] = tells[src.site] || !src.Changed.IsZero() && src.Kind == collection.ManifestRDF
 	}
-	for _, src := range r.due {
+	for _, src := range t.due {
 		if src.Kind == collection.ManifestRDF && (!src.Changed.IsZero() || !tells[src.site] && starts[src.site.Origin]) {
 			src.At = time.Time{}
 		}
 	}
-	heap.Init(&r.due)
+	heap.Init(&t.due)
 }
 
 // again makes every source due, and fetches every page that is not excluded or gone, as if a person had asked for each.
-func (r *run) again() error {
-	r.mu.Lock()
-	for _, src := range r.due {
+func (b *start) again() error {
+	b.work.Lock()
+	for _, src := range b.sites.due {
 		src.At = time.Time{}
 	}
-	heap.Init(&r.due)
-	r.mu.Unlock()
+	heap.Init(&b.sites.due)
+	b.work.Unlock()
 	var x read
 	turn := func() error {
-		err := r.submit(r.ctx, x)
+		err := b.in.submit(b.work.ctx, x)
 		x.finds = x.finds[:0]
 		return err
 	}
-	for p, err := range r.Collection.Pages(r.ctx) {
+	for p, err := range b.c.Collection.Pages(b.work.ctx) {
 		if err != nil {
 			return err
 		}
@@ -99,36 +108,37 @@ func (r *run) again() error {
 }
 
 // readmit admits pages that an earlier robots.txt of a site forbade and the new one
-// allows. Pages that are forbidden now are caught before they are fetched. The run's
+// allows. Pages that are forbidden now are caught before they are fetched. The work's
 // lock is held.
-func (r *run) readmit(st *site) {
-	r.readmits[st.ID] = true
-	if !r.readmitting {
-		r.readmitting = true
-		r.busy++
-		r.begun.Go(r.readmitAll)
+func (r *sources) readmit(st *site) {
+	if r.readmits == nil {
+		r.readmits = map[frontier.SiteID]bool{}
+		r.work.busy++
+		r.work.begun.Go(r.readmitAll)
 	}
+	r.readmits[st.ID] = true
 }
 
 // readmitAll scans all pages, for all waiting sites together, since a scan of a large
 // collection takes long.
-func (r *run) readmitAll() {
+func (r *sources) readmitAll() {
 	for {
-		r.mu.Lock()
+		r.work.Lock()
 		sites := r.readmits
-		r.readmits = map[frontier.SiteID]bool{}
-		r.readmitting = len(sites) > 0
-		r.mu.Unlock()
+		if r.readmits = nil; len(sites) > 0 {
+			r.readmits = map[frontier.SiteID]bool{}
+		}
+		r.work.Unlock()
 		if len(sites) == 0 {
 			r.in.put(read{busy: 1})
 			return
 		}
 		var finds []collection.Find
-		for p, err := range r.Collection.Pages(r.ctx) {
+		for p, err := range r.c.Collection.Pages(r.work.ctx) {
 			if err != nil {
 				break // other code meets the error, too
 			}
-			if p.State != collection.Excluded || !sites[p.Site] || !strings.HasPrefix(p.Why, robotsRule) || r.Seeder.Forbids(p.URL) != "" {
+			if p.State != collection.Excluded || !sites[p.Site] || !strings.HasPrefix(p.Why, robotsRule) || r.c.Seeder.Forbids(p.URL) != "" {
 				continue
 			}
 			finds = append(finds, collection.Find{URL: p.URL, Depth: p.Depth, By: p.By, Dynamic: p.Dynamic})
@@ -145,19 +155,19 @@ func (r *run) readmitAll() {
 const maxLoggedSites = 10
 
 // logSilentSites logs the sites that are silent because of their robots.txt.
-func (r *run) logSilentSites() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (t *siteTable) logSilent() {
+	t.work.Lock()
+	defer t.work.Unlock()
 	n := 0
-	for _, st := range r.sites {
-		if st.robots == nil || st.robots.Polled.IsZero() || st.silent == "" {
+	for _, st := range t.byID {
+		if st.sources.robots == nil || st.sources.robots.Polled.IsZero() || st.silent == "" {
 			continue
 		}
 		if n++; n <= maxLoggedSites {
-			r.log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.robots.Fault)
+			t.c.Log.Warn("nothing more could be fetched", "site", st.Origin, "since", st.silent, "last", st.sources.robots.Fault)
 		}
 	}
 	if n > maxLoggedSites {
-		r.log.Warn("nothing more could be fetched from other sites", "sites", n-maxLoggedSites)
+		t.c.Log.Warn("nothing more could be fetched from other sites", "sites", n-maxLoggedSites)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 // counters count since Run began.
 type counters struct {
+	began time.Time
+
 	Fetched, Unchanged, Missing, Refused, Faults, Cut, Heard      atomic.Int64
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
 	Delivered, DeliveredBytes, Audits, Again                      atomic.Int64
@@ -139,28 +141,28 @@ func (c *Crawler) Status() Status {
 		}
 		return Status{}
 	}
-	n := &r.count
-	asked := r.Harvester.Stats() // followers' requests are among them
-	s := Status{Running: true, Began: r.began,
+	n := r.count
+	asked := c.Harvester.Stats() // followers' requests are among them
+	s := Status{Running: true, Began: r.count.began,
 		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Audits: n.Audits.Load(), Again: n.Again.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Listened: asked.Transported, Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
 		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(),
 		InFlight: asked.Sites}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.Ends, s.Sites, s.Queue, s.Busy = r.stopReason, len(r.sites), r.front.Len(), r.busy
-	s.Followed = len(r.telling)
-	s.Received = make(map[collection.Signal]collection.Reception, len(r.receptions))
-	for by, n := range r.receptions {
+	r.work.Lock()
+	defer r.work.Unlock()
+	s.Ends, s.Sites, s.Queue, s.Busy = r.work.reason, len(r.sites.byID), r.front.Len(), r.work.busy
+	s.Followed = len(r.followers.telling)
+	s.Received = make(map[collection.Signal]collection.Reception, len(r.notices.receptions))
+	for by, n := range r.notices.receptions {
 		s.Received[by] = *n
 	}
-	if v := &r.revisiting; !v.at.IsZero() {
-		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.price, Budget: v.bucket.Rate, Spend: v.plan.Spend, Beside: v.beside.Rate, Left: v.beside.Balance,
+	if v := &r.revisits.revisiting; !v.at.IsZero() {
+		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.revisits.price, Budget: v.bucket.Rate, Spend: v.plan.Spend, Beside: v.beside.Rate, Left: v.beside.Balance,
 			Requests: v.plan.Requests, Fresh: v.fresh, Unknown: v.unknown, Freshness: v.plan.Freshness, Age: v.plan.Age}
 	}
 	s.Waiting, s.Traps = r.families.waiting, r.families.traps()
-	s.Heard, s.Trouble = n.Heard.Load(), r.trouble
-	s.Truth, s.Owed = r.truths.table(), r.unfetched
+	s.Heard, s.Trouble = n.Heard.Load(), r.sites.trouble
+	s.Truth, s.Owed = r.revisits.truths.table(), r.unfetched
 	return s
 }

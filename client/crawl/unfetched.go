@@ -19,18 +19,18 @@ type Unfetched struct {
 }
 
 // unfetchedPages returns the pending fetches of a crawl that has ended, most pages first.
-func (r *run) unfetchedPages() ([]Unfetched, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (t *siteTable) unfetched() ([]Unfetched, error) {
+	t.work.Lock()
+	defer t.work.Unlock()
 	now := time.Now()
 	of := map[Unfetched]int{}
-	for p, err := range r.Collection.Pages(context.Background()) {
+	for p, err := range t.c.Collection.Pages(context.Background()) {
 		if err != nil {
 			return nil, err
 		}
 		if p.Told && isSourceSignal(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
-			if st := r.siteOf(p.Site); st != nil {
-				of[Unfetched{Site: st.Origin, Why: r.whyUnfetched(st, &p, now)}]++
+			if st := t.of(p.Site); st != nil {
+				of[Unfetched{Site: st.Origin, Why: t.whyUnfetched(st, &p, now)}]++
 			}
 		}
 	}
@@ -44,10 +44,10 @@ func (r *run) unfetchedPages() ([]Unfetched, error) {
 	return list, nil
 }
 
-// whyUnfetched returns why an announced page was not fetched. The run's lock is held.
-func (r *run) whyUnfetched(st *site, p *collection.Page, now time.Time) string {
+// whyUnfetched returns why an announced page was not fetched. The work's lock is held.
+func (t *siteTable) whyUnfetched(st *site, p *collection.Page, now time.Time) string {
 	switch {
-	case r.Seeder.Forbids(p.URL) != "":
+	case t.c.Seeder.Forbids(p.URL) != "":
 		return "robots.txt forbids them"
 	case st.silent != "":
 		return st.silent
@@ -55,8 +55,8 @@ func (r *run) whyUnfetched(st *site, p *collection.Page, now time.Time) string {
 		return "the site does not serve them: " + p.Fault
 	case p.Missed > 0:
 		return "the content differs from the announced digest"
-	case r.stopReason != "":
-		return r.stopReason
+	case t.work.reason != "":
+		return t.work.reason
 	case now.Before(st.rests()):
 		return "the site does not respond, or requested a pause"
 	case p.At.After(now):
@@ -65,19 +65,15 @@ func (r *run) whyUnfetched(st *site, p *collection.Page, now time.Time) string {
 	return "the crawl was stopped"
 }
 
-// settle logs the pending fetches of a crawl that has ended, and keeps them for Status.
-func (r *run) settle() error {
-	list, err := r.unfetchedPages()
-	if err != nil {
-		return err
-	}
-	r.unfetched = list
+// settle logs the pending fetches of a crawl that has ended, and returns them.
+func (t *siteTable) settle() ([]Unfetched, error) {
+	list, err := t.unfetched()
 	for i, d := range list {
 		if i == maxLoggedSites {
-			r.log.Warn("further listed pages were not fetched", "sites and reasons", len(list)-i)
+			t.c.Log.Warn("further listed pages were not fetched", "sites and reasons", len(list)-i)
 			break
 		}
-		r.log.Warn("listed pages of a site were not fetched", "site", d.Site, "pages", d.Pages, "why", d.Why)
+		t.c.Log.Warn("listed pages of a site were not fetched", "site", d.Site, "pages", d.Pages, "why", d.Why)
 	}
-	return nil
+	return list, err
 }

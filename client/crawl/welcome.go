@@ -11,18 +11,18 @@ import (
 
 // welcomed applies a site's welcome, see harvest. If there are several sites on a host, one without
 // a welcome does not revoke that of another.
-func (r *run) welcomed(st *site, d *protocol.Discovery) {
-	r.mu.Lock()
+func (f *followers) welcomed(st *site, d *protocol.Discovery) {
+	f.work.Lock()
 	before := st.welcomedBy
 	if d.Welcome != nil {
 		st.welcomedBy = d.Base
 	}
-	r.mu.Unlock()
+	f.work.Unlock()
 	switch {
 	case d.Welcome != nil:
-		r.Harvester.Welcome(st.Origin, d.Welcome.Rate, d.Welcome.Connections)
+		f.c.Harvester.Welcome(st.Origin, d.Welcome.Rate, d.Welcome.Connections)
 	case before == d.Base && before != "":
-		r.Harvester.Unwelcome(st.Origin)
+		f.c.Harvester.Unwelcome(st.Origin)
 	}
 }
 

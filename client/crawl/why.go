@@ -228,11 +228,11 @@ func (c *Crawler) Why(url string) (Why, error) {
 	if err != nil || !w.Known {
 		return w, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if st := r.origins[protocol.Origin(w.URL)]; st != nil {
-		for _, u := range slices.Sorted(maps.Keys(st.sources)) {
-			src := st.sources[u]
+	r.work.Lock()
+	defer r.work.Unlock()
+	if st := r.sites.byOrigin[protocol.Origin(w.URL)]; st != nil {
+		for _, u := range slices.Sorted(maps.Keys(st.sources.byURL)) {
+			src := st.sources.byURL[u]
 			if c := src.choice; c.As != "" {
 				c.Door = src.Door
 				w.Signals = append(w.Signals, fmt.Sprintf("followed via %s", c))
@@ -259,9 +259,9 @@ func (c *Crawler) Knows(host string) bool {
 	if r == nil {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.origins["https://"+host] != nil || r.origins["http://"+host] != nil
+	r.work.Lock()
+	defer r.work.Unlock()
+	return r.sites.byOrigin["https://"+host] != nil || r.sites.byOrigin["http://"+host] != nil
 }
 
 // Remember loads a site's shape and robots.txt from the collection into the Seeder,

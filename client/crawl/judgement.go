@@ -1,0 +1,231 @@
+package crawl
+
+import (
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// judgement decides which announcements are believed, by what visits have shown of earlier ones: of digests, of dates, and of
+// what sources leave out. Its lock guards the standing of each site; no other lock is taken under it.
+type judgement struct {
+	rules *trust.Rules
+	sure  bool // all announcements are believed
+
+	mu     sync.Mutex
+	claims map[frontier.PageID]claim // announcements of pages that are being fetched
+}
+
+// A standing is what is thought of a site's announcements. It is the judgement's.
+type standing struct {
+	trust    trust.Record
+	underWay map[collection.Signal]int       // announced pages that are being fetched and are not judged yet
+	muted    map[collection.Signal]time.Time // when sources were muted in this run
+	unsure   map[frontier.PageID]finding     // changes that its manifest may show later
+	dates    []protocol.Date                 // of the manifest that is being read, see census
+}
+
+// A claim is an announcement of a page that is being fetched because of it. The
+// visit judges the claim.
+type claim struct {
+	trust.Claim
+	site *site
+	by   collection.Signal
+}
+
+// heeds reports whether a site's announcement of a known page is taken as one.
+func (j *judgement) heeds(st *site, by collection.Signal, item *protocol.Item, now time.Time) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if by == collection.BySitemap || by == collection.ByFeed || by == collection.ByManifest {
+		if item.Digest.IsZero() && !st.trust.Date(string(by)).Worth().Signal() {
+			return false // its dates are no signal
+		}
+	}
+	return j.rules.Notice(st.trust.Source(string(by)), now).Taken()
+}
+
+// judged updates the trust in the source that led to a visit; no other function does. It returns the claim, if the
+// page was fetched because of one, its outcome, and whether the site's record has changed. The work's lock is held.
+func (j *judgement) judged(st *site, v *collection.Visit, d *collection.Visited) (c claim, claimed bool, outcome trust.Outcome, news bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	bodies := &st.trust.Bodies
+	switch {
+	case v.Delivered || v.Shared: // not a response of the page's own URL
+	case d.Wavered:
+		bodies.Count(&bodies.Unstable)
+		if d.Unstable == collection.UnstableText {
+			bodies.Count(&bodies.Restless)
+		}
+		news = true
+	case d.Matched:
+		bodies.Count(&bodies.Matched)
+		news = true
+	}
+	c, claimed = j.claims[d.Page.ID]
+	if !claimed {
+		return c, false, trust.Void, news
+	}
+	delete(j.claims, d.Page.ID)
+	st.underWay[c.by]--
+	st.full = false
+	told, _ := d.Page.Claim()
+	seen := trust.Seen{Asked: v.Asked, Status: v.Status, Digest: d.Page.Digest, Text: v.Text, Length: d.Page.Length, Cut: v.Cut, Modified: v.Modified,
+		Unstable: d.Unstable != collection.Stable, Varying: d.Unstable == collection.UnstableText, TextProved: bodies.Texts > 0,
+		Changed: d.Differs || d.Changed && !c.Digest.IsZero() && d.Unstable == collection.Stable, Soft404: v.Soft404, Duplicate: d.Duplicate, Again: d.Page.Told && d.Mismatched, Later: d.Page.Told && told.After(v.Asked)}
+	if v.Fault != "" {
+		seen.Status = 0
+	}
+	if seen.Unstable && !c.Text.IsZero() && c.Text == v.Text {
+		bodies.Count(&bodies.Texts)
+	}
+	if d.Before.Visits > 0 {
+		// It is not stored whether the previous visit found a change: if it may have, a notice that came soon after it is
+		// no lie. Nor is a notice that came before all visits: the first visit brought the content that later ones found again.
+		seen.Last = d.Before.Last
+		seen.LastChanged = d.Before.Visits == 1 || !d.Before.First.Before(c.At) || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
+	}
+	voice := st.trust.Source(string(c.by))
+	_, mute := voice.Muted()
+	outcome = trust.Judge(c.Claim, seen)
+	j.rules.Outcome(voice, outcome, v.Asked)
+	if _, now := voice.Muted(); now && !mute {
+		st.muted[c.by] = v.Asked
+	}
+	return c, true, outcome, true
+}
+
+// A claimDecision is what to do with an announced page that is next in the queue.
+type claimDecision int
+
+const (
+	ask       claimDecision = iota
+	wait                    // until other claims of the same source are judged
+	unbelieve               // the source was found to lie since
+)
+
+// believe decides whether an announced page is fetched. A source may have only as
+// many claims under way as MaxInFlight permits: else thousands of false claims would
+// all cause visits before the first one is judged.
+func (j *judgement) believe(st *site, p *collection.Page) claimDecision {
+	if !p.Told || p.Visits == 0 || !isSourceSignal(p.Signal) || j.sure {
+		return ask
+	}
+	at, modified := p.Claim()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	v := st.trust.Source(string(p.Signal))
+	if _, mute := v.Muted(); mute && !at.After(st.muted[p.Signal]) {
+		return unbelieve
+	}
+	if st.underWay[p.Signal] >= j.rules.MaxInFlight(v) {
+		return wait
+	}
+	if _, ok := j.claims[p.ID]; !ok {
+		st.underWay[p.Signal]++
+	}
+	j.claims[p.ID] = claim{site: st, by: p.Signal, Claim: trust.Claim{At: at, Modified: modified, Digest: p.Debt, Text: p.DebtText, Length: p.DebtLength}}
+	return ask
+}
+
+// isSourceSignal reports whether a signal comes from the site itself.
+func isSourceSignal(s collection.Signal) bool {
+	switch s {
+	case collection.BySitemap, collection.ByFeed, collection.ByManifest, collection.ByChanges, collection.ByStream, collection.ByIndexNow:
+		return true
+	}
+	return false
+}
+
+// unasked undoes believe for pages that were not fetched after all.
+func (j *judgement) unasked(pages []frontier.PageID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, id := range pages {
+		if c, ok := j.claims[id]; ok {
+			delete(j.claims, id)
+			c.site.underWay[c.by]--
+			c.site.full = false
+		}
+	}
+}
+
+// justChanged: a notice that comes so soon after a visit that found a change may be about that change.
+const justChanged = 10 * time.Minute
+
+// tells reports whether a site publishes its changes now, and is believed.
+func (j *judgement) tells(st *site) bool {
+	if st.sources.tells == nil {
+		return false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range st.trust.Sources {
+		if v := &st.trust.Sources[i]; v.Name != string(collection.BySitemap) && v.Name != string(collection.ByFeed) {
+			if _, mute := v.Muted(); mute || v.Rationed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// unstable returns which part of a site's pages usually differs at each request.
+func (j *judgement) unstable(st *site) collection.Unstable {
+	if st == nil {
+		return collection.Stable
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch is, restless := st.trust.Bodies.ByText(); {
+	case restless:
+		return collection.UnstableText
+	case is:
+		return collection.UnstableBody
+	}
+	return collection.Stable
+}
+
+// dated reports whether the Last-Modified of a site's responses is useful.
+func (j *judgement) dated(st *site) bool {
+	if st == nil {
+		return true
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch st.trust.Date(headerDates).Worth() {
+	case trust.Now, trust.Alike, trust.Absurd, trust.False:
+		return false
+	}
+	return true
+}
+
+// headerDates is the name of Last-Modified in the trust record.
+const headerDates = "header"
+
+// exact reports whether the digests of a site's pages have been right so far, and all its sources are believed.
+func (j *judgement) exact(st *site) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if is, _ := st.trust.Bodies.ByText(); is {
+		return false
+	}
+	for i := range st.trust.Sources {
+		if _, mute := st.trust.Sources[i].Muted(); mute {
+			return false
+		}
+	}
+	return true
+}
+
+// recorded returns the trust in a site as its record stores it.
+func (j *judgement) recorded(st *site) []byte {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return st.trust.Append(nil)
+}

@@ -1,0 +1,322 @@
+package crawl
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A pageQueue gives pages of the frontier to the Harvester: in batches, or one at once. The work's lock is held meanwhile, so
+// that a page is given out once.
+type pageQueue struct {
+	c        *Crawler
+	work     *work
+	in       *inbox
+	front    *frontier.Frontier
+	sites    *siteTable
+	judge    *judgement
+	equal    *equalPages
+	families *families
+	revisits *revisits
+	readings *readings
+	count    *counters
+}
+
+// fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.
+func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
+	if !q.revisits.planned() {
+		return 0, nil
+	}
+	o := q.c.Batch
+	o.Skip = func(id frontier.SiteID) bool {
+		st := q.sites.of(id)
+		if st != nil {
+			q.sites.complete(st)
+		}
+		return st == nil || st.full || q.sites.waits(st, now) || q.sites.ahead(st, q.c.Harvester.Open(st.Origin)) > tooFarAhead
+	}
+	if left := q.c.Stop.Pages - int(q.count.pages()) - q.work.busy; q.c.Stop.Pages > 0 {
+		if left <= 0 {
+			return 0, nil
+		}
+		if o.Size == 0 || left < o.Size {
+			o.Size = left
+		}
+	}
+	list, err := q.front.Batch(now.UnixMilli(), o)
+	if err != nil {
+		return 0, err
+	}
+	var aside read // pages that are not fetched after all
+	var same []equalPair
+	for _, s := range list {
+		st := q.sites.of(s.Site)
+		tells := false
+		if q.revisits.set == nil { // else the price accounts for a site's silence
+			tells = q.judge.tells(st)
+		}
+		ids := make([]frontier.PageID, len(s.Entries))
+		for i, e := range s.Entries {
+			ids[i] = e.Page
+		}
+		if gap := q.sites.ahead(st, 1); gap > 0 {
+			n := min(len(ids), max(1, int(2*tooFarAhead/gap)))
+			q.front.Return(ids[n:])
+			ids = ids[:n]
+		}
+		pages, err := q.c.Collection.PagesByID(ids)
+		if err != nil {
+			return 0, err
+		}
+		if t, ok := q.sites.probeSoft(st); ok {
+			q.work.busy++
+			add(st, t)
+		}
+		for i := range pages {
+			p := &pages[i]
+			if q.work.out[p.ID] {
+				passed++ // it was planned anew while it was being fetched
+				continue
+			}
+			later := p.At.After(now.Add(q.c.hurried(time.Second)))
+			if later {
+				if later, err = q.c.Collection.Waits(p); err != nil {
+					return 0, err
+				}
+			}
+			if p.State == collection.Excluded || later {
+				passed++
+				q.front.Done([]frontier.PageID{p.ID}) // the frontier's entry is out of date
+				continue
+			}
+			// With Once, pages that are skipped stay given out, so that the frontier does not return them again.
+			if q.c.Stop.Value > 0 && !p.Told && p.Value < q.c.Stop.Value || q.c.Once && !p.Told && (p.Last.After(q.count.began) || q.c.Collection.Denied(p).After(q.count.began)) {
+				passed++
+				continue
+			}
+			if rule := q.c.excludes(p); rule != "" {
+				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
+				continue
+			}
+			if len(aside.replanned) >= commitSize { // the next ones are as likely to be early, and the lock is held
+				q.front.Return([]frontier.PageID{p.ID})
+				continue
+			}
+			if q.revisits.early(p, now) {
+				aside.replanned = append(aside.replanned, p.ID)
+				continue
+			}
+			if tells && p.Listed && !p.Told && p.State == collection.Held && rand.IntN(spotCheck) != 0 {
+				aside.confirmed = append(aside.confirmed, p.ID)
+				continue
+			}
+			if !q.families.mayAsk(st, p) {
+				passed++
+				continue
+			}
+			shares := q.equal.shareable(st, p) && q.judge.exact(st)
+			var held *collection.Page
+			if shares {
+				var leader frontier.PageID
+				if held, leader, err = q.equal.of(p); err != nil {
+					return 0, err
+				}
+				if leader != 0 {
+					passed++
+					q.equal.wait(p.ID, leader)
+					continue
+				}
+				if held != nil && q.equal.taking >= mostTaking { // shareAll wakes us when it has stored some
+					q.front.Return([]frontier.PageID{p.ID})
+					continue
+				}
+			}
+			switch q.judge.believe(st, p) {
+			case wait:
+				st.full = true
+				q.front.Return([]frontier.PageID{p.ID})
+				continue
+			case unbelieve:
+				aside.unbelieved = append(aside.unbelieved, p.ID)
+				continue
+			}
+			if held != nil && !q.judge.sure && rand.Float64() < auditShare {
+				held, q.equal.audited[p.ID] = nil, true
+				q.count.Audits.Add(1)
+			}
+			if held != nil {
+				q.judge.unasked([]frontier.PageID{p.ID}) // a copied page cannot judge the announcement
+				passed++
+				q.work.busy++
+				q.work.out[p.ID] = true
+				q.equal.taking++
+				same = append(same, equalPair{*p, *held})
+				continue
+			}
+			if shares {
+				q.equal.fetchFor(p)
+			}
+			t := q.task(p)
+			if (t.IfNoneMatch != "" || t.IfModifiedSince != "") && !q.stands(p) {
+				t.IfNoneMatch, t.IfModifiedSince = "", ""
+			}
+			q.work.busy++
+			q.work.out[p.ID] = true
+			add(st, t)
+		}
+	}
+	if len(same) > 0 {
+		q.work.group.Go(func() { q.shareAll(same) })
+	}
+	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved)+len(aside.replanned) > 0 {
+		q.work.busy++
+		aside.busy = 1
+		q.work.group.Go(func() { q.in.put(aside) })
+	}
+	return passed, nil
+}
+
+// spotCheck: one of so many pages that are due by their age is fetched although
+// its site publishes its changes and has announced none. Signals get lost, and
+// sites may withhold changes.
+const spotCheck = 10
+
+// stands reports whether a page's content is still stored, so that a 304 is of
+// use. It is not for a duplicate, whose links were skipped, when its original is gone.
+func (q *pageQueue) stands(p *collection.Page) bool {
+	if p.Original != 0 {
+		if o, ok, err := q.c.Collection.PageByID(p.Original); err != nil || !ok || o.State != collection.Held {
+			return false
+		}
+	}
+	return p.Stored.File == "" || q.c.Collection.Stands(p.Stored)
+}
+
+// tooFarAhead is the length of a site's task queue, in time, above which it gets
+// no more tasks. Queued tasks were ranked, and checked against robots.txt, when
+// they were queued, and a robots.txt that is due is fetched after them.
+const tooFarAhead = time.Hour
+
+// excludes returns the rule by which a page is not fetched, or "". The rules may have changed since it was found.
+func (c *Crawler) excludes(p *collection.Page) string {
+	if p.By == collection.ByPerson || c.Only != "" {
+		return c.Seeder.Forbids(p.URL)
+	}
+	return c.Seeder.Excludes(p.URL)
+}
+
+// batchOf returns tasks of a site for the Harvester.
+func batchOf(st *site, tasks ...harvest.Task) harvest.SiteBatch {
+	return harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: tasks}
+}
+
+// task returns the request for a page, which robots.txt must allow.
+func (q *pageQueue) task(p *collection.Page) harvest.Task {
+	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Text: p.Unstable != collection.Stable, Signal: string(p.Signal)}
+	t.Claimed, _ = p.Claim()
+	if p.State == collection.Held && p.FetchURL == "" && q.c.Collection.Stores() && p.Stored.File != "" {
+		t.Held = p.Digest
+		st := q.sites.of(p.Site)
+		t.Dictionary = st != nil && p.Debt != p.Digest && (st.differs || st.offer != nil && client.Offers(st.offer.d, protocol.AsDelta))
+	}
+	if p.FetchURL != "" && q.c.Seeder.Forbids(p.FetchURL) == "" {
+		t.URL = p.FetchURL
+	}
+	// The request is not conditional where the site has just announced another digest,
+	// since its validators may be too coarse: two edits within one second look alike.
+	// For the same reason neither is the last of several requests, nor the one for a
+	// page that was last fetched within about a second of its change.
+	held := fetch.Validators{ETag: p.ETag, LastModified: p.LastModified}
+	if p.State == collection.Held && (p.Debt == p.Digest || p.Debt.IsZero() || p.Missed == 1) && held.Show(p.Last.Add(-time.Second)) {
+		t.IfNoneMatch, t.IfModifiedSince = p.ETag, p.LastModified
+	}
+	return t
+}
+
+// mostHasty is how many pages of one step are put into the open cycle. The rest
+// wait in their site's queue.
+const mostHasty = 100
+
+func (q *pageQueue) hastenAll(queue []frontier.Entry) error {
+	var ids []frontier.PageID
+	for _, e := range queue[:min(len(queue), mostHasty)] {
+		ids = append(ids, e.Page)
+	}
+	pages, err := q.c.Collection.PagesByID(ids)
+	for i := range pages {
+		if pages[i].Told {
+			q.hasten(&pages[i])
+		}
+	}
+	return err
+}
+
+// hasten puts a page first in its site's queue, in the open cycle.
+func (q *pageQueue) hasten(p *collection.Page) {
+	q.work.Lock()
+	defer q.work.Unlock()
+	st := q.sites.of(p.Site)
+	if st == nil {
+		return
+	}
+	now := time.Now()
+	if q.c.Seeder.Forbids(p.URL) != "" || q.sites.waits(st, now) {
+		q.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+		q.work.rouse()
+		return
+	}
+	if q.work.out[p.ID] { // it was given out already, behind others
+		q.c.Harvester.First(st.Origin, p.ID)
+		return
+	}
+	shares := q.equal.shareable(st, p) && q.judge.exact(st)
+	if shares {
+		held, leader, err := q.equal.of(p)
+		if err != nil || held != nil || leader != 0 { // the Manager decides
+			q.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+			q.work.rouse()
+			return
+		}
+	}
+	if st.full || !q.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
+		return // it stays in its site's queue
+	}
+	if q.judge.believe(st, p) != ask { // it stays in its site's queue
+		q.front.Return([]frontier.PageID{p.ID})
+		return
+	}
+	q.work.busy++
+	q.work.out[p.ID] = true
+	if err := q.c.Harvester.Insert(batchOf(st, q.task(p))); err != nil {
+		q.work.busy--
+		delete(q.work.out, p.ID)
+		q.judge.unasked([]frontier.PageID{p.ID})
+		q.front.Return([]frontier.PageID{p.ID})
+		q.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+		return
+	}
+	if shares {
+		q.equal.fetchFor(p)
+	}
+}
+
+// takeOut marks delivered pages as given out, so that they are not fetched. It returns
+// them without those that are being fetched already. The work's lock is held.
+func (q *pageQueue) takeOut(list []delivery) []delivery {
+	kept := list[:0]
+	for _, d := range list {
+		if q.work.out[d.page.ID] || !q.front.Take(frontier.Entry{Page: d.page.ID, Site: d.page.Site}) {
+			continue
+		}
+		q.work.out[d.page.ID] = true
+		q.work.busy++
+		kept = append(kept, d)
+	}
+	return kept
+}

@@ -1,0 +1,177 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/internal/family"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A run is what others see of a Crawler at work. crawl makes it of nouns, each of which knows only those below it:
+//
+//	manager, answers, keeper, start: called by the Harvester and by crawl
+//	batchFetches, sources
+//	followers
+//	notices
+//	pageQueue
+//	readings
+//	families, equalPages, revisits, crossHost
+//	siteTable, judgement
+//	work, inbox
+//
+// What is read goes to the keeper through the inbox.
+type run struct {
+	work      *work
+	in        *inbox
+	front     *frontier.Frontier
+	sites     *siteTable
+	families  *families
+	revisits  *revisits
+	queue     *pageQueue
+	notices   *notices
+	followers *followers
+	count     *counters
+	unfetched []Unfetched // pending fetches of a crawl that has ended
+}
+
+func (c *Crawler) crawl(ctx context.Context) error {
+	c.complete()
+	front, err := frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory)
+	if err != nil {
+		return err
+	}
+	// All goroutines end with work; fetched pages are committed in any case.
+	work := &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)}
+	work.ctx, work.cancel = context.WithCancel(ctx)
+	defer work.cancel()
+	work.asking, work.stop = context.WithCancel(work.ctx)
+	defer work.stop()
+	sites := &siteTable{c: c, work: work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
+	if err := sites.load(); err != nil {
+		return err
+	}
+	in, count := newInbox(), &counters{began: time.Now()}
+	alone := c.Only != ""
+	judge := &judgement{rules: &c.Trust, sure: alone, claims: map[frontier.PageID]claim{}}
+	equal := newEqualPages(c)
+	families := &families{work, sites, front, c.trapShare(), 0, map[frontier.PageID]*site{}, map[frontier.SiteID]*family.Text{}}
+	revisits := &revisits{c, c.Collection, c.Revisit, work, in, sites, judge, &calibration{}, revisiting{}, 0}
+	readings := &readings{c, work, in, sites, judge, count, make(chan *reader, runtime.GOMAXPROCS(0))}
+	for range cap(readings.readers) {
+		readings.readers <- &reader{gatherer: c.Gatherer}
+	}
+	queue := &pageQueue{c, work, in, front, sites, judge, equal, families, revisits, readings, count}
+	notices := &notices{c, work, front, sites, judge, revisits, readings, queue, count, map[collection.Signal]*collection.Reception{}}
+	followers := &followers{c, work, in, sites, judge, revisits, notices, count, alone, c.Once, map[frontier.SiteID]bool{}, 0}
+	abroad := &crossHost{c, work, sites, protocol.Origin(c.Only), &seed.Seeder{Agent: c.Seeder.Agent}, map[string]crossHostRobots{}, map[string]bool{}}
+	sources := &sources{c, work, in, sites, judge, revisits, notices, followers, abroad, count, c.Only, nil}
+	batch := &batchFetches{c, work, in, sites, readings, followers, count}
+	manager := &manager{c, work, in, front, sites, queue, sources, batch, count, alone, time.Time{}}
+	answers := &answers{c, work, in, sites, families, readings, sources, count}
+	keeper := &keeper{c, work, in, front, sites, judge, equal, families, revisits, count, alone}
+	r := &run{work, in, front, sites, families, revisits, queue, notices, followers, count, nil}
+
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
+		if err := keeper.run(); err != nil {
+			work.fail(err)
+		}
+	})
+	c.run.Store(r) // only now, since Add needs the keeper
+	defer func() {
+		s := c.Status()
+		s.Running, s.InFlight, s.Busy = false, 0, 0
+		c.last.Store(&s)
+		c.run.Store(nil)
+	}()
+	if c.Stop.After > 0 {
+		timer := time.AfterFunc(c.Stop.After, func() { work.checkStop(c.Stop.reached(count, time.Now())) })
+		defer timer.Stop()
+	}
+	if c.Revisit != nil {
+		work.Lock()
+		revisits.setPrice(revisits.startPrice())
+		work.Unlock()
+	} else {
+		err = c.Collection.KeepPolicy()
+	}
+	if err == nil {
+		err = (&start{c, work, in, sites, sources}).begin()
+	}
+	if err == nil {
+		if c.Revisit != nil {
+			work.add(1) // so that no page is revisited by a guessed price
+			work.group.Go(func() { revisits.keep(work.ctx) })
+		}
+		if c.Quality.Pagerank > 0 {
+			work.add(1) // a crawl with Once waits for the first ranks
+			work.group.Go(func() { (&ranking{c, work, front}).keep(work.ctx) })
+		}
+		err = c.harvest(work.asking, manager.next, answers.take)
+	}
+	if err != nil && ctx.Err() == nil {
+		work.fail(err)
+	}
+	work.cancel() // followers end
+	work.group.Wait()
+	work.begun.Wait()
+	in.close()
+	keeping.Wait()
+	if work.failed != nil { // the last commits may have failed, too
+		return work.failed
+	}
+	sites.logSilent()
+	if !c.Once {
+		return nil
+	}
+	r.unfetched, err = sites.settle()
+	return err
+}
+
+// complete sets the fields that have defaults.
+func (c *Crawler) complete() {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Seeder == nil {
+		c.Seeder = &seed.Seeder{}
+	}
+	if c.Once && c.Revisit != nil {
+		v := *c.Revisit
+		v.Policy.Ends = true
+		c.Revisit = &v
+	}
+	if c.Harvester.Version == nil && c.Collection.Stores() {
+		c.Harvester.Version = func(url string, d protocol.Digest) ([]byte, error) {
+			return c.Collection.Version(url, d, mostDelivered)
+		}
+	}
+}
+
+// blindTime is how long the crawl pauses when DNS lookups fail.
+const blindTime = 5 * time.Minute
+
+// harvest runs the Harvester, and runs it again after a pause where names cannot
+// be looked up (P04): the sites are not at fault, and it passes.
+func (c *Crawler) harvest(ctx context.Context, next func(context.Context) (*harvest.Batch, error), take func(*harvest.Answer)) error {
+	for {
+		err := c.Harvester.Run(ctx, next, take)
+		if !errors.Is(err, harvest.ErrResolver) || c.Once {
+			return err
+		}
+		c.Log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", c.hurried(blindTime))
+		if !pause.For(ctx, c.hurried(blindTime)) {
+			return nil
+		}
+	}
+}

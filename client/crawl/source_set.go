@@ -1,0 +1,125 @@
+package crawl
+
+import (
+	"time"
+
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
+)
+
+// A source is a URL that the engine fetches when it is due, or follows.
+type source struct {
+	collection.Source
+	site  *site
+	index int    // in the heap, -1 if not there
+	busy  bool   // being fetched, or followed
+	off   bool   // put off, though it was due
+	lasts bool   // its failure will last, see lasts
+	heard bool   // followed, and nothing waits for it
+	offer *offer // what its site offers there; nil: not known
+
+	described string    // URL of the site's description, where the manifest names it
+	bulking   bool      // a request for many pages is open
+	bulkFrom  time.Time // no such request before this time
+
+	told   collection.Reception // since the run began
+	choice Choice               // the form of its changes; empty until it is followed
+}
+
+// A sourceHeap orders sources by when they are due.
+type sourceHeap []*source
+
+func (h sourceHeap) Len() int           { return len(h) }
+func (h sourceHeap) Less(i, j int) bool { return h[i].At.Before(h[j].At) }
+func (h sourceHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *sourceHeap) Push(x any) {
+	s := x.(*source)
+	s.index = len(*h)
+	*h = append(*h, s)
+}
+func (h *sourceHeap) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	*h = old[:len(old)-1]
+	s.index = -1
+	return s
+}
+
+// A sourceSet holds the sources of a site. The work's lock guards it.
+type sourceSet struct {
+	byURL  map[string]*source
+	named  map[string]bool // that were named and are not stored yet
+	robots *source
+	tells  *source // that publishes the site's changes now; nil: none
+}
+
+// names records the URL of a source that a site, or a page of it, names. It returns
+// false if the URL is known, or the site has maxSources already.
+func (ss *sourceSet) names(url string) bool {
+	if ss.byURL[url] != nil || ss.named[url] || len(ss.byURL)+len(ss.named) >= maxSources {
+		return false
+	}
+	ss.named[url] = true
+	return true
+}
+
+// pushes reports whether a site announces each change at once, so that its silence
+// is evidence at any time.
+func (ss *sourceSet) pushes() bool { return ss.tells != nil && !ss.listens() }
+
+// obeys reports whether the robots.txt of a site is known and in force now.
+func (ss *sourceSet) obeys() bool { return ss.robots != nil && !ss.robots.Polled.IsZero() }
+
+// listens reports whether a site's changes are known by polling its manifest, its
+// only working door.
+func (ss *sourceSet) listens() bool {
+	src := ss.tells
+	return src != nil && src.Door == string(client.Manifest)
+}
+
+// mayTell reports whether a site has a manifest, or may have one that was not polled yet.
+func (ss *sourceSet) mayTell() bool {
+	for _, src := range ss.byURL {
+		if src.Kind == collection.ManifestRDF && (src.Polled.IsZero() || !src.Changed.IsZero()) {
+			return true
+		}
+	}
+	return false
+}
+
+// hops returns how many sources in a row have redirected to s. The work's lock is held.
+func (ss *sourceSet) hops(s *collection.Source) (n int) {
+	for parent := s.Parent; parent != 0 && n < mostHops; n++ {
+		var p *source
+		for _, src := range ss.byURL {
+			if src.ID == parent {
+				p = src
+			}
+		}
+		if p == nil || p.Status < 300 || p.Status > 399 {
+			break
+		}
+		parent = p.Parent
+	}
+	return n
+}
+
+// read returns when the least recently fetched sitemap of a site was fetched, the
+// zero time if one has failed.
+func (ss *sourceSet) read() (since time.Time) {
+	for _, src := range ss.byURL {
+		if src.Kind != collection.SitemapXML || src.Pages == 0 {
+			continue
+		}
+		if src.Fails > 0 {
+			return time.Time{}
+		}
+		if since.IsZero() || src.Polled.Before(since) {
+			since = src.Polled
+		}
+	}
+	return since
+}

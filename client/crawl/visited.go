@@ -1,0 +1,77 @@
+package crawl
+
+import (
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/frontier"
+)
+
+// visited evaluates a visit: it judges the announcement that led to it, charges the
+// budget, and updates the estimates of the site. The work's lock is held.
+func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
+	st := k.sites.byID[d.Page.Site]
+	if st == nil {
+		return
+	}
+	switch {
+	case v.Status != 0:
+		st.silences = 0
+		k.sites.recovered(st)
+	case v.Silent:
+		k.sites.failed(st, v.Fault)
+	}
+	if k.says {
+		k.sayOnly(v, d)
+	}
+	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched
+		k.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
+	}
+	if d.Changed {
+		k.count.Changed.Add(1)
+	}
+	if d.Duplicate {
+		k.count.Duplicates.Add(1)
+	}
+	k.revisits.charge(st, v, d)
+	switch {
+	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
+	case d.Asked > 0:
+		k.count.Again.Add(1)
+	case !d.Before.Notified && st.sources.tells != nil:
+		k.count.Audits.Add(1)
+	}
+	c, claimed, outcome, news := k.judge.judged(st, v, d)
+	if news {
+		k.sites.touch(st)
+	}
+	k.judge.seenDates(st, v, d, k.revisits.learn(st, v, d, c, claimed, outcome))
+}
+
+// sayOnly logs the result of a visit to a page of the one site.
+func (k *keeper) sayOnly(v *collection.Visit, d *collection.Visited) {
+	p := &d.Page
+	switch {
+	case v.Exclude != "":
+		k.c.Log.Info("page is forbidden", "url", p.URL, "rule", v.Exclude)
+	case d.Gone:
+		k.c.Log.Debug("page is gone", "url", p.URL)
+	case p.Fails > 0:
+		k.c.Log.Warn("page could not be fetched", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
+	case d.Mismatched:
+		k.c.Log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
+		if d.Demoted {
+			k.c.Log.Warn("digests of this site have never matched: pages are stored without waiting for a match")
+		}
+	default:
+		k.c.Log.Debug("fresh", "url", p.URL, "status", v.Status, "bytes", p.Length, "changed", d.Changed)
+	}
+}
+
+// whenAgain says when a page is fetched again.
+func whenAgain(at time.Time) string {
+	if !at.Before(collection.Never) {
+		return "when the site announces it again"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
