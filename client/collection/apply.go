@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/clock"
@@ -160,7 +161,7 @@ func (u *update) readSource(id uint64) (*Source, error) {
 	}
 	s := &Source{}
 	if !parseSource(key, raw, s) {
-		return nil, damaged(sourcesBucket, key)
+		return nil, record.Damaged(sourcesBucket, key)
 	}
 	return s, nil
 }

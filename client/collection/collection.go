@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
@@ -426,8 +427,8 @@ func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
 				return list, err
 			}
 		}
-		if v.block.d.bad {
-			return list, damaged(urlsBucket, k)
+		if v.block.d.Bad {
+			return list, record.Damaged(urlsBucket, k)
 		}
 	}
 	return list, nil
@@ -436,14 +437,14 @@ func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
 // Links returns the IDs of the pages that a page links to, in ascending order; none if links are not stored.
 func (c *Collection) Links(id frontier.PageID) (list []frontier.PageID, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		key := pageKey(id)
+		key := record.PageKey(id)
 		raw := tx.Bucket(linksBucket).Get(key[:])
 		if raw == nil {
 			return nil
 		}
 		var ok bool
 		if list, ok = parseLinks(raw); !ok {
-			return damaged(linksBucket, key[:])
+			return record.Damaged(linksBucket, key[:])
 		}
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -207,7 +208,7 @@ func keepable(t time.Time) time.Time {
 	if t.After(Never) || t.Year() > 9999 {
 		return Never
 	}
-	return fromMilli(toMilli(t))
+	return record.Time(record.Milli(t))
 }
 
 // believed returns the page as the policy sees it.

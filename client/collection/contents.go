@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
@@ -161,13 +162,13 @@ func (c *Collection) stateOfContents() []byte {
 		return c.committed
 	}
 	m := c.sinks.store.Mark()
-	return binary.AppendUvarint(appendString(nil, m.File), uint64(m.Offset))
+	return binary.AppendUvarint(record.AppendString(nil, m.File), uint64(m.Offset))
 }
 
 func parseMark(b []byte) (warc.Place, bool) {
-	d := decoder{b: b}
-	p := warc.Place{File: d.string(), Offset: int64(d.uint())}
-	return p, !d.bad
+	d := record.Decoder{B: b}
+	p := warc.Place{File: d.Text(), Offset: int64(d.Uint())}
+	return p, !d.Bad
 }
 
 // Stores reports whether bodies are stored at all: if not, a Visit needs none.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/filename"
 	"github.com/parleyweb/parley/protocol"
@@ -179,14 +180,14 @@ func (m *mirror) in(box *bbolt.Bucket) (mirroring, error) {
 // tell stores the file operations for a change of a page, and returns the name of its file, empty if there
 // is none after it.
 func (g mirroring) tell(n *news) (string, error) {
-	key := pageKey(n.page.ID)
+	key := record.PageKey(n.page.ID)
 	old := string(g.names.Get(key[:]))
 	temp := g.m.temps[n.page.ID]
 	switch n.op {
 	case protocol.Delete:
 		return "", g.release(n.page.ID, old)
 	case protocol.Move:
-		was := pageKey(n.source)
+		was := record.PageKey(n.source)
 		name := string(g.names.Get(was[:]))
 		var err error
 		if temp == "" && name != "" {
@@ -219,7 +220,7 @@ func (g mirroring) place(id frontier.PageID, name, temp string) error {
 	if was := g.ops.Get([]byte(name)); len(was) > 0 {
 		g.m.stale = append(g.m.stale, string(was))
 	}
-	key := pageKey(id)
+	key := record.PageKey(id)
 	return errors.Join(g.names.Put(key[:], []byte(name)), g.paths.Put(g.path(name), key[:]), g.ops.Put([]byte(name), []byte(temp)))
 }
 
@@ -257,7 +258,7 @@ func (g mirroring) release(id frontier.PageID, name string) error {
 		g.m.stale = append(g.m.stale, string(was))
 	}
 	g.m.freed = true
-	key := pageKey(id)
+	key := record.PageKey(id)
 	return errors.Join(g.names.Delete(key[:]), g.paths.Delete(g.path(name)), g.ops.Put([]byte(name), nil))
 }
 
@@ -289,7 +290,7 @@ func (g mirroring) natural(p *Page) (name string, ok bool) {
 }
 
 func (g mirroring) free(name string, id frontier.PageID) bool {
-	own := pageKey(id)
+	own := record.PageKey(id)
 	if k := g.paths.Get(g.path(name)); bytes.Equal(k, own[:]) {
 		return true
 	} else if k != nil {
@@ -334,7 +335,7 @@ func (u *update) promote() error {
 	prefix := g.path(filetree.OtherDir + "/")
 	cur := g.paths.Cursor()
 	for k, id := cur.Seek(prefix); bytes.HasPrefix(k, prefix) && len(aside) < mostAside; k, id = cur.Next() {
-		aside = append(aside, keyPage(id))
+		aside = append(aside, record.KeyPage(id))
 	}
 	for _, id := range aside {
 		w, err := u.get(id)
@@ -342,9 +343,9 @@ func (u *update) promote() error {
 			return err
 		}
 		if w == nil {
-			return damaged(outboxBucket, pathsBucket)
+			return record.Damaged(outboxBucket, pathsBucket)
 		}
-		key := pageKey(id)
+		key := record.PageKey(id)
 		old := string(g.names.Get(key[:]))
 		name, ok := g.natural(&w.Page)
 		if !ok || !strings.HasPrefix(old, filetree.OtherDir+"/") {

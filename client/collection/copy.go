@@ -20,6 +20,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/protocol"
@@ -144,7 +145,7 @@ func (c *Collection) loadCopy(tx *bbolt.Tx) error {
 	}
 	m := &copyMeta{}
 	if err := json.Unmarshal(raw, m); err != nil {
-		return damaged(outboxBucket, copyKey)
+		return record.Damaged(outboxBucket, copyKey)
 	}
 	if c.opts.Site != m.Base && !c.opts.ReadOnly {
 		return fmt.Errorf("%w: %s", ErrOther, m.Base)
@@ -231,16 +232,16 @@ func (c *Collection) verifyCopy() error {
 					return nil
 				}
 				if len(k) != len(key) {
-					return damaged(namesBucket, k)
+					return record.Damaged(namesBucket, k)
 				}
 				if copy(key[:], k); looked == mostLooked || len(lost) == dropAtOnce {
 					return nil
 				}
 				looked++
-				if ok, err := v.page(keyPage(k), &p); err != nil {
+				if ok, err := v.page(record.KeyPage(k), &p); err != nil {
 					return err
 				} else if !ok {
-					return damaged(namesBucket, k)
+					return record.Damaged(namesBucket, k)
 				}
 				if !m.stands(string(name), &p, c.copied.Suspect) {
 					lost = append(lost, p.ID)
@@ -305,7 +306,7 @@ func (u *update) loseAll(lost []frontier.PageID) error {
 	}
 	u.news++ // for the files
 	for _, id := range lost {
-		key := pageKey(id)
+		key := record.PageKey(id)
 		if err := g.release(id, string(g.names.Get(key[:]))); err != nil {
 			return err
 		}

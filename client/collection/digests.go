@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -103,5 +104,5 @@ func (c *Collection) firstOf(digests *bbolt.Bucket, key uint64) frontier.PageID 
 	if len(raw) != 4 {
 		return 0
 	}
-	return keyPage(raw)
+	return record.KeyPage(raw)
 }

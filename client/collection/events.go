@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -163,11 +164,11 @@ func (c *Collection) asides(from, to uint64) (map[uint64]eventExtras, error) {
 			if seq > to {
 				break
 			}
-			body, ok := unseal(k, v)
-			d := decoder{b: body}
-			a := d.aside()
-			if !ok || d.bad {
-				return damaged(extrasBucket, k)
+			body, ok := record.Unseal(k, v)
+			d := record.Decoder{B: body}
+			a := parseAside(&d)
+			if !ok || d.Bad {
+				return record.Damaged(extrasBucket, k)
 			}
 			list[seq] = a
 		}

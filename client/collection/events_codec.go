@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -11,43 +12,43 @@ func appendPosted(key []byte, p *posted) []byte {
 	it := &p.step.Entry.Item
 	b := make([]byte, 0, 256+len(it.URL)+len(it.Title))
 	b = appendAside(b, &p.eventExtras)
-	b = appendString(appendString(b, string(p.step.Op)), p.step.From)
+	b = record.AppendString(record.AppendString(b, string(p.step.Op)), p.step.From)
 	b = binary.AppendUvarint(b, uint64(p.step.Significance))
-	b = appendString(appendString(b, it.URL), it.Title)
-	b = appendTime(b, it.Modified)
+	b = record.AppendString(record.AppendString(b, it.URL), it.Title)
+	b = record.AppendTime(b, it.Modified)
 	b = binary.AppendVarint(b, it.Length)
-	b = appendString(b, it.Type)
+	b = record.AppendString(b, it.Type)
 	b = append(append(b, it.Digest[:]...), it.Text[:]...)
-	b = appendString(appendString(b, it.Language), it.Canonical)
+	b = record.AppendString(record.AppendString(b, it.Language), it.Canonical)
 	b = append(b, byte(it.Importance))
-	return seal(b, key, 0)
+	return record.Seal(b, key, 0)
 }
 
 func parsePosted(key, raw []byte) (p posted, ok bool) {
-	body, ok := unseal(key, raw)
-	d := decoder{b: body}
-	p.eventExtras = d.aside()
+	body, ok := record.Unseal(key, raw)
+	d := record.Decoder{B: body}
+	p.eventExtras = parseAside(&d)
 	it := &p.step.Entry.Item
-	p.step.Op, p.step.From = protocol.Op(d.string()), d.string()
-	p.step.Significance = protocol.Significance(d.uint())
-	it.URL, it.Title, it.Modified, it.Length, it.Type = d.string(), d.string(), d.time(), d.int(), d.string()
-	d.digest(&it.Digest)
-	d.digest(&it.Text)
-	it.Language, it.Canonical, it.Importance = d.string(), d.string(), protocol.Importance(d.byte())
-	return p, ok && !d.bad && len(d.b) == 0
+	p.step.Op, p.step.From = protocol.Op(d.Text()), d.Text()
+	p.step.Significance = protocol.Significance(d.Uint())
+	it.URL, it.Title, it.Modified, it.Length, it.Type = d.Text(), d.Text(), d.Time(), d.Int(), d.Text()
+	d.Digest(&it.Digest)
+	d.Digest(&it.Text)
+	it.Language, it.Canonical, it.Importance = d.Text(), d.Text(), protocol.Importance(d.Byte())
+	return p, ok && !d.Bad && len(d.B) == 0
 }
 
 func appendAside(b []byte, a *eventExtras) []byte {
-	bits := byte(flag(a.same, 1) | flag(a.marks.Truncated, 2) | flag(a.marks.NoIndex, 4) | flag(a.marks.NoFollow, 8))
+	bits := byte(record.Flag(a.same, 1) | record.Flag(a.marks.Truncated, 2) | record.Flag(a.marks.NoIndex, 4) | record.Flag(a.marks.NoFollow, 8))
 	b = append(b, a.signal.code(), bits)
-	b = appendString(b, a.stored.File)
+	b = record.AppendString(b, a.stored.File)
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.stored.Offset)), uint64(a.stored.Length))
 }
 
-func (d *decoder) aside() (a eventExtras) {
-	a.signal = signalOf(d.byte())
-	bits := d.byte()
+func parseAside(d *record.Decoder) (a eventExtras) {
+	a.signal = signalOf(d.Byte())
+	bits := d.Byte()
 	a.same, a.marks = bits&1 != 0, Marks{Truncated: bits&2 != 0, NoIndex: bits&4 != 0, NoFollow: bits&8 != 0}
-	a.stored = contents.Place{File: d.string(), Offset: int64(d.uint()), Length: int64(d.uint())}
+	a.stored = contents.Place{File: d.Text(), Offset: int64(d.Uint()), Length: int64(d.Uint())}
 	return a
 }

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/journal"
@@ -141,7 +142,7 @@ func (c *Collection) readTold() (told protocol.Cursor, left int, err error) {
 		box := tx.Bucket(outboxBucket)
 		if raw := box.Get(toldKey); raw != nil {
 			if told, err = protocol.ParseCursor(string(raw)); err != nil {
-				return damaged(outboxBucket, toldKey)
+				return record.Damaged(outboxBucket, toldKey)
 			}
 		}
 		if steps := box.Bucket(stepsBucket); steps != nil {
@@ -342,7 +343,7 @@ func (o *outbox) strike(box *bbolt.Bucket) error {
 	for seq := range o.pending {
 		key := binary.BigEndian.AppendUint64(nil, seq)
 		a := o.pending[seq]
-		if err := asides.Put(key, seal(appendAside(nil, &a), key, 0)); err != nil {
+		if err := asides.Put(key, record.Seal(appendAside(nil, &a), key, 0)); err != nil {
 			return err
 		}
 	}
@@ -547,7 +548,7 @@ func (c *Collection) readOutbox() (batch []posted, err error) {
 		return steps.ForEach(func(k, v []byte) error {
 			p, ok := parsePosted(k, v)
 			if !ok {
-				return damaged(stepsBucket, k)
+				return record.Damaged(stepsBucket, k)
 			}
 			batch = append(batch, p)
 			return nil

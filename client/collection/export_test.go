@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -43,7 +44,7 @@ func (c *Collection) Waiting() (list []frontier.Entry, err error) {
 		return tx.Bucket(waitingBucket).ForEach(func(k, v []byte) error {
 			e, ok := parseWaiting(k, v)
 			if !ok {
-				return damaged(waitingBucket, k)
+				return record.Damaged(waitingBucket, k)
 			}
 			list = append(list, e)
 			return nil
@@ -77,36 +78,36 @@ func (s Seen) Bytes() int                          { return s.s.bytes() }
 // each decoded record encoded again, by kind; nothing for malformed ones.
 func ReadRecords(body []byte) map[string][]byte {
 	out := map[string][]byte{}
-	record := func(key []byte) []byte { return seal(append([]byte(nil), body...), key, 0) }
+	sealed := func(key []byte) []byte { return record.Seal(append([]byte(nil), body...), key, 0) }
 	bare := func(b []byte) []byte { return b[:len(b)-4] }
 	p := Page{ID: 7, Importance: unknown}
-	if key := pageKey(7); parsePage(record(key[:]), &p) {
+	if key := record.PageKey(7); parsePage(sealed(key[:]), &p) {
 		out["page"] = bare(appendPage(nil, &p))
 	}
 	s := Site{ID: 7}
-	if parseSite(record(siteKey(7)), &s) {
+	if parseSite(sealed(record.SiteKey(7)), &s) {
 		out["site"] = bare(appendSite(nil, &s))
 	}
-	if parseCounts(record(siteKey(7)), &s) {
+	if parseCounts(sealed(record.SiteKey(7)), &s) {
 		out["counts"] = bare(appendCounts(nil, &s))
 	}
 	var src Source
-	if key := sourceKey(7<<sourceBits | 1); parseSource(key, record(key), &src) {
+	if key := sourceKey(7<<sourceBits | 1); parseSource(key, sealed(key), &src) {
 		out["source"] = bare(appendSource(nil, &src))
 	}
-	d := &decoder{b: body}
+	d := &record.Decoder{B: body}
 	var ops []queueOp
 	var list []row
 	parseOps(d, func(op *queueOp) { ops = append(ops, *op) })
 	parseRows(d, func(x row) { list = append(list, x) })
-	if !d.bad && len(d.b) == 0 {
+	if !d.Bad && len(d.B) == 0 {
 		out["log"] = appendRows(appendOps(nil, ops), list)
 	}
 	if to, ok := parseLinks(body); ok {
 		out["links"] = appendLinks(nil, to)
 	}
 	var b block
-	if key := blockKey(70); b.open(key[:], record(key[:])) == nil {
+	if key := blockKey(70); b.open(key[:], sealed(key[:])) == nil {
 		var prev known
 		var w []byte
 		for b.next(&b.d) {
@@ -115,7 +116,7 @@ func ReadRecords(body []byte) map[string][]byte {
 			w = appendKnown(w, &prev, &k)
 			prev = k
 		}
-		if !b.d.bad {
+		if !b.d.Bad {
 			out["urls"] = w
 		}
 	}
@@ -125,7 +126,7 @@ func ReadRecords(body []byte) map[string][]byte {
 // SetVersion makes the file look like that of another version of the program.
 func (c *Collection) SetVersion(v uint64) error {
 	return c.db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(metaBucket).Put(metaKey, seal(binary.AppendUvarint(nil, v), metaKey, 0))
+		return tx.Bucket(metaBucket).Put(metaKey, record.Seal(binary.AppendUvarint(nil, v), metaKey, 0))
 	})
 }
 

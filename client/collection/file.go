@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 )
@@ -146,22 +147,22 @@ func (c *Collection) load() error {
 
 func (c *Collection) writeMeta(tx *bbolt.Tx) error {
 	b := binary.AppendUvarint(nil, formatVersion)
-	b = appendString(appendString(b, c.opts.Strategy.Name()), string(c.committed))
-	return tx.Bucket(metaBucket).Put(metaKey, seal(b, metaKey, 0))
+	b = record.AppendString(record.AppendString(b, c.opts.Strategy.Name()), string(c.committed))
+	return tx.Bucket(metaBucket).Put(metaKey, record.Seal(b, metaKey, 0))
 }
 
 func parseMeta(raw []byte) (strategy string, contents []byte, err error) {
-	body, ok := unseal(metaKey, raw)
+	body, ok := record.Unseal(metaKey, raw)
 	if !ok {
-		return "", nil, damaged(metaBucket, metaKey)
+		return "", nil, record.Damaged(metaBucket, metaKey)
 	}
-	d := decoder{b: body}
-	if v := d.uint(); v != formatVersion {
+	d := record.Decoder{B: body}
+	if v := d.Uint(); v != formatVersion {
 		return "", nil, fmt.Errorf("%w: it has format %d, and this program knows %d: use the version that wrote it, or another directory", ErrVersion, v, formatVersion)
 	}
-	strategy, contents = d.string(), clone(d.bytes())
-	if d.bad || len(d.b) > 0 {
-		return "", nil, damaged(metaBucket, metaKey)
+	strategy, contents = d.Text(), clone(d.Bytes())
+	if d.Bad || len(d.B) > 0 {
+		return "", nil, record.Damaged(metaBucket, metaKey)
 	}
 	return strategy, contents, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -30,15 +31,15 @@ func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
 				k, v := cur.Seek(next)
 				for ; k != nil && len(rows) < atOnce; k, v = cur.Next() {
 					if len(k) != 4 || bytes.Compare(k, next) < 0 {
-						return damaged(linksBucket, k)
+						return record.Damaged(linksBucket, k)
 					}
 					list, ok := parseLinks(v)
 					if !ok {
-						return damaged(linksBucket, k)
+						return record.Damaged(linksBucket, k)
 					}
-					rows = append(rows, row{keyPage(k), len(links), len(links) + len(list)})
+					rows = append(rows, row{record.KeyPage(k), len(links), len(links) + len(list)})
 					links = append(links, list...)
-					after := pageKey(keyPage(k) + 1)
+					after := record.PageKey(record.KeyPage(k) + 1)
 					next = after[:]
 				}
 				more = k != nil

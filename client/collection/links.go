@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -24,13 +25,13 @@ func appendLinks(b []byte, to []frontier.PageID) []byte {
 }
 
 func parseLinks(b []byte) (list []frontier.PageID, ok bool) {
-	d := decoder{b: b}
+	d := record.Decoder{B: b}
 	var last frontier.PageID
-	for len(d.b) > 0 {
-		last += frontier.PageID(d.uint())
+	for len(d.B) > 0 {
+		last += frontier.PageID(d.Uint())
 		list = append(list, last)
 	}
-	return list, !d.bad
+	return list, !d.Bad
 }
 
 // linksOf returns the links of a page as they are in the update.
@@ -38,10 +39,10 @@ func (u *update) linksOf(id frontier.PageID) ([]frontier.PageID, error) {
 	if list, ok := u.links[id]; ok {
 		return list, nil
 	}
-	key := pageKey(id)
+	key := record.PageKey(id)
 	list, ok := parseLinks(u.tx.Bucket(linksBucket).Get(key[:]))
 	if !ok {
-		return nil, damaged(linksBucket, key[:])
+		return nil, record.Damaged(linksBucket, key[:])
 	}
 	return list, nil
 }
@@ -54,7 +55,7 @@ func (u *update) flushLinks() error {
 	bucket := u.tx.Bucket(linksBucket)
 	bucket.FillPercent = ascending
 	for _, id := range slices.Sorted(maps.Keys(u.links)) {
-		key := pageKey(id)
+		key := record.PageKey(id)
 		b := appendLinks(nil, u.links[id])
 		var err error
 		if len(b) == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -31,7 +32,7 @@ func (u *update) flushStage() (err error) {
 			u.firstRows = append(u.firstRows, row{k, appendPageKey(nil, uint64(u.firsts[k]))})
 		}
 		b := appendOps(make([]byte, 0, 16*len(u.readies)+32*len(u.firsts)+400*len(u.records)), u.readies)
-		b = seal(appendRows(appendRows(b, u.records), u.firstRows), key, 0)
+		b = record.Seal(appendRows(appendRows(b, u.records), u.firstRows), key, 0)
 		if err := log.Put(key, b); err != nil {
 			return err
 		}
@@ -106,10 +107,10 @@ func appendOps(b []byte, ops []queueOp) []byte {
 	site := frontier.SiteID(0)
 	for i := range ops {
 		op := &ops[i]
-		f := flag(op.gone, 1) | flag(op.e.At > 0, 2)
+		f := record.Flag(op.gone, 1) | record.Flag(op.e.At > 0, 2)
 		b = binary.AppendUvarint(b, uint64(op.e.Site-site)<<2|f)
 		site = op.e.Site
-		b = appendFloat(b, op.e.Rank)
+		b = record.AppendFloat(b, op.e.Rank)
 		b = binary.AppendUvarint(b, uint64(op.e.Page))
 		if f&2 != 0 {
 			b = binary.AppendUvarint(b, uint64(op.e.At))
@@ -118,16 +119,16 @@ func appendOps(b []byte, ops []queueOp) []byte {
 	return b
 }
 
-func parseOps(d *decoder, f func(op *queueOp)) {
+func parseOps(d *record.Decoder, f func(op *queueOp)) {
 	var e frontier.Entry
-	for n := d.uint(); n > 0 && !d.bad; n-- {
-		flags := d.uint()
+	for n := d.Uint(); n > 0 && !d.Bad; n-- {
+		flags := d.Uint()
 		e.Site += frontier.SiteID(flags >> 2)
-		e.Rank, e.Page, e.At = sane(d.float()), frontier.PageID(d.uint()), 0
+		e.Rank, e.Page, e.At = sane(d.Float()), frontier.PageID(d.Uint()), 0
 		if flags&2 != 0 {
-			e.At = int64(d.uint())
+			e.At = int64(d.Uint())
 		}
-		if !d.bad {
+		if !d.Bad {
 			f(&queueOp{e: e, gone: flags&1 != 0})
 		}
 	}
@@ -141,9 +142,9 @@ func appendRows(b []byte, list []row) []byte {
 	return b
 }
 
-func parseRows(d *decoder, f func(row)) {
-	for n := d.uint(); n > 0 && !d.bad; n-- {
-		if x := (row{d.uint(), d.bytes()}); !d.bad {
+func parseRows(d *record.Decoder, f func(row)) {
+	for n := d.Uint(); n > 0 && !d.Bad; n-- {
+		if x := (row{d.Uint(), d.Bytes()}); !d.Bad {
 			f(x)
 		}
 	}
@@ -156,15 +157,15 @@ func (c *Collection) loadStage(tx *bbolt.Tx) error {
 	last := map[frontier.SiteID]map[[2]uint32]staged{}
 	var prev uint64
 	err := tx.Bucket(logBucket).ForEach(func(k, v []byte) error {
-		body, ok := unseal(k, v)
+		body, ok := record.Unseal(k, v)
 		if !ok || len(k) != 8 || binary.BigEndian.Uint64(k) <= prev {
-			return damaged(logBucket, k)
+			return record.Damaged(logBucket, k)
 		}
 		if prev == 0 {
 			s.first = binary.BigEndian.Uint64(k)
 		}
 		prev = binary.BigEndian.Uint64(k)
-		d := &decoder{b: body}
+		d := &record.Decoder{B: body}
 		parseOps(d, func(op *queueOp) {
 			x := stagedOf(op)
 			x.over = true
@@ -175,8 +176,8 @@ func (c *Collection) loadStage(tx *bbolt.Tx) error {
 		})
 		parseRows(d, func(x row) { s.pages.put([]row{{x.key, clone(x.value)}}) })
 		parseRows(d, func(x row) { s.digests.put([]row{{x.key, clone(x.value)}}) })
-		if d.bad || len(d.b) > 0 {
-			return damaged(logBucket, k)
+		if d.Bad || len(d.B) > 0 {
+			return record.Damaged(logBucket, k)
 		}
 		s.logged += len(v)
 		return nil

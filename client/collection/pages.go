@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -58,81 +59,74 @@ const (
 	maxField = 200
 )
 
-func flag(is bool, f uint64) uint64 {
-	if is {
-		return f
-	}
-	return 0
-}
-
 // appendPage appends the record of p, without its key and without what the urls bucket has.
 func appendPage(b []byte, p *Page) []byte {
 	from := len(b)
-	key := pageKey(p.ID)
+	key := record.PageKey(p.ID)
 	h := &p.History
-	f := flag(p.Told, pageTold) | flag(p.NoIndex, pageNoIndex) | flag(!p.claimed.IsZero(), pageClaim) |
-		flag(p.Fails > 0, pageFailed) | flag(p.Why != "", pageWhy) | flag(h.Visits > 0, pageHistory) |
-		flag(!p.Digest.IsZero(), pageContent) | flag(!p.Parsed.IsZero(), pageParsed) | flag(!p.Text.IsZero(), pageText) |
-		flag(p.Title != "" || p.Language != "" || p.Canonical != "", pageNames) |
-		flag(p.ETag != "" || p.LastModified != "", pageMarks) | flag(p.Stored != contents.Place{}, pagePlace) |
-		flag(p.Original != 0, pageOriginal) | flag(p.Target != "", pageTarget) |
-		flag(!math.IsNaN(float64(p.Importance)), pageWeight) | flag(p.Rank != 0, pageScore) | flag(p.Cash != 0, pageCash) |
-		flag(p.Status != 0 || p.Latency != 0 || p.Took != 0, pageAnswer) | flag(p.Missed > 0, pageMissed) |
-		flag(!p.missing.IsZero(), pageMissing) | flag(!h.Modified.IsZero(), pageFresh) | flag(!p.said.IsZero(), pageSaid) |
-		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure) |
-		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0 || !h.Heard.IsZero(), pageNotices) |
-		flag(p.FetchURL != "", pageAsk) | flag(p.Listed, pageListed) | flag(p.Cut, pageCut) | flag(p.Unstable != Stable, pageUnstable) |
-		flag(!p.DebtText.IsZero(), pageDebtText) | flag(p.DebtLength > 0, pageDebtSize) | flag(p.NoFollow, pageNoFollow)
+	f := record.Flag(p.Told, pageTold) | record.Flag(p.NoIndex, pageNoIndex) | record.Flag(!p.claimed.IsZero(), pageClaim) |
+		record.Flag(p.Fails > 0, pageFailed) | record.Flag(p.Why != "", pageWhy) | record.Flag(h.Visits > 0, pageHistory) |
+		record.Flag(!p.Digest.IsZero(), pageContent) | record.Flag(!p.Parsed.IsZero(), pageParsed) | record.Flag(!p.Text.IsZero(), pageText) |
+		record.Flag(p.Title != "" || p.Language != "" || p.Canonical != "", pageNames) |
+		record.Flag(p.ETag != "" || p.LastModified != "", pageMarks) | record.Flag(p.Stored != contents.Place{}, pagePlace) |
+		record.Flag(p.Original != 0, pageOriginal) | record.Flag(p.Target != "", pageTarget) |
+		record.Flag(!math.IsNaN(float64(p.Importance)), pageWeight) | record.Flag(p.Rank != 0, pageScore) | record.Flag(p.Cash != 0, pageCash) |
+		record.Flag(p.Status != 0 || p.Latency != 0 || p.Took != 0, pageAnswer) | record.Flag(p.Missed > 0, pageMissed) |
+		record.Flag(!p.missing.IsZero(), pageMissing) | record.Flag(!h.Modified.IsZero(), pageFresh) | record.Flag(!p.said.IsZero(), pageSaid) |
+		record.Flag(p.Value != 0, pageValue) | record.Flag(!h.Confirmed.IsZero(), pageSure) |
+		record.Flag(!h.Belief.None(), pageBelief) | record.Flag(h.Notices > 0 || !h.Heard.IsZero(), pageNotices) |
+		record.Flag(p.FetchURL != "", pageAsk) | record.Flag(p.Listed, pageListed) | record.Flag(p.Cut, pageCut) | record.Flag(p.Unstable != Stable, pageUnstable) |
+		record.Flag(!p.DebtText.IsZero(), pageDebtText) | record.Flag(p.DebtLength > 0, pageDebtSize) | record.Flag(p.NoFollow, pageNoFollow)
 	b = append(b, byte(p.State), p.Signal.code())
 	b = binary.AppendUvarint(b, f)
 	b = binary.AppendUvarint(b, uint64(max(0, p.Depth)))
-	b = appendTime(b, p.At)
-	b = appendFloat(b, p.rank)
+	b = record.AppendTime(b, p.At)
+	b = record.AppendFloat(b, p.rank)
 	if f&pageValue != 0 {
-		b = appendFloat(b, p.Value)
+		b = record.AppendFloat(b, p.Value)
 	}
 	if f&pageClaim != 0 {
-		b = append(appendTime(b, p.claimed), p.claim[:]...)
+		b = append(record.AppendTime(b, p.claimed), p.claim[:]...)
 	}
 	if f&pageSaid != 0 {
-		b = appendDuration(appendTime(b, p.said), p.span)
+		b = record.AppendDuration(record.AppendTime(b, p.said), p.span)
 	}
 	if f&pageMissed != 0 {
 		b = binary.AppendUvarint(b, uint64(p.Missed))
 	}
 	if f&pageMissing != 0 {
-		b = appendTime(b, p.missing)
+		b = record.AppendTime(b, p.missing)
 	}
 	if f&pageFailed != 0 {
 		b = binary.AppendUvarint(b, uint64(p.Fails))
-		b = appendTime(appendString(b, clip(p.Fault, maxField)), p.Failed)
+		b = record.AppendTime(record.AppendString(b, clip(p.Fault, maxField)), p.Failed)
 	}
 	if f&pageWhy != 0 {
-		b = appendString(b, clip(p.Why, maxField))
+		b = record.AppendString(b, clip(p.Why, maxField))
 	}
 	if f&pageHistory != 0 {
-		b = appendTime(appendTime(b, h.First), h.Last)
+		b = record.AppendTime(record.AppendTime(b, h.First), h.Last)
 		b = binary.AppendUvarint(b, uint64(h.Visits))
 		b = binary.AppendUvarint(b, uint64(h.Changes))
-		b = appendDuration(b, h.Unchanged)
+		b = record.AppendDuration(b, h.Unchanged)
 	}
 	if f&pageFresh != 0 {
-		b = appendTime(b, h.Modified)
+		b = record.AppendTime(b, h.Modified)
 	}
 	if f&pageSure != 0 {
-		b = appendTime(b, h.Confirmed)
+		b = record.AppendTime(b, h.Confirmed)
 	}
 	if f&pageBelief != 0 {
 		b = h.Belief.Append(b)
 	}
 	if f&pageNotices != 0 {
-		b = appendTime(binary.AppendUvarint(b, uint64(h.Notices)), h.Noticed)
-		b = appendFloat(appendFloat(appendFloat(appendTime(b, h.Heard), h.Said), h.SaidQuiet), h.SaidSeen)
+		b = record.AppendTime(binary.AppendUvarint(b, uint64(h.Notices)), h.Noticed)
+		b = record.AppendFloat(record.AppendFloat(record.AppendFloat(record.AppendTime(b, h.Heard), h.Said), h.SaidQuiet), h.SaidSeen)
 	}
 	if f&pageContent != 0 {
 		b = append(b, p.Digest[:]...)
 		b = binary.AppendVarint(b, p.Length)
-		b = appendString(b, fit(p.Type, maxField))
+		b = record.AppendString(b, fit(p.Type, maxField))
 	}
 	if f&pageParsed != 0 {
 		b = append(b, p.Parsed[:]...)
@@ -141,38 +135,38 @@ func appendPage(b []byte, p *Page) []byte {
 		b = append(b, p.Text[:]...)
 	}
 	if f&pageNames != 0 {
-		b = appendString(b, clip(p.Title, maxTitle))
-		b = appendString(b, fit(p.Language, maxField))
-		b = appendString(b, fit(p.Canonical, 8*maxTitle))
+		b = record.AppendString(b, clip(p.Title, maxTitle))
+		b = record.AppendString(b, fit(p.Language, maxField))
+		b = record.AppendString(b, fit(p.Canonical, 8*maxTitle))
 	}
 	if f&pageMarks != 0 {
-		b = appendString(appendString(b, fit(p.ETag, maxMark)), fit(p.LastModified, maxMark))
+		b = record.AppendString(record.AppendString(b, fit(p.ETag, maxMark)), fit(p.LastModified, maxMark))
 	}
 	if f&pagePlace != 0 {
-		b = appendString(b, p.Stored.File)
+		b = record.AppendString(b, p.Stored.File)
 		b = binary.AppendVarint(binary.AppendVarint(b, p.Stored.Offset), p.Stored.Length)
 	}
 	if f&pageOriginal != 0 {
 		b = binary.AppendUvarint(b, uint64(p.Original))
 	}
 	if f&pageTarget != 0 {
-		b = appendString(b, p.Target)
+		b = record.AppendString(b, p.Target)
 	}
 	if f&pageWeight != 0 {
-		b = appendFloat(b, p.Importance)
+		b = record.AppendFloat(b, p.Importance)
 	}
 	if f&pageScore != 0 {
-		b = appendFloat(b, p.Rank)
+		b = record.AppendFloat(b, p.Rank)
 	}
 	if f&pageCash != 0 {
-		b = appendFloat(b, p.Cash)
+		b = record.AppendFloat(b, p.Cash)
 	}
 	if f&pageAnswer != 0 {
 		b = binary.AppendUvarint(b, uint64(max(0, p.Status)))
-		b = appendDuration(appendDuration(b, p.Latency), p.Took)
+		b = record.AppendDuration(record.AppendDuration(b, p.Latency), p.Took)
 	}
 	if f&pageAsk != 0 {
-		b = appendString(b, p.FetchURL)
+		b = record.AppendString(b, p.FetchURL)
 	}
 	if f&pageUnstable != 0 {
 		b = append(b, byte(p.Unstable))
@@ -183,92 +177,92 @@ func appendPage(b []byte, p *Page) []byte {
 	if f&pageDebtSize != 0 {
 		b = binary.AppendUvarint(b, uint64(p.DebtLength))
 	}
-	return seal(b, key[:], from)
+	return record.Seal(b, key[:], from)
 }
 
 // parsePage adds a record to p, which holds what the urls bucket has. The strings of p share one piece of memory.
 func parsePage(raw []byte, p *Page) bool {
-	key := pageKey(p.ID)
-	body, ok := unseal(key[:], raw)
+	key := record.PageKey(p.ID)
+	body, ok := record.Unseal(key[:], raw)
 	if !ok {
 		return false
 	}
-	d := decoder{b: body}
+	d := record.Decoder{B: body}
 	whole := ""
 	str := func() string {
-		s := d.bytes()
+		s := d.Bytes()
 		if len(s) == 0 {
 			return ""
 		}
 		if whole == "" {
 			whole = string(body)
 		}
-		end := len(body) - len(d.b)
+		end := len(body) - len(d.B)
 		return whole[end-len(s) : end]
 	}
-	p.State, p.Signal = State(d.byte()), signalOf(d.byte())
-	f := d.uint()
-	p.Depth = d.count()
-	p.At, p.rank = d.time(), d.float()
+	p.State, p.Signal = State(d.Byte()), signalOf(d.Byte())
+	f := d.Uint()
+	p.Depth = d.Count()
+	p.At, p.rank = d.Time(), d.Float()
 	p.Told, p.NoIndex, p.NoFollow, p.Listed, p.Cut = f&pageTold != 0, f&pageNoIndex != 0, f&pageNoFollow != 0, f&pageListed != 0, f&pageCut != 0
 	h := &p.History
 	h.Notified = p.Told
 	p.Value = 0
 	if f&pageValue != 0 {
-		p.Value = d.float()
+		p.Value = d.Float()
 	}
 	if f&pageClaim != 0 {
-		p.claimed = d.time()
-		d.digest(&p.claim)
+		p.claimed = d.Time()
+		d.Digest(&p.claim)
 		if p.Told {
 			p.Debt = p.claim
 		}
 	}
 	if f&pageSaid != 0 {
-		p.said, p.span = d.time(), d.duration()
+		p.said, p.span = d.Time(), d.Duration()
 	}
 	if f&pageMissed != 0 {
-		p.Missed = d.count()
+		p.Missed = d.Count()
 	}
 	if f&pageMissing != 0 {
-		p.missing = d.time()
+		p.missing = d.Time()
 	}
 	if f&pageFailed != 0 {
-		p.Fails, p.Fault, p.Failed = d.count(), str(), d.time()
+		p.Fails, p.Fault, p.Failed = d.Count(), str(), d.Time()
 	}
 	if f&pageWhy != 0 {
 		p.Why = str()
 	}
 	if f&pageHistory != 0 {
-		h.First, h.Last, h.Visits, h.Changes, h.Unchanged = d.time(), d.time(), d.count(), d.count(), d.duration()
+		h.First, h.Last, h.Visits, h.Changes, h.Unchanged = d.Time(), d.Time(), d.Count(), d.Count(), d.Duration()
 	}
 	if f&pageFresh != 0 {
-		h.Modified = d.time()
+		h.Modified = d.Time()
 	}
 	if f&pageSure != 0 {
-		h.Confirmed = d.time()
+		h.Confirmed = d.Time()
 	}
 	if f&pageBelief != 0 {
 		var n int
-		if h.Belief, n = fresh.ParseBelief(d.b); n == 0 {
-			d.fail()
+		if h.Belief, n = fresh.ParseBelief(d.B); n == 0 {
+			d.Fail()
 		} else {
-			d.b = d.b[n:]
+			d.B = d.B[n:]
 		}
 	}
 	if f&pageNotices != 0 {
-		h.Notices, h.Noticed, h.Heard = d.count(), d.time(), d.time()
-		h.Said, h.SaidQuiet, h.SaidSeen = d.float(), d.float(), d.float()
+		h.Notices, h.Noticed, h.Heard = d.Count(), d.Time(), d.Time()
+		h.Said, h.SaidQuiet, h.SaidSeen = d.Float(), d.Float(), d.Float()
 	}
 	if f&pageContent != 0 {
-		d.digest(&p.Digest)
-		p.Length, p.Type = d.int(), str()
+		d.Digest(&p.Digest)
+		p.Length, p.Type = d.Int(), str()
 	}
 	if f&pageParsed != 0 {
-		d.digest(&p.Parsed)
+		d.Digest(&p.Parsed)
 	}
 	if f&pageText != 0 {
-		d.digest(&p.Text)
+		d.Digest(&p.Text)
 	}
 	if f&pageNames != 0 {
 		p.Title, p.Language, p.Canonical = str(), str(), str()
@@ -277,39 +271,39 @@ func parsePage(raw []byte, p *Page) bool {
 		p.ETag, p.LastModified = str(), str()
 	}
 	if f&pagePlace != 0 {
-		p.Stored = contents.Place{File: str(), Offset: d.int(), Length: d.int()}
+		p.Stored = contents.Place{File: str(), Offset: d.Int(), Length: d.Int()}
 	}
 	if f&pageOriginal != 0 {
-		p.Original = frontier.PageID(d.uint())
+		p.Original = frontier.PageID(d.Uint())
 	}
 	if f&pageTarget != 0 {
 		p.Target = str()
 	}
 	if f&pageWeight != 0 {
-		p.Importance = d.float()
+		p.Importance = d.Float()
 	}
 	if f&pageScore != 0 {
-		p.Rank = d.float()
+		p.Rank = d.Float()
 	}
 	if f&pageCash != 0 {
-		p.Cash = d.float()
+		p.Cash = d.Float()
 	}
 	if f&pageAnswer != 0 {
-		p.Status, p.Latency, p.Took = d.count(), d.duration(), d.duration()
+		p.Status, p.Latency, p.Took = d.Count(), d.Duration(), d.Duration()
 	}
 	if f&pageAsk != 0 {
 		p.FetchURL = str()
 	}
 	if f&pageUnstable != 0 {
-		p.Unstable = min(Unstable(d.byte()), UnstableText)
+		p.Unstable = min(Unstable(d.Byte()), UnstableText)
 	}
 	if f&pageDebtText != 0 {
-		d.digest(&p.DebtText)
+		d.Digest(&p.DebtText)
 	}
 	if f&pageDebtSize != 0 {
-		p.DebtLength = int64(min(d.uint(), math.MaxInt64))
+		p.DebtLength = int64(min(d.Uint(), math.MaxInt64))
 	}
-	return !d.bad && len(d.b) == 0
+	return !d.Bad && len(d.B) == 0
 }
 
 // clip shortens text for people to at most n bytes, at a rune's end.
@@ -357,7 +351,7 @@ func (v *view) record(id frontier.PageID) []byte {
 	if raw := v.c.stage.pages.get(uint64(id)); raw != nil {
 		return raw
 	}
-	key := pageKey(id)
+	key := record.PageKey(id)
 	return v.pages.Get(key[:])
 }
 
@@ -387,10 +381,10 @@ func (v *view) rest(p *Page) error {
 	k := &v.block.known
 	if k.site == 0 || int(k.site) > len(v.names) {
 		key := blockKey(k.id)
-		return damaged(urlsBucket, key[:])
+		return record.Damaged(urlsBucket, key[:])
 	}
 	*p = Page{ID: k.id, Site: k.site, URL: v.names[k.site-1] + string(k.path), Depth: k.depth,
-		Found: fromMilli(k.found), By: signalOf(k.by), Dynamic: k.dynamic, Importance: unknown, rank: k.rank}
+		Found: record.Time(k.found), By: signalOf(k.by), Dynamic: k.dynamic, Importance: unknown, rank: k.rank}
 	p.Signal = p.By
 	raw := v.record(k.id)
 	if raw == nil {
@@ -398,8 +392,8 @@ func (v *view) rest(p *Page) error {
 		return nil
 	}
 	if !parsePage(raw, p) {
-		key := pageKey(k.id)
-		return damaged(pagesBucket, key[:])
+		key := record.PageKey(k.id)
+		return record.Damaged(pagesBucket, key[:])
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -208,7 +209,7 @@ func (q *queue) Head(site frontier.SiteID, after frontier.Entry, n int) ([]front
 	err := c.reading(func(tx *bbolt.Tx) error {
 		held := c.stage.after(site, after)
 		var buf [readyLen]byte
-		from := siteKey(site)
+		from := record.SiteKey(site)
 		if after.Page != 0 {
 			from = appendReady(buf[:0], after)
 		}
@@ -218,7 +219,7 @@ func (q *queue) Head(site frontier.SiteID, after frontier.Entry, n int) ([]front
 			e, ok := frontier.Entry{}, false
 			if k != nil {
 				if e, ok = parseReady(k, v); !ok {
-					return damaged(readyBucket, k)
+					return record.Damaged(readyBucket, k)
 				}
 				ok = e.Site == site
 			}
@@ -264,7 +265,7 @@ func (q *queue) Promote(now int64, n int) ([]frontier.Entry, error) {
 		for k, v := cur.First(); k != nil && len(list) < n; k, v = cur.Next() {
 			e, ok := parseWaiting(k, v)
 			if !ok {
-				return damaged(waitingBucket, k)
+				return record.Damaged(waitingBucket, k)
 			}
 			if e.At > now {
 				break
@@ -315,7 +316,7 @@ func (q *queue) Next() (at int64, err error) {
 		if k, v := tx.Bucket(waitingBucket).Cursor().First(); k != nil {
 			e, ok := parseWaiting(k, v)
 			if !ok {
-				return damaged(waitingBucket, k)
+				return record.Damaged(waitingBucket, k)
 			}
 			at = e.At
 		}
@@ -380,9 +381,9 @@ func (c *Collection) waitAnew() error {
 		for k, v := cur.Last(); k != nil; k, v = cur.Prev() {
 			e, ok := parseWaiting(k, v)
 			if !ok {
-				return damaged(waitingBucket, k)
+				return record.Damaged(waitingBucket, k)
 			}
-			if e.At <= toMilli(from) {
+			if e.At <= record.Milli(from) {
 				break
 			}
 			var p Page

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -19,48 +20,48 @@ const maxFault = 300
 
 func appendSite(b []byte, s *Site) []byte {
 	from := len(b)
-	b = appendTime(appendString(b, s.Origin), s.Found)
-	b = appendString(b, string(s.IP.AsSlice()))
-	b = appendDuration(appendTime(b, s.Resolved), s.Delay)
+	b = record.AppendTime(record.AppendString(b, s.Origin), s.Found)
+	b = record.AppendString(b, string(s.IP.AsSlice()))
+	b = record.AppendDuration(record.AppendTime(b, s.Resolved), s.Delay)
 	soft := byte(0)
 	if s.Soft404 {
 		soft = 1
 	}
 	b = append(b, soft)
-	b = appendTime(appendTime(appendString(b, clip(s.Fault, maxFault)), s.FaultAt), s.Quiet)
-	b = appendString(appendString(b, string(s.Trust)), string(s.Shape))
+	b = record.AppendTime(record.AppendTime(record.AppendString(b, clip(s.Fault, maxFault)), s.FaultAt), s.Quiet)
+	b = record.AppendString(record.AppendString(b, string(s.Trust)), string(s.Shape))
 	var belief []byte
 	if s.Belief != nil {
 		belief = s.Belief.Append(nil)
 	}
-	b = appendString(b, string(belief))
+	b = record.AppendString(b, string(belief))
 	if len(s.Families) > 0 {
-		b = appendString(b, string(s.Families))
+		b = record.AppendString(b, string(s.Families))
 	}
-	return seal(b, siteKey(s.ID), from)
+	return record.Seal(b, record.SiteKey(s.ID), from)
 }
 
 func parseSite(raw []byte, s *Site) bool {
-	body, ok := unseal(siteKey(s.ID), raw)
+	body, ok := record.Unseal(record.SiteKey(s.ID), raw)
 	if !ok {
 		return false
 	}
-	d := decoder{b: body}
-	s.Origin, s.Found, s.IP, s.Resolved, s.Delay = d.string(), d.time(), d.addr(), d.time(), d.duration()
-	s.Soft404 = d.byte() != 0
-	s.Fault, s.FaultAt, s.Quiet = d.string(), d.time(), d.time()
-	s.Trust, s.Shape = clone(d.bytes()), clone(d.bytes())
-	if raw := d.bytes(); len(raw) > 0 {
+	d := record.Decoder{B: body}
+	s.Origin, s.Found, s.IP, s.Resolved, s.Delay = d.Text(), d.Time(), d.Addr(), d.Time(), d.Duration()
+	s.Soft404 = d.Byte() != 0
+	s.Fault, s.FaultAt, s.Quiet = d.Text(), d.Time(), d.Time()
+	s.Trust, s.Shape = clone(d.Bytes()), clone(d.Bytes())
+	if raw := d.Bytes(); len(raw) > 0 {
 		belief, err := fresh.ParseSite(raw)
 		if err != nil {
 			return false
 		}
 		s.Belief = &belief
 	}
-	if len(d.b) > 0 {
-		s.Families = clone(d.bytes())
+	if len(d.B) > 0 {
+		s.Families = clone(d.Bytes())
 	}
-	return !d.bad && len(d.b) == 0 && s.Origin != ""
+	return !d.Bad && len(d.B) == 0 && s.Origin != ""
 }
 
 func clone(b []byte) []byte {
@@ -87,26 +88,26 @@ func appendCounts(b []byte, s *Site) []byte {
 	for _, n := range list[earlyCounts:] {
 		b = binary.AppendVarint(b, int64(*n))
 	}
-	return seal(b, siteKey(s.ID), from)
+	return record.Seal(b, record.SiteKey(s.ID), from)
 }
 
 func parseCounts(raw []byte, s *Site) bool {
-	body, ok := unseal(siteKey(s.ID), raw)
+	body, ok := record.Unseal(record.SiteKey(s.ID), raw)
 	if !ok {
 		return false
 	}
-	d := decoder{b: body}
+	d := record.Decoder{B: body}
 	list := s.counts()
 	for _, n := range list[:earlyCounts] {
-		*n = int(d.int())
+		*n = int(d.Int())
 	}
-	s.Requests, s.Bytes = d.int(), d.int()
+	s.Requests, s.Bytes = d.Int(), d.Int()
 	for _, n := range list[earlyCounts:] {
-		if len(d.b) > 0 { // else the record is older than this count
-			*n = int(d.int())
+		if len(d.B) > 0 { // else the record is older than this count
+			*n = int(d.Int())
 		}
 	}
-	return !d.bad && len(d.b) == 0
+	return !d.Bad && len(d.B) == 0
 }
 
 // A tally is a page's share of the counts of its site.
@@ -147,11 +148,11 @@ func (c *Collection) loadSites(tx *bbolt.Tx) error {
 	counts := tx.Bucket(countsBucket)
 	return tx.Bucket(sitesBucket).ForEach(func(k, v []byte) error {
 		s := &Site{ID: frontier.SiteID(len(c.sites) + 1)}
-		if string(k) != string(siteKey(s.ID)) || !parseSite(v, s) {
-			return damaged(sitesBucket, k)
+		if string(k) != string(record.SiteKey(s.ID)) || !parseSite(v, s) {
+			return record.Damaged(sitesBucket, k)
 		}
 		if raw := counts.Get(k); raw != nil && !parseCounts(raw, s) {
-			return damaged(countsBucket, k)
+			return record.Damaged(countsBucket, k)
 		}
 		c.sites, c.names = append(c.sites, s), append(c.names, s.Origin)
 		c.origins[s.Origin] = s.ID

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -121,9 +122,9 @@ func (c *Collection) list() error {
 			k, _ := cur.Seek(from)
 			for n := 0; k != nil && n < listAtOnce; n++ {
 				if len(k) != 12 {
-					return damaged(namedBucket, k)
+					return record.Damaged(namedBucket, k)
 				}
-				w, err := u.get(keyPage(k[8:]))
+				w, err := u.get(record.KeyPage(k[8:]))
 				if err != nil {
 					return err
 				}
@@ -224,10 +225,10 @@ func eachNamed(b *bbolt.Bucket, source uint64, f func(id frontier.PageID, n name
 	last := frontier.PageID(0)
 	for k, v := cur.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = cur.Next() {
 		n, ok := parseNamed(v)
-		if !ok || len(k) != 12 || keyPage(k[8:]) <= last {
-			return damaged(namedBucket, k)
+		if !ok || len(k) != 12 || record.KeyPage(k[8:]) <= last {
+			return record.Damaged(namedBucket, k)
 		}
-		last = keyPage(k[8:])
+		last = record.KeyPage(k[8:])
 		if err := f(last, n); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -20,48 +21,48 @@ func sourceKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id)
 
 func appendSource(b []byte, s *Source) []byte {
 	from := len(b)
-	b = appendString(appendString(b, string(s.Kind)), s.URL)
+	b = record.AppendString(record.AppendString(b, string(s.Kind)), s.URL)
 	b = binary.AppendUvarint(b, s.Parent)
-	b = binary.AppendUvarint(appendString(b, s.Cursor.Epoch), s.Cursor.Seq)
-	b = appendString(b, s.Door)
-	b = appendString(appendString(b, fit(s.ETag, maxMark)), fit(s.LastModified, maxMark))
+	b = binary.AppendUvarint(record.AppendString(b, s.Cursor.Epoch), s.Cursor.Seq)
+	b = record.AppendString(b, s.Door)
+	b = record.AppendString(record.AppendString(b, fit(s.ETag, maxMark)), fit(s.LastModified, maxMark))
 	b = append(b, s.Digest[:]...)
-	b = appendString(b, string(s.Body[:min(len(s.Body), maxBody)]))
+	b = record.AppendString(b, string(s.Body[:min(len(s.Body), maxBody)]))
 	b = binary.AppendUvarint(b, uint64(max(0, s.Status)))
-	b = appendTime(appendTime(appendTime(b, s.Polled), s.Changed), s.At)
+	b = record.AppendTime(record.AppendTime(record.AppendTime(b, s.Polled), s.Changed), s.At)
 	b = binary.AppendUvarint(b, uint64(max(0, s.Fails)))
-	b = appendString(b, clip(s.Fault, maxFault))
+	b = record.AppendString(b, clip(s.Fault, maxFault))
 	b = binary.AppendUvarint(b, uint64(max(0, s.Pages)))
-	b = binary.AppendUvarint(appendTime(b, s.Held), uint64(max(0, s.Doomed)))
-	b = appendString(appendTime(b, s.Since), string(s.Rhythm))
+	b = binary.AppendUvarint(record.AppendTime(b, s.Held), uint64(max(0, s.Doomed)))
+	b = record.AppendString(record.AppendTime(b, s.Since), string(s.Rhythm))
 	if s.As != "" { // absent in states of earlier versions
-		b = appendString(appendString(b, string(s.As)), clip(s.Why, maxFault))
+		b = record.AppendString(record.AppendString(b, string(s.As)), clip(s.Why, maxFault))
 	}
-	return seal(b, sourceKey(s.ID), from)
+	return record.Seal(b, sourceKey(s.ID), from)
 }
 
 func parseSource(key, raw []byte, s *Source) bool {
-	body, ok := unseal(key, raw)
+	body, ok := record.Unseal(key, raw)
 	if !ok || len(key) != 8 {
 		return false
 	}
-	d := decoder{b: body}
+	d := record.Decoder{B: body}
 	*s = Source{ID: binary.BigEndian.Uint64(key)}
 	s.Site = frontier.SiteID(s.ID >> sourceBits)
-	s.Kind, s.URL, s.Parent = SourceKind(d.string()), d.string(), d.uint()
-	s.Cursor = protocol.Cursor{Epoch: d.string(), Seq: d.uint()}
-	s.Door, s.ETag, s.LastModified = d.string(), d.string(), d.string()
-	d.digest(&s.Digest)
-	s.Body, s.Status = clone(d.bytes()), d.count()
-	s.Polled, s.Changed, s.At = d.time(), d.time(), d.time()
-	s.Fails, s.Fault, s.Pages = d.count(), d.string(), d.count()
-	s.Held, s.Doomed = d.time(), d.count()
-	s.Since, s.Rhythm = d.time(), clone(d.bytes())
-	if len(d.b) > 0 {
-		s.As, s.Why = protocol.Form(d.string()), d.string()
-		d.bad = d.bad || s.As == ""
+	s.Kind, s.URL, s.Parent = SourceKind(d.Text()), d.Text(), d.Uint()
+	s.Cursor = protocol.Cursor{Epoch: d.Text(), Seq: d.Uint()}
+	s.Door, s.ETag, s.LastModified = d.Text(), d.Text(), d.Text()
+	d.Digest(&s.Digest)
+	s.Body, s.Status = clone(d.Bytes()), d.Count()
+	s.Polled, s.Changed, s.At = d.Time(), d.Time(), d.Time()
+	s.Fails, s.Fault, s.Pages = d.Count(), d.Text(), d.Count()
+	s.Held, s.Doomed = d.Time(), d.Count()
+	s.Since, s.Rhythm = d.Time(), clone(d.Bytes())
+	if len(d.B) > 0 {
+		s.As, s.Why = protocol.Form(d.Text()), d.Text()
+		d.Bad = d.Bad || s.As == ""
 	}
-	return !d.bad && len(d.b) == 0
+	return !d.Bad && len(d.B) == 0
 }
 
 // Sources returns the sources of a site, or of all sites for 0.
@@ -82,7 +83,7 @@ func eachSource(b *bbolt.Bucket, site frontier.SiteID, f func(*Source)) error {
 	for k, v := cur.Seek(sourceKey(uint64(site) << sourceBits)); k != nil; k, v = cur.Next() {
 		var s Source
 		if !parseSource(k, v, &s) || s.ID <= last {
-			return damaged(sourcesBucket, k)
+			return record.Damaged(sourcesBucket, k)
 		}
 		if site != 0 && s.Site != site {
 			return nil
@@ -114,7 +115,7 @@ func (u *update) source(s Source) error {
 	var old Source
 	if raw := b.Get(key); raw != nil {
 		if !parseSource(key, raw, &old) {
-			return damaged(sourcesBucket, key)
+			return record.Damaged(sourcesBucket, key)
 		}
 		s.Site, s.Kind, s.URL, s.Cursor, s.Door, s.Held, s.Doomed = old.Site, old.Kind, old.URL, old.Cursor, old.Door, old.Held, old.Doomed
 		if s.Kind == ManifestRDF {

@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 )
@@ -138,12 +139,12 @@ func (c *Collection) update(f func(u *update) error) error {
 
 func (c *Collection) newUpdate(tx *bbolt.Tx) *update {
 	now := c.opts.Now()
-	u := &update{view: c.view(tx), tx: tx, nowMilli: toMilli(now), ready: tx.Bucket(readyBucket), waiting: tx.Bucket(waitingBucket), digests: tx.Bucket(digestsBucket),
+	u := &update{view: c.view(tx), tx: tx, nowMilli: record.Milli(now), ready: tx.Bucket(readyBucket), waiting: tx.Bucket(waitingBucket), digests: tx.Bucket(digestsBucket),
 		work: map[frontier.PageID]*work{}, ids: map[string]frontier.SiteID{},
 		last: c.last, firsts: map[uint64]frontier.PageID{}, links: map[frontier.PageID][]frontier.PageID{}, out: &Committed{}}
 	u.dirty, u.born = map[frontier.SiteID]*Site{}, map[frontier.SiteID]int{}
 	u.laps, u.first = c.stage.laps, c.stage.first
-	u.now = fromMilli(u.nowMilli)
+	u.now = record.Time(u.nowMilli)
 	if c.copied != nil {
 		m := *c.copied
 		u.copied = &m
@@ -300,27 +301,27 @@ func (u *update) appendURLs() error {
 		}
 		for u.block.next(&u.block.d) {
 		}
-		if u.block.d.bad || u.block.id != u.fresh[0].ID-1 {
-			return damaged(urlsBucket, key[:])
+		if u.block.d.Bad || u.block.id != u.fresh[0].ID-1 {
+			return record.Damaged(urlsBucket, key[:])
 		}
 		prev = u.block.known
 		prev.path = slices.Clone(prev.path)
-		body, _ := unseal(key[:], raw)
+		body, _ := record.Unseal(key[:], raw)
 		b = append(make([]byte, 0, 2048), body...)
 	}
 	for _, w := range u.fresh {
 		if k := blockKey(w.ID); k != key {
-			if err := u.urls.Put(key[:], seal(b, key[:], 0)); err != nil {
+			if err := u.urls.Put(key[:], record.Seal(b, key[:], 0)); err != nil {
 				return err
 			}
 			b, prev, key = make([]byte, 0, 2048), known{path: prev.path[:0]}, k
 		}
-		k := known{id: w.ID, site: w.Site, depth: w.Depth, by: w.By.code(), dynamic: w.Dynamic, found: toMilli(w.Found), rank: w.rank,
+		k := known{id: w.ID, site: w.Site, depth: w.Depth, by: w.By.code(), dynamic: w.Dynamic, found: record.Milli(w.Found), rank: w.rank,
 			path: []byte(w.URL[len(u.names[w.Site-1]):])}
 		b = appendKnown(b, &prev, &k)
 		prev = k
 	}
-	return u.urls.Put(key[:], seal(b, key[:], 0))
+	return u.urls.Put(key[:], record.Seal(b, key[:], 0))
 }
 
 func (u *update) flushSites() error {
@@ -338,12 +339,12 @@ func (u *update) flushSites() error {
 			was = u.c.sites[id-1]
 		}
 		if !sameSlow(s, was) {
-			if err := sites.Put(siteKey(id), appendSite(nil, s)); err != nil {
+			if err := sites.Put(record.SiteKey(id), appendSite(nil, s)); err != nil {
 				return err
 			}
 		}
 		if !sameCounts(s, was) {
-			if err := counts.Put(siteKey(id), appendCounts(nil, s)); err != nil {
+			if err := counts.Put(record.SiteKey(id), appendCounts(nil, s)); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -27,7 +28,7 @@ type known struct {
 	path    []byte // the URL without its origin
 }
 
-func blockKey(id frontier.PageID) [4]byte { return pageKey(id / blockLen) }
+func blockKey(id frontier.PageID) [4]byte { return record.PageKey(id / blockLen) }
 
 const (
 	byMask   = 0x0f
@@ -53,7 +54,7 @@ func appendKnown(b []byte, prev, k *known) []byte {
 		b = binary.AppendUvarint(b, uint64(k.site))
 	}
 	if flags&sameRank == 0 {
-		b = appendFloat(b, k.rank)
+		b = record.AppendFloat(b, k.rank)
 	}
 	b = binary.AppendUvarint(b, uint64(max(0, k.depth)))
 	b = binary.AppendVarint(b, k.found-prev.found)
@@ -67,52 +68,52 @@ func appendKnown(b []byte, prev, k *known) []byte {
 }
 
 // next reads the next known into k. The path is k's own memory.
-func (k *known) next(d *decoder) bool {
-	if len(d.b) == 0 {
+func (k *known) next(d *record.Decoder) bool {
+	if len(d.B) == 0 {
 		return false
 	}
-	flags := d.byte()
+	flags := d.Byte()
 	k.by, k.dynamic = flags&byMask, flags&isDyn != 0
 	if flags&sameSite == 0 {
-		k.site = frontier.SiteID(d.uint())
+		k.site = frontier.SiteID(d.Uint())
 	}
 	if flags&sameRank == 0 {
-		k.rank = d.float()
+		k.rank = d.Float()
 	}
-	k.depth = d.count()
-	k.found += d.int()
-	n := d.uint()
+	k.depth = d.Count()
+	k.found += d.Int()
+	n := d.Uint()
 	if n > uint64(len(k.path)) {
-		d.fail()
+		d.Fail()
 		return false
 	}
-	k.path = append(k.path[:n], d.bytes()...)
+	k.path = append(k.path[:n], d.Bytes()...)
 	k.id++
 	if len(k.path) > protocol.MaxURL {
-		d.fail()
+		d.Fail()
 	}
-	return !d.bad
+	return !d.Bad
 }
 
 // A block is a record of the urls bucket that is being read.
 type block struct {
 	known
-	d decoder
+	d record.Decoder
 }
 
 // firstOf returns the number of the page before the first of a block.
 func firstOf(key []byte) frontier.PageID {
-	return max(keyPage(key)*blockLen, 1) - 1
+	return max(record.KeyPage(key)*blockLen, 1) - 1
 }
 
 // open starts reading the block of a key. It reuses the memory of b.path.
 func (b *block) open(key, raw []byte) error {
-	body, ok := unseal(key, raw)
+	body, ok := record.Unseal(key, raw)
 	if !ok || len(key) != 4 {
-		return damaged(urlsBucket, key)
+		return record.Damaged(urlsBucket, key)
 	}
 	b.known = known{path: b.path[:0], id: firstOf(key)}
-	b.d = decoder{b: body}
+	b.d = record.Decoder{B: body}
 	return nil
 }
 
@@ -128,8 +129,8 @@ func (b *block) seek(urls *bbolt.Bucket, id frontier.PageID) (bool, error) {
 	}
 	for b.id < id {
 		if !b.next(&b.d) {
-			if b.d.bad {
-				return false, damaged(urlsBucket, key[:])
+			if b.d.Bad {
+				return false, record.Damaged(urlsBucket, key[:])
 			}
 			return false, nil
 		}
@@ -153,14 +154,14 @@ func (c *Collection) loadURLs(tx *bbolt.Tx) error {
 		}
 		for b.next(&b.d) {
 			if b.site == 0 || int(b.site) > len(c.sites) {
-				return damaged(urlsBucket, k)
+				return record.Damaged(urlsBucket, k)
 			}
 			url = append(append(url[:0], c.names[b.site-1]...), b.path...)
 			c.seen.add(c.seen.hashBytes(url), b.id)
 			c.last = b.id
 		}
-		if b.d.bad {
-			return damaged(urlsBucket, k)
+		if b.d.Bad {
+			return record.Damaged(urlsBucket, k)
 		}
 	}
 	return nil
