@@ -55,8 +55,8 @@ type ApplyOptions struct {
 func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOptions) (Applied, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.table.reset(len(step.Changes))
-	defer c.table.reset(0)
+	c.table.Reset(len(step.Changes))
+	defer c.table.Reset(0)
 	a := Applied{Foreign: step.Skipped, under: o.Under}
 	if step.Reset && source != 0 {
 		c.naming[source] = &snapshot{}
@@ -236,19 +236,11 @@ func (s *applying) own(url string) bool {
 
 // lookFor returns the page of a URL, or nil if it is not known.
 func (u *update) lookFor(url string) (*work, error) {
-	t := &u.c.table
-	hash := u.c.seen.hash(url)
-	row, slot := t.find(hash, url)
-	if row == nil {
-		var err error
-		if row, err = u.confirm(hash, url, slot); err != nil || row == nil {
-			return nil, err
-		}
+	row, _, err := u.row(url)
+	if err != nil || row == nil || row.ID == 0 {
+		return nil, err
 	}
-	if row.id == 0 {
-		return nil, nil
-	}
-	return u.get(row.id)
+	return u.get(row.ID)
 }
 
 // admitted returns the page of a URL that a source lists, creating it if needed; nil if it is not to be fetched.

@@ -24,8 +24,8 @@ func (c *Collection) Commit(t *Commit) (Committed, error) {
 	for i := range t.Visits {
 		n += len(t.Visits[i].Links)
 	}
-	c.table.reset(min(n, 1<<16))
-	defer c.table.reset(0)
+	c.table.Reset(min(n, 1<<16))
+	defer c.table.Reset(0)
 	err := c.update(func(u *update) error {
 		out = u.out
 		return u.take(t)

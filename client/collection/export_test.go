@@ -18,7 +18,7 @@ func (c *Collection) QueueMemory() int { return c.stage.bytes() }
 // the disk. With five million pages, one in 3,000 billion unknown URLs is taken for a known one.
 func (c *Collection) Known(url string) (frontier.PageID, bool) {
 	var buf [4]frontier.PageID
-	ids := c.seen.find(buf[:0], c.seen.hash(url))
+	ids := c.seen.Find(buf[:0], c.seen.Hash(url))
 	if len(ids) == 0 {
 		return 0, false
 	}
@@ -66,14 +66,6 @@ func (c *Collection) Used() (n int64, err error) {
 // a test sees them merged. Call it right after Open.
 func (c *Collection) HoldBack(n int) { c.stage.limit = n }
 
-// A Seen is the set of known URLs, by hash.
-type Seen struct{ s *seen }
-
-func NewSeen() Seen                                { return Seen{newSeen()} }
-func (s Seen) Add(hash uint64, id frontier.PageID) { s.s.add(hash, id) }
-func (s Seen) Find(hash uint64) []frontier.PageID  { return s.s.find(nil, hash) }
-func (s Seen) Bytes() int                          { return s.s.bytes() }
-
 // ReadRecords decodes bytes as the body of every kind of record, and returns
 // each decoded record encoded again, by kind; nothing for malformed ones.
 func ReadRecords(body []byte) map[string][]byte {
@@ -105,20 +97,6 @@ func ReadRecords(body []byte) map[string][]byte {
 	}
 	if to, ok := parseLinks(body); ok {
 		out["links"] = appendLinks(nil, to)
-	}
-	var b block
-	if key := blockKey(70); b.open(key[:], sealed(key[:])) == nil {
-		var prev known
-		var w []byte
-		for b.next(&b.d) {
-			k := b.known
-			k.path = append([]byte(nil), k.path...)
-			w = appendKnown(w, &prev, &k)
-			prev = k
-		}
-		if !b.d.Bad {
-			out["urls"] = w
-		}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 )
@@ -16,7 +17,6 @@ import (
 // The buckets of state.db.
 var (
 	metaBucket    = []byte("meta")    // metaKey -> version, strategy, stateOfContents
-	urlsBucket    = []byte("urls")    // block number -> known URLs
 	pagesBucket   = []byte("pages")   // page -> all but its URL
 	sitesBucket   = []byte("sites")   // site -> fields that seldom change
 	countsBucket  = []byte("counts")  // site -> counts
@@ -29,7 +29,7 @@ var (
 	digestsBucket = []byte("digests") // start of the digest of parsed content -> the first page that had it
 	outboxBucket  = []byte("outbox")  // see tell and pass
 
-	allBuckets = [][]byte{metaBucket, urlsBucket, pagesBucket, sitesBucket, countsBucket, sourcesBucket, namedBucket,
+	allBuckets = [][]byte{metaBucket, urls.Bucket, pagesBucket, sitesBucket, countsBucket, sourcesBucket, namedBucket,
 		readyBucket, logBucket, waitingBucket, linksBucket, digestsBucket, outboxBucket}
 	metaKey = []byte("collection")
 )
@@ -117,7 +117,7 @@ func (c *Collection) load() error {
 			return err
 		}
 		defer boltfile.ReleasePages(tx)
-		if err := c.loadURLs(tx); err != nil {
+		if c.last, err = urls.Load(tx.Bucket(urls.Bucket), c.names, c.seen); err != nil {
 			return err
 		}
 		return c.loadCopy(tx)
@@ -178,7 +178,7 @@ func (c *Collection) reading(f func(*bbolt.Tx) error) error {
 // reorder gives every page in the queue the rank of a new strategy. If killed it starts again: ranking a
 // page twice is harmless.
 func (c *Collection) reorder() error {
-	const each = 100 * blockLen
+	const each = 100 * urls.BlockLen
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for next := frontier.PageID(1); next <= c.last; next += each {

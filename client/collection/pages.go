@@ -10,6 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -337,13 +338,13 @@ type view struct {
 	dirty map[frontier.SiteID]*Site // of an update
 	urls  *bbolt.Bucket
 	pages *bbolt.Bucket
-	block block
+	block urls.Block
 }
 
 func (c *Collection) view(tx *bbolt.Tx) *view {
 	c.mem.RLock()
 	defer c.mem.RUnlock()
-	return &view{c: c, names: c.names, last: c.last, urls: tx.Bucket(urlsBucket), pages: tx.Bucket(pagesBucket)}
+	return &view{c: c, names: c.names, last: c.last, urls: tx.Bucket(urls.Bucket), pages: tx.Bucket(pagesBucket)}
 }
 
 // record returns the record of a page, or nil if it has none.
@@ -370,7 +371,7 @@ func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
 	if id == 0 || id > v.last {
 		return false, nil
 	}
-	if ok, err := v.block.seek(v.urls, id); err != nil || !ok {
+	if ok, err := v.block.Seek(v.urls, id); err != nil || !ok {
 		return false, err
 	}
 	return true, v.rest(p)
@@ -378,21 +379,20 @@ func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
 
 // rest reads the rest of the page whose known part is in the block.
 func (v *view) rest(p *Page) error {
-	k := &v.block.known
-	if k.site == 0 || int(k.site) > len(v.names) {
-		key := blockKey(k.id)
-		return record.Damaged(urlsBucket, key[:])
+	k := &v.block.Known
+	if k.Site == 0 || int(k.Site) > len(v.names) {
+		return v.block.Damaged()
 	}
-	*p = Page{ID: k.id, Site: k.site, URL: v.names[k.site-1] + string(k.path), Depth: k.depth,
-		Found: record.Time(k.found), By: signalOf(k.by), Dynamic: k.dynamic, Importance: unknown, rank: k.rank}
+	*p = Page{ID: k.ID, Site: k.Site, URL: v.names[k.Site-1] + string(k.Path), Depth: k.Depth,
+		Found: record.Time(k.Found), By: signalOf(k.By), Dynamic: k.Dynamic, Importance: unknown, rank: k.Rank}
 	p.Signal = p.By
-	raw := v.record(k.id)
+	raw := v.record(k.ID)
 	if raw == nil {
-		p.Value = v.c.worth(p, v.siteAt(k.site), p.Found)
+		p.Value = v.c.worth(p, v.siteAt(k.Site), p.Found)
 		return nil
 	}
 	if !parsePage(raw, p) {
-		key := record.PageKey(k.id)
+		key := record.PageKey(k.ID)
 		return record.Damaged(pagesBucket, key[:])
 	}
 	return nil

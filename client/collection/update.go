@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 )
@@ -288,40 +289,12 @@ func (u *update) idsFor(n int) []frontier.PageID {
 
 // appendURLs appends the URLs of new pages to the urls bucket.
 func (u *update) appendURLs() error {
-	if len(u.fresh) == 0 {
-		return nil
+	list := make([]urls.Known, len(u.fresh))
+	for i, w := range u.fresh {
+		list[i] = urls.Known{ID: w.ID, Site: w.Site, Depth: w.Depth, By: w.By.code(), Dynamic: w.Dynamic, Found: record.Milli(w.Found), Rank: w.rank,
+			Path: []byte(w.URL[len(u.names[w.Site-1]):])}
 	}
-	u.urls.FillPercent = 1
-	var prev known
-	var b []byte
-	key := blockKey(u.fresh[0].ID)
-	if raw := u.urls.Get(key[:]); raw != nil {
-		if err := u.block.open(key[:], raw); err != nil {
-			return err
-		}
-		for u.block.next(&u.block.d) {
-		}
-		if u.block.d.Bad || u.block.id != u.fresh[0].ID-1 {
-			return record.Damaged(urlsBucket, key[:])
-		}
-		prev = u.block.known
-		prev.path = slices.Clone(prev.path)
-		body, _ := record.Unseal(key[:], raw)
-		b = append(make([]byte, 0, 2048), body...)
-	}
-	for _, w := range u.fresh {
-		if k := blockKey(w.ID); k != key {
-			if err := u.urls.Put(key[:], record.Seal(b, key[:], 0)); err != nil {
-				return err
-			}
-			b, prev, key = make([]byte, 0, 2048), known{path: prev.path[:0]}, k
-		}
-		k := known{id: w.ID, site: w.Site, depth: w.Depth, by: w.By.code(), dynamic: w.Dynamic, found: record.Milli(w.Found), rank: w.rank,
-			path: []byte(w.URL[len(u.names[w.Site-1]):])}
-		b = appendKnown(b, &prev, &k)
-		prev = k
-	}
-	return u.urls.Put(key[:], record.Seal(b, key[:], 0))
+	return urls.Append(u.urls, list)
 }
 
 func (u *update) flushSites() error {
@@ -387,6 +360,6 @@ func (u *update) publish() {
 	c.mem.Unlock()
 	u.publishStage()
 	for _, w := range u.fresh {
-		c.seen.add(c.seen.hash(w.URL), w.ID)
+		c.seen.Add(c.seen.Hash(w.URL), w.ID)
 	}
 }
