@@ -140,7 +140,7 @@ func (s *applying) apply(source uint64) error {
 	s.a.Reception.Ignored += s.step.Skipped
 	s.finish = func() {
 		s.a.New = append(s.a.New, s.newPages()...)
-		s.a.Queue, s.a.Dropped = append(s.a.Queue, s.queue...), append(s.a.Dropped, s.dropped...)
+		s.a.Queue, s.a.Dropped = append(s.a.Queue, s.batch.Ready...), append(s.a.Dropped, s.batch.Dropped...)
 		s.a.Refused += s.out.Refused
 	}
 	if s.source == nil || s.step.Whole {

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/fresh"
@@ -274,7 +275,7 @@ type Collection struct {
 	policy atomic.Pointer[fresh.Policy]
 
 	seen  *urls.Set
-	stage *stage
+	stage *queue.Stage
 	last  frontier.PageID // guarded by mem
 
 	mem     sync.RWMutex // guards last, copied and the fields below
@@ -286,7 +287,7 @@ type Collection struct {
 // Open opens or creates the collection in a directory. One process may have it open at a time: another gets
 // ErrHeld. A damaged state is refused with ErrDamaged, a format that this program does not know with ErrVersion.
 func Open(dir string, o *Options) (*Collection, error) {
-	c := &Collection{dir: dir, opts: o.withDefaults(), sinks: sinks{store: contents.Store{Dir: dir}}, seen: urls.NewSet(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: newStage()}
+	c := &Collection{dir: dir, opts: o.withDefaults(), sinks: sinks{store: contents.Store{Dir: dir}}, seen: urls.NewSet(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: queue.NewStage()}
 	c.SetPolicy(orThesis(c.opts.Policy))
 	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
 		if errors.Is(err, ErrDamaged) {

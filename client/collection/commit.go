@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
@@ -81,7 +82,7 @@ func (u *update) take(t *Commit) error {
 	}
 	u.finish = func() {
 		u.out.New = u.newPages()
-		u.out.Queue, u.out.Dropped = u.queue, u.dropped
+		u.out.Queue, u.out.Dropped = u.batch.Ready, u.batch.Dropped
 	}
 	return nil
 }
@@ -254,7 +255,7 @@ func (u *update) rank(w *work) float32 {
 			f.Cash = 0 // and has distributed it
 		}
 	}
-	return sane(u.c.opts.Strategy.Page(f))
+	return queue.Sane(u.c.opts.Strategy.Page(f))
 }
 
 // share returns an importance as a number; NaN if it is not valid.

@@ -6,7 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -38,7 +38,7 @@ func (p *Page) sharable(site frontier.SiteID, d protocol.Digest) bool {
 // false if none is known: only announced digests have entries.
 func (c *Collection) Holder(site frontier.SiteID, d protocol.Digest) (p Page, ok bool, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		id := c.firstOf(tx.Bucket(digestsBucket), siteKeyOf(site, d))
+		id := c.stage.Digest(tx.Bucket(queue.Digests), siteKeyOf(site, d))
 		ok, err = c.view(tx).page(id, &p)
 		return err
 	})
@@ -93,16 +93,5 @@ func (u *update) firstOf(key uint64) frontier.PageID {
 	if first, ok := u.firsts[key]; ok {
 		return first
 	}
-	return u.c.firstOf(u.digests, key)
-}
-
-func (c *Collection) firstOf(digests *bbolt.Bucket, key uint64) frontier.PageID {
-	raw := c.stage.digests.get(key)
-	if raw == nil {
-		raw = digests.Get(appendDigestKey(nil, key))
-	}
-	if len(raw) != 4 {
-		return 0
-	}
-	return record.KeyPage(raw)
+	return u.c.stage.Digest(u.digests, key)
 }

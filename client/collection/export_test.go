@@ -6,13 +6,14 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
 // QueueMemory returns roughly how many bytes of memory the staged changes take, which are not merged into the
 // buckets on disk yet.
-func (c *Collection) QueueMemory() int { return c.stage.bytes() }
+func (c *Collection) QueueMemory() int { return c.stage.Bytes() }
 
 // Known returns the page number of a URL. It is fast: it compares 64 bits of a keyed hash and does not read
 // the disk. With five million pages, one in 3,000 billion unknown URLs is taken for a known one.
@@ -41,14 +42,13 @@ func (c *Collection) Original(p *Page) (o Page, ok bool, err error) {
 // Waiting returns all waiting entries, in order.
 func (c *Collection) Waiting() (list []frontier.Entry, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		return tx.Bucket(waitingBucket).ForEach(func(k, v []byte) error {
-			e, ok := parseWaiting(k, v)
-			if !ok {
-				return record.Damaged(waitingBucket, k)
+		for e, err := range queue.Earliest(tx) {
+			if err != nil {
+				return err
 			}
 			list = append(list, e)
-			return nil
-		})
+		}
+		return nil
 	})
 	return list, err
 }
@@ -64,7 +64,7 @@ func (c *Collection) Used() (n int64, err error) {
 
 // HoldBack makes the collection buffer so many changes of its queue, so that
 // a test sees them merged. Call it right after Open.
-func (c *Collection) HoldBack(n int) { c.stage.limit = n }
+func (c *Collection) HoldBack(n int) { c.stage.HoldBack(n) }
 
 // ReadRecords decodes bytes as the body of every kind of record, and returns
 // each decoded record encoded again, by kind; nothing for malformed ones.
@@ -86,14 +86,6 @@ func ReadRecords(body []byte) map[string][]byte {
 	var src Source
 	if key := sourceKey(7<<sourceBits | 1); parseSource(key, sealed(key), &src) {
 		out["source"] = bare(appendSource(nil, &src))
-	}
-	d := &record.Decoder{B: body}
-	var ops []queueOp
-	var list []row
-	parseOps(d, func(op *queueOp) { ops = append(ops, *op) })
-	parseRows(d, func(x row) { list = append(list, x) })
-	if !d.Bad && len(d.B) == 0 {
-		out["log"] = appendRows(appendOps(nil, ops), list)
 	}
 	if to, ok := parseLinks(body); ok {
 		out["links"] = appendLinks(nil, to)
@@ -135,12 +127,3 @@ func (c *Collection) CrashAfter(n int) {
 		return nil
 	}
 }
-
-// bytes returns roughly the memory of the stage.
-func (s *stage) bytes() int {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return 24*s.n + 64*len(s.sites) + s.pages.bytes() + s.digests.bytes()
-}
-
-func (r *rows) bytes() int { return r.size + 60*r.n }

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/frontier"
@@ -17,20 +18,15 @@ import (
 // The buckets of state.db.
 var (
 	metaBucket    = []byte("meta")    // metaKey -> version, strategy, stateOfContents
-	pagesBucket   = []byte("pages")   // page -> all but its URL
 	sitesBucket   = []byte("sites")   // site -> fields that seldom change
 	countsBucket  = []byte("counts")  // site -> counts
 	sourcesBucket = []byte("sources") // source -> source
 	namedBucket   = []byte("named")   // source, page -> whether it is doomed: pages that the source has named
-	readyBucket   = []byte("ready")   // site, rank, page -> at
-	logBucket     = []byte("log")     // number -> staged changes of ready, pages and digests
-	waitingBucket = []byte("waiting") // at, page -> site, rank
 	linksBucket   = []byte("links")   // page -> pages
-	digestsBucket = []byte("digests") // start of the digest of parsed content -> the first page that had it
 	outboxBucket  = []byte("outbox")  // see tell and pass
 
-	allBuckets = [][]byte{metaBucket, urls.Bucket, pagesBucket, sitesBucket, countsBucket, sourcesBucket, namedBucket,
-		readyBucket, logBucket, waitingBucket, linksBucket, digestsBucket, outboxBucket}
+	allBuckets = [][]byte{metaBucket, urls.Bucket, queue.Pages, sitesBucket, countsBucket, sourcesBucket, namedBucket,
+		queue.Ready, queue.Log, queue.Waiting, linksBucket, queue.Digests, outboxBucket}
 	metaKey = []byte("collection")
 )
 
@@ -113,7 +109,7 @@ func (c *Collection) load() error {
 		if err := c.loadSites(tx); err != nil {
 			return err
 		}
-		if err := c.loadStage(tx); err != nil {
+		if err := c.stage.Load(tx); err != nil {
 			return err
 		}
 		defer boltfile.ReleasePages(tx)
@@ -170,8 +166,8 @@ func parseMeta(raw []byte) (strategy string, contents []byte, err error) {
 // reading runs f in a read transaction. f must be quick: meanwhile bbolt cannot reuse pages freed since, and
 // writers wait to publish. f must not call reading.
 func (c *Collection) reading(f func(*bbolt.Tx) error) error {
-	c.stage.mu.RLock() // merged entries leave the stage only after this
-	defer c.stage.mu.RUnlock()
+	c.stage.RLock()
+	defer c.stage.RUnlock()
 	return boltfile.RecoverDamage(func() error { return c.db.View(f) })
 }
 

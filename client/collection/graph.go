@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -61,7 +62,7 @@ func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
 // of bounded size. It returns the ready entries whose rank has changed.
 func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]frontier.Entry, error) {
 	const atOnce = 1000
-	var queue []frontier.Entry
+	var ready []frontier.Entry
 	ids, values := make([]frontier.PageID, 0, atOnce), make([]float32, 0, atOnce)
 	write := func() error {
 		c.mu.Lock()
@@ -73,24 +74,24 @@ func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]fron
 					return err
 				}
 				if w != nil && w.Rank != values[i] {
-					w.Rank = sane(values[i])
+					w.Rank = queue.Sane(values[i])
 					u.place(w)
 				}
 			}
-			u.finish = func() { queue = append(queue, u.queue...) }
+			u.finish = func() { ready = append(ready, u.batch.Ready...) }
 			return nil
 		})
 	}
 	for id, rank := range ranks {
 		if ids, values = append(ids, id), append(values, rank); len(ids) == atOnce {
 			if err := write(); err != nil {
-				return queue, fmt.Errorf("set ranks: %w", err)
+				return ready, fmt.Errorf("set ranks: %w", err)
 			}
 			ids, values = ids[:0], values[:0]
 		}
 	}
 	if err := write(); err != nil {
-		return queue, fmt.Errorf("set ranks: %w", err)
+		return ready, fmt.Errorf("set ranks: %w", err)
 	}
-	return queue, nil
+	return ready, nil
 }

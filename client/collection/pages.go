@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/fresh"
@@ -344,17 +345,11 @@ type view struct {
 func (c *Collection) view(tx *bbolt.Tx) *view {
 	c.mem.RLock()
 	defer c.mem.RUnlock()
-	return &view{c: c, names: c.names, last: c.last, urls: tx.Bucket(urls.Bucket), pages: tx.Bucket(pagesBucket)}
+	return &view{c: c, names: c.names, last: c.last, urls: tx.Bucket(urls.Bucket), pages: tx.Bucket(queue.Pages)}
 }
 
 // record returns the record of a page, or nil if it has none.
-func (v *view) record(id frontier.PageID) []byte {
-	if raw := v.c.stage.pages.get(uint64(id)); raw != nil {
-		return raw
-	}
-	key := record.PageKey(id)
-	return v.pages.Get(key[:])
-}
+func (v *view) record(id frontier.PageID) []byte { return v.c.stage.Page(v.pages, id) }
 
 // siteAt returns a site that exists, not to be changed.
 func (v *view) siteAt(id frontier.SiteID) *Site {
@@ -393,7 +388,7 @@ func (v *view) rest(p *Page) error {
 	}
 	if !parsePage(raw, p) {
 		key := record.PageKey(k.ID)
-		return record.Damaged(pagesBucket, key[:])
+		return record.Damaged(queue.Pages, key[:])
 	}
 	return nil
 }

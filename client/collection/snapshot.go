@@ -284,7 +284,7 @@ func (c *Collection) drop(source uint64, gone []frontier.PageID, step *client.St
 			}
 			a.Gone++
 		}
-		u.finish = func() { a.Dropped = append(a.Dropped, u.dropped...) }
+		u.finish = func() { a.Dropped = append(a.Dropped, u.batch.Dropped...) }
 		if !last {
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/frontier"
@@ -19,11 +20,10 @@ import (
 // the end, in the order of the keys.
 type update struct {
 	*view
-	tx       *bbolt.Tx
-	now      time.Time // to the millisecond
-	nowMilli int64
-
-	ready, waiting, digests *bbolt.Bucket
+	tx      *bbolt.Tx
+	now     time.Time // to the millisecond
+	batch   *queue.Batch
+	digests *bbolt.Bucket
 
 	work  map[frontier.PageID]*work
 	spare []work  // preallocated for the next pages
@@ -32,21 +32,12 @@ type update struct {
 	last  frontier.PageID
 	fresh []*work // new pages, in the order of their IDs
 
-	readies, waits []queueOp
-	records        []row // changes of the pages bucket
-	firstRows      []row // firsts as rows, set by flushStage
-	merged         merged
-	laps           [3]lap                                // after this transaction: of ready, pages and digests
-	first          uint64                                // number of the log's first record
-	logged         int                                   // bytes by which the log grows
-	queue          []frontier.Entry                      // entries that became ready
-	dropped        []frontier.Entry                      // entries no longer ready, of pages that were not visited
-	born           map[frontier.SiteID]int               // number of new pages by site
-	firsts         map[uint64]frontier.PageID            // changes of the digests bucket; 0 removes an entry
-	links          map[frontier.PageID][]frontier.PageID // of the pages whose links have changed
-	numbers        []frontier.PageID                     // memory for links
-	scratch        []byte
-	news           int
+	born    map[frontier.SiteID]int               // number of new pages by site
+	firsts  map[uint64]frontier.PageID            // changes of the digests bucket; 0 removes an entry
+	links   map[frontier.PageID][]frontier.PageID // of the pages whose links have changed
+	numbers []frontier.PageID                     // memory for links
+	scratch []byte
+	news    int
 
 	copied    *copyMeta // nil if this is not a copy
 	finish    func()    // run after flush: fills in the results
@@ -118,7 +109,7 @@ func (c *Collection) update(f func(u *update) error) error {
 			return err
 		}
 		u.publish()
-		c.touched += len(u.work) + len(u.readies)
+		c.touched += len(u.work) + u.batch.Len()
 		news = u.news
 		return nil
 	})
@@ -139,13 +130,11 @@ func (c *Collection) update(f func(u *update) error) error {
 }
 
 func (c *Collection) newUpdate(tx *bbolt.Tx) *update {
-	now := c.opts.Now()
-	u := &update{view: c.view(tx), tx: tx, nowMilli: record.Milli(now), ready: tx.Bucket(readyBucket), waiting: tx.Bucket(waitingBucket), digests: tx.Bucket(digestsBucket),
+	now := record.Milli(c.opts.Now())
+	u := &update{view: c.view(tx), tx: tx, now: record.Time(now), batch: c.stage.Begin(tx, now), digests: tx.Bucket(queue.Digests),
 		work: map[frontier.PageID]*work{}, ids: map[string]frontier.SiteID{},
 		last: c.last, firsts: map[uint64]frontier.PageID{}, links: map[frontier.PageID][]frontier.PageID{}, out: &Committed{}}
 	u.dirty, u.born = map[frontier.SiteID]*Site{}, map[frontier.SiteID]int{}
-	u.laps, u.first = c.stage.laps, c.stage.first
-	u.now = record.Time(u.nowMilli)
 	if c.copied != nil {
 		m := *c.copied
 		u.copied = &m
@@ -234,13 +223,10 @@ func (u *update) flush() error {
 	if err := u.appendURLs(); err != nil {
 		return err
 	}
-	if err := u.flushQueue(); err != nil {
-		return err
-	}
 	if err := u.flushLinks(); err != nil {
 		return err
 	}
-	if err := u.flushStage(); err != nil {
+	if err := u.batch.Flush(u.last, len(u.names), u.firsts); err != nil {
 		return err
 	}
 	return u.flushSites()
@@ -252,16 +238,14 @@ const ascending = 0.9
 
 // put writes a page, and updates the queue and its site's counts.
 func (u *update) put(w *work) error {
-	w.rank = sane(w.rank)
+	w.rank = queue.Sane(w.rank)
 	w.History.Notified = w.Told
-	e, _ := w.Page.Entry()
-	if err := u.enqueue(w.entry, e, w.visited); err != nil {
-		return err
-	}
 	s, err := u.site(w.Site)
 	if err != nil {
 		return err
 	}
+	e, _ := w.Page.Entry()
+	s.Ready += u.batch.Replace(w.entry, e, w.visited)
 	if w.isNew {
 		s.Pages++
 	}
@@ -270,7 +254,7 @@ func (u *update) put(w *work) error {
 		return nil
 	}
 	u.scratch = appendPage(u.scratch[:0], &w.Page)
-	u.records = append(u.records, row{uint64(w.ID), clone(u.scratch)})
+	u.batch.Record(w.ID, clone(u.scratch))
 	return nil
 }
 
@@ -358,7 +342,7 @@ func (u *update) publish() {
 		c.copied = u.copied
 	}
 	c.mem.Unlock()
-	u.publishStage()
+	u.batch.Publish()
 	for _, w := range u.fresh {
 		c.seen.Add(c.seen.Hash(w.URL), w.ID)
 	}
