@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/changes"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
@@ -270,6 +271,7 @@ type Collection struct {
 	touched   int    // records touched since memory was last given back (boltfile.ReleasePages)
 	committed []byte // the stateOfContents of the last transaction
 	sinks     sinks
+	log       *changes.Log
 	naming    map[uint64]*snapshot // by source: a snapshot that is still arriving
 
 	policy atomic.Pointer[fresh.Policy]

@@ -7,29 +7,32 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/changes"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
 
-// sinks are where a commit's bodies and events go. Only the writer uses them, except for what the lock of the
-// outbox guards, and for the methods of store that read.
+// sinks are where a commit's bodies go. Only the writer uses them, except for the methods of store that read.
 type sinks struct {
 	store  contents.Store
 	mirror *mirror // nil: none
-	outbox
 }
 
 // openContents opens what keep and tell need. state is the stateOfContents of the last committed
 // transaction, nil if there was none.
 func (c *Collection) openContents(state []byte) error {
-	setBack, err := c.openJournal()
-	if err != nil {
+	var setBack bool
+	var err error
+	o := &journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now}
+	if c.log, setBack, err = changes.Open(c.db, filepath.Join(c.dir, "journal.db"), o, c.items); err != nil {
 		return errors.Join(err, c.closeContents())
 	}
 	if err := c.sinks.store.ReadDamaged(); err != nil {
@@ -78,7 +81,11 @@ func info(m map[string]string) []warc.Field {
 
 func (c *Collection) closeContents() error {
 	k := &c.sinks
-	err := errors.Join(c.closeJournal(), k.store.Close())
+	var err error
+	if c.log != nil {
+		err = c.log.Close(c.broken == nil)
+	}
+	err = errors.Join(err, k.store.Close())
 	if k.mirror != nil {
 		err = errors.Join(err, k.mirror.close())
 		k.mirror = nil
@@ -153,6 +160,36 @@ func (c *Collection) syncContents() error {
 		}
 	}
 	return c.sinks.store.Sync()
+}
+
+// rollback undoes the posts and content writes of a transaction that was not committed.
+func (c *Collection) rollback() {
+	if c.log != nil { // else the collection is being opened
+		c.log.Rollback()
+	}
+	if c.sinks.mirror != nil {
+		c.sinks.mirror.rollback()
+	}
+	if store := &c.sinks.store; store.HasArchive() {
+		if mark, ok := parseMark(c.committed); ok {
+			_ = store.Rewind(mark) // records left behind belong to no transaction
+		}
+	}
+}
+
+// pass applies the outbox to the files of a mirror and to the journal.
+func (c *Collection) pass() error {
+	return c.log.Pass(func() (some bool, err error) {
+		m := c.sinks.mirror
+		if m == nil {
+			return false, nil
+		}
+		ops, err := c.ops()
+		if err != nil {
+			return false, err
+		}
+		return len(ops) > 0, m.Do(ops)
+	})
 }
 
 // stateOfContents returns the end of the contents that the transaction refers to, which is stored in it.

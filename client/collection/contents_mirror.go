@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/changes"
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
@@ -36,7 +37,6 @@ type mirror struct {
 
 // Buckets within the outbox.
 var (
-	opsBucket   = []byte("ops")   // name -> temporary file to move there; empty: remove the name
 	namesBucket = []byte("names") // page -> name
 	pathsBucket = []byte("paths") // name, folded -> page
 )
@@ -90,7 +90,7 @@ func (c *Collection) redo() error {
 
 func (c *Collection) ops() (ops []filetree.Op, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(outboxBucket).Bucket(opsBucket)
+		b := tx.Bucket(changes.Bucket).Bucket(changes.FileOps)
 		if b == nil {
 			return nil
 		}
@@ -168,7 +168,7 @@ func (m *mirror) in(box *bbolt.Bucket) (mirroring, error) {
 	for _, b := range []struct {
 		to   **bbolt.Bucket
 		name []byte
-	}{{&g.ops, opsBucket}, {&g.names, namesBucket}, {&g.paths, pathsBucket}} {
+	}{{&g.ops, changes.FileOps}, {&g.names, namesBucket}, {&g.paths, pathsBucket}} {
 		var err error
 		if *b.to, err = box.CreateBucketIfNotExists(b.name); err != nil {
 			return g, err
@@ -228,7 +228,7 @@ func (g mirroring) place(id frontier.PageID, name, temp string) error {
 // or another page has the name.
 func (c *Collection) Displaced() (n int, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(outboxBucket).Bucket(pathsBucket)
+		b := tx.Bucket(changes.Bucket).Bucket(pathsBucket)
 		if b == nil {
 			return nil
 		}
@@ -327,7 +327,11 @@ func (u *update) promote() error {
 		return nil
 	}
 	m.freed = false
-	g, err := m.in(u.c.sinks.box)
+	box, err := u.c.log.Enter(u.tx)
+	if err != nil {
+		return err
+	}
+	g, err := m.in(box)
 	if err != nil {
 		return err
 	}
@@ -343,7 +347,7 @@ func (u *update) promote() error {
 			return err
 		}
 		if w == nil {
-			return record.Damaged(outboxBucket, pathsBucket)
+			return record.Damaged(changes.Bucket, pathsBucket)
 		}
 		key := record.PageKey(id)
 		old := string(g.names.Get(key[:]))

@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/changes"
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
@@ -136,7 +137,7 @@ func (c *Collection) checkCopy() error {
 
 // loadCopy reads the copy's record from the state.
 func (c *Collection) loadCopy(tx *bbolt.Tx) error {
-	raw := tx.Bucket(outboxBucket).Get(copyKey)
+	raw := tx.Bucket(changes.Bucket).Get(copyKey)
 	if raw == nil {
 		if c.opts.Site != "" && !c.opts.ReadOnly && c.last > 0 {
 			return fmt.Errorf("%w: it is a crawl, not a copy of one site", ErrOther)
@@ -145,7 +146,7 @@ func (c *Collection) loadCopy(tx *bbolt.Tx) error {
 	}
 	m := &copyMeta{}
 	if err := json.Unmarshal(raw, m); err != nil {
-		return record.Damaged(outboxBucket, copyKey)
+		return record.Damaged(changes.Bucket, copyKey)
 	}
 	if c.opts.Site != m.Base && !c.opts.ReadOnly {
 		return fmt.Errorf("%w: %s", ErrOther, m.Base)
@@ -208,7 +209,7 @@ func (m *copyMeta) write(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(outboxBucket).Put(copyKey, raw)
+	return tx.Bucket(changes.Bucket).Put(copyKey, raw)
 }
 
 // verifyCopy makes pending fetches of the pages whose files have changed: missing, of another size, or, in a
@@ -220,7 +221,7 @@ func (c *Collection) verifyCopy() error {
 		var lost []frontier.PageID
 		err := c.reading(func(tx *bbolt.Tx) error {
 			v := c.view(tx)
-			names := tx.Bucket(outboxBucket).Bucket(namesBucket)
+			names := tx.Bucket(changes.Bucket).Bucket(namesBucket)
 			if done = names == nil; done {
 				return nil
 			}
@@ -297,10 +298,11 @@ func (u *update) loseAll(lost []frontier.PageID) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	if err := u.c.enter(u.tx); err != nil {
+	box, err := u.c.log.Enter(u.tx)
+	if err != nil {
 		return err
 	}
-	g, err := u.c.sinks.mirror.in(u.c.sinks.box)
+	g, err := u.c.sinks.mirror.in(box)
 	if err != nil {
 		return err
 	}
@@ -444,10 +446,11 @@ func (c *Collection) Tidy() error {
 	}
 	err := c.update(func(u *update) error {
 		u.copied.Strays = false
-		if err := c.enter(u.tx); err != nil {
+		box, err := c.log.Enter(u.tx)
+		if err != nil {
 			return err
 		}
-		g, err := c.sinks.mirror.in(c.sinks.box)
+		g, err := c.sinks.mirror.in(box)
 		if err != nil {
 			return err
 		}

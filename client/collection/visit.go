@@ -443,16 +443,7 @@ func (u *update) report(w *work, before *Page) error {
 	case had && !has:
 		n.op = protocol.Delete
 	default:
-		again, err := u.c.restore(u.tx, &w.Page)
-		if again {
-			u.news++
-		}
-		return err
+		return u.restore(&w.Page)
 	}
 	return u.tell(n)
-}
-
-func (u *update) tell(n news) error {
-	u.news++
-	return u.c.tell(u.tx, n)
 }

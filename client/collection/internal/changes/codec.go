@@ -1,4 +1,4 @@
-package collection
+package changes
 
 import (
 	"encoding/binary"
@@ -11,7 +11,7 @@ import (
 func appendPosted(key []byte, p *posted) []byte {
 	it := &p.step.Entry.Item
 	b := make([]byte, 0, 256+len(it.URL)+len(it.Title))
-	b = appendAside(b, &p.eventExtras)
+	b = appendAside(b, &p.Aside)
 	b = record.AppendString(record.AppendString(b, string(p.step.Op)), p.step.From)
 	b = binary.AppendUvarint(b, uint64(p.step.Significance))
 	b = record.AppendString(record.AppendString(b, it.URL), it.Title)
@@ -27,7 +27,7 @@ func appendPosted(key []byte, p *posted) []byte {
 func parsePosted(key, raw []byte) (p posted, ok bool) {
 	body, ok := record.Unseal(key, raw)
 	d := record.Decoder{B: body}
-	p.eventExtras = parseAside(&d)
+	p.Aside = parseAside(&d)
 	it := &p.step.Entry.Item
 	p.step.Op, p.step.From = protocol.Op(d.Text()), d.Text()
 	p.step.Significance = protocol.Significance(d.Uint())
@@ -38,17 +38,17 @@ func parsePosted(key, raw []byte) (p posted, ok bool) {
 	return p, ok && !d.Bad && len(d.B) == 0
 }
 
-func appendAside(b []byte, a *eventExtras) []byte {
-	bits := byte(record.Flag(a.same, 1) | record.Flag(a.marks.Truncated, 2) | record.Flag(a.marks.NoIndex, 4) | record.Flag(a.marks.NoFollow, 8))
-	b = append(b, a.signal.code(), bits)
-	b = record.AppendString(b, a.stored.File)
-	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.stored.Offset)), uint64(a.stored.Length))
+func appendAside(b []byte, a *Aside) []byte {
+	bits := byte(record.Flag(a.Same, 1) | record.Flag(a.Truncated, 2) | record.Flag(a.NoIndex, 4) | record.Flag(a.NoFollow, 8))
+	b = append(b, a.Signal, bits)
+	b = record.AppendString(b, a.Stored.File)
+	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.Stored.Offset)), uint64(a.Stored.Length))
 }
 
-func parseAside(d *record.Decoder) (a eventExtras) {
-	a.signal = signalOf(d.Byte())
+func parseAside(d *record.Decoder) Aside {
+	a := Aside{Signal: d.Byte()}
 	bits := d.Byte()
-	a.same, a.marks = bits&1 != 0, Marks{Truncated: bits&2 != 0, NoIndex: bits&4 != 0, NoFollow: bits&8 != 0}
-	a.stored = contents.Place{File: d.Text(), Offset: int64(d.Uint()), Length: int64(d.Uint())}
+	a.Same, a.Truncated, a.NoIndex, a.NoFollow = bits&1 != 0, bits&2 != 0, bits&4 != 0, bits&8 != 0
+	a.Stored = contents.Place{File: d.Text(), Offset: int64(d.Uint()), Length: int64(d.Uint())}
 	return a
 }
