@@ -11,8 +11,12 @@ import (
 	"slices"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/changes"
+	"github.com/parleyweb/parley/client/collection/internal/filetree"
+	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/journal"
@@ -23,7 +27,7 @@ import (
 // sinks are where a commit's bodies go. Only the writer uses them, except for the methods of store that read.
 type sinks struct {
 	store  contents.Store
-	mirror *mirror // nil: none
+	mirror *mirror.Mirror // nil: none
 }
 
 // openContents opens what keep and tell need. state is the stateOfContents of the last committed
@@ -87,7 +91,7 @@ func (c *Collection) closeContents() error {
 	}
 	err = errors.Join(err, k.store.Close())
 	if k.mirror != nil {
-		err = errors.Join(err, k.mirror.close())
+		err = errors.Join(err, k.mirror.Close())
 		k.mirror = nil
 	}
 	return err
@@ -96,7 +100,7 @@ func (c *Collection) closeContents() error {
 // keep writes the answer of a visit, and returns where its body is stored. p is the page as it was before.
 // It runs in the transaction of the visit, in the order of visits, in one goroutine at a time.
 func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
-	store, mirror := &u.c.sinks.store, u.c.sinks.mirror
+	store, files := &u.c.sinks.store, u.c.sinks.mirror
 	body := contents.IsPage(v.Status)
 	switch {
 	case v.Fault != "" && !v.Cut, v.Soft404:
@@ -108,8 +112,8 @@ func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
 	if !body || p.Digest == v.Digest {
 		of, stored = store.Captured(place)
 	}
-	if mirror != nil && body && !(stored && p.has()) {
-		if err := mirror.keep(p.ID, v); err != nil {
+	if files != nil && body && !(stored && p.has()) {
+		if err := files.Keep(p.ID, v.File, v.Body); err != nil {
 			return contents.Place{}, err
 		}
 	}
@@ -155,7 +159,7 @@ func (u *update) capture(v *Visit, p *Page) *warc.Capture {
 // refers to them.
 func (c *Collection) syncContents() error {
 	if m := c.sinks.mirror; m != nil {
-		if err := m.sync(); err != nil {
+		if err := m.Sync(); err != nil {
 			return err
 		}
 	}
@@ -168,7 +172,7 @@ func (c *Collection) rollback() {
 		c.log.Rollback()
 	}
 	if c.sinks.mirror != nil {
-		c.sinks.mirror.rollback()
+		c.sinks.mirror.Rollback()
 	}
 	if store := &c.sinks.store; store.HasArchive() {
 		if mark, ok := parseMark(c.committed); ok {
@@ -180,16 +184,54 @@ func (c *Collection) rollback() {
 // pass applies the outbox to the files of a mirror and to the journal.
 func (c *Collection) pass() error {
 	return c.log.Pass(func() (some bool, err error) {
-		m := c.sinks.mirror
-		if m == nil {
+		if c.sinks.mirror == nil {
 			return false, nil
 		}
-		ops, err := c.ops()
-		if err != nil {
-			return false, err
-		}
-		return len(ops) > 0, m.Do(ops)
+		return c.runOps()
 	})
+}
+
+// runOps runs the file operations in the outbox, and reports whether there are any.
+func (c *Collection) runOps() (some bool, err error) {
+	var ops []filetree.Op
+	err = c.reading(func(tx *bbolt.Tx) error {
+		ops, err = mirror.Ops(tx.Bucket(changes.Bucket))
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return len(ops) > 0, c.sinks.mirror.Do(ops)
+}
+
+// redo repeats the file operations of the last transaction, and removes temporary files without one.
+func (c *Collection) redo() error {
+	if _, err := c.runOps(); err != nil {
+		return err
+	}
+	return c.sinks.mirror.Clean()
+}
+
+func (c *Collection) openMirror() error {
+	if c.opts.Site != "" {
+		return c.openCopy()
+	}
+	t, err := filetree.Open(filepath.Join(c.dir, contents.MirrorDir))
+	if err != nil {
+		return err
+	}
+	c.sinks.mirror = mirror.New(t)
+	return c.redo()
+}
+
+// Displaced returns how many pages have files in the mirror under .parley/other: their URLs make no file names,
+// or another page has the name.
+func (c *Collection) Displaced() (n int, err error) {
+	err = c.reading(func(tx *bbolt.Tx) error {
+		n = mirror.Displaced(tx.Bucket(changes.Bucket))
+		return nil
+	})
+	return n, err
 }
 
 // stateOfContents returns the end of the contents that the transaction refers to, which is stored in it.

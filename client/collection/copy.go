@@ -3,11 +3,9 @@ package collection
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -21,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/changes"
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
+	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
@@ -164,8 +163,8 @@ func (c *Collection) openCopy() error {
 	if err != nil {
 		return err
 	}
-	m := newMirror(t)
-	c.sinks.mirror, c.sinks.store.Files, m.base = m, c.opts.Root, c.opts.Site
+	m := mirror.New(t)
+	c.sinks.mirror, c.sinks.store.Files, m.Base = m, c.opts.Root, c.opts.Site
 	if err := t.Lock(); err != nil {
 		return fmt.Errorf("directory %s: %w", c.opts.Root, err)
 	}
@@ -179,7 +178,7 @@ func (c *Collection) openCopy() error {
 	meta := copyMeta{Base: c.opts.Site, ID: rand.Text(), Strays: mark.ID != ""}
 	if c.copied != nil {
 		meta = *c.copied
-		m.fold, m.portable = meta.Fold, meta.Portable
+		m.Fold, m.Portable = meta.Fold, meta.Portable
 	}
 	if err := c.redo(); err != nil {
 		return err
@@ -187,7 +186,7 @@ func (c *Collection) openCopy() error {
 	if c.copied == nil {
 		meta.Fold, meta.Portable = t.Probe()
 		meta.Portable = meta.Portable || runtime.GOOS == "windows"
-		m.fold, m.portable = meta.Fold, meta.Portable
+		m.Fold, m.Portable = meta.Fold, meta.Portable
 	} else if mark.ID != meta.ID || mark.Run != meta.Run && (meta.LastRun == "" || mark.Run != meta.LastRun) {
 		meta.Suspect, meta.Strays = true, true // until every file was read, even if by a later run
 	}
@@ -215,39 +214,30 @@ func (m *copyMeta) write(tx *bbolt.Tx) error {
 // verifyCopy makes pending fetches of the pages whose files have changed: missing, of another size, or, in a
 // suspect state, with other bytes.
 func (c *Collection) verifyCopy() error {
-	m := c.sinks.mirror
-	var key [4]byte
+	next := frontier.PageID(0)
 	for done := false; !done; {
 		var lost []frontier.PageID
 		err := c.reading(func(tx *bbolt.Tx) error {
 			v := c.view(tx)
-			names := tx.Bucket(changes.Bucket).Bucket(namesBucket)
-			if done = names == nil; done {
-				return nil
-			}
 			var p Page
-			cur := names.Cursor()
-			k, name := cur.Seek(key[:])
-			for looked := 0; ; k, name = cur.Next() {
-				if done = k == nil; done {
-					return nil
-				}
-				if len(k) != len(key) {
-					return record.Damaged(namesBucket, k)
-				}
-				if copy(key[:], k); looked == mostLooked || len(lost) == dropAtOnce {
-					return nil
+			looked := 0
+			done = true
+			return mirror.Each(tx.Bucket(changes.Bucket), next, func(id frontier.PageID, name string) (bool, error) {
+				if next = id; looked == mostLooked || len(lost) == dropAtOnce {
+					done = false
+					return false, nil
 				}
 				looked++
-				if ok, err := v.page(record.KeyPage(k), &p); err != nil {
-					return err
+				if ok, err := v.page(id, &p); err != nil {
+					return false, err
 				} else if !ok {
-					return record.Damaged(namesBucket, k)
+					return false, record.Damaged(changes.Bucket, []byte("names"))
 				}
-				if !m.stands(string(name), &p, c.copied.Suspect) {
-					lost = append(lost, p.ID)
+				if !c.sinks.mirror.Stands(name, p.Length, c.copied.Suspect, p.Digest) {
+					lost = append(lost, id)
 				}
-			}
+				return true, nil
+			})
 		})
 		if err != nil {
 			return err
@@ -270,46 +260,18 @@ func (c *Collection) verifyCopy() error {
 // mostLooked is how many files are checked in one read transaction.
 const mostLooked = 50_000
 
-// stands reports whether the file of a page is unchanged.
-func (m *mirror) stands(name string, p *Page, suspect bool) bool {
-	info, err := m.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() != p.Length {
-		return false
-	}
-	if !suspect {
-		return true
-	}
-	f, err := m.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return false
-	}
-	var d protocol.Digest
-	h.Sum(d[:0])
-	return d == p.Digest
-}
-
 // loseAll handles the loss of the files of pages.
 func (u *update) loseAll(lost []frontier.PageID) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	box, err := u.c.log.Enter(u.tx)
-	if err != nil {
-		return err
-	}
-	g, err := u.c.sinks.mirror.in(box)
+	names, err := u.names()
 	if err != nil {
 		return err
 	}
 	u.news++ // for the files
 	for _, id := range lost {
-		key := record.PageKey(id)
-		if err := g.release(id, string(g.names.Get(key[:]))); err != nil {
+		if err := names.Release(id); err != nil {
 			return err
 		}
 		w, err := u.get(id)
@@ -446,20 +408,16 @@ func (c *Collection) Tidy() error {
 	}
 	err := c.update(func(u *update) error {
 		u.copied.Strays = false
-		box, err := c.log.Enter(u.tx)
-		if err != nil {
-			return err
-		}
-		g, err := c.sinks.mirror.in(box)
+		names, err := u.names()
 		if err != nil {
 			return err
 		}
 		u.news++ // for the files
-		return g.m.Walk(func(name string) error {
-			if g.paths.Get(g.path(name)) != nil {
+		return c.sinks.mirror.Walk(func(name string) error {
+			if names.Has(name) {
 				return nil
 			}
-			return g.ops.Put([]byte(name), nil)
+			return names.Remove(name)
 		})
 	})
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/changes"
+	"github.com/parleyweb/parley/client/collection/internal/mirror"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
@@ -150,14 +150,19 @@ type news struct {
 	changed time.Time // when we learned of it
 }
 
+// names returns the mirror's names in the transaction.
+func (u *update) names() (mirror.Names, error) {
+	box, err := u.c.log.Enter(u.tx)
+	if err != nil {
+		return mirror.Names{}, err
+	}
+	return u.c.sinks.mirror.In(box)
+}
+
 // tell puts a change into the outbox, and its file operations.
 func (u *update) tell(n news) error {
 	u.news++
-	box, err := u.c.log.Enter(u.tx)
-	if err != nil {
-		return err
-	}
-	if err := u.c.tellMirror(box, &n); err != nil {
+	if err := u.setFile(&n); err != nil {
 		return err
 	}
 	p := n.page
@@ -177,29 +182,24 @@ func (u *update) tell(n news) error {
 
 // restore puts back a lost file, which a visit has brought unchanged: no news.
 func (u *update) restore(p *Page) error {
-	m := u.c.sinks.mirror
-	if m == nil || m.temps[p.ID] == "" {
+	if m := u.c.sinks.mirror; m == nil || !m.Kept(p.ID) {
 		return nil
 	}
 	u.news++
-	box, err := u.c.log.Enter(u.tx)
-	if err != nil {
-		return err
-	}
-	return u.c.tellMirror(box, &news{op: protocol.Update, page: p})
+	return u.setFile(&news{op: protocol.Update, page: p})
 }
 
-func (c *Collection) tellMirror(box *bbolt.Bucket, n *news) error {
-	m := c.sinks.mirror
-	if m == nil {
+// setFile makes the mirror's file follow a change of its page, and sets its place.
+func (u *update) setFile(n *news) error {
+	if u.c.sinks.mirror == nil {
 		return nil
 	}
-	g, err := m.in(box)
+	names, err := u.names()
 	if err != nil {
 		return err
 	}
-	name, err := g.tell(n)
-	if err != nil || c.sinks.store.HasArchive() {
+	name, err := names.Tell(n.op, fileOf(n.page), n.source)
+	if err != nil || u.c.sinks.store.HasArchive() {
 		return err
 	}
 	n.page.Stored = contents.Place{}
@@ -207,4 +207,34 @@ func (c *Collection) tellMirror(box *bbolt.Bucket, n *news) error {
 		n.page.Stored.File = contents.MirrorDir + "/" + name
 	}
 	return nil
+}
+
+func fileOf(p *Page) mirror.Page { return mirror.Page{ID: p.ID, URL: p.URL, Type: p.Type} }
+
+// promote gives pages of a copy their natural names, where those have become free.
+func (u *update) promote() error {
+	if m := u.c.sinks.mirror; m == nil || !m.Freed() {
+		return nil
+	}
+	names, err := u.names()
+	if err != nil {
+		return err
+	}
+	page := func(id frontier.PageID) (mirror.Page, error) {
+		w, err := u.get(id)
+		if err != nil {
+			return mirror.Page{}, err
+		}
+		if w == nil {
+			return mirror.Page{}, record.Damaged(changes.Bucket, []byte("paths"))
+		}
+		return fileOf(&w.Page), nil
+	}
+	return names.Promote(page, func(id frontier.PageID, name string) error {
+		w, err := u.get(id)
+		if err == nil {
+			w.Stored, w.dirty = contents.Place{File: contents.MirrorDir + "/" + name}, true
+		}
+		return err
+	})
 }

@@ -27,7 +27,7 @@ func (u *update) row(url string) (*urls.Row, int, error) {
 	if row != nil {
 		return row, 0, nil
 	}
-	known, err := u.block.Find(u.urls, u.c.seen, hash, url, u.names)
+	known, err := u.block.Find(u.urls, u.c.seen, hash, url, u.origins)
 	if err != nil || !known {
 		return nil, slot, err
 	}

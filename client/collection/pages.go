@@ -333,19 +333,19 @@ func fit(s string, n int) string {
 
 // A view reads pages in one transaction. It is for one goroutine.
 type view struct {
-	c     *Collection
-	names []string                  // origins of sites, by ID - 1
-	last  frontier.PageID           // the last that is published: the transaction may know of more, on sites not published yet
-	dirty map[frontier.SiteID]*Site // of an update
-	urls  *bbolt.Bucket
-	pages *bbolt.Bucket
-	block urls.Block
+	c       *Collection
+	origins []string                  // of sites, by ID - 1
+	last    frontier.PageID           // the last that is published: the transaction may know of more, on sites not published yet
+	dirty   map[frontier.SiteID]*Site // of an update
+	urls    *bbolt.Bucket
+	pages   *bbolt.Bucket
+	block   urls.Block
 }
 
 func (c *Collection) view(tx *bbolt.Tx) *view {
 	c.mem.RLock()
 	defer c.mem.RUnlock()
-	return &view{c: c, names: c.names, last: c.last, urls: tx.Bucket(urls.Bucket), pages: tx.Bucket(queue.Pages)}
+	return &view{c: c, origins: c.names, last: c.last, urls: tx.Bucket(urls.Bucket), pages: tx.Bucket(queue.Pages)}
 }
 
 // record returns the record of a page, or nil if it has none.
@@ -375,10 +375,10 @@ func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
 // rest reads the rest of the page whose known part is in the block.
 func (v *view) rest(p *Page) error {
 	k := &v.block.Known
-	if k.Site == 0 || int(k.Site) > len(v.names) {
+	if k.Site == 0 || int(k.Site) > len(v.origins) {
 		return v.block.Damaged()
 	}
-	*p = Page{ID: k.ID, Site: k.Site, URL: v.names[k.Site-1] + string(k.Path), Depth: k.Depth,
+	*p = Page{ID: k.ID, Site: k.Site, URL: v.origins[k.Site-1] + string(k.Path), Depth: k.Depth,
 		Found: record.Time(k.Found), By: signalOf(k.By), Dynamic: k.Dynamic, Importance: unknown, rank: k.Rank}
 	p.Signal = p.By
 	raw := v.record(k.ID)

@@ -173,7 +173,7 @@ func (u *update) site(id frontier.SiteID) (*Site, error) {
 	if s := u.dirty[id]; s != nil {
 		return s, nil
 	}
-	if id == 0 || int(id) > len(u.names) {
+	if id == 0 || int(id) > len(u.origins) {
 		return nil, fmt.Errorf("unknown site %d", id)
 	}
 	s := *u.siteAt(id)
@@ -191,12 +191,12 @@ func (u *update) siteOf(origin string) *Site {
 		s, _ := u.site(id)
 		return s
 	}
-	if len(u.names) >= u.c.opts.MaxSites {
+	if len(u.origins) >= u.c.opts.MaxSites {
 		return nil
 	}
-	s := &Site{ID: frontier.SiteID(len(u.names) + 1), Origin: origin, Found: u.now}
+	s := &Site{ID: frontier.SiteID(len(u.origins) + 1), Origin: origin, Found: u.now}
 	u.added = append(u.added, s)
-	u.names = append(u.names, origin) // beyond the length that others see
+	u.origins = append(u.origins, origin) // beyond the length that others see
 	u.ids[origin], u.dirty[s.ID] = s.ID, s
 	return s
 }
@@ -226,7 +226,7 @@ func (u *update) flush() error {
 	if err := u.flushLinks(); err != nil {
 		return err
 	}
-	if err := u.batch.Flush(u.last, len(u.names), u.firsts); err != nil {
+	if err := u.batch.Flush(u.last, len(u.origins), u.firsts); err != nil {
 		return err
 	}
 	return u.flushSites()
@@ -276,7 +276,7 @@ func (u *update) appendURLs() error {
 	list := make([]urls.Known, len(u.fresh))
 	for i, w := range u.fresh {
 		list[i] = urls.Known{ID: w.ID, Site: w.Site, Depth: w.Depth, By: w.By.code(), Dynamic: w.Dynamic, Found: record.Milli(w.Found), Rank: w.rank,
-			Path: []byte(w.URL[len(u.names[w.Site-1]):])}
+			Path: []byte(w.URL[len(u.origins[w.Site-1]):])}
 	}
 	return urls.Append(u.urls, list)
 }
@@ -330,7 +330,7 @@ func (u *update) publish() {
 	c := u.c
 	c.mem.Lock()
 	c.sites = append(c.sites, u.added...)
-	c.names = u.names
+	c.names = u.origins
 	for id, s := range u.dirty {
 		c.sites[id-1] = s
 	}
