@@ -15,7 +15,6 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
-	"github.com/parleyweb/parley/client/collection/internal/changes"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
@@ -264,32 +263,23 @@ type Collection struct {
 	opts Options
 	db   *boltfile.File
 
-	mu        sync.Mutex // held by the writer; guards the fields that only the writer uses
-	copied    *copyMeta  // nil if this is not a copy. Readers need mem
-	broken    error      // set after damage or a failed commit, when memory may be wrong; returned by every update
-	table     urls.Cache
-	touched   int    // records touched since memory was last given back (boltfile.ReleasePages)
-	committed []byte // the stateOfContents of the last transaction
-	sinks     sinks
-	log       *changes.Log
-	naming    map[uint64]*snapshot // by source: a snapshot that is still arriving
+	mu      sync.Mutex // held by the writer; guards the fields that only the writer uses
+	copied  *copyMeta  // nil if this is not a copy. Readers need the lock of the index
+	broken  error      // set after damage or a failed commit, when memory may be wrong; returned by every update
+	touched int        // records touched since memory was last given back (boltfile.ReleasePages)
+	sinks   sinks
+	naming  map[uint64]*snapshot // by source: a snapshot that is still arriving
 
 	policy atomic.Pointer[fresh.Policy]
-
-	seen  *urls.Set
-	stage *queue.Stage
-	last  frontier.PageID // guarded by mem
-
-	mem     sync.RWMutex // guards last, copied and the fields below
-	sites   []*Site      // by ID - 1; a Site is replaced, never modified
-	names   []string     // their origins; append-only
-	origins map[string]frontier.SiteID
+	stage  *queue.Stage
+	index  index
 }
 
 // Open opens or creates the collection in a directory. One process may have it open at a time: another gets
 // ErrHeld. A damaged state is refused with ErrDamaged, a format that this program does not know with ErrVersion.
 func Open(dir string, o *Options) (*Collection, error) {
-	c := &Collection{dir: dir, opts: o.withDefaults(), sinks: sinks{store: contents.Store{Dir: dir}}, seen: urls.NewSet(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: queue.NewStage()}
+	c := &Collection{dir: dir, opts: o.withDefaults(), sinks: sinks{store: contents.Store{Dir: dir}}, naming: map[uint64]*snapshot{}, stage: queue.NewStage(),
+		index: index{urls: urls.NewSet(), origins: map[string]frontier.SiteID{}}}
 	c.SetPolicy(orThesis(c.opts.Policy))
 	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
 		if errors.Is(err, ErrDamaged) {
@@ -317,18 +307,18 @@ func (c *Collection) Close() error {
 
 // Len returns the number of known pages.
 func (c *Collection) Len() int {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
-	return int(c.last)
+	c.index.mu.RLock()
+	defer c.index.mu.RUnlock()
+	return int(c.index.last)
 }
 
 // Memory returns roughly how many bytes of memory the set of known URLs takes.
-func (c *Collection) Memory() int { return c.seen.Bytes() }
+func (c *Collection) Memory() int { return c.index.urls.Bytes() }
 
 // Page returns the record of a URL, and false if the URL is not known.
 func (c *Collection) Page(url string) (p Page, ok bool, err error) {
 	var buf [4]frontier.PageID
-	ids := c.seen.Find(buf[:0], c.seen.Hash(url))
+	ids := c.index.urls.Find(buf[:0], c.index.urls.Hash(url))
 	if len(ids) == 0 {
 		return Page{}, false, nil
 	}

@@ -20,20 +20,22 @@ var zeroDigest protocol.Digest
 func (c *Collection) Commit(t *Commit) (Committed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out *Committed
+	var done *update
 	n := len(t.Finds)
 	for i := range t.Visits {
 		n += len(t.Visits[i].Links)
 	}
-	c.table.Reset(min(n, 1<<16))
-	defer c.table.Reset(0)
+	c.index.cache.Reset(min(n, 1<<16))
+	defer c.index.cache.Reset(0)
 	err := c.update(func(u *update) error {
-		out = u.out
+		done = u
 		return u.take(t)
 	})
 	if err != nil {
 		return Committed{}, fmt.Errorf("commit: %w", err)
 	}
+	out := done.out
+	out.New, out.Queue, out.Dropped = done.pages.made(), done.batch.Ready, done.batch.Dropped
 	return *out, nil
 }
 
@@ -80,17 +82,13 @@ func (u *update) take(t *Commit) error {
 	for i, w := range visited {
 		u.out.Visited[i].Page = w.Page
 	}
-	u.finish = func() {
-		u.out.New = u.newPages()
-		u.out.Queue, u.out.Dropped = u.batch.Ready, u.batch.Dropped
-	}
 	return nil
 }
 
 // confirmed stores that a page is unchanged, since its site would have announced a change. The wait for the
 // next visit begins anew: otherwise a page that is old, or seldom visited, would be confirmed again and again.
 func (u *update) confirmed(id frontier.PageID) error {
-	w, err := u.get(id)
+	w, err := u.pages.get(id)
 	if err != nil || w == nil || w.State != Held || w.Told || w.visited || w.Visits == 0 {
 		return err
 	}
@@ -107,7 +105,7 @@ func (u *update) confirmed(id frontier.PageID) error {
 
 // unbelieved drops the pending fetch of a page whose announcements are worth nothing.
 func (u *update) unbelieved(id frontier.PageID) error {
-	w, err := u.get(id)
+	w, err := u.pages.get(id)
 	if err != nil || w == nil || !w.Told || w.visited || w.Visits == 0 {
 		return err
 	}
@@ -119,7 +117,7 @@ func (u *update) unbelieved(id frontier.PageID) error {
 
 // replanned lets the policy decide again about a page that waits because of its age, or of an announcement.
 func (u *update) replanned(id frontier.PageID) error {
-	w, err := u.get(id)
+	w, err := u.pages.get(id)
 	if err != nil || w == nil || w.visited || !u.c.Aging(&w.Page) {
 		return err
 	}
@@ -128,25 +126,14 @@ func (u *update) replanned(id frontier.PageID) error {
 	return nil
 }
 
-func (u *update) newPages() []Page {
-	if len(u.fresh) == 0 {
-		return nil
-	}
-	list := make([]Page, len(u.fresh))
-	for i, w := range u.fresh {
-		list[i] = w.Page
-	}
-	return list
-}
-
 // takeSite stores the fields of a site that others maintain.
 func (u *update) takeSite(in *Site) error {
 	var s *Site
 	var err error
 	if in.ID != 0 {
-		s, err = u.site(in.ID)
+		s, err = u.sites.get(in.ID)
 	} else if origin, _, ok := split(in.Origin + "/"); ok {
-		s = u.siteOf(origin)
+		s = u.sites.of(origin)
 	}
 	if err != nil {
 		return err
@@ -199,7 +186,7 @@ func (u *update) place(w *work) {
 	if w.At.Equal(Never) {
 		w.Value = 0
 	} else {
-		w.Value = u.c.worth(&w.Page, u.siteAt(w.Site), at)
+		w.Value = u.c.worth(&w.Page, u.sites.at(w.Site), at)
 	}
 	w.rank = u.rank(w)
 }
@@ -213,7 +200,7 @@ func keepable(t time.Time) time.Time {
 }
 
 // believed returns the page as the policy sees it.
-func (u *update) believed(w *work) fresh.Page { return u.c.Believed(&w.Page, u.siteAt(w.Site)) }
+func (u *update) believed(w *work) fresh.Page { return u.c.Believed(&w.Page, u.sites.at(w.Site)) }
 
 // Aging reports whether the policy alone decides when a page is fetched next: it is Held, and no failure,
 // mismatch, missing body or person's request is pending.

@@ -24,19 +24,21 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// sinks are where a commit's bodies go. Only the writer uses them, except for the methods of store that read.
+// sinks are where a commit's bodies and news go. Only the writer uses them, except for the methods of store and log that read.
 type sinks struct {
-	store  contents.Store
-	mirror *mirror.Mirror // nil: none
+	store     contents.Store
+	mirror    *mirror.Mirror // nil: none
+	log       *changes.Log
+	committed []byte // the state of the last transaction
 }
 
-// openContents opens what keep and tell need. state is the stateOfContents of the last committed
+// openContents opens what keep and tell need. state is the state of the last committed
 // transaction, nil if there was none.
 func (c *Collection) openContents(state []byte) error {
 	var setBack bool
 	var err error
 	o := &journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now}
-	if c.log, setBack, err = changes.Open(c.db, filepath.Join(c.dir, "journal.db"), o, c.items); err != nil {
+	if c.sinks.log, setBack, err = changes.Open(c.db, filepath.Join(c.dir, "journal.db"), o, c.items); err != nil {
 		return errors.Join(err, c.closeContents())
 	}
 	if err := c.sinks.store.ReadDamaged(); err != nil {
@@ -71,7 +73,7 @@ func (c *Collection) openContents(state []byte) error {
 
 // markContents stores the present end of the contents, in a transaction of its own.
 func (c *Collection) markContents() error {
-	c.committed = c.stateOfContents()
+	c.sinks.committed = c.sinks.state()
 	return boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) })
 }
 
@@ -86,8 +88,8 @@ func info(m map[string]string) []warc.Field {
 func (c *Collection) closeContents() error {
 	k := &c.sinks
 	var err error
-	if c.log != nil {
-		err = c.log.Close(c.broken == nil)
+	if c.sinks.log != nil {
+		err = c.sinks.log.Close(c.broken == nil)
 	}
 	err = errors.Join(err, k.store.Close())
 	if k.mirror != nil {
@@ -97,16 +99,17 @@ func (c *Collection) closeContents() error {
 	return err
 }
 
-// keep writes the answer of a visit, and returns where its body is stored. p is the page as it was before.
+// keep writes the answer of a visit, and returns where its body is stored.
 // It runs in the transaction of the visit, in the order of visits, in one goroutine at a time.
-func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
-	store, files := &u.c.sinks.store, u.c.sinks.mirror
+func (x *visiting) keep() (contents.Place, error) {
+	v, p := x.v, &x.was
+	store, files := &x.u.c.sinks.store, x.u.c.sinks.mirror
 	body := contents.IsPage(v.Status)
 	switch {
 	case v.Fault != "" && !v.Cut, v.Soft404:
 		return contents.Place{}, nil
 	case !body && (v.Status != http.StatusNotModified || p.Digest.IsZero()):
-		return contents.Place{}, u.answer(v, p)
+		return contents.Place{}, x.answer()
 	}
 	place, of, stored := p.Stored, warc.Original{}, false // whether the answer's body is stored already
 	if !body || p.Digest == v.Digest {
@@ -125,7 +128,7 @@ func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
 		return contents.Place{}, nil // the mirror's tell sets the place, once the name is known
 	}
 	if stored = stored && ok; !stored {
-		twin, err := u.twin(v, p.ID)
+		twin, err := x.twin()
 		if err != nil {
 			return contents.Place{}, err
 		}
@@ -134,7 +137,7 @@ func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
 			of, stored = store.Captured(place)
 		}
 	}
-	capture := u.capture(v, p)
+	capture := x.capture()
 	if stored {
 		if of.Digest = p.Digest; body {
 			of.Digest = v.Digest
@@ -146,44 +149,44 @@ func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
 }
 
 // capture returns a visit in the form that the archive stores.
-func (u *update) capture(v *Visit, p *Page) *warc.Capture {
+func (x *visiting) capture() *warc.Capture {
+	v := x.v
 	asked := v.Asked
 	if asked.IsZero() {
-		asked = u.c.opts.Now()
+		asked = x.u.c.opts.Now()
 	}
-	return &warc.Capture{URL: p.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
+	return &warc.Capture{URL: x.was.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
 		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type}
 }
 
-// syncContents makes the writes of keep durable. It is called before the commit of the transaction that
-// refers to them.
-func (c *Collection) syncContents() error {
-	if m := c.sinks.mirror; m != nil {
-		if err := m.Sync(); err != nil {
+// sync makes the writes of keep durable. It is called before the commit of the transaction that refers to them.
+func (k *sinks) sync() error {
+	if k.mirror != nil {
+		if err := k.mirror.Sync(); err != nil {
 			return err
 		}
 	}
-	return c.sinks.store.Sync()
+	return k.store.Sync()
 }
 
 // rollback undoes the posts and content writes of a transaction that was not committed.
-func (c *Collection) rollback() {
-	if c.log != nil { // else the collection is being opened
-		c.log.Rollback()
+func (k *sinks) rollback() {
+	if k.log != nil { // else the collection is being opened
+		k.log.Rollback()
 	}
-	if c.sinks.mirror != nil {
-		c.sinks.mirror.Rollback()
+	if k.mirror != nil {
+		k.mirror.Rollback()
 	}
-	if store := &c.sinks.store; store.HasArchive() {
-		if mark, ok := parseMark(c.committed); ok {
-			_ = store.Rewind(mark) // records left behind belong to no transaction
+	if k.store.HasArchive() {
+		if mark, ok := parseMark(k.committed); ok {
+			_ = k.store.Rewind(mark) // records left behind belong to no transaction
 		}
 	}
 }
 
 // pass applies the outbox to the files of a mirror and to the journal.
 func (c *Collection) pass() error {
-	return c.log.Pass(func() (some bool, err error) {
+	return c.sinks.log.Pass(func() (some bool, err error) {
 		if c.sinks.mirror == nil {
 			return false, nil
 		}
@@ -234,13 +237,13 @@ func (c *Collection) Displaced() (n int, err error) {
 	return n, err
 }
 
-// stateOfContents returns the end of the contents that the transaction refers to, which is stored in it.
+// state returns the end of the contents that the transaction refers to, which is stored in it.
 // Records after that belong to no transaction.
-func (c *Collection) stateOfContents() []byte {
-	if !c.sinks.store.HasArchive() {
-		return c.committed
+func (k *sinks) state() []byte {
+	if !k.store.HasArchive() {
+		return k.committed
 	}
-	m := c.sinks.store.Mark()
+	m := k.store.Mark()
 	return binary.AppendUvarint(record.AppendString(nil, m.File), uint64(m.Offset))
 }
 

@@ -138,7 +138,7 @@ func (c *Collection) checkCopy() error {
 func (c *Collection) loadCopy(tx *bbolt.Tx) error {
 	raw := tx.Bucket(changes.Bucket).Get(copyKey)
 	if raw == nil {
-		if c.opts.Site != "" && !c.opts.ReadOnly && c.last > 0 {
+		if c.opts.Site != "" && !c.opts.ReadOnly && c.index.last > 0 {
 			return fmt.Errorf("%w: it is a crawl, not a copy of one site", ErrOther)
 		}
 		return nil
@@ -269,12 +269,11 @@ func (u *update) loseAll(lost []frontier.PageID) error {
 	if err != nil {
 		return err
 	}
-	u.news++ // for the files
 	for _, id := range lost {
 		if err := names.Release(id); err != nil {
 			return err
 		}
-		w, err := u.get(id)
+		w, err := u.pages.get(id)
 		if err != nil {
 			return err
 		}
@@ -298,14 +297,15 @@ func (u *update) lose(w *work) {
 }
 
 // serves reports whether a visit brought a possible answer for the page, or a temporary failure.
-func (v *Visit) serves(w *work) bool {
+func (x *visiting) serves() bool {
+	v := x.v
 	switch {
 	case v.large():
 		return false
 	case v.Fault != "":
 		return true
 	case v.Status == http.StatusNotModified:
-		return !w.Digest.IsZero()
+		return !x.w.Digest.IsZero()
 	case v.Status == http.StatusOK, v.Status == http.StatusNonAuthoritativeInfo:
 		return true
 	}
@@ -317,12 +317,13 @@ func (v *Visit) large() bool { return v.Cut && v.Status < 300 }
 
 // unserved stores that the site does not serve a page that it announces: the page stays as it was, and the
 // fetch stays pending. A page that is too large is not fetched again until the site announces a change.
-func (u *update) unserved(w *work, v *Visit) {
+func (x *visiting) unserved() {
+	v, w := x.v, x.w
 	fault := answer(v.Status)
 	if v.large() {
 		fault = "too large"
 	}
-	w.fail(fault, u.now)
+	w.fail(fault, x.u.now)
 	if w.State = Refused; w.has() {
 		w.State = Failing
 	}
@@ -331,7 +332,7 @@ func (u *update) unserved(w *work, v *Visit) {
 		w.At, w.planned = Never, true
 		return
 	}
-	u.later(w, v, u.c.opts.hurried(refusals[min(w.Fails, len(refusals))-1]))
+	x.later(x.u.c.opts.hurried(refusals[min(w.Fails, len(refusals))-1]))
 }
 
 // matched and missed count answers to claims. missed reports whether the answer is to be believed, and
@@ -365,7 +366,7 @@ func (s *applying) judgeCopy(w *work, item *protocol.Item) judgement {
 		if w.State == Failing || w.State == Refused {
 			w.answered()
 			w.State, w.planned, w.dirty = Held, false, true
-			s.plan(w)
+			s.u.plan(w)
 		}
 		return confirmed
 	case w.claimed.IsZero():
@@ -377,7 +378,7 @@ func (s *applying) judgeCopy(w *work, item *protocol.Item) judgement {
 		return owed
 	}
 	// A coarse or implausible date proves nothing.
-	_, sane := protocol.SaneModified(item.Modified, s.now)
+	_, sane := protocol.SaneModified(item.Modified, s.u.now)
 	pending := w.Told || w.At.Equal(Never) && w.State != Held
 	if sane && keepable(item.Modified).Equal(w.said) && (pending || !item.Modified.Add(item.Span).After(w.Last)) {
 		return nothing
@@ -412,7 +413,6 @@ func (c *Collection) Tidy() error {
 		if err != nil {
 			return err
 		}
-		u.news++ // for the files
 		return c.sinks.mirror.Walk(func(name string) error {
 			if names.Has(name) {
 				return nil
@@ -441,8 +441,8 @@ type Copy struct {
 
 // Copy returns the state of the copy, and false if the collection is not a copy.
 func (c *Collection) Copy() (Copy, bool) {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
+	c.index.mu.RLock()
+	defer c.index.mu.RUnlock()
 	if c.copied == nil {
 		return Copy{}, false
 	}

@@ -54,16 +54,16 @@ func (u *update) holds(w *work) error {
 		return nil
 	}
 	key := siteKeyOf(w.Site, w.Digest)
-	switch first := u.firstOf(key); first {
+	switch first := u.firsts.of(key); first {
 	case w.ID:
 		return nil
 	case 0:
 	default:
-		if o, err := u.get(first); err != nil || o != nil && o.sharable(w.Site, w.Digest) {
+		if o, err := u.pages.get(first); err != nil || o != nil && o.sharable(w.Site, w.Digest) {
 			return err
 		}
 	}
-	u.firsts[key] = w.ID
+	u.firsts.changed[key] = w.ID
 	return nil
 }
 
@@ -71,12 +71,12 @@ func (u *update) holds(w *work) error {
 // returns nil, and id is the first from now on.
 func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, error) {
 	key := digestKey(parsed)
-	first := u.firstOf(key)
+	first := u.firsts.of(key)
 	if first == id {
 		return nil, nil
 	}
 	if first != 0 {
-		w, err := u.get(first)
+		w, err := u.pages.get(first)
 		if err != nil {
 			return nil, err
 		}
@@ -84,14 +84,21 @@ func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, er
 			return w, nil
 		}
 	}
-	u.firsts[key] = id
+	u.firsts.changed[key] = id
 	return nil, nil
 }
 
-// firstOf returns the page under a key of the digests bucket, 0 if there is none.
-func (u *update) firstOf(key uint64) frontier.PageID {
-	if first, ok := u.firsts[key]; ok {
+// firsts is the digests bucket with the changes of an update.
+type firsts struct {
+	b       *bbolt.Bucket
+	stage   *queue.Stage
+	changed map[uint64]frontier.PageID
+}
+
+// of returns the page under a key, 0 if there is none.
+func (f *firsts) of(key uint64) frontier.PageID {
+	if first, ok := f.changed[key]; ok {
 		return first
 	}
-	return u.c.stage.Digest(u.digests, key)
+	return f.stage.Digest(f.b, key)
 }

@@ -67,7 +67,7 @@ type Marks struct {
 // Log returns the collection's journal. A Notifier can serve it like a site's, so a crawler can be a
 // publisher. It is nil for a collection that is opened read-only and has never had an event.
 func (c *Collection) Log() protocol.Log {
-	if j := c.log.Journal(); j != nil {
+	if j := c.sinks.log.Journal(); j != nil {
 		return j
 	}
 	return nil
@@ -93,7 +93,7 @@ func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow b
 var errStopped = errors.New("stopped")
 
 func (c *Collection) events(ctx context.Context, after protocol.Cursor, follow bool, yield func(Event, error) bool) error {
-	return c.log.Events(ctx, after, follow, func(ch *changes.Event) error {
+	return c.sinks.log.Events(ctx, after, follow, func(ch *changes.Event) error {
 		it := &ch.Item
 		e := Event{Cursor: ch.Cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
 			Digest: it.Digest, Text: it.Text, TextChanged: !ch.Same, Marks: Marks{ch.Truncated, ch.NoIndex, ch.NoFollow}, Signal: signalOf(ch.Signal),
@@ -152,7 +152,7 @@ type news struct {
 
 // names returns the mirror's names in the transaction.
 func (u *update) names() (mirror.Names, error) {
-	box, err := u.c.log.Enter(u.tx)
+	box, err := u.c.sinks.log.Enter(u.tx)
 	if err != nil {
 		return mirror.Names{}, err
 	}
@@ -161,7 +161,6 @@ func (u *update) names() (mirror.Names, error) {
 
 // tell puts a change into the outbox, and its file operations.
 func (u *update) tell(n news) error {
-	u.news++
 	if err := u.setFile(&n); err != nil {
 		return err
 	}
@@ -170,14 +169,14 @@ func (u *update) tell(n news) error {
 	a := changes.Aside{Signal: n.signal.code()}
 	if n.op == protocol.Delete {
 		step.Entry.Item = protocol.Item{URL: p.URL, Length: -1}
-		return u.c.log.Tell(u.tx, step, a)
+		return u.c.sinks.log.Tell(u.tx, step, a)
 	}
 	step.Entry.Item = itemOf(p, n.changed)
 	a.Stored, a.Truncated, a.NoIndex, a.NoFollow = p.Stored, p.Cut, p.NoIndex, p.NoFollow
 	if a.Same = !n.text.IsZero() && n.text == p.Text || n.op == protocol.Move && n.prev == p.Digest; a.Same {
 		step.Significance = protocol.SignificanceOf(0)
 	}
-	return u.c.log.Tell(u.tx, step, a)
+	return u.c.sinks.log.Tell(u.tx, step, a)
 }
 
 // restore puts back a lost file, which a visit has brought unchanged: no news.
@@ -185,7 +184,6 @@ func (u *update) restore(p *Page) error {
 	if m := u.c.sinks.mirror; m == nil || !m.Kept(p.ID) {
 		return nil
 	}
-	u.news++
 	return u.setFile(&news{op: protocol.Update, page: p})
 }
 
@@ -221,7 +219,7 @@ func (u *update) promote() error {
 		return err
 	}
 	page := func(id frontier.PageID) (mirror.Page, error) {
-		w, err := u.get(id)
+		w, err := u.pages.get(id)
 		if err != nil {
 			return mirror.Page{}, err
 		}
@@ -231,7 +229,7 @@ func (u *update) promote() error {
 		return fileOf(&w.Page), nil
 	}
 	return names.Promote(page, func(id frontier.PageID, name string) error {
-		w, err := u.get(id)
+		w, err := u.pages.get(id)
 		if err == nil {
 			w.Stored, w.dirty = contents.Place{File: contents.MirrorDir + "/" + name}, true
 		}

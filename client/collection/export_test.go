@@ -19,7 +19,7 @@ func (c *Collection) QueueMemory() int { return c.stage.Bytes() }
 // the disk. With five million pages, one in 3,000 billion unknown URLs is taken for a known one.
 func (c *Collection) Known(url string) (frontier.PageID, bool) {
 	var buf [4]frontier.PageID
-	ids := c.seen.Find(buf[:0], c.seen.Hash(url))
+	ids := c.index.urls.Find(buf[:0], c.index.urls.Hash(url))
 	if len(ids) == 0 {
 		return 0, false
 	}
@@ -104,8 +104,8 @@ func (c *Collection) SetVersion(v uint64) error {
 // not say whether they are listed.
 func (c *Collection) ForgetListed() error {
 	return c.update(func(u *update) error {
-		for id := frontier.PageID(1); id <= u.last; id++ {
-			w, err := u.get(id)
+		for id := frontier.PageID(1); id <= u.pages.last; id++ {
+			w, err := u.pages.get(id)
 			if err != nil {
 				return err
 			}

@@ -60,7 +60,7 @@ func (c *Collection) open(path string) error {
 		c.db.Close()
 		return err
 	}
-	if err := c.openContents(c.committed); err != nil {
+	if err := c.openContents(c.sinks.committed); err != nil {
 		c.db.Close()
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *Collection) load() error {
 			return fmt.Errorf("state is %w: no %s", ErrDamaged, metaBucket)
 		}
 		var err error
-		if strategy, c.committed, err = parseMeta(meta.Get(metaKey)); err != nil {
+		if strategy, c.sinks.committed, err = parseMeta(meta.Get(metaKey)); err != nil {
 			return err // nothing else is known of another version
 		}
 		for _, name := range allBuckets {
@@ -106,14 +106,14 @@ func (c *Collection) load() error {
 				return fmt.Errorf("state is %w: no %s", ErrDamaged, name)
 			}
 		}
-		if err := c.loadSites(tx); err != nil {
+		if err := c.index.load(tx); err != nil {
 			return err
 		}
 		if err := c.stage.Load(tx); err != nil {
 			return err
 		}
 		defer boltfile.ReleasePages(tx)
-		if c.last, err = urls.Load(tx.Bucket(urls.Bucket), c.names, c.seen); err != nil {
+		if c.index.last, err = urls.Load(tx.Bucket(urls.Bucket), c.index.names, c.index.urls); err != nil {
 			return err
 		}
 		return c.loadCopy(tx)
@@ -143,7 +143,7 @@ func (c *Collection) load() error {
 
 func (c *Collection) writeMeta(tx *bbolt.Tx) error {
 	b := binary.AppendUvarint(nil, formatVersion)
-	b = record.AppendString(record.AppendString(b, c.opts.Strategy.Name()), string(c.committed))
+	b = record.AppendString(record.AppendString(b, c.opts.Strategy.Name()), string(c.sinks.committed))
 	return tx.Bucket(metaBucket).Put(metaKey, record.Seal(b, metaKey, 0))
 }
 
@@ -177,10 +177,10 @@ func (c *Collection) reorder() error {
 	const each = 100 * urls.BlockLen
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for next := frontier.PageID(1); next <= c.last; next += each {
+	for next := frontier.PageID(1); next <= c.index.last; next += each {
 		err := c.update(func(u *update) error {
-			for id := next; id < next+each && id <= c.last; id++ {
-				w, err := u.get(id)
+			for id := next; id < next+each && id <= c.index.last; id++ {
+				w, err := u.pages.get(id)
 				if err != nil {
 					return err
 				}

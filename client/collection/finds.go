@@ -1,7 +1,6 @@
 package collection
 
 import (
-	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -9,60 +8,33 @@ import (
 // lookup finds or creates the page of a URL. The row's ID is 0 if it was refused; w is nil if the page was
 // known, and only its known part was read.
 func (u *update) lookup(f *Find) (row *urls.Row, w *work, err error) {
-	row, slot, err := u.row(f.URL)
+	row, slot, err := u.pages.row(f.URL)
 	if row != nil || err != nil {
 		return row, nil, err
 	}
-	r := urls.Row{Hash: u.c.seen.Hash(f.URL), URL: f.URL}
+	x := &u.c.index
+	r := urls.Row{Hash: x.urls.Hash(f.URL), URL: f.URL}
 	if w = u.create(f); w != nil {
 		r.ID, r.Depth = w.ID, w.Depth
 	}
-	return u.c.table.Add(slot, r), w, nil
-}
-
-// row looks up a URL, and returns nil and its slot in the table if it is not known.
-func (u *update) row(url string) (*urls.Row, int, error) {
-	hash := u.c.seen.Hash(url)
-	row, slot := u.c.table.Find(hash, url)
-	if row != nil {
-		return row, 0, nil
-	}
-	known, err := u.block.Find(u.urls, u.c.seen, hash, url, u.origins)
-	if err != nil || !known {
-		return nil, slot, err
-	}
-	r := urls.Row{Hash: hash, URL: url, ID: u.block.ID, Depth: u.block.Depth}
-	if raw := u.record(r.ID); len(raw) > 0 {
-		r.Out = State(raw[0]) == Excluded
-	}
-	return u.c.table.Add(slot, r), slot, nil
+	return x.cache.Add(slot, r), w, nil
 }
 
 // create makes a page, or returns nil if it is refused.
 func (u *update) create(f *Find) *work {
-	origin, _, ok := split(f.URL)
-	if !ok || u.last >= maxPages || u.copied == nil && int(u.last) >= u.c.opts.MaxPages {
+	var s *Site
+	last := u.pages.last
+	if origin, _, ok := split(f.URL); ok && last < maxPages && (u.copied != nil || int(last) < u.c.opts.MaxPages) {
+		s = u.sites.of(origin)
+	}
+	if n := u.c.opts.PerSite; s == nil || n > 0 && s.Pages+u.sites.born[s.ID] >= n && f.By != ByPerson {
 		u.out.Refused++
 		return nil
 	}
-	s := u.siteOf(origin)
-	if s == nil {
-		u.out.Refused++
-		return nil
-	}
-	if n := u.c.opts.PerSite; n > 0 && s.Pages+u.born[s.ID] >= n && f.By != ByPerson {
-		u.out.Refused++
-		return nil
-	}
-	u.born[s.ID]++
-	u.last++
-	w := u.alloc()
-	w.Page = Page{ID: u.last, Site: s.ID, URL: f.URL, Depth: max(0, f.Depth), Found: u.now, By: signalOf(f.By.code()),
-		Dynamic: f.Dynamic, Importance: unknown, FetchURL: askable(f.URL, f.Ask)}
+	u.sites.born[s.ID]++
+	w := u.pages.add(Page{Site: s.ID, URL: f.URL, Depth: max(0, f.Depth), Found: u.now, By: signalOf(f.By.code()),
+		Dynamic: f.Dynamic, Importance: unknown, FetchURL: askable(f.URL, f.Ask)})
 	w.Signal = w.By
-	w.isNew, w.dirty = true, true
-	u.work[w.ID] = w
-	u.fresh = append(u.fresh, w)
 	return w
 }
 
@@ -88,7 +60,7 @@ func (u *update) find(f *Find) (frontier.PageID, error) {
 	case exclude == "" && f.Depth >= row.Depth && !again(f.By) && !row.Out:
 		return row.ID, nil // nothing new: the usual case
 	}
-	if w, err = u.get(row.ID); err != nil || w == nil {
+	if w, err = u.pages.get(row.ID); err != nil || w == nil {
 		return 0, err
 	}
 	switch {
@@ -131,25 +103,4 @@ func (u *update) told(w *work, by Signal) {
 	w.Told, w.claimed, w.Missed = true, u.now, 0
 	w.claim, w.Debt, w.DebtText, w.DebtLength = zeroDigest, zeroDigest, zeroDigest, 0
 	w.planned, w.dirty = false, true
-}
-
-// exclude takes a page out of the queue.
-func (w *work) exclude(why string) {
-	w.leaveGone()
-	w.State, w.Why, w.At, w.planned, w.dirty = Excluded, why, Never, true, true
-	w.settle()
-}
-
-// forget drops the last content of a gone page that is about to change its state.
-func (w *work) forget() {
-	w.Digest, w.Parsed, w.Text, w.Length, w.Stored, w.ETag, w.LastModified = zeroDigest, zeroDigest, zeroDigest, 0, contents.Place{}, "", ""
-	w.Cut, w.Unstable = false, Stable
-}
-
-// readmit returns a page to its state before it was excluded.
-func (w *work) readmit() {
-	w.State, w.Why, w.planned, w.dirty = Known, "", false, true
-	if !w.Digest.IsZero() {
-		w.State = Held
-	}
 }

@@ -67,9 +67,11 @@ func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]fron
 	write := func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.update(func(u *update) error {
+		var done *update
+		err := c.update(func(u *update) error {
+			done = u
 			for i, id := range ids {
-				w, err := u.get(id)
+				w, err := u.pages.get(id)
 				if err != nil {
 					return err
 				}
@@ -78,9 +80,12 @@ func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]fron
 					u.place(w)
 				}
 			}
-			u.finish = func() { ready = append(ready, u.batch.Ready...) }
 			return nil
 		})
+		if err == nil {
+			ready = append(ready, done.batch.Ready...)
+		}
+		return err
 	}
 	for id, rank := range ranks {
 		if ids, values = append(ids, id), append(values, rank); len(ids) == atOnce {

@@ -333,33 +333,23 @@ func fit(s string, n int) string {
 
 // A view reads pages in one transaction. It is for one goroutine.
 type view struct {
-	c       *Collection
-	origins []string                  // of sites, by ID - 1
-	last    frontier.PageID           // the last that is published: the transaction may know of more, on sites not published yet
-	dirty   map[frontier.SiteID]*Site // of an update
-	urls    *bbolt.Bucket
-	pages   *bbolt.Bucket
-	block   urls.Block
+	c     *Collection
+	sites *sites
+	last  frontier.PageID // the last that is published: the transaction may know of more, on sites not published yet
+	urls  *bbolt.Bucket
+	pages *bbolt.Bucket
+	block urls.Block
 }
 
 func (c *Collection) view(tx *bbolt.Tx) *view {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
-	return &view{c: c, origins: c.names, last: c.last, urls: tx.Bucket(urls.Bucket), pages: tx.Bucket(queue.Pages)}
+	x := &c.index
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return &view{c: c, sites: &sites{index: x, origins: x.names}, last: x.last, urls: tx.Bucket(urls.Bucket), pages: tx.Bucket(queue.Pages)}
 }
 
 // record returns the record of a page, or nil if it has none.
 func (v *view) record(id frontier.PageID) []byte { return v.c.stage.Page(v.pages, id) }
-
-// siteAt returns a site that exists, not to be changed.
-func (v *view) siteAt(id frontier.SiteID) *Site {
-	if s := v.dirty[id]; s != nil {
-		return s
-	}
-	v.c.mem.RLock()
-	defer v.c.mem.RUnlock()
-	return v.c.sites[id-1]
-}
 
 // page reads a page into p, and reports whether there is one.
 func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
@@ -375,15 +365,15 @@ func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
 // rest reads the rest of the page whose known part is in the block.
 func (v *view) rest(p *Page) error {
 	k := &v.block.Known
-	if k.Site == 0 || int(k.Site) > len(v.origins) {
+	if k.Site == 0 || int(k.Site) > len(v.sites.origins) {
 		return v.block.Damaged()
 	}
-	*p = Page{ID: k.ID, Site: k.Site, URL: v.origins[k.Site-1] + string(k.Path), Depth: k.Depth,
+	*p = Page{ID: k.ID, Site: k.Site, URL: v.sites.origins[k.Site-1] + string(k.Path), Depth: k.Depth,
 		Found: record.Time(k.Found), By: signalOf(k.By), Dynamic: k.Dynamic, Importance: unknown, rank: k.Rank}
 	p.Signal = p.By
 	raw := v.record(k.ID)
 	if raw == nil {
-		p.Value = v.c.worth(p, v.siteAt(k.Site), p.Found)
+		p.Value = v.c.worth(p, v.sites.at(k.Site), p.Found)
 		return nil
 	}
 	if !parsePage(raw, p) {

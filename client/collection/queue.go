@@ -25,13 +25,13 @@ func (q queueStore) Sites(f func(frontier.SiteID, int) error) error {
 		ready int
 	}
 	var list []row
-	q.c.mem.RLock()
-	for _, s := range q.c.sites {
+	q.c.index.mu.RLock()
+	for _, s := range q.c.index.sites {
 		if s.Ready > 0 {
 			list = append(list, row{s.ID, s.Ready})
 		}
 	}
-	q.c.mem.RUnlock()
+	q.c.index.mu.RUnlock()
 	for _, r := range list {
 		if err := f(r.site, r.ready); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (q queueStore) Promote(now int64, n int) ([]frontier.Entry, error) {
 	if err == nil && len(list) > 0 {
 		err = c.update(func(u *update) error {
 			for _, e := range list {
-				s, err := u.site(e.Site)
+				s, err := u.sites.get(e.Site)
 				if err != nil {
 					return err
 				}
@@ -180,7 +180,7 @@ func (c *Collection) waitAnew() error {
 		}
 		err = c.update(func(u *update) error {
 			for _, id := range turn {
-				w, err := u.get(id)
+				w, err := u.pages.get(id)
 				if err != nil {
 					return err
 				}
@@ -212,7 +212,7 @@ func (q queueStore) Rerank(old, new []frontier.Entry) error {
 			if o.Page != e.Page || o.Site != e.Site || o.Rank == rank {
 				continue
 			}
-			w, err := u.get(o.Page)
+			w, err := u.pages.get(o.Page)
 			if err != nil {
 				return err
 			}

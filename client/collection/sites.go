@@ -2,12 +2,18 @@ package collection
 
 import (
 	"encoding/binary"
+	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -144,41 +150,167 @@ func (s *Site) count(was, is tally) {
 	s.Cut += is.cut - was.cut
 }
 
-func (c *Collection) loadSites(tx *bbolt.Tx) error {
+// An index is what memory holds of the stored URLs and sites.
+type index struct {
+	urls  *urls.Set
+	cache urls.Cache // of the writer
+
+	mu      sync.RWMutex // guards the fields below, and Collection.copied
+	last    frontier.PageID
+	sites   []*Site  // by ID - 1; a Site is replaced, never modified
+	names   []string // their origins; append-only
+	origins map[string]frontier.SiteID
+}
+
+func (x *index) load(tx *bbolt.Tx) error {
 	counts := tx.Bucket(countsBucket)
 	return tx.Bucket(sitesBucket).ForEach(func(k, v []byte) error {
-		s := &Site{ID: frontier.SiteID(len(c.sites) + 1)}
+		s := &Site{ID: frontier.SiteID(len(x.sites) + 1)}
 		if string(k) != string(record.SiteKey(s.ID)) || !parseSite(v, s) {
 			return record.Damaged(sitesBucket, k)
 		}
 		if raw := counts.Get(k); raw != nil && !parseCounts(raw, s) {
 			return record.Damaged(countsBucket, k)
 		}
-		c.sites, c.names = append(c.sites, s), append(c.names, s.Origin)
-		c.origins[s.Origin] = s.ID
+		x.sites, x.names = append(x.sites, s), append(x.names, s.Origin)
+		x.origins[s.Origin] = s.ID
 		return nil
 	})
+}
+
+// sites are the sites as a transaction sees them, with its changes.
+type sites struct {
+	index   *index
+	origins []string                  // by ID - 1, with those of new sites
+	changed map[frontier.SiteID]*Site // nil in a read transaction
+	added   []*Site
+	ids     map[string]frontier.SiteID // of added
+	born    map[frontier.SiteID]int    // number of new pages
+	now     time.Time
+	most    int // how many sites there may be
+}
+
+// begin makes the sites ready for changes.
+func (s *sites) begin(now time.Time, most int) {
+	s.now, s.most = now, most
+	s.changed, s.ids, s.born = map[frontier.SiteID]*Site{}, map[string]frontier.SiteID{}, map[frontier.SiteID]int{}
+}
+
+// at returns a site that exists, not to be changed.
+func (s *sites) at(id frontier.SiteID) *Site {
+	if site := s.changed[id]; site != nil {
+		return site
+	}
+	s.index.mu.RLock()
+	defer s.index.mu.RUnlock()
+	return s.index.sites[id-1]
+}
+
+// get returns a site that may be changed.
+func (s *sites) get(id frontier.SiteID) (*Site, error) {
+	if site := s.changed[id]; site != nil {
+		return site, nil
+	}
+	if id == 0 || int(id) > len(s.origins) {
+		return nil, fmt.Errorf("unknown site %d", id)
+	}
+	site := *s.at(id)
+	s.changed[id] = &site
+	return &site, nil
+}
+
+// of returns the site of an origin, creating it if needed; nil if there may be no more.
+func (s *sites) of(origin string) *Site {
+	id := s.index.origins[origin]
+	if id == 0 {
+		id = s.ids[origin]
+	}
+	if id != 0 {
+		site, _ := s.get(id)
+		return site
+	}
+	if len(s.origins) >= s.most {
+		return nil
+	}
+	site := &Site{ID: frontier.SiteID(len(s.origins) + 1), Origin: origin, Found: s.now}
+	s.added = append(s.added, site)
+	s.origins = append(s.origins, origin) // beyond the length that others see
+	s.ids[origin], s.changed[site.ID] = site.ID, site
+	return site
+}
+
+// flush writes the changes.
+func (s *sites) flush(tx *bbolt.Tx) error {
+	slow, counts := tx.Bucket(sitesBucket), tx.Bucket(countsBucket)
+	slow.FillPercent, counts.FillPercent = ascending, ascending
+	for _, id := range slices.Sorted(maps.Keys(s.changed)) {
+		site := s.changed[id]
+		was := &Site{}
+		if int(id) <= len(s.index.sites) {
+			was = s.index.sites[id-1]
+		}
+		if !sameSlow(site, was) {
+			if err := slow.Put(record.SiteKey(id), appendSite(nil, site)); err != nil {
+				return err
+			}
+		}
+		if !sameCounts(site, was) {
+			if err := counts.Put(record.SiteKey(id), appendCounts(nil, site)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// publish makes the committed changes visible. The caller holds the lock of the index.
+func (s *sites) publish() {
+	x := s.index
+	x.sites = append(x.sites, s.added...)
+	x.names = s.origins
+	for id, site := range s.changed {
+		x.sites[id-1] = site
+	}
+	for _, site := range s.added {
+		x.origins[site.Origin] = site.ID
+	}
+}
+
+func sameSlow(a, b *Site) bool {
+	return a.Origin == b.Origin && a.IP == b.IP && a.Resolved.Equal(b.Resolved) && a.Delay == b.Delay && a.Soft404 == b.Soft404 &&
+		a.Fault == b.Fault && a.FaultAt.Equal(b.FaultAt) && a.Quiet.Equal(b.Quiet) &&
+		string(a.Trust) == string(b.Trust) && string(a.Shape) == string(b.Shape) && string(a.Families) == string(b.Families) && a.Belief == b.Belief
+}
+
+func sameCounts(a, b *Site) bool {
+	as, bs := a.counts(), b.counts()
+	for i := range as {
+		if *as[i] != *bs[i] {
+			return false
+		}
+	}
+	return a.Requests == b.Requests && a.Bytes == b.Bytes
 }
 
 // Site returns the record of an origin, such as "https://example.org". Trust, Shape and Families are shared:
 // do not modify them.
 func (c *Collection) Site(origin string) (Site, bool) {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
-	if id := c.origins[origin]; id != 0 {
-		return *c.sites[id-1], true
+	c.index.mu.RLock()
+	defer c.index.mu.RUnlock()
+	if id := c.index.origins[origin]; id != 0 {
+		return *c.index.sites[id-1], true
 	}
 	return Site{}, false
 }
 
 // SiteByID returns the record of a site, as Site does.
 func (c *Collection) SiteByID(id frontier.SiteID) (Site, bool) {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
-	if id == 0 || int(id) > len(c.sites) {
+	c.index.mu.RLock()
+	defer c.index.mu.RUnlock()
+	if id == 0 || int(id) > len(c.index.sites) {
 		return Site{}, false
 	}
-	return *c.sites[id-1], true
+	return *c.index.sites[id-1], true
 }
 
 // Sites yields all sites in the order of their IDs.

@@ -49,6 +49,9 @@ func (l *Log) Tell(tx *bbolt.Tx, step journal.Step, a Aside) error {
 	return l.posting.steps.Put(key, appendPosted(key, &p))
 }
 
+// Posted reports whether a transaction has entered the outbox that Pass has not seen.
+func (l *Log) Posted() bool { return l.posting.tx != nil }
+
 // Rollback forgets what was posted in a transaction that was not committed.
 func (l *Log) Rollback() { l.posting = posting{} }
 
