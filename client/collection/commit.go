@@ -145,7 +145,7 @@ func (u *update) takeSite(in *Site) error {
 	if in.IP.IsValid() && in.Resolved.After(s.Resolved) {
 		s.IP, s.Resolved = in.IP, in.Resolved
 	}
-	s.Delay, s.Soft404, s.Fault, s.FaultAt, s.Quiet = in.Delay, in.Soft404, clip(in.Fault, maxFault), in.FaultAt, in.Quiet
+	s.Delay, s.Soft404, s.Fault, s.FaultAt, s.Quiet = in.Delay, in.Soft404, record.Clip(in.Fault, maxFault), in.FaultAt, in.Quiet
 	s.Trust, s.Shape, s.Families, s.Belief = clone(in.Trust), clone(in.Shape), clone(in.Families), in.Belief
 	return nil
 }

@@ -78,14 +78,14 @@ func ReadRecords(body []byte) map[string][]byte {
 	}
 	s := Site{ID: 7}
 	if parseSite(sealed(record.SiteKey(7)), &s) {
-		out["site"] = bare(appendSite(nil, &s))
+		out["site"] = bare(appendSite(&s))
 	}
 	if parseCounts(sealed(record.SiteKey(7)), &s) {
-		out["counts"] = bare(appendCounts(nil, &s))
+		out["counts"] = bare(appendCounts(&s))
 	}
 	var src Source
 	if key := sourceKey(7<<sourceBits | 1); parseSource(key, sealed(key), &src) {
-		out["source"] = bare(appendSource(nil, &src))
+		out["source"] = bare(appendSource(&src))
 	}
 	if to, ok := parseLinks(body); ok {
 		out["links"] = appendLinks(nil, to)

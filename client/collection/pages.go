@@ -3,8 +3,6 @@ package collection
 import (
 	"encoding/binary"
 	"math"
-	"strings"
-	"unicode/utf8"
 
 	"go.etcd.io/bbolt"
 
@@ -63,272 +61,150 @@ const (
 
 // appendPage appends the record of p, without its key and without what the urls bucket has.
 func appendPage(b []byte, p *Page) []byte {
-	from := len(b)
-	key := record.PageKey(p.ID)
-	h := &p.History
-	f := record.Flag(p.Told, pageTold) | record.Flag(p.NoIndex, pageNoIndex) | record.Flag(!p.claimed.IsZero(), pageClaim) |
-		record.Flag(p.Fails > 0, pageFailed) | record.Flag(p.Why != "", pageWhy) | record.Flag(h.Visits > 0, pageHistory) |
-		record.Flag(!p.Digest.IsZero(), pageContent) | record.Flag(!p.Parsed.IsZero(), pageParsed) | record.Flag(!p.Text.IsZero(), pageText) |
-		record.Flag(p.Title != "" || p.Language != "" || p.Canonical != "", pageNames) |
-		record.Flag(p.ETag != "" || p.LastModified != "", pageMarks) | record.Flag(p.Stored != contents.Place{}, pagePlace) |
-		record.Flag(p.Original != 0, pageOriginal) | record.Flag(p.Target != "", pageTarget) |
-		record.Flag(!math.IsNaN(float64(p.Importance)), pageWeight) | record.Flag(p.Rank != 0, pageScore) | record.Flag(p.Cash != 0, pageCash) |
-		record.Flag(p.Status != 0 || p.Latency != 0 || p.Took != 0, pageAnswer) | record.Flag(p.Missed > 0, pageMissed) |
-		record.Flag(!p.missing.IsZero(), pageMissing) | record.Flag(!h.Modified.IsZero(), pageFresh) | record.Flag(!p.said.IsZero(), pageSaid) |
-		record.Flag(p.Value != 0, pageValue) | record.Flag(!h.Confirmed.IsZero(), pageSure) |
-		record.Flag(!h.Belief.None(), pageBelief) | record.Flag(h.Notices > 0 || !h.Heard.IsZero(), pageNotices) |
-		record.Flag(p.FetchURL != "", pageAsk) | record.Flag(p.Listed, pageListed) | record.Flag(p.Cut, pageCut) | record.Flag(p.Unstable != Stable, pageUnstable) |
-		record.Flag(!p.DebtText.IsZero(), pageDebtText) | record.Flag(p.DebtLength > 0, pageDebtSize) | record.Flag(p.NoFollow, pageNoFollow)
+	from, key := len(b), record.PageKey(p.ID)
+	x := record.Codec{Out: make([]byte, 0, 512)}
+	codeParts(&x, p)
 	b = append(b, byte(p.State), p.Signal.code())
-	b = binary.AppendUvarint(b, f)
-	b = binary.AppendUvarint(b, uint64(max(0, p.Depth)))
-	b = record.AppendTime(b, p.At)
-	b = record.AppendFloat(b, p.rank)
-	if f&pageValue != 0 {
-		b = record.AppendFloat(b, p.Value)
-	}
-	if f&pageClaim != 0 {
-		b = append(record.AppendTime(b, p.claimed), p.claim[:]...)
-	}
-	if f&pageSaid != 0 {
-		b = record.AppendDuration(record.AppendTime(b, p.said), p.span)
-	}
-	if f&pageMissed != 0 {
-		b = binary.AppendUvarint(b, uint64(p.Missed))
-	}
-	if f&pageMissing != 0 {
-		b = record.AppendTime(b, p.missing)
-	}
-	if f&pageFailed != 0 {
-		b = binary.AppendUvarint(b, uint64(p.Fails))
-		b = record.AppendTime(record.AppendString(b, clip(p.Fault, maxField)), p.Failed)
-	}
-	if f&pageWhy != 0 {
-		b = record.AppendString(b, clip(p.Why, maxField))
-	}
-	if f&pageHistory != 0 {
-		b = record.AppendTime(record.AppendTime(b, h.First), h.Last)
-		b = binary.AppendUvarint(b, uint64(h.Visits))
-		b = binary.AppendUvarint(b, uint64(h.Changes))
-		b = record.AppendDuration(b, h.Unchanged)
-	}
-	if f&pageFresh != 0 {
-		b = record.AppendTime(b, h.Modified)
-	}
-	if f&pageSure != 0 {
-		b = record.AppendTime(b, h.Confirmed)
-	}
-	if f&pageBelief != 0 {
-		b = h.Belief.Append(b)
-	}
-	if f&pageNotices != 0 {
-		b = record.AppendTime(binary.AppendUvarint(b, uint64(h.Notices)), h.Noticed)
-		b = record.AppendFloat(record.AppendFloat(record.AppendFloat(record.AppendTime(b, h.Heard), h.Said), h.SaidQuiet), h.SaidSeen)
-	}
-	if f&pageContent != 0 {
-		b = append(b, p.Digest[:]...)
-		b = binary.AppendVarint(b, p.Length)
-		b = record.AppendString(b, fit(p.Type, maxField))
-	}
-	if f&pageParsed != 0 {
-		b = append(b, p.Parsed[:]...)
-	}
-	if f&pageText != 0 {
-		b = append(b, p.Text[:]...)
-	}
-	if f&pageNames != 0 {
-		b = record.AppendString(b, clip(p.Title, maxTitle))
-		b = record.AppendString(b, fit(p.Language, maxField))
-		b = record.AppendString(b, fit(p.Canonical, 8*maxTitle))
-	}
-	if f&pageMarks != 0 {
-		b = record.AppendString(record.AppendString(b, fit(p.ETag, maxMark)), fit(p.LastModified, maxMark))
-	}
-	if f&pagePlace != 0 {
-		b = record.AppendString(b, p.Stored.File)
-		b = binary.AppendVarint(binary.AppendVarint(b, p.Stored.Offset), p.Stored.Length)
-	}
-	if f&pageOriginal != 0 {
-		b = binary.AppendUvarint(b, uint64(p.Original))
-	}
-	if f&pageTarget != 0 {
-		b = record.AppendString(b, p.Target)
-	}
-	if f&pageWeight != 0 {
-		b = record.AppendFloat(b, p.Importance)
-	}
-	if f&pageScore != 0 {
-		b = record.AppendFloat(b, p.Rank)
-	}
-	if f&pageCash != 0 {
-		b = record.AppendFloat(b, p.Cash)
-	}
-	if f&pageAnswer != 0 {
-		b = binary.AppendUvarint(b, uint64(max(0, p.Status)))
-		b = record.AppendDuration(record.AppendDuration(b, p.Latency), p.Took)
-	}
-	if f&pageAsk != 0 {
-		b = record.AppendString(b, p.FetchURL)
-	}
-	if f&pageUnstable != 0 {
-		b = append(b, byte(p.Unstable))
-	}
-	if f&pageDebtText != 0 {
-		b = append(b, p.DebtText[:]...)
-	}
-	if f&pageDebtSize != 0 {
-		b = binary.AppendUvarint(b, uint64(p.DebtLength))
-	}
+	b = binary.AppendUvarint(binary.AppendUvarint(b, x.Parts), uint64(max(0, p.Depth)))
+	b = append(record.AppendFloat(record.AppendTime(b, p.At), p.rank), x.Out...)
 	return record.Seal(b, key[:], from)
 }
 
 // parsePage adds a record to p, which holds what the urls bucket has. The strings of p share one piece of memory.
 func parsePage(raw []byte, p *Page) bool {
 	key := record.PageKey(p.ID)
-	body, ok := record.Unseal(key[:], raw)
-	if !ok {
-		return false
-	}
-	d := record.Decoder{B: body}
-	whole := ""
-	str := func() string {
-		s := d.Bytes()
-		if len(s) == 0 {
-			return ""
-		}
-		if whole == "" {
-			whole = string(body)
-		}
-		end := len(body) - len(d.B)
-		return whole[end-len(s) : end]
-	}
+	x := record.Codec{Shares: true}
+	ok := x.Read(key[:], raw)
+	d := &x.In
 	p.State, p.Signal = State(d.Byte()), signalOf(d.Byte())
-	f := d.Uint()
-	p.Depth = d.Count()
-	p.At, p.rank = d.Time(), d.Float()
-	p.Told, p.NoIndex, p.NoFollow, p.Listed, p.Cut = f&pageTold != 0, f&pageNoIndex != 0, f&pageNoFollow != 0, f&pageListed != 0, f&pageCut != 0
-	h := &p.History
-	h.Notified = p.Told
+	x.Parts, p.Depth, p.At, p.rank = d.Uint(), d.Count(), d.Time(), d.Float()
 	p.Value = 0
-	if f&pageValue != 0 {
-		p.Value = d.Float()
+	codeParts(&x, p)
+	if p.History.Notified = p.Told; p.Told {
+		p.Debt = p.claim
 	}
-	if f&pageClaim != 0 {
-		p.claimed = d.Time()
-		d.Digest(&p.claim)
-		if p.Told {
-			p.Debt = p.claim
-		}
-	}
-	if f&pageSaid != 0 {
-		p.said, p.span = d.Time(), d.Duration()
-	}
-	if f&pageMissed != 0 {
-		p.Missed = d.Count()
-	}
-	if f&pageMissing != 0 {
-		p.missing = d.Time()
-	}
-	if f&pageFailed != 0 {
-		p.Fails, p.Fault, p.Failed = d.Count(), str(), d.Time()
-	}
-	if f&pageWhy != 0 {
-		p.Why = str()
-	}
-	if f&pageHistory != 0 {
-		h.First, h.Last, h.Visits, h.Changes, h.Unchanged = d.Time(), d.Time(), d.Count(), d.Count(), d.Duration()
-	}
-	if f&pageFresh != 0 {
-		h.Modified = d.Time()
-	}
-	if f&pageSure != 0 {
-		h.Confirmed = d.Time()
-	}
-	if f&pageBelief != 0 {
-		var n int
-		if h.Belief, n = fresh.ParseBelief(d.B); n == 0 {
-			d.Fail()
-		} else {
-			d.B = d.B[n:]
-		}
-	}
-	if f&pageNotices != 0 {
-		h.Notices, h.Noticed, h.Heard = d.Count(), d.Time(), d.Time()
-		h.Said, h.SaidQuiet, h.SaidSeen = d.Float(), d.Float(), d.Float()
-	}
-	if f&pageContent != 0 {
-		d.Digest(&p.Digest)
-		p.Length, p.Type = d.Int(), str()
-	}
-	if f&pageParsed != 0 {
-		d.Digest(&p.Parsed)
-	}
-	if f&pageText != 0 {
-		d.Digest(&p.Text)
-	}
-	if f&pageNames != 0 {
-		p.Title, p.Language, p.Canonical = str(), str(), str()
-	}
-	if f&pageMarks != 0 {
-		p.ETag, p.LastModified = str(), str()
-	}
-	if f&pagePlace != 0 {
-		p.Stored = contents.Place{File: str(), Offset: d.Int(), Length: d.Int()}
-	}
-	if f&pageOriginal != 0 {
-		p.Original = frontier.PageID(d.Uint())
-	}
-	if f&pageTarget != 0 {
-		p.Target = str()
-	}
-	if f&pageWeight != 0 {
-		p.Importance = d.Float()
-	}
-	if f&pageScore != 0 {
-		p.Rank = d.Float()
-	}
-	if f&pageCash != 0 {
-		p.Cash = d.Float()
-	}
-	if f&pageAnswer != 0 {
-		p.Status, p.Latency, p.Took = d.Count(), d.Duration(), d.Duration()
-	}
-	if f&pageAsk != 0 {
-		p.FetchURL = str()
-	}
-	if f&pageUnstable != 0 {
-		p.Unstable = min(Unstable(d.Byte()), UnstableText)
-	}
-	if f&pageDebtText != 0 {
-		d.Digest(&p.DebtText)
-	}
-	if f&pageDebtSize != 0 {
-		p.DebtLength = int64(min(d.Uint(), math.MaxInt64))
-	}
-	return !d.Bad && len(d.B) == 0
+	return ok && x.Whole()
 }
 
-// clip shortens text for people to at most n bytes, at a rune's end.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
+// codeParts writes or reads the parts of a page's record that not every page has.
+func codeParts(x *record.Codec, p *Page) {
+	h := &p.History
+	x.Bit(pageTold, &p.Told)
+	x.Bit(pageNoIndex, &p.NoIndex)
+	x.Bit(pageNoFollow, &p.NoFollow)
+	x.Bit(pageListed, &p.Listed)
+	x.Bit(pageCut, &p.Cut)
+	if x.Part(pageValue, p.Value != 0) {
+		x.Float(&p.Value)
 	}
-	s = s[:n]
-	for len(s) > 0 {
-		if r, size := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || size != 1 {
-			break
+	if x.Part(pageClaim, !p.claimed.IsZero()) {
+		x.Time(&p.claimed)
+		x.Digest(&p.claim)
+	}
+	if x.Part(pageSaid, !p.said.IsZero()) {
+		x.Time(&p.said)
+		x.Duration(&p.span)
+	}
+	if x.Part(pageMissed, p.Missed > 0) {
+		x.Count(&p.Missed)
+	}
+	if x.Part(pageMissing, !p.missing.IsZero()) {
+		x.Time(&p.missing)
+	}
+	if x.Part(pageFailed, p.Fails > 0) {
+		x.Count(&p.Fails)
+		x.Clipped(&p.Fault, maxField)
+		x.Time(&p.Failed)
+	}
+	if x.Part(pageWhy, p.Why != "") {
+		x.Clipped(&p.Why, maxField)
+	}
+	if x.Part(pageHistory, h.Visits > 0) {
+		x.Time(&h.First)
+		x.Time(&h.Last)
+		x.Count(&h.Visits)
+		x.Count(&h.Changes)
+		x.Duration(&h.Unchanged)
+	}
+	if x.Part(pageFresh, !h.Modified.IsZero()) {
+		x.Time(&h.Modified)
+	}
+	if x.Part(pageSure, !h.Confirmed.IsZero()) {
+		x.Time(&h.Confirmed)
+	}
+	if x.Part(pageBelief, !h.Belief.None()) {
+		x.Own(h.Belief.Append, func(b []byte) (n int) {
+			h.Belief, n = fresh.ParseBelief(b)
+			return n
+		})
+	}
+	if x.Part(pageNotices, h.Notices > 0 || !h.Heard.IsZero()) {
+		x.Count(&h.Notices)
+		x.Time(&h.Noticed)
+		x.Time(&h.Heard)
+		x.Float(&h.Said)
+		x.Float(&h.SaidQuiet)
+		x.Float(&h.SaidSeen)
+	}
+	if x.Part(pageContent, !p.Digest.IsZero()) {
+		x.Digest(&p.Digest)
+		x.Int(&p.Length)
+		x.Fitting(&p.Type, maxField)
+	}
+	if x.Part(pageParsed, !p.Parsed.IsZero()) {
+		x.Digest(&p.Parsed)
+	}
+	if x.Part(pageText, !p.Text.IsZero()) {
+		x.Digest(&p.Text)
+	}
+	if x.Part(pageNames, p.Title != "" || p.Language != "" || p.Canonical != "") {
+		x.Clipped(&p.Title, maxTitle)
+		x.Fitting(&p.Language, maxField)
+		x.Fitting(&p.Canonical, 8*maxTitle)
+	}
+	if x.Part(pageMarks, p.ETag != "" || p.LastModified != "") {
+		x.Fitting(&p.ETag, maxMark)
+		x.Fitting(&p.LastModified, maxMark)
+	}
+	if x.Part(pagePlace, p.Stored != contents.Place{}) {
+		x.Text(&p.Stored.File)
+		x.Int(&p.Stored.Offset)
+		x.Int(&p.Stored.Length)
+	}
+	if x.Part(pageOriginal, p.Original != 0) {
+		x.Page(&p.Original)
+	}
+	if x.Part(pageTarget, p.Target != "") {
+		x.Text(&p.Target)
+	}
+	if x.Part(pageWeight, !math.IsNaN(float64(p.Importance))) {
+		x.Float(&p.Importance)
+	}
+	if x.Part(pageScore, p.Rank != 0) {
+		x.Float(&p.Rank)
+	}
+	if x.Part(pageCash, p.Cash != 0) {
+		x.Float(&p.Cash)
+	}
+	if x.Part(pageAnswer, p.Status != 0 || p.Latency != 0 || p.Took != 0) {
+		x.Count(&p.Status)
+		x.Duration(&p.Latency)
+		x.Duration(&p.Took)
+	}
+	if x.Part(pageAsk, p.FetchURL != "") {
+		x.Text(&p.FetchURL)
+	}
+	if x.Part(pageUnstable, p.Unstable != Stable) {
+		if x.Byte((*byte)(&p.Unstable)); x.Reads {
+			p.Unstable = min(p.Unstable, UnstableText)
 		}
-		s = s[:len(s)-1]
 	}
-	return strings.Clone(s)
-}
-
-// fit returns s, or nothing if it is longer than n: a part of it would mean nothing.
-func fit(s string, n int) string {
-	if len(s) > n {
-		return ""
+	if x.Part(pageDebtText, !p.DebtText.IsZero()) {
+		x.Digest(&p.DebtText)
 	}
-	return s
+	if x.Part(pageDebtSize, p.DebtLength > 0) {
+		x.Size(&p.DebtLength)
+	}
 }
 
 // A view reads pages in one transaction. It is for one goroutine.

@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -24,50 +25,45 @@ import (
 
 const maxFault = 300
 
-func appendSite(b []byte, s *Site) []byte {
-	from := len(b)
-	b = record.AppendTime(record.AppendString(b, s.Origin), s.Found)
-	b = record.AppendString(b, string(s.IP.AsSlice()))
-	b = record.AppendDuration(record.AppendTime(b, s.Resolved), s.Delay)
-	soft := byte(0)
-	if s.Soft404 {
-		soft = 1
-	}
-	b = append(b, soft)
-	b = record.AppendTime(record.AppendTime(record.AppendString(b, clip(s.Fault, maxFault)), s.FaultAt), s.Quiet)
-	b = record.AppendString(record.AppendString(b, string(s.Trust)), string(s.Shape))
+func appendSite(s *Site) []byte {
+	var x record.Codec
+	codeSite(&x, s)
+	return record.Seal(x.Out, record.SiteKey(s.ID), 0)
+}
+
+func parseSite(raw []byte, s *Site) bool {
+	var x record.Codec
+	ok := x.Read(record.SiteKey(s.ID), raw)
+	codeSite(&x, s)
+	return ok && x.Whole() && s.Origin != ""
+}
+
+// codeSite writes or reads the fields that seldom change.
+func codeSite(x *record.Codec, s *Site) {
+	x.Text(&s.Origin)
+	x.Time(&s.Found)
+	x.Addr(&s.IP)
+	x.Time(&s.Resolved)
+	x.Duration(&s.Delay)
+	x.Bool(&s.Soft404)
+	x.Clipped(&s.Fault, maxFault)
+	x.Time(&s.FaultAt)
+	x.Time(&s.Quiet)
+	x.Bytes(&s.Trust)
+	x.Bytes(&s.Shape)
 	var belief []byte
 	if s.Belief != nil {
 		belief = s.Belief.Append(nil)
 	}
-	b = record.AppendString(b, string(belief))
-	if len(s.Families) > 0 {
-		b = record.AppendString(b, string(s.Families))
-	}
-	return record.Seal(b, record.SiteKey(s.ID), from)
-}
-
-func parseSite(raw []byte, s *Site) bool {
-	body, ok := record.Unseal(record.SiteKey(s.ID), raw)
-	if !ok {
-		return false
-	}
-	d := record.Decoder{B: body}
-	s.Origin, s.Found, s.IP, s.Resolved, s.Delay = d.Text(), d.Time(), d.Addr(), d.Time(), d.Duration()
-	s.Soft404 = d.Byte() != 0
-	s.Fault, s.FaultAt, s.Quiet = d.Text(), d.Time(), d.Time()
-	s.Trust, s.Shape = clone(d.Bytes()), clone(d.Bytes())
-	if raw := d.Bytes(); len(raw) > 0 {
-		belief, err := fresh.ParseSite(raw)
-		if err != nil {
-			return false
+	if x.Bytes(&belief); x.Reads && len(belief) > 0 {
+		b, err := fresh.ParseSite(belief)
+		if s.Belief = &b; err != nil {
+			x.In.Fail()
 		}
-		s.Belief = &belief
 	}
-	if len(d.B) > 0 {
-		s.Families = clone(d.Bytes())
+	if x.More(len(s.Families) > 0) {
+		x.Bytes(&s.Families)
 	}
-	return !d.Bad && len(d.B) == 0 && s.Origin != ""
 }
 
 func clone(b []byte) []byte {
@@ -84,8 +80,8 @@ func (s *Site) counts() [8]*int {
 // earlyCounts is how many counts precede Requests and Bytes in a record; those added later follow them.
 const earlyCounts = 7
 
-func appendCounts(b []byte, s *Site) []byte {
-	from := len(b)
+func appendCounts(s *Site) []byte {
+	var b []byte
 	list := s.counts()
 	for _, n := range list[:earlyCounts] {
 		b = binary.AppendVarint(b, int64(*n))
@@ -94,7 +90,7 @@ func appendCounts(b []byte, s *Site) []byte {
 	for _, n := range list[earlyCounts:] {
 		b = binary.AppendVarint(b, int64(*n))
 	}
-	return record.Seal(b, record.SiteKey(s.ID), from)
+	return record.Seal(b, record.SiteKey(s.ID), 0)
 }
 
 func parseCounts(raw []byte, s *Site) bool {
@@ -244,18 +240,17 @@ func (s *sites) flush(tx *bbolt.Tx) error {
 	slow, counts := tx.Bucket(sitesBucket), tx.Bucket(countsBucket)
 	slow.FillPercent, counts.FillPercent = ascending, ascending
 	for _, id := range slices.Sorted(maps.Keys(s.changed)) {
-		site := s.changed[id]
-		was := &Site{}
+		site, was := s.changed[id], &Site{ID: id}
 		if int(id) <= len(s.index.sites) {
 			was = s.index.sites[id-1]
 		}
-		if !sameSlow(site, was) {
-			if err := slow.Put(record.SiteKey(id), appendSite(nil, site)); err != nil {
+		if raw := appendSite(site); !bytes.Equal(raw, appendSite(was)) {
+			if err := slow.Put(record.SiteKey(id), raw); err != nil {
 				return err
 			}
 		}
-		if !sameCounts(site, was) {
-			if err := counts.Put(record.SiteKey(id), appendCounts(nil, site)); err != nil {
+		if raw := appendCounts(site); !bytes.Equal(raw, appendCounts(was)) {
+			if err := counts.Put(record.SiteKey(id), raw); err != nil {
 				return err
 			}
 		}
@@ -274,22 +269,6 @@ func (s *sites) publish() {
 	for _, site := range s.added {
 		x.origins[site.Origin] = site.ID
 	}
-}
-
-func sameSlow(a, b *Site) bool {
-	return a.Origin == b.Origin && a.IP == b.IP && a.Resolved.Equal(b.Resolved) && a.Delay == b.Delay && a.Soft404 == b.Soft404 &&
-		a.Fault == b.Fault && a.FaultAt.Equal(b.FaultAt) && a.Quiet.Equal(b.Quiet) &&
-		string(a.Trust) == string(b.Trust) && string(a.Shape) == string(b.Shape) && string(a.Families) == string(b.Families) && a.Belief == b.Belief
-}
-
-func sameCounts(a, b *Site) bool {
-	as, bs := a.counts(), b.counts()
-	for i := range as {
-		if *as[i] != *bs[i] {
-			return false
-		}
-	}
-	return a.Requests == b.Requests && a.Bytes == b.Bytes
 }
 
 // Site returns the record of an origin, such as "https://example.org". Trust, Shape and Families are shared:

@@ -19,50 +19,54 @@ const maxBody = 500 << 10
 
 func sourceKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
-func appendSource(b []byte, s *Source) []byte {
-	from := len(b)
-	b = record.AppendString(record.AppendString(b, string(s.Kind)), s.URL)
-	b = binary.AppendUvarint(b, s.Parent)
-	b = binary.AppendUvarint(record.AppendString(b, s.Cursor.Epoch), s.Cursor.Seq)
-	b = record.AppendString(b, s.Door)
-	b = record.AppendString(record.AppendString(b, fit(s.ETag, maxMark)), fit(s.LastModified, maxMark))
-	b = append(b, s.Digest[:]...)
-	b = record.AppendString(b, string(s.Body[:min(len(s.Body), maxBody)]))
-	b = binary.AppendUvarint(b, uint64(max(0, s.Status)))
-	b = record.AppendTime(record.AppendTime(record.AppendTime(b, s.Polled), s.Changed), s.At)
-	b = binary.AppendUvarint(b, uint64(max(0, s.Fails)))
-	b = record.AppendString(b, clip(s.Fault, maxFault))
-	b = binary.AppendUvarint(b, uint64(max(0, s.Pages)))
-	b = binary.AppendUvarint(record.AppendTime(b, s.Held), uint64(max(0, s.Doomed)))
-	b = record.AppendString(record.AppendTime(b, s.Since), string(s.Rhythm))
-	if s.As != "" { // absent in states of earlier versions
-		b = record.AppendString(record.AppendString(b, string(s.As)), clip(s.Why, maxFault))
-	}
-	return record.Seal(b, sourceKey(s.ID), from)
+func appendSource(s *Source) []byte {
+	var x record.Codec
+	kept := *s
+	kept.Body = s.Body[:min(len(s.Body), maxBody)]
+	codeSource(&x, &kept)
+	return record.Seal(x.Out, sourceKey(s.ID), 0)
 }
 
 func parseSource(key, raw []byte, s *Source) bool {
-	body, ok := record.Unseal(key, raw)
-	if !ok || len(key) != 8 {
+	var x record.Codec
+	if !x.Read(key, raw) || len(key) != 8 {
 		return false
 	}
-	d := record.Decoder{B: body}
 	*s = Source{ID: binary.BigEndian.Uint64(key)}
 	s.Site = frontier.SiteID(s.ID >> sourceBits)
-	s.Kind, s.URL, s.Parent = SourceKind(d.Text()), d.Text(), d.Uint()
-	s.Cursor = protocol.Cursor{Epoch: d.Text(), Seq: d.Uint()}
-	s.Door, s.ETag, s.LastModified = d.Text(), d.Text(), d.Text()
-	d.Digest(&s.Digest)
-	s.Body, s.Status = clone(d.Bytes()), d.Count()
-	s.Polled, s.Changed, s.At = d.Time(), d.Time(), d.Time()
-	s.Fails, s.Fault, s.Pages = d.Count(), d.Text(), d.Count()
-	s.Held, s.Doomed = d.Time(), d.Count()
-	s.Since, s.Rhythm = d.Time(), clone(d.Bytes())
-	if len(d.B) > 0 {
-		s.As, s.Why = protocol.Form(d.Text()), d.Text()
-		d.Bad = d.Bad || s.As == ""
+	codeSource(&x, s)
+	return x.Whole()
+}
+
+func codeSource(x *record.Codec, s *Source) {
+	x.Text((*string)(&s.Kind))
+	x.Text(&s.URL)
+	x.Uint(&s.Parent)
+	x.Text(&s.Cursor.Epoch)
+	x.Uint(&s.Cursor.Seq)
+	x.Text(&s.Door)
+	x.Fitting(&s.ETag, maxMark)
+	x.Fitting(&s.LastModified, maxMark)
+	x.Digest(&s.Digest)
+	x.Bytes(&s.Body)
+	x.Count(&s.Status)
+	x.Time(&s.Polled)
+	x.Time(&s.Changed)
+	x.Time(&s.At)
+	x.Count(&s.Fails)
+	x.Clipped(&s.Fault, maxFault)
+	x.Count(&s.Pages)
+	x.Time(&s.Held)
+	x.Count(&s.Doomed)
+	x.Time(&s.Since)
+	x.Bytes(&s.Rhythm)
+	if x.More(s.As != "") { // absent in states of earlier versions
+		x.Text((*string)(&s.As))
+		x.Clipped(&s.Why, maxFault)
+		if s.As == "" {
+			x.In.Fail()
+		}
 	}
-	return !d.Bad && len(d.B) == 0
 }
 
 // Sources returns the sources of a site, or of all sites for 0.
@@ -130,7 +134,7 @@ func (l *sources) get(id uint64) (*Source, error) {
 	return s, nil
 }
 
-func (l *sources) put(s *Source) error { return l.b.Put(sourceKey(s.ID), appendSource(nil, s)) }
+func (l *sources) put(s *Source) error { return l.b.Put(sourceKey(s.ID), appendSource(s)) }
 
 // otherManifests returns the other manifests of the same site.
 func (l *sources) otherManifests(s *Source) (list []uint64, err error) {

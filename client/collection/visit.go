@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -156,7 +157,7 @@ func (x *visiting) content() error {
 	w.State = Held
 	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, max(v.Length, int64(len(v.Body))), x.place
 	w.Type, w.ETag, w.LastModified, w.Cut = v.Type, v.ETag, v.LastModified, v.Cut
-	w.Title, w.Language, w.Canonical = clip(v.Title, maxTitle), v.Language, v.Canonical
+	w.Title, w.Language, w.Canonical = record.Clip(v.Title, maxTitle), v.Language, v.Canonical
 	w.NoIndex, w.NoFollow = v.NoIndex, v.NoFollow
 	w.Original = 0
 	follows := true
@@ -335,7 +336,7 @@ func (x *visiting) moved() error {
 			fault = "redirect to a URL that may not be stored"
 		}
 	} else {
-		fault = clip("redirect to a URL that is not admitted: "+t.Exclude, maxField)
+		fault = record.Clip("redirect to a URL that is not admitted: "+t.Exclude, maxField)
 	}
 	w.answered()
 	w.leaveGone()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -138,7 +139,7 @@ func (w *work) fail(fault string, now time.Time) {
 		w.Failed = now
 	}
 	w.Fails++
-	w.Fault = clip(fault, maxField)
+	w.Fault = record.Clip(fault, maxField)
 }
 
 // exclude takes a page out of the queue.

@@ -84,10 +84,8 @@ func (l *Log) asides(from, to uint64) (map[uint64]Aside, error) {
 			if seq > to {
 				break
 			}
-			body, ok := record.Unseal(k, v)
-			d := record.Decoder{B: body}
-			a := parseAside(&d)
-			if !ok || d.Bad {
+			a, ok := parseAside(k, v)
+			if !ok {
 				return record.Damaged(asidesBucket, k)
 			}
 			list[seq] = a

@@ -72,7 +72,7 @@ func (l *Log) strike(box *bbolt.Bucket) error {
 	for seq := range l.pending {
 		key := binary.BigEndian.AppendUint64(nil, seq)
 		a := l.pending[seq]
-		if err := asides.Put(key, record.Seal(appendAside(nil, &a), key, 0)); err != nil {
+		if err := asides.Put(key, appendAside(key, &a)); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
-	"net/netip"
 	"time"
 
 	"github.com/parleyweb/parley/client/frontier"
@@ -179,9 +178,3 @@ func (d *Decoder) Float() float32 {
 
 // Digest reads a digest into to.
 func (d *Decoder) Digest(to *protocol.Digest) { copy(to[:], d.take(uint64(len(to)))) }
-
-// Addr reads an address; the zero Addr if it is none.
-func (d *Decoder) Addr() netip.Addr {
-	a, _ := netip.AddrFromSlice(d.Bytes())
-	return a
-}
