@@ -113,17 +113,18 @@ func (s *applying) listing() bool {
 }
 
 func (s *applying) apply(source uint64) error {
+	u := s.u
 	if source != 0 {
 		var err error
-		if s.source, err = s.u.sources.get(source); err != nil {
+		if s.source, err = u.sources.get(source); err != nil {
 			return err
 		}
-		site, err := s.u.sites.get(s.source.Site)
+		site, err := u.sites.get(s.source.Site)
 		if err != nil {
 			return err
 		}
 		s.prefix = site.Origin + "/"
-		s.names = s.u.c.naming[source]
+		s.names = u.c.naming[source]
 	}
 	s.a.Reception.Received = len(s.step.Changes) + s.step.Skipped
 	for i := range s.step.Changes {
@@ -144,7 +145,7 @@ func (s *applying) apply(source uint64) error {
 	if s.source == nil || s.step.Whole {
 		return nil
 	}
-	return s.u.stand(s.source, s.step, s.a)
+	return u.stand(s.source, s.step, s.a)
 }
 
 // left returns the number of changes skipped so far.
@@ -220,14 +221,15 @@ func (s *applying) own(url string) bool {
 
 // admitted returns the page of a URL that a source lists, creating it if needed; nil if it is not to be fetched.
 func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
-	w, err = s.u.pages.lookFor(url)
+	u := s.u
+	w, err = u.pages.lookFor(url)
 	if err == nil && (w == nil || w.State == Gone) {
 		err = s.room(w == nil)
 	}
 	if err != nil || w != nil && w.State != Excluded {
 		return w, false, err
 	}
-	if w != nil && s.u.copied != nil { // so that it is dropped by a later snapshot without it
+	if w != nil && u.copied != nil { // so that it is dropped by a later snapshot without it
 		if err := s.name(w); err != nil {
 			return nil, false, err
 		}
@@ -247,25 +249,25 @@ func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 			return nil, false, nil
 		}
 		w.readmit()
-		s.u.plan(w)
+		u.plan(w)
 		return w, false, nil
 	}
-	before := len(s.u.pages.added)
-	id, err := s.u.find(&f)
+	before := len(u.pages.added)
+	id, err := u.find(&f)
 	if err != nil || id == 0 {
 		return nil, false, err // create has counted it
 	}
-	if w, err = s.u.pages.get(id); err != nil {
+	if w, err = u.pages.get(id); err != nil {
 		return nil, false, err
 	}
 	if w.State == Excluded {
 		s.a.Refused++
-		if s.u.copied != nil {
+		if u.copied != nil {
 			err = s.name(w)
 		}
 		return nil, false, err
 	}
-	return w, len(s.u.pages.added) > before, nil
+	return w, len(u.pages.added) > before, nil
 }
 
 // A source's confirmation of a stored page is written only after a quarter of the time since the last visit:
@@ -310,20 +312,21 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 
 // confirmed stores that a page still equals the stored content. A sender that has claimed otherwise since was wrong.
 func (s *applying) confirmed(w *work, item *protocol.Item) {
+	u := s.u
 	replan := false
 	if item.Digest == w.Digest && (w.Told || w.claim != item.Digest) {
-		s.u.said(w, item)
+		u.said(w, item)
 		w.settle()
 		w.planned, replan, w.proved = false, true, true
 	}
-	since := s.u.now.Sub(clock.Later(w.Confirmed, w.Last))
-	if !s.heeded(w) && since >= max(leastWait, s.u.now.Sub(w.Last)/confirmShare) && !w.Told {
+	since := u.now.Sub(clock.Later(w.Confirmed, w.Last))
+	if !s.heeded(w) && since >= max(leastWait, u.now.Sub(w.Last)/confirmShare) && !w.Told {
 		w.History.Notified = false
-		w.History = w.History.Confirm(s.u.now)
+		w.History = w.History.Confirm(u.now)
 		replan = true
 	}
 	if replan {
-		s.u.plan(w)
+		u.plan(w)
 	}
 }
 
@@ -343,13 +346,14 @@ const (
 )
 
 func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
+	u := s.u
 	if isNew {
 		return owed
 	}
-	if s.u.copied != nil {
+	if u.copied != nil {
 		return s.judgeCopy(w, item)
 	}
-	modified, sane := protocol.SaneModified(item.Modified, s.u.now)
+	modified, sane := protocol.SaneModified(item.Modified, u.now)
 	if !item.Digest.IsZero() {
 		switch {
 		case w.has() && w.Digest == item.Digest:
@@ -372,15 +376,15 @@ func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
 	case same && !modified.Add(item.Span).After(w.Last):
 		return nothing
 	case same: // the named day is not over: visit once more when it is
-		s.u.sooner(w, modified.Add(item.Span))
+		u.sooner(w, modified.Add(item.Span))
 		return nothing
 	case sane && modified.After(w.Last):
 		return owed
 	case !s.listing():
 		return owed // its clock may differ from ours
 	case sane && modified.Add(item.Span).After(w.Last):
-		s.u.said(w, item)
-		s.u.sooner(w, modified.Add(item.Span))
+		u.said(w, item)
+		u.sooner(w, modified.Add(item.Span))
 		return nothing
 	case sane && !s.o.Unsure:
 		return confirmed
@@ -404,31 +408,32 @@ func (u *update) said(w *work, item *protocol.Item) {
 
 // addPendingFetch makes the announced content of a page a pending fetch.
 func (s *applying) addPendingFetch(w *work, item *protocol.Item) {
+	u := s.u
 	if w.Visits > 0 && (!w.Told || item.Digest != w.claim) {
 		if s.heeded(w) {
-			w.History = w.History.Silence(s.o.Read, s.u.sites.at(w.Site).Belief.Manifest.Recall)
+			w.History = w.History.Silence(s.o.Read, u.sites.at(w.Site).Belief.Manifest.Recall)
 		}
 		precision, recall := s.worth(w)
-		m, ok := protocol.SaneModified(item.Modified, s.u.now)
+		m, ok := protocol.SaneModified(item.Modified, u.now)
 		if !ok {
 			m = time.Time{}
 		}
-		w.History = w.History.Notice(s.u.now, m, precision, recall)
+		w.History = w.History.Notice(u.now, m, precision, recall)
 	}
-	s.u.said(w, item)
+	u.said(w, item)
 	if !w.Told || s.by.code() > w.Signal.code() {
 		w.Signal = s.by
 	}
 	w.Told, w.Debt, w.Missed, w.planned = true, item.Digest, 0, false
 	w.DebtText, w.DebtLength = item.Text, max(0, item.Length)
-	if m, ok := protocol.SaneModified(item.Modified, s.u.now); ok && m.After(w.Modified) {
+	if m, ok := protocol.SaneModified(item.Modified, u.now); ok && m.After(w.Modified) {
 		w.Modified = keepable(m)
 	}
 	if w.State == Gone {
 		w.forget()
 		w.State = Known
 	}
-	s.u.plan(w)
+	u.plan(w)
 }
 
 // worth returns the precision and recall of the site's word about a page.
@@ -447,12 +452,13 @@ func (s *applying) worth(w *work) (precision, recall float64) {
 
 // drop stores that the site says a page is gone.
 func (s *applying) drop(w *work) error {
-	if s.u.copied != nil && s.source != nil { // it may come back in a snapshot that will not be whole
-		if err := s.u.unname(s.source.ID, []frontier.PageID{w.ID}); err != nil {
+	u := s.u
+	if u.copied != nil && s.source != nil { // it may come back in a snapshot that will not be whole
+		if err := u.unname(s.source.ID, []frontier.PageID{w.ID}); err != nil {
 			return err
 		}
 	}
-	return s.u.dropped1(w, "")
+	return u.dropped1(w, "")
 }
 
 func (u *update) dropped1(w *work, to string) error {
@@ -475,7 +481,8 @@ func (u *update) dropped1(w *work, to string) error {
 
 // move stores that the bytes of ch.From are now at ch.Item.URL. Stored content moves there without a request.
 func (s *applying) move(ch *protocol.Change) error {
-	from, err := s.u.pages.lookFor(ch.From)
+	u := s.u
+	from, err := u.pages.lookFor(ch.From)
 	if err != nil {
 		return err
 	}
@@ -494,7 +501,7 @@ func (s *applying) move(ch *protocol.Change) error {
 		item.Digest = from.Digest // announced without digest: the bytes are unchanged
 	}
 	held := to != nil && from.has() && from.Digest == item.Digest && !(to.has() && to.Digest == item.Digest)
-	if s.u.copied != nil && from.Stored.File == "" {
+	if u.copied != nil && from.Stored.File == "" {
 		held = false // the file was removed
 	}
 	if !held {
@@ -510,10 +517,10 @@ func (s *applying) move(ch *protocol.Change) error {
 	if err := s.carry(from, to); err != nil {
 		return err
 	}
-	if s.u.copied != nil {
-		if s.u.said(to, &item); to.Stored.File == "" { // the file was not there
+	if u.copied != nil {
+		if u.said(to, &item); to.Stored.File == "" { // the file was not there
 			s.a.Pending++
-			s.u.lose(to)
+			u.lose(to)
 			return nil
 		}
 	}
@@ -523,6 +530,7 @@ func (s *applying) move(ch *protocol.Change) error {
 
 // carry moves the stored content of one page to another.
 func (s *applying) carry(from, to *work) error {
+	u := s.u
 	to.answered()
 	to.State = Held
 	to.History = from.History
@@ -535,19 +543,19 @@ func (s *applying) carry(from, to *work) error {
 	to.claim, to.claimed, to.said, to.span = zeroDigest, time.Time{}, time.Time{}, 0
 	to.planned, to.proved = false, true
 	if !to.Parsed.IsZero() && to.Original == 0 {
-		s.u.firsts.changed[digestKey(to.Parsed)] = to.ID
+		u.firsts.changed[digestKey(to.Parsed)] = to.ID
 	}
-	links, err := s.u.links.of(from.ID)
+	links, err := u.links.of(from.ID)
 	if err != nil {
 		return err
 	}
-	s.u.links.set(to.ID, links)
-	if err := s.u.tell(news{op: protocol.Move, page: &to.Page, prev: from.Digest, text: from.Text, from: from.URL, source: from.ID, signal: s.by, changed: s.u.now}); err != nil {
+	u.links.set(to.ID, links)
+	if err := u.tell(news{op: protocol.Move, page: &to.Page, prev: from.Digest, text: from.Text, from: from.URL, source: from.ID, signal: s.by, changed: u.now}); err != nil {
 		return err
 	}
-	if err := s.u.dropped1(from, to.URL); err != nil {
+	if err := u.dropped1(from, to.URL); err != nil {
 		return err
 	}
-	s.u.plan(to)
+	u.plan(to)
 	return nil
 }

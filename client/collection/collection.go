@@ -298,7 +298,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 func (c *Collection) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := errors.Join(c.closeContents(), c.db.Close())
+	err := errors.Join(c.sinks.close(c.broken == nil), c.db.Close())
 	if err != nil {
 		return fmt.Errorf("close collection %s: %w", c.dir, err)
 	}

@@ -186,7 +186,7 @@ func (u *update) place(w *work) {
 	if w.At.Equal(Never) {
 		w.Value = 0
 	} else {
-		w.Value = u.c.worth(&w.Page, u.sites.at(w.Site), at)
+		w.Value = worth(u.c.Policy(), u.believed(w), at)
 	}
 	w.rank = u.rank(w)
 }
@@ -224,9 +224,8 @@ func (c *Collection) Policy() fresh.Policy { return *c.policy.Load() }
 func (c *Collection) SetPolicy(p fresh.Policy) { c.policy.Store(&p) }
 
 // worth returns the expected gain of a visit at a time (V06).
-func (c *Collection) worth(p *Page, s *Site, at time.Time) float32 {
-	q := c.Believed(p, s)
-	v := float32(c.Policy().Profit(&q, at))
+func worth(p fresh.Policy, q fresh.Page, at time.Time) float32 {
+	v := float32(p.Profit(&q, at))
 	if v != v {
 		return 0
 	}

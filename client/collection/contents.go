@@ -39,10 +39,10 @@ func (c *Collection) openContents(state []byte) error {
 	var err error
 	o := &journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now}
 	if c.sinks.log, setBack, err = changes.Open(c.db, filepath.Join(c.dir, "journal.db"), o, c.items); err != nil {
-		return errors.Join(err, c.closeContents())
+		return errors.Join(err, c.sinks.close(c.broken == nil))
 	}
 	if err := c.sinks.store.ReadDamaged(); err != nil {
-		return errors.Join(err, c.closeContents())
+		return errors.Join(err, c.sinks.close(c.broken == nil))
 	}
 	if c.opts.ReadOnly {
 		return nil
@@ -55,26 +55,21 @@ func (c *Collection) openContents(state []byte) error {
 			o.Mark = &mark
 		}
 		if err = c.sinks.store.OpenArchive(o); err != nil {
-			return errors.Join(err, c.closeContents())
+			return errors.Join(err, c.sinks.close(c.broken == nil))
 		}
 		if o.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
-			if err := c.markContents(); err != nil {
-				return errors.Join(err, c.closeContents())
+			c.sinks.committed = c.sinks.state()
+			if err := boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) }); err != nil {
+				return errors.Join(err, c.sinks.close(c.broken == nil))
 			}
 		}
 	}
 	if c.opts.Contents&Mirror != 0 {
 		if err := c.openMirror(); err != nil {
-			return errors.Join(err, c.closeContents())
+			return errors.Join(err, c.sinks.close(c.broken == nil))
 		}
 	}
 	return nil
-}
-
-// markContents stores the present end of the contents, in a transaction of its own.
-func (c *Collection) markContents() error {
-	c.sinks.committed = c.sinks.state()
-	return boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) })
 }
 
 func info(m map[string]string) []warc.Field {
@@ -85,11 +80,11 @@ func info(m map[string]string) []warc.Field {
 	return fields
 }
 
-func (c *Collection) closeContents() error {
-	k := &c.sinks
+// close closes what openContents has opened. If the state is sound, what was passed is struck from the outbox.
+func (k *sinks) close(sound bool) error {
 	var err error
-	if c.sinks.log != nil {
-		err = c.sinks.log.Close(c.broken == nil)
+	if k.log != nil {
+		err = k.log.Close(sound)
 	}
 	err = errors.Join(err, k.store.Close())
 	if k.mirror != nil {
@@ -184,18 +179,11 @@ func (k *sinks) rollback() {
 	}
 }
 
-// pass applies the outbox to the files of a mirror and to the journal.
-func (c *Collection) pass() error {
-	return c.sinks.log.Pass(func() (some bool, err error) {
-		if c.sinks.mirror == nil {
-			return false, nil
-		}
-		return c.runOps()
-	})
-}
-
 // runOps runs the file operations in the outbox, and reports whether there are any.
 func (c *Collection) runOps() (some bool, err error) {
+	if c.sinks.mirror == nil {
+		return false, nil
+	}
 	var ops []filetree.Op
 	err = c.reading(func(tx *bbolt.Tx) error {
 		ops, err = mirror.Ops(tx.Bucket(changes.Bucket))

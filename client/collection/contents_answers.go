@@ -24,12 +24,12 @@ const maxAnswer = 64 << 10
 // answer archives an answer without a page, unless it equals the one before: a page that is gone says so for
 // ever. The answer never counts as content.
 func (x *visiting) answer() error {
-	v, p := x.v, &x.was
-	store := &x.u.c.sinks.store
+	u, v, p := x.u, x.v, &x.was
+	store := &u.c.sinks.store
 	switch status := v.Status; {
-	case !store.HasArchive(), v.Fault != "", p.stale(v), status < 300, status == http.StatusNotModified, x.u.c.opts.Answers == NoAnswers:
+	case !store.HasArchive(), v.Fault != "", p.stale(v), status < 300, status == http.StatusNotModified, u.c.opts.Answers == NoAnswers:
 		return nil
-	case status > 399 && status != http.StatusNotFound && status != http.StatusGone && x.u.c.opts.Answers != AllAnswers:
+	case status > 399 && status != http.StatusNotFound && status != http.StatusGone && u.c.opts.Answers != AllAnswers:
 		return nil
 	case status == p.Status && (v.Target == nil || v.Target.URL == p.Target):
 		return nil

@@ -104,22 +104,21 @@ func writeMark(t *filetree.Tree, m siteMark) error {
 }
 
 // owner reads the mark of the directory, and returns an error if the directory is not this copy's.
-func (c *Collection) owner(t *filetree.Tree) (*siteMark, error) {
+func (o *Options) owner(t *filetree.Tree) (*siteMark, error) {
 	mark, err := readMark(t)
 	switch {
 	case err != nil:
 		return nil, err
 	case mark == nil && t.Foreign():
-		return nil, fmt.Errorf("directory %s is not empty and not a mirror: choose an empty one", c.opts.Root)
-	case mark != nil && mark.Base != c.opts.Site:
-		return nil, fmt.Errorf("directory %s: %w: %s", c.opts.Root, ErrOther, mark.Base)
+		return nil, fmt.Errorf("directory %s is not empty and not a mirror: choose an empty one", o.Root)
+	case mark != nil && mark.Base != o.Site:
+		return nil, fmt.Errorf("directory %s: %w: %s", o.Root, ErrOther, mark.Base)
 	}
 	return mark, nil
 }
 
 // checkCopy returns an error, before anything is written, if the options or the directory do not fit a copy.
-func (c *Collection) checkCopy() error {
-	o := &c.opts
+func (o *Options) checkCopy() error {
 	if o.Site == "" || o.ReadOnly {
 		return nil
 	}
@@ -130,7 +129,7 @@ func (c *Collection) checkCopy() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.owner(t)
+	_, err = o.owner(t)
 	return errors.Join(err, t.Close())
 }
 
@@ -168,7 +167,7 @@ func (c *Collection) openCopy() error {
 	if err := t.Lock(); err != nil {
 		return fmt.Errorf("directory %s: %w", c.opts.Root, err)
 	}
-	mark, err := c.owner(t) // again, now that no other process can change it
+	mark, err := c.opts.owner(t) // again, now that no other process can change it
 	if err != nil {
 		return err
 	}

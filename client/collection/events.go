@@ -83,35 +83,30 @@ func (c *Collection) Log() protocol.Log {
 // loop body may take as long as it likes, and may use the collection.
 func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if err := c.events(ctx, after, follow, yield); err != nil && err != errStopped {
+		stopped := errors.New("stopped")
+		err := c.sinks.log.Events(ctx, after, follow, func(ch *changes.Event) error {
+			it := &ch.Item
+			e := Event{Cursor: ch.Cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
+				Digest: it.Digest, Text: it.Text, TextChanged: !ch.Same, Marks: Marks{ch.Truncated, ch.NoIndex, ch.NoFollow}, Signal: signalOf(ch.Signal),
+				Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: ch.Stored, Snapshot: ch.Snapshot}
+			if ch.Snapshot {
+				p, ok, err := c.Page(it.URL)
+				if err != nil {
+					return err
+				}
+				if ok && p.Digest == it.Digest {
+					e.Stored, e.Signal, e.At, e.Marks = p.Stored, p.Signal, p.Last, Marks{p.Cut, p.NoIndex, p.NoFollow}
+				}
+			}
+			if !yield(e, nil) {
+				return stopped
+			}
+			return nil
+		})
+		if err != nil && err != stopped {
 			yield(Event{}, fmt.Errorf("read events: %w", err))
 		}
 	}
-}
-
-// errStopped is returned when the loop has ended.
-var errStopped = errors.New("stopped")
-
-func (c *Collection) events(ctx context.Context, after protocol.Cursor, follow bool, yield func(Event, error) bool) error {
-	return c.sinks.log.Events(ctx, after, follow, func(ch *changes.Event) error {
-		it := &ch.Item
-		e := Event{Cursor: ch.Cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
-			Digest: it.Digest, Text: it.Text, TextChanged: !ch.Same, Marks: Marks{ch.Truncated, ch.NoIndex, ch.NoFollow}, Signal: signalOf(ch.Signal),
-			Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: ch.Stored, Snapshot: ch.Snapshot}
-		if ch.Snapshot {
-			p, ok, err := c.Page(it.URL)
-			if err != nil {
-				return err
-			}
-			if ok && p.Digest == it.Digest {
-				e.Stored, e.Signal, e.At, e.Marks = p.Stored, p.Signal, p.Last, Marks{p.Cut, p.NoIndex, p.NoFollow}
-			}
-		}
-		if !yield(e, nil) {
-			return errStopped
-		}
-		return nil
-	})
 }
 
 // items yields the journal's items for all stored contents.

@@ -45,7 +45,7 @@ const (
 )
 
 func (c *Collection) open(path string) error {
-	if err := c.checkCopy(); err != nil {
+	if err := c.opts.checkCopy(); err != nil {
 		return err
 	}
 	if st, err := os.Stat(path); err == nil && st.Size() == 0 && c.opts.ReadOnly {
@@ -65,7 +65,7 @@ func (c *Collection) open(path string) error {
 		return err
 	}
 	if !c.opts.ReadOnly {
-		err := c.pass()
+		err := c.sinks.log.Pass(c.runOps)
 		if err == nil && c.opts.Site != "" {
 			err = c.verifyCopy()
 		}
@@ -76,7 +76,7 @@ func (c *Collection) open(path string) error {
 			err = c.waitAnew()
 		}
 		if err != nil {
-			return errors.Join(err, c.closeContents(), c.db.Close())
+			return errors.Join(err, c.sinks.close(c.broken == nil), c.db.Close())
 		}
 	}
 	return nil

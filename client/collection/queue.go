@@ -132,10 +132,9 @@ func (c *Collection) Denied(p *Page) time.Time {
 }
 
 // farthest returns the longest wait of any visit that is planned now.
-func (c *Collection) farthest() time.Duration {
-	a := &c.opts.Again
+func (a *Again) farthest(by fresh.Policy) time.Duration {
 	most := max(longestAgain, a.Lost, a.Missing, a.Refused, a.Gone, a.Moved, slices.Max(a.Failing))
-	switch p := c.Policy().(type) { // aging pages are left alone below, but would have to be read
+	switch p := by.(type) { // aging pages are left alone below, but would have to be read
 	case fresh.Priced:
 		most = max(most, p.Longest, 90*24*time.Hour)
 	case fresh.Thesis:
@@ -150,7 +149,7 @@ func (c *Collection) farthest() time.Duration {
 func (c *Collection) waitAnew() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, farthest := c.opts.Now(), c.farthest()
+	now, farthest := c.opts.Now(), c.opts.Again.farthest(c.Policy())
 	ahead := func(p *Page) bool {
 		return !c.Aging(p) && (p.Failed.After(now) || p.At.After(now.Add(farthest)))
 	}

@@ -26,10 +26,11 @@ func (e *QuotaError) Error() string {
 // room returns a *QuotaError if a copy may have no more pages. isNew is true for an unknown page: a known
 // page that is gone has its space in the state already.
 func (s *applying) room(isNew bool) error {
-	if s.u.copied == nil || s.source == nil {
+	u := s.u
+	if u.copied == nil || s.source == nil {
 		return nil
 	}
-	site, o := s.u.sites.at(s.source.Site), &s.u.c.opts
+	site, o := u.sites.at(s.source.Site), &u.c.opts
 	most := o.MaxPages
 	if s.names != nil { // pages that the snapshot omits are dropped only at its end
 		most *= 2
@@ -39,7 +40,7 @@ func (s *applying) room(isNew bool) error {
 	}
 	if isNew && o.MaxState > 0 {
 		if s.used == 0 {
-			s.used = s.u.c.db.Used(s.u.tx)
+			s.used = u.c.db.Used(u.tx)
 		}
 		if s.used > o.MaxState {
 			return &QuotaError{State: o.MaxState}

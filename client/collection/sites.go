@@ -2,7 +2,6 @@ package collection
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"maps"
@@ -73,43 +72,29 @@ func clone(b []byte) []byte {
 	return append([]byte(nil), b...)
 }
 
-func (s *Site) counts() [8]*int {
-	return [...]*int{&s.Pages, &s.Held, &s.Gone, &s.Ready, &s.Dynamic, &s.Errors, &s.Duplicates, &s.Cut}
-}
-
-// earlyCounts is how many counts precede Requests and Bytes in a record; those added later follow them.
-const earlyCounts = 7
-
 func appendCounts(s *Site) []byte {
-	var b []byte
-	list := s.counts()
-	for _, n := range list[:earlyCounts] {
-		b = binary.AppendVarint(b, int64(*n))
-	}
-	b = binary.AppendVarint(binary.AppendVarint(b, s.Requests), s.Bytes)
-	for _, n := range list[earlyCounts:] {
-		b = binary.AppendVarint(b, int64(*n))
-	}
-	return record.Seal(b, record.SiteKey(s.ID), 0)
+	var x record.Codec
+	codeCounts(&x, s)
+	return record.Seal(x.Out, record.SiteKey(s.ID), 0)
 }
 
 func parseCounts(raw []byte, s *Site) bool {
-	body, ok := record.Unseal(record.SiteKey(s.ID), raw)
-	if !ok {
-		return false
+	var x record.Codec
+	ok := x.Read(record.SiteKey(s.ID), raw)
+	codeCounts(&x, s)
+	return ok && x.Whole()
+}
+
+// codeCounts writes or reads the counts.
+func codeCounts(x *record.Codec, s *Site) {
+	for _, n := range []*int{&s.Pages, &s.Held, &s.Gone, &s.Ready, &s.Dynamic, &s.Errors, &s.Duplicates} {
+		x.Number(n)
 	}
-	d := record.Decoder{B: body}
-	list := s.counts()
-	for _, n := range list[:earlyCounts] {
-		*n = int(d.Int())
+	x.Int(&s.Requests)
+	x.Int(&s.Bytes)
+	if x.More(true) { // absent in states of earlier versions
+		x.Number(&s.Cut)
 	}
-	s.Requests, s.Bytes = d.Int(), d.Int()
-	for _, n := range list[earlyCounts:] {
-		if len(d.B) > 0 { // else the record is older than this count
-			*n = int(d.Int())
-		}
-	}
-	return !d.Bad && len(d.B) == 0
 }
 
 // A tally is a page's share of the counts of its site.

@@ -77,6 +77,7 @@ func (s *snapshot) has(id frontier.PageID) bool {
 
 // name records that the source names a page.
 func (s *applying) name(w *work) error {
+	u := s.u
 	if s.source == nil || s.source.Kind != ManifestRDF {
 		return nil
 	}
@@ -86,15 +87,15 @@ func (s *applying) name(w *work) error {
 	if !w.Listed {
 		w.Listed, w.dirty = true, true
 	}
-	b := s.u.tx.Bucket(namedBucket)
+	b := u.tx.Bucket(namedBucket)
 	key := namedKey(s.source.ID, w.ID)
 	v := b.Get(key)
 	switch {
 	case v != nil && !bytes.Equal(v, isDoomed):
 		return nil
-	case v == nil && s.names != nil && s.u.copied != nil:
+	case v == nil && s.names != nil && u.copied != nil:
 		if s.names.number == 0 {
-			s.names.number = wholes(s.u.tx, s.source.ID) + 1
+			s.names.number = wholes(u.tx, s.source.ID) + 1
 		}
 		return b.Put(key, binary.AppendUvarint([]byte{byOne}, s.names.number))
 	}

@@ -91,7 +91,7 @@ func (c *Collection) update(f func(u *update) error) error {
 		return err
 	}
 	if log := c.sinks.log; log != nil && log.Posted() {
-		if err = c.pass(); err != nil {
+		if err = log.Pass(c.runOps); err != nil {
 			c.broken = fmt.Errorf("reopen the collection: committed changes did not reach the journal or the mirror: %w", err)
 			return c.broken
 		}

@@ -118,8 +118,8 @@ func answer(status int) string {
 
 // account adds a visit to its site's counts of requests and bytes.
 func (x *visiting) account() error {
-	v := x.v
-	s, err := x.u.sites.get(x.w.Site)
+	u, v := x.u, x.v
+	s, err := u.sites.get(x.w.Site)
 	if err != nil {
 		return err
 	}
@@ -131,20 +131,20 @@ func (x *visiting) account() error {
 		s.Bytes += v.Length
 	}
 	const often = time.Hour // no need to write the record more often
-	if v.IP.IsValid() && (v.IP != s.IP || x.u.now.Sub(s.Resolved) > often) {
-		s.IP, s.Resolved = v.IP, x.u.now
+	if v.IP.IsValid() && (v.IP != s.IP || u.now.Sub(s.Resolved) > often) {
+		s.IP, s.Resolved = v.IP, u.now
 	}
 	return nil
 }
 
 // content stores a page's new content.
 func (x *visiting) content() error {
-	v, w, out := x.v, x.w, x.out
+	u, v, w, out := x.u, x.v, x.w, x.out
 	had := w.has()
 	out.Changed = !had || w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
 	changed := w.Visits > 0 && !w.Digest.IsZero() && w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
 	modified := keepable(v.Modified)
-	if x.u.c.opts.TextOnly && changed && !v.Text.IsZero() && v.Text == w.Text {
+	if u.c.opts.TextOnly && changed && !v.Text.IsZero() && v.Text == w.Text {
 		changed, modified = false, w.Modified // v.Modified dates the bytes, not the text
 	}
 	if out.Unstable = x.waver(); changed && out.Unstable != Stable {
@@ -162,7 +162,7 @@ func (x *visiting) content() error {
 	w.Original = 0
 	follows := true
 	if !v.Parsed.IsZero() {
-		original, err := x.u.original(v.Parsed, w.ID)
+		original, err := u.original(v.Parsed, w.ID)
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (x *visiting) content() error {
 	}
 	x.clearPendingFetch()
 	if !follows {
-		x.u.links.set(w.ID, nil)
+		u.links.set(w.ID, nil)
 		return nil
 	}
 	return x.follow()
@@ -225,10 +225,10 @@ func (x *visiting) differs() bool {
 
 // follow admits a page's links.
 func (x *visiting) follow() error {
-	list := x.v.Links
-	to := x.u.links.list(len(list))
+	u, list := x.u, x.v.Links
+	to := u.links.list(len(list))
 	for i := range list {
-		id, err := x.u.find(&list[i])
+		id, err := u.find(&list[i])
 		if err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (x *visiting) follow() error {
 			to = append(to, id)
 		}
 	}
-	x.u.links.set(x.w.ID, to)
+	u.links.set(x.w.ID, to)
 	return nil
 }
 

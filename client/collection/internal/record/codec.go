@@ -75,6 +75,14 @@ func (x *Codec) Int(v *int64) {
 	}
 }
 
+// Number is an int of either sign.
+func (x *Codec) Number(v *int) {
+	n := int64(*v)
+	if x.Int(&n); x.Reads {
+		*v = int(n)
+	}
+}
+
 // Size is a number that is not negative.
 func (x *Codec) Size(v *int64) {
 	n := uint64(max(0, *v))
