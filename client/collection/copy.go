@@ -104,7 +104,7 @@ func writeMark(t *filetree.Tree, m siteMark) error {
 }
 
 // owner reads the mark of the directory, and returns an error if the directory is not this copy's.
-func (o *Options) owner(t *filetree.Tree) (*siteMark, error) {
+func owner(t *filetree.Tree, o *Options) (*siteMark, error) {
 	mark, err := readMark(t)
 	switch {
 	case err != nil:
@@ -118,7 +118,7 @@ func (o *Options) owner(t *filetree.Tree) (*siteMark, error) {
 }
 
 // checkCopy returns an error, before anything is written, if the options or the directory do not fit a copy.
-func (o *Options) checkCopy() error {
+func checkCopy(o *Options) error {
 	if o.Site == "" || o.ReadOnly {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (o *Options) checkCopy() error {
 	if err != nil {
 		return err
 	}
-	_, err = o.owner(t)
+	_, err = owner(t, o)
 	return errors.Join(err, t.Close())
 }
 
@@ -167,7 +167,7 @@ func (c *Collection) openCopy() error {
 	if err := t.Lock(); err != nil {
 		return fmt.Errorf("directory %s: %w", c.opts.Root, err)
 	}
-	mark, err := c.opts.owner(t) // again, now that no other process can change it
+	mark, err := owner(t, &c.opts) // again, now that no other process can change it
 	if err != nil {
 		return err
 	}

@@ -84,12 +84,13 @@ func (c *Collection) Log() protocol.Log {
 func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		stopped := errors.New("stopped")
-		err := c.sinks.log.Events(ctx, after, follow, func(ch *changes.Event) error {
+		err := c.sinks.log.Events(ctx, after, follow, func(is *changes.Event) error {
+			ch, a := &is.Change, &is.Aside
 			it := &ch.Item
-			e := Event{Cursor: ch.Cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
-				Digest: it.Digest, Text: it.Text, TextChanged: !ch.Same, Marks: Marks{ch.Truncated, ch.NoIndex, ch.NoFollow}, Signal: signalOf(ch.Signal),
-				Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: ch.Stored, Snapshot: ch.Snapshot}
-			if ch.Snapshot {
+			e := Event{Cursor: is.Cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
+				Digest: it.Digest, Text: it.Text, TextChanged: !a.Same, Marks: Marks{a.Truncated, a.NoIndex, a.NoFollow}, Signal: signalOf(a.Signal),
+				Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: a.Stored, Snapshot: is.Snapshot}
+			if is.Snapshot {
 				p, ok, err := c.Page(it.URL)
 				if err != nil {
 					return err

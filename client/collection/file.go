@@ -18,7 +18,7 @@ import (
 
 // The buckets of state.db.
 var (
-	metaBucket    = []byte("meta")    // metaKey -> version, strategy, stateOfContents
+	metaBucket    = []byte("meta")    // metaKey -> version, strategy, state of the contents
 	sitesBucket   = []byte("sites")   // site -> fields that seldom change
 	countsBucket  = []byte("counts")  // site -> counts
 	sourcesBucket = []byte("sources") // source -> source
@@ -45,7 +45,7 @@ const (
 )
 
 func (c *Collection) open(path string) error {
-	if err := c.opts.checkCopy(); err != nil {
+	if err := checkCopy(&c.opts); err != nil {
 		return err
 	}
 	if st, err := os.Stat(path); err == nil && st.Size() == 0 && c.opts.ReadOnly {

@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection/contents"
@@ -72,7 +73,7 @@ func (p *pages) add(page Page) *work {
 
 // made returns the new pages.
 func (p *pages) made() []Page {
-	var list []Page
+	list := slices.Grow([]Page(nil), len(p.added))
 	for _, w := range p.added {
 		list = append(list, w.Page)
 	}

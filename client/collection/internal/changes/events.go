@@ -13,8 +13,8 @@ import (
 
 // An Event is a change, or in a Snapshot an item of the stored contents.
 type Event struct {
-	protocol.Change
-	Aside    // zero in a Snapshot
+	Change   protocol.Change
+	Aside    Aside // zero in a Snapshot
 	Snapshot bool
 	Cursor   protocol.Cursor // the position after it; in a Snapshot only the last event has one
 }

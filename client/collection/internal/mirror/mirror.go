@@ -25,7 +25,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Mirror is a directory of files. It is for the writer of the collection.
+// A Mirror is a directory of files. It is for the writer of the collection, but for Create.
 type Mirror struct {
 	*filetree.Tree
 	Base           string // of a copy: the base URL, which names leave out; empty: names begin with the host
