@@ -63,7 +63,7 @@ var ours = map[string][]string{
 	"client/index":                 {"internal/html"},
 	"client/indexnow":              {"protocol", "internal/fetch", "internal/clock"},
 	"internal/probe":               {"protocol", "client", "client/fresh", "client/trust", "client/crawl/seed", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
-	"client/collection":            {"protocol", "client", "client/collection/contents", "client/collection/internal/filetree", "client/fresh", "client/frontier", "internal/atomicfile", "internal/filename", "internal/journal", "internal/warc", "internal/boltfile", "internal/clock", "internal/pause"},
+	"client/collection":            {"protocol", "client", "client/collection/contents", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/mirror", "client/collection/internal/queue", "client/collection/internal/record", "client/collection/internal/urls", "client/fresh", "client/frontier", "internal/journal", "internal/warc", "internal/boltfile", "internal/clock", "internal/pause"},
 	"client/crawl":                 {"protocol", "client", "client/collection", "client/crawl/internal/family", "client/crawl/gather", "client/crawl/harvest", "client/crawl/seed", "client/fresh", "client/frontier", "client/indexnow", "client/poll", "client/crawl/internal/rank", "client/trust", "internal/fetch", "internal/pause"},
 	"client/crawl/harvest":         {"protocol", "client/frontier", "internal/clock", "internal/coding", "internal/inet", "internal/fetch", "internal/pause"},
 	"client/crawl/internal/family": {"client/frontier"},
@@ -77,7 +77,12 @@ var ours = map[string][]string{
 	"internal/textual":             {"internal/html"},
 
 	"client/collection/contents":          {"protocol", "internal/warc"},
+	"client/collection/internal/changes":  {"protocol", "client/collection/contents", "client/collection/internal/record", "internal/boltfile", "internal/journal"},
 	"client/collection/internal/filetree": {"internal/boltfile", "internal/filename"},
+	"client/collection/internal/mirror":   {"protocol", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/record", "client/frontier", "internal/filename"},
+	"client/collection/internal/queue":    {"client/collection/internal/record", "client/frontier"},
+	"client/collection/internal/record":   {"protocol", "client/frontier", "internal/boltfile"},
+	"client/collection/internal/urls":     {"protocol", "client/collection/internal/record", "client/frontier", "internal/boltfile"},
 
 	// The floors of server, each below those before it.
 	"server/internal/compare": {"protocol", "internal/clock", "internal/journal", "internal/maintext", "server/inventory", "server/internal/stat"},
@@ -97,7 +102,7 @@ var theirs = map[string][]string{
 	"github.com/beevik/etree":                         {"protocol"},
 	"github.com/fsnotify/fsnotify":                    {"server/internal/docroot"},
 	"github.com/gorilla/websocket":                    {"internal/wsconn"},
-	"go.etcd.io/bbolt":                                {"internal/boltfile", "internal/journal", "client/collection"},
+	"go.etcd.io/bbolt":                                {"internal/boltfile", "internal/journal", "client/collection", "client/collection/internal/changes", "client/collection/internal/mirror", "client/collection/internal/queue", "client/collection/internal/urls"},
 	"github.com/bmatcuk/doublestar/v4":                {"server/internal/public"},
 	"github.com/peterbourgon/ff/v3":                   {"internal/command"},
 	"github.com/schollz/progressbar/v3":               {"internal/command"},

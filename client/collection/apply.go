@@ -54,23 +54,31 @@ type ApplyOptions struct {
 func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOptions) (Applied, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.table.reset(len(step.Changes))
-	defer c.table.reset(0)
+	c.index.cache.Reset(len(step.Changes))
+	defer c.index.cache.Reset(0)
 	a := Applied{Foreign: step.Skipped, under: o.Under}
 	if step.Reset && source != 0 {
 		c.naming[source] = &snapshot{}
 	}
+	s := &applying{o: o, by: by, a: &a, step: &step}
 	err := c.update(func(u *update) error {
-		s := &applying{update: u, by: by, admit: o.Admit, take: o.Take, unsure: o.Unsure, listed: o.Listed, read: o.Read, a: &a, step: &step}
+		s.u = u
 		return s.apply(source)
 	})
+	if err == nil {
+		u := s.u
+		a.New, a.Queue, a.Dropped = u.pages.made(), u.batch.Ready, u.batch.Dropped
+		a.Refused += u.out.Refused
+	}
+	e := &ending{c: c, source: source, step: &step, a: &a}
 	if err == nil && step.Whole && source != 0 {
-		err = c.endSnapshot(source, &step, &a)
+		err = e.end()
 	}
 	var quota *QuotaError
 	if errors.As(err, &quota) {
 		a = Applied{}
-		if drop := c.dropUnfinished(source, &a); drop != nil {
+		e.step = &client.Step{}
+		if drop := e.dropUnfinished(); drop != nil {
 			return Applied{}, fmt.Errorf("apply step of source %d: %w: %w", source, err, drop)
 		}
 		delete(c.naming, source)
@@ -87,13 +95,9 @@ func (c *Collection) Apply(source uint64, step client.Step, by Signal, o ApplyOp
 
 // An applying is a step while Apply stores it.
 type applying struct {
-	*update
+	u      *update
+	o      ApplyOptions
 	by     Signal
-	admit  func(url string) Find
-	take   func(p *Page, item *protocol.Item) bool
-	unsure bool
-	listed func(p *Page, item *protocol.Item)
-	read   time.Time
 	a      *Applied
 	step   *client.Step
 	source *Source   // nil for source 0
@@ -109,17 +113,18 @@ func (s *applying) listing() bool {
 }
 
 func (s *applying) apply(source uint64) error {
+	u := s.u
 	if source != 0 {
 		var err error
-		if s.source, err = s.readSource(source); err != nil {
+		if s.source, err = u.sources.get(source); err != nil {
 			return err
 		}
-		site, err := s.site(s.source.Site)
+		site, err := u.sites.get(s.source.Site)
 		if err != nil {
 			return err
 		}
 		s.prefix = site.Origin + "/"
-		s.names = s.c.naming[source]
+		s.names = u.c.naming[source]
 	}
 	s.a.Reception.Received = len(s.step.Changes) + s.step.Skipped
 	for i := range s.step.Changes {
@@ -137,33 +142,14 @@ func (s *applying) apply(source uint64) error {
 		}
 	}
 	s.a.Reception.Ignored += s.step.Skipped
-	s.finish = func() {
-		s.a.New = append(s.a.New, s.newPages()...)
-		s.a.Queue, s.a.Dropped = append(s.a.Queue, s.queue...), append(s.a.Dropped, s.dropped...)
-		s.a.Refused += s.out.Refused
-	}
 	if s.source == nil || s.step.Whole {
 		return nil
 	}
-	return s.stand(s.source, s.step, s.a)
+	return u.stand(s.source, s.step, s.a)
 }
 
 // left returns the number of changes skipped so far.
-func (s *applying) left() int { return s.a.Ignored + s.a.Refused + s.a.Foreign + s.out.Refused }
-
-// readSource returns a source, or an error if it does not exist.
-func (u *update) readSource(id uint64) (*Source, error) {
-	key := sourceKey(id)
-	raw := u.tx.Bucket(sourcesBucket).Get(key)
-	if raw == nil {
-		return nil, fmt.Errorf("unknown source")
-	}
-	s := &Source{}
-	if !parseSource(key, raw, s) {
-		return nil, damaged(sourcesBucket, key)
-	}
-	return s, nil
-}
+func (s *applying) left() int { return s.a.Ignored + s.a.Refused + s.a.Foreign + s.u.out.Refused }
 
 // stand stores a source's position after a step, and that the source has answered, so that a reader that
 // continues from this cursor waits for nothing older. A step delivered again does not move the cursor back.
@@ -190,7 +176,7 @@ func (u *update) stand(s *Source, step *client.Step, a *Applied) error {
 	} else if s.Door == old.Door && s.Cursor == old.Cursor && s.ETag == old.ETag && s.LastModified == old.LastModified {
 		return nil
 	}
-	return u.tx.Bucket(sourcesBucket).Put(sourceKey(s.ID), appendSource(nil, s))
+	return u.sources.put(s)
 }
 
 func (s *applying) change(ch *protocol.Change) error {
@@ -205,7 +191,7 @@ func (s *applying) change(ch *protocol.Change) error {
 	}
 	switch ch.Op {
 	case protocol.Delete:
-		w, err := s.lookFor(url)
+		w, err := s.u.pages.lookFor(url)
 		if err != nil {
 			return err
 		}
@@ -233,40 +219,24 @@ func (s *applying) own(url string) bool {
 	return ok && strings.HasPrefix(url, s.prefix)
 }
 
-// lookFor returns the page of a URL, or nil if it is not known.
-func (u *update) lookFor(url string) (*work, error) {
-	t := &u.c.table
-	hash := u.c.seen.hash(url)
-	row, slot := t.find(hash, url)
-	if row == nil {
-		var err error
-		if row, err = u.confirm(hash, url, slot); err != nil || row == nil {
-			return nil, err
-		}
-	}
-	if row.id == 0 {
-		return nil, nil
-	}
-	return u.get(row.id)
-}
-
 // admitted returns the page of a URL that a source lists, creating it if needed; nil if it is not to be fetched.
 func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
-	w, err = s.lookFor(url)
+	u := s.u
+	w, err = u.pages.lookFor(url)
 	if err == nil && (w == nil || w.State == Gone) {
 		err = s.room(w == nil)
 	}
 	if err != nil || w != nil && w.State != Excluded {
 		return w, false, err
 	}
-	if w != nil && s.copied != nil { // so that it is dropped by a later snapshot without it
+	if w != nil && u.copied != nil { // so that it is dropped by a later snapshot without it
 		if err := s.name(w); err != nil {
 			return nil, false, err
 		}
 	}
 	f := Find{URL: url, Depth: protocol.Depth(url)}
-	if s.admit != nil {
-		f = s.admit(url)
+	if s.o.Admit != nil {
+		f = s.o.Admit(url)
 	}
 	f.By = s.by
 	if f.URL == "" || !s.own(f.URL) {
@@ -279,25 +249,25 @@ func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 			return nil, false, nil
 		}
 		w.readmit()
-		s.plan(w)
+		u.plan(w)
 		return w, false, nil
 	}
-	before := len(s.fresh)
-	id, err := s.find(&f)
+	before := len(u.pages.added)
+	id, err := u.find(&f)
 	if err != nil || id == 0 {
 		return nil, false, err // create has counted it
 	}
-	if w, err = s.get(id); err != nil {
+	if w, err = u.pages.get(id); err != nil {
 		return nil, false, err
 	}
 	if w.State == Excluded {
 		s.a.Refused++
-		if s.copied != nil {
+		if u.copied != nil {
 			err = s.name(w)
 		}
 		return nil, false, err
 	}
-	return w, len(s.fresh) > before, nil
+	return w, len(u.pages.added) > before, nil
 }
 
 // A source's confirmation of a stored page is written only after a quarter of the time since the last visit:
@@ -312,11 +282,11 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 	if item.Importance != 0 {
 		if i := share(item.Importance); i != w.Importance {
 			w.Importance, w.dirty = i, true
-			s.place(w)
+			s.u.place(w)
 		}
 	}
-	if s.listed != nil && s.listing() && !isNew && w.has() {
-		s.listed(&w.Page, item)
+	if s.o.Listed != nil && s.listing() && !isNew && w.has() {
+		s.o.Listed(&w.Page, item)
 	}
 	told := w.Told && !isNew
 	switch s.judge(w, isNew, item) {
@@ -326,7 +296,7 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 		s.a.Known++
 		s.confirmed(w, item)
 	case owed:
-		if s.take != nil && !isNew && w.Visits > 0 && !s.take(&w.Page, item) {
+		if s.o.Take != nil && !isNew && w.Visits > 0 && !s.o.Take(&w.Page, item) {
 			s.a.Ignored++
 			return nil
 		}
@@ -342,26 +312,27 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 
 // confirmed stores that a page still equals the stored content. A sender that has claimed otherwise since was wrong.
 func (s *applying) confirmed(w *work, item *protocol.Item) {
+	u := s.u
 	replan := false
 	if item.Digest == w.Digest && (w.Told || w.claim != item.Digest) {
-		s.said(w, item)
+		u.said(w, item)
 		w.settle()
 		w.planned, replan, w.proved = false, true, true
 	}
-	since := s.now.Sub(clock.Later(w.Confirmed, w.Last))
-	if !s.heeded(w) && since >= max(leastWait, s.now.Sub(w.Last)/confirmShare) && !w.Told {
+	since := u.now.Sub(clock.Later(w.Confirmed, w.Last))
+	if !s.heeded(w) && since >= max(leastWait, u.now.Sub(w.Last)/confirmShare) && !w.Told {
 		w.History.Notified = false
-		w.History = w.History.Confirm(s.now)
+		w.History = w.History.Confirm(u.now)
 		replan = true
 	}
 	if replan {
-		s.plan(w)
+		u.plan(w)
 	}
 }
 
 // heeded reports whether the step is the site's manifest, and its silence about a page counts, for what it is worth.
 func (s *applying) heeded(w *work) bool {
-	b := s.siteAt(w.Site).Belief
+	b := s.u.sites.at(w.Site).Belief
 	return s.by == ByManifest && w.Listed && b != nil && b.Manifest.Recall > 0
 }
 
@@ -375,13 +346,14 @@ const (
 )
 
 func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
+	u := s.u
 	if isNew {
 		return owed
 	}
-	if s.copied != nil {
+	if u.copied != nil {
 		return s.judgeCopy(w, item)
 	}
-	modified, sane := protocol.SaneModified(item.Modified, s.now)
+	modified, sane := protocol.SaneModified(item.Modified, u.now)
 	if !item.Digest.IsZero() {
 		switch {
 		case w.has() && w.Digest == item.Digest:
@@ -404,17 +376,17 @@ func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
 	case same && !modified.Add(item.Span).After(w.Last):
 		return nothing
 	case same: // the named day is not over: visit once more when it is
-		s.sooner(w, modified.Add(item.Span))
+		u.sooner(w, modified.Add(item.Span))
 		return nothing
 	case sane && modified.After(w.Last):
 		return owed
 	case !s.listing():
 		return owed // its clock may differ from ours
 	case sane && modified.Add(item.Span).After(w.Last):
-		s.said(w, item)
-		s.sooner(w, modified.Add(item.Span))
+		u.said(w, item)
+		u.sooner(w, modified.Add(item.Span))
 		return nothing
-	case sane && !s.unsure:
+	case sane && !s.o.Unsure:
 		return confirmed
 	}
 	return nothing
@@ -436,55 +408,57 @@ func (u *update) said(w *work, item *protocol.Item) {
 
 // addPendingFetch makes the announced content of a page a pending fetch.
 func (s *applying) addPendingFetch(w *work, item *protocol.Item) {
+	u := s.u
 	if w.Visits > 0 && (!w.Told || item.Digest != w.claim) {
 		if s.heeded(w) {
-			w.History = w.History.Silence(s.read, s.siteAt(w.Site).Belief.Manifest.Recall)
+			w.History = w.History.Silence(s.o.Read, u.sites.at(w.Site).Belief.Manifest.Recall)
 		}
 		precision, recall := s.worth(w)
-		m, ok := protocol.SaneModified(item.Modified, s.now)
+		m, ok := protocol.SaneModified(item.Modified, u.now)
 		if !ok {
 			m = time.Time{}
 		}
-		w.History = w.History.Notice(s.now, m, precision, recall)
+		w.History = w.History.Notice(u.now, m, precision, recall)
 	}
-	s.said(w, item)
+	u.said(w, item)
 	if !w.Told || s.by.code() > w.Signal.code() {
 		w.Signal = s.by
 	}
 	w.Told, w.Debt, w.Missed, w.planned = true, item.Digest, 0, false
 	w.DebtText, w.DebtLength = item.Text, max(0, item.Length)
-	if m, ok := protocol.SaneModified(item.Modified, s.now); ok && m.After(w.Modified) {
+	if m, ok := protocol.SaneModified(item.Modified, u.now); ok && m.After(w.Modified) {
 		w.Modified = keepable(m)
 	}
 	if w.State == Gone {
 		w.forget()
 		w.State = Known
 	}
-	s.plan(w)
+	u.plan(w)
 }
 
 // worth returns the precision and recall of the site's word about a page.
 func (s *applying) worth(w *work) (precision, recall float64) {
 	var signal fresh.Signal
-	if b := s.siteAt(w.Site).Belief; b != nil {
+	if b := s.u.sites.at(w.Site).Belief; b != nil {
 		signal = b.Signal
 	}
 	if !s.listing() && s.by != ByIndexNow {
 		recall = signal.Recall()
 	}
-	b := fresh.Page{History: w.History, Site: s.siteAt(w.Site).Belief}
+	b := fresh.Page{History: w.History, Site: s.u.sites.at(w.Site).Belief}
 	post := b.Posterior()
 	return signal.PrecisionOf(&post), recall
 }
 
 // drop stores that the site says a page is gone.
 func (s *applying) drop(w *work) error {
-	if s.copied != nil && s.source != nil { // it may come back in a snapshot that will not be whole
-		if err := s.unname(s.source.ID, []frontier.PageID{w.ID}); err != nil {
+	u := s.u
+	if u.copied != nil && s.source != nil { // it may come back in a snapshot that will not be whole
+		if err := u.unname(s.source.ID, []frontier.PageID{w.ID}); err != nil {
 			return err
 		}
 	}
-	return s.dropped1(w, "")
+	return u.dropped1(w, "")
 }
 
 func (u *update) dropped1(w *work, to string) error {
@@ -500,14 +474,15 @@ func (u *update) dropped1(w *work, to string) error {
 	w.At, w.planned = Never, true
 	u.plan(w)
 	if !w.Digest.IsZero() {
-		u.links[w.ID] = nil
+		u.links.set(w.ID, nil)
 	}
 	return nil
 }
 
 // move stores that the bytes of ch.From are now at ch.Item.URL. Stored content moves there without a request.
 func (s *applying) move(ch *protocol.Change) error {
-	from, err := s.lookFor(ch.From)
+	u := s.u
+	from, err := u.pages.lookFor(ch.From)
 	if err != nil {
 		return err
 	}
@@ -526,7 +501,7 @@ func (s *applying) move(ch *protocol.Change) error {
 		item.Digest = from.Digest // announced without digest: the bytes are unchanged
 	}
 	held := to != nil && from.has() && from.Digest == item.Digest && !(to.has() && to.Digest == item.Digest)
-	if s.copied != nil && from.Stored.File == "" {
+	if u.copied != nil && from.Stored.File == "" {
 		held = false // the file was removed
 	}
 	if !held {
@@ -542,10 +517,10 @@ func (s *applying) move(ch *protocol.Change) error {
 	if err := s.carry(from, to); err != nil {
 		return err
 	}
-	if s.copied != nil {
-		if s.said(to, &item); to.Stored.File == "" { // the file was not there
+	if u.copied != nil {
+		if u.said(to, &item); to.Stored.File == "" { // the file was not there
 			s.a.Pending++
-			s.lose(to)
+			u.lose(to)
 			return nil
 		}
 	}
@@ -555,6 +530,7 @@ func (s *applying) move(ch *protocol.Change) error {
 
 // carry moves the stored content of one page to another.
 func (s *applying) carry(from, to *work) error {
+	u := s.u
 	to.answered()
 	to.State = Held
 	to.History = from.History
@@ -567,19 +543,19 @@ func (s *applying) carry(from, to *work) error {
 	to.claim, to.claimed, to.said, to.span = zeroDigest, time.Time{}, time.Time{}, 0
 	to.planned, to.proved = false, true
 	if !to.Parsed.IsZero() && to.Original == 0 {
-		s.firsts[digestKey(to.Parsed)] = to.ID
+		u.firsts.changed[digestKey(to.Parsed)] = to.ID
 	}
-	links, err := s.linksOf(from.ID)
+	links, err := u.links.of(from.ID)
 	if err != nil {
 		return err
 	}
-	s.links[to.ID] = links
-	if err := s.tell(news{op: protocol.Move, page: &to.Page, prev: from.Digest, text: from.Text, from: from.URL, source: from.ID, signal: s.by, changed: s.now}); err != nil {
+	u.links.set(to.ID, links)
+	if err := u.tell(news{op: protocol.Move, page: &to.Page, prev: from.Digest, text: from.Text, from: from.URL, source: from.ID, signal: s.by, changed: u.now}); err != nil {
 		return err
 	}
-	if err := s.dropped1(from, to.URL); err != nil {
+	if err := u.dropped1(from, to.URL); err != nil {
 		return err
 	}
-	s.plan(to)
+	u.plan(to)
 	return nil
 }

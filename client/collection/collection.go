@@ -15,6 +15,9 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/queue"
+	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
@@ -260,31 +263,23 @@ type Collection struct {
 	opts Options
 	db   *boltfile.File
 
-	mu        sync.Mutex // held by the writer; guards the fields that only the writer uses
-	copied    *copyMeta  // nil if this is not a copy. Readers need mem
-	broken    error      // set after damage or a failed commit, when memory may be wrong; returned by every update
-	table     findTable
-	touched   int    // records touched since memory was last given back (boltfile.ReleasePages)
-	committed []byte // the stateOfContents of the last transaction
-	sinks     sinks
-	naming    map[uint64]*snapshot // by source: a snapshot that is still arriving
+	mu      sync.Mutex // held by the writer; guards the fields that only the writer uses
+	copied  *copyMeta  // nil if this is not a copy. Readers need the lock of the index
+	broken  error      // set after damage or a failed commit, when memory may be wrong; returned by every update
+	touched int        // records touched since memory was last given back (boltfile.ReleasePages)
+	sinks   sinks
+	naming  map[uint64]*snapshot // by source: a snapshot that is still arriving
 
 	policy atomic.Pointer[fresh.Policy]
-
-	seen  *seen
-	stage *stage
-	last  frontier.PageID // guarded by mem
-
-	mem     sync.RWMutex // guards last, copied and the fields below
-	sites   []*Site      // by ID - 1; a Site is replaced, never modified
-	names   []string     // their origins; append-only
-	origins map[string]frontier.SiteID
+	stage  *queue.Stage
+	index  index
 }
 
 // Open opens or creates the collection in a directory. One process may have it open at a time: another gets
 // ErrHeld. A damaged state is refused with ErrDamaged, a format that this program does not know with ErrVersion.
 func Open(dir string, o *Options) (*Collection, error) {
-	c := &Collection{dir: dir, opts: o.withDefaults(), sinks: sinks{store: contents.Store{Dir: dir}}, seen: newSeen(), origins: map[string]frontier.SiteID{}, naming: map[uint64]*snapshot{}, stage: newStage()}
+	c := &Collection{dir: dir, opts: o.withDefaults(), sinks: sinks{store: contents.Store{Dir: dir}}, naming: map[uint64]*snapshot{}, stage: queue.NewStage(),
+		index: index{urls: urls.NewSet(), origins: map[string]frontier.SiteID{}}}
 	c.SetPolicy(orThesis(c.opts.Policy))
 	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
 		if errors.Is(err, ErrDamaged) {
@@ -303,7 +298,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 func (c *Collection) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := errors.Join(c.closeContents(), c.db.Close())
+	err := errors.Join(c.sinks.close(c.broken == nil), c.db.Close())
 	if err != nil {
 		return fmt.Errorf("close collection %s: %w", c.dir, err)
 	}
@@ -312,18 +307,18 @@ func (c *Collection) Close() error {
 
 // Len returns the number of known pages.
 func (c *Collection) Len() int {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
-	return int(c.last)
+	c.index.mu.RLock()
+	defer c.index.mu.RUnlock()
+	return int(c.index.last)
 }
 
 // Memory returns roughly how many bytes of memory the set of known URLs takes.
-func (c *Collection) Memory() int { return c.seen.bytes() }
+func (c *Collection) Memory() int { return c.index.urls.Bytes() }
 
 // Page returns the record of a URL, and false if the URL is not known.
 func (c *Collection) Page(url string) (p Page, ok bool, err error) {
 	var buf [4]frontier.PageID
-	ids := c.seen.find(buf[:0], c.seen.hash(url))
+	ids := c.index.urls.Find(buf[:0], c.index.urls.Hash(url))
 	if len(ids) == 0 {
 		return Page{}, false, nil
 	}
@@ -379,7 +374,7 @@ func (c *Collection) PagesByID(ids []frontier.PageID) ([]Page, error) {
 // collection, and may take as long as it likes.
 func (c *Collection) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
-		list := make([]Page, 0, 8*blockLen)
+		list := make([]Page, 0, 8*urls.BlockLen)
 		for next := frontier.PageID(1); ; {
 			list = list[:0]
 			err := ctx.Err()
@@ -408,42 +403,27 @@ func (c *Collection) Pages(ctx context.Context) iter.Seq2[Page, error] {
 
 // pagesFrom appends the pages from an ID on, up to the capacity of list.
 func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
-	key := blockKey(id)
-	cur := v.urls.Cursor()
-	for k, raw := cur.Seek(key[:]); k != nil && len(list) < cap(list); k, raw = cur.Next() {
-		if err := v.block.open(k, raw); err != nil {
-			return list, err
+	err := v.block.From(v.urls, id, func() (bool, error) {
+		if v.block.ID > v.last {
+			return false, nil
 		}
-		for len(list) < cap(list) && v.block.next(&v.block.d) {
-			if v.block.id < id {
-				continue
-			}
-			if v.block.id > v.last {
-				return list, nil
-			}
-			list = append(list, Page{})
-			if err := v.rest(&list[len(list)-1]); err != nil {
-				return list, err
-			}
-		}
-		if v.block.d.bad {
-			return list, damaged(urlsBucket, k)
-		}
-	}
-	return list, nil
+		list = append(list, Page{})
+		return len(list) < cap(list), v.rest(&list[len(list)-1])
+	})
+	return list, err
 }
 
 // Links returns the IDs of the pages that a page links to, in ascending order; none if links are not stored.
 func (c *Collection) Links(id frontier.PageID) (list []frontier.PageID, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		key := pageKey(id)
+		key := record.PageKey(id)
 		raw := tx.Bucket(linksBucket).Get(key[:])
 		if raw == nil {
 			return nil
 		}
 		var ok bool
 		if list, ok = parseLinks(raw); !ok {
-			return damaged(linksBucket, key[:])
+			return record.Damaged(linksBucket, key[:])
 		}
 		return nil
 	})

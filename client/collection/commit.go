@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -18,20 +20,22 @@ var zeroDigest protocol.Digest
 func (c *Collection) Commit(t *Commit) (Committed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out *Committed
+	var done *update
 	n := len(t.Finds)
 	for i := range t.Visits {
 		n += len(t.Visits[i].Links)
 	}
-	c.table.reset(min(n, 1<<16))
-	defer c.table.reset(0)
+	c.index.cache.Reset(min(n, 1<<16))
+	defer c.index.cache.Reset(0)
 	err := c.update(func(u *update) error {
-		out = u.out
+		done = u
 		return u.take(t)
 	})
 	if err != nil {
 		return Committed{}, fmt.Errorf("commit: %w", err)
 	}
+	out := done.out
+	out.New, out.Queue, out.Dropped = done.pages.made(), done.batch.Ready, done.batch.Dropped
 	return *out, nil
 }
 
@@ -78,17 +82,13 @@ func (u *update) take(t *Commit) error {
 	for i, w := range visited {
 		u.out.Visited[i].Page = w.Page
 	}
-	u.finish = func() {
-		u.out.New = u.newPages()
-		u.out.Queue, u.out.Dropped = u.queue, u.dropped
-	}
 	return nil
 }
 
 // confirmed stores that a page is unchanged, since its site would have announced a change. The wait for the
 // next visit begins anew: otherwise a page that is old, or seldom visited, would be confirmed again and again.
 func (u *update) confirmed(id frontier.PageID) error {
-	w, err := u.get(id)
+	w, err := u.pages.get(id)
 	if err != nil || w == nil || w.State != Held || w.Told || w.visited || w.Visits == 0 {
 		return err
 	}
@@ -105,7 +105,7 @@ func (u *update) confirmed(id frontier.PageID) error {
 
 // unbelieved drops the pending fetch of a page whose announcements are worth nothing.
 func (u *update) unbelieved(id frontier.PageID) error {
-	w, err := u.get(id)
+	w, err := u.pages.get(id)
 	if err != nil || w == nil || !w.Told || w.visited || w.Visits == 0 {
 		return err
 	}
@@ -117,7 +117,7 @@ func (u *update) unbelieved(id frontier.PageID) error {
 
 // replanned lets the policy decide again about a page that waits because of its age, or of an announcement.
 func (u *update) replanned(id frontier.PageID) error {
-	w, err := u.get(id)
+	w, err := u.pages.get(id)
 	if err != nil || w == nil || w.visited || !u.c.Aging(&w.Page) {
 		return err
 	}
@@ -126,25 +126,14 @@ func (u *update) replanned(id frontier.PageID) error {
 	return nil
 }
 
-func (u *update) newPages() []Page {
-	if len(u.fresh) == 0 {
-		return nil
-	}
-	list := make([]Page, len(u.fresh))
-	for i, w := range u.fresh {
-		list[i] = w.Page
-	}
-	return list
-}
-
 // takeSite stores the fields of a site that others maintain.
 func (u *update) takeSite(in *Site) error {
 	var s *Site
 	var err error
 	if in.ID != 0 {
-		s, err = u.site(in.ID)
+		s, err = u.sites.get(in.ID)
 	} else if origin, _, ok := split(in.Origin + "/"); ok {
-		s = u.siteOf(origin)
+		s = u.sites.of(origin)
 	}
 	if err != nil {
 		return err
@@ -156,7 +145,7 @@ func (u *update) takeSite(in *Site) error {
 	if in.IP.IsValid() && in.Resolved.After(s.Resolved) {
 		s.IP, s.Resolved = in.IP, in.Resolved
 	}
-	s.Delay, s.Soft404, s.Fault, s.FaultAt, s.Quiet = in.Delay, in.Soft404, clip(in.Fault, maxFault), in.FaultAt, in.Quiet
+	s.Delay, s.Soft404, s.Fault, s.FaultAt, s.Quiet = in.Delay, in.Soft404, record.Clip(in.Fault, maxFault), in.FaultAt, in.Quiet
 	s.Trust, s.Shape, s.Families, s.Belief = clone(in.Trust), clone(in.Shape), clone(in.Families), in.Belief
 	return nil
 }
@@ -197,7 +186,7 @@ func (u *update) place(w *work) {
 	if w.At.Equal(Never) {
 		w.Value = 0
 	} else {
-		w.Value = u.c.worth(&w.Page, u.siteAt(w.Site), at)
+		w.Value = worth(u.c.Policy(), u.believed(w), at)
 	}
 	w.rank = u.rank(w)
 }
@@ -207,11 +196,11 @@ func keepable(t time.Time) time.Time {
 	if t.After(Never) || t.Year() > 9999 {
 		return Never
 	}
-	return fromMilli(toMilli(t))
+	return record.Time(record.Milli(t))
 }
 
 // believed returns the page as the policy sees it.
-func (u *update) believed(w *work) fresh.Page { return u.c.Believed(&w.Page, u.siteAt(w.Site)) }
+func (u *update) believed(w *work) fresh.Page { return u.c.Believed(&w.Page, u.sites.at(w.Site)) }
 
 // Aging reports whether the policy alone decides when a page is fetched next: it is Held, and no failure,
 // mismatch, missing body or person's request is pending.
@@ -235,9 +224,8 @@ func (c *Collection) Policy() fresh.Policy { return *c.policy.Load() }
 func (c *Collection) SetPolicy(p fresh.Policy) { c.policy.Store(&p) }
 
 // worth returns the expected gain of a visit at a time (V06).
-func (c *Collection) worth(p *Page, s *Site, at time.Time) float32 {
-	q := c.Believed(p, s)
-	v := float32(c.Policy().Profit(&q, at))
+func worth(p fresh.Policy, q fresh.Page, at time.Time) float32 {
+	v := float32(p.Profit(&q, at))
 	if v != v {
 		return 0
 	}
@@ -253,7 +241,7 @@ func (u *update) rank(w *work) float32 {
 			f.Cash = 0 // and has distributed it
 		}
 	}
-	return sane(u.c.opts.Strategy.Page(f))
+	return queue.Sane(u.c.opts.Strategy.Page(f))
 }
 
 // share returns an importance as a number; NaN if it is not valid.

@@ -7,32 +7,42 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/changes"
+	"github.com/parleyweb/parley/client/collection/internal/filetree"
+	"github.com/parleyweb/parley/client/collection/internal/mirror"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
 
-// sinks are where a commit's bodies and events go. Only the writer uses them, except for what the lock of the
-// outbox guards, and for the methods of store that read.
+// sinks are where a commit's bodies and news go. Only the writer uses them, except for the methods of store and log that read.
 type sinks struct {
-	store  contents.Store
-	mirror *mirror // nil: none
-	outbox
+	store     contents.Store
+	mirror    *mirror.Mirror // nil: none
+	log       *changes.Log
+	committed []byte // the state of the last transaction
 }
 
-// openContents opens what keep and tell need. state is the stateOfContents of the last committed
+// openContents opens what keep and tell need. state is the state of the last committed
 // transaction, nil if there was none.
 func (c *Collection) openContents(state []byte) error {
-	setBack, err := c.openJournal()
-	if err != nil {
-		return errors.Join(err, c.closeContents())
+	var setBack bool
+	var err error
+	o := &journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now}
+	if c.sinks.log, setBack, err = changes.Open(c.db, filepath.Join(c.dir, "journal.db"), o, c.items); err != nil {
+		return errors.Join(err, c.sinks.close(c.broken == nil))
 	}
 	if err := c.sinks.store.ReadDamaged(); err != nil {
-		return errors.Join(err, c.closeContents())
+		return errors.Join(err, c.sinks.close(c.broken == nil))
 	}
 	if c.opts.ReadOnly {
 		return nil
@@ -45,26 +55,21 @@ func (c *Collection) openContents(state []byte) error {
 			o.Mark = &mark
 		}
 		if err = c.sinks.store.OpenArchive(o); err != nil {
-			return errors.Join(err, c.closeContents())
+			return errors.Join(err, c.sinks.close(c.broken == nil))
 		}
 		if o.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
-			if err := c.markContents(); err != nil {
-				return errors.Join(err, c.closeContents())
+			c.sinks.committed = c.sinks.state()
+			if err := boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) }); err != nil {
+				return errors.Join(err, c.sinks.close(c.broken == nil))
 			}
 		}
 	}
 	if c.opts.Contents&Mirror != 0 {
 		if err := c.openMirror(); err != nil {
-			return errors.Join(err, c.closeContents())
+			return errors.Join(err, c.sinks.close(c.broken == nil))
 		}
 	}
 	return nil
-}
-
-// markContents stores the present end of the contents, in a transaction of its own.
-func (c *Collection) markContents() error {
-	c.committed = c.stateOfContents()
-	return boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) })
 }
 
 func info(m map[string]string) []warc.Field {
@@ -75,33 +80,38 @@ func info(m map[string]string) []warc.Field {
 	return fields
 }
 
-func (c *Collection) closeContents() error {
-	k := &c.sinks
-	err := errors.Join(c.closeJournal(), k.store.Close())
+// close closes what openContents has opened. If the state is sound, what was passed is struck from the outbox.
+func (k *sinks) close(sound bool) error {
+	var err error
+	if k.log != nil {
+		err = k.log.Close(sound)
+	}
+	err = errors.Join(err, k.store.Close())
 	if k.mirror != nil {
-		err = errors.Join(err, k.mirror.close())
+		err = errors.Join(err, k.mirror.Close())
 		k.mirror = nil
 	}
 	return err
 }
 
-// keep writes the answer of a visit, and returns where its body is stored. p is the page as it was before.
+// keep writes the answer of a visit, and returns where its body is stored.
 // It runs in the transaction of the visit, in the order of visits, in one goroutine at a time.
-func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
-	store, mirror := &u.c.sinks.store, u.c.sinks.mirror
+func (x *visiting) keep() (contents.Place, error) {
+	v, p := x.v, &x.was
+	store, files := &x.u.c.sinks.store, x.u.c.sinks.mirror
 	body := contents.IsPage(v.Status)
 	switch {
 	case v.Fault != "" && !v.Cut, v.Soft404:
 		return contents.Place{}, nil
 	case !body && (v.Status != http.StatusNotModified || p.Digest.IsZero()):
-		return contents.Place{}, u.answer(v, p)
+		return contents.Place{}, x.answer()
 	}
 	place, of, stored := p.Stored, warc.Original{}, false // whether the answer's body is stored already
 	if !body || p.Digest == v.Digest {
 		of, stored = store.Captured(place)
 	}
-	if mirror != nil && body && !(stored && p.has()) {
-		if err := mirror.keep(p.ID, v); err != nil {
+	if files != nil && body && !(stored && p.has()) {
+		if err := files.Keep(p.ID, v.File, v.Body); err != nil {
 			return contents.Place{}, err
 		}
 	}
@@ -113,7 +123,7 @@ func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
 		return contents.Place{}, nil // the mirror's tell sets the place, once the name is known
 	}
 	if stored = stored && ok; !stored {
-		twin, err := u.twin(v, p.ID)
+		twin, err := x.twin()
 		if err != nil {
 			return contents.Place{}, err
 		}
@@ -122,7 +132,7 @@ func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
 			of, stored = store.Captured(place)
 		}
 	}
-	capture := u.capture(v, p)
+	capture := x.capture()
 	if stored {
 		if of.Digest = p.Digest; body {
 			of.Digest = v.Digest
@@ -134,40 +144,101 @@ func (u *update) keep(v *Visit, p *Page) (contents.Place, error) {
 }
 
 // capture returns a visit in the form that the archive stores.
-func (u *update) capture(v *Visit, p *Page) *warc.Capture {
+func (x *visiting) capture() *warc.Capture {
+	v := x.v
 	asked := v.Asked
 	if asked.IsZero() {
-		asked = u.c.opts.Now()
+		asked = x.u.c.opts.Now()
 	}
-	return &warc.Capture{URL: p.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
+	return &warc.Capture{URL: x.was.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
 		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type}
 }
 
-// syncContents makes the writes of keep durable. It is called before the commit of the transaction that
-// refers to them.
-func (c *Collection) syncContents() error {
-	if m := c.sinks.mirror; m != nil {
-		if err := m.sync(); err != nil {
+// sync makes the writes of keep durable. It is called before the commit of the transaction that refers to them.
+func (k *sinks) sync() error {
+	if k.mirror != nil {
+		if err := k.mirror.Sync(); err != nil {
 			return err
 		}
 	}
-	return c.sinks.store.Sync()
+	return k.store.Sync()
 }
 
-// stateOfContents returns the end of the contents that the transaction refers to, which is stored in it.
-// Records after that belong to no transaction.
-func (c *Collection) stateOfContents() []byte {
-	if !c.sinks.store.HasArchive() {
-		return c.committed
+// rollback undoes the posts and content writes of a transaction that was not committed.
+func (k *sinks) rollback() {
+	if k.log != nil { // else the collection is being opened
+		k.log.Rollback()
 	}
-	m := c.sinks.store.Mark()
-	return binary.AppendUvarint(appendString(nil, m.File), uint64(m.Offset))
+	if k.mirror != nil {
+		k.mirror.Rollback()
+	}
+	if k.store.HasArchive() {
+		if mark, ok := parseMark(k.committed); ok {
+			_ = k.store.Rewind(mark) // records left behind belong to no transaction
+		}
+	}
+}
+
+// runOps runs the file operations in the outbox, and reports whether there are any.
+func (c *Collection) runOps() (some bool, err error) {
+	if c.sinks.mirror == nil {
+		return false, nil
+	}
+	var ops []filetree.Op
+	err = c.reading(func(tx *bbolt.Tx) error {
+		ops, err = mirror.Ops(tx.Bucket(changes.Bucket))
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return len(ops) > 0, c.sinks.mirror.Do(ops)
+}
+
+// redo repeats the file operations of the last transaction, and removes temporary files without one.
+func (c *Collection) redo() error {
+	if _, err := c.runOps(); err != nil {
+		return err
+	}
+	return c.sinks.mirror.Clean()
+}
+
+func (c *Collection) openMirror() error {
+	if c.opts.Site != "" {
+		return c.openCopy()
+	}
+	t, err := filetree.Open(filepath.Join(c.dir, contents.MirrorDir))
+	if err != nil {
+		return err
+	}
+	c.sinks.mirror = mirror.New(t)
+	return c.redo()
+}
+
+// Displaced returns how many pages have files in the mirror under .parley/other: their URLs make no file names,
+// or another page has the name.
+func (c *Collection) Displaced() (n int, err error) {
+	err = c.reading(func(tx *bbolt.Tx) error {
+		n = mirror.Displaced(tx.Bucket(changes.Bucket))
+		return nil
+	})
+	return n, err
+}
+
+// state returns the end of the contents that the transaction refers to, which is stored in it.
+// Records after that belong to no transaction.
+func (k *sinks) state() []byte {
+	if !k.store.HasArchive() {
+		return k.committed
+	}
+	m := k.store.Mark()
+	return binary.AppendUvarint(record.AppendString(nil, m.File), uint64(m.Offset))
 }
 
 func parseMark(b []byte) (warc.Place, bool) {
-	d := decoder{b: b}
-	p := warc.Place{File: d.string(), Offset: int64(d.uint())}
-	return p, !d.bad
+	d := record.Decoder{B: b}
+	p := warc.Place{File: d.Text(), Offset: int64(d.Uint())}
+	return p, !d.Bad
 }
 
 // Stores reports whether bodies are stored at all: if not, a Visit needs none.

@@ -23,7 +23,8 @@ const maxAnswer = 64 << 10
 
 // answer archives an answer without a page, unless it equals the one before: a page that is gone says so for
 // ever. The answer never counts as content.
-func (u *update) answer(v *Visit, p *Page) error {
+func (x *visiting) answer() error {
+	u, v, p := x.u, x.v, &x.was
 	store := &u.c.sinks.store
 	switch status := v.Status; {
 	case !store.HasArchive(), v.Fault != "", p.stale(v), status < 300, status == http.StatusNotModified, u.c.opts.Answers == NoAnswers:
@@ -33,7 +34,7 @@ func (u *update) answer(v *Visit, p *Page) error {
 	case status == p.Status && (v.Target == nil || v.Target.URL == p.Target):
 		return nil
 	}
-	capture := u.capture(v, p)
+	capture := x.capture()
 	if len(capture.Body) > maxAnswer {
 		capture.Body, capture.Cut = capture.Body[:maxAnswer], true
 	}

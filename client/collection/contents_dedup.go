@@ -2,7 +2,6 @@ package collection
 
 import (
 	"github.com/parleyweb/parley/client/collection/contents"
-	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -11,8 +10,9 @@ import (
 // nothing was parsed or the bodies differ though the parsed content is equal, by the digest of the body, an
 // entry of 12 bytes. That page's record has the place of the body. The bucket remembers one page per digest.
 
-// twin returns a page whose stored body equals that of a visit of page id, nil if none is known.
-func (u *update) twin(v *Visit, id frontier.PageID) (*work, error) {
+// twin returns another page whose stored body equals that of the visit, nil if none is known.
+func (x *visiting) twin() (*work, error) {
+	u, v, id := x.u, x.v, x.was.ID
 	if len(v.Body) == 0 || v.Cut {
 		return nil, nil
 	}
@@ -26,16 +26,16 @@ func (u *update) twin(v *Visit, id frontier.PageID) (*work, error) {
 		}
 	}
 	key := digestKey(v.Digest)
-	first := u.firstOf(key)
+	first := u.firsts.of(key)
 	if first == id {
 		return nil, nil
 	}
 	if first != 0 {
-		if w, err := u.get(first); err != nil || w != nil && w.holds(v.Digest) {
+		if w, err := u.pages.get(first); err != nil || w != nil && w.holds(v.Digest) {
 			return w, err
 		}
 	}
-	u.firsts[key] = id
+	u.firsts.changed[key] = id
 	return nil, nil
 }
 

@@ -3,11 +3,9 @@ package collection
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -19,7 +17,10 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/changes"
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
+	"github.com/parleyweb/parley/client/collection/internal/mirror"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/protocol"
@@ -103,22 +104,21 @@ func writeMark(t *filetree.Tree, m siteMark) error {
 }
 
 // owner reads the mark of the directory, and returns an error if the directory is not this copy's.
-func (c *Collection) owner(t *filetree.Tree) (*siteMark, error) {
+func owner(t *filetree.Tree, o *Options) (*siteMark, error) {
 	mark, err := readMark(t)
 	switch {
 	case err != nil:
 		return nil, err
 	case mark == nil && t.Foreign():
-		return nil, fmt.Errorf("directory %s is not empty and not a mirror: choose an empty one", c.opts.Root)
-	case mark != nil && mark.Base != c.opts.Site:
-		return nil, fmt.Errorf("directory %s: %w: %s", c.opts.Root, ErrOther, mark.Base)
+		return nil, fmt.Errorf("directory %s is not empty and not a mirror: choose an empty one", o.Root)
+	case mark != nil && mark.Base != o.Site:
+		return nil, fmt.Errorf("directory %s: %w: %s", o.Root, ErrOther, mark.Base)
 	}
 	return mark, nil
 }
 
 // checkCopy returns an error, before anything is written, if the options or the directory do not fit a copy.
-func (c *Collection) checkCopy() error {
-	o := &c.opts
+func checkCopy(o *Options) error {
 	if o.Site == "" || o.ReadOnly {
 		return nil
 	}
@@ -129,22 +129,22 @@ func (c *Collection) checkCopy() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.owner(t)
+	_, err = owner(t, o)
 	return errors.Join(err, t.Close())
 }
 
 // loadCopy reads the copy's record from the state.
 func (c *Collection) loadCopy(tx *bbolt.Tx) error {
-	raw := tx.Bucket(outboxBucket).Get(copyKey)
+	raw := tx.Bucket(changes.Bucket).Get(copyKey)
 	if raw == nil {
-		if c.opts.Site != "" && !c.opts.ReadOnly && c.last > 0 {
+		if c.opts.Site != "" && !c.opts.ReadOnly && c.index.last > 0 {
 			return fmt.Errorf("%w: it is a crawl, not a copy of one site", ErrOther)
 		}
 		return nil
 	}
 	m := &copyMeta{}
 	if err := json.Unmarshal(raw, m); err != nil {
-		return damaged(outboxBucket, copyKey)
+		return record.Damaged(changes.Bucket, copyKey)
 	}
 	if c.opts.Site != m.Base && !c.opts.ReadOnly {
 		return fmt.Errorf("%w: %s", ErrOther, m.Base)
@@ -162,12 +162,12 @@ func (c *Collection) openCopy() error {
 	if err != nil {
 		return err
 	}
-	m := newMirror(t)
-	c.sinks.mirror, c.sinks.store.Files, m.base = m, c.opts.Root, c.opts.Site
+	m := mirror.New(t)
+	c.sinks.mirror, c.sinks.store.Files, m.Base = m, c.opts.Root, c.opts.Site
 	if err := t.Lock(); err != nil {
 		return fmt.Errorf("directory %s: %w", c.opts.Root, err)
 	}
-	mark, err := c.owner(t) // again, now that no other process can change it
+	mark, err := owner(t, &c.opts) // again, now that no other process can change it
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (c *Collection) openCopy() error {
 	meta := copyMeta{Base: c.opts.Site, ID: rand.Text(), Strays: mark.ID != ""}
 	if c.copied != nil {
 		meta = *c.copied
-		m.fold, m.portable = meta.Fold, meta.Portable
+		m.Fold, m.Portable = meta.Fold, meta.Portable
 	}
 	if err := c.redo(); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (c *Collection) openCopy() error {
 	if c.copied == nil {
 		meta.Fold, meta.Portable = t.Probe()
 		meta.Portable = meta.Portable || runtime.GOOS == "windows"
-		m.fold, m.portable = meta.Fold, meta.Portable
+		m.Fold, m.Portable = meta.Fold, meta.Portable
 	} else if mark.ID != meta.ID || mark.Run != meta.Run && (meta.LastRun == "" || mark.Run != meta.LastRun) {
 		meta.Suspect, meta.Strays = true, true // until every file was read, even if by a later run
 	}
@@ -207,45 +207,36 @@ func (m *copyMeta) write(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(outboxBucket).Put(copyKey, raw)
+	return tx.Bucket(changes.Bucket).Put(copyKey, raw)
 }
 
 // verifyCopy makes pending fetches of the pages whose files have changed: missing, of another size, or, in a
 // suspect state, with other bytes.
 func (c *Collection) verifyCopy() error {
-	m := c.sinks.mirror
-	var key [4]byte
+	next := frontier.PageID(0)
 	for done := false; !done; {
 		var lost []frontier.PageID
 		err := c.reading(func(tx *bbolt.Tx) error {
 			v := c.view(tx)
-			names := tx.Bucket(outboxBucket).Bucket(namesBucket)
-			if done = names == nil; done {
-				return nil
-			}
 			var p Page
-			cur := names.Cursor()
-			k, name := cur.Seek(key[:])
-			for looked := 0; ; k, name = cur.Next() {
-				if done = k == nil; done {
-					return nil
-				}
-				if len(k) != len(key) {
-					return damaged(namesBucket, k)
-				}
-				if copy(key[:], k); looked == mostLooked || len(lost) == dropAtOnce {
-					return nil
+			looked := 0
+			done = true
+			return mirror.Each(tx.Bucket(changes.Bucket), next, func(id frontier.PageID, name string) (bool, error) {
+				if next = id; looked == mostLooked || len(lost) == dropAtOnce {
+					done = false
+					return false, nil
 				}
 				looked++
-				if ok, err := v.page(keyPage(k), &p); err != nil {
-					return err
+				if ok, err := v.page(id, &p); err != nil {
+					return false, err
 				} else if !ok {
-					return damaged(namesBucket, k)
+					return false, record.Damaged(changes.Bucket, []byte("names"))
 				}
-				if !m.stands(string(name), &p, c.copied.Suspect) {
-					lost = append(lost, p.ID)
+				if !c.sinks.mirror.Stands(name, p.Length, c.copied.Suspect, p.Digest) {
+					lost = append(lost, id)
 				}
-			}
+				return true, nil
+			})
 		})
 		if err != nil {
 			return err
@@ -268,48 +259,20 @@ func (c *Collection) verifyCopy() error {
 // mostLooked is how many files are checked in one read transaction.
 const mostLooked = 50_000
 
-// stands reports whether the file of a page is unchanged.
-func (m *mirror) stands(name string, p *Page, suspect bool) bool {
-	info, err := m.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() != p.Length {
-		return false
-	}
-	if !suspect {
-		return true
-	}
-	f, err := m.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return false
-	}
-	var d protocol.Digest
-	h.Sum(d[:0])
-	return d == p.Digest
-}
-
 // loseAll handles the loss of the files of pages.
 func (u *update) loseAll(lost []frontier.PageID) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	if err := u.c.enter(u.tx); err != nil {
-		return err
-	}
-	g, err := u.c.sinks.mirror.in(u.c.sinks.box)
+	names, err := u.names()
 	if err != nil {
 		return err
 	}
-	u.news++ // for the files
 	for _, id := range lost {
-		key := pageKey(id)
-		if err := g.release(id, string(g.names.Get(key[:]))); err != nil {
+		if err := names.Release(id); err != nil {
 			return err
 		}
-		w, err := u.get(id)
+		w, err := u.pages.get(id)
 		if err != nil {
 			return err
 		}
@@ -333,14 +296,15 @@ func (u *update) lose(w *work) {
 }
 
 // serves reports whether a visit brought a possible answer for the page, or a temporary failure.
-func (v *Visit) serves(w *work) bool {
+func (x *visiting) serves() bool {
+	v := x.v
 	switch {
 	case v.large():
 		return false
 	case v.Fault != "":
 		return true
 	case v.Status == http.StatusNotModified:
-		return !w.Digest.IsZero()
+		return !x.w.Digest.IsZero()
 	case v.Status == http.StatusOK, v.Status == http.StatusNonAuthoritativeInfo:
 		return true
 	}
@@ -352,12 +316,13 @@ func (v *Visit) large() bool { return v.Cut && v.Status < 300 }
 
 // unserved stores that the site does not serve a page that it announces: the page stays as it was, and the
 // fetch stays pending. A page that is too large is not fetched again until the site announces a change.
-func (u *update) unserved(w *work, v *Visit) {
+func (x *visiting) unserved() {
+	v, w := x.v, x.w
 	fault := answer(v.Status)
 	if v.large() {
 		fault = "too large"
 	}
-	w.fail(fault, u.now)
+	w.fail(fault, x.u.now)
 	if w.State = Refused; w.has() {
 		w.State = Failing
 	}
@@ -366,7 +331,7 @@ func (u *update) unserved(w *work, v *Visit) {
 		w.At, w.planned = Never, true
 		return
 	}
-	u.later(w, v, u.c.opts.hurried(refusals[min(w.Fails, len(refusals))-1]))
+	x.later(x.u.c.opts.hurried(refusals[min(w.Fails, len(refusals))-1]))
 }
 
 // matched and missed count answers to claims. missed reports whether the answer is to be believed, and
@@ -400,7 +365,7 @@ func (s *applying) judgeCopy(w *work, item *protocol.Item) judgement {
 		if w.State == Failing || w.State == Refused {
 			w.answered()
 			w.State, w.planned, w.dirty = Held, false, true
-			s.plan(w)
+			s.u.plan(w)
 		}
 		return confirmed
 	case w.claimed.IsZero():
@@ -412,7 +377,7 @@ func (s *applying) judgeCopy(w *work, item *protocol.Item) judgement {
 		return owed
 	}
 	// A coarse or implausible date proves nothing.
-	_, sane := protocol.SaneModified(item.Modified, s.now)
+	_, sane := protocol.SaneModified(item.Modified, s.u.now)
 	pending := w.Told || w.At.Equal(Never) && w.State != Held
 	if sane && keepable(item.Modified).Equal(w.said) && (pending || !item.Modified.Add(item.Span).After(w.Last)) {
 		return nothing
@@ -443,19 +408,15 @@ func (c *Collection) Tidy() error {
 	}
 	err := c.update(func(u *update) error {
 		u.copied.Strays = false
-		if err := c.enter(u.tx); err != nil {
-			return err
-		}
-		g, err := c.sinks.mirror.in(c.sinks.box)
+		names, err := u.names()
 		if err != nil {
 			return err
 		}
-		u.news++ // for the files
-		return g.m.Walk(func(name string) error {
-			if g.paths.Get(g.path(name)) != nil {
+		return c.sinks.mirror.Walk(func(name string) error {
+			if names.Has(name) {
 				return nil
 			}
-			return g.ops.Put([]byte(name), nil)
+			return names.Remove(name)
 		})
 	})
 	if err != nil {
@@ -479,8 +440,8 @@ type Copy struct {
 
 // Copy returns the state of the copy, and false if the collection is not a copy.
 func (c *Collection) Copy() (Copy, bool) {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
+	c.index.mu.RLock()
+	defer c.index.mu.RUnlock()
 	if c.copied == nil {
 		return Copy{}, false
 	}

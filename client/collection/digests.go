@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -37,7 +38,7 @@ func (p *Page) sharable(site frontier.SiteID, d protocol.Digest) bool {
 // false if none is known: only announced digests have entries.
 func (c *Collection) Holder(site frontier.SiteID, d protocol.Digest) (p Page, ok bool, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		id := c.firstOf(tx.Bucket(digestsBucket), siteKeyOf(site, d))
+		id := c.stage.Digest(tx.Bucket(queue.Digests), siteKeyOf(site, d))
 		ok, err = c.view(tx).page(id, &p)
 		return err
 	})
@@ -53,16 +54,16 @@ func (u *update) holds(w *work) error {
 		return nil
 	}
 	key := siteKeyOf(w.Site, w.Digest)
-	switch first := u.firstOf(key); first {
+	switch first := u.firsts.of(key); first {
 	case w.ID:
 		return nil
 	case 0:
 	default:
-		if o, err := u.get(first); err != nil || o != nil && o.sharable(w.Site, w.Digest) {
+		if o, err := u.pages.get(first); err != nil || o != nil && o.sharable(w.Site, w.Digest) {
 			return err
 		}
 	}
-	u.firsts[key] = w.ID
+	u.firsts.changed[key] = w.ID
 	return nil
 }
 
@@ -70,12 +71,12 @@ func (u *update) holds(w *work) error {
 // returns nil, and id is the first from now on.
 func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, error) {
 	key := digestKey(parsed)
-	first := u.firstOf(key)
+	first := u.firsts.of(key)
 	if first == id {
 		return nil, nil
 	}
 	if first != 0 {
-		w, err := u.get(first)
+		w, err := u.pages.get(first)
 		if err != nil {
 			return nil, err
 		}
@@ -83,25 +84,21 @@ func (u *update) original(parsed protocol.Digest, id frontier.PageID) (*work, er
 			return w, nil
 		}
 	}
-	u.firsts[key] = id
+	u.firsts.changed[key] = id
 	return nil, nil
 }
 
-// firstOf returns the page under a key of the digests bucket, 0 if there is none.
-func (u *update) firstOf(key uint64) frontier.PageID {
-	if first, ok := u.firsts[key]; ok {
-		return first
-	}
-	return u.c.firstOf(u.digests, key)
+// firsts is the digests bucket with the changes of an update.
+type firsts struct {
+	b       *bbolt.Bucket
+	stage   *queue.Stage
+	changed map[uint64]frontier.PageID
 }
 
-func (c *Collection) firstOf(digests *bbolt.Bucket, key uint64) frontier.PageID {
-	raw := c.stage.digests.get(key)
-	if raw == nil {
-		raw = digests.Get(appendDigestKey(nil, key))
+// of returns the page under a key, 0 if there is none.
+func (f *firsts) of(key uint64) frontier.PageID {
+	if first, ok := f.changed[key]; ok {
+		return first
 	}
-	if len(raw) != 4 {
-		return 0
-	}
-	return keyPage(raw)
+	return f.stage.Digest(f.b, key)
 }

@@ -2,14 +2,17 @@ package collection
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/changes"
+	"github.com/parleyweb/parley/client/collection/internal/mirror"
+	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -61,17 +64,13 @@ type Marks struct {
 	NoFollow  bool `json:"nofollow,omitempty"`  // and for nofollow
 }
 
-func (p *Page) marks() Marks {
-	return Marks{Truncated: p.Cut, NoIndex: p.NoIndex, NoFollow: p.NoFollow}
-}
-
 // Log returns the collection's journal. A Notifier can serve it like a site's, so a crawler can be a
 // publisher. It is nil for a collection that is opened read-only and has never had an event.
 func (c *Collection) Log() protocol.Log {
-	if c.sinks.journal == nil {
-		return nil
+	if j := c.sinks.log.Journal(); j != nil {
+		return j
 	}
-	return c.sinks.journal
+	return nil
 }
 
 // Events yields the changes after a cursor, in order; with follow it waits for more until ctx ends, and then
@@ -84,160 +83,152 @@ func (c *Collection) Log() protocol.Log {
 // loop body may take as long as it likes, and may use the collection.
 func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if err := c.events(ctx, after, follow, yield); err != nil && err != errStopped {
+		stopped := errors.New("stopped")
+		err := c.sinks.log.Events(ctx, after, follow, func(is *changes.Event) error {
+			ch, a := &is.Change, &is.Aside
+			it := &ch.Item
+			e := Event{Cursor: is.Cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
+				Digest: it.Digest, Text: it.Text, TextChanged: !a.Same, Marks: Marks{a.Truncated, a.NoIndex, a.NoFollow}, Signal: signalOf(a.Signal),
+				Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: a.Stored, Snapshot: is.Snapshot}
+			if is.Snapshot {
+				p, ok, err := c.Page(it.URL)
+				if err != nil {
+					return err
+				}
+				if ok && p.Digest == it.Digest {
+					e.Stored, e.Signal, e.At, e.Marks = p.Stored, p.Signal, p.Last, Marks{p.Cut, p.NoIndex, p.NoFollow}
+				}
+			}
+			if !yield(e, nil) {
+				return stopped
+			}
+			return nil
+		})
+		if err != nil && err != stopped {
 			yield(Event{}, fmt.Errorf("read events: %w", err))
 		}
 	}
 }
 
-// errStopped is returned when the loop has ended.
-var errStopped = fmt.Errorf("stopped")
-
-// eventsAtOnce is how many changes are read in one batch.
-const eventsAtOnce = 200
-
-func (c *Collection) events(ctx context.Context, after protocol.Cursor, follow bool, yield func(Event, error) bool) error {
-	j := c.sinks.journal
-	if j == nil {
-		return nil
-	}
-	if after.IsZero() {
-		var err error
-		if after, err = c.beginning(ctx, yield); err != nil {
-			return err
-		}
-	}
-	for {
-		changes, err := j.Read(ctx, after, eventsAtOnce)
-		if err != nil {
-			return err
-		}
-		if len(changes) == 0 {
-			if !follow {
-				return nil
-			}
-			if err := j.Wait(ctx, after); err != nil {
-				return err
-			}
-			continue
-		}
-		asides, err := c.asides(changes[0].Seq, changes[len(changes)-1].Seq)
-		if err != nil {
-			return err
-		}
-		for i := range changes {
-			after.Seq = changes[i].Seq
-			if !yield(eventOf(&changes[i], after, asides[after.Seq]), nil) {
-				return errStopped
-			}
+// items yields the journal's items for all stored contents.
+func (c *Collection) items(yield func(protocol.Item, error) bool) {
+	for p, err := range c.Pages(context.Background()) {
+		if (err != nil || p.has()) && !yield(itemOf(&p, p.Last), err) {
+			return
 		}
 	}
 }
 
-func eventOf(ch *protocol.Change, cursor protocol.Cursor, a eventExtras) Event {
-	it := &ch.Item
-	return Event{Cursor: cursor, At: ch.At, Op: ch.Op, URL: it.URL, From: ch.From, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
-		Digest: it.Digest, Text: it.Text, TextChanged: !a.same, Marks: a.marks, Signal: a.signal, Length: it.Length, Type: it.Type, Modified: it.Modified, Stored: a.stored}
-}
-
-// asides returns the eventExtras of changes, by number.
-func (c *Collection) asides(from, to uint64) (map[uint64]eventExtras, error) {
-	list := map[uint64]eventExtras{}
-	o := &c.sinks.outbox
-	// A change is in the journal before its eventExtras are here: the lock waits for that.
-	o.mu.RLock()
-	for seq := from; seq <= to; seq++ {
-		if a, ok := o.pending[seq]; ok {
-			list[seq] = a
+// itemOf returns the journal's item for a page's content.
+func itemOf(p *Page, changed time.Time) protocol.Item {
+	it := protocol.Item{URL: p.URL, Title: p.Title, Modified: changed, Length: p.Length, Type: p.Type, Digest: p.Digest, Text: p.Text,
+		Language: p.Language, Canonical: p.Canonical, Importance: protocol.ImportanceOf(float64(p.Importance))}
+	if t, err := http.ParseTime(p.LastModified); err == nil {
+		if t, ok := protocol.SaneModified(t, changed); ok {
+			it.Modified = t
 		}
 	}
-	o.mu.RUnlock()
-	err := c.reading(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(outboxBucket).Bucket(extrasBucket)
-		if b == nil {
-			return nil
-		}
-		cur := b.Cursor()
-		for k, v := cur.Seek(binary.BigEndian.AppendUint64(nil, from)); k != nil; k, v = cur.Next() {
-			seq := binary.BigEndian.Uint64(k)
-			if seq > to {
-				break
-			}
-			body, ok := unseal(k, v)
-			d := decoder{b: body}
-			a := d.aside()
-			if !ok || d.bad {
-				return damaged(extrasBucket, k)
-			}
-			list[seq] = a
-		}
+	if it.Canonical == it.URL {
+		it.Canonical = ""
+	}
+	return it
+}
+
+// A news is a change of the stored content, for subscribers of the collection.
+type news struct {
+	op      protocol.Op
+	page    *Page           // after the change; tell may set Stored, the page is written afterwards
+	prev    protocol.Digest // the digest before; zero if nothing was stored
+	text    protocol.Digest // the main text's digest before
+	from    string          // of a Move: the old URL of the content
+	source  frontier.PageID // the page of that URL
+	signal  Signal
+	changed time.Time // when we learned of it
+}
+
+// names returns the mirror's names in the transaction.
+func (u *update) names() (mirror.Names, error) {
+	box, err := u.c.sinks.log.Enter(u.tx)
+	if err != nil {
+		return mirror.Names{}, err
+	}
+	return u.c.sinks.mirror.In(box)
+}
+
+// tell puts a change into the outbox, and its file operations.
+func (u *update) tell(n news) error {
+	if err := u.setFile(&n); err != nil {
+		return err
+	}
+	p := n.page
+	step := journal.Step{Op: n.op, From: n.from}
+	a := changes.Aside{Signal: n.signal.code()}
+	if n.op == protocol.Delete {
+		step.Entry.Item = protocol.Item{URL: p.URL, Length: -1}
+		return u.c.sinks.log.Tell(u.tx, step, a)
+	}
+	step.Entry.Item = itemOf(p, n.changed)
+	a.Stored, a.Truncated, a.NoIndex, a.NoFollow = p.Stored, p.Cut, p.NoIndex, p.NoFollow
+	if a.Same = !n.text.IsZero() && n.text == p.Text || n.op == protocol.Move && n.prev == p.Digest; a.Same {
+		step.Significance = protocol.SignificanceOf(0)
+	}
+	return u.c.sinks.log.Tell(u.tx, step, a)
+}
+
+// restore puts back a lost file, which a visit has brought unchanged: no news.
+func (u *update) restore(p *Page) error {
+	if m := u.c.sinks.mirror; m == nil || !m.Kept(p.ID) {
 		return nil
+	}
+	return u.setFile(&news{op: protocol.Update, page: p})
+}
+
+// setFile makes the mirror's file follow a change of its page, and sets its place.
+func (u *update) setFile(n *news) error {
+	if u.c.sinks.mirror == nil {
+		return nil
+	}
+	names, err := u.names()
+	if err != nil {
+		return err
+	}
+	name, err := names.Tell(n.op, fileOf(n.page), n.source)
+	if err != nil || u.c.sinks.store.HasArchive() {
+		return err
+	}
+	n.page.Stored = contents.Place{}
+	if name != "" {
+		n.page.Stored.File = contents.MirrorDir + "/" + name
+	}
+	return nil
+}
+
+func fileOf(p *Page) mirror.Page { return mirror.Page{ID: p.ID, URL: p.URL, Type: p.Type} }
+
+// promote gives pages of a copy their natural names, where those have become free.
+func (u *update) promote() error {
+	if m := u.c.sinks.mirror; m == nil || !m.Freed() {
+		return nil
+	}
+	names, err := u.names()
+	if err != nil {
+		return err
+	}
+	page := func(id frontier.PageID) (mirror.Page, error) {
+		w, err := u.pages.get(id)
+		if err != nil {
+			return mirror.Page{}, err
+		}
+		if w == nil {
+			return mirror.Page{}, record.Damaged(changes.Bucket, []byte("paths"))
+		}
+		return fileOf(&w.Page), nil
+	}
+	return names.Promote(page, func(id frontier.PageID, name string) error {
+		w, err := u.pages.get(id)
+		if err == nil {
+			w.Stored, w.dirty = contents.Place{File: contents.MirrorDir + "/" + name}, true
+		}
+		return err
 	})
-	return list, err
-}
-
-// beginning yields the stored contents to a new reader, if the journal does not have all changes, and
-// returns the cursor from which the reader gets changes.
-func (c *Collection) beginning(ctx context.Context, yield func(Event, error) bool) (protocol.Cursor, error) {
-	j := c.sinks.journal
-	refilled, err := j.Note(refilledNote)
-	if err != nil {
-		return protocol.Cursor{}, err
-	}
-	if floor := j.Floor(); floor.Seq == 0 && refilled == nil {
-		return floor, nil
-	}
-	// A change during the snapshot is yielded again after it.
-	head := j.Head()
-	last, prev := "", Event{}
-	for {
-		entries, err := entriesAfter(j, last)
-		if err != nil {
-			return head, err
-		}
-		if err := ctx.Err(); err != nil {
-			return head, err
-		}
-		for i := range entries {
-			if prev.URL != "" && !yield(prev, nil) {
-				return head, errStopped
-			}
-			it := entries[i].Item
-			last = it.URL
-			prev = Event{At: it.Modified, Op: protocol.Create, URL: it.URL, Title: it.Title, Language: it.Language, Canonical: it.Canonical,
-				Digest: it.Digest, Text: it.Text, TextChanged: true, Length: it.Length, Type: it.Type, Modified: it.Modified, Snapshot: true}
-			p, ok, err := c.Page(it.URL)
-			if err != nil {
-				return head, err
-			}
-			if ok && p.Digest == it.Digest {
-				prev.Stored, prev.Signal, prev.At, prev.Marks = p.Stored, p.Signal, p.Last, p.marks()
-			}
-		}
-		if len(entries) == 0 {
-			break
-		}
-	}
-	if prev.Cursor = head; prev.URL != "" && !yield(prev, nil) {
-		return head, errStopped
-	}
-	return head, nil
-}
-
-// entriesAfter reads the next entries after a URL, in a short view of the journal.
-func entriesAfter(j *journal.Journal, url string) ([]journal.Entry, error) {
-	v, err := j.View()
-	if err != nil {
-		return nil, err
-	}
-	defer v.Close()
-	var list []journal.Entry
-	for r := v.Reader("", true, url); len(list) < eventsAtOnce; {
-		e, more, err := r.Next()
-		if err != nil || !more {
-			return list, err
-		}
-		list = append(list, e)
-	}
-	return list, nil
 }

@@ -125,7 +125,7 @@ func (x *exporter) held(ctx context.Context) error {
 		if !p.has() || p.Stored.File == "" || !strings.HasPrefix(p.URL, x.s.Prefix) {
 			continue
 		}
-		capture, err := x.c.captureOf(&p, &x.s)
+		capture, err := x.captureOf(&p)
 		if err != nil {
 			x.pass(fmt.Errorf("%s: %w", p.URL, err))
 			continue
@@ -153,30 +153,38 @@ func (x *exporter) write(capture *warc.Capture) (err error) {
 	return err
 }
 
-// captureOf reads the present content of a page, nil if it is not selected.
-func (c *Collection) captureOf(p *Page, s *Selection) (*warc.Capture, error) {
-	if place, ok := contents.Archived(p.Stored); ok {
-		r, err := warc.Open(filepath.Join(c.dir, contents.WARCDir), place)
-		if err != nil {
-			return nil, c.sinks.store.Damage(place, err)
-		}
+// at reads the record at a place.
+func (x *exporter) at(place warc.Place) (capture *warc.Capture, err error) {
+	r, err := warc.Open(filepath.Join(x.c.dir, contents.WARCDir), place)
+	if err == nil {
 		defer r.Close()
-		capture, err := captureIn(r.Record)
+		capture, err = captureIn(r.Record)
+	}
+	if err != nil {
+		return nil, x.c.sinks.store.Damage(place, err)
+	}
+	return capture, nil
+}
+
+// captureOf reads the present content of a page, nil if it is not selected.
+func (x *exporter) captureOf(p *Page) (*warc.Capture, error) {
+	if place, ok := contents.Archived(p.Stored); ok {
+		capture, err := x.at(place)
 		if err != nil {
-			return nil, c.sinks.store.Damage(place, err)
+			return nil, err
 		}
 		if capture.URL != p.URL {
-			err = c.answerOf(p, capture)
+			err = x.answerOf(p, capture)
 		}
-		if err != nil || !s.when(capture.Date) {
+		if err != nil || !x.s.when(capture.Date) {
 			return nil, err
 		}
 		return capture, nil
 	}
-	if !s.when(p.Last) {
+	if !x.s.when(p.Last) {
 		return nil, nil
 	}
-	content, err := c.Body(p.Stored)
+	content, err := x.c.Body(p.Stored)
 	if err != nil {
 		return nil, err
 	}
@@ -249,14 +257,9 @@ func (x *exporter) complete(capture *warc.Capture) error {
 	if !ok {
 		return fmt.Errorf("its body is stored in a record of %s, which was not found", of.URL)
 	}
-	r, err := warc.Open(filepath.Join(x.c.dir, contents.WARCDir), place)
+	original, err := x.at(place)
 	if err != nil {
-		return x.c.sinks.store.Damage(place, err)
-	}
-	defer r.Close()
-	original, err := captureIn(r.Record)
-	if err != nil {
-		return x.c.sinks.store.Damage(place, err)
+		return err
 	}
 	if original.Digest != of.Digest {
 		return errors.New("its body does not match its digest")
@@ -266,9 +269,9 @@ func (x *exporter) complete(capture *warc.Capture) error {
 }
 
 // answerOf turns a capture from the record of another URL into that of a page whose own record refers to it.
-func (c *Collection) answerOf(p *Page, capture *warc.Capture) error {
+func (x *exporter) answerOf(p *Page, capture *warc.Capture) error {
 	capture.URL = p.URL
-	r, err := c.sinks.store.Own(p.URL, p.Stored)
+	r, err := x.c.sinks.store.Own(p.URL, p.Stored)
 	if err != nil || r == nil {
 		return err
 	}

@@ -6,18 +6,20 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
 // QueueMemory returns roughly how many bytes of memory the staged changes take, which are not merged into the
 // buckets on disk yet.
-func (c *Collection) QueueMemory() int { return c.stage.bytes() }
+func (c *Collection) QueueMemory() int { return c.stage.Bytes() }
 
 // Known returns the page number of a URL. It is fast: it compares 64 bits of a keyed hash and does not read
 // the disk. With five million pages, one in 3,000 billion unknown URLs is taken for a known one.
 func (c *Collection) Known(url string) (frontier.PageID, bool) {
 	var buf [4]frontier.PageID
-	ids := c.seen.find(buf[:0], c.seen.hash(url))
+	ids := c.index.urls.Find(buf[:0], c.index.urls.Hash(url))
 	if len(ids) == 0 {
 		return 0, false
 	}
@@ -40,14 +42,13 @@ func (c *Collection) Original(p *Page) (o Page, ok bool, err error) {
 // Waiting returns all waiting entries, in order.
 func (c *Collection) Waiting() (list []frontier.Entry, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		return tx.Bucket(waitingBucket).ForEach(func(k, v []byte) error {
-			e, ok := parseWaiting(k, v)
-			if !ok {
-				return damaged(waitingBucket, k)
+		for e, err := range queue.Earliest(tx) {
+			if err != nil {
+				return err
 			}
 			list = append(list, e)
-			return nil
-		})
+		}
+		return nil
 	})
 	return list, err
 }
@@ -63,61 +64,31 @@ func (c *Collection) Used() (n int64, err error) {
 
 // HoldBack makes the collection buffer so many changes of its queue, so that
 // a test sees them merged. Call it right after Open.
-func (c *Collection) HoldBack(n int) { c.stage.limit = n }
-
-// A Seen is the set of known URLs, by hash.
-type Seen struct{ s *seen }
-
-func NewSeen() Seen                                { return Seen{newSeen()} }
-func (s Seen) Add(hash uint64, id frontier.PageID) { s.s.add(hash, id) }
-func (s Seen) Find(hash uint64) []frontier.PageID  { return s.s.find(nil, hash) }
-func (s Seen) Bytes() int                          { return s.s.bytes() }
+func (c *Collection) HoldBack(n int) { c.stage.HoldBack(n) }
 
 // ReadRecords decodes bytes as the body of every kind of record, and returns
 // each decoded record encoded again, by kind; nothing for malformed ones.
 func ReadRecords(body []byte) map[string][]byte {
 	out := map[string][]byte{}
-	record := func(key []byte) []byte { return seal(append([]byte(nil), body...), key, 0) }
+	sealed := func(key []byte) []byte { return record.Seal(append([]byte(nil), body...), key, 0) }
 	bare := func(b []byte) []byte { return b[:len(b)-4] }
 	p := Page{ID: 7, Importance: unknown}
-	if key := pageKey(7); parsePage(record(key[:]), &p) {
+	if key := record.PageKey(7); parsePage(sealed(key[:]), &p) {
 		out["page"] = bare(appendPage(nil, &p))
 	}
 	s := Site{ID: 7}
-	if parseSite(record(siteKey(7)), &s) {
-		out["site"] = bare(appendSite(nil, &s))
+	if parseSite(sealed(record.SiteKey(7)), &s) {
+		out["site"] = bare(appendSite(&s))
 	}
-	if parseCounts(record(siteKey(7)), &s) {
-		out["counts"] = bare(appendCounts(nil, &s))
+	if parseCounts(sealed(record.SiteKey(7)), &s) {
+		out["counts"] = bare(appendCounts(&s))
 	}
 	var src Source
-	if key := sourceKey(7<<sourceBits | 1); parseSource(key, record(key), &src) {
-		out["source"] = bare(appendSource(nil, &src))
-	}
-	d := &decoder{b: body}
-	var ops []queueOp
-	var list []row
-	parseOps(d, func(op *queueOp) { ops = append(ops, *op) })
-	parseRows(d, func(x row) { list = append(list, x) })
-	if !d.bad && len(d.b) == 0 {
-		out["log"] = appendRows(appendOps(nil, ops), list)
+	if key := sourceKey(7<<sourceBits | 1); parseSource(key, sealed(key), &src) {
+		out["source"] = bare(appendSource(&src))
 	}
 	if to, ok := parseLinks(body); ok {
 		out["links"] = appendLinks(nil, to)
-	}
-	var b block
-	if key := blockKey(70); b.open(key[:], record(key[:])) == nil {
-		var prev known
-		var w []byte
-		for b.next(&b.d) {
-			k := b.known
-			k.path = append([]byte(nil), k.path...)
-			w = appendKnown(w, &prev, &k)
-			prev = k
-		}
-		if !b.d.bad {
-			out["urls"] = w
-		}
 	}
 	return out
 }
@@ -125,7 +96,7 @@ func ReadRecords(body []byte) map[string][]byte {
 // SetVersion makes the file look like that of another version of the program.
 func (c *Collection) SetVersion(v uint64) error {
 	return c.db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(metaBucket).Put(metaKey, seal(binary.AppendUvarint(nil, v), metaKey, 0))
+		return tx.Bucket(metaBucket).Put(metaKey, record.Seal(binary.AppendUvarint(nil, v), metaKey, 0))
 	})
 }
 
@@ -133,8 +104,8 @@ func (c *Collection) SetVersion(v uint64) error {
 // not say whether they are listed.
 func (c *Collection) ForgetListed() error {
 	return c.update(func(u *update) error {
-		for id := frontier.PageID(1); id <= u.last; id++ {
-			w, err := u.get(id)
+		for id := frontier.PageID(1); id <= u.pages.last; id++ {
+			w, err := u.pages.get(id)
 			if err != nil {
 				return err
 			}
@@ -156,12 +127,3 @@ func (c *Collection) CrashAfter(n int) {
 		return nil
 	}
 }
-
-// bytes returns roughly the memory of the stage.
-func (s *stage) bytes() int {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return 24*s.n + 64*len(s.sites) + s.pages.bytes() + s.digests.bytes()
-}
-
-func (r *rows) bytes() int { return r.size + 60*r.n }

@@ -8,28 +8,25 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/changes"
+	"github.com/parleyweb/parley/client/collection/internal/queue"
+	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 )
 
 // The buckets of state.db.
 var (
-	metaBucket    = []byte("meta")    // metaKey -> version, strategy, stateOfContents
-	urlsBucket    = []byte("urls")    // block number -> known URLs
-	pagesBucket   = []byte("pages")   // page -> all but its URL
+	metaBucket    = []byte("meta")    // metaKey -> version, strategy, state of the contents
 	sitesBucket   = []byte("sites")   // site -> fields that seldom change
 	countsBucket  = []byte("counts")  // site -> counts
 	sourcesBucket = []byte("sources") // source -> source
 	namedBucket   = []byte("named")   // source, page -> whether it is doomed: pages that the source has named
-	readyBucket   = []byte("ready")   // site, rank, page -> at
-	logBucket     = []byte("log")     // number -> staged changes of ready, pages and digests
-	waitingBucket = []byte("waiting") // at, page -> site, rank
 	linksBucket   = []byte("links")   // page -> pages
-	digestsBucket = []byte("digests") // start of the digest of parsed content -> the first page that had it
-	outboxBucket  = []byte("outbox")  // see tell and pass
 
-	allBuckets = [][]byte{metaBucket, urlsBucket, pagesBucket, sitesBucket, countsBucket, sourcesBucket, namedBucket,
-		readyBucket, logBucket, waitingBucket, linksBucket, digestsBucket, outboxBucket}
+	allBuckets = [][]byte{metaBucket, urls.Bucket, queue.Pages, sitesBucket, countsBucket, sourcesBucket, namedBucket,
+		queue.Ready, queue.Log, queue.Waiting, linksBucket, queue.Digests, changes.Bucket}
 	metaKey = []byte("collection")
 )
 
@@ -48,7 +45,7 @@ const (
 )
 
 func (c *Collection) open(path string) error {
-	if err := c.checkCopy(); err != nil {
+	if err := checkCopy(&c.opts); err != nil {
 		return err
 	}
 	if st, err := os.Stat(path); err == nil && st.Size() == 0 && c.opts.ReadOnly {
@@ -63,12 +60,12 @@ func (c *Collection) open(path string) error {
 		c.db.Close()
 		return err
 	}
-	if err := c.openContents(c.committed); err != nil {
+	if err := c.openContents(c.sinks.committed); err != nil {
 		c.db.Close()
 		return err
 	}
 	if !c.opts.ReadOnly {
-		err := c.pass()
+		err := c.sinks.log.Pass(c.runOps)
 		if err == nil && c.opts.Site != "" {
 			err = c.verifyCopy()
 		}
@@ -79,7 +76,7 @@ func (c *Collection) open(path string) error {
 			err = c.waitAnew()
 		}
 		if err != nil {
-			return errors.Join(err, c.closeContents(), c.db.Close())
+			return errors.Join(err, c.sinks.close(c.broken == nil), c.db.Close())
 		}
 	}
 	return nil
@@ -101,7 +98,7 @@ func (c *Collection) load() error {
 			return fmt.Errorf("state is %w: no %s", ErrDamaged, metaBucket)
 		}
 		var err error
-		if strategy, c.committed, err = parseMeta(meta.Get(metaKey)); err != nil {
+		if strategy, c.sinks.committed, err = parseMeta(meta.Get(metaKey)); err != nil {
 			return err // nothing else is known of another version
 		}
 		for _, name := range allBuckets {
@@ -109,14 +106,14 @@ func (c *Collection) load() error {
 				return fmt.Errorf("state is %w: no %s", ErrDamaged, name)
 			}
 		}
-		if err := c.loadSites(tx); err != nil {
+		if err := c.index.load(tx); err != nil {
 			return err
 		}
-		if err := c.loadStage(tx); err != nil {
+		if err := c.stage.Load(tx); err != nil {
 			return err
 		}
 		defer boltfile.ReleasePages(tx)
-		if err := c.loadURLs(tx); err != nil {
+		if c.index.last, err = urls.Load(tx.Bucket(urls.Bucket), c.index.names, c.index.urls); err != nil {
 			return err
 		}
 		return c.loadCopy(tx)
@@ -146,22 +143,22 @@ func (c *Collection) load() error {
 
 func (c *Collection) writeMeta(tx *bbolt.Tx) error {
 	b := binary.AppendUvarint(nil, formatVersion)
-	b = appendString(appendString(b, c.opts.Strategy.Name()), string(c.committed))
-	return tx.Bucket(metaBucket).Put(metaKey, seal(b, metaKey, 0))
+	b = record.AppendString(record.AppendString(b, c.opts.Strategy.Name()), string(c.sinks.committed))
+	return tx.Bucket(metaBucket).Put(metaKey, record.Seal(b, metaKey, 0))
 }
 
 func parseMeta(raw []byte) (strategy string, contents []byte, err error) {
-	body, ok := unseal(metaKey, raw)
+	body, ok := record.Unseal(metaKey, raw)
 	if !ok {
-		return "", nil, damaged(metaBucket, metaKey)
+		return "", nil, record.Damaged(metaBucket, metaKey)
 	}
-	d := decoder{b: body}
-	if v := d.uint(); v != formatVersion {
+	d := record.Decoder{B: body}
+	if v := d.Uint(); v != formatVersion {
 		return "", nil, fmt.Errorf("%w: it has format %d, and this program knows %d: use the version that wrote it, or another directory", ErrVersion, v, formatVersion)
 	}
-	strategy, contents = d.string(), clone(d.bytes())
-	if d.bad || len(d.b) > 0 {
-		return "", nil, damaged(metaBucket, metaKey)
+	strategy, contents = d.Text(), clone(d.Bytes())
+	if d.Bad || len(d.B) > 0 {
+		return "", nil, record.Damaged(metaBucket, metaKey)
 	}
 	return strategy, contents, nil
 }
@@ -169,21 +166,21 @@ func parseMeta(raw []byte) (strategy string, contents []byte, err error) {
 // reading runs f in a read transaction. f must be quick: meanwhile bbolt cannot reuse pages freed since, and
 // writers wait to publish. f must not call reading.
 func (c *Collection) reading(f func(*bbolt.Tx) error) error {
-	c.stage.mu.RLock() // merged entries leave the stage only after this
-	defer c.stage.mu.RUnlock()
+	c.stage.RLock()
+	defer c.stage.RUnlock()
 	return boltfile.RecoverDamage(func() error { return c.db.View(f) })
 }
 
 // reorder gives every page in the queue the rank of a new strategy. If killed it starts again: ranking a
 // page twice is harmless.
 func (c *Collection) reorder() error {
-	const each = 100 * blockLen
+	const each = 100 * urls.BlockLen
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for next := frontier.PageID(1); next <= c.last; next += each {
+	for next := frontier.PageID(1); next <= c.index.last; next += each {
 		err := c.update(func(u *update) error {
-			for id := next; id < next+each && id <= c.last; id++ {
-				w, err := u.get(id)
+			for id := next; id < next+each && id <= c.index.last; id++ {
+				w, err := u.pages.get(id)
 				if err != nil {
 					return err
 				}

@@ -7,6 +7,8 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -30,15 +32,15 @@ func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
 				k, v := cur.Seek(next)
 				for ; k != nil && len(rows) < atOnce; k, v = cur.Next() {
 					if len(k) != 4 || bytes.Compare(k, next) < 0 {
-						return damaged(linksBucket, k)
+						return record.Damaged(linksBucket, k)
 					}
 					list, ok := parseLinks(v)
 					if !ok {
-						return damaged(linksBucket, k)
+						return record.Damaged(linksBucket, k)
 					}
-					rows = append(rows, row{keyPage(k), len(links), len(links) + len(list)})
+					rows = append(rows, row{record.KeyPage(k), len(links), len(links) + len(list)})
 					links = append(links, list...)
-					after := pageKey(keyPage(k) + 1)
+					after := record.PageKey(record.KeyPage(k) + 1)
 					next = after[:]
 				}
 				more = k != nil
@@ -60,36 +62,41 @@ func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
 // of bounded size. It returns the ready entries whose rank has changed.
 func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]frontier.Entry, error) {
 	const atOnce = 1000
-	var queue []frontier.Entry
+	var ready []frontier.Entry
 	ids, values := make([]frontier.PageID, 0, atOnce), make([]float32, 0, atOnce)
 	write := func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.update(func(u *update) error {
+		var done *update
+		err := c.update(func(u *update) error {
+			done = u
 			for i, id := range ids {
-				w, err := u.get(id)
+				w, err := u.pages.get(id)
 				if err != nil {
 					return err
 				}
 				if w != nil && w.Rank != values[i] {
-					w.Rank = sane(values[i])
+					w.Rank = queue.Sane(values[i])
 					u.place(w)
 				}
 			}
-			u.finish = func() { queue = append(queue, u.queue...) }
 			return nil
 		})
+		if err == nil {
+			ready = append(ready, done.batch.Ready...)
+		}
+		return err
 	}
 	for id, rank := range ranks {
 		if ids, values = append(ids, id), append(values, rank); len(ids) == atOnce {
 			if err := write(); err != nil {
-				return queue, fmt.Errorf("set ranks: %w", err)
+				return ready, fmt.Errorf("set ranks: %w", err)
 			}
 			ids, values = ids[:0], values[:0]
 		}
 	}
 	if err := write(); err != nil {
-		return queue, fmt.Errorf("set ranks: %w", err)
+		return ready, fmt.Errorf("set ranks: %w", err)
 	}
-	return queue, nil
+	return ready, nil
 }

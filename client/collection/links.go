@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -24,43 +27,63 @@ func appendLinks(b []byte, to []frontier.PageID) []byte {
 }
 
 func parseLinks(b []byte) (list []frontier.PageID, ok bool) {
-	d := decoder{b: b}
+	d := record.Decoder{B: b}
 	var last frontier.PageID
-	for len(d.b) > 0 {
-		last += frontier.PageID(d.uint())
+	for len(d.B) > 0 {
+		last += frontier.PageID(d.Uint())
 		list = append(list, last)
 	}
-	return list, !d.bad
+	return list, !d.Bad
 }
 
-// linksOf returns the links of a page as they are in the update.
-func (u *update) linksOf(id frontier.PageID) ([]frontier.PageID, error) {
-	if list, ok := u.links[id]; ok {
+// links are the links that an update has changed.
+type links struct {
+	b       *bbolt.Bucket
+	changed map[frontier.PageID][]frontier.PageID
+	spare   []frontier.PageID // memory for lists
+}
+
+// list returns an empty list with room for n page numbers.
+func (l *links) list(n int) []frontier.PageID {
+	if len(l.spare) < n {
+		l.spare = make([]frontier.PageID, max(n, 4096))
+	}
+	list := l.spare[:0:n]
+	l.spare = l.spare[n:]
+	return list
+}
+
+// of returns the links of a page.
+func (l *links) of(id frontier.PageID) ([]frontier.PageID, error) {
+	if list, ok := l.changed[id]; ok {
 		return list, nil
 	}
-	key := pageKey(id)
-	list, ok := parseLinks(u.tx.Bucket(linksBucket).Get(key[:]))
+	key := record.PageKey(id)
+	list, ok := parseLinks(l.b.Get(key[:]))
 	if !ok {
-		return nil, damaged(linksBucket, key[:])
+		return nil, record.Damaged(linksBucket, key[:])
 	}
 	return list, nil
 }
 
-// flushLinks writes changed links; a page without links has no record.
-func (u *update) flushLinks() error {
-	if u.c.opts.NoLinks || len(u.links) == 0 {
-		return nil
+func (l *links) set(id frontier.PageID, to []frontier.PageID) {
+	if l.changed == nil {
+		l.changed = map[frontier.PageID][]frontier.PageID{}
 	}
-	bucket := u.tx.Bucket(linksBucket)
-	bucket.FillPercent = ascending
-	for _, id := range slices.Sorted(maps.Keys(u.links)) {
-		key := pageKey(id)
-		b := appendLinks(nil, u.links[id])
+	l.changed[id] = to
+}
+
+// flush writes the changes; a page without links has no record.
+func (l *links) flush() error {
+	l.b.FillPercent = ascending
+	for _, id := range slices.Sorted(maps.Keys(l.changed)) {
+		key := record.PageKey(id)
+		b := appendLinks(nil, l.changed[id])
 		var err error
 		if len(b) == 0 {
-			err = bucket.Delete(key[:])
+			err = l.b.Delete(key[:])
 		} else {
-			err = bucket.Put(key[:], b)
+			err = l.b.Put(key[:], b)
 		}
 		if err != nil {
 			return err

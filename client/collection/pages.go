@@ -3,12 +3,13 @@ package collection
 import (
 	"encoding/binary"
 	"math"
-	"strings"
-	"unicode/utf8"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/queue"
+	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 )
@@ -58,325 +59,180 @@ const (
 	maxField = 200
 )
 
-func flag(is bool, f uint64) uint64 {
-	if is {
-		return f
-	}
-	return 0
-}
-
 // appendPage appends the record of p, without its key and without what the urls bucket has.
 func appendPage(b []byte, p *Page) []byte {
-	from := len(b)
-	key := pageKey(p.ID)
-	h := &p.History
-	f := flag(p.Told, pageTold) | flag(p.NoIndex, pageNoIndex) | flag(!p.claimed.IsZero(), pageClaim) |
-		flag(p.Fails > 0, pageFailed) | flag(p.Why != "", pageWhy) | flag(h.Visits > 0, pageHistory) |
-		flag(!p.Digest.IsZero(), pageContent) | flag(!p.Parsed.IsZero(), pageParsed) | flag(!p.Text.IsZero(), pageText) |
-		flag(p.Title != "" || p.Language != "" || p.Canonical != "", pageNames) |
-		flag(p.ETag != "" || p.LastModified != "", pageMarks) | flag(p.Stored != contents.Place{}, pagePlace) |
-		flag(p.Original != 0, pageOriginal) | flag(p.Target != "", pageTarget) |
-		flag(!math.IsNaN(float64(p.Importance)), pageWeight) | flag(p.Rank != 0, pageScore) | flag(p.Cash != 0, pageCash) |
-		flag(p.Status != 0 || p.Latency != 0 || p.Took != 0, pageAnswer) | flag(p.Missed > 0, pageMissed) |
-		flag(!p.missing.IsZero(), pageMissing) | flag(!h.Modified.IsZero(), pageFresh) | flag(!p.said.IsZero(), pageSaid) |
-		flag(p.Value != 0, pageValue) | flag(!h.Confirmed.IsZero(), pageSure) |
-		flag(!h.Belief.None(), pageBelief) | flag(h.Notices > 0 || !h.Heard.IsZero(), pageNotices) |
-		flag(p.FetchURL != "", pageAsk) | flag(p.Listed, pageListed) | flag(p.Cut, pageCut) | flag(p.Unstable != Stable, pageUnstable) |
-		flag(!p.DebtText.IsZero(), pageDebtText) | flag(p.DebtLength > 0, pageDebtSize) | flag(p.NoFollow, pageNoFollow)
+	from, key := len(b), record.PageKey(p.ID)
+	x := record.Codec{Out: make([]byte, 0, 512)}
+	codeParts(&x, p)
 	b = append(b, byte(p.State), p.Signal.code())
-	b = binary.AppendUvarint(b, f)
-	b = binary.AppendUvarint(b, uint64(max(0, p.Depth)))
-	b = appendTime(b, p.At)
-	b = appendFloat(b, p.rank)
-	if f&pageValue != 0 {
-		b = appendFloat(b, p.Value)
-	}
-	if f&pageClaim != 0 {
-		b = append(appendTime(b, p.claimed), p.claim[:]...)
-	}
-	if f&pageSaid != 0 {
-		b = appendDuration(appendTime(b, p.said), p.span)
-	}
-	if f&pageMissed != 0 {
-		b = binary.AppendUvarint(b, uint64(p.Missed))
-	}
-	if f&pageMissing != 0 {
-		b = appendTime(b, p.missing)
-	}
-	if f&pageFailed != 0 {
-		b = binary.AppendUvarint(b, uint64(p.Fails))
-		b = appendTime(appendString(b, clip(p.Fault, maxField)), p.Failed)
-	}
-	if f&pageWhy != 0 {
-		b = appendString(b, clip(p.Why, maxField))
-	}
-	if f&pageHistory != 0 {
-		b = appendTime(appendTime(b, h.First), h.Last)
-		b = binary.AppendUvarint(b, uint64(h.Visits))
-		b = binary.AppendUvarint(b, uint64(h.Changes))
-		b = appendDuration(b, h.Unchanged)
-	}
-	if f&pageFresh != 0 {
-		b = appendTime(b, h.Modified)
-	}
-	if f&pageSure != 0 {
-		b = appendTime(b, h.Confirmed)
-	}
-	if f&pageBelief != 0 {
-		b = h.Belief.Append(b)
-	}
-	if f&pageNotices != 0 {
-		b = appendTime(binary.AppendUvarint(b, uint64(h.Notices)), h.Noticed)
-		b = appendFloat(appendFloat(appendFloat(appendTime(b, h.Heard), h.Said), h.SaidQuiet), h.SaidSeen)
-	}
-	if f&pageContent != 0 {
-		b = append(b, p.Digest[:]...)
-		b = binary.AppendVarint(b, p.Length)
-		b = appendString(b, fit(p.Type, maxField))
-	}
-	if f&pageParsed != 0 {
-		b = append(b, p.Parsed[:]...)
-	}
-	if f&pageText != 0 {
-		b = append(b, p.Text[:]...)
-	}
-	if f&pageNames != 0 {
-		b = appendString(b, clip(p.Title, maxTitle))
-		b = appendString(b, fit(p.Language, maxField))
-		b = appendString(b, fit(p.Canonical, 8*maxTitle))
-	}
-	if f&pageMarks != 0 {
-		b = appendString(appendString(b, fit(p.ETag, maxMark)), fit(p.LastModified, maxMark))
-	}
-	if f&pagePlace != 0 {
-		b = appendString(b, p.Stored.File)
-		b = binary.AppendVarint(binary.AppendVarint(b, p.Stored.Offset), p.Stored.Length)
-	}
-	if f&pageOriginal != 0 {
-		b = binary.AppendUvarint(b, uint64(p.Original))
-	}
-	if f&pageTarget != 0 {
-		b = appendString(b, p.Target)
-	}
-	if f&pageWeight != 0 {
-		b = appendFloat(b, p.Importance)
-	}
-	if f&pageScore != 0 {
-		b = appendFloat(b, p.Rank)
-	}
-	if f&pageCash != 0 {
-		b = appendFloat(b, p.Cash)
-	}
-	if f&pageAnswer != 0 {
-		b = binary.AppendUvarint(b, uint64(max(0, p.Status)))
-		b = appendDuration(appendDuration(b, p.Latency), p.Took)
-	}
-	if f&pageAsk != 0 {
-		b = appendString(b, p.FetchURL)
-	}
-	if f&pageUnstable != 0 {
-		b = append(b, byte(p.Unstable))
-	}
-	if f&pageDebtText != 0 {
-		b = append(b, p.DebtText[:]...)
-	}
-	if f&pageDebtSize != 0 {
-		b = binary.AppendUvarint(b, uint64(p.DebtLength))
-	}
-	return seal(b, key[:], from)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, x.Parts), uint64(max(0, p.Depth)))
+	b = append(record.AppendFloat(record.AppendTime(b, p.At), p.rank), x.Out...)
+	return record.Seal(b, key[:], from)
 }
 
 // parsePage adds a record to p, which holds what the urls bucket has. The strings of p share one piece of memory.
 func parsePage(raw []byte, p *Page) bool {
-	key := pageKey(p.ID)
-	body, ok := unseal(key[:], raw)
-	if !ok {
-		return false
-	}
-	d := decoder{b: body}
-	whole := ""
-	str := func() string {
-		s := d.bytes()
-		if len(s) == 0 {
-			return ""
-		}
-		if whole == "" {
-			whole = string(body)
-		}
-		end := len(body) - len(d.b)
-		return whole[end-len(s) : end]
-	}
-	p.State, p.Signal = State(d.byte()), signalOf(d.byte())
-	f := d.uint()
-	p.Depth = d.count()
-	p.At, p.rank = d.time(), d.float()
-	p.Told, p.NoIndex, p.NoFollow, p.Listed, p.Cut = f&pageTold != 0, f&pageNoIndex != 0, f&pageNoFollow != 0, f&pageListed != 0, f&pageCut != 0
-	h := &p.History
-	h.Notified = p.Told
+	key := record.PageKey(p.ID)
+	x := record.Codec{Shares: true}
+	ok := x.Read(key[:], raw)
+	d := &x.In
+	p.State, p.Signal = State(d.Byte()), signalOf(d.Byte())
+	x.Parts, p.Depth, p.At, p.rank = d.Uint(), d.Count(), d.Time(), d.Float()
 	p.Value = 0
-	if f&pageValue != 0 {
-		p.Value = d.float()
+	codeParts(&x, p)
+	if p.History.Notified = p.Told; p.Told {
+		p.Debt = p.claim
 	}
-	if f&pageClaim != 0 {
-		p.claimed = d.time()
-		d.digest(&p.claim)
-		if p.Told {
-			p.Debt = p.claim
-		}
-	}
-	if f&pageSaid != 0 {
-		p.said, p.span = d.time(), d.duration()
-	}
-	if f&pageMissed != 0 {
-		p.Missed = d.count()
-	}
-	if f&pageMissing != 0 {
-		p.missing = d.time()
-	}
-	if f&pageFailed != 0 {
-		p.Fails, p.Fault, p.Failed = d.count(), str(), d.time()
-	}
-	if f&pageWhy != 0 {
-		p.Why = str()
-	}
-	if f&pageHistory != 0 {
-		h.First, h.Last, h.Visits, h.Changes, h.Unchanged = d.time(), d.time(), d.count(), d.count(), d.duration()
-	}
-	if f&pageFresh != 0 {
-		h.Modified = d.time()
-	}
-	if f&pageSure != 0 {
-		h.Confirmed = d.time()
-	}
-	if f&pageBelief != 0 {
-		var n int
-		if h.Belief, n = fresh.ParseBelief(d.b); n == 0 {
-			d.fail()
-		} else {
-			d.b = d.b[n:]
-		}
-	}
-	if f&pageNotices != 0 {
-		h.Notices, h.Noticed, h.Heard = d.count(), d.time(), d.time()
-		h.Said, h.SaidQuiet, h.SaidSeen = d.float(), d.float(), d.float()
-	}
-	if f&pageContent != 0 {
-		d.digest(&p.Digest)
-		p.Length, p.Type = d.int(), str()
-	}
-	if f&pageParsed != 0 {
-		d.digest(&p.Parsed)
-	}
-	if f&pageText != 0 {
-		d.digest(&p.Text)
-	}
-	if f&pageNames != 0 {
-		p.Title, p.Language, p.Canonical = str(), str(), str()
-	}
-	if f&pageMarks != 0 {
-		p.ETag, p.LastModified = str(), str()
-	}
-	if f&pagePlace != 0 {
-		p.Stored = contents.Place{File: str(), Offset: d.int(), Length: d.int()}
-	}
-	if f&pageOriginal != 0 {
-		p.Original = frontier.PageID(d.uint())
-	}
-	if f&pageTarget != 0 {
-		p.Target = str()
-	}
-	if f&pageWeight != 0 {
-		p.Importance = d.float()
-	}
-	if f&pageScore != 0 {
-		p.Rank = d.float()
-	}
-	if f&pageCash != 0 {
-		p.Cash = d.float()
-	}
-	if f&pageAnswer != 0 {
-		p.Status, p.Latency, p.Took = d.count(), d.duration(), d.duration()
-	}
-	if f&pageAsk != 0 {
-		p.FetchURL = str()
-	}
-	if f&pageUnstable != 0 {
-		p.Unstable = min(Unstable(d.byte()), UnstableText)
-	}
-	if f&pageDebtText != 0 {
-		d.digest(&p.DebtText)
-	}
-	if f&pageDebtSize != 0 {
-		p.DebtLength = int64(min(d.uint(), math.MaxInt64))
-	}
-	return !d.bad && len(d.b) == 0
+	return ok && x.Whole()
 }
 
-// clip shortens text for people to at most n bytes, at a rune's end.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
+// codeParts writes or reads the parts of a page's record that not every page has.
+func codeParts(x *record.Codec, p *Page) {
+	h := &p.History
+	x.Bit(pageTold, &p.Told)
+	x.Bit(pageNoIndex, &p.NoIndex)
+	x.Bit(pageNoFollow, &p.NoFollow)
+	x.Bit(pageListed, &p.Listed)
+	x.Bit(pageCut, &p.Cut)
+	if x.Part(pageValue, p.Value != 0) {
+		x.Float(&p.Value)
 	}
-	s = s[:n]
-	for len(s) > 0 {
-		if r, size := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || size != 1 {
-			break
+	if x.Part(pageClaim, !p.claimed.IsZero()) {
+		x.Time(&p.claimed)
+		x.Digest(&p.claim)
+	}
+	if x.Part(pageSaid, !p.said.IsZero()) {
+		x.Time(&p.said)
+		x.Duration(&p.span)
+	}
+	if x.Part(pageMissed, p.Missed > 0) {
+		x.Count(&p.Missed)
+	}
+	if x.Part(pageMissing, !p.missing.IsZero()) {
+		x.Time(&p.missing)
+	}
+	if x.Part(pageFailed, p.Fails > 0) {
+		x.Count(&p.Fails)
+		x.Clipped(&p.Fault, maxField)
+		x.Time(&p.Failed)
+	}
+	if x.Part(pageWhy, p.Why != "") {
+		x.Clipped(&p.Why, maxField)
+	}
+	if x.Part(pageHistory, h.Visits > 0) {
+		x.Time(&h.First)
+		x.Time(&h.Last)
+		x.Count(&h.Visits)
+		x.Count(&h.Changes)
+		x.Duration(&h.Unchanged)
+	}
+	if x.Part(pageFresh, !h.Modified.IsZero()) {
+		x.Time(&h.Modified)
+	}
+	if x.Part(pageSure, !h.Confirmed.IsZero()) {
+		x.Time(&h.Confirmed)
+	}
+	if x.Part(pageBelief, !h.Belief.None()) {
+		x.Own(h.Belief.Append, func(b []byte) (n int) {
+			h.Belief, n = fresh.ParseBelief(b)
+			return n
+		})
+	}
+	if x.Part(pageNotices, h.Notices > 0 || !h.Heard.IsZero()) {
+		x.Count(&h.Notices)
+		x.Time(&h.Noticed)
+		x.Time(&h.Heard)
+		x.Float(&h.Said)
+		x.Float(&h.SaidQuiet)
+		x.Float(&h.SaidSeen)
+	}
+	if x.Part(pageContent, !p.Digest.IsZero()) {
+		x.Digest(&p.Digest)
+		x.Int(&p.Length)
+		x.Fitting(&p.Type, maxField)
+	}
+	if x.Part(pageParsed, !p.Parsed.IsZero()) {
+		x.Digest(&p.Parsed)
+	}
+	if x.Part(pageText, !p.Text.IsZero()) {
+		x.Digest(&p.Text)
+	}
+	if x.Part(pageNames, p.Title != "" || p.Language != "" || p.Canonical != "") {
+		x.Clipped(&p.Title, maxTitle)
+		x.Fitting(&p.Language, maxField)
+		x.Fitting(&p.Canonical, 8*maxTitle)
+	}
+	if x.Part(pageMarks, p.ETag != "" || p.LastModified != "") {
+		x.Fitting(&p.ETag, maxMark)
+		x.Fitting(&p.LastModified, maxMark)
+	}
+	if x.Part(pagePlace, p.Stored != contents.Place{}) {
+		x.Text(&p.Stored.File)
+		x.Int(&p.Stored.Offset)
+		x.Int(&p.Stored.Length)
+	}
+	if x.Part(pageOriginal, p.Original != 0) {
+		x.Page(&p.Original)
+	}
+	if x.Part(pageTarget, p.Target != "") {
+		x.Text(&p.Target)
+	}
+	if x.Part(pageWeight, !math.IsNaN(float64(p.Importance))) {
+		x.Float(&p.Importance)
+	}
+	if x.Part(pageScore, p.Rank != 0) {
+		x.Float(&p.Rank)
+	}
+	if x.Part(pageCash, p.Cash != 0) {
+		x.Float(&p.Cash)
+	}
+	if x.Part(pageAnswer, p.Status != 0 || p.Latency != 0 || p.Took != 0) {
+		x.Count(&p.Status)
+		x.Duration(&p.Latency)
+		x.Duration(&p.Took)
+	}
+	if x.Part(pageAsk, p.FetchURL != "") {
+		x.Text(&p.FetchURL)
+	}
+	if x.Part(pageUnstable, p.Unstable != Stable) {
+		if x.Byte((*byte)(&p.Unstable)); x.Reads {
+			p.Unstable = min(p.Unstable, UnstableText)
 		}
-		s = s[:len(s)-1]
 	}
-	return strings.Clone(s)
-}
-
-// fit returns s, or nothing if it is longer than n: a part of it would mean nothing.
-func fit(s string, n int) string {
-	if len(s) > n {
-		return ""
+	if x.Part(pageDebtText, !p.DebtText.IsZero()) {
+		x.Digest(&p.DebtText)
 	}
-	return s
+	if x.Part(pageDebtSize, p.DebtLength > 0) {
+		x.Size(&p.DebtLength)
+	}
 }
 
 // A view reads pages in one transaction. It is for one goroutine.
 type view struct {
 	c     *Collection
-	names []string                  // origins of sites, by ID - 1
-	last  frontier.PageID           // the last that is published: the transaction may know of more, on sites not published yet
-	dirty map[frontier.SiteID]*Site // of an update
+	sites *sites
+	last  frontier.PageID // the last that is published: the transaction may know of more, on sites not published yet
 	urls  *bbolt.Bucket
 	pages *bbolt.Bucket
-	block block
+	block urls.Block
 }
 
 func (c *Collection) view(tx *bbolt.Tx) *view {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
-	return &view{c: c, names: c.names, last: c.last, urls: tx.Bucket(urlsBucket), pages: tx.Bucket(pagesBucket)}
+	x := &c.index
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return &view{c: c, sites: &sites{index: x, origins: x.names}, last: x.last, urls: tx.Bucket(urls.Bucket), pages: tx.Bucket(queue.Pages)}
 }
 
 // record returns the record of a page, or nil if it has none.
-func (v *view) record(id frontier.PageID) []byte {
-	if raw := v.c.stage.pages.get(uint64(id)); raw != nil {
-		return raw
-	}
-	key := pageKey(id)
-	return v.pages.Get(key[:])
-}
-
-// siteAt returns a site that exists, not to be changed.
-func (v *view) siteAt(id frontier.SiteID) *Site {
-	if s := v.dirty[id]; s != nil {
-		return s
-	}
-	v.c.mem.RLock()
-	defer v.c.mem.RUnlock()
-	return v.c.sites[id-1]
-}
+func (v *view) record(id frontier.PageID) []byte { return v.c.stage.Page(v.pages, id) }
 
 // page reads a page into p, and reports whether there is one.
 func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
 	if id == 0 || id > v.last {
 		return false, nil
 	}
-	if ok, err := v.block.seek(v.urls, id); err != nil || !ok {
+	if ok, err := v.block.Seek(v.urls, id); err != nil || !ok {
 		return false, err
 	}
 	return true, v.rest(p)
@@ -384,22 +240,21 @@ func (v *view) page(id frontier.PageID, p *Page) (bool, error) {
 
 // rest reads the rest of the page whose known part is in the block.
 func (v *view) rest(p *Page) error {
-	k := &v.block.known
-	if k.site == 0 || int(k.site) > len(v.names) {
-		key := blockKey(k.id)
-		return damaged(urlsBucket, key[:])
+	k := &v.block.Known
+	if k.Site == 0 || int(k.Site) > len(v.sites.origins) {
+		return v.block.Damaged()
 	}
-	*p = Page{ID: k.id, Site: k.site, URL: v.names[k.site-1] + string(k.path), Depth: k.depth,
-		Found: fromMilli(k.found), By: signalOf(k.by), Dynamic: k.dynamic, Importance: unknown, rank: k.rank}
+	*p = Page{ID: k.ID, Site: k.Site, URL: v.sites.origins[k.Site-1] + string(k.Path), Depth: k.Depth,
+		Found: record.Time(k.Found), By: signalOf(k.By), Dynamic: k.Dynamic, Importance: unknown, rank: k.Rank}
 	p.Signal = p.By
-	raw := v.record(k.id)
+	raw := v.record(k.ID)
 	if raw == nil {
-		p.Value = v.c.worth(p, v.siteAt(k.site), p.Found)
+		p.Value = worth(v.c.Policy(), v.c.Believed(p, v.sites.at(k.Site)), p.Found)
 		return nil
 	}
 	if !parsePage(raw, p) {
-		key := pageKey(k.id)
-		return damaged(pagesBucket, key[:])
+		key := record.PageKey(k.ID)
+		return record.Damaged(queue.Pages, key[:])
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/internal/boltfile"
 )
@@ -43,7 +44,7 @@ func (c *Collection) KeepPolicy() error {
 	defer c.mu.Unlock()
 	return boltfile.RecoverDamage(func() error {
 		return c.db.Update(func(tx *bbolt.Tx) error {
-			return tx.Bucket(metaBucket).Put(policyKey, seal(raw, policyKey, 0))
+			return tx.Bucket(metaBucket).Put(policyKey, record.Seal(raw, policyKey, 0))
 		})
 	})
 }
@@ -56,7 +57,7 @@ func (c *Collection) KeptPolicy() (p fresh.Policy, at time.Time) {
 		if meta == nil {
 			return nil
 		}
-		raw, ok := unseal(policyKey, meta.Get(policyKey))
+		raw, ok := record.Unseal(policyKey, meta.Get(policyKey))
 		var k keptPolicy
 		if !ok || json.Unmarshal(raw, &k) != nil {
 			return nil

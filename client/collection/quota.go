@@ -6,7 +6,6 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -27,10 +26,11 @@ func (e *QuotaError) Error() string {
 // room returns a *QuotaError if a copy may have no more pages. isNew is true for an unknown page: a known
 // page that is gone has its space in the state already.
 func (s *applying) room(isNew bool) error {
-	if s.copied == nil || s.source == nil {
+	u := s.u
+	if u.copied == nil || s.source == nil {
 		return nil
 	}
-	site, o := s.siteAt(s.source.Site), &s.c.opts
+	site, o := u.sites.at(s.source.Site), &u.c.opts
 	most := o.MaxPages
 	if s.names != nil { // pages that the snapshot omits are dropped only at its end
 		most *= 2
@@ -40,7 +40,7 @@ func (s *applying) room(isNew bool) error {
 	}
 	if isNew && o.MaxState > 0 {
 		if s.used == 0 {
-			s.used = s.c.db.Used(s.tx)
+			s.used = u.c.db.Used(u.tx)
 		}
 		if s.used > o.MaxState {
 			return &QuotaError{State: o.MaxState}
@@ -71,11 +71,11 @@ func (u *update) countWhole(source uint64) error {
 }
 
 // dropUnfinished drops the pages of a copy that only an unfinished snapshot names.
-func (c *Collection) dropUnfinished(source uint64, a *Applied) error {
+func (e *ending) dropUnfinished() error {
 	var gone []frontier.PageID
-	err := c.reading(func(tx *bbolt.Tx) error {
-		whole := wholes(tx, source)
-		return eachNamed(tx.Bucket(namedBucket), source, func(id frontier.PageID, n named) error {
+	err := e.c.reading(func(tx *bbolt.Tx) error {
+		whole := wholes(tx, e.source)
+		return eachNamed(tx.Bucket(namedBucket), e.source, func(id frontier.PageID, n named) error {
 			if n.by > whole {
 				gone = append(gone, id)
 			}
@@ -85,5 +85,5 @@ func (c *Collection) dropUnfinished(source uint64, a *Applied) error {
 	if err != nil || len(gone) == 0 {
 		return err
 	}
-	return c.drop(source, gone, &client.Step{}, a)
+	return e.drop(gone)
 }

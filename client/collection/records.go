@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -140,7 +141,7 @@ func (p *Page) Entry() (frontier.Entry, bool) {
 	if p.At.Equal(Never) {
 		return frontier.Entry{}, false
 	}
-	return frontier.Entry{Page: p.ID, Site: p.Site, Rank: p.rank, At: toMilli(p.At)}, true
+	return frontier.Entry{Page: p.ID, Site: p.Site, Rank: p.rank, At: record.Milli(p.At)}, true
 }
 
 // has reports whether content of the page is stored, and the page is not gone.

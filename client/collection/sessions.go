@@ -34,23 +34,27 @@ func (p *Page) stale(v *Visit) bool {
 }
 
 // forgetSession drops the session, so that the page is requested by its name once more.
-func (u *update) forgetSession(w *work, v *Visit) {
-	w.FetchURL = ""
-	w.fail(answer(v.Status)+", with a session ID", u.now)
-	w.State = Failing
-	u.later(w, v, u.c.opts.hurried(leastWait))
+func (x *visiting) forgetSession() {
+	x.w.FetchURL = ""
+	x.retry(answer(x.v.Status) + ", with a session ID")
 }
 
 // newSession stores the session of a page that redirects to itself with one. A page that does so again and
 // again insists on more than a session.
-func (u *update) newSession(w *work, v *Visit, ask string) {
+func (x *visiting) newSession(ask string) {
 	const fault = "redirects to itself with a session ID"
+	w := x.w
 	again := w.Fails > 0 || w.FetchURL == ask
 	if w.FetchURL = ask; again {
-		u.failed(w, v, fault)
+		x.failed(fault)
 		return
 	}
-	w.fail(fault, u.now)
-	w.State = Failing
-	u.later(w, v, u.c.opts.hurried(leastWait))
+	x.retry(fault)
+}
+
+// retry makes the page due almost at once.
+func (x *visiting) retry(fault string) {
+	x.w.fail(fault, x.u.now)
+	x.w.State = Failing
+	x.later(x.u.c.opts.hurried(leastWait))
 }

@@ -1,12 +1,19 @@
 package collection
 
 import (
-	"encoding/binary"
+	"bytes"
+	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -17,50 +24,45 @@ import (
 
 const maxFault = 300
 
-func appendSite(b []byte, s *Site) []byte {
-	from := len(b)
-	b = appendTime(appendString(b, s.Origin), s.Found)
-	b = appendString(b, string(s.IP.AsSlice()))
-	b = appendDuration(appendTime(b, s.Resolved), s.Delay)
-	soft := byte(0)
-	if s.Soft404 {
-		soft = 1
-	}
-	b = append(b, soft)
-	b = appendTime(appendTime(appendString(b, clip(s.Fault, maxFault)), s.FaultAt), s.Quiet)
-	b = appendString(appendString(b, string(s.Trust)), string(s.Shape))
+func appendSite(s *Site) []byte {
+	var x record.Codec
+	codeSite(&x, s)
+	return record.Seal(x.Out, record.SiteKey(s.ID), 0)
+}
+
+func parseSite(raw []byte, s *Site) bool {
+	var x record.Codec
+	ok := x.Read(record.SiteKey(s.ID), raw)
+	codeSite(&x, s)
+	return ok && x.Whole() && s.Origin != ""
+}
+
+// codeSite writes or reads the fields that seldom change.
+func codeSite(x *record.Codec, s *Site) {
+	x.Text(&s.Origin)
+	x.Time(&s.Found)
+	x.Addr(&s.IP)
+	x.Time(&s.Resolved)
+	x.Duration(&s.Delay)
+	x.Bool(&s.Soft404)
+	x.Clipped(&s.Fault, maxFault)
+	x.Time(&s.FaultAt)
+	x.Time(&s.Quiet)
+	x.Bytes(&s.Trust)
+	x.Bytes(&s.Shape)
 	var belief []byte
 	if s.Belief != nil {
 		belief = s.Belief.Append(nil)
 	}
-	b = appendString(b, string(belief))
-	if len(s.Families) > 0 {
-		b = appendString(b, string(s.Families))
-	}
-	return seal(b, siteKey(s.ID), from)
-}
-
-func parseSite(raw []byte, s *Site) bool {
-	body, ok := unseal(siteKey(s.ID), raw)
-	if !ok {
-		return false
-	}
-	d := decoder{b: body}
-	s.Origin, s.Found, s.IP, s.Resolved, s.Delay = d.string(), d.time(), d.addr(), d.time(), d.duration()
-	s.Soft404 = d.byte() != 0
-	s.Fault, s.FaultAt, s.Quiet = d.string(), d.time(), d.time()
-	s.Trust, s.Shape = clone(d.bytes()), clone(d.bytes())
-	if raw := d.bytes(); len(raw) > 0 {
-		belief, err := fresh.ParseSite(raw)
-		if err != nil {
-			return false
+	if x.Bytes(&belief); x.Reads && len(belief) > 0 {
+		b, err := fresh.ParseSite(belief)
+		if s.Belief = &b; err != nil {
+			x.In.Fail()
 		}
-		s.Belief = &belief
 	}
-	if len(d.b) > 0 {
-		s.Families = clone(d.bytes())
+	if x.More(len(s.Families) > 0) {
+		x.Bytes(&s.Families)
 	}
-	return !d.bad && len(d.b) == 0 && s.Origin != ""
 }
 
 func clone(b []byte) []byte {
@@ -70,43 +72,29 @@ func clone(b []byte) []byte {
 	return append([]byte(nil), b...)
 }
 
-func (s *Site) counts() [8]*int {
-	return [...]*int{&s.Pages, &s.Held, &s.Gone, &s.Ready, &s.Dynamic, &s.Errors, &s.Duplicates, &s.Cut}
-}
-
-// earlyCounts is how many counts precede Requests and Bytes in a record; those added later follow them.
-const earlyCounts = 7
-
-func appendCounts(b []byte, s *Site) []byte {
-	from := len(b)
-	list := s.counts()
-	for _, n := range list[:earlyCounts] {
-		b = binary.AppendVarint(b, int64(*n))
-	}
-	b = binary.AppendVarint(binary.AppendVarint(b, s.Requests), s.Bytes)
-	for _, n := range list[earlyCounts:] {
-		b = binary.AppendVarint(b, int64(*n))
-	}
-	return seal(b, siteKey(s.ID), from)
+func appendCounts(s *Site) []byte {
+	var x record.Codec
+	codeCounts(&x, s)
+	return record.Seal(x.Out, record.SiteKey(s.ID), 0)
 }
 
 func parseCounts(raw []byte, s *Site) bool {
-	body, ok := unseal(siteKey(s.ID), raw)
-	if !ok {
-		return false
+	var x record.Codec
+	ok := x.Read(record.SiteKey(s.ID), raw)
+	codeCounts(&x, s)
+	return ok && x.Whole()
+}
+
+// codeCounts writes or reads the counts.
+func codeCounts(x *record.Codec, s *Site) {
+	for _, n := range []*int{&s.Pages, &s.Held, &s.Gone, &s.Ready, &s.Dynamic, &s.Errors, &s.Duplicates} {
+		x.Number(n)
 	}
-	d := decoder{b: body}
-	list := s.counts()
-	for _, n := range list[:earlyCounts] {
-		*n = int(d.int())
+	x.Int(&s.Requests)
+	x.Int(&s.Bytes)
+	if x.More(true) { // absent in states of earlier versions
+		x.Number(&s.Cut)
 	}
-	s.Requests, s.Bytes = d.int(), d.int()
-	for _, n := range list[earlyCounts:] {
-		if len(d.b) > 0 { // else the record is older than this count
-			*n = int(d.int())
-		}
-	}
-	return !d.bad && len(d.b) == 0
 }
 
 // A tally is a page's share of the counts of its site.
@@ -143,41 +131,150 @@ func (s *Site) count(was, is tally) {
 	s.Cut += is.cut - was.cut
 }
 
-func (c *Collection) loadSites(tx *bbolt.Tx) error {
+// An index is what memory holds of the stored URLs and sites.
+type index struct {
+	urls  *urls.Set
+	cache urls.Cache // of the writer
+
+	mu      sync.RWMutex // guards the fields below, and Collection.copied
+	last    frontier.PageID
+	sites   []*Site  // by ID - 1; a Site is replaced, never modified
+	names   []string // their origins; append-only
+	origins map[string]frontier.SiteID
+}
+
+func (x *index) load(tx *bbolt.Tx) error {
 	counts := tx.Bucket(countsBucket)
 	return tx.Bucket(sitesBucket).ForEach(func(k, v []byte) error {
-		s := &Site{ID: frontier.SiteID(len(c.sites) + 1)}
-		if string(k) != string(siteKey(s.ID)) || !parseSite(v, s) {
-			return damaged(sitesBucket, k)
+		s := &Site{ID: frontier.SiteID(len(x.sites) + 1)}
+		if string(k) != string(record.SiteKey(s.ID)) || !parseSite(v, s) {
+			return record.Damaged(sitesBucket, k)
 		}
 		if raw := counts.Get(k); raw != nil && !parseCounts(raw, s) {
-			return damaged(countsBucket, k)
+			return record.Damaged(countsBucket, k)
 		}
-		c.sites, c.names = append(c.sites, s), append(c.names, s.Origin)
-		c.origins[s.Origin] = s.ID
+		x.sites, x.names = append(x.sites, s), append(x.names, s.Origin)
+		x.origins[s.Origin] = s.ID
 		return nil
 	})
+}
+
+// sites are the sites as a transaction sees them, with its changes.
+type sites struct {
+	index   *index
+	origins []string                  // by ID - 1, with those of new sites
+	changed map[frontier.SiteID]*Site // nil in a read transaction
+	added   []*Site
+	ids     map[string]frontier.SiteID // of added
+	born    map[frontier.SiteID]int    // number of new pages
+	now     time.Time
+	most    int // how many sites there may be
+}
+
+// begin makes the sites ready for changes.
+func (s *sites) begin(now time.Time, most int) {
+	s.now, s.most = now, most
+	s.changed, s.ids, s.born = map[frontier.SiteID]*Site{}, map[string]frontier.SiteID{}, map[frontier.SiteID]int{}
+}
+
+// at returns a site that exists, not to be changed.
+func (s *sites) at(id frontier.SiteID) *Site {
+	if site := s.changed[id]; site != nil {
+		return site
+	}
+	s.index.mu.RLock()
+	defer s.index.mu.RUnlock()
+	return s.index.sites[id-1]
+}
+
+// get returns a site that may be changed.
+func (s *sites) get(id frontier.SiteID) (*Site, error) {
+	if site := s.changed[id]; site != nil {
+		return site, nil
+	}
+	if id == 0 || int(id) > len(s.origins) {
+		return nil, fmt.Errorf("unknown site %d", id)
+	}
+	site := *s.at(id)
+	s.changed[id] = &site
+	return &site, nil
+}
+
+// of returns the site of an origin, creating it if needed; nil if there may be no more.
+func (s *sites) of(origin string) *Site {
+	id := s.index.origins[origin]
+	if id == 0 {
+		id = s.ids[origin]
+	}
+	if id != 0 {
+		site, _ := s.get(id)
+		return site
+	}
+	if len(s.origins) >= s.most {
+		return nil
+	}
+	site := &Site{ID: frontier.SiteID(len(s.origins) + 1), Origin: origin, Found: s.now}
+	s.added = append(s.added, site)
+	s.origins = append(s.origins, origin) // beyond the length that others see
+	s.ids[origin], s.changed[site.ID] = site.ID, site
+	return site
+}
+
+// flush writes the changes.
+func (s *sites) flush(tx *bbolt.Tx) error {
+	slow, counts := tx.Bucket(sitesBucket), tx.Bucket(countsBucket)
+	slow.FillPercent, counts.FillPercent = ascending, ascending
+	for _, id := range slices.Sorted(maps.Keys(s.changed)) {
+		site, was := s.changed[id], &Site{ID: id}
+		if int(id) <= len(s.index.sites) {
+			was = s.index.sites[id-1]
+		}
+		if raw := appendSite(site); !bytes.Equal(raw, appendSite(was)) {
+			if err := slow.Put(record.SiteKey(id), raw); err != nil {
+				return err
+			}
+		}
+		if raw := appendCounts(site); !bytes.Equal(raw, appendCounts(was)) {
+			if err := counts.Put(record.SiteKey(id), raw); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// publish makes the committed changes visible. The caller holds the lock of the index.
+func (s *sites) publish() {
+	x := s.index
+	x.sites = append(x.sites, s.added...)
+	x.names = s.origins
+	for id, site := range s.changed {
+		x.sites[id-1] = site
+	}
+	for _, site := range s.added {
+		x.origins[site.Origin] = site.ID
+	}
 }
 
 // Site returns the record of an origin, such as "https://example.org". Trust, Shape and Families are shared:
 // do not modify them.
 func (c *Collection) Site(origin string) (Site, bool) {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
-	if id := c.origins[origin]; id != 0 {
-		return *c.sites[id-1], true
+	c.index.mu.RLock()
+	defer c.index.mu.RUnlock()
+	if id := c.index.origins[origin]; id != 0 {
+		return *c.index.sites[id-1], true
 	}
 	return Site{}, false
 }
 
 // SiteByID returns the record of a site, as Site does.
 func (c *Collection) SiteByID(id frontier.SiteID) (Site, bool) {
-	c.mem.RLock()
-	defer c.mem.RUnlock()
-	if id == 0 || int(id) > len(c.sites) {
+	c.index.mu.RLock()
+	defer c.index.mu.RUnlock()
+	if id == 0 || int(id) > len(c.index.sites) {
 		return Site{}, false
 	}
-	return *c.sites[id-1], true
+	return *c.index.sites[id-1], true
 }
 
 // Sites yields all sites in the order of their IDs.

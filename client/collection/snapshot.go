@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -76,6 +77,7 @@ func (s *snapshot) has(id frontier.PageID) bool {
 
 // name records that the source names a page.
 func (s *applying) name(w *work) error {
+	u := s.u
 	if s.source == nil || s.source.Kind != ManifestRDF {
 		return nil
 	}
@@ -85,15 +87,15 @@ func (s *applying) name(w *work) error {
 	if !w.Listed {
 		w.Listed, w.dirty = true, true
 	}
-	b := s.tx.Bucket(namedBucket)
+	b := u.tx.Bucket(namedBucket)
 	key := namedKey(s.source.ID, w.ID)
 	v := b.Get(key)
 	switch {
 	case v != nil && !bytes.Equal(v, isDoomed):
 		return nil
-	case v == nil && s.names != nil && s.copied != nil:
+	case v == nil && s.names != nil && u.copied != nil:
 		if s.names.number == 0 {
-			s.names.number = wholes(s.tx, s.source.ID) + 1
+			s.names.number = wholes(u.tx, s.source.ID) + 1
 		}
 		return b.Put(key, binary.AppendUvarint([]byte{byOne}, s.names.number))
 	}
@@ -121,9 +123,9 @@ func (c *Collection) list() error {
 			k, _ := cur.Seek(from)
 			for n := 0; k != nil && n < listAtOnce; n++ {
 				if len(k) != 12 {
-					return damaged(namedBucket, k)
+					return record.Damaged(namedBucket, k)
 				}
-				w, err := u.get(keyPage(k[8:]))
+				w, err := u.pages.get(record.KeyPage(k[8:]))
 				if err != nil {
 					return err
 				}
@@ -150,34 +152,37 @@ const (
 	holdFor    = 24 * time.Hour // before a second snapshot is believed
 )
 
-// endSnapshot drops the pages that a whole snapshot did not name, unless they are too many to be believed,
-// and stores the cursor with the last of them.
-func (c *Collection) endSnapshot(source uint64, step *client.Step, a *Applied) error {
-	names := c.naming[source]
+// An ending is the end of a step that is a whole snapshot. Its transactions are of bounded size, and the last of them
+// stores the source's position.
+type ending struct {
+	c      *Collection
+	source uint64
+	step   *client.Step
+	a      *Applied
+}
+
+// end drops the pages that a whole snapshot did not name, unless they are too many to be believed.
+func (e *ending) end() error {
+	c := e.c
+	names := c.naming[e.source]
 	if names == nil { // an earlier process read its beginning: absence proves nothing
-		return c.update(func(u *update) error {
-			s, err := u.readSource(source)
-			if err != nil {
-				return err
-			}
-			return u.stand(s, step, a)
-		})
+		return c.update(func(u *update) error { return e.stand(u, func(*Source) {}) })
 	}
 	var src *Source
 	var gone, elsewhere []frontier.PageID // elsewhere: another manifest names it
 	total := 0
 	err := c.reading(func(tx *bbolt.Tx) error {
-		u := &update{tx: tx}
+		l := sources{b: tx.Bucket(sourcesBucket)}
 		var err error
-		if src, err = u.readSource(source); err != nil {
+		if src, err = l.get(e.source); err != nil {
 			return err
 		}
-		others, err := u.otherManifests(src)
+		others, err := l.otherManifests(src)
 		if err != nil {
 			return err
 		}
 		all := tx.Bucket(namedBucket)
-		return eachNamed(all, source, func(id frontier.PageID, _ named) error {
+		return eachNamed(all, e.source, func(id frontier.PageID, _ named) error {
 			total++
 			if names.has(id) {
 				return nil
@@ -197,25 +202,25 @@ func (c *Collection) endSnapshot(source uint64, step *client.Step, a *Applied) e
 	}
 	now := c.opts.Now()
 	if many := c.copied == nil && len(gone) > mostFrom && 2*len(gone) > total; many && (src.Held.IsZero() || now.Sub(src.Held) < c.opts.hurried(holdFor)) {
-		return c.hold(source, gone, step, a)
+		return e.hold(gone)
 	}
 	if len(elsewhere) > 0 {
-		err := c.inParts(elsewhere, func(u *update, part []frontier.PageID, _ bool) error { return u.unname(source, part) })
+		err := e.inParts(elsewhere, func(u *update, part []frontier.PageID, _ bool) error { return u.unname(e.source, part) })
 		if err != nil {
 			return err
 		}
 	}
-	return c.drop(source, gone, step, a)
+	return e.drop(gone)
 }
 
-// otherManifests returns the other manifests of the same site.
-func (u *update) otherManifests(s *Source) (list []uint64, err error) {
-	err = eachSource(u.tx.Bucket(sourcesBucket), s.Site, func(o *Source) {
-		if o.ID != s.ID && o.Kind == ManifestRDF {
-			list = append(list, o.ID)
-		}
-	})
-	return list, err
+// stand stores the source's position, with a change of its record.
+func (e *ending) stand(u *update, change func(*Source)) error {
+	s, err := u.sources.get(e.source)
+	if err != nil {
+		return err
+	}
+	change(s)
+	return u.stand(s, e.step, e.a)
 }
 
 func eachNamed(b *bbolt.Bucket, source uint64, f func(id frontier.PageID, n named) error) error {
@@ -224,10 +229,10 @@ func eachNamed(b *bbolt.Bucket, source uint64, f func(id frontier.PageID, n name
 	last := frontier.PageID(0)
 	for k, v := cur.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = cur.Next() {
 		n, ok := parseNamed(v)
-		if !ok || len(k) != 12 || keyPage(k[8:]) <= last {
-			return damaged(namedBucket, k)
+		if !ok || len(k) != 12 || record.KeyPage(k[8:]) <= last {
+			return record.Damaged(namedBucket, k)
 		}
-		last = keyPage(k[8:])
+		last = record.KeyPage(k[8:])
 		if err := f(last, n); err != nil {
 			return err
 		}
@@ -236,38 +241,35 @@ func eachNamed(b *bbolt.Bucket, source uint64, f func(id frontier.PageID, n name
 }
 
 // hold marks pages whose deletion is held back.
-func (c *Collection) hold(source uint64, doomed []frontier.PageID, step *client.Step, a *Applied) error {
-	a.Held = len(doomed)
-	return c.inParts(doomed, func(u *update, part []frontier.PageID, last bool) error {
+func (e *ending) hold(doomed []frontier.PageID) error {
+	e.a.Held = len(doomed)
+	return e.inParts(doomed, func(u *update, part []frontier.PageID, last bool) error {
 		b := u.tx.Bucket(namedBucket)
 		for _, id := range part {
-			if err := b.Put(namedKey(source, id), isDoomed); err != nil {
+			if err := b.Put(namedKey(e.source, id), isDoomed); err != nil {
 				return err
 			}
 		}
 		if !last {
 			return nil
 		}
-		s, err := u.readSource(source)
-		if err != nil {
-			return err
-		}
-		if s.Held.IsZero() {
-			s.Held = u.now
-		}
-		s.Doomed = len(doomed)
-		return u.stand(s, step, a)
+		return e.stand(u, func(s *Source) {
+			if s.Held.IsZero() {
+				s.Held = u.now
+			}
+			s.Doomed = len(doomed)
+		})
 	})
 }
 
-// drop drops pages that a source does not name any more.
-func (c *Collection) drop(source uint64, gone []frontier.PageID, step *client.Step, a *Applied) error {
-	return c.inParts(gone, func(u *update, part []frontier.PageID, last bool) error {
-		if err := u.unname(source, part); err != nil {
+// drop drops pages that the source does not name any more.
+func (e *ending) drop(gone []frontier.PageID) error {
+	return e.inParts(gone, func(u *update, part []frontier.PageID, last bool) error {
+		if err := u.unname(e.source, part); err != nil {
 			return err
 		}
 		for _, id := range part {
-			w, err := u.get(id)
+			w, err := u.pages.get(id)
 			if err != nil {
 				return err
 			}
@@ -281,18 +283,12 @@ func (c *Collection) drop(source uint64, gone []frontier.PageID, step *client.St
 			if err := u.dropped1(w, ""); err != nil {
 				return err
 			}
-			a.Gone++
+			e.a.Gone++
 		}
-		u.finish = func() { a.Dropped = append(a.Dropped, u.dropped...) }
 		if !last {
 			return nil
 		}
-		s, err := u.readSource(source)
-		if err != nil {
-			return err
-		}
-		s.Held, s.Doomed = time.Time{}, 0
-		return u.stand(s, step, a)
+		return e.stand(u, func(s *Source) { s.Held, s.Doomed = time.Time{}, 0 })
 	})
 }
 
@@ -308,14 +304,19 @@ func (u *update) unname(source uint64, pages []frontier.PageID) error {
 }
 
 // inParts runs f in transactions of bounded size, at least one.
-func (c *Collection) inParts(ids []frontier.PageID, f func(u *update, part []frontier.PageID, last bool) error) error {
+func (e *ending) inParts(ids []frontier.PageID, f func(u *update, part []frontier.PageID, last bool) error) error {
 	for {
 		part := ids[:min(len(ids), dropAtOnce)]
 		ids = ids[len(part):]
-		if err := c.update(func(u *update) error { return f(u, part, len(ids) == 0) }); err != nil {
+		var done *update
+		err := e.c.update(func(u *update) error {
+			done = u
+			return f(u, part, len(ids) == 0)
+		})
+		if err != nil {
 			return err
 		}
-		if len(ids) == 0 {
+		if e.a.Dropped = append(e.a.Dropped, done.batch.Dropped...); len(ids) == 0 {
 			return nil
 		}
 	}
@@ -337,7 +338,8 @@ func (c *Collection) Release(source uint64) (Applied, error) {
 		})
 	})
 	if err == nil {
-		err = c.drop(source, doomed, &client.Step{Whole: true}, &a)
+		e := &ending{c: c, source: source, step: &client.Step{Whole: true}, a: &a}
+		err = e.drop(doomed)
 	}
 	if err != nil {
 		return Applied{}, fmt.Errorf("release deletions of source %d: %w", source, err)

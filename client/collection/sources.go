@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -18,50 +19,54 @@ const maxBody = 500 << 10
 
 func sourceKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
-func appendSource(b []byte, s *Source) []byte {
-	from := len(b)
-	b = appendString(appendString(b, string(s.Kind)), s.URL)
-	b = binary.AppendUvarint(b, s.Parent)
-	b = binary.AppendUvarint(appendString(b, s.Cursor.Epoch), s.Cursor.Seq)
-	b = appendString(b, s.Door)
-	b = appendString(appendString(b, fit(s.ETag, maxMark)), fit(s.LastModified, maxMark))
-	b = append(b, s.Digest[:]...)
-	b = appendString(b, string(s.Body[:min(len(s.Body), maxBody)]))
-	b = binary.AppendUvarint(b, uint64(max(0, s.Status)))
-	b = appendTime(appendTime(appendTime(b, s.Polled), s.Changed), s.At)
-	b = binary.AppendUvarint(b, uint64(max(0, s.Fails)))
-	b = appendString(b, clip(s.Fault, maxFault))
-	b = binary.AppendUvarint(b, uint64(max(0, s.Pages)))
-	b = binary.AppendUvarint(appendTime(b, s.Held), uint64(max(0, s.Doomed)))
-	b = appendString(appendTime(b, s.Since), string(s.Rhythm))
-	if s.As != "" { // absent in states of earlier versions
-		b = appendString(appendString(b, string(s.As)), clip(s.Why, maxFault))
-	}
-	return seal(b, sourceKey(s.ID), from)
+func appendSource(s *Source) []byte {
+	var x record.Codec
+	kept := *s
+	kept.Body = s.Body[:min(len(s.Body), maxBody)]
+	codeSource(&x, &kept)
+	return record.Seal(x.Out, sourceKey(s.ID), 0)
 }
 
 func parseSource(key, raw []byte, s *Source) bool {
-	body, ok := unseal(key, raw)
-	if !ok || len(key) != 8 {
+	var x record.Codec
+	if !x.Read(key, raw) || len(key) != 8 {
 		return false
 	}
-	d := decoder{b: body}
 	*s = Source{ID: binary.BigEndian.Uint64(key)}
 	s.Site = frontier.SiteID(s.ID >> sourceBits)
-	s.Kind, s.URL, s.Parent = SourceKind(d.string()), d.string(), d.uint()
-	s.Cursor = protocol.Cursor{Epoch: d.string(), Seq: d.uint()}
-	s.Door, s.ETag, s.LastModified = d.string(), d.string(), d.string()
-	d.digest(&s.Digest)
-	s.Body, s.Status = clone(d.bytes()), d.count()
-	s.Polled, s.Changed, s.At = d.time(), d.time(), d.time()
-	s.Fails, s.Fault, s.Pages = d.count(), d.string(), d.count()
-	s.Held, s.Doomed = d.time(), d.count()
-	s.Since, s.Rhythm = d.time(), clone(d.bytes())
-	if len(d.b) > 0 {
-		s.As, s.Why = protocol.Form(d.string()), d.string()
-		d.bad = d.bad || s.As == ""
+	codeSource(&x, s)
+	return x.Whole()
+}
+
+func codeSource(x *record.Codec, s *Source) {
+	x.Text((*string)(&s.Kind))
+	x.Text(&s.URL)
+	x.Uint(&s.Parent)
+	x.Text(&s.Cursor.Epoch)
+	x.Uint(&s.Cursor.Seq)
+	x.Text(&s.Door)
+	x.Fitting(&s.ETag, maxMark)
+	x.Fitting(&s.LastModified, maxMark)
+	x.Digest(&s.Digest)
+	x.Bytes(&s.Body)
+	x.Count(&s.Status)
+	x.Time(&s.Polled)
+	x.Time(&s.Changed)
+	x.Time(&s.At)
+	x.Count(&s.Fails)
+	x.Clipped(&s.Fault, maxFault)
+	x.Count(&s.Pages)
+	x.Time(&s.Held)
+	x.Count(&s.Doomed)
+	x.Time(&s.Since)
+	x.Bytes(&s.Rhythm)
+	if x.More(s.As != "") { // absent in states of earlier versions
+		x.Text((*string)(&s.As))
+		x.Clipped(&s.Why, maxFault)
+		if s.As == "" {
+			x.In.Fail()
+		}
 	}
-	return !d.bad && len(d.b) == 0
 }
 
 // Sources returns the sources of a site, or of all sites for 0.
@@ -82,7 +87,7 @@ func eachSource(b *bbolt.Bucket, site frontier.SiteID, f func(*Source)) error {
 	for k, v := cur.Seek(sourceKey(uint64(site) << sourceBits)); k != nil; k, v = cur.Next() {
 		var s Source
 		if !parseSource(k, v, &s) || s.ID <= last {
-			return damaged(sourcesBucket, k)
+			return record.Damaged(sourcesBucket, k)
 		}
 		if site != 0 && s.Site != site {
 			return nil
@@ -99,33 +104,11 @@ func (c *Collection) Under(rules string) protocol.Digest {
 	return protocol.Sum(fmt.Appendf(nil, "%d %d %s", c.opts.MaxPages, c.opts.PerSite, rules))
 }
 
-// source stores a source of a Commit. One that exists, by its ID or by kind and URL, keeps its cursor and the
-// validators that belong to it: only Apply sets those.
-func (u *update) source(s Source) error {
-	if s.ID == 0 {
-		id, err := u.sourceID(&s)
-		if err != nil || s.Site == 0 {
-			return err
-		}
-		s.ID = id
-	}
-	b := u.tx.Bucket(sourcesBucket)
-	key := sourceKey(s.ID)
-	var old Source
-	if raw := b.Get(key); raw != nil {
-		if !parseSource(key, raw, &old) {
-			return damaged(sourcesBucket, key)
-		}
-		s.Site, s.Kind, s.URL, s.Cursor, s.Door, s.Held, s.Doomed = old.Site, old.Kind, old.URL, old.Cursor, old.Door, old.Held, old.Doomed
-		if s.Kind == ManifestRDF {
-			s.ETag, s.LastModified, s.Digest = old.ETag, old.LastModified, old.Digest
-		}
-	} else if _, ok := u.named[sourceName{s.Site, s.Kind, s.URL}]; !ok {
-		return fmt.Errorf("unknown source %d", s.ID)
-	} else {
-		u.out.Sources = append(u.out.Sources, s)
-	}
-	return b.Put(key, appendSource(nil, &s))
+// sources is the sources bucket in an update, with the names of the sources on sites that may get a new one.
+type sources struct {
+	b     *bbolt.Bucket
+	last  map[frontier.SiteID]uint64
+	named map[sourceName]uint64
 }
 
 // A sourceName identifies a source without an ID.
@@ -135,43 +118,95 @@ type sourceName struct {
 	url  string
 }
 
-// sourceID finds or assigns the ID of a source without one. It sets the source's site, which stays 0 if
-// there may be no more sites.
-func (u *update) sourceID(s *Source) (uint64, error) {
-	if s.Site == 0 {
-		origin, _, ok := split(s.URL)
-		if !ok {
-			return 0, nil
-		}
-		site := u.siteOf(origin)
-		if site == nil {
-			u.out.Refused++
-			return 0, nil
-		}
-		s.Site = site.ID
+func (s *Source) name() sourceName { return sourceName{s.Site, s.Kind, s.URL} }
+
+// get returns a source, or an error if it does not exist.
+func (l *sources) get(id uint64) (*Source, error) {
+	key := sourceKey(id)
+	raw := l.b.Get(key)
+	if raw == nil {
+		return nil, fmt.Errorf("unknown source")
 	}
-	if u.sourcesOf == nil {
-		u.sourcesOf, u.named = map[frontier.SiteID]uint64{}, map[sourceName]uint64{}
+	s := &Source{}
+	if !parseSource(key, raw, s) {
+		return nil, record.Damaged(sourcesBucket, key)
 	}
-	last, ok := u.sourcesOf[s.Site]
+	return s, nil
+}
+
+func (l *sources) put(s *Source) error { return l.b.Put(sourceKey(s.ID), appendSource(s)) }
+
+// otherManifests returns the other manifests of the same site.
+func (l *sources) otherManifests(s *Source) (list []uint64, err error) {
+	err = eachSource(l.b, s.Site, func(o *Source) {
+		if o.ID != s.ID && o.Kind == ManifestRDF {
+			list = append(list, o.ID)
+		}
+	})
+	return list, err
+}
+
+// id finds or assigns the ID of a source without one.
+func (l *sources) id(s *Source) (uint64, error) {
+	if l.last == nil {
+		l.last, l.named = map[frontier.SiteID]uint64{}, map[sourceName]uint64{}
+	}
+	last, ok := l.last[s.Site]
 	if !ok {
 		last = uint64(s.Site) << sourceBits
-		err := eachSource(u.tx.Bucket(sourcesBucket), s.Site, func(t *Source) {
-			u.named[sourceName{t.Site, t.Kind, t.URL}] = t.ID
+		err := eachSource(l.b, s.Site, func(t *Source) {
+			l.named[t.name()] = t.ID
 			last = t.ID
 		})
 		if err != nil {
 			return 0, err
 		}
-		u.sourcesOf[s.Site] = last
+		l.last[s.Site] = last
 	}
-	name := sourceName{s.Site, s.Kind, s.URL}
-	if id := u.named[name]; id != 0 {
+	if id := l.named[s.name()]; id != 0 {
 		return id, nil
 	}
 	if last++; last>>sourceBits != uint64(s.Site) {
 		return 0, fmt.Errorf("site %d has too many sources", s.Site)
 	}
-	u.sourcesOf[s.Site], u.named[name] = last, last
+	l.last[s.Site], l.named[s.name()] = last, last
 	return last, nil
+}
+
+// source stores a source of a Commit. One that exists, by its ID or by kind and URL, keeps its cursor and the
+// validators that belong to it: only Apply sets those.
+func (u *update) source(s Source) (err error) {
+	if s.ID == 0 {
+		if s.Site == 0 {
+			origin, _, ok := split(s.URL)
+			if !ok {
+				return nil
+			}
+			site := u.sites.of(origin)
+			if site == nil {
+				u.out.Refused++
+				return nil
+			}
+			s.Site = site.ID
+		}
+		if s.ID, err = u.sources.id(&s); err != nil {
+			return err
+		}
+	}
+	key := sourceKey(s.ID)
+	var old Source
+	if raw := u.sources.b.Get(key); raw != nil {
+		if !parseSource(key, raw, &old) {
+			return record.Damaged(sourcesBucket, key)
+		}
+		s.Site, s.Kind, s.URL, s.Cursor, s.Door, s.Held, s.Doomed = old.Site, old.Kind, old.URL, old.Cursor, old.Door, old.Held, old.Doomed
+		if s.Kind == ManifestRDF {
+			s.ETag, s.LastModified, s.Digest = old.ETag, old.LastModified, old.Digest
+		}
+	} else if _, ok := u.sources.named[s.name()]; !ok {
+		return fmt.Errorf("unknown source %d", s.ID)
+	} else {
+		u.out.Sources = append(u.out.Sources, s)
+	}
+	return u.sources.put(&s)
 }

@@ -9,60 +9,28 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
+	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/boltfile"
 )
 
-// An update is one transaction: the pages and sites that it has read and changed, and what it will write at
-// the end, in the order of the keys.
+// An update is one transaction: what it has read and changed, and will write at the end, in the order of the keys.
 type update struct {
-	*view
-	tx       *bbolt.Tx
-	now      time.Time // to the millisecond
-	nowMilli int64
+	c   *Collection
+	tx  *bbolt.Tx
+	now time.Time // to the millisecond
 
-	ready, waiting, digests *bbolt.Bucket
+	pages   pages
+	sites   *sites
+	sources sources
+	links   links
+	firsts  firsts
+	batch   *queue.Batch
 
-	work  map[frontier.PageID]*work
-	spare []work  // preallocated for the next pages
-	added []*Site // new sites
-	ids   map[string]frontier.SiteID
-	last  frontier.PageID
-	fresh []*work // new pages, in the order of their IDs
-
-	readies, waits []queueOp
-	records        []row // changes of the pages bucket
-	firstRows      []row // firsts as rows, set by flushStage
-	merged         merged
-	laps           [3]lap                                // after this transaction: of ready, pages and digests
-	first          uint64                                // number of the log's first record
-	logged         int                                   // bytes by which the log grows
-	queue          []frontier.Entry                      // entries that became ready
-	dropped        []frontier.Entry                      // entries no longer ready, of pages that were not visited
-	born           map[frontier.SiteID]int               // number of new pages by site
-	firsts         map[uint64]frontier.PageID            // changes of the digests bucket; 0 removes an entry
-	links          map[frontier.PageID][]frontier.PageID // of the pages whose links have changed
-	numbers        []frontier.PageID                     // memory for links
-	scratch        []byte
-	news           int
-
-	copied    *copyMeta // nil if this is not a copy
-	finish    func()    // run after flush: fills in the results
-	out       *Committed
-	sourcesOf map[frontier.SiteID]uint64
-	named     map[sourceName]uint64
-}
-
-// A work is a page in an update.
-type work struct {
-	Page
-	was     tally          // before the update
-	entry   frontier.Entry // its place in the queue before; zero: none
-	isNew   bool
-	dirty   bool
-	planned bool // At is decided, plan leaves it
-	visited bool
-	proved  bool // its content has the digest that its site names: see holds
+	copied *copyMeta // nil if this is not a copy
+	out    *Committed
 }
 
 // update runs f in one durable transaction, and then publishes its changes in memory. The caller holds c.mu.
@@ -70,7 +38,6 @@ func (c *Collection) update(f func(u *update) error) error {
 	if c.broken != nil {
 		return c.broken
 	}
-	news := 0
 	err := boltfile.RecoverDamage(func() error {
 		tx, err := c.db.Begin(true)
 		if errors.Is(err, boltfile.ErrClosed) {
@@ -83,7 +50,7 @@ func (c *Collection) update(f func(u *update) error) error {
 			c.touched = 0
 			boltfile.ReleasePages(tx)
 		}
-		u := c.newUpdate(tx)
+		u := newUpdate(c, tx)
 		if err := f(u); err != nil {
 			return err
 		}
@@ -98,14 +65,11 @@ func (c *Collection) update(f func(u *update) error) error {
 				return err
 			}
 		}
-		if u.finish != nil {
-			u.finish()
-		}
-		if err := c.syncContents(); err != nil {
+		if err := c.sinks.sync(); err != nil {
 			return err
 		}
-		if state := c.stateOfContents(); string(state) != string(c.committed) {
-			c.committed = clone(state)
+		if state := c.sinks.state(); string(state) != string(c.sinks.committed) {
+			c.sinks.committed = clone(state)
 			if err := c.writeMeta(tx); err != nil {
 				return err
 			}
@@ -116,19 +80,18 @@ func (c *Collection) update(f func(u *update) error) error {
 			return err
 		}
 		u.publish()
-		c.touched += len(u.work) + len(u.readies)
-		news = u.news
+		c.touched += len(u.pages.work) + u.batch.Len()
 		return nil
 	})
 	if errors.Is(err, ErrDamaged) {
 		c.broken = err // bbolt's memory of the file may be wrong as well
 	}
 	if err != nil {
-		c.rollback()
+		c.sinks.rollback()
 		return err
 	}
-	if news > 0 {
-		if err = c.pass(); err != nil {
+	if log := c.sinks.log; log != nil && log.Posted() {
+		if err = log.Pass(c.runOps); err != nil {
 			c.broken = fmt.Errorf("reopen the collection: committed changes did not reach the journal or the mirror: %w", err)
 			return c.broken
 		}
@@ -136,14 +99,14 @@ func (c *Collection) update(f func(u *update) error) error {
 	return nil
 }
 
-func (c *Collection) newUpdate(tx *bbolt.Tx) *update {
-	now := c.opts.Now()
-	u := &update{view: c.view(tx), tx: tx, nowMilli: toMilli(now), ready: tx.Bucket(readyBucket), waiting: tx.Bucket(waitingBucket), digests: tx.Bucket(digestsBucket),
-		work: map[frontier.PageID]*work{}, ids: map[string]frontier.SiteID{},
-		last: c.last, firsts: map[uint64]frontier.PageID{}, links: map[frontier.PageID][]frontier.PageID{}, out: &Committed{}}
-	u.dirty, u.born = map[frontier.SiteID]*Site{}, map[frontier.SiteID]int{}
-	u.laps, u.first = c.stage.laps, c.stage.first
-	u.now = fromMilli(u.nowMilli)
+func newUpdate(c *Collection, tx *bbolt.Tx) *update {
+	milli := record.Milli(c.opts.Now())
+	now := record.Time(milli)
+	v := c.view(tx)
+	v.sites.begin(now, c.opts.MaxSites)
+	u := &update{c: c, tx: tx, now: now, pages: newPages(v), sites: v.sites, sources: sources{b: tx.Bucket(sourcesBucket)},
+		links: links{b: tx.Bucket(linksBucket)}, firsts: firsts{b: tx.Bucket(queue.Digests), stage: c.stage, changed: map[uint64]frontier.PageID{}},
+		batch: c.stage.Begin(tx, milli), out: &Committed{}}
 	if c.copied != nil {
 		m := *c.copied
 		u.copied = &m
@@ -151,97 +114,37 @@ func (c *Collection) newUpdate(tx *bbolt.Tx) *update {
 	return u
 }
 
-// alloc returns a zero work, allocated in batches.
-func (u *update) alloc() *work {
-	if len(u.spare) == 0 {
-		u.spare = make([]work, 32)
-	}
-	w := &u.spare[0]
-	u.spare = u.spare[1:]
-	return w
-}
-
-// get returns a page, or nil if it does not exist.
-func (u *update) get(id frontier.PageID) (*work, error) {
-	if w := u.work[id]; w != nil {
-		return w, nil
-	}
-	w := u.alloc()
-	ok, err := u.page(id, &w.Page)
-	if err != nil || !ok {
-		return nil, err
-	}
-	w.was = w.tally()
-	w.entry, _ = w.Page.Entry()
-	u.work[id] = w
-	return w, nil
-}
-
-// site returns a site that may be changed.
-func (u *update) site(id frontier.SiteID) (*Site, error) {
-	if s := u.dirty[id]; s != nil {
-		return s, nil
-	}
-	if id == 0 || int(id) > len(u.names) {
-		return nil, fmt.Errorf("unknown site %d", id)
-	}
-	s := *u.siteAt(id)
-	u.dirty[id] = &s
-	return &s, nil
-}
-
-// siteOf returns the site of an origin, creating it if needed; nil if MaxSites is reached.
-func (u *update) siteOf(origin string) *Site {
-	id := u.c.origins[origin]
-	if id == 0 {
-		id = u.ids[origin]
-	}
-	if id != 0 {
-		s, _ := u.site(id)
-		return s
-	}
-	if len(u.names) >= u.c.opts.MaxSites {
-		return nil
-	}
-	s := &Site{ID: frontier.SiteID(len(u.names) + 1), Origin: origin, Found: u.now}
-	u.added = append(u.added, s)
-	u.names = append(u.names, origin) // beyond the length that others see
-	u.ids[origin], u.dirty[s.ID] = s.ID, s
-	return s
-}
-
 // flush writes all changes, in the order of the keys.
 func (u *update) flush() error {
-	ids := make([]frontier.PageID, 0, len(u.work))
-	for id, w := range u.work {
+	ids := make([]frontier.PageID, 0, len(u.pages.work))
+	for id, w := range u.pages.work {
 		if w.dirty {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		if u.work[id].proved {
-			if err := u.holds(u.work[id]); err != nil {
+		if w := u.pages.work[id]; w.proved {
+			if err := u.holds(w); err != nil {
 				return err
 			}
 		}
-		if err := u.put(u.work[id]); err != nil {
+		if err := u.put(u.pages.work[id]); err != nil {
 			return err
 		}
 	}
 	if err := u.appendURLs(); err != nil {
 		return err
 	}
-	if err := u.flushQueue(); err != nil {
+	if !u.c.opts.NoLinks {
+		if err := u.links.flush(); err != nil {
+			return err
+		}
+	}
+	if err := u.batch.Flush(u.pages.last, len(u.sites.origins), u.firsts.changed); err != nil {
 		return err
 	}
-	if err := u.flushLinks(); err != nil {
-		return err
-	}
-	if err := u.flushStage(); err != nil {
-		return err
-	}
-	return u.flushSites()
+	return u.sites.flush(u.tx)
 }
 
 // ascending is the fill of bbolt pages whose keys are written in order. bbolt's default, one half, is for
@@ -250,142 +153,47 @@ const ascending = 0.9
 
 // put writes a page, and updates the queue and its site's counts.
 func (u *update) put(w *work) error {
-	w.rank = sane(w.rank)
+	w.rank = queue.Sane(w.rank)
 	w.History.Notified = w.Told
-	e, _ := w.Page.Entry()
-	if err := u.enqueue(w.entry, e, w.visited); err != nil {
-		return err
-	}
-	s, err := u.site(w.Site)
+	s, err := u.sites.get(w.Site)
 	if err != nil {
 		return err
 	}
+	e, _ := w.Page.Entry()
+	s.Ready += u.batch.Replace(w.entry, e, w.visited)
 	if w.isNew {
 		s.Pages++
 	}
 	s.count(w.was, w.tally())
-	if w.isNew && w.plain() {
-		return nil
+	if !w.isNew || !w.plain() {
+		u.pages.scratch = appendPage(u.pages.scratch[:0], &w.Page)
+		u.batch.Record(w.ID, clone(u.pages.scratch))
 	}
-	u.scratch = appendPage(u.scratch[:0], &w.Page)
-	u.records = append(u.records, row{uint64(w.ID), clone(u.scratch)})
 	return nil
-}
-
-// plain reports whether the URL's record alone describes a new page.
-func (w *work) plain() bool { return w.State == Known && !w.Told && w.At.IsZero() && w.FetchURL == "" }
-
-// idsFor returns an empty list with room for n page numbers.
-func (u *update) idsFor(n int) []frontier.PageID {
-	if len(u.numbers) < n {
-		u.numbers = make([]frontier.PageID, max(n, 4096))
-	}
-	list := u.numbers[:0:n]
-	u.numbers = u.numbers[n:]
-	return list
 }
 
 // appendURLs appends the URLs of new pages to the urls bucket.
 func (u *update) appendURLs() error {
-	if len(u.fresh) == 0 {
-		return nil
+	list := make([]urls.Known, len(u.pages.added))
+	for i, w := range u.pages.added {
+		list[i] = urls.Known{ID: w.ID, Site: w.Site, Depth: w.Depth, By: w.By.code(), Dynamic: w.Dynamic, Found: record.Milli(w.Found), Rank: w.rank,
+			Path: []byte(w.URL[len(u.sites.origins[w.Site-1]):])}
 	}
-	u.urls.FillPercent = 1
-	var prev known
-	var b []byte
-	key := blockKey(u.fresh[0].ID)
-	if raw := u.urls.Get(key[:]); raw != nil {
-		if err := u.block.open(key[:], raw); err != nil {
-			return err
-		}
-		for u.block.next(&u.block.d) {
-		}
-		if u.block.d.bad || u.block.id != u.fresh[0].ID-1 {
-			return damaged(urlsBucket, key[:])
-		}
-		prev = u.block.known
-		prev.path = slices.Clone(prev.path)
-		body, _ := unseal(key[:], raw)
-		b = append(make([]byte, 0, 2048), body...)
-	}
-	for _, w := range u.fresh {
-		if k := blockKey(w.ID); k != key {
-			if err := u.urls.Put(key[:], seal(b, key[:], 0)); err != nil {
-				return err
-			}
-			b, prev, key = make([]byte, 0, 2048), known{path: prev.path[:0]}, k
-		}
-		k := known{id: w.ID, site: w.Site, depth: w.Depth, by: w.By.code(), dynamic: w.Dynamic, found: toMilli(w.Found), rank: w.rank,
-			path: []byte(w.URL[len(u.names[w.Site-1]):])}
-		b = appendKnown(b, &prev, &k)
-		prev = k
-	}
-	return u.urls.Put(key[:], seal(b, key[:], 0))
-}
-
-func (u *update) flushSites() error {
-	ids := make([]frontier.SiteID, 0, len(u.dirty))
-	for id := range u.dirty {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	sites, counts := u.tx.Bucket(sitesBucket), u.tx.Bucket(countsBucket)
-	sites.FillPercent, counts.FillPercent = ascending, ascending
-	for _, id := range ids {
-		s := u.dirty[id]
-		was := &Site{}
-		if int(id) <= len(u.c.sites) {
-			was = u.c.sites[id-1]
-		}
-		if !sameSlow(s, was) {
-			if err := sites.Put(siteKey(id), appendSite(nil, s)); err != nil {
-				return err
-			}
-		}
-		if !sameCounts(s, was) {
-			if err := counts.Put(siteKey(id), appendCounts(nil, s)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func sameSlow(a, b *Site) bool {
-	return a.Origin == b.Origin && a.IP == b.IP && a.Resolved.Equal(b.Resolved) && a.Delay == b.Delay && a.Soft404 == b.Soft404 &&
-		a.Fault == b.Fault && a.FaultAt.Equal(b.FaultAt) && a.Quiet.Equal(b.Quiet) &&
-		string(a.Trust) == string(b.Trust) && string(a.Shape) == string(b.Shape) && string(a.Families) == string(b.Families) && a.Belief == b.Belief
-}
-
-func sameCounts(a, b *Site) bool {
-	as, bs := a.counts(), b.counts()
-	for i := range as {
-		if *as[i] != *bs[i] {
-			return false
-		}
-	}
-	return a.Requests == b.Requests && a.Bytes == b.Bytes
+	return urls.Append(u.tx.Bucket(urls.Bucket), list)
 }
 
 // publish makes committed changes visible in memory.
 func (u *update) publish() {
-	c := u.c
-	c.mem.Lock()
-	c.sites = append(c.sites, u.added...)
-	c.names = u.names
-	for id, s := range u.dirty {
-		c.sites[id-1] = s
-	}
-	for _, s := range u.added {
-		c.origins[s.Origin] = s.ID
-	}
-	c.last = u.last
+	x := &u.c.index
+	x.mu.Lock()
+	u.sites.publish()
+	x.last = u.pages.last
 	if u.copied != nil {
-		c.copied = u.copied
+		u.c.copied = u.copied
 	}
-	c.mem.Unlock()
-	u.publishStage()
-	for _, w := range u.fresh {
-		c.seen.add(c.seen.hash(w.URL), w.ID)
+	x.mu.Unlock()
+	u.batch.Publish()
+	for _, w := range u.pages.added {
+		x.urls.Add(x.urls.Hash(w.URL), w.ID)
 	}
 }

@@ -7,13 +7,24 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection/contents"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/protocol"
 )
 
+// A visiting is a visit while an update stores it.
+type visiting struct {
+	u     *update
+	v     *Visit
+	w     *work
+	was   Page // before the visit
+	asked time.Time
+	place contents.Place // of the body
+	out   *Visited
+}
+
 // visit stores the result of a visit.
 func (u *update) visit(v *Visit, out *Visited) (*work, error) {
-	w, err := u.get(v.Page)
+	w, err := u.pages.get(v.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -25,75 +36,75 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 		u.plan(w)
 		return w, nil
 	}
-	asked := keepable(v.Asked)
-	if asked.IsZero() || asked.After(u.now) {
-		asked = u.now
+	x := &visiting{u: u, v: v, w: w, asked: keepable(v.Asked), out: out}
+	if x.asked.IsZero() || x.asked.After(u.now) {
+		x.asked = u.now
 	}
-	if err := u.account(w, v); err != nil {
-		return nil, err
+	return w, x.store()
+}
+
+func (x *visiting) store() (err error) {
+	u, v, w, out := x.u, x.v, x.w, x.out
+	if err := x.account(); err != nil {
+		return err
 	}
 	w.visited = true
-	if w.State == Gone && w.At.Equal(Never) && (asked.Before(w.claimed) || u.copied != nil) {
+	if w.State == Gone && w.At.Equal(Never) && (x.asked.Before(w.claimed) || u.copied != nil) {
 		out.Gone = true // the site said so after the request
-		return w, nil
+		return nil
 	}
 	w.History = u.believed(w).History
-	before := w.Page
+	x.was = w.Page
 	w.dirty, w.planned = true, false
 	w.Status, w.Latency, w.Took = v.Status, v.Latency, v.Took
-	out.Before, out.Stated, out.Asked = before.History, before.LastModified, before.Missed
-	place := contents.Place{}
-	if v.Status != 0 && (u.copied == nil || v.serves(w)) {
-		if place, err = u.keep(v, &before); err != nil {
-			return nil, err
+	out.Before, out.Stated, out.Asked = x.was.History, x.was.LastModified, x.was.Missed
+	if v.Status != 0 && (u.copied == nil || x.serves()) {
+		if x.place, err = x.keep(); err != nil {
+			return err
 		}
 	}
 	switch {
-	case u.copied != nil && !v.serves(w):
-		u.unserved(w, v)
+	case u.copied != nil && !x.serves():
+		x.unserved()
 	case v.Fault != "" && !v.Cut:
-		u.failed(w, v, v.Fault)
-	case before.stale(v):
-		u.forgetSession(w, v)
+		x.failed(v.Fault)
+	case x.was.stale(v):
+		x.forgetSession()
 	case v.Status == http.StatusOK, v.Status == http.StatusNonAuthoritativeInfo, v.Status == http.StatusPartialContent:
-		if v.Soft404 && w.has() {
-			u.failed(w, v, soft404)
-			break
-		} else if v.Soft404 {
-			u.refused(w, v, soft404)
-			break
-		}
-		if err := u.content(w, v, asked, place, out); err != nil {
-			return nil, err
+		switch {
+		case v.Soft404 && w.has():
+			x.failed(soft404)
+		case v.Soft404:
+			x.refused(soft404)
+		default:
+			err = x.content()
 		}
 	case v.Status == http.StatusNotModified && !w.Digest.IsZero():
-		u.unchanged(w, v, asked, place, out)
+		x.unchanged()
 	case v.Target != nil && v.Status >= 300 && v.Status <= 399:
-		if err := u.moved(w, v); err != nil {
-			return nil, err
-		}
+		err = x.moved()
 	case v.Status == http.StatusGone:
-		err = u.gone(w, "410", out)
+		x.gone("410")
 	case v.Status == http.StatusNotFound:
-		err = u.notFound(w, asked, out)
+		x.notFound()
 	case v.Status >= 500, v.Status == 0, v.Status == http.StatusRequestTimeout, v.Status == http.StatusTooEarly, v.Status == http.StatusTooManyRequests:
-		u.failed(w, v, answer(v.Status))
+		x.failed(answer(v.Status))
 	default:
-		u.refused(w, v, answer(v.Status))
+		x.refused(answer(v.Status))
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if v.before(asked, &before) && (before.Told && w.State != Held || !before.Told && w.holdsOtherThanTold()) {
+	if was := &x.was; v.before(x.asked, was) && (was.Told && w.State != Held || !was.Told && w.holdsOtherThanTold()) {
 		// Announced after the request: the answer may be older than the change, so the page is fetched again.
-		w.Told, w.Debt, w.Missed, w.At, w.planned = true, before.claim, 0, time.Time{}, true
-		w.DebtText, w.DebtLength = before.DebtText, before.DebtLength
+		w.Told, w.Debt, w.Missed, w.At, w.planned = true, was.claim, 0, time.Time{}, true
+		w.DebtText, w.DebtLength = was.DebtText, was.DebtLength
 	}
-	if err := u.report(w, &before); err != nil {
-		return nil, err
+	if err := x.report(); err != nil {
+		return err
 	}
 	u.plan(w)
-	return w, nil
+	return nil
 }
 
 const soft404 = "soft 404"
@@ -106,8 +117,9 @@ func answer(status int) string {
 }
 
 // account adds a visit to its site's counts of requests and bytes.
-func (u *update) account(w *work, v *Visit) error {
-	s, err := u.site(w.Site)
+func (x *visiting) account() error {
+	u, v := x.u, x.v
+	s, err := u.sites.get(x.w.Site)
 	if err != nil {
 		return err
 	}
@@ -125,13 +137,9 @@ func (u *update) account(w *work, v *Visit) error {
 	return nil
 }
 
-// answered clears all traces of failures.
-func (w *work) answered() {
-	w.Fails, w.Fault, w.Failed, w.missing, w.Why, w.Target = 0, "", time.Time{}, time.Time{}, "", ""
-}
-
 // content stores a page's new content.
-func (u *update) content(w *work, v *Visit, asked time.Time, place contents.Place, out *Visited) error {
+func (x *visiting) content() error {
+	u, v, w, out := x.u, x.v, x.w, x.out
 	had := w.has()
 	out.Changed = !had || w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
 	changed := w.Visits > 0 && !w.Digest.IsZero() && w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
@@ -139,17 +147,17 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place contents.Plac
 	if u.c.opts.TextOnly && changed && !v.Text.IsZero() && v.Text == w.Text {
 		changed, modified = false, w.Modified // v.Modified dates the bytes, not the text
 	}
-	if out.Unstable = w.waver(v, asked, out); changed && out.Unstable != Stable {
-		changed = w.differs(v, out.Unstable)
+	if out.Unstable = x.waver(); changed && out.Unstable != Stable {
+		changed = x.differs()
 		modified = w.Modified // v.Modified dates the answer, not the page
 	}
 	out.Differs = changed
-	w.History = w.History.Visit(asked, changed, modified)
+	w.History = w.History.Visit(x.asked, changed, modified)
 	w.answered()
 	w.State = Held
-	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, max(v.Length, int64(len(v.Body))), place
+	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, max(v.Length, int64(len(v.Body))), x.place
 	w.Type, w.ETag, w.LastModified, w.Cut = v.Type, v.ETag, v.LastModified, v.Cut
-	w.Title, w.Language, w.Canonical = clip(v.Title, maxTitle), v.Language, v.Canonical
+	w.Title, w.Language, w.Canonical = record.Clip(v.Title, maxTitle), v.Language, v.Canonical
 	w.NoIndex, w.NoFollow = v.NoIndex, v.NoFollow
 	w.Original = 0
 	follows := true
@@ -166,8 +174,12 @@ func (u *update) content(w *work, v *Visit, asked time.Time, place contents.Plac
 			follows = !out.Duplicate || leadsElsewhere(w.URL, original.URL)
 		}
 	}
-	u.clearPendingFetch(w, v, asked, out)
-	return u.follow(w, v, follows)
+	x.clearPendingFetch()
+	if !follows {
+		u.links.set(w.ID, nil)
+		return nil
+	}
+	return x.follow()
 }
 
 // leadsElsewhere reports whether a duplicate of another page links to other pages: its relative links start
@@ -185,12 +197,13 @@ func leadsElsewhere(url, original string) bool {
 // waver finds out whether a page differs at each request: an answer had another digest than announced, the
 // retry gave a third body, and nobody has changed the page meanwhile. It returns what is now known of the
 // page, or of its site.
-func (w *work) waver(v *Visit, asked time.Time, out *Visited) Unstable {
+func (x *visiting) waver() Unstable {
+	v, w := x.v, x.w
 	switch {
 	case w.Told && !w.claim.IsZero() && w.claim == v.Digest:
 		w.Unstable = Stable
-	case w.Told && w.Missed > 0 && !v.before(asked, &w.Page) && !w.Digest.IsZero() && w.Digest != v.Digest:
-		out.Wavered, w.Unstable = true, UnstableText
+	case w.Told && w.Missed > 0 && !v.before(x.asked, &w.Page) && !w.Digest.IsZero() && w.Digest != v.Digest:
+		x.out.Wavered, w.Unstable = true, UnstableText
 		if !v.Text.IsZero() && v.Text == w.Text {
 			w.Unstable = UnstableBody
 		}
@@ -202,36 +215,36 @@ func (w *work) waver(v *Visit, asked time.Time, out *Visited) Unstable {
 
 // differs reports whether an unstable page has changed, as far as can be seen: by its main text, or, if that
 // is unstable too, or not known, by the announcement.
-func (w *work) differs(v *Visit, unstable Unstable) bool {
-	if unstable == UnstableBody && !v.Text.IsZero() && !w.Text.IsZero() {
+func (x *visiting) differs() bool {
+	v, w := x.v, x.w
+	if x.out.Unstable == UnstableBody && !v.Text.IsZero() && !w.Text.IsZero() {
 		return v.Text != w.Text
 	}
 	return w.Told && w.Missed == 0
 }
 
-// follow admits a page's links, unless another page has the same links.
-func (u *update) follow(w *work, v *Visit, follows bool) error {
-	var to []frontier.PageID
-	if follows {
-		to = u.idsFor(len(v.Links))
-		for i := range v.Links {
-			id, err := u.find(&v.Links[i])
-			if err != nil {
-				return err
-			}
-			if id != 0 {
-				to = append(to, id)
-			}
+// follow admits a page's links.
+func (x *visiting) follow() error {
+	u, list := x.u, x.v.Links
+	to := u.links.list(len(list))
+	for i := range list {
+		id, err := u.find(&list[i])
+		if err != nil {
+			return err
+		}
+		if id != 0 {
+			to = append(to, id)
 		}
 	}
-	u.links[w.ID] = to
+	u.links.set(x.w.ID, to)
 	return nil
 }
 
 // unchanged stores a 304. If the stored body that it confirms is lost, the page is fetched again.
-func (u *update) unchanged(w *work, v *Visit, asked time.Time, place contents.Place, out *Visited) {
-	lost := u.c.Stores() && place.File == "" && w.Stored.File != ""
-	w.History = w.History.Visit(asked, false, keepable(v.Modified))
+func (x *visiting) unchanged() {
+	u, v, w := x.u, x.v, x.w
+	lost := u.c.Stores() && x.place.File == "" && w.Stored.File != ""
+	w.History = w.History.Visit(x.asked, false, keepable(v.Modified))
 	w.answered()
 	w.State = Held
 	if v.ETag != "" {
@@ -240,7 +253,7 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, place contents.Pl
 	if v.LastModified != "" {
 		w.LastModified = v.LastModified
 	}
-	if u.clearPendingFetch(w, v, asked, out); lost {
+	if x.clearPendingFetch(); lost {
 		w.Stored, w.At, w.planned = contents.Place{}, keepable(u.now.Add(u.c.opts.hurried(leastWait))), true
 	}
 }
@@ -248,12 +261,13 @@ func (u *update) unchanged(w *work, v *Visit, asked time.Time, place contents.Pl
 // clearPendingFetch settles the pending fetch of a page that was answered, if the answer has the announced digest, or
 // never will have it: another body counts as a newer change, and the page is fetched again a few times,
 // unless the body is cut or differs at each request.
-func (u *update) clearPendingFetch(w *work, v *Visit, asked time.Time, out *Visited) {
+func (x *visiting) clearPendingFetch() {
+	u, v, w, out := x.u, x.v, x.w, x.out
 	if !w.Told {
 		return
 	}
 	if !w.claim.IsZero() {
-		if v.Shared && u.copied != nil && !v.before(asked, &w.Page) {
+		if v.Shared && u.copied != nil && !v.before(x.asked, &w.Page) {
 			w.claim = w.Digest // in a batch the site sends each page as it is now, whatever it announced
 		}
 		if w.claim == w.Digest {
@@ -264,7 +278,7 @@ func (u *update) clearPendingFetch(w *work, v *Visit, asked time.Time, out *Visi
 			w.settle()
 			return
 		}
-		if v.before(asked, &w.Page) { // announced after the request
+		if v.before(x.asked, &w.Page) { // announced after the request
 			return
 		}
 		out.Mismatched = true
@@ -288,7 +302,7 @@ func (u *update) clearPendingFetch(w *work, v *Visit, asked time.Time, out *Visi
 			w.Missed++
 			return
 		}
-	} else if v.before(asked, &w.Page) {
+	} else if v.before(x.asked, &w.Page) {
 		return
 	}
 	w.settle()
@@ -304,24 +318,12 @@ func (v *Visit) before(asked time.Time, p *Page) bool {
 	return !v.Claimed.Equal(p.claimed) || v.Want != p.claim && (p.Told || !v.Want.IsZero())
 }
 
-// holdsOtherThanTold reports whether the last answer lacks the content announced last: there is none, or another one.
-func (w *work) holdsOtherThanTold() bool {
-	return !w.claim.IsZero() && (w.State != Held || w.Digest != w.claim)
-}
-
-// settle ends a pending fetch. Announcements that no visit has judged are withdrawn from the history; a
-// visit that found content has judged them, and left none.
-func (w *work) settle() {
-	w.Told, w.Debt, w.Missed, w.DebtText, w.DebtLength = false, zeroDigest, 0, zeroDigest, 0
-	w.History = w.History.WithoutNotices()
-}
-
 // moved stores a redirect. Its target becomes a page if a link to it would: otherwise a site that redirects
 // each of its pages to a host of its own would fill the collection with unwanted sites.
-func (u *update) moved(w *work, v *Visit) error {
-	t := v.Target
+func (x *visiting) moved() error {
+	u, w, t := x.u, x.w, x.v.Target
 	if ask := askable(w.URL, t.Ask); t.URL == w.URL && ask != "" {
-		u.newSession(w, v, ask)
+		x.newSession(ask)
 		return nil
 	}
 	fault := ""
@@ -334,65 +336,53 @@ func (u *update) moved(w *work, v *Visit) error {
 			fault = "redirect to a URL that may not be stored"
 		}
 	} else {
-		fault = clip("redirect to a URL that is not admitted: "+t.Exclude, maxField)
+		fault = record.Clip("redirect to a URL that is not admitted: "+t.Exclude, maxField)
 	}
 	w.answered()
 	w.leaveGone()
 	w.State, w.Target, w.Fault = Moved, t.URL, fault
 	w.settle()
-	u.later(w, v, u.c.opts.Again.Moved)
+	x.later(u.c.opts.Again.Moved)
 	return nil
 }
 
 // failed stores that there was no answer, or a temporary error: stored content stays, and the page is
 // retried (P01), soon at first, then seldom.
-func (u *update) failed(w *work, v *Visit, fault string) {
-	a := &u.c.opts.Again
+func (x *visiting) failed(fault string) {
+	w, o := x.w, &x.u.c.opts
+	a := &o.Again
 	wait := a.Lost
 	if w.Fails < len(a.Failing) {
 		wait = a.Failing[w.Fails]
-		if v.DNS { // an unknown name stays unknown for more than a minute, but may exist once a network is up again (P05)
-			wait = max(wait, u.c.opts.hurried(time.Hour))
+		if x.v.DNS { // an unknown name stays unknown for more than a minute, but may exist once a network is up again (P05)
+			wait = max(wait, o.hurried(time.Hour))
 		}
 	}
-	w.fail(fault, u.now)
+	w.fail(fault, x.u.now)
 	w.leaveGone()
 	w.State = Failing
-	u.later(w, v, wait)
-}
-
-// leaveGone forgets the last content of a page that was gone, and now has another answer without content.
-func (w *work) leaveGone() {
-	if w.State == Gone {
-		w.forget()
-	}
-}
-
-func (w *work) fail(fault string, now time.Time) {
-	if w.Fails == 0 {
-		w.Failed = now
-	}
-	w.Fails++
-	w.Fault = clip(fault, maxField)
+	x.later(wait)
 }
 
 // refused stores a lasting error.
-func (u *update) refused(w *work, v *Visit, fault string) {
-	w.fail(fault, u.now)
+func (x *visiting) refused(fault string) {
+	w := x.w
+	w.fail(fault, x.u.now)
 	w.leaveGone()
 	w.State = Refused
 	w.settle()
-	u.later(w, v, u.c.opts.Again.Refused)
+	x.later(x.u.c.opts.Again.Refused)
 }
 
 // longestAgain bounds the wait that a site may ask for.
 const longestAgain = 30 * 24 * time.Hour
 
 // later plans the next visit, no earlier than the site allows.
-func (u *update) later(w *work, v *Visit, wait time.Duration) {
-	w.At, w.planned = u.now.Add(wait), true
-	if again := v.Again; again.After(w.At) {
-		if most := u.now.Add(longestAgain); again.After(most) {
+func (x *visiting) later(wait time.Duration) {
+	w, now := x.w, x.u.now
+	w.At, w.planned = now.Add(wait), true
+	if again := x.v.Again; again.After(w.At) {
+		if most := now.Add(longestAgain); again.After(most) {
 			again = most
 		}
 		w.At = again
@@ -401,58 +391,50 @@ func (u *update) later(w *work, v *Visit, wait time.Duration) {
 }
 
 // notFound stores a 404. One proves nothing: it may be a deployment. A second one, hours later, does.
-func (u *update) notFound(w *work, asked time.Time, out *Visited) error {
-	a := &u.c.opts.Again
-	if w.missing.IsZero() || asked.Before(w.missing) {
-		w.missing = asked
+func (x *visiting) notFound() {
+	w, a := x.w, &x.u.c.opts.Again
+	if w.missing.IsZero() || x.asked.Before(w.missing) {
+		w.missing = x.asked
 	}
-	if w.State == Gone || asked.Sub(w.missing) >= a.Missing {
-		return u.gone(w, answer(http.StatusNotFound), out)
+	if w.State == Gone || x.asked.Sub(w.missing) >= a.Missing {
+		x.gone(answer(http.StatusNotFound))
+		return
 	}
-	w.fail(answer(http.StatusNotFound), u.now)
+	w.fail(answer(http.StatusNotFound), x.u.now)
 	if w.State = Refused; w.has() {
 		w.State = Failing
 	}
 	w.At, w.planned = keepable(w.missing.Add(a.Missing)), true
-	return nil
 }
 
 // gone stores that a page does not exist any more. Its last content is kept for readers of its history.
-func (u *update) gone(w *work, fault string, out *Visited) error {
-	out.Gone = true
+func (x *visiting) gone(fault string) {
+	u, w := x.u, x.w
+	x.out.Gone = true
 	w.answered()
 	w.State, w.Fault = Gone, fault
 	w.Original = 0
 	w.settle()
 	w.At, w.planned = keepable(u.now.Add(u.c.opts.Again.Gone)), true
-	u.links[w.ID] = nil
-	return nil
+	u.links.set(w.ID, nil)
 }
 
 // report sends the event for a change of a page's content.
-func (u *update) report(w *work, before *Page) error {
-	n := news{page: &w.Page, prev: before.Digest, text: before.Text, signal: before.Signal, changed: u.now}
-	if before.Visits > 0 && !before.Told {
+func (x *visiting) report() error {
+	u, w, was := x.u, x.w, &x.was
+	n := news{page: &w.Page, prev: was.Digest, text: was.Text, signal: was.Signal, changed: u.now}
+	if was.Visits > 0 && !was.Told {
 		n.signal = ByAge
 	}
-	switch had, has := before.has(), w.has(); {
+	switch had, has := was.has(), w.has(); {
 	case has && !had:
 		n.op, n.prev, n.text = protocol.Create, zeroDigest, zeroDigest
-	case has && before.Digest != w.Digest:
+	case has && was.Digest != w.Digest:
 		n.op = protocol.Update
 	case had && !has:
 		n.op = protocol.Delete
 	default:
-		again, err := u.c.restore(u.tx, &w.Page)
-		if again {
-			u.news++
-		}
-		return err
+		return u.restore(&w.Page)
 	}
 	return u.tell(n)
-}
-
-func (u *update) tell(n news) error {
-	u.news++
-	return u.c.tell(u.tx, n)
 }

@@ -1,4 +1,4 @@
-package collection
+package queue
 
 import (
 	"maps"
@@ -89,3 +89,5 @@ func (r *rows) merge(b *bbolt.Bucket, appendKey func([]byte, uint64) []byte, lis
 	}
 	return merged, nil
 }
+
+func (r *rows) bytes() int { return r.size + 60*r.n }

@@ -1,11 +1,11 @@
-package collection_test
+package urls_test
 
 import (
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestSeen(t *testing.T) {
 	for _, mask := range []uint64{^uint64(0), 0xff00_0000_0000_ffff, 0x00ff_ffff_0000_0000, 0x00ff_ffff_ffff_ff00 | 0xff} {
 		rnd := rand.New(rand.NewPCG(1, mask))
-		s := collection.NewSeen()
+		s := urls.NewSet()
 		was := map[uint64][]frontier.PageID{}
 		var hashes []uint64
 		for id := frontier.PageID(1); id <= 60_000; id++ {
@@ -27,12 +27,12 @@ func TestSeen(t *testing.T) {
 				was[h] = append(was[h], id)
 				hashes = append(hashes, h)
 			}
-			if other := rnd.Uint64(); was[other] == nil && len(s.Find(other)) > 0 {
+			if other := rnd.Uint64(); was[other] == nil && len(s.Find(nil, other)) > 0 {
 				t.Fatalf("found %x, which was not added", other)
 			}
 		}
 		for h, ids := range was {
-			got := s.Find(h)
+			got := s.Find(nil, h)
 			if slices.Sort(got); !slices.Equal(got, ids) {
 				t.Fatalf("hash %x: got %v, want %v", h, got, ids)
 			}

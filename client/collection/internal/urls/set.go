@@ -1,4 +1,4 @@
-package collection
+package urls
 
 import (
 	"hash/maphash"
@@ -8,24 +8,24 @@ import (
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A seen is the set of known URLs in memory: 64 bits of a keyed hash and a page number each, 14 to 17 bytes.
+// A Set is the set of known URLs in memory: 64 bits of a keyed hash and a page number each, 14 to 17 bytes.
 // Every process has its own key, so that nobody can make URLs that collide. It is rebuilt whenever the
 // collection is opened. It is safe for concurrent use.
 //
 // Each shard is an open table whose slots follow the order of the hashes (ordered linear probing): a table
 // can be filled to seven eighths, since the search for an absent hash ends at the first greater one, and
 // grown by a sixth in one sweep.
-type seen struct {
+type Set struct {
 	seed   maphash.Seed
-	shards [seenShards]seenShard
+	shards [shards]shard
 }
 
 const (
-	seenShards = 256
-	seenSlack  = 16 // slots after the last home, and a sixty-fourth more
+	shards = 256
+	slack  = 16 // slots after the last home, and a sixty-fourth more
 )
 
-type seenShard struct {
+type shard struct {
 	mu     sync.RWMutex
 	hashes []uint64
 	ids    []uint32 // 0: the slot is free
@@ -33,19 +33,21 @@ type seenShard struct {
 	homes  int
 }
 
-func newSeen() *seen { return &seen{seed: maphash.MakeSeed()} }
+// NewSet returns an empty set.
+func NewSet() *Set { return &Set{seed: maphash.MakeSeed()} }
 
-func (s *seen) hash(url string) uint64      { return maphash.String(s.seed, url) }
-func (s *seen) hashBytes(url []byte) uint64 { return maphash.Bytes(s.seed, url) }
+// Hash returns the hash of a URL, and HashBytes that of a URL in bytes.
+func (s *Set) Hash(url string) uint64      { return maphash.String(s.seed, url) }
+func (s *Set) HashBytes(url []byte) uint64 { return maphash.Bytes(s.seed, url) }
 
 // home returns the slot of a hash in an empty table. It never falls as the hash grows.
-func (t *seenShard) home(h uint64) int {
+func (t *shard) home(h uint64) int {
 	hi, _ := bits.Mul64(h<<8, uint64(t.homes))
 	return int(hi)
 }
 
-// find appends the pages whose URLs have a hash: nearly always none or one.
-func (s *seen) find(dst []frontier.PageID, h uint64) []frontier.PageID {
+// Find appends the pages whose URLs have a hash: nearly always none or one.
+func (s *Set) Find(dst []frontier.PageID, h uint64) []frontier.PageID {
 	t := &s.shards[h>>56]
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -60,7 +62,8 @@ func (s *seen) find(dst []frontier.PageID, h uint64) []frontier.PageID {
 	return dst
 }
 
-func (s *seen) add(h uint64, id frontier.PageID) {
+// Add adds a page by the hash of its URL.
+func (s *Set) Add(h uint64, id frontier.PageID) {
 	t := &s.shards[h>>56]
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +74,7 @@ func (s *seen) add(h uint64, id frontier.PageID) {
 }
 
 // insert reports whether there was room after the last home.
-func (t *seenShard) insert(h uint64, id uint32) bool {
+func (t *shard) insert(h uint64, id uint32) bool {
 	i := t.home(h)
 	for i < len(t.ids) && t.ids[i] != 0 && t.hashes[i] <= h {
 		i++
@@ -89,11 +92,11 @@ func (t *seenShard) insert(h uint64, id uint32) bool {
 	return true
 }
 
-func (t *seenShard) grow() {
+func (t *shard) grow() {
 	hashes, ids := t.hashes, t.ids
 	for fits := false; !fits; {
 		t.homes += t.homes/6 + 8
-		size := t.homes + t.homes/64 + seenSlack
+		size := t.homes + t.homes/64 + slack
 		t.hashes, t.ids = make([]uint64, size), make([]uint32, size)
 		next := 0
 		fits = true
@@ -112,8 +115,8 @@ func (t *seenShard) grow() {
 	}
 }
 
-// bytes returns the size of the tables.
-func (s *seen) bytes() (n int) {
+// Bytes returns the size of the tables.
+func (s *Set) Bytes() (n int) {
 	for i := range s.shards {
 		t := &s.shards[i]
 		t.mu.RLock()

@@ -1,21 +1,24 @@
-package collection
+package queue
 
 import (
 	"cmp"
 	"slices"
 	"sync"
 
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/frontier"
 )
 
-// A stage holds back changes of three buckets until there are several for each page of the file that they
+// A Stage holds back changes of three buckets until there are several for each page of the file that they
 // change: pages of many sites are found and visited at once, and writing one page of the file for each would
 // be most of the cost of a commit. Staged changes are in memory, and, in the order in which they came, in
 // the log bucket, from which the stage is rebuilt when the collection is opened. It has one writer and many readers.
 //
 // Each bucket has a hand that goes round its keys, and merges the changes it passes: a record of the log is
 // needed until all hands have passed its changes.
-type stage struct {
+type Stage struct {
 	mu      sync.RWMutex
 	sites   map[frontier.SiteID][]staged // changes of the ready bucket
 	n       int                          // of them
@@ -23,15 +26,21 @@ type stage struct {
 	digests rows                         // of the digests bucket
 
 	// Only the writer uses the fields below.
-	laps   [3]lap // of ready, pages and digests
-	seq    uint64 // of the next record of the log
-	first  uint64 // of the first record of the log
-	logged int    // approximate bytes in the log
-	limit  int    // bound of the staged changes of each kind; 0: it depends on the number of pages
+	hands hands
+	seq   uint64 // of the next record of the log
+	limit int    // bound of the staged changes of each kind; 0: it depends on the number of pages
 }
 
-func newStage() *stage {
-	return &stage{sites: map[frontier.SiteID][]staged{}, seq: 1, first: 1,
+// hands is how far the log is merged.
+type hands struct {
+	laps   [3]lap // of ready, pages and digests
+	first  uint64 // of the first record of the log
+	logged int    // approximate bytes in the log
+}
+
+// NewStage returns an empty stage.
+func NewStage() *Stage {
+	return &Stage{sites: map[frontier.SiteID][]staged{}, seq: 1, hands: hands{first: 1},
 		pages: rows{shift: 10}, digests: rows{shift: 52}}
 }
 
@@ -66,8 +75,8 @@ func (a *staged) compare(b *staged) int {
 	return cmp.Compare(a.page, b.page)
 }
 
-func stagedOf(op *queueOp) staged {
-	return staged{rank: rankKey(op.e.Rank), page: uint32(op.e.Page), at: op.e.At, gone: op.gone}
+func stagedOf(o *op) staged {
+	return staged{rank: rankKey(o.e.Rank), page: uint32(o.e.Page), at: o.e.At, gone: o.gone}
 }
 
 func (s *staged) entry(site frontier.SiteID) frontier.Entry {
@@ -75,7 +84,7 @@ func (s *staged) entry(site frontier.SiteID) frontier.Entry {
 }
 
 // change returns the staged entries of a site after operations, which are sorted by key.
-func change(list []staged, ops []queueOp) []staged {
+func change(list []staged, ops []op) []staged {
 	out := make([]staged, 0, len(list)+len(ops))
 	for len(list) > 0 || len(ops) > 0 {
 		if len(ops) == 0 {
@@ -109,7 +118,7 @@ func change(list []staged, ops []queueOp) []staged {
 }
 
 // bySite calls f with the operations of each site.
-func bySite(ops []queueOp, f func(frontier.SiteID, []queueOp)) {
+func bySite(ops []op, f func(frontier.SiteID, []op)) {
 	for len(ops) > 0 {
 		n := 1
 		for n < len(ops) && ops[n].e.Site == ops[0].e.Site {
@@ -121,12 +130,12 @@ func bySite(ops []queueOp, f func(frontier.SiteID, []queueOp)) {
 }
 
 // after returns the staged entries of a site after an entry. The caller holds mu.
-func (s *stage) after(site frontier.SiteID, after frontier.Entry) []staged {
+func (s *Stage) after(site frontier.SiteID, after frontier.Entry) []staged {
 	list := s.sites[site]
 	if after.Page == 0 {
 		return list
 	}
-	at := staged{rank: rankKey(sane(after.Rank)), page: uint32(after.Page)}
+	at := staged{rank: rankKey(Sane(after.Rank)), page: uint32(after.Page)}
 	i, found := slices.BinarySearchFunc(list, at, func(a, b staged) int { return a.compare(&b) })
 	if found {
 		i++
@@ -136,7 +145,7 @@ func (s *stage) after(site frontier.SiteID, after frontier.Entry) []staged {
 
 // most returns the number of staged entries of the queue above which some are merged, in a collection with so
 // many pages. Of page records and of digests, half as many may be staged.
-func (s *stage) most(pages frontier.PageID) int {
+func (s *Stage) most(pages frontier.PageID) int {
 	if s.limit > 0 {
 		return s.limit
 	}
@@ -148,60 +157,15 @@ func (s *stage) most(pages frontier.PageID) int {
 const each = 100
 
 // big returns how many staged changes of one site are merged at once.
-func (s *stage) big() int {
+func (s *Stage) big() int {
 	if s.limit > 0 {
 		return s.limit / 2
 	}
 	return bigStage
 }
 
-// mergeReady merges into the bucket the changes of sites staged long enough, or of a site with many. It
-// returns the sites.
-func (u *update) mergeReady(most int, all bool) ([]frontier.SiteID, error) {
-	s := u.c.stage
-	var merged []frontier.SiteID
-	bySite(u.readies, func(site frontier.SiteID, _ []queueOp) {
-		if len(s.sites[site]) >= s.big() {
-			merged = append(merged, site)
-		}
-	})
-	if s.n > most || all {
-		quota := 2*len(u.readies) + 64
-		hand := &u.laps[0]
-		for ; quota > 0 && hand.at < uint64(len(u.names)); hand.at++ {
-			site := frontier.SiteID(hand.at + 1)
-			if n := len(s.sites[site]); n > 0 {
-				merged = append(merged, site)
-				quota -= n
-			}
-		}
-		if hand.at >= uint64(len(u.names)) {
-			hand.round(s.seq)
-		}
-	}
-	slices.Sort(merged)
-	merged = slices.Compact(merged)
-	var key [readyLen]byte
-	for _, site := range merged {
-		for i := range s.sites[site] {
-			x := &s.sites[site][i]
-			e := x.entry(site)
-			var err error
-			if appendReady(key[:0], e); x.gone {
-				err = u.ready.Delete(key[:])
-			} else {
-				err = u.ready.Put(key[:], readyValue(e.At))
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-	}
-	return merged, nil
-}
-
-func (s *stage) change(ops []queueOp) {
-	bySite(ops, func(site frontier.SiteID, ops []queueOp) {
+func (s *Stage) change(ops []op) {
+	bySite(ops, func(site frontier.SiteID, ops []op) {
 		old := s.sites[site]
 		list := change(old, ops)
 		s.n += len(list) - len(old)
@@ -211,4 +175,44 @@ func (s *stage) change(ops []queueOp) {
 			s.sites[site] = list
 		}
 	})
+}
+
+// RLock makes the stage stay as it is until RUnlock is called: merged entries leave it only after a reader's
+// transaction.
+func (s *Stage) RLock() { s.mu.RLock() }
+
+// RUnlock undoes RLock.
+func (s *Stage) RUnlock() { s.mu.RUnlock() }
+
+// Page returns the record of a page, staged or in the bucket; nil if it has none. The caller is the writer, or has
+// called RLock.
+func (s *Stage) Page(pages *bbolt.Bucket, id frontier.PageID) []byte {
+	if raw := s.pages.get(uint64(id)); raw != nil {
+		return raw
+	}
+	key := record.PageKey(id)
+	return pages.Get(key[:])
+}
+
+// Digest returns the page under a key of the digests bucket, 0 if there is none. The caller is the writer, or has
+// called RLock.
+func (s *Stage) Digest(digests *bbolt.Bucket, key uint64) frontier.PageID {
+	raw := s.digests.get(key)
+	if raw == nil {
+		raw = digests.Get(appendDigestKey(nil, key))
+	}
+	if len(raw) != 4 {
+		return 0
+	}
+	return record.KeyPage(raw)
+}
+
+// HoldBack sets how many changes of each kind are staged, in place of a number that depends on that of the pages.
+func (s *Stage) HoldBack(n int) { s.limit = n }
+
+// Bytes returns roughly the memory of the stage.
+func (s *Stage) Bytes() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return 24*s.n + 64*len(s.sites) + s.pages.bytes() + s.digests.bytes()
 }
