@@ -269,32 +269,3 @@ func (f *follower) isNews(head protocol.Manifest, part bool) (bool, error) {
 	f.manifestDoors(head)
 	return head.Cursor != f.cursor, nil
 }
-
-// manifestDoors records the doors that a manifest names. An answer to a query need not name any.
-func (f *follower) manifestDoors(head protocol.Manifest) {
-	if f.named(head.Discovery) && f.offer != nil && f.offer.Version == 0 {
-		f.offer = nil // the site had no description where it was requested
-	}
-	if !f.asksSite() || head.Stream != "" || head.Changes != "" {
-		f.setDoors(head.Stream, head.Changes)
-	}
-}
-
-func behind(c, than protocol.Cursor) bool { return c.Epoch == than.Epoch && c.Seq < than.Seq }
-
-// setDoors records the doors that the site states.
-func (f *follower) setDoors(stream, changes string) {
-	f.found = true
-	for _, d := range []struct {
-		state *doorState
-		ref   string
-	}{{&f.stream, stream}, {&f.changes, changes}} {
-		u, err := door(f.base, d.ref)
-		if err != nil {
-			f.log.Warn("door is not used", "site", f.base, "reason", err)
-		}
-		if u != d.state.url {
-			*d.state = doorState{url: u, shut: d.state.shut}
-		}
-	}
-}

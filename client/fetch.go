@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -165,18 +166,6 @@ func newFetcher(s *Source) (*fetcher, error) {
 		return nil
 	}
 	return f, nil
-}
-
-// named records the description's URL that a manifest states. A manifest speaks only for its own site: a URL
-// that is not below its base is not believed.
-func (f *fetcher) named(u string) (news bool) {
-	local, ok := strings.CutPrefix(u, f.base)
-	path, err := url.PathUnescape(local)
-	if !ok || u == f.discovery || err != nil || strings.Contains(path, "..") || strings.Contains(path, `\`) {
-		return false
-	}
-	f.discovery = u
-	return true
 }
 
 // allowed calls Source.Allow with a URL. A stream's ws URL becomes the http URL of its handshake, which is a
@@ -340,3 +329,6 @@ func (b *body) explain(err error) error {
 	}
 	return errStalled
 }
+
+// hurried returns d, or Hurry if that is set and shorter.
+func (f *fetcher) hurried(d time.Duration) time.Duration { return pause.AtMost(d, f.hurry) }

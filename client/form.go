@@ -2,10 +2,8 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -165,117 +163,4 @@ func withQuery(ref string, q url.Values, pairs ...string) (string, error) {
 	}
 	u.RawQuery = all.Encode()
 	return u.String(), nil
-}
-
-// discover finds the site's doors without reading the whole manifest: from its well-known file, or, without
-// one, from the beginning of the manifest.
-func (f *follower) discover(ctx context.Context) error {
-	if f.offer == nil { // else it has no description
-		if d, err := f.wellKnown(ctx); err == nil {
-			f.setDoors(d.Stream, d.Changes)
-			return nil
-		} else if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	resp, r, err := f.openManifest(ctx, f.manifestURL, false)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if _, err := r.Next(); err != nil && err != io.EOF {
-		return err
-	}
-	f.manifestDoors(r.Head())
-	return nil
-}
-
-// pointed looks in the manifest for the URL of a description that is neither below the base nor at the root
-// of the host, and reads that. It returns err if the manifest states no other.
-func (f *follower) pointed(ctx context.Context, err error) (*protocol.Discovery, error) {
-	if f.discovery != "" || f.choose != nil { // that URL was tried, or it can wait until the manifest is read
-		return nil, err
-	}
-	resp, r, merr := f.openManifest(ctx, f.manifestURL, false)
-	if merr != nil {
-		return nil, err // an error of the manifest is reported when that is read
-	}
-	defer resp.Body.Close()
-	if _, merr := r.Next(); merr != nil && merr != io.EOF || !f.named(r.Head().Discovery) {
-		return nil, err
-	}
-	return f.described(ctx, f.discovery)
-}
-
-// isDefiniteAnswer reports whether err is a site's answer that it has no well-known file, rather than a temporary
-// failure.
-func isDefiniteAnswer(err error) bool {
-	var status *StatusError
-	var other *typeError
-	return errors.As(err, &status) && status.Status < 500 && status.Status != http.StatusTooManyRequests ||
-		errors.As(err, &other) || errors.Is(err, errOther)
-}
-
-// errOther reports a well-known file that describes another site, or none.
-var errOther = errors.New("it does not describe this site")
-
-// wellKnown reads the site's description: at the URL that its manifest states, below its base, or at the root
-// of its host, where a site below a path may be described too.
-func (f *fetcher) wellKnown(ctx context.Context) (d *protocol.Discovery, err error) {
-	asked := []string{""}
-	for _, place := range []string{f.discovery, f.base + protocol.DiscoveryPath, f.origin + "/" + protocol.DiscoveryPath} {
-		if slices.Contains(asked, place) {
-			continue
-		}
-		asked = append(asked, place)
-		other, oerr := f.described(ctx, place)
-		if err == nil || oerr == nil || !isDefiniteAnswer(oerr) {
-			d, err = other, oerr
-		}
-		if err == nil || !isDefiniteAnswer(err) {
-			break
-		}
-	}
-	return d, err
-}
-
-// described reads the site's description at the URL place.
-func (f *fetcher) described(ctx context.Context, place string) (*protocol.Discovery, error) {
-	text, err := f.getJSON(ctx, place, stall, protocol.MaxDiscovery)
-	if err != nil {
-		return nil, err
-	}
-	d := &protocol.Discovery{}
-	if err := json.Unmarshal(text, d); err != nil {
-		return nil, fmt.Errorf("read %s: %w: %v", place, errOther, err)
-	}
-	if d.Base != f.base && d.Manifest != f.manifestURL {
-		return nil, fmt.Errorf("read %s: %w: %.200q", place, errOther, d.Base)
-	}
-	for _, ref := range []*string{&d.Batch, &d.Site, &d.Query, &d.Agents} {
-		if u, err := door(f.base, *ref); err != nil {
-			*ref = "" // on another host: not used
-		} else {
-			*ref = u
-		}
-	}
-	if f.found != nil {
-		f.found(d)
-	}
-	return d, nil
-}
-
-// Discover reads what a site offers. Its doors are checked: those of another origin are empty. The error
-// wraps *StatusError where the site has no description.
-func Discover(ctx context.Context, src *Source) (*protocol.Discovery, error) {
-	f, err := newFetcher(src)
-	if err != nil {
-		return nil, fmt.Errorf("discover: %w", err)
-	}
-	defer f.close()
-	d, err := f.wellKnown(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("discover %s: %w", f.base, err)
-	}
-	return d, nil
 }
