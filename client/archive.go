@@ -26,7 +26,7 @@ const (
 // An archive is a WACZ file of a whole site, as it stood at a cursor: its data
 // is a stream of package bundle that begins with nothing.
 type archive struct {
-	*bundle.Reader
+	pages  *bundle.Reader
 	cursor protocol.Cursor
 	data   io.ReadCloser // its checksum is verified at its end
 }
@@ -56,10 +56,10 @@ func unpackArchive(r io.ReaderAt, size, page int64) (*archive, error) {
 	if a.data, err = z.Open(archiveData); err != nil {
 		return nil, err
 	}
-	if a.Reader, err = bundle.NewReader(a.data, bundle.Limits{Page: page, Total: maxUnpacked, Changes: maxArchived}); err == nil {
-		if h := a.Head; !h.From.IsZero() || h.To != a.cursor || h.Changes != items {
+	if a.pages, err = bundle.NewReader(a.data, bundle.Limits{Page: page, Total: maxUnpacked, Changes: maxArchived}); err == nil {
+		if h := a.pages.Head; !h.From.IsZero() || h.To != a.cursor || h.Changes != items {
 			err = fmt.Errorf("%d pages from cursor %v to %v, but the package states %d pages at cursor %v", h.Changes, h.From, h.To, items, a.cursor)
-			a.Reader.Close()
+			a.pages.Close()
 		}
 	}
 	if err != nil {
@@ -145,6 +145,6 @@ func (a *archive) describe(z *zip.Reader) (items int, err error) {
 
 // Close closes the data and its reader.
 func (a *archive) Close() error {
-	a.Reader.Close()
+	a.pages.Close()
 	return a.data.Close()
 }

@@ -51,7 +51,7 @@ func unpack(b []byte) (n int, bodies int, err error) {
 		return 0, 0, err
 	}
 	defer a.Close()
-	for p, err := range a.Pages() {
+	for p, err := range a.pages.Pages() {
 		if err != nil {
 			return n, bodies, err
 		}

@@ -89,7 +89,7 @@ func (f *follower) readArchive(ctx context.Context, at Door, u, known string, ha
 		return fmt.Errorf("archive has cursor %v, which is not later than ours, %v", a.cursor, f.cursor)
 	}
 	p := packing{f: f, s: Step{Door: at, As: protocol.AsSite, Reset: true}}
-	for page, err := range a.Pages() {
+	for page, err := range a.pages.Pages() {
 		if err != nil {
 			return fmt.Errorf("read archive: %w", err)
 		}
