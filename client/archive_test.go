@@ -192,7 +192,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	if n != mostBodies || fo.recentBytes > mostRecent {
 		t.Errorf("%d bytes, %d kept", n, fo.recentBytes)
 	}
-	fo.maxPage = 1 << 20
+	fo.src.MaxPage = 1 << 20
 	if pages, _ := fo.decode(changes[:1], bodies[:1]); pages != nil {
 		t.Errorf("a page of %d bytes", len(pages[0]))
 	}

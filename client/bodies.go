@@ -39,10 +39,10 @@ func (f *follower) held(url string, d protocol.Digest) ([]byte, bool) {
 	if v, ok := f.recent[url]; ok && v.digest == d {
 		return v.bytes, true
 	}
-	if f.have == nil || url == "" {
+	if f.src.Held == nil || url == "" {
 		return nil, false
 	}
-	b, err := f.have(url, d)
+	b, err := f.src.Held(url, d)
 	return b, err == nil
 }
 
@@ -85,7 +85,7 @@ func (f *follower) page(c *protocol.Change, b *protocol.Body, left int64) []byte
 	page := b.Bytes
 	switch b.Coding {
 	case "":
-		if int64(len(page)) > min(left, f.maxPage) {
+		if int64(len(page)) > min(left, f.src.MaxPage) {
 			return nil
 		}
 	case protocol.CodingDelta:
@@ -95,20 +95,20 @@ func (f *follower) page(c *protocol.Change, b *protocol.Body, left int64) []byte
 				return nil
 			}
 		}
-		most := min(left, f.maxPage)
+		most := min(left, f.src.MaxPage)
 		if c.Item.Length >= 0 {
 			most = min(most, c.Item.Length)
 		}
 		var err error
 		if page, err = coding.ApplyDelta(base, b.Bytes, most); err != nil {
-			f.log.Debug("cannot apply delta", "url", c.Item.URL, "err", err)
+			f.src.Log.Debug("cannot apply delta", "url", c.Item.URL, "err", err)
 			return nil
 		}
 	default:
 		return nil
 	}
 	if protocol.Sum(page) != c.Item.Digest {
-		f.log.Warn("page differs from its published digest", "site", f.base, "url", c.Item.URL)
+		f.src.Log.Warn("page differs from its published digest", "site", f.base, "url", c.Item.URL)
 		return nil
 	}
 	return page

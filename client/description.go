@@ -40,7 +40,7 @@ func (f *follower) discover(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	resp, r, err := f.openManifest(ctx, f.manifestURL, false)
+	resp, r, err := f.openManifest(ctx, f.manifest, f.header())
 	if err != nil {
 		return err
 	}
@@ -55,10 +55,10 @@ func (f *follower) discover(ctx context.Context) error {
 // pointed looks in the manifest for the URL of a description that is neither below the base nor at the root
 // of the host, and reads that. It returns err if the manifest states no other.
 func (f *follower) pointed(ctx context.Context, err error) (*protocol.Discovery, error) {
-	if f.discovery != "" || f.choose != nil { // that URL was tried, or it can wait until the manifest is read
+	if f.discovery != "" || f.src.Choose != nil { // that URL was tried, or it can wait until the manifest is read
 		return nil, err
 	}
-	resp, r, merr := f.openManifest(ctx, f.manifestURL, false)
+	resp, r, merr := f.openManifest(ctx, f.manifest, f.header())
 	if merr != nil {
 		return nil, err // an error of the manifest is reported when that is read
 	}
@@ -99,18 +99,18 @@ func (f *fetcher) described(ctx context.Context, place string) (*protocol.Discov
 	if err := json.Unmarshal(text, d); err != nil {
 		return nil, fmt.Errorf("read %s: %w: %v", place, errOther, err)
 	}
-	if d.Base != f.base && d.Manifest != f.manifestURL {
+	if d.Base != f.base && d.Manifest != f.manifest {
 		return nil, fmt.Errorf("read %s: %w: %.200q", place, errOther, d.Base)
 	}
 	for _, ref := range []*string{&d.Batch, &d.Site, &d.Query, &d.Agents} {
-		if u, err := door(f.base, *ref); err != nil {
+		if u, err := f.door(*ref); err != nil {
 			*ref = "" // on another host: not used
 		} else {
 			*ref = u
 		}
 	}
-	if f.found != nil {
-		f.found(d)
+	if f.src.Found != nil {
+		f.src.Found(d)
 	}
 	return d, nil
 }
@@ -129,13 +129,13 @@ func isDefiniteAnswer(err error) bool {
 
 // named records the description's URL that a manifest states. A manifest speaks only for its own site: a URL
 // that is not below its base is not believed.
-func (f *fetcher) named(u string) (news bool) {
-	local, ok := strings.CutPrefix(u, f.base)
+func (s *site) named(u string) (news bool) {
+	local, ok := strings.CutPrefix(u, s.base)
 	path, err := url.PathUnescape(local)
-	if !ok || u == f.discovery || err != nil || strings.Contains(path, "..") || strings.Contains(path, `\`) {
+	if !ok || u == s.discovery || err != nil || strings.Contains(path, "..") || strings.Contains(path, `\`) {
 		return false
 	}
-	f.discovery = u
+	s.discovery = u
 	return true
 }
 

@@ -35,7 +35,7 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 	} else if m.Body.Coding != protocol.CodingArchive {
 		return fmt.Errorf("bundle has unsupported coding %.40q", m.Body.Coding)
 	}
-	r, err := bundle.NewReader(content, bundle.Limits{Page: f.maxPage, Total: f.maxBundle})
+	r, err := bundle.NewReader(content, bundle.Limits{Page: f.src.MaxPage, Total: MaxBundle})
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 
 // getBundle requests a bundle: by GET, or by POST with a body.
 func (f *fetcher) getBundle(ctx context.Context, ref string, say []byte) (*http.Response, error) {
-	u, err := door(f.base, ref)
+	u, err := f.door(ref)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ const (
 func (f *follower) takeChanges(ctx context.Context) error {
 	as := f.form()
 	wait := longPoll
-	if f.askEvery > 0 {
+	if f.src.AskEvery > 0 {
 		wait = 0
 	}
 	u, err := f.selecting(as, f.changes.url, "after", f.at().String(), "wait", strconv.Itoa(int(wait/time.Second)))
@@ -56,12 +56,12 @@ func (f *follower) takeChanges(ctx context.Context) error {
 		return pause.Sleep(ctx, f.hurried(catchPace)-time.Since(asked))
 	case behind(m.To, m.Head):
 		return pause.Sleep(ctx, f.hurried(smallPace)-time.Since(asked))
-	case f.askEvery > 0 && told < manyAtOnce:
-		return pause.Sleep(ctx, f.askEvery-time.Since(asked))
+	case f.src.AskEvery > 0 && told < manyAtOnce:
+		return pause.Sleep(ctx, f.src.AskEvery-time.Since(asked))
 	case m.To == m.From:
 		return pause.Sleep(ctx, min(f.hurried(emptyPace), longPoll-time.Since(asked)))
-	case as == protocol.AsBatch && f.bundleEvery > 0: // on this door the bundle interval is ours to keep
-		return pause.Sleep(ctx, f.bundleEvery-time.Since(asked))
+	case as == protocol.AsBatch && f.src.BundleEvery > 0: // on this door the bundle interval is ours to keep
+		return pause.Sleep(ctx, f.src.BundleEvery-time.Since(asked))
 	case told < manyAtOnce:
 		return pause.Sleep(ctx, f.hurried(smallPace)-time.Since(asked))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -13,22 +14,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// openManifest requests the manifest at u. It returns nil if the site answers that the one last read is still
-// current.
-func (f *follower) openManifest(ctx context.Context, u string, conditional bool) (*http.Response, *protocol.ManifestReader, error) {
-	h := f.header()
+// openManifest requests the manifest at u. It returns nil if h has a condition, and the site answers that the
+// manifest last read is still current.
+func (f *fetcher) openManifest(ctx context.Context, u string, h http.Header) (*http.Response, *protocol.ManifestReader, error) {
 	h.Set("Accept", protocol.ManifestType+", application/xml;q=0.9, */*;q=0.1")
-	if conditional {
-		if f.etag != "" {
-			h.Set("If-None-Match", f.etag)
-			if !f.cursor.IsZero() && f.filter.IsZero() {
-				h.Set("A-IM", "feed") // RFC 3229: the changes since then are enough
-			}
-		}
-		if f.lastModified != "" {
-			h.Set("If-Modified-Since", f.lastModified)
-		}
-	}
 	resp, err := f.get(ctx, u, h, stall)
 	if err != nil {
 		return nil, nil, err
@@ -38,22 +27,22 @@ func (f *follower) openManifest(ctx context.Context, u string, conditional bool)
 		return nil, nil, nil
 	}
 	return resp, protocol.NewManifestReader(resp.Body, protocol.ManifestOptions{
-		URL: resp.Request.URL.String(), Origin: f.origin, MaxBytes: f.maxManifest,
+		URL: resp.Request.URL.String(), Origin: f.origin, MaxBytes: f.src.MaxManifest,
 	}), nil
 }
 
 // asksSite reports whether only the site can evaluate the filter, so that its query door is used in place of
 // the manifest.
 func (f *follower) asksSite() bool {
-	return f.filter.Where != "" && f.offer != nil && f.offer.Query != ""
+	return f.src.Filter.Where != "" && f.offer != nil && f.offer.Query != ""
 }
 
 // describedAt returns the URL to read: that of the manifest, or of the query that the filter makes.
 func (f *follower) describedAt() (string, error) {
 	if !f.asksSite() {
-		return f.manifestURL, nil
+		return f.manifest, nil
 	}
-	page := f.filter // conditions on changes do not apply to pages
+	page := f.src.Filter // conditions on changes do not apply to pages
 	page.Ops, page.MinSignificance, page.Agent = nil, 0, protocol.Digest{}
 	return withQuery(f.offer.Query, page.Query())
 }
@@ -73,7 +62,7 @@ func (f *follower) nextPart(h http.Header) string {
 		for one := range strings.SplitSeq(line, ", <") {
 			ref, params, ok := strings.Cut(strings.TrimPrefix(one, "<"), ">")
 			if ok && strings.Contains(params, `rel="next"`) {
-				if u, err := door(f.base, ref); err == nil {
+				if u, err := f.door(ref); err == nil {
 					return u
 				}
 			}
@@ -114,7 +103,7 @@ func (l *listing) next(ctx context.Context) (protocol.Record, error) {
 		}
 		n, _ := l.r.Skipped()
 		l.skipped += n
-		resp, r, err := l.f.openManifest(ctx, next, false)
+		resp, r, err := l.f.openManifest(ctx, next, l.f.header())
 		if err != nil {
 			return rec, err
 		}
@@ -145,19 +134,26 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	if err != nil {
 		return err
 	}
-	resp, r, err := f.openManifest(ctx, u, conditional)
+	h := f.header()
+	if conditional {
+		maps.Copy(h, f.known.Header())
+		if f.known.ETag != "" && !f.cursor.IsZero() && f.src.Filter.IsZero() {
+			h.Set("A-IM", "feed") // RFC 3229: the changes since then are enough
+		}
+	}
+	resp, r, err := f.openManifest(ctx, u, h)
 	if err != nil {
 		return err
 	}
 	if resp == nil {
-		f.tookManifest("", "")
+		f.tookManifest(fetch.Validators{})
 		return f.mended(Manifest, protocol.AsMeta)
 	}
 	l := &listing{f: f, resp: resp, r: r}
 	defer func() { l.resp.Body.Close() }()
 	defer func(begun time.Time) {
 		took := time.Since(begun)
-		wait := min(manifestTax*took, max(f.poll, longestWait))
+		wait := min(manifestTax*took, max(f.src.Poll, longestWait))
 		if err == nil {
 			f.broken = 0
 		} else { // each failure in a row to read it to its end doubles the wait
@@ -180,7 +176,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 		if !begun || err == io.EOF && s.Reset {
 			if news, err := f.isNews(l.head(), part); err != nil || !news {
 				if err == nil {
-					f.tookManifest(validators.ETag, validators.LastModified)
+					f.tookManifest(validators)
 					err = f.mended(Manifest, protocol.AsMeta)
 				}
 				return err
@@ -215,14 +211,14 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	}
 	n, why := l.left()
 	if n > 0 {
-		f.log.Warn("invalid entries of the manifest are ignored", "site", f.base, "entries", n, "first", why)
+		f.src.Log.Warn("invalid entries of the manifest are ignored", "site", f.base, "entries", n, "first", why)
 	}
 	// The answer to a query names all that matches, so it is whole though it is less than the site.
-	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || f.asksSite() && f.filter.Since.IsZero())
+	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || f.asksSite() && f.src.Filter.Since.IsZero())
 	s.ETag, s.LastModified = validators.ETag, validators.LastModified
 	f.cursor = head.Cursor
 	f.manifestDoors(head)
-	f.tookManifest(validators.ETag, validators.LastModified)
+	f.tookManifest(validators)
 	return f.emit(s)
 }
 
@@ -233,7 +229,7 @@ func (f *follower) listed(rec *protocol.Record, part, complete bool) (protocol.C
 	case t == nil && part:
 		return protocol.Change{Op: protocol.Update, Item: rec.Item}, true
 	case t == nil:
-		return protocol.Change{Op: protocol.Create, Item: rec.Item}, f.filter.Wants(&rec.Item)
+		return protocol.Change{Op: protocol.Create, Item: rec.Item}, f.src.Filter.Wants(&rec.Item)
 	}
 	return protocol.Change{Op: protocol.Delete, Item: protocol.Item{URL: t.URL, Length: -1}, At: t.At, Prev: t.Prev},
 		part || !complete && !f.asksSite() // else absence says it too
@@ -241,9 +237,9 @@ func (f *follower) listed(rec *protocol.Record, part, complete bool) (protocol.C
 
 // tookManifest records that the manifest was read. After a snapshot at a site with a stream or changes door,
 // the failure count is kept until one of those delivers something.
-func (f *follower) tookManifest(etag, lastModified string) {
-	if etag != "" || lastModified != "" {
-		f.etag, f.lastModified = etag, lastModified
+func (f *follower) tookManifest(validators fetch.Validators) {
+	if validators != (fetch.Validators{}) {
+		f.known = validators
 	}
 	f.pollAt = time.Now().Add(f.nextLook())
 	if !f.resync || f.cursor.IsZero() || !f.stream.exists() && !f.changes.exists() {
@@ -258,7 +254,7 @@ func (f *follower) tookManifest(etag, lastModified string) {
 func (f *follower) isNews(head protocol.Manifest, part bool) (bool, error) {
 	switch {
 	case part && head.Cursor.Epoch != f.cursor.Epoch:
-		f.etag, f.lastModified = "", "" // so that it comes whole
+		f.known = fetch.Validators{} // so that it comes whole
 		return false, fmt.Errorf("partial manifest has cursor %v, which does not continue %v", head.Cursor, f.cursor)
 	case f.cursor.IsZero() || head.Cursor.Epoch != f.cursor.Epoch:
 		return true, nil

@@ -52,7 +52,7 @@ func (f *follower) advance(door Door, as protocol.Form, m *protocol.Message) err
 	if m.To == f.cursor {
 		return f.mended(door, as)
 	}
-	kept, with, skipped := local(f.base, m.Changes, m.Bodies)
+	kept, with, skipped := f.local(m.Changes, m.Bodies)
 	s := Step{Changes: kept, Cursor: m.To, Door: door, As: as, Skipped: skipped, Behind: behind(m.To, f.head)}
 	s.Bodies, s.Outputs = f.decode(kept, with)
 	f.cursor = m.To

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -44,7 +45,7 @@ func (f *follower) getArchive(ctx context.Context, known string) error {
 
 // takeArchive reads an archive that a site has announced.
 func (f *follower) takeArchive(ctx context.Context, at Door, m *protocol.Message) error {
-	u, err := door(f.base, m.Body.Href)
+	u, err := f.door(m.Body.Href)
 	if err != nil {
 		return err
 	}
@@ -66,16 +67,16 @@ func (f *follower) takeArchive(ctx context.Context, at Door, m *protocol.Message
 // readArchive downloads an archive and emits it as a snapshot.
 func (f *follower) readArchive(ctx context.Context, at Door, u, known string, hash protocol.Digest) (err error) {
 	defer func() { err = ofPiece(err) }()
-	file, err := f.archives.download(ctx, f.fetcher, u, known, hash)
+	file, err := f.download(ctx, u, known, hash)
 	if err != nil {
 		return err
 	}
 	if file == nil {
-		f.tookManifest("", "")
+		f.tookManifest(fetch.Validators{})
 		return f.mended(at, protocol.AsSite)
 	}
 	defer file.Close()
-	a, err := openArchive(file, file.size, f.maxPage)
+	a, err := openArchive(file, file.size, f.src.MaxPage)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (f *follower) readArchive(ctx context.Context, at Door, u, known string, ha
 	switch {
 	case !f.resync && a.cursor == f.cursor:
 		f.archiveTag = file.etag
-		f.tookManifest("", "")
+		f.tookManifest(fetch.Validators{})
 		return f.mended(at, protocol.AsSite)
 	case !f.cursor.IsZero() && behind(a.cursor, f.cursor), f.resync && a.cursor == f.cursor:
 		return fmt.Errorf("archive has cursor %v, which is not later than ours, %v", a.cursor, f.cursor)
@@ -93,7 +94,7 @@ func (f *follower) readArchive(ctx context.Context, at Door, u, known string, ha
 		if err != nil {
 			return fmt.Errorf("read archive: %w", err)
 		}
-		if !f.filter.Wants(&page.Change.Item) {
+		if !f.src.Filter.Wants(&page.Change.Item) {
 			continue
 		}
 		page.Change.Op, page.Change.Seq = protocol.Create, 0 // it is a snapshot

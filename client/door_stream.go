@@ -46,8 +46,8 @@ func (f *follower) takeStream(ctx context.Context) error {
 	})
 	if err != nil {
 		var refused *wsconn.StatusError
-		if f.refusal != nil && errors.As(err, &refused) {
-			f.refusal(refused.Status, refused.Header)
+		if f.src.Refused != nil && errors.As(err, &refused) {
+			f.src.Refused(refused.Status, refused.Header)
 		}
 		return cursorError(err, f.stream.url)
 	}

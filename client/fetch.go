@@ -111,22 +111,9 @@ func cursorError(err error, u string) error {
 
 // A fetcher sends requests to one site.
 type fetcher struct {
-	base, origin, manifestURL string
-
-	discovery string // URL of the site's description, as its manifest states it; empty where it states none of use
-
+	*site
+	src    *Source // with its defaults filled in
 	client *http.Client
-	agent  string
-	token  string
-	own    bool // the client's connections are used by nothing else
-	pace   func(context.Context) error
-	hurry  time.Duration
-
-	maxPage, maxBundle int64
-
-	allow   func(url string) error
-	found   func(*protocol.Discovery)
-	refusal func(status int, header http.Header) // of a stream
 }
 
 func newFetcher(s *Source) (*fetcher, error) {
@@ -134,14 +121,11 @@ func newFetcher(s *Source) (*fetcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	origin := protocol.Origin(base)
-	f := &fetcher{base: base, origin: origin, manifestURL: manifest, client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), token: s.Token,
-		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: MaxBundle, pace: s.Pace, hurry: s.Hurry, allow: s.Allow, found: s.Found, refusal: s.Refused}
+	f := &fetcher{&site{base: base, origin: protocol.Origin(base), manifest: manifest}, s.withDefaults(), new(http.Client)}
 	f.named(s.Discovery)
 	if s.HTTP != nil {
 		*f.client = *s.HTTP
 	} else {
-		f.own = true
 		t := &http.Transport{Proxy: http.ProxyFromEnvironment}
 		if d, ok := http.DefaultTransport.(*http.Transport); ok {
 			t = d.Clone()
@@ -151,7 +135,7 @@ func newFetcher(s *Source) (*fetcher, error) {
 	}
 	next := f.client.CheckRedirect
 	f.client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
-		if protocol.Origin(r.URL.String()) != origin {
+		if protocol.Origin(r.URL.String()) != f.origin {
 			return &ElsewhereError{URL: via[0].URL.String(), To: r.URL.String()}
 		}
 		if len(via) >= maxRedirects {
@@ -171,13 +155,13 @@ func newFetcher(s *Source) (*fetcher, error) {
 // allowed calls Source.Allow with a URL. A stream's ws URL becomes the http URL of its handshake, which is a
 // request like any other.
 func (f *fetcher) allowed(u string) error {
-	if f.allow == nil {
+	if f.src.Allow == nil {
 		return nil
 	}
 	if rest, ok := strings.CutPrefix(u, "ws"); ok {
 		u = "http" + rest
 	}
-	return f.allow(u)
+	return f.src.Allow(u)
 }
 
 // wait calls Source.Allow and Source.Pace before a request.
@@ -185,22 +169,23 @@ func (f *fetcher) wait(ctx context.Context, u string) error {
 	if err := f.allowed(u); err != nil {
 		return err
 	}
-	if f.pace == nil {
+	if f.src.Pace == nil {
 		return ctx.Err()
 	}
-	return f.pace(ctx)
+	return f.src.Pace(ctx)
 }
 
+// close closes the connections of a client of our own.
 func (f *fetcher) close() {
-	if f.own {
+	if f.src.HTTP == nil {
 		f.client.CloseIdleConnections()
 	}
 }
 
 func (f *fetcher) header() http.Header {
-	h := http.Header{"User-Agent": {f.agent}}
-	if f.token != "" {
-		h.Set("Authorization", "Bearer "+f.token)
+	h := http.Header{"User-Agent": {f.src.UserAgent}}
+	if f.src.Token != "" {
+		h.Set("Authorization", "Bearer "+f.src.Token)
 	}
 	return h
 }
@@ -331,4 +316,4 @@ func (b *body) explain(err error) error {
 }
 
 // hurried returns d, or Hurry if that is set and shorter.
-func (f *fetcher) hurried(d time.Duration) time.Duration { return pause.AtMost(d, f.hurry) }
+func (f *fetcher) hurried(d time.Duration) time.Duration { return pause.AtMost(d, f.src.Hurry) }

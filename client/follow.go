@@ -1,16 +1,13 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"time"
 
-	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/pause"
-	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -52,28 +49,13 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 // A follower is the state of one range over Follow.
 type follower struct {
 	*fetcher
-	poll        time.Duration
-	askEvery    time.Duration
-	every       func() time.Duration
-	maxManifest int64
-	log         *slog.Logger
-	yield       func(Step, error) bool
-
-	as          protocol.Form // used where choose is nil
-	choose      func(*protocol.Discovery, protocol.Cursor) protocol.Form
-	filter      protocol.Filter
-	late        bool // Source.ManifestFirst
-	bundleEvery time.Duration
-	bundleCount int
-	have        func(url string, d protocol.Digest) ([]byte, error)
-	archives    spool
+	yield func(Step, error) bool
 
 	offer      *protocol.Discovery // nil: unknown, and not needed where As is AsMeta
 	plainUntil time.Time           // until then the form is AsMeta
 	noArchive  bool                // the snapshot that is needed is not available as an archive
 
 	archiveTag  string // ETag of the last archive applied
-	packing     map[string]wsconn.Packing
 	recent      map[string]version
 	recentBytes int
 
@@ -93,8 +75,8 @@ type follower struct {
 	stream, changes doorState
 	stands          Door // the last door that delivered something
 
-	pollAt             time.Time // when the manifest is to be read next
-	etag, lastModified string    // of the last manifest read to its end
+	pollAt time.Time        // when the manifest is to be read next
+	known  fetch.Validators // of the last manifest read to its end
 }
 
 func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
@@ -102,23 +84,10 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{fetcher: ask,
-		poll: src.Poll, askEvery: src.AskEvery, every: src.Every, maxManifest: cmp.Or(src.MaxManifest, DefaultMaxManifest), log: src.Log,
-		cursor: cursor, resync: cursor.IsZero(),
+	return &follower{fetcher: ask, cursor: cursor, resync: cursor.IsZero(),
 		stream: doorState{shut: src.NoStream}, changes: doorState{shut: src.NoChanges},
-		etag: src.ETag, lastModified: src.LastModified,
-		as: cmp.Or(src.As, protocol.AsMeta), choose: src.Choose, late: src.ManifestFirst, filter: src.Filter, have: src.Held,
-		bundleEvery: src.BundleEvery, bundleCount: src.BundleCount,
-		packing:  map[string]wsconn.Packing{protocol.SubprotocolZstd: new(coding.Messages)},
-		archives: spool{dir: src.Temp, most: cmp.Or(src.MaxArchive, DefaultMaxArchive)},
-	}
-	if f.poll <= 0 {
-		f.poll = defaultPoll
-	}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
-	}
-	return f, nil
+		known: fetch.Validators{ETag: src.ETag, LastModified: src.LastModified},
+	}, nil
 }
 
 // A DoorError is the failure of one of a site's doors. The others may still be open.
@@ -134,10 +103,10 @@ func (e *DoorError) Unwrap() error { return e.Err }
 
 // nextLook returns the time until the manifest is read again.
 func (f *follower) nextLook() time.Duration {
-	if f.every != nil {
-		return max(f.hurried(time.Second), f.every())
+	if f.src.Every != nil {
+		return max(f.hurried(time.Second), f.src.Every())
 	}
-	return around(f.poll)
+	return around(f.src.Poll)
 }
 
 func (f *follower) run(ctx context.Context) {
@@ -163,8 +132,8 @@ func (f *follower) run(ctx context.Context) {
 func (f *follower) once(ctx context.Context) {
 	err := f.learn(ctx)
 	if err == nil {
-		conditional := f.etag != ""
-		if err = f.takeManifest(ctx, true); err != nil && conditional && f.etag == "" {
+		conditional := f.known.ETag != ""
+		if err = f.takeManifest(ctx, true); err != nil && conditional && f.known.ETag == "" {
 			err = f.takeManifest(ctx, false) // the site sent a part of a manifest that the caller does not have
 		}
 	}

@@ -44,7 +44,7 @@ func Offers(d *protocol.Discovery, as protocol.Form) bool {
 
 // learn reads the site's description once, if a form or a filter needs it.
 func (f *follower) learn(ctx context.Context) error {
-	if f.offer != nil || f.as == protocol.AsMeta && f.choose == nil && f.filter.IsZero() || f.late && f.resync {
+	if f.offer != nil || f.src.As == protocol.AsMeta && f.src.Choose == nil && f.src.Filter.IsZero() || f.src.ManifestFirst && f.resync {
 		return nil
 	}
 	d, err := f.wellKnown(ctx)
@@ -60,9 +60,9 @@ func (f *follower) learn(ctx context.Context) error {
 		return err
 	}
 	f.offer = d
-	if f.choose == nil && !f.tells(f.as) {
-		e := &OfferError{Base: f.base, What: "form", Asked: string(f.as)}
-		if Offers(f.offer, f.as) {
+	if f.src.Choose == nil && !f.tells(f.src.As) {
+		e := &OfferError{Base: f.base, What: "form", Asked: string(f.src.As)}
+		if Offers(f.offer, f.src.As) {
 			e.Asked += " for changes that a program selects"
 		}
 		for _, as := range protocol.Forms() {
@@ -72,7 +72,7 @@ func (f *follower) learn(ctx context.Context) error {
 		}
 		return e
 	}
-	for name := range f.filter.Query() {
+	for name := range f.src.Filter.Query() {
 		if !slices.Contains(f.offer.Filters, name) {
 			return &OfferError{Base: f.base, What: "filter", Asked: name, Offers: f.offer.Filters}
 		}
@@ -82,7 +82,7 @@ func (f *follower) learn(ctx context.Context) error {
 
 // tells reports whether the site offers a form for the filter. Programs do not apply to bundles and archives.
 func (f *follower) tells(as protocol.Form) bool {
-	return Offers(f.offer, as) && (f.filter.Agent.IsZero() || as != protocol.AsBatch && as != protocol.AsSite)
+	return Offers(f.offer, as) && (f.src.Filter.Agent.IsZero() || as != protocol.AsBatch && as != protocol.AsSite)
 }
 
 // refused returns the error that ends Follow: the site does not offer what is requested, or refuses a part of
@@ -94,17 +94,17 @@ func (f *follower) refused(door Door, err error) *OfferError {
 	if errors.As(err, &offer) || !errors.As(err, &status) {
 		return offer
 	}
-	program := &OfferError{Base: f.base, What: "program", Asked: f.filter.Agent.String(), Err: status}
+	program := &OfferError{Base: f.base, What: "program", Asked: f.src.Filter.Agent.String(), Err: status}
 	switch status.Status {
 	case http.StatusBadRequest:
-		switch value := f.filter.Query().Get(status.Parameter); {
+		switch value := f.src.Filter.Query().Get(status.Parameter); {
 		case status.Parameter == "agent" && value != "":
 			return program
 		case value != "":
 			return &OfferError{Base: f.base, What: "filter", Asked: status.Parameter + "=" + value, Err: status}
 		}
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity:
-		if status.Title != "" && f.state(door) != nil && !f.filter.Agent.IsZero() {
+		if status.Title != "" && f.state(door) != nil && !f.src.Filter.Agent.IsZero() {
 			return program
 		}
 	}
@@ -116,16 +116,12 @@ func (f *follower) form() protocol.Form {
 	switch {
 	case time.Now().Before(f.plainUntil):
 		return protocol.AsMeta
-	case f.choose == nil:
-		return f.as
+	case f.src.Choose == nil:
+		return f.src.As
 	case f.offer == nil:
 		return protocol.AsMeta
 	}
-	at := f.cursor
-	if f.resync {
-		at = protocol.Cursor{}
-	}
-	if as := f.choose(f.offer, at); f.tells(as) {
+	if as := f.src.Choose(f.offer, f.at()); f.tells(as) {
 		return as
 	}
 	return protocol.AsMeta
@@ -133,16 +129,16 @@ func (f *follower) form() protocol.Form {
 
 // selecting adds to a door's URL the filter, the form and pairs: alternating names and values.
 func (f *follower) selecting(as protocol.Form, ref string, pairs ...string) (string, error) {
-	q := f.filter.Query()
+	q := f.src.Filter.Query()
 	if as != protocol.AsMeta {
 		q.Set("as", string(as))
 	}
 	if as == protocol.AsBatch {
-		if s := int((f.bundleEvery + time.Second - 1) / time.Second); s > 0 {
+		if s := int((f.src.BundleEvery + time.Second - 1) / time.Second); s > 0 {
 			q.Set("every", strconv.Itoa(s))
 		}
-		if f.bundleCount > 0 {
-			q.Set("count", strconv.Itoa(f.bundleCount))
+		if f.src.BundleCount > 0 {
+			q.Set("count", strconv.Itoa(f.src.BundleCount))
 		}
 	}
 	return withQuery(ref, q, pairs...)

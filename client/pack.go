@@ -33,7 +33,7 @@ type packing struct {
 // add appends a change with its page, whose digest was checked, or nil if the page must be fetched. If the
 // current Step is full, add emits that first.
 func (p *packing) add(c protocol.Change, page []byte) error {
-	kept, _, skipped := local(p.f.base, []protocol.Change{c}, nil)
+	kept, _, skipped := p.f.local([]protocol.Change{c}, nil)
 	if skipped > 0 {
 		p.s.Skipped++
 		return nil
@@ -44,7 +44,7 @@ func (p *packing) add(c protocol.Change, page []byte) error {
 		}
 		p.s, p.bytes = Step{Door: p.s.Door, As: p.s.As, Behind: p.s.Behind}, 0
 	}
-	if c = kept[0]; page != nil && (int64(len(page)) > p.f.maxPage || c.Op == protocol.Delete) {
+	if c = kept[0]; c.Op == protocol.Delete { // of a page that moved to another origin
 		page = nil
 	}
 	if page != nil && p.s.Bodies == nil {
