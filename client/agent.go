@@ -105,7 +105,7 @@ func askAgents(ctx context.Context, src *Source, below string, program []byte, r
 		if !ok {
 			return err
 		}
-		f.src.Log.Info("the site is too busy to run a program now", "site", f.base, "err", err, "again", wait)
+		f.src.Log.Info("the site is too busy to run a program now", "err", err, "again", wait)
 		if err := pause.Sleep(ctx, f.hurried(wait)); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		if now := time.Now(); f.pieces >= maxFails && f.form() != protocol.AsMeta { // the changes alone may be readable, and each page by itself
 			plain := f.hurried(min(retryDoor<<min(f.pieces-maxFails, 16), longestMeta))
 			f.plainUntil = now.Add(around(plain))
-			f.src.Log.Warn("changes are requested without page contents", "site", f.base, "failures", f.pieces, "for", plain)
+			f.src.Log.Warn("changes are requested without page contents", "failures", f.pieces, "for", plain)
 			if err := f.report(err); err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	case isBye && bye.code < 4500:
 		asked = min(bye.retry, maxHint)
 		f.lost = true
-		f.src.Log.Info("the site closes the stream", "site", f.base, "reason", bye.reason)
+		f.src.Log.Info("the site closes the stream", "reason", bye.reason)
 	case isBye:
 		leave = forever
 	case refuses(err):
@@ -98,7 +98,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			return nil
 		}
 		d.down = true
-		f.src.Log.Info("a door is not used for a while", "site", f.base, "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.best()))
+		f.src.Log.Info("a door is not used for a while", "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.best()))
 		return f.report(err)
 	}
 	if !isBye {

@@ -108,7 +108,7 @@ func (f *follower) page(c *protocol.Change, b *protocol.Body, left int64) []byte
 		return nil
 	}
 	if protocol.Sum(page) != c.Item.Digest {
-		f.src.Log.Warn("page differs from its published digest", "site", f.base, "url", c.Item.URL)
+		f.src.Log.Warn("page differs from its published digest", "url", c.Item.URL)
 		return nil
 	}
 	return page

@@ -211,7 +211,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	}
 	n, why := l.left()
 	if n > 0 {
-		f.src.Log.Warn("invalid entries of the manifest are ignored", "site", f.base, "entries", n, "first", why)
+		f.src.Log.Warn("invalid entries of the manifest are ignored", "entries", n, "first", why)
 	}
 	// The answer to a query names all that matches, so it is whole though it is less than the site.
 	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || f.asksSite() && f.src.Filter.Since.IsZero())

@@ -49,7 +49,7 @@ func (f *follower) setDoors(stream, changes string) {
 	}{{&f.stream, stream}, {&f.changes, changes}} {
 		u, err := f.door(d.ref)
 		if err != nil {
-			f.src.Log.Warn("door is not used", "site", f.base, "reason", err)
+			f.src.Log.Warn("door is not used", "reason", err)
 		}
 		if u != d.state.url {
 			*d.state = doorState{url: u, shut: d.state.shut}
@@ -79,6 +79,6 @@ func (f *follower) went(door Door) {
 func (f *follower) standsOn(door Door) {
 	if f.stands != door || f.lost {
 		f.stands = door
-		f.src.Log.Info("connected", "site", f.base, "door", string(door), "cursor", f.cursor.String())
+		f.src.Log.Info("connected", "door", string(door), "cursor", f.cursor.String())
 	}
 }

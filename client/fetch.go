@@ -122,6 +122,7 @@ func newFetcher(s *Source) (*fetcher, error) {
 		return nil, err
 	}
 	f := &fetcher{&site{base: base, origin: protocol.Origin(base), manifest: manifest}, s.withDefaults(), new(http.Client)}
+	f.src.Log = f.src.Log.With("site", base)
 	f.named(s.Discovery)
 	if s.HTTP != nil {
 		*f.client = *s.HTTP
