@@ -54,7 +54,7 @@ func (f *follower) advance(door Door, as protocol.Form, m *protocol.Message) err
 	}
 	kept, with, skipped := f.local(m.Changes, m.Bodies)
 	s := Step{Changes: kept, Cursor: m.To, Door: door, As: as, Skipped: skipped, Behind: behind(m.To, f.head)}
-	s.Bodies, s.Outputs = f.decode(kept, with)
+	s.Bodies, s.Outputs = f.bodies.decode(kept, with)
 	f.cursor = m.To
 	return f.emit(s)
 }

@@ -55,9 +55,8 @@ type follower struct {
 	plainUntil time.Time           // until then the form is AsMeta
 	noArchive  bool                // the snapshot that is needed is not available as an archive
 
-	archiveTag  string // ETag of the last archive applied
-	recent      map[string]version
-	recentBytes int
+	archiveTag string // ETag of the last archive applied
+	bodies     decoder
 
 	pieces int // failures in a row to read a bundle or archive to its end
 
@@ -84,7 +83,7 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &follower{fetcher: ask, cursor: cursor, resync: cursor.IsZero(),
+	return &follower{fetcher: ask, bodies: decoder{src: ask.src}, cursor: cursor, resync: cursor.IsZero(),
 		stream: doorState{shut: src.NoStream}, changes: doorState{shut: src.NoChanges},
 		known: fetch.Validators{ETag: src.ETag, LastModified: src.LastModified},
 	}, nil
