@@ -36,7 +36,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		f.noArchive = true // the failed request was for an archive: use the manifest instead
 		return f.report(err)
 	}
-	d := f.state(door)
+	d := f.doors.state(door)
 	bye := new(byeError)
 	isBye := errors.As(err, &bye)
 	var asked time.Duration // Retry-After of the site
@@ -50,13 +50,13 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 		return f.report(err)
 	}
 	if broken := new(pieceError); errors.As(err, &broken) {
-		if f.pieces++; refuses(err) {
-			f.pieces = max(f.pieces, maxFails)
+		if f.doors.pieces++; refuses(err) {
+			f.doors.pieces = max(f.doors.pieces, maxFails)
 		}
-		if now := time.Now(); f.pieces >= maxFails && f.form() != protocol.AsMeta { // the changes alone may be readable, and each page by itself
-			plain := f.hurried(min(retryDoor<<min(f.pieces-maxFails, 16), longestMeta))
+		if now := time.Now(); f.doors.pieces >= maxFails && f.form() != protocol.AsMeta { // the changes alone may be readable, and each page by itself
+			plain := f.hurried(min(retryDoor<<min(f.doors.pieces-maxFails, 16), longestMeta))
 			f.plainUntil = now.Add(around(plain))
-			f.src.Log.Warn("changes are requested without page contents", "failures", f.pieces, "for", plain)
+			f.src.Log.Warn("changes are requested without page contents", "failures", f.doors.pieces, "for", plain)
 			if err := f.report(err); err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			return nil
 		}
 		d.down = true
-		f.src.Log.Info("a door is not used for a while", "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.best()))
+		f.src.Log.Info("a door is not used for a while", "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.doors.best((*doorState).works)))
 		return f.report(err)
 	}
 	if !isBye {
@@ -110,14 +110,14 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	if isAway(status) {
 		wait = firstAway
 	}
-	wait = f.hurried(min(wait<<min(f.tries, 16), longestWait))
-	f.tries++
+	wait = f.hurried(min(wait<<min(f.doors.tries, 16), longestWait))
+	f.doors.tries++
 	wait -= rand.N(wait/2 + 1)
 	if asked > 0 {
 		wait = max(wait, asked+rand.N(asked/5+1))
 	}
 	if f.resync || door == Manifest {
-		wait = max(wait, time.Until(f.spared))
+		wait = max(wait, time.Until(f.schedule.spared))
 	}
 	return pause.Sleep(ctx, wait)
 }

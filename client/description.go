@@ -34,7 +34,7 @@ func Discover(ctx context.Context, src *Source) (*protocol.Discovery, error) {
 func (f *follower) discover(ctx context.Context) error {
 	if f.offer == nil { // else it has no description
 		if d, err := f.wellKnown(ctx); err == nil {
-			f.setDoors(d.Stream, d.Changes)
+			f.doors.set(d.Stream, d.Changes)
 			return nil
 		} else if ctx.Err() != nil {
 			return ctx.Err()
@@ -145,6 +145,6 @@ func (f *follower) manifestDoors(head protocol.Manifest) {
 		f.offer = nil // the site had no description where it was requested
 	}
 	if !f.asksSite() || head.Stream != "" || head.Changes != "" {
-		f.setDoors(head.Stream, head.Changes)
+		f.doors.set(head.Stream, head.Changes)
 	}
 }

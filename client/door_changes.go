@@ -26,14 +26,15 @@ func (f *follower) takeChanges(ctx context.Context) error {
 	if f.src.AskEvery > 0 {
 		wait = 0
 	}
-	u, err := f.selecting(as, f.changes.url, "after", f.at().String(), "wait", strconv.Itoa(int(wait/time.Second)))
+	door := f.doors.state(Changes).url
+	u, err := f.selecting(as, door, "after", f.at().String(), "wait", strconv.Itoa(int(wait/time.Second)))
 	if err != nil {
 		return err
 	}
 	asked := time.Now()
 	text, err := f.getJSON(ctx, u, wait+stall, protocol.MaxMessage)
 	if err != nil {
-		return cursorError(err, f.changes.url)
+		return cursorError(err, door)
 	}
 	m, err := protocol.ParseMessage(text)
 	if err != nil {

@@ -151,17 +151,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 	}
 	l := &listing{f: f, resp: resp, r: r}
 	defer func() { l.resp.Body.Close() }()
-	defer func(begun time.Time) {
-		took := time.Since(begun)
-		wait := min(manifestTax*took, max(f.src.Poll, longestWait))
-		if err == nil {
-			f.broken = 0
-		} else { // each failure in a row to read it to its end doubles the wait
-			wait = max(wait, min(took<<min(f.broken, 16), longestBroken))
-			f.broken++
-		}
-		f.spared = time.Now().Add(f.hurried(wait))
-	}(time.Now())
+	defer func(begun time.Time) { f.schedule.read(begun, err) }(time.Now())
 	validators := fetch.ValidatorsOf(resp.Header)
 	part := resp.StatusCode == http.StatusIMUsed
 
@@ -235,17 +225,13 @@ func (f *follower) listed(rec *protocol.Record, part, complete bool) (protocol.C
 		part || !complete && !f.asksSite() // else absence says it too
 }
 
-// tookManifest records that the manifest was read. After a snapshot at a site with a stream or changes door,
-// the failure count is kept until one of those delivers something.
+// tookManifest records that the manifest was read.
 func (f *follower) tookManifest(validators fetch.Validators) {
 	if validators != (fetch.Validators{}) {
 		f.known = validators
 	}
-	f.pollAt = time.Now().Add(f.nextLook())
-	if !f.resync || f.cursor.IsZero() || !f.stream.exists() && !f.changes.exists() {
-		f.went(Manifest)
-	}
-	f.resync, f.noArchive = false, false
+	f.schedule.renew()
+	f.renewed()
 }
 
 // isNews reports whether the manifest's cursor differs from the caller's. It is an error if it is older, if
@@ -259,7 +245,7 @@ func (f *follower) isNews(head protocol.Manifest, part bool) (bool, error) {
 	case f.cursor.IsZero() || head.Cursor.Epoch != f.cursor.Epoch:
 		return true, nil
 	case behind(head.Cursor, f.cursor), f.resync && head.Cursor == f.cursor:
-		f.pollAt = time.Now().Add(f.nextLook())
+		f.schedule.renew()
 		return false, fmt.Errorf("manifest has cursor %v, which is not later than ours, %v", head.Cursor, f.cursor)
 	}
 	f.manifestDoors(head)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
@@ -17,11 +16,10 @@ var errNoArchive = errors.New("the site has no archive now")
 // takeSite begins with an archive of the site, from the stream or the changes door, or from the archive's
 // fixed URL.
 func (f *follower) takeSite(ctx context.Context) (Door, error) {
-	now := time.Now()
-	switch {
-	case f.stream.open(now):
+	switch f.doors.best((*doorState).open) {
+	case Stream:
 		return Stream, f.takeStream(ctx)
-	case f.changes.open(now):
+	case Changes:
 		return Changes, f.takeChanges(ctx)
 	}
 	return Manifest, f.getArchive(ctx, "")
@@ -104,6 +102,6 @@ func (f *follower) readArchive(ctx context.Context, at Door, u, known string, ha
 	}
 	f.archiveTag = file.etag
 	f.resync, f.noArchive = false, false
-	f.pollAt = time.Now().Add(f.nextLook())
+	f.schedule.renew()
 	return p.end(a.cursor, true)
 }

@@ -32,8 +32,8 @@ func (e *byeError) Error() string {
 
 // takeStream receives the changes after the cursor, until the stream ends.
 func (f *follower) takeStream(ctx context.Context) error {
-	as, at := f.form(), f.at()
-	u, err := f.selecting(as, f.stream.url, "after", at.String())
+	as, at, door := f.form(), f.at(), f.doors.state(Stream).url
+	u, err := f.selecting(as, door, "after", at.String())
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (f *follower) takeStream(ctx context.Context) error {
 		if f.src.Refused != nil && errors.As(err, &refused) {
 			f.src.Refused(refused.Status, refused.Header)
 		}
-		return cursorError(err, f.stream.url)
+		return cursorError(err, door)
 	}
 	defer conn.Close(closeNormal, "")
 

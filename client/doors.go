@@ -1,9 +1,27 @@
 package client
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
+
+// The doors of a site are the stream and the changes door that it has stated, and how each of them does. The
+// manifest is always there.
+type doors struct {
+	site   *site
+	log    *slog.Logger
+	table  []*doorState // best first
+	found  bool         // the site has stated its doors
+	stands Door         // the last door that delivered something
+
+	tries    int       // failures since the last success
+	pardoned time.Time // when the token bucket of pardons is full again
+	pieces   int       // failures in a row to read a bundle or archive to its end
+}
 
 // A doorState is the state of the stream door or the changes door.
 type doorState struct {
+	door  Door
 	url   string // empty if the site has none
 	shut  bool   // the caller has disabled it
 	until time.Time
@@ -11,48 +29,44 @@ type doorState struct {
 	down  bool // not used before until; its failures are no longer reported
 }
 
-func (d *doorState) exists() bool { return d.url != "" && !d.shut }
+func (s *doorState) exists() bool { return s.url != "" && !s.shut }
 
 // open reports whether the door may be tried now; works reports whether it is not known to fail: a failing
 // door must not keep Follow from one that works.
-func (d *doorState) open(now time.Time) bool { return d.exists() && !now.Before(d.until) }
+func (s *doorState) open() bool { return s.exists() && !time.Now().Before(s.until) }
 
-func (d *doorState) works() bool { return d.exists() && !d.down }
+func (s *doorState) works() bool { return s.exists() && !s.down }
 
-func (f *follower) state(door Door) *doorState {
-	switch door {
-	case Stream:
-		return &f.stream
-	case Changes:
-		return &f.changes
+// state returns the state of a door, or nil for the manifest.
+func (d *doors) state(door Door) *doorState {
+	for _, s := range d.table {
+		if s.door == door {
+			return s
+		}
 	}
 	return nil
 }
 
-// best returns the best door that is not known to fail.
-func (f *follower) best() Door {
-	switch {
-	case f.stream.works():
-		return Stream
-	case f.changes.works():
-		return Changes
+// best returns the best door that is as asked, or the manifest.
+func (d *doors) best(asked func(*doorState) bool) Door {
+	for _, s := range d.table {
+		if asked(s) {
+			return s.door
+		}
 	}
 	return Manifest
 }
 
-// setDoors records the doors that the site states.
-func (f *follower) setDoors(stream, changes string) {
-	f.found = true
-	for _, d := range []struct {
-		state *doorState
-		ref   string
-	}{{&f.stream, stream}, {&f.changes, changes}} {
-		u, err := f.door(d.ref)
+// set records the doors that the site states.
+func (d *doors) set(stream, changes string) {
+	d.found = true
+	for i, ref := range []string{stream, changes} {
+		u, err := d.site.door(ref)
 		if err != nil {
-			f.src.Log.Warn("door is not used", "reason", err)
+			d.log.Warn("door is not used", "reason", err)
 		}
-		if u != d.state.url {
-			*d.state = doorState{url: u, shut: d.state.shut}
+		if s := d.table[i]; u != s.url {
+			*s = doorState{door: s.door, url: u, shut: s.shut}
 		}
 	}
 }
@@ -60,25 +74,16 @@ func (f *follower) setDoors(stream, changes string) {
 // went records that a door delivered something. That resets the failure count, but only so often (pardons): a
 // door that delivers a little and fails, again and again, is soon tried no more often than one that delivers
 // nothing.
-func (f *follower) went(door Door) {
-	if now := time.Now(); f.tries > 0 {
-		if f.pardoned.Before(now) {
-			f.pardoned = now
+func (d *doors) went(door Door) {
+	if now := time.Now(); d.tries > 0 {
+		if d.pardoned.Before(now) {
+			d.pardoned = now
 		}
-		if next := f.pardoned.Add(pardonEvery); next.Sub(now) <= pardons*pardonEvery {
-			f.tries, f.pardoned = 0, next
+		if next := d.pardoned.Add(pardonEvery); next.Sub(now) <= pardons*pardonEvery {
+			d.tries, d.pardoned = 0, next
 		}
 	}
-	if d := f.state(door); d != nil {
-		d.fails, d.down, d.until = 0, false, time.Time{}
-	}
-	f.standsOn(door)
-}
-
-// standsOn logs which door is in use, if that has changed or an error was reported since.
-func (f *follower) standsOn(door Door) {
-	if f.stands != door || f.lost {
-		f.stands = door
-		f.src.Log.Info("connected", "door", string(door), "cursor", f.cursor.String())
+	if s := d.state(door); s != nil {
+		s.fails, s.down, s.until = 0, false, time.Time{}
 	}
 }

@@ -49,33 +49,15 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 // A follower is the state of one range over Follow.
 type follower struct {
 	*fetcher
-	yield func(Step, error) bool
+	*position
+	schedule *schedule
 
 	offer      *protocol.Discovery // nil: unknown, and not needed where As is AsMeta
 	plainUntil time.Time           // until then the form is AsMeta
-	noArchive  bool                // the snapshot that is needed is not available as an archive
 
 	archiveTag string // ETag of the last archive applied
 	bodies     decoder
-
-	pieces int // failures in a row to read a bundle or archive to its end
-
-	cursor protocol.Cursor
-	head   protocol.Cursor // the site's head, as last stated
-	resync bool            // a snapshot is needed before anything else
-	tries  int             // failures since the last success
-
-	pardoned time.Time // when the token bucket of pardons is full again
-	broken   int       // failures in a row to read the manifest to its end
-	spared   time.Time // the manifest is not read again because of a failure before then
-
-	lost            bool // the door failed, and no Step has been emitted since
-	found           bool // the site has stated its doors
-	stream, changes doorState
-	stands          Door // the last door that delivered something
-
-	pollAt time.Time        // when the manifest is to be read next
-	known  fetch.Validators // of the last manifest read to its end
+	known      fetch.Validators // of the last manifest read to its end
 }
 
 func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
@@ -83,9 +65,10 @@ func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &follower{fetcher: ask, bodies: decoder{src: ask.src}, cursor: cursor, resync: cursor.IsZero(),
-		stream: doorState{shut: src.NoStream}, changes: doorState{shut: src.NoChanges},
-		known: fetch.Validators{ETag: src.ETag, LastModified: src.LastModified},
+	table := []*doorState{{door: Stream, shut: src.NoStream}, {door: Changes, shut: src.NoChanges}}
+	return &follower{fetcher: ask, bodies: decoder{src: ask.src}, schedule: &schedule{src: ask.src},
+		position: &position{doors: &doors{site: ask.site, log: ask.src.Log, table: table}, cursor: cursor, resync: cursor.IsZero()},
+		known:    fetch.Validators{ETag: src.ETag, LastModified: src.LastModified},
 	}, nil
 }
 
@@ -99,14 +82,6 @@ type DoorError struct {
 func (e *DoorError) Error() string { return fmt.Sprintf("follow %s: %s: %v", e.Base, e.Door, e.Err) }
 
 func (e *DoorError) Unwrap() error { return e.Err }
-
-// nextLook returns the time until the manifest is read again.
-func (f *follower) nextLook() time.Duration {
-	if f.src.Every != nil {
-		return max(f.hurried(time.Second), f.src.Every())
-	}
-	return around(f.src.Poll)
-}
 
 func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -158,29 +133,25 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 	if f.resync {
 		return Manifest, f.takeManifest(ctx, false)
 	}
-	if !f.found {
+	if !f.doors.found {
 		if err := f.discover(ctx); err != nil {
 			return Manifest, err
 		}
 	}
-	due, now := f.pollAt, time.Now()
-	if f.cursor.IsZero() { // the other doors need a cursor to start from
-		if now.Before(due) {
-			return Manifest, pause.Sleep(ctx, due.Sub(now))
+	due, now := f.schedule.due, time.Now()
+	if !f.cursor.IsZero() { // the other doors need a cursor to start from
+		if now.Before(due) || f.doors.best((*doorState).works) != Manifest {
+			switch f.doors.best((*doorState).open) {
+			case Stream:
+				return Stream, f.takeStream(ctx)
+			case Changes:
+				return Changes, f.takeChanges(ctx)
+			}
 		}
-		return Manifest, f.look(ctx)
-	}
-	if now.Before(due) || f.stream.works() || f.changes.works() {
-		if f.stream.open(now) {
-			return Stream, f.takeStream(ctx)
-		}
-		if f.changes.open(now) {
-			return Changes, f.takeChanges(ctx)
-		}
-	}
-	for _, d := range []*doorState{&f.stream, &f.changes} {
-		if d.exists() && d.until.Before(due) && now.Before(d.until) {
-			due = d.until
+		for _, d := range f.doors.table {
+			if d.exists() && d.until.Before(due) && now.Before(d.until) {
+				due = d.until
+			}
 		}
 	}
 	if now.Before(due) {

@@ -53,7 +53,7 @@ func (f *follower) learn(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
-		f.setDoors(d.Stream, d.Changes)
+		f.doors.set(d.Stream, d.Changes)
 	case ctx.Err() == nil && isDefiniteAnswer(err):
 		d = &protocol.Discovery{} // the site has no description but its manifest
 	default:
@@ -104,7 +104,7 @@ func (f *follower) refused(door Door, err error) *OfferError {
 			return &OfferError{Base: f.base, What: "filter", Asked: status.Parameter + "=" + value, Err: status}
 		}
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity:
-		if status.Title != "" && f.state(door) != nil && !f.src.Filter.Agent.IsZero() {
+		if status.Title != "" && door != Manifest && !f.src.Filter.Agent.IsZero() {
 			return program
 		}
 	}

@@ -62,7 +62,7 @@ func (p *packing) add(c protocol.Change, page []byte) error {
 // archive that fails earlier is read again from its beginning.
 func (p *packing) end(to protocol.Cursor, whole bool) error {
 	p.s.Cursor, p.s.Whole = to, whole
-	p.f.cursor, p.f.pieces = to, 0
+	p.f.cursor, p.f.doors.pieces = to, 0
 	p.f.went(p.s.Door)
 	return p.f.emit(p.s)
 }
