@@ -120,8 +120,8 @@ const (
 
 // later returns how long to wait before retrying a busy site, and false if err does not call for a retry.
 func later(err error, try int) (time.Duration, bool) {
-	var status *StatusError
-	if try+1 >= agentTries || !errors.As(err, &status) ||
+	status := statusOf(err)
+	if try+1 >= agentTries || status == nil ||
 		status.Status != http.StatusTooManyRequests && status.Status != http.StatusServiceUnavailable || status.RetryAfter > agentPatient {
 		return 0, false
 	}

@@ -32,37 +32,23 @@ const (
 // settle handles a failure: it decides whether to leave the door, reports the error, and backs off. It
 // returns an error if the caller or ctx has ended the range.
 func (f *follower) settle(ctx context.Context, door Door, err error) error {
-	if f.resync && !f.noArchive && f.offer != nil && f.form() == protocol.AsSite {
-		f.noArchive = true // the failed request was for an archive: use the manifest instead
+	var asked time.Duration // Retry-After of the site
+	status := statusOf(err)
+	if status != nil {
+		asked = status.RetryAfter
+	}
+	if f.want.dropForm(door, status) {
 		return f.report(err)
+	}
+	if f.want.dropContents(err) {
+		if err := f.report(err); err != nil {
+			return err
+		}
+		return pause.Sleep(ctx, asked)
 	}
 	d := f.doors.state(door)
 	bye := new(byeError)
 	isBye := errors.As(err, &bye)
-	var asked time.Duration // Retry-After of the site
-	var status *StatusError
-	if errors.As(err, &status) {
-		asked = status.RetryAfter
-	}
-	if status != nil && status.Status == http.StatusBadRequest && d != nil && f.src.Choose != nil && f.form() != protocol.AsMeta {
-		f.plainUntil = time.Now().Add(around(f.hurried(retryDoor))) // the site does not deliver in that form after all
-		f.offer = nil
-		return f.report(err)
-	}
-	if broken := new(pieceError); errors.As(err, &broken) {
-		if f.doors.pieces++; refuses(err) {
-			f.doors.pieces = max(f.doors.pieces, maxFails)
-		}
-		if now := time.Now(); f.doors.pieces >= maxFails && f.form() != protocol.AsMeta { // the changes alone may be readable, and each page by itself
-			plain := f.hurried(min(retryDoor<<min(f.doors.pieces-maxFails, 16), longestMeta))
-			f.plainUntil = now.Add(around(plain))
-			f.src.Log.Warn("changes are requested without page contents", "failures", f.doors.pieces, "for", plain)
-			if err := f.report(err); err != nil {
-				return err
-			}
-			return pause.Sleep(ctx, asked)
-		}
-	}
 	var leave time.Duration // how long this door is not used; the others may be
 	switch {
 	case d == nil:
@@ -74,11 +60,11 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	case isBye && bye.code < 4500:
 		asked = min(bye.retry, maxHint)
 		f.lost = true
-		f.src.Log.Info("the site closes the stream", "reason", bye.reason)
+		f.doors.log.Info("the site closes the stream", "reason", bye.reason)
 	case isBye:
 		leave = forever
 	case refuses(err):
-		leave = around(f.hurried(retryDoor))
+		leave = around(f.want.hurried(retryDoor))
 	case door == Stream && asked > 0: // the stream is full; other doors may not be
 		leave = asked + rand.N(asked/5+1)
 	default:
@@ -89,7 +75,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			if isAway(status) {
 				leave = min(leave, retryAway<<min(d.fails-maxFails, 16))
 			}
-			leave = around(f.hurried(leave))
+			leave = around(f.want.hurried(leave))
 		}
 	}
 	if leave > 0 { // use a lesser door at once
@@ -98,7 +84,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			return nil
 		}
 		d.down = true
-		f.src.Log.Info("a door is not used for a while", "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.doors.best((*doorState).works)))
+		f.doors.log.Info("a door is not used for a while", "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.doors.best((*doorState).works)))
 		return f.report(err)
 	}
 	if !isBye {
@@ -110,14 +96,14 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 	if isAway(status) {
 		wait = firstAway
 	}
-	wait = f.hurried(min(wait<<min(f.doors.tries, 16), longestWait))
+	wait = f.want.hurried(min(wait<<min(f.doors.tries, 16), longestWait))
 	f.doors.tries++
 	wait -= rand.N(wait/2 + 1)
 	if asked > 0 {
 		wait = max(wait, asked+rand.N(asked/5+1))
 	}
 	if f.resync || door == Manifest {
-		wait = max(wait, time.Until(f.schedule.spared))
+		wait = max(wait, time.Until(f.manifest.schedule.spared))
 	}
 	return pause.Sleep(ctx, wait)
 }
@@ -129,8 +115,7 @@ func isAway(s *StatusError) bool {
 
 // refuses reports whether err says that the door does not exist for us, rather than that it fails now.
 func refuses(err error) bool {
-	var status *StatusError
-	if errors.As(err, &status) {
+	if status := statusOf(err); status != nil {
 		switch status.Status {
 		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 			return false

@@ -31,42 +31,46 @@ func Discover(ctx context.Context, src *Source) (*protocol.Discovery, error) {
 
 // discover finds the site's doors without reading the whole manifest: from its well-known file, or, without
 // one, from the beginning of the manifest.
-func (f *follower) discover(ctx context.Context) error {
-	if f.offer == nil { // else it has no description
-		if d, err := f.wellKnown(ctx); err == nil {
-			f.doors.set(d.Stream, d.Changes)
+func (w *selection) discover(ctx context.Context) error {
+	if w.offer == nil { // else it has no description
+		if d, err := w.wellKnown(ctx); err == nil {
+			w.pos.doors.set(d.Stream, d.Changes)
 			return nil
 		} else if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-	resp, r, err := f.openManifest(ctx, f.manifest, f.header())
+	head, err := w.manifestHead(ctx)
+	if err == nil {
+		w.stated(head)
+	}
+	return err
+}
+
+// manifestHead reads the beginning of the manifest.
+func (w *selection) manifestHead(ctx context.Context) (head protocol.Manifest, err error) {
+	resp, r, err := w.openManifest(ctx, w.manifest, w.header())
 	if err != nil {
-		return err
+		return head, err
 	}
 	defer resp.Body.Close()
-	if _, err := r.Next(); err != nil && err != io.EOF {
-		return err
+	if _, err = r.Next(); err == io.EOF {
+		err = nil
 	}
-	f.manifestDoors(r.Head())
-	return nil
+	return r.Head(), err
 }
 
 // pointed looks in the manifest for the URL of a description that is neither below the base nor at the root
 // of the host, and reads that. It returns err if the manifest states no other.
-func (f *follower) pointed(ctx context.Context, err error) (*protocol.Discovery, error) {
-	if f.discovery != "" || f.src.Choose != nil { // that URL was tried, or it can wait until the manifest is read
+func (w *selection) pointed(ctx context.Context, err error) (*protocol.Discovery, error) {
+	if w.discovery != "" || w.src.Choose != nil { // that URL was tried, or it can wait until the manifest is read
 		return nil, err
 	}
-	resp, r, merr := f.openManifest(ctx, f.manifest, f.header())
-	if merr != nil {
-		return nil, err // an error of the manifest is reported when that is read
-	}
-	defer resp.Body.Close()
-	if _, merr := r.Next(); merr != nil && merr != io.EOF || !f.named(r.Head().Discovery) {
+	head, merr := w.manifestHead(ctx)
+	if merr != nil || !w.named(head.Discovery) { // an error of the manifest is reported when that is read
 		return nil, err
 	}
-	return f.described(ctx, f.discovery)
+	return w.described(ctx, w.discovery)
 }
 
 // wellKnown reads the site's description: at the URL that its manifest states, below its base, or at the root
@@ -121,9 +125,9 @@ var errOther = errors.New("it does not describe this site")
 // isDefiniteAnswer reports whether err is a site's answer that it has no well-known file, rather than a temporary
 // failure.
 func isDefiniteAnswer(err error) bool {
-	var status *StatusError
+	status := statusOf(err)
 	var other *typeError
-	return errors.As(err, &status) && status.Status < 500 && status.Status != http.StatusTooManyRequests ||
+	return status != nil && status.Status < 500 && status.Status != http.StatusTooManyRequests ||
 		errors.As(err, &other) || errors.Is(err, errOther)
 }
 
@@ -139,12 +143,12 @@ func (s *site) named(u string) (news bool) {
 	return true
 }
 
-// manifestDoors records the doors that a manifest names. An answer to a query need not name any.
-func (f *follower) manifestDoors(head protocol.Manifest) {
-	if f.named(head.Discovery) && f.offer != nil && f.offer.Version == 0 {
-		f.offer = nil // the site had no description where it was requested
+// stated records the doors that a manifest names. An answer to a query need not name any.
+func (w *selection) stated(head protocol.Manifest) {
+	if w.named(head.Discovery) && w.offer != nil && w.offer.Version == 0 {
+		w.offer = nil // the site had no description where it was requested
 	}
-	if !f.asksSite() || head.Stream != "" || head.Changes != "" {
-		f.doors.set(head.Stream, head.Changes)
+	if !w.asksSite() || head.Stream != "" || head.Changes != "" {
+		w.pos.doors.set(head.Stream, head.Changes)
 	}
 }

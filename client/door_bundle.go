@@ -14,19 +14,19 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// takeBundle emits a bundle's changes as Steps; the last one moves the cursor. A bundle that was cut is
+// bundle emits a bundle's changes as Steps; the last one moves the cursor. A bundle that was cut is
 // requested again from its beginning.
-func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Message) (err error) {
+func (d *messageDoor) bundle(ctx context.Context, door Door, m *protocol.Message) (err error) {
 	defer func() { err = ofPiece(err) }()
-	if m.From != f.cursor || f.resync {
-		return fmt.Errorf("bundle starts after cursor %v, not %v", m.From, f.at())
+	if m.From != d.cursor || d.resync {
+		return fmt.Errorf("bundle starts after cursor %v, not %v", m.From, d.at())
 	}
-	if err := f.continues(m.To); err != nil {
+	if err := d.continues(m.To); err != nil {
 		return err
 	}
 	content := io.Reader(bytes.NewReader(m.Body.Bytes))
 	if m.Body.Href != "" {
-		resp, err := f.getBundle(ctx, m.Body.Href, nil)
+		resp, err := d.want.getBundle(ctx, m.Body.Href, nil)
 		if err != nil {
 			return err
 		}
@@ -35,16 +35,16 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 	} else if m.Body.Coding != protocol.CodingArchive {
 		return fmt.Errorf("bundle has unsupported coding %.40q", m.Body.Coding)
 	}
-	r, err := bundle.NewReader(content, bundle.Limits{Page: f.src.MaxPage, Total: MaxBundle})
+	r, err := bundle.NewReader(content, bundle.Limits{Page: d.want.src.MaxPage, Total: MaxBundle})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	// The site may have rebuilt the bundle since it announced it, up to a later cursor.
-	if r.Head.From != f.cursor || r.Head.To.Seq < m.To.Seq {
+	if r.Head.From != d.cursor || r.Head.To.Seq < m.To.Seq {
 		return fmt.Errorf("bundle covers %v to %v, not %v to %v", r.Head.From, r.Head.To, m.From, m.To)
 	}
-	p := packing{f: f, s: Step{Door: door, As: protocol.AsBatch, Behind: behind(r.Head.To, f.head)}}
+	p := packing{pos: d.position, s: Step{Door: door, As: protocol.AsBatch, Behind: behind(r.Head.To, d.head)}}
 	for page, err := range r.Pages() {
 		if err != nil {
 			return err

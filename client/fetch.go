@@ -49,6 +49,12 @@ func (e *StatusError) Error() string {
 	return s
 }
 
+// statusOf returns the status that err reports, or nil.
+func statusOf(err error) (status *StatusError) {
+	errors.As(err, &status)
+	return status
+}
+
 // Unwrap returns what the status means for a cursor.
 func (e *StatusError) Unwrap() error {
 	switch {
@@ -102,8 +108,7 @@ func cursorError(err error, u string) error {
 	if errors.As(err, &refused) {
 		err = statusError(u, refused.Status, refused.Header, refused.Body)
 	}
-	var e *StatusError
-	if errors.As(err, &e) {
+	if e := statusOf(err); e != nil {
 		e.URL, e.cursor = u, true
 	}
 	return err

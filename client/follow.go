@@ -36,7 +36,7 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 			yield(Step{}, fmt.Errorf("follow: %w", err))
 			return
 		}
-		defer f.close()
+		defer f.want.close()
 		f.yield = yield
 		if src.Once {
 			f.once(ctx)
@@ -46,29 +46,29 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 	}
 }
 
-// A follower is the state of one range over Follow.
+// A follower is one range over Follow. It chooses a door for each request, and backs off after a failure.
 type follower struct {
-	*fetcher
 	*position
-	schedule *schedule
-
-	offer      *protocol.Discovery // nil: unknown, and not needed where As is AsMeta
-	plainUntil time.Time           // until then the form is AsMeta
-
-	archiveTag string // ETag of the last archive applied
-	bodies     decoder
-	known      fetch.Validators // of the last manifest read to its end
+	want     *selection
+	manifest *manifestDoor
+	messages *messageDoor
+	archives *archiveDoor
 }
 
-func newFollower(src *Source, cursor protocol.Cursor) (*follower, error) {
-	ask, err := newFetcher(src)
+func newFollower(s *Source, cursor protocol.Cursor) (*follower, error) {
+	ask, err := newFetcher(s)
 	if err != nil {
 		return nil, err
 	}
+	src := ask.src
 	table := []*doorState{{door: Stream, shut: src.NoStream}, {door: Changes, shut: src.NoChanges}}
-	return &follower{fetcher: ask, bodies: decoder{src: ask.src}, schedule: &schedule{src: ask.src},
-		position: &position{doors: &doors{site: ask.site, log: ask.src.Log, table: table}, cursor: cursor, resync: cursor.IsZero()},
-		known:    fetch.Validators{ETag: src.ETag, LastModified: src.LastModified},
+	p := &position{doors: &doors{site: ask.site, log: src.Log, table: table}, cursor: cursor, resync: cursor.IsZero()}
+	want, due := &selection{fetcher: ask, pos: p}, &schedule{src: src}
+	archives := &archiveDoor{position: p, want: want, schedule: due}
+	return &follower{p, want,
+		&manifestDoor{p, want, due, fetch.Validators{ETag: src.ETag, LastModified: src.LastModified}},
+		&messageDoor{p, want, archives, decoder{src: src}},
+		archives,
 	}, nil
 }
 
@@ -86,17 +86,7 @@ func (e *DoorError) Unwrap() error { return e.Err }
 func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		door, err := f.turn(ctx)
-		if err == nil {
-			continue
-		}
-		if err == errStop || ctx.Err() != nil {
-			return
-		}
-		if offer := f.refused(door, err); offer != nil {
-			f.report(fmt.Errorf("follow %w", offer))
-			return
-		}
-		if f.settle(ctx, door, &DoorError{f.base, door, err}) != nil {
+		if err != nil && (f.ends(ctx, door, err) || f.settle(ctx, door, &DoorError{f.want.base, door, err}) != nil) {
 			return
 		}
 	}
@@ -104,49 +94,52 @@ func (f *follower) run(ctx context.Context) {
 
 // once reads the manifest, unless it is still the one that the caller knows.
 func (f *follower) once(ctx context.Context) {
-	err := f.learn(ctx)
+	err := f.want.learn(ctx)
 	if err == nil {
-		conditional := f.known.ETag != ""
-		if err = f.takeManifest(ctx, true); err != nil && conditional && f.known.ETag == "" {
-			err = f.takeManifest(ctx, false) // the site sent a part of a manifest that the caller does not have
+		conditional := f.manifest.known.ETag != ""
+		if err = f.manifest.take(ctx, true); err != nil && conditional && f.manifest.known.ETag == "" {
+			err = f.manifest.take(ctx, false) // the site sent a part of a manifest that the caller does not have
 		}
 	}
-	if err == nil || err == errStop || ctx.Err() != nil {
-		return
+	if err != nil && !f.ends(ctx, Manifest, err) {
+		f.report(&DoorError{f.want.base, Manifest, err})
 	}
-	if offer := f.refused(Manifest, err); offer != nil {
+}
+
+// ends reports whether an error ends Follow: the caller or ctx has ended it, or the site does not offer what
+// is requested, which is reported.
+func (f *follower) ends(ctx context.Context, door Door, err error) bool {
+	if err == errStop || ctx.Err() != nil {
+		return true
+	}
+	offer := f.want.refused(door, err)
+	if offer != nil {
 		f.report(fmt.Errorf("follow %w", offer))
-		return
 	}
-	f.report(&DoorError{f.base, Manifest, err})
+	return offer != nil
 }
 
 // turn does one thing at the best available door: a connection, a request, or a wait. It returns the door and
 // its error.
 func (f *follower) turn(ctx context.Context) (Door, error) {
-	if err := f.learn(ctx); err != nil {
+	if err := f.want.learn(ctx); err != nil {
 		return Manifest, err
 	}
-	if f.resync && !f.noArchive && !f.asksSite() && f.form() == protocol.AsSite {
-		return f.takeSite(ctx)
-	}
 	if f.resync {
-		return Manifest, f.takeManifest(ctx, false)
+		if f.noArchive || f.want.asksSite() || f.want.form() != protocol.AsSite {
+			return Manifest, f.manifest.take(ctx, false)
+		}
+		return f.use(ctx, f.doors.best((*doorState).open))
 	}
 	if !f.doors.found {
-		if err := f.discover(ctx); err != nil {
+		if err := f.want.discover(ctx); err != nil {
 			return Manifest, err
 		}
 	}
-	due, now := f.schedule.due, time.Now()
+	door, due, now := Manifest, f.manifest.schedule.due, time.Now()
 	if !f.cursor.IsZero() { // the other doors need a cursor to start from
 		if now.Before(due) || f.doors.best((*doorState).works) != Manifest {
-			switch f.doors.best((*doorState).open) {
-			case Stream:
-				return Stream, f.takeStream(ctx)
-			case Changes:
-				return Changes, f.takeChanges(ctx)
-			}
+			door = f.doors.best((*doorState).open)
 		}
 		for _, d := range f.doors.table {
 			if d.exists() && d.until.Before(due) && now.Before(d.until) {
@@ -154,8 +147,21 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 			}
 		}
 	}
-	if now.Before(due) {
-		return Manifest, pause.Sleep(ctx, due.Sub(now))
+	if door == Manifest && now.Before(due) {
+		return door, pause.Sleep(ctx, due.Sub(now))
 	}
-	return Manifest, f.look(ctx)
+	return f.use(ctx, door)
+}
+
+// use requests news at a door: in place of the manifest, in the archive if that is the form.
+func (f *follower) use(ctx context.Context, door Door) (Door, error) {
+	switch {
+	case door == Stream:
+		return door, f.messages.stream(ctx)
+	case door == Changes:
+		return door, f.messages.changes(ctx)
+	case f.resync, f.want.form() == protocol.AsSite && !f.cursor.IsZero() && f.want.offer != nil && f.want.offer.Site != "":
+		return door, f.archives.get(ctx)
+	}
+	return door, f.manifest.take(ctx, true)
 }

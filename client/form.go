@@ -42,103 +42,146 @@ func Offers(d *protocol.Discovery, as protocol.Form) bool {
 	return as == protocol.AsMeta || slices.Contains(d.Forms, as)
 }
 
+// A selection is what the caller wants: which changes, and in which form, as far as the site offers that.
+type selection struct {
+	*fetcher
+	pos        *position
+	offer      *protocol.Discovery // nil: unknown, and not needed where As is AsMeta
+	plainUntil time.Time           // until then the form is AsMeta
+}
+
 // learn reads the site's description once, if a form or a filter needs it.
-func (f *follower) learn(ctx context.Context) error {
-	if f.offer != nil || f.src.As == protocol.AsMeta && f.src.Choose == nil && f.src.Filter.IsZero() || f.src.ManifestFirst && f.resync {
+func (w *selection) learn(ctx context.Context) error {
+	if w.offer != nil || w.src.As == protocol.AsMeta && w.src.Choose == nil && w.src.Filter.IsZero() || w.src.ManifestFirst && w.pos.resync {
 		return nil
 	}
-	d, err := f.wellKnown(ctx)
+	d, err := w.wellKnown(ctx)
 	if err != nil && ctx.Err() == nil && isDefiniteAnswer(err) {
-		d, err = f.pointed(ctx, err)
+		d, err = w.pointed(ctx, err)
 	}
 	switch {
 	case err == nil:
-		f.doors.set(d.Stream, d.Changes)
+		w.pos.doors.set(d.Stream, d.Changes)
 	case ctx.Err() == nil && isDefiniteAnswer(err):
 		d = &protocol.Discovery{} // the site has no description but its manifest
 	default:
 		return err
 	}
-	f.offer = d
-	if f.src.Choose == nil && !f.tells(f.src.As) {
-		e := &OfferError{Base: f.base, What: "form", Asked: string(f.src.As)}
-		if Offers(f.offer, f.src.As) {
+	w.offer = d
+	if w.src.Choose == nil && !w.tells(w.src.As) {
+		e := &OfferError{Base: w.base, What: "form", Asked: string(w.src.As)}
+		if Offers(w.offer, w.src.As) {
 			e.Asked += " for changes that a program selects"
 		}
 		for _, as := range protocol.Forms() {
-			if f.tells(as) {
+			if w.tells(as) {
 				e.Offers = append(e.Offers, string(as))
 			}
 		}
 		return e
 	}
-	for name := range f.src.Filter.Query() {
-		if !slices.Contains(f.offer.Filters, name) {
-			return &OfferError{Base: f.base, What: "filter", Asked: name, Offers: f.offer.Filters}
+	for name := range w.src.Filter.Query() {
+		if !slices.Contains(w.offer.Filters, name) {
+			return &OfferError{Base: w.base, What: "filter", Asked: name, Offers: w.offer.Filters}
 		}
 	}
 	return nil
 }
 
 // tells reports whether the site offers a form for the filter. Programs do not apply to bundles and archives.
-func (f *follower) tells(as protocol.Form) bool {
-	return Offers(f.offer, as) && (f.src.Filter.Agent.IsZero() || as != protocol.AsBatch && as != protocol.AsSite)
+func (w *selection) tells(as protocol.Form) bool {
+	return Offers(w.offer, as) && (w.src.Filter.Agent.IsZero() || as != protocol.AsBatch && as != protocol.AsSite)
 }
 
 // refused returns the error that ends Follow: the site does not offer what is requested, or refuses a part of
 // the filter, or runs no program for the caller. It returns nil for a failure that may pass, such as a
 // refusal by a proxy rather than by the site.
-func (f *follower) refused(door Door, err error) *OfferError {
+func (w *selection) refused(door Door, err error) *OfferError {
 	var offer *OfferError
-	var status *StatusError
-	if errors.As(err, &offer) || !errors.As(err, &status) {
+	status := statusOf(err)
+	if errors.As(err, &offer) || status == nil {
 		return offer
 	}
-	program := &OfferError{Base: f.base, What: "program", Asked: f.src.Filter.Agent.String(), Err: status}
+	program := &OfferError{Base: w.base, What: "program", Asked: w.src.Filter.Agent.String(), Err: status}
 	switch status.Status {
 	case http.StatusBadRequest:
-		switch value := f.src.Filter.Query().Get(status.Parameter); {
+		switch value := w.src.Filter.Query().Get(status.Parameter); {
 		case status.Parameter == "agent" && value != "":
 			return program
 		case value != "":
-			return &OfferError{Base: f.base, What: "filter", Asked: status.Parameter + "=" + value, Err: status}
+			return &OfferError{Base: w.base, What: "filter", Asked: status.Parameter + "=" + value, Err: status}
 		}
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity:
-		if status.Title != "" && door != Manifest && !f.src.Filter.Agent.IsZero() {
+		if status.Title != "" && door != Manifest && !w.src.Filter.Agent.IsZero() {
 			return program
 		}
 	}
 	return nil
 }
 
+// dropForm reports whether a request failed because of its form, which the site does not deliver after all:
+// then another form is requested. The status is nil if the site answered with none.
+func (w *selection) dropForm(door Door, status *StatusError) bool {
+	if p := w.pos; p.resync && !p.noArchive && w.offer != nil && w.form() == protocol.AsSite {
+		p.noArchive = true // the failed request was for an archive: use the manifest instead
+		return true
+	}
+	if status != nil && status.Status == http.StatusBadRequest && door != Manifest && w.src.Choose != nil && w.form() != protocol.AsMeta {
+		w.plainUntil = time.Now().Add(around(w.hurried(retryDoor)))
+		w.offer = nil
+		return true
+	}
+	return false
+}
+
+// dropContents counts the failures to read a bundle or an archive, and reports whether only metadata is
+// requested for a while because of them: the changes alone may be readable, and each page by itself.
+func (w *selection) dropContents(err error) bool {
+	if broken := new(pieceError); !errors.As(err, &broken) {
+		return false
+	}
+	n := &w.pos.doors.pieces
+	if *n++; refuses(err) {
+		*n = max(*n, maxFails)
+	}
+	now := time.Now()
+	if *n < maxFails || w.form() == protocol.AsMeta {
+		return false
+	}
+	plain := w.hurried(min(retryDoor<<min(*n-maxFails, 16), longestMeta))
+	w.plainUntil = now.Add(around(plain))
+	w.src.Log.Warn("changes are requested without page contents", "failures", *n, "for", plain)
+	return true
+}
+
 // form returns the form of the next request.
-func (f *follower) form() protocol.Form {
+func (w *selection) form() protocol.Form {
 	switch {
-	case time.Now().Before(f.plainUntil):
+	case time.Now().Before(w.plainUntil):
 		return protocol.AsMeta
-	case f.src.Choose == nil:
-		return f.src.As
-	case f.offer == nil:
+	case w.src.Choose == nil:
+		return w.src.As
+	case w.offer == nil:
 		return protocol.AsMeta
 	}
-	if as := f.src.Choose(f.offer, f.at()); f.tells(as) {
+	if as := w.src.Choose(w.offer, w.pos.at()); w.tells(as) {
 		return as
 	}
 	return protocol.AsMeta
 }
 
 // selecting adds to a door's URL the filter, the form and pairs: alternating names and values.
-func (f *follower) selecting(as protocol.Form, ref string, pairs ...string) (string, error) {
-	q := f.src.Filter.Query()
+func (w *selection) selecting(as protocol.Form, ref string, pairs ...string) (string, error) {
+	q := w.src.Filter.Query()
 	if as != protocol.AsMeta {
 		q.Set("as", string(as))
 	}
 	if as == protocol.AsBatch {
-		if s := int((f.src.BundleEvery + time.Second - 1) / time.Second); s > 0 {
+		if s := int((w.src.BundleEvery + time.Second - 1) / time.Second); s > 0 {
 			q.Set("every", strconv.Itoa(s))
 		}
-		if f.src.BundleCount > 0 {
-			q.Set("count", strconv.Itoa(f.src.BundleCount))
+		if w.src.BundleCount > 0 {
+			q.Set("count", strconv.Itoa(w.src.BundleCount))
 		}
 	}
 	return withQuery(ref, q, pairs...)

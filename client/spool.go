@@ -78,11 +78,10 @@ func (f *fetcher) download(ctx context.Context, u, known string, hash protocol.D
 			err = out.check(hash)
 			break
 		}
-		var status *StatusError
 		if out.resumed && out.size > before {
 			tries = 0
 		}
-		if ctx.Err() != nil || tries >= spoolTries || out.begun > spoolTries || parts >= spoolParts || errors.As(err, &status) || errors.Is(err, errTooLarge) || errors.Is(err, errPart) {
+		if ctx.Err() != nil || tries >= spoolTries || out.begun > spoolTries || parts >= spoolParts || statusOf(err) != nil || errors.Is(err, errTooLarge) || errors.Is(err, errPart) {
 			break
 		}
 		if err := pause.Sleep(ctx, f.hurried(min(firstWait<<tries, longestWait))); err != nil {
