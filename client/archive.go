@@ -32,15 +32,12 @@ type archive struct {
 }
 
 // openArchive reads an archive's metadata. The caller closes it.
-func openArchive(r io.ReaderAt, size int64, page int64) (*archive, error) {
-	a, err := unpackArchive(r, size, page)
-	if err != nil {
-		return nil, fmt.Errorf("open archive: %w", err)
-	}
-	return a, nil
-}
-
-func unpackArchive(r io.ReaderAt, size, page int64) (*archive, error) {
+func openArchive(r io.ReaderAt, size, page int64) (_ *archive, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open archive: %w", err)
+		}
+	}()
 	if err := checkDirectory(r, size); err != nil {
 		return nil, err
 	}

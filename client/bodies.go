@@ -89,10 +89,10 @@ func (d *decoder) page(c *protocol.Change, b *protocol.Body, left int64) []byte 
 	if c.Item.Digest.IsZero() {
 		return nil
 	}
-	page := b.Bytes
+	page, most := b.Bytes, min(left, d.src.MaxPage)
 	switch b.Coding {
 	case "":
-		if int64(len(page)) > min(left, d.src.MaxPage) {
+		if int64(len(page)) > most {
 			return nil
 		}
 	case protocol.CodingDelta:
@@ -102,7 +102,6 @@ func (d *decoder) page(c *protocol.Change, b *protocol.Body, left int64) []byte 
 				return nil
 			}
 		}
-		most := min(left, d.src.MaxPage)
 		if c.Item.Length >= 0 {
 			most = min(most, c.Item.Length)
 		}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -96,15 +97,8 @@ func (f *fetcher) near(u string) bool {
 			return false
 		}
 	}
-	rt := f.client.Transport
-	if rt == nil {
-		rt = http.DefaultTransport
-	}
-	t, ok := rt.(*http.Transport)
-	if !ok {
-		return true // an unknown RoundTripper
-	}
-	if t.Proxy == nil {
+	t, ok := cmp.Or(f.client.Transport, http.DefaultTransport).(*http.Transport)
+	if !ok || t.Proxy == nil { // an unknown RoundTripper, or direct
 		return true
 	}
 	proxy, err := t.Proxy(r)

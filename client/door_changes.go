@@ -39,14 +39,13 @@ func (d *messageDoor) changes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	told := m.N
 	switch m.Kind {
-	case protocol.Batch, protocol.Bundle, protocol.Archive:
+	case protocol.Batch:
+		told = len(m.Changes)
+	case protocol.Bundle, protocol.Archive:
 	default:
 		return fmt.Errorf("response is a %.20q message, which carries no changes", m.Kind)
-	}
-	told := len(m.Changes)
-	if m.Kind != protocol.Batch {
-		told = m.N
 	}
 	if err := d.take(ctx, Changes, as, &m); err != nil {
 		return err

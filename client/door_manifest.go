@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,9 +237,7 @@ func (d *manifestDoor) listed(rec *protocol.Record, part, complete bool) (protoc
 
 // took records that the manifest was read.
 func (d *manifestDoor) took(validators fetch.Validators) {
-	if validators != (fetch.Validators{}) {
-		d.known = validators
-	}
+	d.known = cmp.Or(validators, d.known)
 	d.schedule.renew()
 	d.renewed()
 }
