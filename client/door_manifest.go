@@ -32,22 +32,6 @@ func (f *fetcher) openManifest(ctx context.Context, u string, h http.Header) (*h
 	}), nil
 }
 
-// asksSite reports whether only the site can evaluate the filter, so that its query door is used in place of
-// the manifest.
-func (w *selection) asksSite() bool {
-	return w.src.Filter.Where != "" && w.offer != nil && w.offer.Query != ""
-}
-
-// describedAt returns the URL to read: that of the manifest, or of the query that the filter makes.
-func (w *selection) describedAt() (string, error) {
-	if !w.asksSite() {
-		return w.manifest, nil
-	}
-	page := w.src.Filter // conditions on changes do not apply to pages
-	page.Ops, page.MinSignificance, page.Agent = nil, 0, protocol.Digest{}
-	return withQuery(w.offer.Query, page.Query())
-}
-
 // DefaultMaxManifest is the largest manifest that is read, in bytes, where Source.MaxManifest is zero.
 const DefaultMaxManifest = 4 << 30
 

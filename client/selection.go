@@ -203,3 +203,19 @@ func withQuery(ref string, q url.Values, pairs ...string) (string, error) {
 	u.RawQuery = all.Encode()
 	return u.String(), nil
 }
+
+// asksSite reports whether only the site can evaluate the filter, so that its query door is used in place of
+// the manifest.
+func (w *selection) asksSite() bool {
+	return w.src.Filter.Where != "" && w.offer != nil && w.offer.Query != ""
+}
+
+// describedAt returns the URL to read: that of the manifest, or of the query that the filter makes.
+func (w *selection) describedAt() (string, error) {
+	if !w.asksSite() {
+		return w.manifest, nil
+	}
+	page := w.src.Filter // conditions on changes do not apply to pages
+	page.Ops, page.MinSignificance, page.Agent = nil, 0, protocol.Digest{}
+	return withQuery(w.offer.Query, page.Query())
+}
