@@ -79,7 +79,7 @@ func (d *archiveDoor) read(ctx context.Context, at Door, u, known string, hash p
 	case !d.cursor.IsZero() && behind(a.cursor, d.cursor), d.resync && a.cursor == d.cursor:
 		return fmt.Errorf("archive has cursor %v, which is not later than ours, %v", a.cursor, d.cursor)
 	}
-	p := packing{pos: d.position, s: Step{Door: at, As: protocol.AsSite, Reset: true}}
+	p := packing{position: d.position, s: Step{Door: at, As: protocol.AsSite, Reset: true}}
 	for page, err := range a.pages.Pages() {
 		if err != nil {
 			return fmt.Errorf("read archive: %w", err)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The doors of a site are the stream and the changes door that it has stated, and how each of them does. The
-// manifest is always there.
+// The doors of a site: the stream and the changes door that it has stated, and how well each of them works. The
+// manifest needs no entry, since it is always there.
 type doors struct {
 	site   *site
 	log    *slog.Logger
@@ -47,10 +47,10 @@ func (d *doors) state(door Door) *doorState {
 	return nil
 }
 
-// best returns the best door that is as asked, or the manifest.
-func (d *doors) best(asked func(*doorState) bool) Door {
+// best returns the best door that meets a condition, or the manifest if none does.
+func (d *doors) best(meets func(*doorState) bool) Door {
 	for _, s := range d.table {
-		if asked(s) {
+		if meets(s) {
 			return s.door
 		}
 	}

@@ -46,7 +46,8 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 	}
 }
 
-// A follower is one range over Follow. It chooses a door for each request, and backs off after a failure.
+// A follower is one range over Follow, in the caller's goroutine. It chooses a door for each request, and backs
+// off after a failure. Position, selection and schedule are shared with the doors.
 type follower struct {
 	*position
 	want     *selection
@@ -63,10 +64,10 @@ func newFollower(s *Source, cursor protocol.Cursor) (*follower, error) {
 	src := ask.src
 	table := []*doorState{{door: Stream, shut: src.NoStream}, {door: Changes, shut: src.NoChanges}}
 	p := &position{doors: &doors{site: ask.site, log: src.Log, table: table}, cursor: cursor, resync: cursor.IsZero()}
-	want, due := &selection{fetcher: ask, pos: p}, &schedule{src: src}
-	archives := &archiveDoor{position: p, want: want, schedule: due}
+	want, next := &selection{fetcher: ask, pos: p}, &schedule{src: src}
+	archives := &archiveDoor{position: p, want: want, schedule: next}
 	return &follower{p, want,
-		&manifestDoor{p, want, due, fetch.Validators{ETag: src.ETag, LastModified: src.LastModified}},
+		&manifestDoor{p, want, next, fetch.Validators{ETag: src.ETag, LastModified: src.LastModified}},
 		&messageDoor{p, want, archives, decoder{src: src}},
 		archives,
 	}, nil
@@ -125,7 +126,7 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 	if err := f.want.learn(ctx); err != nil {
 		return Manifest, err
 	}
-	if f.resync {
+	if f.resync { // with an archive, from any door, if that is the form; else with the manifest
 		if f.noArchive || f.want.asksSite() || f.want.form() != protocol.AsSite {
 			return Manifest, f.manifest.take(ctx, false)
 		}
@@ -153,7 +154,7 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 	return f.use(ctx, door)
 }
 
-// use requests news at a door: in place of the manifest, in the archive if that is the form.
+// use requests news at a door, once. An archive takes the place of the manifest where that is the form.
 func (f *follower) use(ctx context.Context, door Door) (Door, error) {
 	switch {
 	case door == Stream:

@@ -25,7 +25,7 @@ func ofPiece(err error) error {
 
 // A packing splits a bundle or an archive into Steps of bounded size.
 type packing struct {
-	pos   *position
+	*position
 	s     Step
 	bytes int
 }
@@ -33,13 +33,13 @@ type packing struct {
 // add appends a change with its page, whose digest was checked, or nil if the page must be fetched. If the
 // current Step is full, add emits that first.
 func (p *packing) add(c protocol.Change, page []byte) error {
-	kept, _, skipped := p.pos.doors.site.local([]protocol.Change{c}, nil)
+	kept, _, skipped := p.doors.site.local([]protocol.Change{c}, nil)
 	if skipped > 0 {
 		p.s.Skipped++
 		return nil
 	}
 	if len(p.s.Changes) == protocol.MaxBatch || p.bytes > 0 && p.bytes+len(page) > stepBytes {
-		if err := p.pos.emit(p.s); err != nil {
+		if err := p.emit(p.s); err != nil {
 			return err
 		}
 		p.s, p.bytes = Step{Door: p.s.Door, As: p.s.As, Behind: p.s.Behind}, 0
@@ -62,7 +62,7 @@ func (p *packing) add(c protocol.Change, page []byte) error {
 // archive that fails earlier is read again from its beginning.
 func (p *packing) end(to protocol.Cursor, whole bool) error {
 	p.s.Cursor, p.s.Whole = to, whole
-	p.pos.cursor, p.pos.doors.pieces = to, 0
-	p.pos.went(p.s.Door)
-	return p.pos.emit(p.s)
+	p.cursor, p.doors.pieces = to, 0
+	p.went(p.s.Door)
+	return p.emit(p.s)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A position is how far the caller has come. What continues it is emitted here, in the caller's goroutine.
+// A position is how far the caller has come. Every Step and every error reaches the caller through it.
 type position struct {
 	doors     *doors
 	cursor    protocol.Cursor

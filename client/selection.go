@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,7 +43,8 @@ func Offers(d *protocol.Discovery, as protocol.Form) bool {
 	return as == protocol.AsMeta || slices.Contains(d.Forms, as)
 }
 
-// A selection is what the caller wants: which changes, and in which form, as far as the site offers that.
+// A selection is what the caller wants: which changes after its position, and in which form, as far as the site
+// offers that.
 type selection struct {
 	*fetcher
 	pos        *position
@@ -194,9 +196,7 @@ func withQuery(ref string, q url.Values, pairs ...string) (string, error) {
 		return "", err
 	}
 	all := u.Query()
-	for name, values := range q {
-		all[name] = values
-	}
+	maps.Copy(all, q)
 	for i := 0; i < len(pairs); i += 2 {
 		all.Set(pairs[i], pairs[i+1])
 	}
