@@ -105,9 +105,7 @@ func askAgents(ctx context.Context, src *Source, below string, program []byte, r
 		if !ok {
 			return err
 		}
-		if src.Log != nil {
-			src.Log.Info("the site is too busy to run a program now", "site", f.base, "err", err, "again", wait)
-		}
+		f.src.Log.Info("the site is too busy to run a program now", "err", err, "again", wait)
 		if err := pause.Sleep(ctx, f.hurried(wait)); err != nil {
 			return err
 		}
@@ -122,8 +120,8 @@ const (
 
 // later returns how long to wait before retrying a busy site, and false if err does not call for a retry.
 func later(err error, try int) (time.Duration, bool) {
-	var status *StatusError
-	if try+1 >= agentTries || !errors.As(err, &status) ||
+	status := statusOf(err)
+	if try+1 >= agentTries || status == nil ||
 		status.Status != http.StatusTooManyRequests && status.Status != http.StatusServiceUnavailable || status.RetryAfter > agentPatient {
 		return 0, false
 	}

@@ -26,21 +26,18 @@ const (
 // An archive is a WACZ file of a whole site, as it stood at a cursor: its data
 // is a stream of package bundle that begins with nothing.
 type archive struct {
-	*bundle.Reader
+	pages  *bundle.Reader
 	cursor protocol.Cursor
 	data   io.ReadCloser // its checksum is verified at its end
 }
 
 // openArchive reads an archive's metadata. The caller closes it.
-func openArchive(r io.ReaderAt, size int64, page int64) (*archive, error) {
-	a, err := unpackArchive(r, size, page)
-	if err != nil {
-		return nil, fmt.Errorf("open archive: %w", err)
-	}
-	return a, nil
-}
-
-func unpackArchive(r io.ReaderAt, size, page int64) (*archive, error) {
+func openArchive(r io.ReaderAt, size, page int64) (_ *archive, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open archive: %w", err)
+		}
+	}()
 	if err := checkDirectory(r, size); err != nil {
 		return nil, err
 	}
@@ -56,10 +53,10 @@ func unpackArchive(r io.ReaderAt, size, page int64) (*archive, error) {
 	if a.data, err = z.Open(archiveData); err != nil {
 		return nil, err
 	}
-	if a.Reader, err = bundle.NewReader(a.data, bundle.Limits{Page: page, Total: maxUnpacked, Changes: maxArchived}); err == nil {
-		if h := a.Head; !h.From.IsZero() || h.To != a.cursor || h.Changes != items {
+	if a.pages, err = bundle.NewReader(a.data, bundle.Limits{Page: page, Total: maxUnpacked, Changes: maxArchived}); err == nil {
+		if h := a.pages.Head; !h.From.IsZero() || h.To != a.cursor || h.Changes != items {
 			err = fmt.Errorf("%d pages from cursor %v to %v, but the package states %d pages at cursor %v", h.Changes, h.From, h.To, items, a.cursor)
-			a.Reader.Close()
+			a.pages.Close()
 		}
 	}
 	if err != nil {
@@ -145,6 +142,6 @@ func (a *archive) describe(z *zip.Reader) (items int, err error) {
 
 // Close closes the data and its reader.
 func (a *archive) Close() error {
-	a.Reader.Close()
+	a.pages.Close()
 	return a.data.Close()
 }

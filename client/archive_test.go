@@ -51,7 +51,7 @@ func unpack(b []byte) (n int, bodies int, err error) {
 		return 0, 0, err
 	}
 	defer a.Close()
-	for p, err := range a.Pages() {
+	for p, err := range a.pages.Pages() {
 		if err != nil {
 			return n, bodies, err
 		}
@@ -149,16 +149,13 @@ func FuzzBody(f *testing.F) {
 	f.Add([]byte{}, true)
 	src := &Source{Base: "https://www.example.org/", Held: func(string, protocol.Digest) ([]byte, error) { return base, nil }}
 	f.Fuzz(func(t *testing.T, b []byte, differs bool) {
-		fo, err := newFollower(src, protocol.Cursor{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := decoder{src: src.withDefaults()}
 		body := protocol.Body{Bytes: b}
 		if differs {
 			body.Coding, body.Base = protocol.CodingDelta, protocol.Sum(base)
 		}
 		item := protocol.Item{URL: "https://www.example.org/a", Digest: protocol.Sum(page), Length: int64(len(page))}
-		pages, _ := fo.decode([]protocol.Change{{Op: protocol.Update, Item: item}}, []protocol.Body{body})
+		pages, _ := d.decode([]protocol.Change{{Op: protocol.Update, Item: item}}, []protocol.Body{body})
 		if len(pages) > 0 && !bytes.Equal(pages[0], page) {
 			t.Errorf("got %q for %q", pages[0], page)
 		}
@@ -174,26 +171,23 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	base := page[:8<<20]
 	src := &Source{Base: "https://www.example.org/", Held: func(string, protocol.Digest) ([]byte, error) { return base, nil }}
-	fo, err := newFollower(src, protocol.Cursor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := decoder{src: src.withDefaults()}
 	var changes []protocol.Change
 	var bodies []protocol.Body
 	for i := range 20 {
 		changes = append(changes, protocol.Change{Op: protocol.Update, Item: protocol.Item{URL: fmt.Sprintf("https://www.example.org/%d", i), Digest: protocol.Sum(base), Length: -1}})
 		bodies = append(bodies, protocol.Body{Coding: protocol.CodingDelta, Base: protocol.Sum(base), Bytes: delta})
 	}
-	pages, _ := fo.decode(changes, bodies)
+	pages, _ := d.decode(changes, bodies)
 	n := 0
 	for _, p := range pages {
 		n += len(p)
 	}
-	if n != mostBodies || fo.recentBytes > mostRecent {
-		t.Errorf("%d bytes, %d kept", n, fo.recentBytes)
+	if n != mostBodies || d.recentBytes > mostRecent {
+		t.Errorf("%d bytes, %d kept", n, d.recentBytes)
 	}
-	fo.maxPage = 1 << 20
-	if pages, _ := fo.decode(changes[:1], bodies[:1]); pages != nil {
+	d.src.MaxPage = 1 << 20
+	if pages, _ := d.decode(changes[:1], bodies[:1]); pages != nil {
 		t.Errorf("a page of %d bytes", len(pages[0]))
 	}
 }

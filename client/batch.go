@@ -96,7 +96,7 @@ func (f *fetcher) batch(ctx context.Context, ref string, want []Want, yield func
 		return err
 	}
 	defer resp.Body.Close()
-	r, err := bundle.NewReader(io.Reader(resp.Body), bundle.Limits{Page: f.maxPage, Total: max(f.maxBundle, int64(len(want))*answeredPage), Changes: 2 * MaxWants})
+	r, err := bundle.NewReader(io.Reader(resp.Body), bundle.Limits{Page: f.src.MaxPage, Total: max(MaxBundle, int64(len(want))*answeredPage), Changes: 2 * MaxWants})
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (f *fetcher) batch(ctx context.Context, ref string, want []Want, yield func
 		if err != nil {
 			return err
 		}
-		kept, _, _ := local(f.base, []protocol.Change{page.Change}, nil)
+		kept, _, _ := f.local([]protocol.Change{page.Change}, nil)
 		if len(kept) == 0 {
 			continue
 		}

@@ -11,6 +11,13 @@ const (
 	mostRecent     = 8 << 20  // bytes of recent pages kept as bases of deltas
 )
 
+// A decoder gets the pages out of the bodies of messages: checked, bounded, with deltas applied.
+type decoder struct {
+	src         *Source            // Held, MaxPage
+	recent      map[string]version // by URL: bases of deltas that may follow
+	recentBytes int
+}
+
 // A version is a page that has just come: the next message may hold a delta against it.
 type version struct {
 	digest protocol.Digest
@@ -18,37 +25,37 @@ type version struct {
 }
 
 // remember keeps a page as the base of deltas that may follow.
-func (f *follower) remember(url string, v version) {
-	if f.recentBytes += len(v.bytes); f.recentBytes > mostRecent {
-		clear(f.recent)
-		f.recentBytes = len(v.bytes)
+func (d *decoder) remember(url string, v version) {
+	if d.recentBytes += len(v.bytes); d.recentBytes > mostRecent {
+		clear(d.recent)
+		d.recentBytes = len(v.bytes)
 	}
 	if len(v.bytes) > mostRecent {
-		f.recentBytes = 0
+		d.recentBytes = 0
 		return
 	}
-	if f.recent == nil {
-		f.recent = map[string]version{}
+	if d.recent == nil {
+		d.recent = map[string]version{}
 	}
-	f.recentBytes -= len(f.recent[url].bytes)
-	f.recent[url] = v
+	d.recentBytes -= len(d.recent[url].bytes)
+	d.recent[url] = v
 }
 
 // held returns a version of a page that the caller has stored, or that has just come.
-func (f *follower) held(url string, d protocol.Digest) ([]byte, bool) {
-	if v, ok := f.recent[url]; ok && v.digest == d {
+func (d *decoder) held(url string, digest protocol.Digest) ([]byte, bool) {
+	if v, ok := d.recent[url]; ok && v.digest == digest {
 		return v.bytes, true
 	}
-	if f.have == nil || url == "" {
+	if d.src.Held == nil || url == "" {
 		return nil, false
 	}
-	b, err := f.have(url, d)
+	b, err := d.src.Held(url, digest)
 	return b, err == nil
 }
 
 // decode returns the pages, checked, and the agent outputs that came with changes. A body that cannot be
 // decoded is nil, and so is a list without any.
-func (f *follower) decode(changes []protocol.Change, bodies []protocol.Body) (pages, outputs [][]byte) {
+func (d *decoder) decode(changes []protocol.Change, bodies []protocol.Body) (pages, outputs [][]byte) {
 	left := int64(mostBodies)
 	for i := range bodies {
 		c, b := &changes[i], &bodies[i]
@@ -62,7 +69,7 @@ func (f *follower) decode(changes []protocol.Change, bodies []protocol.Body) (pa
 			outputs[i] = b.Bytes
 			continue
 		}
-		page := f.page(c, b, left)
+		page := d.page(c, b, left)
 		if page == nil {
 			continue
 		}
@@ -71,44 +78,43 @@ func (f *follower) decode(changes []protocol.Change, bodies []protocol.Body) (pa
 			pages = make([][]byte, len(changes))
 		}
 		pages[i] = page
-		f.remember(c.Item.URL, version{c.Item.Digest, page})
+		d.remember(c.Item.URL, version{c.Item.Digest, page})
 	}
 	return pages, outputs
 }
 
 // page returns the page that a body encodes, or nil if it does not match its digest, its bounds or a stored
 // base.
-func (f *follower) page(c *protocol.Change, b *protocol.Body, left int64) []byte {
+func (d *decoder) page(c *protocol.Change, b *protocol.Body, left int64) []byte {
 	if c.Item.Digest.IsZero() {
 		return nil
 	}
-	page := b.Bytes
+	page, most := b.Bytes, min(left, d.src.MaxPage)
 	switch b.Coding {
 	case "":
-		if int64(len(page)) > min(left, f.maxPage) {
+		if int64(len(page)) > most {
 			return nil
 		}
 	case protocol.CodingDelta:
-		base, ok := f.held(c.Item.URL, b.Base)
+		base, ok := d.held(c.Item.URL, b.Base)
 		if !ok {
-			if base, ok = f.held(c.From, b.Base); !ok {
+			if base, ok = d.held(c.From, b.Base); !ok {
 				return nil
 			}
 		}
-		most := min(left, f.maxPage)
 		if c.Item.Length >= 0 {
 			most = min(most, c.Item.Length)
 		}
 		var err error
 		if page, err = coding.ApplyDelta(base, b.Bytes, most); err != nil {
-			f.log.Debug("cannot apply delta", "url", c.Item.URL, "err", err)
+			d.src.Log.Debug("cannot apply delta", "url", c.Item.URL, "err", err)
 			return nil
 		}
 	default:
 		return nil
 	}
 	if protocol.Sum(page) != c.Item.Digest {
-		f.log.Warn("page differs from its published digest", "site", f.base, "url", c.Item.URL)
+		d.src.Log.Warn("page differs from its published digest", "url", c.Item.URL)
 		return nil
 	}
 	return page

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,19 +15,19 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// takeBundle emits a bundle's changes as Steps; the last one moves the cursor. A bundle that was cut is
+// bundle emits a bundle's changes as Steps; the last one moves the cursor. A bundle that was cut is
 // requested again from its beginning.
-func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Message) (err error) {
+func (d *messageDoor) bundle(ctx context.Context, door Door, m *protocol.Message) (err error) {
 	defer func() { err = ofPiece(err) }()
-	if m.From != f.cursor || f.resync {
-		return fmt.Errorf("bundle starts after cursor %v, not %v", m.From, f.at())
+	if m.From != d.cursor || d.resync {
+		return fmt.Errorf("bundle starts after cursor %v, not %v", m.From, d.at())
 	}
-	if err := f.continues(m.To); err != nil {
+	if err := d.continues(m.To); err != nil {
 		return err
 	}
 	content := io.Reader(bytes.NewReader(m.Body.Bytes))
 	if m.Body.Href != "" {
-		resp, err := f.getBundle(ctx, m.Body.Href, nil)
+		resp, err := d.want.getBundle(ctx, m.Body.Href, nil)
 		if err != nil {
 			return err
 		}
@@ -35,16 +36,16 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 	} else if m.Body.Coding != protocol.CodingArchive {
 		return fmt.Errorf("bundle has unsupported coding %.40q", m.Body.Coding)
 	}
-	r, err := bundle.NewReader(content, bundle.Limits{Page: f.maxPage, Total: f.maxBundle})
+	r, err := bundle.NewReader(content, bundle.Limits{Page: d.want.src.MaxPage, Total: MaxBundle})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	// The site may have rebuilt the bundle since it announced it, up to a later cursor.
-	if r.Head.From != f.cursor || r.Head.To.Seq < m.To.Seq {
+	if r.Head.From != d.cursor || r.Head.To.Seq < m.To.Seq {
 		return fmt.Errorf("bundle covers %v to %v, not %v to %v", r.Head.From, r.Head.To, m.From, m.To)
 	}
-	p := packing{f: f, s: Step{Door: door, As: protocol.AsBatch, Behind: behind(r.Head.To, f.head)}}
+	p := packing{position: d.position, s: Step{Door: door, As: protocol.AsBatch, Behind: behind(r.Head.To, d.head)}}
 	for page, err := range r.Pages() {
 		if err != nil {
 			return err
@@ -58,7 +59,7 @@ func (f *follower) takeBundle(ctx context.Context, door Door, m *protocol.Messag
 
 // getBundle requests a bundle: by GET, or by POST with a body.
 func (f *fetcher) getBundle(ctx context.Context, ref string, say []byte) (*http.Response, error) {
-	u, err := door(f.base, ref)
+	u, err := f.door(ref)
 	if err != nil {
 		return nil, err
 	}
@@ -96,15 +97,8 @@ func (f *fetcher) near(u string) bool {
 			return false
 		}
 	}
-	rt := f.client.Transport
-	if rt == nil {
-		rt = http.DefaultTransport
-	}
-	t, ok := rt.(*http.Transport)
-	if !ok {
-		return true // an unknown RoundTripper
-	}
-	if t.Proxy == nil {
+	t, ok := cmp.Or(f.client.Transport, http.DefaultTransport).(*http.Transport)
+	if !ok || t.Proxy == nil { // an unknown RoundTripper, or direct
 		return true
 	}
 	proxy, err := t.Proxy(r)

@@ -19,51 +19,50 @@ const (
 	catchPace  = 100 * time.Millisecond
 )
 
-// takeChanges requests the changes after the cursor once.
-func (f *follower) takeChanges(ctx context.Context) error {
-	as := f.form()
-	wait := longPoll
-	if f.askEvery > 0 {
+// changes requests the changes after the cursor once.
+func (d *messageDoor) changes(ctx context.Context) error {
+	w, wait, door := d.want, longPoll, d.doors.state(Changes).url
+	if w.src.AskEvery > 0 {
 		wait = 0
 	}
-	u, err := f.selecting(as, f.changes.url, "after", f.at().String(), "wait", strconv.Itoa(int(wait/time.Second)))
+	as := w.form()
+	u, err := w.selecting(as, door, "after", d.at().String(), "wait", strconv.Itoa(int(wait/time.Second)))
 	if err != nil {
 		return err
 	}
 	asked := time.Now()
-	text, err := f.getJSON(ctx, u, wait+stall, protocol.MaxMessage)
+	text, err := w.getJSON(ctx, u, wait+stall, protocol.MaxMessage)
 	if err != nil {
-		return cursorError(err, f.changes.url)
+		return cursorError(err, door)
 	}
 	m, err := protocol.ParseMessage(text)
 	if err != nil {
 		return err
 	}
+	told := m.N
 	switch m.Kind {
-	case protocol.Batch, protocol.Bundle, protocol.Archive:
+	case protocol.Batch:
+		told = len(m.Changes)
+	case protocol.Bundle, protocol.Archive:
 	default:
 		return fmt.Errorf("response is a %.20q message, which carries no changes", m.Kind)
 	}
-	told := len(m.Changes)
-	if m.Kind != protocol.Batch {
-		told = m.N
-	}
-	if err := f.take(ctx, Changes, as, &m); err != nil {
+	if err := d.take(ctx, Changes, as, &m); err != nil {
 		return err
 	}
-	switch {
-	case behind(m.To, m.Head) && told >= someAtOnce: // the answer was full, or took the site long
-		return pause.Sleep(ctx, f.hurried(catchPace)-time.Since(asked))
-	case behind(m.To, m.Head):
-		return pause.Sleep(ctx, f.hurried(smallPace)-time.Since(asked))
-	case f.askEvery > 0 && told < manyAtOnce:
-		return pause.Sleep(ctx, f.askEvery-time.Since(asked))
+	pace := w.hurried(catchPace)
+	switch more := behind(m.To, m.Head); {
+	case more && told >= someAtOnce: // the answer was full, or took the site long
+	case more:
+		pace = w.hurried(smallPace)
+	case w.src.AskEvery > 0 && told < manyAtOnce:
+		pace = w.src.AskEvery
 	case m.To == m.From:
-		return pause.Sleep(ctx, min(f.hurried(emptyPace), longPoll-time.Since(asked)))
-	case as == protocol.AsBatch && f.bundleEvery > 0: // on this door the bundle interval is ours to keep
-		return pause.Sleep(ctx, f.bundleEvery-time.Since(asked))
+		return pause.Sleep(ctx, min(w.hurried(emptyPace), longPoll-time.Since(asked)))
+	case as == protocol.AsBatch && w.src.BundleEvery > 0: // on this door the bundle interval is ours to keep
+		pace = w.src.BundleEvery
 	case told < manyAtOnce:
-		return pause.Sleep(ctx, f.hurried(smallPace)-time.Since(asked))
+		pace = w.hurried(smallPace)
 	}
-	return pause.Sleep(ctx, f.hurried(catchPace)-time.Since(asked))
+	return pause.Sleep(ctx, pace-time.Since(asked))
 }

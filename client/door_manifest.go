@@ -1,10 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -13,22 +15,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// openManifest requests the manifest at u. It returns nil if the site answers that the one last read is still
-// current.
-func (f *follower) openManifest(ctx context.Context, u string, conditional bool) (*http.Response, *protocol.ManifestReader, error) {
-	h := f.header()
+// openManifest requests the manifest at u. It returns nil if h has a condition, and the site answers that the
+// manifest last read is still current.
+func (f *fetcher) openManifest(ctx context.Context, u string, h http.Header) (*http.Response, *protocol.ManifestReader, error) {
 	h.Set("Accept", protocol.ManifestType+", application/xml;q=0.9, */*;q=0.1")
-	if conditional {
-		if f.etag != "" {
-			h.Set("If-None-Match", f.etag)
-			if !f.cursor.IsZero() && f.filter.IsZero() {
-				h.Set("A-IM", "feed") // RFC 3229: the changes since then are enough
-			}
-		}
-		if f.lastModified != "" {
-			h.Set("If-Modified-Since", f.lastModified)
-		}
-	}
 	resp, err := f.get(ctx, u, h, stall)
 	if err != nil {
 		return nil, nil, err
@@ -38,24 +28,8 @@ func (f *follower) openManifest(ctx context.Context, u string, conditional bool)
 		return nil, nil, nil
 	}
 	return resp, protocol.NewManifestReader(resp.Body, protocol.ManifestOptions{
-		URL: resp.Request.URL.String(), Origin: f.origin, MaxBytes: f.maxManifest,
+		URL: resp.Request.URL.String(), Origin: f.origin, MaxBytes: f.src.MaxManifest,
 	}), nil
-}
-
-// asksSite reports whether only the site can evaluate the filter, so that its query door is used in place of
-// the manifest.
-func (f *follower) asksSite() bool {
-	return f.filter.Where != "" && f.offer != nil && f.offer.Query != ""
-}
-
-// describedAt returns the URL to read: that of the manifest, or of the query that the filter makes.
-func (f *follower) describedAt() (string, error) {
-	if !f.asksSite() {
-		return f.manifestURL, nil
-	}
-	page := f.filter // conditions on changes do not apply to pages
-	page.Ops, page.MinSignificance, page.Agent = nil, 0, protocol.Digest{}
-	return withQuery(f.offer.Query, page.Query())
 }
 
 // DefaultMaxManifest is the largest manifest that is read, in bytes, where Source.MaxManifest is zero.
@@ -65,15 +39,15 @@ const DefaultMaxManifest = 4 << 30
 const maxParts = 10_000
 
 // nextPart returns the URL of the next part of an answer, from the Link header, or the empty string.
-func (f *follower) nextPart(h http.Header) string {
-	if !f.asksSite() {
+func (w *selection) nextPart(h http.Header) string {
+	if !w.asksSite() {
 		return ""
 	}
 	for _, line := range h.Values("Link") {
 		for one := range strings.SplitSeq(line, ", <") {
 			ref, params, ok := strings.Cut(strings.TrimPrefix(one, "<"), ">")
 			if ok && strings.Contains(params, `rel="next"`) {
-				if u, err := door(f.base, ref); err == nil {
+				if u, err := w.door(ref); err == nil {
 					return u
 				}
 			}
@@ -84,7 +58,7 @@ func (f *follower) nextPart(h http.Header) string {
 
 // A listing reads what a site offers: a manifest, or the parts of the answer to a query as if they were one.
 type listing struct {
-	f       *follower
+	want    *selection
 	resp    *http.Response
 	r       *protocol.ManifestReader
 	parts   int
@@ -102,7 +76,7 @@ func (l *listing) next(ctx context.Context) (protocol.Record, error) {
 		if err != io.EOF {
 			return rec, err
 		}
-		next := l.f.nextPart(l.resp.Header)
+		next := l.want.nextPart(l.resp.Header)
 		if next == "" {
 			return rec, io.EOF
 		}
@@ -114,7 +88,7 @@ func (l *listing) next(ctx context.Context) (protocol.Record, error) {
 		}
 		n, _ := l.r.Skipped()
 		l.skipped += n
-		resp, r, err := l.f.openManifest(ctx, next, false)
+		resp, r, err := l.want.openManifest(ctx, next, l.want.header())
 		if err != nil {
 			return rec, err
 		}
@@ -138,34 +112,40 @@ func (l *listing) left() (int, []error) {
 	return l.skipped + n, why
 }
 
-// takeManifest emits the manifest as a snapshot, if it is new; or, if the site answers with a part (226), the
+// A manifestDoor reads the manifest, or the answer to a query in its place.
+type manifestDoor struct {
+	*position
+	want     *selection
+	schedule *schedule
+	known    fetch.Validators // of the manifest last read to its end
+}
+
+// take emits the manifest as a snapshot, if it is new; or, if the site answers with a part (226), the
 // changes since the last one. With conditional it sends the validators of the last manifest.
-func (f *follower) takeManifest(ctx context.Context, conditional bool) (err error) {
-	u, err := f.describedAt()
+func (d *manifestDoor) take(ctx context.Context, conditional bool) (err error) {
+	w := d.want
+	u, err := w.describedAt()
 	if err != nil {
 		return err
 	}
-	resp, r, err := f.openManifest(ctx, u, conditional)
+	h := w.header()
+	if conditional {
+		maps.Copy(h, d.known.Header())
+		if d.known.ETag != "" && !d.cursor.IsZero() && w.src.Filter.IsZero() {
+			h.Set("A-IM", "feed") // RFC 3229: the changes since then are enough
+		}
+	}
+	resp, r, err := w.openManifest(ctx, u, h)
 	if err != nil {
 		return err
 	}
 	if resp == nil {
-		f.tookManifest("", "")
-		return f.mended(Manifest, protocol.AsMeta)
+		d.took(fetch.Validators{})
+		return d.mended(Manifest, protocol.AsMeta)
 	}
-	l := &listing{f: f, resp: resp, r: r}
+	l := &listing{want: w, resp: resp, r: r}
 	defer func() { l.resp.Body.Close() }()
-	defer func(begun time.Time) {
-		took := time.Since(begun)
-		wait := min(manifestTax*took, max(f.poll, longestWait))
-		if err == nil {
-			f.broken = 0
-		} else { // each failure in a row to read it to its end doubles the wait
-			wait = max(wait, min(took<<min(f.broken, 16), longestBroken))
-			f.broken++
-		}
-		f.spared = time.Now().Add(f.hurried(wait))
-	}(time.Now())
+	defer func(begun time.Time) { d.schedule.read(begun, err) }(time.Now())
 	validators := fetch.ValidatorsOf(resp.Header)
 	part := resp.StatusCode == http.StatusIMUsed
 
@@ -178,10 +158,10 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 			return err
 		}
 		if !begun || err == io.EOF && s.Reset {
-			if news, err := f.isNews(l.head(), part); err != nil || !news {
+			if news, err := d.isNews(l.head(), part); err != nil || !news {
 				if err == nil {
-					f.tookManifest(validators.ETag, validators.LastModified)
-					err = f.mended(Manifest, protocol.AsMeta)
+					d.took(validators)
+					err = d.mended(Manifest, protocol.AsMeta)
 				}
 				return err
 			}
@@ -189,7 +169,7 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 		if err == io.EOF {
 			if n, why := l.left(); n > 0 && named == 0 && !part { // a site reachable at two addresses has a manifest of one of them
 				u := resp.Request.URL.String()
-				if protocol.Origin(l.head().Base) != f.origin {
+				if protocol.Origin(l.head().Base) != w.origin {
 					return &ElsewhereError{URL: u, Of: l.head().Base}
 				}
 				return fmt.Errorf("%s names no page of its own origin among %d entries: %w", u, n, errors.Join(why[:min(len(why), 1)]...))
@@ -199,102 +179,67 @@ func (f *follower) takeManifest(ctx context.Context, conditional bool) (err erro
 		if len(s.Changes) == protocol.MaxBatch {
 			n, _ := l.left()
 			s.Skipped, skipped = n-skipped, n
-			if err := f.emit(s); err != nil {
+			if err := d.emit(s); err != nil {
 				return err
 			}
 			s = Step{Door: Manifest, As: protocol.AsMeta}
 		}
 		named++
-		if c, ok := f.listed(&rec, part, l.head().Complete); ok {
+		if c, ok := d.listed(&rec, part, l.head().Complete); ok {
 			s.Changes = append(s.Changes, c)
 		}
 	}
 	head := l.head()
-	if behind(head.Cursor, f.cursor) || part && head.Cursor.Epoch != f.cursor.Epoch { // the head may have been read last, after the items
-		return fmt.Errorf("manifest has cursor %v, which does not continue %v", head.Cursor, f.cursor)
+	if behind(head.Cursor, d.cursor) || part && head.Cursor.Epoch != d.cursor.Epoch { // the head may have been read last, after the items
+		return fmt.Errorf("manifest has cursor %v, which does not continue %v", head.Cursor, d.cursor)
 	}
 	n, why := l.left()
 	if n > 0 {
-		f.log.Warn("invalid entries of the manifest are ignored", "site", f.base, "entries", n, "first", why)
+		w.src.Log.Warn("invalid entries of the manifest are ignored", "entries", n, "first", why)
 	}
 	// The answer to a query names all that matches, so it is whole though it is less than the site.
-	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || f.asksSite() && f.filter.Since.IsZero())
+	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || w.asksSite() && w.src.Filter.Since.IsZero())
 	s.ETag, s.LastModified = validators.ETag, validators.LastModified
-	f.cursor = head.Cursor
-	f.manifestDoors(head)
-	f.tookManifest(validators.ETag, validators.LastModified)
-	return f.emit(s)
+	d.cursor = head.Cursor
+	w.stated(head)
+	d.took(validators)
+	return d.emit(s)
 }
 
 // listed returns the change that a record of a manifest stands for, and whether to report it.
-func (f *follower) listed(rec *protocol.Record, part, complete bool) (protocol.Change, bool) {
+func (d *manifestDoor) listed(rec *protocol.Record, part, complete bool) (protocol.Change, bool) {
 	t := rec.Gone
 	switch {
 	case t == nil && part:
 		return protocol.Change{Op: protocol.Update, Item: rec.Item}, true
 	case t == nil:
-		return protocol.Change{Op: protocol.Create, Item: rec.Item}, f.filter.Wants(&rec.Item)
+		return protocol.Change{Op: protocol.Create, Item: rec.Item}, d.want.src.Filter.Wants(&rec.Item)
 	}
 	return protocol.Change{Op: protocol.Delete, Item: protocol.Item{URL: t.URL, Length: -1}, At: t.At, Prev: t.Prev},
-		part || !complete && !f.asksSite() // else absence says it too
+		part || !complete && !d.want.asksSite() // else absence says it too
 }
 
-// tookManifest records that the manifest was read. After a snapshot at a site with a stream or changes door,
-// the failure count is kept until one of those delivers something.
-func (f *follower) tookManifest(etag, lastModified string) {
-	if etag != "" || lastModified != "" {
-		f.etag, f.lastModified = etag, lastModified
-	}
-	f.pollAt = time.Now().Add(f.nextLook())
-	if !f.resync || f.cursor.IsZero() || !f.stream.exists() && !f.changes.exists() {
-		f.went(Manifest)
-	}
-	f.resync, f.noArchive = false, false
+// took records that the manifest was read.
+func (d *manifestDoor) took(validators fetch.Validators) {
+	d.known = cmp.Or(validators, d.known)
+	d.schedule.renew()
+	d.renewed()
 }
 
 // isNews reports whether the manifest's cursor differs from the caller's. It is an error if it is older, if
 // it is the same while a snapshot is needed, or if a part of a manifest does not continue from the caller's
 // cursor.
-func (f *follower) isNews(head protocol.Manifest, part bool) (bool, error) {
+func (d *manifestDoor) isNews(head protocol.Manifest, part bool) (bool, error) {
 	switch {
-	case part && head.Cursor.Epoch != f.cursor.Epoch:
-		f.etag, f.lastModified = "", "" // so that it comes whole
-		return false, fmt.Errorf("partial manifest has cursor %v, which does not continue %v", head.Cursor, f.cursor)
-	case f.cursor.IsZero() || head.Cursor.Epoch != f.cursor.Epoch:
+	case part && head.Cursor.Epoch != d.cursor.Epoch:
+		d.known = fetch.Validators{} // so that it comes whole
+		return false, fmt.Errorf("partial manifest has cursor %v, which does not continue %v", head.Cursor, d.cursor)
+	case d.cursor.IsZero() || head.Cursor.Epoch != d.cursor.Epoch:
 		return true, nil
-	case behind(head.Cursor, f.cursor), f.resync && head.Cursor == f.cursor:
-		f.pollAt = time.Now().Add(f.nextLook())
-		return false, fmt.Errorf("manifest has cursor %v, which is not later than ours, %v", head.Cursor, f.cursor)
+	case behind(head.Cursor, d.cursor), d.resync && head.Cursor == d.cursor:
+		d.schedule.renew()
+		return false, fmt.Errorf("manifest has cursor %v, which is not later than ours, %v", head.Cursor, d.cursor)
 	}
-	f.manifestDoors(head)
-	return head.Cursor != f.cursor, nil
-}
-
-// manifestDoors records the doors that a manifest names. An answer to a query need not name any.
-func (f *follower) manifestDoors(head protocol.Manifest) {
-	if f.named(head.Discovery) && f.offer != nil && f.offer.Version == 0 {
-		f.offer = nil // the site had no description where it was requested
-	}
-	if !f.asksSite() || head.Stream != "" || head.Changes != "" {
-		f.setDoors(head.Stream, head.Changes)
-	}
-}
-
-func behind(c, than protocol.Cursor) bool { return c.Epoch == than.Epoch && c.Seq < than.Seq }
-
-// setDoors records the doors that the site states.
-func (f *follower) setDoors(stream, changes string) {
-	f.found = true
-	for _, d := range []struct {
-		state *doorState
-		ref   string
-	}{{&f.stream, stream}, {&f.changes, changes}} {
-		u, err := door(f.base, d.ref)
-		if err != nil {
-			f.log.Warn("door is not used", "site", f.base, "reason", err)
-		}
-		if u != d.state.url {
-			*d.state = doorState{url: u, shut: d.state.shut}
-		}
-	}
+	d.want.stated(head)
+	return head.Cursor != d.cursor, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/parleyweb/parley/protocol"
 )
@@ -13,87 +12,79 @@ import (
 // errNoArchive reports that a site has no archive now.
 var errNoArchive = errors.New("the site has no archive now")
 
-// takeSite begins with an archive of the site, from the stream or the changes door, or from the archive's
-// fixed URL.
-func (f *follower) takeSite(ctx context.Context) (Door, error) {
-	now := time.Now()
-	switch {
-	case f.stream.open(now):
-		return Stream, f.takeStream(ctx)
-	case f.changes.open(now):
-		return Changes, f.takeChanges(ctx)
-	}
-	return Manifest, f.getArchive(ctx, "")
+// An archiveDoor reads the whole site from an archive.
+type archiveDoor struct {
+	*position
+	want     *selection
+	schedule *schedule
+	tag      string // ETag of the last archive applied
 }
 
-// look checks for news where no better door works: in the manifest, or in the archive.
-func (f *follower) look(ctx context.Context) error {
-	if !f.resync && f.form() == protocol.AsSite && !f.cursor.IsZero() && f.offer != nil && f.offer.Site != "" {
-		return f.getArchive(ctx, f.archiveTag)
-	}
-	return f.takeManifest(ctx, !f.resync)
-}
-
-// getArchive downloads the archive from its fixed URL, unless its ETag is known.
-func (f *follower) getArchive(ctx context.Context, known string) error {
-	if f.offer == nil || f.offer.Site == "" {
+// get downloads the archive from its fixed URL, unless it is the last one and no snapshot is needed.
+func (d *archiveDoor) get(ctx context.Context) error {
+	if d.want.offer == nil || d.want.offer.Site == "" {
 		return errNoArchive
 	}
-	return f.readArchive(ctx, Manifest, f.offer.Site, known, protocol.Digest{})
+	known := d.tag
+	if d.resync {
+		known = ""
+	}
+	return d.read(ctx, Manifest, d.want.offer.Site, known, protocol.Digest{})
 }
 
-// takeArchive reads an archive that a site has announced.
-func (f *follower) takeArchive(ctx context.Context, at Door, m *protocol.Message) error {
-	u, err := door(f.base, m.Body.Href)
+// take reads an archive that a site has announced.
+func (d *archiveDoor) take(ctx context.Context, at Door, m *protocol.Message) error {
+	u, err := d.want.door(m.Body.Href)
 	if err != nil {
 		return err
 	}
-	if m.To == f.cursor && !f.resync {
+	if m.To == d.cursor && !d.resync {
 		return nil
 	}
-	if f.asksSite() { // an archive holds more than the filter selects, and only the site can evaluate the filter
-		f.resync = true
+	if d.want.asksSite() { // an archive holds more than the filter selects, and only the site can evaluate the filter
+		d.resync = true
 		return fmt.Errorf("most of the site has changed: only the pages that match the filter are requested")
 	}
-	err = f.readArchive(ctx, at, u, "", m.Body.Digest)
-	var status *StatusError
-	if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
+	err = d.read(ctx, at, u, "", m.Body.Digest)
+	if status := statusOf(err); status != nil && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) {
 		err = ofPiece(fmt.Errorf("%w: %v", errNoArchive, err)) // the archive may have been replaced: the door is tried again
 	}
 	return err
 }
 
-// readArchive downloads an archive and emits it as a snapshot.
-func (f *follower) readArchive(ctx context.Context, at Door, u, known string, hash protocol.Digest) (err error) {
+// read downloads an archive and emits it as a snapshot.
+func (d *archiveDoor) read(ctx context.Context, at Door, u, known string, hash protocol.Digest) (err error) {
 	defer func() { err = ofPiece(err) }()
-	file, err := f.archives.download(ctx, f.fetcher, u, known, hash)
+	file, err := d.want.download(ctx, u, known, hash)
 	if err != nil {
 		return err
 	}
 	if file == nil {
-		f.tookManifest("", "")
-		return f.mended(at, protocol.AsSite)
+		d.schedule.renew()
+		d.renewed()
+		return d.mended(at, protocol.AsSite)
 	}
 	defer file.Close()
-	a, err := openArchive(file, file.size, f.maxPage)
+	a, err := openArchive(file, file.size, d.want.src.MaxPage)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
 	switch {
-	case !f.resync && a.cursor == f.cursor:
-		f.archiveTag = file.etag
-		f.tookManifest("", "")
-		return f.mended(at, protocol.AsSite)
-	case !f.cursor.IsZero() && behind(a.cursor, f.cursor), f.resync && a.cursor == f.cursor:
-		return fmt.Errorf("archive has cursor %v, which is not later than ours, %v", a.cursor, f.cursor)
+	case !d.resync && a.cursor == d.cursor:
+		d.tag = file.etag
+		d.schedule.renew()
+		d.renewed()
+		return d.mended(at, protocol.AsSite)
+	case !d.cursor.IsZero() && behind(a.cursor, d.cursor), d.resync && a.cursor == d.cursor:
+		return fmt.Errorf("archive has cursor %v, which is not later than ours, %v", a.cursor, d.cursor)
 	}
-	p := packing{f: f, s: Step{Door: at, As: protocol.AsSite, Reset: true}}
-	for page, err := range a.Pages() {
+	p := packing{position: d.position, s: Step{Door: at, As: protocol.AsSite, Reset: true}}
+	for page, err := range a.pages.Pages() {
 		if err != nil {
 			return fmt.Errorf("read archive: %w", err)
 		}
-		if !f.filter.Wants(&page.Change.Item) {
+		if !d.want.src.Filter.Wants(&page.Change.Item) {
 			continue
 		}
 		page.Change.Op, page.Change.Seq = protocol.Create, 0 // it is a snapshot
@@ -101,8 +92,8 @@ func (f *follower) readArchive(ctx context.Context, at Door, u, known string, ha
 			return err
 		}
 	}
-	f.archiveTag = file.etag
-	f.resync, f.noArchive = false, false
-	f.pollAt = time.Now().Add(f.nextLook())
+	d.tag = file.etag
+	d.resync, d.noArchive = false, false
+	d.schedule.renew()
 	return p.end(a.cursor, true)
 }

@@ -30,26 +30,27 @@ func (e *byeError) Error() string {
 	return fmt.Sprintf("the site closed the stream with code %d: %.200q", e.code, e.reason)
 }
 
-// takeStream receives the changes after the cursor, until the stream ends.
-func (f *follower) takeStream(ctx context.Context) error {
-	as, at := f.form(), f.at()
-	u, err := f.selecting(as, f.stream.url, "after", at.String())
+// stream receives the changes after the cursor, until the stream ends.
+func (d *messageDoor) stream(ctx context.Context) error {
+	w, at, door := d.want, d.at(), d.doors.state(Stream).url
+	as := w.form()
+	u, err := w.selecting(as, door, "after", at.String())
 	if err != nil {
 		return err
 	}
-	if err := f.wait(ctx, u); err != nil {
+	if err := w.wait(ctx, u); err != nil {
 		return err
 	}
-	conn, err := wsconn.Dial(ctx, u, f.header(), f.client, wsconn.Options{
+	conn, err := wsconn.Dial(ctx, u, w.header(), w.client, wsconn.Options{
 		Subprotocols: protocol.Subprotocols(), Packed: map[string]wsconn.Packing{protocol.SubprotocolZstd: new(coding.Messages)},
 		MaxMessage: protocol.MaxMessage, Handshake: streamPatience,
 	})
 	if err != nil {
 		var refused *wsconn.StatusError
-		if f.refusal != nil && errors.As(err, &refused) {
-			f.refusal(refused.Status, refused.Header)
+		if w.src.Refused != nil && errors.As(err, &refused) {
+			w.src.Refused(refused.Status, refused.Header)
 		}
-		return cursorError(err, f.stream.url)
+		return cursorError(err, door)
 	}
 	defer conn.Close(closeNormal, "")
 
@@ -63,16 +64,16 @@ func (f *follower) takeStream(ctx context.Context) error {
 	if m.Kind != protocol.Hello || m.From != at {
 		return fmt.Errorf("stream begins with %.20q at %v, not with hello at %v", m.Kind, m.From, at)
 	}
-	f.heads(&m)
-	f.standsOn(Stream) // a quiet site may send no changes for a long time
-	if err := f.mended(Stream, as); err != nil {
+	d.heads(&m)
+	d.standsOn(Stream) // a quiet site may send no changes for a long time
+	if err := d.mended(Stream, as); err != nil {
 		return err
 	}
 	beat := m.Heartbeat
 	if beat <= 0 {
 		beat = defaultBeat
 	}
-	silence := 2*min(beat, protocol.MaxHeartbeat) + f.hurried(silenceSlack)
+	silence := 2*min(beat, protocol.MaxHeartbeat) + w.hurried(silenceSlack)
 	for {
 		m, err := receive(ctx, conn, silence)
 		if err != nil {
@@ -86,10 +87,10 @@ func (f *follower) takeStream(ctx context.Context) error {
 		case protocol.Hello:
 			return errors.New("hello in the middle of the stream")
 		}
-		if err := f.take(ctx, Stream, as, &m); err != nil {
+		if err := d.take(ctx, Stream, as, &m); err != nil {
 			return err
 		}
-		if f.form() != as { // another form suits the new cursor better
+		if w.form() != as { // another form suits the new cursor better
 			return nil
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -46,6 +47,12 @@ func (e *StatusError) Error() string {
 		s += fmt.Sprintf(": %.200q", e.Title)
 	}
 	return s
+}
+
+// statusOf returns the status that err reports, or nil.
+func statusOf(err error) (status *StatusError) {
+	errors.As(err, &status)
+	return status
 }
 
 // Unwrap returns what the status means for a cursor.
@@ -101,8 +108,7 @@ func cursorError(err error, u string) error {
 	if errors.As(err, &refused) {
 		err = statusError(u, refused.Status, refused.Header, refused.Body)
 	}
-	var e *StatusError
-	if errors.As(err, &e) {
+	if e := statusOf(err); e != nil {
 		e.URL, e.cursor = u, true
 	}
 	return err
@@ -110,22 +116,9 @@ func cursorError(err error, u string) error {
 
 // A fetcher sends requests to one site.
 type fetcher struct {
-	base, origin, manifestURL string
-
-	discovery string // URL of the site's description, as its manifest states it; empty where it states none of use
-
+	*site
+	src    *Source // with its defaults filled in
 	client *http.Client
-	agent  string
-	token  string
-	own    bool // the client's connections are used by nothing else
-	pace   func(context.Context) error
-	hurry  time.Duration
-
-	maxPage, maxBundle int64
-
-	allow   func(url string) error
-	found   func(*protocol.Discovery)
-	refusal func(status int, header http.Header) // of a stream
 }
 
 func newFetcher(s *Source) (*fetcher, error) {
@@ -133,14 +126,12 @@ func newFetcher(s *Source) (*fetcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	origin := protocol.Origin(base)
-	f := &fetcher{base: base, origin: origin, manifestURL: manifest, client: new(http.Client), agent: cmp.Or(s.UserAgent, defaultAgent), token: s.Token,
-		maxPage: cmp.Or(s.MaxPage, defaultMaxPage), maxBundle: MaxBundle, pace: s.Pace, hurry: s.Hurry, allow: s.Allow, found: s.Found, refusal: s.Refused}
+	f := &fetcher{&site{base: base, origin: protocol.Origin(base), manifest: manifest}, s.withDefaults(), new(http.Client)}
+	f.src.Log = f.src.Log.With("site", base)
 	f.named(s.Discovery)
 	if s.HTTP != nil {
 		*f.client = *s.HTTP
 	} else {
-		f.own = true
 		t := &http.Transport{Proxy: http.ProxyFromEnvironment}
 		if d, ok := http.DefaultTransport.(*http.Transport); ok {
 			t = d.Clone()
@@ -150,7 +141,7 @@ func newFetcher(s *Source) (*fetcher, error) {
 	}
 	next := f.client.CheckRedirect
 	f.client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
-		if protocol.Origin(r.URL.String()) != origin {
+		if protocol.Origin(r.URL.String()) != f.origin {
 			return &ElsewhereError{URL: via[0].URL.String(), To: r.URL.String()}
 		}
 		if len(via) >= maxRedirects {
@@ -167,28 +158,16 @@ func newFetcher(s *Source) (*fetcher, error) {
 	return f, nil
 }
 
-// named records the description's URL that a manifest states. A manifest speaks only for its own site: a URL
-// that is not below its base is not believed.
-func (f *fetcher) named(u string) (news bool) {
-	local, ok := strings.CutPrefix(u, f.base)
-	path, err := url.PathUnescape(local)
-	if !ok || u == f.discovery || err != nil || strings.Contains(path, "..") || strings.Contains(path, `\`) {
-		return false
-	}
-	f.discovery = u
-	return true
-}
-
 // allowed calls Source.Allow with a URL. A stream's ws URL becomes the http URL of its handshake, which is a
 // request like any other.
 func (f *fetcher) allowed(u string) error {
-	if f.allow == nil {
+	if f.src.Allow == nil {
 		return nil
 	}
 	if rest, ok := strings.CutPrefix(u, "ws"); ok {
 		u = "http" + rest
 	}
-	return f.allow(u)
+	return f.src.Allow(u)
 }
 
 // wait calls Source.Allow and Source.Pace before a request.
@@ -196,22 +175,23 @@ func (f *fetcher) wait(ctx context.Context, u string) error {
 	if err := f.allowed(u); err != nil {
 		return err
 	}
-	if f.pace == nil {
+	if f.src.Pace == nil {
 		return ctx.Err()
 	}
-	return f.pace(ctx)
+	return f.src.Pace(ctx)
 }
 
+// close closes the connections of a client of our own.
 func (f *fetcher) close() {
-	if f.own {
+	if f.src.HTTP == nil {
 		f.client.CloseIdleConnections()
 	}
 }
 
 func (f *fetcher) header() http.Header {
-	h := http.Header{"User-Agent": {f.agent}}
-	if f.token != "" {
-		h.Set("Authorization", "Bearer "+f.token)
+	h := http.Header{"User-Agent": {f.src.UserAgent}}
+	if f.src.Token != "" {
+		h.Set("Authorization", "Bearer "+f.src.Token)
 	}
 	return h
 }
@@ -340,3 +320,6 @@ func (b *body) explain(err error) error {
 	}
 	return errStalled
 }
+
+// hurried returns d, or Hurry if that is set and shorter.
+func (f *fetcher) hurried(d time.Duration) time.Duration { return pause.AtMost(d, f.src.Hurry) }

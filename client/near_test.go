@@ -31,7 +31,7 @@ func TestBundleCompressionByAddress(t *testing.T) {
 		{"http://localhost.example/", direct, false},
 		{"https://www.example.com/", direct, false},
 	} {
-		f := fetcher{base: c.base, client: &http.Client{Transport: c.trip}}
+		f := fetcher{client: &http.Client{Transport: c.trip}}
 		asked := bundle.Accepted
 		if f.near(c.base + "parley/batch") {
 			asked = string(bundle.Plain)

@@ -25,7 +25,7 @@ func ofPiece(err error) error {
 
 // A packing splits a bundle or an archive into Steps of bounded size.
 type packing struct {
-	f     *follower
+	*position
 	s     Step
 	bytes int
 }
@@ -33,18 +33,18 @@ type packing struct {
 // add appends a change with its page, whose digest was checked, or nil if the page must be fetched. If the
 // current Step is full, add emits that first.
 func (p *packing) add(c protocol.Change, page []byte) error {
-	kept, _, skipped := local(p.f.base, []protocol.Change{c}, nil)
+	kept, _, skipped := p.doors.site.local([]protocol.Change{c}, nil)
 	if skipped > 0 {
 		p.s.Skipped++
 		return nil
 	}
 	if len(p.s.Changes) == protocol.MaxBatch || p.bytes > 0 && p.bytes+len(page) > stepBytes {
-		if err := p.f.emit(p.s); err != nil {
+		if err := p.emit(p.s); err != nil {
 			return err
 		}
 		p.s, p.bytes = Step{Door: p.s.Door, As: p.s.As, Behind: p.s.Behind}, 0
 	}
-	if c = kept[0]; page != nil && (int64(len(page)) > p.f.maxPage || c.Op == protocol.Delete) {
+	if c = kept[0]; c.Op == protocol.Delete { // of a page that moved to another origin
 		page = nil
 	}
 	if page != nil && p.s.Bodies == nil {
@@ -62,7 +62,7 @@ func (p *packing) add(c protocol.Change, page []byte) error {
 // archive that fails earlier is read again from its beginning.
 func (p *packing) end(to protocol.Cursor, whole bool) error {
 	p.s.Cursor, p.s.Whole = to, whole
-	p.f.cursor, p.f.pieces = to, 0
-	p.f.went(p.s.Door)
-	return p.f.emit(p.s)
+	p.cursor, p.doors.pieces = to, 0
+	p.went(p.s.Door)
+	return p.emit(p.s)
 }

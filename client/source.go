@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -146,13 +147,31 @@ func (s *Source) Site() (base, manifest string, err error) {
 	return u, u + "robots.rdf", nil
 }
 
+// withDefaults returns a copy in which what is not set has its default.
+func (s *Source) withDefaults() *Source {
+	c := *s
+	c.UserAgent, c.As, c.Log = cmp.Or(s.UserAgent, defaultAgent), cmp.Or(s.As, protocol.AsMeta), cmp.Or(s.Log, slog.New(slog.DiscardHandler))
+	c.MaxManifest, c.MaxPage, c.MaxArchive = cmp.Or(s.MaxManifest, DefaultMaxManifest), cmp.Or(s.MaxPage, defaultMaxPage), cmp.Or(s.MaxArchive, DefaultMaxArchive)
+	if c.Poll <= 0 {
+		c.Poll = defaultPoll
+	}
+	return &c
+}
+
+// A site tells its own URLs from those of other origins: what it says about those is not believed.
+type site struct {
+	base, origin, manifest string
+
+	discovery string // URL of the description, as the manifest states it; empty where it states none of use
+}
+
 // local returns the changes within the site, with canonical URLs, their bodies, if there are any, and the
 // number of changes left out. A move from another origin becomes a create; a move to another origin becomes a
 // delete.
-func local(base string, changes []protocol.Change, bodies []protocol.Body) (kept []protocol.Change, with []protocol.Body, skipped int) {
+func (s *site) local(changes []protocol.Change, bodies []protocol.Body) (kept []protocol.Change, with []protocol.Body, skipped int) {
 	at := func(ref string) string {
-		u, err := protocol.CanonicalURL(base, ref)
-		if err != nil || protocol.Origin(u) != protocol.Origin(base) {
+		u, err := protocol.CanonicalURL(s.base, ref)
+		if err != nil || protocol.Origin(u) != s.origin {
 			return ""
 		}
 		return u
@@ -183,16 +202,16 @@ func local(base string, changes []protocol.Change, bodies []protocol.Body) (kept
 
 // door checks the URL of a door that the site has stated, and returns it with http or https as its scheme. A
 // URL on another origin is an error.
-func door(base, ref string) (string, error) {
+func (s *site) door(ref string) (string, error) {
 	if ref == "" {
 		return "", nil
 	}
 	if rest, ok := strings.CutPrefix(ref, "ws"); ok && (strings.HasPrefix(rest, "://") || strings.HasPrefix(rest, "s://")) {
 		ref = "http" + rest
 	}
-	u, err := protocol.CanonicalURL(base, ref)
-	if err == nil && protocol.Origin(u) != protocol.Origin(base) {
-		err = fmt.Errorf("door %.200s is not on the origin %s", u, protocol.Origin(base))
+	u, err := protocol.CanonicalURL(s.base, ref)
+	if err == nil && protocol.Origin(u) != s.origin {
+		err = fmt.Errorf("door %.200s is not on the origin %s", u, s.origin)
 	}
 	if err != nil {
 		return "", err

@@ -43,13 +43,7 @@ func RemoveParts(dir string) {
 	}
 }
 
-// A spool downloads archives, which are too large for memory, to files.
-type spool struct {
-	dir  string
-	most int64 // bytes
-}
-
-// A spooled is a downloaded file. Close removes it.
+// A spooled is an archive, too large for memory, downloaded to a file. Close removes it.
 type spooled struct {
 	*os.File
 	size int64
@@ -67,8 +61,8 @@ var errTooLarge = errors.New("larger than the limit")
 
 // download fetches u, and resumes by Range where the connection was cut, as long as the ETag is the same. It
 // returns nil if the ETag is still known. If hash is not zero, the content must have it.
-func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash protocol.Digest) (*spooled, error) {
-	file, err := os.CreateTemp(s.dir, partPattern)
+func (f *fetcher) download(ctx context.Context, u, known string, hash protocol.Digest) (*spooled, error) {
+	file, err := os.CreateTemp(f.src.Temp, partPattern)
 	if err != nil {
 		return nil, err
 	}
@@ -77,18 +71,17 @@ func (s *spool) download(ctx context.Context, f *fetcher, u, known string, hash 
 	for tries, parts := 0, 1; ; tries, parts = tries+1, parts+1 {
 		before := out.size
 		var same bool
-		if same, err = s.part(ctx, f, u, known, out); err == nil {
+		if same, err = f.part(ctx, u, known, out); err == nil {
 			if fresh = !same; same {
 				break
 			}
 			err = out.check(hash)
 			break
 		}
-		var status *StatusError
 		if out.resumed && out.size > before {
 			tries = 0
 		}
-		if ctx.Err() != nil || tries >= spoolTries || out.begun > spoolTries || parts >= spoolParts || errors.As(err, &status) || errors.Is(err, errTooLarge) || errors.Is(err, errPart) {
+		if ctx.Err() != nil || tries >= spoolTries || out.begun > spoolTries || parts >= spoolParts || statusOf(err) != nil || errors.Is(err, errTooLarge) || errors.Is(err, errPart) {
 			break
 		}
 		if err := pause.Sleep(ctx, f.hurried(min(firstWait<<tries, longestWait))); err != nil {
@@ -107,7 +100,7 @@ var errPart = errors.New("response has a range that was not requested")
 
 // part requests the missing bytes, and appends them. It reports whether the site answers that known is still
 // current.
-func (s *spool) part(ctx context.Context, f *fetcher, u, known string, out *spooled) (same bool, err error) {
+func (f *fetcher) part(ctx context.Context, u, known string, out *spooled) (same bool, err error) {
 	h := f.header()
 	h.Set("Accept-Encoding", "identity")
 	resumes := out.size > 0 && out.etag != ""
@@ -140,15 +133,16 @@ func (s *spool) part(ctx context.Context, f *fetcher, u, known string, out *spoo
 			out.etag = "" // weak: not usable for If-Range (RFC 9110, section 13.1.5)
 		}
 	}
-	if resp.ContentLength > s.most-out.size {
+	most := f.src.MaxArchive
+	if resp.ContentLength > most-out.size {
 		return false, fmt.Errorf("%d bytes: %w", out.size+resp.ContentLength, errTooLarge)
 	}
 	if _, err := out.Seek(out.size, io.SeekStart); err != nil {
 		return false, err
 	}
-	n, err := io.Copy(out.File, io.LimitReader(resp.Body, s.most-out.size+1))
-	if out.size += n; err == nil && out.size > s.most {
-		err = fmt.Errorf("more than %d bytes: %w", s.most, errTooLarge)
+	n, err := io.Copy(out.File, io.LimitReader(resp.Body, most-out.size+1))
+	if out.size += n; err == nil && out.size > most {
+		err = fmt.Errorf("more than %d bytes: %w", most, errTooLarge)
 	}
 	return false, err
 }
