@@ -43,7 +43,7 @@ var ours = map[string][]string{
 	"server/describe":              {},
 	"server/inventory":             {"protocol"},
 	"server/manifest":              {"protocol", "internal/atomicfile", "internal/clock", "internal/coding", "internal/journal", "internal/pause", "server/internal/public", "server/internal/stat", "server/internal/web"},
-	"server/archive":               {"protocol", "server", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc", "internal/clock", "internal/pause"},
+	"server/archive":               {"protocol", "server", "server/internal/web", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc", "internal/clock", "internal/pause"},
 	"server/versions":              {"protocol", "server", "server/inventory", "internal/atomicfile", "internal/coding", "internal/pause"},
 	"server/evidence":              {"protocol", "internal/inet", "server", "server/inventory", "internal/fetch", "internal/html", "internal/clock", "internal/pause"},
 	"server/static":                {"protocol", "internal/atomicfile", "server", "internal/journal", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},

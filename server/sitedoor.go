@@ -64,14 +64,6 @@ func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *web.Proble
 	return nil
 }
 
-// Refuse answers a request with a problem of RFC 9457. It is for handlers behind a
-// Notifier, such as an [Archive]. A retry above zero sends Retry-After.
-func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string, retry time.Duration) {
-	p := web.Plain(status, detail)
-	p.Retry = retry
-	p.Write(w, r)
-}
-
 // mayReadArchive reports whether a caller may have the archive. The archive is the same
 // for everybody: a caller with its own rules in robots.txt may have it only if they
 // forbid nothing that is in it. Of concurrent requests for one name, one reads the

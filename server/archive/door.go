@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
 // Latest implements [server.Archive].
@@ -99,10 +100,12 @@ func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil && at != "":
-		server.Refuse(w, r, http.StatusGone, "there is no archive at cursor "+at+": omit the parameter at to get the newest", 0)
+		web.Plain(http.StatusGone, "there is no archive at cursor "+at+": omit the parameter at to get the newest").Write(w, r)
 		return
 	case err != nil:
-		server.Refuse(w, r, http.StatusServiceUnavailable, "the archive is not ready yet", retry)
+		p := web.Plain(http.StatusServiceUnavailable, "the archive is not ready yet")
+		p.Retry = retry
+		p.Write(w, r)
 		return
 	}
 	defer in.Close()
