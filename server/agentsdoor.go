@@ -77,7 +77,7 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *web.Prob
 		p.Retry = 30 * time.Second
 		return p
 	default:
-		orDiscard(n.Logger).Error("agent could not be stored", "caller", c.Name, "err", err)
+		n.log().Error("agent could not be stored", "caller", c.Name, "err", err)
 		return web.Plain(http.StatusInternalServerError, "the program could not be stored")
 	}
 	b, err := json.Marshal(protocol.AgentStored{Agent: digest})
@@ -165,7 +165,7 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *web.Pr
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			orDiscard(n.Logger).Error("agent run ended before all pages were processed", "agent", s.filter.Agent.String(), "err", err)
+			n.log().Error("agent run ended before all pages were processed", "agent", s.filter.Agent.String(), "err", err)
 		}
 		return nil // the last line is missing
 	}
@@ -265,7 +265,7 @@ func (n *Notifier) askAgent(ctx context.Context, s *selection, c *protocol.Chang
 	case ctx.Err() != nil:
 		return protocol.Body{}, false, ctx.Err()
 	case err != nil:
-		orDiscard(n.Logger).Debug("agent failed: the change is sent without its output", "agent", s.filter.Agent.String(), "url", c.Item.URL, "err", err)
+		n.log().Debug("agent failed: the change is sent without its output", "agent", s.filter.Agent.String(), "url", c.Item.URL, "err", err)
 		return protocol.Body{}, true, nil
 	case !v.Tell && c.Op != protocol.Move:
 		return protocol.Body{}, false, nil
@@ -300,11 +300,7 @@ func (n *Notifier) agentPage(ctx context.Context, item protocol.Item) ([]byte, e
 	if item.Digest.IsZero() || n.Pages == nil {
 		return nil, nil
 	}
-	read := n.Pages.Page
-	if p, ok := n.Pages.(Past); ok {
-		read = p.Version
-	}
-	page, err := read(ctx, &item, mostAgentPage)
+	page, err := n.Pages.Version(ctx, &item, mostAgentPage)
 	switch {
 	case errors.Is(err, ErrNoVersion):
 		return nil, nil

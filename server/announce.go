@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"mime"
 	"strings"
@@ -19,60 +18,6 @@ import (
 	"github.com/parleyweb/parley/server/internal/compare"
 	"github.com/parleyweb/parley/server/inventory"
 )
-
-// An Announcement is a report about one page by the program that generates it: a
-// content management system, a build. It is the site's own word, and can be
-// repeated: news that is known, or older than what is known, changes nothing.
-type Announcement struct {
-	URL  string `json:"url"`            // absolute, or relative to the base URL
-	Gone bool   `json:"gone,omitempty"` // the page is no longer offered
-
-	// Modified is when the page changed, or was deleted. Digest is that of the
-	// bytes as served. One of them must be given, unless Gone is set.
-	//
-	// Without a digest only the date, to the millisecond, decides what is new.
-	// Of two edits with the same date the second counts as a repeat of the first,
-	// and as Unchanged; a deletion with the date of an edit counts as the later one.
-	// So a program whose dates are whole seconds should give a digest, or
-	// milliseconds, or announce the changes of a second only when it is over.
-	//
-	// For a deleted page only a later date is new: a page that comes back must
-	// give the date when it did, not when it was written, or a digest and no date.
-	// A deletion without a date counts as of its acceptance, or as of the newest known
-	// date of the page if that is later: news in a later call with a date up to then
-	// is old, even of edits after the deletion. So a program that may be late should
-	// date its deletions.
-	Modified time.Time       `json:"modified,omitzero"`
-	Digest   protocol.Digest `json:"digest,omitzero"`
-
-	Length    *int64          `json:"length,omitempty"` // bytes
-	Type      string          `json:"type,omitempty"`   // media type
-	Title     string          `json:"title,omitempty"`
-	Language  string          `json:"language,omitempty"`
-	Canonical string          `json:"canonical,omitempty"`
-	Text      protocol.Digest `json:"text,omitzero"`
-}
-
-// Announced is the result of a call of [Publisher.Announce].
-type Announced struct {
-	Cursor    protocol.Cursor `json:"cursor"` // durable: every reader that reaches it has received the changes
-	Created   int             `json:"created"`
-	Updated   int             `json:"updated"`
-	Deleted   int             `json:"deleted"`
-	Unchanged int             `json:"unchanged"` // known already, or older than what is known
-	Refused   []Refused       `json:"refused,omitempty"`
-}
-
-// Refused is an announcement that was not accepted. Repeated, it will be
-// refused again, unless the rules of the site change.
-type Refused struct {
-	URL    string `json:"url"`
-	Reason string `json:"reason"`
-}
-
-// ErrNotReady is wrapped by the error of [Publisher.Announce] before the
-// first scan of the site has ended. Try again in a moment.
-var ErrNotReady = errors.New("the first scan of the site has not finished")
 
 // announcedModified returns the announced modification time of an entry. The announcer's clock may
 // be ahead of this one, so Item.Modified may be earlier. Zero means unknown.
@@ -177,7 +122,7 @@ type announceBatch struct {
 func (t *announceBatch) add(a Announcement) error {
 	url, reason := t.urlOf(a.URL)
 	if reason == "" {
-		reason = a.clean(url, t.now)
+		reason = clean(&a, url, t.now)
 	}
 	if reason != "" {
 		t.refuse(a.URL, reason)
@@ -239,7 +184,7 @@ func (t *announceBatch) urlOf(ref string) (url, reason string) {
 
 // clean brings an announcement into the form in which it is delivered, or
 // returns why it is refused.
-func (a *Announcement) clean(url string, now time.Time) (reason string) {
+func clean(a *Announcement, url string, now time.Time) (reason string) {
 	if !a.Modified.IsZero() {
 		if _, ok := protocol.SaneModified(a.Modified, now); !ok {
 			return "modified is before 1993, or more than a day in the future"
@@ -305,7 +250,7 @@ func (t *announceBatch) isOld(url string, a Announcement, k *known) bool {
 }
 
 func (t *announceBatch) exists(url string, a Announcement, k *known) {
-	stamp := a.stamp()
+	stamp := stampOf(a)
 	o := inventory.Offer{URL: url, Modified: a.Modified, Length: -1, Type: a.Type, Title: a.Title, Digest: a.Digest, Stamp: stamp,
 		Language: a.Language, Canonical: a.Canonical, Text: a.Text}
 	if a.Length != nil {
@@ -360,7 +305,7 @@ func compareNews(a Announcement, was journal.Entry) int {
 		age = a.Modified.Truncate(time.Millisecond).Compare(said)
 	}
 	switch {
-	case bytes.Equal(a.stamp(), was.Stamp), !a.Digest.IsZero() && a.Digest == was.Item.Digest:
+	case bytes.Equal(stampOf(a), was.Stamp), !a.Digest.IsZero() && a.Digest == was.Item.Digest:
 		return 0
 	case age == 0 && !a.Digest.IsZero():
 		return 1 // edited twice within a second, the precision of most dates
@@ -374,8 +319,8 @@ func (t *announceBatch) importance(e *journal.Entry) {
 	}
 }
 
-// stamp returns a value that only an announcement with the same content has too.
-func (a Announcement) stamp() []byte {
+// stampOf returns a value that only an announcement with the same content has too.
+func stampOf(a Announcement) []byte {
 	b, err := json.Marshal(a)
 	if err != nil {
 		panic("server: encode announcement: " + err.Error()) // plain values always encode

@@ -54,7 +54,7 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *web.Pr
 	case r.Context().Err() != nil:
 		return nil // the client has gone
 	default:
-		orDiscard(n.Logger).Error("announcements could not be stored", "pages", len(list), "err", err)
+		n.log().Error("announcements could not be stored", "pages", len(list), "err", err)
 		return web.Plain(http.StatusInternalServerError, "the announcements could not be stored")
 	}
 	b, err := json.Marshal(done)

@@ -315,7 +315,7 @@ func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, s *selection, 
 	}
 	if err != nil {
 		if r.Context().Err() == nil {
-			orDiscard(n.Logger).Info("bundle cut", "peer", r.RemoteAddr, "to", p.to.String(), "err", err)
+			n.log().Info("bundle cut", "peer", r.RemoteAddr, "to", p.to.String(), "err", err)
 		}
 		panic(http.ErrAbortHandler) // the response has begun: the client must see that it is incomplete
 	}

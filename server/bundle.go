@@ -451,12 +451,8 @@ func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Cha
 
 // present reports whether all pages sent with changes still have the same version.
 func (n *Notifier) present(p *pack, changes []protocol.Change) bool {
-	pages, ok := n.Pages.(Presence)
-	if !ok {
-		return !slices.ContainsFunc(changes, func(c protocol.Change) bool { return p.wants(&c) }) // unknown, so assume not
-	}
 	for i := range changes {
-		if p.wants(&changes[i]) && !pages.Present(&changes[i].Item) {
+		if p.wants(&changes[i]) && !n.Pages.Present(&changes[i].Item) {
 			return false
 		}
 	}
@@ -483,7 +479,7 @@ func (n *Notifier) pageOf(ctx context.Context, p *pack, c *protocol.Change) ([]b
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case !errors.Is(err, ErrNoVersion):
-		orDiscard(n.Logger).Warn("page could not be read", "url", c.Item.URL, "err", err)
+		n.log().Warn("page could not be read", "url", c.Item.URL, "err", err)
 	}
 	return nil, nil
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -99,6 +100,8 @@ func readCallersFile(path string) (b []byte, written time.Time, err error) {
 	return b, info.ModTime(), nil
 }
 
+func (c *Callers) log() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
+
 // known returns the present callers. While one goroutine reads the file, which may
 // take long, the others get the callers known before.
 func (c *Callers) known() []knownCaller {
@@ -134,7 +137,7 @@ func (c *Callers) look(known []knownCaller, now time.Time) []knownCaller {
 		c.text, c.fault = sum, err
 		if err == nil {
 			known = list
-			orDiscard(c.Logger).Info("callers file reloaded", "path", c.path, "tokens", len(list))
+			c.log().Info("callers file reloaded", "path", c.path, "tokens", len(list))
 		}
 	}
 	failed := ""
@@ -142,7 +145,7 @@ func (c *Callers) look(known []knownCaller, now time.Time) []knownCaller {
 		failed = err.Error()
 	}
 	if failed != c.failed && failed != "" {
-		orDiscard(c.Logger).Warn("callers file could not be read: the previous callers stay valid", "path", c.path, "err", err)
+		c.log().Warn("callers file could not be read: the previous callers stay valid", "path", c.path, "err", err)
 	}
 	c.failed = failed
 	return known

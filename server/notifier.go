@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -246,10 +247,12 @@ func (n *Notifier) patient(w http.ResponseWriter) web.Patient {
 	return web.Patient{ResponseWriter: w, Wait: n.writeWait()}
 }
 
-func (n *Notifier) writeWait() time.Duration { return orDefault(n.WriteWait, 20*time.Second) }
+func (n *Notifier) log() *slog.Logger { return cmp.Or(n.Logger, slog.New(slog.DiscardHandler)) }
+
+func (n *Notifier) writeWait() time.Duration { return cmp.Or(max(n.WriteWait, 0), 20*time.Second) }
 
 func (n *Notifier) heartbeat() time.Duration {
-	return min(orDefault(n.Heartbeat, 25*time.Second), protocol.MaxHeartbeat)
+	return min(cmp.Or(max(n.Heartbeat, 0), 25*time.Second), protocol.MaxHeartbeat)
 }
 
 // Register adds the doors to a mux that serves the rest of the host. They are
@@ -445,6 +448,6 @@ func (n *Notifier) failed(r *http.Request, after protocol.Cursor, err error) *we
 	if p := n.cursorProblem(after, err); p != nil {
 		return p
 	}
-	orDiscard(n.Logger).Error("the journal could not be read", "path", r.URL.Path, "after", after.String(), "err", err)
+	n.log().Error("the journal could not be read", "path", r.URL.Path, "after", after.String(), "err", err)
 	return web.Plain(http.StatusInternalServerError, "the journal could not be read")
 }

@@ -31,42 +31,6 @@ const (
 	queriesAtOnce, queriesEach = 32, 4
 )
 
-// A Moment is what a site offers at one moment. Its user must close it soon, and
-// must not wait meanwhile for anything that changes the journal.
-type Moment struct {
-	Cursor   protocol.Cursor
-	Modified time.Time // when the site last changed
-	Revision uint64    // two Moments with different items have different revisions
-
-	// Items yields the items after a URL, in the order of protocol.Compare; after
-	// "" all items. Gone yields the tombstones, newest first.
-	Items func(after string) iter.Seq2[protocol.Item, error]
-	Gone  iter.Seq2[protocol.Tombstone, error]
-
-	Close func()
-}
-
-// Moments returns a function that reads the present items of a journal, for [Notifier.Items].
-func Moments(j *Journal) func(context.Context) (*Moment, error) {
-	return func(context.Context) (*Moment, error) {
-		v, err := j.View()
-		if err != nil {
-			return nil, err
-		}
-		items := func(after string) iter.Seq2[protocol.Item, error] {
-			return func(yield func(protocol.Item, error) bool) {
-				for r := v.Reader("", true, after); ; {
-					e, more, err := r.Next()
-					if err == nil && !more || !yield(e.Item, err) || err != nil {
-						return
-					}
-				}
-			}
-		}
-		return &Moment{Cursor: v.Head(), Modified: v.Modified(), Revision: v.Revision(), Items: items, Gone: v.Tombstones(), Close: v.Close}, nil
-	}
-}
-
 // serveQuery answers with a manifest of the items that are offered now and match
 // a [protocol.Filter], with the present cursor (C13). It is never complete: absence from
 // it means nothing. The parameters are those of a filter except op, minsig and
@@ -249,7 +213,7 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *web.Problem {
 		}
 	})
 	if err != nil {
-		orDiscard(a.n.Logger).Debug("query response aborted", "err", err)
+		a.n.log().Debug("query response aborted", "err", err)
 		panic(http.ErrAbortHandler) // else the answer would look complete
 	}
 	return nil

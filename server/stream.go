@@ -83,7 +83,7 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *web.Prob
 	err = s.run(life, loop)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		n.stats.slow.Add(1)
-		orDiscard(n.Logger).Info("stream closed: its reader does not read", "peer", r.RemoteAddr, "at", s.at.String())
+		n.log().Info("stream closed: its reader does not read", "peer", r.RemoteAddr, "at", s.at.String())
 	}
 	conn.Close(s.close(life, err))
 	cut()
@@ -271,10 +271,10 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 	case life.Err() != nil:
 		return protocol.CloseShutdown, errShutdown.Error()
 	case s.broken != nil: // a subscriber that disconnects during a write is not a failure of the site
-		orDiscard(s.n.Logger).Debug("subscriber disconnected", "at", s.at.String(), "err", err)
+		s.n.log().Debug("subscriber disconnected", "at", s.at.String(), "err", err)
 		return 1000, ""
 	default:
-		orDiscard(s.n.Logger).Error("stream failed", "at", s.at.String(), "err", err)
+		s.n.log().Error("stream failed", "at", s.at.String(), "err", err)
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
 	}
 	// The random part spreads the reconnects.

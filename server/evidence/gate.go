@@ -18,11 +18,7 @@ type gate struct {
 	k     *Keeper
 }
 
-var (
-	_ server.Pages    = gate{}
-	_ server.Presence = gate{}
-	_ server.Past     = gate{}
-)
+var _ server.Pages = gate{}
 
 // askedWait is how long a reader waits for the fetch of an edited page.
 const askedWait = time.Second
@@ -67,20 +63,16 @@ func (g gate) Delta(ctx context.Context, item *protocol.Item, base protocol.Dige
 	return g.pages.Delta(ctx, item, base)
 }
 
-// Present implements [server.Presence].
+// Present implements [server.Pages].
 func (g gate) Present(item *protocol.Item) bool {
-	p, ok := g.pages.(server.Presence)
-	return ok && g.k.shown(item.URL, item.Digest) && p.Present(item)
+	return g.k.shown(item.URL, item.Digest) && g.pages.Present(item)
 }
 
-// Version implements [server.Past]. Programs, too, see only bytes that an anonymous
+// Version implements [server.Pages]. Programs, too, see only bytes that an anonymous
 // GET has shown.
 func (g gate) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
 	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
 		return nil, fmt.Errorf("version of %s: %w", item.URL, err)
 	}
-	if p, ok := g.pages.(server.Past); ok {
-		return p.Version(ctx, item, max)
-	}
-	return g.pages.Page(ctx, item, max)
+	return g.pages.Version(ctx, item, max)
 }

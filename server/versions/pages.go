@@ -18,10 +18,7 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-var (
-	_ server.Pages    = (*Store)(nil)
-	_ server.Presence = (*Store)(nil)
-)
+var _ server.Pages = (*Store)(nil)
 
 const (
 	// maxOpens bounds the larger pages that are read into memory at one time. No more
@@ -75,7 +72,7 @@ func (s *Store) Version(ctx context.Context, item *protocol.Item, max int64) ([]
 }
 
 // Present reports whether Page may return the bytes of item, without reading them: a
-// caller that caches the bytes calls it before each use. See [server.Presence].
+// caller that caches the bytes calls it before each use. See [server.Pages].
 func (s *Store) Present(item *protocol.Item) bool {
 	f, err := s.isThere(context.Background(), item)
 	if err != nil {

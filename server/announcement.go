@@ -1,0 +1,57 @@
+package server
+
+import (
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// An Announcement is a report about one page by the program that generates it: a
+// content management system, a build. It is the site's own word, and can be
+// repeated: news that is known, or older than what is known, changes nothing.
+type Announcement struct {
+	URL  string `json:"url"`            // absolute, or relative to the base URL
+	Gone bool   `json:"gone,omitempty"` // the page is no longer offered
+
+	// Modified is when the page changed, or was deleted. Digest is that of the
+	// bytes as served. One of them must be given, unless Gone is set.
+	//
+	// Without a digest only the date, to the millisecond, decides what is new.
+	// Of two edits with the same date the second counts as a repeat of the first,
+	// and as Unchanged; a deletion with the date of an edit counts as the later one.
+	// So a program whose dates are whole seconds should give a digest, or
+	// milliseconds, or announce the changes of a second only when it is over.
+	//
+	// For a deleted page only a later date is new: a page that comes back must
+	// give the date when it did, not when it was written, or a digest and no date.
+	// A deletion without a date counts as of its acceptance, or as of the newest known
+	// date of the page if that is later: news in a later call with a date up to then
+	// is old, even of edits after the deletion. So a program that may be late should
+	// date its deletions.
+	Modified time.Time       `json:"modified,omitzero"`
+	Digest   protocol.Digest `json:"digest,omitzero"`
+
+	Length    *int64          `json:"length,omitempty"` // bytes
+	Type      string          `json:"type,omitempty"`   // media type
+	Title     string          `json:"title,omitempty"`
+	Language  string          `json:"language,omitempty"`
+	Canonical string          `json:"canonical,omitempty"`
+	Text      protocol.Digest `json:"text,omitzero"`
+}
+
+// Announced is the result of a call of [Publisher.Announce].
+type Announced struct {
+	Cursor    protocol.Cursor `json:"cursor"` // durable: every reader that reaches it has received the changes
+	Created   int             `json:"created"`
+	Updated   int             `json:"updated"`
+	Deleted   int             `json:"deleted"`
+	Unchanged int             `json:"unchanged"` // known already, or older than what is known
+	Refused   []Refused       `json:"refused,omitempty"`
+}
+
+// Refused is an announcement that was not accepted. Repeated, it will be
+// refused again, unless the rules of the site change.
+type Refused struct {
+	URL    string `json:"url"`
+	Reason string `json:"reason"`
+}
