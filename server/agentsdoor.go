@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 
@@ -66,9 +68,9 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *web.Prob
 	case err == nil:
 	case r.Context().Err() != nil:
 		return nil // the client has gone
-	case errors.Is(err, ErrProgram):
+	case errors.Is(err, caller.ErrProgram):
 		return web.Plain(http.StatusUnprocessableEntity, err.Error())
-	case errors.Is(err, ErrNoRoom):
+	case errors.Is(err, caller.ErrNoRoom):
 		p := web.Plain(http.StatusTooManyRequests, err.Error())
 		p.Type, p.Retry = web.TypeLimit, time.Hour
 		return p
@@ -93,7 +95,7 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *web.Prob
 }
 
 // agentSender returns the caller, if it may have programs run.
-func (n *Notifier) agentSender(r *http.Request) (Caller, *web.Problem) {
+func (n *Notifier) agentSender(r *http.Request) (caller.Caller, *web.Problem) {
 	c, p := n.callerOf(r)
 	switch {
 	case p != nil:
@@ -276,10 +278,10 @@ func (n *Notifier) askAgent(ctx context.Context, s *selection, c *protocol.Chang
 }
 
 // askedAgent calls the program with a change, and the page before and after it.
-func (n *Notifier) askedAgent(ctx context.Context, s *selection, c *protocol.Change) (Verdict, error) {
+func (n *Notifier) askedAgent(ctx context.Context, s *selection, c *protocol.Change) (caller.Verdict, error) {
 	page, err := n.agentPage(ctx, c.Item)
 	if err != nil {
-		return Verdict{}, err
+		return caller.Verdict{}, err
 	}
 	was := c.Item
 	was.Digest, was.Length = c.Prev, -1
@@ -288,7 +290,7 @@ func (n *Notifier) askedAgent(ctx context.Context, s *selection, c *protocol.Cha
 	}
 	before, err := n.agentPage(ctx, was)
 	if err != nil {
-		return Verdict{}, err
+		return caller.Verdict{}, err
 	}
 	ctx, stop := context.WithTimeout(ctx, agentTurn)
 	defer stop()
@@ -302,7 +304,7 @@ func (n *Notifier) agentPage(ctx context.Context, item protocol.Item) ([]byte, e
 	}
 	page, err := n.Pages.Version(ctx, &item, mostAgentPage)
 	switch {
-	case errors.Is(err, ErrNoVersion):
+	case errors.Is(err, content.ErrNoVersion):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read page %s: %w", item.URL, err)

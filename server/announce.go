@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/compare"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -47,38 +48,38 @@ func announcedModified(e journal.Entry) time.Time {
 // see [OpenJournal].
 //
 // Announce waits for a scan in progress. Before the first scan of this process, and
-// before the first description is whole, the error wraps ErrNotReady.
-func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announced, error) {
+// before the first description is whole, the error wraps content.ErrNotReady.
+func (p *Publisher) Announce(ctx context.Context, list []protocol.Announcement) (protocol.Announced, error) {
 	if len(list) > protocol.MaxBatch {
-		return Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: split the list", len(list), protocol.MaxBatch)
+		return protocol.Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: split the list", len(list), protocol.MaxBatch)
 	}
 	done, err := p.lockTurn(ctx)
 	if err != nil {
-		return Announced{}, fmt.Errorf("announce: wait for the current scan: %w", err)
+		return protocol.Announced{}, fmt.Errorf("announce: wait for the current scan: %w", err)
 	}
 	defer done()
 	if !p.Ready() || !p.Journal.Whole() {
-		return Announced{}, fmt.Errorf("announce: %w", ErrNotReady)
+		return protocol.Announced{}, fmt.Errorf("announce: %w", content.ErrNotReady)
 	}
 	t := &announceBatch{p: p, now: p.now(), state: make(map[string]known)}
 	for _, a := range list {
 		if err := t.add(a); err != nil {
-			return Announced{}, fmt.Errorf("announce: %w", err)
+			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
 		}
 	}
 	// A deletion that is stored as a note and then not appended does no harm: the page stays
 	// until it is announced again. The other way round, a late announcement would
 	// bring a deleted page back.
 	if err := p.deletions.remember(p.Journal, t.went, t.now); err != nil {
-		return Announced{}, fmt.Errorf("announce: %w", err)
+		return protocol.Announced{}, fmt.Errorf("announce: %w", err)
 	}
 	was := p.Journal.Head()
 	if len(t.steps) > 0 {
 		if err := p.mark(); err != nil {
-			return Announced{}, fmt.Errorf("announce: %w", err)
+			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
 		}
 		if _, err := p.Journal.Append(ctx, t.steps); err != nil {
-			return Announced{}, fmt.Errorf("announce: %w", err)
+			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
 		}
 	}
 	t.done.Cursor = p.Journal.Head()
@@ -113,13 +114,13 @@ type announceBatch struct {
 	dirty []inventory.Scope    // to be scanned
 	old   int                  // announcements of deleted pages, dated no later than their deletion
 	more  int                  // change in the number of announced entries
-	done  Announced
+	done  protocol.Announced
 
 	oldURL string // the URL of one of the old
 }
 
 // add applies one announcement. Its error is an error of the journal.
-func (t *announceBatch) add(a Announcement) error {
+func (t *announceBatch) add(a protocol.Announcement) error {
 	url, reason := t.urlOf(a.URL)
 	if reason == "" {
 		reason = clean(&a, url, t.now)
@@ -161,7 +162,7 @@ func (t *announceBatch) refuse(url, reason string) {
 	if len(url) > 200 {
 		url = strings.ToValidUTF8(url[:200], "") + "..."
 	}
-	t.done.Refused = append(t.done.Refused, Refused{URL: url, Reason: reason})
+	t.done.Refused = append(t.done.Refused, protocol.Refused{URL: url, Reason: reason})
 }
 
 // urlOf returns the canonical URL of an announcement, or why it is refused.
@@ -184,7 +185,7 @@ func (t *announceBatch) urlOf(ref string) (url, reason string) {
 
 // clean brings an announcement into the form in which it is delivered, or
 // returns why it is refused.
-func clean(a *Announcement, url string, now time.Time) (reason string) {
+func clean(a *protocol.Announcement, url string, now time.Time) (reason string) {
 	if !a.Modified.IsZero() {
 		if _, ok := protocol.SaneModified(a.Modified, now); !ok {
 			return "modified is before 1993, or more than a day in the future"
@@ -201,7 +202,7 @@ func clean(a *Announcement, url string, now time.Time) (reason string) {
 	return ""
 }
 
-func (t *announceBatch) gone(url string, a Announcement, k *known) {
+func (t *announceBatch) gone(url string, a protocol.Announcement, k *known) {
 	at, said := a.Modified.Truncate(time.Millisecond), announcedModified(k.entry)
 	dated := !a.Modified.IsZero()
 	if !dated {
@@ -234,7 +235,7 @@ func (t *announceBatch) gone(url string, a Announcement, k *known) {
 }
 
 // isOld reports whether an announcement of an absent page is older than the page's deletion.
-func (t *announceBatch) isOld(url string, a Announcement, k *known) bool {
+func (t *announceBatch) isOld(url string, a protocol.Announcement, k *known) bool {
 	at := a.Modified.Truncate(time.Millisecond)
 	switch {
 	case a.Modified.IsZero():
@@ -249,7 +250,7 @@ func (t *announceBatch) isOld(url string, a Announcement, k *known) bool {
 	return false
 }
 
-func (t *announceBatch) exists(url string, a Announcement, k *known) {
+func (t *announceBatch) exists(url string, a protocol.Announcement, k *known) {
 	stamp := stampOf(a)
 	o := inventory.Offer{URL: url, Modified: a.Modified, Length: -1, Type: a.Type, Title: a.Title, Digest: a.Digest, Stamp: stamp,
 		Language: a.Language, Canonical: a.Canonical, Text: a.Text}
@@ -299,7 +300,7 @@ func (t *announceBatch) exists(url string, a Announcement, k *known) {
 
 // compareNews returns 1 if an announcement differs from what is known, 0 if it says
 // the same, and -1 if it is older.
-func compareNews(a Announcement, was journal.Entry) int {
+func compareNews(a protocol.Announcement, was journal.Entry) int {
 	age, said := 1, announcedModified(was) // if either has no date, the digest decides
 	if !a.Modified.IsZero() && !said.IsZero() {
 		age = a.Modified.Truncate(time.Millisecond).Compare(said)
@@ -320,7 +321,7 @@ func (t *announceBatch) importance(e *journal.Entry) {
 }
 
 // stampOf returns a value that only an announcement with the same content has too.
-func stampOf(a Announcement) []byte {
+func stampOf(a protocol.Announcement) []byte {
 	b, err := json.Marshal(a)
 	if err != nil {
 		panic("server: encode announcement: " + err.Error()) // plain values always encode

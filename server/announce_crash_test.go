@@ -227,7 +227,7 @@ func (c *crowd) say(batch []string) {
 		req.Header.Set("Authorization", "Bearer "+token)
 		resp, err := http.DefaultClient.Do(req)
 		if err == nil {
-			var done server.Announced
+			var done protocol.Announced
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			switch {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 
@@ -49,7 +50,7 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *web.Pr
 	done, err := n.Announce(ctx, list)
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrNotReady), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, content.ErrNotReady), errors.Is(err, context.DeadlineExceeded):
 		return web.Unavailable("the site is being scanned: send the announcements again")
 	case r.Context().Err() != nil:
 		return nil // the client has gone
@@ -93,12 +94,12 @@ func announceFormat(h http.Header) (lines bool, p *web.Problem) {
 }
 
 // parseAnnouncements reads the body of a request.
-func parseAnnouncements(body []byte, lines bool) ([]Announcement, *web.Problem) {
+func parseAnnouncements(body []byte, lines bool) ([]protocol.Announcement, *web.Problem) {
 	pages, p := splitPages(body, lines)
 	if p != nil {
 		return nil, p
 	}
-	list := make([]Announcement, len(pages))
+	list := make([]protocol.Announcement, len(pages))
 	for i, page := range pages {
 		if page = bytes.TrimSpace(page); len(page) == 0 || page[0] != '{' {
 			return nil, badPage(i, errors.New("not a JSON object"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
 const token = "a token that is long enough"
@@ -47,10 +48,10 @@ func TestAnnounceDoor(t *testing.T) {
 	m := newMouth(t)
 	at := m.now.Format(time.RFC3339)
 	page := func(url string) string { return fmt.Sprintf(`{"url":%q,"modified":%q,"of_no_use":[1,{}]}`, url, at) }
-	said := func(body string) server.Announced {
+	said := func(body string) protocol.Announced {
 		t.Helper()
 		rec := m.post(body)
-		var done server.Announced
+		var done protocol.Announced
 		if err := json.Unmarshal(rec.Body.Bytes(), &done); rec.Code != 200 || err != nil || rec.Header().Get("Cache-Control") != "no-store" {
 			t.Fatalf("%d %v: %s", rec.Code, err, rec.Body)
 		}
@@ -188,14 +189,14 @@ func TestAnnounceDoorNeedsToken(t *testing.T) {
 func TestAnnounceDoorAsksForRetry(t *testing.T) {
 	m := newMouth(t)
 	var answer error
-	m.n.Announce = func(context.Context, []server.Announcement) (server.Announced, error) {
-		return server.Announced{}, answer
+	m.n.Announce = func(context.Context, []protocol.Announcement) (protocol.Announced, error) {
+		return protocol.Announced{}, answer
 	}
 	for _, c := range []struct {
 		err    error
 		status int
 	}{
-		{fmt.Errorf("announce: %w", server.ErrNotReady), 503},
+		{fmt.Errorf("announce: %w", content.ErrNotReady), 503},
 		{fmt.Errorf("announce: %w", context.DeadlineExceeded), 503},
 		{errors.New("disk full"), 500},
 	} {
@@ -221,14 +222,14 @@ func FuzzAnnounceDoor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, lines bool) {
 		n := &server.Notifier{Base: base, AnnounceTokens: []string{token}}
 		got := -1
-		n.Announce = func(_ context.Context, list []server.Announcement) (server.Announced, error) {
+		n.Announce = func(_ context.Context, list []protocol.Announcement) (protocol.Announced, error) {
 			got = len(list)
 			for _, a := range list {
 				if a.URL == "" {
 					t.Error("a page without a URL was accepted")
 				}
 			}
-			return server.Announced{}, nil
+			return protocol.Announced{}, nil
 		}
 		req := httptest.NewRequest("POST", base+"parley/announce", bytes.NewReader(body))
 		req.Header.Set("Authorization", "Bearer "+token)

@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/limit"
 )
 
@@ -478,7 +479,7 @@ func (n *Notifier) pageOf(ctx context.Context, p *pack, c *protocol.Change) ([]b
 		return page, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case !errors.Is(err, ErrNoVersion):
+	case !errors.Is(err, content.ErrNoVersion):
 		n.log().Warn("page could not be read", "url", c.Item.URL, "err", err)
 	}
 	return nil, nil

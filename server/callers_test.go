@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/caller"
 )
 
 const (
@@ -27,13 +28,13 @@ const (
 	plainToken = "token-of-plain-123456789"
 )
 
-func callersOf(t *testing.T, text string) (*server.Callers, error) {
+func callersOf(t *testing.T, text string) (*caller.Callers, error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "callers")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return server.ReadCallers(name)
+	return caller.Read(name)
 }
 
 func TestReadCallers(t *testing.T) {
@@ -41,7 +42,7 @@ func TestReadCallers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for said, want := range map[string]server.Caller{
+	for said, want := range map[string]caller.Caller{
 		"":                             {},
 		"Basic dXNlcjpwYXNzd29yZA==":   {},
 		"Bearer " + goodToken:          {Name: "GoodBot", Agents: true},
@@ -59,7 +60,7 @@ func TestReadCallers(t *testing.T) {
 	for _, said := range []string{"Bearer", "Bearer x", "Bearer " + goodToken + "x", "Bearer " + goodToken[1:]} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Authorization", said)
-		if got, err := c.Identify(r); err == nil || got != (server.Caller{}) {
+		if got, err := c.Identify(r); err == nil || got != (caller.Caller{}) {
 			t.Errorf("%q: %+v, %v", said, got, err)
 		}
 	}
@@ -79,7 +80,7 @@ func TestReadCallers(t *testing.T) {
 			t.Errorf("%.60q: %v, want %q", text, err, why)
 		}
 	}
-	if _, err := server.ReadCallers(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := caller.Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -96,7 +97,7 @@ func TestCallersChange(t *testing.T) {
 			}
 		}
 		write("good " + goodToken + "\nevil " + evilToken + "\n")
-		c, err := server.ReadCallers(name)
+		c, err := caller.Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +190,7 @@ func TestSlowCallersFileDelaysOneRequest(t *testing.T) {
 			}
 		}
 		write("good " + goodToken + "\n")
-		c, err := server.ReadCallers(name)
+		c, err := caller.Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +238,7 @@ func TestSubscriberWithRevokedTokenGetsNothing(t *testing.T) {
 		}
 	}
 	write("good " + goodToken + "\nevil " + evilToken + "\n")
-	c, err := server.ReadCallers(name)
+	c, err := caller.Read(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,12 +288,12 @@ func FuzzCallers(f *testing.F) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := server.ReadCallers(name)
+		c, err := caller.Read(name)
 		if err != nil {
 			return
 		}
 		r := httptest.NewRequest("GET", "/", nil)
-		if who, err := c.Identify(r); err != nil || who != (server.Caller{}) {
+		if who, err := c.Identify(r); err != nil || who != (caller.Caller{}) {
 			t.Errorf("an anonymous client is %+v, %v", who, err)
 		}
 	})

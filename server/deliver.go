@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/limit"
 )
 
@@ -275,7 +276,7 @@ func (n *Notifier) body(ctx context.Context, s *selection, c *protocol.Change, b
 		switch {
 		case err == nil && len(delta) <= protocol.MaxInline:
 			return protocol.Body{Coding: protocol.CodingDelta, Base: base, Bytes: delta, Length: int64(len(delta))}, nil
-		case err != nil && !errors.Is(err, ErrNoVersion):
+		case err != nil && !errors.Is(err, content.ErrNoVersion):
 			return protocol.Body{}, fmt.Errorf("deliver difference of %s: %w", c.Item.URL, err)
 		}
 	}
@@ -286,7 +287,7 @@ func (n *Notifier) body(ctx context.Context, s *selection, c *protocol.Change, b
 	switch {
 	case err == nil:
 		return protocol.Body{Bytes: page, Length: int64(len(page))}, nil
-	case errors.Is(err, ErrNoVersion):
+	case errors.Is(err, content.ErrNoVersion):
 		return protocol.Body{}, nil
 	}
 	return protocol.Body{}, fmt.Errorf("deliver page %s: %w", c.Item.URL, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -406,11 +407,11 @@ func (l *countedLog) Read(ctx context.Context, after protocol.Cursor, max int) (
 }
 
 // An unfinished archive is never complete.
-type unfinished struct{ server.Archive }
+type unfinished struct{ content.Archive }
 
-func (unfinished) Latest() (server.Archived, bool) { return server.Archived{}, false }
-func (unfinished) IsDueSoon() bool                 { return true }
-func (unfinished) Wait(ctx context.Context, _ server.Archived) error {
+func (unfinished) Latest() (content.Archived, bool) { return content.Archived{}, false }
+func (unfinished) IsDueSoon() bool                  { return true }
+func (unfinished) Wait(ctx context.Context, _ content.Archived) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -5,11 +5,12 @@ import (
 	"iter"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // Moments returns a function that reads the present items of a journal, for [Notifier.Items].
-func Moments(j *Journal) func(context.Context) (*Moment, error) {
-	return func(context.Context) (*Moment, error) {
+func Moments(j *Journal) func(context.Context) (*content.Moment, error) {
+	return func(context.Context) (*content.Moment, error) {
 		v, err := j.View()
 		if err != nil {
 			return nil, err
@@ -24,6 +25,6 @@ func Moments(j *Journal) func(context.Context) (*Moment, error) {
 				}
 			}
 		}
-		return &Moment{Cursor: v.Head(), Modified: v.Modified(), Revision: v.Revision(), Items: items, Gone: v.Tombstones(), Close: v.Close}, nil
+		return &content.Moment{Cursor: v.Head(), Modified: v.Modified(), Revision: v.Revision(), Items: items, Gone: v.Tombstones(), Close: v.Close}, nil
 	}
 }

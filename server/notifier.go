@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
 	"github.com/parleyweb/parley/server/manifest"
@@ -56,13 +58,13 @@ import (
 //	  {"url": "/news/5", "gone": true, "modified": "2026-11-21T09:00:00Z"}
 //	]}
 //
-// A page has the members of [Announcement]: a url, and modified (RFC 3339), digest
+// A page has the members of [protocol.Announcement]: a url, and modified (RFC 3339), digest
 // (of the bytes as served, without content coding) or gone; the others are optional.
 // Unknown members are ignored. The body may also be one page, a list of pages or,
 // with the type application/x-ndjson, one page per line. A body of more than 4 MiB
 // or 1,000 pages gets 413 and must be split.
 //
-// The response is 200 with an [Announced]: everything up to its cursor is durable,
+// The response is 200 with an [protocol.Announced]: everything up to its cursor is durable,
 // and delivered to all that read that far. Pages listed as refused were not accepted
 // and need not be sent again; all others were accepted. A client that gets no
 // response, or 503 with Retry-After while the site is being scanned, repeats the
@@ -92,19 +94,19 @@ type Notifier struct {
 	// Announce accepts the announcements posted to parley/announce with one of
 	// AnnounceTokens. [Publisher.Announce] is made for it. If it is nil there is no
 	// such door; without tokens every announcement is refused.
-	Announce       func(context.Context, []Announcement) (Announced, error)
+	Announce       func(context.Context, []protocol.Announcement) (protocol.Announced, error)
 	AnnounceTokens []string
 
 	// Pages reads page contents, for the forms delta, page and batch. Nil: these
 	// forms are not offered.
-	Pages Pages
+	Pages content.Pages
 
 	// Archive makes archives of the whole site, for the form site. Nil: it is not offered.
-	Archive Archive
+	Archive content.Archive
 
 	// Items returns what is offered now, for the query door: see [Moments]. Nil:
 	// there is no query door.
-	Items func(context.Context) (*Moment, error)
+	Items func(context.Context) (*content.Moment, error)
 
 	// SiteShare is the share of the site's pages that must be new to a reader of
 	// the form site before it is sent an archive. Zero means a half.
@@ -115,15 +117,15 @@ type Notifier struct {
 	Item func(url string) (protocol.Item, bool, error)
 
 	// Where evaluates expressions: the parameter where. Nil: it is not offered.
-	Where func(expression string) (Predicate, error)
+	Where func(expression string) (caller.Predicate, error)
 
 	// Agents runs programs: the parameter agent. Nil: it is not offered.
-	Agents Agents
+	Agents caller.Agents
 
 	// Identify returns the caller of a request; its error is answered 401. It is
 	// called again before each delivery to a stream or long poll. Nil: every
-	// caller is anonymous. [Callers.Identify] is made for it.
-	Identify func(*http.Request) (Caller, error)
+	// caller is anonymous. [caller.Callers.Identify] is made for it.
+	Identify func(*http.Request) (caller.Caller, error)
 
 	// PublicTo reports whether a caller that has its own rules in robots.txt may be told of
 	// a public URL. Nil: it may be told of all. [Site.PublicTo] is made for it.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 
@@ -97,7 +98,7 @@ type answer struct {
 	sel   *selection
 	past  string
 	limit int
-	offer *Moment
+	offer *content.Moment
 
 	items, gone finding
 	last        string          // the URL of the last selected item

@@ -17,6 +17,8 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // newQueried is a newSite with a query door.
@@ -219,7 +221,7 @@ func TestQueryRefuses(t *testing.T) {
 // A query may be too long for a URL: then no equivalent GET URL is offered.
 func TestQueryTooLongForURL(t *testing.T) {
 	s := newQueried(t, func(n *server.Notifier) {
-		n.Where = func(string) (server.Predicate, error) {
+		n.Where = func(string) (caller.Predicate, error) {
 			return func(_ context.Context, c *protocol.Change) (bool, error) {
 				return strings.HasSuffix(c.Item.URL, "b.html"), nil
 			}, nil
@@ -235,8 +237,8 @@ func TestQueryTooLongForURL(t *testing.T) {
 
 func TestQueryAnswerDependsOnCaller(t *testing.T) {
 	s := newQueried(t, func(n *server.Notifier) {
-		n.Identify = func(r *http.Request) (server.Caller, error) {
-			return server.Caller{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}, nil
+		n.Identify = func(r *http.Request) (caller.Caller, error) {
+			return caller.Caller{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}, nil
 		}
 		n.PublicTo = func(name, url string) bool { return name != "bad" || !strings.HasSuffix(url, "/a.html") }
 	})
@@ -266,7 +268,7 @@ func TestQueryIsConditionalOnTheRules(t *testing.T) {
 	var forbidden atomic.Value // suffix of the URLs hidden from the caller
 	forbidden.Store("never")
 	s := newQueried(t, func(n *server.Notifier) {
-		n.Identify = func(*http.Request) (server.Caller, error) { return server.Caller{Name: "somebody"}, nil }
+		n.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "somebody"}, nil }
 		n.PublicTo = func(_, url string) bool { return !strings.HasSuffix(url, forbidden.Load().(string)) }
 	})
 	s.rename("a.html", "c.html")
@@ -307,8 +309,8 @@ func TestQueryIsConditionalOnTheRules(t *testing.T) {
 }
 
 // endless returns a Moment of a site with infinitely many pages.
-func endless(each func()) *server.Moment {
-	m := &server.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
+func endless(each func()) *content.Moment {
+	m := &content.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
 	m.Items = func(string) iter.Seq2[protocol.Item, error] {
 		return func(yield func(protocol.Item, error) bool) {
 			for i := 0; ; i++ {
@@ -339,7 +341,7 @@ func TestSlowQueryIsRejected(t *testing.T) {
 	w.write("a.html", "a")
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
-		n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*server.Moment, error) {
+		n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) {
 			return endless(func() { time.Sleep(time.Second) }), nil
 		}}
 		if a := answers(n, "/parley/query?minlen=2"); a.Code != 422 || !strings.Contains(a.Body.String(), "prefix") {
@@ -358,7 +360,7 @@ func TestTooManyQueriesAtATime(t *testing.T) {
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Int64
-		n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*server.Moment, error) {
+		n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) {
 			time.Sleep(time.Minute)
 			m := endless(func() {})
 			m.Close = func() { closed.Add(1) }
@@ -389,14 +391,14 @@ func TestQueryOfBrokenJournal(t *testing.T) {
 	w.write("a.html", "a")
 	w.turn()
 	broken := errors.New("broken")
-	n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*server.Moment, error) { return nil, broken }}
+	n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) { return nil, broken }}
 	if a := answers(n, "/parley/query"); a.Code != 500 || strings.Contains(a.Body.String(), "broken") {
 		t.Errorf("%d %s", a.Code, a.Body)
 	}
 	// A failure after the response has begun must not look like a complete response.
 	reading := 0
-	n.Items = func(context.Context) (*server.Moment, error) {
-		m := &server.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
+	n.Items = func(context.Context) (*content.Moment, error) {
+		m := &content.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
 		m.Items = func(string) iter.Seq2[protocol.Item, error] {
 			return func(yield func(protocol.Item, error) bool) {
 				reading++

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/public"
 	"github.com/parleyweb/parley/server/internal/web"
@@ -22,10 +23,10 @@ import (
 // and the filter. Polling and push read it from the same parameters, and requests
 // with equal selections share the frames made for them.
 type selection struct {
-	caller Caller
+	caller caller.Caller
 	as     protocol.Form
 	filter protocol.Filter
-	where  Predicate // compiled from filter.Where; nil selects every change
+	where  caller.Predicate // compiled from filter.Where; nil selects every change
 
 	// When a Bundle is due on a stream: so long after its first change, or as soon as
 	// it has so many changes. A poll waits for neither: every is zero.
@@ -161,13 +162,13 @@ func (n *Notifier) filters() []string {
 }
 
 // callerOf returns the caller of a request.
-func (n *Notifier) callerOf(r *http.Request) (Caller, *web.Problem) {
+func (n *Notifier) callerOf(r *http.Request) (caller.Caller, *web.Problem) {
 	if n.Identify == nil {
-		return Caller{}, nil
+		return caller.Caller{}, nil
 	}
 	c, err := n.Identify(r)
 	if err != nil {
-		return Caller{}, unknownCaller(err)
+		return caller.Caller{}, unknownCaller(err)
 	}
 	return c, nil
 }
@@ -182,7 +183,7 @@ func unknownCaller(err error) *web.Problem {
 var errNoCaller = errors.New("the token was revoked or its rights have changed")
 
 // stillKnows reports whether a waiting request would be identified as the same caller now.
-func (n *Notifier) stillKnows(r *http.Request, c Caller) bool {
+func (n *Notifier) stillKnows(r *http.Request, c caller.Caller) bool {
 	if n.Identify == nil {
 		return true
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
 )
 
 // follow polls the changes door until it is at the head, and returns the URLs in the bundles and the number
@@ -173,7 +174,7 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 // A filter that would need a link longer than any allowed URL is rejected at once.
 func TestFilterTooLongForBundleURL(t *testing.T) {
 	d := newArchivist(t, func(n *server.Notifier) {
-		n.Where = func(string) (server.Predicate, error) {
+		n.Where = func(string) (caller.Predicate, error) {
 			return func(context.Context, *protocol.Change) (bool, error) { return true, nil }, nil
 		}
 	})
@@ -201,20 +202,20 @@ func TestFilterTooLongForBundleURL(t *testing.T) {
 }
 
 // goPrograms runs Go functions as programs: every program is the same function.
-type goPrograms func(ctx context.Context, c *protocol.Change) (server.Verdict, error)
+type goPrograms func(ctx context.Context, c *protocol.Change) (caller.Verdict, error)
 
 func (goPrograms) Keep(_ context.Context, _ string, p []byte) (protocol.Digest, error) {
 	return protocol.Sum(p), nil
 }
 func (goPrograms) Has(string, protocol.Digest) error { return nil }
-func (f goPrograms) Run(ctx context.Context, _ string, _ protocol.Digest, c *protocol.Change, _, _ []byte) (server.Verdict, error) {
+func (f goPrograms) Run(ctx context.Context, _ string, _ protocol.Digest, c *protocol.Change, _, _ []byte) (caller.Verdict, error) {
 	return f(ctx, c)
 }
 
 func runs(f goPrograms) func(*server.Notifier) {
 	return func(n *server.Notifier) {
 		n.Agents, n.Items = f, server.Moments(n.Log.(*server.Journal))
-		n.Identify = func(*http.Request) (server.Caller, error) { return server.Caller{Name: "bot", Agents: true}, nil }
+		n.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "bot", Agents: true}, nil }
 	}
 }
 
@@ -222,8 +223,8 @@ var program = "&agent=" + url.QueryEscape(protocol.Sum([]byte("a program")).Stri
 
 // A program is never run over a whole history in one response.
 func TestBundlesRejectPrograms(t *testing.T) {
-	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
-		return server.Verdict{Tell: true}, nil
+	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (caller.Verdict, error) {
+		return caller.Verdict{Tell: true}, nil
 	}))
 	at := d.journal.Head().String()
 	for _, ref := range []string{"parley/changes?as=batch&after=" + at + program, "parley/batch?after=" + at + program} {
@@ -245,9 +246,9 @@ func TestBundlesRejectPrograms(t *testing.T) {
 // each change.
 func TestProgramWithLargeOutputsRunsOncePerChange(t *testing.T) {
 	asked := atomic.Int64{}
-	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
+	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (caller.Verdict, error) {
 		asked.Add(1)
-		return server.Verdict{Tell: true, Output: make([]byte, 200<<10)}, nil
+		return caller.Verdict{Tell: true, Output: make([]byte, 200<<10)}, nil
 	}))
 	begin := d.journal.Head()
 	for i := range 32 {
@@ -268,11 +269,11 @@ func TestProgramWithLargeOutputsRunsOncePerChange(t *testing.T) {
 // before the client gives up.
 func TestProgramWithoutMatchesKeepsConnection(t *testing.T) {
 	const patience = 400 * time.Millisecond
-	d := newDepot(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
-		return server.Verdict{}, nil
+	d := newDepot(t, runs(func(context.Context, *protocol.Change) (caller.Verdict, error) {
+		return caller.Verdict{}, nil
 	}), func(n *server.Notifier) {
 		n.WriteWait = patience
-		n.Where = func(string) (server.Predicate, error) {
+		n.Where = func(string) (caller.Predicate, error) {
 			return func(ctx context.Context, c *protocol.Change) (bool, error) {
 				select {
 				case <-time.After(20 * time.Millisecond):
@@ -308,7 +309,7 @@ func TestBusySiteRejectsOnlyExpressions(t *testing.T) {
 	working, free := make(chan struct{}, 100), make(chan struct{})
 	d := newArchivist(t, func(n *server.Notifier) {
 		n.WriteWait, n.Items = patience, server.Moments(n.Log.(*server.Journal))
-		n.Where = func(string) (server.Predicate, error) {
+		n.Where = func(string) (caller.Predicate, error) {
 			return func(ctx context.Context, _ *protocol.Change) (bool, error) {
 				select {
 				case working <- struct{}{}:

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
 )
@@ -68,7 +70,7 @@ func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *web.Proble
 // for everybody: a caller with its own rules in robots.txt may have it only if they
 // forbid nothing that is in it. Of concurrent requests for one name, one reads the
 // archives and only the others of that name wait for it.
-func (n *Notifier) mayReadArchive(c Caller) bool {
+func (n *Notifier) mayReadArchive(c caller.Caller) bool {
 	if c.Name == "" || n.PublicTo == nil {
 		return true
 	}
@@ -102,7 +104,7 @@ type judgements struct {
 
 // A judgement is one result, valid once done is closed.
 type judgement struct {
-	archive Archived
+	archive content.Archived
 	at      time.Time
 	done    chan struct{}
 	may     bool
@@ -110,7 +112,7 @@ type judgement struct {
 }
 
 // counts reports whether a judgement, even one in progress, is valid for an archive.
-func (j *judgement) counts(a Archived, now time.Time) bool {
+func (j *judgement) counts(a content.Archived, now time.Time) bool {
 	if j.archive != a || now.Before(j.at) {
 		return false
 	}
@@ -229,7 +231,7 @@ func (b *bursts) forget(now time.Time) {
 }
 
 // archiveMessage returns the message with the URL of an archive.
-func (n *Notifier) archiveMessage(after protocol.Cursor, a Archived) protocol.Message {
+func (n *Notifier) archiveMessage(after protocol.Cursor, a content.Archived) protocol.Message {
 	return protocol.Message{Kind: protocol.Archive, From: after, To: a.Cursor, N: a.Items,
 		Body: protocol.Body{Href: n.Base + sitePath + "?at=" + a.Cursor.String(), Length: a.Length, Digest: a.Digest}}
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // slowly returns a notifier with 100 changes, and the cursor before them. The expression slow takes five
@@ -30,7 +32,7 @@ func slowly(t *testing.T) (n *server.Notifier, begin protocol.Cursor) {
 		w.write(fmt.Sprintf("p%d.html", i), "p")
 	}
 	w.turn()
-	return &server.Notifier{Log: w.journal, Base: base, Where: func(expression string) (server.Predicate, error) {
+	return &server.Notifier{Log: w.journal, Base: base, Where: func(expression string) (caller.Predicate, error) {
 		return func(context.Context, *protocol.Change) (bool, error) {
 			if expression == "slow" {
 				time.Sleep(5 * time.Millisecond)
@@ -121,7 +123,7 @@ func TestSlotsPauseAfterLongWork(t *testing.T) {
 	n, begin := slowly(t)
 	var worked atomic.Int64 // in milliseconds
 	slow := n.Where
-	n.Where = func(e string) (server.Predicate, error) {
+	n.Where = func(e string) (caller.Predicate, error) {
 		p, err := slow(e)
 		return func(ctx context.Context, c *protocol.Change) (bool, error) {
 			defer worked.Add(5)
@@ -166,11 +168,11 @@ func TestPausesDoNotCountAsWork(t *testing.T) {
 	}
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
-		n := &server.Notifier{Log: w.journal, Base: base, Pages: struct{ server.Pages }{},
-			Items: func(context.Context) (*server.Moment, error) {
+		n := &server.Notifier{Log: w.journal, Base: base, Pages: struct{ content.Pages }{},
+			Items: func(context.Context) (*content.Moment, error) {
 				return endless(func() { time.Sleep(5 * time.Millisecond) }), nil
 			},
-			Where: func(string) (server.Predicate, error) {
+			Where: func(string) (caller.Predicate, error) {
 				return func(context.Context, *protocol.Change) (bool, error) {
 					time.Sleep(2 * time.Millisecond)
 					return false, nil
@@ -210,7 +212,7 @@ func TestPausesDoNotCountAsWork(t *testing.T) {
 // A pause is short, even after a long step.
 func TestPausesAreShort(t *testing.T) {
 	n, begin := slowly(t)
-	n.Where = func(e string) (server.Predicate, error) {
+	n.Where = func(e string) (caller.Predicate, error) {
 		if e == "bad" {
 			time.Sleep(2 * time.Second)
 			return nil, errors.New("this is none")
@@ -243,11 +245,11 @@ func TestRejectedClientDelaysNobody(t *testing.T) {
 	n, begin := slowly(t)
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		n.Items = func(context.Context) (*server.Moment, error) {
+		n.Items = func(context.Context) (*content.Moment, error) {
 			<-free
 			return endless(func() {}), nil
 		}
-		n.Pages = struct{ server.Pages }{}
+		n.Pages = struct{ content.Pages }{}
 		var held sync.WaitGroup
 		for range 4 {
 			held.Go(func() { answers(n, "/parley/query?limit=1") })
@@ -291,7 +293,7 @@ func TestRejectedClientDelaysNobody(t *testing.T) {
 func TestCompilingNeedsSlot(t *testing.T) {
 	n, begin := slowly(t)
 	var at, most atomic.Int64
-	n.Where = func(string) (server.Predicate, error) {
+	n.Where = func(string) (caller.Predicate, error) {
 		if now := at.Add(1); now > most.Load() {
 			most.Store(now)
 		}
@@ -360,9 +362,9 @@ func TestRequestBodiesInMemoryAreBounded(t *testing.T) {
 // A caller uploads one program at a time, and only a few uploads run at all.
 func TestProgramUploadsAreBounded(t *testing.T) {
 	w := newWorld(t)
-	n := &server.Notifier{Log: w.journal, Base: base, Agents: struct{ server.Agents }{},
-		Identify: func(r *http.Request) (server.Caller, error) {
-			return server.Caller{Name: r.RemoteAddr, Agents: true}, nil
+	n := &server.Notifier{Log: w.journal, Base: base, Agents: struct{ caller.Agents }{},
+		Identify: func(r *http.Request) (caller.Caller, error) {
+			return caller.Caller{Name: r.RemoteAddr, Agents: true}, nil
 		}}
 	begin := func(who string) func() *httptest.ResponseRecorder {
 		return sends(n, "POST", "/parley/agents", "application/wasm", who, "\x00asm")

@@ -36,6 +36,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
@@ -158,7 +159,7 @@ func compare(ctx context.Context, s *site, at protocol.Cursor, out io.Writer) er
 			}
 			var delta []byte
 			d, err := cost.Of(func() error { delta, err = s.store.Delta(ctx, &c.Item, c.Prev); return err })
-			r := result{none: errors.Is(err, server.ErrNoVersion), delta: len(delta)}
+			r := result{none: errors.Is(err, content.ErrNoVersion), delta: len(delta)}
 			if err != nil && !r.none {
 				return err
 			}

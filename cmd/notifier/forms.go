@@ -16,7 +16,9 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/versions"
@@ -29,10 +31,10 @@ type forms struct {
 	pages       *versions.Handler
 	archive     *archive.Maker
 	agents      *agent.Host
-	callers     *server.Callers
+	callers     *caller.Callers
 	evidence    *evidence.Keeper
-	deliverable server.Pages // those of store whose content may be delivered
-	fetched     bool         // the store gets pages as they are fetched
+	deliverable content.Pages // those of store whose content may be delivered
+	fetched     bool          // the store gets pages as they are fetched
 }
 
 // newForms returns the forms that the options enable, for an inventory and its journal.
@@ -42,7 +44,7 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 		return nil, err
 	}
 	if f.on.Callers != "" {
-		if f.callers, err = server.ReadCallers(f.on.Callers); err != nil {
+		if f.callers, err = caller.Read(f.on.Callers); err != nil {
 			return nil, fmt.Errorf("--callers: %w", err)
 		}
 		f.callers.Logger = log

@@ -24,6 +24,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -97,16 +98,16 @@ func newSidecar(t *testing.T, root string) *sidecar {
 	t.Cleanup(func() { s.agents.Close() })
 	s.notifier = &server.Notifier{Log: s.journal, Snapshot: snapshot, Base: base, Public: site.Public,
 		Pages: s.versions, Items: server.Moments(s.journal), Agents: s.agents,
-		Identify: func(r *http.Request) (server.Caller, error) {
+		Identify: func(r *http.Request) (caller.Caller, error) {
 			switch r.Header.Get("Authorization") {
 			case "":
-				return server.Caller{}, nil
+				return caller.Caller{}, nil
 			case "Bearer " + token:
-				return server.Caller{Name: "bot", Agents: true}, nil
+				return caller.Caller{Name: "bot", Agents: true}, nil
 			case "Bearer reader":
-				return server.Caller{Name: "reader"}, nil
+				return caller.Caller{Name: "reader"}, nil
 			}
-			return server.Caller{}, errors.New("no such token")
+			return caller.Caller{}, errors.New("no such token")
 		}}
 	t.Cleanup(func() { s.notifier.Close(context.Background()) })
 	s.look()

@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
 )
 
 // defaults returns the options of a program with their default values.
@@ -123,7 +124,7 @@ func TestLongestDescriptionIsRead(t *testing.T) {
 	if err := j.Settle(); err != nil {
 		t.Fatal(err)
 	}
-	n := &server.Notifier{Log: j, Base: base, Items: server.Moments(j), Where: func(string) (server.Predicate, error) { return nil, nil }}
+	n := &server.Notifier{Log: j, Base: base, Items: server.Moments(j), Where: func(string) (caller.Predicate, error) { return nil, nil }}
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/"+protocol.DiscoveryPath, nil)
 	n.ServeHTTP(w, r)

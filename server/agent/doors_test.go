@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/manifest"
 )
 
@@ -55,8 +56,8 @@ func serve(t *testing.T, o agent.Options) *served {
 	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
 	p := &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot}
 	n = &server.Notifier{Log: j, Snapshot: snapshot, Base: site.Base, Public: site.Public, Agents: s.host, Items: server.Moments(j),
-		Identify: func(r *http.Request) (server.Caller, error) {
-			return server.Caller{Name: r.Header.Get("Authorization"), Agents: r.Header.Get("Authorization") != ""}, nil
+		Identify: func(r *http.Request) (caller.Caller, error) {
+			return caller.Caller{Name: r.Header.Get("Authorization"), Agents: r.Header.Get("Authorization") != ""}, nil
 		}}
 	t.Cleanup(func() { n.Close(context.Background()) })
 	s.look = func() {

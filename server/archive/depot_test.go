@@ -25,6 +25,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -72,7 +74,7 @@ func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
 		f(d.maker)
 	}
 	d.notifier = &server.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public, Pages: pages, Archive: d.maker,
-		Identify: func(r *http.Request) (server.Caller, error) { return server.Caller{Name: r.Header.Get("X-Name")}, nil },
+		Identify: func(r *http.Request) (caller.Caller, error) { return caller.Caller{Name: r.Header.Get("X-Name")}, nil },
 		PublicTo: func(name, url string) bool {
 			if d.judges != nil {
 				d.judges(name)
@@ -160,7 +162,7 @@ func (d *depot) run() (stop func()) {
 }
 
 // next waits for an archive other than the given one.
-func (d *depot) next(than server.Archived) server.Archived {
+func (d *depot) next(than content.Archived) content.Archived {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 20*time.Second)
 	defer cancel()
@@ -204,7 +206,7 @@ func (d *depot) pages() map[string]string {
 
 // unpack returns an archive's pages by URL, and the URLs of pages without bytes. It checks everything that
 // can be checked.
-func (d *depot) unpack(a server.Archived, b []byte) (pages map[string]string, without []string) {
+func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, without []string) {
 	t := d.T
 	t.Helper()
 	if int64(len(b)) != a.Length || protocol.Sum(b) != a.Digest {

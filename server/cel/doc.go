@@ -42,7 +42,7 @@
 // filter, in, size, contains, startsWith, endsWith, matches, timestamp, duration ...), and integers may be
 // compared with doubles. matches takes a literal RE2 pattern, which may match anywhere in the text; "(?i)" at
 // its beginning ignores case. Times are in UTC. There is no current time, since a change must have the same
-// result whenever it is told, and no text of the page: a program can evaluate that ([server.Agents]).
+// result whenever it is told, and no text of the page: a program can evaluate that ([caller.Agents]).
 //
 // # Unknown fields
 //

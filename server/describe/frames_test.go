@@ -26,6 +26,7 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/cel"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
@@ -93,7 +94,7 @@ func newSite(t *testing.T) *site {
 	owned.Go(func() { maker.Run(ctx) })
 	callers := filepath.Join(dir, "callers")
 	s.must(os.WriteFile(callers, []byte("NiceBot "+token+" agents\nOtherBot other"+token+"\n"), 0o600))
-	known, err := server.ReadCallers(callers)
+	known, err := caller.Read(callers)
 	s.must(err)
 	self, err := os.Executable()
 	s.must(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -121,7 +122,7 @@ func (r *rig) leads(url string, was, is []byte) {
 // noVersion checks that the error is ErrNoVersion.
 func noVersion(t *testing.T, what string, b []byte, err error) {
 	t.Helper()
-	if !errors.Is(err, server.ErrNoVersion) {
+	if !errors.Is(err, content.ErrNoVersion) {
 		t.Errorf("%s: %d bytes, %v", what, len(b), err)
 	}
 }

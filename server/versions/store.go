@@ -29,7 +29,7 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A Store implements server.Pages. It reads current pages from the site, and
+// A Store implements content.Pages. It reads current pages from the site, and
 // stores their former versions compressed, one file each.
 //
 // A version can be stored only while it is the current one. So it is stored when

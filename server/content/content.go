@@ -1,4 +1,7 @@
-package server
+// Package content is what a site's doors deliver besides the changes themselves: the bytes of
+// pages, archives of the whole site, and what the site offers at one moment. Those that have it
+// (a store of versions, a maker of archives, the journal) and those that deliver it meet here.
+package content
 
 import (
 	"context"
@@ -31,7 +34,7 @@ type Pages interface {
 	Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) ([]byte, error)
 
 	// Version is like Page, for any version of a page that exists now. It is for readers
-	// that the site trusts with earlier versions: the programs of [Agents].
+	// that the site trusts with earlier versions: the programs of package caller.
 	Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error)
 
 	// Present reports whether item is what its page is now. A caller that caches what
@@ -66,6 +69,6 @@ type Archive interface {
 	Wait(ctx context.Context, a Archived) error
 }
 
-// ErrNotReady is wrapped by the error of [Publisher.Announce] before the
+// ErrNotReady is wrapped by the error of an announcement that comes before the
 // first scan of the site has ended. Try again in a moment.
 var ErrNotReady = errors.New("the first scan of the site has not finished")

@@ -1,9 +1,7 @@
-package server
+package protocol
 
 import (
 	"time"
-
-	"github.com/parleyweb/parley/protocol"
 )
 
 // An Announcement is a report about one page by the program that generates it: a
@@ -28,25 +26,25 @@ type Announcement struct {
 	// date of the page if that is later: news in a later call with a date up to then
 	// is old, even of edits after the deletion. So a program that may be late should
 	// date its deletions.
-	Modified time.Time       `json:"modified,omitzero"`
-	Digest   protocol.Digest `json:"digest,omitzero"`
+	Modified time.Time `json:"modified,omitzero"`
+	Digest   Digest    `json:"digest,omitzero"`
 
-	Length    *int64          `json:"length,omitempty"` // bytes
-	Type      string          `json:"type,omitempty"`   // media type
-	Title     string          `json:"title,omitempty"`
-	Language  string          `json:"language,omitempty"`
-	Canonical string          `json:"canonical,omitempty"`
-	Text      protocol.Digest `json:"text,omitzero"`
+	Length    *int64 `json:"length,omitempty"` // bytes
+	Type      string `json:"type,omitempty"`   // media type
+	Title     string `json:"title,omitempty"`
+	Language  string `json:"language,omitempty"`
+	Canonical string `json:"canonical,omitempty"`
+	Text      Digest `json:"text,omitzero"`
 }
 
-// Announced is the result of a call of [Publisher.Announce].
+// Announced is the answer to announcements.
 type Announced struct {
-	Cursor    protocol.Cursor `json:"cursor"` // durable: every reader that reaches it has received the changes
-	Created   int             `json:"created"`
-	Updated   int             `json:"updated"`
-	Deleted   int             `json:"deleted"`
-	Unchanged int             `json:"unchanged"` // known already, or older than what is known
-	Refused   []Refused       `json:"refused,omitempty"`
+	Cursor    Cursor    `json:"cursor"` // durable: every reader that reaches it has received the changes
+	Created   int       `json:"created"`
+	Updated   int       `json:"updated"`
+	Deleted   int       `json:"deleted"`
+	Unchanged int       `json:"unchanged"` // known already, or older than what is known
+	Refused   []Refused `json:"refused,omitempty"`
 }
 
 // Refused is an announcement that was not accepted. Repeated, it will be

@@ -1,4 +1,7 @@
-package server
+// Package caller is about the clients of a site that it knows by a token, and about what they may
+// send to be evaluated here: expressions and programs. Those that evaluate them (packages cel and
+// agent) and the doors meet here.
+package caller
 
 import (
 	"context"

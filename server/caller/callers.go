@@ -1,4 +1,4 @@
-package server
+package caller
 
 import (
 	"bufio"
@@ -57,7 +57,7 @@ const (
 	callersRest = time.Second
 )
 
-// ReadCallers reads a file of one caller on each line,
+// Read reads a file of one caller on each line,
 //
 //	NAME TOKEN [agents]
 //
@@ -66,7 +66,7 @@ const (
 // send programs to be run. Empty lines, and comments from a "#" at the beginning of
 // a word, are ignored. Two lines with the same name give one caller two tokens.
 // Errors name the line, and never a token.
-func ReadCallers(path string) (*Callers, error) {
+func Read(path string) (*Callers, error) {
 	c := &Callers{path: path, looked: time.Now()}
 	b, _, err := readCallersFile(path)
 	if err == nil {
@@ -218,7 +218,7 @@ var errUnknownToken = errors.New("unknown token: send the one that this site gav
 
 // Identify returns the caller with a request's bearer token, and the anonymous one if there
 // is none. It takes the same time for every token of whatever length, so that none can be
-// guessed piece by piece. It is made for [Notifier].Identify.
+// guessed piece by piece. It is made for the Identify of a site's Notifier.
 func (c *Callers) Identify(r *http.Request) (Caller, error) {
 	said := r.Header.Values("Authorization")
 	if len(said) == 0 {
