@@ -31,7 +31,7 @@ var ours = map[string][]string{
 	"internal/front":               {"protocol"},
 	"internal/endtoend":            {},
 	"internal/journal":             {"protocol", "internal/boltfile"},
-	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/manifest", "server/versions", "internal/pause"},
+	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/doors", "server/manifest", "server/versions", "internal/pause"},
 	"internal/coding":              {},
 	"internal/atomicfile":          {},
 	"internal/maintext":            {"protocol"},
@@ -39,7 +39,8 @@ var ours = map[string][]string{
 	"internal/feed":                {"protocol"},
 	"internal/accesslog":           {"internal/coding"},
 	"internal/bundle":              {"protocol", "internal/coding", "internal/warc"},
-	"server":                       {"protocol", "internal/atomicfile", "internal/bundle", "internal/clock", "internal/coding", "internal/holder", "internal/inet", "internal/journal", "internal/pause", "internal/wsconn", "server/describe", "internal/fetch", "server/inventory", "server/internal/compare", "server/internal/docroot", "server/internal/limit", "server/internal/public", "server/internal/stat", "server/internal/web", "server/manifest", "server/caller", "server/content"},
+	"server":                       {"protocol", "internal/atomicfile", "internal/clock", "internal/fetch", "internal/holder", "internal/inet", "internal/journal", "internal/pause", "server/content", "server/inventory", "server/manifest", "server/internal/compare", "server/internal/docroot", "server/internal/stat", "server/internal/web"},
+	"server/doors":                 {"protocol", "internal/bundle", "internal/clock", "internal/coding", "internal/pause", "internal/wsconn", "server/caller", "server/content", "server/describe", "server/manifest", "server/internal/limit", "server/internal/public", "server/internal/web"},
 	"server/describe":              {},
 	"server/inventory":             {"protocol"},
 	"server/manifest":              {"protocol", "internal/atomicfile", "internal/clock", "internal/coding", "internal/journal", "internal/pause", "server/internal/public", "server/internal/stat", "server/internal/web"},
@@ -191,6 +192,18 @@ func TestServerAndClientDoNotImportEachOther(t *testing.T) {
 		for _, imp := range append(append(p.Deps, p.TestImports...), p.XTestImports...) {
 			if imp == other || strings.HasPrefix(imp, other+"/") {
 				t.Errorf("%s imports %s", pkg, imp)
+			}
+		}
+	}
+}
+
+// A site can be published without doors, and doors can be opened to any journal: what both need
+// lies below both.
+func TestPublishingAndDoorsDoNotImportEachOther(t *testing.T) {
+	for _, p := range goList(t, "./server", "./server/doors") {
+		for _, dep := range p.Deps {
+			if dep == module+"/server" || dep == module+"/server/doors" {
+				t.Errorf("%s imports %s", p.ImportPath, dep)
 			}
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 )
 
@@ -49,8 +50,8 @@ func beAnnouncedTo(dir string) error {
 	}
 	inv := newShelf()
 	p := &server.Publisher{Inventory: inv, Journal: j,
-		Snapshot: &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(base), Public: inv.Public}}
-	n := &server.Notifier{Log: j, Snapshot: p.Snapshot, Base: base, Public: inv.Public, Ready: p.Ready,
+		Snapshot: &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(base), Public: inv.Public}}
+	n := &doors.Notifier{Log: j, Snapshot: p.Snapshot, Base: base, Public: inv.Public, Ready: p.Ready,
 		Announce: p.Announce, AnnounceTokens: []string{token}}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

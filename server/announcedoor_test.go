@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 const token = "a token that is long enough"
@@ -22,7 +22,7 @@ const token = "a token that is long enough"
 // A mouth sends requests to the announce door of a world.
 type mouth struct {
 	*world
-	n      *server.Notifier
+	n      *doors.Notifier
 	header http.Header
 }
 
@@ -31,7 +31,7 @@ func newMouth(t *testing.T) *mouth {
 	w.write("a.html", "a")
 	w.look()
 	m := &mouth{world: w, header: http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}}
-	m.n = &server.Notifier{Log: w.journal, Base: base, Public: w.Public, Ready: w.pub.Ready, Logger: testLog(t),
+	m.n = &doors.Notifier{Log: w.journal, Base: base, Public: w.Public, Ready: w.pub.Ready, Logger: testLog(t),
 		Announce: w.pub.Announce, AnnounceTokens: []string{"another", token}}
 	return m
 }
@@ -220,7 +220,7 @@ func FuzzAnnounceDoor(f *testing.F) {
 		f.Add([]byte(s), true)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, lines bool) {
-		n := &server.Notifier{Base: base, AnnounceTokens: []string{token}}
+		n := &doors.Notifier{Base: base, AnnounceTokens: []string{token}}
 		got := -1
 		n.Announce = func(_ context.Context, list []protocol.Announcement) (protocol.Announced, error) {
 			got = len(list)

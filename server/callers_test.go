@@ -20,6 +20,7 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 const (
@@ -242,7 +243,7 @@ func TestSubscriberWithRevokedTokenGetsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDepot(t, func(n *server.Notifier) { n.Identify = c.Identify })
+	d := newDepot(t, func(n *doors.Notifier) { n.Identify = c.Identify })
 	begin := d.journal.Head()
 	anybody, good := d.listen(begin, ""), d.listen(begin, "", "Authorization", "Bearer "+goodToken)
 	evil := d.listen(begin, "", "Authorization", "Bearer "+evilToken)
@@ -308,7 +309,7 @@ func TestEveryDoorAppliesRulesOfItsCaller(t *testing.T) {
 	}
 	var maker *archive.Maker
 	var site *server.Site
-	d := newArchivist(t, func(n *server.Notifier) {
+	d := newArchivist(t, func(n *doors.Notifier) {
 		j := n.Log.(*server.Journal)
 		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: j, Pages: n.Pages, Public: n.Public}
 		n.Archive, n.Items, n.Identify = maker, server.Moments(j), c.Identify

@@ -20,14 +20,15 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/versions"
 )
 
 // newArchivist returns a depot that stores old versions.
-func newArchivist(t *testing.T, change ...func(*server.Notifier)) *depot {
+func newArchivist(t *testing.T, change ...func(*doors.Notifier)) *depot {
 	t.Helper()
 	var store *versions.Store
-	d := newDepot(t, append([]func(*server.Notifier){func(n *server.Notifier) {
+	d := newDepot(t, append([]func(*doors.Notifier){func(n *doors.Notifier) {
 		store = n.Pages.(*versions.Store)
 		store.Dir = t.TempDir()
 	}}, change...)...)
@@ -146,7 +147,7 @@ func (d *depot) edit(from, to int) {
 // the notifier's own, so that it does not matter how long they take.
 func TestBundlesOnSchedule(t *testing.T) {
 	var ahead atomic.Int64
-	d := newArchivist(t, func(n *server.Notifier) {
+	d := newArchivist(t, func(n *doors.Notifier) {
 		n.Heartbeat = 2 * time.Second // it checks its clock as often
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
@@ -188,7 +189,7 @@ func TestBundlesOnSchedule(t *testing.T) {
 // Neither changes dated by a clock that was ahead nor a clock that is set back meanwhile delay a bundle.
 func TestBundlesDespiteWrongClock(t *testing.T) {
 	var ahead atomic.Int64
-	d := newArchivist(t, func(n *server.Notifier) {
+	d := newArchivist(t, func(n *doors.Notifier) {
 		n.Heartbeat = 500 * time.Millisecond
 		n.Now = func() time.Time { return time.Now().Add(-time.Duration(ahead.Load())) }
 	})
@@ -210,7 +211,7 @@ func TestBundlesDespiteWrongClock(t *testing.T) {
 // A subscriber with a longer interval than others at the same cursor is not served together with them.
 func TestBundlesWithDifferentIntervals(t *testing.T) {
 	var ahead atomic.Int64
-	d := newArchivist(t, func(n *server.Notifier) {
+	d := newArchivist(t, func(n *doors.Notifier) {
 		n.Heartbeat = 500 * time.Millisecond // it checks its clock as often
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
@@ -262,7 +263,7 @@ func TestBundlesByCount(t *testing.T) {
 // there is one.
 func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 	var maker *archive.Maker
-	d := newArchivist(t, func(n *server.Notifier) {
+	d := newArchivist(t, func(n *doors.Notifier) {
 		n.Heartbeat = 500 * time.Millisecond // pings too: a busy reader must have time to answer
 		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Pages, Public: n.Public, Every: time.Millisecond}
 		n.Archive = maker
@@ -328,7 +329,7 @@ func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 // Hundreds of clients that request the whole site at once are pointed to one archive.
 func TestManyReadersGetOneArchive(t *testing.T) {
 	var maker *archive.Maker
-	d := newDepot(t, func(n *server.Notifier) {
+	d := newDepot(t, func(n *doors.Notifier) {
 		n.MaxSubscribers, n.PerAddress = 1000, 1000
 		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Pages, Public: n.Public}
 		n.Archive = maker
@@ -366,7 +367,7 @@ func TestManyReadersGetOneArchive(t *testing.T) {
 func TestChangesAfterArchiveAreReadOnceForAll(t *testing.T) {
 	const readers = 40
 	var log *countedLog
-	d := newDepot(t, func(n *server.Notifier) {
+	d := newDepot(t, func(n *doors.Notifier) {
 		log = &countedLog{Log: n.Log}
 		now := time.Now()
 		n.Log, n.Archive, n.PerAddress, n.Heartbeat = log, unfinished{}, readers, time.Second
@@ -418,7 +419,7 @@ func (unfinished) Wait(ctx context.Context, _ content.Archived) error {
 
 // A filtering subscriber gets no unmatched changes, still learns its cursor, and delays no other client.
 func TestFilteringSubscriberLearnsItsCursor(t *testing.T) {
-	d := newDepot(t, func(n *server.Notifier) { n.Heartbeat = 2 * time.Second })
+	d := newDepot(t, func(n *doors.Notifier) { n.Heartbeat = 2 * time.Second })
 	begin := d.journal.Head()
 	for i := range 4000 {
 		d.write(fmt.Sprintf("x/%d.html", i), "x")

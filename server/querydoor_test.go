@@ -19,10 +19,11 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // newQueried is a newSite with a query door.
-func newQueried(t *testing.T, change ...func(*server.Notifier)) *site {
+func newQueried(t *testing.T, change ...func(*doors.Notifier)) *site {
 	t.Helper()
 	w := newSite(t, change...)
 	w.notifier.Items = server.Moments(w.journal)
@@ -220,7 +221,7 @@ func TestQueryRefuses(t *testing.T) {
 
 // A query may be too long for a URL: then no equivalent GET URL is offered.
 func TestQueryTooLongForURL(t *testing.T) {
-	s := newQueried(t, func(n *server.Notifier) {
+	s := newQueried(t, func(n *doors.Notifier) {
 		n.Where = func(string) (caller.Predicate, error) {
 			return func(_ context.Context, c *protocol.Change) (bool, error) {
 				return strings.HasSuffix(c.Item.URL, "b.html"), nil
@@ -236,7 +237,7 @@ func TestQueryTooLongForURL(t *testing.T) {
 }
 
 func TestQueryAnswerDependsOnCaller(t *testing.T) {
-	s := newQueried(t, func(n *server.Notifier) {
+	s := newQueried(t, func(n *doors.Notifier) {
 		n.Identify = func(r *http.Request) (caller.Caller, error) {
 			return caller.Caller{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}, nil
 		}
@@ -267,7 +268,7 @@ func TestQueryAnswerDependsOnCaller(t *testing.T) {
 func TestQueryIsConditionalOnTheRules(t *testing.T) {
 	var forbidden atomic.Value // suffix of the URLs hidden from the caller
 	forbidden.Store("never")
-	s := newQueried(t, func(n *server.Notifier) {
+	s := newQueried(t, func(n *doors.Notifier) {
 		n.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "somebody"}, nil }
 		n.PublicTo = func(_, url string) bool { return !strings.HasSuffix(url, forbidden.Load().(string)) }
 	})
@@ -325,11 +326,11 @@ func endless(each func()) *content.Moment {
 }
 
 // answers sends a request without a network.
-func answers(n *server.Notifier, path string) *httptest.ResponseRecorder {
+func answers(n *doors.Notifier, path string) *httptest.ResponseRecorder {
 	return answersTo(n, path, "192.0.2.1:1234")
 }
 
-func answersTo(n *server.Notifier, path, peer string) *httptest.ResponseRecorder {
+func answersTo(n *doors.Notifier, path, peer string) *httptest.ResponseRecorder {
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)
 	r.RemoteAddr = peer
 	n.ServeHTTP(w, r)
@@ -341,7 +342,7 @@ func TestSlowQueryIsRejected(t *testing.T) {
 	w.write("a.html", "a")
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
-		n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) {
+		n := &doors.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) {
 			return endless(func() { time.Sleep(time.Second) }), nil
 		}}
 		if a := answers(n, "/parley/query?minlen=2"); a.Code != 422 || !strings.Contains(a.Body.String(), "prefix") {
@@ -360,7 +361,7 @@ func TestTooManyQueriesAtATime(t *testing.T) {
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Int64
-		n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) {
+		n := &doors.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) {
 			time.Sleep(time.Minute)
 			m := endless(func() {})
 			m.Close = func() { closed.Add(1) }
@@ -391,7 +392,7 @@ func TestQueryOfBrokenJournal(t *testing.T) {
 	w.write("a.html", "a")
 	w.turn()
 	broken := errors.New("broken")
-	n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) { return nil, broken }}
+	n := &doors.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) { return nil, broken }}
 	if a := answers(n, "/parley/query"); a.Code != 500 || strings.Contains(a.Body.String(), "broken") {
 		t.Errorf("%d %s", a.Code, a.Body)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // follow polls the changes door until it is at the head, and returns the URLs in the bundles and the number
@@ -116,7 +117,7 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	var site *server.Site
-	d := newArchivist(t, func(n *server.Notifier) {
+	d := newArchivist(t, func(n *doors.Notifier) {
 		n.Identify = c.Identify
 		n.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
 	})
@@ -173,7 +174,7 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 
 // A filter that would need a link longer than any allowed URL is rejected at once.
 func TestFilterTooLongForBundleURL(t *testing.T) {
-	d := newArchivist(t, func(n *server.Notifier) {
+	d := newArchivist(t, func(n *doors.Notifier) {
 		n.Where = func(string) (caller.Predicate, error) {
 			return func(context.Context, *protocol.Change) (bool, error) { return true, nil }, nil
 		}
@@ -212,8 +213,8 @@ func (f goPrograms) Run(ctx context.Context, _ string, _ protocol.Digest, c *pro
 	return f(ctx, c)
 }
 
-func runs(f goPrograms) func(*server.Notifier) {
-	return func(n *server.Notifier) {
+func runs(f goPrograms) func(*doors.Notifier) {
+	return func(n *doors.Notifier) {
 		n.Agents, n.Items = f, server.Moments(n.Log.(*server.Journal))
 		n.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "bot", Agents: true}, nil }
 	}
@@ -271,7 +272,7 @@ func TestProgramWithoutMatchesKeepsConnection(t *testing.T) {
 	const patience = 400 * time.Millisecond
 	d := newDepot(t, runs(func(context.Context, *protocol.Change) (caller.Verdict, error) {
 		return caller.Verdict{}, nil
-	}), func(n *server.Notifier) {
+	}), func(n *doors.Notifier) {
 		n.WriteWait = patience
 		n.Where = func(string) (caller.Predicate, error) {
 			return func(ctx context.Context, c *protocol.Change) (bool, error) {
@@ -307,7 +308,7 @@ func TestProgramWithoutMatchesKeepsConnection(t *testing.T) {
 func TestBusySiteRejectsOnlyExpressions(t *testing.T) {
 	const patience = 400 * time.Millisecond
 	working, free := make(chan struct{}, 100), make(chan struct{})
-	d := newArchivist(t, func(n *server.Notifier) {
+	d := newArchivist(t, func(n *doors.Notifier) {
 		n.WriteWait, n.Items = patience, server.Moments(n.Log.(*server.Journal))
 		n.Where = func(string) (caller.Predicate, error) {
 			return func(ctx context.Context, _ *protocol.Change) (bool, error) {

@@ -16,14 +16,14 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // slowly returns a notifier with 100 changes, and the cursor before them. The expression slow takes five
 // milliseconds for each change.
-func slowly(t *testing.T) (n *server.Notifier, begin protocol.Cursor) {
+func slowly(t *testing.T) (n *doors.Notifier, begin protocol.Cursor) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.turn()
@@ -32,7 +32,7 @@ func slowly(t *testing.T) (n *server.Notifier, begin protocol.Cursor) {
 		w.write(fmt.Sprintf("p%d.html", i), "p")
 	}
 	w.turn()
-	return &server.Notifier{Log: w.journal, Base: base, Where: func(expression string) (caller.Predicate, error) {
+	return &doors.Notifier{Log: w.journal, Base: base, Where: func(expression string) (caller.Predicate, error) {
 		return func(context.Context, *protocol.Change) (bool, error) {
 			if expression == "slow" {
 				time.Sleep(5 * time.Millisecond)
@@ -168,7 +168,7 @@ func TestPausesDoNotCountAsWork(t *testing.T) {
 	}
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
-		n := &server.Notifier{Log: w.journal, Base: base, Pages: struct{ content.Pages }{},
+		n := &doors.Notifier{Log: w.journal, Base: base, Pages: struct{ content.Pages }{},
 			Items: func(context.Context) (*content.Moment, error) {
 				return endless(func() { time.Sleep(5 * time.Millisecond) }), nil
 			},
@@ -319,7 +319,7 @@ func TestCompilingNeedsSlot(t *testing.T) {
 }
 
 // sends begins a request whose body stays open until end is called, which returns the response.
-func sends(n *server.Notifier, method, path, mediaType, peer, begin string) (end func() *httptest.ResponseRecorder) {
+func sends(n *doors.Notifier, method, path, mediaType, peer, begin string) (end func() *httptest.ResponseRecorder) {
 	in, out := io.Pipe()
 	r := httptest.NewRequest(method, path, in)
 	r.RemoteAddr = peer
@@ -362,7 +362,7 @@ func TestRequestBodiesInMemoryAreBounded(t *testing.T) {
 // A caller uploads one program at a time, and only a few uploads run at all.
 func TestProgramUploadsAreBounded(t *testing.T) {
 	w := newWorld(t)
-	n := &server.Notifier{Log: w.journal, Base: base, Agents: struct{ caller.Agents }{},
+	n := &doors.Notifier{Log: w.journal, Base: base, Agents: struct{ caller.Agents }{},
 		Identify: func(r *http.Request) (caller.Caller, error) {
 			return caller.Caller{Name: r.RemoteAddr, Agents: true}, nil
 		}}

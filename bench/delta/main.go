@@ -37,6 +37,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
@@ -62,7 +63,7 @@ func open(ctx context.Context, dir, state string, keep bool) (*site, error) {
 	if s.journal, err = server.OpenJournal(ctx, filepath.Join(dir, state, "state"), server.JournalOptions{Base: base}); err != nil {
 		return nil, err
 	}
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, state, "robots.rdf"), Manifest: server.Describe(base), Public: s.files.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, state, "robots.rdf"), Manifest: doors.Describe(base), Public: s.files.Public}
 	s.publisher = &server.Publisher{Inventory: s.files, Journal: s.journal, Snapshot: snapshot}
 	if keep {
 		s.store = &versions.Store{Dir: filepath.Join(dir, state, "versions"), Journal: s.journal, Open: s.files.OpenPage, Public: s.files.Public}

@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/cel"
 	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/versions"
@@ -123,7 +124,7 @@ type purged struct {
 
 // purge discards what is stored of a page besides its current bytes: archives that contain it, its old
 // versions, and cached responses.
-func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
+func (f *forms) purge(n *doors.Notifier, page string) (p purged, err error) {
 	if page, err = protocol.CanonicalURL(n.Base, page); err != nil {
 		return p, err
 	}
@@ -142,7 +143,7 @@ func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
 }
 
 // offer adds the forms to a notifier.
-func (f *forms) offer(n *server.Notifier, inv inventory.Inventory, j *server.Journal) {
+func (f *forms) offer(n *doors.Notifier, inv inventory.Inventory, j *server.Journal) {
 	n.PullOnly = !f.on.Stream
 	if f.on.Pages {
 		n.Pages = f.deliverable
@@ -218,7 +219,7 @@ func (f *forms) own(ctx context.Context, own func(what string, run func() error)
 
 // doors adds the pages themselves to the doors of the notifier, if they are
 // served here.
-func (f *forms) doors(n *server.Notifier, base string) http.Handler {
+func (f *forms) doors(n *doors.Notifier, base string) http.Handler {
 	u, err := url.Parse(base)
 	if f.pages == nil || err != nil {
 		return n
@@ -235,15 +236,15 @@ func (f *forms) doors(n *server.Notifier, base string) http.Handler {
 
 // formsStatus is the state of the forms.
 type formsStatus struct {
-	On       string                             `json:"on"`
-	Forms    map[protocol.Form]server.FormStats `json:"forms,omitempty"`
-	Versions *versions.Stats                    `json:"versions,omitempty"`
-	Archive  *archive.Stats                     `json:"archive,omitempty"`
-	Agents   *agent.Stats                       `json:"agents,omitempty"`
-	Evidence *evidence.Status                   `json:"evidence,omitempty"`
+	On       string                            `json:"on"`
+	Forms    map[protocol.Form]doors.FormStats `json:"forms,omitempty"`
+	Versions *versions.Stats                   `json:"versions,omitempty"`
+	Archive  *archive.Stats                    `json:"archive,omitempty"`
+	Agents   *agent.Stats                      `json:"agents,omitempty"`
+	Evidence *evidence.Status                  `json:"evidence,omitempty"`
 }
 
-func (f *forms) status(n *server.Notifier) formsStatus {
+func (f *forms) status(n *doors.Notifier) formsStatus {
 	s := formsStatus{On: f.on.String(), Forms: n.Stats().Forms}
 	if f.evidence != nil {
 		e := f.evidence.Status()

@@ -23,6 +23,7 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -50,7 +51,7 @@ type Site struct {
 type engine struct {
 	journal   *server.Journal
 	publisher *server.Publisher
-	notifier  *server.Notifier
+	notifier  *doors.Notifier
 	cancel    context.CancelFunc // ends the publisher's Run
 	runs      sync.WaitGroup     // of that Run
 
@@ -148,12 +149,12 @@ func (s *Site) start() error {
 	if err != nil {
 		return err
 	}
-	snapshot := &manifest.Snapshot{Path: out, Manifest: server.Describe(s.Base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: out, Manifest: doors.Describe(s.Base), Public: site.Public}
 	e := &engine{
 		journal: j,
 		publisher: &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot,
 			Grace: 50 * time.Millisecond, WriteEvery: 50 * time.Millisecond},
-		notifier: &server.Notifier{Log: j, Snapshot: snapshot, Base: s.Base, Public: site.Public},
+		notifier: &doors.Notifier{Log: j, Snapshot: snapshot, Base: s.Base, Public: site.Public},
 	}
 	if s.all {
 		e.offerAll(s, site)

@@ -27,6 +27,7 @@ import (
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -39,7 +40,7 @@ type depot struct {
 	journal   *server.Journal
 	publisher *server.Publisher
 	maker     *archive.Maker
-	notifier  *server.Notifier
+	notifier  *doors.Notifier
 	web       *httptest.Server
 	base      string
 
@@ -66,14 +67,14 @@ func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
 	var err error
 	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(d.dir, "state"), server.JournalOptions{Base: d.base, Now: d.clock})
 	d.must(err)
-	snapshot := &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: server.Describe(d.base), Public: d.site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: doors.Describe(d.base), Public: d.site.Public}
 	d.publisher = &server.Publisher{Inventory: d.site, Journal: d.journal, Snapshot: snapshot}
 	pages := pagesOf{d, &versions.Store{Journal: d.journal, Open: d.site.OpenPage, Public: d.site.Public}}
 	d.maker = &archive.Maker{Dir: filepath.Join(d.dir, "archive"), Base: d.base, Journal: d.journal, Pages: pages, Public: d.site.Public, Now: d.clock}
 	for _, f := range change {
 		f(d.maker)
 	}
-	d.notifier = &server.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public, Pages: pages, Archive: d.maker,
+	d.notifier = &doors.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public, Pages: pages, Archive: d.maker,
 		Identify: func(r *http.Request) (caller.Caller, error) { return caller.Caller{Name: r.Header.Get("X-Name")}, nil },
 		PublicTo: func(name, url string) bool {
 			if d.judges != nil {

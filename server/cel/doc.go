@@ -1,5 +1,5 @@
 // Package cel evaluates the expressions of crawlers: the parameter where of a site's doors, in the Common
-// Expression Language (C13, C14). It implements [server.Notifier.Where]:
+// Expression Language (C13, C14). It implements Where of a doors.Notifier:
 //
 //	n.Where = new(cel.Expressions).Compile
 //

@@ -22,6 +22,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 const base = "https://www.example.org/"
@@ -354,7 +355,7 @@ func TestAnswersEqualBruteForce(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 13))
 		h := newHistory(t, r)
 		hidden := oneOf(r, []string{"", base + "private/", base + "docs/deep/"})
-		n := &server.Notifier{Log: h.journal, Base: base, Items: server.Moments(h.journal), Where: new(cel.Expressions).Compile,
+		n := &doors.Notifier{Log: h.journal, Base: base, Items: server.Moments(h.journal), Where: new(cel.Expressions).Compile,
 			Heartbeat: 500 * time.Millisecond, // a filtering subscriber learns its cursor by it
 			Public:    func(u string) bool { return hidden == "" || !strings.HasPrefix(u, hidden) }}
 		web := httptest.NewServer(n)

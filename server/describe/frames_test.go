@@ -28,6 +28,7 @@ import (
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -47,7 +48,7 @@ type site struct {
 	base     string
 	journal  *server.Journal
 	pub      *server.Publisher
-	notifier *server.Notifier
+	notifier *doors.Notifier
 	web      *httptest.Server
 	gate     gate
 
@@ -81,9 +82,9 @@ func newSite(t *testing.T) *site {
 	s.must(err)
 	s.journal, s.gate.Log = j, j
 	inventory := &server.Site{Docroot: s.dir, Base: s.base}
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(s.base), Public: inventory.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(s.base), Public: inventory.Public}
 	s.pub = &server.Publisher{Inventory: inventory, Journal: j, Snapshot: snapshot, Grace: time.Nanosecond, Announces: true}
-	s.notifier = &server.Notifier{Log: &s.gate, Snapshot: snapshot, Base: s.base, Public: inventory.Public, Ready: s.pub.Ready,
+	s.notifier = &doors.Notifier{Log: &s.gate, Snapshot: snapshot, Base: s.base, Public: inventory.Public, Ready: s.pub.Ready,
 		Heartbeat: time.Second, PerAddress: 100, Announce: s.pub.Announce, AnnounceTokens: []string{token}}
 	store := &versions.Store{Dir: filepath.Join(dir, "versions"), Journal: j, Open: inventory.OpenPage, Public: inventory.Public}
 	s.pub.Inventory = store.Keeping(inventory)

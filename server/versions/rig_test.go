@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -53,7 +54,7 @@ func (r *rig) open(set func(*versions.Store)) {
 	if set != nil {
 		set(r.store)
 	}
-	snapshot := &manifest.Snapshot{Path: filepath.Join(r.dir, "robots.rdf"), Manifest: server.Describe(base), Public: r.site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(r.dir, "robots.rdf"), Manifest: doors.Describe(base), Public: r.site.Public}
 	r.publisher = &server.Publisher{Inventory: r.store.Keeping(r.site), Journal: r.journal, Snapshot: snapshot}
 }
 

@@ -2,7 +2,7 @@
 // differences between them (Castillo 2004: C05 to C08).
 //
 // A [Store] stores old versions on disk within a bound. The doors of a
-// server.Notifier use it for pages and differences; a [Handler] answers HTTP
+// doors.Notifier use it for pages and differences; a [Handler] answers HTTP
 // requests for the pages themselves.
 package versions
 

@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"bufio"
@@ -60,7 +60,7 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *web.Pr
 	}
 	b, err := json.Marshal(done)
 	if err != nil {
-		panic("server: encode answer: " + err.Error()) // plain values always encode
+		panic("doors: encode answer: " + err.Error()) // plain values always encode
 	}
 	web.WriteJSON(w, append(b, '\n'))
 	return nil

@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"bytes"
@@ -88,11 +88,11 @@ type Notifier struct {
 
 	// Ready reports whether Public's answers are valid yet; nil means that they
 	// are. Until then the doors answer 503, except for a manifest that already
-	// exists. [Publisher.Ready] is made for it.
+	// exists. Ready of a server.Publisher is made for it.
 	Ready func() bool
 
 	// Announce accepts the announcements posted to parley/announce with one of
-	// AnnounceTokens. [Publisher.Announce] is made for it. If it is nil there is no
+	// AnnounceTokens. Announce of a server.Publisher is made for it. If it is nil there is no
 	// such door; without tokens every announcement is refused.
 	Announce       func(context.Context, []protocol.Announcement) (protocol.Announced, error)
 	AnnounceTokens []string
@@ -104,7 +104,7 @@ type Notifier struct {
 	// Archive makes archives of the whole site, for the form site. Nil: it is not offered.
 	Archive content.Archive
 
-	// Items returns what is offered now, for the query door: see [Moments]. Nil:
+	// Items returns what is offered now, for the query door: see server.Moments. Nil:
 	// there is no query door.
 	Items func(context.Context) (*content.Moment, error)
 
@@ -128,7 +128,7 @@ type Notifier struct {
 	Identify func(*http.Request) (caller.Caller, error)
 
 	// PublicTo reports whether a caller that has its own rules in robots.txt may be told of
-	// a public URL. Nil: it may be told of all. [Site.PublicTo] is made for it.
+	// a public URL. Nil: it may be told of all. PublicTo of a server.Site is made for it.
 	PublicTo func(name, url string) bool
 
 	// PullOnly disables long-lived requests: there is no stream, and the changes
@@ -398,7 +398,7 @@ func (n *Notifier) serveDiscovery(w http.ResponseWriter, r *http.Request) *web.P
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // escaping would make a URL with many "&" longer than readers accept
 	if err := enc.Encode(d); err != nil {
-		panic("server: encode discovery: " + err.Error()) // plain values always encode
+		panic("doors: encode discovery: " + err.Error()) // plain values always encode
 	}
 	web.WriteJSON(w, b.Bytes())
 	return nil

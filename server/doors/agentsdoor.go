@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *web.Prob
 	}
 	b, err := json.Marshal(protocol.AgentStored{Agent: digest})
 	if err != nil {
-		panic("server: encode answer: " + err.Error()) // plain values always encode
+		panic("doors: encode answer: " + err.Error()) // plain values always encode
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
