@@ -31,9 +31,14 @@ func newMouth(t *testing.T) *mouth {
 	w.write("a.html", "a")
 	w.look()
 	m := &mouth{world: w, header: http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}}
-	m.n = &doors.Notifier{Log: w.journal, Base: base, Public: w.Public, Ready: w.pub.Ready, Logger: testLog(t),
-		Announce: w.pub.Announce, AnnounceTokens: []string{"another", token}}
+	m.open("another", token)
 	return m
+}
+
+// open replaces the doors by some that accept these tokens.
+func (m *mouth) open(tokens ...string) {
+	m.n = &doors.Notifier{Log: m.journal, Base: base, Public: m.Public, Ready: m.pub.Ready, Logger: testLog(m.T),
+		Announce: m.pub.Announce, AnnounceTokens: tokens}
 }
 
 func (m *mouth) post(body string) *httptest.ResponseRecorder {
@@ -153,17 +158,17 @@ func TestAnnounceDoorNeedsToken(t *testing.T) {
 			t.Errorf("%q: answered %s, else %s", auth, rec.Body, first)
 		}
 	}
-	m.n.AnnounceTokens = []string{""}
+	m.open("")
 	m.header.Set("Authorization", "Bearer ")
 	if rec := m.post(body); rec.Code != 401 {
 		t.Errorf("an empty token is accepted: status %d", rec.Code)
 	}
-	m.n.AnnounceTokens = nil
+	m.open()
 	m.header.Set("Authorization", "Bearer "+token)
 	if rec := m.post(body); rec.Code != 401 {
 		t.Errorf("without tokens: status %d", rec.Code)
 	}
-	m.n.AnnounceTokens = []string{token}
+	m.open(token)
 	m.header.Set("Authorization", "bearer  "+token+" ")
 	if rec := m.post(body); rec.Code != 200 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
@@ -179,6 +184,7 @@ func TestAnnounceDoorNeedsToken(t *testing.T) {
 	if rec := get("PUT", "parley/changes"); rec.Code != 405 || rec.Header().Get("Allow") != "GET, HEAD, QUERY, POST" {
 		t.Errorf("%d %v", rec.Code, rec.Header())
 	}
+	m.open(token)
 	m.n.Announce = nil
 	if a, b := get("GET", "parley/announce"), m.post(body); a.Code != 404 || b.Code != 404 {
 		t.Errorf("without Announce: status %d, %d", a.Code, b.Code)

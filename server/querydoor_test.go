@@ -213,9 +213,8 @@ func TestQueryRefuses(t *testing.T) {
 			t.Errorf("%s: %d %s", query, resp.StatusCode, body)
 		}
 	}
-	s.notifier.Items = nil
-	if resp, _ := s.get("/parley/query"); resp.StatusCode != 404 {
-		t.Errorf("without Items: %d", resp.StatusCode)
+	if a := answers(&doors.Notifier{Log: s.journal, Base: base}, "/parley/query"); a.Code != 404 {
+		t.Errorf("without Items: %d", a.Code)
 	}
 }
 
@@ -398,6 +397,7 @@ func TestQueryOfBrokenJournal(t *testing.T) {
 	}
 	// A failure after the response has begun must not look like a complete response.
 	reading := 0
+	n = &doors.Notifier{Log: w.journal, Base: base}
 	n.Items = func(context.Context) (*content.Moment, error) {
 		m := &content.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
 		m.Items = func(string) iter.Seq2[protocol.Item, error] {

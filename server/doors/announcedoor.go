@@ -24,9 +24,15 @@ const (
 	announceWait = 5 * time.Second  // how long an announcement waits for a scan in progress
 )
 
-// serveAnnounce accepts announcements, as documented at Notifier.
-func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *web.Problem {
-	if !n.mayAnnounce(r) {
+// An announceDoor accepts announcements, as documented at Notifier.
+type announceDoor struct {
+	site     *site
+	announce func(context.Context, []protocol.Announcement) (protocol.Announced, error)
+	tokens   []string
+}
+
+func (d *announceDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
+	if !d.mayAnnounce(r) {
 		p := web.Plain(http.StatusUnauthorized, "announcements need a token of this site: send Authorization: Bearer TOKEN")
 		p.Challenge = `Bearer realm="parley announce"`
 		return p
@@ -35,7 +41,7 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *web.Pr
 	if p != nil {
 		return p
 	}
-	n.deadline(w, announceRead)
+	d.site.deadline(w, announceRead)
 	body, p := web.ReadBody(w, r, "announcements", announceMost)
 	if p != nil {
 		return p
@@ -44,10 +50,10 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *web.Pr
 	if p != nil {
 		return p
 	}
-	n.deadline(w, announceWait)
+	d.site.deadline(w, announceWait)
 	ctx, stop := context.WithTimeout(r.Context(), announceWait)
 	defer stop()
-	done, err := n.Announce(ctx, list)
+	done, err := d.announce(ctx, list)
 	switch {
 	case err == nil:
 	case errors.Is(err, content.ErrNotReady), errors.Is(err, context.DeadlineExceeded):
@@ -55,7 +61,7 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *web.Pr
 	case r.Context().Err() != nil:
 		return nil // the client has gone
 	default:
-		n.log().Error("announcements could not be stored", "pages", len(list), "err", err)
+		d.site.logger.Error("announcements could not be stored", "pages", len(list), "err", err)
 		return web.Plain(http.StatusInternalServerError, "the announcements could not be stored")
 	}
 	b, err := json.Marshal(done)
@@ -68,14 +74,14 @@ func (n *Notifier) serveAnnounce(w http.ResponseWriter, r *http.Request) *web.Pr
 
 // mayAnnounce reports whether a request has one of the tokens. It takes the same time
 // for every token of whatever length, so that none can be guessed piece by piece.
-func (n *Notifier) mayAnnounce(r *http.Request) bool {
+func (d *announceDoor) mayAnnounce(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return false
 	}
 	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	may := 0
-	for _, t := range n.AnnounceTokens {
+	for _, t := range d.tokens {
 		want := sha256.Sum256([]byte(t))
 		if t != "" {
 			may |= subtle.ConstantTimeCompare(given[:], want[:])

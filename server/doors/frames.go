@@ -75,11 +75,11 @@ func (fr *frame) prepared(p wsconn.Packing) (*wsconn.Prepared, error) {
 	return *at, nil
 }
 
-// frames encodes messages from a log, once for all readers with the same cursor and selection.
+// frames encodes messages, once for all readers with the same cursor and selection, and caches them
+// for a moment. Any number of goroutines may use it.
 type frames struct {
-	next    func(ctx context.Context, s *selection, after protocol.Cursor, count int) (protocol.Message, error)
-	head    func() protocol.Cursor
-	now     func() time.Time
+	site    *site
+	next    func(ctx context.Context, s *selection, after protocol.Cursor, count int) (protocol.Message, error) // of delivery
 	packing coding.Messages
 
 	mu    sync.Mutex
@@ -122,7 +122,7 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 		}
 		return f.encode(ctx, s, cursor) // the first attempt failed, perhaps for a reason of that reader alone
 	}
-	fr = &frame{ready: make(chan struct{}), made: f.now()}
+	fr = &frame{ready: make(chan struct{}), made: f.site.now()}
 	f.keep(at, fr)
 	f.mu.Unlock()
 	made, err := f.encode(ctx, s, cursor)
@@ -153,7 +153,7 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 func (f *frames) isOld(fr *frame, waited *notReady) bool {
 	select {
 	case <-fr.ready:
-		age := f.now().Sub(fr.made)
+		age := f.site.now().Sub(fr.made)
 		return age > frameLife || age < 0 || waited != nil && fr.err == waited
 	default:
 		return false
@@ -200,7 +200,7 @@ func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (
 	told := m.ChangeCount()
 	switch {
 	case hasNoChanges(&m):
-		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.head(), At: f.now()}
+		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.site.log.Head(), At: f.site.now()}
 	case m.Kind == protocol.Batch && told == 1:
 		m.Kind = protocol.Ev
 	}
