@@ -1,6 +1,10 @@
 package protocol
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -52,4 +56,82 @@ type Announced struct {
 type Refused struct {
 	URL    string `json:"url"`
 	Reason string `json:"reason"`
+}
+
+// An AnnouncementError says which of several announcements cannot be read.
+type AnnouncementError struct {
+	Index int // from 0
+	Err   error
+}
+
+func (e *AnnouncementError) Error() string {
+	return fmt.Sprintf("page %d cannot be read: %v", e.Index, e.Err)
+}
+
+// ParseAnnouncements parses announcements: a JSON object with the member pages, a list,
+// or a single announcement; or, with lines, one on each line. Unknown members are ignored. It
+// does not check URLs, but that they are given. The error wraps ErrLimit if there are more than
+// MaxBatch, and is an *AnnouncementError if one cannot be read; else it is about the JSON.
+func ParseAnnouncements(body []byte, lines bool) ([]Announcement, error) {
+	pages, err := splitAnnouncements(body, lines)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Announcement, len(pages))
+	for i, page := range pages {
+		if page = bytes.TrimSpace(page); len(page) == 0 || page[0] != '{' {
+			return nil, &AnnouncementError{i, errors.New("not a JSON object")}
+		}
+		if err := json.Unmarshal(page, &list[i]); err != nil {
+			return nil, &AnnouncementError{i, err}
+		}
+		if list[i].URL == "" {
+			return nil, &AnnouncementError{i, errors.New("url is missing")}
+		}
+	}
+	return list, nil
+}
+
+// splitAnnouncements returns the JSON of each announcement, without decoding it.
+func splitAnnouncements(body []byte, lines bool) (pages []json.RawMessage, err error) {
+	tooMany := fmt.Errorf("more than %d pages: %w", MaxBatch, ErrLimit)
+	if lines {
+		for line := range bytes.Lines(body) {
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				pages = append(pages, line)
+			}
+			if len(pages) > MaxBatch {
+				return nil, tooMany
+			}
+		}
+		return pages, nil
+	}
+	var whole json.RawMessage
+	if err := json.Unmarshal(body, &whole); err != nil {
+		return nil, err
+	}
+	whole = bytes.TrimSpace(whole)
+	if whole[0] == '{' {
+		var o struct{ Pages json.RawMessage }
+		if err := json.Unmarshal(whole, &o); err != nil || len(o.Pages) == 0 || o.Pages[0] != '[' {
+			return []json.RawMessage{whole}, nil
+		}
+		whole = o.Pages
+	}
+	if whole[0] != '[' {
+		return []json.RawMessage{whole}, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(whole))
+	d.Token() // the bracket
+	for d.More() {
+		if len(pages) == MaxBatch {
+			return nil, tooMany
+		}
+		var page json.RawMessage
+		if err := d.Decode(&page); err != nil {
+			return nil, &AnnouncementError{len(pages), err}
+		}
+		pages = append(pages, page)
+	}
+	return pages, nil
 }

@@ -1,8 +1,6 @@
 package doors
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -46,9 +44,9 @@ func (d *announceDoor) serve(w http.ResponseWriter, r *http.Request) *web.Proble
 	if p != nil {
 		return p
 	}
-	list, p := parseAnnouncements(body, lines)
-	if p != nil {
-		return p
+	list, err := protocol.ParseAnnouncements(body, lines)
+	if err != nil {
+		return unreadable(err)
 	}
 	d.site.deadline(w, announceWait)
 	ctx, stop := context.WithTimeout(r.Context(), announceWait)
@@ -99,79 +97,16 @@ func announceFormat(h http.Header) (lines bool, p *web.Problem) {
 	return t != "application/json", p
 }
 
-// parseAnnouncements reads the body of a request.
-func parseAnnouncements(body []byte, lines bool) ([]protocol.Announcement, *web.Problem) {
-	pages, p := splitPages(body, lines)
-	if p != nil {
-		return nil, p
+// unreadable is the answer to announcements that cannot be parsed.
+func unreadable(err error) *web.Problem {
+	bad := (*protocol.AnnouncementError)(nil)
+	switch {
+	case errors.Is(err, protocol.ErrLimit):
+		return web.Plain(http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d pages at once: send them in several requests", protocol.MaxBatch))
+	case errors.As(err, &bad):
+		p := web.Plain(http.StatusBadRequest, bad.Error()+"; no page was accepted")
+		p.Parameter = fmt.Sprintf("pages[%d]", bad.Index)
+		return p
 	}
-	list := make([]protocol.Announcement, len(pages))
-	for i, page := range pages {
-		if page = bytes.TrimSpace(page); len(page) == 0 || page[0] != '{' {
-			return nil, badPage(i, errors.New("not a JSON object"))
-		}
-		if err := json.Unmarshal(page, &list[i]); err != nil {
-			return nil, badPage(i, err)
-		}
-		if list[i].URL == "" {
-			return nil, badPage(i, errors.New("url is missing"))
-		}
-	}
-	return list, nil
-}
-
-// splitPages returns the JSON of each page, without decoding the pages.
-func splitPages(body []byte, lines bool) (pages []json.RawMessage, p *web.Problem) {
-	if lines {
-		s := bufio.NewScanner(bytes.NewReader(body))
-		s.Buffer(nil, announceMost+1)
-		for s.Scan() {
-			if line := bytes.TrimSpace(s.Bytes()); len(line) > 0 {
-				pages = append(pages, bytes.Clone(line))
-			}
-			if len(pages) > protocol.MaxBatch {
-				return nil, tooMuch(fmt.Sprintf("more than %d pages", protocol.MaxBatch))
-			}
-		}
-		return pages, nil
-	}
-	var whole json.RawMessage
-	if err := json.Unmarshal(body, &whole); err != nil {
-		return nil, web.Plain(http.StatusBadRequest, "the body is not valid JSON: "+err.Error())
-	}
-	whole = bytes.TrimSpace(whole)
-	if whole[0] == '{' {
-		var o struct{ Pages json.RawMessage }
-		if err := json.Unmarshal(whole, &o); err != nil || len(o.Pages) == 0 || o.Pages[0] != '[' {
-			return []json.RawMessage{whole}, nil
-		}
-		whole = o.Pages
-	}
-	if whole[0] != '[' {
-		return []json.RawMessage{whole}, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(whole))
-	d.Token() // the bracket
-	for d.More() {
-		if len(pages) == protocol.MaxBatch {
-			return nil, tooMuch(fmt.Sprintf("more than %d pages", protocol.MaxBatch))
-		}
-		var page json.RawMessage
-		if err := d.Decode(&page); err != nil {
-			return nil, badPage(len(pages), err)
-		}
-		pages = append(pages, page)
-	}
-	return pages, nil
-}
-
-// badPage is the answer to a page that cannot be read; i counts from 0 in the list.
-func badPage(i int, err error) *web.Problem {
-	p := web.Plain(http.StatusBadRequest, fmt.Sprintf("page %d cannot be read: %v; no page was accepted", i, err))
-	p.Parameter = fmt.Sprintf("pages[%d]", i)
-	return p
-}
-
-func tooMuch(what string) *web.Problem {
-	return web.Plain(http.StatusRequestEntityTooLarge, what+" at once: send them in several requests")
+	return web.Plain(http.StatusBadRequest, "the body is not valid JSON: "+err.Error())
 }
