@@ -52,7 +52,7 @@ func beAnnouncedTo(dir string) error {
 	p := &server.Publisher{Inventory: inv, Journal: j,
 		Snapshot: &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(base), Public: inv.Public}}
 	n := &doors.Notifier{Log: j, Snapshot: p.Snapshot, Base: base, Public: inv.Public, Ready: p.Ready,
-		Announce: p.Announce, AnnounceTokens: []string{token}}
+		Clients: doors.Clients{Announce: p.Announce, AnnounceTokens: []string{token}}}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func newMouth(t *testing.T) *mouth {
 // open replaces the doors by some that accept these tokens.
 func (m *mouth) open(tokens ...string) {
 	m.n = &doors.Notifier{Log: m.journal, Base: base, Public: m.Public, Ready: m.pub.Ready, Logger: testLog(m.T),
-		Announce: m.pub.Announce, AnnounceTokens: tokens}
+		Clients: doors.Clients{Announce: m.pub.Announce, AnnounceTokens: tokens}}
 }
 
 func (m *mouth) post(body string) *httptest.ResponseRecorder {
@@ -185,7 +185,7 @@ func TestAnnounceDoorNeedsToken(t *testing.T) {
 		t.Errorf("%d %v", rec.Code, rec.Header())
 	}
 	m.open(token)
-	m.n.Announce = nil
+	m.n.Clients.Announce = nil
 	if a, b := get("GET", "parley/announce"), m.post(body); a.Code != 404 || b.Code != 404 {
 		t.Errorf("without Announce: status %d, %d", a.Code, b.Code)
 	}
@@ -195,7 +195,7 @@ func TestAnnounceDoorNeedsToken(t *testing.T) {
 func TestAnnounceDoorAsksForRetry(t *testing.T) {
 	m := newMouth(t)
 	var answer error
-	m.n.Announce = func(context.Context, []protocol.Announcement) (protocol.Announced, error) {
+	m.n.Clients.Announce = func(context.Context, []protocol.Announcement) (protocol.Announced, error) {
 		return protocol.Announced{}, answer
 	}
 	for _, c := range []struct {
@@ -226,9 +226,9 @@ func FuzzAnnounceDoor(f *testing.F) {
 		f.Add([]byte(s), true)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, lines bool) {
-		n := &doors.Notifier{Base: base, AnnounceTokens: []string{token}}
+		n := &doors.Notifier{Base: base, Clients: doors.Clients{AnnounceTokens: []string{token}}}
 		got := -1
-		n.Announce = func(_ context.Context, list []protocol.Announcement) (protocol.Announced, error) {
+		n.Clients.Announce = func(_ context.Context, list []protocol.Announcement) (protocol.Announced, error) {
 			got = len(list)
 			for _, a := range list {
 				if a.URL == "" {

@@ -111,7 +111,7 @@ func TestBundlesOfLargePages(t *testing.T) {
 // A client that does not read its bundle is cut off, and the number of bundles sent at a time is bounded, for
 // each address.
 func TestBundlesAreBounded(t *testing.T) {
-	d := newDepot(t, func(n *doors.Notifier) { n.WriteWait = 1500 * time.Millisecond })
+	d := newDepot(t, func(n *doors.Notifier) { n.Limits.WriteWait = 1500 * time.Millisecond })
 	from := d.journal.Head()
 	noise := rand.New(rand.NewPCG(1, 2))
 	page := make([]byte, 1<<20)

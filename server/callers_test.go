@@ -243,7 +243,7 @@ func TestSubscriberWithRevokedTokenGetsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDepot(t, func(n *doors.Notifier) { n.Identify = c.Identify })
+	d := newDepot(t, func(n *doors.Notifier) { n.Clients.Identify = c.Identify })
 	begin := d.journal.Head()
 	anybody, good := d.listen(begin, ""), d.listen(begin, "", "Authorization", "Bearer "+goodToken)
 	evil := d.listen(begin, "", "Authorization", "Bearer "+evilToken)
@@ -311,9 +311,9 @@ func TestEveryDoorAppliesRulesOfItsCaller(t *testing.T) {
 	var site *server.Site
 	d := newArchivist(t, func(n *doors.Notifier) {
 		j := n.Log.(*server.Journal)
-		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: j, Pages: n.Pages, Public: n.Public}
-		n.Archive, n.Items, n.Identify = maker, server.Moments(j), c.Identify
-		n.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
+		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: j, Pages: n.Content.Pages, Public: n.Public}
+		n.Content.Archive, n.Content.Items, n.Clients.Identify = maker, server.Moments(j), c.Identify
+		n.Clients.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
 	})
 	site = &server.Site{Docroot: d.root, Base: d.base}
 	d.write("robots.txt", "User-agent: *\nDisallow: /hidden/\n\nUser-agent: evil\nDisallow: /for-good/\n\nUser-agent: good\nAllow: /\n")

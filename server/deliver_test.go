@@ -29,7 +29,7 @@ func newArchivist(t *testing.T, change ...func(*doors.Notifier)) *depot {
 	t.Helper()
 	var store *versions.Store
 	d := newDepot(t, append([]func(*doors.Notifier){func(n *doors.Notifier) {
-		store = n.Pages.(*versions.Store)
+		store = n.Content.Pages.(*versions.Store)
 		store.Dir = t.TempDir()
 	}}, change...)...)
 	d.publisher.Inventory = store.Keeping(d.publisher.Inventory.(*server.Site))
@@ -148,7 +148,7 @@ func (d *depot) edit(from, to int) {
 func TestBundlesOnSchedule(t *testing.T) {
 	var ahead atomic.Int64
 	d := newArchivist(t, func(n *doors.Notifier) {
-		n.Heartbeat = 2 * time.Second // it checks its clock as often
+		n.Limits.Heartbeat = 2 * time.Second // it checks its clock as often
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
@@ -190,7 +190,7 @@ func TestBundlesOnSchedule(t *testing.T) {
 func TestBundlesDespiteWrongClock(t *testing.T) {
 	var ahead atomic.Int64
 	d := newArchivist(t, func(n *doors.Notifier) {
-		n.Heartbeat = 500 * time.Millisecond
+		n.Limits.Heartbeat = 500 * time.Millisecond
 		n.Now = func() time.Time { return time.Now().Add(-time.Duration(ahead.Load())) }
 	})
 	ahead.Store(int64(365 * 24 * time.Hour)) // the journal's clock is the real time
@@ -212,7 +212,7 @@ func TestBundlesDespiteWrongClock(t *testing.T) {
 func TestBundlesWithDifferentIntervals(t *testing.T) {
 	var ahead atomic.Int64
 	d := newArchivist(t, func(n *doors.Notifier) {
-		n.Heartbeat = 500 * time.Millisecond // it checks its clock as often
+		n.Limits.Heartbeat = 500 * time.Millisecond // it checks its clock as often
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
@@ -264,9 +264,9 @@ func TestBundlesByCount(t *testing.T) {
 func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 	var maker *archive.Maker
 	d := newArchivist(t, func(n *doors.Notifier) {
-		n.Heartbeat = 500 * time.Millisecond // pings too: a busy reader must have time to answer
-		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Pages, Public: n.Public, Every: time.Millisecond}
-		n.Archive = maker
+		n.Limits.Heartbeat = 500 * time.Millisecond // pings too: a busy reader must have time to answer
+		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Content.Pages, Public: n.Public, Every: time.Millisecond}
+		n.Content.Archive = maker
 	})
 	for i := range 9 {
 		d.write(fmt.Sprintf("p%d.html", i), "<p>") // one more page is a small part of them
@@ -330,9 +330,9 @@ func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 func TestManyReadersGetOneArchive(t *testing.T) {
 	var maker *archive.Maker
 	d := newDepot(t, func(n *doors.Notifier) {
-		n.MaxSubscribers, n.PerAddress = 1000, 1000
-		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Pages, Public: n.Public}
-		n.Archive = maker
+		n.Limits.MaxSubscribers, n.Limits.PerAddress = 1000, 1000
+		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Content.Pages, Public: n.Public}
+		n.Content.Archive = maker
 	})
 	for i := range 50 {
 		d.write(fmt.Sprintf("p%d.html", i), strings.Repeat(fmt.Sprint(i), 1000))
@@ -370,7 +370,7 @@ func TestChangesAfterArchiveAreReadOnceForAll(t *testing.T) {
 	d := newDepot(t, func(n *doors.Notifier) {
 		log = &countedLog{Log: n.Log}
 		now := time.Now()
-		n.Log, n.Archive, n.PerAddress, n.Heartbeat = log, unfinished{}, readers, time.Second
+		n.Log, n.Content.Archive, n.Limits.PerAddress, n.Limits.Heartbeat = log, unfinished{}, readers, time.Second
 		n.Now = func() time.Time { return now }
 	})
 	begin := d.journal.Head()
@@ -419,7 +419,7 @@ func (unfinished) Wait(ctx context.Context, _ content.Archived) error {
 
 // A filtering subscriber gets no unmatched changes, still learns its cursor, and delays no other client.
 func TestFilteringSubscriberLearnsItsCursor(t *testing.T) {
-	d := newDepot(t, func(n *doors.Notifier) { n.Heartbeat = 2 * time.Second })
+	d := newDepot(t, func(n *doors.Notifier) { n.Limits.Heartbeat = 2 * time.Second })
 	begin := d.journal.Head()
 	for i := range 4000 {
 		d.write(fmt.Sprintf("x/%d.html", i), "x")

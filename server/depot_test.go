@@ -45,11 +45,11 @@ func newDepot(t *testing.T, change ...func(*doors.Notifier)) *depot {
 	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(d.base), Public: site.Public}
 	d.publisher = &server.Publisher{Inventory: site, Journal: d.journal, Snapshot: snapshot}
 	d.notifier = &doors.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: site.Public,
-		Pages: &versions.Store{Journal: d.journal, Open: site.OpenPage, Public: site.Public},
-		Item: func(url string) (protocol.Item, bool, error) {
-			e, ok, err := d.journal.Get(url)
-			return e.Item, ok, err
-		}}
+		Content: doors.Content{Pages: &versions.Store{Journal: d.journal, Open: site.OpenPage, Public: site.Public},
+			Item: func(url string) (protocol.Item, bool, error) {
+				e, ok, err := d.journal.Get(url)
+				return e.Item, ok, err
+			}}}
 	for _, f := range change {
 		f(d.notifier)
 	}

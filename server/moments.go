@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/server/content"
 )
 
-// Moments returns a function that reads the present items of a journal, for Items of a doors.Notifier.
+// Moments returns a function that reads the present items of a journal, for Items of doors.Content.
 func Moments(j *Journal) func(context.Context) (*content.Moment, error) {
 	return func(context.Context) (*content.Moment, error) {
 		v, err := j.View()

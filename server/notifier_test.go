@@ -258,7 +258,7 @@ func TestManifestDoor(t *testing.T) {
 
 // A client that keeps sending requests and reads nothing, or never ends a body, is cut off.
 func TestDoorsIdleClients(t *testing.T) {
-	s := newSite(t, func(n *doors.Notifier) { n.WriteWait = 100 * time.Millisecond })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.WriteWait = 100 * time.Millisecond })
 	for name, ask := range map[string]func(net.Conn) error{
 		"reads nothing": func(c net.Conn) (err error) {
 			for err == nil {
@@ -381,7 +381,7 @@ func TestReplayObeysCurrentRules(t *testing.T) {
 }
 
 func TestAdmission(t *testing.T) {
-	s := newSite(t, func(n *doors.Notifier) { n.MaxSubscribers, n.PerAddress = 3, 1 })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.MaxSubscribers, n.Limits.PerAddress = 3, 1 })
 	at := s.cursor(0)
 	open := func(status int, header ...string) {
 		t.Helper()

@@ -26,7 +26,7 @@ import (
 func newQueried(t *testing.T, change ...func(*doors.Notifier)) *site {
 	t.Helper()
 	w := newSite(t, change...)
-	w.notifier.Items = server.Moments(w.journal)
+	w.notifier.Content.Items = server.Moments(w.journal)
 	return w
 }
 
@@ -221,7 +221,7 @@ func TestQueryRefuses(t *testing.T) {
 // A query may be too long for a URL: then no equivalent GET URL is offered.
 func TestQueryTooLongForURL(t *testing.T) {
 	s := newQueried(t, func(n *doors.Notifier) {
-		n.Where = func(string) (caller.Predicate, error) {
+		n.Clients.Where = func(string) (caller.Predicate, error) {
 			return func(_ context.Context, c *protocol.Change) (bool, error) {
 				return strings.HasSuffix(c.Item.URL, "b.html"), nil
 			}, nil
@@ -237,10 +237,10 @@ func TestQueryTooLongForURL(t *testing.T) {
 
 func TestQueryAnswerDependsOnCaller(t *testing.T) {
 	s := newQueried(t, func(n *doors.Notifier) {
-		n.Identify = func(r *http.Request) (caller.Caller, error) {
+		n.Clients.Identify = func(r *http.Request) (caller.Caller, error) {
 			return caller.Caller{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}, nil
 		}
-		n.PublicTo = func(name, url string) bool { return name != "bad" || !strings.HasSuffix(url, "/a.html") }
+		n.Clients.PublicTo = func(name, url string) bool { return name != "bad" || !strings.HasSuffix(url, "/a.html") }
 	})
 	s.remove("a.html")
 	_, err := s.pub.AcceptDeletions(t.Context())
@@ -268,8 +268,8 @@ func TestQueryIsConditionalOnTheRules(t *testing.T) {
 	var forbidden atomic.Value // suffix of the URLs hidden from the caller
 	forbidden.Store("never")
 	s := newQueried(t, func(n *doors.Notifier) {
-		n.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "somebody"}, nil }
-		n.PublicTo = func(_, url string) bool { return !strings.HasSuffix(url, forbidden.Load().(string)) }
+		n.Clients.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "somebody"}, nil }
+		n.Clients.PublicTo = func(_, url string) bool { return !strings.HasSuffix(url, forbidden.Load().(string)) }
 	})
 	s.rename("a.html", "c.html")
 	s.look()
@@ -341,9 +341,10 @@ func TestSlowQueryIsRejected(t *testing.T) {
 	w.write("a.html", "a")
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
-		n := &doors.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) {
-			return endless(func() { time.Sleep(time.Second) }), nil
-		}}
+		n := &doors.Notifier{Log: w.journal, Base: base,
+			Content: doors.Content{Items: func(context.Context) (*content.Moment, error) {
+				return endless(func() { time.Sleep(time.Second) }), nil
+			}}}
 		if a := answers(n, "/parley/query?minlen=2"); a.Code != 422 || !strings.Contains(a.Body.String(), "prefix") {
 			t.Errorf("%d %s", a.Code, a.Body)
 		}
@@ -360,12 +361,13 @@ func TestTooManyQueriesAtATime(t *testing.T) {
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Int64
-		n := &doors.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) {
-			time.Sleep(time.Minute)
-			m := endless(func() {})
-			m.Close = func() { closed.Add(1) }
-			return m, nil
-		}}
+		n := &doors.Notifier{Log: w.journal, Base: base,
+			Content: doors.Content{Items: func(context.Context) (*content.Moment, error) {
+				time.Sleep(time.Minute)
+				m := endless(func() {})
+				m.Close = func() { closed.Add(1) }
+				return m, nil
+			}}}
 		for _, c := range []struct{ peers, each, want int }{{1, 6, 4}, {10, 4, 32}} {
 			closed.Store(0)
 			answered := make(chan int)
@@ -391,14 +393,14 @@ func TestQueryOfBrokenJournal(t *testing.T) {
 	w.write("a.html", "a")
 	w.turn()
 	broken := errors.New("broken")
-	n := &doors.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*content.Moment, error) { return nil, broken }}
+	n := &doors.Notifier{Log: w.journal, Base: base, Content: doors.Content{Items: func(context.Context) (*content.Moment, error) { return nil, broken }}}
 	if a := answers(n, "/parley/query"); a.Code != 500 || strings.Contains(a.Body.String(), "broken") {
 		t.Errorf("%d %s", a.Code, a.Body)
 	}
 	// A failure after the response has begun must not look like a complete response.
 	reading := 0
 	n = &doors.Notifier{Log: w.journal, Base: base}
-	n.Items = func(context.Context) (*content.Moment, error) {
+	n.Content.Items = func(context.Context) (*content.Moment, error) {
 		m := &content.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
 		m.Items = func(string) iter.Seq2[protocol.Item, error] {
 			return func(yield func(protocol.Item, error) bool) {

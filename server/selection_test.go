@@ -118,8 +118,8 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 	}
 	var site *server.Site
 	d := newArchivist(t, func(n *doors.Notifier) {
-		n.Identify = c.Identify
-		n.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
+		n.Clients.Identify = c.Identify
+		n.Clients.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
 	})
 	site = &server.Site{Docroot: d.root, Base: d.base}
 	d.write("robots.txt", "User-agent: evil\nDisallow: /private/\n")
@@ -175,7 +175,7 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 // A filter that would need a link longer than any allowed URL is rejected at once.
 func TestFilterTooLongForBundleURL(t *testing.T) {
 	d := newArchivist(t, func(n *doors.Notifier) {
-		n.Where = func(string) (caller.Predicate, error) {
+		n.Clients.Where = func(string) (caller.Predicate, error) {
 			return func(context.Context, *protocol.Change) (bool, error) { return true, nil }, nil
 		}
 	})
@@ -215,8 +215,8 @@ func (f goPrograms) Run(ctx context.Context, _ string, _ protocol.Digest, c *pro
 
 func runs(f goPrograms) func(*doors.Notifier) {
 	return func(n *doors.Notifier) {
-		n.Agents, n.Items = f, server.Moments(n.Log.(*server.Journal))
-		n.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "bot", Agents: true}, nil }
+		n.Clients.Agents, n.Content.Items = f, server.Moments(n.Log.(*server.Journal))
+		n.Clients.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "bot", Agents: true}, nil }
 	}
 }
 
@@ -273,8 +273,8 @@ func TestProgramWithoutMatchesKeepsConnection(t *testing.T) {
 	d := newDepot(t, runs(func(context.Context, *protocol.Change) (caller.Verdict, error) {
 		return caller.Verdict{}, nil
 	}), func(n *doors.Notifier) {
-		n.WriteWait = patience
-		n.Where = func(string) (caller.Predicate, error) {
+		n.Limits.WriteWait = patience
+		n.Clients.Where = func(string) (caller.Predicate, error) {
 			return func(ctx context.Context, c *protocol.Change) (bool, error) {
 				select {
 				case <-time.After(20 * time.Millisecond):
@@ -309,8 +309,8 @@ func TestBusySiteRejectsOnlyExpressions(t *testing.T) {
 	const patience = 400 * time.Millisecond
 	working, free := make(chan struct{}, 100), make(chan struct{})
 	d := newArchivist(t, func(n *doors.Notifier) {
-		n.WriteWait, n.Items = patience, server.Moments(n.Log.(*server.Journal))
-		n.Where = func(string) (caller.Predicate, error) {
+		n.Limits.WriteWait, n.Content.Items = patience, server.Moments(n.Log.(*server.Journal))
+		n.Clients.Where = func(string) (caller.Predicate, error) {
 			return func(ctx context.Context, _ *protocol.Change) (bool, error) {
 				select {
 				case working <- struct{}{}:

@@ -135,7 +135,7 @@ func TestStreamOrigin(t *testing.T) {
 }
 
 func TestHeartbeat(t *testing.T) {
-	s := newSite(t, func(n *doors.Notifier) { n.Heartbeat = 50 * time.Millisecond })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.Heartbeat = 50 * time.Millisecond })
 	l := s.listen(s.cursor(0))
 	for range 2 {
 		if m := l.next(); m.Kind != protocol.Mark || m.To != s.cursor(0) || m.Head != s.cursor(0) || m.At.IsZero() {
@@ -290,7 +290,7 @@ func (s *site) flood() {
 }
 
 func TestSlowReaderIsDisconnected(t *testing.T) {
-	s := newSite(t, func(n *doors.Notifier) { n.WriteWait = 2 * time.Second })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.WriteWait = 2 * time.Second })
 	s.deaf()
 	good := s.listen(s.cursor(0))
 	last := "x9999.html" // the last in the order of URLs
@@ -311,7 +311,7 @@ func TestSlowReaderIsDisconnected(t *testing.T) {
 
 // A subscriber that does not read does not delay Close.
 func TestSlowReaderDoesNotDelayClose(t *testing.T) {
-	s := newSite(t, func(n *doors.Notifier) { n.WriteWait = time.Hour })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.WriteWait = time.Hour })
 	s.deaf()
 	s.flood()
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)

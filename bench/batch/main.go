@@ -158,11 +158,11 @@ type world struct {
 // fresh makes a notifier that has not answered any request.
 func (w *world) fresh() *doors.Notifier {
 	return &doors.Notifier{Log: w.journal, Snapshot: w.snapshot, Base: w.base, Public: w.site.Public,
-		Pages: &versions.Store{Journal: w.journal, Open: w.site.OpenPage, Public: w.site.Public},
-		Item: func(url string) (protocol.Item, bool, error) {
-			e, ok, err := w.journal.Get(url)
-			return e.Item, ok, err
-		}}
+		Content: doors.Content{Pages: &versions.Store{Journal: w.journal, Open: w.site.OpenPage, Public: w.site.Public},
+			Item: func(url string) (protocol.Item, bool, error) {
+				e, ok, err := w.journal.Get(url)
+				return e.Item, ok, err
+			}}}
 }
 
 func publish(ctx context.Context, dir string, pages int) (_ *world, err error) {

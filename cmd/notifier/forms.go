@@ -144,29 +144,29 @@ func (f *forms) purge(n *doors.Notifier, page string) (p purged, err error) {
 
 // offer adds the forms to a notifier.
 func (f *forms) offer(n *doors.Notifier, inv inventory.Inventory, j *server.Journal) {
-	n.PullOnly = !f.on.Stream
+	n.Limits.PullOnly = !f.on.Stream
 	if f.on.Pages {
-		n.Pages = f.deliverable
-		n.Item = func(url string) (protocol.Item, bool, error) {
+		n.Content.Pages = f.deliverable
+		n.Content.Item = func(url string) (protocol.Item, bool, error) {
 			e, ok, err := j.Get(url)
 			return e.Item, ok, err
 		}
 	}
 	if f.archive != nil {
-		n.Archive, n.SiteShare = f.archive, f.on.Share
+		n.Content.Archive, n.Content.SiteShare = f.archive, f.on.Share
 	}
 	if f.on.Query || f.agents != nil { // programs run on all current items, too
-		n.Items = server.Moments(j)
+		n.Content.Items = server.Moments(j)
 	}
 	if f.on.Expressions {
-		n.Where = new(cel.Expressions).Compile
+		n.Clients.Where = new(cel.Expressions).Compile
 	}
 	if f.agents != nil {
-		n.Agents = f.agents
+		n.Clients.Agents = f.agents
 	}
 	if f.callers != nil {
-		n.Identify = f.callers.Identify
-		n.PublicTo = siteflags.RulesOf(inv).PublicTo
+		n.Clients.Identify = f.callers.Identify
+		n.Clients.PublicTo = siteflags.RulesOf(inv).PublicTo
 	}
 }
 

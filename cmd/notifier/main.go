@@ -163,14 +163,15 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	p.Grace, p.ScanEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
 	snapshot := p.Snapshot
 	n := &doors.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready,
-		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Hurry: time.Duration(d.site.Hurry), Logger: env.Log}
+		Limits: doors.Limits{MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat),
+			Hurry: time.Duration(d.site.Hurry)}, Logger: env.Log}
 	if d.welcome != (protocol.Welcome{}) {
 		n.Welcome = &d.welcome
 	}
 	if len(tokens) > 0 {
-		n.Announce, n.AnnounceTokens = p.Announce, tokens
+		n.Clients.Announce, n.Clients.AnnounceTokens = p.Announce, tokens
 	}
-	if f.offer(n, site, journal); n.PullOnly {
+	if f.offer(n, site, journal); n.Limits.PullOnly {
 		snapshot.Manifest.Stream = ""
 	}
 	t := senders{

@@ -98,8 +98,8 @@ func newSidecar(t *testing.T, root string) *sidecar {
 	s.must(err)
 	t.Cleanup(func() { s.agents.Close() })
 	s.notifier = &doors.Notifier{Log: s.journal, Snapshot: snapshot, Base: base, Public: site.Public,
-		Pages: s.versions, Items: server.Moments(s.journal), Agents: s.agents,
-		Identify: func(r *http.Request) (caller.Caller, error) {
+		Content: doors.Content{Pages: s.versions, Items: server.Moments(s.journal)},
+		Clients: doors.Clients{Agents: s.agents, Identify: func(r *http.Request) (caller.Caller, error) {
 			switch r.Header.Get("Authorization") {
 			case "":
 				return caller.Caller{}, nil
@@ -109,7 +109,7 @@ func newSidecar(t *testing.T, root string) *sidecar {
 				return caller.Caller{Name: "reader"}, nil
 			}
 			return caller.Caller{}, errors.New("no such token")
-		}}
+		}}}
 	t.Cleanup(func() { s.notifier.Close(context.Background()) })
 	s.look()
 	return s

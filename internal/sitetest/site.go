@@ -198,8 +198,8 @@ func (e *engine) offerAll(s *Site, site *server.Site) {
 	e.archives = &archive.Maker{Dir: filepath.Join(s.state, "archives"), Base: s.Base, Journal: e.journal, Pages: e.versions, Public: site.Public, Every: time.Millisecond}
 	e.handler = &versions.Handler{Store: e.versions, Journal: e.journal, Base: s.Base, Public: site.Public}
 	n := e.notifier
-	n.Pages, n.Archive, n.Items, n.Where = e.versions, e.archives, server.Moments(e.journal), new(cel.Expressions).Compile
-	n.Item = func(url string) (protocol.Item, bool, error) {
+	n.Content.Pages, n.Content.Archive, n.Content.Items, n.Clients.Where = e.versions, e.archives, server.Moments(e.journal), new(cel.Expressions).Compile
+	n.Content.Item = func(url string) (protocol.Item, bool, error) {
 		i, ok, err := e.journal.Get(url)
 		return i.Item, ok, err
 	}

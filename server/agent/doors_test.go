@@ -56,10 +56,11 @@ func serve(t *testing.T, o agent.Options) *served {
 	s.journal = j
 	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(site.Base), Public: site.Public}
 	p := &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot}
-	n = &doors.Notifier{Log: j, Snapshot: snapshot, Base: site.Base, Public: site.Public, Agents: s.host, Items: server.Moments(j),
-		Identify: func(r *http.Request) (caller.Caller, error) {
+	n = &doors.Notifier{Log: j, Snapshot: snapshot, Base: site.Base, Public: site.Public,
+		Clients: doors.Clients{Agents: s.host, Identify: func(r *http.Request) (caller.Caller, error) {
 			return caller.Caller{Name: r.Header.Get("Authorization"), Agents: r.Header.Get("Authorization") != ""}, nil
-		}}
+		}},
+		Content: doors.Content{Items: server.Moments(j)}}
 	t.Cleanup(func() { n.Close(context.Background()) })
 	s.look = func() {
 		t.Helper()

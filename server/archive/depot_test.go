@@ -74,14 +74,15 @@ func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
 	for _, f := range change {
 		f(d.maker)
 	}
-	d.notifier = &doors.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public, Pages: pages, Archive: d.maker,
-		Identify: func(r *http.Request) (caller.Caller, error) { return caller.Caller{Name: r.Header.Get("X-Name")}, nil },
-		PublicTo: func(name, url string) bool {
-			if d.judges != nil {
-				d.judges(name)
-			}
-			return name != "shutout" || !strings.Contains(url, "/d2/")
-		}}
+	d.notifier = &doors.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public,
+		Content: doors.Content{Pages: pages, Archive: d.maker},
+		Clients: doors.Clients{Identify: func(r *http.Request) (caller.Caller, error) { return caller.Caller{Name: r.Header.Get("X-Name")}, nil },
+			PublicTo: func(name, url string) bool {
+				if d.judges != nil {
+					d.judges(name)
+				}
+				return name != "shutout" || !strings.Contains(url, "/d2/")
+			}}}
 	d.web.Config.Handler = d.notifier
 	d.web.Start()
 	t.Cleanup(func() {

@@ -109,13 +109,10 @@ func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer in.Close()
-	h := w.Header()
-	h.Set("Content-Type", "application/wacz")
+	h := web.SetType(w, "application/wacz", "no-cache") // revalidate, and get 304
 	h.Set("Etag", f.etag)
-	h.Set("Cache-Control", "no-cache") // revalidate, and get 304
 	h.Set("Repr-Digest", f.Digest.String())
 	h.Set("Parley-Cursor", f.Cursor.String())
-	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(guarded{w, m, f, in}, r, "", time.Time{}, in)
 }
 

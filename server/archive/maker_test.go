@@ -190,7 +190,7 @@ func TestCorruptArchiveIsReplaced(t *testing.T) {
 	}
 	d.must(os.WriteFile(names[0], b, 0o600))
 	d.maker = &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
-	d.notifier.Archive = d.maker
+	d.notifier.Content.Archive = d.maker
 	if resp, _ := d.get("parley/site.wacz"); resp.StatusCode != 503 {
 		t.Errorf("before it was verified: %s", resp.Status)
 	}

@@ -1,7 +1,7 @@
 // Package cel evaluates the expressions of crawlers: the parameter where of a site's doors, in the Common
-// Expression Language (C13, C14). It implements Where of a doors.Notifier:
+// Expression Language (C13, C14). It implements Where of doors.Clients:
 //
-//	n.Where = new(cel.Expressions).Compile
+//	n.Clients.Where = new(cel.Expressions).Compile
 //
 // An expression decides about each change whether the reader is told of it:
 //

@@ -51,7 +51,8 @@ func TestQueriesToDynamicSite(t *testing.T) {
 	}
 	look()
 	from := j.Head()
-	n := &doors.Notifier{Log: j, Base: site, Public: c.Public, Items: server.Moments(j), Where: new(cel.Expressions).Compile}
+	n := &doors.Notifier{Log: j, Base: site, Public: c.Public,
+		Content: doors.Content{Items: server.Moments(j)}, Clients: doors.Clients{Where: new(cel.Expressions).Compile}}
 	get := func(path string, v url.Values) string {
 		t.Helper()
 		w := httptest.NewRecorder()

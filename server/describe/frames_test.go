@@ -85,7 +85,8 @@ func newSite(t *testing.T) *site {
 	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(s.base), Public: inventory.Public}
 	s.pub = &server.Publisher{Inventory: inventory, Journal: j, Snapshot: snapshot, Grace: time.Nanosecond, Announces: true}
 	s.notifier = &doors.Notifier{Log: &s.gate, Snapshot: snapshot, Base: s.base, Public: inventory.Public, Ready: s.pub.Ready,
-		Heartbeat: time.Second, PerAddress: 100, Announce: s.pub.Announce, AnnounceTokens: []string{token}}
+		Limits:  doors.Limits{Heartbeat: time.Second, PerAddress: 100},
+		Clients: doors.Clients{Announce: s.pub.Announce, AnnounceTokens: []string{token}}}
 	store := &versions.Store{Dir: filepath.Join(dir, "versions"), Journal: j, Open: inventory.OpenPage, Public: inventory.Public}
 	s.pub.Inventory = store.Keeping(inventory)
 	maker := &archive.Maker{Dir: filepath.Join(dir, "archive"), Base: s.base, Journal: j, Pages: store, Public: inventory.Public}
@@ -102,8 +103,8 @@ func newSite(t *testing.T) *site {
 	agents, err := agent.Open(filepath.Join(dir, "agents"), agent.Options{Command: []string{self, agent.ProcessName}})
 	s.must(err)
 	n := s.notifier
-	n.Pages, n.Archive, n.Items, n.Where, n.Agents, n.Identify = store, maker, server.Moments(j), new(cel.Expressions).Compile, agents, known.Identify
-	n.Item = func(url string) (protocol.Item, bool, error) {
+	n.Content.Pages, n.Content.Archive, n.Content.Items, n.Clients.Where, n.Clients.Agents, n.Clients.Identify = store, maker, server.Moments(j), new(cel.Expressions).Compile, agents, known.Identify
+	n.Content.Item = func(url string) (protocol.Item, bool, error) {
 		e, ok, err := j.Get(url)
 		return e.Item, ok, err
 	}

@@ -27,7 +27,7 @@ const (
 
 // An agentsDoor stores programs of crawlers.
 type agentsDoor struct {
-	site     *site
+	*site
 	readers  *readers
 	admitted limit.Admission // programs being received and stored
 }
@@ -55,15 +55,15 @@ func (d *agentsDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 		return p
 	}
 	defer leave()
-	d.site.deadline(w, agentArrive)
+	d.deadline(w, agentArrive)
 	program, p := web.ReadBody(w, r, "programs", mostAgent)
 	if p != nil {
 		return p
 	}
-	d.site.deadline(w, agentLoad)
+	d.deadline(w, agentLoad)
 	ctx, stop := context.WithTimeout(r.Context(), agentLoad)
 	defer stop()
-	digest, err := d.readers.agents.Keep(ctx, c.Name, program)
+	digest, err := d.readers.clients.Agents.Keep(ctx, c.Name, program)
 	switch {
 	case err == nil:
 	case r.Context().Err() != nil:
@@ -79,7 +79,7 @@ func (d *agentsDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 		p.Retry = 30 * time.Second
 		return p
 	default:
-		d.site.logger.Error("agent could not be stored", "caller", c.Name, "err", err)
+		d.logger.Error("agent could not be stored", "caller", c.Name, "err", err)
 		return web.Plain(http.StatusInternalServerError, "the program could not be stored")
 	}
 	b, err := json.Marshal(protocol.AgentStored{Agent: digest})
@@ -112,7 +112,7 @@ func (rs *readers) agentSender(r *http.Request) (caller.Caller, *web.Problem) {
 
 // An agentRunDoor runs a program on all pages.
 type agentRunDoor struct {
-	site        *site
+	*site
 	readers     *readers
 	items       func(context.Context) (*content.Moment, error)
 	subscribers *subscribers
@@ -141,7 +141,7 @@ func (d *agentRunDoor) serve(w http.ResponseWriter, r *http.Request) *web.Proble
 	case s.filter.Agent.IsZero():
 		return web.BadParameter("agent", "the program is missing: give the digest that its upload returned")
 	}
-	if p := d.site.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
 	ctx, stop := context.WithCancelCause(r.Context())
@@ -153,13 +153,10 @@ func (d *agentRunDoor) serve(w http.ResponseWriter, r *http.Request) *web.Proble
 	defer leave()
 	at, items, err := d.itemsAfter(ctx, "")
 	if err != nil {
-		return d.site.failed(r, protocol.Cursor{}, err)
+		return d.failed(r, protocol.Cursor{}, err)
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/x-ndjson")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	out := &agentLines{enc: json.NewEncoder(d.site.patient(w)), w: d.site.patient(w), every: min(longestSilence, d.site.writeWait/4), last: time.Now()}
+	web.SetType(w, "application/x-ndjson", "no-store")
+	out := &agentLines{enc: json.NewEncoder(d.patient(w)), w: d.patient(w), every: min(longestSilence, d.writeWait/4), last: time.Now()}
 	out.enc.SetEscapeHTML(false)
 	http.NewResponseController(w).Flush() // send the header at once; not every ResponseWriter can
 	end := protocol.AgentEnd{To: at}
@@ -175,7 +172,7 @@ func (d *agentRunDoor) serve(w http.ResponseWriter, r *http.Request) *web.Proble
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			d.site.logger.Error("agent run ended before all pages were processed", "agent", s.filter.Agent.String(), "err", err)
+			d.logger.Error("agent run ended before all pages were processed", "agent", s.filter.Agent.String(), "err", err)
 		}
 		return nil // the last line is missing
 	}
@@ -219,7 +216,7 @@ func (d *agentRunDoor) run(ctx context.Context, s *selection, item protocol.Item
 		}
 		c = asked
 	}
-	d.site.deadline(out.w.ResponseWriter, agentTurn)
+	d.deadline(out.w.ResponseWriter, agentTurn)
 	v, err := s.askedAgent(ctx, &c)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -228,7 +225,7 @@ func (d *agentRunDoor) run(ctx context.Context, s *selection, item protocol.Item
 	line := protocol.AgentOutput{URL: item.URL, Digest: item.Digest, Output: v.Output}
 	switch {
 	case err != nil:
-		if err := d.readers.agents.Has(s.caller.Name, s.filter.Agent); err != nil {
+		if err := d.readers.clients.Agents.Has(s.caller.Name, s.filter.Agent); err != nil {
 			return err // the program is out of use: the rest would fail as well
 		}
 		line.Failed = err.Error()

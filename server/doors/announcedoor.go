@@ -24,7 +24,7 @@ const (
 
 // An announceDoor accepts announcements, as documented at Notifier.
 type announceDoor struct {
-	site     *site
+	*site
 	announce func(context.Context, []protocol.Announcement) (protocol.Announced, error)
 	tokens   []string
 }
@@ -39,7 +39,7 @@ func (d *announceDoor) serve(w http.ResponseWriter, r *http.Request) *web.Proble
 	if p != nil {
 		return p
 	}
-	d.site.deadline(w, announceRead)
+	d.deadline(w, announceRead)
 	body, p := web.ReadBody(w, r, "announcements", announceMost)
 	if p != nil {
 		return p
@@ -48,7 +48,7 @@ func (d *announceDoor) serve(w http.ResponseWriter, r *http.Request) *web.Proble
 	if err != nil {
 		return unreadable(err)
 	}
-	d.site.deadline(w, announceWait)
+	d.deadline(w, announceWait)
 	ctx, stop := context.WithTimeout(r.Context(), announceWait)
 	defer stop()
 	done, err := d.announce(ctx, list)
@@ -59,7 +59,7 @@ func (d *announceDoor) serve(w http.ResponseWriter, r *http.Request) *web.Proble
 	case r.Context().Err() != nil:
 		return nil // the client has gone
 	default:
-		d.site.logger.Error("announcements could not be stored", "pages", len(list), "err", err)
+		d.logger.Error("announcements could not be stored", "pages", len(list), "err", err)
 		return web.Plain(http.StatusInternalServerError, "the announcements could not be stored")
 	}
 	b, err := json.Marshal(done)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	siteShare = 0.5 // see Notifier.SiteShare
+	siteShare = 0.5 // see Content.SiteShare
 
 	// judgedLife is how long a judgement of a caller and an archive is valid, or
 	// for judgedFactor times as long as it took, if that is longer.
@@ -27,11 +27,11 @@ const (
 // Archives decides who is sent an archive of the whole site, and when. Any number of
 // goroutines may use it.
 type archives struct {
-	site     *site
+	*site
 	archive  content.Archive
 	snapshot *manifest.Snapshot          // counts the site's items while there is no archive; nil: unknown
 	publicTo func(name, url string) bool // nil: no caller has rules of its own
-	share    float64                     // see Notifier.SiteShare
+	share    float64                     // see Content.SiteShare
 	judged   judgements
 	bursts   bursts
 }
@@ -45,7 +45,7 @@ func (a *archives) mayRead(c caller.Caller) bool {
 		return true
 	}
 	newest, _ := a.archive.Latest()
-	now := a.site.now()
+	now := a.now()
 	a.judged.mu.Lock()
 	j := a.judged.byName[c.Name]
 	if j == nil || !j.counts(newest, now) {
@@ -104,7 +104,7 @@ func (a *archives) next(ctx context.Context, s *selection, after protocol.Cursor
 	}
 	newest, ok := a.archive.Latest() // read first: a newer one ends the wait
 	making := &notReady{why: "the archive of the whole site is being made", until: func(ctx context.Context) error { return a.archive.Wait(ctx, newest) }}
-	head, floor := a.site.log.Head(), a.site.log.Floor()
+	head, floor := a.log.Head(), a.log.Floor()
 	if after.Epoch != head.Epoch || after.Seq < floor.Seq || after.Seq > head.Seq {
 		if !ok {
 			return protocol.Message{}, false, making
@@ -118,7 +118,7 @@ func (a *archives) next(ctx context.Context, s *selection, after protocol.Cursor
 	most := a.share * items
 	since := after
 	if s.listens { // include what it was sent just now
-		if since.Seq = min(after.Seq, max(a.bursts.since(after, a.site.now()), floor.Seq)); newest.Cursor.Seq <= after.Seq {
+		if since.Seq = min(after.Seq, max(a.bursts.since(after, a.now()), floor.Seq)); newest.Cursor.Seq <= after.Seq {
 			since.Seq = max(since.Seq, newest.Cursor.Seq) // a reader at that cursor could have had that archive
 		}
 	}
@@ -199,7 +199,7 @@ func (b *bursts) forget(now time.Time) {
 // message returns the message with the URL of an archive.
 func (a *archives) message(after protocol.Cursor, is content.Archived) protocol.Message {
 	return protocol.Message{Kind: protocol.Archive, From: after, To: is.Cursor, N: is.Items,
-		Body: protocol.Body{Href: a.site.base + sitePath + "?at=" + is.Cursor.String(), Length: is.Length, Digest: is.Digest}}
+		Body: protocol.Body{Href: a.urls.base + sitePath + "?at=" + is.Cursor.String(), Length: is.Length, Digest: is.Digest}}
 }
 
 // changedAfter returns about how many pages changed between two cursors: exactly, if
@@ -208,7 +208,7 @@ func (a *archives) changedAfter(ctx context.Context, after, head protocol.Cursor
 	urls := make(map[string]struct{})
 	at := after
 	for at.Seq-after.Seq < sampled && at != head {
-		changes, err := a.site.log.Read(ctx, at, protocol.MaxBatch)
+		changes, err := a.log.Read(ctx, at, protocol.MaxBatch)
 		if err != nil {
 			return 0, err
 		}

@@ -40,7 +40,7 @@ const problemOrigin = "urn:parley:problem:origin"
 
 // A batchDoor sends many pages in one answer.
 type batchDoor struct {
-	site     *site
+	*site
 	readers  *readers
 	bundles  *bundles
 	item     func(url string) (protocol.Item, bool, error) // nil: pages cannot be requested by URL
@@ -79,7 +79,7 @@ func (d *batchDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 			return p
 		}
 	}
-	if p := d.site.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
 	if ask.Pages != nil {
@@ -150,14 +150,14 @@ func (d *batchDoor) readQuestion(w http.ResponseWriter, r *http.Request, body *a
 	if r.ContentLength > protocol.MaxQuestion {
 		return nil, tooMuch
 	}
-	d.site.deadline(w, askWait)
+	d.deadline(w, askWait)
 	defer func() { body.slot.Release() }()
 	ask, err := protocol.ReadQuestion(bufio.NewReaderSize(body, askPiece))
 	if errors.Is(err, protocol.ErrLimit) || errors.Is(err, limit.ErrBusy) {
 		body.slot.Release()
 		io.Copy(io.Discard, io.LimitReader(body.in, protocol.MaxQuestion)) // a client that is still sending would not read the answer
 	}
-	d.site.deadline(w, mostWork)
+	d.deadline(w, mostWork)
 	switch {
 	case errors.Is(err, protocol.ErrLimit):
 		return nil, tooMuch
@@ -173,7 +173,7 @@ func (d *batchDoor) readQuestion(w http.ResponseWriter, r *http.Request, body *a
 		return nil, web.Plain(http.StatusUnprocessableEntity, "pages cannot be combined with after, to or have")
 	}
 	for url := range ask.Have {
-		if body.slot.IsOver(); !d.site.isOurs(url) { // it pauses, if that is due
+		if body.slot.IsOver(); !d.isOurs(url) { // it pauses, if that is due
 			return nil, d.foreign(url)
 		}
 	}
@@ -183,7 +183,7 @@ func (d *batchDoor) readQuestion(w http.ResponseWriter, r *http.Request, body *a
 // foreign returns the problem for a page of another site.
 func (d *batchDoor) foreign(url string) *web.Problem {
 	return &web.Problem{Type: problemOrigin, Title: "a page of another site", Status: http.StatusUnprocessableEntity,
-		Detail: fmt.Sprintf("%.200q is not a canonical URL of %s", url, protocol.Origin(d.site.base))}
+		Detail: fmt.Sprintf("%.200q is not a canonical URL of %s", url, protocol.Origin(d.urls.base))}
 }
 
 // errForeign is the URL of a requested page that belongs to another site.
@@ -199,13 +199,13 @@ func (d *batchDoor) answerAfter(w http.ResponseWriter, r *http.Request, s *selec
 		if upTo.Epoch != after.Epoch || upTo.Seq < after.Seq {
 			return web.BadParameter("to", fmt.Sprintf("%v does not follow %v", upTo, after))
 		}
-		if head := d.site.log.Head(); upTo.Epoch == head.Epoch && upTo.Seq > head.Seq {
-			return d.site.cursorProblem(upTo, protocol.ErrEpoch)
+		if head := d.log.Head(); upTo.Epoch == head.Epoch && upTo.Seq > head.Seq {
+			return d.cursorProblem(upTo, protocol.ErrEpoch)
 		}
 	}
 	// Also where nothing is to be read, the cursor must be one of this log.
-	d.site.deadline(w, mostWork)
-	_, err := d.site.log.Read(r.Context(), after, 1)
+	d.deadline(w, mostWork)
+	_, err := d.log.Read(r.Context(), after, 1)
 	var p *pack
 	if err == nil {
 		var t *limit.Slot
@@ -215,7 +215,7 @@ func (d *batchDoor) answerAfter(w http.ResponseWriter, r *http.Request, s *selec
 		}
 	}
 	if err != nil {
-		return d.site.failed(r, after, err)
+		return d.failed(r, after, err)
 	}
 	p.held = ask.Have
 	return d.answer(w, r, s, p)
@@ -230,8 +230,8 @@ func (d *batchDoor) answerPages(w http.ResponseWriter, r *http.Request, s *selec
 		return web.BadParameter("", "a request that names pages cannot have a filter")
 	}
 	// The pages are read after this, so each is as of this head or later.
-	p := &pack{to: d.site.log.Head(), held: make(map[string]protocol.Digest, len(pages))}
-	d.site.deadline(w, mostWork)
+	p := &pack{to: d.log.Head(), held: make(map[string]protocol.Digest, len(pages))}
+	d.deadline(w, mostWork)
 	t, err := s.acquireSlot(r.Context(), false)
 	if err == nil {
 		err = d.lookUp(r.Context(), t, s, p, pages)
@@ -242,7 +242,7 @@ func (d *batchDoor) answerPages(w http.ResponseWriter, r *http.Request, s *selec
 	case errors.As(err, &foreign):
 		return d.foreign(string(foreign))
 	case err != nil:
-		return d.site.failed(r, p.to, err)
+		return d.failed(r, p.to, err)
 	}
 	return d.answer(w, r, s, p)
 }
@@ -293,7 +293,7 @@ func (d *batchDoor) isNow(s *selection, c *protocol.Change) error {
 			return nil
 		}
 	}
-	if !d.site.isOurs(c.Item.URL) {
+	if !d.isOurs(c.Item.URL) {
 		return errForeign(c.Item.URL)
 	}
 	return nil
@@ -301,10 +301,7 @@ func (d *batchDoor) isNow(s *selection, c *protocol.Change) error {
 
 // answer sends a bundle, as fast as the client reads.
 func (d *batchDoor) answer(w http.ResponseWriter, r *http.Request, s *selection, p *pack) *web.Problem {
-	h := w.Header()
-	h.Set("Content-Type", bundle.MediaType)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	h := web.SetType(w, bundle.MediaType, "no-store")
 	h.Set("Parley-Cursor", p.to.String())
 	h.Set("X-Accel-Buffering", "no") // nginx: do not buffer the response
 	h.Add("Vary", "Accept-Encoding")
@@ -320,14 +317,14 @@ func (d *batchDoor) answer(w http.ResponseWriter, r *http.Request, s *selection,
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := bufio.NewWriterSize(pieces{metered{d.site.patient(w), &d.counts.form(protocol.AsBatch).bytes}}, pieceBytes)
+	out := bufio.NewWriterSize(pieces{metered{d.patient(w), &d.counts.form(protocol.AsBatch).bytes}}, pieceBytes)
 	err := d.bundles.writePack(r.Context(), out, p, coding, s)
 	if err == nil {
 		err = out.Flush()
 	}
 	if err != nil {
 		if r.Context().Err() == nil {
-			d.site.logger.Info("bundle cut", "peer", r.RemoteAddr, "to", p.to.String(), "err", err)
+			d.logger.Info("bundle cut", "peer", r.RemoteAddr, "to", p.to.String(), "err", err)
 		}
 		panic(http.ErrAbortHandler) // the response has begun: the client must see that it is incomplete
 	}

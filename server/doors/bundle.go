@@ -45,7 +45,7 @@ const (
 
 // Bundles packs many changes with their pages. Any number of goroutines may use it.
 type bundles struct {
-	site    *site
+	*site
 	pages   content.Pages
 	packers packers
 	packed  bundleCache
@@ -73,7 +73,7 @@ func (b *bundles) packAfter(ctx context.Context, t *limit.Slot, s *selection, af
 		enough = queryWork // more than it took to find upTo
 	}
 	for full := false; most > 0 && !full && (s.where == nil || t.Worked() < enough) && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
-		changes, err := b.site.log.Read(ctx, p.to, min(most, protocol.MaxBatch))
+		changes, err := b.log.Read(ctx, p.to, min(most, protocol.MaxBatch))
 		if err != nil {
 			return nil, err
 		}
@@ -188,10 +188,10 @@ func (b *bundles) due(ctx context.Context, s *selection, after protocol.Cursor) 
 	full := func(head protocol.Cursor) bool {
 		return head.Epoch != after.Epoch || head.Seq >= after.Seq+uint64(s.count)
 	}
-	if s.every == 0 || full(b.site.log.Head()) {
+	if s.every == 0 || full(b.log.Head()) {
 		return nil
 	}
-	first, err := b.site.log.Read(ctx, after, 1)
+	first, err := b.log.Read(ctx, after, 1)
 	if err != nil || len(first) == 0 {
 		return err
 	}
@@ -199,7 +199,7 @@ func (b *bundles) due(ctx context.Context, s *selection, after protocol.Cursor) 
 		s.gathers.after, s.gathers.since = after, time.Now()
 	}
 	// A clock that was ahead, or is put back, must not delay existing changes for longer.
-	rest := min(first[0].At.Add(s.every).Sub(b.site.now()), s.every-time.Since(s.gathers.since))
+	rest := min(first[0].At.Add(s.every).Sub(b.now()), s.every-time.Since(s.gathers.since))
 	if rest <= 0 {
 		return nil
 	}
@@ -207,8 +207,8 @@ func (b *bundles) due(ctx context.Context, s *selection, after protocol.Cursor) 
 	return &notReady{until: func(ctx context.Context) error {
 		gathering, due := context.WithDeadline(ctx, end)
 		defer due()
-		for head := b.site.log.Head(); !full(head); head = b.site.log.Head() {
-			if err := b.site.log.Wait(gathering, head); err != nil {
+		for head := b.log.Head(); !full(head); head = b.log.Head() {
+			if err := b.log.Wait(gathering, head); err != nil {
 				if gathering.Err() != nil {
 					err = ctx.Err() // nil if the bundle is due
 				}
@@ -229,7 +229,7 @@ func (b *bundles) next(ctx context.Context, t *limit.Slot, s *selection, after p
 	}
 	p, err := b.packAfter(ctx, t, s, after, protocol.Cursor{}, most)
 	if err == nil && p.to == after {
-		err = b.site.atHead(after)
+		err = b.atHead(after)
 	}
 	if err != nil {
 		return protocol.Message{}, err
@@ -479,7 +479,7 @@ func (b *bundles) pageOf(ctx context.Context, p *pack, c *protocol.Change) ([]by
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case !errors.Is(err, content.ErrNoVersion):
-		b.site.logger.Warn("page could not be read", "url", c.Item.URL, "err", err)
+		b.logger.Warn("page could not be read", "url", c.Item.URL, "err", err)
 	}
 	return nil, nil
 }

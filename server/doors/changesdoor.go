@@ -16,7 +16,7 @@ const longPoll = 60
 
 // A changesDoor answers with the changes after a cursor, at once or when there are any.
 type changesDoor struct {
-	site        *site
+	*site
 	readers     *readers
 	delivery    *delivery
 	subscribers *subscribers
@@ -47,14 +47,14 @@ func (d *changesDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem
 	if p != nil {
 		return p
 	}
-	if p := d.site.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
 	if d.pullOnly || r.Method == http.MethodHead {
 		wait = 0
 	}
 	sel.every = 0 // a poll wants what there is
-	d.site.deadline(w, mostWork)
+	d.deadline(w, mostWork)
 	m, err := d.delivery.readOn(r.Context(), sel, protocol.Message{Kind: protocol.Batch, From: after, To: after}, count, readOnFor)
 	if wait > 0 && hasNoChanges(&m) && (err == nil || errors.As(err, new(*notReady))) {
 		if m, p, err = d.poll(w, r, sel, m, count, time.Duration(wait)*time.Second); p != nil {
@@ -71,10 +71,10 @@ func (d *changesDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem
 		p.Title, p.Retry = "the requested content is not ready yet", makingRetry
 		return p
 	case err != nil && none == nil, r.Context().Err() != nil:
-		return d.site.failed(r, after, err)
+		return d.failed(r, after, err)
 	}
-	m.Head = d.site.log.Head()
-	d.site.deadline(w, 0) // the reader gets its full time to read
+	m.Head = d.log.Head()
+	d.deadline(w, 0) // the reader gets its full time to read
 	text := append(m.Encode(), '\n')
 	d.counts.answered(sel.as, m.ChangeCount(), len(text))
 	d.coder.Write(w, r, text)
@@ -95,7 +95,7 @@ func (d *changesDoor) poll(w http.ResponseWriter, r *http.Request, s *selection,
 	}
 	defer leave()
 	s.listens = true
-	d.site.deadline(w, wait+mostWork)
+	d.deadline(w, wait+mostWork)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {

@@ -14,7 +14,7 @@ import (
 // Delivery reads what follows a cursor, for every form, filter and program. Any number of
 // goroutines may use it.
 type delivery struct {
-	site     *site
+	*site
 	pages    content.Pages // nil: forms without them only
 	bundles  *bundles
 	archives *archives // nil: there are none
@@ -28,11 +28,11 @@ type delivery struct {
 // It is the one place where the six forms differ. Polling or push is its callers'
 // business: see changesDoor and stream.
 func (d *delivery) next(ctx context.Context, s *selection, after protocol.Cursor, count int) (protocol.Message, error) {
-	if after == d.site.log.Head() && !after.IsZero() {
+	if after == d.log.Head() && !after.IsZero() {
 		if s.as == protocol.AsSite {
-			d.archives.bursts.note(after, d.site.now())
+			d.archives.bursts.note(after, d.now())
 		}
-		return protocol.Message{}, d.site.atHead(after)
+		return protocol.Message{}, d.atHead(after)
 	}
 	if s.as == protocol.AsBatch {
 		if err := d.bundles.due(ctx, s, after); err != nil {
@@ -57,7 +57,7 @@ func (d *delivery) next(ctx context.Context, s *selection, after protocol.Cursor
 	}
 	m, outputs, err := d.readBatch(ctx, t, s, after, count)
 	if err == nil && m.To == after {
-		err = d.site.atHead(after)
+		err = d.atHead(after)
 	}
 	if err == nil {
 		err = d.addBodies(ctx, t, s, &m, outputs)
@@ -75,7 +75,7 @@ func (e *notReady) Error() string { return "nothing to deliver yet: " + e.why }
 
 // stands returns the error with which next would reject a cursor.
 func (d *delivery) stands(ctx context.Context, s *selection, at protocol.Cursor) error {
-	_, err := d.site.log.Read(ctx, at, 1)
+	_, err := d.log.Read(ctx, at, 1)
 	if s.as == protocol.AsSite && (errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)) {
 		return nil // such a reader is sent the whole site
 	}
@@ -142,7 +142,7 @@ func (d *delivery) readBatch(ctx context.Context, t *limit.Slot, s *selection, a
 	case !s.filter.Agent.IsZero():
 		read = agentBatch
 	}
-	changes, err := d.site.log.Read(ctx, after, read)
+	changes, err := d.log.Read(ctx, after, read)
 	if err != nil {
 		return protocol.Message{}, nil, err
 	}

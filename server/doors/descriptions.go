@@ -14,7 +14,7 @@ import (
 
 // Descriptions are the OpenAPI and AsyncAPI documents of a site, made at the first request.
 type descriptions struct {
-	site   *site
+	*site
 	doors  []string // paths of the doors that OpenAPI describes
 	stream bool     // AsyncAPI describes the stream
 
@@ -31,7 +31,7 @@ type description struct {
 // make makes the documents, once.
 func (d *descriptions) make() {
 	d.once.Do(func() {
-		site := describe.Site{Base: d.site.base, Doors: d.doors}
+		site := describe.Site{Base: d.urls.base, Doors: d.doors}
 		if d.openAPI.text, d.err = site.OpenAPI(); d.err == nil {
 			d.asyncAPI.text, d.err = site.AsyncAPI()
 		}
@@ -48,20 +48,16 @@ func (d *descriptions) serve(one *description) func(http.ResponseWriter, *http.R
 		if d.make(); d.err != nil {
 			return web.Plain(http.StatusInternalServerError, d.err.Error())
 		}
-		h := w.Header()
-		h.Set("Content-Type", "application/json")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-cache")
-		h.Set("ETag", one.etag)
-		http.ServeContent(d.site.patient(w), r, "", time.Time{}, bytes.NewReader(one.text))
+		web.SetType(w, "application/json", "no-cache").Set("ETag", one.etag)
+		http.ServeContent(d.patient(w), r, "", time.Time{}, bytes.NewReader(one.text))
 		return nil
 	}
 }
 
 // link names the documents as RFC 8631 does.
 func (d *descriptions) link(h http.Header) {
-	h.Add("Link", "<"+d.site.base+openAPIPath+`>; rel="service-desc"; type="application/json"`)
+	h.Add("Link", "<"+d.urls.base+openAPIPath+`>; rel="service-desc"; type="application/json"`)
 	if d.stream {
-		h.Add("Link", "<"+d.site.base+asyncAPIPath+`>; rel="service-desc"; type="application/json"`)
+		h.Add("Link", "<"+d.urls.base+asyncAPIPath+`>; rel="service-desc"; type="application/json"`)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // A manifestDoor serves the manifest.
 type manifestDoor struct {
-	site         *site
+	*site
 	snapshot     *manifest.Snapshot // nil: there is none
 	descriptions *descriptions
 	counts       *counters
@@ -25,13 +25,13 @@ func (d *manifestDoor) serve(w http.ResponseWriter, r *http.Request) *web.Proble
 	}
 	d.counts.manifests.Add(1)
 	d.descriptions.link(w.Header())
-	d.snapshot.ServeHTTP(d.site.patient(w), r)
+	d.snapshot.ServeHTTP(d.patient(w), r)
 	return nil
 }
 
 // A discoveryDoor lists the doors.
 type discoveryDoor struct {
-	site         *site
+	*site
 	doors        []door
 	readers      *readers
 	snapshot     *manifest.Snapshot // nil: there is none
@@ -41,17 +41,36 @@ type discoveryDoor struct {
 }
 
 func (d *discoveryDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
-	if p := d.site.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
-	head := d.site.log.Head()
-	list := protocol.Discovery{Version: 1, Base: d.site.base, Epoch: head.Epoch, Head: head, Floor: d.site.log.Floor(),
+	head := d.log.Head()
+	list := protocol.Discovery{Version: 1, Base: d.urls.base, Epoch: head.Epoch, Head: head, Floor: d.log.Floor(),
 		Heartbeat: int(d.heartbeat / time.Second), Forms: d.readers.forms(), Filters: d.readers.filters(), Welcome: d.welcome}
 	if d.snapshot != nil {
 		list.Items = d.snapshot.Items()
 	}
-	for i := range d.doors {
-		d.doors[i].enter(&list, d.site)
+	for _, door := range d.doors {
+		switch url := d.urls.base + door.path; door.path {
+		case manifestPath:
+			list.Manifest = url
+		case changesPath:
+			list.Changes = url
+		case streamPath:
+			list.Stream, list.Subprotocols = d.urls.stream, protocol.Subprotocols()
+		case queryPath:
+			list.Query = url
+		case batchPath:
+			list.Batch, list.Inline = url, protocol.MaxInline
+		case sitePath:
+			list.Site = url
+		case agentsPath:
+			list.Agents = url
+		case openAPIPath:
+			list.OpenAPI = url
+		case asyncAPIPath:
+			list.AsyncAPI = url
+		}
 	}
 	d.descriptions.link(w.Header())
 	var b bytes.Buffer
@@ -62,28 +81,4 @@ func (d *discoveryDoor) serve(w http.ResponseWriter, r *http.Request) *web.Probl
 	}
 	web.WriteJSON(w, b.Bytes())
 	return nil
-}
-
-// enter adds the door to the list of doors.
-func (d *door) enter(list *protocol.Discovery, s *site) {
-	switch url := s.base + d.path; d.path {
-	case manifestPath:
-		list.Manifest = url
-	case changesPath:
-		list.Changes = url
-	case streamPath:
-		list.Stream, list.Subprotocols = s.urls.stream, protocol.Subprotocols()
-	case queryPath:
-		list.Query = url
-	case batchPath:
-		list.Batch, list.Inline = url, protocol.MaxInline
-	case sitePath:
-		list.Site = url
-	case agentsPath:
-		list.Agents = url
-	case openAPIPath:
-		list.OpenAPI = url
-	case asyncAPIPath:
-		list.AsyncAPI = url
-	}
 }

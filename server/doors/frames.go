@@ -78,9 +78,9 @@ func (fr *frame) prepared(p wsconn.Packing) (*wsconn.Prepared, error) {
 // frames encodes messages, once for all readers with the same cursor and selection, and caches them
 // for a moment. Any number of goroutines may use it.
 type frames struct {
-	site    *site
-	next    func(ctx context.Context, s *selection, after protocol.Cursor, count int) (protocol.Message, error) // of delivery
-	packing coding.Messages
+	*site
+	delivery *delivery
+	packing  coding.Messages
 
 	mu    sync.Mutex
 	byKey map[place]*frame
@@ -122,7 +122,7 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 		}
 		return f.encode(ctx, s, cursor) // the first attempt failed, perhaps for a reason of that reader alone
 	}
-	fr = &frame{ready: make(chan struct{}), made: f.site.now()}
+	fr = &frame{ready: make(chan struct{}), made: f.now()}
 	f.keep(at, fr)
 	f.mu.Unlock()
 	made, err := f.encode(ctx, s, cursor)
@@ -153,7 +153,7 @@ func (f *frames) after(ctx context.Context, s *selection, cursor protocol.Cursor
 func (f *frames) isOld(fr *frame, waited *notReady) bool {
 	select {
 	case <-fr.ready:
-		age := f.site.now().Sub(fr.made)
+		age := f.now().Sub(fr.made)
 		return age > frameLife || age < 0 || waited != nil && fr.err == waited
 	default:
 		return false
@@ -193,14 +193,14 @@ func (f *frames) forget() {
 }
 
 func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (*frame, error) {
-	m, err := f.next(ctx, s, at, 0)
+	m, err := f.delivery.next(ctx, s, at, 0)
 	if err != nil {
 		return nil, err
 	}
 	told := m.ChangeCount()
 	switch {
 	case hasNoChanges(&m):
-		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.site.log.Head(), At: f.site.now()}
+		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.log.Head(), At: f.now()}
 	case m.Kind == protocol.Batch && told == 1:
 		m.Kind = protocol.Ev
 	}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/internal/web"
 	"github.com/parleyweb/parley/server/manifest"
 )
 
@@ -18,10 +21,10 @@ import (
 //	robots.rdf       the manifest, from the Snapshot
 //	parley/changes   the changes after a cursor; also as a long poll
 //	parley/stream    the same over WebSocket
-//	parley/query     what is offered now, by a filter; with Items
-//	parley/batch     many pages at once; with Pages
-//	parley/site.wacz the whole site as one archive; with Archive
-//	parley/agents    where crawlers send programs; with Agents
+//	parley/query     what is offered now, by a filter; with Content.Items
+//	parley/batch     many pages at once; with Content.Pages
+//	parley/site.wacz the whole site as one archive; with Content.Archive
+//	parley/agents    where crawlers send programs; with Clients.Agents
 //	parley/announce  where the site's own programs announce what they changed
 //	parley/openapi.json, parley/asyncapi.json  machine-readable descriptions of all of these
 //
@@ -83,37 +86,46 @@ type Notifier struct {
 	// exists. Ready of a server.Publisher is made for it.
 	Ready func() bool
 
-	// Announce accepts the announcements posted to parley/announce with one of
-	// AnnounceTokens. Announce of a server.Publisher is made for it. If it is nil there is no
-	// such door; without tokens every announcement is refused.
-	Announce       func(context.Context, []protocol.Announcement) (protocol.Announced, error)
-	AnnounceTokens []string
+	Content Content // what is delivered besides changes
+	Clients Clients // who the clients are, and what they may do
+	Limits  Limits
 
+	// Welcome tells crawlers how the site would like to be crawled; nil tells nothing.
+	Welcome *protocol.Welcome
+
+	Logger *slog.Logger
+	Now    func() time.Time
+
+	opened struct {
+		once  sync.Once
+		table *table
+	}
+}
+
+// Content is what a site delivers besides its changes; what is nil is not offered.
+type Content struct {
 	// Pages reads page contents, for the forms delta, page and batch. Nil: these
 	// forms are not offered.
 	Pages content.Pages
-
-	// Archive makes archives of the whole site, for the form site. Nil: it is not offered.
-	Archive content.Archive
-
-	// Items returns what is offered now, for the query door: see server.Moments. Nil:
-	// there is no query door.
-	Items func(context.Context) (*content.Moment, error)
-
-	// SiteShare is the share of the site's pages that must be new to a reader of
-	// the form site before it is sent an archive. Zero means a half.
-	SiteShare float64
 
 	// Item returns what is offered at a URL, and false if nothing is. The batch door
 	// uses it for pages requested by URL. Nil: pages cannot be requested by URL.
 	Item func(url string) (protocol.Item, bool, error)
 
-	// Where evaluates expressions: the parameter where. Nil: it is not offered.
-	Where func(expression string) (caller.Predicate, error)
+	// Items returns what is offered now, for the query door: see server.Moments. Nil:
+	// there is no query door.
+	Items func(context.Context) (*content.Moment, error)
 
-	// Agents runs programs: the parameter agent. Nil: it is not offered.
-	Agents caller.Agents
+	// Archive makes archives of the whole site, for the form site. Nil: it is not offered.
+	Archive content.Archive
 
+	// SiteShare is the share of the site's pages that must be new to a reader of
+	// the form site before it is sent an archive. Zero means a half.
+	SiteShare float64
+}
+
+// Clients says who the clients of a site are, what they may be told, and what they may ask it to do.
+type Clients struct {
 	// Identify returns the caller of a request; its error is answered 401. It is
 	// called again before each delivery to a stream or long poll. Nil: every
 	// caller is anonymous. [caller.Callers.Identify] is made for it.
@@ -123,6 +135,21 @@ type Notifier struct {
 	// a public URL. Nil: it may be told of all. PublicTo of a server.Site is made for it.
 	PublicTo func(name, url string) bool
 
+	// Where evaluates expressions: the parameter where. Nil: it is not offered.
+	Where func(expression string) (caller.Predicate, error)
+
+	// Agents runs programs: the parameter agent. Nil: it is not offered.
+	Agents caller.Agents
+
+	// Announce accepts the announcements posted to parley/announce with one of
+	// AnnounceTokens. Announce of a server.Publisher is made for it. If it is nil there is no
+	// such door; without tokens every announcement is refused.
+	Announce       func(context.Context, []protocol.Announcement) (protocol.Announced, error)
+	AnnounceTokens []string
+}
+
+// Limits bound the requests that last long, and how long a client may take.
+type Limits struct {
 	// PullOnly disables long-lived requests: there is no stream, and the changes
 	// door does not wait. Everything can still be polled.
 	PullOnly bool
@@ -132,9 +159,6 @@ type Notifier struct {
 	// A peer on the loopback counts as a proxy: the last hop of its
 	// X-Forwarded-For is the client, and without one no per-address bound applies.
 	MaxSubscribers, PerAddress int
-
-	// Welcome tells crawlers how the site would like to be crawled; nil tells nothing.
-	Welcome *protocol.Welcome
 
 	// Heartbeat is the longest silence on a stream, at most protocol.MaxHeartbeat.
 	// Zero means 25 s, which is below the 60 s after which common proxies hang up.
@@ -146,26 +170,56 @@ type Notifier struct {
 	// WriteWait is how long a client may take to read one message, or one
 	// piece of a manifest, before it is cut off. Zero means 20 s.
 	WriteWait time.Duration
-
-	Logger *slog.Logger
-	Now    func() time.Time
-
-	once  sync.Once
-	table *table
 }
 
 // open opens the doors, once.
 func (n *Notifier) open() *table {
-	n.once.Do(func() { n.table = newTable(n) })
-	return n.table
+	n.opened.once.Do(func() { n.opened.table = newTable(n) })
+	return n.opened.table
 }
 
 // Register adds the doors to a mux that serves the rest of the host. They are
 // below the path of Base, so that a host can have several sites.
-func (n *Notifier) Register(mux *http.ServeMux) { n.open().register(mux, n) }
+func (n *Notifier) Register(mux *http.ServeMux) {
+	t := n.open()
+	entered := make(map[string]bool)
+	for _, d := range t.doors {
+		path := d.path
+		if strings.HasPrefix(path, "parley/") {
+			path = "parley/" // also for doors that do not exist: they are answered here
+		}
+		if !entered[path] {
+			entered[path] = true
+			mux.Handle(t.site.urls.path+path, n)
+		}
+	}
+}
 
 // ServeHTTP serves the doors, and answers 404 to everything else.
-func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) { n.open().serve(w, r) }
+func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t := n.open()
+	t.site.deadline(w, 0)
+	d := t.door(r.URL.Path)
+	var p *web.Problem
+	switch {
+	case t.site.urls.err != nil:
+		p = web.Plain(http.StatusInternalServerError, t.site.urls.err.Error())
+	case d == nil:
+		p = web.Plain(http.StatusNotFound, "not found: "+t.site.urls.discovery+" lists the doors of this site")
+	case !slices.Contains(d.methods, r.Method):
+		p = web.Plain(http.StatusMethodNotAllowed, "allowed methods: "+strings.Join(d.methods, ", "))
+		p.Allow = strings.Join(d.methods, ", ")
+	default:
+		p = d.serve(w, r)
+	}
+	if p != nil {
+		t.counts.refuse(p.Status)
+		if p.Type == web.TypeLimit {
+			t.readers.slots.DelayRejection(r.Context())
+		}
+		p.Write(w, r)
+	}
+}
 
 // Close sends every stream a bye with its cursor, ends every long poll, and waits
 // until all have ended; new ones are rejected from then on. If ctx ends first, the

@@ -32,7 +32,7 @@ func (s *selection) askAgent(ctx context.Context, c *protocol.Change) (protocol.
 	case ctx.Err() != nil:
 		return protocol.Body{}, false, ctx.Err()
 	case err != nil:
-		s.readers.site.logger.Debug("agent failed: the change is sent without its output", "agent", s.filter.Agent.String(), "url", c.Item.URL, "err", err)
+		s.readers.logger.Debug("agent failed: the change is sent without its output", "agent", s.filter.Agent.String(), "url", c.Item.URL, "err", err)
 		return protocol.Body{}, true, nil
 	case !v.Tell && c.Op != protocol.Move:
 		return protocol.Body{}, false, nil
@@ -59,7 +59,7 @@ func (s *selection) askedAgent(ctx context.Context, c *protocol.Change) (caller.
 	}
 	ctx, stop := context.WithTimeout(ctx, agentTurn)
 	defer stop()
-	return s.readers.agents.Run(ctx, s.caller.Name, s.filter.Agent, c, page, before)
+	return s.readers.clients.Agents.Run(ctx, s.caller.Name, s.filter.Agent, c, page, before)
 }
 
 // agentPage returns a version of a page for a program, nil if it is not available.

@@ -35,7 +35,7 @@ const (
 
 // A queryDoor answers queries about what is offered now.
 type queryDoor struct {
-	site     *site
+	*site
 	readers  *readers
 	items    func(context.Context) (*content.Moment, error)
 	pullOnly bool
@@ -81,7 +81,7 @@ func (d *queryDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 			return web.BadParameter("past", fmt.Sprintf("%.200q is not a canonical URL, as in this site's manifest", a.past))
 		}
 	}
-	if p := d.site.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
 	leave, p := d.admitted.Enter("questions", sel.addr, queriesAtOnce, queriesEach)
@@ -91,7 +91,7 @@ func (d *queryDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 	defer leave()
 	offer, err := d.items(r.Context())
 	if err != nil {
-		return d.site.failed(r, protocol.Cursor{}, err)
+		return d.failed(r, protocol.Cursor{}, err)
 	}
 	defer offer.Close()
 	a.offer = offer
@@ -165,18 +165,18 @@ func told[T any](f *finding, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 }
 
 func (a *answer) write(w http.ResponseWriter, r *http.Request) *web.Problem {
-	a.door.site.deadline(w, mostWork)
+	a.door.deadline(w, mostWork)
 	if err := a.find(r.Context()); errors.Is(err, errQueryTooSlow) {
 		return web.Plain(http.StatusUnprocessableEntity,
 			fmt.Sprintf("the query takes more than %v: narrow it with prefix, or lower limit and continue with past", queryWork))
 	} else if err != nil {
-		return a.door.site.failed(r, protocol.Cursor{}, err)
+		return a.door.failed(r, protocol.Cursor{}, err)
 	}
 	same, tag := a.url(a.past), a.etag()
 	h := w.Header()
 	h.Set("Etag", tag)
 	h.Set("Cache-Control", "no-cache") // revalidate, and get 304
-	if a.door.readers.identify != nil {
+	if a.door.readers.clients.Identify != nil {
 		h.Set("Cache-Control", "private, no-cache")
 		h.Set("Vary", "Authorization")
 	}
@@ -201,12 +201,12 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *web.Problem {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	a.door.site.deadline(w, queryRead)
-	m := Describe(a.door.site.base)
+	a.door.deadline(w, queryRead)
+	m := Describe(a.door.urls.base)
 	if len(same) <= protocol.MaxURL {
 		m.URL = same
 	} else {
-		m.URL = a.door.site.base + queryPath
+		m.URL = a.door.urls.base + queryPath
 	}
 	if a.door.pullOnly {
 		m.Stream = ""
@@ -224,7 +224,7 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *web.Problem {
 		}
 	})
 	if err != nil {
-		a.door.site.logger.Debug("query response aborted", "err", err)
+		a.door.logger.Debug("query response aborted", "err", err)
 		panic(http.ErrAbortHandler) // else the answer would look complete
 	}
 	return nil
@@ -341,7 +341,7 @@ func (a *answer) url(past string) string {
 	if a.limit != fewQueried {
 		q.Set("limit", strconv.Itoa(a.limit))
 	}
-	u := a.door.site.base + queryPath
+	u := a.door.urls.base + queryPath
 	if len(q) > 0 {
 		u += "?" + q.Encode()
 	}

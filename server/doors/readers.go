@@ -21,14 +21,11 @@ import (
 // Readers are the clients of a site: who they are, what they may ask for, what they may be
 // told, and the CPU slots that they share. Any number of goroutines may use them.
 type readers struct {
-	site     *site
-	identify func(*http.Request) (caller.Caller, error)        // nil: all are anonymous
-	public   func(url string) bool                             // nil: all URLs are
-	publicTo func(name, url string) bool                       // nil: as public
-	where    func(expression string) (caller.Predicate, error) // nil: no expressions
-	agents   caller.Agents                                     // nil: no programs
-	pages    content.Pages                                     // nil: no contents
-	archives *archives                                         // nil: no archive of the site
+	*site
+	clients  Clients
+	public   func(url string) bool // nil: all URLs are
+	pages    content.Pages         // nil: no contents
+	archives *archives             // nil: no archive of the site
 	slots    limit.Slots
 }
 
@@ -50,7 +47,7 @@ func (rs *readers) selection(r *http.Request, q url.Values) (*selection, *web.Pr
 		return nil, web.BadParameter("as", err.Error())
 	}
 	if !rs.offers(s.as) {
-		return nil, web.BadParameter("as", fmt.Sprintf("this site does not offer the form %s: see %s for its forms", s.as, rs.site.urls.discovery))
+		return nil, web.BadParameter("as", fmt.Sprintf("this site does not offer the form %s: see %s for its forms", s.as, rs.urls.discovery))
 	}
 	if s.as == protocol.AsSite && !rs.archives.mayRead(s.caller) {
 		return nil, archiveRefused()
@@ -61,30 +58,30 @@ func (rs *readers) selection(r *http.Request, q url.Values) (*selection, *web.Pr
 		return nil, web.BadParameter(wrong.Name, err.Error())
 	}
 	if s.filter.Where != "" {
-		if rs.where == nil {
+		if rs.clients.Where == nil {
 			return nil, web.BadParameter("where", "this site evaluates no expressions")
 		}
-		t, err := rs.slots.Acquire(r.Context(), s.addr, limit.Evaluating, rs.site.writeWait/4, true) // compiling takes as long as evaluating
+		t, err := rs.slots.Acquire(r.Context(), s.addr, limit.Evaluating, rs.writeWait/4, true) // compiling takes as long as evaluating
 		if err != nil {
 			return nil, limit.Busy(err)
 		}
-		s.where, err = rs.where(s.filter.Where)
+		s.where, err = rs.clients.Where(s.filter.Where)
 		t.Release()
 		if err != nil {
 			return nil, web.BadParameter("where", err.Error())
 		}
 	}
 	if a := s.filter.Agent; !a.IsZero() {
-		if rs.agents == nil {
+		if rs.clients.Agents == nil {
 			return nil, web.BadParameter("agent", "this site runs no programs")
 		}
 		if s.as == protocol.AsBatch {
-			return nil, web.BadParameter("agent", "programs do not run on bundles: use another form, or run the program on all pages at "+rs.site.base+agentsRunPath)
+			return nil, web.BadParameter("agent", "programs do not run on bundles: use another form, or run the program on all pages at "+rs.urls.base+agentsRunPath)
 		}
 		if !s.caller.Agents {
 			return nil, web.Plain(http.StatusForbidden, "only callers that this site has authorized may run programs")
 		}
-		if err := rs.agents.Has(s.caller.Name, a); err != nil {
+		if err := rs.clients.Agents.Has(s.caller.Name, a); err != nil {
 			return nil, web.BadParameter("agent", err.Error())
 		}
 	}
@@ -145,16 +142,16 @@ func (rs *readers) forms() (list []protocol.Form) {
 // filters returns the filter parameters that this site supports.
 func (rs *readers) filters() []string {
 	return slices.DeleteFunc(protocol.FilterNames(), func(name string) bool {
-		return name == "where" && rs.where == nil || name == "agent" && rs.agents == nil
+		return name == "where" && rs.clients.Where == nil || name == "agent" && rs.clients.Agents == nil
 	})
 }
 
 // callerOf returns the caller of a request.
 func (rs *readers) callerOf(r *http.Request) (caller.Caller, *web.Problem) {
-	if rs.identify == nil {
+	if rs.clients.Identify == nil {
 		return caller.Caller{}, nil
 	}
-	c, err := rs.identify(r)
+	c, err := rs.clients.Identify(r)
 	if err != nil {
 		return caller.Caller{}, unknownCaller(err)
 	}

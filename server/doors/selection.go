@@ -46,10 +46,10 @@ var errNoCaller = errors.New("the token was revoked or its rights have changed")
 
 // isStillKnown reports whether a waiting request would be identified as the same caller now.
 func (s *selection) isStillKnown(r *http.Request) bool {
-	if s.readers.identify == nil {
+	if s.readers.clients.Identify == nil {
 		return true
 	}
-	now, err := s.readers.identify(r)
+	now, err := s.readers.clients.Identify(r)
 	return err == nil && now.Name == s.caller.Name && (now.Agents || !s.caller.Agents)
 }
 
@@ -60,7 +60,7 @@ func (s *selection) public(url string) bool {
 
 // allowed reports whether the rules that robots.txt has for the caller allow a URL.
 func (s *selection) allowed(url string) bool {
-	return s.caller.Name == "" || s.readers.publicTo == nil || s.readers.publicTo(s.caller.Name, url)
+	return s.caller.Name == "" || s.readers.clients.PublicTo == nil || s.readers.clients.PublicTo(s.caller.Name, url)
 }
 
 // selects returns a change as the reader is to receive it now, with the output of
@@ -68,7 +68,7 @@ func (s *selection) allowed(url string) bool {
 // forbid are not delivered, in replay neither.
 func (s *selection) selects(ctx context.Context, c protocol.Change) (protocol.Change, protocol.Body, bool, error) {
 	var output protocol.Body
-	c, ok := public.Change(c, func(url string) bool { return s.public(url) })
+	c, ok := public.Change(c, s.public)
 	if c.Op == protocol.Delete && !s.allowed(c.Item.URL) {
 		ok = false // the reader was never to know of the page
 	}
@@ -164,7 +164,7 @@ func (s *selection) acquireSlot(ctx context.Context, begun bool) (*limit.Slot, e
 		k = limit.Delivering
 	}
 	end := time.Now().Add(mostWork)
-	t, err := s.readers.slots.Acquire(ctx, s.addr, k, s.readers.site.writeWait/4, !s.listens)
+	t, err := s.readers.slots.Acquire(ctx, s.addr, k, s.readers.writeWait/4, !s.listens)
 	if err != nil {
 		return nil, err
 	}
@@ -177,5 +177,5 @@ func (s *selection) bundleURL(after, to protocol.Cursor) string {
 	q := s.filter.Query()
 	q.Set("after", after.String())
 	q.Set("to", to.String())
-	return s.readers.site.base + batchPath + "?" + q.Encode()
+	return s.readers.urls.base + batchPath + "?" + q.Encode()
 }

@@ -18,18 +18,17 @@ import (
 // A site is what every door knows of the site behind it: where it is, its journal to read,
 // and how long its clients may take. It does not change.
 type site struct {
-	base      string
 	urls      urls
 	log       protocol.Log
 	ready     func() bool   // nil: always
-	writeWait time.Duration // see Notifier.WriteWait
+	writeWait time.Duration // see Limits.WriteWait
 	logger    *slog.Logger
 	now       func() time.Time
 }
 
 // urls are the URLs and the paths of a site's doors.
 type urls struct {
-	manifest, changes, stream, discovery string // URLs
+	base, manifest, changes, stream, discovery string // URLs
 
 	path string // of the base, decoded
 	host string
@@ -42,9 +41,9 @@ func urlsOf(base string) urls {
 		err = fmt.Errorf("base %.200q: want http://HOST/ or https://HOST/, ending in a slash", base)
 	}
 	if err != nil {
-		return urls{err: err}
+		return urls{base: base, err: err}
 	}
-	return urls{manifest: base + manifestPath, changes: base + changesPath, discovery: base + protocol.DiscoveryPath,
+	return urls{base: base, manifest: base + manifestPath, changes: base + changesPath, discovery: base + protocol.DiscoveryPath,
 		stream: "ws" + strings.TrimPrefix(base, "http") + streamPath, path: u.Path, host: u.Host}
 }
 
@@ -68,7 +67,7 @@ func (s *site) patient(w http.ResponseWriter) web.Patient {
 // isOurs reports whether a URL is of the site's origin, and canonical.
 func (s *site) isOurs(url string) bool {
 	u, err := protocol.CanonicalURL("", url)
-	return err == nil && u == url && strings.HasPrefix(url, protocol.Origin(s.base)+"/")
+	return err == nil && u == url && strings.HasPrefix(url, protocol.Origin(s.urls.base)+"/")
 }
 
 // scanning returns the problem to answer with before the first scan has ended; else nil.

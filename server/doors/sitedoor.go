@@ -15,7 +15,7 @@ const siteRanges = 4
 
 // A siteDoor serves archives of the whole site.
 type siteDoor struct {
-	site     *site
+	*site
 	readers  *readers
 	archives *archives
 	admitted *limit.Admission // with batchDoor: both send much
@@ -49,10 +49,10 @@ func (d *siteDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 		return p
 	}
 	defer leave()
-	if p := d.site.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
 	d.counts.answered(protocol.AsSite, 0, 0)
-	d.archives.archive.ServeHTTP(metered{d.site.patient(w), &d.counts.form(protocol.AsSite).bytes}, r)
+	d.archives.archive.ServeHTTP(metered{d.patient(w), &d.counts.form(protocol.AsSite).bytes}, r)
 	return nil
 }

@@ -25,13 +25,12 @@ var errGone = errors.New("the subscriber disconnected")
 
 // A streamDoor pushes changes over WebSocket.
 type streamDoor struct {
-	site        *site
+	*site
 	readers     *readers
-	delivery    *delivery
 	frames      *frames
 	subscribers *subscribers
 	heartbeat   time.Duration
-	hurry       time.Duration // see Notifier.Hurry
+	hurry       time.Duration // see Limits.Hurry
 	counts      *counters
 }
 
@@ -54,11 +53,11 @@ func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 	if p := d.handshakeProblem(w, r); p != nil {
 		return p
 	}
-	if p := d.site.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
-	if err := d.delivery.stands(r.Context(), sel, after); err != nil {
-		return d.site.failed(r, after, err)
+	if err := d.frames.delivery.stands(r.Context(), sel, after); err != nil {
+		return d.failed(r, after, err)
 	}
 
 	// life ends with the connection; until then it can be written to. loop ends when
@@ -73,7 +72,7 @@ func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 	}
 	defer leave()
 	conn, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: d.packed(),
-		MaxMessage: clientLimit, WriteWait: d.site.writeWait, Ping: d.heartbeat})
+		MaxMessage: clientLimit, WriteWait: d.writeWait, Ping: d.heartbeat})
 	if err != nil {
 		d.counts.refuse(http.StatusBadRequest)
 		return nil // wsconn has already answered
@@ -95,7 +94,7 @@ func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 	err = s.run(life, loop)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		d.counts.slow.Add(1)
-		d.site.logger.Info("stream closed: its reader does not read", "peer", r.RemoteAddr, "at", s.at.String())
+		d.logger.Info("stream closed: its reader does not read", "peer", r.RemoteAddr, "at", s.at.String())
 	}
 	conn.Close(s.close(life, err))
 	cut()
@@ -109,7 +108,7 @@ func (d *streamDoor) handshakeProblem(w http.ResponseWriter, r *http.Request) *w
 	if !web.HasToken(r.Header.Values("Upgrade"), "websocket") || !web.HasToken(r.Header.Values("Connection"), "upgrade") {
 		w.Header().Set("Upgrade", "websocket")
 		w.Header().Set("Connection", "Upgrade")
-		return web.Plain(http.StatusUpgradeRequired, "this door speaks WebSocket; the same changes are available by plain HTTP at "+d.site.urls.changes)
+		return web.Plain(http.StatusUpgradeRequired, "this door speaks WebSocket; the same changes are available by plain HTTP at "+d.urls.changes)
 	}
 	if offered := r.Header.Values("Sec-Websocket-Protocol"); !web.HasToken(offered, protocol.Subprotocol) && !web.HasToken(offered, protocol.SubprotocolZstd) {
 		return web.BadParameter("Sec-WebSocket-Protocol", "offer the subprotocol "+protocol.Subprotocol+", or "+protocol.SubprotocolZstd)
@@ -118,7 +117,7 @@ func (d *streamDoor) handshakeProblem(w http.ResponseWriter, r *http.Request) *w
 	// another site must not read a stream in its visitor's name.
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
-		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, d.site.urls.host) && !strings.EqualFold(u.Host, r.Host) {
+		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, d.urls.host) && !strings.EqualFold(u.Host, r.Host) {
 			return web.Plain(http.StatusForbidden, "pages of other sites may not open this stream")
 		}
 	}
@@ -146,9 +145,9 @@ type stream struct {
 
 // run sends changes until loop ends or something fails, and returns why.
 func (s *stream) run(life, loop context.Context) error {
-	log := s.door.site.log
+	log := s.door.log
 	err := s.send(life, protocol.Message{Kind: protocol.Hello, From: s.at, Head: log.Head(), Floor: log.Floor(),
-		At: s.door.site.now(), Heartbeat: s.door.heartbeat, Manifest: s.door.site.urls.manifest})
+		At: s.door.now(), Heartbeat: s.door.heartbeat, Manifest: s.door.urls.manifest})
 	if err != nil {
 		return err
 	}
@@ -188,7 +187,7 @@ func (s *stream) turn(life, loop context.Context) error {
 }
 
 func (s *stream) send(life context.Context, m protocol.Message) error {
-	s.told = s.door.site.now()
+	s.told = s.door.now()
 	s.broken = s.conn.Write(life, m.Encode())
 	return s.broken
 }
@@ -198,7 +197,7 @@ func (s *stream) mark(life context.Context) error {
 	s.door.counts.frames.Add(1)
 	from := s.said
 	s.said = s.at
-	return s.send(life, protocol.Message{Kind: protocol.Mark, From: from, To: s.at, Head: s.door.site.log.Head(), At: s.door.site.now()})
+	return s.send(life, protocol.Message{Kind: protocol.Mark, From: from, To: s.at, Head: s.door.log.Head(), At: s.door.now()})
 }
 
 // unsaid is the share of a heartbeat after which a mark sends the reader a
@@ -211,7 +210,7 @@ func (s *stream) quiet() time.Duration {
 	if s.at != s.said {
 		most /= unsaid
 	}
-	return most - max(0, s.door.site.now().Sub(s.told)) // a clock that was put back must not prolong the silence
+	return most - max(0, s.door.now().Sub(s.told)) // a clock that was put back must not prolong the silence
 }
 
 // frame sends a frame, or skips one that has nothing for this reader: a reader with a
@@ -229,7 +228,7 @@ func (s *stream) frame(life context.Context, fr *frame) error {
 			return err
 		}
 	}
-	s.told = s.door.site.now()
+	s.told = s.door.now()
 	if s.broken = fr.write(life, s.conn, s.packing); s.broken != nil {
 		return s.broken
 	}
@@ -240,8 +239,8 @@ func (s *stream) frame(life context.Context, fr *frame) error {
 
 // gap reports that the changes after the cursor are no longer kept, and goes on after them.
 func (s *stream) gap(life context.Context) error {
-	head := s.door.site.log.Head()
-	err := s.send(life, protocol.Message{Kind: protocol.Gap, From: s.said, To: head, Manifest: s.door.site.urls.manifest,
+	head := s.door.log.Head()
+	err := s.send(life, protocol.Message{Kind: protocol.Gap, From: s.said, To: head, Manifest: s.door.urls.manifest,
 		Reason: "the changes after the reader's cursor are no longer stored"})
 	s.at, s.said = head, head
 	s.door.counts.gaps.Add(1)
@@ -283,10 +282,10 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 	case life.Err() != nil:
 		return protocol.CloseShutdown, errShutdown.Error()
 	case s.broken != nil: // a subscriber that disconnects during a write is not a failure of the site
-		s.door.site.logger.Debug("subscriber disconnected", "at", s.at.String(), "err", err)
+		s.door.logger.Debug("subscriber disconnected", "at", s.at.String(), "err", err)
 		return 1000, ""
 	default:
-		s.door.site.logger.Error("stream failed", "at", s.at.String(), "err", err)
+		s.door.logger.Error("stream failed", "at", s.at.String(), "err", err)
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
 	}
 	// The random part spreads the reconnects.

@@ -44,7 +44,7 @@ type door struct {
 
 // A table has all doors of a site, and what a Notifier needs of what they share.
 type table struct {
-	site        *site
+	*site
 	doors       []door
 	readers     *readers
 	bundles     *bundles
@@ -55,25 +55,25 @@ type table struct {
 
 // newTable opens the doors that a Notifier's fields ask for.
 func newTable(n *Notifier) *table {
-	s := &site{base: n.Base, urls: urlsOf(n.Base), log: n.Log, ready: n.Ready, writeWait: positive(n.WriteWait, 20*time.Second),
+	s := &site{urls: urlsOf(n.Base), log: n.Log, ready: n.Ready, writeWait: positive(n.Limits.WriteWait, 20*time.Second),
 		logger: cmp.Or(n.Logger, slog.New(slog.DiscardHandler)), now: n.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	heartbeat := min(positive(n.Heartbeat, 25*time.Second), protocol.MaxHeartbeat)
+	heartbeat := min(positive(n.Limits.Heartbeat, 25*time.Second), protocol.MaxHeartbeat)
 	var a *archives
-	if n.Archive != nil {
-		a = &archives{site: s, archive: n.Archive, snapshot: n.Snapshot, publicTo: n.PublicTo, share: positive(n.SiteShare, siteShare)}
+	if n.Content.Archive != nil {
+		a = &archives{site: s, archive: n.Content.Archive, snapshot: n.Snapshot, publicTo: n.Clients.PublicTo,
+			share: positive(n.Content.SiteShare, siteShare)}
 	}
-	readers := &readers{site: s, identify: n.Identify, public: n.Public, publicTo: n.PublicTo, where: n.Where, agents: n.Agents,
-		pages: n.Pages, archives: a}
-	b := &bundles{site: s, pages: n.Pages}
-	d := &delivery{site: s, pages: n.Pages, bundles: b, archives: a}
-	f := &frames{site: s, next: d.next}
-	subscribers := &subscribers{most: positive(n.MaxSubscribers, 1000), each: positive(n.PerAddress, 16)}
+	readers := &readers{site: s, clients: n.Clients, public: n.Public, pages: n.Content.Pages, archives: a}
+	b := &bundles{site: s, pages: n.Content.Pages}
+	d := &delivery{site: s, pages: n.Content.Pages, bundles: b, archives: a}
+	f := &frames{site: s, delivery: d}
+	subscribers := &subscribers{most: positive(n.Limits.MaxSubscribers, 1000), each: positive(n.Limits.PerAddress, 16)}
 	counts := &counters{}
 	large := &limit.Admission{}
-	described := &descriptions{site: s, stream: !n.PullOnly}
+	described := &descriptions{site: s, stream: !n.Limits.PullOnly}
 	discovery := &discoveryDoor{site: s, readers: readers, snapshot: n.Snapshot, heartbeat: heartbeat, welcome: n.Welcome,
 		descriptions: described}
 
@@ -86,25 +86,25 @@ func newTable(n *Notifier) *table {
 		{protocol.DiscoveryPath, read, true, false,
 			discovery.serve},
 		{changesPath, ask, true, true,
-			(&changesDoor{site: s, readers: readers, delivery: d, subscribers: subscribers, pullOnly: n.PullOnly, counts: counts}).serve},
-		{streamPath, read, !n.PullOnly, false,
-			(&streamDoor{site: s, readers: readers, delivery: d, frames: f, subscribers: subscribers, heartbeat: heartbeat,
-				hurry: n.Hurry, counts: counts}).serve},
-		{queryPath, ask, n.Items != nil, true,
-			(&queryDoor{site: s, readers: readers, items: n.Items, pullOnly: n.PullOnly}).serve},
-		{batchPath, ask, n.Pages != nil, true,
-			(&batchDoor{site: s, readers: readers, bundles: b, item: n.Item, admitted: large, counts: counts}).serve},
-		{sitePath, read, n.Archive != nil, true,
+			(&changesDoor{site: s, readers: readers, delivery: d, subscribers: subscribers, pullOnly: n.Limits.PullOnly, counts: counts}).serve},
+		{streamPath, read, !n.Limits.PullOnly, false,
+			(&streamDoor{site: s, readers: readers, frames: f, subscribers: subscribers, heartbeat: heartbeat,
+				hurry: n.Limits.Hurry, counts: counts}).serve},
+		{queryPath, ask, n.Content.Items != nil, true,
+			(&queryDoor{site: s, readers: readers, items: n.Content.Items, pullOnly: n.Limits.PullOnly}).serve},
+		{batchPath, ask, n.Content.Pages != nil, true,
+			(&batchDoor{site: s, readers: readers, bundles: b, item: n.Content.Item, admitted: large, counts: counts}).serve},
+		{sitePath, read, n.Content.Archive != nil, true,
 			(&siteDoor{site: s, readers: readers, archives: a, admitted: large, counts: counts}).serve},
-		{agentsPath, post, n.Agents != nil, true,
+		{agentsPath, post, n.Clients.Agents != nil, true,
 			(&agentsDoor{site: s, readers: readers}).serve},
-		{agentsRunPath, post, n.Agents != nil && n.Items != nil, true,
-			(&agentRunDoor{site: s, readers: readers, items: n.Items, subscribers: subscribers}).serve},
-		{announcePath, post, n.Announce != nil, true,
-			(&announceDoor{site: s, announce: n.Announce, tokens: n.AnnounceTokens}).serve},
+		{agentsRunPath, post, n.Clients.Agents != nil && n.Content.Items != nil, true,
+			(&agentRunDoor{site: s, readers: readers, items: n.Content.Items, subscribers: subscribers}).serve},
+		{announcePath, post, n.Clients.Announce != nil, true,
+			(&announceDoor{site: s, announce: n.Clients.Announce, tokens: n.Clients.AnnounceTokens}).serve},
 		{openAPIPath, read, true, false,
 			described.serve(&described.openAPI)},
-		{asyncAPIPath, read, !n.PullOnly, false,
+		{asyncAPIPath, read, !n.Limits.PullOnly, false,
 			described.serve(&described.asyncAPI)},
 	}}
 	t.doors = slices.DeleteFunc(t.doors, func(d door) bool { return !d.exists })
@@ -125,25 +125,9 @@ func positive[N int | float64 | time.Duration](n, otherwise N) N {
 	return otherwise
 }
 
-// register adds the doors to a mux. All of them below parley/ are one entry, so that
-// a door that does not exist is answered here.
-func (t *table) register(mux *http.ServeMux, h http.Handler) {
-	entered := make(map[string]bool)
-	for _, d := range t.doors {
-		path := d.path
-		if strings.HasPrefix(path, "parley/") {
-			path = "parley/"
-		}
-		if !entered[path] {
-			entered[path] = true
-			mux.Handle(t.site.urls.path+path, h)
-		}
-	}
-}
-
 // door returns the door at a path, and nil if there is none.
 func (t *table) door(path string) *door {
-	below, ok := strings.CutPrefix(path, t.site.urls.path)
+	below, ok := strings.CutPrefix(path, t.urls.path)
 	if path == wellKnown {
 		below, ok = protocol.DiscoveryPath, true
 	}
@@ -153,29 +137,4 @@ func (t *table) door(path string) *door {
 		}
 	}
 	return nil
-}
-
-// serve answers a request: 404 where there is no door.
-func (t *table) serve(w http.ResponseWriter, r *http.Request) {
-	t.site.deadline(w, 0)
-	d := t.door(r.URL.Path)
-	var p *web.Problem
-	switch {
-	case t.site.urls.err != nil:
-		p = web.Plain(http.StatusInternalServerError, t.site.urls.err.Error())
-	case d == nil:
-		p = web.Plain(http.StatusNotFound, "not found: "+t.site.urls.discovery+" lists the doors of this site")
-	case !slices.Contains(d.methods, r.Method):
-		p = web.Plain(http.StatusMethodNotAllowed, "allowed methods: "+strings.Join(d.methods, ", "))
-		p.Allow = strings.Join(d.methods, ", ")
-	default:
-		p = d.serve(w, r)
-	}
-	if p != nil {
-		t.counts.refuse(p.Status)
-		if p.Type == web.TypeLimit {
-			t.readers.slots.DelayRejection(r.Context())
-		}
-		p.Write(w, r)
-	}
 }

@@ -18,7 +18,7 @@ import (
 
 // doors returns a function that fetches a notifier's responses with bodies, unpacked.
 func (r *rig) doors() func(ref string) []byte {
-	n := &doors.Notifier{Log: r.journal, Base: base, Public: r.site.Public, Pages: r.store}
+	n := &doors.Notifier{Log: r.journal, Base: base, Public: r.site.Public, Content: doors.Content{Pages: r.store}}
 	web := httptest.NewServer(n)
 	r.t.Cleanup(func() {
 		web.CloseClientConnections()
