@@ -31,7 +31,7 @@ var ours = map[string][]string{
 	"internal/front":               {"protocol"},
 	"internal/endtoend":            {},
 	"internal/journal":             {"protocol", "internal/boltfile"},
-	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/manifest", "server/versions", "internal/pause"},
+	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/doors", "server/manifest", "server/versions", "internal/pause"},
 	"internal/coding":              {},
 	"internal/atomicfile":          {},
 	"internal/maintext":            {"protocol"},
@@ -39,18 +39,19 @@ var ours = map[string][]string{
 	"internal/feed":                {"protocol"},
 	"internal/accesslog":           {"internal/coding"},
 	"internal/bundle":              {"protocol", "internal/coding", "internal/warc"},
-	"server":                       {"protocol", "internal/atomicfile", "internal/bundle", "internal/clock", "internal/coding", "internal/holder", "internal/inet", "internal/journal", "internal/pause", "internal/wsconn", "server/describe", "internal/fetch", "server/inventory", "server/internal/compare", "server/internal/docroot", "server/internal/limit", "server/internal/public", "server/internal/stat", "server/internal/web", "server/manifest"},
+	"server":                       {"protocol", "internal/atomicfile", "internal/clock", "internal/fetch", "internal/holder", "internal/inet", "internal/journal", "internal/pause", "server/content", "server/inventory", "server/manifest", "server/internal/compare", "server/internal/docroot", "server/internal/stat", "server/internal/web"},
+	"server/doors":                 {"protocol", "internal/bundle", "internal/clock", "internal/coding", "internal/pause", "internal/wsconn", "server/caller", "server/content", "server/describe", "server/manifest", "server/internal/limit", "server/internal/public", "server/internal/web"},
 	"server/describe":              {},
 	"server/inventory":             {"protocol"},
 	"server/manifest":              {"protocol", "internal/atomicfile", "internal/clock", "internal/coding", "internal/journal", "internal/pause", "server/internal/public", "server/internal/stat", "server/internal/web"},
-	"server/archive":               {"protocol", "server", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc", "internal/clock", "internal/pause"},
-	"server/versions":              {"protocol", "server", "server/inventory", "internal/atomicfile", "internal/coding", "internal/pause"},
-	"server/evidence":              {"protocol", "internal/inet", "server", "server/inventory", "internal/fetch", "internal/html", "internal/clock", "internal/pause"},
+	"server/archive":               {"protocol", "server", "server/internal/web", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc", "internal/clock", "internal/pause", "server/content"},
+	"server/versions":              {"protocol", "server", "server/inventory", "internal/atomicfile", "internal/coding", "internal/pause", "server/content"},
+	"server/evidence":              {"protocol", "internal/inet", "server", "server/inventory", "internal/fetch", "internal/html", "internal/clock", "internal/pause", "server/content"},
 	"server/static":                {"protocol", "internal/atomicfile", "server", "internal/journal", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
 	"server/ping":                  {"protocol", "internal/atomicfile", "internal/inet", "server", "internal/journal", "internal/fetch", "internal/clock", "internal/pause"},
 	"server/catalog":               {"protocol", "server", "server/inventory", "server/internal/public", "internal/coding", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
-	"server/cel":                   {"protocol", "server"},
-	"server/agent":                 {"protocol", "internal/atomicfile", "server"},
+	"server/cel":                   {"protocol", "server/caller"},
+	"server/agent":                 {"protocol", "internal/atomicfile", "server/caller"},
 	"internal/report":              {"protocol", "internal/accesslog", "internal/chart"},
 	"internal/check":               {"protocol", "internal/xmlpull", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap", "internal/fetch", "internal/html", "internal/clock", "internal/pause"},
 	"client":                       {"protocol", "internal/bundle", "internal/coding", "internal/wsconn", "internal/fetch", "internal/pause"},
@@ -84,7 +85,9 @@ var ours = map[string][]string{
 	"client/collection/internal/record":   {"protocol", "client/frontier", "internal/boltfile"},
 	"client/collection/internal/urls":     {"protocol", "client/collection/internal/record", "client/frontier", "internal/boltfile"},
 
-	// The floors of server, each below those before it.
+	// What publishing and the doors share, and the floors of server, each below those before it.
+	"server/caller":           {"protocol", "server/internal/stat"},
+	"server/content":          {"protocol"},
 	"server/internal/compare": {"protocol", "internal/clock", "internal/journal", "internal/maintext", "server/inventory", "server/internal/stat"},
 	"server/internal/docroot": {"protocol", "internal/pause", "internal/robots", "server/inventory", "server/internal/public", "server/internal/stat"},
 	"server/internal/public":  {"protocol", "internal/fetch", "internal/robots", "server/internal/stat"},
@@ -194,6 +197,18 @@ func TestServerAndClientDoNotImportEachOther(t *testing.T) {
 		for _, imp := range append(append(p.Deps, p.TestImports...), p.XTestImports...) {
 			if imp == other || strings.HasPrefix(imp, other+"/") {
 				t.Errorf("%s imports %s", pkg, imp)
+			}
+		}
+	}
+}
+
+// A site can be published without doors, and doors can be opened to any journal: what both need
+// lies below both.
+func TestPublishingAndDoorsDoNotImportEachOther(t *testing.T) {
+	for _, p := range goList(t, "./server", "./server/doors") {
+		for _, dep := range p.Deps {
+			if dep == module+"/server" || dep == module+"/server/doors" {
+				t.Errorf("%s imports %s", p.ImportPath, dep)
 			}
 		}
 	}

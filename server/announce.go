@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"mime"
 	"strings"
@@ -16,63 +15,10 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/compare"
 	"github.com/parleyweb/parley/server/inventory"
 )
-
-// An Announcement is a report about one page by the program that generates it: a
-// content management system, a build. It is the site's own word, and can be
-// repeated: news that is known, or older than what is known, changes nothing.
-type Announcement struct {
-	URL  string `json:"url"`            // absolute, or relative to the base URL
-	Gone bool   `json:"gone,omitempty"` // the page is no longer offered
-
-	// Modified is when the page changed, or was deleted. Digest is that of the
-	// bytes as served. One of them must be given, unless Gone is set.
-	//
-	// Without a digest only the date, to the millisecond, decides what is new.
-	// Of two edits with the same date the second counts as a repeat of the first,
-	// and as Unchanged; a deletion with the date of an edit counts as the later one.
-	// So a program whose dates are whole seconds should give a digest, or
-	// milliseconds, or announce the changes of a second only when it is over.
-	//
-	// For a deleted page only a later date is new: a page that comes back must
-	// give the date when it did, not when it was written, or a digest and no date.
-	// A deletion without a date counts as of its acceptance, or as of the newest known
-	// date of the page if that is later: news in a later call with a date up to then
-	// is old, even of edits after the deletion. So a program that may be late should
-	// date its deletions.
-	Modified time.Time       `json:"modified,omitzero"`
-	Digest   protocol.Digest `json:"digest,omitzero"`
-
-	Length    *int64          `json:"length,omitempty"` // bytes
-	Type      string          `json:"type,omitempty"`   // media type
-	Title     string          `json:"title,omitempty"`
-	Language  string          `json:"language,omitempty"`
-	Canonical string          `json:"canonical,omitempty"`
-	Text      protocol.Digest `json:"text,omitzero"`
-}
-
-// Announced is the result of a call of [Publisher.Announce].
-type Announced struct {
-	Cursor    protocol.Cursor `json:"cursor"` // durable: every reader that reaches it has received the changes
-	Created   int             `json:"created"`
-	Updated   int             `json:"updated"`
-	Deleted   int             `json:"deleted"`
-	Unchanged int             `json:"unchanged"` // known already, or older than what is known
-	Refused   []Refused       `json:"refused,omitempty"`
-}
-
-// Refused is an announcement that was not accepted. Repeated, it will be
-// refused again, unless the rules of the site change.
-type Refused struct {
-	URL    string `json:"url"`
-	Reason string `json:"reason"`
-}
-
-// ErrNotReady is wrapped by the error of [Publisher.Announce] before the
-// first scan of the site has ended. Try again in a moment.
-var ErrNotReady = errors.New("the first scan of the site has not finished")
 
 // announcedModified returns the announced modification time of an entry. The announcer's clock may
 // be ahead of this one, so Item.Modified may be earlier. Zero means unknown.
@@ -102,38 +48,38 @@ func announcedModified(e journal.Entry) time.Time {
 // see [OpenJournal].
 //
 // Announce waits for a scan in progress. Before the first scan of this process, and
-// before the first description is whole, the error wraps ErrNotReady.
-func (p *Publisher) Announce(ctx context.Context, list []Announcement) (Announced, error) {
+// before the first description is whole, the error wraps content.ErrNotReady.
+func (p *Publisher) Announce(ctx context.Context, list []protocol.Announcement) (protocol.Announced, error) {
 	if len(list) > protocol.MaxBatch {
-		return Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: split the list", len(list), protocol.MaxBatch)
+		return protocol.Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: split the list", len(list), protocol.MaxBatch)
 	}
 	done, err := p.lockTurn(ctx)
 	if err != nil {
-		return Announced{}, fmt.Errorf("announce: wait for the current scan: %w", err)
+		return protocol.Announced{}, fmt.Errorf("announce: wait for the current scan: %w", err)
 	}
 	defer done()
 	if !p.Ready() || !p.Journal.Whole() {
-		return Announced{}, fmt.Errorf("announce: %w", ErrNotReady)
+		return protocol.Announced{}, fmt.Errorf("announce: %w", content.ErrNotReady)
 	}
 	t := &announceBatch{p: p, now: p.now(), state: make(map[string]known)}
 	for _, a := range list {
 		if err := t.add(a); err != nil {
-			return Announced{}, fmt.Errorf("announce: %w", err)
+			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
 		}
 	}
 	// A deletion that is stored as a note and then not appended does no harm: the page stays
 	// until it is announced again. The other way round, a late announcement would
 	// bring a deleted page back.
 	if err := p.deletions.remember(p.Journal, t.went, t.now); err != nil {
-		return Announced{}, fmt.Errorf("announce: %w", err)
+		return protocol.Announced{}, fmt.Errorf("announce: %w", err)
 	}
 	was := p.Journal.Head()
 	if len(t.steps) > 0 {
 		if err := p.mark(); err != nil {
-			return Announced{}, fmt.Errorf("announce: %w", err)
+			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
 		}
 		if _, err := p.Journal.Append(ctx, t.steps); err != nil {
-			return Announced{}, fmt.Errorf("announce: %w", err)
+			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
 		}
 	}
 	t.done.Cursor = p.Journal.Head()
@@ -168,16 +114,16 @@ type announceBatch struct {
 	dirty []inventory.Scope    // to be scanned
 	old   int                  // announcements of deleted pages, dated no later than their deletion
 	more  int                  // change in the number of announced entries
-	done  Announced
+	done  protocol.Announced
 
 	oldURL string // the URL of one of the old
 }
 
 // add applies one announcement. Its error is an error of the journal.
-func (t *announceBatch) add(a Announcement) error {
+func (t *announceBatch) add(a protocol.Announcement) error {
 	url, reason := t.urlOf(a.URL)
 	if reason == "" {
-		reason = a.clean(url, t.now)
+		reason = clean(&a, url, t.now)
 	}
 	if reason != "" {
 		t.refuse(a.URL, reason)
@@ -216,7 +162,7 @@ func (t *announceBatch) refuse(url, reason string) {
 	if len(url) > 200 {
 		url = strings.ToValidUTF8(url[:200], "") + "..."
 	}
-	t.done.Refused = append(t.done.Refused, Refused{URL: url, Reason: reason})
+	t.done.Refused = append(t.done.Refused, protocol.Refused{URL: url, Reason: reason})
 }
 
 // urlOf returns the canonical URL of an announcement, or why it is refused.
@@ -239,7 +185,7 @@ func (t *announceBatch) urlOf(ref string) (url, reason string) {
 
 // clean brings an announcement into the form in which it is delivered, or
 // returns why it is refused.
-func (a *Announcement) clean(url string, now time.Time) (reason string) {
+func clean(a *protocol.Announcement, url string, now time.Time) (reason string) {
 	if !a.Modified.IsZero() {
 		if _, ok := protocol.SaneModified(a.Modified, now); !ok {
 			return "modified is before 1993, or more than a day in the future"
@@ -256,7 +202,7 @@ func (a *Announcement) clean(url string, now time.Time) (reason string) {
 	return ""
 }
 
-func (t *announceBatch) gone(url string, a Announcement, k *known) {
+func (t *announceBatch) gone(url string, a protocol.Announcement, k *known) {
 	at, said := a.Modified.Truncate(time.Millisecond), announcedModified(k.entry)
 	dated := !a.Modified.IsZero()
 	if !dated {
@@ -289,7 +235,7 @@ func (t *announceBatch) gone(url string, a Announcement, k *known) {
 }
 
 // isOld reports whether an announcement of an absent page is older than the page's deletion.
-func (t *announceBatch) isOld(url string, a Announcement, k *known) bool {
+func (t *announceBatch) isOld(url string, a protocol.Announcement, k *known) bool {
 	at := a.Modified.Truncate(time.Millisecond)
 	switch {
 	case a.Modified.IsZero():
@@ -304,8 +250,8 @@ func (t *announceBatch) isOld(url string, a Announcement, k *known) bool {
 	return false
 }
 
-func (t *announceBatch) exists(url string, a Announcement, k *known) {
-	stamp := a.stamp()
+func (t *announceBatch) exists(url string, a protocol.Announcement, k *known) {
+	stamp := stampOf(a)
 	o := inventory.Offer{URL: url, Modified: a.Modified, Length: -1, Type: a.Type, Title: a.Title, Digest: a.Digest, Stamp: stamp,
 		Language: a.Language, Canonical: a.Canonical, Text: a.Text}
 	if a.Length != nil {
@@ -354,13 +300,13 @@ func (t *announceBatch) exists(url string, a Announcement, k *known) {
 
 // compareNews returns 1 if an announcement differs from what is known, 0 if it says
 // the same, and -1 if it is older.
-func compareNews(a Announcement, was journal.Entry) int {
+func compareNews(a protocol.Announcement, was journal.Entry) int {
 	age, said := 1, announcedModified(was) // if either has no date, the digest decides
 	if !a.Modified.IsZero() && !said.IsZero() {
 		age = a.Modified.Truncate(time.Millisecond).Compare(said)
 	}
 	switch {
-	case bytes.Equal(a.stamp(), was.Stamp), !a.Digest.IsZero() && a.Digest == was.Item.Digest:
+	case bytes.Equal(stampOf(a), was.Stamp), !a.Digest.IsZero() && a.Digest == was.Item.Digest:
 		return 0
 	case age == 0 && !a.Digest.IsZero():
 		return 1 // edited twice within a second, the precision of most dates
@@ -374,8 +320,8 @@ func (t *announceBatch) importance(e *journal.Entry) {
 	}
 }
 
-// stamp returns a value that only an announcement with the same content has too.
-func (a Announcement) stamp() []byte {
+// stampOf returns a value that only an announcement with the same content has too.
+func stampOf(a protocol.Announcement) []byte {
 	b, err := json.Marshal(a)
 	if err != nil {
 		panic("server: encode announcement: " + err.Error()) // plain values always encode

@@ -22,6 +22,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 )
 
@@ -49,9 +50,9 @@ func beAnnouncedTo(dir string) error {
 	}
 	inv := newShelf()
 	p := &server.Publisher{Inventory: inv, Journal: j,
-		Snapshot: &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(base), Public: inv.Public}}
-	n := &server.Notifier{Log: j, Snapshot: p.Snapshot, Base: base, Public: inv.Public, Ready: p.Ready,
-		Announce: p.Announce, AnnounceTokens: []string{token}}
+		Snapshot: &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(base), Public: inv.Public}}
+	n := &doors.Notifier{Log: j, Snapshot: p.Snapshot, Base: base, Public: inv.Public, Ready: p.Ready,
+		Clients: doors.Clients{Announce: p.Announce, AnnounceTokens: []string{token}}}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -227,7 +228,7 @@ func (c *crowd) say(batch []string) {
 		req.Header.Set("Authorization", "Bearer "+token)
 		resp, err := http.DefaultClient.Do(req)
 		if err == nil {
-			var done server.Announced
+			var done protocol.Announced
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			switch {

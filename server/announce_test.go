@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // say announces the list and returns the nonzero counts of the result in words.
-func (w *world) say(list ...server.Announcement) string {
+func (w *world) say(list ...protocol.Announcement) string {
 	w.Helper()
 	for i := range list {
 		if !strings.Contains(list[i].URL, "/") {
@@ -42,7 +42,7 @@ func (w *world) say(list ...server.Announcement) string {
 	return strings.Join(s, ", ")
 }
 
-func (w *world) wantSaid(want string, list ...server.Announcement) {
+func (w *world) wantSaid(want string, list ...protocol.Announcement) {
 	w.Helper()
 	if got := w.say(list...); got != want {
 		w.Errorf("answered\n\t%s\nwant\n\t%s", got, want)
@@ -51,7 +51,7 @@ func (w *world) wantSaid(want string, list ...server.Announcement) {
 
 func TestAnnounce(t *testing.T) {
 	one, two := protocol.Sum([]byte("1")), protocol.Sum([]byte("2"))
-	type A = server.Announcement
+	type A = protocol.Announcement
 	for name, story := range map[string]func(w *world){
 		"a page is created, changed and deleted": func(w *world) {
 			at := w.now.Add(-time.Hour)
@@ -436,13 +436,13 @@ func TestAnnounce(t *testing.T) {
 // Before the first scan the site's rules are unknown.
 func TestAnnounceNotReady(t *testing.T) {
 	w := newWorld(t)
-	list := []server.Announcement{{URL: base + "x", Modified: w.now}}
-	if _, err := w.pub.Announce(t.Context(), list); !errors.Is(err, server.ErrNotReady) {
+	list := []protocol.Announcement{{URL: base + "x", Modified: w.now}}
+	if _, err := w.pub.Announce(t.Context(), list); !errors.Is(err, content.ErrNotReady) {
 		t.Errorf("%v", err)
 	}
 	w.fail = errors.New("no root")
 	w.pub.Scan(t.Context(), nil)
-	if _, err := w.pub.Announce(t.Context(), list); !errors.Is(err, server.ErrNotReady) {
+	if _, err := w.pub.Announce(t.Context(), list); !errors.Is(err, content.ErrNotReady) {
 		t.Errorf("%v", err)
 	}
 	w.fail = nil
@@ -458,7 +458,7 @@ func TestRunAnnounce(t *testing.T) {
 		before := w.journal.Head()
 		heard := make(chan error, 1)
 		go func() { heard <- w.journal.Wait(w.Context(), before) }()
-		w.wantSaid("created 1", server.Announcement{URL: "x", Modified: time.Now()})
+		w.wantSaid("created 1", protocol.Announcement{URL: "x", Modified: time.Now()})
 		w.must(<-heard)
 		synctest.Wait()
 		if s := w.pub.Status(); s.Manifest != w.journal.Head() || s.Changes != 1 {
@@ -484,6 +484,6 @@ func TestRunAnnounce(t *testing.T) {
 		w.looked = nil
 		w.mu.Unlock()
 		close(hold)
-		w.wantSaid("created 1", server.Announcement{URL: "y", Modified: time.Now()})
+		w.wantSaid("created 1", protocol.Announcement{URL: "y", Modified: time.Now()})
 	})
 }

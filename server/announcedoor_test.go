@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 const token = "a token that is long enough"
@@ -21,7 +22,7 @@ const token = "a token that is long enough"
 // A mouth sends requests to the announce door of a world.
 type mouth struct {
 	*world
-	n      *server.Notifier
+	n      *doors.Notifier
 	header http.Header
 }
 
@@ -30,9 +31,14 @@ func newMouth(t *testing.T) *mouth {
 	w.write("a.html", "a")
 	w.look()
 	m := &mouth{world: w, header: http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}}
-	m.n = &server.Notifier{Log: w.journal, Base: base, Public: w.Public, Ready: w.pub.Ready, Logger: testLog(t),
-		Announce: w.pub.Announce, AnnounceTokens: []string{"another", token}}
+	m.open("another", token)
 	return m
+}
+
+// open replaces the doors by some that accept these tokens.
+func (m *mouth) open(tokens ...string) {
+	m.n = &doors.Notifier{Log: m.journal, Base: base, Public: m.Public, Ready: m.pub.Ready, Logger: testLog(m.T),
+		Clients: doors.Clients{Announce: m.pub.Announce, AnnounceTokens: tokens}}
 }
 
 func (m *mouth) post(body string) *httptest.ResponseRecorder {
@@ -47,10 +53,10 @@ func TestAnnounceDoor(t *testing.T) {
 	m := newMouth(t)
 	at := m.now.Format(time.RFC3339)
 	page := func(url string) string { return fmt.Sprintf(`{"url":%q,"modified":%q,"of_no_use":[1,{}]}`, url, at) }
-	said := func(body string) server.Announced {
+	said := func(body string) protocol.Announced {
 		t.Helper()
 		rec := m.post(body)
-		var done server.Announced
+		var done protocol.Announced
 		if err := json.Unmarshal(rec.Body.Bytes(), &done); rec.Code != 200 || err != nil || rec.Header().Get("Cache-Control") != "no-store" {
 			t.Fatalf("%d %v: %s", rec.Code, err, rec.Body)
 		}
@@ -152,17 +158,17 @@ func TestAnnounceDoorNeedsToken(t *testing.T) {
 			t.Errorf("%q: answered %s, else %s", auth, rec.Body, first)
 		}
 	}
-	m.n.AnnounceTokens = []string{""}
+	m.open("")
 	m.header.Set("Authorization", "Bearer ")
 	if rec := m.post(body); rec.Code != 401 {
 		t.Errorf("an empty token is accepted: status %d", rec.Code)
 	}
-	m.n.AnnounceTokens = nil
+	m.open()
 	m.header.Set("Authorization", "Bearer "+token)
 	if rec := m.post(body); rec.Code != 401 {
 		t.Errorf("without tokens: status %d", rec.Code)
 	}
-	m.n.AnnounceTokens = []string{token}
+	m.open(token)
 	m.header.Set("Authorization", "bearer  "+token+" ")
 	if rec := m.post(body); rec.Code != 200 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
@@ -178,7 +184,8 @@ func TestAnnounceDoorNeedsToken(t *testing.T) {
 	if rec := get("PUT", "parley/changes"); rec.Code != 405 || rec.Header().Get("Allow") != "GET, HEAD, QUERY, POST" {
 		t.Errorf("%d %v", rec.Code, rec.Header())
 	}
-	m.n.Announce = nil
+	m.open(token)
+	m.n.Clients.Announce = nil
 	if a, b := get("GET", "parley/announce"), m.post(body); a.Code != 404 || b.Code != 404 {
 		t.Errorf("without Announce: status %d, %d", a.Code, b.Code)
 	}
@@ -188,14 +195,14 @@ func TestAnnounceDoorNeedsToken(t *testing.T) {
 func TestAnnounceDoorAsksForRetry(t *testing.T) {
 	m := newMouth(t)
 	var answer error
-	m.n.Announce = func(context.Context, []server.Announcement) (server.Announced, error) {
-		return server.Announced{}, answer
+	m.n.Clients.Announce = func(context.Context, []protocol.Announcement) (protocol.Announced, error) {
+		return protocol.Announced{}, answer
 	}
 	for _, c := range []struct {
 		err    error
 		status int
 	}{
-		{fmt.Errorf("announce: %w", server.ErrNotReady), 503},
+		{fmt.Errorf("announce: %w", content.ErrNotReady), 503},
 		{fmt.Errorf("announce: %w", context.DeadlineExceeded), 503},
 		{errors.New("disk full"), 500},
 	} {
@@ -219,16 +226,16 @@ func FuzzAnnounceDoor(f *testing.F) {
 		f.Add([]byte(s), true)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, lines bool) {
-		n := &server.Notifier{Base: base, AnnounceTokens: []string{token}}
+		n := &doors.Notifier{Base: base, Clients: doors.Clients{AnnounceTokens: []string{token}}}
 		got := -1
-		n.Announce = func(_ context.Context, list []server.Announcement) (server.Announced, error) {
+		n.Clients.Announce = func(_ context.Context, list []protocol.Announcement) (protocol.Announced, error) {
 			got = len(list)
 			for _, a := range list {
 				if a.URL == "" {
 					t.Error("a page without a URL was accepted")
 				}
 			}
-			return server.Announced{}, nil
+			return protocol.Announced{}, nil
 		}
 		req := httptest.NewRequest("POST", base+"parley/announce", bytes.NewReader(body))
 		req.Header.Set("Authorization", "Bearer "+token)

@@ -24,9 +24,9 @@ func TestAnnouncedCount(t *testing.T) {
 		w.pass(20 * time.Second)
 		switch random.IntN(12) {
 		case 0, 1, 2:
-			what = "said " + w.say(server.Announcement{URL: base + path, Modified: w.now})
+			what = "said " + w.say(protocol.Announcement{URL: base + path, Modified: w.now})
 		case 3:
-			what = "said " + w.say(server.Announcement{URL: base + path, Gone: true, Modified: w.now})
+			what = "said " + w.say(protocol.Announcement{URL: base + path, Gone: true, Modified: w.now})
 		case 4, 5:
 			w.write(path, fmt.Sprint(random.IntN(5)))
 			what = "wrote"
@@ -81,7 +81,7 @@ func TestRememberedDeletionsAreBounded(t *testing.T) {
 	w.look()
 	at := w.now.Add(-time.Hour)
 	say := func(n int, gone bool) string {
-		return w.say(server.Announcement{URL: fmt.Sprintf("%s%d", base, n), Modified: at, Gone: gone})
+		return w.say(protocol.Announcement{URL: fmt.Sprintf("%s%d", base, n), Modified: at, Gone: gone})
 	}
 	for n := 0; n <= server.MaxGoings; n += protocol.MaxBatch {
 		if n == server.MaxGoings/2 {
@@ -89,9 +89,9 @@ func TestRememberedDeletionsAreBounded(t *testing.T) {
 			w.look()
 		}
 		w.pass(time.Second)
-		list := make([]server.Announcement, protocol.MaxBatch)
+		list := make([]protocol.Announcement, protocol.MaxBatch)
 		for i := range list {
-			list[i] = server.Announcement{URL: fmt.Sprintf("%s%d", base, n+i), Modified: at, Gone: true}
+			list[i] = protocol.Announcement{URL: fmt.Sprintf("%s%d", base, n+i), Modified: at, Gone: true}
 		}
 		w.wantSaid("unchanged 1000", list...)
 	}

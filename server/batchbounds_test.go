@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 func TestBatchRefusals(t *testing.T) {
@@ -98,7 +98,7 @@ func TestBundlesOfLargePages(t *testing.T) {
 		d.must(err)
 		resp.Body.Close()
 		to, err := protocol.ParseCursor(resp.Header.Get("Parley-Cursor"))
-		if err != nil || to.Seq <= at.Seq || (to.Seq-at.Seq)*16<<20 > server.MaxBundle {
+		if err != nil || to.Seq <= at.Seq || (to.Seq-at.Seq)*16<<20 > doors.MaxBundle {
 			t.Fatalf("%s: from %v to %v, %v", resp.Status, at, to, err)
 		}
 		at = to
@@ -111,7 +111,7 @@ func TestBundlesOfLargePages(t *testing.T) {
 // A client that does not read its bundle is cut off, and the number of bundles sent at a time is bounded, for
 // each address.
 func TestBundlesAreBounded(t *testing.T) {
-	d := newDepot(t, func(n *server.Notifier) { n.WriteWait = 1500 * time.Millisecond })
+	d := newDepot(t, func(n *doors.Notifier) { n.Limits.WriteWait = 1500 * time.Millisecond })
 	from := d.journal.Head()
 	noise := rand.New(rand.NewPCG(1, 2))
 	page := make([]byte, 1<<20)

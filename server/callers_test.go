@@ -19,6 +19,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 const (
@@ -27,13 +29,13 @@ const (
 	plainToken = "token-of-plain-123456789"
 )
 
-func callersOf(t *testing.T, text string) (*server.Callers, error) {
+func callersOf(t *testing.T, text string) (*caller.Callers, error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "callers")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return server.ReadCallers(name)
+	return caller.Read(name)
 }
 
 func TestReadCallers(t *testing.T) {
@@ -41,7 +43,7 @@ func TestReadCallers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for said, want := range map[string]server.Caller{
+	for said, want := range map[string]caller.Caller{
 		"":                             {},
 		"Basic dXNlcjpwYXNzd29yZA==":   {},
 		"Bearer " + goodToken:          {Name: "GoodBot", Agents: true},
@@ -59,7 +61,7 @@ func TestReadCallers(t *testing.T) {
 	for _, said := range []string{"Bearer", "Bearer x", "Bearer " + goodToken + "x", "Bearer " + goodToken[1:]} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Authorization", said)
-		if got, err := c.Identify(r); err == nil || got != (server.Caller{}) {
+		if got, err := c.Identify(r); err == nil || got != (caller.Caller{}) {
 			t.Errorf("%q: %+v, %v", said, got, err)
 		}
 	}
@@ -79,7 +81,7 @@ func TestReadCallers(t *testing.T) {
 			t.Errorf("%.60q: %v, want %q", text, err, why)
 		}
 	}
-	if _, err := server.ReadCallers(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := caller.Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -96,7 +98,7 @@ func TestCallersChange(t *testing.T) {
 			}
 		}
 		write("good " + goodToken + "\nevil " + evilToken + "\n")
-		c, err := server.ReadCallers(name)
+		c, err := caller.Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +191,7 @@ func TestSlowCallersFileDelaysOneRequest(t *testing.T) {
 			}
 		}
 		write("good " + goodToken + "\n")
-		c, err := server.ReadCallers(name)
+		c, err := caller.Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,11 +239,11 @@ func TestSubscriberWithRevokedTokenGetsNothing(t *testing.T) {
 		}
 	}
 	write("good " + goodToken + "\nevil " + evilToken + "\n")
-	c, err := server.ReadCallers(name)
+	c, err := caller.Read(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDepot(t, func(n *server.Notifier) { n.Identify = c.Identify })
+	d := newDepot(t, func(n *doors.Notifier) { n.Clients.Identify = c.Identify })
 	begin := d.journal.Head()
 	anybody, good := d.listen(begin, ""), d.listen(begin, "", "Authorization", "Bearer "+goodToken)
 	evil := d.listen(begin, "", "Authorization", "Bearer "+evilToken)
@@ -287,12 +289,12 @@ func FuzzCallers(f *testing.F) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := server.ReadCallers(name)
+		c, err := caller.Read(name)
 		if err != nil {
 			return
 		}
 		r := httptest.NewRequest("GET", "/", nil)
-		if who, err := c.Identify(r); err != nil || who != (server.Caller{}) {
+		if who, err := c.Identify(r); err != nil || who != (caller.Caller{}) {
 			t.Errorf("an anonymous client is %+v, %v", who, err)
 		}
 	})
@@ -307,11 +309,11 @@ func TestEveryDoorAppliesRulesOfItsCaller(t *testing.T) {
 	}
 	var maker *archive.Maker
 	var site *server.Site
-	d := newArchivist(t, func(n *server.Notifier) {
+	d := newArchivist(t, func(n *doors.Notifier) {
 		j := n.Log.(*server.Journal)
-		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: j, Pages: n.Pages, Public: n.Public}
-		n.Archive, n.Items, n.Identify = maker, server.Moments(j), c.Identify
-		n.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
+		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: j, Pages: n.Content.Pages, Public: n.Public}
+		n.Content.Archive, n.Content.Items, n.Clients.Identify = maker, server.Moments(j), c.Identify
+		n.Clients.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
 	})
 	site = &server.Site{Docroot: d.root, Base: d.base}
 	d.write("robots.txt", "User-agent: *\nDisallow: /hidden/\n\nUser-agent: evil\nDisallow: /for-good/\n\nUser-agent: good\nAllow: /\n")

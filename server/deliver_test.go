@@ -19,15 +19,17 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/versions"
 )
 
 // newArchivist returns a depot that stores old versions.
-func newArchivist(t *testing.T, change ...func(*server.Notifier)) *depot {
+func newArchivist(t *testing.T, change ...func(*doors.Notifier)) *depot {
 	t.Helper()
 	var store *versions.Store
-	d := newDepot(t, append([]func(*server.Notifier){func(n *server.Notifier) {
-		store = n.Pages.(*versions.Store)
+	d := newDepot(t, append([]func(*doors.Notifier){func(n *doors.Notifier) {
+		store = n.Content.Pages.(*versions.Store)
 		store.Dir = t.TempDir()
 	}}, change...)...)
 	d.publisher.Inventory = store.Keeping(d.publisher.Inventory.(*server.Site))
@@ -145,8 +147,8 @@ func (d *depot) edit(from, to int) {
 // the notifier's own, so that it does not matter how long they take.
 func TestBundlesOnSchedule(t *testing.T) {
 	var ahead atomic.Int64
-	d := newArchivist(t, func(n *server.Notifier) {
-		n.Heartbeat = 2 * time.Second // it checks its clock as often
+	d := newArchivist(t, func(n *doors.Notifier) {
+		n.Limits.Heartbeat = 2 * time.Second // it checks its clock as often
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
@@ -187,8 +189,8 @@ func TestBundlesOnSchedule(t *testing.T) {
 // Neither changes dated by a clock that was ahead nor a clock that is set back meanwhile delay a bundle.
 func TestBundlesDespiteWrongClock(t *testing.T) {
 	var ahead atomic.Int64
-	d := newArchivist(t, func(n *server.Notifier) {
-		n.Heartbeat = 500 * time.Millisecond
+	d := newArchivist(t, func(n *doors.Notifier) {
+		n.Limits.Heartbeat = 500 * time.Millisecond
 		n.Now = func() time.Time { return time.Now().Add(-time.Duration(ahead.Load())) }
 	})
 	ahead.Store(int64(365 * 24 * time.Hour)) // the journal's clock is the real time
@@ -209,8 +211,8 @@ func TestBundlesDespiteWrongClock(t *testing.T) {
 // A subscriber with a longer interval than others at the same cursor is not served together with them.
 func TestBundlesWithDifferentIntervals(t *testing.T) {
 	var ahead atomic.Int64
-	d := newArchivist(t, func(n *server.Notifier) {
-		n.Heartbeat = 500 * time.Millisecond // it checks its clock as often
+	d := newArchivist(t, func(n *doors.Notifier) {
+		n.Limits.Heartbeat = 500 * time.Millisecond // it checks its clock as often
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
@@ -261,10 +263,10 @@ func TestBundlesByCount(t *testing.T) {
 // there is one.
 func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 	var maker *archive.Maker
-	d := newArchivist(t, func(n *server.Notifier) {
-		n.Heartbeat = 500 * time.Millisecond // pings too: a busy reader must have time to answer
-		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Pages, Public: n.Public, Every: time.Millisecond}
-		n.Archive = maker
+	d := newArchivist(t, func(n *doors.Notifier) {
+		n.Limits.Heartbeat = 500 * time.Millisecond // pings too: a busy reader must have time to answer
+		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Content.Pages, Public: n.Public, Every: time.Millisecond}
+		n.Content.Archive = maker
 	})
 	for i := range 9 {
 		d.write(fmt.Sprintf("p%d.html", i), "<p>") // one more page is a small part of them
@@ -327,10 +329,10 @@ func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 // Hundreds of clients that request the whole site at once are pointed to one archive.
 func TestManyReadersGetOneArchive(t *testing.T) {
 	var maker *archive.Maker
-	d := newDepot(t, func(n *server.Notifier) {
-		n.MaxSubscribers, n.PerAddress = 1000, 1000
-		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Pages, Public: n.Public}
-		n.Archive = maker
+	d := newDepot(t, func(n *doors.Notifier) {
+		n.Limits.MaxSubscribers, n.Limits.PerAddress = 1000, 1000
+		maker = &archive.Maker{Dir: t.TempDir(), Base: n.Base, Journal: n.Log.(*server.Journal), Pages: n.Content.Pages, Public: n.Public}
+		n.Content.Archive = maker
 	})
 	for i := range 50 {
 		d.write(fmt.Sprintf("p%d.html", i), strings.Repeat(fmt.Sprint(i), 1000))
@@ -365,10 +367,10 @@ func TestManyReadersGetOneArchive(t *testing.T) {
 func TestChangesAfterArchiveAreReadOnceForAll(t *testing.T) {
 	const readers = 40
 	var log *countedLog
-	d := newDepot(t, func(n *server.Notifier) {
+	d := newDepot(t, func(n *doors.Notifier) {
 		log = &countedLog{Log: n.Log}
 		now := time.Now()
-		n.Log, n.Archive, n.PerAddress, n.Heartbeat = log, unfinished{}, readers, time.Second
+		n.Log, n.Content.Archive, n.Limits.PerAddress, n.Limits.Heartbeat = log, unfinished{}, readers, time.Second
 		n.Now = func() time.Time { return now }
 	})
 	begin := d.journal.Head()
@@ -406,18 +408,18 @@ func (l *countedLog) Read(ctx context.Context, after protocol.Cursor, max int) (
 }
 
 // An unfinished archive is never complete.
-type unfinished struct{ server.Archive }
+type unfinished struct{ content.Archive }
 
-func (unfinished) Latest() (server.Archived, bool) { return server.Archived{}, false }
-func (unfinished) IsDueSoon() bool                 { return true }
-func (unfinished) Wait(ctx context.Context, _ server.Archived) error {
+func (unfinished) Latest() (content.Archived, bool) { return content.Archived{}, false }
+func (unfinished) IsDueSoon() bool                  { return true }
+func (unfinished) Wait(ctx context.Context, _ content.Archived) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
 // A filtering subscriber gets no unmatched changes, still learns its cursor, and delays no other client.
 func TestFilteringSubscriberLearnsItsCursor(t *testing.T) {
-	d := newDepot(t, func(n *server.Notifier) { n.Heartbeat = 2 * time.Second })
+	d := newDepot(t, func(n *doors.Notifier) { n.Limits.Heartbeat = 2 * time.Second })
 	begin := d.journal.Head()
 	for i := range 4000 {
 		d.write(fmt.Sprintf("x/%d.html", i), "x")

@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -25,12 +26,12 @@ type depot struct {
 	root      string
 	journal   *server.Journal
 	publisher *server.Publisher
-	notifier  *server.Notifier
+	notifier  *doors.Notifier
 	web       *httptest.Server
 	base      string
 }
 
-func newDepot(t *testing.T, change ...func(*server.Notifier)) *depot {
+func newDepot(t *testing.T, change ...func(*doors.Notifier)) *depot {
 	t.Helper()
 	dir := t.TempDir()
 	d := &depot{T: t, root: filepath.Join(dir, "www")}
@@ -41,14 +42,14 @@ func newDepot(t *testing.T, change ...func(*server.Notifier)) *depot {
 	var err error
 	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: d.base})
 	d.must(err)
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(d.base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(d.base), Public: site.Public}
 	d.publisher = &server.Publisher{Inventory: site, Journal: d.journal, Snapshot: snapshot}
-	d.notifier = &server.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: site.Public,
-		Pages: &versions.Store{Journal: d.journal, Open: site.OpenPage, Public: site.Public},
-		Item: func(url string) (protocol.Item, bool, error) {
-			e, ok, err := d.journal.Get(url)
-			return e.Item, ok, err
-		}}
+	d.notifier = &doors.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: site.Public,
+		Content: doors.Content{Pages: &versions.Store{Journal: d.journal, Open: site.OpenPage, Public: site.Public},
+			Item: func(url string) (protocol.Item, bool, error) {
+				e, ok, err := d.journal.Get(url)
+				return e.Item, ok, err
+			}}}
 	for _, f := range change {
 		f(d.notifier)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/manifest"
 )
@@ -74,7 +75,7 @@ func TestTurnWritesChangesFoundWhileHealing(t *testing.T) {
 	d.must(err)
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Heal: true, Once: true,
-		Snapshot: &manifest.Snapshot{Path: filepath.Join(t.TempDir(), "robots.rdf"), Manifest: server.Describe(base)}}
+		Snapshot: &manifest.Snapshot{Path: filepath.Join(t.TempDir(), "robots.rdf"), Manifest: doors.Describe(base)}}
 	_, err = pub.Turn(t.Context())
 	d.must(err)
 	fi, err := os.Stat(d.path("a.html"))

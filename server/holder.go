@@ -55,7 +55,11 @@ func (h *Holder) Run(ctx context.Context) error {
 }
 
 func (h *Holder) mux() http.Handler {
-	answer := func(w http.ResponseWriter, v any) {
+	reply := func(w http.ResponseWriter, r *http.Request, v any, err error) {
+		if err != nil {
+			web.Plain(http.StatusInternalServerError, err.Error()).Write(w, r)
+			return
+		}
 		b, err := json.Marshal(v)
 		if err != nil {
 			panic("server: encode answer: " + err.Error()) // plain values always encode
@@ -65,22 +69,11 @@ func (h *Holder) mux() http.Handler {
 	turn := func(do func(context.Context) (inventory.Report, error)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			rep, err := h.settled(r.Context(), do)
-			if err != nil {
-				web.Plain(http.StatusInternalServerError, err.Error()).Write(w, r)
-				return
-			}
-			answer(w, rep)
+			reply(w, r, rep, err)
 		}
-	}
-	reply := func(w http.ResponseWriter, r *http.Request, v any, err error) {
-		if err != nil {
-			web.Plain(http.StatusInternalServerError, err.Error()).Write(w, r)
-			return
-		}
-		answer(w, v)
 	}
 	m := http.NewServeMux()
-	m.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { answer(w, h.Publisher.Status()) })
+	m.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { reply(w, r, h.Publisher.Status(), nil) })
 	m.HandleFunc("POST /self-check", func(w http.ResponseWriter, r *http.Request) {
 		checked, err := SelfCheck(r.Context(), h.Publisher.Journal, h.HTTP, 0)
 		reply(w, r, checked, err)

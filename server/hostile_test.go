@@ -14,12 +14,13 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // Many clients whose filters match nothing in a long history do not delay clients that ask for recent
 // changes.
 func TestFiltersThatMatchNothingDelayNobody(t *testing.T) {
-	d := newDepot(t, func(n *server.Notifier) { n.PerAddress = 1000 })
+	d := newDepot(t, func(n *doors.Notifier) { n.Limits.PerAddress = 1000 })
 	begin := d.journal.Head()
 	for i := range 4000 {
 		d.write(fmt.Sprintf("x/%d.html", i), "x")
@@ -78,7 +79,7 @@ func TestFiltersThatMatchNothingDelayNobody(t *testing.T) {
 // Subscribers that read nothing, each with another filter, take up no more than a message each.
 func TestMemoryOfSubscribersThatDoNotReadIsBounded(t *testing.T) {
 	const readers = 40
-	d := newArchivist(t, func(n *server.Notifier) { n.PerAddress, n.WriteWait = readers, time.Hour })
+	d := newArchivist(t, func(n *doors.Notifier) { n.Limits.PerAddress, n.Limits.WriteWait = readers, time.Hour })
 	begin := d.journal.Head()
 	rnd := rand.NewChaCha8([32]byte{})
 	for i := range 60 {
@@ -128,7 +129,7 @@ func TestMemoryOfSubscribersThatDoNotReadIsBounded(t *testing.T) {
 // A request with values that the site has never heard of is rejected with an explanation, or finds nothing:
 // it is never a server error.
 func TestUnknownRequestValuesAreNoServerError(t *testing.T) {
-	d := newArchivist(t, func(n *server.Notifier) { n.Items = server.Moments(n.Log.(*server.Journal)) })
+	d := newArchivist(t, func(n *doors.Notifier) { n.Content.Items = server.Moments(n.Log.(*server.Journal)) })
 	at := d.journal.Head().String()
 	none := protocol.Sum([]byte("a page that nobody has")).String()
 	for ref, want := range map[string]int{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 )
 
@@ -32,7 +33,7 @@ func newDeployment(t *testing.T, pages ...string) *deployment {
 	t.Cleanup(func() { j.Close() })
 	d.journal = j
 	d.pub = &server.Publisher{Inventory: &server.Site{Docroot: filepath.Join(d.dir, "root"), Base: base}, Journal: j, Once: true,
-		Snapshot: &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: server.Describe(base)}}
+		Snapshot: &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: doors.Describe(base)}}
 	return d
 }
 

@@ -18,18 +18,19 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // A site is a world with doors.
 type site struct {
 	*world
-	notifier *server.Notifier
+	notifier *doors.Notifier
 	web      *httptest.Server
 }
 
 // newSite opens the doors of a world with pages a.html and b.html after its first scan. It checks at the end
 // of the test that all its goroutines have ended.
-func newSite(t *testing.T, change ...func(*server.Notifier)) *site {
+func newSite(t *testing.T, change ...func(*doors.Notifier)) *site {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
@@ -43,8 +44,8 @@ func newSite(t *testing.T, change ...func(*server.Notifier)) *site {
 	return w.serve(change...)
 }
 
-func (w *world) serve(change ...func(*server.Notifier)) *site {
-	s := &site{world: w, notifier: &server.Notifier{Log: w.journal, Snapshot: w.pub.Snapshot, Base: base, Public: w.Public, Logger: testLog(w.T), Now: w.clock}}
+func (w *world) serve(change ...func(*doors.Notifier)) *site {
+	s := &site{world: w, notifier: &doors.Notifier{Log: w.journal, Snapshot: w.pub.Snapshot, Base: base, Public: w.Public, Logger: testLog(w.T), Now: w.clock}}
 	for _, f := range change {
 		f(s.notifier)
 	}
@@ -257,7 +258,7 @@ func TestManifestDoor(t *testing.T) {
 
 // A client that keeps sending requests and reads nothing, or never ends a body, is cut off.
 func TestDoorsIdleClients(t *testing.T) {
-	s := newSite(t, func(n *server.Notifier) { n.WriteWait = 100 * time.Millisecond })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.WriteWait = 100 * time.Millisecond })
 	for name, ask := range map[string]func(net.Conn) error{
 		"reads nothing": func(c net.Conn) (err error) {
 			for err == nil {
@@ -284,7 +285,7 @@ func TestDoorsIdleClients(t *testing.T) {
 // If the base has a path, all doors are below it. The discovery document is also served at the root of the
 // host, for crawlers that know only the host.
 func TestDoorsBelowAPath(t *testing.T) {
-	s := newSite(t, func(n *server.Notifier) { n.Base = "https://site.example/docs/" })
+	s := newSite(t, func(n *doors.Notifier) { n.Base = "https://site.example/docs/" })
 	for path, status := range map[string]int{"/docs/robots.rdf": 200, "/robots.rdf": 404, "/docs/parley/changes": 410, "/parley/changes": 404,
 		"/.well-known/parley": 200, "/docs/.well-known/parley": 200, "/docs/.well-known/x": 404} {
 		resp, body := s.get(path)
@@ -380,7 +381,7 @@ func TestReplayObeysCurrentRules(t *testing.T) {
 }
 
 func TestAdmission(t *testing.T) {
-	s := newSite(t, func(n *server.Notifier) { n.MaxSubscribers, n.PerAddress = 3, 1 })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.MaxSubscribers, n.Limits.PerAddress = 3, 1 })
 	at := s.cursor(0)
 	open := func(status int, header ...string) {
 		t.Helper()
@@ -456,7 +457,7 @@ func FuzzRequest(f *testing.F) {
 	if _, err := p.Turn(f.Context()); err != nil {
 		f.Fatal(err)
 	}
-	n := &server.Notifier{Log: j, Base: base, Public: shelf.Public, Ready: p.Ready}
+	n := &doors.Notifier{Log: j, Base: base, Public: shelf.Public, Ready: p.Ready}
 	f.Fuzz(func(t *testing.T, path, query, forwarded string) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop() // long polls must not wait
@@ -483,7 +484,7 @@ func TestTwoSitesOnOneHost(t *testing.T) {
 	web := httptest.NewServer(mux)
 	defer web.Close()
 	for _, path := range []string{"/", "/docs/", "/blog/"} {
-		s := newSite(t, func(n *server.Notifier) { n.Base = web.URL + path })
+		s := newSite(t, func(n *doors.Notifier) { n.Base = web.URL + path })
 		s.notifier.Register(mux)
 	}
 	for _, path := range []string{"/", "/docs/", "/blog/"} {
@@ -498,7 +499,7 @@ func TestTwoSitesOnOneHost(t *testing.T) {
 		if err != nil || d.Base != base || d.Changes != base+"parley/changes" {
 			t.Errorf("%s is described as %+v, %v", base, d, err)
 		}
-		if got := server.Describe(base).Discovery; got != base+protocol.DiscoveryPath {
+		if got := doors.Describe(base).Discovery; got != base+protocol.DiscoveryPath {
 			t.Errorf("the manifest of %s names the discovery document %s", base, got)
 		}
 	}

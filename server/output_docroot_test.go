@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/static"
 )
@@ -27,7 +28,7 @@ func TestRunRestoresOutputs(t *testing.T) {
 	d.must(err)
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Outputs: []server.Output{sitemap, lines}, WriteEvery: time.Millisecond, Log: testLog(t),
-		Snapshot: &manifest.Snapshot{Path: d.path("robots.rdf"), Manifest: server.Describe(base), Public: d.site.Public}}
+		Snapshot: &manifest.Snapshot{Path: d.path("robots.rdf"), Manifest: doors.Describe(base), Public: d.site.Public}}
 	ctx, stop := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	defer run.Wait()

@@ -369,7 +369,7 @@ func (p *Publisher) nextScan(scopes []inventory.Scope, accept bool) *compare.Sca
 }
 
 // Ready reports whether the Inventory has answered a scan of this process: its
-// rules are known, so the answers of its Public are valid. See [Notifier].
+// rules are known, so the answers of its Public are valid. See doors.Notifier.
 func (p *Publisher) Ready() bool { return p.ready.Load() }
 
 func (p *Publisher) progress(r inventory.Report) {

@@ -17,13 +17,16 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // newQueried is a newSite with a query door.
-func newQueried(t *testing.T, change ...func(*server.Notifier)) *site {
+func newQueried(t *testing.T, change ...func(*doors.Notifier)) *site {
 	t.Helper()
 	w := newSite(t, change...)
-	w.notifier.Items = server.Moments(w.journal)
+	w.notifier.Content.Items = server.Moments(w.journal)
 	return w
 }
 
@@ -210,16 +213,15 @@ func TestQueryRefuses(t *testing.T) {
 			t.Errorf("%s: %d %s", query, resp.StatusCode, body)
 		}
 	}
-	s.notifier.Items = nil
-	if resp, _ := s.get("/parley/query"); resp.StatusCode != 404 {
-		t.Errorf("without Items: %d", resp.StatusCode)
+	if a := answers(&doors.Notifier{Log: s.journal, Base: base}, "/parley/query"); a.Code != 404 {
+		t.Errorf("without Items: %d", a.Code)
 	}
 }
 
 // A query may be too long for a URL: then no equivalent GET URL is offered.
 func TestQueryTooLongForURL(t *testing.T) {
-	s := newQueried(t, func(n *server.Notifier) {
-		n.Where = func(string) (server.Predicate, error) {
+	s := newQueried(t, func(n *doors.Notifier) {
+		n.Clients.Where = func(string) (caller.Predicate, error) {
 			return func(_ context.Context, c *protocol.Change) (bool, error) {
 				return strings.HasSuffix(c.Item.URL, "b.html"), nil
 			}, nil
@@ -234,11 +236,11 @@ func TestQueryTooLongForURL(t *testing.T) {
 }
 
 func TestQueryAnswerDependsOnCaller(t *testing.T) {
-	s := newQueried(t, func(n *server.Notifier) {
-		n.Identify = func(r *http.Request) (server.Caller, error) {
-			return server.Caller{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}, nil
+	s := newQueried(t, func(n *doors.Notifier) {
+		n.Clients.Identify = func(r *http.Request) (caller.Caller, error) {
+			return caller.Caller{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}, nil
 		}
-		n.PublicTo = func(name, url string) bool { return name != "bad" || !strings.HasSuffix(url, "/a.html") }
+		n.Clients.PublicTo = func(name, url string) bool { return name != "bad" || !strings.HasSuffix(url, "/a.html") }
 	})
 	s.remove("a.html")
 	_, err := s.pub.AcceptDeletions(t.Context())
@@ -265,9 +267,9 @@ func TestQueryAnswerDependsOnCaller(t *testing.T) {
 func TestQueryIsConditionalOnTheRules(t *testing.T) {
 	var forbidden atomic.Value // suffix of the URLs hidden from the caller
 	forbidden.Store("never")
-	s := newQueried(t, func(n *server.Notifier) {
-		n.Identify = func(*http.Request) (server.Caller, error) { return server.Caller{Name: "somebody"}, nil }
-		n.PublicTo = func(_, url string) bool { return !strings.HasSuffix(url, forbidden.Load().(string)) }
+	s := newQueried(t, func(n *doors.Notifier) {
+		n.Clients.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "somebody"}, nil }
+		n.Clients.PublicTo = func(_, url string) bool { return !strings.HasSuffix(url, forbidden.Load().(string)) }
 	})
 	s.rename("a.html", "c.html")
 	s.look()
@@ -307,8 +309,8 @@ func TestQueryIsConditionalOnTheRules(t *testing.T) {
 }
 
 // endless returns a Moment of a site with infinitely many pages.
-func endless(each func()) *server.Moment {
-	m := &server.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
+func endless(each func()) *content.Moment {
+	m := &content.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
 	m.Items = func(string) iter.Seq2[protocol.Item, error] {
 		return func(yield func(protocol.Item, error) bool) {
 			for i := 0; ; i++ {
@@ -323,11 +325,11 @@ func endless(each func()) *server.Moment {
 }
 
 // answers sends a request without a network.
-func answers(n *server.Notifier, path string) *httptest.ResponseRecorder {
+func answers(n *doors.Notifier, path string) *httptest.ResponseRecorder {
 	return answersTo(n, path, "192.0.2.1:1234")
 }
 
-func answersTo(n *server.Notifier, path, peer string) *httptest.ResponseRecorder {
+func answersTo(n *doors.Notifier, path, peer string) *httptest.ResponseRecorder {
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)
 	r.RemoteAddr = peer
 	n.ServeHTTP(w, r)
@@ -339,9 +341,10 @@ func TestSlowQueryIsRejected(t *testing.T) {
 	w.write("a.html", "a")
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
-		n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*server.Moment, error) {
-			return endless(func() { time.Sleep(time.Second) }), nil
-		}}
+		n := &doors.Notifier{Log: w.journal, Base: base,
+			Content: doors.Content{Items: func(context.Context) (*content.Moment, error) {
+				return endless(func() { time.Sleep(time.Second) }), nil
+			}}}
 		if a := answers(n, "/parley/query?minlen=2"); a.Code != 422 || !strings.Contains(a.Body.String(), "prefix") {
 			t.Errorf("%d %s", a.Code, a.Body)
 		}
@@ -358,12 +361,13 @@ func TestTooManyQueriesAtATime(t *testing.T) {
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Int64
-		n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*server.Moment, error) {
-			time.Sleep(time.Minute)
-			m := endless(func() {})
-			m.Close = func() { closed.Add(1) }
-			return m, nil
-		}}
+		n := &doors.Notifier{Log: w.journal, Base: base,
+			Content: doors.Content{Items: func(context.Context) (*content.Moment, error) {
+				time.Sleep(time.Minute)
+				m := endless(func() {})
+				m.Close = func() { closed.Add(1) }
+				return m, nil
+			}}}
 		for _, c := range []struct{ peers, each, want int }{{1, 6, 4}, {10, 4, 32}} {
 			closed.Store(0)
 			answered := make(chan int)
@@ -389,14 +393,15 @@ func TestQueryOfBrokenJournal(t *testing.T) {
 	w.write("a.html", "a")
 	w.turn()
 	broken := errors.New("broken")
-	n := &server.Notifier{Log: w.journal, Base: base, Items: func(context.Context) (*server.Moment, error) { return nil, broken }}
+	n := &doors.Notifier{Log: w.journal, Base: base, Content: doors.Content{Items: func(context.Context) (*content.Moment, error) { return nil, broken }}}
 	if a := answers(n, "/parley/query"); a.Code != 500 || strings.Contains(a.Body.String(), "broken") {
 		t.Errorf("%d %s", a.Code, a.Body)
 	}
 	// A failure after the response has begun must not look like a complete response.
 	reading := 0
-	n.Items = func(context.Context) (*server.Moment, error) {
-		m := &server.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
+	n = &doors.Notifier{Log: w.journal, Base: base}
+	n.Content.Items = func(context.Context) (*content.Moment, error) {
+		m := &content.Moment{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Close: func() {}}
 		m.Items = func(string) iter.Seq2[protocol.Item, error] {
 			return func(yield func(protocol.Item, error) bool) {
 				reading++

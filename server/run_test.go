@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // running runs a story beside a running Publisher, in fake time. The site has a.html and b.html, and its
@@ -252,7 +252,7 @@ func TestRunWithoutRules(t *testing.T) {
 		ctx, stop := context.WithTimeout(w.Context(), time.Minute)
 		defer stop()
 		was := w.journal.Head()
-		s := &server.Notifier{Log: w.journal, Snapshot: w.pub.Snapshot, Base: base, Public: w.Public, Ready: w.pub.Ready}
+		s := &doors.Notifier{Log: w.journal, Snapshot: w.pub.Snapshot, Base: base, Public: w.Public, Ready: w.pub.Ready}
 		get := func(path string) int {
 			rec := httptest.NewRecorder()
 			s.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))

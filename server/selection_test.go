@@ -20,6 +20,8 @@ import (
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // follow polls the changes door until it is at the head, and returns the URLs in the bundles and the number
@@ -115,9 +117,9 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	var site *server.Site
-	d := newArchivist(t, func(n *server.Notifier) {
-		n.Identify = c.Identify
-		n.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
+	d := newArchivist(t, func(n *doors.Notifier) {
+		n.Clients.Identify = c.Identify
+		n.Clients.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
 	})
 	site = &server.Site{Docroot: d.root, Base: d.base}
 	d.write("robots.txt", "User-agent: evil\nDisallow: /private/\n")
@@ -172,8 +174,8 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 
 // A filter that would need a link longer than any allowed URL is rejected at once.
 func TestFilterTooLongForBundleURL(t *testing.T) {
-	d := newArchivist(t, func(n *server.Notifier) {
-		n.Where = func(string) (server.Predicate, error) {
+	d := newArchivist(t, func(n *doors.Notifier) {
+		n.Clients.Where = func(string) (caller.Predicate, error) {
 			return func(context.Context, *protocol.Change) (bool, error) { return true, nil }, nil
 		}
 	})
@@ -201,20 +203,20 @@ func TestFilterTooLongForBundleURL(t *testing.T) {
 }
 
 // goPrograms runs Go functions as programs: every program is the same function.
-type goPrograms func(ctx context.Context, c *protocol.Change) (server.Verdict, error)
+type goPrograms func(ctx context.Context, c *protocol.Change) (caller.Verdict, error)
 
 func (goPrograms) Keep(_ context.Context, _ string, p []byte) (protocol.Digest, error) {
 	return protocol.Sum(p), nil
 }
 func (goPrograms) Has(string, protocol.Digest) error { return nil }
-func (f goPrograms) Run(ctx context.Context, _ string, _ protocol.Digest, c *protocol.Change, _, _ []byte) (server.Verdict, error) {
+func (f goPrograms) Run(ctx context.Context, _ string, _ protocol.Digest, c *protocol.Change, _, _ []byte) (caller.Verdict, error) {
 	return f(ctx, c)
 }
 
-func runs(f goPrograms) func(*server.Notifier) {
-	return func(n *server.Notifier) {
-		n.Agents, n.Items = f, server.Moments(n.Log.(*server.Journal))
-		n.Identify = func(*http.Request) (server.Caller, error) { return server.Caller{Name: "bot", Agents: true}, nil }
+func runs(f goPrograms) func(*doors.Notifier) {
+	return func(n *doors.Notifier) {
+		n.Clients.Agents, n.Content.Items = f, server.Moments(n.Log.(*server.Journal))
+		n.Clients.Identify = func(*http.Request) (caller.Caller, error) { return caller.Caller{Name: "bot", Agents: true}, nil }
 	}
 }
 
@@ -222,8 +224,8 @@ var program = "&agent=" + url.QueryEscape(protocol.Sum([]byte("a program")).Stri
 
 // A program is never run over a whole history in one response.
 func TestBundlesRejectPrograms(t *testing.T) {
-	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
-		return server.Verdict{Tell: true}, nil
+	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (caller.Verdict, error) {
+		return caller.Verdict{Tell: true}, nil
 	}))
 	at := d.journal.Head().String()
 	for _, ref := range []string{"parley/changes?as=batch&after=" + at + program, "parley/batch?after=" + at + program} {
@@ -245,9 +247,9 @@ func TestBundlesRejectPrograms(t *testing.T) {
 // each change.
 func TestProgramWithLargeOutputsRunsOncePerChange(t *testing.T) {
 	asked := atomic.Int64{}
-	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
+	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (caller.Verdict, error) {
 		asked.Add(1)
-		return server.Verdict{Tell: true, Output: make([]byte, 200<<10)}, nil
+		return caller.Verdict{Tell: true, Output: make([]byte, 200<<10)}, nil
 	}))
 	begin := d.journal.Head()
 	for i := range 32 {
@@ -268,11 +270,11 @@ func TestProgramWithLargeOutputsRunsOncePerChange(t *testing.T) {
 // before the client gives up.
 func TestProgramWithoutMatchesKeepsConnection(t *testing.T) {
 	const patience = 400 * time.Millisecond
-	d := newDepot(t, runs(func(context.Context, *protocol.Change) (server.Verdict, error) {
-		return server.Verdict{}, nil
-	}), func(n *server.Notifier) {
-		n.WriteWait = patience
-		n.Where = func(string) (server.Predicate, error) {
+	d := newDepot(t, runs(func(context.Context, *protocol.Change) (caller.Verdict, error) {
+		return caller.Verdict{}, nil
+	}), func(n *doors.Notifier) {
+		n.Limits.WriteWait = patience
+		n.Clients.Where = func(string) (caller.Predicate, error) {
 			return func(ctx context.Context, c *protocol.Change) (bool, error) {
 				select {
 				case <-time.After(20 * time.Millisecond):
@@ -306,9 +308,9 @@ func TestProgramWithoutMatchesKeepsConnection(t *testing.T) {
 func TestBusySiteRejectsOnlyExpressions(t *testing.T) {
 	const patience = 400 * time.Millisecond
 	working, free := make(chan struct{}, 100), make(chan struct{})
-	d := newArchivist(t, func(n *server.Notifier) {
-		n.WriteWait, n.Items = patience, server.Moments(n.Log.(*server.Journal))
-		n.Where = func(string) (server.Predicate, error) {
+	d := newArchivist(t, func(n *doors.Notifier) {
+		n.Limits.WriteWait, n.Content.Items = patience, server.Moments(n.Log.(*server.Journal))
+		n.Clients.Where = func(string) (caller.Predicate, error) {
 			return func(ctx context.Context, _ *protocol.Change) (bool, error) {
 				select {
 				case working <- struct{}{}:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/manifest"
 )
@@ -248,7 +249,7 @@ func (w *world) open() {
 	w.must(err)
 	w.journal = j
 	w.pub = &server.Publisher{Inventory: w.shelf, Journal: j, Now: w.clock,
-		Snapshot: &manifest.Snapshot{Path: w.out(), Manifest: server.Describe(base), Public: w.Public}}
+		Snapshot: &manifest.Snapshot{Path: w.out(), Manifest: doors.Describe(base), Public: w.Public}}
 }
 
 // restart simulates a new process with the same state.

@@ -168,7 +168,7 @@ func (s *Site) Public(url string) bool { return s.inside().Public(url) }
 
 // PublicTo reports whether robots.txt allows a URL that is [Site.Public] to the
 // product token name. A name without a group of its own obeys the rules for
-// everybody. It is made for [Notifier].PublicTo.
+// everybody. It is made for PublicTo of doors.Clients.
 func (s *Site) PublicTo(name, url string) bool { return s.inside().PublicTo(name, url) }
 
 // Heal sets the time of the file behind an offer that Read returned, as specified by

@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // slowly returns a notifier with 100 changes, and the cursor before them. The expression slow takes five
 // milliseconds for each change.
-func slowly(t *testing.T) (n *server.Notifier, begin protocol.Cursor) {
+func slowly(t *testing.T) (n *doors.Notifier, begin protocol.Cursor) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.turn()
@@ -30,14 +32,15 @@ func slowly(t *testing.T) (n *server.Notifier, begin protocol.Cursor) {
 		w.write(fmt.Sprintf("p%d.html", i), "p")
 	}
 	w.turn()
-	return &server.Notifier{Log: w.journal, Base: base, Where: func(expression string) (server.Predicate, error) {
-		return func(context.Context, *protocol.Change) (bool, error) {
-			if expression == "slow" {
-				time.Sleep(5 * time.Millisecond)
-			}
-			return true, nil
-		}, nil
-	}}, begin
+	return &doors.Notifier{Log: w.journal, Base: base,
+		Clients: doors.Clients{Where: func(expression string) (caller.Predicate, error) {
+			return func(context.Context, *protocol.Change) (bool, error) {
+				if expression == "slow" {
+					time.Sleep(5 * time.Millisecond)
+				}
+				return true, nil
+			}, nil
+		}}}, begin
 }
 
 // A message ends early if its changes took long to find; a client that continues from its cursor gets
@@ -120,8 +123,8 @@ func TestSlotsRotateAmongAddresses(t *testing.T) {
 func TestSlotsPauseAfterLongWork(t *testing.T) {
 	n, begin := slowly(t)
 	var worked atomic.Int64 // in milliseconds
-	slow := n.Where
-	n.Where = func(e string) (server.Predicate, error) {
+	slow := n.Clients.Where
+	n.Clients.Where = func(e string) (caller.Predicate, error) {
 		p, err := slow(e)
 		return func(ctx context.Context, c *protocol.Change) (bool, error) {
 			defer worked.Add(5)
@@ -166,16 +169,16 @@ func TestPausesDoNotCountAsWork(t *testing.T) {
 	}
 	w.turn()
 	synctest.Test(t, func(t *testing.T) {
-		n := &server.Notifier{Log: w.journal, Base: base, Pages: struct{ server.Pages }{},
-			Items: func(context.Context) (*server.Moment, error) {
+		n := &doors.Notifier{Log: w.journal, Base: base,
+			Content: doors.Content{Pages: struct{ content.Pages }{}, Items: func(context.Context) (*content.Moment, error) {
 				return endless(func() { time.Sleep(5 * time.Millisecond) }), nil
-			},
-			Where: func(string) (server.Predicate, error) {
+			}},
+			Clients: doors.Clients{Where: func(string) (caller.Predicate, error) {
 				return func(context.Context, *protocol.Change) (bool, error) {
 					time.Sleep(2 * time.Millisecond)
 					return false, nil
 				}, nil
-			}}
+			}}}
 		for range 2 { // the second one pauses from the beginning
 			if a := answers(n, "/parley/query?limit=1900"); a.Code != 200 || strings.Count(a.Body.String(), "<item ") != 1900 {
 				t.Errorf("9.5 s of work: %d %.300s", a.Code, a.Body)
@@ -210,7 +213,7 @@ func TestPausesDoNotCountAsWork(t *testing.T) {
 // A pause is short, even after a long step.
 func TestPausesAreShort(t *testing.T) {
 	n, begin := slowly(t)
-	n.Where = func(e string) (server.Predicate, error) {
+	n.Clients.Where = func(e string) (caller.Predicate, error) {
 		if e == "bad" {
 			time.Sleep(2 * time.Second)
 			return nil, errors.New("this is none")
@@ -243,11 +246,11 @@ func TestRejectedClientDelaysNobody(t *testing.T) {
 	n, begin := slowly(t)
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		n.Items = func(context.Context) (*server.Moment, error) {
+		n.Content.Items = func(context.Context) (*content.Moment, error) {
 			<-free
 			return endless(func() {}), nil
 		}
-		n.Pages = struct{ server.Pages }{}
+		n.Content.Pages = struct{ content.Pages }{}
 		var held sync.WaitGroup
 		for range 4 {
 			held.Go(func() { answers(n, "/parley/query?limit=1") })
@@ -291,7 +294,7 @@ func TestRejectedClientDelaysNobody(t *testing.T) {
 func TestCompilingNeedsSlot(t *testing.T) {
 	n, begin := slowly(t)
 	var at, most atomic.Int64
-	n.Where = func(string) (server.Predicate, error) {
+	n.Clients.Where = func(string) (caller.Predicate, error) {
 		if now := at.Add(1); now > most.Load() {
 			most.Store(now)
 		}
@@ -317,7 +320,7 @@ func TestCompilingNeedsSlot(t *testing.T) {
 }
 
 // sends begins a request whose body stays open until end is called, which returns the response.
-func sends(n *server.Notifier, method, path, mediaType, peer, begin string) (end func() *httptest.ResponseRecorder) {
+func sends(n *doors.Notifier, method, path, mediaType, peer, begin string) (end func() *httptest.ResponseRecorder) {
 	in, out := io.Pipe()
 	r := httptest.NewRequest(method, path, in)
 	r.RemoteAddr = peer
@@ -360,10 +363,10 @@ func TestRequestBodiesInMemoryAreBounded(t *testing.T) {
 // A caller uploads one program at a time, and only a few uploads run at all.
 func TestProgramUploadsAreBounded(t *testing.T) {
 	w := newWorld(t)
-	n := &server.Notifier{Log: w.journal, Base: base, Agents: struct{ server.Agents }{},
-		Identify: func(r *http.Request) (server.Caller, error) {
-			return server.Caller{Name: r.RemoteAddr, Agents: true}, nil
-		}}
+	n := &doors.Notifier{Log: w.journal, Base: base,
+		Clients: doors.Clients{Agents: struct{ caller.Agents }{}, Identify: func(r *http.Request) (caller.Caller, error) {
+			return caller.Caller{Name: r.RemoteAddr, Agents: true}, nil
+		}}}
 	begin := func(who string) func() *httptest.ResponseRecorder {
 		return sends(n, "POST", "/parley/agents", "application/wasm", who, "\x00asm")
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/manifest"
 )
@@ -301,7 +301,7 @@ func TestManifestOfAnEarlierRunIsServedAtOnce(t *testing.T) {
 	}
 	// A manifest of another epoch is not served: its cursor would be rejected.
 	w.must(w.journal.Renew(t.Context(), nil))
-	s := &manifest.Snapshot{Path: w.out(), Manifest: server.Describe(base)}
+	s := &manifest.Snapshot{Path: w.out(), Manifest: doors.Describe(base)}
 	w.must(s.Load(w.journal))
 	if !s.Cursor().IsZero() {
 		t.Errorf("cursor %v", s.Cursor())

@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // dial opens the stream after a cursor.
@@ -134,7 +135,7 @@ func TestStreamOrigin(t *testing.T) {
 }
 
 func TestHeartbeat(t *testing.T) {
-	s := newSite(t, func(n *server.Notifier) { n.Heartbeat = 50 * time.Millisecond })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.Heartbeat = 50 * time.Millisecond })
 	l := s.listen(s.cursor(0))
 	for range 2 {
 		if m := l.next(); m.Kind != protocol.Mark || m.To != s.cursor(0) || m.Head != s.cursor(0) || m.At.IsZero() {
@@ -190,7 +191,7 @@ func TestGap(t *testing.T) {
 	w.write("a.html", "a")
 	w.turn()
 	g := &gate{Log: j}
-	s := w.serve(func(n *server.Notifier) { n.Log = g })
+	s := w.serve(func(n *doors.Notifier) { n.Log = g })
 	l := s.listen(s.cursor(0))
 	g.mu.Lock()
 	for i := 0; j.Floor().Seq == 0; i++ {
@@ -289,7 +290,7 @@ func (s *site) flood() {
 }
 
 func TestSlowReaderIsDisconnected(t *testing.T) {
-	s := newSite(t, func(n *server.Notifier) { n.WriteWait = 2 * time.Second })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.WriteWait = 2 * time.Second })
 	s.deaf()
 	good := s.listen(s.cursor(0))
 	last := "x9999.html" // the last in the order of URLs
@@ -310,7 +311,7 @@ func TestSlowReaderIsDisconnected(t *testing.T) {
 
 // A subscriber that does not read does not delay Close.
 func TestSlowReaderDoesNotDelayClose(t *testing.T) {
-	s := newSite(t, func(n *server.Notifier) { n.WriteWait = time.Hour })
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.WriteWait = time.Hour })
 	s.deaf()
 	s.flood()
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)

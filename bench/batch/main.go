@@ -51,6 +51,7 @@ import (
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -151,17 +152,17 @@ type world struct {
 	journal  *server.Journal
 	doors    *http.Server
 	front    *nginx.Server
-	notifier atomic.Pointer[server.Notifier] // the current one
+	notifier atomic.Pointer[doors.Notifier] // the current one
 }
 
 // fresh makes a notifier that has not answered any request.
-func (w *world) fresh() *server.Notifier {
-	return &server.Notifier{Log: w.journal, Snapshot: w.snapshot, Base: w.base, Public: w.site.Public,
-		Pages: &versions.Store{Journal: w.journal, Open: w.site.OpenPage, Public: w.site.Public},
-		Item: func(url string) (protocol.Item, bool, error) {
-			e, ok, err := w.journal.Get(url)
-			return e.Item, ok, err
-		}}
+func (w *world) fresh() *doors.Notifier {
+	return &doors.Notifier{Log: w.journal, Snapshot: w.snapshot, Base: w.base, Public: w.site.Public,
+		Content: doors.Content{Pages: &versions.Store{Journal: w.journal, Open: w.site.OpenPage, Public: w.site.Public},
+			Item: func(url string) (protocol.Item, bool, error) {
+				e, ok, err := w.journal.Get(url)
+				return e.Item, ok, err
+			}}}
 }
 
 func publish(ctx context.Context, dir string, pages int) (_ *world, err error) {
@@ -189,7 +190,7 @@ func publish(ctx context.Context, dir string, pages int) (_ *world, err error) {
 	if w.journal, err = server.OpenJournal(ctx, filepath.Join(dir, "state"), server.JournalOptions{Base: w.base}); err != nil {
 		return nil, err
 	}
-	w.snapshot = &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(w.base), Public: w.site.Public}
+	w.snapshot = &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(w.base), Public: w.site.Public}
 	p := &server.Publisher{Inventory: w.site, Journal: w.journal, Snapshot: w.snapshot}
 	if _, err := p.Turn(ctx); err != nil { // publishes nothing yet, so that all pages are changes
 		return nil, err

@@ -36,6 +36,8 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
@@ -61,7 +63,7 @@ func open(ctx context.Context, dir, state string, keep bool) (*site, error) {
 	if s.journal, err = server.OpenJournal(ctx, filepath.Join(dir, state, "state"), server.JournalOptions{Base: base}); err != nil {
 		return nil, err
 	}
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, state, "robots.rdf"), Manifest: server.Describe(base), Public: s.files.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, state, "robots.rdf"), Manifest: doors.Describe(base), Public: s.files.Public}
 	s.publisher = &server.Publisher{Inventory: s.files, Journal: s.journal, Snapshot: snapshot}
 	if keep {
 		s.store = &versions.Store{Dir: filepath.Join(dir, state, "versions"), Journal: s.journal, Open: s.files.OpenPage, Public: s.files.Public}
@@ -158,7 +160,7 @@ func compare(ctx context.Context, s *site, at protocol.Cursor, out io.Writer) er
 			}
 			var delta []byte
 			d, err := cost.Of(func() error { delta, err = s.store.Delta(ctx, &c.Item, c.Prev); return err })
-			r := result{none: errors.Is(err, server.ErrNoVersion), delta: len(delta)}
+			r := result{none: errors.Is(err, content.ErrNoVersion), delta: len(delta)}
 			if err != nil && !r.none {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/manifest"
 )
@@ -202,7 +203,7 @@ func (p *publication) turn(ctx context.Context, e *edition, version tree) (rep i
 	defer j.Close()
 	site := &server.Site{Docroot: p.root.path, Base: base, Features: p.features}
 	pub := &server.Publisher{Inventory: site, Journal: j, Once: true,
-		Snapshot: &manifest.Snapshot{Path: out, Manifest: server.Describe(base), Public: site.Public}}
+		Snapshot: &manifest.Snapshot{Path: out, Manifest: doors.Describe(base), Public: site.Public}}
 	if rep, err = pub.Turn(ctx); err != nil {
 		return rep, err
 	}

@@ -10,11 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // adminHandler serves /metrics for Prometheus, and /healthz: 200 while all is
 // well, 503 while something needs a person, with the status as JSON in both cases.
-func adminHandler(p *server.Publisher, n *server.Notifier, f *forms) http.Handler {
+func adminHandler(p *server.Publisher, n *doors.Notifier, f *forms) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{p, n, f})
 	mux := http.NewServeMux()
@@ -33,7 +34,7 @@ func adminHandler(p *server.Publisher, n *server.Notifier, f *forms) http.Handle
 // metrics exports the counts of the publisher and the notifier to Prometheus.
 type metrics struct {
 	p *server.Publisher
-	n *server.Notifier
+	n *doors.Notifier
 	f *forms
 }
 

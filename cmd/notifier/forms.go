@@ -16,7 +16,10 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/versions"
@@ -29,10 +32,10 @@ type forms struct {
 	pages       *versions.Handler
 	archive     *archive.Maker
 	agents      *agent.Host
-	callers     *server.Callers
+	callers     *caller.Callers
 	evidence    *evidence.Keeper
-	deliverable server.Pages // those of store whose content may be delivered
-	fetched     bool         // the store gets pages as they are fetched
+	deliverable content.Pages // those of store whose content may be delivered
+	fetched     bool          // the store gets pages as they are fetched
 }
 
 // newForms returns the forms that the options enable, for an inventory and its journal.
@@ -42,7 +45,7 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 		return nil, err
 	}
 	if f.on.Callers != "" {
-		if f.callers, err = server.ReadCallers(f.on.Callers); err != nil {
+		if f.callers, err = caller.Read(f.on.Callers); err != nil {
 			return nil, fmt.Errorf("--callers: %w", err)
 		}
 		f.callers.Logger = log
@@ -121,7 +124,7 @@ type purged struct {
 
 // purge discards what is stored of a page besides its current bytes: archives that contain it, its old
 // versions, and cached responses.
-func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
+func (f *forms) purge(n *doors.Notifier, page string) (p purged, err error) {
 	if page, err = protocol.CanonicalURL(n.Base, page); err != nil {
 		return p, err
 	}
@@ -140,30 +143,30 @@ func (f *forms) purge(n *server.Notifier, page string) (p purged, err error) {
 }
 
 // offer adds the forms to a notifier.
-func (f *forms) offer(n *server.Notifier, inv inventory.Inventory, j *server.Journal) {
-	n.PullOnly = !f.on.Stream
+func (f *forms) offer(n *doors.Notifier, inv inventory.Inventory, j *server.Journal) {
+	n.Limits.PullOnly = !f.on.Stream
 	if f.on.Pages {
-		n.Pages = f.deliverable
-		n.Item = func(url string) (protocol.Item, bool, error) {
+		n.Content.Pages = f.deliverable
+		n.Content.Item = func(url string) (protocol.Item, bool, error) {
 			e, ok, err := j.Get(url)
 			return e.Item, ok, err
 		}
 	}
 	if f.archive != nil {
-		n.Archive, n.SiteShare = f.archive, f.on.Share
+		n.Content.Archive, n.Content.SiteShare = f.archive, f.on.Share
 	}
 	if f.on.Query || f.agents != nil { // programs run on all current items, too
-		n.Items = server.Moments(j)
+		n.Content.Items = server.Moments(j)
 	}
 	if f.on.Expressions {
-		n.Where = new(cel.Expressions).Compile
+		n.Clients.Where = new(cel.Expressions).Compile
 	}
 	if f.agents != nil {
-		n.Agents = f.agents
+		n.Clients.Agents = f.agents
 	}
 	if f.callers != nil {
-		n.Identify = f.callers.Identify
-		n.PublicTo = siteflags.RulesOf(inv).PublicTo
+		n.Clients.Identify = f.callers.Identify
+		n.Clients.PublicTo = siteflags.RulesOf(inv).PublicTo
 	}
 }
 
@@ -216,7 +219,7 @@ func (f *forms) own(ctx context.Context, own func(what string, run func() error)
 
 // doors adds the pages themselves to the doors of the notifier, if they are
 // served here.
-func (f *forms) doors(n *server.Notifier, base string) http.Handler {
+func (f *forms) doors(n *doors.Notifier, base string) http.Handler {
 	u, err := url.Parse(base)
 	if f.pages == nil || err != nil {
 		return n
@@ -233,15 +236,15 @@ func (f *forms) doors(n *server.Notifier, base string) http.Handler {
 
 // formsStatus is the state of the forms.
 type formsStatus struct {
-	On       string                             `json:"on"`
-	Forms    map[protocol.Form]server.FormStats `json:"forms,omitempty"`
-	Versions *versions.Stats                    `json:"versions,omitempty"`
-	Archive  *archive.Stats                     `json:"archive,omitempty"`
-	Agents   *agent.Stats                       `json:"agents,omitempty"`
-	Evidence *evidence.Status                   `json:"evidence,omitempty"`
+	On       string                            `json:"on"`
+	Forms    map[protocol.Form]doors.FormStats `json:"forms,omitempty"`
+	Versions *versions.Stats                   `json:"versions,omitempty"`
+	Archive  *archive.Stats                    `json:"archive,omitempty"`
+	Agents   *agent.Stats                      `json:"agents,omitempty"`
+	Evidence *evidence.Status                  `json:"evidence,omitempty"`
 }
 
-func (f *forms) status(n *server.Notifier) formsStatus {
+func (f *forms) status(n *doors.Notifier) formsStatus {
 	s := formsStatus{On: f.on.String(), Forms: n.Stats().Forms}
 	if f.evidence != nil {
 		e := f.evidence.Status()

@@ -23,6 +23,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 func main() {
@@ -161,15 +162,16 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	public := p.Inventory.Public
 	p.Grace, p.ScanEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
 	snapshot := p.Snapshot
-	n := &server.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready,
-		MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat), Hurry: time.Duration(d.site.Hurry), Logger: env.Log}
+	n := &doors.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready,
+		Limits: doors.Limits{MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat),
+			Hurry: time.Duration(d.site.Hurry)}, Logger: env.Log}
 	if d.welcome != (protocol.Welcome{}) {
 		n.Welcome = &d.welcome
 	}
 	if len(tokens) > 0 {
-		n.Announce, n.AnnounceTokens = p.Announce, tokens
+		n.Clients.Announce, n.Clients.AnnounceTokens = p.Announce, tokens
 	}
-	if f.offer(n, site, journal); n.PullOnly {
+	if f.offer(n, site, journal); n.Limits.PullOnly {
 		snapshot.Manifest.Stream = ""
 	}
 	t := senders{

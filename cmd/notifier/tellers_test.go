@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A site without files: all its pages are announced, and a search engine, a hub's subscribers and the sitemap
@@ -59,7 +59,7 @@ func TestAnnouncedSite(t *testing.T) {
 			t.Errorf("exit code %d after stop: %s", code, errs.String())
 		}
 	}()
-	announce := func(token, body string) (int, server.Announced) {
+	announce := func(token, body string) (int, protocol.Announced) {
 		req, err := http.NewRequestWithContext(ctx, "POST", base+"parley/announce", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -68,15 +68,15 @@ func TestAnnouncedSite(t *testing.T) {
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			return 0, server.Announced{}
+			return 0, protocol.Announced{}
 		}
 		defer resp.Body.Close()
-		var a server.Announced
+		var a protocol.Announced
 		json.NewDecoder(resp.Body).Decode(&a)
 		return resp.StatusCode, a
 	}
 	const pages = `[{"url":"a","modified":"2026-01-02T03:04:05Z"},{"url":"private/b","modified":"2026-01-02T03:04:05Z"}]`
-	var first server.Announced
+	var first protocol.Announced
 	until(t, func() bool {
 		var code int
 		code, first = announce("0123456789abcdef", pages)

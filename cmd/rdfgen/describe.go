@@ -9,6 +9,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // describe writes a manifest without a cursor to standard output, as the thesis's generator did (C20). It
@@ -39,7 +40,7 @@ func (j *job) describe(ctx context.Context) error {
 		return err
 	}
 	defer v.Close()
-	head := server.Describe(j.site.Base)
+	head := doors.Describe(j.site.Base)
 	head.Stream, head.Changes, head.Discovery = "", "", ""
 	head.Items, head.Complete, head.Modified = v.Len(), true, v.Modified()
 	var items iter.Seq2[protocol.Item, error] = func(yield func(protocol.Item, error) bool) {

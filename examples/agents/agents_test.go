@@ -24,6 +24,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -69,7 +71,7 @@ type sidecar struct {
 	journal   *server.Journal
 	publisher *server.Publisher
 	versions  *versions.Store
-	notifier  *server.Notifier
+	notifier  *doors.Notifier
 	agents    *agent.Host
 	web       *httptest.Server
 }
@@ -88,26 +90,26 @@ func newSidecar(t *testing.T, root string) *sidecar {
 	s.must(err)
 	t.Cleanup(func() { s.journal.Close() })
 	s.versions = &versions.Store{Dir: filepath.Join(dir, "versions"), Journal: s.journal, Open: site.OpenPage, Public: site.Public}
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(base), Public: site.Public}
 	s.publisher = &server.Publisher{Inventory: s.versions.Keeping(site), Journal: s.journal, Snapshot: snapshot}
 	self, err := os.Executable()
 	s.must(err)
 	s.agents, err = agent.Open(filepath.Join(dir, "agents"), agent.Options{Command: []string{self, agent.ProcessName}, Time: 20 * time.Second})
 	s.must(err)
 	t.Cleanup(func() { s.agents.Close() })
-	s.notifier = &server.Notifier{Log: s.journal, Snapshot: snapshot, Base: base, Public: site.Public,
-		Pages: s.versions, Items: server.Moments(s.journal), Agents: s.agents,
-		Identify: func(r *http.Request) (server.Caller, error) {
+	s.notifier = &doors.Notifier{Log: s.journal, Snapshot: snapshot, Base: base, Public: site.Public,
+		Content: doors.Content{Pages: s.versions, Items: server.Moments(s.journal)},
+		Clients: doors.Clients{Agents: s.agents, Identify: func(r *http.Request) (caller.Caller, error) {
 			switch r.Header.Get("Authorization") {
 			case "":
-				return server.Caller{}, nil
+				return caller.Caller{}, nil
 			case "Bearer " + token:
-				return server.Caller{Name: "bot", Agents: true}, nil
+				return caller.Caller{Name: "bot", Agents: true}, nil
 			case "Bearer reader":
-				return server.Caller{Name: "reader"}, nil
+				return caller.Caller{Name: "reader"}, nil
 			}
-			return server.Caller{}, errors.New("no such token")
-		}}
+			return caller.Caller{}, errors.New("no such token")
+		}}}
 	t.Cleanup(func() { s.notifier.Close(context.Background()) })
 	s.look()
 	return s

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 )
 
 // A Hook announces changes to the notifier: this is all that a content management system needs to support
@@ -70,10 +69,10 @@ func (h *Hook) Run(ctx context.Context) error {
 // wait that the notifier asks for, 0 to hookMost.
 func (h *Hook) tell(ctx context.Context, paths map[string]time.Time) (after time.Duration, err error) {
 	var said struct {
-		Pages []server.Announcement `json:"pages"`
+		Pages []protocol.Announcement `json:"pages"`
 	}
 	for path, since := range paths {
-		a := server.Announcement{URL: h.Site.Base + path[1:]}
+		a := protocol.Announcement{URL: h.Site.Base + path[1:]}
 		if doc, ok := h.Site.Document(path); ok {
 			length := int64(len(doc.Body))
 			a.Modified, a.Digest, a.Length, a.Type, a.Title = doc.Modified, protocol.Sum(doc.Body), &length, "text/html", doc.Title
@@ -104,7 +103,7 @@ func (h *Hook) tell(ctx context.Context, paths map[string]time.Time) (after time
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		return min(time.Duration(seconds)*time.Second, hookMost), fmt.Errorf("%s: %.200s", resp.Status, answer)
 	}
-	var done server.Announced
+	var done protocol.Announced
 	if err == nil {
 		err = json.Unmarshal(answer, &done)
 	}

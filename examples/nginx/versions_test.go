@@ -20,6 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -91,11 +92,11 @@ func publish(t *testing.T, pages map[string]string) *published {
 	}
 	t.Cleanup(func() { journal.Close() })
 	p.store = &versions.Store{Dir: filepath.Join(dir, "versions"), Journal: journal, Open: site.OpenPage, Public: site.Public}
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(site.Base), Public: site.Public}
 	p.publisher = &server.Publisher{Inventory: p.store.Keeping(site), Journal: journal, Snapshot: snapshot}
-	doors := &server.Notifier{Log: journal, Snapshot: snapshot, Base: site.Base, Public: site.Public, Ready: p.publisher.Ready}
-	t.Cleanup(func() { doors.Close(context.Background()) })
-	doors.Register(p.mux)
+	notifier := &doors.Notifier{Log: journal, Snapshot: snapshot, Base: site.Base, Public: site.Public, Ready: p.publisher.Ready}
+	t.Cleanup(func() { notifier.Close(context.Background()) })
+	notifier.Register(p.mux)
 	p.mux.Handle("/", &versions.Handler{Store: p.store, Journal: journal, Base: site.Base, Public: site.Public})
 	p.look(t)
 	if err := p.store.Fill(context.Background()); err != nil {

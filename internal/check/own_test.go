@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/static"
 )
@@ -49,7 +50,7 @@ func published(t *testing.T, base string) (root string, paths []string) {
 	must(err)
 	defer j.Close()
 	s := &server.Site{Docroot: root, Base: base}
-	snapshot := &manifest.Snapshot{Path: filepath.Join(root, "robots.rdf"), Manifest: server.Describe(base), Public: s.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(root, "robots.rdf"), Manifest: doors.Describe(base), Public: s.Public}
 	snapshot.Manifest.Stream, snapshot.Manifest.Changes, snapshot.Manifest.Discovery = "", "", ""
 	sitemap := &static.Sitemap{Path: filepath.Join(root, "sitemap.xml"), Base: base, Public: s.Public}
 	p := &server.Publisher{Inventory: s, Journal: j, Once: true, Snapshot: snapshot, Outputs: []server.Output{

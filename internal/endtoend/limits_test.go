@@ -15,6 +15,8 @@ import (
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // defaults returns the options of a program with their default values.
@@ -123,7 +125,8 @@ func TestLongestDescriptionIsRead(t *testing.T) {
 	if err := j.Settle(); err != nil {
 		t.Fatal(err)
 	}
-	n := &server.Notifier{Log: j, Base: base, Items: server.Moments(j), Where: func(string) (server.Predicate, error) { return nil, nil }}
+	n := &doors.Notifier{Log: j, Base: base, Content: doors.Content{Items: server.Moments(j)},
+		Clients: doors.Clients{Where: func(string) (caller.Predicate, error) { return nil, nil }}}
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/"+protocol.DiscoveryPath, nil)
 	n.ServeHTTP(w, r)

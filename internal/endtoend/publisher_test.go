@@ -12,7 +12,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // A crawler can publish: a Notifier serves a collection as it serves a site, and its followers get the same
@@ -50,7 +50,7 @@ func TestPublishCollection(t *testing.T) {
 		}
 	}
 
-	n := &server.Notifier{Log: c.Log(), Base: base}
+	n := &doors.Notifier{Log: c.Log(), Base: base}
 	site := httptest.NewServer(n)
 	defer site.Close()
 	defer n.Close(context.Background())

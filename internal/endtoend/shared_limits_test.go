@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // TestSiteAndCrawlerLimitsAgree compares the limits, defaults and lists of both halves: whatever a site publishes by
@@ -28,7 +29,7 @@ func TestSiteAndCrawlerLimitsAgree(t *testing.T) {
 		{"bytes of a page of documentation, --max-file of crawler crawl and run", longest, harvest.DefaultMaxBytes, false},
 		{"bytes of a manifest, as the site reads its own and as crawler follow reads it", server.MaxManifest, client.DefaultMaxManifest, true},
 		{"bytes of the site's archive, and --max-archive of crawler follow --as site", archive.DefaultMaxBytes, client.DefaultMaxArchive, true},
-		{"bytes of the pages of a bundle, and of the whole bundle with their metadata", 2 * server.MaxBundle, client.MaxBundle, true},
+		{"bytes of the pages of a bundle, and of the whole bundle with their metadata", 2 * doors.MaxBundle, client.MaxBundle, true},
 		{"bytes of a sitemap", sitemap.MaxBytes, crawl.SourceBytes(collection.SitemapXML), false},
 		{"bytes of a sitemap, as written and as parsed", sitemap.MaxBytes, seed.MaxSitemap, false},
 		{"bytes of a feed", feed.MaxBytes, crawl.SourceBytes(collection.NewsFeed), true},

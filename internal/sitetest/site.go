@@ -23,6 +23,7 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -50,7 +51,7 @@ type Site struct {
 type engine struct {
 	journal   *server.Journal
 	publisher *server.Publisher
-	notifier  *server.Notifier
+	notifier  *doors.Notifier
 	cancel    context.CancelFunc // ends the publisher's Run
 	runs      sync.WaitGroup     // of that Run
 
@@ -148,12 +149,12 @@ func (s *Site) start() error {
 	if err != nil {
 		return err
 	}
-	snapshot := &manifest.Snapshot{Path: out, Manifest: server.Describe(s.Base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: out, Manifest: doors.Describe(s.Base), Public: site.Public}
 	e := &engine{
 		journal: j,
 		publisher: &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot,
 			Grace: 50 * time.Millisecond, WriteEvery: 50 * time.Millisecond},
-		notifier: &server.Notifier{Log: j, Snapshot: snapshot, Base: s.Base, Public: site.Public},
+		notifier: &doors.Notifier{Log: j, Snapshot: snapshot, Base: s.Base, Public: site.Public},
 	}
 	if s.all {
 		e.offerAll(s, site)
@@ -197,8 +198,8 @@ func (e *engine) offerAll(s *Site, site *server.Site) {
 	e.archives = &archive.Maker{Dir: filepath.Join(s.state, "archives"), Base: s.Base, Journal: e.journal, Pages: e.versions, Public: site.Public, Every: time.Millisecond}
 	e.handler = &versions.Handler{Store: e.versions, Journal: e.journal, Base: s.Base, Public: site.Public}
 	n := e.notifier
-	n.Pages, n.Archive, n.Items, n.Where = e.versions, e.archives, server.Moments(e.journal), new(cel.Expressions).Compile
-	n.Item = func(url string) (protocol.Item, bool, error) {
+	n.Content.Pages, n.Content.Archive, n.Content.Items, n.Clients.Where = e.versions, e.archives, server.Moments(e.journal), new(cel.Expressions).Compile
+	n.Content.Item = func(url string) (protocol.Item, bool, error) {
 		i, ok, err := e.journal.Get(url)
 		return i.Item, ok, err
 	}

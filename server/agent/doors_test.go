@@ -18,6 +18,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 )
 
@@ -44,7 +46,7 @@ func serve(t *testing.T, o agent.Options) *served {
 		}
 	}
 	must(os.Mkdir(root, 0o755))
-	var n *server.Notifier
+	var n *doors.Notifier
 	s.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.ServeHTTP(w, r) }))
 	t.Cleanup(s.web.Close)
 	site := &server.Site{Docroot: root, Base: s.web.URL + "/"}
@@ -52,12 +54,13 @@ func serve(t *testing.T, o agent.Options) *served {
 	must(err)
 	t.Cleanup(func() { j.Close() })
 	s.journal = j
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(site.Base), Public: site.Public}
 	p := &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot}
-	n = &server.Notifier{Log: j, Snapshot: snapshot, Base: site.Base, Public: site.Public, Agents: s.host, Items: server.Moments(j),
-		Identify: func(r *http.Request) (server.Caller, error) {
-			return server.Caller{Name: r.Header.Get("Authorization"), Agents: r.Header.Get("Authorization") != ""}, nil
-		}}
+	n = &doors.Notifier{Log: j, Snapshot: snapshot, Base: site.Base, Public: site.Public,
+		Clients: doors.Clients{Agents: s.host, Identify: func(r *http.Request) (caller.Caller, error) {
+			return caller.Caller{Name: r.Header.Get("Authorization"), Agents: r.Header.Get("Authorization") != ""}, nil
+		}},
+		Content: doors.Content{Items: server.Moments(j)}}
 	t.Cleanup(func() { n.Close(context.Background()) })
 	s.look = func() {
 		t.Helper()

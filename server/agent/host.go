@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
 )
 
 // Options are bounds. Each comment ends with the value that zero means.
@@ -73,7 +73,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Host stores programs in a directory and runs them. It is a server.Agents;
+// A Host stores programs in a directory and runs them. It is a caller.Agents;
 // its methods may be called by many goroutines at once. Close ends its processes.
 type Host struct {
 	dir  string
@@ -140,11 +140,11 @@ func (h *Host) Close() error {
 var errClosed = errors.New("agents: closed")
 
 // Keep stores a program for a sender after it has been compiled and started once. The
-// error for a faulty program wraps server.ErrProgram; that for too many programs,
-// server.ErrNoRoom.
+// error for a faulty program wraps caller.ErrProgram; that for too many programs,
+// caller.ErrNoRoom.
 func (h *Host) Keep(ctx context.Context, who string, program []byte) (protocol.Digest, error) {
 	if len(program) > maxProgram {
-		return protocol.Digest{}, fmt.Errorf("%w: it has %d bytes, more than %d", server.ErrProgram, len(program), maxProgram)
+		return protocol.Digest{}, fmt.Errorf("%w: it has %d bytes, more than %d", caller.ErrProgram, len(program), maxProgram)
 	}
 	d := protocol.Sum(program)
 	if r, err := h.known(who, d); r != nil && (err != nil || h.intact(d)) {
@@ -161,7 +161,7 @@ func (h *Host) Keep(ctx context.Context, who string, program []byte) (protocol.D
 		h.forget(k)
 		var f *failure
 		if errors.As(err, &f) {
-			return d, fmt.Errorf("%w: %s", server.ErrProgram, f.why)
+			return d, fmt.Errorf("%w: %s", caller.ErrProgram, f.why)
 		}
 		return d, err
 	}
@@ -184,10 +184,10 @@ func (h *Host) Has(who string, program protocol.Digest) error {
 
 // Run runs a program of the sender who on a change. An error other than that of ctx
 // is a fault of the program, or says that it is not stored.
-func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *protocol.Change, page, before []byte) (server.Verdict, error) {
+func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *protocol.Change, page, before []byte) (caller.Verdict, error) {
 	k := key{who, program}
 	if err := h.Has(who, program); err != nil {
-		return server.Verdict{}, err
+		return caller.Verdict{}, err
 	}
 	q := question(c, page, before)
 	asked := asking{k, protocol.Sum(q)}
@@ -202,11 +202,11 @@ func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *
 	}
 	leave, err := h.enter(ctx, who)
 	if err != nil {
-		return server.Verdict{}, err
+		return caller.Verdict{}, err
 	}
 	defer leave()
 	if err := h.Has(who, program); err != nil { // it may have failed during the wait
-		return server.Verdict{}, err
+		return caller.Verdict{}, err
 	}
 	h.mu.Lock()
 	v, ok = h.answers.get(asked) // another call may have cached the answer meanwhile
@@ -220,7 +220,7 @@ func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *
 	v, err = h.run(ctx, k, q)
 	h.count(err)
 	if ctx.Err() != nil || errors.Is(err, errClosed) {
-		return server.Verdict{}, err
+		return caller.Verdict{}, err
 	}
 	var f *failure
 	if errors.As(err, &f) {
@@ -264,10 +264,10 @@ func (h *Host) count(err error) {
 }
 
 // run sends a question to a worker. The caller holds a slot: see enter.
-func (h *Host) run(ctx context.Context, k key, q []byte) (server.Verdict, error) {
+func (h *Host) run(ctx context.Context, k key, q []byte) (caller.Verdict, error) {
 	w, err := h.worker(ctx, k)
 	if err != nil {
-		return server.Verdict{}, err
+		return caller.Verdict{}, err
 	}
 	answer, alive, err := w.ask(ctx, q, h.opts.Time)
 	if !alive {
@@ -276,7 +276,7 @@ func (h *Host) run(ctx context.Context, k key, q []byte) (server.Verdict, error)
 		h.rest(w)
 	}
 	if err != nil {
-		return server.Verdict{}, err
+		return caller.Verdict{}, err
 	}
 	v, err := verdict(answer)
 	if err != nil {

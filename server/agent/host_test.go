@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/caller"
 )
 
 func TestMain(m *testing.M) {
@@ -131,7 +131,7 @@ func TestProgramsSurviveRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	h = open(t, dir, agent.Options{})
-	if _, err := h.Run(t.Context(), "bot", d, created(1), nil, nil); !errors.Is(err, server.ErrProgram) || !strings.Contains(err.Error(), "damaged") {
+	if _, err := h.Run(t.Context(), "bot", d, created(1), nil, nil); !errors.Is(err, caller.ErrProgram) || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a damaged program: %v", err)
 	}
 	keep(t, h, "bot", plain(telling(1)...))
@@ -163,10 +163,10 @@ func TestProgramLimits(t *testing.T) {
 		t.Error("a third program did not replace the oldest of two")
 	}
 	keep(t, h, "other", numbered(4))
-	if _, err := h.Keep(t.Context(), "third", numbered(5).bytes()); !errors.Is(err, server.ErrNoRoom) {
+	if _, err := h.Keep(t.Context(), "third", numbered(5).bytes()); !errors.Is(err, caller.ErrNoRoom) {
 		t.Errorf("a fourth program of three: %v", err)
 	}
-	if _, err := h.Keep(t.Context(), "third", numbered(4).bytes()); !errors.Is(err, server.ErrNoRoom) {
+	if _, err := h.Keep(t.Context(), "third", numbered(4).bytes()); !errors.Is(err, caller.ErrNoRoom) {
 		t.Errorf("a fourth program of three, which another has sent: %v", err)
 	}
 	if n := h.Stats().Programs; n != 3 {
@@ -202,7 +202,7 @@ func TestProgramIsCompiledForEachSender(t *testing.T) {
 	if n := h.Stats().Programs; n != 2 {
 		t.Errorf("%d programs are counted, want that of each", n)
 	}
-	if _, err := h.Keep(t.Context(), "third", []byte("no program")); !errors.Is(err, server.ErrProgram) {
+	if _, err := h.Keep(t.Context(), "third", []byte("no program")); !errors.Is(err, caller.ErrProgram) {
 		t.Error(err)
 	}
 	keep(t, h, "bot", numbered(2))
@@ -359,14 +359,14 @@ func TestHostilePrograms(t *testing.T) {
 			d, err := h.Keep(t.Context(), "bad", program)
 			switch {
 			case c.keep != "":
-				if !errors.Is(err, server.ErrProgram) || !regexp.MustCompile(c.keep).MatchString(err.Error()) {
+				if !errors.Is(err, caller.ErrProgram) || !regexp.MustCompile(c.keep).MatchString(err.Error()) {
 					t.Errorf("Keep: %v; want %q", err, c.keep)
 				}
 			case err != nil && c.name != "is wide": // it may or may not be too much to compile
 				t.Errorf("Keep: %v", err)
 			case err == nil:
 				_, err = h.Run(t.Context(), "bad", d, created(1), []byte("page"), nil)
-				if c.run == "" && err != nil || c.run != "" && (!errors.Is(err, server.ErrProgram) || !regexp.MustCompile(c.run).MatchString(err.Error())) {
+				if c.run == "" && err != nil || c.run != "" && (!errors.Is(err, caller.ErrProgram) || !regexp.MustCompile(c.run).MatchString(err.Error())) {
 					t.Errorf("Run: %v; want %q", err, c.run)
 				}
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
 )
 
 // A record holds the senders and outages of a program. Records are stored in
@@ -85,7 +85,7 @@ func (h *Host) known(who string, d protocol.Digest) (*record, error) {
 	}
 	if out, ok := r.Out[who]; ok && h.opts.Now().Before(out.Until) {
 		return r, fmt.Errorf("%w: disabled until %s: it failed %d times in a row; the last failure: %s",
-			server.ErrProgram, protocol.FormatDate(out.Until), h.opts.Failures, out.Reason)
+			caller.ErrProgram, protocol.FormatDate(out.Until), h.opts.Failures, out.Reason)
 	}
 	return r, nil
 }
@@ -97,7 +97,7 @@ func (h *Host) store(who string, d protocol.Digest, program []byte) error {
 	r := h.programs[d]
 	if len(h.of(who)) < h.opts.PerSender && h.kept() >= h.opts.Most && !r.isOf(who) {
 		h.discard(key{who, d})
-		return fmt.Errorf("%w: the limit of %d stored programs is reached", server.ErrNoRoom, h.opts.Most)
+		return fmt.Errorf("%w: the limit of %d stored programs is reached", caller.ErrNoRoom, h.opts.Most)
 	}
 	if err := atomicfile.Write(filepath.Join(h.dir, name(d)), string(program), 0o600); err != nil {
 		return fmt.Errorf("store agent: %w", err)
@@ -182,7 +182,7 @@ func (h *Host) forget(k key) {
 func (h *Host) failed(k key, f *failure) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err := fmt.Errorf("%w: %s", server.ErrProgram, f.why)
+	err := fmt.Errorf("%w: %s", caller.ErrProgram, f.why)
 	r := h.programs[k.program]
 	if r == nil {
 		return err
@@ -220,19 +220,19 @@ const (
 
 // answers is a cache of the latest answers, oldest evicted first.
 type answers struct {
-	byAsking map[asking]server.Verdict
+	byAsking map[asking]caller.Verdict
 	order    []asking // oldest first
 	bytes    int
 }
 
-func (a *answers) get(q asking) (server.Verdict, bool) {
+func (a *answers) get(q asking) (caller.Verdict, bool) {
 	v, ok := a.byAsking[q]
 	return v, ok
 }
 
-func (a *answers) put(q asking, v server.Verdict) {
+func (a *answers) put(q asking, v caller.Verdict) {
 	if a.byAsking == nil {
-		a.byAsking = make(map[asking]server.Verdict)
+		a.byAsking = make(map[asking]caller.Verdict)
 	}
 	if _, ok := a.byAsking[q]; ok {
 		return

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
 )
 
 // absent is the length that marks a page as not available.
@@ -29,14 +29,14 @@ func question(c *protocol.Change, page, before []byte) []byte {
 	return q
 }
 
-func verdict(answer []byte) (server.Verdict, error) {
+func verdict(answer []byte) (caller.Verdict, error) {
 	switch {
 	case len(answer) == 0:
-		return server.Verdict{}, errors.New("its answer is empty: want 0 or 1 in the first byte")
+		return caller.Verdict{}, errors.New("its answer is empty: want 0 or 1 in the first byte")
 	case answer[0] > 1:
-		return server.Verdict{}, fmt.Errorf("its answer begins with %d: want 0 or 1", answer[0])
+		return caller.Verdict{}, fmt.Errorf("its answer begins with %d: want 0 or 1", answer[0])
 	}
-	v := server.Verdict{Tell: answer[0] == 1}
+	v := caller.Verdict{Tell: answer[0] == 1}
 	if len(answer) > 1 {
 		v.Output = answer[1:]
 	}

@@ -35,7 +35,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // The files of a WACZ.
@@ -49,7 +49,7 @@ const (
 
 // A file is an archive on the disk.
 type file struct {
-	server.Archived
+	content.Archived
 	path string
 	etag string
 
@@ -74,7 +74,7 @@ type file struct {
 
 // nameOf returns the file name, which holds all metadata that is needed after a
 // restart.
-func nameOf(a server.Archived) string {
+func nameOf(a content.Archived) string {
 	return fmt.Sprintf("site.%s.%d.%d.%x.wacz", a.Cursor.Epoch, a.Cursor.Seq, a.Items, a.Digest[:])
 }
 

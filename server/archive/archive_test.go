@@ -17,7 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // The archive contains the pages that the manifest lists, to the byte (C11).
@@ -30,7 +30,7 @@ func TestArchiveMatchesManifest(t *testing.T) {
 		t.Fatalf("before the first archive: %s: %s", resp.Status, b)
 	}
 	d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	resp, b := d.get("parley/site.wacz")
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "application/wacz" || resp.Header.Get("Parley-Cursor") != a.Cursor.String() || resp.Header.Get("Repr-Digest") != a.Digest.String() {
 		t.Errorf("%s %v", resp.Status, resp.Header)
@@ -60,13 +60,13 @@ func TestArchiveMatchesManifest(t *testing.T) {
 func TestResumeDownloadOfOlderArchive(t *testing.T) {
 	d := newDepot(t)
 	d.run()
-	first := d.next(server.Archived{})
+	first := d.next(content.Archived{})
 	resp, whole := d.get("parley/site.wacz")
 	etag := resp.Header.Get("Etag")
 	if resp, b := d.get("parley/site.wacz", "If-None-Match", etag); resp.StatusCode != 304 || len(b) > 0 {
 		t.Errorf("If-None-Match of the newest: %s", resp.Status)
 	}
-	renew := func(than server.Archived) server.Archived {
+	renew := func(than content.Archived) content.Archived {
 		for i := range 20 {
 			d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>after ", than.Cursor, i))
 		}
@@ -110,7 +110,7 @@ func TestPageChangedDuringBuildIsLeftOut(t *testing.T) {
 	}
 	d.mu.Unlock()
 	d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	_, b := d.get("parley/site.wacz")
 	pages, without := d.unpack(a, b)
 	if !slices.Equal(without, []string{changed}) || len(pages) != len(d.pages())-1 {
@@ -127,7 +127,7 @@ func TestPageChangedDuringBuildIsLeftOut(t *testing.T) {
 func TestManyRangesAreRejected(t *testing.T) {
 	d := newDepot(t)
 	d.run()
-	d.next(server.Archived{})
+	d.next(content.Archived{})
 	many := "bytes=0-0" + strings.Repeat(",5-6", 1000)
 	if resp, b := d.get("parley/site.wacz", "Range", many); resp.StatusCode != 416 || !strings.Contains(string(b), "ranges") {
 		t.Errorf("%s: %s", resp.Status, b)
@@ -149,7 +149,7 @@ func TestClientsAreReferredToArchive(t *testing.T) {
 		t.Errorf("before the first archive: %s: %s", resp.Status, b)
 	}
 	d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	message := func(ref string) protocol.Message {
 		t.Helper()
 		resp, b := d.get(ref)
@@ -198,7 +198,7 @@ func TestSubscribersAreReferredToArchiveOnce(t *testing.T) {
 	d := newDepot(t)
 	d.notifier.Now = d.clock
 	d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	c, err := wsconn.Dial(t.Context(), d.base+"parley/stream?as=site&after="+a.Cursor.String(), nil, nil,
 		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
 	d.must(err)

@@ -23,7 +23,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
 var (
@@ -201,7 +201,7 @@ func (b *build) page(ctx context.Context, c *protocol.Change) ([]byte, error) {
 		return []byte{}, nil
 	case err == nil:
 		return page, nil
-	case !errors.Is(err, server.ErrNoVersion):
+	case !errors.Is(err, content.ErrNoVersion):
 		b.m.log().Warn("page could not be read", "url", c.Item.URL, "err", err)
 	}
 	return nil, nil
@@ -302,7 +302,7 @@ func (b *build) place(whole *part) (*file, error) {
 	if err := whole.file.Sync(); err != nil {
 		return nil, err
 	}
-	a := server.Archived{Cursor: b.head, Items: b.items, Length: whole.size, Digest: protocol.Digest(whole.sum.Sum(nil))}
+	a := content.Archived{Cursor: b.head, Items: b.items, Length: whole.size, Digest: protocol.Digest(whole.sum.Sum(nil))}
 	name := filepath.Join(b.m.Dir, nameOf(a))
 	if err := os.Rename(whole.file.Name(), name); err != nil {
 		return nil, err

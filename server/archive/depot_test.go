@@ -25,6 +25,9 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -37,7 +40,7 @@ type depot struct {
 	journal   *server.Journal
 	publisher *server.Publisher
 	maker     *archive.Maker
-	notifier  *server.Notifier
+	notifier  *doors.Notifier
 	web       *httptest.Server
 	base      string
 
@@ -64,21 +67,22 @@ func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
 	var err error
 	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(d.dir, "state"), server.JournalOptions{Base: d.base, Now: d.clock})
 	d.must(err)
-	snapshot := &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: server.Describe(d.base), Public: d.site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: doors.Describe(d.base), Public: d.site.Public}
 	d.publisher = &server.Publisher{Inventory: d.site, Journal: d.journal, Snapshot: snapshot}
 	pages := pagesOf{d, &versions.Store{Journal: d.journal, Open: d.site.OpenPage, Public: d.site.Public}}
 	d.maker = &archive.Maker{Dir: filepath.Join(d.dir, "archive"), Base: d.base, Journal: d.journal, Pages: pages, Public: d.site.Public, Now: d.clock}
 	for _, f := range change {
 		f(d.maker)
 	}
-	d.notifier = &server.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public, Pages: pages, Archive: d.maker,
-		Identify: func(r *http.Request) (server.Caller, error) { return server.Caller{Name: r.Header.Get("X-Name")}, nil },
-		PublicTo: func(name, url string) bool {
-			if d.judges != nil {
-				d.judges(name)
-			}
-			return name != "shutout" || !strings.Contains(url, "/d2/")
-		}}
+	d.notifier = &doors.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public,
+		Content: doors.Content{Pages: pages, Archive: d.maker},
+		Clients: doors.Clients{Identify: func(r *http.Request) (caller.Caller, error) { return caller.Caller{Name: r.Header.Get("X-Name")}, nil },
+			PublicTo: func(name, url string) bool {
+				if d.judges != nil {
+					d.judges(name)
+				}
+				return name != "shutout" || !strings.Contains(url, "/d2/")
+			}}}
 	d.web.Config.Handler = d.notifier
 	d.web.Start()
 	t.Cleanup(func() {
@@ -160,7 +164,7 @@ func (d *depot) run() (stop func()) {
 }
 
 // next waits for an archive other than the given one.
-func (d *depot) next(than server.Archived) server.Archived {
+func (d *depot) next(than content.Archived) content.Archived {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 20*time.Second)
 	defer cancel()
@@ -204,7 +208,7 @@ func (d *depot) pages() map[string]string {
 
 // unpack returns an archive's pages by URL, and the URLs of pages without bytes. It checks everything that
 // can be checked.
-func (d *depot) unpack(a server.Archived, b []byte) (pages map[string]string, without []string) {
+func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, without []string) {
 	t := d.T
 	t.Helper()
 	if int64(len(b)) != a.Length || protocol.Sum(b) != a.Digest {

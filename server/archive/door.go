@@ -7,21 +7,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/internal/web"
 )
 
-// Latest implements [server.Archive].
-func (m *Maker) Latest() (server.Archived, bool) {
+// Latest implements [content.Archive].
+func (m *Maker) Latest() (content.Archived, bool) {
 	m.init()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if f := m.latest(); f != nil {
 		return f.Archived, true
 	}
-	return server.Archived{}, false
+	return content.Archived{}, false
 }
 
-// IsDueSoon implements [server.Archive].
+// IsDueSoon implements [content.Archive].
 func (m *Maker) IsDueSoon() bool {
 	m.init()
 	m.mu.Lock()
@@ -38,7 +39,7 @@ func (m *Maker) IsDueSoon() bool {
 	return (len(good) == 0 || m.other(good[0])) && !m.unmade && m.rest() < m.every()
 }
 
-// Within implements [server.Archive].
+// Within implements [content.Archive].
 func (m *Maker) Within(may func(url string) bool) bool {
 	m.init()
 	m.mu.Lock()
@@ -52,12 +53,12 @@ func (m *Maker) Within(may func(url string) bool) bool {
 	return true
 }
 
-// Wait implements [server.Archive].
-func (m *Maker) Wait(ctx context.Context, a server.Archived) error {
+// Wait implements [content.Archive].
+func (m *Maker) Wait(ctx context.Context, a content.Archived) error {
 	m.init()
 	for {
 		m.mu.Lock()
-		now := server.Archived{}
+		now := content.Archived{}
 		f := m.latest()
 		if f != nil {
 			now = f.Archived
@@ -93,26 +94,25 @@ func (m *Maker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, in, err := m.find(at, r.Header.Get("If-Range"))
 	if err != nil && at == "" && r.Method != http.MethodHead && m.isNear() {
 		ctx, cancel := context.WithTimeout(r.Context(), retry)
-		m.Wait(ctx, server.Archived{}) // an error only means that it takes longer
+		m.Wait(ctx, content.Archived{}) // an error only means that it takes longer
 		cancel()
 		f, in, err = m.find(at, "")
 	}
 	switch {
 	case err != nil && at != "":
-		server.Refuse(w, r, http.StatusGone, "there is no archive at cursor "+at+": omit the parameter at to get the newest", 0)
+		web.Plain(http.StatusGone, "there is no archive at cursor "+at+": omit the parameter at to get the newest").Write(w, r)
 		return
 	case err != nil:
-		server.Refuse(w, r, http.StatusServiceUnavailable, "the archive is not ready yet", retry)
+		p := web.Plain(http.StatusServiceUnavailable, "the archive is not ready yet")
+		p.Retry = retry
+		p.Write(w, r)
 		return
 	}
 	defer in.Close()
-	h := w.Header()
-	h.Set("Content-Type", "application/wacz")
+	h := web.SetType(w, "application/wacz", "no-cache") // revalidate, and get 304
 	h.Set("Etag", f.etag)
-	h.Set("Cache-Control", "no-cache") // revalidate, and get 304
 	h.Set("Repr-Digest", f.Digest.String())
 	h.Set("Parley-Cursor", f.Cursor.String())
-	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(guarded{w, m, f, in}, r, "", time.Time{}, in)
 }
 
@@ -140,7 +140,7 @@ func (g guarded) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (g guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-var _ server.Archive = (*Maker)(nil)
+var _ content.Archive = (*Maker)(nil)
 
 // isNear reports whether the next archive is worth the wait of a request: it will be made within retry, if it takes as
 // long as the last one. Requests that wait hold places that bundles need too.

@@ -17,9 +17,10 @@ import (
 	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
-// A Maker makes archives of a site and serves them. It is a [server.Archive].
+// A Maker makes archives of a site and serves them. It is a [content.Archive].
 //
 // Run makes them, one at a time; without it none are made. It first verifies the
 // archives that an earlier process has left in Dir, and deletes those whose digest
@@ -34,7 +35,7 @@ type Maker struct {
 	Base    string // the site's base URL
 	Title   string // for people; empty means Base
 	Journal *server.Journal
-	Pages   server.Pages
+	Pages   content.Pages
 
 	// Public reports whether a URL is public now; nil means that all are. An
 	// archive with one that is not is deleted.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // Reading the statistics does not cause an archive to be made.
@@ -35,7 +35,7 @@ func TestStatsRequestNoArchive(t *testing.T) {
 	d.maker.Stats()
 	d.write("later.html", "<title>Later</title>")
 	d.publish()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	if a.Cursor != d.journal.Head() {
 		t.Errorf("an archive that nobody had requested: %+v", a)
 	}
@@ -52,7 +52,7 @@ func TestWhenNewArchiveIsDue(t *testing.T) {
 	d.before = func(string) { d.pass(time.Second) } // an archive takes 21 s: 21 pages have bytes
 	d.mu.Unlock()
 	d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	edit := func(n, text int) {
 		for i := range n {
 			d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>", text))
@@ -137,10 +137,10 @@ func TestRequestDuringBuildWaits(t *testing.T) {
 func TestWaitingCallerGetsNextArchive(t *testing.T) {
 	d := newDepot(t, func(m *archive.Maker) { m.MaxAge, m.Now = time.Nanosecond, time.Now })
 	d.run()
-	d.next(server.Archived{})
+	d.next(content.Archived{})
 	d.write("d0/p0.html", "<p>other text")
 	at := d.publish()
-	if a := d.next(server.Archived{}); a.Cursor != at {
+	if a := d.next(content.Archived{}); a.Cursor != at {
 		t.Errorf("%+v", a)
 	}
 }
@@ -150,7 +150,7 @@ func TestWaitingCallerGetsNextArchive(t *testing.T) {
 func TestArchiveSurvivesRestart(t *testing.T) {
 	d := newDepot(t)
 	stop := d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	stop()
 	dir := d.maker.Dir
 	d.must(os.WriteFile(filepath.Join(dir, ".site-123.tmp"), []byte("half"), 0o600))
@@ -162,7 +162,7 @@ func TestArchiveSurvivesRestart(t *testing.T) {
 	}
 	d.maker = again
 	d.run()
-	if b := d.next(server.Archived{}); b != a || again.Stats().Made != 0 {
+	if b := d.next(content.Archived{}); b != a || again.Stats().Made != 0 {
 		t.Errorf("%+v, %+v", b, again.Stats())
 	}
 	list, err := os.ReadDir(dir)
@@ -175,7 +175,7 @@ func TestArchiveSurvivesRestart(t *testing.T) {
 func TestCorruptArchiveIsReplaced(t *testing.T) {
 	d := newDepot(t)
 	stop := d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	stop()
 	names, err := filepath.Glob(filepath.Join(d.maker.Dir, "site.*.wacz"))
 	if err != nil || len(names) != 1 {
@@ -190,7 +190,7 @@ func TestCorruptArchiveIsReplaced(t *testing.T) {
 	}
 	d.must(os.WriteFile(names[0], b, 0o600))
 	d.maker = &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
-	d.notifier.Archive = d.maker
+	d.notifier.Content.Archive = d.maker
 	if resp, _ := d.get("parley/site.wacz"); resp.StatusCode != 503 {
 		t.Errorf("before it was verified: %s", resp.Status)
 	}
@@ -201,7 +201,7 @@ func TestCorruptArchiveIsReplaced(t *testing.T) {
 		t.Errorf("resuming it: %s", resp.Status)
 	}
 	d.run()
-	if n := d.next(server.Archived{}); n != a || d.maker.Stats().Made != 1 {
+	if n := d.next(content.Archived{}); n != a || d.maker.Stats().Made != 1 {
 		t.Errorf("%+v instead of %+v, %+v", n, a, d.maker.Stats())
 	}
 	resp, got := d.get("parley/site.wacz")

@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // When a page is no longer public, archives with it are withdrawn at once.
 func TestArchiveWithForbiddenPageIsWithdrawn(t *testing.T) {
 	d := newDepot(t)
 	stop := d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	at := "parley/site.wacz?at=" + url.QueryEscape(a.Cursor.String())
 	stop()
 	d.write("robots.txt", "User-agent: *\nDisallow: /d1/\n")
@@ -40,7 +40,7 @@ func TestArchiveWithForbiddenPageIsWithdrawn(t *testing.T) {
 	}
 	d.run()
 	d.pass(time.Hour)
-	b := d.next(server.Archived{})
+	b := d.next(content.Archived{})
 	_, content := d.get("parley/site.wacz")
 	if pages, _ := d.unpack(b, content); len(pages) != 15 || bytes.Contains(content, []byte("/d1/")) {
 		t.Errorf("%d pages", len(pages))
@@ -54,14 +54,14 @@ func TestDeletedPageLeavesArchives(t *testing.T) {
 	d.write("secret.html", "<p>the password is 12345")
 	d.publish()
 	stop := d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	holds := func() bool {
 		t.Helper()
 		resp, b := d.get("parley/site.wacz")
 		if resp.StatusCode != 200 {
 			t.Fatalf("%s: %.200s", resp.Status, b)
 		}
-		pages, _ := d.unpack(server.Archived{Cursor: a.Cursor, Items: a.Items, Length: int64(len(b)), Digest: protocol.Sum(b)}, b)
+		pages, _ := d.unpack(content.Archived{Cursor: a.Cursor, Items: a.Items, Length: int64(len(b)), Digest: protocol.Sum(b)}, b)
 		return pages[d.base+"secret.html"] != ""
 	}
 	if !holds() {
@@ -95,7 +95,7 @@ func TestDeletedPageLeavesArchives(t *testing.T) {
 	}
 	// A new process that finds the old archive does not serve it either.
 	d.run()
-	b := d.next(server.Archived{})
+	b := d.next(content.Archived{})
 	d.write("d1/p1.html", "<p>gone with the next look")
 	d.must(os.Remove(filepath.Join(d.root, "d1/p1.html")))
 	d.publish()
@@ -116,7 +116,7 @@ func TestRemovedTextLeavesArchives(t *testing.T) {
 	d.write("d0/p0.html", "<p>the password is 12345")
 	d.publish()
 	d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	at := "parley/site.wacz?at=" + url.QueryEscape(a.Cursor.String())
 	d.write("d0/p0.html", "<p>there is no password")
 	d.publish()
@@ -128,7 +128,7 @@ func TestRemovedTextLeavesArchives(t *testing.T) {
 	if resp, _ := d.get(at); resp.StatusCode != 410 && resp.StatusCode != 503 {
 		t.Errorf("after an hour: %s", resp.Status)
 	}
-	b := d.next(server.Archived{})
+	b := d.next(content.Archived{})
 	_, content := d.get("parley/site.wacz")
 	pages, _ := d.unpack(b, content)
 	if text := pages[d.base+"d0/p0.html"]; text != "<p>there is no password" {
@@ -146,7 +146,7 @@ func TestNoarchivePageIsNamedWithoutBytes(t *testing.T) {
 	d.publish()
 	d.maker.NoArchive = func(item *protocol.Item, page []byte) bool { return bytes.Contains(page, []byte("noarchive")) }
 	d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	_, content := d.get("parley/site.wacz")
 	pages, _ := d.unpack(a, content)
 	if text := pages[d.base+"d0/p0.html"]; text != "" {
@@ -179,7 +179,7 @@ func TestArchiveWaitsForEvidence(t *testing.T) {
 		t.Fatal("there is an archive already")
 	}
 	close(known)
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	d.pass(time.Hour)
 	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.IsDueSoon() {
 		t.Errorf("an hour later: %+v", now)
@@ -206,7 +206,7 @@ func TestPurgeRemovesPageFromArchives(t *testing.T) {
 	d.write("d0/p0.html", "<p>the password is 12345")
 	d.publish()
 	d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	if n := d.maker.Purge(d.base + "none.html"); n != 0 {
 		t.Errorf("%d archives were purged of a page that none contains", n)
 	}
@@ -221,7 +221,7 @@ func TestPurgeRemovesPageFromArchives(t *testing.T) {
 	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 0 {
 		t.Errorf("files on disk: %v", list)
 	}
-	b := d.next(server.Archived{}) // the test does not wait ten minutes
+	b := d.next(content.Archived{}) // the test does not wait ten minutes
 	_, content := d.get("parley/site.wacz")
 	if pages, _ := d.unpack(b, content); pages[d.base+"d0/p0.html"] != "<p>there is no password" {
 		t.Errorf("the next archive contains %q", pages[d.base+"d0/p0.html"])
@@ -232,7 +232,7 @@ func TestPurgeRemovesPageFromArchives(t *testing.T) {
 func TestCallerRulesWithholdArchive(t *testing.T) {
 	d := newDepot(t)
 	d.run()
-	d.next(server.Archived{})
+	d.next(content.Archived{})
 	for name, status := range map[string]int{"": 200, "friend": 200, "shutout": 403} {
 		if resp, b := d.get("parley/site.wacz", "X-Name", name); resp.StatusCode != status {
 			t.Errorf("%q: %s: %.100s", name, resp.Status, b)
@@ -247,7 +247,7 @@ func TestCallerRulesWithholdArchive(t *testing.T) {
 func TestCallerRulesAreEvaluatedOnce(t *testing.T) {
 	d := newDepot(t)
 	d.run()
-	a := d.next(server.Archived{})
+	a := d.next(content.Archived{})
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var judged atomic.Int64
 	d.judges = func(name string) {

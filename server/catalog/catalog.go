@@ -157,7 +157,7 @@ func (c *Catalog) RobotsLost() bool { return c.rules.Current().Lost() }
 
 // PublicTo reports whether robots.txt allows a URL that is [Catalog.Public] to the crawler with the product
 // token name. A crawler without a group of rules of its own goes by the rules for everybody. It is made for
-// PublicTo of a server.Notifier.
+// PublicTo of doors.Clients.
 func (c *Catalog) PublicTo(name, url string) bool {
 	if !c.Public(url) {
 		return false

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
 )
 
@@ -371,7 +370,7 @@ func TestAnnouncedPagesWithoutSources(t *testing.T) {
 	w.page("/robots.txt", "User-agent: *\nDisallow: /admin/")
 	w.pass(time.Hour)
 	w.look()
-	done, err := w.publisher.Announce(t.Context(), []server.Announcement{
+	done, err := w.publisher.Announce(t.Context(), []protocol.Announcement{
 		{URL: w.base + "a", Modified: date("2026-10-01")}, {URL: w.base + "admin/x", Modified: date("2026-10-01")}})
 	w.must(err)
 	if done.Created != 1 || len(done.Refused) != 1 {
@@ -454,10 +453,10 @@ func TestNamesThatAreNeverPublished(t *testing.T) {
 		w := newWorld(t)
 		w.page("/robots.txt", "User-agent: *\nAllow: /\n")
 		var list strings.Builder
-		var told []server.Announcement
+		var told []protocol.Announcement
 		for _, p := range slices.Concat(slices.Sorted(maps.Keys(never)), pages) {
 			fmt.Fprintln(&list, w.base+p)
-			told = append(told, server.Announcement{URL: w.base + p, Modified: date("2026-10-01")})
+			told = append(told, protocol.Announcement{URL: w.base + p, Modified: date("2026-10-01")})
 		}
 		if listed {
 			w.catalog.Sources = []catalog.Source{catalog.List(w.write("urls", list.String()))}

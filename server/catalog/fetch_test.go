@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -260,7 +259,7 @@ func TestFetchStories(t *testing.T) {
 			w.page("/b", "announced")
 			d := protocol.Sum([]byte("announced"))
 			length := int64(9)
-			done, err := w.publisher.Announce(w.Context(), []server.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}})
+			done, err := w.publisher.Announce(w.Context(), []protocol.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}})
 			w.must(err)
 			if done.Updated != 1 {
 				w.Errorf("%+v", done)
@@ -418,7 +417,7 @@ func TestAnnouncementDuringFetchWins(t *testing.T) {
 	w.pass(2 * time.Hour)
 	<-asked
 	d, length := protocol.Sum([]byte("announced")), int64(9)
-	_, err := w.publisher.Announce(t.Context(), []server.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}})
+	_, err := w.publisher.Announce(t.Context(), []protocol.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}})
 	w.must(err)
 	close(release)
 	n := 0

@@ -14,7 +14,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/caller"
 )
 
 // Bounds of an expression.
@@ -51,7 +51,7 @@ type program struct {
 
 // Compile returns the predicate of an expression, or an error that says what to write instead. The predicate
 // returns an error only when ctx ends.
-func (x *Expressions) Compile(expression string) (server.Predicate, error) {
+func (x *Expressions) Compile(expression string) (caller.Predicate, error) {
 	if len(expression) > protocol.MaxWhere {
 		return nil, fmt.Errorf("the expression has %d bytes: shorten it to %d, or narrow the request with the other parameters", len(expression), protocol.MaxWhere)
 	}

@@ -1,7 +1,7 @@
 // Package cel evaluates the expressions of crawlers: the parameter where of a site's doors, in the Common
-// Expression Language (C13, C14). It implements [server.Notifier.Where]:
+// Expression Language (C13, C14). It implements Where of doors.Clients:
 //
-//	n.Where = new(cel.Expressions).Compile
+//	n.Clients.Where = new(cel.Expressions).Compile
 //
 // An expression decides about each change whether the reader is told of it:
 //
@@ -42,7 +42,7 @@
 // filter, in, size, contains, startsWith, endsWith, matches, timestamp, duration ...), and integers may be
 // compared with doubles. matches takes a literal RE2 pattern, which may match anywhere in the text; "(?i)" at
 // its beginning ignores case. Times are in UTC. There is no current time, since a change must have the same
-// result whenever it is told, and no text of the page: a program can evaluate that ([server.Agents]).
+// result whenever it is told, and no text of the page: a program can evaluate that ([caller.Agents]).
 //
 // # Unknown fields
 //

@@ -22,6 +22,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 const base = "https://www.example.org/"
@@ -354,9 +355,11 @@ func TestAnswersEqualBruteForce(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 13))
 		h := newHistory(t, r)
 		hidden := oneOf(r, []string{"", base + "private/", base + "docs/deep/"})
-		n := &server.Notifier{Log: h.journal, Base: base, Items: server.Moments(h.journal), Where: new(cel.Expressions).Compile,
-			Heartbeat: 500 * time.Millisecond, // a filtering subscriber learns its cursor by it
-			Public:    func(u string) bool { return hidden == "" || !strings.HasPrefix(u, hidden) }}
+		n := &doors.Notifier{Log: h.journal, Base: base,
+			Content: doors.Content{Items: server.Moments(h.journal)},
+			Clients: doors.Clients{Where: new(cel.Expressions).Compile},
+			Limits:  doors.Limits{Heartbeat: 500 * time.Millisecond}, // a filtering subscriber learns its cursor by it
+			Public:  func(u string) bool { return hidden == "" || !strings.HasPrefix(u, hidden) }}
 		web := httptest.NewServer(n)
 		from := h.journal.Head()
 		h.grow(t, 20+r.IntN(100))
@@ -365,7 +368,7 @@ func TestAnswersEqualBruteForce(t *testing.T) {
 		for i := range asked {
 			asked[i] = drawQuestion(r, hidden)
 			if e := asked[i].where; e != nil {
-				if _, err := n.Where(e.text); err != nil {
+				if _, err := n.Clients.Where(e.text); err != nil {
 					if !strings.Contains(err.Error(), "may cost") {
 						t.Fatalf("seed %d: %s: %v", seed, e.text, err)
 					}

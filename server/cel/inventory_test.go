@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // For pages generated on request, listed by a file and by a command (C36), queries work as for files.
@@ -50,7 +51,8 @@ func TestQueriesToDynamicSite(t *testing.T) {
 	}
 	look()
 	from := j.Head()
-	n := &server.Notifier{Log: j, Base: site, Public: c.Public, Items: server.Moments(j), Where: new(cel.Expressions).Compile}
+	n := &doors.Notifier{Log: j, Base: site, Public: c.Public,
+		Content: doors.Content{Items: server.Moments(j)}, Clients: doors.Clients{Where: new(cel.Expressions).Compile}}
 	get := func(path string, v url.Values) string {
 		t.Helper()
 		w := httptest.NewRecorder()

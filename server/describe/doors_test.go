@@ -12,7 +12,7 @@ import (
 // A site without push says so, and describes no stream.
 func TestPullOnly(t *testing.T) {
 	s := newSite(t)
-	s.notifier.PullOnly = true
+	s.notifier.Limits.PullOnly = true
 	s.edit(rand.New(rand.NewPCG(3, 4)))
 	_, text := s.ask("GET", s.web.URL+"/.well-known/parley", "")
 	if err := schemasOf(t, true)["discovery"].Validate(value(t, []byte(text))); err != nil || strings.Contains(text, "stream") || strings.Contains(text, "asyncapi") {
@@ -78,7 +78,9 @@ func TestPreferredRequestRateIsStated(t *testing.T) {
 	s := newSite(t)
 	s.edit(rand.New(rand.NewPCG(3, 4)))
 	_, silent := s.ask("GET", s.web.URL+"/.well-known/parley", "")
+	s = newSite(t)
 	s.notifier.Welcome = &protocol.Welcome{Rate: 2.5, Connections: 2, Batch: 500}
+	s.edit(rand.New(rand.NewPCG(3, 4)))
 	_, text := s.ask("GET", s.web.URL+"/.well-known/parley", "")
 	if err := schemasOf(t, true)["discovery"].Validate(value(t, []byte(text))); err != nil || !strings.Contains(text, `"welcome":{"rate":2.5,"connections":2,"batch":500}`) || strings.Contains(silent, "welcome") {
 		t.Errorf("%v: %s; %s", err, text, silent)

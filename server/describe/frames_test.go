@@ -26,7 +26,9 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/archive"
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -46,7 +48,7 @@ type site struct {
 	base     string
 	journal  *server.Journal
 	pub      *server.Publisher
-	notifier *server.Notifier
+	notifier *doors.Notifier
 	web      *httptest.Server
 	gate     gate
 
@@ -80,10 +82,11 @@ func newSite(t *testing.T) *site {
 	s.must(err)
 	s.journal, s.gate.Log = j, j
 	inventory := &server.Site{Docroot: s.dir, Base: s.base}
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(s.base), Public: inventory.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(s.base), Public: inventory.Public}
 	s.pub = &server.Publisher{Inventory: inventory, Journal: j, Snapshot: snapshot, Grace: time.Nanosecond, Announces: true}
-	s.notifier = &server.Notifier{Log: &s.gate, Snapshot: snapshot, Base: s.base, Public: inventory.Public, Ready: s.pub.Ready,
-		Heartbeat: time.Second, PerAddress: 100, Announce: s.pub.Announce, AnnounceTokens: []string{token}}
+	s.notifier = &doors.Notifier{Log: &s.gate, Snapshot: snapshot, Base: s.base, Public: inventory.Public, Ready: s.pub.Ready,
+		Limits:  doors.Limits{Heartbeat: time.Second, PerAddress: 100},
+		Clients: doors.Clients{Announce: s.pub.Announce, AnnounceTokens: []string{token}}}
 	store := &versions.Store{Dir: filepath.Join(dir, "versions"), Journal: j, Open: inventory.OpenPage, Public: inventory.Public}
 	s.pub.Inventory = store.Keeping(inventory)
 	maker := &archive.Maker{Dir: filepath.Join(dir, "archive"), Base: s.base, Journal: j, Pages: store, Public: inventory.Public}
@@ -93,15 +96,15 @@ func newSite(t *testing.T) *site {
 	owned.Go(func() { maker.Run(ctx) })
 	callers := filepath.Join(dir, "callers")
 	s.must(os.WriteFile(callers, []byte("NiceBot "+token+" agents\nOtherBot other"+token+"\n"), 0o600))
-	known, err := server.ReadCallers(callers)
+	known, err := caller.Read(callers)
 	s.must(err)
 	self, err := os.Executable()
 	s.must(err)
 	agents, err := agent.Open(filepath.Join(dir, "agents"), agent.Options{Command: []string{self, agent.ProcessName}})
 	s.must(err)
 	n := s.notifier
-	n.Pages, n.Archive, n.Items, n.Where, n.Agents, n.Identify = store, maker, server.Moments(j), new(cel.Expressions).Compile, agents, known.Identify
-	n.Item = func(url string) (protocol.Item, bool, error) {
+	n.Content.Pages, n.Content.Archive, n.Content.Items, n.Clients.Where, n.Clients.Agents, n.Clients.Identify = store, maker, server.Moments(j), new(cel.Expressions).Compile, agents, known.Identify
+	n.Content.Item = func(url string) (protocol.Item, bool, error) {
 		e, ok, err := j.Get(url)
 		return e.Item, ok, err
 	}

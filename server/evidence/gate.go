@@ -6,28 +6,24 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // Gate returns pages, restricted to bytes that an anonymous GET has shown: other
 // changes are sent without bytes. Every door that sends bytes must use it.
-func (k *Keeper) Gate(pages server.Pages) server.Pages { return gate{pages, k} }
+func (k *Keeper) Gate(pages content.Pages) content.Pages { return gate{pages, k} }
 
 type gate struct {
-	pages server.Pages
+	pages content.Pages
 	k     *Keeper
 }
 
-var (
-	_ server.Pages    = gate{}
-	_ server.Presence = gate{}
-	_ server.Past     = gate{}
-)
+var _ content.Pages = gate{}
 
 // askedWait is how long a reader waits for the fetch of an edited page.
 const askedWait = time.Second
 
-// opens returns an error that wraps server.ErrNoVersion if the bytes of a page must
+// opens returns an error that wraps content.ErrNoVersion if the bytes of a page must
 // not be sent. If the page was just edited and its fetch is pending, it waits for that.
 func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
 	if g.k.shown(page, d) {
@@ -48,10 +44,10 @@ func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
 	} else if g.k.Rate > 0 {
 		g.k.todo.want(page)
 	}
-	return fmt.Errorf("the web server has not served these bytes to anonymous clients: %w", server.ErrNoVersion)
+	return fmt.Errorf("the web server has not served these bytes to anonymous clients: %w", content.ErrNoVersion)
 }
 
-// Page implements [server.Pages].
+// Page implements [content.Pages].
 func (g gate) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
 	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
 		return nil, fmt.Errorf("page %s: %w", item.URL, err)
@@ -59,7 +55,7 @@ func (g gate) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte,
 	return g.pages.Page(ctx, item, max)
 }
 
-// Delta implements [server.Pages].
+// Delta implements [content.Pages].
 func (g gate) Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) ([]byte, error) {
 	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
 		return nil, fmt.Errorf("difference of %s: %w", item.URL, err)
@@ -67,20 +63,16 @@ func (g gate) Delta(ctx context.Context, item *protocol.Item, base protocol.Dige
 	return g.pages.Delta(ctx, item, base)
 }
 
-// Present implements [server.Presence].
+// Present implements [content.Pages].
 func (g gate) Present(item *protocol.Item) bool {
-	p, ok := g.pages.(server.Presence)
-	return ok && g.k.shown(item.URL, item.Digest) && p.Present(item)
+	return g.k.shown(item.URL, item.Digest) && g.pages.Present(item)
 }
 
-// Version implements [server.Past]. Programs, too, see only bytes that an anonymous
+// Version implements [content.Pages]. Programs, too, see only bytes that an anonymous
 // GET has shown.
 func (g gate) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
 	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
 		return nil, fmt.Errorf("version of %s: %w", item.URL, err)
 	}
-	if p, ok := g.pages.(server.Past); ok {
-		return p.Version(ctx, item, max)
-	}
-	return g.pages.Page(ctx, item, max)
+	return g.pages.Version(ctx, item, max)
 }

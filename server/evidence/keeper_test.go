@@ -16,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -28,7 +29,7 @@ type world struct {
 	site    *server.Site
 	keeper  *evidence.Keeper
 	pub     *server.Publisher
-	pages   server.Pages
+	pages   content.Pages
 	base    string
 	end     func()
 
@@ -158,7 +159,7 @@ func (w *world) bytes(name string) string {
 		return ""
 	}
 	b, err := w.pages.Page(w.Context(), &e.Item, 1<<20)
-	if err != nil && !errors.Is(err, server.ErrNoVersion) {
+	if err != nil && !errors.Is(err, content.ErrNoVersion) {
 		w.Fatal(err)
 	}
 	return string(b)

@@ -34,7 +34,7 @@ type Snapshot struct {
 	Path string
 
 	// Manifest holds the manifest's fields about the site: URL, Base, Title,
-	// Description and doors. The rest is filled in. See [server.Describe].
+	// Description and doors. The rest is filled in. See Describe of package doors.
 	Manifest protocol.Manifest
 
 	// Public reports which URLs may be published now; nil means all.

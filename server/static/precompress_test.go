@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/static"
 )
@@ -24,7 +25,7 @@ func TestCompressedManifest(t *testing.T) {
 		t.Helper()
 		c := &static.Compressed{Path: out, Off: off}
 		p := w.publisher([]server.Output{c})
-		p.Snapshot = &manifest.Snapshot{Path: out, Manifest: server.Describe(webBase), Public: w.site.Public}
+		p.Snapshot = &manifest.Snapshot{Path: out, Manifest: doors.Describe(webBase), Public: w.site.Public}
 		_, err := p.Turn(t.Context())
 		w.must(err)
 		return p.Status().Outputs[0].Writes

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // doors returns a function that fetches a notifier's responses with bodies, unpacked.
 func (r *rig) doors() func(ref string) []byte {
-	n := &server.Notifier{Log: r.journal, Base: base, Public: r.site.Public, Pages: r.store}
+	n := &doors.Notifier{Log: r.journal, Base: base, Public: r.site.Public, Content: doors.Content{Pages: r.store}}
 	web := httptest.NewServer(n)
 	r.t.Cleanup(func() {
 		web.CloseClientConnections()

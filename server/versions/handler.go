@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // A Handler answers requests for the pages of a site (C05, C07): with the page,
@@ -232,7 +233,7 @@ func (a *response) whole() {
 	ctx := a.r.Context()
 	page, err := a.Store.Page(ctx, a.item, a.Store.maxPage())
 	switch {
-	case errors.Is(err, server.ErrNoVersion):
+	case errors.Is(err, content.ErrNoVersion):
 		a.stranger()
 		return
 	case err != nil:

@@ -15,13 +15,10 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
-var (
-	_ server.Pages    = (*Store)(nil)
-	_ server.Presence = (*Store)(nil)
-)
+var _ content.Pages = (*Store)(nil)
 
 const (
 	// maxOpens bounds the larger pages that are read into memory at one time. No more
@@ -52,7 +49,7 @@ func take(ctx context.Context, tokens chan struct{}) error {
 	}
 }
 
-// Page returns the bytes of a page, as [server.Pages] says, if the page exists
+// Page returns the bytes of a page, as [content.Pages] says, if the page exists
 // and item is the current version by the journal: former versions are available
 // only as the base of a difference, and by Version. Do not modify the bytes.
 func (s *Store) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
@@ -75,7 +72,7 @@ func (s *Store) Version(ctx context.Context, item *protocol.Item, max int64) ([]
 }
 
 // Present reports whether Page may return the bytes of item, without reading them: a
-// caller that caches the bytes calls it before each use. See [server.Presence].
+// caller that caches the bytes calls it before each use. See [content.Pages].
 func (s *Store) Present(item *protocol.Item) bool {
 	f, err := s.isThere(context.Background(), item)
 	if err != nil {
@@ -86,19 +83,19 @@ func (s *Store) Present(item *protocol.Item) bool {
 }
 
 // isThere opens a page that exists and whose digest by the journal is that of item.
-// The error wraps server.ErrNoVersion, except for errors of the journal or of ctx.
+// The error wraps content.ErrNoVersion, except for errors of the journal or of ctx.
 func (s *Store) isThere(ctx context.Context, item *protocol.Item) (io.ReadCloser, error) {
 	is, f, err := s.there(ctx, item.URL)
 	if err == nil && s.Journal != nil && is != item.Digest {
 		f.Close()
-		return nil, fmt.Errorf("it has changed: %w", server.ErrNoVersion)
+		return nil, fmt.Errorf("it has changed: %w", content.ErrNoVersion)
 	}
 	return f, err
 }
 
 // there opens a page that exists, and returns its digest if there is a journal. A
 // page that was removed, or is unreadable for the notifier, is refused with an error
-// that wraps server.ErrNoVersion even before its deletion is announced, or if it never
+// that wraps content.ErrNoVersion even before its deletion is announced, or if it never
 // is: its owner means the bytes too. The file is opened last, so that it is the current
 // one.
 func (s *Store) there(ctx context.Context, url string) (d protocol.Digest, f io.ReadCloser, err error) {
@@ -108,7 +105,7 @@ func (s *Store) there(ctx context.Context, url string) (d protocol.Digest, f io.
 		case err != nil:
 			return d, nil, err
 		case !ok || !e.Held.IsZero():
-			return d, nil, fmt.Errorf("it is gone: %w", server.ErrNoVersion)
+			return d, nil, fmt.Errorf("it is gone: %w", content.ErrNoVersion)
 		}
 		d = e.Item.Digest
 	}
@@ -117,7 +114,7 @@ func (s *Store) there(ctx context.Context, url string) (d protocol.Digest, f io.
 }
 
 // open opens the current page of a URL: a page that cannot be opened is not
-// served, even if it is stored. The error wraps server.ErrNoVersion, and
+// served, even if it is stored. The error wraps content.ErrNoVersion, and
 // fs.ErrNotExist or fs.ErrPermission if that is the cause. Without Open it returns
 // a file that does not exist.
 func (s *Store) open(ctx context.Context, url string) (io.ReadCloser, error) {
@@ -133,7 +130,7 @@ func (s *Store) open(ctx context.Context, url string) (io.ReadCloser, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		s.log().Debug("a page cannot be opened", "url", url, "err", err)
 	}
-	return nil, fmt.Errorf("it cannot be opened: %w: %w", server.ErrNoVersion, err)
+	return nil, fmt.Errorf("it cannot be opened: %w: %w", content.ErrNoVersion, err)
 }
 
 // absent is a file that does not exist.
@@ -148,11 +145,11 @@ func (s *Store) bytesOf(ctx context.Context, item *protocol.Item, max int64, f i
 	max = min(max, s.maxPage())
 	if item.Length > max || item.Digest.IsZero() || !s.public(item.URL) {
 		f.Close()
-		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, item.Length, server.ErrNoVersion)
+		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, item.Length, content.ErrNoVersion)
 	}
 	page, err := s.page(ctx, item, f)
 	if err == nil && int64(len(page)) > max {
-		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, len(page), server.ErrNoVersion)
+		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, len(page), content.ErrNoVersion)
 	}
 	return page, err
 }
@@ -214,7 +211,7 @@ func (s *Store) read(ctx context.Context, item *protocol.Item, d protocol.Digest
 	if b, ok := s.get(idOf(item.URL), d); ok {
 		return b, nil
 	}
-	return nil, fmt.Errorf("page %s: %w", item.URL, server.ErrNoVersion)
+	return nil, fmt.Errorf("page %s: %w", item.URL, content.ErrNoVersion)
 }
 
 // errOther says that the current file is another version than the wanted one.
@@ -237,10 +234,10 @@ func (s *Store) standing(item *protocol.Item, f io.Reader) ([]byte, error) {
 }
 
 // errNotWorth is the error for a difference that is no smaller than the page.
-var errNotWorth = fmt.Errorf("it is no smaller than the page: %w", server.ErrNoVersion)
+var errNotWorth = fmt.Errorf("it is no smaller than the page: %w", content.ErrNoVersion)
 
 // Delta returns the difference from an earlier version of a page, or the same one,
-// to item, as [server.Pages] says. item must be the current version: intermediate
+// to item, as [content.Pages] says. item must be the current version: intermediate
 // versions are not served. If the difference is not smaller than the page compressed
 // by gzip, Delta returns an error. It is computed once, and cached as long as there is
 // room. Do not modify it.
@@ -254,7 +251,7 @@ func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Di
 	f.Close()
 	id := idOf(item.URL)
 	if item.Digest.IsZero() || base.IsZero() || item.Length > s.maxPage() || !s.public(item.URL) || base != item.Digest && !s.has(id, base, true) {
-		return nil, fmt.Errorf("difference of %s against %v: %w", item.URL, base, server.ErrNoVersion)
+		return nil, fmt.Errorf("difference of %s against %v: %w", item.URL, base, content.ErrNoVersion)
 	}
 	key := deltaKey{id, base, item.Digest}
 	delta, err = s.recent.load(ctx, key, func() ([]byte, error) { return s.delta(ctx, item, key) })
@@ -274,7 +271,7 @@ func (s *Store) asked(err error) {
 	switch {
 	case err == nil:
 		s.given++
-	case errors.Is(err, server.ErrNoVersion):
+	case errors.Is(err, content.ErrNoVersion):
 		s.refused++
 	}
 }

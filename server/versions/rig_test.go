@@ -14,6 +14,8 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -52,7 +54,7 @@ func (r *rig) open(set func(*versions.Store)) {
 	if set != nil {
 		set(r.store)
 	}
-	snapshot := &manifest.Snapshot{Path: filepath.Join(r.dir, "robots.rdf"), Manifest: server.Describe(base), Public: r.site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(r.dir, "robots.rdf"), Manifest: doors.Describe(base), Public: r.site.Public}
 	r.publisher = &server.Publisher{Inventory: r.store.Keeping(r.site), Journal: r.journal, Snapshot: snapshot}
 }
 
@@ -121,7 +123,7 @@ func (r *rig) leads(url string, was, is []byte) {
 // noVersion checks that the error is ErrNoVersion.
 func noVersion(t *testing.T, what string, b []byte, err error) {
 	t.Helper()
-	if !errors.Is(err, server.ErrNoVersion) {
+	if !errors.Is(err, content.ErrNoVersion) {
 		t.Errorf("%s: %d bytes, %v", what, len(b), err)
 	}
 }

@@ -2,7 +2,7 @@
 // differences between them (Castillo 2004: C05 to C08).
 //
 // A [Store] stores old versions on disk within a bound. The doors of a
-// server.Notifier use it for pages and differences; a [Handler] answers HTTP
+// doors.Notifier use it for pages and differences; a [Handler] answers HTTP
 // requests for the pages themselves.
 package versions
 
@@ -29,7 +29,7 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A Store implements server.Pages. It reads current pages from the site, and
+// A Store implements content.Pages. It reads current pages from the site, and
 // stores their former versions compressed, one file each.
 //
 // A version can be stored only while it is the current one. So it is stored when

@@ -19,7 +19,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -411,7 +411,7 @@ func TestConcurrentUse(t *testing.T) {
 				was, is := childPage(m), childPage(n)
 				s.KeepPage(url, is)
 				got, err := s.Page(t.Context(), item(url, was), 1<<20)
-				if err == nil && !bytes.Equal(got, was) || err != nil && !errors.Is(err, server.ErrNoVersion) {
+				if err == nil && !bytes.Equal(got, was) || err != nil && !errors.Is(err, content.ErrNoVersion) {
 					t.Errorf("%d bytes, %v", len(got), err)
 				}
 				delta, err := s.Delta(t.Context(), item(url, is), protocol.Sum(was))
@@ -420,7 +420,7 @@ func TestConcurrentUse(t *testing.T) {
 					if got, err := coding.ApplyDelta(was, delta, 1<<20); err != nil || !bytes.Equal(got, is) {
 						t.Errorf("%d bytes, %v", len(got), err)
 					}
-				} else if !errors.Is(err, server.ErrNoVersion) {
+				} else if !errors.Is(err, content.ErrNoVersion) {
 					t.Error(err)
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/manifest"
 )
@@ -273,7 +274,7 @@ func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 // Publisher returns the publisher of the site's inventory, with its manifest
 // and all other outputs. Call Check before.
 func (f *Flags) Publisher(inv inventory.Inventory, j *server.Journal, log *slog.Logger) *server.Publisher {
-	about := server.Describe(f.Base)
+	about := doors.Describe(f.Base)
 	about.URL = f.manifestURL()
 	return &server.Publisher{
 		Inventory: inv, Journal: j, Hurry: time.Duration(f.Hurry),

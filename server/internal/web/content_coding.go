@@ -73,12 +73,18 @@ func AcceptsPlain(h http.Header) bool {
 
 func acceptOf(h http.Header) coding.Accept { return coding.ParseAccept(h.Values("Accept-Encoding")) }
 
+// SetType sets the media type of a response, and who may cache it, as Cache-Control says that.
+func SetType(w http.ResponseWriter, media, cache string) http.Header {
+	h := w.Header()
+	h.Set("Content-Type", media)
+	h.Set("Cache-Control", cache)
+	h.Set("X-Content-Type-Options", "nosniff")
+	return h
+}
+
 // WriteJSON answers with JSON that must not be cached.
 func WriteJSON(w http.ResponseWriter, b []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	h := SetType(w, "application/json", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	w.Write(b) // the client may have gone
 }

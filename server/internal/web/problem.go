@@ -61,10 +61,7 @@ func Plain(status int, detail string) *Problem {
 
 // Write answers the request.
 func (p *Problem) Write(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", problemType)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	h := SetType(w, problemType, "no-store")
 	if p.Retry > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((p.Retry+time.Second-1)/time.Second)))
 	}

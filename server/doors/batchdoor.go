@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/internal/bundle"
@@ -37,12 +38,23 @@ const (
 // problemOrigin is the type of a problem about a page of another site.
 const problemOrigin = "urn:parley:problem:origin"
 
-// serveBatch answers with a bundle: of what follows a cursor (GET), or of what a
+// A batchDoor sends many pages in one answer.
+type batchDoor struct {
+	*site
+	readers  *readers
+	bundles  *bundles
+	item     func(url string) (protocol.Item, bool, error) // nil: pages cannot be requested by URL
+	admitted *limit.Admission                              // with siteDoor: both send much
+	asked    atomic.Int64                                  // bytes of questions held in memory
+	counts   *counters
+}
+
+// serve answers with a bundle: of what follows a cursor (GET), or of what a
 // question in the body asks for (QUERY, POST). A question without pages is like the GET,
 // except that pages whose present version the reader already has come without content. A
 // question with pages gets for each its present state, or that it is gone, and the
 // content if it differs from the reader's. A page that is not public is reported as gone.
-func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *web.Problem {
+func (d *batchDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 	w.Header().Set("Accept-Query", `"application/json"`)
 	known := slices.DeleteFunc(protocol.FilterNames(), func(name string) bool { return name == "agent" })
 	q, p := web.Query(r, append(known, "after", "to")...)
@@ -50,28 +62,28 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *web.Probl
 		return p
 	}
 	q.Set("as", string(protocol.AsBatch))
-	sel, p := n.selectionOf(r, q)
+	sel, p := d.readers.selection(r, q)
 	if p != nil {
 		return p
 	}
-	leave, p := n.bundles.Enter("bundles and archives", sel.addr, bundlesAtOnce, bundlesEach)
+	leave, p := d.admitted.Enter("bundles and archives", sel.addr, bundlesAtOnce, bundlesEach)
 	if p != nil {
 		return p
 	}
 	defer leave()
 	ask := &protocol.Question{}
 	if r.Method == web.MethodQuery || r.Method == http.MethodPost {
-		body := &askBody{n: n, ctx: r.Context(), sel: sel, in: r.Body}
+		body := &askBody{door: d, ctx: r.Context(), sel: sel, in: r.Body}
 		defer body.release()
-		if ask, p = n.readQuestion(w, r, body); p != nil {
+		if ask, p = d.readQuestion(w, r, body); p != nil {
 			return p
 		}
 	}
-	if p := n.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
 	if ask.Pages != nil {
-		return n.answerPages(w, r, sel, ask.Pages)
+		return d.answerPages(w, r, sel, ask.Pages)
 	}
 	if ask.After == nil {
 		after, p := web.Cursor(q)
@@ -87,14 +99,14 @@ func (n *Notifier) serveBatch(w http.ResponseWriter, r *http.Request) *web.Probl
 		}
 		ask.To = &to
 	}
-	return n.answerAfter(w, r, sel, ask)
+	return d.answerAfter(w, r, sel, ask)
 }
 
 // An askBody is the body of a question. Its bytes count against askedBytes until
 // release, since the parsed question stays in memory; beyond that Read returns
 // limit.ErrBusy.
 type askBody struct {
-	n    *Notifier
+	door *batchDoor
 	ctx  context.Context
 	sel  *selection
 	in   io.Reader
@@ -107,14 +119,14 @@ func (b *askBody) Read(p []byte) (int, error) {
 	b.slot.Release()
 	n, err := b.in.Read(p)
 	b.took += int64(n)
-	if b.n.asked.Add(int64(n)) > askedBytes {
+	if b.door.asked.Add(int64(n)) > askedBytes {
 		return 0, limit.ErrBusy
 	}
 	if err != nil && err != io.EOF {
 		b.err = err
 	}
 	var late error
-	if b.slot, late = b.n.acquireSlot(b.ctx, b.sel, true); late != nil {
+	if b.slot, late = b.sel.acquireSlot(b.ctx, true); late != nil {
 		return 0, late // the client has gone
 	}
 	return n, err
@@ -122,11 +134,11 @@ func (b *askBody) Read(p []byte) (int, error) {
 
 func (b *askBody) release() {
 	b.slot.Release()
-	b.n.asked.Add(-b.took)
+	b.door.asked.Add(-b.took)
 }
 
 // readQuestion reads the body of QUERY or POST; its errors follow RFC 10008.
-func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *askBody) (*protocol.Question, *web.Problem) {
+func (d *batchDoor) readQuestion(w http.ResponseWriter, r *http.Request, body *askBody) (*protocol.Question, *web.Problem) {
 	if _, p := web.BodyType(r.Header, "batch requests", "application/json"); p != nil {
 		if r.Header.Get("Content-Type") == "" {
 			p.Status, p.Title = http.StatusBadRequest, http.StatusText(http.StatusBadRequest)
@@ -138,14 +150,14 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *as
 	if r.ContentLength > protocol.MaxQuestion {
 		return nil, tooMuch
 	}
-	n.deadline(w, askWait)
+	d.deadline(w, askWait)
 	defer func() { body.slot.Release() }()
 	ask, err := protocol.ReadQuestion(bufio.NewReaderSize(body, askPiece))
 	if errors.Is(err, protocol.ErrLimit) || errors.Is(err, limit.ErrBusy) {
 		body.slot.Release()
 		io.Copy(io.Discard, io.LimitReader(body.in, protocol.MaxQuestion)) // a client that is still sending would not read the answer
 	}
-	n.deadline(w, mostWork)
+	d.deadline(w, mostWork)
 	switch {
 	case errors.Is(err, protocol.ErrLimit):
 		return nil, tooMuch
@@ -161,17 +173,17 @@ func (n *Notifier) readQuestion(w http.ResponseWriter, r *http.Request, body *as
 		return nil, web.Plain(http.StatusUnprocessableEntity, "pages cannot be combined with after, to or have")
 	}
 	for url := range ask.Have {
-		if body.slot.IsOver(); !n.ours(url) { // it pauses, if that is due
-			return nil, n.foreign(url)
+		if body.slot.IsOver(); !d.isOurs(url) { // it pauses, if that is due
+			return nil, d.foreign(url)
 		}
 	}
 	return ask, nil
 }
 
 // foreign returns the problem for a page of another site.
-func (n *Notifier) foreign(url string) *web.Problem {
+func (d *batchDoor) foreign(url string) *web.Problem {
 	return &web.Problem{Type: problemOrigin, Title: "a page of another site", Status: http.StatusUnprocessableEntity,
-		Detail: fmt.Sprintf("%.200q is not a canonical URL of %s", url, protocol.Origin(n.Base))}
+		Detail: fmt.Sprintf("%.200q is not a canonical URL of %s", url, protocol.Origin(d.urls.base))}
 }
 
 // errForeign is the URL of a requested page that belongs to another site.
@@ -180,64 +192,64 @@ type errForeign string
 func (e errForeign) Error() string { return "page of another site: " + string(e) }
 
 // answerAfter answers with what follows a cursor.
-func (n *Notifier) answerAfter(w http.ResponseWriter, r *http.Request, s *selection, ask *protocol.Question) *web.Problem {
+func (d *batchDoor) answerAfter(w http.ResponseWriter, r *http.Request, s *selection, ask *protocol.Question) *web.Problem {
 	after, upTo := *ask.After, protocol.Cursor{}
 	if ask.To != nil {
 		upTo = *ask.To
 		if upTo.Epoch != after.Epoch || upTo.Seq < after.Seq {
 			return web.BadParameter("to", fmt.Sprintf("%v does not follow %v", upTo, after))
 		}
-		if head := n.Log.Head(); upTo.Epoch == head.Epoch && upTo.Seq > head.Seq {
-			return n.cursorProblem(upTo, protocol.ErrEpoch)
+		if head := d.log.Head(); upTo.Epoch == head.Epoch && upTo.Seq > head.Seq {
+			return d.cursorProblem(upTo, protocol.ErrEpoch)
 		}
 	}
 	// Also where nothing is to be read, the cursor must be one of this log.
-	n.deadline(w, mostWork)
-	_, err := n.Log.Read(r.Context(), after, 1)
+	d.deadline(w, mostWork)
+	_, err := d.log.Read(r.Context(), after, 1)
 	var p *pack
 	if err == nil {
 		var t *limit.Slot
-		if t, err = n.acquireSlot(r.Context(), s, false); err == nil {
-			p, err = n.packAfter(r.Context(), t, s, after, upTo, s.count)
+		if t, err = s.acquireSlot(r.Context(), false); err == nil {
+			p, err = d.bundles.packAfter(r.Context(), t, s, after, upTo, s.count)
 			t.Release()
 		}
 	}
 	if err != nil {
-		return n.failed(r, after, err)
+		return d.failed(r, after, err)
 	}
 	p.held = ask.Have
-	return n.answer(w, r, s, p)
+	return d.answer(w, r, s, p)
 }
 
 // answerPages answers with the present state of pages.
-func (n *Notifier) answerPages(w http.ResponseWriter, r *http.Request, s *selection, pages []protocol.RequestedPage) *web.Problem {
-	if n.Item == nil {
+func (d *batchDoor) answerPages(w http.ResponseWriter, r *http.Request, s *selection, pages []protocol.RequestedPage) *web.Problem {
+	if d.item == nil {
 		return web.Plain(http.StatusNotImplemented, "this site answers only requests with a cursor")
 	}
 	if !s.filter.IsZero() {
 		return web.BadParameter("", "a request that names pages cannot have a filter")
 	}
 	// The pages are read after this, so each is as of this head or later.
-	p := &pack{to: n.Log.Head(), held: make(map[string]protocol.Digest, len(pages))}
-	n.deadline(w, mostWork)
-	t, err := n.acquireSlot(r.Context(), s, false)
+	p := &pack{to: d.log.Head(), held: make(map[string]protocol.Digest, len(pages))}
+	d.deadline(w, mostWork)
+	t, err := s.acquireSlot(r.Context(), false)
 	if err == nil {
-		err = n.lookUp(r.Context(), t, s, p, pages)
+		err = d.lookUp(r.Context(), t, s, p, pages)
 		t.Release()
 	}
 	var foreign errForeign
 	switch {
 	case errors.As(err, &foreign):
-		return n.foreign(string(foreign))
+		return d.foreign(string(foreign))
 	case err != nil:
-		return n.failed(r, p.to, err)
+		return d.failed(r, p.to, err)
 	}
-	return n.answer(w, r, s, p)
+	return d.answer(w, r, s, p)
 }
 
 // lookUp adds the present state of pages. A page that the caller must not know of
 // looks the same as one that does not exist.
-func (n *Notifier) lookUp(ctx context.Context, t *limit.Slot, s *selection, p *pack, pages []protocol.RequestedPage) error {
+func (d *batchDoor) lookUp(ctx context.Context, t *limit.Slot, s *selection, p *pack, pages []protocol.RequestedPage) error {
 	p.changes = make([]protocol.Change, 0, len(pages))
 	for i := range pages {
 		a := &pages[i]
@@ -254,7 +266,7 @@ func (n *Notifier) lookUp(ctx context.Context, t *limit.Slot, s *selection, p *p
 		errs := make([]error, workers(len(some)))
 		inParts(len(some), func(k, from, to int) {
 			for i := from; i < to && errs[k] == nil; i++ {
-				errs[k] = n.isNow(s, &some[i])
+				errs[k] = d.isNow(s, &some[i])
 			}
 		})
 		if err := errors.Join(errs...); err != nil {
@@ -267,9 +279,9 @@ func (n *Notifier) lookUp(ctx context.Context, t *limit.Slot, s *selection, p *p
 
 // isNow turns the change that reports a page as gone into its present state, if the
 // page exists. A URL of another site is an error unless the page exists.
-func (n *Notifier) isNow(s *selection, c *protocol.Change) error {
-	if n.public(s, c.Item.URL) {
-		item, ok, err := n.Item(c.Item.URL)
+func (d *batchDoor) isNow(s *selection, c *protocol.Change) error {
+	if s.public(c.Item.URL) {
+		item, ok, err := d.item(c.Item.URL)
 		if err != nil {
 			return err
 		}
@@ -281,18 +293,15 @@ func (n *Notifier) isNow(s *selection, c *protocol.Change) error {
 			return nil
 		}
 	}
-	if !n.ours(c.Item.URL) {
+	if !d.isOurs(c.Item.URL) {
 		return errForeign(c.Item.URL)
 	}
 	return nil
 }
 
 // answer sends a bundle, as fast as the client reads.
-func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, s *selection, p *pack) *web.Problem {
-	h := w.Header()
-	h.Set("Content-Type", bundle.MediaType)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+func (d *batchDoor) answer(w http.ResponseWriter, r *http.Request, s *selection, p *pack) *web.Problem {
+	h := web.SetType(w, bundle.MediaType, "no-store")
 	h.Set("Parley-Cursor", p.to.String())
 	h.Set("X-Accel-Buffering", "no") // nginx: do not buffer the response
 	h.Add("Vary", "Accept-Encoding")
@@ -304,18 +313,18 @@ func (n *Notifier) answer(w http.ResponseWriter, r *http.Request, s *selection, 
 	case web.AcceptsPlain(r.Header):
 		coding = bundle.Plain
 	}
-	n.stats.answered(protocol.AsBatch, len(p.changes), 0)
+	d.counts.answered(protocol.AsBatch, len(p.changes), 0)
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out := bufio.NewWriterSize(pieces{metered{n.patient(w), &n.stats.form(protocol.AsBatch).bytes}}, pieceBytes)
-	err := n.writePack(r.Context(), out, p, coding, s)
+	out := bufio.NewWriterSize(pieces{metered{d.patient(w), &d.counts.form(protocol.AsBatch).bytes}}, pieceBytes)
+	err := d.bundles.writePack(r.Context(), out, p, coding, s)
 	if err == nil {
 		err = out.Flush()
 	}
 	if err != nil {
 		if r.Context().Err() == nil {
-			orDiscard(n.Logger).Info("bundle cut", "peer", r.RemoteAddr, "to", p.to.String(), "err", err)
+			d.logger.Info("bundle cut", "peer", r.RemoteAddr, "to", p.to.String(), "err", err)
 		}
 		panic(http.ErrAbortHandler) // the response has begun: the client must see that it is incomplete
 	}

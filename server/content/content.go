@@ -1,4 +1,7 @@
-package server
+// Package content is what a site's doors deliver besides the changes themselves: the bytes of
+// pages, archives of the whole site, and what the site offers at one moment. Those that have it
+// (a store of versions, a maker of archives, the journal) and those that deliver it meet here.
+package content
 
 import (
 	"context"
@@ -29,20 +32,14 @@ type Pages interface {
 	// ErrNoVersion if either version is missing, or if the delta is not smaller
 	// than the page.
 	Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) ([]byte, error)
-}
 
-// A Presence is a [Pages] that knows which pages exist, and their present version. Caches
-// of what it returned are not used for a page that is gone or has changed since.
-type Presence interface {
-	// Present reports whether item is what its page is now.
-	Present(item *protocol.Item) bool
-}
-
-// A Past is a [Pages] that also returns earlier versions of a page, for readers that
-// the site trusts with them: the programs of [Agents].
-type Past interface {
-	// Version is like Pages.Page, for any version of a page that exists now.
+	// Version is like Page, for any version of a page that exists now. It is for readers
+	// that the site trusts with earlier versions: the programs of package caller.
 	Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error)
+
+	// Present reports whether item is what its page is now. A caller that caches what
+	// Page returned asks before each use: the page may be gone, or have changed.
+	Present(item *protocol.Item) bool
 }
 
 // An Archived describes an archive of the whole site as it was at Cursor.
@@ -72,43 +69,6 @@ type Archive interface {
 	Wait(ctx context.Context, a Archived) error
 }
 
-// A Predicate decides whether a change is delivered to the reader whose expression
-// it is. It is called by many goroutines at once.
-type Predicate func(context.Context, *protocol.Change) (bool, error)
-
-// ErrProgram is wrapped by errors of [Agents] that are the fault of a program,
-// and ErrNoRoom by those that say that too many programs are stored.
-var (
-	ErrProgram = errors.New("the program cannot be run")
-	ErrNoRoom  = errors.New("there is no room for another program")
-)
-
-// Agents runs programs that crawlers have sent (C14). server/agent is the
-// implementation; without one the site runs no programs. Its methods may be
-// called by many goroutines at once.
-type Agents interface {
-	// Keep stores a program, after checking it, and returns its digest, by which Run knows it.
-	Keep(ctx context.Context, who string, program []byte) (protocol.Digest, error)
-
-	// Has returns nil if who may run the program of that digest, and else the reason.
-	Has(who string, program protocol.Digest) error
-
-	// Run calls the program with a change: page is the page's content now and before
-	// its content before the change, each nil if unavailable.
-	Run(ctx context.Context, who string, program protocol.Digest, c *protocol.Change, page, before []byte) (Verdict, error)
-}
-
-// A Verdict is an agent's decision about a change.
-type Verdict struct {
-	Tell   bool   // whether the change is delivered to the agent's sender
-	Output []byte // delivered with the change, as protocol.CodingAgent
-}
-
-// A Caller is the client of a request, as far as it is known.
-type Caller struct {
-	// Name is the product token under which robots.txt may have rules. Empty is
-	// an anonymous client: the rules for "*".
-	Name string
-
-	Agents bool // may have its programs run here
-}
+// ErrNotReady is wrapped by the error of an announcement that comes before the
+// first scan of the site has ended. Try again in a moment.
+var ErrNotReady = errors.New("the first scan of the site has not finished")

@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"maps"
@@ -35,6 +35,7 @@ type FormStats struct {
 
 type formCounters struct{ streams, frames, answers, bytes atomic.Int64 }
 
+// Counters count what the doors do, for all of them.
 type counters struct {
 	streams, frames, batches, told, gaps, slow, manifests atomic.Int64
 
@@ -89,9 +90,8 @@ func (c *counters) refuse(status int) {
 	c.refused[status]++
 }
 
-// Stats returns the counts as they are now.
-func (n *Notifier) Stats() Stats {
-	c := &n.stats
+// stats returns the counts as they are now, with the number of subscribers.
+func (c *counters) stats(subscribers int) Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	forms := make(map[protocol.Form]FormStats)
@@ -101,6 +101,6 @@ func (n *Notifier) Stats() Stats {
 			forms[f] = s
 		}
 	}
-	return Stats{Forms: forms, Subscribers: n.admitted.Now(), Streams: c.streams.Load(), Frames: c.frames.Load(), Batches: c.batches.Load(),
+	return Stats{Forms: forms, Subscribers: subscribers, Streams: c.streams.Load(), Frames: c.frames.Load(), Batches: c.batches.Load(),
 		Told: c.told.Load(), Gaps: c.gaps.Load(), Slow: c.slow.Load(), Manifests: c.manifests.Load(), Refused: maps.Clone(c.refused)}
 }

@@ -1,4 +1,4 @@
-package server_test
+package doors_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 )
 
@@ -24,11 +25,11 @@ func ExampleNotifier() {
 		log.Fatal(err)
 	}
 	defer journal.Close()
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: server.Describe(site.Base), Public: site.Public}
+	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(site.Base), Public: site.Public}
 	publisher := &server.Publisher{Inventory: site, Journal: journal, Snapshot: snapshot}
-	doors := &server.Notifier{Log: journal, Snapshot: snapshot, Base: site.Base, Public: site.Public, Ready: publisher.Ready}
+	notifier := &doors.Notifier{Log: journal, Snapshot: snapshot, Base: site.Base, Public: site.Public, Ready: publisher.Ready}
 	mux := existingMux(docroot)
-	doors.Register(mux)
+	notifier.Register(mux)
 	fmt.Println(publisher.Turn(context.Background()))
 	fmt.Println(knock(mux))
 	// Output:

@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"container/list"
@@ -50,7 +50,7 @@ func keyOf(p *pack, changes []protocol.Change, c bundle.Coding) partKey {
 }
 
 // A bundleCache caches parts of recently requested bundles. A caller of get must check
-// that the pages of the part are still present: see Notifier.present. The zero
+// that the pages of the part are still present: see bundles.present. The zero
 // bundleCache is ready to use, by many goroutines at once.
 type bundleCache struct {
 	mu    sync.Mutex

@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"context"
@@ -23,14 +23,25 @@ const clientLimit = 4 << 10
 // errGone ends the stream of a subscriber that has disconnected.
 var errGone = errors.New("the subscriber disconnected")
 
-// serveStream rejects before the upgrade whatever serveChanges rejects, and then
+// A streamDoor pushes changes over WebSocket.
+type streamDoor struct {
+	*site
+	readers     *readers
+	frames      *frames
+	subscribers *subscribers
+	heartbeat   time.Duration
+	hurry       time.Duration // see Limits.Hurry
+	counts      *counters
+}
+
+// serve rejects before the upgrade whatever changesDoor rejects, and then
 // sends everything after the cursor until the subscriber disconnects.
-func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *web.Problem {
+func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 	q, p := web.Query(r, append(selectionNames(), "after")...)
 	if p != nil {
 		return p
 	}
-	sel, p := n.selectionOf(r, q)
+	sel, p := d.readers.selection(r, q)
 	if p != nil {
 		return p
 	}
@@ -39,14 +50,14 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *web.Prob
 	if p != nil {
 		return p
 	}
-	if p := n.handshakeProblem(w, r); p != nil {
+	if p := d.handshakeProblem(w, r); p != nil {
 		return p
 	}
-	if p := n.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
-	if err := n.stands(r.Context(), sel, after); err != nil {
-		return n.failed(r, after, err)
+	if err := d.frames.delivery.stands(r.Context(), sel, after); err != nil {
+		return d.failed(r, after, err)
 	}
 
 	// life ends with the connection; until then it can be written to. loop ends when
@@ -55,20 +66,20 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *web.Prob
 	defer cut()
 	loop, stop := context.WithCancelCause(life)
 	defer stop(nil)
-	leave, p := n.admit(r, &longRequest{stop: stop, cut: cut})
+	leave, p := d.subscribers.admit(r, &longRequest{stop: stop, cut: cut})
 	if p != nil {
 		return p
 	}
 	defer leave()
-	conn, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: n.packed(),
-		MaxMessage: clientLimit, WriteWait: n.writeWait(), Ping: n.heartbeat()})
+	conn, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: d.packed(),
+		MaxMessage: clientLimit, WriteWait: d.writeWait, Ping: d.heartbeat})
 	if err != nil {
-		n.stats.refuse(http.StatusBadRequest)
+		d.counts.refuse(http.StatusBadRequest)
 		return nil // wsconn has already answered
 	}
-	n.stats.streams.Add(1)
-	n.stats.form(sel.as).streams.Add(1)
-	defer n.stats.form(sel.as).streams.Add(-1)
+	d.counts.streams.Add(1)
+	d.counts.form(sel.as).streams.Add(1)
+	defer d.counts.form(sel.as).streams.Add(-1)
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)
@@ -79,11 +90,11 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *web.Prob
 			}
 		}
 	}()
-	s := &stream{n: n, r: r, conn: conn, sel: sel, at: after, said: after, packing: n.packed()[conn.Subprotocol()]}
+	s := &stream{door: d, r: r, conn: conn, sel: sel, at: after, said: after, packing: d.packed()[conn.Subprotocol()]}
 	err = s.run(life, loop)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		n.stats.slow.Add(1)
-		orDiscard(n.Logger).Info("stream closed: its reader does not read", "peer", r.RemoteAddr, "at", s.at.String())
+		d.counts.slow.Add(1)
+		d.logger.Info("stream closed: its reader does not read", "peer", r.RemoteAddr, "at", s.at.String())
 	}
 	conn.Close(s.close(life, err))
 	cut()
@@ -93,11 +104,11 @@ func (n *Notifier) serveStream(w http.ResponseWriter, r *http.Request) *web.Prob
 
 // handshakeProblem checks those parts of the handshake whose errors can be explained
 // to a person; wsconn checks the rest.
-func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *web.Problem {
+func (d *streamDoor) handshakeProblem(w http.ResponseWriter, r *http.Request) *web.Problem {
 	if !web.HasToken(r.Header.Values("Upgrade"), "websocket") || !web.HasToken(r.Header.Values("Connection"), "upgrade") {
 		w.Header().Set("Upgrade", "websocket")
 		w.Header().Set("Connection", "Upgrade")
-		return web.Plain(http.StatusUpgradeRequired, "this door speaks WebSocket; the same changes are available by plain HTTP at "+n.doors.changes)
+		return web.Plain(http.StatusUpgradeRequired, "this door speaks WebSocket; the same changes are available by plain HTTP at "+d.urls.changes)
 	}
 	if offered := r.Header.Values("Sec-Websocket-Protocol"); !web.HasToken(offered, protocol.Subprotocol) && !web.HasToken(offered, protocol.SubprotocolZstd) {
 		return web.BadParameter("Sec-WebSocket-Protocol", "offer the subprotocol "+protocol.Subprotocol+", or "+protocol.SubprotocolZstd)
@@ -106,7 +117,7 @@ func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *web
 	// another site must not read a stream in its visitor's name.
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
-		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, n.doors.host) && !strings.EqualFold(u.Host, r.Host) {
+		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, d.urls.host) && !strings.EqualFold(u.Host, r.Host) {
 			return web.Plain(http.StatusForbidden, "pages of other sites may not open this stream")
 		}
 	}
@@ -114,13 +125,13 @@ func (n *Notifier) handshakeProblem(w http.ResponseWriter, r *http.Request) *web
 }
 
 // packed returns how the messages of each subprotocol are compressed.
-func (n *Notifier) packed() map[string]wsconn.Packing {
-	return map[string]wsconn.Packing{protocol.SubprotocolZstd: &n.frames.packing}
+func (d *streamDoor) packed() map[string]wsconn.Packing {
+	return map[string]wsconn.Packing{protocol.SubprotocolZstd: &d.frames.packing}
 }
 
 // A stream is one subscriber: a position in the log.
 type stream struct {
-	n       *Notifier
+	door    *streamDoor
 	r       *http.Request
 	conn    *wsconn.Conn
 	packing wsconn.Packing // nil: messages are text
@@ -134,9 +145,9 @@ type stream struct {
 
 // run sends changes until loop ends or something fails, and returns why.
 func (s *stream) run(life, loop context.Context) error {
-	log := s.n.Log
+	log := s.door.log
 	err := s.send(life, protocol.Message{Kind: protocol.Hello, From: s.at, Head: log.Head(), Floor: log.Floor(),
-		At: s.n.Now(), Heartbeat: s.n.heartbeat(), Manifest: s.n.doors.manifest})
+		At: s.door.now(), Heartbeat: s.door.heartbeat, Manifest: s.door.urls.manifest})
 	if err != nil {
 		return err
 	}
@@ -155,10 +166,10 @@ func (s *stream) run(life, loop context.Context) error {
 
 // turn sends the next frame, or waits until there is one.
 func (s *stream) turn(life, loop context.Context) error {
-	if !s.n.stillKnows(s.r, s.sel.caller) {
+	if !s.sel.isStillKnown(s.r) {
 		return errNoCaller
 	}
-	fr, err := s.n.frames.after(loop, s.sel, s.at, s.waited)
+	fr, err := s.door.frames.after(loop, s.sel, s.at, s.waited)
 	none := (*notReady)(nil)
 	switch {
 	case err == nil:
@@ -176,17 +187,17 @@ func (s *stream) turn(life, loop context.Context) error {
 }
 
 func (s *stream) send(life context.Context, m protocol.Message) error {
-	s.told = s.n.Now()
+	s.told = s.door.now()
 	s.broken = s.conn.Write(life, m.Encode())
 	return s.broken
 }
 
 // mark sends the reader its cursor, and shows that the connection is alive.
 func (s *stream) mark(life context.Context) error {
-	s.n.stats.frames.Add(1)
+	s.door.counts.frames.Add(1)
 	from := s.said
 	s.said = s.at
-	return s.send(life, protocol.Message{Kind: protocol.Mark, From: from, To: s.at, Head: s.n.Log.Head(), At: s.n.Now()})
+	return s.send(life, protocol.Message{Kind: protocol.Mark, From: from, To: s.at, Head: s.door.log.Head(), At: s.door.now()})
 }
 
 // unsaid is the share of a heartbeat after which a mark sends the reader a
@@ -195,11 +206,11 @@ const unsaid = 5
 
 // quiet returns how long nothing needs to be sent.
 func (s *stream) quiet() time.Duration {
-	most := s.n.heartbeat()
+	most := s.door.heartbeat
 	if s.at != s.said {
 		most /= unsaid
 	}
-	return most - max(0, s.n.Now().Sub(s.told)) // a clock that was put back must not prolong the silence
+	return most - max(0, s.door.now().Sub(s.told)) // a clock that was put back must not prolong the silence
 }
 
 // frame sends a frame, or skips one that has nothing for this reader: a reader with a
@@ -217,23 +228,23 @@ func (s *stream) frame(life context.Context, fr *frame) error {
 			return err
 		}
 	}
-	s.told = s.n.Now()
+	s.told = s.door.now()
 	if s.broken = fr.write(life, s.conn, s.packing); s.broken != nil {
 		return s.broken
 	}
 	s.at, s.said = fr.to, fr.to
-	s.n.stats.sent(s.sel.as, fr.told, len(fr.text))
+	s.door.counts.sent(s.sel.as, fr.told, len(fr.text))
 	return nil
 }
 
 // gap reports that the changes after the cursor are no longer kept, and goes on after them.
 func (s *stream) gap(life context.Context) error {
-	head := s.n.Log.Head()
-	err := s.send(life, protocol.Message{Kind: protocol.Gap, From: s.said, To: head, Manifest: s.n.doors.manifest,
+	head := s.door.log.Head()
+	err := s.send(life, protocol.Message{Kind: protocol.Gap, From: s.said, To: head, Manifest: s.door.urls.manifest,
 		Reason: "the changes after the reader's cursor are no longer stored"})
 	s.at, s.said = head, head
-	s.n.stats.gaps.Add(1)
-	s.n.stats.frames.Add(1)
+	s.door.counts.gaps.Add(1)
+	s.door.counts.frames.Add(1)
 	return err
 }
 
@@ -245,7 +256,7 @@ func (s *stream) wait(life, loop context.Context, none *notReady) error {
 	switch {
 	case err == nil:
 		s.waited = none
-		s.n.admitted.Spread(loop, s.sel.addr)
+		s.door.subscribers.admitted.Spread(loop, s.sel.addr)
 		return nil
 	case loop.Err() != nil, ctx.Err() == nil:
 		return err
@@ -271,14 +282,14 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 	case life.Err() != nil:
 		return protocol.CloseShutdown, errShutdown.Error()
 	case s.broken != nil: // a subscriber that disconnects during a write is not a failure of the site
-		orDiscard(s.n.Logger).Debug("subscriber disconnected", "at", s.at.String(), "err", err)
+		s.door.logger.Debug("subscriber disconnected", "at", s.at.String(), "err", err)
 		return 1000, ""
 	default:
-		orDiscard(s.n.Logger).Error("stream failed", "at", s.at.String(), "err", err)
+		s.door.logger.Error("stream failed", "at", s.at.String(), "err", err)
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
 	}
 	// The random part spreads the reconnects.
-	m.Retry = pause.AtMost(time.Second, s.n.Hurry) + rand.N(pause.AtMost(2*time.Second, s.n.Hurry))
+	m.Retry = pause.AtMost(time.Second, s.door.hurry) + rand.N(pause.AtMost(2*time.Second, s.door.hurry))
 	s.conn.Write(life, m.Encode()) // the peer may have gone
 	return m.Code, m.Reason
 }

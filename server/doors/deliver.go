@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"context"
@@ -7,8 +7,18 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/limit"
 )
+
+// Delivery reads what follows a cursor, for every form, filter and program. Any number of
+// goroutines may use it.
+type delivery struct {
+	*site
+	pages    content.Pages // nil: forms without them only
+	bundles  *bundles
+	archives *archives // nil: there are none
+}
 
 // next returns what follows a cursor, in the form and for the selection of the
 // request: a Batch, possibly without changes, a Bundle or an Archive. It contains at
@@ -16,41 +26,41 @@ import (
 // is a *notReady if there is nothing to send yet.
 //
 // It is the one place where the six forms differ. Polling or push is its callers'
-// business: see serveChanges and stream.
-func (n *Notifier) next(ctx context.Context, s *selection, after protocol.Cursor, count int) (protocol.Message, error) {
-	if after == n.Log.Head() && !after.IsZero() {
+// business: see changesDoor and stream.
+func (d *delivery) next(ctx context.Context, s *selection, after protocol.Cursor, count int) (protocol.Message, error) {
+	if after == d.log.Head() && !after.IsZero() {
 		if s.as == protocol.AsSite {
-			n.bursts.note(after, n.Now())
+			d.archives.bursts.note(after, d.now())
 		}
-		return protocol.Message{}, n.atHead(after)
+		return protocol.Message{}, d.atHead(after)
 	}
 	if s.as == protocol.AsBatch {
-		if err := n.dueBundle(ctx, s, after); err != nil {
+		if err := d.bundles.due(ctx, s, after); err != nil {
 			return protocol.Message{}, err
 		}
 	}
 	var t *limit.Slot
 	var err error
 	if !s.cheap() && s.filter.Agent.IsZero() { // Agents limits how many programs run at a time
-		if t, err = n.acquireSlot(ctx, s, false); err != nil {
+		if t, err = s.acquireSlot(ctx, false); err != nil {
 			return protocol.Message{}, err
 		}
 		defer t.Release()
 	}
 	switch s.as {
 	case protocol.AsBatch:
-		return n.nextBundle(ctx, t, s, after, count)
+		return d.bundles.next(ctx, t, s, after, count)
 	case protocol.AsSite:
-		if m, ok, err := n.nextArchive(ctx, s, after); ok || err != nil {
+		if m, ok, err := d.archives.next(ctx, s, after); ok || err != nil {
 			return m, err
 		}
 	}
-	m, outputs, err := n.readBatch(ctx, t, s, after, count)
+	m, outputs, err := d.readBatch(ctx, t, s, after, count)
 	if err == nil && m.To == after {
-		err = n.atHead(after)
+		err = d.atHead(after)
 	}
 	if err == nil {
-		err = n.addBodies(ctx, t, s, &m, outputs)
+		err = d.addBodies(ctx, t, s, &m, outputs)
 	}
 	return m, err
 }
@@ -63,18 +73,34 @@ type notReady struct {
 
 func (e *notReady) Error() string { return "nothing to deliver yet: " + e.why }
 
-// atHead returns the error for a reader that has everything.
-func (n *Notifier) atHead(at protocol.Cursor) *notReady {
-	return &notReady{until: func(ctx context.Context) error { return n.Log.Wait(ctx, at) }}
-}
-
 // stands returns the error with which next would reject a cursor.
-func (n *Notifier) stands(ctx context.Context, s *selection, at protocol.Cursor) error {
-	_, err := n.Log.Read(ctx, at, 1)
+func (d *delivery) stands(ctx context.Context, s *selection, at protocol.Cursor) error {
+	_, err := d.log.Read(ctx, at, 1)
 	if s.as == protocol.AsSite && (errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)) {
 		return nil // such a reader is sent the whole site
 	}
 	return err
+}
+
+// readOnFor bounds how long a request keeps reading the journal at once while it
+// finds only changes that may not be sent or are not selected.
+const readOnFor = 300 * time.Millisecond
+
+// readOn returns the message that follows m, a message without changes, merged with
+// it. While that has nothing for this reader it reads on for a while, so that the reader
+// need not poll a hundred times. On an error it returns how far it came.
+func (d *delivery) readOn(ctx context.Context, s *selection, m protocol.Message, count int, most time.Duration) (protocol.Message, error) {
+	for end := time.Now().Add(most); ; {
+		next, err := d.next(ctx, s, m.To, count)
+		if err != nil {
+			return m, err
+		}
+		all, ok := together(m, next)
+		if !ok || !hasNoChanges(&all) || time.Now().After(end) {
+			return all, nil
+		}
+		m = all
+	}
 }
 
 // hasNoChanges reports whether a message only moves the watermark.
@@ -105,7 +131,7 @@ const mostWork = 30 * time.Second
 // readBatch reads the changes after a cursor into one Batch that may be sent, at most
 // count of them, and returns the output of the reader's own program for each; nil if
 // there is none. To is the cursor of the last change read; at the head it is after.
-func (n *Notifier) readBatch(ctx context.Context, t *limit.Slot, s *selection, after protocol.Cursor, count int) (protocol.Message, []protocol.Body, error) {
+func (d *delivery) readBatch(ctx context.Context, t *limit.Slot, s *selection, after protocol.Cursor, count int) (protocol.Message, []protocol.Body, error) {
 	read := protocol.MaxBatch
 	if count == 0 {
 		count = read
@@ -116,7 +142,7 @@ func (n *Notifier) readBatch(ctx context.Context, t *limit.Slot, s *selection, a
 	case !s.filter.Agent.IsZero():
 		read = agentBatch
 	}
-	changes, err := n.Log.Read(ctx, after, read)
+	changes, err := d.log.Read(ctx, after, read)
 	if err != nil {
 		return protocol.Message{}, nil, err
 	}
@@ -130,7 +156,7 @@ func (n *Notifier) readBatch(ctx context.Context, t *limit.Slot, s *selection, a
 		if i > 0 && t.IsOver() {
 			break
 		}
-		c, output, ok, err := n.selects(ctx, s, changes[i])
+		c, output, ok, err := s.selects(ctx, changes[i])
 		switch {
 		case err != nil:
 			return m, nil, err
@@ -159,10 +185,10 @@ const mostBodies = 256 << 10
 // addBodies adds to each change the body that the form carries, or the output of
 // the reader's own program. If the bodies are too large for one message, the message
 // ends before the first that does not fit.
-func (n *Notifier) addBodies(ctx context.Context, t *limit.Slot, s *selection, m *protocol.Message, outputs []protocol.Body) error {
+func (d *delivery) addBodies(ctx context.Context, t *limit.Slot, s *selection, m *protocol.Message, outputs []protocol.Body) error {
 	made := make(map[wanted]protocol.Body)
 	for {
-		cut, err := n.fillBodies(ctx, t, s, m, outputs, made)
+		cut, err := d.fillBodies(ctx, t, s, m, outputs, made)
 		if err != nil || !cut {
 			return err
 		}
@@ -178,7 +204,7 @@ type wanted struct {
 
 // fillBodies cuts the message and returns true if it becomes too long: a shorter
 // message may need other bodies.
-func (n *Notifier) fillBodies(ctx context.Context, t *limit.Slot, s *selection, m *protocol.Message, outputs []protocol.Body, made map[wanted]protocol.Body) (cut bool, err error) {
+func (d *delivery) fillBodies(ctx context.Context, t *limit.Slot, s *selection, m *protocol.Message, outputs []protocol.Body, made map[wanted]protocol.Body) (cut bool, err error) {
 	m.Bodies = nil
 	want := wantedBodies(s, m.Changes)
 	room, bodies := protocol.MaxRoom, mostBodies
@@ -193,7 +219,7 @@ func (n *Notifier) fillBodies(ctx context.Context, t *limit.Slot, s *selection, 
 				m.To.Seq, m.Changes = m.Changes[i-1].Seq, m.Changes[:i]
 				return true, nil
 			} else if !ok {
-				if b, err = n.body(ctx, s, c, w.base); err != nil {
+				if b, err = d.body(ctx, c, w.base); err != nil {
 					return false, err
 				}
 				made[w] = b
@@ -269,24 +295,24 @@ const wholeEvery = 50
 // body returns the body that a form carries of a page. It is empty if the bytes are no
 // longer available: a later change tells what became of the page. A page that is too
 // large for a message is given by its URL.
-func (n *Notifier) body(ctx context.Context, s *selection, c *protocol.Change, base protocol.Digest) (protocol.Body, error) {
+func (d *delivery) body(ctx context.Context, c *protocol.Change, base protocol.Digest) (protocol.Body, error) {
 	if !base.IsZero() {
-		delta, err := n.Pages.Delta(ctx, &c.Item, base)
+		delta, err := d.pages.Delta(ctx, &c.Item, base)
 		switch {
 		case err == nil && len(delta) <= protocol.MaxInline:
 			return protocol.Body{Coding: protocol.CodingDelta, Base: base, Bytes: delta, Length: int64(len(delta))}, nil
-		case err != nil && !errors.Is(err, ErrNoVersion):
+		case err != nil && !errors.Is(err, content.ErrNoVersion):
 			return protocol.Body{}, fmt.Errorf("deliver difference of %s: %w", c.Item.URL, err)
 		}
 	}
 	if c.Item.Length > protocol.MaxInline {
 		return protocol.Body{Href: c.Item.URL, Length: c.Item.Length, Digest: c.Item.Digest}, nil
 	}
-	page, err := n.Pages.Page(ctx, &c.Item, protocol.MaxInline)
+	page, err := d.pages.Page(ctx, &c.Item, protocol.MaxInline)
 	switch {
 	case err == nil:
 		return protocol.Body{Bytes: page, Length: int64(len(page))}, nil
-	case errors.Is(err, ErrNoVersion):
+	case errors.Is(err, content.ErrNoVersion):
 		return protocol.Body{}, nil
 	}
 	return protocol.Body{}, fmt.Errorf("deliver page %s: %w", c.Item.URL, err)

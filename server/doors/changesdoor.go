@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"context"
@@ -14,13 +14,24 @@ import (
 // longPoll bounds how long the changes door waits, in seconds.
 const longPoll = 60
 
-// serveChanges answers with one Batch of what follows a cursor.
-func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *web.Problem {
+// A changesDoor answers with the changes after a cursor, at once or when there are any.
+type changesDoor struct {
+	*site
+	readers     *readers
+	delivery    *delivery
+	subscribers *subscribers
+	pullOnly    bool
+	counts      *counters
+	coder       web.Coder
+}
+
+// serve answers with one Batch of what follows a cursor.
+func (d *changesDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 	q, p := web.Parameters(w, r, append(selectionNames(), "after", "wait", "limit")...)
 	if p != nil {
 		return p
 	}
-	sel, p := n.selectionOf(r, q)
+	sel, p := d.readers.selection(r, q)
 	if p != nil {
 		return p
 	}
@@ -36,20 +47,20 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *web.Pro
 	if p != nil {
 		return p
 	}
-	if p := n.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
-	if n.PullOnly || r.Method == http.MethodHead {
+	if d.pullOnly || r.Method == http.MethodHead {
 		wait = 0
 	}
 	sel.every = 0 // a poll wants what there is
-	n.deadline(w, mostWork)
-	m, err := n.readOn(r.Context(), sel, protocol.Message{Kind: protocol.Batch, From: after, To: after}, count, readOnFor)
+	d.deadline(w, mostWork)
+	m, err := d.delivery.readOn(r.Context(), sel, protocol.Message{Kind: protocol.Batch, From: after, To: after}, count, readOnFor)
 	if wait > 0 && hasNoChanges(&m) && (err == nil || errors.As(err, new(*notReady))) {
-		if m, p, err = n.poll(w, r, sel, m, count, time.Duration(wait)*time.Second); p != nil {
+		if m, p, err = d.poll(w, r, sel, m, count, time.Duration(wait)*time.Second); p != nil {
 			return p
 		}
-		if !n.stillKnows(r, sel.caller) {
+		if !sel.isStillKnown(r) {
 			return unknownCaller(errNoCaller)
 		}
 	}
@@ -60,57 +71,36 @@ func (n *Notifier) serveChanges(w http.ResponseWriter, r *http.Request) *web.Pro
 		p.Title, p.Retry = "the requested content is not ready yet", makingRetry
 		return p
 	case err != nil && none == nil, r.Context().Err() != nil:
-		return n.failed(r, after, err)
+		return d.failed(r, after, err)
 	}
-	m.Head = n.Log.Head()
-	n.deadline(w, 0) // the reader gets its full time to read
+	m.Head = d.log.Head()
+	d.deadline(w, 0) // the reader gets its full time to read
 	text := append(m.Encode(), '\n')
-	n.stats.answered(sel.as, m.ChangeCount(), len(text))
-	n.coder.Write(w, r, text)
+	d.counts.answered(sel.as, m.ChangeCount(), len(text))
+	d.coder.Write(w, r, text)
 	return nil
 }
 
 // makingRetry is the Retry-After while the answer is being made.
 const makingRetry = 10 * time.Second
 
-// readOnFor bounds how long a request keeps reading the journal at once while it
-// finds only changes that may not be sent or are not selected.
-const readOnFor = 300 * time.Millisecond
-
-// readOn returns the message that follows m, a message without changes, merged with
-// it. While that has nothing for this reader it reads on for a while, so that the reader
-// need not poll a hundred times. On an error it returns how far it came.
-func (n *Notifier) readOn(ctx context.Context, s *selection, m protocol.Message, count int, most time.Duration) (protocol.Message, error) {
-	for end := time.Now().Add(most); ; {
-		next, err := n.next(ctx, s, m.To, count)
-		if err != nil {
-			return m, err
-		}
-		all, ok := together(m, next)
-		if !ok || !hasNoChanges(&all) || time.Now().After(end) {
-			return all, nil
-		}
-		m = all
-	}
-}
-
 // poll reads on from a message without changes until there is something to send,
 // the time is over, or the site stops. The error is a *notReady if it waited in vain.
-func (n *Notifier) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, count int, wait time.Duration) (protocol.Message, *web.Problem, error) {
+func (d *changesDoor) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, count int, wait time.Duration) (protocol.Message, *web.Problem, error) {
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
-	leave, p := n.admit(r, &longRequest{stop: stop, cut: func() { stop(errShutdown) }})
+	leave, p := d.subscribers.admit(r, &longRequest{stop: stop, cut: func() { stop(errShutdown) }})
 	if p != nil {
 		return m, p, nil
 	}
 	defer leave()
 	s.listens = true
-	n.deadline(w, wait+mostWork)
+	d.deadline(w, wait+mostWork)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
 		var err error
-		m, err = n.readOn(ctx, s, m, count, wait)
+		m, err = d.delivery.readOn(ctx, s, m, count, wait)
 		if none := (*notReady)(nil); errors.As(err, &none) {
 			if failed := none.until(ctx); failed == nil {
 				continue

@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"context"
@@ -75,12 +75,12 @@ func (fr *frame) prepared(p wsconn.Packing) (*wsconn.Prepared, error) {
 	return *at, nil
 }
 
-// frames encodes messages from a log, once for all readers with the same cursor and selection.
+// frames encodes messages, once for all readers with the same cursor and selection, and caches them
+// for a moment. Any number of goroutines may use it.
 type frames struct {
-	next    func(ctx context.Context, s *selection, after protocol.Cursor, count int) (protocol.Message, error)
-	head    func() protocol.Cursor
-	now     func() time.Time
-	packing coding.Messages
+	*site
+	delivery *delivery
+	packing  coding.Messages
 
 	mu    sync.Mutex
 	byKey map[place]*frame
@@ -193,14 +193,14 @@ func (f *frames) forget() {
 }
 
 func (f *frames) encode(ctx context.Context, s *selection, at protocol.Cursor) (*frame, error) {
-	m, err := f.next(ctx, s, at, 0)
+	m, err := f.delivery.next(ctx, s, at, 0)
 	if err != nil {
 		return nil, err
 	}
 	told := m.ChangeCount()
 	switch {
 	case hasNoChanges(&m):
-		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.head(), At: f.now()}
+		m = protocol.Message{Kind: protocol.Mark, From: at, To: m.To, Head: f.log.Head(), At: f.now()}
 	case m.Kind == protocol.Batch && told == 1:
 		m.Kind = protocol.Ev
 	}

@@ -1,20 +1,18 @@
-package server
+package doors
 
 import (
 	"context"
-	"fmt"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/internal/limit"
-	"github.com/parleyweb/parley/server/internal/web"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 const (
-	siteShare = 0.5 // see Notifier.SiteShare
+	siteShare = 0.5 // see Content.SiteShare
 
 	// judgedLife is how long a judgement of a caller and an archive is valid, or
 	// for judgedFactor times as long as it took, if that is longer.
@@ -24,85 +22,51 @@ const (
 
 	// sampled is how many changes are read, at most, to estimate how many pages changed.
 	sampled = 4 * protocol.MaxBatch
-
-	// siteRanges is how many parts of an archive one request may ask for.
-	siteRanges = 4
 )
 
-// serveSite serves an archive of the whole site: the newest one, or the one at the
-// cursor in the parameter at.
-func (n *Notifier) serveSite(w http.ResponseWriter, r *http.Request) *web.Problem {
-	q, p := web.Query(r, "at")
-	if p != nil {
-		return p
-	}
-	if q.Has("at") {
-		if _, err := protocol.ParseCursor(q.Get("at")); err != nil {
-			return web.BadParameter("at", err.Error())
-		}
-	}
-	caller, p := n.callerOf(r)
-	if p != nil {
-		return p
-	}
-	if !n.mayReadArchive(caller) {
-		return archiveRefused()
-	}
-	if strings.Count(r.Header.Get("Range"), ",") >= siteRanges || len(r.Header.Values("Range")) > 1 {
-		return web.Plain(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("one request may ask for %d ranges", siteRanges))
-	}
-	leave, p := n.bundles.Enter("bundles and archives", limit.ClientAddress(r), bundlesAtOnce, bundlesEach)
-	if p != nil {
-		return p
-	}
-	defer leave()
-	if p := n.scanning(); p != nil {
-		return p
-	}
-	n.stats.answered(protocol.AsSite, 0, 0)
-	n.Archive.ServeHTTP(metered{n.patient(w), &n.stats.form(protocol.AsSite).bytes}, r)
-	return nil
+// Archives decides who is sent an archive of the whole site, and when. Any number of
+// goroutines may use it.
+type archives struct {
+	*site
+	archive  content.Archive
+	snapshot *manifest.Snapshot          // counts the site's items while there is no archive; nil: unknown
+	publicTo func(name, url string) bool // nil: no caller has rules of its own
+	share    float64                     // see Content.SiteShare
+	judged   judgements
+	bursts   bursts
 }
 
-// Refuse answers a request with a problem of RFC 9457. It is for handlers behind a
-// Notifier, such as an [Archive]. A retry above zero sends Retry-After.
-func Refuse(w http.ResponseWriter, r *http.Request, status int, detail string, retry time.Duration) {
-	p := web.Plain(status, detail)
-	p.Retry = retry
-	p.Write(w, r)
-}
-
-// mayReadArchive reports whether a caller may have the archive. The archive is the same
+// mayRead reports whether a caller may have the archive. The archive is the same
 // for everybody: a caller with its own rules in robots.txt may have it only if they
 // forbid nothing that is in it. Of concurrent requests for one name, one reads the
 // archives and only the others of that name wait for it.
-func (n *Notifier) mayReadArchive(c Caller) bool {
-	if c.Name == "" || n.PublicTo == nil {
+func (a *archives) mayRead(c caller.Caller) bool {
+	if c.Name == "" || a.publicTo == nil {
 		return true
 	}
-	a, _ := n.Archive.Latest()
-	now := n.Now()
-	n.judged.mu.Lock()
-	j := n.judged.byName[c.Name]
-	if j == nil || !j.counts(a, now) {
-		j = &judgement{archive: a, at: now, done: make(chan struct{})}
-		if n.judged.byName == nil || len(n.judged.byName) >= judgedMost {
-			n.judged.byName = make(map[string]*judgement)
+	newest, _ := a.archive.Latest()
+	now := a.now()
+	a.judged.mu.Lock()
+	j := a.judged.byName[c.Name]
+	if j == nil || !j.counts(newest, now) {
+		j = &judgement{archive: newest, at: now, done: make(chan struct{})}
+		if a.judged.byName == nil || len(a.judged.byName) >= judgedMost {
+			a.judged.byName = make(map[string]*judgement)
 		}
-		n.judged.byName[c.Name] = j
-		n.judged.mu.Unlock()
+		a.judged.byName[c.Name] = j
+		a.judged.mu.Unlock()
 		defer close(j.done)
 		began := time.Now()
-		j.may = n.Archive.Within(func(url string) bool { return n.PublicTo(c.Name, url) })
+		j.may = a.archive.Within(func(url string) bool { return a.publicTo(c.Name, url) })
 		j.took = time.Since(began)
 		return j.may
 	}
-	n.judged.mu.Unlock()
+	a.judged.mu.Unlock()
 	<-j.done
 	return j.may
 }
 
-// judgements are the results of mayReadArchive for callers with their own rules.
+// judgements are the results of mayRead for callers with their own rules.
 type judgements struct {
 	mu     sync.Mutex
 	byName map[string]*judgement
@@ -110,7 +74,7 @@ type judgements struct {
 
 // A judgement is one result, valid once done is closed.
 type judgement struct {
-	archive Archived
+	archive content.Archived
 	at      time.Time
 	done    chan struct{}
 	may     bool
@@ -118,7 +82,7 @@ type judgement struct {
 }
 
 // counts reports whether a judgement, even one in progress, is valid for an archive.
-func (j *judgement) counts(a Archived, now time.Time) bool {
+func (j *judgement) counts(a content.Archived, now time.Time) bool {
 	if j.archive != a || now.Before(j.at) {
 		return false
 	}
@@ -130,52 +94,48 @@ func (j *judgement) counts(a Archived, now time.Time) bool {
 	}
 }
 
-// nextArchive returns the archive of the site, and false if the changes say as
+// next returns the archive of the site, and false if the changes say as
 // much at less cost: the archive is for readers that have nothing, or whose cursor is
 // no longer valid, and for those to whom more than a share of the site is new (C12).
 // The error is a *notReady while the archive is being made.
-func (n *Notifier) nextArchive(ctx context.Context, s *selection, after protocol.Cursor) (protocol.Message, bool, error) {
-	if !n.mayReadArchive(s.caller) {
+func (a *archives) next(ctx context.Context, s *selection, after protocol.Cursor) (protocol.Message, bool, error) {
+	if !a.mayRead(s.caller) {
 		return protocol.Message{}, false, nil
 	}
-	a, ok := n.Archive.Latest() // read first: a newer one ends the wait
-	making := &notReady{why: "the archive of the whole site is being made", until: func(ctx context.Context) error { return n.Archive.Wait(ctx, a) }}
-	head, floor := n.Log.Head(), n.Log.Floor()
+	newest, ok := a.archive.Latest() // read first: a newer one ends the wait
+	making := &notReady{why: "the archive of the whole site is being made", until: func(ctx context.Context) error { return a.archive.Wait(ctx, newest) }}
+	head, floor := a.log.Head(), a.log.Floor()
 	if after.Epoch != head.Epoch || after.Seq < floor.Seq || after.Seq > head.Seq {
 		if !ok {
 			return protocol.Message{}, false, making
 		}
-		return n.archiveMessage(after, a), true, nil
+		return a.message(after, newest), true, nil
 	}
-	items := float64(a.Items)
-	if !ok && n.Snapshot != nil {
-		items = float64(n.Snapshot.Items())
+	items := float64(newest.Items)
+	if !ok && a.snapshot != nil {
+		items = float64(a.snapshot.Items())
 	}
-	share := n.SiteShare
-	if share <= 0 {
-		share = siteShare
-	}
-	most := share * items
+	most := a.share * items
 	since := after
 	if s.listens { // include what it was sent just now
-		if since.Seq = min(after.Seq, max(n.bursts.since(after, n.Now()), floor.Seq)); a.Cursor.Seq <= after.Seq {
-			since.Seq = max(since.Seq, a.Cursor.Seq) // a reader at that cursor could have had that archive
+		if since.Seq = min(after.Seq, max(a.bursts.since(after, a.now()), floor.Seq)); newest.Cursor.Seq <= after.Seq {
+			since.Seq = max(since.Seq, newest.Cursor.Seq) // a reader at that cursor could have had that archive
 		}
 	}
 	if items == 0 || float64(head.Seq)-float64(since.Seq) < most {
 		return protocol.Message{}, false, nil
 	}
-	changed, err := n.changedAfter(ctx, since, head)
+	changed, err := a.changedAfter(ctx, since, head)
 	if err != nil || changed < most {
 		return protocol.Message{}, false, err
 	}
-	if ok && a.Cursor.Epoch == after.Epoch && a.Cursor.Seq > after.Seq && float64(head.Seq-a.Cursor.Seq) < most {
-		return n.archiveMessage(after, a), true, nil
+	if ok && newest.Cursor.Epoch == after.Epoch && newest.Cursor.Seq > after.Seq && float64(head.Seq-newest.Cursor.Seq) < most {
+		return a.message(after, newest), true, nil
 	}
-	if n.Archive.IsDueSoon() {
+	if a.archive.IsDueSoon() {
 		return protocol.Message{}, false, making
 	}
-	if now, there := n.Archive.Latest(); there && now != a {
+	if now, there := a.archive.Latest(); there && now != newest {
 		return protocol.Message{}, false, making // it has been finished meanwhile
 	}
 	return protocol.Message{}, false, nil
@@ -236,19 +196,19 @@ func (b *bursts) forget(now time.Time) {
 	}
 }
 
-// archiveMessage returns the message with the URL of an archive.
-func (n *Notifier) archiveMessage(after protocol.Cursor, a Archived) protocol.Message {
-	return protocol.Message{Kind: protocol.Archive, From: after, To: a.Cursor, N: a.Items,
-		Body: protocol.Body{Href: n.Base + sitePath + "?at=" + a.Cursor.String(), Length: a.Length, Digest: a.Digest}}
+// message returns the message with the URL of an archive.
+func (a *archives) message(after protocol.Cursor, is content.Archived) protocol.Message {
+	return protocol.Message{Kind: protocol.Archive, From: after, To: is.Cursor, N: is.Items,
+		Body: protocol.Body{Href: a.urls.base + sitePath + "?at=" + is.Cursor.String(), Length: is.Length, Digest: is.Digest}}
 }
 
 // changedAfter returns about how many pages changed between two cursors: exactly, if
 // there are few changes, and else extrapolated from the first of them.
-func (n *Notifier) changedAfter(ctx context.Context, after, head protocol.Cursor) (float64, error) {
+func (a *archives) changedAfter(ctx context.Context, after, head protocol.Cursor) (float64, error) {
 	urls := make(map[string]struct{})
 	at := after
 	for at.Seq-after.Seq < sampled && at != head {
-		changes, err := n.Log.Read(ctx, at, protocol.MaxBatch)
+		changes, err := a.log.Read(ctx, at, protocol.MaxBatch)
 		if err != nil {
 			return 0, err
 		}

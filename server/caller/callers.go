@@ -1,8 +1,9 @@
-package server
+package caller
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -56,7 +57,7 @@ const (
 	callersRest = time.Second
 )
 
-// ReadCallers reads a file of one caller on each line,
+// Read reads a file of one caller on each line,
 //
 //	NAME TOKEN [agents]
 //
@@ -65,7 +66,7 @@ const (
 // send programs to be run. Empty lines, and comments from a "#" at the beginning of
 // a word, are ignored. Two lines with the same name give one caller two tokens.
 // Errors name the line, and never a token.
-func ReadCallers(path string) (*Callers, error) {
+func Read(path string) (*Callers, error) {
 	c := &Callers{path: path, looked: time.Now()}
 	b, _, err := readCallersFile(path)
 	if err == nil {
@@ -98,6 +99,8 @@ func readCallersFile(path string) (b []byte, written time.Time, err error) {
 	}
 	return b, info.ModTime(), nil
 }
+
+func (c *Callers) log() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 
 // known returns the present callers. While one goroutine reads the file, which may
 // take long, the others get the callers known before.
@@ -134,7 +137,7 @@ func (c *Callers) look(known []knownCaller, now time.Time) []knownCaller {
 		c.text, c.fault = sum, err
 		if err == nil {
 			known = list
-			orDiscard(c.Logger).Info("callers file reloaded", "path", c.path, "tokens", len(list))
+			c.log().Info("callers file reloaded", "path", c.path, "tokens", len(list))
 		}
 	}
 	failed := ""
@@ -142,7 +145,7 @@ func (c *Callers) look(known []knownCaller, now time.Time) []knownCaller {
 		failed = err.Error()
 	}
 	if failed != c.failed && failed != "" {
-		orDiscard(c.Logger).Warn("callers file could not be read: the previous callers stay valid", "path", c.path, "err", err)
+		c.log().Warn("callers file could not be read: the previous callers stay valid", "path", c.path, "err", err)
 	}
 	c.failed = failed
 	return known
@@ -215,7 +218,7 @@ var errUnknownToken = errors.New("unknown token: send the one that this site gav
 
 // Identify returns the caller with a request's bearer token, and the anonymous one if there
 // is none. It takes the same time for every token of whatever length, so that none can be
-// guessed piece by piece. It is made for [Notifier].Identify.
+// guessed piece by piece. It is made for the Identify of a site's Notifier.
 func (c *Callers) Identify(r *http.Request) (Caller, error) {
 	said := r.Header.Values("Authorization")
 	if len(said) == 0 {

@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/internal/limit"
 )
 
@@ -43,6 +43,14 @@ const (
 	inlineRatio = 16
 )
 
+// Bundles packs many changes with their pages. Any number of goroutines may use it.
+type bundles struct {
+	*site
+	pages   content.Pages
+	packers packers
+	packed  bundleCache
+}
+
 // A pack is the content of a bundle: the last change of each URL.
 type pack struct {
 	from, to protocol.Cursor
@@ -56,7 +64,7 @@ type pack struct {
 //
 // The selection decides which changes are sent: of each page, the last version
 // that it accepted.
-func (n *Notifier) packAfter(ctx context.Context, t *limit.Slot, s *selection, after, upTo protocol.Cursor, most int) (*pack, error) {
+func (b *bundles) packAfter(ctx context.Context, t *limit.Slot, s *selection, after, upTo protocol.Cursor, most int) (*pack, error) {
 	p := &pack{from: after, to: after}
 	f := folding{byURL: make(map[string]*folded)}
 	seen := make(map[string]struct{})
@@ -65,7 +73,7 @@ func (n *Notifier) packAfter(ctx context.Context, t *limit.Slot, s *selection, a
 		enough = queryWork // more than it took to find upTo
 	}
 	for full := false; most > 0 && !full && (s.where == nil || t.Worked() < enough) && (upTo.IsZero() || p.to.Seq < upTo.Seq); {
-		changes, err := n.Log.Read(ctx, p.to, min(most, protocol.MaxBatch))
+		changes, err := b.log.Read(ctx, p.to, min(most, protocol.MaxBatch))
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +98,7 @@ func (n *Notifier) packAfter(ctx context.Context, t *limit.Slot, s *selection, a
 			if err := t.Renew(ctx); err != nil {
 				return nil, err
 			}
-			c, _, ok, err := n.selects(ctx, s, changes[i])
+			c, _, ok, err := s.selects(ctx, changes[i])
 			if err != nil {
 				return nil, err
 			}
@@ -174,16 +182,16 @@ func (f *folding) last() []protocol.Change {
 	return list
 }
 
-// dueBundle returns a *notReady while a subscriber's bundle must wait: until s.every
+// due returns a *notReady while a subscriber's bundle must wait: until s.every
 // after its first change, or until it has s.count changes.
-func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.Cursor) error {
+func (b *bundles) due(ctx context.Context, s *selection, after protocol.Cursor) error {
 	full := func(head protocol.Cursor) bool {
 		return head.Epoch != after.Epoch || head.Seq >= after.Seq+uint64(s.count)
 	}
-	if s.every == 0 || full(n.Log.Head()) {
+	if s.every == 0 || full(b.log.Head()) {
 		return nil
 	}
-	first, err := n.Log.Read(ctx, after, 1)
+	first, err := b.log.Read(ctx, after, 1)
 	if err != nil || len(first) == 0 {
 		return err
 	}
@@ -191,7 +199,7 @@ func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.C
 		s.gathers.after, s.gathers.since = after, time.Now()
 	}
 	// A clock that was ahead, or is put back, must not delay existing changes for longer.
-	rest := min(first[0].At.Add(s.every).Sub(n.Now()), s.every-time.Since(s.gathers.since))
+	rest := min(first[0].At.Add(s.every).Sub(b.now()), s.every-time.Since(s.gathers.since))
 	if rest <= 0 {
 		return nil
 	}
@@ -199,8 +207,8 @@ func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.C
 	return &notReady{until: func(ctx context.Context) error {
 		gathering, due := context.WithDeadline(ctx, end)
 		defer due()
-		for head := n.Log.Head(); !full(head); head = n.Log.Head() {
-			if err := n.Log.Wait(gathering, head); err != nil {
+		for head := b.log.Head(); !full(head); head = b.log.Head() {
+			if err := b.log.Wait(gathering, head); err != nil {
 				if gathering.Err() != nil {
 					err = ctx.Err() // nil if the bundle is due
 				}
@@ -211,17 +219,17 @@ func (n *Notifier) dueBundle(ctx context.Context, s *selection, after protocol.C
 	}}
 }
 
-// nextBundle returns the changes after a cursor as one Bundle, and as an empty
+// next returns the changes after a cursor as one Bundle, and as an empty
 // Batch if none is to be sent. It has at most as many changes as the selection's
 // count, or limit if that is not zero and smaller.
-func (n *Notifier) nextBundle(ctx context.Context, t *limit.Slot, s *selection, after protocol.Cursor, count int) (protocol.Message, error) {
+func (b *bundles) next(ctx context.Context, t *limit.Slot, s *selection, after protocol.Cursor, count int) (protocol.Message, error) {
 	most := s.count
 	if count > 0 {
 		most = min(most, count)
 	}
-	p, err := n.packAfter(ctx, t, s, after, protocol.Cursor{}, most)
+	p, err := b.packAfter(ctx, t, s, after, protocol.Cursor{}, most)
 	if err == nil && p.to == after {
-		err = n.atHead(after)
+		err = b.atHead(after)
 	}
 	if err != nil {
 		return protocol.Message{}, err
@@ -231,41 +239,33 @@ func (n *Notifier) nextBundle(ctx context.Context, t *limit.Slot, s *selection, 
 		m.Kind = protocol.Batch
 		return m, nil
 	}
-	inline, err := n.inline(ctx, p)
+	inline, err := b.inline(ctx, p)
 	switch {
 	case err == nil:
 		m.Body = protocol.Body{Coding: protocol.CodingArchive, Bytes: inline, Length: int64(len(inline))}
 	case errors.Is(err, errTooLarge):
-		m.Body = protocol.Body{Coding: protocol.CodingArchive, Href: n.bundleURL(s, after, p.to), Length: -1}
+		m.Body = protocol.Body{Coding: protocol.CodingArchive, Href: s.bundleURL(after, p.to), Length: -1}
 	default:
 		return protocol.Message{}, fmt.Errorf("build bundle after %v: %w", after, err)
 	}
 	return m, nil
 }
 
-// bundleURL returns the URL of a selection's bundle between two cursors.
-func (n *Notifier) bundleURL(s *selection, after, to protocol.Cursor) string {
-	q := s.filter.Query()
-	q.Set("after", after.String())
-	q.Set("to", to.String())
-	return n.Base + batchPath + "?" + q.Encode()
-}
-
 var errTooLarge = errors.New("too large for a message")
 
 // inline packs a bundle that fits into a message, or returns errTooLarge.
-func (n *Notifier) inline(ctx context.Context, p *pack) ([]byte, error) {
+func (b *bundles) inline(ctx context.Context, p *pack) ([]byte, error) {
 	room := int64(protocol.MaxInline)
 	for i := range p.changes {
 		if room -= p.changes[i].Item.Length / inlineRatio; room < 0 {
 			return nil, errTooLarge
 		}
 	}
-	var b bounded
-	if err := n.writePack(ctx, &b, p, bundle.Gzip, nil); err != nil {
+	var w bounded
+	if err := b.writePack(ctx, &w, p, bundle.Gzip, nil); err != nil {
 		return nil, err
 	}
-	return b.b, nil
+	return w.b, nil
 }
 
 // bounded is a writer to memory, of at most protocol.MaxInline bytes.
@@ -315,7 +315,7 @@ func (p *packer) giveBack() {
 // one waits, and the one after that is read; no more is in memory. Pages that are not
 // available are left out, and their change says so: a later one tells what became of
 // them. If s is not nil, it takes a slot for each group.
-func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle.Coding, s *selection) error {
+func (b *bundles) writePack(ctx context.Context, w io.Writer, p *pack, c bundle.Coding, s *selection) error {
 	ctx, stop := context.WithCancel(ctx)
 	groups := make(chan []packed, 1)
 	go func() {
@@ -325,11 +325,11 @@ func (n *Notifier) writePack(ctx context.Context, w io.Writer, p *pack, c bundle
 			var t *limit.Slot
 			if s != nil {
 				var err error
-				if t, err = n.acquireSlot(ctx, s, true); err != nil {
+				if t, err = s.acquireSlot(ctx, true); err != nil {
 					return
 				}
 			}
-			g := n.packGroup(ctx, p, rest[:k], c)
+			g := b.packGroup(ctx, p, rest[:k], c)
 			t.Release()
 			select {
 			case groups <- g:
@@ -390,9 +390,9 @@ type packed struct {
 }
 
 // packGroup reads the pages of a group and packs them, one part per worker.
-func (n *Notifier) packGroup(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) []packed {
+func (b *bundles) packGroup(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) []packed {
 	list := make([]packed, workers(len(changes)))
-	inParts(len(changes), func(k, from, to int) { list[k] = n.packPart(ctx, p, changes[from:to], c) })
+	inParts(len(changes), func(k, from, to int) { list[k] = b.packPart(ctx, p, changes[from:to], c) })
 	return list
 }
 
@@ -409,22 +409,22 @@ func inParts(things int, f func(k, from, to int)) {
 	wait.Wait()
 }
 
-func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) packed {
+func (b *bundles) packPart(ctx context.Context, p *pack, changes []protocol.Change, c bundle.Coding) packed {
 	// Plain parts are large, and about as fast made as found: they are not cached.
 	var key partKey
 	if c != bundle.Plain {
 		key = keyOf(p, changes, c)
-		if part, ok := n.bundled.get(key); ok && n.present(p, changes) {
+		if part, ok := b.packed.get(key); ok && b.present(p, changes) {
 			return part
 		} else if ok {
-			n.bundled.drop(key)
+			b.packed.drop(key)
 		}
 	}
-	packer := n.packers.lend(c)
+	packer := b.packers.lend(c)
 	part := packed{changes: len(changes)}
 	records, whole := packer.plain[:0], true
 	for i := range changes {
-		page, err := n.pageOf(ctx, p, &changes[i])
+		page, err := b.pageOf(ctx, p, &changes[i])
 		if err != nil {
 			return packed{err: err}
 		}
@@ -444,19 +444,15 @@ func (n *Notifier) packPart(ctx context.Context, p *pack, changes []protocol.Cha
 	part.records = bytes.Clone(packer.sealed)
 	packer.giveBack()
 	if whole { // else a missing page may be available later
-		n.bundled.put(key, part)
+		b.packed.put(key, part)
 	}
 	return part
 }
 
 // present reports whether all pages sent with changes still have the same version.
-func (n *Notifier) present(p *pack, changes []protocol.Change) bool {
-	pages, ok := n.Pages.(Presence)
-	if !ok {
-		return !slices.ContainsFunc(changes, func(c protocol.Change) bool { return p.wants(&c) }) // unknown, so assume not
-	}
+func (b *bundles) present(p *pack, changes []protocol.Change) bool {
 	for i := range changes {
-		if p.wants(&changes[i]) && !pages.Present(&changes[i].Item) {
+		if p.wants(&changes[i]) && !b.pages.Present(&changes[i].Item) {
 			return false
 		}
 	}
@@ -470,11 +466,11 @@ func (p *pack) wants(c *protocol.Change) bool {
 
 // pageOf returns the page of a change, nil if it has none, the reader already has
 // it, or it is not available.
-func (n *Notifier) pageOf(ctx context.Context, p *pack, c *protocol.Change) ([]byte, error) {
+func (b *bundles) pageOf(ctx context.Context, p *pack, c *protocol.Change) ([]byte, error) {
 	if !p.wants(c) {
 		return nil, ctx.Err()
 	}
-	page, err := n.Pages.Page(ctx, &c.Item, bundlePage)
+	page, err := b.pages.Page(ctx, &c.Item, bundlePage)
 	switch {
 	case err == nil && page == nil:
 		return []byte{}, nil // an empty page is a page
@@ -482,14 +478,8 @@ func (n *Notifier) pageOf(ctx context.Context, p *pack, c *protocol.Change) ([]b
 		return page, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case !errors.Is(err, ErrNoVersion):
-		orDiscard(n.Logger).Warn("page could not be read", "url", c.Item.URL, "err", err)
+	case !errors.Is(err, content.ErrNoVersion):
+		b.logger.Warn("page could not be read", "url", c.Item.URL, "err", err)
 	}
 	return nil, nil
-}
-
-// ours reports whether a URL is of the site's origin, and canonical.
-func (n *Notifier) ours(url string) bool {
-	u, err := protocol.CanonicalURL("", url)
-	return err == nil && u == url && strings.HasPrefix(url, protocol.Origin(n.Base)+"/")
 }

@@ -1,4 +1,4 @@
-package server
+package doors
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 
@@ -31,43 +33,16 @@ const (
 	queriesAtOnce, queriesEach = 32, 4
 )
 
-// A Moment is what a site offers at one moment. Its user must close it soon, and
-// must not wait meanwhile for anything that changes the journal.
-type Moment struct {
-	Cursor   protocol.Cursor
-	Modified time.Time // when the site last changed
-	Revision uint64    // two Moments with different items have different revisions
-
-	// Items yields the items after a URL, in the order of protocol.Compare; after
-	// "" all items. Gone yields the tombstones, newest first.
-	Items func(after string) iter.Seq2[protocol.Item, error]
-	Gone  iter.Seq2[protocol.Tombstone, error]
-
-	Close func()
+// A queryDoor answers queries about what is offered now.
+type queryDoor struct {
+	*site
+	readers  *readers
+	items    func(context.Context) (*content.Moment, error)
+	pullOnly bool
+	admitted limit.Admission
 }
 
-// Moments returns a function that reads the present items of a journal, for [Notifier.Items].
-func Moments(j *Journal) func(context.Context) (*Moment, error) {
-	return func(context.Context) (*Moment, error) {
-		v, err := j.View()
-		if err != nil {
-			return nil, err
-		}
-		items := func(after string) iter.Seq2[protocol.Item, error] {
-			return func(yield func(protocol.Item, error) bool) {
-				for r := v.Reader("", true, after); ; {
-					e, more, err := r.Next()
-					if err == nil && !more || !yield(e.Item, err) || err != nil {
-						return
-					}
-				}
-			}
-		}
-		return &Moment{Cursor: v.Head(), Modified: v.Modified(), Revision: v.Revision(), Items: items, Gone: v.Tombstones(), Close: v.Close}, nil
-	}
-}
-
-// serveQuery answers with a manifest of the items that are offered now and match
+// serve answers with a manifest of the items that are offered now and match
 // a [protocol.Filter], with the present cursor (C13). It is never complete: absence from
 // it means nothing. The parameters are those of a filter except op, minsig and
 // agent, which apply to changes only, and
@@ -86,18 +61,18 @@ func Moments(j *Journal) func(context.Context) (*Moment, error) {
 // With QUERY and POST the parameters are in the body, as a form. The header
 // Content-Location then has the URL for the same query by GET, unless it would be
 // too long; after QUERY so has Location.
-func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *web.Problem {
+func (d *queryDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 	known := slices.DeleteFunc(protocol.FilterNames(), func(name string) bool { return ofChanges(name) || name == "agent" })
 	known = append(known, "limit", "past")
 	q, p := web.Parameters(w, r, known...)
 	if p != nil {
 		return p
 	}
-	sel, p := n.selectionOf(r, q)
+	sel, p := d.readers.selection(r, q)
 	if p != nil {
 		return p
 	}
-	a := &answer{n: n, sel: sel, past: q.Get("past"), unsaid: make(map[uint64]bool)}
+	a := &answer{door: d, sel: sel, past: q.Get("past"), unsaid: make(map[uint64]bool)}
 	if a.limit, p = web.Number(q, "limit", 1, mostQueried, fewQueried); p != nil {
 		return p
 	}
@@ -106,17 +81,17 @@ func (n *Notifier) serveQuery(w http.ResponseWriter, r *http.Request) *web.Probl
 			return web.BadParameter("past", fmt.Sprintf("%.200q is not a canonical URL, as in this site's manifest", a.past))
 		}
 	}
-	if p := n.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
-	leave, p := n.queries.Enter("questions", sel.addr, queriesAtOnce, queriesEach)
+	leave, p := d.admitted.Enter("questions", sel.addr, queriesAtOnce, queriesEach)
 	if p != nil {
 		return p
 	}
 	defer leave()
-	offer, err := n.Items(r.Context())
+	offer, err := d.items(r.Context())
 	if err != nil {
-		return n.failed(r, protocol.Cursor{}, err)
+		return d.failed(r, protocol.Cursor{}, err)
 	}
 	defer offer.Close()
 	a.offer = offer
@@ -129,11 +104,11 @@ func ofChanges(name string) bool { return name == "op" || name == "minsig" }
 
 // An answer is a request at the query door, and its result.
 type answer struct {
-	n     *Notifier
+	door  *queryDoor
 	sel   *selection
 	past  string
 	limit int
-	offer *Moment
+	offer *content.Moment
 
 	items, gone finding
 	last        string          // the URL of the last selected item
@@ -190,18 +165,18 @@ func told[T any](f *finding, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 }
 
 func (a *answer) write(w http.ResponseWriter, r *http.Request) *web.Problem {
-	a.n.deadline(w, mostWork)
+	a.door.deadline(w, mostWork)
 	if err := a.find(r.Context()); errors.Is(err, errQueryTooSlow) {
 		return web.Plain(http.StatusUnprocessableEntity,
 			fmt.Sprintf("the query takes more than %v: narrow it with prefix, or lower limit and continue with past", queryWork))
 	} else if err != nil {
-		return a.n.failed(r, protocol.Cursor{}, err)
+		return a.door.failed(r, protocol.Cursor{}, err)
 	}
 	same, tag := a.url(a.past), a.etag()
 	h := w.Header()
 	h.Set("Etag", tag)
 	h.Set("Cache-Control", "no-cache") // revalidate, and get 304
-	if a.n.Identify != nil {
+	if a.door.readers.clients.Identify != nil {
 		h.Set("Cache-Control", "private, no-cache")
 		h.Set("Vary", "Authorization")
 	}
@@ -226,14 +201,14 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *web.Problem {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	a.n.deadline(w, queryRead)
-	m := Describe(a.n.Base)
+	a.door.deadline(w, queryRead)
+	m := Describe(a.door.urls.base)
 	if len(same) <= protocol.MaxURL {
 		m.URL = same
 	} else {
-		m.URL = a.n.Base + queryPath
+		m.URL = a.door.urls.base + queryPath
 	}
-	if a.n.PullOnly {
+	if a.door.pullOnly {
 		m.Stream = ""
 	}
 	m.Cursor, m.Modified, m.Items = a.offer.Cursor, a.offer.Modified, a.items.count
@@ -249,7 +224,7 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) *web.Problem {
 		}
 	})
 	if err != nil {
-		orDiscard(a.n.Logger).Debug("query response aborted", "err", err)
+		a.door.logger.Debug("query response aborted", "err", err)
 		panic(http.ErrAbortHandler) // else the answer would look complete
 	}
 	return nil
@@ -260,7 +235,7 @@ var errQueryTooSlow = errors.New("the query takes too long")
 
 // find judges every element once, and hashes the selected ones.
 func (a *answer) find(ctx context.Context) error {
-	t, err := a.n.acquireSlot(ctx, a.sel, false)
+	t, err := a.sel.acquireSlot(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -309,7 +284,7 @@ func (a *answer) find(ctx context.Context) error {
 			break
 		}
 		if ok {
-			unsaid := g.To != "" && !a.n.public(a.sel, g.To)
+			unsaid := g.To != "" && !a.sel.public(g.To)
 			if unsaid {
 				a.unsaid[g.Seq] = true
 			}
@@ -323,7 +298,7 @@ func (a *answer) wants(ctx context.Context, i *protocol.Item) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if !a.n.public(a.sel, i.URL) || !a.sel.filter.Wants(i) {
+	if !a.sel.public(i.URL) || !a.sel.filter.Wants(i) {
 		return false, nil
 	}
 	if a.sel.where == nil {
@@ -336,7 +311,7 @@ func (a *answer) wantsGone(ctx context.Context, t *protocol.Tombstone) (bool, er
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if !a.n.public(a.sel, t.URL) || !a.sel.filter.WantsGone(t) {
+	if !a.sel.public(t.URL) || !a.sel.filter.WantsGone(t) {
 		return false, nil
 	}
 	if a.sel.where == nil {
@@ -366,7 +341,7 @@ func (a *answer) url(past string) string {
 	if a.limit != fewQueried {
 		q.Set("limit", strconv.Itoa(a.limit))
 	}
-	u := a.n.Base + queryPath
+	u := a.door.urls.base + queryPath
 	if len(q) > 0 {
 		u += "?" + q.Encode()
 	}
@@ -378,60 +353,4 @@ func (a *answer) url(past string) string {
 func (a *answer) etag() string {
 	fmt.Fprintf(a.sum, "%s %d\n%s\n%s\n%s", a.offer.Cursor, a.offer.Revision, a.url(a.past), a.more(), a.sel.caller.Name)
 	return "W/" + web.EntityTag(a.sum)
-}
-
-// asks evaluates the expression for a change that matched the rest of the selection.
-// A move that it rejects becomes the delete of the old URL, if it accepts that: a
-// reader that knows the page must learn that it has gone.
-func (s *selection) asks(ctx context.Context, c protocol.Change) (protocol.Change, bool, error) {
-	ok, err := s.where(ctx, &c)
-	if !ok && err == nil && c.Op == protocol.Move && (len(s.filter.Ops) == 0 || slices.Contains(s.filter.Ops, protocol.Delete)) {
-		gone := c.Departure()
-		if ok, err = s.where(ctx, &gone); ok {
-			c = gone
-		}
-	}
-	if err != nil {
-		return c, false, fmt.Errorf("evaluate expression: %w", err)
-	}
-	return c, ok, nil
-}
-
-// leaves returns an update as the delete of its page, if the update takes the page out of the
-// selection: it does not match with the page as it is, and would match with the page as it was.
-// Updates recorded by an older version do not say how the page was: any of them may be such
-// a one, and the delete of a page that the reader does not have does no harm.
-func (s *selection) leaves(ctx context.Context, c protocol.Change) (protocol.Change, bool, error) {
-	gone := c.Left()
-	if len(s.filter.Ops) > 0 && !slices.Contains(s.filter.Ops, protocol.Delete) {
-		return gone, false, nil
-	}
-	if c.Before == nil {
-		if !s.filter.WantsURL(c.Item.URL) {
-			return gone, false, nil
-		}
-	} else if was, err := s.wants(ctx, c, c.Before); !was || err != nil {
-		return gone, false, err
-	}
-	if is, err := s.wants(ctx, c, &c.Item); is || err != nil {
-		return gone, false, err
-	}
-	if s.where == nil {
-		return gone, true, nil
-	}
-	return s.asks(ctx, gone)
-}
-
-// wants reports whether a page matches the parameters and, if there is an expression,
-// whether the change that led to it matches that.
-func (s *selection) wants(ctx context.Context, c protocol.Change, page *protocol.Item) (bool, error) {
-	if !s.filter.Wants(page) {
-		return false, nil
-	}
-	if s.where == nil {
-		return true, nil
-	}
-	c.Item = *page
-	_, ok, err := s.asks(ctx, c)
-	return ok, err
 }

@@ -1,36 +1,38 @@
-package server
+package doors
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/caller"
+	"github.com/parleyweb/parley/server/content"
+	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 
 const (
-	mostAgent     = 8 << 20          // bytes of a program
-	agentArrive   = time.Minute      // how long a program may take to arrive
-	agentLoad     = 45 * time.Second // how long it may take to be compiled
-	mostAgentPage = 4 << 20          // bytes of a page that is passed to programs
+	mostAgent   = 8 << 20          // bytes of a program
+	agentArrive = time.Minute      // how long a program may take to arrive
+	agentLoad   = 45 * time.Second // how long it may take to be compiled
 
 	// programsAtOnce is how many programs are received at a time. Compiling one
 	// takes a second, and a hundred times its size in memory.
 	programsAtOnce = 4
-
-	// agentsTime is how long a program judges changes for one message, which then
-	// ends; agentTurn is how long one change waits for the program, including the wait for
-	// other programs, before it is sent without its output.
-	agentsTime = 3 * time.Second
-	agentTurn  = 10 * time.Second
 )
 
-// serveAgents stores a program:
+// An agentsDoor stores programs of crawlers.
+type agentsDoor struct {
+	*site
+	readers  *readers
+	admitted limit.Admission // programs being received and stored
+}
+
+// serve stores a program:
 //
 //	POST BASE/parley/agents
 //	Authorization: Bearer TOKEN
@@ -40,35 +42,35 @@ const (
 // documents what a program is, and what it may do. 401 and 403: the caller may send
 // none; 413: it is too large; 415: it is of another type; 422: it cannot be run, or has
 // failed too often; 429: too many are stored here, or sent at a time.
-func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *web.Problem {
-	c, p := n.agentSender(r)
+func (d *agentsDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
+	c, p := d.readers.agentSender(r)
 	if p != nil {
 		return p
 	}
 	if _, p := web.BodyType(r.Header, "programs", "application/wasm"); p != nil {
 		return p
 	}
-	leave, p := n.programs.Enter("programs", "caller "+c.Name, programsAtOnce, 1)
+	leave, p := d.admitted.Enter("programs", "caller "+c.Name, programsAtOnce, 1)
 	if p != nil {
 		return p
 	}
 	defer leave()
-	n.deadline(w, agentArrive)
+	d.deadline(w, agentArrive)
 	program, p := web.ReadBody(w, r, "programs", mostAgent)
 	if p != nil {
 		return p
 	}
-	n.deadline(w, agentLoad)
+	d.deadline(w, agentLoad)
 	ctx, stop := context.WithTimeout(r.Context(), agentLoad)
 	defer stop()
-	digest, err := n.Agents.Keep(ctx, c.Name, program)
+	digest, err := d.readers.clients.Agents.Keep(ctx, c.Name, program)
 	switch {
 	case err == nil:
 	case r.Context().Err() != nil:
 		return nil // the client has gone
-	case errors.Is(err, ErrProgram):
+	case errors.Is(err, caller.ErrProgram):
 		return web.Plain(http.StatusUnprocessableEntity, err.Error())
-	case errors.Is(err, ErrNoRoom):
+	case errors.Is(err, caller.ErrNoRoom):
 		p := web.Plain(http.StatusTooManyRequests, err.Error())
 		p.Type, p.Retry = web.TypeLimit, time.Hour
 		return p
@@ -77,12 +79,12 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *web.Prob
 		p.Retry = 30 * time.Second
 		return p
 	default:
-		orDiscard(n.Logger).Error("agent could not be stored", "caller", c.Name, "err", err)
+		d.logger.Error("agent could not be stored", "caller", c.Name, "err", err)
 		return web.Plain(http.StatusInternalServerError, "the program could not be stored")
 	}
 	b, err := json.Marshal(protocol.AgentStored{Agent: digest})
 	if err != nil {
-		panic("server: encode answer: " + err.Error()) // plain values always encode
+		panic("doors: encode answer: " + err.Error()) // plain values always encode
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -92,9 +94,9 @@ func (n *Notifier) serveAgents(w http.ResponseWriter, r *http.Request) *web.Prob
 	return nil
 }
 
-// agentSender returns the caller, if it may have programs run.
-func (n *Notifier) agentSender(r *http.Request) (Caller, *web.Problem) {
-	c, p := n.callerOf(r)
+// agentSender returns the caller of a request, if it may have programs run.
+func (rs *readers) agentSender(r *http.Request) (caller.Caller, *web.Problem) {
+	c, p := rs.callerOf(r)
 	switch {
 	case p != nil:
 		return c, p
@@ -108,7 +110,15 @@ func (n *Notifier) agentSender(r *http.Request) (Caller, *web.Problem) {
 	return c, web.Plain(http.StatusForbidden, "only callers that this site has authorized may run programs")
 }
 
-// serveAgentRun calls a program for every page that exists now, as if each had
+// An agentRunDoor runs a program on all pages.
+type agentRunDoor struct {
+	*site
+	readers     *readers
+	items       func(context.Context) (*content.Moment, error)
+	subscribers *subscribers
+}
+
+// serve calls a program for every page that exists now, as if each had
 // just been created:
 //
 //	POST BASE/parley/agents/run?agent=DIGEST&prefix=/news/
@@ -116,56 +126,53 @@ func (n *Notifier) agentSender(r *http.Request) (Caller, *web.Problem) {
 // The answer is application/x-ndjson: a [protocol.AgentOutput] for each page that the
 // program accepts, perhaps empty lines, and a [protocol.AgentEnd]. From its cursor the client
 // goes on with the same parameters at the changes door, or by stream.
-func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *web.Problem {
+func (d *agentRunDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 	q, p := web.Query(r, slices.DeleteFunc(protocol.FilterNames(), ofChanges)...)
 	if p != nil {
 		return p
 	}
-	if _, p := n.agentSender(r); p != nil {
+	if _, p := d.readers.agentSender(r); p != nil {
 		return p
 	}
-	s, p := n.selectionOf(r, q)
+	s, p := d.readers.selection(r, q)
 	switch {
 	case p != nil:
 		return p
 	case s.filter.Agent.IsZero():
 		return web.BadParameter("agent", "the program is missing: give the digest that its upload returned")
 	}
-	if p := n.scanning(); p != nil {
+	if p := d.scanning(); p != nil {
 		return p
 	}
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
-	leave, p := n.admit(r, &longRequest{stop: stop, cut: func() { stop(errShutdown) }})
+	leave, p := d.subscribers.admit(r, &longRequest{stop: stop, cut: func() { stop(errShutdown) }})
 	if p != nil {
 		return p
 	}
 	defer leave()
-	at, items, err := n.itemsAfter(ctx, "")
+	at, items, err := d.itemsAfter(ctx, "")
 	if err != nil {
-		return n.failed(r, protocol.Cursor{}, err)
+		return d.failed(r, protocol.Cursor{}, err)
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/x-ndjson")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	out := &agentLines{enc: json.NewEncoder(n.patient(w)), w: n.patient(w), every: min(longestSilence, n.writeWait()/4), last: time.Now()}
+	web.SetType(w, "application/x-ndjson", "no-store")
+	out := &agentLines{enc: json.NewEncoder(d.patient(w)), w: d.patient(w), every: min(longestSilence, d.writeWait/4), last: time.Now()}
 	out.enc.SetEscapeHTML(false)
 	http.NewResponseController(w).Flush() // send the header at once; not every ResponseWriter can
 	end := protocol.AgentEnd{To: at}
 	for len(items) > 0 && err == nil {
 		for i := range items {
-			if err = n.runAgent(ctx, s, items[i], out, &end); err != nil {
+			if err = d.run(ctx, s, items[i], out, &end); err != nil {
 				break
 			}
 		}
 		if err == nil {
-			_, items, err = n.itemsAfter(ctx, items[len(items)-1].URL)
+			_, items, err = d.itemsAfter(ctx, items[len(items)-1].URL)
 		}
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			orDiscard(n.Logger).Error("agent run ended before all pages were processed", "agent", s.filter.Agent.String(), "err", err)
+			d.logger.Error("agent run ended before all pages were processed", "agent", s.filter.Agent.String(), "err", err)
 		}
 		return nil // the last line is missing
 	}
@@ -175,9 +182,9 @@ func (n *Notifier) serveAgentRun(w http.ResponseWriter, r *http.Request) *web.Pr
 
 // itemsAfter returns some items after a URL, and the present cursor. Changes made
 // before the rest is read are delivered after the first cursor.
-func (n *Notifier) itemsAfter(ctx context.Context, url string) (at protocol.Cursor, items []protocol.Item, err error) {
+func (d *agentRunDoor) itemsAfter(ctx context.Context, url string) (at protocol.Cursor, items []protocol.Item, err error) {
 	const some = 500
-	m, err := n.Items(ctx)
+	m, err := d.items(ctx)
 	if err != nil {
 		return at, nil, err
 	}
@@ -193,12 +200,12 @@ func (n *Notifier) itemsAfter(ctx context.Context, url string) (at protocol.Curs
 	return m.Cursor, items, nil
 }
 
-// runAgent calls the program for one existing page.
-func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Item, out *agentLines, end *protocol.AgentEnd) error {
+// run calls the program for one existing page.
+func (d *agentRunDoor) run(ctx context.Context, s *selection, item protocol.Item, out *agentLines, end *protocol.AgentEnd) error {
 	if err := out.silence(); err != nil {
 		return err
 	}
-	if !n.public(s, item.URL) || !s.filter.Wants(&item) {
+	if !s.public(item.URL) || !s.filter.Wants(&item) {
 		return ctx.Err()
 	}
 	c := protocol.Change{Seq: end.To.Seq, Op: protocol.Create, At: item.Modified, Item: item}
@@ -209,8 +216,8 @@ func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Ite
 		}
 		c = asked
 	}
-	n.deadline(out.w.ResponseWriter, agentTurn)
-	v, err := n.askedAgent(ctx, s, &c)
+	d.deadline(out.w.ResponseWriter, agentTurn)
+	v, err := s.askedAgent(ctx, &c)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -218,7 +225,7 @@ func (n *Notifier) runAgent(ctx context.Context, s *selection, item protocol.Ite
 	line := protocol.AgentOutput{URL: item.URL, Digest: item.Digest, Output: v.Output}
 	switch {
 	case err != nil:
-		if err := n.Agents.Has(s.caller.Name, s.filter.Agent); err != nil {
+		if err := d.readers.clients.Agents.Has(s.caller.Name, s.filter.Agent); err != nil {
 			return err // the program is out of use: the rest would fail as well
 		}
 		line.Failed = err.Error()
@@ -252,66 +259,4 @@ func (l *agentLines) silence() error {
 		return err
 	}
 	return http.NewResponseController(l.w).Flush()
-}
-
-// askAgent returns the program's answer for a change that is to be sent to its
-// reader. If the program fails, the change is sent without an output.
-func (n *Notifier) askAgent(ctx context.Context, s *selection, c *protocol.Change) (protocol.Body, bool, error) {
-	if c.Op == protocol.Delete {
-		return protocol.Body{}, true, nil
-	}
-	v, err := n.askedAgent(ctx, s, c)
-	switch {
-	case ctx.Err() != nil:
-		return protocol.Body{}, false, ctx.Err()
-	case err != nil:
-		orDiscard(n.Logger).Debug("agent failed: the change is sent without its output", "agent", s.filter.Agent.String(), "url", c.Item.URL, "err", err)
-		return protocol.Body{}, true, nil
-	case !v.Tell && c.Op != protocol.Move:
-		return protocol.Body{}, false, nil
-	case v.Output == nil || len(v.Output) > protocol.MaxInline:
-		return protocol.Body{}, true, nil
-	}
-	return protocol.Body{Coding: protocol.CodingAgent, Bytes: v.Output, Length: int64(len(v.Output))}, true, nil
-}
-
-// askedAgent calls the program with a change, and the page before and after it.
-func (n *Notifier) askedAgent(ctx context.Context, s *selection, c *protocol.Change) (Verdict, error) {
-	page, err := n.agentPage(ctx, c.Item)
-	if err != nil {
-		return Verdict{}, err
-	}
-	was := c.Item
-	was.Digest, was.Length = c.Prev, -1
-	if c.Op == protocol.Move && c.Prev != c.Item.Digest {
-		was.URL = c.From // where no page is any more, unless another has taken the URL
-	}
-	before, err := n.agentPage(ctx, was)
-	if err != nil {
-		return Verdict{}, err
-	}
-	ctx, stop := context.WithTimeout(ctx, agentTurn)
-	defer stop()
-	return n.Agents.Run(ctx, s.caller.Name, s.filter.Agent, c, page, before)
-}
-
-// agentPage returns a version of a page for a program, nil if it is not available.
-func (n *Notifier) agentPage(ctx context.Context, item protocol.Item) ([]byte, error) {
-	if item.Digest.IsZero() || n.Pages == nil {
-		return nil, nil
-	}
-	read := n.Pages.Page
-	if p, ok := n.Pages.(Past); ok {
-		read = p.Version
-	}
-	page, err := read(ctx, &item, mostAgentPage)
-	switch {
-	case errors.Is(err, ErrNoVersion):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read page %s: %w", item.URL, err)
-	case page == nil:
-		return []byte{}, nil // an empty page is a page
-	}
-	return page, nil
 }
