@@ -8,17 +8,6 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-const (
-	// MaxLinks is the maximum number of links read from a page.
-	MaxLinks = 10_000
-
-	// maxLinkBytes bounds their total size: one base can be part of each.
-	maxLinkBytes = 4 << 20
-
-	// maxURL is the longest reference that is followed, in bytes.
-	maxURL = 8 << 10
-)
-
 // References are a page's references as written.
 type references struct {
 	baseHref  []byte // of the first <base> with an href
@@ -65,24 +54,6 @@ func (r *references) add(e element, a *attributes) {
 
 // addRefresh adds the URL of <meta http-equiv="refresh" content="0; url=...">.
 func (r *references) addRefresh(content []byte) { r.addRef(refreshRef(content)) }
-
-// refreshRef returns the reference in the content of a refresh; nil if there is none.
-func refreshRef(content []byte) []byte {
-	i := bytes.IndexAny(content, ",;")
-	if i < 0 {
-		return nil
-	}
-	ref := bytes.TrimSpace(content[i+1:])
-	if len(ref) > 3 && strings.EqualFold(string(ref[:3]), "url") {
-		if rest := bytes.TrimSpace(ref[3:]); len(rest) > 0 && rest[0] == '=' {
-			ref = bytes.TrimSpace(rest[1:])
-		}
-	}
-	if len(ref) > 0 && (ref[0] == '"' || ref[0] == '\'') {
-		ref, _, _ = bytes.Cut(ref[1:], ref[:1])
-	}
-	return ref
-}
 
 func (r *references) addRef(ref []byte) {
 	ref, _, _ = bytes.Cut(ref, []byte{'#'})

@@ -28,18 +28,9 @@ import (
 	"bytes"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-)
-
-const (
-	// MaxTitle is the longest title, in bytes.
-	MaxTitle = 1 << 10
-
-	maxLanguage = 35 // bytes of a language tag: RFC 5646, section 4.4.1
 )
 
 // Options selects what Read extracts beside the head.
@@ -283,66 +274,4 @@ func contains(tag []byte, word string) bool {
 		}
 	}
 	return false
-}
-
-// hasWord reports whether a list, separated by white space or commas, has a word in any case.
-func hasWord(list []byte, word string) bool {
-	for w := range bytes.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
-		if len(w) == len(word) && strings.EqualFold(string(w), word) {
-			return true
-		}
-	}
-	return false
-}
-
-// language returns a language tag, or the empty string if b cannot be one (RFC 5646, section 2.1: parts of
-// one to eight letters and digits, the first letters only).
-func language(b []byte) string {
-	s := strings.TrimSpace(string(b))
-	if len(s) > maxLanguage {
-		return ""
-	}
-	for i, part := range strings.Split(s, "-") {
-		if len(part) == 0 || len(part) > 8 {
-			return ""
-		}
-		for _, c := range []byte(part) {
-			letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-			if !letter && (i == 0 || c < '0' || c > '9') {
-				return ""
-			}
-		}
-	}
-	return s
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-// plain returns text as one line of at most MaxTitle bytes.
-func plain(text []byte) string {
-	if !utf8.Valid(text) {
-		return ""
-	}
-	var b []byte
-	for word := range bytes.FieldsFuncSeq(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		if len(b) > 0 {
-			b = append(b, ' ')
-		}
-		if b = append(b, word[:min(len(word), MaxTitle+1)]...); len(b) > MaxTitle {
-			break
-		}
-	}
-	if len(b) <= MaxTitle {
-		return string(b)
-	}
-	n := MaxTitle
-	for !utf8.RuneStart(b[n]) {
-		n--
-	}
-	return strings.TrimSpace(string(b[:n]))
 }

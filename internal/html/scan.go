@@ -151,47 +151,6 @@ func (s *Scanner) literal(i, n int) int {
 	return i + n
 }
 
-// after returns the position after the next c.
-func (s *Scanner) after(c byte, i int) int {
-	if j := bytes.IndexByte(s.page[i:], c); j >= 0 {
-		return i + j + 1
-	}
-	return len(s.page)
-}
-
-// comment returns the end of the comment whose text begins at i.
-func (s *Scanner) comment(i int) int {
-	p := s.page[i:]
-	if bytes.HasPrefix(p, []byte(">")) {
-		return i + 1
-	} else if bytes.HasPrefix(p, []byte("->")) {
-		return i + 2
-	}
-	for n := 0; ; n++ {
-		j := bytes.IndexByte(p[n:], '>')
-		if j < 0 {
-			return len(s.page)
-		}
-		if n += j; bytes.HasSuffix(p[:n], []byte("--")) || bytes.HasSuffix(p[:n], []byte("--!")) {
-			return i + n + 1
-		}
-	}
-}
-
-// tagName returns the name at i in the form of knownElements, and its end. The name is 0 if it is too long
-// for any that matters here.
-func (s *Scanner) tagName(i int) (name uint64, end int) {
-	p := s.page
-	from := i
-	for ; i < len(p) && byteClass[p[i]]&(white|slash|angle) == 0; i++ {
-		name = name<<8 | uint64(p[i]|0x20)
-	}
-	if i-from > 8 {
-		name = longName(p[from:i])
-	}
-	return name, i
-}
-
 func (s *Scanner) endTag(i int) int {
 	from := i
 	name, i := s.tagName(i)
@@ -380,32 +339,8 @@ func (s *Scanner) take(t tag, hidden bool) {
 	}
 }
 
-// meta handles a <meta>.
-func (s *Scanner) meta() {
-	if equiv := bytes.TrimSpace(s.value(attrHTTPEquiv)); equiv != nil {
-		if bytes.EqualFold(equiv, []byte("refresh")) && s.templates == 0 {
-			if ref := refreshRef(s.value(attrContent)); ref != nil {
-				s.ref(s.cleanRef(ref), Refresh, false)
-			}
-		} else if s.metaLanguage == "" && !s.inBody && bytes.EqualFold(equiv, []byte("content-language")) {
-			s.metaLanguage = language(s.value(attrContent))
-		}
-	}
-	if s.inBody {
-		return
-	}
-	name := bytes.TrimSpace(s.value(attrName))
-	if name == nil || !bytes.EqualFold(name, []byte("robots")) && !bytes.EqualFold(name, []byte("parley")) &&
-		!(s.Agent != "" && bytes.EqualFold(name, []byte(s.Agent))) {
-		return
-	}
-	noIndex, noFollow := Robots(s.value(attrContent))
-	s.UnavailableAfter = soonest(s.UnavailableAfter, UnavailableAfter(s.value(attrContent)))
-	s.NoIndex, s.NoFollow = s.NoIndex || noIndex, s.NoFollow || noFollow
-}
-
-// Robots parses a list of directives, from <meta name="robots"> or X-Robots-Tag.
-func Robots(list []byte) (noIndex, noFollow bool) {
-	none := hasWord(list, "none")
-	return none || hasWord(list, "noindex"), none || hasWord(list, "nofollow")
+// Plain reads text without markup: Content holds its words. Nothing else is set.
+func (s *Scanner) Plain(text []byte) {
+	s.reset(toUTF8(text))
+	s.words(s.page, false)
 }

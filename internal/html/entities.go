@@ -1,121 +1,10 @@
 package html
 
 import (
-	"bytes"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
 )
-
-// reads reports whether text at this point is part of the content.
-func (s *Scanner) reads() bool {
-	return s.Contents && s.templates == 0 && !s.noscript && s.mute == 0
-}
-
-// text handles the text at i, and returns its end.
-func (s *Scanner) text(i int) int {
-	p := s.page
-	if s.MainText && !s.noscript {
-		end := bytes.IndexByte(p[i:], '<')
-		if end < 0 {
-			end = len(p) - i
-		}
-		if end > 0 {
-			s.main.words(s.decode(p[i:i+end], inText))
-		}
-	}
-	if !s.reads() {
-		if j := bytes.IndexByte(p[i:], '<'); j >= 0 {
-			return i + j
-		}
-		return len(p)
-	}
-	out, gap := s.Content, s.gap
-	for i < len(p) {
-		from := i
-		for i < len(p) && byteClass[p[i]]&noWord == 0 {
-			i++
-		}
-		if i > from {
-			if gap && len(out) > 0 {
-				out = append(out, ' ')
-			}
-			gap = false
-			out = append(out, p[from:i]...)
-			if i == len(p) {
-				break
-			}
-		}
-		if c := p[i]; c == '<' {
-			break
-		} else if c == '&' {
-			n := entityEnd(p[i:])
-			s.Content, s.gap = out, gap
-			s.entity(p[i : i+n])
-			out, gap = s.Content, s.gap
-			i += n
-		} else {
-			gap = true
-			i++
-		}
-	}
-	s.Content, s.gap = out, gap
-	return i
-}
-
-// words adds text without markup.
-func (s *Scanner) words(b []byte, entities bool) {
-	for i := 0; i < len(b); {
-		from := i
-		for i < len(b) && (byteClass[b[i]]&noWord == 0 || b[i] == '<' || b[i] == '&' && !entities) {
-			i++
-		}
-		if i > from {
-			s.word(b[from:i])
-			continue
-		}
-		if b[i] == '&' {
-			n := entityEnd(b[i:])
-			s.entity(b[i : i+n])
-			i += n
-			continue
-		}
-		s.gap = true
-		i++
-	}
-}
-
-func (s *Scanner) word(w []byte) {
-	if s.gap && len(s.Content) > 0 {
-		s.Content = append(s.Content, ' ')
-	}
-	s.gap = false
-	s.Content = append(s.Content, w...)
-}
-
-// entity adds the text of an entity, or of what only looks like one.
-func (s *Scanner) entity(b []byte) {
-	var buf [16]byte
-	s.words(appendDecoded(buf[:0], b, inText), false)
-}
-
-// content adds the target of a link or an image.
-func (s *Scanner) content(ref []byte) {
-	if i := bytes.IndexByte(ref, '#'); i >= 0 {
-		ref = ref[:i]
-	}
-	if len(ref) > 0 {
-		s.Content = append(append(append(s.Content, 1), ref...), 1)
-	}
-}
-
-// value returns the decoded value of an attribute, nil if the tag does not have it.
-func (s *Scanner) value(a attrID) []byte {
-	if s.has&(1<<a) == 0 {
-		return nil
-	}
-	return s.decode(s.attr[a], inAttribute)
-}
 
 // A place is where entities are decoded.
 type place uint8
@@ -125,38 +14,6 @@ const (
 	inRaw             // a title: a NUL becomes U+FFFD
 	inAttribute       // the same, and "&copy=" is no entity
 )
-
-// decode returns text or the value of an attribute with its entities decoded, valid until the next page.
-func (s *Scanner) decode(b []byte, in place) []byte {
-	if bytes.IndexByte(b, '&') < 0 && (in == inText || bytes.IndexByte(b, 0) < 0) {
-		return b
-	}
-	n := len(s.decoded)
-	s.decoded = appendDecoded(s.decoded, b, in)
-	return s.decoded[n:len(s.decoded):len(s.decoded)]
-}
-
-// cleanRef prepares a reference as a browser does before parsing, except for "%": see clean.
-func (s *Scanner) cleanRef(ref []byte) []byte {
-	for len(ref) > 0 && ref[0] <= ' ' {
-		ref = ref[1:]
-	}
-	for len(ref) > 0 && ref[len(ref)-1] <= ' ' {
-		ref = ref[:len(ref)-1]
-	}
-	for _, c := range ref {
-		if c == '\t' || c == '\n' || c == '\r' {
-			n := len(s.decoded)
-			for _, c := range ref {
-				if c != '\t' && c != '\n' && c != '\r' {
-					s.decoded = append(s.decoded, c)
-				}
-			}
-			return s.decoded[n:len(s.decoded):len(s.decoded)]
-		}
-	}
-	return ref
-}
 
 // maxEntity is longer than any name of an entity, in bytes.
 const maxEntity = 40
@@ -295,10 +152,4 @@ func appendNumbered(dst, e []byte) []byte {
 		r = utf8.RuneError
 	}
 	return utf8.AppendRune(dst, r) // an invalid character becomes U+FFFD
-}
-
-// Plain reads text without markup: Content holds its words. Nothing else is set.
-func (s *Scanner) Plain(text []byte) {
-	s.reset(toUTF8(text))
-	s.words(s.page, false)
 }

@@ -32,6 +32,47 @@ var byteClass = func() (t [256]uint8) {
 
 func letter(c byte) bool { return byteClass[c]&alpha != 0 }
 
+// after returns the position after the next c.
+func (s *Scanner) after(c byte, i int) int {
+	if j := bytes.IndexByte(s.page[i:], c); j >= 0 {
+		return i + j + 1
+	}
+	return len(s.page)
+}
+
+// comment returns the end of the comment whose text begins at i.
+func (s *Scanner) comment(i int) int {
+	p := s.page[i:]
+	if bytes.HasPrefix(p, []byte(">")) {
+		return i + 1
+	} else if bytes.HasPrefix(p, []byte("->")) {
+		return i + 2
+	}
+	for n := 0; ; n++ {
+		j := bytes.IndexByte(p[n:], '>')
+		if j < 0 {
+			return len(s.page)
+		}
+		if n += j; bytes.HasSuffix(p[:n], []byte("--")) || bytes.HasSuffix(p[:n], []byte("--!")) {
+			return i + n + 1
+		}
+	}
+}
+
+// tagName returns the name at i in the form of knownElements, and its end. The name is 0 if it is too long
+// for any that matters here.
+func (s *Scanner) tagName(i int) (name uint64, end int) {
+	p := s.page
+	from := i
+	for ; i < len(p) && byteClass[p[i]]&(white|slash|angle) == 0; i++ {
+		name = name<<8 | uint64(p[i]|0x20)
+	}
+	if i-from > 8 {
+		name = longName(p[from:i])
+	}
+	return name, i
+}
+
 // attributes reads the attributes that begin at i, up to the end of the tag, and keeps the wanted ones,
 // undecoded. It returns the end of the tag and whether a slash closes it. A tag that the page ends in is
 // none.
@@ -222,4 +263,44 @@ func (s *Scanner) scriptName(i int) (name uint64, end int) {
 		n++
 	}
 	return name, i
+}
+
+// value returns the decoded value of an attribute, nil if the tag does not have it.
+func (s *Scanner) value(a attrID) []byte {
+	if s.has&(1<<a) == 0 {
+		return nil
+	}
+	return s.decode(s.attr[a], inAttribute)
+}
+
+// decode returns text or the value of an attribute with its entities decoded, valid until the next page.
+func (s *Scanner) decode(b []byte, in place) []byte {
+	if bytes.IndexByte(b, '&') < 0 && (in == inText || bytes.IndexByte(b, 0) < 0) {
+		return b
+	}
+	n := len(s.decoded)
+	s.decoded = appendDecoded(s.decoded, b, in)
+	return s.decoded[n:len(s.decoded):len(s.decoded)]
+}
+
+// cleanRef prepares a reference as a browser does before parsing, except for "%": see clean.
+func (s *Scanner) cleanRef(ref []byte) []byte {
+	for len(ref) > 0 && ref[0] <= ' ' {
+		ref = ref[1:]
+	}
+	for len(ref) > 0 && ref[len(ref)-1] <= ' ' {
+		ref = ref[:len(ref)-1]
+	}
+	for _, c := range ref {
+		if c == '\t' || c == '\n' || c == '\r' {
+			n := len(s.decoded)
+			for _, c := range ref {
+				if c != '\t' && c != '\n' && c != '\r' {
+					s.decoded = append(s.decoded, c)
+				}
+			}
+			return s.decoded[n:len(s.decoded):len(s.decoded)]
+		}
+	}
+	return ref
 }

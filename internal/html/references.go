@@ -3,6 +3,18 @@ package html
 import (
 	"bytes"
 	"hash/maphash"
+	"strings"
+)
+
+const (
+	// MaxLinks is the maximum number of links read from a page.
+	MaxLinks = 10_000
+
+	// maxLinkBytes bounds their total size: one base can be part of each.
+	maxLinkBytes = 4 << 20
+
+	// maxURL is the longest reference that is followed, in bytes.
+	maxURL = 8 << 10
 )
 
 // A Kind is the way in which a page refers to a URL.
@@ -50,6 +62,77 @@ func linkKind(rel rels, typ []byte) (Kind, bool) {
 		return Embedded, true
 	}
 	return 0, false
+}
+
+// Rels are the link types in a rel attribute, as bits.
+type rels uint16
+
+const (
+	relNoFollow rels = 1 << iota
+	relAlternate
+	relCanonical
+	relFeed
+	relIcon
+	relManifest
+	relPage
+	relSitemap
+	relStyle
+)
+
+func (s *Scanner) rels(a attrID) rels {
+	if s.has&(1<<a) == 0 {
+		return 0
+	}
+	return relsOf(s.value(a))
+}
+
+func relsOf(list []byte) (r rels) {
+	for i := 0; i < len(list); {
+		from := i
+		for i < len(list) && list[i] > ' ' && list[i] != ',' {
+			i++
+		}
+		if i > from {
+			r |= relOf(list[from:i])
+		}
+		i++
+	}
+	return r
+}
+
+func relOf(word []byte) rels {
+	var buf [16]byte
+	if len(word) > len(buf) {
+		return 0
+	}
+	for i, c := range word {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		buf[i] = c
+	}
+	switch string(buf[:len(word)]) {
+	case "nofollow", "ugc", "sponsored":
+		return relNoFollow
+	case "alternate":
+		return relAlternate
+	case "canonical":
+		return relCanonical
+	case "feed":
+		return relFeed
+	case "icon", "apple-touch-icon", "mask-icon", "preload", "modulepreload":
+		return relIcon
+	case "manifest":
+		return relManifest
+	case "sitemap":
+		return relSitemap
+	case "stylesheet":
+		return relStyle
+	case "appendix", "author", "chapter", "contents", "copyright", "first", "glossary", "help", "index", "last", "license", "next", "prev", "previous",
+		"search", "section", "start", "subsection", "toc", "top", "up":
+		return relPage
+	}
+	return 0
 }
 
 func isType(typ []byte, want string) bool {
@@ -114,6 +197,24 @@ func (s *Scanner) embedSet(a attrID) {
 			s.embedRef(ref)
 		}
 	}
+}
+
+// refreshRef returns the reference in the content of a refresh; nil if there is none.
+func refreshRef(content []byte) []byte {
+	i := bytes.IndexAny(content, ",;")
+	if i < 0 {
+		return nil
+	}
+	ref := bytes.TrimSpace(content[i+1:])
+	if len(ref) > 3 && strings.EqualFold(string(ref[:3]), "url") {
+		if rest := bytes.TrimSpace(ref[3:]); len(rest) > 0 && rest[0] == '=' {
+			ref = bytes.TrimSpace(rest[1:])
+		}
+	}
+	if len(ref) > 0 && (ref[0] == '"' || ref[0] == '\'') {
+		ref, _, _ = bytes.Cut(ref[1:], ref[:1])
+	}
+	return ref
 }
 
 // ref adds a reference, if it is new.
