@@ -1,33 +1,17 @@
 package html
 
-import (
-	"bytes"
-)
+import "bytes"
 
-// reads reports whether text at this point is part of the content.
-func (s *Scanner) reads() bool {
-	return s.Contents && s.templates == 0 && !s.noscript && s.mute == 0
+// A content is a page without markup, comments, scripts and styles. Two pages with the same words differ only
+// in presentation.
+type content struct {
+	Words []byte // separated by single spaces, and the target of each link or image between two bytes 1
+	gap   bool   // a space is due before the next word
 }
 
-// text handles the text at i, and returns its end.
-func (s *Scanner) text(i int) int {
-	p := s.page
-	if s.MainText && !s.noscript {
-		end := bytes.IndexByte(p[i:], '<')
-		if end < 0 {
-			end = len(p) - i
-		}
-		if end > 0 {
-			s.main.words(s.decode(p[i:i+end], inText))
-		}
-	}
-	if !s.reads() {
-		if j := bytes.IndexByte(p[i:], '<'); j >= 0 {
-			return i + j
-		}
-		return len(p)
-	}
-	out, gap := s.Content, s.gap
+// text adds the text at i of a page, and returns its end.
+func (c *content) text(p []byte, i int) int {
+	out, gap := c.Words, c.gap
 	for i < len(p) {
 		from := i
 		for i < len(p) && byteClass[p[i]]&noWord == 0 {
@@ -43,65 +27,62 @@ func (s *Scanner) text(i int) int {
 				break
 			}
 		}
-		if c := p[i]; c == '<' {
+		if b := p[i]; b == '<' {
 			break
-		} else if c == '&' {
+		} else if b == '&' {
 			n := entityEnd(p[i:])
-			s.Content, s.gap = out, gap
-			s.entity(p[i : i+n])
-			out, gap = s.Content, s.gap
+			c.Words, c.gap = out, gap
+			c.entity(p[i : i+n])
+			out, gap = c.Words, c.gap
 			i += n
 		} else {
 			gap = true
 			i++
 		}
 	}
-	s.Content, s.gap = out, gap
+	c.Words, c.gap = out, gap
 	return i
 }
 
 // words adds text without markup.
-func (s *Scanner) words(b []byte, entities bool) {
+func (c *content) words(b []byte, entities bool) {
 	for i := 0; i < len(b); {
 		from := i
 		for i < len(b) && (byteClass[b[i]]&noWord == 0 || b[i] == '<' || b[i] == '&' && !entities) {
 			i++
 		}
 		if i > from {
-			s.word(b[from:i])
+			c.word(b[from:i])
 			continue
 		}
 		if b[i] == '&' {
 			n := entityEnd(b[i:])
-			s.entity(b[i : i+n])
+			c.entity(b[i : i+n])
 			i += n
 			continue
 		}
-		s.gap = true
+		c.gap = true
 		i++
 	}
 }
 
-func (s *Scanner) word(w []byte) {
-	if s.gap && len(s.Content) > 0 {
-		s.Content = append(s.Content, ' ')
+func (c *content) word(w []byte) {
+	if c.gap && len(c.Words) > 0 {
+		c.Words = append(c.Words, ' ')
 	}
-	s.gap = false
-	s.Content = append(s.Content, w...)
+	c.gap = false
+	c.Words = append(c.Words, w...)
 }
 
 // entity adds the text of an entity, or of what only looks like one.
-func (s *Scanner) entity(b []byte) {
+func (c *content) entity(b []byte) {
 	var buf [16]byte
-	s.words(appendDecoded(buf[:0], b, inText), false)
+	c.words(appendDecoded(buf[:0], b, inText), false)
 }
 
-// content adds the target of a link or an image.
-func (s *Scanner) content(ref []byte) {
-	if i := bytes.IndexByte(ref, '#'); i >= 0 {
-		ref = ref[:i]
-	}
-	if len(ref) > 0 {
-		s.Content = append(append(append(s.Content, 1), ref...), 1)
+// target adds the target of a link or an image.
+func (c *content) target(ref []byte) {
+	if ref, _, _ = bytes.Cut(ref, []byte{'#'}); len(ref) > 0 {
+		c.Words = append(append(append(c.Words, 1), ref...), 1)
 	}
 }

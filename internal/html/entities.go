@@ -1,9 +1,8 @@
 package html
 
 import (
+	"html"
 	"unicode/utf8"
-
-	"golang.org/x/net/html"
 )
 
 // A place is where entities are decoded.
@@ -13,6 +12,7 @@ const (
 	inText      place = iota
 	inRaw             // a title: a NUL becomes U+FFFD
 	inAttribute       // the same, and "&copy=" is no entity
+	inVerbatim        // a NUL becomes U+FFFD, and there are no entities
 )
 
 // maxEntity is longer than any name of an entity, in bytes.
@@ -53,7 +53,7 @@ func entityEnd(b []byte) int {
 func appendDecoded(dst, b []byte, in place) []byte {
 	for len(b) > 0 {
 		i := 0
-		for i < len(b) && b[i] != '&' && (b[i] != 0 || in == inText) {
+		for i < len(b) && (b[i] != '&' || in == inVerbatim) && (b[i] != 0 || in == inText) {
 			i++
 		}
 		dst = append(dst, b[:i]...)
@@ -108,6 +108,10 @@ func appendEntity(dst, e []byte, attribute bool) []byte {
 		return append(dst, "«"...)
 	case "&hellip;":
 		return append(dst, "…"...)
+	case "&nLt;": // which the standard library does not know, and the next
+		return append(dst, "\u226a\u20d2"...)
+	case "&nGt;":
+		return append(dst, "\u226b\u20d2"...)
 	}
 	if len(e) >= maxEntity && attribute {
 		return append(dst, e...)
@@ -145,8 +149,8 @@ func appendNumbered(dst, e []byte) []byte {
 			r = r*base + rune(c)
 		}
 	}
-	if 0x80 <= r && r < 0xa0 { // the characters of windows-1252
-		return append(dst, html.UnescapeString("&#"+string(rune('0'+r/100))+string(rune('0'+r/10%10))+string(rune('0'+r%10))+";")...)
+	if 0x80 <= r && r < 0xa0 {
+		r = windows1252[r-0x80]
 	}
 	if r == 0 {
 		r = utf8.RuneError

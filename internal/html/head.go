@@ -3,6 +3,7 @@ package html
 import (
 	"bytes"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -14,32 +15,92 @@ const (
 	maxLanguage = 35 // bytes of a language tag: RFC 5646, section 4.4.1
 )
 
-// meta handles a <meta>.
-func (s *Scanner) meta() {
-	if equiv := bytes.TrimSpace(s.value(attrHTTPEquiv)); equiv != nil {
-		if bytes.EqualFold(equiv, []byte("refresh")) && s.templates == 0 {
-			if ref := refreshRef(s.value(attrContent)); ref != nil {
-				s.ref(s.cleanRef(ref), Refresh, false)
-			}
-		} else if s.metaLanguage == "" && !s.inBody && bytes.EqualFold(equiv, []byte("content-language")) {
-			s.metaLanguage = language(s.value(attrContent))
-		}
-	}
-	if s.inBody {
-		return
-	}
-	name := bytes.TrimSpace(s.value(attrName))
-	if name == nil || !bytes.EqualFold(name, []byte("robots")) && !bytes.EqualFold(name, []byte("parley")) &&
-		!(s.Agent != "" && bytes.EqualFold(name, []byte(s.Agent))) {
-		return
-	}
-	noIndex, noFollow := Robots(s.value(attrContent))
-	s.UnavailableAfter = soonest(s.UnavailableAfter, UnavailableAfter(s.value(attrContent)))
-	s.NoIndex, s.NoFollow = s.NoIndex || noIndex, s.NoFollow || noFollow
+// A head is what a page says of itself, most of it before its body.
+type head struct {
+	// Title, Language, UnavailableAfter, NoIndex and NoArchive are those of a Page; NoFollow is like NoIndex.
+	Title, Language              string
+	UnavailableAfter             time.Time
+	NoIndex, NoFollow, NoArchive bool
+
+	// Base and Canonical are references as written; nil if there are none.
+	Base, Canonical []byte
+
+	begun  bool // an element that belongs in a body has begun
+	inBody bool // a <body> has begun: no element speaks for the whole page any more
+	titled bool // there was a title
+	html   bool // there was an <html>
 }
 
-// Robots parses a list of directives, from <meta name="robots"> or X-Robots-Tag.
-func Robots(list []byte) (noIndex, noFollow bool) {
+// start notes that an element begins; hidden says that what is in it is not on the page. It reports whether
+// the element is the title.
+func (h *head) start(e element, hidden bool) bool {
+	switch {
+	case e.tag == tagBody:
+		h.begun, h.inBody = true, true
+	case hidden || e.has(heads): // elements in a template do not begin the body
+	case e.tag == tagTitle:
+		first := !h.titled && !h.begun // a drawing in the body may have a title
+		h.titled = true
+		return first
+	default:
+		h.begun = true
+	}
+	return false
+}
+
+// language handles an <html>.
+func (h *head) language(p *source) {
+	if !h.html && !h.inBody {
+		for _, a := range []attrID{attrXMLLang, attrLang} {
+			if l := language(p.value(a)); l != "" {
+				h.Language = l
+			}
+		}
+	}
+	h.html = true
+}
+
+// meta handles a <meta>, which may be for an agent.
+func (h *head) meta(p *source, agent string) {
+	if h.inBody {
+		return
+	}
+	if h.Language == "" && bytes.EqualFold(bytes.TrimSpace(p.value(attrHTTPEquiv)), []byte("content-language")) {
+		h.Language = language(p.value(attrContent))
+	}
+	name := bytes.TrimSpace(p.value(attrName))
+	if !bytes.EqualFold(name, []byte("robots")) && !bytes.EqualFold(name, []byte("parley")) && !(agent != "" && bytes.EqualFold(name, []byte(agent))) {
+		return
+	}
+	rules := p.value(attrContent)
+	noIndex, noFollow := robots(rules)
+	h.NoIndex, h.NoFollow, h.NoArchive = h.NoIndex || noIndex, h.NoFollow || noFollow, h.NoArchive || hasWord(rules, "noarchive")
+	h.UnavailableAfter = soonest(h.UnavailableAfter, UnavailableAfter(rules))
+}
+
+// base handles a <base>.
+func (h *head) base(p *source) {
+	if !h.inBody {
+		keep(&h.Base, p)
+	}
+}
+
+// canonical handles a <link rel="canonical">.
+func (h *head) canonical(p *source) {
+	if !h.begun {
+		keep(&h.Canonical, p)
+	}
+}
+
+// keep sets a reference, unless it is set, to the href of a tag.
+func keep(ref *[]byte, p *source) {
+	if href := p.value(attrHref); *ref == nil && href != nil && len(href) <= maxURL {
+		*ref = bytes.Clone(p.clean(href))
+	}
+}
+
+// robots parses a list of directives, from <meta name="robots"> or X-Robots-Tag.
+func robots(list []byte) (noIndex, noFollow bool) {
 	none := hasWord(list, "none")
 	return none || hasWord(list, "noindex"), none || hasWord(list, "nofollow")
 }
@@ -73,13 +134,6 @@ func language(b []byte) string {
 		}
 	}
 	return s
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // plain returns text as one line of at most MaxTitle bytes.

@@ -56,7 +56,7 @@ func linkKind(rel rels, typ []byte) (Kind, bool) {
 		return Manifest, true
 	case rel&relFeed != 0, rel&relAlternate != 0 && isFeed(typ):
 		return Feed, true
-	case rel&(relAlternate|relPage|relCanonical) != 0:
+	case rel&relPages != 0:
 		return Alternate, true
 	case rel&(relIcon|relManifest) != 0:
 		return Embedded, true
@@ -79,12 +79,9 @@ const (
 	relStyle
 )
 
-func (s *Scanner) rels(a attrID) rels {
-	if s.has&(1<<a) == 0 {
-		return 0
-	}
-	return relsOf(s.value(a))
-}
+// relPages lead to another page. The target of any other link is none, such as a style sheet, or the link is
+// no reference at all, such as a hint to connect.
+const relPages = relAlternate | relPage | relCanonical
 
 func relsOf(list []byte) (r rels) {
 	for i := 0; i < len(list); {
@@ -144,61 +141,6 @@ func isFeed(typ []byte) bool {
 	return len(typ) > 0 && (isType(typ, "application/rss+xml") || isType(typ, "application/atom+xml") || isType(typ, "application/feed+json"))
 }
 
-// follow adds the target of a link.
-func (s *Scanner) follow(a attrID, kind Kind, nofollow bool) {
-	href := s.value(a)
-	if href == nil || s.templates > 0 {
-		return
-	}
-	ref := s.cleanRef(href)
-	if s.reads() {
-		s.content(ref)
-	}
-	s.ref(ref, kind, nofollow)
-}
-
-func (s *Scanner) embed(a attrID) {
-	if !s.Embedded || s.templates > 0 {
-		return
-	}
-	if ref := s.value(a); ref != nil {
-		s.embedRef(ref)
-	}
-}
-
-func (s *Scanner) embedRef(ref []byte) {
-	if ref = s.cleanRef(ref); len(ref) < 5 || string(ref[:5]) != "data:" {
-		s.ref(ref, Embedded, false)
-	}
-}
-
-// embedSet adds the images of a srcset.
-func (s *Scanner) embedSet(a attrID) {
-	if !s.Embedded || s.templates > 0 {
-		return
-	}
-	for set := s.value(a); len(set) > 0; {
-		for len(set) > 0 && (byteClass[set[0]]&white != 0 || set[0] == ',') {
-			set = set[1:]
-		}
-		n := 0
-		for n < len(set) && byteClass[set[n]]&white == 0 {
-			n++
-		}
-		ref := set[:n]
-		if set = set[n:]; bytes.HasSuffix(ref, []byte{','}) {
-			ref = bytes.TrimRight(ref, ",")
-		} else if _, rest, found := bytes.Cut(set, []byte{','}); found { // after the descriptor
-			set = rest
-		} else {
-			set = nil
-		}
-		if len(ref) > 0 {
-			s.embedRef(ref)
-		}
-	}
-}
-
 // refreshRef returns the reference in the content of a refresh; nil if there is none.
 func refreshRef(content []byte) []byte {
 	i := bytes.IndexAny(content, ",;")
@@ -217,52 +159,78 @@ func refreshRef(content []byte) []byte {
 	return ref
 }
 
-// ref adds a reference, if it is new.
-func (s *Scanner) ref(ref []byte, kind Kind, nofollow bool) {
+// References are those of a page. They are collected as they are on it; package gather and Read resolve them.
+type references struct {
+	// List has each once, in page order. Those in a <template> are left out, those in a <noscript> are not: a
+	// crawler runs no scripts. There are at most MaxLinks.
+	List []Ref
+
+	off    bool     // nothing is collected
+	seen   []uint32 // open addressing: 1 + the number of a reference
+	hashes []uint32 // of the references
+	seed   maphash.Seed
+	size   int // in bytes
+}
+
+// reset prepares for another page, and reuses the memory.
+func (r *references) reset() {
+	if r.off {
+		return
+	}
+	r.List, r.hashes, r.size = r.List[:0], r.hashes[:0], 0
+	if r.seen == nil {
+		r.seen, r.seed = make([]uint32, firstSeen), maphash.MakeSeed()
+	}
+	r.seen = r.seen[:firstSeen]
+	clear(r.seen)
+}
+
+// add adds a reference, if it is new.
+func (r *references) add(ref []byte, kind Kind, nofollow bool) {
 	if i := bytes.IndexByte(ref, '#'); i >= 0 {
 		ref = ref[:i]
 	}
 	if len(ref) == 0 || len(ref) > maxURL {
 		return
 	}
-	h := uint32(maphash.Bytes(s.seed, ref))
-	mask := uint32(len(s.seen) - 1)
+	h := uint32(maphash.Bytes(r.seed, ref))
+	mask := uint32(len(r.seen) - 1)
 	at := h & mask
-	for ; s.seen[at] != 0; at = (at + 1) & mask {
-		if n := s.seen[at] - 1; s.hashes[n] == h && bytes.Equal(s.Refs[n].URL, ref) {
-			r := &s.Refs[n]
-			if r.Kind == Embedded {
-				r.Kind = kind
+	for ; r.seen[at] != 0; at = (at + 1) & mask {
+		if n := r.seen[at] - 1; r.hashes[n] == h && bytes.Equal(r.List[n].URL, ref) {
+			known := &r.List[n]
+			if known.Kind == Embedded {
+				known.Kind = kind
 			}
-			r.NoFollow = r.NoFollow && nofollow
+			known.NoFollow = known.NoFollow && nofollow
 			return
 		}
 	}
-	if len(s.Refs) >= MaxLinks || s.size >= maxLinkBytes {
+	if len(r.List) >= MaxLinks || r.size >= maxLinkBytes {
 		return
 	}
-	s.Refs = append(s.Refs, Ref{ref, kind, nofollow})
-	s.hashes = append(s.hashes, h)
-	s.seen[at] = uint32(len(s.Refs))
-	s.size += len(ref)
-	if 2*len(s.Refs) > len(s.seen) {
-		s.growSeen()
+	r.List = append(r.List, Ref{ref, kind, nofollow})
+	r.hashes = append(r.hashes, h)
+	r.seen[at] = uint32(len(r.List))
+	r.size += len(ref)
+	if 2*len(r.List) > len(r.seen) {
+		r.grow()
 	}
 }
 
-func (s *Scanner) growSeen() {
-	n := 2 * len(s.seen)
-	if cap(s.seen) < n {
-		s.seen = make([]uint32, n)
+func (r *references) grow() {
+	n := 2 * len(r.seen)
+	if cap(r.seen) < n {
+		r.seen = make([]uint32, n)
 	} else {
-		s.seen = s.seen[:n]
-		clear(s.seen)
+		r.seen = r.seen[:n]
+		clear(r.seen)
 	}
-	for i, h := range s.hashes {
+	for i, h := range r.hashes {
 		at := h & uint32(n-1)
-		for ; s.seen[at] != 0; at = (at + 1) & uint32(n-1) {
+		for ; r.seen[at] != 0; at = (at + 1) & uint32(n-1) {
 		}
-		s.seen[at] = uint32(i + 1)
+		r.seen[at] = uint32(i + 1)
 	}
 }
 
