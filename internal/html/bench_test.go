@@ -29,6 +29,7 @@ func BenchmarkRead(b *testing.B) {
 		{"text", func(p []byte) { html.Read("https://example.org/", p, html.Options{Text: true}) }},
 		{"links", func(p []byte) { html.Read("https://example.org/", p, html.Options{Links: true}) }},
 		{"text+links", func(p []byte) { html.Read("https://example.org/", p, html.Options{Text: true, Links: true}) }},
+		{"tokens text+links", func(p []byte) { readTokens("https://example.org/", p, html.Options{Text: true, Links: true}, true) }},
 		{"scan", func(p []byte) { bare.Scan(p) }},
 		{"scan+content", func(p []byte) { full.Scan(p) }},
 		{"scan+text", func(p []byte) { text.Scan(p) }},

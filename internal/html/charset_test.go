@@ -27,8 +27,8 @@ func TestTitlesInLatin1(t *testing.T) {
 			t.Errorf("%+v: read as %q", c, got)
 		}
 		s := html.Scanner{Charset: c.charset}
-		if s.Scan(page); s.Title != c.want {
-			t.Errorf("%+v: scanned as %q", c, s.Title)
+		if s.Scan(page); s.Head.Title != c.want {
+			t.Errorf("%+v: scanned as %q", c, s.Head.Title)
 		}
 	}
 }

@@ -1,133 +1,37 @@
 package html
 
 import (
-	"bytes"
 	"net/url"
 	"strings"
-
-	"golang.org/x/net/html/atom"
 )
 
-const (
-	// MaxLinks is the maximum number of links read from a page.
-	MaxLinks = 10_000
-
-	// maxLinkBytes bounds their total size: one base can be part of each.
-	maxLinkBytes = 4 << 20
-
-	// maxURL is the longest reference that is followed, in bytes.
-	maxURL = 8 << 10
-)
-
-// References are a page's references as written.
-type references struct {
-	baseHref  []byte // of the first <base> with an href
-	canonical []byte // the first
-	hrefs     []string
-	seen      map[string]struct{} // the same as a set; nil while empty
-	size      int                 // of hrefs together, in bytes
-}
-
-func (r *references) setBase(href []byte) {
-	if r.baseHref == nil && href != nil && len(href) <= maxURL {
-		r.baseHref = bytes.Clone(href)
-	}
-}
-
-func (r *references) setCanonical(href []byte) {
-	if r.canonical == nil && href != nil && len(href) <= maxURL {
-		r.canonical = bytes.Clone(href)
-	}
-}
-
-// add adds the target of an element, if it has one.
-func (r *references) add(e element, a *attributes) {
-	switch atom.Atom(e.name) {
-	case atom.A, atom.Area:
-		r.addRef(a.href)
-	case atom.Iframe, atom.Frame:
-		r.addRef(a.src)
-	case atom.Link:
-		// The target of any other link is not a page, such as a style sheet, or the link is no reference at
-		// all, such as a hint to connect.
-		if hasWord(a.rel, "stylesheet") {
-			return
-		}
-		for _, rel := range []string{"alternate", "appendix", "author", "canonical", "chapter", "contents", "copyright", "first", "glossary",
-			"help", "index", "last", "license", "next", "prev", "previous", "search", "section", "start", "subsection", "toc", "top", "up"} {
-			if hasWord(a.rel, rel) {
-				r.addRef(a.href)
-				return
-			}
-		}
-	}
-}
-
-// addRefresh adds the URL of <meta http-equiv="refresh" content="0; url=...">.
-func (r *references) addRefresh(content []byte) { r.addRef(refreshRef(content)) }
-
-// refreshRef returns the reference in the content of a refresh; nil if there is none.
-func refreshRef(content []byte) []byte {
-	i := bytes.IndexAny(content, ",;")
-	if i < 0 {
-		return nil
-	}
-	ref := bytes.TrimSpace(content[i+1:])
-	if len(ref) > 3 && strings.EqualFold(string(ref[:3]), "url") {
-		if rest := bytes.TrimSpace(ref[3:]); len(rest) > 0 && rest[0] == '=' {
-			ref = bytes.TrimSpace(rest[1:])
-		}
-	}
-	if len(ref) > 0 && (ref[0] == '"' || ref[0] == '\'') {
-		ref, _, _ = bytes.Cut(ref[1:], ref[:1])
-	}
-	return ref
-}
-
-func (r *references) addRef(ref []byte) {
-	ref, _, _ = bytes.Cut(ref, []byte{'#'})
-	if len(ref) == 0 || len(ref) > maxURL || len(r.hrefs) >= MaxLinks || r.size >= maxLinkBytes {
-		return
-	}
-	if _, ok := r.seen[string(ref)]; ok {
-		return
-	}
-	if r.seen == nil {
-		r.seen = make(map[string]struct{})
-	}
-	s := string(ref)
-	r.seen[s] = struct{}{}
-	r.hrefs = append(r.hrefs, s)
-	r.size += len(s)
-}
-
-// base returns the base of a page's references. It is empty, so that only absolute ones resolve, if the URL of
-// the page is invalid.
-func (r *references) base(pageURL string) *url.URL {
+// baseOf returns the base of a page's references, given the href of its <base>. It is empty, so that only
+// absolute ones resolve, if the URL of the page is invalid.
+func baseOf(pageURL string, href []byte) *url.URL {
 	page, err := url.Parse(pageURL)
 	if err != nil {
 		page = &url.URL{}
 	}
-	if base, err := page.Parse(clean(string(r.baseHref))); err == nil && web(base) {
+	if base, err := page.Parse(clean(string(href))); err == nil && web(base) {
 		return base
 	}
 	return page
 }
 
 // canonicalURL returns the canonical URL, or the empty string if it is the page's own.
-func (r *references) canonicalURL(base *url.URL, pageURL string) string {
-	s := resolve(base, string(r.canonical))
+func canonicalURL(base *url.URL, ref []byte, pageURL string) string {
+	s := resolve(base, string(ref))
 	if own, _, _ := strings.Cut(pageURL, "#"); s == own {
 		return ""
 	}
 	return s
 }
 
-func (r *references) links(base *url.URL) []string {
+func linksOf(base *url.URL, refs []Ref) []string {
 	var links []string
-	size, seen := 0, make(map[string]struct{}, len(r.hrefs))
-	for _, ref := range r.hrefs {
-		s := resolve(base, ref)
+	size, seen := 0, make(map[string]struct{}, len(refs))
+	for _, ref := range refs {
+		s := resolve(base, string(ref.URL))
 		if _, ok := seen[s]; ok || s == "" {
 			continue
 		}

@@ -24,7 +24,7 @@ func RobotsTag(values []string, agent string) (d Directives) {
 				part = rest
 			}
 			if ours {
-				index, follow := Robots([]byte(part))
+				index, follow := robots([]byte(part))
 				d.NoIndex, d.NoFollow = d.NoIndex || index, d.NoFollow || follow
 				d.NoArchive = d.NoArchive || hasWord([]byte(part), "noarchive")
 				if name, _, _ := strings.Cut(part, ":"); strings.EqualFold(strings.TrimSpace(name), "unavailable_after") {

@@ -1,15 +1,10 @@
 package html
 
-import (
-	"bytes"
-	"hash/maphash"
-	"time"
-)
+import "bytes"
 
-// A Scanner extracts what a crawler needs from a page, several times as fast as Read. It finds the tags that
-// Read finds, in one pass over the bytes. It reuses its memory: results other than strings are valid until
-// the next Scan. It takes time linear in the size of a page, and memory of about its size. It is not safe for
-// concurrent use.
+// A Scanner extracts from a page what a crawler needs, in one pass over the bytes. It reuses its memory:
+// results other than strings are valid until the next Scan. It takes time linear in the size of a page, and
+// memory of about its size. It is not safe for concurrent use.
 type Scanner struct {
 	// Agent is a name whose <meta> applies to us, beside "robots" and "parley". May be empty.
 	Agent string
@@ -23,56 +18,21 @@ type Scanner struct {
 	// Contents asks for Content, and MainText for Text.
 	Contents, MainText bool
 
-	// Title and Language are those of a Page.
-	Title, Language string
+	Head    head
+	Refs    references
+	Content content
+	Text    text
 
-	// NoIndex and NoFollow are the directives of <meta name="robots">, or of a meta that applies to us,
-	// before any <body>.
-	NoIndex, NoFollow bool
+	page source
+	at   nesting // unless the page is read strictly: then Text keeps track
+}
 
-	// UnavailableAfter is that of a Page.
-	UnavailableAfter time.Time
-
-	// Base and Canonical are references as written; nil if there are none.
-	Base, Canonical []byte
-
-	// Refs are the page's references, each once, in page order. Those in a <template> are left out, those in
-	// a <noscript> are not: a crawler runs no scripts. There are at most MaxLinks.
-	Refs []Ref
-
-	// Content is the page without markup, comments, scripts and styles: words separated by single spaces, and
-	// the target of each link or image between two bytes 1. Two pages with the same Content differ only in
-	// presentation.
-	Content []byte
-
-	// Text is the main text, as Read returns it.
-	Text []byte
-
-	// Torn says that a quote was never closed, which would lose the rest of the page: such values end with
-	// their tag.
-	Torn bool
-
-	page []byte
-	attr [attrs][]byte // of the last tag read, undecoded
-	has  uint32        // which of them it has, as bits
-
-	noQuote [2]bool  // there is no such quote in the rest of the page: '"', '\''
-	decoded []byte   // memory of decoded references and values
-	seen    []uint32 // open addressing: 1 + the number of a reference
-	hashes  []uint32 // of the references
-	seed    maphash.Seed
-	size    int // of Refs, in bytes
-
-	inHead, inBody, titled, html bool // see reader
-	metaLanguage                 string
-
-	main text // if MainText is asked for
-
+// A nesting is where in a page a crawler reads.
+type nesting struct {
 	templates int  // number of open ones
 	noscript  bool // one is open
 	svg       svgState
 	mute      uint64 // the element in a drawing whose text is ignored; 0 if there is none
-	gap       bool   // a space is due between Content and the next word
 }
 
 type svgState uint8
@@ -85,36 +45,60 @@ const (
 
 // Scan reads a page. See Read for its encodings.
 func (s *Scanner) Scan(page []byte) {
-	s.reset(toUTF8(page))
-	for i := 0; i < len(s.page); {
-		if i = s.text(i); i < len(s.page) {
+	s.reset(page)
+	for i, end := 0, len(s.page.bytes); i < end; {
+		if i = s.text(i); i < end {
 			i = s.markup(i)
 		}
 	}
-	if s.Language == "" {
-		s.Language = s.metaLanguage
-	}
-	s.Text = s.main.out
+}
+
+// Plain reads text without markup: Content holds its words. Nothing else is set.
+func (s *Scanner) Plain(text []byte) {
+	s.reset(text)
+	s.Content.words(s.page.bytes, false)
 }
 
 func (s *Scanner) reset(page []byte) {
-	s.Title, s.Language, s.metaLanguage, s.NoIndex, s.NoFollow, s.Torn = "", "", "", false, false, false
-	s.UnavailableAfter = time.Time{}
-	s.Base, s.Canonical, s.Refs, s.Content = nil, nil, s.Refs[:0], s.Content[:0]
-	s.page, s.decoded, s.hashes, s.size, s.has, s.noQuote = page, s.decoded[:0], s.hashes[:0], 0, 0, [2]bool{}
-	s.inHead, s.inBody, s.titled, s.html = true, false, false, false
-	s.templates, s.noscript, s.svg, s.mute, s.gap = 0, false, noDrawing, 0, false
-	s.main.reset()
-	if s.seen == nil {
-		s.seen, s.seed = make([]uint32, firstSeen), maphash.MakeSeed()
+	s.page.reset(toUTF8(page))
+	s.Head = head{}
+	s.Refs.reset()
+	s.Content.Words, s.Content.gap = s.Content.Words[:0], false
+	s.Text.reset()
+	s.at = nesting{}
+}
+
+// reads reports whether text at this point is part of the content.
+func (s *Scanner) reads() bool {
+	return s.Contents && s.at.templates == 0 && !s.at.noscript && s.at.mute == 0
+}
+
+// readsText reports whether text at this point is part of the main text.
+func (s *Scanner) readsText() bool { return s.MainText && !s.at.noscript && s.Text.reads() }
+
+// text handles the text at i, and returns its end.
+func (s *Scanner) text(i int) int {
+	p := s.page.bytes
+	content, lines := s.reads(), s.readsText()
+	if content && !lines {
+		return s.Content.text(p, i)
 	}
-	s.seen = s.seen[:firstSeen]
-	clear(s.seen)
+	end := len(p)
+	if j := bytes.IndexByte(p[i:], '<'); j >= 0 {
+		end = i + j
+	}
+	if lines {
+		s.Text.words(s.page.decode(p[i:end], inText))
+	}
+	if content {
+		s.Content.text(p, i)
+	}
+	return end
 }
 
 // markup handles the markup that begins with the "<" at i, and returns its end.
 func (s *Scanner) markup(i int) int {
-	p := s.page
+	p := s.page.bytes
 	if i+1 == len(p) {
 		return s.literal(i, 1)
 	}
@@ -128,14 +112,14 @@ func (s *Scanner) markup(i int) int {
 		if i+2 == len(p) {
 			return s.literal(i, 2)
 		}
-		return s.after('>', i+2)
+		return s.page.after('>', i+2)
 	case c == '!':
 		if bytes.HasPrefix(p[i+2:], []byte("--")) {
-			return s.comment(i + 4)
+			return s.page.comment(i + 4)
 		}
-		return s.after('>', i+2)
+		return s.page.after('>', i+2)
 	case c == '?':
-		return s.after('>', i+2)
+		return s.page.after('>', i+2)
 	}
 	return s.literal(i, 1)
 }
@@ -143,269 +127,281 @@ func (s *Scanner) markup(i int) int {
 // literal adds n bytes, "<" or "</", that begin no markup.
 func (s *Scanner) literal(i, n int) int {
 	if s.reads() {
-		s.word(s.page[i : i+n])
+		s.Content.word(s.page.bytes[i : i+n])
 	}
-	if s.MainText && !s.noscript {
-		s.main.words(s.page[i : i+n])
+	if s.readsText() {
+		s.Text.words(s.page.bytes[i : i+n])
 	}
 	return i + n
 }
 
-// after returns the position after the next c.
-func (s *Scanner) after(c byte, i int) int {
-	if j := bytes.IndexByte(s.page[i:], c); j >= 0 {
-		return i + j + 1
-	}
-	return len(s.page)
-}
-
-// comment returns the end of the comment whose text begins at i.
-func (s *Scanner) comment(i int) int {
-	p := s.page[i:]
-	if bytes.HasPrefix(p, []byte(">")) {
-		return i + 1
-	} else if bytes.HasPrefix(p, []byte("->")) {
-		return i + 2
-	}
-	for n := 0; ; n++ {
-		j := bytes.IndexByte(p[n:], '>')
-		if j < 0 {
-			return len(s.page)
-		}
-		if n += j; bytes.HasSuffix(p[:n], []byte("--")) || bytes.HasSuffix(p[:n], []byte("--!")) {
-			return i + n + 1
-		}
-	}
-}
-
-// tagName returns the name at i in the form of knownElements, and its end. The name is 0 if it is too long
-// for any that matters here.
-func (s *Scanner) tagName(i int) (name uint64, end int) {
-	p := s.page
-	from := i
-	for ; i < len(p) && byteClass[p[i]]&(white|slash|angle) == 0; i++ {
-		name = name<<8 | uint64(p[i]|0x20)
-	}
-	if i-from > 8 {
-		name = longName(p[from:i])
-	}
-	return name, i
-}
+// nests reports whether the nesting of elements matters, and not only of those that a crawler leaves out.
+func (s *Scanner) nests() bool { return s.MainText || s.page.strict }
 
 func (s *Scanner) endTag(i int) int {
-	from := i
-	name, i := s.tagName(i)
-	to := i
-	i, _, ok := s.attributes(i, 0)
+	name, i := s.page.tagName(i)
+	i, _, ok := s.page.attributes(i, 0)
 	if !ok {
 		return i
 	}
-	e := known(name)
-	if s.MainText && (!s.noscript || e.tag == tagNoscript) {
-		s.main.end(e.elementOf(s.page[from:to]))
+	e := elementOf(name)
+	if s.nests() && (!s.at.noscript || e.tag == tagNoscript) {
+		s.Text.end(e)
 	}
-	if e.traits.has(blockTag) {
-		s.gap = true
+	if e.has(block | cell | apart) {
+		s.Content.gap = true
 	}
-	switch e.tag {
-	case tagTemplate:
-		s.templates = max(0, s.templates-1)
-	case tagNoscript:
-		s.noscript = false
-	case tagSVG:
-		s.svg, s.mute = noDrawing, 0
-	case tagForeignObject, tagDesc:
-		if s.svg == inForeign {
-			s.svg = inDrawing
-		}
-	}
-	if name == s.mute {
-		s.mute = 0
-	}
+	s.at.end(e)
 	return i
 }
 
 // startTag handles the tag whose name is at i, and returns the end of the tag and its raw text: for a script,
 // the position of its end tag.
 func (s *Scanner) startTag(i int) int {
-	from := i
-	name, i := s.tagName(i)
-	to := i
-	e := known(name)
-	wants := e.wants
-	if s.MainText {
+	name, i := s.page.tagName(i)
+	e := elementOf(name)
+	wants, nests, strict := e.wants, s.nests(), s.page.strict
+	if nests {
 		wants |= 1<<attrRole | 1<<attrHidden
 	}
-	i, closed, ok := s.attributes(i, wants)
+	i, closed, ok := s.page.attributes(i, wants)
 	if !ok {
 		return i
 	}
-	if e.traits.has(leavesTag) && s.svg == inDrawing {
-		s.svg, s.mute = noDrawing, 0
+	s.at.leave(e)
+	template := s.at.templates > 0
+	hidden := template || s.at.noscript
+	if strict {
+		in := s.Text.top()
+		template, hidden = in.template, in.unread
 	}
-	hidden := s.templates > 0 || s.noscript
-	inTitle := false
-	switch {
-	case e.tag == tagBody || e.tag == tagFrameset:
-		s.inHead, s.titled, s.inBody, s.noscript = false, true, true, false
-	case e.tag == tagTitle:
-		if !hidden {
-			inTitle = !s.titled && !closed
-			s.titled = true
+	if e.tag == tagBody {
+		s.at.noscript = false
+		if strict && s.Refs.off && !s.MainText {
+			return len(s.page.bytes) // what is wanted is in the head
 		}
-	case !e.traits.has(headTag) && !hidden:
-		s.inHead, s.titled = false, true // a drawing in the body may have a title
 	}
-	if e.traits.has(blockTag) {
-		s.gap = true
+	title := s.Head.start(e, hidden) && !closed
+	if e.has(block | cell | apart) {
+		s.Content.gap = true
 	}
 	if e.wants != 0 {
-		s.take(e.tag, hidden)
+		s.take(e.tag, hidden, template)
 	}
-	if s.MainText && !s.noscript {
-		s.main.start(e.elementOf(s.page[from:to]), &attributes{role: s.value(attrRole), hidden: s.value(attrHidden)}, closed)
-		if e.tag == tagImg {
-			s.main.words(s.value(attrAlt))
+	drawing := s.at.svg == inDrawing
+	if nests && !s.at.noscript {
+		drawn := s.Text.start(e, s.page.value(attrRole), s.page.value(attrHidden), closed)
+		if strict {
+			drawing = drawn
+		}
+		if e.tag == tagImg && s.MainText {
+			s.Text.words(s.page.value(attrAlt))
 		}
 	}
 	switch {
 	case closed:
 		return i
-	case s.svg == inDrawing:
-		switch e.tag {
-		case tagForeignObject, tagDesc:
-			s.svg = inForeign
-		case tagScript, tagStyle:
-			s.mute = name
-		}
+	case drawing:
+		s.at.draw(e)
+		return i
+	case !strict:
+		s.at.start(e.tag)
+	}
+	return s.raw(e, i, title)
+}
+
+// raw handles the raw text at i of an element, if it contains such, and returns its end.
+func (s *Scanner) raw(e element, i int, title bool) int {
+	end, in := i, inVerbatim
+	switch {
+	case e.tag == tagScript:
+		end = s.page.script(i)
+	case e.tag == tagPlaintext:
+		end = len(s.page.bytes)
+	case e.has(raw), s.page.strict && e.tag == tagNoscript:
+		end = s.page.rawEnd(i, e.name)
+	default:
 		return i
 	}
-	switch e.tag {
-	case tagTemplate:
-		s.templates++
-	case tagNoscript:
-		s.noscript = true
-	case tagSVG:
-		s.svg = inDrawing
-	case tagScript:
-		return s.script(i)
-	case tagPlaintext:
-		if s.reads() {
-			s.words(s.page[i:], false)
-		}
-		if s.MainText && !s.noscript {
-			s.main.words(s.page[i:])
-		}
-		return len(s.page)
+	text := s.page.bytes[i:end]
+	if e.tag == tagTitle || e.tag == tagTextarea {
+		in = inRaw
 	}
-	if !e.traits.has(rawTag) {
-		return i
-	}
-	end := s.rawEnd(i, name)
-	if raw := s.page[i:end]; inTitle {
-		s.Title = plain(titled(s.decode(raw, inRaw), s.Charset, s.page))
+	if title {
+		s.Head.Title = plain(titled(s.page.decode(text, in), s.Charset, s.page.bytes))
+	} else if s.readsText() {
+		s.Text.words(s.page.decode(text, in))
 	}
 	if s.reads() {
 		switch e.tag {
 		case tagTitle, tagTextarea:
-			s.words(s.page[i:end], true)
-			s.gap = true
-		case tagXmp:
-			s.words(s.page[i:end], false)
+			s.Content.words(text, true)
+			s.Content.gap = true
+		case tagXmp, tagPlaintext:
+			s.Content.words(text, false)
 		}
-	}
-	if s.MainText && !s.noscript && e.tag == tagXmp {
-		s.main.words(s.page[i:end]) // no other raw text is main text
 	}
 	return end
 }
 
 // take handles the attributes of an element.
-func (s *Scanner) take(t tag, hidden bool) {
+func (s *Scanner) take(t tag, hidden, template bool) {
+	p := &s.page
+	var rel rels
 	switch t {
-	case tagA, tagArea:
-		s.follow(attrHref, Anchor, s.rels(attrRel)&relNoFollow != 0)
-	case tagIframe, tagFrame:
-		s.follow(attrSrc, Frame, false)
+	case tagHTML:
+		s.Head.language(p)
+	case tagBase:
+		s.Head.base(p)
+	case tagMeta:
+		s.Head.meta(p, s.Agent)
+	case tagA, tagLink:
+		if rel = relsOf(p.value(attrRel)); t == tagLink && rel&relCanonical != 0 && !hidden {
+			s.Head.canonical(p)
+		}
+	}
+	if template || s.Refs.off {
+		return
+	}
+	switch t {
+	case tagA:
+		s.follow(attrHref, Anchor, rel)
+	case tagFrame:
+		s.follow(attrSrc, Frame, 0)
+	case tagMeta:
+		if bytes.EqualFold(bytes.TrimSpace(p.value(attrHTTPEquiv)), []byte("refresh")) {
+			s.Refs.add(p.clean(refreshRef(p.value(attrContent))), Refresh, false)
+		}
+	case tagLink:
+		switch kind, ok := linkKind(rel, p.value(attrType)); {
+		case !ok, p.strict && rel&relPages == 0:
+		case kind == Embedded:
+			s.embed(attrHref)
+		default:
+			s.follow(attrHref, kind, rel)
+		}
 	case tagImg:
 		s.embed(attrSrc)
 		if s.reads() {
-			s.content(s.value(attrSrc))
-			if alt := s.value(attrAlt); alt != nil {
-				s.gap = true
-				s.words(alt, false)
-				s.gap = true
+			s.Content.target(p.value(attrSrc))
+			if alt := p.value(attrAlt); alt != nil {
+				s.Content.gap = true
+				s.Content.words(alt, false)
+				s.Content.gap = true
 			}
 		}
-		s.embedSet(attrSrcset)
-	case tagScript, tagEmbed, tagAudio, tagTrack:
+		s.embedSet()
+	case tagScript, tagEmbed:
 		s.embed(attrSrc)
 	case tagVideo:
 		s.embed(attrSrc)
 		s.embed(attrPoster)
 	case tagSource:
 		s.embed(attrSrc)
-		s.embedSet(attrSrcset)
+		s.embedSet()
 	case tagInput:
-		if bytes.EqualFold(s.value(attrType), []byte("image")) {
+		if bytes.EqualFold(p.value(attrType), []byte("image")) {
 			s.embed(attrSrc)
 		}
 	case tagObject:
 		s.embed(attrData)
-	case tagHTML:
-		if !s.html && !s.inBody {
-			s.Language = firstOf(language(s.value(attrLang)), language(s.value(attrXMLLang)))
-		}
-		s.html = true
-	case tagMeta:
-		s.meta()
-	case tagBase:
-		if href := s.value(attrHref); !s.inBody && s.Base == nil && href != nil && len(href) <= maxURL {
-			s.Base = append([]byte{}, s.cleanRef(href)...)
-		}
-	case tagLink:
-		rel := s.rels(attrRel)
-		if s.inHead && !hidden && rel&relCanonical != 0 && s.Canonical == nil {
-			if href := s.value(attrHref); href != nil && len(href) <= maxURL {
-				s.Canonical = append([]byte{}, s.cleanRef(href)...)
-			}
-		}
-		switch kind, ok := linkKind(rel, s.value(attrType)); {
-		case !ok:
-		case kind == Embedded:
-			s.embed(attrHref)
-		default:
-			s.follow(attrHref, kind, rel&relNoFollow != 0)
-		}
 	}
 }
 
-// meta handles a <meta>.
-func (s *Scanner) meta() {
-	if equiv := bytes.TrimSpace(s.value(attrHTTPEquiv)); equiv != nil {
-		if bytes.EqualFold(equiv, []byte("refresh")) && s.templates == 0 {
-			if ref := refreshRef(s.value(attrContent)); ref != nil {
-				s.ref(s.cleanRef(ref), Refresh, false)
-			}
-		} else if s.metaLanguage == "" && !s.inBody && bytes.EqualFold(equiv, []byte("content-language")) {
-			s.metaLanguage = language(s.value(attrContent))
-		}
-	}
-	if s.inBody {
+// follow adds the target of a link.
+func (s *Scanner) follow(a attrID, kind Kind, rel rels) {
+	href := s.page.value(a)
+	if href == nil {
 		return
 	}
-	name := bytes.TrimSpace(s.value(attrName))
-	if name == nil || !bytes.EqualFold(name, []byte("robots")) && !bytes.EqualFold(name, []byte("parley")) &&
-		!(s.Agent != "" && bytes.EqualFold(name, []byte(s.Agent))) {
-		return
+	ref := s.page.clean(href)
+	if s.reads() {
+		s.Content.target(ref)
 	}
-	noIndex, noFollow := Robots(s.value(attrContent))
-	s.UnavailableAfter = soonest(s.UnavailableAfter, UnavailableAfter(s.value(attrContent)))
-	s.NoIndex, s.NoFollow = s.NoIndex || noIndex, s.NoFollow || noFollow
+	s.Refs.add(ref, kind, rel&relNoFollow != 0)
 }
 
-// Robots parses a list of directives, from <meta name="robots"> or X-Robots-Tag.
-func Robots(list []byte) (noIndex, noFollow bool) {
-	none := hasWord(list, "none")
-	return none || hasWord(list, "noindex"), none || hasWord(list, "nofollow")
+func (s *Scanner) embed(a attrID) {
+	if s.Embedded {
+		s.embedRef(s.page.value(a))
+	}
+}
+
+func (s *Scanner) embedRef(ref []byte) {
+	if ref = s.page.clean(ref); len(ref) < 5 || string(ref[:5]) != "data:" {
+		s.Refs.add(ref, Embedded, false)
+	}
+}
+
+// embedSet adds the images of a srcset.
+func (s *Scanner) embedSet() {
+	if !s.Embedded {
+		return
+	}
+	for set := s.page.value(attrSrcset); len(set) > 0; {
+		for len(set) > 0 && (byteClass[set[0]]&white != 0 || set[0] == ',') {
+			set = set[1:]
+		}
+		n := 0
+		for n < len(set) && byteClass[set[n]]&white == 0 {
+			n++
+		}
+		ref := set[:n]
+		if set = set[n:]; bytes.HasSuffix(ref, []byte{','}) {
+			ref = bytes.TrimRight(ref, ",")
+		} else if _, rest, found := bytes.Cut(set, []byte{','}); found { // after the descriptor
+			set = rest
+		} else {
+			set = nil
+		}
+		s.embedRef(ref)
+	}
+}
+
+// leave ends a drawing in which an HTML element begins.
+func (n *nesting) leave(e element) {
+	if n.svg == inDrawing && e.has(leaves) {
+		n.svg, n.mute = noDrawing, 0
+	}
+}
+
+// start handles the start tag of an element outside of drawings.
+func (n *nesting) start(t tag) {
+	switch t {
+	case tagTemplate:
+		n.templates++
+	case tagNoscript:
+		n.noscript = true
+	case tagSVG:
+		n.svg = inDrawing
+	}
+}
+
+// draw handles a start tag in a drawing.
+func (n *nesting) draw(e element) {
+	switch e.tag {
+	case tagForeign:
+		n.svg = inForeign
+	case tagScript, tagStyle:
+		n.mute = e.name
+	}
+}
+
+// end handles an end tag.
+func (n *nesting) end(e element) {
+	switch e.tag {
+	case tagTemplate:
+		n.templates = max(0, n.templates-1)
+	case tagNoscript:
+		n.noscript = false
+	case tagSVG:
+		n.svg, n.mute = noDrawing, 0
+	case tagForeign:
+		if n.svg == inForeign {
+			n.svg = inDrawing
+		}
+	}
+	if e.name == n.mute {
+		n.mute = 0
+	}
 }

@@ -27,7 +27,7 @@ func scan(page string) *html.Scanner {
 
 func refs(s *html.Scanner) string {
 	var list []string
-	for _, r := range s.Refs {
+	for _, r := range s.Refs.List {
 		entry := fmt.Sprintf("%d:%s", r.Kind, r.URL)
 		if r.NoFollow {
 			entry += "!"
@@ -102,11 +102,11 @@ func TestScanBounds(t *testing.T) {
 	for i := range html.MaxLinks + 100 {
 		fmt.Fprintf(&b, "<a href=%d>", i)
 	}
-	if n := len(scan(b.String()).Refs); n != html.MaxLinks {
+	if n := len(scan(b.String()).Refs.List); n != html.MaxLinks {
 		t.Errorf("%d references", n)
 	}
 	if s := scan("<a href=" + strings.Repeat("x", 1<<20) + "><a href=y>"); refs(s) != "0:y" {
-		t.Errorf("%d references, although one is too long", len(s.Refs))
+		t.Errorf("%d references, although one is too long", len(s.Refs.List))
 	}
 	s := &html.Scanner{Contents: true}
 	for range 2 { // what the first page made grow serves the second
@@ -129,13 +129,13 @@ func TestScanContent(t *testing.T) {
 		{"", "<!-- x --><script>y</script>", " \n ", "<p></p>"},
 	} {
 		for _, page := range same[1:] {
-			if got := string(scan(page).Content); got != same[0] {
+			if got := string(scan(page).Content.Words); got != same[0] {
 				t.Errorf("%q: %q, want %q", page, got, same[0])
 			}
 		}
 	}
 	for _, differ := range [][2]string{{"<td>1</td><td>23", "<td>12</td><td>3"}, {"<a href=x>a", "<a href=y>a"}, {"<img src=x>", "<img src=y>"}, {"a b", "ab"}} {
-		if a, b := scan(differ[0]).Content, scan(differ[1]).Content; bytes.Equal(a, b) {
+		if a, b := scan(differ[0]).Content.Words, scan(differ[1]).Content.Words; bytes.Equal(a, b) {
 			t.Errorf("%q and %q have one content %q", differ[0], differ[1], a)
 		}
 	}
@@ -153,30 +153,33 @@ func TestScanHead(t *testing.T) {
 		`<meta name=robots content=all><meta content=nofollow name=robots>`: {false, true},
 	} {
 		s.Scan([]byte(page))
-		if got := [2]bool{s.NoIndex, s.NoFollow}; got != want {
+		if got := [2]bool{s.Head.NoIndex, s.Head.NoFollow}; got != want {
 			t.Errorf("%s: %v, want %v", page, got, want)
 		}
 	}
 	s.Scan([]byte(`<base target=x><base href=" /b/ "><base href=no><link rel=canonical href=c>`))
-	if string(s.Base) != "/b/" || string(s.Canonical) != "c" {
-		t.Errorf("base %q, canonical %q", s.Base, s.Canonical)
+	if string(s.Head.Base) != "/b/" || string(s.Head.Canonical) != "c" {
+		t.Errorf("base %q, canonical %q", s.Head.Base, s.Head.Canonical)
 	}
 }
 
-// agree checks that the Scanner finds what Read finds, which x/net reads, and
-// what a plain walk over the tokens of x/net finds.
+// agree checks that a Scanner and Read find what readTokens finds, and that the references of the Scanner are
+// those of a plain walk over the tokens of x/net.
 func agree(page []byte) error {
+	if err := sameAsTokens(page, false); err != nil {
+		return err
+	}
 	s := html.Scanner{MainText: true}
 	s.Scan(page)
 	want, odd := oracleRefs(page)
 	var got []string
 	escaped := false
-	for _, r := range s.Refs {
+	for _, r := range s.Refs.List {
 		got = append(got, string(r.URL))
 		// net/url, that Read uses, escapes more where such are:
 		escaped = escaped || bytes.ContainsFunc(r.URL, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("<>\"'\\^`{|}", r) })
 	}
-	if s.Torn {
+	if s.Torn() {
 		if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 			return fmt.Errorf("references %q do not begin with %q", got, want)
 		}
@@ -186,30 +189,30 @@ func agree(page []byte) error {
 		return fmt.Errorf("references\n%q, want\n%q", got, want)
 	}
 	if odd {
-		return nil // Read sees no markup in a <noscript>, and follows the nesting of a drawing
+		return nil // readTokens sees no markup in a <noscript>, and follows the nesting of a drawing
 	}
-	p := html.Read(at, page, html.Options{Links: true, Text: true})
-	if s.Title != p.Title || s.Language != p.Language || s.NoIndex != p.NoIndex {
-		return fmt.Errorf("head %q %q %v, want %q %q %v", s.Title, s.Language, s.NoIndex, p.Title, p.Language, p.NoIndex)
+	p := readTokens(at, page, html.Options{Links: true, Text: true}, false)
+	if s.Head.Title != p.Title || s.Head.Language != p.Language || s.Head.NoIndex != p.NoIndex {
+		return fmt.Errorf("head %q %q %v, want %q %q %v", s.Head.Title, s.Head.Language, s.Head.NoIndex, p.Title, p.Language, p.NoIndex)
 	}
-	if !bytes.Equal(s.Text, p.Text) {
+	if !bytes.Equal(s.Text.Lines, p.Text) {
 		i := 0
-		for i < min(len(s.Text), len(p.Text)) && s.Text[i] == p.Text[i] {
+		for i < min(len(s.Text.Lines), len(p.Text)) && s.Text.Lines[i] == p.Text[i] {
 			i++
 		}
 		i = max(0, i-20)
-		return fmt.Errorf("main text\n%.200q, want\n%.200q", s.Text[i:], p.Text[i:])
+		return fmt.Errorf("main text\n%.200q, want\n%.200q", s.Text.Lines[i:], p.Text[i:])
 	}
 	if escaped {
 		return nil
 	}
-	base, err := protocol.CanonicalURL(at, string(s.Base))
-	if s.Base == nil || err != nil {
+	base, err := protocol.CanonicalURL(at, string(s.Head.Base))
+	if s.Head.Base == nil || err != nil {
 		base = at
 	}
 	b := urlref.NewBase(base)
 	own := map[string]bool{}
-	for _, r := range s.Refs {
+	for _, r := range s.Refs.List {
 		if u, ok := b.Resolve(nil, r.URL); ok {
 			own[string(u)] = true
 		}
@@ -223,7 +226,7 @@ func agree(page []byte) error {
 }
 
 // oracleRefs lists what tokens of x/net refer to, by the rules of the Scanner
-// and without its speed; odd says that Read has other rules for such a page.
+// and without its speed; odd says that readTokens has other rules for such a page.
 func oracleRefs(page []byte) (list []string, odd bool) {
 	z := xhtml.NewTokenizer(bytes.NewReader(page))
 	templates, svg, foreign := 0, false, false
@@ -302,7 +305,7 @@ func oracleRefs(page []byte) (list []string, odd bool) {
 				if strings.EqualFold(strings.TrimSpace(attr["http-equiv"]), "refresh") {
 					var s html.Scanner // how a refresh is read, TestLinks says
 					s.Scan([]byte("<meta http-equiv=refresh content='" + xhtml.EscapeString(attr["content"]) + "'>"))
-					for _, r := range s.Refs {
+					for _, r := range s.Refs.List {
 						add(string(r.URL))
 					}
 				}
@@ -369,7 +372,7 @@ func TestScanBrokenPages(t *testing.T) {
 		if err := agree(page); err != nil {
 			t.Fatalf("round %d: %v\n%.30000q", i, err, page)
 		}
-		if scan(string(page)).Torn {
+		if scan(string(page)).Torn() {
 			torn++
 		}
 	}
@@ -387,11 +390,11 @@ func TestScanHostilePages(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		links := 0
-		for _, r := range s.Refs {
+		for _, r := range s.Refs.List {
 			links += len(r.URL)
 		}
-		if len(s.Refs) > html.MaxLinks || links > 5<<20 || len(s.Content) > 2*len(page) || len(s.Text) > len(page)*6/5 {
-			t.Errorf("%s: %d references of %d bytes, %d bytes of content, %d of text", name, len(s.Refs), links, len(s.Content), len(s.Text))
+		if len(s.Refs.List) > html.MaxLinks || links > 5<<20 || len(s.Content.Words) > 2*len(page) || len(s.Text.Lines) > len(page)*6/5 {
+			t.Errorf("%s: %d references of %d bytes, %d bytes of content, %d of text", name, len(s.Refs.List), links, len(s.Content.Words), len(s.Text.Lines))
 		}
 		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
 			t.Errorf("%s: %d MB allocated for %d bytes", name, n>>20, len(page))
@@ -414,8 +417,8 @@ func FuzzScan(f *testing.F) {
 		}
 		s := html.Scanner{Contents: true, Embedded: true}
 		s.Scan(page)
-		if len(s.Content) > 3*len(page)+16 {
-			t.Fatalf("content of %d bytes of a page of %d", len(s.Content), len(page))
+		if len(s.Content.Words) > 3*len(page)+16 {
+			t.Fatalf("content of %d bytes of a page of %d", len(s.Content.Words), len(page))
 		}
 	})
 }

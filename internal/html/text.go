@@ -5,8 +5,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/net/html/atom"
 )
 
 // A rank is the quality of a place for main text: text in a better place replaces text from worse ones.
@@ -35,29 +33,29 @@ const maxDepth = 512
 // section 13.2.6), but keeps only those that matter here: an inline element is kept if it is hidden, has a
 // role that matters, or is inside a kept inline element.
 type text struct {
+	Lines []byte // without a final newline
+
+	rank rank // of the place that the lines are from
+	gap  byte // separator between them and the next word: none, a space or a newline
+
 	stack []frame // the first stands for the page
 	over  int     // open special elements beyond the limit of the stack
-
-	out  []byte
-	rank rank // of the place that out is from
-	gap  byte // separator between out and the next word: none, a space or a newline
-}
-
-func newText() text {
-	return text{stack: append(make([]frame, 0, 32), frame{element: element{traits: root | special | fence}})}
 }
 
 // reset prepares for another page and reuses the memory.
 func (t *text) reset() {
+	if t.stack == nil {
+		t.stack = make([]frame, 0, 32)
+	}
 	t.stack = append(t.stack[:0], frame{element: element{traits: root | special | fence}})
-	t.over, t.out, t.rank, t.gap = 0, t.out[:0], inBody, 0
+	t.over, t.Lines, t.rank, t.gap = 0, t.Lines[:0], inBody, 0
 }
 
 func (t *text) top() *frame { return &t.stack[len(t.stack)-1] }
 
-// start handles a start tag. It reports whether the tag is inside SVG.
-func (t *text) start(e element, a *attributes, closed bool) (inSVG bool) {
-	if t.top().svg && e.has(leaves) {
+// start handles a start tag, given two of its attributes. It reports whether the tag is inside SVG.
+func (t *text) start(e element, role, hidden []byte, closed bool) (inSVG bool) {
+	if t.top().svg && e.has(leaves|leavesToo) {
 		t.leaveSVG()
 	}
 	if !t.top().svg {
@@ -65,8 +63,8 @@ func (t *text) start(e element, a *attributes, closed bool) (inSVG bool) {
 	}
 	t.breakAt(e)
 	in := *t.top()
-	own := e.traits | roleTraits(a.role)
-	if a.hidden != nil && !strings.EqualFold(string(a.hidden), "until-found") {
+	own := e.traits | roleTraits(role)
+	if hidden != nil && !strings.EqualFold(string(hidden), "until-found") {
 		own |= unread
 	}
 	matters := own.has(special|unread|banner|article|mainText) || !in.has(special)
@@ -79,7 +77,8 @@ func (t *text) start(e element, a *attributes, closed bool) (inSVG bool) {
 			t.over++
 		}
 	default:
-		t.stack = append(t.stack, in.with(element{e.name, own}, own))
+		e.traits = own
+		t.stack = append(t.stack, in.with(e, own))
 	}
 	return in.svg
 }
@@ -109,26 +108,24 @@ func (t *text) end(e element) {
 		t.over--
 		return
 	}
-	heading := isHeading(e.name)
 	for i := len(t.stack) - 1; i > 0; i-- {
 		f := t.stack[i]
 		switch {
-		case f.name == e.name && atom.Atom(e.name) == atom.Form:
-			for isItem(t.top().name) {
+		case f.name == e.name && e.tag == tagForm:
+			for t.top().tag.in(1<<tagP | 1<<tagLi | 1<<tagTerm | 1<<tagOption) { // the end tags that may be omitted
 				t.pop(len(t.stack) - 1)
 			}
 			t.stack = slices.Delete(t.stack, i, i+1) // other elements opened in it stay open
 			t.breakAt(e)
 			return
-		case f.name == e.name || heading && isHeading(f.name):
+		case f.name == e.name || e.tag == tagHeading && f.tag == tagHeading:
 			t.pop(i)
 			return
-		case !e.has(special) && f.has(special), f.has(fence) && (!e.has(part) || !f.has(part) || atom.Atom(f.name) == atom.Table):
+		case !e.has(special) && f.has(special), f.has(fence) && (!e.has(part) || !f.has(part) || f.tag == tagTable):
 			i = 0
 		}
 	}
-	switch atom.Atom(e.name) {
-	case atom.P, atom.Br: // an empty one
+	if e.tag == tagP || e.tag == tagBr { // an empty one
 		t.breakAt(e)
 	}
 }
@@ -145,66 +142,57 @@ func (t *text) pop(n int) {
 // endImplied ends elements whose end tag is omitted because e begins, and begins omitted elements that e must
 // be in.
 func (t *text) endImplied(e element) {
-	switch atom.Atom(e.name) {
-	case atom.Td, atom.Th:
-		t.endParts(atom.Td, atom.Th)
-		switch atom.Atom(t.top().name) {
-		case atom.Table, atom.Tbody, atom.Thead, atom.Tfoot: // the omitted row
-			t.start(element{name(atom.Tr), traitsOf(atom.Tr)}, &attributes{}, false)
+	switch e.tag {
+	case tagCell:
+		t.endParts(1 << tagCell)
+		if t.top().tag.in(1<<tagTable | 1<<tagRows) {
+			t.start(elementOf(nameOf("tr")), nil, nil, false) // the omitted row
 		}
-	case atom.Tr:
-		t.endParts(atom.Td, atom.Th, atom.Tr, atom.Caption)
-	case atom.Tbody, atom.Thead, atom.Tfoot, atom.Caption:
-		t.endParts(atom.Td, atom.Th, atom.Tr, atom.Caption, atom.Tbody, atom.Thead, atom.Tfoot)
-	case atom.Li:
-		t.endItem(atom.Li, atom.Li)
-	case atom.Dd, atom.Dt:
-		t.endItem(atom.Dd, atom.Dt)
-	case atom.Button:
+	case tagTr:
+		t.endParts(1<<tagCell | 1<<tagTr | 1<<tagCaption)
+	case tagRows, tagCaption:
+		t.endParts(1<<tagCell | 1<<tagTr | 1<<tagCaption | 1<<tagRows)
+	case tagLi, tagTerm:
+		t.endItem(e.tag)
+	case tagButton:
 		t.end(e)
 	}
-	if isHeading(e.name) && isHeading(t.top().name) {
+	if e.tag == tagHeading && t.top().tag == tagHeading {
 		t.pop(len(t.stack) - 1)
 	}
-	if !e.has(block) || e.has(part) && atom.Atom(e.name) != atom.Table {
-		return
-	}
-	switch atom.Atom(e.name) {
-	case atom.Legend, atom.Option, atom.Optgroup, atom.Br:
+	if !e.has(block) || e.has(part) && e.tag != tagTable || e.tag.in(1<<tagLegend|1<<tagOption|1<<tagBr) {
 		return
 	}
 	for i := len(t.stack) - 1; i > 0; i-- { // a paragraph
 		switch f := &t.stack[i]; {
-		case atom.Atom(f.name) == atom.P:
+		case f.tag == tagP:
 			t.pop(i)
 			return
-		case f.has(fence) || atom.Atom(f.name) == atom.Button:
+		case f.has(fence) || f.tag == tagButton:
 			return
 		}
 	}
 }
 
-// endParts ends all open parts with these names in the innermost table.
-func (t *text) endParts(names ...atom.Atom) {
+// endParts ends all open parts with these tags, as bits, in the innermost table.
+func (t *text) endParts(tags uint64) {
 	for i := len(t.stack) - 1; i > 0; i-- {
-		f := &t.stack[i]
-		if a := atom.Atom(f.name); a == atom.Table || a == atom.Template {
+		if is := t.stack[i].tag; is.in(1<<tagTable | 1<<tagTemplate) {
 			return
-		} else if slices.Contains(names, a) {
+		} else if is.in(tags) {
 			t.pop(i)
 		}
 	}
 }
 
 // endItem ends a list item when the next one begins.
-func (t *text) endItem(a, b atom.Atom) {
+func (t *text) endItem(item tag) {
 	for i := len(t.stack) - 1; i > 0; i-- {
-		f := &t.stack[i]
-		switch n := atom.Atom(f.name); {
-		case n == a || n == b:
+		switch f := &t.stack[i]; {
+		case f.tag == item:
 			t.pop(i)
 			return
-		case f.has(special) && n != atom.Address && n != atom.Div && n != atom.P:
+		case f.has(special) && f.tag != tagDiv && f.tag != tagP:
 			return
 		}
 	}
@@ -215,23 +203,6 @@ func (t *text) leaveSVG() {
 	for t.top().svg {
 		t.pop(len(t.stack) - 1)
 	}
-}
-
-func isHeading(n name) bool {
-	switch atom.Atom(n) {
-	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
-		return true
-	}
-	return false
-}
-
-// isItem reports whether the end tag of an element may be omitted.
-func isItem(n name) bool {
-	switch atom.Atom(n) {
-	case atom.P, atom.Li, atom.Dd, atom.Dt, atom.Option, atom.Optgroup:
-		return true
-	}
-	return false
 }
 
 // breakAt ends a line or a word where an element begins or ends.
@@ -245,12 +216,15 @@ func (t *text) breakAt(e element) {
 	}
 }
 
+// reads reports whether text at the current position is part of the lines.
+func (t *text) reads() bool { return !t.top().unread && t.top().rank >= t.rank }
+
 // words adds text at the current position.
 func (t *text) words(b []byte) {
-	in := t.top()
-	if in.unread || in.rank < t.rank {
+	if !t.reads() {
 		return
 	}
+	in := t.top()
 	for len(b) > 0 {
 		if n := space(b); n > 0 {
 			if (b[0] == '\n' || b[0] == '\r') && in.pre {
@@ -272,12 +246,12 @@ func (t *text) words(b []byte) {
 
 func (t *text) word(w []byte, from rank) {
 	if from > t.rank {
-		t.out, t.rank = t.out[:0], from
+		t.Lines, t.rank = t.Lines[:0], from
 	}
-	if t.gap != 0 && len(t.out) > 0 {
-		t.out = append(t.out, t.gap)
+	if t.gap != 0 && len(t.Lines) > 0 {
+		t.Lines = append(t.Lines, t.gap)
 	}
-	t.out, t.gap = append(t.out, w...), 0
+	t.Lines, t.gap = append(t.Lines, w...), 0
 }
 
 // space returns the length of the white space or control character that b

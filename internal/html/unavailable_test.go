@@ -28,8 +28,8 @@ func TestUnavailableAfter(t *testing.T) {
 	page := []byte(`<head><meta name=robots content="max-snippet:3, unavailable_after: 2020-09-21"><meta name=parley content="unavailable_after: 2019-01-01"></head><body>x`)
 	var s html.Scanner
 	s.Scan(page)
-	if p := html.Read("http://a.example/", page, html.Options{}); p.UnavailableAfter.Year() != 2019 || s.UnavailableAfter != p.UnavailableAfter {
-		t.Errorf("read %v, scanned %v", p.UnavailableAfter, s.UnavailableAfter)
+	if p := html.Read("http://a.example/", page, html.Options{}); p.UnavailableAfter.Year() != 2019 || s.Head.UnavailableAfter != p.UnavailableAfter {
+		t.Errorf("read %v, scanned %v", p.UnavailableAfter, s.Head.UnavailableAfter)
 	}
 }
 

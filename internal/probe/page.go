@@ -74,15 +74,15 @@ func (a *run) read(r *reply) {
 	s := html.Scanner{Agent: strings.ToLower(a.p.token())}
 	s.Scan(r.body)
 	p := &a.report.Page
-	p.Title, p.Language, p.NoIndex = s.Title, s.Language, s.NoIndex || html.Expired(s.UnavailableAfter, time.Now())
+	p.Title, p.Language, p.NoIndex = s.Head.Title, s.Head.Language, s.Head.NoIndex || html.Expired(s.Head.UnavailableAfter, time.Now())
 	base := r.url
-	if len(s.Base) > 0 {
-		if b, err := protocol.CanonicalURL(r.url, string(s.Base)); err == nil {
+	if len(s.Head.Base) > 0 {
+		if b, err := protocol.CanonicalURL(r.url, string(s.Head.Base)); err == nil {
 			base = b
 		}
 	}
 	seen := make(map[string]bool)
-	for _, ref := range s.Refs {
+	for _, ref := range s.Refs.List {
 		u, err := protocol.CanonicalURL(base, string(ref.URL))
 		if err != nil || seen[u] {
 			continue

@@ -117,7 +117,7 @@ func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 		g.scan.Plain(body)
 		g.digest(p)
 		if g.Text {
-			p.Text = protocol.Sum(g.scan.Content)
+			p.Text = protocol.Sum(g.scan.Content.Words)
 		}
 	case hyperText:
 		g.page(p, h, body)
@@ -134,21 +134,21 @@ func (g *Gatherer) page(p *Page, h http.Header, body []byte) {
 	s.Charset = charset(first(h, "Content-Type"))
 	s.Agent, s.Embedded, s.Contents, s.MainText = g.Agent, g.Embedded, true, g.Text
 	s.Scan(body)
-	p.HTML, p.Title, p.Language = true, s.Title, s.Language
-	p.NoIndex, p.NoFollow = p.NoIndex || s.NoIndex || html.Expired(s.UnavailableAfter, time.Now()), p.NoFollow || s.NoFollow
+	p.HTML, p.Title, p.Language = true, s.Head.Title, s.Head.Language
+	p.NoIndex, p.NoFollow = p.NoIndex || s.Head.NoIndex || html.Expired(s.Head.UnavailableAfter, time.Now()), p.NoFollow || s.Head.NoFollow
 	g.digest(p)
 	if g.Text {
-		p.Text = protocol.Sum(s.Text)
+		p.Text = protocol.Sum(s.Text.Lines)
 	}
 	if g.Pairs {
-		p.Pairs = appendPairs(p.Pairs, s.Content)
+		p.Pairs = appendPairs(p.Pairs, s.Content.Words)
 	}
 }
 
 // digest digests the content of a page after parsing.
 func (g *Gatherer) digest(p *Page) {
-	if len(g.scan.Content) > 0 {
-		p.Parsed = protocol.Sum(g.scan.Content)
+	if len(g.scan.Content.Words) > 0 {
+		p.Parsed = protocol.Sum(g.scan.Content.Words)
 	}
 }
 
@@ -165,16 +165,16 @@ func (g *Gatherer) links(p *Page, url string) {
 	}
 	g.asksFor(p, url, g.canonical) // like the links of headers, relative to the page's own URL (RFC 8288, section 3.2)
 	if p.HTML {
-		if s := &g.scan; s.Base != nil {
-			if base, ok := g.base.Resolve(nil, s.Base); ok {
+		if href := g.scan.Head.Base; href != nil {
+			if base, ok := g.base.Resolve(nil, href); ok {
 				p.Base = string(base)
 				g.base.Reset(p.Base)
 			}
 		}
-		for _, r := range g.scan.Refs {
+		for _, r := range g.scan.Refs.List {
 			g.link(p, r)
 		}
-		g.asksFor(p, url, g.scan.Canonical)
+		g.asksFor(p, url, g.scan.Head.Canonical)
 	}
 	urls := string(g.arena)
 	from := 0

@@ -269,7 +269,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// On real pages the Gatherer finds the same as html.Read, which uses x/net.
+// On real pages the Gatherer finds the same as html.Read, which is compared with x/net in its package.
 func TestRealPages(t *testing.T) {
 	g := &gather.Gatherer{Text: true}
 	n, found := 0, 0

@@ -32,11 +32,93 @@ var byteClass = func() (t [256]uint8) {
 
 func letter(c byte) bool { return byteClass[c]&alpha != 0 }
 
+// nameByte maps a byte to itself, in lower case; to 0 what ends the name of a tag, and NUL to what no name
+// has.
+var nameByte = func() (t [256]uint8) {
+	for c := range 256 {
+		switch b := byte(c); {
+		case c == 0:
+			t[c] = 0xff
+		case byteClass[b]&(white|slash|angle) != 0:
+		case 'A' <= b && b <= 'Z':
+			t[c] = b | 0x20
+		default:
+			t[c] = b
+		}
+	}
+	return t
+}()
+
+// A source is the bytes of the page being read, and the attributes of the tag read last.
+type source struct {
+	bytes []byte
+
+	// strict reads as browsers do that run scripts: there is no markup in a <noscript>, and a quote that is
+	// never closed loses the rest of the page. References stay as written.
+	strict bool
+
+	// noQuote says that there is no such quote in the rest of the page: '"', '\''. One was never closed, then.
+	noQuote [2]bool
+
+	attr    [attrs][]byte // undecoded
+	has     uint16        // which of them the tag has, as bits
+	decoded []byte        // memory of decoded references and values
+}
+
+// reset prepares for another page, and reuses the memory.
+func (s *source) reset(page []byte) {
+	s.bytes, s.noQuote, s.has, s.decoded = page, [2]bool{}, 0, s.decoded[:0]
+}
+
+// after returns the position after the next c.
+func (s *source) after(c byte, i int) int {
+	if j := bytes.IndexByte(s.bytes[i:], c); j >= 0 {
+		return i + j + 1
+	}
+	return len(s.bytes)
+}
+
+// comment returns the end of the comment whose text begins at i.
+func (s *source) comment(i int) int {
+	p := s.bytes[i:]
+	if bytes.HasPrefix(p, []byte(">")) {
+		return i + 1
+	} else if bytes.HasPrefix(p, []byte("->")) {
+		return i + 2
+	}
+	for n := 0; ; n++ {
+		j := bytes.IndexByte(p[n:], '>')
+		if j < 0 {
+			return len(s.bytes)
+		}
+		if n += j; bytes.HasSuffix(p[:n], []byte("--")) || bytes.HasSuffix(p[:n], []byte("--!")) {
+			return i + n + 1
+		}
+	}
+}
+
+// tagName returns the number of the name at i, and its end.
+func (s *source) tagName(i int) (name uint64, end int) {
+	p := s.bytes
+	from := i
+	for ; i < len(p); i++ {
+		c := nameByte[p[i]]
+		if c == 0 {
+			break
+		}
+		name = name<<8 | uint64(c)
+	}
+	if i-from > 8 {
+		name = nameOf(p[from:i])
+	}
+	return name, i
+}
+
 // attributes reads the attributes that begin at i, up to the end of the tag, and keeps the wanted ones,
 // undecoded. It returns the end of the tag and whether a slash closes it. A tag that the page ends in is
 // none.
-func (s *Scanner) attributes(i int, wants uint32) (end int, closed, ok bool) {
-	p := s.page
+func (s *source) attributes(i int, wants uint16) (end int, closed, ok bool) {
+	p := s.bytes
 	s.has = 0
 	if i < len(p) && p[i] == '>' { // most tags
 		return i + 1, false, true
@@ -81,7 +163,10 @@ func (s *Scanner) attributes(i int, wants uint32) (end int, closed, ok bool) {
 			case '"', '\'':
 				from = i + 1
 				if to = s.quoted(from, c); to < 0 {
-					// The standard loses the rest of the page here.
+					if s.strict {
+						return len(p), false, false
+					}
+					// The value ends with its tag, so that the rest of the page is not lost.
 					if to = bytes.IndexByte(p[from:], '>'); to < 0 {
 						return len(p), false, false
 					}
@@ -110,23 +195,23 @@ func (s *Scanner) attributes(i int, wants uint32) (end int, closed, ok bool) {
 }
 
 // quoted returns the end of the value that begins at i, after a quote; -1 if it is never closed.
-func (s *Scanner) quoted(i int, quote byte) int {
+func (s *source) quoted(i int, quote byte) int {
 	no := &s.noQuote[0]
 	if quote == '\'' {
 		no = &s.noQuote[1]
 	}
 	if !*no {
-		if j := bytes.IndexByte(s.page[i:], quote); j >= 0 {
+		if j := bytes.IndexByte(s.bytes[i:], quote); j >= 0 {
 			return i + j
 		}
-		*no, s.Torn = true, true // never searched again: time stays linear
+		*no = true // never searched again: time stays linear
 	}
 	return -1
 }
 
 // rawEnd returns the position of the end tag of an element whose content is raw text and begins at i.
-func (s *Scanner) rawEnd(i int, name uint64) int {
-	p := s.page
+func (s *source) rawEnd(i int, name uint64) int {
+	p := s.bytes
 	for {
 		j := bytes.IndexByte(p[i:], '<')
 		if j < 0 {
@@ -140,8 +225,8 @@ func (s *Scanner) rawEnd(i int, name uint64) int {
 }
 
 // endsRaw reports whether the end tag of a name begins at i.
-func (s *Scanner) endsRaw(i int, name uint64) bool {
-	p := s.page
+func (s *source) endsRaw(i int, name uint64) bool {
+	p := s.bytes
 	if i+2 >= len(p) || p[i+1] != '/' || !letter(p[i+2]) {
 		return false
 	}
@@ -156,14 +241,14 @@ func (s *Scanner) endsRaw(i int, name uint64) bool {
 
 // script returns the position of the end tag of the script whose text begins at i. Text that looks like a
 // comment may contain another script (HTML standard, section 13.2.5.15 and following).
-func (s *Scanner) script(i int) int {
+func (s *source) script(i int) int {
 	const (
 		plain = iota
 		escaped
 		double
 	)
-	p := s.page
-	name := pack("script")
+	p := s.bytes
+	name := nameOf("script")
 	state := plain
 	for {
 		if state == plain {
@@ -216,10 +301,53 @@ func (s *Scanner) script(i int) int {
 }
 
 // scriptName returns the letters at i, as a name.
-func (s *Scanner) scriptName(i int) (name uint64, end int) {
-	for n := 0; i < len(s.page) && n < 8 && letter(s.page[i]); i++ {
-		name = name<<8 | uint64(s.page[i]|0x20)
+func (s *source) scriptName(i int) (name uint64, end int) {
+	for n := 0; i < len(s.bytes) && n < 8 && letter(s.bytes[i]); i++ {
+		name = name<<8 | uint64(s.bytes[i]|0x20)
 		n++
 	}
 	return name, i
+}
+
+// value returns the decoded value of an attribute, nil if the tag does not have it.
+func (s *source) value(a attrID) []byte {
+	if s.has&(1<<a) == 0 {
+		return nil
+	}
+	return s.decode(s.attr[a], inAttribute)
+}
+
+// decode returns text or the value of an attribute with its entities decoded, valid until the next page.
+func (s *source) decode(b []byte, in place) []byte {
+	if (in == inVerbatim || bytes.IndexByte(b, '&') < 0) && (in == inText || bytes.IndexByte(b, 0) < 0) {
+		return b
+	}
+	n := len(s.decoded)
+	s.decoded = appendDecoded(s.decoded, b, in)
+	return s.decoded[n:len(s.decoded):len(s.decoded)]
+}
+
+// clean prepares a reference as the function clean does, except for "%".
+func (s *source) clean(ref []byte) []byte {
+	if s.strict {
+		return ref
+	}
+	for len(ref) > 0 && ref[0] <= ' ' {
+		ref = ref[1:]
+	}
+	for len(ref) > 0 && ref[len(ref)-1] <= ' ' {
+		ref = ref[:len(ref)-1]
+	}
+	for _, c := range ref {
+		if c == '\t' || c == '\n' || c == '\r' {
+			n := len(s.decoded)
+			for _, c := range ref {
+				if c != '\t' && c != '\n' && c != '\r' {
+					s.decoded = append(s.decoded, c)
+				}
+			}
+			return s.decoded[n:len(s.decoded):len(s.decoded)]
+		}
+	}
+	return ref
 }

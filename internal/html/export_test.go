@@ -1,0 +1,18 @@
+package html
+
+// What the reader of the tests shares with the one it is compared with: all that neither tokens nor elements matter for.
+var (
+	ToUTF8       = toUTF8
+	Titled       = titled
+	Plain        = plain
+	HasWord      = hasWord
+	LanguageTag  = language
+	Soonest      = soonest
+	RefreshRef   = refreshRef
+	BaseOf       = baseOf
+	CanonicalURL = canonicalURL
+	LinksOf      = linksOf
+)
+
+// Torn says that a quote was never closed.
+func (s *Scanner) Torn() bool { return s.page.noQuote[0] || s.page.noQuote[1] }
