@@ -58,20 +58,10 @@ type Refused struct {
 	Reason string `json:"reason"`
 }
 
-// An AnnouncementError says which of several announcements cannot be read.
-type AnnouncementError struct {
-	Index int // from 0
-	Err   error
-}
-
-func (e *AnnouncementError) Error() string {
-	return fmt.Sprintf("page %d cannot be read: %v", e.Index, e.Err)
-}
-
 // ParseAnnouncements parses announcements: a JSON object with the member pages, a list,
 // or a single announcement; or, with lines, one on each line. Unknown members are ignored. It
 // does not check URLs, but that they are given. The error wraps ErrLimit if there are more than
-// MaxBatch, and is an *AnnouncementError if one cannot be read; else it is about the JSON.
+// MaxBatch, and is a *ParameterError, of pages[N], if one cannot be read; else it is about the JSON.
 func ParseAnnouncements(body []byte, lines bool) ([]Announcement, error) {
 	pages, err := splitAnnouncements(body, lines)
 	if err != nil {
@@ -80,13 +70,13 @@ func ParseAnnouncements(body []byte, lines bool) ([]Announcement, error) {
 	list := make([]Announcement, len(pages))
 	for i, page := range pages {
 		if page = bytes.TrimSpace(page); len(page) == 0 || page[0] != '{' {
-			return nil, &AnnouncementError{i, errors.New("not a JSON object")}
+			return nil, badAnnouncement(i, errors.New("not a JSON object"))
 		}
 		if err := json.Unmarshal(page, &list[i]); err != nil {
-			return nil, &AnnouncementError{i, err}
+			return nil, badAnnouncement(i, err)
 		}
 		if list[i].URL == "" {
-			return nil, &AnnouncementError{i, errors.New("url is missing")}
+			return nil, badAnnouncement(i, errors.New("url is missing"))
 		}
 	}
 	return list, nil
@@ -129,9 +119,13 @@ func splitAnnouncements(body []byte, lines bool) (pages []json.RawMessage, err e
 		}
 		var page json.RawMessage
 		if err := d.Decode(&page); err != nil {
-			return nil, &AnnouncementError{len(pages), err}
+			return nil, badAnnouncement(len(pages), err)
 		}
 		pages = append(pages, page)
 	}
 	return pages, nil
+}
+
+func badAnnouncement(i int, err error) error {
+	return &ParameterError{fmt.Sprintf("pages[%d]", i), fmt.Errorf("page %d cannot be read: %w", i, err)}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/protocol"
@@ -20,8 +21,8 @@ func FuzzParseAnnouncements(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, lines bool) {
 		list, err := protocol.ParseAnnouncements(body, lines)
-		if bad := (*protocol.AnnouncementError)(nil); errors.As(err, &bad) && (bad.Index < 0 || bad.Index > protocol.MaxBatch) {
-			t.Errorf("page %d", bad.Index)
+		if bad := (*protocol.ParameterError)(nil); errors.As(err, &bad) && !strings.HasPrefix(bad.Name, "pages[") {
+			t.Errorf("parameter %s", bad.Name)
 		}
 		if err != nil {
 			return

@@ -27,9 +27,9 @@ type Journal = journal.Journal
 // the journal open. Send requests to that process: see [Ask].
 var ErrHeld = journal.ErrHeld
 
-// ErrOtherSite is wrapped by the error of [OpenJournal] when the journal belongs
+// errOtherSite is wrapped by the error of [OpenJournal] when the journal belongs
 // to another base URL.
-var ErrOtherSite = errors.New("journal belongs to another site")
+var errOtherSite = errors.New("journal belongs to another site")
 
 // JournalOptions says how a site's journal is opened.
 type JournalOptions struct {
@@ -104,7 +104,7 @@ func checkSite(j *Journal, base string) error {
 	defer v.Close()
 	for e, err := range v.Entries() {
 		if err == nil && !strings.HasPrefix(e.Item.URL, base) {
-			err = fmt.Errorf("%w: it contains %s, which is not below %s", ErrOtherSite, e.Item.URL, base)
+			err = fmt.Errorf("%w: it contains %s, which is not below %s", errOtherSite, e.Item.URL, base)
 		}
 		return err
 	}

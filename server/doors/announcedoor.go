@@ -99,13 +99,13 @@ func announceFormat(h http.Header) (lines bool, p *web.Problem) {
 
 // unreadable is the answer to announcements that cannot be parsed.
 func unreadable(err error) *web.Problem {
-	bad := (*protocol.AnnouncementError)(nil)
+	bad := (*protocol.ParameterError)(nil)
 	switch {
 	case errors.Is(err, protocol.ErrLimit):
 		return web.Plain(http.StatusRequestEntityTooLarge, fmt.Sprintf("more than %d pages at once: send them in several requests", protocol.MaxBatch))
 	case errors.As(err, &bad):
-		p := web.Plain(http.StatusBadRequest, bad.Error()+"; no page was accepted")
-		p.Parameter = fmt.Sprintf("pages[%d]", bad.Index)
+		p := web.Plain(http.StatusBadRequest, bad.Err.Error()+"; no page was accepted")
+		p.Parameter = bad.Name
 		return p
 	}
 	return web.Plain(http.StatusBadRequest, "the body is not valid JSON: "+err.Error())

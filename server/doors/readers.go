@@ -37,7 +37,7 @@ const (
 
 // selection parses the selection of a request.
 func (rs *readers) selection(r *http.Request, q url.Values) (*selection, *web.Problem) {
-	s := &selection{readers: rs, addr: limit.ClientAddress(r)}
+	s := &selection{readers: rs, addr: caller.Address(r)}
 	var p *web.Problem
 	if s.caller, p = rs.callerOf(r); p != nil {
 		return nil, p
@@ -169,7 +169,3 @@ func archiveRefused() *web.Problem {
 	return web.Plain(http.StatusForbidden, "the archive is the same for all clients, and robots.txt has rules of its own for you: "+
 		"request bundles (as=batch) or changes instead")
 }
-
-// ClientAddress returns the address that per-address limits count a request for: its peer or, of a peer on
-// this machine, which counts as a proxy, the last hop of its X-Forwarded-For. It is empty if there is none.
-func ClientAddress(r *http.Request) string { return limit.ClientAddress(r) }

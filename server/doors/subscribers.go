@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
 )
@@ -42,7 +43,7 @@ func (s *subscribers) admit(r *http.Request, g *longRequest) (leave func(), p *w
 		p.Type, p.Title = "about:blank", http.StatusText(http.StatusServiceUnavailable)
 		return nil, p
 	}
-	out, p := s.admitted.Enter("subscribers", limit.ClientAddress(r), s.most, s.each)
+	out, p := s.admitted.Enter("subscribers", caller.Address(r), s.most, s.each)
 	if p != nil {
 		p.Detail += ": use one connection, or poll without wait"
 		p.Retry = 30 * time.Second

@@ -55,25 +55,26 @@ type table struct {
 
 // newTable opens the doors that a Notifier's fields ask for.
 func newTable(n *Notifier) *table {
-	s := &site{urls: urlsOf(n.Base), log: n.Log, ready: n.Ready, writeWait: positive(n.Limits.WriteWait, 20*time.Second),
+	content, clients, limits := &n.Content, &n.Clients, &n.Limits
+	s := &site{urls: urlsOf(n.Base), log: n.Log, ready: n.Ready, writeWait: positive(limits.WriteWait, 20*time.Second),
 		logger: cmp.Or(n.Logger, slog.New(slog.DiscardHandler)), now: n.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	heartbeat := min(positive(n.Limits.Heartbeat, 25*time.Second), protocol.MaxHeartbeat)
+	heartbeat := min(positive(limits.Heartbeat, 25*time.Second), protocol.MaxHeartbeat)
 	var a *archives
-	if n.Content.Archive != nil {
-		a = &archives{site: s, archive: n.Content.Archive, snapshot: n.Snapshot, publicTo: n.Clients.PublicTo,
-			share: positive(n.Content.SiteShare, siteShare)}
+	if content.Archive != nil {
+		a = &archives{site: s, archive: content.Archive, snapshot: n.Snapshot, publicTo: clients.PublicTo,
+			share: positive(content.SiteShare, siteShare)}
 	}
-	readers := &readers{site: s, clients: n.Clients, public: n.Public, pages: n.Content.Pages, archives: a}
-	b := &bundles{site: s, pages: n.Content.Pages}
-	d := &delivery{site: s, pages: n.Content.Pages, bundles: b, archives: a}
+	readers := &readers{site: s, clients: *clients, public: n.Public, pages: content.Pages, archives: a}
+	b := &bundles{site: s, pages: content.Pages}
+	d := &delivery{site: s, pages: content.Pages, bundles: b, archives: a}
 	f := &frames{site: s, delivery: d}
-	subscribers := &subscribers{most: positive(n.Limits.MaxSubscribers, 1000), each: positive(n.Limits.PerAddress, 16)}
+	subscribers := &subscribers{most: positive(limits.MaxSubscribers, 1000), each: positive(limits.PerAddress, 16)}
 	counts := &counters{}
 	large := &limit.Admission{}
-	described := &descriptions{site: s, stream: !n.Limits.PullOnly}
+	described := &descriptions{site: s, stream: !limits.PullOnly}
 	discovery := &discoveryDoor{site: s, readers: readers, snapshot: n.Snapshot, heartbeat: heartbeat, welcome: n.Welcome,
 		descriptions: described}
 
@@ -86,25 +87,25 @@ func newTable(n *Notifier) *table {
 		{protocol.DiscoveryPath, read, true, false,
 			discovery.serve},
 		{changesPath, ask, true, true,
-			(&changesDoor{site: s, readers: readers, delivery: d, subscribers: subscribers, pullOnly: n.Limits.PullOnly, counts: counts}).serve},
-		{streamPath, read, !n.Limits.PullOnly, false,
+			(&changesDoor{site: s, readers: readers, delivery: d, subscribers: subscribers, pullOnly: limits.PullOnly, counts: counts}).serve},
+		{streamPath, read, !limits.PullOnly, false,
 			(&streamDoor{site: s, readers: readers, frames: f, subscribers: subscribers, heartbeat: heartbeat,
-				hurry: n.Limits.Hurry, counts: counts}).serve},
-		{queryPath, ask, n.Content.Items != nil, true,
-			(&queryDoor{site: s, readers: readers, items: n.Content.Items, pullOnly: n.Limits.PullOnly}).serve},
-		{batchPath, ask, n.Content.Pages != nil, true,
-			(&batchDoor{site: s, readers: readers, bundles: b, item: n.Content.Item, admitted: large, counts: counts}).serve},
-		{sitePath, read, n.Content.Archive != nil, true,
+				hurry: limits.Hurry, counts: counts}).serve},
+		{queryPath, ask, content.Items != nil, true,
+			(&queryDoor{site: s, readers: readers, items: content.Items, pullOnly: limits.PullOnly}).serve},
+		{batchPath, ask, content.Pages != nil, true,
+			(&batchDoor{site: s, readers: readers, bundles: b, item: content.Item, admitted: large, counts: counts}).serve},
+		{sitePath, read, content.Archive != nil, true,
 			(&siteDoor{site: s, readers: readers, archives: a, admitted: large, counts: counts}).serve},
-		{agentsPath, post, n.Clients.Agents != nil, true,
+		{agentsPath, post, clients.Agents != nil, true,
 			(&agentsDoor{site: s, readers: readers}).serve},
-		{agentsRunPath, post, n.Clients.Agents != nil && n.Content.Items != nil, true,
-			(&agentRunDoor{site: s, readers: readers, items: n.Content.Items, subscribers: subscribers}).serve},
-		{announcePath, post, n.Clients.Announce != nil, true,
-			(&announceDoor{site: s, announce: n.Clients.Announce, tokens: n.Clients.AnnounceTokens}).serve},
+		{agentsRunPath, post, clients.Agents != nil && content.Items != nil, true,
+			(&agentRunDoor{site: s, readers: readers, items: content.Items, subscribers: subscribers}).serve},
+		{announcePath, post, clients.Announce != nil, true,
+			(&announceDoor{site: s, announce: clients.Announce, tokens: clients.AnnounceTokens}).serve},
 		{openAPIPath, read, true, false,
 			described.serve(&described.openAPI)},
-		{asyncAPIPath, read, !n.Limits.PullOnly, false,
+		{asyncAPIPath, read, !limits.PullOnly, false,
 			described.serve(&described.asyncAPI)},
 	}}
 	t.doors = slices.DeleteFunc(t.doors, func(d door) bool { return !d.exists })

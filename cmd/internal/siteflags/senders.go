@@ -14,7 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/doors"
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/ping"
 )
 
@@ -138,7 +138,7 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 	}
 	topics := f.topics()
 	types := map[string]string{f.outputs.rss: "application/rss+xml", f.outputs.atom: "application/atom+xml", f.outputs.jsonFeed: "application/feed+json"}
-	return &ping.Hub{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: doors.ClientAddress,
+	return &ping.Hub{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: caller.Address,
 		Topic: func(_ context.Context, url string) (string, []byte, error) {
 			file, ok := topics[url]
 			if !ok {

@@ -99,7 +99,7 @@ func Busy(err error) *web.Problem {
 }
 
 // A holder is an address that holds or awaits slots. The empty address stands for all clients that
-// cannot be told apart; no per-address bound applies to it, see ClientAddress.
+// cannot be told apart; no per-address bound applies to it, see caller.Address.
 type holder struct {
 	load
 	addr    string
