@@ -115,7 +115,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 		}
 		if c.Quality.Pagerank > 0 {
 			work.add(1) // a crawl with Once waits for the first ranks
-			work.group.Go(func() { (&ranking{c, work, front}).keep(work.ctx) })
+			work.group.Go(func() { rankPages(work.ctx, c, work, front) })
 		}
 		err = c.harvest(work.asking, manager.next, answers.take)
 	}
