@@ -50,7 +50,8 @@ type keeper struct {
 	revisits *revisits
 	count    *counters
 
-	says bool // each visit is logged
+	says    bool      // each visit is logged
+	flushed time.Time // last time that site records were stored
 }
 
 // run commits the reads of the inbox, many at once, until the inbox is closed.
@@ -250,10 +251,10 @@ const flushEvery = 10 * time.Second
 
 // changedSites returns the site records to be stored: none before flushEvery, unless all is set. The work's lock is held.
 func (k *keeper) changedSites(now time.Time, all bool) (list []collection.Site) {
-	if !all && now.Sub(k.sites.flushed) < k.c.hurried(flushEvery) {
+	if !all && now.Sub(k.flushed) < k.c.hurried(flushEvery) {
 		return nil
 	}
-	k.sites.flushed = now
+	k.flushed = now
 	for st := range k.sites.dirty {
 		st.dirty = false
 		st.Trust = k.judge.recorded(st)

@@ -71,7 +71,7 @@ func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 	return orElse(c.ManifestEvery, manifestEvery)
 }
 
-// sources reads what is fetched of robots.txt, sitemaps and feeds, and decides when to fetch each again.
+// sources tell of pages: the start pages of a run, robots.txt, sitemaps and feeds, which it reads and decides when to fetch again.
 type sources struct {
 	c         *Crawler
 	work      *work
@@ -263,7 +263,7 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 
 // guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The work's lock is held.
 func (t *siteTable) guessed(st *site) (list []collection.Source) {
-	for _, sp := range t.c.Seeder.Specials(st.Origin) {
+	for _, sp := range t.seeder.Specials(st.Origin) {
 		if sp.Kind == seed.Sitemap && !sp.Declared && st.sources.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: sp.URL})
 		}
