@@ -38,22 +38,23 @@ const defaultArchive = 1 << 30
 // choose returns the form for a site that offers d, and why: the cheapest that
 // brings what is wanted (C43). at is our cursor, zero if nothing is stored.
 func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.Form, string) {
+	c := f.c
 	offers := func(as protocol.Form) bool { return client.Offers(d, as) }
 	switch {
-	case f.c.As != "" && offers(f.c.As):
-		return f.c.As, "as requested"
-	case f.c.As != "":
-		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", f.c.As)
-	case !f.c.Collection.Stores() && f.c.NoParse:
+	case c.As != "" && offers(c.As):
+		return c.As, "as requested"
+	case c.As != "":
+		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", c.As)
+	case !c.Collection.Stores() && c.NoParse:
 		return protocol.AsMeta, "pages are neither stored nor parsed"
 	case f.revisits.set != nil:
 		return protocol.AsMeta, byPrice
-	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && f.c.Filter.IsZero():
+	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && c.Filter.IsZero():
 		return protocol.AsSite, "nothing is stored yet, and the site offers all its pages as one archive"
 	case at.IsZero():
 		then, _ := f.choose(d, protocol.Cursor{Epoch: "then", Seq: 1})
 		return protocol.AsMeta, fmt.Sprintf("nothing is stored yet: the manifest is read first, then changes in the form %s", then)
-	case offers(protocol.AsDelta) && f.c.Collection.Stores():
+	case offers(protocol.AsDelta) && c.Collection.Stores():
 		return protocol.AsDelta, "stored pages serve as the base of deltas"
 	case offers(protocol.AsPage):
 		return protocol.AsPage, "the site sends pages with their changes"
@@ -63,26 +64,27 @@ func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.
 
 // listen sets the options by which a site is followed, and records the choice.
 func (f *followers) listen(from *client.Source, src *source) {
-	from.Filter, from.Token, from.BundleEvery, from.BundleCount = f.c.Filter, f.c.Token, f.c.BundleEvery, f.c.BundleCount
-	from.MaxPage, from.Temp = f.c.mostBytes(), f.c.Temp
-	if from.MaxArchive = f.c.MaxArchive; from.MaxArchive == 0 && f.c.As != protocol.AsSite {
+	c := f.c
+	from.Filter, from.Token, from.BundleEvery, from.BundleCount = c.Filter, c.Token, c.BundleEvery, c.BundleCount
+	from.MaxPage, from.Temp = c.mostBytes(), c.Temp
+	if from.MaxArchive = c.MaxArchive; from.MaxArchive == 0 && c.As != protocol.AsSite {
 		from.MaxArchive = defaultArchive
 	}
-	if f.c.Collection.Stores() {
+	if c.Collection.Stores() {
 		from.Held = func(url string, d protocol.Digest) ([]byte, error) {
-			return f.c.Collection.Version(url, d, from.MaxPage)
+			return c.Collection.Version(url, d, from.MaxPage)
 		}
 	}
-	if f.alone && f.c.As != "" {
-		from.As = f.c.As // one that is not offered is an error
-		f.chose(src, f.c.As, "as requested")
+	if f.alone && c.As != "" {
+		from.As = c.As // one that is not offered is an error
+		f.chose(src, c.As, "as requested")
 		return
 	}
 	switch {
-	case f.c.As == protocol.AsMeta:
-		f.chose(src, f.c.As, "as requested")
+	case c.As == protocol.AsMeta:
+		f.chose(src, c.As, "as requested")
 		return
-	case f.c.As == "" && f.revisits.set != nil:
+	case c.As == "" && f.revisits.set != nil:
 		f.chose(src, protocol.AsMeta, byPrice)
 		return
 	}

@@ -50,7 +50,8 @@ type keeper struct {
 	revisits *revisits
 	count    *counters
 
-	says bool // each visit is logged
+	says    bool      // each visit is logged
+	flushed time.Time // last time that site records were stored
 }
 
 // run commits the reads of the inbox, many at once, until the inbox is closed.
@@ -121,6 +122,7 @@ func (k *keeper) linger() time.Duration {
 
 // commit stores a list of reads in one transaction, and then updates the frontier and the sites.
 func (k *keeper) commit(list []read, last bool) error {
+	work, front, sites := k.work, k.front, k.sites
 	var t collection.Commit
 	busy, pairs := 0, map[int][]uint32{} // by visit
 	for i := range list {
@@ -139,67 +141,67 @@ func (k *keeper) commit(list []read, last bool) error {
 		t.Sources = append(t.Sources, x.sources...)
 		busy += x.busy
 	}
-	k.work.Lock()
+	work.Lock()
 	refused := k.families.refuse(&t)
 	t.Sites = k.changedSites(time.Now(), last)
-	t.Sources = append(t.Sources, k.sites.changedSources()...)
-	k.work.Unlock()
+	t.Sources = append(t.Sources, sites.changedSources()...)
+	work.Unlock()
 	done, err := k.c.Collection.Commit(&t)
 	if err != nil {
 		return err
 	}
-	k.work.Lock()
-	defer k.work.Unlock()
-	k.work.busy -= busy
+	work.Lock()
+	defer work.Unlock()
+	work.busy -= busy
 	asked := make([]frontier.PageID, len(t.Visits))
 	for i := range t.Visits {
 		asked[i] = t.Visits[i].Page
 	}
 	for _, id := range asked {
-		delete(k.work.out, id)
+		delete(work.out, id)
 	}
-	k.front.Done(asked)
-	k.front.Done(t.Confirmed)
-	k.front.Done(t.Unbelieved)
-	k.front.Done(t.Replanned)
+	front.Done(asked)
+	front.Done(t.Confirmed)
+	front.Done(t.Unbelieved)
+	front.Done(t.Replanned)
 	for i, id := range asked {
-		k.front.Return(k.equal.learn(id, &t.Visits[i], &done.Visited[i]))
+		front.Return(k.equal.learn(id, &t.Visits[i], &done.Visited[i]))
 	}
 	for i := range list {
 		for _, id := range list[i].again {
-			delete(k.work.out, id)
-			k.front.Return(k.equal.learn(id, nil, nil))
+			delete(work.out, id)
+			front.Return(k.equal.learn(id, nil, nil))
 		}
 		k.judge.unasked(list[i].again)
 		k.families.notTried(list[i].again)
-		k.front.Return(list[i].again)
+		front.Return(list[i].again)
 	}
 	for i := range list {
 		if x := &list[i]; x.source != nil {
 			x.source.Source = x.state
 			x.source.site.asking--
-			k.sites.plan(x.source, x.state.At)
+			sites.plan(x.source, x.state.At)
 		}
 	}
 	for i := range done.Visited {
 		k.visited(&t.Visits[i], &done.Visited[i])
 	}
 	for i := range done.Sources {
-		if st := k.sites.of(done.Sources[i].Site); st != nil {
-			k.sites.adopt(st, done.Sources[i])
+		if st := sites.of(done.Sources[i].Site); st != nil {
+			sites.adopt(st, done.Sources[i])
 		}
 	}
 	for i := range done.New {
-		k.sites.of(done.New[i].Site)
+		sites.of(done.New[i].Site)
 	}
 	k.count.New.Add(int64(len(done.New)))
-	k.sites.tally(&t, &done)
+	sites.tally(&t, &done)
 	k.families.learn(&t, &done, pairs, refused)
 	if err := k.share(&t, &done); err != nil {
 		return err
 	}
-	k.front.Drop(done.Dropped)
-	k.front.Add(done.Queue)
+	front.Drop(done.Dropped)
+	front.Add(done.Queue)
 	return nil
 }
 
@@ -249,10 +251,10 @@ const flushEvery = 10 * time.Second
 
 // changedSites returns the site records to be stored: none before flushEvery, unless all is set. The work's lock is held.
 func (k *keeper) changedSites(now time.Time, all bool) (list []collection.Site) {
-	if !all && now.Sub(k.sites.flushed) < k.c.hurried(flushEvery) {
+	if !all && now.Sub(k.flushed) < k.c.hurried(flushEvery) {
 		return nil
 	}
-	k.sites.flushed = now
+	k.flushed = now
 	for st := range k.sites.dirty {
 		st.dirty = false
 		st.Trust = k.judge.recorded(st)

@@ -225,30 +225,30 @@ func (told) Next(p *fresh.Page, _ time.Time) time.Time {
 }
 
 // beginOnly makes sure that the one site is in the collection, and begins with its robots.txt.
-func (b *start) beginOnly() error {
-	origin := protocol.Origin(b.c.Only)
-	if _, ok := b.c.Collection.Site(origin); !ok {
-		if _, err := b.c.Collection.Commit(&collection.Commit{Sites: []collection.Site{{Origin: origin}}}); err != nil {
+func (r *sources) beginOnly() error {
+	origin := protocol.Origin(r.manifest)
+	if _, ok := r.c.Collection.Site(origin); !ok {
+		if _, err := r.c.Collection.Commit(&collection.Commit{Sites: []collection.Site{{Origin: origin}}}); err != nil {
 			return err
 		}
 	}
-	s, ok := b.c.Collection.Site(origin)
+	s, ok := r.c.Collection.Site(origin)
 	if !ok {
 		return fmt.Errorf("cannot add %s: there are too many sites", origin)
 	}
-	b.work.Lock()
-	st := b.sites.of(s.ID)
-	b.sites.complete(st)
+	r.work.Lock()
+	st := r.sites.of(s.ID)
+	r.sites.complete(st)
 	var list []collection.Source
-	err := b.sources.barred()
+	err := r.barred()
 	if st.sources.obeys() {
-		list = b.sources.only(st)
+		list = r.only(st)
 	}
-	b.work.Unlock()
+	r.work.Unlock()
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return b.in.submit(b.work.ctx, read{sources: list})
+	return r.in.submit(r.work.ctx, read{sources: list})
 }
 
 // only returns the manifest of the one site, if it is not yet among its

@@ -18,14 +18,15 @@ const robotsRests = time.Second
 
 // fetchSources adds a task for each source that is due.
 func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
+	sites := r.sites
 	var later []*source // sources that wait for robots.txt, or whose site has mostAsking under way; pages go on meanwhile
 	defer func() {
 		for _, src := range later {
-			heap.Push(&r.sites.due, src)
+			heap.Push(&sites.due, src)
 		}
 	}()
-	for len(r.sites.due) > 0 && !r.sites.due[0].At.After(now) {
-		src := heap.Pop(&r.sites.due).(*source)
+	for len(sites.due) > 0 && !sites.due[0].At.After(now) {
+		src := heap.Pop(&sites.due).(*source)
 		st := src.site
 		if src.busy || r.unwanted(src) {
 			continue
@@ -35,22 +36,22 @@ func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
 			continue
 		}
 		if src.Kind != collection.Robots {
-			r.sites.complete(st)
+			sites.complete(st)
 			if rb := st.sources.robots; (rb.busy || !rb.At.After(now)) && (st.silent != "" || now.Sub(rb.Polled) > robotsRests) { // it comes first, in this batch or already under way
 				src.off, later = true, append(later, src)
 				continue
 			} else if st.silent != "" {
-				r.sites.putOff(src, rb.At)
+				sites.putOff(src, rb.At)
 				continue
 			}
 			if r.c.Seeder.Forbids(src.URL) != "" {
-				r.sites.plan(src, now.Add(r.c.every(collection.Robots)))
+				sites.plan(src, now.Add(r.c.every(collection.Robots)))
 				continue
 			}
 		}
 		if src.Kind == collection.ManifestRDF {
 			if r.followers.firsts >= maxFirsts { // each costs a goroutine and a connection
-				r.sites.putOff(src, now.Add(r.c.hurried(time.Second)))
+				sites.putOff(src, now.Add(r.c.hurried(time.Second)))
 				continue
 			}
 			src.busy, src.off = true, false

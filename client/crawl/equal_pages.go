@@ -199,6 +199,7 @@ func (t *equalPages) remember(l equalityKey, so bool) {
 // shareAll copies bodies from equal pages. A page is fetched instead if the stored body is missing, or has
 // another digest.
 func (q *pageQueue) shareAll(list []equalPair) {
+	work := q.work
 	var same protocol.Digest // of the body that was read last
 	var body []byte
 	var header http.Header
@@ -222,26 +223,26 @@ func (q *pageQueue) shareAll(list []equalPair) {
 		list = list[n:]
 		if len(lost) > 0 {
 			again := read{busy: len(lost)}
-			q.work.Lock()
+			work.Lock()
 			for i := range lost {
 				q.equal.remember(q.equal.bodyOf(&lost[i].page), false)
 				again.again = append(again.again, lost[i].page.ID)
 			}
-			q.work.Unlock()
+			work.Unlock()
 			if !q.in.put(again) {
 				return
 			}
 		}
 		if err := q.readings.deliver(got); err != nil {
-			if q.work.ctx.Err() == nil {
-				q.work.fail(err)
+			if work.ctx.Err() == nil {
+				work.fail(err)
 			}
 			return
 		}
-		q.work.Lock()
+		work.Lock()
 		q.equal.taking -= n
-		q.work.Unlock()
-		q.work.rouse()
+		work.Unlock()
+		work.rouse()
 	}
 }
 

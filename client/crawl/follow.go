@@ -39,24 +39,25 @@ type followers struct {
 // The site's pages wait for its first announcement, unless a stored cursor shows
 // that there was one: a quiet site might announce nothing more.
 func (f *followers) follow(src *source) {
+	work := f.work
 	st := src.site
 	st.first = f.once || src.Cursor.IsZero() && src.Polled.IsZero()
 	if src.heard = !f.once && !src.Cursor.IsZero(); !src.heard {
-		f.work.busy++
+		work.busy++
 		f.firsts++
 	}
 	f.spoke(src)
-	f.work.group.Go(func() {
+	work.group.Go(func() {
 		s := f.followed(src)
 		var guesses []collection.Source
-		f.work.Lock()
-		if s.Fault != "" && !f.alone && f.work.ctx.Err() == nil {
+		work.Lock()
+		if s.Fault != "" && !f.alone && work.ctx.Err() == nil {
 			if guesses = f.sites.guessed(st); len(guesses) > 0 {
-				f.work.busy++
+				work.busy++
 			}
 		}
 		if !src.heard {
-			f.work.busy--
+			work.busy--
 			f.firsts--
 		}
 		src.Source, src.heard, st.first = s, false, false
@@ -65,8 +66,8 @@ func (f *followers) follow(src *source) {
 		}
 		f.spoke(src) // with Once it stays busy, and so counts as publishing until the end
 		f.sites.dirtySources[src] = struct{}{}
-		f.work.rouse()
-		f.work.Unlock()
+		work.rouse()
+		work.Unlock()
 		if len(guesses) > 0 {
 			f.in.put(read{sources: guesses, busy: 1})
 		}
@@ -106,18 +107,19 @@ func (f *followers) heard(src *source) {
 // followed follows a site until it turns out to have no manifest, or the crawl
 // ends or, with Once, the manifest was read. It returns the source's new record.
 func (f *followers) followed(src *source) collection.Source {
-	f.work.Lock()
+	c, work := f.c, f.work
+	work.Lock()
 	st, s, described := src.site, src.Source, src.described
-	f.work.Unlock()
+	work.Unlock()
 	allow := func(u string) error { return f.sites.allowed(st, u) }
-	t := f.c.Harvester.Checked(st.Origin, allow)
-	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: f.c.Harvester.Agent, Poll: f.c.every(collection.ManifestRDF), AskEvery: f.c.AskEvery, Hurry: f.c.Hurry,
-		NoStream: f.c.NoStreams, NoChanges: f.c.NoChanges, Log: f.c.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
+	t := c.Harvester.Checked(st.Origin, allow)
+	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: c.Harvester.Agent, Poll: c.every(collection.ManifestRDF), AskEvery: c.AskEvery, Hurry: c.Hurry,
+		NoStream: c.NoStreams, NoChanges: c.NoChanges, Log: c.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
 	from.Found = func(d *protocol.Discovery) { f.welcomed(st, d) }
-	from.Refused = func(status int, header http.Header) { f.c.Harvester.Refused(st.Origin, status, header) }
+	from.Refused = func(status int, header http.Header) { c.Harvester.Refused(st.Origin, status, header) }
 	from.Every = func() time.Duration { return f.revisits.nextLook(st) }
 	f.listen(from, src)
-	cursor, under := s.Cursor, f.c.under(st.Origin)
+	cursor, under := s.Cursor, c.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
@@ -126,8 +128,8 @@ func (f *followers) followed(src *source) collection.Source {
 	}
 	from.Once = f.once
 	note := func(announced bool) {
-		f.work.Lock()
-		defer f.work.Unlock()
+		work.Lock()
+		defer work.Unlock()
 		if announced {
 			f.sites.recovered(st)
 		}
@@ -137,12 +139,12 @@ func (f *followers) followed(src *source) collection.Source {
 	}
 	leave := func(says string, err error) collection.Source {
 		if f.alone {
-			f.work.fail(err) // and Run returns it
+			work.fail(err) // and Run returns it
 		} else {
-			f.c.Log.Warn(says, "site", st.Origin, "err", err)
+			c.Log.Warn(says, "site", st.Origin, "err", err)
 		}
 		s.Polled, s.Fault = time.Now(), err.Error()
-		s.At = s.Polled.Add(orElse(f.c.SourceAgain, sourceAgain))
+		s.At = s.Polled.Add(orElse(c.SourceAgain, sourceAgain))
 		s.Fails++
 		return s
 	}
@@ -150,16 +152,16 @@ func (f *followers) followed(src *source) collection.Source {
 	var offer *client.OfferError
 	var elsewhere *client.ElsewhereError
 	over := s.Fails // in a row, if it was too large before
-	for step, err := range client.Follow(f.work.ctx, from, cursor) {
+	for step, err := range client.Follow(work.ctx, from, cursor) {
 		now := time.Now()
 		// A site that sends without pause is read at a bounded rate: its connection
 		// fills up, and repeated changes of one page are one pending fetch.
 		left, last = min(stepBurst, left+stepRate*now.Sub(last).Seconds())-1, now
 		if left < 0 {
-			pause.For(f.work.ctx, time.Duration(-left/stepRate*float64(time.Second)))
+			pause.For(work.ctx, time.Duration(-left/stepRate*float64(time.Second)))
 		}
 		switch {
-		case f.work.ctx.Err() != nil:
+		case work.ctx.Err() != nil:
 			return s
 		case errors.As(err, &offer):
 			return leave("site is not followed", err)
@@ -168,7 +170,7 @@ func (f *followers) followed(src *source) collection.Source {
 			return leave("site cannot be followed at this address", elsewhere)
 		case err != nil:
 			f.judge.brokeOff(st)
-			f.c.Log.Debug("follow site", "site", st.Origin, "err", err)
+			c.Log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
 			s.Fails++
 			var status *client.StatusError
@@ -178,15 +180,15 @@ func (f *followers) followed(src *source) collection.Source {
 			var network *url.Error // else there was a response, and it is no manifest
 			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
 			if !f.alone && (passes || !s.Changed.IsZero()) {
-				f.work.Lock()
+				work.Lock()
 				f.sites.failed(st, err.Error())
-				f.work.Unlock()
+				work.Unlock()
 			}
 			if f.alone {
-				f.c.Log.Warn("follow site", "err", err)
+				c.Log.Warn("follow site", "err", err)
 			} else if f.once || s.Changed.IsZero() { // it never had a manifest
-				if s.At = now.Add(orElse(f.c.SourceAgain, sourceAgain)); passes {
-					s.At = now.Add(f.c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
+				if s.At = now.Add(orElse(c.SourceAgain, sourceAgain)); passes {
+					s.At = now.Add(c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s
 			}
@@ -204,11 +206,11 @@ func (f *followers) followed(src *source) collection.Source {
 		if _, err := f.notices.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
 			var quota *collection.QuotaError
 			if !errors.As(err, &quota) {
-				f.work.fail(err)
+				work.fail(err)
 				return s
 			}
-			again := f.c.hurried(min(quotaAgain<<min(over, 16), lastQuota))
-			f.c.Log.Error("site is too large to be followed: its copy stays as it is; --max-pages and --max-state set the limits", "site", st.Origin, "err", err, "again", again)
+			again := c.hurried(min(quotaAgain<<min(over, 16), lastQuota))
+			c.Log.Error("site is too large to be followed: its copy stays as it is; --max-pages and --max-state set the limits", "site", st.Origin, "err", err, "again", again)
 			s.Status, s.Fault, s.Fails, s.At = 0, err.Error(), over+1, now.Add(again)
 			return s
 		}
@@ -225,12 +227,12 @@ func (f *followers) followed(src *source) collection.Source {
 			f.heard(src)
 		}
 	}
-	if now := time.Now(); f.once && f.work.ctx.Err() == nil { // it was read, or is unchanged
+	if now := time.Now(); f.once && work.ctx.Err() == nil { // it was read, or is unchanged
 		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
 		f.count.Heard.Add(1)
-		f.work.Lock()
+		work.Lock()
 		f.sites.recovered(st)
-		f.work.Unlock()
+		work.Unlock()
 	}
 	return s
 }

@@ -31,10 +31,11 @@ type notices struct {
 // apply stores what a source has announced of a site: all sources go through it.
 // It returns how many pages are to be fetched because of it.
 func (n *notices) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
+	c, work := n.c, n.work
 	now := time.Now()
 	o := collection.ApplyOptions{
 		Admit: func(url string) collection.Find {
-			v := n.c.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
+			v := c.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
 			if !v.OK && !byRobots(v) {
 				return collection.Find{}
 			}
@@ -50,12 +51,12 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	o.Unsure = !n.judge.confirms(st, by)
 	if by == collection.ByManifest {
 		n.judge.census(st, &step, now)
-		n.work.Lock()
+		work.Lock()
 		last, belief := st.looked, st.Belief
 		if lastOf(&step) { // then looked is already this poll
 			last = st.before
 		}
-		n.work.Unlock()
+		work.Unlock()
 		o.Read = last
 		o.Listed = func(p *collection.Page, item *protocol.Item) {
 			n.judge.caughtUp(st, p, item)
@@ -68,17 +69,17 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 		step.Changes = spelled(step.Changes)
 	}
 	if by == collection.ByManifest {
-		o.Under = n.c.under(st.Origin)
+		o.Under = c.under(st.Origin)
 	}
 	known := n.readings.awaits(st, &step)
-	done, err := n.c.Collection.Apply(source, step, by, o)
+	done, err := c.Collection.Apply(source, step, by, o)
 	var brought []delivery
 	if err == nil {
 		brought, err = n.readings.deliveries(&step)
 	} else if len(done.Dropped) > 0 {
-		n.work.Lock()
+		work.Lock()
 		n.front.Drop(done.Dropped)
-		n.work.Unlock()
+		work.Unlock()
 	}
 	if err != nil {
 		known()
@@ -87,9 +88,9 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	n.count.Told.Add(int64(len(step.Changes)))
 	n.count.Ignored.Add(int64(done.Ignored))
 	if done.Held > 0 {
-		n.c.Log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
+		c.Log.Warn("a manifest has dropped most of its pages: they are kept unless it still lacks them a day later", "site", st.Origin, "pages", done.Held)
 	}
-	n.work.Lock()
+	work.Lock()
 	n.sites.touch(st)
 	if by == collection.ByStream || by == collection.ByChanges { // whose changes are numbered, unlike those of a listing
 		heard := believed(st)
@@ -109,13 +110,13 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	n.front.Add(done.Queue)
 	done.Reception.Paid(len(brought))
 	n.received(st, source, by, &done.Reception)
-	n.work.Unlock()
+	work.Unlock()
 	known()
-	n.work.rouse()
-	if err := n.readings.deliver(brought); err != nil && n.work.ctx.Err() == nil {
+	work.rouse()
+	if err := n.readings.deliver(brought); err != nil && work.ctx.Err() == nil {
 		return 0, err
 	}
-	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !n.c.Once {
+	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !c.Once {
 		err = n.queue.hastenAll(done.Queue)
 	}
 	return done.Pending, err
@@ -145,7 +146,7 @@ func (t *siteTable) counted(pages []collection.Page) {
 		of[protocol.Origin(pages[i].URL)]++
 	}
 	for origin, n := range of {
-		t.c.Seeder.Count(origin, seed.Tally{Depth: -1, New: n})
+		t.seeder.Count(origin, seed.Tally{Depth: -1, New: n})
 		if st := t.byOrigin[origin]; st != nil {
 			st.Pages += n
 			t.touch(st)

@@ -30,18 +30,19 @@ type pageQueue struct {
 
 // fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.
 func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
+	c, work, sites, equal := q.c, q.work, q.sites, q.equal
 	if !q.revisits.planned() {
 		return 0, nil
 	}
-	o := q.c.Batch
+	o := c.Batch
 	o.Skip = func(id frontier.SiteID) bool {
-		st := q.sites.of(id)
+		st := sites.of(id)
 		if st != nil {
-			q.sites.complete(st)
+			sites.complete(st)
 		}
-		return st == nil || st.full || q.sites.waits(st, now) || q.sites.ahead(st, q.c.Harvester.Open(st.Origin)) > tooFarAhead
+		return st == nil || st.full || sites.waits(st, now) || sites.ahead(st, c.Harvester.Open(st.Origin)) > tooFarAhead
 	}
-	if left := q.c.Stop.Pages - int(q.count.pages()) - q.work.busy; q.c.Stop.Pages > 0 {
+	if left := c.Stop.Pages - int(q.count.pages()) - work.busy; c.Stop.Pages > 0 {
 		if left <= 0 {
 			return 0, nil
 		}
@@ -56,7 +57,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 	var aside read // pages that are not fetched after all
 	var same []equalPair
 	for _, s := range list {
-		st := q.sites.of(s.Site)
+		st := sites.of(s.Site)
 		tells := false
 		if q.revisits.set == nil { // else the price accounts for a site's silence
 			tells = q.judge.tells(st)
@@ -65,28 +66,28 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 		for i, e := range s.Entries {
 			ids[i] = e.Page
 		}
-		if gap := q.sites.ahead(st, 1); gap > 0 {
+		if gap := sites.ahead(st, 1); gap > 0 {
 			n := min(len(ids), max(1, int(2*tooFarAhead/gap)))
 			q.front.Return(ids[n:])
 			ids = ids[:n]
 		}
-		pages, err := q.c.Collection.PagesByID(ids)
+		pages, err := c.Collection.PagesByID(ids)
 		if err != nil {
 			return 0, err
 		}
-		if t, ok := q.sites.probeSoft(st); ok {
-			q.work.busy++
+		if t, ok := sites.probeSoft(st); ok {
+			work.busy++
 			add(st, t)
 		}
 		for i := range pages {
 			p := &pages[i]
-			if q.work.out[p.ID] {
+			if work.out[p.ID] {
 				passed++ // it was planned anew while it was being fetched
 				continue
 			}
-			later := p.At.After(now.Add(q.c.hurried(time.Second)))
+			later := p.At.After(now.Add(c.hurried(time.Second)))
 			if later {
-				if later, err = q.c.Collection.Waits(p); err != nil {
+				if later, err = c.Collection.Waits(p); err != nil {
 					return 0, err
 				}
 			}
@@ -96,11 +97,11 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				continue
 			}
 			// With Once, pages that are skipped stay given out, so that the frontier does not return them again.
-			if q.c.Stop.Value > 0 && !p.Told && p.Value < q.c.Stop.Value || q.c.Once && !p.Told && (p.Last.After(q.count.began) || q.c.Collection.Denied(p).After(q.count.began)) {
+			if c.Stop.Value > 0 && !p.Told && p.Value < c.Stop.Value || c.Once && !p.Told && (p.Last.After(q.count.began) || c.Collection.Denied(p).After(q.count.began)) {
 				passed++
 				continue
 			}
-			if rule := q.c.excludes(p); rule != "" {
+			if rule := c.excludes(p); rule != "" {
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
 				continue
 			}
@@ -120,19 +121,19 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				passed++
 				continue
 			}
-			shares := q.equal.shareable(st, p) && q.judge.exact(st)
+			shares := equal.shareable(st, p) && q.judge.exact(st)
 			var held *collection.Page
 			if shares {
 				var leader frontier.PageID
-				if held, leader, err = q.equal.of(p); err != nil {
+				if held, leader, err = equal.of(p); err != nil {
 					return 0, err
 				}
 				if leader != 0 {
 					passed++
-					q.equal.wait(p.ID, leader)
+					equal.wait(p.ID, leader)
 					continue
 				}
-				if held != nil && q.equal.taking >= mostTaking { // shareAll wakes us when it has stored some
+				if held != nil && equal.taking >= mostTaking { // shareAll wakes us when it has stored some
 					q.front.Return([]frontier.PageID{p.ID})
 					continue
 				}
@@ -147,37 +148,37 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				continue
 			}
 			if held != nil && !q.judge.sure && rand.Float64() < auditShare {
-				held, q.equal.audited[p.ID] = nil, true
+				held, equal.audited[p.ID] = nil, true
 				q.count.Audits.Add(1)
 			}
 			if held != nil {
 				q.judge.unasked([]frontier.PageID{p.ID}) // a copied page cannot judge the announcement
 				passed++
-				q.work.busy++
-				q.work.out[p.ID] = true
-				q.equal.taking++
+				work.busy++
+				work.out[p.ID] = true
+				equal.taking++
 				same = append(same, equalPair{*p, *held})
 				continue
 			}
 			if shares {
-				q.equal.fetchFor(p)
+				equal.fetchFor(p)
 			}
 			t := q.task(p)
 			if (t.IfNoneMatch != "" || t.IfModifiedSince != "") && !q.stands(p) {
 				t.IfNoneMatch, t.IfModifiedSince = "", ""
 			}
-			q.work.busy++
-			q.work.out[p.ID] = true
+			work.busy++
+			work.out[p.ID] = true
 			add(st, t)
 		}
 	}
 	if len(same) > 0 {
-		q.work.group.Go(func() { q.shareAll(same) })
+		work.group.Go(func() { q.shareAll(same) })
 	}
 	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved)+len(aside.replanned) > 0 {
-		q.work.busy++
+		work.busy++
 		aside.busy = 1
-		q.work.group.Go(func() { q.in.put(aside) })
+		work.group.Go(func() { q.in.put(aside) })
 	}
 	return passed, nil
 }
@@ -259,19 +260,20 @@ func (q *pageQueue) hastenAll(queue []frontier.Entry) error {
 
 // hasten puts a page first in its site's queue, in the open cycle.
 func (q *pageQueue) hasten(p *collection.Page) {
-	q.work.Lock()
-	defer q.work.Unlock()
+	work, front := q.work, q.front
+	work.Lock()
+	defer work.Unlock()
 	st := q.sites.of(p.Site)
 	if st == nil {
 		return
 	}
 	now := time.Now()
 	if q.c.Seeder.Forbids(p.URL) != "" || q.sites.waits(st, now) {
-		q.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-		q.work.rouse()
+		front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+		work.rouse()
 		return
 	}
-	if q.work.out[p.ID] { // it was given out already, behind others
+	if work.out[p.ID] { // it was given out already, behind others
 		q.c.Harvester.First(st.Origin, p.ID)
 		return
 	}
@@ -279,26 +281,26 @@ func (q *pageQueue) hasten(p *collection.Page) {
 	if shares {
 		held, leader, err := q.equal.of(p)
 		if err != nil || held != nil || leader != 0 { // the Manager decides
-			q.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-			q.work.rouse()
+			front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+			work.rouse()
 			return
 		}
 	}
-	if st.full || !q.front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
+	if st.full || !front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
 		return // it stays in its site's queue
 	}
 	if q.judge.believe(st, p) != ask { // it stays in its site's queue
-		q.front.Return([]frontier.PageID{p.ID})
+		front.Return([]frontier.PageID{p.ID})
 		return
 	}
-	q.work.busy++
-	q.work.out[p.ID] = true
+	work.busy++
+	work.out[p.ID] = true
 	if err := q.c.Harvester.Insert(batchOf(st, q.task(p))); err != nil {
-		q.work.busy--
-		delete(q.work.out, p.ID)
+		work.busy--
+		delete(work.out, p.ID)
 		q.judge.unasked([]frontier.PageID{p.ID})
-		q.front.Return([]frontier.PageID{p.ID})
-		q.front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+		front.Return([]frontier.PageID{p.ID})
+		front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 		return
 	}
 	if shares {

@@ -14,22 +14,15 @@ import (
 // happens during the crawl (V12).
 const rankEvery = time.Hour
 
-// ranking ranks the pages while they are crawled.
-type ranking struct {
-	c     *Crawler
-	work  *work
-	front *frontier.Frontier
-}
-
-// keep ranks all pages every rankEvery, until ctx ends.
-func (r *ranking) keep(ctx context.Context) {
+// rankPages ranks all pages every rankEvery, until ctx ends.
+func rankPages(ctx context.Context, c *Crawler, work *work, front *frontier.Frontier) {
 	for first := true; ; first = false {
-		if err := r.rankNow(ctx); err != nil && ctx.Err() == nil {
-			r.c.Log.Error("rank pages", "err", err)
+		if err := rankNow(ctx, c, work, front); err != nil && ctx.Err() == nil {
+			c.Log.Error("rank pages", "err", err)
 		}
 		if first {
-			r.work.add(-1)
-			r.work.rouse()
+			work.add(-1)
+			work.rouse()
 		}
 		pause.For(ctx, rankEvery)
 		if ctx.Err() != nil {
@@ -39,15 +32,15 @@ func (r *ranking) keep(ctx context.Context) {
 }
 
 // rankNow ranks all pages by the links between them (K02): 1 is the average page.
-func (r *ranking) rankNow(ctx context.Context) error {
-	n := r.c.Collection.Len()
+func rankNow(ctx context.Context, c *Crawler, work *work, front *frontier.Frontier) error {
+	n := c.Collection.Len()
 	if n == 0 || n > math.MaxInt32 {
 		return nil
 	}
 	var failed error
 	links := func(yield func(from int, to []int32) bool) {
 		var to []int32
-		for from, ids := range r.c.Collection.Graph() {
+		for from, ids := range c.Collection.Graph() {
 			if failed = ctx.Err(); failed != nil || int(from) > n { // new pages wait for the next ranking
 				return
 			}
@@ -66,14 +59,14 @@ func (r *ranking) rankNow(ctx context.Context) error {
 	if failed != nil {
 		return failed
 	}
-	moved, err := r.c.Collection.SetRanks(func(yield func(frontier.PageID, float32) bool) {
+	moved, err := c.Collection.SetRanks(func(yield func(frontier.PageID, float32) bool) {
 		for i, x := range ranks {
 			if !yield(frontier.PageID(i+1), x*float32(n)) {
 				return
 			}
 		}
 	})
-	r.front.Add(moved)
-	r.work.rouse()
+	front.Add(moved)
+	work.rouse()
 	return err
 }

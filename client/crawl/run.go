@@ -19,7 +19,7 @@ import (
 
 // A run is what others see of a Crawler at work. crawl makes it of nouns, each of which knows only those below it:
 //
-//	manager, answers, keeper, start: called by the Harvester and by crawl
+//	manager, answers, keeper: called by the Harvester and by crawl
 //	batchFetches, sources
 //	followers
 //	notices
@@ -56,7 +56,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	defer work.cancel()
 	work.asking, work.stop = context.WithCancel(work.ctx)
 	defer work.stop()
-	sites := &siteTable{c: c, work: work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
+	sites := &siteTable{c: c, seeder: c.Seeder, work: work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
 	if err := sites.load(); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	batch := &batchFetches{c, work, in, sites, readings, followers, count}
 	manager := &manager{c, work, in, front, sites, queue, sources, batch, count, alone, time.Time{}}
 	answers := &answers{c, work, in, sites, families, readings, sources, count}
-	keeper := &keeper{c, work, in, front, sites, judge, equal, families, revisits, count, alone}
+	keeper := &keeper{c, work, in, front, sites, judge, equal, families, revisits, count, alone, time.Time{}}
 	r := &run{work, in, front, sites, families, revisits, queue, notices, followers, count, nil}
 
 	var keeping sync.WaitGroup
@@ -106,7 +106,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 		err = c.Collection.KeepPolicy()
 	}
 	if err == nil {
-		err = (&start{c, work, in, sites, sources}).begin()
+		err = sources.begin()
 	}
 	if err == nil {
 		if c.Revisit != nil {
@@ -115,7 +115,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 		}
 		if c.Quality.Pagerank > 0 {
 			work.add(1) // a crawl with Once waits for the first ranks
-			work.group.Go(func() { (&ranking{c, work, front}).keep(work.ctx) })
+			work.group.Go(func() { rankPages(work.ctx, c, work, front) })
 		}
 		err = c.harvest(work.asking, manager.next, answers.take)
 	}

@@ -16,6 +16,7 @@ import (
 
 // A siteTable holds all sites and their sources. The work's lock guards it.
 type siteTable struct {
+	seeder       *seed.Seeder
 	c            *Crawler
 	work         *work
 	byID         map[frontier.SiteID]*site
@@ -24,7 +25,6 @@ type siteTable struct {
 	resting      map[*site]struct{}   // whose pages may have to wait, see rests
 	dirty        map[*site]struct{}   // whose record is to be stored
 	dirtySources map[*source]struct{} // followed ones whose record is to be stored
-	flushed      time.Time            // last time that dirty records were stored
 
 	trouble string    // the first of any site
 	words   float64   // how many trouble messages may be logged now
@@ -94,7 +94,7 @@ func (t *siteTable) know(s collection.Site) *site {
 	if !st.Quiet.IsZero() {
 		t.resting[st] = struct{}{}
 	}
-	t.c.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
+	t.seeder.SetShape(s.Origin, s.Pages, s.Shape)
 	t.c.Harvester.Seen(s.Origin, s.IP)
 	if rec, err := trust.Parse(s.Trust); err == nil { // else trust starts anew
 		st.trust = rec
@@ -148,8 +148,8 @@ func (t *siteTable) putOff(src *source, at time.Time) {
 // obey puts the known robots.txt of a site into force.
 func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 	s := st.sources.robots
-	changed = t.c.Seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
-	d := t.c.Seeder.Delay(st.Origin)
+	changed = t.seeder.SetRobots(st.Origin, seed.RobotsAnswer{Status: s.Status, Body: s.Body, Since: s.Since}, now)
+	d := t.seeder.Delay(st.Origin)
 	if st.Delay != d {
 		st.Delay = d
 		t.touch(st)
@@ -157,7 +157,7 @@ func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 	if d > 0 || changed {
 		t.c.Harvester.Pace(st.Origin, d)
 	}
-	if silent := t.c.Seeder.Silent(st.Origin); silent != st.silent {
+	if silent := t.seeder.Silent(st.Origin); silent != st.silent {
 		st.silent = silent
 		if st.Fault = silent; silent != "" {
 			st.FaultAt = now
@@ -248,7 +248,7 @@ func (t *siteTable) tally(did *collection.Commit, done *collection.Committed) {
 		n.Seen = max(0, n.Seen-1)
 	}
 	for p, n := range found {
-		t.c.Seeder.Count(p.origin, *n)
+		t.seeder.Count(p.origin, *n)
 		if st := t.byOrigin[p.origin]; st != nil {
 			st.Pages += n.New
 			t.touch(st)
@@ -263,7 +263,7 @@ func (t *siteTable) allowed(st *site, u string) error {
 	rule := st.silent
 	t.work.Unlock()
 	if rule == "" {
-		rule = t.c.Seeder.Forbids(u)
+		rule = t.seeder.Forbids(u)
 	}
 	if rule != "" {
 		return &forbiddenError{u, rule}

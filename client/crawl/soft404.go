@@ -27,7 +27,7 @@ func (t *siteTable) probeSoft(st *site) (harvest.Task, bool) {
 		return harvest.Task{}, false
 	}
 	u := st.Origin + "/" + strings.ToLower(rand.Text()) + ".html"
-	if t.c.Seeder.Forbids(u) != "" {
+	if t.seeder.Forbids(u) != "" {
 		u = "-"
 	}
 	st.soft.url = u

@@ -71,7 +71,7 @@ func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 	return orElse(c.ManifestEvery, manifestEvery)
 }
 
-// sources reads what is fetched of robots.txt, sitemaps and feeds, and decides when to fetch each again.
+// sources tell of pages: the start pages of a run, robots.txt, sitemaps and feeds, which it reads and decides when to fetch again.
 type sources struct {
 	c         *Crawler
 	work      *work
@@ -122,6 +122,7 @@ func (r *sources) read(a *harvest.Answer) bool {
 
 // answered handles the response of a source, after redirects.
 func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte, status int) {
+	c := r.c
 	defer a.Release()
 	remains := lasts(a.Err)
 	r.work.Lock()
@@ -137,7 +138,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
 		s.Fault = answered(a, status)
-		s.At = now.Add(r.c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
+		s.At = now.Add(c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 		if again := retryAfter(a.Header, now); again.After(s.At) {
 			s.At = again
 		}
@@ -146,21 +147,21 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 		}
 		if s.Kind == collection.Robots {
 			again := seed.RobotsAgain(status, s.Fails)
-			if !r.c.Once || !remains { // with Once, no quick retries of a fault that will last
-				again = r.c.hurried(again)
+			if !c.Once || !remains { // with Once, no quick retries of a fault that will last
+				again = c.hurried(again)
 			}
-			if r.c.Quiet > 0 {
-				again = min(again, r.c.Quiet)
+			if c.Quiet > 0 {
+				again = min(again, c.Quiet)
 			}
 			s.At = now.Add(again)
 		}
 	case status == http.StatusNotModified:
-		s.Status, s.Fails, s.Since, s.At = http.StatusOK, 0, time.Time{}, now.Add(r.c.every(s.Kind))
+		s.Status, s.Fails, s.Since, s.At = http.StatusOK, 0, time.Time{}, now.Add(c.every(s.Kind))
 		if s.Kind != collection.Robots {
 			r.polled(st, &s, poll.Poll{}, now)
 		}
 	case s.Kind == collection.Robots:
-		s.Body, s.Fails, s.At = nil, 0, now.Add(r.c.every(s.Kind))
+		s.Body, s.Fails, s.At = nil, 0, now.Add(c.every(s.Kind))
 		if status < 300 {
 			s.Body = bytes.Clone(body)
 		}
@@ -168,9 +169,9 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 		v := fetch.ValidatorsOf(a.Header)
 		s.ETag, s.LastModified = v.ETag, v.LastModified
 	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
-		s.Fails, s.Fault, s.At = 0, "", now.Add(r.c.every(s.Kind))
+		s.Fails, s.Fault, s.At = 0, "", now.Add(c.every(s.Kind))
 	case status != http.StatusOK:
-		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(r.c.SourceAgain, sourceAgain))
+		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(c.SourceAgain, sourceAgain))
 	default:
 		var news poll.Poll
 		if d := protocol.Sum(body); d != s.Digest {
@@ -262,7 +263,7 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 
 // guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The work's lock is held.
 func (t *siteTable) guessed(st *site) (list []collection.Source) {
-	for _, sp := range t.c.Seeder.Specials(st.Origin) {
+	for _, sp := range t.seeder.Specials(st.Origin) {
 		if sp.Kind == seed.Sitemap && !sp.Declared && st.sources.names(sp.URL) {
 			list = append(list, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: sp.URL})
 		}

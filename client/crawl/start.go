@@ -11,31 +11,22 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// start prepares what a run begins with.
-type start struct {
-	c       *Crawler
-	work    *work
-	in      *inbox
-	sites   *siteTable
-	sources *sources
-}
-
 // begin stores the start pages that are not known yet, before anything is fetched
 // (V21). Pages that the rules of an earlier run excluded are included again.
-func (b *start) begin() error {
-	if b.c.Only != "" {
-		if err := b.beginOnly(); err != nil {
+func (r *sources) begin() error {
+	if r.manifest != "" {
+		if err := r.beginOnly(); err != nil {
 			return err
 		}
 	}
 	var x read
-	for _, u := range b.c.Start {
-		v := b.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+	for _, u := range r.c.Start {
+		v := r.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
 		if v.URL == "" {
-			b.c.Log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
+			r.c.Log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
 			continue
 		}
-		p, known, err := b.c.Collection.Page(v.URL)
+		p, known, err := r.c.Collection.Page(v.URL)
 		if err != nil {
 			return err
 		}
@@ -44,15 +35,15 @@ func (b *start) begin() error {
 		}
 	}
 	if len(x.finds) > 0 {
-		if err := b.in.submit(b.work.ctx, x); err != nil {
+		if err := r.in.submit(r.work.ctx, x); err != nil {
 			return err
 		}
 	}
-	if b.c.Once {
-		b.sites.look()
+	if r.c.Once {
+		r.sites.look()
 	}
-	if b.c.Again {
-		return b.again()
+	if r.c.Again {
+		return r.again()
 	}
 	return nil
 }
@@ -64,7 +55,7 @@ func (t *siteTable) look() {
 	defer t.work.Unlock()
 	tells, starts := map[*site]bool{}, map[string]bool{}
 	for _, u := range t.c.Start {
-		starts[protocol.Origin(t.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person}).URL)] = true
+		starts[protocol.Origin(t.seeder.Admit(seed.Ref{URL: u, Kind: seed.Person}).URL)] = true
 	}
 	for _, src := range t.due {
 		tells[src.site] = tells[src.site] || !src.Changed.IsZero() && src.Kind == collection.ManifestRDF
@@ -78,20 +69,20 @@ func (t *siteTable) look() {
 }
 
 // again makes every source due, and fetches every page that is not excluded or gone, as if a person had asked for each.
-func (b *start) again() error {
-	b.work.Lock()
-	for _, src := range b.sites.due {
+func (r *sources) again() error {
+	r.work.Lock()
+	for _, src := range r.sites.due {
 		src.At = time.Time{}
 	}
-	heap.Init(&b.sites.due)
-	b.work.Unlock()
+	heap.Init(&r.sites.due)
+	r.work.Unlock()
 	var x read
 	turn := func() error {
-		err := b.in.submit(b.work.ctx, x)
+		err := r.in.submit(r.work.ctx, x)
 		x.finds = x.finds[:0]
 		return err
 	}
-	for p, err := range b.c.Collection.Pages(b.work.ctx) {
+	for p, err := range r.c.Collection.Pages(r.work.ctx) {
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (t *siteTable) unfetched() ([]Unfetched, error) {
 // whyUnfetched returns why an announced page was not fetched. The work's lock is held.
 func (t *siteTable) whyUnfetched(st *site, p *collection.Page, now time.Time) string {
 	switch {
-	case t.c.Seeder.Forbids(p.URL) != "":
+	case t.seeder.Forbids(p.URL) != "":
 		return "robots.txt forbids them"
 	case st.silent != "":
 		return st.silent

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -22,7 +23,7 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 		k.sites.failed(st, v.Fault)
 	}
 	if k.says {
-		k.sayOnly(v, d)
+		sayOnly(k.c.Log, v, d)
 	}
 	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched
 		k.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
@@ -49,22 +50,22 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 }
 
 // sayOnly logs the result of a visit to a page of the one site.
-func (k *keeper) sayOnly(v *collection.Visit, d *collection.Visited) {
+func sayOnly(log *slog.Logger, v *collection.Visit, d *collection.Visited) {
 	p := &d.Page
 	switch {
 	case v.Exclude != "":
-		k.c.Log.Info("page is forbidden", "url", p.URL, "rule", v.Exclude)
+		log.Info("page is forbidden", "url", p.URL, "rule", v.Exclude)
 	case d.Gone:
-		k.c.Log.Debug("page is gone", "url", p.URL)
+		log.Debug("page is gone", "url", p.URL)
 	case p.Fails > 0:
-		k.c.Log.Warn("page could not be fetched", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
+		log.Warn("page could not be fetched", "url", p.URL, "fault", p.Fault, "again", whenAgain(p.At))
 	case d.Mismatched:
-		k.c.Log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
+		log.Warn("page differs from its published digest", "url", p.URL, "got", p.Digest, "again", whenAgain(p.At))
 		if d.Demoted {
-			k.c.Log.Warn("digests of this site have never matched: pages are stored without waiting for a match")
+			log.Warn("digests of this site have never matched: pages are stored without waiting for a match")
 		}
 	default:
-		k.c.Log.Debug("fresh", "url", p.URL, "status", v.Status, "bytes", p.Length, "changed", d.Changed)
+		log.Debug("fresh", "url", p.URL, "status", v.Status, "bytes", p.Length, "changed", d.Changed)
 	}
 }
 
