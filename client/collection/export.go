@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func (c *Collection) ExportURLs(ctx context.Context, w io.Writer, s Selection) (
 		if err != nil {
 			return n, fmt.Errorf("export urls: %w", err)
 		}
-		if !strings.HasPrefix(p.URL, s.Prefix) || !s.when(p.Found) || s.Newest && !p.has() || !wanted(s.States, p.State) {
+		if !strings.HasPrefix(p.URL, s.Prefix) || !s.when(p.Found) || s.Newest && !p.has() || len(s.States) > 0 && !slices.Contains(s.States, p.State) {
 			continue
 		}
 		n++
@@ -53,15 +54,6 @@ func (c *Collection) ExportURLs(ctx context.Context, w io.Writer, s Selection) (
 		return n, fmt.Errorf("export urls: %w", err)
 	}
 	return n, nil
-}
-
-func wanted(states []State, state State) bool {
-	for _, s := range states {
-		if s == state {
-			return true
-		}
-	}
-	return len(states) == 0
 }
 
 // ExportWARC writes captures into new archives in a directory, compressed by a coding ("", "gzip" or
