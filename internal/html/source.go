@@ -10,6 +10,7 @@ const (
 	equals             // =
 	noWord             // ends a word of text
 	alpha              // a to z, A to Z
+	gaps               // may begin a space or a control character of Unicode
 )
 
 var byteClass = func() (t [256]uint8) {
@@ -19,6 +20,9 @@ var byteClass = func() (t [256]uint8) {
 		}
 		if 'a' <= c|0x20 && c|0x20 <= 'z' {
 			t[c] |= alpha
+		}
+		if c <= ' ' || c == 0x7f || c == 0xc2 || 0xe1 <= c && c <= 0xe3 {
+			t[c] |= gaps
 		}
 	}
 	for _, c := range " \n\r\t\f" {

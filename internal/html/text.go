@@ -225,45 +225,46 @@ func (t *text) words(b []byte) {
 		return
 	}
 	in := t.top()
-	for len(b) > 0 {
-		if n := space(b); n > 0 {
-			if (b[0] == '\n' || b[0] == '\r') && in.pre {
-				t.gap = '\n'
-			} else if t.gap == 0 {
-				t.gap = ' '
+	out, gap := t.Lines, t.gap
+	for i := 0; i < len(b); {
+		from, n := i, 0
+		for ; i < len(b); i++ {
+			if byteClass[b[i]]&gaps != 0 {
+				if n = space(b[i:]); n > 0 {
+					break
+				}
 			}
-			b = b[n:]
-			continue
 		}
-		n := 1
-		for n < len(b) && (b[n] > ' ' && b[n] < 0x7f || space(b[n:]) == 0) {
-			n++
+		if i > from {
+			if in.rank > t.rank {
+				out, t.rank = out[:0], in.rank
+			}
+			if gap != 0 && len(out) > 0 {
+				out = append(out, gap)
+			}
+			out, gap = append(out, b[from:i]...), 0
 		}
-		t.word(b[:n], in.rank)
-		b = b[n:]
+		if i == len(b) {
+			break
+		}
+		if (b[i] == '\n' || b[i] == '\r') && in.pre {
+			gap = '\n'
+		} else if gap == 0 {
+			gap = ' '
+		}
+		i += n
 	}
+	t.Lines, t.gap = out, gap
 }
 
-func (t *text) word(w []byte, from rank) {
-	if from > t.rank {
-		t.Lines, t.rank = t.Lines[:0], from
-	}
-	if t.gap != 0 && len(t.Lines) > 0 {
-		t.Lines = append(t.Lines, t.gap)
-	}
-	t.Lines, t.gap = append(t.Lines, w...), 0
-}
-
-// space returns the length of the white space or control character that b
-// begins with, and 0 if it begins with none.
+// space returns the length of the white space or control character that b begins with, and 0 if it begins
+// with none. Its first byte has the class gaps.
 func space(b []byte) int {
-	switch c := b[0]; {
-	case c <= ' ' || c == 0x7f:
+	if b[0] <= 0x7f {
 		return 1
-	case c == 0xc2 || c == 0xe1 || c == 0xe2 || c == 0xe3: // first bytes of the others in Unicode
-		if r, n := utf8.DecodeRune(b); unicode.IsSpace(r) || unicode.IsControl(r) {
-			return n
-		}
+	}
+	if r, n := utf8.DecodeRune(b); unicode.IsSpace(r) || unicode.IsControl(r) {
+		return n
 	}
 	return 0
 }
