@@ -84,7 +84,7 @@ func (f *follower) settle(ctx context.Context, door Door, err error) error {
 			return nil
 		}
 		d.down = true
-		f.doors.log.Info("a door is not used for a while", "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.doors.best((*doorState).works)))
+		f.doors.log.Info("a door is not used for a while", "door", string(door), "for", leave.Round(time.Second), "meanwhile", string(f.doors.best(works)))
 		return f.report(err)
 	}
 	if !isBye {

@@ -45,7 +45,7 @@ func (d *messageDoor) bundle(ctx context.Context, door Door, m *protocol.Message
 	if r.Head.From != d.cursor || r.Head.To.Seq < m.To.Seq {
 		return fmt.Errorf("bundle covers %v to %v, not %v to %v", r.Head.From, r.Head.To, m.From, m.To)
 	}
-	p := packing{position: d.position, s: Step{Door: door, As: protocol.AsBatch, Behind: behind(r.Head.To, d.head)}}
+	p := packing{d.position, Step{Door: door, As: protocol.AsBatch, Behind: behind(r.Head.To, d.head)}, 0}
 	for page, err := range r.Pages() {
 		if err != nil {
 			return err

@@ -131,7 +131,7 @@ func (d *manifestDoor) take(ctx context.Context, conditional bool) (err error) {
 	h := w.header()
 	if conditional {
 		maps.Copy(h, d.known.Header())
-		if d.known.ETag != "" && !d.cursor.IsZero() && w.src.Filter.IsZero() {
+		if d.known.ETag != "" && !d.cursor.IsZero() && w.filter.IsZero() {
 			h.Set("A-IM", "feed") // RFC 3229: the changes since then are enough
 		}
 	}
@@ -198,7 +198,7 @@ func (d *manifestDoor) take(ctx context.Context, conditional bool) (err error) {
 		w.src.Log.Warn("invalid entries of the manifest are ignored", "entries", n, "first", why)
 	}
 	// The answer to a query names all that matches, so it is whole though it is less than the site.
-	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || w.asksSite() && w.src.Filter.Since.IsZero())
+	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || w.asksSite() && w.filter.Since.IsZero())
 	s.ETag, s.LastModified = validators.ETag, validators.LastModified
 	d.cursor = head.Cursor
 	w.stated(head)
@@ -213,7 +213,7 @@ func (d *manifestDoor) listed(rec *protocol.Record, part, complete bool) (protoc
 	case t == nil && part:
 		return protocol.Change{Op: protocol.Update, Item: rec.Item}, true
 	case t == nil:
-		return protocol.Change{Op: protocol.Create, Item: rec.Item}, d.want.src.Filter.Wants(&rec.Item)
+		return protocol.Change{Op: protocol.Create, Item: rec.Item}, d.want.filter.Wants(&rec.Item)
 	}
 	return protocol.Change{Op: protocol.Delete, Item: protocol.Item{URL: t.URL, Length: -1}, At: t.At, Prev: t.Prev},
 		part || !complete && !d.want.asksSite() // else absence says it too

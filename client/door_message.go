@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -18,7 +19,7 @@ type messageDoor struct {
 
 // take applies a message: it checks that the message continues the cursor, and emits its changes.
 func (d *messageDoor) take(ctx context.Context, door Door, as protocol.Form, m *protocol.Message) error {
-	d.heads(m)
+	d.head = cmp.Or(m.Head, d.head)
 	switch m.Kind {
 	case protocol.Bundle:
 		if as != protocol.AsBatch {

@@ -79,12 +79,12 @@ func (d *archiveDoor) read(ctx context.Context, at Door, u, known string, hash p
 	case !d.cursor.IsZero() && behind(a.cursor, d.cursor), d.resync && a.cursor == d.cursor:
 		return fmt.Errorf("archive has cursor %v, which is not later than ours, %v", a.cursor, d.cursor)
 	}
-	p := packing{position: d.position, s: Step{Door: at, As: protocol.AsSite, Reset: true}}
+	p := packing{d.position, Step{Door: at, As: protocol.AsSite, Reset: true}, 0}
 	for page, err := range a.pages.Pages() {
 		if err != nil {
 			return fmt.Errorf("read archive: %w", err)
 		}
-		if !d.want.src.Filter.Wants(&page.Change.Item) {
+		if !d.want.filter.Wants(&page.Change.Item) {
 			continue
 		}
 		page.Change.Op, page.Change.Seq = protocol.Create, 0 // it is a snapshot

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,8 +48,11 @@ func (d *messageDoor) stream(ctx context.Context) error {
 	})
 	if err != nil {
 		var refused *wsconn.StatusError
-		if w.src.Refused != nil && errors.As(err, &refused) {
-			w.src.Refused(refused.Status, refused.Header)
+		if errors.As(err, &refused) {
+			if w.src.Refused != nil {
+				w.src.Refused(refused.Status, refused.Header)
+			}
+			err = statusError(door, refused.Status, refused.Header, refused.Body)
 		}
 		return cursorError(err, door)
 	}
@@ -64,7 +68,7 @@ func (d *messageDoor) stream(ctx context.Context) error {
 	if m.Kind != protocol.Hello || m.From != at {
 		return fmt.Errorf("stream begins with %.20q at %v, not with hello at %v", m.Kind, m.From, at)
 	}
-	d.heads(&m)
+	d.head = cmp.Or(m.Head, d.head)
 	d.standsOn(Stream) // a quiet site may send no changes for a long time
 	if err := d.mended(Stream, as); err != nil {
 		return err

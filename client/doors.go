@@ -29,13 +29,13 @@ type doorState struct {
 	down  bool // not used before until; its failures are no longer reported
 }
 
-func (s *doorState) exists() bool { return s.url != "" && !s.shut }
+func exists(s *doorState) bool { return s.url != "" && !s.shut }
 
-// open reports whether the door may be tried now; works reports whether it is not known to fail: a failing
+// isOpen reports whether the door may be tried now; works reports whether it is not known to fail: a failing
 // door must not keep Follow from one that works.
-func (s *doorState) open() bool { return s.exists() && !time.Now().Before(s.until) }
+func isOpen(s *doorState) bool { return exists(s) && !time.Now().Before(s.until) }
 
-func (s *doorState) works() bool { return s.exists() && !s.down }
+func works(s *doorState) bool { return exists(s) && !s.down }
 
 // state returns the state of a door, or nil for the manifest.
 func (d *doors) state(door Door) *doorState {

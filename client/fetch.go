@@ -16,7 +16,6 @@ import (
 
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/pause"
-	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -104,10 +103,6 @@ func statusError(u string, status int, h http.Header, body []byte) *StatusError 
 
 // cursorError returns err as the response of the door u to a cursor.
 func cursorError(err error, u string) error {
-	var refused *wsconn.StatusError
-	if errors.As(err, &refused) {
-		err = statusError(u, refused.Status, refused.Header, refused.Body)
-	}
 	if e := statusOf(err); e != nil {
 		e.URL, e.cursor = u, true
 	}
@@ -126,7 +121,7 @@ func newFetcher(s *Source) (*fetcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fetcher{&site{base: base, origin: protocol.Origin(base), manifest: manifest}, s.withDefaults(), new(http.Client)}
+	f := &fetcher{&site{base, protocol.Origin(base), manifest, ""}, s.withDefaults(), new(http.Client)}
 	f.src.Log = f.src.Log.With("site", base)
 	f.named(s.Discovery)
 	if s.HTTP != nil {

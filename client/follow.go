@@ -64,8 +64,8 @@ func newFollower(s *Source, cursor protocol.Cursor) (*follower, error) {
 	src := ask.src
 	table := []*doorState{{door: Stream, shut: src.NoStream}, {door: Changes, shut: src.NoChanges}}
 	p := &position{doors: &doors{site: ask.site, log: src.Log, table: table}, cursor: cursor, resync: cursor.IsZero()}
-	want, next := &selection{fetcher: ask, pos: p}, &schedule{src: src}
-	archives := &archiveDoor{position: p, want: want, schedule: next}
+	want, next := &selection{fetcher: ask, pos: p, filter: src.Filter}, &schedule{src: src}
+	archives := &archiveDoor{p, want, next, ""}
 	return &follower{p, want,
 		&manifestDoor{p, want, next, fetch.Validators{ETag: src.ETag, LastModified: src.LastModified}},
 		&messageDoor{p, want, archives, decoder{src: src}},
@@ -130,7 +130,7 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 		if f.noArchive || f.want.asksSite() || f.want.form() != protocol.AsSite {
 			return Manifest, f.manifest.take(ctx, false)
 		}
-		return f.use(ctx, f.doors.best((*doorState).open))
+		return f.use(ctx, f.doors.best(isOpen))
 	}
 	if !f.doors.found {
 		if err := f.want.discover(ctx); err != nil {
@@ -139,11 +139,11 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 	}
 	door, due, now := Manifest, f.manifest.schedule.due, time.Now()
 	if !f.cursor.IsZero() { // the other doors need a cursor to start from
-		if now.Before(due) || f.doors.best((*doorState).works) != Manifest {
-			door = f.doors.best((*doorState).open)
+		if now.Before(due) || f.doors.best(works) != Manifest {
+			door = f.doors.best(isOpen)
 		}
 		for _, d := range f.doors.table {
-			if d.exists() && d.until.Before(due) && now.Before(d.until) {
+			if exists(d) && d.until.Before(due) && now.Before(d.until) {
 				due = d.until
 			}
 		}

@@ -29,13 +29,6 @@ func (p *position) at() protocol.Cursor {
 	return p.cursor
 }
 
-// heads records the site's head where a message states it.
-func (p *position) heads(m *protocol.Message) {
-	if !m.Head.IsZero() {
-		p.head = m.Head
-	}
-}
-
 // continues refuses a watermark that does not continue the caller's cursor.
 func (p *position) continues(to protocol.Cursor) error {
 	if to.Epoch != p.cursor.Epoch || to.Seq < p.cursor.Seq {
@@ -63,7 +56,7 @@ func (p *position) standsOn(door Door) {
 // renewed records that the site was read as a whole, so that no snapshot is needed. After a snapshot at a
 // site with a stream or changes door, the failure count is kept until one of those delivers something.
 func (p *position) renewed() {
-	if !p.resync || p.cursor.IsZero() || p.doors.best((*doorState).exists) == Manifest {
+	if !p.resync || p.cursor.IsZero() || p.doors.best(exists) == Manifest {
 		p.went(Manifest)
 	}
 	p.resync, p.noArchive = false, false

@@ -48,13 +48,14 @@ func Offers(d *protocol.Discovery, as protocol.Form) bool {
 type selection struct {
 	*fetcher
 	pos        *position
+	filter     protocol.Filter     // Source.Filter
 	offer      *protocol.Discovery // nil: unknown, and not needed where As is AsMeta
 	plainUntil time.Time           // until then the form is AsMeta
 }
 
 // learn reads the site's description once, if a form or a filter needs it.
 func (w *selection) learn(ctx context.Context) error {
-	if w.offer != nil || w.src.As == protocol.AsMeta && w.src.Choose == nil && w.src.Filter.IsZero() || w.src.ManifestFirst && w.pos.resync {
+	if w.offer != nil || w.src.As == protocol.AsMeta && w.src.Choose == nil && w.filter.IsZero() || w.src.ManifestFirst && w.pos.resync {
 		return nil
 	}
 	d, err := w.wellKnown(ctx)
@@ -82,7 +83,7 @@ func (w *selection) learn(ctx context.Context) error {
 		}
 		return e
 	}
-	for name := range w.src.Filter.Query() {
+	for name := range w.filter.Query() {
 		if !slices.Contains(w.offer.Filters, name) {
 			return &OfferError{Base: w.base, What: "filter", Asked: name, Offers: w.offer.Filters}
 		}
@@ -92,7 +93,7 @@ func (w *selection) learn(ctx context.Context) error {
 
 // tells reports whether the site offers a form for the filter. Programs do not apply to bundles and archives.
 func (w *selection) tells(as protocol.Form) bool {
-	return Offers(w.offer, as) && (w.src.Filter.Agent.IsZero() || as != protocol.AsBatch && as != protocol.AsSite)
+	return Offers(w.offer, as) && (w.filter.Agent.IsZero() || as != protocol.AsBatch && as != protocol.AsSite)
 }
 
 // refused returns the error that ends Follow: the site does not offer what is requested, or refuses a part of
@@ -104,17 +105,17 @@ func (w *selection) refused(door Door, err error) *OfferError {
 	if errors.As(err, &offer) || status == nil {
 		return offer
 	}
-	program := &OfferError{Base: w.base, What: "program", Asked: w.src.Filter.Agent.String(), Err: status}
+	program := &OfferError{Base: w.base, What: "program", Asked: w.filter.Agent.String(), Err: status}
 	switch status.Status {
 	case http.StatusBadRequest:
-		switch value := w.src.Filter.Query().Get(status.Parameter); {
+		switch value := w.filter.Query().Get(status.Parameter); {
 		case status.Parameter == "agent" && value != "":
 			return program
 		case value != "":
 			return &OfferError{Base: w.base, What: "filter", Asked: status.Parameter + "=" + value, Err: status}
 		}
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity:
-		if status.Title != "" && door != Manifest && !w.src.Filter.Agent.IsZero() {
+		if status.Title != "" && door != Manifest && !w.filter.Agent.IsZero() {
 			return program
 		}
 	}
@@ -174,7 +175,7 @@ func (w *selection) form() protocol.Form {
 
 // selecting adds to a door's URL the filter, the form and pairs: alternating names and values.
 func (w *selection) selecting(as protocol.Form, ref string, pairs ...string) (string, error) {
-	q := w.src.Filter.Query()
+	q := w.filter.Query()
 	if as != protocol.AsMeta {
 		q.Set("as", string(as))
 	}
@@ -197,8 +198,8 @@ func withQuery(ref string, q url.Values, pairs ...string) (string, error) {
 	}
 	all := u.Query()
 	maps.Copy(all, q)
-	for i := 0; i < len(pairs); i += 2 {
-		all.Set(pairs[i], pairs[i+1])
+	for pair := range slices.Chunk(pairs, 2) {
+		all.Set(pair[0], pair[1])
 	}
 	u.RawQuery = all.Encode()
 	return u.String(), nil
@@ -207,7 +208,7 @@ func withQuery(ref string, q url.Values, pairs ...string) (string, error) {
 // asksSite reports whether only the site can evaluate the filter, so that its query door is used in place of
 // the manifest.
 func (w *selection) asksSite() bool {
-	return w.src.Filter.Where != "" && w.offer != nil && w.offer.Query != ""
+	return w.filter.Where != "" && w.offer != nil && w.offer.Query != ""
 }
 
 // describedAt returns the URL to read: that of the manifest, or of the query that the filter makes.
@@ -215,7 +216,7 @@ func (w *selection) describedAt() (string, error) {
 	if !w.asksSite() {
 		return w.manifest, nil
 	}
-	page := w.src.Filter // conditions on changes do not apply to pages
+	page := w.filter // conditions on changes do not apply to pages
 	page.Ops, page.MinSignificance, page.Agent = nil, 0, protocol.Digest{}
 	return withQuery(w.offer.Query, page.Query())
 }

@@ -152,9 +152,7 @@ func (s *Source) withDefaults() *Source {
 	c := *s
 	c.UserAgent, c.As, c.Log = cmp.Or(s.UserAgent, defaultAgent), cmp.Or(s.As, protocol.AsMeta), cmp.Or(s.Log, slog.New(slog.DiscardHandler))
 	c.MaxManifest, c.MaxPage, c.MaxArchive = cmp.Or(s.MaxManifest, DefaultMaxManifest), cmp.Or(s.MaxPage, defaultMaxPage), cmp.Or(s.MaxArchive, DefaultMaxArchive)
-	if c.Poll <= 0 {
-		c.Poll = defaultPoll
-	}
+	c.Poll = cmp.Or(max(s.Poll, 0), defaultPoll)
 	return &c
 }
 

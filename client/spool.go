@@ -72,10 +72,9 @@ func (f *fetcher) download(ctx context.Context, u, known string, hash protocol.D
 		before := out.size
 		var same bool
 		if same, err = f.part(ctx, u, known, out); err == nil {
-			if fresh = !same; same {
-				break
+			if fresh = !same; fresh {
+				err = out.check(hash)
 			}
-			err = out.check(hash)
 			break
 		}
 		if out.resumed && out.size > before {
