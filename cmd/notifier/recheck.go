@@ -15,13 +15,13 @@ import (
 )
 
 // stateFlags defines the options that identify the notifier of a site.
-func stateFlags(fs *flag.FlagSet, site *siteflags.Flags) {
+func stateFlags(fs *flag.FlagSet, site *siteflags.Place) {
 	fs.StringVar(&site.Base, "base", "", "`URL` of the site")
 	fs.StringVar(&site.State, "state", "", "`FILE` of the state, which records what was published (default: one per base URL)")
 }
 
 // postToNotifier sends a command to the running notifier of a site.
-func postToNotifier(ctx context.Context, site *siteflags.Flags, path string, out any) error {
+func postToNotifier(ctx context.Context, site *siteflags.Place, path string, out any) error {
 	if err := site.StatePath(); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func postToNotifier(ctx context.Context, site *siteflags.Flags, path string, out
 }
 
 func recheck() *command.Command {
-	var site siteflags.Flags
+	var site siteflags.Place
 	accept := false
 	return &command.Command{
 		Name:    "recheck",
@@ -77,7 +77,7 @@ Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
 }
 
 func purge() *command.Command {
-	var site siteflags.Flags
+	var site siteflags.Place
 	return &command.Command{
 		Name:    "purge",
 		Summary: "discard everything stored of earlier content of a page",

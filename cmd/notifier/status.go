@@ -18,7 +18,7 @@ import (
 )
 
 func status() *command.Command {
-	var site siteflags.Flags
+	var site siteflags.Place
 	var asJSON bool
 	return &command.Command{
 		Name:    "status",
@@ -95,7 +95,7 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 }
 
 // statusOf asks the process that holds the state, or reads the state.
-func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s server.Status, running bool, err error) {
+func statusOf(ctx context.Context, site *siteflags.Place, log *slog.Logger) (s server.Status, running bool, err error) {
 	err = server.Ask(ctx, site.State, "GET", "/status", &s)
 	if !errors.Is(err, server.ErrNoHolder) {
 		return s, true, err

@@ -128,9 +128,6 @@ func (o *Forms) isSet(name string) (set bool) {
 	return set
 }
 
-// StateDir returns a directory beside the state, which is in no docroot, for "versions", "archive" or "agents".
-func (f *Flags) StateDir(what string) string { return f.State + "." + what }
-
 // String names the enabled forms, for people.
 func (o Forms) String() string {
 	var on []string

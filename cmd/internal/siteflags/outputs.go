@@ -96,22 +96,6 @@ func (o *outputs) check(f *Flags) error {
 	return nil
 }
 
-// url returns the URL of a published file: below the base URL as it is below the docroot, directly at the
-// base if it is elsewhere.
-func (f *Flags) url(file string) string {
-	place, inside, err := f.below(file)
-	if err != nil || !inside {
-		place = filepath.Base(file)
-	}
-	return f.Base + place
-}
-
-// dirURL returns the URL of a file's directory.
-func (f *Flags) dirURL(file string) string {
-	u := f.url(file)
-	return u[:strings.LastIndexByte(u, '/')+1]
-}
-
 func (o *outputs) feeds(f *Flags, public func(string) bool, log *slog.Logger) *static.Feeds {
 	first := o.rss
 	for _, file := range []string{o.atom, o.jsonFeed} {

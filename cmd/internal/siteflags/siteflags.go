@@ -5,11 +5,9 @@ package siteflags
 import (
 	"cmp"
 	"flag"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
@@ -21,8 +19,7 @@ import (
 
 // Flags are the options of a site.
 type Flags struct {
-	Docroot, Base    string
-	Out, State       string
+	Place
 	Previous         string
 	Include, Exclude command.Strings
 	CleanURLs        bool
@@ -163,106 +160,7 @@ func (f *Flags) Claims() []string {
 // canonical brings the base URL to its published form, and makes file names absolute, so that they mean the
 // same to every process.
 func (f *Flags) canonical() error {
-	base := f.Base
-	if !strings.HasSuffix(base, "/") {
-		base += "/"
-	}
-	base, err := protocol.CanonicalURL("", base)
-	if err != nil {
-		return command.Misusef("--base: %w", err)
-	}
-	f.Base = base
-	for _, name := range append(f.outputs.files(), &f.Out, &f.State, &f.Tokens, &f.forms.Callers) {
-		if *name == "" {
-			continue
-		}
-		if *name, err = filepath.Abs(*name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// StatePath determines where the state is stored, and rejects a place that the web server would serve.
-func (f *Flags) StatePath() error {
-	if err := f.canonical(); err != nil {
-		return err
-	}
-	if f.State == "" {
-		path, err := command.StatePath(f.Base)
-		if err != nil {
-			return err
-		}
-		f.State = path
-	}
-	return f.outside("state", f.State, "everybody could fetch it")
-}
-
-// outside rejects a file in the docroot.
-func (f *Flags) outside(option, path, why string) error {
-	if f.Docroot == "" { // nothing is served from here
-		return nil
-	}
-	_, inside, err := f.below(path)
-	if err == nil && inside {
-		return command.Misusef("--%s %s is inside the docroot, where %s: name a file outside", option, path, why)
-	}
-	return err
-}
-
-// below returns the slashed path of a file below the docroot, if it is there.
-func (f *Flags) below(path string) (place string, inside bool, err error) {
-	if f.Docroot == "" {
-		return "", false, nil
-	}
-	root, err := resolve(f.Docroot)
-	if err != nil {
-		return "", false, err
-	}
-	real, err := resolve(path)
-	if err != nil {
-		return "", false, err
-	}
-	rel, err := filepath.Rel(root, real)
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", false, nil
-	}
-	return filepath.ToSlash(rel), true, nil
-}
-
-// resolve follows the symbolic links of as much of a path as exists.
-func resolve(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	rest := ""
-	for p := abs; ; p = filepath.Dir(p) {
-		real, err := filepath.EvalSymlinks(p)
-		if err == nil {
-			return filepath.Join(real, rest), nil
-		}
-		if p == filepath.Dir(p) {
-			return abs, nil
-		}
-		rest = filepath.Join(filepath.Base(p), rest)
-	}
-}
-
-// manifest returns the file of the manifest: --out, else one beside the state.
-func (f *Flags) manifest() string {
-	if f.Out != "" {
-		return f.Out
-	}
-	return f.State + ".robots.rdf"
-}
-
-// manifestURL returns the URL of the manifest: that of --out if it is served, else that at the notifier.
-func (f *Flags) manifestURL() string {
-	if _, inside, err := f.below(f.Out); err == nil && inside && f.Out != "" {
-		return f.url(f.Out)
-	}
-	return f.Base + "robots.rdf"
+	return f.Place.canonical(append(f.outputs.files(), &f.Tokens, &f.forms.Callers)...)
 }
 
 // JournalOptions returns the options of the site's journal.
@@ -281,19 +179,4 @@ func (f *Flags) Publisher(inv inventory.Inventory, j *server.Journal, log *slog.
 		Outputs:  f.outputs.list(f, inv.Public, log),
 		Heal:     f.Heal, Importance: f.pages.importance(log), Announces: f.Tokens != "", Log: log,
 	}
-}
-
-// CheckDocroot tells a wrong --docroot apart from one that is unmounted later.
-func (f *Flags) CheckDocroot() error {
-	if f.Docroot == "" {
-		return nil
-	}
-	st, err := os.Stat(f.Docroot)
-	if err != nil {
-		return fmt.Errorf("docroot: %w", err)
-	}
-	if !st.IsDir() {
-		return fmt.Errorf("docroot %s is not a directory", f.Docroot)
-	}
-	return nil
 }
