@@ -38,23 +38,21 @@ The same options and seed give the same numbers on every machine.`,
 	}
 }
 
-// trial has the options of all simulations.
+// A trial says with which random numbers and recorded data a simulation is run.
 type trial struct {
 	seed, seeds int
 	data        string
-	asJSON      bool
-	chart       string
 }
 
 func (t *trial) define(fs *flag.FlagSet) {
-	fs.IntVar(&t.seed, "seed", 1, "seed all random numbers with `N`")
+	t.defineSingle(fs)
 	fs.IntVar(&t.seeds, "seeds", 1, "run with `N` consecutive seeds from --seed on, and print mean and standard deviation")
-	fs.BoolVar(&t.asJSON, "json", false, "print the results as JSON")
-	fs.StringVar(&t.chart, "chart", "", "write a page with charts to `FILE`, such as freshness.html")
-	t.defineData(fs)
 }
 
-func (t *trial) defineData(fs *flag.FlagSet) {
+// defineSingle defines the options of a simulation with one seed.
+func (t *trial) defineSingle(fs *flag.FlagSet) {
+	t.seeds = 1
+	fs.IntVar(&t.seed, "seed", 1, "seed all random numbers with `N`")
 	fs.StringVar(&t.data, "data", "", "`DIR` of recorded histories, with the folders changes and feeds")
 }
 
@@ -92,13 +90,32 @@ func made(name string, fs *flag.FlagSet) string {
 	return b.String()
 }
 
-// writeChart writes a page, whole or not at all.
-func writeChart(name string, p *chart.Page) error {
-	var b strings.Builder
-	if err := p.WriteHTML(&b); err != nil {
-		return err
+// An output says how the results of a simulation are shown, besides as text.
+type output struct {
+	asJSON bool
+	chart  string
+}
+
+func (o *output) define(fs *flag.FlagSet) {
+	fs.BoolVar(&o.asJSON, "json", false, "print the results as JSON")
+	fs.StringVar(&o.chart, "chart", "", "write a page with charts to `FILE`, such as freshness.html")
+}
+
+// show prints rows, as JSON or else by text, and writes the page of their charts, whole or not at all.
+func (o *output) show(env *command.Env, rows any, page func() *chart.Page, text func() error) error {
+	if o.chart != "" {
+		var b strings.Builder
+		if err := page().WriteHTML(&b); err != nil {
+			return err
+		}
+		if err := atomicfile.Write(o.chart, b.String(), 0o644); err != nil {
+			return err
+		}
 	}
-	return atomicfile.Write(name, b.String(), 0o644)
+	if o.asJSON {
+		return env.PrintJSON(rows)
+	}
+	return text()
 }
 
 // each calls f for 0 to n-1, in parallel on all processors, and waits for all calls. It returns the error of

@@ -15,18 +15,33 @@ import (
 
 // feeds is "crawler simulate feeds".
 type feeds struct {
+	webs     feedWebs
+	policies words
+	polls    numbers
+	from     int
+	slot     command.Duration
+	output
+	flags *flag.FlagSet
+}
+
+// feedWebs are the simulated feeds.
+type feedWebs struct {
 	trial
-	world         string
-	policies      words
-	polls         numbers
-	days, from    int
-	feeds, window int
-	slot          command.Duration
-	flags         *flag.FlagSet
+	world               string
+	days, feeds, window int
+}
+
+func (f *feedWebs) define(fs *flag.FlagSet) {
+	f.trial.define(fs)
+	fs.StringVar(&f.world, "world", "synthetic", "simulate the world `NAME`: synthetic, weekly or real")
+	fs.IntVar(&f.days, "days", 56, "simulate `N` days")
+	fs.IntVar(&f.feeds, "feeds", 460, "draw `N` feeds")
+	fs.IntVar(&f.window, "window", 15, "a feed lists its newest `N` items")
 }
 
 func simulateFeeds() *command.Command {
-	f := &feeds{policies: words{"round-robin", "training", "posting-rate", "square-root", "index", "index-known", "ahead"}, polls: numbers{5, 15, 45}, slot: command.Duration(10 * time.Minute)}
+	f := &feeds{policies: words{"round-robin", "training", "posting-rate", "square-root", "index", "index-known", "ahead"},
+		polls: numbers{5, 15, 45}, slot: command.Duration(10 * time.Minute)}
 	var names []string
 	for _, r := range feedRules() {
 		names = append(names, r.name)
@@ -63,15 +78,12 @@ others poll the highest ranked feeds in each slot.`,
 		},
 		Flags: func(fs *flag.FlagSet) {
 			f.flags = fs
-			fs.StringVar(&f.world, "world", "synthetic", "simulate the world `NAME`: synthetic, weekly or real")
+			f.webs.define(fs)
+			f.output.define(fs)
 			fs.Var(&f.policies, "policy", "simulate the policies `NAME,...`")
 			fs.Var(&f.polls, "per-slot", "poll `N,...` feeds in each slot")
 			fs.Var(&f.slot, "slot", "`TIME` of a slot")
-			fs.IntVar(&f.days, "days", 56, "simulate `N` days")
 			fs.IntVar(&f.from, "from", 28, "measure from day `N` on; the days before are for learning")
-			fs.IntVar(&f.feeds, "feeds", 460, "draw `N` feeds")
-			fs.IntVar(&f.window, "window", 15, "a feed lists its newest `N` items")
-			f.define(fs)
 		},
 		Run: f.run,
 	}
@@ -92,7 +104,7 @@ type feedRow struct {
 }
 
 func (f *feeds) check() ([]feedRule, error) {
-	if err := f.trial.check(); err != nil {
+	if err := f.webs.check(); err != nil {
 		return nil, err
 	}
 	var rules []feedRule
@@ -103,13 +115,14 @@ func (f *feeds) check() ([]feedRule, error) {
 		}
 		rules = append(rules, r)
 	}
+	w := &f.webs
 	switch {
-	case f.from < 0 || f.from >= f.days || f.days > 3650:
-		return nil, command.Misusef("--from %d --days %d: want --from below --days, and --days at most 3650", f.from, f.days)
-	case f.feeds < 1 || f.feeds > 1_000_000:
-		return nil, command.Misusef("--feeds %d: want 1 to 1000000", f.feeds)
-	case f.window < 0:
-		return nil, command.Misusef("--window %d: want 0 (all items) or more", f.window)
+	case f.from < 0 || f.from >= w.days || w.days > 3650:
+		return nil, command.Misusef("--from %d --days %d: want --from below --days, and --days at most 3650", f.from, w.days)
+	case w.feeds < 1 || w.feeds > 1_000_000:
+		return nil, command.Misusef("--feeds %d: want 1 to 1000000", w.feeds)
+	case w.window < 0:
+		return nil, command.Misusef("--window %d: want 0 (all items) or more", w.window)
 	case time.Duration(f.slot) < time.Minute || time.Duration(f.slot) > 24*time.Hour:
 		return nil, command.Misusef("--slot %s: want a minute to a day", &f.slot)
 	}
@@ -117,7 +130,7 @@ func (f *feeds) check() ([]feedRule, error) {
 }
 
 // draw returns the world of a seed.
-func (f *feeds) draw(seed uint64) (*sim.FeedWorld, error) {
+func (f *feedWebs) draw(seed uint64) (*sim.FeedWorld, error) {
 	switch f.world {
 	case "synthetic", "weekly":
 		window := f.window
@@ -145,8 +158,8 @@ func (f *feeds) run(ctx context.Context, env *command.Env) error {
 		return err
 	}
 	var worlds []*sim.FeedWorld
-	for i := range f.seeds {
-		w, err := f.draw(uint64(f.seed + i))
+	for i := range f.webs.seeds {
+		w, err := f.webs.draw(uint64(f.webs.seed + i))
 		if err != nil {
 			return err
 		}
@@ -165,25 +178,19 @@ func (f *feeds) run(ctx context.Context, env *command.Env) error {
 		}
 	}
 	progress := env.Progress("simulating", int64(len(tasks)*len(worlds)))
-	rows, err := feedRows(ctx, worlds, tasks, f.trial, float64(f.from), f.slot, progress)
+	rows, err := feedRows(ctx, worlds, tasks, f.webs.seed, float64(f.from), time.Duration(f.slot), progress)
 	progress.Done()
 	if err != nil {
 		return err
 	}
-	if f.chart != "" {
-		if err := writeChart(f.chart, f.page(rows)); err != nil {
+	return f.show(env, rows, func() *chart.Page { return f.page(rows) }, func() error {
+		fmt.Fprintf(env.Stdout, "%d feeds, %s; days %d to %d; slots of %s; seed %d\n\n", len(worlds[0].Feeds), worlds[0].Name, f.from, f.webs.days, &f.slot, f.webs.seed)
+		if err := feedSheet(rows).write(env.Stdout); err != nil {
 			return err
 		}
-	}
-	if f.asJSON {
-		return env.PrintJSON(rows)
-	}
-	fmt.Fprintf(env.Stdout, "%d feeds, %s; days %d to %d; slots of %s; seed %d\n\n", len(worlds[0].Feeds), worlds[0].Name, f.from, f.days, &f.slot, f.seed)
-	if err := feedSheet(rows).write(env.Stdout); err != nil {
+		_, err := fmt.Fprintf(env.Stdout, "\ndelay and bound: minutes, mean of all items; pending: items in the fullest feed\n")
 		return err
-	}
-	_, err = fmt.Fprintf(env.Stdout, "\ndelay and bound: minutes, mean of all items; pending: items in the fullest feed\n")
-	return err
+	})
 }
 
 // A feedTask is a policy with a number of polls in a slot, 0 for as many as it wants.
@@ -193,21 +200,21 @@ type feedTask struct {
 }
 
 // feedRows runs all tasks, once for each world.
-func feedRows(ctx context.Context, worlds []*sim.FeedWorld, tasks []feedTask, t trial, from float64, slot command.Duration, progress *command.Progress) ([]feedRow, error) {
+func feedRows(ctx context.Context, worlds []*sim.FeedWorld, tasks []feedTask, seed int, from float64, slot time.Duration, progress *command.Progress) ([]feedRow, error) {
 	n := len(worlds)
 	results := make([]*sim.FeedResult, n*len(tasks))
 	err := each(ctx, len(results), func(ctx context.Context, i int) error {
 		task, w := tasks[i/n], worlds[i%n]
 		run := task.rule.run
-		run.FeedWorld, run.Polls, run.From, run.Slot, run.Seed = w, task.polls, from, time.Duration(slot), uint64(t.seed+i%n)
+		run.FeedWorld, run.Polls, run.From, run.Slot, run.Seed = w, task.polls, from, slot, uint64(seed+i%n)
 		r, err := sim.SimulateFeeds(ctx, run)
 		if err != nil {
 			return err
 		}
-		if b := w.LeastFeedDelay(from, time.Duration(slot).Hours()/24, r.Polls).Delay; b == b {
+		if b := w.LeastFeedDelay(from, slot.Hours()/24, r.Polls).Delay; b == b {
 			r.Bound = b
 		} else {
-			r.Bound = w.LeastSeenDelay(from, time.Duration(slot).Hours()/24, r.Polls).Delay
+			r.Bound = w.LeastSeenDelay(from, slot.Hours()/24, r.Polls).Delay
 		}
 		results[i] = r
 		progress.Add(1)
@@ -276,6 +283,6 @@ func (f *feeds) page(rows []feedRow) *chart.Page {
 	}
 	delay.Lines, times.Lines = append(delay.Lines, bound), append(times.Lines, one)
 	return &chart.Page{Title: "Feeds: delay by polls", Made: made("feeds", f.flags),
-		About:  fmt.Sprintf("%s; days %d to %d, from seed %d.", rows[0].World, f.from, f.days, f.seed),
+		About:  fmt.Sprintf("%s; days %d to %d, from seed %d.", rows[0].World, f.from, f.webs.days, f.webs.seed),
 		Charts: []chart.Chart{delay, times}}
 }

@@ -23,8 +23,8 @@ type paperTable struct {
 // paper has the settings of all tables.
 type paper struct {
 	trial
-	quick bool
-	only  words
+	quick, asJSON bool
+	only          words
 }
 
 // scaled returns n pages, far fewer for a quick look.
@@ -63,12 +63,10 @@ Tables of recorded histories need --data, and are left out without it.`,
 		LogLevel:       slog.LevelWarn,
 		ForeignOptions: []string{"*"},
 		Flags: func(fs *flag.FlagSet) {
-			p.seeds = 1
-			fs.IntVar(&p.seed, "seed", 1, "seed all random numbers with `N`")
+			p.defineSingle(fs)
 			fs.Var(&p.only, "only", "print the tables `NAME,...` and no others")
 			fs.BoolVar(&p.quick, "quick", false, "simulate webs a tenth as large, for rough figures only")
 			fs.BoolVar(&p.asJSON, "json", false, "print the tables as JSON")
-			p.defineData(fs)
 		},
 		Run: p.run,
 	}
