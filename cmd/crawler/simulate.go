@@ -44,16 +44,13 @@ type trial struct {
 	data        string
 }
 
-func (t *trial) define(fs *flag.FlagSet) {
-	t.defineSingle(fs)
-	fs.IntVar(&t.seeds, "seeds", 1, "run with `N` consecutive seeds from --seed on, and print mean and standard deviation")
-}
-
-// defineSingle defines the options of a simulation with one seed.
-func (t *trial) defineSingle(fs *flag.FlagSet) {
-	t.seeds = 1
-	fs.IntVar(&t.seed, "seed", 1, "seed all random numbers with `N`")
-	fs.StringVar(&t.data, "data", "", "`DIR` of recorded histories, with the folders changes and feeds")
+func (t *trial) flags() []command.Flag {
+	t.seed, t.seeds = 1, 1
+	return []command.Flag{
+		command.Bind("seed", &t.seed, "seed all random numbers with `N`"),
+		command.Bind("data", &t.data, "`DIR` of recorded histories, with the folders changes and feeds"),
+		command.Bind("seeds", &t.seeds, "run with `N` consecutive seeds from --seed on, and print mean and standard deviation"),
+	}
 }
 
 func (t *trial) check() error {
@@ -96,9 +93,11 @@ type output struct {
 	chart  string
 }
 
-func (o *output) define(fs *flag.FlagSet) {
-	fs.BoolVar(&o.asJSON, "json", false, "print the results as JSON")
-	fs.StringVar(&o.chart, "chart", "", "write a page with charts to `FILE`, such as freshness.html")
+func (o *output) flags() []command.Flag {
+	return []command.Flag{
+		command.Bind("json", &o.asJSON, "print the results as JSON"),
+		command.Bind("chart", &o.chart, "write a page with charts to `FILE`, such as freshness.html"),
+	}
 }
 
 // show prints rows, as JSON or else by text, and writes the page of their charts, whole or not at all.

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/chart"
@@ -19,9 +19,8 @@ type feeds struct {
 	policies words
 	polls    numbers
 	from     int
-	slot     command.Duration
+	slot     time.Duration
 	output
-	flags *flag.FlagSet
 }
 
 // feedWebs are the simulated feeds.
@@ -31,17 +30,20 @@ type feedWebs struct {
 	days, feeds, window int
 }
 
-func (f *feedWebs) define(fs *flag.FlagSet) {
-	f.trial.define(fs)
-	fs.StringVar(&f.world, "world", "synthetic", "simulate the world `NAME`: synthetic, weekly or real")
-	fs.IntVar(&f.days, "days", 56, "simulate `N` days")
-	fs.IntVar(&f.feeds, "feeds", 460, "draw `N` feeds")
-	fs.IntVar(&f.window, "window", 15, "a feed lists its newest `N` items")
+func (f *feedWebs) flags() []command.Flag {
+	bind := command.Bind
+	*f = feedWebs{world: "synthetic", days: 56, feeds: 460, window: 15}
+	return append(f.trial.flags(),
+		bind("world", &f.world, "simulate the world `NAME`: synthetic, weekly or real"),
+		bind("days", &f.days, "simulate `N` days"),
+		bind("feeds", &f.feeds, "draw `N` feeds"),
+		bind("window", &f.window, "a feed lists its newest `N` items"))
 }
 
 func simulateFeeds() *command.Command {
+	bind := command.Bind
 	f := &feeds{policies: words{"round-robin", "training", "posting-rate", "square-root", "index", "index-known", "ahead"},
-		polls: numbers{5, 15, 45}, slot: command.Duration(10 * time.Minute)}
+		polls: numbers{5, 15, 45}, from: 28, slot: 10 * time.Minute}
 	var names []string
 	for _, r := range feedRules() {
 		names = append(names, r.name)
@@ -70,21 +72,18 @@ Policies: ` + wrapped(names, 10) + `.
 A policy with "-known" knows the true rates. training polls as often as it wants,
 regardless of --per-slot; ahead polls the feeds that are worth its price; all
 others poll the highest ranked feeds in each slot.`,
-		LogLevel:       slog.LevelWarn,
-		ForeignOptions: []string{"*"},
+		LogLevel: slog.LevelWarn,
+		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"world", "policy", "feeds", "days", "slot", "per-slot", "window", "seed", "seeds", "data"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
-		Flags: func(fs *flag.FlagSet) {
-			f.flags = fs
-			f.webs.define(fs)
-			f.output.define(fs)
-			fs.Var(&f.policies, "policy", "simulate the policies `NAME,...`")
-			fs.Var(&f.polls, "per-slot", "poll `N,...` feeds in each slot")
-			fs.Var(&f.slot, "slot", "`TIME` of a slot")
-			fs.IntVar(&f.from, "from", 28, "measure from day `N` on; the days before are for learning")
-		},
+		Flags: slices.Concat(f.webs.flags(), f.output.flags(), []command.Flag{
+			bind("policy", &f.policies, "simulate the policies `NAME,...`"),
+			bind("per-slot", &f.polls, "poll `N,...` feeds in each slot"),
+			bind("slot", &f.slot, "`TIME` of a slot"),
+			bind("from", &f.from, "measure from day `N` on; the days before are for learning"),
+		}),
 		Run: f.run,
 	}
 }
@@ -123,8 +122,8 @@ func (f *feeds) check() ([]feedRule, error) {
 		return nil, command.Misusef("--feeds %d: want 1 to 1000000", w.feeds)
 	case w.window < 0:
 		return nil, command.Misusef("--window %d: want 0 (all items) or more", w.window)
-	case time.Duration(f.slot) < time.Minute || time.Duration(f.slot) > 24*time.Hour:
-		return nil, command.Misusef("--slot %s: want a minute to a day", &f.slot)
+	case f.slot < time.Minute || f.slot > 24*time.Hour:
+		return nil, command.Misusef("--slot %s: want a minute to a day", command.FormatDuration(f.slot))
 	}
 	return rules, nil
 }
@@ -178,13 +177,13 @@ func (f *feeds) run(ctx context.Context, env *command.Env) error {
 		}
 	}
 	progress := env.Progress("simulating", int64(len(tasks)*len(worlds)))
-	rows, err := feedRows(ctx, worlds, tasks, f.webs.seed, float64(f.from), time.Duration(f.slot), progress)
+	rows, err := feedRows(ctx, worlds, tasks, f.webs.seed, float64(f.from), f.slot, progress)
 	progress.Done()
 	if err != nil {
 		return err
 	}
-	return f.show(env, rows, func() *chart.Page { return f.page(rows) }, func() error {
-		fmt.Fprintf(env.Stdout, "%d feeds, %s; days %d to %d; slots of %s; seed %d\n\n", len(worlds[0].Feeds), worlds[0].Name, f.from, f.webs.days, &f.slot, f.webs.seed)
+	return f.show(env, rows, func() *chart.Page { return f.page(env, rows) }, func() error {
+		fmt.Fprintf(env.Stdout, "%d feeds, %s; days %d to %d; slots of %s; seed %d\n\n", len(worlds[0].Feeds), worlds[0].Name, f.from, f.webs.days, command.FormatDuration(f.slot), f.webs.seed)
 		if err := feedSheet(rows).write(env.Stdout); err != nil {
 			return err
 		}
@@ -259,7 +258,7 @@ func feedSheet(rows []feedRow) *sheet {
 }
 
 // page returns the page for --chart.
-func (f *feeds) page(rows []feedRow) *chart.Page {
+func (f *feeds) page(env *command.Env, rows []feedRow) *chart.Page {
 	delay := chart.Chart{Title: "Delay", X: "polls per feed and day", Y: "delay in minutes", LogX: true, LogY: true}
 	times := chart.Chart{Title: "Delay divided by its bound", X: delay.X, Y: "delay / least delay", LogX: true}
 	bound := chart.Line{Name: "least delay", Bound: true}
@@ -282,7 +281,7 @@ func (f *feeds) page(rows []feedRow) *chart.Page {
 		}
 	}
 	delay.Lines, times.Lines = append(delay.Lines, bound), append(times.Lines, one)
-	return &chart.Page{Title: "Feeds: delay by polls", Made: made("feeds", f.flags),
+	return &chart.Page{Title: "Feeds: delay by polls", Made: made("feeds", env.Flags),
 		About:  fmt.Sprintf("%s; days %d to %d, from seed %d.", rows[0].World, f.from, f.webs.days, f.webs.seed),
 		Charts: []chart.Chart{delay, times}}
 }

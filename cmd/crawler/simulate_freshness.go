@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/parleyweb/parley/client/fresh"
@@ -22,11 +22,11 @@ type freshness struct {
 	costs    string
 	from     int
 	output
-	flags *flag.FlagSet
 }
 
 func simulateFreshness() *command.Command {
-	f := &freshness{policies: words{"thesis-daily", "thesis-learned", "freshness-known", "freshness", "harmonic"}, budgets: tableBudgets}
+	bind := command.Bind
+	f := &freshness{policies: words{"thesis-daily", "thesis-learned", "freshness-known", "freshness", "harmonic"}, budgets: tableBudgets, costs: "requests", from: 30}
 	return &command.Command{
 		Name:    "freshness",
 		Summary: "print the freshness that policies reach, by budget",
@@ -49,21 +49,18 @@ Policies: ` + wrapped(policyNames(), 10) + `.
 
 priced is the crawler's default, the same as harmonic. A policy with "-known" knows
 the true rates, and one with "-deaf" ignores all notices of sites.`,
-		LogLevel:       slog.LevelWarn,
-		ForeignOptions: []string{"*"},
+		LogLevel: slog.LevelWarn,
+		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"world", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
-		Flags: func(fs *flag.FlagSet) {
-			f.flags = fs
-			f.webs.define(fs)
-			f.output.define(fs)
-			fs.Var(&f.policies, "policy", "simulate the policies `NAME,...`")
-			fs.Var(&f.budgets, "budget", "spend `B,...` requests a page and day")
-			fs.StringVar(&f.costs, "costs", "requests", "`UNIT` of the budget: requests, or bytes in units of 20 kB")
-			fs.IntVar(&f.from, "from", 30, "measure from day `N` on; the days before are for learning")
-		},
+		Flags: slices.Concat(f.webs.flags(), f.output.flags(), []command.Flag{
+			bind("policy", &f.policies, "simulate the policies `NAME,...`"),
+			bind("budget", &f.budgets, "spend `B,...` requests a page and day"),
+			bind("costs", &f.costs, "`UNIT` of the budget: requests, or bytes in units of 20 kB"),
+			bind("from", &f.from, "measure from day `N` on; the days before are for learning"),
+		}),
 		Run: f.run,
 	}
 }
@@ -179,7 +176,7 @@ func (f *freshness) run(ctx context.Context, env *command.Env) error {
 		rows = append(rows, freshnessRowOf(outcomes[:n]))
 	}
 	about := f.about(worlds)
-	return f.show(env, rows, func() *chart.Page { return f.page(about, rows) }, func() error { return printFreshness(env, about, rows) })
+	return f.show(env, rows, func() *chart.Page { return f.page(env, about, rows) }, func() error { return printFreshness(env, about, rows) })
 }
 
 // An outcome is the result of a run, and the bounds beside it.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,14 +67,15 @@ type webs struct {
 	days, sites, pages int
 }
 
-func (f *webs) define(fs *flag.FlagSet) {
-	f.names = words{"gamma"}
-	f.trial.define(fs)
-	fs.Var(&f.names, "world", "simulate the worlds `NAME,...`")
-	fs.StringVar(&f.tell, "tell", "nothing", "sites publish their changes by `WAY`: nothing, manifest, delta, push, mixed or lies")
-	fs.IntVar(&f.days, "days", 90, "simulate `N` days")
-	fs.IntVar(&f.sites, "sites", 100, "draw `N` sites")
-	fs.IntVar(&f.pages, "pages", 2000, "draw `N` pages")
+func (f *webs) flags() []command.Flag {
+	bind := command.Bind
+	*f = webs{names: words{"gamma"}, tell: "nothing", days: 90, sites: 100, pages: 2000}
+	return append(f.trial.flags(),
+		bind("world", &f.names, "simulate the worlds `NAME,...`"),
+		bind("tell", &f.tell, "sites publish their changes by `WAY`: nothing, manifest, delta, push, mixed or lies"),
+		bind("days", &f.days, "simulate `N` days"),
+		bind("sites", &f.sites, "draw `N` sites"),
+		bind("pages", &f.pages, "draw `N` pages"))
 }
 
 func (f *webs) check() error {
@@ -170,8 +170,8 @@ func (f *freshness) about(worlds [][]*sim.World) string {
 }
 
 // page returns the page for --chart: for each world freshness and age by budget.
-func (f *freshness) page(about string, rows []freshnessRow) *chart.Page {
-	p := &chart.Page{Title: "Freshness by budget", About: about + ".", Made: made("freshness", f.flags)}
+func (f *freshness) page(env *command.Env, about string, rows []freshnessRow) *chart.Page {
+	p := &chart.Page{Title: "Freshness by budget", About: about + ".", Made: made("freshness", env.Flags)}
 	unit := "requests per page and day"
 	if f.costs == "bytes" {
 		unit = "budget in units of 20 kB per page and day"

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -14,10 +13,12 @@ import (
 	"github.com/parleyweb/parley/server/evidence"
 )
 
-// stateFlags defines the options that identify the notifier of a site.
-func stateFlags(fs *flag.FlagSet, site *siteflags.Place) {
-	fs.StringVar(&site.Base, "base", "", "`URL` of the site")
-	fs.StringVar(&site.State, "state", "", "`FILE` of the state, which records what was published (default: one per base URL)")
+// stateFlags returns the options that identify the notifier of a site.
+func stateFlags(site *siteflags.Place) []command.Flag {
+	return []command.Flag{
+		command.Bind("base", &site.Base, "`URL` of the site"),
+		command.Bind("state", &site.State, "`FILE` of the state, which records what was published (default: one per base URL)"),
+	}
 }
 
 // postToNotifier sends a command to the running notifier of a site.
@@ -53,14 +54,10 @@ confirm that this is intended:
     notifier recheck --base https://www.example.org/ --accept-refusals
 
 Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
-		Required:       []string{"base"},
-		Sites:          command.Sequential,
-		ForeignOptions: []string{"*"},
-		LogLevel:       slog.LevelError,
-		Flags: func(fs *flag.FlagSet) {
-			stateFlags(fs, &site)
-			fs.BoolVar(&accept, "accept-refusals", false, "confirm that many pages are refused, and announce them as deleted")
-		},
+		Required: []string{"base"},
+		File:     command.File{Sites: command.Sequential, Foreign: []string{"*"}},
+		LogLevel: slog.LevelError,
+		Flags:    append(stateFlags(&site), command.Bind("accept-refusals", &accept, "confirm that many pages are refused, and announce them as deleted")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			path := "/recheck"
 			if accept {
@@ -96,11 +93,10 @@ archive for an hour. What has been delivered cannot be recalled, as with any
 page of the Web.
 
 Exit codes: 0 done; 1 something failed; 2 wrong usage.`,
-		Required:       []string{"base"},
-		Sites:          command.Sequential,
-		ForeignOptions: []string{"*"},
-		LogLevel:       slog.LevelError,
-		Flags:          func(fs *flag.FlagSet) { stateFlags(fs, &site) },
+		Required: []string{"base"},
+		File:     command.File{Sites: command.Sequential, Foreign: []string{"*"}},
+		LogLevel: slog.LevelError,
+		Flags:    stateFlags(&site),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var p purged
 			if err := postToNotifier(ctx, &site, "/purge?url="+url.QueryEscape(env.Args[0]), &p); err != nil {

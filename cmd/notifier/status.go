@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -30,14 +29,10 @@ It asks the process that uses the site's state, or reads the state if none is ru
     notifier status --base https://www.example.org/
 
 Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong usage.`,
-		Required:       []string{"base"},
-		Sites:          command.Sequential,
-		ForeignOptions: []string{"*"},
-		LogLevel:       slog.LevelError,
-		Flags: func(fs *flag.FlagSet) {
-			stateFlags(fs, &site)
-			fs.BoolVar(&asJSON, "json", false, "print the status as JSON")
-		},
+		Required: []string{"base"},
+		File:     command.File{Sites: command.Sequential, Foreign: []string{"*"}},
+		LogLevel: slog.LevelError,
+		Flags:    append(stateFlags(&site), command.Bind("json", &asJSON, "print the status as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := site.StatePath(); err != nil {
 				return err
