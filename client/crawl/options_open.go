@@ -187,7 +187,7 @@ func (o *Options) order(c *Crawler) (err error) {
 	if order.Strategy == "opic" && (o.Collection.NoLinks || o.Sources.NoParse) {
 		return wrong("%s opic needs links: remove %s and %s", field("Strategy"), field("NoLinks"), field("NoParse"))
 	}
-	if c.Quality, err = ParseQuality(order.Score); err != nil {
+	if c.Quality, err = parseQuality(order.Score); err != nil {
 		return wrong("%s: %v", field("Score"), err)
 	}
 	return positive(number{"Batch", order.Batch}, number{"SameSite", order.SameSite})
