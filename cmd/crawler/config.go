@@ -9,6 +9,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/command"
 )
 
@@ -72,9 +73,9 @@ var seedRows = []seedRow{
 }
 
 func config() *command.Command {
-	s := newSettings()
 	var all, asJSON bool
-	var set *flag.FlagSet
+	o := crawl.DefaultOptions()
+	settings := crawlFlags(&o, &listeners{})
 	return &command.Command{
 		Name:    "config",
 		Summary: "explain the current settings",
@@ -91,16 +92,14 @@ them, and then the settings named in the papers behind Parley (G01-G54), with
 their values and the corresponding options.`,
 		LogLevel: slog.LevelWarn,
 		Groups:   append([]command.Group{{Title: "Output", Options: []string{"all", "json", "config"}}}, crawlGroups()...),
-		Flags: func(fs *flag.FlagSet) {
-			s.define(fs)
-			fs.BoolVar(&all, "all", false, "print all settings")
-			fs.BoolVar(&asJSON, "json", false, "print the settings as JSON")
-			set = fs
-		},
+		Flags: append(settings,
+			command.Bind("all", &all, "print all settings"),
+			command.Bind("json", &asJSON, "print the settings as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var list []setting
-			set.VisitAll(func(f *flag.Flag) {
-				if _, text := flag.UnquoteUsage(f); isSetting(f.Name) && (all || slices.Contains(common(), f.Name)) {
+			env.Flags.VisitAll(func(f *flag.Flag) {
+				ours := slices.ContainsFunc(settings, func(s command.Flag) bool { return s.Name == f.Name })
+				if _, text := flag.UnquoteUsage(f); ours && (all || slices.Contains(common(), f.Name)) {
 					list = append(list, setting{f.Name, f.Value.String(), f.DefValue, text})
 				}
 			})
@@ -118,7 +117,7 @@ their values and the corresponding options.`,
 			for _, r := range seedRows {
 				here := r.note
 				if r.option != "" {
-					here = "--" + r.option + " " + cmp.Or(set.Lookup(r.option).Value.String(), "(none)")
+					here = "--" + r.option + " " + cmp.Or(env.Flags.Lookup(r.option).Value.String(), "(none)")
 					if r.note != "" {
 						here += ": " + r.note
 					}
@@ -128,13 +127,6 @@ their values and the corresponding options.`,
 			return w.Flush()
 		},
 	}
-}
-
-// isSetting reports whether a name is a setting, not an option of "crawler config" alone or of every command.
-func isSetting(name string) bool {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	newSettings().define(fs)
-	return fs.Lookup(name) != nil
 }
 
 // A setting is one setting with its present value.

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +20,6 @@ import (
 	"github.com/parleyweb/parley/client/indexnow"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/holder"
-	"github.com/parleyweb/parley/protocol"
 )
 
 func crawlOnce() *command.Command {
@@ -63,84 +60,43 @@ Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`, false)
 
 // crawlCommand returns the command "crawl", which ends (once), or "run", which does not.
 func crawlCommand(name, summary, help string, once bool) *command.Command {
-	s := newSettings()
-	var file string
-	var again bool
+	o, l, file := crawl.DefaultOptions(), listeners{}, ""
 	return &command.Command{
 		Name: name, Summary: summary, Help: help,
 		Usage:    "[URL...] --into DIR [options]",
-		Variadic: true,
+		Args:     []string{"..."},
 		Required: []string{"into"},
 		LogLevel: slog.LevelInfo,
 		Groups:   append(crawlGroups(), command.Group{Title: "This run", Options: []string{"sites", "again", "config"}}),
-		Flags: func(fs *flag.FlagSet) {
-			s.define(fs)
-			fs.StringVar(&file, "sites", "", "read start URLs from `FILE`, one per line")
-			fs.BoolVar(&again, "again", false, "fetch every known page once more, at once")
-		},
+		Flags: append(crawlFlags(&o, &l),
+			command.Bind("sites", &file, "read start URLs from `FILE`, one per line"),
+			command.Bind("again", &o.Again, "fetch every known page once more, at once")),
 		Run: func(ctx context.Context, env *command.Env) error {
-			start := env.Args
+			o.Start, o.Once, o.Log = env.Args, once, env.Log
 			if file != "" {
 				more, err := readSites(file)
 				if err != nil {
 					return err
 				}
-				start = append(start, more...)
+				o.Start = append(o.Start, more...)
 			}
-			return s.crawl(ctx, env, start, once, again)
+			c, err := o.Open()
+			if errors.Is(err, collection.ErrHeld) {
+				return fmt.Errorf("%w: to fetch a page in the running crawler, use \"crawler add URL --into %s\"", err, o.Collection.Into)
+			} else if err != nil {
+				return misuse(err)
+			}
+			return errors.Join(l.crawl(ctx, env, c, &o), c.Collection.Close())
 		},
 	}
 }
 
 // crawl runs the engine and its listeners until it is done or ctx ends.
-func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, once, again bool) (err error) {
-	if err := s.check(); err != nil {
-		return err
-	}
-	for i, u := range start {
-		if start[i], err = protocol.CanonicalURL("", u); err != nil {
-			return command.Misusef("%s: want a URL such as https://www.example.org/", u)
-		}
-	}
-	if err := s.checkHosts(hostsOf(start)); err != nil {
-		return err
-	}
-	col, err := s.open(env.Log)
-	if errors.Is(err, collection.ErrHeld) {
-		return fmt.Errorf("%w: to fetch a page in the running crawler, use \"crawler add URL --into %s\"", err, s.into)
-	} else if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, col.Close()) }()
-	if len(start) == 0 && col.Len() == 0 {
-		return command.Misusef("%s is empty: give a URL to begin with, or --sites FILE", s.into)
-	}
-	begun := slices.Clone(start)
-	for site := range col.Sites() {
-		if site.Requests > 0 || site.Ready > 0 { // other sites are known only from links that were not followed
-			begun = append(begun, site.Origin)
-		}
-	}
-	hosts := hostsOf(begun)
-	if len(s.domains) == 0 {
-		if s.hosts = portsOf(begun); len(hosts) == 0 {
-			return command.Misusef("no host to crawl: give a URL to begin with, or --domain SUFFIX")
-		}
-	}
-	if err := s.checkHosts(append(hosts, s.domains...)); err != nil {
-		return err
-	}
-	c, err := s.crawler(col, env.Log)
-	if err != nil {
-		return err
-	}
-	c.Start, c.Once, c.Again = start, once, again
-	d := &localAPI{col: col, crawler: c, log: env.Log}
-
+func (l *listeners) crawl(ctx context.Context, env *command.Env, c *crawl.Crawler, o *crawl.Options) (err error) {
 	asked := ctx // ends when the crawl is told to stop
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	defer func() { // before the collection is closed
+	defer func() {
 		cancel(nil)
 		wg.Wait()
 	}()
@@ -151,10 +107,10 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 			}
 		})
 	}
-	var listeners []net.Listener
+	var open []net.Listener
 	defer func() {
-		for _, l := range listeners {
-			l.Close()
+		for _, ln := range open {
+			ln.Close()
 		}
 	}()
 	listen := func(address string, h http.Handler) error {
@@ -162,24 +118,27 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 		if err != nil {
 			return err
 		}
-		listeners = append(listeners, ln)
+		open = append(open, ln)
 		also(func(ctx context.Context) error { return serve(ctx, ln, h) })
 		return nil
 	}
-	if s.indexnow != "" {
-		r := &indexnow.Receiver{UserAgent: s.userAgent(), Transport: func(origin string) http.RoundTripper { return c.Harvester.Transport(origin) }, Wanted: c.Knows,
+	if l.indexnow != "" {
+		r := &indexnow.Receiver{UserAgent: c.Harvester.Agent, Transport: func(origin string) http.RoundTripper { return c.Harvester.Transport(origin) }, Wanted: c.Knows,
 			Accept: func(ctx context.Context, urls []string) error { return c.Notice(ctx, urls, collection.ByIndexNow) }, Log: env.Log}
-		if err := listen(s.indexnow, r); err != nil {
+		if err := listen(l.indexnow, r); err != nil {
 			return err
 		}
 		also(r.Run)
 	}
-	if s.admin != "" {
-		if err := listen(s.admin, adminHandler(c)); err != nil {
+	if l.admin != "" {
+		if err := listen(l.admin, adminHandler(c)); err != nil {
 			return err
 		}
 	}
-	also(func(ctx context.Context) error { return holder.Serve(ctx, statePath(s.into), d.handler(), env.Log) })
+	d := &localAPI{col: c.Collection, crawler: c, log: env.Log}
+	also(func(ctx context.Context) error {
+		return holder.Serve(ctx, statePath(o.Collection.Into), d.handler(), env.Log)
+	})
 	if env.IsTerminal() {
 		also(func(ctx context.Context) error { watch(ctx, env, c); return nil })
 	}
@@ -189,10 +148,10 @@ func (s *settings) crawl(ctx context.Context, env *command.Env, start []string, 
 	}
 	cancel(nil)
 	wg.Wait()
-	if err == nil && once {
-		done := c.Status()
+	if err == nil && c.Once {
+		done, col := c.Status(), c.Collection
 		summarize(env, done)
-		s.sayFull(env.Stderr, col)
+		sayFull(env.Stderr, col, o)
 		if err = sayAside(env.Stderr, col); err == nil && asked.Err() == nil && done.Ends == "" && done.Nothing() {
 			err = nothing(col, done)
 		}
@@ -211,34 +170,6 @@ func nothing(col *collection.Collection, s crawl.Status) error {
 		}
 	}
 	return errors.New("no page was obtained: \"crawler why URL\" explains why a page is not stored")
-}
-
-// checkHosts returns an error if the settings suit only our own hosts, and one of these may not be.
-func (s *settings) checkHosts(hosts []string) error {
-	return cmp.Or(s.checkAddresses(hosts), s.checkContact(hosts), s.checkWaits(hosts))
-}
-
-// hostsOf returns the hosts of URLs.
-func hostsOf(urls []string) (list []string) {
-	for _, u := range urls {
-		if p, err := url.Parse(u); err == nil {
-			list = append(list, p.Hostname())
-		}
-	}
-	return list
-}
-
-// portsOf returns the hosts of URLs, with the port if the URL names one: a crawl that begins on such a port
-// stays there.
-func portsOf(urls []string) (list []string) {
-	for _, u := range urls {
-		if p, err := url.Parse(u); err == nil && p.Port() != "" {
-			list = append(list, p.Host)
-		} else if err == nil {
-			list = append(list, p.Hostname())
-		}
-	}
-	return list
 }
 
 // serve answers HTTP until ctx ends.
@@ -290,14 +221,14 @@ func sayAside(w io.Writer, col *collection.Collection) error {
 }
 
 // sayFull reports which limits on the number of pages were reached.
-func (s *settings) sayFull(w io.Writer, col *collection.Collection) {
+func sayFull(w io.Writer, col *collection.Collection, o *crawl.Options) {
 	for site := range col.Sites() {
-		if s.perSite > 0 && site.Pages >= s.perSite {
-			fmt.Fprintf(w, "%s has reached --per-site, %d pages: any further URLs were dropped\n", site.Origin, s.perSite)
+		if site.Pages >= o.Scope.PerSite {
+			fmt.Fprintf(w, "%s has reached --per-site, %d pages: any further URLs were dropped\n", site.Origin, o.Scope.PerSite)
 		}
 	}
-	if s.maxPages > 0 && int(col.Len()) >= s.maxPages {
-		fmt.Fprintf(w, "the collection has reached --max-pages, %d pages: any further URLs were dropped\n", s.maxPages)
+	if col.Len() >= o.Scope.MaxPages {
+		fmt.Fprintf(w, "the collection has reached --max-pages, %d pages: any further URLs were dropped\n", o.Scope.MaxPages)
 	}
 }
 

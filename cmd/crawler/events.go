@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -125,12 +124,10 @@ failed; 3 the cursor is no longer valid: begin again without --after; 2 wrong
 usage.`,
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			c.define(fs)
-			fs.StringVar(&after, "after", "", "begin after `CURSOR`, which is that of the last event you have processed")
-			fs.BoolVar(&follow, "follow", false, "wait for further events")
-			fs.Var(&text, "text", "add the main text as `FORM`: plain or markdown")
-		},
+		Flags: c.flags(
+			command.Bind("after", &after, "begin after `CURSOR`, which is that of the last event you have processed"),
+			command.Bind("follow", &follow, "wait for further events"),
+			command.Bind("text", &text, "add the main text as `FORM`: plain or markdown")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if after == "" {
 				after = protocol.Cursor{}.String()
@@ -250,9 +247,11 @@ func (d *localAPI) urls(w http.ResponseWriter, req *http.Request) {
 }
 
 func export() *command.Command {
+	bind := command.Bind
 	var c collectionFlags
-	var to, coding, prefix, since, until string
+	var to, prefix, since, until string
 	var all bool
+	coding := "gzip"
 	return &command.Command{
 		Name:    "export",
 		Summary: "write a collection, or part of it, as WARC files or a list of URLs",
@@ -267,15 +266,13 @@ pages. The directory for WARC files must not contain any yet. Records that
 cannot be read are skipped, and the exit code is then 1.`,
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			c.define(fs)
-			fs.StringVar(&to, "warc", "", "write WARC files and their index into `DIR` (default: print a list of URLs)")
-			fs.StringVar(&coding, "coding", "gzip", "compress records with `CODING`: none, gzip or zstd")
-			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `URL`")
-			fs.StringVar(&since, "since", "", "only pages fetched since `TIME`")
-			fs.StringVar(&until, "until", "", "only pages fetched before `TIME`")
-			fs.BoolVar(&all, "all", false, "include older versions and deleted pages")
-		},
+		Flags: c.flags(
+			bind("warc", &to, "write WARC files and their index into `DIR` (default: print a list of URLs)"),
+			bind("coding", &coding, "compress records with `CODING`: none, gzip or zstd"),
+			bind("prefix", &prefix, "only pages whose URL begins with `URL`"),
+			bind("since", &since, "only pages fetched since `TIME`"),
+			bind("until", &until, "only pages fetched before `TIME`"),
+			bind("all", &all, "include older versions and deleted pages")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if to == "" {
 				q := url.Values{"prefix": {prefix}, "newest": {strconv.FormatBool(!all)}}

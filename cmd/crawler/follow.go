@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -20,17 +19,11 @@ import (
 func stateIn(dir string) string { return filepath.Join(dir, ".parley") }
 
 func follow() *command.Command {
-	var (
-		c       crawl.Copy
-		via     string
-		delay   command.Duration
-		poll    = command.Duration(10 * time.Minute)
-		ask     command.Duration
-		hurry   command.Duration
-		maxPage = command.Size(crawl.DefaultMaxPage)
-		most    = command.Size(crawl.DefaultMaxState)
-		sel     selection
-	)
+	bind := command.Bind
+	c := crawl.Copy{MaxRate: harvest.DefaultMaxRate, MaxPage: crawl.DefaultMaxPage, MaxPages: crawl.DefaultMaxPages,
+		MaxState: crawl.DefaultMaxState, Poll: 10 * time.Minute}
+	via := "stream"
+	var sel selection
 	return &command.Command{
 		Name:    "follow",
 		Summary: "keep a copy of a site that publishes its changes",
@@ -101,24 +94,22 @@ Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 			{Title: "Identity", Options: []string{"contact", "token", "allow-private"}},
 			{Title: "Operation", Options: []string{"config", "log-level"}},
 		},
-		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&c.Dir, "into", "", "keep the copy in `DIR`")
-			fs.StringVar(&c.State, "state", "", "`DIRECTORY` for the state of the copy (default DIR/.parley)")
-			fs.StringVar(&c.Contact, "contact", "", "`MAIL or URL` at which people reach you, sent with every request")
-			fs.BoolVar(&c.Private, "allow-private", false, "keep following a site that moves from a public address to a private one, in a network of yours")
-			fs.Float64Var(&c.MaxRate, "max-rate", harvest.DefaultMaxRate, "send at most `N` requests a second to a site that states its own rate (0: ignore stated rates and use --delay)")
-			fs.Var(&delay, "delay", "wait `TIME` between requests for pages (default 1s, none on loopback)")
-			fs.Var(&maxPage, "max-page", "skip pages over `SIZE`")
-			fs.IntVar(&c.MaxPages, "max-pages", crawl.DefaultMaxPages, "stop following a site that grows beyond `N` pages")
-			fs.Var(&most, "max-state", "stop following a site when state.db, the data about its pages, grows beyond `SIZE`")
-			fs.Var(&ask, "ask-every", "with --via changes: poll for changes every `TIME` instead of long polling")
-			fs.Var(&poll, "poll", "fetch the manifest every `TIME` if the site offers neither push nor polling for changes")
-			fs.Var(&hurry, "hurry", "cap our own waiting times, such as before retries, at `TIME`; politeness is not affected (0: no cap; for tests)")
-			fs.StringVar(&via, "via", "stream", "best `DOOR` to use: stream, changes or manifest")
-			sel.define(fs)
-		},
+		Flags: append(sel.flags(&c),
+			bind("into", &c.Dir, "keep the copy in `DIR`"),
+			bind("state", &c.State, "`DIRECTORY` for the state of the copy (default DIR/.parley)"),
+			bind("contact", &c.Contact, "`MAIL or URL` at which people reach you, sent with every request"),
+			bind("allow-private", &c.Private, "keep following a site that moves from a public address to a private one, in a network of yours"),
+			bind("max-rate", &c.MaxRate, "send at most `N` requests a second to a site that states its own rate (0: ignore stated rates and use --delay)"),
+			bind("delay", &c.Delay, "wait `TIME` between requests for pages (default 1s, none on loopback)"),
+			bind("max-page", &c.MaxPage, "skip pages over `SIZE`"),
+			bind("max-pages", &c.MaxPages, "stop following a site that grows beyond `N` pages"),
+			bind("max-state", &c.MaxState, "stop following a site when state.db, the data about its pages, grows beyond `SIZE`"),
+			bind("ask-every", &c.AskEvery, "with --via changes: poll for changes every `TIME` instead of long polling"),
+			bind("poll", &c.Poll, "fetch the manifest every `TIME` if the site offers neither push nor polling for changes"),
+			bind("hurry", &c.Hurry, "cap our own waiting times, such as before retries, at `TIME`; politeness is not affected (0: no cap; for tests)"),
+			bind("via", &via, "best `DOOR` to use: stream, changes or manifest")),
 		Run: func(ctx context.Context, env *command.Env) error {
-			c.Base, c.Poll, c.AskEvery, c.Log = env.Args[0], time.Duration(poll), time.Duration(ask), env.Log
+			c.Base, c.Log = env.Args[0], env.Log
 			switch via {
 			case "stream":
 			case "changes":
@@ -128,22 +119,23 @@ Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 			default:
 				return command.Misusef("--via %s: want stream, changes or manifest", via)
 			}
-			if ask != 0 && via != "changes" {
-				return command.Misusef("--ask-every %s needs --via changes: a stream is not polled, and --poll sets how often the manifest is fetched", &ask)
+			if c.AskEvery != 0 && via != "changes" {
+				return command.Misusef("--ask-every %s needs --via changes: a stream is not polled, and --poll sets how often the manifest is fetched", command.FormatDuration(c.AskEvery))
 			}
 			if c.State == "" {
 				c.State = stateIn(c.Dir)
 			}
-			if host := hostsOf([]string{c.Base}); c.Contact == "" && len(host) > 0 && host[0] != "" && !thisMachine(host[0]) {
-				return command.Misusef("%s is another machine: add --contact MAIL or URL, so that its operators can reach you", host[0])
+			o := crawl.DefaultOptions()
+			o.Fetch.Contact, o.Fetch.AllowPrivate = c.Contact, true // a copy may be of any site
+			if err := o.CheckURL(c.Base); err != nil {
+				return misuse(err)
 			}
 			if err := sel.apply(ctx, env, &c); err != nil {
 				return err
 			}
-			if c.MaxPages < 1 || most < 1 {
+			if c.MaxPages < 1 || c.MaxState < 1 {
 				return command.Misusef("--max-pages and --max-state must be at least 1")
 			}
-			c.Delay, c.Hurry, c.MaxPage, c.MaxState = time.Duration(delay), time.Duration(hurry), int64(maxPage), int64(most)
 			if c.MaxRate <= 0 {
 				c.MaxRate = -1
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -81,8 +80,9 @@ Merge several indexes, and search the result:
 }
 
 func indexBuild() *command.Command {
+	bind := command.Bind
 	var dir, prefix, from, program, contact, token string
-	var only command.Strings
+	var only []string
 	return &command.Command{
 		Name:    "build",
 		Summary: "make an index of a collection, or from a program that runs at a site",
@@ -105,14 +105,14 @@ OUT is replaced when the new index is complete.
 Exit codes: 0 done; 1 something failed, and OUT is unchanged; 2 wrong usage.`,
 		Args:     []string{"OUT"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&dir, "into", "", "`DIR` of the collection")
-			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `TEXT`")
-			fs.StringVar(&from, "from", "", "`BASE` URL of a site, instead of a collection")
-			fs.StringVar(&program, "program", "", "`DIGEST or FILE.wasm` of the program that makes the index of a page")
-			fs.StringVar(&token, "token", "", "bearer `TOKEN` that identifies you to the site")
-			fs.StringVar(&contact, "contact", "", "`MAIL or URL` at which people reach you, sent with every request; required unless the site is on this machine")
-			fs.Var(&only, "only", "--from: only pages that `PARAM=VALUE` selects (repeatable)")
+		Flags: []command.Flag{
+			bind("into", &dir, "`DIR` of the collection"),
+			bind("prefix", &prefix, "only pages whose URL begins with `TEXT`"),
+			bind("from", &from, "`BASE` URL of a site, instead of a collection"),
+			bind("program", &program, "`DIGEST or FILE.wasm` of the program that makes the index of a page"),
+			bind("token", &token, "bearer `TOKEN` that identifies you to the site"),
+			bind("contact", &contact, "`MAIL or URL` at which people reach you, sent with every request; required unless the site is on this machine"),
+			bind("only", &only, "--from: only pages that `PARAM=VALUE` selects (repeatable)"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			switch {
@@ -228,8 +228,7 @@ replaced when the new index is complete. Memory: four bytes per page and 64 KiB
 per index, whatever their size.
 
 Exit codes: 0 done; 1 something failed, and OUT is unchanged; 2 wrong usage.`,
-		Args:     []string{"OUT", "IN"},
-		Variadic: true,
+		Args:     []string{"OUT", "IN", "..."},
 		LogLevel: slog.LevelWarn,
 		Run: func(ctx context.Context, env *command.Env) error {
 			out := env.Args[0]
@@ -252,8 +251,7 @@ type hit struct {
 }
 
 func indexSearch() *command.Command {
-	var limit int
-	var asJSON bool
+	limit, asJSON := 10, false
 	return &command.Command{
 		Name:    "search",
 		Summary: "find the pages that have all words of a query",
@@ -267,9 +265,9 @@ The most relevant come first (BM25).
 Exit codes: 0 pages were found; 3 no page was found; 1 something failed; 2 wrong usage.`,
 		Args:     []string{"FILE", "QUERY"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			fs.IntVar(&limit, "limit", 10, "print at most `N` pages; 0: all")
-			fs.BoolVar(&asJSON, "json", false, "print the results as JSON")
+		Flags: []command.Flag{
+			command.Bind("limit", &limit, "print at most `N` pages; 0: all"),
+			command.Bind("json", &asJSON, "print the results as JSON"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			if limit < 0 {

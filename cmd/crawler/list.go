@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -84,13 +83,14 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 // collectionFlags are the options of every command that reads a collection.
 type collectionFlags struct{ dir, form string }
 
-func (c *collectionFlags) define(fs *flag.FlagSet) {
-	fs.StringVar(&c.dir, "into", "", "`DIR` of the collection")
+func (c *collectionFlags) flags(more ...command.Flag) []command.Flag {
+	return append(more, command.Bind("into", &c.dir, "`DIR` of the collection"))
 }
 
-func (c *collectionFlags) defineForm(fs *flag.FlagSet) {
-	c.define(fs)
-	fs.StringVar(&c.form, "format", "table", "print a table, csv, or json (one object per line)")
+// withForm adds the option of commands that print a list.
+func (c *collectionFlags) withForm(more ...command.Flag) []command.Flag {
+	c.form = "table"
+	return c.flags(append(more, command.Bind("format", &c.form, "print a table, csv, or json (one object per line)"))...)
 }
 
 func (c *collectionFlags) check() error {
@@ -130,7 +130,7 @@ and the share of announcements that were right (HONEST); and the visits A DAY.
     crawler sites --into crawl/ --format csv > sites.csv`,
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags:    c.defineForm,
+		Flags:    c.withForm(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := c.check(); err != nil {
 				return err
@@ -195,12 +195,10 @@ A + after BYTES marks a page longer than --max-file, stored only in part.
     crawler pages --into crawl/ --prefix https://www.example.org/news/ --format json`,
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			c.defineForm(fs)
-			fs.StringVar(&site, "site", "", "only pages of `ORIGIN`, such as https://www.example.org")
-			fs.StringVar(&prefix, "prefix", "", "only pages whose URL begins with `TEXT`")
-			fs.StringVar(&state, "state", "", "only pages in `STATE`: known, held (content is stored), gone, moved, refused, failing or excluded")
-		},
+		Flags: c.withForm(
+			command.Bind("site", &site, "only pages of `ORIGIN`, such as https://www.example.org"),
+			command.Bind("prefix", &prefix, "only pages whose URL begins with `TEXT`"),
+			command.Bind("state", &state, "only pages in `STATE`: known, held (content is stored), gone, moved, refused, failing or excluded")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := c.check(); err != nil {
 				return err
@@ -229,7 +227,7 @@ func links() *command.Command {
 		Args:     []string{"URL"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags:    c.defineForm,
+		Flags:    c.withForm(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := c.check(); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -159,12 +160,7 @@ func (d *localAPI) why(w http.ResponseWriter, req *http.Request) {
 		answer(w, y, err)
 		return
 	}
-	s := newSettings()
-	c, err := s.crawler(d.col, d.log)
-	if err != nil {
-		answer(w, nil, err)
-		return
-	}
+	c := &crawl.Crawler{Collection: d.col, Seeder: &seed.Seeder{}}
 	if canonical, err := protocol.CanonicalURL("", u); err == nil {
 		c.Remember(protocol.Origin(canonical))
 	}

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,11 +30,10 @@ A crawler must be running on DIR. robots.txt and politeness still apply.
     crawler add https://www.example.org/new.html --into crawl/
 
 Exit codes: 0 all were queued; 1 some were refused, or something failed; 2 wrong usage.`,
-		Args:     []string{"URL"},
-		Variadic: true,
+		Args:     []string{"URL", "..."},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags:    c.define,
+		Flags:    c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var verdicts []seed.Verdict
 			if err := askJSON(ctx, c.dir, "POST", "/add", env.Args, &verdicts, env.Log); err != nil {
@@ -72,7 +69,7 @@ crawler must be running on DIR.
 		Args:     []string{"ORIGIN"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags:    c.define,
+		Flags:    c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			origin := protocol.Origin(strings.TrimSuffix(env.Args[0], "/") + "/")
 			if origin == "" {
@@ -102,10 +99,7 @@ It prints every rule, estimate and signal for or against fetching the page.
 		Args:     []string{"URL"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			c.define(fs)
-			fs.BoolVar(&asJSON, "json", false, "print the explanation as JSON")
-		},
+		Flags:    c.flags(command.Bind("json", &asJSON, "print the explanation as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var y crawl.Why
 			if err := askJSON(ctx, c.dir, "GET", "/why?"+url.Values{"url": {env.Args[0]}}.Encode(), nil, &y, env.Log); err != nil {
@@ -157,11 +151,9 @@ Older versions are available as long as their WARC files exist.`,
 		Args:     []string{"URL"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			c.define(fs)
-			fs.StringVar(&at, "at", "", "print the version that was current at `TIME`: 2026-11-01, or 2026-11-01T12:00:00Z")
-			fs.BoolVar(&header, "header", false, "print the response header first")
-		},
+		Flags: c.flags(
+			command.Bind("at", &at, "print the version that was current at `TIME`: 2026-11-01, or 2026-11-01T12:00:00Z"),
+			command.Bind("header", &header, "print the response header first")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			q := url.Values{"url": {env.Args[0]}}
 			if at != "" {
@@ -194,8 +186,8 @@ func copyAnswer(ctx context.Context, env *command.Env, dir, path string) (err er
 }
 
 func probeSite() *command.Command {
-	s := newSettings()
 	var asJSON bool
+	o := crawl.DefaultOptions()
 	return &command.Command{
 		Name:    "probe",
 		Summary: "find out what a site offers to crawlers, and store nothing",
@@ -210,21 +202,35 @@ with each of them.
 It sends at most a few dozen requests, slowly, and obeys robots.txt.`,
 		Args:     []string{"URL"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&s.contact, "contact", "", "`MAIL or URL` at which people reach you, sent with every request; required unless the site is on this machine")
-			fs.StringVar(&s.agent, "agent", "Parley/0.1", "the crawler's `NAME/VERSION` for User-Agent; NAME is matched in robots.txt")
-			fs.BoolVar(&s.private, "allow-private", false, "also connect to addresses outside the public Internet")
-			fs.BoolVar(&asJSON, "json", false, "print the report as JSON")
+		Flags: []command.Flag{
+			command.Bind("contact", &o.Fetch.Contact, "`MAIL or URL` at which people reach you, sent with every request; required unless the site is on this machine"),
+			command.Bind("agent", &o.Fetch.Agent, "the crawler's `NAME/VERSION` for User-Agent; NAME is matched in robots.txt"),
+			command.Bind("allow-private", &o.Fetch.AllowPrivate, "also connect to addresses outside the public Internet"),
+			command.Bind("json", &asJSON, "print the report as JSON"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			u := env.Args[0]
 			if !strings.Contains(u, "://") {
 				u = "https://" + u
 			}
-			if err := cmp.Or(s.checkAddresses(hostsOf([]string{u})), s.checkContact(hostsOf([]string{u}))); err != nil {
+			if err := o.CheckURL(u); err != nil {
+				return misuse(err)
+			}
+			r, err := probeURL(ctx, env, u, o)
+			if err != nil {
 				return err
 			}
-			return s.probe(ctx, env, u, asJSON)
+			if asJSON {
+				return env.PrintJSON(r)
+			}
+			var b strings.Builder
+			if err := r.WriteText(&b); err != nil {
+				return err
+			}
+			for line := range strings.Lines(b.String()) {
+				fmt.Fprintln(env.Stdout, printable(strings.TrimSuffix(line, "\n")))
+			}
+			return nil
 		},
 	}
 }
@@ -237,26 +243,17 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.h.Transport(protocol.Origin(req.URL.String())).RoundTrip(req)
 }
 
-func (s *settings) probe(ctx context.Context, env *command.Env, u string, asJSON bool) error {
-	h := &harvest.Harvester{Agent: s.userAgent(), From: s.from(), Wait: -1, Slow: -1, Private: s.private, Log: env.Log} // the Prober waits between requests
+func probeURL(ctx context.Context, env *command.Env, u string, o crawl.Options) (*probe.Report, error) {
+	o.Fetch.Wait = 0 // the Prober waits between requests
+	h, err := o.Harvester()
+	if err != nil {
+		return nil, err
+	}
+	h.Log = env.Log
 	defer h.Close()
-	p := &probe.Prober{Agent: s.userAgent(), From: s.from(), Log: env.Log, HTTP: &http.Client{Transport: guard{h}}}
-	if hosts := hostsOf([]string{u}); s.private && len(hosts) == 1 && thisMachine(hosts[0]) {
+	p := &probe.Prober{Agent: h.Agent, From: h.From, Log: env.Log, HTTP: &http.Client{Transport: guard{h}}}
+	if o.Fetch.Contact = ""; o.CheckURL(u) == nil { // only this machine needs no contact
 		p.Wait = -1
 	}
-	r, err := p.Probe(ctx, u)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return env.PrintJSON(r)
-	}
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		fmt.Fprintln(env.Stdout, printable(strings.TrimSuffix(line, "\n")))
-	}
-	return nil
+	return p.Probe(ctx, u)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,24 +17,26 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A selection holds the options of "crawler follow" for which changes a site sends, and how.
+// A selection holds the options of "crawler follow" for which changes a site sends that a Copy has in another form.
 type selection struct {
-	as, where, agent, token string
-	only                    command.Strings
-	every                   command.Duration
-	count                   int
-	maxArchive              command.Size
+	as, where, agent string
+	only             []string
 }
 
-func (s *selection) define(fs *flag.FlagSet) {
-	fs.StringVar(&s.as, "as", "auto", "receive changes in `FORM`: auto, meta, delta, page, batch or site")
-	fs.Var(&s.only, "only", "receive only changes that `PARAM=VALUE` selects: "+strings.Join(onlyNames(), ", ")+" (repeatable; values of the same name are alternatives)")
-	fs.StringVar(&s.where, "where", "", "receive only changes for which the CEL expression `EXPR` is true: 'page.language == \"en\" && change.op != \"delete\"'")
-	fs.StringVar(&s.agent, "program", "", "have the site run a program of yours, `DIGEST or FILE.wasm`, as the filter; a file is uploaded first, and needs --token")
-	fs.StringVar(&s.token, "token", "", "bearer `TOKEN` that identifies you to the site; other users of this machine see it unless it is in a file or the environment")
-	fs.Var(&s.every, "every", "with --as batch: receive a bundle every `TIME`, 1s to 24h (0: as soon as there is a change)")
-	fs.IntVar(&s.count, "count", 0, "with --as batch: receive a bundle as soon as there are `N` changes, at most 100000 (0: only --every decides)")
-	fs.Var(&s.maxArchive, "max-archive", "do not download archives over `SIZE` (0: 1 GiB, and with --as site 16 GiB)")
+// flags returns the options of a selection, and those of the copy that it is applied to.
+func (s *selection) flags(c *crawl.Copy) []command.Flag {
+	bind := command.Bind
+	s.as = "auto"
+	return []command.Flag{
+		bind("as", &s.as, "receive changes in `FORM`: auto, meta, delta, page, batch or site"),
+		bind("only", &s.only, "receive only changes that `PARAM=VALUE` selects: "+strings.Join(onlyNames(), ", ")+" (repeatable; values of the same name are alternatives)"),
+		bind("where", &s.where, "receive only changes for which the CEL expression `EXPR` is true: 'page.language == \"en\" && change.op != \"delete\"'"),
+		bind("program", &s.agent, "have the site run a program of yours, `DIGEST or FILE.wasm`, as the filter; a file is uploaded first, and needs --token"),
+		bind("token", &c.Token, "bearer `TOKEN` that identifies you to the site; other users of this machine see it unless it is in a file or the environment"),
+		bind("every", &c.BundleEvery, "with --as batch: receive a bundle every `TIME`, 1s to 24h (0: as soon as there is a change)"),
+		bind("count", &c.BundleCount, "with --as batch: receive a bundle as soon as there are `N` changes, at most 100000 (0: only --every decides)"),
+		bind("max-archive", &c.MaxArchive, "do not download archives over `SIZE` (0: 1 GiB, and with --as site 16 GiB)"),
+	}
 }
 
 // onlyNames returns the parameters of --only.
@@ -48,31 +49,21 @@ func onlyNames() (names []string) {
 	return names
 }
 
-// formNamed parses --as; auto is the empty form.
-func formNamed(name string) (protocol.Form, error) {
-	if name == "" || name == "auto" {
-		return "", nil
-	}
-	as, err := protocol.ParseForm(name)
-	if err != nil {
-		return "", command.Misusef("--as %s: want auto, meta, delta, page, batch or site", name)
-	}
-	return as, nil
-}
-
 // apply sets the selection on a copy.
 func (s *selection) apply(ctx context.Context, env *command.Env, c *crawl.Copy) (err error) {
-	if c.As, err = formNamed(s.as); err != nil {
-		return err
+	if s.as != "auto" && s.as != "" {
+		if c.As, err = protocol.ParseForm(s.as); err != nil {
+			return command.Misusef("--as %s: want auto, meta, delta, page, batch or site", s.as)
+		}
 	}
-	if c.As != protocol.AsBatch && (s.every != 0 || s.count != 0) {
+	every, count := c.BundleEvery, c.BundleCount
+	switch {
+	case c.As != protocol.AsBatch && (every != 0 || count != 0):
 		return command.Misusef("--every and --count need --as batch")
-	}
-	if every := time.Duration(s.every); every != 0 && (every < time.Second || every > 24*time.Hour) {
-		return command.Misusef("--every %s: want from 1s to 24h", &s.every)
-	}
-	if s.count < 0 || s.count > 100_000 {
-		return command.Misusef("--count %d: want from 1 to 100000", s.count)
+	case every != 0 && (every < time.Second || every > 24*time.Hour):
+		return command.Misusef("--every %s: want from 1s to 24h", command.FormatDuration(every))
+	case count < 0 || count > 100_000:
+		return command.Misusef("--count %d: want from 1 to 100000", count)
 	}
 	q := url.Values{}
 	for _, o := range s.only {
@@ -88,14 +79,13 @@ func (s *selection) apply(ctx context.Context, env *command.Env, c *crawl.Copy) 
 	if c.Filter, err = protocol.ParseFilter(q); err != nil {
 		return command.Misusef("--only or --where: %v", err)
 	}
-	c.Token, c.BundleEvery, c.BundleCount, c.MaxArchive = s.token, time.Duration(s.every), s.count, int64(s.maxArchive)
 	if s.agent == "" {
 		return nil
 	}
 	if c.As == protocol.AsBatch || c.As == protocol.AsSite {
 		return command.Misusef("--program does not work with --as %s: want --as auto, meta, delta or page", c.As)
 	}
-	src := &client.Source{Base: c.Base, UserAgent: crawl.UserAgent(c.Contact), Token: s.token}
+	src := &client.Source{Base: c.Base, UserAgent: crawl.UserAgent(c.Contact), Token: c.Token}
 	c.Filter.Agent, err = agentOf(ctx, env, src, s.agent)
 	return err
 }

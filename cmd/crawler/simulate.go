@@ -38,24 +38,19 @@ The same options and seed give the same numbers on every machine.`,
 	}
 }
 
-// trial has the options of all simulations.
+// A trial says with which random numbers and recorded data a simulation is run.
 type trial struct {
 	seed, seeds int
 	data        string
-	asJSON      bool
-	chart       string
 }
 
-func (t *trial) define(fs *flag.FlagSet) {
-	fs.IntVar(&t.seed, "seed", 1, "seed all random numbers with `N`")
-	fs.IntVar(&t.seeds, "seeds", 1, "run with `N` consecutive seeds from --seed on, and print mean and standard deviation")
-	fs.BoolVar(&t.asJSON, "json", false, "print the results as JSON")
-	fs.StringVar(&t.chart, "chart", "", "write a page with charts to `FILE`, such as freshness.html")
-	t.defineData(fs)
-}
-
-func (t *trial) defineData(fs *flag.FlagSet) {
-	fs.StringVar(&t.data, "data", "", "`DIR` of recorded histories, with the folders changes and feeds")
+func (t *trial) flags() []command.Flag {
+	t.seed, t.seeds = 1, 1
+	return []command.Flag{
+		command.Bind("seed", &t.seed, "seed all random numbers with `N`"),
+		command.Bind("data", &t.data, "`DIR` of recorded histories, with the folders changes and feeds"),
+		command.Bind("seeds", &t.seeds, "run with `N` consecutive seeds from --seed on, and print mean and standard deviation"),
+	}
 }
 
 func (t *trial) check() error {
@@ -92,13 +87,34 @@ func made(name string, fs *flag.FlagSet) string {
 	return b.String()
 }
 
-// writeChart writes a page, whole or not at all.
-func writeChart(name string, p *chart.Page) error {
-	var b strings.Builder
-	if err := p.WriteHTML(&b); err != nil {
-		return err
+// An output says how the results of a simulation are shown, besides as text.
+type output struct {
+	asJSON bool
+	chart  string
+}
+
+func (o *output) flags() []command.Flag {
+	return []command.Flag{
+		command.Bind("json", &o.asJSON, "print the results as JSON"),
+		command.Bind("chart", &o.chart, "write a page with charts to `FILE`, such as freshness.html"),
 	}
-	return atomicfile.Write(name, b.String(), 0o644)
+}
+
+// show prints rows, as JSON or else by text, and writes the page of their charts, whole or not at all.
+func (o *output) show(env *command.Env, rows any, page func() *chart.Page, text func() error) error {
+	if o.chart != "" {
+		var b strings.Builder
+		if err := page().WriteHTML(&b); err != nil {
+			return err
+		}
+		if err := atomicfile.Write(o.chart, b.String(), 0o644); err != nil {
+			return err
+		}
+	}
+	if o.asJSON {
+		return env.PrintJSON(rows)
+	}
+	return text()
 }
 
 // each calls f for 0 to n-1, in parallel on all processors, and waits for all calls. It returns the error of

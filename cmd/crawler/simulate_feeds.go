@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/chart"
@@ -15,18 +15,35 @@ import (
 
 // feeds is "crawler simulate feeds".
 type feeds struct {
+	webs     feedWebs
+	policies words
+	polls    numbers
+	from     int
+	slot     time.Duration
+	output
+}
+
+// feedWebs are the simulated feeds.
+type feedWebs struct {
 	trial
-	world         string
-	policies      words
-	polls         numbers
-	days, from    int
-	feeds, window int
-	slot          command.Duration
-	flags         *flag.FlagSet
+	world               string
+	days, feeds, window int
+}
+
+func (f *feedWebs) flags() []command.Flag {
+	bind := command.Bind
+	*f = feedWebs{world: "synthetic", days: 56, feeds: 460, window: 15}
+	return append(f.trial.flags(),
+		bind("world", &f.world, "simulate the world `NAME`: synthetic, weekly or real"),
+		bind("days", &f.days, "simulate `N` days"),
+		bind("feeds", &f.feeds, "draw `N` feeds"),
+		bind("window", &f.window, "a feed lists its newest `N` items"))
 }
 
 func simulateFeeds() *command.Command {
-	f := &feeds{policies: words{"round-robin", "training", "posting-rate", "square-root", "index", "index-known", "ahead"}, polls: numbers{5, 15, 45}, slot: command.Duration(10 * time.Minute)}
+	bind := command.Bind
+	f := &feeds{policies: words{"round-robin", "training", "posting-rate", "square-root", "index", "index-known", "ahead"},
+		polls: numbers{5, 15, 45}, from: 28, slot: 10 * time.Minute}
 	var names []string
 	for _, r := range feedRules() {
 		names = append(names, r.name)
@@ -55,24 +72,18 @@ Policies: ` + wrapped(names, 10) + `.
 A policy with "-known" knows the true rates. training polls as often as it wants,
 regardless of --per-slot; ahead polls the feeds that are worth its price; all
 others poll the highest ranked feeds in each slot.`,
-		LogLevel:       slog.LevelWarn,
-		ForeignOptions: []string{"*"},
+		LogLevel: slog.LevelWarn,
+		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"world", "policy", "feeds", "days", "slot", "per-slot", "window", "seed", "seeds", "data"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
-		Flags: func(fs *flag.FlagSet) {
-			f.flags = fs
-			fs.StringVar(&f.world, "world", "synthetic", "simulate the world `NAME`: synthetic, weekly or real")
-			fs.Var(&f.policies, "policy", "simulate the policies `NAME,...`")
-			fs.Var(&f.polls, "per-slot", "poll `N,...` feeds in each slot")
-			fs.Var(&f.slot, "slot", "`TIME` of a slot")
-			fs.IntVar(&f.days, "days", 56, "simulate `N` days")
-			fs.IntVar(&f.from, "from", 28, "measure from day `N` on; the days before are for learning")
-			fs.IntVar(&f.feeds, "feeds", 460, "draw `N` feeds")
-			fs.IntVar(&f.window, "window", 15, "a feed lists its newest `N` items")
-			f.define(fs)
-		},
+		Flags: slices.Concat(f.webs.flags(), f.output.flags(), []command.Flag{
+			bind("policy", &f.policies, "simulate the policies `NAME,...`"),
+			bind("per-slot", &f.polls, "poll `N,...` feeds in each slot"),
+			bind("slot", &f.slot, "`TIME` of a slot"),
+			bind("from", &f.from, "measure from day `N` on; the days before are for learning"),
+		}),
 		Run: f.run,
 	}
 }
@@ -92,7 +103,7 @@ type feedRow struct {
 }
 
 func (f *feeds) check() ([]feedRule, error) {
-	if err := f.trial.check(); err != nil {
+	if err := f.webs.check(); err != nil {
 		return nil, err
 	}
 	var rules []feedRule
@@ -103,21 +114,22 @@ func (f *feeds) check() ([]feedRule, error) {
 		}
 		rules = append(rules, r)
 	}
+	w := &f.webs
 	switch {
-	case f.from < 0 || f.from >= f.days || f.days > 3650:
-		return nil, command.Misusef("--from %d --days %d: want --from below --days, and --days at most 3650", f.from, f.days)
-	case f.feeds < 1 || f.feeds > 1_000_000:
-		return nil, command.Misusef("--feeds %d: want 1 to 1000000", f.feeds)
-	case f.window < 0:
-		return nil, command.Misusef("--window %d: want 0 (all items) or more", f.window)
-	case time.Duration(f.slot) < time.Minute || time.Duration(f.slot) > 24*time.Hour:
-		return nil, command.Misusef("--slot %s: want a minute to a day", &f.slot)
+	case f.from < 0 || f.from >= w.days || w.days > 3650:
+		return nil, command.Misusef("--from %d --days %d: want --from below --days, and --days at most 3650", f.from, w.days)
+	case w.feeds < 1 || w.feeds > 1_000_000:
+		return nil, command.Misusef("--feeds %d: want 1 to 1000000", w.feeds)
+	case w.window < 0:
+		return nil, command.Misusef("--window %d: want 0 (all items) or more", w.window)
+	case f.slot < time.Minute || f.slot > 24*time.Hour:
+		return nil, command.Misusef("--slot %s: want a minute to a day", command.FormatDuration(f.slot))
 	}
 	return rules, nil
 }
 
 // draw returns the world of a seed.
-func (f *feeds) draw(seed uint64) (*sim.FeedWorld, error) {
+func (f *feedWebs) draw(seed uint64) (*sim.FeedWorld, error) {
 	switch f.world {
 	case "synthetic", "weekly":
 		window := f.window
@@ -145,8 +157,8 @@ func (f *feeds) run(ctx context.Context, env *command.Env) error {
 		return err
 	}
 	var worlds []*sim.FeedWorld
-	for i := range f.seeds {
-		w, err := f.draw(uint64(f.seed + i))
+	for i := range f.webs.seeds {
+		w, err := f.webs.draw(uint64(f.webs.seed + i))
 		if err != nil {
 			return err
 		}
@@ -165,25 +177,19 @@ func (f *feeds) run(ctx context.Context, env *command.Env) error {
 		}
 	}
 	progress := env.Progress("simulating", int64(len(tasks)*len(worlds)))
-	rows, err := feedRows(ctx, worlds, tasks, f.trial, float64(f.from), f.slot, progress)
+	rows, err := feedRows(ctx, worlds, tasks, f.webs.seed, float64(f.from), f.slot, progress)
 	progress.Done()
 	if err != nil {
 		return err
 	}
-	if f.chart != "" {
-		if err := writeChart(f.chart, f.page(rows)); err != nil {
+	return f.show(env, rows, func() *chart.Page { return f.page(env, rows) }, func() error {
+		fmt.Fprintf(env.Stdout, "%d feeds, %s; days %d to %d; slots of %s; seed %d\n\n", len(worlds[0].Feeds), worlds[0].Name, f.from, f.webs.days, command.FormatDuration(f.slot), f.webs.seed)
+		if err := feedSheet(rows).write(env.Stdout); err != nil {
 			return err
 		}
-	}
-	if f.asJSON {
-		return env.PrintJSON(rows)
-	}
-	fmt.Fprintf(env.Stdout, "%d feeds, %s; days %d to %d; slots of %s; seed %d\n\n", len(worlds[0].Feeds), worlds[0].Name, f.from, f.days, &f.slot, f.seed)
-	if err := feedSheet(rows).write(env.Stdout); err != nil {
+		_, err := fmt.Fprintf(env.Stdout, "\ndelay and bound: minutes, mean of all items; pending: items in the fullest feed\n")
 		return err
-	}
-	_, err = fmt.Fprintf(env.Stdout, "\ndelay and bound: minutes, mean of all items; pending: items in the fullest feed\n")
-	return err
+	})
 }
 
 // A feedTask is a policy with a number of polls in a slot, 0 for as many as it wants.
@@ -193,21 +199,21 @@ type feedTask struct {
 }
 
 // feedRows runs all tasks, once for each world.
-func feedRows(ctx context.Context, worlds []*sim.FeedWorld, tasks []feedTask, t trial, from float64, slot command.Duration, progress *command.Progress) ([]feedRow, error) {
+func feedRows(ctx context.Context, worlds []*sim.FeedWorld, tasks []feedTask, seed int, from float64, slot time.Duration, progress *command.Progress) ([]feedRow, error) {
 	n := len(worlds)
 	results := make([]*sim.FeedResult, n*len(tasks))
 	err := each(ctx, len(results), func(ctx context.Context, i int) error {
 		task, w := tasks[i/n], worlds[i%n]
 		run := task.rule.run
-		run.FeedWorld, run.Polls, run.From, run.Slot, run.Seed = w, task.polls, from, time.Duration(slot), uint64(t.seed+i%n)
+		run.FeedWorld, run.Polls, run.From, run.Slot, run.Seed = w, task.polls, from, slot, uint64(seed+i%n)
 		r, err := sim.SimulateFeeds(ctx, run)
 		if err != nil {
 			return err
 		}
-		if b := w.LeastFeedDelay(from, time.Duration(slot).Hours()/24, r.Polls).Delay; b == b {
+		if b := w.LeastFeedDelay(from, slot.Hours()/24, r.Polls).Delay; b == b {
 			r.Bound = b
 		} else {
-			r.Bound = w.LeastSeenDelay(from, time.Duration(slot).Hours()/24, r.Polls).Delay
+			r.Bound = w.LeastSeenDelay(from, slot.Hours()/24, r.Polls).Delay
 		}
 		results[i] = r
 		progress.Add(1)
@@ -252,7 +258,7 @@ func feedSheet(rows []feedRow) *sheet {
 }
 
 // page returns the page for --chart.
-func (f *feeds) page(rows []feedRow) *chart.Page {
+func (f *feeds) page(env *command.Env, rows []feedRow) *chart.Page {
 	delay := chart.Chart{Title: "Delay", X: "polls per feed and day", Y: "delay in minutes", LogX: true, LogY: true}
 	times := chart.Chart{Title: "Delay divided by its bound", X: delay.X, Y: "delay / least delay", LogX: true}
 	bound := chart.Line{Name: "least delay", Bound: true}
@@ -275,7 +281,7 @@ func (f *feeds) page(rows []feedRow) *chart.Page {
 		}
 	}
 	delay.Lines, times.Lines = append(delay.Lines, bound), append(times.Lines, one)
-	return &chart.Page{Title: "Feeds: delay by polls", Made: made("feeds", f.flags),
-		About:  fmt.Sprintf("%s; days %d to %d, from seed %d.", rows[0].World, f.from, f.days, f.seed),
+	return &chart.Page{Title: "Feeds: delay by polls", Made: made("feeds", env.Flags),
+		About:  fmt.Sprintf("%s; days %d to %d, from seed %d.", rows[0].World, f.from, f.webs.days, f.webs.seed),
 		Charts: []chart.Chart{delay, times}}
 }

@@ -2,31 +2,31 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/chart"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/sim"
 )
 
 // freshness is "crawler simulate freshness".
 type freshness struct {
-	trial
-	worlds, policies words
-	budgets          numbers
-	days, from       int
-	sites, pages     int
-	tell, costs      string
-	flags            *flag.FlagSet
-	size             []string // of the worlds, in words
+	webs     webs
+	policies words
+	budgets  numbers
+	costs    string
+	from     int
+	output
 }
 
 func simulateFreshness() *command.Command {
-	f := &freshness{worlds: words{"gamma"}, policies: words{"thesis-daily", "thesis-learned", "freshness-known", "freshness", "harmonic"}, budgets: tableBudgets}
+	bind := command.Bind
+	f := &freshness{policies: words{"thesis-daily", "thesis-learned", "freshness-known", "freshness", "harmonic"}, budgets: tableBudgets, costs: "requests", from: 30}
 	return &command.Command{
 		Name:    "freshness",
 		Summary: "print the freshness that policies reach, by budget",
@@ -49,25 +49,18 @@ Policies: ` + wrapped(policyNames(), 10) + `.
 
 priced is the crawler's default, the same as harmonic. A policy with "-known" knows
 the true rates, and one with "-deaf" ignores all notices of sites.`,
-		LogLevel:       slog.LevelWarn,
-		ForeignOptions: []string{"*"},
+		LogLevel: slog.LevelWarn,
+		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"world", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
-		Flags: func(fs *flag.FlagSet) {
-			f.flags = fs
-			fs.Var(&f.worlds, "world", "simulate the worlds `NAME,...`")
-			fs.Var(&f.policies, "policy", "simulate the policies `NAME,...`")
-			fs.Var(&f.budgets, "budget", "spend `B,...` requests a page and day")
-			fs.StringVar(&f.tell, "tell", "nothing", "sites publish their changes by `WAY`: nothing, manifest, delta, push, mixed or lies")
-			fs.StringVar(&f.costs, "costs", "requests", "`UNIT` of the budget: requests, or bytes in units of 20 kB")
-			fs.IntVar(&f.days, "days", 90, "simulate `N` days")
-			fs.IntVar(&f.from, "from", 30, "measure from day `N` on; the days before are for learning")
-			fs.IntVar(&f.sites, "sites", 100, "draw `N` sites")
-			fs.IntVar(&f.pages, "pages", 2000, "draw `N` pages")
-			f.define(fs)
-		},
+		Flags: slices.Concat(f.webs.flags(), f.output.flags(), []command.Flag{
+			bind("policy", &f.policies, "simulate the policies `NAME,...`"),
+			bind("budget", &f.budgets, "spend `B,...` requests a page and day"),
+			bind("costs", &f.costs, "`UNIT` of the budget: requests, or bytes in units of 20 kB"),
+			bind("from", &f.from, "measure from day `N` on; the days before are for learning"),
+		}),
 		Run: f.run,
 	}
 }
@@ -110,7 +103,7 @@ func wrapped(names []string, begin int) string {
 func (f *freshness) check() ([]sim.Policy, sim.Costs, error) {
 	var costs sim.Costs
 	var policies []sim.Policy
-	if err := f.trial.check(); err != nil {
+	if err := f.webs.check(); err != nil {
 		return nil, costs, err
 	}
 	for _, name := range f.policies {
@@ -120,16 +113,8 @@ func (f *freshness) check() ([]sim.Policy, sim.Costs, error) {
 		}
 		policies = append(policies, p)
 	}
-	for _, n := range []struct {
-		name        string
-		value, most int
-	}{{"days", f.days, 36_500}, {"sites", f.sites, 1_000_000}, {"pages", f.pages, 10_000_000}} {
-		if n.value < 1 || n.value > n.most {
-			return nil, costs, command.Misusef("--%s %d: want 1 to %d", n.name, n.value, n.most)
-		}
-	}
-	if f.from < 0 || f.from >= f.days {
-		return nil, costs, command.Misusef("--from %d: want 0 to %d, a day before the last", f.from, f.days-1)
+	if f.from < 0 || f.from >= f.webs.days {
+		return nil, costs, command.Misusef("--from %d: want 0 to %d, a day before the last", f.from, f.webs.days-1)
 	}
 	for _, b := range f.budgets {
 		if b > 1000 {
@@ -142,9 +127,6 @@ func (f *freshness) check() ([]sim.Policy, sim.Costs, error) {
 		costs = sim.Costs(fresh.Bytes())
 	default:
 		return nil, costs, command.Misusef("--costs %s: want requests or bytes", f.costs)
-	}
-	if inWords(f.tell) == "" {
-		return nil, costs, command.Misusef("--tell %s: want nothing, manifest, delta, push, mixed or lies", f.tell)
 	}
 	return policies, costs, nil
 }
@@ -171,7 +153,7 @@ func (f *freshness) run(ctx context.Context, env *command.Env) error {
 	if err != nil {
 		return err
 	}
-	worlds, err := f.drawn()
+	worlds, err := f.webs.drawn()
 	if err != nil {
 		return err
 	}
@@ -180,7 +162,7 @@ func (f *freshness) run(ctx context.Context, env *command.Env) error {
 		for _, p := range policies {
 			for _, b := range f.budgets {
 				for i, w := range seeds {
-					runs = append(runs, sim.Run{World: w, Policy: p, Budget: b, Days: float64(f.days), From: float64(f.from), Seed: uint64(f.seed + i), Costs: costs})
+					runs = append(runs, sim.Run{World: w, Policy: p, Budget: b, Days: float64(f.webs.days), From: float64(f.from), Seed: uint64(f.webs.seed + i), Costs: costs})
 				}
 			}
 		}
@@ -190,18 +172,11 @@ func (f *freshness) run(ctx context.Context, env *command.Env) error {
 		return err
 	}
 	var rows []freshnessRow
-	for n := f.seeds; len(outcomes) > 0; outcomes = outcomes[n:] {
+	for n := f.webs.seeds; len(outcomes) > 0; outcomes = outcomes[n:] {
 		rows = append(rows, freshnessRowOf(outcomes[:n]))
 	}
-	if f.chart != "" {
-		if err := writeChart(f.chart, f.page(rows)); err != nil {
-			return err
-		}
-	}
-	if f.asJSON {
-		return env.PrintJSON(rows)
-	}
-	return f.print(env, rows)
+	about := f.about(worlds)
+	return f.show(env, rows, func() *chart.Page { return f.page(env, about, rows) }, func() error { return printFreshness(env, about, rows) })
 }
 
 // An outcome is the result of a run, and the bounds beside it.
@@ -223,7 +198,7 @@ func (f *freshness) outcomes(ctx context.Context, env *command.Env, runs []sim.R
 		}
 		list[i] = outcome{Result: r, told: "nothing"}
 		if !runs[i].Policy.IgnoresNotices {
-			list[i].told = f.toldIn(r.World)
+			list[i].told = f.webs.toldIn(r.World)
 		}
 		list[i].bound, list[i].ageBound = bounds(&runs[i])
 		progress.Add(1)
@@ -277,8 +252,8 @@ func freshnessRowOf(outcomes []outcome) freshnessRow {
 	return row
 }
 
-func (f *freshness) print(env *command.Env, rows []freshnessRow) error {
-	fmt.Fprintf(env.Stdout, "%s\n\n", f.about())
+func printFreshness(env *command.Env, about string, rows []freshnessRow) error {
+	fmt.Fprintf(env.Stdout, "%s\n\n", about)
 	s := &sheet{names: 2}
 	s.row("world", "policy", "budget", "freshness", "bound", "% of bound", "age", "bound", "requests", "MB/1000", "wasted")
 	for _, r := range rows {

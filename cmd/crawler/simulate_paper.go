@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,8 +22,8 @@ type paperTable struct {
 // paper has the settings of all tables.
 type paper struct {
 	trial
-	quick bool
-	only  words
+	quick, asJSON bool
+	only          words
 }
 
 // scaled returns n pages, far fewer for a quick look.
@@ -60,16 +59,12 @@ table describes it and its bounds.
 Tables: ` + wrapped(names, 8) + `.
 
 Tables of recorded histories need --data, and are left out without it.`,
-		LogLevel:       slog.LevelWarn,
-		ForeignOptions: []string{"*"},
-		Flags: func(fs *flag.FlagSet) {
-			p.seeds = 1
-			fs.IntVar(&p.seed, "seed", 1, "seed all random numbers with `N`")
-			fs.Var(&p.only, "only", "print the tables `NAME,...` and no others")
-			fs.BoolVar(&p.quick, "quick", false, "simulate webs a tenth as large, for rough figures only")
-			fs.BoolVar(&p.asJSON, "json", false, "print the tables as JSON")
-			p.defineData(fs)
-		},
+		LogLevel: slog.LevelWarn,
+		File:     command.File{Foreign: []string{"*"}},
+		Flags: append(p.flags()[:2], // there is one seed
+			command.Bind("only", &p.only, "print the tables `NAME,...` and no others"),
+			command.Bind("quick", &p.quick, "simulate webs a tenth as large, for rough figures only"),
+			command.Bind("json", &p.asJSON, "print the tables as JSON")),
 		Run: p.run,
 	}
 }

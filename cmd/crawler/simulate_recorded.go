@@ -80,7 +80,7 @@ func (p *paper) feeds(ctx context.Context) (*sheet, error) {
 	w := sim.FeedWeb{Feeds: p.scaled(4600) / 10, Seed: uint64(p.seed)}.World()
 	part := float64(len(w.Feeds)) / 460
 	tasks := feedTasks([]float64{5 * part, 15 * part, 45 * part, 60.7 * part}, "round-robin", "training", "posting-rate-known", "square-root", "index-known", "index", "ahead-known", "ahead")
-	rows, err := feedRows(ctx, []*sim.FeedWorld{w}, tasks, p.trial, 28, command.Duration(10*time.Minute), &command.Progress{})
+	rows, err := feedRows(ctx, []*sim.FeedWorld{w}, tasks, p.seed, 28, 10*time.Minute, &command.Progress{})
 	return feedSheet(rows), err
 }
 
@@ -90,7 +90,7 @@ func (p *paper) realFeeds(ctx context.Context) (*sheet, error) {
 		return nil, err
 	}
 	w = w.Cut(0, 56)
-	rows, err := feedRows(ctx, []*sim.FeedWorld{w}, feedTasks([]float64{3, 9, 27}, "round-robin", "training", "posting-rate", "index", "index-dated", "ahead"), p.trial, 28, command.Duration(10*time.Minute), &command.Progress{})
+	rows, err := feedRows(ctx, []*sim.FeedWorld{w}, feedTasks([]float64{3, 9, 27}, "round-robin", "training", "posting-rate", "index", "index-dated", "ahead"), p.seed, 28, 10*time.Minute, &command.Progress{})
 	return feedSheet(rows), err
 }
 

@@ -59,9 +59,43 @@ func voiced(w *sim.World, tell string, seed uint64) *sim.World {
 	return w
 }
 
+// webs are the simulated webs.
+type webs struct {
+	trial
+	names              words
+	tell               string
+	days, sites, pages int
+}
+
+func (f *webs) flags() []command.Flag {
+	bind := command.Bind
+	*f = webs{names: words{"gamma"}, tell: "nothing", days: 90, sites: 100, pages: 2000}
+	return append(f.trial.flags(),
+		bind("world", &f.names, "simulate the worlds `NAME,...`"),
+		bind("tell", &f.tell, "sites publish their changes by `WAY`: nothing, manifest, delta, push, mixed or lies"),
+		bind("days", &f.days, "simulate `N` days"),
+		bind("sites", &f.sites, "draw `N` sites"),
+		bind("pages", &f.pages, "draw `N` pages"))
+}
+
+func (f *webs) check() error {
+	for _, n := range []struct {
+		name        string
+		value, most int
+	}{{"days", f.days, 36_500}, {"sites", f.sites, 1_000_000}, {"pages", f.pages, 10_000_000}} {
+		if n.value < 1 || n.value > n.most {
+			return command.Misusef("--%s %d: want 1 to %d", n.name, n.value, n.most)
+		}
+	}
+	if inWords(f.tell) == "" {
+		return command.Misusef("--tell %s: want nothing, manifest, delta, push, mixed or lies", f.tell)
+	}
+	return f.trial.check()
+}
+
 // drawn returns the requested worlds, each once per seed.
-func (f *freshness) drawn() (worlds [][]*sim.World, err error) {
-	for _, name := range f.worlds {
+func (f *webs) drawn() (worlds [][]*sim.World, err error) {
+	for _, name := range f.names {
 		var seeds []*sim.World
 		for i := range f.seeds {
 			w, err := f.draw(name, uint64(f.seed+i))
@@ -71,14 +105,11 @@ func (f *freshness) drawn() (worlds [][]*sim.World, err error) {
 			seeds = append(seeds, w)
 		}
 		worlds = append(worlds, seeds)
-		if size := fmt.Sprintf("%d pages on %d sites", len(seeds[0].Pages), len(seeds[0].Sites)); !slices.Contains(f.size, size) {
-			f.size = append(f.size, size)
-		}
 	}
 	return worlds, nil
 }
 
-func (f *freshness) draw(name string, seed uint64) (*sim.World, error) {
+func (f *webs) draw(name string, seed uint64) (*sim.World, error) {
 	tell, file, shown := f.toldIn(name), name, name
 	if i := strings.IndexByte(name, ':'); i >= 0 {
 		file = name[:i]
@@ -115,7 +146,7 @@ func (f *freshness) draw(name string, seed uint64) (*sim.World, error) {
 }
 
 // toldIn returns how the sites of a world announce changes.
-func (f *freshness) toldIn(world string) string {
+func (f *webs) toldIn(world string) string {
 	if world == "liars" {
 		return "mixed"
 	}
@@ -123,17 +154,24 @@ func (f *freshness) toldIn(world string) string {
 }
 
 // about describes the simulation in a sentence.
-func (f *freshness) about() string {
-	s := fmt.Sprintf("%s; changes %s; days %d to %d; seed %d", strings.Join(f.size, ", or "), inWords(f.tell), f.from, f.days, f.seed)
-	if f.seeds > 1 {
-		s += fmt.Sprintf(" to %d: mean ± standard deviation", f.seed+f.seeds-1)
+func (f *freshness) about(worlds [][]*sim.World) string {
+	var sizes []string
+	for _, seeds := range worlds {
+		if size := fmt.Sprintf("%d pages on %d sites", len(seeds[0].Pages), len(seeds[0].Sites)); !slices.Contains(sizes, size) {
+			sizes = append(sizes, size)
+		}
+	}
+	w := &f.webs
+	s := fmt.Sprintf("%s; changes %s; days %d to %d; seed %d", strings.Join(sizes, ", or "), inWords(w.tell), f.from, w.days, w.seed)
+	if w.seeds > 1 {
+		s += fmt.Sprintf(" to %d: mean ± standard deviation", w.seed+w.seeds-1)
 	}
 	return s
 }
 
 // page returns the page for --chart: for each world freshness and age by budget.
-func (f *freshness) page(rows []freshnessRow) *chart.Page {
-	p := &chart.Page{Title: "Freshness by budget", About: f.about() + ".", Made: made("freshness", f.flags)}
+func (f *freshness) page(env *command.Env, about string, rows []freshnessRow) *chart.Page {
+	p := &chart.Page{Title: "Freshness by budget", About: about + ".", Made: made("freshness", env.Flags)}
 	unit := "requests per page and day"
 	if f.costs == "bytes" {
 		unit = "budget in units of 20 kB per page and day"

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -33,9 +32,9 @@ the state.
     crawler status crawl/`,
 		Args:     []string{"DIR"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&state, "state", "", "`DIRECTORY` for the state of the copy (default DIR/.parley)")
-			fs.BoolVar(&asJSON, "json", false, "print the status as JSON")
+		Flags: []command.Flag{
+			command.Bind("state", &state, "`DIRECTORY` for the state of the copy (default DIR/.parley)"),
+			command.Bind("json", &asJSON, "print the status as JSON"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			dir := cmp.Or(state, collectionIn(env.Args[0]))

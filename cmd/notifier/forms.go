@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/protocol"
@@ -39,9 +39,9 @@ type forms struct {
 }
 
 // newForms returns the forms that the options enable, for an inventory and its journal.
-func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal, log *slog.Logger) (f *forms, err error) {
+func newForms(site *siteflags.Flags, set *flag.FlagSet, inv inventory.Inventory, j *server.Journal, log *slog.Logger) (f *forms, err error) {
 	f = &forms{}
-	if f.on, err = site.Forms(); err != nil {
+	if f.on, err = site.Forms(set); err != nil {
 		return nil, err
 	}
 	if f.on.Callers != "" {
@@ -60,11 +60,11 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 	public := f.public(inv)
 	if docroot == nil && f.on.Versions > 0 {
 		// Fetched content is stored as it comes: there is no other way to get it.
-		f.store = &versions.Store{Dir: site.StateDir("versions"), Journal: j, Public: public, MaxBytes: int64(f.on.Versions), Log: log}
+		f.store = &versions.Store{Dir: site.StateDir("versions"), Journal: j, Public: public, MaxBytes: f.on.Versions, Log: log}
 		f.fetched = site.Fetched(func(features siteflags.Features) siteflags.Features { return f.store.Seeing(features) })
 	}
 	if docroot != nil && (f.on.Pages || f.on.Archive || f.on.Serve) {
-		f.store = &versions.Store{Journal: j, Open: docroot.OpenPage, Public: public, MaxBytes: int64(f.on.Versions), Log: log}
+		f.store = &versions.Store{Journal: j, Open: docroot.OpenPage, Public: public, MaxBytes: f.on.Versions, Log: log}
 		if f.on.Versions > 0 {
 			f.store.Dir = site.StateDir("versions")
 		}
@@ -76,7 +76,7 @@ func newForms(site *siteflags.Flags, inv inventory.Inventory, j *server.Journal,
 		f.pages = &versions.Handler{Store: f.store, Journal: j, Base: site.Base, Public: public}
 	}
 	if f.on.Archive {
-		f.archive = &archive.Maker{Dir: site.StateDir("archive"), Base: site.Base, Journal: j, Pages: f.deliverable, Public: public, Share: f.on.Share, Every: time.Duration(site.Hurry), MaxAge: time.Duration(site.Hurry), Logger: log}
+		f.archive = &archive.Maker{Dir: site.StateDir("archive"), Base: site.Base, Journal: j, Pages: f.deliverable, Public: public, Share: f.on.Share, Every: site.Hurry, MaxAge: site.Hurry, Logger: log}
 		f.archive.NoArchive = func(item *protocol.Item, page []byte) bool {
 			return f.evidence != nil && f.evidence.NoArchive(item.URL) || siteflags.SaysNoArchive(item.URL, item.Type, page)
 		}

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -71,53 +71,49 @@ rdfgen --accept-deletions confirms that many missing pages were deleted on purpo
 Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`
 
 type daemon struct {
-	site                         siteflags.Flags
-	listen, admin                string
-	grace, lookEvery, writeEvery command.Duration
-	heartbeat                    command.Duration
-	subscribers, perAddress      int
-	welcome                      protocol.Welcome
-	noSelfCheck                  bool
+	site          siteflags.Flags
+	limits        doors.Limits
+	welcome       protocol.Welcome
+	listen, admin string
+	noSelfCheck   bool
 }
 
 func notifier() *command.Command {
-	d := daemon{grace: command.Duration(time.Minute), lookEvery: command.Duration(10 * time.Minute),
-		writeEvery: command.Duration(10 * time.Second), heartbeat: command.Duration(25 * time.Second)}
+	bind := command.Bind
+	d := daemon{listen: "127.0.0.1:8639"}
+	d.limits.MaxSubscribers, d.limits.PerAddress, d.limits.Heartbeat = 1000, 16, 25*time.Second
+	p := &d.site.Publish
+	p.Grace, p.ScanEvery, p.WriteEvery = time.Minute, 10*time.Minute, 10*time.Second
 	return &command.Command{
-		Name:               "notifier",
-		Summary:            "watch a site and publish its changes",
-		Usage:              "--docroot DIR --base URL [options]",
-		Sites:              command.Concurrent,
-		ForeignOptions:     siteflags.RdfgenOnly(),
-		ExclusiveResources: func() []string { return append(d.site.Claims(), "--listen "+d.listen) },
-		Sub:                []*command.Command{status(), recheck(), purge()},
-		Help:               help,
-		Required:           siteflags.Required(),
-		LogLevel:           slog.LevelInfo,
+		Name:     "notifier",
+		Summary:  "watch a site and publish its changes",
+		Usage:    "--docroot DIR --base URL [options]",
+		Sub:      []*command.Command{status(), recheck(), purge()},
+		Help:     help,
+		Required: []string{"base"},
+		LogLevel: slog.LevelInfo,
+		File: command.File{Sites: command.Concurrent, Foreign: siteflags.RdfgenOnly(),
+			Exclusive: func() []string { return append(d.site.Claims(), "--listen "+d.listen) }},
 		Groups: []command.Group{
 			{Title: "The site", Options: []string{"docroot", "base", "exclude", "robots"}},
 			{Title: "Output", Options: []string{"out", "sitemap", "state"}},
 			{Title: "Delivery", Options: []string{"listen", "preset", "callers", "ask-via"}},
 			{Title: "Operation", Options: []string{"admin", "config", "log-level"}},
 		},
-		Flags: func(fs *flag.FlagSet) {
-			d.site.Asks.Rate = 50
-			d.site.Define(fs)
-			fs.StringVar(&d.listen, "listen", "127.0.0.1:8639", "listen on `ADDRESS` for requests from the web server")
-			fs.StringVar(&d.admin, "admin", "", "serve metrics and health on `ADDRESS`")
-			fs.Var(&d.grace, "grace", "announce a missing page as deleted after `TIME`")
-			fs.Var(&d.lookEvery, "look-every", "scan the whole site every `TIME`, even without file system events")
-			fs.Var(&d.writeEvery, "write-every", "while changes keep coming, write the manifest at most every `TIME`")
-			fs.Var(&d.heartbeat, "heartbeat", "send a heartbeat on a stream after `TIME` without a message")
-			fs.IntVar(&d.subscribers, "max-subscribers", 1000, "serve at most `N` subscribers")
-			fs.IntVar(&d.perAddress, "per-address", 16, "serve at most `N` subscribers from one address")
-			fs.Float64Var(&d.welcome.Rate, "welcome-rate", 0, "allow each crawler `N` requests a second (0: not stated; crawlers use their own polite rate)")
-			fs.IntVar(&d.welcome.Connections, "welcome-connections", 0, "allow each crawler `N` connections (0: not stated)")
-			fs.IntVar(&d.welcome.Batch, "welcome-batch", 0, "allow batches of at most `N` pages (0: not stated)")
-			d.site.DefineHub(fs)
-			d.site.DefineForms(fs)
-			fs.BoolVar(&d.noSelfCheck, "no-self-check", false, "skip the check at the start that fetches a few published pages from the web server")
-		},
+		Flags: slices.Concat(d.site.Options(50), d.site.DoorOptions(), []command.Flag{
+			bind("listen", &d.listen, "listen on `ADDRESS` for requests from the web server"),
+			bind("admin", &d.admin, "serve metrics and health on `ADDRESS`"),
+			bind("grace", &p.Grace, "announce a missing page as deleted after `TIME`"),
+			bind("look-every", &p.ScanEvery, "scan the whole site every `TIME`, even without file system events"),
+			bind("write-every", &p.WriteEvery, "while changes keep coming, write the manifest at most every `TIME`"),
+			bind("heartbeat", &d.limits.Heartbeat, "send a heartbeat on a stream after `TIME` without a message"),
+			bind("max-subscribers", &d.limits.MaxSubscribers, "serve at most `N` subscribers"),
+			bind("per-address", &d.limits.PerAddress, "serve at most `N` subscribers from one address"),
+			bind("welcome-rate", &d.welcome.Rate, "allow each crawler `N` requests a second (0: not stated; crawlers use their own polite rate)"),
+			bind("welcome-connections", &d.welcome.Connections, "allow each crawler `N` connections (0: not stated)"),
+			bind("welcome-batch", &d.welcome.Batch, "allow batches of at most `N` pages (0: not stated)"),
+			bind("no-self-check", &d.noSelfCheck, "skip the check at the start that fetches a few published pages from the web server"),
+		}),
 		Run: d.run,
 	}
 }
@@ -126,8 +122,8 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	hangups := make(chan os.Signal, 1) // the usual request to reload files
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	if d.heartbeat <= 0 || time.Duration(d.heartbeat) > protocol.MaxHeartbeat {
-		return command.Misusef("--heartbeat %s: want more than 0, and at most %s: after a longer silence crawlers assume that the stream has ended", time.Duration(d.heartbeat), protocol.MaxHeartbeat)
+	if h := d.limits.Heartbeat; h <= 0 || h > protocol.MaxHeartbeat {
+		return command.Misusef("--heartbeat %s: want more than 0, and at most %s: after a longer silence crawlers assume that the stream has ended", h, protocol.MaxHeartbeat)
 	}
 	if err := d.site.CheckDocroot(); err != nil {
 		return err
@@ -138,7 +134,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err := d.site.Check(env.Log); err != nil {
 		return err
 	}
-	tokens, err := readTokens(d.site.Tokens)
+	tokens, err := readTokens(d.site.Tokens())
 	if err != nil {
 		return err
 	}
@@ -154,17 +150,15 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := newForms(&d.site, site, journal, env.Log)
+	f, err := newForms(&d.site, env.Flags, site, journal, env.Log)
 	if err != nil {
 		return err
 	}
 	p := d.site.Publisher(f.watching(site), journal, env.Log)
 	public := p.Inventory.Public
-	p.Grace, p.ScanEvery, p.WriteEvery = time.Duration(d.grace), time.Duration(d.lookEvery), time.Duration(d.writeEvery)
 	snapshot := p.Snapshot
-	n := &doors.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready,
-		Limits: doors.Limits{MaxSubscribers: d.subscribers, PerAddress: d.perAddress, Heartbeat: time.Duration(d.heartbeat),
-			Hurry: time.Duration(d.site.Hurry)}, Logger: env.Log}
+	d.limits.Hurry = d.site.Hurry
+	n := &doors.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready, Limits: d.limits, Logger: env.Log}
 	if d.welcome != (protocol.Welcome{}) {
 		n.Welcome = &d.welcome
 	}
@@ -188,7 +182,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		}
 	}
 	rules := siteflags.RulesOf(site)
-	holder := &server.Holder{State: d.site.State, Publisher: p, HTTP: d.site.Asks.HTTP(), Log: env.Log,
+	holder := &server.Holder{State: d.site.State, Publisher: p, HTTP: d.site.HTTP(), Log: env.Log,
 		Answers: map[string]func(context.Context) (any, error){
 			"forms":   func(context.Context) (any, error) { return f.status(n), nil },
 			"tellers": func(context.Context) (any, error) { return t.status() },
@@ -248,7 +242,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	t.own(ctx, own)
 	f.own(ctx, own)
 	if !d.noSelfCheck {
-		own("self-check", func() error { selfCheck(ctx, journal, p, d.site.Asks.HTTP(), env.Log); return nil })
+		own("self-check", func() error { selfCheck(ctx, journal, p, d.site.HTTP(), env.Log); return nil })
 	}
 	env.Log.Info("notifier listens", "address", doors.Addr().String(), "base", d.site.Base, "state", d.site.State, "manifest", snapshot.Path)
 	owned.Wait()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -14,14 +13,16 @@ import (
 	"github.com/parleyweb/parley/server/evidence"
 )
 
-// stateFlags defines the options that identify the notifier of a site.
-func stateFlags(fs *flag.FlagSet, site *siteflags.Flags) {
-	fs.StringVar(&site.Base, "base", "", "`URL` of the site")
-	fs.StringVar(&site.State, "state", "", "`FILE` of the state, which records what was published (default: one per base URL)")
+// stateFlags returns the options that identify the notifier of a site.
+func stateFlags(site *siteflags.Place) []command.Flag {
+	return []command.Flag{
+		command.Bind("base", &site.Base, "`URL` of the site"),
+		command.Bind("state", &site.State, "`FILE` of the state, which records what was published (default: one per base URL)"),
+	}
 }
 
 // postToNotifier sends a command to the running notifier of a site.
-func postToNotifier(ctx context.Context, site *siteflags.Flags, path string, out any) error {
+func postToNotifier(ctx context.Context, site *siteflags.Place, path string, out any) error {
 	if err := site.StatePath(); err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func postToNotifier(ctx context.Context, site *siteflags.Flags, path string, out
 }
 
 func recheck() *command.Command {
-	var site siteflags.Flags
+	var site siteflags.Place
 	accept := false
 	return &command.Command{
 		Name:    "recheck",
@@ -53,14 +54,10 @@ confirm that this is intended:
     notifier recheck --base https://www.example.org/ --accept-refusals
 
 Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
-		Required:       []string{"base"},
-		Sites:          command.Sequential,
-		ForeignOptions: []string{"*"},
-		LogLevel:       slog.LevelError,
-		Flags: func(fs *flag.FlagSet) {
-			stateFlags(fs, &site)
-			fs.BoolVar(&accept, "accept-refusals", false, "confirm that many pages are refused, and announce them as deleted")
-		},
+		Required: []string{"base"},
+		File:     command.File{Sites: command.Sequential, Foreign: []string{"*"}},
+		LogLevel: slog.LevelError,
+		Flags:    append(stateFlags(&site), command.Bind("accept-refusals", &accept, "confirm that many pages are refused, and announce them as deleted")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			path := "/recheck"
 			if accept {
@@ -77,7 +74,7 @@ Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
 }
 
 func purge() *command.Command {
-	var site siteflags.Flags
+	var site siteflags.Place
 	return &command.Command{
 		Name:    "purge",
 		Summary: "discard everything stored of earlier content of a page",
@@ -96,11 +93,10 @@ archive for an hour. What has been delivered cannot be recalled, as with any
 page of the Web.
 
 Exit codes: 0 done; 1 something failed; 2 wrong usage.`,
-		Required:       []string{"base"},
-		Sites:          command.Sequential,
-		ForeignOptions: []string{"*"},
-		LogLevel:       slog.LevelError,
-		Flags:          func(fs *flag.FlagSet) { stateFlags(fs, &site) },
+		Required: []string{"base"},
+		File:     command.File{Sites: command.Sequential, Foreign: []string{"*"}},
+		LogLevel: slog.LevelError,
+		Flags:    stateFlags(&site),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var p purged
 			if err := postToNotifier(ctx, &site, "/purge?url="+url.QueryEscape(env.Args[0]), &p); err != nil {

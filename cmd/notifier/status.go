@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -18,7 +17,7 @@ import (
 )
 
 func status() *command.Command {
-	var site siteflags.Flags
+	var site siteflags.Place
 	var asJSON bool
 	return &command.Command{
 		Name:    "status",
@@ -30,14 +29,10 @@ It asks the process that uses the site's state, or reads the state if none is ru
     notifier status --base https://www.example.org/
 
 Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong usage.`,
-		Required:       []string{"base"},
-		Sites:          command.Sequential,
-		ForeignOptions: []string{"*"},
-		LogLevel:       slog.LevelError,
-		Flags: func(fs *flag.FlagSet) {
-			stateFlags(fs, &site)
-			fs.BoolVar(&asJSON, "json", false, "print the status as JSON")
-		},
+		Required: []string{"base"},
+		File:     command.File{Sites: command.Sequential, Foreign: []string{"*"}},
+		LogLevel: slog.LevelError,
+		Flags:    append(stateFlags(&site), command.Bind("json", &asJSON, "print the status as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := site.StatePath(); err != nil {
 				return err
@@ -95,7 +90,7 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 }
 
 // statusOf asks the process that holds the state, or reads the state.
-func statusOf(ctx context.Context, site *siteflags.Flags, log *slog.Logger) (s server.Status, running bool, err error) {
+func statusOf(ctx context.Context, site *siteflags.Place, log *slog.Logger) (s server.Status, running bool, err error) {
 	err = server.Ask(ctx, site.State, "GET", "/status", &s)
 	if !errors.Is(err, server.ErrNoHolder) {
 		return s, true, err

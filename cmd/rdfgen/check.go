@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -51,7 +50,8 @@ type checking struct {
 }
 
 func checkCommand() *command.Command {
-	var c checking
+	bind := command.Bind
+	c := checking{sample: 20, rate: 1}
 	return &command.Command{
 		Name:     "check",
 		Summary:  "report mistakes in a robots.txt, sitemap, feed or robots.rdf, and what they cost",
@@ -59,12 +59,12 @@ func checkCommand() *command.Command {
 		Help:     checkHelp,
 		Args:     []string{"URL|FILE"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&c.json, "json", false, "print the findings as JSON")
-			fs.BoolVar(&c.strict, "strict", false, "exit with 1 for warnings too")
-			fs.BoolVar(&c.fetch, "fetch", false, "fetch robots.txt and pages from the site also when the list is a FILE")
-			fs.IntVar(&c.sample, "sample", 20, "fetch `N` of the listed pages; 0 for none")
-			fs.Float64Var(&c.rate, "rate", 1, "send at most `N` requests a second, such as 0.2 or 5")
+		Flags: []command.Flag{
+			bind("json", &c.json, "print the findings as JSON"),
+			bind("strict", &c.strict, "exit with 1 for warnings too"),
+			bind("fetch", &c.fetch, "fetch robots.txt and pages from the site also when the list is a FILE"),
+			bind("sample", &c.sample, "fetch `N` of the listed pages; 0 for none"),
+			bind("rate", &c.rate, "send at most `N` requests a second, such as 0.2 or 5"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			c.env = env

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -45,7 +44,7 @@ const learnSize = 2 << 20 // the largest page whose changes are measured, in byt
 
 // learning is one run of rdfgen learn.
 type learning struct {
-	masks    command.Strings
+	masks    []string
 	share    float64
 	json     bool
 	old, new string // the directories of the builds
@@ -63,11 +62,11 @@ func learnCommand() *command.Command {
 		Help:    learnHelp,
 		Args:    []string{"BUILD1", "BUILD2"},
 		// The masks of a site are in its configuration file.
-		ForeignOptions: []string{"*"},
-		Flags: func(fs *flag.FlagSet) {
-			fs.Var(&l.masks, "mask", "ignore text that matches `PATTERN`, a mask that you already use (repeatable)")
-			fs.Float64Var(&l.share, "min-share", l.share, "propose only masks that apply to at least this `SHARE` of the changed pages, above 0 and at most 1")
-			fs.BoolVar(&l.json, "json", false, "print the proposals as JSON")
+		File: command.File{Foreign: []string{"*"}},
+		Flags: []command.Flag{
+			command.Bind("mask", &l.masks, "ignore text that matches `PATTERN`, a mask that you already use (repeatable)"),
+			command.Bind("min-share", &l.share, "propose only masks that apply to at least this `SHARE` of the changed pages, above 0 and at most 1"),
+			command.Bind("json", &l.json, "print the proposals as JSON"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			l.old, l.new, l.env = env.Args[0], env.Args[1], env

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -56,6 +55,7 @@ usage.`
 type job struct {
 	site                      siteflags.Flags
 	dryRun, selfCheck, accept bool
+	robotsNow                 bool
 	shown                     *evidence.Keeper
 	rules                     siteflags.Rules // of what is published
 	verbose, json             bool
@@ -63,32 +63,29 @@ type job struct {
 }
 
 func rdfgen() *command.Command {
+	bind := command.Bind
 	var j job
 	return &command.Command{
-		Name:               "rdfgen",
-		Summary:            "describe a site as robots.rdf, a sitemap and feeds",
-		Usage:              "--docroot DIR --base URL [options]",
-		Sub:                shared(checkCommand(), reportCommand(), learnCommand()),
-		Sites:              command.Sequential,
-		ForeignOptions:     siteflags.NotifierOnly(),
-		ExclusiveResources: j.site.Claims,
-		Help:               help,
-		Required:           siteflags.Required(),
-		LogLevel:           slog.LevelError,
+		Name:     "rdfgen",
+		Summary:  "describe a site as robots.rdf, a sitemap and feeds",
+		Usage:    "--docroot DIR --base URL [options]",
+		Sub:      shared(checkCommand(), reportCommand(), learnCommand()),
+		File:     command.File{Sites: command.Sequential, Foreign: siteflags.NotifierOnly(), Exclusive: j.site.Claims},
+		Help:     help,
+		Required: []string{"base"},
+		LogLevel: slog.LevelError,
 		Groups: []command.Group{
 			{Title: "The site", Options: []string{"docroot", "base", "include", "exclude", "robots"}},
 			{Title: "Output", Options: []string{"out", "sitemap", "atom", "state", "config"}},
 			{Title: "This run", Options: []string{"dry-run", "verbose", "accept-deletions"}},
 		},
-		Flags: func(fs *flag.FlagSet) {
-			j.site.Define(fs)
-			fs.BoolVar(&j.dryRun, "dry-run", false, "list the pages that would be published and those left out, and write nothing")
-			fs.BoolVar(&j.selfCheck, "self-check", false, "after publishing, fetch up to 20 published pages from the web server and compare them with the files")
-			fs.BoolVar(&j.accept, "accept-deletions", false, "announce all missing pages as deleted, now")
-			fs.BoolVar(&j.site.RobotsNow, "robots-now", false, "apply new permissions in robots.txt at once instead of after --robots-wait, unless the file is missing or has no rule")
-			fs.BoolVar(&j.verbose, "verbose", false, "print the summary even if standard error is not a terminal")
-			fs.BoolVar(&j.json, "json", false, "print the summary as JSON")
-		},
+		Flags: append(j.site.Options(0),
+			bind("dry-run", &j.dryRun, "list the pages that would be published and those left out, and write nothing"),
+			bind("self-check", &j.selfCheck, "after publishing, fetch up to 20 published pages from the web server and compare them with the files"),
+			bind("accept-deletions", &j.accept, "announce all missing pages as deleted, now"),
+			bind("robots-now", &j.robotsNow, "apply new permissions in robots.txt at once instead of after --robots-wait, unless the file is missing or has no rule"),
+			bind("verbose", &j.verbose, "print the summary even if standard error is not a terminal"),
+			bind("json", &j.json, "print the summary as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			j.env = env
 			return j.run(ctx)
@@ -99,13 +96,15 @@ func rdfgen() *command.Command {
 // shared lets the subcommands read the configuration file of rdfgen: they ignore options that are not theirs.
 func shared(parts ...*command.Command) []*command.Command {
 	for _, p := range parts {
-		p.Sites, p.ForeignOptions = command.NoSite, []string{"*"}
+		p.File = command.File{Sites: command.NoSite, Foreign: []string{"*"}}
 	}
 	return parts
 }
 
 func (j *job) run(ctx context.Context) error {
-	stateless := j.dryRun || !j.site.Publishes() && !j.accept && !j.selfCheck && !j.site.RobotsNow
+	// If nothing is to be stored or published, a description of the site goes to standard output.
+	publishes := j.site.Out != "" || j.site.State != "" || len(j.site.TaskOptions()) > 0
+	stateless := j.dryRun || !publishes && !j.accept && !j.selfCheck && !j.robotsNow
 	if !stateless {
 		if err := j.site.StatePath(); err != nil {
 			return err
@@ -148,7 +147,7 @@ func (j *job) notified(ctx context.Context) bool {
 
 // delegate tells the process that holds the state to scan. It returns ErrNoHolder if there is none.
 func (j *job) delegate(ctx context.Context) error {
-	if j.site.RobotsNow {
+	if j.robotsNow {
 		var none any
 		if err := server.Ask(ctx, j.site.State, "POST", "/robots-now", &none); err != nil {
 			return err
@@ -229,7 +228,7 @@ func (j *job) publishOnce(ctx context.Context) error {
 	holding, stop := context.WithCancel(ctx)
 	var held sync.WaitGroup
 	held.Go(func() {
-		if err := (&server.Holder{State: j.site.State, Publisher: p, HTTP: j.site.Asks.HTTP(), Log: j.env.Log}).Run(holding); err != nil {
+		if err := (&server.Holder{State: j.site.State, Publisher: p, HTTP: j.site.HTTP(), Log: j.env.Log}).Run(holding); err != nil {
 			j.env.Log.Warn("other processes cannot reach this process", "err", err)
 		}
 	})
@@ -257,7 +256,7 @@ func (j *job) publishOnce(ctx context.Context) error {
 	}
 	var checked *server.Checked
 	if j.selfCheck {
-		c, err := server.SelfCheck(ctx, journal, j.site.Asks.HTTP(), 0)
+		c, err := server.SelfCheck(ctx, journal, j.site.HTTP(), 0)
 		if err != nil {
 			return err
 		}
@@ -353,13 +352,24 @@ func keyTrouble(s *ping.IndexNow) error {
 // verboseOutput reports whether success is to be reported too.
 func (j *job) verboseOutput() bool { return j.verbose || j.env.IsTerminal() }
 
+// inventory returns the site's inventory, with the rules of its robots.txt as this run wants them.
+func (j *job) inventory(journal *server.Journal) (inventory.Inventory, error) {
+	site, err := j.site.Inventory(journal, j.env.Log)
+	if err != nil {
+		return nil, err
+	}
+	if j.rules = siteflags.RulesOf(site); j.robotsNow {
+		j.rules.AcceptRobots()
+	}
+	return site, nil
+}
+
 // publisher shows its progress on a terminal until done is called.
 func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func(), err error) {
-	site, err := j.site.Inventory(journal, j.env.Log)
+	site, err := j.inventory(journal)
 	if err != nil {
 		return nil, nil, err
 	}
-	j.rules = siteflags.RulesOf(site)
 	// Pages that a notifier has found refused stay so, though nothing is fetched here.
 	if j.shown, err = j.site.Evidence(site, journal, j.env.Log); err != nil {
 		return nil, nil, err
@@ -445,7 +455,7 @@ func (j *job) next(found inventory.Report) string {
 // list prints what would be published, then what is left out by reason. It
 // reads the pages, since some can be left out for what they say.
 func (j *job) list(ctx context.Context) error {
-	site, err := j.site.Inventory(nil, j.env.Log)
+	site, err := j.inventory(nil)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -52,7 +51,7 @@ Exit codes: 0 success; 1 something failed, or the log has no request; 2 wrong
 usage.`
 
 type reporting struct {
-	logs, ranges       command.Strings
+	logs, ranges       []string
 	json, dns          bool
 	html, since, until string
 	tz                 string
@@ -61,7 +60,8 @@ type reporting struct {
 }
 
 func reportCommand() *command.Command {
-	var r reporting
+	bind := command.Bind
+	r := reporting{top: 20}
 	return &command.Command{
 		Name:     "report",
 		Summary:  "report from access logs what crawlers cost, and what could be saved",
@@ -69,16 +69,16 @@ func reportCommand() *command.Command {
 		Help:     reportHelp,
 		Required: []string{"log"},
 		LogLevel: slog.LevelWarn,
-		Flags: func(fs *flag.FlagSet) {
-			fs.Var(&r.logs, "log", "read the logs that `PATTERN` names, such as '/var/log/nginx/access.log*'; - is standard input (repeatable)")
-			fs.BoolVar(&r.json, "json", false, "print the report as JSON")
-			fs.StringVar(&r.html, "html", "", "write the report to `FILE` as one HTML page, and print nothing")
-			fs.Var(&r.ranges, "ranges", "accept clients that claim to be NAME only from the addresses in FILE, as published by its operator: `NAME[,NAME]=FILE` (repeatable)")
-			fs.BoolVar(&r.dns, "verify-dns", false, "verify by DNS that the addresses of crawlers belong to their operators")
-			fs.IntVar(&r.top, "top", 20, "list `N` crawlers and pages")
-			fs.StringVar(&r.since, "since", "", "ignore requests before `TIME`: a date, or a time such as 2026-10-01T12:00:00Z")
-			fs.StringVar(&r.until, "until", "", "ignore requests at `TIME` or later")
-			fs.StringVar(&r.tz, "tz", "", "compute hours and days in `ZONE`, such as Local, UTC or America/Santiago (default as logged)")
+		Flags: []command.Flag{
+			bind("log", &r.logs, "read the logs that `PATTERN` names, such as '/var/log/nginx/access.log*'; - is standard input (repeatable)"),
+			bind("json", &r.json, "print the report as JSON"),
+			bind("html", &r.html, "write the report to `FILE` as one HTML page, and print nothing"),
+			bind("ranges", &r.ranges, "accept clients that claim to be NAME only from the addresses in FILE, as published by its operator: `NAME[,NAME]=FILE` (repeatable)"),
+			bind("verify-dns", &r.dns, "verify by DNS that the addresses of crawlers belong to their operators"),
+			bind("top", &r.top, "list `N` crawlers and pages"),
+			bind("since", &r.since, "ignore requests before `TIME`: a date, or a time such as 2026-10-01T12:00:00Z"),
+			bind("until", &r.until, "ignore requests at `TIME` or later"),
+			bind("tz", &r.tz, "compute hours and days in `ZONE`, such as Local, UTC or America/Santiago (default as logged)"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			r.env = env

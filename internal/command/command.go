@@ -37,9 +37,8 @@ type Command struct {
 	Usage   string // follows the name, such as "BASE --into DIR [options]"
 	Help    string // teaches by example
 
-	Args     []string                          // names of the required arguments, neither more nor less
-	Variadic bool                              // any number of further arguments is allowed
-	Flags    func(fs *flag.FlagSet)            // defines the options, with defaults
+	Args     []string                          // names of the required arguments; a last "..." allows any number of others
+	Flags    []Flag                            // the options, besides those that every command has
 	Required []string                          // options that must not be empty
 	LogLevel slog.Level                        // default of --log-level
 	Run      func(context.Context, *Env) error // nil if there are only parts
@@ -48,18 +47,21 @@ type Command struct {
 	// shows all. Without groups -h shows all.
 	Groups []Group
 
-	// Sites says what sections in the configuration file mean: see [Sites].
-	Sites Sites
-
-	// ExclusiveResources, if not nil, is called when the options of a site have been read, and returns what
-	// no other site of the same file may use, such as "--out /srv/www/robots.rdf".
-	ExclusiveResources func() []string
-
-	// ForeignOptions names options of other programs, which this one ignores in the configuration file that they
-	// share. "*" means all that it does not have itself.
-	ForeignOptions []string
+	File File
 
 	Sub []*Command // the parts
+}
+
+// A File says how a command reads the configuration file, which it may share with others.
+type File struct {
+	Sites Sites // what sections mean
+
+	// Foreign names options of other programs, which are ignored. "*" means all that the command does not have itself.
+	Foreign []string
+
+	// Exclusive, if not nil, is called when the options of a site have been read, and returns what no other site of
+	// the same file may use, such as "--out /srv/www/robots.rdf".
+	Exclusive func() []string
 }
 
 // A Group is a set of related options of a Command.
@@ -70,7 +72,8 @@ type Group struct {
 
 // An Env is the environment that a Command runs in.
 type Env struct {
-	Args           []string // as many as Command.Args, or more if Variadic
+	Args           []string      // as many as Command.Args, or more if that ends in "..."
+	Flags          *flag.FlagSet // the options, with their values
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger // to Stderr
@@ -129,7 +132,7 @@ func Main(ctx context.Context, build func() *Command, args []string, stdin io.Re
 	case err != nil:
 		return env.ended(ctx, name, err)
 	case len(sites) > 0:
-		return runSites(ctx, build, c.Sites, args, sites, &env)
+		return runSites(ctx, build, c.File.Sites, args, sites, &env)
 	}
 	c, name, rest = pick(build(), args)
 	return env.ended(ctx, name, c.run(ctx, name, rest, "", &env))
@@ -186,7 +189,7 @@ func (c *Command) run(ctx context.Context, name string, args []string, site stri
 		_, err := fmt.Fprintln(env.Stdout, strings.Fields(name)[0], Version())
 		return err
 	}
-	env.Args, env.Log = rest, newLogger(env.Stderr, p.level.value, p.format.value)
+	env.Args, env.Flags, env.Log = rest, p.fs, newLogger(env.Stderr, p.level.value, p.format.value)
 	if site != "" {
 		env.Log = env.Log.With("site", site)
 	}
@@ -221,10 +224,11 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 			return nil, Misusef("--%s is required", r)
 		}
 	}
-	if len(rest) > len(c.Args) && !c.Variadic {
-		return nil, Misusef("unexpected argument %q", rest[len(c.Args)])
-	} else if len(rest) < len(c.Args) {
-		return nil, Misusef("%s is required", c.Args[len(rest)])
+	want := slices.DeleteFunc(slices.Clone(c.Args), func(name string) bool { return name == "..." })
+	if len(rest) > len(want) && len(want) == len(c.Args) {
+		return nil, Misusef("unexpected argument %q", rest[len(want)])
+	} else if len(rest) < len(want) {
+		return nil, Misusef("%s is required", want[len(rest)])
 	}
 	return rest, nil
 }
@@ -242,8 +246,8 @@ func (c *Command) options(name string) *options {
 	o := &options{fs: flag.NewFlagSet(name, flag.ContinueOnError)}
 	o.fs.SetOutput(io.Discard)
 	o.fs.Usage = func() {}
-	if c.Flags != nil {
-		c.Flags(o.fs)
+	for _, f := range c.Flags {
+		f.define(o.fs)
 	}
 	o.level, o.format = choice{lower(c.LogLevel), levels()}, choice{"text", []string{"text", "json"}}
 	if c.Run != nil {
@@ -251,7 +255,7 @@ func (c *Command) options(name string) *options {
 		o.fs.Var(&o.level, "log-level", "log messages at least as severe as `LEVEL`: "+strings.Join(o.level.of, ", "))
 		o.fs.Var(&o.format, "log-format", "log as `FORMAT`: text or json")
 	}
-	if c.Run != nil && c.Sites != OneSite {
+	if c.Run != nil && c.File.Sites != OneSite {
 		o.fs.StringVar(&o.site, "site", "", "use only the section `NAME` of the configuration file")
 	}
 	o.fs.BoolFunc("version", "print the version and exit", func(string) error { o.version = true; return nil })

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -42,9 +41,9 @@ func TestMain(m *testing.M) {
 // A call is what a command saw, and what came of it.
 type call struct {
 	docroot string
-	include command.Strings
-	maxFile command.Size
-	grace   command.Duration
+	include []string
+	maxFile int64
+	grace   time.Duration
 	keep    bool
 	args    []string
 
@@ -62,21 +61,21 @@ func called(err error, args ...string) call {
 		return err
 	}
 	build := func() *command.Command {
-		c = call{maxFile: 100e6, grace: command.Duration(time.Minute)}
+		c = call{maxFile: 100e6, grace: time.Minute}
 		return &command.Command{
 			Name: "tool", Summary: "does a bit of everything", Usage: "--docroot DIR [options]",
 			Help: "For example:\n\n    tool --docroot /srv/www\n",
-			Flags: func(fs *flag.FlagSet) {
-				fs.StringVar(&c.docroot, "docroot", "", "publish `DIR`")
-				fs.Var(&c.include, "include", "publish `PATTERN` too; may be repeated")
-				fs.Var(&c.maxFile, "max-file", "leave out files over `SIZE`")
-				fs.Var(&c.grace, "grace", "hold deletions for `TIME`")
-				fs.BoolVar(&c.keep, "keep", false, "stay")
+			Flags: []command.Flag{
+				command.Bind("docroot", &c.docroot, "publish `DIR`"),
+				command.Bind("include", &c.include, "publish `PATTERN` too; may be repeated"),
+				command.Bind("max-file", &c.maxFile, "leave out files over `SIZE`"),
+				command.Bind("grace", &c.grace, "hold deletions for `TIME`"),
+				command.Bind("keep", &c.keep, "stay"),
 			},
 			Required: []string{"docroot"}, LogLevel: 8, Run: run,
 			Sub: []*command.Command{
 				{Name: "follow", Summary: "follows", Usage: "BASE [options]", Args: []string{"BASE"}, Run: run,
-					Flags: func(fs *flag.FlagSet) { fs.BoolVar(&c.keep, "keep", false, "stay") }},
+					Flags: []command.Flag{command.Bind("keep", &c.keep, "stay")}},
 				{Name: "parts", Summary: "has parts only", Sub: []*command.Command{{Name: "a"}, {Name: "b"}}},
 			},
 		}
@@ -89,7 +88,7 @@ func called(err error, args ...string) call {
 
 func TestOptions(t *testing.T) {
 	c := called(nil, "--docroot", "/a", "--include", "x", "-include=y", "--max-file=1k", "--keep")
-	if c.code != 0 || c.docroot != "/a" || !slices.Equal(c.include, []string{"x", "y"}) || c.maxFile != 1000 || c.grace != command.Duration(time.Minute) || !c.keep {
+	if c.code != 0 || c.docroot != "/a" || !slices.Equal(c.include, []string{"x", "y"}) || c.maxFile != 1000 || c.grace != time.Minute || !c.keep {
 		t.Errorf("%+v", c)
 	}
 	if c.stdout != "" || !strings.Contains(c.stderr, `level=ERROR msg="an error"`) || strings.Contains(c.stderr, "an info") {
@@ -112,14 +111,14 @@ func TestEnvironmentAndFile(t *testing.T) {
 	}
 	t.Setenv("PARLEY_CONFIG", file)
 	c := called(nil)
-	if c.code != 0 || c.docroot != "/file" || c.maxFile != 3000 || c.grace != command.Duration(2*time.Minute) || !c.keep || !slices.Equal(c.include, []string{"a b", "c"}) {
+	if c.code != 0 || c.docroot != "/file" || c.maxFile != 3000 || c.grace != 2*time.Minute || !c.keep || !slices.Equal(c.include, []string{"a b", "c"}) {
 		t.Errorf("from the file: %+v", c)
 	}
 	t.Setenv("PARLEY_MAX_FILE", "2k")
 	t.Setenv("PARLEY_INCLUDE", "**/*.{a,b}\nmy files/**\n")
 	t.Setenv("PARLEY_VERSION", "1.2.3") // somebody else's
 	c = called(nil, "--docroot", "/flag", "--keep=false")
-	if c.code != 0 || c.docroot != "/flag" || c.maxFile != 2000 || c.grace != command.Duration(2*time.Minute) || c.keep || !slices.Equal(c.include, []string{"**/*.{a,b}", "my files/**"}) {
+	if c.code != 0 || c.docroot != "/flag" || c.maxFile != 2000 || c.grace != 2*time.Minute || c.keep || !slices.Equal(c.include, []string{"**/*.{a,b}", "my files/**"}) {
 		t.Errorf("flag, then environment, then file: %+v", c)
 	}
 	t.Setenv("PARLEY_MAX_FILE", "much")
@@ -321,8 +320,8 @@ func TestProgress(t *testing.T) {
 func TestVariadic(t *testing.T) {
 	var got []string
 	tool := func() *command.Command {
-		return &command.Command{Name: "tool", Args: []string{"FIRST"}, Variadic: true,
-			Flags: func(fs *flag.FlagSet) { fs.Bool("b", false, "") },
+		return &command.Command{Name: "tool", Args: []string{"FIRST", "..."},
+			Flags: []command.Flag{command.Bind("b", new(bool), "")},
 			Run:   func(_ context.Context, env *command.Env) error { got = env.Args; return nil }}
 	}
 	for _, c := range []struct {
@@ -344,7 +343,7 @@ func TestVariadic(t *testing.T) {
 func TestHelpGroupsOptions(t *testing.T) {
 	tool := func() *command.Command {
 		return &command.Command{Name: "tool", Groups: []command.Group{{Title: "What for", Options: []string{"usual"}}},
-			Flags: func(fs *flag.FlagSet) { fs.Bool("rare", false, "hardly ever"); fs.Bool("usual", false, "always") },
+			Flags: []command.Flag{command.Bind("rare", new(bool), "hardly ever"), command.Bind("usual", new(bool), "always")},
 			Run:   func(context.Context, *command.Env) error { return nil }}
 	}
 	for arg, texts := range map[string]map[string]bool{

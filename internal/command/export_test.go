@@ -2,6 +2,11 @@ package command
 
 import "io"
 
+type (
+	Size     = size
+	Duration = duration
+)
+
 var (
 	StateDir  = stateDir
 	StateName = stateName

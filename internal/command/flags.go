@@ -1,6 +1,7 @@
 package command
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"slices"
@@ -9,29 +10,62 @@ import (
 	"time"
 )
 
-// Strings is an option that may be repeated: flag.Var(&list, "include", ...).
-type Strings []string
+// A Flag is an option of a Command, bound to the variable that it sets.
+type Flag struct {
+	Name string
+	to   any
+	help string
+}
+
+// Bind returns the option --name, which sets the variable at to: a string, bool, int, float64, []string,
+// time.Duration, or an int64, which is a size in bytes; or to is a flag.Value. What the variable holds before the
+// command line is read is the default. The help names the value of the option in backquotes.
+func Bind(name string, to any, help string) Flag { return Flag{name, to, help} }
+
+func (f Flag) define(fs *flag.FlagSet) {
+	switch to := f.to.(type) {
+	case *string:
+		fs.StringVar(to, f.Name, *to, f.help)
+	case *bool:
+		fs.BoolVar(to, f.Name, *to, f.help)
+	case *int:
+		fs.IntVar(to, f.Name, *to, f.help)
+	case *float64:
+		fs.Float64Var(to, f.Name, *to, f.help)
+	case *[]string:
+		fs.Var((*stringsValue)(to), f.Name, f.help)
+	case *int64:
+		fs.Var((*size)(to), f.Name, f.help)
+	case *time.Duration:
+		fs.Var((*duration)(to), f.Name, f.help)
+	default:
+		fs.Var(to.(flag.Value), f.Name, f.help)
+	}
+}
+
+// stringsValue is an option that may be repeated.
+type stringsValue []string
 
 // String returns the list with commas.
-func (s *Strings) String() string { return strings.Join(*s, ",") }
+func (s *stringsValue) String() string { return strings.Join(*s, ",") }
 
 // Set appends to the list. An empty value, such as the last line of a variable, adds nothing.
-func (s *Strings) Set(v string) error {
+func (s *stringsValue) Set(v string) error {
 	if v != "" {
 		*s = append(*s, v)
 	}
 	return nil
 }
 
-// Size is an option in bytes: "100MB" or "100 MB", "500k", "1.5GiB". Units of
+// size is an option in bytes: "100MB" or "100 MB", "500k", "1.5GiB". Units of
 // 1000 are k, M, G, T; of 1024 are Ki, Mi, Gi, Ti; each with or without a B,
 // in any case.
-type Size int64
+type size int64
 
 const sizeUnits = "kmgt"
 
 // String returns the size in the largest unit of 1000 that leaves it whole, else of 1024.
-func (s *Size) String() string {
+func (s *size) String() string {
 	for _, unit := range []struct {
 		of     int64
 		suffix string
@@ -48,7 +82,7 @@ func (s *Size) String() string {
 }
 
 // Set parses a size.
-func (s *Size) Set(v string) error {
+func (s *size) Set(v string) error {
 	bad := fmt.Errorf("want a size such as 100MB, 500k or 1.5GiB")
 	end := strings.LastIndexAny(v, "0123456789.") + 1
 	number, unit := v[:end], strings.ToLower(strings.TrimSpace(v[end:]))
@@ -74,19 +108,21 @@ func (s *Size) Set(v string) error {
 	if n >= math.MaxInt64 {
 		return fmt.Errorf("the size is too large")
 	}
-	*s = Size(n)
+	*s = size(n)
 	return nil
 }
 
-// Duration is an option of time, in the notation of [time.ParseDuration] or with days, which stand first:
+// duration is an option of time, in the notation of [time.ParseDuration] or with days, which stand first:
 // "30d", "1d12h", "90s", "0".
-type Duration time.Duration
+type duration time.Duration
 
 const day = 24 * time.Hour
 
-// String returns the duration without the parts that are zero.
-func (d *Duration) String() string {
-	days, rest := time.Duration(*d)/day, time.Duration(*d)%day
+func (d *duration) String() string { return FormatDuration(time.Duration(*d)) }
+
+// FormatDuration returns a duration as an option has it, without the parts that are zero.
+func FormatDuration(d time.Duration) string {
+	days, rest := d/day, d%day
 	s := rest.String()
 	if rest != 0 && rest%time.Minute == 0 {
 		s = strings.TrimSuffix(s, "0s")
@@ -104,7 +140,7 @@ func (d *Duration) String() string {
 }
 
 // Set parses a duration, which must not be negative.
-func (d *Duration) Set(v string) error {
+func (d *duration) Set(v string) error {
 	bad := fmt.Errorf("want a duration such as 90s, 10m or 30d")
 	var sum time.Duration
 	rest := v
@@ -122,7 +158,7 @@ func (d *Duration) Set(v string) error {
 		}
 		sum += r
 	}
-	*d = Duration(sum)
+	*d = duration(sum)
 	return nil
 }
 

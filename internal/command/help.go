@@ -50,7 +50,7 @@ func (c *Command) help(w io.Writer, name string, fs *flag.FlagSet, all bool) err
 	}
 	if c.Run != nil {
 		fmt.Fprintf(&b, "\nEvery option can also be set in the environment (--max-file as PARLEY_MAX_FILE) and in\nthe file that --config names (\"max-file 2MB\"). The command line wins over the environment,\nand the environment over the file. To repeat an option, repeat its line in the file, or\nput one value on each line of the variable.\n")
-		if c.Sites != OneSite {
+		if c.File.Sites != OneSite {
 			fmt.Fprintf(&b, "\nThe file may describe several sites: a line [NAME] begins the options of one, and the\nlines before the first such line are for all sites. --site NAME runs one site alone.\n")
 		}
 	}

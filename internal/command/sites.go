@@ -63,7 +63,7 @@ func (c *Command) sites(args []string) ([]string, error) {
 		}
 		return nil, nil
 	}
-	if c.Sites != OneSite {
+	if c.File.Sites != OneSite {
 		o.site = cmp.Or(o.site, os.Getenv(envPrefix+"_SITE"))
 	}
 	file, err := os.Open(path)
@@ -84,9 +84,9 @@ func (c *Command) sites(args []string) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, Misusef("%s: %w", path, err)
-	case len(names) > 0 && c.Sites == OneSite:
+	case len(names) > 0 && c.File.Sites == OneSite:
 		return nil, Misusef("%s has sections, but this command is for a single site: give its options on the command line", path)
-	case o.site == "" && c.Sites == NoSite:
+	case o.site == "" && c.File.Sites == NoSite:
 		return nil, nil
 	case o.site == "":
 		return names, nil
@@ -138,7 +138,7 @@ func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParse
 			}
 			f := fs.Lookup(name)
 			switch {
-			case f == nil && (slices.Contains(c.ForeignOptions, name) || slices.Contains(c.ForeignOptions, "*")):
+			case f == nil && (slices.Contains(c.File.Foreign, name) || slices.Contains(c.File.Foreign, "*")):
 				return nil
 			case f == nil:
 				return fmt.Errorf("%s: unknown option %q%s", where(), name, didYouMean(fs, "", name))
@@ -253,13 +253,13 @@ func claimed(build func() *Command, args, sites []string) error {
 	by := make(map[string]string)
 	for _, site := range sites {
 		c, name, rest := pick(build(), args)
-		if c.ExclusiveResources == nil {
+		if c.File.Exclusive == nil {
 			return nil
 		}
 		if _, err := c.read(c.options(name), rest, site); err != nil {
 			continue // its own run reports the error
 		}
-		for _, claim := range c.ExclusiveResources() {
+		for _, claim := range c.File.Exclusive() {
 			if other, ok := by[claim]; ok && other != site {
 				return Misusef("[%s] and [%s] both have %s: each site needs its own", other, site, claim)
 			}

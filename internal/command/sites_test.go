@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,12 +27,9 @@ func sitesCalled(t *testing.T, how command.Sites, config string, run func(ctx co
 	var told []string
 	build := func() *command.Command {
 		var base string
-		var include command.Strings
-		return &command.Command{Name: "tool", Sites: how, ForeignOptions: []string{"listen"}, Required: []string{"base"},
-			Flags: func(fs *flag.FlagSet) {
-				fs.StringVar(&base, "base", "", "a `URL`")
-				fs.Var(&include, "include", "a `PATTERN`")
-			},
+		var include []string
+		return &command.Command{Name: "tool", File: command.File{Sites: how, Foreign: []string{"listen"}}, Required: []string{"base"},
+			Flags: []command.Flag{command.Bind("base", &base, "a `URL`"), command.Bind("include", &include, "a `PATTERN`")},
 			Run: func(ctx context.Context, env *command.Env) error {
 				mu.Lock()
 				told = append(told, fmt.Sprint(base, " ", include))

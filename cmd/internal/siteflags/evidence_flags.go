@@ -1,7 +1,6 @@
 package siteflags
 
 import (
-	"flag"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -13,26 +12,27 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// EvidenceFlags are the options of the checks of what the web server serves to anybody. Without a check no content of
+// asks are the options of the checks of what the web server serves to anybody. Without a check no content of
 // pages is delivered.
-type EvidenceFlags struct {
-	Rate  float64 // the default, if set before Define
-	via   string
-	again command.Duration
+type asks struct {
+	keeper evidence.Keeper
+	via    string
 }
 
-func (a *EvidenceFlags) define(fs *flag.FlagSet) {
-	a.again = command.Duration(24 * time.Hour)
-	fs.Float64Var(&a.Rate, "ask-rate", a.Rate, "fetch at most `N` pages a second anonymously from the web server, to check that they are public: refused pages are withdrawn, and only content served to an anonymous client is delivered; edited pages are checked at once (0: no checks)")
-	fs.StringVar(&a.via, "ask-via", "", "send the anonymous checks through the proxy at `URL`, on another machine: a web server at a loopback or private address may treat this machine differently")
-	fs.Var(&a.again, "ask-again", "an anonymous check of a page is valid for `TIME`, and repeated before it expires")
+func (a *asks) options(rate float64) []command.Flag {
+	a.keeper.Rate, a.keeper.For = rate, 24*time.Hour
+	return []command.Flag{
+		command.Bind("ask-rate", &a.keeper.Rate, "fetch at most `N` pages a second anonymously from the web server, to check that they are public: refused pages are withdrawn, and only content served to an anonymous client is delivered; edited pages are checked at once (0: no checks)"),
+		command.Bind("ask-via", &a.via, "send the anonymous checks through the proxy at `URL`, on another machine: a web server at a loopback or private address may treat this machine differently"),
+		command.Bind("ask-again", &a.keeper.For, "an anonymous check of a page is valid for `TIME`, and repeated before it expires"),
+	}
 }
 
-func (a *EvidenceFlags) check() error {
-	switch {
-	case a.Rate < 0 || a.Rate > 1e6:
-		return command.Misusef("--ask-rate %g: want 0 to 1000000", a.Rate)
-	case a.again < command.Duration(10*time.Millisecond):
+func (a *asks) check() error {
+	switch k := &a.keeper; {
+	case k.Rate < 0 || k.Rate > 1e6:
+		return command.Misusef("--ask-rate %g: want 0 to 1000000", k.Rate)
+	case k.For < 10*time.Millisecond:
 		return command.Misusef("--ask-again: want at least 10ms")
 	}
 	if a.via == "" {
@@ -42,13 +42,14 @@ func (a *EvidenceFlags) check() error {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" {
 		return command.Misusef("--ask-via %q: want http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT", a.via)
 	}
+	a.keeper.Via = u
 	return nil
 }
 
-// HTTP returns the client of a self-check: through the proxy of --ask-via, or nil for direct requests.
-func (a *EvidenceFlags) HTTP() *http.Client {
-	via, err := url.Parse(a.via)
-	if a.via == "" || err != nil {
+// HTTP returns the client of a self-check: through the proxy of --ask-via, or nil for direct requests. Call Check before.
+func (f *Flags) HTTP() *http.Client {
+	via := f.asks.keeper.Via
+	if via == nil {
 		return nil
 	}
 	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(via), DisableCompression: true}}
@@ -60,11 +61,8 @@ func (f *Flags) Evidence(inv inventory.Inventory, j *server.Journal, log *slog.L
 	if DocrootOf(inv) == nil {
 		return nil, nil
 	}
-	a := &f.Asks
-	k := &evidence.Keeper{Journal: j, Rate: a.Rate, For: time.Duration(a.again), Hurry: time.Duration(f.Hurry), Logger: log,
-		Trusted: f.forms.Trust || f.forms.Serve} // pages served here are public
-	if a.via != "" {
-		k.Via, _ = url.Parse(a.via) // check has parsed it
-	}
+	k := &f.asks.keeper
+	k.Journal, k.Hurry, k.Logger = j, f.Hurry, log
+	k.Trusted = f.forms.Trust || f.forms.Serve // pages served here are public
 	return k, k.Open()
 }

@@ -10,19 +10,18 @@ import (
 // Forms are the options for the forms in which changes are delivered, and for queries. A preset sets them
 // all; each can be overridden.
 type Forms struct {
-	Stream      bool         // subscriptions and long polls
-	Pages       bool         // pages themselves: the forms page and batch
-	Versions    command.Size // bytes of old versions to keep, for differences: the form delta
-	Archive     bool         // the whole site as one file: the form site
-	Share       float64      // of the site that must have changed for its archive to be announced
-	Query       bool         // current items, filtered
-	Expressions bool         // filters that are expressions
-	Serve       bool         // requests for the pages' own URLs
-	Callers     string       // FILE of callers that may ask for more than anonymous ones
-	Trust       bool         // content needs no evidence
+	Stream      bool    // subscriptions and long polls
+	Pages       bool    // pages themselves: the forms page and batch
+	Versions    int64   // bytes of old versions to keep, for differences: the form delta
+	Archive     bool    // the whole site as one file: the form site
+	Share       float64 // of the site that must have changed for its archive to be announced
+	Query       bool    // current items, filtered
+	Expressions bool    // filters that are expressions
+	Serve       bool    // requests for the pages' own URLs
+	Callers     string  // FILE of callers that may ask for more than anonymous ones
+	Trust       bool    // content needs no evidence
 
 	preset string
-	fs     *flag.FlagSet // to know what overrides the preset
 }
 
 // preset returns the options for an admin's budget (Castillo 2004, 6.4: C43).
@@ -38,37 +37,38 @@ func preset(budget string) (o Forms, ok bool) {
 	return Forms{}, false
 }
 
-// DefineForms defines the options of a program that has doors.
-func (f *Flags) DefineForms(fs *flag.FlagSet) {
+// DoorOptions returns the options of a program that has doors, among them that of a hub of one's own.
+func (f *Flags) DoorOptions() []command.Flag {
+	bind := command.Bind
 	o := &f.forms
-	*o = Forms{fs: fs}
-	fs.StringVar(&o.preset, "preset", "moderate", "enable the forms of delivery that fit a `BUDGET`: low (manifest and changes, by polling), moderate (adds push) or high (adds pages, differences, batches, archives and queries); --stream, --pages, --versions, --archive, --query and --expressions override it")
-	fs.BoolVar(&o.Stream, "stream", true, "push changes as they happen, over WebSocket, and let requests wait for them (long polls)")
-	fs.BoolVar(&o.Pages, "pages", false, "deliver the content of changed pages too, one by one or in batches: as=page, as=batch")
-	fs.Var(&o.Versions, "versions", "store old versions of pages beside the state, up to `SIZE`, and deliver differences: as=delta; needs --pages. For URL lists with --fetch it stores the present versions too")
-	fs.BoolVar(&o.Archive, "archive", false, "make an archive of the whole site, beside the state, for crawlers that lack most of the pages: as=site")
-	fs.Float64Var(&o.Share, "archive-share", 0.5, "announce the archive to crawlers that have missed changes of more than this `SHARE` of the pages")
-	fs.BoolVar(&o.Query, "query", false, "list the pages that match a filter, at BASE/parley/query")
-	fs.BoolVar(&o.Expressions, "expressions", false, "accept filters written in CEL, of bounded cost")
-	fs.BoolVar(&o.Serve, "serve-pages", false, "answer requests for the pages themselves that the web server forwards, with differences for clients that have an old version")
-	fs.BoolVar(&o.Trust, "trust-docroot", false, "deliver the content of pages that the web server has not refused, even if no check has shown that it serves them to anonymous clients")
-	fs.StringVar(&o.Callers, "callers", "", "identify crawlers by the tokens in `FILE`, which is read again when it changes; each line has a name as in robots.txt, a token, and the word agents if programs of that crawler may run here")
+	*o = Forms{preset: "moderate", Stream: true, Share: 0.5}
+	return []command.Flag{
+		bind("hub", &f.senders.ownHub, "act as a WebSub hub for the manifest and the feeds, at BASE/parley/hub"),
+		bind("preset", &o.preset, "enable the forms of delivery that fit a `BUDGET`: low (manifest and changes, by polling), moderate (adds push) or high (adds pages, differences, batches, archives and queries); --stream, --pages, --versions, --archive, --query and --expressions override it"),
+		bind("stream", &o.Stream, "push changes as they happen, over WebSocket, and let requests wait for them (long polls)"),
+		bind("pages", &o.Pages, "deliver the content of changed pages too, one by one or in batches: as=page, as=batch"),
+		bind("versions", &o.Versions, "store old versions of pages beside the state, up to `SIZE`, and deliver differences: as=delta; needs --pages. For URL lists with --fetch it stores the present versions too"),
+		bind("archive", &o.Archive, "make an archive of the whole site, beside the state, for crawlers that lack most of the pages: as=site"),
+		bind("archive-share", &o.Share, "announce the archive to crawlers that have missed changes of more than this `SHARE` of the pages"),
+		bind("query", &o.Query, "list the pages that match a filter, at BASE/parley/query"),
+		bind("expressions", &o.Expressions, "accept filters written in CEL, of bounded cost"),
+		bind("serve-pages", &o.Serve, "answer requests for the pages themselves that the web server forwards, with differences for clients that have an old version"),
+		bind("trust-docroot", &o.Trust, "deliver the content of pages that the web server has not refused, even if no check has shown that it serves them to anonymous clients"),
+		bind("callers", &o.Callers, "identify crawlers by the tokens in `FILE`, which is read again when it changes; each line has a name as in robots.txt, a token, and the word agents if programs of that crawler may run here"),
+	}
 }
 
-// formNames returns the names of the options that DefineForms defines.
-func formNames() []string {
-	return []string{"preset", "stream", "pages", "versions", "archive", "archive-share", "query", "expressions", "serve-pages", "callers", "trust-docroot"}
-}
-
-// Forms returns the options of the preset, with the overrides. It is called after StatePath.
-func (f *Flags) Forms() (Forms, error) {
+// Forms returns the options of the preset, with the overrides: those that are set. It is called after StatePath.
+func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
 	o, ok := preset(f.forms.preset)
 	if !ok {
 		return Forms{}, command.Misusef("--preset %s: want low, moderate or high", f.forms.preset)
 	}
 	said := &f.forms
 	o.Share, o.Serve, o.Callers, o.Trust = said.Share, said.Serve, said.Callers, said.Trust
-	said.fs.Visit(func(fl *flag.Flag) {
+	isSet := map[string]bool{}
+	set.Visit(func(fl *flag.Flag) {
+		isSet[fl.Name] = true
 		switch fl.Name {
 		case "stream":
 			o.Stream = said.Stream
@@ -89,14 +89,14 @@ func (f *Flags) Forms() (Forms, error) {
 		return Forms{}, command.Misusef("--archive-share %g: want more than 0, and at most 1", o.Share)
 	case f.Docroot == "":
 		for _, option := range []string{"archive", "serve-pages"} {
-			if said.isSet(option) {
+			if isSet[option] {
 				return Forms{}, command.Misusef("--%s reads files: it needs --docroot", option)
 			}
 		}
 		o.Archive = false // a preset asks for what is possible
 		if !f.pages.fetch {
 			for _, option := range []string{"pages", "versions"} {
-				if said.isSet(option) {
+				if isSet[option] {
 					return Forms{}, command.Misusef("--%s needs pages to read: --docroot, or a list with --fetch", option)
 				}
 			}
@@ -104,12 +104,12 @@ func (f *Flags) Forms() (Forms, error) {
 		} else if o.Versions == 0 {
 			o.Pages = false
 		}
-		if said.Pages && said.isSet("pages") && o.Versions == 0 {
+		if said.Pages && isSet["pages"] && o.Versions == 0 {
 			return Forms{}, command.Misusef("--pages of a URL list needs --versions: the content of fetched pages is delivered from the stored versions")
 		}
 	}
-	if o.Versions > 0 && !o.Pages && said.isSet("pages") {
-		if said.isSet("versions") {
+	if o.Versions > 0 && !o.Pages && isSet["pages"] {
+		if isSet["versions"] {
 			return Forms{}, command.Misusef("--versions needs --pages: if there is no difference, the whole page is delivered")
 		}
 		o.Versions = 0 // from the preset, which means it only with pages
@@ -122,14 +122,6 @@ func (f *Flags) Forms() (Forms, error) {
 	}
 	return o, nil
 }
-
-func (o *Forms) isSet(name string) (set bool) {
-	o.fs.Visit(func(fl *flag.Flag) { set = set || fl.Name == name })
-	return set
-}
-
-// StateDir returns a directory beside the state, which is in no docroot, for "versions", "archive" or "agents".
-func (f *Flags) StateDir(what string) string { return f.State + "." + what }
 
 // String names the enabled forms, for people.
 func (o Forms) String() string {

@@ -1,7 +1,7 @@
 package siteflags
 
 import (
-	"flag"
+	"cmp"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -14,42 +14,41 @@ import (
 
 // outputs are the options that say which files are published besides the manifest.
 type outputs struct {
-	sitemap     string
-	sitemapGzip bool
-
-	rss, atom, jsonFeed string
-	title               string
-	entries             int
-
-	nginx, reload string
-	writeRobots   bool
-	precompress   bool
+	sitemap     static.Sitemap
+	feeds       static.Feeds
+	nginx       static.Nginx
+	reload      string // After of nginx
+	writeRobots bool
+	precompress bool
 }
 
-func (o *outputs) define(fs *flag.FlagSet) {
-	*o = outputs{}
-	fs.StringVar(&o.sitemap, "sitemap", "", "publish a sitemap as `FILE`, such as DOCROOT/sitemap.xml; over 50,000 pages it is an index, with its parts beside it")
-	fs.BoolVar(&o.sitemapGzip, "sitemap-gzip", false, "compress the parts of a sitemap")
-	fs.StringVar(&o.rss, "rss", "", "publish the newest changes as `FILE`, in RSS 2.0")
-	fs.StringVar(&o.atom, "atom", "", "publish the newest changes as `FILE`, in Atom")
-	fs.StringVar(&o.jsonFeed, "json-feed", "", "publish the newest changes as `FILE`, in JSON Feed")
-	fs.StringVar(&o.title, "title", "", "`TEXT` that names the site in its feeds")
-	fs.IntVar(&o.entries, "feed-entries", 50, "list the newest `N` changed pages in feeds")
-	fs.StringVar(&o.nginx, "nginx-include", "", "write `FILE`, to include in nginx's server block: 410 for deleted pages, 308 for moved ones")
-	fs.StringVar(&o.reload, "nginx-reload", "", "run `COMMAND`, such as 'nginx -s reload', after --nginx-include has been written")
-	fs.BoolVar(&o.writeRobots, "write-robots", false, "merge Sitemap and Manifest lines into the docroot's robots.txt")
-	fs.BoolVar(&o.precompress, "precompress", false, "write FILE.gz and FILE.zst beside the manifest, the sitemap and the feeds")
+func (o *outputs) options() []command.Flag {
+	bind := command.Bind
+	o.feeds.Entries = 50
+	return []command.Flag{
+		bind("sitemap", &o.sitemap.Path, "publish a sitemap as `FILE`, such as DOCROOT/sitemap.xml; over 50,000 pages it is an index, with its parts beside it"),
+		bind("sitemap-gzip", &o.sitemap.Gzip, "compress the parts of a sitemap"),
+		bind("rss", &o.feeds.RSS, "publish the newest changes as `FILE`, in RSS 2.0"),
+		bind("atom", &o.feeds.Atom, "publish the newest changes as `FILE`, in Atom"),
+		bind("json-feed", &o.feeds.JSON, "publish the newest changes as `FILE`, in JSON Feed"),
+		bind("title", &o.feeds.Title, "`TEXT` that names the site in its feeds"),
+		bind("feed-entries", &o.feeds.Entries, "list the newest `N` changed pages in feeds"),
+		bind("nginx-include", &o.nginx.Path, "write `FILE`, to include in nginx's server block: 410 for deleted pages, 308 for moved ones"),
+		bind("nginx-reload", &o.reload, "run `COMMAND`, such as 'nginx -s reload', after --nginx-include has been written"),
+		bind("write-robots", &o.writeRobots, "merge Sitemap and Manifest lines into the docroot's robots.txt"),
+		bind("precompress", &o.precompress, "write FILE.gz and FILE.zst beside the manifest, the sitemap and the feeds"),
+	}
 }
 
 // files returns the options that name files.
 func (o *outputs) files() []*string {
-	return []*string{&o.sitemap, &o.rss, &o.atom, &o.jsonFeed, &o.nginx}
+	return []*string{&o.sitemap.Path, &o.feeds.RSS, &o.feeds.Atom, &o.feeds.JSON, &o.nginx.Path}
 }
 
 // does returns the options for the tasks that are requested.
 func (o *outputs) does() (does []string) {
 	for _, x := range []struct{ option, value string }{
-		{"sitemap", o.sitemap}, {"rss", o.rss}, {"atom", o.atom}, {"json-feed", o.jsonFeed}, {"nginx-include", o.nginx}} {
+		{"sitemap", o.sitemap.Path}, {"rss", o.feeds.RSS}, {"atom", o.feeds.Atom}, {"json-feed", o.feeds.JSON}, {"nginx-include", o.nginx.Path}} {
 		if x.value != "" {
 			does = append(does, "--"+x.option+" "+x.value)
 		}
@@ -64,17 +63,17 @@ func (o *outputs) does() (does []string) {
 }
 
 func (o *outputs) check(f *Flags) error {
-	if o.entries < 1 || o.entries > 1000 {
-		return command.Misusef("--feed-entries %d: want 1 to 1000", o.entries)
+	if o.feeds.Entries < 1 || o.feeds.Entries > 1000 {
+		return command.Misusef("--feed-entries %d: want 1 to 1000", o.feeds.Entries)
 	}
 	if o.writeRobots && f.RobotsFile(nil) == nil {
 		return command.Misusef("--write-robots needs --docroot, and a --base that is the root of a host: robots.txt belongs there")
 	}
-	if o.reload != "" && o.nginx == "" {
+	if o.reload != "" && o.nginx.Path == "" {
 		return command.Misusef("--nginx-reload needs --nginx-include")
 	}
 	dir := ""
-	for _, file := range []string{o.rss, o.atom, o.jsonFeed} {
+	for _, file := range []string{o.feeds.RSS, o.feeds.Atom, o.feeds.JSON} {
 		if file == "" {
 			continue
 		}
@@ -90,47 +89,10 @@ func (o *outputs) check(f *Flags) error {
 		}
 		seen[*file] = true
 	}
-	if o.nginx != "" {
-		return f.outside("nginx-include", o.nginx, "everybody could read it")
+	if o.nginx.Path != "" {
+		return f.outside("nginx-include", o.nginx.Path, "everybody could read it")
 	}
 	return nil
-}
-
-// url returns the URL of a published file: below the base URL as it is below the docroot, directly at the
-// base if it is elsewhere.
-func (f *Flags) url(file string) string {
-	place, inside, err := f.below(file)
-	if err != nil || !inside {
-		place = filepath.Base(file)
-	}
-	return f.Base + place
-}
-
-// dirURL returns the URL of a file's directory.
-func (f *Flags) dirURL(file string) string {
-	u := f.url(file)
-	return u[:strings.LastIndexByte(u, '/')+1]
-}
-
-func (o *outputs) feeds(f *Flags, public func(string) bool, log *slog.Logger) *static.Feeds {
-	first := o.rss
-	for _, file := range []string{o.atom, o.jsonFeed} {
-		if first == "" {
-			first = file
-		}
-	}
-	if first == "" {
-		return nil
-	}
-	return &static.Feeds{RSS: o.rss, Atom: o.atom, JSON: o.jsonFeed, Base: f.dirURL(first), Title: o.title, Hub: f.senders.hubURL(f),
-		Entries: o.entries, Precompress: o.precompress, Public: public, Log: log}
-}
-
-func (o *outputs) sitemapOf(f *Flags, public func(string) bool, log *slog.Logger) *static.Sitemap {
-	if o.sitemap == "" {
-		return nil
-	}
-	return &static.Sitemap{Path: o.sitemap, Base: f.dirURL(o.sitemap), Gzip: o.sitemapGzip, Precompress: o.precompress, Public: public, Log: log}
 }
 
 // RobotsFile returns the docroot's robots.txt with the lines that it should have; nil if the site has none of
@@ -147,8 +109,8 @@ func (f *Flags) RobotsFile(log *slog.Logger) *static.Robots {
 	if f.Out != "" {
 		r.Manifest = f.manifestURL()
 	}
-	if o := &f.outputs; o.sitemap != "" {
-		r.Sitemaps = append(r.Sitemaps, f.url(o.sitemap))
+	if o := &f.outputs; o.sitemap.Path != "" {
+		r.Sitemaps = append(r.Sitemaps, f.url(o.sitemap.Path))
 	}
 	return r
 }
@@ -156,14 +118,18 @@ func (f *Flags) RobotsFile(log *slog.Logger) *static.Robots {
 // list returns the outputs, in the order in which they are written.
 func (o *outputs) list(f *Flags, public func(string) bool, log *slog.Logger) (list []server.Output) {
 	list = append(list, &static.Compressed{Path: f.manifest(), Off: !o.precompress, Log: log})
-	if s := o.sitemapOf(f, public, log); s != nil {
-		list = append(list, s)
+	if s := o.sitemap; s.Path != "" {
+		s.Base, s.Precompress, s.Public, s.Log = f.dirURL(s.Path), o.precompress, public, log
+		list = append(list, &s)
 	}
-	if s := o.feeds(f, public, log); s != nil {
-		list = append(list, s)
+	s := o.feeds
+	if first := cmp.Or(s.RSS, s.Atom, s.JSON); first != "" {
+		s.Base, s.Hub, s.Precompress, s.Public, s.Log = f.dirURL(first), f.HubURL(), o.precompress, public, log
+		list = append(list, &s)
 	}
-	if o.nginx != "" {
-		list = append(list, &static.Nginx{Path: o.nginx, Base: f.Base, Docroot: f.Docroot, Public: public, After: strings.Fields(o.reload), Log: log})
+	if n := o.nginx; n.Path != "" {
+		n.Base, n.Docroot, n.After, n.Public, n.Log = f.Base, f.Docroot, strings.Fields(o.reload), public, log
+		list = append(list, &n)
 	}
 	if o.writeRobots { // last, so that the files it names exist
 		list = append(list, f.RobotsFile(log))

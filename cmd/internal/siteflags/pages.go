@@ -1,7 +1,6 @@
 package siteflags
 
 import (
-	"flag"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -17,37 +16,63 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// pages are the options for pages that are not files, and for what is read of a page.
+// pages are the options for which pages are published, and for what is read of a page.
 type pages struct {
-	urls, commands, sitemaps, feeds command.Strings
-	fetch                           bool
-	fetchRate                       float64
-	recheck                         command.Duration
+	choice
+	urls, commands, sitemaps, feeds []string // lists of pages
+	tokens                          string   // file of tokens with which pages are announced
 
-	reachable bool
-	start     command.Strings
-	masks     command.Strings
-	logs      command.Strings
+	fetch    bool
+	fetching catalog.Fetch
+	fetched  Features // of fetched pages; nil if none are fetched
 
-	fetched Features // of fetched pages; nil if none are fetched
+	masks, logs []string
+}
+
+// choice are the options that choose among the pages of a site.
+type choice struct {
+	include, exclude         []string
+	cleanURLs                bool
+	robots                   string
+	robotsWait, robotsRemind time.Duration
+	maxFile                  int64
+	reachable                bool
+	start                    []string
 }
 
 // Features reads what a page declares of itself, as Site.Features does.
 type Features = func(url string, page []byte, whole bool) (inventory.Features, error)
 
-func (p *pages) define(fs *flag.FlagSet) {
-	*p = pages{recheck: command.Duration(24 * time.Hour)}
-	fs.Var(&p.urls, "urls", "publish the URLs in `FILE`, or at a URL: one a line, CSV with a header, or JSON lines (repeatable)")
-	fs.Var(&p.commands, "urls-cmd", "publish the URLs that `COMMAND` prints, in the formats of --urls (repeatable)")
-	fs.Var(&p.sitemaps, "urls-sitemap", "publish the URLs of the sitemap at `FILE or URL` (repeatable)")
-	fs.Var(&p.feeds, "urls-feed", "publish the URLs of the feed at `FILE or URL`; a page that drops out of it is not deleted (repeatable)")
-	fs.BoolVar(&p.fetch, "fetch", false, "fetch listed pages from the web server, for their digests and titles, and to measure how much of them changed")
-	fs.Float64Var(&p.fetchRate, "fetch-rate", 2, "with --fetch: fetch at most `N` listed pages a second")
-	fs.Var(&p.recheck, "recheck", "with --fetch: fetch a listed page again after `TIME`, even if the list reports no change")
-	fs.BoolVar(&p.reachable, "reachable", false, "publish only pages that can be reached by links from the home page, or from --start")
-	fs.Var(&p.start, "start", "with --reachable, begin at `URL` too (repeatable)")
-	fs.Var(&p.masks, "mask", "ignore text that matches `REGEXP` when measuring how much of a page changed (repeatable; see rdfgen learn)")
-	fs.Var(&p.logs, "access-log", "estimate the importance of pages from the visitors in `FILES`, such as '/var/log/nginx/access.log*' (repeatable)")
+func (c *choice) options() []command.Flag {
+	bind := command.Bind
+	c.maxFile, c.robotsWait, c.robotsRemind = server.MaxFile, time.Minute, 24*time.Hour
+	return []command.Flag{
+		bind("include", &c.include, "also publish files that match `PATTERN`, such as '**/*.txt' (repeatable)"),
+		bind("exclude", &c.exclude, "do not publish files that match `PATTERN`, such as 'drafts/**' (repeatable)"),
+		bind("clean-urls", &c.cleanURLs, "the web server serves page.html as /page"),
+		bind("robots", &c.robots, "`FILE or URL` of the robots.txt to obey (default: robots.txt in the docroot, or that of the host if there is no docroot or the base has a path)"),
+		bind("robots-wait", &c.robotsWait, "apply new permissions in robots.txt after `TIME` without another change; new prohibitions apply at once"),
+		bind("robots-remind", &c.robotsRemind, "warn every `TIME` while robots.txt is missing, has no rule or cannot be read; until then the last rules stay in force"),
+		bind("max-file", &c.maxFile, "leave out files over `SIZE`"),
+		bind("reachable", &c.reachable, "publish only pages that can be reached by links from the home page, or from --start"),
+		bind("start", &c.start, "with --reachable, begin at `URL` too (repeatable)"),
+	}
+}
+
+func (p *pages) options() []command.Flag {
+	bind := command.Bind
+	p.fetching = catalog.Fetch{Rate: 2, Recheck: 24 * time.Hour}
+	return append(p.choice.options(),
+		bind("urls", &p.urls, "publish the URLs in `FILE`, or at a URL: one a line, CSV with a header, or JSON lines (repeatable)"),
+		bind("urls-cmd", &p.commands, "publish the URLs that `COMMAND` prints, in the formats of --urls (repeatable)"),
+		bind("urls-sitemap", &p.sitemaps, "publish the URLs of the sitemap at `FILE or URL` (repeatable)"),
+		bind("urls-feed", &p.feeds, "publish the URLs of the feed at `FILE or URL`; a page that drops out of it is not deleted (repeatable)"),
+		bind("announce-tokens", &p.tokens, "accept announcements of pages at BASE/parley/announce from clients with a token in `FILE`, one per line, read at the start"),
+		bind("fetch", &p.fetch, "fetch listed pages from the web server, for their digests and titles, and to measure how much of them changed"),
+		bind("fetch-rate", &p.fetching.Rate, "with --fetch: fetch at most `N` listed pages a second"),
+		bind("recheck", &p.fetching.Recheck, "with --fetch: fetch a listed page again after `TIME`, even if the list reports no change"),
+		bind("mask", &p.masks, "ignore text that matches `REGEXP` when measuring how much of a page changed (repeatable; see rdfgen learn)"),
+		bind("access-log", &p.logs, "estimate the importance of pages from the visitors in `FILES`, such as '/var/log/nginx/access.log*' (repeatable)"))
 }
 
 // listed reports whether the site's pages are listed.
@@ -56,26 +81,27 @@ func (p *pages) listed() bool { return len(p.urls)+len(p.commands)+len(p.sitemap
 // Inventory returns the site's inventory. The journal has the published pages; if it is nil, none are known,
 // and no listed page is fetched.
 func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (inventory.Inventory, error) {
-	masks, err := maintext.ParseMasks(f.pages.masks)
+	p := &f.pages
+	masks, err := maintext.ParseMasks(p.masks)
 	if err != nil {
 		return nil, command.Misusef("--mask: %w", err)
 	}
-	if f.pages.fetchRate <= 0 {
-		return nil, command.Misusef("--fetch-rate %g: want more than 0", f.pages.fetchRate)
+	if p.fetching.Rate <= 0 {
+		return nil, command.Misusef("--fetch-rate %g: want more than 0", p.fetching.Rate)
 	}
 	features := featuresWith(masks)
-	inv, err := f.pages.inventory(f, features, j, log)
+	inv, err := p.inventory(f, features, j, log)
 	if err != nil {
 		return nil, err
 	}
-	if !f.pages.reachable {
+	if !p.reachable {
 		return inv, nil
 	}
 	site, ok := inv.(*server.Site)
 	if !ok {
 		return nil, command.Misusef("--reachable follows the links of files: it needs --docroot")
 	}
-	r := &catalog.Reachable{Inventory: site, Open: site.Open, Links: links, Start: append([]string{f.Base}, f.pages.start...), Base: f.Base, Journal: j, Log: log}
+	r := &catalog.Reachable{Inventory: site, Open: site.Open, Links: links, Start: append([]string{f.Base}, p.start...), Base: f.Base, Journal: j, Log: log}
 	if err := r.Check(); err != nil {
 		return nil, command.Misusef("%w", err)
 	}
@@ -84,9 +110,9 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (inventory.Invent
 
 func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *slog.Logger) (inventory.Inventory, error) {
 	if f.Docroot != "" {
-		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: f.Include, Exclude: f.Exclude,
-			CleanURLs: f.CleanURLs, Robots: f.Robots, RobotsWait: time.Duration(f.RobotsWait), RobotsRemind: time.Duration(f.RobotsRemind), Journal: j, MaxFile: int64(f.MaxFile), Hurry: time.Duration(f.Hurry), Features: features,
-			FeaturesVersion: strings.Join(p.masks, "\n"), Log: log}
+		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: p.include, Exclude: p.exclude, CleanURLs: p.cleanURLs,
+			Robots: p.robots, RobotsWait: p.robotsWait, RobotsRemind: p.robotsRemind, MaxFile: p.maxFile, Hurry: f.Hurry, Journal: j,
+			Features: features, FeaturesVersion: strings.Join(p.masks, "\n"), Log: log}
 		for _, own := range append(f.outputs.own(f), f.Out, f.State, f.keyFile(j)) {
 			if own != "" {
 				site.Own = append(site.Own, own)
@@ -95,12 +121,10 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 		if err := site.Check(); err != nil {
 			return nil, command.Misusef("%w", err)
 		}
-		if f.RobotsNow {
-			site.AcceptRobots()
-		}
 		return site, nil
 	}
-	c := &catalog.Catalog{Base: f.Base, Exclude: f.Exclude, Robots: f.Robots, RobotsWait: time.Duration(f.RobotsWait), RobotsRemind: time.Duration(f.RobotsRemind), Hurry: time.Duration(f.Hurry), Journal: j, Log: log}
+	c := &catalog.Catalog{Base: f.Base, Exclude: p.exclude, Robots: p.robots, RobotsWait: p.robotsWait, RobotsRemind: p.robotsRemind,
+		Hurry: f.Hurry, Journal: j, Log: log}
 	for _, s := range p.urls {
 		c.Sources = append(c.Sources, catalog.List(s))
 	}
@@ -115,16 +139,14 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 	}
 	if p.fetch && j != nil {
 		p.fetched = features
-		c.Fetch = &catalog.Fetch{Rate: p.fetchRate, MaxBytes: int64(f.MaxFile), Recheck: time.Duration(p.recheck),
-			Features: func(url string, page []byte, whole bool) (inventory.Features, error) {
-				return p.fetched(url, page, whole)
-			}}
+		p.fetching.MaxBytes = p.maxFile
+		p.fetching.Features = func(url string, page []byte, whole bool) (inventory.Features, error) {
+			return p.fetched(url, page, whole)
+		}
+		c.Fetch = &p.fetching
 	}
 	if err := c.Check(); err != nil {
 		return nil, command.Misusef("%w", err)
-	}
-	if f.RobotsNow {
-		c.AcceptRobots()
 	}
 	return c, nil
 }
@@ -157,15 +179,15 @@ const recount = time.Hour
 
 // importance counts visitors in the access logs, again every hour. Until one can be read, the importance of
 // pages is unknown.
-func (p *pages) importance(log *slog.Logger) func(string) protocol.Importance {
-	if len(p.logs) == 0 {
+func importance(logs []string, log *slog.Logger) func(string) protocol.Importance {
+	if len(logs) == 0 {
 		return nil
 	}
 	var counts *accesslog.Counts
 	var at time.Time
 	return func(pageURL string) protocol.Importance { // a Publisher calls it from one goroutine at a time
 		if at.IsZero() || time.Since(at) > recount {
-			if c := countVisitors(p.logs, log); c != nil {
+			if c := countVisitors(logs, log); c != nil {
 				counts = c
 			}
 			at = time.Now()

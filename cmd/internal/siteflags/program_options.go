@@ -3,9 +3,13 @@ package siteflags
 // NotifierOnly names the options that only notifier has. Rdfgen ignores them in a configuration file, so that
 // both can use the same one; a test keeps the list complete.
 func NotifierOnly() []string {
-	return append([]string{"listen", "admin", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address",
+	names := []string{"listen", "admin", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address",
 		"welcome-rate", "welcome-connections", "welcome-batch",
-		"hub", "no-self-check"}, formNames()...)
+		"no-self-check"}
+	for _, o := range new(Flags).DoorOptions() {
+		names = append(names, o.Name)
+	}
+	return names
 }
 
 // RdfgenOnly names the options that only rdfgen has.

@@ -3,7 +3,6 @@ package siteflags
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -20,28 +19,25 @@ import (
 
 // senders are the options for notifying search engines and hubs, which do not ask.
 type senders struct {
-	engines      command.Strings
+	engines      []string
 	significance float64
 	key          string
-	rotate       bool
-	all          bool
-	hubs         command.Strings
+	rotate, all  bool
+	hubs         []string
 	ownHub       bool // the notifier is a hub itself
 }
 
-func (s *senders) define(fs *flag.FlagSet) {
-	*s = senders{}
-	fs.Var(&s.engines, "indexnow", "notify `ENGINE` of changed pages at once: bing, yandex, naver, seznam, yep, indexnow, or a URL; the engines inform each other (repeatable)")
-	fs.Float64Var(&s.significance, "indexnow-significance", 0.01, "do not notify engines of updates that changed less than this `SHARE` of the main text (0: notify them of all)")
-	fs.StringVar(&s.key, "indexnow-key", "", "IndexNow `KEY` that proves that the site is yours (default: generated, and stored in the state)")
-	fs.BoolVar(&s.rotate, "indexnow-rotate", false, "generate a new key when an engine rejects the old one for good")
-	fs.BoolVar(&s.all, "indexnow-all", false, "notify a new engine of all pages, not only of later changes")
-	fs.Var(&s.hubs, "websub", "notify the WebSub hub at `URL` of each new manifest and feed (repeatable)")
-}
-
-// DefineHub defines the option of a hub of one's own, which needs a program that listens.
-func (f *Flags) DefineHub(fs *flag.FlagSet) {
-	fs.BoolVar(&f.senders.ownHub, "hub", false, "act as a WebSub hub for the manifest and the feeds, at BASE/parley/hub")
+func (s *senders) options() []command.Flag {
+	bind := command.Bind
+	s.significance = 0.01
+	return []command.Flag{
+		bind("indexnow", &s.engines, "notify `ENGINE` of changed pages at once: bing, yandex, naver, seznam, yep, indexnow, or a URL; the engines inform each other (repeatable)"),
+		bind("indexnow-significance", &s.significance, "do not notify engines of updates that changed less than this `SHARE` of the main text (0: notify them of all)"),
+		bind("indexnow-key", &s.key, "IndexNow `KEY` that proves that the site is yours (default: generated, and stored in the state)"),
+		bind("indexnow-rotate", &s.rotate, "generate a new key when an engine rejects the old one for good"),
+		bind("indexnow-all", &s.all, "notify a new engine of all pages, not only of later changes"),
+		bind("websub", &s.hubs, "notify the WebSub hub at `URL` of each new manifest and feed (repeatable)"),
+	}
 }
 
 // does returns the options for the tasks that are requested.
@@ -55,7 +51,7 @@ func (s *senders) does() (does []string) {
 	return does
 }
 
-func (s *senders) check(*Flags) error {
+func (s *senders) check() error {
 	if s.significance < 0 || s.significance > 1 {
 		return command.Misusef("--indexnow-significance %g: want 0 to 1", s.significance)
 	}
@@ -63,10 +59,8 @@ func (s *senders) check(*Flags) error {
 }
 
 // HubURL returns the hub named in the manifest and the feeds; empty if there is none.
-func (f *Flags) HubURL() string { return f.senders.hubURL(f) }
-
-func (s *senders) hubURL(f *Flags) string {
-	switch {
+func (f *Flags) HubURL() string {
+	switch s := &f.senders; {
 	case s.ownHub:
 		return f.Base + "parley/hub"
 	case len(s.hubs) > 0:
@@ -111,9 +105,9 @@ func (f *Flags) keyFile(j *server.Journal) string {
 
 // topics returns the URLs that can be subscribed to, and their files.
 func (f *Flags) topics() map[string]string {
-	o := &f.outputs
+	o := &f.outputs.feeds
 	t := map[string]string{f.manifestURL(): f.manifest()}
-	for _, file := range []string{o.rss, o.atom, o.jsonFeed} {
+	for _, file := range []string{o.RSS, o.Atom, o.JSON} {
 		if file != "" {
 			t[f.url(file)] = file
 		}
@@ -136,8 +130,8 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 	if !f.senders.ownHub {
 		return nil
 	}
-	topics := f.topics()
-	types := map[string]string{f.outputs.rss: "application/rss+xml", f.outputs.atom: "application/atom+xml", f.outputs.jsonFeed: "application/feed+json"}
+	topics, feeds := f.topics(), &f.outputs.feeds
+	types := map[string]string{feeds.RSS: "application/rss+xml", feeds.Atom: "application/atom+xml", feeds.JSON: "application/feed+json"}
 	return &ping.Hub{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: caller.Address,
 		Topic: func(_ context.Context, url string) (string, []byte, error) {
 			file, ok := topics[url]

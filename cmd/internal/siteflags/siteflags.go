@@ -4,12 +4,10 @@ package siteflags
 
 import (
 	"cmp"
-	"flag"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
@@ -20,27 +18,13 @@ import (
 	"github.com/parleyweb/parley/server/manifest"
 )
 
-// Flags are the options of a site.
+// Flags are the options of a site. Each is bound to the field of the library that it sets, where there is one.
 type Flags struct {
-	Docroot, Base    string
-	Out, State       string
-	Previous         string
-	Include, Exclude command.Strings
-	CleanURLs        bool
-	Robots           string
-	RobotsWait       command.Duration
-	RobotsRemind     command.Duration
-	RobotsNow        bool // of rdfgen
-	MaxFile          command.Size
-	Retention        command.Duration
-	Hurry            command.Duration
-	Heal             bool
-
-	// Tokens is a file of tokens: a client with one may announce pages to the notifier, so that neither a
-	// docroot nor a list is needed.
-	Tokens string
-
-	Asks EvidenceFlags
+	Place
+	Hurry   time.Duration
+	Publish server.Publisher // the options that a program adds are set here, and used by Publisher
+	journal server.JournalOptions
+	asks    asks
 
 	pages   pages
 	outputs outputs
@@ -48,33 +32,20 @@ type Flags struct {
 	forms   Forms
 }
 
-// Required are the options that must be given.
-func Required() []string { return []string{"base"} }
-
-// Define defines the options.
-func (f *Flags) Define(fs *flag.FlagSet) {
-	f.MaxFile, f.Retention = 100_000_000, command.Duration(90*24*time.Hour)
-	f.RobotsWait, f.RobotsRemind = command.Duration(time.Minute), command.Duration(24*time.Hour)
-	fs.StringVar(&f.Docroot, "docroot", "", "`DIR` that the web server serves; a symbolic link is allowed")
-	fs.StringVar(&f.Base, "base", "", "`URL` at which the site is served")
-	fs.StringVar(&f.Out, "out", "", "publish the manifest as `FILE`, such as DOCROOT/robots.rdf")
-	fs.StringVar(&f.State, "state", "", "`FILE` of the state, which records what was published (default: one per base URL, below $STATE_DIRECTORY or /var/lib/parley)")
-	fs.StringVar(&f.Previous, "previous", "", "`FILE or URL` of the manifest published last, to compare the state with (default: the file of --out)")
-	fs.Var(&f.Include, "include", "also publish files that match `PATTERN`, such as '**/*.txt' (repeatable)")
-	fs.Var(&f.Exclude, "exclude", "do not publish files that match `PATTERN`, such as 'drafts/**' (repeatable)")
-	fs.BoolVar(&f.CleanURLs, "clean-urls", false, "the web server serves page.html as /page")
-	fs.StringVar(&f.Robots, "robots", "", "`FILE or URL` of the robots.txt to obey (default: robots.txt in the docroot, or that of the host if there is no docroot or the base has a path)")
-	fs.Var(&f.RobotsWait, "robots-wait", "apply new permissions in robots.txt after `TIME` without another change; new prohibitions apply at once")
-	fs.Var(&f.RobotsRemind, "robots-remind", "warn every `TIME` while robots.txt is missing, has no rule or cannot be read; until then the last rules stay in force")
-	fs.Var(&f.MaxFile, "max-file", "leave out files over `SIZE`")
-	fs.Var(&f.Retention, "retention", "keep the journal of changes and deletions for `TIME`")
-	fs.Var(&f.Hurry, "hurry", "cap our own waiting times, such as debouncing and retries, at `TIME` (0: no cap; for tests)")
-	fs.BoolVar(&f.Heal, "heal", false, "restore the mtime of files rewritten with the same bytes, so that the web server answers 304 again")
-	fs.StringVar(&f.Tokens, "announce-tokens", "", "accept announcements of pages at BASE/parley/announce from clients with a token in `FILE`, one per line, read at the start")
-	f.Asks.define(fs)
-	f.pages.define(fs)
-	f.outputs.define(fs)
-	f.senders.define(fs)
+// Options returns the options, with a default for --ask-rate.
+func (f *Flags) Options(askRate float64) []command.Flag {
+	bind := command.Bind
+	f.journal.Retention = 90 * 24 * time.Hour
+	return slices.Concat([]command.Flag{
+		bind("docroot", &f.Docroot, "`DIR` that the web server serves; a symbolic link is allowed"),
+		bind("base", &f.Base, "`URL` at which the site is served"),
+		bind("out", &f.Out, "publish the manifest as `FILE`, such as DOCROOT/robots.rdf"),
+		bind("state", &f.State, "`FILE` of the state, which records what was published (default: one per base URL, below $STATE_DIRECTORY or /var/lib/parley)"),
+		bind("previous", &f.journal.Published, "`FILE or URL` of the manifest published last, to compare the state with (default: the file of --out)"),
+		bind("retention", &f.journal.Retention, "keep the journal of changes and deletions for `TIME`"),
+		bind("hurry", &f.Hurry, "cap our own waiting times, such as debouncing and retries, at `TIME` (0: no cap; for tests)"),
+		bind("heal", &f.Publish.Heal, "restore the mtime of files rewritten with the same bytes, so that the web server answers 304 again"),
+	}, f.asks.options(askRate), f.pages.options(), f.outputs.options(), f.senders.options())
 }
 
 // Check reports what is wrong with the options.
@@ -82,30 +53,31 @@ func (f *Flags) Check(log *slog.Logger) error {
 	if err := f.canonical(); err != nil {
 		return err
 	}
-	lists := f.pages.listed()
+	p := &f.pages
+	lists := p.listed()
 	switch {
 	case f.Docroot != "" && lists:
 		return command.Misusef("--docroot and lists of URLs exclude each other: choose one")
-	case f.Docroot == "" && !lists && f.Tokens == "":
+	case f.Docroot == "" && !lists && p.tokens == "":
 		return command.Misusef("--docroot is required, or one of --urls, --urls-cmd, --urls-sitemap and --urls-feed")
-	case f.Docroot == "" && f.Heal:
+	case f.Docroot == "" && f.Publish.Heal:
 		return command.Misusef("--heal sets the dates of files: it needs --docroot")
 	}
-	if err := f.Asks.check(); err != nil {
+	if err := f.asks.check(); err != nil {
 		return err
 	}
-	for name, d := range map[string]command.Duration{"robots-wait": f.RobotsWait, "robots-remind": f.RobotsRemind} {
+	for name, d := range map[string]time.Duration{"robots-wait": p.robotsWait, "robots-remind": p.robotsRemind} {
 		if d <= 0 {
-			return command.Misusef("--%s %s: want more than 0", name, time.Duration(d))
+			return command.Misusef("--%s %s: want more than 0", name, d)
 		}
 	}
 	if err := f.outputs.check(f); err != nil {
 		return err
 	}
-	if err := f.senders.check(f); err != nil {
+	if err := f.senders.check(); err != nil {
 		return err
 	}
-	if f.Docroot != "" && f.Robots == "" && f.Base != protocol.Origin(f.Base)+"/" {
+	if f.Docroot != "" && p.robots == "" && f.Base != protocol.Origin(f.Base)+"/" {
 		if _, err := os.Lstat(filepath.Join(f.Docroot, "robots.txt")); err == nil {
 			log.Warn("robots.txt in the docroot is ignored: crawlers read only that of the host", "robots", protocol.Origin(f.Base)+"/robots.txt")
 		}
@@ -114,15 +86,11 @@ func (f *Flags) Check(log *slog.Logger) error {
 	return err
 }
 
-// Publishes reports whether anything is to be stored or published; otherwise a description of the site goes
-// to standard output.
-func (f *Flags) Publishes() bool { return f.Out != "" || f.State != "" || len(f.TaskOptions()) > 0 }
-
 // TaskOptions returns the options for tasks besides the manifest. A process that leaves them to another must find
 // the same there.
 func (f *Flags) TaskOptions() []string {
 	var does []string
-	if f.Heal {
+	if f.Publish.Heal {
 		does = append(does, "--heal")
 	}
 	return append(append(does, f.outputs.does()...), f.senders.does()...)
@@ -152,7 +120,7 @@ func (f *Flags) Claims() []string {
 	for _, file := range f.outputs.files() {
 		claim("", *file)
 	}
-	if f.Heal {
+	if f.Publish.Heal {
 		claim("--heal in ", f.Docroot) // each would set the dates that it knows
 	}
 	if f.outputs.writeRobots {
@@ -164,111 +132,19 @@ func (f *Flags) Claims() []string {
 // canonical brings the base URL to its published form, and makes file names absolute, so that they mean the
 // same to every process.
 func (f *Flags) canonical() error {
-	base := f.Base
-	if !strings.HasSuffix(base, "/") {
-		base += "/"
-	}
-	base, err := protocol.CanonicalURL("", base)
-	if err != nil {
-		return command.Misusef("--base: %w", err)
-	}
-	f.Base = base
-	for _, name := range append(f.outputs.files(), &f.Out, &f.State, &f.Tokens, &f.forms.Callers) {
-		if *name == "" {
-			continue
-		}
-		if *name, err = filepath.Abs(*name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.Place.canonical(append(f.outputs.files(), &f.pages.tokens, &f.forms.Callers)...)
 }
 
-// StatePath determines where the state is stored, and rejects a place that the web server would serve.
-func (f *Flags) StatePath() error {
-	if err := f.canonical(); err != nil {
-		return err
-	}
-	if f.State == "" {
-		path, err := command.StatePath(f.Base)
-		if err != nil {
-			return err
-		}
-		f.State = path
-	}
-	return f.outside("state", f.State, "everybody could fetch it")
-}
-
-// outside rejects a file in the docroot.
-func (f *Flags) outside(option, path, why string) error {
-	if f.Docroot == "" { // nothing is served from here
-		return nil
-	}
-	_, inside, err := f.below(path)
-	if err == nil && inside {
-		return command.Misusef("--%s %s is inside the docroot, where %s: name a file outside", option, path, why)
-	}
-	return err
-}
-
-// below returns the slashed path of a file below the docroot, if it is there.
-func (f *Flags) below(path string) (place string, inside bool, err error) {
-	if f.Docroot == "" {
-		return "", false, nil
-	}
-	root, err := resolve(f.Docroot)
-	if err != nil {
-		return "", false, err
-	}
-	real, err := resolve(path)
-	if err != nil {
-		return "", false, err
-	}
-	rel, err := filepath.Rel(root, real)
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", false, nil
-	}
-	return filepath.ToSlash(rel), true, nil
-}
-
-// resolve follows the symbolic links of as much of a path as exists.
-func resolve(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	rest := ""
-	for p := abs; ; p = filepath.Dir(p) {
-		real, err := filepath.EvalSymlinks(p)
-		if err == nil {
-			return filepath.Join(real, rest), nil
-		}
-		if p == filepath.Dir(p) {
-			return abs, nil
-		}
-		rest = filepath.Join(filepath.Base(p), rest)
-	}
-}
-
-// manifest returns the file of the manifest: --out, else one beside the state.
-func (f *Flags) manifest() string {
-	if f.Out != "" {
-		return f.Out
-	}
-	return f.State + ".robots.rdf"
-}
-
-// manifestURL returns the URL of the manifest: that of --out if it is served, else that at the notifier.
-func (f *Flags) manifestURL() string {
-	if _, inside, err := f.below(f.Out); err == nil && inside && f.Out != "" {
-		return f.url(f.Out)
-	}
-	return f.Base + "robots.rdf"
-}
+// Tokens returns the file of tokens: a client with one may announce pages to the notifier, so that neither a
+// docroot nor a list is needed.
+func (f *Flags) Tokens() string { return f.pages.tokens }
 
 // JournalOptions returns the options of the site's journal.
 func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
-	return server.JournalOptions{Base: f.Base, Published: cmp.Or(f.Previous, f.manifest()), Manifest: f.manifest(), Retention: time.Duration(f.Retention), Log: log}
+	o := f.journal
+	o.Base, o.Manifest, o.Log = f.Base, f.manifest(), log
+	o.Published = cmp.Or(o.Published, o.Manifest)
+	return o
 }
 
 // Publisher returns the publisher of the site's inventory, with its manifest
@@ -276,25 +152,10 @@ func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 func (f *Flags) Publisher(inv inventory.Inventory, j *server.Journal, log *slog.Logger) *server.Publisher {
 	about := doors.Describe(f.Base)
 	about.URL = f.manifestURL()
-	return &server.Publisher{
-		Inventory: inv, Journal: j, Hurry: time.Duration(f.Hurry),
-		Snapshot: &manifest.Snapshot{Path: f.manifest(), Manifest: about, Public: inv.Public},
-		Outputs:  f.outputs.list(f, inv.Public, log),
-		Heal:     f.Heal, Importance: f.pages.importance(log), Announces: f.Tokens != "", Log: log,
-	}
-}
-
-// CheckDocroot tells a wrong --docroot apart from one that is unmounted later.
-func (f *Flags) CheckDocroot() error {
-	if f.Docroot == "" {
-		return nil
-	}
-	st, err := os.Stat(f.Docroot)
-	if err != nil {
-		return fmt.Errorf("docroot: %w", err)
-	}
-	if !st.IsDir() {
-		return fmt.Errorf("docroot %s is not a directory", f.Docroot)
-	}
-	return nil
+	p := &f.Publish
+	p.Inventory, p.Journal, p.Hurry, p.Log = inv, j, f.Hurry, log
+	p.Snapshot = &manifest.Snapshot{Path: f.manifest(), Manifest: about, Public: inv.Public}
+	p.Outputs = f.outputs.list(f, inv.Public, log)
+	p.Importance, p.Announces = importance(f.pages.logs, log), f.pages.tokens != ""
+	return p
 }

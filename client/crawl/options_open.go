@@ -1,0 +1,375 @@
+package crawl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/gather"
+	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/client/poll"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// Open opens the collection and returns a Crawler for it. The caller runs the Crawler, and afterwards closes its
+// Collection. The error is an OptionError if the options are wrong, and wraps collection.ErrHeld if another process has
+// the collection open.
+func (o *Options) Open() (*Crawler, error) {
+	c, err := o.crawler()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := o.stored(c)
+	if err = cmp.Or(err, o.checkHosts(hostsOf(c.Start, false))); err != nil {
+		return nil, err
+	}
+	into := o.Collection.Into
+	if into == "" {
+		return nil, wrong("%s is required", field("Into"))
+	}
+	if _, err := os.Stat(filepath.Join(into, ".parley", "state.db")); err == nil {
+		return nil, wrong("%s is a copy made by \"crawler follow\": crawl into another directory", into)
+	}
+	if c.Collection, err = collection.Open(into, stored); err != nil {
+		return nil, err
+	}
+	if err := o.begin(c); err != nil {
+		return nil, errors.Join(err, c.Collection.Close())
+	}
+	return c, nil
+}
+
+// begin limits a crawl without Domain to the hosts that it began with, now or earlier, and returns an error if there
+// are none, or the options do not suit them.
+func (o *Options) begin(c *Crawler) error {
+	if len(c.Start) == 0 && c.Collection.Len() == 0 {
+		return wrong("%s is empty: give a URL to begin with in %s", o.Collection.Into, field("Start"))
+	}
+	begun := slices.Clone(c.Start)
+	for site := range c.Collection.Sites() {
+		if site.Requests > 0 || site.Ready > 0 { // other sites are known only from links that were not followed
+			begun = append(begun, site.Origin)
+		}
+	}
+	hosts, domains := hostsOf(begun, false), o.Scope.Domain
+	if len(domains) == 0 {
+		if len(hosts) == 0 {
+			return wrong("no host to crawl: give a URL to begin with, or %s SUFFIX", field("Domain"))
+		}
+		c.Seeder.Rules.Hosts = hostsOf(begun, true)
+	}
+	return o.checkHosts(append(hosts, domains...))
+}
+
+// crawler returns a Crawler without its Collection.
+func (o *Options) crawler() (*Crawler, error) {
+	order, sources, again := &o.Order, &o.Sources, &o.Retries
+	name, _, _ := strings.Cut(strings.ToLower(o.Fetch.Agent), "/") // which is matched in robots.txt
+	h, err := o.Harvester()
+	h.Hurry, h.Log = again.Hurry, o.Log
+	c := &Crawler{Harvester: h, Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest},
+		Batch: frontier.BatchOptions{Size: order.Batch, SameSite: order.SameSite}, Batches: order.Batches,
+		Once: o.Once, Again: o.Again, Stop: o.Stop, TrapShare: o.Scope.TrapShare,
+		NoParse: sources.NoParse, NoManifests: sources.NoManifests, NoSitemaps: sources.NoSitemaps, NoFeeds: sources.NoFeeds, NoStreams: sources.NoStreams,
+		ManifestEvery: sources.ManifestEvery, SitemapEvery: sources.SitemapEvery, FeedEvery: sources.FeedEvery,
+		RobotsEvery: sources.RobotsEvery, SourceAgain: sources.SourceAgain, Patience: again.Patience, Hurry: again.Hurry, Log: o.Log}
+	c.Stop.Value = float32(o.Revisits.StopValue)
+	if c.TrapShare == 0 { // in a Crawler zero means the default
+		c.TrapShare = -1
+	}
+	for _, u := range o.Start {
+		canonical, err := protocol.CanonicalURL("", u)
+		if err != nil {
+			return nil, wrong("%s: want a URL such as https://www.example.org/", u)
+		}
+		c.Start = append(c.Start, canonical)
+	}
+	return c, cmp.Or(o.rules(&c.Seeder.Rules), o.order(c), o.policy(c), o.announcements(c), err)
+}
+
+// choose returns the meaning of a field's value, a word.
+func choose[T any](f field, word, words string, meanings map[string]T) (T, error) {
+	v, ok := meanings[word]
+	if !ok {
+		return v, bad(f, word, words)
+	}
+	return v, nil
+}
+
+// stored returns the options of the collection for a crawler.
+func (o *Options) stored(c *Crawler) (*collection.Options, error) {
+	s, again := &o.Collection, &o.Retries
+	contents, err1 := choose("Store", s.Store, "warc, mirror, both or none", map[string]collection.Contents{
+		"warc": collection.WARC, "mirror": collection.Mirror, "both": collection.WARC | collection.Mirror, "none": 0})
+	coding, err2 := choose("Coding", s.Coding, "none, gzip or zstd", map[string]string{"none": "", "gzip": "gzip", "zstd": "zstd"})
+	answers, err3 := choose("Answers", s.Answers, "usual, all or none", map[string]collection.Answers{
+		"usual": 0, "all": collection.AllAnswers, "none": collection.NoAnswers})
+	text, err4 := choose("Changed", o.Revisits.Changed, "bytes or text", map[string]bool{"bytes": false, "text": true})
+	if text && !s.TextDigest {
+		err4 = wrong("%s text: add %s, which detects changes of the text", field("Changed"), field("TextDigest"))
+	}
+	down := again.Down
+	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
+	opts := &collection.Options{Contents: contents, Coding: coding, Answers: answers, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks,
+		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy, TextOnly: text,
+		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite,
+		Again: collection.Again{Failing: failing, Lost: again.DNS, Refused: again.Refused, Moved: again.Refused, Gone: 4 * again.Refused},
+		Hurry: again.Hurry, Wait: 5 * time.Second} // another command may just be reading it
+	if hurry := again.Hurry; hurry > 0 { // the waits that have no field of their own
+		for i := range failing[:3] {
+			failing[i] = min(failing[i], hurry)
+		}
+		opts.Again.Missing, opts.Again.Missed = hurry, []time.Duration{hurry, hurry, hurry}
+	}
+	return opts, cmp.Or(err1, err2, err3, err4)
+}
+
+// rules sets the rules by which URLs are admitted.
+func (o *Options) rules(r *seed.Rules) error {
+	s := &o.Scope
+	*r = seed.Rules{DomainSuffixes: s.Domain, Accept: s.Accept, Reject: s.Reject, RejectWords: listed(s.RejectWord),
+		SessionIDs: listed(s.SessionID), StaticExt: listed(s.StaticExt), DynamicExt: listed(s.DynamicExt), LogExt: listed(s.LogExt),
+		MaxDepthStatic: s.MaxDepth, MaxDepthDynamic: s.MaxDepthDynamic, MaxPerSite: s.PerSite, SplitWWW: !s.SameWWW}
+	if !(s.TrapShare >= 0 && s.TrapShare <= 1) {
+		return bad("TrapShare", s.TrapShare, "a share between 0 and 1")
+	}
+	return positive(number{"MaxPages", s.MaxPages}, number{"MaxSites", s.MaxSites}, number{"PerSite", s.PerSite},
+		number{"MaxDepth", s.MaxDepth}, number{"MaxDepthDynamic", s.MaxDepthDynamic})
+}
+
+// A number is the value of a field.
+type number struct {
+	name  field
+	value int
+}
+
+// positive returns an error if a number is below 1.
+func positive(numbers ...number) error {
+	for _, n := range numbers {
+		if n.value < 1 {
+			return bad(n.name, n.value, "1 or more")
+		}
+	}
+	return nil
+}
+
+// listed returns a list of seed.Rules, where nil means the built-in one.
+func listed(s []string) []string {
+	switch {
+	case len(s) == 0:
+		return nil
+	case len(s) == 1 && s[0] == "none":
+		return []string{}
+	}
+	return s
+}
+
+// order sets the order of the crawl.
+func (o *Options) order(c *Crawler) (err error) {
+	order := &o.Order
+	if c.Strategy, err = frontier.Named(order.Strategy, 1); err != nil {
+		return bad("Strategy", order.Strategy, "breadth-first, larger-sites-first, opic, manifest-first, profit or random")
+	}
+	if order.Strategy == "opic" && (o.Collection.NoLinks || o.Sources.NoParse) {
+		return wrong("%s opic needs links: remove %s and %s", field("Strategy"), field("NoLinks"), field("NoParse"))
+	}
+	if c.Quality, err = parseQuality(order.Score); err != nil {
+		return wrong("%s: %v", field("Score"), err)
+	}
+	return positive(number{"Batch", order.Batch}, number{"SameSite", order.SameSite})
+}
+
+// policy sets the policy, and its budget if it has a price.
+func (o *Options) policy(c *Crawler) (err error) {
+	r := &o.Revisits
+	if r.Threshold <= 0 || r.Threshold >= 1 {
+		return bad("Threshold", r.Threshold, "a number between 0 and 1")
+	}
+	if r.Policy == "priced" {
+		c.Revisit, err = o.budget()
+		c.Policy = c.Revisit.Policy
+		return err
+	}
+	name, purpose, _ := strings.Cut(r.Policy, ":")
+	if name != "thesis" {
+		return bad("Policy", r.Policy, "priced, thesis, or thesis for a purpose, such as thesis:news")
+	}
+	t, err := fresh.Preset(cmp.Or(purpose, "general"))
+	if err != nil {
+		return wrong("%s %s: %v", field("Policy"), r.Policy, err)
+	}
+	t.Threshold, t.MaxPeriod = r.Threshold, r.MaxPeriod
+	t.Periods = fresh.Periods{Page: r.MinPeriod, Refused: r.MinPeriodRefused, Failed: o.Retries.Down}
+	c.Policy = t
+	return nil
+}
+
+// budget returns the budget of the policy for which the crawler computes a price.
+func (o *Options) budget() (*Revisit, error) {
+	r := &o.Revisits
+	costs, err := choose("Costs", r.Costs, "requests or bytes", map[string]fresh.Costs{"requests": {}, "bytes": fresh.Bytes()})
+	p := fresh.Priced{Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
+	of := map[string]*float64{"fresh": &p.Fresh, "harmonic": &p.Harmonic, "age": &p.Age}
+	for part := range strings.SplitSeq(r.Objective, ",") {
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		w, bad := strconv.ParseFloat(value, 64)
+		if of[name] == nil || bad != nil || !(w >= 0) || math.IsInf(w, 0) {
+			err = wrong("%s %q: want fresh, harmonic or age, and a number, such as fresh=1", field("Objective"), part)
+			break
+		}
+		*of[name] = w
+	}
+	number, per, each := strings.Cut(r.Budget, "/")
+	n, bad := strconv.ParseFloat(number, 64)
+	switch {
+	case r.StopValue > 0:
+		err = wrong("%s needs %s thesis: only there the profit of a page is between 0 and 1", field("StopValue"), field("Policy"))
+	case math.IsNaN(r.ToldBudget) || math.IsInf(r.ToldBudget, 0) || r.ToldBudget == 0:
+		err = wrong("%s %g: want a multiple of the budget, such as 1 or 0.5, or -1 for no limit; %s counts such visits against the budget itself", field("ToldBudget"), r.ToldBudget, field("Frugal"))
+	case bad != nil || !(n > 0) || math.IsInf(n, 0) || each && per != "page":
+		err = wrong("%s %q: want a number of requests a day, such as 5000, or for each page, such as 0.1/page", field("Budget"), r.Budget)
+	}
+	b := &Revisit{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
+	if each {
+		b.PerDay, b.PerPage = 0, n
+	}
+	return b, err
+}
+
+// announcements sets in which form they come, and when those are polled that do not come.
+func (o *Options) announcements(c *Crawler) (err error) {
+	s := &o.Sources
+	if s.As != "auto" && s.As != "" {
+		if c.As, err = protocol.ParseForm(s.As); err != nil {
+			return bad("As", s.As, "auto, meta, delta, page, batch or site")
+		}
+	}
+	if s.Polls == "fixed" {
+		return nil
+	}
+	if c.Polls, err = poll.Named(s.Polls); err != nil {
+		return wrong("%s %s: want fixed, or a rule: %v", field("Polls"), s.Polls, err)
+	}
+	return nil
+}
+
+// Harvester returns what fetches by these options.
+func (o *Options) Harvester() (*harvest.Harvester, error) {
+	f := &o.Fetch
+	h := &harvest.Harvester{Agent: f.Agent + strings.TrimPrefix(UserAgent(f.Contact), UserAgent("")),
+		Wait: f.Wait, WaitBig: f.WaitBig, MaxRate: f.MaxRate, Sites: f.InFlight, MinSites: f.MinInFlight, Overbook: true,
+		PerConn: f.PerConnection, ConnectTimeout: f.ConnectTimeout, MinSpeed: f.MinSpeed, MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
+	if strings.Contains(f.Contact, "@") && !strings.Contains(f.Contact, "://") {
+		h.From = f.Contact
+	}
+	// In a Harvester zero means the default.
+	if h.Wait == 0 {
+		h.Wait, h.Slow = -1, -1
+	}
+	if h.WaitBig == 0 {
+		h.WaitBig = time.Nanosecond
+	}
+	if h.MaxRate <= 0 {
+		h.MaxRate = -1
+	}
+	if h.MinSpeed == 0 {
+		h.MinSpeed = -1
+	}
+	for _, b := range f.BlockedIP {
+		p, err := netip.ParsePrefix(b)
+		if err != nil {
+			a, err := netip.ParseAddr(b)
+			if err != nil {
+				return h, bad("BlockedIP", b, "an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24")
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		h.Blocked = append(h.Blocked, p)
+	}
+	if f.Resolver != "" {
+		h.Resolver = resolverAt(f.Resolver)
+	}
+	if f.PerAddress != "" {
+		rate, conns, both := strings.Cut(f.PerAddress, ",")
+		var err error
+		h.AddressRate, err = strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rate), "/s"), 64)
+		if err == nil && both {
+			h.AddressConns, err = strconv.Atoi(strings.TrimSpace(conns))
+		}
+		if err != nil || !(h.AddressRate >= 0.0001 && h.AddressRate <= 1000) || both && (h.AddressConns < 1 || h.AddressConns > 1000) {
+			return h, bad("PerAddress", f.PerAddress, "requests a second and optionally connections, such as 5/s or 0.5/s,2")
+		}
+	}
+	return h, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection})
+}
+
+// resolverAt returns a resolver that uses only this name server.
+func resolverAt(address string) *net.Resolver {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(address, "53")
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
+// CheckURL returns an error if the options suit only one's own machines, and the host of a URL may be another's.
+func (o *Options) CheckURL(u string) error { return o.checkHosts(hostsOf([]string{u}, false)) }
+
+// leastWait is the shortest wait between two requests to somebody else's host.
+const leastWait = time.Second
+
+func (o *Options) checkHosts(hosts []string) error {
+	f := &o.Fetch
+	name, wait := field("Wait"), f.Wait
+	if f.WaitBig < wait {
+		name, wait = "WaitBig", f.WaitBig
+	}
+	for _, host := range hosts {
+		ip, _ := netip.ParseAddr(host)
+		// Names below localhost are this machine, too (RFC 6761).
+		here := ip.IsLoopback() || strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost")
+		switch {
+		case !f.AllowPrivate && (here || ip.IsPrivate() || ip.IsLinkLocalUnicast()):
+			return wrong("%s is not on the public Internet: add %s if the machine is yours", host, field("AllowPrivate"))
+		case f.Contact == "" && !here && host != "":
+			return wrong("%s is another machine: add %s MAIL or URL, so that its operators can reach you", host, field("Contact"))
+		case wait < leastWait && !here && !ip.IsPrivate():
+			return wrong("%s %s: %s may belong to somebody else: wait at least %s", name, wait, host, leastWait)
+		}
+	}
+	if wait < leastWait && !f.AllowPrivate {
+		return wrong("%s %s: add %s if the machine is yours", name, wait, field("AllowPrivate"))
+	}
+	return nil
+}
+
+// hostsOf returns the hosts of URLs; with ports, each with the port that its URL names: a crawl that begins on such a
+// port stays there.
+func hostsOf(urls []string, ports bool) (list []string) {
+	for _, u := range urls {
+		if p, err := url.Parse(u); err == nil && ports && p.Port() != "" {
+			list = append(list, p.Host)
+		} else if err == nil {
+			list = append(list, p.Hostname())
+		}
+	}
+	return list
+}

@@ -1,0 +1,123 @@
+package crawl_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/client/fresh"
+)
+
+// ownSite returns the options of a crawl of a site on this machine.
+func ownSite(t *testing.T, start ...string) *crawl.Options {
+	o := crawl.DefaultOptions()
+	o.Start, o.Once, o.Collection.Into = start, true, filepath.Join(t.TempDir(), "crawl")
+	o.Fetch.AllowPrivate, o.Fetch.Wait = true, 0
+	return &o
+}
+
+// A program that wants a crawl needs the options and nothing else.
+func TestOptionsMakeACrawl(t *testing.T) {
+	w := newWeb(t, map[string]string{"/": page("Home", "/a.html"), "/a.html": page("A")})
+	c, err := ownSite(t, w.URL+"/").Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Collection.Close()
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Status(); s.Fetched != 2 {
+		t.Errorf("%d pages fetched, want 2", s.Fetched)
+	}
+}
+
+// An error names the field, what it is and what it should be, and nothing is stored.
+func TestOptionErrorsNameFields(t *testing.T) {
+	for want, set := range map[string]func(o *crawl.Options){
+		"Batch 0: want 1 or more":                                                                    func(o *crawl.Options) { o.Order.Batch = 0 },
+		"MaxDepthDynamic -1: want 1 or more":                                                         func(o *crawl.Options) { o.Scope.MaxDepthDynamic = -1 },
+		"TrapShare 2: want a share between 0 and 1":                                                  func(o *crawl.Options) { o.Scope.TrapShare = 2 },
+		"Threshold 1: want a number between 0 and 1":                                                 func(o *crawl.Options) { o.Revisits.Threshold = 1 },
+		"Store drawer: want warc, mirror, both or none":                                              func(o *crawl.Options) { o.Collection.Store = "drawer" },
+		"Costs gold: want requests or bytes":                                                         func(o *crawl.Options) { o.Revisits.Costs = "gold" },
+		"Policy hope: want priced, thesis, or thesis for a purpose, such as thesis:news":             func(o *crawl.Options) { o.Revisits.Policy = "hope" },
+		"Changed text: add TextDigest, which detects changes of the text":                            func(o *crawl.Options) { o.Revisits.Changed = "text" },
+		"As diff: want auto, meta, delta, page, batch or site":                                       func(o *crawl.Options) { o.Sources.As = "diff" },
+		"BlockedIP x: want an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24":            func(o *crawl.Options) { o.Fetch.BlockedIP = []string{"x"} },
+		"Strategy opic needs links: remove NoLinks and NoParse":                                      func(o *crawl.Options) { o.Order.Strategy, o.Sources.NoParse = "opic", true },
+		"StopValue needs Policy thesis: only there the profit of a page is between 0 and 1":          func(o *crawl.Options) { o.Revisits.StopValue = .5 },
+		"http://127.0.0.1:9 page: want a URL such as https://www.example.org/":                       func(o *crawl.Options) { o.Start = []string{"http://127.0.0.1:9 page"} },
+		"127.0.0.1 is not on the public Internet: add AllowPrivate if the machine is yours":          func(o *crawl.Options) { o.Fetch.AllowPrivate = false },
+		"a.example is another machine: add Contact MAIL or URL, so that its operators can reach you": func(o *crawl.Options) { o.Start = []string{"http://a.example/"} },
+		"Wait 0s: a.example may belong to somebody else: wait at least 1s":                           func(o *crawl.Options) { o.Start, o.Fetch.Contact = []string{"http://a.example/"}, "me@b.example" },
+	} {
+		o := ownSite(t, "http://127.0.0.1:9/")
+		set(o)
+		c, err := o.Open()
+		if wrong := new(crawl.OptionError); !errors.As(err, &wrong) || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if c != nil {
+			c.Collection.Close()
+		}
+		if _, err := os.Stat(o.Collection.Into); err == nil {
+			t.Errorf("%s: a collection was made", want)
+		}
+	}
+}
+
+func TestParsePerAddress(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		rate  float64
+		conns int
+		ok    bool
+	}{
+		{"", 0, 0, true},
+		{"2", 2, 0, true},
+		{"5/s", 5, 0, true},
+		{"0.5/s,8", 0.5, 8, true},
+		{" 10/s , 1", 10, 1, true},
+		{"0/s", 0, 0, false},
+		{"-1", 0, 0, false},
+		{"NaN", 0, 0, false},
+		{"5/m", 0, 0, false},
+		{"5/s,0", 0, 0, false},
+		{"5/s,", 0, 0, false},
+		{"true", 0, 0, false},
+	} {
+		o := crawl.DefaultOptions()
+		o.Fetch.PerAddress = c.text
+		h, err := o.Harvester()
+		if (err == nil) != c.ok || err == nil && (h.AddressRate != c.rate || h.AddressConns != c.conns) {
+			t.Errorf("PerAddress %q: %v a second, %d connections, %v", c.text, h.AddressRate, h.AddressConns, err)
+		}
+	}
+}
+
+// The thesis's policy is available for each of its purposes (V08).
+func TestThesisPolicyPresets(t *testing.T) {
+	for name, want := range map[string]fresh.Thesis{"thesis": {}, "thesis:general": {}, "thesis:news": {Alpha: .5, Gamma: 2}, "thesis:mirror": {Alpha: -1, Gamma: 2}} {
+		o := ownSite(t, "http://127.0.0.1:9/")
+		o.Revisits.Policy = name
+		c, err := o.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Collection.Close()
+		if got := c.Policy.(fresh.Thesis); got.Alpha != want.Alpha || got.Beta != want.Beta || got.Gamma != want.Gamma {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	for _, name := range []string{"thesis:hope", "priced:news", "hope"} {
+		o := ownSite(t, "http://127.0.0.1:9/")
+		o.Revisits.Policy = name
+		if c, err := o.Open(); err == nil {
+			t.Errorf("%s: %+v", name, c.Policy)
+			c.Collection.Close()
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A wrong value is reported in the notation of the command line, before anything is stored.
+func TestWrongValuesNameTheirOption(t *testing.T) {
+	dir := t.TempDir()
+	for args, want := range map[string]string{
+		"--batch 0":                   "--batch 0: want 1 or more",
+		"--max-depth-dynamic -1":      "--max-depth-dynamic -1: want 1 or more",
+		"--per-connection 0":          "--per-connection 0: want 1 or more",
+		"--trap-share NaN":            "--trap-share NaN: want a share between 0 and 1",
+		"--changed text":              "--changed text: add --text-digest, which detects changes of the text",
+		"--strategy opic --no-links":  "--strategy opic needs links: remove --no-links and --no-parse",
+		"--told-budget 0":             "--told-budget 0: want a multiple of the budget, such as 1 or 0.5, or -1 for no limit; --frugal counts such visits against the budget itself",
+		"--stop-value .5":             "--stop-value needs --policy thesis: only there the profit of a page is between 0 and 1",
+		"--objective fresh=-1":        `--objective "fresh=-1": want fresh, harmonic or age, and a number, such as fresh=1`,
+		"--blocked-ip x":              "--blocked-ip x: want an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24",
+		"--per-address 5/m":           "--per-address 5/m: want requests a second and optionally connections, such as 5/s or 0.5/s,2",
+		"--allow-private=false":       "127.0.0.1 is not on the public Internet: add --allow-private if the machine is yours",
+		"http://a.example/":           "a.example is another machine: add --contact MAIL or URL, so that its operators can reach you",
+		"--domain a.example --wait 1": "want a duration",
+	} {
+		all := append(strings.Fields("crawl http://127.0.0.1:9/ --allow-private --wait-big 10ms --into "+dir), strings.Fields(args)...)
+		if code, _, said := program(t.Context(), all...); code != 2 || !strings.Contains(said, want) {
+			t.Errorf("%s: exit code %d: %s", args, code, said)
+		}
+	}
+	code, _, said := program(t.Context(), "crawl", "--into", dir)
+	if code != 2 || !strings.Contains(said, dir+" is empty: give a URL to begin with in an argument, or in --sites FILE") {
+		t.Errorf("no URL: exit code %d: %s", code, said)
+	}
+}

@@ -1,0 +1,155 @@
+package siteflags
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A Place is where a site is: its URL, and its files on this machine. It knows which of them the web server serves.
+type Place struct {
+	Docroot, Base string
+	Out, State    string // of the manifest and of the state
+}
+
+// canonical brings the base URL to its published form, and makes file names absolute.
+func (p *Place) canonical(files ...*string) error {
+	base := p.Base
+	if !strings.HasSuffix(base, "/") {
+		base += "/"
+	}
+	base, err := protocol.CanonicalURL("", base)
+	if err != nil {
+		return command.Misusef("--base: %w", err)
+	}
+	p.Base = base
+	for _, name := range append(files, &p.Out, &p.State) {
+		if *name == "" {
+			continue
+		}
+		if *name, err = filepath.Abs(*name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StatePath determines where the state is stored, and rejects a place that the web server would serve.
+func (p *Place) StatePath() error {
+	if err := p.canonical(); err != nil {
+		return err
+	}
+	if p.State == "" {
+		path, err := command.StatePath(p.Base)
+		if err != nil {
+			return err
+		}
+		p.State = path
+	}
+	return p.outside("state", p.State, "everybody could fetch it")
+}
+
+// outside rejects a file in the docroot.
+func (p *Place) outside(option, path, why string) error {
+	if p.Docroot == "" { // nothing is served from here
+		return nil
+	}
+	_, inside, err := p.below(path)
+	if err == nil && inside {
+		return command.Misusef("--%s %s is inside the docroot, where %s: name a file outside", option, path, why)
+	}
+	return err
+}
+
+// below returns the slashed path of a file below the docroot, if it is there.
+func (p *Place) below(path string) (place string, inside bool, err error) {
+	if p.Docroot == "" {
+		return "", false, nil
+	}
+	root, err := resolve(p.Docroot)
+	if err != nil {
+		return "", false, err
+	}
+	real, err := resolve(path)
+	if err != nil {
+		return "", false, err
+	}
+	rel, err := filepath.Rel(root, real)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", false, nil
+	}
+	return filepath.ToSlash(rel), true, nil
+}
+
+// resolve follows the symbolic links of as much of a path as exists.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rest := ""
+	for p := abs; ; p = filepath.Dir(p) {
+		real, err := filepath.EvalSymlinks(p)
+		if err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if p == filepath.Dir(p) {
+			return abs, nil
+		}
+		rest = filepath.Join(filepath.Base(p), rest)
+	}
+}
+
+// manifest returns the file of the manifest: --out, else one beside the state.
+func (p *Place) manifest() string {
+	if p.Out != "" {
+		return p.Out
+	}
+	return p.State + ".robots.rdf"
+}
+
+// manifestURL returns the URL of the manifest: that of --out if it is served, else that at the notifier.
+func (p *Place) manifestURL() string {
+	if _, inside, err := p.below(p.Out); err == nil && inside && p.Out != "" {
+		return p.url(p.Out)
+	}
+	return p.Base + "robots.rdf"
+}
+
+// CheckDocroot tells a wrong --docroot apart from one that is unmounted later.
+func (p *Place) CheckDocroot() error {
+	if p.Docroot == "" {
+		return nil
+	}
+	st, err := os.Stat(p.Docroot)
+	if err != nil {
+		return fmt.Errorf("docroot: %w", err)
+	}
+	if !st.IsDir() {
+		return fmt.Errorf("docroot %s is not a directory", p.Docroot)
+	}
+	return nil
+}
+
+// url returns the URL of a published file: below the base URL as it is below the docroot, directly at the
+// base if it is elsewhere.
+func (p *Place) url(file string) string {
+	place, inside, err := p.below(file)
+	if err != nil || !inside {
+		place = filepath.Base(file)
+	}
+	return p.Base + place
+}
+
+// dirURL returns the URL of a file's directory.
+func (p *Place) dirURL(file string) string {
+	u := p.url(file)
+	return u[:strings.LastIndexByte(u, '/')+1]
+}
+
+// StateDir returns a directory beside the state, which is in no docroot, for "versions", "archive" or "agents".
+func (p *Place) StateDir(what string) string { return p.State + "." + what }
