@@ -504,3 +504,24 @@ func TestTwoSitesOnOneHost(t *testing.T) {
 		}
 	}
 }
+
+// A site that offers nothing but its changes has no other doors, and lists none.
+func TestSiteWithoutContentsHasFewDoors(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.html", "a")
+	w.turn()
+	n := &doors.Notifier{Log: w.journal, Base: base}
+	for _, path := range []string{"query", "batch", "site.wacz", "agents", "agents/run", "announce"} {
+		if a := answers(n, "/parley/"+path); a.Code != 404 {
+			t.Errorf("%s: %d", path, a.Code)
+		}
+	}
+	var list protocol.Discovery
+	if err := json.Unmarshal(answers(n, "/"+protocol.DiscoveryPath).Body.Bytes(), &list); err != nil {
+		t.Fatal(err)
+	}
+	if list.Query+list.Batch+list.Site+list.Agents != "" || list.Inline != 0 || list.Manifest != base+"robots.rdf" ||
+		list.Changes != base+"parley/changes" || list.Stream == "" || list.OpenAPI == "" || list.AsyncAPI == "" || len(list.Forms) != 1 {
+		t.Errorf("%+v", list)
+	}
+}
