@@ -109,7 +109,7 @@ func (f *followers) chose(src *source, as protocol.Form, why string) {
 	defer f.work.Unlock()
 	if c := (Choice{As: as, Why: why}); c != src.choice {
 		src.choice = c
-		f.sites.dirtySources[src] = struct{}{}
+		f.sites.dirtySources[src] = true
 	}
 }
 
