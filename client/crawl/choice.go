@@ -65,8 +65,8 @@ func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.
 // listen sets the options by which a site is followed, and records the choice.
 func (f *followers) listen(from *client.Source, src *source) {
 	c := f.c
-	from.Filter, from.Token, from.BundleEvery, from.BundleCount = c.Filter, c.Token, c.BundleEvery, c.BundleCount
-	from.MaxPage, from.Temp = c.mostBytes(), c.Temp
+	from.Filter, from.BundleEvery, from.BundleCount = c.Filter, c.BundleEvery, c.BundleCount
+	from.Temp = c.Temp
 	if from.MaxArchive = c.MaxArchive; from.MaxArchive == 0 && c.As != protocol.AsSite {
 		from.MaxArchive = defaultArchive
 	}

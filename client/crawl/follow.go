@@ -103,6 +103,17 @@ func (f *followers) heard(src *source) {
 	}
 }
 
+// from returns what the requests to a source have in common.
+func (f *followers) from(src *source) *client.Source {
+	f.work.Lock()
+	st, base, described := src.site, src.URL, src.described
+	f.work.Unlock()
+	allow := func(u string) error { return f.sites.allowed(st, u) }
+	return &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes(),
+		HTTP: &http.Client{Transport: f.c.Harvester.Checked(st.Origin, allow)}, Allow: allow,
+		Found: func(d *protocol.Discovery) { f.welcomed(st, d) }}
+}
+
 // followed follows a site until it turns out to have no manifest, or the crawl
 // ends or, with Once, the manifest was read. It returns the source's new record.
 func (f *followers) followed(src *source) collection.Source {
@@ -110,11 +121,8 @@ func (f *followers) followed(src *source) collection.Source {
 	work.Lock()
 	st, s, described := src.site, src.Source, src.described
 	work.Unlock()
-	allow := func(u string) error { return f.sites.allowed(st, u) }
-	t := c.Harvester.Checked(st.Origin, allow)
-	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: c.Harvester.Agent, Poll: c.every(collection.ManifestRDF), AskEvery: c.AskEvery, Hurry: c.Hurry,
-		NoStream: c.NoStreams, NoChanges: c.NoChanges, Log: c.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
-	from.Found = func(d *protocol.Discovery) { f.welcomed(st, d) }
+	from := f.from(src)
+	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
 	from.Refused = func(status int, header http.Header) { c.Harvester.Refused(st.Origin, status, header) }
 	from.Every = func() time.Duration { return f.revisits.nextLook(st) }
 	f.listen(from, src)
