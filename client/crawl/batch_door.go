@@ -162,13 +162,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 // bulked fetches the open pages, and removes from open those that were answered.
 // It returns how many those are.
 func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
-	f.work.Lock()
-	base, described := src.URL, src.described
-	f.work.Unlock()
-	allow := func(u string) error { return f.sites.allowed(st, u) }
-	from := &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes(),
-		HTTP: &http.Client{Transport: f.c.Harvester.Checked(st.Origin, allow)}, Allow: allow,
-		Found: func(d *protocol.Discovery) { f.followers.welcomed(st, d) }}
+	from := f.followers.from(src)
 	ctx, cancel := context.WithCancel(f.work.asking)
 	defer cancel()
 	d, err := f.followers.offered(ctx, src, from)

@@ -65,8 +65,8 @@ func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.
 // listen sets the options by which a site is followed, and records the choice.
 func (f *followers) listen(from *client.Source, src *source) {
 	c := f.c
-	from.Filter, from.Token, from.BundleEvery, from.BundleCount = c.Filter, c.Token, c.BundleEvery, c.BundleCount
-	from.MaxPage, from.Temp = c.mostBytes(), c.Temp
+	from.Filter, from.BundleEvery, from.BundleCount = c.Filter, c.BundleEvery, c.BundleCount
+	from.Temp = c.Temp
 	if from.MaxArchive = c.MaxArchive; from.MaxArchive == 0 && c.As != protocol.AsSite {
 		from.MaxArchive = defaultArchive
 	}
@@ -109,7 +109,7 @@ func (f *followers) chose(src *source, as protocol.Form, why string) {
 	defer f.work.Unlock()
 	if c := (Choice{As: as, Why: why}); c != src.choice {
 		src.choice = c
-		f.sites.dirtySources[src] = struct{}{}
+		f.sites.dirtySources[src] = true
 	}
 }
 

@@ -156,9 +156,7 @@ func (k *keeper) commit(list []read, last bool) error {
 	asked := make([]frontier.PageID, len(t.Visits))
 	for i := range t.Visits {
 		asked[i] = t.Visits[i].Page
-	}
-	for _, id := range asked {
-		delete(work.out, id)
+		delete(work.out, asked[i])
 	}
 	front.Done(asked)
 	front.Done(t.Confirmed)
@@ -168,16 +166,15 @@ func (k *keeper) commit(list []read, last bool) error {
 		front.Return(k.equal.learn(id, &t.Visits[i], &done.Visited[i]))
 	}
 	for i := range list {
-		for _, id := range list[i].again {
+		x := &list[i]
+		for _, id := range x.again {
 			delete(work.out, id)
 			front.Return(k.equal.learn(id, nil, nil))
 		}
-		k.judge.unasked(list[i].again)
-		k.families.notTried(list[i].again)
-		front.Return(list[i].again)
-	}
-	for i := range list {
-		if x := &list[i]; x.source != nil {
+		k.judge.unasked(x.again)
+		k.families.notTried(x.again)
+		front.Return(x.again)
+		if x.source != nil {
 			x.source.Source = x.state
 			x.source.site.asking--
 			sites.plan(x.source, x.state.At)
@@ -256,7 +253,6 @@ func (k *keeper) changedSites(now time.Time, all bool) (list []collection.Site) 
 	}
 	k.flushed = now
 	for st := range k.sites.dirty {
-		st.dirty = false
 		st.Trust = k.judge.recorded(st)
 		st.Shape = k.c.Seeder.Shape(st.Origin)
 		if st.families != nil {

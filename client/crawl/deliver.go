@@ -39,7 +39,7 @@ func (r *readings) awaits(st *site, step *client.Step) func() {
 	st.delivering++
 	if step.Behind && len(step.Changes) > 0 && st.behind.IsZero() {
 		st.behind = time.Now().Add(r.c.hurried(longestBehind))
-		r.sites.resting[st] = struct{}{}
+		r.sites.resting[st] = true
 	}
 	return func() {
 		r.work.Lock()

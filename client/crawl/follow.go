@@ -12,7 +12,6 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/frontier"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -31,8 +30,8 @@ type followers struct {
 	alone bool // one site is followed, and its trouble ends the run or is waited out
 	once  bool // until the manifest was read
 
-	telling map[frontier.SiteID]bool // sites that publish their changes now; guarded by the work's lock, as is firsts
-	firsts  int                      // followed sites that have not announced anything yet
+	telling int // sites that publish their changes now; guarded by the work's lock, as is firsts
+	firsts  int // followed sites that have not announced anything yet
 }
 
 // follow starts to follow a site that may have a manifest. The work's lock is held.
@@ -65,7 +64,7 @@ func (f *followers) follow(src *source) {
 			f.sites.plan(src, s.At)
 		}
 		f.spoke(src) // with Once it stays busy, and so counts as publishing until the end
-		f.sites.dirtySources[src] = struct{}{}
+		f.sites.dirtySources[src] = true
 		work.rouse()
 		work.Unlock()
 		if len(guesses) > 0 {
@@ -104,6 +103,17 @@ func (f *followers) heard(src *source) {
 	}
 }
 
+// from returns what the requests to a source have in common.
+func (f *followers) from(src *source) *client.Source {
+	f.work.Lock()
+	st, base, described := src.site, src.URL, src.described
+	f.work.Unlock()
+	allow := func(u string) error { return f.sites.allowed(st, u) }
+	return &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes(),
+		HTTP: &http.Client{Transport: f.c.Harvester.Checked(st.Origin, allow)}, Allow: allow,
+		Found: func(d *protocol.Discovery) { f.welcomed(st, d) }}
+}
+
 // followed follows a site until it turns out to have no manifest, or the crawl
 // ends or, with Once, the manifest was read. It returns the source's new record.
 func (f *followers) followed(src *source) collection.Source {
@@ -111,11 +121,8 @@ func (f *followers) followed(src *source) collection.Source {
 	work.Lock()
 	st, s, described := src.site, src.Source, src.described
 	work.Unlock()
-	allow := func(u string) error { return f.sites.allowed(st, u) }
-	t := c.Harvester.Checked(st.Origin, allow)
-	from := &client.Source{Base: s.URL, Discovery: described, UserAgent: c.Harvester.Agent, Poll: c.every(collection.ManifestRDF), AskEvery: c.AskEvery, Hurry: c.Hurry,
-		NoStream: c.NoStreams, NoChanges: c.NoChanges, Log: c.Log, HTTP: &http.Client{Transport: t}, Allow: allow}
-	from.Found = func(d *protocol.Discovery) { f.welcomed(st, d) }
+	from := f.from(src)
+	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
 	from.Refused = func(status int, header http.Header) { c.Harvester.Refused(st.Origin, status, header) }
 	from.Every = func() time.Duration { return f.revisits.nextLook(st) }
 	f.listen(from, src)
@@ -135,7 +142,7 @@ func (f *followers) followed(src *source) collection.Source {
 		}
 		src.Source, src.described = s, described
 		f.spoke(src)
-		f.sites.dirtySources[src] = struct{}{}
+		f.sites.dirtySources[src] = true
 	}
 	leave := func(says string, err error) collection.Source {
 		if f.alone {
@@ -264,16 +271,15 @@ func (f *followers) spoke(src *source) {
 	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
 	switch {
 	case tells:
+		if st.sources.tells == nil {
+			f.telling++
+		}
 		st.sources.tells = src
 	case st.sources.tells == src:
 		st.sources.tells = nil
+		f.telling--
 	default:
 		return
-	}
-	if st.sources.tells != nil {
-		f.telling[st.ID] = true
-	} else {
-		delete(f.telling, st.ID)
 	}
 	b := believed(st)
 	if b.Tells = st.sources.pushes(); !st.sources.listens() && f.work.ctx.Err() == nil { // at the end of a run it stays, for the next run

@@ -146,11 +146,7 @@ func (t *siteTable) counted(pages []collection.Page) {
 		of[protocol.Origin(pages[i].URL)]++
 	}
 	for origin, n := range of {
-		t.seeder.Count(origin, seed.Tally{Depth: -1, New: n})
-		if st := t.byOrigin[origin]; st != nil {
-			st.Pages += n
-			t.touch(st)
-		}
+		t.grew(origin, seed.Tally{Depth: -1, New: n})
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	defer work.cancel()
 	work.asking, work.stop = context.WithCancel(work.ctx)
 	defer work.stop()
-	sites := &siteTable{c: c, seeder: c.Seeder, work: work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]struct{}{}, dirty: map[*site]struct{}{}, dirtySources: map[*source]struct{}{}}
+	sites := &siteTable{c: c, seeder: c.Seeder, work: work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]bool{}, dirty: map[*site]bool{}, dirtySources: map[*source]bool{}}
 	if err := sites.load(); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	}
 	queue := &pageQueue{c, work, in, front, sites, judge, equal, families, revisits, readings, count}
 	notices := &notices{c, work, front, sites, judge, revisits, readings, queue, count, map[collection.Signal]*collection.Reception{}}
-	followers := &followers{c, work, in, sites, judge, revisits, notices, count, alone, c.Once, map[frontier.SiteID]bool{}, 0}
+	followers := &followers{c, work, in, sites, judge, revisits, notices, count, alone, c.Once, 0, 0}
 	abroad := &crossHost{c, work, sites, protocol.Origin(c.Only), &seed.Seeder{Agent: c.Seeder.Agent}, map[string]crossHostRobots{}, map[string]bool{}}
 	sources := &sources{c, work, in, sites, judge, revisits, notices, followers, abroad, count, c.Only, nil}
 	batch := &batchFetches{c, work, in, sites, readings, followers, count}

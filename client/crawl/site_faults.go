@@ -69,7 +69,7 @@ func (t *siteTable) leave(a *harvest.Answer) {
 	if st := t.byID[a.Site]; st != nil && !now.Before(st.Quiet) {
 		st.silences = min(st.silences+1, 16)
 		st.Quiet = now.Add(t.c.hurried(min(firstQuiet<<(st.silences-1), cmp.Or(max(t.c.Quiet, 0), lastQuiet))))
-		t.resting[st] = struct{}{}
+		t.resting[st] = true
 		t.touch(st)
 		if a.Err != nil {
 			t.failed(st, a.Err.Error())

@@ -22,9 +22,9 @@ type siteTable struct {
 	byID         map[frontier.SiteID]*site
 	byOrigin     map[string]*site
 	due          sourceHeap
-	resting      map[*site]struct{}   // whose pages may have to wait, see rests
-	dirty        map[*site]struct{}   // whose record is to be stored
-	dirtySources map[*source]struct{} // followed ones whose record is to be stored
+	resting      map[*site]bool   // whose pages may have to wait, see rests
+	dirty        map[*site]bool   // whose record is to be stored
+	dirtySources map[*source]bool // followed ones whose record is to be stored
 
 	trouble string    // the first of any site
 	words   float64   // how many trouble messages may be logged now
@@ -43,7 +43,6 @@ type site struct {
 	looked     time.Time // when its manifest was last polled
 	before     time.Time // when it was polled the time before
 	soft       softProbe
-	dirty      bool      // its record differs from the stored one
 	silences   int       // in a row, see leave
 	ailing     bool      // it gives no answer, and that was logged
 	asking     int       // its sources that are being fetched and are not committed yet
@@ -92,7 +91,7 @@ func (t *siteTable) know(s collection.Site) *site {
 		st.Quiet = time.Time{} // the clock was ahead
 	}
 	if !st.Quiet.IsZero() {
-		t.resting[st] = struct{}{}
+		t.resting[st] = true
 	}
 	t.seeder.SetShape(s.Origin, s.Pages, s.Shape)
 	t.c.Harvester.Seen(s.Origin, s.IP)
@@ -202,10 +201,7 @@ func (t *siteTable) known(id frontier.SiteID) *site {
 
 // touch marks a site's record as changed. The work's lock is held.
 func (t *siteTable) touch(st *site) {
-	if !st.dirty {
-		st.dirty = true
-		t.dirty[st] = struct{}{}
-	}
+	t.dirty[st] = true
 }
 
 // tally tells the Seeder what was found on each site at each depth (B11), by
@@ -248,11 +244,16 @@ func (t *siteTable) tally(did *collection.Commit, done *collection.Committed) {
 		n.Seen = max(0, n.Seen-1)
 	}
 	for p, n := range found {
-		t.seeder.Count(p.origin, *n)
-		if st := t.byOrigin[p.origin]; st != nil {
-			st.Pages += n.New
-			t.touch(st)
-		}
+		t.grew(p.origin, *n)
+	}
+}
+
+// grew counts what was found of a site. The work's lock is held.
+func (t *siteTable) grew(origin string, n seed.Tally) {
+	t.seeder.Count(origin, n)
+	if st := t.byOrigin[origin]; st != nil {
+		st.Pages += n.New
+		t.touch(st)
 	}
 }
 

@@ -66,6 +66,14 @@ func (ss *sourceSet) names(url string) bool {
 	return true
 }
 
+// withSource appends a source of a site that names it, see names.
+func withSource(list []collection.Source, st *site, kind collection.SourceKind, url string, parent uint64) []collection.Source {
+	if !st.sources.names(url) {
+		return list
+	}
+	return append(list, collection.Source{Site: st.ID, Kind: kind, URL: url, Parent: parent})
+}
+
 // pushes reports whether a site announces each change at once, so that its silence
 // is evidence at any time.
 func (ss *sourceSet) pushes() bool { return ss.tells != nil && !ss.listens() }

@@ -249,13 +249,11 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 		if !sp.Declared && kind == collection.SitemapXML && (len(list) > 0 || st.sources.mayTell()) && !r.c.NoManifests {
 			continue // its pages are in its manifest, unless there turns out to be none: see guessed
 		}
-		if st.sources.names(sp.URL) {
-			list = append(list, collection.Source{Site: st.ID, Kind: kind, URL: sp.URL})
-		}
+		list = withSource(list, st, kind, sp.URL, 0)
 	}
 	for _, u := range r.above(st) {
-		if r.c.Seeder.Forbids(u) == "" && st.sources.names(u) {
-			list = append(list, collection.Source{Site: st.ID, Kind: collection.ManifestRDF, URL: u})
+		if r.c.Seeder.Forbids(u) == "" {
+			list = withSource(list, st, collection.ManifestRDF, u, 0)
 		}
 	}
 	return list
@@ -264,8 +262,8 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 // guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The work's lock is held.
 func (t *siteTable) guessed(st *site) (list []collection.Source) {
 	for _, sp := range t.seeder.Specials(st.Origin) {
-		if sp.Kind == seed.Sitemap && !sp.Declared && st.sources.names(sp.URL) {
-			list = append(list, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: sp.URL})
+		if sp.Kind == seed.Sitemap && !sp.Declared {
+			list = withSource(list, st, collection.SitemapXML, sp.URL, 0)
 		}
 	}
 	return list
@@ -337,8 +335,8 @@ func (r *sources) told(st *site, s *collection.Source, body []byte) (more []coll
 	}
 	r.work.Lock()
 	for _, n := range list.Sitemaps {
-		if !n.Foreign && st.sources.names(n.URL) {
-			more = append(more, collection.Source{Site: st.ID, Kind: collection.SitemapXML, URL: n.URL, Parent: s.ID})
+		if !n.Foreign {
+			more = withSource(more, st, collection.SitemapXML, n.URL, s.ID)
 		}
 	}
 	r.work.Unlock()

@@ -152,7 +152,7 @@ func (c *Crawler) Status() Status {
 	r.work.Lock()
 	defer r.work.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.work.reason, len(r.sites.byID), r.front.Len(), r.work.busy
-	s.Followed = len(r.followers.telling)
+	s.Followed = r.followers.telling
 	s.Received = make(map[collection.Signal]collection.Reception, len(r.notices.receptions))
 	for by, n := range r.notices.receptions {
 		s.Received[by] = *n
