@@ -1,7 +1,9 @@
 package html_test
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"strings"
@@ -98,5 +100,34 @@ func TestReadAsTokens(t *testing.T) {
 	}
 	if total == 0 {
 		machine.Lacks(t, "neither pages nor recorded files")
+	}
+}
+
+// Nothing changes on broken pages either, whatever opens or closes where it should not.
+func TestReadBrokenPagesAsTokens(t *testing.T) {
+	parts := strings.Split(`<|>|"|'|<!--|-->|<script>|</script>|<title>|</title>|<title/>|<style>|<a href="x|<a href='y'>|=|/|&|&amp;|&#|&copy|&nGt;|<textarea>|<xmp>|`+
+		`</xmp>|<plaintext>|<iframe src=i>|<base href=/z/>|<html hidden>|<html lang=de>|<head>|</head>|<body>|<frameset>|<template>|</template>|<noscript>|</noscript>|`+
+		`<svg>|</svg>|<desc>|<foreignObject>|</desc>|<div hidden>|<div/>|<b role=navigation>|<b |<abcdefghijk hidden>|</abcdefghijk>| hidden| role=main|a=x|<table>|`+
+		`<caption>|<tbody>|<tr>|<td>|<li>|<dd>|<p>|</p>|<br>|</br>|<hr>|<form>|</form>|<h1>|</h2>|<button>|<select>|<option>|<object>|<main>|<article>|<header>|<pre>|`+
+		`<meta http-equiv=refresh content="1; URL='q'">|<meta http-equiv=content-language content=fr>|<meta name=robots content=noarchive>|<img alt='x y'>|`+
+		"<link rel=canonical href=' '>|<link rel=next href=' x#y'>|\x00|\r|\xff|\u00e9|\u00a0|\u2003|<h\x11>", "|")
+	seeds := [][]byte{[]byte("<html><head><title>t</title></head><body>x"), []byte("<p>x")}
+	for i, dir := range []string{"PARLEY_GIT_DOC", "PARLEY_APACHE_DOC"} {
+		for _, page := range machine.Pages(t, os.Getenv(dir)) {
+			if seeds = append(seeds, page[:min(len(page), 8000)]); len(seeds) > 20*(i+1) {
+				break
+			}
+		}
+	}
+	rounds := 6000
+	if testing.Short() {
+		rounds = 600
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for i := range rounds {
+		page := broken(r, broken(r, bytes.Clone(seeds[r.IntN(len(seeds))]), parts), parts)
+		if err := sameAsTokens(page, false); err != nil {
+			t.Fatalf("round %d: %v\n%.10000q", i, err, page)
+		}
 	}
 }

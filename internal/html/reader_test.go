@@ -163,7 +163,7 @@ func (r *reader) rel(list []byte) []byte {
 	}
 	words := bytes.FieldsFunc(list, func(r rune) bool { return r <= ' ' || r == ',' })
 	for i, w := range words {
-		if len(bytes.FieldsFunc(w, unicode.IsSpace)) != 1 {
+		if bytes.ContainsFunc(w, unicode.IsSpace) {
 			words[i] = nil // it is no word that matters
 		}
 	}

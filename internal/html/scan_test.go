@@ -357,18 +357,7 @@ func TestScanBrokenPages(t *testing.T) {
 		if i%2 == 0 {
 			page = bytes.Clone(seeds[len(seeds)-1])
 		}
-		for range 1 + r.IntN(5) {
-			at, part := r.IntN(len(page)+1), parts[r.IntN(len(parts))]
-			switch r.IntN(4) {
-			case 0:
-				page = page[:at]
-			case 1:
-				end := min(len(page), at+r.IntN(20))
-				page = slices.Delete(page, at, end)
-			default:
-				page = slices.Insert(page, at, []byte(part)...)
-			}
-		}
+		page = broken(r, page, parts)
 		if err := agree(page); err != nil {
 			t.Fatalf("round %d: %v\n%.30000q", i, err, page)
 		}
@@ -377,6 +366,23 @@ func TestScanBrokenPages(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d pages have a quote that is never closed", torn, rounds)
+}
+
+// broken returns a page with a few changes.
+func broken(r *rand.Rand, page []byte, parts []string) []byte {
+	for range 1 + r.IntN(5) {
+		at, part := r.IntN(len(page)+1), parts[r.IntN(len(parts))]
+		switch r.IntN(4) {
+		case 0:
+			page = page[:at]
+		case 1:
+			end := min(len(page), at+r.IntN(20))
+			page = slices.Delete(page, at, end)
+		default:
+			page = slices.Insert(page, at, []byte(part)...)
+		}
+	}
+	return page
 }
 
 // The test has a deadline; what is not linear in the size of a page does not meet it.
