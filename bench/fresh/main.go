@@ -2,7 +2,7 @@
 //
 //	go run ./bench/fresh [-only 1,2,8] [-seeds 3] [-budgets .05,.1] [-data DIR] [-quick]
 //
-// The engine is the crawler's own (client/fresh over client/frontier); the web is simulated (internal/sim).
+// The engine is the crawler's own (internal/engine/fresh over internal/engine/frontier); the web is simulated (internal/sim).
 // Each score is printed with its reference: the bound of that setting, which no policy can exceed, or another
 // policy. With several seeds, the figure is their mean, and decides whether the goal is met. All runs are the
 // same on every machine; the times of item 8 are not.
@@ -33,7 +33,7 @@ import (
 	"sync"
 
 	"github.com/parleyweb/parley/bench/internal/program"
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/sim"
 )
 

@@ -9,8 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/parleyweb/parley/bench/internal/cost"
-	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/sim"
 )
 

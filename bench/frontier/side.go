@@ -15,7 +15,7 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // A side is Parley's: a collection and the frontier over it.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // QueueMemory returns roughly how many bytes of memory the staged changes take, which are not merged into the

@@ -2,7 +2,7 @@ package collection
 
 import (
 	"github.com/parleyweb/parley/client/collection/internal/urls"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // lookup finds or creates the page of a URL. The row's ID is 0 if it was refused; w is nil if the page was

@@ -9,7 +9,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // Graph yields all links: for each page with links, in the order of IDs, the pages that it links to, in the

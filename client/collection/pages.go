@@ -10,8 +10,8 @@ import (
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
-	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // The pages bucket has a record of each page with more than its URL: one that was visited, announced,

@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/internal/record"
-	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
 // policyKey is the key in the meta bucket of the last revisit policy.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection/internal/record"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // The named bucket has the pages that a manifest has named, so that pages which it no longer names can be

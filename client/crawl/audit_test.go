@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"

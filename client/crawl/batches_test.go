@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
 // Batches are stored as files that a harvester can read: each page is in exactly one (V15).

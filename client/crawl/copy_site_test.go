@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/protocol"
 )
 

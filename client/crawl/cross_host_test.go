@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/internal/engine/seed"
 )
 
 func sitemapOf(urls ...string) string {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/internal/engine/seed"
 )
 
 // A maze is a site that generates its pages on request, and counts the requests.

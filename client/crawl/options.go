@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
 // Options are what a person decides about a crawl, in the words of the command "crawler". Begin with

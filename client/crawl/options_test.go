@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
 // ownSite returns the options of a crawl of a site on this machine.

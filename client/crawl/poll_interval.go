@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/poll"
+	"github.com/parleyweb/parley/internal/engine/poll"
 )
 
 // polled records a poll of a sitemap or a feed, and schedules the next one: by the

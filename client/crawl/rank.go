@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl/internal/rank"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/pause"
 )
 

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/gather"
-	"github.com/parleyweb/parley/client/crawl/harvest"
-	"github.com/parleyweb/parley/client/crawl/seed"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/gather"
+	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )

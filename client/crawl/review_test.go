@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/seed"
+	"github.com/parleyweb/parley/internal/engine/seed"
 )
 
 // answer overrides the responses of a web for some paths; f returns false for the rest.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
 // mostWords is how many failing sites are logged in a row; after that one a minute, since

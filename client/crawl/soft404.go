@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/parleyweb/parley/client/crawl/gather"
-	"github.com/parleyweb/parley/client/crawl/harvest"
+	"github.com/parleyweb/parley/internal/engine/gather"
+	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/protocol"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
-	"github.com/parleyweb/parley/client/crawl/seed"
-	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/protocol"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/pause"
 )
 

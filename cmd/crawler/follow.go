@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/client/crawl/harvest"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/holder"
 )
 

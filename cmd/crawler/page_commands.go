@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/client/crawl/harvest"
-	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/probe"
 	"github.com/parleyweb/parley/protocol"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/sim"
 )
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parleyweb/parley/client/fresh"
 	"github.com/parleyweb/parley/internal/chart"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/sim"
 )
 

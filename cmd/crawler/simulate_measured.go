@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/sim"
 )
 

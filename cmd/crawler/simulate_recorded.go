@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/poll"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/sim"
 )
 

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/gather"
+	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/protocol"
 )
 

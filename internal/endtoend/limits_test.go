@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parleyweb/parley/client/crawl/seed"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"

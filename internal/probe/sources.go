@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parleyweb/parley/client/crawl/seed"
-	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/protocol"
 )
 

@@ -3,7 +3,7 @@ package sim
 import (
 	"math"
 
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
 // A Bound is the optimum over all policies that spend a budget on average, if they know the true rates and

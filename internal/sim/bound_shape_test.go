@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
 // The tables of noisy pages say what the sums say that they stand for.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/sim"
 )
 

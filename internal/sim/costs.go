@@ -1,6 +1,6 @@
 package sim
 
-import "github.com/parleyweb/parley/client/fresh"
+import "github.com/parleyweb/parley/internal/engine/fresh"
 
 // Costs are the prices of a crawler's actions, see package fresh.
 type Costs = fresh.Costs

@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // start is the beginning of every run: the crawler's packages use times, the simulator counts days.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parleyweb/parley/client/poll"
+	"github.com/parleyweb/parley/internal/engine/poll"
 )
 
 // A FeedWorld is a set of feeds with the times of their items. A run does not modify it, and many may share

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parleyweb/parley/client/poll"
+	"github.com/parleyweb/parley/internal/engine/poll"
 )
 
 // A FeedBound is the least mean delay that is possible.

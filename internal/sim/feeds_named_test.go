@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"github.com/parleyweb/parley/client/poll"
+	"github.com/parleyweb/parley/internal/engine/poll"
 )
 
 // A FeedPolicy is a policy for feeds by its name in tables, and how it is run.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/client/poll"
+	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/sim"
 )

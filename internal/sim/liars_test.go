@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/trust"
+	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/internal/sim"
 )
 

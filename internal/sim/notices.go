@@ -3,8 +3,8 @@ package sim
 import (
 	"math"
 
-	"github.com/parleyweb/parley/client/fresh"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // hear executes the due events of sites that tell of changes, and processes their pushes.

@@ -3,7 +3,7 @@ package sim
 import (
 	"math"
 
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
 // A PaperRow is the result of one policy in one web, at several budgets.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
 // A rule is a run's choice of pages: policies of package fresh, and their inputs.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/parleyweb/parley/client/fresh"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
 // again is the number of days until the next plan: learning as much again about pages takes as long as it

@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/client/collection/internal/changes"
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
 	"github.com/parleyweb/parley/client/collection/internal/record"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/filename"
 	"github.com/parleyweb/parley/protocol"
 )

@@ -3,7 +3,7 @@ package urls
 import (
 	"math/bits"
 
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // A Cache holds the URLs of a transaction: pages of a site have the same links again and again, and verifying

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"sync"
 
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // A Set is the set of known URLs in memory: 64 bits of a keyed hash and a page number each, 14 to 17 bytes.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection/internal/urls"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // The set of known URLs finds what was put in and nothing else, even hashes

@@ -26,7 +26,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/crawl/internal/family"
-	"github.com/parleyweb/parley/client/frontier"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // For a trap of a million families, a bounded number of them is tracked, and the stored state is small.

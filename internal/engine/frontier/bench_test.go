@@ -1,0 +1,72 @@
+package frontier_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/engine/frontier"
+)
+
+// BenchmarkBatch gives out and takes back pages of many sites.
+func BenchmarkBatch(b *testing.B) {
+	for _, sites := range []int{100, 10_000, 100_000} {
+		for _, size := range []int{100, 10_000} {
+			b.Run(fmt.Sprintf("sites=%d/size=%d", sites, size), func(b *testing.B) {
+				var store frontier.MemoryStore
+				for p := range PageID(1_000_000) {
+					store.Put(Entry{Page: p + 1, Site: SiteID(int(p)%sites + 1)})
+				}
+				f, err := frontier.New(nil, &store, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := f.Batch(0, frontier.BatchOptions{Size: 1}); err != nil {
+					b.Fatal(err)
+				}
+				n := 0
+				for b.Loop() {
+					list, err := f.Batch(0, frontier.BatchOptions{Size: size})
+					if err != nil {
+						b.Fatal(err)
+					}
+					for _, s := range list {
+						n += len(s.Entries)
+					}
+					f.Return(pages(list))
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/page")
+			})
+		}
+	}
+}
+
+// BenchmarkMemory finds a million pages of 10,000 sites under OPIC, and reports the frontier's
+// memory for each.
+func BenchmarkMemory(b *testing.B) {
+	for _, s := range []frontier.Strategy{frontier.BreadthFirst{}, frontier.OPIC{}} {
+		b.Run(s.Name(), func(b *testing.B) {
+			var store frontier.MemoryStore
+			const n = 5_000_000
+			for p := range PageID(n) {
+				store.Put(Entry{Page: p + 1, Site: SiteID(p%50_000 + 1)})
+			}
+			var before, after runtime.MemStats
+			for b.Loop() {
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				f, err := frontier.New(s, &store, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := f.Batch(0, frontier.BatchOptions{}); err != nil {
+					b.Fatal(err)
+				}
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/page")
+				runtime.KeepAlive(f)
+			}
+		})
+	}
+}

@@ -1,0 +1,325 @@
+package frontier_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/parleyweb/parley/internal/engine/frontier"
+)
+
+// A world is the surroundings of a frontier: a store that is authoritative, and
+// a crawler that records finds and visits in it and notifies the frontier.
+type world struct {
+	t        *testing.T
+	rng      *rand.Rand
+	strategy frontier.Strategy
+	options  *frontier.Options
+	store    *frontier.MemoryStore
+	front    *frontier.Frontier
+	facts    map[PageID]frontier.Facts
+	site     map[PageID]SiteID
+	out      map[PageID]bool
+	first    []PageID
+	now      int64
+}
+
+func newWorld(t *testing.T, s frontier.Strategy, o *frontier.Options, seed uint64) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), strategy: s, options: o, store: &frontier.MemoryStore{},
+		facts: map[PageID]frontier.Facts{}, site: map[PageID]SiteID{}, out: map[PageID]bool{}, now: 1000}
+	w.restart()
+	return w
+}
+
+// restart simulates a killed crawler: the pages handed out are forgotten.
+func (w *world) restart() {
+	f, err := frontier.New(w.strategy, w.store, w.options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.front = f
+	clear(w.out)
+	w.first = nil
+}
+
+func (w *world) entry(p PageID, at int64) Entry {
+	return Entry{Page: p, Site: w.site[p], Rank: w.strategy.Page(w.facts[p]), At: at}
+}
+
+// find makes n new pages known.
+func (w *world) find(n, sites int) {
+	var list []Entry
+	for range n {
+		p := PageID(len(w.facts) + 1)
+		w.site[p] = SiteID(1 + w.rng.IntN(1+w.rng.IntN(sites))) // few sites have most
+		w.facts[p] = frontier.Facts{Page: p, Depth: w.rng.IntN(6), Value: float32(w.rng.IntN(20)) / 20, Told: w.rng.IntN(8) == 0}
+		e := w.entry(p, 0)
+		w.store.Put(e)
+		list = append(list, e)
+	}
+	w.front.Add(list)
+}
+
+// page draws a known page.
+func (w *world) page() PageID { return PageID(1 + w.rng.IntN(len(w.facts))) }
+
+// change gives a page another value, and with it another place in the queue.
+func (w *world) change() {
+	p := w.page()
+	if old, ok := w.store.Entry(p); ok && old.At != 0 {
+		return
+	}
+	f := w.facts[p]
+	f.Value, f.Told, f.Depth = float32(w.rng.IntN(20))/20, !f.Told, w.rng.IntN(6)
+	w.facts[p] = f
+	w.store.Put(w.entry(p, 0))
+	w.front.Add([]Entry{w.entry(p, 0)})
+}
+
+// visit records that pages of the batch were fetched: some wait for another
+// visit, some are due again at once, some never. Others are given back.
+func (w *world) visit(list []frontier.SiteEntries) {
+	var done, back []PageID
+	var ready []Entry
+	for _, s := range list {
+		for _, e := range s.Entries {
+			if w.rng.IntN(5) == 0 {
+				back = append(back, e.Page)
+				continue
+			}
+			done = append(done, e.Page)
+			switch w.rng.IntN(6) {
+			case 0:
+				w.store.Remove(e.Page)
+			case 1:
+				e := w.entry(e.Page, 0)
+				w.store.Put(e)
+				ready = append(ready, e)
+			default:
+				w.store.Put(w.entry(e.Page, w.now+1+int64(w.rng.IntN(50))))
+			}
+			delete(w.out, e.Page)
+		}
+	}
+	for _, p := range back {
+		delete(w.out, p)
+	}
+	w.front.Done(done)
+	w.front.Add(ready)
+	w.front.Return(back)
+}
+
+// brute computes a batch by its definition, without regard to cost.
+func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
+	for p := range w.facts {
+		if e, ok := w.store.Entry(p); ok && e.At != 0 && e.At <= w.now {
+			e.At = 0
+			w.store.Put(e)
+			w.front.Add([]Entry{e}) // as Promote would have told
+		}
+	}
+	queues := map[SiteID][]Entry{}
+	for p := range w.facts {
+		if e, ok := w.store.Entry(p); ok && e.At == 0 && !w.out[p] {
+			queues[e.Site] = append(queues[e.Site], e)
+		}
+	}
+	type scored struct {
+		site  SiteID
+		score float32
+	}
+	var order []scored
+	for id, q := range queues {
+		slices.SortFunc(q, func(a, b Entry) int {
+			return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Page, b.Page))
+		})
+		if o.Skip == nil || !o.Skip(id) {
+			score := w.strategy.Site(frontier.SiteFacts{Site: id, Ready: len(q), Best: q[0].Rank})
+			order = append(order, scored{id, score})
+		}
+	}
+	slices.SortFunc(order, func(a, b scored) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.site, b.site))
+	})
+	var list []frontier.SiteEntries
+	total := 0
+	given := map[SiteID]int{}
+	for total < o.Size {
+		before := total
+		for _, s := range order {
+			for range o.Round {
+				if total == o.Size || given[s.site] == o.SameSite || len(queues[s.site]) == 0 {
+					break
+				}
+				i := slices.IndexFunc(list, func(e frontier.SiteEntries) bool { return e.Site == s.site })
+				if i < 0 {
+					i = len(list)
+					list = append(list, frontier.SiteEntries{Site: s.site})
+				}
+				list[i].Entries = append(list[i].Entries, queues[s.site][0])
+				queues[s.site] = queues[s.site][1:]
+				given[s.site]++
+				total++
+			}
+		}
+		if total == before {
+			break
+		}
+	}
+	return list
+}
+
+func strategies() []frontier.Strategy {
+	return []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.ManifestFirst{},
+		frontier.Random(7), frontier.Random(8), frontier.Profit{}}
+}
+
+// After any sequence of finds, changes, visits, returns and restarts, with memory of
+// any size, a batch has the entries that a sort of all entries would put first.
+func TestBatchMatchesBruteForce(t *testing.T) {
+	for _, s := range strategies() {
+		for _, o := range []*frontier.Options{nil, {Memory: 1, PerSite: 1}, {Memory: 40, PerSite: 7}} {
+			t.Run(fmt.Sprintf("%s/%v", s.Name(), o), func(t *testing.T) {
+				for seed := range uint64(12) {
+					w := newWorld(t, s, o, seed)
+					w.find(30, 12)
+					for step := range 60 {
+						w.step(step)
+					}
+				}
+			})
+		}
+	}
+}
+
+func (w *world) step(step int) {
+	w.t.Helper()
+	switch w.rng.IntN(8) {
+	case 0:
+		w.find(w.rng.IntN(40), 12)
+	case 1, 2:
+		for range w.rng.IntN(10) {
+			w.change()
+		}
+	case 3:
+		p := w.page()
+		if e, ok := w.store.Entry(p); ok {
+			w.store.Remove(p)
+			w.front.Drop([]Entry{e})
+		}
+	case 4:
+		if w.rng.IntN(4) == 0 {
+			w.restart()
+		}
+	}
+	w.now += int64(w.rng.IntN(10))
+	o := frontier.BatchOptions{Size: 1 + w.rng.IntN(40), SameSite: 1 + w.rng.IntN(8), Round: 1 + w.rng.IntN(3)}
+	o.Round = min(o.Round, o.SameSite)
+	if w.rng.IntN(3) == 0 {
+		o.Skip = func(id SiteID) bool { return id%3 == 0 }
+	}
+	want := w.brute(o)
+	got, err := w.front.Batch(w.now, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, s := range got {
+		for i := range s.Entries {
+			s.Entries[i].At = 0
+			w.out[s.Entries[i].Page] = true
+		}
+	}
+	if !slices.EqualFunc(got, want, func(a, b frontier.SiteEntries) bool {
+		return a.Site == b.Site && slices.Equal(a.Entries, b.Entries)
+	}) {
+		w.t.Fatalf("step %d, %+v:\n got %v\nwant %v", step, o, got, want)
+	}
+	if w.rng.IntN(3) > 0 {
+		w.visit(got)
+	}
+	if got, want := w.front.Len(), w.ready(); got != want {
+		w.t.Fatalf("step %d: %d pages are ready, want %d", step, got, want)
+	}
+}
+
+func (w *world) ready() (n int) {
+	for p := range w.facts {
+		if e, ok := w.store.Entry(p); ok && e.At == 0 && !w.out[p] {
+			n++
+		}
+	}
+	return n
+}
+
+// A store may change without a notification to the frontier: pages vanish, wait, move
+// and appear. No ready page is left out for ever, none is handed out
+// twice at a time, and only changed ones are handed out wrongly.
+func TestUnreportedStoreChangesHeal(t *testing.T) {
+	for _, o := range []*frontier.Options{nil, {Memory: 1, PerSite: 2}} {
+		for seed := range uint64(40) {
+			w := newWorld(t, frontier.Profit{}, o, seed)
+			w.find(200, 6)
+			left := map[PageID]bool{}
+			for p := range w.facts {
+				left[p] = true
+			}
+			stale := 0
+			for turn := 0; ; turn++ {
+				list, err := w.front.Batch(w.now, frontier.BatchOptions{Size: 20, SameSite: 10})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(list) == 0 {
+					break
+				}
+				if turn > 2000 {
+					t.Fatal("no end")
+				}
+				for _, s := range list {
+					for _, e := range s.Entries {
+						if w.out[e.Page] {
+							t.Fatalf("page %d is handed out twice", e.Page)
+						}
+						w.out[e.Page] = true
+						if own, ok := w.store.Entry(e.Page); ok && own.Rank == e.Rank && own.At == 0 {
+							w.store.Remove(e.Page)
+							delete(left, e.Page)
+						} else {
+							stale++
+						}
+					}
+				}
+				for range 3 { // meanwhile, behind its back
+					p := w.page()
+					e, ok := w.store.Entry(p)
+					switch w.rng.IntN(3) {
+					case 0:
+						w.store.Remove(p)
+						delete(left, p)
+					case 1:
+						if ok {
+							e.Rank = float32(w.rng.IntN(20)) / 20
+							w.store.Put(e)
+						}
+					case 2:
+						if turn < 20 {
+							w.store.Put(Entry{Page: p, Site: w.site[p], Rank: float32(w.rng.IntN(20)) / 20})
+							left[p] = true
+						}
+					}
+				}
+				for p := range w.out {
+					w.front.Done([]PageID{p})
+				}
+				clear(w.out)
+			}
+			for p := range left {
+				if e, ok := w.store.Entry(p); ok {
+					t.Fatalf("seed %d: page %d is still ready (%v) and not handed out; %d were stale", seed, p, e, stale)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package harvest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/parleyweb/parley/internal/engine/frontier"
+)
+
+// errCycle is the error of tasks that are given back.
+var errCycle = errors.New("not fetched: the batch has ended")
+
+// An unresolvedTasks holds the tasks of a site whose name could not be looked up.
+type unresolvedTasks struct {
+	site  frontier.SiteID
+	tasks []Task
+	err   error
+}
+
+// believe blames the sites for failed lookups: it answers the doubtful tasks with FaultDNS.
+func (c *cycle) believe() {
+	for _, d := range c.doubtful {
+		c.giveBack(d.site, d.tasks, FaultDNS, d.err)
+	}
+	c.doubtful = nil
+}
+
+// find looks up a site's addresses, and enqueues the site again.
+func (c *cycle) find(s *site) {
+	h := c.h
+	ips, err := h.locate(c.ctx, s.host.name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.busy = false
+	if err != nil {
+		c.lost(s, err)
+	} else {
+		h.attach(s.host, ips)
+	}
+	if len(s.parts) > 0 && !c.stopping {
+		h.enqueue(s)
+	}
+}
+
+// work fetches one task of a site whose slot it holds, or several while there is no
+// gap between them.
+func (c *cycle) work(s *site) {
+	h := c.h
+	h.mu.Lock()
+	for len(s.parts) > 0 && !c.stopping {
+		a, ips := &Answer{Task: c.take(s), Site: s.id}, s.host.ips
+		h.mu.Unlock()
+
+		again := h.fetch(c.ctx, s, a, ips)
+
+		h.mu.Lock()
+		h.leave(s, a)
+		if again = again && !c.stopping; again {
+			c.untake(s, a.Task)
+		} else {
+			c.judge(s, a)
+		}
+		h.mu.Unlock()
+		if again {
+			a.Release()
+		} else {
+			c.sink(a)
+		}
+
+		h.mu.Lock()
+		now := time.Now()
+		if sl := s.held; sl.at != nil || len(sl.waiters) > 0 || sl.next.After(now) || s.soonest().After(now) || !h.known(s.host, now) {
+			break
+		}
+	}
+	h.release(s)
+	s.busy = false
+	if len(s.parts) > 0 && !c.stopping {
+		h.enqueue(s)
+	}
+	h.mu.Unlock()
+}
+
+// judge gives back the tasks of a site that has not answered maxSilent times in a
+// row: to try hundreds of pages one by one would be useless. The lock is held.
+func (c *cycle) judge(s *site, a *Answer) {
+	if a.Asked.IsZero() {
+		return
+	}
+	if a.Status > 0 || a.Fault == FaultStopped {
+		s.silent = 0
+		return
+	}
+	if s.silent++; s.silent >= maxSilent {
+		s.silent = 0
+		c.giveBack(s.id, c.clear(s), a.Fault, fmt.Errorf("%d requests in a row got no response, the last: %w", maxSilent, a.Err))
+	}
+}
+
+// lost ends all tasks of a site whose name cannot be looked up or leads to an
+// address that is not allowed. The lock is held.
+func (c *cycle) lost(s *site, err error) {
+	if c.ctx.Err() != nil {
+		return // stop gives all tasks back
+	}
+	tasks := c.clear(s)
+	var refused *addressError
+	if errors.As(err, &refused) {
+		c.giveBack(s.id, tasks, FaultAddress, err)
+		return
+	}
+	c.doubtful = append(c.doubtful, unresolvedTasks{s.id, tasks, err})
+	switch c.h.names.verdict() {
+	case broken:
+		c.broken = true
+	case sound:
+		c.believe()
+	}
+}
