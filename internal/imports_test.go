@@ -40,15 +40,15 @@ var ours = map[string][]string{
 	"internal/accesslog":           {"internal/coding"},
 	"internal/bundle":              {"protocol", "internal/coding", "internal/warc"},
 	"server":                       {"protocol", "internal/atomicfile", "internal/clock", "internal/fetch", "internal/holder", "internal/inet", "internal/journal", "internal/pause", "server/content", "server/inventory", "server/manifest", "server/internal/compare", "server/internal/docroot", "server/internal/stat", "server/internal/web"},
-	"server/doors":                 {"protocol", "internal/bundle", "internal/clock", "internal/coding", "internal/pause", "internal/wsconn", "server/caller", "server/content", "server/describe", "server/manifest", "server/internal/limit", "server/internal/public", "server/internal/web"},
-	"server/describe":              {},
+	"server/doors":                 {"protocol", "internal/bundle", "internal/clock", "internal/coding", "internal/pause", "internal/wsconn", "server/caller", "server/content", "server/internal/describe", "server/manifest", "server/internal/limit", "server/internal/public", "server/internal/web"},
+	"server/internal/describe":     {},
 	"server/inventory":             {"protocol"},
 	"server/manifest":              {"protocol", "internal/atomicfile", "internal/clock", "internal/coding", "internal/journal", "internal/pause", "server/internal/public", "server/internal/stat", "server/internal/web"},
 	"server/archive":               {"protocol", "server", "server/internal/web", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc", "internal/clock", "internal/pause", "server/content"},
 	"server/versions":              {"protocol", "server", "server/inventory", "internal/atomicfile", "internal/coding", "internal/pause", "server/content"},
-	"server/evidence":              {"protocol", "internal/inet", "server", "server/inventory", "internal/fetch", "internal/html", "internal/clock", "internal/pause", "server/content"},
-	"server/static":                {"protocol", "internal/atomicfile", "server", "internal/journal", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
-	"server/ping":                  {"protocol", "internal/atomicfile", "internal/inet", "server", "internal/journal", "internal/fetch", "internal/clock", "internal/pause"},
+	"internal/site/evidence":       {"protocol", "internal/inet", "server", "server/inventory", "internal/fetch", "internal/html", "internal/clock", "internal/pause", "server/content"},
+	"internal/site/static":         {"protocol", "internal/atomicfile", "server", "internal/journal", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
+	"internal/site/ping":           {"protocol", "internal/atomicfile", "internal/inet", "server", "internal/journal", "internal/fetch", "internal/clock", "internal/pause"},
 	"server/catalog":               {"protocol", "server", "server/inventory", "server/internal/public", "internal/coding", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
 	"server/cel":                   {"protocol", "server/caller"},
 	"server/agent":                 {"protocol", "internal/atomicfile", "server/caller"},
@@ -64,7 +64,7 @@ var ours = map[string][]string{
 	"client/index":                 {"internal/html"},
 	"internal/engine/indexnow":     {"protocol", "internal/fetch", "internal/clock"},
 	"internal/probe":               {"protocol", "client", "internal/engine/fresh", "internal/engine/trust", "internal/engine/seed", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
-	"client/collection":            {"protocol", "client", "client/collection/contents", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/mirror", "client/collection/internal/queue", "client/collection/internal/record", "client/collection/internal/urls", "internal/engine/fresh", "internal/engine/frontier", "internal/journal", "internal/warc", "internal/boltfile", "internal/clock", "internal/pause"},
+	"client/collection":            {"protocol", "client", "internal/engine/contents", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/mirror", "client/collection/internal/queue", "client/collection/internal/record", "client/collection/internal/urls", "internal/engine/fresh", "internal/engine/frontier", "internal/journal", "internal/warc", "internal/boltfile", "internal/clock", "internal/pause"},
 	"client/crawl":                 {"protocol", "client", "client/collection", "client/crawl/internal/family", "internal/engine/gather", "internal/engine/harvest", "internal/engine/seed", "internal/engine/fresh", "internal/engine/frontier", "internal/engine/indexnow", "internal/engine/poll", "client/crawl/internal/rank", "internal/engine/trust", "internal/fetch", "internal/pause"},
 	"internal/engine/harvest":      {"protocol", "internal/engine/frontier", "internal/clock", "internal/coding", "internal/inet", "internal/fetch", "internal/pause"},
 	"client/crawl/internal/family": {"internal/engine/frontier"},
@@ -77,8 +77,8 @@ var ours = map[string][]string{
 	"internal/holder":              {"internal/pause"},
 	"internal/textual":             {"internal/html"},
 
-	"client/collection/contents":          {"protocol", "internal/warc"},
-	"client/collection/internal/changes":  {"protocol", "client/collection/contents", "client/collection/internal/record", "internal/boltfile", "internal/journal"},
+	"internal/engine/contents":            {"protocol", "internal/warc"},
+	"client/collection/internal/changes":  {"protocol", "internal/engine/contents", "client/collection/internal/record", "internal/boltfile", "internal/journal"},
 	"client/collection/internal/filetree": {"internal/boltfile", "internal/filename"},
 	"client/collection/internal/mirror":   {"protocol", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/record", "internal/engine/frontier", "internal/filename"},
 	"client/collection/internal/queue":    {"client/collection/internal/record", "internal/engine/frontier"},
@@ -117,7 +117,7 @@ var theirs = map[string][]string{
 	"golang.org/x/net":                                {"internal/textual", "internal/engine/harvest", "bench/crawl/reference", "internal/anysite"},
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/textual"},
 	"cel.dev/cel-go":                                  {"server/cel"},
-	"github.com/santhosh-tekuri/jsonschema/v6":        {}, // the tests of server/describe
+	"github.com/santhosh-tekuri/jsonschema/v6":        {}, // the tests of server/internal/describe
 }
 
 // free packages may import anything of ours: they are wiring, programs to read, or measurements.

@@ -7,7 +7,7 @@ import (
 )
 
 // An Output is a file or files written from a journal besides the manifest: a sitemap,
-// a feed, an include for the web server. Package server/static has them. An Output
+// a feed, an include for the web server. Package internal/site/static has them. An Output
 // that is a fmt.Stringer has that name in Status and in errors.
 type Output interface {
 	// Write brings the output up to the journal, and reports whether it wrote. It

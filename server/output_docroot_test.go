@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
-	"github.com/parleyweb/parley/server/static"
 )
 
 // A running site has a sitemap and a robots.txt in its docroot, where other programs also write: an output

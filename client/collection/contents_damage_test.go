@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/internal/engine/contents"
 )
 
 // spoil flips a bit at the end of a record's body.

@@ -1,7 +1,7 @@
 package collection
 
 import (
-	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/protocol"
 )
 

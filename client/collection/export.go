@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection/contents"
+	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/warc"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/protocol"
 )
 

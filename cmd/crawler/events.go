@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/textual"
 	"github.com/parleyweb/parley/protocol"

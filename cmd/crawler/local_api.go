@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/collection/contents"
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/protocol"
 )

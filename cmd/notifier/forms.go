@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
@@ -20,7 +21,6 @@ import (
 	"github.com/parleyweb/parley/server/cel"
 	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/doors"
-	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/inventory"
 	"github.com/parleyweb/parley/server/versions"
 )

@@ -9,8 +9,8 @@ import (
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/evidence"
 )
 
 // stateFlags returns the options that identify the notifier of a site.

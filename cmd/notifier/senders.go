@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/parleyweb/parley/server/ping"
+	"github.com/parleyweb/parley/internal/site/ping"
 )
 
 // senders notify search engines and hubs, which do not subscribe. Each may be nil.

@@ -20,10 +20,10 @@ import (
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/internal/site/evidence"
+	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/inventory"
-	"github.com/parleyweb/parley/server/ping"
 )
 
 func main() {

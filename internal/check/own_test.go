@@ -13,10 +13,10 @@ import (
 
 	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
-	"github.com/parleyweb/parley/server/static"
 )
 
 // published returns a site with all of Parley's outputs, after some history: pages were written over a year,

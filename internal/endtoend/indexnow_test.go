@@ -13,8 +13,8 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/indexnow"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/ping"
 )
 
 // Our sender notifies our receiver: the crawler is asked to visit exactly the pages in the site's journal,

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/server/describe"
+	"github.com/parleyweb/parley/server/internal/describe"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 

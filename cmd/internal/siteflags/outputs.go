@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/static"
 )
 
 // outputs are the options that say which files are published besides the manifest.

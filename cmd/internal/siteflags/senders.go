@@ -11,10 +11,10 @@ import (
 	"slices"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/caller"
-	"github.com/parleyweb/parley/server/ping"
 )
 
 // senders are the options for notifying search engines and hubs, which do not ask.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/static"
 )
 
 const another = "the existing file is not Parley's: move it away, or choose another path"

@@ -15,7 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/describe"
+	"github.com/parleyweb/parley/server/internal/describe"
 )
 
 // all are the doors below the base.

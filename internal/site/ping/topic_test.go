@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parleyweb/parley/server/ping"
+	"github.com/parleyweb/parley/internal/site/ping"
 )
 
 // Strangers decide who subscribes, but not how much is read: a topic is read once for each position in the

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
-	"github.com/parleyweb/parley/server/static"
 )
 
 // A real Publisher creates compressed siblings of the manifest, and removes them again.

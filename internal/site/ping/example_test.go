@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/ping"
 )
 
 // A site notifies an engine of a new page, as it does under cron.

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parleyweb/parley/server/ping"
+	"github.com/parleyweb/parley/internal/site/ping"
 )
 
 // For any answers of the subscribers and any kills of the hub, each subscriber ends with the newest content.

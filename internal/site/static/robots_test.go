@@ -12,7 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/robots"
-	"github.com/parleyweb/parley/server/static"
+	"github.com/parleyweb/parley/internal/site/static"
 )
 
 const robotsBase = "https://www.example.org/"

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/content"
-	"github.com/parleyweb/parley/server/evidence"
 	"github.com/parleyweb/parley/server/versions"
 )
 

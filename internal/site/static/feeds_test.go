@@ -14,8 +14,8 @@ import (
 
 	"github.com/parleyweb/parley/internal/feed"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/static"
 )
 
 func (w *web) feeds() *static.Feeds {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/ping"
 )
 
 func TestFailedBatchesAreRetried(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parleyweb/parley/server/ping"
+	"github.com/parleyweb/parley/internal/site/ping"
 )
 
 const ownHub = base + "parley/hub"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/server/ping"
+	"github.com/parleyweb/parley/internal/site/ping"
 )
 
 func TestBadRequestsAreRefused(t *testing.T) {

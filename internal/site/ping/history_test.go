@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/ping"
 )
 
 // A history is a site that changes at random, with senders that are stopped and killed at random, and engines
