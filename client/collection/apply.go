@@ -3,7 +3,6 @@ package collection
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -150,34 +149,6 @@ func (s *applying) apply(source uint64) error {
 
 // left returns the number of changes skipped so far.
 func (s *applying) left() int { return s.a.Ignored + s.a.Refused + s.a.Foreign + s.u.out.Refused }
-
-// stand stores a source's position after a step, and that the source has answered, so that a reader that
-// continues from this cursor waits for nothing older. A step delivered again does not move the cursor back.
-func (u *update) stand(s *Source, step *client.Step, a *Applied) error {
-	whole := step.Door == client.Manifest || step.Reset || step.Whole
-	stale := !whole && step.Cursor.Epoch == s.Cursor.Epoch && step.Cursor.Seq < s.Cursor.Seq
-	old := *s
-	if step.Door != "" {
-		s.Door = string(step.Door)
-	}
-	if !step.Cursor.IsZero() && !stale {
-		s.Cursor = step.Cursor
-	}
-	if step.Door != "" && (s.Cursor != old.Cursor || step.Whole) {
-		s.Polled, s.Changed, s.Status, s.Fails, s.Fault = u.now, u.now, http.StatusOK, 0, ""
-	}
-	if told := step.ETag != "" || step.LastModified != ""; told || step.Whole {
-		s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, a.under
-	}
-	if step.Whole || !step.Cursor.IsZero() && u.c.naming[s.ID] != nil {
-		if err := u.countWhole(s.ID); err != nil {
-			return err
-		}
-	} else if s.Door == old.Door && s.Cursor == old.Cursor && s.ETag == old.ETag && s.LastModified == old.LastModified {
-		return nil
-	}
-	return u.sources.put(s)
-}
 
 func (s *applying) change(ch *protocol.Change) error {
 	if src := s.source; src != nil && !s.listing() && ch.Seq != 0 && ch.Seq <= src.Cursor.Seq && s.step.Cursor.Epoch == src.Cursor.Epoch {
@@ -390,20 +361,6 @@ func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
 		return confirmed
 	}
 	return nothing
-}
-
-// sooner makes a page due at a time, if it would be due later.
-func (u *update) sooner(w *work, at time.Time) {
-	if at = keepable(at); at.Before(w.At) && !w.Told {
-		w.At, w.dirty = at, true
-		u.place(w)
-	}
-}
-
-// said stores the claim made about a page.
-func (u *update) said(w *work, item *protocol.Item) {
-	w.claim, w.claimed, w.said, w.span = item.Digest, u.now, keepable(item.Modified), item.Span
-	w.dirty = true
 }
 
 // addPendingFetch makes the announced content of a page a pending fetch.

@@ -15,7 +15,6 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/internal/queue"
-	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/engine/contents"
@@ -416,16 +415,9 @@ func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
 // Links returns the IDs of the pages that a page links to, in ascending order; none if links are not stored.
 func (c *Collection) Links(id frontier.PageID) (list []frontier.PageID, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		key := record.PageKey(id)
-		raw := tx.Bucket(linksBucket).Get(key[:])
-		if raw == nil {
-			return nil
-		}
-		var ok bool
-		if list, ok = parseLinks(raw); !ok {
-			return record.Damaged(linksBucket, key[:])
-		}
-		return nil
+		l := links{b: tx.Bucket(linksBucket)}
+		list, err = l.of(id)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read links of page %d: %w", id, err)

@@ -191,6 +191,20 @@ func (u *update) place(w *work) {
 	w.rank = u.rank(w)
 }
 
+// sooner makes a page due at a time, if it would be due later.
+func (u *update) sooner(w *work, at time.Time) {
+	if at = keepable(at); at.Before(w.At) && !w.Told {
+		w.At, w.dirty = at, true
+		u.place(w)
+	}
+}
+
+// said stores the claim made about a page.
+func (u *update) said(w *work, item *protocol.Item) {
+	w.claim, w.claimed, w.said, w.span = item.Digest, u.now, keepable(item.Modified), item.Span
+	w.dirty = true
+}
+
 // keepable reduces a time to the range and precision that are stored.
 func keepable(t time.Time) time.Time {
 	if t.After(Never) || t.Year() > 9999 {

@@ -3,9 +3,11 @@ package collection
 import (
 	"encoding/binary"
 	"fmt"
+	"net/http"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -209,4 +211,32 @@ func (u *update) source(s Source) (err error) {
 		u.out.Sources = append(u.out.Sources, s)
 	}
 	return u.sources.put(&s)
+}
+
+// stand stores a source's position after a step, and that the source has answered, so that a reader that
+// continues from this cursor waits for nothing older. A step delivered again does not move the cursor back.
+func (u *update) stand(s *Source, step *client.Step, a *Applied) error {
+	whole := step.Door == client.Manifest || step.Reset || step.Whole
+	stale := !whole && step.Cursor.Epoch == s.Cursor.Epoch && step.Cursor.Seq < s.Cursor.Seq
+	old := *s
+	if step.Door != "" {
+		s.Door = string(step.Door)
+	}
+	if !step.Cursor.IsZero() && !stale {
+		s.Cursor = step.Cursor
+	}
+	if step.Door != "" && (s.Cursor != old.Cursor || step.Whole) {
+		s.Polled, s.Changed, s.Status, s.Fails, s.Fault = u.now, u.now, http.StatusOK, 0, ""
+	}
+	if told := step.ETag != "" || step.LastModified != ""; told || step.Whole {
+		s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, a.under
+	}
+	if step.Whole || !step.Cursor.IsZero() && u.c.naming[s.ID] != nil {
+		if err := u.countWhole(s.ID); err != nil {
+			return err
+		}
+	} else if s.Door == old.Door && s.Cursor == old.Cursor && s.ETag == old.ETag && s.LastModified == old.LastModified {
+		return nil
+	}
+	return u.sources.put(s)
 }

@@ -168,13 +168,13 @@ func (m *Mirror) In(box *bbolt.Bucket) (Names, error) {
 // Tell stores the file operations for a change of a page, which a Move has made from the page source, and returns the
 // name of its file, empty if there is none after it.
 func (g Names) Tell(op protocol.Op, p Page, source frontier.PageID) (string, error) {
-	old := g.Of(p.ID)
+	old := g.of(p.ID)
 	temp := g.m.temps[p.ID]
 	switch op {
 	case protocol.Delete:
 		return "", g.Release(p.ID)
 	case protocol.Move:
-		name := g.Of(source)
+		name := g.of(source)
 		var err error
 		if temp == "" && name != "" {
 			if temp, err = g.lift(name); err != nil {
@@ -201,8 +201,8 @@ func (g Names) Tell(op protocol.Op, p Page, source frontier.PageID) (string, err
 	return name, g.place(p.ID, name, temp)
 }
 
-// Of returns the name of a page's file, empty if it has none.
-func (g Names) Of(id frontier.PageID) string {
+// of returns the name of a page's file, empty if it has none.
+func (g Names) of(id frontier.PageID) string {
 	key := record.PageKey(id)
 	return string(g.names.Get(key[:]))
 }
@@ -286,7 +286,7 @@ func (g Names) path(name string) []byte {
 
 // Release frees the name of a page, and removes its file.
 func (g Names) Release(id frontier.PageID) error {
-	name := g.Of(id)
+	name := g.of(id)
 	if name == "" {
 		return nil
 	}
@@ -365,7 +365,7 @@ func (g Names) Promote(page func(frontier.PageID) (Page, error), named func(id f
 		if err != nil {
 			return err
 		}
-		old := g.Of(id)
+		old := g.of(id)
 		name, ok := g.natural(&p)
 		if !ok || !strings.HasPrefix(old, filetree.OtherDir+"/") {
 			continue

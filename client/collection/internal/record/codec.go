@@ -127,9 +127,9 @@ func (x *Codec) Time(v *time.Time) {
 
 func (x *Codec) Duration(v *time.Duration) {
 	if x.Reads {
-		*v = x.In.Duration()
+		*v = x.In.duration()
 	} else {
-		x.Out = AppendDuration(x.Out, *v)
+		x.Out = appendDuration(x.Out, *v)
 	}
 }
 
@@ -143,7 +143,7 @@ func (x *Codec) Float(v *float32) {
 
 func (x *Codec) Digest(v *protocol.Digest) {
 	if x.Reads {
-		x.In.Digest(v)
+		x.In.digest(v)
 	} else {
 		x.Out = append(x.Out, v[:]...)
 	}

@@ -56,8 +56,8 @@ func AppendTime(b []byte, t time.Time) []byte {
 	return binary.AppendUvarint(b, uint64(Milli(t)))
 }
 
-// AppendDuration appends a duration to the microsecond.
-func AppendDuration(b []byte, d time.Duration) []byte {
+// appendDuration appends a duration to the microsecond.
+func appendDuration(b []byte, d time.Duration) []byte {
 	return binary.AppendUvarint(b, uint64(max(0, d.Microseconds())))
 }
 
@@ -162,8 +162,8 @@ func (d *Decoder) Text() string { return string(d.Bytes()) }
 // Time reads a time.
 func (d *Decoder) Time() time.Time { return Time(int64(d.Uint())) }
 
-// Duration reads a duration.
-func (d *Decoder) Duration() time.Duration {
+// duration reads a duration.
+func (d *Decoder) duration() time.Duration {
 	return time.Duration(min(d.Uint(), math.MaxInt64/1000)) * time.Microsecond
 }
 
@@ -176,5 +176,5 @@ func (d *Decoder) Float() float32 {
 	return math.Float32frombits(binary.BigEndian.Uint32(b))
 }
 
-// Digest reads a digest into to.
-func (d *Decoder) Digest(to *protocol.Digest) { copy(to[:], d.take(uint64(len(to)))) }
+// digest reads a digest into to.
+func (d *Decoder) digest(to *protocol.Digest) { copy(to[:], d.take(uint64(len(to)))) }

@@ -200,7 +200,7 @@ func Load(urls *bbolt.Bucket, origins []string, to *Set) (last frontier.PageID, 
 			return false, b.Damaged()
 		}
 		url = append(append(url[:0], origins[b.Site-1]...), b.Path...)
-		to.Add(to.HashBytes(url), b.ID)
+		to.Add(to.hashBytes(url), b.ID)
 		last = b.ID
 		return true, nil
 	})

@@ -36,9 +36,9 @@ type shard struct {
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{seed: maphash.MakeSeed()} }
 
-// Hash returns the hash of a URL, and HashBytes that of a URL in bytes.
+// Hash returns the hash of a URL.
 func (s *Set) Hash(url string) uint64      { return maphash.String(s.seed, url) }
-func (s *Set) HashBytes(url []byte) uint64 { return maphash.Bytes(s.seed, url) }
+func (s *Set) hashBytes(url []byte) uint64 { return maphash.Bytes(s.seed, url) }
 
 // home returns the slot of a hash in an empty table. It never falls as the hash grows.
 func (t *shard) home(h uint64) int {
