@@ -18,6 +18,7 @@ type Scanner struct {
 	// Contents asks for Content, and MainText for Text.
 	Contents, MainText bool
 
+	// What the last page has, for the caller to read.
 	Head    head
 	Refs    references
 	Content content
