@@ -124,18 +124,21 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 // inOption matches the places in the name of a field at which the name of its option has a dash.
 var inOption = regexp.MustCompile("([a-z])([A-Z])")
 
-// misuse names the fields in an error of crawl.Options as options: MaxPages is --max-pages.
+// optionOf returns the option that sets a field of crawl.Options: MaxPages is --max-pages.
+func optionOf(field string) string {
+	if field == "Start" {
+		return "an argument, or in --sites FILE"
+	}
+	return "--" + strings.ToLower(inOption.ReplaceAllString(field, "$1-$2"))
+}
+
+// misuse names the fields in an error of crawl.Options as options.
 func misuse(err error) error {
 	var wrong *crawl.OptionError
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	return command.Misusef("%s", wrong.Text(func(field string) string {
-		if field == "Start" {
-			return "an argument, or in --sites FILE"
-		}
-		return "--" + strings.ToLower(inOption.ReplaceAllString(field, "$1-$2"))
-	}))
+	return command.Misusef("%s", wrong.Text(optionOf))
 }
 
 // readSites reads a file of start URLs: one a line, "#" begins a comment.

@@ -1,9 +1,34 @@
 package main
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/command"
 )
+
+// Every field that an error of crawl.Options can name has an option that is named after it.
+func TestFieldsInErrorsAreOptions(t *testing.T) {
+	source, err := os.ReadFile("../../client/crawl/options_open.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?:field\(|bad\(|number\{|choose\(|name, wait = )"(\w+)"`).FindAllSubmatch(source, -1)
+	if len(found) < 40 {
+		t.Fatalf("%d fields are named", len(found))
+	}
+	flags := crawlFlags(&crawl.Options{}, &listeners{})
+	for _, m := range found {
+		name := optionOf(string(m[1]))
+		if m := string(m[1]); m != "Start" && !slices.ContainsFunc(flags, func(f command.Flag) bool { return "--"+f.Name == name }) {
+			t.Errorf("%s: there is no option %s", m, name)
+		}
+	}
+}
 
 // A wrong value is reported in the notation of the command line, before anything is stored.
 func TestWrongValuesNameTheirOption(t *testing.T) {

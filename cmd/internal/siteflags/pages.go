@@ -29,7 +29,8 @@ type pages struct {
 	masks, logs []string
 }
 
-// choice are the options that choose among the pages of a site.
+// choice are the options that choose among the pages of a site, whether they are files or listed. They have no field of
+// the library to set: a Site and a Catalog have them both, and neither may change once it has been checked.
 type choice struct {
 	include, exclude         []string
 	cleanURLs                bool
@@ -37,7 +38,7 @@ type choice struct {
 	robotsWait, robotsRemind time.Duration
 	maxFile                  int64
 	reachable                bool
-	start                    []string
+	start                    []string // pages from which others are reached, besides the home page
 }
 
 // Features reads what a page declares of itself, as Site.Features does.

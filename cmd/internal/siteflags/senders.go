@@ -19,30 +19,27 @@ import (
 
 // senders are the options for notifying search engines and hubs, which do not ask.
 type senders struct {
-	engines      []string
-	significance float64
-	key          string
-	rotate, all  bool
-	hubs         []string
-	ownHub       bool // the notifier is a hub itself
+	engines ping.IndexNow
+	hubs    []string
+	ownHub  bool // the notifier is a hub itself
 }
 
 func (s *senders) options() []command.Flag {
 	bind := command.Bind
-	s.significance = 0.01
+	s.engines.MinSignificance = 0.01
 	return []command.Flag{
-		bind("indexnow", &s.engines, "notify `ENGINE` of changed pages at once: bing, yandex, naver, seznam, yep, indexnow, or a URL; the engines inform each other (repeatable)"),
-		bind("indexnow-significance", &s.significance, "do not notify engines of updates that changed less than this `SHARE` of the main text (0: notify them of all)"),
-		bind("indexnow-key", &s.key, "IndexNow `KEY` that proves that the site is yours (default: generated, and stored in the state)"),
-		bind("indexnow-rotate", &s.rotate, "generate a new key when an engine rejects the old one for good"),
-		bind("indexnow-all", &s.all, "notify a new engine of all pages, not only of later changes"),
+		bind("indexnow", &s.engines.Engines, "notify `ENGINE` of changed pages at once: bing, yandex, naver, seznam, yep, indexnow, or a URL; the engines inform each other (repeatable)"),
+		bind("indexnow-significance", &s.engines.MinSignificance, "do not notify engines of updates that changed less than this `SHARE` of the main text (0: notify them of all)"),
+		bind("indexnow-key", &s.engines.Key, "IndexNow `KEY` that proves that the site is yours (default: generated, and stored in the state)"),
+		bind("indexnow-rotate", &s.engines.AutoRotate, "generate a new key when an engine rejects the old one for good"),
+		bind("indexnow-all", &s.engines.SendAll, "notify a new engine of all pages, not only of later changes"),
 		bind("websub", &s.hubs, "notify the WebSub hub at `URL` of each new manifest and feed (repeatable)"),
 	}
 }
 
 // does returns the options for the tasks that are requested.
 func (s *senders) does() (does []string) {
-	for _, e := range s.engines {
+	for _, e := range s.engines.Engines {
 		does = append(does, "--indexnow "+e)
 	}
 	for _, h := range s.hubs {
@@ -52,8 +49,8 @@ func (s *senders) does() (does []string) {
 }
 
 func (s *senders) check() error {
-	if s.significance < 0 || s.significance > 1 {
-		return command.Misusef("--indexnow-significance %g: want 0 to 1", s.significance)
+	if least := s.engines.MinSignificance; least < 0 || least > 1 {
+		return command.Misusef("--indexnow-significance %g: want 0 to 1", least)
 	}
 	return nil
 }
@@ -69,18 +66,16 @@ func (f *Flags) HubURL() string {
 	return ""
 }
 
-// IndexNow returns the sender to search engines; nil if there are none.
+// IndexNow returns the sender to search engines, always the same one; nil if there are none. Call Check before.
 func (f *Flags) IndexNow(j *server.Journal, public func(string) bool, log *slog.Logger) *ping.IndexNow {
-	s := &f.senders
-	if len(s.engines) == 0 {
+	n := &f.senders.engines
+	if len(n.Engines) == 0 {
 		return nil
 	}
-	least := s.significance
-	if least == 0 {
-		least = -1
+	if n.MinSignificance == 0 { // which means the default there
+		n.MinSignificance = -1
 	}
-	n := &ping.IndexNow{Journal: j, Base: f.Base, Engines: s.engines, Public: public, MinSignificance: least,
-		Key: s.key, AutoRotate: s.rotate, SendAll: s.all, Log: log}
+	n.Journal, n.Base, n.Public, n.Log = j, f.Base, public, log
 	if f.Docroot != "" {
 		n.KeyDir, _ = filepath.Abs(f.Docroot)
 	}
