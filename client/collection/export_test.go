@@ -15,6 +15,9 @@ import (
 // buckets on disk yet.
 func (c *Collection) QueueMemory() int { return c.stage.Bytes() }
 
+// Entry returns the page's place in the queue, and false if it has none.
+func (p *Page) Entry() (frontier.Entry, bool) { return p.entry() }
+
 // Known returns the page number of a URL. It is fast: it compares 64 bits of a keyed hash and does not read
 // the disk. With five million pages, one in 3,000 billion unknown URLs is taken for a known one.
 func (c *Collection) Known(url string) (frontier.PageID, bool) {

@@ -87,7 +87,7 @@ func (q queueStore) Promote(now int64, n int) ([]frontier.Entry, error) {
 
 // Waits reports whether a page waits for its At. A page that was due stays due even if the clock is set back.
 func (c *Collection) Waits(p *Page) (waits bool, err error) {
-	e, ok := p.Entry()
+	e, ok := p.entry()
 	if !ok {
 		return true, nil
 	}
@@ -218,7 +218,7 @@ func (q queueStore) Rerank(old, new []frontier.Entry) error {
 			if w == nil {
 				continue
 			}
-			own, ok := w.Entry()
+			own, ok := w.Page.entry()
 			if !ok || own.Site != o.Site || own.Rank != o.Rank {
 				continue
 			}

@@ -136,8 +136,8 @@ func (p *Page) Claim() (at, modified time.Time) { return p.claimed, p.said }
 // Coarse returns the precision of that modification time: a day for a date.
 func (p *Page) Coarse() time.Duration { return p.span }
 
-// Entry returns the page's place in the queue, and false if it has none.
-func (p *Page) Entry() (frontier.Entry, bool) {
+// entry returns the page's place in the queue, and false if it has none.
+func (p *Page) entry() (frontier.Entry, bool) {
 	if p.At.Equal(Never) {
 		return frontier.Entry{}, false
 	}

@@ -159,7 +159,7 @@ func (u *update) put(w *work) error {
 	if err != nil {
 		return err
 	}
-	e, _ := w.Page.Entry()
+	e, _ := w.Page.entry()
 	s.Ready += u.batch.Replace(w.entry, e, w.visited)
 	if w.isNew {
 		s.Pages++

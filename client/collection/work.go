@@ -55,7 +55,7 @@ func (p *pages) get(id frontier.PageID) (*work, error) {
 		return nil, err
 	}
 	w.was = w.tally()
-	w.entry, _ = w.Page.Entry()
+	w.entry, _ = w.Page.entry()
 	p.work[id] = w
 	return w, nil
 }

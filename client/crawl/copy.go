@@ -23,7 +23,7 @@ import (
 
 // Defaults of a Copy.
 const (
-	DefaultDelay    = time.Second
+	defaultDelay    = time.Second
 	DefaultMaxPage  = 100_000_000 // the largest that a site publishes, server.MaxFile
 	DefaultMaxPages = 10_000_000
 	DefaultMaxState = 16 << 30
@@ -164,7 +164,7 @@ func (c *Copy) ask(h *harvest.Harvester, base string) {
 		case c.Delay > 0:
 			h.Wait = c.Delay
 		case c.Delay == 0 && !own:
-			h.Wait = DefaultDelay
+			h.Wait = defaultDelay
 		default:
 			h.Wait = -1
 		}

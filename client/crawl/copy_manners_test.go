@@ -28,7 +28,7 @@ func TestCopyPoliteness(t *testing.T) {
 			c.start()
 			time.Sleep(time.Minute)
 			c.want(s.live())
-			checkGaps(t, s, crawl.DefaultDelay)
+			checkGaps(t, s, time.Second)
 			c.stop()
 		})
 	})

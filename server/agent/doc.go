@@ -28,7 +28,7 @@
 //
 // The length 0xFFFFFFFF says that a page is not available, and no bytes follow: it was
 // not stored, has changed again meanwhile, has more than [maxPage] bytes, or did not
-// exist before. The answer is at most 1 + [MaxOutput] bytes: first 1 if the change is
+// exist before. The answer is at most 1 + [protocol.MaxInline] bytes: first 1 if the change is
 // to be sent, or 0 if not, and then the output to send with it.
 //
 // It may import functions of wasi_snapshot_preview1, since compilers need them. They
@@ -78,7 +78,4 @@ const (
 
 	// maxPage is the size of the largest page passed to a program, in bytes.
 	maxPage = 4 << 20
-
-	// MaxOutput bounds the output sent with a change, in bytes: protocol.MaxInline.
-	MaxOutput = 256 << 10
 )

@@ -3,6 +3,8 @@ package agent
 import (
 	"bytes"
 	"testing"
+
+	"github.com/parleyweb/parley/protocol"
 )
 
 // An answer of a process is bounded before it is read, and a frame that is sent is received unchanged.
@@ -13,11 +15,11 @@ func FuzzReceive(f *testing.F) {
 	f.Add([]byte{kindFailure, 3, 0, 0, 0, 'b', 'a', 'd'})
 	f.Add([]byte{kindAnswer, 255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		kind, content, err := receive(bytes.NewReader(in), kindAnswer, 1+MaxOutput)
+		kind, content, err := receive(bytes.NewReader(in), kindAnswer, 1+protocol.MaxInline)
 		if err != nil {
 			return
 		}
-		if kind != kindAnswer && (kind != kindFailure || len(content) > maxReason) || len(content) > 1+MaxOutput {
+		if kind != kindAnswer && (kind != kindFailure || len(content) > maxReason) || len(content) > 1+protocol.MaxInline {
 			t.Fatalf("received %q and %d bytes", kind, len(content))
 		}
 		var out bytes.Buffer

@@ -319,7 +319,7 @@ func hostiles() []hostile {
 			m.data = cat(1, 0, i32Const, signed(17<<16-1), end, string(make([]byte, 1<<20)))
 		}), "data", ""},
 		{"too large", with(plain(telling(1)...), func(m *module) { m.data = cat(1, 0, i32Const, signed(0), end, string(make([]byte, 8<<20))) }), "more than 8388608", ""},
-		{"writes too much", plain(i64Const, signed(agent.MaxOutput+2)), "", "at most"},
+		{"writes too much", plain(i64Const, signed(protocol.MaxInline+2)), "", "at most"},
 		{"answer outside its memory", plain(i64Const, signed(int64(0x7ffffff0)<<32|5)), "", "outside its memory"},
 		{"answers nothing", plain(i64Const, signed(0)), "", "empty"},
 		{"answers something else", plain(telling(7)...), "", "begins with 7"},

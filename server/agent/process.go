@@ -16,6 +16,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/parleyweb/parley/protocol"
 )
 
 // ProcessName is the only argument of a process that runs a program.
@@ -209,8 +211,8 @@ func (p *program) ask(ctx context.Context, q []byte) ([]byte, error) {
 		return nil, p.told(err)
 	}
 	at, size := uint32(r[0]>>32), uint32(r[0]&math.MaxUint32)
-	if size > 1+MaxOutput {
-		return nil, fmt.Errorf("its answer has %d bytes: at most %d are delivered with a change", size, MaxOutput)
+	if size > 1+protocol.MaxInline {
+		return nil, fmt.Errorf("its answer has %d bytes: at most %d are delivered with a change", size, protocol.MaxInline)
 	}
 	answer, ok := p.instance.Memory().Read(at, size)
 	if !ok {

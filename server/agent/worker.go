@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/parleyweb/parley/protocol"
 )
 
 // processMemory is the GOMEMLIMIT of a process, in bytes.
@@ -103,7 +105,7 @@ func (w *worker) exchange(ctx context.Context, within time.Duration, what string
 	var kind byte
 	var content []byte
 	if err == nil {
-		kind, content, err = receive(w.out, kindAnswer, 1+MaxOutput)
+		kind, content, err = receive(w.out, kindAnswer, 1+protocol.MaxInline)
 	}
 	switch {
 	case err == nil && kind == kindFailure:
