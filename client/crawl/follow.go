@@ -40,7 +40,10 @@ type followers struct {
 func (f *followers) follow(src *source) {
 	work := f.work
 	st := src.site
-	st.first = f.once || src.Cursor.IsZero() && src.Polled.IsZero()
+	if f.once || src.Cursor.IsZero() && src.Polled.IsZero() {
+		src.first = true
+		st.firsts++
+	}
 	if src.heard = !f.once && !src.Cursor.IsZero(); !src.heard {
 		work.busy++
 		f.firsts++
@@ -59,7 +62,8 @@ func (f *followers) follow(src *source) {
 			work.busy--
 			f.firsts--
 		}
-		src.Source, src.heard, st.first = s, false, false
+		src.Source, src.heard = s, false
+		src.noLongerFirst()
 		if !f.once || s.Status != http.StatusOK {
 			f.sites.plan(src, s.At)
 		}
@@ -96,7 +100,8 @@ func (f *followers) heard(src *source) {
 	f.work.Lock()
 	defer f.work.Unlock()
 	if !src.heard {
-		src.heard, src.site.first = true, false
+		src.heard = true
+		src.noLongerFirst()
 		f.work.busy--
 		f.firsts--
 		f.work.rouse()

@@ -53,7 +53,7 @@ type site struct {
 	bulking    int       // open requests for many of its pages
 	delivering int       // steps that are being applied, which may bring pages
 	behind     time.Time // it has more changes to send, and its pages wait for them until then; zero if not
-	first      bool      // its manifest is being read for the first time, and its pages wait for that
+	firsts     int       // its manifests that are being read for the first time: its pages wait for them, unless there are more than mostAsking
 
 	visits   uint         // in this run, see families.looks
 	compared int          // pages whose words were compared since the last useless visit
@@ -169,7 +169,7 @@ func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 // waits reports whether the pages of a site must wait: its robots.txt is not
 // known yet, or its sources are being fetched (App. W), or it is in a pause.
 func (t *siteTable) waits(st *site, now time.Time) bool {
-	return st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.first || now.Before(st.rests())
+	return st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.firsts > 0 && st.firsts <= mostAsking || now.Before(st.rests())
 }
 
 // rests returns the end of a site's pause, or of the wait for changes that it still has to send.

@@ -16,6 +16,7 @@ type source struct {
 	off   bool   // put off, though it was due
 	lasts bool   // its failure will last, see lasts
 	heard bool   // followed, and nothing waits for it
+	first bool   // a manifest that is being read for the first time, and one of its site's firsts
 	offer *offer // what its site offers there; nil: not known
 
 	described string    // URL of the site's description, where the manifest names it
@@ -24,6 +25,14 @@ type source struct {
 
 	told   collection.Reception // since the run began
 	choice Choice               // the form of its changes; empty until it is followed
+}
+
+// noLongerFirst records that a manifest was read, or cannot be.
+func (s *source) noLongerFirst() {
+	if s.first {
+		s.first = false
+		s.site.firsts--
+	}
 }
 
 // A sourceHeap orders sources by when they are due.
