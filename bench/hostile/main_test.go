@@ -58,7 +58,7 @@ func TestAttackPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, err := h.Run(t.Context(), "bot", d, &protocol.Change{Op: protocol.Create, Item: protocol.Item{URL: "https://example.org/", Length: -1}}, []byte("page"), nil)
-		if p.ends != (err == nil) || p.ends && (!v.Tell || len(v.Output) != agent.MaxOutput) || err != nil && !strings.Contains(err.Error(), "took longer") {
+		if p.ends != (err == nil) || p.ends && (!v.Tell || len(v.Output) != protocol.MaxInline) || err != nil && !strings.Contains(err.Error(), "took longer") {
 			t.Errorf("%s: %d bytes, %v", name, len(v.Output), err)
 		}
 	}
