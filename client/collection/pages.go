@@ -133,10 +133,13 @@ func codeParts(x *record.Codec, p *Page) {
 		x.Time(&h.Confirmed)
 	}
 	if x.Part(pageBelief, !h.Belief.None()) {
-		x.Own(h.Belief.Append, func(b []byte) (n int) {
-			h.Belief, n = fresh.ParseBelief(b)
-			return n
-		})
+		if n := 0; !x.Reads {
+			x.Out = h.Belief.Append(x.Out)
+		} else if h.Belief, n = fresh.ParseBelief(x.In.B); n == 0 {
+			x.In.Fail()
+		} else {
+			x.In.B = x.In.B[n:]
+		}
 	}
 	if x.Part(pageNotices, h.Notices > 0 || !h.Heard.IsZero()) {
 		x.Count(&h.Notices)

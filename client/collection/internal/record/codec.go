@@ -199,17 +199,6 @@ func (x *Codec) Fitting(v *string, n int) {
 	x.Text(v)
 }
 
-// Own is a part that another package encodes. Parse returns the length of the part, 0 if it is malformed.
-func (x *Codec) Own(write func([]byte) []byte, parse func([]byte) int) {
-	if !x.Reads {
-		x.Out = write(x.Out)
-	} else if n := parse(x.In.B); n > 0 {
-		x.In.B = x.In.B[n:]
-	} else {
-		x.In.Fail()
-	}
-}
-
 // Clip shortens text for people to at most n bytes, at a rune's end.
 func Clip(s string, n int) string {
 	if len(s) <= n {
