@@ -24,9 +24,9 @@ import (
 // Defaults of a Copy.
 const (
 	defaultDelay    = time.Second
-	DefaultMaxPage  = 100_000_000 // the largest that a site publishes, server.MaxFile
-	DefaultMaxPages = 10_000_000
-	DefaultMaxState = 16 << 30
+	defaultMaxPage  = 100_000_000 // the largest that a site publishes, server.MaxFile
+	defaultMaxPages = 10_000_000
+	defaultMaxState = 16 << 30
 )
 
 // agent is our product token in robots.txt.
@@ -101,6 +101,11 @@ type Copy struct {
 	Log *slog.Logger // nil is silent
 }
 
+// DefaultCopy returns a Copy with the defaults, for a command that shows them.
+func DefaultCopy() Copy {
+	return Copy{MaxRate: harvest.DefaultMaxRate, MaxPage: defaultMaxPage, MaxPages: defaultMaxPages, MaxState: defaultMaxState, Poll: 10 * time.Minute}
+}
+
 // Open opens the copy and heals it: files that were removed or truncated become
 // pending fetches. The caller runs the Crawler and afterwards closes its
 // Collection. Run returns an error if the copy cannot be maintained, because it cannot be
@@ -119,7 +124,7 @@ func (c *Copy) Open() (*Crawler, error) {
 	c.ask(h, base)
 	dir := cmp.Or(c.State, filepath.Join(c.Dir, ".parley"))
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
-		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, DefaultMaxPages), MaxState: cmp.Or(c.MaxState, DefaultMaxState),
+		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, defaultMaxPages), MaxState: cmp.Or(c.MaxState, defaultMaxState),
 		Again: collection.Again{Failing: failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
 		Wait: time.Second}) // for a command that reads it at the moment
 	if err != nil {
@@ -174,7 +179,7 @@ func (c *Copy) ask(h *harvest.Harvester, base string) {
 		h.Slow = cmp.Or(h.Slow, -1)
 	}
 	h.Hurry = cmp.Or(h.Hurry, c.Hurry)
-	h.MaxBytes = cmp.Or(h.MaxBytes, c.MaxPage, DefaultMaxPage)
+	h.MaxBytes = cmp.Or(h.MaxBytes, c.MaxPage, defaultMaxPage)
 	h.Own, h.Private = true, h.Private || c.Private // the user has named the site and its host, and the crawl never leaves it
 	h.MaxRate = cmp.Or(h.MaxRate, c.MaxRate)
 	h.Log = cmp.Or(h.Log, c.Log)

@@ -6,11 +6,9 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/command"
-	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/holder"
 )
 
@@ -20,8 +18,7 @@ func stateIn(dir string) string { return filepath.Join(dir, ".parley") }
 
 func follow() *command.Command {
 	bind := command.Bind
-	c := crawl.Copy{MaxRate: harvest.DefaultMaxRate, MaxPage: crawl.DefaultMaxPage, MaxPages: crawl.DefaultMaxPages,
-		MaxState: crawl.DefaultMaxState, Poll: 10 * time.Minute}
+	c := crawl.DefaultCopy()
 	via := "stream"
 	var sel selection
 	return &command.Command{

@@ -25,7 +25,7 @@ func TestSiteAndCrawlerLimitsAgree(t *testing.T) {
 		site, crawler int64
 		same          bool // else the crawler's limit must be at least as high
 	}{
-		{"bytes of a page: --max-file of rdfgen and notifier, --max-page of crawler follow", server.MaxFile, crawl.DefaultMaxPage, true},
+		{"bytes of a page: --max-file of rdfgen and notifier, --max-page of crawler follow", server.MaxFile, crawl.DefaultCopy().MaxPage, true},
 		{"bytes of a page of documentation, --max-file of crawler crawl and run", longest, harvest.DefaultMaxBytes, false},
 		{"bytes of a manifest, as the site reads its own and as crawler follow reads it", server.MaxManifest, client.DefaultMaxManifest, true},
 		{"bytes of the site's archive, and --max-archive of crawler follow --as site", archive.DefaultMaxBytes, client.DefaultMaxArchive, true},
