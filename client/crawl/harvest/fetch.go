@@ -105,62 +105,6 @@ func (h *Harvester) outcome(a *Answer) {
 	h.count.bytes.Add(a.Wire)
 }
 
-// connection returns the kept connection, and for how long it was idle. It dials a new one if there
-// is none, or if that was closed, or has received bytes without a request.
-func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (*conn, time.Duration, error) {
-	h.mu.Lock()
-	if s.conn != nil && s.held.at != nil && netOf(s.conn.ip) != s.held.key.net {
-		h.hangUp(s)
-	}
-	c := s.conn
-	h.unkeep(s)
-	s.asking = c
-	h.mu.Unlock()
-	if c != nil {
-		if c.quiet() {
-			return c, max(time.Since(c.used), 1), nil
-		}
-		h.mu.Lock()
-		s.asking = nil
-		h.mu.Unlock()
-		c.close()
-	}
-	c, err := h.dial(ctx, s, ips)
-	if err != nil {
-		return nil, 0, fail(FaultConnect, err)
-	}
-	h.found(s.host.name, c.ip)
-	h.mu.Lock()
-	s.asking = c
-	stopped := h.cycle == nil || h.cycle.stopping
-	h.mu.Unlock()
-	if stopped {
-		c.cut()
-	}
-	return c, 0, nil
-}
-
-// keep keeps a connection for the next task if it can be reused; otherwise it closes it.
-func (h *Harvester) keep(s *site, c *conn, reusable bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s.asking = nil
-	gap := h.gap(s, &Answer{})
-	if !reusable || c.ended.Load() || c.pages >= h.perConn() || gap >= keepIdle || s.closes > 0 && gap >= s.closes {
-		c.close()
-		return
-	}
-	if a := s.held.at; a != nil {
-		if a.taken+len(a.kept) > a.most {
-			c.close()
-			return
-		}
-		a.kept[s], s.keptAt = struct{}{}, a
-	}
-	s.conn = c
-	h.idle[s] = struct{}{}
-}
-
 // exchange sends a request and reads the response into a. It reports whether the
 // connection can be reused.
 func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, request []byte, a *Answer) (reusable bool, err error) {
@@ -274,70 +218,6 @@ func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, li
 	}
 	a.Cut = over
 	return !over, nil
-}
-
-// partial parses Content-Range, which must begin at byte 0, and reports whether
-// the page is longer, or of unknown length.
-func partial(header string) (more bool, err error) {
-	rest, ok := strings.CutPrefix(header, "bytes 0-")
-	last, total, both := strings.Cut(rest, "/")
-	n, err := strconv.ParseInt(last, 10, 64)
-	if !ok || !both || err != nil {
-		return false, fmt.Errorf("response has a range that was not requested: %.50q", header)
-	}
-	all, err := strconv.ParseInt(total, 10, 64)
-	return err != nil || all > n+1, nil
-}
-
-// hold gives back the taken memory, except for what the body needs until Release.
-func (h *Harvester) hold(a *Answer, taken int64) {
-	body := a.Body
-	held := min(taken, int64(cap(body)))
-	if taken > held {
-		h.memory.give(taken - held)
-	}
-	a.release = func() {
-		h.buffers.free(body)
-		h.memory.give(held)
-	}
-}
-
-// maxOther bounds the body of a response without the page, such as an error or a redirect.
-const maxOther = 64 << 10
-
-var errTooLarge = errors.New("too large")
-
-// codings returns the content codings of a response, in the order in which they were applied.
-func codings(header []string) (names []string) {
-	for _, line := range header {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = strings.ToLower(strings.TrimSpace(name)); name != "" && name != "identity" {
-				names = append(names, strings.TrimPrefix(name, "x-"))
-			}
-		}
-	}
-	return names
-}
-
-// decode undoes a content coding. With an error it returns the bytes decoded before
-// it. A body that is not coded despite its header is returned unchanged.
-func (h *Harvester) decode(b []byte, names []string, limit int64, reach func(int64) bool) ([]byte, error) {
-	if len(names) > 1 {
-		return nil, fmt.Errorf("%d content codings, more than one", len(names))
-	}
-	d := <-h.decoders
-	defer func() {
-		d.Close()
-		h.decoders <- d
-	}()
-	if err := d.Open(names[0], b); err != nil {
-		return nil, err
-	}
-	out, over, err := h.buffers.slurp(d, int64(len(b))*4, limit, reach)
-	if over {
-		err = errTooLarge
-	}
-	return out, err
 }
 
 // location resolves the target of a redirect.

@@ -206,15 +206,6 @@ func (c *upgradeConn) Close() error {
 	return err
 }
 
-// finish gives back the slot of a site after a request, and evaluates the answer.
-func (h *Harvester) finish(s *site, a Answer) {
-	a.Asked = time.Now() // it was sent, whatever came of it
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leave(s, &a)
-	h.release(s)
-}
-
 // alone reports whether an error concerns this request only: the work that a POST causes
 // may be too much for a site whose pages are not. A response with Retry-After, or about
 // our request rate (429), concerns the whole site.
