@@ -84,7 +84,7 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 	if c != nil {
 		c.used = now
 		h.keep(s, c, reusable && ctx.Err() == nil)
-		if kept > 0 && a.Status == 0 && c.wire == 0 && a.Fault == FaultProtocol {
+		if kept > 0 && a.Status == 0 && c.left == maxHeader && a.Fault == FaultProtocol {
 			s.closes, again = kept, true
 		}
 	}
@@ -108,25 +108,40 @@ func (h *Harvester) outcome(a *Answer) {
 // exchange sends a request and reads the response into a. It reports whether the
 // connection can be reused.
 func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, request []byte, a *Answer) (reusable bool, err error) {
-	if c.h2 != nil {
-		return h.exchange2(ctx, c, s, t, a)
+	c.pages++
+	c.left = maxHeader
+	c.pace.start(c.cut, positive(h.HeaderTimeout, defaultHeader), longest, 0)
+	defer c.pace.stop()
+	var resp *http.Response
+	if c.h2 == nil {
+		resp, err = c.ask(request)
+	} else if resp, err = h.ask2(ctx, c, s, t, a.base); err == nil {
+		defer resp.Body.Close() // HTTP/1 would read the rest
 	}
-	resp, err := c.ask(request, positive(h.HeaderTimeout, defaultHeader))
 	if err != nil {
-		return false, err
+		return false, c.pace.cause(err)
 	}
-	h.head(a, resp)
-	limit := h.limit(t)
-	whole, err := h.body(ctx, a, resp, limit, func() {
-		c.expect(h.patience(limit), positive(h.Window, defaultWindow), h.speed())
-	})
-	return (err == nil || faultOf(err) == FaultSize || faultOf(err) == FaultCoding) && whole && !resp.Close && c.buf.Buffered() == 0, err
-}
-
-// head stores the status and the header of a response.
-func (h *Harvester) head(a *Answer, resp *http.Response) {
+	c.pace.stop()
 	a.Latency = time.Since(a.Asked)
 	a.Status, a.Proto, a.Header = resp.StatusCode, resp.Proto, resp.Header
+	limit := h.limit(t)
+	resp.Body = paced{resp.Body, &c.pace}
+	whole, err := h.body(ctx, a, resp, limit, func() {
+		window, least := h.speed()
+		c.pace.start(c.cut, window, h.patience(limit), least)
+	})
+	sound := err == nil || faultOf(err) == FaultSize || faultOf(err) == FaultCoding
+	return sound && (c.h2 != nil || whole && !resp.Close && c.buf.Buffered() == 0), c.pace.cause(err)
+}
+
+// ask2 is conn.ask for HTTP/2.
+func (h *Harvester) ask2(ctx context.Context, c *conn, s *site, t Task, base []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header = h.header(s, t, base)
+	return c.h2.RoundTrip(r)
 }
 
 func (h *Harvester) limit(t Task) int64 {
@@ -142,11 +157,13 @@ func (h *Harvester) patience(limit int64) time.Duration {
 	return d * time.Duration(max(1, min(limit/DefaultMaxBytes, 24)))
 }
 
-func (h *Harvester) speed() int {
-	if h.MinSpeed < 0 {
-		return 0
+// speed returns the window in which so many bytes of a body must come.
+func (h *Harvester) speed() (window time.Duration, least int64) {
+	window = positive(h.Window, defaultWindow)
+	if h.MinSpeed >= 0 {
+		least = int64(float64(positive(h.MinSpeed, DefaultMinSpeed)) * window.Seconds())
 	}
-	return positive(h.MinSpeed, DefaultMinSpeed)
+	return window, least
 }
 
 // body reads and decodes the body of a response, and reports whether it was read

@@ -314,8 +314,7 @@ type watch struct {
 func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel context.CancelCauseFunc) *watch {
 	w := &watch{window: lease}
 	if !polls {
-		w.window = positive(h.Window, defaultWindow)
-		w.least = int64(float64(h.speed()) * w.window.Seconds())
+		w.window, w.least = h.speed()
 	}
 	w.end = sync.OnceFunc(func() {
 		w.timer.Stop()
