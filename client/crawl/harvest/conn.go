@@ -42,29 +42,29 @@ type conn struct {
 }
 
 // dial connects to a site at the first of its addresses that answers.
-func (h *Harvester) dial(ctx context.Context, s *site, ips []netip.Addr) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, positive(h.ConnectTimeout, DefaultConnect))
+func (n *network) dial(ctx context.Context, s *site, ips []netip.Addr) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
-	nc, ip, err := h.connect(ctx, ips, s.port)
+	nc, ip, err := n.connect(ctx, ips, s.port)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{nc: nc, raw: nc, ip: ip, pool: &h.readers}
+	c := &conn{nc: nc, raw: nc, ip: ip, pool: &n.readers}
 	if s.tls {
-		t := tls.Client(nc, h.tlsConfig(s.host.name))
+		t := tls.Client(nc, n.tlsConfig(s.host.name))
 		if err := t.HandshakeContext(ctx); err != nil {
 			nc.Close()
 			return nil, fmt.Errorf("TLS: %w", err)
 		}
 		c.nc = t
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
-			c.h2 = h.newH2(t)
+			c.h2 = newH2(t)
 			return c, nil
 		}
 	}
 	// Most pages fit in, with their headers, and are read by one system call.
 	var ok bool
-	if c.buf, ok = h.readers.Get().(*bufio.Reader); !ok {
+	if c.buf, ok = n.readers.Get().(*bufio.Reader); !ok {
 		c.buf = bufio.NewReaderSize(nil, 16<<10)
 	}
 	c.buf.Reset(c)
@@ -72,7 +72,7 @@ func (h *Harvester) dial(ctx context.Context, s *site, ips []netip.Addr) (*conn,
 }
 
 // newH2 returns a transport over one connection, which speaks HTTP/2.
-func (h *Harvester) newH2(t *tls.Conn) *http.Transport {
+func newH2(t *tls.Conn) *http.Transport {
 	var taken atomic.Bool
 	return &http.Transport{
 		ForceAttemptHTTP2:      true,

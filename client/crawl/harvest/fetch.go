@@ -56,7 +56,7 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 		a.IP = ips[0]
 	}
 	h.count.requests.Add(1)
-	c, kept, err := h.connection(ctx, s, ips)
+	c, kept, err := h.times.connection(ctx, s, ips)
 	reusable := false
 	if err == nil {
 		a.IP, a.connect = c.ip, time.Since(a.Asked)
@@ -83,7 +83,7 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 	}
 	if c != nil {
 		c.used = now
-		h.keep(s, c, reusable && ctx.Err() == nil)
+		h.times.keep(s, c, reusable && ctx.Err() == nil)
 		if kept > 0 && a.Status == 0 && c.left == maxHeader && a.Fault == FaultProtocol {
 			s.closes, again = kept, true
 		}
@@ -126,7 +126,7 @@ func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, requ
 	a.Status, a.Proto, a.Header = resp.StatusCode, resp.Proto, resp.Header
 	limit := h.limit(t)
 	resp.Body = paced{resp.Body, &c.pace}
-	whole, err := h.body(ctx, a, resp, limit, func() {
+	whole, err := h.bodies.read(ctx, a, resp, limit, h.Spill, func() {
 		window, least := h.speed()
 		c.pace.start(c.cut, window, h.patience(limit), least)
 	})
@@ -140,7 +140,7 @@ func (h *Harvester) ask2(ctx context.Context, c *conn, s *site, t Task, base []b
 	if err != nil {
 		return nil, err
 	}
-	r.Header = h.header(s, t, base)
+	h.headers(s, t, base, r.Header.Set)
 	return c.h2.RoundTrip(r)
 }
 
@@ -166,77 +166,6 @@ func (h *Harvester) speed() (window time.Duration, least int64) {
 	return window, least
 }
 
-// body reads and decodes the body of a response, and reports whether it was read
-// to its end. It calls begin, which starts the deadlines, once there is memory
-// for the body: the site is not to blame for the wait before.
-func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, limit int64, begin func()) (whole bool, err error) {
-	part := false
-	switch a.Status {
-	case http.StatusNotModified, http.StatusNoContent:
-		return true, nil
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		if a.Location, err = location(a.URL, resp.Header.Get("Location")); err != nil {
-			return false, err
-		}
-		limit = min(limit, maxOther)
-	case http.StatusOK:
-	case http.StatusPartialContent:
-		if part, err = partial(resp.Header.Get("Content-Range")); err != nil {
-			return false, err
-		}
-		a.Status = http.StatusOK
-	default:
-		limit = min(limit, maxOther)
-	}
-	names := codings(resp.Header["Content-Encoding"])
-	expect := limit
-	if len(names) == 0 && resp.ContentLength >= 0 {
-		expect = min(expect, resp.ContentLength)
-	} else if len(names) > 0 {
-		expect *= 2
-	}
-	room := &share{of: &h.memory}
-	if room.n, err = h.memory.take(ctx, min(expect, ahead)); err != nil {
-		return false, err
-	}
-	defer func() { h.hold(a, room.n) }()
-	begin()
-	var over bool
-	if h.Spill != nil && a.Page != 0 && a.Status == http.StatusOK && len(names) == 0 {
-		over, err = h.spill(a, resp, limit)
-	} else {
-		limit = min(limit, h.memory.all)
-		a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, limit, room.reach)
-		a.Wire = int64(len(a.Body))
-	}
-	if len(names) == 1 && names[0] == deltaCoding && a.base != nil {
-		return h.undelta(a, limit, room, over, err)
-	}
-	if len(names) > 0 && len(a.Body) > 0 {
-		a.Coding = strings.Join(names, ", ")
-		wire := a.Body
-		var undone error
-		a.Body, undone = h.decode(wire, names, min(limit, h.memory.all-a.Wire), func(n int64) bool { return room.reach(a.Wire + n) })
-		h.buffers.free(wire)
-		switch {
-		case errors.Is(undone, errTooLarge):
-			over = true
-		case errors.Is(undone, errNoMemory):
-			err = undone
-		case undone != nil && err == nil && !over:
-			err = fail(FaultCoding, undone)
-		}
-	}
-	switch {
-	case err != nil:
-		return false, err
-	case (over || part) && a.Status/100 == 2:
-		return !over, fail(FaultSize, fmt.Errorf("more than %d bytes", limit))
-	}
-	a.Cut = over
-	return !over, nil
-}
-
 // location resolves the target of a redirect.
 func location(from, to string) (string, error) {
 	if to == "" {
@@ -259,8 +188,12 @@ func location(from, to string) (string, error) {
 // ranges reports whether a task requests a byte range of the page (P10).
 func (h *Harvester) ranges(s *site, t Task) bool { return h.Range && !s.noRange && t.Source == 0 }
 
-// headers calls f for each header of a request, except User-Agent and From.
+// headers calls f for each header of a request.
 func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value string)) {
+	f("User-Agent", headerValue(cmp.Or(h.Agent, defaultAgent)))
+	if from := headerValue(h.From); from != "" {
+		f("From", from)
+	}
 	if t.Source != 0 {
 		f("Accept", "*/*")
 	} else {
@@ -288,16 +221,6 @@ func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value str
 	}
 }
 
-// header returns the headers of a request by HTTP/2.
-func (h *Harvester) header(s *site, t Task, base []byte) http.Header {
-	header := http.Header{"User-Agent": {headerValue(cmp.Or(h.Agent, defaultAgent))}}
-	if from := headerValue(h.From); from != "" {
-		header.Set("From", from)
-	}
-	h.headers(s, t, base, header.Set)
-	return header
-}
-
 // request returns the bytes of a request by HTTP/1.
 func (h *Harvester) request(s *site, t Task, base []byte) ([]byte, error) {
 	path, err := pathOf(s.origin, t.URL)
@@ -310,7 +233,6 @@ func (h *Harvester) request(s *site, t Task, base []byte) ([]byte, error) {
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, s.header...)
 	b = append(b, "\r\n"...)
-	b = append(b, h.fixed...)
 	h.headers(s, t, base, func(name, value string) {
 		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 	})

@@ -6,75 +6,35 @@ import (
 	"time"
 )
 
-// sweepWithin closes connections that were idle for too long, and returns the time
-// until the next sweep, or d if that is sooner and not negative. The lock is held.
-func (h *Harvester) sweepWithin(d time.Duration) time.Duration {
-	if len(h.idle) == 0 {
-		return d
-	}
-	now := time.Now()
-	if now.Sub(h.swept) >= sweepEvery {
-		h.swept = now
-		for s := range h.idle {
-			if now.Sub(s.conn.used) >= keepIdle {
-				h.hangUp(s)
-			}
-		}
-	}
-	if len(h.idle) == 0 {
-		return d
-	}
-	if wait := h.swept.Add(sweepEvery).Sub(now); d < 0 || wait < d {
-		return wait
-	}
-	return d
-}
-
-// hangUp closes the idle connection to a site. The lock is held.
-func (h *Harvester) hangUp(s *site) {
-	s.conn.close()
-	h.unkeep(s)
-}
-
-// unkeep records that a site has no idle connection any more. The lock is held.
-func (h *Harvester) unkeep(s *site) {
-	s.conn = nil
-	delete(h.idle, s)
-	if s.keptAt != nil {
-		delete(s.keptAt.kept, s)
-		s.keptAt = nil
-	}
-}
-
 // connection returns the kept connection, and for how long it was idle. It dials a new one if there
 // is none, or if that was closed, or has received bytes without a request.
-func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (*conn, time.Duration, error) {
-	h.mu.Lock()
+func (t *timetable) connection(ctx context.Context, s *site, ips []netip.Addr) (*conn, time.Duration, error) {
+	t.mu.Lock()
 	if s.conn != nil && s.held.at != nil && netOf(s.conn.ip) != s.held.key.net {
-		h.hangUp(s)
+		t.hangUp(s)
 	}
 	c := s.conn
-	h.unkeep(s)
+	t.unkeep(s)
 	s.asking = c
-	h.mu.Unlock()
+	t.mu.Unlock()
 	if c != nil {
 		if c.quiet() {
 			return c, max(time.Since(c.used), 1), nil
 		}
-		h.mu.Lock()
+		t.mu.Lock()
 		s.asking = nil
-		h.mu.Unlock()
+		t.mu.Unlock()
 		c.close()
 	}
-	c, err := h.dial(ctx, s, ips)
+	c, err := t.network.dial(ctx, s, ips)
 	if err != nil {
 		return nil, 0, fail(FaultConnect, err)
 	}
-	h.found(s.host.name, c.ip)
-	h.mu.Lock()
+	t.found(s.host.name, c.ip)
+	t.mu.Lock()
 	s.asking = c
-	stopped := h.cycle == nil || h.cycle.stopping
-	h.mu.Unlock()
+	stopped := t.cycle == nil || t.cycle.stopping
+	t.mu.Unlock()
 	if stopped {
 		c.cut()
 	}
@@ -82,12 +42,12 @@ func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (
 }
 
 // keep keeps a connection for the next task if it can be reused; otherwise it closes it.
-func (h *Harvester) keep(s *site, c *conn, reusable bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (t *timetable) keep(s *site, c *conn, reusable bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s.asking = nil
-	gap := h.gap(s, &Answer{})
-	if !reusable || c.ended.Load() || c.pages >= h.perConn() || gap >= keepIdle || s.closes > 0 && gap >= s.closes {
+	gap := t.manners.gap(s, &Answer{})
+	if !reusable || c.ended.Load() || c.pages >= t.manners.perConn || gap >= keepIdle || s.closes > 0 && gap >= s.closes {
 		c.close()
 		return
 	}
@@ -99,5 +59,45 @@ func (h *Harvester) keep(s *site, c *conn, reusable bool) {
 		a.kept[s], s.keptAt = struct{}{}, a
 	}
 	s.conn = c
-	h.idle[s] = struct{}{}
+	t.idle[s] = struct{}{}
+}
+
+// sweepWithin closes connections that were idle for too long, and returns the time
+// until the next sweep, or d if that is sooner and not negative. The lock is held.
+func (t *timetable) sweepWithin(d time.Duration) time.Duration {
+	if len(t.idle) == 0 {
+		return d
+	}
+	now := time.Now()
+	if now.Sub(t.swept) >= sweepEvery {
+		t.swept = now
+		for s := range t.idle {
+			if now.Sub(s.conn.used) >= keepIdle {
+				t.hangUp(s)
+			}
+		}
+	}
+	if len(t.idle) == 0 {
+		return d
+	}
+	if wait := t.swept.Add(sweepEvery).Sub(now); d < 0 || wait < d {
+		return wait
+	}
+	return d
+}
+
+// hangUp closes the idle connection to a site. The lock is held.
+func (t *timetable) hangUp(s *site) {
+	s.conn.close()
+	t.unkeep(s)
+}
+
+// unkeep records that a site has no idle connection any more. The lock is held.
+func (t *timetable) unkeep(s *site) {
+	s.conn = nil
+	delete(t.idle, s)
+	if s.keptAt != nil {
+		delete(s.keptAt.kept, s)
+		s.keptAt = nil
+	}
 }

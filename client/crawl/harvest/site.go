@@ -10,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/internal/clock"
 )
 
-// A site is one origin with its tasks and its schedule. The harvester's lock guards it.
+// A site is one origin with its tasks and its schedule. The timetable's lock guards it.
 type site struct {
 	origin string // "https://example.org:8443"
 	tls    bool

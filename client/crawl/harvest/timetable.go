@@ -2,7 +2,10 @@ package harvest
 
 import (
 	"container/heap"
+	"log/slog"
 	"net/http"
+	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/clock"
@@ -10,18 +13,27 @@ import (
 	"github.com/parleyweb/parley/internal/inet"
 )
 
-// finish gives back the slot of a site after a request, and evaluates the answer.
-func (h *Harvester) finish(s *site, a Answer) {
-	a.Asked = time.Now() // it was sent, whatever came of it
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leave(s, &a)
-	h.release(s)
+// A timetable says which site may be fetched from when, and over which connection that was
+// kept. It owns the sites, and what they share: hosts, slots and addresses.
+type timetable struct {
+	manners manners
+	network *network
+	log     *slog.Logger
+
+	mu        sync.Mutex // guards the rest, and all sites
+	sites     map[string]*site
+	hosts     map[string]*host
+	slots     map[slotKey]*slot
+	addresses map[netip.Addr]*address
+	due       alarmHeap
+	cycle     *cycle             // nil while Run does not run
+	idle      map[*site]struct{} // sites with an idle connection
+	swept     time.Time          // when they were last swept
 }
 
 // site returns the site of an origin, new if it is not known. The lock is held.
-func (h *Harvester) site(origin string) (*site, error) {
-	if s, ok := h.sites[origin]; ok {
+func (t *timetable) site(origin string) (*site, error) {
+	if s, ok := t.sites[origin]; ok {
 		return s, nil
 	}
 	s, err := newSite(origin)
@@ -31,51 +43,49 @@ func (h *Harvester) site(origin string) (*site, error) {
 	if inet.ForeignPort(s.port) {
 		return nil, &portError{s.port}
 	}
-	if n := h.hosts[s.host.name]; n != nil {
+	if n := t.hosts[s.host.name]; n != nil {
 		s.host = n
 	}
-	h.hosts[s.host.name] = s.host
+	t.hosts[s.host.name] = s.host
 	s.host.sites++
-	h.sites[origin] = s
+	t.sites[origin] = s
 	return s, nil
 }
 
 // Pace sets the Crawl-delay of a site. It holds from the last access on, for tasks and
 // Transports, until another call of Pace, or a batch with a longer delay.
 func (h *Harvester) Pace(origin string, delay time.Duration) {
-	h.start()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, err := h.site(origin)
+	t := h.lock()
+	defer t.mu.Unlock()
+	s, err := t.site(origin)
 	if err != nil {
 		return
 	}
 	s.delay = delay
 	if !s.left.IsZero() {
-		h.later(s, s.left.Add(h.gap(s, &Answer{})))
+		t.later(s, s.left.Add(t.manners.gap(s, &Answer{})))
 	}
 }
 
-// later postpones the next access to a site to t, if that is later. The lock is held.
-func (h *Harvester) later(s *site, t time.Time) {
-	if !t.After(s.next) {
+// later postpones the next access to a site to a time, if that is later. The lock is held.
+func (t *timetable) later(s *site, to time.Time) {
+	if !to.After(s.next) {
 		return
 	}
-	s.next = t
+	s.next = to
 	if s.alarm.place >= 0 {
-		s.alarm.at = t
-		heap.Fix(&h.due, s.alarm.place)
+		s.alarm.at = to
+		heap.Fix(&t.due, s.alarm.place)
 	}
 }
 
 // Open returns how many tasks of a site wait, so that a batch can leave out sites
 // with many.
 func (h *Harvester) Open(origin string) int {
-	h.start()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	t := h.lock()
+	defer t.mu.Unlock()
 	n := 0
-	if s, ok := h.sites[origin]; ok {
+	if s, ok := t.sites[origin]; ok {
 		for _, p := range s.parts {
 			n += len(p.tasks)
 		}
@@ -84,33 +94,41 @@ func (h *Harvester) Open(origin string) int {
 }
 
 // enqueue schedules a site that has tasks and is not busy. The lock is held.
-func (h *Harvester) enqueue(s *site) {
-	if s.queued || h.cycle == nil {
+func (t *timetable) enqueue(s *site) {
+	if s.queued || t.cycle == nil {
 		return
 	}
 	s.queued, s.alarm.at = true, s.soonest()
-	heap.Push(&h.due, &s.alarm)
-	h.cycle.wake()
+	heap.Push(&t.due, &s.alarm)
+	t.cycle.wake()
 }
 
 // leave evaluates the answer to a request, and schedules the next access to the
 // site and its slot. The lock is held.
-func (h *Harvester) leave(s *site, a *Answer) {
+func (t *timetable) leave(s *site, a *Answer) {
 	now := time.Now()
-	h.heed(s, a, now)
+	t.heed(s, a, now)
 	if !a.Asked.IsZero() {
 		s.left = now
-		s.held.next = clock.Later(s.held.next, now.Add(h.ours(s, a)))
-		h.later(s, now.Add(h.gap(s, a)))
+		s.held.next = clock.Later(s.held.next, now.Add(t.manners.ours(s, a)))
+		t.later(s, now.Add(t.manners.gap(s, a)))
 	}
-	s.host.rest = clock.Later(s.host.rest, h.comeLater(s, a, now))
+	s.host.rest = clock.Later(s.host.rest, t.comeLater(s, a, now))
 	if s.held.at != nil {
-		h.depart(s.held, a.Status, now)
+		t.depart(s.held, a.Status, now)
 	}
 }
 
+// finish gives back the slot of a site after a request that was no task, and evaluates the answer.
+func (t *timetable) finish(s *site, a Answer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leave(s, &a)
+	t.release(s)
+}
+
 // comeLater returns the end of the backoff that a response asks for; zero if there is none.
-func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
+func (t *timetable) comeLater(s *site, a *Answer, now time.Time) time.Time {
 	if !troubled(a.Status) {
 		if a.Status > 0 {
 			s.trouble = 0
@@ -124,36 +142,36 @@ func (h *Harvester) comeLater(s *site, a *Answer, now time.Time) time.Time {
 		return time.Time{}
 	}
 	s.trouble++
-	return now.Add(min(firstTrouble<<min(s.trouble-1, 10), lastTrouble, positive(h.Hurry, lastTrouble)))
+	return now.Add(min(firstTrouble<<min(s.trouble-1, 10), lastTrouble, positive(t.manners.hurry, lastTrouble)))
 }
 
 func troubled(status int) bool { return status == http.StatusTooManyRequests || status >= 500 }
 
 // forget drops sites without tasks that have no gap left to keep, when there are
 // many of them. The lock is held.
-func (h *Harvester) forget() {
-	if len(h.sites) < 2*h.cycle.sites+10_000 {
+func (t *timetable) forget() {
+	if len(t.sites) < 2*t.cycle.waiting.sites+10_000 {
 		return
 	}
 	now := time.Now()
-	for origin, s := range h.sites {
+	for origin, s := range t.sites {
 		if sl := s.host.slot; len(s.parts) > 0 || s.busy || s.held != nil || s.queued || s.conn != nil || s.delay > 0 || !now.After(s.soonest()) ||
 			sl != nil && (sl.taken > 0 || len(sl.waiters) > 0 || !now.After(sl.next)) {
 			continue
 		}
-		h.unwelcome(s)
-		delete(h.sites, origin)
+		t.unwelcome(s)
+		delete(t.sites, origin)
 		if s.host.sites--; s.host.sites > 0 {
 			continue
 		}
-		delete(h.hosts, s.host.name)
+		delete(t.hosts, s.host.name)
 		if s.host.slot != nil {
-			h.vacate(s.host.slot)
+			t.vacate(s.host.slot)
 		}
 	}
-	for ip, a := range h.addresses {
+	for ip, a := range t.addresses {
 		if a.slots == 0 && a.taken == 0 && len(a.queue) == 0 && a.alarm.place < 0 && now.After(a.next) && now.Sub(a.since) > cleanAfter<<1 {
-			delete(h.addresses, ip)
+			delete(t.addresses, ip)
 		}
 	}
 }
