@@ -20,7 +20,7 @@ const (
 
 // An address limits the requests to one IP address, over all names there: a token bucket of
 // size one, whose rate grows with the names, so that a host of many sites is neither flooded
-// nor slower than it need be. The harvester's lock guards it.
+// nor slower than it need be. The timetable's lock guards it.
 type address struct {
 	gate                          // next is when the bucket has a token, taken the requests under way
 	last       time.Time          // when the last token was taken
@@ -32,35 +32,8 @@ type address struct {
 	kept       map[*site]struct{} // sites with an idle connection to it
 }
 
-func (h *Harvester) connections() int { return positive(h.AddressConns, defaultAddressConns) }
-
-// pause returns the time between two requests to an address. Each of its names is fetched from
-// once in our own gap; the Crawl-delay of a name does not slow down the others.
-func (h *Harvester) pause(a *address, now time.Time) time.Duration {
-	small, big := h.least(0).Seconds(), h.least(BigSite+1).Seconds()
-	rate, alone := float64(a.slots-a.big)/small+float64(a.big)/big, 1/small
-	if a.big > 0 {
-		alone = 1 / big
-	}
-	most := h.AddressRate
-	if most <= 0 {
-		most = max(DefaultAddressRate, alone) // a gap of less than half a second is set for one's own machines only
-	}
-	own := 0.0 // the sum of the rates of welcomes
-	for s, w := range a.guests {
-		rate -= 1 / h.least(s.pages).Seconds()
-		own += w.rate
-	}
-	for now.Sub(a.since) >= cleanAfter && (a.halved > 0 || len(a.refused) > 0) {
-		a.since = a.since.Add(cleanAfter)
-		a.halved = max(0, a.halved-1)
-		clear(a.refused)
-	}
-	return time.Duration(float64(time.Second)/(min(max(rate, 0), most)+own)) << a.halved
-}
-
 // admit takes a token and a connection of an address for a site. The lock is held.
-func (h *Harvester) admit(s *site, sl *slot, now time.Time) {
+func (t *timetable) admit(s *site, sl *slot, now time.Time) {
 	a := sl.at
 	if s.pages > BigSite && !sl.big {
 		sl.big = true
@@ -68,30 +41,30 @@ func (h *Harvester) admit(s *site, sl *slot, now time.Time) {
 	}
 	if s.conn == nil && a.taken+len(a.kept) >= a.most {
 		for other := range a.kept {
-			h.hangUp(other)
+			t.hangUp(other)
 			break
 		}
 	}
 	a.taken++
-	h.charge(a, now)
+	t.charge(a, now)
 }
 
 // charge takes a token. The lock is held.
-func (h *Harvester) charge(a *address, now time.Time) {
+func (t *timetable) charge(a *address, now time.Time) {
 	a.last = clock.Later(a.last, now)
-	a.next = a.last.Add(h.pause(a, now))
+	a.next = a.last.Add(t.manners.pause(a, now))
 }
 
 // hasten opens an address earlier, since its rate may have grown. The lock is held.
-func (h *Harvester) hasten(a *address) {
+func (t *timetable) hasten(a *address) {
 	if a.last.IsZero() {
 		return
 	}
-	a.next = a.last.Add(h.pause(a, time.Now()))
+	a.next = a.last.Add(t.manners.pause(a, time.Now()))
 	if a.alarm.place >= 0 {
 		a.alarm.at = a.next
-		heap.Fix(&h.due, a.alarm.place)
-		h.cycle.wake()
+		heap.Fix(&t.due, a.alarm.place)
+		t.cycle.wake()
 	}
 }
 
@@ -101,19 +74,19 @@ func refuses(status int) bool {
 }
 
 // depart gives the connection back, and records a refusal. The lock is held.
-func (h *Harvester) depart(sl *slot, status int, now time.Time) {
+func (t *timetable) depart(sl *slot, status int, now time.Time) {
 	a := sl.at
 	a.taken--
 	if refuses(status) {
-		h.weary(sl, now)
+		t.weary(sl, now)
 	}
-	h.arm(&a.gate)
+	t.arm(&a.gate)
 }
 
 // weary records that a name of an address has refused a request. The lock is held.
-func (h *Harvester) weary(sl *slot, now time.Time) {
+func (t *timetable) weary(sl *slot, now time.Time) {
 	a := sl.at
-	h.pause(a, now) // first forgets old refusals
+	t.manners.pause(a, now) // first forgets old refusals
 	if a.refused == nil {
 		a.refused = map[*slot]struct{}{}
 	}
@@ -121,7 +94,7 @@ func (h *Harvester) weary(sl *slot, now time.Time) {
 	if a.refused[sl] = struct{}{}; len(a.refused) >= wearyNames {
 		clear(a.refused)
 		a.halved = min(a.halved+1, maxHalved)
-		a.next = a.last.Add(h.pause(a, now))
-		h.log.Info("several names of an address have refused: its request rate is halved", "address", sl.key.net, "pause", h.pause(a, now))
+		a.next = a.last.Add(t.manners.pause(a, now))
+		t.log.Info("several names of an address have refused: its request rate is halved", "address", sl.key.net, "pause", t.manners.pause(a, now))
 	}
 }

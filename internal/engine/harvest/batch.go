@@ -2,6 +2,7 @@ package harvest
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,17 +39,10 @@ func WriteBatch(w io.Writer, b *Batch) error {
 	err := e.Encode(batchHead{b.Number})
 	end := batchEnd{End: true, Sites: len(b.Sites)}
 	for i := range b.Sites {
-		if err == nil {
-			err = e.Encode(&b.Sites[i])
-		}
+		err = cmp.Or(err, e.Encode(&b.Sites[i]))
 		end.Tasks += len(b.Sites[i].Tasks)
 	}
-	if err == nil {
-		err = e.Encode(end)
-	}
-	if err == nil {
-		err = buf.Flush()
-	}
+	err = cmp.Or(err, e.Encode(end), buf.Flush())
 	if err != nil {
 		return fmt.Errorf("write batch %d: %w", b.Number, err)
 	}

@@ -2,7 +2,6 @@ package harvest
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -38,91 +37,42 @@ type conn struct {
 
 	ended atomic.Bool // cut was called
 
-	// Of the response that is being read. A deadline is set once in a window, not at
-	// every read.
-	left     int64 // bytes that may still come, of the header
-	minimum  int64 // bytes a window; 0 means any number over 0
-	window   time.Duration
-	begun    time.Time // of the window
-	got      int64     // bytes in it
-	end      time.Time // deadline of the whole body
-	inHeader bool
-	wire     int64
+	left int64 // bytes of a header that may still come
+	pace pace  // of the response that is being read
 }
 
 // dial connects to a site at the first of its addresses that answers.
-func (h *Harvester) dial(ctx context.Context, s *site, ips []netip.Addr) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, positive(h.ConnectTimeout, DefaultConnect))
+func (n *network) dial(ctx context.Context, s *site, ips []netip.Addr) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
-	nc, ip, err := h.connect(ctx, ips, s.port)
+	nc, ip, err := n.connect(ctx, ips, s.port)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{nc: nc, raw: nc, ip: ip, pool: &h.readers}
+	c := &conn{nc: nc, raw: nc, ip: ip, pool: &n.readers}
 	if s.tls {
-		t := tls.Client(nc, h.tlsConfig(s.host.name))
+		t := tls.Client(nc, n.tlsConfig(s.host.name))
 		if err := t.HandshakeContext(ctx); err != nil {
 			nc.Close()
 			return nil, fmt.Errorf("TLS: %w", err)
 		}
 		c.nc = t
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
-			c.h2 = h.newH2(t)
+			c.h2 = newH2(t)
 			return c, nil
 		}
 	}
 	// Most pages fit in, with their headers, and are read by one system call.
 	var ok bool
-	if c.buf, ok = h.readers.Get().(*bufio.Reader); !ok {
+	if c.buf, ok = n.readers.Get().(*bufio.Reader); !ok {
 		c.buf = bufio.NewReaderSize(nil, 16<<10)
 	}
 	c.buf.Reset(c)
 	return c, nil
 }
 
-func (h *Harvester) tlsConfig(host string) *tls.Config {
-	config := cmp.Or(h.TLS, new(tls.Config)).Clone()
-	if config.ServerName == "" {
-		config.ServerName = host
-	}
-	if config.NextProtos == nil {
-		config.NextProtos = []string{"h2", "http/1.1"}
-	}
-	return config
-}
-
-// connect tries up to four addresses, one after the other, and fails at one that is not allowed.
-func (h *Harvester) connect(ctx context.Context, ips []netip.Addr, port string) (net.Conn, netip.Addr, error) {
-	dial := h.Dial
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-	}
-	var first error
-	for i, ip := range ips {
-		if err := h.allowed(ip); err != nil {
-			return nil, ip, err
-		}
-		limited, cancel := ctx, context.CancelFunc(func() {})
-		if end, ok := ctx.Deadline(); ok && i < len(ips)-1 {
-			limited, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(ips)-i))
-		}
-		nc, err := dial(limited, "tcp", net.JoinHostPort(ip.String(), port))
-		cancel()
-		if err == nil {
-			return nc, ip, nil
-		}
-		if first == nil {
-			first = err
-		}
-		if ctx.Err() != nil || i >= 3 {
-			break
-		}
-	}
-	return nil, netip.Addr{}, first
-}
-
 // newH2 returns a transport over one connection, which speaks HTTP/2.
-func (h *Harvester) newH2(t *tls.Conn) *http.Transport {
+func newH2(t *tls.Conn) *http.Transport {
 	var taken atomic.Bool
 	return &http.Transport{
 		ForceAttemptHTTP2:      true,
@@ -156,12 +106,7 @@ func (c *conn) close() {
 }
 
 // ask sends a request of HTTP/1 and reads the header of the answer.
-func (c *conn) ask(request []byte, patience time.Duration) (*http.Response, error) {
-	c.pages++
-	c.inHeader, c.left, c.wire = true, maxHeader, 0
-	if err := c.nc.SetDeadline(time.Now().Add(patience)); err != nil {
-		return nil, err
-	}
+func (c *conn) ask(request []byte) (*http.Response, error) {
 	if _, err := c.nc.Write(request); err != nil {
 		// It may have answered before it closed, and a response says more than the error.
 		if c.buf.Buffered() == 0 && !errors.Is(err, net.ErrClosed) {
@@ -179,6 +124,7 @@ func (c *conn) ask(request []byte, patience time.Duration) (*http.Response, erro
 			return nil, err
 		}
 		if resp.StatusCode >= 200 {
+			c.left = math.MaxInt64 // the reader of the body has its own limit
 			return resp, nil
 		}
 		if resp.StatusCode == http.StatusSwitchingProtocols {
@@ -188,65 +134,12 @@ func (c *conn) ask(request []byte, patience time.Duration) (*http.Response, erro
 	return nil, errors.New("no final response, only informational ones (1xx)")
 }
 
-// expect sets the deadline and the minimum speed of the body.
-func (c *conn) expect(whole, window time.Duration, minSpeed int) {
-	now := time.Now()
-	c.inHeader, c.left = false, math.MaxInt64 // the reader has its own limit
-	c.begun, c.got, c.end, c.window = now, 0, now.Add(whole), window
-	c.minimum = int64(float64(minSpeed) * window.Seconds())
-	c.deadline()
-}
-
-func (c *conn) deadline() {
-	if c.h2 != nil {
-		return // see paced
-	}
-	c.nc.SetReadDeadline(earlier(c.begun.Add(c.window), c.end))
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // Read is for buf.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		return 0, errLongHeader
 	}
-	for {
-		n, err := c.nc.Read(p[:min(int64(len(p)), c.left)])
-		c.left -= int64(n)
-		c.got += int64(n)
-		c.wire += int64(n)
-		if n > 0 {
-			return n, nil
-		}
-		if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
-			return 0, err
-		}
-		if c.inHeader {
-			return 0, errSilent
-		}
-		if err := c.windowEnds(time.Now()); err != nil {
-			return 0, err
-		}
-		c.deadline()
-	}
-}
-
-// windowEnds returns an error if too little came in a window; otherwise it begins the next.
-func (c *conn) windowEnds(now time.Time) error {
-	switch {
-	case !now.Before(c.end):
-		return errLong
-	case c.got == 0:
-		return errSilent
-	case c.got < c.minimum:
-		return errSlow
-	}
-	c.begun, c.got = now, 0
-	return nil
+	n, err := c.nc.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
 }

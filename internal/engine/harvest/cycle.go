@@ -12,27 +12,22 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A cycle is one Run. The harvester's lock guards it.
+// A cycle is one Run. The timetable's lock guards it.
 type cycle struct {
-	h     *Harvester
-	ctx   context.Context
-	sink  func(*Answer)
-	news  chan struct{} // of capacity 1; wakes run
-	offer chan offer    // the batch that next has returned
-	tasks int           // waiting ones
-	sites int           // sites that have waiting tasks
-	doing int           // goroutines that fetch, or give tasks back
+	h       *Harvester
+	times   *timetable
+	ctx     context.Context
+	sink    func(*Answer)
+	news    chan struct{} // of capacity 1; wakes run
+	offer   chan offer    // the batch that next has returned
+	waiting workload
+	doing   int // goroutines that fetch, or give tasks back
 
-	ready    orderHeap
-	placed   uint64 // the last order number given to a site
 	stopping bool
 	broken   bool              // nearly all name lookups fail
 	doubtful []unresolvedTasks // tasks whose name lookup failed, while it is open whose fault that is
 
-	lastSites, lastTasks int // of the last batch
-	begun                time.Time
-	batches              []*open
-	owned                sync.WaitGroup
+	owned sync.WaitGroup
 }
 
 // Run fetches until there are no more batches, or ctx ends, and then returns nil.
@@ -48,30 +43,30 @@ type cycle struct {
 // memory until they are released: while the unreleased ones use all of Memory,
 // nothing more is read.
 func (h *Harvester) Run(ctx context.Context, next func(context.Context) (*Batch, error), sink func(*Answer)) error {
-	h.start()
+	t := h.start()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &cycle{h: h, ctx: ctx, sink: sink, news: make(chan struct{}, 1), offer: make(chan offer, 1)}
-	h.mu.Lock()
-	if h.cycle != nil {
-		h.mu.Unlock()
+	c := &cycle{h: h, times: t, ctx: ctx, sink: sink, news: make(chan struct{}, 1), offer: make(chan offer, 1)}
+	t.mu.Lock()
+	if t.cycle != nil {
+		t.mu.Unlock()
 		return errRunning
 	}
-	h.cycle = c
-	for _, s := range h.sites { // tasks that were inserted before
+	t.cycle = c
+	for _, s := range t.sites { // tasks that were inserted before
 		if len(s.parts) == 0 {
 			continue
 		}
-		c.sites++
+		c.waiting.sites++
 		for _, p := range s.parts {
-			c.tasks += len(p.tasks)
+			c.waiting.tasks += len(p.tasks)
 		}
 		if !s.busy {
-			h.enqueue(s)
+			t.enqueue(s)
 		}
 	}
-	h.names.reset()
-	h.mu.Unlock()
+	h.network.names.reset()
+	t.mu.Unlock()
 	err := c.run(next)
 	cancel()
 	c.stop()
@@ -88,15 +83,15 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		c.h.mu.Lock()
+		c.times.mu.Lock()
 		wait := c.dispatch()
 		few, in := c.few()
-		idle, broken := c.tasks == 0 && c.doing == 0, c.broken
+		idle, broken := c.waiting.tasks == 0 && c.doing == 0, c.broken
 		if idle && len(c.doubtful) > 0 && !broken {
 			c.believe() // no lookup is left that could decide it
 			idle = false
 		}
-		c.h.mu.Unlock()
+		c.times.mu.Unlock()
 		if !asking && !end && in >= 0 && (wait < 0 || in < wait) {
 			wait = in
 		}
@@ -140,13 +135,14 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 // be; negative means that time alone will not do. Where there is room for more
 // sites, new ones do not wait until a large site is finished.
 func (c *cycle) few() (bool, time.Duration) {
-	if c.sites < max(1, min(c.h.most(), c.lastSites/2)) || c.tasks*4 <= c.lastTasks {
+	w := &c.waiting
+	if w.sites < max(1, min(c.h.most(), w.lastSites/2)) || w.tasks*4 <= w.lastTasks {
 		return true, 0
 	}
-	if !c.h.waits() || c.sites >= c.h.most() {
+	if m := &c.times.manners; !m.waits() || w.sites >= c.h.most() {
 		return false, -1
 	}
-	wait := time.Until(c.begun.Add(min(batchLasts, positive(c.h.Hurry, batchLasts))))
+	wait := time.Until(w.begun.Add(min(batchLasts, positive(c.h.Hurry, batchLasts))))
 	return wait <= 0, max(wait, 0)
 }
 
@@ -158,24 +154,24 @@ func (c *cycle) wake() {
 // returns the time until it must be called again; negative means no such time.
 // The lock is held.
 func (c *cycle) dispatch() time.Duration {
-	h := c.h
+	t := c.times
 	now, wait := time.Now(), time.Duration(-1)
 	for {
 		c.open(now)
-		if len(c.ready) == 0 || c.doing >= h.most() || c.broken {
+		if len(c.waiting.ready) == 0 || c.doing >= c.h.most() || c.broken {
 			break
 		}
-		c.try(heap.Pop(&c.ready).(*site), now)
+		c.try(heap.Pop(&c.waiting.ready).(*site), now)
 	}
-	if len(h.due) > 0 {
-		wait = h.due[0].at.Sub(now)
+	if len(t.due) > 0 {
+		wait = t.due[0].at.Sub(now)
 	}
-	return h.sweepWithin(wait)
+	return t.sweepWithin(wait)
 }
 
 // open moves the sites whose alarm is due to ready. The lock is held.
 func (c *cycle) open(now time.Time) {
-	due := &c.h.due
+	due := &c.times.due
 	for len(*due) > 0 && !(*due)[0].at.After(now) {
 		a := heap.Pop(due).(*alarm)
 		s, g := a.site, a.gate
@@ -186,7 +182,7 @@ func (c *cycle) open(now time.Time) {
 			continue
 		case s != nil:
 		case g.next.After(now):
-			c.h.arm(g)
+			c.times.arm(g)
 			continue
 		case g.taken >= g.most || len(g.queue) == 0:
 			continue // the request that leaves the gate will arm it
@@ -194,28 +190,28 @@ func (c *cycle) open(now time.Time) {
 			s = heap.Pop(&g.queue).(*site)
 			s.from = g
 		}
-		heap.Push(&c.ready, s)
+		heap.Push(&c.waiting.ready, s)
 	}
 }
 
 // try starts to fetch a site's next task, if it may be fetched now. The lock is held.
 func (c *cycle) try(s *site, now time.Time) {
-	h, from := c.h, s.from
+	t, from := c.times, s.from
 	s.from, s.queued = nil, false
 	switch {
 	case s.busy || len(s.parts) == 0:
 		// The goroutine that is busy with it will enqueue it.
 	case s.soonest().After(now):
-		h.enqueue(s)
-	case !h.known(s.host, now):
+		t.enqueue(s)
+	case !t.known(s.host, now):
 		s.busy = true
 		c.spawn(func() { c.find(s) })
-	case h.enter(s, now):
+	case t.enter(s, now):
 		s.busy = true
 		c.spawn(func() { c.work(s) })
 	}
 	if from != nil {
-		h.arm(from)
+		t.arm(from)
 	}
 }
 
@@ -227,54 +223,12 @@ func (c *cycle) spawn(f func()) {
 	go func() {
 		defer c.owned.Done()
 		f()
-		c.h.mu.Lock()
+		c.times.mu.Lock()
 		c.doing--
 		c.h.count.inFlight.Add(-1)
-		c.h.mu.Unlock()
+		c.times.mu.Unlock()
 		c.wake()
 	}()
-}
-
-// take removes the first task of a site. The lock is held.
-func (c *cycle) take(s *site) Task {
-	p := &s.parts[0]
-	t := p.tasks[0]
-	if p.tasks = p.tasks[1:]; len(p.tasks) == 0 {
-		c.drop(s)
-	}
-	c.tasks--
-	return t
-}
-
-// drop removes the first part of a site, which has no tasks left. The lock is held.
-func (c *cycle) drop(s *site) {
-	if b := s.parts[0].batch; b != nil {
-		b.left--
-	}
-	s.parts[0] = part{}
-	if s.parts = s.parts[1:]; len(s.parts) == 0 {
-		s.parts = nil
-		c.sites--
-	}
-}
-
-// untake puts a task back in front. The lock is held.
-func (c *cycle) untake(s *site, t Task) {
-	if len(s.parts) == 0 {
-		c.sites++
-	}
-	s.parts = append([]part{{tasks: []Task{t}}}, s.parts...)
-	c.tasks++
-}
-
-// clear removes and returns all tasks of a site. The lock is held.
-func (c *cycle) clear(s *site) (tasks []Task) {
-	for len(s.parts) > 0 {
-		tasks = append(tasks, s.parts[0].tasks...)
-		c.tasks -= len(s.parts[0].tasks)
-		c.drop(s)
-	}
-	return tasks
 }
 
 // giveBack answers tasks that are not fetched. The lock is held.
@@ -292,60 +246,29 @@ func (c *cycle) answer(id frontier.SiteID, tasks []Task, fault Fault, err error)
 
 // begin adds a batch to the cycle.
 func (c *cycle) begin(b *Batch) {
-	h := c.h
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	t := c.times
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	o := &open{number: b.Number}
-	c.lastSites, c.lastTasks, c.begun = len(b.Sites), 0, time.Now()
+	tasks := 0
 	for _, sb := range b.Sites {
-		c.lastTasks += len(sb.Tasks)
+		tasks += len(sb.Tasks)
 		c.add(sb, o)
 	}
 	o.began = o.left
-	h.log.Debug("batch begun", "batch", b.Number, "sites", o.began, "tasks", c.lastTasks)
-	h.forget()
-
-	// When few sites of an older batch are left, it ends: their tasks are given
-	// back, to be ranked again beside new ones. That happens once a batch, and
-	// only if many sites replace them.
-	few, kept := h.minSites(), c.batches[:0]
-	for _, old := range c.batches {
-		if old.began >= few && old.left > 0 && old.left < few && o.began >= few {
-			c.end(old)
-		}
-		if old.left > 0 {
-			kept = append(kept, old)
-		}
+	t.log.Debug("batch begun", "batch", b.Number, "sites", o.began, "tasks", tasks)
+	t.forget()
+	for _, old := range c.waiting.begin(o, len(b.Sites), tasks, c.h.minSites()) {
+		c.end(old)
 	}
-	clear(c.batches[len(kept):])
-	c.batches = append(kept, o)
 	c.wake()
 }
 
 // end gives back the remaining tasks of a batch. The lock is held.
 func (c *cycle) end(o *open) {
-	c.h.log.Debug("batch ended early", "batch", o.number, "sites", o.left)
-	for _, s := range c.h.sites {
-		var back []Task
-		kept := s.parts[:0]
-		for _, p := range s.parts {
-			if p.batch == o {
-				back = append(back, p.tasks...)
-				o.left--
-			} else {
-				kept = append(kept, p)
-			}
-		}
-		if len(back) == 0 {
-			continue
-		}
-		clear(s.parts[len(kept):])
-		if s.parts = kept; len(kept) == 0 {
-			s.parts = nil
-			c.sites--
-		}
-		c.tasks -= len(back)
-		c.giveBack(s.id, back, FaultStopped, errCycle)
+	c.times.log.Debug("batch ended early", "batch", o.number, "sites", o.left)
+	for _, s := range c.times.sites {
+		c.giveBack(s.id, c.waiting.remove(s, o), FaultStopped, errCycle)
 	}
 }
 
@@ -354,7 +277,7 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 	if len(sb.Tasks) == 0 {
 		return
 	}
-	s, err := c.h.site(sb.Origin)
+	s, err := c.times.site(sb.Origin)
 	if err != nil {
 		fault := FaultProtocol
 		if errors.As(err, new(*portError)) {
@@ -363,21 +286,9 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 		c.giveBack(sb.Site, sb.Tasks, fault, fmt.Errorf("site %d: %w", sb.Site, err))
 		return
 	}
-	if len(s.parts) == 0 {
-		c.sites++
-		c.placed++
-		s.order = c.placed
-	}
-	c.tasks += len(sb.Tasks)
-	if o == nil {
-		s.demand(sb)
-	} else {
-		o.left++
-		s.id, s.pages, s.delay = sb.Site, sb.Pages, max(s.delay, sb.Delay) // Pace may have set a newer one than the batch has
-		s.parts = append(s.parts, part{batch: o, tasks: sb.Tasks})
-	}
+	c.waiting.add(s, sb, o)
 	if !s.busy {
-		c.h.enqueue(s)
+		c.times.enqueue(s)
 	}
 }
 
@@ -385,14 +296,13 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 // else in the next one. The site need not be in any batch. An error means that
 // sb.Origin is invalid, and that there will be no answers.
 func (h *Harvester) Insert(sb SiteBatch) error {
-	h.start()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, err := h.site(sb.Origin)
+	t := h.lock()
+	defer t.mu.Unlock()
+	s, err := t.site(sb.Origin)
 	if err != nil {
 		return fmt.Errorf("insert tasks: %w", err)
 	}
-	if c := h.cycle; c != nil && !c.stopping {
+	if c := t.cycle; c != nil && !c.stopping {
 		c.add(sb, nil)
 	} else if len(sb.Tasks) > 0 {
 		s.demand(sb)
@@ -402,10 +312,9 @@ func (h *Harvester) Insert(sb SiteBatch) error {
 
 // First moves a page that waits in a site's tasks before the others.
 func (h *Harvester) First(origin string, page frontier.PageID) {
-	h.start()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, err := h.site(origin)
+	t := h.lock()
+	defer t.mu.Unlock()
+	s, err := t.site(origin)
 	if err != nil {
 		return
 	}
@@ -420,45 +329,37 @@ func (h *Harvester) First(origin string, page frontier.PageID) {
 	}
 }
 
-// demand puts tasks before all others. Values known of the site win if they are
-// larger.
-func (s *site) demand(sb SiteBatch) {
-	s.id, s.pages, s.delay = sb.Site, max(s.pages, sb.Pages), max(s.delay, sb.Delay)
-	s.parts = append([]part{{tasks: sb.Tasks}}, s.parts...)
-	s.order = 0
-}
-
 // stop ends the cycle: open requests are cut short, and all other tasks are given back.
 func (c *cycle) stop() {
-	h := c.h
-	h.mu.Lock()
+	t := c.times
+	t.mu.Lock()
 	c.stopping = true
-	for _, a := range h.due {
+	for _, a := range t.due {
 		a.place = -1
 	}
-	h.due = nil
-	for _, sl := range h.slots {
+	t.due = nil
+	for _, sl := range t.slots {
 		sl.queue, sl.at.queue = nil, nil
 	}
 	left := c.doubtful
-	for _, s := range h.sites {
+	for _, s := range t.sites {
 		s.queued, s.from, s.own.queue = false, nil, nil
 		if len(s.parts) > 0 {
-			left = append(left, unresolvedTasks{s.id, c.clear(s), nil})
+			left = append(left, unresolvedTasks{s.id, c.waiting.clear(s), nil})
 		}
 		if s.asking != nil {
 			s.asking.cut()
 		}
 	}
-	h.mu.Unlock()
+	t.mu.Unlock()
 	c.owned.Wait()
 
-	h.mu.Lock()
-	h.cycle = nil
-	for s := range h.idle {
-		h.hangUp(s)
+	t.mu.Lock()
+	t.cycle = nil
+	for s := range t.idle {
+		t.hangUp(s)
 	}
-	h.mu.Unlock()
+	t.mu.Unlock()
 	err := errCycle
 	if c.broken {
 		err = ErrResolver
@@ -475,5 +376,5 @@ func (c *cycle) stop() {
 	for _, d := range left {
 		c.answer(d.site, d.tasks, FaultStopped, err)
 	}
-	h.inner.CloseIdleConnections()
+	c.h.inner.CloseIdleConnections()
 }

@@ -35,14 +35,14 @@ func (h *Harvester) base(t Task) []byte {
 }
 
 // undelta applies the delta in a.Body, and replaces it by the page.
-func (h *Harvester) undelta(a *Answer, limit int64, room *share, over bool, err error) (whole bool, _ error) {
+func (b *bodies) undelta(a *Answer, limit int64, room *share, over bool, err error) (whole bool, _ error) {
 	wire := a.Body
 	a.Body = nil
-	defer h.buffers.free(wire)
+	defer b.buffers.free(wire)
 	if err != nil {
 		return false, err
 	}
-	most := min(limit, h.memory.all-a.Wire)
+	most := min(limit, b.memory.all-a.Wire)
 	if over || !room.reach(min(most, int64(len(a.base))+4*int64(len(wire)))+a.Wire) {
 		return false, errNoMemory
 	}

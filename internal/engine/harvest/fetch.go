@@ -56,7 +56,7 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 		a.IP = ips[0]
 	}
 	h.count.requests.Add(1)
-	c, kept, err := h.connection(ctx, s, ips)
+	c, kept, err := h.times.connection(ctx, s, ips)
 	reusable := false
 	if err == nil {
 		a.IP, a.connect = c.ip, time.Since(a.Asked)
@@ -83,8 +83,8 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 	}
 	if c != nil {
 		c.used = now
-		h.keep(s, c, reusable && ctx.Err() == nil)
-		if kept > 0 && a.Status == 0 && c.wire == 0 && a.Fault == FaultProtocol {
+		h.times.keep(s, c, reusable && ctx.Err() == nil)
+		if kept > 0 && a.Status == 0 && c.left == maxHeader && a.Fault == FaultProtocol {
 			s.closes, again = kept, true
 		}
 	}
@@ -105,84 +105,43 @@ func (h *Harvester) outcome(a *Answer) {
 	h.count.bytes.Add(a.Wire)
 }
 
-// connection returns the kept connection, and for how long it was idle. It dials a new one if there
-// is none, or if that was closed, or has received bytes without a request.
-func (h *Harvester) connection(ctx context.Context, s *site, ips []netip.Addr) (*conn, time.Duration, error) {
-	h.mu.Lock()
-	if s.conn != nil && s.held.at != nil && netOf(s.conn.ip) != s.held.key.net {
-		h.hangUp(s)
-	}
-	c := s.conn
-	h.unkeep(s)
-	s.asking = c
-	h.mu.Unlock()
-	if c != nil {
-		if c.quiet() {
-			return c, max(time.Since(c.used), 1), nil
-		}
-		h.mu.Lock()
-		s.asking = nil
-		h.mu.Unlock()
-		c.close()
-	}
-	c, err := h.dial(ctx, s, ips)
-	if err != nil {
-		return nil, 0, fail(FaultConnect, err)
-	}
-	h.found(s.host.name, c.ip)
-	h.mu.Lock()
-	s.asking = c
-	stopped := h.cycle == nil || h.cycle.stopping
-	h.mu.Unlock()
-	if stopped {
-		c.cut()
-	}
-	return c, 0, nil
-}
-
-// keep keeps a connection for the next task if it can be reused; otherwise it closes it.
-func (h *Harvester) keep(s *site, c *conn, reusable bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s.asking = nil
-	gap := h.gap(s, &Answer{})
-	if !reusable || c.ended.Load() || c.pages >= h.perConn() || gap >= keepIdle || s.closes > 0 && gap >= s.closes {
-		c.close()
-		return
-	}
-	if a := s.held.at; a != nil {
-		if a.taken+len(a.kept) > a.most {
-			c.close()
-			return
-		}
-		a.kept[s], s.keptAt = struct{}{}, a
-	}
-	s.conn = c
-	h.idle[s] = struct{}{}
-}
-
 // exchange sends a request and reads the response into a. It reports whether the
 // connection can be reused.
 func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, request []byte, a *Answer) (reusable bool, err error) {
-	if c.h2 != nil {
-		return h.exchange2(ctx, c, s, t, a)
+	c.pages++
+	c.left = maxHeader
+	c.pace.start(c.cut, positive(h.HeaderTimeout, defaultHeader), longest, 0)
+	defer c.pace.stop()
+	var resp *http.Response
+	if c.h2 == nil {
+		resp, err = c.ask(request)
+	} else if resp, err = h.ask2(ctx, c, s, t, a.base); err == nil {
+		defer resp.Body.Close() // HTTP/1 would read the rest
 	}
-	resp, err := c.ask(request, positive(h.HeaderTimeout, defaultHeader))
 	if err != nil {
-		return false, err
+		return false, c.pace.cause(err)
 	}
-	h.head(a, resp)
-	limit := h.limit(t)
-	whole, err := h.body(ctx, a, resp, limit, func() {
-		c.expect(h.patience(limit), positive(h.Window, defaultWindow), h.speed())
-	})
-	return (err == nil || faultOf(err) == FaultSize || faultOf(err) == FaultCoding) && whole && !resp.Close && c.buf.Buffered() == 0, err
-}
-
-// head stores the status and the header of a response.
-func (h *Harvester) head(a *Answer, resp *http.Response) {
+	c.pace.stop()
 	a.Latency = time.Since(a.Asked)
 	a.Status, a.Proto, a.Header = resp.StatusCode, resp.Proto, resp.Header
+	limit := h.limit(t)
+	resp.Body = paced{resp.Body, &c.pace}
+	whole, err := h.bodies.read(ctx, a, resp, limit, h.Spill, func() {
+		window, least := h.speed()
+		c.pace.start(c.cut, window, h.patience(limit), least)
+	})
+	sound := err == nil || faultOf(err) == FaultSize || faultOf(err) == FaultCoding
+	return sound && (c.h2 != nil || whole && !resp.Close && c.buf.Buffered() == 0), c.pace.cause(err)
+}
+
+// ask2 is conn.ask for HTTP/2.
+func (h *Harvester) ask2(ctx context.Context, c *conn, s *site, t Task, base []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	h.headers(s, t, base, r.Header.Set)
+	return c.h2.RoundTrip(r)
 }
 
 func (h *Harvester) limit(t Task) int64 {
@@ -198,146 +157,13 @@ func (h *Harvester) patience(limit int64) time.Duration {
 	return d * time.Duration(max(1, min(limit/DefaultMaxBytes, 24)))
 }
 
-func (h *Harvester) speed() int {
-	if h.MinSpeed < 0 {
-		return 0
+// speed returns the window in which so many bytes of a body must come.
+func (h *Harvester) speed() (window time.Duration, least int64) {
+	window = positive(h.Window, defaultWindow)
+	if h.MinSpeed >= 0 {
+		least = int64(float64(positive(h.MinSpeed, DefaultMinSpeed)) * window.Seconds())
 	}
-	return positive(h.MinSpeed, DefaultMinSpeed)
-}
-
-// body reads and decodes the body of a response, and reports whether it was read
-// to its end. It calls begin, which starts the deadlines, once there is memory
-// for the body: the site is not to blame for the wait before.
-func (h *Harvester) body(ctx context.Context, a *Answer, resp *http.Response, limit int64, begin func()) (whole bool, err error) {
-	part := false
-	switch a.Status {
-	case http.StatusNotModified, http.StatusNoContent:
-		return true, nil
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		if a.Location, err = location(a.URL, resp.Header.Get("Location")); err != nil {
-			return false, err
-		}
-		limit = min(limit, maxOther)
-	case http.StatusOK:
-	case http.StatusPartialContent:
-		if part, err = partial(resp.Header.Get("Content-Range")); err != nil {
-			return false, err
-		}
-		a.Status = http.StatusOK
-	default:
-		limit = min(limit, maxOther)
-	}
-	names := codings(resp.Header["Content-Encoding"])
-	expect := limit
-	if len(names) == 0 && resp.ContentLength >= 0 {
-		expect = min(expect, resp.ContentLength)
-	} else if len(names) > 0 {
-		expect *= 2
-	}
-	room := &share{of: &h.memory}
-	if room.n, err = h.memory.take(ctx, min(expect, ahead)); err != nil {
-		return false, err
-	}
-	defer func() { h.hold(a, room.n) }()
-	begin()
-	var over bool
-	if h.Spill != nil && a.Page != 0 && a.Status == http.StatusOK && len(names) == 0 {
-		over, err = h.spill(a, resp, limit)
-	} else {
-		limit = min(limit, h.memory.all)
-		a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, limit, room.reach)
-		a.Wire = int64(len(a.Body))
-	}
-	if len(names) == 1 && names[0] == deltaCoding && a.base != nil {
-		return h.undelta(a, limit, room, over, err)
-	}
-	if len(names) > 0 && len(a.Body) > 0 {
-		a.Coding = strings.Join(names, ", ")
-		wire := a.Body
-		var undone error
-		a.Body, undone = h.decode(wire, names, min(limit, h.memory.all-a.Wire), func(n int64) bool { return room.reach(a.Wire + n) })
-		h.buffers.free(wire)
-		switch {
-		case errors.Is(undone, errTooLarge):
-			over = true
-		case errors.Is(undone, errNoMemory):
-			err = undone
-		case undone != nil && err == nil && !over:
-			err = fail(FaultCoding, undone)
-		}
-	}
-	switch {
-	case err != nil:
-		return false, err
-	case (over || part) && a.Status/100 == 2:
-		return !over, fail(FaultSize, fmt.Errorf("more than %d bytes", limit))
-	}
-	a.Cut = over
-	return !over, nil
-}
-
-// partial parses Content-Range, which must begin at byte 0, and reports whether
-// the page is longer, or of unknown length.
-func partial(header string) (more bool, err error) {
-	rest, ok := strings.CutPrefix(header, "bytes 0-")
-	last, total, both := strings.Cut(rest, "/")
-	n, err := strconv.ParseInt(last, 10, 64)
-	if !ok || !both || err != nil {
-		return false, fmt.Errorf("response has a range that was not requested: %.50q", header)
-	}
-	all, err := strconv.ParseInt(total, 10, 64)
-	return err != nil || all > n+1, nil
-}
-
-// hold gives back the taken memory, except for what the body needs until Release.
-func (h *Harvester) hold(a *Answer, taken int64) {
-	body := a.Body
-	held := min(taken, int64(cap(body)))
-	if taken > held {
-		h.memory.give(taken - held)
-	}
-	a.release = func() {
-		h.buffers.free(body)
-		h.memory.give(held)
-	}
-}
-
-// maxOther bounds the body of a response without the page, such as an error or a redirect.
-const maxOther = 64 << 10
-
-var errTooLarge = errors.New("too large")
-
-// codings returns the content codings of a response, in the order in which they were applied.
-func codings(header []string) (names []string) {
-	for _, line := range header {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = strings.ToLower(strings.TrimSpace(name)); name != "" && name != "identity" {
-				names = append(names, strings.TrimPrefix(name, "x-"))
-			}
-		}
-	}
-	return names
-}
-
-// decode undoes a content coding. With an error it returns the bytes decoded before
-// it. A body that is not coded despite its header is returned unchanged.
-func (h *Harvester) decode(b []byte, names []string, limit int64, reach func(int64) bool) ([]byte, error) {
-	if len(names) > 1 {
-		return nil, fmt.Errorf("%d content codings, more than one", len(names))
-	}
-	d := <-h.decoders
-	defer func() {
-		d.Close()
-		h.decoders <- d
-	}()
-	if err := d.Open(names[0], b); err != nil {
-		return nil, err
-	}
-	out, over, err := h.buffers.slurp(d, int64(len(b))*4, limit, reach)
-	if over {
-		err = errTooLarge
-	}
-	return out, err
+	return window, least
 }
 
 // location resolves the target of a redirect.
@@ -362,8 +188,12 @@ func location(from, to string) (string, error) {
 // ranges reports whether a task requests a byte range of the page (P10).
 func (h *Harvester) ranges(s *site, t Task) bool { return h.Range && !s.noRange && t.Source == 0 }
 
-// headers calls f for each header of a request, except User-Agent and From.
+// headers calls f for each header of a request.
 func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value string)) {
+	f("User-Agent", headerValue(cmp.Or(h.Agent, defaultAgent)))
+	if from := headerValue(h.From); from != "" {
+		f("From", from)
+	}
 	if t.Source != 0 {
 		f("Accept", "*/*")
 	} else {
@@ -391,16 +221,6 @@ func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value str
 	}
 }
 
-// header returns the headers of a request by HTTP/2.
-func (h *Harvester) header(s *site, t Task, base []byte) http.Header {
-	header := http.Header{"User-Agent": {headerValue(cmp.Or(h.Agent, defaultAgent))}}
-	if from := headerValue(h.From); from != "" {
-		header.Set("From", from)
-	}
-	h.headers(s, t, base, header.Set)
-	return header
-}
-
 // request returns the bytes of a request by HTTP/1.
 func (h *Harvester) request(s *site, t Task, base []byte) ([]byte, error) {
 	path, err := pathOf(s.origin, t.URL)
@@ -413,7 +233,6 @@ func (h *Harvester) request(s *site, t Task, base []byte) ([]byte, error) {
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, s.header...)
 	b = append(b, "\r\n"...)
-	b = append(b, h.fixed...)
 	h.headers(s, t, base, func(name, value string) {
 		b = append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 	})

@@ -28,58 +28,58 @@ func (c *cycle) believe() {
 
 // find looks up a site's addresses, and enqueues the site again.
 func (c *cycle) find(s *site) {
-	h := c.h
-	ips, err := h.locate(c.ctx, s.host.name)
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	t := c.times
+	ips, err := t.network.locate(c.ctx, s.host.name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s.busy = false
 	if err != nil {
 		c.lost(s, err)
 	} else {
-		h.attach(s.host, ips)
+		t.attach(s.host, ips)
 	}
 	if len(s.parts) > 0 && !c.stopping {
-		h.enqueue(s)
+		t.enqueue(s)
 	}
 }
 
 // work fetches one task of a site whose slot it holds, or several while there is no
 // gap between them.
 func (c *cycle) work(s *site) {
-	h := c.h
-	h.mu.Lock()
+	t := c.times
+	t.mu.Lock()
 	for len(s.parts) > 0 && !c.stopping {
-		a, ips := &Answer{Task: c.take(s), Site: s.id}, s.host.ips
-		h.mu.Unlock()
+		a, ips := &Answer{Task: c.waiting.take(s), Site: s.id}, s.host.ips
+		t.mu.Unlock()
 
-		again := h.fetch(c.ctx, s, a, ips)
+		again := c.h.fetch(c.ctx, s, a, ips)
 
-		h.mu.Lock()
-		h.leave(s, a)
+		t.mu.Lock()
+		t.leave(s, a)
 		if again = again && !c.stopping; again {
-			c.untake(s, a.Task)
+			c.waiting.untake(s, a.Task)
 		} else {
 			c.judge(s, a)
 		}
-		h.mu.Unlock()
+		t.mu.Unlock()
 		if again {
 			a.Release()
 		} else {
 			c.sink(a)
 		}
 
-		h.mu.Lock()
+		t.mu.Lock()
 		now := time.Now()
-		if sl := s.held; sl.at != nil || len(sl.waiters) > 0 || sl.next.After(now) || s.soonest().After(now) || !h.known(s.host, now) {
+		if sl := s.held; sl.at != nil || len(sl.waiters) > 0 || sl.next.After(now) || s.soonest().After(now) || !t.known(s.host, now) {
 			break
 		}
 	}
-	h.release(s)
+	t.release(s)
 	s.busy = false
 	if len(s.parts) > 0 && !c.stopping {
-		h.enqueue(s)
+		t.enqueue(s)
 	}
-	h.mu.Unlock()
+	t.mu.Unlock()
 }
 
 // judge gives back the tasks of a site that has not answered maxSilent times in a
@@ -94,7 +94,7 @@ func (c *cycle) judge(s *site, a *Answer) {
 	}
 	if s.silent++; s.silent >= maxSilent {
 		s.silent = 0
-		c.giveBack(s.id, c.clear(s), a.Fault, fmt.Errorf("%d requests in a row got no response, the last: %w", maxSilent, a.Err))
+		c.giveBack(s.id, c.waiting.clear(s), a.Fault, fmt.Errorf("%d requests in a row got no response, the last: %w", maxSilent, a.Err))
 	}
 }
 
@@ -104,14 +104,14 @@ func (c *cycle) lost(s *site, err error) {
 	if c.ctx.Err() != nil {
 		return // stop gives all tasks back
 	}
-	tasks := c.clear(s)
+	tasks := c.waiting.clear(s)
 	var refused *addressError
 	if errors.As(err, &refused) {
 		c.giveBack(s.id, tasks, FaultAddress, err)
 		return
 	}
 	c.doubtful = append(c.doubtful, unresolvedTasks{s.id, tasks, err})
-	switch c.h.names.verdict() {
+	switch c.times.network.names.verdict() {
 	case broken:
 		c.broken = true
 	case sound:

@@ -20,15 +20,15 @@ func (e *addressError) Error() string { return fmt.Sprintf("%v is %s: no request
 // allowed returns an *addressError if no request may be sent to an address. It is
 // called with the very address that is then dialed, so that DNS cannot change
 // between the check and the connection.
-func (h *Harvester) allowed(ip netip.Addr) error {
+func (n *network) allowed(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("") // no prefix contains an address with a zone
 	inner := inet.Plain(ip)
-	for _, p := range h.Blocked {
+	for _, p := range n.blocked {
 		if p.Contains(ip) || p.Contains(inner) {
 			return &addressError{ip, "blocked"}
 		}
 	}
-	if h.Private || h.Own {
+	if n.private || n.own {
 		return nil
 	}
 	if why := inet.Special(ip); why != "" {
@@ -38,18 +38,18 @@ func (h *Harvester) allowed(ip netip.Addr) error {
 }
 
 // locate returns the allowed addresses of a host, at least one.
-func (h *Harvester) locate(ctx context.Context, host string) ([]netip.Addr, error) {
-	ips, err := h.names.lookup(ctx, host)
+func (n *network) locate(ctx context.Context, host string) ([]netip.Addr, error) {
+	ips, err := n.names.lookup(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	if ips, err = h.stays(host, ips); err != nil {
+	if ips, err = n.stays(host, ips); err != nil {
 		return nil, err
 	}
-	if bad := slices.IndexFunc(ips, func(ip netip.Addr) bool { return h.allowed(ip) != nil }); bad >= 0 {
-		err = h.allowed(ips[bad])
-		ips = slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { return h.allowed(ip) != nil })
-		if len(ips) == 0 {
+	refused := func(ip netip.Addr) bool { return n.allowed(ip) != nil }
+	if i := slices.IndexFunc(ips, refused); i >= 0 {
+		err = n.allowed(ips[i])
+		if ips = slices.DeleteFunc(slices.Clone(ips), refused); len(ips) == 0 {
 			return nil, err
 		}
 	}
@@ -63,29 +63,30 @@ func (h *Harvester) Seen(origin string, ip netip.Addr) {
 	}
 	h.start()
 	if s, err := newSite(origin); err == nil {
-		h.names.mu.Lock()
-		defer h.names.mu.Unlock()
-		h.names.public[s.host.name] = true
+		n := &h.network.names
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.public[s.host.name] = true
 	}
 }
 
 // stays removes the addresses that are not public, if the host has or had a public one: a name
 // on the Internet must not lead into a private network.
-func (h *Harvester) stays(host string, ips []netip.Addr) ([]netip.Addr, error) {
-	if !h.Own || h.Private {
+func (n *network) stays(host string, ips []netip.Addr) ([]netip.Addr, error) {
+	if !n.own || n.private {
 		return ips, nil
 	}
 	host = plainName(host)
 	special := func(ip netip.Addr) bool { return inet.Special(ip) != "" }
-	h.names.mu.Lock()
-	defer h.names.mu.Unlock()
+	n.names.mu.Lock()
+	defer n.names.mu.Unlock()
 	switch {
 	case !slices.ContainsFunc(ips, special):
-		h.names.public[host] = true
+		n.names.public[host] = true
 		return ips, nil
 	case slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !special(ip) }):
-		h.names.public[host] = true
-	case h.names.public[host]:
+		n.names.public[host] = true
+	case n.names.public[host]:
 		return nil, &addressError{ips[0], inet.Special(ips[0]) + ", and " + host + " was at a public address before (--allow-private permits the request)"}
 	default:
 		return ips, nil

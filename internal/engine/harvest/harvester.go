@@ -10,13 +10,11 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -128,28 +126,12 @@ type Harvester struct {
 	TLS *tls.Config // a base configuration, such as the root CAs; may be nil
 	Log *slog.Logger
 
-	once   sync.Once
-	fixed  []byte // the User-Agent and From lines of every request
-	log    *slog.Logger
-	names  names
-	memory budget
-	inner  *http.Transport // for Transport
-
-	buffers  buffers
-	readers  sync.Pool         // of *bufio.Reader
-	decoders chan *coding.Body // one for each core, since the sender decides how much memory each needs
-
-	mu        sync.Mutex // guards the rest, and all sites
-	sites     map[string]*site
-	hosts     map[string]*host
-	slots     map[slotKey]*slot
-	due       alarmHeap
-	addresses map[netip.Addr]*address
-	cycle     *cycle             // nil while Run does not run
-	idle      map[*site]struct{} // sites with an idle connection
-	swept     time.Time          // when they were last swept
-
-	count counters
+	once    sync.Once
+	times   *timetable
+	network *network
+	bodies  bodies
+	inner   *http.Transport // for Transport
+	count   counters
 }
 
 // A Resolver finds the addresses of a host. *net.Resolver is one.
@@ -182,43 +164,38 @@ type Stats struct {
 
 // Stats returns the harvester's counters.
 func (h *Harvester) Stats() Stats {
-	h.start()
+	t := h.lock()
+	defer t.mu.Unlock()
 	s := Stats{
 		Requests: h.count.requests.Load(), Faults: h.count.faults.Load(), Bytes: h.count.bytes.Load(), Transported: h.count.transported.Load(),
 		Lookups: h.count.lookups.Load(), Unresolved: h.count.unresolved.Load(), InFlight: int(h.count.inFlight.Load()),
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.cycle != nil {
-		s.Sites, s.Tasks = h.cycle.sites, h.cycle.tasks
+	if t.cycle != nil {
+		s.Sites, s.Tasks = t.cycle.waiting.sites, t.cycle.waiting.tasks
 	}
 	return s
 }
 
-// start sets up the harvester, once.
-func (h *Harvester) start() {
+// start sets up the harvester, once, and returns its timetable.
+func (h *Harvester) start() *timetable {
 	h.once.Do(func() {
-		h.sites, h.hosts, h.slots = map[string]*site{}, map[string]*host{}, map[slotKey]*slot{}
-		h.addresses, h.idle = map[netip.Addr]*address{}, map[*site]struct{}{}
-		h.log = cmp.Or(h.Log, slog.New(slog.DiscardHandler))
-		h.fixed = h.fixedHeader()
-		h.memory.free = positive(h.Memory, defaultMemory)
-		h.memory.all = h.memory.free
-		var resolver Resolver = net.DefaultResolver
-		if h.Resolver != nil {
-			resolver = h.Resolver
+		h.network = h.newNetwork()
+		h.times = &timetable{
+			manners: h.manners(), network: h.network, log: cmp.Or(h.Log, slog.New(slog.DiscardHandler)),
+			sites: map[string]*site{}, hosts: map[string]*host{}, slots: map[slotKey]*slot{},
+			addresses: map[netip.Addr]*address{}, idle: map[*site]struct{}{},
 		}
-		h.names = names{
-			resolver: resolver, age: positive(h.AddressAge, time.Hour), bad: min(badName, positive(h.Hurry, badName)),
-			turn: make(chan struct{}, positive(h.Lookups, defaultLookups)), count: &h.count,
-			known: map[string]*name{}, public: map[string]bool{},
-		}
-		h.decoders = make(chan *coding.Body, runtime.GOMAXPROCS(0))
-		for range cap(h.decoders) {
-			h.decoders <- new(coding.Body)
-		}
+		h.bodies.start(positive(h.Memory, defaultMemory))
 		h.inner = h.newInner()
 	})
+	return h.times
+}
+
+// lock returns the timetable with its lock held.
+func (h *Harvester) lock() *timetable {
+	t := h.start()
+	t.mu.Lock()
+	return t
 }
 
 func positive[T int | int64 | time.Duration](v, otherwise T) T {
@@ -226,15 +203,6 @@ func positive[T int | int64 | time.Duration](v, otherwise T) T {
 		return v
 	}
 	return otherwise
-}
-
-// fixedHeader returns the header lines that all requests share.
-func (h *Harvester) fixedHeader() []byte {
-	b := []byte("User-Agent: " + headerValue(cmp.Or(h.Agent, defaultAgent)) + "\r\n")
-	if from := headerValue(h.From); from != "" {
-		b = append(b, "From: "+from+"\r\n"...)
-	}
-	return b
 }
 
 // headerValue returns s without control characters, so that nothing in it ends the header line.
@@ -247,60 +215,23 @@ func headerValue(s string) string {
 	}, s))
 }
 
-func (h *Harvester) waits() bool { return h.Wait >= 0 }
-
 // Gap returns the least time between two requests to a site with so many pages
 // and such a Crawl-delay.
 func (h *Harvester) Gap(pages int, delay time.Duration) time.Duration {
-	return max(h.least(pages), min(delay, maxDelay))
-}
-
-// least returns the gap by Wait and WaitBig.
-func (h *Harvester) least(pages int) time.Duration {
-	if !h.waits() {
-		return 0
-	}
-	w := positive(h.Wait, DefaultWait)
-	if pages > BigSite {
-		w = min(w, positive(h.WaitBig, DefaultWaitBig))
-	}
-	return w
-}
-
-// gap returns the time to wait after a request to a site.
-func (h *Harvester) gap(s *site, a *Answer) time.Duration {
-	return max(h.ours(s, a), min(s.delay, maxDelay))
-}
-
-// ours returns the gap that applies to the site's whole host, without the site's own Crawl-delay.
-func (h *Harvester) ours(s *site, a *Answer) time.Duration {
-	if s.welcome != nil { // it states how often requests may arrive
-		return max(s.welcome.pause()-(a.Took-a.connect), 0)
-	}
-	w := h.least(s.pages)
-	if h.Slow >= 0 && h.waits() {
-		w = max(w, min(a.Took*time.Duration(positive(h.Slow, defaultSlow)), maxSlow))
-	}
-	return w
+	m := h.manners()
+	return max(m.least(pages), min(delay, maxDelay))
 }
 
 // most returns how many sites may be fetched from at once.
 func (h *Harvester) most() int {
 	n := positive(h.Sites, DefaultSites)
 	if h.Overbook {
-		n += n * int(min(h.count.failing.Load(), 250_000)) / (1_000_000 - int(min(h.count.failing.Load(), 250_000)))
+		failing := int(min(h.count.failing.Load(), 250_000))
+		n += n * failing / (1_000_000 - failing)
 	}
 	return n
 }
 
 func (h *Harvester) minSites() int {
-	switch {
-	case h.MinSites < 0:
-		return 0
-	case h.MinSites == 0:
-		return DefaultMinSites
-	}
-	return h.MinSites
+	return max(cmp.Or(h.MinSites, DefaultMinSites), 0)
 }
-
-func (h *Harvester) perConn() int { return min(positive(h.PerConn, DefaultPerConn), 100) }

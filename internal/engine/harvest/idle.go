@@ -19,9 +19,6 @@ func (c *conn) quiet() bool {
 		return false
 	}
 	if s, ok := c.raw.(syscall.Conn); ok {
-		if c.raw.SetReadDeadline(time.Time{}) != nil {
-			return false
-		}
 		if quiet, known := silent(s); known && (!quiet || c.nc == c.raw) {
 			return quiet
 		}
@@ -37,5 +34,5 @@ func (c *conn) quiet() bool {
 	}
 	var b [1]byte
 	n, err := c.nc.Read(b[:])
-	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.nc.SetReadDeadline(time.Time{}) == nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A host is one host name, with all its ports and schemes. The harvester's lock guards it.
+// A host is one host name, with all its ports and schemes. The timetable's lock guards it.
 type host struct {
 	name  string
 	sites int          // its origins
@@ -65,54 +65,54 @@ type alarm struct {
 }
 
 // park queues a site at a shut gate. The lock is held.
-func (h *Harvester) park(g *gate, s *site) {
+func (t *timetable) park(g *gate, s *site) {
 	s.queued = true
 	heap.Push(&g.queue, s)
-	h.arm(g)
+	t.arm(g)
 }
 
 // arm sets the alarm of a gate for when it opens. If the gate is full, the request that
 // leaves it arms it. The lock is held.
-func (h *Harvester) arm(g *gate) {
-	if g.taken >= g.most || len(g.queue) == 0 || g.alarm.place >= 0 || h.cycle == nil {
+func (t *timetable) arm(g *gate) {
+	if g.taken >= g.most || len(g.queue) == 0 || g.alarm.place >= 0 || t.cycle == nil {
 		return
 	}
 	g.alarm.gate, g.alarm.at = g, g.next
-	heap.Push(&h.due, &g.alarm)
-	h.cycle.wake()
+	heap.Push(&t.due, &g.alarm)
+	t.cycle.wake()
 }
 
 // unpark sends all sites in the queue of a gate to their new gates. The lock is held.
-func (h *Harvester) unpark(g *gate) {
+func (t *timetable) unpark(g *gate) {
 	list := g.queue
 	g.queue = nil
 	for _, s := range list {
 		s.queued = false
-		h.enqueue(s)
+		t.enqueue(s)
 	}
 }
 
 // slotOf returns the slot of a site; nil if its address is not known. The lock is held.
-func (h *Harvester) slotOf(s *site) *slot {
-	if !h.waits() {
+func (t *timetable) slotOf(s *site) *slot {
+	if !t.manners.waits() {
 		return s.own
 	}
 	return s.host.slot
 }
 
 // enter takes the slot of a site with tasks, or queues the site at the gate that is shut. The lock is held.
-func (h *Harvester) enter(s *site, now time.Time) bool {
-	sl := h.slotOf(s)
+func (t *timetable) enter(s *site, now time.Time) bool {
+	sl := t.slotOf(s)
 	if !sl.open(now) {
-		h.park(&sl.gate, s)
+		t.park(&sl.gate, s)
 		return false
 	}
 	if sl.at != nil {
 		if !sl.at.open(now) {
-			h.park(&sl.at.gate, s)
+			t.park(&sl.at.gate, s)
 			return false
 		}
-		h.admit(s, sl, now)
+		t.admit(s, sl, now)
 	}
 	sl.taken++
 	sl.owed = false
@@ -121,15 +121,15 @@ func (h *Harvester) enter(s *site, now time.Time) bool {
 }
 
 // known reports whether a host's addresses are known and not too old, and its slot, if it needs one.
-func (h *Harvester) known(n *host, now time.Time) bool {
-	return n.until.After(now) && (n.slot != nil || !h.waits())
+func (t *timetable) known(n *host, now time.Time) bool {
+	return n.until.After(now) && (n.slot != nil || !t.manners.waits())
 }
 
 // acquire waits until a site may be fetched from, and takes its slot. It serves requests that are not tasks.
-func (h *Harvester) acquire(ctx context.Context, origin string) (*site, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, err := h.site(origin)
+func (t *timetable) acquire(ctx context.Context, origin string) (*site, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, err := t.site(origin)
 	if err != nil {
 		return nil, err
 	}
@@ -139,50 +139,50 @@ func (h *Harvester) acquire(ctx context.Context, origin string) (*site, error) {
 		}
 		now := time.Now()
 		if wait := s.soonest().Sub(now); wait > 0 {
-			h.rest(ctx, wait)
+			t.rest(ctx, wait)
 			continue
 		}
-		if h.waits() && !h.known(s.host, now) {
-			h.mu.Unlock()
-			ips, err := h.locate(ctx, s.host.name)
-			h.mu.Lock()
+		if t.manners.waits() && !t.known(s.host, now) {
+			t.mu.Unlock()
+			ips, err := t.network.locate(ctx, s.host.name)
+			t.mu.Lock()
 			if err != nil {
 				return nil, err
 			}
-			h.attach(s.host, ips)
+			t.attach(s.host, ips)
 			continue
 		}
-		sl := h.slotOf(s)
+		sl := t.slotOf(s)
 		if sl.taken >= sl.most || len(sl.waiters) > 0 || sl.owes() {
-			if !h.queueUp(ctx, sl) {
+			if !t.queueUp(ctx, sl) {
 				return nil, ctx.Err()
 			}
 		} else {
 			sl.taken++
 		}
-		if h.persist(ctx, s, sl) {
+		if t.persist(ctx, s, sl) {
 			return s, nil
 		}
-		h.yield(sl)
+		t.yield(sl)
 	}
 }
 
 // queueUp waits until the slot is handed over; false means that ctx has ended. The lock is held, but not while it waits.
-func (h *Harvester) queueUp(ctx context.Context, sl *slot) bool {
+func (t *timetable) queueUp(ctx context.Context, sl *slot) bool {
 	turn := make(chan struct{})
 	sl.waiters = append(sl.waiters, turn)
 	for handed := false; !handed && ctx.Err() == nil; {
-		h.mu.Unlock()
-		t := time.NewTimer(time.Second)
+		t.mu.Unlock()
+		timer := time.NewTimer(time.Second)
 		select {
 		case <-turn:
 			handed = true
-		case <-t.C:
+		case <-timer.C:
 		case <-ctx.Done():
 		}
-		t.Stop()
-		h.mu.Lock()
-		if i := slices.Index(sl.waiters, turn); i == 0 && sl.taken < sl.most && (!sl.owes() || h.cycle == nil) { // the slot was kept for tasks, which have moved to another one
+		timer.Stop()
+		t.mu.Lock()
+		if i := slices.Index(sl.waiters, turn); i == 0 && sl.taken < sl.most && (!sl.owes() || t.cycle == nil) { // the slot was kept for tasks, which have moved to another one
 			sl.waiters = sl.waiters[1:]
 			sl.taken++
 			handed = true
@@ -194,7 +194,7 @@ func (h *Harvester) queueUp(ctx context.Context, sl *slot) bool {
 	if i := slices.Index(sl.waiters, turn); i >= 0 {
 		sl.waiters = slices.Delete(sl.waiters, i, i+1)
 	} else {
-		h.yield(sl) // it was handed over too late
+		t.yield(sl) // it was handed over too late
 	}
 	return false
 }
@@ -202,9 +202,9 @@ func (h *Harvester) queueUp(ctx context.Context, sl *slot) bool {
 // persist waits, with a slot taken, until its site may be fetched from. It returns false if the
 // site must rest for longer than the slot, if it has moved to another slot, or if ctx has ended.
 // The lock is held, but not while it waits.
-func (h *Harvester) persist(ctx context.Context, s *site, sl *slot) bool {
+func (t *timetable) persist(ctx context.Context, s *site, sl *slot) bool {
 	const full = 100 * time.Millisecond // between two checks whether a full address has room
-	for ctx.Err() == nil && h.slotOf(s) == sl {
+	for ctx.Err() == nil && t.slotOf(s) == sl {
 		now := time.Now()
 		wait := sl.next.Sub(now)
 		if own := s.soonest().Sub(now); own > max(wait, 0) {
@@ -217,36 +217,36 @@ func (h *Harvester) persist(ctx context.Context, s *site, sl *slot) bool {
 		}
 		if wait <= 0 {
 			if sl.at != nil {
-				h.admit(s, sl, now)
+				t.admit(s, sl, now)
 			}
 			s.held, sl.owed = sl, true
 			return true
 		}
-		h.rest(ctx, wait)
+		t.rest(ctx, wait)
 	}
 	return false
 }
 
 // rest releases the lock, which is held, while it waits.
-func (h *Harvester) rest(ctx context.Context, d time.Duration) {
-	h.mu.Unlock()
-	defer h.mu.Lock()
+func (t *timetable) rest(ctx context.Context, d time.Duration) {
+	t.mu.Unlock()
+	defer t.mu.Lock()
 	pause.For(ctx, d)
 }
 
 // release gives back the slot that a site holds. The lock is held.
-func (h *Harvester) release(s *site) {
+func (t *timetable) release(s *site) {
 	sl := s.held
 	s.held = nil
 	if n := s.host; n.seen.IsValid() && n.slot == sl {
-		h.move(n, n.seen)
-		h.charge(n.slot.at, time.Now())
+		t.move(n, n.seen)
+		t.charge(n.slot.at, time.Now())
 	}
-	h.yield(sl)
+	t.yield(sl)
 }
 
 // yield hands a slot to the next waiter, or frees it for tasks. The lock is held.
-func (h *Harvester) yield(sl *slot) {
+func (t *timetable) yield(sl *slot) {
 	if len(sl.waiters) > 0 && !sl.owes() {
 		turn := sl.waiters[0]
 		sl.waiters = sl.waiters[1:]
@@ -254,23 +254,23 @@ func (h *Harvester) yield(sl *slot) {
 		return
 	}
 	sl.taken--
-	h.arm(&sl.gate)
+	t.arm(&sl.gate)
 }
 
 // attach stores the addresses of a host, and gives it a slot there. The lock is held.
-func (h *Harvester) attach(n *host, ips []netip.Addr) {
-	n.ips, n.until = ips, time.Now().Add(h.names.age)
-	if !h.waits() {
+func (t *timetable) attach(n *host, ips []netip.Addr) {
+	n.ips, n.until = ips, time.Now().Add(t.network.names.age)
+	if !t.manners.waits() {
 		return
 	}
 	at := ips[0]
 	for _, ip := range slices.Backward(ips) {
-		if h.slots[slotKey{domainOf(n.name), netOf(ip)}] != nil {
+		if t.slots[slotKey{domainOf(n.name), netOf(ip)}] != nil {
 			at = ip
 		}
 	}
 	if n.slot == nil {
-		h.move(n, at)
+		t.move(n, at)
 		return
 	}
 	if i := slices.IndexFunc(ips, func(ip netip.Addr) bool { return netOf(ip) == n.slot.key.net }); i >= 0 {
@@ -280,23 +280,23 @@ func (h *Harvester) attach(n *host, ips []netip.Addr) {
 		n.seen = at // release moves it after the current request
 		return
 	}
-	h.move(n, at)
+	t.move(n, at)
 }
 
 // found notes the address at which a connection reached a host. The lock must not be held.
-func (h *Harvester) found(name string, ip netip.Addr) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if n := h.hosts[name]; n != nil && n.slot != nil && n.slot.at != nil && netOf(ip) != n.slot.key.net {
+func (t *timetable) found(name string, ip netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.hosts[name]; n != nil && n.slot != nil && n.slot.at != nil && netOf(ip) != n.slot.key.net {
 		n.seen = ip
 	}
 }
 
 // first returns the addresses of a host, those of its slot first. The lock must not be held.
-func (h *Harvester) first(name string, ips []netip.Addr) []netip.Addr {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := h.hosts[name]
+func (t *timetable) first(name string, ips []netip.Addr) []netip.Addr {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.hosts[name]
 	if n == nil || n.slot == nil || n.slot.at == nil {
 		return ips
 	}
@@ -321,7 +321,7 @@ func ordered(ips []netip.Addr, net netip.Addr) []netip.Addr {
 }
 
 // move gives a host the slot of its registrable domain at an address. The lock is held.
-func (h *Harvester) move(n *host, ip netip.Addr) {
+func (t *timetable) move(n *host, ip netip.Addr) {
 	n.seen = netip.Addr{}
 	key := slotKey{domainOf(n.name), netOf(ip)}
 	n.ips = ordered(n.ips, key.net)
@@ -329,37 +329,37 @@ func (h *Harvester) move(n *host, ip netip.Addr) {
 	if old != nil && old.key == key {
 		return
 	}
-	sl := h.slots[key]
+	sl := t.slots[key]
 	if sl == nil {
-		a := h.addresses[key.net]
+		a := t.addresses[key.net]
 		if a == nil {
-			a = &address{gate: gate{most: h.connections(), alarm: alarm{place: -1}}, kept: map[*site]struct{}{}, guests: map[*site]*welcome{}}
-			h.addresses[key.net] = a
+			a = &address{gate: gate{most: t.manners.addressConns, alarm: alarm{place: -1}}, kept: map[*site]struct{}{}, guests: map[*site]*welcome{}}
+			t.addresses[key.net] = a
 		}
 		a.slots++
-		h.hasten(a)
+		t.hasten(a)
 		sl = &slot{gate: gate{most: 1, alarm: alarm{place: -1}}, key: key, at: a}
-		h.slots[key] = sl
+		t.slots[key] = sl
 	}
 	n.slot = sl
 	sl.hosts++
 	if old != nil {
 		sl.next = clock.Later(sl.next, old.next)
-		h.vacate(old)
+		t.vacate(old)
 	}
 }
 
 // vacate removes a host from a slot. The lock is held.
-func (h *Harvester) vacate(sl *slot) {
+func (t *timetable) vacate(sl *slot) {
 	if sl.hosts--; sl.hosts > 0 {
 		return
 	}
-	delete(h.slots, sl.key)
+	delete(t.slots, sl.key)
 	sl.at.slots--
 	if sl.big {
 		sl.at.big--
 	}
-	h.unpark(&sl.gate)
+	t.unpark(&sl.gate)
 }
 
 // domainOf returns the registrable domain of a name: one owner controls all names
@@ -393,12 +393,14 @@ func (q orderHeap) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
 // Push and Pop are for container/heap.
 func (q *orderHeap) Push(x any) { *q = append(*q, x.(*site)) }
 
-func (q *orderHeap) Pop() any {
+func (q *orderHeap) Pop() any { return pop((*[]*site)(q)) }
+
+func pop[T any](q *[]*T) *T {
 	last := len(*q) - 1
-	s := (*q)[last]
+	x := (*q)[last]
 	(*q)[last] = nil
 	*q = (*q)[:last]
-	return s
+	return x
 }
 
 // An alarmHeap has the earliest alarm on top.
@@ -419,10 +421,7 @@ func (q *alarmHeap) Push(x any) {
 }
 
 func (q *alarmHeap) Pop() any {
-	last := len(*q) - 1
-	a := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
+	a := pop((*[]*alarm)(q))
 	a.place = -1
 	return a
 }

@@ -9,13 +9,13 @@ import (
 
 // spill reads a body that is not coded: into memory, or if it is large into a
 // file. It reports whether there was more than limit bytes.
-func (h *Harvester) spill(a *Answer, resp *http.Response, limit int64) (over bool, err error) {
-	a.Body, over, err = h.buffers.slurp(resp.Body, resp.ContentLength, min(limit, ahead), func(int64) bool { return true })
+func (b *bodies) spill(a *Answer, resp *http.Response, limit int64, create func() (*os.File, error)) (over bool, err error) {
+	a.Body, over, err = b.buffers.slurp(resp.Body, resp.ContentLength, min(limit, ahead), func(int64) bool { return true })
 	a.Wire = int64(len(a.Body))
 	if !over || limit <= ahead || err != nil {
 		return over, err
 	}
-	f, err := h.Spill()
+	f, err := create()
 	if err != nil {
 		return false, fmt.Errorf("create body file: %w", err)
 	}
@@ -23,7 +23,7 @@ func (h *Harvester) spill(a *Answer, resp *http.Response, limit int64) (over boo
 	begin := a.Body
 	a.Body = nil
 	_, err = f.Write(begin[:len(begin)+1]) // with the byte beyond the limit, which slurp has read as well
-	h.buffers.free(begin)
+	b.buffers.free(begin)
 	if err == nil {
 		var n int64
 		n, err = io.Copy(f, io.LimitReader(resp.Body, limit-ahead))

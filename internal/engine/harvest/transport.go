@@ -85,15 +85,15 @@ func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.
 	}
 	ctx, cancel := context.WithTimeout(ctx, positive(h.ConnectTimeout, DefaultConnect))
 	defer cancel()
-	ips, err := h.locate(ctx, host)
+	ips, err := h.network.locate(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	nc, ip, err := h.connect(ctx, h.first(plainName(host), ips), port)
+	nc, ip, err := h.network.connect(ctx, h.times.first(plainName(host), ips), port)
 	if err != nil {
 		return nil, err
 	}
-	h.found(plainName(host), ip)
+	h.times.found(plainName(host), ip)
 	return &countedConn{Conn: nc, came: &h.count.transported}, nil
 }
 
@@ -158,13 +158,13 @@ func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, 
 	if s, err := newSite(v.origin); err != nil || plainName(host) != s.host.name || port != s.port {
 		return nil, fmt.Errorf("dial %.100q: not an address of %s", address, v.origin)
 	}
-	s, err := v.h.acquire(ctx, v.origin)
+	s, err := v.h.times.acquire(ctx, v.origin)
 	if err != nil {
 		return nil, err
 	}
 	nc, err := v.h.dialHost(ctx, network, address)
 	if err != nil {
-		v.h.finish(s, Answer{})
+		v.h.times.finish(s, Answer{Asked: time.Now()})
 		return nil, err
 	}
 	c := &upgradeConn{Conn: nc}
@@ -172,7 +172,7 @@ func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, 
 	if strings.HasPrefix(v.origin, "https:") {
 		c.answers.Store(2) // the first is to the TLS handshake
 	}
-	free := sync.OnceFunc(func() { v.h.finish(s, Answer{}) })
+	free := sync.OnceFunc(func() { v.h.times.finish(s, Answer{Asked: time.Now()}) })
 	timer := time.AfterFunc(positive(v.h.ConnectTimeout, DefaultConnect), free)
 	c.free = func() { timer.Stop(); free() }
 	return c, nil
@@ -206,15 +206,6 @@ func (c *upgradeConn) Close() error {
 	return err
 }
 
-// finish gives back the slot of a site after a request, and evaluates the answer.
-func (h *Harvester) finish(s *site, a Answer) {
-	a.Asked = time.Now() // it was sent, whatever came of it
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leave(s, &a)
-	h.release(s)
-}
-
 // alone reports whether an error concerns this request only: the work that a POST causes
 // may be too much for a site whose pages are not. A response with Retry-After, or about
 // our request rate (429), concerns the whole site.
@@ -242,29 +233,26 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	if protocol.Origin(r.URL.String()) != v.origin {
 		return nil, fmt.Errorf("%.200s is not a URL of %s", r.URL, v.origin)
 	}
-	s, err := h.acquire(r.Context(), v.origin)
+	s, err := h.times.acquire(r.Context(), v.origin)
 	if err != nil {
 		return nil, err
 	}
 	if v.allow != nil {
 		if err := v.allow(r.URL.String()); err != nil {
-			h.mu.Lock()
-			h.leave(s, &Answer{})
-			h.release(s)
-			h.mu.Unlock()
+			h.times.finish(s, Answer{})
 			return nil, err
 		}
 	}
-	h.mu.Lock()
+	h.times.mu.Lock()
 	shared := s.held.at != nil && (s.held.at.slots > 1 || s.welcome != nil && s.welcome.conns == 1)
-	h.mu.Unlock()
+	h.times.mu.Unlock()
 	begun := time.Now()
 	await, polls := longPoll(r.URL)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	w := h.newWatch(s, await, polls, cancel)
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { w.connect.Store(int64(time.Since(begun))) }}
 	if polls { // once sent, it waits for news without the slot
-		free := sync.OnceFunc(func() { h.finish(s, Answer{}) })
+		free := sync.OnceFunc(func() { h.times.finish(s, Answer{Asked: time.Now()}) })
 		defer free()
 		trace = onSent(free)
 	}
@@ -323,18 +311,17 @@ type watch struct {
 func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel context.CancelCauseFunc) *watch {
 	w := &watch{window: lease}
 	if !polls {
-		w.window = positive(h.Window, defaultWindow)
-		w.least = int64(float64(h.speed()) * w.window.Seconds())
+		w.window, w.least = h.speed()
 	}
 	w.end = sync.OnceFunc(func() {
 		w.timer.Stop()
 		cancel(nil)
 		if !polls {
-			a := Answer{Took: time.Duration(w.took.Load()), connect: time.Duration(w.connect.Load())}
+			a := Answer{Asked: time.Now(), Took: time.Duration(w.took.Load()), connect: time.Duration(w.connect.Load())}
 			if resp := w.resp.Load(); resp != nil && !alone(resp) {
 				a.Status, a.Header = resp.StatusCode, resp.Header
 			}
-			h.finish(s, a)
+			h.times.finish(s, a)
 		}
 	})
 	w.mu.Lock()

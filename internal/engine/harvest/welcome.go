@@ -21,7 +21,7 @@ const (
 )
 
 // A welcome is a site's invitation to a request rate, in place of our gap and of its share of its
-// address's rate. The harvester's lock guards it.
+// address's rate. The timetable's lock guards it.
 type welcome struct {
 	rate   float64
 	conns  int
@@ -42,27 +42,23 @@ func (w *welcome) pause() time.Duration {
 // refuses a request (429, 503), takes twice as long to answer, or has another address. A Crawl-delay
 // still holds.
 func (h *Harvester) Welcome(origin string, rate float64, conns int) {
-	h.start()
-	most := h.MaxRate
-	if most == 0 {
-		most = DefaultMaxRate
-	}
-	if !h.waits() || !(rate > 0) || most < 0 {
+	t := h.lock()
+	defer t.mu.Unlock()
+	most := t.manners.maxRate
+	if !t.manners.waits() || !(rate > 0) || most < 0 {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, err := h.site(origin)
+	s, err := t.site(origin)
 	now := time.Now()
 	if err != nil || s.host.slot == nil || now.Before(s.shunned) {
 		return
 	}
-	h.unwelcome(s)
+	t.unwelcome(s)
 	sl := s.host.slot
 	w := &welcome{rate: min(max(rate, 1/maxDelay.Seconds()), most), conns: min(max(conns, 0), maxWelcomeConns), at: sl.at, net: sl.key.net, until: now.Add(welcomeLasts)}
 	s.welcome = w
 	sl.at.guests[s] = w
-	h.hasten(sl.at)
+	t.hasten(sl.at)
 	if s.left.IsZero() {
 		return
 	}
@@ -75,16 +71,15 @@ func (h *Harvester) Welcome(origin string, rate float64, conns int) {
 
 // Unwelcome ends a site's welcome, because the site no longer states one.
 func (h *Harvester) Unwelcome(origin string) {
-	h.start()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s, err := h.site(origin); err == nil {
-		h.unwelcome(s)
+	t := h.lock()
+	defer t.mu.Unlock()
+	if s, err := t.site(origin); err == nil {
+		t.unwelcome(s)
 	}
 }
 
 // unwelcome forgets a welcome. The lock is held.
-func (h *Harvester) unwelcome(s *site) {
+func (t *timetable) unwelcome(s *site) {
 	if s.welcome != nil {
 		delete(s.welcome.at.guests, s)
 		s.welcome = nil
@@ -95,10 +90,9 @@ func (h *Harvester) unwelcome(s *site) {
 // given back: of a WebSocket or a long poll. A refusal (429, 503) ends the welcome and counts
 // for the address like any other, and a Retry-After is obeyed.
 func (h *Harvester) Refused(origin string, status int, header http.Header) {
-	h.start()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, err := h.site(origin)
+	t := h.lock()
+	defer t.mu.Unlock()
+	s, err := t.site(origin)
 	if err != nil || !troubled(status) {
 		return
 	}
@@ -110,14 +104,14 @@ func (h *Harvester) Refused(origin string, status int, header http.Header) {
 		return
 	}
 	s.shunned = now.Add(unwelcomeFor)
-	h.unwelcome(s)
-	if sl := h.slotOf(s); sl != nil && sl.at != nil { // with a negative Wait there is no address
-		h.weary(sl, now)
+	t.unwelcome(s)
+	if sl := t.slotOf(s); sl != nil && sl.at != nil { // with a negative Wait there is no address
+		t.weary(sl, now)
 	}
 }
 
 // heed checks after a response whether the welcome still holds. The lock is held.
-func (h *Harvester) heed(s *site, a *Answer, now time.Time) {
+func (t *timetable) heed(s *site, a *Answer, now time.Time) {
 	refused := refuses(a.Status)
 	if refused {
 		s.shunned = now.Add(unwelcomeFor)
@@ -137,7 +131,7 @@ func (h *Harvester) heed(s *site, a *Answer, now time.Time) {
 		w.lately += (latency - w.lately) / firstAnswers
 	}
 	if sl := s.held; refused || !now.Before(w.until) || sl.key.net != w.net || w.lately > 2*w.first {
-		h.log.Debug("the site's invitation to a higher request rate has ended", "site", s.origin, "status", a.Status, "latency", w.lately, "at_first", w.first)
-		h.unwelcome(s)
+		t.log.Debug("the site's invitation to a higher request rate has ended", "site", s.origin, "status", a.Status, "latency", w.lately, "at_first", w.first)
+		t.unwelcome(s)
 	}
 }

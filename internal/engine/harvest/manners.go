@@ -1,0 +1,80 @@
+package harvest
+
+import (
+	"cmp"
+	"time"
+)
+
+// manners are how often requests may be sent, by a Harvester's options.
+type manners struct {
+	wait, waitBig time.Duration // a negative wait means none
+	slow          int           // negative: off
+	hurry         time.Duration // 0: none
+	perConn       int           // pages a connection
+	addressRate   float64       // 0: by wait
+	addressConns  int
+	maxRate       float64 // negative: invitations are ignored
+}
+
+func (h *Harvester) manners() manners {
+	return manners{
+		wait: cmp.Or(h.Wait, DefaultWait), waitBig: positive(h.WaitBig, DefaultWaitBig), slow: cmp.Or(h.Slow, defaultSlow), hurry: h.Hurry,
+		perConn: min(positive(h.PerConn, DefaultPerConn), 100), addressRate: h.AddressRate,
+		addressConns: positive(h.AddressConns, defaultAddressConns), maxRate: cmp.Or(h.MaxRate, DefaultMaxRate),
+	}
+}
+
+func (m *manners) waits() bool { return m.wait >= 0 }
+
+// least returns the gap by wait and waitBig.
+func (m *manners) least(pages int) time.Duration {
+	switch {
+	case !m.waits():
+		return 0
+	case pages > BigSite:
+		return min(m.wait, m.waitBig)
+	}
+	return m.wait
+}
+
+// gap returns the time to wait after a request to a site.
+func (m *manners) gap(s *site, a *Answer) time.Duration {
+	return max(m.ours(s, a), min(s.delay, maxDelay))
+}
+
+// ours returns the gap that applies to the site's whole host, without the site's own Crawl-delay.
+func (m *manners) ours(s *site, a *Answer) time.Duration {
+	if s.welcome != nil { // it states how often requests may arrive
+		return max(s.welcome.pause()-(a.Took-a.connect), 0)
+	}
+	w := m.least(s.pages)
+	if m.slow >= 0 && m.waits() {
+		w = max(w, min(a.Took*time.Duration(m.slow), maxSlow))
+	}
+	return w
+}
+
+// pause returns the time between two requests to an address. Each of its names is fetched from
+// once in our own gap; the Crawl-delay of a name does not slow down the others.
+func (m *manners) pause(a *address, now time.Time) time.Duration {
+	small, big := m.least(0).Seconds(), m.least(BigSite+1).Seconds()
+	rate, alone := float64(a.slots-a.big)/small+float64(a.big)/big, 1/small
+	if a.big > 0 {
+		alone = 1 / big
+	}
+	most := m.addressRate
+	if most <= 0 {
+		most = max(DefaultAddressRate, alone) // a gap of less than half a second is set for one's own machines only
+	}
+	own := 0.0 // the sum of the rates of welcomes
+	for s, w := range a.guests {
+		rate -= 1 / m.least(s.pages).Seconds()
+		own += w.rate
+	}
+	for now.Sub(a.since) >= cleanAfter && (a.halved > 0 || len(a.refused) > 0) {
+		a.since = a.since.Add(cleanAfter)
+		a.halved = max(0, a.halved-1)
+		clear(a.refused)
+	}
+	return time.Duration(float64(time.Second)/(min(max(rate, 0), most)+own)) << a.halved
+}

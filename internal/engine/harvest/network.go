@@ -1,0 +1,74 @@
+package harvest
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// A network connects to sites, at addresses that are allowed.
+type network struct {
+	names   names
+	open    func(ctx context.Context, network, address string) (net.Conn, error)
+	timeout time.Duration // TLS included
+	tls     *tls.Config   // may be nil
+
+	private, own bool
+	blocked      []netip.Prefix
+
+	readers sync.Pool // of *bufio.Reader
+}
+
+func (h *Harvester) newNetwork() *network {
+	n := &network{open: h.Dial, timeout: positive(h.ConnectTimeout, DefaultConnect), tls: h.TLS, private: h.Private, own: h.Own, blocked: h.Blocked}
+	if n.open == nil {
+		n.open = (&net.Dialer{}).DialContext
+	}
+	n.names = names{
+		resolver: cmp.Or[Resolver](h.Resolver, net.DefaultResolver), age: positive(h.AddressAge, time.Hour), bad: min(badName, positive(h.Hurry, badName)),
+		turn: make(chan struct{}, positive(h.Lookups, defaultLookups)), count: &h.count,
+		known: map[string]*name{}, public: map[string]bool{},
+	}
+	return n
+}
+
+func (n *network) tlsConfig(host string) *tls.Config {
+	config := cmp.Or(n.tls, new(tls.Config)).Clone()
+	if config.ServerName == "" {
+		config.ServerName = host
+	}
+	if config.NextProtos == nil {
+		config.NextProtos = []string{"h2", "http/1.1"}
+	}
+	return config
+}
+
+// connect tries up to four addresses, one after the other, and fails at one that is not allowed.
+func (n *network) connect(ctx context.Context, ips []netip.Addr, port string) (net.Conn, netip.Addr, error) {
+	var first error
+	for i, ip := range ips {
+		if err := n.allowed(ip); err != nil {
+			return nil, ip, err
+		}
+		limited, cancel := ctx, context.CancelFunc(func() {})
+		if end, ok := ctx.Deadline(); ok && i < len(ips)-1 {
+			limited, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(ips)-i))
+		}
+		nc, err := n.open(limited, "tcp", net.JoinHostPort(ip.String(), port))
+		cancel()
+		if err == nil {
+			return nc, ip, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil || i >= 3 {
+			break
+		}
+	}
+	return nil, netip.Addr{}, first
+}
