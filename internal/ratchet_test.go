@@ -26,16 +26,17 @@ import (
 // Tokens were raised by 2,500 for package family, which keeps a crawl out of traps; by 650, and exported names by 5,
 // for package compare, whose border names what the package server shared in silence. Exported names were raised by 95
 // and tokens by 750 for packages filetree, web, limit, manifest and contents, for the same reason, and public names by 24
-// for contents.
+// for contents. Exported names were raised by 124 and tokens by 1,100 for the borders of doors, content and caller, of
+// changes, queue, urls, record and mirror, and for the nouns of which a crawl is made: they were methods of five types.
 var ceilings = map[string]int{
-	"wide structs":        78,
-	"methods of a type":   156,
-	"lines of a package":  8_300,
-	"exported names":      1_753,
-	"public names":        958,
-	"tokens":              662_400,
+	"wide structs":        60,
+	"methods of a type":   60,
+	"lines of a package":  7_400,
+	"exported names":      1_877,
+	"public names":        500,
+	"tokens":              663_500,
 	"direct dependencies": 17,
-	"lines of a file":     600,
+	"lines of a file":     530,
 }
 
 // TestSizes prints how big the project is, and fails where it has outgrown a ceiling.
