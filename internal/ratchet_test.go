@@ -26,7 +26,7 @@ import (
 // Tokens were raised by 2,500 for package family, which keeps a crawl out of traps; by 650, and exported names by 5,
 // for package compare, whose border names what the package server shared in silence. Exported names were raised by 95
 // and tokens by 750 for packages filetree, web, limit, manifest and contents, for the same reason, and public names by 24
-// for contents. Exported names were raised by 124 and tokens by 1,100 for the borders of doors, content and caller, of
+// for contents. Exported names were raised by 124 and tokens by 1,300 for the borders of doors, content and caller, of
 // changes, queue, urls, record and mirror, and for the nouns of which a crawl is made: they were methods of five types.
 var ceilings = map[string]int{
 	"wide structs":        60,
@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"lines of a package":  7_400,
 	"exported names":      1_877,
 	"public names":        500,
-	"tokens":              663_500,
+	"tokens":              663_700,
 	"direct dependencies": 17,
 	"lines of a file":     530,
 }

@@ -64,22 +64,22 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	alone := c.Only != ""
 	judge := &judgement{rules: &c.Trust, sure: alone, claims: map[frontier.PageID]claim{}}
 	equal := newEqualPages(c)
-	families := &families{work, sites, front, c.trapShare(), 0, map[frontier.PageID]*site{}, map[frontier.SiteID]*family.Text{}}
-	revisits := &revisits{c, c.Collection, c.Revisit, work, in, sites, judge, &calibration{}, revisiting{}, 0}
+	families := &families{work: work, sites: sites, front: front, share: c.trapShare(), tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
+	revisits := &revisits{c: c, col: c.Collection, set: c.Revisit, work: work, in: in, sites: sites, judge: judge, truths: &calibration{}}
 	readings := &readings{c, work, in, sites, judge, count, make(chan *reader, runtime.GOMAXPROCS(0))}
 	for range cap(readings.readers) {
 		readings.readers <- &reader{gatherer: c.Gatherer}
 	}
 	queue := &pageQueue{c, work, in, front, sites, judge, equal, families, revisits, readings, count}
 	notices := &notices{c, work, front, sites, judge, revisits, readings, queue, count, map[collection.Signal]*collection.Reception{}}
-	followers := &followers{c, work, in, sites, judge, revisits, notices, count, alone, c.Once, 0, 0}
-	abroad := &crossHost{c, work, sites, protocol.Origin(c.Only), &seed.Seeder{Agent: c.Seeder.Agent}, map[string]crossHostRobots{}, map[string]bool{}}
-	sources := &sources{c, work, in, sites, judge, revisits, notices, followers, abroad, count, c.Only, nil}
+	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, notices: notices, count: count, alone: alone, once: c.Once}
+	abroad := &crossHost{c: c, work: work, sites: sites, within: protocol.Origin(c.Only), guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
+	sources := &sources{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, notices: notices, followers: followers, abroad: abroad, count: count, manifest: c.Only}
 	batch := &batchFetches{c, work, in, sites, readings, followers, count}
-	manager := &manager{c, work, in, front, sites, queue, sources, batch, count, alone, time.Time{}}
+	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, tidies: alone}
 	answers := &answers{c, work, in, sites, families, readings, sources, count}
-	keeper := &keeper{c, work, in, front, sites, judge, equal, families, revisits, count, alone, time.Time{}}
-	r := &run{work, in, front, sites, families, revisits, queue, notices, followers, count, nil}
+	keeper := &keeper{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: equal, families: families, revisits: revisits, count: count, says: alone}
+	r := &run{work: work, in: in, front: front, sites: sites, families: families, revisits: revisits, queue: queue, notices: notices, followers: followers, count: count}
 
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
