@@ -95,7 +95,7 @@ func (w *web) validate(names ...string) {
 			if bytes.Contains(b, []byte("<sitemapindex")) {
 				schema = "siteindex.xsd"
 			}
-			if out, err := exec.Command(xmllint, "--noout", "--schema", filepath.Join("../../internal/sitemap/testdata", schema), path).CombinedOutput(); err != nil {
+			if out, err := exec.Command(xmllint, "--noout", "--schema", filepath.Join("../../sitemap/testdata", schema), path).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
