@@ -59,10 +59,12 @@ func (q queueStore) Promote(now int64, n int) ([]frontier.Entry, error) {
 	var list []frontier.Entry
 	err := c.reading(func(tx *bbolt.Tx) error {
 		for e, err := range queue.Earliest(tx) {
-			if err != nil || e.At > now || len(list) == n {
+			if err != nil || e.At > now {
 				return err
 			}
-			list = append(list, e)
+			if list = append(list, e); len(list) >= n {
+				break
+			}
 		}
 		return nil
 	})
