@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/fresh"
@@ -26,7 +25,6 @@ func TestPagesWaitForEveryManifest(t *testing.T) {
 			if req.URL.Path != "/docs/robots.rdf" {
 				return false
 			}
-			time.Sleep(10 * time.Second) // it takes longer than to learn that the others do not exist
 			m := protocol.Manifest{URL: s.Origin + req.URL.Path, Base: s.Origin + "/docs/", Complete: true}
 			if err := protocol.WriteManifest(rw, m, func(func(protocol.Item, error) bool) {}, nil); err != nil {
 				t.Error(err)
