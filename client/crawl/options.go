@@ -10,8 +10,8 @@ import (
 )
 
 // Options are what a person decides about a crawl, in the words of the command "crawler". Begin with
-// [DefaultOptions], because zero means zero here and not the default; set at least Collection.Into, Start and
-// Fetch.Contact; and call Open.
+// [DefaultOptions], because zero means zero here, and the default only where that would make no sense; set at least
+// Collection.Into, Start and Fetch.Contact; and call Open.
 type Options struct {
 	Start []string // URLs to begin with; known ones are skipped
 	Once  bool     // end when nothing is left to fetch

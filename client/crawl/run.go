@@ -134,7 +134,10 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	if !c.Once {
 		return nil
 	}
-	r.unfetched, err = sites.settle()
+	list, err := sites.settle()
+	work.Lock()
+	defer work.Unlock()
+	r.unfetched = list
 	return err
 }
 

@@ -18,6 +18,7 @@ type pace struct {
 	due     time.Time // end of the window
 	got     int64     // bytes in it
 	end     time.Time // deadline of the whole
+	busy    time.Time // since when our own side has been busy, which is not the site's fault; zero: the site is awaited
 }
 
 // start expects a number of bytes in every window, and an end. Nothing counts the bytes of a
@@ -26,7 +27,7 @@ func (p *pace) start(cut func(), window, whole time.Duration, minimum int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.cut, p.window, p.minimum, p.end = cut, window, minimum, now.Add(whole)
+	p.cut, p.window, p.minimum, p.end, p.busy = cut, window, minimum, now.Add(whole), time.Time{}
 	if p.timer == nil {
 		p.timer = time.AfterFunc(whole, p.tick)
 	}
@@ -52,8 +53,8 @@ func (p *pace) tick() {
 	defer p.mu.Unlock()
 	now := time.Now()
 	switch {
-	case p.cut == nil || now.Before(p.due):
-		return // stopped, or started again, since the timer fired
+	case p.cut == nil || now.Before(p.due) || !p.busy.IsZero():
+		return // stopped, started again or paused since the timer fired
 	case !now.Before(p.end):
 		p.late = errLong
 	case p.got == 0:
@@ -78,6 +79,31 @@ func (p *pace) cause(err error) error {
 	return p.late
 }
 
+// pause says that n bytes came, and that nothing is awaited for now.
+func (p *pace) pause(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.got += int64(n)
+	p.busy = time.Now()
+}
+
+// resume awaits bytes again: the window is longer by the pause.
+func (p *pace) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cut == nil || p.busy.IsZero() {
+		return
+	}
+	now := time.Now()
+	if d := now.Sub(p.busy); d > shortPause || !now.Before(p.due) {
+		p.due = p.due.Add(d)
+		p.timer.Reset(p.due.Sub(now))
+	}
+	p.busy = time.Time{}
+}
+
+const shortPause = 10 * time.Millisecond // not worth setting the timer for
+
 // A paced body counts its bytes.
 type paced struct {
 	io.ReadCloser
@@ -85,9 +111,8 @@ type paced struct {
 }
 
 func (b paced) Read(p []byte) (int, error) {
+	b.pace.resume()
 	n, err := b.ReadCloser.Read(p)
-	b.pace.mu.Lock()
-	defer b.pace.mu.Unlock()
-	b.pace.got += int64(n)
+	b.pace.pause(n)
 	return n, err
 }
