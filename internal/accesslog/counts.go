@@ -43,13 +43,6 @@ func (c *Counts) Add(e *Entry) {
 	}
 }
 
-// Of returns how often a path was requested. The path is as requested, from the first slash, with escapes,
-// without query.
-func (c *Counts) Of(path string) int { return c.tally().n[path] }
-
-// Missed returns by how much a count may be too low. It is 0 up to MaxPaths paths.
-func (c *Counts) Missed() int { return c.tally().missed }
-
 // Importance returns the importance of a path among the requested ones, from 1 to 100 on a logarithmic scale:
 // 100 is the most requested path, and half as many digits are half as important. It is 0 for a path without
 // requests, of which nothing is known. So the same doubling counts as much for a small site as for a big one

@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // MaxLine is how much of a line is read, in bytes. Web servers reject requests long before: a longer line is
@@ -38,11 +37,6 @@ type Entry struct {
 	// NoAgent says that the log has no field for the user agent, as in the common format. Then an empty Agent
 	// says nothing about the client.
 	NoAgent bool
-}
-
-// Time returns when the request was logged, in the log's own zone.
-func (e *Entry) Time() time.Time {
-	return time.Unix(e.Unix, 0).In(time.FixedZone("", e.Offset))
 }
 
 // The errors of Parse.

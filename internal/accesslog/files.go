@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/parleyweb/parley/internal/coding"
@@ -380,14 +379,4 @@ func (l *Files) Close() error {
 		}
 	}
 	return nil
-}
-
-// First returns the time of the first entry, judged by the beginning of each file, and false if there is
-// none.
-func (l *Files) First() (time.Time, bool) {
-	first := int64(maxUnix)
-	for _, f := range l.files {
-		first = min(first, f.first)
-	}
-	return time.Unix(first, 0), first != maxUnix
 }

@@ -98,6 +98,3 @@ func appendLower(b []byte, s string) []byte {
 	}
 	return b
 }
-
-// SURT returns the key of a URL in a CDXJ index.
-func SURT(url string) string { return string(appendSURT(nil, url)) }
