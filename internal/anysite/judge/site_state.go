@@ -36,6 +36,20 @@ func (w *world) misled(u string) bool {
 	})
 }
 
+// misledBefore reports whether an earlier run of a crawler may have heard wrong statements of a URL.
+func (w *world) misledBefore(u string, runs []record.Program) bool {
+	return slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
+		return s.Kind == "wrong-docroot" && slices.ContainsFunc(w.publishers(u), func(p record.Program) bool { return p.Name == s.Target }) &&
+			slices.ContainsFunc(runs[:len(runs)-1], func(p record.Program) bool {
+				return p.Started.Before(s.Done) && slices.ContainsFunc(w.r.Exits, func(x record.Exit) bool {
+					return x.Program == p.Name && x.At.After(p.Started) && x.At.After(s.At)
+				}) && !slices.ContainsFunc(w.r.Exits, func(x record.Exit) bool {
+					return x.Program == p.Name && x.At.After(p.Started) && x.At.Before(s.At)
+				})
+			})
+	})
+}
+
 // ended reports whether a program had ended when the last step was done, and was not started again.
 func (w *world) ended(p record.Program) bool {
 	last, _ := w.program(p.Name, never)
