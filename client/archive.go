@@ -24,7 +24,7 @@ const (
 )
 
 // An archive is a WACZ file of a whole site, as it stood at a cursor: its data
-// is a stream of package bundle that begins with nothing.
+// is a stream of package bundle that follows no cursor: all pages are new.
 type archive struct {
 	pages  *bundle.Reader
 	cursor protocol.Cursor

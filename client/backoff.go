@@ -15,7 +15,7 @@ import (
 
 const (
 	firstWait     = 500 * time.Millisecond // wait after the first failure in a row
-	firstAway     = 2 * time.Second        // the same where a gateway says that the site is unreachable: it restarts
+	firstAway     = 2 * time.Second        // the same where a gateway says that the site is unreachable: it is probably restarting
 	longestWait   = time.Minute            // upper bound of that wait, however many failures
 	retryDoor     = 5 * time.Minute        // until a door that refused us is tried again
 	retrySoon     = time.Minute            // until a door that failed several times is tried again

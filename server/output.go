@@ -8,7 +8,8 @@ import (
 
 // An Output is a file or files written from a journal besides the manifest: a sitemap,
 // a feed, an include for the web server. Package internal/site/static has them. An Output
-// that is a fmt.Stringer has that name in Status and in errors.
+// that is a fmt.Stringer has that name in Status and in errors. One that may write below the
+// docroot has a method Own() []string with its files: they are not published as pages.
 type Output interface {
 	// Write brings the output up to the journal, and reports whether it wrote. It
 	// does not rewrite an output that is up to date, even if another process wrote it,

@@ -301,7 +301,7 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 	}
 }
 
-// heeded reports whether the step is the site's manifest, and its silence about a page counts, for what it is worth.
+// heeded reports whether the step is the site's manifest, and known to show changes: then an unchanged entry is evidence.
 func (s *applying) heeded(w *work) bool {
 	b := s.u.sites.at(w.Site).Belief
 	return s.by == ByManifest && w.Listed && b != nil && b.Manifest.Recall > 0
@@ -393,7 +393,7 @@ func (s *applying) addPendingFetch(w *work, item *protocol.Item) {
 	u.plan(w)
 }
 
-// worth returns the precision and recall of the site's word about a page.
+// worth returns the precision and recall of the site's announcements of a page.
 func (s *applying) worth(w *work) (precision, recall float64) {
 	var signal fresh.Signal
 	if b := s.u.sites.at(w.Site).Belief; b != nil {

@@ -126,7 +126,7 @@ func (u *update) replanned(id frontier.PageID) error {
 	return nil
 }
 
-// takeSite stores the fields of a site that others maintain.
+// takeSite stores the fields of a site that the crawler maintains.
 func (u *update) takeSite(in *Site) error {
 	var s *Site
 	var err error

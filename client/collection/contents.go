@@ -24,7 +24,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// sinks are where a commit's bodies and news go. Only the writer uses them, except for the methods of store and log that read.
+// sinks receive the bodies and events of a commit. Only the writer uses them, except for the reading methods of store and log.
 type sinks struct {
 	store     contents.Store
 	mirror    *mirror.Mirror // nil: none
@@ -80,7 +80,7 @@ func info(m map[string]string) []warc.Field {
 	return fields
 }
 
-// close closes what openContents has opened. If the state is sound, what was passed is struck from the outbox.
+// close closes what openContents has opened. If the state is sound, changes that are in the journal are removed from the outbox.
 func (k *sinks) close(sound bool) error {
 	var err error
 	if k.log != nil {

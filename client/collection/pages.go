@@ -43,7 +43,7 @@ const (
 	pageSure     // Confirmed of the history
 	pageBelief   // Belief of the history
 	pageNotices  // Notices, Noticed, Heard
-	pageAsk      // Ask
+	pageAsk      // FetchURL
 	pageListed   // a manifest names it
 	pageCut      // the body is truncated
 	pageUnstable // Unstable

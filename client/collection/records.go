@@ -61,7 +61,7 @@ type Page struct {
 	State State
 	Why   string // for Excluded: the rule
 
-	// Ask is the URL to request instead, with a session, which is not part of a page's name (E30); empty: URL.
+	// FetchURL is the URL to request instead, with a session, which is not part of a page's name (E30); empty: URL.
 	FetchURL string
 
 	Dynamic           bool
@@ -216,7 +216,7 @@ type Source struct {
 // A Find is a URL found by a link, a source or a person, and admitted.
 type Find struct {
 	URL     string // canonical
-	Ask     string // the URL to request, see Page; empty: URL
+	Ask     string // the URL to request, see Page.FetchURL; empty: URL
 	Depth   int
 	By      Signal
 	Dynamic bool

@@ -13,8 +13,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// From a site with a door for batches many pages are fetched in one request (C09),
-// which needs the slot only once: a first copy waits most of all for the gaps
+// If a site has a batch door, many pages are fetched in one request (C09), which takes
+// the slot only once: most of the time of a first copy is spent in the gaps
 // between requests.
 
 // bulkAfter is how long a site's pages are fetched one by one after its door for
@@ -79,8 +79,8 @@ func (s *source) tells() bool {
 	return s.Kind == collection.ManifestRDF && s.Status == http.StatusOK && (!s.Changed.IsZero() || !s.Cursor.IsZero())
 }
 
-// together returns a source from which at least so many of the tasks' pages can be fetched in one request, those pages,
-// MaxWants at most, and all other tasks; nil if there is none. Of several manifests, each below a path of its own, a page
+// together returns a source from which the pages of at least that many tasks can be fetched in one request, those tasks,
+// client.MaxWants at most, and all other tasks; a nil source if there is none. Of several manifests, each below a path of its own, a page
 // belongs to the one with the longest path.
 func (ss *sourceSet) together(tasks []harvest.Task, least int, now time.Time) (of *source, pages, others []harvest.Task) {
 	by := make(map[*source]int)
@@ -191,7 +191,7 @@ func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Tas
 		case got.Same():
 			a.Status = http.StatusNotModified
 		case got.Change.Op == protocol.Delete, got.Body == nil:
-			continue // a request of its own decides
+			continue // it is fetched by a request of its own
 		}
 		delete(open, got.Want.URL)
 		n++

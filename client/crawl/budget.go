@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
-// budget returns the budget of a day.
+// budget returns the daily budget.
 func (r *revisits) budget() float64 {
 	if r.set.PerDay > 0 {
 		return r.set.PerDay
@@ -75,7 +75,7 @@ func (r *revisits) besides() float64 {
 	}
 }
 
-// besidePrice returns what a visit paid by the extra budget must gain: nothing while at least half of that is left. The
+// besidePrice returns the least gain of a visit that is charged to the extra budget: 0 while at least half of that is left. The
 // work's lock is held.
 func (r *revisits) besidePrice() float64 {
 	switch v, b := &r.revisiting, &r.revisiting.beside; {

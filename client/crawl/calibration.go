@@ -95,7 +95,7 @@ func (j *judgement) caughtUp(st *site, p *collection.Page, item *protocol.Item) 
 	}
 }
 
-// missed counts the findings before a time that a site's manifest, now read, still does not show.
+// missed counts, and removes, the findings before a time that a site's manifest, which was just read, still lacks.
 func (j *judgement) missed(st *site, until time.Time) (missed int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
-// A read is the result of a response or of other news: part of a collection.Commit.
+// A read is what one response, or another event, contributes to a collection.Commit.
 type read struct {
 	visits  []collection.Visit
 	pairs   []uint32 // word pairs of the page of the only visit; nil if unknown
@@ -37,7 +37,7 @@ const (
 	shortLinger = 10 * time.Millisecond // the same where nothing else is to be fetched
 )
 
-// The keeper commits what was read, and then updates by it all that depends on it, under the work's lock.
+// The keeper commits reads, and then updates the state that depends on them, under the work's lock.
 type keeper struct {
 	c        *Crawler
 	work     *work
@@ -203,7 +203,7 @@ func (k *keeper) commit(list []read, last bool) error {
 }
 
 // share distributes the cash of fetched pages to the pages that they link to,
-// where the frontier is ordered by cash (L06).
+// if the frontier is ordered by OPIC's cash (L06).
 func (k *keeper) share(t *collection.Commit, done *collection.Committed) error {
 	if _, ok := k.c.Strategy.(frontier.Sharer); !ok {
 		return nil
@@ -246,7 +246,7 @@ func (t *siteTable) changedSources() (list []collection.Source) {
 // flushEvery is how often site records, which change with every page, are stored.
 const flushEvery = 10 * time.Second
 
-// changedSites returns the site records to be stored: none before flushEvery, unless all is set. The work's lock is held.
+// changedSites returns the site records to be stored: none until flushEvery has passed since the last time, unless all is set. The work's lock is held.
 func (k *keeper) changedSites(now time.Time, all bool) (list []collection.Site) {
 	if !all && now.Sub(k.flushed) < k.c.hurried(flushEvery) {
 		return nil

@@ -65,7 +65,7 @@ type Copy struct {
 
 	// MaxPages bounds the number of pages of the site; zero means 10 million. MaxState bounds
 	// state.db, in bytes; zero means 16 GiB. If a site exceeds one, its copy stays as of the last
-	// complete description, and the site is retried after an hour, and then more seldom.
+	// complete manifest, and the site is retried after an hour, and then less often.
 	MaxPages int
 	MaxState int64
 
@@ -95,7 +95,7 @@ type Copy struct {
 	// Hurry is as in a Crawler; it also bounds the waits before retries.
 	Hurry time.Duration
 
-	// Harvester fetches, if not nil. Its zero fields are set from the options above.
+	// Harvester, if not nil, sends the requests. Its zero fields are set from the options above.
 	Harvester *harvest.Harvester
 
 	Log *slog.Logger // nil is silent
@@ -280,7 +280,7 @@ func (r *sources) barred() error {
 	return nil
 }
 
-// names reports whether a page is one of the one site's, as far as is known.
+// names reports whether a URL is a page of the one site, as far as is known.
 func (n *notices) names(u string) bool {
 	p, ok, err := n.c.Collection.Page(u)
 	return err == nil && ok && p.State != collection.Gone

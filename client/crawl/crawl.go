@@ -1,4 +1,4 @@
-// Package crawl is the crawler's engine: WIRE's four roles (V12), in cycles.
+// Package crawl is the crawler's engine. Like the crawler WIRE it has four roles (V12), and works in cycles.
 //
 //	Manager    chooses what to fetch, and makes closed batches of it
 //	Harvester  fetches, politely (package harvest)
@@ -117,7 +117,7 @@ type Crawler struct {
 	// zero such a family gets no requests once it is known.
 	TrapShare float64
 
-	// How often sources are polled that do not push.
+	// How often sources that do not push are polled.
 	RobotsEvery   time.Duration // zero means 24 hours (RFC 9309)
 	SitemapEvery  time.Duration // zero means 24 hours
 	FeedEvery     time.Duration // zero means an hour

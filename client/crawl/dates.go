@@ -36,7 +36,7 @@ func (j *judgement) census(st *site, step *client.Step, now time.Time) {
 	st.dates = nil
 }
 
-// brokeOff forgets the dates of a manifest that broke off.
+// brokeOff forgets the dates of a manifest that was not read to its end.
 func (j *judgement) brokeOff(st *site) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// mostAsking is how many sources of a site are fetched before its pages. A site
-// that names more is asked for so many sources, then for pages, and so on.
+// mostAsking is how many sources of a site are fetched before its pages. If a site
+// names more, mostAsking of them are fetched, then pages, then the next sources.
 const mostAsking = 10
 
 // robotsRests is how long a fetched robots.txt is fresh enough for other sources, even if RobotsEvery is shorter.
 const robotsRests = time.Second
 
-// fetchSources adds a task for each source that is due.
+// fetch adds a task for each source that is due.
 func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
 	sites := r.sites
 	var later []*source // sources that wait for robots.txt, or whose site has mostAsking under way; pages go on meanwhile
@@ -37,7 +37,7 @@ func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
 		}
 		if src.Kind != collection.Robots {
 			sites.complete(st)
-			if rb := st.sources.robots; (rb.busy || !rb.At.After(now)) && (st.silent != "" || now.Sub(rb.Polled) > robotsRests) { // it comes first, in this batch or already under way
+			if rb := st.sources.robots; (rb.busy || !rb.At.After(now)) && (st.silent != "" || now.Sub(rb.Polled) > robotsRests) { // robots.txt comes first: in this batch, or already under way
 				src.off, later = true, append(later, src)
 				continue
 			} else if st.silent != "" {

@@ -179,7 +179,7 @@ func (t *equalPages) learn(id frontier.PageID, v *collection.Visit, d *collectio
 		delete(t.fetching, x)
 		switch {
 		case v == nil:
-		case x.dir && (v.Status == 0 || v.Status == http.StatusTooManyRequests || v.Status >= 500): // a passing fault
+		case x.dir && (v.Status == 0 || v.Status == http.StatusTooManyRequests || v.Status >= 500): // a temporary failure
 		case x.dir:
 			t.remember(x, isPage(v.Status) && v.Fault == "")
 		case !d.Matched || v.Cut:

@@ -23,7 +23,7 @@ func (t *siteTable) believes(st *site, b fresh.Site) {
 }
 
 // learn updates the estimates of a site by a visit, and by the outcome of the claim that led to it. unsure: the site's manifest
-// may show later what the visit has found. The work's lock is held.
+// may still show the change that the visit found. The work's lock is held.
 func (r *revisits) learn(st *site, v *collection.Visit, d *collection.Visited, c claim, claimed bool, outcome trust.Outcome) (unsure bool) {
 	r.truths.seen(v, d, st.Belief)
 	heard := believed(st)
@@ -51,7 +51,7 @@ func (r *revisits) learn(st *site, v *collection.Visit, d *collection.Visited, c
 }
 
 // proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
-// without proving it wrong, is none.
+// without proving it wrong, is no evidence.
 func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
 	if claimed {
 		return outcome != trust.Void
@@ -59,7 +59,7 @@ func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
 	return !d.Mismatched && d.Unstable != collection.UnstableText
 }
 
-// leftOut lowers the estimates of a site's manifest, now read, by the findings before a time that it still does not show.
+// leftOut lowers the estimates of a site's manifest, which was just read, for each finding before a time that it still lacks.
 // The work's lock is held.
 func (r *revisits) leftOut(st *site, until time.Time) {
 	missed := r.judge.missed(st, until)

@@ -26,14 +26,14 @@ const (
 	mostTraps      = 20      // in a Status
 )
 
-// families keep the crawl of each site out of its traps. The work's lock guards them.
+// families bounds the requests that each site's crawler traps get. The work's lock guards it.
 type families struct {
 	work    *work
 	sites   *siteTable
 	front   *frontier.Frontier
 	share   float64                   // see trapShare
 	waiting int                       // pages that are held back
-	tried   map[frontier.PageID]*site // pages that are being fetched and that Ask has let through
+	tried   map[frontier.PageID]*site // pages that are being fetched, for which family.Tree.Ask returned true
 	texts   map[frontier.SiteID]*family.Text
 }
 

@@ -27,8 +27,8 @@ type followers struct {
 	notices  *notices
 	count    *counters
 
-	alone bool // one site is followed, and its trouble ends the run or is waited out
-	once  bool // until the manifest was read
+	alone bool // the crawl has one site: its failures end the run, or are retried
+	once  bool // each site is followed only until its manifest was read
 
 	telling int // sites that publish their changes now; guarded by the work's lock, as is firsts
 	firsts  int // followed sites that have not announced anything yet
@@ -90,7 +90,7 @@ const (
 	lastQuota  = 24 * time.Hour
 )
 
-// maxFirsts is how many sites may be asked for their first manifest at a time.
+// maxFirsts is how many sites may be asked for a manifest for the first time at once.
 // Nearly all sites have none.
 const maxFirsts = 300
 
@@ -108,7 +108,7 @@ func (f *followers) heard(src *source) {
 	}
 }
 
-// from returns what the requests to a source have in common.
+// from returns a client.Source with the settings that all requests to a source share.
 func (f *followers) from(src *source) *client.Source {
 	f.work.Lock()
 	st, base, described := src.site, src.URL, src.described
@@ -163,7 +163,7 @@ func (f *followers) followed(src *source) collection.Source {
 	left, last := float64(stepBurst), time.Now()
 	var offer *client.OfferError
 	var elsewhere *client.ElsewhereError
-	over := s.Fails // in a row, if it was too large before
+	over := s.Fails // how often in a row the site was too large
 	for step, err := range client.Follow(work.ctx, from, cursor) {
 		now := time.Now()
 		// A site that sends without pause is read at a bounded rate: its connection
@@ -177,7 +177,7 @@ func (f *followers) followed(src *source) collection.Source {
 			return s
 		case errors.As(err, &offer):
 			return leave("site is not followed", err)
-		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // which will not pass
+		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // a permanent failure
 			s.Status = 0
 			return leave("site cannot be followed at this address", elsewhere)
 		case err != nil:

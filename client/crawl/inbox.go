@@ -8,8 +8,8 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// An inbox queues reads until they are committed. The keeper is woken once a commit
-// and not once a page, which on a fast site would cost as much as parsing it.
+// An inbox queues reads until they are committed. It wakes the keeper once per commit: once
+// per page would cost as much as parsing the page, on a fast site.
 type inbox struct {
 	wake  chan struct{} // of capacity 1
 	hurry chan struct{} // the same: asks for a commit at once

@@ -10,8 +10,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// judgement decides which announcements are believed, by what visits have shown of earlier ones: of digests, of dates, and of
-// what sources leave out. Its lock guards the standing of each site; no other lock is taken under it.
+// judgement decides which announcements are believed, by how right earlier ones have been: their digests, their dates, and
+// the changes that sources left out. Its lock guards the standing of each site; no other lock is taken under it.
 type judgement struct {
 	rules *trust.Rules
 	sure  bool // all announcements are believed
@@ -20,12 +20,12 @@ type judgement struct {
 	claims map[frontier.PageID]claim // announcements of pages that are being fetched
 }
 
-// A standing is what is thought of a site's announcements. It is the judgement's.
+// A standing says how far a site's announcements are believed. The judgement's lock guards it.
 type standing struct {
 	trust    trust.Record
 	underWay map[collection.Signal]int       // announced pages that are being fetched and are not judged yet
 	muted    map[collection.Signal]time.Time // when sources were muted in this run
-	unsure   map[frontier.PageID]finding     // changes that its manifest may show later
+	unsure   map[frontier.PageID]finding     // changes found by visits, which the site's manifest may still show
 	dates    []protocol.Date                 // of the manifest that is being read, see census
 }
 
@@ -37,13 +37,13 @@ type claim struct {
 	by   collection.Signal
 }
 
-// heeds reports whether a site's announcement of a known page is taken as one.
+// heeds reports whether a site's announcement of a page that was visited before is believed enough to cause a visit.
 func (j *judgement) heeds(st *site, by collection.Signal, item *protocol.Item, now time.Time) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if by == collection.BySitemap || by == collection.ByFeed || by == collection.ByManifest {
 		if item.Digest.IsZero() && !st.trust.Date(string(by)).Worth().Signal() {
-			return false // its dates are no signal
+			return false // its dates prove nothing
 		}
 	}
 	return j.rules.Notice(st.trust.Source(string(by)), now).Taken()
@@ -85,8 +85,8 @@ func (j *judgement) judged(st *site, v *collection.Visit, d *collection.Visited)
 		bodies.Count(&bodies.Texts)
 	}
 	if d.Before.Visits > 0 {
-		// It is not stored whether the previous visit found a change: if it may have, a notice that came soon after it is
-		// no lie. Nor is a notice that came before all visits: the first visit brought the content that later ones found again.
+		// It is not stored whether the previous visit found a change. If it may have, a notice soon after that visit does not
+		// count as false; nor does a notice from before the first visit, which may have brought the announced content.
 		seen.Last = d.Before.Last
 		seen.LastChanged = d.Before.Visits == 1 || !d.Before.First.Before(c.At) || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
 	}
@@ -106,7 +106,7 @@ type claimDecision int
 const (
 	ask       claimDecision = iota
 	wait                    // until other claims of the same source are judged
-	unbelieve               // the source was found to lie since
+	unbelieve               // since the claim was made, its source was found to lie
 )
 
 // believe decides whether an announced page is fetched. A source may have only as

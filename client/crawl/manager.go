@@ -22,12 +22,12 @@ type manager struct {
 	batch   *batchFetches
 	count   *counters
 
-	tidies bool      // a copy has files that a lost state may have left behind
+	tidies bool      // this is a copy: call Tidy when nothing is to be fetched
 	tidied time.Time // when Tidy was last called
 }
 
-// next returns the next batch, and nil when there will be
-// none. The Harvester calls it before the previous batch is finished (S08).
+// next returns the next batch, or nil if there will be no
+// more. The Harvester calls it before the previous batch is finished (S08).
 func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 	for {
 		batch, wake, err := m.prepare(time.Now())
@@ -41,7 +41,7 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 			if m.batch.take(batch, time.Now()); len(batch.Sites) > 0 {
 				return batch, nil
 			}
-			wake = time.Now().Add(longestIdle) // the bulk fetches wake us
+			wake = time.Now().Add(longestIdle) // the batch requests wake the Manager when they end
 		}
 		if wake.IsZero() {
 			return nil, nil
@@ -49,7 +49,7 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 		if err := m.tidy(time.Now()); err != nil {
 			return nil, err
 		}
-		pause.Wake(m.in.hurry) // have parsed pages committed: they may hold the URLs that we wait for
+		pause.Wake(m.in.hurry) // have parsed pages committed now: they may contain the next URLs to fetch
 		m.in.idle.Store(true)
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
@@ -94,7 +94,7 @@ func (m *manager) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 			return nil, now, err
 		}
 		if passed > 0 && len(b.Sites) == 0 {
-			return b, now, nil // there may be more behind the skipped pages
+			return b, now, nil // pages behind the skipped ones may be ready
 		}
 	}
 	if len(b.Sites) > 0 {
@@ -124,7 +124,7 @@ func (m *manager) wake(now time.Time) time.Time {
 	if len(m.sites.due) > 0 {
 		t := m.sites.due[0].At
 		next = earliest(next, t)
-		for i := 0; m.c.Once && i < len(m.sites.due); i++ { // a crawl with Once waits for robots.txt, and for the sources that wait for that
+		for i := 0; m.c.Once && i < len(m.sites.due); i++ { // a crawl with Once waits for robots.txt, and for sources that must wait for robots.txt
 			src := m.sites.due[i]
 			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() && !src.off || src.lasts || src.At.After(soon))
 		}
@@ -137,7 +137,7 @@ func (m *manager) wake(now time.Time) time.Time {
 	if m.c.Once && idle {
 		return time.Time{}
 	}
-	if next.Before(now) { // the zero time has a meaning of its own
+	if next.Before(now) { // never the zero time, which means that the crawl is done
 		return now
 	}
 	return next

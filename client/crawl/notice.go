@@ -13,7 +13,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// notices are what sites announce: each is stored, and what it brings is read, fetched or planned.
+// notices handles the announcements of sites: each is stored, and the pages that it names are stored from it, fetched or scheduled.
 type notices struct {
 	c        *Crawler
 	work     *work
@@ -53,7 +53,7 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 		n.judge.census(st, &step, now)
 		work.Lock()
 		last, belief := st.looked, st.Belief
-		if lastOf(&step) { // then looked is already this poll
+		if lastOf(&step) { // then st.looked is the time of this poll already
 			last = st.before
 		}
 		work.Unlock()
@@ -92,11 +92,11 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	}
 	work.Lock()
 	n.sites.touch(st)
-	if by == collection.ByStream || by == collection.ByChanges { // whose changes are numbered, unlike those of a listing
+	if by == collection.ByStream || by == collection.ByChanges { // their changes are numbered, unlike those of a manifest
 		heard := believed(st)
 		heard.Signal.Numbered(len(step.Changes))
 		n.sites.believes(st, heard)
-	} else if heard := believed(st); by == collection.ByManifest && heard.Signal.Sure && !st.sources.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names what was lost
+	} else if heard := believed(st); by == collection.ByManifest && heard.Signal.Sure && !st.sources.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names the lost changes
 		heard.Signal.Gap(done.Pending)
 		n.sites.believes(st, heard)
 	}
@@ -138,8 +138,8 @@ func spelled(list []protocol.Change) []protocol.Change {
 	return list
 }
 
-// counted tells the Seeder how many new pages were listed of each site, since it
-// bounds the pages of a site. The work's lock is held.
+// counted reports to the Seeder how many new pages of each site were listed, since the
+// Seeder bounds the pages of a site. The work's lock is held.
 func (t *siteTable) counted(pages []collection.Page) {
 	of := map[string]int{}
 	for i := range pages {
@@ -150,8 +150,8 @@ func (t *siteTable) counted(pages []collection.Page) {
 	}
 }
 
-// Notice stores that pages have changed, as announced by a sender that speaks for
-// their sites. It returns when that is stored; unknown sites are ignored.
+// Notice stores the announcement that pages have changed, by a sender that speaks for
+// their sites. It returns once that is stored; pages of unknown sites are ignored.
 func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signal) error {
 	r := c.run.Load()
 	if r == nil {
@@ -258,7 +258,7 @@ func (c *Crawler) Accept(origin string) (gone int, err error) {
 	return gone, nil
 }
 
-// received counts what became of a source's changes (C30). The work's lock is held.
+// received counts a source's changes by outcome (C30). The work's lock is held.
 func (n *notices) received(st *site, id uint64, by collection.Signal, took *collection.Reception) {
 	t := n.receptions[by]
 	if t == nil {

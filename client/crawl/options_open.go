@@ -101,7 +101,7 @@ func (o *Options) crawler() (*Crawler, error) {
 	return c, cmp.Or(o.rules(&c.Seeder.Rules), o.order(c), o.policy(c), o.announcements(c), err)
 }
 
-// choose returns the meaning of a field's value, a word.
+// choose returns the meaning of a word, the value of a field. The error lists the allowed words.
 func choose[T any](f field, word, words string, meanings map[string]T) (T, error) {
 	v, ok := meanings[word]
 	if !ok {
@@ -151,7 +151,7 @@ func (o *Options) rules(r *seed.Rules) error {
 		number{"MaxDepth", s.MaxDepth}, number{"MaxDepthDynamic", s.MaxDepthDynamic})
 }
 
-// A number is the value of a field.
+// A number is an int field: its name and its value.
 type number struct {
 	name  field
 	value int
@@ -253,7 +253,7 @@ func (o *Options) budget() (*Revisit, error) {
 	return b, err
 }
 
-// announcements sets in which form they come, and when those are polled that do not come.
+// announcements sets the form in which sites send announcements, and how sitemaps and feeds are polled.
 func (o *Options) announcements(c *Crawler) (err error) {
 	s := &o.Sources
 	if s.As != "auto" && s.As != "" {
@@ -270,7 +270,7 @@ func (o *Options) announcements(c *Crawler) (err error) {
 	return nil
 }
 
-// Harvester returns what fetches by these options.
+// Harvester returns a Harvester with these options.
 func (o *Options) Harvester() (*harvest.Harvester, error) {
 	f := &o.Fetch
 	h := &harvest.Harvester{Agent: f.Agent + strings.TrimPrefix(UserAgent(f.Contact), UserAgent("")),
@@ -330,7 +330,7 @@ func resolverAt(address string) *net.Resolver {
 	}}
 }
 
-// CheckURL returns an error if the options suit only one's own machines, and the host of a URL may be another's.
+// CheckURL returns an error if the options suit only one's own machines, and the host of a URL may be somebody else's.
 func (o *Options) CheckURL(u string) error { return o.checkHosts(hostsOf([]string{u}, false)) }
 
 // leastWait is the shortest wait between two requests to somebody else's host.

@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A pageQueue gives pages of the frontier to the Harvester: in batches, or one at once. The work's lock is held meanwhile, so
-// that a page is given out once.
+// A pageQueue passes pages from the frontier to the Harvester, in batches, or a single page at once. It holds the work's lock
+// meanwhile, so that no page is passed twice.
 type pageQueue struct {
 	c        *Crawler
 	work     *work
@@ -59,7 +59,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 	for _, s := range list {
 		st := sites.of(s.Site)
 		tells := false
-		if q.revisits.set == nil { // else the price accounts for a site's silence
+		if q.revisits.set == nil { // otherwise the price takes into account that the site announced nothing
 			tells = q.judge.tells(st)
 		}
 		ids := make([]frontier.PageID, len(s.Entries))
@@ -82,7 +82,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 		for i := range pages {
 			p := &pages[i]
 			if work.out[p.ID] {
-				passed++ // it was planned anew while it was being fetched
+				passed++ // it was rescheduled while it was being fetched
 				continue
 			}
 			later := p.At.After(now.Add(c.hurried(time.Second)))
@@ -105,7 +105,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
 				continue
 			}
-			if len(aside.replanned) >= commitSize { // the next ones are as likely to be early, and the lock is held
+			if len(aside.replanned) >= commitSize { // the rest are probably early too, and checking them would hold the lock for long
 				q.front.Return([]frontier.PageID{p.ID})
 				continue
 			}
@@ -133,7 +133,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 					equal.wait(p.ID, leader)
 					continue
 				}
-				if held != nil && equal.taking >= mostTaking { // shareAll wakes us when it has stored some
+				if held != nil && equal.taking >= mostTaking { // shareAll wakes the Manager when it has stored some
 					q.front.Return([]frontier.PageID{p.ID})
 					continue
 				}
@@ -152,7 +152,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				q.count.Audits.Add(1)
 			}
 			if held != nil {
-				q.judge.unasked([]frontier.PageID{p.ID}) // a copied page cannot judge the announcement
+				q.judge.unasked([]frontier.PageID{p.ID}) // copying a page proves nothing about the announcement
 				passed++
 				work.busy++
 				work.out[p.ID] = true
@@ -183,13 +183,13 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 	return passed, nil
 }
 
-// spotCheck: one of so many pages that are due by their age is fetched although
-// its site publishes its changes and has announced none. Signals get lost, and
+// spotCheck: of the pages that are due by their age although their site publishes its
+// changes and has announced none, one in spotCheck is fetched. Signals get lost, and
 // sites may withhold changes.
 const spotCheck = 10
 
-// stands reports whether a page's content is still stored, so that a 304 is of
-// use. It is not for a duplicate, whose links were skipped, when its original is gone.
+// stands reports whether a page's content is still stored: otherwise a 304 would be useless.
+// It is false for a duplicate, whose links were skipped, if its original is gone.
 func (q *pageQueue) stands(p *collection.Page) bool {
 	if p.Original != 0 {
 		if o, ok, err := q.c.Collection.PageByID(p.Original); err != nil || !ok || o.State != collection.Held {
@@ -231,8 +231,8 @@ func (q *pageQueue) task(p *collection.Page) harvest.Task {
 	}
 	// The request is not conditional where the site has just announced another digest,
 	// since its validators may be too coarse: two edits within one second look alike.
-	// For the same reason neither is the last of several requests, nor the one for a
-	// page that was last fetched within about a second of its change.
+	// For the same reason, later retries after a mismatch are not conditional either, nor is the
+	// request for a page that was last fetched within about a second of its change.
 	held := fetch.Validators{ETag: p.ETag, LastModified: p.LastModified}
 	if p.State == collection.Held && (p.Debt == p.Digest || p.Debt.IsZero() || p.Missed == 1) && held.Show(p.Last.Add(-time.Second)) {
 		t.IfNoneMatch, t.IfModifiedSince = p.ETag, p.LastModified
@@ -240,7 +240,7 @@ func (q *pageQueue) task(p *collection.Page) harvest.Task {
 	return t
 }
 
-// mostHasty is how many pages of one step are put into the open cycle. The rest
+// mostHasty is how many pages of one step are put into the running cycle at once. The rest
 // wait in their site's queue.
 const mostHasty = 100
 
@@ -258,7 +258,7 @@ func (q *pageQueue) hastenAll(queue []frontier.Entry) error {
 	return err
 }
 
-// hasten puts a page first in its site's queue, in the open cycle.
+// hasten puts a page first in its site's queue, in the running cycle.
 func (q *pageQueue) hasten(p *collection.Page) {
 	work, front := q.work, q.front
 	work.Lock()
@@ -273,7 +273,7 @@ func (q *pageQueue) hasten(p *collection.Page) {
 		work.rouse()
 		return
 	}
-	if work.out[p.ID] { // it was given out already, behind others
+	if work.out[p.ID] { // it is in the Harvester's queue, behind others
 		q.c.Harvester.First(st.Origin, p.ID)
 		return
 	}

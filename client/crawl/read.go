@@ -20,7 +20,7 @@ type reader struct {
 	page     gather.Page
 }
 
-// readings makes visits of answers, and of pages that come without a request of their own. At most one answer a core is
+// readings turns answers into visits, and also pages that came without a request of their own. At most one answer per core is
 // parsed at a time.
 type readings struct {
 	c     *Crawler
@@ -30,10 +30,10 @@ type readings struct {
 	judge *judgement
 	count *counters
 
-	readers chan *reader // idle ones, of one for each core
+	readers chan *reader // the idle readers; there is one per core
 }
 
-// answers takes what the Harvester has fetched.
+// answers handles the answers of the Harvester.
 type answers struct {
 	c        *Crawler
 	work     *work
@@ -46,7 +46,7 @@ type answers struct {
 }
 
 // take parses an answer in the goroutine that received it, since its bytes are in
-// the caches of that core. At most one answer a core is parsed at a time.
+// the caches of that core. At most one answer per core is parsed at a time.
 func (r *answers) take(a *harvest.Answer) {
 	r.count.asked(a)
 	if a.Fault != "" {
@@ -81,7 +81,7 @@ func (r *answers) take(a *harvest.Answer) {
 			}
 			rd.gatherer.Pairs = false
 		})
-		if !r.c.Collection.Stores() { // so that its memory serves the next answer
+		if !r.c.Collection.Stores() { // so that the next answer can reuse its memory
 			v := &x.visits[0]
 			v.Length, v.Body = int64(len(v.Body)), nil
 			a.Release()
@@ -111,7 +111,7 @@ func notAsked(a *harvest.Answer) bool {
 	return a.Asked.IsZero() && (a.Fault == harvest.FaultConnect || a.Fault == harvest.FaultTimeout || a.Fault == harvest.FaultProtocol)
 }
 
-// visit returns the visit that the answer for a page makes.
+// visit returns the visit that results from the answer for a page.
 func (r *readings) visit(a *harvest.Answer, rd *reader) collection.Visit {
 	st, page := r.sites.known(a.Site), &rd.page
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,

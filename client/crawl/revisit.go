@@ -37,22 +37,22 @@ const (
 	planEvery  = time.Hour
 	firstPlan  = time.Minute // after the first plan; twice as long each time, up to planEvery
 	planShare  = 20          // plans take at most one part in 20 of the time
-	auditShare = 0.1         // of their usual visits: the least that pages get which their site never announces
-	leastTold  = 100         // visits to announced pages that the extra budget holds, however small it is
+	auditShare = 0.1         // share of its usual visits that a page gets at least, even if its site publishes changes and announces none of it
+	leastTold  = 100         // visits to announced pages that can be saved up in the extra budget, however small it is
 	trimEvery  = time.Minute // how often the price is corrected by the bucket's balance
 	perPage    = 0.1
 	burstDays  = 1  // days of the budget that can be saved up: with less, the price swings
-	leastBurst = 20 // visits that the bucket holds, however small the budget
+	leastBurst = 20 // visits that can be saved up, however small the budget
 
 	middling = 20_000 // bytes of an average page, to size a bucket in visits where visits cost bytes
 )
 
-// revisits decides by a price which pages are worth a visit, and keeps the price by plans and by the budget's balance. The
-// work's lock guards what it has.
+// revisits decides which pages are worth a visit at the current price, and sets the price by plans and by the budget's balance. The
+// work's lock guards its fields.
 type revisits struct {
 	c     *Crawler
 	col   *collection.Collection
-	set   *Revisit // nil: by a policy without a price, and there are no plans
+	set   *Revisit // nil: the policy has no price, and there are no plans
 	work  *work
 	in    *inbox
 	sites *siteTable
@@ -79,7 +79,7 @@ type revisiting struct {
 	unknown int     // copies of sites that gave no answer then, which do not count
 }
 
-// revisits replans from time to time, until ctx ends.
+// keep replans from time to time, until ctx ends.
 func (r *revisits) keep(ctx context.Context) {
 	every := cmp.Or(max(r.set.Every, 0), planEvery)
 	wait, next := r.c.hurried(firstPlan), time.Time{}
@@ -334,8 +334,8 @@ func (r *revisits) nextLook(st *site) time.Duration {
 
 const longestLook = 24 * time.Hour
 
-// slack: a page may be fetched early by one part in 20 of its age, since to
-// reschedule it for less costs more than it saves.
+// slack: a page may be fetched early by one part in slack of its age, since
+// rescheduling it for less would cost more than it saves.
 const slack = 20
 
 // early reports whether a page that is due by its age is not worth a visit yet, because

@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A run is what others see of a Crawler at work. crawl makes it of nouns, each of which knows only those below it:
+// A run is a running Crawler, as the Crawler's methods see it. crawl builds it from components, each of which uses only those below it:
 //
 //	manager, answers, keeper: called by the Harvester and by crawl
 //	batchFetches, sources
@@ -29,7 +29,7 @@ import (
 //	siteTable, judgement
 //	work, inbox
 //
-// What is read goes to the keeper through the inbox.
+// Results go to the keeper through the inbox.
 type run struct {
 	work      *work
 	in        *inbox
@@ -50,7 +50,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// All goroutines end with work; fetched pages are committed in any case.
+	// All goroutines end when work.ctx ends; pages that were fetched are committed all the same.
 	work := &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)}
 	work.ctx, work.cancel = context.WithCancel(ctx)
 	defer work.cancel()
@@ -110,7 +110,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	}
 	if err == nil {
 		if c.Revisit != nil {
-			work.add(1) // so that no page is revisited by a guessed price
+			work.add(1) // a crawl with Once waits for the first plan: without one, the price of a revisit would be a guess
 			work.group.Go(func() { revisits.keep(work.ctx) })
 		}
 		if c.Quality.Pagerank > 0 {
@@ -164,8 +164,8 @@ func (c *Crawler) complete() {
 // blindTime is how long the crawl pauses when DNS lookups fail.
 const blindTime = 5 * time.Minute
 
-// harvest runs the Harvester, and runs it again after a pause where names cannot
-// be looked up (P04): the sites are not at fault, and it passes.
+// harvest runs the Harvester. If names cannot be looked up (P04), which is temporary and
+// not the sites' fault, it runs it again after a pause.
 func (c *Crawler) harvest(ctx context.Context, next func(context.Context) (*harvest.Batch, error), take func(*harvest.Answer)) error {
 	for {
 		err := c.Harvester.Run(ctx, next, take)

@@ -11,7 +11,7 @@ import (
 // when the network is down all sites fail.
 const mostWords = 20
 
-// siteFailed records that a site gives no answer, or not the needed one, and logs the
+// failed records that a site gives no answer, or not the needed one, and logs the
 // cause: once, until the site answers again. The work's lock is held.
 func (t *siteTable) failed(st *site, cause string) {
 	now := time.Now()
@@ -35,7 +35,7 @@ func (t *siteTable) failed(st *site, cause string) {
 	t.c.Log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
 }
 
-// siteRecovered records that a site has answered, with any status. The work's lock is held.
+// recovered records that a site has answered, with any status. The work's lock is held.
 func (t *siteTable) recovered(st *site) {
 	if st.silent != "" || !st.ailing && st.Fault == "" {
 		return

@@ -46,7 +46,7 @@ type site struct {
 	silences   int       // in a row, see leave
 	ailing     bool      // it gives no answer, and that was logged
 	asking     int       // its sources that are being fetched and are not committed yet
-	many       bool      // it has more sources than mostAsking, so pages are fetched between them
+	many       bool      // mostAsking of its sources are being fetched: its pages no longer wait for them
 	silent     string    // why nothing but its robots.txt may be fetched at present
 	offer      *offer    // what it offers; nil: not known
 	differs    bool      // it supports deltas between versions of a page (RFC 9842)
@@ -180,7 +180,7 @@ func (st *site) rests() time.Time {
 	return st.Quiet
 }
 
-// siteOf returns the site of an ID; a commit may just have created it.
+// of returns the site of an ID, also if a commit has just created it.
 func (t *siteTable) of(id frontier.SiteID) *site {
 	if st := t.byID[id]; st != nil {
 		return st
@@ -204,8 +204,8 @@ func (t *siteTable) touch(st *site) {
 	t.dirty[st] = true
 }
 
-// tally tells the Seeder what was found on each site at each depth (B11), by
-// which it decides how deep to crawl the site. The work's lock is held.
+// tally reports to the Seeder what was found on each site at each depth (B11), by
+// which the Seeder decides how deep to crawl the site. The work's lock is held.
 func (t *siteTable) tally(did *collection.Commit, done *collection.Committed) {
 	type place struct {
 		origin  string
@@ -272,7 +272,7 @@ func (t *siteTable) allowed(st *site, u string) error {
 	return nil
 }
 
-// ahead returns the least time that so many tasks of a site take.
+// ahead returns the least time that a number of tasks of a site takes.
 func (t *siteTable) ahead(st *site, tasks int) time.Duration {
 	return time.Duration(tasks) * t.c.Harvester.Gap(st.Pages, st.Delay)
 }

@@ -43,9 +43,9 @@ func (r *answers) softAnswered(a *harvest.Answer, rd *reader) {
 	r.work.Lock()
 	defer r.work.Unlock()
 	switch st := r.sites.byID[a.Site]; {
-	case st == nil, st.soft.url != a.Task.URL: // of a source that is known no longer
+	case st == nil, st.soft.url != a.Task.URL: // the answer of a source that is not known any more
 	case a.Fault != "":
-		st.soft.url = "" // another time
+		st.soft.url = "" // the probe is sent again later
 	default:
 		if soft {
 			st.soft.parsed = rd.page.Parsed

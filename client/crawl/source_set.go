@@ -16,7 +16,7 @@ type source struct {
 	off   bool   // put off, though it was due
 	lasts bool   // its failure will last, see lasts
 	heard bool   // followed, and nothing waits for it
-	first bool   // a manifest that is being read for the first time, and one of its site's firsts
+	first bool   // a manifest that is being read for the first time, and is counted in its site's firsts
 	offer *offer // what its site offers there; nil: not known
 
 	described string    // URL of the site's description, where the manifest names it
@@ -62,7 +62,7 @@ type sourceSet struct {
 	byURL  map[string]*source
 	named  map[string]bool // that were named and are not stored yet
 	robots *source
-	tells  *source // that publishes the site's changes now; nil: none
+	tells  *source // the source that publishes the site's changes now; nil: none
 }
 
 // names records the URL of a source that a site, or a page of it, names. It returns

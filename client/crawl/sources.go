@@ -71,7 +71,7 @@ func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 	return orElse(c.ManifestEvery, manifestEvery)
 }
 
-// sources tell of pages: the start pages of a run, robots.txt, sitemaps and feeds, which it reads and decides when to fetch again.
+// sources adds the start pages of a run, reads robots.txt, sitemaps and feeds, and decides when each of them is fetched again.
 type sources struct {
 	c         *Crawler
 	work      *work
@@ -84,7 +84,7 @@ type sources struct {
 	abroad    *crossHost
 	count     *counters
 
-	manifest string // the only one that is read, and nothing else; empty: any
+	manifest string // if not empty: the URL of the one manifest to read; no other source is read
 
 	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; nil: no goroutine does so. Guarded by the work's lock
 }
@@ -318,8 +318,8 @@ func (r *readings) named(id frontier.SiteID, l gather.Link) {
 // maxSources is how many sources a site may name.
 const maxSources = 1000
 
-// told parses a sitemap or a feed. It applies its pages, like those of a
-// manifest, and returns the sources that it names, and its news.
+// told parses a sitemap or a feed. It applies its entries, like those of a
+// manifest, and returns the sitemaps that it names, and what the poll showed to be new.
 func (r *sources) told(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
 	var list seed.List
 	var err error

@@ -145,7 +145,7 @@ func (r *sources) readmitAll() {
 // maxLoggedSites is how many sites that could not be crawled are logged.
 const maxLoggedSites = 10
 
-// logSilentSites logs the sites that are silent because of their robots.txt.
+// logSilent logs the sites of which nothing may be fetched because of their robots.txt.
 func (t *siteTable) logSilent() {
 	t.work.Lock()
 	defer t.work.Unlock()

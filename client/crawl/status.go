@@ -84,7 +84,7 @@ type Status struct {
 	Delivered      int64 `json:"delivered"`       // pages that came without a request of their own
 	DeliveredBytes int64 `json:"delivered_bytes"` // of those, decoded
 
-	Audits int64 `json:"audits"`      // visits to pages whose site publishes its changes and had announced none of these
+	Audits int64 `json:"audits"`      // visits to pages of which their site, although it publishes its changes, had announced none
 	Again  int64 `json:"asked_again"` // repeated visits to pages that had differed from their announcement
 
 	// Received says what became of announced changes, by signal (C30).
@@ -121,7 +121,7 @@ type Revisits struct {
 	Planned   time.Time `json:"planned"`
 	Took      float64   `json:"took"`   // seconds
 	Price     float64   `json:"price"`  // now
-	Budget    float64   `json:"budget"` // in a day, and so are the next two
+	Budget    float64   `json:"budget"` // per day, like the next two
 	Spend     float64   `json:"spend"`  // expected
 	Beside    float64   `json:"beside"` // the extra budget for announced pages, 0: no limit
 	Left      float64   `json:"left"`   // the balance of that budget

@@ -18,7 +18,7 @@ type Unfetched struct {
 	Pages int    `json:"pages"`
 }
 
-// unfetchedPages returns the pending fetches of a crawl that has ended, most pages first.
+// unfetched returns the pending fetches of a crawl that has ended, most pages first.
 func (t *siteTable) unfetched() ([]Unfetched, error) {
 	t.work.Lock()
 	defer t.work.Unlock()

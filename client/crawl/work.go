@@ -8,11 +8,11 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// work is what a run has under way, and how the run ends. Its lock guards the fields below it, and what the nouns say
-// that it guards: a site, its sources and the frontier change together with the count of what is under way, or the Manager
-// would find nothing to wait for between two of these steps.
+// work counts what a run has under way, and ends the run. Its lock guards the fields below it, and all state whose comment names
+// "the work's lock": a site, its sources and the frontier must change together with the count of tasks under way. Otherwise the
+// Manager could find no task under way between two of these changes, and end the crawl.
 type work struct {
-	ctx    context.Context // of all work; the final commits still follow its end
+	ctx    context.Context // of all work; the last commits are made after it has ended
 	asking context.Context // ends with ctx, or when a Stop is reached: tasks not fetched yet are given back
 	cancel context.CancelFunc
 	stop   context.CancelFunc // ends asking
@@ -23,7 +23,7 @@ type work struct {
 	sync.Mutex
 	busy   int                      // tasks given to the harvester and not committed, and other work that may find pages
 	out    map[frontier.PageID]bool // pages that are being fetched
-	reason string                   // why the crawl is to end; empty if it is not
+	reason string                   // why the crawl is to end; empty: it continues
 	failed error                    // the first fatal error
 }
 
@@ -44,8 +44,8 @@ func (w *work) add(busy int) {
 	w.busy += busy
 }
 
-// checkStop ends the crawl if a Stop is reached, see reached. It does not wait for the open
-// batch, which may take hours.
+// checkStop ends the crawl if a limit is reached; reached is the result of Stop.reached. It does not
+// wait for the open batch, which may take hours.
 func (w *work) checkStop(reached string) {
 	w.Lock()
 	defer w.Unlock()

@@ -120,7 +120,7 @@ const day = 24 * time.Hour
 
 func (d *duration) String() string { return FormatDuration(time.Duration(*d)) }
 
-// FormatDuration returns a duration as an option has it, without the parts that are zero.
+// FormatDuration returns a duration in the notation of options, without the parts that are zero.
 func FormatDuration(d time.Duration) string {
 	days, rest := d/day, d%day
 	s := rest.String()

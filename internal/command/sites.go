@@ -228,8 +228,8 @@ func runSites(ctx context.Context, build func() *Command, how Sites, args, sites
 	return code
 }
 
-// shareable returns w for sites that write concurrently. A file keeps their writes apart by itself, and must
-// stay one, so that a terminal is recognised.
+// shareable returns w for sites that write concurrently. A file keeps their writes apart by itself, and is
+// returned as it is, so that a terminal is recognised.
 func shareable(w io.Writer) io.Writer {
 	if _, ok := w.(*os.File); ok || w == nil {
 		return w

@@ -78,7 +78,7 @@ const (
 	tagXmp
 )
 
-// in reports whether a tag is among others, which are bits.
+// in reports whether a tag is in a set, which has one bit per tag.
 func (t tag) in(set uint64) bool { return set>>t&1 != 0 }
 
 type attrID uint8

@@ -15,7 +15,7 @@ const (
 	maxLanguage = 35 // bytes of a language tag: RFC 5646, section 4.4.1
 )
 
-// A head is what a page says of itself, most of it before its body.
+// A head is the metadata that a page declares, most of it before its body.
 type head struct {
 	// Title, Language, UnavailableAfter, NoIndex and NoArchive are those of a Page; NoFollow is like NoIndex.
 	Title, Language              string

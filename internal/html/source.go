@@ -61,7 +61,7 @@ type source struct {
 	// never closed loses the rest of the page. References stay as written.
 	strict bool
 
-	// noQuote says that there is no such quote in the rest of the page: '"', '\''. One was never closed, then.
+	// noQuote says, for '"' and for '\'', that the rest of the page has no such quote: one was never closed.
 	noQuote [2]bool
 
 	attr    [attrs][]byte // undecoded
@@ -119,8 +119,8 @@ func (s *source) tagName(i int) (name uint64, end int) {
 }
 
 // attributes reads the attributes that begin at i, up to the end of the tag, and keeps the wanted ones,
-// undecoded. It returns the end of the tag and whether a slash closes it. A tag that the page ends in is
-// none.
+// undecoded. It returns the end of the tag and whether a slash closes it. A tag that is cut off by the end of
+// the page is not a tag.
 func (s *source) attributes(i int, wants uint16) (end int, closed, ok bool) {
 	p := s.bytes
 	s.has = 0

@@ -1,6 +1,6 @@
-// Package caller is about the clients of a site that it knows by a token, and about what they may
-// send to be evaluated here: expressions and programs. Those that evaluate them (packages cel and
-// agent) and the doors meet here.
+// Package caller defines the clients that a site knows by a token, and the interfaces of what they
+// may send to the site to be evaluated: expressions and programs. Packages cel and agent evaluate
+// them, for package doors.
 package caller
 
 import (
@@ -28,11 +28,11 @@ type Agents interface {
 	// Keep stores a program, after checking it, and returns its digest, by which Run knows it.
 	Keep(ctx context.Context, who string, program []byte) (protocol.Digest, error)
 
-	// Has returns nil if who may run the program of that digest, and else the reason.
+	// Has returns nil if the caller named who may run the program with that digest, and otherwise the reason.
 	Has(who string, program protocol.Digest) error
 
-	// Run calls the program with a change: page is the page's content now and before
-	// its content before the change, each nil if unavailable.
+	// Run calls the program with a change. The argument page is the page's content now, and before
+	// is its content before the change; each is nil if unavailable.
 	Run(ctx context.Context, who string, program protocol.Digest, c *protocol.Change, page, before []byte) (Verdict, error)
 }
 

@@ -25,7 +25,6 @@ import (
 // The file is checked at requests, once a second at most: a caller removed from it is
 // unknown two seconds later. While the file is missing or invalid, or another
 // goroutine is still reading it, the callers known before remain, and no others.
-// known, and nobody else is.
 type Callers struct {
 	Logger *slog.Logger
 

@@ -1,6 +1,6 @@
-// Package content is what a site's doors deliver besides the changes themselves: the bytes of
-// pages, archives of the whole site, and what the site offers at one moment. Those that have it
-// (a store of versions, a maker of archives, the journal) and those that deliver it meet here.
+// Package content defines what a site's doors deliver besides the changes themselves: the bytes of
+// pages, archives of the whole site, and what the site offers at one moment. Packages versions,
+// archive and server provide it, and package doors delivers it.
 package content
 
 import (
@@ -15,8 +15,8 @@ import (
 // requested version of a page, or has it no longer.
 var ErrNoVersion = errors.New("that version is not stored")
 
-// Pages returns the contents of pages: present ones, earlier ones, and differences.
-// All of it has been checked against the digest in the request. The methods may
+// Pages reads page contents: present versions, earlier versions, and differences.
+// Whatever it returns has been checked against the digest in the request. The methods may
 // be called by many goroutines at once.
 //
 // It does not decide who may see a page: its caller does, for each URL. Nor does it know

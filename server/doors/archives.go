@@ -94,7 +94,7 @@ func (j *judgement) counts(a content.Archived, now time.Time) bool {
 	}
 }
 
-// next returns the archive of the site, and false if the changes say as
+// next returns the archive of the site, and false if the changes convey as
 // much at less cost: the archive is for readers that have nothing, or whose cursor is
 // no longer valid, and for those to whom more than a share of the site is new (C12).
 // The error is a *notReady while the archive is being made.
@@ -141,8 +141,8 @@ func (a *archives) next(ctx context.Context, s *selection, after protocol.Cursor
 	return protocol.Message{}, false, nil
 }
 
-// burst is how long a change of most of the site may take for a subscriber, who
-// receives it piece by piece, to be sent the archive all the same.
+// burst is the time within which most of the site must change for a subscriber, which
+// receives those changes one by one, to be sent the archive nevertheless.
 const burst = 10 * time.Minute
 
 // bursts remembers where the journal's head was.

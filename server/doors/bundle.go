@@ -396,10 +396,10 @@ func (b *bundles) packGroup(ctx context.Context, p *pack, changes []protocol.Cha
 	return list
 }
 
-// workers returns the number of goroutines for so many things.
+// workers returns the number of goroutines for a number of things.
 func workers(things int) int { return min(runtime.GOMAXPROCS(0), 4, things) }
 
-// inParts calls f with the parts of so many things, concurrently, and waits.
+// inParts divides a number of things into parts, calls f with each part, concurrently, and waits.
 func inParts(things int, f func(k, from, to int)) {
 	most := workers(things)
 	var wait sync.WaitGroup

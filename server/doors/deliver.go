@@ -108,7 +108,7 @@ func hasNoChanges(m *protocol.Message) bool {
 	return m.Kind == protocol.Batch && len(m.Changes) == 0
 }
 
-// together merges a message that tells nothing with the next one. It returns false if
+// together merges a message without changes with the next one. It returns false if
 // they cannot be merged: the content of a bundle names the cursor that it follows.
 func together(m, next protocol.Message) (protocol.Message, bool) {
 	if next.Kind == protocol.Bundle && m.From != m.To {

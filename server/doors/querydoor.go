@@ -116,8 +116,8 @@ type answer struct {
 	sum         hash.Hash       // of the result
 }
 
-// A finding records which elements of a sequence are selected: one bit each, so that
-// each is judged only once, however often the sequence is read.
+// A finding records which elements of a sequence are selected, in one bit each, so that
+// each is evaluated only once, however often the sequence is read.
 type finding struct {
 	bits  []uint64
 	seen  int

@@ -70,7 +70,7 @@ func (s *selection) selects(ctx context.Context, c protocol.Change) (protocol.Ch
 	var output protocol.Body
 	c, ok := public.Change(c, s.public)
 	if c.Op == protocol.Delete && !s.allowed(c.Item.URL) {
-		ok = false // the reader was never to know of the page
+		ok = false // the reader must not know of the page
 	}
 	if !ok {
 		return c, output, false, nil

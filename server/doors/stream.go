@@ -200,7 +200,7 @@ func (s *stream) mark(life context.Context) error {
 	return s.send(life, protocol.Message{Kind: protocol.Mark, From: from, To: s.at, Head: s.door.log.Head(), At: s.door.now()})
 }
 
-// unsaid is the share of a heartbeat after which a mark sends the reader a
+// unsaid: after one part in unsaid of a heartbeat, a mark sends the reader a
 // cursor that has moved without a frame.
 const unsaid = 5
 

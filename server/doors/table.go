@@ -53,7 +53,7 @@ type table struct {
 	counts      *counters
 }
 
-// newTable opens the doors that a Notifier's fields ask for.
+// newTable makes the doors that a Notifier's fields enable.
 func newTable(n *Notifier) *table {
 	content, clients, limits := &n.Content, &n.Clients, &n.Limits
 	s := &site{urls: urlsOf(n.Base), log: n.Log, ready: n.Ready, writeWait: positive(limits.WriteWait, 20*time.Second),

@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// asks are the options of the checks of what the web server serves to anybody. Without a check no content of
-// pages is delivered.
+// asks are the options for fetching the site's own pages anonymously, which shows what the web server serves to
+// anybody. Without that no page contents are delivered.
 type asks struct {
 	keeper evidence.Keeper
 	via    string

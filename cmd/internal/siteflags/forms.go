@@ -93,7 +93,7 @@ func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
 				return Forms{}, command.Misusef("--%s reads files: it needs --docroot", option)
 			}
 		}
-		o.Archive = false // a preset asks for what is possible
+		o.Archive = false // a preset enables only what is possible
 		if !f.pages.fetch {
 			for _, option := range []string{"pages", "versions"} {
 				if isSet[option] {
@@ -112,7 +112,7 @@ func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
 		if isSet["versions"] {
 			return Forms{}, command.Misusef("--versions needs --pages: if there is no difference, the whole page is delivered")
 		}
-		o.Versions = 0 // from the preset, which means it only with pages
+		o.Versions = 0 // the preset's value is meant only for sites that deliver pages
 	}
 	o.Pages = o.Pages || o.Versions > 0
 	if o.Callers != "" {

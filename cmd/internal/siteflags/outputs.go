@@ -40,12 +40,14 @@ func (o *outputs) options() []command.Flag {
 	}
 }
 
-// files returns the options that name files.
+// files returns the options that name files, every output's: they are made absolute, and no two outputs or sites may
+// share one.
 func (o *outputs) files() []*string {
 	return []*string{&o.sitemap.Path, &o.feeds.RSS, &o.feeds.Atom, &o.feeds.JSON, &o.nginx.Path}
 }
 
-// does returns the options for the tasks that are requested.
+// does returns the options of the outputs that are requested, as on the command line: an rdfgen that leaves its work to
+// the notifier that has the state open checks that the notifier has them too.
 func (o *outputs) does() (does []string) {
 	for _, x := range []struct{ option, value string }{
 		{"sitemap", o.sitemap.Path}, {"rss", o.feeds.RSS}, {"atom", o.feeds.Atom}, {"json-feed", o.feeds.JSON}, {"nginx-include", o.nginx.Path}} {

@@ -16,7 +16,7 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// pages are the options for which pages are published, and for what is read of a page.
+// pages are the options that say which pages are published, and what is read from each.
 type pages struct {
 	choice
 	urls, commands, sitemaps, feeds []string // lists of pages
@@ -29,8 +29,8 @@ type pages struct {
 	masks, logs []string
 }
 
-// choice are the options that choose among the pages of a site, whether they are files or listed. They have no field of
-// the library to set: a Site and a Catalog have them both, and neither may change once it has been checked.
+// choice are the options that choose among the pages of a site, whether they are files or listed. They are not bound to a
+// field of the library: both a Site and a Catalog have these fields, and neither may change once it has been checked.
 type choice struct {
 	include, exclude         []string
 	cleanURLs                bool

@@ -17,7 +17,7 @@ import (
 	"github.com/parleyweb/parley/server/caller"
 )
 
-// senders are the options for notifying search engines and hubs, which do not ask.
+// senders are the options for notifying search engines and hubs, which do not request changes themselves.
 type senders struct {
 	engines ping.IndexNow
 	hubs    []string

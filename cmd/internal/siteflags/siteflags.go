@@ -86,8 +86,8 @@ func (f *Flags) Check(log *slog.Logger) error {
 	return err
 }
 
-// TaskOptions returns the options for tasks besides the manifest. A process that leaves them to another must find
-// the same there.
+// TaskOptions returns the options for tasks besides the manifest. A process that leaves these tasks to another
+// requires that both have the same values of these options.
 func (f *Flags) TaskOptions() []string {
 	var does []string
 	if f.Publish.Heal {

@@ -13,7 +13,7 @@ const (
 	DefaultAddressRate  = 2.0 // requests a second
 	defaultAddressConns = 4   // connections for fetching pages
 
-	wearyNames = 3         // so many names with a refusal halve the rate of an address
+	wearyNames = 3         // refusals by this many names halve the rate of an address
 	cleanAfter = time.Hour // after this time without a refusal the rate is doubled again
 	maxHalved  = 10        // times
 )
@@ -22,7 +22,7 @@ const (
 // size one, whose rate grows with the names, so that a host of many sites is neither flooded
 // nor slower than it need be. The timetable's lock guards it.
 type address struct {
-	gate                          // next is when the bucket has a token, taken the requests under way
+	gate                          // next is when the bucket has a token; taken counts the requests under way
 	last       time.Time          // when the last token was taken
 	slots, big int                // names with a slot there, and those of more than BigSite pages
 	halved     int                // times

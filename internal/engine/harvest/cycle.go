@@ -25,7 +25,7 @@ type cycle struct {
 
 	stopping bool
 	broken   bool              // nearly all name lookups fail
-	doubtful []unresolvedTasks // tasks whose name lookup failed, while it is open whose fault that is
+	doubtful []unresolvedTasks // tasks whose name lookup failed, until it is known whether the resolver is at fault
 
 	owned sync.WaitGroup
 }
@@ -132,7 +132,7 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 }
 
 // few reports whether another batch is wanted, and if not, in how long one will
-// be; negative means that time alone will not do. Where there is room for more
+// be; negative means only after more tasks have ended. Where there is room for more
 // sites, new ones do not wait until a large site is finished.
 func (c *cycle) few() (bool, time.Duration) {
 	w := &c.waiting
@@ -176,7 +176,7 @@ func (c *cycle) open(now time.Time) {
 		a := heap.Pop(due).(*alarm)
 		s, g := a.site, a.gate
 		switch {
-		case s != nil && s.soonest().After(now): // it was told to rest meanwhile
+		case s != nil && s.soonest().After(now): // its next access was postponed meanwhile
 			a.at = s.soonest()
 			heap.Push(due, a)
 			continue

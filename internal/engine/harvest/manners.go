@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// manners are how often requests may be sent, by a Harvester's options.
+// manners limit how often requests may be sent, by a Harvester's options.
 type manners struct {
 	wait, waitBig time.Duration // a negative wait means none
 	slow          int           // negative: off

@@ -21,8 +21,8 @@ type pace struct {
 	busy    time.Time // since when our own side has been busy, which is not the site's fault; zero: the site is awaited
 }
 
-// start expects a number of bytes in every window, and an end. Nothing counts the bytes of a
-// header: it is due at the end of the first window.
+// start requires minimum bytes in every window, and the end of the response within whole. Nothing counts
+// the bytes of a header: it is due at the end of the first window.
 func (p *pace) start(cut func(), window, whole time.Duration, minimum int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,7 +31,7 @@ type site struct {
 	order  uint64    // the lowest goes first, of the ready sites
 	queued bool      // it waits for its time, at a gate, or in ready
 	alarm  alarm     // for its time
-	from   *gate     // that has just let it through
+	from   *gate     // the gate that the site has just passed
 	silent int       // faults without a response, in a row
 
 	welcome *welcome  // nil: none is known
@@ -96,5 +96,5 @@ func plainName(name string) string {
 	return name
 }
 
-// soonest returns the earliest next access by the limits of the site and its host, slots apart.
+// soonest returns the earliest next access by the limits of the site and its host, without regard to slots.
 func (s *site) soonest() time.Time { return clock.Later(s.next, s.host.rest) }

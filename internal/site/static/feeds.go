@@ -50,7 +50,7 @@ type Feeds struct {
 	// Precompress maintains compressed siblings of every feed. See [Compressed].
 	Precompress bool
 
-	// Public reports which URLs may be published now; nil means all.
+	// Public reports which URLs may be published now, by robots.txt and by the choice of pages; nil means all.
 	Public func(url string) bool
 
 	Log *slog.Logger

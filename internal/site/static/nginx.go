@@ -50,7 +50,7 @@ type Nginx struct {
 	// Docroot is the site's directory, if it has one. A URL with a file behind it gets no line.
 	Docroot string
 
-	// Public reports which URLs may be published now; nil means all.
+	// Public reports which URLs may be published now, by robots.txt and by the choice of pages; nil means all.
 	Public func(url string) bool
 
 	// Max bounds the lines; the newest are kept. Zero means 10,000.

@@ -47,7 +47,7 @@ type Sitemap struct {
 	// [Compressed].
 	Precompress bool
 
-	// Public reports which URLs may be published now; nil means all.
+	// Public reports which URLs may be published now, by robots.txt and by the choice of pages; nil means all.
 	Public func(url string) bool
 
 	// MaxURLs and MaxBytes bound one file more tightly than the protocol (50,000 URLs, 52,428,800 bytes).

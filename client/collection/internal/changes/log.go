@@ -1,5 +1,5 @@
 // Package changes is the log of what the crawler has learned: the changes of the stored contents. It is a journal in
-// a file of its own, so that what reads sites can read a crawler.
+// a file of its own, so that a program that follows sites can also follow a crawler.
 //
 // So that nothing is lost between the two files, the transaction of a change puts the change into an outbox in
 // state.db; after the commit it is appended to the journal, and the next transaction removes it from the outbox.
@@ -73,7 +73,7 @@ type posting struct {
 	box    *bbolt.Bucket
 	steps  *bbolt.Bucket
 	batch  []posted
-	struck bool // tx removes what was passed before
+	struck bool // tx removes the changes that were passed before
 }
 
 // Open opens the journal, and makes a new one from the stored contents if there is none that continues the
@@ -207,7 +207,7 @@ func (l *Log) refill(contents iter.Seq2[protocol.Item, error]) error {
 	return err
 }
 
-// Close closes the journal. If the state is known to be sound, it strikes what was passed.
+// Close closes the journal. If the state is known to be sound, changes that are in the journal are removed from the outbox.
 func (l *Log) Close(sound bool) error {
 	if l.journal == nil {
 		return nil

@@ -25,7 +25,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A Mirror is a directory of files. It is for the writer of the collection, but for Create.
+// A Mirror is a directory of files. Only the writer of the collection uses it, except for Create.
 type Mirror struct {
 	*filetree.Tree
 	Base           string // of a copy: the base URL, which names leave out; empty: names begin with the host

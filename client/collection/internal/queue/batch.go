@@ -97,8 +97,8 @@ func (b *Batch) wait(e frontier.Entry, gone bool) {
 func (b *Batch) Len() int { return len(b.readies) }
 
 // Flush writes the changes of the waiting bucket, and the others to the log, and merges changes that were staged
-// long enough into their buckets. The collection has so many pages and sites; firsts are the changes of the digests
-// bucket.
+// long enough into their buckets. pages and sites are their numbers in the collection; firsts are the changes of the
+// digests bucket.
 func (b *Batch) Flush(pages frontier.PageID, sites int, firsts map[uint64]frontier.PageID) (err error) {
 	sortOps(b.readies)
 	sortOps(b.waits)

@@ -1,5 +1,5 @@
 // Package queue is the queue of pages to fetch, in two buckets of state.db: ready, ordered by site, rank (high to
-// low) and page; and waiting, ordered by time and page. It knows of a page only its [frontier.Entry].
+// low) and page; and waiting, ordered by time and page. Of a page it knows only the [frontier.Entry].
 //
 // Changes of the ready bucket, and of two other buckets whose keys come in as random an order, are held back in a
 // [Stage] until there are several for each page of the file.

@@ -13,7 +13,7 @@ import (
 )
 
 // A Codec writes the parts of a record, or reads them: one description of a record serves for both. Each of its
-// methods writes what a variable holds, and leaves the variable alone, or reads it. It is for one goroutine.
+// methods either writes the value of a variable, or reads the value into the variable. It is for one goroutine.
 type Codec struct {
 	Out    []byte  // what was written
 	In     Decoder // what is to be read
