@@ -248,7 +248,7 @@ func worth(p fresh.Policy, q fresh.Page, at time.Time) float32 {
 
 // rank asks the strategy for a page's rank in the queue.
 func (u *update) rank(w *work) float32 {
-	f := frontier.Facts{Page: w.ID, Depth: w.Depth, Value: w.Value, Cash: w.Cash, Dynamic: w.Dynamic, Told: w.Told}
+	f := frontier.Facts{Page: w.ID, Depth: w.Depth, Value: w.Value, Cash: w.Cash, Told: w.Told}
 	if s, ok := u.c.opts.Strategy.(frontier.Sharer); ok && !w.isNew {
 		f.Cash = s.Cash(w.rank) // the frontier keeps the cash in the rank
 		if w.visited {

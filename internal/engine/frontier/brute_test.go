@@ -171,6 +171,8 @@ func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 	return list
 }
 
+// strategies are all but OPIC, whose ranks the frontier changes itself: see cash_test.go. What is tested is that batches
+// follow the ranks, not the ranks: tests of client/collection do that.
 func strategies() []frontier.Strategy {
 	return []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.ManifestFirst{},
 		frontier.Random(7), frontier.Random(8), frontier.Profit{}}

@@ -17,14 +17,13 @@ type Entry struct {
 	At   int64   // not before this time, in milliseconds since 1970; 0 means at once
 }
 
-// Facts are the inputs of a Strategy for a page.
+// Facts are the inputs of a Strategy for a page. The collection fills them in whenever it places the page in the queue.
 type Facts struct {
-	Page    PageID
-	Depth   int     // least number of links from a start page, or of path segments if no link is known
-	Value   float32 // what the policy expects a visit to gain, see package fresh
-	Cash    float32 // OPIC
-	Dynamic bool
-	Told    bool // a manifest, a push or a person announced it, and it is still to be fetched
+	Page  PageID
+	Depth int     // least number of links from a start page, or of path segments if no link is known
+	Value float32 // what the policy expects a visit to gain, see package fresh
+	Cash  float32 // for a Sharer: what other pages have given it
+	Told  bool    // a manifest, a push or a person announced it, and it is still to be fetched
 }
 
 // A Strategy ranks pages and sites. Page is called when an entry is made or changes, Site whenever the
