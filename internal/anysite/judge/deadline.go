@@ -129,7 +129,7 @@ func deadline(w *world, p record.Program) time.Duration {
 		turns += urls // between two pages the manifest may be due again
 	}
 	for u := range w.seen {
-		if w.misled(u) {
+		if len(w.misled(u)) > 0 {
 			turns += 6 // a page that stays different from its announcement is fetched three more times, twice each
 		}
 	}

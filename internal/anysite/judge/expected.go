@@ -125,7 +125,7 @@ func Expected(w *world, runs []record.Program, at time.Time) map[string]Want {
 			except(u, "media type")
 		case stopped(p, len(w.urls)):
 			except(u, "limit")
-		case changed && (p.Kind == "run" && w.misled(u) || p.Kind == "crawl" && w.misledBefore(u, runs)):
+		case changed && (p.Kind == "run" && len(w.misled(u)) > 0 || p.Kind == "crawl" && w.misledBefore(u, runs)):
 			except(u, "mistold") // a publisher that made wrong statements is trusted less
 		case !told && changed && (p.Kind == "run" && !plenty(p, len(w.urls)) || p.Kind == "crawl" && len(runs) > 1 && !isSet(p, "again")):
 			except(u, "budget") // it is visited again when the visit is worth its price

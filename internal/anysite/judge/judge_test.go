@@ -119,6 +119,27 @@ func TestVanishedPageMustBeGoneIfItWasListed(t *testing.T) {
 	}
 }
 
+// A crawl that was told wrong digests need not believe the next announcements of the same site; one that ran before or
+// after that must.
+func TestMisledCrawlNeedNotBelieve(t *testing.T) {
+	u := siteA + "1.html"
+	for began, except := range map[time.Duration]string{5 * time.Second: "", 55 * time.Second: "mistold", 65 * time.Second: "mistold", 95 * time.Second: ""} {
+		crawl := func(at time.Duration) record.Program {
+			return record.Program{Name: "crawler-1", Kind: "crawl", Sites: []string{siteA}, Started: dawn.Add(at), Args: []string{"crawl", siteA}}
+		}
+		runs := []record.Program{crawl(began), crawl(10 * time.Minute)}
+		r := &record.Recording{Settings: append([]record.Program{{Name: "notifier-a", Kind: "notifier", Sites: []string{siteA}, Started: dawn}}, runs...),
+			Steps: []record.Step{{At: dawn.Add(time.Minute), Done: dawn.Add(90 * time.Second), Kind: "wrong-docroot", Target: "notifier-a"},
+				{At: dawn.Add(5 * time.Minute), Done: dawn.Add(5 * time.Minute), Kind: "edit", Target: siteA, URLs: []string{u}}},
+			Exits: []record.Exit{{Program: "crawler-1", At: dawn.Add(began + 20*time.Second)}, {Program: "crawler-1", At: dawn.Add(11 * time.Minute)}},
+			Fetches: []record.Fetch{{At: dawn, URL: siteA, Status: 200, Sum: Sum([]byte("home")), Links: []string{u}}, {At: dawn, URL: u, Status: 200, Sum: Sum([]byte("one"))},
+				{At: dawn.Add(6 * time.Minute), URL: u, Status: 200, Sum: Sum([]byte("two"))}}}
+		if want := Expected(newWorld(r), runs, dawn.Add(time.Hour))[u]; want.Except != except {
+			t.Errorf("a crawl after %v: %+v, want the exception %q", began, want, except)
+		}
+	}
+}
+
 // A step concerns the pages of its own docroot: pages of another site have the same names, and change
 // independently.
 func TestStepConcernsItsDocroot(t *testing.T) {

@@ -28,25 +28,23 @@ func (w *world) telling(u string) string {
 	return state
 }
 
-// misled reports whether a publisher of a URL has watched a directory that is not the web server's for a
-// while.
-func (w *world) misled(u string) bool {
-	return slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
-		return s.Kind == "wrong-docroot" && slices.ContainsFunc(w.publishers(u), func(p record.Program) bool { return p.Name == s.Target })
-	})
+// misled returns the steps in which a publisher of a URL watched a directory that is not the web server's.
+func (w *world) misled(u string) (list []record.Step) {
+	for _, s := range w.r.Steps {
+		if s.Kind == "wrong-docroot" && slices.ContainsFunc(w.publishers(u), func(p record.Program) bool { return p.Name == s.Target }) {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
-// misledBefore reports whether an earlier run of a crawler may have heard wrong statements of a URL.
+// misledBefore reports whether a run of a crawler before its last one overlapped with such a step.
 func (w *world) misledBefore(u string, runs []record.Program) bool {
-	return slices.ContainsFunc(w.r.Steps, func(s record.Step) bool {
-		return s.Kind == "wrong-docroot" && slices.ContainsFunc(w.publishers(u), func(p record.Program) bool { return p.Name == s.Target }) &&
-			slices.ContainsFunc(runs[:len(runs)-1], func(p record.Program) bool {
-				return p.Started.Before(s.Done) && slices.ContainsFunc(w.r.Exits, func(x record.Exit) bool {
-					return x.Program == p.Name && x.At.After(p.Started) && x.At.After(s.At)
-				}) && !slices.ContainsFunc(w.r.Exits, func(x record.Exit) bool {
-					return x.Program == p.Name && x.At.After(p.Started) && x.At.Before(s.At)
-				})
-			})
+	return slices.ContainsFunc(w.misled(u), func(s record.Step) bool {
+		return slices.ContainsFunc(runs[:len(runs)-1], func(p record.Program) bool {
+			i := slices.IndexFunc(w.r.Exits, func(x record.Exit) bool { return x.Program == p.Name && x.At.After(p.Started) })
+			return p.Started.Before(s.Done) && i >= 0 && w.r.Exits[i].At.After(s.At) // exits are in the order of time
+		})
 	})
 }
 
