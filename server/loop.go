@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -97,7 +98,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if !fullAt.IsZero() && full {
 			p.countMissed(rep, calls)
 		}
-		fullAt = now.Add(orDefault(p.ScanEvery, 10*time.Minute))
+		fullAt = now.Add(cmp.Or(max(p.ScanEvery, 0), 10*time.Minute))
 	}
 }
 
@@ -294,7 +295,7 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 		if p.isWritten() {
 			continue
 		}
-		if wait := orDefault(p.WriteEvery, 10*time.Second) - p.now().Sub(last); !last.IsZero() && wait > 0 && !pause.For(ctx, wait) {
+		if wait := cmp.Or(max(p.WriteEvery, 0), 10*time.Second) - p.now().Sub(last); !last.IsZero() && wait > 0 && !pause.For(ctx, wait) {
 			p.writeLast(ctx)
 			return
 		}

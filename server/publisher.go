@@ -386,14 +386,7 @@ func (p *Publisher) ripe(since, now time.Time) bool {
 	return held >= p.grace() || held < 0
 }
 
-func (p *Publisher) grace() time.Duration { return orDefault(p.Grace, time.Minute) }
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
-}
+func (p *Publisher) grace() time.Duration { return cmp.Or(max(p.Grace, 0), time.Minute) }
 
 // done records the end of a scan; from is the journal's head before it.
 func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.Time, err error) {

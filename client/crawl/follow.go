@@ -156,7 +156,7 @@ func (f *followers) followed(src *source) collection.Source {
 			c.Log.Warn(says, "site", st.Origin, "err", err)
 		}
 		s.Polled, s.Fault = time.Now(), err.Error()
-		s.At = s.Polled.Add(orElse(c.SourceAgain, sourceAgain))
+		s.At = s.Polled.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain))
 		s.Fails++
 		return s
 	}
@@ -199,7 +199,7 @@ func (f *followers) followed(src *source) collection.Source {
 			if f.alone {
 				c.Log.Warn("follow site", "err", err)
 			} else if f.once || s.Changed.IsZero() { // it never had a manifest
-				if s.At = now.Add(orElse(c.SourceAgain, sourceAgain)); passes {
+				if s.At = now.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain)); passes {
 					s.At = now.Add(c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -114,7 +115,7 @@ func (m *manager) wake(now time.Time) time.Time {
 		m.c.Log.Debug("waiting", "busy", m.work.busy)
 		return next
 	}
-	soon := now.Add(orElse(m.c.Patience, time.Minute))
+	soon := now.Add(cmp.Or(max(m.c.Patience, 0), time.Minute))
 	idle := true
 	if ms := m.front.Wake(now.UnixMilli()); ms > 0 {
 		t := time.UnixMilli(ms)

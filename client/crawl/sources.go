@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -44,31 +46,21 @@ const (
 	lastRetry     = 12 * time.Hour
 )
 
-func orElse(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
-}
-
 // hurried returns a wait, bounded by Hurry where that is set.
 func (c *Crawler) hurried(d time.Duration) time.Duration {
-	if c.Hurry > 0 {
-		return min(d, c.Hurry)
-	}
-	return d
+	return pause.AtMost(d, c.Hurry)
 }
 
 func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 	switch kind {
 	case collection.Robots:
-		return orElse(c.RobotsEvery, robotsEvery)
+		return cmp.Or(max(c.RobotsEvery, 0), robotsEvery)
 	case collection.SitemapXML:
-		return orElse(c.SitemapEvery, sitemapEvery)
+		return cmp.Or(max(c.SitemapEvery, 0), sitemapEvery)
 	case collection.NewsFeed:
-		return orElse(c.FeedEvery, feedEvery)
+		return cmp.Or(max(c.FeedEvery, 0), feedEvery)
 	}
-	return orElse(c.ManifestEvery, manifestEvery)
+	return cmp.Or(max(c.ManifestEvery, 0), manifestEvery)
 }
 
 // sources adds the start pages of a run, reads robots.txt, sitemaps and feeds, and decides when each of them is fetched again.
@@ -171,7 +163,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
 		s.Fails, s.Fault, s.At = 0, "", now.Add(c.every(s.Kind))
 	case status != http.StatusOK:
-		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(orElse(c.SourceAgain, sourceAgain))
+		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain))
 	default:
 		var news poll.Poll
 		if d := protocol.Sum(body); d != s.Digest {

@@ -56,22 +56,22 @@ type table struct {
 // newTable makes the doors that a Notifier's fields enable.
 func newTable(n *Notifier) *table {
 	content, clients, limits := &n.Content, &n.Clients, &n.Limits
-	s := &site{urls: urlsOf(n.Base), log: n.Log, ready: n.Ready, writeWait: positive(limits.WriteWait, 20*time.Second),
+	s := &site{urls: urlsOf(n.Base), log: n.Log, ready: n.Ready, writeWait: cmp.Or(max(limits.WriteWait, 0), 20*time.Second),
 		logger: cmp.Or(n.Logger, slog.New(slog.DiscardHandler)), now: n.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	heartbeat := min(positive(limits.Heartbeat, 25*time.Second), protocol.MaxHeartbeat)
+	heartbeat := min(cmp.Or(max(limits.Heartbeat, 0), 25*time.Second), protocol.MaxHeartbeat)
 	var a *archives
 	if content.Archive != nil {
 		a = &archives{site: s, archive: content.Archive, snapshot: n.Snapshot, publicTo: clients.PublicTo,
-			share: positive(content.SiteShare, siteShare)}
+			share: cmp.Or(max(content.SiteShare, 0), siteShare)}
 	}
 	readers := &readers{site: s, clients: *clients, public: n.Public, pages: content.Pages, archives: a}
 	b := &bundles{site: s, pages: content.Pages}
 	d := &delivery{site: s, pages: content.Pages, bundles: b, archives: a}
 	f := &frames{site: s, delivery: d}
-	subscribers := &subscribers{most: positive(limits.MaxSubscribers, 1000), each: positive(limits.PerAddress, 16)}
+	subscribers := &subscribers{most: cmp.Or(max(limits.MaxSubscribers, 0), 1000), each: cmp.Or(max(limits.PerAddress, 0), 16)}
 	counts := &counters{}
 	large := &limit.Admission{}
 	described := &descriptions{site: s, stream: !limits.PullOnly}
@@ -116,14 +116,6 @@ func newTable(n *Notifier) *table {
 		}
 	}
 	return t
-}
-
-// positive returns n if that is above zero, and otherwise the default.
-func positive[N int | float64 | time.Duration](n, otherwise N) N {
-	if n > 0 {
-		return n
-	}
-	return otherwise
 }
 
 // door returns the door at a path, and nil if there is none.
