@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +17,8 @@ import (
 	"github.com/parleyweb/parley/server/doors"
 )
 
-// doors returns a function that fetches a notifier's responses with bodies, unpacked.
+// doors returns a function that fetches a notifier's responses with bodies, unpacked. Of the changes door
+// it fetches all responses up to the head, as a reader does: each may have fewer changes than it asked for.
 func (r *rig) doors() func(ref string) []byte {
 	n := &doors.Notifier{Log: r.journal, Base: base, Public: r.site.Public, Content: doors.Content{Pages: r.store}}
 	web := httptest.NewServer(n)
@@ -25,7 +27,7 @@ func (r *rig) doors() func(ref string) []byte {
 		r.ok(n.Close(context.Background()))
 		web.Close()
 	})
-	return func(ref string) []byte {
+	get := func(ref string) []byte {
 		r.t.Helper()
 		resp, err := http.Get(web.URL + "/parley/" + ref)
 		r.ok(err)
@@ -41,6 +43,26 @@ func (r *rig) doors() func(ref string) []byte {
 			r.t.Fatalf("%s: %s: %s", ref, resp.Status, b)
 		}
 		return b
+	}
+	return func(ref string) []byte {
+		r.t.Helper()
+		door, after, ok := strings.Cut(ref, "&after=")
+		if !ok {
+			return get(ref)
+		}
+		at, err := protocol.ParseCursor(after)
+		r.ok(err)
+		var all []byte
+		for at != r.journal.Head() {
+			b := get(door + "&after=" + at.String())
+			m, err := protocol.ParseMessage(b)
+			r.ok(err)
+			if m.To == at {
+				r.t.Fatalf("%s&after=%s: no changes: %.200s", door, at, b)
+			}
+			all, at = append(all, b...), m.To
+		}
+		return all
 	}
 }
 
