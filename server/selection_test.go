@@ -142,7 +142,7 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 	d.publish()
 	for _, door := range []string{"parley/changes?", "parley/changes?as=page&", "parley/changes?as=batch&", "parley/batch?"} {
 		told := func(token string) string {
-			resp, b := d.askAs(token, door+"after="+begin.String())
+			resp, b := d.askAllAs(token, door+"after="+begin.String())
 			if resp.StatusCode != 200 {
 				t.Errorf("%s: status %d: %.200s", door, resp.StatusCode, b)
 			}
