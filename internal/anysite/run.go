@@ -284,11 +284,23 @@ func (w *world) declare() {
 			p.args = append(p.args, "--budget", "100000000")
 		}
 		if c["budget"] == "plenty" && p.kind == "run" {
-			p.args = append(p.args, "--min-period", "50ms", "--max-period", "500ms")
+			least := w.round(c["wait"])
+			p.args = append(p.args, "--min-period", least.String(), "--max-period", (least + 450*time.Millisecond).String())
 		}
 	}
 	p.args = append(p.args, written(w.plan.Options["crawler"])...)
 	w.add(p)
+}
+
+// round returns an interval in which each page can be visited three times with a wait between two requests: with a
+// shorter one, the order of the crawl would decide which pages are never fetched.
+func (w *world) round(wait string) time.Duration {
+	pages := 0
+	for _, s := range w.sites {
+		pages += len(s.Pages)
+	}
+	d, _ := time.ParseDuration(wait)
+	return min(time.Duration(3*pages)*max(d, 10*time.Millisecond), 5*time.Second) // without a wait, responses take time too
 }
 
 func (w *world) add(p *process) {
