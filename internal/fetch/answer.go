@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,14 +19,35 @@ type Answer struct {
 	Length   int64      // Content-Length; -1 if unknown
 	Location string     // target of a redirect, resolved; empty if it is none
 	Remote   netip.Addr // address of the peer; a proxy's, if there is one
+	Received int64      // bytes of the body that Read has returned
 
 	body  io.ReadCloser
-	left  int64 // bytes that may still be read
+	most  int64 // bytes that Read may return
 	cut   bool
+	limit deadline
+}
+
+// A deadline ends one request after the Timeout of its Client, or after Idle without a byte. It belongs to
+// Do until there is an Answer, and then to that.
+type deadline struct {
 	idle  time.Duration
-	timer *time.Timer
+	timer *time.Timer // stopped while nobody waits for a byte
 	cause func(error) error
 	end   func()
+}
+
+// newDeadline returns a deadline that begins now, and the context that it ends.
+func newDeadline(ctx context.Context, timeout, idle time.Duration) (context.Context, deadline) {
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	if idle <= 0 {
+		idle = timeout
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, deadline{idle, time.AfterFunc(idle, func() { cancel(ErrTimeout) }),
+		func(err error) error { return because(ctx, err) }, func() { cancel(nil); stop() }}
 }
 
 // OK reports whether the status is 200.
@@ -41,30 +63,20 @@ func (a *Answer) Read(p []byte) (int, error) {
 	if a.cut {
 		return 0, io.EOF
 	}
+	left := a.most - a.Received
 	// One byte beyond the limit shows whether the body is longer.
-	if int64(len(p)) > a.left+1 {
-		p = p[:a.left+1]
-	}
-	if a.timer != nil {
-		a.timer.Reset(a.idle)
-	}
+	p = p[:min(int64(len(p)), left+1)]
+	a.limit.timer.Reset(a.limit.idle)
 	n, err := a.body.Read(p)
-	a.rest()
-	if int64(n) > a.left {
-		n, a.cut, err = int(a.left), true, io.EOF
+	a.limit.timer.Stop() // the caller may take its time between reads
+	if int64(n) > left {
+		n, a.cut, err = int(left), true, io.EOF
 	}
-	a.left -= int64(n)
+	a.Received += int64(n)
 	if err != nil && err != io.EOF {
-		err = a.cause(err)
+		err = a.limit.cause(err)
 	}
 	return n, err
-}
-
-// rest stops the idle timer: the caller may take its time between reads.
-func (a *Answer) rest() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
 }
 
 // Cut reports whether the body was longer than MaxBytes, once it was read to the end.
@@ -75,7 +87,7 @@ func (a *Answer) Bytes() ([]byte, error) { return io.ReadAll(a) }
 
 // Close ends the request.
 func (a *Answer) Close() error {
-	a.rest()
-	a.end()
+	a.limit.timer.Stop()
+	a.limit.end()
 	return a.body.Close()
 }
