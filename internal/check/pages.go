@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -21,25 +22,26 @@ const (
 
 // pages fetches a sample of the listed pages.
 func (x *run) pages(ctx context.Context) {
-	if x.asking == nil {
+	a := x.fetcher
+	if a == nil {
 		return
 	}
 	list := x.picks.list
 	slices.SortFunc(list, func(a, b pick) int { return protocol.Compare(a.url, b.url) })
-	x.asking.planned = x.asking.done + 2*len(list)
+	a.planned = a.done + 2*len(list)
 	for _, p := range list {
 		if ctx.Err() != nil || x.violations["busy"] != nil {
 			break
 		}
-		r := x.robots(ctx, protocol.Origin(p.url))
+		r := a.robots(ctx, protocol.Origin(p.url))
 		if ctx.Err() != nil {
 			break
 		}
-		if !x.asking.allowed(r, p.url) {
+		if !a.allowed(r, p.url) {
 			if r.got {
 				x.violate("disallowed", p.url, short(p.url))
 			}
-			x.asking.planned -= 2
+			a.planned -= 2
 			continue
 		}
 		x.report.Sampled++
@@ -59,27 +61,27 @@ func (x *run) pages(ctx context.Context) {
 }
 
 func (x *run) page(ctx context.Context, e entry) {
-	ans, err := x.asking.get(ctx, e.url, nil)
-	if err != nil {
-		if ctx.Err() == nil {
-			x.violate("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
-		}
-		return
-	}
-	defer ans.Close()
-	head, err := io.ReadAll(io.LimitReader(ans.body, maxPage))
-	if err != nil && ctx.Err() == nil {
-		x.violate("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
-		return
+	ans, body, err := x.fetcher.get(ctx, askWait, e.url, nil)
+	var head []byte
+	if err == nil {
+		defer body.Close()
+		head, err = io.ReadAll(io.LimitReader(body, maxPage))
 	}
 	eg := short(e.url)
-	if name := challenge(ans, head); name != "" {
+	switch {
+	case err != nil && ctx.Err() == nil:
+		x.violate("page-unreachable", e.url, eg+" ("+short(err.Error())+")")
+		return
+	case ans == nil:
+		return
+	}
+	if name := challenge(ans.Header, head); name != "" {
 		x.violate("page-challenge", e.url, eg+" ("+name+")")
 		return
 	}
 	if ans.Status != http.StatusOK {
 		if rule := pageStatus(ans); rule != "" {
-			if to := ans.location(); to != "" {
+			if to := location(ans); to != "" {
 				eg += " redirects to " + short(to)
 			} else {
 				eg += " (" + ans.Says() + ")"
@@ -90,16 +92,16 @@ func (x *run) page(ctx context.Context, e entry) {
 	}
 	isHTML := strings.Contains(ans.Header.Get("Content-Type"), "html") || looksLikeHTML(head)
 	x.pageSays(ans, e, head, isHTML)
-	if err := x.digest(ans, e, head); err != nil {
+	if err := x.digest(body, e, head); err != nil {
 		return
 	}
-	switch again, _ := x.again(ctx, ans); again {
+	switch again, _ := x.fetcher.again(ctx, ans); again {
 	case noValidators:
-		x.violate("page-no-validators", e.url, eg).bytes[0] += ans.wire.n
+		x.violate("page-no-validators", e.url, eg).bytes[0] += ans.Received
 	case sentAgain:
-		x.violate("page-no-304", e.url, eg).bytes[0] += ans.wire.n
+		x.violate("page-no-304", e.url, eg).bytes[0] += ans.Received
 	}
-	if isHTML && !ans.coded && len(head) > 2000 {
+	if isHTML && !coded(ans.Header) && len(head) > 2000 {
 		p := newPacked()
 		p.Write(head)
 		if n, ok := p.size(); ok && n*10 < int64(len(head))*9 {
@@ -111,8 +113,8 @@ func (x *run) page(ctx context.Context, e entry) {
 }
 
 // pageStatus returns the rule that a response other than 200 breaks.
-func pageStatus(ans *answer) string {
-	switch to := ans.location(); {
+func pageStatus(ans *fetch.Answer) string {
+	switch to := location(ans); {
 	case to != "":
 		return redirectRule(ans.URL, to)
 	case ans.Status == http.StatusTooManyRequests, ans.Status == http.StatusServiceUnavailable:
@@ -156,10 +158,10 @@ func redirectRule(from, to string) string {
 }
 
 // pageSays checks the noindex and the canonical URL that a page declares.
-func (x *run) pageSays(ans *answer, e entry, head []byte, isHTML bool) {
+func (x *run) pageSays(ans *fetch.Answer, e entry, head []byte, isHTML bool) {
 	noIndex, canonical := html.RobotsTag(ans.Header["X-Robots-Tag"], "").NoIndex, ""
-	if isHTML && x.Page != nil {
-		says, other := x.Page(ans.URL, head)
+	if isHTML && x.pageOf != nil {
+		says, other := x.pageOf(ans.URL, head)
 		noIndex, canonical = noIndex || says, other
 	}
 	if noIndex {
@@ -171,13 +173,13 @@ func (x *run) pageSays(ans *answer, e entry, head []byte, isHTML bool) {
 }
 
 // digest compares a page with its published digest. The error is about reading the page.
-func (x *run) digest(ans *answer, e entry, head []byte) error {
+func (x *run) digest(body io.Reader, e entry, head []byte) error {
 	if e.digest.IsZero() || e.length > maxDigest {
 		return nil
 	}
 	sum := sha256.New()
 	sum.Write(head)
-	n, err := io.Copy(sum, io.LimitReader(ans.body, maxDigest-int64(len(head))))
+	n, err := io.Copy(sum, io.LimitReader(body, maxDigest-int64(len(head))))
 	switch {
 	case err != nil:
 		return err
