@@ -39,13 +39,13 @@ func (r *Report) WriteHTML(out io.Writer, top int) error {
 	if err != nil {
 		return fmt.Errorf("write report: %w", err) // the template is wrong
 	}
-	return t.Execute(out, r.view(top))
+	return t.Execute(out, newView(r, top))
 }
 
 // A view is the data of the page.
 type view struct {
 	*Report
-	Title, Span, Source string
+	Span, Source        string
 	Troubles            []string
 	ByCrawlers          Traffic
 	Figures             []figure
@@ -93,8 +93,8 @@ type hourRow struct {
 	Span
 }
 
-func (r *Report) view(top int) *view {
-	v := &view{Report: r, Title: "What crawlers cost", Span: r.span(), Source: r.source(), Troubles: r.troubles()}
+func newView(r *Report, top int) *view {
+	v := &view{Report: r, Span: r.span(), Source: r.Log.source(), Troubles: r.Log.troubles()}
 	var crawlers Traffic
 	for _, g := range r.Groups {
 		v.Who = append(v.Who, share{Group: g, Shown: g.Name})

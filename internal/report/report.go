@@ -175,6 +175,13 @@ type Span struct {
 	Crawlers Traffic `json:"crawlers"` // crawlers' part of it
 }
 
+func (s *Span) add(t Traffic, byCrawler bool) {
+	s.Traffic.add(t)
+	if byCrawler {
+		s.Crawlers.add(t)
+	}
+}
+
 // A Day is a day in the zone of the report.
 type Day struct {
 	Date string `json:"date"` // 2006-01-02

@@ -24,8 +24,8 @@ func (r *Report) WriteText(out io.Writer, top int) error {
 		top = 20
 	}
 	w.line("%s", r.span())
-	w.line("%s and %s sent in %s, from %s", many(r.Total.Requests, "request", "requests"), size(r.Total.Bytes), r.dateSpan(), r.source())
-	for _, s := range r.troubles() {
+	w.line("%s and %s sent in %s, from %s", many(r.Total.Requests, "request", "requests"), size(r.Total.Bytes), many(int64(len(r.Days)), "day", "days"), r.Log.source())
+	for _, s := range r.Log.troubles() {
 		w.wrap("! ", "  ", s)
 	}
 	w.groups(r)
