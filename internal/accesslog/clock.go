@@ -1,6 +1,9 @@
 package accesslog
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // timeLen is the length of a time such as 17/May/2015:10:05:03 +0000.
 const timeLen = 26
@@ -60,32 +63,10 @@ func two(b []byte) (int, bool) {
 	return int(x)*10 + int(y), x <= 9 && y <= 9
 }
 
+// monthOf returns the number of a month; 0 if it is none.
 func monthOf(b []byte) int {
-	switch string(b) {
-	case "Jan":
-		return 1
-	case "Feb":
-		return 2
-	case "Mar":
-		return 3
-	case "Apr":
-		return 4
-	case "May":
-		return 5
-	case "Jun":
-		return 6
-	case "Jul":
-		return 7
-	case "Aug":
-		return 8
-	case "Sep":
-		return 9
-	case "Oct":
-		return 10
-	case "Nov":
-		return 11
-	case "Dec":
-		return 12
+	if i := strings.Index("JanFebMarAprMayJunJulAugSepOctNovDec", string(b)); i%3 == 0 {
+		return i/3 + 1
 	}
 	return 0
 }
