@@ -57,7 +57,7 @@ type File struct {
 	stream stream
 	parser Parser
 	entry  Entry // the next one
-	begins beginning
+	beginning
 }
 
 // A beginning is what the first lines of a file show.
@@ -96,7 +96,7 @@ func Open(patterns []string, stdin io.Reader) (*Files, error) {
 			fs.waiting = append(fs.waiting, f)
 		}
 	}
-	slices.SortStableFunc(fs.waiting, func(a, b *File) int { return cmp.Compare(a.begins.first, b.begins.first) })
+	slices.SortStableFunc(fs.waiting, func(a, b *File) int { return cmp.Compare(a.first, b.first) })
 	return fs, nil
 }
 
@@ -151,7 +151,7 @@ func (l *Files) find(pattern string, stdin io.Reader) error {
 
 // sniff reads the beginning of a file, for its first time and to compare it with others.
 func (f *File) sniff(seed maphash.Seed) {
-	f.begins.first = maxUnix // unreadable files come last
+	f.first = maxUnix // unreadable files come last
 	if f.Err = f.stream.start(f.Size, nil); f.Err != nil {
 		return
 	}
@@ -162,12 +162,12 @@ func (f *File) sniff(seed maphash.Seed) {
 		h.Write(line)
 		h.WriteByte('\n')
 		var e Entry
-		if f.begins.first == maxUnix && f.parser.Parse(line, &e) == nil {
-			f.begins.first = e.Unix
+		if f.first == maxUnix && f.parser.Parse(line, &e) == nil {
+			f.first = e.Unix
 		}
 	}
-	if f.begins.whole = whole; len(list) > 0 {
-		f.begins.hash = h.Sum64()
+	if f.whole = whole; len(list) > 0 {
+		f.hash = h.Sum64()
 	}
 	if f.Size >= 0 { // else it cannot be read twice, and the buffer is kept
 		f.stream.stop()
@@ -183,16 +183,16 @@ const maxUnix = 1<<63 - 1
 func (l *Files) leaveTwinsOut() {
 	by := map[uint64]*File{}
 	for _, f := range l.files {
-		if f.begins.hash == 0 || f.Err != nil {
+		if f.hash == 0 || f.Err != nil {
 			continue
 		}
-		other := by[f.begins.hash]
+		other := by[f.hash]
 		switch {
-		case other == nil || other.begins.whole != f.begins.whole:
-			by[f.begins.hash] = f
+		case other == nil || other.whole != f.whole:
+			by[f.hash] = f
 		case compressed(other.Name) && !compressed(f.Name):
 			other.DuplicateOf = f.Name
-			by[f.begins.hash] = f
+			by[f.hash] = f
 		default:
 			f.DuplicateOf = other.Name
 		}
@@ -231,13 +231,13 @@ func (l *Files) Examples() []Example { return l.examples }
 func (l *Files) Next() *Entry {
 	if l.last != nil && len(l.open) == 1 && l.advance(l.last) {
 		// The usual case: one file is being read, and the next one is later.
-		if len(l.waiting) == 0 || l.last.entry.Unix < l.waiting[0].begins.first {
+		if len(l.waiting) == 0 || l.last.entry.Unix < l.waiting[0].first {
 			return &l.last.entry
 		}
 	} else if l.last != nil && len(l.open) > 1 {
 		l.advance(l.last)
 	}
-	for len(l.waiting) > 0 && (len(l.open) == 0 || l.waiting[0].begins.first <= l.earliest().entry.Unix) {
+	for len(l.waiting) > 0 && (len(l.open) == 0 || l.waiting[0].first <= l.earliest().entry.Unix) {
 		f := l.waiting[0]
 		l.waiting = l.waiting[1:]
 		if f.Err == nil {
