@@ -128,13 +128,15 @@ type markupChecker struct {
 	items   int
 	listed  int // in rdf:Seq
 
-	item struct { // the current one
-		line                            int
-		about                           string
-		title, link, date, terms, dcMod bool
-	}
-	in  string // "item", "channel", "gone", or empty
-	buf []byte
+	item markupItem // the current one
+	in   string     // "item", "channel", "gone", or empty
+	buf  []byte
+}
+
+// A markupItem has the properties of an item, or of the channel or a tombstone.
+type markupItem struct {
+	about                           string
+	title, link, date, terms, dcMod bool
 }
 
 func (w *markupChecker) hit(rule, eg string) *violation {
@@ -203,9 +205,7 @@ func (w *markupChecker) enter() {
 	default:
 		return
 	}
-	w.item.line = w.x.Line()
-	w.item.about = w.rdfAttribute("about")
-	w.item.title, w.item.link, w.item.date, w.item.terms, w.item.dcMod = false, false, false, false, false
+	w.item = markupItem{about: w.rdfAttribute("about")}
 }
 
 // rdfAttribute returns an RDF attribute, and records if it has no prefix.
