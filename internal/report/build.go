@@ -107,7 +107,7 @@ func (b *builder) take(e *accesslog.Entry) {
 	who.traffic.add(this)
 	who.status[e.Status]++
 	who.hours[hour]++
-	who.came(day)
+	who.came.add(day)
 	if who.addrs != nil {
 		who.addrs.add(e.Addr)
 	}

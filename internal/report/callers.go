@@ -28,8 +28,7 @@ type caller struct {
 	traffic  Traffic
 	status   [statuses]int64
 	hours    [24]int64
-	days     map[int64]struct{}
-	lastDay  int64
+	came     dayset
 	reading  Reading
 	pages    visits
 	doors    visits
@@ -37,19 +36,6 @@ type caller struct {
 }
 
 const statuses = 600
-
-// came notes a day on which the client sent a request.
-func (c *caller) came(day int64) {
-	if c.days == nil {
-		c.days = map[int64]struct{}{}
-	} else if day == c.lastDay {
-		return
-	}
-	c.lastDay = day
-	if len(c.days) < maxDays {
-		c.days[day] = struct{}{}
-	}
-}
 
 func (c *caller) visits(door bool) *visits {
 	if door {

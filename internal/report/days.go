@@ -41,6 +41,24 @@ func floor(n, d int64) int64 {
 	return q
 }
 
+// A dayset is a set of days, of at most maxDays. Most are equal to the one before.
+type dayset struct {
+	days map[int64]struct{}
+	last int64
+}
+
+func (s *dayset) add(day int64) {
+	if s.days == nil {
+		s.days = map[int64]struct{}{}
+	} else if day == s.last {
+		return
+	}
+	s.last = day
+	if len(s.days) < maxDays {
+		s.days[day] = struct{}{}
+	}
+}
+
 // A calendar has the traffic of each day.
 type calendar struct {
 	days   map[int64]*Span // at most maxDays

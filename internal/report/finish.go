@@ -61,7 +61,7 @@ func (b *builder) finish() *Report {
 		}
 		one := Crawler{
 			Name: c.agent.Name, Kind: c.agent.Kind, Claim: c.claim, Traffic: c.traffic, Reading: c.reading,
-			Days: len(c.days), Status: byStatus(&c.status), Hours: c.hours, Savings: c.savings(),
+			Days: len(c.came.days), Status: byStatus(&c.status), Hours: c.hours, Savings: c.savings(),
 		}
 		if c.addrs != nil {
 			one.ByDNS = &c.addrs.ByDNS

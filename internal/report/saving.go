@@ -27,7 +27,7 @@ func (c *caller) savings() []Saving {
 		return list
 	}
 	heal, sitemap, manifest, push := &list[0], &list[1], &list[2], &list[3]
-	polls := int64(len(c.days))
+	polls := int64(len(c.came.days))
 
 	heal.AtMost.Bytes = c.pages.same.Bytes + c.doors.same.Bytes
 	if c.reading.NotModified > 0 {

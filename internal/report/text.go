@@ -138,22 +138,24 @@ func (w *text) crawlers(r *Report, top int) {
 		return
 	}
 	w.title("%-30s%10s%8s%11s%9s%9s%11s%6s", "CRAWLERS", "requests", "", "sent", "pages", "again", "same size", "304")
-	for _, c := range r.Crawlers[:min(top, len(r.Crawlers))] {
-		again := c.Same.Requests + c.Different.Requests
-		w.line("%-30s%10s%8s%11s%9s%9s%11s%6s", plain(c.shown(), 29), count(c.Requests), percent(c.Requests, r.Total.Requests), size(c.Bytes),
-			count(c.Pages), count(again), count(c.Same.Requests), count(c.NotModified))
+	row := func(name string, c *Crawler) {
+		w.line("%-30s%10s%8s%11s%9s%9s%11s%6s", name, count(c.Requests), percent(c.Requests, r.Total.Requests), size(c.Bytes),
+			count(c.Pages), count(c.Same.Requests+c.Different.Requests), count(c.Same.Requests), count(c.NotModified))
+	}
+	top = min(top, len(r.Crawlers))
+	for _, c := range r.Crawlers[:top] {
+		row(plain(c.shown(), 29), &c)
 		if d := c.ByDNS; d != nil && (d.False > 0 || d.Unchecked > 0 && d.Verified > 0) {
 			w.line("  by DNS: %s verified, %s false, %s unchecked", count(d.Verified), count(d.False), count(d.Unchecked))
 		}
 	}
-	if rest := r.Crawlers[min(top, len(r.Crawlers)):]; len(rest) > 0 {
+	if rest := r.Crawlers[top:]; len(rest) > 0 {
 		var sum Crawler
 		for _, c := range rest {
 			sum.Traffic.add(c.Traffic)
 			sum.Reading.add(c.Reading)
 		}
-		w.line("%-30s%10s%8s%11s%9s%9s%11s%6s", many(int64(len(rest)), "other", "others"), count(sum.Requests), percent(sum.Requests, r.Total.Requests), size(sum.Bytes),
-			count(sum.Pages), count(sum.Same.Requests+sum.Different.Requests), count(sum.Same.Requests), count(sum.NotModified))
+		row(many(int64(len(rest)), "other", "others"), &sum)
 	}
 	w.line("pages: different URLs fetched (200). again: fetched before. same size: as at the last fetch.")
 }
@@ -204,8 +206,7 @@ func (w *text) hours(r *Report) {
 	for _, h := range r.Hours {
 		most = max(most, h.Requests)
 	}
-	zone := r.Zone
-	w.title("HOURS (%s): # crawlers, : others; the highest is %s requests", zone, count(most))
+	w.title("HOURS (%s): # crawlers, : others; the highest is %s requests", r.Zone, count(most))
 	for row := rows; row > 0; row-- {
 		line := ""
 		for _, h := range r.Hours {
