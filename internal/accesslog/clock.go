@@ -36,24 +36,13 @@ func (c *clock) read(b []byte) (unix int64, offset int, ok bool) {
 	h, ok4 := two(b[12:])
 	m, ok5 := two(b[15:])
 	s, ok6 := two(b[18:])
-	zh, ok7 := two(b[22:])
-	zm, ok8 := two(b[24:])
-	month := monthOf(b[3:6])
-	year := year1*100 + year2
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8) || month == 0 ||
-		b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' ||
-		!goodTime(year, month, day, h, m, s) || zh > 23 || zm > 59 {
+	offset, ok7 := readZone(b[21:])
+	unix, exists := unixOf(year1*100+year2, monthOf(b[3:6]), day, h, m, s)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && exists) ||
+		b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' {
 		return 0, 0, false
 	}
-	offset = zh*3600 + zm*60
-	switch b[21] {
-	case '-':
-		offset = -offset
-	case '+':
-	default:
-		return 0, 0, false
-	}
-	c.unix, c.offset = unixOf(year, month, day, h, m, s)-int64(offset), offset
+	c.unix, c.offset = unix-int64(offset), offset
 	copy(c.last[:], b)
 	return c.unix, c.offset, true
 }
@@ -71,27 +60,11 @@ func monthOf(b []byte) int {
 	return 0
 }
 
-// goodTime reports whether a time exists. Leap seconds do.
-func goodTime(year, month, day, h, m, s int) bool {
-	return year >= 1970 && 1 <= month && month <= 12 && 1 <= day && day <= daysIn(year, month) &&
-		h < 24 && m < 60 && s <= 60
-}
-
-func daysIn(year, month int) int {
-	switch month {
-	case 4, 6, 9, 11:
-		return 30
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	}
-	return 31
-}
-
-func unixOf(year, month, day, h, m, s int) int64 {
-	return time.Date(year, time.Month(month), day, h, m, s, 0, time.UTC).Unix()
+// unixOf returns a time of UTC in seconds since 1970, and whether it exists. Leap seconds do.
+func unixOf(year, month, day, h, m, s int) (int64, bool) {
+	midnight := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	ok := year >= 1970 && 1 <= month && month <= 12 && midnight.Day() == day && h < 24 && m < 60 && s <= 60
+	return midnight.Unix() + int64(h*3600+m*60+s), ok
 }
 
 // readISO parses 2015-05-17T10:05:03.25+00:00 with a "T" or a space, with or without a fraction, and with
@@ -107,8 +80,8 @@ func readISO(b []byte) (unix int64, offset int, ok bool) {
 	h, ok5 := two(b[11:])
 	m, ok6 := two(b[14:])
 	s, ok7 := two(b[17:])
-	year := year1*100 + year2
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) || !goodTime(year, month, day, h, m, s) {
+	unix, ok = unixOf(year1*100+year2, month, day, h, m, s)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok) {
 		return 0, 0, false
 	}
 	rest := b[19:]
@@ -122,7 +95,7 @@ func readISO(b []byte) (unix int64, offset int, ok bool) {
 	if offset, ok = readZone(rest); !ok {
 		return 0, 0, false
 	}
-	return unixOf(year, month, day, h, m, s) - int64(offset), offset, true
+	return unix - int64(offset), offset, true
 }
 
 func readZone(b []byte) (offset int, ok bool) {
