@@ -150,10 +150,9 @@ func newView(r *Report, top int) *view {
 
 // parts splits a crawler's requests by result.
 func parts(all Traffic, r Reading) []part {
-	first := Traffic{r.Reads.Requests - r.Same.Requests - r.Different.Requests, r.Reads.Bytes - r.Same.Bytes - r.Different.Bytes}
 	rest := Traffic{all.Requests - r.Reads.Requests - r.NotModified, all.Bytes - r.Reads.Bytes}
 	return []part{
-		{"first", "read for the first time in this log", "", first},
+		{"first", "read for the first time in this log", "", r.firstReads()},
 		{"different", "read again, of another size", "probably changed", r.Different},
 		{"same", "read again, of the same size", "unchanged, at most", r.Same},
 		{"fresh", "answered 304 (not modified)", "no body is sent", Traffic{r.NotModified, 0}},

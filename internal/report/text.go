@@ -162,14 +162,12 @@ func (w *text) crawlers(r *Report, top int) {
 
 func (w *text) again(r *Report) {
 	a := r.All
-	again := a.Same
-	again.add(a.Different)
 	w.title("%-44s%12s%12s", "FETCHED BY CRAWLERS (200)", "requests", "sent")
 	row := func(name string, t Traffic, note string) {
 		w.line("%-44s%12s%12s  %s", name, count(t.Requests), size(t.Bytes), note)
 	}
 	row("all", a.Reads, "")
-	row("  for the first time in this log", Traffic{a.Reads.Requests - again.Requests, a.Reads.Bytes - again.Bytes}, "")
+	row("  for the first time in this log", a.firstReads(), "")
 	row("  again, of another size", a.Different, "probably changed")
 	row("  again, of the same size", a.Same, "unchanged, at most")
 	row("    proved unchanged by a 304", a.Unchanged, "unchanged, at least")
