@@ -109,12 +109,11 @@ const (
 	agentDefault  = "parley-check"
 )
 
-// A run is one check in progress. It is for one goroutine.
+// A run is one check in progress: it reads the document, and collects what is wrong. It is for one goroutine.
 type run struct {
 	violations
 	report  *Report
-	fetcher *fetcher                                                       // nil if no requests may be sent
-	pageOf  func(url string, page []byte) (noIndex bool, canonical string) // Checker.Page
+	fetcher *fetcher // nil if no requests may be sent
 	at      time.Time
 
 	urls  urlSet // of entries
@@ -126,7 +125,7 @@ type run struct {
 }
 
 func (c *Checker) start(target string) *run {
-	return &run{report: &Report{Target: target, Kind: "unknown", Findings: []Finding{}}, violations: violations{}, pageOf: c.Page,
+	return &run{report: &Report{Target: target, Kind: "unknown", Findings: []Finding{}}, violations: violations{},
 		at: clock.Now(c.Now), picks: picks{most: max(cmp.Or(c.Sample, sampleDefault), 0)}}
 }
 
@@ -140,15 +139,18 @@ func (c *Checker) URL(ctx context.Context, url string) (*Report, error) {
 	}
 	x := c.start(url)
 	x.fetcher = newFetcher(c, x.violations)
-	return x.within(ctx, c.Wait, func(ctx context.Context) { x.checkURL(ctx, u) })
+	return x.within(ctx, c, func(ctx context.Context) { x.checkURL(ctx, u) })
 }
 
-// within reads a document, and then a sample of the pages that it lists, for at most wait.
-func (x *run) within(ctx context.Context, wait time.Duration, read func(context.Context)) (*Report, error) {
-	inner, stop := context.WithTimeout(ctx, cmp.Or(wait, waitDefault))
+// within reads a document, and then a sample of the pages that it lists, for at most Checker.Wait.
+func (x *run) within(ctx context.Context, c *Checker, read func(context.Context)) (*Report, error) {
+	inner, stop := context.WithTimeout(ctx, cmp.Or(c.Wait, waitDefault))
 	defer stop()
 	read(inner)
-	x.pages(inner)
+	if x.fetcher != nil {
+		s := sampler{x.fetcher, x.report, c.Page}
+		s.pages(inner, x.picks.list)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("check %.200s: %w", x.report.Target, err)
 	}
@@ -180,7 +182,7 @@ func (c *Checker) File(ctx context.Context, path string, fetch bool) (*Report, e
 		x.fetcher = newFetcher(c, x.violations)
 	}
 	d := &document{place: path, modified: info.ModTime(), beside: filepath.Dir(path)}
-	return x.within(ctx, c.Wait, func(ctx context.Context) { x.read(ctx, d, f) })
+	return x.within(ctx, c, func(ctx context.Context) { x.read(ctx, d, f) })
 }
 
 // finish turns the violations into the findings of the report, the worst first.

@@ -20,28 +20,30 @@ const (
 	maxDigest = 64 << 20 // bytes of a page that are digested
 )
 
-// pages fetches a sample of the listed pages.
-func (x *run) pages(ctx context.Context) {
-	a := x.fetcher
-	if a == nil {
-		return
-	}
-	list := x.picks.list
+// A sampler fetches some of the listed pages, and collects what is wrong with them. It is for one goroutine.
+type sampler struct {
+	*fetcher
+	report *Report
+	says   func(url string, page []byte) (noIndex bool, canonical string) // Checker.Page
+}
+
+// pages fetches the pages of the sample.
+func (x *sampler) pages(ctx context.Context, list []pick) {
 	slices.SortFunc(list, func(a, b pick) int { return protocol.Compare(a.url, b.url) })
-	a.planned = a.done + 2*len(list)
+	x.planned = x.done + 2*len(list)
 	for _, p := range list {
 		if ctx.Err() != nil || x.violations["busy"] != nil {
 			break
 		}
-		r := a.robots(ctx, protocol.Origin(p.url))
+		r := x.robots(ctx, protocol.Origin(p.url))
 		if ctx.Err() != nil {
 			break
 		}
-		if !a.allowed(r, p.url) {
+		if !x.allowed(r, p.url) {
 			if r.got {
 				x.violate("disallowed", p.url, short(p.url))
 			}
-			a.planned -= 2
+			x.planned -= 2
 			continue
 		}
 		x.report.Sampled++
@@ -60,8 +62,8 @@ func (x *run) pages(ctx context.Context) {
 	}
 }
 
-func (x *run) page(ctx context.Context, e entry) {
-	ans, body, err := x.fetcher.get(ctx, askWait, e.url, nil)
+func (x *sampler) page(ctx context.Context, e entry) {
+	ans, body, err := x.get(ctx, askWait, e.url, nil)
 	var head []byte
 	if err == nil {
 		defer body.Close()
@@ -95,7 +97,7 @@ func (x *run) page(ctx context.Context, e entry) {
 	if err := x.digest(body, e, head); err != nil {
 		return
 	}
-	switch again, _ := x.fetcher.again(ctx, ans); again {
+	switch again, _ := x.again(ctx, ans); again {
 	case noValidators:
 		x.violate("page-no-validators", e.url, eg).bytes[0] += ans.Received
 	case sentAgain:
@@ -158,10 +160,10 @@ func redirectRule(from, to string) string {
 }
 
 // pageSays checks the noindex and the canonical URL that a page declares.
-func (x *run) pageSays(ans *fetch.Answer, e entry, head []byte, isHTML bool) {
+func (x *sampler) pageSays(ans *fetch.Answer, e entry, head []byte, isHTML bool) {
 	noIndex, canonical := html.RobotsTag(ans.Header["X-Robots-Tag"], "").NoIndex, ""
-	if isHTML && x.pageOf != nil {
-		says, other := x.pageOf(ans.URL, head)
+	if isHTML && x.says != nil {
+		says, other := x.says(ans.URL, head)
 		noIndex, canonical = noIndex || says, other
 	}
 	if noIndex {
@@ -173,7 +175,7 @@ func (x *run) pageSays(ans *fetch.Answer, e entry, head []byte, isHTML bool) {
 }
 
 // digest compares a page with its published digest. The error is about reading the page.
-func (x *run) digest(body io.Reader, e entry, head []byte) error {
+func (x *sampler) digest(body io.Reader, e entry, head []byte) error {
 	if e.digest.IsZero() || e.length > maxDigest {
 		return nil
 	}
