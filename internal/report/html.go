@@ -57,7 +57,6 @@ type view struct {
 	Ways                []wayRow
 	DayChart, HourChart template.HTML
 	DayTitle            string
-	HourRows            []hourRow
 }
 
 // A figure is one of the numbers at the top.
@@ -66,7 +65,6 @@ type figure struct{ Value, Name, Note string }
 // A share is a row of the table of clients.
 type share struct {
 	Group
-	Shown string
 	Inner bool // part of the row above
 }
 
@@ -88,20 +86,15 @@ type wayRow struct {
 	What, Who string
 }
 
-type hourRow struct {
-	Hour string
-	Span
-}
-
 func newView(r *Report, top int) *view {
 	v := &view{Report: r, Span: r.span(), Source: r.Log.source(), Troubles: r.Log.troubles()}
 	var crawlers Traffic
 	for _, g := range r.Groups {
-		v.Who = append(v.Who, share{Group: g, Shown: g.Name})
+		v.Who = append(v.Who, share{Group: g})
 		if g.Name == Crawlers {
 			crawlers = g.Traffic
 			for _, k := range r.Kinds {
-				v.Who = append(v.Who, share{Group: k, Shown: kindName(k.Name), Inner: true})
+				v.Who = append(v.Who, share{k, true})
 			}
 		}
 	}
@@ -142,7 +135,6 @@ func newView(r *Report, top int) *view {
 	for h, s := range r.Hours {
 		label := fmt.Sprintf("%02d", h)
 		hours = append(hours, column(label, label+":00", s))
-		v.HourRows = append(v.HourRows, hourRow{label + ":00", s})
 	}
 	v.HourChart = columns("hours", "Requests by hour of the day", 3, hours)
 	return v
