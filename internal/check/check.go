@@ -206,13 +206,13 @@ type violation struct {
 	fixed     string // replaces {fixed}
 }
 
-// amount makes a violation that was just recorded one of n things, of so many more that were examined.
+// amount counts n things instead of the one that was just recorded, and adds how many were examined.
 func (h *violation) amount(n, of int) {
 	h.count += n - 1
 	h.of += of
 }
 
-// violations are those of all rules, by rule.
+// violations has what was found against each rule, by the rule's name.
 type violations map[string]*violation
 
 // violate records one more violation of a rule.

@@ -133,7 +133,7 @@ func (m mix) interval(f float64) float64 {
 	return math.Exp(low)
 }
 
-// measured is what the probe has found out of the pages, as far as the cost depends on it.
+// measured is what the probe learns about the site's pages that their cost depends on.
 type measured struct {
 	pages  int   // of the site, as far as known
 	whole  bool  // pages counts all of them

@@ -109,7 +109,7 @@ type run struct {
 	measured measured
 
 	home    *reply
-	named   named    // in the page
+	named   named
 	listed  []listed // pages that the manifest names
 	mapped  []listed // pages that the sitemaps name
 	sitemap *reply   // the first that names pages
@@ -121,7 +121,7 @@ type named struct {
 	links                      []listed // to pages of the same site
 }
 
-// listed is a page that the page, a sitemap or the manifest names.
+// listed is a URL that the page, a sitemap or the manifest names, and the date that it states.
 type listed struct {
 	url      string
 	modified protocol.Date
