@@ -33,16 +33,13 @@ func (c *clock) read(b []byte) (unix int64, offset int, ok bool) {
 	day, ok1 := two(b)
 	year1, ok2 := two(b[7:])
 	year2, ok3 := two(b[9:])
-	h, ok4 := two(b[12:])
-	m, ok5 := two(b[15:])
-	s, ok6 := two(b[18:])
-	offset, ok7 := readZone(b[21:])
-	unix, exists := unixOf(year1*100+year2, monthOf(b[3:6]), day, h, m, s)
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && exists) ||
-		b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' {
+	seconds, ok4 := secondsOf(b[12:])
+	offset, ok5 := readZone(b[21:])
+	midnight, ok6 := midnightOf(year1*100+year2, monthOf(b[3:6]), day)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || b[2] != '/' || b[6] != '/' || b[11] != ':' || b[20] != ' ' {
 		return 0, 0, false
 	}
-	c.unix, c.offset = unix-int64(offset), offset
+	c.unix, c.offset = midnight+int64(seconds-offset), offset
 	copy(c.last[:], b)
 	return c.unix, c.offset, true
 }
@@ -60,28 +57,33 @@ func monthOf(b []byte) int {
 	return 0
 }
 
-// unixOf returns a time of UTC in seconds since 1970, and whether it exists. Leap seconds do.
-func unixOf(year, month, day, h, m, s int) (int64, bool) {
-	midnight := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	ok := year >= 1970 && 1 <= month && month <= 12 && midnight.Day() == day && h < 24 && m < 60 && s <= 60
-	return midnight.Unix() + int64(h*3600+m*60+s), ok
+// midnightOf returns when a day began in UTC, in seconds since 1970, and whether the day exists.
+func midnightOf(year, month, day int) (unix int64, ok bool) {
+	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	return t.Unix(), year >= 1970 && 1 <= month && month <= 12 && t.Day() == day
+}
+
+// secondsOf parses hh:mm:ss as seconds since midnight. It may be a leap second.
+func secondsOf(b []byte) (seconds int, ok bool) {
+	h, ok1 := two(b)
+	m, ok2 := two(b[3:])
+	s, ok3 := two(b[6:])
+	return h*3600 + m*60 + s, ok1 && ok2 && ok3 && b[2] == ':' && b[5] == ':' && h < 24 && m < 60 && s <= 60
 }
 
 // readISO parses 2015-05-17T10:05:03.25+00:00 with a "T" or a space, with or without a fraction, and with
 // "Z", +hh:mm, +hhmm or nothing (UTC) at the end.
 func readISO(b []byte) (unix int64, offset int, ok bool) {
-	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[10] != 'T' && b[10] != ' ' || b[13] != ':' || b[16] != ':' {
+	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[10] != 'T' && b[10] != ' ' {
 		return 0, 0, false
 	}
 	year1, ok1 := two(b)
 	year2, ok2 := two(b[2:])
 	month, ok3 := two(b[5:])
 	day, ok4 := two(b[8:])
-	h, ok5 := two(b[11:])
-	m, ok6 := two(b[14:])
-	s, ok7 := two(b[17:])
-	unix, ok = unixOf(year1*100+year2, month, day, h, m, s)
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok) {
+	seconds, ok5 := secondsOf(b[11:])
+	midnight, ok6 := midnightOf(year1*100+year2, month, day)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) {
 		return 0, 0, false
 	}
 	rest := b[19:]
@@ -95,7 +97,7 @@ func readISO(b []byte) (unix int64, offset int, ok bool) {
 	if offset, ok = readZone(rest); !ok {
 		return 0, 0, false
 	}
-	return unix - int64(offset), offset, true
+	return midnight + int64(seconds-offset), offset, true
 }
 
 func readZone(b []byte) (offset int, ok bool) {
