@@ -55,7 +55,7 @@ func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	x.judge(d)
 	switch {
 	case errors.Is(err, protocol.ErrTruncated):
-		x.violate("count", d.place, fmt.Sprintf("%s items, %s declared", number(int64(w.items)), number(int64(head.Items))))
+		x.violate("count", d.place, fmt.Sprintf("%s items, %s declared", number(w.items), number(head.Items)))
 		return nil
 	case err != nil:
 		return err
@@ -66,7 +66,7 @@ func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	case d.entries == 0:
 		x.violate("no-entries", d.place, "")
 	case w.channel && w.listed != w.items && x.violations["namespace"] == nil:
-		h := x.violate("rss-seq", d.place, fmt.Sprintf("%s in rdf:Seq, %s items", number(int64(w.listed)), number(int64(w.items))))
+		h := x.violate("rss-seq", d.place, fmt.Sprintf("%s in rdf:Seq, %s items", number(w.listed), number(w.items)))
 		h.count = max(w.listed-w.items, w.items-w.listed)
 	}
 	return ctx.Err()
