@@ -1,13 +1,11 @@
 package fetch
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 )
 
 // An Answer is a server's response. The caller must close it. It is not safe for concurrent use.
@@ -25,29 +23,6 @@ type Answer struct {
 	most  int64 // bytes that Read may return
 	cut   bool
 	limit deadline
-}
-
-// A deadline ends one request after the Timeout of its Client, or after Idle without a byte. It belongs to
-// Do until there is an Answer, and then to that.
-type deadline struct {
-	idle  time.Duration
-	timer *time.Timer // stopped while nobody waits for a byte
-	cause func(error) error
-	end   func()
-}
-
-// newDeadline returns a deadline that begins now, and the context that it ends.
-func newDeadline(ctx context.Context, timeout, idle time.Duration) (context.Context, deadline) {
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	if idle <= 0 {
-		idle = timeout
-	}
-	ctx, stop := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
-	ctx, cancel := context.WithCancelCause(ctx)
-	return ctx, deadline{idle, time.AfterFunc(idle, func() { cancel(ErrTimeout) }),
-		func(err error) error { return because(ctx, err) }, func() { cancel(nil); stop() }}
 }
 
 // OK reports whether the status is 200.
@@ -87,7 +62,6 @@ func (a *Answer) Bytes() ([]byte, error) { return io.ReadAll(a) }
 
 // Close ends the request.
 func (a *Answer) Close() error {
-	a.limit.timer.Stop()
 	a.limit.end()
 	return a.body.Close()
 }

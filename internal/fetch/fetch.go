@@ -8,11 +8,9 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
-	"net/url"
 	"time"
 )
 
@@ -124,28 +122,4 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 // CloseIdleConnections ends the connections that wait for another request.
 func (c *Client) CloseIdleConnections() {
 	(&http.Client{Transport: c.Transport}).CloseIdleConnections()
-}
-
-// because removes the method and the URL that net/http puts before an error, and makes every
-// timeout an ErrTimeout.
-func because(ctx context.Context, err error) error {
-	var slow net.Error
-	if context.Cause(ctx) == ErrTimeout || errors.As(err, &slow) && slow.Timeout() {
-		return &timeoutError{plain(err)}
-	}
-	return plain(err)
-}
-
-// A timeoutError is ErrTimeout together with the error of net/http.
-type timeoutError struct{ cause error }
-
-func (e *timeoutError) Error() string   { return ErrTimeout.Error() }
-func (e *timeoutError) Unwrap() []error { return []error{ErrTimeout, e.cause} }
-
-func plain(err error) error {
-	var outer *url.Error
-	if errors.As(err, &outer) {
-		return outer.Err
-	}
-	return err
 }
