@@ -63,7 +63,7 @@ func (a *run) read(r *reply) {
 	if t := strings.ToLower(r.header.Get("Content-Type")); !strings.HasPrefix(t, "text/html") && !strings.HasPrefix(t, "application/xhtml+xml") {
 		return
 	}
-	s := html.Scanner{Agent: strings.ToLower(a.fetcher.p.token())}
+	s := html.Scanner{Agent: strings.ToLower(a.p.token())}
 	s.Scan(r.body)
 	p := &a.report.Page
 	p.Title, p.Language, p.NoIndex = s.Head.Title, s.Head.Language, s.Head.NoIndex || html.Expired(s.Head.UnavailableAfter, time.Now())

@@ -86,7 +86,7 @@ func (p *Prober) Probe(ctx context.Context, url string) (*Report, error) {
 	begin := p.now()
 	r := &Report{Asked: u, At: begin.UTC().Truncate(time.Second)}
 	f := newFetcher(p)
-	a := &run{report: r, fetcher: f}
+	a := &run{p: p, report: r, fetcher: f}
 	err = a.probe(ctx, u)
 	r.Requests, r.Bytes, r.Forbidden = f.count, f.bytes, f.forbidden
 	r.Took = max(p.now().Sub(begin).Round(time.Millisecond), 0)
@@ -104,6 +104,7 @@ func (p *Prober) Probe(ctx context.Context, url string) (*Report, error) {
 
 // A run is one probe in progress, which writes the report. It is for one goroutine.
 type run struct {
+	p        *Prober
 	report   *Report
 	fetcher  *fetcher
 	measured measured
@@ -176,7 +177,7 @@ func (a *run) begin(ctx context.Context, u string) (*reply, error) {
 }
 
 func (a *run) robotsReport(rep *reply, u string) Robots {
-	f, token := a.fetcher.robots[a.report.Origin], a.fetcher.p.token()
+	f, token := a.fetcher.robots[a.report.Origin], a.p.token()
 	r := Robots{Status: rep.status, Bytes: len(rep.body), Fault: rep.fault}
 	r.Allowed, r.Line = f.Decide(token, pathOf(u))
 	r.Delay = f.CrawlDelay(token)

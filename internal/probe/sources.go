@@ -300,7 +300,7 @@ func (a *run) sitemaps(ctx context.Context) error {
 	if m := &a.measured; sum > m.pages && !m.whole {
 		m.pages, m.whole = sum, complete
 	}
-	now := a.fetcher.p.now()
+	now := a.p.now()
 	a.measured.take("its sitemaps", datesReport("sitemap", dates, now).worth, dates, now)
 	return nil
 }
@@ -373,7 +373,7 @@ func (a *run) sample(ctx context.Context) error {
 		headers = append(headers, protocol.Date{Time: t})
 	}
 	if len(headers) >= 3 {
-		a.measured.take("the Last-Modified of a few pages", trust.Unproved, headers, a.fetcher.p.now())
+		a.measured.take("the Last-Modified of a few pages", trust.Unproved, headers, a.p.now())
 	}
 	return nil
 }
