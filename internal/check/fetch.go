@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	neturl "net/url"
 	"strings"
@@ -29,9 +28,10 @@ const (
 // accepted is our Accept-Encoding: crawlers accept gzip, and many accept more.
 const accepted = "gzip, zstd"
 
-// A fetcher sends the requests of one check, one at a time, at its pace. It is for one goroutine.
+// A fetcher sends the requests of one check, one at a time, at its pace, and knows the robots.txt of each site. It is
+// for one goroutine.
 type fetcher struct {
-	violations // of the check
+	violations // of the check, for those of robots.txt
 	client     fetch.Client
 	every      time.Duration
 	last       time.Time
@@ -69,8 +69,8 @@ func coded(h http.Header) bool {
 	return false
 }
 
-// get fetches a URL as soon as the pace allows, within a time. No HTTP status is an error. The caller must close
-// the body, which has no content coding.
+// get fetches a URL as soon as the pace allows, and for at most wait; the header may be nil, and get adds to it. No
+// HTTP status is an error. The caller must close the body, which has no content coding.
 func (a *fetcher) get(ctx context.Context, wait time.Duration, url string, header http.Header) (*fetch.Answer, io.ReadCloser, error) {
 	if a.progress != nil {
 		a.progress(a.done, max(a.planned, a.done+1))
@@ -78,7 +78,6 @@ func (a *fetcher) get(ctx context.Context, wait time.Duration, url string, heade
 	a.done++
 	client := a.client
 	client.Timeout = wait
-	header = maps.Clone(header)
 	if header == nil {
 		header = http.Header{}
 	}
@@ -111,8 +110,7 @@ func (a *fetcher) pause(ctx context.Context) error {
 // An originRobots is the robots.txt of an origin.
 type originRobots struct {
 	file *robots.File
-	text []byte // its beginning; nil if there is none
-	got  bool   // the response was 2xx
+	got  bool // the response was 2xx
 }
 
 // allowed reports whether robots.txt lets this program fetch a URL.
@@ -128,6 +126,7 @@ func (a *fetcher) robots(ctx context.Context, origin string) *originRobots {
 	url := origin + "/robots.txt"
 	r := &originRobots{}
 	var code int
+	var rules []byte
 	for hop := 0; ; hop++ {
 		ans, body, err := a.get(ctx, askWait, url, nil)
 		if err != nil {
@@ -153,13 +152,13 @@ func (a *fetcher) robots(ctx context.Context, origin string) *originRobots {
 			} else if looksLikeHTML(text) {
 				a.violate("robots-html", url, "")
 			}
-			r.got, r.text = true, text
+			r.got, rules = true, text
 		case code >= 500 || code == 429:
 			a.violate("robots-unreachable", url, ans.Says())
 		}
 		break
 	}
-	r.file = robots.ForStatus(code, r.text)
+	r.file = robots.ForStatus(code, rules)
 	a.rules[origin] = r
 	a.every = max(a.every, r.file.CrawlDelay(a.client.Agent))
 	return r
