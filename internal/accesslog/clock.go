@@ -1,6 +1,9 @@
 package accesslog
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // timeLen is the length of a time such as 17/May/2015:10:05:03 +0000.
 const timeLen = 26
@@ -30,27 +33,13 @@ func (c *clock) read(b []byte) (unix int64, offset int, ok bool) {
 	day, ok1 := two(b)
 	year1, ok2 := two(b[7:])
 	year2, ok3 := two(b[9:])
-	h, ok4 := two(b[12:])
-	m, ok5 := two(b[15:])
-	s, ok6 := two(b[18:])
-	zh, ok7 := two(b[22:])
-	zm, ok8 := two(b[24:])
-	month := monthOf(b[3:6])
-	year := year1*100 + year2
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8) || month == 0 ||
-		b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' ||
-		!goodTime(year, month, day, h, m, s) || zh > 23 || zm > 59 {
+	seconds, ok4 := secondsOf(b[12:])
+	offset, ok5 := readZone(b[21:])
+	midnight, ok6 := midnightOf(year1*100+year2, monthOf(b[3:6]), day)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || b[2] != '/' || b[6] != '/' || b[11] != ':' || b[20] != ' ' {
 		return 0, 0, false
 	}
-	offset = zh*3600 + zm*60
-	switch b[21] {
-	case '-':
-		offset = -offset
-	case '+':
-	default:
-		return 0, 0, false
-	}
-	c.unix, c.offset = unixOf(year, month, day, h, m, s)-int64(offset), offset
+	c.unix, c.offset = midnight+int64(seconds-offset), offset
 	copy(c.last[:], b)
 	return c.unix, c.offset, true
 }
@@ -60,74 +49,41 @@ func two(b []byte) (int, bool) {
 	return int(x)*10 + int(y), x <= 9 && y <= 9
 }
 
+// monthOf returns the number of a month; 0 if it is none.
 func monthOf(b []byte) int {
-	switch string(b) {
-	case "Jan":
-		return 1
-	case "Feb":
-		return 2
-	case "Mar":
-		return 3
-	case "Apr":
-		return 4
-	case "May":
-		return 5
-	case "Jun":
-		return 6
-	case "Jul":
-		return 7
-	case "Aug":
-		return 8
-	case "Sep":
-		return 9
-	case "Oct":
-		return 10
-	case "Nov":
-		return 11
-	case "Dec":
-		return 12
+	if i := strings.Index("JanFebMarAprMayJunJulAugSepOctNovDec", string(b)); i%3 == 0 {
+		return i/3 + 1
 	}
 	return 0
 }
 
-// goodTime reports whether a time exists. Leap seconds do.
-func goodTime(year, month, day, h, m, s int) bool {
-	return year >= 1970 && 1 <= month && month <= 12 && 1 <= day && day <= daysIn(year, month) &&
-		h < 24 && m < 60 && s <= 60
+// midnightOf returns when a day began in UTC, in seconds since 1970, and whether the day exists.
+func midnightOf(year, month, day int) (unix int64, ok bool) {
+	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	return t.Unix(), year >= 1970 && 1 <= month && month <= 12 && t.Day() == day
 }
 
-func daysIn(year, month int) int {
-	switch month {
-	case 4, 6, 9, 11:
-		return 30
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	}
-	return 31
-}
-
-func unixOf(year, month, day, h, m, s int) int64 {
-	return time.Date(year, time.Month(month), day, h, m, s, 0, time.UTC).Unix()
+// secondsOf parses hh:mm:ss as seconds since midnight. It may be a leap second.
+func secondsOf(b []byte) (seconds int, ok bool) {
+	h, ok1 := two(b)
+	m, ok2 := two(b[3:])
+	s, ok3 := two(b[6:])
+	return h*3600 + m*60 + s, ok1 && ok2 && ok3 && b[2] == ':' && b[5] == ':' && h < 24 && m < 60 && s <= 60
 }
 
 // readISO parses 2015-05-17T10:05:03.25+00:00 with a "T" or a space, with or without a fraction, and with
 // "Z", +hh:mm, +hhmm or nothing (UTC) at the end.
 func readISO(b []byte) (unix int64, offset int, ok bool) {
-	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[10] != 'T' && b[10] != ' ' || b[13] != ':' || b[16] != ':' {
+	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[10] != 'T' && b[10] != ' ' {
 		return 0, 0, false
 	}
 	year1, ok1 := two(b)
 	year2, ok2 := two(b[2:])
 	month, ok3 := two(b[5:])
 	day, ok4 := two(b[8:])
-	h, ok5 := two(b[11:])
-	m, ok6 := two(b[14:])
-	s, ok7 := two(b[17:])
-	year := year1*100 + year2
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) || !goodTime(year, month, day, h, m, s) {
+	seconds, ok5 := secondsOf(b[11:])
+	midnight, ok6 := midnightOf(year1*100+year2, month, day)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) {
 		return 0, 0, false
 	}
 	rest := b[19:]
@@ -141,7 +97,7 @@ func readISO(b []byte) (unix int64, offset int, ok bool) {
 	if offset, ok = readZone(rest); !ok {
 		return 0, 0, false
 	}
-	return unixOf(year, month, day, h, m, s) - int64(offset), offset, true
+	return midnight + int64(seconds-offset), offset, true
 }
 
 func readZone(b []byte) (offset int, ok bool) {

@@ -11,6 +11,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // MaxLine is how much of a line is read, in bytes. Web servers reject requests long before: a longer line is
@@ -99,64 +101,43 @@ func (p *Parser) unescape(b []byte) []byte {
 			continue
 		}
 		i++
-		switch c = b[i]; c {
-		case 'n':
-			p.scratch = append(p.scratch, '\n')
-		case 't':
-			p.scratch = append(p.scratch, '\t')
-		case 'r':
-			p.scratch = append(p.scratch, '\r')
-		case 'b':
-			p.scratch = append(p.scratch, '\b')
-		case 'f':
-			p.scratch = append(p.scratch, '\f')
-		case 'v':
-			p.scratch = append(p.scratch, '\v')
-		case '"', '\\', '/':
-			p.scratch = append(p.scratch, c)
-		case 'x':
-			v, ok := hex(b[i+1:], 2)
-			if !ok {
-				p.scratch = append(p.scratch, '\\', 'x')
-				continue
-			}
-			p.scratch = append(p.scratch, byte(v))
-			i += 2
-		case 'u':
-			v, ok := hex(b[i+1:], 4)
-			if !ok {
-				p.scratch = append(p.scratch, '\\', 'u')
-				continue
-			}
-			i += 4
-			if v>>10 == 0xd800>>10 && i+2 < len(b) && b[i+1] == '\\' && b[i+2] == 'u' {
-				if low, ok := hex(b[i+3:], 4); ok && low>>10 == 0xdc00>>10 {
-					v = 0x10000 + (v&0x3ff)<<10 + low&0x3ff
-					i += 6
-				}
-			}
-			p.scratch = fmt.Appendf(p.scratch, "%c", v)
-		default:
-			p.scratch = append(p.scratch, '\\', c)
+		c = b[i]
+		if at := strings.IndexByte(`ntrbfv"\/`, c); at >= 0 {
+			p.scratch = append(p.scratch, "\n\t\r\b\f\v\"\\/"[at])
+			continue
 		}
+		digits := 0
+		switch c {
+		case 'x':
+			digits = 2
+		case 'u':
+			digits = 4
+		}
+		v, ok := hex(b[i+1:], digits)
+		if !ok {
+			p.scratch = append(p.scratch, '\\', c)
+			continue
+		}
+		if i += digits; c == 'x' {
+			p.scratch = append(p.scratch, byte(v))
+			continue
+		}
+		if v>>10 == 0xd800>>10 && i+2 < len(b) && b[i+1] == '\\' && b[i+2] == 'u' {
+			if low, ok := hex(b[i+3:], 4); ok && low>>10 == 0xdc00>>10 {
+				v = 0x10000 + (v&0x3ff)<<10 + low&0x3ff
+				i += 6
+			}
+		}
+		p.scratch = fmt.Appendf(p.scratch, "%c", v)
 	}
 	return p.scratch[start:len(p.scratch):len(p.scratch)]
 }
 
 // hex parses the first n bytes of b as a hexadecimal number.
-func hex(b []byte, n int) (v rune, ok bool) {
+func hex(b []byte, n int) (rune, bool) {
 	if len(b) < n {
 		return 0, false
 	}
-	for _, c := range b[:n] {
-		switch {
-		case '0' <= c && c <= '9':
-			v = v<<4 | rune(c-'0')
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			v = v<<4 | rune(c|0x20-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return v, true
+	v, err := strconv.ParseUint(string(b[:n]), 16, 16)
+	return rune(v), err == nil
 }

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/parleyweb/parley/internal/coding"
 )
 
 // The bounds of the data kept of a log besides its entries.
@@ -56,16 +54,17 @@ type File struct {
 	// Err says why the file could not be read to its end. The entries before it count.
 	Err error
 
-	f       *os.File // nil for standard input
-	in      io.Reader
-	meter   *meter
-	decoder io.ReadCloser
-	lines   *lines
-	parser  Parser
-	entry   Entry
-	first   int64  // time of the first entry
-	begin   uint64 // hash of the first lines
-	whole   bool   // the file has no other lines
+	stream stream
+	parser Parser
+	entry  Entry // the next one
+	beginning
+}
+
+// A beginning is what the first lines of a file show.
+type beginning struct {
+	first int64  // time of the first entry
+	hash  uint64 // of the lines; 0 if there are none
+	whole bool   // the file has no other lines
 }
 
 // An Example is a line that could not be parsed.
@@ -104,10 +103,10 @@ func Open(patterns []string, stdin io.Reader) (*Files, error) {
 // find adds the files of a pattern.
 func (l *Files) find(pattern string, stdin io.Reader) error {
 	if pattern == "-" {
-		if slices.ContainsFunc(l.files, func(f *File) bool { return f.f == nil }) {
+		if slices.ContainsFunc(l.files, func(f *File) bool { return f.stream.f == nil }) {
 			return errors.New("read logs: standard input was named twice")
 		}
-		l.files = append(l.files, &File{Name: "-", Size: -1, in: stdin})
+		l.files = append(l.files, &File{Name: "-", Size: -1, stream: stream{in: stdin}})
 		return nil
 	}
 	names := []string{pattern}
@@ -128,7 +127,7 @@ func (l *Files) find(pattern string, stdin io.Reader) error {
 			return fmt.Errorf("read logs: %w", err)
 		}
 		info, err := f.Stat()
-		if err != nil || info.IsDir() || slices.ContainsFunc(l.files, func(o *File) bool { return o.is(info) }) {
+		if err != nil || info.IsDir() || slices.ContainsFunc(l.files, func(o *File) bool { return o.stream.of(info) }) {
 			f.Close()
 			found = found || err == nil && !info.IsDir()
 			continue
@@ -137,12 +136,11 @@ func (l *Files) find(pattern string, stdin io.Reader) error {
 			f.Close()
 			return fmt.Errorf("read logs %s: more than %d files", pattern, maxFiles)
 		}
-		size := info.Size()
-		if !info.Mode().IsRegular() {
-			size = -1
+		file := &File{Name: name, Size: -1, stream: stream{f: f, in: f}}
+		if info.Mode().IsRegular() {
+			file.Size = info.Size()
 		}
-		// It stays open, so that this very file is read, even if it is rotated meanwhile.
-		l.files = append(l.files, &File{Name: name, Size: size, f: f, in: f})
+		l.files = append(l.files, file)
 		found = true
 	}
 	if !found {
@@ -151,21 +149,13 @@ func (l *Files) find(pattern string, stdin io.Reader) error {
 	return nil
 }
 
-func (f *File) is(info os.FileInfo) bool {
-	if f.f == nil {
-		return false
-	}
-	own, err := f.f.Stat()
-	return err == nil && os.SameFile(own, info)
-}
-
 // sniff reads the beginning of a file, for its first time and to compare it with others.
 func (f *File) sniff(seed maphash.Seed) {
 	f.first = maxUnix // unreadable files come last
-	if f.start(nil); f.Err != nil {
+	if f.Err = f.stream.start(f.Size, nil); f.Err != nil {
 		return
 	}
-	list, whole := f.lines.peek(sniffLines)
+	list, whole := f.stream.lines.peek(sniffLines)
 	var h maphash.Hash
 	h.SetSeed(seed)
 	for _, line := range list {
@@ -176,16 +166,12 @@ func (f *File) sniff(seed maphash.Seed) {
 			f.first = e.Unix
 		}
 	}
-	f.begin, f.whole = h.Sum64(), whole
-	if len(list) == 0 {
-		f.begin = 0
+	if f.whole = whole; len(list) > 0 {
+		f.hash = h.Sum64()
 	}
-	if f.Size < 0 {
-		return // it cannot be read twice: the buffer is kept
-	}
-	f.stop()
-	if _, err := f.f.Seek(0, io.SeekStart); err != nil {
-		f.Err = err
+	if f.Size >= 0 { // else it cannot be read twice, and the buffer is kept
+		f.stream.stop()
+		_, f.Err = f.stream.f.Seek(0, io.SeekStart)
 	}
 }
 
@@ -197,16 +183,16 @@ const maxUnix = 1<<63 - 1
 func (l *Files) leaveTwinsOut() {
 	by := map[uint64]*File{}
 	for _, f := range l.files {
-		if f.begin == 0 || f.Err != nil {
+		if f.hash == 0 || f.Err != nil {
 			continue
 		}
-		other := by[f.begin]
+		other := by[f.hash]
 		switch {
 		case other == nil || other.whole != f.whole:
-			by[f.begin] = f
+			by[f.hash] = f
 		case compressed(other.Name) && !compressed(f.Name):
 			other.DuplicateOf = f.Name
-			by[f.begin] = f
+			by[f.hash] = f
 		default:
 			f.DuplicateOf = other.Name
 		}
@@ -219,52 +205,6 @@ func compressed(name string) bool {
 		return true
 	}
 	return false
-}
-
-// start opens a file for reading.
-func (f *File) start(progress func(int64)) {
-	if f.Err != nil {
-		return
-	}
-	if f.lines != nil {
-		f.meter.progress = progress
-		return
-	}
-	in := f.in
-	if f.Size >= 0 {
-		// Lines written while we read belong to the next report.
-		in = io.LimitReader(f.in, f.Size)
-	}
-	f.meter = &meter{in, progress}
-	decoder, err := coding.NewReader(f.meter)
-	if err != nil {
-		f.Err = err
-		return
-	}
-	f.decoder = decoder
-	f.lines = newLines(decoder)
-}
-
-// stop frees the resources for reading a file.
-func (f *File) stop() {
-	if f.decoder != nil {
-		f.decoder.Close()
-	}
-	f.decoder, f.lines = nil, nil
-}
-
-// A meter reports the bytes read through it.
-type meter struct {
-	r        io.Reader
-	progress func(int64)
-}
-
-func (m *meter) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
-	if n > 0 && m.progress != nil {
-		m.progress(int64(n))
-	}
-	return n, err
 }
 
 // Size returns the number of bytes to read, as stored, or -1 if unknown.
@@ -300,7 +240,9 @@ func (l *Files) Next() *Entry {
 	for len(l.waiting) > 0 && (len(l.open) == 0 || l.waiting[0].first <= l.earliest().entry.Unix) {
 		f := l.waiting[0]
 		l.waiting = l.waiting[1:]
-		f.start(l.Progress)
+		if f.Err == nil {
+			f.Err = f.stream.start(f.Size, l.Progress)
+		}
 		l.open = append(l.open, f)
 		l.advance(f)
 	}
@@ -319,7 +261,7 @@ func (l *Files) earliest() *File {
 // advance reads the next entry of a file, and closes the file if there is none.
 func (l *Files) advance(f *File) bool {
 	for f.Err == nil {
-		line, end, err := f.lines.next()
+		line, end, err := f.stream.lines.next()
 		if err != nil {
 			if err != io.EOF {
 				f.Err = err
@@ -347,10 +289,7 @@ func (l *Files) advance(f *File) bool {
 			l.examples = append(l.examples, Example{f.Name, f.Lines, err.Error(), printable(line)})
 		}
 	}
-	f.stop()
-	if f.f != nil {
-		f.f.Close()
-	}
+	f.stream.close()
 	l.open = slices.DeleteFunc(l.open, func(o *File) bool { return o == f })
 	if l.last == f {
 		l.last = nil
@@ -373,10 +312,7 @@ func printable(line []byte) string {
 // Close closes the files.
 func (l *Files) Close() error {
 	for _, f := range l.files {
-		f.stop()
-		if f.f != nil {
-			f.f.Close()
-		}
+		f.stream.close()
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func fieldOf(path []byte) (field, rank int) {
 func (p *Parser) parseJSON(line []byte, e *Entry) error {
 	o := &p.json
 	*o = object{path: o.path[:0]}
-	rest, ok := o.object(line, 0)
+	rest, ok := o.group(line, 0, true)
 	if !ok || len(bytes.TrimLeft(rest, " \t")) > 0 {
 		return errJSON
 	}
@@ -213,43 +213,30 @@ func readExponent(b []byte) (unix int64, ok bool) {
 	return int64(f), true
 }
 
-// object parses an object and keeps the known fields. It is strict in structure and lenient in strings and
-// numbers: nginx writes \x22 into strings.
-func (o *object) object(b []byte, depth int) (rest []byte, ok bool) {
+// group parses an object, and keeps the known fields, or an array, whose first value counts. It is strict in
+// structure and lenient in strings and numbers: nginx writes \x22 into strings.
+func (o *object) group(b []byte, depth int, keep bool) (rest []byte, ok bool) {
 	if depth == maxDepth {
 		return nil, false
 	}
-	b = space(b[1:])
-	if len(b) > 0 && b[0] == '}' {
+	end := b[0] + 2 // '}' of '{', ']' of '['
+	if b = space(b[1:]); len(b) > 0 && b[0] == end {
 		return b[1:], true
 	}
-	outer := len(o.path)
-	for {
-		key, _, rest, ok := jsonString(b)
-		if !ok {
-			return nil, false
-		}
-		if b = space(rest); len(b) == 0 || b[0] != ':' {
-			return nil, false
-		}
-		if outer > 0 {
-			o.path = append(o.path, '.')
-		}
-		for _, c := range key[:min(len(key), maxPath)] {
-			if 'A' <= c && c <= 'Z' {
-				c += 'a' - 'A'
+	for outer := len(o.path); ; keep = false {
+		if end == '}' {
+			if b, ok = o.key(b); !ok {
+				return nil, false
 			}
-			o.path = append(o.path, c)
+			keep = true
 		}
-		if b, ok = o.valueOf(space(b[1:]), depth, true); !ok {
-			return nil, false
-		}
+		b, ok = o.valueOf(b, depth, keep)
 		o.path = o.path[:outer]
-		if b = space(b); len(b) == 0 {
+		if b = space(b); !ok || len(b) == 0 {
 			return nil, false
 		}
 		switch b[0] {
-		case '}':
+		case end:
 			return b[1:], true
 		case ',':
 			b = space(b[1:])
@@ -259,21 +246,37 @@ func (o *object) object(b []byte, depth int) (rest []byte, ok bool) {
 	}
 }
 
+// key parses the name of a field with its colon, and adds it to the path.
+func (o *object) key(b []byte) (rest []byte, ok bool) {
+	key, _, rest, ok := quotation(b)
+	if rest = space(rest); !ok || len(rest) == 0 || rest[0] != ':' {
+		return nil, false
+	}
+	if len(o.path) > 0 {
+		o.path = append(o.path, '.')
+	}
+	for _, c := range key[:min(len(key), maxPath)] {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		o.path = append(o.path, c)
+	}
+	return space(rest[1:]), true
+}
+
 // valueOf parses a value, and keeps it if keep is set and the path is a known field.
 func (o *object) valueOf(b []byte, depth int, keep bool) (rest []byte, ok bool) {
 	if len(b) == 0 {
 		return nil, false
 	}
 	switch b[0] {
-	case '{':
-		return o.object(b, depth+1)
-	case '[':
-		return o.array(b, depth+1, keep)
+	case '{', '[':
+		return o.group(b, depth+1, keep)
 	}
 	var value []byte
 	var esc bool
 	if b[0] == '"' {
-		if value, esc, rest, ok = jsonString(b); !ok {
+		if value, esc, rest, ok = quotation(b); !ok {
 			return nil, false
 		}
 	} else {
@@ -295,51 +298,6 @@ func (o *object) valueOf(b []byte, depth int, keep bool) (rest []byte, ok bool) 
 		}
 	}
 	return rest, true
-}
-
-// array parses an array, of which the first value counts.
-func (o *object) array(b []byte, depth int, keep bool) (rest []byte, ok bool) {
-	if depth == maxDepth {
-		return nil, false
-	}
-	b = space(b[1:])
-	if len(b) > 0 && b[0] == ']' {
-		return b[1:], true
-	}
-	for ; ; keep = false {
-		if b, ok = o.valueOf(b, depth, keep); !ok {
-			return nil, false
-		}
-		if b = space(b); len(b) == 0 {
-			return nil, false
-		}
-		switch b[0] {
-		case ']':
-			return b[1:], true
-		case ',':
-			b = space(b[1:])
-		default:
-			return nil, false
-		}
-	}
-}
-
-// jsonString parses a string, and reports whether it has escapes.
-func jsonString(b []byte) (in []byte, esc bool, rest []byte, ok bool) {
-	if len(b) == 0 || b[0] != '"' {
-		return nil, false, nil, false
-	}
-	b = b[1:]
-	for at := 0; ; at++ {
-		i := bytes.IndexByte(b[at:], '"')
-		if i < 0 {
-			return nil, false, nil, false
-		}
-		at += i
-		if !escaped(b, at) {
-			return b[:at], bytes.IndexByte(b[:at], '\\') >= 0, b[at+1:], true
-		}
-	}
 }
 
 func space(b []byte) []byte {

@@ -142,24 +142,32 @@ func escaped(b []byte, at int) bool {
 	return n%2 == 1
 }
 
-// quoted parses ` "..."`.
+// quoted parses ` "..."`, and decodes its escapes.
 func (p *Parser) quoted(b []byte) (in, rest []byte, ok bool) {
-	if len(b) < 3 || b[0] != ' ' || b[1] != '"' {
+	if len(b) == 0 || b[0] != ' ' {
 		return nil, nil, false
 	}
-	b = b[2:]
+	in, esc, rest, ok := quotation(b[1:])
+	if esc {
+		in = p.unescape(in)
+	}
+	return in, rest, ok
+}
+
+// quotation parses "...", and reports whether it has escapes.
+func quotation(b []byte) (in []byte, esc bool, rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != '"' {
+		return nil, false, nil, false
+	}
+	b = b[1:]
 	for at := 0; ; at++ {
 		i := bytes.IndexByte(b[at:], '"')
 		if i < 0 {
-			return nil, nil, false
+			return nil, false, nil, false
 		}
 		at += i
 		if !escaped(b, at) {
-			in = b[:at]
-			if bytes.IndexByte(in, '\\') >= 0 {
-				in = p.unescape(in)
-			}
-			return in, b[at+1:], true
+			return b[:at], bytes.IndexByte(b[:at], '\\') >= 0, b[at+1:], true
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -190,15 +191,7 @@ func (c *Chart) names(b *strings.Builder, looks []look, x, y scale) {
 			list = append(list, place{i, x.at(p.X), y.at(p.Y), y.at(p.Y)})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b place) int {
-		switch {
-		case a.y < b.y:
-			return -1
-		case a.y > b.y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list, func(a, b place) int { return cmp.Compare(a.y, b.y) })
 	bottom := chartHeight - 12
 	height := min(nameHeight, (bottom-chartTop)/float64(max(1, len(list))))
 	for i := range list { // down, as far as is needed

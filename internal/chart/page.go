@@ -3,6 +3,7 @@
 package chart
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -89,15 +90,7 @@ func (c *Chart) drawable(points []Point) (list []Point) {
 			list = append(list, p)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Point) int {
-		switch {
-		case a.X < b.X:
-			return -1
-		case a.X > b.X:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
 	return list
 }
 

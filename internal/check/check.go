@@ -109,24 +109,12 @@ const (
 	agentDefault  = "parley-check"
 )
 
-func (c *Checker) sample() int {
-	if c.Sample < 0 {
-		return 0
-	}
-	return cmp.Or(c.Sample, sampleDefault)
-}
-
-func (c *Checker) now() time.Time { return clock.Now(c.Now) }
-
-func (c *Checker) log() *slog.Logger { return cmp.Or(c.Log, slog.New(slog.DiscardHandler)) }
-
-// A run is one check in progress.
+// A run is one check in progress: it reads the document, and collects what is wrong. It is for one goroutine.
 type run struct {
-	*Checker
-	report     *Report
-	violations map[string]*violation
-	asking     *fetcher // nil if no requests may be sent
-	at         time.Time
+	violations
+	report  *Report
+	fetcher *fetcher // nil if no requests may be sent
+	at      time.Time
 
 	urls  urlSet // of entries
 	gone  urlSet // of tombstones
@@ -137,8 +125,8 @@ type run struct {
 }
 
 func (c *Checker) start(target string) *run {
-	return &run{Checker: c, report: &Report{Target: target, Kind: "unknown", Findings: []Finding{}}, violations: map[string]*violation{},
-		at: c.now(), picks: picks{most: c.sample()}}
+	return &run{report: &Report{Target: target, Kind: "unknown", Findings: []Finding{}}, violations: violations{},
+		at: clock.Now(c.Now), picks: picks{most: max(cmp.Or(c.Sample, sampleDefault), 0)}}
 }
 
 // URL checks the document at a URL, and a sample of the pages that it lists. A
@@ -150,12 +138,27 @@ func (c *Checker) URL(ctx context.Context, url string) (*Report, error) {
 		return nil, fmt.Errorf("check %.200s: %w", url, err)
 	}
 	x := c.start(url)
-	x.asking = newAsker(c)
+	x.fetcher = newFetcher(c, x.violations)
+	return x.within(ctx, c, func(ctx context.Context) { x.checkURL(ctx, u) })
+}
+
+// within reads a document, and then a sample of the pages that it lists, for at most Checker.Wait.
+func (x *run) within(ctx context.Context, c *Checker, read func(context.Context)) (*Report, error) {
 	inner, stop := context.WithTimeout(ctx, cmp.Or(c.Wait, waitDefault))
 	defer stop()
-	x.checkURL(inner, u)
-	x.pages(inner)
-	return x.finish(ctx, inner)
+	read(inner)
+	if x.fetcher != nil {
+		s := sampler{x.fetcher, x.report, c.Page}
+		s.pages(inner, x.picks.list)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("check %.200s: %w", x.report.Target, err)
+	}
+	if inner.Err() != nil {
+		x.violate("out-of-time", "", "")
+	}
+	x.finish()
+	return x.report, nil
 }
 
 // File checks a file. With fetch it also fetches robots.txt and a sample of the pages
@@ -176,40 +179,22 @@ func (c *Checker) File(ctx context.Context, path string, fetch bool) (*Report, e
 	}
 	x := c.start(path)
 	if fetch {
-		x.asking = newAsker(c)
+		x.fetcher = newFetcher(c, x.violations)
 	}
-	inner, stop := context.WithTimeout(ctx, cmp.Or(c.Wait, waitDefault))
-	defer stop()
 	d := &document{place: path, modified: info.ModTime(), beside: filepath.Dir(path)}
-	x.read(inner, d, readerWith(inner, f))
-	x.pages(inner)
-	return x.finish(ctx, inner)
+	return x.within(ctx, c, func(ctx context.Context) { x.read(ctx, d, f) })
 }
 
-func (x *run) finish(ctx, inner context.Context) (*Report, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("check %.200s: %w", x.report.Target, err)
-	}
-	if inner.Err() != nil {
-		x.violate("out-of-time", "", "")
-	}
-	for _, id := range []string{"relative-url", "foreign-url", "outside-path", "long-url", "duplicate", "not-canonical", "disallowed"} {
-		if h := x.violations[id]; h != nil {
-			h.of = max(x.report.Entries, h.count)
-		}
-	}
-	for _, id := range []string{"bad-date", "absurd-date", "future-date", "zoneless-date"} {
-		if h := x.violations[id]; h != nil {
-			h.of = max(x.dated, h.count)
-		}
-	}
+// finish turns the violations into the findings of the report, the worst first.
+func (x *run) finish() {
+	x.outOf(x.report.Entries, "relative-url", "foreign-url", "outside-path", "long-url", "duplicate", "not-canonical", "disallowed")
+	x.outOf(x.dated, "bad-date", "absurd-date", "future-date", "zoneless-date")
 	for i := range rules {
 		if h := x.violations[rules[i].id]; h != nil {
 			x.report.Findings = append(x.report.Findings, rules[i].finding(h))
 		}
 	}
 	slices.SortStableFunc(x.report.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity.rank(), b.Severity.rank()) })
-	return x.report, nil
 }
 
 // A violation collects the violations of one rule.
@@ -221,20 +206,36 @@ type violation struct {
 	fixed     string // replaces {fixed}
 }
 
+// amount counts n things instead of the one that was just recorded, and adds how many were examined.
+func (h *violation) amount(n, of int) {
+	h.count += n - 1
+	h.of += of
+}
+
+// violations has what was found against each rule, by the rule's name.
+type violations map[string]*violation
+
 // violate records one more violation of a rule.
-func (x *run) violate(rule, where, eg string) *violation {
-	h := x.violations[rule]
+func (v violations) violate(rule, where, eg string) *violation {
+	h := v[rule]
 	if h == nil {
 		h = &violation{where: where, eg: eg}
-		x.violations[rule] = h
+		v[rule] = h
 	}
 	h.count++
 	return h
 }
 
-// readerWith returns a reader that fails once ctx has ended.
-func readerWith(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
+// outOf sets how many things were examined for some rules.
+func (v violations) outOf(n int, rules ...string) {
+	for _, rule := range rules {
+		if h := v[rule]; h != nil {
+			h.of = max(n, h.count)
+		}
+	}
+}
 
+// A contextReader fails once ctx has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

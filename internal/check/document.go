@@ -43,19 +43,19 @@ func (d *document) originOr(other string) string {
 
 // checkURL checks the document at a canonical URL.
 func (x *run) checkURL(ctx context.Context, url string) {
-	ans := x.fetch(ctx, url, false)
+	ans, body := x.fetch(ctx, url, false)
 	if ans == nil {
 		return
 	}
-	d := x.document(ans)
-	err := x.read(ctx, d, ans.body)
-	ans.Close()
+	d := newDocument(ans)
+	err := x.read(ctx, d, body)
+	body.Close()
 	if err == nil {
 		x.delivery(ctx, d, ans)
 	}
 }
 
-func (x *run) document(ans *answer) *document {
+func newDocument(ans *fetch.Answer) *document {
 	d := &document{place: ans.URL, url: ans.URL, header: ans.Header}
 	if t, err := http.ParseTime(ans.Header.Get("Last-Modified")); err == nil {
 		d.modified = t
@@ -74,7 +74,7 @@ func (x *run) read(ctx context.Context, d *document, r io.Reader) error {
 }
 
 func (x *run) readKind(ctx context.Context, d *document, r io.Reader) error {
-	z, err := coding.NewReader(readerWith(ctx, r))
+	z, err := coding.NewReader(contextReader{ctx, r})
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (x *run) readKind(ctx context.Context, d *document, r io.Reader) error {
 	case kindRobots:
 		return x.robotsText(ctx, d, in)
 	case kindHTML:
-		if name := challenge(&answer{Answer: &fetch.Answer{Header: d.header}}, head); name != "" {
+		if name := challenge(d.header, head); name != "" {
 			return errChallenge{name}
 		}
 		return errHTML
@@ -200,7 +200,7 @@ var mediaTypes = map[string]string{
 }
 
 // delivery checks the HTTP response of a document: type, compression, validators.
-func (x *run) delivery(ctx context.Context, d *document, ans *answer) {
+func (x *run) delivery(ctx context.Context, d *document, ans *fetch.Answer) {
 	mt, _, _ := strings.Cut(strings.ToLower(d.header.Get("Content-Type")), ";")
 	mt = strings.TrimSpace(mt)
 	ok := strings.HasSuffix(mt, "/xml") || strings.HasSuffix(mt, "+xml") || strings.Contains(mt, "gzip") || strings.Contains(mt, "zstd")
@@ -218,14 +218,14 @@ func (x *run) delivery(ctx context.Context, d *document, ans *answer) {
 		}
 		x.violate("wrong-type", d.place, short(mt)).fixed = mediaTypes[d.kind]
 	}
-	if packed, ok := d.packed.size(); ok && !ans.coded && ans.wire.n >= d.bytes && d.bytes > 2000 && packed*10 < d.bytes*9 {
+	if packed, ok := d.packed.size(); ok && !coded(d.header) && ans.Received >= d.bytes && d.bytes > 2000 && packed*10 < d.bytes*9 {
 		x.violate("not-compressed", d.place, "").bytes = [2]int64{d.bytes, packed}
 	}
-	switch again, status := x.again(ctx, ans); again {
+	switch again, status := x.fetcher.again(ctx, ans); again {
 	case noValidators:
-		x.violate("no-validators", d.place, "").bytes[0] = ans.wire.n
+		x.violate("no-validators", d.place, "").bytes[0] = ans.Received
 	case sentAgain:
-		x.violate("no-304", d.place, status).bytes[0] = ans.wire.n
+		x.violate("no-304", d.place, status).bytes[0] = ans.Received
 	}
 }
 
@@ -238,21 +238,16 @@ const (
 )
 
 // again repeats the request of a response, with its validators.
-func (x *run) again(ctx context.Context, ans *answer) (int, string) {
-	h := http.Header{}
-	for _, v := range [][2]string{{"Etag", "If-None-Match"}, {"Last-Modified", "If-Modified-Since"}} {
-		if s := ans.Header.Get(v[0]); s != "" {
-			h.Set(v[1], s)
-		}
-	}
+func (a *fetcher) again(ctx context.Context, ans *fetch.Answer) (int, string) {
+	h := fetch.Validators{ETag: ans.Header.Get("ETag"), LastModified: ans.Header.Get("Last-Modified")}.Header()
 	if len(h) == 0 {
 		return noValidators, ""
 	}
-	second, err := x.asking.get(ctx, ans.URL, h)
+	second, body, err := a.get(ctx, askWait, ans.URL, h)
 	if err != nil {
 		return notKnown, ""
 	}
-	second.Close()
+	body.Close()
 	switch {
 	case second.Status == http.StatusNotModified:
 		return notModified, ""
@@ -266,8 +261,8 @@ func (x *run) again(ctx context.Context, ans *answer) (int, string) {
 type gzipMeter struct {
 	w    io.WriteCloser
 	in   int64
+	rest int64 // further input, which it did not compress
 	out  counting
-	more bool // there was more input than it compressed
 }
 
 const maxPacked = 8 << 20
@@ -283,8 +278,7 @@ func (p *gzipMeter) Write(b []byte) (int, error) {
 		p.w.Write(b)
 		p.in += n
 	} else {
-		p.more = true
-		p.out.rest += n
+		p.rest += n
 	}
 	return len(b), nil
 }
@@ -294,12 +288,14 @@ func (p *gzipMeter) size() (int64, bool) {
 	if p.in == 0 || p.w.Close() != nil {
 		return 0, false
 	}
-	return p.out.n + p.out.rest*p.out.n/p.in, true
+	out := int64(p.out)
+	return out + p.rest*out/p.in, true
 }
 
-type counting struct{ n, rest int64 }
+// counting is a Writer that counts bytes.
+type counting int64
 
 func (c *counting) Write(b []byte) (int, error) {
-	c.n += int64(len(b))
+	*c += counting(len(b))
 	return len(b), nil
 }

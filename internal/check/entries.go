@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -19,7 +20,6 @@ const maxEntries = 2_000_000
 // An entry is a page that a document lists.
 type entry struct {
 	url, raw string // canonical, and as written; raw is empty if that does not matter
-	where    string // empty: the URL is the place
 	modified time.Time
 	span     time.Duration
 	length   int64 // -1 if unknown
@@ -29,39 +29,35 @@ type entry struct {
 func (x *run) entry(ctx context.Context, d *document, e entry) {
 	x.report.Entries++
 	d.entries++
-	where := e.where
-	if where == "" {
-		where = e.url
-	}
 	if !x.urls.add(e.url) {
-		x.violate("duplicate", where, short(e.url))
+		x.violate("duplicate", e.url, short(e.url))
 	}
 	origin := protocol.Origin(e.url)
 	home := d.originOr(x.first)
 	if home == "" {
 		x.first, home = origin, origin
-		if x.asking != nil {
-			x.robots(ctx, origin)
+		if x.fetcher != nil {
+			x.fetcher.robots(ctx, origin)
 		}
 	}
 	if origin != home {
-		x.violate("foreign-url", where, short(e.url)).fixed = home
+		x.violate("foreign-url", e.url, short(e.url)).fixed = home
 	}
 	if len(e.raw) >= maxLoc {
-		x.violate("long-url", where, short(e.url))
+		x.violate("long-url", e.url, short(e.url))
 	}
 	if e.raw != "" && e.raw != e.url {
 		if low := strings.ToLower(e.raw); !strings.HasPrefix(low, "http:") && !strings.HasPrefix(low, "https:") {
-			x.violate("relative-url", where, short(e.raw))
+			x.violate("relative-url", e.url, short(e.raw))
 		} else if e.raw+"/" != e.url {
-			x.violate("not-canonical", where, short(e.raw))
+			x.violate("not-canonical", e.url, short(e.raw))
 		}
 	}
 	x.date(d, e)
 	if origin == home {
-		if x.asking != nil {
-			if r := x.asking.rules[origin]; r != nil && r.got && !r.file.Allowed("*", e.url[len(origin):]) {
-				x.violate("disallowed", where, short(e.url))
+		if x.fetcher != nil {
+			if r := x.fetcher.rules[origin]; r != nil && r.got && !r.file.Allowed("*", e.url[len(origin):]) {
+				x.violate("disallowed", e.url, short(e.url))
 				return
 			}
 		}
@@ -128,12 +124,10 @@ func (d *dates) add(t time.Time, span time.Duration, document time.Time) {
 func (x *run) judge(d *document) {
 	ds := &d.dates
 	if ds.none > ds.some {
-		h := x.violate("no-dates", d.place, short(ds.undated))
-		h.count, h.of = h.count-1+ds.none, h.of+ds.none+ds.some
+		x.violate("no-dates", d.place, short(ds.undated)).amount(ds.none, ds.none+ds.some)
 	}
 	if ds.coarse > 0 && ds.coarse*2 > ds.some {
-		h := x.violate("coarse-dates", d.place, "")
-		h.count, h.of = h.count-1+ds.coarse, h.of+ds.some
+		x.violate("coarse-dates", d.place, "").amount(ds.coarse, ds.some)
 	}
 	var most int64
 	for t, n := range ds.alike {
@@ -152,8 +146,7 @@ func (x *run) judge(d *document) {
 		n, says = ds.near, "within 5 minutes of "+protocol.FormatDate(d.modified)+", when the file was written"
 	}
 	if n >= buildLeast && n*2 >= ds.some {
-		h := x.violate("lastmod-build-time", d.place, says)
-		h.count, h.of = h.count-1+n, h.of+ds.some
+		x.violate("lastmod-build-time", d.place, says).amount(n, ds.some)
 	}
 }
 
@@ -214,15 +207,7 @@ func (p *picks) offer(e entry) {
 	}
 	sum := sha256.Sum256([]byte(e.url))
 	rank := binary.BigEndian.Uint64(sum[:])
-	i, again := slices.BinarySearchFunc(p.list, rank, func(a pick, r uint64) int {
-		switch {
-		case a.rank < r:
-			return -1
-		case a.rank > r:
-			return 1
-		}
-		return 0
-	})
+	i, again := slices.BinarySearchFunc(p.list, rank, func(a pick, r uint64) int { return cmp.Compare(a.rank, r) })
 	if again || i == p.most {
 		return
 	}

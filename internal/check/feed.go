@@ -26,7 +26,7 @@ func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 		return errUnknown{"JSON, but not a JSON Feed"}
 	}
 	f, err := feed.Read(bytes.NewReader(text), feed.Options{URL: d.url})
-	strict := x.feedText(d, text)
+	strict := x.feedText(text)
 	switch {
 	case errors.Is(err, feed.ErrHTML):
 		return errHTML
@@ -63,7 +63,7 @@ func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 // feedText checks a feed as XML: whether it is well-formed, and how its dates are
 // written. It accepts a document type and other encodings than UTF-8: old feeds have
 // them, and feed readers accept them.
-func (x *run) feedText(d *document, text []byte) error {
+func (x *run) feedText(text []byte) error {
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 	switch encoding := encodingOf(text); {
 	case !bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")), bytes.IndexByte(text, 0) >= 0,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	neturl "net/url"
 	"strings"
@@ -27,83 +28,74 @@ const (
 // accepted is our Accept-Encoding: crawlers accept gzip, and many accept more.
 const accepted = "gzip, zstd"
 
-// A fetcher sends requests, one at a time, at the pace of the check.
+// A fetcher sends the requests of one check, one at a time, at its pace, and knows the robots.txt of each site. It is
+// for one goroutine.
 type fetcher struct {
-	*Checker
-	client fetch.Client
-	agent  string
-	every  time.Duration
-	last   time.Time
-	rules  map[string]*originRobots // by origin
+	violations // of the check, for those of robots.txt
+	client     fetch.Client
+	every      time.Duration
+	last       time.Time
+	rules      map[string]*originRobots // by origin
 
 	done, planned int
+	progress      func(done, of int) // may be nil
+	log           *slog.Logger
 }
 
-func newAsker(c *Checker) *fetcher {
-	a := &fetcher{Checker: c, agent: cmp.Or(c.Agent, agentDefault), every: cmp.Or(c.Every, everyDefault), rules: make(map[string]*originRobots)}
-	a.client = fetch.Client{Agent: a.agent, Pace: a.pause, MaxBytes: -1}
+func newFetcher(c *Checker, v violations) *fetcher {
+	a := &fetcher{violations: v, every: cmp.Or(c.Every, everyDefault), rules: make(map[string]*originRobots),
+		progress: c.Progress, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler))}
+	a.client = fetch.Client{Agent: cmp.Or(c.Agent, agentDefault), Pace: a.pause, MaxBytes: -1}
 	if c.Client != nil {
 		a.client.Transport = c.Client.Transport
 	}
 	return a
 }
 
-// An answer is the response of a web server. The caller must close it.
-type answer struct {
-	*fetch.Answer
-	body  io.ReadCloser // without its content coding
-	wire  *counter      // bytes on the wire
-	coded bool          // the body had a content coding
+// A decoder is the body of a response without its content coding. Close ends the request too.
+type decoder struct {
+	io.ReadCloser
+	answer *fetch.Answer
 }
 
-func (a *answer) Close() error { return errors.Join(a.body.Close(), a.Answer.Close()) }
+func (d decoder) Close() error { return errors.Join(d.ReadCloser.Close(), d.answer.Close()) }
 
-// A counter is a Reader that counts bytes.
-type counter struct {
-	r io.Reader
-	n int64
+// coded reports whether a response has a content coding that get removes.
+func coded(h http.Header) bool {
+	switch h.Get("Content-Encoding") {
+	case "gzip", "x-gzip", "zstd":
+		return true
+	}
+	return false
 }
 
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// get fetches a URL as soon as the pace allows. No HTTP status is an error.
-func (a *fetcher) get(ctx context.Context, url string, header http.Header) (*answer, error) {
-	return a.within(ctx, askWait, url, header)
-}
-
-func (a *fetcher) within(ctx context.Context, wait time.Duration, url string, header http.Header) (*answer, error) {
-	if a.Progress != nil {
-		a.Progress(a.done, max(a.planned, a.done+1))
+// get fetches a URL as soon as the pace allows, and for at most wait; the header may be nil, and get adds to it. No
+// HTTP status is an error. The caller must close the body, which has no content coding.
+func (a *fetcher) get(ctx context.Context, wait time.Duration, url string, header http.Header) (*fetch.Answer, io.ReadCloser, error) {
+	if a.progress != nil {
+		a.progress(a.done, max(a.planned, a.done+1))
 	}
 	a.done++
 	client := a.client
 	client.Timeout = wait
-	header = header.Clone()
 	if header == nil {
 		header = http.Header{}
 	}
 	header.Set("Accept-Encoding", accepted) // set here, so that net/http does not decode the body
-	resp, err := client.Get(ctx, url, header)
+	ans, err := client.Get(ctx, url, header)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	a.log().Debug("fetched", "url", url, "status", resp.Status)
-	ans := &answer{Answer: resp, wire: &counter{r: resp}}
-	ans.body = io.NopCloser(ans.wire)
-	switch resp.Header.Get("Content-Encoding") {
-	case "gzip", "x-gzip", "zstd":
-		z, err := coding.NewReader(ans.wire)
-		if err != nil {
-			resp.Close()
-			return nil, err
-		}
-		ans.coded, ans.body = true, z
+	a.log.Debug("fetched", "url", url, "status", ans.Status)
+	if !coded(ans.Header) {
+		return ans, ans, nil
 	}
-	return ans, nil
+	z, err := coding.NewReader(ans)
+	if err != nil {
+		ans.Close()
+		return nil, nil, err
+	}
+	return ans, decoder{z, ans}, nil
 }
 
 // pause waits until a request may be sent.
@@ -118,109 +110,106 @@ func (a *fetcher) pause(ctx context.Context) error {
 // An originRobots is the robots.txt of an origin.
 type originRobots struct {
 	file *robots.File
-	text []byte // its beginning; nil if there is none
-	got  bool   // the response was 2xx
+	got  bool // the response was 2xx
 }
 
 // allowed reports whether robots.txt lets this program fetch a URL.
 func (a *fetcher) allowed(r *originRobots, url string) bool {
-	return r.file.Allowed(a.agent, url[len(protocol.Origin(url)):])
+	return r.file.Allowed(a.client.Agent, url[len(protocol.Origin(url)):])
 }
 
 // robots fetches the robots.txt of an origin, once, and records problems with that.
-func (x *run) robots(ctx context.Context, origin string) *originRobots {
-	a := x.asking
+func (a *fetcher) robots(ctx context.Context, origin string) *originRobots {
 	if r := a.rules[origin]; r != nil {
 		return r
 	}
 	url := origin + "/robots.txt"
 	r := &originRobots{}
 	var code int
+	var rules []byte
 	for hop := 0; ; hop++ {
-		ans, err := a.get(ctx, url, nil)
+		ans, body, err := a.get(ctx, askWait, url, nil)
 		if err != nil {
-			x.violate("robots-unreachable", origin+"/robots.txt", short(err.Error()))
+			a.violate("robots-unreachable", origin+"/robots.txt", short(err.Error()))
 			break
 		}
 		code = ans.Status
-		to := ans.location()
+		to := location(ans)
 		if to != "" && hop < maxRedirects {
-			ans.Close()
+			body.Close()
 			url = to
 			continue
 		}
-		text, err := io.ReadAll(io.LimitReader(ans.body, robots.MaxBytes+1))
-		ans.Close()
+		text, err := io.ReadAll(io.LimitReader(body, robots.MaxBytes+1))
+		body.Close()
 		switch {
 		case err != nil:
 			code = 0
-			x.violate("robots-unreachable", url, short(err.Error()))
+			a.violate("robots-unreachable", url, short(err.Error()))
 		case 200 <= code && code < 300:
-			if name := challenge(ans, text); name != "" {
-				x.violate("challenge", url, name)
+			if name := challenge(ans.Header, text); name != "" {
+				a.violate("challenge", url, name)
 			} else if looksLikeHTML(text) {
-				x.violate("robots-html", url, "")
+				a.violate("robots-html", url, "")
 			}
-			r.got, r.text = true, text
+			r.got, rules = true, text
 		case code >= 500 || code == 429:
-			x.violate("robots-unreachable", url, ans.Says())
+			a.violate("robots-unreachable", url, ans.Says())
 		}
 		break
 	}
-	r.file = robots.ForStatus(code, r.text)
+	r.file = robots.ForStatus(code, rules)
 	a.rules[origin] = r
-	a.every = max(a.every, r.file.CrawlDelay(a.agent))
+	a.every = max(a.every, r.file.CrawlDelay(a.client.Agent))
 	return r
 }
 
 // location returns the canonical URL that a response redirects to; empty if none.
-func (a *answer) location() string {
-	if a.Location == "" {
-		return ""
-	}
+func location(a *fetch.Answer) string {
 	u, err := protocol.CanonicalURL(a.URL, a.Location)
-	if err != nil {
+	if a.Location == "" || err != nil {
 		return ""
 	}
 	return u
 }
 
-// fetch fetches the document at url, following redirects on the same site. On failure
-// it returns nil, and records the rule that was broken, or "part-missing".
-func (x *run) fetch(ctx context.Context, url string, part bool) *answer {
-	fail := func(rule, eg string) *answer {
+// fetch fetches the document at url, following redirects on the same site, and returns it with its body,
+// which the caller must close. On failure it returns nil, and records the rule that was broken, or
+// "part-missing".
+func (x *run) fetch(ctx context.Context, url string, part bool) (*fetch.Answer, io.ReadCloser) {
+	fail := func(rule, eg string) (*fetch.Answer, io.ReadCloser) {
 		if part {
 			rule, eg = "part-missing", url+" ("+eg+")"
 		}
 		x.violate(rule, url, eg)
-		return nil
+		return nil, nil
 	}
 	at := url
 	for hop := 0; ; hop++ {
 		if !isRobots(at) {
-			if r := x.robots(ctx, protocol.Origin(at)); !x.asking.allowed(r, at) {
+			if r := x.fetcher.robots(ctx, protocol.Origin(at)); !x.fetcher.allowed(r, at) {
 				return fail("forbidden", at)
 			}
 		}
-		ans, err := x.asking.within(ctx, readWait, at, nil)
+		ans, body, err := x.fetcher.get(ctx, readWait, at, nil)
 		if err != nil {
 			return fail("unreachable", short(err.Error()))
 		}
-		to := ans.location()
+		to := location(ans)
 		switch {
 		case to != "" && (hop == maxRedirects || !sameSite(at, to)):
-			ans.Close()
+			body.Close()
 			return fail("unreachable", "it redirects to "+short(to)+", which is not followed")
 		case to != "":
-			ans.Close()
+			body.Close()
 			x.violate("redirected", url, short(at)+" redirects to "+short(to))
 			at = to
 			continue
 		}
 		if ans.Status < 200 || ans.Status >= 300 {
-			head, _ := io.ReadAll(io.LimitReader(ans.body, 64<<10))
-			ans.Close()
-			if name := challenge(ans, head); name != "" {
+			head, _ := io.ReadAll(io.LimitReader(body, 64<<10))
+			body.Close()
+			if name := challenge(ans.Header, head); name != "" {
 				return fail("challenge", name)
 			}
 			if !part && isRobots(url) && (ans.Status == http.StatusNotFound || ans.Status == http.StatusGone) {
@@ -229,7 +218,7 @@ func (x *run) fetch(ctx context.Context, url string, part bool) *answer {
 			}
 			return fail("status", ans.Says())
 		}
-		return ans
+		return ans, body
 	}
 }
 
@@ -259,8 +248,8 @@ var challenges = []struct{ name, word string }{
 }
 
 // challenge returns the product whose bot challenge a page is; empty if none.
-func challenge(a *answer, page []byte) string {
-	if a.Header.Get("Cf-Mitigated") == "challenge" {
+func challenge(h http.Header, page []byte) string {
+	if h.Get("Cf-Mitigated") == "challenge" {
 		return "Cloudflare"
 	}
 	if !looksLikeHTML(page) {

@@ -61,7 +61,7 @@ func kindOf(head []byte, name string) (kind, what string) {
 		return kindSitemap, ""
 	}
 	for l := range lines(text) {
-		if name, _, ok := l.field(); ok && robotsFields[name] != 0 {
+		if name, _, ok := l.field(); ok && classOf(name) != 0 {
 			return kindRobots, ""
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"github.com/parleyweb/parley/internal/xmlpull"
@@ -24,21 +25,22 @@ const (
 // time: one as a crawler does, and one that checks the markup.
 func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	pr, pw := io.Pipe()
-	w := &markupChecker{hits: map[string]*violation{}}
+	w := &markupChecker{violations: violations{}}
 	done := make(chan error)
 	go func() {
 		err := w.read(pr)
 		io.Copy(io.Discard, pr) // so that the other reader never blocks
 		done <- err
 	}()
-	read := &counter{r: io.TeeReader(r, pw)}
+	var size counting
+	read := io.TeeReader(r, io.MultiWriter(pw, &size))
 	head, err := x.items(ctx, d, read)
 	if err == nil {
 		_, err = io.Copy(io.Discard, read) // the rest after the end of the document
 	}
 	pw.Close()
 	strict := <-done
-	d.bytes = read.n
+	d.bytes = int64(size)
 
 	x.report.Kind = "RSS 1.0"
 	if w.parley {
@@ -47,26 +49,24 @@ func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	w.finish(d)
 	if !w.parley { // a news feed is ordered newest first, and needs only one date per item
 		delete(x.violations, "order")
-		delete(w.hits, "one-date")
+		delete(w.violations, "one-date")
 	}
-	for id, h := range w.hits {
-		x.violations[id] = h
-	}
+	maps.Copy(x.violations, w.violations)
 	x.judge(d)
 	switch {
 	case errors.Is(err, protocol.ErrTruncated):
-		x.violate("count", d.place, fmt.Sprintf("%s items, %s declared", number(int64(w.items)), number(int64(head.Items))))
+		x.violate("count", d.place, fmt.Sprintf("%s items, %s declared", number(w.items), number(head.Items)))
 		return nil
 	case err != nil:
 		return err
 	case strict != nil && ctx.Err() == nil:
 		return strict
-	case !w.channel && w.items == 0 && w.hits["namespace"] == nil:
+	case !w.channel && w.items == 0 && w.violations["namespace"] == nil:
 		return errUnknown{"RDF, but neither robots.rdf nor RSS 1.0"}
 	case d.entries == 0:
 		x.violate("no-entries", d.place, "")
 	case w.channel && w.listed != w.items && x.violations["namespace"] == nil:
-		h := x.violate("rss-seq", d.place, fmt.Sprintf("%s in rdf:Seq, %s items", number(int64(w.listed)), number(int64(w.items))))
+		h := x.violate("rss-seq", d.place, fmt.Sprintf("%s in rdf:Seq, %s items", number(w.listed), number(w.items)))
 		h.count = max(w.listed-w.items, w.items-w.listed)
 	}
 	return ctx.Err()
@@ -120,30 +120,28 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 
 // markupChecker checks the markup of a manifest. It is for one goroutine.
 type markupChecker struct {
-	x    *xmlpull.Reader
-	hits map[string]*violation
+	violations
+	x *xmlpull.Reader
 
 	channel bool
 	parley  bool // it has an element of our namespace
 	items   int
 	listed  int // in rdf:Seq
 
-	item struct { // the current one
-		line                            int
-		about                           string
-		title, link, date, terms, dcMod bool
-	}
-	in  string // "item", "channel", "gone", or empty
-	buf []byte
+	item markupItem // the current one
+	in   string     // "item", "channel", "gone", or empty
+	buf  []byte
 }
 
-func (w *markupChecker) hit(rule, eg string) {
-	h := w.hits[rule]
-	if h == nil {
-		h = &violation{where: fmt.Sprintf("line %d", w.x.Line()), eg: short(eg) + fmt.Sprintf(" in line %d", w.x.Line())}
-		w.hits[rule] = h
-	}
-	h.count++
+// A markupItem has the properties of an item, or of the channel or a tombstone.
+type markupItem struct {
+	about                           string
+	title, link, date, terms, dcMod bool
+}
+
+func (w *markupChecker) hit(rule, eg string) *violation {
+	line := fmt.Sprintf("line %d", w.x.Line())
+	return w.violate(rule, line, short(eg)+" in "+line)
 }
 
 // read reads a document to its end.
@@ -186,8 +184,7 @@ func (w *markupChecker) read(r io.Reader) error {
 }
 
 func (w *markupChecker) namespace(eg, fix string) {
-	w.hit("namespace", eg)
-	w.hits["namespace"].fixed = fix
+	w.hit("namespace", eg).fixed = fix
 }
 
 // enter handles the start of a child of the root.
@@ -208,9 +205,7 @@ func (w *markupChecker) enter() {
 	default:
 		return
 	}
-	w.item.line = w.x.Line()
-	w.item.about = w.rdfAttribute("about")
-	w.item.title, w.item.link, w.item.date, w.item.terms, w.item.dcMod = false, false, false, false, false
+	w.item = markupItem{about: w.rdfAttribute("about")}
 }
 
 // rdfAttribute returns an RDF attribute, and records if it has no prefix.
@@ -308,13 +303,9 @@ func (w *markupChecker) leave() {
 
 func (w *markupChecker) finish(d *document) {
 	if !w.channel && w.items > 0 {
-		w.hits["no-channel"] = &violation{where: d.place, count: 1}
+		w.violate("no-channel", d.place, "")
 	}
-	for _, id := range []string{"rss-incomplete", "one-date"} {
-		if h := w.hits[id]; h != nil {
-			h.of = w.items
-		}
-	}
+	w.outOf(w.items, "rss-incomplete", "one-date")
 }
 
 func isNumber(s string) bool {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -19,14 +20,17 @@ const (
 	maxDigest = 64 << 20 // bytes of a page that are digested
 )
 
-// pages fetches a sample of the listed pages.
-func (x *run) pages(ctx context.Context) {
-	if x.asking == nil {
-		return
-	}
-	list := x.picks.list
+// A sampler fetches some of the listed pages, and collects what is wrong with them. It is for one goroutine.
+type sampler struct {
+	*fetcher
+	report *Report
+	says   func(url string, page []byte) (noIndex bool, canonical string) // Checker.Page
+}
+
+// pages fetches the pages of the sample.
+func (x *sampler) pages(ctx context.Context, list []pick) {
 	slices.SortFunc(list, func(a, b pick) int { return protocol.Compare(a.url, b.url) })
-	x.asking.planned = x.asking.done + 2*len(list)
+	x.planned = x.done + 2*len(list)
 	for _, p := range list {
 		if ctx.Err() != nil || x.violations["busy"] != nil {
 			break
@@ -35,11 +39,11 @@ func (x *run) pages(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
-		if !x.asking.allowed(r, p.url) {
+		if !x.allowed(r, p.url) {
 			if r.got {
 				x.violate("disallowed", p.url, short(p.url))
 			}
-			x.asking.planned -= 2
+			x.planned -= 2
 			continue
 		}
 		x.report.Sampled++
@@ -58,28 +62,28 @@ func (x *run) pages(ctx context.Context) {
 	}
 }
 
-func (x *run) page(ctx context.Context, e entry) {
-	ans, err := x.asking.get(ctx, e.url, nil)
-	if err != nil {
-		if ctx.Err() == nil {
-			x.violate("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
-		}
-		return
-	}
-	defer ans.Close()
-	head, err := io.ReadAll(io.LimitReader(ans.body, maxPage))
-	if err != nil && ctx.Err() == nil {
-		x.violate("page-unreachable", e.url, short(e.url)+" ("+short(err.Error())+")")
-		return
+func (x *sampler) page(ctx context.Context, e entry) {
+	ans, body, err := x.get(ctx, askWait, e.url, nil)
+	var head []byte
+	if err == nil {
+		defer body.Close()
+		head, err = io.ReadAll(io.LimitReader(body, maxPage))
 	}
 	eg := short(e.url)
-	if name := challenge(ans, head); name != "" {
+	switch {
+	case err != nil && ctx.Err() == nil:
+		x.violate("page-unreachable", e.url, eg+" ("+short(err.Error())+")")
+		return
+	case ans == nil:
+		return
+	}
+	if name := challenge(ans.Header, head); name != "" {
 		x.violate("page-challenge", e.url, eg+" ("+name+")")
 		return
 	}
 	if ans.Status != http.StatusOK {
 		if rule := pageStatus(ans); rule != "" {
-			if to := ans.location(); to != "" {
+			if to := location(ans); to != "" {
 				eg += " redirects to " + short(to)
 			} else {
 				eg += " (" + ans.Says() + ")"
@@ -90,16 +94,16 @@ func (x *run) page(ctx context.Context, e entry) {
 	}
 	isHTML := strings.Contains(ans.Header.Get("Content-Type"), "html") || looksLikeHTML(head)
 	x.pageSays(ans, e, head, isHTML)
-	if err := x.digest(ans, e, head); err != nil {
+	if err := x.digest(body, e, head); err != nil {
 		return
 	}
 	switch again, _ := x.again(ctx, ans); again {
 	case noValidators:
-		x.violate("page-no-validators", e.url, eg).bytes[0] += ans.wire.n
+		x.violate("page-no-validators", e.url, eg).bytes[0] += ans.Received
 	case sentAgain:
-		x.violate("page-no-304", e.url, eg).bytes[0] += ans.wire.n
+		x.violate("page-no-304", e.url, eg).bytes[0] += ans.Received
 	}
-	if isHTML && !ans.coded && len(head) > 2000 {
+	if isHTML && !coded(ans.Header) && len(head) > 2000 {
 		p := newPacked()
 		p.Write(head)
 		if n, ok := p.size(); ok && n*10 < int64(len(head))*9 {
@@ -111,8 +115,8 @@ func (x *run) page(ctx context.Context, e entry) {
 }
 
 // pageStatus returns the rule that a response other than 200 breaks.
-func pageStatus(ans *answer) string {
-	switch to := ans.location(); {
+func pageStatus(ans *fetch.Answer) string {
+	switch to := location(ans); {
 	case to != "":
 		return redirectRule(ans.URL, to)
 	case ans.Status == http.StatusTooManyRequests, ans.Status == http.StatusServiceUnavailable:
@@ -156,10 +160,10 @@ func redirectRule(from, to string) string {
 }
 
 // pageSays checks the noindex and the canonical URL that a page declares.
-func (x *run) pageSays(ans *answer, e entry, head []byte, isHTML bool) {
+func (x *sampler) pageSays(ans *fetch.Answer, e entry, head []byte, isHTML bool) {
 	noIndex, canonical := html.RobotsTag(ans.Header["X-Robots-Tag"], "").NoIndex, ""
-	if isHTML && x.Page != nil {
-		says, other := x.Page(ans.URL, head)
+	if isHTML && x.says != nil {
+		says, other := x.says(ans.URL, head)
 		noIndex, canonical = noIndex || says, other
 	}
 	if noIndex {
@@ -171,13 +175,13 @@ func (x *run) pageSays(ans *answer, e entry, head []byte, isHTML bool) {
 }
 
 // digest compares a page with its published digest. The error is about reading the page.
-func (x *run) digest(ans *answer, e entry, head []byte) error {
+func (x *sampler) digest(body io.Reader, e entry, head []byte) error {
 	if e.digest.IsZero() || e.length > maxDigest {
 		return nil
 	}
 	sum := sha256.New()
 	sum.Write(head)
-	n, err := io.Copy(sum, io.LimitReader(ans.body, maxDigest-int64(len(head))))
+	n, err := io.Copy(sum, io.LimitReader(body, maxDigest-int64(len(head))))
 	switch {
 	case err != nil:
 		return err

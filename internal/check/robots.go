@@ -24,9 +24,6 @@ const (
 var robotsFields = map[string]int{
 	"user-agent": fieldKnown, "sitemap": fieldKnown, "crawl-delay": fieldKnown, "manifest": fieldKnown,
 	"allow": fieldRule, "disallow": fieldRule,
-	"useragent": fieldMisspelt, "user agent": fieldMisspelt, "dissallow": fieldMisspelt, "dissalow": fieldMisspelt, "disalow": fieldMisspelt,
-	"diasllow": fieldMisspelt, "disallaw": fieldMisspelt, "site-map": fieldMisspelt, "crawldelay": fieldMisspelt,
-	"dissalllow": fieldMisspelt, "disallows": fieldMisspelt, "allows": fieldMisspelt, "user-agents": fieldMisspelt, "sitemaps": fieldMisspelt,
 	"host": fieldLittle, "clean-param": fieldLittle, "request-rate": fieldLittle, "visit-time": fieldLittle, "noindex": fieldLittle,
 	"nofollow": fieldLittle, "content-usage": fieldLittle, "content-signal": fieldLittle, "license": fieldLittle,
 }
@@ -35,6 +32,14 @@ var spelt = map[string]string{
 	"useragent": "User-agent", "user agent": "User-agent", "user-agents": "User-agent",
 	"dissallow": "Disallow", "dissalow": "Disallow", "disalow": "Disallow", "diasllow": "Disallow", "disallaw": "Disallow", "dissalllow": "Disallow", "disallows": "Disallow",
 	"allows": "Allow", "site-map": "Sitemap", "sitemaps": "Sitemap", "crawldelay": "Crawl-delay",
+}
+
+// classOf returns the class of a field name in lower case; 0 if it is unknown.
+func classOf(name string) int {
+	if spelt[name] != "" {
+		return fieldMisspelt
+	}
+	return robotsFields[name]
 }
 
 // A textLine is a line of a robots.txt.
@@ -112,7 +117,7 @@ func (x *run) robotsLines(text []byte) {
 		}
 		name, value, ok := l.field()
 		if !ok {
-			if words := strings.Fields(l.text); len(words) == 2 && robotsFields[strings.ToLower(words[0])] != 0 {
+			if words := strings.Fields(l.text); len(words) == 2 && classOf(strings.ToLower(words[0])) != 0 {
 				h := x.violate("robots-misspelt", l.where(), l.eg())
 				h.fixed = words[0] + ": " + short(words[1])
 			} else {
@@ -120,7 +125,7 @@ func (x *run) robotsLines(text []byte) {
 			}
 			continue
 		}
-		kind := robotsFields[name]
+		kind := classOf(name)
 		switch {
 		case kind == fieldMisspelt:
 			x.violate("robots-misspelt", l.where(), l.eg()).fixed = spelt[name]
@@ -164,16 +169,16 @@ func (x *run) sitemapLines(ctx context.Context, d *document, file *robots.File) 
 			x.violate("sitemap-forbidden", d.place, short(v))
 			continue
 		}
-		if x.asking == nil || d.url == "" || asked == maxSitemapLines || !file.Allowed(x.asking.agent, url[len(protocol.Origin(url)):]) {
+		if x.fetcher == nil || d.url == "" || asked == maxSitemapLines || !file.Allowed(x.fetcher.client.Agent, url[len(protocol.Origin(url)):]) {
 			continue
 		}
 		asked++
-		ans, err := x.asking.get(ctx, url, nil)
+		ans, body, err := x.fetcher.get(ctx, askWait, url, nil)
 		if err != nil {
 			x.violate("sitemap-missing", d.place, short(v)+" ("+short(err.Error())+")")
 			continue
 		}
-		ans.Close()
+		body.Close()
 		if ans.Status >= 400 {
 			x.violate("sitemap-missing", d.place, short(v)+" ("+ans.Says()+")")
 		}

@@ -146,15 +146,15 @@ func Rules() (ids []string) {
 
 // finding returns the Finding of a rule for its violations.
 func (r *rule) finding(h *violation) Finding {
-	say := strings.NewReplacer("{n}", number(int64(h.count)), "{of}", number(int64(h.of)), "{eg}", h.eg,
+	say := strings.NewReplacer("{n}", number(h.count), "{of}", number(h.of), "{eg}", h.eg,
 		"{a}", size(h.bytes[0]), "{b}", size(h.bytes[1]), "{fixed}", h.fixed)
 	return Finding{Rule: r.id, Severity: r.severity, Where: h.where, Count: h.count, Of: h.of,
 		Message: say.Replace(r.message), Cost: say.Replace(r.cost), Fix: say.Replace(r.fix)}
 }
 
 // number writes 1234567 as 1,234,567.
-func number(n int64) string {
-	s := strconv.FormatInt(n, 10)
+func number(n int) string {
+	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}

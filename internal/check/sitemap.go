@@ -54,8 +54,7 @@ func (x *run) sitemap(ctx context.Context, d *document, r io.Reader) error {
 		x.report.Kind = sr.Kind().String()
 	}
 	if skipped, first := sr.Skipped(); skipped > 0 {
-		h := x.violate("bad-url", d.place, short(first[0].Error()))
-		h.count += skipped - 1
+		x.violate("bad-url", d.place, short(first[0].Error())).amount(skipped, 0)
 	}
 	if space := sr.Space(); sr.Kind() != sitemap.Text && sr.Kind() != sitemap.Unknown && space != sitemap.Namespace {
 		x.violate("namespace", d.place, named(space)).fixed = `write xmlns="` + sitemap.Namespace + `" in its root`
@@ -106,11 +105,11 @@ func (x *run) written(e sitemap.Entry) {
 
 // sitemapRules reads the Sitemap lines of robots.txt.
 func (x *run) sitemapRules(ctx context.Context, d *document) {
-	if x.asking == nil || d.url == "" || d.part || x.lists != nil {
+	if x.fetcher == nil || d.url == "" || d.part || x.lists != nil {
 		return
 	}
 	x.lists = make(map[string]bool)
-	r := x.robots(ctx, d.origin())
+	r := x.fetcher.robots(ctx, d.origin())
 	if ctx.Err() != nil {
 		return
 	}
@@ -137,19 +136,16 @@ func (x *run) parts(ctx context.Context, d *document, list []string) error {
 		}
 	}
 	if unread := len(list) - tried; unread > 0 {
-		h := x.violate("parts-unread", d.place, "")
-		h.count, h.of = unread, len(list)
+		x.violate("parts-unread", d.place, "").amount(unread, len(list))
 	}
-	if m := x.violations["part-missing"]; m != nil {
-		m.of = tried
-	}
+	x.outOf(tried, "part-missing")
 	return ctx.Err()
 }
 
 // part reads one sitemap of an index, and reports whether it tried to: it sent a
 // request, or the file exists.
 func (x *run) part(ctx context.Context, d *document, url string) bool {
-	if d.url == "" && x.asking == nil {
+	if d.url == "" && x.fetcher == nil {
 		name := filepath.Join(d.beside, path.Base(url))
 		f, err := os.Open(name)
 		if err != nil {
@@ -166,11 +162,11 @@ func (x *run) part(ctx context.Context, d *document, url string) bool {
 	if d.url != "" && !sameSite(d.url, url) {
 		return false
 	}
-	if ans := x.fetch(ctx, url, true); ans != nil {
-		defer ans.Close()
-		p := x.document(ans)
+	if ans, body := x.fetch(ctx, url, true); ans != nil {
+		defer body.Close()
+		p := newDocument(ans)
 		p.part = true
-		x.read(ctx, p, ans.body)
+		x.read(ctx, p, body)
 	}
 	return true
 }

@@ -41,7 +41,7 @@ func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return number(int64(n)) + " " + many
+	return number(n) + " " + many
 }
 
 // upper capitalizes the first letter, unless the first word is a name.

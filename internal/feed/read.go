@@ -2,6 +2,7 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -121,12 +122,8 @@ func translate(g *gofeed.Feed, o Options) Feed {
 	if f.Updated.IsZero() {
 		f.Updated, _ = date(g.Published, g.PublishedParsed)
 	}
-	base := f.Home
-	if base == "" {
-		base = o.URL
-	}
 	for _, it := range g.Items {
-		if e, ok := entry(it, base); ok {
+		if e, ok := entry(it, cmp.Or(f.Home, o.URL)); ok {
 			f.Entries = append(f.Entries, e)
 		}
 	}

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/url"
@@ -55,11 +56,7 @@ func WriteAtom(w io.Writer, f Feed) error {
 	x := xmlWriter{w: bufio.NewWriter(w)}
 	x.raw(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
 		`<feed xmlns="http://www.w3.org/2005/Atom" xmlns:at="http://purl.org/atompub/tombstones/1.0">` + "\n")
-	id := f.Self
-	if id == "" {
-		id = f.Home
-	}
-	x.element("id", id)
+	x.element("id", cmp.Or(f.Self, f.Home))
 	x.element("title", f.Title)
 	x.element("subtitle", f.Description)
 	updated := f.Updated
@@ -136,10 +133,7 @@ func WriteJSON(w io.Writer, f Feed) error {
 		if e.Op == protocol.Delete {
 			continue
 		}
-		it := jsonItem{ID: e.ID, URL: e.URL, Title: e.Title, Content: e.Summary}
-		if it.Content == "" { // required
-			it.Content = e.Title
-		}
+		it := jsonItem{ID: e.ID, URL: e.URL, Title: e.Title, Content: cmp.Or(e.Summary, e.Title)} // content is required
 		if !e.Modified.IsZero() {
 			it.Modified = rfc3339(e.Modified)
 		}
@@ -152,13 +146,8 @@ func WriteJSON(w io.Writer, f Feed) error {
 
 // filled returns the feed with clean texts, and with defaults for missing values.
 func (f Feed) filled() Feed {
-	f.Title, f.Description = clean(f.Title, maxTitle), clean(f.Description, maxSummary)
-	if f.Title == "" {
-		f.Title = f.Home
-	}
-	if f.Description == "" {
-		f.Description = "What has changed at " + f.Home
-	}
+	f.Title = cmp.Or(clean(f.Title, maxTitle), f.Home)
+	f.Description = cmp.Or(clean(f.Description, maxSummary), "What has changed at "+f.Home)
 	entries := make([]Entry, len(f.Entries))
 	for i, e := range f.Entries {
 		e.Title, e.Summary = clean(e.Title, maxTitle), clean(e.Summary, maxSummary)
@@ -168,9 +157,7 @@ func (f Feed) filled() Feed {
 				e.Title = clean(u.Path, maxTitle)
 			}
 		}
-		if e.ID == "" {
-			e.ID = e.URL
-		}
+		e.ID = cmp.Or(e.ID, e.URL)
 		if f.Updated.Before(e.Modified) {
 			f.Updated = e.Modified
 		}

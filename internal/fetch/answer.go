@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 )
 
 // An Answer is a server's response. The caller must close it. It is not safe for concurrent use.
@@ -18,14 +17,12 @@ type Answer struct {
 	Length   int64      // Content-Length; -1 if unknown
 	Location string     // target of a redirect, resolved; empty if it is none
 	Remote   netip.Addr // address of the peer; a proxy's, if there is one
+	Received int64      // bytes of the body that Read has returned
 
 	body  io.ReadCloser
-	left  int64 // bytes that may still be read
+	most  int64 // bytes that Read may return
 	cut   bool
-	idle  time.Duration
-	timer *time.Timer
-	cause func(error) error
-	end   func()
+	limit deadline
 }
 
 // OK reports whether the status is 200.
@@ -41,30 +38,20 @@ func (a *Answer) Read(p []byte) (int, error) {
 	if a.cut {
 		return 0, io.EOF
 	}
+	left := a.most - a.Received
 	// One byte beyond the limit shows whether the body is longer.
-	if int64(len(p)) > a.left+1 {
-		p = p[:a.left+1]
-	}
-	if a.timer != nil {
-		a.timer.Reset(a.idle)
-	}
+	p = p[:min(int64(len(p)), left+1)]
+	a.limit.timer.Reset(a.limit.idle)
 	n, err := a.body.Read(p)
-	a.rest()
-	if int64(n) > a.left {
-		n, a.cut, err = int(a.left), true, io.EOF
+	a.limit.timer.Stop() // the caller may take its time between reads
+	if int64(n) > left {
+		n, a.cut, err = int(left), true, io.EOF
 	}
-	a.left -= int64(n)
+	a.Received += int64(n)
 	if err != nil && err != io.EOF {
-		err = a.cause(err)
+		err = a.limit.cause(err)
 	}
 	return n, err
-}
-
-// rest stops the idle timer: the caller may take its time between reads.
-func (a *Answer) rest() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
 }
 
 // Cut reports whether the body was longer than MaxBytes, once it was read to the end.
@@ -75,7 +62,6 @@ func (a *Answer) Bytes() ([]byte, error) { return io.ReadAll(a) }
 
 // Close ends the request.
 func (a *Answer) Close() error {
-	a.rest()
-	a.end()
+	a.limit.end()
 	return a.body.Close()
 }

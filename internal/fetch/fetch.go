@@ -4,14 +4,13 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
-	"net/url"
 	"time"
 )
 
@@ -80,23 +79,10 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 			return nil, err
 		}
 	}
-	timeout := c.Timeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	ctx, end := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
-	ctx, cancel := context.WithCancelCause(ctx)
-	a := &Answer{URL: req.URL.String(), idle: c.Idle, left: c.MaxBytes}
-	a.end = func() { cancel(nil); end() }
-	a.cause = func(err error) error { return because(ctx, err) }
-	if a.idle > 0 {
-		a.timer = time.AfterFunc(a.idle, func() { cancel(ErrTimeout) })
-	}
-	switch {
-	case a.left == 0:
-		a.left = defaultBytes
-	case a.left < 0:
-		a.left = math.MaxInt64 - 1
+	ctx, limit := newDeadline(ctx, c.Timeout, c.Idle)
+	a := &Answer{URL: req.URL.String(), most: cmp.Or(c.MaxBytes, defaultBytes), limit: limit}
+	if a.most < 0 {
+		a.most = math.MaxInt64 - 1
 	}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		if at, err := netip.ParseAddrPort(got.Conn.RemoteAddr().String()); err == nil {
@@ -117,10 +103,10 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 		via = http.DefaultTransport
 	}
 	resp, err := via.RoundTrip(req)
-	a.rest()
+	limit.timer.Stop()
 	if err != nil {
-		err = a.cause(err)
-		a.end()
+		err = limit.cause(err)
+		limit.end()
 		return nil, err
 	}
 	a.Status, a.Header, a.Proto, a.Length, a.body = resp.StatusCode, resp.Header, resp.Proto, resp.ContentLength, resp.Body
@@ -136,28 +122,4 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 // CloseIdleConnections ends the connections that wait for another request.
 func (c *Client) CloseIdleConnections() {
 	(&http.Client{Transport: c.Transport}).CloseIdleConnections()
-}
-
-// because removes the method and the URL that net/http puts before an error, and makes every
-// timeout an ErrTimeout.
-func because(ctx context.Context, err error) error {
-	var slow net.Error
-	if context.Cause(ctx) == ErrTimeout || errors.As(err, &slow) && slow.Timeout() {
-		return &timeoutError{plain(err)}
-	}
-	return plain(err)
-}
-
-// A timeoutError is ErrTimeout together with the error of net/http.
-type timeoutError struct{ cause error }
-
-func (e *timeoutError) Error() string   { return ErrTimeout.Error() }
-func (e *timeoutError) Unwrap() []error { return []error{ErrTimeout, e.cause} }
-
-func plain(err error) error {
-	var outer *url.Error
-	if errors.As(err, &outer) {
-		return outer.Err
-	}
-	return err
 }

@@ -35,7 +35,7 @@ func TestBodyIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := a.Bytes()
-		if err != nil || len(b) != c.want || a.Cut() != c.cut || !a.Remote.IsLoopback() || a.Length != 100 {
+		if err != nil || len(b) != c.want || a.Received != int64(c.want) || a.Cut() != c.cut || !a.Remote.IsLoopback() || a.Length != 100 {
 			t.Errorf("at most %d: %d bytes of %d, cut %v, from %v: %v", c.most, len(b), a.Length, a.Cut(), a.Remote, err)
 		}
 		if n, err := a.Read(make([]byte, 10)); n != 0 || err != io.EOF {

@@ -2,8 +2,12 @@ package probe
 
 import (
 	"math"
+	"net/http"
 	"slices"
 	"time"
+
+	"github.com/parleyweb/parley/internal/engine/trust"
+	"github.com/parleyweb/parley/protocol"
 )
 
 const (
@@ -129,13 +133,49 @@ func (m mix) interval(f float64) float64 {
 	return math.Exp(low)
 }
 
-// cost computes what a month of freshness would cost by each door.
-func (a *run) cost() {
-	r := a.report
-	if !a.home.okay() {
+// measured is what the probe learns about the site's pages that their cost depends on.
+type measured struct {
+	pages  int   // of the site, as far as known
+	whole  bool  // pages counts all of them
+	bodies []int // sizes of pages on the wire, in bytes
+	cond   []int // sizes of conditional requests answered by 304, in bytes
+
+	ages  []time.Duration // times since the last changes of pages
+	ageOf string          // source of ages
+}
+
+const otherContent = "other content"
+
+// again returns the result of a conditional request for what a site has sent before.
+func (m *measured) again(r, before *reply) string {
+	switch {
+	case r.status == http.StatusNotModified:
+		m.cond = append(m.cond, r.heads+r.wire)
+		return "304"
+	case sameBody(r, before):
+		return "sent again"
+	case r.ok():
+		return otherContent
+	}
+	return "no answer"
+}
+
+// take uses dates as those of the site's pages, unless others were taken before.
+func (m *measured) take(of string, worth trust.Worth, dates []protocol.Date, now time.Time) {
+	if !worth.Signal() || len(m.ages) > 0 {
 		return
 	}
-	c := &Cost{Freshness: a.p.Freshness, Pages: max(a.pages, 1), AllPages: a.whole, Delay: a.p.Delay}
+	for _, d := range dates {
+		if t, ok := protocol.SaneModified(d.Time, now); ok && !d.Time.IsZero() {
+			m.ages, m.ageOf = append(m.ages, now.Sub(t)), of
+		}
+	}
+}
+
+// cost returns what a month of freshness would cost by each door of a site. Zero freshness and delay mean the
+// defaults.
+func (m *measured) cost(r *Report, freshness float64, delay time.Duration) *Cost {
+	c := &Cost{Freshness: freshness, Pages: max(m.pages, 1), AllPages: m.whole, Delay: delay}
 	if !(c.Freshness > 0 && c.Freshness < 1) {
 		c.Freshness = defaultFresh
 	}
@@ -143,24 +183,24 @@ func (a *run) cost() {
 		c.Delay = defaultDelay
 	}
 	c.Delay = max(c.Delay, r.Robots.Delay)
-	m := believe(a.ages)
+	rates := believe(m.ages)
 	n, M := float64(c.Pages), month.Seconds()
-	I := m.interval(c.Freshness)
-	c.Dates, c.Dated = a.ageOf, len(a.ages)
-	c.ChangesADay = n * m.rate() * 24 * hour
+	I := rates.interval(c.Freshness)
+	c.Dates, c.Dated = m.ageOf, len(m.ages)
+	c.ChangesADay = n * rates.rate() * 24 * hour
 	c.Interval = seconds(I)
-	body := mean(a.bodies, pageBytes)
+	body := mean(m.bodies, pageBytes)
 	c.PageBytes = int(body)
-	get, cond := body+getHead, mean(a.cond, condHead)
+	get, cond := body+getHead, mean(m.cond, condHead)
 	c.NotModifiedBytes = int(cond)
 	looks := M / I
-	updates := looks * n * m.changed(I)
+	updates := looks * n * rates.changed(I)
 	add := func(d Door) {
 		d.Fits = d.Requests*c.Delay.Seconds() <= M
 		c.Doors = append(c.Doors, d)
 	}
 	polled := func(name string, offered bool, why string, requests, bytes float64) {
-		add(Door{Name: name, Offered: offered, Note: why, Every: seconds(I), Freshness: m.fresh(I), Age: seconds(m.age(I)),
+		add(Door{Name: name, Offered: offered, Note: why, Every: seconds(I), Freshness: rates.fresh(I), Age: seconds(rates.age(I)),
 			Requests: requests, Bytes: bytes})
 	}
 	polled("get", true, "", looks*n, looks*n*get)
@@ -192,9 +232,9 @@ func (a *run) cost() {
 		}
 	}
 	// A feed has a window: a change that leaves it before the next poll is lost.
-	fI := min(I, entries/max(n*m.rate(), 1e-12))
-	add(Door{Name: "feed", Offered: feeds > 0, Note: "only for the pages that it lists", Every: seconds(fI), Freshness: m.fresh(fI), Age: seconds(m.age(fI)),
-		Requests: M/fI + M/fI*n*m.changed(fI), Bytes: M/fI*(feedWire+getHead) + M/fI*n*m.changed(fI)*get})
+	fI := min(I, entries/max(n*rates.rate(), 1e-12))
+	add(Door{Name: "feed", Offered: feeds > 0, Note: "only for the pages that it lists", Every: seconds(fI), Freshness: rates.fresh(fI), Age: seconds(rates.age(fI)),
+		Requests: M/fI + M/fI*n*rates.changed(fI), Bytes: M/fI*(feedWire+getHead) + M/fI*n*rates.changed(fI)*get})
 
 	manifest, mWire := r.Manifest != nil && r.Manifest.Items > 0, n*rdfEntry
 	if manifest {
@@ -203,12 +243,10 @@ func (a *run) cost() {
 	// A poll without changes is a 304; that every poll finds some is the worse case.
 	polled("manifest", manifest, "", looks+updates, looks*(mWire+getHead)+updates*get)
 	polled("changes", manifest && r.Manifest.ChangesOpen, "", looks+updates, looks*getHead+updates*(change+get))
-	all := M * n * m.rate()
+	all := M * n * rates.rate()
 	add(Door{Name: "stream", Offered: manifest && r.Manifest.StreamOpen, Freshness: 1, Requests: 1 + all, Bytes: getHead + all*(change+get)})
-	r.Cost = c
+	return c
 }
-
-func (r *reply) okay() bool { return r != nil && r.ok() }
 
 func seconds(s float64) time.Duration {
 	if s > math.MaxInt64/1e9/2 {

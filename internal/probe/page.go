@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -36,39 +37,30 @@ func (a *run) again(ctx context.Context) error {
 	if !a.home.ok() {
 		return nil
 	}
-	a.bodies = append(a.bodies, a.home.wire)
+	a.measured.bodies = append(a.measured.bodies, a.home.wire)
 	a.read(a.home)
 	p := &a.report.Page
 	for _, c := range []struct {
-		header, value string
-		says          *string
-	}{{"If-None-Match", p.ETag, &p.ByETag}, {"If-Modified-Since", p.LastModified, &p.ByDate}} {
-		if c.value == "" {
+		validator fetch.Validators
+		says      *string
+	}{{fetch.Validators{ETag: p.ETag}, &p.ByETag}, {fetch.Validators{LastModified: p.LastModified}, &p.ByDate}} {
+		h := c.validator.Header()
+		if len(h) == 0 {
 			continue
 		}
-		r, err := a.fetch(ctx, a.home.url, request{max: maxPage, header: map[string]string{c.header: c.value}})
+		r, err := a.fetcher.fetch(ctx, a.home.url, request{max: maxPage, header: h})
 		if err != nil {
 			return err
 		}
-		switch {
-		case r.status == http.StatusNotModified:
-			*c.says = "304"
-			a.cond = append(a.cond, r.heads+r.wire)
-		case sameBody(r, a.home):
-			*c.says = "sent again"
-		case r.ok():
-			*c.says = "other content" // a page that changes at each request
-			a.report.Page.Varying = true
-		default:
-			*c.says = "no answer"
-		}
+		*c.says = a.measured.again(r, a.home)
+		p.Varying = p.Varying || *c.says == otherContent
 	}
 	return nil
 }
 
 // read collects the URLs that the page names.
 func (a *run) read(r *reply) {
-	if !r.html() {
+	if t := strings.ToLower(r.header.Get("Content-Type")); !strings.HasPrefix(t, "text/html") && !strings.HasPrefix(t, "application/xhtml+xml") {
 		return
 	}
 	s := html.Scanner{Agent: strings.ToLower(a.p.token())}
@@ -81,7 +73,7 @@ func (a *run) read(r *reply) {
 			base = b
 		}
 	}
-	seen := make(map[string]bool)
+	n, seen := &a.named, make(map[string]bool)
 	for _, ref := range s.Refs.List {
 		u, err := protocol.CanonicalURL(base, string(ref.URL))
 		if err != nil || seen[u] {
@@ -90,16 +82,16 @@ func (a *run) read(r *reply) {
 		seen[u] = true
 		switch ref.Kind {
 		case html.Feed:
-			a.feedURLs = append(a.feedURLs, u)
+			n.feeds = append(n.feeds, u)
 		case html.Sitemap:
-			a.maps = append(a.maps, u)
+			n.sitemaps = append(n.sitemaps, u)
 		case html.Manifest:
-			a.manifests = append(a.manifests, u)
+			n.manifests = append(n.manifests, u)
 		case html.Anchor, html.Frame, html.Refresh, html.Alternate:
 			if protocol.Origin(u) == a.report.Origin && u != r.url {
 				p.Links++
-				if len(a.linked) < maxListed {
-					a.linked = append(a.linked, listed{url: u})
+				if len(n.links) < maxListed {
+					n.links = append(n.links, listed{url: u})
 				}
 			}
 		}
@@ -111,10 +103,10 @@ func (a *run) read(r *reply) {
 		case slices.Contains(l.rels, "hub"):
 			a.report.hub(u)
 		case slices.Contains(l.rels, "alternate") && (strings.Contains(l.params, "rss") || strings.Contains(l.params, "atom") || strings.Contains(l.params, "feed+json")) && !seen[u]:
-			a.feedURLs = append(a.feedURLs, u)
+			n.feeds = append(n.feeds, u)
 		}
 	}
-	a.pages = max(a.pages, p.Links+1)
+	a.measured.pages = p.Links + 1
 }
 
 // A link is one entry of a Link header (RFC 8288).
@@ -159,7 +151,7 @@ func (a *run) soft404(ctx context.Context) error {
 	rand.Read(b[:])
 	u, _, _ := strings.Cut(a.report.URL, "?")
 	u = u[:strings.LastIndexByte(u, '/')+1] + "parley-probe-" + hex.EncodeToString(b[:]) + ".html"
-	r, err := a.try(ctx, u, request{max: maxPage})
+	r, err := a.fetcher.try(ctx, u, request{max: maxPage})
 	if err != nil || r == nil {
 		return err
 	}
@@ -195,13 +187,13 @@ func (a *run) twin(ctx context.Context) error {
 	}
 	t := Twin{Origin: scheme + "://" + host}
 	a.report.Twin = &t
-	if r, err := a.fetchRobots(ctx, t.Origin); err != nil {
+	if r, err := a.fetcher.fetchRobots(ctx, t.Origin); err != nil {
 		return err
 	} else if r.status == 0 {
 		t.Verdict = "unreachable: " + r.fault
 		return nil
 	}
-	r, err := a.try(ctx, t.Origin+pathOf(a.report.URL), request{max: maxPage})
+	r, err := a.fetcher.try(ctx, t.Origin+pathOf(a.report.URL), request{max: maxPage})
 	switch {
 	case err != nil:
 		return err

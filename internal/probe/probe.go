@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/clock"
-	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -61,12 +61,7 @@ const (
 	assumedInterval = 30 * 24 * time.Hour // between changes of a page without credible dates
 )
 
-func (p *Prober) agent() string {
-	if p.Agent == "" {
-		return defaultAgent
-	}
-	return p.Agent
-}
+func (p *Prober) agent() string { return cmp.Or(p.Agent, defaultAgent) }
 
 // token is the name to match in robots.txt.
 func (p *Prober) token() string {
@@ -90,9 +85,10 @@ func (p *Prober) Probe(ctx context.Context, url string) (*Report, error) {
 	}
 	begin := p.now()
 	r := &Report{Asked: u, At: begin.UTC().Truncate(time.Second)}
-	a := newAsker(p, r)
+	f := newFetcher(p)
+	a := &run{p: p, report: r, fetcher: f}
 	err = a.probe(ctx, u)
-	r.Requests, r.Bytes = a.count, a.bytes
+	r.Requests, r.Bytes, r.Forbidden = f.count, f.bytes, f.forbidden
 	r.Took = max(p.now().Sub(begin).Round(time.Millisecond), 0)
 	switch {
 	case ctx.Err() != nil:
@@ -100,17 +96,45 @@ func (p *Prober) Probe(ctx context.Context, url string) (*Report, error) {
 	case err != nil:
 		r.Fault = err.Error()
 	}
-	a.cost()
+	if a.home.ok() {
+		r.Cost = a.measured.cost(r, p.Freshness, p.Delay)
+	}
 	return r, nil
 }
 
+// A run is one probe in progress, which writes the report. It is for one goroutine.
+type run struct {
+	p        *Prober
+	report   *Report
+	fetcher  *fetcher
+	measured measured
+
+	home    *reply
+	named   named
+	listed  []listed // pages that the manifest names
+	mapped  []listed // pages that the sitemaps name
+	sitemap *reply   // the first that names pages
+}
+
+// named are the URLs that the page names.
+type named struct {
+	feeds, sitemaps, manifests []string
+	links                      []listed // to pages of the same site
+}
+
+// listed is a URL that the page, a sitemap or the manifest names, and the date that it states.
+type listed struct {
+	url      string
+	modified protocol.Date
+}
+
+const maxListed = 50_000 // stored pages of each list
+
 // probe sends all requests in order. Its error is why it ended early.
-func (a *run) probe(ctx context.Context, u string) error {
-	home, err := a.begin(ctx, u)
-	if err != nil {
+func (a *run) probe(ctx context.Context, u string) (err error) {
+	if a.home, err = a.begin(ctx, u); err != nil {
 		return err
 	}
-	a.home = home
 	for _, step := range []func(context.Context) error{
 		a.again, a.soft404, a.manifest, a.feeds, a.sitemaps, a.sample, a.sitemapAgain, a.twin,
 	} {
@@ -126,19 +150,15 @@ func (a *run) begin(ctx context.Context, u string) (*reply, error) {
 	r := a.report
 	for range maxMoves + 1 {
 		r.URL, r.Origin = u, protocol.Origin(u)
-		rep, err := a.fetchRobots(ctx, r.Origin)
+		rep, err := a.fetcher.fetchRobots(ctx, r.Origin)
 		if err != nil {
 			return nil, err
 		}
 		r.Robots = a.robotsReport(rep, u)
-		if !r.Robots.Allowed && rep.silent() {
-			why := rep.fault
-			if why == "" {
-				why = fmt.Sprint("status ", rep.status)
-			}
-			return nil, fmt.Errorf("robots.txt cannot be fetched, so nothing else may be: %s", why)
+		if !r.Robots.Allowed && (rep.status == 0 || rep.status == 429 || rep.status >= 500) {
+			return nil, fmt.Errorf("robots.txt cannot be fetched, so nothing else may be: %s", cmp.Or(rep.fault, fmt.Sprint("status ", rep.status)))
 		}
-		home, err := a.follow(ctx, u, request{max: maxPage})
+		home, err := a.fetcher.follow(ctx, u, request{max: maxPage})
 		if forbidden := new(forbiddenError); errors.As(err, &forbidden) {
 			// Other pages may be allowed.
 			return &reply{url: u}, nil
@@ -156,26 +176,11 @@ func (a *run) begin(ctx context.Context, u string) (*reply, error) {
 	return nil, fmt.Errorf("more than %d redirects to other sites", maxMoves)
 }
 
-// fetchRobots fetches the robots.txt of an origin and applies it from then on.
-func (a *run) fetchRobots(ctx context.Context, origin string) (*reply, error) {
-	rep, err := a.follow(ctx, origin+"/robots.txt", request{max: robots.MaxBytes, free: true})
-	if err != nil {
-		return nil, err
-	}
-	for n := 0; rep.elsewhere != "" && n < maxRedirects; n++ { // RFC 9309, 2.3.1.2
-		if rep, err = a.follow(ctx, rep.elsewhere, request{max: robots.MaxBytes, free: true}); err != nil {
-			return nil, err
-		}
-	}
-	a.robots[origin] = robots.ForStatus(rep.status, rep.body)
-	return rep, nil
-}
-
 func (a *run) robotsReport(rep *reply, u string) Robots {
-	f := a.robots[a.report.Origin]
+	f, token := a.fetcher.robots[a.report.Origin], a.p.token()
 	r := Robots{Status: rep.status, Bytes: len(rep.body), Fault: rep.fault}
-	r.Allowed, r.Line = f.Decide(a.p.token(), pathOf(u))
-	r.Delay = f.CrawlDelay(a.p.token())
+	r.Allowed, r.Line = f.Decide(token, pathOf(u))
+	r.Delay = f.CrawlDelay(token)
 	if rep.status < 200 || rep.status > 299 {
 		return r
 	}
@@ -190,6 +195,6 @@ func (a *run) robotsReport(rep *reply, u string) Robots {
 			r.Agents = append(r.Agents, agent)
 		}
 	}
-	r.Named = named[strings.ToLower(a.p.token())]
+	r.Named = named[strings.ToLower(token)]
 	return r
 }

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -211,14 +210,6 @@ func (r *Report) hub(url string) {
 	if url != "" && !slices.Contains(r.Hubs, url) && len(r.Hubs) < 10 {
 		r.Hubs = append(r.Hubs, url)
 	}
-}
-
-// writeJSON writes the report as JSON.
-func (r *Report) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
 }
 
 // WriteText writes the report for people.

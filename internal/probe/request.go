@@ -2,11 +2,13 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -17,61 +19,34 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A run is one probe in progress.
-type run struct {
+// A fetcher sends the requests of one probe, at the pace that the Prober and the site ask for, and only those
+// that robots.txt allows. It is for one goroutine.
+type fetcher struct {
 	p      *Prober
-	report *Report
 	client fetch.Client
 	robots map[string]*robots.File // by origin
 
-	begun time.Time
-	count int
-	bytes int64
-	last  time.Time // end of the last response
-
-	home *reply
-
-	// URLs that the page names.
-	feedURLs, maps, manifests []string
-
-	listed  []listed // pages that the manifest names, else those of the sitemaps
-	mapped  []listed // pages that the sitemaps name
-	linked  []listed // same-site links of the page
-	sitemap *reply   // the first that names pages
-
-	pages   int             // number of pages of the site, as far as known
-	whole   bool            // pages counts all of them
-	headers []protocol.Date // credible dates of the fetched pages
-	bodies  []int           // sizes of pages on the wire, in bytes
-	cond    []int           // sizes of conditional requests answered by 304, in bytes
-
-	ages  []time.Duration // times since the last changes of pages
-	ageOf string          // source of ages
+	begun     time.Time
+	last      time.Time // end of the last response
+	count     int
+	bytes     int64
+	forbidden []Forbidden // what try did not fetch
 }
 
-// listed is a page that a sitemap or manifest names.
-type listed struct {
-	url      string
-	modified protocol.Date
-}
-
-const maxListed = 50_000 // stored pages of each list
-
-func newAsker(p *Prober, r *Report) *run {
-	a := &run{p: p, report: r, begun: time.Now(), robots: make(map[string]*robots.File)}
-	a.client = fetch.Client{Agent: p.agent(), Timeout: timeout}
+func newFetcher(p *Prober) *fetcher {
+	f := &fetcher{p: p, begun: time.Now(), robots: make(map[string]*robots.File), client: fetch.Client{Agent: p.agent(), Timeout: timeout}}
 	if p.HTTP != nil {
-		a.client.Transport = p.HTTP.Transport
+		f.client.Transport = p.HTTP.Transport
 		if p.HTTP.Timeout > 0 {
-			a.client.Timeout = p.HTTP.Timeout
+			f.client.Timeout = p.HTTP.Timeout
 		}
 	}
-	return a
+	return f
 }
 
 // A request has the options of a request besides the URL.
 type request struct {
-	header map[string]string
+	header http.Header
 	max    int64
 	free   bool // not subject to robots.txt: robots.txt itself
 	hand   bool // a WebSocket handshake
@@ -94,16 +69,8 @@ type reply struct {
 	at        time.Time
 }
 
-func (r *reply) ok() bool { return r.status == http.StatusOK }
-
-// silent reports whether this response to a request for robots.txt forbids everything.
-func (r *reply) silent() bool { return r.status == 0 || r.status == 429 || r.status >= 500 }
-
-// html reports whether the response is declared as HTML.
-func (r *reply) html() bool {
-	t := strings.ToLower(r.header.Get("Content-Type"))
-	return strings.HasPrefix(t, "text/html") || strings.HasPrefix(t, "application/xhtml+xml")
-}
+// ok reports whether there is a reply, and its status is 200.
+func (r *reply) ok() bool { return r != nil && r.status == http.StatusOK }
 
 var (
 	errBudget = errors.New("the probe ended early: it reached its limit of requests")
@@ -112,21 +79,34 @@ var (
 )
 
 // A forbiddenError says that robots.txt forbids a URL.
-type forbiddenError struct{ url, line string }
+type forbiddenError Forbidden
 
 func (e *forbiddenError) Error() string {
-	if e.line == "" {
-		return e.url + " may not be fetched: its site's robots.txt could not be read"
+	if e.Line == "" {
+		return e.URL + " may not be fetched: its site's robots.txt could not be read"
 	}
-	return fmt.Sprintf("%s is forbidden by robots.txt: %s", e.url, e.line)
+	return fmt.Sprintf("%s is forbidden by robots.txt: %s", e.URL, e.Line)
 }
 
 func pathOf(url string) string { return strings.TrimPrefix(url, protocol.Origin(url)) }
 
+// fetchRobots fetches the robots.txt of an origin and applies it from then on.
+func (f *fetcher) fetchRobots(ctx context.Context, origin string) (*reply, error) {
+	rep := &reply{elsewhere: origin + "/robots.txt"}
+	for n := 0; rep.elsewhere != "" && n <= maxRedirects; n++ { // RFC 9309, 2.3.1.2
+		var err error
+		if rep, err = f.follow(ctx, rep.elsewhere, request{max: robots.MaxBytes, free: true}); err != nil {
+			return nil, err
+		}
+	}
+	f.robots[origin] = robots.ForStatus(rep.status, rep.body)
+	return rep, nil
+}
+
 // follow sends a request, and follows redirects within the origin.
-func (a *run) follow(ctx context.Context, url string, q request) (*reply, error) {
+func (f *fetcher) follow(ctx context.Context, url string, q request) (*reply, error) {
 	for range maxRedirects {
-		r, err := a.fetch(ctx, url, q)
+		r, err := f.fetch(ctx, url, q)
 		if err != nil || r.status < 300 || r.status > 399 || r.status == http.StatusNotModified || r.location == "" {
 			return r, err
 		}
@@ -136,14 +116,14 @@ func (a *run) follow(ctx context.Context, url string, q request) (*reply, error)
 		}
 		url = r.location
 	}
-	return a.fetch(ctx, url, q)
+	return f.fetch(ctx, url, q)
 }
 
 // try is follow for optional requests: for a forbidden URL it records that, and returns nil.
-func (a *run) try(ctx context.Context, url string, q request) (*reply, error) {
-	r, err := a.follow(ctx, url, q)
+func (f *fetcher) try(ctx context.Context, url string, q request) (*reply, error) {
+	r, err := f.follow(ctx, url, q)
 	if forbidden := new(forbiddenError); errors.As(err, &forbidden) {
-		a.report.Forbidden = append(a.report.Forbidden, Forbidden{forbidden.url, forbidden.line})
+		f.forbidden = append(f.forbidden, Forbidden(*forbidden))
 		return nil, nil
 	}
 	return r, err
@@ -151,36 +131,32 @@ func (a *run) try(ctx context.Context, url string, q request) (*reply, error) {
 
 // fetch waits until the next request may be sent, and sends it. An error ends the probe, except for a
 // forbiddenError; if the site does not answer, the reply has a fault.
-func (a *run) fetch(ctx context.Context, url string, q request) (*reply, error) {
-	f := a.robots[protocol.Origin(url)]
+func (f *fetcher) fetch(ctx context.Context, url string, q request) (*reply, error) {
+	rules := f.robots[protocol.Origin(url)]
 	if !q.free {
-		if f == nil {
-			return nil, &forbiddenError{url: url}
+		if rules == nil {
+			return nil, &forbiddenError{URL: url}
 		}
-		if ok, line := f.Decide(a.p.token(), pathOf(url)); !ok {
+		if ok, line := rules.Decide(f.p.token(), pathOf(url)); !ok {
 			return nil, &forbiddenError{url, line}
 		}
 	}
-	most := a.p.MaxRequests
-	if most <= 0 {
-		most = maxRequests
-	}
-	if a.count >= most {
+	if f.count >= cmp.Or(max(f.p.MaxRequests, 0), maxRequests) {
 		return nil, errBudget
 	}
-	if err := a.wait(ctx, f); err != nil {
+	if err := f.wait(ctx, rules); err != nil {
 		return nil, err
 	}
-	a.count++
-	r, err := a.send(ctx, url, q)
-	a.last = time.Now()
+	f.count++
+	r, err := f.send(ctx, url, q)
+	f.last = time.Now()
 	if err != nil {
 		return nil, err
 	}
-	if a.p.Log != nil {
-		a.p.Log.Info("request sent", "url", url, "status", r.status, "bytes", r.wire, "fault", r.fault)
+	if f.p.Log != nil {
+		f.p.Log.Info("request sent", "url", url, "status", r.status, "bytes", r.wire, "fault", r.fault)
 	}
-	a.bytes += int64(r.wire + r.heads)
+	f.bytes += int64(r.wire + r.heads)
 	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable && r.header.Get("Retry-After") != "" {
 		return nil, errEnough
 	}
@@ -188,41 +164,34 @@ func (a *run) fetch(ctx context.Context, url string, q request) (*reply, error) 
 }
 
 // wait waits for the time of the next request, by Prober.Wait and the site's Crawl-delay.
-func (a *run) wait(ctx context.Context, f *robots.File) error {
-	if a.p.Wait < 0 || a.last.IsZero() {
+func (f *fetcher) wait(ctx context.Context, rules *robots.File) error {
+	if f.p.Wait < 0 || f.last.IsZero() {
 		return ctx.Err()
 	}
-	wait := a.p.Wait
-	if wait == 0 {
-		wait = 2 * time.Second
-	}
-	if f != nil {
-		if delay := f.CrawlDelay(a.p.token()); delay > wait {
-			if wait = delay; time.Since(a.begun)+wait > longestProbe {
+	wait := cmp.Or(f.p.Wait, 2*time.Second)
+	if rules != nil {
+		if delay := rules.CrawlDelay(f.p.token()); delay > wait {
+			if wait = delay; time.Since(f.begun)+wait > longestProbe {
 				return errSlow
 			}
 		}
 	}
-	return pause.Sleep(ctx, wait-time.Since(a.last))
+	return pause.Sleep(ctx, wait-time.Since(f.last))
 }
 
-func (a *run) send(ctx context.Context, url string, q request) (*reply, error) {
+func (f *fetcher) send(ctx context.Context, url string, q request) (*reply, error) {
 	header := http.Header{}
-	if a.p.From != "" {
-		header.Set("From", a.p.From)
+	maps.Copy(header, q.header)
+	if f.p.From != "" {
+		header.Set("From", f.p.From)
 	}
 	if !q.hand {
 		header.Set("Accept-Encoding", "gzip")
 	}
-	for k, v := range q.header {
-		header.Set(k, v)
-	}
 	begin := time.Now()
-	r := &reply{url: url, at: a.p.now(), heads: len(url) + headBytes(header) + len("User-Agent: \r\n") + len(a.client.Agent)}
-	c := a.client
-	if c.MaxBytes = q.max; q.max <= 0 {
-		c.MaxBytes = maxPage
-	}
+	r := &reply{url: url, at: f.p.now(), heads: len(url) + headBytes(header) + len("User-Agent: \r\n") + len(f.client.Agent)}
+	c := f.client
+	c.MaxBytes = cmp.Or(q.max, maxPage)
 	got, err := c.Get(ctx, url, header)
 	if err != nil {
 		r.fault, r.took = short(err), time.Since(begin)
@@ -238,6 +207,7 @@ func (a *run) send(ctx context.Context, url string, q request) (*reply, error) {
 	}
 	if r.status != http.StatusSwitchingProtocols {
 		r.read(got, c.MaxBytes)
+		r.wire = int(got.Received)
 	}
 	r.took = time.Since(begin)
 	return r, ctx.Err()
@@ -245,12 +215,11 @@ func (a *run) send(ctx context.Context, url string, q request) (*reply, error) {
 
 // read reads the body, limited before and after decoding.
 func (r *reply) read(got *fetch.Answer, most int64) {
-	wire := &counter{r: got}
-	var body io.Reader = wire
+	var body io.Reader = got
 	if strings.EqualFold(got.Header.Get("Content-Encoding"), "gzip") {
-		z, err := gzip.NewReader(wire)
+		z, err := gzip.NewReader(got)
 		if err != nil {
-			r.wire, r.cut = wire.n, true
+			r.cut = true
 			if err != io.EOF { // a 304 may name a coding that it does not use
 				r.fault = "invalid gzip content"
 			}
@@ -259,25 +228,10 @@ func (r *reply) read(got *fetch.Answer, most int64) {
 		body = z
 	}
 	b, err := io.ReadAll(io.LimitReader(body, most+1))
-	if int64(len(b)) > most {
-		b = b[:most]
-		r.cut = true
-	}
-	r.body, r.wire, r.cut = b, wire.n, r.cut || got.Cut()
+	r.body, r.cut = b[:min(int64(len(b)), most)], int64(len(b)) > most || got.Cut()
 	if err != nil {
 		r.cut, r.fault = true, short(err)
 	}
-}
-
-type counter struct {
-	r io.Reader
-	n int
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += n
-	return n, err
 }
 
 // headBytes is the approximate size of a header.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/engine/trust"
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -28,16 +29,16 @@ const (
 // manifest looks for a manifest, and tests the doors that it names.
 func (a *run) manifest(ctx context.Context) error {
 	origin := a.report.Origin
-	known, err := a.try(ctx, origin+"/.well-known/parley", request{max: protocol.MaxDiscovery, header: map[string]string{"Accept": "application/json"}})
+	known, err := a.fetcher.try(ctx, origin+"/.well-known/parley", request{max: protocol.MaxDiscovery, header: http.Header{"Accept": {"application/json"}}})
 	if err != nil {
 		return err
 	}
 	var said protocol.Discovery
 	var places []string
-	if known != nil && known.ok() && json.Unmarshal(known.body, &said) == nil && said.Manifest != "" {
+	if known.ok() && json.Unmarshal(known.body, &said) == nil && said.Manifest != "" {
 		places = append(places, said.Manifest)
 	}
-	places = append(append(places, a.report.Robots.Manifests...), a.manifests...)
+	places = append(append(places, a.report.Robots.Manifests...), a.named.manifests...)
 	places = append(places, "/robots.rdf")
 	var tried []string
 	for _, place := range places {
@@ -46,11 +47,11 @@ func (a *run) manifest(ctx context.Context) error {
 			continue
 		}
 		tried = append(tried, u)
-		r, err := a.try(ctx, u, request{max: maxDocument, header: map[string]string{"Accept": protocol.ManifestType + ", application/xml;q=0.5, text/xml;q=0.5"}})
+		r, err := a.fetcher.try(ctx, u, request{max: maxDocument, header: http.Header{"Accept": {protocol.ManifestType + ", application/xml;q=0.5, text/xml;q=0.5"}}})
 		if err != nil {
 			return err
 		}
-		if r == nil || !r.ok() {
+		if !r.ok() {
 			continue
 		}
 		m, head, ok := a.readManifest(r)
@@ -61,25 +62,27 @@ func (a *run) manifest(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		if err := a.conditional(ctx, r, &m.NotModified, protocol.ManifestType); err != nil {
+		if m.NotModified, err = a.conditional(ctx, r, protocol.ManifestType); err != nil {
 			return err
 		}
 		if u == said.Manifest {
-			m.offers(&said, origin)
+			m.offers(&said)
 		}
 		return a.doors(ctx, m, head)
 	}
 	return nil
 }
 
-// offers records the forms and filters that a site offers, and its other URLs, if they are on the same host.
-func (m *Manifest) offers(d *protocol.Discovery, origin string) {
-	at := func(ref string) string {
-		if u, err := protocol.CanonicalURL(m.URL, ref); ref != "" && err == nil && protocol.Origin(u) == origin {
-			return u
-		}
-		return ""
+// resolve returns the canonical URL of a reference in the manifest; empty if it is on another host.
+func (m *Manifest) resolve(ref string) string {
+	if u, err := protocol.CanonicalURL(m.URL, ref); ref != "" && err == nil && protocol.Origin(u) == protocol.Origin(m.URL) {
+		return u
 	}
+	return ""
+}
+
+// offers records the forms and filters that a site offers, and its other URLs.
+func (m *Manifest) offers(d *protocol.Discovery) {
 	for _, as := range protocol.Forms() {
 		if slices.Contains(d.Forms, as) {
 			m.Forms = append(m.Forms, as)
@@ -90,7 +93,7 @@ func (m *Manifest) offers(d *protocol.Discovery, origin string) {
 			m.Filters = append(m.Filters, name)
 		}
 	}
-	m.Batch, m.Archive = at(d.Batch), at(d.Site)
+	m.Batch, m.Archive = m.resolve(d.Batch), m.resolve(d.Site)
 }
 
 // readManifest reads a manifest as far as it is well-formed.
@@ -127,8 +130,8 @@ func (a *run) readManifest(r *reply) (m *Manifest, head protocol.Manifest, ok bo
 	m.Complete, m.Cursor = head.Complete, head.Cursor.String()
 	m.Changes, m.Stream = head.Changes, head.Stream
 	m.Dates = datesReport("manifest", dates, r.at)
-	a.pages, a.whole = m.Items, ok && head.Complete
-	a.take("its manifest", m.Dates.worth, dates, r.at)
+	a.measured.pages, a.measured.whole = m.Items, ok && head.Complete
+	a.measured.take("its manifest", m.Dates.worth, dates, r.at)
 	return m, head, ok
 }
 
@@ -141,30 +144,29 @@ func (a *run) doors(ctx context.Context, m *Manifest, head protocol.Manifest) er
 		if rest, ok := strings.CutPrefix(ref, "ws"); ok && (strings.HasPrefix(rest, "://") || strings.HasPrefix(rest, "s://")) {
 			ref = "http" + rest
 		}
-		u, err := protocol.CanonicalURL(m.URL, ref)
-		if ref == "" || err != nil || protocol.Origin(u) != a.report.Origin {
+		u, sep := m.resolve(ref), "?"
+		if u == "" {
 			return ""
 		}
-		sep := "?"
 		if strings.Contains(u, "?") {
 			sep = "&"
 		}
 		return u + sep + "after=" + url.QueryEscape(head.Cursor.String())
 	}
 	if u := at(head.Changes); u != "" {
-		r, err := a.try(ctx, u, request{max: protocol.MaxMessage, header: map[string]string{"Accept": "application/json"}})
+		r, err := a.fetcher.try(ctx, u, request{max: protocol.MaxMessage, header: http.Header{"Accept": {"application/json"}}})
 		if err != nil {
 			return err
 		}
-		if r != nil && r.ok() {
+		if r.ok() {
 			msg, err := protocol.ParseMessage(r.body)
 			m.ChangesOpen = err == nil && msg.Kind == protocol.Batch
 		}
 	}
 	if u := at(head.Stream); u != "" {
-		r, err := a.try(ctx, u, request{hand: true, header: map[string]string{
-			"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
-			"Sec-WebSocket-Key": handshakeKey, "Sec-WebSocket-Protocol": protocol.Subprotocol}})
+		r, err := a.fetcher.try(ctx, u, request{hand: true, header: http.Header{
+			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
+			"Sec-Websocket-Key": {handshakeKey}, "Sec-Websocket-Protocol": {protocol.Subprotocol}}})
 		if err != nil {
 			return err
 		}
@@ -177,46 +179,30 @@ func (a *run) doors(ctx context.Context, m *Manifest, head protocol.Manifest) er
 	return nil
 }
 
-// conditional fetches a document again, by its ETag and Last-Modified.
-func (a *run) conditional(ctx context.Context, r *reply, says *string, accept string) error {
-	h := map[string]string{"Accept": accept}
-	if e := r.header.Get("ETag"); e != "" {
-		h["If-None-Match"] = e
+// conditional fetches a document again, by its ETag and Last-Modified, and returns the result.
+func (a *run) conditional(ctx context.Context, r *reply, accept string) (string, error) {
+	h := fetch.Validators{ETag: r.header.Get("ETag"), LastModified: r.header.Get("Last-Modified")}.Header()
+	if len(h) == 0 {
+		return "no ETag and no Last-Modified", nil
 	}
-	if t := r.header.Get("Last-Modified"); t != "" {
-		h["If-Modified-Since"] = t
+	h.Set("Accept", accept)
+	again, err := a.fetcher.try(ctx, r.url, request{max: maxDocument, header: h})
+	if err != nil || again == nil {
+		return "", err
 	}
-	if len(h) == 1 {
-		*says = "no ETag and no Last-Modified"
-		return nil
-	}
-	again, err := a.try(ctx, r.url, request{max: maxDocument, header: h})
-	switch {
-	case err != nil || again == nil:
-		return err
-	case again.status == http.StatusNotModified:
-		*says = "304"
-		a.cond = append(a.cond, again.heads+again.wire)
-	case sameBody(again, r):
-		*says = "sent again"
-	case again.ok():
-		*says = "other content"
-	default:
-		*says = "no answer"
-	}
-	return nil
+	return a.measured.again(again, r), nil
 }
 
 // feeds reads the feeds that the page names.
 func (a *run) feeds(ctx context.Context) error {
-	for _, u := range a.feedURLs {
+	for _, u := range a.named.feeds {
 		if len(a.report.Feeds) == maxFeeds {
 			break
 		}
 		if protocol.Origin(u) != a.report.Origin {
 			continue
 		}
-		r, err := a.try(ctx, u, request{max: maxPage})
+		r, err := a.fetcher.try(ctx, u, request{max: maxPage})
 		if err != nil {
 			return err
 		}
@@ -236,7 +222,7 @@ func (a *run) feeds(ctx context.Context) error {
 				}
 				f.Dates = datesReport("feed", dates, r.at)
 				if len(a.report.Feeds) == 0 {
-					if err := a.conditional(ctx, r, &f.NotModified, "*/*"); err != nil {
+					if f.NotModified, err = a.conditional(ctx, r, "*/*"); err != nil {
 						return err
 					}
 				}
@@ -254,7 +240,7 @@ func (a *run) sitemaps(ctx context.Context) error {
 	for _, l := range a.report.Robots.Sitemaps {
 		places = append(places, place{l, "robots.txt"})
 	}
-	for _, u := range a.maps {
+	for _, u := range a.named.sitemaps {
 		places = append(places, place{u, "the page"})
 	}
 	places = append(places, place{"/sitemap.xml", "a guess"})
@@ -275,7 +261,7 @@ func (a *run) sitemaps(ctx context.Context) error {
 			continue
 		}
 		tried = append(tried, u)
-		r, err := a.try(ctx, u, request{max: maxDocument})
+		r, err := a.fetcher.try(ctx, u, request{max: maxDocument})
 		if err != nil {
 			return err
 		}
@@ -311,13 +297,11 @@ func (a *run) sitemaps(ctx context.Context) error {
 		}
 		a.report.Sitemaps = append(a.report.Sitemaps, s)
 	}
-	if sum > a.pages && !a.whole {
-		a.pages, a.whole = sum, complete
+	if m := &a.measured; sum > m.pages && !m.whole {
+		m.pages, m.whole = sum, complete
 	}
-	if len(a.listed) == 0 {
-		a.listed = a.mapped
-	}
-	a.take("its sitemaps", datesReport("sitemap", dates, a.p.now()).worth, dates, a.p.now())
+	now := a.p.now()
+	a.measured.take("its sitemaps", datesReport("sitemap", dates, now).worth, dates, now)
 	return nil
 }
 
@@ -329,7 +313,7 @@ func (a *run) sample(ctx context.Context) error {
 		list = a.listed
 	}
 	if len(list) == 0 {
-		list = a.linked
+		list = a.named.links
 	}
 	if len(list) == 0 {
 		return nil
@@ -338,6 +322,7 @@ func (a *run) sample(ctx context.Context) error {
 	slices.SortStableFunc(sorted, func(x, y listed) int { return y.modified.Time.Compare(x.modified.Time) })
 	s := &Sample{}
 	a.report.Sample = s
+	var headers []protocol.Date // credible ones
 	picked := make(map[string]bool)
 	for i := range samples {
 		l := sorted[i*(len(sorted)-1)/max(samples-1, 1)]
@@ -345,7 +330,7 @@ func (a *run) sample(ctx context.Context) error {
 			continue
 		}
 		picked[l.url] = true
-		r, err := a.try(ctx, l.url, request{max: maxPage})
+		r, err := a.fetcher.try(ctx, l.url, request{max: maxPage})
 		if err != nil {
 			return err
 		}
@@ -362,7 +347,7 @@ func (a *run) sample(ctx context.Context) error {
 			s.Dead++
 			continue
 		}
-		a.bodies = append(a.bodies, r.wire)
+		a.measured.bodies = append(a.measured.bodies, r.wire)
 		t, err := http.ParseTime(r.header.Get("Last-Modified"))
 		if err != nil {
 			s.Undated++
@@ -373,7 +358,7 @@ func (a *run) sample(ctx context.Context) error {
 			s.Undated++
 			continue
 		}
-		a.headers = append(a.headers, protocol.Date{Time: modified})
+		headers = append(headers, protocol.Date{Time: modified})
 		switch span := max(l.modified.Span, 24*time.Hour); {
 		case l.modified.Time.IsZero():
 		case l.modified.Time.Sub(modified) > span:
@@ -385,10 +370,10 @@ func (a *run) sample(ctx context.Context) error {
 		}
 	}
 	if t, err := http.ParseTime(a.report.Page.LastModified); err == nil && a.report.Page.Date == "" {
-		a.headers = append(a.headers, protocol.Date{Time: t})
+		headers = append(headers, protocol.Date{Time: t})
 	}
-	if len(a.headers) >= 3 {
-		a.take("the Last-Modified of a few pages", trust.Unproved, a.headers, a.p.now())
+	if len(headers) >= 3 {
+		a.measured.take("the Last-Modified of a few pages", trust.Unproved, headers, a.p.now())
 	}
 	return nil
 }
@@ -403,22 +388,9 @@ func (a *run) sitemapAgain(ctx context.Context) error {
 	if i < 0 {
 		return nil
 	}
-	return a.conditional(ctx, a.sitemap, &a.report.Sitemaps[i].NotModified, "*/*")
-}
-
-// take uses dates as those of the site's pages, unless others were taken before.
-func (a *run) take(of string, worth trust.Worth, dates []protocol.Date, now time.Time) {
-	if !worth.Signal() || len(a.ages) > 0 {
-		return
-	}
-	for _, d := range dates {
-		if t, ok := protocol.SaneModified(d.Time, now); ok && !d.Time.IsZero() {
-			a.ages = append(a.ages, now.Sub(t))
-		}
-	}
-	if len(a.ages) > 0 {
-		a.ageOf = of
-	}
+	var err error
+	a.report.Sitemaps[i].NotModified, err = a.conditional(ctx, a.sitemap, "*/*")
+	return err
 }
 
 // datesReport judges the dates of one document.

@@ -37,7 +37,7 @@ type unchangedProofs struct {
 	total int
 }
 
-func newTestimony() *unchangedProofs {
+func newProofs() *unchangedProofs {
 	return &unchangedProofs{seed: maphash.MakeSeed(), seen: make([]cachedFetch, witnesses), open: map[int32][]open{}}
 }
 
@@ -97,7 +97,7 @@ func (t *unchangedProofs) unchanged(url int32, since, until int64, found func(op
 	}
 }
 
-// renumber follows pages.forget.
+// renumber follows pages.forget: the URLs have new numbers, or less than 0 if they were forgotten.
 func (t *unchangedProofs) renumber(kept []int32) {
 	clear(t.seen)
 	was := t.open

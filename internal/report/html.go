@@ -39,13 +39,13 @@ func (r *Report) WriteHTML(out io.Writer, top int) error {
 	if err != nil {
 		return fmt.Errorf("write report: %w", err) // the template is wrong
 	}
-	return t.Execute(out, r.view(top))
+	return t.Execute(out, newView(r, top))
 }
 
 // A view is the data of the page.
 type view struct {
 	*Report
-	Title, Span, Source string
+	Span, Source        string
 	Troubles            []string
 	ByCrawlers          Traffic
 	Figures             []figure
@@ -57,7 +57,6 @@ type view struct {
 	Ways                []wayRow
 	DayChart, HourChart template.HTML
 	DayTitle            string
-	HourRows            []hourRow
 }
 
 // A figure is one of the numbers at the top.
@@ -66,7 +65,6 @@ type figure struct{ Value, Name, Note string }
 // A share is a row of the table of clients.
 type share struct {
 	Group
-	Shown string
 	Inner bool // part of the row above
 }
 
@@ -88,20 +86,15 @@ type wayRow struct {
 	What, Who string
 }
 
-type hourRow struct {
-	Hour string
-	Span
-}
-
-func (r *Report) view(top int) *view {
-	v := &view{Report: r, Title: "What crawlers cost", Span: r.span(), Source: r.source(), Troubles: r.troubles()}
+func newView(r *Report, top int) *view {
+	v := &view{Report: r, Span: r.span(), Source: r.Log.source(), Troubles: r.Log.troubles()}
 	var crawlers Traffic
 	for _, g := range r.Groups {
-		v.Who = append(v.Who, share{Group: g, Shown: g.Name})
+		v.Who = append(v.Who, share{Group: g})
 		if g.Name == Crawlers {
 			crawlers = g.Traffic
 			for _, k := range r.Kinds {
-				v.Who = append(v.Who, share{Group: k, Shown: kindName(k.Name), Inner: true})
+				v.Who = append(v.Who, share{k, true})
 			}
 		}
 	}
@@ -142,7 +135,6 @@ func (r *Report) view(top int) *view {
 	for h, s := range r.Hours {
 		label := fmt.Sprintf("%02d", h)
 		hours = append(hours, column(label, label+":00", s))
-		v.HourRows = append(v.HourRows, hourRow{label + ":00", s})
 	}
 	v.HourChart = columns("hours", "Requests by hour of the day", 3, hours)
 	return v
@@ -150,10 +142,9 @@ func (r *Report) view(top int) *view {
 
 // parts splits a crawler's requests by result.
 func parts(all Traffic, r Reading) []part {
-	first := Traffic{r.Reads.Requests - r.Same.Requests - r.Different.Requests, r.Reads.Bytes - r.Same.Bytes - r.Different.Bytes}
 	rest := Traffic{all.Requests - r.Reads.Requests - r.NotModified, all.Bytes - r.Reads.Bytes}
 	return []part{
-		{"first", "read for the first time in this log", "", first},
+		{"first", "read for the first time in this log", "", r.firstReads()},
 		{"different", "read again, of another size", "probably changed", r.Different},
 		{"same", "read again, of the same size", "unchanged, at most", r.Same},
 		{"fresh", "answered 304 (not modified)", "no body is sent", Traffic{r.NotModified, 0}},

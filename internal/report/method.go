@@ -43,24 +43,20 @@ func method(r *Report) []Method {
 		{assumed, "Requests that discover pages (for robots.txt and sitemaps) would continue: they count for heal alone. " +
 			"Monitors want a response, and are not counted; nor are crawlers under a false name."},
 	}
-	if r.Log.NoAgent > 0 {
-		list = append(list, Method{assumed, fmt.Sprintf("%s of %s requests are from lines without a user agent (the common format): "+
-			"their clients are unknown, and crawlers among them are not counted as such.", count(r.Log.NoAgent), count(r.Total.Requests))})
+	add := func(n int64, sort, format string, args ...any) {
+		if n > 0 {
+			list = append(list, Method{sort, fmt.Sprintf(format, args...)})
+		}
 	}
-	if r.Log.NoSize > 0 {
-		list = append(list, Method{assumed, fmt.Sprintf("%s of %s requests are from lines without a size: "+
-			"they add no bytes, and pages read again among them count as unchanged, at most.", count(r.Log.NoSize), count(r.Total.Requests))})
-	}
-	if l := r.Limits; l.Forgotten > 0 {
-		list = append(list, Method{bound, fmt.Sprintf("The log has more different URLs than the %s that are remembered. %s were dropped, "+
-			"those with the fewest requests: the requests of a page may be too low by at most %s, and all pages read again "+
-			"by at most %s. Totals, crawlers, hours and statuses are exact.", count(int64(l.URLs)), count(l.Forgotten), count(l.LowBy), count(l.RereadsBy))})
-	}
-	if l := r.Limits; l.TooLong > 0 {
-		list = append(list, Method{bound, fmt.Sprintf("%s requests were for URLs over %d bytes: they are in the totals, but not in the list of pages.", count(l.TooLong), maxURL)})
-	}
-	if l := r.Limits; l.Days > 0 {
-		list = append(list, Method{bound, fmt.Sprintf("%s requests are on days beyond the %d that are counted separately.", count(l.Days), maxDays)})
-	}
+	add(r.Log.NoAgent, assumed, "%s of %s requests are from lines without a user agent (the common format): "+
+		"their clients are unknown, and crawlers among them are not counted as such.", count(r.Log.NoAgent), count(r.Total.Requests))
+	add(r.Log.NoSize, assumed, "%s of %s requests are from lines without a size: "+
+		"they add no bytes, and pages read again among them count as unchanged, at most.", count(r.Log.NoSize), count(r.Total.Requests))
+	l := r.Limits
+	add(l.Forgotten, bound, "The log has more different URLs than the %s that are remembered. %s were dropped, "+
+		"those with the fewest requests: the requests of a page may be too low by at most %s, and all pages read again "+
+		"by at most %s. Totals, crawlers, hours and statuses are exact.", count(int64(l.URLs)), count(l.Forgotten), count(l.LowBy), count(l.RereadsBy))
+	add(l.TooLong, bound, "%s requests were for URLs over %d bytes: they are in the totals, but not in the list of pages.", count(l.TooLong), maxURL)
+	add(l.Days, bound, "%s requests are on days beyond the %d that are counted separately.", count(l.Days), maxDays)
 	return list
 }

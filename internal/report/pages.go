@@ -2,6 +2,8 @@ package report
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 
 	"github.com/parleyweb/parley/internal/accesslog"
 )
@@ -47,17 +49,17 @@ type pages struct {
 	list    []page
 	pairs   []pair
 	size    int // bytes of all URLs
-	forgot  func(kept []int32)
+	proofs  *unchangedProofs
+	callers *callers
 	limits  Limits
 	scratch []byte
 }
 
-func newPages(limit int, forgot func(kept []int32)) *pages {
-	return &pages{limit: limit, ids: map[string]int32{}, forgot: forgot, limits: Limits{URLs: limit}}
+func newPages(limit int, c *callers) *pages {
+	return &pages{limit: limit, ids: map[string]int32{}, proofs: newProofs(), callers: c, limits: Limits{URLs: limit}}
 }
 
-// of returns the number of an entry's URL, or -1 if it is too long. It may renumber all URLs, and calls
-// forgot then.
+// of returns the number of an entry's URL, or -1 if it is too long. It may renumber all URLs.
 func (p *pages) of(e *accesslog.Entry) int32 {
 	url := e.Target
 	if len(e.Host) > 0 {
@@ -120,6 +122,84 @@ func (p *pages) pair(id int32, crawler int) *pair {
 	return &p.pairs[*first]
 }
 
+// visit records a request for its page.
+func (p *pages) visit(e *accesslog.Entry, who *caller, this Traffic) {
+	if len(e.Method) == 0 || len(e.Target) == 0 {
+		return
+	}
+	id := p.of(e)
+	if id < 0 || string(e.Method) != "GET" {
+		return
+	}
+	if !who.crawler {
+		// Other clients count only as witnesses.
+		switch key := p.proofs.key(e.Addr, e.Agent, id); e.Status {
+		case 200:
+			p.proofs.got(key, e.Unix)
+		case 304:
+			if since, ok := p.proofs.holds(key); ok {
+				p.unchanged(id, since, e.Unix)
+			}
+		}
+		return
+	}
+	switch e.Status {
+	case 200:
+		p.read(id, who, e, this)
+	case 304:
+		who.reading.NotModified++
+		who.visits(p.list[id].door).notModified++
+		p.list[id].notModified++
+		if had := p.pair(id, who.number); had.hasRead {
+			had.current = max(had.current, e.Unix)
+			p.unchanged(id, had.read, e.Unix)
+		}
+	case 301, 308, 404, 410:
+		if had := p.pair(id, who.number); had.gone {
+			who.reading.GoneAgain.add(this)
+			who.visits(p.list[id].door).goneAgain.add(this)
+		} else {
+			had.gone = true
+		}
+	}
+}
+
+// read records that a crawler fetched a page.
+func (p *pages) read(id int32, who *caller, e *accesslog.Entry, this Traffic) {
+	page := &p.list[id]
+	page.reads++
+	who.reading.Reads.add(this)
+	had := p.pair(id, who.number)
+	if !had.hasRead {
+		who.reading.Pages++
+		page.crawlers++
+	} else {
+		same := e.Bytes == had.size
+		if same {
+			who.reading.Same.add(this)
+			who.visits(page.door).same.add(this)
+			page.same.add(this)
+		} else {
+			who.reading.Different.add(this)
+			page.different++
+		}
+		p.proofs.reread(id, open{had.current, e.Unix, this.Bytes, int32(who.number), same})
+	}
+	*had = pair{read: e.Unix, current: e.Unix, size: e.Bytes, crawler: had.crawler, next: had.next, hasRead: true}
+}
+
+// unchanged records that a page did not change between two times.
+func (p *pages) unchanged(id int32, since, until int64) {
+	p.proofs.unchanged(id, since, until, func(o open) {
+		r := &p.callers.list[o.crawler].reading
+		if o.same {
+			r.Unchanged.add(Traffic{1, o.size})
+		} else {
+			r.Contrary++
+		}
+	})
+}
+
 // forget makes room: it drops at least half of the URLs, those with the fewest requests. A URL that comes
 // again begins anew: its count is too low by at most the requests it had when it was dropped and those it may
 // have lacked before; and the first re-read of it by each crawler is not recognized as one.
@@ -167,5 +247,28 @@ func (p *pages) forget() {
 		p.size += len(old.urls[i])
 	}
 	p.limits.LowBy += int64(least)
-	p.forgot(kept)
+	p.proofs.renumber(kept)
+}
+
+// top returns the n pages with the most re-reads of the same size.
+func (p *pages) top(n int) []Page {
+	list := []int32{}
+	for id := range p.list {
+		if p.list[id].same.Requests > 0 {
+			list = append(list, int32(id))
+		}
+	}
+	slices.SortFunc(list, func(x, y int32) int {
+		a, b := p.list[x].same, p.list[y].same
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(p.urls[x], p.urls[y]))
+	})
+	most := []Page{}
+	for _, id := range list[:min(len(list), n)] {
+		pg := &p.list[id]
+		most = append(most, Page{
+			URL: p.urls[id], Reads: int64(pg.reads), Same: pg.same, Different: int64(pg.different),
+			NotModified: int64(pg.notModified), Crawlers: int(pg.crawlers), Requests: int64(pg.hits),
+		})
+	}
+	return most
 }

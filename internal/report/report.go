@@ -130,6 +130,11 @@ type Reading struct {
 	GoneAgain   Traffic `json:"gone_again"`  // answered 301, 308, 404 or 410, as that URL was before
 }
 
+// firstReads returns the reads that are no re-reads.
+func (r *Reading) firstReads() Traffic {
+	return Traffic{r.Reads.Requests - r.Same.Requests - r.Different.Requests, r.Reads.Bytes - r.Same.Bytes - r.Different.Bytes}
+}
+
 func (r *Reading) add(o Reading) {
 	r.Pages += o.Pages
 	r.Reads.add(o.Reads)
@@ -173,6 +178,13 @@ type Page struct {
 type Span struct {
 	Traffic
 	Crawlers Traffic `json:"crawlers"` // crawlers' part of it
+}
+
+func (s *Span) add(t Traffic, byCrawler bool) {
+	s.Traffic.add(t)
+	if byCrawler {
+		s.Crawlers.add(t)
+	}
 }
 
 // A Day is a day in the zone of the report.

@@ -2,16 +2,8 @@ package report
 
 import "github.com/parleyweb/parley/internal/accesslog"
 
-// ways returns all of them, in the order of a report.
-func ways() []string { return []string{Heal, Sitemap, Manifest, Push} }
-
-func noSavings() []Saving {
-	list := []Saving{}
-	for _, way := range ways() {
-		list = append(list, Saving{Way: way})
-	}
-	return list
-}
+// noSavings returns all ways, in the order of a report.
+func noSavings() []Saving { return []Saving{{Way: Heal}, {Way: Sitemap}, {Way: Manifest}, {Way: Push}} }
 
 // savings returns the most that each way would have saved of one crawler's requests. The function method
 // states the same formulas in words. With
@@ -35,7 +27,7 @@ func (c *caller) savings() []Saving {
 		return list
 	}
 	heal, sitemap, manifest, push := &list[0], &list[1], &list[2], &list[3]
-	polls := int64(len(c.days))
+	polls := int64(len(c.came.days))
 
 	heal.AtMost.Bytes = c.pages.same.Bytes + c.doors.same.Bytes
 	if c.reading.NotModified > 0 {

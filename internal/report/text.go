@@ -24,8 +24,8 @@ func (r *Report) WriteText(out io.Writer, top int) error {
 		top = 20
 	}
 	w.line("%s", r.span())
-	w.line("%s and %s sent in %s, from %s", many(r.Total.Requests, "request", "requests"), size(r.Total.Bytes), r.dateSpan(), r.source())
-	for _, s := range r.troubles() {
+	w.line("%s and %s sent in %s, from %s", many(r.Total.Requests, "request", "requests"), size(r.Total.Bytes), many(int64(len(r.Days)), "day", "days"), r.Log.source())
+	for _, s := range r.Log.troubles() {
 		w.wrap("! ", "  ", s)
 	}
 	w.groups(r)
@@ -138,36 +138,36 @@ func (w *text) crawlers(r *Report, top int) {
 		return
 	}
 	w.title("%-30s%10s%8s%11s%9s%9s%11s%6s", "CRAWLERS", "requests", "", "sent", "pages", "again", "same size", "304")
-	for _, c := range r.Crawlers[:min(top, len(r.Crawlers))] {
-		again := c.Same.Requests + c.Different.Requests
-		w.line("%-30s%10s%8s%11s%9s%9s%11s%6s", plain(c.shown(), 29), count(c.Requests), percent(c.Requests, r.Total.Requests), size(c.Bytes),
-			count(c.Pages), count(again), count(c.Same.Requests), count(c.NotModified))
+	row := func(name string, c *Crawler) {
+		w.line("%-30s%10s%8s%11s%9s%9s%11s%6s", name, count(c.Requests), percent(c.Requests, r.Total.Requests), size(c.Bytes),
+			count(c.Pages), count(c.Same.Requests+c.Different.Requests), count(c.Same.Requests), count(c.NotModified))
+	}
+	top = min(top, len(r.Crawlers))
+	for _, c := range r.Crawlers[:top] {
+		row(plain(c.shown(), 29), &c)
 		if d := c.ByDNS; d != nil && (d.False > 0 || d.Unchecked > 0 && d.Verified > 0) {
 			w.line("  by DNS: %s verified, %s false, %s unchecked", count(d.Verified), count(d.False), count(d.Unchecked))
 		}
 	}
-	if rest := r.Crawlers[min(top, len(r.Crawlers)):]; len(rest) > 0 {
+	if rest := r.Crawlers[top:]; len(rest) > 0 {
 		var sum Crawler
 		for _, c := range rest {
 			sum.Traffic.add(c.Traffic)
 			sum.Reading.add(c.Reading)
 		}
-		w.line("%-30s%10s%8s%11s%9s%9s%11s%6s", many(int64(len(rest)), "other", "others"), count(sum.Requests), percent(sum.Requests, r.Total.Requests), size(sum.Bytes),
-			count(sum.Pages), count(sum.Same.Requests+sum.Different.Requests), count(sum.Same.Requests), count(sum.NotModified))
+		row(many(int64(len(rest)), "other", "others"), &sum)
 	}
 	w.line("pages: different URLs fetched (200). again: fetched before. same size: as at the last fetch.")
 }
 
 func (w *text) again(r *Report) {
 	a := r.All
-	again := a.Same
-	again.add(a.Different)
 	w.title("%-44s%12s%12s", "FETCHED BY CRAWLERS (200)", "requests", "sent")
 	row := func(name string, t Traffic, note string) {
 		w.line("%-44s%12s%12s  %s", name, count(t.Requests), size(t.Bytes), note)
 	}
 	row("all", a.Reads, "")
-	row("  for the first time in this log", Traffic{a.Reads.Requests - again.Requests, a.Reads.Bytes - again.Bytes}, "")
+	row("  for the first time in this log", a.firstReads(), "")
 	row("  again, of another size", a.Different, "probably changed")
 	row("  again, of the same size", a.Same, "unchanged, at most")
 	row("    proved unchanged by a 304", a.Unchanged, "unchanged, at least")
@@ -204,8 +204,7 @@ func (w *text) hours(r *Report) {
 	for _, h := range r.Hours {
 		most = max(most, h.Requests)
 	}
-	zone := r.Zone
-	w.title("HOURS (%s): # crawlers, : others; the highest is %s requests", zone, count(most))
+	w.title("HOURS (%s): # crawlers, : others; the highest is %s requests", r.Zone, count(most))
 	for row := rows; row > 0; row-- {
 		line := ""
 		for _, h := range r.Hours {

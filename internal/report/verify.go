@@ -133,21 +133,6 @@ func addrOf(logged []byte) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), err == nil
 }
 
-// checkRanges converts the ranges to the form that within takes.
-func (b *builder) checkRanges() error {
-	ranges := map[string][]netip.Prefix{}
-	for name, list := range b.Ranges {
-		if len(list) == 0 {
-			return fmt.Errorf("ranges of %s: the list is empty", name)
-		}
-		ranges[strings.ToLower(name)] = disjoint(slices.Clone(list))
-	}
-	b.Ranges = ranges
-	return nil
-}
-
-func (b *builder) rangesOf(name string) []netip.Prefix { return b.Ranges[strings.ToLower(name)] }
-
 // addresses counts a crawler's requests by address.
 type addresses struct {
 	ByDNS
@@ -175,13 +160,16 @@ type question struct {
 
 // verify looks up the busiest addresses. An address whose name is in a domain of the crawler's operator, and
 // whose name resolves back to it, is verified; any other answer makes it false; no answer leaves it
-// unchecked.
-func (b *builder) verify(ctx context.Context) error {
+// unchecked. Without a Resolver there is nothing to look up.
+func (c *callers) verify(ctx context.Context) error {
+	if c.resolver == nil {
+		return nil
+	}
 	var list []question
-	for _, c := range b.callers {
-		if c.addrs != nil {
-			for addr, n := range c.addrs.by {
-				list = append(list, question{c, addr, n})
+	for _, who := range c.list {
+		if who.addrs != nil {
+			for addr, n := range who.addrs.by {
+				list = append(list, question{who, addr, n})
 			}
 		}
 	}
@@ -204,7 +192,7 @@ func (b *builder) verify(ctx context.Context) error {
 					return
 				}
 				q := list[i]
-				ok, known := confirm(within, b.Resolver, q.addr, q.who.agent.Hosts)
+				ok, known := confirm(within, c.resolver, q.addr, q.who.agent.Hosts)
 				mu.Lock()
 				switch {
 				case !known:

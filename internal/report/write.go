@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,20 +96,16 @@ func (r *Report) span() string {
 }
 
 // source describes the log files.
-func (r *Report) source() string {
+func (l *Log) source() string {
 	formats, files := []string{}, int64(0)
 	name := ""
-	for _, f := range r.Log.Files {
+	for _, f := range l.Files {
 		if f.Entries == 0 {
 			continue
 		}
 		files++
 		name = f.Name
-		known := false
-		for _, have := range formats {
-			known = known || have == f.Format
-		}
-		if !known {
+		if !slices.Contains(formats, f.Format) {
 			formats = append(formats, f.Format)
 		}
 	}
@@ -122,9 +119,8 @@ func (r *Report) source() string {
 }
 
 // troubles returns the defects of the log that a reader must know before believing the rest.
-func (r *Report) troubles() []string {
+func (l *Log) troubles() []string {
 	var list []string
-	l := r.Log
 	for _, f := range l.Files {
 		name := plain(f.Name, 60)
 		switch {
@@ -147,11 +143,6 @@ func (r *Report) troubles() []string {
 		list = append(list, many(l.Outside, "request is", "requests are")+" outside the requested period.")
 	}
 	return list
-}
-
-// dateSpan formats the number of days of the report.
-func (r *Report) dateSpan() string {
-	return many(int64(len(r.Days)), "day", "days")
 }
 
 // shortDate formats 2006-01-02 as 2 Jan.
