@@ -45,7 +45,7 @@ func newRule(e *engine) (rule, error) {
 	case PointEstimate:
 		return &plugged{engine: e}, nil
 	case Trusting:
-		return &trusting{rank: func(p *fresh.Page) float64 { return -daysAt(p.Noticed) }}, nil
+		return &trusting{rank: func(p *fresh.Page) float64 { return -daysAt(p.Heard.Noticed) }}, nil
 	case TrustingWeight:
 		return &trusting{rank: func(p *fresh.Page) float64 { return p.Importance }}, nil
 	case TrustingGain:
@@ -107,7 +107,7 @@ func (t *trusting) Name() string { return "trusting" }
 
 // Next implements fresh.Policy.
 func (t *trusting) Next(p *fresh.Page, _ time.Time) time.Time {
-	if p.Notices > 0 {
+	if p.Heard.Notices > 0 {
 		return time.Time{}
 	}
 	return clock(never)

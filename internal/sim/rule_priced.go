@@ -103,7 +103,7 @@ func (r *oracle) Profit(p *fresh.Page, _ time.Time) float64 {
 	if is.Rate == 0 {
 		return 0
 	}
-	if p.Notices > 0 {
+	if p.Heard.Notices > 0 {
 		return is.Weight / is.Rate
 	}
 	return r.price()
@@ -120,14 +120,14 @@ func (r *oracle) Next(p *fresh.Page, _ time.Time) time.Time {
 	switch {
 	case s.known.Tells && !s.perfect():
 		if n, ok := r.shapes.newNoisy(polled, s.Site).(*noisy); ok {
-			return clock(daysAt(p.Last) + max(0, n.level(r.price())-n.beta*float64(p.Notices)))
+			return clock(daysAt(p.Last) + max(0, n.level(r.price())-n.beta*float64(p.Heard.Notices)))
 		}
 	case s.known.Tells, s.hasManifest && !r.alone[is.Site]:
 		told := pushed{*polled}
-		if p.Notices == 0 {
+		if p.Heard.Notices == 0 {
 			return clock(never)
 		}
-		return clock(daysAt(p.Noticed) + told.wait(r.price()))
+		return clock(daysAt(p.Heard.Noticed) + told.wait(r.price()))
 	}
 	return clock(daysAt(p.Last) + r.due(is, polled))
 }

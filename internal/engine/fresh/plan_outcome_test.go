@@ -49,8 +49,8 @@ func live(pr fresh.Priced, p fresh.Page, rate, precision, recall, span float64, 
 			told = rng.Float64() < recall
 		}
 		if told {
-			if p.Notices++; p.Notices == 1 {
-				p.Noticed = at(now)
+			if p.Heard.Notices++; p.Heard.Notices == 1 {
+				p.Heard.Noticed = at(now)
 			}
 			next = math.Inf(1)
 		}

@@ -279,15 +279,15 @@ func (pr Priced) deal(p *Page) (d deal) {
 // told is the number of notices, at least one if a credible source says that the page has changed.
 func (p *Page) told() int {
 	if p.Outdated() {
-		return max(1, p.Notices)
+		return max(1, p.Heard.Notices)
 	}
-	return max(0, p.Notices)
+	return max(0, p.Heard.Notices)
 }
 
 // Hearing is the page's notices since its copy was last known to be right.
 func (p *Page) Hearing(now time.Time) Hearing {
 	h := Hearing{Age: p.Age(now), Notices: p.told()}
-	switch first := p.Noticed; {
+	switch first := p.Heard.Noticed; {
 	case h.Notices == 0:
 	case !first.IsZero():
 		h.Since = days(span(first, now))
