@@ -20,6 +20,8 @@ func (x *Signal) Found(told bool)               { x.found(told) }
 
 type SiteCurve = siteCurve
 
+type Flood = flood
+
 // AtRate is the index of a page of importance 1 whose rate is known, age days
 // after its copy was last known to be right: exact, 0 or more, and finite. What is
 // negative or no number is 0.
@@ -105,6 +107,5 @@ func (p *Posterior) MeanAge(every float64) (age float64) {
 // from 1 to 1,000.
 func (s Signal) Room() int {
 	p := s.Precision()
-	right, _ := s.judged()
-	return int(min(max(6*p/(1-p), 1), 20+2*right, 1000))
+	return int(min(max(6*p/(1-p), 1), 20+2*s.judged().right, 1000))
 }

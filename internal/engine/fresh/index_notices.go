@@ -31,7 +31,7 @@ import "math"
 // ∫0..m psi_0 with m = alpha tau + n p and the psi of steps p: the curve between is approximated by one of
 // polling, which is within an eighth. Age goes by time: see Objective.told.
 //
-// The lag of notices is not in it: [Signal.Delay] is for those who wait before they judge.
+// The lag of notices is not in it.
 
 // A teller has the values shared by all pages of a site, for D = 1.
 type teller struct {
