@@ -223,7 +223,7 @@ func (o *Options) budget() (*Revisit, error) {
 	r := &o.Revisits
 	costs, err := choose("Costs", r.Costs, "requests or bytes", map[string]fresh.Costs{"requests": {}, "bytes": fresh.Bytes()})
 	p := fresh.Priced{Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
-	of := map[string]*float64{"fresh": &p.Fresh, "harmonic": &p.Harmonic, "age": &p.Age}
+	of := map[string]*float64{"fresh": &p.Objective.Fresh, "harmonic": &p.Objective.Harmonic, "age": &p.Objective.Age}
 	for part := range strings.SplitSeq(r.Objective, ",") {
 		if part == "" {
 			continue

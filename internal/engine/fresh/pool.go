@@ -14,12 +14,7 @@ type pool struct {
 	pages float64
 }
 
-// Add adds a page. A page without observations is no evidence, and not added.
-func (p *pool) Add(page *Page) {
-	post := page.Posterior()
-	p.add(page, &post)
-}
-
+// add adds a page with the posterior post. A page without observations is no evidence, and not added.
 func (p *pool) add(page *Page, post *Posterior) {
 	if page.Belief.None() {
 		return
@@ -37,9 +32,6 @@ func (p *pool) Merge(other *pool) {
 	}
 	p.pages += other.pages
 }
-
-// Pages is the number of pages added.
-func (p *pool) Pages() int { return int(p.pages) }
 
 // Prior is the prior learned from the pages, with a base that counts as much as weight of them. For a site
 // the base is the prior of all sites, so that a site with few pages is taken to be like others, and one with

@@ -1,6 +1,7 @@
 package fresh
 
 import (
+	"encoding/json"
 	"math"
 	"time"
 )
@@ -51,15 +52,15 @@ func (c Costs) body(p *Page) float64 {
 // with W the Objective's index averaged over the posterior of the page, body the cost of its body, and extra
 // the surcharge of a request to a site that limits requests. A body is paid for only if the page has changed:
 // R1, as in [Objective], is the index of that cost, averaged likewise. The age counts from when the copy was
-// last known to be right. One price for all pages of all sites is the best use of a budget; [Planner] finds
+// last known to be right. One price for all pages of all sites is the best use of a budget; [Planning] finds
 // it.
 //
 // A site's notices count as far as the site has been right. A page that is told to have changed and is not
 // worth the price waits. A page in a [Manifest] gets visits of its own for the changes that the manifest
 // leaves out.
 type Priced struct {
-	Objective
-	Costs
+	Objective Objective `json:"-"` // see MarshalJSON
+	Costs     Costs     `json:"-"`
 
 	// Price is the gain required for one unit of cost, in the unit of importance x W. 0 means that every
 	// visit is worth it, so that only Shortest holds.
@@ -89,6 +90,21 @@ type Priced struct {
 
 // Name implements Policy.
 func (Priced) Name() string { return "priced" }
+
+// MarshalJSON writes the fields of the Objective and of the Costs beside the others.
+func (pr Priced) MarshalJSON() ([]byte, error) { return json.Marshal(pr.flat()) }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (pr *Priced) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, pr.flat()) }
+
+func (pr *Priced) flat() any {
+	type rest Priced
+	return &struct {
+		*Objective
+		*Costs
+		*rest
+	}{&pr.Objective, &pr.Costs, (*rest)(pr)}
+}
 
 // Profit is the gain of a visit per unit of cost, 0 or more and finite: it reaches Price when the visit pays,
 // apart from Shortest and Longest. The gain of a page that was never visited is the number of days that its

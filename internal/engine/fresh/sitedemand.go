@@ -25,7 +25,7 @@ type SiteTerms struct {
 // price, either the manifest or the pages one by one are polled, whichever costs less together with the outdated
 // copies, so that a site with a manifest never does worse than one without.
 type siteDemand struct {
-	planner *Planner
+	planner *planner
 	terms   SiteTerms
 	polls   *demand // of visited pages, one by one
 	others  *demand // of pages never visited, and of those that the manifest does not name
@@ -42,10 +42,9 @@ type class struct {
 	count      Posterior // of belief
 }
 
-// site begins the demand of one site. Its pages are added to it and not to the Planner, and then it is
+// site begins the demand of one site. Its pages are added to it and not to the planner, and then it is
 // closed. Several may be open; each takes 50 kB.
-func (p *Planner) site(t SiteTerms) *siteDemand {
-	p.start()
+func (p *planner) site(t SiteTerms) *siteDemand {
 	t.Most = bounded(t.Most, math.MaxFloat32)
 	for _, share := range []*float64{&t.Precision, &t.Recall} {
 		if *share = bounded(*share, 1); *share == 0 {
@@ -55,7 +54,7 @@ func (p *Planner) site(t SiteTerms) *siteDemand {
 	return &siteDemand{planner: p, terms: t, polls: p.take(), others: p.take()}
 }
 
-func (p *Planner) take() *demand {
+func (p *planner) take() *demand {
 	if n := len(p.spare); n > 0 {
 		d := p.spare[n-1]
 		p.spare = p.spare[:n-1]
@@ -64,17 +63,12 @@ func (p *Planner) take() *demand {
 	return newDemand()
 }
 
-func (p *Planner) give(d *demand) {
+func (p *planner) give(d *demand) {
 	d.clear()
 	p.spare = append(p.spare, d)
 }
 
-// Add adds a page, of which it keeps nothing. Pages added after Close do not count.
-func (s *siteDemand) Add(page *Page) {
-	post := page.Posterior()
-	s.add(page, &post)
-}
-
+// add adds a page, of which it keeps nothing. Pages added after Close do not count.
 func (s *siteDemand) add(page *Page, post *Posterior) {
 	p := s.planner
 	if s.polls == nil {
