@@ -2,15 +2,12 @@ package fresh
 
 import "math"
 
-// A ladder has the ages at which a page may be visited, from the longest down. Neighbouring rungs differ by
-// the root of the ratio of the rates. For each rung it has the gain of a visit and the remaining staleness,
-// as functions of rate x age, so that for one page each is a sum of products.
+// A ladder has a rung for each age at which a page may be visited: the gain of a visit and the remaining
+// staleness, as functions of rate x age, so that for one page each is a sum of products.
 type ladder struct {
 	objective Objective
-	polls     bool      // a visit is every age days; else a site tells of changes
-	age       []float64 // in days
-	last      float64   // fraction of the last step that reaches the shortest age, in requests
-	lastPlace float64   // the same, in the place of the price
+	polls     bool // a visit is every age days; else a site tells of changes
+	ages      ages
 
 	gain, bent     rungs // W = age x (gain + age x bent)
 	changed        rungs // the part of W that bodies are paid for: R1 of polls
@@ -37,10 +34,9 @@ func (r *rungs) at(n, first, last int) []float64 {
 }
 
 func newLadder(o Objective, longest, shortest float64) *ladder {
-	l := &ladder{objective: o, polls: true}
-	l.ages(longest, shortest)
+	l := &ladder{objective: o, polls: true, ages: newAges(longest, shortest)}
 	for n := range products {
-		x := l.product(n)
+		x := l.ages.product(n)
 		fresh, stale := freshPart(x), stalePart(x)
 		l.set(n, point{gain: o.Fresh*fresh + o.Harmonic*stale, bent: o.Age * agePart(x), changed: x * fresh,
 			stale: stale, mean: ageMean(x), visits: 1, bodies: -math.Expm1(-x), unseen: unseenPart(x) - stale})
@@ -48,16 +44,29 @@ func newLadder(o Objective, longest, shortest float64) *ladder {
 	return l
 }
 
-func (l *ladder) ages(longest, shortest float64) {
+// ages are those of the rungs, from the longest down. Neighbours differ by the root of the ratio of the rates.
+type ages struct {
+	days      []float64
+	last      float64 // fraction of the last step that reaches the shortest age, in requests
+	lastPlace float64 // the same, in the place of the price
+}
+
+func newAges(longest, shortest float64) ages {
+	a := ages{last: 1, lastPlace: 1}
 	n := min(max(0, math.Ceil(math.Log(longest/max(shortest, youngest))/rungStep)), maxRungs-1)
 	for i := range int(n) + 1 {
-		l.age = append(l.age, longest*math.Exp(-rungStep*float64(i)))
+		a.days = append(a.days, longest*math.Exp(-rungStep*float64(i)))
 	}
-	l.last, l.lastPlace = 1, 1
-	if i := len(l.age) - 1; i > 0 && shortest > l.age[i] {
-		l.last = (1/shortest - 1/l.age[i-1]) / (1/l.age[i] - 1/l.age[i-1])
-		l.lastPlace = math.Log(l.age[i-1]/shortest) / rungStep
+	if i := len(a.days) - 1; i > 0 && shortest > a.days[i] {
+		a.last = (1/shortest - 1/a.days[i-1]) / (1/a.days[i] - 1/a.days[i-1])
+		a.lastPlace = math.Log(a.days[i-1]/shortest) / rungStep
 	}
+	return a
+}
+
+// part is the part of the last step, from one place and amount to others, that reaches the shortest age.
+func (a *ages) part(at, below float64, now, next amount) (float64, amount) {
+	return at - (at-below)*a.lastPlace, now.plus(a.last, next.less(now))
 }
 
 // A point has the values of all rungs at one product of a rate and an age.
@@ -67,8 +76,8 @@ type point struct{ gain, bent, changed, stale, mean, visits, bodies, unseen floa
 const products = 2 * (points + offset)
 
 // product is the n-th product: they grow in the ratio of the rungs.
-func (l *ladder) product(n int) float64 {
-	return slowest * l.age[0] * math.Exp(rungStep*float64(n-1-2*offset))
+func (a *ages) product(n int) float64 {
+	return slowest * a.days[0] * math.Exp(rungStep*float64(n-1-2*offset))
 }
 
 func (l *ladder) set(n int, p point) {
@@ -107,7 +116,7 @@ func newBid(p *Posterior, importance, header, body float64) bid {
 
 // rung is the price at which a page is visited at a rung, and the amount of visits at that rung.
 func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
-	age := l.age[n]
+	age := l.ages.days[n]
 	stale, mean := sums(b.belief, l.stale.at(n, b.first, b.last), l.mean.at(n, b.first, b.last))
 	var gain float64
 	visits := 1.
@@ -163,7 +172,7 @@ func (l *ladder) hear(polls *ladder, b *bid, floor float64, d *demand) {
 
 // down adds the demand below a place, at which it is a: never less, nor staler, than least.
 func (l *ladder) down(b *bid, floor float64, d *demand, at float64, a amount, least *amount) {
-	for n := 1; n < len(l.age) && at > floor; n++ {
+	for n := 1; n < len(l.ages.days) && at > floor; n++ {
 		price, next := l.rung(n, b)
 		if least != nil {
 			next = next.within(least)
@@ -172,9 +181,8 @@ func (l *ladder) down(b *bid, floor float64, d *demand, at float64, a amount, le
 		if below > at {
 			below = at
 		}
-		if n == len(l.age)-1 { // not all of the way
-			below = at - (at-below)*l.lastPlace
-			next = a.plus(l.last, next.less(a))
+		if n == len(l.ages.days)-1 {
+			below, next = l.ages.part(at, below, a, next)
 		}
 		d.rise(at, below, next.less(a))
 		at, a = below, next

@@ -20,15 +20,14 @@ const many = 48
 //
 // A notice may count more than many days of silence, so the ages go on beyond the longest.
 func newNoticeLadder(o Objective, v noticeStats, shortest float64) *ladder {
-	l := &ladder{objective: o}
-	l.ages(days(farthest), shortest)
+	l := &ladder{objective: o, ages: newAges(days(farthest), shortest)}
 	t := newTeller(v.precision, v.recall)
 	cycle := t.late
 	if o.Fresh > 0 || o.Harmonic > 0 {
-		cycle = t.sooner(o, v.useful, l)
+		cycle = t.sooner(o, v.useful, &l.ages)
 	}
 	for n := range products {
-		x := l.product(n)
+		x := l.ages.product(n)
 		p, stale := cycle(n, x), stalePart(x)
 		poll := point{gain: o.Fresh*freshPart(x) + o.Harmonic*stale, bent: agePart(x), changed: x * freshPart(x),
 			stale: stale, unseen: stale, mean: ageMean(x), visits: 1, bodies: -math.Expm1(-x)}
@@ -50,7 +49,7 @@ func (p point) toward(q point, part float64) point {
 }
 
 // sooner is for the parts of the objective for which a notice at once gains more than silence.
-func (t *teller) sooner(o Objective, useful float64, l *ladder) func(n int, x float64) point {
+func (t *teller) sooner(o Objective, useful float64, a *ages) func(n int, x float64) point {
 	// The index after an age with so many notices at its beginning; the age may be 0.
 	said := func(age float64, notices int) float64 {
 		silent, told := t.alpha*age, float64(notices)
@@ -66,7 +65,7 @@ func (t *teller) sooner(o Objective, useful float64, l *ladder) func(n int, x fl
 	for i := range at {
 		at[i] = index(0, i)
 		for n := range xs {
-			xs[n] = l.product(n)
+			xs[n] = a.product(n)
 			after[i][n] = max(index(xs[n], i), after[i][max(0, n-1)])
 		}
 	}

@@ -185,16 +185,17 @@ type claim struct {
 // worth a fetch after every poll waits for as long as that pays.
 func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 	t := s.planner.terms
+	ages := &t.polls.ages
 	floor, cost := s.planner.floor, t.costs.Manifest+t.costs.Entry*s.pages
 	claims := make([][]claim, len(s.classes))
 	for i := range claims {
-		claims[i] = make([]claim, 0, len(t.polls.age))
+		claims[i] = make([]claim, 0, len(ages.days))
 	}
 	waits := make([]int, len(s.classes)) // rungs
-	c.places = make([]float32, 0, len(t.polls.age))
+	c.places = make([]float32, 0, len(ages.days))
 	at, a := float64(prices), amount{}
-	for n := 0; n < len(t.polls.age) && at > floor; n++ {
-		age := t.polls.age[n]
+	for n := 0; n < len(ages.days) && at > floor; n++ {
+		age := ages.days[n]
 		var gain, fetched float64
 		for i, k := range s.classes {
 			claims[i] = append(claims[i], s.claim(k, n))
@@ -231,9 +232,8 @@ func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 		below := min(place(price), at)
 		if n == 0 {
 			at = below
-		} else if n == len(t.polls.age)-1 { // not all of the way
-			below = at - (at-below)*t.polls.lastPlace
-			next = a.plus(t.polls.last, next.less(a))
+		} else if n == len(ages.days)-1 {
+			below, next = ages.part(at, below, a, next)
 		}
 		d.rise(at, below, next.less(a))
 		c.places = append(c.places, float32(below))
@@ -276,8 +276,8 @@ func (s *siteDemand) claim(k *class, n int) claim {
 	b := bid{belief: k.importance[:], last: points, importance: told, whole: sum(k.importance[:], ones[:]), header: 1, pages: 1, loss: true}
 	gain, a := l.rung(n, &b)
 	bodies := l.bodies.at(n, 0, points)
-	a.spend = right * sum(k.fetch[:], bodies) / l.age[n]
-	a.requests = right * sum(k.count[:], bodies) / l.age[n]
+	a.spend = right * sum(k.fetch[:], bodies) / l.ages.days[n]
+	a.requests = right * sum(k.count[:], bodies) / l.ages.days[n]
 	return claim{gain: gain, fetched: right * sum(k.fetch[:], l.changed.at(n, 0, points)), amount: a}
 }
 
