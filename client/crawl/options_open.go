@@ -182,7 +182,7 @@ func listed(s []string) []string {
 func (o *Options) order(c *Crawler) (err error) {
 	order := &o.Order
 	if c.Strategy, err = frontier.Named(order.Strategy, 1); err != nil {
-		return bad("Strategy", order.Strategy, "breadth-first, larger-sites-first, opic, manifest-first, profit or random")
+		return bad("Strategy", order.Strategy, frontier.Names())
 	}
 	if order.Strategy == "opic" && (o.Collection.NoLinks || o.Sources.NoParse) {
 		return wrong("%s opic needs links: remove %s and %s", field("Strategy"), field("NoLinks"), field("NoParse"))
