@@ -23,9 +23,6 @@ const farAhead = 4
 // Rank implements Policy.
 func (a Ahead) Rank(s *Source, now time.Time) float64 {
 	r := s.record()
-	if r.Polls == 0 {
-		return most
-	}
 	waited, fear := a.waited(s.rates(), r, between(r.Last, now))
 	return (waited + fear) * s.weight() / s.cost()
 }
@@ -41,9 +38,6 @@ func (a Ahead) waited(rates *Rates, r *Record, days float64) (waited, fear float
 // Next implements Policy.
 func (a Ahead) Next(s *Source, price float64, now time.Time) time.Time {
 	r := s.record()
-	if r.Polls == 0 {
-		return time.Time{}
-	}
 	rates, need, from := s.rates(), s.need(price), phase(r.Last)
 	soonest := rates.gained(from, need)
 	days := soonest

@@ -36,15 +36,6 @@ func NewRates(perDay *[Hours]float64) *Rates {
 	return r
 }
 
-// Daily returns rates that repeat every day, in items a day for each hour of the day (A06).
-func Daily(perDay *[24]float64) *Rates {
-	var all [Hours]float64
-	for h := range all {
-		all[h] = perDay[h%24]
-	}
-	return NewRates(&all)
-}
-
 // Flat returns constant rates.
 func Flat(perDay float64) *Rates {
 	var all [Hours]float64
