@@ -143,16 +143,6 @@ type compiled struct {
 	maxURL         int
 }
 
-type class uint8
-
-const (
-	unlisted class = iota
-	static
-	dynamic
-	logged
-	document // LogOnly if found by a link, fetched if the site lists it
-)
-
 func (r *Rules) compile() *compiled {
 	c := &compiled{replace: r.Replace, onlyStatic: r.StaticExt != nil, queries: !r.StaticQueries,
 		static: cmp.Or(r.MaxDepthStatic, depthStatic), dynamic: cmp.Or(r.MaxDepthDynamic, depthDynamic),
@@ -200,14 +190,6 @@ func (r *Rules) compile() *compiled {
 	c.classify(r.DynamicExt, dynamic)
 	c.classify(r.StaticExt, static)
 	return c
-}
-
-func (c *compiled) classify(exts []string, k class) {
-	for _, e := range exts {
-		e = strings.ToLower(strings.TrimPrefix(e, "."))
-		c.ext[e] = k
-		c.longExt = max(c.longExt, len(e))
-	}
 }
 
 func list(l []string, otherwise func() []string) []string {
@@ -299,99 +281,6 @@ func (c *compiled) refuses(url string, origin int) (rule string) {
 	return ""
 }
 
-func (c *compiled) inDomain(origin string) bool {
-	port := portOf(origin)
-	host := strings.Trim(origin[strings.Index(origin, "://")+3:len(origin)-len(port)], "[].")
-	for _, s := range c.suffixes {
-		if strings.HasSuffix(host, s) || host == s[1:] {
-			return true
-		}
-	}
-	host = strings.TrimPrefix(host, "www.")
-	if c.hosts[host] || port != "" && c.hosts[host+port] {
-		return true
-	}
-	return port == "" && c.hosts[host+defaultPort(origin)]
-}
-
-// portOf returns the port of an origin with its colon, empty if that is the default.
-func portOf(origin string) string {
-	if i := strings.LastIndexByte(origin, ':'); i > len("https") && i > strings.LastIndexByte(origin, ']') {
-		return origin[i:]
-	}
-	return ""
-}
-
-func defaultPort(origin string) string {
-	if strings.HasPrefix(origin, "https:") {
-		return ":443"
-	}
-	return ":80"
-}
-
-// word returns the reject word that is the purpose of a URL, see Rules.RejectWords.
-func (c *compiled) word(path, query string) string {
-	if len(c.words) == 0 {
-		return ""
-	}
-	if strings.Count(path, "/") <= 3 {
-		last := path[strings.LastIndexByte(path, '/')+1:]
-		if i := strings.LastIndexByte(last, '.'); i >= 0 && c.extension(last[i+1:]) == dynamic {
-			last = last[:i]
-		}
-		if w := c.isWord(last); w != "" {
-			return w
-		}
-	}
-	for query != "" {
-		var pair string
-		pair, query = cutPair(query)
-		name, value, _ := strings.Cut(pair, "=")
-		if w := c.isWord(name); w != "" {
-			return w
-		}
-		if w := c.isWord(value); w != "" {
-			return w
-		}
-	}
-	return ""
-}
-
-func (c *compiled) isWord(s string) string {
-	if len(s) == 0 || len(s) > c.longWord {
-		return ""
-	}
-	var buf [16]byte
-	if w := appendLower(buf[:0], s); c.words[string(w)] {
-		return string(w)
-	}
-	return ""
-}
-
-// extension returns the class of an extension, ignoring case.
-func (c *compiled) extension(e string) class {
-	if len(e) > c.longExt {
-		return unlisted
-	}
-	var buf [8]byte
-	return c.ext[string(appendLower(buf[:0], e))]
-}
-
-// classOf returns the class of a URL by its path and query.
-func (c *compiled) classOf(path string) class {
-	path, _, query := strings.Cut(path, "?")
-	last := path[strings.LastIndexByte(path, '/')+1:]
-	ext := ""
-	if i := strings.LastIndexByte(last, '.'); i >= 0 {
-		ext = last[i+1:]
-	}
-	k := c.extension(ext)
-	if query && c.queries && k != logged && k != document {
-		return dynamic
-	}
-	return k
-}
-
 // repeated returns a component that occurs more than n times in path, or "".
 func repeated(path string, n int) string {
 	if strings.Count(path, "/") <= n {
@@ -420,16 +309,30 @@ func repeated(path string, n int) string {
 	return ""
 }
 
-func appendLower(b []byte, s string) []byte {
-	for i := range len(s) {
-		b = append(b, lower(s[i]))
+// word returns the reject word that is the purpose of a URL, see Rules.RejectWords.
+func (c *compiled) word(path, query string) string {
+	if len(c.words) == 0 {
+		return ""
 	}
-	return b
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
+	if strings.Count(path, "/") <= 3 {
+		last := path[strings.LastIndexByte(path, '/')+1:]
+		if i := strings.LastIndexByte(last, '.'); i >= 0 && c.extension(last[i+1:]) == dynamic {
+			last = last[:i]
+		}
+		if w := c.isWord(last); w != "" {
+			return w
+		}
 	}
-	return c
+	for query != "" {
+		var pair string
+		pair, query = cutPair(query)
+		name, value, _ := strings.Cut(pair, "=")
+		if w := c.isWord(name); w != "" {
+			return w
+		}
+		if w := c.isWord(value); w != "" {
+			return w
+		}
+	}
+	return ""
 }
