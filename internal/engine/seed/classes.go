@@ -2,6 +2,13 @@ package seed
 
 import "strings"
 
+// classes are those of URLs, by extension.
+type classes struct {
+	ext        folded[class]
+	onlyStatic bool // an extension that is not listed is refused
+	queries    bool // a page with a query is dynamic
+}
+
 type class uint8
 
 const (
@@ -12,47 +19,48 @@ const (
 	document // LogOnly if found by a link, fetched if the site lists it
 )
 
-func (c *compiled) classify(exts []string, k class) {
+func (k *classes) classify(exts []string, c class) {
 	for _, e := range exts {
-		e = strings.ToLower(strings.TrimPrefix(e, "."))
-		c.ext[e] = k
-		c.longExt = max(c.longExt, len(e))
+		k.ext.add(strings.TrimPrefix(e, "."), c)
 	}
 }
 
-func (c *compiled) isWord(s string) string {
-	if len(s) == 0 || len(s) > c.longWord {
-		return ""
-	}
-	var buf [16]byte
-	if w := appendLower(buf[:0], s); c.words[string(w)] {
-		return string(w)
-	}
-	return ""
-}
-
-// extension returns the class of an extension, ignoring case.
-func (c *compiled) extension(e string) class {
-	if len(e) > c.longExt {
-		return unlisted
-	}
-	var buf [8]byte
-	return c.ext[string(appendLower(buf[:0], e))]
-}
-
-// classOf returns the class of a URL by its path and query.
-func (c *compiled) classOf(path string) class {
+// of returns the class of a URL by its path and query.
+func (k *classes) of(path string) class {
 	path, _, query := strings.Cut(path, "?")
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	ext := ""
 	if i := strings.LastIndexByte(last, '.'); i >= 0 {
 		ext = last[i+1:]
 	}
-	k := c.extension(ext)
-	if query && c.queries && k != logged && k != document {
+	c := k.ext.get(ext)
+	if query && k.queries && c != logged && c != document {
 		return dynamic
 	}
-	return k
+	return c
+}
+
+// folded is a map whose keys match in upper and lower case.
+type folded[V any] struct {
+	of      map[string]V
+	longest int // bytes of a key
+}
+
+func (f *folded[V]) add(key string, v V) {
+	if f.of == nil {
+		f.of = map[string]V{}
+	}
+	key = strings.ToLower(key)
+	f.of[key] = v
+	f.longest = max(f.longest, len(key))
+}
+
+func (f *folded[V]) get(key string) (v V) {
+	if len(key) > f.longest {
+		return v
+	}
+	var buf [16]byte
+	return f.of[string(appendLower(buf[:0], key))]
 }
 
 func appendLower(b []byte, s string) []byte {

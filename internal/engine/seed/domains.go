@@ -2,19 +2,28 @@ package seed
 
 import "strings"
 
-func (c *compiled) inDomain(origin string) bool {
+// domains are those of Rules. Without any, all origins are in them.
+type domains struct {
+	suffixes []string // each begins with a dot
+	hosts    map[string]bool
+}
+
+func (d *domains) has(origin string) bool {
+	if len(d.suffixes)+len(d.hosts) == 0 {
+		return true
+	}
 	port := portOf(origin)
 	host := strings.Trim(origin[strings.Index(origin, "://")+3:len(origin)-len(port)], "[].")
-	for _, s := range c.suffixes {
+	for _, s := range d.suffixes {
 		if strings.HasSuffix(host, s) || host == s[1:] {
 			return true
 		}
 	}
 	host = strings.TrimPrefix(host, "www.")
-	if c.hosts[host] || port != "" && c.hosts[host+port] {
+	if d.hosts[host] || port != "" && d.hosts[host+port] {
 		return true
 	}
-	return port == "" && c.hosts[host+defaultPort(origin)]
+	return port == "" && d.hosts[host+defaultPort(origin)]
 }
 
 // portOf returns the port of an origin with its colon, empty if that is the default.

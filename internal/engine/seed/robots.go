@@ -41,7 +41,6 @@ type SourceKind string
 const (
 	Sitemap  SourceKind = "sitemap"
 	Manifest SourceKind = "manifest"
-	Feed     SourceKind = "feed"
 )
 
 const (
@@ -161,7 +160,7 @@ func (s *Seeder) Specials(origin string) []Special {
 		n := 0
 		for _, line := range f.Lines(string(k.kind)) {
 			u, err := protocol.CanonicalURL(st.origin+"/robots.txt", line)
-			if err != nil || len(u) > s.c.maxURL {
+			if err != nil || len(u) > s.c.limits.url {
 				continue
 			}
 			add(k.kind, u, true)

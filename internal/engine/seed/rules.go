@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/internal/inet"
+	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -124,37 +125,35 @@ func defaultLogged() []string {
 
 // A compiled is a set of Rules, prepared for fast matching.
 type compiled struct {
-	suffixes       []string // each begins with a dot
-	hosts          map[string]bool
+	domains        domains
 	accept, reject []pattern
-	words          map[string]bool
-	longWord       int // bytes of the longest of them
-	sessions, drop names
-	replace        []Replace
-	ext            map[string]class
-	longExt        int
-	onlyStatic     bool
-	queries        bool
-	static         int // depth; negative: no limit
-	dynamic        int
-	perSite        int
+	words          folded[string] // by themselves
+	naming         naming
+	classes        classes
+	limits         limits
 	repeats        int
 	split          bool
-	maxURL         int
+}
+
+// limits are upper bounds; a negative one is none.
+type limits struct {
+	static, dynamic int // depth
+	perSite         int
+	url             int // bytes
 }
 
 func (r *Rules) compile() *compiled {
-	c := &compiled{replace: r.Replace, onlyStatic: r.StaticExt != nil, queries: !r.StaticQueries,
-		static: cmp.Or(r.MaxDepthStatic, depthStatic), dynamic: cmp.Or(r.MaxDepthDynamic, depthDynamic),
-		perSite: cmp.Or(r.MaxPerSite, maxPerSite), repeats: cmp.Or(r.Repeats, repeats),
-		split: r.SplitWWW, maxURL: cmp.Or(r.MaxURL, maxURL),
-		words: map[string]bool{}, hosts: map[string]bool{}, ext: map[string]class{}}
-	if c.maxURL < 0 || c.maxURL > protocol.MaxURL {
-		c.maxURL = protocol.MaxURL
+	c := &compiled{classes: classes{onlyStatic: r.StaticExt != nil, queries: !r.StaticQueries},
+		limits: limits{static: cmp.Or(r.MaxDepthStatic, depthStatic), dynamic: cmp.Or(r.MaxDepthDynamic, depthDynamic),
+			perSite: cmp.Or(r.MaxPerSite, maxPerSite), url: cmp.Or(r.MaxURL, maxURL)},
+		naming:  naming{newNames(list(r.SessionIDs, defaultSessions), true), newNames(list(r.Drop, defaultDrop), false), r.Replace},
+		repeats: cmp.Or(r.Repeats, repeats), split: r.SplitWWW, domains: domains{hosts: map[string]bool{}}}
+	if c.limits.url < 0 || c.limits.url > protocol.MaxURL {
+		c.limits.url = protocol.MaxURL
 	}
 	for _, s := range r.DomainSuffixes {
 		if s = strings.Trim(s, ". "); s != "" {
-			c.suffixes = append(c.suffixes, "."+strings.ToLower(s))
+			c.domains.suffixes = append(c.domains.suffixes, "."+strings.ToLower(s))
 		}
 	}
 	for _, s := range r.Hosts {
@@ -163,7 +162,7 @@ func (r *Rules) compile() *compiled {
 			s, port = host, ":"+p
 		}
 		if s = strings.Trim(strings.ToLower(s), "[]."); s != "" {
-			c.hosts[strings.TrimPrefix(s, "www.")+port] = true
+			c.domains.hosts[strings.TrimPrefix(s, "www.")+port] = true
 		}
 	}
 	for _, s := range r.Accept {
@@ -173,22 +172,20 @@ func (r *Rules) compile() *compiled {
 		c.reject = append(c.reject, newPattern(s))
 	}
 	for _, s := range list(r.RejectWords, defaultWords) {
-		c.words[strings.ToLower(s)] = true
-		c.longWord = max(c.longWord, len(s))
+		s = strings.ToLower(s)
+		c.words.add(s, s)
 	}
-	c.sessions = newNames(list(r.SessionIDs, defaultSessions), true)
-	c.drop = newNames(list(r.Drop, defaultDrop), false)
 	// The user's lists override the defaults.
 	if r.DynamicExt == nil {
-		c.classify(defaultDynamic(), dynamic)
+		c.classes.classify(defaultDynamic(), dynamic)
 	}
 	if r.LogExt == nil {
-		c.classify(defaultLogged(), logged)
-		c.classify(defaultDocuments(), document)
+		c.classes.classify(defaultLogged(), logged)
+		c.classes.classify(defaultDocuments(), document)
 	}
-	c.classify(r.LogExt, logged)
-	c.classify(r.DynamicExt, dynamic)
-	c.classify(r.StaticExt, static)
+	c.classes.classify(r.LogExt, logged)
+	c.classes.classify(r.DynamicExt, dynamic)
+	c.classes.classify(r.StaticExt, static)
 	return c
 }
 
@@ -223,32 +220,16 @@ func (p *pattern) matches(url, path, lower string) bool {
 	case p.find != "":
 		return strings.Contains(lower, p.find)
 	case p.whole:
-		return glob(p.glob, url)
+		return robots.Match(p.glob, url)
 	}
-	return p.glob != "" && glob(p.glob, path)
-}
-
-// glob matches like robots.txt. Matching each literal between wildcards at its
-// first occurrence is enough: that leaves the most room for the rest.
-func glob(pattern, s string) bool {
-	pattern, whole := strings.CutSuffix(pattern, "$")
-	literal, rest, wild := strings.Cut(pattern, "*")
-	s, ok := strings.CutPrefix(s, literal)
-	for ok && wild {
-		literal, rest, wild = strings.Cut(rest, "*")
-		if !wild && whole {
-			return strings.HasSuffix(s, literal)
-		}
-		_, s, ok = strings.Cut(s, literal)
-	}
-	return ok && (!whole || s == "")
+	return p.glob != "" && robots.Match(p.glob, path)
 }
 
 // refuses returns the rule that refuses a URL, empty if none does. origin is the
 // length of the URL's origin.
 func (c *compiled) refuses(url string, origin int) (rule string) {
 	path := url[origin:]
-	if len(c.suffixes)+len(c.hosts) > 0 && !c.inDomain(url[:origin]) {
+	if !c.domains.has(url[:origin]) {
 		return "domain is not accepted"
 	}
 	if port := portOf(url[:origin]); port != "" && inet.ForeignPort(port[1:]) {
@@ -311,15 +292,15 @@ func repeated(path string, n int) string {
 
 // word returns the reject word that is the purpose of a URL, see Rules.RejectWords.
 func (c *compiled) word(path, query string) string {
-	if len(c.words) == 0 {
+	if len(c.words.of) == 0 {
 		return ""
 	}
 	if strings.Count(path, "/") <= 3 {
 		last := path[strings.LastIndexByte(path, '/')+1:]
-		if i := strings.LastIndexByte(last, '.'); i >= 0 && c.extension(last[i+1:]) == dynamic {
+		if i := strings.LastIndexByte(last, '.'); i >= 0 && c.classes.ext.get(last[i+1:]) == dynamic {
 			last = last[:i]
 		}
-		if w := c.isWord(last); w != "" {
+		if w := c.words.get(last); w != "" {
 			return w
 		}
 	}
@@ -327,10 +308,10 @@ func (c *compiled) word(path, query string) string {
 		var pair string
 		pair, query = cutPair(query)
 		name, value, _ := strings.Cut(pair, "=")
-		if w := c.isWord(name); w != "" {
+		if w := c.words.get(name); w != "" {
 			return w
 		}
-		if w := c.isWord(value); w != "" {
+		if w := c.words.get(value); w != "" {
 			return w
 		}
 	}
