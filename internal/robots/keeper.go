@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/internal/clock"
@@ -35,15 +36,20 @@ type Keeper struct {
 	Log   *slog.Logger
 	Now   func() time.Time
 
-	turn sync.Mutex // held while robots.txt is read
+	turn   sync.Mutex // held while robots.txt is read
+	known  known
+	hasten atomic.Bool // see Hasten
+	said   atomic.Bool // a person has been told of a problem
+}
+
+// known are the rules that a Keeper knows. Its methods are safe for concurrent use.
+type known struct {
+	tried atomic.Pointer[time.Time] // when Known failed; nil: never
 
 	mu     sync.Mutex // guards the fields below
 	rules  *Rules
-	stored *Rules    // the rules that Notes have
-	loaded bool      // Notes have been read
-	tried  time.Time // when Known failed
-	hasten bool      // see Hasten
-	said   bool      // a person has been told of a problem
+	stored *Rules // the rules that Notes have
+	loaded bool   // Notes have been read
 }
 
 // Notes are the notes of a journal: small values that are stored with it.
@@ -74,16 +80,17 @@ func (k *Keeper) Refresh(ctx context.Context) (*Rules, error) {
 
 // Load returns the known rules without reading robots.txt, nil if there are none.
 func (k *Keeper) Load() (*Rules, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.loaded || k.Notes == nil {
-		return k.rules, nil
+	n := &k.known
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.loaded || k.Notes == nil {
+		return n.rules, nil
 	}
 	rules, err := loadRules(k.Notes)
 	if err != nil {
 		return nil, err
 	}
-	k.rules, k.stored, k.loaded = rules, rules, true
+	n.rules, n.stored, n.loaded = rules, rules, true
 	return rules, nil
 }
 
@@ -105,34 +112,38 @@ func (k *Keeper) refresh(ctx context.Context, store bool) (*Rules, error) {
 	if err != nil {
 		next := k.tell(was, now, "robots.txt cannot be read: the rules read last stay in force", "err", err)
 		if store && next != was && storeRules(k.Notes, next) == nil { // else the message is repeated
-			k.set(next, next)
+			k.known.set(next, next)
 		}
 		return was, nil
 	}
-	k.mu.Lock()
 	wait := k.wait()
-	if k.hasten {
-		wait, k.hasten = 0, false
+	if k.hasten.Swap(false) {
+		wait = 0
 	}
-	stored := k.stored
-	k.mu.Unlock()
+	_, stored := k.known.get()
 	next := k.say(was, was.Read(text, now, wait), now)
 	if store && next != stored {
 		if err := storeRules(k.Notes, next); err != nil {
 			// Stricter rules count all the same.
-			k.set(was.Read(text, now, math.MaxInt64), stored)
+			k.known.set(was.Read(text, now, math.MaxInt64), stored)
 			return nil, fmt.Errorf("robots.txt: store rules: %w", err)
 		}
 		stored = next
 	}
-	k.set(next, stored)
+	k.known.set(next, stored)
 	return next, nil
 }
 
-func (k *Keeper) set(rules, stored *Rules) {
-	k.mu.Lock()
-	k.rules, k.stored = rules, stored
-	k.mu.Unlock()
+func (n *known) set(rules, stored *Rules) {
+	n.mu.Lock()
+	n.rules, n.stored = rules, stored
+	n.mu.Unlock()
+}
+
+func (n *known) get() (rules, stored *Rules) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rules, n.stored
 }
 
 // tell logs a problem for a person, unless it did so recently, and returns the rules that remember the time.
@@ -141,9 +152,7 @@ func (k *Keeper) tell(r *Rules, now time.Time, what string, args ...any) *Rules 
 		return r
 	}
 	k.log().Error(what, append([]any{"robots", k.Name}, args...)...)
-	k.mu.Lock()
-	k.said = true
-	k.mu.Unlock()
+	k.said.Store(true)
 	return r.saidAt(now)
 }
 
@@ -167,22 +176,19 @@ func (k *Keeper) say(was, next *Rules, now time.Time) *Rules {
 // Known returns the rules, nil if they cannot be known. It reads robots.txt if nobody has, and stores
 // nothing.
 func (k *Keeper) Known() *Rules {
-	k.mu.Lock()
-	rules, tried := k.rules, k.tried
-	k.mu.Unlock()
+	rules := k.Current()
 	again := knownAgain
 	if k.Hurry > 0 {
 		again = min(again, k.Hurry)
 	}
-	if rules != nil || !tried.IsZero() && k.now().Sub(tried) < again {
+	if tried := k.known.tried.Load(); rules != nil || tried != nil && k.now().Sub(*tried) < again {
 		return rules
 	}
 	rules, err := k.refresh(context.Background(), false)
 	if err != nil {
 		k.log().Warn("nothing is public", "err", err)
-		k.mu.Lock()
-		k.tried = k.now()
-		k.mu.Unlock()
+		now := k.now()
+		k.known.tried.Store(&now)
 		return nil
 	}
 	return rules
@@ -190,9 +196,8 @@ func (k *Keeper) Known() *Rules {
 
 // Current returns the rules as far as they are known.
 func (k *Keeper) Current() *Rules {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.rules
+	rules, _ := k.known.get()
+	return rules
 }
 
 // Due returns when the waiting candidate may be accepted; false if there is none.
@@ -208,18 +213,10 @@ func (k *Keeper) IsNews(ctx context.Context) bool {
 }
 
 // Hasten makes the next Refresh accept what it reads at once, unless that is lost.
-func (k *Keeper) Hasten() {
-	k.mu.Lock()
-	k.hasten = true
-	k.mu.Unlock()
-}
+func (k *Keeper) Hasten() { k.hasten.Store(true) }
 
 // Said reports whether this process has told a person of a problem.
-func (k *Keeper) Said() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.said
-}
+func (k *Keeper) Said() bool { return k.said.Load() }
 
 // Trouble describes a problem of robots.txt as read last; empty if all is well.
 func (k *Keeper) Trouble() string {
