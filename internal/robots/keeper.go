@@ -121,11 +121,11 @@ func (k *Keeper) refresh(ctx context.Context, store bool) (*Rules, error) {
 		wait = 0
 	}
 	_, stored := k.known.get()
-	next := k.say(was, was.Read(text, now, wait), now)
+	next := k.say(was, was.read(text, now, wait), now)
 	if store && next != stored {
 		if err := storeRules(k.Notes, next); err != nil {
 			// Stricter rules count all the same.
-			k.known.set(was.Read(text, now, math.MaxInt64), stored)
+			k.known.set(was.read(text, now, math.MaxInt64), stored)
 			return nil, fmt.Errorf("robots.txt: store rules: %w", err)
 		}
 		stored = next
@@ -160,12 +160,12 @@ func (k *Keeper) tell(r *Rules, now time.Time, what string, args ...any) *Rules 
 func (k *Keeper) say(was, next *Rules, now time.Time) *Rules {
 	if next.Lost() {
 		how := "has no rules"
-		if next.Missing() {
+		if next.missing() {
 			how = "is missing"
 		}
 		return k.tell(next, now, "robots.txt "+how+": what was forbidden before stays forbidden", "cure", fmt.Sprintf(cure, seconds(k.wait())))
 	}
-	if since, ok := next.Waits(); ok && next != was && since.Equal(now) {
+	if since, ok := next.waits(); ok && next != was && since.Equal(now) {
 		k.log().Info("robots.txt has changed: new prohibitions apply now, new permissions after a delay", "robots", k.Name, "after", seconds(k.wait()))
 	} else if was != nil && !ok && next != was {
 		k.log().Info("robots.txt accepted", "robots", k.Name)
@@ -202,14 +202,14 @@ func (k *Keeper) Current() *Rules {
 
 // Due returns when the waiting candidate may be accepted; false if there is none.
 func (k *Keeper) Due() (time.Time, bool) {
-	since, ok := k.Current().Waits()
+	since, ok := k.Current().waits()
 	return since.Add(k.wait()), ok
 }
 
 // IsNews reports whether robots.txt can be read and differs from the text read last. It stores nothing.
 func (k *Keeper) IsNews(ctx context.Context) bool {
 	text, err := k.Fetch(ctx)
-	return err == nil && !k.Current().IsLast(text)
+	return err == nil && !k.Current().isLast(text)
 }
 
 // Hasten makes the next Refresh accept what it reads at once, unless that is lost.
@@ -222,12 +222,12 @@ func (k *Keeper) Said() bool { return k.said.Load() }
 func (k *Keeper) Trouble() string {
 	r := k.Current()
 	switch {
-	case r.Lost() && r.Missing():
+	case r.Lost() && r.missing():
 		return "missing: what was forbidden before stays forbidden"
 	case r.Lost():
 		return "has no rules: what was forbidden before stays forbidden"
 	}
-	if since, ok := r.Waits(); ok {
+	if since, ok := r.waits(); ok {
 		return "changed at " + since.UTC().Format(time.RFC3339) + ": new prohibitions apply already, new permissions " + seconds(k.wait()) + " later"
 	}
 	return ""
@@ -263,7 +263,7 @@ func loadRules(notes Notes) (*Rules, error) {
 	if b == nil {
 		return nil, nil
 	}
-	r, err := ParseRules(b)
+	r, err := parseRules(b)
 	if err != nil {
 		return nil, fmt.Errorf("robots.txt: load stored rules: %w", err)
 	}
@@ -273,7 +273,7 @@ func loadRules(notes Notes) (*Rules, error) {
 // storeRules stores rules, in one step.
 func storeRules(notes Notes, r *Rules) error {
 	parts := make(map[string][]byte)
-	b := r.Encode()
+	b := r.encode()
 	for i := range maxNotes {
 		var part []byte // nil deletes the rest of an earlier, longer text
 		if len(b) > 0 {

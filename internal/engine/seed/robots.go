@@ -44,9 +44,9 @@ const (
 )
 
 const (
-	// Unreachable is how long a site whose robots.txt cannot be fetched is left alone
+	// unreachable is how long a site whose robots.txt cannot be fetched is left alone
 	// (RFC 9309, 2.3.1.4). After that the last fetched file applies, if there is one.
-	Unreachable = 30 * 24 * time.Hour
+	unreachable = 30 * 24 * time.Hour
 
 	// robotsAge is how long a robots.txt is cached (RFC 9309, 2.4).
 	robotsAge = 24 * time.Hour
@@ -80,7 +80,7 @@ func (s *Seeder) SetRobots(origin string, a RobotsAnswer, now time.Time) (change
 	case had:
 		f.body = string(a.Body)
 	case !silences(a.Status):
-	case !a.Since.IsZero() && now.Sub(a.Since) >= Unreachable:
+	case !a.Since.IsZero() && now.Sub(a.Since) >= unreachable:
 		f.body = string(a.Body)
 	default:
 		f.silent = "robots.txt could not be fetched"

@@ -73,8 +73,8 @@ type Rules struct {
 	Repeats int
 
 	// SplitWWW treats www.example.org and example.org as two sites. By default they
-	// are one (P08), under the name that was met first, unless [Seeder.Split]
-	// has been called (E44).
+	// are one (P08), under the name that was met first, unless a redirect
+	// leads from one to the other (E44).
 	SplitWWW bool
 
 	// MaxURL is the length of the longest accepted URL, in bytes; zero means 2,048.
