@@ -32,8 +32,14 @@ const (
 // Count increments n, which points to one of the counts. Old bodies weigh less.
 func (b *Bodies) Count(n *uint8) {
 	if *n++; int(b.Matched)+int(b.Unstable) > mostBodies || b.Texts > mostBodies {
-		b.Matched, b.Unstable, b.Restless, b.Texts = b.Matched/2, b.Unstable/2, b.Restless/2, b.Texts/2
+		for _, n := range b.counts() {
+			*n /= 2
+		}
 	}
+}
+
+func (b *Bodies) counts() [4]*uint8 {
+	return [...]*uint8{&b.Matched, &b.Unstable, &b.Restless, &b.Texts}
 }
 
 // ByText reports whether hardly any body of the site matched its digest, since bodies differ at each fetch:
@@ -98,7 +104,7 @@ func Parse(b []byte) (Record, error) {
 	}
 	rec.Sources, rec.Dates = readList(&d, (*Source).read), readList(&d, (*Dates).read)
 	if version > 1 {
-		for _, n := range [...]*uint8{&rec.Bodies.Matched, &rec.Bodies.Unstable, &rec.Bodies.Restless, &rec.Bodies.Texts} {
+		for _, n := range rec.Bodies.counts() {
 			*n = min(d.byte(), mostBodies)
 		}
 	}
@@ -131,14 +137,20 @@ func readList[T any](d *decoder, one func(*T, *decoder)) (list []T) {
 	return list
 }
 
+func (v *Source) numbers() ([4]*uint32, [5]*float32) {
+	return [...]*uint32{&v.Taken, &v.Ignored, &v.Right, &v.Wrong},
+		[...]*float32{&v.Credit, &v.MuteCredit, &v.ration.right, &v.ration.wrong, &v.ration.due}
+}
+
 func (v *Source) append(b []byte) []byte {
 	b = appendName(b, v.Name)
 	b = append(b, flags(v.Rationed, v.mute.lied, v.begun), v.Level)
-	for _, n := range [...]uint32{v.Taken, v.Ignored, v.Right, v.Wrong} {
-		b = binary.AppendUvarint(b, uint64(n))
+	counts, amounts := v.numbers()
+	for _, n := range counts {
+		b = binary.AppendUvarint(b, uint64(*n))
 	}
-	for _, f := range [...]float32{v.Credit, v.MuteCredit, v.ration.right, v.ration.wrong, v.ration.due} {
-		b = appendFloat(b, f)
+	for _, f := range amounts {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(*f))
 	}
 	b = binary.AppendVarint(b, v.mute.until)
 	return binary.AppendVarint(b, v.mute.sampled)
@@ -149,10 +161,11 @@ func (v *Source) read(d *decoder) {
 	f := d.byte()
 	v.Rationed, v.mute.lied, v.begun = f&1 != 0, f&2 != 0, f&4 != 0
 	v.Level = d.byte()
-	for _, p := range [...]*uint32{&v.Taken, &v.Ignored, &v.Right, &v.Wrong} {
+	counts, amounts := v.numbers()
+	for _, p := range counts {
 		*p = d.uint32()
 	}
-	for _, p := range [...]*float32{&v.Credit, &v.MuteCredit, &v.ration.right, &v.ration.wrong, &v.ration.due} {
+	for _, p := range amounts {
 		*p = d.float()
 	}
 	v.mute.until, v.mute.sampled = d.varint(), d.varint()
@@ -228,10 +241,6 @@ func (d *decoder) name() string {
 func appendName(b []byte, s string) []byte {
 	s = s[:min(len(s), maxName)]
 	return append(append(b, byte(len(s))), s...)
-}
-
-func appendFloat(b []byte, f float32) []byte {
-	return binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
 }
 
 func flags(list ...bool) (b byte) {
