@@ -106,13 +106,19 @@ func (s *Seeder) SetRobots(origin string, a RobotsAnswer, now time.Time) (change
 // silences reports whether a status of robots.txt means that no page may be fetched.
 func silences(status int) bool { return status < 200 || status == 429 || status >= 500 }
 
-// Delay returns the Crawl-delay of a site, 0 if it states none.
-func (s *Seeder) Delay(origin string) time.Duration {
+// inForce returns the robots.txt in force on a site, nil if it is not known.
+func (s *Seeder) inForce(origin string) *rulesInForce {
 	s.begin()
 	if st := s.lookup(origin); st != nil {
-		if f := st.force.Load(); f != nil {
-			return f.file.CrawlDelay(s.agent)
-		}
+		return st.force.Load()
+	}
+	return nil
+}
+
+// Delay returns the Crawl-delay of a site, 0 if it states none.
+func (s *Seeder) Delay(origin string) time.Duration {
+	if f := s.inForce(origin); f != nil {
+		return f.file.CrawlDelay(s.agent)
 	}
 	return 0
 }

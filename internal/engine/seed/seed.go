@@ -241,11 +241,8 @@ func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
 // changed after the page was admitted. Whether the site may be fetched from at all
 // is a separate check, see [Seeder.Silent].
 func (s *Seeder) Forbids(url string) string {
-	s.begin()
-	if st := s.lookup(url[:pathBegin(url)]); st != nil {
-		if f := st.force.Load(); f != nil {
-			return s.forbids(f, url)
-		}
+	if f := s.inForce(url[:pathBegin(url)]); f != nil {
+		return s.forbids(f, url)
 	}
 	return ""
 }
@@ -266,11 +263,8 @@ func (s *Seeder) Excludes(url string) string {
 // it is not known yet or could not be fetched, or "". The pages of a silent site wait
 // and are not dropped.
 func (s *Seeder) Silent(origin string) string {
-	s.begin()
-	if st := s.lookup(origin); st != nil {
-		if f := st.force.Load(); f != nil {
-			return f.silent
-		}
+	if f := s.inForce(origin); f != nil {
+		return f.silent
 	}
 	return "robots.txt is not known yet"
 }
