@@ -30,7 +30,7 @@ func (a Ahead) Rank(s *Source, now time.Time) float64 {
 // waited is how long the items since the last poll have waited, and Index's term for lost items, both in
 // item-days.
 func (a Ahead) waited(rates *Rates, r *Record, days float64) (waited, fear float64) {
-	days = min(days, never.Hours()/24)
+	days = min(days, neverDays)
 	items, gain := rates.span(phase(r.Last), days)
 	return max(0, items*days-gain), a.overflow(items, r.Window)
 }
@@ -45,7 +45,7 @@ func (a Ahead) Next(s *Source, price float64, now time.Time) time.Time {
 		days = plan(rates, from, need, between(r.Last, now), usual, soonest)
 	}
 	if r.Window > 0 && a.loss() > 0 {
-		high := min(days, never.Hours()/24)
+		high := min(days, neverDays)
 		days = earliest(high, func(d float64) bool {
 			waited, fear := a.waited(rates, r, d)
 			return fear > need/100 && waited+fear >= need

@@ -88,7 +88,7 @@ func (x Index) Next(s *Source, price float64, now time.Time) time.Time {
 	rates, need, from := s.rates(), s.need(price), phase(r.Last)
 	days := rates.gained(from, need)
 	if r.Window > 0 && x.loss() > 0 {
-		days = earliest(min(days, never.Hours()/24), func(d float64) bool {
+		days = earliest(min(days, neverDays), func(d float64) bool {
 			items, gain := rates.span(from, d)
 			return gain+x.overflow(items, r.Window) >= need
 		})
@@ -129,8 +129,7 @@ func (MinimumDelay) Rank(s *Source, now time.Time) float64 {
 func (MinimumDelay) Next(s *Source, price float64, now time.Time) time.Time {
 	r := s.record()
 	rates, need, from := s.rates(), s.need(price), phase(r.Last)
-	high := never.Hours() / 24
-	days := earliest(high, func(d float64) bool {
+	days := earliest(neverDays, func(d float64) bool {
 		items, gain := rates.span(from, d)
 		return items*d-gain >= need
 	})
@@ -154,7 +153,7 @@ func (PostingRate) Rank(s *Source, now time.Time) float64 {
 func (p PostingRate) Next(s *Source, _ float64, now time.Time) time.Time {
 	r := s.record()
 	rates, need, from := s.rates(), positive(p.Items)/s.weight(), phase(r.Last)
-	days := earliest(never.Hours()/24, func(d float64) bool {
+	days := earliest(neverDays, func(d float64) bool {
 		items, _ := rates.span(from, d)
 		return items >= need
 	})

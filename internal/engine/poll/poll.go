@@ -117,7 +117,10 @@ func (s Schedule) policy() Policy {
 const most = 1e60
 
 // never is the longest interval that is computed.
-const never = 100 * 365 * 24 * time.Hour
+const (
+	never     = neverDays * 24 * time.Hour
+	neverDays = 100 * 365
+)
 
 var unasked Record // never modified
 
@@ -156,7 +159,7 @@ func (s *Source) need(price float64) float64 {
 
 // after adds days to a time, at most [never].
 func after(t time.Time, days float64) time.Time {
-	if !(days < never.Hours()/24) {
+	if !(days < neverDays) {
 		return t.Add(never)
 	}
 	return t.Add(time.Duration(math.Ceil(max(0, days) * float64(24*time.Hour))))
