@@ -78,7 +78,7 @@ func (p *planner) count(page *Page) {
 	if page.Visits <= 0 {
 		p.unseen++
 	} else {
-		p.importance += bounded(page.Importance, math.MaxFloat32)
+		p.importance += finite(page.Importance)
 	}
 	p.raise()
 }
@@ -103,8 +103,12 @@ func (p *planner) raise() {
 	}
 }
 
+func (t *terms) bid(page *Page, post *Posterior) bid {
+	return newBid(post, finite(page.Importance), t.costs.Header, t.costs.body(page))
+}
+
 func (t *terms) add(page *Page, post *Posterior, floor float64, d *demand, loss bool) {
-	b := newBid(post, bounded(page.Importance, math.MaxFloat32), t.costs.Header, t.costs.body(page))
+	b := t.bid(page, post)
 	b.loss = loss
 	s := page.Site
 	switch {
@@ -123,7 +127,7 @@ func (t *terms) addAudits(page *Page, post *Posterior, floor float64, d *demand)
 	if t.audit == 0 {
 		return
 	}
-	b := newBid(post, bounded(page.Importance, math.MaxFloat32), t.costs.Header, t.costs.body(page))
+	b := t.bid(page, post)
 	b.audits = t.audit
 	t.polls.climb(&b, floor, d)
 }

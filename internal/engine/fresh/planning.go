@@ -88,13 +88,13 @@ func (s *SitePlanning) Add(page *Page) {
 	post := page.Posterior()
 	s.pool.add(page, &post)
 	if page.Visits > 0 {
-		p.importance += bounded(page.Importance, math.MaxFloat32)
+		p.importance += finite(page.Importance)
 	}
 	switch {
 	case s.demand != nil:
 		s.demand.add(page, &post)
 	case p.Priced.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.trustsNotices():
-		p.told += bounded(page.Importance, math.MaxFloat32)
+		p.told += finite(page.Importance)
 		p.planner.addAudits(page, &post) // little else is due
 		if p.OutsideBudget > 0 {
 			costs := p.beside.terms.costs

@@ -1,7 +1,5 @@
 package fresh
 
-import "math"
-
 // A pool learns a prior from what is believed of many pages (empirical Bayes). It takes one pass over the
 // pages, in any order, and keeps none of them. Each page counts with its posterior under the current prior;
 // as the prior follows from the pages, and their posteriors from the prior, every pass brings it nearer to
@@ -41,7 +39,7 @@ func (p *pool) Prior(base Prior, weight float64) (prior Prior) {
 	if base == (Prior{}) {
 		base = anyPage
 	}
-	weight = max(bounded(weight, math.MaxFloat32), 1e-3)
+	weight = max(finite(weight), 1e-3)
 	post := base.Under(&Belief{})
 	sum := weight + p.pages
 	for k, share := range &post {

@@ -31,7 +31,7 @@ func (c Costs) paid() Costs {
 		return Costs{Header: 1, Manifest: 1}
 	}
 	for _, f := range []*float64{&c.Header, &c.Body, &c.Manifest, &c.Entry} {
-		*f = bounded(*f, math.MaxFloat32)
+		*f = finite(*f)
 	}
 	c.Header = max(c.Header, 1e-6) // nothing is free: else requests would never end
 	return c
@@ -277,8 +277,8 @@ type deal struct {
 func (pr Priced) deal(p *Page) (d deal) {
 	costs := pr.Costs.paid()
 	d.Objective = pr.Objective.weights()
-	d.importance = bounded(p.Importance, math.MaxFloat32)
-	d.price = bounded(pr.Price, math.MaxFloat32)
+	d.importance = finite(p.Importance)
+	d.price = finite(pr.Price)
 	d.header, d.body = costs.Header, costs.body(p)
 	d.belief = p.Posterior()
 	if s := p.Site; s != nil {
@@ -286,7 +286,7 @@ func (pr Priced) deal(p *Page) (d deal) {
 			d.signal = s.Signal
 		}
 		if d.price > 0 {
-			d.header *= 1 + bounded(s.Extra, math.MaxFloat32)/d.price
+			d.header *= 1 + finite(s.Extra)/d.price
 		}
 	}
 	return d

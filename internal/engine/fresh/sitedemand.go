@@ -45,7 +45,7 @@ type class struct {
 // site begins the demand of one site. Its pages are added to it and not to the planner, and then it is
 // closed. Several may be open; each takes 50 kB.
 func (p *planner) site(t SiteTerms) *siteDemand {
-	t.Most = bounded(t.Most, math.MaxFloat32)
+	t.Most = finite(t.Most)
 	for _, share := range []*float64{&t.Precision, &t.Recall} {
 		if *share = bounded(*share, 1); *share == 0 {
 			*share = 1
@@ -96,7 +96,7 @@ func (s *siteDemand) add(page *Page, post *Posterior) {
 // list adds a page to those that the manifest tells of.
 func (s *siteDemand) list(page *Page, post *Posterior) {
 	t := s.planner.terms
-	importance, fetch := bounded(page.Importance, math.MaxFloat32), t.costs.Header+t.costs.body(page)
+	importance, fetch := finite(page.Importance), t.costs.Header+t.costs.body(page)
 	c := s.class(importance / fetch * t.objective.atStep(post, 0, aDay) / dot(post, lattice.changed.from(aDay)))
 	for k, share := range post {
 		c.importance[k] += importance * share
@@ -309,7 +309,7 @@ func (c *siteCurve) Extra(price float64) float64 {
 	if c.capped == 0 {
 		return 0
 	}
-	return max(0, priceAt(c.capped)-bounded(price, math.MaxFloat32))
+	return max(0, priceAt(c.capped)-finite(price))
 }
 
 // Every is the number of days from one poll of its manifest to the next: +Inf if at this price its pages are

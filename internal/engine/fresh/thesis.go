@@ -143,7 +143,7 @@ func (t Thesis) longest() time.Duration {
 	case t.MaxPeriod < 0:
 		return farthest
 	case t.MaxPeriod == 0:
-		return 90 * 24 * time.Hour
+		return usualLongest
 	}
 	return min(t.MaxPeriod, farthest)
 }
