@@ -78,7 +78,6 @@ func newFixed(e *engine, share func(*Page) float64) *fixed {
 }
 
 func (f *fixed) policy(i int) fresh.Policy { f.at = i; return f }
-func (f *fixed) Name() string              { return "fixed" }
 
 // Next implements fresh.Policy.
 func (f *fixed) Next(p *fresh.Page, _ time.Time) time.Time {
@@ -103,7 +102,6 @@ func (t *trusting) policy(i int) fresh.Policy {
 	}
 	return t
 }
-func (t *trusting) Name() string { return "trusting" }
 
 // Next implements fresh.Policy.
 func (t *trusting) Next(p *fresh.Page, _ time.Time) time.Time {

@@ -96,7 +96,6 @@ func (r *oracle) price() float64                     { return r.base * r.purse.F
 func (r *oracle) interval(s int) float64             { return r.every[s] }
 func (r *oracle) expected() (freshness, age float64) { return r.bounds.fresh, r.bounds.age }
 func (r *oracle) policy(i int) fresh.Policy          { r.at = i; return r }
-func (r *oracle) Name() string                       { return "known" }
 func (r *oracle) page() (*Page, *site)               { p := &r.World.Pages[r.at]; return p, &r.sites[p.Site] }
 func (r *oracle) Profit(p *fresh.Page, _ time.Time) float64 {
 	is, _ := r.page()
@@ -172,7 +171,6 @@ func (r *plugged) price() float64                        { return r.base * r.pur
 func (r *plugged) interval(int) float64                  { return math.Inf(1) }
 func (r *plugged) expected() (freshness, age float64)    { return r.bounds.fresh, r.bounds.age }
 func (r *plugged) policy(i int) fresh.Policy             { r.at = i; return r }
-func (r *plugged) Name() string                          { return "plugged" }
 func (r *plugged) Profit(*fresh.Page, time.Time) float64 { return r.price() }
 
 // Next implements fresh.Policy.

@@ -48,8 +48,6 @@ type Site struct {
 
 // A Policy decides about revisits. It is used by many goroutines, and keeps none of its arguments.
 type Policy interface {
-	Name() string
-
 	// Profit is the gain of a visit made now: (3.3), V06.
 	Profit(p *Page, now time.Time) float64
 

@@ -88,9 +88,6 @@ type Priced struct {
 	Audit float64
 }
 
-// Name implements Policy.
-func (Priced) Name() string { return "priced" }
-
 // MarshalJSON writes the fields of the Objective and of the Costs beside the others.
 func (pr Priced) MarshalJSON() ([]byte, error) { return json.Marshal(pr.flat()) }
 
