@@ -8,12 +8,7 @@ type ladder struct {
 	objective Objective
 	polls     bool // a visit is every age days; else a site tells of changes
 	ages      ages
-
-	gain, bent     rungs // W = age x (gain + age x bent)
-	changed        rungs // the part of W that bodies are paid for: R1 of polls
-	stale, mean    rungs // share of time; days outdated in parts of the age
-	visits, bodies rungs // in one age
-	unseen         rungs // cost of Harmonic
+	rungs     [values]rungs
 }
 
 // aYear limits the age of a copy in the sums, in days: that of a page that is never fetched again would only
@@ -38,8 +33,8 @@ func newLadder(o Objective, longest, shortest float64) *ladder {
 	for n := range products {
 		x := l.ages.product(n)
 		fresh, stale := freshPart(x), stalePart(x)
-		l.set(n, point{gain: o.Fresh*fresh + o.Harmonic*stale, bent: o.Age * agePart(x), changed: x * fresh,
-			stale: stale, mean: ageMean(x), visits: 1, bodies: -math.Expm1(-x), unseen: unseenPart(x) - stale})
+		l.set(n, point{ofGain: o.Fresh*fresh + o.Harmonic*stale, ofBent: o.Age * agePart(x), ofChanged: x * fresh,
+			ofStale: stale, ofMean: ageMean(x), ofVisits: 1, ofBodies: -math.Expm1(-x), ofUnseen: unseenPart(x) - stale})
 	}
 	return l
 }
@@ -70,7 +65,19 @@ func (a *ages) part(at, below float64, now, next amount) (float64, amount) {
 }
 
 // A point has the values of all rungs at one product of a rate and an age.
-type point struct{ gain, bent, changed, stale, mean, visits, bodies, unseen float64 }
+type point [values]float64
+
+const (
+	ofGain    = iota // W = age x (gain + age x bent)
+	ofBent           // as ofGain says
+	ofChanged        // the part of W that bodies are paid for: R1 of polls
+	ofStale          // share of time
+	ofMean           // days outdated in parts of the age
+	ofVisits         // in one age
+	ofBodies         // in one age
+	ofUnseen         // cost of Harmonic
+	values
+)
 
 // products is how many products of a rate and an age there are.
 const products = 2 * (points + offset)
@@ -81,10 +88,9 @@ func (a *ages) product(n int) float64 {
 }
 
 func (l *ladder) set(n int, p point) {
-	s, i := (n+1)%2, n/2
-	l.gain[s][i], l.bent[s][i], l.changed[s][i] = p.gain, p.bent, p.changed
-	l.stale[s][i], l.mean[s][i], l.unseen[s][i] = p.stale, p.mean, p.unseen
-	l.visits[s][i], l.bodies[s][i] = p.visits, p.bodies
+	for v, x := range p {
+		l.rungs[v][(n+1)%2][n/2] = x
+	}
 }
 
 // support returns the first rate with a probability above 0, and the one after the last.
@@ -117,24 +123,25 @@ func newBid(p *Posterior, importance, header, body float64) bid {
 // rung is the price at which a page is visited at a rung, and the amount of visits at that rung.
 func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 	age := l.ages.days[n]
-	stale, mean := sums(b.belief, l.stale.at(n, b.first, b.last), l.mean.at(n, b.first, b.last))
+	at := func(v int) []float64 { return l.rungs[v].at(n, b.first, b.last) }
+	stale, mean := sums(b.belief, at(ofStale), at(ofMean))
 	var gain float64
 	visits := 1.
 	switch {
 	case !l.polls:
-		gain, visits = sums(b.belief, l.gain.at(n, b.first, b.last), l.visits.at(n, b.first, b.last))
+		gain, visits = sums(b.belief, at(ofGain), at(ofVisits))
 	case l.objective.Fresh == 0:
 		gain = l.objective.Harmonic * stale
 	default:
-		gain = sum(b.belief, l.gain.at(n, b.first, b.last))
+		gain = sum(b.belief, at(ofGain))
 	}
 	if l.objective.Age > 0 {
-		gain += age * sum(b.belief, l.bent.at(n, b.first, b.last))
+		gain += age * sum(b.belief, at(ofBent))
 	}
 	cost := b.header
 	spend := b.header * visits
 	if b.body > 0 {
-		changed, bodies := sums(b.belief, l.changed.at(n, b.first, b.last), l.bodies.at(n, b.first, b.last))
+		changed, bodies := sums(b.belief, at(ofChanged), at(ofBodies))
 		cost += b.body * changed
 		spend += b.body * bodies
 	}
@@ -145,7 +152,7 @@ func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 	if b.loss {
 		a.loss = l.objective.Fresh*a.stale + l.objective.Age*b.importance*mean*age
 		if l.objective.Harmonic > 0 {
-			a.loss += l.objective.Harmonic * b.importance * sum(b.belief, l.unseen.at(n, b.first, b.last))
+			a.loss += l.objective.Harmonic * b.importance * sum(b.belief, at(ofUnseen))
 		}
 	}
 	return b.importance * age * gain / cost, a

@@ -29,21 +29,17 @@ func newNoticeLadder(o Objective, v noticeStats, shortest float64) *ladder {
 	for n := range products {
 		x := l.ages.product(n)
 		p, stale := cycle(n, x), stalePart(x)
-		poll := point{gain: o.Fresh*freshPart(x) + o.Harmonic*stale, bent: agePart(x), changed: x * freshPart(x),
-			stale: stale, unseen: stale, mean: ageMean(x), visits: 1, bodies: -math.Expm1(-x)}
-		p.bent, poll.bent = o.Age*p.bent, o.Age*poll.bent
+		poll := point{ofGain: o.Fresh*freshPart(x) + o.Harmonic*stale, ofBent: agePart(x), ofChanged: x * freshPart(x),
+			ofStale: stale, ofUnseen: stale, ofMean: ageMean(x), ofVisits: 1, ofBodies: -math.Expm1(-x)}
+		p[ofBent], poll[ofBent] = o.Age*p[ofBent], o.Age*poll[ofBent]
 		l.set(n, p.toward(poll, 1-v.useful))
 	}
 	return l
 }
 
 func (p point) toward(q point, part float64) point {
-	for _, f := range []struct {
-		from *float64
-		to   float64
-	}{{&p.gain, q.gain}, {&p.bent, q.bent}, {&p.changed, q.changed}, {&p.stale, q.stale}, {&p.mean, q.mean},
-		{&p.visits, q.visits}, {&p.bodies, q.bodies}, {&p.unseen, q.unseen}} {
-		*f.from += part * (f.to - *f.from)
+	for v := range p {
+		p[v] += part * (q[v] - p[v])
 	}
 	return p
 }
@@ -82,8 +78,8 @@ func (t *teller) sooner(o Objective, useful float64, a *ages) func(n int, x floa
 		}
 		_, v := t.at(t.alpha * x)
 		stale := bounded(1-right/every, 1)
-		return point{gain: said(x, 0) / x, bent: t.silent(x) / (x * x), changed: v, stale: stale, unseen: stale,
-			mean: ageMean(outdatedFor(stale)) * every / x, visits: x / every, bodies: right * x / every}
+		return point{ofGain: said(x, 0) / x, ofBent: t.silent(x) / (x * x), ofChanged: v, ofStale: stale, ofUnseen: stale,
+			ofMean: ageMean(outdatedFor(stale)) * every / x, ofVisits: x / every, ofBodies: right * x / every}
 	}
 }
 
@@ -182,6 +178,6 @@ func (t *teller) late(_ int, x float64) point {
 	right := min(every, -math.Expm1(-z*x)/z-notice*(1-t.precision)*math.Expm1(-z*d)/z)
 	age := notice*t.precision*d*d/2 + every*every*ageMean(t.alpha*every)
 	stale := 1 - right/every
-	return point{bent: h / (x * x), changed: x * freshPart(x), stale: stale, unseen: stale,
-		mean: age / every / x, visits: x / every, bodies: right * x / every}
+	return point{ofBent: h / (x * x), ofChanged: x * freshPart(x), ofStale: stale, ofUnseen: stale,
+		ofMean: age / every / x, ofVisits: x / every, ofBodies: right * x / every}
 }

@@ -275,10 +275,10 @@ func (s *siteDemand) claim(k *class, n int) claim {
 	right := told / s.terms.Precision
 	b := bid{belief: k.importance[:], last: points, importance: told, whole: sum(k.importance[:], ones[:]), header: 1, pages: 1, loss: true}
 	gain, a := l.rung(n, &b)
-	bodies := l.bodies.at(n, 0, points)
+	bodies := l.rungs[ofBodies].at(n, 0, points)
 	a.spend = right * sum(k.fetch[:], bodies) / l.ages.days[n]
 	a.requests = right * sum(k.count[:], bodies) / l.ages.days[n]
-	return claim{gain: gain, fetched: right * sum(k.fetch[:], l.changed.at(n, 0, points)), amount: a}
+	return claim{gain: gain, fetched: right * sum(k.fetch[:], l.rungs[ofChanged].at(n, 0, points)), amount: a}
 }
 
 // cut removes the demand below a place.
