@@ -1,6 +1,7 @@
 package fresh_test
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -286,5 +287,20 @@ func BenchmarkNext(b *testing.B) {
 				fresh.Priced{Price: 0.1}.Next(p, epoch)
 			}
 		})
+	}
+}
+
+// A stored policy has the weights and the costs beside the other settings.
+func TestPricedJSON(t *testing.T) {
+	const want = `{"Fresh":1,"Harmonic":0,"Age":0.5,"Header":1,"Body":2,"Manifest":0,"Entry":0.25,"Price":0.125,"Shortest":0,` +
+		`"Longest":3600000000000,"Eager":true,"Ends":false,"OutsideBudget":0,"Audit":0.1}`
+	pr := fresh.Priced{Objective: fresh.Objective{Fresh: 1, Age: .5}, Costs: fresh.Costs{Header: 1, Body: 2, Entry: .25},
+		Price: .125, Longest: time.Hour, Eager: true, Audit: .1}
+	if b, err := json.Marshal(pr); err != nil || string(b) != want {
+		t.Errorf("%s, %v", b, err)
+	}
+	var got fresh.Priced
+	if err := json.Unmarshal([]byte(want), &got); err != nil || got != pr {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
