@@ -33,15 +33,12 @@ const oldest = 1e9
 
 // weights returns the weights with defaults and bounds applied.
 func (o Objective) weights() Objective {
-	clean := func(w *float64) {
+	for _, w := range [...]*float64{&o.Fresh, &o.Harmonic, &o.Age} {
 		if !(*w > 1e-100) {
 			*w = 0
 		}
 		*w = min(*w, math.MaxFloat32)
 	}
-	clean(&o.Fresh)
-	clean(&o.Harmonic)
-	clean(&o.Age)
 	if o == (Objective{}) {
 		o.Harmonic = 1
 	}
