@@ -52,9 +52,10 @@ func (b *bench) speed(ctx context.Context) error {
 	}
 	b.atMost(3, median(plans), "s of one core to plan a million pages, learned beliefs; the same pages at known rates, solved: %.2f s", median(solves))
 
-	plan := fresh.Planner{Objective: freshness, Budget: .1 * float64(n)}
+	plan := fresh.Planning{Priced: fresh.Priced{Objective: freshness}, Budget: .1 * float64(n)}
+	site := plan.Site(fresh.SiteTerms{})
 	for i := range n {
-		plan.Add(&pages[i%len(pages)])
+		site.Add(&pages[i%len(pages)])
 	}
 	policy := fresh.Priced{Objective: freshness, Price: plan.Plan().Price}
 	var next, queue []float64
@@ -78,14 +79,14 @@ func (b *bench) speed(ctx context.Context) error {
 	b.atMost(2, median(queue), "µs per decision: take the next of %d pages from the queue and reschedule it; %.2f of them to compute when its visit pays", len(pages), median(next))
 
 	told := make([]fresh.Page, 2000) // fewer pages, since it is slow
-	site := &fresh.Site{Tells: true, Signal: fresh.Signal{Right: 50, Wrong: 50, Heard: 45, Missed: 5}}
+	says := &fresh.Site{Tells: true, Signal: fresh.Signal{Right: 50, Wrong: 50, Heard: 45, Missed: 5}}
 	for i := range told {
 		told[i] = pages[i]
-		told[i].Site, told[i].Notices, told[i].Noticed = site, 1, pages[i].Last.Add(time.Hour)
+		told[i].Site, told[i].Heard.Notices, told[i].Heard.Noticed = says, 1, pages[i].Last.Add(time.Hour)
 	}
 	took := cpu(func() {
 		for i := range told {
-			policy.Next(&told[i], told[i].Noticed)
+			policy.Next(&told[i], told[i].Heard.Noticed)
 		}
 	})
 	b.note("%.2f µs to compute it where a site has announced a change, with notices half right", took.Seconds()*1e6/float64(len(told)))

@@ -290,9 +290,9 @@ func (s *applying) confirmed(w *work, item *protocol.Item) {
 		w.settle()
 		w.planned, replan, w.proved = false, true, true
 	}
-	since := u.now.Sub(clock.Later(w.Confirmed, w.Last))
+	since := u.now.Sub(clock.Later(w.Heard.Confirmed, w.Last))
 	if !s.heeded(w) && since >= max(leastWait, u.now.Sub(w.Last)/confirmShare) && !w.Told {
-		w.History.Notified = false
+		w.Heard.Notified = false
 		w.History = w.History.Confirm(u.now)
 		replan = true
 	}

@@ -317,7 +317,7 @@ func TestDatesAsSignals(t *testing.T) {
 	want(t, "owed for the far future", named("/a", r.now.AddDate(1, 0, 0), 0).Pending, 0)
 	changed := r.now.Add(-time.Minute)
 	want(t, "owed for a newer date", named("/a", changed, 0).Pending, 1)
-	if h := r.page("/a").History; !h.Notified || !h.Modified.Equal(changed) {
+	if h := r.page("/a").History; !h.Heard.Notified || !h.Modified.Equal(changed) {
 		t.Errorf("history %+v", h)
 	}
 	r.visit("/a", 304, "")
@@ -412,11 +412,11 @@ func TestDisbelievedNoticesDoNotChangeEstimates(t *testing.T) {
 			lie := create("/a", fmt.Sprint("lie ", i))
 			lie.Item.Modified = r.now.Add(-time.Minute)
 			say(lie)
-			if p := r.page("/a"); !p.Outdated() || p.Notices != 1 || rate() <= before {
+			if p := r.page("/a"); !p.Outdated() || p.Heard.Notices != 1 || rate() <= before {
 				t.Fatalf("notice was not applied: %+v", p.History)
 			}
 			refute()
-			if p := r.page("/a"); p.Outdated() || p.Notices != 0 || rate() > before*1.001 || p.At.Before(due) {
+			if p := r.page("/a"); p.Outdated() || p.Heard.Notices != 0 || rate() > before*1.001 || p.At.Before(due) {
 				t.Errorf("%s: %.4f changes a day, and before %.4f; due at %v, and before at %v", what, rate(), before, p.At, due)
 			}
 		}

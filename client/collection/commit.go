@@ -155,7 +155,7 @@ const leastWait = time.Second
 
 // plan decides when a page is fetched next, unless that is decided, and its place in the queue.
 func (u *update) plan(w *work) {
-	w.History.Notified = w.Told
+	w.Heard.Notified = w.Told
 	if !w.planned {
 		switch {
 		case w.State == Excluded:

@@ -21,12 +21,10 @@ import (
 // onlyTold is a policy that visits only the pages of notices.
 type onlyTold struct{}
 
-func (onlyTold) Name() string { return "told" }
-
 func (onlyTold) Profit(*fresh.Page, time.Time) float64 { return 1 }
 
 func (onlyTold) Next(p *fresh.Page, _ time.Time) time.Time {
-	if p.Notified {
+	if p.Heard.Notified {
 		return time.Time{}
 	}
 	return collection.Never

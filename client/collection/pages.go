@@ -80,7 +80,7 @@ func parsePage(raw []byte, p *Page) bool {
 	x.Parts, p.Depth, p.At, p.rank = d.Uint(), d.Count(), d.Time(), d.Float()
 	p.Value = 0
 	codeParts(&x, p)
-	if p.History.Notified = p.Told; p.Told {
+	if p.Heard.Notified = p.Told; p.Told {
 		p.Debt = p.claim
 	}
 	return ok && x.Whole()
@@ -88,7 +88,7 @@ func parsePage(raw []byte, p *Page) bool {
 
 // codeParts writes or reads the parts of a page's record that not every page has.
 func codeParts(x *record.Codec, p *Page) {
-	h := &p.History
+	h, said := &p.History, &p.Heard
 	x.Bit(pageTold, &p.Told)
 	x.Bit(pageNoIndex, &p.NoIndex)
 	x.Bit(pageNoFollow, &p.NoFollow)
@@ -129,8 +129,8 @@ func codeParts(x *record.Codec, p *Page) {
 	if x.Part(pageFresh, !h.Modified.IsZero()) {
 		x.Time(&h.Modified)
 	}
-	if x.Part(pageSure, !h.Confirmed.IsZero()) {
-		x.Time(&h.Confirmed)
+	if x.Part(pageSure, !said.Confirmed.IsZero()) {
+		x.Time(&said.Confirmed)
 	}
 	if x.Part(pageBelief, !h.Belief.None()) {
 		if n := 0; !x.Reads {
@@ -141,13 +141,13 @@ func codeParts(x *record.Codec, p *Page) {
 			x.In.B = x.In.B[n:]
 		}
 	}
-	if x.Part(pageNotices, h.Notices > 0 || !h.Heard.IsZero()) {
-		x.Count(&h.Notices)
-		x.Time(&h.Noticed)
-		x.Time(&h.Heard)
-		x.Float(&h.Said)
-		x.Float(&h.SaidQuiet)
-		x.Float(&h.SaidSeen)
+	if x.Part(pageNotices, said.Notices > 0 || !said.Until.IsZero()) {
+		x.Count(&said.Notices)
+		x.Time(&said.Noticed)
+		x.Time(&said.Until)
+		x.Float(&said.Dated)
+		x.Float(&said.Quiet)
+		x.Float(&said.Seen)
 	}
 	if x.Part(pageContent, !p.Digest.IsZero()) {
 		x.Digest(&p.Digest)

@@ -19,10 +19,9 @@ const home = "https://a.example"
 // daily is a policy that a test can predict: every page once a day, and at once after a notice.
 type daily struct{}
 
-func (daily) Name() string                          { return "daily" }
 func (daily) Profit(*fresh.Page, time.Time) float64 { return 0.5 }
 func (daily) Next(h *fresh.Page, _ time.Time) time.Time {
-	if h.Notified {
+	if h.Heard.Notified {
 		return time.Time{}
 	}
 	return h.Last.Add(24 * time.Hour)

@@ -154,7 +154,7 @@ const ascending = 0.9
 // put writes a page, and updates the queue and its site's counts.
 func (u *update) put(w *work) error {
 	w.rank = queue.Sane(w.rank)
-	w.History.Notified = w.Told
+	w.Heard.Notified = w.Told
 	s, err := u.sites.get(w.Site)
 	if err != nil {
 		return err

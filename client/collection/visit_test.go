@@ -277,13 +277,13 @@ func TestConfirmedPageIsRescheduled(t *testing.T) {
 		t.Errorf("dropped %+v, queued %+v", out.Dropped, out.Queue)
 	}
 	p := r.page("/a")
-	if h := p.History; h.Visits != 1 || !h.Confirmed.Equal(r.now) || h.Unchanged != 24*time.Hour || !h.Last.Equal(r.now.Add(-24*time.Hour)) {
+	if h := p.History; h.Visits != 1 || !h.Heard.Confirmed.Equal(r.now) || h.Unchanged != 24*time.Hour || !h.Last.Equal(r.now.Add(-24*time.Hour)) {
 		t.Errorf("history %+v", h)
 	}
 	want(t, "due again", r.due("/a"), 24*time.Hour)
 	want(t, "announced page stays pending", r.page("/told").Told, true)
 	want(t, "announced page is due", r.due("/told"), 0)
-	want(t, "failing is due, and was", r.page("/failing").Confirmed.IsZero(), true)
+	want(t, "failing is due, and was", r.page("/failing").Heard.Confirmed.IsZero(), true)
 	wantAll(t, "queue", r.queue(), "/told", "/new", "/failing")
 	want(t, "journal", r.c.Log().Head(), head)
 	check(t, r.c)

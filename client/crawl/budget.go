@@ -42,7 +42,7 @@ func (r *revisits) startPrice() float64 {
 	}
 	post := new(fresh.Prior).Under(&fresh.Belief{})
 	const importance = 0.5
-	return importance * r.set.Policy.At(&post, 1/each)
+	return importance * r.set.Policy.Objective.At(&post, 1/each)
 }
 
 // setPrice sets the price of all decisions. The work's lock is held.

@@ -213,17 +213,15 @@ func UserAgent(contact string) string {
 // told is the policy of a copy: a page is visited when its site has announced it.
 type told struct{}
 
-func (told) Name() string { return "told" }
-
 func (told) Profit(p *fresh.Page, _ time.Time) float64 {
-	if p.Notified || p.Visits == 0 {
+	if p.Heard.Notified || p.Visits == 0 {
 		return 1
 	}
 	return 0
 }
 
 func (told) Next(p *fresh.Page, _ time.Time) time.Time {
-	if p.Notified || p.Visits == 0 {
+	if p.Heard.Notified || p.Visits == 0 {
 		return time.Time{}
 	}
 	return collection.Never

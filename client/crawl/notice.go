@@ -94,10 +94,10 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	n.sites.touch(st)
 	if by == collection.ByStream || by == collection.ByChanges { // their changes are numbered, unlike those of a manifest
 		heard := believed(st)
-		heard.Signal.Numbered(len(step.Changes))
+		heard.Signal.Numbers.Add(len(step.Changes), 0)
 		n.sites.believes(st, heard)
-	} else if heard := believed(st); by == collection.ByManifest && heard.Signal.Sure && !st.sources.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names the lost changes
-		heard.Signal.Gap(done.Pending)
+	} else if heard := believed(st); by == collection.ByManifest && heard.Signal.Numbers.Sure && !st.sources.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names the lost changes
+		heard.Signal.Numbers.Add(0, done.Pending)
 		n.sites.believes(st, heard)
 	}
 	if by == collection.ByManifest && lastOf(&step) {

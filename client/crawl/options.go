@@ -47,7 +47,7 @@ type Options struct {
 
 	// Order says what is fetched first.
 	Order struct {
-		Strategy string // breadth-first, larger-sites-first, opic, manifest-first, profit or random
+		Strategy string // its name, one of frontier.Names
 		Score    string // weights of a page's quality, see Quality
 		Batch    int    // pages that are selected at a time
 		SameSite int    // pages of one site among them, at most

@@ -182,7 +182,7 @@ func listed(s []string) []string {
 func (o *Options) order(c *Crawler) (err error) {
 	order := &o.Order
 	if c.Strategy, err = frontier.Named(order.Strategy, 1); err != nil {
-		return bad("Strategy", order.Strategy, "breadth-first, larger-sites-first, opic, manifest-first, profit or random")
+		return bad("Strategy", order.Strategy, frontier.Names())
 	}
 	if order.Strategy == "opic" && (o.Collection.NoLinks || o.Sources.NoParse) {
 		return wrong("%s opic needs links: remove %s and %s", field("Strategy"), field("NoLinks"), field("NoParse"))
@@ -223,7 +223,7 @@ func (o *Options) budget() (*Revisit, error) {
 	r := &o.Revisits
 	costs, err := choose("Costs", r.Costs, "requests or bytes", map[string]fresh.Costs{"requests": {}, "bytes": fresh.Bytes()})
 	p := fresh.Priced{Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
-	of := map[string]*float64{"fresh": &p.Fresh, "harmonic": &p.Harmonic, "age": &p.Age}
+	of := map[string]*float64{"fresh": &p.Objective.Fresh, "harmonic": &p.Objective.Harmonic, "age": &p.Objective.Age}
 	for part := range strings.SplitSeq(r.Objective, ",") {
 		if part == "" {
 			continue

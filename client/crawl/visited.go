@@ -39,7 +39,7 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
 	case d.Asked > 0:
 		k.count.Again.Add(1)
-	case !d.Before.Notified && st.sources.tells != nil:
+	case !d.Before.Heard.Notified && st.sources.tells != nil:
 		k.count.Audits.Add(1)
 	}
 	c, claimed, outcome, news := k.judge.judged(st, v, d)

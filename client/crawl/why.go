@@ -99,7 +99,7 @@ func beliefs(p *collection.Page, site *collection.Site, col *collection.Collecti
 	}
 	say("visited %d times since %s, changed %d times", p.Visits, day(p.First), p.Changes)
 	if p.Told {
-		say("announced as changed %d times since the last visit", max(1, p.Notices))
+		say("announced as changed %d times since the last visit", max(1, p.Heard.Notices))
 	}
 	priced, ok := policy.(fresh.Priced)
 	if !ok {

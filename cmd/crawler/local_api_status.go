@@ -52,9 +52,9 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 	}
 	switch p, _ := d.col.KeptPolicy(); p := p.(type) {
 	case fresh.Priced:
-		s.Policy, s.Price = p.Name(), p.Price
+		s.Policy, s.Price = "priced", p.Price
 	case fresh.Thesis:
-		s.Policy = p.Name()
+		s.Policy = "thesis"
 	}
 	for site := range d.col.Sites() {
 		s.Of++

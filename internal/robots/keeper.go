@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/internal/clock"
@@ -35,15 +36,20 @@ type Keeper struct {
 	Log   *slog.Logger
 	Now   func() time.Time
 
-	turn sync.Mutex // held while robots.txt is read
+	turn   sync.Mutex // held while robots.txt is read
+	known  known
+	hasten atomic.Bool // see Hasten
+	said   atomic.Bool // a person has been told of a problem
+}
+
+// known are the rules that a Keeper knows. Its methods are safe for concurrent use.
+type known struct {
+	tried atomic.Pointer[time.Time] // when Known failed; nil: never
 
 	mu     sync.Mutex // guards the fields below
 	rules  *Rules
-	stored *Rules    // the rules that Notes have
-	loaded bool      // Notes have been read
-	tried  time.Time // when Known failed
-	hasten bool      // see Hasten
-	said   bool      // a person has been told of a problem
+	stored *Rules // the rules that Notes have
+	loaded bool   // Notes have been read
 }
 
 // Notes are the notes of a journal: small values that are stored with it.
@@ -74,16 +80,17 @@ func (k *Keeper) Refresh(ctx context.Context) (*Rules, error) {
 
 // Load returns the known rules without reading robots.txt, nil if there are none.
 func (k *Keeper) Load() (*Rules, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.loaded || k.Notes == nil {
-		return k.rules, nil
+	n := &k.known
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.loaded || k.Notes == nil {
+		return n.rules, nil
 	}
 	rules, err := loadRules(k.Notes)
 	if err != nil {
 		return nil, err
 	}
-	k.rules, k.stored, k.loaded = rules, rules, true
+	n.rules, n.stored, n.loaded = rules, rules, true
 	return rules, nil
 }
 
@@ -105,34 +112,38 @@ func (k *Keeper) refresh(ctx context.Context, store bool) (*Rules, error) {
 	if err != nil {
 		next := k.tell(was, now, "robots.txt cannot be read: the rules read last stay in force", "err", err)
 		if store && next != was && storeRules(k.Notes, next) == nil { // else the message is repeated
-			k.set(next, next)
+			k.known.set(next, next)
 		}
 		return was, nil
 	}
-	k.mu.Lock()
 	wait := k.wait()
-	if k.hasten {
-		wait, k.hasten = 0, false
+	if k.hasten.Swap(false) {
+		wait = 0
 	}
-	stored := k.stored
-	k.mu.Unlock()
-	next := k.say(was, was.Read(text, now, wait), now)
+	_, stored := k.known.get()
+	next := k.say(was, was.read(text, now, wait), now)
 	if store && next != stored {
 		if err := storeRules(k.Notes, next); err != nil {
 			// Stricter rules count all the same.
-			k.set(was.Read(text, now, math.MaxInt64), stored)
+			k.known.set(was.read(text, now, math.MaxInt64), stored)
 			return nil, fmt.Errorf("robots.txt: store rules: %w", err)
 		}
 		stored = next
 	}
-	k.set(next, stored)
+	k.known.set(next, stored)
 	return next, nil
 }
 
-func (k *Keeper) set(rules, stored *Rules) {
-	k.mu.Lock()
-	k.rules, k.stored = rules, stored
-	k.mu.Unlock()
+func (n *known) set(rules, stored *Rules) {
+	n.mu.Lock()
+	n.rules, n.stored = rules, stored
+	n.mu.Unlock()
+}
+
+func (n *known) get() (rules, stored *Rules) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rules, n.stored
 }
 
 // tell logs a problem for a person, unless it did so recently, and returns the rules that remember the time.
@@ -141,9 +152,7 @@ func (k *Keeper) tell(r *Rules, now time.Time, what string, args ...any) *Rules 
 		return r
 	}
 	k.log().Error(what, append([]any{"robots", k.Name}, args...)...)
-	k.mu.Lock()
-	k.said = true
-	k.mu.Unlock()
+	k.said.Store(true)
 	return r.saidAt(now)
 }
 
@@ -151,12 +160,12 @@ func (k *Keeper) tell(r *Rules, now time.Time, what string, args ...any) *Rules 
 func (k *Keeper) say(was, next *Rules, now time.Time) *Rules {
 	if next.Lost() {
 		how := "has no rules"
-		if next.Missing() {
+		if next.missing() {
 			how = "is missing"
 		}
 		return k.tell(next, now, "robots.txt "+how+": what was forbidden before stays forbidden", "cure", fmt.Sprintf(cure, seconds(k.wait())))
 	}
-	if since, ok := next.Waits(); ok && next != was && since.Equal(now) {
+	if since, ok := next.waits(); ok && next != was && since.Equal(now) {
 		k.log().Info("robots.txt has changed: new prohibitions apply now, new permissions after a delay", "robots", k.Name, "after", seconds(k.wait()))
 	} else if was != nil && !ok && next != was {
 		k.log().Info("robots.txt accepted", "robots", k.Name)
@@ -167,22 +176,19 @@ func (k *Keeper) say(was, next *Rules, now time.Time) *Rules {
 // Known returns the rules, nil if they cannot be known. It reads robots.txt if nobody has, and stores
 // nothing.
 func (k *Keeper) Known() *Rules {
-	k.mu.Lock()
-	rules, tried := k.rules, k.tried
-	k.mu.Unlock()
+	rules := k.Current()
 	again := knownAgain
 	if k.Hurry > 0 {
 		again = min(again, k.Hurry)
 	}
-	if rules != nil || !tried.IsZero() && k.now().Sub(tried) < again {
+	if tried := k.known.tried.Load(); rules != nil || tried != nil && k.now().Sub(*tried) < again {
 		return rules
 	}
 	rules, err := k.refresh(context.Background(), false)
 	if err != nil {
 		k.log().Warn("nothing is public", "err", err)
-		k.mu.Lock()
-		k.tried = k.now()
-		k.mu.Unlock()
+		now := k.now()
+		k.known.tried.Store(&now)
 		return nil
 	}
 	return rules
@@ -190,47 +196,38 @@ func (k *Keeper) Known() *Rules {
 
 // Current returns the rules as far as they are known.
 func (k *Keeper) Current() *Rules {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.rules
+	rules, _ := k.known.get()
+	return rules
 }
 
 // Due returns when the waiting candidate may be accepted; false if there is none.
 func (k *Keeper) Due() (time.Time, bool) {
-	since, ok := k.Current().Waits()
+	since, ok := k.Current().waits()
 	return since.Add(k.wait()), ok
 }
 
 // IsNews reports whether robots.txt can be read and differs from the text read last. It stores nothing.
 func (k *Keeper) IsNews(ctx context.Context) bool {
 	text, err := k.Fetch(ctx)
-	return err == nil && !k.Current().IsLast(text)
+	return err == nil && !k.Current().isLast(text)
 }
 
 // Hasten makes the next Refresh accept what it reads at once, unless that is lost.
-func (k *Keeper) Hasten() {
-	k.mu.Lock()
-	k.hasten = true
-	k.mu.Unlock()
-}
+func (k *Keeper) Hasten() { k.hasten.Store(true) }
 
 // Said reports whether this process has told a person of a problem.
-func (k *Keeper) Said() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.said
-}
+func (k *Keeper) Said() bool { return k.said.Load() }
 
 // Trouble describes a problem of robots.txt as read last; empty if all is well.
 func (k *Keeper) Trouble() string {
 	r := k.Current()
 	switch {
-	case r.Lost() && r.Missing():
+	case r.Lost() && r.missing():
 		return "missing: what was forbidden before stays forbidden"
 	case r.Lost():
 		return "has no rules: what was forbidden before stays forbidden"
 	}
-	if since, ok := r.Waits(); ok {
+	if since, ok := r.waits(); ok {
 		return "changed at " + since.UTC().Format(time.RFC3339) + ": new prohibitions apply already, new permissions " + seconds(k.wait()) + " later"
 	}
 	return ""
@@ -266,7 +263,7 @@ func loadRules(notes Notes) (*Rules, error) {
 	if b == nil {
 		return nil, nil
 	}
-	r, err := ParseRules(b)
+	r, err := parseRules(b)
 	if err != nil {
 		return nil, fmt.Errorf("robots.txt: load stored rules: %w", err)
 	}
@@ -276,7 +273,7 @@ func loadRules(notes Notes) (*Rules, error) {
 // storeRules stores rules, in one step.
 func storeRules(notes Notes, r *Rules) error {
 	parts := make(map[string][]byte)
-	b := r.Encode()
+	b := r.encode()
 	for i := range maxNotes {
 		var part []byte // nil deletes the rest of an earlier, longer text
 		if len(b) > 0 {

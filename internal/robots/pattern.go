@@ -36,13 +36,13 @@ func (r *rule) outranks(o *rule) bool {
 // matches takes time linear in the length of the pattern and of the path.
 func (r *rule) matches(t *target) bool {
 	if r.exact != "" {
-		return match(r.exact, t.exact)
+		return Match(r.exact, t.exact)
 	}
 	if r.literal {
 		if strings.HasPrefix(t.path, r.pattern) {
 			return true
 		}
-	} else if match(r.pattern, t.path) {
+	} else if Match(r.pattern, t.path) {
 		return true
 	}
 	if t.loose == "" || r.loose == "" && t.loose == t.path {
@@ -52,12 +52,12 @@ func (r *rule) matches(t *target) bool {
 	if pattern == "" {
 		pattern = r.pattern
 	}
-	return match(pattern, t.loose)
+	return Match(pattern, t.loose)
 }
 
-// match reports whether the pattern matches from the beginning of the path. Each literal between wildcards is
+// Match reports whether the pattern matches from the beginning of the path. Each literal between wildcards is
 // matched at its first occurrence, which leaves the most room for the rest.
-func match(pattern, path string) bool {
+func Match(pattern, path string) bool {
 	pattern, whole := strings.CutSuffix(pattern, "$")
 	literal, rest, wild := strings.Cut(pattern, "*")
 	path, ok := strings.CutPrefix(path, literal)

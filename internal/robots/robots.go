@@ -22,9 +22,9 @@ import (
 // MaxBytes is how much of a file is read (RFC 9309, 2.5): 500 KiB.
 const MaxBytes = 500 << 10
 
-// MaxCrawlDelay is the longest delay that a file can ask for. A site that wants no crawler has Disallow to
+// maxCrawlDelay is the longest delay that a file can ask for. A site that wants no crawler has Disallow to
 // say so.
-const MaxCrawlDelay = time.Hour
+const maxCrawlDelay = time.Hour
 
 // maxLine is the number of bytes read of a line: many times the longest path in use, and as many as other
 // parsers read.
@@ -216,8 +216,8 @@ func parseDelay(s string) (time.Duration, bool) {
 		end++
 	}
 	seconds, err := strconv.ParseFloat(s[:end], 64)
-	if seconds >= MaxCrawlDelay.Seconds() { // infinity too, which is an error
-		return MaxCrawlDelay, true
+	if seconds >= maxCrawlDelay.Seconds() { // infinity too, which is an error
+		return maxCrawlDelay, true
 	}
 	return time.Duration(seconds * float64(time.Second)), err == nil
 }
@@ -294,7 +294,7 @@ func (f *File) decisive(best *rule, agent string, t target) *rule {
 }
 
 // CrawlDelay returns the Crawl-delay of agent's group, 0 if there is none.
-// Of several the longest counts; none is longer than MaxCrawlDelay.
+// Of several the longest counts; none is longer than maxCrawlDelay.
 func (f *File) CrawlDelay(agent string) time.Duration {
 	var longest time.Duration
 	for _, m := range f.members(agent) {

@@ -14,7 +14,7 @@ import (
 // rule counts at once and a looser one waits: a file that is being written uncovers nothing. A lost file is
 // ignored.
 //
-// A Rules is immutable; Read returns its successor. A nil Rules means that nobody has read the site's
+// A Rules is immutable; read returns its successor. A nil Rules means that nobody has read the site's
 // robots.txt yet.
 type Rules struct {
 	accepted  version
@@ -36,15 +36,15 @@ func (v version) has(text []byte) bool {
 	return (v.text == nil) == (text == nil) && bytes.Equal(v.text, text)
 }
 
-// Read returns the rules after robots.txt was read again, r itself if nothing has changed. Text is nil if
+// read returns the rules after robots.txt was read again, r itself if nothing has changed. Text is nil if
 // there is none, and is retained. A candidate is accepted when it is read again, its rules unchanged, at
 // least wait after it was first read; at once if wait is zero or less, or if the accepted text forbids
 // nothing. A text without any rule is lost if something is forbidden: it is neither accepted nor a candidate.
-func (r *Rules) Read(text []byte, now time.Time, wait time.Duration) *Rules {
+func (r *Rules) read(text []byte, now time.Time, wait time.Duration) *Rules {
 	if r == nil {
 		return &Rules{accepted: newVersion(text)}
 	}
-	if r.IsLast(text) && (r.candidate == nil || r.lost != nil) {
+	if r.isLast(text) && (r.candidate == nil || r.lost != nil) {
 		return r
 	}
 	next := *r
@@ -81,19 +81,19 @@ func (r *Rules) forbids() bool {
 // robots.txt, although something was forbidden.
 func (r *Rules) Lost() bool { return r != nil && r.lost != nil }
 
-// Waits returns since when a candidate waits to be accepted; false if there is none.
-func (r *Rules) Waits() (since time.Time, ok bool) {
+// waits returns since when a candidate waits to be accepted; false if there is none.
+func (r *Rules) waits() (since time.Time, ok bool) {
 	if r == nil || r.candidate == nil || r.lost != nil {
 		return time.Time{}, false
 	}
 	return r.since, true
 }
 
-// Missing reports whether there was no robots.txt when it was read last.
-func (r *Rules) Missing() bool { return r != nil && r.last().text == nil }
+// missing reports whether there was no robots.txt when it was read last.
+func (r *Rules) missing() bool { return r != nil && r.last().text == nil }
 
-// IsLast reports whether text is the text read last.
-func (r *Rules) IsLast(text []byte) bool { return r != nil && r.last().has(text) }
+// isLast reports whether text is the text read last.
+func (r *Rules) isLast(text []byte) bool { return r != nil && r.last().has(text) }
 
 func (r *Rules) last() version {
 	switch {
@@ -128,9 +128,9 @@ type stored struct {
 	Said      *time.Time `json:"said,omitempty"`
 }
 
-// Encode returns the rules as [ParseRules] reads them: at most 4/3 of both texts and 300 bytes. Of a lost
+// encode returns the rules as parseRules reads them: at most 4/3 of both texts and 300 bytes. Of a lost
 // text it stores only that it is lost.
-func (r *Rules) Encode() []byte {
+func (r *Rules) encode() []byte {
 	s := stored{Accepted: r.accepted.text, Lost: r.lost != nil}
 	if r.candidate != nil {
 		s.Candidate, s.Since = &r.candidate.text, &r.since
@@ -146,8 +146,8 @@ func (r *Rules) Encode() []byte {
 	return b
 }
 
-// ParseRules parses the output of Encode.
-func ParseRules(b []byte) (*Rules, error) {
+// parseRules parses the output of encode.
+func parseRules(b []byte) (*Rules, error) {
 	var s stored
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, fmt.Errorf("parse rules: %w", err)

@@ -66,10 +66,10 @@ func (e *engine) tell(x notice, s *site) {
 	}
 	at := clock(e.now)
 	if e.Policy.Known {
-		if p.Notices++; p.Notices == 1 {
-			p.Noticed = at
+		if p.Heard.Notices++; p.Heard.Notices == 1 {
+			p.Heard.Noticed = at
 		}
-		p.Heard = at
+		p.Heard.Until = at
 	} else {
 		post := p.Posterior()
 		precision, recall := s.known.Signal.PrecisionOf(&post), s.known.Signal.Recall()
@@ -77,7 +77,7 @@ func (e *engine) tell(x notice, s *site) {
 			recall = 0
 		}
 		p.History = p.History.Notice(at, clock(x.claimed), precision, recall)
-		p.Notified = e.Policy.FetchOutsideBudget
+		p.Heard.Notified = e.Policy.FetchOutsideBudget
 	}
 	if e.Watch != nil {
 		e.Watch(Event{At: e.now, Kind: Told, Page: i, Site: e.World.Pages[i].Site})
@@ -143,9 +143,9 @@ func (e *engine) judge(i int32, s *site, changed bool) {
 		}
 	case s.known.Tells:
 		post := p.Posterior()
-		h := fresh.Hearing{Age: p.Age(clock(e.now)), Notices: p.Notices}
-		if p.Notices > 0 {
-			h.Since = e.now - daysAt(p.Noticed)
+		h := fresh.Hearing{Age: p.Age(clock(e.now)), Notices: p.Heard.Notices}
+		if p.Heard.Notices > 0 {
+			h.Since = e.now - daysAt(p.Heard.Noticed)
 		}
 		s.known.Signal.Visited(&post, h, changed)
 	}

@@ -45,7 +45,7 @@ func newRule(e *engine) (rule, error) {
 	case PointEstimate:
 		return &plugged{engine: e}, nil
 	case Trusting:
-		return &trusting{rank: func(p *fresh.Page) float64 { return -daysAt(p.Noticed) }}, nil
+		return &trusting{rank: func(p *fresh.Page) float64 { return -daysAt(p.Heard.Noticed) }}, nil
 	case TrustingWeight:
 		return &trusting{rank: func(p *fresh.Page) float64 { return p.Importance }}, nil
 	case TrustingGain:
@@ -78,7 +78,6 @@ func newFixed(e *engine, share func(*Page) float64) *fixed {
 }
 
 func (f *fixed) policy(i int) fresh.Policy { f.at = i; return f }
-func (f *fixed) Name() string              { return "fixed" }
 
 // Next implements fresh.Policy.
 func (f *fixed) Next(p *fresh.Page, _ time.Time) time.Time {
@@ -103,11 +102,10 @@ func (t *trusting) policy(i int) fresh.Policy {
 	}
 	return t
 }
-func (t *trusting) Name() string { return "trusting" }
 
 // Next implements fresh.Policy.
 func (t *trusting) Next(p *fresh.Page, _ time.Time) time.Time {
-	if p.Notices > 0 {
+	if p.Heard.Notices > 0 {
 		return time.Time{}
 	}
 	return clock(never)

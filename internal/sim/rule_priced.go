@@ -96,14 +96,13 @@ func (r *oracle) price() float64                     { return r.base * r.purse.F
 func (r *oracle) interval(s int) float64             { return r.every[s] }
 func (r *oracle) expected() (freshness, age float64) { return r.bounds.fresh, r.bounds.age }
 func (r *oracle) policy(i int) fresh.Policy          { r.at = i; return r }
-func (r *oracle) Name() string                       { return "known" }
 func (r *oracle) page() (*Page, *site)               { p := &r.World.Pages[r.at]; return p, &r.sites[p.Site] }
 func (r *oracle) Profit(p *fresh.Page, _ time.Time) float64 {
 	is, _ := r.page()
 	if is.Rate == 0 {
 		return 0
 	}
-	if p.Notices > 0 {
+	if p.Heard.Notices > 0 {
 		return is.Weight / is.Rate
 	}
 	return r.price()
@@ -120,14 +119,14 @@ func (r *oracle) Next(p *fresh.Page, _ time.Time) time.Time {
 	switch {
 	case s.known.Tells && !s.perfect():
 		if n, ok := r.shapes.newNoisy(polled, s.Site).(*noisy); ok {
-			return clock(daysAt(p.Last) + max(0, n.level(r.price())-n.beta*float64(p.Notices)))
+			return clock(daysAt(p.Last) + max(0, n.level(r.price())-n.beta*float64(p.Heard.Notices)))
 		}
 	case s.known.Tells, s.hasManifest && !r.alone[is.Site]:
 		told := pushed{*polled}
-		if p.Notices == 0 {
+		if p.Heard.Notices == 0 {
 			return clock(never)
 		}
-		return clock(daysAt(p.Noticed) + told.wait(r.price()))
+		return clock(daysAt(p.Heard.Noticed) + told.wait(r.price()))
 	}
 	return clock(daysAt(p.Last) + r.due(is, polled))
 }
@@ -172,7 +171,6 @@ func (r *plugged) price() float64                        { return r.base * r.pur
 func (r *plugged) interval(int) float64                  { return math.Inf(1) }
 func (r *plugged) expected() (freshness, age float64)    { return r.bounds.fresh, r.bounds.age }
 func (r *plugged) policy(i int) fresh.Policy             { r.at = i; return r }
-func (r *plugged) Name() string                          { return "plugged" }
 func (r *plugged) Profit(*fresh.Page, time.Time) float64 { return r.price() }
 
 // Next implements fresh.Policy.

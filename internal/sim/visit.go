@@ -20,7 +20,7 @@ func (e *engine) look(i int, at float64, again bool) float64 {
 	// A page that does not pay at any age is looked at as often as plans are made, and one with notices once
 	// a day: many pages may get notices at once, and then the price decides how soon each is visited.
 	most := max(1, e.now/12)
-	if p.Notices > 0 {
+	if p.Heard.Notices > 0 {
 		most = 1
 	}
 	return min(at, soon, e.now+most)

@@ -14,9 +14,6 @@ const (
 	fewest  = 1e-12 // a rate less likely than this share of the likeliest is impossible
 )
 
-// Rates returns the rates that beliefs distinguish, in changes a day.
-func Rates() [points]float64 { return grid.rate }
-
 // A table has the values that all beliefs share. It is never modified.
 type table struct {
 	rate [points]float64
@@ -78,14 +75,9 @@ func (b *Belief) Changed(days float64) {
 
 // changedAt adds a dated change, the last one, so many days ago: from Last-Modified or a manifest.
 func (b *Belief) changedAt(ago float64) {
-	b.Counted(1, ago)
-}
-
-// Counted adds exactly n changes within so many days, as reported by a site that tells of every change.
-func (b *Belief) Counted(n int, days float64) {
-	if days >= 0 && days < math.MaxFloat32 {
-		b.Unchanged(days)
-		b.Dated += float32(max(0, n))
+	if ago >= 0 && ago < math.MaxFloat32 {
+		b.Unchanged(ago)
+		b.Dated++
 	}
 }
 

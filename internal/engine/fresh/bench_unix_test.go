@@ -22,15 +22,15 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	for _, c := range []struct {
 		name     string
-		planner  fresh.Planner
+		policy   fresh.Priced
 		site     *fresh.Site
 		manifest bool
 	}{
-		{"polls", fresh.Planner{Budget: 2000}, nil, false},
-		{"bytes", fresh.Planner{Budget: 2000, Costs: fresh.Bytes()}, nil, false},
-		{"freshness", fresh.Planner{Budget: 2000, Objective: fresh.Objective{Fresh: 1}}, nil, false},
-		{"notices", fresh.Planner{Budget: 2000}, told, false},
-		{"manifests", fresh.Planner{Budget: 2000}, nil, true}, // of 100 pages each
+		{"polls", fresh.Priced{}, nil, false},
+		{"bytes", fresh.Priced{Costs: fresh.Bytes()}, nil, false},
+		{"freshness", fresh.Priced{Objective: fresh.Objective{Fresh: 1}}, nil, false},
+		{"notices", fresh.Priced{}, told, false},
+		{"manifests", fresh.Priced{}, nil, true}, // of 100 pages each
 	} {
 		for _, p := range pages {
 			p.Site = c.site
@@ -39,7 +39,7 @@ func BenchmarkPlan(b *testing.B) {
 			before, n := cpu(), 0
 			b.ReportAllocs()
 			for b.Loop() {
-				pl := c.planner
+				pl := fresh.NewPlanner(c.policy, 2000)
 				if c.manifest {
 					for i := 0; i < len(pages); i += 100 {
 						site := pl.Site(fresh.SiteTerms{Manifest: true})

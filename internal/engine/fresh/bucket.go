@@ -15,15 +15,15 @@ type Bucket struct {
 }
 
 func (b *Bucket) burst() float64 {
-	if burst := bounded(b.Burst, math.MaxFloat32); burst > 0 {
+	if burst := finite(b.Burst); burst > 0 {
 		return burst
 	}
-	return max(3*bounded(b.Rate, math.MaxFloat32), 32)
+	return max(3*finite(b.Rate), 32)
 }
 
 // Earn adds the budget of so many days.
 func (b *Bucket) Earn(days float64) {
-	b.Balance = b.balance() + bounded(b.Rate, math.MaxFloat32)*bounded(days, oldest)
+	b.Balance = b.balance() + finite(b.Rate)*bounded(days, oldest)
 	b.Balance = b.balance()
 }
 
@@ -38,13 +38,13 @@ func (b *Bucket) balance() float64 {
 
 // Spend deducts a cost.
 func (b *Bucket) Spend(cost float64) {
-	b.Balance = b.balance() - bounded(cost, math.MaxFloat32)
+	b.Balance = b.balance() - finite(cost)
 }
 
 // Wait returns the days until cost may be spent: 0 if now, +Inf if nothing comes in. A cost above Burst may
 // be spent when the bucket is full.
 func (b *Bucket) Wait(cost float64) float64 {
-	missing := min(bounded(cost, math.MaxFloat32), b.burst()) - b.balance()
+	missing := min(finite(cost), b.burst()) - b.balance()
 	switch {
 	case missing <= 0:
 		return 0

@@ -59,7 +59,7 @@ const (
 // amounts are the non-negative fields of a signal.
 func (s *Signal) amounts() [14]*float32 {
 	return [...]*float32{&s.Right, &s.Wrong, &s.Heard, &s.Missed, &s.Due, &s.Silent, &s.Lag, &s.Lags,
-		&s.Told, &s.Lost, &s.TurnRight, &s.TurnWrong, &s.Notices, &s.Days}
+		&s.Numbers.Told, &s.Numbers.Lost, &s.Turn.Right, &s.Turn.Wrong, &s.Flood.Notices, &s.Flood.Days}
 }
 
 // Append appends the encoded beliefs about a site.
@@ -72,9 +72,9 @@ func (s *Site) Append(b []byte) []byte {
 	for _, f := range signal.amounts() {
 		b = appendFloat(b, *f)
 	}
-	b = appendFloat(appendFloat(b, signal.Flood), float32(s.Extra))
+	b = appendFloat(appendFloat(b, signal.Flood.Odds), float32(s.Extra))
 	flags := byte(0)
-	if s.Signal.Sure {
+	if signal.Numbers.Sure {
 		flags |= 1
 	}
 	if s.Tells {
@@ -112,9 +112,9 @@ func ParseSite(b []byte) (s Site, err error) {
 	for _, f := range s.Signal.amounts() {
 		*f = readAmount(next())
 	}
-	s.Signal.Flood = between(math.Float32frombits(binary.BigEndian.Uint32(next())), -mostFlood, mostFlood)
+	s.Signal.Flood.Odds = between(math.Float32frombits(binary.BigEndian.Uint32(next())), -mostFlood, mostFlood)
 	s.Extra = float64(readAmount(next()))
-	s.Signal.Sure, s.Tells, s.Manifest.Planned = b[0]&1 != 0, b[0]&2 != 0, b[0]&4 != 0
+	s.Signal.Numbers.Sure, s.Tells, s.Manifest.Planned = b[0]&1 != 0, b[0]&2 != 0, b[0]&4 != 0
 	if b = b[1:]; len(b) == manifest {
 		s.Manifest.Recall = bounded(float64(readAmount(next())), mostFew)
 		if read := int64(binary.BigEndian.Uint64(b)); read > 0 && read < farthestMilli {

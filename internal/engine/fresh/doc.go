@@ -17,7 +17,7 @@
 //   - A [Signal] is how well a site tells of its changes: with it, W accounts for notices and for
 //     silence.
 //   - [Priced] is the policy: to visit a page as soon as importance x W is worth the price.
-//   - A [Planner] finds the price in one pass over all pages, and how often each site's manifest is
+//   - A [Planning] finds the price in one pass over all pages, and how often each site's manifest is
 //     polled. A [Bucket] corrects the price by the actual spending.
 //   - A pool learns the Prior of the next page from all pages.
 //

@@ -9,7 +9,7 @@ import (
 
 // Three pages, and two visits a day. The page that changes a hundred times as often as the others does
 // not get more visits: it is worth no more of them than one that is eight times as important.
-func ExamplePlanner() {
+func ExamplePlanning() {
 	page := func(importance float64, changes int) *fresh.Page {
 		p := &fresh.Page{Importance: importance}
 		p.Visits, p.First, p.Last = 1, epoch, epoch
@@ -18,11 +18,12 @@ func ExamplePlanner() {
 	}
 	pages := []*fresh.Page{page(0.8, 20), page(0.1, 20), page(0.1, 2000)}
 
-	planner := fresh.Planner{Budget: 2}
+	pass := fresh.Planning{Budget: 2}
+	site := pass.Site(fresh.SiteTerms{})
 	for _, p := range pages {
-		planner.Add(p)
+		site.Add(p)
 	}
-	plan := planner.Plan()
+	plan := pass.Plan()
 	fmt.Printf("expected freshness %.0f %%\n", 100*plan.Freshness)
 
 	policy := fresh.Priced{Price: plan.Price}

@@ -6,19 +6,59 @@ import "math"
 
 func (x *Belief) ChangedAt(ago float64) { x.changedAt(ago) }
 
+// Counted adds exactly n changes within so many days, as reported by a site that tells of every change.
+func (b *Belief) Counted(n int, days float64) {
+	if days >= 0 && days < math.MaxFloat32 {
+		b.Unchanged(days)
+		b.Dated += float32(max(0, n))
+	}
+}
+
+// Rates returns the rates that beliefs distinguish, in changes a day.
+func Rates() [points]float64 { return grid.rate }
+
 var Known = known
 
 func (x Periods) WithDefaults() Periods         { return x.withDefaults() }
-func (x *Planner) Site(t SiteTerms) *siteDemand { return x.site(t) }
+func (x *planner) Site(t SiteTerms) *siteDemand { return x.site(t) }
 
 const Points = points
 
 type Pool = pool
 
+func (p *pool) Add(page *Page) {
+	post := page.Posterior()
+	p.add(page, &post)
+}
+
+// Pages is the number of pages added.
+func (p *pool) Pages() int { return int(p.pages) }
+
+type Planner = planner
+
+func NewPlanner(policy Priced, budget float64) *Planner { return newPlanner(policy, budget) }
+
+func (x *planner) Add(page *Page) {
+	post := page.Posterior()
+	x.add(page, &post)
+}
+
+func (x *planner) Plan() Plan { return x.plan() }
+
+// Backlog sets the number of days within which new pages get their first visit.
+func (x *planner) Backlog(days float64) { x.terms.backlog = max(bounded(days, oldest), youngest) }
+
+func (s *siteDemand) Add(page *Page) {
+	post := page.Posterior()
+	s.add(page, &post)
+}
+
 func (x *Posterior) Fresh(days float64) float64 { return x.fresh(days) }
 func (x *Signal) Found(told bool)               { x.found(told) }
 
 type SiteCurve = siteCurve
+
+type Flood = flood
 
 // AtRate is the index of a page of importance 1 whose rate is known, age days
 // after its copy was last known to be right: exact, 0 or more, and finite. What is
@@ -105,6 +145,5 @@ func (p *Posterior) MeanAge(every float64) (age float64) {
 // from 1 to 1,000.
 func (s Signal) Room() int {
 	p := s.Precision()
-	right, _ := s.judged()
-	return int(min(max(6*p/(1-p), 1), 20+2*right, 1000))
+	return int(min(max(6*p/(1-p), 1), 20+2*s.judged().right, 1000))
 }

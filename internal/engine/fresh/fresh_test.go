@@ -140,7 +140,7 @@ func TestFreshness(t *testing.T) {
 		t.Errorf("freshness %v after a mean interval", f)
 	}
 	told := h
-	told.Notified = true
+	told.Heard.Notified = true
 	if f := fresh.Fresh(told, epoch); f != 0 {
 		t.Errorf("freshness %v after a notice of a change", f)
 	}
@@ -158,7 +158,7 @@ func TestFreshness(t *testing.T) {
 	if want := 10*day + 5*day + 9*day; confirmed.Unchanged != want {
 		t.Errorf("unchanged for %v, want %v", confirmed.Unchanged, want)
 	}
-	if h := confirmed.Visit(epoch.Add(31*day), true, epoch.Add(30*day)); h.Unchanged != confirmed.Unchanged+day || h.Changes != 2 || h.Notified {
+	if h := confirmed.Visit(epoch.Add(31*day), true, epoch.Add(30*day)); h.Unchanged != confirmed.Unchanged+day || h.Changes != 2 || h.Heard.Notified {
 		t.Errorf("after the next visit: %+v", h)
 	}
 }
@@ -212,7 +212,7 @@ func randomHistory(rng *rand.Rand) fresh.History {
 		return rng.IntN(12)
 	}
 	return fresh.History{First: when(), Last: when(), Visits: number(), Changes: number(),
-		Unchanged: time.Duration(rng.Int64() >> rng.IntN(64)), Modified: when(), Notified: rng.IntN(9) == 0, Confirmed: when()}
+		Unchanged: time.Duration(rng.Int64() >> rng.IntN(64)), Modified: when(), Heard: fresh.Hearsay{Notified: rng.IntN(9) == 0, Confirmed: when()}}
 }
 
 func randomShare(rng *rand.Rand) float64 {
@@ -303,7 +303,7 @@ func TestRevisitPeriodBounds(t *testing.T) {
 	if next := p.Next(page(h, 1), epoch); !next.Equal(epoch.Add(day)) {
 		t.Errorf("a page that changes every minute is visited again at %v", next)
 	}
-	h.Notified = true
+	h.Heard.Notified = true
 	if next := p.Next(page(h, 1), epoch); !next.IsZero() {
 		t.Errorf("a page with a notice waits until %v", next)
 	}
@@ -373,7 +373,7 @@ func ExampleThesis() {
 	var p fresh.Thesis
 	h := fresh.History{}.Visit(epoch, false, epoch.Add(-10*day)) // ten days old when we saw it
 	fmt.Println(p.Next(page(h, 1), epoch).Sub(epoch).Round(time.Hour))
-	h.Notified = true
+	h.Heard.Notified = true
 	fmt.Println(p.Profit(page(h, 0.5), epoch))
 	// Output:
 	// 25h0m0s
@@ -421,7 +421,7 @@ func TestNoticesEstimateRate(t *testing.T) {
 				}
 				one = one.Notice(at, modified, 0.8, recall)
 				all = all.Notice(at, modified, 0.8, recall)
-				one.Notified, one.Modified = true, at
+				one.Heard.Notified, one.Modified = true, at
 				one = one.WithoutNotices()
 			}
 			if about(mean(all), mean(sure), 0.2) {
@@ -432,7 +432,7 @@ func TestNoticesEstimateRate(t *testing.T) {
 				if i == 1 && recall == 0 && !dated {
 					tolerance = 0.05 // how long each of the intervals was is not kept
 				}
-				if !about(mean(h), mean(sure), tolerance) || h.Outdated() || h.Notices != 0 || !h.Heard.IsZero() || !h.Noticed.IsZero() {
+				if !about(mean(h), mean(sure), tolerance) || h.Outdated() || h.Heard.Notices != 0 || !h.Heard.Until.IsZero() || !h.Heard.Noticed.IsZero() {
 					t.Errorf("recall %v, dated %v: %v changes a day after withdrawn notices, %v before; %+v", recall, dated, mean(h), mean(sure), h)
 				}
 				if next := (fresh.Thesis{}).Next(page(h, 0.5), h.Last); next.IsZero() {
@@ -445,11 +445,11 @@ func TestNoticesEstimateRate(t *testing.T) {
 	// What was told is not learned a second time by the visit that follows.
 	h := fresh.History{}.Visit(epoch, false, time.Time{})
 	told := h.Notice(epoch.Add(day), time.Time{}, 1, 1)
-	if told.Notices != 1 || !told.Noticed.Equal(epoch.Add(day)) {
+	if told.Heard.Notices != 1 || !told.Heard.Noticed.Equal(epoch.Add(day)) {
 		t.Errorf("after a notice: %+v", told)
 	}
 	seen := told.Visit(epoch.Add(2*day), true, time.Time{})
-	if want := (fresh.Belief{Quiet: 2, Dated: 1}); seen.Belief != want || seen.Notices != 0 || !seen.Heard.IsZero() {
+	if want := (fresh.Belief{Quiet: 2, Dated: 1}); seen.Belief != want || seen.Heard.Notices != 0 || !seen.Heard.Until.IsZero() {
 		t.Errorf("after the visit: %+v, want %+v", seen.Belief, want)
 	}
 }

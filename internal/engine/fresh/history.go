@@ -9,7 +9,6 @@ import (
 // the visit before, and modified is the site's credible date of this content, zero if there is none. The
 // first visit is no change. A visit before the last one counts as one at the same time.
 func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
-	h.Notified = false
 	if modified.After(at) {
 		modified = at
 	}
@@ -28,9 +27,7 @@ func (h History) Visit(at time.Time, changed bool, modified time.Time) History {
 	if changed {
 		h.Changes++
 	}
-	h.Last, h.Confirmed = at, time.Time{}
-	h.Notices, h.Noticed, h.Heard = 0, time.Time{}, time.Time{}
-	h.Said, h.SaidQuiet, h.SaidSeen = 0, 0, 0
+	h.Last, h.Heard = at, Hearsay{}
 	return h
 }
 
@@ -48,7 +45,7 @@ func (h *History) observe(at time.Time, changed bool, modified time.Time) {
 		h.Unchanged += span(modified, at)
 	}
 	told := h.unsay(changed)
-	h.Belief.Unchanged(told * days(span(h.Heard, at)))
+	h.Belief.Unchanged(told * days(span(h.Heard.Until, at)))
 	var b Belief
 	switch {
 	case !changed:
@@ -65,27 +62,28 @@ func (h *History) observe(at time.Time, changed bool, modified time.Time) {
 // returns the probability that they told of what the visit found: that part is learned already. Otherwise the
 // belief about a site's pages could be no better than the site's word.
 func (h *History) unsay(changed bool) (told float64) {
-	if h.Notices <= 0 {
+	said := h.Heard
+	if said.Notices <= 0 {
 		return 0
 	}
-	n, more := float64(h.Notices), float32(-1)
-	for _, f := range []*float32{&h.Said, &h.SaidQuiet, &h.SaidSeen} {
+	n, more := float64(said.Notices), float32(-1)
+	for _, f := range []*float32{&said.Dated, &said.Quiet, &said.Seen} {
 		*f = float32(bounded(float64(*f), 1e6))
 	}
-	precision := float64(amountOf(float64(h.Said+h.SaidSeen) / n))
+	precision := float64(amountOf(float64(said.Dated+said.Seen) / n))
 	if right := 1 - math.Pow(1-precision, n); changed && right > 0 {
 		const untold = .2 // how likely an untold change is, relative to a told one
 		told = right / (right + untold*(1-right))
 		more = float32(told/right) - 1 // correction of the expected number of right notices, since one was right
 	}
-	h.Belief.Dated = max(0, h.Belief.Dated+more*h.Said)
-	h.Belief.Quiet = max(0, h.Belief.Quiet-float32(1-told)*h.SaidQuiet)
-	if h.SaidSeen > 0 { // in intervals that are not stored one by one
+	h.Belief.Dated = max(0, h.Belief.Dated+more*said.Dated)
+	h.Belief.Quiet = max(0, h.Belief.Quiet-float32(1-told)*said.Quiet)
+	if said.Seen > 0 { // in intervals that are not stored one by one
 		var b Belief
-		b.Changed(days(span(h.confirmed(), h.Heard)) / n)
+		b.Changed(days(span(h.confirmed(), said.Until)) / n)
 		missing := float32(0)
 		for i, n := range b.Seen {
-			seen := h.Belief.Seen[i] + more*h.SaidSeen*n
+			seen := h.Belief.Seen[i] + more*said.Seen*n
 			h.Belief.Seen[i] = max(0, seen)
 			missing -= min(0, seen)
 		}
@@ -99,9 +97,7 @@ func (h *History) unsay(changed bool) (told float64) {
 // after the last visit came from them; the date before that one is lost.
 func (h History) WithoutNotices() History {
 	h.unsay(false)
-	h.Notified = false
-	h.Notices, h.Noticed, h.Heard = 0, time.Time{}, time.Time{}
-	h.Said, h.SaidQuiet, h.SaidSeen = 0, 0, 0
+	h.Heard = Hearsay{Confirmed: h.Heard.Confirmed}
 	if h.Modified.After(h.Last) {
 		h.Modified = time.Time{}
 	}
@@ -117,26 +113,26 @@ func (h History) Confirm(at time.Time) History { return h.Silence(at, 1) }
 // unobserved.
 func (h History) Silence(until time.Time, share float64) History {
 	from := h.heard()
-	if h.Visits <= 0 || h.Notified || h.Notices > 0 || !until.After(from) {
+	if h.Visits <= 0 || h.Heard.Notified || h.Heard.Notices > 0 || !until.After(from) {
 		return h
 	}
 	quiet := until.Sub(from)
 	if share = bounded(share, 1); share < 1 {
 		quiet = time.Duration(share * float64(quiet))
-		h.Heard = until
+		h.Heard.Until = until
 	}
 	h.Unchanged += quiet
 	h.Belief.Unchanged(days(quiet))
-	h.Confirmed = h.confirmed().Add(quiet)
+	h.Heard.Confirmed = h.confirmed().Add(quiet)
 	return h
 }
 
 // heard is the time until which the page's notices, or their absence, are known.
 func (h History) heard() time.Time {
-	if from := h.confirmed(); from.After(h.Heard) {
+	if from := h.confirmed(); from.After(h.Heard.Until) {
 		return from
 	}
-	return h.Heard
+	return h.Heard.Until
 }
 
 // Notice returns the history after a source said that the page has changed, at modified if that is not zero.
@@ -149,9 +145,9 @@ func (h History) Notice(at, modified time.Time, precision, recall float64) Histo
 	if h.Visits <= 0 {
 		return h
 	}
-	from := h.heard()
-	if h.Notices <= 0 {
-		h.Said, h.SaidQuiet, h.SaidSeen = 0, 0, 0
+	from, said := h.heard(), &h.Heard
+	if said.Notices <= 0 {
+		said.Dated, said.Quiet, said.Seen = 0, 0, 0
 	}
 	p, r := amountOf(precision), amountOf(recall)
 	before := h.Belief
@@ -167,15 +163,15 @@ func (h History) Notice(at, modified time.Time, precision, recall float64) Histo
 		var b Belief
 		b.Changed(since)
 		h.Belief.add(p, &b)
-		h.SaidSeen += p
+		said.Seen += p
 	}
-	h.Said += h.Belief.Dated - before.Dated
-	h.SaidQuiet += h.Belief.Quiet - before.Quiet
-	if h.Notices++; h.Notices == 1 {
-		h.Noticed = at
+	said.Dated += h.Belief.Dated - before.Dated
+	said.Quiet += h.Belief.Quiet - before.Quiet
+	if said.Notices++; said.Notices == 1 {
+		said.Noticed = at
 	}
-	if at.After(h.Heard) {
-		h.Heard = at
+	if at.After(said.Until) {
+		said.Until = at
 	}
 	return h
 }

@@ -33,15 +33,12 @@ const oldest = 1e9
 
 // weights returns the weights with defaults and bounds applied.
 func (o Objective) weights() Objective {
-	clean := func(w *float64) {
+	for _, w := range [...]*float64{&o.Fresh, &o.Harmonic, &o.Age} {
 		if !(*w > 1e-100) {
 			*w = 0
 		}
 		*w = min(*w, math.MaxFloat32)
 	}
-	clean(&o.Fresh)
-	clean(&o.Harmonic)
-	clean(&o.Age)
 	if o == (Objective{}) {
 		o.Harmonic = 1
 	}
@@ -67,7 +64,7 @@ func (o Objective) AgeAtRate(rate, need float64) float64 {
 	if !(need > 0) {
 		return 0
 	}
-	o, rate = o.weights(), bounded(rate, math.MaxFloat32)
+	o, rate = o.weights(), finite(rate)
 	low, high := 0., oldest
 	if rate == 0 || !(o.atRate(rate, high) >= need) {
 		return math.Inf(1)
@@ -205,14 +202,14 @@ func (o Objective) ageSlow(p *Posterior, body, need, low, high float64) float64 
 
 // MeanFresh is the share of time in which the copy of a page is current, if it is visited every so many days.
 func MeanFresh(rate, every float64) float64 {
-	return 1 - stalePart(bounded(rate, math.MaxFloat32)*bounded(every, oldest))
+	return 1 - stalePart(finite(rate)*bounded(every, oldest))
 }
 
 // MeanAge is the mean, over all time, of how many days the copy of a page has been outdated, if it is visited
 // every so many days.
 func MeanAge(rate, every float64) float64 {
 	every = bounded(every, oldest)
-	return every * ageMean(bounded(rate, math.MaxFloat32)*every)
+	return every * ageMean(finite(rate)*every)
 }
 
 // bounded limits a number from outside to 0..most; NaN becomes 0.
@@ -222,6 +219,9 @@ func bounded(x, most float64) float64 {
 	}
 	return min(x, most)
 }
+
+// finite limits a number from outside to one of which sums are finite; NaN becomes 0.
+func finite(x float64) float64 { return bounded(x, math.MaxFloat32) }
 
 // The functions of x = rate x age behind all indexes, for x >= 0. For a small x their closed forms are small
 // differences of large numbers, so series are used there.

@@ -31,7 +31,7 @@ import "math"
 // ∫0..m psi_0 with m = alpha tau + n p and the psi of steps p: the curve between is approximated by one of
 // polling, which is within an eighth. Age goes by time: see Objective.told.
 //
-// The lag of notices is not in it: [Signal.Delay] is for those who wait before they judge.
+// The lag of notices is not in it.
 
 // A teller has the values shared by all pages of a site, for D = 1.
 type teller struct {
@@ -40,15 +40,14 @@ type teller struct {
 	jump              float64 // L
 	kappa             float64
 	terms             int
-
-	// Beyond that many terms psi is approximated by its asymptote: the rest of its steps weighs no more than
-	// (1-p)^terms.
-	slope, lift  float64
-	endPsi, endV float64 // at the last term; 0: not yet computed
+	beyond            asymptote // of psi, after that many terms: the rest of its steps weighs no more than (1-p)^terms
 
 	// Constants of ∫ psi_0, which is exact up to the first step, and of a line after it.
 	half, bend, first float64
 }
+
+// An asymptote is a line, from where psi and V are so much. A V of 0 means that they are not yet computed.
+type asymptote struct{ slope, lift, psi, v float64 }
 
 // newTeller clamps the precision between 0 and 1; recall is at most mostRecall.
 func newTeller(precision, recall float64) *teller {
@@ -56,8 +55,8 @@ func newTeller(precision, recall float64) *teller {
 	t.alpha, t.gamma = 1-recall, recall/t.precision
 	t.jump = -math.Log1p(-t.precision)
 	t.kappa = t.gamma / t.alpha
-	t.slope = 1 / (t.alpha + t.gamma*t.jump)
-	t.lift = t.gamma * t.jump * t.jump * t.slope * t.slope / 2
+	slope := 1 / (t.alpha + t.gamma*t.jump)
+	t.beyond = asymptote{slope: slope, lift: t.gamma * t.jump * t.jump * slope * slope / 2}
 	switch {
 	case t.precision < 0.82:
 		t.terms = 4
@@ -87,10 +86,11 @@ func (t *teller) level(x, right float64) (psi, v float64) {
 	if x <= end {
 		return t.sums(x, right)
 	}
-	if t.endV == 0 {
-		t.endPsi, t.endV = t.sums(end, math.Exp(-end))
+	a := &t.beyond
+	if a.v == 0 {
+		a.psi, a.v = t.sums(end, math.Exp(-end))
 	}
-	return max(t.endPsi, x*t.slope+t.lift), max(t.endV, 1-right*((x+1)*t.slope+t.lift))
+	return max(a.psi, x*a.slope+a.lift), max(a.v, 1-right*((x+1)*a.slope+a.lift))
 }
 
 func (t *teller) sums(x, right float64) (psi, v float64) {

@@ -2,21 +2,13 @@ package fresh
 
 import "math"
 
-// A ladder has the ages at which a page may be visited, from the longest down. Neighbouring rungs differ by
-// the root of the ratio of the rates. For each rung it has the gain of a visit and the remaining staleness,
-// as functions of rate x age, so that for one page each is a sum of products.
+// A ladder has a rung for each age at which a page may be visited: the gain of a visit and the remaining
+// staleness, as functions of rate x age, so that for one page each is a sum of products.
 type ladder struct {
 	objective Objective
-	polls     bool      // a visit is every age days; else a site tells of changes
-	age       []float64 // in days
-	last      float64   // fraction of the last step that reaches the shortest age, in requests
-	lastPlace float64   // the same, in the place of the price
-
-	gain, bent     rungs // W = age x (gain + age x bent)
-	changed        rungs // the part of W that bodies are paid for: R1 of polls
-	stale, mean    rungs // share of time; days outdated in parts of the age
-	visits, bodies rungs // in one age
-	unseen         rungs // cost of Harmonic
+	polls     bool // a visit is every age days; else a site tells of changes
+	ages      ages
+	rungs     [values]rungs
 }
 
 // aYear limits the age of a copy in the sums, in days: that of a page that is never fetched again would only
@@ -37,45 +29,68 @@ func (r *rungs) at(n, first, last int) []float64 {
 }
 
 func newLadder(o Objective, longest, shortest float64) *ladder {
-	l := &ladder{objective: o, polls: true}
-	l.ages(longest, shortest)
+	l := &ladder{objective: o, polls: true, ages: newAges(longest, shortest)}
 	for n := range products {
-		x := l.product(n)
+		x := l.ages.product(n)
 		fresh, stale := freshPart(x), stalePart(x)
-		l.set(n, point{gain: o.Fresh*fresh + o.Harmonic*stale, bent: o.Age * agePart(x), changed: x * fresh,
-			stale: stale, mean: ageMean(x), visits: 1, bodies: -math.Expm1(-x), unseen: unseenPart(x) - stale})
+		l.set(n, point{ofGain: o.Fresh*fresh + o.Harmonic*stale, ofBent: o.Age * agePart(x), ofChanged: x * fresh,
+			ofStale: stale, ofMean: ageMean(x), ofVisits: 1, ofBodies: -math.Expm1(-x), ofUnseen: unseenPart(x) - stale})
 	}
 	return l
 }
 
-func (l *ladder) ages(longest, shortest float64) {
+// ages are those of the rungs, from the longest down. Neighbours differ by the root of the ratio of the rates.
+type ages struct {
+	days      []float64
+	last      float64 // fraction of the last step that reaches the shortest age, in requests
+	lastPlace float64 // the same, in the place of the price
+}
+
+func newAges(longest, shortest float64) ages {
+	a := ages{last: 1, lastPlace: 1}
 	n := min(max(0, math.Ceil(math.Log(longest/max(shortest, youngest))/rungStep)), maxRungs-1)
 	for i := range int(n) + 1 {
-		l.age = append(l.age, longest*math.Exp(-rungStep*float64(i)))
+		a.days = append(a.days, longest*math.Exp(-rungStep*float64(i)))
 	}
-	l.last, l.lastPlace = 1, 1
-	if i := len(l.age) - 1; i > 0 && shortest > l.age[i] {
-		l.last = (1/shortest - 1/l.age[i-1]) / (1/l.age[i] - 1/l.age[i-1])
-		l.lastPlace = math.Log(l.age[i-1]/shortest) / rungStep
+	if i := len(a.days) - 1; i > 0 && shortest > a.days[i] {
+		a.last = (1/shortest - 1/a.days[i-1]) / (1/a.days[i] - 1/a.days[i-1])
+		a.lastPlace = math.Log(a.days[i-1]/shortest) / rungStep
 	}
+	return a
+}
+
+// part is the part of the last step, from one place and amount to others, that reaches the shortest age.
+func (a *ages) part(at, below float64, now, next amount) (float64, amount) {
+	return at - (at-below)*a.lastPlace, now.plus(a.last, next.less(now))
 }
 
 // A point has the values of all rungs at one product of a rate and an age.
-type point struct{ gain, bent, changed, stale, mean, visits, bodies, unseen float64 }
+type point [values]float64
+
+const (
+	ofGain    = iota // W = age x (gain + age x bent)
+	ofBent           // as ofGain says
+	ofChanged        // the part of W that bodies are paid for: R1 of polls
+	ofStale          // share of time
+	ofMean           // days outdated in parts of the age
+	ofVisits         // in one age
+	ofBodies         // in one age
+	ofUnseen         // cost of Harmonic
+	values
+)
 
 // products is how many products of a rate and an age there are.
 const products = 2 * (points + offset)
 
 // product is the n-th product: they grow in the ratio of the rungs.
-func (l *ladder) product(n int) float64 {
-	return slowest * l.age[0] * math.Exp(rungStep*float64(n-1-2*offset))
+func (a *ages) product(n int) float64 {
+	return slowest * a.days[0] * math.Exp(rungStep*float64(n-1-2*offset))
 }
 
 func (l *ladder) set(n int, p point) {
-	s, i := (n+1)%2, n/2
-	l.gain[s][i], l.bent[s][i], l.changed[s][i] = p.gain, p.bent, p.changed
-	l.stale[s][i], l.mean[s][i], l.unseen[s][i] = p.stale, p.mean, p.unseen
-	l.visits[s][i], l.bodies[s][i] = p.visits, p.bodies
+	for v, x := range p {
+		l.rungs[v][(n+1)%2][n/2] = x
+	}
 }
 
 // support returns the first rate with a probability above 0, and the one after the last.
@@ -107,25 +122,26 @@ func newBid(p *Posterior, importance, header, body float64) bid {
 
 // rung is the price at which a page is visited at a rung, and the amount of visits at that rung.
 func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
-	age := l.age[n]
-	stale, mean := sums(b.belief, l.stale.at(n, b.first, b.last), l.mean.at(n, b.first, b.last))
+	age := l.ages.days[n]
+	at := func(v int) []float64 { return l.rungs[v].at(n, b.first, b.last) }
+	stale, mean := sums(b.belief, at(ofStale), at(ofMean))
 	var gain float64
 	visits := 1.
 	switch {
 	case !l.polls:
-		gain, visits = sums(b.belief, l.gain.at(n, b.first, b.last), l.visits.at(n, b.first, b.last))
+		gain, visits = sums(b.belief, at(ofGain), at(ofVisits))
 	case l.objective.Fresh == 0:
 		gain = l.objective.Harmonic * stale
 	default:
-		gain = sum(b.belief, l.gain.at(n, b.first, b.last))
+		gain = sum(b.belief, at(ofGain))
 	}
 	if l.objective.Age > 0 {
-		gain += age * sum(b.belief, l.bent.at(n, b.first, b.last))
+		gain += age * sum(b.belief, at(ofBent))
 	}
 	cost := b.header
 	spend := b.header * visits
 	if b.body > 0 {
-		changed, bodies := sums(b.belief, l.changed.at(n, b.first, b.last), l.bodies.at(n, b.first, b.last))
+		changed, bodies := sums(b.belief, at(ofChanged), at(ofBodies))
 		cost += b.body * changed
 		spend += b.body * bodies
 	}
@@ -136,7 +152,7 @@ func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 	if b.loss {
 		a.loss = l.objective.Fresh*a.stale + l.objective.Age*b.importance*mean*age
 		if l.objective.Harmonic > 0 {
-			a.loss += l.objective.Harmonic * b.importance * sum(b.belief, l.unseen.at(n, b.first, b.last))
+			a.loss += l.objective.Harmonic * b.importance * sum(b.belief, at(ofUnseen))
 		}
 	}
 	return b.importance * age * gain / cost, a
@@ -163,7 +179,7 @@ func (l *ladder) hear(polls *ladder, b *bid, floor float64, d *demand) {
 
 // down adds the demand below a place, at which it is a: never less, nor staler, than least.
 func (l *ladder) down(b *bid, floor float64, d *demand, at float64, a amount, least *amount) {
-	for n := 1; n < len(l.age) && at > floor; n++ {
+	for n := 1; n < len(l.ages.days) && at > floor; n++ {
 		price, next := l.rung(n, b)
 		if least != nil {
 			next = next.within(least)
@@ -172,9 +188,8 @@ func (l *ladder) down(b *bid, floor float64, d *demand, at float64, a amount, le
 		if below > at {
 			below = at
 		}
-		if n == len(l.age)-1 { // not all of the way
-			below = at - (at-below)*l.lastPlace
-			next = a.plus(l.last, next.less(a))
+		if n == len(l.ages.days)-1 {
+			below, next = l.ages.part(at, below, a, next)
 		}
 		d.rise(at, below, next.less(a))
 		at, a = below, next

@@ -20,37 +20,32 @@ const many = 48
 //
 // A notice may count more than many days of silence, so the ages go on beyond the longest.
 func newNoticeLadder(o Objective, v noticeStats, shortest float64) *ladder {
-	l := &ladder{objective: o}
-	l.ages(days(farthest), shortest)
+	l := &ladder{objective: o, ages: newAges(days(farthest), shortest)}
 	t := newTeller(v.precision, v.recall)
 	cycle := t.late
 	if o.Fresh > 0 || o.Harmonic > 0 {
-		cycle = t.sooner(o, v.useful, l)
+		cycle = t.sooner(o, v.useful, &l.ages)
 	}
 	for n := range products {
-		x := l.product(n)
+		x := l.ages.product(n)
 		p, stale := cycle(n, x), stalePart(x)
-		poll := point{gain: o.Fresh*freshPart(x) + o.Harmonic*stale, bent: agePart(x), changed: x * freshPart(x),
-			stale: stale, unseen: stale, mean: ageMean(x), visits: 1, bodies: -math.Expm1(-x)}
-		p.bent, poll.bent = o.Age*p.bent, o.Age*poll.bent
+		poll := point{ofGain: o.Fresh*freshPart(x) + o.Harmonic*stale, ofBent: agePart(x), ofChanged: x * freshPart(x),
+			ofStale: stale, ofUnseen: stale, ofMean: ageMean(x), ofVisits: 1, ofBodies: -math.Expm1(-x)}
+		p[ofBent], poll[ofBent] = o.Age*p[ofBent], o.Age*poll[ofBent]
 		l.set(n, p.toward(poll, 1-v.useful))
 	}
 	return l
 }
 
 func (p point) toward(q point, part float64) point {
-	for _, f := range []struct {
-		from *float64
-		to   float64
-	}{{&p.gain, q.gain}, {&p.bent, q.bent}, {&p.changed, q.changed}, {&p.stale, q.stale}, {&p.mean, q.mean},
-		{&p.visits, q.visits}, {&p.bodies, q.bodies}, {&p.unseen, q.unseen}} {
-		*f.from += part * (f.to - *f.from)
+	for v := range p {
+		p[v] += part * (q[v] - p[v])
 	}
 	return p
 }
 
 // sooner is for the parts of the objective for which a notice at once gains more than silence.
-func (t *teller) sooner(o Objective, useful float64, l *ladder) func(n int, x float64) point {
+func (t *teller) sooner(o Objective, useful float64, a *ages) func(n int, x float64) point {
 	// The index after an age with so many notices at its beginning; the age may be 0.
 	said := func(age float64, notices int) float64 {
 		silent, told := t.alpha*age, float64(notices)
@@ -66,7 +61,7 @@ func (t *teller) sooner(o Objective, useful float64, l *ladder) func(n int, x fl
 	for i := range at {
 		at[i] = index(0, i)
 		for n := range xs {
-			xs[n] = l.product(n)
+			xs[n] = a.product(n)
 			after[i][n] = max(index(xs[n], i), after[i][max(0, n-1)])
 		}
 	}
@@ -83,8 +78,8 @@ func (t *teller) sooner(o Objective, useful float64, l *ladder) func(n int, x fl
 		}
 		_, v := t.at(t.alpha * x)
 		stale := bounded(1-right/every, 1)
-		return point{gain: said(x, 0) / x, bent: t.silent(x) / (x * x), changed: v, stale: stale, unseen: stale,
-			mean: ageMean(outdatedFor(stale)) * every / x, visits: x / every, bodies: right * x / every}
+		return point{ofGain: said(x, 0) / x, ofBent: t.silent(x) / (x * x), ofChanged: v, ofStale: stale, ofUnseen: stale,
+			ofMean: ageMean(outdatedFor(stale)) * every / x, ofVisits: x / every, ofBodies: right * x / every}
 	}
 }
 
@@ -183,6 +178,6 @@ func (t *teller) late(_ int, x float64) point {
 	right := min(every, -math.Expm1(-z*x)/z-notice*(1-t.precision)*math.Expm1(-z*d)/z)
 	age := notice*t.precision*d*d/2 + every*every*ageMean(t.alpha*every)
 	stale := 1 - right/every
-	return point{bent: h / (x * x), changed: x * freshPart(x), stale: stale, unseen: stale,
-		mean: age / every / x, visits: x / every, bodies: right * x / every}
+	return point{ofBent: h / (x * x), ofChanged: x * freshPart(x), ofStale: stale, ofUnseen: stale,
+		ofMean: age / every / x, ofVisits: x / every, ofBodies: right * x / every}
 }

@@ -28,7 +28,7 @@ func (p *Page) beside() (q Page, untold float64) {
 	if s := p.Site; s != nil && p.Listed && s.Manifest.Planned && p.told() == 0 {
 		untold -= bounded(s.Manifest.Recall, mostFew)
 		q.Importance *= untold
-		q.Confirmed = time.Time{}
+		q.Heard.Confirmed = time.Time{}
 	}
 	return q, untold
 }
@@ -90,7 +90,7 @@ func (m *Manifests) visited(s *Site, p *Page, at time.Time, changed, proved bool
 	if !p.Listed {
 		return false
 	}
-	signal.Heard += float32(min(1, m.Recall(signal)*post.Mean()*days(span(p.Last, p.Heard))))
+	signal.Heard += float32(min(1, m.Recall(signal)*post.Mean()*days(span(p.Last, p.Heard.Until))))
 	m.judged(s)
 	return changed
 }

@@ -196,7 +196,7 @@ func TestNotifiedIndexLimits(t *testing.T) {
 func TestAgeNotifiedInvertsIndex(t *testing.T) {
 	beliefs := []fresh.Belief{{}, {Quiet: 30, Dated: 4}, {Quiet: 300}, {Quiet: 1, Dated: 60}}
 	signals := []fresh.Signal{tells(.98, .95), tells(.5, .9), tells(.1, .3), {Right: 3}, {Wrong: 6, Heard: 2},
-		{Right: 10, Wrong: 90, Heard: 9, Notices: 900, Days: 1000, Flood: 4}, {Right: 40, Wrong: 40, Notices: 90, Days: 2000, Flood: -.5}}
+		{Right: 10, Wrong: 90, Heard: 9, Flood: fresh.Flood{Notices: 900, Days: 1000, Odds: 4}}, {Right: 40, Wrong: 40, Flood: fresh.Flood{Notices: 90, Days: 2000, Odds: -.5}}}
 	for _, b := range beliefs {
 		post := new(fresh.Prior).Under(&b)
 		for _, s := range signals {
@@ -392,11 +392,11 @@ func TestNotifiedTakesAnyNumber(t *testing.T) {
 		b := fresh.Belief{Quiet: float32(rng.ExpFloat64() * 100), Dated: float32(rng.IntN(20))}
 		post := new(fresh.Prior).Under(&b)
 		var s fresh.Signal
-		for _, f := range []*float32{&s.Right, &s.Wrong, &s.Heard, &s.Missed, &s.Due, &s.Silent, &s.Lag, &s.Lags, &s.Told, &s.Lost,
-			&s.TurnRight, &s.TurnWrong, &s.Notices, &s.Days, &s.Flood} {
+		for _, f := range []*float32{&s.Right, &s.Wrong, &s.Heard, &s.Missed, &s.Due, &s.Silent, &s.Lag, &s.Lags, &s.Numbers.Told, &s.Numbers.Lost,
+			&s.Turn.Right, &s.Turn.Wrong, &s.Flood.Notices, &s.Flood.Days, &s.Flood.Odds} {
 			*f = float32(any())
 		}
-		s.Sure = rng.IntN(2) == 0
+		s.Numbers.Sure = rng.IntN(2) == 0
 		o := fresh.Objective{Fresh: any(), Harmonic: any(), Age: any()}
 		age, notices := any(), int(any())
 		h := fresh.Hearing{Age: age, Notices: notices, Since: any()}
@@ -412,8 +412,8 @@ func TestNotifiedTakesAnyNumber(t *testing.T) {
 			s.Judged(rng.IntN(2) == 0)
 			s.Found(rng.IntN(2) == 0)
 			s.Lagged(any())
-			s.Numbered(notices)
-			s.Gap(notices)
+			s.Numbers.Add(notices, 0)
+			s.Numbers.Add(0, notices)
 		}
 		for name, share := range map[string]float64{"precision": s.Precision(), "recall": s.Recall(), "precision of a page": s.PrecisionOf(&post)} {
 			if !(share >= 0 && share <= 1) {

@@ -34,7 +34,7 @@ func (p *Page) Fresh(now time.Time) float64 {
 	post := p.Posterior()
 	fresh := post.fresh(share * p.Age(now))
 	if p.Outdated() {
-		fresh *= math.Pow(1-signal.Precision(), float64(max(1, p.Notices)))
+		fresh *= math.Pow(1-signal.Precision(), float64(max(1, p.Heard.Notices)))
 	}
 	return fresh
 }

@@ -5,36 +5,20 @@ import (
 	"time"
 )
 
-// A Planner finds the price at which [Priced] spends a budget. It processes each page once, in any order: it
+// A planner finds the price at which [Priced] spends a budget. It processes each page once, in any order: it
 // adds the spending on it at each price, and keeps nothing else of it. A page takes a microsecond or two, and
-// no memory. The price at which the spending reaches the budget is then read off. The Planner itself takes
+// no memory. The price at which the spending reaches the budget is then read off. The planner itself takes
 // some 50 kB, and 12 kB for each class of sites that tell of their changes equally well. That the price is
 // the same for all pages makes it the optimum for the budget.
 //
-// Pages of a site that limits requests, or has a manifest, are added by way of [Planning.Site]. A site's
-// notices count where [Site.Tells] is set.
-//
-// The zero value has no budget. A Planner makes one plan and is used by one goroutine.
-type Planner struct {
-	Objective
-	Costs
-
-	// Budget is the limit of spending in a day, in the unit of Costs. 0 or less means every visit that gains
-	// anything.
-	Budget float64
-
-	// Shortest and Longest are those of [Priced].
-	Shortest, Longest time.Duration
-
-	// Audit is that of [Priced].
-	Audit float64
-
-	// Backlog is the number of days within which new pages get their first visit. 0 means 30.
-	Backlog float64
+// Pages of a site that limits requests, or has a manifest, are added to its siteDemand. A site's
+// notices count where [Site.Tells] is set. A planner makes one plan and is used by one goroutine.
+type planner struct {
+	terms  *terms
+	budget float64 // limit of spending in a day, in the unit of Costs; 0 or less: every visit that gains anything
 
 	all           *demand
 	spare         []*demand
-	terms         *terms // nil: no page yet
 	floor         float64
 	soon          int // pages until the floor is recomputed
 	pages, unseen int
@@ -60,84 +44,71 @@ type Plan struct {
 	Unseen        int           // those of them that were never visited; they are not in Freshness and Age
 }
 
-// terms are the settings of a Planner, with defaults and bounds applied.
+// terms are the settings of a planner, with defaults and bounds applied.
 type terms struct {
-	objective Objective
-	costs     Costs
-	shortest  float64 // in days
-	longest   float64
-	backlog   float64
-	audit     float64
-	polls     *ladder
-	tellers   map[teaching]*ladder
+	objective         Objective
+	costs             Costs
+	shortest, longest float64 // in days
+	backlog           float64 // days within which new pages get their first visit
+	audit             float64
+	polls             *ladder
+	tellers           map[teaching]*ladder
 }
 
 // teaching is a class of how well sites tell of their changes: all sites of a class share a ladder.
 type teaching struct{ wrong, silent, useful int }
 
-func (p *Planner) start() *terms {
-	if p.terms != nil {
-		return p.terms
-	}
-	times := Priced{Shortest: p.Shortest, Longest: p.Longest}
-	t := &terms{objective: p.Objective.weights(), costs: p.Costs.paid(), backlog: bounded(p.Backlog, oldest), audit: bounded(p.Audit, 1),
-		shortest: max(days(times.shortest()), youngest), tellers: map[teaching]*ladder{}}
-	t.longest = max(days(times.longest()), t.shortest)
-	if t.backlog == 0 {
-		t.backlog = 30
-	}
-	t.backlog = max(t.backlog, youngest)
+// newPlanner returns a planner for a policy, whose price is not used.
+func newPlanner(policy Priced, budget float64) *planner {
+	t := &terms{objective: policy.Objective.weights(), costs: policy.Costs.paid(), backlog: 30, audit: bounded(policy.Audit, 1),
+		shortest: max(days(policy.shortest()), youngest), tellers: map[teaching]*ladder{}}
+	t.longest = max(days(policy.longest()), t.shortest)
 	t.polls = newLadder(t.objective, t.longest, t.shortest)
-	p.terms, p.all = t, newDemand()
-	return t
+	return &planner{terms: t, budget: budget, all: newDemand()}
 }
 
-// Add adds a page. It keeps nothing of it.
-func (p *Planner) Add(page *Page) {
-	post := page.Posterior()
-	p.addBelieved(page, &post)
-}
-
-// addBelieved adds a page with the posterior post.
-func (p *Planner) addBelieved(page *Page, post *Posterior) {
-	t := p.start()
+// add adds a page with the posterior post. It keeps nothing of it.
+func (p *planner) add(page *Page, post *Posterior) {
 	p.count(page)
-	t.add(page, post, p.floor, p.all, false)
+	p.terms.add(page, post, p.floor, p.all, false)
 }
 
-func (p *Planner) count(page *Page) {
+func (p *planner) count(page *Page) {
 	p.pages++
 	if page.Visits <= 0 {
 		p.unseen++
 	} else {
-		p.importance += bounded(page.Importance, math.MaxFloat32)
+		p.importance += finite(page.Importance)
 	}
 	p.raise()
 }
 
 // addAudits adds only the visits that a page gets regardless of its site's notices.
-func (p *Planner) addAudits(page *Page, post *Posterior) {
-	t := p.start()
-	if t.audit == 0 {
+func (p *planner) addAudits(page *Page, post *Posterior) {
+	if p.terms.audit == 0 {
 		return
 	}
 	p.pages++
 	p.raise()
-	t.addAudits(page, post, p.floor, p.all)
+	p.terms.addAudits(page, post, p.floor, p.all)
 }
 
 // raise recomputes the floor, once in 256 pages.
-func (p *Planner) raise() {
+func (p *planner) raise() {
 	// More pages only raise the price, so it is at least that of the pages so far. The floor is for half as
 	// much budget again, since a site may demand less than its pages.
-	if p.soon--; p.soon <= 0 && p.Budget > 0 {
+	if p.soon--; p.soon <= 0 && p.budget > 0 {
 		p.soon = 256
-		p.floor = p.all.limit(1.5*p.Budget, spendOf)
+		p.floor = p.all.limit(1.5*p.budget, spendOf)
 	}
 }
 
+func (t *terms) bid(page *Page, post *Posterior) bid {
+	return newBid(post, finite(page.Importance), t.costs.Header, t.costs.body(page))
+}
+
 func (t *terms) add(page *Page, post *Posterior, floor float64, d *demand, loss bool) {
-	b := newBid(post, bounded(page.Importance, math.MaxFloat32), t.costs.Header, t.costs.body(page))
+	b := t.bid(page, post)
 	b.loss = loss
 	s := page.Site
 	switch {
@@ -156,7 +127,7 @@ func (t *terms) addAudits(page *Page, post *Posterior, floor float64, d *demand)
 	if t.audit == 0 {
 		return
 	}
-	b := newBid(post, bounded(page.Importance, math.MaxFloat32), t.costs.Header, t.costs.body(page))
+	b := t.bid(page, post)
 	b.audits = t.audit
 	t.polls.climb(&b, floor, d)
 }
@@ -175,17 +146,16 @@ func (t *terms) teller(s Signal) *ladder {
 	return l
 }
 
-// Plan returns the plan for the pages so far.
-func (p *Planner) Plan() Plan {
-	p.start()
+// plan returns the plan for the pages so far.
+func (p *planner) plan() Plan {
 	at := 0.
-	if p.Budget > 0 {
-		at = p.all.limit(p.Budget, spendOf)
+	if p.budget > 0 {
+		at = p.all.limit(p.budget, spendOf)
 	}
 	a := p.all.above(at)
 	plan := Plan{Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1, Longest: duration(p.terms.longest)}
 	switch low := p.all.lowest(); {
-	case !(p.Budget > 0) || p.pages == 0:
+	case !(p.budget > 0) || p.pages == 0:
 	case max(at, low) == 0: // no visit gains anything
 		plan.Price = 1
 	default:

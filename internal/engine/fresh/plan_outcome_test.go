@@ -49,8 +49,8 @@ func live(pr fresh.Priced, p fresh.Page, rate, precision, recall, span float64, 
 			told = rng.Float64() < recall
 		}
 		if told {
-			if p.Notices++; p.Notices == 1 {
-				p.Noticed = at(now)
+			if p.Heard.Notices++; p.Heard.Notices == 1 {
+				p.Heard.Noticed = at(now)
 			}
 			next = math.Inf(1)
 		}
@@ -80,7 +80,8 @@ func TestPlanPredictsOutcome(t *testing.T) {
 			}
 			const pages, longest = 300, 1000
 			for _, budget := range []float64{0.03, 0.1} {
-				pl := fresh.Planner{Objective: c.objective, Budget: budget * pages, Longest: longest * day}
+				budget *= pages
+				pl := fresh.NewPlanner(fresh.Priced{Objective: c.objective, Longest: longest * day}, budget)
 				var list []*fresh.Page
 				var at []float64
 				sum := 0.
@@ -102,10 +103,10 @@ func TestPlanPredictsOutcome(t *testing.T) {
 					got.fresh += l.fresh * p.Importance / sum
 					got.age += l.age * p.Importance / sum
 				}
-				if plan.Spend < 0.99*pl.Budget || !about(got.requests, plan.Requests, 0.1) || math.Abs(got.fresh-plan.Freshness) > 0.025 {
-					t.Errorf("budget %v: not as planned", pl.Budget)
+				if plan.Spend < 0.99*budget || !about(got.requests, plan.Requests, 0.1) || math.Abs(got.fresh-plan.Freshness) > 0.025 {
+					t.Errorf("budget %v: not as planned", budget)
 				}
-				t.Logf("B=%v: planned %.4f requests (%.4f fallback), fresh %.4f, age %.3f; came to %.4f, %.4f, %.3f", budget, plan.Spend/pages, plan.Fallback/pages, plan.Freshness, plan.Age, got.requests/pages, got.fresh, got.age)
+				t.Logf("B=%v: planned %.4f requests (%.4f fallback), fresh %.4f, age %.3f; came to %.4f, %.4f, %.3f", budget/pages, plan.Spend/pages, plan.Fallback/pages, plan.Freshness, plan.Age, got.requests/pages, got.fresh, got.age)
 			}
 		})
 	}

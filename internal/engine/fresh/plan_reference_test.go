@@ -66,7 +66,7 @@ func TestPlanMatchesReferenceTables(t *testing.T) {
 		{"notices", fresh.Objective{Fresh: 1}, false, true, []float64{.974, 1, 1, 1}, nil},
 	} {
 		for i, budget := range []float64{0.05, 0.1, 0.2, 0.5} {
-			pl := fresh.Planner{Objective: c.objective, Budget: budget * pages, Longest: 36500 * day}
+			pl := fresh.NewPlanner(fresh.Priced{Objective: c.objective, Longest: 36500 * day}, budget*pages)
 			for _, list := range sites {
 				site := pl.Site(fresh.SiteTerms{Manifest: c.manifest})
 				for _, p := range list {

@@ -72,7 +72,7 @@ func TestPlanIsTheOptimum(t *testing.T) {
 					}
 				}
 				_, best, _ := outcome(o, c, pages, math.Exp(high), longest)
-				pl := fresh.Planner{Objective: o, Costs: c, Budget: budget * 400, Longest: longest * day}
+				pl := fresh.NewPlanner(fresh.Priced{Objective: o, Costs: c, Longest: longest * day}, budget*400)
 				for _, p := range pages {
 					pl.Add(p)
 				}
@@ -150,7 +150,7 @@ func TestManifestsArePolledWhereItPays(t *testing.T) {
 	manifests, polls := 0, 0
 	for i := range 45 {
 		o := objectives[1+i%3]
-		pl := fresh.Planner{Objective: o, Longest: longest * day}
+		pl := fresh.NewPlanner(fresh.Priced{Objective: o, Longest: longest * day}, 0)
 		site := pl.Site(fresh.SiteTerms{Manifest: true})
 		var pages []*fresh.Page
 		for range 1 + rng.IntN(12) {
@@ -200,7 +200,7 @@ func TestPlanWithSiteLimits(t *testing.T) {
 		budget float64
 	}{{5, 60}, {20, 60}, {1000, 60}, {0, 60}} {
 		const longest = 1000
-		pl := fresh.Planner{Budget: c.budget, Longest: longest * day}
+		pl := fresh.NewPlanner(fresh.Priced{Longest: longest * day}, c.budget)
 		sites, curves := make([][]*fresh.Page, 3), make([]fresh.SiteCurve, 3)
 		for i := range sites {
 			sites[i] = visitedPages(200, rng)
@@ -248,7 +248,8 @@ func TestPlanOfNewPages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(29, 30))
 	pages := visitedPages(1000, rng)
 	plan := func(unseen int, importance float64) fresh.Plan {
-		pl := fresh.Planner{Budget: 100, Longest: 1000 * day, Backlog: 10}
+		pl := fresh.NewPlanner(fresh.Priced{Longest: 1000 * day}, 100)
+		pl.Backlog(10)
 		for _, p := range pages {
 			pl.Add(p)
 		}
@@ -272,7 +273,7 @@ func TestLargerBudgetIsFresher(t *testing.T) {
 	pages := visitedPages(500, rng)
 	before := fresh.Plan{Price: math.Inf(1)}
 	for _, budget := range []float64{1e-6, 1, 5, 10, 50, 200, 1000, 1e4, 1e9, 0} {
-		pl := fresh.Planner{Budget: budget, Shortest: time.Hour}
+		pl := fresh.NewPlanner(fresh.Priced{Shortest: time.Hour}, budget)
 		for _, p := range pages {
 			pl.Add(p)
 		}
@@ -289,7 +290,7 @@ func TestLargerBudgetIsFresher(t *testing.T) {
 			}
 		}
 	}
-	if empty := new(fresh.Planner).Plan(); empty != (fresh.Plan{Freshness: 1, Longest: 90 * 24 * time.Hour}) {
+	if empty := fresh.NewPlanner(fresh.Priced{}, 0).Plan(); empty != (fresh.Plan{Freshness: 1, Longest: 90 * 24 * time.Hour}) {
 		t.Errorf("no pages: %+v", empty)
 	}
 }
@@ -300,7 +301,7 @@ func TestLargerBudgetIsFresher(t *testing.T) {
 func TestPlanWithExcessBudget(t *testing.T) {
 	for _, o := range objectives {
 		for _, worthless := range []int{0, 10} {
-			pl := fresh.Planner{Objective: o, Budget: 1e6, Shortest: 10 * time.Minute}
+			pl := fresh.NewPlanner(fresh.Priced{Objective: o, Shortest: 10 * time.Minute}, 1e6)
 			site := pl.Site(fresh.SiteTerms{Manifest: true})
 			for _, p := range visitedPages(100, rand.New(rand.NewPCG(47, 48))) {
 				site.Add(p)
@@ -322,7 +323,7 @@ func TestPlanWithExcessBudget(t *testing.T) {
 		}
 	}
 	for _, visits := range []int{0, 1} { // copies of other pages
-		pl := fresh.Planner{Budget: 1}
+		pl := fresh.NewPlanner(fresh.Priced{}, 1)
 		for range 1000 {
 			pl.Add(&fresh.Page{History: fresh.History{Visits: visits}})
 		}
@@ -346,7 +347,8 @@ func TestPlanTakesAnyInput(t *testing.T) {
 		policy := fresh.Priced{Objective: fresh.Objective{Fresh: any(), Harmonic: any(), Age: any()},
 			Costs:    fresh.Costs{Header: any(), Body: any(), Manifest: any(), Entry: any()},
 			Shortest: time.Duration(rng.Int64() >> rng.IntN(64)), Longest: time.Duration(rng.Int64()>>rng.IntN(64) - 5), Eager: rng.IntN(2) == 0}
-		pl := fresh.Planner{Objective: policy.Objective, Costs: policy.Costs, Shortest: policy.Shortest, Longest: policy.Longest, Budget: any(), Backlog: any()}
+		pl := fresh.NewPlanner(policy, any())
+		pl.Backlog(any())
 		pass := fresh.Planning{Priced: policy, Budget: any(), Pages: rng.Int() - rng.Int()}
 		var sites []*fresh.SitePlanning
 		var curves []fresh.SiteCurve

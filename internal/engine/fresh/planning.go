@@ -1,9 +1,6 @@
 package fresh
 
-import (
-	"math"
-	"time"
-)
+import "math"
 
 // A Planning is one pass over all pages of a crawler. It decides the price of visits, how often each manifest
 // is polled, and the Prior of each site. The pages come in any order, and none is kept; a site takes 500 B,
@@ -18,7 +15,7 @@ import (
 // The next pass begins with the result of this one: give each site's pages the prior learned for it, so that
 // each pass brings it nearer to what they are like (see pool).
 type Planning struct {
-	Priced // its Price is not used: the plan finds it
+	Priced Priced // its Price is not used: the plan finds it
 
 	// Budget is the limit of spending in a day, in the unit of the costs. 0 or less means every visit that
 	// gains anything.
@@ -31,13 +28,12 @@ type Planning struct {
 	// Pages is the approximate number of pages: it determines for how long one may be left alone.
 	Pages int
 
-	planner    Planner
-	begun      bool
+	planner    *planner // nil: no site yet
 	sites      []*SitePlanning
-	importance float64 // of all that were visited
-	told       float64 // of pages that are fetched outside the budget as soon as they change
-	beside     Planner // of those
-	due        float64 // what it costs in a day to fetch them as soon as they change
+	importance float64  // of all that were visited
+	told       float64  // of pages that are fetched outside the budget as soon as they change
+	beside     *planner // of those
+	due        float64  // what it costs in a day to fetch them as soon as they change
 }
 
 const (
@@ -50,23 +46,19 @@ const (
 	fallbackShare = 50
 )
 
-// begin sets up the planner.
+// begin sets up the planners.
 func (p *Planning) begin() {
-	if p.begun {
+	if p.planner != nil {
 		return
 	}
-	p.begun = true
-	p.planner = Planner{Objective: p.Objective, Costs: p.Costs, Budget: p.Budget, Shortest: p.Shortest, Longest: p.rest(), Audit: p.Audit}
-	p.beside = Planner{Objective: p.Objective, Costs: p.Costs, Budget: p.OutsideBudget * p.Budget, Shortest: p.Shortest, Longest: p.rest()}
-}
-
-// rest is the longest time for which a page is left alone.
-func (p *Planning) rest() time.Duration {
-	rest := p.longest()
+	policy := p.Priced
+	policy.Longest = policy.longest()
 	if p.Budget > 0 {
-		rest = max(rest, duration(fallbackShare*float64(max(p.Pages, 0))*p.Visit(0)/p.Budget))
+		policy.Longest = max(policy.Longest, duration(fallbackShare*float64(max(p.Pages, 0))*policy.Costs.Visit(0)/p.Budget))
 	}
-	return rest
+	p.planner = newPlanner(policy, p.Budget)
+	policy.Audit = 0
+	p.beside = newPlanner(policy, p.OutsideBudget*p.Budget)
 }
 
 // A SitePlanning is one site within a Planning.
@@ -96,21 +88,21 @@ func (s *SitePlanning) Add(page *Page) {
 	post := page.Posterior()
 	s.pool.add(page, &post)
 	if page.Visits > 0 {
-		p.importance += bounded(page.Importance, math.MaxFloat32)
+		p.importance += finite(page.Importance)
 	}
 	switch {
 	case s.demand != nil:
 		s.demand.add(page, &post)
-	case p.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.trustsNotices():
-		p.told += bounded(page.Importance, math.MaxFloat32)
+	case p.Priced.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.trustsNotices():
+		p.told += finite(page.Importance)
 		p.planner.addAudits(page, &post) // little else is due
 		if p.OutsideBudget > 0 {
-			costs := p.Costs.paid()
+			costs := p.beside.terms.costs
 			p.due += post.Mean() * (costs.Header + costs.body(page)) * page.Site.Signal.Recall() / page.Site.Signal.Precision()
-			p.beside.addBelieved(page, &post)
+			p.beside.add(page, &post)
 		}
 	default:
-		p.planner.addBelieved(page, &post)
+		p.planner.add(page, &post)
 	}
 }
 
@@ -130,7 +122,7 @@ func (p *Planning) Plan() Plan {
 		s.Close()
 		all.Merge(&s.pool)
 	}
-	plan := p.planner.Plan()
+	plan := p.planner.plan()
 	web := all.Prior(Prior{}, priorOf)
 	for _, s := range p.sites {
 		s.prior, s.price = s.pool.Prior(web, priorOf), plan.Price
@@ -141,8 +133,8 @@ func (p *Planning) Plan() Plan {
 		plan.Freshness = 1 - rest*(1-plan.Freshness)
 		plan.Age *= rest
 		if p.beside.pages > 0 {
-			beside := p.beside.Plan()
-			if plan.OutsideBudget = beside.Price; p.due > p.beside.Budget { // the budget beside is not enough for all of it
+			beside := p.beside.plan()
+			if plan.OutsideBudget = beside.Price; p.due > p.beside.budget { // the budget beside is not enough for all of it
 				plan.Freshness -= (1 - rest) * (1 - beside.Freshness)
 				plan.Age += (1 - rest) * beside.Age
 			}

@@ -16,7 +16,7 @@ func TestPlanningEqualsPlanner(t *testing.T) {
 	policy := fresh.Priced{Objective: fresh.Objective{Fresh: 1}}
 	listed := fresh.SiteTerms{Manifest: true, Precision: .9}
 	pass := fresh.Planning{Priced: policy, Budget: 30, Pages: len(pages)}
-	alone, pl := [2]*fresh.SitePlanning{pass.Site(fresh.SiteTerms{}), pass.Site(listed)}, fresh.Planner{Objective: policy.Objective, Budget: 30, Longest: 500 * day}
+	alone, pl := [2]*fresh.SitePlanning{pass.Site(fresh.SiteTerms{}), pass.Site(listed)}, fresh.NewPlanner(fresh.Priced{Objective: policy.Objective, Longest: 500 * day}, 30)
 	demand := pl.Site(listed)
 	var pools [2]fresh.Pool
 	for i, p := range pages {
@@ -94,7 +94,7 @@ func TestPlanningWithFetchesOutsideBudget(t *testing.T) {
 // A page that is never fetched again is a year old and no more, however long the plan looks ahead.
 func TestPlannedAgeIsBounded(t *testing.T) {
 	for _, o := range objectives {
-		pl := fresh.Planner{Objective: o, Budget: 1e-6, Longest: 100 * 365 * day}
+		pl := fresh.NewPlanner(fresh.Priced{Objective: o, Longest: 100 * 365 * day}, 1e-6)
 		for _, p := range visitedPages(100, rand.New(rand.NewPCG(67, 68))) {
 			pl.Add(p)
 		}

@@ -9,16 +9,21 @@ type History struct {
 	Changes     int           // visits after the first that found other content
 	Unchanged   time.Duration // T of (2.2): total time known to be without a change
 	Modified    time.Time     // newest time of change that a credible source has stated; zero: unknown
-	Notified    bool          // a manifest or a push says that it changed after Last
-	Confirmed   time.Time     // until when credible sources say that the page is as found at Last, discounted by their recall; zero: none does
+	Belief      Belief        // about how often it changes
+	Heard       Hearsay       // since the last visit
+}
 
-	Belief  Belief    // about how often it changes
+// Hearsay is what the site of a page and others have said of it since its last visit.
+type Hearsay struct {
+	Notified  bool      // a manifest or a push says that it has changed
+	Confirmed time.Time // until when credible sources say that the page is as found at the visit, discounted by their recall; zero: none does
+
 	Notices int       // notices of a change, since the copy was last known to be right
 	Noticed time.Time // time of the first of these; zero: there are none
-	Heard   time.Time // time of the latest notice, or until when a notice could have come and did not: see [History.Silence]
+	Until   time.Time // time of the latest notice, or until when a notice could have come and did not: see [History.Silence]
 
-	// What the notices have added to Belief, until a visit shows how good they were.
-	Said, SaidQuiet, SaidSeen float32
+	// What the notices have added to the Belief, until a visit shows how good they were.
+	Dated, Quiet, Seen float32
 }
 
 // A Page is a policy's input about one page.
@@ -43,8 +48,6 @@ type Site struct {
 
 // A Policy decides about revisits. It is used by many goroutines, and keeps none of its arguments.
 type Policy interface {
-	Name() string
-
 	// Profit is the gain of a visit made now: (3.3), V06.
 	Profit(p *Page, now time.Time) float64
 

@@ -1,7 +1,5 @@
 package fresh
 
-import "math"
-
 // A pool learns a prior from what is believed of many pages (empirical Bayes). It takes one pass over the
 // pages, in any order, and keeps none of them. Each page counts with its posterior under the current prior;
 // as the prior follows from the pages, and their posteriors from the prior, every pass brings it nearer to
@@ -14,12 +12,7 @@ type pool struct {
 	pages float64
 }
 
-// Add adds a page. A page without observations is no evidence, and not added.
-func (p *pool) Add(page *Page) {
-	post := page.Posterior()
-	p.add(page, &post)
-}
-
+// add adds a page with the posterior post. A page without observations is no evidence, and not added.
 func (p *pool) add(page *Page, post *Posterior) {
 	if page.Belief.None() {
 		return
@@ -38,9 +31,6 @@ func (p *pool) Merge(other *pool) {
 	p.pages += other.pages
 }
 
-// Pages is the number of pages added.
-func (p *pool) Pages() int { return int(p.pages) }
-
 // Prior is the prior learned from the pages, with a base that counts as much as weight of them. For a site
 // the base is the prior of all sites, so that a site with few pages is taken to be like others, and one with
 // many by its own; for all sites it is the zero Prior, that of the Web at large. The weight should not be 0:
@@ -49,7 +39,7 @@ func (p *pool) Prior(base Prior, weight float64) (prior Prior) {
 	if base == (Prior{}) {
 		base = anyPage
 	}
-	weight = max(bounded(weight, math.MaxFloat32), 1e-3)
+	weight = max(finite(weight), 1e-3)
 	post := base.Under(&Belief{})
 	sum := weight + p.pages
 	for k, share := range &post {

@@ -1,6 +1,7 @@
 package fresh
 
 import (
+	"encoding/json"
 	"math"
 	"time"
 )
@@ -30,7 +31,7 @@ func (c Costs) paid() Costs {
 		return Costs{Header: 1, Manifest: 1}
 	}
 	for _, f := range []*float64{&c.Header, &c.Body, &c.Manifest, &c.Entry} {
-		*f = bounded(*f, math.MaxFloat32)
+		*f = finite(*f)
 	}
 	c.Header = max(c.Header, 1e-6) // nothing is free: else requests would never end
 	return c
@@ -51,15 +52,15 @@ func (c Costs) body(p *Page) float64 {
 // with W the Objective's index averaged over the posterior of the page, body the cost of its body, and extra
 // the surcharge of a request to a site that limits requests. A body is paid for only if the page has changed:
 // R1, as in [Objective], is the index of that cost, averaged likewise. The age counts from when the copy was
-// last known to be right. One price for all pages of all sites is the best use of a budget; [Planner] finds
+// last known to be right. One price for all pages of all sites is the best use of a budget; [Planning] finds
 // it.
 //
 // A site's notices count as far as the site has been right. A page that is told to have changed and is not
 // worth the price waits. A page in a [Manifest] gets visits of its own for the changes that the manifest
 // leaves out.
 type Priced struct {
-	Objective
-	Costs
+	Objective Objective `json:"-"` // see MarshalJSON
+	Costs     Costs     `json:"-"`
 
 	// Price is the gain required for one unit of cost, in the unit of importance x W. 0 means that every
 	// visit is worth it, so that only Shortest holds.
@@ -87,8 +88,20 @@ type Priced struct {
 	Audit float64
 }
 
-// Name implements Policy.
-func (Priced) Name() string { return "priced" }
+// MarshalJSON writes the fields of the Objective and of the Costs beside the others.
+func (pr Priced) MarshalJSON() ([]byte, error) { return json.Marshal(pr.flat()) }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (pr *Priced) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, pr.flat()) }
+
+func (pr *Priced) flat() any {
+	type rest Priced
+	return &struct {
+		*Objective
+		*Costs
+		*rest
+	}{&pr.Objective, &pr.Costs, (*rest)(pr)}
+}
 
 // Profit is the gain of a visit per unit of cost, 0 or more and finite: it reaches Price when the visit pays,
 // apart from Shortest and Longest. The gain of a page that was never visited is the number of days that its
@@ -261,8 +274,8 @@ type deal struct {
 func (pr Priced) deal(p *Page) (d deal) {
 	costs := pr.Costs.paid()
 	d.Objective = pr.Objective.weights()
-	d.importance = bounded(p.Importance, math.MaxFloat32)
-	d.price = bounded(pr.Price, math.MaxFloat32)
+	d.importance = finite(p.Importance)
+	d.price = finite(pr.Price)
 	d.header, d.body = costs.Header, costs.body(p)
 	d.belief = p.Posterior()
 	if s := p.Site; s != nil {
@@ -270,7 +283,7 @@ func (pr Priced) deal(p *Page) (d deal) {
 			d.signal = s.Signal
 		}
 		if d.price > 0 {
-			d.header *= 1 + bounded(s.Extra, math.MaxFloat32)/d.price
+			d.header *= 1 + finite(s.Extra)/d.price
 		}
 	}
 	return d
@@ -279,15 +292,15 @@ func (pr Priced) deal(p *Page) (d deal) {
 // told is the number of notices, at least one if a credible source says that the page has changed.
 func (p *Page) told() int {
 	if p.Outdated() {
-		return max(1, p.Notices)
+		return max(1, p.Heard.Notices)
 	}
-	return max(0, p.Notices)
+	return max(0, p.Heard.Notices)
 }
 
 // Hearing is the page's notices since its copy was last known to be right.
 func (p *Page) Hearing(now time.Time) Hearing {
 	h := Hearing{Age: p.Age(now), Notices: p.told()}
-	switch first := p.Noticed; {
+	switch first := p.Heard.Noticed; {
 	case h.Notices == 0:
 	case !first.IsZero():
 		h.Since = days(span(first, now))

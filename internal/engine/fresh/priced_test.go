@@ -1,6 +1,7 @@
 package fresh_test
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -70,7 +71,7 @@ func TestPricedHeedsCredibleNotices(t *testing.T) {
 		p := &fresh.Page{Importance: importance, Site: site}
 		p.Visits, p.First, p.Last, p.Belief = 2, epoch, epoch, fresh.Belief{Quiet: 100, Dated: 10}
 		if notices > 0 {
-			p.Notices, p.Noticed = notices, epoch.Add(time.Hour)
+			p.Heard.Notices, p.Heard.Noticed = notices, epoch.Add(time.Hour)
 		}
 		now := epoch.Add(2 * time.Hour)
 		return fresh.Priced{Price: 1}.Next(p, now).Sub(now)
@@ -141,7 +142,7 @@ func TestPricedTakesAnyInput(t *testing.T) {
 			Price: any(), Shortest: time.Duration(rng.Int64() >> rng.IntN(64)), Longest: time.Duration(rng.Int64()>>rng.IntN(64) - 5)}
 		p := &fresh.Page{History: randomHistory(rng), Importance: any(), Length: rng.Int64() - rng.Int64()}
 		p.Belief = hostileBelief(rng)
-		p.Notices, p.Noticed = rng.IntN(5)-1, epoch.Add(time.Duration(rng.Int64N(int64(500*day))))
+		p.Heard.Notices, p.Heard.Noticed = rng.IntN(5)-1, epoch.Add(time.Duration(rng.Int64N(int64(500*day))))
 		if rng.IntN(2) == 0 {
 			p.Site = &fresh.Site{Extra: any(), Tells: rng.IntN(2) == 0,
 				Signal: fresh.Signal{Right: float32(any()), Wrong: float32(any()), Heard: float32(any()), Missed: float32(any())}}
@@ -277,7 +278,7 @@ func BenchmarkNext(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		page fresh.Page
-	}{{"polled", fresh.Page{Importance: 0.01}}, {"silent", fresh.Page{Importance: 0.01, Site: site}}, {"told", fresh.Page{Importance: 0.01, Site: site, History: fresh.History{Notices: 1, Noticed: epoch}}}} {
+	}{{"polled", fresh.Page{Importance: 0.01}}, {"silent", fresh.Page{Importance: 0.01, Site: site}}, {"told", fresh.Page{Importance: 0.01, Site: site, History: fresh.History{Heard: fresh.Hearsay{Notices: 1, Noticed: epoch}}}}} {
 		p := &c.page
 		p.Visits, p.First, p.Last, p.Belief = 3, epoch, epoch, fresh.Belief{Quiet: 30, Dated: 2}
 		p.Belief.Changed(3)
@@ -286,5 +287,20 @@ func BenchmarkNext(b *testing.B) {
 				fresh.Priced{Price: 0.1}.Next(p, epoch)
 			}
 		})
+	}
+}
+
+// A stored policy has the weights and the costs beside the other settings.
+func TestPricedJSON(t *testing.T) {
+	const want = `{"Fresh":1,"Harmonic":0,"Age":0.5,"Header":1,"Body":2,"Manifest":0,"Entry":0.25,"Price":0.125,"Shortest":0,` +
+		`"Longest":3600000000000,"Eager":true,"Ends":false,"OutsideBudget":0,"Audit":0.1}`
+	pr := fresh.Priced{Objective: fresh.Objective{Fresh: 1, Age: .5}, Costs: fresh.Costs{Header: 1, Body: 2, Entry: .25},
+		Price: .125, Longest: time.Hour, Eager: true, Audit: .1}
+	if b, err := json.Marshal(pr); err != nil || string(b) != want {
+		t.Errorf("%s, %v", b, err)
+	}
+	var got fresh.Priced
+	if err := json.Unmarshal([]byte(want), &got); err != nil || got != pr {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -92,12 +92,12 @@ func fresh(h History, rate float64, now time.Time) float64 {
 }
 
 // Outdated reports whether a credible source says that the page has changed since the last visit.
-func (h History) Outdated() bool { return h.Notified || h.Visits > 0 && h.Modified.After(h.Last) }
+func (h History) Outdated() bool { return h.Heard.Notified || h.Visits > 0 && h.Modified.After(h.Last) }
 
 // confirmed is when the copy was last known to be right.
 func (h History) confirmed() time.Time {
-	if h.Confirmed.After(h.Last) {
-		return h.Confirmed
+	if h.Heard.Confirmed.After(h.Last) {
+		return h.Heard.Confirmed
 	}
 	return h.Last
 }

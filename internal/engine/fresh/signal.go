@@ -11,16 +11,25 @@ type Signal struct {
 	Due, Silent   float32 // changes expected by then: before all visits, and before visits without a notice
 	Lag, Lags     float32 // days from a change to its notice, on average, and number of lags
 
+	Turn    turn
+	Numbers Numbers
+	Flood   flood
+}
+
+// A turn has the Right and Wrong of a Signal since the moment at which the site may have changed its behaviour, if it
+// has.
+type turn struct{ Right, Wrong float32 }
+
+// Numbers are what a site's numbers on its notices show.
+type Numbers struct {
 	Sure       bool    // it numbers its notices, so that lost ones are counted
 	Told, Lost float32 // numbered notices that came, and that did not
+}
 
-	// Right and Wrong since the moment at which the site may have changed its behaviour, if it has.
-	TurnRight, TurnWrong float32
-
-	// Notices in so many days of visited pages, and the log odds that wrong notices come to all pages alike
-	// rather than to each as it changes.
-	Notices, Days float32
-	Flood         float32
+// A flood is the evidence that wrong notices come to all pages alike rather than to each as it changes.
+type flood struct {
+	Notices, Days float32 // notices in so many days of visited pages
+	Odds          float32 // their logarithm
 }
 
 // The belief about a site before its first notice. Of the dates in sitemaps Bing found 79 in 100 right, 18
@@ -38,7 +47,7 @@ const (
 	// Limits of the memory: notices judged, changes found, lags, numbers, days.
 	manyJudged, manyFound, manyLags, manyNumbers, manyDays = 256, 256, 64, 1 << 14, 1 << 14
 
-	mostFlood = 10 // bound of Flood, so that evidence can still reverse it
+	mostFlood = 10 // bound of flood.Odds, so that evidence can still reverse it
 
 	numbered = 20 // weight of its numbers, in changes found
 
@@ -48,45 +57,46 @@ const (
 	turns, turned, fewestTurned = 1. / 500, 1000., 20
 )
 
-// kinds is the probability that a site is honest, useless or between the two. The evidence for a kind of the
+// judged are notices judged right and wrong by visits.
+type judged struct{ right, wrong float64 }
+
+func (s Signal) judged() judged { return judged{count(s.Right), count(s.Wrong)} }
+
+// kinds is the probability that their site is honest, useless or between the two. The evidence for a kind of the
 // prior Beta(a, b) is B(a+right, b+wrong)/B(a, b), here relative to that for Beta(1, 1).
-func (s Signal) kinds() (h, u, m float64) {
-	right, wrong := s.judged()
+func (j judged) kinds() (h, u, m float64) {
 	h, u, m = honest*honestRight, useless*uselessWrong, partial
 	for i := 1.; i < honestRight; i++ {
-		h *= (right + i) / (right + wrong + 1 + i)
+		h *= (j.right + i) / (j.right + j.wrong + 1 + i)
 	}
 	for i := 1.; i < uselessWrong && u > 1e-12; i++ {
-		u *= (wrong + i) / (right + wrong + 1 + i)
+		u *= (j.wrong + i) / (j.right + j.wrong + 1 + i)
 	}
 	sum := h + u + m
 	return h / sum, u / sum, m / sum
 }
-
-func (s Signal) judged() (right, wrong float64) { return count(s.Right), count(s.Wrong) }
 
 // count is a number of observations, limited to 0..1e6.
 func count(n float32) float64 { return bounded(float64(n), 1e6) }
 
 // Judgements is the number of notices judged right or wrong by visits, of those that still count.
 func (s Signal) Judgements() int {
-	right, wrong := s.judged()
-	return int(math.Round(right + wrong))
+	j := s.judged()
+	return int(math.Round(j.right + j.wrong))
 }
 
 // Precision is the expected share of notices that are right.
 func (s Signal) Precision() float64 {
-	p, useful := s.precision()
-	right, wrong := s.judged()
-	return useful*p + (1-useful)*(right+1)/(right+wrong+1+uselessWrong)
+	j := s.judged()
+	p, useful := j.precision()
+	return useful*p + (1-useful)*(j.right+1)/(j.right+j.wrong+1+uselessWrong)
 }
 
 // precision is the precision of a site that is not useless, and the probability that it is not.
-func (s Signal) precision() (p, useful float64) {
-	h, _, m := s.kinds()
-	right, wrong := s.judged()
+func (j judged) precision() (p, useful float64) {
+	h, _, m := j.kinds()
 	useful = h + m
-	p = h*(right+honestRight)/(right+wrong+honestRight+1) + m*(right+1)/(right+wrong+2)
+	p = h*(j.right+honestRight)/(j.right+j.wrong+honestRight+1) + m*(j.right+1)/(j.right+j.wrong+2)
 	return p / useful, useful
 }
 
@@ -114,8 +124,8 @@ func (s Signal) Recall() float64 {
 		silent = due
 	}
 	before, weight := .5, 1. // as good as no evidence
-	if s.Sure {
-		told, lost := count(s.Told), count(s.Lost)
+	if n := s.Numbers; n.Sure {
+		told, lost := count(n.Told), count(n.Lost)
 		before, weight = (told+1)/(told+lost+1), numbered
 	}
 	told := (heard + weight*before) / (due + weight)
@@ -124,33 +134,34 @@ func (s Signal) Recall() float64 {
 }
 
 func (s *Signal) add(right, wrong float32) {
+	t := &s.Turn
 	s.Right += right
 	s.Wrong += wrong
-	s.TurnRight += right
-	s.TurnWrong += wrong
+	t.Right += right
+	t.Wrong += wrong
 	switch odds := s.turnOdds(); {
 	case odds < turns*1.0001: // it has not changed
-		s.TurnRight, s.TurnWrong = 0, 0
-	case odds > turned && s.TurnRight+s.TurnWrong >= fewestTurned:
-		s.Right, s.Wrong = s.TurnRight, s.TurnWrong
-		s.TurnRight, s.TurnWrong = 0, 0
+		*t = turn{}
+	case odds > turned && t.Right+t.Wrong >= fewestTurned:
+		s.Right, s.Wrong = t.Right, t.Wrong
+		*t = turn{}
 	}
-	forget(manyJudged, &s.Right, &s.Wrong, &s.TurnRight, &s.TurnWrong)
+	forget(manyJudged, &s.Right, &s.Wrong, &t.Right, &t.Wrong)
 }
 
 // turnOdds is the odds that the notices since the turn are from a site of which nothing was known, against
 // the site before.
 func (s *Signal) turnOdds() float64 {
-	right, wrong := s.judged()
-	r, w := min(count(s.TurnRight), right), min(count(s.TurnWrong), wrong)
-	return turns * math.Exp(evidence(r, w)+evidence(right-r, wrong-w)-evidence(right, wrong))
+	all := s.judged()
+	since := judged{min(count(s.Turn.Right), all.right), min(count(s.Turn.Wrong), all.wrong)}
+	before := judged{all.right - since.right, all.wrong - since.wrong}
+	return turns * math.Exp(since.evidence()+before.evidence()-all.evidence())
 }
 
 // evidence is the logarithm of the probability of these notices, from any site.
-func evidence(right, wrong float64) float64 {
-	s := Signal{Right: float32(right), Wrong: float32(wrong)}
-	_, _, m := s.kinds()
-	return lgamma(right+1) + lgamma(wrong+1) - lgamma(right+wrong+2) + math.Log(partial/m)
+func (j judged) evidence() float64 {
+	_, _, m := judged{float64(float32(j.right)), float64(float32(j.wrong))}.kinds() // as they are stored
+	return lgamma(j.right+1) + lgamma(j.wrong+1) - lgamma(j.right+j.wrong+2) + math.Log(partial/m)
 }
 
 func lgamma(x float64) float64 {
@@ -181,9 +192,10 @@ func (s *Signal) Proved(p *Posterior, h Hearing, right bool) { s.visited(p, h, r
 func (s *Signal) visited(p *Posterior, h Hearing, changed, proved bool) {
 	h = h.bounded()
 	n := float64(min(h.Notices, 1000))
-	s.Notices += float32(n)
-	s.Days += float32(min(h.Age, 1e4))
-	forget(manyDays, &s.Days, new(float32), &s.Notices)
+	f := &s.Flood
+	f.Notices += float32(n)
+	f.Days += float32(min(h.Age, 1e4))
+	forget(manyDays, &f.Days, new(float32), &f.Notices)
 	const most = 8 // changes in one interval that count: more cannot be distinguished
 	due := 0.
 	for k, share := range p {
@@ -202,7 +214,7 @@ func (s *Signal) visited(p *Posterior, h Hearing, changed, proved bool) {
 		if !changed {
 			odds = math.Log((1 - alike.share) / (1 - own.share))
 		}
-		s.Flood = between(s.Flood*0.998+float32(odds), -mostFlood, mostFlood)
+		f.Odds = between(f.Odds*0.998+float32(odds), -mostFlood, mostFlood)
 	}
 	switch {
 	case proved && changed:
@@ -260,18 +272,12 @@ func (s *Signal) Lagged(days float64) {
 	s.Lag += (float32(bounded(days, oldest)) - s.Lag) / s.Lags
 }
 
-// Numbered adds n numbered notices.
-func (s *Signal) Numbered(n int) {
-	s.Sure = true
-	s.Told += float32(max(0, n))
-	forget(manyNumbers, &s.Told, &s.Lost)
-}
-
-// Gap adds n numbers that are missing between two that came.
-func (s *Signal) Gap(n int) {
-	s.Sure = true
-	s.Lost += float32(max(0, n))
-	forget(manyNumbers, &s.Told, &s.Lost)
+// Add adds numbered notices, and numbers that are missing between two that came.
+func (n *Numbers) Add(told, lost int) {
+	n.Sure = true
+	n.Told += float32(max(0, told))
+	n.Lost += float32(max(0, lost))
+	forget(manyNumbers, &n.Told, &n.Lost)
 }
 
 // forget divides all values by the same number, so that the first two add up to most at most. NaN and negative
@@ -294,11 +300,11 @@ func (s Signal) noticeStats(notices int) (v noticeStats) {
 	if s == (Signal{}) && notices <= 0 {
 		return v
 	}
-	v.precision, v.useful = s.precision()
+	v.precision, v.useful = s.judged().precision()
 	v.recall = s.Recall()
-	if s.Days > 0 {
-		v.flood = 1 / (1 + math.Exp(-float64(s.Flood)))
-		v.noise = count(s.Notices) / count(s.Days) * (1 - v.precision)
+	if f := s.Flood; f.Days > 0 {
+		v.flood = 1 / (1 + math.Exp(-float64(f.Odds)))
+		v.noise = count(f.Notices) / count(f.Days) * (1 - v.precision)
 	}
 	return v
 }

@@ -197,15 +197,15 @@ func TestVisitsMeasureNoticeQuality(t *testing.T) {
 		if c.flood > 0 {
 			precision = c.recall * .1 / (c.recall*.1 + c.flood)
 		}
-		t.Logf("recall %.2f precision %.2f flood %.1f: recall %.3f, precision %.3f of %.3f, flood %.1f", c.recall, c.precision, c.flood, s.Recall(), s.Precision(), precision, s.Flood)
+		t.Logf("recall %.2f precision %.2f flood %.1f: recall %.3f, precision %.3f of %.3f, flood %.1f", c.recall, c.precision, c.flood, s.Recall(), s.Precision(), precision, s.Flood.Odds)
 		if math.Abs(s.Recall()-c.recall) > .1 && c.flood < 1 {
 			t.Errorf("recall %v is estimated as %v: %+v", c.recall, s.Recall(), s)
 		}
 		if math.Abs(s.Precision()-precision) > .1 || precision < .1 && s.Precision() > .1 {
 			t.Errorf("precision %v is estimated as %v: %+v", precision, s.Precision(), s)
 		}
-		if c.flood > 0 && s.Flood < 1 || c.flood == 0 && c.precision < .9 && s.Flood > -2 {
-			t.Errorf("flood %v: %v", c.flood, s.Flood)
+		if c.flood > 0 && s.Flood.Odds < 1 || c.flood == 0 && c.precision < .9 && s.Flood.Odds > -2 {
+			t.Errorf("flood %v: %v", c.flood, s.Flood.Odds)
 		}
 	}
 }
@@ -227,11 +227,11 @@ func TestFloodCausesFewVisitsToSlowPages(t *testing.T) {
 // The recall of a site that numbers its notices need not be measured.
 func TestNumberedNoticesMakeRecallExact(t *testing.T) {
 	var s fresh.Signal
-	s.Numbered(1000)
+	s.Numbers.Add(1000, 0)
 	if r := s.Recall(); r != .99 {
 		t.Errorf("recall %v without a gap in the numbers", r)
 	}
-	s.Gap(250)
+	s.Numbers.Add(0, 250)
 	if r := s.Recall(); !about(r, .8, .005) {
 		t.Errorf("recall %v with one number in five missing", r)
 	}
@@ -266,8 +266,8 @@ func TestDelay(t *testing.T) {
 
 func TestSignalRoundTrip(t *testing.T) {
 	s := listened(7, .9, .5, .2)
-	s.Numbered(7)
-	s.Gap(2)
+	s.Numbers.Add(7, 0)
+	s.Numbers.Add(0, 2)
 	s.Lagged(3)
 	site := fresh.Site{Signal: s, Tells: true, Extra: 2}
 	got, err := fresh.ParseSite(site.Append(nil))
@@ -283,7 +283,7 @@ func TestSignalRoundTrip(t *testing.T) {
 		bad[1+i] = 0xff
 	}
 	got, err = fresh.ParseSite(bad)
-	if err != nil || got.Signal.Flood != 0 || got.Signal.Right != 0 || got.Manifest.Recall != 0 || !got.Manifest.Read.IsZero() {
+	if err != nil || got.Signal.Flood.Odds != 0 || got.Signal.Right != 0 || got.Manifest.Recall != 0 || !got.Manifest.Read.IsZero() {
 		t.Errorf("%+v: %v", got, err)
 	}
 }

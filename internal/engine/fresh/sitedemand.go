@@ -25,7 +25,7 @@ type SiteTerms struct {
 // price, either the manifest or the pages one by one are polled, whichever costs less together with the outdated
 // copies, so that a site with a manifest never does worse than one without.
 type siteDemand struct {
-	planner *Planner
+	planner *planner
 	terms   SiteTerms
 	polls   *demand // of visited pages, one by one
 	others  *demand // of pages never visited, and of those that the manifest does not name
@@ -42,11 +42,10 @@ type class struct {
 	count      Posterior // of belief
 }
 
-// site begins the demand of one site. Its pages are added to it and not to the Planner, and then it is
+// site begins the demand of one site. Its pages are added to it and not to the planner, and then it is
 // closed. Several may be open; each takes 50 kB.
-func (p *Planner) site(t SiteTerms) *siteDemand {
-	p.start()
-	t.Most = bounded(t.Most, math.MaxFloat32)
+func (p *planner) site(t SiteTerms) *siteDemand {
+	t.Most = finite(t.Most)
 	for _, share := range []*float64{&t.Precision, &t.Recall} {
 		if *share = bounded(*share, 1); *share == 0 {
 			*share = 1
@@ -55,7 +54,7 @@ func (p *Planner) site(t SiteTerms) *siteDemand {
 	return &siteDemand{planner: p, terms: t, polls: p.take(), others: p.take()}
 }
 
-func (p *Planner) take() *demand {
+func (p *planner) take() *demand {
 	if n := len(p.spare); n > 0 {
 		d := p.spare[n-1]
 		p.spare = p.spare[:n-1]
@@ -64,17 +63,12 @@ func (p *Planner) take() *demand {
 	return newDemand()
 }
 
-func (p *Planner) give(d *demand) {
+func (p *planner) give(d *demand) {
 	d.clear()
 	p.spare = append(p.spare, d)
 }
 
-// Add adds a page, of which it keeps nothing. Pages added after Close do not count.
-func (s *siteDemand) Add(page *Page) {
-	post := page.Posterior()
-	s.add(page, &post)
-}
-
+// add adds a page, of which it keeps nothing. Pages added after Close do not count.
 func (s *siteDemand) add(page *Page, post *Posterior) {
 	p := s.planner
 	if s.polls == nil {
@@ -102,7 +96,7 @@ func (s *siteDemand) add(page *Page, post *Posterior) {
 // list adds a page to those that the manifest tells of.
 func (s *siteDemand) list(page *Page, post *Posterior) {
 	t := s.planner.terms
-	importance, fetch := bounded(page.Importance, math.MaxFloat32), t.costs.Header+t.costs.body(page)
+	importance, fetch := finite(page.Importance), t.costs.Header+t.costs.body(page)
 	c := s.class(importance / fetch * t.objective.atStep(post, 0, aDay) / dot(post, lattice.changed.from(aDay)))
 	for k, share := range post {
 		c.importance[k] += importance * share
@@ -191,16 +185,17 @@ type claim struct {
 // worth a fetch after every poll waits for as long as that pays.
 func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 	t := s.planner.terms
+	ages := &t.polls.ages
 	floor, cost := s.planner.floor, t.costs.Manifest+t.costs.Entry*s.pages
 	claims := make([][]claim, len(s.classes))
 	for i := range claims {
-		claims[i] = make([]claim, 0, len(t.polls.age))
+		claims[i] = make([]claim, 0, len(ages.days))
 	}
 	waits := make([]int, len(s.classes)) // rungs
-	c.places = make([]float32, 0, len(t.polls.age))
+	c.places = make([]float32, 0, len(ages.days))
 	at, a := float64(prices), amount{}
-	for n := 0; n < len(t.polls.age) && at > floor; n++ {
-		age := t.polls.age[n]
+	for n := 0; n < len(ages.days) && at > floor; n++ {
+		age := ages.days[n]
 		var gain, fetched float64
 		for i, k := range s.classes {
 			claims[i] = append(claims[i], s.claim(k, n))
@@ -237,9 +232,8 @@ func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 		below := min(place(price), at)
 		if n == 0 {
 			at = below
-		} else if n == len(t.polls.age)-1 { // not all of the way
-			below = at - (at-below)*t.polls.lastPlace
-			next = a.plus(t.polls.last, next.less(a))
+		} else if n == len(ages.days)-1 {
+			below, next = ages.part(at, below, a, next)
 		}
 		d.rise(at, below, next.less(a))
 		c.places = append(c.places, float32(below))
@@ -281,10 +275,10 @@ func (s *siteDemand) claim(k *class, n int) claim {
 	right := told / s.terms.Precision
 	b := bid{belief: k.importance[:], last: points, importance: told, whole: sum(k.importance[:], ones[:]), header: 1, pages: 1, loss: true}
 	gain, a := l.rung(n, &b)
-	bodies := l.bodies.at(n, 0, points)
-	a.spend = right * sum(k.fetch[:], bodies) / l.age[n]
-	a.requests = right * sum(k.count[:], bodies) / l.age[n]
-	return claim{gain: gain, fetched: right * sum(k.fetch[:], l.changed.at(n, 0, points)), amount: a}
+	bodies := l.rungs[ofBodies].at(n, 0, points)
+	a.spend = right * sum(k.fetch[:], bodies) / l.ages.days[n]
+	a.requests = right * sum(k.count[:], bodies) / l.ages.days[n]
+	return claim{gain: gain, fetched: right * sum(k.fetch[:], l.rungs[ofChanged].at(n, 0, points)), amount: a}
 }
 
 // cut removes the demand below a place.
@@ -315,7 +309,7 @@ func (c *siteCurve) Extra(price float64) float64 {
 	if c.capped == 0 {
 		return 0
 	}
-	return max(0, priceAt(c.capped)-bounded(price, math.MaxFloat32))
+	return max(0, priceAt(c.capped)-finite(price))
 }
 
 // Every is the number of days from one poll of its manifest to the next: +Inf if at this price its pages are

@@ -75,9 +75,6 @@ func Preset(name string) (Thesis, error) {
 	return Thesis{}, fmt.Errorf("unknown preset %q: want general, research, focused, archive, news or mirror", name)
 }
 
-// Name implements Policy.
-func (Thesis) Name() string { return "thesis" }
-
 // value is the value of a page (V04), all arguments from 0 to 1.
 func (t Thesis) value(quality, representation, freshness float64) float64 {
 	return power(quality, t.Alpha) * power(representation, t.Beta) * power(freshness, t.Gamma)
@@ -143,7 +140,7 @@ func (t Thesis) longest() time.Duration {
 	case t.MaxPeriod < 0:
 		return farthest
 	case t.MaxPeriod == 0:
-		return 90 * 24 * time.Hour
+		return usualLongest
 	}
 	return min(t.MaxPeriod, farthest)
 }

@@ -109,7 +109,7 @@ func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
 
 // A turn is a site's share of a batch.
 type turn struct {
-	*site
+	site  *site
 	score float32
 	id    SiteID // the site's
 	at    int    // index in the batch's list, -1: not there
@@ -257,21 +257,22 @@ func (f *Frontier) takeFrom(t *turn, b *batch) error {
 	}
 	e := &b.list[t.at]
 	e.Entries = slices.Grow(e.Entries, t.quota)
+	s := t.site
 	for want := t.quota; want > 0; {
-		if err := f.fill(t.site, min(max(want, 64), f.o.PerSite)); err != nil {
+		if err := f.fill(s, min(max(want, 64), f.o.PerSite)); err != nil {
 			return err
 		}
-		if len(t.items) == 0 {
+		if len(s.items) == 0 {
 			t.more = 0
 			return nil
 		}
-		n := min(want, len(t.items))
-		for _, x := range t.take(n) {
-			f.cash.leave(t.site, x.page)
+		n := min(want, len(s.items))
+		for _, x := range s.take(n) {
+			f.cash.leave(s, x.page)
 			f.out[x.page] = given{item: x, site: t.id, counted: true}
 			e.Entries = append(e.Entries, Entry{Page: x.page, Site: t.id, Rank: x.rank})
 		}
-		t.out += n
+		s.out += n
 		f.held -= n
 		t.more -= n
 		b.left -= n

@@ -3,6 +3,7 @@ package frontier_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/frontier"
@@ -298,7 +299,11 @@ func (b *brokenStore) Head(s SiteID, e Entry, n int) ([]Entry, error) {
 }
 
 func TestNamed(t *testing.T) {
-	for _, name := range []string{"breadth-first", "larger-sites-first", "opic", "manifest-first", "random", "profit"} {
+	names := strings.Split(strings.Replace(frontier.Names(), " or ", ", ", 1), ", ")
+	if len(names) != 6 {
+		t.Errorf("the names are %q", names)
+	}
+	for _, name := range names {
 		if s, err := frontier.Named(name, 3); err != nil || s.Name() != name {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}

@@ -1,6 +1,9 @@
 package frontier
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // A Sharer is a Strategy by cash: a page's rank depends on the cash that other pages have given it. The
 // Frontier does the bookkeeping, see [Frontier.Share], and calls Page with only Facts.Page and Facts.Cash
@@ -71,15 +74,26 @@ func (Profit) Name() string             { return "profit" }
 func (Profit) Page(f Facts) float32     { return f.Value }
 func (Profit) Site(s SiteFacts) float32 { return s.Best }
 
+// strategies returns one Strategy of each kind; seed is for random.
+func strategies(seed uint64) []Strategy {
+	return []Strategy{BreadthFirst{}, LargerSites{}, OPIC{}, ManifestFirst{}, Profit{}, Random(seed)}
+}
+
 // Named returns the Strategy with a name, as returned by Name; seed is for random.
 func Named(name string, seed uint64) (Strategy, error) {
-	all := []Strategy{BreadthFirst{}, LargerSites{}, OPIC{}, ManifestFirst{}, Random(seed), Profit{}}
-	names := make([]string, len(all))
-	for i, s := range all {
+	for _, s := range strategies(seed) {
 		if s.Name() == name {
 			return s, nil
 		}
-		names[i] = s.Name()
 	}
-	return nil, fmt.Errorf("unknown strategy %q: want one of %q", name, names)
+	return nil, fmt.Errorf("unknown strategy %q: want %s", name, Names())
+}
+
+// Names returns the names that Named knows, for people: with commas, and an "or" before the last.
+func Names() (names string) {
+	for _, s := range strategies(0) {
+		names += ", " + s.Name()
+	}
+	last := strings.LastIndex(names, ", ")
+	return names[2:last] + " or " + names[last+2:]
 }

@@ -1,8 +1,6 @@
 package poll
 
-import (
-	"time"
-)
+import "time"
 
 // This file exports internals to the tests.
 
@@ -32,4 +30,21 @@ func (r *Record) Items() (n float64) {
 		n += float64(c)
 	}
 	return n
+}
+
+// Daily returns rates that repeat every day, in items a day for each hour of the day (A06).
+func Daily(perDay *[24]float64) *Rates {
+	var all [Hours]float64
+	for h := range all {
+		all[h] = perDay[h%24]
+	}
+	return NewRates(&all)
+}
+
+// Tick is one execution: due says whether to poll the feed in it, and then to call checked with the result.
+// It counts down first and polls then, so that the period is ToE (E33).
+func (t Training) Tick() (next Training, due bool) {
+	t = t.clean()
+	t.ToE = max(0, t.ToE-1)
+	return t, t.ToE == 0
 }

@@ -23,9 +23,6 @@ const farAhead = 4
 // Rank implements Policy.
 func (a Ahead) Rank(s *Source, now time.Time) float64 {
 	r := s.record()
-	if r.Polls == 0 {
-		return most
-	}
 	waited, fear := a.waited(s.rates(), r, between(r.Last, now))
 	return (waited + fear) * s.weight() / s.cost()
 }
@@ -33,7 +30,7 @@ func (a Ahead) Rank(s *Source, now time.Time) float64 {
 // waited is how long the items since the last poll have waited, and Index's term for lost items, both in
 // item-days.
 func (a Ahead) waited(rates *Rates, r *Record, days float64) (waited, fear float64) {
-	days = min(days, never.Hours()/24)
+	days = min(days, neverDays)
 	items, gain := rates.span(phase(r.Last), days)
 	return max(0, items*days-gain), a.overflow(items, r.Window)
 }
@@ -41,9 +38,6 @@ func (a Ahead) waited(rates *Rates, r *Record, days float64) (waited, fear float
 // Next implements Policy.
 func (a Ahead) Next(s *Source, price float64, now time.Time) time.Time {
 	r := s.record()
-	if r.Polls == 0 {
-		return time.Time{}
-	}
 	rates, need, from := s.rates(), s.need(price), phase(r.Last)
 	soonest := rates.gained(from, need)
 	days := soonest
@@ -51,7 +45,7 @@ func (a Ahead) Next(s *Source, price float64, now time.Time) time.Time {
 		days = plan(rates, from, need, between(r.Last, now), usual, soonest)
 	}
 	if r.Window > 0 && a.loss() > 0 {
-		high := min(days, never.Hours()/24)
+		high := min(days, neverDays)
 		days = earliest(high, func(d float64) bool {
 			waited, fear := a.waited(rates, r, d)
 			return fear > need/100 && waited+fear >= need

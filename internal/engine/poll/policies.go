@@ -31,9 +31,6 @@ func (x Index) loss() float64 {
 // Rank implements Policy.
 func (x Index) Rank(s *Source, now time.Time) float64 {
 	r := s.record()
-	if r.Polls == 0 {
-		return most
-	}
 	items, gain := s.rates().span(phase(r.Last), between(r.Last, now))
 	return (gain + x.overflow(items, r.Window)) * s.weight() / s.cost()
 }
@@ -88,13 +85,10 @@ func moreThan(w int, mean float64) float64 {
 // Next implements Policy.
 func (x Index) Next(s *Source, price float64, now time.Time) time.Time {
 	r := s.record()
-	if r.Polls == 0 {
-		return time.Time{}
-	}
 	rates, need, from := s.rates(), s.need(price), phase(r.Last)
 	days := rates.gained(from, need)
 	if r.Window > 0 && x.loss() > 0 {
-		days = earliest(min(days, never.Hours()/24), func(d float64) bool {
+		days = earliest(min(days, neverDays), func(d float64) bool {
 			items, gain := rates.span(from, d)
 			return gain+x.overflow(items, r.Window) >= need
 		})
@@ -128,22 +122,14 @@ func (MinimumDelay) Name() string { return "minimum-delay" }
 
 // Rank implements Policy, in item-days per unit of cost.
 func (MinimumDelay) Rank(s *Source, now time.Time) float64 {
-	r := s.record()
-	if r.Polls == 0 {
-		return most
-	}
-	return s.rates().delay(r.Last, now) * s.weight() / s.cost()
+	return s.rates().delay(s.record().Last, now) * s.weight() / s.cost()
 }
 
 // Next implements Policy.
 func (MinimumDelay) Next(s *Source, price float64, now time.Time) time.Time {
 	r := s.record()
-	if r.Polls == 0 {
-		return time.Time{}
-	}
 	rates, need, from := s.rates(), s.need(price), phase(r.Last)
-	high := never.Hours() / 24
-	days := earliest(high, func(d float64) bool {
+	days := earliest(neverDays, func(d float64) bool {
 		items, gain := rates.span(from, d)
 		return items*d-gain >= need
 	})
@@ -160,21 +146,14 @@ func (PostingRate) Name() string { return "posting-rate" }
 
 // Rank implements Policy, in items: (6).
 func (PostingRate) Rank(s *Source, now time.Time) float64 {
-	r := s.record()
-	if r.Polls == 0 {
-		return most
-	}
-	return s.rates().Items(r.Last, now) * s.weight()
+	return s.rates().Items(s.record().Last, now) * s.weight()
 }
 
 // Next is the time at which Items are expected.
 func (p PostingRate) Next(s *Source, _ float64, now time.Time) time.Time {
 	r := s.record()
-	if r.Polls == 0 {
-		return time.Time{}
-	}
 	rates, need, from := s.rates(), positive(p.Items)/s.weight(), phase(r.Last)
-	days := earliest(never.Hours()/24, func(d float64) bool {
+	days := earliest(neverDays, func(d float64) bool {
 		items, _ := rates.span(from, d)
 		return items >= need
 	})
@@ -192,10 +171,6 @@ func (Trained) Name() string { return "training" }
 
 // Rank is by how many executions a source is overdue, 0 if it is not yet due.
 func (t Trained) Rank(s *Source, now time.Time) float64 {
-	r := s.record()
-	if r.Polls == 0 {
-		return most
-	}
 	return max(0, between(t.Next(s, 0, now), now)*24*60/t.every().Minutes())
 }
 
@@ -204,9 +179,6 @@ func (t Trained) every() time.Duration { return min(cmp.Or(max(t.Every, 0), 10*t
 // Next implements Policy.
 func (t Trained) Next(s *Source, _ float64, _ time.Time) time.Time {
 	r := s.record()
-	if r.Polls == 0 {
-		return time.Time{}
-	}
 	n := r.Training.clean().ToE
 	if t.Literal {
 		n++
@@ -253,18 +225,10 @@ func (RoundRobin) Name() string { return "round-robin" }
 
 // Rank is in days since the last poll.
 func (RoundRobin) Rank(s *Source, now time.Time) float64 {
-	r := s.record()
-	if r.Polls == 0 {
-		return most
-	}
-	return between(r.Last, now)
+	return between(s.record().Last, now)
 }
 
 // Next implements Policy.
 func (p RoundRobin) Next(s *Source, _ float64, _ time.Time) time.Time {
-	r := s.record()
-	if r.Polls == 0 {
-		return time.Time{}
-	}
-	return r.Last.Add(min(cmp.Or(max(p.Every, 0), time.Hour), never))
+	return s.record().Last.Add(min(cmp.Or(max(p.Every, 0), time.Hour), never))
 }

@@ -33,8 +33,8 @@ type Source struct {
 	Cost   float64 // of one poll, in the unit of the price; 0 means 1
 }
 
-// A Policy decides when sources are polled. It has no state: it may be used by many goroutines, and keeps
-// none of its arguments.
+// A Policy decides when sources are polled that were polled before: a [Schedule] sees to the others. It has no state:
+// it may be used by many goroutines, and keeps none of its arguments.
 type Policy interface {
 	Name() string
 
@@ -94,10 +94,13 @@ func (s Schedule) Next(src *Source, price float64, now time.Time) time.Time {
 	return at
 }
 
-// Rank is the policy's, and 0 for a source that was polled less than Shortest ago.
+// Rank is the policy's, 0 for a source that was polled less than Shortest ago, and above all for one that was never
+// polled.
 func (s Schedule) Rank(src *Source, now time.Time) float64 {
-	r := src.record()
-	if r.Polls > 0 && now.Sub(r.Last) < cmp.Or(max(s.Shortest, 0), shortest) {
+	switch r := src.record(); {
+	case r.Polls == 0:
+		return most
+	case now.Sub(r.Last) < cmp.Or(max(s.Shortest, 0), shortest):
 		return 0
 	}
 	return s.policy().Rank(src, now)
@@ -114,7 +117,10 @@ func (s Schedule) policy() Policy {
 const most = 1e60
 
 // never is the longest interval that is computed.
-const never = 100 * 365 * 24 * time.Hour
+const (
+	never     = neverDays * 24 * time.Hour
+	neverDays = 100 * 365
+)
 
 var unasked Record // never modified
 
@@ -153,7 +159,7 @@ func (s *Source) need(price float64) float64 {
 
 // after adds days to a time, at most [never].
 func after(t time.Time, days float64) time.Time {
-	if !(days < never.Hours()/24) {
+	if !(days < neverDays) {
 		return t.Add(never)
 	}
 	return t.Add(time.Duration(math.Ceil(max(0, days) * float64(24*time.Hour))))

@@ -36,15 +36,6 @@ func NewRates(perDay *[Hours]float64) *Rates {
 	return r
 }
 
-// Daily returns rates that repeat every day, in items a day for each hour of the day (A06).
-func Daily(perDay *[24]float64) *Rates {
-	var all [Hours]float64
-	for h := range all {
-		all[h] = perDay[h%24]
-	}
-	return NewRates(&all)
-}
-
 // Flat returns constant rates.
 func Flat(perDay float64) *Rates {
 	var all [Hours]float64
@@ -89,7 +80,7 @@ func (r *Rates) until(x float64) (items, times float64) {
 // span returns the number of items expected in the days after a time of the week, and the sum of their times
 // since then.
 func (r *Rates) span(phase, days float64) (items, gain float64) {
-	days = min(days, never.Hours()/24)
+	days = min(days, neverDays)
 	i0, t0 := r.until(phase)
 	i1, t1 := r.until(phase + days)
 	items = max(0, i1-i0)
@@ -107,7 +98,7 @@ func (r *Rates) Items(last, now time.Time) float64 {
 func (r *Rates) delay(last, now time.Time) float64 {
 	days := between(last, now)
 	items, gain := r.span(phase(last), days)
-	return max(0, items*min(days, never.Hours()/24)-gain)
+	return max(0, items*min(days, neverDays)-gain)
 }
 
 // Gain is the index of a poll now, in item-days: the integral of u x rate(u), with u the time since the last
@@ -133,7 +124,7 @@ func (r *Rates) gained(phase, need float64) float64 {
 	_, first := r.span(phase, week)
 	b := first - week*all/2
 	n := math.Floor((-b + math.Sqrt(b*b+2*week*all*need)) / (week * all))
-	if !(n*week < never.Hours()/24) {
+	if !(n*week < neverDays) {
 		return math.Inf(1)
 	}
 	n = max(0, n-1) // rounding may have put it one too far

@@ -34,14 +34,6 @@ func (t Training) clean() Training {
 	return t
 }
 
-// Tick is one execution: due says whether to poll the feed in it, and then to call checked with the result.
-// It counts down first and polls then, so that the period is ToE (E33).
-func (t Training) Tick() (next Training, due bool) {
-	t = t.clean()
-	t.ToE = max(0, t.ToE-1)
-	return t, t.ToE == 0
-}
-
 // checked is the timer after a poll: found says whether there was anything new, as in the very first. (2)
 // uses the old T for M (E31). M only approaches 1, so ToE is its ceiling but for a millionth (E32).
 func (t Training) checked(found bool) Training {

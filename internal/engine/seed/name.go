@@ -6,6 +6,12 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
+// naming has the rules by which pages are named.
+type naming struct {
+	sessions, drop names
+	replace        []Replace
+}
+
 // names matches parameter names: whole, or by suffix or prefix.
 type names struct {
 	exact, suffix, prefix []string // in lower case
@@ -48,9 +54,9 @@ func (n *names) has(name string) bool {
 }
 
 // session reports whether a parameter names a session.
-func (c *compiled) session(pair string) bool {
+func (n *naming) session(pair string) bool {
 	name, value, _ := strings.Cut(pair, "=")
-	if c.sessions.has(name) {
+	if n.sessions.has(name) {
 		return true
 	}
 	switch len(name) {
@@ -58,7 +64,7 @@ func (c *compiled) session(pair string) bool {
 	default:
 		return false
 	}
-	if len(value) < 20 || len(c.sessions.suffix) == 0 {
+	if len(value) < 20 || len(n.sessions.suffix) == 0 {
 		return false
 	}
 	if !strings.EqualFold(name, "s") && !strings.EqualFold(name, "sid") &&
@@ -81,9 +87,9 @@ func (c *compiled) session(pair string) bool {
 // name returns the name of the page at a canonical URL: normalized, without sessions
 // and meaningless parameters, and with its beginning replaced by the rules. If the
 // URL has a session, ask is the same URL with it, to be fetched; else ask is empty.
-func (c *compiled) name(url string) (name, ask string) {
+func (n *naming) name(url string) (name, ask string) {
 	url = Spelled(url)
-	for _, r := range c.replace {
+	for _, r := range n.replace {
 		if rest, ok := strings.CutPrefix(url, r.Old); ok {
 			url = r.New + rest
 			break
@@ -97,9 +103,9 @@ func (c *compiled) name(url string) (name, ask string) {
 	clean := func(sessions bool) string {
 		s := url[:begin] + path
 		if !sessions {
-			s = url[:begin] + c.cleanPath(path)
+			s = url[:begin] + n.cleanPath(path)
 		}
-		if q := c.cleanQuery(query, sessions); asks && (q != "" || query == "") {
+		if q := n.cleanQuery(query, sessions); asks && (q != "" || query == "") {
 			s += "?" + q
 		}
 		return s
@@ -118,14 +124,14 @@ func (c *compiled) name(url string) (name, ask string) {
 
 // cleanPath removes session parameters from a path, such as ";jsessionid=1", and
 // the components "(S(1))" of ASP.NET.
-func (c *compiled) cleanPath(path string) string {
+func (n *naming) cleanPath(path string) string {
 	if strings.IndexByte(path, ';') < 0 && !strings.Contains(path, "/(") {
 		return path
 	}
 	var b strings.Builder
 	for i, part := range strings.Split(path, "/") {
 		if strings.HasSuffix(part, "))") && (strings.HasPrefix(part, "(S(") || strings.HasPrefix(part, "(A(") ||
-			strings.HasPrefix(part, "(F(") || strings.HasPrefix(part, "(X(")) && len(c.sessions.suffix) > 0 {
+			strings.HasPrefix(part, "(F(") || strings.HasPrefix(part, "(X(")) && len(n.sessions.suffix) > 0 {
 			continue
 		}
 		if i > 0 {
@@ -136,7 +142,7 @@ func (c *compiled) cleanPath(path string) string {
 		for params != "" {
 			var p string
 			p, params, _ = strings.Cut(params, ";")
-			if !c.session(p) {
+			if !n.session(p) {
 				b.WriteByte(';')
 				b.WriteString(p)
 			}
@@ -149,12 +155,12 @@ func (c *compiled) cleanPath(path string) string {
 }
 
 // cleanQuery removes dropped parameters and, unless sessions is set, session parameters. Other separators stay as they were.
-func (c *compiled) cleanQuery(query string, sessions bool) string {
+func (n *naming) cleanQuery(query string, sessions bool) string {
 	var b []byte // nil while nothing is removed
 	for i := 0; i <= len(query); {
 		pair, rest := cutPair(query[i:])
 		end := len(query) - len(rest)
-		if name, _, _ := strings.Cut(pair, "="); !sessions && c.session(pair) || c.drop.has(name) {
+		if name, _, _ := strings.Cut(pair, "="); !sessions && n.session(pair) || n.drop.has(name) {
 			if b == nil {
 				b = append(make([]byte, 0, len(query)), query[:i]...)
 			}

@@ -41,13 +41,12 @@ type SourceKind string
 const (
 	Sitemap  SourceKind = "sitemap"
 	Manifest SourceKind = "manifest"
-	Feed     SourceKind = "feed"
 )
 
 const (
-	// Unreachable is how long a site whose robots.txt cannot be fetched is left alone
+	// unreachable is how long a site whose robots.txt cannot be fetched is left alone
 	// (RFC 9309, 2.3.1.4). After that the last fetched file applies, if there is one.
-	Unreachable = 30 * 24 * time.Hour
+	unreachable = 30 * 24 * time.Hour
 
 	// robotsAge is how long a robots.txt is cached (RFC 9309, 2.4).
 	robotsAge = 24 * time.Hour
@@ -81,7 +80,7 @@ func (s *Seeder) SetRobots(origin string, a RobotsAnswer, now time.Time) (change
 	case had:
 		f.body = string(a.Body)
 	case !silences(a.Status):
-	case !a.Since.IsZero() && now.Sub(a.Since) >= Unreachable:
+	case !a.Since.IsZero() && now.Sub(a.Since) >= unreachable:
 		f.body = string(a.Body)
 	default:
 		f.silent = "robots.txt could not be fetched"
@@ -107,13 +106,19 @@ func (s *Seeder) SetRobots(origin string, a RobotsAnswer, now time.Time) (change
 // silences reports whether a status of robots.txt means that no page may be fetched.
 func silences(status int) bool { return status < 200 || status == 429 || status >= 500 }
 
-// Delay returns the Crawl-delay of a site, 0 if it states none.
-func (s *Seeder) Delay(origin string) time.Duration {
+// inForce returns the robots.txt in force on a site, nil if it is not known.
+func (s *Seeder) inForce(origin string) *rulesInForce {
 	s.begin()
 	if st := s.lookup(origin); st != nil {
-		if f := st.force.Load(); f != nil {
-			return f.file.CrawlDelay(s.agent)
-		}
+		return st.force.Load()
+	}
+	return nil
+}
+
+// Delay returns the Crawl-delay of a site, 0 if it states none.
+func (s *Seeder) Delay(origin string) time.Duration {
+	if f := s.inForce(origin); f != nil {
+		return f.file.CrawlDelay(s.agent)
 	}
 	return 0
 }
@@ -161,7 +166,7 @@ func (s *Seeder) Specials(origin string) []Special {
 		n := 0
 		for _, line := range f.Lines(string(k.kind)) {
 			u, err := protocol.CanonicalURL(st.origin+"/robots.txt", line)
-			if err != nil || len(u) > s.c.maxURL {
+			if err != nil || len(u) > s.c.limits.url {
 				continue
 			}
 			add(k.kind, u, true)

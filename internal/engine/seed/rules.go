@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/internal/inet"
+	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -72,8 +73,8 @@ type Rules struct {
 	Repeats int
 
 	// SplitWWW treats www.example.org and example.org as two sites. By default they
-	// are one (P08), under the name that was met first, unless [Seeder.Split]
-	// has been called (E44).
+	// are one (P08), under the name that was met first, unless a redirect
+	// leads from one to the other (E44).
 	SplitWWW bool
 
 	// MaxURL is the length of the longest accepted URL, in bytes; zero means 2,048.
@@ -124,47 +125,35 @@ func defaultLogged() []string {
 
 // A compiled is a set of Rules, prepared for fast matching.
 type compiled struct {
-	suffixes       []string // each begins with a dot
-	hosts          map[string]bool
+	domains        domains
 	accept, reject []pattern
-	words          map[string]bool
-	longWord       int // bytes of the longest of them
-	sessions, drop names
-	replace        []Replace
-	ext            map[string]class
-	longExt        int
-	onlyStatic     bool
-	queries        bool
-	static         int // depth; negative: no limit
-	dynamic        int
-	perSite        int
+	words          folded[string] // by themselves
+	naming         naming
+	classes        classes
+	limits         limits
 	repeats        int
 	split          bool
-	maxURL         int
 }
 
-type class uint8
-
-const (
-	unlisted class = iota
-	static
-	dynamic
-	logged
-	document // LogOnly if found by a link, fetched if the site lists it
-)
+// limits are upper bounds; a negative one is none.
+type limits struct {
+	static, dynamic int // depth
+	perSite         int
+	url             int // bytes
+}
 
 func (r *Rules) compile() *compiled {
-	c := &compiled{replace: r.Replace, onlyStatic: r.StaticExt != nil, queries: !r.StaticQueries,
-		static: cmp.Or(r.MaxDepthStatic, depthStatic), dynamic: cmp.Or(r.MaxDepthDynamic, depthDynamic),
-		perSite: cmp.Or(r.MaxPerSite, maxPerSite), repeats: cmp.Or(r.Repeats, repeats),
-		split: r.SplitWWW, maxURL: cmp.Or(r.MaxURL, maxURL),
-		words: map[string]bool{}, hosts: map[string]bool{}, ext: map[string]class{}}
-	if c.maxURL < 0 || c.maxURL > protocol.MaxURL {
-		c.maxURL = protocol.MaxURL
+	c := &compiled{classes: classes{onlyStatic: r.StaticExt != nil, queries: !r.StaticQueries},
+		limits: limits{static: cmp.Or(r.MaxDepthStatic, depthStatic), dynamic: cmp.Or(r.MaxDepthDynamic, depthDynamic),
+			perSite: cmp.Or(r.MaxPerSite, maxPerSite), url: cmp.Or(r.MaxURL, maxURL)},
+		naming:  naming{newNames(list(r.SessionIDs, defaultSessions), true), newNames(list(r.Drop, defaultDrop), false), r.Replace},
+		repeats: cmp.Or(r.Repeats, repeats), split: r.SplitWWW, domains: domains{hosts: map[string]bool{}}}
+	if c.limits.url < 0 || c.limits.url > protocol.MaxURL {
+		c.limits.url = protocol.MaxURL
 	}
 	for _, s := range r.DomainSuffixes {
 		if s = strings.Trim(s, ". "); s != "" {
-			c.suffixes = append(c.suffixes, "."+strings.ToLower(s))
+			c.domains.suffixes = append(c.domains.suffixes, "."+strings.ToLower(s))
 		}
 	}
 	for _, s := range r.Hosts {
@@ -173,7 +162,7 @@ func (r *Rules) compile() *compiled {
 			s, port = host, ":"+p
 		}
 		if s = strings.Trim(strings.ToLower(s), "[]."); s != "" {
-			c.hosts[strings.TrimPrefix(s, "www.")+port] = true
+			c.domains.hosts[strings.TrimPrefix(s, "www.")+port] = true
 		}
 	}
 	for _, s := range r.Accept {
@@ -183,31 +172,21 @@ func (r *Rules) compile() *compiled {
 		c.reject = append(c.reject, newPattern(s))
 	}
 	for _, s := range list(r.RejectWords, defaultWords) {
-		c.words[strings.ToLower(s)] = true
-		c.longWord = max(c.longWord, len(s))
+		s = strings.ToLower(s)
+		c.words.add(s, s)
 	}
-	c.sessions = newNames(list(r.SessionIDs, defaultSessions), true)
-	c.drop = newNames(list(r.Drop, defaultDrop), false)
 	// The user's lists override the defaults.
 	if r.DynamicExt == nil {
-		c.classify(defaultDynamic(), dynamic)
+		c.classes.classify(defaultDynamic(), dynamic)
 	}
 	if r.LogExt == nil {
-		c.classify(defaultLogged(), logged)
-		c.classify(defaultDocuments(), document)
+		c.classes.classify(defaultLogged(), logged)
+		c.classes.classify(defaultDocuments(), document)
 	}
-	c.classify(r.LogExt, logged)
-	c.classify(r.DynamicExt, dynamic)
-	c.classify(r.StaticExt, static)
+	c.classes.classify(r.LogExt, logged)
+	c.classes.classify(r.DynamicExt, dynamic)
+	c.classes.classify(r.StaticExt, static)
 	return c
-}
-
-func (c *compiled) classify(exts []string, k class) {
-	for _, e := range exts {
-		e = strings.ToLower(strings.TrimPrefix(e, "."))
-		c.ext[e] = k
-		c.longExt = max(c.longExt, len(e))
-	}
 }
 
 func list(l []string, otherwise func() []string) []string {
@@ -241,32 +220,16 @@ func (p *pattern) matches(url, path, lower string) bool {
 	case p.find != "":
 		return strings.Contains(lower, p.find)
 	case p.whole:
-		return glob(p.glob, url)
+		return robots.Match(p.glob, url)
 	}
-	return p.glob != "" && glob(p.glob, path)
-}
-
-// glob matches like robots.txt. Matching each literal between wildcards at its
-// first occurrence is enough: that leaves the most room for the rest.
-func glob(pattern, s string) bool {
-	pattern, whole := strings.CutSuffix(pattern, "$")
-	literal, rest, wild := strings.Cut(pattern, "*")
-	s, ok := strings.CutPrefix(s, literal)
-	for ok && wild {
-		literal, rest, wild = strings.Cut(rest, "*")
-		if !wild && whole {
-			return strings.HasSuffix(s, literal)
-		}
-		_, s, ok = strings.Cut(s, literal)
-	}
-	return ok && (!whole || s == "")
+	return p.glob != "" && robots.Match(p.glob, path)
 }
 
 // refuses returns the rule that refuses a URL, empty if none does. origin is the
 // length of the URL's origin.
 func (c *compiled) refuses(url string, origin int) (rule string) {
 	path := url[origin:]
-	if len(c.suffixes)+len(c.hosts) > 0 && !c.inDomain(url[:origin]) {
+	if !c.domains.has(url[:origin]) {
 		return "domain is not accepted"
 	}
 	if port := portOf(url[:origin]); port != "" && inet.ForeignPort(port[1:]) {
@@ -299,99 +262,6 @@ func (c *compiled) refuses(url string, origin int) (rule string) {
 	return ""
 }
 
-func (c *compiled) inDomain(origin string) bool {
-	port := portOf(origin)
-	host := strings.Trim(origin[strings.Index(origin, "://")+3:len(origin)-len(port)], "[].")
-	for _, s := range c.suffixes {
-		if strings.HasSuffix(host, s) || host == s[1:] {
-			return true
-		}
-	}
-	host = strings.TrimPrefix(host, "www.")
-	if c.hosts[host] || port != "" && c.hosts[host+port] {
-		return true
-	}
-	return port == "" && c.hosts[host+defaultPort(origin)]
-}
-
-// portOf returns the port of an origin with its colon, empty if that is the default.
-func portOf(origin string) string {
-	if i := strings.LastIndexByte(origin, ':'); i > len("https") && i > strings.LastIndexByte(origin, ']') {
-		return origin[i:]
-	}
-	return ""
-}
-
-func defaultPort(origin string) string {
-	if strings.HasPrefix(origin, "https:") {
-		return ":443"
-	}
-	return ":80"
-}
-
-// word returns the reject word that is the purpose of a URL, see Rules.RejectWords.
-func (c *compiled) word(path, query string) string {
-	if len(c.words) == 0 {
-		return ""
-	}
-	if strings.Count(path, "/") <= 3 {
-		last := path[strings.LastIndexByte(path, '/')+1:]
-		if i := strings.LastIndexByte(last, '.'); i >= 0 && c.extension(last[i+1:]) == dynamic {
-			last = last[:i]
-		}
-		if w := c.isWord(last); w != "" {
-			return w
-		}
-	}
-	for query != "" {
-		var pair string
-		pair, query = cutPair(query)
-		name, value, _ := strings.Cut(pair, "=")
-		if w := c.isWord(name); w != "" {
-			return w
-		}
-		if w := c.isWord(value); w != "" {
-			return w
-		}
-	}
-	return ""
-}
-
-func (c *compiled) isWord(s string) string {
-	if len(s) == 0 || len(s) > c.longWord {
-		return ""
-	}
-	var buf [16]byte
-	if w := appendLower(buf[:0], s); c.words[string(w)] {
-		return string(w)
-	}
-	return ""
-}
-
-// extension returns the class of an extension, ignoring case.
-func (c *compiled) extension(e string) class {
-	if len(e) > c.longExt {
-		return unlisted
-	}
-	var buf [8]byte
-	return c.ext[string(appendLower(buf[:0], e))]
-}
-
-// classOf returns the class of a URL by its path and query.
-func (c *compiled) classOf(path string) class {
-	path, _, query := strings.Cut(path, "?")
-	last := path[strings.LastIndexByte(path, '/')+1:]
-	ext := ""
-	if i := strings.LastIndexByte(last, '.'); i >= 0 {
-		ext = last[i+1:]
-	}
-	k := c.extension(ext)
-	if query && c.queries && k != logged && k != document {
-		return dynamic
-	}
-	return k
-}
-
 // repeated returns a component that occurs more than n times in path, or "".
 func repeated(path string, n int) string {
 	if strings.Count(path, "/") <= n {
@@ -420,16 +290,30 @@ func repeated(path string, n int) string {
 	return ""
 }
 
-func appendLower(b []byte, s string) []byte {
-	for i := range len(s) {
-		b = append(b, lower(s[i]))
+// word returns the reject word that is the purpose of a URL, see Rules.RejectWords.
+func (c *compiled) word(path, query string) string {
+	if len(c.words.of) == 0 {
+		return ""
 	}
-	return b
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
+	if strings.Count(path, "/") <= 3 {
+		last := path[strings.LastIndexByte(path, '/')+1:]
+		if i := strings.LastIndexByte(last, '.'); i >= 0 && c.classes.ext.get(last[i+1:]) == dynamic {
+			last = last[:i]
+		}
+		if w := c.words.get(last); w != "" {
+			return w
+		}
 	}
-	return c
+	for query != "" {
+		var pair string
+		pair, query = cutPair(query)
+		name, value, _ := strings.Cut(pair, "=")
+		if w := c.words.get(name); w != "" {
+			return w
+		}
+		if w := c.words.get(value); w != "" {
+			return w
+		}
+	}
+	return ""
 }

@@ -161,7 +161,7 @@ func (s *Seeder) opinion(url string, hash uint64) *opinion {
 func (s *Seeder) judge(url string, hash uint64) *opinion {
 	o := &opinion{url: url, hash: hash, gen: s.gen.Load()}
 	v := &o.verdict
-	v.URL, v.Ask = s.c.name(url)
+	v.URL, v.Ask = s.c.naming.name(url)
 	begin := pathBegin(v.URL)
 	o.site = s.lookup(v.URL[:begin])
 	if st := o.site; st != nil && st.origin != v.URL[:begin] {
@@ -171,7 +171,7 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 		v.URL = st.origin + v.URL[begin:]
 		begin = len(st.origin)
 	}
-	switch s.c.classOf(v.URL[begin:]) {
+	switch s.c.classes.of(v.URL[begin:]) {
 	case dynamic:
 		v.Dynamic = true
 	case document:
@@ -180,7 +180,7 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 	case logged:
 		v.LogOnly = true
 	case unlisted:
-		if s.c.onlyStatic {
+		if s.c.classes.onlyStatic {
 			v.Rule = "extension is not accepted"
 		}
 	}
@@ -198,7 +198,7 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 	if o.force != nil && v.Rule == "" {
 		v.Rule = s.forbids(o.force, v.URL)
 	}
-	if v.Ask != "" && (len(v.Ask) > s.c.maxURL || o.force != nil && s.forbids(o.force, v.Ask) != "") {
+	if v.Ask != "" && (len(v.Ask) > s.c.limits.url || o.force != nil && s.forbids(o.force, v.Ask) != "") {
 		v.Ask = ""
 	}
 	v.OK = v.Rule == ""
@@ -219,15 +219,16 @@ func longer(than int) string { return fmt.Sprintf("URL longer than %d bytes", th
 
 // beyond returns the limit that a page exceeds, or "": URL length, pages of the site, depth.
 func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
-	if r.Kind != Listed && len(v.URL) > s.c.maxURL {
-		return longer(s.c.maxURL)
+	most := &s.c.limits
+	if r.Kind != Listed && len(v.URL) > most.url {
+		return longer(most.url)
 	}
-	if st != nil && s.c.perSite >= 0 && st.pages.Load() >= int64(s.c.perSite) {
-		return fmt.Sprintf("limit of %d pages per site reached", s.c.perSite)
+	if st != nil && most.perSite >= 0 && st.pages.Load() >= int64(most.perSite) {
+		return fmt.Sprintf("limit of %d pages per site reached", most.perSite)
 	}
-	base := s.c.static
+	base := most.static
 	if v.Dynamic {
-		base = s.c.dynamic
+		base = most.dynamic
 	}
 	if r.Kind == Listed || base < 0 || r.Depth <= base || st != nil && st.deeper(r.Depth, base, v.Dynamic) {
 		return ""
@@ -240,11 +241,8 @@ func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
 // changed after the page was admitted. Whether the site may be fetched from at all
 // is a separate check, see [Seeder.Silent].
 func (s *Seeder) Forbids(url string) string {
-	s.begin()
-	if st := s.lookup(url[:pathBegin(url)]); st != nil {
-		if f := st.force.Load(); f != nil {
-			return s.forbids(f, url)
-		}
+	if f := s.inForce(url[:pathBegin(url)]); f != nil {
+		return s.forbids(f, url)
 	}
 	return ""
 }
@@ -265,11 +263,8 @@ func (s *Seeder) Excludes(url string) string {
 // it is not known yet or could not be fetched, or "". The pages of a silent site wait
 // and are not dropped.
 func (s *Seeder) Silent(origin string) string {
-	s.begin()
-	if st := s.lookup(origin); st != nil {
-		if f := st.force.Load(); f != nil {
-			return f.silent
-		}
+	if f := s.inForce(origin); f != nil {
+		return f.silent
 	}
 	return "robots.txt is not known yet"
 }

@@ -100,9 +100,8 @@ func (s *Seeder) Origin(origin string) string {
 	return origin
 }
 
-// Split declares that an origin and its www twin are two sites (E44), after their
-// pages were compared. A redirect between them has the same effect.
-func (s *Seeder) Split(origin string) {
+// separate declares that an origin and its www twin are two sites (E44).
+func (s *Seeder) separate(origin string) {
 	s.begin()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +116,7 @@ func (s *Seeder) Split(origin string) {
 // pages would be redirects to themselves.
 func (s *Seeder) divide(origin string) {
 	if st := s.lookup(origin); st != nil && st.origin != origin {
-		s.Split(origin)
+		s.separate(origin)
 	}
 }
 

@@ -114,7 +114,7 @@ func (d *Dates) age() {
 	if d.Right+d.Wrong+d.Missed+d.Quiet+d.Absurd <= memory {
 		return
 	}
-	for _, f := range [...]*float32{&d.Right, &d.Wrong, &d.Missed, &d.Quiet, &d.Late, &d.Absurd} {
+	for _, f := range d.counts() {
 		*f /= 2
 	}
 }
@@ -189,11 +189,15 @@ func (d *Dates) String() string {
 	return fmt.Sprintf("%s: dates %s (recent visits: %.0f right, %.0f wrong, %.0f changes missed)", d.Name, d.Worth(), d.Right, d.Wrong, d.Missed)
 }
 
+func (d *Dates) counts() [6]*float32 {
+	return [...]*float32{&d.Right, &d.Wrong, &d.Missed, &d.Quiet, &d.Late, &d.Absurd}
+}
+
 func (d *Dates) append(b []byte) []byte {
 	b = append(appendName(b, d.Name), byte(d.census))
-	for _, f := range [...]float32{d.Right, d.Wrong, d.Missed, d.Quiet, d.Late, d.Absurd} {
+	for _, f := range d.counts() {
 		// A precision of a few percent is enough, in two bytes.
-		b = append(b, byte(int(f*256)), byte(int(f*256)>>8))
+		b = append(b, byte(int(*f*256)), byte(int(*f*256)>>8))
 	}
 	return b
 }
@@ -204,7 +208,7 @@ func (t *Dates) read(d *decoder) {
 	if t.census > False {
 		d.bad = true
 	}
-	for _, f := range [...]*float32{&t.Right, &t.Wrong, &t.Missed, &t.Quiet, &t.Late, &t.Absurd} {
+	for _, f := range t.counts() {
 		*f = float32(int(d.byte())|int(d.byte())<<8) / 256
 	}
 }

@@ -32,8 +32,14 @@ const (
 // Count increments n, which points to one of the counts. Old bodies weigh less.
 func (b *Bodies) Count(n *uint8) {
 	if *n++; int(b.Matched)+int(b.Unstable) > mostBodies || b.Texts > mostBodies {
-		b.Matched, b.Unstable, b.Restless, b.Texts = b.Matched/2, b.Unstable/2, b.Restless/2, b.Texts/2
+		for _, n := range b.counts() {
+			*n /= 2
+		}
 	}
+}
+
+func (b *Bodies) counts() [4]*uint8 {
+	return [...]*uint8{&b.Matched, &b.Unstable, &b.Restless, &b.Texts}
 }
 
 // ByText reports whether hardly any body of the site matched its digest, since bodies differ at each fetch:
@@ -52,46 +58,36 @@ const (
 // The pointer is valid until Source is called with another name. Names beyond the eighth share a source: they
 // are the caller's own constants, and few.
 func (r *Record) Source(name string) *Source {
-	name = name[:min(len(name), maxName)]
-	for i := range r.Sources {
-		if r.Sources[i].Name == name {
-			return &r.Sources[i]
-		}
-	}
-	if len(r.Sources) >= maxSources {
-		return &r.Sources[maxSources-1]
-	}
-	r.Sources = append(r.Sources, Source{Name: name})
-	return &r.Sources[len(r.Sources)-1]
+	return named(&r.Sources, name, func(v *Source) *string { return &v.Name })
 }
 
 // Date returns the Dates of that name, such as "sitemap" or "header", as Source does.
 func (r *Record) Date(name string) *Dates {
+	return named(&r.Dates, name, func(d *Dates) *string { return &d.Name })
+}
+
+func named[T any](list *[]T, name string, of func(*T) *string) *T {
 	name = name[:min(len(name), maxName)]
-	for i := range r.Dates {
-		if r.Dates[i].Name == name {
-			return &r.Dates[i]
+	for i := range *list {
+		if t := &(*list)[i]; *of(t) == name {
+			return t
 		}
 	}
-	if len(r.Dates) >= maxSources {
-		return &r.Dates[maxSources-1]
+	if len(*list) >= maxSources {
+		return &(*list)[maxSources-1]
 	}
-	r.Dates = append(r.Dates, Dates{Name: name})
-	return &r.Dates[len(r.Dates)-1]
+	var t T
+	*of(&t) = name
+	*list = append(*list, t)
+	return &(*list)[len(*list)-1]
 }
 
 const recordVersion = 2 // 1 had no Bodies
 
 // Append appends the encoded record.
 func (r *Record) Append(b []byte) []byte {
-	b = append(b, recordVersion, byte(min(len(r.Sources), maxSources)))
-	for i := range r.Sources[:min(len(r.Sources), maxSources)] {
-		b = r.Sources[i].append(b)
-	}
-	b = append(b, byte(min(len(r.Dates), maxSources)))
-	for i := range r.Dates[:min(len(r.Dates), maxSources)] {
-		b = r.Dates[i].append(b)
-	}
+	b = appendList(append(b, recordVersion), r.Sources, (*Source).append)
+	b = appendList(b, r.Dates, (*Dates).append)
 	return append(b, r.Bodies.Matched, r.Bodies.Unstable, r.Bodies.Restless, r.Bodies.Texts)
 }
 
@@ -106,26 +102,9 @@ func Parse(b []byte) (Record, error) {
 	if version < 1 || version > recordVersion {
 		return rec, fmt.Errorf("read trust record: unknown version %d", version)
 	}
-	if n := int(d.byte()); n <= maxSources {
-		for range n {
-			var v Source
-			v.read(&d)
-			rec.Sources = append(rec.Sources, v)
-		}
-	} else {
-		d.bad = true
-	}
-	if n := int(d.byte()); n <= maxSources {
-		for range n {
-			var t Dates
-			t.read(&d)
-			rec.Dates = append(rec.Dates, t)
-		}
-	} else {
-		d.bad = true
-	}
+	rec.Sources, rec.Dates = readList(&d, (*Source).read), readList(&d, (*Dates).read)
 	if version > 1 {
-		for _, n := range [...]*uint8{&rec.Bodies.Matched, &rec.Bodies.Unstable, &rec.Bodies.Restless, &rec.Bodies.Texts} {
+		for _, n := range rec.Bodies.counts() {
 			*n = min(d.byte(), mostBodies)
 		}
 	}
@@ -135,31 +114,61 @@ func Parse(b []byte) (Record, error) {
 	return rec, nil
 }
 
+func appendList[T any](b []byte, list []T, one func(*T, []byte) []byte) []byte {
+	list = list[:min(len(list), maxSources)]
+	b = append(b, byte(len(list)))
+	for i := range list {
+		b = one(&list[i], b)
+	}
+	return b
+}
+
+func readList[T any](d *decoder, one func(*T, *decoder)) (list []T) {
+	n := int(d.byte())
+	if n > maxSources {
+		d.bad = true
+		return nil
+	}
+	for range n {
+		var t T
+		one(&t, d)
+		list = append(list, t)
+	}
+	return list
+}
+
+func (v *Source) numbers() ([4]*uint32, [5]*float32) {
+	return [...]*uint32{&v.Taken, &v.Ignored, &v.Right, &v.Wrong},
+		[...]*float32{&v.Credit, &v.MuteCredit, &v.ration.right, &v.ration.wrong, &v.ration.due}
+}
+
 func (v *Source) append(b []byte) []byte {
 	b = appendName(b, v.Name)
-	b = append(b, flags(v.Rationed, v.lied, v.begun), v.Level)
-	for _, n := range [...]uint32{v.Taken, v.Ignored, v.Right, v.Wrong} {
-		b = binary.AppendUvarint(b, uint64(n))
+	b = append(b, flags(v.Rationed, v.mute.lied, v.begun), v.Level)
+	counts, amounts := v.numbers()
+	for _, n := range counts {
+		b = binary.AppendUvarint(b, uint64(*n))
 	}
-	for _, f := range [...]float32{v.Credit, v.MuteCredit, v.right, v.wrong, v.share} {
-		b = appendFloat(b, f)
+	for _, f := range amounts {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(*f))
 	}
-	b = binary.AppendVarint(b, v.until)
-	return binary.AppendVarint(b, v.sampled)
+	b = binary.AppendVarint(b, v.mute.until)
+	return binary.AppendVarint(b, v.mute.sampled)
 }
 
 func (v *Source) read(d *decoder) {
 	v.Name = d.name()
 	f := d.byte()
-	v.Rationed, v.lied, v.begun = f&1 != 0, f&2 != 0, f&4 != 0
+	v.Rationed, v.mute.lied, v.begun = f&1 != 0, f&2 != 0, f&4 != 0
 	v.Level = d.byte()
-	for _, p := range [...]*uint32{&v.Taken, &v.Ignored, &v.Right, &v.Wrong} {
+	counts, amounts := v.numbers()
+	for _, p := range counts {
 		*p = d.uint32()
 	}
-	for _, p := range [...]*float32{&v.Credit, &v.MuteCredit, &v.right, &v.wrong, &v.share} {
+	for _, p := range amounts {
 		*p = d.float()
 	}
-	v.until, v.sampled = d.varint(), d.varint()
+	v.mute.until, v.mute.sampled = d.varint(), d.varint()
 }
 
 // A decoder reads a record; a read error sets bad.
@@ -232,10 +241,6 @@ func (d *decoder) name() string {
 func appendName(b []byte, s string) []byte {
 	s = s[:min(len(s), maxName)]
 	return append(append(b, byte(len(s))), s...)
-}
-
-func appendFloat(b []byte, f float32) []byte {
-	return binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
 }
 
 func flags(list ...bool) (b byte) {

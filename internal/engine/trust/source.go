@@ -74,12 +74,22 @@ type Source struct {
 	Rationed           bool  // without credit, and not yet trusted again
 	Level              uint8 // mute periods since it was last trusted
 
+	ration ration
+	mute   mutePeriod
+	begun  bool
+}
+
+// A ration is the share of a partly honest source's notices that are taken.
+type ration struct {
 	right, wrong float32 // recent outcomes
-	share        float32 // fraction of a notice that is due since the last one taken
-	until        int64   // end of the mute period, Unix milliseconds
-	sampled      int64   // time of the last sample, Unix milliseconds
-	lied         bool    // a sample of this period was a lie
-	begun        bool
+	due          float32 // fraction of a notice that is due since the last one taken
+}
+
+// A mutePeriod is the last one of a source; times are Unix milliseconds.
+type mutePeriod struct {
+	until   int64 // its end
+	sampled int64 // time of the last sample
+	lied    bool  // a sample of it was a lie
 }
 
 // begin initializes the accounts of a new source.
@@ -87,7 +97,7 @@ func (r Rules) begin(v *Source) {
 	if !v.begun {
 		v.begun, v.Credit, v.MuteCredit = true, r.lies(), r.lies()
 		// Bing's study of sitemaps' dates in 2023: 79 in 100 right; it weighs as much as 4 notices.
-		v.right, v.wrong = 3.2, 0.8
+		v.ration.right, v.ration.wrong = 3.2, 0.8
 	}
 }
 
@@ -99,18 +109,6 @@ const (
 	Sample                // the same, to test whether the source still lies
 	Ignore                // as if there were no notice
 )
-
-func (v Verdict) String() string {
-	switch v {
-	case Take:
-		return "take"
-	case Sample:
-		return "sample"
-	case Ignore:
-		return "ignore"
-	}
-	return fmt.Sprintf("Verdict(%d)", uint8(v))
-}
 
 // Taken reports whether the notice causes a visit of the page.
 func (v Verdict) Taken() bool { return v != Ignore }
@@ -130,31 +128,26 @@ func (r Rules) Notice(v *Source, now time.Time) Verdict {
 
 func (r Rules) decide(v *Source, now int64) Verdict {
 	if v.MuteCredit > 0 {
-		if !v.Rationed {
-			return Take
-		}
-		v.share = min(v.share+v.taken(), 2)
-		if v.share < 1 {
+		if v.Rationed && !v.ration.take() {
 			return Ignore
 		}
-		v.share--
 		return Take
 	}
-	p := r.period(v.Level)
-	v.until = min(v.until, now+p) // the clock may have been set back
-	v.sampled = max(min(v.sampled, now), 0)
-	if now >= v.until {
+	p, m := r.period(v.Level), &v.mute
+	m.until = min(m.until, now+p) // the clock may have been set back
+	m.sampled = max(min(m.sampled, now), 0)
+	if now >= m.until {
 		// A period without lies does not raise the level.
-		if v.lied {
+		if m.lied {
 			v.Level = min(v.Level+1, math.MaxUint8-1)
 			p = r.period(v.Level)
 		}
-		v.until, v.lied = now+p, false
+		m.until, m.lied = now+p, false
 	}
-	if now-v.sampled < p/r.samples() {
+	if now-m.sampled < p/r.samples() {
 		return Ignore
 	}
-	v.sampled = now
+	m.sampled = now
 	return Sample
 }
 
@@ -167,47 +160,37 @@ const (
 	Wrong                // a lie or a mistake: both cost as much
 )
 
-func (o Outcome) String() string {
-	switch o {
-	case Void:
-		return "void"
-	case Right:
-		return "right"
-	case Wrong:
-		return "wrong"
-	}
-	return fmt.Sprintf("Outcome(%d)", int8(o))
-}
-
 // Outcome records the outcome of a notice. It may also be called for ignored notices, where a visit for
 // another reason shows it. Void changes nothing.
 func (r Rules) Outcome(v *Source, o Outcome, now time.Time) {
 	r.begin(v)
 	switch o {
 	case Right:
-		v.Right, v.right = more(v.Right), v.right+1
+		v.Right = more(v.Right)
+		v.ration.right++
 		v.Credit = min(v.Credit+rightCredit, r.most())
 		v.MuteCredit = min(v.MuteCredit+rightHope, r.most())
 		if v.Rationed && v.Credit >= r.reopen() {
-			v.Rationed, v.Level, v.share = false, 0, 0
+			v.Rationed, v.Level, v.ration.due = false, 0, 0
 		}
 	case Wrong:
 		mute := v.MuteCredit <= 0
-		v.Wrong, v.wrong = more(v.Wrong), v.wrong+1
+		v.Wrong = more(v.Wrong)
+		v.ration.wrong++
 		v.Credit, v.MuteCredit = max(v.Credit-1, 0), max(v.MuteCredit-1, 0)
 		v.Rationed = v.Rationed || v.Credit <= 0
 		switch {
 		case mute:
-			v.lied = true
+			v.mute.lied = true
 		case v.MuteCredit <= 0:
 			v.Level = min(v.Level+1, math.MaxUint8-1)
-			v.until, v.sampled, v.lied = now.UnixMilli()+r.period(v.Level), now.UnixMilli(), false
+			v.mute = mutePeriod{until: now.UnixMilli() + r.period(v.Level), sampled: now.UnixMilli()}
 		}
 	default:
 		return
 	}
-	if v.right+v.wrong > memory {
-		v.right, v.wrong = v.right/2, v.wrong/2
+	if q := &v.ration; q.right+q.wrong > memory {
+		q.right, q.wrong = q.right/2, q.wrong/2
 	}
 }
 
@@ -216,16 +199,26 @@ func (v *Source) Muted() (until time.Time, mute bool) {
 	if !v.begun || v.MuteCredit > 0 {
 		return time.Time{}, false
 	}
-	return time.UnixMilli(v.until), true
+	return time.UnixMilli(v.mute.until), true
 }
 
-// taken is the share of notices that are taken from a partly honest source: the share that was right lately,
-// at least 1/8, at most 1. Before the first notice it is that of sites in general.
-func (v *Source) taken() float32 {
-	if v.right+v.wrong <= 0 {
+// share is the share of notices that was right lately, at least 1/8, at most 1. Before the first notice it is
+// that of sites in general.
+func (q *ration) share() float32 {
+	if q.right+q.wrong <= 0 {
 		return 0.8
 	}
-	return min(max(v.right/(v.right+v.wrong), leastShare), 1)
+	return min(max(q.right/(q.right+q.wrong), leastShare), 1)
+}
+
+// take reports whether the next notice is taken.
+func (q *ration) take() bool {
+	q.due = min(q.due+q.share(), 2)
+	if q.due < 1 {
+		return false
+	}
+	q.due--
+	return true
 }
 
 // MaxInFlight is the limit of the source's notices in flight, taken and not yet judged: otherwise a site that sends
@@ -248,7 +241,7 @@ func (v *Source) String() string {
 	case mute:
 		return said + ": muted until " + until.UTC().Format(time.RFC3339) + ", a few notices sampled"
 	case v.Rationed:
-		return said + fmt.Sprintf(": %.0f %% of its notices are followed", 100*v.taken())
+		return said + fmt.Sprintf(": %.0f %% of its notices are followed", 100*v.ration.share())
 	}
 	return said + ": trusted"
 }
