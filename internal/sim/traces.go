@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/parleyweb/parley/internal/coding"
 )
 
 const (
@@ -83,13 +80,8 @@ func (t *trace) part(name, folder string) *trace {
 // order), commit, op (A, M, D, R), path, old_path, size and blob. An event that leaves a page with the same
 // blob is no change. A malformed row is an error, and so is a trace of more than 256 MB.
 func readTrace(name string, r io.Reader) (*trace, error) {
-	plain, err := coding.NewReader(r)
-	if err != nil {
-		return nil, fmt.Errorf("read trace %s: %w", name, err)
-	}
-	defer plain.Close()
 	t := traceBuilder{t: &trace{Name: name}, at: map[string]int{}}
-	if err := t.read(plain); err != nil {
+	if err := t.read(r); err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
 	return t.t, nil
@@ -114,39 +106,20 @@ type traceBuilder struct {
 	last  int64
 }
 
-var errLong = fmt.Errorf("more than %d MB", maxTrace>>20)
-
-func (t *traceBuilder) read(plain io.Reader) error {
-	limit := &io.LimitedReader{R: plain, N: maxTrace + 1}
-	rows := csv.NewReader(limit)
-	rows.ReuseRecord = true
-	header, err := rows.Read()
-	if err != nil {
-		return whole(err)
-	}
-	columns, err := columnsOf(header)
-	if err != nil {
-		return err
-	}
-	for n := 0; ; n++ {
-		row, err := rows.Read()
-		if limit.N <= 0 || n > maxEvents {
-			return errLong
+func (t *traceBuilder) read(r io.Reader) error {
+	n := 0
+	err := readTable(r, maxTrace, []string{"time", "commit", "op", "path", "old_path", "size", "blob"}, func(row []string) error {
+		if n++; n > maxEvents {
+			return fmt.Errorf("more than %d events", maxEvents)
 		}
-		if err == io.EOF {
-			break
-		}
+		e, err := parseEvent(row)
 		if err != nil {
 			return err
 		}
-		e, err := columns.event(row)
-		if err == nil {
-			err = t.take(e)
-		}
-		if err != nil {
-			line, _ := rows.FieldPos(0)
-			return fmt.Errorf("line %d: %w", line, err)
-		}
+		return t.take(e)
+	})
+	if err != nil {
+		return err
 	}
 	t.flush()
 	if t.t.First.IsZero() {
@@ -156,56 +129,31 @@ func (t *traceBuilder) read(plain io.Reader) error {
 	return nil
 }
 
-func whole(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
+// parseEvent reads a row of the columns that read names.
+func parseEvent(row []string) (e event, err error) {
+	at, push, op, size := row[0], row[1], row[2], row[5]
+	e.path, e.old, e.blob = row[3], row[4], row[6]
+	if e.time, err = strconv.ParseInt(at, 10, 64); err != nil || e.time < 0 || e.time > lastTime {
+		return e, fmt.Errorf("invalid time: %.40q", at)
 	}
-	return err
-}
-
-// columns has the index of each column.
-type columns struct{ time, commit, op, path, old, size, blob int }
-
-func columnsOf(header []string) (c columns, err error) {
-	for _, f := range []struct {
-		name string
-		at   *int
-	}{{"time", &c.time}, {"commit", &c.commit}, {"op", &c.op}, {"path", &c.path}, {"old_path", &c.old}, {"size", &c.size}, {"blob", &c.blob}} {
-		*f.at = -1
-		for i, name := range header {
-			if name == f.name {
-				*f.at = i
-			}
-		}
-		if *f.at < 0 {
-			return c, fmt.Errorf("no column %q", f.name)
-		}
-	}
-	return c, nil
-}
-
-func (c columns) event(row []string) (e event, err error) {
-	if e.time, err = strconv.ParseInt(row[c.time], 10, 64); err != nil || e.time < 0 || e.time > lastTime {
-		return e, fmt.Errorf("invalid time: %.40q", row[c.time])
-	}
-	commit, err := strconv.ParseInt(row[c.commit], 10, 32)
+	commit, err := strconv.ParseInt(push, 10, 32)
 	if err != nil {
-		return e, fmt.Errorf("invalid commit: %.40q", row[c.commit])
+		return e, fmt.Errorf("invalid commit: %.40q", push)
 	}
-	if len(row[c.op]) != 1 || !strings.Contains("AMDR", row[c.op]) {
-		return e, fmt.Errorf("invalid operation: %.40q", row[c.op])
+	if len(op) != 1 || !strings.Contains("AMDR", op) {
+		return e, fmt.Errorf("invalid operation: %.40q", op)
 	}
-	if s := row[c.size]; s != "" {
-		if e.size, err = strconv.ParseInt(s, 10, 64); err != nil || e.size < 0 {
-			return e, fmt.Errorf("invalid size: %.40q", s)
+	if size != "" {
+		if e.size, err = strconv.ParseInt(size, 10, 64); err != nil || e.size < 0 {
+			return e, fmt.Errorf("invalid size: %.40q", size)
 		}
 	}
-	if n := max(len(row[c.path]), len(row[c.old]), len(row[c.blob])); n > maxPath || row[c.path] == "" {
-		return e, fmt.Errorf("path missing or too long: %.40q", row[c.path])
+	if n := max(len(e.path), len(e.old), len(e.blob)); n > maxPath || e.path == "" {
+		return e, fmt.Errorf("path missing or too long: %.40q", e.path)
 	}
 	// The row is one string, and any part of it would keep all of it in memory.
-	e.commit, e.op = int32(commit), row[c.op][0]
-	e.path, e.old, e.blob = strings.Clone(row[c.path]), strings.Clone(row[c.old]), strings.Clone(row[c.blob])
+	e.commit, e.op = int32(commit), op[0]
+	e.path, e.old, e.blob = strings.Clone(e.path), strings.Clone(e.old), strings.Clone(e.blob)
 	return e, nil
 }
 
