@@ -8,13 +8,17 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
-// A rule is a run's choice of pages: policies of package fresh, and their inputs.
+// A rule is a run's choice of pages, by policies of package fresh. It has what it knows, and no more: the
+// crawler's view, the true world, or neither.
 type rule interface {
-	// plan evaluates everything known, and returns the number of days until the next plan.
-	plan() (again float64)
+	// plan evaluates everything known by now, and returns the number of days until the next plan.
+	plan(now float64) (again float64)
 
-	// policy is the policy for one page; it is valid until the next call.
-	policy(page int) fresh.Policy
+	// next is when a visit to a page pays; a time in the past means now.
+	next(i int, p *fresh.Page, now time.Time) time.Time
+
+	// profit is the rank of a page whose visit pays now.
+	profit(i int, p *fresh.Page, now time.Time) float64
 
 	// price is the current price of a visit.
 	price() float64
@@ -26,42 +30,39 @@ type rule interface {
 	expected() (share, age float64)
 }
 
-func newRule(e *engine) (rule, error) {
-	w := e.World
-	switch e.Policy.Rule {
+func newRule(r *Run, v *view, b *budget) (rule, error) {
+	w := r.World
+	switch r.Policy.Rule {
 	case Uniform:
-		return newFixed(e, func(*Page) float64 { return 1 }), nil
+		return fixed{every: w.intervals(r.Budget, evenly)}, nil
 	case Proportional:
-		return newFixed(e, func(p *Page) float64 { return p.Rate }), nil
+		return fixed{every: w.intervals(r.Budget, byRate)}, nil
 	case Importance:
-		return newFixed(e, func(p *Page) float64 { return p.Weight }), nil
+		return fixed{every: w.intervals(r.Budget, byWeight)}, nil
 	case Thesis:
-		return &profit{engine: e}, nil
+		return &thesis{run: r, view: v, budget: b}, nil
 	case Priced, "":
-		if e.Policy.Known {
-			return newOracle(e), nil
+		if r.Policy.Known {
+			return &oracle{planned: planned{budget: b}, world: w, policy: &r.Policy, shapes: shapes{}}, nil
 		}
-		return newLearning(e), nil
+		return &learning{planned: planned{budget: b}, view: v,
+			priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget}}, nil
 	case PointEstimate:
-		return &plugged{engine: e}, nil
+		return &plugged{planned: planned{budget: b}, world: w, view: v, objective: plain(r.Policy.Objective)}, nil
 	case Trusting:
-		return &trusting{rank: func(p *fresh.Page) float64 { return -daysAt(p.Noticed) }}, nil
+		return trusting{rank: func(_ int, p *fresh.Page) float64 { return -daysAt(p.Noticed) }}, nil
 	case TrustingWeight:
-		return &trusting{rank: func(p *fresh.Page) float64 { return p.Importance }}, nil
+		return trusting{rank: func(_ int, p *fresh.Page) float64 { return p.Importance }}, nil
 	case TrustingGain:
-		t := &trusting{}
-		var at *Page
-		t.of = func(i int) { at = &w.Pages[i] }
-		t.rank = func(*fresh.Page) float64 { return at.Weight / at.Rate }
-		return t, nil
+		return trusting{rank: func(i int, _ *fresh.Page) float64 { return w.Pages[i].Weight / w.Pages[i].Rate }}, nil
 	}
-	return nil, fmt.Errorf("unknown rule %q", e.Policy.Rule)
+	return nil, fmt.Errorf("unknown rule %q", r.Policy.Rule)
 }
 
 // A plainRule has neither plans nor prices, and polls no manifests.
 type plainRule struct{}
 
-func (plainRule) plan() float64                { return math.Inf(1) }
+func (plainRule) plan(float64) float64         { return math.Inf(1) }
 func (plainRule) price() float64               { return 1 }
 func (plainRule) interval(int) float64         { return math.Inf(1) }
 func (plainRule) expected() (float64, float64) { return math.NaN(), math.NaN() }
@@ -70,48 +71,28 @@ func (plainRule) expected() (float64, float64) { return math.NaN(), math.NaN() }
 type fixed struct {
 	plainRule
 	every []float64
-	at    int
 }
 
-func newFixed(e *engine, share func(*Page) float64) *fixed {
-	return &fixed{every: e.World.intervals(e.Budget, share)}
+func (f fixed) next(i int, p *fresh.Page, _ time.Time) time.Time {
+	return clock(daysAt(p.Last) + f.every[i])
 }
 
-func (f *fixed) policy(i int) fresh.Policy { f.at = i; return f }
-func (f *fixed) Name() string              { return "fixed" }
-
-// Next implements fresh.Policy.
-func (f *fixed) Next(p *fresh.Page, _ time.Time) time.Time {
-	return clock(daysAt(p.Last) + f.every[f.at])
-}
-
-// Profit ranks pages by how long they have been due.
-func (f *fixed) Profit(p *fresh.Page, _ time.Time) float64 {
-	return 1 - .01*(daysAt(p.Last)+f.every[f.at])/never
+// profit ranks pages by how long they have been due.
+func (f fixed) profit(i int, p *fresh.Page, _ time.Time) float64 {
+	return 1 - .01*(daysAt(p.Last)+f.every[i])/never
 }
 
 // trusting fetches every page with a notice, in a given order.
 type trusting struct {
 	plainRule
-	rank func(*fresh.Page) float64
-	of   func(page int)
+	rank func(i int, p *fresh.Page) float64
 }
 
-func (t *trusting) policy(i int) fresh.Policy {
-	if t.of != nil {
-		t.of(i)
-	}
-	return t
-}
-func (t *trusting) Name() string { return "trusting" }
-
-// Next implements fresh.Policy.
-func (t *trusting) Next(p *fresh.Page, _ time.Time) time.Time {
+func (t trusting) next(_ int, p *fresh.Page, _ time.Time) time.Time {
 	if p.Notices > 0 {
 		return time.Time{}
 	}
 	return clock(never)
 }
 
-// Profit implements fresh.Policy.
-func (t *trusting) Profit(p *fresh.Page, _ time.Time) float64 { return t.rank(p) }
+func (t trusting) profit(i int, p *fresh.Page, _ time.Time) float64 { return t.rank(i, p) }
