@@ -210,11 +210,6 @@ func feedRows(ctx context.Context, worlds []*sim.FeedWorld, tasks []feedTask, se
 		if err != nil {
 			return err
 		}
-		if b := w.LeastFeedDelay(from, slot.Hours()/24, r.Polls).Delay; b == b {
-			r.Bound = b
-		} else {
-			r.Bound = w.LeastSeenDelay(from, slot.Hours()/24, r.Polls).Delay
-		}
 		results[i] = r
 		progress.Add(1)
 		return nil
