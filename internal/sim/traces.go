@@ -23,7 +23,6 @@ const (
 // A trace is the real history of the pages of one site, from its version control. Unlike a crawl it misses no
 // change, and it dates each.
 type trace struct {
-	Name        string
 	First, Last time.Time
 	Lives       []life // by birth
 }
@@ -58,16 +57,16 @@ func openTrace(dir, name string) (*trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.part(name, part), nil
+	return t.part(part), nil
 }
 
 // part is the part of a trace whose pages ended in a folder.
-func (t *trace) part(name, folder string) *trace {
+func (t *trace) part(folder string) *trace {
 	if folder == "" {
 		return t
 	}
 	some := *t
-	some.Name, some.Lives = name, nil
+	some.Lives = nil
 	for _, l := range t.Lives {
 		if strings.HasPrefix(l.Path, folder) {
 			some.Lives = append(some.Lives, l)
@@ -80,11 +79,11 @@ func (t *trace) part(name, folder string) *trace {
 // order), commit, op (A, M, D, R), path, old_path, size and blob. An event that leaves a page with the same
 // blob is no change. A malformed row is an error, and so is a trace of more than 256 MB.
 func readTrace(name string, r io.Reader) (*trace, error) {
-	t := traceBuilder{t: &trace{Name: name}, at: map[string]int{}}
+	t := traceBuilder{trace: &trace{}, paths: map[string]int{}}
 	if err := t.read(r); err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
-	return t.t, nil
+	return t.trace, nil
 }
 
 // An event is one row of a trace.
@@ -99,8 +98,8 @@ type event struct {
 
 // A traceBuilder applies the events of a trace to its pages.
 type traceBuilder struct {
-	t     *trace
-	at    map[string]int // the life at each path
+	*trace
+	paths map[string]int // the life at each path
 	blobs []string       // the content of each life
 	push  []event        // read, not yet applied
 	last  int64
@@ -122,10 +121,10 @@ func (t *traceBuilder) read(r io.Reader) error {
 		return err
 	}
 	t.flush()
-	if t.t.First.IsZero() {
+	if t.First.IsZero() {
 		return errors.New("no events")
 	}
-	t.t.Last = time.Unix(t.last, 0).UTC()
+	t.Last = time.Unix(t.last, 0).UTC()
 	return nil
 }
 
@@ -159,8 +158,8 @@ func parseEvent(row []string) (e event, err error) {
 
 // take collects the events of one push: they happened at the same time, so that pages may change places.
 func (t *traceBuilder) take(e event) error {
-	if t.t.First.IsZero() {
-		t.t.First = time.Unix(e.time, 0).UTC()
+	if t.First.IsZero() {
+		t.First = time.Unix(e.time, 0).UTC()
 	} else if e.time < t.last {
 		return fmt.Errorf("time %d is earlier than on the line before", e.time)
 	}
@@ -178,14 +177,14 @@ func (t *traceBuilder) flush() {
 		switch from := e.path; e.op {
 		case 'R':
 			from = e.old
-			if i, ok := t.at[from]; ok {
+			if i, ok := t.paths[from]; ok {
 				moved[from] = i
-				delete(t.at, from)
+				delete(t.paths, from)
 			}
 		case 'D':
-			if i, ok := t.at[from]; ok {
-				t.t.Lives[i].Died = t.t.at(e.time)
-				delete(t.at, from)
+			if i, ok := t.paths[from]; ok {
+				t.Lives[i].Died = t.at(e.time)
+				delete(t.paths, from)
 			}
 		}
 	}
@@ -193,10 +192,10 @@ func (t *traceBuilder) flush() {
 		if e.op == 'D' {
 			continue
 		}
-		i, ok := t.at[e.path]
+		i, ok := t.paths[e.path]
 		if e.op == 'R' {
 			if ok { // it replaces another page
-				t.t.Lives[i].Died = t.t.at(e.time)
+				t.Lives[i].Died = t.at(e.time)
 			}
 			i, ok = moved[e.old]
 			delete(moved, e.old) // another page from the same path is new
@@ -204,26 +203,26 @@ func (t *traceBuilder) flush() {
 		t.stand(e, i, ok)
 	}
 	for _, i := range moved { // only of a page that moved twice
-		t.t.Lives[i].Died = t.t.at(t.last)
+		t.Lives[i].Died = t.at(t.last)
 	}
 	t.push = t.push[:0]
 }
 
 // stand records a page at the event's path: the life i, or a new one.
 func (t *traceBuilder) stand(e event, i int, known bool) {
-	at := t.t.at(e.time)
+	at := t.at(e.time)
 	if !known {
-		i = len(t.t.Lives)
-		t.t.Lives = append(t.t.Lives, life{Born: at, Died: math.Inf(1)})
+		i = len(t.Lives)
+		t.Lives = append(t.Lives, life{Born: at, Died: math.Inf(1)})
 		t.blobs = append(t.blobs, e.blob)
 	}
-	l := &t.t.Lives[i]
+	l := &t.Lives[i]
 	// Content that was there for no time at all could not be seen.
 	if last := len(l.Changes) - 1; t.blobs[i] != e.blob && at > l.Born && (last < 0 || at > l.Changes[last]) {
 		l.Changes, l.Pushes = append(l.Changes, at), append(l.Pushes, e.commit)
 	}
 	l.Path, l.Bytes, t.blobs[i] = e.path, e.size, e.blob
-	t.at[e.path] = i
+	t.paths[e.path] = i
 }
 
 // Days is the length of the trace.
