@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 )
@@ -24,11 +25,11 @@ type engine struct {
 func newEngine(r *Run) (e *engine, err error) {
 	e = &engine{run: r, world: newLiving(r.World, r.Seed, r.Policy.listening()), view: newView(r), budget: newBudget(r),
 		ledger: newLedger(r.Days, r.From), keyed: make([]float64, len(r.World.Pages))}
-	if e.agenda, err = newAgenda(); err != nil {
-		return nil, err
+	if e.rule = newRule(r, e.view, e.budget); e.rule == nil {
+		return nil, fmt.Errorf("unknown rule %q", r.Policy.Rule)
 	}
-	e.rule, err = newRule(r, e.view, e.budget)
 	e.learner, _ = e.rule.(*learning)
+	e.agenda, err = newAgenda()
 	return e, err
 }
 
@@ -207,7 +208,6 @@ func (e *engine) result() *Result {
 	r := &Result{World: e.run.World.Name, Policy: e.run.Policy.Name, Pages: len(e.view.pages),
 		Budget: e.run.Budget, Days: e.run.Days, From: e.run.From, Seed: e.run.Seed, Price: e.rule.price()}
 	e.ledger.score(r)
-	r.Expected.Fresh, r.Expected.Age = e.rule.expected()
 	if e.run.Bound {
 		r.Bound = WebBound(e.run.World, e.run.Policy.Objective, e.run.Costs, e.run.Budget, e.run.Policy.listening())
 	}

@@ -177,7 +177,6 @@ type FeedResult struct {
 	Fruitful      float64 // share of polls with new items
 	Items         int
 	Delay         float64 // minutes, mean of all items
-	WorstDelay    float64 // minutes, mean over feeds of the longest
 	Pending       float64 // in the feed with most pending items, mean over slots
 	Total         float64 // pending in all feeds, mean over slots
 	Lost          float64 // share of items
@@ -193,7 +192,6 @@ type feedState struct {
 	published int // items so far
 	fetched   int // number of them known
 	next      time.Time
-	worst     float64
 	rank      float64
 }
 

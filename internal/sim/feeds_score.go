@@ -32,20 +32,17 @@ func (s *feedScore) poll(f *feedState, day float64, lost int) {
 
 // found adds the delay of a feed's pending items, as far as it falls into the scored time.
 func (s *feedScore) found(f *feedState, day float64) {
+	if day <= s.from {
+		return
+	}
 	for _, t := range f.pending() {
-		if day <= s.from {
-			return
-		}
 		s.delay += (day - max(t, s.from)) * f.weight()
-		if t > s.from {
-			f.worst = max(f.worst, day-t)
-		}
 	}
 }
 
 // result is the part of the result that follows from the score.
 func (s *feedScore) result(feeds []feedState) *FeedResult {
-	r, late, items := &FeedResult{}, 0., 0.
+	r, items := &FeedResult{}, 0.
 	for i := range feeds {
 		f := &feeds[i]
 		for _, t := range f.Items[:f.published] {
@@ -54,12 +51,7 @@ func (s *feedScore) result(feeds []feedState) *FeedResult {
 				items += f.weight()
 			}
 		}
-		if f.worst > 0 {
-			r.WorstDelay += f.worst
-			late++
-		}
 	}
-	r.WorstDelay *= 24 * 60 / max(1, late)
 	if items > 0 {
 		r.Delay = s.delay * 24 * 60 / items
 	}

@@ -21,10 +21,7 @@ type Result struct {
 	Polls    float64 // of manifests
 	Bytes    float64 // per page and day, received in responses
 	Notices  float64 // per page and day, by push or in a manifest
-	Replans  int
 	Price    float64 // at the end
-
-	Expected struct{ Fresh, Age float64 } // of the policy's last plan, NaN if it has no plan
 
 	Bound Bound // for this world, with the channels that the policy uses; see Run.Bound
 
@@ -54,9 +51,9 @@ type ledger struct {
 	from, days float64
 	daily      []Day // Fresh is weight x days stale, and Age weight x days^2/2
 
-	events        [Planned + 1]int
-	plans, wasted int // plans from the start on; visits without a change
-	bytes         float64
+	events [Planned + 1]int
+	wasted int // visits without a change
+	bytes  float64
 }
 
 func newLedger(days, from float64) *ledger {
@@ -78,9 +75,6 @@ func (l *ledger) wrong(weight, from, to float64) {
 // count adds an event, in which so many bytes were received.
 func (l *ledger) count(x Event, bytes float64) {
 	l.daily[int(x.At)].Spend += x.Cost
-	if x.Kind == Planned {
-		l.plans++
-	}
 	if x.At < l.from {
 		return
 	}
@@ -110,5 +104,5 @@ func (l *ledger) score(r *Result) {
 	part := float64(r.Pages) * (l.days - l.from)
 	per := func(n int) float64 { return float64(n) / part }
 	r.Visits, r.Wasted, r.Polls, r.Notices = per(l.events[Visited]), per(l.wasted), per(l.events[Polled]), per(l.events[Told])
-	r.Requests, r.Bytes, r.Replans = r.Visits+r.Polls, l.bytes/part, l.plans
+	r.Requests, r.Bytes = r.Visits+r.Polls, l.bytes/part
 }

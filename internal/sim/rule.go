@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -25,47 +24,44 @@ type rule interface {
 
 	// interval is that of polls of a site's manifest, +Inf if none is worth it.
 	interval(site int) float64
-
-	// expected are the freshness and age of the last plan, NaN if it has none.
-	expected() (share, age float64)
 }
 
-func newRule(r *Run, v *view, b *budget) (rule, error) {
+// newRule returns the rule of a run, nil if there is none of its name.
+func newRule(r *Run, v *view, b *budget) rule {
 	w := r.World
 	switch r.Policy.Rule {
 	case Uniform:
-		return fixed{every: w.intervals(r.Budget, evenly)}, nil
+		return fixed{every: w.intervals(r.Budget, evenly)}
 	case Proportional:
-		return fixed{every: w.intervals(r.Budget, byRate)}, nil
+		return fixed{every: w.intervals(r.Budget, byRate)}
 	case Importance:
-		return fixed{every: w.intervals(r.Budget, byWeight)}, nil
+		return fixed{every: w.intervals(r.Budget, byWeight)}
 	case Thesis:
-		return &thesis{run: r, view: v, budget: b}, nil
+		return &thesis{run: r, view: v, budget: b}
 	case Priced, "":
 		if r.Policy.Known {
-			return &oracle{planned: planned{budget: b}, world: w, policy: &r.Policy, shapes: shapes{}}, nil
+			return &oracle{planned: planned{budget: b}, world: w, policy: &r.Policy, shapes: shapes{}}
 		}
 		return &learning{planned: planned{budget: b}, view: v,
-			priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget}}, nil
+			priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget}}
 	case PointEstimate:
-		return &plugged{planned: planned{budget: b}, world: w, view: v, objective: plain(r.Policy.Objective)}, nil
+		return &plugged{planned: planned{budget: b}, world: w, view: v, objective: plain(r.Policy.Objective)}
 	case Trusting:
-		return trusting{rank: func(_ int, p *fresh.Page) float64 { return -daysAt(p.Noticed) }}, nil
+		return trusting{rank: func(_ int, p *fresh.Page) float64 { return -daysAt(p.Noticed) }}
 	case TrustingWeight:
-		return trusting{rank: func(_ int, p *fresh.Page) float64 { return p.Importance }}, nil
+		return trusting{rank: func(_ int, p *fresh.Page) float64 { return p.Importance }}
 	case TrustingGain:
-		return trusting{rank: func(i int, _ *fresh.Page) float64 { return w.Pages[i].Weight / w.Pages[i].Rate }}, nil
+		return trusting{rank: func(i int, _ *fresh.Page) float64 { return w.Pages[i].Weight / w.Pages[i].Rate }}
 	}
-	return nil, fmt.Errorf("unknown rule %q", r.Policy.Rule)
+	return nil
 }
 
 // A plainRule has neither plans nor prices, and polls no manifests.
 type plainRule struct{}
 
-func (plainRule) plan(float64) float64         { return math.Inf(1) }
-func (plainRule) price() float64               { return 1 }
-func (plainRule) interval(int) float64         { return math.Inf(1) }
-func (plainRule) expected() (float64, float64) { return math.NaN(), math.NaN() }
+func (plainRule) plan(float64) float64 { return math.Inf(1) }
+func (plainRule) price() float64       { return 1 }
+func (plainRule) interval(int) float64 { return math.Inf(1) }
 
 // fixed visits pages at intervals.
 type fixed struct {

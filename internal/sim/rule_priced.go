@@ -59,15 +59,12 @@ func (r *thesis) profit(i int, p *fresh.Page, now time.Time) float64 { return r.
 // A planned rule has the price of its last plan, adjusted by the budget's balance.
 type planned struct {
 	plainRule
-	budget  *budget
-	base    float64 // the price of the plan
-	expects outcome
+	budget *budget
+	base   float64 // the price of the plan
 }
 
 func (r *planned) price() float64                             { return r.base * r.budget.Factor() }
 func (r *planned) profit(int, *fresh.Page, time.Time) float64 { return r.price() }
-func (r *planned) expected() (freshness, age float64)         { return r.expects.fresh, r.expects.age }
-func (r *planned) solve(parts []part)                         { r.base, r.expects = solve(parts, r.budget.Rate) }
 
 // oracle is the index at the true rates, with or without notices.
 type oracle struct {
@@ -86,7 +83,7 @@ func (r *oracle) plan(float64) float64 {
 			l.timer = r.policy.Timer
 		}
 	}
-	r.solve(parts)
+	r.base, _ = solve(parts, r.budget.Rate)
 	r.every, r.alone = make([]float64, len(lists)), make([]bool, len(lists))
 	for s, l := range lists {
 		r.every[s] = math.Inf(1)
@@ -152,7 +149,7 @@ func (r *plugged) plan(now float64) float64 {
 	for i := range parts {
 		parts[i] = r.polled(i, &r.view.pages[i])
 	}
-	r.solve(parts)
+	r.base, _ = solve(parts, r.budget.Rate)
 	return again(now)
 }
 
@@ -205,8 +202,7 @@ func (r *learning) plan(now float64) float64 {
 		r.sites = append(r.sites, planning)
 	}
 	made := pass.Plan()
-	r.base, r.expects = made.Price, outcome{fresh: made.Freshness, age: made.Age}
-	r.priced.Longest = made.Longest
+	r.base, r.priced.Longest = made.Price, made.Longest
 	for i, planning := range r.sites {
 		v.sites[i].Prior, v.sites[i].Manifest.Planned = planning.Prior(), !math.IsInf(planning.Every(made.Price), 1)
 	}
