@@ -11,12 +11,10 @@ import (
 type agenda struct {
 	store store
 	queue *frontier.Frontier
-	done  [1]frontier.PageID
 }
 
-func newAgenda() (*agenda, error) {
-	a := &agenda{}
-	var err error
+func newAgenda() (a *agenda, err error) {
+	a = &agenda{}
 	a.queue, err = frontier.New(frontier.Profit{}, &a.store, nil)
 	return a, err
 }
@@ -42,8 +40,7 @@ func (a *agenda) due(now float64, n int, f func(i int)) (found int, err error) {
 	list, err := a.queue.Batch(millis(now), frontier.BatchOptions{Size: n, SameSite: n, Round: n})
 	for _, s := range list {
 		for _, x := range s.Entries {
-			a.done[0] = x.Page
-			a.queue.Done(a.done[:])
+			a.queue.Done([]frontier.PageID{x.Page})
 			f(int(x.Page) - 1)
 		}
 	}

@@ -53,8 +53,8 @@ func (e *engine) simulate(ctx context.Context) error {
 		next := max(e.agenda.next(e.now), e.budget.enough(e.now))
 		e.now = max(e.now, min(next, e.world.next(), e.replan, e.run.Days))
 	}
-	for i := range e.world.pages {
-		e.ledger.wrong(e.run.World.Pages[i].Weight, e.world.pages[i].fetched(e.run.Days), e.run.Days)
+	for i := range e.world.copies {
+		e.ledger.wrong(e.world.Pages[i].Weight, e.world.copies[i].fetched(e.run.Days), e.run.Days)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (e *engine) turn(i int) {
 
 // visit fetches a page. An unplanned visit is not deducted from the budget, but counts as spent.
 func (e *engine) visit(i int, planned bool) {
-	is, copied := &e.run.World.Pages[i], &e.world.pages[i]
+	is, copied := &e.world.Pages[i], &e.world.copies[i]
 	wrong := copied.fetched(e.now)
 	e.ledger.wrong(is.Weight, wrong, e.now)
 	x := Event{Kind: Visited, Page: i, Site: is.Site, Changed: wrong <= e.now, Cost: e.budget.costs.Header}
@@ -140,7 +140,7 @@ func (e *engine) visit(i int, planned bool) {
 		e.budget.Spend(x.Cost)
 	}
 	var modified time.Time
-	if e.run.World.Sites[is.Site].Dated {
+	if e.world.Sites[is.Site].Dated {
 		modified = clock(copied.newest)
 	}
 	e.view.visited(int32(i), &e.view.sites[is.Site], e.now, x.Changed, modified)
@@ -153,7 +153,7 @@ func (e *engine) tell(x notice) {
 	if !e.view.told(x, e.now) {
 		return
 	}
-	e.happened(Event{Kind: Told, Page: i, Site: e.run.World.Pages[i].Site}, 0)
+	e.happened(Event{Kind: Told, Page: i, Site: e.world.Pages[i].Site}, 0)
 	if p := &e.view.pages[i]; e.learner != nil && !p.Listed && e.learner.priced.Owes(p) {
 		e.visit(i, false)
 	}
@@ -162,7 +162,7 @@ func (e *engine) tell(x notice) {
 
 // poll fetches a site's manifest.
 func (e *engine) poll(s int) {
-	site, draft, format := &e.view.sites[s], &e.world.drafts[s], e.run.World.Sites[s].Format
+	site, draft, format := &e.view.sites[s], &e.world.drafts[s], e.world.Sites[s].Format
 	entries, size := float64(len(site.pages)), format.entrySize()
 	if format == Delta {
 		entries = float64(len(draft.said))
@@ -205,11 +205,11 @@ func (e *engine) happened(x Event, bytes float64) {
 }
 
 func (e *engine) result() *Result {
-	r := &Result{World: e.run.World.Name, Policy: e.run.Policy.Name, Pages: len(e.view.pages),
+	r := &Result{World: e.world.Name, Policy: e.run.Policy.Name, Pages: len(e.view.pages),
 		Budget: e.run.Budget, Days: e.run.Days, From: e.run.From, Seed: e.run.Seed, Price: e.rule.price()}
 	e.ledger.score(r)
 	if e.run.Bound {
-		r.Bound = WebBound(e.run.World, e.run.Policy.Objective, e.run.Costs, e.run.Budget, e.run.Policy.listening())
+		r.Bound = WebBound(e.world.World, e.run.Policy.Objective, e.run.Costs, e.run.Budget, e.run.Policy.listening())
 	}
 	return r
 }

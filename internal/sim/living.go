@@ -52,10 +52,10 @@ type copied struct {
 }
 
 // A living world is a world in a run: its pages change, and its sites tell of it. It knows nothing of the
-// crawler. The engine alone uses it.
+// crawler but its copies. The engine alone uses it.
 type living struct {
-	world  *World
-	pages  []copied
+	*World
+	copies []copied
 	rng    rand.PCG
 	future noticeQueue
 	drafts []draft // of the next manifest of each site
@@ -69,10 +69,10 @@ type draft struct {
 
 // newLiving returns a world at the start of a run. Only the sites that are heeded tell of anything.
 func newLiving(w *World, seed uint64, heeds Listening) *living {
-	l := &living{world: w, pages: make([]copied, len(w.Pages)), drafts: make([]draft, len(w.Sites))}
+	l := &living{World: w, copies: make([]copied, len(w.Pages)), drafts: make([]draft, len(w.Sites))}
 	l.rng.Seed(seed, 0)
-	for i := range l.pages {
-		l.pages[i] = copied{changer: newChanger(seed, i, &w.Pages[i]), wrong: math.Inf(1)}
+	for i := range l.copies {
+		l.copies[i] = copied{changer: newChanger(seed, i, &w.Pages[i]), wrong: math.Inf(1)}
 		if site := l.site(i); heeds.hears(site) || heeds.polls(site) {
 			l.change(i)
 			l.lie(i, 0)
@@ -81,16 +81,16 @@ func newLiving(w *World, seed uint64, heeds Listening) *living {
 	return l
 }
 
-func (l *living) site(i int) *Site { return &l.world.Sites[l.world.Pages[i].Site] }
+func (l *living) site(i int) *Site { return &l.Sites[l.Pages[i].Site] }
 
 // change schedules the next change of a page.
 func (l *living) change(i int) {
-	heap.Push(&l.future, notice{at: l.pages[i].next, page: int32(i), kind: changes})
+	heap.Push(&l.future, notice{at: l.copies[i].next, page: int32(i), kind: changes})
 }
 
 // lie draws the next false notice of a page after a time.
 func (l *living) lie(i int, now float64) {
-	if nu := l.site(i).falsely(l.world.Pages[i].Rate); nu > 0 {
+	if nu := l.site(i).falsely(l.Pages[i].Rate); nu > 0 {
 		at := now + exponential(&l.rng)/nu
 		heap.Push(&l.future, notice{at: at, claimed: at, page: int32(i), kind: lies})
 	}
@@ -118,7 +118,7 @@ func (l *living) hear(now float64) (x notice, ok bool) {
 		site := l.site(i)
 		switch x.kind {
 		case changes:
-			l.pages[i].until(x.at)
+			l.copies[i].until(x.at)
 			l.change(i)
 			if !l.chance(site.recall()) {
 				continue
@@ -134,7 +134,7 @@ func (l *living) hear(now float64) (x notice, ok bool) {
 		if site.Push {
 			return x, true
 		}
-		l.drafts[l.world.Pages[i].Site].add(x)
+		l.drafts[l.Pages[i].Site].add(x)
 	}
 	return x, false
 }
