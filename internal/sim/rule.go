@@ -28,7 +28,7 @@ type rule interface {
 
 // newRule returns the rule of a run, nil if there is none of its name.
 func newRule(r *Run, v *view, b *budget) rule {
-	w := r.World
+	w, priced := r.World, planned{budget: b}
 	switch r.Policy.Rule {
 	case Uniform:
 		return fixed{every: w.intervals(r.Budget, evenly)}
@@ -37,15 +37,15 @@ func newRule(r *Run, v *view, b *budget) rule {
 	case Importance:
 		return fixed{every: w.intervals(r.Budget, byWeight)}
 	case Thesis:
-		return &thesis{run: r, view: v, budget: b}
+		return &thesis{planned: priced, run: r, view: v}
 	case Priced, "":
 		if r.Policy.Known {
-			return &oracle{planned: planned{budget: b}, world: w, policy: &r.Policy, shapes: shapes{}}
+			return &oracle{planned: priced, world: w, policy: &r.Policy, shapes: shapes{}}
 		}
-		return &learning{planned: planned{budget: b}, view: v,
+		return &learning{planned: priced, view: v,
 			priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget}}
 	case PointEstimate:
-		return &plugged{planned: planned{budget: b}, world: w, view: v, objective: plain(r.Policy.Objective)}
+		return &plugged{planned: priced, world: w, view: v, objective: plain(r.Policy.Objective)}
 	case Trusting:
 		return trusting{rank: func(_ int, p *fresh.Page) float64 { return -daysAt(p.Noticed) }}
 	case TrustingWeight:

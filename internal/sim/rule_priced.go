@@ -11,51 +11,6 @@ import (
 // took before.
 func again(now float64) float64 { return max(1, now/8) }
 
-// thesis is the thesis's own policy, with the threshold at which it spends the budget.
-type thesis struct {
-	plainRule
-	run       *Run
-	view      *view
-	budget    *budget
-	rule      fresh.Thesis
-	threshold float64
-}
-
-func (r *thesis) price() float64 { return r.threshold }
-
-func (r *thesis) plan(now float64) float64 {
-	r.rule = fresh.Thesis{Periods: fresh.Periods{Page: -1}, MaxPeriod: -1}
-	shortest := 0.
-	if r.run.Policy.Daily {
-		r.rule.Periods.Page, shortest = day, 1
-	}
-	if r.run.Policy.Known {
-		r.threshold = priceOf(len(r.view.pages), r.run.Budget, func(i int, price float64) float64 {
-			return profitInterval(&r.run.World.Pages[i], price, shortest)
-		})
-		return math.Inf(1)
-	}
-	r.rule.MaxPeriod = 0 // else a page never seen to change would not be visited again
-	r.threshold = priceOf(len(r.view.pages), r.run.Budget, func(i int, price float64) float64 {
-		p := &r.view.pages[i]
-		r.rule.Threshold = price
-		return float64(r.rule.Next(p, start).Sub(p.Last)) / float64(day)
-	})
-	return again(now)
-}
-
-// at is the policy for a page, at the threshold adjusted by the budget's balance.
-func (r *thesis) at(i int) *fresh.Thesis {
-	r.rule.Threshold = r.threshold * r.budget.Factor()
-	if r.run.Policy.Known {
-		r.rule.Prior = r.run.World.Pages[i].Rate
-	}
-	return &r.rule
-}
-
-func (r *thesis) next(i int, p *fresh.Page, now time.Time) time.Time { return r.at(i).Next(p, now) }
-func (r *thesis) profit(i int, p *fresh.Page, now time.Time) float64 { return r.at(i).Profit(p, now) }
-
 // A planned rule has the price of its last plan, adjusted by the budget's balance.
 type planned struct {
 	plainRule
@@ -65,6 +20,50 @@ type planned struct {
 
 func (r *planned) price() float64                             { return r.base * r.budget.Factor() }
 func (r *planned) profit(int, *fresh.Page, time.Time) float64 { return r.price() }
+
+// thesis is the thesis's own policy, with the threshold at which it spends the budget.
+type thesis struct {
+	planned // with the threshold as its price
+	run     *Run
+	view    *view
+	rule    fresh.Thesis
+}
+
+// price is that of the plan: the balance adjusts the threshold alone.
+func (r *thesis) price() float64 { return r.base }
+
+func (r *thesis) plan(now float64) float64 {
+	r.rule = fresh.Thesis{Periods: fresh.Periods{Page: -1}, MaxPeriod: -1}
+	shortest := 0.
+	if r.run.Policy.Daily {
+		r.rule.Periods.Page, shortest = day, 1
+	}
+	if r.run.Policy.Known {
+		r.base = priceOf(len(r.view.pages), r.run.Budget, func(i int, price float64) float64 {
+			return profitInterval(&r.run.World.Pages[i], price, shortest)
+		})
+		return math.Inf(1)
+	}
+	r.rule.MaxPeriod = 0 // else a page never seen to change would not be visited again
+	r.base = priceOf(len(r.view.pages), r.run.Budget, func(i int, price float64) float64 {
+		p := &r.view.pages[i]
+		r.rule.Threshold = price
+		return float64(r.rule.Next(p, start).Sub(p.Last)) / float64(day)
+	})
+	return again(now)
+}
+
+// at is the policy for a page, at the threshold adjusted by the budget's balance.
+func (r *thesis) at(i int) *fresh.Thesis {
+	r.rule.Threshold = r.planned.price()
+	if r.run.Policy.Known {
+		r.rule.Prior = r.run.World.Pages[i].Rate
+	}
+	return &r.rule
+}
+
+func (r *thesis) next(i int, p *fresh.Page, now time.Time) time.Time { return r.at(i).Next(p, now) }
+func (r *thesis) profit(i int, p *fresh.Page, now time.Time) float64 { return r.at(i).Profit(p, now) }
 
 // oracle is the index at the true rates, with or without notices.
 type oracle struct {
