@@ -39,7 +39,6 @@ func OpenFeeds(dir string, window int) (*FeedWorld, error) {
 		return nil, err
 	}
 	first, last, n := int64(0), int64(0), 0
-	at := make([][]int64, len(w.Feeds))
 	err = readFeeds(dir, "posts-*.csv.zst", []string{"source", "time"}, func(row []string) error {
 		i, ok := byID[row[0]]
 		if !ok {
@@ -56,7 +55,7 @@ func OpenFeeds(dir string, window int) (*FeedWorld, error) {
 			first = t
 		}
 		last = max(last, t)
-		at[i] = append(at[i], t)
+		w.Feeds[i].Items = append(w.Feeds[i].Items, float64(t))
 		return nil
 	})
 	if err != nil {
@@ -64,10 +63,10 @@ func OpenFeeds(dir string, window int) (*FeedWorld, error) {
 	}
 	w.Start = time.Unix(first, 0).UTC().Truncate(24 * time.Hour)
 	w.Days = float64(last-w.Start.Unix()) / (24 * 3600)
-	for i, list := range at {
-		slices.Sort(list)
-		for _, t := range list {
-			w.Feeds[i].Items = append(w.Feeds[i].Items, float64(t-w.Start.Unix())/(24*3600))
+	for _, f := range w.Feeds {
+		slices.Sort(f.Items)
+		for i := range f.Items {
+			f.Items[i] = (f.Items[i] - float64(w.Start.Unix())) / (24 * 3600)
 		}
 	}
 	return w, nil
