@@ -13,7 +13,8 @@ func priced(c Costs) Costs {
 	return c
 }
 
-// A budget is what a run may spend, and for what. Its balance adjusts the price of the rules that have one.
+// A budget is what a run may spend, and the costs of actions. The engine spends it; a rule whose price follows
+// the balance reads it.
 type budget struct {
 	fresh.Bucket
 	costs Costs

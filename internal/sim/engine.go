@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// An engine is a run in progress. It goes from event to event: the world's, and those of the agenda.
+// An engine is a run in progress. It goes from event to event, of the world and of the agenda, and alone
+// passes anything between the two: what happens in the world changes the view, and the rule places pages by it.
 type engine struct {
 	run     *Run
 	world   *living

@@ -44,15 +44,15 @@ func exponential(rng *rand.PCG) float64 {
 	return -math.Log(float64(rng.Uint64()>>11+1) / (1 << 53))
 }
 
-// A copied page is the truth about a page and its copy.
+// A copied page is a page as it really is, and the crawler's copy of it.
 type copied struct {
 	changer
 	wrong  float64 // time since which the copy is wrong, +Inf if it is right
 	newest float64 // time of the newest change; 0: that of the start
 }
 
-// A living world is a world in a run: its pages change, and its sites tell of it. It knows nothing of the
-// crawler but its copies. The engine alone uses it.
+// A living world is a world during a run: its pages change, and its sites announce changes. It keeps which of
+// the crawler's copies are right, and knows nothing else of the crawler. Only the engine uses it.
 type living struct {
 	*World
 	copies []copied
@@ -61,19 +61,19 @@ type living struct {
 	drafts []draft // of the next manifest of each site
 }
 
-// A draft has the changes in a manifest, the newest of each page.
+// A draft has the notices for a site's next manifest, the newest of each page.
 type draft struct {
 	said  []notice
 	named map[int32]int // a page's index in said
 }
 
-// newLiving returns a world at the start of a run. Only the sites that are heeded tell of anything.
-func newLiving(w *World, seed uint64, heeds Listening) *living {
+// newLiving returns a world at the start of a run. Sites whose channels nobody uses announce nothing.
+func newLiving(w *World, seed uint64, channels Listening) *living {
 	l := &living{World: w, copies: make([]copied, len(w.Pages)), drafts: make([]draft, len(w.Sites))}
 	l.rng.Seed(seed, 0)
 	for i := range l.copies {
 		l.copies[i] = copied{changer: newChanger(seed, i, &w.Pages[i]), wrong: math.Inf(1)}
-		if site := l.site(i); heeds.hears(site) || heeds.polls(site) {
+		if site := l.site(i); channels.hears(site) || channels.polls(site) {
 			l.change(i)
 			l.lie(i, 0)
 		}
@@ -109,8 +109,8 @@ func (l *living) next() float64 {
 	return l.future[0].at
 }
 
-// hear lets the world go on to a time, or to the next notice that a site pushes by then; false if there is
-// none. Notices of other sites are in their next manifests.
+// hear advances the world to a time, or to the next notice that a site pushes by then, and returns that; false
+// if there is none. The notices of other sites go into their next manifests.
 func (l *living) hear(now float64) (x notice, ok bool) {
 	for l.next() <= now {
 		x := heap.Pop(&l.future).(notice)
@@ -139,7 +139,7 @@ func (l *living) hear(now float64) (x notice, ok bool) {
 	return x, false
 }
 
-// add names a page; a manifest has the newest date alone.
+// add adds a notice. It replaces an older one of the same page: a manifest has one date for each.
 func (d *draft) add(x notice) {
 	if at, ok := d.named[x.page]; ok {
 		d.said[at] = x
@@ -167,7 +167,7 @@ func (c *copied) until(now float64) {
 	}
 }
 
-// fetched makes the copy right. It returns the time since which it was wrong, +Inf if it was not.
+// fetched makes the copy right, and returns since when it was wrong, +Inf if it was not.
 func (c *copied) fetched(now float64) (wrong float64) {
 	c.until(now)
 	wrong, c.wrong = c.wrong, math.Inf(1)
@@ -190,7 +190,7 @@ const (
 	speaks                    // a notice arrives
 )
 
-// A noticeQueue has the future sayings of all sites, by time. It implements heap.Interface.
+// A noticeQueue is a heap of the future changes and notices of all sites, by time.
 type noticeQueue []notice
 
 func (q noticeQueue) Len() int      { return len(q) }

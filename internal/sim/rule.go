@@ -7,8 +7,8 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
-// A rule is a run's choice of pages, by policies of package fresh. It has what it knows, and no more: the
-// crawler's view, the true world, or neither.
+// A rule is a run's choice of pages, mostly by a policy of package fresh. It is given what it may know and
+// nothing else: the crawler's view, the true world, or neither.
 type rule interface {
 	// plan evaluates everything known by now, and returns the number of days until the next plan.
 	plan(now float64) (again float64)

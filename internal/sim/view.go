@@ -6,13 +6,13 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
-// A view is what the crawler knows of a world. Only visits, notices and manifests change it; what a policy
-// knows beside it, it has from the world itself.
+// A view is the crawler's knowledge of a world. Only visits, notices and manifests change it, through the
+// engine; a rule plans by it, and writes into it what a plan decides about sites.
 type view struct {
 	policy    *Policy
 	pages     []fresh.Page
 	sites     []site
-	manifests fresh.Manifests
+	manifests fresh.Manifests // of all sites together
 }
 
 // A site is the crawler's knowledge of a site.
@@ -24,12 +24,12 @@ type site struct {
 }
 
 func newView(r *Run) *view {
-	w, heeds := r.World, r.Policy.listening()
+	w, channels := r.World, r.Policy.listening()
 	v := &view{policy: &r.Policy, pages: make([]fresh.Page, len(w.Pages)), sites: make([]site, len(w.Sites))}
 	for s, pages := range w.bySite() {
 		is, x := &w.Sites[s], &v.sites[s]
-		*x = site{pages: pages, polled: heeds.polls(is)}
-		x.Tells = heeds.hears(is)
+		*x = site{pages: pages, polled: channels.polls(is)}
+		x.Tells = channels.hears(is)
 		x.Manifest = fresh.Manifest{Read: start, Recall: 1} // as the oracle assumes
 		for _, i := range pages {
 			is := &w.Pages[i]
