@@ -91,7 +91,7 @@ func (b *bench) feeds(ctx context.Context) error {
 		got := make([]result, len(worlds))
 		err = each(ctx, len(worlds), func(ctx context.Context, i int) error {
 			run := run
-			run.FeedWorld, run.From, run.Seed = worlds[i], 28, uint64(1+i)
+			run.World, run.From, run.Seed = worlds[i], 28, uint64(1+i)
 			r, err := sim.SimulateFeeds(ctx, run)
 			if err == nil {
 				got[i] = result{r.Delay, worlds[i].LeastFeedDelay(28, slot, r.Polls).Delay, r.Polls, r.Pending, r.Lost}
@@ -172,7 +172,7 @@ func (b *bench) realFeeds(ctx context.Context) error {
 			run  sim.FeedRun
 		}{{"round robin", sim.FeedRun{Policy: poll.RoundRobin{}}}, {"posting rate", sim.FeedRun{Policy: poll.PostingRate{}}}, {"index", sim.FeedRun{Policy: index}}, {"index, items dated", sim.FeedRun{Policy: index, Dated: true}}} {
 			run := rule.run
-			run.FeedWorld, run.From, run.Seed, run.Polls = w, 28, 1, k
+			run.World, run.From, run.Seed, run.Polls = w, 28, 1, k
 			r, err := sim.SimulateFeeds(ctx, run)
 			if err != nil {
 				return err

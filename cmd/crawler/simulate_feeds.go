@@ -205,15 +205,10 @@ func feedRows(ctx context.Context, worlds []*sim.FeedWorld, tasks []feedTask, se
 	err := each(ctx, len(results), func(ctx context.Context, i int) error {
 		task, w := tasks[i/n], worlds[i%n]
 		run := task.rule.run
-		run.FeedWorld, run.Polls, run.From, run.Slot, run.Seed = w, task.polls, from, slot, uint64(seed+i%n)
+		run.World, run.Polls, run.From, run.Slot, run.Seed = w, task.polls, from, slot, uint64(seed+i%n)
 		r, err := sim.SimulateFeeds(ctx, run)
 		if err != nil {
 			return err
-		}
-		if b := w.LeastFeedDelay(from, slot.Hours()/24, r.Polls).Delay; b == b {
-			r.Bound = b
-		} else {
-			r.Bound = w.LeastSeenDelay(from, slot.Hours()/24, r.Polls).Delay
 		}
 		results[i] = r
 		progress.Add(1)

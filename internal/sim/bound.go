@@ -23,6 +23,10 @@ const starved = 365.
 // A Listening says which of the sites' channels a bound uses.
 type Listening struct{ Manifest, Push bool }
 
+// hears reports whether the pushes of a site are used, and polls whether its manifest is: not if it pushes.
+func (l Listening) hears(s *Site) bool { return l.Push && s.Push }
+func (l Listening) polls(s *Site) bool { return l.Manifest && s.Manifest && !l.hears(s) }
+
 // PollBound is the bound of crawlers that only visit pages: the KKT conditions of Cho and Garcia-Molina (TODS
 // 2003), weighted, for any objective.
 func PollBound(w *World, o fresh.Objective, c Costs, budget float64) Bound {
@@ -60,7 +64,7 @@ func webParts(w *World, o fresh.Objective, c Costs, l Listening) (parts []part, 
 	for s, pages := range w.bySite() {
 		site := &w.Sites[s]
 		freshness := o.Harmonic == 0 && o.Age == 0
-		if l.Manifest && site.Manifest && !(l.Push && site.Push) && freshness {
+		if l.polls(site) && freshness {
 			lists[s] = newListed(w, site, pages, c)
 			parts = append(parts, lists[s])
 			continue
@@ -71,9 +75,9 @@ func webParts(w *World, o fresh.Objective, c Costs, l Listening) (parts []part, 
 			switch {
 			case p.Rate == 0 || p.Weight == 0: // nothing to gain
 				parts = append(parts, poll)
-			case l.Push && site.Push && site.perfect() && o.Harmonic == 0:
+			case l.hears(site) && site.perfect() && o.Harmonic == 0:
 				parts = append(parts, &pushed{polled: *poll})
-			case l.Push && site.Push && freshness:
+			case l.hears(site) && freshness:
 				parts = append(parts, known.newNoisy(poll, site))
 			default:
 				parts = append(parts, poll)
@@ -261,13 +265,10 @@ type listed struct {
 
 func newListed(w *World, site *Site, pages []int32, c Costs) *listed {
 	l := &listed{manifest: c.Manifest}
-	switch n := float64(len(pages)); site.Format {
-	case Delta:
+	if site.Format == Delta {
 		l.entry = c.Entry
-	case Plain:
-		l.manifest += n * c.Entry * (plainEntry / gzipEntry)
-	default:
-		l.manifest += n * c.Entry
+	} else {
+		l.manifest += float64(len(pages)) * c.Entry * (site.Format.entrySize() / gzipEntry)
 	}
 	for _, i := range pages {
 		l.pages = append(l.pages, *newPolled(&w.Pages[i], fresh.Objective{Fresh: 1}, c))
@@ -276,21 +277,16 @@ func newListed(w *World, site *Site, pages []int32, c Costs) *listed {
 }
 
 func (l *listed) at(price float64) outcome {
-	if l.timer > 0 {
-		with, _ := l.every(l.timer, price)
-		return with
-	}
 	o, _, _ := l.best(price)
 	return o
 }
 
-// choice is the interval of the polls; false if polling the pages one by one is better.
-func (l *listed) choice(price float64) (interval float64, ok bool) {
-	_, interval, ok = l.best(price)
-	return interval, ok
-}
-
+// best is the best outcome, and the interval of the polls; false if polling the pages one by one is better.
 func (l *listed) best(price float64) (o outcome, interval float64, ok bool) {
+	if l.timer > 0 {
+		o, _ = l.every(l.timer, price)
+		return o, l.timer, true
+	}
 	var alone outcome
 	for i := range l.pages {
 		if l.always {

@@ -5,26 +5,17 @@ import "math"
 // A noisy page is one whose site tells of a share of its changes, and of some that never were.
 type noisy struct {
 	polled
-	alpha, nu, told float64 // rates of untold changes, of false notices, of all notices
-	beta            float64 // number of days by which a notice ages the copy
-
-	below, above *shape
-	part         float64 // position between the two
+	beta  float64 // number of days by which a notice ages the copy
+	shape shapeBetween
 }
 
 // newNoisy returns a part for a page of a site that pushes.
 func (s shapes) newNoisy(p *polled, site *Site) part {
 	r, nu := site.recall(), site.falsely(p.Rate)
-	n := &noisy{polled: *p, alpha: max(1-r, 1e-9) * p.Rate, nu: nu, told: r*p.Rate + nu}
 	if !(r > 1e-9) || nu > shapeLouder*p.Rate { // notices carry no information
 		return p
 	}
-	n.beta = math.Inf(1)
-	if nu > 0 {
-		n.beta = math.Log(n.told/nu) / n.alpha
-	}
-	n.below, n.above, n.part = s.of(r, nu/p.Rate, !(site.Flood > 0))
-	return n
+	return &noisy{polled: *p, beta: newSpeech(p.Rate, r, nu).beta, shape: s.of(r, nu/p.Rate, !(site.Flood > 0))}
 }
 
 // at uses the threshold on the copy's age, in days and notices, at which the index equals the price:
@@ -34,12 +25,10 @@ func (n *noisy) at(price float64) outcome {
 	if value >= 1 {
 		return n.never()
 	}
-	_, a, right := n.below.at(value)
-	_, b, too := n.above.at(value)
-	visits := (1-n.part)/a + n.part/b // per change
+	visits, right := n.shape.at(value)
 	return outcome{
 		spend: (n.header + n.body) * visits * n.Rate,
-		fresh: n.Weight * min(1, (1-n.part)*right/a+n.part*too/b),
+		fresh: n.Weight * min(1, right),
 		age:   n.never().age,
 	}
 }
@@ -55,34 +44,47 @@ func (n *noisy) level(price float64) float64 {
 	if value >= 1 {
 		return math.Inf(1)
 	}
-	a, _, _ := n.below.at(value)
-	b, _, _ := n.above.at(value)
-	return ((1-n.part)*a + n.part*b) / n.Rate
+	return n.shape.level(value) / n.Rate
+}
+
+// A speech is how a site tells of the changes of one page.
+type speech struct {
+	rate            float64 // of changes
+	alpha, nu, told float64 // rates of untold changes, of false notices, of all notices
+	beta            float64 // number of days by which a notice ages the copy
+}
+
+func newSpeech(rate, recall, nu float64) *speech {
+	s := &speech{rate: rate, alpha: max(1-recall, 1e-9) * rate, nu: nu, told: recall*rate + nu, beta: math.Inf(1)}
+	if nu > 0 {
+		s.beta = math.Log(s.told/nu) / s.alpha
+	}
+	return s
 }
 
 // threshold is how long a copy stays right (w) and how long it is kept (psi), in days, if it is fetched as
 // soon as its age, plus beta for every notice, is age, and the index there.
-func (n *noisy) threshold(age float64) (w, psi, index float64) {
+func (s *speech) threshold(age float64) (w, psi, index float64) {
 	const terms = 4000
-	all := n.Rate + n.nu
+	all := s.rate + s.nu
 	part := 1 / all // nu^k / (D+nu)^(k+1)
 	for k := 0; k < terms; k++ {
 		rest := age
 		if k > 0 {
-			rest -= float64(k) * n.beta
+			rest -= float64(k) * s.beta
 		}
 		if !(rest > 0) {
 			break
 		}
-		a, b := erlang(k+1, all*rest), erlang(k+1, n.told*rest)
+		a, b := erlang(k+1, all*rest), erlang(k+1, s.told*rest)
 		w += part * a
-		psi += b / n.told
-		part *= n.nu / all
+		psi += b / s.told
+		part *= s.nu / all
 		if b < 1e-14 {
 			break
 		}
 	}
-	return w, psi, w - math.Exp(-n.alpha*age)*psi
+	return w, psi, w - math.Exp(-s.alpha*age)*psi
 }
 
 // erlang is the probability that k events of rate 1 have happened by x: the regularised lower incomplete

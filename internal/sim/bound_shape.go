@@ -17,12 +17,7 @@ const (
 )
 
 func newShape(recall, nu float64) *shape {
-	n := noisy{alpha: max(1-recall, 1e-9), nu: nu, told: recall + nu}
-	n.polled.Page = &Page{Rate: 1}
-	n.beta = math.Inf(1)
-	if nu > 0 {
-		n.beta = math.Log(n.told/nu) / n.alpha
-	}
+	n := newSpeech(1, recall, nu)
 	s := &shape{}
 	low, high := math.Log(1e-4/(1+n.told)), math.Log(25/n.alpha)
 	for i := range shapeLevels {
@@ -55,9 +50,8 @@ func (s *shape) at(value float64) (level, kept, right float64) {
 // shapes are the shapes computed so far.
 type shapes map[[2]float64]*shape
 
-// of returns the shapes around a recall and a number of false notices per change, and the position between
-// the two.
-func (s shapes) of(recall, nu float64, steady bool) (a, b *shape, part float64) {
+// of returns the shape of a recall and a number of false notices per change; of a steady number it is exact.
+func (s shapes) of(recall, nu float64, steady bool) shapeBetween {
 	get := func(nu float64) *shape {
 		key := [2]float64{recall, nu}
 		if s[key] == nil {
@@ -66,10 +60,31 @@ func (s shapes) of(recall, nu float64, steady bool) (a, b *shape, part float64) 
 		return s[key]
 	}
 	if steady || nu <= 0 {
-		a = get(nu)
-		return a, a, 0
+		a := get(nu)
+		return shapeBetween{a, a, 0}
 	}
 	step := max(-20/shapeStep, math.Log(nu)/shapeStep)
 	below := math.Floor(step)
-	return get(math.Exp(below * shapeStep)), get(math.Exp((below + 1) * shapeStep)), step - below
+	return shapeBetween{get(math.Exp(below * shapeStep)), get(math.Exp((below + 1) * shapeStep)), step - below}
+}
+
+// A shapeBetween is a position between two shapes.
+type shapeBetween struct {
+	below, above *shape
+	part         float64
+}
+
+// at returns the number of visits per change, and the share of time in which the copy is right, where the
+// index is value.
+func (b *shapeBetween) at(value float64) (visits, right float64) {
+	_, kept, w := b.below.at(value)
+	_, keptToo, too := b.above.at(value)
+	return (1-b.part)/kept + b.part/keptToo, (1-b.part)*w/kept + b.part*too/keptToo
+}
+
+// level is the age at which the index is value.
+func (b *shapeBetween) level(value float64) float64 {
+	below, _, _ := b.below.at(value)
+	above, _, _ := b.above.at(value)
+	return (1-b.part)*below + b.part*above
 }

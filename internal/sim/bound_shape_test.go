@@ -17,18 +17,19 @@ func TestNoisyTablesMatchSums(t *testing.T) {
 		for _, rate := range []float64{.02, .1, 3} {
 			p := newPolled(&Page{Weight: 1, Rate: rate}, fresh.Objective{Fresh: 1}, Costs{Header: 1})
 			n := known.newNoisy(p, &site).(*noisy)
+			s := newSpeech(rate, site.recall(), site.falsely(rate))
 			for _, value := range []float64{.002, .05, .3, .7, .95} {
 				price := value / rate
-				low, high := 0., 25/n.alpha
+				low, high := 0., 25/s.alpha
 				for range 100 {
 					mid := (low + high) / 2
-					if _, _, v := n.threshold(mid); v*rate >= value {
+					if _, _, v := s.threshold(mid); v*rate >= value {
 						high = mid
 					} else {
 						low = mid
 					}
 				}
-				w, psi, _ := n.threshold(high)
+				w, psi, _ := s.threshold(high)
 				got := n.at(price)
 				// What counts is what is left at the price: the level itself matters little.
 				if want := w/psi - price/psi; math.Abs(got.fresh-price*got.spend-want) > 1e-3 {

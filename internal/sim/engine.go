@@ -2,330 +2,215 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
-
-	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
-// start is the beginning of every run: the crawler's packages use times, the simulator counts days.
-var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-const (
-	day      = 24 * time.Hour
-	msPerDay = 24 * 3600 * 1000.
-	never    = 36_500. // days
-)
-
-// clock converts a number of days to a time.
-func clock(days float64) time.Time { return start.Add(time.Duration(min(days, never) * float64(day))) }
-
-// daysAt converts a time to a number of days.
-func daysAt(t time.Time) float64 { return float64(t.Sub(start)) / float64(day) }
-
-// millis converts a number of days to the frontier's time, rounded up to a millisecond.
-func millis(days float64) int64 {
-	return start.UnixMilli() + int64(math.Ceil(min(days, never)*msPerDay-1e-4))
-}
-
-func daysOf(ms int64) float64 { return float64(ms-start.UnixMilli()) / msPerDay }
-
-// A page is the crawler's knowledge of a page, and the truth about it.
-type page struct {
-	fresh.Page
-	truth copied
-	keyed float64 // price for which its place in the queue was computed
-}
-
-// A site is the crawler's knowledge of a site.
-type site struct {
-	*Site
-	known       fresh.Site
-	pages       []int32
-	hasManifest bool          // and the crawler polls it
-	said        []notice      // changes in the next manifest
-	named       map[int32]int // a page's index in said
-	unsure      []int32       // pages that visits found changed, and that the next manifest may name
-}
-
-// A store is the frontier's, in memory. It promotes few entries at a time: the frontier asks for thousands,
-// while two or three are ready.
-type store struct{ frontier.MemoryStore }
-
-// Promote implements frontier.Store.
-func (s *store) Promote(now int64, n int) (ready []frontier.Entry, err error) {
-	const bite = 8
-	for len(ready) < n {
-		if next, _ := s.Next(); next == 0 || next > now {
-			break
-		}
-		list, err := s.MemoryStore.Promote(now, bite)
-		ready = append(ready, list...)
-		if err != nil || len(list) < bite {
-			return ready, err
-		}
-	}
-	return ready, nil
-}
-
-// An engine is a run in progress. It goes from event to event; pages and manifests wait in one queue, the
-// frontier's, ordered by the time at which they pay.
+// An engine is a run in progress. It goes from event to event, of the world and of the agenda, and alone
+// passes anything between the two: what happens in the world changes the view, and the rule places pages by it.
 type engine struct {
-	*Run
-	costs     Costs
-	pages     []page
-	sites     []site
-	speech    noticeQueue
-	rule      rule
-	store     store
-	queue     *frontier.Frontier
-	ledger    *ledger
-	purse     fresh.Bucket
-	paid      float64 // time until which the budget is in the purse
-	unit      float64 // cost of one visit of a changed page
-	manifests fresh.Manifests
-	replan    float64 // time of the next plan
-	now       float64
-	done      []frontier.PageID
-
-	r                              Result
-	visits, wasted, polls, notices int // from day From on
-	bytes                          float64
+	run     *Run
+	world   *living
+	view    *view
+	agenda  *agenda
+	budget  *budget
+	ledger  *ledger
+	rule    rule
+	learner *learning // the rule, if it learns
+	keyed   []float64 // of each page: price for which its place in the agenda was computed
+	replan  float64   // time of the next plan
+	now     float64
 }
 
-func newEngine(r *Run) (*engine, error) {
-	w := r.World
-	e := &engine{Run: r, costs: priced(r.Costs), ledger: newLedger(r.Days), replan: math.Inf(1)}
-	e.pages, e.sites = make([]page, len(w.Pages)), make([]site, len(w.Sites))
-	e.speech.rng.Seed(r.Seed, 0)
-	e.purse.Rate, e.unit = r.Budget*float64(len(w.Pages)), e.costs.Header+e.costs.Body
-	e.purse.Burst = max(3*e.purse.Rate, 32*e.unit)
-	e.purse.Balance = e.purse.Burst / 2 // at which the price is the planned one
-	for s, pages := range w.bySite() {
-		is := &w.Sites[s]
-		e.sites[s] = site{Site: is, pages: pages, hasManifest: is.Manifest && !is.Push && !r.Policy.IgnoresNotices, named: map[int32]int{}}
-		e.sites[s].known.Tells = is.Push && !r.Policy.IgnoresNotices
-		e.sites[s].known.Manifest = fresh.Manifest{Read: start, Recall: 1} // as the oracle assumes
+func newEngine(r *Run) (e *engine, err error) {
+	e = &engine{run: r, world: newLiving(r.World, r.Seed, r.Policy.listening()), view: newView(r), budget: newBudget(r),
+		ledger: newLedger(r.Days, r.From), keyed: make([]float64, len(r.World.Pages))}
+	if e.rule = newRule(r, e.view, e.budget); e.rule == nil {
+		return nil, fmt.Errorf("unknown rule %q", r.Policy.Rule)
 	}
-	for i := range e.pages {
-		p, is := &e.pages[i], &w.Pages[i]
-		p.truth = copied{changer: newChanger(r.Seed, i, is), wrong: math.Inf(1)}
-		p.History = fresh.History{}.Visit(start, false, time.Time{})
-		p.Importance, p.Length = is.Weight, int64(is.Bytes)
-		s := &e.sites[is.Site]
-		p.Site, p.Listed = &s.known, s.hasManifest
-		if s.hasManifest || s.known.Tells {
-			e.speech.begin(i, &p.truth, s.Site)
-		}
-	}
-	var err error
-	if e.queue, err = frontier.New(frontier.Profit{}, &e.store, nil); err != nil {
-		return nil, err
-	}
-	e.rule, err = newRule(e)
+	e.learner, _ = e.rule.(*learning)
+	e.agenda, err = newAgenda()
 	return e, err
 }
 
-func (e *engine) run(ctx context.Context) error {
+func (e *engine) simulate(ctx context.Context) error {
 	e.plan()
-	for i := 0; e.now < e.Days; i++ {
+	for i := 0; e.now < e.run.Days; i++ {
 		if i%1024 == 0 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 		}
-		e.hear()
+		for x, ok := e.world.hear(e.now); ok; x, ok = e.world.hear(e.now) {
+			e.tell(x)
+		}
 		if e.now >= e.replan {
 			e.plan()
 		}
 		if err := e.serve(); err != nil {
 			return err
 		}
-		next := min(e.speech.next(), e.replan)
-		if e.queue.Len() > 0 { // it waits for budget
-			next = min(next, e.enough())
-		} else if ms := e.queue.Wake(millis(e.now)); ms > 0 {
-			next = min(next, max(daysOf(ms), e.enough()))
-		}
-		e.now = max(e.now, min(next, e.Days))
+		next := max(e.agenda.next(e.now), e.budget.enough(e.now))
+		e.now = max(e.now, min(next, e.world.next(), e.replan, e.run.Days))
 	}
-	for i := range e.pages {
-		p := &e.pages[i]
-		p.truth.until(e.Days)
-		e.ledger.wrong(e.World.Pages[i].Weight, p.truth.wrong, e.Days)
+	for i := range e.world.copies {
+		e.ledger.wrong(e.world.Pages[i].Weight, e.world.copies[i].fetched(e.run.Days), e.run.Days)
 	}
 	return nil
 }
 
-// serve executes due visits and polls, as far as the purse allows.
+// serve executes due visits and polls, as far as the budget allows.
 func (e *engine) serve() error {
 	const most = 64 // per batch, so that the results of one batch count for the next
 	for {
-		n := min(e.allows(), most)
+		n := min(e.budget.allows(e.now), most)
 		if n == 0 {
 			return nil
 		}
-		list, err := e.queue.Batch(millis(e.now), frontier.BatchOptions{Size: n, SameSite: n, Round: n})
-		if err != nil || len(list) == 0 {
+		found, err := e.agenda.due(e.now, n, func(i int) {
+			if i < len(e.view.pages) {
+				e.turn(i)
+			} else {
+				e.poll(i - len(e.view.pages))
+			}
+		})
+		if err != nil || found == 0 {
 			return err
 		}
-		for _, s := range list {
-			for _, x := range s.Entries {
-				e.done = append(e.done[:0], x.Page)
-				e.queue.Done(e.done)
-				if i := int(x.Page) - 1; i < len(e.pages) {
-					e.turn(i)
-				} else {
-					e.poll(i - len(e.pages))
-				}
-			}
-		}
 	}
 }
 
-// allows is the number of visits or polls that the purse allows now.
-func (e *engine) allows() int {
-	e.purse.Earn(e.now - e.paid)
-	e.paid = e.now
-	return int(max(0, min(e.purse.Balance/e.unit+1e-9, 1e6)))
-}
-
-// enough is the time at which the purse allows one more.
-func (e *engine) enough() float64 { return e.now + e.purse.Wait(e.unit) }
-
-// put places a page or a manifest in the queue.
-func (e *engine) put(id frontier.PageID, at float64, rank float64) {
-	x := frontier.Entry{Page: id, Site: 1, Rank: float32(rank)} // no host has a limit: there is one queue
-	if at > e.now {
-		x.At = millis(at)
-	}
-	old, ok := e.store.Entry(id)
-	if ok && old.At == 0 && x.At != 0 {
-		e.queue.Drop([]frontier.Entry{old})
-	}
-	e.store.Put(x)
-	if x.At == 0 {
-		e.queue.Add([]frontier.Entry{x})
-	}
-}
-
-// place computes a page's place in the queue: the time at which a visit pays.
+// place puts a page on the agenda, at the time at which a visit pays.
 func (e *engine) place(i int) {
 	at, rank := e.due(i)
-	e.put(frontier.PageID(i)+1, e.look(i, at, false), rank)
+	e.put(i, at, rank, false)
+}
+
+// put puts a page on the agenda; again says that it was due, and too soon.
+func (e *engine) put(i int, at, rank float64, again bool) {
+	if e.learner != nil {
+		at = e.learner.look(&e.view.pages[i], e.now, at, again)
+	}
+	e.agenda.put(i, e.now, at, rank)
+}
+
+// placeManifest puts a manifest on the agenda, ahead of the pages that it may name.
+func (e *engine) placeManifest(s int) {
+	at := daysAt(e.view.sites[s].Manifest.Read) + e.rule.interval(s)
+	e.agenda.put(len(e.view.pages)+s, e.now, at, math.MaxFloat32)
 }
 
 // due is when a visit to a page pays, and its rank then.
 func (e *engine) due(i int) (at, rank float64) {
-	p := &e.pages[i]
+	p := &e.view.pages[i]
 	p.Listen()
-	policy := e.rule.policy(i)
-	p.keyed = e.rule.price()
-	next := policy.Next(&p.Page, clock(e.now))
-	if next.IsZero() {
-		return e.now, policy.Profit(&p.Page, clock(e.now))
-	}
-	if at = daysAt(next); at <= e.now {
-		return e.now, policy.Profit(&p.Page, clock(e.now))
+	price := e.rule.price()
+	e.keyed[i] = price
+	if at = daysAt(e.rule.next(i, p, clock(e.now))); at <= e.now {
+		return e.now, e.rule.profit(i, p, clock(e.now))
 	}
 	// Then it gains the price, as all do: the earliest is first.
-	return at, p.keyed * (1 - .01*at/never)
+	return at, price * (1 - .01*at/never)
 }
 
 // turn visits a page, unless by what was learned since it was placed it is too soon.
 func (e *engine) turn(i int) {
-	p := &e.pages[i]
-	s := &e.sites[e.World.Pages[i].Site]
-	if e.looks() || s.hasManifest || e.rule.price() > 1.02*p.keyed {
+	if e.learner != nil || e.view.pages[i].Listed || e.rule.price() > 1.02*e.keyed[i] {
 		if at, rank := e.due(i); at > e.now+1e-3 {
-			e.put(frontier.PageID(i)+1, e.look(i, at, true), rank)
+			e.put(i, at, rank, true)
 			return
 		}
 	}
-	e.visit(i, p, s, true)
+	e.visit(i, true)
 	e.place(i)
 }
 
-// visit fetches a page. An unplanned visit is not deducted from the purse, but counts as spent.
-func (e *engine) visit(i int, p *page, s *site, planned bool) {
-	is := &e.World.Pages[i]
-	p.truth.until(e.now)
-	changed := p.truth.wrong <= e.now
-	cost, bytes := e.costs.Header, headerSize
-	if changed {
-		cost += e.costs.Body * is.units()
+// visit fetches a page. An unplanned visit is not deducted from the budget, but counts as spent.
+func (e *engine) visit(i int, planned bool) {
+	is, copied := &e.world.Pages[i], &e.world.copies[i]
+	wrong := copied.fetched(e.now)
+	e.ledger.wrong(is.Weight, wrong, e.now)
+	x := Event{Kind: Visited, Page: i, Site: is.Site, Changed: wrong <= e.now, Cost: e.budget.costs.Header}
+	bytes := headerSize
+	if x.Changed {
+		x.Cost += e.budget.costs.Body * is.units()
 		bytes += is.units() * pageSize
-		e.ledger.wrong(is.Weight, p.truth.wrong, e.now)
-		p.truth.wrong = math.Inf(1)
 	}
-	e.pay(cost, bytes, planned)
-	if e.now >= e.From {
-		e.visits++
-		if !changed {
-			e.wasted++
-		}
+	if planned {
+		e.budget.Spend(x.Cost)
 	}
 	var modified time.Time
-	if s.Dated {
-		modified = clock(p.truth.newest)
+	if e.world.Sites[is.Site].Dated {
+		modified = clock(copied.newest)
 	}
-	at := clock(e.now)
-	p.Listen()
-	if e.Policy.Known {
-		p.History = fresh.History{First: at, Last: at, Visits: 1}
-	} else {
-		e.judge(int32(i), s, changed)
-		p.History = p.History.Visit(at, changed, modified)
-	}
-	if e.Watch != nil {
-		e.Watch(Event{At: e.now, Kind: Visited, Page: i, Site: is.Site, Changed: changed, Cost: cost})
-	}
+	e.view.visited(int32(i), &e.view.sites[is.Site], e.now, x.Changed, modified)
+	e.happened(x, bytes)
 }
 
-func (e *engine) pay(cost, bytes float64, planned bool) {
-	if planned {
-		e.purse.Spend(cost)
+// tell processes a notice that a page has changed.
+func (e *engine) tell(x notice) {
+	i := int(x.page)
+	if !e.view.told(x, e.now) {
+		return
 	}
-	e.ledger.spent(e.now, cost)
-	if e.now >= e.From {
-		e.bytes += bytes
+	e.happened(Event{Kind: Told, Page: i, Site: e.world.Pages[i].Site}, 0)
+	if p := &e.view.pages[i]; e.learner != nil && !p.Listed && e.learner.priced.Owes(p) {
+		e.visit(i, false)
 	}
+	e.place(i)
+}
+
+// poll fetches a site's manifest.
+func (e *engine) poll(s int) {
+	site, draft, format := &e.view.sites[s], &e.world.drafts[s], e.world.Sites[s].Format
+	entries, size := float64(len(site.pages)), format.entrySize()
+	if format == Delta {
+		entries = float64(len(draft.said))
+	}
+	x := Event{Kind: Polled, Page: -1, Site: s, Cost: e.budget.costs.Manifest + e.budget.costs.Entry*entries*(size/gzipEntry)}
+	e.budget.Spend(x.Cost)
+	e.happened(x, headerSize+size*entries)
+	for _, said := range draft.said {
+		e.view.pages[said.page].Listen() // silence up to the previous poll
+		e.tell(said)
+	}
+	e.view.read(site, e.now, draft.named)
+	draft.clear()
+	e.placeManifest(s)
 }
 
 // plan makes a plan, and places all pages anew, unless look brings them up in time.
 func (e *engine) plan() {
-	e.r.Replans++
-	next := e.rule.plan()
-	e.replan = e.now + next
-	for i := range e.pages {
-		if e.now < 3 || !e.looks() {
+	e.replan = e.now + e.rule.plan(e.now)
+	if e.now < 3 || e.learner == nil {
+		for i := range e.view.pages {
 			e.place(i)
 		}
 	}
-	for s := range e.sites {
-		if e.sites[s].hasManifest {
+	for s := range e.view.sites {
+		if e.view.sites[s].polled {
 			e.placeManifest(s)
 		}
 	}
-	if e.Watch != nil {
-		e.Watch(Event{At: e.now, Kind: Planned, Page: -1, Site: -1})
+	e.happened(Event{Kind: Planned, Page: -1, Site: -1}, 0)
+}
+
+// happened counts an event of now, and reports it.
+func (e *engine) happened(x Event, bytes float64) {
+	x.At = e.now
+	e.ledger.count(x, bytes)
+	if e.run.Watch != nil {
+		e.run.Watch(x)
 	}
 }
 
 func (e *engine) result() *Result {
-	r, n := &e.r, float64(len(e.pages))
-	r.World, r.Policy, r.Pages = e.World.Name, e.Policy.Name, len(e.pages)
-	r.Budget, r.Days, r.From, r.Seed = e.Budget, e.Days, e.From, e.Seed
+	r := &Result{World: e.world.Name, Policy: e.run.Policy.Name, Pages: len(e.view.pages),
+		Budget: e.run.Budget, Days: e.run.Days, From: e.run.From, Seed: e.run.Seed, Price: e.rule.price()}
 	e.ledger.score(r)
-	part := n * (e.Days - e.From)
-	r.Visits, r.Wasted, r.Polls = float64(e.visits)/part, float64(e.wasted)/part, float64(e.polls)/part
-	r.Requests, r.Notices, r.Bytes = r.Visits+r.Polls, float64(e.notices)/part, e.bytes/part
-	r.Price = e.rule.price()
-	r.Expected.Fresh, r.Expected.Age = e.rule.expected()
-	if e.Run.Bound {
-		l := Listening{Manifest: !e.Policy.IgnoresNotices, Push: !e.Policy.IgnoresNotices}
-		r.Bound = WebBound(e.World, e.Policy.Objective, e.Costs, e.Budget, l)
+	if e.run.Bound {
+		r.Bound = WebBound(e.world.World, e.run.Policy.Objective, e.run.Costs, e.run.Budget, e.run.Policy.listening())
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -148,7 +149,7 @@ func arrivals(rng *rand.Rand, r *poll.Rates, days float64) (items []float64) {
 
 // A FeedRun is a policy in a world of feeds. Polls take place at the end of each slot.
 type FeedRun struct {
-	*FeedWorld
+	World  *FeedWorld
 	Policy poll.Policy
 
 	// Polls is the number of polls in a slot, of all feeds together. 0: the policy decides.
@@ -176,7 +177,6 @@ type FeedResult struct {
 	Fruitful      float64 // share of polls with new items
 	Items         int
 	Delay         float64 // minutes, mean of all items
-	WorstDelay    float64 // minutes, mean over feeds of the longest
 	Pending       float64 // in the feed with most pending items, mean over slots
 	Total         float64 // pending in all feeds, mean over slots
 	Lost          float64 // share of items
@@ -192,16 +192,18 @@ type feedState struct {
 	published int // items so far
 	fetched   int // number of them known
 	next      time.Time
-	worst     float64
 	rank      float64
 }
+
+// pending are the times of the items to be found by the next poll, also of those that it will have lost.
+func (f *feedState) pending() []float64 { return f.Items[f.fetched:f.published] }
 
 // SimulateFeeds executes a run.
 func SimulateFeeds(ctx context.Context, run FeedRun) (*FeedResult, error) {
 	if run.Slot <= 0 {
 		run.Slot = 10 * time.Minute
 	}
-	if run.FeedWorld == nil || len(run.Feeds) == 0 || !(run.Days > run.From) || run.Policy == nil || !(run.Polls >= 0) {
+	if w := run.World; w == nil || len(w.Feeds) == 0 || !(w.Days > run.From) || run.Policy == nil || !(run.Polls >= 0) {
 		return nil, fmt.Errorf("simulate feeds: no feeds, no policy or no time to score")
 	}
 	s := newFeedSim(&run)
@@ -216,35 +218,33 @@ func SimulateFeeds(ctx context.Context, run FeedRun) (*FeedResult, error) {
 	return s.result(), nil
 }
 
+// A feedSim is a run in progress.
 type feedSim struct {
-	*FeedRun
+	run           *FeedRun
 	feeds         []feedState
-	order         []*feedState
+	order         []*feedState // to poll in a slot
 	slots, perDay int
 	slot          float64 // in days
 	keep          poll.Schedule
-	credit        float64
+	credit        float64 // polls
 	price         feedPrice
-	out           FeedResult
-	asked, scored int
-	delay, fruit  float64 // item-days, polls
+	score         feedScore
 }
 
 func newFeedSim(run *FeedRun) *feedSim {
-	s := &feedSim{FeedRun: run, feeds: make([]feedState, len(run.Feeds)), slot: run.Slot.Hours() / 24,
-		keep: poll.Schedule{Policy: run.Policy, Shortest: run.Slot}}
-	s.slots = int(run.Days/s.slot + 1e-6)
+	w := run.World
+	s := &feedSim{run: run, feeds: make([]feedState, len(w.Feeds)), slot: run.Slot.Hours() / 24,
+		keep: poll.Schedule{Policy: run.Policy, Shortest: run.Slot}, price: feedPrice{factor: 1}, score: feedScore{from: run.From}}
+	s.slots = int(w.Days/s.slot + 1e-6)
 	s.perDay = max(1, int(1/s.slot))
-	s.out = FeedResult{World: run.Name, Policy: run.Policy.Name()}
 	rng := rand.New(rand.NewPCG(run.Seed, 0xfeed))
 	for i := range s.feeds {
 		f := &s.feeds[i]
-		f.Feed = &run.Feeds[i]
+		f.Feed = &w.Feeds[i]
 		f.rec.Training = poll.NewTraining(int(rng.Uint32() & 3))
-		f.next = run.Start.Add(time.Duration(f.rec.Training.ToE+1) * run.Slot)
+		f.next = w.Start.Add(time.Duration(f.rec.Training.ToE+1) * run.Slot)
 		f.src = poll.Source{Record: &f.rec, Weight: f.Weight, Rates: run.rates(f)}
 	}
-	s.order = make([]*feedState, 0, len(s.feeds))
 	s.replan()
 	return s
 }
@@ -267,26 +267,22 @@ func (run *FeedRun) rates(f *feedState) *poll.Rates {
 // step simulates one slot, with the polls at its end.
 func (s *feedSim) step(slot int) {
 	day := float64(slot) * s.slot
-	now := s.Start.Add(time.Duration(slot) * s.Slot)
+	now := s.run.World.Start.Add(time.Duration(slot) * s.run.Slot)
 	most, total := 0, 0
 	for i := range s.feeds {
 		f := &s.feeds[i]
 		for f.published < len(f.Items) && f.Items[f.published] <= day {
 			f.published++
 		}
-		n := f.published - f.fetched
+		n := len(f.pending())
 		most, total = max(most, n), total+n
 	}
-	if day > s.From {
-		s.scored++
-		s.out.Pending += float64(most)
-		s.out.Total += float64(total)
-	}
+	s.score.slot(day, most, total)
 	for _, f := range s.choose(now) {
 		s.ask(f, day, now)
 	}
 	if slot%s.perDay == 0 {
-		s.price.trim(s.Polls * float64(s.perDay))
+		s.price.trim(s.run.Polls * float64(s.perDay))
 		s.replan()
 	}
 }
@@ -294,7 +290,7 @@ func (s *feedSim) step(slot int) {
 // choose returns the feeds to poll at the end of a slot.
 func (s *feedSim) choose(now time.Time) []*feedState {
 	s.order = s.order[:0]
-	if s.Polls == 0 || s.Priced {
+	if s.run.Polls == 0 || s.run.Priced {
 		for i := range s.feeds {
 			if f := &s.feeds[i]; !f.next.After(now) {
 				s.order = append(s.order, f)
@@ -302,7 +298,7 @@ func (s *feedSim) choose(now time.Time) []*feedState {
 		}
 		return s.order
 	}
-	s.credit += s.Polls
+	s.credit += s.run.Polls
 	k := min(int(s.credit+1e-9), len(s.feeds))
 	s.credit -= float64(k)
 	for i := range s.feeds {
@@ -311,21 +307,13 @@ func (s *feedSim) choose(now time.Time) []*feedState {
 			s.order = append(s.order, f)
 		}
 	}
-	slices.SortStableFunc(s.order, func(a, b *feedState) int {
-		switch {
-		case a.rank > b.rank:
-			return -1
-		case a.rank < b.rank:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(s.order, func(a, b *feedState) int { return cmp.Compare(b.rank, a.rank) })
 	return s.order[:min(k, len(s.order))]
 }
 
 // ask polls a feed.
 func (s *feedSim) ask(f *feedState, day float64, now time.Time) {
-	fresh := f.Items[f.fetched:f.published]
+	fresh := f.pending()
 	p := poll.Poll{At: now, New: len(fresh), Window: f.Window}
 	if f.rec.Polls == 0 { // the number of items before the run is unknown
 		p.New = 0
@@ -335,70 +323,32 @@ func (s *feedSim) ask(f *feedState, day float64, now time.Time) {
 		lost = len(fresh) - f.Window
 		p.New = f.Window
 	}
-	if s.Dated && f.rec.Polls > 0 {
+	if s.run.Dated && f.rec.Polls > 0 {
 		for _, t := range fresh[lost:] {
-			p.Dates = append(p.Dates, s.Start.Add(time.Duration(t*24*float64(time.Hour))))
+			p.Dates = append(p.Dates, s.run.World.Start.Add(time.Duration(t*24*float64(time.Hour))))
 		}
 	}
 	s.price.polls++
-	if day > s.From {
-		s.asked++
-		if len(fresh) > 0 {
-			s.fruit++
-		}
-		s.out.Lost += float64(lost)
-	}
-	s.score(f, fresh, day)
+	s.score.poll(f, day, lost)
 	f.fetched = f.published
 	f.rec = f.rec.Poll(p)
-	f.src.Rates = s.rates(f)
+	f.src.Rates = s.run.rates(f)
 	f.next = s.keep.Next(&f.src, s.price.now(), now)
 }
 
-// score adds the delay of items, as far as it falls into the scored time.
-func (s *feedSim) score(f *feedState, items []float64, day float64) {
-	for _, t := range items {
-		if day <= s.From {
-			return
-		}
-		s.delay += (day - max(t, s.From)) * f.weight()
-		if t > s.From {
-			f.worst = max(f.worst, day-t)
-		}
-	}
-}
-
+// result ends the run.
 func (s *feedSim) result() *FeedResult {
-	r := &s.out
-	end := float64(s.slots) * s.slot
-	feeds, items := 0., 0.
+	run, end := s.run, float64(s.slots)*s.slot
 	for i := range s.feeds {
-		f := &s.feeds[i]
-		s.score(f, f.Items[f.fetched:f.published], end)
-		for _, t := range f.Items[:f.published] {
-			if t > s.From {
-				r.Items++
-				items += f.weight()
-			}
-		}
-		if f.worst > 0 {
-			r.WorstDelay += f.worst
-			feeds++
-		}
+		s.score.found(&s.feeds[i], end)
 	}
-	n := float64(s.scored)
-	r.WorstDelay *= 24 * 60 / max(1, feeds)
-	if items > 0 {
-		r.Delay = s.delay * 24 * 60 / items
-	}
-	r.Pending, r.Total, r.Lost = r.Pending/n, r.Total/n, r.Lost/max(1, float64(r.Items))
-	r.Polls = float64(s.asked) / n
+	r := s.score.result(s.feeds)
+	r.World, r.Policy = run.World.Name, run.Policy.Name()
 	r.PerDay = r.Polls / s.slot / float64(len(s.feeds))
-	r.Fruitful = s.fruit / max(1, float64(s.asked))
-	r.Bound = s.LeastFeedDelay(s.From, s.slot, r.Polls).Delay
+	r.Bound = run.World.LeastFeedDelay(run.From, s.slot, r.Polls).Delay
 	r.Foreseen = math.NaN()
-	if slices.ContainsFunc(s.Feeds, func(f Feed) bool { return f.Rates == nil }) {
-		r.Foreseen = s.LeastSeenDelay(s.From, s.slot, r.Polls).Delay
+	if slices.ContainsFunc(run.World.Feeds, func(f Feed) bool { return f.Rates == nil }) {
+		r.Foreseen = run.World.LeastSeenDelay(run.From, s.slot, r.Polls).Delay
 	}
 	return r
 }
@@ -423,10 +373,7 @@ func (p *feedPrice) trim(target float64) {
 
 // replan sets the price: at a constant rate r, a poll is worth it every sqrt(2 price / r).
 func (s *feedSim) replan() {
-	if s.price.factor == 0 {
-		s.price.factor = 1
-	}
-	if s.Polls == 0 {
+	if s.run.Polls == 0 {
 		return
 	}
 	sum := 0.
@@ -434,6 +381,6 @@ func (s *feedSim) replan() {
 		f := &s.feeds[i]
 		sum += math.Sqrt(f.src.Rates.Mean() * f.weight() / 2)
 	}
-	rate := s.Polls / s.slot
+	rate := s.run.Polls / s.slot
 	s.price.planned = sum * sum / (rate * rate)
 }

@@ -1,17 +1,13 @@
 package sim
 
 import (
-	"encoding/csv"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/parleyweb/parley/internal/coding"
 )
 
 const (
@@ -25,46 +21,30 @@ const (
 // those are the dates of fetches. Days are counted from the first midnight, in UTC. Every feed lists the
 // newest window items, or all for 0.
 func OpenFeeds(dir string, window int) (*FeedWorld, error) {
-	one := func(pattern string) (string, error) {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil || len(found) != 1 {
-			return "", fmt.Errorf("read feeds: %d files match %s in %s, want 1", len(found), pattern, dir)
-		}
-		return found[0], nil
-	}
-	sources, err := one("sources-*.csv")
-	if err != nil {
-		return nil, err
-	}
-	posts, err := one("posts-*.csv.zst")
-	if err != nil {
-		return nil, err
-	}
 	w := &FeedWorld{Name: "feeds-real"}
 	byID := map[string]int{}
-	err = readRows(sources, func(row map[string]string) error {
-		share, err := strconv.ParseFloat(row["same_second5_share"], 64)
+	err := readFeeds(dir, "sources-*.csv", []string{"id", "url", "same_second5_share"}, func(row []string) error {
+		share, err := strconv.ParseFloat(row[2], 64)
 		if err != nil || !(share <= .5) {
 			return err
 		}
 		if len(w.Feeds) == maxFeeds {
 			return fmt.Errorf("more than %d sources", maxFeeds)
 		}
-		byID[row["id"]] = len(w.Feeds)
-		w.Feeds = append(w.Feeds, Feed{Name: row["url"], Window: max(0, window)})
+		byID[row[0]] = len(w.Feeds)
+		w.Feeds = append(w.Feeds, Feed{Name: row[1], Window: max(0, window)})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	first, last, n := int64(0), int64(0), 0
-	at := make([][]int64, len(w.Feeds))
-	err = readRows(posts, func(row map[string]string) error {
-		i, ok := byID[row["source"]]
+	err = readFeeds(dir, "posts-*.csv.zst", []string{"source", "time"}, func(row []string) error {
+		i, ok := byID[row[0]]
 		if !ok {
 			return nil
 		}
-		t, err := strconv.ParseInt(row["time"], 10, 64)
+		t, err := strconv.ParseInt(row[1], 10, 64)
 		if err != nil {
 			return err
 		}
@@ -75,7 +55,7 @@ func OpenFeeds(dir string, window int) (*FeedWorld, error) {
 			first = t
 		}
 		last = max(last, t)
-		at[i] = append(at[i], t)
+		w.Feeds[i].Items = append(w.Feeds[i].Items, float64(t))
 		return nil
 	})
 	if err != nil {
@@ -83,43 +63,28 @@ func OpenFeeds(dir string, window int) (*FeedWorld, error) {
 	}
 	w.Start = time.Unix(first, 0).UTC().Truncate(24 * time.Hour)
 	w.Days = float64(last-w.Start.Unix()) / (24 * 3600)
-	for i, list := range at {
-		slices.Sort(list)
-		for _, t := range list {
-			w.Feeds[i].Items = append(w.Feeds[i].Items, float64(t-w.Start.Unix())/(24*3600))
+	for _, f := range w.Feeds {
+		slices.Sort(f.Items)
+		for i := range f.Items {
+			f.Items[i] = (f.Items[i] - float64(w.Start.Unix())) / (24 * 3600)
 		}
 	}
 	return w, nil
 }
 
-// readRows reads a file of comma-separated values whose first line names the columns.
-func readRows(name string, row func(map[string]string) error) error {
-	f, err := os.Open(name)
+// readFeeds reads the only file of a form in a folder.
+func readFeeds(dir, form string, columns []string, f func(row []string) error) error {
+	found, err := filepath.Glob(filepath.Join(dir, form))
+	if err != nil || len(found) != 1 {
+		return fmt.Errorf("read feeds: %d files match %s in %s, want 1", len(found), form, dir)
+	}
+	file, err := os.Open(found[0])
 	if err != nil {
 		return fmt.Errorf("read feeds: %w", err)
 	}
-	defer f.Close()
-	plain, err := coding.NewReader(f)
-	if err != nil {
-		return fmt.Errorf("read feeds: %s: %w", filepath.Base(name), err)
-	}
-	defer plain.Close()
-	r := csv.NewReader(io.LimitReader(plain, maxFeedBytes))
-	r.ReuseRecord = true
-	head, err := r.Read()
-	head = slices.Clone(head)
-	values := make(map[string]string, len(head))
-	for err == nil {
-		var rec []string
-		if rec, err = r.Read(); err == nil {
-			for i, v := range rec {
-				values[head[i]] = v
-			}
-			err = row(values)
-		}
-	}
-	if err != io.EOF {
-		return fmt.Errorf("read feeds: %s: %w", filepath.Base(name), err)
+	defer file.Close()
+	if err := readTable(file, maxFeedBytes, columns, f); err != nil {
+		return fmt.Errorf("read feeds: %s: %w", filepath.Base(found[0]), err)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (p FeedPolicy) Run(w *FeedWorld, from, polls float64) FeedRun {
 	if p.Free {
 		polls = 0
 	}
-	return FeedRun{FeedWorld: w, Policy: p.Policy, Polls: polls, Priced: p.Priced, Known: p.Known, Even: p.Even, Dated: p.Dated, From: from}
+	return FeedRun{World: w, Policy: p.Policy, Polls: polls, Priced: p.Priced, Known: p.Known, Even: p.Even, Dated: p.Dated, From: from}
 }
 
 // NamedFeeds returns a world of feeds: feeds or feeds-weekly, which are made from

@@ -33,7 +33,7 @@ func runFeeds(t *testing.T, r sim.FeedRun) *sim.FeedResult {
 func TestFeedsReachTheirBound(t *testing.T) {
 	long(t)
 	w := sim.FeedWeb{Seed: 1}.World()
-	r := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Ahead{}, Polls: 15, Priced: true, From: 28})
+	r := runFeeds(t, sim.FeedRun{World: w, Policy: poll.Ahead{}, Polls: 15, Priced: true, From: 28})
 	if r.Polls > 15.1 || r.PerDay < 4.6 {
 		t.Errorf("%.2f polls a slot, want 15", r.Polls)
 	}
@@ -42,10 +42,10 @@ func TestFeedsReachTheirBound(t *testing.T) {
 	}
 
 	half := sim.FeedWeb{Seed: 2, Feeds: 230, Days: 28}.World()
-	if r := runFeeds(t, sim.FeedRun{FeedWorld: half, Policy: poll.Index{}, Polls: 22.5, Priced: true, From: 14}); r.Delay > 1.10*r.Bound || r.Polls > 22.7 {
+	if r := runFeeds(t, sim.FeedRun{World: half, Policy: poll.Index{}, Polls: 22.5, Priced: true, From: 14}); r.Delay > 1.10*r.Bound || r.Polls > 22.7 {
 		t.Errorf("%s: delay %.1f min, bound %.1f", r.Policy, r.Delay, r.Bound)
 	}
-	known := runFeeds(t, sim.FeedRun{FeedWorld: half, Policy: poll.Ahead{}, Polls: 7.5, Priced: true, Known: true, From: 14})
+	known := runFeeds(t, sim.FeedRun{World: half, Policy: poll.Ahead{}, Polls: 7.5, Priced: true, Known: true, From: 14})
 	if known.Delay > 1.05*known.Bound || known.Delay < .97*known.Bound {
 		t.Errorf("known rates: delay %.1f min, bound %.1f", known.Delay, known.Bound)
 	}
@@ -56,8 +56,8 @@ func TestFeedsReachTheirBound(t *testing.T) {
 func TestFeedsIndexBeatsTraining(t *testing.T) {
 	long(t)
 	w := sim.FeedWeb{Seed: 3, Feeds: 115, Days: 28}.World()
-	timer := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Trained{}, From: 14})
-	index := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Index{}, Polls: timer.Polls, Priced: true, From: 14})
+	timer := runFeeds(t, sim.FeedRun{World: w, Policy: poll.Trained{}, From: 14})
+	index := runFeeds(t, sim.FeedRun{World: w, Policy: poll.Index{}, Polls: timer.Polls, Priced: true, From: 14})
 	if index.Polls > 1.01*timer.Polls {
 		t.Fatalf("%.1f polls against %.1f", index.Polls, timer.Polls)
 	}
@@ -74,7 +74,7 @@ func TestFeedsOfAdvaRSS(t *testing.T) {
 	long(t)
 	w := sim.FeedWeb{Seed: 1, Sigma: .4, Mean: 5.4, Days: 14}.World()
 	run := func(p poll.Policy) *sim.FeedResult {
-		r := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: p, Polls: .15 * 460, Known: true, From: 7})
+		r := runFeeds(t, sim.FeedRun{World: w, Policy: p, Polls: .15 * 460, Known: true, From: 7})
 		if little := r.Total * 7 * 24 * 60 / float64(r.Items); math.Abs(little-r.Delay) > 6 {
 			// Pending is counted right before polls, when a slot is full: half a slot more.
 			t.Errorf("%s: %.1f pending, %d items in a week, %.1f min of delay: Little's law says %.1f", r.Policy, r.Total, r.Items, r.Delay, little)
@@ -102,8 +102,8 @@ func TestFeedsOfAdvaRSS(t *testing.T) {
 // Who wants short queues takes the posting rate: what is learned does nearly as well as what is true.
 func TestFeedsPostingRateKeepsQueuesShort(t *testing.T) {
 	w := sim.FeedWeb{Seed: 4, Feeds: 115, Days: 21}.World()
-	learned := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.PostingRate{}, Polls: 11.25, From: 14})
-	known := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.PostingRate{}, Polls: 11.25, Known: true, From: 14})
+	learned := runFeeds(t, sim.FeedRun{World: w, Policy: poll.PostingRate{}, Polls: 11.25, From: 14})
+	known := runFeeds(t, sim.FeedRun{World: w, Policy: poll.PostingRate{}, Polls: 11.25, Known: true, From: 14})
 	if learned.Pending > 1.2*known.Pending {
 		t.Errorf("%.1f pending in the worst feed, %.1f with true rates", learned.Pending, known.Pending)
 	}
@@ -113,8 +113,8 @@ func TestFeedsPostingRateKeepsQueuesShort(t *testing.T) {
 // paid for with little of it.
 func TestFeedsThatOverflow(t *testing.T) {
 	w := sim.FeedWeb{Seed: 5, Days: 21, Feeds: 100}.World()
-	brave := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Index{Loss: -1}, Polls: 1.1, From: 14})
-	afraid := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Index{}, Polls: 1.1, From: 14})
+	brave := runFeeds(t, sim.FeedRun{World: w, Policy: poll.Index{Loss: -1}, Polls: 1.1, From: 14})
+	afraid := runFeeds(t, sim.FeedRun{World: w, Policy: poll.Index{}, Polls: 1.1, From: 14})
 	if afraid.Lost > .6*brave.Lost || afraid.Delay > 1.15*brave.Delay {
 		t.Errorf("lost %.3f, delay %.0f; without fear %.3f, %.0f", afraid.Lost, afraid.Delay, brave.Lost, brave.Delay)
 	}
@@ -226,7 +226,7 @@ func TestFeedRunsRepeat(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := sim.SimulateFeeds(ctx, sim.FeedRun{FeedWorld: w, Policy: poll.Index{}}); err == nil {
+	if _, err := sim.SimulateFeeds(ctx, sim.FeedRun{World: w, Policy: poll.Index{}}); err == nil {
 		t.Error("no error for a canceled run")
 	}
 }
@@ -242,8 +242,8 @@ func TestFeedsReal(t *testing.T) {
 		t.Fatalf("%d feeds", len(w.Feeds))
 	}
 	w = w.Cut(60, 88)
-	index := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.Index{}, Polls: 8.7, Priced: true, From: 14})
-	turn := runFeeds(t, sim.FeedRun{FeedWorld: w, Policy: poll.RoundRobin{}, Polls: 8.7, From: 14})
+	index := runFeeds(t, sim.FeedRun{World: w, Policy: poll.Index{}, Polls: 8.7, Priced: true, From: 14})
+	turn := runFeeds(t, sim.FeedRun{World: w, Policy: poll.RoundRobin{}, Polls: 8.7, From: 14})
 	if index.Delay > .5*turn.Delay || index.Delay < index.Foreseen {
 		t.Errorf("delay %.1f min; round robin %.1f, foreseen %.1f", index.Delay, turn.Delay, index.Foreseen)
 	}

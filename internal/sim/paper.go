@@ -19,25 +19,40 @@ type PaperCell struct{ Budget, Fresh, Age float64 }
 // PaperBudgets are those of the tables, in requests of each page a day.
 func PaperBudgets() []float64 { return []float64{.05, .1, .2, .5} }
 
-// Paper computes the table of all periodic policies at known rates, in closed form: no run is needed. Ages
-// are as in a Bound. Without budgets it uses PaperBudgets.
-func Paper(w *World, budgets ...float64) []PaperRow {
+// A paperRow is a row of a table to be computed.
+type paperRow struct {
+	name  string
+	bound bool
+	cell  func(budget float64) PaperCell
+}
+
+// paperTable computes a table. Without budgets it uses PaperBudgets.
+func paperTable(rows []paperRow, budgets []float64) (table []PaperRow) {
 	if len(budgets) == 0 {
 		budgets = PaperBudgets()
 	}
+	for _, r := range rows {
+		row := PaperRow{Policy: r.name, Bound: r.bound}
+		for _, b := range budgets {
+			row.Cells = append(row.Cells, r.cell(b))
+		}
+		table = append(table, row)
+	}
+	return table
+}
+
+// Paper computes the table of all periodic policies at known rates, in closed form: no run is needed. Ages
+// are as in a Bound. Without budgets it uses PaperBudgets.
+func Paper(w *World, budgets ...float64) []PaperRow {
 	freshness, harmonic, age := fresh.Objective{Fresh: 1}, fresh.Objective{Harmonic: 1}, fresh.Objective{Age: 1}
 	equal := w.equallyImportant()
-	rows := []struct {
-		name  string
-		bound bool
-		cell  func(budget float64) PaperCell
-	}{
-		{"uniform", false, w.byShare(func(*Page) float64 { return 1 })},
-		{"proportional to rate", false, w.byShare(func(p *Page) float64 { return p.Rate })},
-		{"proportional to importance", false, w.byShare(func(p *Page) float64 { return p.Weight })},
+	return paperTable([]paperRow{
+		{"uniform", false, w.byShare(evenly)},
+		{"proportional to rate", false, w.byShare(byRate)},
+		{"proportional to importance", false, w.byShare(byWeight)},
 		{"CGM optimum, unweighted", false, func(b float64) PaperCell {
 			price := PollBound(equal, freshness, Costs{}, b).Price
-			return w.periodic(b, func(i int) float64 { return newPolled(&equal.Pages[i], freshness, Costs{Header: 1}).interval(price) })
+			return w.periodic(b, func(i int) float64 { return byRequest(&equal.Pages[i]).interval(price) })
 		}},
 		{"thesis profit", false, w.byPrice(func(p *Page, price float64) float64 { return profitInterval(p, price, 0) })},
 		{"thesis profit, 1 d apart", false, w.byPrice(func(p *Page, price float64) float64 { return profitInterval(p, price, 1) })},
@@ -50,31 +65,15 @@ func Paper(w *World, budgets ...float64) []PaperRow {
 		{"age = poll age bound", true, w.bound(age, PollBound)},
 		{"push bound, freshness", true, w.bound(freshness, PushBound)},
 		{"push bound, age", true, w.bound(age, PushBound)},
-	}
-	var table []PaperRow
-	for _, r := range rows {
-		row := PaperRow{Policy: r.name, Bound: r.bound}
-		for _, b := range budgets {
-			row.Cells = append(row.Cells, r.cell(b))
-		}
-		table = append(table, row)
-	}
-	return table
+	}, budgets)
 }
 
 // PaperManifests computes the table of manifests: at fixed intervals, and priced. A cell whose budget the
 // manifests alone exceed is NaN.
 func PaperManifests(w *World, budgets ...float64) []PaperRow {
-	if len(budgets) == 0 {
-		budgets = PaperBudgets()
-	}
 	w = w.All(Site{Manifest: true})
 	freshness := fresh.Objective{Fresh: 1}
-	rows := []struct {
-		name  string
-		bound bool
-		cell  func(budget float64) PaperCell
-	}{
+	return paperTable([]paperRow{
 		{"poll bound", true, w.bound(freshness, PollBound)},
 		{"manifest 1 d fixed", false, w.timed(1)},
 		{"manifest 6 h fixed", false, w.timed(.25)},
@@ -91,16 +90,7 @@ func PaperManifests(w *World, budgets ...float64) []PaperRow {
 			return PaperCell{b, bound.Fresh, bound.Age}
 		}},
 		{"push bound", true, w.bound(freshness, PushBound)},
-	}
-	var table []PaperRow
-	for _, r := range rows {
-		row := PaperRow{Policy: r.name, Bound: r.bound}
-		for _, b := range budgets {
-			row.Cells = append(row.Cells, r.cell(b))
-		}
-		table = append(table, row)
-	}
-	return table
+	}, budgets)
 }
 
 func (w *World) bound(o fresh.Objective, of func(*World, fresh.Objective, Costs, float64) Bound) func(float64) PaperCell {
@@ -112,19 +102,19 @@ func (w *World) bound(o fresh.Objective, of func(*World, fresh.Objective, Costs,
 
 // equallyImportant is the same web with equal weights.
 func (w *World) equallyImportant() *World {
-	v := &World{Name: w.Name, Sites: w.Sites, Pages: append([]Page(nil), w.Pages...)}
-	for i := range v.Pages {
-		v.Pages[i].Weight = 1
-	}
+	v := w.remade("", func(p *Page) { p.Weight = 1 })
 	v.Normalize()
 	return v
 }
+
+// byRequest is a page polled for freshness, at a cost of one for a visit.
+func byRequest(p *Page) *polled { return newPolled(p, fresh.Objective{Fresh: 1}, Costs{Header: 1}) }
 
 // periodic is the outcome of visits at intervals.
 func (w *World) periodic(budget float64, interval func(page int) float64) PaperCell {
 	var sum outcome
 	for i := range w.Pages {
-		sum.add(1, newPolled(&w.Pages[i], fresh.Objective{Fresh: 1}, Costs{Header: 1}).every(interval(i)))
+		sum.add(1, byRequest(&w.Pages[i]).every(interval(i)))
 	}
 	return PaperCell{budget, sum.fresh, sum.age}
 }
@@ -195,7 +185,7 @@ func (w *World) timed(interval float64) func(float64) PaperCell {
 		}
 		var parts []part
 		for i := range w.Pages {
-			parts = append(parts, &named{polled: *newPolled(&w.Pages[i], fresh.Objective{Fresh: 1}, Costs{Header: 1}), interval: interval})
+			parts = append(parts, &named{polled: *byRequest(&w.Pages[i]), interval: interval})
 		}
 		_, sum := solve(parts, left)
 		return PaperCell{budget, sum.fresh, sum.age}

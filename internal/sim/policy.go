@@ -40,6 +40,11 @@ type Policy struct {
 	Timer float64
 }
 
+// listening are the channels that it uses.
+func (p *Policy) listening() Listening {
+	return Listening{Manifest: !p.IgnoresNotices, Push: !p.IgnoresNotices}
+}
+
 // Policies returns all named policies, in the order of the tables.
 func Policies() []Policy {
 	freshness, harmonic, age := fresh.Objective{Fresh: 1}, fresh.Objective{Harmonic: 1}, fresh.Objective{Age: 1}

@@ -21,10 +21,7 @@ type Result struct {
 	Polls    float64 // of manifests
 	Bytes    float64 // per page and day, received in responses
 	Notices  float64 // per page and day, by push or in a manifest
-	Replans  int
 	Price    float64 // at the end
-
-	Expected struct{ Fresh, Age float64 } // of the policy's last plan, NaN if it has no plan
 
 	Bound Bound // for this world, with the channels that the policy uses; see Run.Bound
 
@@ -49,56 +46,63 @@ func (r *Result) Between(from, to int) (fresh, age float64) {
 	return fresh / n, age / n
 }
 
-// A ledger keeps the freshness and age of all pages, day by day.
+// A ledger keeps the freshness, age and costs of all pages, day by day, and counts the events from a day on.
 type ledger struct {
-	days  float64
-	stale []float64 // weight x days stale, of each day
-	age   []float64 // weight x days^2/2
-	spend []float64
+	from, days float64
+	daily      []Day // Fresh is weight x days stale, and Age weight x days^2/2
+
+	events [Planned + 1]int
+	wasted int // visits without a change
+	bytes  float64
 }
 
-func newLedger(days float64) *ledger {
-	n := max(1, int(math.Ceil(days)))
-	return &ledger{days: days, stale: make([]float64, n), age: make([]float64, n), spend: make([]float64, n)}
+func newLedger(days, from float64) *ledger {
+	return &ledger{from: from, days: days, daily: make([]Day, int(math.Ceil(days)))}
 }
 
 // wrong adds a period in which a copy was wrong.
 func (l *ledger) wrong(weight, from, to float64) {
-	to = min(to, l.days)
-	for at := max(0, from); at < to; {
-		d := int(at)
-		end := min(to, float64(d+1))
+	for at := from; at < to; {
+		d := &l.daily[int(at)]
+		end := min(to, math.Floor(at)+1)
 		a, b := at-from, end-from
-		l.stale[d] += weight * (b - a)
-		l.age[d] += weight * (b*b - a*a) / 2
+		d.Fresh += weight * (b - a)
+		d.Age += weight * (b*b - a*a) / 2
 		at = end
 	}
 }
 
-func (l *ledger) spent(at, cost float64) {
-	l.spend[min(max(0, int(at)), len(l.spend)-1)] += cost
-}
-
-// daily returns the result of each day; a last part of a day counts as one.
-func (l *ledger) daily(pages int) []Day {
-	list := make([]Day, len(l.stale))
-	for d := range list {
-		length := min(1, l.days-float64(d))
-		list[d] = Day{Fresh: 1 - l.stale[d]/length, Age: l.age[d] / length, Spend: l.spend[d] / length / float64(pages)}
+// count adds an event, in which so many bytes were received.
+func (l *ledger) count(x Event, bytes float64) {
+	l.daily[int(x.At)].Spend += x.Cost
+	if x.At < l.from {
+		return
 	}
-	return list
+	l.events[x.Kind]++
+	l.bytes += bytes
+	if x.Kind == Visited && !x.Changed {
+		l.wasted++
+	}
 }
 
-// score sets the result's freshness, age and spending from day From on.
+// score sets the part of the result that follows from the ledger. A last part of a day counts as one in
+// Result.Daily.
 func (l *ledger) score(r *Result) {
-	r.Daily = l.daily(r.Pages)
-	sum, first := 0., min(max(0, int(r.From)), len(r.Daily)-1)
-	for d := first; d < len(r.Daily); d++ {
-		length := min(1, l.days-float64(d))
-		r.Fresh += r.Daily[d].Fresh * length
-		r.Age += r.Daily[d].Age * length
-		r.Spend += r.Daily[d].Spend * length
-		sum += length
+	sum := 0.
+	for i, d := range l.daily {
+		length := min(1, l.days-float64(i))
+		d = Day{Fresh: 1 - d.Fresh/length, Age: d.Age / length, Spend: d.Spend / length / float64(r.Pages)}
+		r.Daily = append(r.Daily, d)
+		if float64(i) >= l.from {
+			r.Fresh += d.Fresh * length
+			r.Age += d.Age * length
+			r.Spend += d.Spend * length
+			sum += length
+		}
 	}
 	r.Fresh, r.Age, r.Spend = r.Fresh/sum, r.Age/sum, r.Spend/sum
+	part := float64(r.Pages) * (l.days - l.from)
+	per := func(n int) float64 { return float64(n) / part }
+	r.Visits, r.Wasted, r.Polls, r.Notices = per(l.events[Visited]), per(l.wasted), per(l.events[Polled]), per(l.events[Told])
+	r.Requests, r.Bytes = r.Visits+r.Polls, l.bytes/part
 }

@@ -1,115 +1,94 @@
 package sim
 
 import (
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
-// A rule is a run's choice of pages: policies of package fresh, and their inputs.
+// A rule is a run's choice of pages, mostly by a policy of package fresh. It is given what it may know and
+// nothing else: the crawler's view, the true world, or neither.
 type rule interface {
-	// plan evaluates everything known, and returns the number of days until the next plan.
-	plan() (again float64)
+	// plan evaluates everything known by now, and returns the number of days until the next plan.
+	plan(now float64) (again float64)
 
-	// policy is the policy for one page; it is valid until the next call.
-	policy(page int) fresh.Policy
+	// next is when a visit to a page pays; a time in the past means now.
+	next(i int, p *fresh.Page, now time.Time) time.Time
+
+	// profit is the rank of a page whose visit pays now.
+	profit(i int, p *fresh.Page, now time.Time) float64
 
 	// price is the current price of a visit.
 	price() float64
 
 	// interval is that of polls of a site's manifest, +Inf if none is worth it.
 	interval(site int) float64
-
-	// expected are the freshness and age of the last plan, NaN if it has none.
-	expected() (share, age float64)
 }
 
-func newRule(e *engine) (rule, error) {
-	w := e.World
-	switch e.Policy.Rule {
+// newRule returns the rule of a run, nil if there is none of its name.
+func newRule(r *Run, v *view, b *budget) rule {
+	w, priced := r.World, planned{budget: b}
+	switch r.Policy.Rule {
 	case Uniform:
-		return newFixed(e, func(*Page) float64 { return 1 }), nil
+		return fixed{every: w.intervals(r.Budget, evenly)}
 	case Proportional:
-		return newFixed(e, func(p *Page) float64 { return p.Rate }), nil
+		return fixed{every: w.intervals(r.Budget, byRate)}
 	case Importance:
-		return newFixed(e, func(p *Page) float64 { return p.Weight }), nil
+		return fixed{every: w.intervals(r.Budget, byWeight)}
 	case Thesis:
-		return &profit{engine: e}, nil
+		return &thesis{planned: priced, run: r, view: v}
 	case Priced, "":
-		if e.Policy.Known {
-			return newOracle(e), nil
+		if r.Policy.Known {
+			return &oracle{planned: priced, world: w, policy: &r.Policy, shapes: shapes{}}
 		}
-		return newLearning(e), nil
+		return &learning{planned: priced, view: v,
+			priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget}}
 	case PointEstimate:
-		return &plugged{engine: e}, nil
+		return &plugged{planned: priced, world: w, view: v, objective: plain(r.Policy.Objective)}
 	case Trusting:
-		return &trusting{rank: func(p *fresh.Page) float64 { return -daysAt(p.Heard.Noticed) }}, nil
+		return trusting{rank: func(_ int, p *fresh.Page) float64 { return -daysAt(p.Heard.Noticed) }}
 	case TrustingWeight:
-		return &trusting{rank: func(p *fresh.Page) float64 { return p.Importance }}, nil
+		return trusting{rank: func(_ int, p *fresh.Page) float64 { return p.Importance }}
 	case TrustingGain:
-		t := &trusting{}
-		var at *Page
-		t.of = func(i int) { at = &w.Pages[i] }
-		t.rank = func(*fresh.Page) float64 { return at.Weight / at.Rate }
-		return t, nil
+		return trusting{rank: func(i int, _ *fresh.Page) float64 { return w.Pages[i].Weight / w.Pages[i].Rate }}
 	}
-	return nil, fmt.Errorf("unknown rule %q", e.Policy.Rule)
+	return nil
 }
 
 // A plainRule has neither plans nor prices, and polls no manifests.
 type plainRule struct{}
 
-func (plainRule) plan() float64                { return math.Inf(1) }
-func (plainRule) price() float64               { return 1 }
-func (plainRule) interval(int) float64         { return math.Inf(1) }
-func (plainRule) expected() (float64, float64) { return math.NaN(), math.NaN() }
+func (plainRule) plan(float64) float64 { return math.Inf(1) }
+func (plainRule) price() float64       { return 1 }
+func (plainRule) interval(int) float64 { return math.Inf(1) }
 
 // fixed visits pages at intervals.
 type fixed struct {
 	plainRule
 	every []float64
-	at    int
 }
 
-func newFixed(e *engine, share func(*Page) float64) *fixed {
-	return &fixed{every: e.World.intervals(e.Budget, share)}
+func (f fixed) next(i int, p *fresh.Page, _ time.Time) time.Time {
+	return clock(daysAt(p.Last) + f.every[i])
 }
 
-func (f *fixed) policy(i int) fresh.Policy { f.at = i; return f }
-
-// Next implements fresh.Policy.
-func (f *fixed) Next(p *fresh.Page, _ time.Time) time.Time {
-	return clock(daysAt(p.Last) + f.every[f.at])
-}
-
-// Profit ranks pages by how long they have been due.
-func (f *fixed) Profit(p *fresh.Page, _ time.Time) float64 {
-	return 1 - .01*(daysAt(p.Last)+f.every[f.at])/never
+// profit ranks pages by how long they have been due.
+func (f fixed) profit(i int, p *fresh.Page, _ time.Time) float64 {
+	return 1 - .01*(daysAt(p.Last)+f.every[i])/never
 }
 
 // trusting fetches every page with a notice, in a given order.
 type trusting struct {
 	plainRule
-	rank func(*fresh.Page) float64
-	of   func(page int)
+	rank func(i int, p *fresh.Page) float64
 }
 
-func (t *trusting) policy(i int) fresh.Policy {
-	if t.of != nil {
-		t.of(i)
-	}
-	return t
-}
-
-// Next implements fresh.Policy.
-func (t *trusting) Next(p *fresh.Page, _ time.Time) time.Time {
+func (t trusting) next(_ int, p *fresh.Page, _ time.Time) time.Time {
 	if p.Heard.Notices > 0 {
 		return time.Time{}
 	}
 	return clock(never)
 }
 
-// Profit implements fresh.Policy.
-func (t *trusting) Profit(p *fresh.Page, _ time.Time) float64 { return t.rank(p) }
+func (t trusting) profit(i int, p *fresh.Page, _ time.Time) float64 { return t.rank(i, p) }

@@ -11,78 +11,83 @@ import (
 // took before.
 func again(now float64) float64 { return max(1, now/8) }
 
-// profit is the thesis's own policy, with the threshold at which it spends the budget.
-type profit struct {
+// A planned rule has the price of its last plan, adjusted by the budget's balance.
+type planned struct {
 	plainRule
-	*engine
-	thesis    fresh.Thesis
-	threshold float64
+	budget *budget
+	base   float64 // the price of the plan
 }
 
-func (r *profit) price() float64 { return r.threshold }
+func (r *planned) price() float64                             { return r.base * r.budget.Factor() }
+func (r *planned) profit(int, *fresh.Page, time.Time) float64 { return r.price() }
 
-func (r *profit) plan() float64 {
-	r.thesis = fresh.Thesis{Periods: fresh.Periods{Page: -1}, MaxPeriod: -1}
+// thesis is the thesis's own policy, with the threshold at which it spends the budget.
+type thesis struct {
+	planned // with the threshold as its price
+	run     *Run
+	view    *view
+	rule    fresh.Thesis
+}
+
+// price is that of the plan: the balance adjusts the threshold alone.
+func (r *thesis) price() float64 { return r.base }
+
+func (r *thesis) plan(now float64) float64 {
+	r.rule = fresh.Thesis{Periods: fresh.Periods{Page: -1}, MaxPeriod: -1}
 	shortest := 0.
-	if r.Policy.Daily {
-		r.thesis.Periods.Page, shortest = day, 1
+	if r.run.Policy.Daily {
+		r.rule.Periods.Page, shortest = day, 1
 	}
-	if r.Policy.Known {
-		r.threshold = priceOf(len(r.pages), r.Budget, func(i int, price float64) float64 {
-			return profitInterval(&r.World.Pages[i], price, shortest)
+	if r.run.Policy.Known {
+		r.base = priceOf(len(r.view.pages), r.run.Budget, func(i int, price float64) float64 {
+			return profitInterval(&r.run.World.Pages[i], price, shortest)
 		})
 		return math.Inf(1)
 	}
-	r.thesis.MaxPeriod = 0 // else a page never seen to change would not be visited again
-	r.threshold = priceOf(len(r.pages), r.Budget, func(i int, price float64) float64 {
-		p, t := &r.pages[i].Page, r.thesis
-		t.Threshold = price
-		return float64(t.Next(p, start).Sub(p.Last)) / float64(day)
+	r.rule.MaxPeriod = 0 // else a page never seen to change would not be visited again
+	r.base = priceOf(len(r.view.pages), r.run.Budget, func(i int, price float64) float64 {
+		p := &r.view.pages[i]
+		r.rule.Threshold = price
+		return float64(r.rule.Next(p, start).Sub(p.Last)) / float64(day)
 	})
-	return again(r.now)
+	return again(now)
 }
 
-func (r *profit) policy(i int) fresh.Policy {
-	r.thesis.Threshold = r.threshold * r.purse.Factor()
-	if r.Policy.Known {
-		r.thesis.Prior = r.World.Pages[i].Rate
+// at is the policy for a page, at the threshold adjusted by the budget's balance.
+func (r *thesis) at(i int) *fresh.Thesis {
+	r.rule.Threshold = r.planned.price()
+	if r.run.Policy.Known {
+		r.rule.Prior = r.run.World.Pages[i].Rate
 	}
-	return &r.thesis
+	return &r.rule
 }
+
+func (r *thesis) next(i int, p *fresh.Page, now time.Time) time.Time { return r.at(i).Next(p, now) }
+func (r *thesis) profit(i int, p *fresh.Page, now time.Time) float64 { return r.at(i).Profit(p, now) }
 
 // oracle is the index at the true rates, with or without notices.
 type oracle struct {
-	*engine
-	base   float64   // the price
+	planned
+	world  *World
+	policy *Policy
 	every  []float64 // of manifests, in days
 	alone  []bool    // sites whose pages are polled despite their manifest
 	shapes shapes
-	at     int
-	bounds outcome
 }
 
-func newOracle(e *engine) *oracle { return &oracle{engine: e, shapes: shapes{}} }
-
-func (r *oracle) plan() float64 {
-	parts, lists := webParts(r.World, plain(r.Policy.Objective), r.costs, Listening{Manifest: !r.Policy.IgnoresNotices, Push: !r.Policy.IgnoresNotices})
-	budget := r.Budget * float64(len(r.pages))
-	r.every, r.alone = make([]float64, len(r.sites)), make([]bool, len(r.sites))
-	if r.Policy.Timer > 0 {
-		for s, l := range lists {
-			if r.every[s] = math.Inf(1); l != nil {
-				r.every[s] = r.Policy.Timer
-				l.timer = r.Policy.Timer
-			}
+func (r *oracle) plan(float64) float64 {
+	parts, lists := webParts(r.world, plain(r.policy.Objective), r.budget.costs, r.policy.listening())
+	for _, l := range lists {
+		if l != nil {
+			l.timer = r.policy.Timer
 		}
 	}
-	r.base, r.bounds = solve(parts, budget)
-	if r.Policy.Timer > 0 {
-		return math.Inf(1)
-	}
+	r.base, _ = solve(parts, r.budget.Rate)
+	r.every, r.alone = make([]float64, len(lists)), make([]bool, len(lists))
 	for s, l := range lists {
 		r.every[s] = math.Inf(1)
 		if l != nil {
-			if every, ok := l.choice(r.base); ok {
+			if _, every, ok := l.best(r.base); ok {
 				r.every[s] = every
 			} else {
 				r.alone[s] = true
@@ -92,141 +97,150 @@ func (r *oracle) plan() float64 {
 	return math.Inf(1)
 }
 
-func (r *oracle) price() float64                     { return r.base * r.purse.Factor() }
-func (r *oracle) interval(s int) float64             { return r.every[s] }
-func (r *oracle) expected() (freshness, age float64) { return r.bounds.fresh, r.bounds.age }
-func (r *oracle) policy(i int) fresh.Policy          { r.at = i; return r }
-func (r *oracle) page() (*Page, *site)               { p := &r.World.Pages[r.at]; return p, &r.sites[p.Site] }
-func (r *oracle) Profit(p *fresh.Page, _ time.Time) float64 {
-	is, _ := r.page()
-	if is.Rate == 0 {
+func (r *oracle) interval(s int) float64 { return r.every[s] }
+
+func (r *oracle) profit(i int, p *fresh.Page, _ time.Time) float64 {
+	switch is := &r.world.Pages[i]; {
+	case is.Rate == 0:
 		return 0
-	}
-	if p.Heard.Notices > 0 {
+	case p.Heard.Notices > 0:
 		return is.Weight / is.Rate
 	}
 	return r.price()
 }
 
-// Next implements fresh.Policy.
-func (r *oracle) Next(p *fresh.Page, _ time.Time) time.Time {
-	is, s := r.page()
+func (r *oracle) next(i int, p *fresh.Page, _ time.Time) time.Time {
+	is := &r.world.Pages[i]
 	if is.Rate == 0 || is.Weight == 0 {
 		return clock(never)
 	}
-	o := plain(r.Policy.Objective)
-	polled := newPolled(is, o, r.costs)
+	site := &r.world.Sites[is.Site]
+	polled := newPolled(is, plain(r.policy.Objective), r.budget.costs)
 	switch {
-	case s.known.Tells && !s.perfect():
-		if n, ok := r.shapes.newNoisy(polled, s.Site).(*noisy); ok {
+	case p.Site.Tells && !site.perfect():
+		if n, ok := r.shapes.newNoisy(polled, site).(*noisy); ok {
 			return clock(daysAt(p.Last) + max(0, n.level(r.price())-n.beta*float64(p.Heard.Notices)))
 		}
-	case s.known.Tells, s.hasManifest && !r.alone[is.Site]:
+	case p.Site.Tells, p.Listed && !r.alone[is.Site]:
 		told := pushed{*polled}
 		if p.Heard.Notices == 0 {
 			return clock(never)
 		}
 		return clock(daysAt(p.Heard.Noticed) + told.wait(r.price()))
 	}
-	return clock(daysAt(p.Last) + r.due(is, polled))
-}
-
-// due is the age at which a page without notices is visited, by the crawler's own formula where there is one.
-func (r *oracle) due(is *Page, p *polled) float64 {
-	if p.body > 0 {
-		return p.interval(r.price())
+	// The age at which a page without notices is visited, by the crawler's own formula where there is one.
+	if polled.body > 0 {
+		return clock(daysAt(p.Last) + polled.interval(r.price()))
 	}
-	return r.Policy.Objective.AgeAtRate(is.Rate, r.price()*p.header/is.Weight)
+	return clock(daysAt(p.Last) + r.policy.Objective.AgeAtRate(is.Rate, r.price()*polled.header/is.Weight))
 }
 
 // plugged is the index at an estimate of the rate, as if that were exact.
 type plugged struct {
-	*engine
-	base   float64
-	bounds outcome
-	at     int
+	planned
+	world     *World
+	view      *view
+	objective fresh.Objective
 }
 
-func (r *plugged) plan() float64 {
-	parts := make([]part, len(r.pages))
+func (r *plugged) plan(now float64) float64 {
+	parts := make([]part, len(r.view.pages))
 	for i := range parts {
-		parts[i] = r.polled(i)
+		parts[i] = r.polled(i, &r.view.pages[i])
 	}
-	r.base, r.bounds = solve(parts, r.Budget*float64(len(parts)))
-	return again(r.now)
+	r.base, _ = solve(parts, r.budget.Rate)
+	return again(now)
 }
 
 // polled is a page with the thesis's estimate of its rate. A page never seen to change gets half a change in
 // all the time that it was observed, or it would never be visited again.
-func (r *plugged) polled(i int) *polled {
-	is := r.World.Pages[i]
-	h := &r.pages[i].History
-	if is.Rate = fresh.Rate(*h); is.Rate == 0 {
-		is.Rate = .5 / max(1, daysAt(h.Last)-daysAt(h.First))
+func (r *plugged) polled(i int, p *fresh.Page) *polled {
+	is := r.world.Pages[i]
+	if is.Rate = fresh.Rate(p.History); is.Rate == 0 {
+		is.Rate = .5 / max(1, daysAt(p.Last)-daysAt(p.First))
 	}
-	return newPolled(&is, plain(r.Policy.Objective), r.costs)
+	return newPolled(&is, r.objective, r.budget.costs)
 }
 
-func (r *plugged) price() float64                        { return r.base * r.purse.Factor() }
-func (r *plugged) interval(int) float64                  { return math.Inf(1) }
-func (r *plugged) expected() (freshness, age float64)    { return r.bounds.fresh, r.bounds.age }
-func (r *plugged) policy(i int) fresh.Policy             { r.at = i; return r }
-func (r *plugged) Profit(*fresh.Page, time.Time) float64 { return r.price() }
-
-// Next implements fresh.Policy.
-func (r *plugged) Next(p *fresh.Page, _ time.Time) time.Time {
-	return clock(daysAt(p.Last) + min(r.polled(r.at).interval(r.price()), never))
+func (r *plugged) next(i int, p *fresh.Page, _ time.Time) time.Time {
+	return clock(daysAt(p.Last) + min(r.polled(i, p).interval(r.price()), never))
 }
 
 // learning is the crawler's own policy: it knows nothing at the start.
 type learning struct {
-	*engine
+	planned
+	view   *view
 	priced fresh.Priced
-	made   fresh.Plan
-	plans  []*fresh.SitePlanning
-}
-
-func newLearning(e *engine) *learning {
-	return &learning{engine: e,
-		priced: fresh.Priced{Objective: e.Policy.Objective, Costs: e.costs, Eager: e.Policy.FetchOutsideBudget}}
+	sites  []*fresh.SitePlanning
 }
 
 // plan passes over every page once, as the crawler does.
-func (r *learning) plan() float64 {
-	pass := fresh.Planning{Priced: r.priced, Budget: r.Budget * float64(len(r.pages)), Pages: len(r.pages)}
-	sites := make([]*fresh.SitePlanning, len(r.sites))
-	r.manifests = fresh.Manifests{}
-	for i := range r.sites {
-		if s := &r.sites[i]; s.hasManifest {
-			r.manifests.Add(&s.known.Signal)
+func (r *learning) plan(now float64) float64 {
+	v := r.view
+	pass := fresh.Planning{Priced: r.priced, Budget: r.budget.Rate, Pages: len(v.pages)}
+	v.manifests = fresh.Manifests{}
+	for i := range v.sites {
+		if s := &v.sites[i]; s.polled {
+			v.manifests.Add(&s.Signal)
 		}
 	}
-	for i := range r.sites {
-		s := &r.sites[i]
+	r.sites = r.sites[:0]
+	for i := range v.sites {
+		s := &v.sites[i]
 		var terms fresh.SiteTerms
-		if s.hasManifest {
-			s.known.Manifest.Recall = r.manifests.Recall(&s.known.Signal)
-			terms = fresh.SiteTerms{Manifest: true, Precision: r.manifests.Precision(&s.known.Signal), Recall: s.known.Manifest.Recall}
+		if s.polled {
+			s.Manifest.Recall = v.manifests.Recall(&s.Signal)
+			terms = fresh.SiteTerms{Manifest: true, Precision: v.manifests.Precision(&s.Signal), Recall: s.Manifest.Recall}
 		}
-		sites[i] = pass.Site(terms)
-		for _, p := range s.pages {
-			r.pages[p].Listen()
-			sites[i].Add(&r.pages[p].Page)
+		planning := pass.Site(terms)
+		for _, i := range s.pages {
+			v.pages[i].Listen()
+			planning.Add(&v.pages[i])
 		}
-		sites[i].Close()
+		planning.Close()
+		r.sites = append(r.sites, planning)
 	}
-	r.made, r.plans = pass.Plan(), sites
-	r.priced.Longest = r.made.Longest
-	for i, s := range sites {
-		r.sites[i].known.Prior, r.sites[i].known.Manifest.Planned = s.Prior(), !math.IsInf(s.Every(r.made.Price), 1)
+	made := pass.Plan()
+	r.base, r.priced.Longest = made.Price, made.Longest
+	for i, planning := range r.sites {
+		v.sites[i].Prior, v.sites[i].Manifest.Planned = planning.Prior(), !math.IsInf(planning.Every(made.Price), 1)
 	}
-	return again(r.now)
+	return again(now)
 }
 
-func (r *learning) price() float64                     { return r.made.Price * r.purse.Factor() }
-func (r *learning) interval(s int) float64             { return r.plans[s].Every(r.price()) }
-func (r *learning) expected() (freshness, age float64) { return r.made.Freshness, r.made.Age }
-func (r *learning) policy(int) fresh.Policy {
-	r.priced.Price = r.price()
+func (r *learning) interval(s int) float64 { return r.sites[s].Every(r.price()) }
+
+// at is the policy at a price.
+func (r *learning) at(price float64) *fresh.Priced {
+	r.priced.Price = price
 	return &r.priced
+}
+
+func (r *learning) next(_ int, p *fresh.Page, now time.Time) time.Time {
+	return r.at(r.price()).Next(p, now)
+}
+
+func (r *learning) profit(_ int, p *fresh.Page, now time.Time) float64 {
+	return r.at(r.price()).Profit(p, now)
+}
+
+// look returns when to recompute the due time of a page whose visit pays at time at, if nothing changes. The
+// price may fall until then, and placing all pages anew whenever it does would take long. So a newly placed
+// page is looked at when it would pay at half the price, and then after half of each remaining wait, until
+// little is left.
+func (r *learning) look(p *fresh.Page, now, at float64, again bool) float64 {
+	if at-now < .15*(at-daysAt(p.Last)) {
+		return at
+	}
+	soon := now + (at-now)/2
+	if !again {
+		soon = max(daysAt(r.at(r.price()/2).Next(p, clock(now))), now+(at-now)/4)
+	}
+	// A page that does not pay at any age is looked at as often as plans are made, and one with notices once
+	// a day: many pages may get notices at once, and then the price decides how soon each is visited.
+	most := max(1, now/12)
+	if p.Heard.Notices > 0 {
+		most = 1
+	}
+	return min(at, soon, now+most)
 }

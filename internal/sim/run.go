@@ -74,7 +74,7 @@ func Simulate(ctx context.Context, r Run) (*Result, error) {
 	}
 	e, err := newEngine(&r)
 	if err == nil {
-		err = e.run(ctx)
+		err = e.simulate(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("simulate %s: %w", r.Policy.Name, err)

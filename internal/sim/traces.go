@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/parleyweb/parley/internal/coding"
 )
 
 const (
@@ -26,7 +23,6 @@ const (
 // A trace is the real history of the pages of one site, from its version control. Unlike a crawl it misses no
 // change, and it dates each.
 type trace struct {
-	Name        string
 	First, Last time.Time
 	Lives       []life // by birth
 }
@@ -61,16 +57,16 @@ func openTrace(dir, name string) (*trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.part(name, part), nil
+	return t.part(part), nil
 }
 
 // part is the part of a trace whose pages ended in a folder.
-func (t *trace) part(name, folder string) *trace {
+func (t *trace) part(folder string) *trace {
 	if folder == "" {
 		return t
 	}
 	some := *t
-	some.Name, some.Lives = name, nil
+	some.Lives = nil
 	for _, l := range t.Lives {
 		if strings.HasPrefix(l.Path, folder) {
 			some.Lives = append(some.Lives, l)
@@ -83,16 +79,11 @@ func (t *trace) part(name, folder string) *trace {
 // order), commit, op (A, M, D, R), path, old_path, size and blob. An event that leaves a page with the same
 // blob is no change. A malformed row is an error, and so is a trace of more than 256 MB.
 func readTrace(name string, r io.Reader) (*trace, error) {
-	plain, err := coding.NewReader(r)
-	if err != nil {
+	t := traceBuilder{trace: &trace{}, paths: map[string]int{}}
+	if err := t.read(r); err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
-	defer plain.Close()
-	t := traceBuilder{t: &trace{Name: name}, at: map[string]int{}}
-	if err := t.read(plain); err != nil {
-		return nil, fmt.Errorf("read trace %s: %w", name, err)
-	}
-	return t.t, nil
+	return t.trace, nil
 }
 
 // An event is one row of a trace.
@@ -107,112 +98,68 @@ type event struct {
 
 // A traceBuilder applies the events of a trace to its pages.
 type traceBuilder struct {
-	t     *trace
-	at    map[string]int // the life at each path
+	*trace
+	paths map[string]int // the life at each path
 	blobs []string       // the content of each life
 	push  []event        // read, not yet applied
 	last  int64
 }
 
-var errLong = fmt.Errorf("more than %d MB", maxTrace>>20)
-
-func (t *traceBuilder) read(plain io.Reader) error {
-	limit := &io.LimitedReader{R: plain, N: maxTrace + 1}
-	rows := csv.NewReader(limit)
-	rows.ReuseRecord = true
-	header, err := rows.Read()
-	if err != nil {
-		return whole(err)
-	}
-	columns, err := columnsOf(header)
-	if err != nil {
-		return err
-	}
-	for n := 0; ; n++ {
-		row, err := rows.Read()
-		if limit.N <= 0 || n > maxEvents {
-			return errLong
+func (t *traceBuilder) read(r io.Reader) error {
+	n := 0
+	err := readTable(r, maxTrace, []string{"time", "commit", "op", "path", "old_path", "size", "blob"}, func(row []string) error {
+		if n++; n > maxEvents {
+			return fmt.Errorf("more than %d events", maxEvents)
 		}
-		if err == io.EOF {
-			break
-		}
+		e, err := parseEvent(row)
 		if err != nil {
 			return err
 		}
-		e, err := columns.event(row)
-		if err == nil {
-			err = t.take(e)
-		}
-		if err != nil {
-			line, _ := rows.FieldPos(0)
-			return fmt.Errorf("line %d: %w", line, err)
-		}
+		return t.take(e)
+	})
+	if err != nil {
+		return err
 	}
 	t.flush()
-	if t.t.First.IsZero() {
+	if t.First.IsZero() {
 		return errors.New("no events")
 	}
-	t.t.Last = time.Unix(t.last, 0).UTC()
+	t.Last = time.Unix(t.last, 0).UTC()
 	return nil
 }
 
-func whole(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
+// parseEvent reads a row of the columns that read names.
+func parseEvent(row []string) (e event, err error) {
+	at, push, op, size := row[0], row[1], row[2], row[5]
+	e.path, e.old, e.blob = row[3], row[4], row[6]
+	if e.time, err = strconv.ParseInt(at, 10, 64); err != nil || e.time < 0 || e.time > lastTime {
+		return e, fmt.Errorf("invalid time: %.40q", at)
 	}
-	return err
-}
-
-// columns has the index of each column.
-type columns struct{ time, commit, op, path, old, size, blob int }
-
-func columnsOf(header []string) (c columns, err error) {
-	for _, f := range []struct {
-		name string
-		at   *int
-	}{{"time", &c.time}, {"commit", &c.commit}, {"op", &c.op}, {"path", &c.path}, {"old_path", &c.old}, {"size", &c.size}, {"blob", &c.blob}} {
-		*f.at = -1
-		for i, name := range header {
-			if name == f.name {
-				*f.at = i
-			}
-		}
-		if *f.at < 0 {
-			return c, fmt.Errorf("no column %q", f.name)
-		}
-	}
-	return c, nil
-}
-
-func (c columns) event(row []string) (e event, err error) {
-	if e.time, err = strconv.ParseInt(row[c.time], 10, 64); err != nil || e.time < 0 || e.time > lastTime {
-		return e, fmt.Errorf("invalid time: %.40q", row[c.time])
-	}
-	commit, err := strconv.ParseInt(row[c.commit], 10, 32)
+	commit, err := strconv.ParseInt(push, 10, 32)
 	if err != nil {
-		return e, fmt.Errorf("invalid commit: %.40q", row[c.commit])
+		return e, fmt.Errorf("invalid commit: %.40q", push)
 	}
-	if len(row[c.op]) != 1 || !strings.Contains("AMDR", row[c.op]) {
-		return e, fmt.Errorf("invalid operation: %.40q", row[c.op])
+	if len(op) != 1 || !strings.Contains("AMDR", op) {
+		return e, fmt.Errorf("invalid operation: %.40q", op)
 	}
-	if s := row[c.size]; s != "" {
-		if e.size, err = strconv.ParseInt(s, 10, 64); err != nil || e.size < 0 {
-			return e, fmt.Errorf("invalid size: %.40q", s)
+	if size != "" {
+		if e.size, err = strconv.ParseInt(size, 10, 64); err != nil || e.size < 0 {
+			return e, fmt.Errorf("invalid size: %.40q", size)
 		}
 	}
-	if n := max(len(row[c.path]), len(row[c.old]), len(row[c.blob])); n > maxPath || row[c.path] == "" {
-		return e, fmt.Errorf("path missing or too long: %.40q", row[c.path])
+	if n := max(len(e.path), len(e.old), len(e.blob)); n > maxPath || e.path == "" {
+		return e, fmt.Errorf("path missing or too long: %.40q", e.path)
 	}
 	// The row is one string, and any part of it would keep all of it in memory.
-	e.commit, e.op = int32(commit), row[c.op][0]
-	e.path, e.old, e.blob = strings.Clone(row[c.path]), strings.Clone(row[c.old]), strings.Clone(row[c.blob])
+	e.commit, e.op = int32(commit), op[0]
+	e.path, e.old, e.blob = strings.Clone(e.path), strings.Clone(e.old), strings.Clone(e.blob)
 	return e, nil
 }
 
 // take collects the events of one push: they happened at the same time, so that pages may change places.
 func (t *traceBuilder) take(e event) error {
-	if t.t.First.IsZero() {
-		t.t.First = time.Unix(e.time, 0).UTC()
+	if t.First.IsZero() {
+		t.First = time.Unix(e.time, 0).UTC()
 	} else if e.time < t.last {
 		return fmt.Errorf("time %d is earlier than on the line before", e.time)
 	}
@@ -230,14 +177,14 @@ func (t *traceBuilder) flush() {
 		switch from := e.path; e.op {
 		case 'R':
 			from = e.old
-			if i, ok := t.at[from]; ok {
+			if i, ok := t.paths[from]; ok {
 				moved[from] = i
-				delete(t.at, from)
+				delete(t.paths, from)
 			}
 		case 'D':
-			if i, ok := t.at[from]; ok {
-				t.t.Lives[i].Died = t.t.at(e.time)
-				delete(t.at, from)
+			if i, ok := t.paths[from]; ok {
+				t.Lives[i].Died = t.at(e.time)
+				delete(t.paths, from)
 			}
 		}
 	}
@@ -245,10 +192,10 @@ func (t *traceBuilder) flush() {
 		if e.op == 'D' {
 			continue
 		}
-		i, ok := t.at[e.path]
+		i, ok := t.paths[e.path]
 		if e.op == 'R' {
 			if ok { // it replaces another page
-				t.t.Lives[i].Died = t.t.at(e.time)
+				t.Lives[i].Died = t.at(e.time)
 			}
 			i, ok = moved[e.old]
 			delete(moved, e.old) // another page from the same path is new
@@ -256,26 +203,26 @@ func (t *traceBuilder) flush() {
 		t.stand(e, i, ok)
 	}
 	for _, i := range moved { // only of a page that moved twice
-		t.t.Lives[i].Died = t.t.at(t.last)
+		t.Lives[i].Died = t.at(t.last)
 	}
 	t.push = t.push[:0]
 }
 
 // stand records a page at the event's path: the life i, or a new one.
 func (t *traceBuilder) stand(e event, i int, known bool) {
-	at := t.t.at(e.time)
+	at := t.at(e.time)
 	if !known {
-		i = len(t.t.Lives)
-		t.t.Lives = append(t.t.Lives, life{Born: at, Died: math.Inf(1)})
+		i = len(t.Lives)
+		t.Lives = append(t.Lives, life{Born: at, Died: math.Inf(1)})
 		t.blobs = append(t.blobs, e.blob)
 	}
-	l := &t.t.Lives[i]
+	l := &t.Lives[i]
 	// Content that was there for no time at all could not be seen.
 	if last := len(l.Changes) - 1; t.blobs[i] != e.blob && at > l.Born && (last < 0 || at > l.Changes[last]) {
 		l.Changes, l.Pushes = append(l.Changes, at), append(l.Pushes, e.commit)
 	}
 	l.Path, l.Bytes, t.blobs[i] = e.path, e.size, e.blob
-	t.at[e.path] = i
+	t.paths[e.path] = i
 }
 
 // Days is the length of the trace.

@@ -110,10 +110,7 @@ func (w *World) Bursts(days float64) (b Bursts) {
 // each page keeps its bursts, and pages no longer change together.
 func (w *World) Alone(days float64, seed uint64) *World {
 	rng := rand.New(rand.NewPCG(seed, 4))
-	v := *w
-	v.Name, v.Pages = w.Name+", each alone", slices.Clone(w.Pages)
-	for i := range v.Pages {
-		p := &v.Pages[i]
+	return w.remade(", each alone", func(p *Page) {
 		by := rng.Float64() * days
 		turned := make([]float64, 0, len(p.Trace))
 		for _, at := range p.Trace {
@@ -121,16 +118,10 @@ func (w *World) Alone(days float64, seed uint64) *World {
 		}
 		slices.Sort(turned)
 		p.Trace = turned
-	}
-	return &v
+	})
 }
 
 // Steady returns a world in which each page changes at its rate, as a Poisson process.
 func (w *World) Steady() *World {
-	v := *w
-	v.Name, v.Pages = w.Name+", Poisson", slices.Clone(w.Pages)
-	for i := range v.Pages {
-		v.Pages[i].Trace = nil
-	}
-	return &v
+	return w.remade(", Poisson", func(p *Page) { p.Trace = nil })
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A World is a set of sites and their pages. It is the truth; a policy learns of it only by visits and by the
@@ -68,6 +69,14 @@ const (
 	Delta
 )
 
+// entrySize is the size of an entry, in bytes.
+func (f Format) entrySize() float64 {
+	if f == Plain {
+		return plainEntry
+	}
+	return gzipEntry
+}
+
 // Measured sizes of manifests, of visits without a change, and of the page that is one unit of cost in bytes.
 const (
 	plainEntry = 247. // bytes (thesis, 6.5.3)
@@ -88,6 +97,11 @@ type Page struct {
 
 	Bytes float64 // length; 0 means pageSize
 }
+
+// Shares of the visits: every page's the same, in proportion to its rate, or to its weight.
+func evenly(*Page) float64     { return 1 }
+func byRate(p *Page) float64   { return p.Rate }
+func byWeight(p *Page) float64 { return p.Weight }
 
 // Normalize makes the weights of all pages sum to 1; with no weight at all they are equal.
 func (w *World) Normalize() {
@@ -160,6 +174,15 @@ func (w *World) speaking(say func(site int) Site) *World {
 	v := &World{Name: w.Name, Pages: w.Pages, Sites: make([]Site, len(w.Sites))}
 	for i := range v.Sites {
 		v.Sites[i] = say(i)
+	}
+	return v
+}
+
+// remade returns the world under a longer name, with every page as change makes it.
+func (w *World) remade(name string, change func(*Page)) *World {
+	v := &World{Name: w.Name + name, Sites: w.Sites, Pages: slices.Clone(w.Pages)}
+	for i := range v.Pages {
+		change(&v.Pages[i])
 	}
 	return v
 }

@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/parleyweb/parley/internal/engine/fresh"
+)
+
+// A view is the crawler's knowledge of a world. Only visits, notices and manifests change it, through the
+// engine; a rule plans by it, and writes into it what a plan decides about sites.
+type view struct {
+	policy    *Policy
+	pages     []fresh.Page
+	sites     []site
+	manifests fresh.Manifests // of all sites together
+}
+
+// A site is the crawler's knowledge of a site.
+type site struct {
+	fresh.Site
+	pages  []int32
+	polled bool    // it has a manifest, and the crawler polls it
+	unsure []int32 // pages that visits found changed, and that the next manifest may name
+}
+
+func newView(r *Run) *view {
+	w, channels := r.World, r.Policy.listening()
+	v := &view{policy: &r.Policy, pages: make([]fresh.Page, len(w.Pages)), sites: make([]site, len(w.Sites))}
+	for s, pages := range w.bySite() {
+		is, x := &w.Sites[s], &v.sites[s]
+		*x = site{pages: pages, polled: channels.polls(is)}
+		x.Tells = channels.hears(is)
+		x.Manifest = fresh.Manifest{Read: start, Recall: 1} // as the oracle assumes
+		for _, i := range pages {
+			is := &w.Pages[i]
+			v.pages[i] = fresh.Page{History: fresh.History{}.Visit(start, false, time.Time{}),
+				Importance: is.Weight, Length: int64(is.Bytes), Site: &x.Site, Listed: x.polled}
+		}
+	}
+	return v
+}
+
+// visited records a visit to a page of a site, and learns from it how well the site tells of its changes.
+// The time of the last change is zero if it is unknown.
+func (v *view) visited(i int32, s *site, now float64, changed bool, modified time.Time) {
+	p, at := &v.pages[i], clock(now)
+	p.Listen()
+	switch {
+	case v.policy.Known:
+		p.History = fresh.History{First: at, Last: at, Visits: 1}
+		return
+	case s.polled:
+		if v.manifests.Visited(&s.Site, p, at, changed) {
+			s.unsure = append(s.unsure, i)
+		}
+	case s.Tells:
+		post := p.Posterior()
+		h := fresh.Hearing{Age: p.Age(at), Notices: p.Heard.Notices}
+		if p.Heard.Notices > 0 {
+			h.Since = now - daysAt(p.Heard.Noticed)
+		}
+		s.Signal.Visited(&post, h, changed)
+	}
+	p.History = p.History.Visit(at, changed, modified)
+}
+
+// told records a notice that a page has changed; false if the crawler knew of that change from its last visit.
+func (v *view) told(x notice, now float64) bool {
+	p, at := &v.pages[x.page], clock(now)
+	switch {
+	case x.claimed < daysAt(p.Last):
+		return false
+	case v.policy.Known:
+		if p.Heard.Notices++; p.Heard.Notices == 1 {
+			p.Heard.Noticed = at
+		}
+		p.Heard.Until = at
+	default:
+		post, recall := p.Posterior(), 0.
+		if !p.Listed {
+			recall = p.Site.Signal.Recall()
+		}
+		p.History = p.History.Notice(at, clock(x.claimed), p.Site.Signal.PrecisionOf(&post), recall)
+		p.Heard.Notified = v.policy.FetchOutsideBudget
+	}
+	return true
+}
+
+// read records that the manifest of a site was read, and which pages it named.
+func (v *view) read(s *site, now float64, named map[int32]int) {
+	s.Manifest.Read = clock(now)
+	for _, i := range s.unsure {
+		if _, ok := named[i]; !ok {
+			v.manifests.Missed(&s.Site)
+		}
+	}
+	s.unsure = s.unsure[:0]
+}
