@@ -30,7 +30,7 @@ type batchFetches struct {
 	work      *work
 	in        *inbox
 	sites     *siteTable
-	readings  *readings
+	reader    *pageReader
 	followers *followers
 	count     *counters
 }
@@ -70,12 +70,12 @@ func (f *batchFetches) take(b *harvest.Batch, now time.Time) {
 // bulk reports whether many pages of a source may be fetched in one request: it is a
 // manifest with pages, no such request is open, and it is not known to lack the door.
 func (s *source) bulk(now time.Time) bool {
-	return s.tells() && !s.bulking && !now.Before(s.bulkFrom) &&
+	return s.listsPages() && !s.bulking && !now.Before(s.bulkFrom) &&
 		!(s.offer != nil && s.offer.d.Batch == "" && time.Since(s.offer.at) < offerLasts)
 }
 
-// tells reports whether a source is a manifest that has listed pages.
-func (s *source) tells() bool {
+// listsPages reports whether a source is a manifest that has listed pages.
+func (s *source) listsPages() bool {
 	return s.Kind == collection.ManifestRDF && s.Status == http.StatusOK && (!s.Changed.IsZero() || !s.Cursor.IsZero())
 }
 
@@ -87,7 +87,7 @@ func (ss *sourceSet) together(tasks []harvest.Task, least int, now time.Time) (o
 	owners := make([]*source, len(tasks))
 	for i := range tasks {
 		for _, src := range ss.byURL {
-			if tasks[i].Page != 0 && src.tells() && strings.HasPrefix(tasks[i].URL, src.base()) &&
+			if tasks[i].Page != 0 && src.listsPages() && strings.HasPrefix(tasks[i].URL, src.base()) &&
 				(owners[i] == nil || len(src.base()) > len(owners[i].base())) {
 				owners[i] = src
 			}
@@ -152,7 +152,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	if f.work.asking.Err() == nil && f.c.Harvester.Insert(sb) == nil {
 		return
 	}
-	x := read{busy: len(rest)}
+	x := result{busy: len(rest)}
 	for _, t := range rest {
 		x.again = append(x.again, t.Page)
 	}
@@ -173,11 +173,11 @@ func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Tas
 	for _, t := range open {
 		want = append(want, client.Want{URL: t.URL, Held: t.Held})
 	}
-	turn, bytes := []*harvest.Answer(nil), 0
+	batch, bytes := []*harvest.Answer(nil), 0
 	flush := func() {
-		if len(turn) > 0 {
-			f.answered(turn)
-			turn, bytes = nil, 0
+		if len(batch) > 0 {
+			f.store(batch)
+			batch, bytes = nil, 0
 		}
 	}
 	defer flush()
@@ -195,17 +195,17 @@ func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Tas
 		}
 		delete(open, got.Want.URL)
 		n++
-		turn, bytes = append(turn, a), bytes+len(a.Body)
-		if len(turn) >= commitSize/10 || bytes >= commitBytes/4 {
+		batch, bytes = append(batch, a), bytes+len(a.Body)
+		if len(batch) >= commitSize/10 || bytes >= commitBytes/4 {
 			flush()
 		}
 	}
 	return n, nil
 }
 
-// answered stores pages that came in one response.
-func (f *batchFetches) answered(list []*harvest.Answer) {
-	x := read{visits: f.readings.received(list), busy: len(list)}
+// store stores pages that came in one response.
+func (f *batchFetches) store(list []*harvest.Answer) {
+	x := result{visits: f.reader.visitsOf(list), busy: len(list)}
 	for i := range x.visits {
 		x.visits[i].Shared = true
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
-// A read is what one response, or another event, contributes to a collection.Commit.
-type read struct {
+// A result is what one response, or another event, contributes to a collection.Commit.
+type result struct {
 	visits  []collection.Visit
 	pairs   []uint32 // word pairs of the page of the only visit; nil if unknown
 	finds   []collection.Find
@@ -37,8 +37,8 @@ const (
 	shortLinger = 10 * time.Millisecond // the same where nothing else is to be fetched
 )
 
-// The keeper commits reads, and then updates the state that depends on them, under the work's lock.
-type keeper struct {
+// The committer commits reads, and then updates the state that depends on them, under the work's lock.
+type committer struct {
 	c        *Crawler
 	work     *work
 	in       *inbox
@@ -50,15 +50,15 @@ type keeper struct {
 	revisits *revisits
 	count    *counters
 
-	says    bool      // each visit is logged
-	flushed time.Time // last time that site records were stored
+	logsVisits bool      // each visit is logged
+	flushed    time.Time // last time that site records were stored
 }
 
 // run commits the reads of the inbox, many at once, until the inbox is closed.
-func (k *keeper) run() error {
+func (k *committer) run() error {
 	timer := time.NewTimer(linger)
 	timer.Stop()
-	var turn []read
+	var batch []result
 	for waiting := false; ; {
 		hurry := false
 		select {
@@ -83,17 +83,17 @@ func (k *keeper) run() error {
 		}
 		timer.Stop()
 		waiting = false
-		turn = k.in.take(turn[:0])
-		err := k.commit(turn, false)
-		for i := range turn {
-			turn[i].end(err)
+		batch = k.in.take(batch[:0])
+		err := k.commit(batch, false)
+		for i := range batch {
+			batch[i].end(err)
 		}
 		if err != nil {
 			k.work.fail(err)
 			k.in.fail(err)
 			return err
 		}
-		clear(turn)
+		clear(batch)
 		if closed { // there will be no further wake
 			return k.commit(nil, true)
 		}
@@ -103,7 +103,7 @@ func (k *keeper) run() error {
 }
 
 // last reports whether nothing else is under way, so that waiting adds nothing to the commit.
-func (k *keeper) last(busy int) bool {
+func (k *committer) last(busy int) bool {
 	if !k.in.idle.Load() {
 		return false
 	}
@@ -113,7 +113,7 @@ func (k *keeper) last(busy int) bool {
 }
 
 // linger is how long a commit that is not full may wait for more reads.
-func (k *keeper) linger() time.Duration {
+func (k *committer) linger() time.Duration {
 	if k.in.idle.Load() { // the Manager may be waiting for just this
 		return shortLinger
 	}
@@ -121,7 +121,7 @@ func (k *keeper) linger() time.Duration {
 }
 
 // commit stores a list of reads in one transaction, and then updates the frontier and the sites.
-func (k *keeper) commit(list []read, last bool) error {
+func (k *committer) commit(list []result, last bool) error {
 	work, front, sites := k.work, k.front, k.sites
 	var t collection.Commit
 	busy, pairs := 0, map[int][]uint32{} // by visit
@@ -204,7 +204,7 @@ func (k *keeper) commit(list []read, last bool) error {
 
 // share distributes the cash of fetched pages to the pages that they link to,
 // if the frontier is ordered by OPIC's cash (L06).
-func (k *keeper) share(t *collection.Commit, done *collection.Committed) error {
+func (k *committer) share(t *collection.Commit, done *collection.Committed) error {
 	if _, ok := k.c.Strategy.(frontier.Sharer); !ok {
 		return nil
 	}
@@ -247,7 +247,7 @@ func (t *siteTable) changedSources() (list []collection.Source) {
 const flushEvery = 10 * time.Second
 
 // changedSites returns the site records to be stored: none until flushEvery has passed since the last time, unless all is set. The work's lock is held.
-func (k *keeper) changedSites(now time.Time, all bool) (list []collection.Site) {
+func (k *committer) changedSites(now time.Time, all bool) (list []collection.Site) {
 	if !all && now.Sub(k.flushed) < k.c.hurried(flushEvery) {
 		return nil
 	}

@@ -253,7 +253,7 @@ func (r *sources) beginOnly() error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return r.in.submit(r.work.ctx, read{sources: list})
+	return r.in.submit(r.work.ctx, result{sources: list})
 }
 
 // only returns the manifest of the one site, if it is not yet among its
@@ -281,13 +281,13 @@ func (r *sources) barred() error {
 }
 
 // names reports whether a URL is a page of the one site, as far as is known.
-func (n *notices) names(u string) bool {
+func (n *announcements) names(u string) bool {
 	p, ok, err := n.c.Collection.Page(u)
 	return err == nil && ok && p.State != collection.Gone
 }
 
 // onlyOptions returns options that believe all announcements of the one site; robots.txt outranks them.
-func (n *notices) onlyOptions(by collection.Signal) collection.ApplyOptions {
+func (n *announcements) onlyOptions(by collection.Signal) collection.ApplyOptions {
 	return collection.ApplyOptions{Admit: func(u string) collection.Find {
 		return collection.Find{URL: u, Depth: protocol.Depth(u), By: by, Exclude: n.c.Seeder.Forbids(u)}
 	}}

@@ -17,7 +17,7 @@ import (
 // listed them; entries for other sites are ignored. The request obeys the other host's
 // robots.txt, its slot and its gaps.
 
-const maxAbroad = 8 // such sources that are fetched at once, each from another host
+const maxCrossHost = 8 // such sources that are fetched at once, each from another host
 
 // crossHost is the state of hosts from which sitemaps of other sites are fetched. The work's lock guards it.
 type crossHost struct {
@@ -66,12 +66,12 @@ func hostOf(origin string) string {
 	return host
 }
 
-// askAbroad fetches a source from its host. While another such request to that host
+// startCrossHost fetches a source from its host. While another such request to that host
 // is open, the source waits. The work's lock is held.
-func (r *sources) askAbroad(src *source, now time.Time) {
-	b := r.abroad
+func (r *sources) startCrossHost(src *source, now time.Time) {
+	b := r.crossHost
 	origin := protocol.Origin(src.URL)
-	if b.asked[origin] || len(b.asked) >= maxAbroad {
+	if b.asked[origin] || len(b.asked) >= maxCrossHost {
 		r.sites.putOff(src, now.Add(r.c.hurried(time.Second)))
 		return
 	}
@@ -81,7 +81,7 @@ func (r *sources) askAbroad(src *source, now time.Time) {
 	r.work.busy++
 	s := src.Source
 	r.work.begun.Go(func() {
-		a := r.abroad.fetchAbroad(origin, &s)
+		a := r.crossHost.fetch(origin, &s)
 		if r.work.ctx.Err() != nil {
 			a.Fault = harvest.FaultStopped
 		}
@@ -92,16 +92,16 @@ func (r *sources) askAbroad(src *source, now time.Time) {
 	})
 }
 
-// fetchAbroad fetches a source of another site from a host.
-func (x *crossHost) fetchAbroad(origin string, s *collection.Source) *harvest.Answer {
+// fetch fetches a source of another site from a host.
+func (x *crossHost) fetch(origin string, s *collection.Source) *harvest.Answer {
 	a := &harvest.Answer{Task: harvest.Task{URL: s.URL, Source: s.ID}, Site: s.Site}
-	allow := func(u string) error { return x.allowedAbroad(origin, u) }
-	err := x.knowAbroad(origin)
+	allow := func(u string) error { return x.allowed(origin, u) }
+	err := x.learnRobots(origin)
 	if err == nil {
 		err = allow(s.URL)
 	}
 	if err == nil {
-		err = x.getAbroad(x.c.Harvester.Checked(origin, allow), s, a)
+		err = x.get(x.c.Harvester.Checked(origin, allow), s, a)
 	}
 	if err != nil {
 		a.Status, a.Fault, a.Err = 0, harvest.FaultProtocol, err
@@ -109,7 +109,7 @@ func (x *crossHost) fetchAbroad(origin string, s *collection.Source) *harvest.An
 	return a
 }
 
-func (x *crossHost) getAbroad(via http.RoundTripper, s *collection.Source, a *harvest.Answer) error {
+func (x *crossHost) get(via http.RoundTripper, s *collection.Source, a *harvest.Answer) error {
 	c := fetch.Client{Transport: via, Timeout: smallPatience, MaxBytes: SourceBytes(s.Kind)}
 	a.Asked = time.Now()
 	got, err := c.Get(x.work.ctx, s.URL, fetch.Validators{ETag: s.ETag, LastModified: s.LastModified}.Header())
@@ -122,8 +122,8 @@ func (x *crossHost) getAbroad(via http.RoundTripper, s *collection.Source, a *ha
 	return err
 }
 
-// knowAbroad makes sure that the robots.txt of a host is known, which may not be a site of the crawl.
-func (x *crossHost) knowAbroad(origin string) error {
+// learnRobots makes sure that the robots.txt of a host is known, which may not be a site of the crawl.
+func (x *crossHost) learnRobots(origin string) error {
 	now := time.Now()
 	x.work.Lock()
 	st, g := x.sites.byOrigin[origin], x.robots[origin]
@@ -154,8 +154,8 @@ func (x *crossHost) knowAbroad(origin string) error {
 	return nil
 }
 
-// allowedAbroad returns an error if a URL of a host must not be fetched.
-func (x *crossHost) allowedAbroad(origin, u string) error {
+// allowed returns an error if a URL of a host must not be fetched.
+func (x *crossHost) allowed(origin, u string) error {
 	x.work.Lock()
 	st := x.sites.byOrigin[origin]
 	known := st != nil && st.sources.obeys()

@@ -83,7 +83,7 @@ func (j *judgement) seenDates(st *site, v *collection.Visit, d *collection.Visit
 		case collection.BySitemap:
 			s.Read = st.sources.read()
 		case collection.ByManifest:
-			s.Read = st.looked
+			s.Read = st.polled
 		default:
 			return
 		}

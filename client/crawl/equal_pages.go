@@ -222,7 +222,7 @@ func (q *pageQueue) shareAll(list []equalPair) {
 		}
 		list = list[n:]
 		if len(lost) > 0 {
-			again := read{busy: len(lost)}
+			again := result{busy: len(lost)}
 			work.Lock()
 			for i := range lost {
 				q.equal.remember(q.equal.bodyOf(&lost[i].page), false)
@@ -233,7 +233,7 @@ func (q *pageQueue) shareAll(list []equalPair) {
 				return
 			}
 		}
-		if err := q.readings.deliver(got); err != nil {
+		if err := q.reader.deliver(got); err != nil {
 			if work.ctx.Err() == nil {
 				work.fail(err)
 			}

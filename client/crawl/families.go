@@ -164,7 +164,7 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 			if id == st.ID {
 				x.Found = append(x.Found, url)
 			} else {
-				x.Abroad = true
+				x.CrossHost = true
 			}
 		}
 		if len(fresh) > 0 {
@@ -218,9 +218,9 @@ func (fs *families) traps() (list []Trap) {
 	return list[:min(len(list), mostTraps)]
 }
 
-// looks reports whether the words of a site's next page are compared with those before it: those of the first pages of a
+// compares reports whether the words of a site's next page are compared with those before it: those of the first pages of a
 // run, and of the pages after each useless visit; later one page in eight, as a sample.
-func (fs *families) looks(id frontier.SiteID) bool {
+func (fs *families) compares(id frontier.SiteID) bool {
 	if fs.share == 1 {
 		return false
 	}

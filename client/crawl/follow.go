@@ -18,20 +18,20 @@ import (
 
 // followers follow the sites that may have a manifest, each in a goroutine of its own, and know what sites offer.
 type followers struct {
-	c        *Crawler
-	work     *work
-	in       *inbox
-	sites    *siteTable
-	judge    *judgement
-	revisits *revisits
-	notices  *notices
-	count    *counters
+	c             *Crawler
+	work          *work
+	in            *inbox
+	sites         *siteTable
+	judge         *judgement
+	revisits      *revisits
+	announcements *announcements
+	count         *counters
 
 	alone bool // the crawl has one site: its failures end the run, or are retried
 	once  bool // each site is followed only until its manifest was read
 
-	telling int // sites that publish their changes now; guarded by the work's lock, as is firsts
-	firsts  int // followed sites that have not announced anything yet
+	publishing int // sites that publish their changes now; guarded by the work's lock, as is firsts
+	firsts     int // followed sites that have not announced anything yet
 }
 
 // follow starts to follow a site that may have a manifest. The work's lock is held.
@@ -44,11 +44,11 @@ func (f *followers) follow(src *source) {
 		src.first = true
 		st.firsts++
 	}
-	if src.heard = !f.once && !src.Cursor.IsZero(); !src.heard {
+	if src.announced = !f.once && !src.Cursor.IsZero(); !src.announced {
 		work.busy++
 		f.firsts++
 	}
-	f.spoke(src)
+	f.updatePublishing(src)
 	work.group.Go(func() {
 		s := f.followed(src)
 		var guesses []collection.Source
@@ -58,21 +58,21 @@ func (f *followers) follow(src *source) {
 				work.busy++
 			}
 		}
-		if !src.heard {
+		if !src.announced {
 			work.busy--
 			f.firsts--
 		}
-		src.Source, src.heard = s, false
+		src.Source, src.announced = s, false
 		src.noLongerFirst()
 		if !f.once || s.Status != http.StatusOK {
 			f.sites.plan(src, s.At)
 		}
-		f.spoke(src) // with Once it stays busy, and so counts as publishing until the end
+		f.updatePublishing(src) // with Once it stays busy, and so counts as publishing until the end
 		f.sites.dirtySources[src] = true
 		work.rouse()
 		work.Unlock()
 		if len(guesses) > 0 {
-			f.in.put(read{sources: guesses, busy: 1})
+			f.in.put(result{sources: guesses, busy: 1})
 		}
 	})
 }
@@ -94,13 +94,13 @@ const (
 // Nearly all sites have none.
 const maxFirsts = 300
 
-// heard records that a followed site has announced something, or has failed to:
+// announced records that a followed site has announced something, or has failed to:
 // nothing needs to wait for it any longer.
-func (f *followers) heard(src *source) {
+func (f *followers) announced(src *source) {
 	f.work.Lock()
 	defer f.work.Unlock()
-	if !src.heard {
-		src.heard = true
+	if !src.announced {
+		src.announced = true
 		src.noLongerFirst()
 		f.work.busy--
 		f.firsts--
@@ -129,7 +129,7 @@ func (f *followers) followed(src *source) collection.Source {
 	from := f.from(src)
 	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
 	from.Refused = func(status int, header http.Header) { c.Harvester.Refused(st.Origin, status, header) }
-	from.Every = func() time.Duration { return f.revisits.nextLook(st) }
+	from.Every = func() time.Duration { return f.revisits.nextPoll(st) }
 	f.listen(from, src)
 	cursor, under := s.Cursor, c.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
@@ -146,7 +146,7 @@ func (f *followers) followed(src *source) collection.Source {
 			f.sites.recovered(st)
 		}
 		src.Source, src.described = s, described
-		f.spoke(src)
+		f.updatePublishing(src)
 		f.sites.dirtySources[src] = true
 	}
 	leave := func(says string, err error) collection.Source {
@@ -211,11 +211,11 @@ func (f *followers) followed(src *source) collection.Source {
 				s.Door, s.Fault = string(client.Manifest), ""
 			}
 			note(false)
-			f.heard(src)
+			f.announced(src)
 			continue
 		}
 		s.Polled, s.Status, s.Fails, s.Fault, s.Changed, s.Door = now, http.StatusOK, 0, "", now, string(step.Door)
-		if _, err := f.notices.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
+		if _, err := f.announcements.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
 			var quota *collection.QuotaError
 			if !errors.As(err, &quota) {
 				work.fail(err)
@@ -234,9 +234,9 @@ func (f *followers) followed(src *source) collection.Source {
 		if step.ETag != "" || step.LastModified != "" {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
-		note(true) // before heard, after which st.sources.tells is read
+		note(true) // before announced, after which st.sources.publisher is read
 		if !f.once {
-			f.heard(src)
+			f.announced(src)
 		}
 	}
 	if now := time.Now(); f.once && work.ctx.Err() == nil { // it was read, or is unchanged
@@ -270,19 +270,19 @@ func signalOf(d client.Door) collection.Signal {
 // smallPatience bounds the fetch of a small document, with the wait for its host's slot.
 const smallPatience = 15 * time.Minute
 
-// spoke records whether a source publishes its site's changes now. The work's
+// updatePublishing records whether a source publishes its site's changes now. The work's
 // lock is held.
-func (f *followers) spoke(src *source) {
+func (f *followers) updatePublishing(src *source) {
 	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
 	switch {
 	case tells:
-		if st.sources.tells == nil {
-			f.telling++
+		if st.sources.publisher == nil {
+			f.publishing++
 		}
-		st.sources.tells = src
-	case st.sources.tells == src:
-		st.sources.tells = nil
-		f.telling--
+		st.sources.publisher = src
+	case st.sources.publisher == src:
+		st.sources.publisher = nil
+		f.publishing--
 	default:
 		return
 	}

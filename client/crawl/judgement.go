@@ -158,9 +158,9 @@ func (j *judgement) unasked(pages []frontier.PageID) {
 // justChanged: a notice that comes so soon after a visit that found a change may be about that change.
 const justChanged = 10 * time.Minute
 
-// tells reports whether a site publishes its changes now, and is believed.
-func (j *judgement) tells(st *site) bool {
-	if st.sources.tells == nil {
+// believesPublisher reports whether a site publishes its changes now, and is believed.
+func (j *judgement) believesPublisher(st *site) bool {
+	if st.sources.publisher == nil {
 		return false
 	}
 	j.mu.Lock()

@@ -24,7 +24,7 @@ type pageQueue struct {
 	equal    *equalPages
 	families *families
 	revisits *revisits
-	readings *readings
+	reader   *pageReader
 	count    *counters
 }
 
@@ -54,13 +54,13 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 	if err != nil {
 		return 0, err
 	}
-	var aside read // pages that are not fetched after all
+	var aside result // pages that are not fetched after all
 	var same []equalPair
 	for _, s := range list {
 		st := sites.of(s.Site)
 		tells := false
 		if q.revisits.set == nil { // otherwise the price takes into account that the site announced nothing
-			tells = q.judge.tells(st)
+			tells = q.judge.believesPublisher(st)
 		}
 		ids := make([]frontier.PageID, len(s.Entries))
 		for i, e := range s.Entries {

@@ -72,7 +72,7 @@ type revisiting struct {
 	beside fresh.Bucket
 	filled time.Time // when the buckets were last filled
 
-	looks     map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is polled
+	polls     map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is polled
 	manifests fresh.Manifests                         // of all sites whose only door is the manifest
 
 	fresh   float64 // estimated share of fresh copies, weighted by importance, when the plan was made
@@ -144,7 +144,7 @@ func (r *revisits) replan(ctx context.Context) error {
 
 	r.work.Lock()
 	v := &r.revisiting
-	v.looks = map[frontier.SiteID]*fresh.SitePlanning{}
+	v.polls = map[frontier.SiteID]*fresh.SitePlanning{}
 	for id, of := range sites {
 		st := r.sites.of(id)
 		if st == nil || of.pages == 0 {
@@ -157,16 +157,16 @@ func (r *revisits) replan(ctx context.Context) error {
 		}
 		if of.listens {
 			if st.deaf = math.IsInf(of.Every(plan.Price), 1); !st.deaf {
-				v.looks[id] = of.SitePlanning
+				v.polls[id] = of.SitePlanning
 			}
 		}
 		switch planned := of.listens && !st.deaf; {
-		case st.sources.listens() && r.judge.tells(st):
+		case st.sources.listens() && r.judge.believesPublisher(st):
 			b.Manifest.Recall, b.Manifest.Planned = v.manifests.Recall(&b.Signal), planned
-			if st.looked.After(b.Manifest.Read) { // else a previous run read it last
-				b.Manifest.Read = st.looked
+			if st.polled.After(b.Manifest.Read) { // else a previous run read it last
+				b.Manifest.Read = st.polled
 			}
-		case st.sources.tells != nil: // else it may not be known yet, so soon after the start
+		case st.sources.publisher != nil: // else it may not be known yet, so soon after the start
 			b.Manifest = fresh.Manifest{}
 		}
 		if st.Belief == nil || b != *st.Belief { // else its record need not be written
@@ -271,8 +271,8 @@ func (d demanders) of(col *collection.Collection, pass *fresh.Planning, id front
 func (r *revisits) sooner(ctx context.Context) error {
 	var ids []frontier.PageID
 	policy, now := r.col.Policy(), time.Now()
-	turn := func() error {
-		err := r.in.submit(ctx, read{replanned: ids})
+	flush := func() error {
+		err := r.in.submit(ctx, result{replanned: ids})
 		ids = nil
 		return err
 	}
@@ -287,32 +287,32 @@ func (r *revisits) sooner(ctx context.Context) error {
 		b := r.col.Believed(&p, &site)
 		if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
 			if ids = append(ids, p.ID); len(ids) == commitSize {
-				if err := turn(); err != nil {
+				if err := flush(); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	if len(ids) > 0 {
-		return turn()
+		return flush()
 	}
 	return nil
 }
 
-// nextLook returns how long to wait before the next poll of a site's manifest,
+// nextPoll returns how long to wait before the next poll of a site's manifest,
 // which has just been read. Where it is better to visit the pages one by one, one
 // poll a day still finds the new ones.
-func (r *revisits) nextLook(st *site) time.Duration {
+func (r *revisits) nextPoll(st *site) time.Duration {
 	fixed := r.c.every(collection.ManifestRDF)
 	r.work.Lock()
 	defer r.work.Unlock()
 	now := time.Now()
-	until := now.Add(-longestLook) // even if the manifest has not changed since
-	if st.before.Before(until) {
-		until = st.before
+	until := now.Add(-longestPoll) // even if the manifest has not changed since
+	if st.polledBefore.Before(until) {
+		until = st.polledBefore
 	}
 	r.leftOut(st, until)
-	st.before, st.looked = st.looked, now
+	st.polledBefore, st.polled = st.polled, now
 	if b := believed(st); b.Manifest.Recall > 0 {
 		b.Manifest.Read = now
 		r.sites.believes(st, b)
@@ -320,19 +320,19 @@ func (r *revisits) nextLook(st *site) time.Duration {
 	if r.set == nil || r.revisiting.at.IsZero() {
 		return fixed
 	}
-	looks := r.revisiting.looks[st.ID]
+	looks := r.revisiting.polls[st.ID]
 	switch {
 	case looks != nil: // unplanned polls are not charged to the budget, like those of sitemaps
 		r.spend(r.set.Policy.Costs.ManifestPoll(st.Pages))
-		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestLook))
-		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
+		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestPoll))
+		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestPoll))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
 		return fixed
 	}
-	return r.c.hurried(longestLook)
+	return r.c.hurried(longestPoll)
 }
 
-const longestLook = 24 * time.Hour
+const longestPoll = 24 * time.Hour
 
 // slack: a page may be fetched early by one part in slack of its age, since
 // rescheduling it for less would cost more than it saves.

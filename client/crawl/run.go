@@ -19,29 +19,29 @@ import (
 
 // A run is a running Crawler, as the Crawler's methods see it. crawl builds it from components, each of which uses only those below it:
 //
-//	manager, answers, keeper: called by the Harvester and by crawl
+//	manager, answerHandler, committer: called by the Harvester and by crawl
 //	batchFetches, sources
 //	followers
-//	notices
+//	announcements
 //	pageQueue
-//	readings
+//	pageReader
 //	families, equalPages, revisits, crossHost
 //	siteTable, judgement
 //	work, inbox
 //
-// Results go to the keeper through the inbox.
+// Results go to the committer through the inbox.
 type run struct {
-	work      *work
-	in        *inbox
-	front     *frontier.Frontier
-	sites     *siteTable
-	families  *families
-	revisits  *revisits
-	queue     *pageQueue
-	notices   *notices
-	followers *followers
-	count     *counters
-	unfetched []Unfetched // pending fetches of a crawl that has ended
+	work          *work
+	in            *inbox
+	front         *frontier.Frontier
+	sites         *siteTable
+	families      *families
+	revisits      *revisits
+	queue         *pageQueue
+	announcements *announcements
+	followers     *followers
+	count         *counters
+	unfetched     []Unfetched // pending fetches of a crawl that has ended
 }
 
 func (c *Crawler) crawl(ctx context.Context) error {
@@ -66,28 +66,28 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	equal := newEqualPages(c)
 	families := &families{work: work, sites: sites, front: front, share: c.trapShare(), tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	revisits := &revisits{c: c, col: c.Collection, set: c.Revisit, work: work, in: in, sites: sites, judge: judge, truths: &calibration{}}
-	readings := &readings{c, work, in, sites, judge, count, make(chan *reader, runtime.GOMAXPROCS(0))}
-	for range cap(readings.readers) {
-		readings.readers <- &reader{gatherer: c.Gatherer}
+	reader := &pageReader{c, work, in, sites, judge, count, make(chan *parser, runtime.GOMAXPROCS(0))}
+	for range cap(reader.parsers) {
+		reader.parsers <- &parser{gatherer: c.Gatherer}
 	}
-	queue := &pageQueue{c, work, in, front, sites, judge, equal, families, revisits, readings, count}
-	notices := &notices{c, work, front, sites, judge, revisits, readings, queue, count, map[collection.Signal]*collection.Reception{}}
-	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, notices: notices, count: count, alone: alone, once: c.Once}
-	abroad := &crossHost{c: c, work: work, sites: sites, within: protocol.Origin(c.Only), guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
-	sources := &sources{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, notices: notices, followers: followers, abroad: abroad, count: count, manifest: c.Only}
-	batch := &batchFetches{c, work, in, sites, readings, followers, count}
+	queue := &pageQueue{c, work, in, front, sites, judge, equal, families, revisits, reader, count}
+	announcements := &announcements{c, work, front, sites, judge, revisits, reader, queue, count, map[collection.Signal]*collection.Reception{}}
+	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, announcements: announcements, count: count, alone: alone, once: c.Once}
+	cross := &crossHost{c: c, work: work, sites: sites, within: protocol.Origin(c.Only), guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
+	sources := &sources{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, announcements: announcements, followers: followers, crossHost: cross, count: count, manifest: c.Only}
+	batch := &batchFetches{c, work, in, sites, reader, followers, count}
 	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, tidies: alone}
-	answers := &answers{c, work, in, sites, families, readings, sources, count}
-	keeper := &keeper{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: equal, families: families, revisits: revisits, count: count, says: alone}
-	r := &run{work: work, in: in, front: front, sites: sites, families: families, revisits: revisits, queue: queue, notices: notices, followers: followers, count: count}
+	answers := &answerHandler{c, work, in, sites, families, reader, sources, count}
+	committer := &committer{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: equal, families: families, revisits: revisits, count: count, logsVisits: alone}
+	r := &run{work: work, in: in, front: front, sites: sites, families: families, revisits: revisits, queue: queue, announcements: announcements, followers: followers, count: count}
 
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
-		if err := keeper.run(); err != nil {
+		if err := committer.run(); err != nil {
 			work.fail(err)
 		}
 	})
-	c.run.Store(r) // only now, since Add needs the keeper
+	c.run.Store(r) // only now, since Add needs the committer
 	defer func() {
 		s := c.Status()
 		s.Running, s.InFlight, s.Busy = false, 0, 0
@@ -134,7 +134,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	if !c.Once {
 		return nil
 	}
-	list, err := sites.settle()
+	list, err := sites.logUnfetched()
 	work.Lock()
 	defer work.Unlock()
 	r.unfetched = list

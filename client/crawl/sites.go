@@ -26,34 +26,34 @@ type siteTable struct {
 	dirty        map[*site]bool   // whose record is to be stored
 	dirtySources map[*source]bool // followed ones whose record is to be stored
 
-	trouble string    // the first of any site
-	words   float64   // how many trouble messages may be logged now
-	wordsAt time.Time // when words was computed
+	trouble     string    // the first of any site
+	logTokens   float64   // how many trouble messages may be logged now
+	logTokensAt time.Time // when words was computed
 }
 
 // A site is the engine's state of one origin. The work's lock guards it.
 type site struct {
 	collection.Site
 	standing
-	sources    sourceSet
-	welcomedBy string    // base URL of the site whose welcome applies to this host
-	full       bool      // a source waits for its claims to be judged, see believe
-	deaf       bool      // polling its manifest for changes is not worth its cost
-	weight     float64   // mean importance of its pages; 0: not known yet
-	looked     time.Time // when its manifest was last polled
-	before     time.Time // when it was polled the time before
-	soft       softProbe
-	silences   int       // in a row, see leave
-	ailing     bool      // it gives no answer, and that was logged
-	asking     int       // its sources that are being fetched and are not committed yet
-	many       bool      // mostAsking of its sources are being fetched: its pages no longer wait for them
-	silent     string    // why nothing but its robots.txt may be fetched at present
-	offer      *offer    // what it offers; nil: not known
-	differs    bool      // it supports deltas between versions of a page (RFC 9842)
-	bulking    int       // open requests for many of its pages
-	delivering int       // steps that are being applied, which may bring pages
-	behind     time.Time // it has more changes to send, and its pages wait for them until then; zero if not
-	firsts     int       // its manifests that are being read for the first time: its pages wait for them, unless there are more than mostAsking
+	sources      sourceSet
+	welcomedBy   string    // base URL of the site whose welcome applies to this host
+	full         bool      // a source waits for its claims to be judged, see believe
+	deaf         bool      // polling its manifest for changes is not worth its cost
+	weight       float64   // mean importance of its pages; 0: not known yet
+	polled       time.Time // when its manifest was last polled
+	polledBefore time.Time // when it was polled the time before
+	soft         softProbe
+	silences     int       // in a row, see leave
+	ailing       bool      // it gives no answer, and that was logged
+	asking       int       // its sources that are being fetched and are not committed yet
+	many         bool      // mostAsking of its sources are being fetched: its pages no longer wait for them
+	silent       string    // why nothing but its robots.txt may be fetched at present
+	offer        *offer    // what it offers; nil: not known
+	differs      bool      // it supports deltas between versions of a page (RFC 9842)
+	bulking      int       // open requests for many of its pages
+	delivering   int       // steps that are being applied, which may bring pages
+	behind       time.Time // it has more changes to send, and its pages wait for them until then; zero if not
+	firsts       int       // its manifests that are being read for the first time: its pages wait for them, unless there are more than mostAsking
 
 	visits   uint         // in this run, see families.looks
 	compared int          // pages whose words were compared since the last useless visit

@@ -10,21 +10,21 @@ import (
 // A source is a URL that the engine fetches when it is due, or follows.
 type source struct {
 	collection.Source
-	site  *site
-	index int    // in the heap, -1 if not there
-	busy  bool   // being fetched, or followed
-	off   bool   // put off, though it was due
-	lasts bool   // its failure will last, see lasts
-	heard bool   // followed, and nothing waits for it
-	first bool   // a manifest that is being read for the first time, and is counted in its site's firsts
-	offer *offer // what its site offers there; nil: not known
+	site      *site
+	index     int    // in the heap, -1 if not there
+	busy      bool   // being fetched, or followed
+	off       bool   // put off, though it was due
+	lasts     bool   // its failure will last, see lasts
+	announced bool   // followed, and nothing waits for it
+	first     bool   // a manifest that is being read for the first time, and is counted in its site's firsts
+	offer     *offer // what its site offers there; nil: not known
 
 	described string    // URL of the site's description, where the manifest names it
 	bulking   bool      // a request for many pages is open
 	bulkFrom  time.Time // no such request before this time
 
-	told   collection.Reception // since the run began
-	choice Choice               // the form of its changes; empty until it is followed
+	reception collection.Reception // since the run began
+	choice    Choice               // the form of its changes; empty until it is followed
 }
 
 // noLongerFirst records that a manifest was read, or cannot be.
@@ -59,10 +59,10 @@ func (h *sourceHeap) Pop() any {
 
 // A sourceSet holds the sources of a site. The work's lock guards it.
 type sourceSet struct {
-	byURL  map[string]*source
-	named  map[string]bool // that were named and are not stored yet
-	robots *source
-	tells  *source // the source that publishes the site's changes now; nil: none
+	byURL     map[string]*source
+	named     map[string]bool // that were named and are not stored yet
+	robots    *source
+	publisher *source // the source that publishes the site's changes now; nil: none
 }
 
 // names records the URL of a source that a site, or a page of it, names. It returns
@@ -85,7 +85,7 @@ func withSource(list []collection.Source, st *site, kind collection.SourceKind, 
 
 // pushes reports whether a site announces each change at once, so that its silence
 // is evidence at any time.
-func (ss *sourceSet) pushes() bool { return ss.tells != nil && !ss.listens() }
+func (ss *sourceSet) pushes() bool { return ss.publisher != nil && !ss.listens() }
 
 // obeys reports whether the robots.txt of a site is known and in force now.
 func (ss *sourceSet) obeys() bool { return ss.robots != nil && !ss.robots.Polled.IsZero() }
@@ -93,7 +93,7 @@ func (ss *sourceSet) obeys() bool { return ss.robots != nil && !ss.robots.Polled
 // listens reports whether a site's changes are known by polling its manifest, its
 // only working door.
 func (ss *sourceSet) listens() bool {
-	src := ss.tells
+	src := ss.publisher
 	return src != nil && src.Door == string(client.Manifest)
 }
 

@@ -65,24 +65,24 @@ func (c *Crawler) every(kind collection.SourceKind) time.Duration {
 
 // sources adds the start pages of a run, reads robots.txt, sitemaps and feeds, and decides when each of them is fetched again.
 type sources struct {
-	c         *Crawler
-	work      *work
-	in        *inbox
-	sites     *siteTable
-	judge     *judgement
-	revisits  *revisits
-	notices   *notices
-	followers *followers
-	abroad    *crossHost
-	count     *counters
+	c             *Crawler
+	work          *work
+	in            *inbox
+	sites         *siteTable
+	judge         *judgement
+	revisits      *revisits
+	announcements *announcements
+	followers     *followers
+	crossHost     *crossHost
+	count         *counters
 
 	manifest string // if not empty: the URL of the one manifest to read; no other source is read
 
 	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; nil: no goroutine does so. Guarded by the work's lock
 }
 
-// read handles the response of a source. It returns false if there is no such source.
-func (r *sources) read(a *harvest.Answer) bool {
+// handle handles the response of a source. It returns false if there is no such source.
+func (r *sources) handle(a *harvest.Answer) bool {
 	r.work.Lock()
 	st := r.sites.of(a.Site)
 	var src *source
@@ -96,7 +96,7 @@ func (r *sources) read(a *harvest.Answer) bool {
 	}
 	if a.Fault == "" && robots && a.Location != "" {
 		r.work.begun.Go(func() { // redirects may take minutes, and readers are few
-			body, status := r.abroad.chase(a)
+			body, status := r.crossHost.chase(a)
 			if r.work.ctx.Err() != nil {
 				a.Fault = harvest.FaultStopped
 			}
@@ -122,14 +122,14 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	src.lasts = remains
 	r.work.Unlock()
 	was, now := s, time.Now()
-	out := read{source: src, busy: 1}
+	out := result{source: src, busy: 1}
 	s.Polled, s.Status, s.Fault = now, status, ""
 	switch {
 	case a.Fault == harvest.FaultStopped:
 		s = was // still due: a crawl with Once waits for it
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
-		s.Fault = answered(a, status)
+		s.Fault = faultText(a, status)
 		s.At = now.Add(c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 		if again := retryAfter(a.Header, now); again.After(s.At) {
 			s.At = again
@@ -163,12 +163,12 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
 		s.Fails, s.Fault, s.At = 0, "", now.Add(c.every(s.Kind))
 	case status != http.StatusOK:
-		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain))
+		s.Fails, s.Fault, s.At = s.Fails+1, faultText(a, status), now.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain))
 	default:
 		var news poll.Poll
 		if d := protocol.Sum(body); d != s.Digest {
 			s.Digest, s.Changed = d, now
-			out.sources, news = r.told(st, &s, body)
+			out.sources, news = r.readList(st, &s, body)
 		}
 		s.Fails = 0
 		r.polled(st, &s, news, now)
@@ -194,7 +194,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	r.in.put(out)
 }
 
-func answered(a *harvest.Answer, status int) string {
+func faultText(a *harvest.Answer, status int) string {
 	if a.Err != nil {
 		return a.Err.Error()
 	}
@@ -234,7 +234,7 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 		if sp.Kind == seed.Manifest {
 			kind = collection.ManifestRDF
 		}
-		if protocol.Origin(sp.URL) != st.Origin && !r.abroad.crosses(st, sp) {
+		if protocol.Origin(sp.URL) != st.Origin && !r.crossHost.crosses(st, sp) {
 			r.c.Log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
 			continue
 		}
@@ -283,7 +283,7 @@ func (r *sources) above(st *site) (list []string) {
 }
 
 // named adds a source that a page names, if it is of the page's own origin.
-func (r *readings) named(id frontier.SiteID, l gather.Link) {
+func (r *pageReader) named(id frontier.SiteID, l gather.Link) {
 	u, err := protocol.CanonicalURL("", l.URL)
 	if err != nil {
 		return
@@ -303,16 +303,16 @@ func (r *readings) named(id frontier.SiteID, l gather.Link) {
 	}
 	r.work.Unlock()
 	if news {
-		r.in.put(read{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
+		r.in.put(result{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
 	}
 }
 
 // maxSources is how many sources a site may name.
 const maxSources = 1000
 
-// told parses a sitemap or a feed. It applies its entries, like those of a
+// readList parses a sitemap or a feed. It applies its entries, like those of a
 // manifest, and returns the sitemaps that it names, and what the poll showed to be new.
-func (r *sources) told(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
+func (r *sources) readList(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
 	var list seed.List
 	var err error
 	by := collection.BySitemap
@@ -352,7 +352,7 @@ func (r *sources) told(st *site, s *collection.Source, body []byte) (more []coll
 		step.Changes = append(step.Changes, protocol.Change{Op: protocol.Create,
 			Item: protocol.Item{URL: p.URL, Modified: p.Modified, Span: p.Span, Length: -1}})
 		if len(step.Changes) == protocol.MaxBatch || i == len(list.Pages)-1 {
-			owed, err := r.notices.apply(st, s.ID, step, by)
+			owed, err := r.announcements.apply(st, s.ID, step, by)
 			news.New += owed
 			if err != nil {
 				s.Fault = err.Error()

@@ -152,9 +152,9 @@ func (c *Crawler) Status() Status {
 	r.work.Lock()
 	defer r.work.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.work.reason, len(r.sites.byID), r.front.Len(), r.work.busy
-	s.Followed = r.followers.telling
-	s.Received = make(map[collection.Signal]collection.Reception, len(r.notices.receptions))
-	for by, n := range r.notices.receptions {
+	s.Followed = r.followers.publishing
+	s.Received = make(map[collection.Signal]collection.Reception, len(r.announcements.receptions))
+	for by, n := range r.announcements.receptions {
 		s.Received[by] = *n
 	}
 	if v := &r.revisits.revisiting; !v.at.IsZero() {

@@ -65,8 +65,8 @@ func (t *siteTable) whyUnfetched(st *site, p *collection.Page, now time.Time) st
 	return "the crawl was stopped"
 }
 
-// settle logs the pending fetches of a crawl that has ended, and returns them.
-func (t *siteTable) settle() ([]Unfetched, error) {
+// logUnfetched logs the pending fetches of a crawl that has ended, and returns them.
+func (t *siteTable) logUnfetched() ([]Unfetched, error) {
 	list, err := t.unfetched()
 	for i, d := range list {
 		if i == maxLoggedSites {

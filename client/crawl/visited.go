@@ -10,7 +10,7 @@ import (
 
 // visited evaluates a visit: it judges the announcement that led to it, charges the
 // budget, and updates the estimates of the site. The work's lock is held.
-func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
+func (k *committer) visited(v *collection.Visit, d *collection.Visited) {
 	st := k.sites.byID[d.Page.Site]
 	if st == nil {
 		return
@@ -22,8 +22,8 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	case v.Silent:
 		k.sites.failed(st, v.Fault)
 	}
-	if k.says {
-		sayOnly(k.c.Log, v, d)
+	if k.logsVisits {
+		logVisit(k.c.Log, v, d)
 	}
 	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched
 		k.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
@@ -39,7 +39,7 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
 	case d.Asked > 0:
 		k.count.Again.Add(1)
-	case !d.Before.Notified && st.sources.tells != nil:
+	case !d.Before.Notified && st.sources.publisher != nil:
 		k.count.Audits.Add(1)
 	}
 	c, claimed, outcome, news := k.judge.judged(st, v, d)
@@ -49,8 +49,8 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	k.judge.seenDates(st, v, d, k.revisits.learn(st, v, d, c, claimed, outcome))
 }
 
-// sayOnly logs the result of a visit to a page of the one site.
-func sayOnly(log *slog.Logger, v *collection.Visit, d *collection.Visited) {
+// logVisit logs the result of a visit to a page of the one site.
+func logVisit(log *slog.Logger, v *collection.Visit, d *collection.Visited) {
 	p := &d.Page
 	switch {
 	case v.Exclude != "":

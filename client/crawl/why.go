@@ -237,7 +237,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 				c.Door = src.Door
 				w.Signals = append(w.Signals, fmt.Sprintf("followed via %s", c))
 			}
-			if n := src.told; n.Received > 0 {
+			if n := src.reception; n.Received > 0 {
 				w.Signals = append(w.Signals, fmt.Sprintf("%s %s has announced %d changes since the crawler started: %d applied at once, %d to be fetched, %d ignored",
 					src.Kind, u, n.Received, n.Processed, n.Enqueued, n.Ignored))
 			}

@@ -18,8 +18,8 @@ type unresolvedTasks struct {
 	err   error
 }
 
-// believe blames the sites for failed lookups: it answers the doubtful tasks with FaultDNS.
-func (c *cycle) believe() {
+// blameSites blames the sites for failed lookups: it answers the doubtful tasks with FaultDNS.
+func (c *cycle) blameSites() {
 	for _, d := range c.doubtful {
 		c.giveBack(d.site, d.tasks, FaultDNS, d.err)
 	}
@@ -59,7 +59,7 @@ func (c *cycle) work(s *site) {
 		if again = again && !c.stopping; again {
 			c.waiting.untake(s, a.Task)
 		} else {
-			c.judge(s, a)
+			c.giveUpIfSilent(s, a)
 		}
 		t.mu.Unlock()
 		if again {
@@ -82,9 +82,9 @@ func (c *cycle) work(s *site) {
 	t.mu.Unlock()
 }
 
-// judge gives back the tasks of a site that has not answered maxSilent times in a
+// giveUpIfSilent gives back the tasks of a site that has not answered maxSilent times in a
 // row: to try hundreds of pages one by one would be useless. The lock is held.
-func (c *cycle) judge(s *site, a *Answer) {
+func (c *cycle) giveUpIfSilent(s *site, a *Answer) {
 	if a.Asked.IsZero() {
 		return
 	}
@@ -115,6 +115,6 @@ func (c *cycle) lost(s *site, err error) {
 	case broken:
 		c.broken = true
 	case sound:
-		c.believe()
+		c.blameSites()
 	}
 }

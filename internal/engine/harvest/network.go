@@ -30,7 +30,7 @@ func (h *Harvester) newNetwork() *network {
 	}
 	n.names = names{
 		resolver: cmp.Or[Resolver](h.Resolver, net.DefaultResolver), age: positive(h.AddressAge, time.Hour), bad: min(badName, positive(h.Hurry, badName)),
-		turn: make(chan struct{}, positive(h.Lookups, defaultLookups)), count: &h.count,
+		slots: make(chan struct{}, positive(h.Lookups, defaultLookups)), count: &h.count,
 		known: map[string]*name{}, public: map[string]bool{},
 	}
 	return n

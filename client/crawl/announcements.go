@@ -13,15 +13,15 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// notices handles the announcements of sites: each is stored, and the pages that it names are stored from it, fetched or scheduled.
-type notices struct {
+// announcements handles the announcements of sites: each is stored, and the pages that it names are stored from it, fetched or scheduled.
+type announcements struct {
 	c        *Crawler
 	work     *work
 	front    *frontier.Frontier
 	sites    *siteTable
 	judge    *judgement
 	revisits *revisits
-	readings *readings
+	reader   *pageReader
 	queue    *pageQueue
 	count    *counters
 
@@ -30,7 +30,7 @@ type notices struct {
 
 // apply stores what a source has announced of a site: all sources go through it.
 // It returns how many pages are to be fetched because of it.
-func (n *notices) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
+func (n *announcements) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
 	c, work := n.c, n.work
 	now := time.Now()
 	o := collection.ApplyOptions{
@@ -52,9 +52,9 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	if by == collection.ByManifest {
 		n.judge.census(st, &step, now)
 		work.Lock()
-		last, belief := st.looked, st.Belief
-		if lastOf(&step) { // then st.looked is the time of this poll already
-			last = st.before
+		last, belief := st.polled, st.Belief
+		if lastOf(&step) { // then st.polled is the time of this poll already
+			last = st.polledBefore
 		}
 		work.Unlock()
 		o.Read = last
@@ -71,11 +71,11 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	if by == collection.ByManifest {
 		o.Under = c.under(st.Origin)
 	}
-	known := n.readings.awaits(st, &step)
+	known := n.reader.awaits(st, &step)
 	done, err := c.Collection.Apply(source, step, by, o)
 	var brought []delivery
 	if err == nil {
-		brought, err = n.readings.deliveries(&step)
+		brought, err = n.reader.deliveries(&step)
 	} else if len(done.Dropped) > 0 {
 		work.Lock()
 		n.front.Drop(done.Dropped)
@@ -101,7 +101,7 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 		n.sites.believes(st, heard)
 	}
 	if by == collection.ByManifest && lastOf(&step) {
-		n.revisits.leftOut(st, st.before)
+		n.revisits.leftOut(st, st.polledBefore)
 	}
 	n.sites.counted(done.New)
 	n.count.New.Add(int64(len(done.New)))
@@ -109,11 +109,11 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	brought = n.queue.takeOut(brought)
 	n.front.Add(done.Queue)
 	done.Reception.Paid(len(brought))
-	n.received(st, source, by, &done.Reception)
+	n.countReceived(st, source, by, &done.Reception)
 	work.Unlock()
 	known()
 	work.rouse()
-	if err := n.readings.deliver(brought); err != nil && work.ctx.Err() == nil {
+	if err := n.reader.deliver(brought); err != nil && work.ctx.Err() == nil {
 		return 0, err
 	}
 	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !c.Once {
@@ -173,7 +173,7 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 		}
 		for len(changes) > 0 {
 			n := min(len(changes), protocol.MaxBatch)
-			if _, err := r.notices.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
+			if _, err := r.announcements.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
 				return err
 			}
 			changes = changes[n:]
@@ -189,11 +189,11 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	if r == nil {
 		return nil, ErrRunning
 	}
-	var x read
+	var x result
 	verdicts := make([]seed.Verdict, len(urls))
 	for i, u := range urls {
 		verdicts[i] = c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
-		if v := &verdicts[i]; v.OK && !r.notices.wanted(v.URL) {
+		if v := &verdicts[i]; v.OK && !r.announcements.wanted(v.URL) {
 			v.OK, v.Rule = false, "its host is not crawled"
 		}
 		if verdicts[i].OK {
@@ -217,7 +217,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 
 // wanted reports whether a URL is of a crawled host: a page that a person
 // requests must not add a foreign site to the crawl.
-func (n *notices) wanted(url string) bool {
+func (n *announcements) wanted(url string) bool {
 	if n.judge.sure {
 		return n.names(url)
 	}
@@ -258,8 +258,8 @@ func (c *Crawler) Accept(origin string) (gone int, err error) {
 	return gone, nil
 }
 
-// received counts a source's changes by outcome (C30). The work's lock is held.
-func (n *notices) received(st *site, id uint64, by collection.Signal, took *collection.Reception) {
+// countReceived counts a source's changes by outcome (C30). The work's lock is held.
+func (n *announcements) countReceived(st *site, id uint64, by collection.Signal, took *collection.Reception) {
 	t := n.receptions[by]
 	if t == nil {
 		t = &collection.Reception{}
@@ -268,7 +268,7 @@ func (n *notices) received(st *site, id uint64, by collection.Signal, took *coll
 	t.Add(took)
 	for _, src := range st.sources.byURL {
 		if src.ID == id && id != 0 {
-			src.told.Add(took)
+			src.reception.Add(took)
 			return
 		}
 	}
