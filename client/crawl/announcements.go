@@ -15,7 +15,7 @@ import (
 
 // announcements handles the announcements of sites: each is stored, and the pages that it names are stored from it, fetched or scheduled.
 type announcements struct {
-	c        *Crawler
+	c        *setup
 	work     *work
 	front    *frontier.Frontier
 	sites    *siteTable
@@ -159,7 +159,7 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 	}
 	of := map[string][]protocol.Change{}
 	for _, u := range urls {
-		if v := c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Listed}); v.OK {
+		if v := c.settings.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Listed}); v.OK {
 			o := protocol.Origin(v.URL)
 			of[o] = append(of[o], protocol.Change{Op: protocol.Update, Item: protocol.Item{URL: v.URL, Length: -1}})
 		}
@@ -192,7 +192,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	var x result
 	verdicts := make([]seed.Verdict, len(urls))
 	for i, u := range urls {
-		verdicts[i] = c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+		verdicts[i] = c.settings.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
 		if v := &verdicts[i]; v.OK && !r.announcements.wanted(v.URL) {
 			v.OK, v.Rule = false, "its host is not crawled"
 		}
@@ -234,7 +234,7 @@ func (n *announcements) wanted(url string) bool {
 // Accept confirms the deletions that are held back because the site's manifest
 // dropped most of its pages at once. It returns the number of dropped pages.
 func (c *Crawler) Accept(origin string) (gone int, err error) {
-	site, ok := c.Collection.Site(c.Seeder.Origin(origin))
+	site, ok := c.Collection.Site(c.settings.Seeder.Origin(origin))
 	if !ok {
 		return 0, fmt.Errorf("unknown site %s", origin)
 	}

@@ -26,7 +26,7 @@ const defaultBulk = 20
 
 // batchFetches fetch many pages of a site in one request.
 type batchFetches struct {
-	c         *Crawler
+	c         *setup
 	work      *work
 	in        *inbox
 	sites     *siteTable

@@ -39,7 +39,7 @@ const (
 
 // The committer commits reads, and then updates the state that depends on them, under the work's lock.
 type committer struct {
-	c        *Crawler
+	c        *setup
 	work     *work
 	in       *inbox
 	front    *frontier.Frontier

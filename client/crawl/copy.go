@@ -132,11 +132,11 @@ func (c *Copy) Open() (*Crawler, error) {
 	}
 	client.RemoveParts(dir) // the collection is locked, so no other process downloads there
 	h.Spill = col.NewBody
-	return &Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
+	return &Crawler{Collection: col, Harvester: h, settings: settings{Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
 		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
 		NoParse: true, NoSitemaps: true, NoFeeds: true, NoStreams: c.NoStream, NoChanges: c.NoChanges,
 		As: c.As, Filter: c.Filter, Token: c.Token, BundleEvery: c.BundleEvery, BundleCount: c.BundleCount, MaxArchive: c.MaxArchive,
-		Temp: dir, Bulk: c.Bulk}, nil
+		Temp: dir, Bulk: c.Bulk}}, nil
 }
 
 // anything returns rules that refuse nothing: the site decides what is in its copy.

@@ -21,7 +21,7 @@ const maxCrossHost = 8 // such sources that are fetched at once, each from anoth
 
 // crossHost is the state of hosts from which sitemaps of other sites are fetched. The work's lock guards it.
 type crossHost struct {
-	c      *Crawler
+	c      *setup
 	work   *work
 	sites  *siteTable
 	within string       // the only origin to which redirects may lead; empty: any

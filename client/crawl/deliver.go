@@ -64,24 +64,13 @@ func (r *pageReader) deliveries(step *client.Step) (list []delivery, err error) 
 		if !ok || !p.Told || p.Debt != c.Item.Digest || p.State == collection.Excluded {
 			continue
 		}
-		if r.c.excludes(&p) != "" || int64(len(body)) > r.c.mostBytes() {
+		if r.c.excludes(&p) != "" || int64(len(body)) > r.c.mostBytes {
 			continue // the Manager handles it
 		}
 		list = append(list, delivery{p, headerOf(&c.Item, step.As), body})
 	}
 	return list, nil
 }
-
-// mostBytes bounds the size of a delivered page, which is held in memory.
-func (c *Crawler) mostBytes() int64 {
-	most := c.Harvester.MaxBytes
-	if most <= 0 {
-		most = harvest.DefaultMaxBytes
-	}
-	return min(most, mostDelivered)
-}
-
-const mostDelivered = 16 << 20
 
 // deliver stores pages that were given out, and returns when they are committed. If
 // the crawler is killed before, they are still pending.

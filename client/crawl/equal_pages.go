@@ -19,7 +19,7 @@ import (
 // if one differs from the announced digest, no page of its site is copied any more.
 // The work's lock guards them.
 type equalPages struct {
-	c        *Crawler
+	c        *setup
 	seed     maphash.Seed
 	fetching map[equalityKey]frontier.PageID // pages that are being fetched, by the question that they answer
 	waiting  map[frontier.PageID]*lead       // the same, by page
@@ -52,7 +52,7 @@ const (
 // An equalPair is a page, and a stored one with the same body.
 type equalPair struct{ page, held collection.Page }
 
-func newEqualPages(c *Crawler) *equalPages {
+func newEqualPages(c *setup) *equalPages {
 	return &equalPages{c: c, seed: maphash.MakeSeed(), fetching: map[equalityKey]frontier.PageID{}, waiting: map[frontier.PageID]*lead{}, learned: map[equalityKey]bool{},
 		audited: map[frontier.PageID]bool{}, liars: map[frontier.SiteID]bool{}}
 }
@@ -81,7 +81,7 @@ func sameType(a, b string) bool {
 
 // shareable reports whether a page's pending body may be copied from another page of its site. The work's lock is held.
 func (t *equalPages) shareable(st *site, p *collection.Page) bool {
-	if t.liars[st.ID] || !t.c.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > t.c.mostBytes() {
+	if t.liars[st.ID] || !t.c.Collection.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > t.c.mostBytes {
 		return false
 	}
 	return p.Signal == collection.ByManifest || p.Signal == collection.ByChanges || p.Signal == collection.ByStream
@@ -102,7 +102,7 @@ func (t *equalPages) of(p *collection.Page) (held *collection.Page, leader front
 		return nil, 0, err
 	case !ok:
 		return nil, t.leaderOf(body, p), nil
-	case o.ID == p.ID, o.Length > t.c.mostBytes(), p.Type != "" && p.Type != o.Type, !sameType(p.URL, o.URL):
+	case o.ID == p.ID, o.Length > t.c.mostBytes, p.Type != "" && p.Type != o.Type, !sameType(p.URL, o.URL):
 		return nil, 0, nil
 	case directory(o.URL) == directory(p.URL):
 		return &o, 0, nil
@@ -254,7 +254,7 @@ func (q *pageQueue) bodyOf(p *collection.Page) ([]byte, http.Header) {
 		return nil, nil
 	}
 	defer c.Close()
-	body, err := io.ReadAll(io.LimitReader(c, q.c.mostBytes()+1))
+	body, err := io.ReadAll(io.LimitReader(c, q.c.mostBytes+1))
 	if err != nil || protocol.Sum(body) != p.Digest {
 		q.c.Log.Debug("the content of an equal page has changed", "url", p.URL, "err", err)
 		return nil, nil

@@ -17,8 +17,6 @@ import (
 // when they may be fetched. Only the data of the families is stored: the next run holds the pages back again.
 
 const (
-	defaultTrapShare = 0.1
-
 	lookAll        = 40      // pages whose words are compared, at first and after each useless visit
 	fillText       = 16      // pages of a known site whose text fills the memory before others are compared with it
 	mostTexts      = 1000    // sites whose text is remembered, 32 KiB each
@@ -31,7 +29,7 @@ type families struct {
 	work    *work
 	sites   *siteTable
 	front   *frontier.Frontier
-	share   float64                   // see trapShare
+	share   float64                   // of the requests to a site that may go to poor families; 1 means no limit
 	waiting int                       // pages that are held back
 	tried   map[frontier.PageID]*site // pages that are being fetched, for which family.Tree.Ask returned true
 	texts   map[frontier.SiteID]*family.Text
@@ -41,17 +39,6 @@ type families struct {
 type Trap struct {
 	Site string `json:"site"`
 	family.Report
-}
-
-// trapShare returns the share of the requests to a site that may go to poor families; 1 means no limit.
-func (c *Crawler) trapShare() float64 {
-	if c.Only != "" || c.NoParse {
-		return 1
-	}
-	if c.TrapShare == 0 {
-		return defaultTrapShare
-	}
-	return min(1, max(0, c.TrapShare))
 }
 
 // budgeted reports whether a page's family limits its fetch: only links have led to it, and it was never visited.

@@ -3,7 +3,6 @@ package crawl
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -11,14 +10,13 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // followers follow the sites that may have a manifest, each in a goroutine of its own, and know what sites offer.
 type followers struct {
-	c             *Crawler
+	c             *setup
 	work          *work
 	in            *inbox
 	sites         *siteTable
@@ -114,7 +112,7 @@ func (f *followers) from(src *source) *client.Source {
 	st, base, described := src.site, src.URL, src.described
 	f.work.Unlock()
 	allow := func(u string) error { return f.sites.allowed(st, u) }
-	return &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes(),
+	return &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes,
 		HTTP: &http.Client{Transport: f.c.Harvester.Checked(st.Origin, allow)}, Allow: allow,
 		Found: func(d *protocol.Discovery) { f.welcomed(st, d) }}
 }
@@ -156,7 +154,7 @@ func (f *followers) followed(src *source) collection.Source {
 			c.Log.Warn(says, "site", st.Origin, "err", err)
 		}
 		s.Polled, s.Fault = time.Now(), err.Error()
-		s.At = s.Polled.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain))
+		s.At = s.Polled.Add(c.SourceAgain)
 		s.Fails++
 		return s
 	}
@@ -199,7 +197,7 @@ func (f *followers) followed(src *source) collection.Source {
 			if f.alone {
 				c.Log.Warn("follow site", "err", err)
 			} else if f.once || s.Changed.IsZero() { // it never had a manifest
-				if s.At = now.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain)); passes {
+				if s.At = now.Add(c.SourceAgain); passes {
 					s.At = now.Add(c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s
@@ -247,14 +245,6 @@ func (f *followers) followed(src *source) collection.Source {
 		work.Unlock()
 	}
 	return s
-}
-
-// under returns a digest of the rules that admit a site's pages.
-func (c *Crawler) under(origin string) protocol.Digest {
-	rules := c.Seeder.Rules
-	rules.Hosts, rules.DomainSuffixes = nil, nil // which concern the site as a whole: see wanted
-	wanted := c.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
-	return c.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, c.Filter))
 }
 
 func signalOf(d client.Door) collection.Signal {

@@ -13,7 +13,7 @@ import (
 
 // The manager decides what is fetched next. It is called by the Harvester, in one goroutine.
 type manager struct {
-	c       *Crawler
+	c       *setup
 	work    *work
 	in      *inbox
 	front   *frontier.Frontier
@@ -36,8 +36,10 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 			return nil, err
 		}
 		if len(batch.Sites) > 0 {
-			if err := m.c.writeBatch(batch, m.count.began); err != nil {
-				return nil, err
+			if dir := m.c.Batches; dir != "" {
+				if err := writeBatch(dir, batch, m.count.began); err != nil {
+					return nil, err
+				}
 			}
 			if m.batch.take(batch, time.Now()); len(batch.Sites) > 0 {
 				return batch, nil

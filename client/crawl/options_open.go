@@ -33,8 +33,8 @@ func (o *Options) Open() (*Crawler, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := o.stored(c)
-	if err = cmp.Or(err, o.checkHosts(hostsOf(c.Start, false))); err != nil {
+	stored, err := o.stored(&c.settings)
+	if err = cmp.Or(err, o.checkHosts(hostsOf(c.settings.Start, false))); err != nil {
 		return nil, err
 	}
 	into := o.Collection.Into
@@ -56,10 +56,10 @@ func (o *Options) Open() (*Crawler, error) {
 // begin limits a crawl without Domain to the hosts that it began with, now or earlier, and returns an error if there
 // are none, or the options do not suit them.
 func (o *Options) begin(c *Crawler) error {
-	if len(c.Start) == 0 && c.Collection.Len() == 0 {
+	if len(c.settings.Start) == 0 && c.Collection.Len() == 0 {
 		return wrong("%s is empty: give a URL to begin with in %s", o.Collection.Into, field("Start"))
 	}
-	begun := slices.Clone(c.Start)
+	begun := slices.Clone(c.settings.Start)
 	for site := range c.Collection.Sites() {
 		if site.Requests > 0 || site.Ready > 0 { // other sites are known only from links that were not followed
 			begun = append(begun, site.Origin)
@@ -70,7 +70,7 @@ func (o *Options) begin(c *Crawler) error {
 		if len(hosts) == 0 {
 			return wrong("no host to crawl: give a URL to begin with, or %s SUFFIX", field("Domain"))
 		}
-		c.Seeder.Rules.Hosts = hostsOf(begun, true)
+		c.settings.Seeder.Rules.Hosts = hostsOf(begun, true)
 	}
 	return o.checkHosts(append(hosts, domains...))
 }
@@ -81,24 +81,26 @@ func (o *Options) crawler() (*Crawler, error) {
 	name, _, _ := strings.Cut(strings.ToLower(o.Fetch.Agent), "/") // which is matched in robots.txt
 	h, err := o.Harvester()
 	h.Hurry, h.Log = again.Hurry, o.Log
-	c := &Crawler{Harvester: h, Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest},
+	c := &Crawler{Harvester: h}
+	s := &c.settings
+	*s = settings{Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest},
 		Batch: frontier.BatchOptions{Size: order.Batch, SameSite: order.SameSite}, Batches: order.Batches,
 		Once: o.Once, Again: o.Again, Stop: o.Stop, TrapShare: o.Scope.TrapShare,
 		NoParse: sources.NoParse, NoManifests: sources.NoManifests, NoSitemaps: sources.NoSitemaps, NoFeeds: sources.NoFeeds, NoStreams: sources.NoStreams,
 		ManifestEvery: sources.ManifestEvery, SitemapEvery: sources.SitemapEvery, FeedEvery: sources.FeedEvery,
 		RobotsEvery: sources.RobotsEvery, SourceAgain: sources.SourceAgain, Patience: again.Patience, Hurry: again.Hurry, Log: o.Log}
-	c.Stop.Value = float32(o.Revisits.StopValue)
-	if c.TrapShare == 0 { // in a Crawler zero means the default
-		c.TrapShare = -1
+	s.Stop.Value = float32(o.Revisits.StopValue)
+	if s.TrapShare == 0 { // in settings zero means the default
+		s.TrapShare = -1
 	}
 	for _, u := range o.Start {
 		canonical, err := protocol.CanonicalURL("", u)
 		if err != nil {
 			return nil, wrong("%s: want a URL such as https://www.example.org/", u)
 		}
-		c.Start = append(c.Start, canonical)
+		s.Start = append(s.Start, canonical)
 	}
-	return c, cmp.Or(o.rules(&c.Seeder.Rules), o.order(c), o.policy(c), o.announcements(c), err)
+	return c, cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
 }
 
 // choose returns the meaning of a word, the value of a field. The error lists the allowed words.
@@ -111,7 +113,7 @@ func choose[T any](f field, word, words string, meanings map[string]T) (T, error
 }
 
 // stored returns the options of the collection for a crawler.
-func (o *Options) stored(c *Crawler) (*collection.Options, error) {
+func (o *Options) stored(c *settings) (*collection.Options, error) {
 	s, again := &o.Collection, &o.Retries
 	contents, err1 := choose("Store", s.Store, "warc, mirror, both or none", map[string]collection.Contents{
 		"warc": collection.WARC, "mirror": collection.Mirror, "both": collection.WARC | collection.Mirror, "none": 0})
@@ -179,7 +181,7 @@ func listed(s []string) []string {
 }
 
 // order sets the order of the crawl.
-func (o *Options) order(c *Crawler) (err error) {
+func (o *Options) order(c *settings) (err error) {
 	order := &o.Order
 	if c.Strategy, err = frontier.Named(order.Strategy, 1); err != nil {
 		return bad("Strategy", order.Strategy, "breadth-first, larger-sites-first, opic, manifest-first, profit or random")
@@ -194,7 +196,7 @@ func (o *Options) order(c *Crawler) (err error) {
 }
 
 // policy sets the policy, and its budget if it has a price.
-func (o *Options) policy(c *Crawler) (err error) {
+func (o *Options) policy(c *settings) (err error) {
 	r := &o.Revisits
 	if r.Threshold <= 0 || r.Threshold >= 1 {
 		return bad("Threshold", r.Threshold, "a number between 0 and 1")
@@ -219,7 +221,7 @@ func (o *Options) policy(c *Crawler) (err error) {
 }
 
 // budget returns the budget of the policy for which the crawler computes a price.
-func (o *Options) budget() (*Revisit, error) {
+func (o *Options) budget() (*revisitBudget, error) {
 	r := &o.Revisits
 	costs, err := choose("Costs", r.Costs, "requests or bytes", map[string]fresh.Costs{"requests": {}, "bytes": fresh.Bytes()})
 	p := fresh.Priced{Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
@@ -246,7 +248,7 @@ func (o *Options) budget() (*Revisit, error) {
 	case bad != nil || !(n > 0) || math.IsInf(n, 0) || each && per != "page":
 		err = wrong("%s %q: want a number of requests a day, such as 5000, or for each page, such as 0.1/page", field("Budget"), r.Budget)
 	}
-	b := &Revisit{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
+	b := &revisitBudget{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
 	if each {
 		b.PerDay, b.PerPage = 0, n
 	}
@@ -254,7 +256,7 @@ func (o *Options) budget() (*Revisit, error) {
 }
 
 // announcements sets the form in which sites send announcements, and how sitemaps and feeds are polled.
-func (o *Options) announcements(c *Crawler) (err error) {
+func (o *Options) announcements(c *settings) (err error) {
 	s := &o.Sources
 	if s.As != "auto" && s.As != "" {
 		if c.As, err = protocol.ParseForm(s.As); err != nil {

@@ -15,7 +15,7 @@ import (
 // A pageQueue passes pages from the frontier to the Harvester, in batches, or a single page at once. It holds the work's lock
 // meanwhile, so that no page is passed twice.
 type pageQueue struct {
-	c        *Crawler
+	c        *setup
 	work     *work
 	in       *inbox
 	front    *frontier.Frontier
@@ -205,7 +205,7 @@ func (q *pageQueue) stands(p *collection.Page) bool {
 const tooFarAhead = time.Hour
 
 // excludes returns the rule by which a page is not fetched, or "". The rules may have changed since it was found.
-func (c *Crawler) excludes(p *collection.Page) string {
+func (c *setup) excludes(p *collection.Page) string {
 	if p.By == collection.ByPerson || c.Only != "" {
 		return c.Seeder.Forbids(p.URL)
 	}

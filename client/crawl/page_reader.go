@@ -23,7 +23,7 @@ type parser struct {
 // pageReader turns answers into visits, and also pages that came without a request of their own. At most one answer per core is
 // parsed at a time.
 type pageReader struct {
-	c     *Crawler
+	c     *setup
 	work  *work
 	in    *inbox
 	sites *siteTable
@@ -35,7 +35,7 @@ type pageReader struct {
 
 // answerHandler handles the answers of the Harvester.
 type answerHandler struct {
-	c        *Crawler
+	c        *setup
 	work     *work
 	in       *inbox
 	sites    *siteTable

@@ -14,9 +14,9 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A Revisit is the budget for revisits. The planner finds the price at which the
+// A revisitBudget is the budget for revisits. The planner finds the price at which the
 // budget is spent, and every decision uses that price.
-type Revisit struct {
+type revisitBudget struct {
 	Policy fresh.Priced // whose Price the planner sets
 
 	// The budget, in the unit of the policy's costs: requests, or 20 kB.
@@ -50,9 +50,9 @@ const (
 // revisits decides which pages are worth a visit at the current price, and sets the price by plans and by the budget's balance. The
 // work's lock guards its fields.
 type revisits struct {
-	c     *Crawler
+	c     *setup
 	col   *collection.Collection
-	set   *Revisit // nil: the policy has no price, and there are no plans
+	set   *revisitBudget // nil: the policy has no price, and there are no plans
 	work  *work
 	in    *inbox
 	sites *siteTable

@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"sync"
 	"time"
@@ -44,8 +43,8 @@ type run struct {
 	unfetched     []Unfetched // pending fetches of a crawl that has ended
 }
 
-func (c *Crawler) crawl(ctx context.Context) error {
-	c.complete()
+func (cr *Crawler) crawl(ctx context.Context) error {
+	c := cr.setUp()
 	front, err := frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory)
 	if err != nil {
 		return err
@@ -64,7 +63,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	alone := c.Only != ""
 	judge := &judgement{rules: &c.Trust, sure: alone, claims: map[frontier.PageID]claim{}}
 	equal := newEqualPages(c)
-	families := &families{work: work, sites: sites, front: front, share: c.trapShare(), tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
+	families := &families{work: work, sites: sites, front: front, share: c.TrapShare, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	revisits := &revisits{c: c, col: c.Collection, set: c.Revisit, work: work, in: in, sites: sites, judge: judge, truths: &calibration{}}
 	reader := &pageReader{c, work, in, sites, judge, count, make(chan *parser, runtime.GOMAXPROCS(0))}
 	for range cap(reader.parsers) {
@@ -87,12 +86,12 @@ func (c *Crawler) crawl(ctx context.Context) error {
 			work.fail(err)
 		}
 	})
-	c.run.Store(r) // only now, since Add needs the committer
+	cr.run.Store(r) // only now, since Add needs the committer
 	defer func() {
-		s := c.Status()
+		s := cr.Status()
 		s.Running, s.InFlight, s.Busy = false, 0, 0
-		c.last.Store(&s)
-		c.run.Store(nil)
+		cr.last.Store(&s)
+		cr.run.Store(nil)
 	}()
 	if c.Stop.After > 0 {
 		timer := time.AfterFunc(c.Stop.After, func() { work.checkStop(c.Stop.reached(count, time.Now())) })
@@ -117,7 +116,7 @@ func (c *Crawler) crawl(ctx context.Context) error {
 			work.add(1) // a crawl with Once waits for the first ranks
 			work.group.Go(func() { rankPages(work.ctx, c, work, front) })
 		}
-		err = c.harvest(work.asking, manager.next, answers.take)
+		err = cr.harvest(work.asking, manager.next, answers.take)
 	}
 	if err != nil && ctx.Err() == nil {
 		work.fail(err)
@@ -141,26 +140,6 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	return err
 }
 
-// complete sets the fields that have defaults.
-func (c *Crawler) complete() {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Seeder == nil {
-		c.Seeder = &seed.Seeder{}
-	}
-	if c.Once && c.Revisit != nil {
-		v := *c.Revisit
-		v.Policy.Ends = true
-		c.Revisit = &v
-	}
-	if c.Harvester.Version == nil && c.Collection.Stores() {
-		c.Harvester.Version = func(url string, d protocol.Digest) ([]byte, error) {
-			return c.Collection.Version(url, d, mostDelivered)
-		}
-	}
-}
-
 // blindTime is how long the crawl pauses when DNS lookups fail.
 const blindTime = 5 * time.Minute
 
@@ -169,11 +148,12 @@ const blindTime = 5 * time.Minute
 func (c *Crawler) harvest(ctx context.Context, next func(context.Context) (*harvest.Batch, error), take func(*harvest.Answer)) error {
 	for {
 		err := c.Harvester.Run(ctx, next, take)
-		if !errors.Is(err, harvest.ErrResolver) || c.Once {
+		s := &c.settings
+		if !errors.Is(err, harvest.ErrResolver) || s.Once {
 			return err
 		}
-		c.Log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", c.hurried(blindTime))
-		if !pause.For(ctx, c.hurried(blindTime)) {
+		s.Log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", s.hurried(blindTime))
+		if !pause.For(ctx, s.hurried(blindTime)) {
 			return nil
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // A siteTable holds all sites and their sources. The work's lock guards it.
 type siteTable struct {
 	seeder       *seed.Seeder
-	c            *Crawler
+	c            *setup
 	work         *work
 	byID         map[frontier.SiteID]*site
 	byOrigin     map[string]*site

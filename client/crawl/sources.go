@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -18,7 +17,6 @@ import (
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/fetch"
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -46,26 +44,9 @@ const (
 	lastRetry     = 12 * time.Hour
 )
 
-// hurried returns a wait, bounded by Hurry where that is set.
-func (c *Crawler) hurried(d time.Duration) time.Duration {
-	return pause.AtMost(d, c.Hurry)
-}
-
-func (c *Crawler) every(kind collection.SourceKind) time.Duration {
-	switch kind {
-	case collection.Robots:
-		return cmp.Or(max(c.RobotsEvery, 0), robotsEvery)
-	case collection.SitemapXML:
-		return cmp.Or(max(c.SitemapEvery, 0), sitemapEvery)
-	case collection.NewsFeed:
-		return cmp.Or(max(c.FeedEvery, 0), feedEvery)
-	}
-	return cmp.Or(max(c.ManifestEvery, 0), manifestEvery)
-}
-
 // sources adds the start pages of a run, reads robots.txt, sitemaps and feeds, and decides when each of them is fetched again.
 type sources struct {
-	c             *Crawler
+	c             *setup
 	work          *work
 	in            *inbox
 	sites         *siteTable
@@ -163,7 +144,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
 		s.Fails, s.Fault, s.At = 0, "", now.Add(c.every(s.Kind))
 	case status != http.StatusOK:
-		s.Fails, s.Fault, s.At = s.Fails+1, faultText(a, status), now.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain))
+		s.Fails, s.Fault, s.At = s.Fails+1, faultText(a, status), now.Add(c.SourceAgain)
 	default:
 		var news poll.Poll
 		if d := protocol.Sum(body); d != s.Digest {

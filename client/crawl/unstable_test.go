@@ -69,7 +69,7 @@ func nonce(s *fakeweb.Site, of func(path string) bool, format string) {
 func everyPage(string) bool { return true }
 
 // explained returns the crawler's explanation of a page.
-func explained(t *testing.T, c *crawl.Crawler, col *collection.Collection, url string) string {
+func explained(t *testing.T, c *crawl.Engine, col *collection.Collection, url string) string {
 	t.Helper()
 	why, err := crawl.Explain(col, c.Seeder, url, time.Now())
 	if err != nil {

@@ -224,7 +224,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 	if r == nil {
 		return Why{}, ErrRunning
 	}
-	w, err := Explain(c.Collection, c.Seeder, url, time.Now())
+	w, err := Explain(c.Collection, c.settings.Seeder, url, time.Now())
 	if err != nil || !w.Known {
 		return w, err
 	}
@@ -264,18 +264,17 @@ func (c *Crawler) Knows(host string) bool {
 	return r.sites.byOrigin["https://"+host] != nil || r.sites.byOrigin["http://"+host] != nil
 }
 
-// Remember loads a site's shape and robots.txt from the collection into the Seeder,
-// for Explain while no crawler runs.
-func (c *Crawler) Remember(origin string) error {
-	s, ok := c.Collection.Site(c.Seeder.Origin(origin))
+// Remember loads a site's shape and robots.txt from the collection into a Seeder, for Explain while no crawler runs.
+func Remember(col *collection.Collection, s *seed.Seeder, origin string) error {
+	site, ok := col.Site(s.Origin(origin))
 	if !ok {
 		return nil
 	}
-	c.Seeder.SetShape(s.Origin, s.Pages, s.Shape)
-	sources, err := c.Collection.Sources(s.ID)
+	s.SetShape(site.Origin, site.Pages, site.Shape)
+	sources, err := col.Sources(site.ID)
 	for _, src := range sources {
 		if src.Kind == collection.Robots && !src.Polled.IsZero() {
-			c.Seeder.SetRobots(s.Origin, seed.RobotsAnswer{Status: src.Status, Body: src.Body, Since: src.Since}, time.Now())
+			s.SetRobots(site.Origin, seed.RobotsAnswer{Status: src.Status, Body: src.Body, Since: src.Since}, time.Now())
 		}
 	}
 	return err

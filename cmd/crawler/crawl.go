@@ -148,7 +148,7 @@ func (l *listeners) crawl(ctx context.Context, env *command.Env, c *crawl.Crawle
 	}
 	cancel(nil)
 	wg.Wait()
-	if err == nil && c.Once {
+	if err == nil && o.Once {
 		done, col := c.Status(), c.Collection
 		summarize(env, done)
 		sayFull(env.Stderr, col, o)
