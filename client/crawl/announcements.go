@@ -8,23 +8,23 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // announcements handles the announcements of sites: each is stored, and the pages that it names are stored from it, fetched or scheduled.
 type announcements struct {
-	c        *setup
-	work     *work
-	front    *frontier.Frontier
-	sites    *siteTable
-	judge    *judgement
-	revisits *revisits
-	reader   *pageReader
-	queue    *pageQueue
-	count    *counters
+	c      *setup
+	work   *work
+	front  queue
+	sites  *siteTable
+	trust  trustRule
+	plan   planner
+	reader *pageReader
+	queue  *pageQueue
+	count  *counters
 
+	hastens    bool                                        // pages that are announced at once are fetched before others
 	receptions map[collection.Signal]*collection.Reception // guarded by the work's lock
 }
 
@@ -32,42 +32,7 @@ type announcements struct {
 // It returns how many pages are to be fetched because of it.
 func (n *announcements) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
 	c, work := n.c, n.work
-	now := time.Now()
-	o := collection.ApplyOptions{
-		Admit: func(url string) collection.Find {
-			v := c.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
-			if !v.OK && !byRobots(v) {
-				return collection.Find{}
-			}
-			return find(v, protocol.Depth(url), by)
-		},
-		Take: func(p *collection.Page, item *protocol.Item) bool {
-			if p.Told && p.Signal == by {
-				return true // announced again before a visit could judge it
-			}
-			return n.judge.heeds(st, by, item, now)
-		},
-	}
-	o.Unsure = !n.judge.confirms(st, by)
-	if by == collection.ByManifest {
-		n.judge.census(st, &step, now)
-		work.Lock()
-		last, belief := st.polled, st.Belief
-		if lastOf(&step) { // then st.polled is the time of this poll already
-			last = st.polledBefore
-		}
-		work.Unlock()
-		o.Read = last
-		o.Listed = func(p *collection.Page, item *protocol.Item) {
-			n.judge.caughtUp(st, p, item)
-			n.revisits.truths.listed(p, item, last, now, belief)
-		}
-	}
-	if n.judge.sure {
-		o = n.onlyOptions(by)
-	} else {
-		step.Changes = spelled(step.Changes)
-	}
+	o := n.trust.options(st, &step, by, time.Now())
 	if by == collection.ByManifest {
 		o.Under = c.under(st.Origin)
 	}
@@ -92,17 +57,7 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 	}
 	work.Lock()
 	n.sites.touch(st)
-	if by == collection.ByStream || by == collection.ByChanges { // their changes are numbered, unlike those of a manifest
-		heard := believed(st)
-		heard.Signal.Numbered(len(step.Changes))
-		n.sites.believes(st, heard)
-	} else if heard := believed(st); by == collection.ByManifest && heard.Signal.Sure && !st.sources.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names the lost changes
-		heard.Signal.Gap(done.Pending)
-		n.sites.believes(st, heard)
-	}
-	if by == collection.ByManifest && lastOf(&step) {
-		n.revisits.leftOut(st, st.polledBefore)
-	}
+	n.plan.announced(st, &step, by, done.Pending)
 	n.sites.counted(done.New)
 	n.count.New.Add(int64(len(done.New)))
 	n.front.Drop(done.Dropped)
@@ -116,7 +71,7 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 	if err := n.reader.deliver(brought); err != nil && work.ctx.Err() == nil {
 		return 0, err
 	}
-	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !c.Once {
+	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && n.hastens {
 		err = n.queue.hastenAll(done.Queue)
 	}
 	return done.Pending, err
@@ -193,7 +148,7 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	verdicts := make([]seed.Verdict, len(urls))
 	for i, u := range urls {
 		verdicts[i] = c.settings.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
-		if v := &verdicts[i]; v.OK && !r.announcements.wanted(v.URL) {
+		if v := &verdicts[i]; v.OK && !r.announcements.trust.admits(v.URL) {
 			v.OK, v.Rule = false, "its host is not crawled"
 		}
 		if verdicts[i].OK {
@@ -213,22 +168,6 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 		}
 	}
 	return verdicts, nil
-}
-
-// wanted reports whether a URL is of a crawled host: a page that a person
-// requests must not add a foreign site to the crawl.
-func (n *announcements) wanted(url string) bool {
-	if n.judge.sure {
-		return n.names(url)
-	}
-	n.work.Lock()
-	st := n.sites.byOrigin[protocol.Origin(url)]
-	crawled := st != nil && st.sources.obeys()
-	n.work.Unlock()
-	if crawled {
-		return true
-	}
-	return n.c.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
 }
 
 // Accept confirms the deletions that are held back because the site's manifest

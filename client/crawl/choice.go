@@ -47,7 +47,7 @@ func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.
 		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", c.As)
 	case !c.Collection.Stores() && c.NoParse:
 		return protocol.AsMeta, "pages are neither stored nor parsed"
-	case f.revisits.set != nil:
+	case f.plan.prices():
 		return protocol.AsMeta, byPrice
 	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && c.Filter.IsZero():
 		return protocol.AsSite, "nothing is stored yet, and the site offers all its pages as one archive"
@@ -84,7 +84,7 @@ func (f *followers) listen(from *client.Source, src *source) {
 	case c.As == protocol.AsMeta:
 		f.chose(src, c.As, "as requested")
 		return
-	case c.As == "" && f.revisits.set != nil:
+	case c.As == "" && f.plan.prices():
 		f.chose(src, protocol.AsMeta, byPrice)
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/equal"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
@@ -42,12 +44,12 @@ type committer struct {
 	c        *setup
 	work     *work
 	in       *inbox
-	front    *frontier.Frontier
+	front    queue
 	sites    *siteTable
-	judge    *judgement
-	equal    *equalPages
+	judge    *judgement.Judge
+	equal    *equal.Pages
 	families *families
-	revisits *revisits
+	plan     planner
 	count    *counters
 
 	logsVisits bool      // each visit is logged
@@ -163,15 +165,15 @@ func (k *committer) commit(list []result, last bool) error {
 	front.Done(t.Unbelieved)
 	front.Done(t.Replanned)
 	for i, id := range asked {
-		front.Return(k.equal.learn(id, &t.Visits[i], &done.Visited[i]))
+		front.Return(k.equal.Visited(id, &t.Visits[i], &done.Visited[i]))
 	}
 	for i := range list {
 		x := &list[i]
 		for _, id := range x.again {
 			delete(work.out, id)
-			front.Return(k.equal.learn(id, nil, nil))
+			front.Return(k.equal.Visited(id, nil, nil))
 		}
-		k.judge.unasked(x.again)
+		k.judge.NotFetched(x.again)
 		k.families.notTried(x.again)
 		front.Return(x.again)
 		if x.source != nil {
@@ -253,7 +255,7 @@ func (k *committer) changedSites(now time.Time, all bool) (list []collection.Sit
 	}
 	k.flushed = now
 	for st := range k.sites.dirty {
-		st.Trust = k.judge.recorded(st)
+		st.Trust = k.judge.Recorded(st.standing)
 		st.Shape = k.c.Seeder.Shape(st.Origin)
 		if st.families != nil {
 			st.Families = st.families.Append(nil)

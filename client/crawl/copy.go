@@ -280,19 +280,6 @@ func (r *sources) barred() error {
 	return nil
 }
 
-// names reports whether a URL is a page of the one site, as far as is known.
-func (n *announcements) names(u string) bool {
-	p, ok, err := n.c.Collection.Page(u)
-	return err == nil && ok && p.State != collection.Gone
-}
-
-// onlyOptions returns options that believe all announcements of the one site; robots.txt outranks them.
-func (n *announcements) onlyOptions(by collection.Signal) collection.ApplyOptions {
-	return collection.ApplyOptions{Admit: func(u string) collection.Find {
-		return collection.Find{URL: u, Depth: protocol.Depth(u), By: by, Exclude: n.c.Seeder.Forbids(u)}
-	}}
-}
-
 // spilled sets the file, length and digest of a page that was too large for memory.
 func spilled(v *collection.Visit, a *harvest.Answer) error {
 	h := sha256.New()

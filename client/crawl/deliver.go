@@ -64,7 +64,7 @@ func (r *pageReader) deliveries(step *client.Step) (list []delivery, err error) 
 		if !ok || !p.Told || p.Debt != c.Item.Digest || p.State == collection.Excluded {
 			continue
 		}
-		if r.c.excludes(&p) != "" || int64(len(body)) > r.c.mostBytes {
+		if r.trust.excludes(&p) != "" || int64(len(body)) > r.c.mostBytes {
 			continue // the Manager handles it
 		}
 		list = append(list, delivery{p, headerOf(&c.Item, step.As), body})

@@ -9,6 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -28,7 +29,7 @@ const (
 type families struct {
 	work    *work
 	sites   *siteTable
-	front   *frontier.Frontier
+	front   queue
 	share   float64                   // of the requests to a site that may go to poor families; 1 means no limit
 	waiting int                       // pages that are held back
 	tried   map[frontier.PageID]*site // pages that are being fetched, for which family.Tree.Ask returned true
@@ -170,7 +171,7 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 			x.Text = fs.textOf(st).Share(p)
 		}
 		x.Told = !was
-		x.Spoiled = d.Duplicate || !isPage(v.Status)
+		x.Spoiled = d.Duplicate || !gather.IsPage(v.Status)
 		if f.Visited(&x) {
 			st.compared = 0
 			fs.sites.touch(st)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -20,8 +20,8 @@ type followers struct {
 	work          *work
 	in            *inbox
 	sites         *siteTable
-	judge         *judgement
-	revisits      *revisits
+	judge         *judgement.Judge
+	plan          pollPlan
 	announcements *announcements
 	count         *counters
 
@@ -30,6 +30,17 @@ type followers struct {
 
 	publishing int // sites that publish their changes now; guarded by the work's lock, as is firsts
 	firsts     int // followed sites that have not announced anything yet
+}
+
+// A pollPlan says when a manifest is polled again.
+type pollPlan interface {
+	prices() bool // the price of a visit decides which pages are fetched
+
+	// nextPoll returns how long to wait before the next poll of a site's manifest, which has just been polled.
+	nextPoll(st *site) time.Duration
+
+	// publishes is called when it may have changed whether a site publishes its changes now. The work's lock is held.
+	publishes(st *site)
 }
 
 // follow starts to follow a site that may have a manifest. The work's lock is held.
@@ -127,7 +138,7 @@ func (f *followers) followed(src *source) collection.Source {
 	from := f.from(src)
 	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
 	from.Refused = func(status int, header http.Header) { c.Harvester.Refused(st.Origin, status, header) }
-	from.Every = func() time.Duration { return f.revisits.nextPoll(st) }
+	from.Every = func() time.Duration { return f.plan.nextPoll(st) }
 	f.listen(from, src)
 	cursor, under := s.Cursor, c.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
@@ -179,7 +190,7 @@ func (f *followers) followed(src *source) collection.Source {
 			s.Status = 0
 			return leave("site cannot be followed at this address", elsewhere)
 		case err != nil:
-			f.judge.brokeOff(st)
+			f.judge.BrokeOff(st.standing)
 			c.Log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
 			s.Fails++
@@ -276,11 +287,5 @@ func (f *followers) updatePublishing(src *source) {
 	default:
 		return
 	}
-	b := believed(st)
-	if b.Tells = st.sources.pushes(); !st.sources.listens() && f.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
-		b.Manifest = fresh.Manifest{}
-	}
-	if b != believed(st) {
-		f.sites.believes(st, b)
-	}
+	f.plan.publishes(st)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
@@ -27,7 +28,8 @@ type pageReader struct {
 	work  *work
 	in    *inbox
 	sites *siteTable
-	judge *judgement
+	judge *judgement.Judge
+	trust trustRule
 	count *counters
 
 	parsers chan *parser // the idle readers; there is one per core
@@ -97,11 +99,6 @@ func (r *pageReader) withParser(f func(*parser)) {
 	f(rd)
 }
 
-// isPage reports whether a response has the page: also one that a proxy has changed (203).
-func isPage(status int) bool {
-	return status == http.StatusOK || status == http.StatusNonAuthoritativeInfo
-}
-
 // notAsked reports whether a page was not fetched after all: the batch has
 // ended, or its site was silent too often.
 func notAsked(a *harvest.Answer) bool {
@@ -115,7 +112,11 @@ func notAsked(a *harvest.Answer) bool {
 func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 	st, page := r.sites.known(a.Site), &rd.page
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
-		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.judge.unstable(st)}
+		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want}
+	dated := true
+	if st != nil {
+		v.Unstable, dated = r.judge.Unstable(st.standing), r.judge.Dated(st.standing)
+	}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		v.Fault = string(a.Fault)
 		if a.Err != nil {
@@ -133,12 +134,12 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 	v.Type = mediaType(h)
 	v.Again = retryAfter(h, time.Now())
 	if t, err := http.ParseTime(v.LastModified); err == nil {
-		if sane, ok := protocol.SaneModified(t, time.Now()); ok && r.judge.dated(st) {
+		if sane, ok := protocol.SaneModified(t, time.Now()); ok && dated {
 			v.Modified = sane
 		}
 	}
 	switch {
-	case isPage(a.Status):
+	case gather.IsPage(a.Status):
 		v.Body, v.Cut = a.Body, a.Fault == harvest.FaultSize
 		if a.File != nil {
 			if err := spilled(&v, a); err != nil {

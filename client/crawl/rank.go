@@ -15,7 +15,7 @@ import (
 const rankEvery = time.Hour
 
 // rankPages ranks all pages every rankEvery, until ctx ends.
-func rankPages(ctx context.Context, c *setup, work *work, front *frontier.Frontier) {
+func rankPages(ctx context.Context, c *setup, work *work, front queue) {
 	for first := true; ; first = false {
 		if err := rankNow(ctx, c, work, front); err != nil && ctx.Err() == nil {
 			c.Log.Error("rank pages", "err", err)
@@ -32,7 +32,7 @@ func rankPages(ctx context.Context, c *setup, work *work, front *frontier.Fronti
 }
 
 // rankNow ranks all pages by the links between them (K02): 1 is the average page.
-func rankNow(ctx context.Context, c *setup, work *work, front *frontier.Frontier) error {
+func rankNow(ctx context.Context, c *setup, work *work, front queue) error {
 	n := c.Collection.Len()
 	if n == 0 || n > math.MaxInt32 {
 		return nil

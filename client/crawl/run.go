@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/equal"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/seed"
@@ -24,18 +27,19 @@ import (
 //	announcements
 //	pageQueue
 //	pageReader
-//	families, equalPages, revisits, crossHost
-//	siteTable, judgement
+//	families, equalCopies, crossHost
+//	planner, trustRule, queue: see mode
+//	siteTable, and the packages judgement and equal
 //	work, inbox
 //
 // Results go to the committer through the inbox.
 type run struct {
 	work          *work
 	in            *inbox
-	front         *frontier.Frontier
+	front         queue
 	sites         *siteTable
 	families      *families
-	revisits      *revisits
+	plan          planner
 	queue         *pageQueue
 	announcements *announcements
 	followers     *followers
@@ -43,12 +47,37 @@ type run struct {
 	unfetched     []Unfetched // pending fetches of a crawl that has ended
 }
 
+// A mode is what differs between a crawl and the copy of one site.
+type mode struct {
+	plan  planner
+	trust trustRule
+	front queue
+	keep  func(context.Context) // keeps the plan up to date; nil: there is no plan
+}
+
+// mode chooses the mode of a run: nothing else depends on whether it is a copy, or its policy has a price.
+func (c *setup) mode(work *work, in *inbox, sites *siteTable, judge *judgement.Judge) (m mode, err error) {
+	store := c.Collection.Queue()
+	if c.Only != "" {
+		return mode{plan: unplanned{c.ManifestEvery, work}, trust: fullTrust{c}, front: sitequeue.New(store)}, nil
+	}
+	known := &estimates{every: c.ManifestEvery, work: work, sites: sites, judge: judge, truths: &calibration{}}
+	m.plan, m.trust = known, &earnedTrust{c, work, sites, judge, known}
+	if c.Revisit != nil {
+		r := &revisits{estimates: known, c: c, in: in, budget: budget{set: c.Revisit, col: c.Collection}}
+		r.budget.start()
+		m.plan, m.keep = r, r.keep
+	} else {
+		err = c.Collection.KeepPolicy()
+	}
+	if err == nil {
+		m.front, err = frontier.New(c.Strategy, store, &c.Memory)
+	}
+	return m, err
+}
+
 func (cr *Crawler) crawl(ctx context.Context) error {
 	c := cr.setUp()
-	front, err := frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory)
-	if err != nil {
-		return err
-	}
 	// All goroutines end when work.ctx ends; pages that were fetched are committed all the same.
 	work := &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)}
 	work.ctx, work.cancel = context.WithCancel(ctx)
@@ -61,24 +90,28 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	}
 	in, count := newInbox(), &counters{began: time.Now()}
 	alone := c.Only != ""
-	judge := &judgement{rules: &c.Trust, sure: alone, claims: map[frontier.PageID]claim{}}
-	equal := newEqualPages(c)
+	judge := judgement.New(&c.Trust)
+	mode, err := c.mode(work, in, sites, judge)
+	if err != nil {
+		return err
+	}
+	front, plan, trust := mode.front, mode.plan, mode.trust
 	families := &families{work: work, sites: sites, front: front, share: c.TrapShare, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
-	revisits := &revisits{c: c, col: c.Collection, set: c.Revisit, work: work, in: in, sites: sites, judge: judge, truths: &calibration{}}
-	reader := &pageReader{c, work, in, sites, judge, count, make(chan *parser, runtime.GOMAXPROCS(0))}
+	reader := &pageReader{c, work, in, sites, judge, trust, count, make(chan *parser, runtime.GOMAXPROCS(0))}
 	for range cap(reader.parsers) {
 		reader.parsers <- &parser{gatherer: c.Gatherer}
 	}
-	queue := &pageQueue{c, work, in, front, sites, judge, equal, families, revisits, reader, count}
-	announcements := &announcements{c, work, front, sites, judge, revisits, reader, queue, count, map[collection.Signal]*collection.Reception{}}
-	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, announcements: announcements, count: count, alone: alone, once: c.Once}
+	copies := &equalCopies{c, work, in, equal.New(c.Collection, c.mostBytes), reader}
+	queue := &pageQueue{c, work, in, front, sites, judge, trust, copies, families, plan, count, c.Once}
+	announcements := &announcements{c, work, front, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
+	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, alone: alone, once: c.Once}
 	cross := &crossHost{c: c, work: work, sites: sites, within: protocol.Origin(c.Only), guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
-	sources := &sources{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, announcements: announcements, followers: followers, crossHost: cross, count: count, manifest: c.Only}
+	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, crossHost: cross, count: count, ends: c.Once, manifest: c.Only}
 	batch := &batchFetches{c, work, in, sites, reader, followers, count}
-	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, tidies: alone}
+	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, tidies: alone}
 	answers := &answerHandler{c, work, in, sites, families, reader, sources, count}
-	committer := &committer{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: equal, families: families, revisits: revisits, count: count, logsVisits: alone}
-	r := &run{work: work, in: in, front: front, sites: sites, families: families, revisits: revisits, queue: queue, announcements: announcements, followers: followers, count: count}
+	committer := &committer{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: copies.pages, families: families, plan: plan, count: count, logsVisits: alone}
+	r := &run{work: work, in: in, front: front, sites: sites, families: families, plan: plan, queue: queue, announcements: announcements, followers: followers, count: count}
 
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
@@ -97,20 +130,17 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 		timer := time.AfterFunc(c.Stop.After, func() { work.checkStop(c.Stop.reached(count, time.Now())) })
 		defer timer.Stop()
 	}
-	if c.Revisit != nil {
-		work.Lock()
-		revisits.setPrice(revisits.startPrice())
-		work.Unlock()
-	} else {
-		err = c.Collection.KeepPolicy()
+	err = sources.begin()
+	if err == nil && c.Once {
+		sites.pollAtOnce()
+	}
+	if err == nil && c.Again {
+		err = sources.again()
 	}
 	if err == nil {
-		err = sources.begin()
-	}
-	if err == nil {
-		if c.Revisit != nil {
+		if mode.keep != nil {
 			work.add(1) // a crawl with Once waits for the first plan: without one, the price of a revisit would be a guess
-			work.group.Go(func() { revisits.keep(work.ctx) })
+			work.group.Go(func() { mode.keep(work.ctx) })
 		}
 		if c.Quality.Pagerank > 0 {
 			work.add(1) // a crawl with Once waits for the first ranks

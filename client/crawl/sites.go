@@ -8,9 +8,9 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/seed"
-	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -34,10 +34,9 @@ type siteTable struct {
 // A site is the engine's state of one origin. The work's lock guards it.
 type site struct {
 	collection.Site
-	standing
+	standing     *judgement.Standing
 	sources      sourceSet
 	welcomedBy   string    // base URL of the site whose welcome applies to this host
-	full         bool      // a source waits for its claims to be judged, see believe
 	deaf         bool      // polling its manifest for changes is not worth its cost
 	weight       float64   // mean importance of its pages; 0: not known yet
 	polled       time.Time // when its manifest was last polled
@@ -84,8 +83,7 @@ func (t *siteTable) load() error {
 
 // know makes a site from its record.
 func (t *siteTable) know(s collection.Site) *site {
-	st := &site{Site: s, sources: sourceSet{byURL: map[string]*source{}, named: map[string]bool{}},
-		standing: standing{underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}}
+	st := &site{Site: s, sources: sourceSet{byURL: map[string]*source{}, named: map[string]bool{}}, standing: judgement.Stored(s.Trust)}
 	t.byID[s.ID], t.byOrigin[s.Origin] = st, st
 	if s.Quiet.After(time.Now().Add(cmp.Or(max(t.c.Quiet, 0), lastQuiet))) {
 		st.Quiet = time.Time{} // the clock was ahead
@@ -95,9 +93,6 @@ func (t *siteTable) know(s collection.Site) *site {
 	}
 	t.seeder.SetShape(s.Origin, s.Pages, s.Shape)
 	t.c.Harvester.Seen(s.Origin, s.IP)
-	if rec, err := trust.Parse(s.Trust); err == nil { // else trust starts anew
-		st.trust = rec
-	}
 	return st
 }
 

@@ -50,13 +50,13 @@ type sources struct {
 	work          *work
 	in            *inbox
 	sites         *siteTable
-	judge         *judgement
-	revisits      *revisits
+	plan          planner
 	announcements *announcements
 	followers     *followers
 	crossHost     *crossHost
 	count         *counters
 
+	ends     bool   // the crawl ends when nothing is left to fetch
 	manifest string // if not empty: the URL of the one manifest to read; no other source is read
 
 	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; nil: no goroutine does so. Guarded by the work's lock
@@ -120,7 +120,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 		}
 		if s.Kind == collection.Robots {
 			again := seed.RobotsAgain(status, s.Fails)
-			if !c.Once || !remains { // with Once, no quick retries of a fault that will last
+			if !r.ends || !remains { // in a crawl that ends, no quick retries of a fault that will last
 				again = c.hurried(again)
 			}
 			if c.Quiet > 0 {
@@ -326,7 +326,7 @@ func (r *sources) readList(st *site, s *collection.Source, body []byte) (more []
 			}
 		}
 	}
-	r.judge.date(st, by, dates, s.Polled)
+	r.announcements.trust.dates(st, by, dates, s.Polled)
 	step := client.Step{}
 	for i := range list.Pages {
 		p := &list.Pages[i]

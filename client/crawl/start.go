@@ -39,12 +39,6 @@ func (r *sources) begin() error {
 			return err
 		}
 	}
-	if r.c.Once {
-		r.sites.pollAtOnce()
-	}
-	if r.c.Again {
-		return r.again()
-	}
 	return nil
 }
 

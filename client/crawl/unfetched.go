@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 )
 
 // An Unfetched counts the announced pages of a site that are still pending when a crawl has
@@ -28,7 +29,7 @@ func (t *siteTable) unfetched() ([]Unfetched, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.Told && isSourceSignal(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
+		if p.Told && judgement.FromSource(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
 			if st := t.of(p.Site); st != nil {
 				of[Unfetched{Site: st.Origin, Why: t.whyUnfetched(st, &p, now)}]++
 			}

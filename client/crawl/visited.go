@@ -2,10 +2,12 @@ package crawl
 
 import (
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/gather"
 )
 
 // visited evaluates a visit: it judges the announcement that led to it, charges the
@@ -34,7 +36,6 @@ func (k *committer) visited(v *collection.Visit, d *collection.Visited) {
 	if d.Duplicate {
 		k.count.Duplicates.Add(1)
 	}
-	k.revisits.charge(st, v, d)
 	switch {
 	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
 	case d.Asked > 0:
@@ -42,11 +43,16 @@ func (k *committer) visited(v *collection.Visit, d *collection.Visited) {
 	case !d.Before.Notified && st.sources.publisher != nil:
 		k.count.Audits.Add(1)
 	}
-	c, claimed, outcome, news := k.judge.judged(st, v, d)
+	of, news := k.judge.Visited(st.standing, v, d)
 	if news {
 		k.sites.touch(st)
 	}
-	k.judge.seenDates(st, v, d, k.revisits.learn(st, v, d, c, claimed, outcome))
+	if k.plan.visited(st, v, d, &of) {
+		k.judge.Found(st.standing, v, d)
+	}
+	if v.Fault == "" && d.Before.Visits > 0 && (gather.IsPage(v.Status) || v.Status == http.StatusNotModified) && !v.Soft404 {
+		k.judge.SeenDates(st.standing, v, d, st.sources.read(), st.polled)
+	}
 }
 
 // logVisit logs the result of a visit to a page of the one site.
