@@ -53,7 +53,7 @@ func (f *batchFetches) take(b *harvest.Batch, now time.Time) {
 			if src == nil {
 				break
 			}
-			src.bulking = true
+			src.follow.bulking = true
 			st.bulking++
 			if sb.Tasks = others; len(others) == 0 {
 				f.c.Log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
@@ -65,13 +65,6 @@ func (f *batchFetches) take(b *harvest.Batch, now time.Time) {
 		}
 	}
 	b.Sites = kept
-}
-
-// bulk reports whether many pages of a source may be fetched in one request: it is a
-// manifest with pages, no such request is open, and it is not known to lack the door.
-func (s *source) bulk(now time.Time) bool {
-	return s.listsPages() && !s.bulking && !now.Before(s.bulkFrom) &&
-		!(s.offer != nil && s.offer.d.Batch == "" && time.Since(s.offer.at) < offerLasts)
 }
 
 // listsPages reports whether a source is a manifest that has listed pages.
@@ -87,15 +80,15 @@ func (ss *sourceSet) together(tasks []harvest.Task, least int, now time.Time) (o
 	owners := make([]*source, len(tasks))
 	for i := range tasks {
 		for _, src := range ss.byURL {
-			if tasks[i].Page != 0 && src.listsPages() && strings.HasPrefix(tasks[i].URL, src.base()) &&
-				(owners[i] == nil || len(src.base()) > len(owners[i].base())) {
+			if tasks[i].Page != 0 && src.listsPages() && strings.HasPrefix(tasks[i].URL, baseOf(src.URL)) &&
+				(owners[i] == nil || len(baseOf(src.URL)) > len(baseOf(owners[i].URL))) {
 				owners[i] = src
 			}
 		}
 		by[owners[i]]++
 	}
 	for _, src := range ss.byURL {
-		if of == nil && by[src] >= max(least, 1) && src.bulk(now) {
+		if of == nil && by[src] >= max(least, 1) && src.follow.mayBulk(now) {
 			of = src
 		}
 	}
@@ -109,8 +102,8 @@ func (ss *sourceSet) together(tasks []harvest.Task, least int, now time.Time) (o
 	return of, pages, others
 }
 
-// base returns the URL of a manifest's directory, below which its pages are.
-func (s *source) base() string { return s.URL[:strings.LastIndexByte(s.URL, '/')+1] }
+// baseOf returns the URL of a manifest's directory, below which its pages are.
+func baseOf(manifest string) string { return manifest[:strings.LastIndexByte(manifest, '/')+1] }
 
 // fetch fetches given-out pages in one request. Pages that it does not bring are
 // fetched one by one.
@@ -139,9 +132,9 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	}
 	f.work.Lock()
 	st.bulking--
-	src.bulking = false
+	src.follow.bulking = false
 	if err != nil {
-		src.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
+		src.follow.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
 	}
 	sb := batchOf(st, rest...)
 	f.work.Unlock()

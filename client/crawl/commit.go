@@ -235,7 +235,7 @@ func (t *siteTable) changedSources() (list []collection.Source) {
 	for src := range t.dirtySources {
 		if src.ID != 0 {
 			s := src.Source
-			if c := src.choice; c.As != "" {
+			if c := src.follow.choice; c.As != "" {
 				s.As, s.Why = c.As, c.Why
 			}
 			list = append(list, s)

@@ -50,10 +50,10 @@ func (f *followers) follow(src *source) {
 	work := f.work
 	st := src.site
 	if f.once || src.Cursor.IsZero() && src.Polled.IsZero() {
-		src.first = true
+		src.follow.first = true
 		st.firsts++
 	}
-	if src.announced = !f.once && !src.Cursor.IsZero(); !src.announced {
+	if src.follow.announced = !f.once && !src.Cursor.IsZero(); !src.follow.announced {
 		work.busy++
 		f.firsts++
 	}
@@ -67,11 +67,11 @@ func (f *followers) follow(src *source) {
 				work.busy++
 			}
 		}
-		if !src.announced {
+		if !src.follow.announced {
 			work.busy--
 			f.firsts--
 		}
-		src.Source, src.announced = s, false
+		src.Source, src.follow.announced = s, false
 		src.noLongerFirst()
 		if !f.once || s.Status != http.StatusOK {
 			f.sites.plan(src, s.At)
@@ -108,8 +108,8 @@ const maxFirsts = 300
 func (f *followers) announced(src *source) {
 	f.work.Lock()
 	defer f.work.Unlock()
-	if !src.announced {
-		src.announced = true
+	if !src.follow.announced {
+		src.follow.announced = true
 		src.noLongerFirst()
 		f.work.busy--
 		f.firsts--
@@ -120,7 +120,7 @@ func (f *followers) announced(src *source) {
 // from returns a client.Source with the settings that all requests to a source share.
 func (f *followers) from(src *source) *client.Source {
 	f.work.Lock()
-	st, base, described := src.site, src.URL, src.described
+	st, base, described := src.site, src.URL, src.follow.described
 	f.work.Unlock()
 	allow := func(u string) error { return f.sites.allowed(st, u) }
 	return &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes,
@@ -133,7 +133,7 @@ func (f *followers) from(src *source) *client.Source {
 func (f *followers) followed(src *source) collection.Source {
 	c, work := f.c, f.work
 	work.Lock()
-	st, s, described := src.site, src.Source, src.described
+	st, s, described := src.site, src.Source, src.follow.described
 	work.Unlock()
 	from := f.from(src)
 	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
@@ -154,7 +154,7 @@ func (f *followers) followed(src *source) collection.Source {
 		if announced {
 			f.sites.recovered(st)
 		}
-		src.Source, src.described = s, described
+		src.Source, src.follow.described = s, described
 		f.updatePublishing(src)
 		f.sites.dirtySources[src] = true
 	}

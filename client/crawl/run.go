@@ -55,8 +55,8 @@ type mode struct {
 	keep  func(context.Context) // keeps the plan up to date; nil: there is no plan
 }
 
-// mode chooses the mode of a run: nothing else depends on whether it is a copy, or its policy has a price.
-func (c *setup) mode(work *work, in *inbox, sites *siteTable, judge *judgement.Judge) (m mode, err error) {
+// newMode chooses the mode of a run: nothing else depends on whether it is a copy, or its policy has a price.
+func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement.Judge) (m mode, err error) {
 	store := c.Collection.Queue()
 	if c.Only != "" {
 		return mode{plan: unplanned{c.ManifestEvery, work}, trust: fullTrust{c}, front: sitequeue.New(store)}, nil
@@ -91,7 +91,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	in, count := newInbox(), &counters{began: time.Now()}
 	alone := c.Only != ""
 	judge := judgement.New(&c.Trust)
-	mode, err := c.mode(work, in, sites, judge)
+	mode, err := newMode(c, work, in, sites, judge)
 	if err != nil {
 		return err
 	}

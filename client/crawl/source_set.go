@@ -10,27 +10,38 @@ import (
 // A source is a URL that the engine fetches when it is due, or follows.
 type source struct {
 	collection.Source
-	site      *site
-	index     int    // in the heap, -1 if not there
-	busy      bool   // being fetched, or followed
-	off       bool   // put off, though it was due
-	lasts     bool   // its failure will last, see lasts
-	announced bool   // followed, and nothing waits for it
-	first     bool   // a manifest that is being read for the first time, and is counted in its site's firsts
-	offer     *offer // what its site offers there; nil: not known
-
-	described string    // URL of the site's description, where the manifest names it
-	bulking   bool      // a request for many pages is open
-	bulkFrom  time.Time // no such request before this time
+	site  *site
+	index int  // in the heap, -1 if not there
+	busy  bool // being fetched, or followed
+	off   bool // put off, though it was due
+	lasts bool // its failure will last, see lasts
 
 	reception collection.Reception // since the run began
-	choice    Choice               // the form of its changes; empty until it is followed
+	follow    following
+}
+
+// A following is how a manifest is followed. The work's lock guards it.
+type following struct {
+	first     bool   // the manifest is being read for the first time, and is counted in its site's firsts
+	announced bool   // nothing waits for an announcement any more
+	described string // URL of the site's description, where the manifest names it
+	offer     *offer // what its site offers there; nil: not known
+	choice    Choice // the form of its changes; empty until it is followed
+
+	bulking  bool      // a request for many pages is open
+	bulkFrom time.Time // no such request before this time
+}
+
+// mayBulk reports whether many pages may be fetched in one request: no such request is open, and the site is not known to lack
+// the door.
+func (f *following) mayBulk(now time.Time) bool {
+	return !f.bulking && !now.Before(f.bulkFrom) && !(f.offer != nil && f.offer.d.Batch == "" && time.Since(f.offer.at) < offerLasts)
 }
 
 // noLongerFirst records that a manifest was read, or cannot be.
 func (s *source) noLongerFirst() {
-	if s.first {
-		s.first = false
+	if s.follow.first {
+		s.follow.first = false
 		s.site.firsts--
 	}
 }
