@@ -121,7 +121,7 @@ func (c *Copy) Open() (*Crawler, error) {
 		return nil, err
 	}
 	h := cmp.Or(c.Harvester, &harvest.Harvester{})
-	c.ask(h, base)
+	c.ask(&h.Options, base)
 	dir := cmp.Or(c.State, filepath.Join(c.Dir, ".parley"))
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
 		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, defaultMaxPages), MaxState: cmp.Or(c.MaxState, defaultMaxState),
@@ -131,7 +131,7 @@ func (c *Copy) Open() (*Crawler, error) {
 		return nil, err
 	}
 	client.RemoveParts(dir) // the collection is locked, so no other process downloads there
-	h.Spill = col.NewBody
+	h.Options.Spill = col.NewBody
 	return &Crawler{Collection: col, Harvester: h, settings: settings{Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
 		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
 		NoParse: true, NoSitemaps: true, NoFeeds: true, NoStreams: c.NoStream, NoChanges: c.NoChanges,
@@ -158,7 +158,7 @@ func failing() (list []time.Duration) {
 }
 
 // ask sets the zero fields of h.
-func (c *Copy) ask(h *harvest.Harvester, base string) {
+func (c *Copy) ask(h *harvest.Options, base string) {
 	h.Agent = cmp.Or(h.Agent, UserAgent(c.Contact))
 	if strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") {
 		h.From = cmp.Or(h.From, c.Contact)

@@ -87,7 +87,7 @@ func open(t *testing.T, dir string) *collection.Collection {
 }
 
 func crawler(col *collection.Collection, start ...string) *crawl.Engine {
-	return crawl.NewEngine(col, &harvest.Harvester{Wait: -1, Slow: -1, Private: true, Agent: "parley-test/1"}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: start, Once: true})
+	return crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Wait: -1, Slow: -1, Private: true, Agent: "parley-test/1"}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: start, Once: true})
 }
 
 func TestSilentSite(t *testing.T) {

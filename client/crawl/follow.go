@@ -123,7 +123,7 @@ func (f *followers) from(src *source) *client.Source {
 	st, base, described := src.site, src.URL, src.follow.described
 	f.work.Unlock()
 	allow := func(u string) error { return f.sites.allowed(st, u) }
-	return &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes,
+	return &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Options.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes,
 		HTTP: &http.Client{Transport: f.c.Harvester.Checked(st.Origin, allow)}, Allow: allow,
 		Found: func(d *protocol.Discovery) { f.welcomed(st, d) }}
 }

@@ -101,7 +101,7 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 		t.Fatal(err)
 	}
 	defer col.Close()
-	c := crawl.NewEngine(col, &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}, crawl.Settings{Strategy: frontier.ManifestFirst{}, Policy: policy, Quality: crawl.DefaultQuality, Start: start,
+	c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}}, crawl.Settings{Strategy: frontier.ManifestFirst{}, Policy: policy, Quality: crawl.DefaultQuality, Start: start,
 		Seeder: &seed.Seeder{Rules: seed.Rules{MaxPerSite: wildPerSite}},
 
 		SitemapEvery: 6 * time.Hour, ManifestEvery: time.Hour})

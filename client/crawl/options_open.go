@@ -80,7 +80,7 @@ func (o *Options) crawler() (*Crawler, error) {
 	order, sources, again := &o.Order, &o.Sources, &o.Retries
 	name, _, _ := strings.Cut(strings.ToLower(o.Fetch.Agent), "/") // which is matched in robots.txt
 	h, err := o.Harvester()
-	h.Hurry, h.Log = again.Hurry, o.Log
+	h.Options.Hurry, h.Options.Log = again.Hurry, o.Log
 	c := &Crawler{Harvester: h}
 	s := &c.settings
 	*s = settings{Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest},
@@ -275,13 +275,13 @@ func (o *Options) announcements(c *settings) (err error) {
 // Harvester returns a Harvester with these options.
 func (o *Options) Harvester() (*harvest.Harvester, error) {
 	f := &o.Fetch
-	h := &harvest.Harvester{Agent: f.Agent + strings.TrimPrefix(UserAgent(f.Contact), UserAgent("")),
+	h := harvest.Options{Agent: f.Agent + strings.TrimPrefix(UserAgent(f.Contact), UserAgent("")),
 		Wait: f.Wait, WaitBig: f.WaitBig, MaxRate: f.MaxRate, Sites: f.InFlight, MinSites: f.MinInFlight, Overbook: true,
 		PerConn: f.PerConnection, ConnectTimeout: f.ConnectTimeout, MinSpeed: f.MinSpeed, MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
 	if strings.Contains(f.Contact, "@") && !strings.Contains(f.Contact, "://") {
 		h.From = f.Contact
 	}
-	// In a Harvester zero means the default.
+	// In harvest.Options zero means the default.
 	if h.Wait == 0 {
 		h.Wait, h.Slow = -1, -1
 	}
@@ -299,7 +299,7 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 		if err != nil {
 			a, err := netip.ParseAddr(b)
 			if err != nil {
-				return h, bad("BlockedIP", b, "an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24")
+				return &harvest.Harvester{Options: h}, bad("BlockedIP", b, "an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24")
 			}
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
@@ -316,10 +316,10 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 			h.AddressConns, err = strconv.Atoi(strings.TrimSpace(conns))
 		}
 		if err != nil || !(h.AddressRate >= 0.0001 && h.AddressRate <= 1000) || both && (h.AddressConns < 1 || h.AddressConns > 1000) {
-			return h, bad("PerAddress", f.PerAddress, "requests a second and optionally connections, such as 5/s or 0.5/s,2")
+			return &harvest.Harvester{Options: h}, bad("PerAddress", f.PerAddress, "requests a second and optionally connections, such as 5/s or 0.5/s,2")
 		}
 	}
-	return h, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection})
+	return &harvest.Harvester{Options: h}, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection})
 }
 
 // resolverAt returns a resolver that uses only this name server.

@@ -92,8 +92,8 @@ func TestParsePerAddress(t *testing.T) {
 		o := crawl.DefaultOptions()
 		o.Fetch.PerAddress = c.text
 		h, err := o.Harvester()
-		if (err == nil) != c.ok || err == nil && (h.AddressRate != c.rate || h.AddressConns != c.conns) {
-			t.Errorf("PerAddress %q: %v a second, %d connections, %v", c.text, h.AddressRate, h.AddressConns, err)
+		if (err == nil) != c.ok || err == nil && (h.Options.AddressRate != c.rate || h.Options.AddressConns != c.conns) {
+			t.Errorf("PerAddress %q: %v a second, %d connections, %v", c.text, h.Options.AddressRate, h.Options.AddressConns, err)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func paid(t *testing.T, dir string, w *fakeweb.Web, revisit crawl.Revisit) (*cra
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := crawl.NewEngine(col, &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality, Revisit: &revisit, NoFeeds: true})
+	c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality, Revisit: &revisit, NoFeeds: true})
 	for _, s := range w.Sites() {
 		c.Start = append(c.Start, s.Origin+"/")
 	}

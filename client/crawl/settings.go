@@ -151,12 +151,12 @@ func (c *Crawler) setUp() *setup {
 		v.Policy.Ends = true
 		s.Revisit = &v
 	}
-	if c.Harvester.Version == nil && c.Collection.Stores() {
-		c.Harvester.Version = func(url string, d protocol.Digest) ([]byte, error) {
+	if c.Harvester.Options.Version == nil && c.Collection.Stores() {
+		c.Harvester.Options.Version = func(url string, d protocol.Digest) ([]byte, error) {
 			return c.Collection.Version(url, d, mostDelivered)
 		}
 	}
-	most := c.Harvester.MaxBytes
+	most := c.Harvester.Options.MaxBytes
 	if most <= 0 {
 		most = harvest.DefaultMaxBytes
 	}

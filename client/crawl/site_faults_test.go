@@ -177,7 +177,7 @@ func TestBadCertificateEndsCrawl(t *testing.T) {
 			if name != "unknown authority" {
 				known := x509.NewCertPool()
 				known.AddCert(srv.Certificate())
-				c.Harvester.TLS = &tls.Config{RootCAs: known}
+				c.Harvester.Options.TLS = &tls.Config{RootCAs: known}
 			}
 			c.Patience, c.Hurry = time.Hour, time.Nanosecond // it would retry at once
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

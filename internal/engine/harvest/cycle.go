@@ -142,7 +142,7 @@ func (c *cycle) few() (bool, time.Duration) {
 	if m := &c.times.manners; !m.waits() || w.sites >= c.h.most() {
 		return false, -1
 	}
-	wait := time.Until(w.begun.Add(min(batchLasts, positive(c.h.Hurry, batchLasts))))
+	wait := time.Until(w.begun.Add(min(batchLasts, positive(c.h.Options.Hurry, batchLasts))))
 	return wait <= 0, max(wait, 0)
 }
 

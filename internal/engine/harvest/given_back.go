@@ -52,7 +52,7 @@ func (c *cycle) work(s *site) {
 		a, ips := &Answer{Task: c.waiting.take(s), Site: s.id}, s.host.ips
 		t.mu.Unlock()
 
-		again := c.h.fetch(c.ctx, s, a, ips)
+		again := c.h.tasks.fetch(c.ctx, s, a, ips)
 
 		t.mu.Lock()
 		t.leave(s, a)
