@@ -268,9 +268,6 @@ func signalOf(d client.Door) collection.Signal {
 	return collection.ByManifest
 }
 
-// smallPatience bounds the fetch of a small document, with the wait for its host's slot.
-const smallPatience = 15 * time.Minute
-
 // updatePublishing records whether a source publishes its site's changes now. The work's
 // lock is held.
 func (f *followers) updatePublishing(src *source) {

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
 	"github.com/parleyweb/parley/client/crawl/internal/equal"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
-	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -27,9 +27,9 @@ import (
 //	announcements
 //	pageQueue
 //	pageReader
-//	families, equalCopies, crossHost
+//	families, equalCopies
 //	planner, trustRule, queue: see mode
-//	siteTable, and the packages judgement and equal
+//	siteTable, and the packages judgement, equal and crosshost
 //	work, inbox
 //
 // Results go to the committer through the inbox.
@@ -105,8 +105,8 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	queue := &pageQueue{c, work, in, front, sites, judge, trust, copies, families, plan, count, c.Once}
 	announcements := &announcements{c, work, front, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
 	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, alone: alone, once: c.Once}
-	cross := &crossHost{c: c, work: work, sites: sites, within: protocol.Origin(c.Only), guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
-	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, crossHost: cross, count: count, ends: c.Once, manifest: c.Only}
+	hosts := crosshost.New(c.Harvester, sites, c.Seeder.Agent, protocol.Origin(c.Only), SourceBytes(collection.Robots))
+	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, hosts: hosts, count: count, ends: c.Once, manifest: c.Only}
 	batch := &batchFetches{c, work, in, sites, reader, followers, count}
 	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, tidies: alone}
 	answers := &answerHandler{c, work, in, sites, families, reader, sources, count}

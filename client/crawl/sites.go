@@ -3,10 +3,10 @@ package crawl
 import (
 	"cmp"
 	"container/heap"
-	"fmt"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/frontier"
@@ -252,6 +252,17 @@ func (t *siteTable) grew(origin string, n seed.Tally) {
 	}
 }
 
+// Crawled is for crosshost.Hosts.
+func (t *siteTable) Crawled(origin string) (is bool, allow func(string) error) {
+	t.work.Lock()
+	defer t.work.Unlock()
+	st := t.byOrigin[origin]
+	if st == nil || !st.sources.obeys() {
+		return st != nil, nil
+	}
+	return true, func(u string) error { return t.allowed(st, u) }
+}
+
 // allowed returns an error if a URL of a site must not be fetched now. It is for
 // requests that are not tasks of the Harvester.
 func (t *siteTable) allowed(st *site, u string) error {
@@ -262,7 +273,7 @@ func (t *siteTable) allowed(st *site, u string) error {
 		rule = t.seeder.Forbids(u)
 	}
 	if rule != "" {
-		return &forbiddenError{u, rule}
+		return crosshost.Forbidden(u, rule)
 	}
 	return nil
 }
@@ -279,11 +290,4 @@ func (t *siteTable) takes(st *site) float64 {
 		return 0
 	}
 	return float64(24*time.Hour) / float64(wait)
-}
-
-// A forbiddenError says why a URL is not fetched.
-type forbiddenError struct{ url, rule string }
-
-func (e *forbiddenError) Error() string {
-	return fmt.Sprintf("%.200s is not fetched: %s", e.url, e.rule)
 }

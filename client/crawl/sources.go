@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
@@ -53,7 +54,7 @@ type sources struct {
 	plan          planner
 	announcements *announcements
 	followers     *followers
-	crossHost     *crossHost
+	hosts         *crosshost.Hosts // for sitemaps on other hosts, and robots.txt that is redirected
 	count         *counters
 
 	ends     bool   // the crawl ends when nothing is left to fetch
@@ -77,7 +78,7 @@ func (r *sources) handle(a *harvest.Answer) bool {
 	}
 	if a.Fault == "" && robots && a.Location != "" {
 		r.work.begun.Go(func() { // redirects may take minutes, and readers are few
-			body, status := r.crossHost.chase(a)
+			body, status := r.hosts.Robots(r.work.ctx, a.Location)
 			if r.work.ctx.Err() != nil {
 				a.Fault = harvest.FaultStopped
 			}
@@ -215,7 +216,7 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 		if sp.Kind == seed.Manifest {
 			kind = collection.ManifestRDF
 		}
-		if protocol.Origin(sp.URL) != st.Origin && !r.crossHost.crosses(st, sp) {
+		if protocol.Origin(sp.URL) != st.Origin && !r.crosses(st, sp) {
 			r.c.Log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
 			continue
 		}
@@ -230,6 +231,36 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 		}
 	}
 	return list
+}
+
+// crosses reports whether a declared source of another origin is fetched: it must be
+// a sitemap on a crawled or admitted host, or on one with a related name.
+func (r *sources) crosses(st *site, sp seed.Special) bool {
+	origin := protocol.Origin(sp.URL)
+	if sp.Kind != seed.Sitemap || !sp.Declared || origin == "" {
+		return false
+	}
+	return r.sites.byOrigin[origin] != nil || crosshost.Related(st.Origin, origin) || r.c.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
+}
+
+// fetchCrossHost fetches a source from its host. While another such request to that host
+// is open, the source waits. The work's lock is held.
+func (r *sources) fetchCrossHost(src *source, now time.Time) {
+	if !r.hosts.Begin(protocol.Origin(src.URL)) {
+		r.sites.putOff(src, now.Add(r.c.hurried(time.Second)))
+		return
+	}
+	src.busy, src.off = true, false
+	src.site.asking++
+	r.work.busy++
+	s := src.Source
+	r.work.begun.Go(func() {
+		a := r.hosts.Fetch(r.work.ctx, &s, SourceBytes(s.Kind))
+		if r.work.ctx.Err() != nil {
+			a.Fault = harvest.FaultStopped
+		}
+		r.answered(src.site, src, a, a.Body, a.Status)
+	})
 }
 
 // guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The work's lock is held.
@@ -365,31 +396,4 @@ func (r *sources) leadsOn(st *site, s *collection.Source, to string, more *[]col
 	}
 	*more = append(*more, collection.Source{Site: st.ID, Kind: s.Kind, URL: to, Parent: s.ID})
 	return true
-}
-
-// chase follows the redirects of a robots.txt, also to other origins (RFC 9309).
-func (x *crossHost) chase(a *harvest.Answer) (body []byte, status int) {
-	to := a.Location
-	for range mostHops {
-		if x.within != "" && protocol.Origin(to) != x.within {
-			return nil, http.StatusNotFound // a crawl of one site never leaves it
-		}
-		c := fetch.Client{Transport: x.c.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}
-		a, err := c.Get(x.work.ctx, to, nil)
-		if err != nil {
-			return nil, 0
-		}
-		got, err := a.Bytes()
-		a.Close()
-		switch {
-		case err != nil:
-			return nil, 0
-		case a.Status < 300 || a.Status > 399:
-			return got, a.Status
-		case a.Location == "":
-			return nil, http.StatusNotFound
-		}
-		to = a.Location
-	}
-	return nil, http.StatusNotFound
 }
