@@ -2,13 +2,14 @@ package crawl
 
 import (
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
 // Tests set what neither Options nor Copy has.
 type (
 	Settings = settings
-	Revisit  = revisitBudget
+	Revisit  = budget.Options
 )
 
 // An Engine is a Crawler whose settings can be changed before it runs.

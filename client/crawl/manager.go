@@ -38,7 +38,7 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 		}
 		if len(batch.Sites) > 0 {
 			if dir := m.c.Batches; dir != "" {
-				if err := writeBatch(dir, batch, m.count.began); err != nil {
+				if err := harvest.StoreBatch(dir, batch, m.count.began); err != nil {
 					return nil, err
 				}
 			}

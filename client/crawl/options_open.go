@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
@@ -221,7 +222,7 @@ func (o *Options) policy(c *settings) (err error) {
 }
 
 // budget returns the budget of the policy for which the crawler computes a price.
-func (o *Options) budget() (*revisitBudget, error) {
+func (o *Options) budget() (*budget.Options, error) {
 	r := &o.Revisits
 	costs, err := choose("Costs", r.Costs, "requests or bytes", map[string]fresh.Costs{"requests": {}, "bytes": fresh.Bytes()})
 	p := fresh.Priced{Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
@@ -248,7 +249,7 @@ func (o *Options) budget() (*revisitBudget, error) {
 	case bad != nil || !(n > 0) || math.IsInf(n, 0) || each && per != "page":
 		err = wrong("%s %q: want a number of requests a day, such as 5000, or for each page, such as 0.1/page", field("Budget"), r.Budget)
 	}
-	b := &revisitBudget{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
+	b := &budget.Options{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
 	if each {
 		b.PerDay, b.PerPage = 0, n
 	}

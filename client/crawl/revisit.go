@@ -9,43 +9,18 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A revisitBudget is the budget for revisits. The planner finds the price at which the
-// budget is spent, and every decision uses that price.
-type revisitBudget struct {
-	Policy fresh.Priced // whose Price the planner sets
-
-	// The budget, in the unit of the policy's costs: requests, or 20 kB.
-	PerDay  float64 // of all pages; 0 means PerPage
-	PerPage float64 // a day for each stored page; 0 means 0.1
-
-	// OutsideBudget is the extra budget for visits to pages that sites announce, as a multiple of the budget, where
-	// the Policy is Eager. 0 means 1; negative means no limit. Beyond it, the most valuable pages go first.
-	OutsideBudget float64
-
-	// Every is the time between two plans, which compute the price. Zero means an
-	// hour. It is shorter while a crawl is young, and longer where plans would take
-	// more than a twentieth of the time.
-	Every time.Duration
-}
-
 const (
-	planEvery  = time.Hour
-	firstPlan  = time.Minute // after the first plan; twice as long each time, up to planEvery
-	planShare  = 20          // plans take at most one part in 20 of the time
-	auditShare = 0.1         // share of its usual visits that a page gets at least, even if its site publishes changes and announces none of it
-	leastTold  = 100         // visits to announced pages that can be saved up in the extra budget, however small it is
-	trimEvery  = time.Minute // how often the price is corrected by the bucket's balance
-	perPage    = 0.1
-	burstDays  = 1  // days of the budget that can be saved up: with less, the price swings
-	leastBurst = 20 // visits that can be saved up, however small the budget
-
-	middling = 20_000 // bytes of an average page, to size a bucket in visits where visits cost bytes
+	planEvery = time.Hour
+	firstPlan = time.Minute // after the first plan; twice as long each time, up to planEvery
+	planShare = 20          // plans take at most one part in 20 of the time
+	trimEvery = time.Minute // how often the price is corrected by what is left of the budget
 )
 
 // revisits decides which pages are worth a visit at the current price, and finds the price by plans.
@@ -53,29 +28,26 @@ type revisits struct {
 	*estimates
 	c      *setup
 	in     *inbox
-	budget budget
+	budget *budget.Budget
 
 	polls map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is polled; guarded by the work's lock
 }
 
 // ready reports whether there is a plan: before, no page is visited, since the price would be a guess.
 func (r *revisits) ready() bool {
-	r.budget.mu.Lock()
-	defer r.budget.mu.Unlock()
-	return !r.budget.at.IsZero()
+	_, ok := r.budget.Figures()
+	return ok
 }
 
 func (r *revisits) prices() bool { return true }
 
-func (r *revisits) price() float64 {
-	r.budget.mu.Lock()
-	defer r.budget.mu.Unlock()
-	return r.budget.price
-}
+func (r *revisits) price() float64 { return r.budget.Price() }
 
 func (r *revisits) report(s *Status) {
 	r.estimates.report(s)
-	s.Revisits = r.budget.figures()
+	if f, ok := r.budget.Figures(); ok {
+		s.Revisits = (*Revisits)(&f)
+	}
 }
 
 // keep replans from time to time, until ctx ends.
@@ -96,7 +68,7 @@ func (r *revisits) keep(ctx context.Context) {
 			r.work.rouse()
 		}
 		pause.For(ctx, min(r.c.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
-		r.budget.correct(time.Now())
+		r.budget.Correct(time.Now())
 	}
 }
 
@@ -113,7 +85,7 @@ func (r *revisits) replan(ctx context.Context) error {
 	for s := range col.Sites() {
 		stored += s.Held
 	}
-	pass := &fresh.Planning{Priced: r.budget.policy(), Budget: r.budget.perDay(stored), Pages: stored, OutsideBudget: r.budget.besides()}
+	pass := &fresh.Planning{Priced: r.budget.Policy(), Budget: r.budget.PerDay(stored), Pages: stored, OutsideBudget: r.budget.Besides()}
 	sites := r.demands(pass)
 	var right, sum float64
 	unknown := 0
@@ -177,11 +149,9 @@ func (r *revisits) replan(ctx context.Context) error {
 	case unknown > 0:
 		share = 0
 	}
-	r.budget.planned(plan, began, stored, share, unknown)
+	r.budget.Planned(plan, began, stored, share, unknown)
 	err := r.sooner(ctx)
-	r.budget.mu.Lock()
-	r.budget.took = time.Since(began)
-	r.budget.mu.Unlock()
+	r.budget.Took(time.Since(began))
 	err = errors.Join(err, col.KeepPolicy())
 	r.c.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
@@ -309,7 +279,7 @@ func (r *revisits) nextPoll(st *site) time.Duration {
 	plan := r.polls[st.ID]
 	switch {
 	case plan != nil: // unplanned polls are not charged to the budget, like those of sitemaps
-		r.budget.spend(r.c.Revisit.Policy.Costs.ManifestPoll(st.Pages))
+		r.budget.Spend(r.c.Revisit.Policy.Costs.ManifestPoll(st.Pages))
 		every := time.Duration(min(plan.Every(price), 1) * float64(longestPoll))
 		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestPoll))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
@@ -323,13 +293,13 @@ func (r *revisits) visited(st *site, v *collection.Visit, d *collection.Visited,
 	if d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
 		cost := r.c.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
 		if st.sources.listens() || !r.c.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
-			r.budget.spend(cost)
+			r.budget.Spend(cost)
 		} else {
-			r.budget.spendOutside(cost, func() float64 {
+			r.budget.SpendOutside(cost, func() float64 {
 				was := d.Page
 				was.History = d.Before
 				p := r.c.Collection.Believed(&was, &st.Site)
-				return r.budget.policy().Profit(&p, v.Asked)
+				return r.budget.Policy().Profit(&p, v.Asked)
 			})
 		}
 	}

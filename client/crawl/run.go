@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
 	"github.com/parleyweb/parley/client/crawl/internal/equal"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
@@ -64,8 +65,7 @@ func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement
 	known := &estimates{every: c.ManifestEvery, work: work, sites: sites, judge: judge, truths: &calibration{}}
 	m.plan, m.trust = known, &earnedTrust{c, work, sites, judge, known}
 	if c.Revisit != nil {
-		r := &revisits{estimates: known, c: c, in: in, budget: budget{set: c.Revisit, col: c.Collection}}
-		r.budget.start()
+		r := &revisits{estimates: known, c: c, in: in, budget: budget.New(c.Revisit, c.Collection)}
 		m.plan, m.keep = r, r.keep
 	} else {
 		err = c.Collection.KeepPolicy()

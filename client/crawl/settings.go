@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
@@ -27,9 +28,9 @@ type settings struct {
 	Strategy frontier.Strategy
 	Policy   fresh.Policy
 	Quality  Quality
-	Revisit  *revisitBudget // the budget of a Policy that uses a price; nil for other policies
+	Revisit  *budget.Options // the budget of a Policy that uses a price; nil for other policies
 	Batch    frontier.BatchOptions
-	Batches  string // directory in which each batch is stored as a file, see harvest.WriteBatch; empty stores none
+	Batches  string // directory in which each batch is stored as a file, see harvest.StoreBatch; empty stores none
 	Memory   frontier.Options
 
 	// Trust holds the parameters of the trust rule; the zero value means its defaults.
