@@ -115,11 +115,11 @@ func (j *Judge) Visited(st *Standing, v *collection.Visit, d *collection.Visited
 		seen.Last = d.Before.Last
 		seen.LastChanged = d.Before.Visits == 1 || !d.Before.First.Before(c.At) || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
 	}
-	voice := st.trust.Source(string(c.by))
-	_, mute := voice.Muted()
+	source := st.trust.Source(string(c.by))
+	_, mute := source.Muted()
 	outcome := trust.Judge(c.Claim, seen)
-	j.rules.Outcome(voice, outcome, v.Asked)
-	if _, now := voice.Muted(); now && !mute {
+	j.rules.Outcome(source, outcome, v.Asked)
+	if _, now := source.Muted(); now && !mute {
 		st.muted[c.by] = v.Asked
 	}
 	return Verdict{c.Claim, true, outcome}, true
