@@ -23,6 +23,7 @@ type Queue struct {
 	mu    sync.Mutex                         // guards the rest
 	out   map[frontier.PageID]given          // pages that were given out
 	first []frontier.Entry                   // pages to give out before all others
+	line  map[frontier.PageID]bool           // the pages of first
 	after map[frontier.SiteID]frontier.Entry // all ready entries up to this one are out; none: the first may not be
 }
 
@@ -33,7 +34,7 @@ type given struct {
 
 // New returns a queue over a store; a new one continues where an earlier one ended.
 func New(store frontier.Store) *Queue {
-	return &Queue{store: store, out: map[frontier.PageID]given{}, after: map[frontier.SiteID]frontier.Entry{}}
+	return &Queue{store: store, out: map[frontier.PageID]given{}, line: map[frontier.PageID]bool{}, after: map[frontier.SiteID]frontier.Entry{}}
 }
 
 // Batch gives out up to 500 pages that are due at now, in milliseconds since 1970: first those of First, then by rank. They are
@@ -73,6 +74,7 @@ func (q *Queue) Batch(now int64, o frontier.BatchOptions) (list []frontier.SiteE
 		if err != nil || left == 0 || skips(e.Site) {
 			waiting = append(waiting, e)
 		} else {
+			delete(q.line, e.Page)
 			give(e, true)
 		}
 	}
@@ -122,13 +124,22 @@ func (q *Queue) giveBack(id frontier.PageID) {
 	}
 	delete(q.out, id)
 	if g.first {
-		q.first = append(q.first, g.Entry)
+		q.add(g.Entry)
 	}
 	q.rewind(g.Entry)
 }
 
+// add puts a page in front of all others, and drop takes it away from there.
+func (q *Queue) add(e frontier.Entry) {
+	if !q.line[e.Page] {
+		q.line[e.Page] = true
+		q.first = append(q.first, e)
+	}
+}
+
 func (q *Queue) drop(id frontier.PageID) {
-	if len(q.first) > 0 {
+	if q.line[id] {
+		delete(q.line, id)
 		q.first = slices.DeleteFunc(q.first, func(e frontier.Entry) bool { return e.Page == id })
 	}
 }
@@ -151,8 +162,7 @@ func (q *Queue) First(e frontier.Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if _, out := q.out[e.Page]; !out {
-		q.drop(e.Page)
-		q.first = append(q.first, e)
+		q.add(e)
 	}
 }
 

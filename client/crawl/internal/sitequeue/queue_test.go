@@ -10,7 +10,7 @@ import (
 
 // With one site, a queue gives out the same pages as a frontier, in the same order, whatever becomes of them.
 func TestSameAsFrontier(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		stores := [2]*frontier.MemoryStore{{}, {}}
 		f, err := frontier.New(frontier.BreadthFirst{}, stores[0], nil)
