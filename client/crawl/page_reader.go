@@ -115,7 +115,7 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want}
 	dated := true
 	if st != nil {
-		v.Unstable, dated = r.judge.Unstable(st.standing), r.judge.Dated(st.standing)
+		v.Unstable, dated = r.judge.Pages(st.standing)
 	}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		v.Fault = string(a.Fault)

@@ -30,7 +30,8 @@ type revisits struct {
 	in     *inbox
 	budget *budget.Budget
 
-	polls map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is polled; guarded by the work's lock
+	polls map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is polled; guarded by the work's lock, as is took
+	took  time.Duration                           // the last plan
 }
 
 // ready reports whether there is a plan: before, no page is visited, since the price would be a guess.
@@ -41,11 +42,15 @@ func (r *revisits) ready() bool {
 
 func (r *revisits) prices() bool { return true }
 
-func (r *revisits) price() float64 { return r.budget.Price() }
+func (r *revisits) price() float64 {
+	f, _ := r.budget.Figures()
+	return f.Price
+}
 
 func (r *revisits) report(s *Status) {
 	r.estimates.report(s)
 	if f, ok := r.budget.Figures(); ok {
+		f.Took = r.took.Seconds()
 		s.Revisits = (*Revisits)(&f)
 	}
 }
@@ -85,7 +90,7 @@ func (r *revisits) replan(ctx context.Context) error {
 	for s := range col.Sites() {
 		stored += s.Held
 	}
-	pass := &fresh.Planning{Priced: r.budget.Policy(), Budget: r.budget.PerDay(stored), Pages: stored, OutsideBudget: r.budget.Besides()}
+	pass := r.budget.Planning(stored)
 	sites := r.demands(pass)
 	var right, sum float64
 	unknown := 0
@@ -151,7 +156,9 @@ func (r *revisits) replan(ctx context.Context) error {
 	}
 	r.budget.Planned(plan, began, stored, share, unknown)
 	err := r.sooner(ctx)
-	r.budget.Took(time.Since(began))
+	r.work.Lock()
+	r.took = time.Since(began)
+	r.work.Unlock()
 	err = errors.Join(err, col.KeepPolicy())
 	r.c.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
@@ -295,11 +302,11 @@ func (r *revisits) visited(st *site, v *collection.Visit, d *collection.Visited,
 		if st.sources.listens() || !r.c.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
 			r.budget.Spend(cost)
 		} else {
-			r.budget.SpendOutside(cost, func() float64 {
+			r.budget.SpendOutside(cost, func(policy fresh.Priced) float64 {
 				was := d.Page
 				was.History = d.Before
 				p := r.c.Collection.Believed(&was, &st.Site)
-				return r.budget.Policy().Profit(&p, v.Asked)
+				return policy.Profit(&p, v.Asked)
 			})
 		}
 	}

@@ -105,7 +105,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	queue := &pageQueue{c, work, in, front, sites, judge, trust, copies, families, plan, count, c.Once}
 	announcements := &announcements{c, work, front, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
 	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, alone: alone, once: c.Once}
-	hosts := crosshost.New(c.Harvester, sites, c.Seeder.Agent, protocol.Origin(c.Only), SourceBytes(collection.Robots))
+	hosts := crosshost.New(c.Harvester, sites.crawled, c.Seeder.Agent, protocol.Origin(c.Only), SourceBytes(collection.Robots))
 	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, hosts: hosts, count: count, ends: c.Once, manifest: c.Only}
 	batch := &batchFetches{c, work, in, sites, reader, followers, count}
 	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, tidies: alone}

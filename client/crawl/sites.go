@@ -252,8 +252,8 @@ func (t *siteTable) grew(origin string, n seed.Tally) {
 	}
 }
 
-// Crawled is for crosshost.Hosts.
-func (t *siteTable) Crawled(origin string) (is bool, allow func(string) error) {
+// crawled reports whether an origin is a site of the crawl; allow is nil until its robots.txt is known.
+func (t *siteTable) crawled(origin string) (is bool, allow func(string) error) {
 	t.work.Lock()
 	defer t.work.Unlock()
 	st := t.byOrigin[origin]

@@ -48,7 +48,6 @@ type Budget struct {
 	mu     sync.Mutex // guards the rest
 	plan   fresh.Plan
 	at     time.Time // when the plan was made; zero: there is none
-	took   time.Duration
 	bucket fresh.Bucket
 	beside fresh.Bucket
 	filled time.Time // when the buckets were last filled
@@ -74,8 +73,13 @@ func New(set *Options, col *collection.Collection) *Budget {
 	return b
 }
 
-// PerDay returns the daily budget for so many stored pages.
-func (b *Budget) PerDay(stored int) float64 {
+// Planning returns a plan to which so many stored pages are to be added.
+func (b *Budget) Planning(stored int) *fresh.Planning {
+	return &fresh.Planning{Priced: b.policy(), Budget: b.perDay(stored), Pages: stored, OutsideBudget: b.besides()}
+}
+
+// perDay returns the daily budget for so many stored pages.
+func (b *Budget) perDay(stored int) float64 {
 	if b.set.PerDay > 0 {
 		return b.set.PerDay
 	}
@@ -91,15 +95,15 @@ func (b *Budget) perPage() float64 {
 
 // setPrice sets the price of all decisions. The lock is held.
 func (b *Budget) setPrice(price float64) {
-	p := b.Policy()
+	p := b.policy()
 	p.Price, p.Longest = price, max(p.Longest, b.plan.Longest)
 	p.OutsideBudget = b.outsidePrice()
 	b.price = price
 	b.col.SetPolicy(p)
 }
 
-// Policy returns the policy of visits, without a price.
-func (b *Budget) Policy() fresh.Priced {
+// policy returns the policy of visits, without a price.
+func (b *Budget) policy() fresh.Priced {
 	p := b.set.Policy
 	if p.Audit == 0 {
 		p.Audit = AuditShare
@@ -107,8 +111,8 @@ func (b *Budget) Policy() fresh.Priced {
 	return p
 }
 
-// Besides returns the extra budget for announced pages, as a multiple of the budget; 0 means no limit.
-func (b *Budget) Besides() float64 {
+// besides returns the extra budget for announced pages, as a multiple of the budget; 0 means no limit.
+func (b *Budget) besides() float64 {
 	switch x := b.set.OutsideBudget; {
 	case x < 0:
 		return 0
@@ -123,7 +127,7 @@ func (b *Budget) Besides() float64 {
 // lock is held.
 func (b *Budget) outsidePrice() float64 {
 	switch x := &b.beside; {
-	case b.Besides() == 0 || x.Rate == 0 || x.Balance >= x.Burst/2:
+	case b.besides() == 0 || x.Rate == 0 || x.Balance >= x.Burst/2:
 		return 0
 	case x.Balance <= 0 || b.plan.OutsideBudget == 0:
 		return math.MaxFloat32
@@ -139,9 +143,9 @@ func (b *Budget) Planned(plan fresh.Plan, began time.Time, stored int, fresh flo
 	if b.filled.IsZero() {
 		b.filled = began
 	}
-	day, visit := b.PerDay(stored), b.set.Policy.Costs.Visit(middling)
+	day, visit := b.perDay(stored), b.set.Policy.Costs.Visit(middling)
 	b.fill(day, visit)
-	b.fillBeside(b.Besides()*day, visit)
+	b.fillBeside(b.besides()*day, visit)
 	b.plan, b.at, b.fresh, b.unknown = plan, began, fresh, unknown
 	b.trim(time.Now())
 }
@@ -183,8 +187,8 @@ func (b *Budget) Spend(cost float64) {
 }
 
 // SpendOutside charges a visit to an announced page to the extra budget, or to the normal one if the extra one is empty, or if
-// the visit was worth the normal price only. gain returns what the visit was expected to gain.
-func (b *Budget) SpendOutside(cost float64, gain func() float64) {
+// the visit was worth the normal price only. gain returns what the visit was expected to gain under a policy.
+func (b *Budget) SpendOutside(cost float64, gain func(fresh.Priced) float64) {
 	b.mu.Lock()
 	least, price, empty := b.outsidePrice(), b.price, b.beside.Balance <= 0
 	b.mu.Unlock()
@@ -193,7 +197,7 @@ func (b *Budget) SpendOutside(cost float64, gain func() float64) {
 			b.Spend(cost)
 			return
 		}
-		if gain := gain(); gain < least && gain >= price {
+		if gain := gain(b.policy()); gain < least && gain >= price {
 			b.Spend(cost)
 			return
 		}
@@ -205,21 +209,7 @@ func (b *Budget) SpendOutside(cost float64, gain func() float64) {
 	}
 }
 
-// Took records how long the last plan took.
-func (b *Budget) Took(d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.took = d
-}
-
-// Price returns the price of a request, in gain.
-func (b *Budget) Price() float64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.price
-}
-
-// Figures are those of the last plan: see crawl.Revisits.
+// Figures are those of the last plan: see crawl.Revisits. Took is not set.
 type Figures struct {
 	Planned                                  time.Time
 	Took, Price, Budget, Spend, Beside, Left float64
@@ -232,6 +222,6 @@ type Figures struct {
 func (b *Budget) Figures() (f Figures, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Figures{b.at, b.took.Seconds(), b.price, b.bucket.Rate, b.plan.Spend, b.beside.Rate, b.beside.Balance,
+	return Figures{b.at, 0, b.price, b.bucket.Rate, b.plan.Spend, b.beside.Rate, b.beside.Balance,
 		b.plan.Requests, b.fresh, b.unknown, b.plan.Freshness, b.plan.Age}, !b.at.IsZero()
 }

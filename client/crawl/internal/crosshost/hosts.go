@@ -26,21 +26,18 @@ const (
 	patience = 15 * time.Minute // for a document, with the wait for its host's slot
 )
 
-// Sites are those of the crawl.
-type Sites interface {
-	// Crawled reports whether an origin is a site of the crawl. If its robots.txt is known, allow returns an error for a URL that
-	// must not be fetched; else it is nil.
-	Crawled(origin string) (is bool, allow func(url string) error)
-}
-
 // Hosts fetch documents from hosts that need not be sites of the crawl. They are safe for concurrent use, and hold no lock while
-// they wait or call Sites.
+// they wait.
 type Hosts struct {
 	harvester *harvest.Harvester
-	sites     Sites
-	within    string // the only origin to which redirects may lead; empty: any
-	most      int64  // bytes of a robots.txt
-	guests    *seed.Seeder
+
+	// crawled reports whether an origin is a site of the crawl. If its robots.txt is known, allow returns an error for a URL that
+	// must not be fetched; else it is nil.
+	crawled func(origin string) (is bool, allow func(url string) error)
+
+	within string // the only origin to which redirects may lead; empty: any
+	most   int64  // bytes of a robots.txt
+	guests *seed.Seeder
 
 	mu     sync.Mutex // guards the rest
 	robots map[string]robots
@@ -54,8 +51,8 @@ type robots struct {
 }
 
 // New returns Hosts whose redirects stay within an origin, if that is not empty, and which read so many bytes of a robots.txt.
-func New(h *harvest.Harvester, sites Sites, agent, within string, most int64) *Hosts {
-	return &Hosts{harvester: h, sites: sites, within: within, most: most, guests: &seed.Seeder{Agent: agent}, robots: map[string]robots{}, open: map[string]bool{}}
+func New(h *harvest.Harvester, crawled func(origin string) (is bool, allow func(url string) error), agent, within string, most int64) *Hosts {
+	return &Hosts{harvester: h, crawled: crawled, within: within, most: most, guests: &seed.Seeder{Agent: agent}, robots: map[string]robots{}, open: map[string]bool{}}
 }
 
 // Begin reserves a host for Fetch, which ends that; false means that another request to it is open, or too many are.
@@ -108,7 +105,7 @@ func get(ctx context.Context, via http.RoundTripper, s *collection.Source, most 
 // learnRobots makes sure that the robots.txt of a host is known.
 func (x *Hosts) learnRobots(ctx context.Context, origin string) error {
 	now := time.Now()
-	crawled, allow := x.sites.Crawled(origin)
+	crawled, allow := x.crawled(origin)
 	x.mu.Lock()
 	r := x.robots[origin]
 	x.mu.Unlock()
@@ -138,7 +135,7 @@ func (x *Hosts) learnRobots(ctx context.Context, origin string) error {
 
 // allowed returns an error if a URL of a host must not be fetched.
 func (x *Hosts) allowed(origin, u string) error {
-	if _, allow := x.sites.Crawled(origin); allow != nil {
+	if _, allow := x.crawled(origin); allow != nil {
 		return allow(u)
 	}
 	rule := x.guests.Silent(origin)

@@ -210,28 +210,22 @@ func (j *Judge) BelievesAll(st *Standing) bool {
 	return true
 }
 
-// Unstable returns which part of a site's pages usually differs at each request.
-func (j *Judge) Unstable(st *Standing) collection.Unstable {
+// Pages returns which part of a site's pages usually differs at each request, and whether the Last-Modified of its responses is
+// useful.
+func (j *Judge) Pages(st *Standing) (part collection.Unstable, dated bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch is, restless := st.trust.Bodies.ByText(); {
 	case restless:
-		return collection.UnstableText
+		part = collection.UnstableText
 	case is:
-		return collection.UnstableBody
+		part = collection.UnstableBody
 	}
-	return collection.Stable
-}
-
-// Dated reports whether the Last-Modified of a site's responses is useful.
-func (j *Judge) Dated(st *Standing) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	switch st.trust.Date(headerDates).Worth() {
 	case trust.Now, trust.Alike, trust.Absurd, trust.False:
-		return false
+		return part, false
 	}
-	return true
+	return part, true
 }
 
 // headerDates is the name of Last-Modified in the trust record.

@@ -33,7 +33,7 @@ func Pages(ctx context.Context, col *collection.Collection) (moved []frontier.En
 			}
 		}
 	}
-	ranks := Pagerank(n, links, nil)
+	ranks := pagerank(n, links, nil)
 	if failed != nil {
 		return nil, failed
 	}
