@@ -152,6 +152,10 @@ func (k *committer) commit(list []result, last bool) error {
 	if err != nil {
 		return err
 	}
+	shares, err := k.shares(&t, &done)
+	if err != nil {
+		return err
+	}
 	work.Lock()
 	defer work.Unlock()
 	work.busy -= busy
@@ -196,38 +200,43 @@ func (k *committer) commit(list []result, last bool) error {
 	k.count.New.Add(int64(len(done.New)))
 	sites.tally(&t, &done)
 	k.families.learn(&t, &done, pairs, refused)
-	if err := k.share(&t, &done); err != nil {
-		return err
+	for _, x := range shares {
+		if err := front.Share(x.from, x.fresh, x.to); err != nil {
+			return err
+		}
 	}
 	front.Drop(done.Dropped)
 	front.Add(done.Queue)
 	return nil
 }
 
-// share distributes the cash of fetched pages to the pages that they link to,
-// if the frontier is ordered by OPIC's cash (L06).
-func (k *committer) share(t *collection.Commit, done *collection.Committed) error {
+// A share is the cash of a fetched page for the pages that it links to.
+type share struct {
+	from  frontier.PageID
+	fresh float32 // 1 for a new page
+	to    []frontier.PageID
+}
+
+// shares returns the cash of fetched pages, if the frontier is ordered by OPIC's cash (L06).
+func (k *committer) shares(t *collection.Commit, done *collection.Committed) (list []share, err error) {
 	if _, ok := k.c.Strategy.(frontier.Sharer); !ok {
-		return nil
+		return nil, nil
 	}
 	for i := range done.Visited {
 		d := &done.Visited[i]
 		if t.Visits[i].Status != http.StatusOK || t.Visits[i].Fault != "" {
 			continue
 		}
-		to, err := k.c.Collection.Links(d.Page.ID)
-		if err != nil {
-			return err
+		x := share{from: d.Page.ID}
+		if x.to, err = k.c.Collection.Links(x.from); err != nil {
+			return nil, err
 		}
-		var fresh float32
 		if d.Before.Visits == 0 {
-			fresh = 1
+			x.fresh = 1
 		}
-		if err := k.front.Share(d.Page.ID, fresh, to); err != nil {
-			return err
-		}
+		list = append(list, x)
 	}
-	return nil
+	return list, nil
 }
 
 // changedSources returns the changed records of followed sources. The work's lock is held.

@@ -21,8 +21,6 @@ type Unfetched struct {
 
 // unfetched returns the pending fetches of a crawl that has ended, most pages first.
 func (t *siteTable) unfetched() ([]Unfetched, error) {
-	t.work.Lock()
-	defer t.work.Unlock()
 	now := time.Now()
 	of := map[Unfetched]int{}
 	for p, err := range t.c.Collection.Pages(context.Background()) {
@@ -30,9 +28,11 @@ func (t *siteTable) unfetched() ([]Unfetched, error) {
 			return nil, err
 		}
 		if p.Told && judgement.FromSource(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
+			t.work.Lock()
 			if st := t.of(p.Site); st != nil {
 				of[Unfetched{Site: st.Origin, Why: t.whyUnfetched(st, &p, now)}]++
 			}
+			t.work.Unlock()
 		}
 	}
 	list := slices.Collect(maps.Keys(of))
