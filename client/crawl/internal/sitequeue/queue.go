@@ -80,20 +80,20 @@ func (q *Queue) Batch(now int64, o frontier.BatchOptions) (list []frontier.SiteE
 	}
 	q.first = waiting
 	for _, id := range sites {
-		for n := 0; err == nil && left > 0; {
-			n = left
+		for err == nil && left > 0 {
 			var next []frontier.Entry
-			if next, err = q.store.Head(id, q.after[id], n); err != nil {
-				break
-			}
+			next, err = q.store.Head(id, q.after[id], mostGiven)
 			for _, e := range next {
+				if left == 0 {
+					break
+				}
 				q.after[id] = e
 				if _, out := q.out[e.Page]; !out {
 					q.drop(e.Page)
 					give(e, false)
 				}
 			}
-			if len(next) < n {
+			if len(next) < mostGiven {
 				break
 			}
 		}
