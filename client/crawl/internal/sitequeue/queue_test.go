@@ -10,7 +10,11 @@ import (
 
 // With one site, a queue gives out the same pages as a frontier, in the same order, whatever becomes of them.
 func TestSameAsFrontier(t *testing.T) {
-	for seed := range uint64(300) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		stores := [2]*frontier.MemoryStore{{}, {}}
 		f, err := frontier.New(frontier.BreadthFirst{}, stores[0], nil)
