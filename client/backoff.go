@@ -29,9 +29,9 @@ const (
 	forever       = 100 * 365 * 24 * time.Hour
 )
 
-// settle handles a failure: it decides whether to leave the door, reports the error, and backs off. It
+// handleFailure handles a failure: it decides whether to leave the door, reports the error, and backs off. It
 // returns an error if the caller or ctx has ended the range.
-func (f *follower) settle(ctx context.Context, door Door, err error) error {
+func (f *follower) handleFailure(ctx context.Context, door Door, err error) error {
 	var asked time.Duration // Retry-After of the site
 	status := statusOf(err)
 	if status != nil {

@@ -87,7 +87,7 @@ func (e *DoorError) Unwrap() error { return e.Err }
 func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		door, err := f.turn(ctx)
-		if err != nil && (f.ends(ctx, door, err) || f.settle(ctx, door, &DoorError{f.want.base, door, err}) != nil) {
+		if err != nil && (f.ends(ctx, door, err) || f.handleFailure(ctx, door, &DoorError{f.want.base, door, err}) != nil) {
 			return
 		}
 	}

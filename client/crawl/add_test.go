@@ -39,7 +39,7 @@ func TestAddedPageIsFetchedNext(t *testing.T) {
 	col := open(t, filepath.Join(t.TempDir(), "crawl"))
 	defer col.Close()
 	c := crawler(col, w.URL+"/")
-	c.Once, c.Harvester.Wait, c.Harvester.WaitBig = false, 20*time.Millisecond, 20*time.Millisecond
+	c.Once, c.Harvester.Options.Wait, c.Harvester.Options.WaitBig = false, 20*time.Millisecond, 20*time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()

@@ -26,11 +26,11 @@ const defaultBulk = 20
 
 // batchFetches fetch many pages of a site in one request.
 type batchFetches struct {
-	c         *Crawler
+	c         *setup
 	work      *work
 	in        *inbox
 	sites     *siteTable
-	readings  *readings
+	reader    *pageReader
 	followers *followers
 	count     *counters
 }
@@ -53,7 +53,7 @@ func (f *batchFetches) take(b *harvest.Batch, now time.Time) {
 			if src == nil {
 				break
 			}
-			src.bulking = true
+			src.follow.bulking = true
 			st.bulking++
 			if sb.Tasks = others; len(others) == 0 {
 				f.c.Log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
@@ -67,15 +67,8 @@ func (f *batchFetches) take(b *harvest.Batch, now time.Time) {
 	b.Sites = kept
 }
 
-// bulk reports whether many pages of a source may be fetched in one request: it is a
-// manifest with pages, no such request is open, and it is not known to lack the door.
-func (s *source) bulk(now time.Time) bool {
-	return s.tells() && !s.bulking && !now.Before(s.bulkFrom) &&
-		!(s.offer != nil && s.offer.d.Batch == "" && time.Since(s.offer.at) < offerLasts)
-}
-
-// tells reports whether a source is a manifest that has listed pages.
-func (s *source) tells() bool {
+// listsPages reports whether a source is a manifest that has listed pages.
+func (s *source) listsPages() bool {
 	return s.Kind == collection.ManifestRDF && s.Status == http.StatusOK && (!s.Changed.IsZero() || !s.Cursor.IsZero())
 }
 
@@ -87,15 +80,15 @@ func (ss *sourceSet) together(tasks []harvest.Task, least int, now time.Time) (o
 	owners := make([]*source, len(tasks))
 	for i := range tasks {
 		for _, src := range ss.byURL {
-			if tasks[i].Page != 0 && src.tells() && strings.HasPrefix(tasks[i].URL, src.base()) &&
-				(owners[i] == nil || len(src.base()) > len(owners[i].base())) {
+			if tasks[i].Page != 0 && src.listsPages() && strings.HasPrefix(tasks[i].URL, baseOf(src.URL)) &&
+				(owners[i] == nil || len(baseOf(src.URL)) > len(baseOf(owners[i].URL))) {
 				owners[i] = src
 			}
 		}
 		by[owners[i]]++
 	}
 	for _, src := range ss.byURL {
-		if of == nil && by[src] >= max(least, 1) && src.bulk(now) {
+		if of == nil && by[src] >= max(least, 1) && src.follow.mayBulk(now) {
 			of = src
 		}
 	}
@@ -109,8 +102,8 @@ func (ss *sourceSet) together(tasks []harvest.Task, least int, now time.Time) (o
 	return of, pages, others
 }
 
-// base returns the URL of a manifest's directory, below which its pages are.
-func (s *source) base() string { return s.URL[:strings.LastIndexByte(s.URL, '/')+1] }
+// baseOf returns the URL of a manifest's directory, below which its pages are.
+func baseOf(manifest string) string { return manifest[:strings.LastIndexByte(manifest, '/')+1] }
 
 // fetch fetches given-out pages in one request. Pages that it does not bring are
 // fetched one by one.
@@ -139,9 +132,9 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	}
 	f.work.Lock()
 	st.bulking--
-	src.bulking = false
+	src.follow.bulking = false
 	if err != nil {
-		src.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
+		src.follow.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
 	}
 	sb := batchOf(st, rest...)
 	f.work.Unlock()
@@ -152,7 +145,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	if f.work.asking.Err() == nil && f.c.Harvester.Insert(sb) == nil {
 		return
 	}
-	x := read{busy: len(rest)}
+	x := result{busy: len(rest)}
 	for _, t := range rest {
 		x.again = append(x.again, t.Page)
 	}
@@ -173,11 +166,11 @@ func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Tas
 	for _, t := range open {
 		want = append(want, client.Want{URL: t.URL, Held: t.Held})
 	}
-	turn, bytes := []*harvest.Answer(nil), 0
+	batch, bytes := []*harvest.Answer(nil), 0
 	flush := func() {
-		if len(turn) > 0 {
-			f.answered(turn)
-			turn, bytes = nil, 0
+		if len(batch) > 0 {
+			f.store(batch)
+			batch, bytes = nil, 0
 		}
 	}
 	defer flush()
@@ -195,17 +188,17 @@ func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Tas
 		}
 		delete(open, got.Want.URL)
 		n++
-		turn, bytes = append(turn, a), bytes+len(a.Body)
-		if len(turn) >= commitSize/10 || bytes >= commitBytes/4 {
+		batch, bytes = append(batch, a), bytes+len(a.Body)
+		if len(batch) >= commitSize/10 || bytes >= commitBytes/4 {
 			flush()
 		}
 	}
 	return n, nil
 }
 
-// answered stores pages that came in one response.
-func (f *batchFetches) answered(list []*harvest.Answer) {
-	x := read{visits: f.readings.received(list), busy: len(list)}
+// store stores pages that came in one response.
+func (f *batchFetches) store(list []*harvest.Answer) {
+	x := result{visits: f.reader.visitsOf(list), busy: len(list)}
 	for i := range x.visits {
 		x.visits[i].Shared = true
 	}

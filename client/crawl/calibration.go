@@ -74,37 +74,3 @@ func (t *calibration) listed(p *collection.Page, item *protocol.Item, last, now 
 	q := fresh.Page{History: p.History.Silence(last, share), Site: site}
 	t.add(q.Fresh(now), item.Digest == p.Digest)
 }
-
-// A finding is a change that an unannounced visit has found, and that the manifest may show when it is next read.
-type finding struct{ at, before time.Time } // of the visit, and of the previous one
-
-const mostUnsure = 1000 // findings of a site
-
-// caughtUp removes the finding of a page if the manifest's entry shows that change.
-func (j *judgement) caughtUp(st *site, p *collection.Page, item *protocol.Item) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	f, ok := st.unsure[p.ID]
-	if !ok {
-		return
-	}
-	modified, sane := protocol.SaneModified(item.Modified, time.Now())
-	dated := sane && modified.After(f.before) && !modified.After(f.at) && st.trust.Date(string(collection.ByManifest)).Worth().Signal()
-	if dated || !item.Digest.IsZero() && item.Digest == p.Digest {
-		delete(st.unsure, p.ID)
-	}
-}
-
-// missed counts, and removes, the findings before a time that a site's manifest, which was just read, still lacks.
-func (j *judgement) missed(st *site, until time.Time) (missed int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for id, f := range st.unsure {
-		if f.at.Before(until) {
-			delete(st.unsure, id)
-			st.trust.Date(string(collection.ByManifest)).LeftOut()
-			missed++
-		}
-	}
-	return missed
-}

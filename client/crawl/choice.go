@@ -47,7 +47,7 @@ func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.
 		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", c.As)
 	case !c.Collection.Stores() && c.NoParse:
 		return protocol.AsMeta, "pages are neither stored nor parsed"
-	case f.revisits.set != nil:
+	case f.plan.prices():
 		return protocol.AsMeta, byPrice
 	case at.IsZero() && d.Site != "" && offers(protocol.AsSite) && c.Filter.IsZero():
 		return protocol.AsSite, "nothing is stored yet, and the site offers all its pages as one archive"
@@ -84,7 +84,7 @@ func (f *followers) listen(from *client.Source, src *source) {
 	case c.As == protocol.AsMeta:
 		f.chose(src, c.As, "as requested")
 		return
-	case c.As == "" && f.revisits.set != nil:
+	case c.As == "" && f.plan.prices():
 		f.chose(src, protocol.AsMeta, byPrice)
 		return
 	}
@@ -107,16 +107,16 @@ func (f *followers) listen(from *client.Source, src *source) {
 func (f *followers) chose(src *source, as protocol.Form, why string) {
 	f.work.Lock()
 	defer f.work.Unlock()
-	if c := (Choice{As: as, Why: why}); c != src.choice {
-		src.choice = c
+	if c := (Choice{As: as, Why: why}); c != src.follow.choice {
+		src.follow.choice = c
 		f.sites.dirtySources[src] = true
 	}
 }
 
 // offers records a source's description of what its site offers. The work's lock is held.
 func (f *followers) offers(s *source, d *protocol.Discovery) {
-	s.offer = &offer{d: d, at: time.Now()}
-	s.site.offer = s.offer
+	s.follow.offer = &offer{d: d, at: time.Now()}
+	s.site.offer = s.follow.offer
 }
 
 // An offer is a site's description, and when it was read.
@@ -132,7 +132,7 @@ const offerLasts = time.Hour
 // where the site has no description.
 func (f *followers) offered(ctx context.Context, src *source, from *client.Source) (*protocol.Discovery, error) {
 	f.work.Lock()
-	o := src.offer
+	o := src.follow.offer
 	f.work.Unlock()
 	if o != nil && time.Since(o.at) < offerLasts {
 		return o.d, nil
@@ -166,8 +166,8 @@ func (c *Crawler) Listening(origin string) map[string]Choice {
 	}
 	m := map[string]Choice{}
 	for u, src := range st.sources.byURL {
-		if src.choice.As != "" {
-			c := src.choice
+		if src.follow.choice.As != "" {
+			c := src.follow.choice
 			c.Door = src.Door
 			m[u] = c
 		}

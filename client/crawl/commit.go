@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/equal"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
-// A read is what one response, or another event, contributes to a collection.Commit.
-type read struct {
+// A result is what one response, or another event, contributes to a collection.Commit.
+type result struct {
 	visits  []collection.Visit
 	pairs   []uint32 // word pairs of the page of the only visit; nil if unknown
 	finds   []collection.Find
@@ -37,28 +39,28 @@ const (
 	shortLinger = 10 * time.Millisecond // the same where nothing else is to be fetched
 )
 
-// The keeper commits reads, and then updates the state that depends on them, under the work's lock.
-type keeper struct {
-	c        *Crawler
+// The committer commits reads, and then updates the state that depends on them, under the work's lock.
+type committer struct {
+	c        *setup
 	work     *work
 	in       *inbox
-	front    *frontier.Frontier
+	front    queue
 	sites    *siteTable
-	judge    *judgement
-	equal    *equalPages
+	judge    *judgement.Judge
+	equal    *equal.Pages
 	families *families
-	revisits *revisits
+	plan     planner
 	count    *counters
 
-	says    bool      // each visit is logged
-	flushed time.Time // last time that site records were stored
+	logsVisits bool      // each visit is logged
+	flushed    time.Time // last time that site records were stored
 }
 
 // run commits the reads of the inbox, many at once, until the inbox is closed.
-func (k *keeper) run() error {
+func (k *committer) run() error {
 	timer := time.NewTimer(linger)
 	timer.Stop()
-	var turn []read
+	var batch []result
 	for waiting := false; ; {
 		hurry := false
 		select {
@@ -83,17 +85,17 @@ func (k *keeper) run() error {
 		}
 		timer.Stop()
 		waiting = false
-		turn = k.in.take(turn[:0])
-		err := k.commit(turn, false)
-		for i := range turn {
-			turn[i].end(err)
+		batch = k.in.take(batch[:0])
+		err := k.commit(batch, false)
+		for i := range batch {
+			batch[i].end(err)
 		}
 		if err != nil {
 			k.work.fail(err)
 			k.in.fail(err)
 			return err
 		}
-		clear(turn)
+		clear(batch)
 		if closed { // there will be no further wake
 			return k.commit(nil, true)
 		}
@@ -103,7 +105,7 @@ func (k *keeper) run() error {
 }
 
 // last reports whether nothing else is under way, so that waiting adds nothing to the commit.
-func (k *keeper) last(busy int) bool {
+func (k *committer) last(busy int) bool {
 	if !k.in.idle.Load() {
 		return false
 	}
@@ -113,7 +115,7 @@ func (k *keeper) last(busy int) bool {
 }
 
 // linger is how long a commit that is not full may wait for more reads.
-func (k *keeper) linger() time.Duration {
+func (k *committer) linger() time.Duration {
 	if k.in.idle.Load() { // the Manager may be waiting for just this
 		return shortLinger
 	}
@@ -121,7 +123,7 @@ func (k *keeper) linger() time.Duration {
 }
 
 // commit stores a list of reads in one transaction, and then updates the frontier and the sites.
-func (k *keeper) commit(list []read, last bool) error {
+func (k *committer) commit(list []result, last bool) error {
 	work, front, sites := k.work, k.front, k.sites
 	var t collection.Commit
 	busy, pairs := 0, map[int][]uint32{} // by visit
@@ -150,6 +152,10 @@ func (k *keeper) commit(list []read, last bool) error {
 	if err != nil {
 		return err
 	}
+	shares, err := k.shares(&t, &done)
+	if err != nil {
+		return err
+	}
 	work.Lock()
 	defer work.Unlock()
 	work.busy -= busy
@@ -163,15 +169,15 @@ func (k *keeper) commit(list []read, last bool) error {
 	front.Done(t.Unbelieved)
 	front.Done(t.Replanned)
 	for i, id := range asked {
-		front.Return(k.equal.learn(id, &t.Visits[i], &done.Visited[i]))
+		front.Return(k.equal.Visited(id, &t.Visits[i], &done.Visited[i]))
 	}
 	for i := range list {
 		x := &list[i]
 		for _, id := range x.again {
 			delete(work.out, id)
-			front.Return(k.equal.learn(id, nil, nil))
+			front.Return(k.equal.Visited(id, nil, nil))
 		}
-		k.judge.unasked(x.again)
+		k.judge.NotFetched(x.again)
 		k.families.notTried(x.again)
 		front.Return(x.again)
 		if x.source != nil {
@@ -194,38 +200,43 @@ func (k *keeper) commit(list []read, last bool) error {
 	k.count.New.Add(int64(len(done.New)))
 	sites.tally(&t, &done)
 	k.families.learn(&t, &done, pairs, refused)
-	if err := k.share(&t, &done); err != nil {
-		return err
+	for _, x := range shares {
+		if err := front.Share(x.from, x.fresh, x.to); err != nil {
+			return err
+		}
 	}
 	front.Drop(done.Dropped)
 	front.Add(done.Queue)
 	return nil
 }
 
-// share distributes the cash of fetched pages to the pages that they link to,
-// if the frontier is ordered by OPIC's cash (L06).
-func (k *keeper) share(t *collection.Commit, done *collection.Committed) error {
+// A share is the cash of a fetched page for the pages that it links to.
+type share struct {
+	from  frontier.PageID
+	fresh float32 // 1 for a new page
+	to    []frontier.PageID
+}
+
+// shares returns the cash of fetched pages, if the frontier is ordered by OPIC's cash (L06).
+func (k *committer) shares(t *collection.Commit, done *collection.Committed) (list []share, err error) {
 	if _, ok := k.c.Strategy.(frontier.Sharer); !ok {
-		return nil
+		return nil, nil
 	}
 	for i := range done.Visited {
 		d := &done.Visited[i]
 		if t.Visits[i].Status != http.StatusOK || t.Visits[i].Fault != "" {
 			continue
 		}
-		to, err := k.c.Collection.Links(d.Page.ID)
-		if err != nil {
-			return err
+		x := share{from: d.Page.ID}
+		if x.to, err = k.c.Collection.Links(x.from); err != nil {
+			return nil, err
 		}
-		var fresh float32
 		if d.Before.Visits == 0 {
-			fresh = 1
+			x.fresh = 1
 		}
-		if err := k.front.Share(d.Page.ID, fresh, to); err != nil {
-			return err
-		}
+		list = append(list, x)
 	}
-	return nil
+	return list, nil
 }
 
 // changedSources returns the changed records of followed sources. The work's lock is held.
@@ -233,7 +244,7 @@ func (t *siteTable) changedSources() (list []collection.Source) {
 	for src := range t.dirtySources {
 		if src.ID != 0 {
 			s := src.Source
-			if c := src.choice; c.As != "" {
+			if c := src.follow.choice; c.As != "" {
 				s.As, s.Why = c.As, c.Why
 			}
 			list = append(list, s)
@@ -247,13 +258,13 @@ func (t *siteTable) changedSources() (list []collection.Source) {
 const flushEvery = 10 * time.Second
 
 // changedSites returns the site records to be stored: none until flushEvery has passed since the last time, unless all is set. The work's lock is held.
-func (k *keeper) changedSites(now time.Time, all bool) (list []collection.Site) {
+func (k *committer) changedSites(now time.Time, all bool) (list []collection.Site) {
 	if !all && now.Sub(k.flushed) < k.c.hurried(flushEvery) {
 		return nil
 	}
 	k.flushed = now
 	for st := range k.sites.dirty {
-		st.Trust = k.judge.recorded(st)
+		st.Trust = k.judge.Recorded(st.standing)
 		st.Shape = k.c.Seeder.Shape(st.Origin)
 		if st.families != nil {
 			st.Families = st.families.Append(nil)

@@ -121,7 +121,7 @@ func (c *Copy) Open() (*Crawler, error) {
 		return nil, err
 	}
 	h := cmp.Or(c.Harvester, &harvest.Harvester{})
-	c.ask(h, base)
+	c.ask(&h.Options, base)
 	dir := cmp.Or(c.State, filepath.Join(c.Dir, ".parley"))
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
 		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, defaultMaxPages), MaxState: cmp.Or(c.MaxState, defaultMaxState),
@@ -131,12 +131,12 @@ func (c *Copy) Open() (*Crawler, error) {
 		return nil, err
 	}
 	client.RemoveParts(dir) // the collection is locked, so no other process downloads there
-	h.Spill = col.NewBody
-	return &Crawler{Collection: col, Harvester: h, Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
+	h.Options.Spill = col.NewBody
+	return &Crawler{Collection: col, Harvester: h, settings: settings{Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
 		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
 		NoParse: true, NoSitemaps: true, NoFeeds: true, NoStreams: c.NoStream, NoChanges: c.NoChanges,
 		As: c.As, Filter: c.Filter, Token: c.Token, BundleEvery: c.BundleEvery, BundleCount: c.BundleCount, MaxArchive: c.MaxArchive,
-		Temp: dir, Bulk: c.Bulk}, nil
+		Temp: dir, Bulk: c.Bulk}}, nil
 }
 
 // anything returns rules that refuse nothing: the site decides what is in its copy.
@@ -158,7 +158,7 @@ func failing() (list []time.Duration) {
 }
 
 // ask sets the zero fields of h.
-func (c *Copy) ask(h *harvest.Harvester, base string) {
+func (c *Copy) ask(h *harvest.Options, base string) {
 	h.Agent = cmp.Or(h.Agent, UserAgent(c.Contact))
 	if strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") {
 		h.From = cmp.Or(h.From, c.Contact)
@@ -251,7 +251,7 @@ func (r *sources) beginOnly() error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return r.in.submit(r.work.ctx, read{sources: list})
+	return r.in.submit(r.work.ctx, result{sources: list})
 }
 
 // only returns the manifest of the one site, if it is not yet among its
@@ -276,19 +276,6 @@ func (r *sources) barred() error {
 		return fmt.Errorf("robots.txt forbids %s, so the site cannot be followed", r.manifest)
 	}
 	return nil
-}
-
-// names reports whether a URL is a page of the one site, as far as is known.
-func (n *notices) names(u string) bool {
-	p, ok, err := n.c.Collection.Page(u)
-	return err == nil && ok && p.State != collection.Gone
-}
-
-// onlyOptions returns options that believe all announcements of the one site; robots.txt outranks them.
-func (n *notices) onlyOptions(by collection.Signal) collection.ApplyOptions {
-	return collection.ApplyOptions{Admit: func(u string) collection.Find {
-		return collection.Find{URL: u, Depth: protocol.Depth(u), By: by, Exclude: n.c.Seeder.Forbids(u)}
-	}}
 }
 
 // spilled sets the file, length and digest of a page that was too large for memory.

@@ -57,9 +57,9 @@ func TestNameMovedToPrivateAddress(t *testing.T) {
 				names.move(c.first...)
 				var mu sync.Mutex
 				var dialled []string
-				dial := web.Dial
-				web.Resolver = names
-				web.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				dial := web.Options.Dial
+				web.Options.Resolver = names
+				web.Options.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 					mu.Lock()
 					dialled = append(dialled, address)
 					mu.Unlock()

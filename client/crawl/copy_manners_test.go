@@ -163,9 +163,9 @@ func TestEveryRequestKeepsTheDelay(t *testing.T) {
 	defer front.Close()
 	c := newCopy(t, &speaker{base: site.Base}, func(m *crawl.Copy) {
 		m.NoStream, m.Delay = false, delay
-		m.Harvester = &harvest.Harvester{Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		m.Harvester = &harvest.Harvester{Options: harvest.Options{Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, front.Listener.Addr().String())
-		}}
+		}}}
 	})
 	c.start()
 	c.want(map[string]string{"a.html": "a", "b.html": "b"})

@@ -258,7 +258,7 @@ func pipe(t testing.TB, pages map[string]string) (*speaker, *harvest.Harvester) 
 	server := &http.Server{Handler: s}
 	go server.Serve(pipeListener{conns, closed})
 	t.Cleanup(func() { server.Close() })
-	return s, &harvest.Harvester{Resolver: nowhere{}, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return s, &harvest.Harvester{Options: harvest.Options{Resolver: nowhere{}, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		here, there := net.Pipe()
 		select {
 		case conns <- there:
@@ -266,7 +266,7 @@ func pipe(t testing.TB, pages map[string]string) (*speaker, *harvest.Harvester) 
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-	}}
+	}}}
 }
 
 // nowhere resolves every name to an address.

@@ -47,7 +47,7 @@ func newCopy(t testing.TB, s *speaker, set func(*crawl.Copy)) *copied {
 func (c *copied) start() {
 	c.t.Helper()
 	if h := c.m.Harvester; h != nil { // which the crawler has used
-		c.m.Harvester = &harvest.Harvester{Resolver: h.Resolver, Dial: h.Dial}
+		c.m.Harvester = &harvest.Harvester{Options: harvest.Options{Resolver: h.Options.Resolver, Dial: h.Options.Dial}}
 	}
 	var err error
 	if c.c, err = c.m.Open(); err != nil {

@@ -165,9 +165,9 @@ func TestHostileURLs(t *testing.T) {
 func TestSiteOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, pages(10))
-		dial, away := web.Dial, new(atomic.Bool)
+		dial, away := web.Options.Dial, new(atomic.Bool)
 		var conns sync.Map
-		web.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		web.Options.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if away.Load() {
 				return nil, errors.New("no route to host")
 			}

@@ -19,121 +19,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
-	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
-	"github.com/parleyweb/parley/internal/engine/poll"
-	"github.com/parleyweb/parley/internal/engine/seed"
-	"github.com/parleyweb/parley/internal/engine/trust"
-	"github.com/parleyweb/parley/protocol"
 )
 
-// A Crawler is the engine. Set its fields, then call Run once; the fields must
-// not change while it runs.
+// A Crawler is an open crawl: Options.Open and Copy.Open make one. Call Run once; the other methods may be called while it runs.
 type Crawler struct {
-	Collection *collection.Collection // open for writing. Required
-	Harvester  *harvest.Harvester     // required
-	Seeder     *seed.Seeder           // nil means one with the default rules
-	Gatherer   gather.Gatherer        // each parsing goroutine has a copy
+	Collection *collection.Collection // for writing; the caller closes it after Run
+	Harvester  *harvest.Harvester
 
-	// Strategy orders the frontier. Strategy, Policy and Quality must be those of the collection.
-	Strategy frontier.Strategy
-	Policy   fresh.Policy
-	Quality  Quality
-	Revisit  *Revisit // the budget of a Policy that uses a price; nil for other policies
-	Batch    frontier.BatchOptions
-	Batches  string // directory in which each batch is stored as a file, see harvest.WriteBatch; empty stores none
-	Memory   frontier.Options
-
-	// Trust holds the parameters of the trust rule; the zero value means its defaults.
-	Trust trust.Rules
-
-	// Start are the URLs to begin with; known URLs are skipped.
-	Start []string
-
-	// Again fetches every known page once more, at once.
-	Again bool
-
-	// Once ends Run when nothing is left to fetch, or when Stop says so.
-	// Otherwise Run continues until its context ends.
-	Once bool
-	Stop Stop
-
-	// Only, if not empty, is the URL of a manifest. The crawl is then limited to
-	// its site, whose announcements define the set of pages and are always
-	// believed; while the site is down, the crawl waits. See Copy.
-	Only string
-
-	// Quiet is the longest pause for a site that does not answer, or whose
-	// robots.txt cannot be fetched. Zero means 12 hours, and a day, respectively.
-	Quiet time.Duration
-
-	// Patience is how long a crawl with Once waits for pages that are to be
-	// retried. Zero means a minute.
-	Patience time.Duration
-
-	// Hurry, above zero, bounds the crawler's own waits that no other field sets:
-	// until a failure is retried, a page is revisited, parsed pages are
-	// committed, or a price is recomputed. Waits that a site asks for and the delays between
-	// requests are unaffected. It is meant for one's own sites, and for tests.
-	Hurry time.Duration
-
-	// The No fields turn features off. Links are extracted from pages even where
-	// a manifest lists all pages, unless NoParse is set.
-	NoParse, NoManifests, NoSitemaps, NoFeeds, NoStreams, NoChanges bool
-
-	// As is the form in which sites send their changes. Empty chooses for each site
-	// the cheapest form that it offers, given the stored pages, see Choice. A form
-	// that the site does not offer ends Run with an error where Only is set;
-	// otherwise that site uses protocol.AsMeta.
-	As protocol.Form
-
-	// Filter selects the changes that sites are to send. Token is sent to them as a bearer token.
-	Filter protocol.Filter
-	Token  string
-
-	// BundleEvery and BundleCount are those of client.Source, for protocol.AsBatch.
-	BundleEvery time.Duration
-	BundleCount int
-
-	// MaxArchive bounds the archive of a whole site, in bytes: zero means 1 GiB,
-	// and 16 GiB where As is protocol.AsSite. Temp is the directory that holds it
-	// during the import; empty means the system's.
-	MaxArchive int64
-	Temp       string
-
-	// Bulk is the least number of pages that are fetched in one request from a
-	// site with a door for batches. Zero means 20; negative means never.
-	Bulk int
-
-	// TrapShare is the share of the requests to a site, 0 to 1, that may go to pages found only by links in
-	// URL families that have led to little new, see package family. Zero means 0.1; 1 means no limit; below
-	// zero such a family gets no requests once it is known.
-	TrapShare float64
-
-	// How often sources that do not push are polled.
-	RobotsEvery   time.Duration // zero means 24 hours (RFC 9309)
-	SitemapEvery  time.Duration // zero means 24 hours
-	FeedEvery     time.Duration // zero means an hour
-	ManifestEvery time.Duration // where a site has no other door; zero means 10 minutes
-	AskEvery      time.Duration // between polls for changes, which then do not wait; zero means long polls
-	SourceAgain   time.Duration // after a source did not exist; zero means 7 days
-
-	// Polls schedules sitemaps and feeds by what earlier polls have shown. Nil uses
-	// the intervals above, and so does a policy that needs a price while none is
-	// known.
-	Polls poll.Policy
-
-	Log *slog.Logger
-
-	run  atomic.Pointer[run]
-	last atomic.Pointer[Status] // of a run that has ended
+	settings settings
+	run      atomic.Pointer[run]
+	last     atomic.Pointer[Status] // of a run that has ended
 }
 
 // A Stop limits a crawl (V30). Zero values are no limit.

@@ -86,9 +86,8 @@ func open(t *testing.T, dir string) *collection.Collection {
 	return col
 }
 
-func crawler(col *collection.Collection, start ...string) *crawl.Crawler {
-	return &crawl.Crawler{Collection: col, Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality,
-		Harvester: &harvest.Harvester{Wait: -1, Slow: -1, Private: true, Agent: "parley-test/1"}, Start: start, Once: true}
+func crawler(col *collection.Collection, start ...string) *crawl.Engine {
+	return crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Wait: -1, Slow: -1, Private: true, Agent: "parley-test/1"}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: start, Once: true})
 }
 
 func TestSilentSite(t *testing.T) {

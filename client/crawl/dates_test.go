@@ -53,9 +53,8 @@ func TestFrozenSitemapDatesAreDetected(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer col.Close()
-		c := &crawl.Crawler{Collection: col, Strategy: frontier.BreadthFirst{}, Policy: policy, Quality: crawl.DefaultQuality,
-			Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}, SitemapEvery: time.Hour,
-			Start: []string{honest.Origin + "/", frozen.Origin + "/"}}
+		c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: policy, Quality: crawl.DefaultQuality, SitemapEvery: time.Hour,
+			Start: []string{honest.Origin + "/", frozen.Origin + "/"}})
 		const edits, rest = 6 * 24 * time.Hour, 36 * time.Hour
 		ctx, cancel := context.WithTimeout(t.Context(), edits+rest)
 		defer cancel()

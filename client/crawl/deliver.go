@@ -30,7 +30,7 @@ const longestBehind = time.Minute
 // If pages have changed and the site has more changes to send, its pages wait for those, for
 // at most a minute: they may bring the missing bodies, or change the same pages again. A
 // step without changes is no reason to wait.
-func (r *readings) awaits(st *site, step *client.Step) func() {
+func (r *pageReader) awaits(st *site, step *client.Step) func() {
 	if step.Door == "" { // a list or a notice has no bodies
 		return func() {}
 	}
@@ -51,7 +51,7 @@ func (r *readings) awaits(st *site, step *client.Step) func() {
 }
 
 // deliveries returns the pages that a step has brought and that are pending with that digest.
-func (r *readings) deliveries(step *client.Step) (list []delivery, err error) {
+func (r *pageReader) deliveries(step *client.Step) (list []delivery, err error) {
 	for i, body := range step.Bodies {
 		if body == nil {
 			continue
@@ -64,7 +64,7 @@ func (r *readings) deliveries(step *client.Step) (list []delivery, err error) {
 		if !ok || !p.Told || p.Debt != c.Item.Digest || p.State == collection.Excluded {
 			continue
 		}
-		if r.c.excludes(&p) != "" || int64(len(body)) > r.c.mostBytes() {
+		if r.trust.excludes(&p) != "" || int64(len(body)) > r.c.mostBytes {
 			continue // the Manager handles it
 		}
 		list = append(list, delivery{p, headerOf(&c.Item, step.As), body})
@@ -72,20 +72,9 @@ func (r *readings) deliveries(step *client.Step) (list []delivery, err error) {
 	return list, nil
 }
 
-// mostBytes bounds the size of a delivered page, which is held in memory.
-func (c *Crawler) mostBytes() int64 {
-	most := c.Harvester.MaxBytes
-	if most <= 0 {
-		most = harvest.DefaultMaxBytes
-	}
-	return min(most, mostDelivered)
-}
-
-const mostDelivered = 16 << 20
-
 // deliver stores pages that were given out, and returns when they are committed. If
 // the crawler is killed before, they are still pending.
-func (r *readings) deliver(list []delivery) error {
+func (r *pageReader) deliver(list []delivery) error {
 	for len(list) > 0 {
 		n, bytes := 0, 0
 		for n < len(list) && n < commitSize && (n == 0 || bytes+len(list[n].body) <= commitBytes) {
@@ -96,7 +85,7 @@ func (r *readings) deliver(list []delivery) error {
 		for i := range answers {
 			answers[i] = list[i].answer()
 		}
-		x := read{visits: r.received(answers), busy: n}
+		x := result{visits: r.visitsOf(answers), busy: n}
 		for i := range x.visits {
 			x.visits[i].Delivered = true
 		}
@@ -108,10 +97,10 @@ func (r *readings) deliver(list []delivery) error {
 	return nil
 }
 
-// received makes visits of pages that came without a request of their own.
-func (r *readings) received(list []*harvest.Answer) []collection.Visit {
+// visitsOf makes visits of pages that came without a request of their own.
+func (r *pageReader) visitsOf(list []*harvest.Answer) []collection.Visit {
 	visits := make([]collection.Visit, len(list))
-	r.reading(func(rd *reader) {
+	r.withParser(func(rd *parser) {
 		for i, a := range list {
 			r.count.delivered(a)
 			v := r.visit(a, rd)

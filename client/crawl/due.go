@@ -59,7 +59,7 @@ func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
 			continue
 		}
 		if protocol.Origin(src.URL) != src.site.Origin {
-			r.askAbroad(src, now)
+			r.fetchCrossHost(src, now)
 			continue
 		}
 		src.busy, src.off = true, false

@@ -32,8 +32,7 @@ func TestStopDuringRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer col.Close()
-			c := &crawl.Crawler{Collection: col, Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality,
-				Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 100 * time.Millisecond}}
+			c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 100 * time.Millisecond}}, crawl.Settings{Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality})
 			after := time.Second + time.Duration(i)*97*time.Millisecond
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
@@ -73,8 +72,7 @@ func TestRecrawlADayLater(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &crawl.Crawler{Collection: col, Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality, Once: true,
-				Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Millisecond}}
+			c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Millisecond}}, crawl.Settings{Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality, Once: true})
 			if err := c.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -124,8 +122,7 @@ func TestCrawlEndsDespiteRefusedPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &crawl.Crawler{Collection: col, Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality, Once: true, TrapShare: 1,
-				Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 100 * time.Millisecond}}
+			c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 100 * time.Millisecond}}, crawl.Settings{Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality, Once: true, TrapShare: 1})
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			if err := c.Run(ctx); err != nil {

@@ -230,7 +230,7 @@ func TestFalseEqualPagesAreDetected(t *testing.T) {
 		defer col.Close()
 		c := crawler(col, s.Origin+"/")
 		c.Once, c.Policy, c.Revisit, c.NoFeeds, c.Bulk = false, revisit.Policy, &revisit, true, -1
-		c.Harvester = &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Second}
+		c.Harvester = &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Second}}
 		var body string
 		lie := func(ctx context.Context, round int) (believed, seen int) {
 			for i := range lies {

@@ -3,9 +3,12 @@ package crawl
 import (
 	"time"
 
+	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/trust"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // believed returns the estimates of a site's pages and announcements.
@@ -22,53 +25,123 @@ func (t *siteTable) believes(st *site, b fresh.Site) {
 	t.touch(st)
 }
 
-// learn updates the estimates of a site by a visit, and by the outcome of the claim that led to it. unsure: the site's manifest
-// may still show the change that the visit found. The work's lock is held.
-func (r *revisits) learn(st *site, v *collection.Visit, d *collection.Visited, c claim, claimed bool, outcome trust.Outcome) (unsure bool) {
-	r.truths.seen(v, d, st.Belief)
+// estimates learn how often the pages of sites change, and how right the sites' announcements are. They plan nothing: see
+// revisits. The work's lock guards them, and the belief of each site.
+type estimates struct {
+	every time.Duration // between two polls of a manifest
+	work  *work
+	sites *siteTable
+	judge *judgement.Judge
+
+	truths    *calibration
+	manifests fresh.Manifests // of all sites whose only door is the manifest
+}
+
+func (*estimates) ready() bool                            { return true }
+func (*estimates) prices() bool                           { return false }
+func (*estimates) price() float64                         { return 0 }
+func (*estimates) early(*collection.Page, time.Time) bool { return false }
+func (e *estimates) report(s *Status)                     { s.Truth = e.truths.table() }
+
+// publishes records whether a site publishes its changes now.
+func (e *estimates) publishes(st *site) {
+	b := believed(st)
+	if b.Tells = st.sources.pushes(); !st.sources.listens() && e.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
+		b.Manifest = fresh.Manifest{}
+	}
+	if b != believed(st) {
+		e.sites.believes(st, b)
+	}
+}
+
+// reading returns when a manifest was read the time before, and a function to be called with each of its entries of stored pages.
+func (e *estimates) reading(st *site, step *client.Step, now time.Time) (last time.Time, listed func(*collection.Page, *protocol.Item)) {
+	e.work.Lock()
+	defer e.work.Unlock()
+	last, belief := st.polled, st.Belief
+	if judgement.LastOf(step) { // then st.polled is the time of this poll already
+		last = st.polledBefore
+	}
+	return last, func(p *collection.Page, item *protocol.Item) { e.truths.listed(p, item, last, now, belief) }
+}
+
+func (e *estimates) announced(st *site, step *client.Step, by collection.Signal, pending int) {
+	switch heard := believed(st); {
+	case by == collection.ByStream || by == collection.ByChanges: // their changes are numbered, unlike those of a manifest
+		heard.Signal.Numbers.Add(len(step.Changes), 0)
+		e.sites.believes(st, heard)
+	case by == collection.ByManifest && heard.Signal.Numbers.Sure && !st.sources.listens() && pending > 0: // there was a gap in the numbers: the manifest names the lost changes
+		heard.Signal.Numbers.Add(0, pending)
+		e.sites.believes(st, heard)
+	}
+	if by == collection.ByManifest && judgement.LastOf(step) {
+		e.leftOut(st, st.polledBefore)
+	}
+}
+
+// nextPoll records that a site's manifest has just been polled, and returns how long to wait before the next poll.
+func (e *estimates) nextPoll(st *site) time.Duration {
+	e.work.Lock()
+	defer e.work.Unlock()
+	now := time.Now()
+	until := now.Add(-longestPoll) // even if the manifest has not changed since
+	if st.polledBefore.Before(until) {
+		until = st.polledBefore
+	}
+	e.leftOut(st, until)
+	st.polledBefore, st.polled = st.polled, now
+	if b := believed(st); b.Manifest.Recall > 0 {
+		b.Manifest.Read = now
+		e.sites.believes(st, b)
+	}
+	return e.every
+}
+
+func (e *estimates) visited(st *site, v *collection.Visit, d *collection.Visited, of *judgement.Verdict) (unsure bool) {
+	e.truths.seen(v, d, st.Belief)
 	heard := believed(st)
-	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(claimed, outcome, d) {
+	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(of, d) {
 		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
 		post, h := p.Posterior(), p.Hearing(v.Asked)
-		switch right := outcome == trust.Right; {
-		case claimed && st.sources.listens():
-			r.revisiting.manifests.Proved(&heard, &p, v.Asked, right)
-		case claimed:
-			heard.Signal.Proved(&post, h, right)
+		switch {
+		case of.Claimed && st.sources.listens():
+			e.manifests.Proved(&heard, &p, v.Asked, of.Right())
+		case of.Claimed:
+			heard.Signal.Proved(&post, h, of.Right())
 		case st.sources.listens():
-			unsure = r.revisiting.manifests.Visited(&heard, &p, v.Asked, d.Differs)
+			unsure = e.manifests.Visited(&heard, &p, v.Asked, d.Differs)
 		case h.Notices > 0 || heard.Tells:
 			heard.Signal.Visited(&post, h, d.Differs)
 		}
 	}
-	if claimed && outcome == trust.Right && !c.Modified.IsZero() && c.Modified.Before(c.At) {
-		heard.Signal.Lagged(c.At.Sub(c.Modified).Hours() / 24)
+	if of.Right() && !of.Modified.IsZero() && of.Modified.Before(of.At) {
+		heard.Signal.Lagged(of.At.Sub(of.Modified).Hours() / 24)
 	}
 	if st.Belief == nil || heard != *st.Belief {
-		r.sites.believes(st, heard)
+		e.sites.believes(st, heard)
 	}
 	return unsure
 }
 
 // proved reports whether a visit is evidence about its site's announcements. A body that differs from the announced one,
 // without proving it wrong, is no evidence.
-func proved(claimed bool, outcome trust.Outcome, d *collection.Visited) bool {
-	if claimed {
-		return outcome != trust.Void
+func proved(of *judgement.Verdict, d *collection.Visited) bool {
+	if of.Claimed {
+		return of.Outcome != trust.Void
 	}
 	return !d.Mismatched && d.Unstable != collection.UnstableText
 }
 
 // leftOut lowers the estimates of a site's manifest, which was just read, for each finding before a time that it still lacks.
 // The work's lock is held.
-func (r *revisits) leftOut(st *site, until time.Time) {
-	missed := r.judge.missed(st, until)
+func (e *estimates) leftOut(st *site, until time.Time) {
+	missed := e.judge.Missed(st.standing, until)
 	if missed == 0 {
 		return
 	}
 	heard := believed(st)
 	for range missed {
-		r.revisiting.manifests.Missed(&heard)
+		e.manifests.Missed(&heard)
 	}
-	r.sites.believes(st, heard)
+	e.sites.believes(st, heard)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -17,8 +18,6 @@ import (
 // when they may be fetched. Only the data of the families is stored: the next run holds the pages back again.
 
 const (
-	defaultTrapShare = 0.1
-
 	lookAll        = 40      // pages whose words are compared, at first and after each useless visit
 	fillText       = 16      // pages of a known site whose text fills the memory before others are compared with it
 	mostTexts      = 1000    // sites whose text is remembered, 32 KiB each
@@ -30,8 +29,8 @@ const (
 type families struct {
 	work    *work
 	sites   *siteTable
-	front   *frontier.Frontier
-	share   float64                   // see trapShare
+	front   queue
+	share   float64                   // of the requests to a site that may go to poor families; 1 means no limit
 	waiting int                       // pages that are held back
 	tried   map[frontier.PageID]*site // pages that are being fetched, for which family.Tree.Ask returned true
 	texts   map[frontier.SiteID]*family.Text
@@ -41,17 +40,6 @@ type families struct {
 type Trap struct {
 	Site string `json:"site"`
 	family.Report
-}
-
-// trapShare returns the share of the requests to a site that may go to poor families; 1 means no limit.
-func (c *Crawler) trapShare() float64 {
-	if c.Only != "" || c.NoParse {
-		return 1
-	}
-	if c.TrapShare == 0 {
-		return defaultTrapShare
-	}
-	return min(1, max(0, c.TrapShare))
 }
 
 // budgeted reports whether a page's family limits its fetch: only links have led to it, and it was never visited.
@@ -164,7 +152,7 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 			if id == st.ID {
 				x.Found = append(x.Found, url)
 			} else {
-				x.Abroad = true
+				x.CrossHost = true
 			}
 		}
 		if len(fresh) > 0 {
@@ -183,7 +171,7 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 			x.Text = fs.textOf(st).Share(p)
 		}
 		x.Told = !was
-		x.Spoiled = d.Duplicate || !isPage(v.Status)
+		x.Spoiled = d.Duplicate || !gather.IsPage(v.Status)
 		if f.Visited(&x) {
 			st.compared = 0
 			fs.sites.touch(st)
@@ -218,9 +206,9 @@ func (fs *families) traps() (list []Trap) {
 	return list[:min(len(list), mostTraps)]
 }
 
-// looks reports whether the words of a site's next page are compared with those before it: those of the first pages of a
+// compares reports whether the words of a site's next page are compared with those before it: those of the first pages of a
 // run, and of the pages after each useless visit; later one page in eight, as a sample.
-func (fs *families) looks(id frontier.SiteID) bool {
+func (fs *families) compares(id frontier.SiteID) bool {
 	if fs.share == 1 {
 		return false
 	}

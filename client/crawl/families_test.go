@@ -55,7 +55,7 @@ func newMaze(t *testing.T, answer func(u *url.URL) (body string, ok bool)) *maze
 
 // crawl crawls the maze in a new collection, or an existing one, and returns the numbers of useful
 // pages and of others that it fetched.
-func (m *maze) crawl(t *testing.T, dir string, trap func(uri string) bool, with func(*crawl.Crawler)) (real, wasted int, s crawl.Status) {
+func (m *maze) crawl(t *testing.T, dir string, trap func(uri string) bool, with func(*crawl.Engine)) (real, wasted int, s crawl.Status) {
 	t.Helper()
 	m.mu.Lock()
 	m.asked = nil
@@ -178,7 +178,7 @@ func isFacet(uri string) bool { return strings.HasPrefix(uri, "/shop?") }
 func TestFacets(t *testing.T) {
 	noRace(t) // how many requests go into the search before it has learned depends on its speed
 	m := newMaze(t, shop(200, true))
-	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, func(c *crawl.Crawler) { c.TrapShare, c.Stop.Pages = 1, 3000 })
+	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, func(c *crawl.Engine) { c.TrapShare, c.Stop.Pages = 1, 3000 })
 	t.Logf("without a budget, until it has 3000 pages: %d useful pages, %d of the search", real, wasted)
 	if 10*wasted < 9*(real+wasted) {
 		t.Errorf("%d of %d requests went into the unlimited search: it is no trap", wasted, real+wasted)

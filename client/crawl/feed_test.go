@@ -72,7 +72,7 @@ func TestFeedHasNews(t *testing.T) {
 		defer col.Close()
 		c := crawler(col, s.Origin+"/")
 		c.Policy, c.Once, c.FeedEvery = policy, false, time.Hour
-		c.Harvester = &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Second}
+		c.Harvester = &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Second}}
 		first := item(1)
 		runFor(t, c, 24*time.Hour, func(ctx context.Context) {
 			for _, step := range []struct {

@@ -3,35 +3,44 @@ package crawl
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // followers follow the sites that may have a manifest, each in a goroutine of its own, and know what sites offer.
 type followers struct {
-	c        *Crawler
-	work     *work
-	in       *inbox
-	sites    *siteTable
-	judge    *judgement
-	revisits *revisits
-	notices  *notices
-	count    *counters
+	c             *setup
+	work          *work
+	in            *inbox
+	sites         *siteTable
+	judge         *judgement.Judge
+	plan          pollPlan
+	announcements *announcements
+	count         *counters
 
 	alone bool // the crawl has one site: its failures end the run, or are retried
 	once  bool // each site is followed only until its manifest was read
 
-	telling int // sites that publish their changes now; guarded by the work's lock, as is firsts
-	firsts  int // followed sites that have not announced anything yet
+	publishing int // sites that publish their changes now; guarded by the work's lock, as is firsts
+	firsts     int // followed sites that have not announced anything yet
+}
+
+// A pollPlan says when a manifest is polled again.
+type pollPlan interface {
+	prices() bool // the price of a visit decides which pages are fetched
+
+	// nextPoll returns how long to wait before the next poll of a site's manifest, which has just been polled.
+	nextPoll(st *site) time.Duration
+
+	// publishes is called when it may have changed whether a site publishes its changes now. The work's lock is held.
+	publishes(st *site)
 }
 
 // follow starts to follow a site that may have a manifest. The work's lock is held.
@@ -41,14 +50,14 @@ func (f *followers) follow(src *source) {
 	work := f.work
 	st := src.site
 	if f.once || src.Cursor.IsZero() && src.Polled.IsZero() {
-		src.first = true
+		src.follow.first = true
 		st.firsts++
 	}
-	if src.heard = !f.once && !src.Cursor.IsZero(); !src.heard {
+	if src.follow.announced = !f.once && !src.Cursor.IsZero(); !src.follow.announced {
 		work.busy++
 		f.firsts++
 	}
-	f.spoke(src)
+	f.updatePublishing(src)
 	work.group.Go(func() {
 		s := f.followed(src)
 		var guesses []collection.Source
@@ -58,21 +67,21 @@ func (f *followers) follow(src *source) {
 				work.busy++
 			}
 		}
-		if !src.heard {
+		if !src.follow.announced {
 			work.busy--
 			f.firsts--
 		}
-		src.Source, src.heard = s, false
+		src.Source, src.follow.announced = s, false
 		src.noLongerFirst()
 		if !f.once || s.Status != http.StatusOK {
 			f.sites.plan(src, s.At)
 		}
-		f.spoke(src) // with Once it stays busy, and so counts as publishing until the end
+		f.updatePublishing(src) // with Once it stays busy, and so counts as publishing until the end
 		f.sites.dirtySources[src] = true
 		work.rouse()
 		work.Unlock()
 		if len(guesses) > 0 {
-			f.in.put(read{sources: guesses, busy: 1})
+			f.in.put(result{sources: guesses, busy: 1})
 		}
 	})
 }
@@ -94,13 +103,13 @@ const (
 // Nearly all sites have none.
 const maxFirsts = 300
 
-// heard records that a followed site has announced something, or has failed to:
+// announced records that a followed site has announced something, or has failed to:
 // nothing needs to wait for it any longer.
-func (f *followers) heard(src *source) {
+func (f *followers) announced(src *source) {
 	f.work.Lock()
 	defer f.work.Unlock()
-	if !src.heard {
-		src.heard = true
+	if !src.follow.announced {
+		src.follow.announced = true
 		src.noLongerFirst()
 		f.work.busy--
 		f.firsts--
@@ -111,10 +120,10 @@ func (f *followers) heard(src *source) {
 // from returns a client.Source with the settings that all requests to a source share.
 func (f *followers) from(src *source) *client.Source {
 	f.work.Lock()
-	st, base, described := src.site, src.URL, src.described
+	st, base, described := src.site, src.URL, src.follow.described
 	f.work.Unlock()
 	allow := func(u string) error { return f.sites.allowed(st, u) }
-	return &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes(),
+	return &client.Source{Base: base, Discovery: described, UserAgent: f.c.Harvester.Options.Agent, Token: f.c.Token, MaxPage: f.c.mostBytes,
 		HTTP: &http.Client{Transport: f.c.Harvester.Checked(st.Origin, allow)}, Allow: allow,
 		Found: func(d *protocol.Discovery) { f.welcomed(st, d) }}
 }
@@ -124,12 +133,12 @@ func (f *followers) from(src *source) *client.Source {
 func (f *followers) followed(src *source) collection.Source {
 	c, work := f.c, f.work
 	work.Lock()
-	st, s, described := src.site, src.Source, src.described
+	st, s, described := src.site, src.Source, src.follow.described
 	work.Unlock()
 	from := f.from(src)
 	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
 	from.Refused = func(status int, header http.Header) { c.Harvester.Refused(st.Origin, status, header) }
-	from.Every = func() time.Duration { return f.revisits.nextLook(st) }
+	from.Every = func() time.Duration { return f.plan.nextPoll(st) }
 	f.listen(from, src)
 	cursor, under := s.Cursor, c.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
@@ -145,8 +154,8 @@ func (f *followers) followed(src *source) collection.Source {
 		if announced {
 			f.sites.recovered(st)
 		}
-		src.Source, src.described = s, described
-		f.spoke(src)
+		src.Source, src.follow.described = s, described
+		f.updatePublishing(src)
 		f.sites.dirtySources[src] = true
 	}
 	leave := func(says string, err error) collection.Source {
@@ -156,7 +165,7 @@ func (f *followers) followed(src *source) collection.Source {
 			c.Log.Warn(says, "site", st.Origin, "err", err)
 		}
 		s.Polled, s.Fault = time.Now(), err.Error()
-		s.At = s.Polled.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain))
+		s.At = s.Polled.Add(c.SourceAgain)
 		s.Fails++
 		return s
 	}
@@ -181,7 +190,7 @@ func (f *followers) followed(src *source) collection.Source {
 			s.Status = 0
 			return leave("site cannot be followed at this address", elsewhere)
 		case err != nil:
-			f.judge.brokeOff(st)
+			f.judge.BrokeOff(st.standing)
 			c.Log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
 			s.Fails++
@@ -199,7 +208,7 @@ func (f *followers) followed(src *source) collection.Source {
 			if f.alone {
 				c.Log.Warn("follow site", "err", err)
 			} else if f.once || s.Changed.IsZero() { // it never had a manifest
-				if s.At = now.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain)); passes {
+				if s.At = now.Add(c.SourceAgain); passes {
 					s.At = now.Add(c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 				}
 				return s
@@ -211,11 +220,11 @@ func (f *followers) followed(src *source) collection.Source {
 				s.Door, s.Fault = string(client.Manifest), ""
 			}
 			note(false)
-			f.heard(src)
+			f.announced(src)
 			continue
 		}
 		s.Polled, s.Status, s.Fails, s.Fault, s.Changed, s.Door = now, http.StatusOK, 0, "", now, string(step.Door)
-		if _, err := f.notices.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
+		if _, err := f.announcements.apply(st, s.ID, step, signalOf(step.Door)); err != nil {
 			var quota *collection.QuotaError
 			if !errors.As(err, &quota) {
 				work.fail(err)
@@ -234,9 +243,9 @@ func (f *followers) followed(src *source) collection.Source {
 		if step.ETag != "" || step.LastModified != "" {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
-		note(true) // before heard, after which st.sources.tells is read
+		note(true) // before announced, after which st.sources.publisher is read
 		if !f.once {
-			f.heard(src)
+			f.announced(src)
 		}
 	}
 	if now := time.Now(); f.once && work.ctx.Err() == nil { // it was read, or is unchanged
@@ -249,14 +258,6 @@ func (f *followers) followed(src *source) collection.Source {
 	return s
 }
 
-// under returns a digest of the rules that admit a site's pages.
-func (c *Crawler) under(origin string) protocol.Digest {
-	rules := c.Seeder.Rules
-	rules.Hosts, rules.DomainSuffixes = nil, nil // which concern the site as a whole: see wanted
-	wanted := c.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
-	return c.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, c.Filter))
-}
-
 func signalOf(d client.Door) collection.Signal {
 	switch d {
 	case client.Stream:
@@ -267,30 +268,21 @@ func signalOf(d client.Door) collection.Signal {
 	return collection.ByManifest
 }
 
-// smallPatience bounds the fetch of a small document, with the wait for its host's slot.
-const smallPatience = 15 * time.Minute
-
-// spoke records whether a source publishes its site's changes now. The work's
+// updatePublishing records whether a source publishes its site's changes now. The work's
 // lock is held.
-func (f *followers) spoke(src *source) {
+func (f *followers) updatePublishing(src *source) {
 	st, tells := src.site, src.busy && src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() && src.Fault == ""
 	switch {
 	case tells:
-		if st.sources.tells == nil {
-			f.telling++
+		if st.sources.publisher == nil {
+			f.publishing++
 		}
-		st.sources.tells = src
-	case st.sources.tells == src:
-		st.sources.tells = nil
-		f.telling--
+		st.sources.publisher = src
+	case st.sources.publisher == src:
+		st.sources.publisher = nil
+		f.publishing--
 	default:
 		return
 	}
-	b := believed(st)
-	if b.Tells = st.sources.pushes(); !st.sources.listens() && f.work.ctx.Err() == nil { // at the end of a run it stays, for the next run
-		b.Manifest = fresh.Manifest{}
-	}
-	if b != believed(st) {
-		f.sites.believes(st, b)
-	}
+	f.plan.publishes(st)
 }

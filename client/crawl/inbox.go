@@ -8,7 +8,7 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// An inbox queues reads until they are committed. It wakes the keeper once per commit: once
+// An inbox queues results until they are committed. It wakes the committer once per commit: once
 // per page would cost as much as parsing the page, on a fast site.
 type inbox struct {
 	wake  chan struct{} // of capacity 1
@@ -17,9 +17,9 @@ type inbox struct {
 
 	mu     sync.Mutex
 	room   sync.Cond // signals free room; on mu
-	list   []read
+	list   []result
 	bytes  int  // of the bodies in list
-	busy   int  // the sum of read.busy in list
+	busy   int  // the sum of result.busy in list
 	urgent bool // a caller waits for a commit of list
 	closed bool
 	failed error // why nothing can be committed any more
@@ -31,9 +31,9 @@ func newInbox() *inbox {
 	return b
 }
 
-// put hands a read to the keeper, and blocks while the inbox is full. It returns
+// put hands a result to the committer, and blocks while the inbox is full. It returns
 // false if the inbox is closed.
-func (b *inbox) put(x read) bool {
+func (b *inbox) put(x result) bool {
 	b.mu.Lock()
 	for (len(b.list) >= 2*commitSize || b.bytes >= 2*commitBytes) && b.failed == nil && !b.closed {
 		b.room.Wait()
@@ -62,8 +62,8 @@ func (b *inbox) put(x read) bool {
 	return true
 }
 
-// submit passes work from outside to the keeper, and waits until it is committed.
-func (b *inbox) submit(ctx context.Context, x read) error {
+// submit passes work from outside to the committer, and waits until it is committed.
+func (b *inbox) submit(ctx context.Context, x result) error {
 	done := make(chan error, 1)
 	x.done = done
 	if !b.put(x) {
@@ -77,7 +77,7 @@ func (b *inbox) submit(ctx context.Context, x read) error {
 	}
 }
 
-// call wakes the keeper.
+// call wakes the committer.
 func (b *inbox) call() {
 	pause.Wake(b.wake)
 }
@@ -94,7 +94,7 @@ func (b *inbox) state() (some, full bool, busy int, urgent, closed bool) {
 }
 
 // take returns the list, in exchange for an empty one.
-func (b *inbox) take(empty []read) []read {
+func (b *inbox) take(empty []result) []result {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := b.list
@@ -124,8 +124,8 @@ func (b *inbox) fail(err error) {
 	}
 }
 
-// end releases a read's answer, and reports the result of the commit.
-func (x *read) end(err error) {
+// end releases the answer of a result, and reports the result of the commit.
+func (x *result) end(err error) {
 	if x.answer != nil {
 		x.answer.Release()
 	}

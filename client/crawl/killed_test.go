@@ -52,7 +52,7 @@ func openWith(dir string, now func() time.Time) (*collection.Collection, error) 
 }
 
 // running returns a crawler for a long run.
-func running(col *collection.Collection, base string) *crawl.Crawler {
+func running(col *collection.Collection, base string) *crawl.Engine {
 	c := crawler(col, base)
 	c.Once, c.Policy, c.Revisit = false, fresh.Priced{Eager: true}, &crawl.Revisit{Policy: fresh.Priced{Eager: true}}
 	return c

@@ -101,11 +101,10 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 		t.Fatal(err)
 	}
 	defer col.Close()
-	c := &crawl.Crawler{Collection: col, Strategy: frontier.ManifestFirst{}, Policy: policy, Quality: crawl.DefaultQuality, Start: start,
-		Seeder:    &seed.Seeder{Rules: seed.Rules{MaxPerSite: wildPerSite}},
-		Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second},
+	c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}}, crawl.Settings{Strategy: frontier.ManifestFirst{}, Policy: policy, Quality: crawl.DefaultQuality, Start: start,
+		Seeder: &seed.Seeder{Rules: seed.Rules{MaxPerSite: wildPerSite}},
 
-		SitemapEvery: 6 * time.Hour, ManifestEvery: time.Hour}
+		SitemapEvery: 6 * time.Hour, ManifestEvery: time.Hour})
 	ctx, cancel := context.WithTimeout(t.Context(), liarEdits+liarRest)
 	defer cancel()
 	var beside sync.WaitGroup
@@ -220,7 +219,7 @@ func believed(t *testing.T, col *collection.Collection, s *fakeweb.Site, how sor
 
 // live is the life of a site: its pages change, and it announces those changes, or
 // false ones.
-func live(ctx context.Context, t *testing.T, c *crawl.Crawler, s *fakeweb.Site, how sort, r *rand.Rand) {
+func live(ctx context.Context, t *testing.T, c *crawl.Engine, s *fakeweb.Site, how sort, r *rand.Rand) {
 	began := time.Now()
 	notice := func(paths ...string) {
 		urls := make([]string, len(paths))

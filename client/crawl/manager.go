@@ -13,16 +13,17 @@ import (
 
 // The manager decides what is fetched next. It is called by the Harvester, in one goroutine.
 type manager struct {
-	c       *Crawler
+	c       *setup
 	work    *work
 	in      *inbox
-	front   *frontier.Frontier
+	front   queue
 	sites   *siteTable
 	queue   *pageQueue
 	sources *sources
 	batch   *batchFetches
 	count   *counters
 
+	ends   bool      // the crawl is done when nothing is left to fetch
 	tidies bool      // this is a copy: call Tidy when nothing is to be fetched
 	tidied time.Time // when Tidy was last called
 }
@@ -36,8 +37,10 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 			return nil, err
 		}
 		if len(batch.Sites) > 0 {
-			if err := m.c.writeBatch(batch, m.count.began); err != nil {
-				return nil, err
+			if dir := m.c.Batches; dir != "" {
+				if err := harvest.StoreBatch(dir, batch, m.count.began); err != nil {
+					return nil, err
+				}
 			}
 			if m.batch.take(batch, time.Now()); len(batch.Sites) > 0 {
 				return batch, nil
@@ -125,7 +128,7 @@ func (m *manager) wake(now time.Time) time.Time {
 	if len(m.sites.due) > 0 {
 		t := m.sites.due[0].At
 		next = earliest(next, t)
-		for i := 0; m.c.Once && i < len(m.sites.due); i++ { // a crawl with Once waits for robots.txt, and for sources that must wait for robots.txt
+		for i := 0; m.ends && i < len(m.sites.due); i++ { // a crawl that ends waits for robots.txt, and for sources that must wait for robots.txt
 			src := m.sites.due[i]
 			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() && !src.off || src.lasts || src.At.After(soon))
 		}
@@ -135,7 +138,7 @@ func (m *manager) wake(now time.Time) time.Time {
 		next = earliest(next, st)
 	}
 	m.c.Log.Debug("nothing to fetch", "busy", m.work.busy, "wake", m.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(m.sites.due), "idle", idle)
-	if m.c.Once && idle {
+	if m.ends && idle {
 		return time.Time{}
 	}
 	if next.Before(now) { // never the zero time, which means that the crawl is done

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
@@ -33,8 +34,8 @@ func (o *Options) Open() (*Crawler, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := o.stored(c)
-	if err = cmp.Or(err, o.checkHosts(hostsOf(c.Start, false))); err != nil {
+	stored, err := o.stored(&c.settings)
+	if err = cmp.Or(err, o.checkHosts(hostsOf(c.settings.Start, false))); err != nil {
 		return nil, err
 	}
 	into := o.Collection.Into
@@ -56,10 +57,10 @@ func (o *Options) Open() (*Crawler, error) {
 // begin limits a crawl without Domain to the hosts that it began with, now or earlier, and returns an error if there
 // are none, or the options do not suit them.
 func (o *Options) begin(c *Crawler) error {
-	if len(c.Start) == 0 && c.Collection.Len() == 0 {
+	if len(c.settings.Start) == 0 && c.Collection.Len() == 0 {
 		return wrong("%s is empty: give a URL to begin with in %s", o.Collection.Into, field("Start"))
 	}
-	begun := slices.Clone(c.Start)
+	begun := slices.Clone(c.settings.Start)
 	for site := range c.Collection.Sites() {
 		if site.Requests > 0 || site.Ready > 0 { // other sites are known only from links that were not followed
 			begun = append(begun, site.Origin)
@@ -70,7 +71,7 @@ func (o *Options) begin(c *Crawler) error {
 		if len(hosts) == 0 {
 			return wrong("no host to crawl: give a URL to begin with, or %s SUFFIX", field("Domain"))
 		}
-		c.Seeder.Rules.Hosts = hostsOf(begun, true)
+		c.settings.Seeder.Rules.Hosts = hostsOf(begun, true)
 	}
 	return o.checkHosts(append(hosts, domains...))
 }
@@ -80,25 +81,27 @@ func (o *Options) crawler() (*Crawler, error) {
 	order, sources, again := &o.Order, &o.Sources, &o.Retries
 	name, _, _ := strings.Cut(strings.ToLower(o.Fetch.Agent), "/") // which is matched in robots.txt
 	h, err := o.Harvester()
-	h.Hurry, h.Log = again.Hurry, o.Log
-	c := &Crawler{Harvester: h, Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest},
+	h.Options.Hurry, h.Options.Log = again.Hurry, o.Log
+	c := &Crawler{Harvester: h}
+	s := &c.settings
+	*s = settings{Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest},
 		Batch: frontier.BatchOptions{Size: order.Batch, SameSite: order.SameSite}, Batches: order.Batches,
 		Once: o.Once, Again: o.Again, Stop: o.Stop, TrapShare: o.Scope.TrapShare,
 		NoParse: sources.NoParse, NoManifests: sources.NoManifests, NoSitemaps: sources.NoSitemaps, NoFeeds: sources.NoFeeds, NoStreams: sources.NoStreams,
 		ManifestEvery: sources.ManifestEvery, SitemapEvery: sources.SitemapEvery, FeedEvery: sources.FeedEvery,
 		RobotsEvery: sources.RobotsEvery, SourceAgain: sources.SourceAgain, Patience: again.Patience, Hurry: again.Hurry, Log: o.Log}
-	c.Stop.Value = float32(o.Revisits.StopValue)
-	if c.TrapShare == 0 { // in a Crawler zero means the default
-		c.TrapShare = -1
+	s.Stop.Value = float32(o.Revisits.StopValue)
+	if s.TrapShare == 0 { // in settings zero means the default
+		s.TrapShare = -1
 	}
 	for _, u := range o.Start {
 		canonical, err := protocol.CanonicalURL("", u)
 		if err != nil {
 			return nil, wrong("%s: want a URL such as https://www.example.org/", u)
 		}
-		c.Start = append(c.Start, canonical)
+		s.Start = append(s.Start, canonical)
 	}
-	return c, cmp.Or(o.rules(&c.Seeder.Rules), o.order(c), o.policy(c), o.announcements(c), err)
+	return c, cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
 }
 
 // choose returns the meaning of a word, the value of a field. The error lists the allowed words.
@@ -111,7 +114,7 @@ func choose[T any](f field, word, words string, meanings map[string]T) (T, error
 }
 
 // stored returns the options of the collection for a crawler.
-func (o *Options) stored(c *Crawler) (*collection.Options, error) {
+func (o *Options) stored(c *settings) (*collection.Options, error) {
 	s, again := &o.Collection, &o.Retries
 	contents, err1 := choose("Store", s.Store, "warc, mirror, both or none", map[string]collection.Contents{
 		"warc": collection.WARC, "mirror": collection.Mirror, "both": collection.WARC | collection.Mirror, "none": 0})
@@ -179,7 +182,7 @@ func listed(s []string) []string {
 }
 
 // order sets the order of the crawl.
-func (o *Options) order(c *Crawler) (err error) {
+func (o *Options) order(c *settings) (err error) {
 	order := &o.Order
 	if c.Strategy, err = frontier.Named(order.Strategy, 1); err != nil {
 		return bad("Strategy", order.Strategy, frontier.Names())
@@ -194,7 +197,7 @@ func (o *Options) order(c *Crawler) (err error) {
 }
 
 // policy sets the policy, and its budget if it has a price.
-func (o *Options) policy(c *Crawler) (err error) {
+func (o *Options) policy(c *settings) (err error) {
 	r := &o.Revisits
 	if r.Threshold <= 0 || r.Threshold >= 1 {
 		return bad("Threshold", r.Threshold, "a number between 0 and 1")
@@ -219,7 +222,7 @@ func (o *Options) policy(c *Crawler) (err error) {
 }
 
 // budget returns the budget of the policy for which the crawler computes a price.
-func (o *Options) budget() (*Revisit, error) {
+func (o *Options) budget() (*budget.Options, error) {
 	r := &o.Revisits
 	costs, err := choose("Costs", r.Costs, "requests or bytes", map[string]fresh.Costs{"requests": {}, "bytes": fresh.Bytes()})
 	p := fresh.Priced{Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
@@ -246,7 +249,7 @@ func (o *Options) budget() (*Revisit, error) {
 	case bad != nil || !(n > 0) || math.IsInf(n, 0) || each && per != "page":
 		err = wrong("%s %q: want a number of requests a day, such as 5000, or for each page, such as 0.1/page", field("Budget"), r.Budget)
 	}
-	b := &Revisit{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
+	b := &budget.Options{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
 	if each {
 		b.PerDay, b.PerPage = 0, n
 	}
@@ -254,7 +257,7 @@ func (o *Options) budget() (*Revisit, error) {
 }
 
 // announcements sets the form in which sites send announcements, and how sitemaps and feeds are polled.
-func (o *Options) announcements(c *Crawler) (err error) {
+func (o *Options) announcements(c *settings) (err error) {
 	s := &o.Sources
 	if s.As != "auto" && s.As != "" {
 		if c.As, err = protocol.ParseForm(s.As); err != nil {
@@ -273,13 +276,13 @@ func (o *Options) announcements(c *Crawler) (err error) {
 // Harvester returns a Harvester with these options.
 func (o *Options) Harvester() (*harvest.Harvester, error) {
 	f := &o.Fetch
-	h := &harvest.Harvester{Agent: f.Agent + strings.TrimPrefix(UserAgent(f.Contact), UserAgent("")),
+	h := harvest.Options{Agent: f.Agent + strings.TrimPrefix(UserAgent(f.Contact), UserAgent("")),
 		Wait: f.Wait, WaitBig: f.WaitBig, MaxRate: f.MaxRate, Sites: f.InFlight, MinSites: f.MinInFlight, Overbook: true,
 		PerConn: f.PerConnection, ConnectTimeout: f.ConnectTimeout, MinSpeed: f.MinSpeed, MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
 	if strings.Contains(f.Contact, "@") && !strings.Contains(f.Contact, "://") {
 		h.From = f.Contact
 	}
-	// In a Harvester zero means the default.
+	// In harvest.Options zero means the default.
 	if h.Wait == 0 {
 		h.Wait, h.Slow = -1, -1
 	}
@@ -297,7 +300,7 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 		if err != nil {
 			a, err := netip.ParseAddr(b)
 			if err != nil {
-				return h, bad("BlockedIP", b, "an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24")
+				return &harvest.Harvester{Options: h}, bad("BlockedIP", b, "an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24")
 			}
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
@@ -314,10 +317,10 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 			h.AddressConns, err = strconv.Atoi(strings.TrimSpace(conns))
 		}
 		if err != nil || !(h.AddressRate >= 0.0001 && h.AddressRate <= 1000) || both && (h.AddressConns < 1 || h.AddressConns > 1000) {
-			return h, bad("PerAddress", f.PerAddress, "requests a second and optionally connections, such as 5/s or 0.5/s,2")
+			return &harvest.Harvester{Options: h}, bad("PerAddress", f.PerAddress, "requests a second and optionally connections, such as 5/s or 0.5/s,2")
 		}
 	}
-	return h, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection})
+	return &harvest.Harvester{Options: h}, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection})
 }
 
 // resolverAt returns a resolver that uses only this name server.

@@ -92,8 +92,8 @@ func TestParsePerAddress(t *testing.T) {
 		o := crawl.DefaultOptions()
 		o.Fetch.PerAddress = c.text
 		h, err := o.Harvester()
-		if (err == nil) != c.ok || err == nil && (h.AddressRate != c.rate || h.AddressConns != c.conns) {
-			t.Errorf("PerAddress %q: %v a second, %d connections, %v", c.text, h.AddressRate, h.AddressConns, err)
+		if (err == nil) != c.ok || err == nil && (h.Options.AddressRate != c.rate || h.Options.AddressConns != c.conns) {
+			t.Errorf("PerAddress %q: %v a second, %d connections, %v", c.text, h.Options.AddressRate, h.Options.AddressConns, err)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestThesisPolicyPresets(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Collection.Close()
-		if got := c.Policy.(fresh.Thesis); got.Alpha != want.Alpha || got.Beta != want.Beta || got.Gamma != want.Gamma {
+		if got := crawl.EngineOf(c).Policy.(fresh.Thesis); got.Alpha != want.Alpha || got.Beta != want.Beta || got.Gamma != want.Gamma {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestThesisPolicyPresets(t *testing.T) {
 		o := ownSite(t, "http://127.0.0.1:9/")
 		o.Revisits.Policy = name
 		if c, err := o.Open(); err == nil {
-			t.Errorf("%s: %+v", name, c.Policy)
+			t.Errorf("%s: %+v", name, crawl.EngineOf(c).Policy)
 			c.Collection.Close()
 		}
 	}

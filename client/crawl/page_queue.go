@@ -6,6 +6,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fetch"
@@ -15,23 +16,46 @@ import (
 // A pageQueue passes pages from the frontier to the Harvester, in batches, or a single page at once. It holds the work's lock
 // meanwhile, so that no page is passed twice.
 type pageQueue struct {
-	c        *Crawler
+	c        *setup
 	work     *work
 	in       *inbox
-	front    *frontier.Frontier
+	front    queue
 	sites    *siteTable
-	judge    *judgement
-	equal    *equalPages
+	judge    *judgement.Judge
+	trust    trustRule
+	copies   *equalCopies
 	families *families
-	revisits *revisits
-	readings *readings
+	plan     visitPlan
 	count    *counters
+
+	once bool // no page is fetched twice in a run, unless it is announced
+}
+
+// A queue gives out the pages to fetch. A frontier.Frontier is one, and for a copy of one site a sitequeue.Queue.
+type queue interface {
+	Batch(now int64, o frontier.BatchOptions) ([]frontier.SiteEntries, error)
+	Take(frontier.Entry) bool
+	First(frontier.Entry)
+	Add([]frontier.Entry)
+	Drop([]frontier.Entry)
+	Done([]frontier.PageID)
+	Return([]frontier.PageID)
+	Share(from frontier.PageID, fresh float32, to []frontier.PageID) error
+	Wake(now int64) int64
+	Len() int
+}
+
+// A visitPlan says which pages are worth a visit.
+type visitPlan interface {
+	ready() bool  // before, no page is visited
+	prices() bool // a visit must be worth its price, which takes into account that the site announced nothing
+	early(p *collection.Page, now time.Time) bool
 }
 
 // fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.
 func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
-	c, work, sites, equal := q.c, q.work, q.sites, q.equal
-	if !q.revisits.planned() {
+	c, work, sites, equal := q.c, q.work, q.sites, q.copies.pages
+	if !q.plan.ready() {
 		return 0, nil
 	}
 	o := c.Batch
@@ -40,7 +64,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 		if st != nil {
 			sites.complete(st)
 		}
-		return st == nil || st.full || sites.waits(st, now) || sites.ahead(st, c.Harvester.Open(st.Origin)) > tooFarAhead
+		return st == nil || q.judge.Full(st.standing) || sites.waits(st, now) || sites.ahead(st, c.Harvester.Open(st.Origin)) > tooFarAhead
 	}
 	if left := c.Stop.Pages - int(q.count.pages()) - work.busy; c.Stop.Pages > 0 {
 		if left <= 0 {
@@ -54,14 +78,11 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 	if err != nil {
 		return 0, err
 	}
-	var aside read // pages that are not fetched after all
+	var aside result // pages that are not fetched after all
 	var same []equalPair
 	for _, s := range list {
 		st := sites.of(s.Site)
-		tells := false
-		if q.revisits.set == nil { // otherwise the price takes into account that the site announced nothing
-			tells = q.judge.tells(st)
-		}
+		publishes := !q.plan.prices() && st.sources.publisher != nil && q.judge.BelievesAll(st.standing)
 		ids := make([]frontier.PageID, len(s.Entries))
 		for i, e := range s.Entries {
 			ids[i] = e.Page
@@ -96,12 +117,12 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				q.front.Done([]frontier.PageID{p.ID}) // the frontier's entry is out of date
 				continue
 			}
-			// With Once, pages that are skipped stay given out, so that the frontier does not return them again.
-			if c.Stop.Value > 0 && !p.Told && p.Value < c.Stop.Value || c.Once && !p.Told && (p.Last.After(q.count.began) || c.Collection.Denied(p).After(q.count.began)) {
+			// Pages that are skipped stay given out, so that the frontier does not return them again.
+			if c.Stop.Value > 0 && !p.Told && p.Value < c.Stop.Value || q.once && !p.Told && (p.Last.After(q.count.began) || c.Collection.Denied(p).After(q.count.began)) {
 				passed++
 				continue
 			}
-			if rule := c.excludes(p); rule != "" {
+			if rule := q.trust.excludes(p); rule != "" {
 				aside.visits = append(aside.visits, collection.Visit{Page: p.ID, Exclude: rule})
 				continue
 			}
@@ -109,11 +130,11 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				q.front.Return([]frontier.PageID{p.ID})
 				continue
 			}
-			if q.revisits.early(p, now) {
+			if q.plan.early(p, now) {
 				aside.replanned = append(aside.replanned, p.ID)
 				continue
 			}
-			if tells && p.Listed && !p.Told && p.State == collection.Held && rand.IntN(spotCheck) != 0 {
+			if publishes && p.Listed && !p.Told && p.State == collection.Held && rand.IntN(spotCheck) != 0 {
 				aside.confirmed = append(aside.confirmed, p.ID)
 				continue
 			}
@@ -121,47 +142,48 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				passed++
 				continue
 			}
-			shares := equal.shareable(st, p) && q.judge.exact(st)
+			shares := equal.Shares(p) && q.judge.Exact(st.standing)
 			var held *collection.Page
 			if shares {
 				var leader frontier.PageID
-				if held, leader, err = equal.of(p); err != nil {
+				if held, leader, err = equal.Find(p); err != nil {
 					return 0, err
 				}
 				if leader != 0 {
 					passed++
-					equal.wait(p.ID, leader)
+					equal.Wait(p.ID, leader)
 					continue
 				}
-				if held != nil && equal.taking >= mostTaking { // shareAll wakes the Manager when it has stored some
+				if held != nil && equal.Busy() { // copyAll wakes the Manager when it has stored some
 					q.front.Return([]frontier.PageID{p.ID})
 					continue
 				}
 			}
-			switch q.judge.believe(st, p) {
-			case wait:
-				st.full = true
+			switch q.trust.believe(st, p) {
+			case judgement.Wait:
+				q.judge.Fill(st.standing)
 				q.front.Return([]frontier.PageID{p.ID})
 				continue
-			case unbelieve:
+			case judgement.Unbelieve:
 				aside.unbelieved = append(aside.unbelieved, p.ID)
 				continue
 			}
-			if held != nil && !q.judge.sure && rand.Float64() < auditShare {
-				held, equal.audited[p.ID] = nil, true
+			if held != nil && q.trust.audits() {
+				held = nil
+				equal.Audit(p.ID)
 				q.count.Audits.Add(1)
 			}
 			if held != nil {
-				q.judge.unasked([]frontier.PageID{p.ID}) // copying a page proves nothing about the announcement
+				q.judge.NotFetched([]frontier.PageID{p.ID}) // copying a page proves nothing about the announcement
 				passed++
 				work.busy++
 				work.out[p.ID] = true
-				equal.taking++
+				equal.Copy(1)
 				same = append(same, equalPair{*p, *held})
 				continue
 			}
 			if shares {
-				equal.fetchFor(p)
+				equal.Fetch(p)
 			}
 			t := q.task(p)
 			if (t.IfNoneMatch != "" || t.IfModifiedSince != "") && !q.stands(p) {
@@ -173,7 +195,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 		}
 	}
 	if len(same) > 0 {
-		work.group.Go(func() { q.shareAll(same) })
+		work.group.Go(func() { q.copies.copyAll(same) })
 	}
 	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved)+len(aside.replanned) > 0 {
 		work.busy++
@@ -203,14 +225,6 @@ func (q *pageQueue) stands(p *collection.Page) bool {
 // no more tasks. Queued tasks were ranked, and checked against robots.txt, when
 // they were queued, and a robots.txt that is due is fetched after them.
 const tooFarAhead = time.Hour
-
-// excludes returns the rule by which a page is not fetched, or "". The rules may have changed since it was found.
-func (c *Crawler) excludes(p *collection.Page) string {
-	if p.By == collection.ByPerson || c.Only != "" {
-		return c.Seeder.Forbids(p.URL)
-	}
-	return c.Seeder.Excludes(p.URL)
-}
 
 // batchOf returns tasks of a site for the Harvester.
 func batchOf(st *site, tasks ...harvest.Task) harvest.SiteBatch {
@@ -277,19 +291,19 @@ func (q *pageQueue) hasten(p *collection.Page) {
 		q.c.Harvester.First(st.Origin, p.ID)
 		return
 	}
-	shares := q.equal.shareable(st, p) && q.judge.exact(st)
+	shares := q.copies.pages.Shares(p) && q.judge.Exact(st.standing)
 	if shares {
-		held, leader, err := q.equal.of(p)
+		held, leader, err := q.copies.pages.Find(p)
 		if err != nil || held != nil || leader != 0 { // the Manager decides
 			front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 			work.rouse()
 			return
 		}
 	}
-	if st.full || !front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
+	if q.judge.Full(st.standing) || !front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
 		return // it stays in its site's queue
 	}
-	if q.judge.believe(st, p) != ask { // it stays in its site's queue
+	if q.trust.believe(st, p) != judgement.Fetch { // it stays in its site's queue
 		front.Return([]frontier.PageID{p.ID})
 		return
 	}
@@ -298,13 +312,13 @@ func (q *pageQueue) hasten(p *collection.Page) {
 	if err := q.c.Harvester.Insert(batchOf(st, q.task(p))); err != nil {
 		work.busy--
 		delete(work.out, p.ID)
-		q.judge.unasked([]frontier.PageID{p.ID})
+		q.judge.NotFetched([]frontier.PageID{p.ID})
 		front.Return([]frontier.PageID{p.ID})
 		front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 		return
 	}
 	if shares {
-		q.equal.fetchFor(p)
+		q.copies.pages.Fetch(p)
 	}
 }
 

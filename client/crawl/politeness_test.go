@@ -28,7 +28,7 @@ type wildRun struct {
 	strategy frontier.Strategy
 	once     bool
 	lasts    time.Duration
-	set      func(*crawl.Crawler, *collection.Options)
+	set      func(*crawl.Engine, *collection.Options)
 	share    int
 }
 
@@ -52,26 +52,26 @@ func TestPolitenessOfAllRequests(t *testing.T) {
 	noRace(t)
 	runs := []wildRun{
 		{name: "breadth first, once", strategy: frontier.BreadthFirst{}, once: true, lasts: 7 * 24 * time.Hour},
-		{name: "larger sites, by address", strategy: frontier.LargerSites{}, lasts: 8 * time.Hour, share: 3, set: func(c *crawl.Crawler, o *collection.Options) {
-			c.Harvester.Wait = 5 * time.Second
+		{name: "larger sites, by address", strategy: frontier.LargerSites{}, lasts: 8 * time.Hour, share: 3, set: func(c *crawl.Engine, o *collection.Options) {
+			c.Harvester.Options.Wait = 5 * time.Second
 		}},
-		{name: "OPIC, few at once", strategy: frontier.OPIC{}, lasts: 8 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
-			c.Harvester.Sites, c.Harvester.Overbook = 20, true
+		{name: "OPIC, few at once", strategy: frontier.OPIC{}, lasts: 8 * time.Hour, set: func(c *crawl.Engine, o *collection.Options) {
+			c.Harvester.Options.Sites, c.Harvester.Options.Overbook = 20, true
 			c.RobotsEvery = time.Hour
 		}},
-		{name: "manifest first", strategy: frontier.ManifestFirst{}, lasts: 8 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
+		{name: "manifest first", strategy: frontier.ManifestFirst{}, lasts: 8 * time.Hour, set: func(c *crawl.Engine, o *collection.Options) {
 			c.RobotsEvery, c.SitemapEvery, c.FeedEvery = 3*time.Hour, 2*time.Hour, 30*time.Minute
-			c.Harvester.Slow = -1
+			c.Harvester.Options.Slow = -1
 			o.Contents = 0
 		}},
-		{name: "random, not parsed", strategy: frontier.Random(7), lasts: 8 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
+		{name: "random, not parsed", strategy: frontier.Random(7), lasts: 8 * time.Hour, set: func(c *crawl.Engine, o *collection.Options) {
 			c.NoParse = true
-			c.Harvester.Wait, c.Harvester.WaitBig, c.Harvester.Range = 20*time.Second, 2*time.Second, true
+			c.Harvester.Options.Wait, c.Harvester.Options.WaitBig, c.Harvester.Options.Range = 20*time.Second, 2*time.Second, true
 		}},
-		{name: "profit, no sources", strategy: frontier.Profit{}, lasts: 8 * time.Hour, set: func(c *crawl.Crawler, o *collection.Options) {
+		{name: "profit, no sources", strategy: frontier.Profit{}, lasts: 8 * time.Hour, set: func(c *crawl.Engine, o *collection.Options) {
 			c.NoManifests, c.NoSitemaps, c.NoFeeds = true, true, true
 			c.Batch = frontier.BatchOptions{Size: 200, SameSite: 3}
-			c.Harvester.PerConn, o.NoLinks = 1, true
+			c.Harvester.Options.PerConn, o.NoLinks = 1, true
 			c.RobotsEvery = 2 * time.Hour
 		}},
 	}
@@ -96,12 +96,12 @@ func drawn(seed uint64) wildRun {
 	if run.once {
 		run.lasts = 7 * 24 * time.Hour
 	}
-	run.set = func(c *crawl.Crawler, o *collection.Options) {
+	run.set = func(c *crawl.Engine, o *collection.Options) {
 		h := c.Harvester
-		h.Wait, h.WaitBig, h.Sites, h.MinSites, h.PerConn = seconds(30), seconds(10), 1+r.IntN(300), r.IntN(30), 1+r.IntN(100)
-		h.Overbook, h.Range = coin(), coin()
+		h.Options.Wait, h.Options.WaitBig, h.Options.Sites, h.Options.MinSites, h.Options.PerConn = seconds(30), seconds(10), 1+r.IntN(300), r.IntN(30), 1+r.IntN(100)
+		h.Options.Overbook, h.Options.Range = coin(), coin()
 		if coin() {
-			h.Slow = -1
+			h.Options.Slow = -1
 		}
 		c.Gatherer.Text, c.Gatherer.Embedded = coin(), coin()
 		c.NoManifests, c.NoSitemaps, c.NoFeeds, c.NoStreams = coin(), coin(), coin(), coin()
@@ -118,9 +118,8 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 	w := newWild(sites, number, run.share)
 	defer w.Close()
 	o := &collection.Options{Strategy: run.strategy, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of, Contents: collection.WARC}
-	c := &crawl.Crawler{Strategy: run.strategy, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Once: run.once,
-		Seeder:    &seed.Seeder{Rules: seed.Rules{MaxPerSite: wildPerSite}},
-		Harvester: &harvest.Harvester{Agent: "ParleyTest/1 (+https://example.net/)", From: "test@example.net", Resolver: w, Dial: w.Dial, Memory: 32 << 20}}
+	c := crawl.NewEngine(nil, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1 (+https://example.net/)", From: "test@example.net", Resolver: w, Dial: w.Dial, Memory: 32 << 20}}, crawl.Settings{Strategy: run.strategy, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Once: run.once,
+		Seeder: &seed.Seeder{Rules: seed.Rules{MaxPerSite: wildPerSite}}})
 	c.ManifestEvery = time.Hour
 	if run.set != nil {
 		run.set(c, o)
@@ -157,7 +156,7 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 		t.Errorf("the crawl has not ended after %v", time.Since(began))
 	}
 
-	m := manners{wait: c.Harvester.Wait, big: c.Harvester.WaitBig, slow: c.Harvester.Slow >= 0,
+	m := manners{wait: c.Harvester.Options.Wait, big: c.Harvester.Options.WaitBig, slow: c.Harvester.Options.Slow >= 0,
 		pages: func(s *fakeweb.Site) int {
 			st, _ := col.Site(s.Origin)
 			return st.Pages
@@ -229,8 +228,7 @@ func TestNewRobotsRulesOfLargeSite(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer col.Close()
-		c := &crawl.Crawler{Collection: col, Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, RobotsEvery: time.Hour,
-			Harvester: &harvest.Harvester{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial, WaitBig: time.Hour}}
+		c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial, WaitBig: time.Hour}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, RobotsEvery: time.Hour})
 		for _, s := range w.Sites() {
 			c.Start = append(c.Start, s.Origin+"/")
 		}
@@ -279,8 +277,7 @@ func TestNewSiteDoesNotWaitForLargeOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer col.Close()
-		c := &crawl.Crawler{Collection: col, Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: []string{large.Origin + "/"},
-			Harvester: &harvest.Harvester{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial}}
+		c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: []string{large.Origin + "/"}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if err := c.Run(ctx); err != nil {

@@ -21,9 +21,9 @@ func (r *sources) polled(st *site, s *collection.Source, news poll.Poll, now tim
 		return
 	}
 	r.work.Lock()
-	price, weight := r.revisits.price, st.weight
+	weight := st.weight
 	r.work.Unlock()
-	if price > 0 && rec.Polls > 1 {
+	if price := r.plan.price(); price > 0 && rec.Polls > 1 {
 		src := poll.Source{Record: &rec, Weight: weight}
 		s.At = poll.Schedule{Policy: r.c.Polls, Longest: longestRhythm}.Next(&src, price, now)
 	}

@@ -9,79 +9,55 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// A Revisit is the budget for revisits. The planner finds the price at which the
-// budget is spent, and every decision uses that price.
-type Revisit struct {
-	Policy fresh.Priced // whose Price the planner sets
-
-	// The budget, in the unit of the policy's costs: requests, or 20 kB.
-	PerDay  float64 // of all pages; 0 means PerPage
-	PerPage float64 // a day for each stored page; 0 means 0.1
-
-	// OutsideBudget is the extra budget for visits to pages that sites announce, as a multiple of the budget, where
-	// the Policy is Eager. 0 means 1; negative means no limit. Beyond it, the most valuable pages go first.
-	OutsideBudget float64
-
-	// Every is the time between two plans, which compute the price. Zero means an
-	// hour. It is shorter while a crawl is young, and longer where plans would take
-	// more than a twentieth of the time.
-	Every time.Duration
-}
-
 const (
-	planEvery  = time.Hour
-	firstPlan  = time.Minute // after the first plan; twice as long each time, up to planEvery
-	planShare  = 20          // plans take at most one part in 20 of the time
-	auditShare = 0.1         // share of its usual visits that a page gets at least, even if its site publishes changes and announces none of it
-	leastTold  = 100         // visits to announced pages that can be saved up in the extra budget, however small it is
-	trimEvery  = time.Minute // how often the price is corrected by the bucket's balance
-	perPage    = 0.1
-	burstDays  = 1  // days of the budget that can be saved up: with less, the price swings
-	leastBurst = 20 // visits that can be saved up, however small the budget
-
-	middling = 20_000 // bytes of an average page, to size a bucket in visits where visits cost bytes
+	planEvery = time.Hour
+	firstPlan = time.Minute // after the first plan; twice as long each time, up to planEvery
+	planShare = 20          // plans take at most one part in 20 of the time
+	trimEvery = time.Minute // how often the price is corrected by what is left of the budget
 )
 
-// revisits decides which pages are worth a visit at the current price, and sets the price by plans and by the budget's balance. The
-// work's lock guards its fields.
+// revisits decides which pages are worth a visit at the current price, and finds the price by plans.
 type revisits struct {
-	c     *Crawler
-	col   *collection.Collection
-	set   *Revisit // nil: the policy has no price, and there are no plans
-	work  *work
-	in    *inbox
-	sites *siteTable
-	judge *judgement
+	*estimates
+	c      *setup
+	in     *inbox
+	budget *budget.Budget
 
-	truths     *calibration
-	revisiting revisiting
-	price      float64 // of a request, in gain; 0 if unknown
+	polls map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is polled; guarded by the work's lock, as is took
+	took  time.Duration                           // the last plan
 }
 
-// A revisiting is the plan and the budget of a run.
-type revisiting struct {
-	plan   fresh.Plan
-	at     time.Time // when it was made
-	took   time.Duration
-	bucket fresh.Bucket
-	beside fresh.Bucket
-	filled time.Time // when the buckets were last filled
+// ready reports whether there is a plan: before, no page is visited, since the price would be a guess.
+func (r *revisits) ready() bool {
+	_, ok := r.budget.Figures()
+	return ok
+}
 
-	looks     map[frontier.SiteID]*fresh.SitePlanning // of the sites whose manifest is polled
-	manifests fresh.Manifests                         // of all sites whose only door is the manifest
+func (r *revisits) prices() bool { return true }
 
-	fresh   float64 // estimated share of fresh copies, weighted by importance, when the plan was made
-	unknown int     // copies of sites that gave no answer then, which do not count
+func (r *revisits) price() float64 {
+	f, _ := r.budget.Figures()
+	return f.Price
+}
+
+func (r *revisits) report(s *Status) {
+	r.estimates.report(s)
+	if f, ok := r.budget.Figures(); ok {
+		f.Took = r.took.Seconds()
+		s.Revisits = (*Revisits)(&f)
+	}
 }
 
 // keep replans from time to time, until ctx ends.
 func (r *revisits) keep(ctx context.Context) {
-	every := cmp.Or(max(r.set.Every, 0), planEvery)
+	every := cmp.Or(max(r.c.Revisit.Every, 0), planEvery)
 	wait, next := r.c.hurried(firstPlan), time.Time{}
 	for first := true; ctx.Err() == nil; first = false {
 		if now := time.Now(); !now.Before(next) {
@@ -97,15 +73,9 @@ func (r *revisits) keep(ctx context.Context) {
 			r.work.rouse()
 		}
 		pause.For(ctx, min(r.c.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
-		r.work.Lock()
-		r.trim(time.Now())
-		r.work.Unlock()
+		r.budget.Correct(time.Now())
 	}
 }
-
-// planned reports whether there is a plan: before, no page is visited, since the
-// price would be a guess. The work's lock is held.
-func (r *revisits) planned() bool { return r.set == nil || !r.revisiting.at.IsZero() }
 
 // mostDemands is how many sites the planner treats one by one: the largest of
 // those that have a manifest and do not push, or that have more pages than their
@@ -116,20 +86,23 @@ const mostDemands = 500
 // are worth a visit sooner. The others are rescheduled when they come up.
 func (r *revisits) replan(ctx context.Context) error {
 	began := time.Now()
-	budget := r.budget()
-	pass := &fresh.Planning{Priced: r.policy(), Budget: budget, Pages: r.held(), OutsideBudget: r.besides()}
+	col, stored := r.c.Collection, 0
+	for s := range col.Sites() {
+		stored += s.Held
+	}
+	pass := r.budget.Planning(stored)
 	sites := r.demands(pass)
 	var right, sum float64
 	unknown := 0
-	for p, err := range r.col.Pages(ctx) {
+	for p, err := range col.Pages(ctx) {
 		if err != nil {
 			return err
 		}
 		if p.State != collection.Held {
 			continue
 		}
-		of := sites.of(r.col, pass, p.Site)
-		b := r.col.Believed(&p, &of.site)
+		of := sites.of(col, pass, p.Site)
+		b := col.Believed(&p, &of.site)
 		of.Add(&b)
 		of.importance += b.Importance
 		of.pages++
@@ -143,8 +116,7 @@ func (r *revisits) replan(ctx context.Context) error {
 	plan := pass.Plan()
 
 	r.work.Lock()
-	v := &r.revisiting
-	v.looks = map[frontier.SiteID]*fresh.SitePlanning{}
+	r.polls = map[frontier.SiteID]*fresh.SitePlanning{}
 	for id, of := range sites {
 		st := r.sites.of(id)
 		if st == nil || of.pages == 0 {
@@ -157,16 +129,16 @@ func (r *revisits) replan(ctx context.Context) error {
 		}
 		if of.listens {
 			if st.deaf = math.IsInf(of.Every(plan.Price), 1); !st.deaf {
-				v.looks[id] = of.SitePlanning
+				r.polls[id] = of.SitePlanning
 			}
 		}
 		switch planned := of.listens && !st.deaf; {
-		case st.sources.listens() && r.judge.tells(st):
-			b.Manifest.Recall, b.Manifest.Planned = v.manifests.Recall(&b.Signal), planned
-			if st.looked.After(b.Manifest.Read) { // else a previous run read it last
-				b.Manifest.Read = st.looked
+		case st.sources.listens() && r.judge.BelievesAll(st.standing):
+			b.Manifest.Recall, b.Manifest.Planned = r.manifests.Recall(&b.Signal), planned
+			if st.polled.After(b.Manifest.Read) { // else a previous run read it last
+				b.Manifest.Read = st.polled
 			}
-		case st.sources.tells != nil: // else it may not be known yet, so soon after the start
+		case st.sources.publisher != nil: // else it may not be known yet, so soon after the start
 			b.Manifest = fresh.Manifest{}
 		}
 		if st.Belief == nil || b != *st.Belief { // else its record need not be written
@@ -174,26 +146,20 @@ func (r *revisits) replan(ctx context.Context) error {
 		}
 		st.weight = of.importance / float64(of.pages)
 	}
-	if v.filled.IsZero() {
-		v.filled = began
-	}
-	visit := r.set.Policy.Costs.Visit(middling)
-	v.fill(budget, visit)
-	v.fillBeside(r.besides()*budget, visit)
-	v.plan, v.at, v.fresh, v.unknown = plan, began, 1, unknown
+	r.work.Unlock()
+	share := 1.
 	switch {
 	case sum > 0:
-		v.fresh = right / sum
+		share = right / sum
 	case unknown > 0:
-		v.fresh = 0
+		share = 0
 	}
-	r.trim(time.Now())
-	r.work.Unlock()
+	r.budget.Planned(plan, began, stored, share, unknown)
 	err := r.sooner(ctx)
 	r.work.Lock()
-	v.took = time.Since(began)
+	r.took = time.Since(began)
 	r.work.Unlock()
-	err = errors.Join(err, r.col.KeepPolicy())
+	err = errors.Join(err, col.KeepPolicy())
 	r.c.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
 }
@@ -217,25 +183,31 @@ func (r *revisits) demands(pass *fresh.Planning) demanders {
 	}
 	var list []special
 	r.work.Lock()
-	manifests := &r.revisiting.manifests
-	*manifests = fresh.Manifests{}
+	r.manifests = fresh.Manifests{}
 	for _, st := range r.sites.byID {
 		if st.sources.listens() && st.Belief != nil {
-			manifests.Add(&st.Belief.Signal)
+			r.manifests.Add(&st.Belief.Signal)
 		}
 	}
 	for id, st := range r.sites.byID {
-		site, _ := r.col.SiteByID(id)
-		terms := fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.sources.listens()}
-		if terms.Manifest {
+		x := special{collection.Site{ID: id}, fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.sources.listens()}}
+		if x.terms.Manifest {
 			heard := believed(st)
-			terms.Precision, terms.Recall = manifests.Precision(&heard.Signal), manifests.Recall(&heard.Signal)
+			x.terms.Precision, x.terms.Recall = r.manifests.Precision(&heard.Signal), r.manifests.Recall(&heard.Signal)
 		}
-		if terms.Manifest || terms.Most > 0 && float64(site.Held) > terms.Most/2 {
-			list = append(list, special{site, terms})
+		if x.terms.Manifest || x.terms.Most > 0 {
+			list = append(list, x)
 		}
 	}
 	r.work.Unlock()
+	large := list[:0]
+	for _, x := range list {
+		x.site, _ = r.c.Collection.SiteByID(x.site.ID)
+		if x.terms.Manifest || float64(x.site.Held) > x.terms.Most/2 {
+			large = append(large, x)
+		}
+	}
+	list = large
 	slices.SortFunc(list, func(a, b special) int { return cmp.Compare(b.site.Held, a.site.Held) })
 	all := demanders{}
 	for _, s := range list[:min(len(list), mostDemands)] {
@@ -270,69 +242,78 @@ func (d demanders) of(col *collection.Collection, pass *fresh.Planning, id front
 // time.
 func (r *revisits) sooner(ctx context.Context) error {
 	var ids []frontier.PageID
-	policy, now := r.col.Policy(), time.Now()
-	turn := func() error {
-		err := r.in.submit(ctx, read{replanned: ids})
+	col := r.c.Collection
+	policy, now := col.Policy(), time.Now()
+	flush := func() error {
+		err := r.in.submit(ctx, result{replanned: ids})
 		ids = nil
 		return err
 	}
-	for p, err := range r.col.Pages(ctx) {
+	for p, err := range col.Pages(ctx) {
 		if err != nil {
 			return err
 		}
-		if !r.col.Aging(&p) || !p.At.After(now) {
+		if !col.Aging(&p) || !p.At.After(now) {
 			continue
 		}
-		site, _ := r.col.SiteByID(p.Site)
-		b := r.col.Believed(&p, &site)
+		site, _ := col.SiteByID(p.Site)
+		b := col.Believed(&p, &site)
 		if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
 			if ids = append(ids, p.ID); len(ids) == commitSize {
-				if err := turn(); err != nil {
+				if err := flush(); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	if len(ids) > 0 {
-		return turn()
+		return flush()
 	}
 	return nil
 }
 
-// nextLook returns how long to wait before the next poll of a site's manifest,
+// nextPoll returns how long to wait before the next poll of a site's manifest,
 // which has just been read. Where it is better to visit the pages one by one, one
 // poll a day still finds the new ones.
-func (r *revisits) nextLook(st *site) time.Duration {
-	fixed := r.c.every(collection.ManifestRDF)
-	r.work.Lock()
-	defer r.work.Unlock()
-	now := time.Now()
-	until := now.Add(-longestLook) // even if the manifest has not changed since
-	if st.before.Before(until) {
-		until = st.before
-	}
-	r.leftOut(st, until)
-	st.before, st.looked = st.looked, now
-	if b := believed(st); b.Manifest.Recall > 0 {
-		b.Manifest.Read = now
-		r.sites.believes(st, b)
-	}
-	if r.set == nil || r.revisiting.at.IsZero() {
+func (r *revisits) nextPoll(st *site) time.Duration {
+	fixed := r.estimates.nextPoll(st)
+	if !r.ready() {
 		return fixed
 	}
-	looks := r.revisiting.looks[st.ID]
+	price := r.price()
+	r.work.Lock()
+	defer r.work.Unlock()
+	plan := r.polls[st.ID]
 	switch {
-	case looks != nil: // unplanned polls are not charged to the budget, like those of sitemaps
-		r.spend(r.set.Policy.Costs.ManifestPoll(st.Pages))
-		every := time.Duration(min(looks.Every(r.price), 1) * float64(longestLook))
-		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestLook))
+	case plan != nil: // unplanned polls are not charged to the budget, like those of sitemaps
+		r.budget.Spend(r.c.Revisit.Policy.Costs.ManifestPoll(st.Pages))
+		every := time.Duration(min(plan.Every(price), 1) * float64(longestPoll))
+		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestPoll))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
 		return fixed
 	}
-	return r.c.hurried(longestLook)
+	return r.c.hurried(longestPoll)
 }
 
-const longestLook = 24 * time.Hour
+// visited also charges the budget for the visit.
+func (r *revisits) visited(st *site, v *collection.Visit, d *collection.Visited, of *judgement.Verdict) (unsure bool) {
+	if d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
+		cost := r.c.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
+		if st.sources.listens() || !r.c.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
+			r.budget.Spend(cost)
+		} else {
+			r.budget.SpendOutside(cost, func(policy fresh.Priced) float64 {
+				was := d.Page
+				was.History = d.Before
+				p := r.c.Collection.Believed(&was, &st.Site)
+				return policy.Profit(&p, v.Asked)
+			})
+		}
+	}
+	return r.estimates.visited(st, v, d, of)
+}
+
+const longestPoll = 24 * time.Hour
 
 // slack: a page may be fetched early by one part in slack of its age, since
 // rescheduling it for less would cost more than it saves.
@@ -341,11 +322,12 @@ const slack = 20
 // early reports whether a page that is due by its age is not worth a visit yet, because
 // the price has risen since it was scheduled, or the estimates of its site have changed.
 func (r *revisits) early(p *collection.Page, now time.Time) bool {
-	if r.set == nil || !r.col.Aging(p) {
+	col := r.c.Collection
+	if !col.Aging(p) {
 		return false
 	}
-	site, _ := r.col.SiteByID(p.Site) // as the collection will plan it
-	q := r.col.Believed(p, &site)
-	next := r.col.Policy().Next(&q, now)
+	site, _ := col.SiteByID(p.Site) // as the collection will plan it
+	q := col.Believed(p, &site)
+	next := col.Policy().Next(&q, now)
 	return next.After(now.Add(now.Sub(p.Last) / slack))
 }

@@ -40,14 +40,13 @@ func numbered(w *fakeweb.Web, pages int) *fakeweb.Site {
 func nth(i int) string { return fmt.Sprintf("/n%02d.html", i) }
 
 // paid opens a collection and a crawler of a Web with a visit budget.
-func paid(t *testing.T, dir string, w *fakeweb.Web, revisit crawl.Revisit) (*crawl.Crawler, *collection.Collection) {
+func paid(t *testing.T, dir string, w *fakeweb.Web, revisit crawl.Revisit) (*crawl.Engine, *collection.Collection) {
 	t.Helper()
 	col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality.Of})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &crawl.Crawler{Collection: col, Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality, Revisit: &revisit, NoFeeds: true,
-		Harvester: &harvest.Harvester{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}}
+	c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality, Revisit: &revisit, NoFeeds: true})
 	for _, s := range w.Sites() {
 		c.Start = append(c.Start, s.Origin+"/")
 	}
@@ -55,7 +54,7 @@ func paid(t *testing.T, dir string, w *fakeweb.Web, revisit crawl.Revisit) (*cra
 }
 
 // runFor crawls for a time, with a function that runs meanwhile.
-func runFor(t *testing.T, c *crawl.Crawler, d time.Duration, beside func(context.Context)) {
+func runFor(t *testing.T, c *crawl.Engine, d time.Duration, beside func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()

@@ -3,53 +3,81 @@ package crawl
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
+	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
+	"github.com/parleyweb/parley/client/crawl/internal/equal"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
-	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // A run is a running Crawler, as the Crawler's methods see it. crawl builds it from components, each of which uses only those below it:
 //
-//	manager, answers, keeper: called by the Harvester and by crawl
+//	manager, answerHandler, committer: called by the Harvester and by crawl
 //	batchFetches, sources
 //	followers
-//	notices
+//	announcements
 //	pageQueue
-//	readings
-//	families, equalPages, revisits, crossHost
-//	siteTable, judgement
+//	pageReader
+//	families, equalCopies
+//	planner, trustRule, queue: see mode
+//	siteTable, and the packages judgement, equal and crosshost
 //	work, inbox
 //
-// Results go to the keeper through the inbox.
+// Results go to the committer through the inbox.
 type run struct {
-	work      *work
-	in        *inbox
-	front     *frontier.Frontier
-	sites     *siteTable
-	families  *families
-	revisits  *revisits
-	queue     *pageQueue
-	notices   *notices
-	followers *followers
-	count     *counters
-	unfetched []Unfetched // pending fetches of a crawl that has ended
+	work          *work
+	in            *inbox
+	front         queue
+	sites         *siteTable
+	families      *families
+	plan          planner
+	queue         *pageQueue
+	announcements *announcements
+	followers     *followers
+	count         *counters
+	unfetched     []Unfetched // pending fetches of a crawl that has ended
 }
 
-func (c *Crawler) crawl(ctx context.Context) error {
-	c.complete()
-	front, err := frontier.New(c.Strategy, c.Collection.Queue(), &c.Memory)
-	if err != nil {
-		return err
+// A mode is what differs between a crawl and the copy of one site.
+type mode struct {
+	plan  planner
+	trust trustRule
+	front queue
+	keep  func(context.Context) // keeps the plan up to date; nil: there is no plan
+}
+
+// newMode chooses the mode of a run: nothing else depends on whether it is a copy, or its policy has a price.
+func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement.Judge) (m mode, err error) {
+	store := c.Collection.Queue()
+	if c.Only != "" {
+		return mode{plan: unplanned{c.ManifestEvery, work}, trust: fullTrust{c}, front: sitequeue.New(store)}, nil
 	}
+	known := &estimates{every: c.ManifestEvery, work: work, sites: sites, judge: judge, truths: &calibration{}}
+	m.plan, m.trust = known, &earnedTrust{c, work, sites, judge, known}
+	if c.Revisit != nil {
+		r := &revisits{estimates: known, c: c, in: in, budget: budget.New(c.Revisit, c.Collection)}
+		m.plan, m.keep = r, r.keep
+	} else {
+		err = c.Collection.KeepPolicy()
+	}
+	if err == nil {
+		m.front, err = frontier.New(c.Strategy, store, &c.Memory)
+	}
+	return m, err
+}
+
+func (cr *Crawler) crawl(ctx context.Context) error {
+	c := cr.setUp()
 	// All goroutines end when work.ctx ends; pages that were fetched are committed all the same.
 	work := &work{out: map[frontier.PageID]bool{}, news: make(chan struct{}, 1)}
 	work.ctx, work.cancel = context.WithCancel(ctx)
@@ -62,62 +90,63 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	}
 	in, count := newInbox(), &counters{began: time.Now()}
 	alone := c.Only != ""
-	judge := &judgement{rules: &c.Trust, sure: alone, claims: map[frontier.PageID]claim{}}
-	equal := newEqualPages(c)
-	families := &families{work: work, sites: sites, front: front, share: c.trapShare(), tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
-	revisits := &revisits{c: c, col: c.Collection, set: c.Revisit, work: work, in: in, sites: sites, judge: judge, truths: &calibration{}}
-	readings := &readings{c, work, in, sites, judge, count, make(chan *reader, runtime.GOMAXPROCS(0))}
-	for range cap(readings.readers) {
-		readings.readers <- &reader{gatherer: c.Gatherer}
+	judge := judgement.New(&c.Trust)
+	mode, err := newMode(c, work, in, sites, judge)
+	if err != nil {
+		return err
 	}
-	queue := &pageQueue{c, work, in, front, sites, judge, equal, families, revisits, readings, count}
-	notices := &notices{c, work, front, sites, judge, revisits, readings, queue, count, map[collection.Signal]*collection.Reception{}}
-	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, notices: notices, count: count, alone: alone, once: c.Once}
-	abroad := &crossHost{c: c, work: work, sites: sites, within: protocol.Origin(c.Only), guests: &seed.Seeder{Agent: c.Seeder.Agent}, robots: map[string]crossHostRobots{}, asked: map[string]bool{}}
-	sources := &sources{c: c, work: work, in: in, sites: sites, judge: judge, revisits: revisits, notices: notices, followers: followers, abroad: abroad, count: count, manifest: c.Only}
-	batch := &batchFetches{c, work, in, sites, readings, followers, count}
-	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, tidies: alone}
-	answers := &answers{c, work, in, sites, families, readings, sources, count}
-	keeper := &keeper{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: equal, families: families, revisits: revisits, count: count, says: alone}
-	r := &run{work: work, in: in, front: front, sites: sites, families: families, revisits: revisits, queue: queue, notices: notices, followers: followers, count: count}
+	front, plan, trust := mode.front, mode.plan, mode.trust
+	families := &families{work: work, sites: sites, front: front, share: c.TrapShare, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
+	reader := &pageReader{c, work, in, sites, judge, trust, count, make(chan *parser, runtime.GOMAXPROCS(0))}
+	for range cap(reader.parsers) {
+		reader.parsers <- &parser{gatherer: c.Gatherer}
+	}
+	copies := &equalCopies{c, work, in, equal.New(c.Collection, c.mostBytes), reader}
+	queue := &pageQueue{c, work, in, front, sites, judge, trust, copies, families, plan, count, c.Once}
+	announcements := &announcements{c, work, front, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
+	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, alone: alone, once: c.Once}
+	hosts := crosshost.New(c.Harvester, sites.crawled, c.Seeder.Agent, protocol.Origin(c.Only), SourceBytes(collection.Robots))
+	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, hosts: hosts, count: count, ends: c.Once, manifest: c.Only}
+	batch := &batchFetches{c, work, in, sites, reader, followers, count}
+	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, tidies: alone}
+	answers := &answerHandler{c, work, in, sites, families, reader, sources, count}
+	committer := &committer{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: copies.pages, families: families, plan: plan, count: count, logsVisits: alone}
+	r := &run{work: work, in: in, front: front, sites: sites, families: families, plan: plan, queue: queue, announcements: announcements, followers: followers, count: count}
 
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
-		if err := keeper.run(); err != nil {
+		if err := committer.run(); err != nil {
 			work.fail(err)
 		}
 	})
-	c.run.Store(r) // only now, since Add needs the keeper
+	cr.run.Store(r) // only now, since Add needs the committer
 	defer func() {
-		s := c.Status()
+		s := cr.Status()
 		s.Running, s.InFlight, s.Busy = false, 0, 0
-		c.last.Store(&s)
-		c.run.Store(nil)
+		cr.last.Store(&s)
+		cr.run.Store(nil)
 	}()
 	if c.Stop.After > 0 {
 		timer := time.AfterFunc(c.Stop.After, func() { work.checkStop(c.Stop.reached(count, time.Now())) })
 		defer timer.Stop()
 	}
-	if c.Revisit != nil {
-		work.Lock()
-		revisits.setPrice(revisits.startPrice())
-		work.Unlock()
-	} else {
-		err = c.Collection.KeepPolicy()
+	err = sources.begin()
+	if err == nil && c.Once {
+		sites.pollAtOnce()
+	}
+	if err == nil && c.Again {
+		err = sources.again()
 	}
 	if err == nil {
-		err = sources.begin()
-	}
-	if err == nil {
-		if c.Revisit != nil {
+		if mode.keep != nil {
 			work.add(1) // a crawl with Once waits for the first plan: without one, the price of a revisit would be a guess
-			work.group.Go(func() { revisits.keep(work.ctx) })
+			work.group.Go(func() { mode.keep(work.ctx) })
 		}
 		if c.Quality.Pagerank > 0 {
 			work.add(1) // a crawl with Once waits for the first ranks
 			work.group.Go(func() { rankPages(work.ctx, c, work, front) })
 		}
-		err = c.harvest(work.asking, manager.next, answers.take)
+		err = cr.harvest(work.asking, manager.next, answers.take)
 	}
 	if err != nil && ctx.Err() == nil {
 		work.fail(err)
@@ -134,31 +163,11 @@ func (c *Crawler) crawl(ctx context.Context) error {
 	if !c.Once {
 		return nil
 	}
-	list, err := sites.settle()
+	list, err := sites.logUnfetched()
 	work.Lock()
 	defer work.Unlock()
 	r.unfetched = list
 	return err
-}
-
-// complete sets the fields that have defaults.
-func (c *Crawler) complete() {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Seeder == nil {
-		c.Seeder = &seed.Seeder{}
-	}
-	if c.Once && c.Revisit != nil {
-		v := *c.Revisit
-		v.Policy.Ends = true
-		c.Revisit = &v
-	}
-	if c.Harvester.Version == nil && c.Collection.Stores() {
-		c.Harvester.Version = func(url string, d protocol.Digest) ([]byte, error) {
-			return c.Collection.Version(url, d, mostDelivered)
-		}
-	}
 }
 
 // blindTime is how long the crawl pauses when DNS lookups fail.
@@ -169,11 +178,12 @@ const blindTime = 5 * time.Minute
 func (c *Crawler) harvest(ctx context.Context, next func(context.Context) (*harvest.Batch, error), take func(*harvest.Answer)) error {
 	for {
 		err := c.Harvester.Run(ctx, next, take)
-		if !errors.Is(err, harvest.ErrResolver) || c.Once {
+		s := &c.settings
+		if !errors.Is(err, harvest.ErrResolver) || s.Once {
 			return err
 		}
-		c.Log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", c.hurried(blindTime))
-		if !pause.For(ctx, c.hurried(blindTime)) {
+		s.Log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", s.hurried(blindTime))
+		if !pause.For(ctx, s.hurried(blindTime)) {
 			return nil
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
-// mostWords is how many failing sites are logged in a row; after that one a minute, since
+// mostLogTokens is how many failing sites are logged in a row; after that one a minute, since
 // when the network is down all sites fail.
-const mostWords = 20
+const mostLogTokens = 20
 
 // failed records that a site gives no answer, or not the needed one, and logs the
 // cause: once, until the site answers again. The work's lock is held.
@@ -25,12 +25,12 @@ func (t *siteTable) failed(st *site, cause string) {
 	if st.ailing {
 		return
 	}
-	t.words, t.wordsAt = min(mostWords, t.words+now.Sub(t.wordsAt).Minutes()), now
-	if t.words < 1 {
+	t.logTokens, t.logTokensAt = min(mostLogTokens, t.logTokens+now.Sub(t.logTokensAt).Minutes()), now
+	if t.logTokens < 1 {
 		t.c.Log.Debug("site does not respond properly", "site", st.Origin, "cause", cause)
 		return
 	}
-	t.words--
+	t.logTokens--
 	st.ailing = true
 	t.c.Log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
 }

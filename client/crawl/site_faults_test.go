@@ -74,7 +74,7 @@ func TestBadCertificateIsReported(t *testing.T) {
 			}
 		}
 	}
-	run := func(name string, c *crawl.Crawler) {
+	run := func(name string, c *crawl.Engine) {
 		t.Run(name, func(t *testing.T) {
 			defer c.Collection.Close()
 			s := new(said)
@@ -98,7 +98,7 @@ func TestBadCertificateIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run("follow", c)
+	run("follow", crawl.EngineOf(c))
 
 	col := open(t, filepath.Join(t.TempDir(), "once"))
 	defer col.Close()
@@ -177,7 +177,7 @@ func TestBadCertificateEndsCrawl(t *testing.T) {
 			if name != "unknown authority" {
 				known := x509.NewCertPool()
 				known.AddCert(srv.Certificate())
-				c.Harvester.TLS = &tls.Config{RootCAs: known}
+				c.Harvester.Options.TLS = &tls.Config{RootCAs: known}
 			}
 			c.Patience, c.Hurry = time.Hour, time.Nanosecond // it would retry at once
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -201,15 +201,16 @@ func TestStreamRecoveryIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			site.Heal()
 			s := new(said)
-			var c *crawl.Crawler
+			var c *crawl.Engine
 			if name == "run" {
 				c = running(open(t, filepath.Join(t.TempDir(), "crawl")), site.Base)
 			} else {
 				copy := crawl.Copy{Base: site.Base, Dir: t.TempDir()}
-				var err error
-				if c, err = copy.Open(); err != nil {
+				opened, err := copy.Open()
+				if err != nil {
 					t.Fatal(err)
 				}
+				c = crawl.EngineOf(opened)
 			}
 			defer c.Collection.Close()
 			c.Log, c.Hurry = s.log(), 50*time.Millisecond

@@ -3,21 +3,21 @@ package crawl
 import (
 	"cmp"
 	"container/heap"
-	"fmt"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/seed"
-	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // A siteTable holds all sites and their sources. The work's lock guards it.
 type siteTable struct {
 	seeder       *seed.Seeder
-	c            *Crawler
+	c            *setup
 	work         *work
 	byID         map[frontier.SiteID]*site
 	byOrigin     map[string]*site
@@ -26,34 +26,33 @@ type siteTable struct {
 	dirty        map[*site]bool   // whose record is to be stored
 	dirtySources map[*source]bool // followed ones whose record is to be stored
 
-	trouble string    // the first of any site
-	words   float64   // how many trouble messages may be logged now
-	wordsAt time.Time // when words was computed
+	trouble     string    // the first of any site
+	logTokens   float64   // how many trouble messages may be logged now
+	logTokensAt time.Time // when words was computed
 }
 
 // A site is the engine's state of one origin. The work's lock guards it.
 type site struct {
 	collection.Site
-	standing
-	sources    sourceSet
-	welcomedBy string    // base URL of the site whose welcome applies to this host
-	full       bool      // a source waits for its claims to be judged, see believe
-	deaf       bool      // polling its manifest for changes is not worth its cost
-	weight     float64   // mean importance of its pages; 0: not known yet
-	looked     time.Time // when its manifest was last polled
-	before     time.Time // when it was polled the time before
-	soft       softProbe
-	silences   int       // in a row, see leave
-	ailing     bool      // it gives no answer, and that was logged
-	asking     int       // its sources that are being fetched and are not committed yet
-	many       bool      // mostAsking of its sources are being fetched: its pages no longer wait for them
-	silent     string    // why nothing but its robots.txt may be fetched at present
-	offer      *offer    // what it offers; nil: not known
-	differs    bool      // it supports deltas between versions of a page (RFC 9842)
-	bulking    int       // open requests for many of its pages
-	delivering int       // steps that are being applied, which may bring pages
-	behind     time.Time // it has more changes to send, and its pages wait for them until then; zero if not
-	firsts     int       // its manifests that are being read for the first time: its pages wait for them, unless there are more than mostAsking
+	standing     *judgement.Standing
+	sources      sourceSet
+	welcomedBy   string    // base URL of the site whose welcome applies to this host
+	deaf         bool      // polling its manifest for changes is not worth its cost
+	weight       float64   // mean importance of its pages; 0: not known yet
+	polled       time.Time // when its manifest was last polled
+	polledBefore time.Time // when it was polled the time before
+	soft         softProbe
+	silences     int       // in a row, see leave
+	ailing       bool      // it gives no answer, and that was logged
+	asking       int       // its sources that are being fetched and are not committed yet
+	many         bool      // mostAsking of its sources are being fetched: its pages no longer wait for them
+	silent       string    // why nothing but its robots.txt may be fetched at present
+	offer        *offer    // what it offers; nil: not known
+	differs      bool      // it supports deltas between versions of a page (RFC 9842)
+	bulking      int       // open requests for many of its pages
+	delivering   int       // steps that are being applied, which may bring pages
+	behind       time.Time // it has more changes to send, and its pages wait for them until then; zero if not
+	firsts       int       // its manifests that are being read for the first time: its pages wait for them, unless there are more than mostAsking
 
 	visits   uint         // in this run, see families.looks
 	compared int          // pages whose words were compared since the last useless visit
@@ -84,8 +83,7 @@ func (t *siteTable) load() error {
 
 // know makes a site from its record.
 func (t *siteTable) know(s collection.Site) *site {
-	st := &site{Site: s, sources: sourceSet{byURL: map[string]*source{}, named: map[string]bool{}},
-		standing: standing{underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}}
+	st := &site{Site: s, sources: sourceSet{byURL: map[string]*source{}, named: map[string]bool{}}, standing: judgement.Stored(s.Trust)}
 	t.byID[s.ID], t.byOrigin[s.Origin] = st, st
 	if s.Quiet.After(time.Now().Add(cmp.Or(max(t.c.Quiet, 0), lastQuiet))) {
 		st.Quiet = time.Time{} // the clock was ahead
@@ -95,9 +93,6 @@ func (t *siteTable) know(s collection.Site) *site {
 	}
 	t.seeder.SetShape(s.Origin, s.Pages, s.Shape)
 	t.c.Harvester.Seen(s.Origin, s.IP)
-	if rec, err := trust.Parse(s.Trust); err == nil { // else trust starts anew
-		st.trust = rec
-	}
 	return st
 }
 
@@ -257,6 +252,17 @@ func (t *siteTable) grew(origin string, n seed.Tally) {
 	}
 }
 
+// crawled reports whether an origin is a site of the crawl; allow is nil until its robots.txt is known.
+func (t *siteTable) crawled(origin string) (is bool, allow func(string) error) {
+	t.work.Lock()
+	defer t.work.Unlock()
+	st := t.byOrigin[origin]
+	if st == nil || !st.sources.obeys() {
+		return st != nil, nil
+	}
+	return true, func(u string) error { return t.allowed(st, u) }
+}
+
 // allowed returns an error if a URL of a site must not be fetched now. It is for
 // requests that are not tasks of the Harvester.
 func (t *siteTable) allowed(st *site, u string) error {
@@ -267,7 +273,7 @@ func (t *siteTable) allowed(st *site, u string) error {
 		rule = t.seeder.Forbids(u)
 	}
 	if rule != "" {
-		return &forbiddenError{u, rule}
+		return crosshost.Forbidden(u, rule)
 	}
 	return nil
 }
@@ -284,11 +290,4 @@ func (t *siteTable) takes(st *site) float64 {
 		return 0
 	}
 	return float64(24*time.Hour) / float64(wait)
-}
-
-// A forbiddenError says why a URL is not fetched.
-type forbiddenError struct{ url, rule string }
-
-func (e *forbiddenError) Error() string {
-	return fmt.Sprintf("%.200s is not fetched: %s", e.url, e.rule)
 }

@@ -122,7 +122,7 @@ func TestRealSockets(t *testing.T) {
 	defer col.Close()
 	c := crawler(col, start...)
 	c.Strategy = frontier.BreadthFirst{}
-	c.Harvester.Wait, c.Harvester.Sites = socketWait, socketSites
+	c.Harvester.Options.Wait, c.Harvester.Options.Sites = socketWait, socketSites
 	c.NoManifests, c.NoSitemaps, c.Patience = true, true, time.Millisecond
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func (t *siteTable) probeSoft(st *site) (harvest.Task, bool) {
 }
 
 // softAnswered evaluates the answer for a page that does not exist.
-func (r *answers) softAnswered(a *harvest.Answer, rd *reader) {
+func (r *answerHandler) softAnswered(a *harvest.Answer, rd *parser) {
 	soft := a.Status == http.StatusOK && a.Fault == ""
 	if soft {
 		_ = rd.gatherer.Read(&rd.page, a.Task.URL, a.Header, a.Body) // a parse error does not matter
@@ -61,7 +61,7 @@ func (r *answers) softAnswered(a *harvest.Answer, rd *reader) {
 
 // looksGone reports whether content is a site's answer for pages that do not exist.
 // The front page never is: some sites answer with it.
-func (r *readings) looksGone(st *site, a *harvest.Answer, page *gather.Page) bool {
+func (r *pageReader) looksGone(st *site, a *harvest.Answer, page *gather.Page) bool {
 	if st == nil || page.Parsed.IsZero() || a.Task.URL == protocol.Origin(a.Task.URL)+"/" {
 		return false
 	}

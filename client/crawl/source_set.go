@@ -11,26 +11,37 @@ import (
 type source struct {
 	collection.Source
 	site  *site
-	index int    // in the heap, -1 if not there
-	busy  bool   // being fetched, or followed
-	off   bool   // put off, though it was due
-	lasts bool   // its failure will last, see lasts
-	heard bool   // followed, and nothing waits for it
-	first bool   // a manifest that is being read for the first time, and is counted in its site's firsts
-	offer *offer // what its site offers there; nil: not known
+	index int  // in the heap, -1 if not there
+	busy  bool // being fetched, or followed
+	off   bool // put off, though it was due
+	lasts bool // its failure will last, see lasts
 
-	described string    // URL of the site's description, where the manifest names it
-	bulking   bool      // a request for many pages is open
-	bulkFrom  time.Time // no such request before this time
+	reception collection.Reception // since the run began
+	follow    following
+}
 
-	told   collection.Reception // since the run began
-	choice Choice               // the form of its changes; empty until it is followed
+// A following is how a manifest is followed. The work's lock guards it.
+type following struct {
+	first     bool   // the manifest is being read for the first time, and is counted in its site's firsts
+	announced bool   // nothing waits for an announcement any more
+	described string // URL of the site's description, where the manifest names it
+	offer     *offer // what its site offers there; nil: not known
+	choice    Choice // the form of its changes; empty until it is followed
+
+	bulking  bool      // a request for many pages is open
+	bulkFrom time.Time // no such request before this time
+}
+
+// mayBulk reports whether many pages may be fetched in one request: no such request is open, and the site is not known to lack
+// the door.
+func (f *following) mayBulk(now time.Time) bool {
+	return !f.bulking && !now.Before(f.bulkFrom) && !(f.offer != nil && f.offer.d.Batch == "" && time.Since(f.offer.at) < offerLasts)
 }
 
 // noLongerFirst records that a manifest was read, or cannot be.
 func (s *source) noLongerFirst() {
-	if s.first {
-		s.first = false
+	if s.follow.first {
+		s.follow.first = false
 		s.site.firsts--
 	}
 }
@@ -59,10 +70,10 @@ func (h *sourceHeap) Pop() any {
 
 // A sourceSet holds the sources of a site. The work's lock guards it.
 type sourceSet struct {
-	byURL  map[string]*source
-	named  map[string]bool // that were named and are not stored yet
-	robots *source
-	tells  *source // the source that publishes the site's changes now; nil: none
+	byURL     map[string]*source
+	named     map[string]bool // that were named and are not stored yet
+	robots    *source
+	publisher *source // the source that publishes the site's changes now; nil: none
 }
 
 // names records the URL of a source that a site, or a page of it, names. It returns
@@ -85,7 +96,7 @@ func withSource(list []collection.Source, st *site, kind collection.SourceKind, 
 
 // pushes reports whether a site announces each change at once, so that its silence
 // is evidence at any time.
-func (ss *sourceSet) pushes() bool { return ss.tells != nil && !ss.listens() }
+func (ss *sourceSet) pushes() bool { return ss.publisher != nil && !ss.listens() }
 
 // obeys reports whether the robots.txt of a site is known and in force now.
 func (ss *sourceSet) obeys() bool { return ss.robots != nil && !ss.robots.Polled.IsZero() }
@@ -93,7 +104,7 @@ func (ss *sourceSet) obeys() bool { return ss.robots != nil && !ss.robots.Polled
 // listens reports whether a site's changes are known by polling its manifest, its
 // only working door.
 func (ss *sourceSet) listens() bool {
-	src := ss.tells
+	src := ss.publisher
 	return src != nil && src.Door == string(client.Manifest)
 }
 

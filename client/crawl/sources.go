@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -12,13 +11,13 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/fetch"
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -46,43 +45,26 @@ const (
 	lastRetry     = 12 * time.Hour
 )
 
-// hurried returns a wait, bounded by Hurry where that is set.
-func (c *Crawler) hurried(d time.Duration) time.Duration {
-	return pause.AtMost(d, c.Hurry)
-}
-
-func (c *Crawler) every(kind collection.SourceKind) time.Duration {
-	switch kind {
-	case collection.Robots:
-		return cmp.Or(max(c.RobotsEvery, 0), robotsEvery)
-	case collection.SitemapXML:
-		return cmp.Or(max(c.SitemapEvery, 0), sitemapEvery)
-	case collection.NewsFeed:
-		return cmp.Or(max(c.FeedEvery, 0), feedEvery)
-	}
-	return cmp.Or(max(c.ManifestEvery, 0), manifestEvery)
-}
-
 // sources adds the start pages of a run, reads robots.txt, sitemaps and feeds, and decides when each of them is fetched again.
 type sources struct {
-	c         *Crawler
-	work      *work
-	in        *inbox
-	sites     *siteTable
-	judge     *judgement
-	revisits  *revisits
-	notices   *notices
-	followers *followers
-	abroad    *crossHost
-	count     *counters
+	c             *setup
+	work          *work
+	in            *inbox
+	sites         *siteTable
+	plan          planner
+	announcements *announcements
+	followers     *followers
+	hosts         *crosshost.Hosts // for sitemaps on other hosts, and robots.txt that is redirected
+	count         *counters
 
+	ends     bool   // the crawl ends when nothing is left to fetch
 	manifest string // if not empty: the URL of the one manifest to read; no other source is read
 
 	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; nil: no goroutine does so. Guarded by the work's lock
 }
 
-// read handles the response of a source. It returns false if there is no such source.
-func (r *sources) read(a *harvest.Answer) bool {
+// handle handles the response of a source. It returns false if there is no such source.
+func (r *sources) handle(a *harvest.Answer) bool {
 	r.work.Lock()
 	st := r.sites.of(a.Site)
 	var src *source
@@ -96,7 +78,7 @@ func (r *sources) read(a *harvest.Answer) bool {
 	}
 	if a.Fault == "" && robots && a.Location != "" {
 		r.work.begun.Go(func() { // redirects may take minutes, and readers are few
-			body, status := r.abroad.chase(a)
+			body, status := r.hosts.Robots(r.work.ctx, a.Location)
 			if r.work.ctx.Err() != nil {
 				a.Fault = harvest.FaultStopped
 			}
@@ -122,14 +104,14 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	src.lasts = remains
 	r.work.Unlock()
 	was, now := s, time.Now()
-	out := read{source: src, busy: 1}
+	out := result{source: src, busy: 1}
 	s.Polled, s.Status, s.Fault = now, status, ""
 	switch {
 	case a.Fault == harvest.FaultStopped:
 		s = was // still due: a crawl with Once waits for it
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
-		s.Fault = answered(a, status)
+		s.Fault = faultText(a, status)
 		s.At = now.Add(c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 		if again := retryAfter(a.Header, now); again.After(s.At) {
 			s.At = again
@@ -139,7 +121,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 		}
 		if s.Kind == collection.Robots {
 			again := seed.RobotsAgain(status, s.Fails)
-			if !c.Once || !remains { // with Once, no quick retries of a fault that will last
+			if !r.ends || !remains { // in a crawl that ends, no quick retries of a fault that will last
 				again = c.hurried(again)
 			}
 			if c.Quiet > 0 {
@@ -163,12 +145,12 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
 		s.Fails, s.Fault, s.At = 0, "", now.Add(c.every(s.Kind))
 	case status != http.StatusOK:
-		s.Fails, s.Fault, s.At = s.Fails+1, answered(a, status), now.Add(cmp.Or(max(c.SourceAgain, 0), sourceAgain))
+		s.Fails, s.Fault, s.At = s.Fails+1, faultText(a, status), now.Add(c.SourceAgain)
 	default:
 		var news poll.Poll
 		if d := protocol.Sum(body); d != s.Digest {
 			s.Digest, s.Changed = d, now
-			out.sources, news = r.told(st, &s, body)
+			out.sources, news = r.readList(st, &s, body)
 		}
 		s.Fails = 0
 		r.polled(st, &s, news, now)
@@ -194,7 +176,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	r.in.put(out)
 }
 
-func answered(a *harvest.Answer, status int) string {
+func faultText(a *harvest.Answer, status int) string {
 	if a.Err != nil {
 		return a.Err.Error()
 	}
@@ -234,7 +216,7 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 		if sp.Kind == seed.Manifest {
 			kind = collection.ManifestRDF
 		}
-		if protocol.Origin(sp.URL) != st.Origin && !r.abroad.crosses(st, sp) {
+		if protocol.Origin(sp.URL) != st.Origin && !r.crosses(st, sp) {
 			r.c.Log.Debug("source of another origin is ignored", "site", st.Origin, "url", sp.URL)
 			continue
 		}
@@ -249,6 +231,36 @@ func (r *sources) inForce(st *site, src *source, s collection.Source, a *harvest
 		}
 	}
 	return list
+}
+
+// crosses reports whether a declared source of another origin is fetched: it must be
+// a sitemap on a crawled or admitted host, or on one with a related name.
+func (r *sources) crosses(st *site, sp seed.Special) bool {
+	origin := protocol.Origin(sp.URL)
+	if sp.Kind != seed.Sitemap || !sp.Declared || origin == "" {
+		return false
+	}
+	return r.sites.byOrigin[origin] != nil || crosshost.Related(st.Origin, origin) || r.c.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
+}
+
+// fetchCrossHost fetches a source from its host. While another such request to that host
+// is open, the source waits. The work's lock is held.
+func (r *sources) fetchCrossHost(src *source, now time.Time) {
+	if !r.hosts.Begin(protocol.Origin(src.URL)) {
+		r.sites.putOff(src, now.Add(r.c.hurried(time.Second)))
+		return
+	}
+	src.busy, src.off = true, false
+	src.site.asking++
+	r.work.busy++
+	s := src.Source
+	r.work.begun.Go(func() {
+		a := r.hosts.Fetch(r.work.ctx, &s, SourceBytes(s.Kind))
+		if r.work.ctx.Err() != nil {
+			a.Fault = harvest.FaultStopped
+		}
+		r.answered(src.site, src, a, a.Body, a.Status)
+	})
 }
 
 // guessed returns the usual sitemap URL of a site that has no manifest and declares no sitemap. The work's lock is held.
@@ -283,7 +295,7 @@ func (r *sources) above(st *site) (list []string) {
 }
 
 // named adds a source that a page names, if it is of the page's own origin.
-func (r *readings) named(id frontier.SiteID, l gather.Link) {
+func (r *pageReader) named(id frontier.SiteID, l gather.Link) {
 	u, err := protocol.CanonicalURL("", l.URL)
 	if err != nil {
 		return
@@ -303,16 +315,16 @@ func (r *readings) named(id frontier.SiteID, l gather.Link) {
 	}
 	r.work.Unlock()
 	if news {
-		r.in.put(read{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
+		r.in.put(result{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
 	}
 }
 
 // maxSources is how many sources a site may name.
 const maxSources = 1000
 
-// told parses a sitemap or a feed. It applies its entries, like those of a
+// readList parses a sitemap or a feed. It applies its entries, like those of a
 // manifest, and returns the sitemaps that it names, and what the poll showed to be new.
-func (r *sources) told(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
+func (r *sources) readList(st *site, s *collection.Source, body []byte) (more []collection.Source, news poll.Poll) {
 	var list seed.List
 	var err error
 	by := collection.BySitemap
@@ -345,14 +357,14 @@ func (r *sources) told(st *site, s *collection.Source, body []byte) (more []coll
 			}
 		}
 	}
-	r.judge.date(st, by, dates, s.Polled)
+	r.announcements.trust.dates(st, by, dates, s.Polled)
 	step := client.Step{}
 	for i := range list.Pages {
 		p := &list.Pages[i]
 		step.Changes = append(step.Changes, protocol.Change{Op: protocol.Create,
 			Item: protocol.Item{URL: p.URL, Modified: p.Modified, Span: p.Span, Length: -1}})
 		if len(step.Changes) == protocol.MaxBatch || i == len(list.Pages)-1 {
-			owed, err := r.notices.apply(st, s.ID, step, by)
+			owed, err := r.announcements.apply(st, s.ID, step, by)
 			news.New += owed
 			if err != nil {
 				s.Fault = err.Error()
@@ -384,31 +396,4 @@ func (r *sources) leadsOn(st *site, s *collection.Source, to string, more *[]col
 	}
 	*more = append(*more, collection.Source{Site: st.ID, Kind: s.Kind, URL: to, Parent: s.ID})
 	return true
-}
-
-// chase follows the redirects of a robots.txt, also to other origins (RFC 9309).
-func (x *crossHost) chase(a *harvest.Answer) (body []byte, status int) {
-	to := a.Location
-	for range mostHops {
-		if x.within != "" && protocol.Origin(to) != x.within {
-			return nil, http.StatusNotFound // a crawl of one site never leaves it
-		}
-		c := fetch.Client{Transport: x.c.Harvester.Transport(protocol.Origin(to)), Timeout: smallPatience, MaxBytes: SourceBytes(collection.Robots)}
-		a, err := c.Get(x.work.ctx, to, nil)
-		if err != nil {
-			return nil, 0
-		}
-		got, err := a.Bytes()
-		a.Close()
-		switch {
-		case err != nil:
-			return nil, 0
-		case a.Status < 300 || a.Status > 399:
-			return got, a.Status
-		case a.Location == "":
-			return nil, http.StatusNotFound
-		}
-		to = a.Location
-	}
-	return nil, http.StatusNotFound
 }

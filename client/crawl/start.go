@@ -19,7 +19,7 @@ func (r *sources) begin() error {
 			return err
 		}
 	}
-	var x read
+	var x result
 	for _, u := range r.c.Start {
 		v := r.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
 		if v.URL == "" {
@@ -39,18 +39,12 @@ func (r *sources) begin() error {
 			return err
 		}
 	}
-	if r.c.Once {
-		r.sites.look()
-	}
-	if r.c.Again {
-		return r.again()
-	}
 	return nil
 }
 
-// look makes manifests due at once, since a crawl with Once depends on them: those that have listed pages
+// pollAtOnce makes manifests due at once, since a crawl with Once depends on them: those that have listed pages
 // before, and for start sites without such a manifest those that may exist by now.
-func (t *siteTable) look() {
+func (t *siteTable) pollAtOnce() {
 	t.work.Lock()
 	defer t.work.Unlock()
 	tells, starts := map[*site]bool{}, map[string]bool{}
@@ -76,8 +70,8 @@ func (r *sources) again() error {
 	}
 	heap.Init(&r.sites.due)
 	r.work.Unlock()
-	var x read
-	turn := func() error {
+	var x result
+	submit := func() error {
 		err := r.in.submit(r.work.ctx, x)
 		x.finds = x.finds[:0]
 		return err
@@ -90,12 +84,12 @@ func (r *sources) again() error {
 			continue
 		}
 		if x.finds = append(x.finds, collection.Find{URL: p.URL, Depth: p.Depth, By: collection.ByPerson, Dynamic: p.Dynamic}); len(x.finds) == commitSize {
-			if err := turn(); err != nil {
+			if err := submit(); err != nil {
 				return err
 			}
 		}
 	}
-	return turn()
+	return submit()
 }
 
 // readmit admits pages that an earlier robots.txt of a site forbade and the new one
@@ -121,7 +115,7 @@ func (r *sources) readmitAll() {
 		}
 		r.work.Unlock()
 		if len(sites) == 0 {
-			r.in.put(read{busy: 1})
+			r.in.put(result{busy: 1})
 			return
 		}
 		var finds []collection.Find
@@ -134,11 +128,11 @@ func (r *sources) readmitAll() {
 			}
 			finds = append(finds, collection.Find{URL: p.URL, Depth: p.Depth, By: p.By, Dynamic: p.Dynamic})
 			if len(finds) == commitSize {
-				r.in.put(read{finds: finds})
+				r.in.put(result{finds: finds})
 				finds = nil
 			}
 		}
-		r.in.put(read{finds: finds})
+		r.in.put(result{finds: finds})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
@@ -41,7 +42,7 @@ func (c *counters) asked(a *harvest.Answer) {
 	case a.Fault != "" && a.Fault != harvest.FaultSize:
 		c.Faults.Add(1)
 	case a.Page == 0:
-	case isPage(a.Status):
+	case gather.IsPage(a.Status):
 		c.Fetched.Add(1)
 		if a.Fault == harvest.FaultSize {
 			c.Cut.Add(1)
@@ -152,17 +153,14 @@ func (c *Crawler) Status() Status {
 	r.work.Lock()
 	defer r.work.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.work.reason, len(r.sites.byID), r.front.Len(), r.work.busy
-	s.Followed = r.followers.telling
-	s.Received = make(map[collection.Signal]collection.Reception, len(r.notices.receptions))
-	for by, n := range r.notices.receptions {
+	s.Followed = r.followers.publishing
+	s.Received = make(map[collection.Signal]collection.Reception, len(r.announcements.receptions))
+	for by, n := range r.announcements.receptions {
 		s.Received[by] = *n
 	}
-	if v := &r.revisits.revisiting; !v.at.IsZero() {
-		s.Revisits = &Revisits{Planned: v.at, Took: v.took.Seconds(), Price: r.revisits.price, Budget: v.bucket.Rate, Spend: v.plan.Spend, Beside: v.beside.Rate, Left: v.beside.Balance,
-			Requests: v.plan.Requests, Fresh: v.fresh, Unknown: v.unknown, Freshness: v.plan.Freshness, Age: v.plan.Age}
-	}
+	r.plan.report(&s)
 	s.Waiting, s.Traps = r.families.waiting, r.families.traps()
 	s.Heard, s.Trouble = n.Heard.Load(), r.sites.trouble
-	s.Truth, s.Owed = r.revisits.truths.table(), r.unfetched
+	s.Owed = r.unfetched
 	return s
 }

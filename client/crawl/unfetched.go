@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 )
 
 // An Unfetched counts the announced pages of a site that are still pending when a crawl has
@@ -20,18 +21,18 @@ type Unfetched struct {
 
 // unfetched returns the pending fetches of a crawl that has ended, most pages first.
 func (t *siteTable) unfetched() ([]Unfetched, error) {
-	t.work.Lock()
-	defer t.work.Unlock()
 	now := time.Now()
 	of := map[Unfetched]int{}
 	for p, err := range t.c.Collection.Pages(context.Background()) {
 		if err != nil {
 			return nil, err
 		}
-		if p.Told && isSourceSignal(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
+		if p.Told && judgement.FromSource(p.Signal) && p.State != collection.Excluded && p.State != collection.Gone {
+			t.work.Lock()
 			if st := t.of(p.Site); st != nil {
 				of[Unfetched{Site: st.Origin, Why: t.whyUnfetched(st, &p, now)}]++
 			}
+			t.work.Unlock()
 		}
 	}
 	list := slices.Collect(maps.Keys(of))
@@ -65,8 +66,8 @@ func (t *siteTable) whyUnfetched(st *site, p *collection.Page, now time.Time) st
 	return "the crawl was stopped"
 }
 
-// settle logs the pending fetches of a crawl that has ended, and returns them.
-func (t *siteTable) settle() ([]Unfetched, error) {
+// logUnfetched logs the pending fetches of a crawl that has ended, and returns them.
+func (t *siteTable) logUnfetched() ([]Unfetched, error) {
 	list, err := t.unfetched()
 	for i, d := range list {
 		if i == maxLoggedSites {

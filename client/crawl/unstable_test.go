@@ -69,7 +69,7 @@ func nonce(s *fakeweb.Site, of func(path string) bool, format string) {
 func everyPage(string) bool { return true }
 
 // explained returns the crawler's explanation of a page.
-func explained(t *testing.T, c *crawl.Crawler, col *collection.Collection, url string) string {
+func explained(t *testing.T, c *crawl.Engine, col *collection.Collection, url string) string {
 	t.Helper()
 	why, err := crawl.Explain(col, c.Seeder, url, time.Now())
 	if err != nil {
@@ -91,7 +91,7 @@ func TestOversizePageDoesNotAffectTrust(t *testing.T) {
 		s.Put("/long.html", "<title>long</title>"+strings.Repeat("<p>many words", 40_000))
 		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 0.5})
 		defer col.Close()
-		c.Harvester.MaxBytes = 400_000
+		c.Harvester.Options.MaxBytes = 400_000
 		var list []push
 		runFor(t, c, aDay, func(ctx context.Context) {
 			pause.For(ctx, 2*time.Hour)
@@ -213,7 +213,7 @@ func TestPagesLongerThanAnnounced(t *testing.T) {
 		}
 		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: 10})
 		defer col.Close()
-		c.Harvester.MaxBytes = 400_000
+		c.Harvester.Options.MaxBytes = 400_000
 		runFor(t, c, 3*aDay, func(ctx context.Context) {
 			pause.For(ctx, 2*time.Hour)
 			pushing(ctx, s, 60, time.Hour)
@@ -284,7 +284,7 @@ func TestChangesDuringCrawlAreNoLies(t *testing.T) {
 		}
 		for crawls := 1; crawls <= 2; crawls++ {
 			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}})
-			c.Once, c.Harvester.Wait = true, 100*time.Millisecond
+			c.Once, c.Harvester.Options.Wait = true, 100*time.Millisecond
 			began := time.Now()
 			if err := c.Run(t.Context()); err != nil {
 				t.Fatal(err)

@@ -2,15 +2,17 @@ package crawl
 
 import (
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/gather"
 )
 
 // visited evaluates a visit: it judges the announcement that led to it, charges the
 // budget, and updates the estimates of the site. The work's lock is held.
-func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
+func (k *committer) visited(v *collection.Visit, d *collection.Visited) {
 	st := k.sites.byID[d.Page.Site]
 	if st == nil {
 		return
@@ -22,8 +24,8 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	case v.Silent:
 		k.sites.failed(st, v.Fault)
 	}
-	if k.says {
-		sayOnly(k.c.Log, v, d)
+	if k.logsVisits {
+		logVisit(k.c.Log, v, d)
 	}
 	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched
 		k.front.First(frontier.Entry{Page: d.Page.ID, Site: d.Page.Site})
@@ -34,23 +36,27 @@ func (k *keeper) visited(v *collection.Visit, d *collection.Visited) {
 	if d.Duplicate {
 		k.count.Duplicates.Add(1)
 	}
-	k.revisits.charge(st, v, d)
 	switch {
 	case v.Delivered || v.Status == 0 || d.Before.Visits == 0:
 	case d.Asked > 0:
 		k.count.Again.Add(1)
-	case !d.Before.Heard.Notified && st.sources.tells != nil:
+	case !d.Before.Heard.Notified && st.sources.publisher != nil:
 		k.count.Audits.Add(1)
 	}
-	c, claimed, outcome, news := k.judge.judged(st, v, d)
+	of, news := k.judge.Visited(st.standing, v, d)
 	if news {
 		k.sites.touch(st)
 	}
-	k.judge.seenDates(st, v, d, k.revisits.learn(st, v, d, c, claimed, outcome))
+	if k.plan.visited(st, v, d, &of) {
+		k.judge.Found(st.standing, v, d)
+	}
+	if v.Fault == "" && d.Before.Visits > 0 && (gather.IsPage(v.Status) || v.Status == http.StatusNotModified) && !v.Soft404 {
+		k.judge.SeenDates(st.standing, v, d, st.sources.read(), st.polled)
+	}
 }
 
-// sayOnly logs the result of a visit to a page of the one site.
-func sayOnly(log *slog.Logger, v *collection.Visit, d *collection.Visited) {
+// logVisit logs the result of a visit to a page of the one site.
+func logVisit(log *slog.Logger, v *collection.Visit, d *collection.Visited) {
 	p := &d.Page
 	switch {
 	case v.Exclude != "":

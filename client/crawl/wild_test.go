@@ -298,7 +298,7 @@ func (w *wildWeb) complete(t *testing.T, col *collection.Collection) {
 }
 
 // disturb announces changes, true and false ones, and adds, edits and deletes pages.
-func (w *wildWeb) disturb(ctx context.Context, c *crawl.Crawler) {
+func (w *wildWeb) disturb(ctx context.Context, c *crawl.Engine) {
 	r, sites := w.rand, w.Sites()
 	some := func() string {
 		s := sites[r.IntN(len(sites))]

@@ -123,7 +123,7 @@ func (l *listeners) crawl(ctx context.Context, env *command.Env, c *crawl.Crawle
 		return nil
 	}
 	if l.indexnow != "" {
-		r := &indexnow.Receiver{UserAgent: c.Harvester.Agent, Transport: func(origin string) http.RoundTripper { return c.Harvester.Transport(origin) }, Wanted: c.Knows,
+		r := &indexnow.Receiver{UserAgent: c.Harvester.Options.Agent, Transport: func(origin string) http.RoundTripper { return c.Harvester.Transport(origin) }, Wanted: c.Knows,
 			Accept: func(ctx context.Context, urls []string) error { return c.Notice(ctx, urls, collection.ByIndexNow) }, Log: env.Log}
 		if err := listen(l.indexnow, r); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (l *listeners) crawl(ctx context.Context, env *command.Env, c *crawl.Crawle
 	}
 	cancel(nil)
 	wg.Wait()
-	if err == nil && c.Once {
+	if err == nil && o.Once {
 		done, col := c.Status(), c.Collection
 		summarize(env, done)
 		sayFull(env.Stderr, col, o)

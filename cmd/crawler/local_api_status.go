@@ -160,11 +160,11 @@ func (d *localAPI) why(w http.ResponseWriter, req *http.Request) {
 		answer(w, y, err)
 		return
 	}
-	c := &crawl.Crawler{Collection: d.col, Seeder: &seed.Seeder{}}
+	s := &seed.Seeder{}
 	if canonical, err := protocol.CanonicalURL("", u); err == nil {
-		c.Remember(protocol.Origin(canonical))
+		crawl.Remember(d.col, s, protocol.Origin(canonical))
 	}
-	y, err := crawl.Explain(d.col, c.Seeder, u, time.Now())
+	y, err := crawl.Explain(d.col, s, u, time.Now())
 	answer(w, y, err)
 }
 

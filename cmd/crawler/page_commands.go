@@ -249,9 +249,9 @@ func probeURL(ctx context.Context, env *command.Env, u string, o crawl.Options) 
 	if err != nil {
 		return nil, err
 	}
-	h.Log = env.Log
+	h.Options.Log = env.Log
 	defer h.Close()
-	p := &probe.Prober{Agent: h.Agent, From: h.From, Log: env.Log, HTTP: &http.Client{Transport: guard{h}}}
+	p := &probe.Prober{Agent: h.Options.Agent, From: h.Options.From, Log: env.Log, HTTP: &http.Client{Transport: guard{h}}}
 	if o.Fetch.Contact = ""; o.CheckURL(u) == nil { // only this machine needs no contact
 		p.Wait = -1
 	}

@@ -169,3 +169,8 @@ func parameter(v string) (name, value, rest string) {
 	}
 	return name, b.String(), v[min(len(v), i+1):]
 }
+
+// IsPage reports whether a response has the page: also one that a proxy has changed (203).
+func IsPage(status int) bool {
+	return status == http.StatusOK || status == http.StatusNonAuthoritativeInfo
+}

@@ -13,9 +13,9 @@ const (
 	DefaultAddressRate  = 2.0 // requests a second
 	defaultAddressConns = 4   // connections for fetching pages
 
-	wearyNames = 3         // refusals by this many names halve the rate of an address
-	cleanAfter = time.Hour // after this time without a refusal the rate is doubled again
-	maxHalved  = 10        // times
+	halvingNames = 3         // refusals by this many names halve the rate of an address
+	cleanAfter   = time.Hour // after this time without a refusal the rate is doubled again
+	maxHalved    = 10        // times
 )
 
 // An address limits the requests to one IP address, over all names there: a token bucket of
@@ -78,20 +78,20 @@ func (t *timetable) depart(sl *slot, status int, now time.Time) {
 	a := sl.at
 	a.taken--
 	if refuses(status) {
-		t.weary(sl, now)
+		t.recordRefusal(sl, now)
 	}
 	t.arm(&a.gate)
 }
 
-// weary records that a name of an address has refused a request. The lock is held.
-func (t *timetable) weary(sl *slot, now time.Time) {
+// recordRefusal records that a name of an address has refused a request. The lock is held.
+func (t *timetable) recordRefusal(sl *slot, now time.Time) {
 	a := sl.at
 	t.manners.pause(a, now) // first forgets old refusals
 	if a.refused == nil {
 		a.refused = map[*slot]struct{}{}
 	}
 	a.since = now
-	if a.refused[sl] = struct{}{}; len(a.refused) >= wearyNames {
+	if a.refused[sl] = struct{}{}; len(a.refused) >= halvingNames {
 		clear(a.refused)
 		a.halved = min(a.halved+1, maxHalved)
 		a.next = a.last.Add(t.manners.pause(a, now))

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/parleyweb/parley/protocol"
 )
@@ -47,6 +50,26 @@ func WriteBatch(w io.Writer, b *Batch) error {
 		return fmt.Errorf("write batch %d: %w", b.Number, err)
 	}
 	return nil
+}
+
+// StoreBatch writes a batch of a crawl that began at a time as a file of a directory, as a record of the choices.
+func StoreBatch(dir string, b *Batch, began time.Time) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, fmt.Sprintf("%s-%08d.jsonl", began.UTC().Format("20060102T150405"), b.Number))
+	f, err := os.Create(name + ".part")
+	if err != nil {
+		return err
+	}
+	if err := WriteBatch(f, b); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(name+".part", name)
 }
 
 // ReadBatch reads a batch that WriteBatch has written. For a truncated file the

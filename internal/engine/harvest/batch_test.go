@@ -101,16 +101,16 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, ranges bool) {
 		h := &harvest.Harvester{
-			Private: true, Wait: -1, Range: ranges, MaxBytes: 1000,
-			Dial: func(context.Context, string, string) (net.Conn, error) {
-				here, there := net.Pipe()
-				go io.Copy(io.Discard, there)
-				go func() {
-					there.Write(text)
-					there.Close()
-				}()
-				return here, nil
-			},
+			Options: harvest.Options{Private: true, Wait: -1, Range: ranges, MaxBytes: 1000,
+				Dial: func(context.Context, string, string) (net.Conn, error) {
+					here, there := net.Pipe()
+					go io.Copy(io.Discard, there)
+					go func() {
+						there.Write(text)
+						there.Close()
+					}()
+					return here, nil
+				}},
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // Retry-After may be long
 		defer cancel()

@@ -62,7 +62,7 @@ func (b *bodies) read(ctx context.Context, a *Answer, resp *http.Response, limit
 	if room.n, err = b.memory.take(ctx, min(expect, ahead)); err != nil {
 		return false, err
 	}
-	defer func() { b.hold(a, room.n) }()
+	defer func() { b.returnUnused(a, room.n) }()
 	begin()
 	var over bool
 	if spill != nil && a.Page != 0 && a.Status == http.StatusOK && len(names) == 0 {
@@ -113,8 +113,8 @@ func partial(header string) (more bool, err error) {
 	return err != nil || all > n+1, nil
 }
 
-// hold gives back the taken memory, except for what the body needs until Release.
-func (b *bodies) hold(a *Answer, taken int64) {
+// returnUnused gives back the taken memory, except for what the body needs until Release.
+func (b *bodies) returnUnused(a *Answer, taken int64) {
 	body := a.Body
 	held := min(taken, int64(cap(body)))
 	b.memory.give(taken - held)

@@ -88,7 +88,7 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 		few, in := c.few()
 		idle, broken := c.waiting.tasks == 0 && c.doing == 0, c.broken
 		if idle && len(c.doubtful) > 0 && !broken {
-			c.believe() // no lookup is left that could decide it
+			c.blameSites() // no lookup is left that could decide it
 			idle = false
 		}
 		c.times.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *cycle) few() (bool, time.Duration) {
 	if m := &c.times.manners; !m.waits() || w.sites >= c.h.most() {
 		return false, -1
 	}
-	wait := time.Until(w.begun.Add(min(batchLasts, positive(c.h.Hurry, batchLasts))))
+	wait := time.Until(w.begun.Add(min(batchLasts, positive(c.h.Options.Hurry, batchLasts))))
 	return wait <= 0, max(wait, 0)
 }
 

@@ -59,7 +59,7 @@ func TestOldBatchEndsEarly(t *testing.T) {
 			w := honest(40)
 			defer w.Close()
 			h := newHarvester(w)
-			h.MinSites = minSites
+			h.Options.MinSites = minSites
 			var got answers
 			calls := 0
 			err := h.Run(t.Context(), func(context.Context) (*harvest.Batch, error) {
@@ -98,7 +98,7 @@ func TestOneSiteInManyBatches(t *testing.T) {
 		w := honest(1)
 		defer w.Close()
 		h := newHarvester(w)
-		h.Wait = time.Second
+		h.Options.Wait = time.Second
 		var got answers
 		calls := uint64(0)
 		begin := time.Now()
@@ -236,8 +236,8 @@ func TestOrderOfSites(t *testing.T) {
 		}
 		rand.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
 		h := newHarvester(w)
-		h.Sites = 1
-		h.Wait = time.Second
+		h.Options.Sites = 1
+		h.Options.Wait = time.Second
 		harvestAll(t, h, batchOf(sites, 1, func(int) int { return 1 }))
 		for i, a := range w.Log() {
 			if a.Site != sites[i] {

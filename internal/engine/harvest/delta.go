@@ -23,11 +23,11 @@ func dictionary(d protocol.Digest) string {
 }
 
 // base returns the stored content of a page if a delta is to be requested, else nil.
-func (h *Harvester) base(t Task) []byte {
-	if h.Version == nil || h.Range || !t.Dictionary || t.Held.IsZero() || t.Page == 0 {
+func (h *fetcher) base(t Task) []byte {
+	if h.opts.Version == nil || h.opts.Range || !t.Dictionary || t.Held.IsZero() || t.Page == 0 {
 		return nil
 	}
-	b, err := h.Version(t.URL, t.Held)
+	b, err := h.opts.Version(t.URL, t.Held)
 	if err != nil || len(b) == 0 || len(b) > mostBase {
 		return nil
 	}

@@ -24,7 +24,7 @@ const (
 type names struct {
 	resolver Resolver
 	age, bad time.Duration // how long addresses, and failures, are cached
-	turn     chan struct{} // holds a token for each lookup under way
+	slots    chan struct{} // holds a token for each lookup under way
 	count    *counters
 
 	mu     sync.Mutex // guards the rest
@@ -107,8 +107,8 @@ func (n *names) ask(ctx context.Context, host string, e *name) {
 // resolve queries the resolver, when a token is free.
 func (n *names) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	select {
-	case n.turn <- struct{}{}:
-		defer func() { <-n.turn }()
+	case n.slots <- struct{}{}:
+		defer func() { <-n.slots }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -40,10 +40,18 @@ func faultOf(err error) Fault {
 	return FaultProtocol
 }
 
+// A fetcher sends the requests of tasks, and reads the responses.
+type fetcher struct {
+	opts   *Options
+	times  *timetable
+	bodies bodies
+	count  *counters
+}
+
 // fetch does the task of an answer, and fills the answer in. The caller holds the site's
 // slot. It returns true if the task is to be repeated, because a kept connection turned out
 // to be closed, a delta could not be applied, or the site refuses ranges.
-func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Addr) (again bool) {
+func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Addr) (again bool) {
 	t := a.Task
 	a.base = h.base(t)
 	request, err := h.request(s, t, a.base)
@@ -93,7 +101,7 @@ func (h *Harvester) fetch(ctx context.Context, s *site, a *Answer, ips []netip.A
 }
 
 // outcome updates the counters, and the moving share of faults.
-func (h *Harvester) outcome(a *Answer) {
+func (h *fetcher) outcome(a *Answer) {
 	const weight = 50 // the average spans about so many requests
 	failed := int64(0)
 	if a.Fault != "" && a.Fault != FaultSize && a.Fault != FaultStopped {
@@ -107,10 +115,10 @@ func (h *Harvester) outcome(a *Answer) {
 
 // exchange sends a request and reads the response into a. It reports whether the
 // connection can be reused.
-func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, request []byte, a *Answer) (reusable bool, err error) {
+func (h *fetcher) exchange(ctx context.Context, c *conn, s *site, t Task, request []byte, a *Answer) (reusable bool, err error) {
 	c.pages++
 	c.left = maxHeader
-	c.pace.start(c.cut, positive(h.HeaderTimeout, defaultHeader), longest, 0)
+	c.pace.start(c.cut, positive(h.opts.HeaderTimeout, defaultHeader), longest, 0)
 	defer c.pace.stop()
 	var resp *http.Response
 	if c.h2 == nil {
@@ -126,7 +134,7 @@ func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, requ
 	a.Status, a.Proto, a.Header = resp.StatusCode, resp.Proto, resp.Header
 	limit := h.limit(t)
 	resp.Body = paced{resp.Body, &c.pace}
-	whole, err := h.bodies.read(ctx, a, resp, limit, h.Spill, func() {
+	whole, err := h.bodies.read(ctx, a, resp, limit, h.opts.Spill, func() {
 		window, least := h.speed()
 		c.pace.start(c.cut, window, h.patience(limit), least)
 	})
@@ -135,7 +143,7 @@ func (h *Harvester) exchange(ctx context.Context, c *conn, s *site, t Task, requ
 }
 
 // ask2 is conn.ask for HTTP/2.
-func (h *Harvester) ask2(ctx context.Context, c *conn, s *site, t Task, base []byte) (*http.Response, error) {
+func (h *fetcher) ask2(ctx context.Context, c *conn, s *site, t Task, base []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL, nil)
 	if err != nil {
 		return nil, err
@@ -144,24 +152,24 @@ func (h *Harvester) ask2(ctx context.Context, c *conn, s *site, t Task, base []b
 	return c.h2.RoundTrip(r)
 }
 
-func (h *Harvester) limit(t Task) int64 {
+func (h *fetcher) limit(t Task) int64 {
 	if t.MaxBytes > 0 {
 		return t.MaxBytes
 	}
-	return positive(h.MaxBytes, DefaultMaxBytes)
+	return positive(h.opts.MaxBytes, DefaultMaxBytes)
 }
 
 // patience returns how long a body with such a limit may take.
-func (h *Harvester) patience(limit int64) time.Duration {
-	d := positive(h.Timeout, defaultWhole)
+func (h *fetcher) patience(limit int64) time.Duration {
+	d := positive(h.opts.Timeout, defaultWhole)
 	return d * time.Duration(max(1, min(limit/DefaultMaxBytes, 24)))
 }
 
 // speed returns the window in which so many bytes of a body must come.
-func (h *Harvester) speed() (window time.Duration, least int64) {
-	window = positive(h.Window, defaultWindow)
-	if h.MinSpeed >= 0 {
-		least = int64(float64(positive(h.MinSpeed, DefaultMinSpeed)) * window.Seconds())
+func (h *fetcher) speed() (window time.Duration, least int64) {
+	window = positive(h.opts.Window, defaultWindow)
+	if h.opts.MinSpeed >= 0 {
+		least = int64(float64(positive(h.opts.MinSpeed, DefaultMinSpeed)) * window.Seconds())
 	}
 	return window, least
 }
@@ -186,12 +194,12 @@ func location(from, to string) (string, error) {
 }
 
 // ranges reports whether a task requests a byte range of the page (P10).
-func (h *Harvester) ranges(s *site, t Task) bool { return h.Range && !s.noRange && t.Source == 0 }
+func (h *fetcher) ranges(s *site, t Task) bool { return h.opts.Range && !s.noRange && t.Source == 0 }
 
 // headers calls f for each header of a request.
-func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value string)) {
-	f("User-Agent", headerValue(cmp.Or(h.Agent, defaultAgent)))
-	if from := headerValue(h.From); from != "" {
+func (h *fetcher) headers(s *site, t Task, base []byte, f func(name, value string)) {
+	f("User-Agent", headerValue(cmp.Or(h.opts.Agent, defaultAgent)))
+	if from := headerValue(h.opts.From); from != "" {
 		f("From", from)
 	}
 	if t.Source != 0 {
@@ -201,7 +209,7 @@ func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value str
 	}
 	if h.ranges(s, t) {
 		f("Range", "bytes=0-"+strconv.FormatInt(h.limit(t)-1, 10)) // E29; no Accept-Encoding, since a range of a coded body is of no use
-	} else if plain := h.Spill != nil && t.Page != 0; base != nil {
+	} else if plain := h.opts.Spill != nil && t.Page != 0; base != nil {
 		f("Available-Dictionary", dictionary(t.Held)) // RFC 9842
 		if plain {
 			f("Accept-Encoding", "dcz, identity;q=0.5")
@@ -222,7 +230,7 @@ func (h *Harvester) headers(s *site, t Task, base []byte, f func(name, value str
 }
 
 // request returns the bytes of a request by HTTP/1.
-func (h *Harvester) request(s *site, t Task, base []byte) ([]byte, error) {
+func (h *fetcher) request(s *site, t Task, base []byte) ([]byte, error) {
 	path, err := pathOf(s.origin, t.URL)
 	if err != nil {
 		return nil, err

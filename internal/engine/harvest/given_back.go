@@ -18,8 +18,8 @@ type unresolvedTasks struct {
 	err   error
 }
 
-// believe blames the sites for failed lookups: it answers the doubtful tasks with FaultDNS.
-func (c *cycle) believe() {
+// blameSites blames the sites for failed lookups: it answers the doubtful tasks with FaultDNS.
+func (c *cycle) blameSites() {
 	for _, d := range c.doubtful {
 		c.giveBack(d.site, d.tasks, FaultDNS, d.err)
 	}
@@ -52,14 +52,14 @@ func (c *cycle) work(s *site) {
 		a, ips := &Answer{Task: c.waiting.take(s), Site: s.id}, s.host.ips
 		t.mu.Unlock()
 
-		again := c.h.fetch(c.ctx, s, a, ips)
+		again := c.h.tasks.fetch(c.ctx, s, a, ips)
 
 		t.mu.Lock()
 		t.leave(s, a)
 		if again = again && !c.stopping; again {
 			c.waiting.untake(s, a.Task)
 		} else {
-			c.judge(s, a)
+			c.giveUpIfSilent(s, a)
 		}
 		t.mu.Unlock()
 		if again {
@@ -82,9 +82,9 @@ func (c *cycle) work(s *site) {
 	t.mu.Unlock()
 }
 
-// judge gives back the tasks of a site that has not answered maxSilent times in a
+// giveUpIfSilent gives back the tasks of a site that has not answered maxSilent times in a
 // row: to try hundreds of pages one by one would be useless. The lock is held.
-func (c *cycle) judge(s *site, a *Answer) {
+func (c *cycle) giveUpIfSilent(s *site, a *Answer) {
 	if a.Asked.IsZero() {
 		return
 	}
@@ -115,6 +115,6 @@ func (c *cycle) lost(s *site, err error) {
 	case broken:
 		c.broken = true
 	case sound:
-		c.believe()
+		c.blameSites()
 	}
 }

@@ -58,7 +58,7 @@ func (n *network) locate(ctx context.Context, host string) ([]netip.Addr, error)
 
 // Seen sets the address that a site had before: a host with a public one stays public, see Own.
 func (h *Harvester) Seen(origin string, ip netip.Addr) {
-	if !h.Own || h.Private || inet.Special(ip) != "" {
+	if !h.Options.Own || h.Options.Private || inet.Special(ip) != "" {
 		return
 	}
 	h.start()

@@ -43,7 +43,7 @@ func BenchmarkHarvest(b *testing.B) {
 	}))
 	defer s.Close()
 	b.Run("harvest", func(b *testing.B) {
-		h := &harvest.Harvester{Wait: -1, Private: true}
+		h := &harvest.Harvester{Options: harvest.Options{Wait: -1, Private: true}}
 		good := 0
 		b.ReportAllocs()
 		batch := &harvest.Batch{Sites: []harvest.SiteBatch{{Site: 1, Origin: s.URL, Tasks: tasks(s.URL, b.N)}}}
@@ -122,7 +122,7 @@ func TestRealListeners(t *testing.T) {
 		b.Sites = append(b.Sites, harvest.SiteBatch{Site: frontier.SiteID(i + 1), Origin: origin, Tasks: tasks(origin, pages)})
 		go server.Serve(l)
 	}
-	h := &harvest.Harvester{Private: true, Wait: wait, Slow: -1}
+	h := &harvest.Harvester{Options: harvest.Options{Private: true, Wait: wait, Slow: -1}}
 	for url, a := range harvestAll(t, h, b) {
 		if a.Status != 200 || string(a.Body) != "<p>hello" {
 			t.Errorf("%s: %d %v", url, a.Status, a.Err)

@@ -55,9 +55,8 @@ const (
 	lastTrouble  = 30 * time.Minute
 )
 
-// A Harvester downloads pages. Its fields are options, which must not change once
-// it is used; a zero value means the default. It is safe for concurrent use.
-type Harvester struct {
+// Options are those of a Harvester. A zero value means the default.
+type Options struct {
 	Agent string // User-Agent of every request (P02)
 	From  string // an e-mail address for the From header; empty sends none
 
@@ -125,11 +124,16 @@ type Harvester struct {
 
 	TLS *tls.Config // a base configuration, such as the root CAs; may be nil
 	Log *slog.Logger
+}
+
+// A Harvester downloads pages. It is safe for concurrent use.
+type Harvester struct {
+	Options Options // which must not change once it is used
 
 	once    sync.Once
 	times   *timetable
 	network *network
-	bodies  bodies
+	tasks   fetcher         // sends the requests of Run
 	inner   *http.Transport // for Transport
 	count   counters
 }
@@ -179,13 +183,14 @@ func (h *Harvester) Stats() Stats {
 // start sets up the harvester, once, and returns its timetable.
 func (h *Harvester) start() *timetable {
 	h.once.Do(func() {
-		h.network = h.newNetwork()
+		h.network = newNetwork(&h.Options, &h.count)
 		h.times = &timetable{
-			manners: h.manners(), network: h.network, log: cmp.Or(h.Log, slog.New(slog.DiscardHandler)),
+			manners: h.Options.manners(), network: h.network, log: cmp.Or(h.Options.Log, slog.New(slog.DiscardHandler)),
 			sites: map[string]*site{}, hosts: map[string]*host{}, slots: map[slotKey]*slot{},
 			addresses: map[netip.Addr]*address{}, idle: map[*site]struct{}{},
 		}
-		h.bodies.start(positive(h.Memory, defaultMemory))
+		h.tasks = fetcher{opts: &h.Options, times: h.times, count: &h.count}
+		h.tasks.bodies.start(positive(h.Options.Memory, defaultMemory))
 		h.inner = h.newInner()
 	})
 	return h.times
@@ -218,14 +223,14 @@ func headerValue(s string) string {
 // Gap returns the least time between two requests to a site with so many pages
 // and such a Crawl-delay.
 func (h *Harvester) Gap(pages int, delay time.Duration) time.Duration {
-	m := h.manners()
+	m := h.Options.manners()
 	return max(m.least(pages), min(delay, maxDelay))
 }
 
 // most returns how many sites may be fetched from at once.
 func (h *Harvester) most() int {
-	n := positive(h.Sites, DefaultSites)
-	if h.Overbook {
+	n := positive(h.Options.Sites, DefaultSites)
+	if h.Options.Overbook {
 		failing := int(min(h.count.failing.Load(), 250_000))
 		n += n * failing / (1_000_000 - failing)
 	}
@@ -233,5 +238,5 @@ func (h *Harvester) most() int {
 }
 
 func (h *Harvester) minSites() int {
-	return max(cmp.Or(h.MinSites, DefaultMinSites), 0)
+	return max(cmp.Or(h.Options.MinSites, DefaultMinSites), 0)
 }

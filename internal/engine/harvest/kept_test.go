@@ -78,11 +78,11 @@ func TestUnsolicitedBytesOnKeptConnection(t *testing.T) {
 					t.Fatal(err)
 				}
 				origin := "http://" + l.Addr().String()
-				h := &harvest.Harvester{Private: true, Wait: 30 * time.Millisecond, Slow: -1}
+				h := &harvest.Harvester{Options: harvest.Options{Private: true, Wait: 30 * time.Millisecond, Slow: -1}}
 				if secure {
 					origin = "https://" + l.Addr().String()
 					l = tls.NewListener(l, &tls.Config{Certificates: cert.TLS.Certificates})
-					h.TLS = cert.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+					h.Options.TLS = cert.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 				}
 				defer l.Close()
 				s := &rude{t: t, after: c.after, done: make(chan struct{}, 8)}

@@ -16,11 +16,11 @@ type manners struct {
 	maxRate       float64 // negative: invitations are ignored
 }
 
-func (h *Harvester) manners() manners {
+func (o *Options) manners() manners {
 	return manners{
-		wait: cmp.Or(h.Wait, DefaultWait), waitBig: positive(h.WaitBig, DefaultWaitBig), slow: cmp.Or(h.Slow, defaultSlow), hurry: h.Hurry,
-		perConn: min(positive(h.PerConn, DefaultPerConn), 100), addressRate: h.AddressRate,
-		addressConns: positive(h.AddressConns, defaultAddressConns), maxRate: cmp.Or(h.MaxRate, DefaultMaxRate),
+		wait: cmp.Or(o.Wait, DefaultWait), waitBig: positive(o.WaitBig, DefaultWaitBig), slow: cmp.Or(o.Slow, defaultSlow), hurry: o.Hurry,
+		perConn: min(positive(o.PerConn, DefaultPerConn), 100), addressRate: o.AddressRate,
+		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate),
 	}
 }
 

@@ -23,14 +23,14 @@ type network struct {
 	readers sync.Pool // of *bufio.Reader
 }
 
-func (h *Harvester) newNetwork() *network {
-	n := &network{open: h.Dial, timeout: positive(h.ConnectTimeout, DefaultConnect), tls: h.TLS, private: h.Private, own: h.Own, blocked: h.Blocked}
+func newNetwork(o *Options, count *counters) *network {
+	n := &network{open: o.Dial, timeout: positive(o.ConnectTimeout, DefaultConnect), tls: o.TLS, private: o.Private, own: o.Own, blocked: o.Blocked}
 	if n.open == nil {
 		n.open = (&net.Dialer{}).DialContext
 	}
 	n.names = names{
-		resolver: cmp.Or[Resolver](h.Resolver, net.DefaultResolver), age: positive(h.AddressAge, time.Hour), bad: min(badName, positive(h.Hurry, badName)),
-		turn: make(chan struct{}, positive(h.Lookups, defaultLookups)), count: &h.count,
+		resolver: cmp.Or[Resolver](o.Resolver, net.DefaultResolver), age: positive(o.AddressAge, time.Hour), bad: min(badName, positive(o.Hurry, badName)),
+		slots: make(chan struct{}, positive(o.Lookups, defaultLookups)), count: count,
 		known: map[string]*name{}, public: map[string]bool{},
 	}
 	return n

@@ -41,7 +41,7 @@ func (a *answers) faults() map[string]int {
 }
 
 func newHarvester(w *fakeweb.Web) *harvest.Harvester {
-	return &harvest.Harvester{Agent: "Test/1", From: "test@example.net", Resolver: w, Dial: w.Dial}
+	return &harvest.Harvester{Options: harvest.Options{Agent: "Test/1", From: "test@example.net", Resolver: w, Dial: w.Dial}}
 }
 
 // everything is a batch of the pages that the sites of a Web link to, without their
@@ -72,10 +72,14 @@ func TestPoliteness(t *testing.T) {
 		gap  time.Duration
 	}{
 		{"defaults", fakeweb.Options{Sites: 1100, Pages: 6}, func(h *harvest.Harvester) {}, 15 * time.Second},
-		{"few at once", fakeweb.Options{Sites: 66, Pages: 5}, func(h *harvest.Harvester) { h.Sites = 5; h.Wait = 2 * time.Second }, 2 * time.Second},
-		{"by address", fakeweb.Options{Sites: 88, Pages: 4, Share: 4}, func(h *harvest.Harvester) { h.Wait = 3 * time.Second }, 3 * time.Second},
-		{"many on an address", fakeweb.Options{Sites: 160, Pages: 3, Share: 80}, func(h *harvest.Harvester) { h.Wait = 3 * time.Second }, 3 * time.Second},
-		{"in parts", fakeweb.Options{Sites: 66, Pages: 5}, func(h *harvest.Harvester) { h.Range = true; h.Wait = time.Second; h.Overbook = true }, time.Second},
+		{"few at once", fakeweb.Options{Sites: 66, Pages: 5}, func(h *harvest.Harvester) { h.Options.Sites = 5; h.Options.Wait = 2 * time.Second }, 2 * time.Second},
+		{"by address", fakeweb.Options{Sites: 88, Pages: 4, Share: 4}, func(h *harvest.Harvester) { h.Options.Wait = 3 * time.Second }, 3 * time.Second},
+		{"many on an address", fakeweb.Options{Sites: 160, Pages: 3, Share: 80}, func(h *harvest.Harvester) { h.Options.Wait = 3 * time.Second }, 3 * time.Second},
+		{"in parts", fakeweb.Options{Sites: 66, Pages: 5}, func(h *harvest.Harvester) {
+			h.Options.Range = true
+			h.Options.Wait = time.Second
+			h.Options.Overbook = true
+		}, time.Second},
 	} {
 		t.Run(o.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

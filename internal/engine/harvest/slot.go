@@ -169,20 +169,20 @@ func (t *timetable) acquire(ctx context.Context, origin string) (*site, error) {
 
 // queueUp waits until the slot is handed over; false means that ctx has ended. The lock is held, but not while it waits.
 func (t *timetable) queueUp(ctx context.Context, sl *slot) bool {
-	turn := make(chan struct{})
-	sl.waiters = append(sl.waiters, turn)
+	waiter := make(chan struct{})
+	sl.waiters = append(sl.waiters, waiter)
 	for handed := false; !handed && ctx.Err() == nil; {
 		t.mu.Unlock()
 		timer := time.NewTimer(time.Second)
 		select {
-		case <-turn:
+		case <-waiter:
 			handed = true
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 		timer.Stop()
 		t.mu.Lock()
-		if i := slices.Index(sl.waiters, turn); i == 0 && sl.taken < sl.most && (!sl.owes() || t.cycle == nil) { // the slot was kept for tasks, which have moved to another one
+		if i := slices.Index(sl.waiters, waiter); i == 0 && sl.taken < sl.most && (!sl.owes() || t.cycle == nil) { // the slot was kept for tasks, which have moved to another one
 			sl.waiters = sl.waiters[1:]
 			sl.taken++
 			handed = true
@@ -191,7 +191,7 @@ func (t *timetable) queueUp(ctx context.Context, sl *slot) bool {
 	if ctx.Err() == nil {
 		return true
 	}
-	if i := slices.Index(sl.waiters, turn); i >= 0 {
+	if i := slices.Index(sl.waiters, waiter); i >= 0 {
 		sl.waiters = slices.Delete(sl.waiters, i, i+1)
 	} else {
 		t.yield(sl) // it was handed over too late
@@ -248,9 +248,9 @@ func (t *timetable) release(s *site) {
 // yield hands a slot to the next waiter, or frees it for tasks. The lock is held.
 func (t *timetable) yield(sl *slot) {
 	if len(sl.waiters) > 0 && !sl.owes() {
-		turn := sl.waiters[0]
+		waiter := sl.waiters[0]
 		sl.waiters = sl.waiters[1:]
-		close(turn) // the slot stays taken
+		close(waiter) // the slot stays taken
 		return
 	}
 	sl.taken--

@@ -57,7 +57,7 @@ func TestPortsOfOneHostShareSlot(t *testing.T) {
 		}
 		h := newHarvester(w)
 		defer h.Close()
-		h.Wait = time.Second
+		h.Options.Wait = time.Second
 		var visitors sync.WaitGroup
 		for _, s := range w.Sites()[:10] {
 			visitors.Go(func() {
@@ -92,8 +92,8 @@ func TestNamesOnOneAddressShareRate(t *testing.T) {
 		{"one registrable domain", func(i int) string { return fmt.Sprintf("name%d.host.example", i) }, 20, func(*harvest.Harvester) {}, 10 * time.Second, 390 * time.Second},
 		{"three domains", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 3, func(*harvest.Harvester) {}, 10 * time.Second / 3, 17 * time.Second},
 		{"names below a public suffix", func(i int) string { return fmt.Sprintf("name%d.github.io", i) }, 100, func(*harvest.Harvester) {}, 500 * time.Millisecond, 100 * time.Second},
-		{"address rate 5", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 100, func(h *harvest.Harvester) { h.AddressRate = 5 }, 200 * time.Millisecond, 40 * time.Second},
-		{"address rate 0.1", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 10, func(h *harvest.Harvester) { h.AddressRate = 0.1 }, 10 * time.Second, 190 * time.Second},
+		{"address rate 5", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 100, func(h *harvest.Harvester) { h.Options.AddressRate = 5 }, 200 * time.Millisecond, 40 * time.Second},
+		{"address rate 0.1", func(i int) string { return fmt.Sprintf("host%d.example", i) }, 10, func(h *harvest.Harvester) { h.Options.AddressRate = 0.1 }, 10 * time.Second, 190 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestNamesOnOneAddressShareRate(t *testing.T) {
 					w.AddAt(fakeweb.Honest, c.hosts(i), at(1))
 				}
 				h := newHarvester(w)
-				h.Wait, h.Slow = 10*time.Second, -1
+				h.Options.Wait, h.Options.Slow = 10*time.Second, -1
 				c.set(h)
 				begin := time.Now()
 				harvestAll(t, h, batchOf(w.Sites(), 1, func(int) int { return 2 }))
@@ -134,7 +134,7 @@ func TestOneNameDoesNotSlowOthers(t *testing.T) {
 			}
 		}
 		h := newHarvester(w)
-		h.Wait, h.Slow = 10*time.Second, -1
+		h.Options.Wait, h.Options.Slow = 10*time.Second, -1
 		b := batchOf(w.Sites(), 1, func(int) int { return 4 })
 		b.Sites[0].Delay = 20 * time.Minute
 		begin := time.Now()
@@ -183,7 +183,7 @@ func TestRefusalsHalveAddressRate(t *testing.T) {
 			}
 		}
 		h := newHarvester(w)
-		h.Wait, h.Slow = 10*time.Second, -1
+		h.Options.Wait, h.Options.Slow = 10*time.Second, -1
 		harvestAll(t, h, batchOf(w.Sites(), 1, func(i int) int {
 			if i < 3 {
 				return 1
@@ -213,9 +213,9 @@ func TestHostThatChangesAddress(t *testing.T) {
 		w.AddAt(fakeweb.Honest, "other.example:8080", at(2)) // so that somebody listens there
 		a.Latency, b.Latency = time.Second, 3*time.Second
 		h := newHarvester(w)
-		h.Wait, h.AddressAge = 2*time.Second, time.Minute
+		h.Options.Wait, h.Options.AddressAge = 2*time.Second, time.Minute
 		begin := time.Now()
-		h.Resolver = resolver(func(host string) []netip.Addr {
+		h.Options.Resolver = resolver(func(host string) []netip.Addr {
 			if host == "host.example" && time.Since(begin)/time.Minute%2 == 1 {
 				return []netip.Addr{at(7), at(2)} // at the first nobody listens
 			}

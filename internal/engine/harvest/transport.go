@@ -47,8 +47,8 @@ func (h *Harvester) Checked(origin string, allow func(url string) error) *http.T
 	h.start()
 	v := &visitor{h, origin, allow}
 	t := &http.Transport{DialContext: v.dial}
-	if h.TLS != nil {
-		t.TLSClientConfig = h.TLS.Clone()
+	if h.Options.TLS != nil {
+		t.TLSClientConfig = h.Options.TLS.Clone()
 	}
 	t.RegisterProtocol("http", v)
 	t.RegisterProtocol("https", v)
@@ -66,13 +66,13 @@ func (h *Harvester) newInner() *http.Transport {
 	t := &http.Transport{
 		DialContext:            h.dialHost,
 		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    positive(h.ConnectTimeout, DefaultConnect),
+		TLSHandshakeTimeout:    positive(h.Options.ConnectTimeout, DefaultConnect),
 		MaxResponseHeaderBytes: maxHeader,
 		MaxIdleConnsPerHost:    1,
 		IdleConnTimeout:        keepIdle,
 	}
-	if h.TLS != nil {
-		t.TLSClientConfig = h.TLS.Clone()
+	if h.Options.TLS != nil {
+		t.TLSClientConfig = h.Options.TLS.Clone()
 	}
 	return t
 }
@@ -83,7 +83,7 @@ func (h *Harvester) dialHost(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, positive(h.ConnectTimeout, DefaultConnect))
+	ctx, cancel := context.WithTimeout(ctx, positive(h.Options.ConnectTimeout, DefaultConnect))
 	defer cancel()
 	ips, err := h.network.locate(ctx, host)
 	if err != nil {
@@ -173,7 +173,7 @@ func (v *visitor) dial(ctx context.Context, network, address string) (net.Conn, 
 		c.answers.Store(2) // the first is to the TLS handshake
 	}
 	free := sync.OnceFunc(func() { v.h.times.finish(s, Answer{Asked: time.Now()}) })
-	timer := time.AfterFunc(positive(v.h.ConnectTimeout, DefaultConnect), free)
+	timer := time.AfterFunc(positive(v.h.Options.ConnectTimeout, DefaultConnect), free)
 	c.free = func() { timer.Stop(); free() }
 	return c, nil
 }
@@ -258,10 +258,10 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 	}
 	r2 := r.Clone(httptrace.WithClientTrace(ctx, trace))
 	r2.Close = r2.Close || shared // only sites with an address of their own keep idle connections
-	if r2.Header.Get("User-Agent") == "" || h.Agent != "" {
-		r2.Header.Set("User-Agent", headerValue(cmp.Or(h.Agent, defaultAgent)))
+	if r2.Header.Get("User-Agent") == "" || h.Options.Agent != "" {
+		r2.Header.Set("User-Agent", headerValue(cmp.Or(h.Options.Agent, defaultAgent)))
 	}
-	if from := headerValue(h.From); from != "" {
+	if from := headerValue(h.Options.From); from != "" {
 		r2.Header.Set("From", from)
 	}
 	resp, err := h.inner.RoundTrip(r2)
@@ -311,7 +311,7 @@ type watch struct {
 func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel context.CancelCauseFunc) *watch {
 	w := &watch{window: lease}
 	if !polls {
-		w.window, w.least = h.speed()
+		w.window, w.least = h.tasks.speed()
 	}
 	w.end = sync.OnceFunc(func() {
 		w.timer.Stop()
@@ -326,7 +326,7 @@ func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel co
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(positive(h.HeaderTimeout, defaultHeader)+await, func() {
+	w.timer = time.AfterFunc(positive(h.Options.HeaderTimeout, defaultHeader)+await, func() {
 		cancel(errSilent)
 		w.mu.Lock() // it is set by now
 		defer w.mu.Unlock()

@@ -30,7 +30,7 @@ func TestFollowWhileHarvesting(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 10, Sites: 1, Kinds: []fakeweb.Kind{fakeweb.Honest}, Speak: 100})
 		defer w.Close()
 		h := newHarvester(w)
-		h.Wait = 5 * time.Second
+		h.Options.Wait = 5 * time.Second
 		s := w.Sites()[0]
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -64,7 +64,7 @@ func TestFollowWhileHarvesting(t *testing.T) {
 			t.Errorf("%v: %v", n, err)
 		}
 		// At once, unless the poll was just about to start anew: then it waits for its slot.
-		if late := told[s.Origin+"/"].Sub(edited[s.Origin+"/"]); len(edited) == 0 || late < 0 || late > 2*h.Wait {
+		if late := told[s.Origin+"/"].Sub(edited[s.Origin+"/"]); len(edited) == 0 || late < 0 || late > 2*h.Options.Wait {
 			t.Errorf("changes received at %v, edited at %v", told, edited)
 		}
 		for _, f := range w.Impolite(fakeweb.Manners{Gap: 5 * time.Second, Agent: "Test/1"}) {
@@ -92,7 +92,7 @@ func TestOpenBodyHoldsSlot(t *testing.T) {
 		w := honest(1)
 		defer w.Close()
 		h := newHarvester(w)
-		h.Wait = time.Second
+		h.Options.Wait = time.Second
 		defer h.Close()
 		s := w.Sites()[0]
 		c := &http.Client{Transport: h.Transport(s.Origin)}
@@ -131,7 +131,7 @@ func TestTransportByAddress(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 12, Sites: 3, Kinds: []fakeweb.Kind{fakeweb.Honest}, Share: 3})
 		defer w.Close()
 		h := newHarvester(w)
-		h.Wait = 2 * time.Second
+		h.Options.Wait = 2 * time.Second
 		for _, s := range w.Sites() {
 			s.Latency = time.Second / 10
 		}
@@ -170,7 +170,7 @@ func TestTransportCallersShareSlots(t *testing.T) {
 		defer w.Close()
 		s, neighbour := w.AddAt(fakeweb.Honest, "a.host.example", at(1)), w.AddAt(fakeweb.Honest, "b.host.example", at(1))
 		h := newHarvester(w)
-		h.Wait, h.Slow = 15*time.Second, -1
+		h.Options.Wait, h.Options.Slow = 15*time.Second, -1
 		ctx, stop := context.WithCancel(t.Context())
 		var visitor sync.WaitGroup
 		var visits atomic.Int32
@@ -244,7 +244,7 @@ func TestWebSocket(t *testing.T) {
 	}))
 	defer s.Close()
 	for _, private := range []bool{false, true} {
-		h := &harvest.Harvester{Private: private, Wait: -1}
+		h := &harvest.Harvester{Options: harvest.Options{Private: private, Wait: -1}}
 		defer h.Close()
 		c, err := wsconn.Dial(t.Context(), s.URL+"/", nil, &http.Client{Transport: h.Transport(s.URL)}, wsconn.Options{})
 		if !private {
@@ -295,7 +295,7 @@ func TestHTTP2(t *testing.T) {
 	defer s.Close()
 	tls := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	tls.NextProtos = nil
-	h := &harvest.Harvester{Agent: "Test/1", From: "test@example.net", Private: true, Wait: -1, TLS: tls, HeaderTimeout: 300 * time.Millisecond}
+	h := &harvest.Harvester{Options: harvest.Options{Agent: "Test/1", From: "test@example.net", Private: true, Wait: -1, TLS: tls, HeaderTimeout: 300 * time.Millisecond}}
 	site := harvest.SiteBatch{Origin: s.URL}
 	for _, path := range []string{"/1", "/2", "/much", "/away", "/3", "/never"} {
 		site.Tasks = append(site.Tasks, harvest.Task{URL: s.URL + path})
@@ -315,7 +315,7 @@ func TestHTTP2(t *testing.T) {
 	}
 
 	// And without roots that know the certificate, there is no connection.
-	h = &harvest.Harvester{Private: true, Wait: -1}
+	h = &harvest.Harvester{Options: harvest.Options{Private: true, Wait: -1}}
 	if a := harvestAll(t, h, &harvest.Batch{Sites: []harvest.SiteBatch{{Origin: s.URL, Tasks: site.Tasks[:1]}}})[s.URL+"/1"]; a.Fault != harvest.FaultConnect {
 		t.Errorf("%d %q %v", a.Status, a.Fault, a.Err)
 	}
@@ -359,11 +359,11 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dialled := ""
 				h := &harvest.Harvester{
-					Private: private, Blocked: []netip.Prefix{netip.MustParsePrefix("5.6.0.0/16")}, Resolver: &fixed{ips: []netip.Addr{netip.MustParseAddr(c.ip)}},
-					Dial: func(_ context.Context, _, address string) (net.Conn, error) {
-						dialled = address
-						return nil, errors.New("this is only a test")
-					},
+					Options: harvest.Options{Private: private, Blocked: []netip.Prefix{netip.MustParsePrefix("5.6.0.0/16")}, Resolver: &fixed{ips: []netip.Addr{netip.MustParseAddr(c.ip)}},
+						Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+							dialled = address
+							return nil, errors.New("this is only a test")
+						}},
 				}
 				a := harvestAll(t, h, &harvest.Batch{Sites: []harvest.SiteBatch{{Origin: "http://name.example", Tasks: []harvest.Task{{URL: "http://name.example/"}}}}})["http://name.example/"]
 				if ask := (c.public || private) && !c.blocked; ask != (dialled != "") || ask != (a.Fault == harvest.FaultConnect) || ask == (a.Fault == harvest.FaultAddress) {
@@ -378,10 +378,10 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 func TestPrivateAddressesWithZonesAreRefused(t *testing.T) {
 	for _, origin := range []string{"http://[::1%25lo]", "http://[fe80::1%25eth0]"} {
 		synctest.Test(t, func(t *testing.T) {
-			h := &harvest.Harvester{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			h := &harvest.Harvester{Options: harvest.Options{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
 				t.Errorf("dialled %s", address)
 				return nil, errors.New("this is only a test")
-			}}
+			}}}
 			a := harvestAll(t, h, &harvest.Batch{Sites: []harvest.SiteBatch{{Origin: origin, Tasks: []harvest.Task{{URL: origin + "/"}}}}})[origin+"/"]
 			if a == nil || a.Fault != harvest.FaultAddress {
 				t.Errorf("%s: %+v", origin, a)
@@ -411,7 +411,7 @@ func TestSlowBodyIsAborted(t *testing.T) {
 		})
 		defer w.Close()
 		h := newHarvester(w)
-		h.Wait, h.Slow = time.Second, -1
+		h.Options.Wait, h.Options.Slow = time.Second, -1
 		defer h.Close()
 		s := w.Sites()[0]
 		c := &http.Client{Transport: h.Transport(s.Origin)}
@@ -438,13 +438,13 @@ func TestLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &fixed{ips: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8")}}
 		h := &harvest.Harvester{
-			Resolver: r, Lookups: 3,
-			Dial: func(_ context.Context, _, address string) (net.Conn, error) {
-				if !strings.HasPrefix(address, "8.8.8.8:") {
-					t.Errorf("dialled %s", address)
-				}
-				return nil, errors.New("this is only a test")
-			},
+			Options: harvest.Options{Resolver: r, Lookups: 3,
+				Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+					if !strings.HasPrefix(address, "8.8.8.8:") {
+						t.Errorf("dialled %s", address)
+					}
+					return nil, errors.New("this is only a test")
+				}},
 		}
 		b := &harvest.Batch{}
 		for _, origin := range []string{"http://a.example", "https://a.example", "http://a.example:81", "http://b.example", "http://c.example", "http://d.example", "http://e.example"} {

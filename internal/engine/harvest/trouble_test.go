@@ -209,7 +209,7 @@ func TestRange(t *testing.T) {
 		defer w.Close()
 		for _, limit := range []int64{300, 1000} {
 			h := newHarvester(w)
-			h.Range, h.MaxBytes = true, limit
+			h.Options.Range, h.Options.MaxBytes = true, limit
 			refused.Store(0)
 			for _, s := range w.Sites() {
 				for url, a := range harvestAll(t, h, one(s, "/a.html", "/b.html")) {
@@ -297,7 +297,7 @@ func TestOverbook(t *testing.T) {
 			w := fakeweb.New(fakeweb.Options{Seed: 13, Sites: 300, Kinds: []fakeweb.Kind{fakeweb.Tarpit}})
 			defer w.Close()
 			h := newHarvester(w)
-			h.Sites, h.Overbook = 30, overbook
+			h.Options.Sites, h.Options.Overbook = 30, overbook
 			time.AfterFunc(150*time.Second, func() {
 				if n := h.Stats().InFlight; n != want {
 					t.Errorf("overbook %v: %d concurrent requests", overbook, n)
@@ -314,7 +314,7 @@ func TestAThousandSitesAtOnce(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 13, Sites: 1100, Kinds: []fakeweb.Kind{fakeweb.Tarpit}})
 		defer w.Close()
 		h := newHarvester(w)
-		h.Sites = 1100
+		h.Options.Sites = 1100
 		time.AfterFunc(10*time.Second, func() {
 			if n := h.Stats().InFlight; n != 1100 {
 				t.Errorf("%d at once", n)
@@ -330,7 +330,7 @@ func TestMemory(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Sites: 40, Kinds: []fakeweb.Kind{fakeweb.Huge, fakeweb.Bomb, fakeweb.Honest}})
 		defer w.Close()
 		h := newHarvester(w)
-		h.Memory = 2 << 20
+		h.Options.Memory = 2 << 20
 		var mu sync.Mutex
 		var held, most int64
 		var released sync.WaitGroup
@@ -353,7 +353,7 @@ func TestMemory(t *testing.T) {
 			})
 		})
 		released.Wait()
-		if err != nil || most > h.Memory || most < h.Memory/2 {
+		if err != nil || most > h.Options.Memory || most < h.Options.Memory/2 {
 			t.Errorf("at most %d bytes of %d answers: %v", most, n, err)
 		}
 	})
@@ -380,7 +380,7 @@ func TestAnnouncedLengthReservesNoMemory(t *testing.T) {
 		})
 		defer w.Close()
 		h := newHarvester(w)
-		h.Memory = 64 << 20
+		h.Options.Memory = 64 << 20
 		b := &harvest.Batch{}
 		for i, s := range w.Sites() {
 			b.Sites = append(b.Sites, harvest.SiteBatch{Site: frontier.SiteID(i + 1), Origin: s.Origin, Tasks: []harvest.Task{{URL: s.Origin + "/", Source: 1, MaxBytes: 50_000_000}}})
@@ -477,7 +477,7 @@ func TestConnections(t *testing.T) {
 			w := fakeweb.New(fakeweb.Options{Seed: 7, Sites: 1, Kinds: []fakeweb.Kind{c.kind}})
 			s := w.Sites()[0]
 			h := newHarvester(w)
-			h.PerConn, h.Wait = c.perConn, c.wait
+			h.Options.PerConn, h.Options.Wait = c.perConn, c.wait
 			var paths []string
 			for i := range 10 {
 				paths = append(paths, fmt.Sprintf("/%d", i))
@@ -553,7 +553,7 @@ func TestNoGapStillObeysCrawlDelay(t *testing.T) {
 		b := batchOf(w.Sites(), 1, func(int) int { return 4 })
 		b.Sites[0].Delay = 7 * time.Second
 		h := newHarvester(w)
-		h.Wait, h.Slow = -1, -1
+		h.Options.Wait, h.Options.Slow = -1, -1
 		harvestAll(t, h, b)
 		for i, want := range [][]time.Duration{{7 * time.Second, 7 * time.Second, 7 * time.Second}, {0, 30 * time.Second, 0}} {
 			at := asked[w.Sites()[i].Host]

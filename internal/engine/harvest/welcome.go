@@ -106,7 +106,7 @@ func (h *Harvester) Refused(origin string, status int, header http.Header) {
 	s.shunned = now.Add(unwelcomeFor)
 	t.unwelcome(s)
 	if sl := t.slotOf(s); sl != nil && sl.at != nil { // with a negative Wait there is no address
-		t.weary(sl, now)
+		t.recordRefusal(sl, now)
 	}
 }
 

@@ -28,8 +28,8 @@ func TestWelcome(t *testing.T) {
 	}{
 		{"rate 10", 10, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
 		{"rate above the default maximum", 1000, nil, nil, []time.Duration{100, 100, 100, 100, 100}},
-		{"rate above the configured maximum", 1000, func(h *harvest.Harvester) { h.MaxRate = 50 }, nil, []time.Duration{20, 20, 20, 20, 20}},
-		{"welcomes disabled", 10, func(h *harvest.Harvester) { h.MaxRate = -1 }, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
+		{"rate above the configured maximum", 1000, func(h *harvest.Harvester) { h.Options.MaxRate = 50 }, nil, []time.Duration{20, 20, 20, 20, 20}},
+		{"welcomes disabled", 10, func(h *harvest.Harvester) { h.Options.MaxRate = -1 }, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
 		{"rate 0.05", 0.05, nil, nil, []time.Duration{20e3, 20e3, 20e3, 20e3, 20e3}},
 		{"smallest rate", math.SmallestNonzeroFloat64, nil, nil, []time.Duration{3600e3, 3600e3, 3600e3, 3600e3, 3600e3}},
 		{"rate 0", 0, nil, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3}},
@@ -54,7 +54,7 @@ func TestWelcome(t *testing.T) {
 				s := w.AddAt(fakeweb.Honest, "host.example", at(1))
 				neighbour := w.AddAt(fakeweb.Honest, "other.example", at(1))
 				h := newHarvester(w)
-				h.Wait, h.Slow = wait, -1
+				h.Options.Wait, h.Options.Slow = wait, -1
 				if c.set != nil {
 					c.set(h)
 				}
@@ -91,7 +91,7 @@ func TestCrawlDelaySurvivesBatch(t *testing.T) {
 		defer w.Close()
 		s := w.AddAt(fakeweb.Honest, "host.example", at(1))
 		h := newHarvester(w)
-		h.Wait, h.Slow = time.Second, -1
+		h.Options.Wait, h.Options.Slow = time.Second, -1
 		b := batchOf([]*fakeweb.Site{s}, 1, func(int) int { return 4 })
 		h.Pace(s.Origin, 5*time.Second)
 		harvestAll(t, h, b)
@@ -110,9 +110,9 @@ func TestWelcomeExpires(t *testing.T) {
 		s := w.AddAt(fakeweb.Honest, "host.example", at(1))
 		w.AddAt(fakeweb.Honest, "other.example", at(2))
 		h := newHarvester(w)
-		h.Wait, h.Slow, h.AddressAge = 10*time.Second, -1, time.Minute
+		h.Options.Wait, h.Options.Slow, h.Options.AddressAge = 10*time.Second, -1, time.Minute
 		to := at(1)
-		h.Resolver = resolver(func(string) []netip.Addr { return []netip.Addr{to} })
+		h.Options.Resolver = resolver(func(string) []netip.Addr { return []netip.Addr{to} })
 		ask := func(delay, pause time.Duration) {
 			t.Helper()
 			w.Forget()
@@ -166,9 +166,9 @@ func TestWelcomeAfterASlowConnection(t *testing.T) {
 				s := w.AddAt(fakeweb.Honest, "host.example", at(1))
 				h := newHarvester(w)
 				defer h.Close()
-				h.Wait, h.Slow, h.PerConn = 10*time.Second, -1, 1
+				h.Options.Wait, h.Options.Slow, h.Options.PerConn = 10*time.Second, -1, 1
 				slow := false
-				h.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				h.Options.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 					if slow {
 						slow = false
 						time.Sleep(connect)
@@ -206,7 +206,7 @@ func TestWelcomeIsWithdrawn(t *testing.T) {
 				defer w.Close()
 				s := w.AddAt(fakeweb.Honest, "host.example", at(1))
 				h := newHarvester(w)
-				h.Wait, h.Slow = 10*time.Second, -1
+				h.Options.Wait, h.Options.Slow = 10*time.Second, -1
 				ask := func(pause time.Duration) {
 					t.Helper()
 					w.Forget()

@@ -381,14 +381,14 @@ func (t *Tree) Full(url string) bool {
 
 // A Visit is the result of fetching a page.
 type Visit struct {
-	Page    frontier.PageID
-	URL     string
-	Text    float64  // share of the text that is new at its site, 0 to 1; negative: not known
-	Found   []string // URLs of its site that it was the first to link to
-	Refused int      // links of it that were Full
-	Abroad  bool     // it was the first to link to a URL of another site
-	Spoiled bool     // it has the content of another page, or is an error
-	Told    bool     // Ask did not decide: its site, or a person, named it
+	Page      frontier.PageID
+	URL       string
+	Text      float64  // share of the text that is new at its site, 0 to 1; negative: not known
+	Found     []string // URLs of its site that it was the first to link to
+	Refused   int      // links of it that were Full
+	CrossHost bool     // it was the first to link to a URL of another site
+	Spoiled   bool     // it has the content of another page, or is an error
+	Told      bool     // Ask did not decide: its site, or a person, named it
 }
 
 // Visited evaluates the first visit to a page, and reports whether it was useless.
@@ -415,7 +415,7 @@ func (t *Tree) Visited(v *Visit) (nothing bool) {
 		}
 		leaf := i == len(list)-1
 		x := max(worth[i], min(1, 3*v.Text))
-		if v.Abroad {
+		if v.CrossHost {
 			x = max(x, 0.5)
 		}
 		bad := v.Text >= 0 && own[i]+v.Refused >= 2 || v.Spoiled && program

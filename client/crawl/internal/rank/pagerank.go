@@ -2,8 +2,8 @@ package rank
 
 import "math"
 
-// Options are the parameters of the computation. The zero value is useful.
-type Options struct {
+// options are the parameters of the computation. The zero value is useful.
+type options struct {
 	// Jump is the probability of going to any page instead of along a link,
 	// epsilon in (2.6); 0 means 0.15 (G38).
 	Jump float64
@@ -16,8 +16,8 @@ type Options struct {
 	Rounds int
 }
 
-func (o *Options) withDefaults() Options {
-	var d Options
+func (o *options) withDefaults() options {
+	var d options
 	if o != nil {
 		d = *o
 	}
@@ -33,14 +33,14 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Pagerank ranks n pages, numbered from 0 (K02). links yields the links of each page that has any, in any
+// pagerank ranks n pages, numbered from 0 (K02). links yields the links of each page that has any, in any
 // order but every page once; it is called once a round, so links on a disk need not fit into memory (V26): it
 // must yield the same each time, and to is not kept. A link to no page among the n is ignored, a repeated
 // link counts twice, and a link of a page to itself counts: omit those that should not.
 //
 // The ranks sum to 1. A page without links leads to all pages alike: for that the ranks are normalised once,
 // after the last round (E24). It needs 16 bytes a page in addition to the result.
-func Pagerank(n int, links func(yield func(from int, to []int32) bool), o *Options) []float32 {
+func pagerank(n int, links func(yield func(from int, to []int32) bool), o *options) []float32 {
 	if n <= 0 {
 		return nil
 	}

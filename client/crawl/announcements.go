@@ -8,74 +8,39 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/protocol"
 )
 
-// notices handles the announcements of sites: each is stored, and the pages that it names are stored from it, fetched or scheduled.
-type notices struct {
-	c        *Crawler
-	work     *work
-	front    *frontier.Frontier
-	sites    *siteTable
-	judge    *judgement
-	revisits *revisits
-	readings *readings
-	queue    *pageQueue
-	count    *counters
+// announcements handles the announcements of sites: each is stored, and the pages that it names are stored from it, fetched or scheduled.
+type announcements struct {
+	c      *setup
+	work   *work
+	front  queue
+	sites  *siteTable
+	trust  trustRule
+	plan   planner
+	reader *pageReader
+	queue  *pageQueue
+	count  *counters
 
+	hastens    bool                                        // pages that are announced at once are fetched before others
 	receptions map[collection.Signal]*collection.Reception // guarded by the work's lock
 }
 
 // apply stores what a source has announced of a site: all sources go through it.
 // It returns how many pages are to be fetched because of it.
-func (n *notices) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
+func (n *announcements) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
 	c, work := n.c, n.work
-	now := time.Now()
-	o := collection.ApplyOptions{
-		Admit: func(url string) collection.Find {
-			v := c.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
-			if !v.OK && !byRobots(v) {
-				return collection.Find{}
-			}
-			return find(v, protocol.Depth(url), by)
-		},
-		Take: func(p *collection.Page, item *protocol.Item) bool {
-			if p.Told && p.Signal == by {
-				return true // announced again before a visit could judge it
-			}
-			return n.judge.heeds(st, by, item, now)
-		},
-	}
-	o.Unsure = !n.judge.confirms(st, by)
-	if by == collection.ByManifest {
-		n.judge.census(st, &step, now)
-		work.Lock()
-		last, belief := st.looked, st.Belief
-		if lastOf(&step) { // then st.looked is the time of this poll already
-			last = st.before
-		}
-		work.Unlock()
-		o.Read = last
-		o.Listed = func(p *collection.Page, item *protocol.Item) {
-			n.judge.caughtUp(st, p, item)
-			n.revisits.truths.listed(p, item, last, now, belief)
-		}
-	}
-	if n.judge.sure {
-		o = n.onlyOptions(by)
-	} else {
-		step.Changes = spelled(step.Changes)
-	}
+	o := n.trust.options(st, &step, by, time.Now())
 	if by == collection.ByManifest {
 		o.Under = c.under(st.Origin)
 	}
-	known := n.readings.awaits(st, &step)
+	known := n.reader.awaits(st, &step)
 	done, err := c.Collection.Apply(source, step, by, o)
 	var brought []delivery
 	if err == nil {
-		brought, err = n.readings.deliveries(&step)
+		brought, err = n.reader.deliveries(&step)
 	} else if len(done.Dropped) > 0 {
 		work.Lock()
 		n.front.Drop(done.Dropped)
@@ -92,31 +57,21 @@ func (n *notices) apply(st *site, source uint64, step client.Step, by collection
 	}
 	work.Lock()
 	n.sites.touch(st)
-	if by == collection.ByStream || by == collection.ByChanges { // their changes are numbered, unlike those of a manifest
-		heard := believed(st)
-		heard.Signal.Numbers.Add(len(step.Changes), 0)
-		n.sites.believes(st, heard)
-	} else if heard := believed(st); by == collection.ByManifest && heard.Signal.Numbers.Sure && !st.sources.listens() && done.Pending > 0 { // there was a gap in the numbers: the manifest names the lost changes
-		heard.Signal.Numbers.Add(0, done.Pending)
-		n.sites.believes(st, heard)
-	}
-	if by == collection.ByManifest && lastOf(&step) {
-		n.revisits.leftOut(st, st.before)
-	}
+	n.plan.announced(st, &step, by, done.Pending)
 	n.sites.counted(done.New)
 	n.count.New.Add(int64(len(done.New)))
 	n.front.Drop(done.Dropped)
 	brought = n.queue.takeOut(brought)
 	n.front.Add(done.Queue)
 	done.Reception.Paid(len(brought))
-	n.received(st, source, by, &done.Reception)
+	n.countReceived(st, source, by, &done.Reception)
 	work.Unlock()
 	known()
 	work.rouse()
-	if err := n.readings.deliver(brought); err != nil && work.ctx.Err() == nil {
+	if err := n.reader.deliver(brought); err != nil && work.ctx.Err() == nil {
 		return 0, err
 	}
-	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && !c.Once {
+	if at := by == collection.ByStream || by == collection.ByChanges || by == collection.ByIndexNow; at && n.hastens {
 		err = n.queue.hastenAll(done.Queue)
 	}
 	return done.Pending, err
@@ -159,7 +114,7 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 	}
 	of := map[string][]protocol.Change{}
 	for _, u := range urls {
-		if v := c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Listed}); v.OK {
+		if v := c.settings.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Listed}); v.OK {
 			o := protocol.Origin(v.URL)
 			of[o] = append(of[o], protocol.Change{Op: protocol.Update, Item: protocol.Item{URL: v.URL, Length: -1}})
 		}
@@ -173,7 +128,7 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 		}
 		for len(changes) > 0 {
 			n := min(len(changes), protocol.MaxBatch)
-			if _, err := r.notices.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
+			if _, err := r.announcements.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
 				return err
 			}
 			changes = changes[n:]
@@ -189,11 +144,11 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	if r == nil {
 		return nil, ErrRunning
 	}
-	var x read
+	var x result
 	verdicts := make([]seed.Verdict, len(urls))
 	for i, u := range urls {
-		verdicts[i] = c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
-		if v := &verdicts[i]; v.OK && !r.notices.wanted(v.URL) {
+		verdicts[i] = c.settings.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+		if v := &verdicts[i]; v.OK && !r.announcements.trust.admits(v.URL) {
 			v.OK, v.Rule = false, "its host is not crawled"
 		}
 		if verdicts[i].OK {
@@ -215,26 +170,10 @@ func (c *Crawler) Add(ctx context.Context, urls []string) ([]seed.Verdict, error
 	return verdicts, nil
 }
 
-// wanted reports whether a URL is of a crawled host: a page that a person
-// requests must not add a foreign site to the crawl.
-func (n *notices) wanted(url string) bool {
-	if n.judge.sure {
-		return n.names(url)
-	}
-	n.work.Lock()
-	st := n.sites.byOrigin[protocol.Origin(url)]
-	crawled := st != nil && st.sources.obeys()
-	n.work.Unlock()
-	if crawled {
-		return true
-	}
-	return n.c.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
-}
-
 // Accept confirms the deletions that are held back because the site's manifest
 // dropped most of its pages at once. It returns the number of dropped pages.
 func (c *Crawler) Accept(origin string) (gone int, err error) {
-	site, ok := c.Collection.Site(c.Seeder.Origin(origin))
+	site, ok := c.Collection.Site(c.settings.Seeder.Origin(origin))
 	if !ok {
 		return 0, fmt.Errorf("unknown site %s", origin)
 	}
@@ -258,8 +197,8 @@ func (c *Crawler) Accept(origin string) (gone int, err error) {
 	return gone, nil
 }
 
-// received counts a source's changes by outcome (C30). The work's lock is held.
-func (n *notices) received(st *site, id uint64, by collection.Signal, took *collection.Reception) {
+// countReceived counts a source's changes by outcome (C30). The work's lock is held.
+func (n *announcements) countReceived(st *site, id uint64, by collection.Signal, took *collection.Reception) {
 	t := n.receptions[by]
 	if t == nil {
 		t = &collection.Reception{}
@@ -268,7 +207,7 @@ func (n *notices) received(st *site, id uint64, by collection.Signal, took *coll
 	t.Add(took)
 	for _, src := range st.sources.byURL {
 		if src.ID == id && id != 0 {
-			src.told.Add(took)
+			src.reception.Add(took)
 			return
 		}
 	}

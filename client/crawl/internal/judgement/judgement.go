@@ -1,4 +1,6 @@
-package crawl
+// Package judgement decides which announcements of sites are believed, by how right earlier ones have been: their digests,
+// their dates, and the changes that sources left out.
+package judgement
 
 import (
 	"sync"
@@ -10,35 +12,48 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// judgement decides which announcements are believed, by how right earlier ones have been: their digests, their dates, and
-// the changes that sources left out. Its lock guards the standing of each site; no other lock is taken under it.
-type judgement struct {
+// A Judge decides which announcements are believed. It is safe for concurrent use, and takes no other lock under its own.
+type Judge struct {
 	rules *trust.Rules
-	sure  bool // all announcements are believed
 
-	mu     sync.Mutex
+	mu     sync.Mutex                // guards the rest, and all standings
 	claims map[frontier.PageID]claim // announcements of pages that are being fetched
 }
 
-// A standing says how far a site's announcements are believed. The judgement's lock guards it.
-type standing struct {
+// New returns a Judge with the parameters of the trust rule.
+func New(rules *trust.Rules) *Judge {
+	return &Judge{rules: rules, claims: map[frontier.PageID]claim{}}
+}
+
+// A Standing says how far a site's announcements are believed. Only the methods of the Judge use it.
+type Standing struct {
 	trust    trust.Record
 	underWay map[collection.Signal]int       // announced pages that are being fetched and are not judged yet
+	full     bool                            // a source waits for its claims to be judged, see Fill
 	muted    map[collection.Signal]time.Time // when sources were muted in this run
 	unsure   map[frontier.PageID]finding     // changes found by visits, which the site's manifest may still show
-	dates    []protocol.Date                 // of the manifest that is being read, see census
+	dates    []protocol.Date                 // of the manifest that is being read, see Census
+}
+
+// Stored returns the standing of a site by its record; a damaged record counts as none.
+func Stored(record []byte) *Standing {
+	st := &Standing{underWay: map[collection.Signal]int{}, muted: map[collection.Signal]time.Time{}, unsure: map[frontier.PageID]finding{}}
+	if rec, err := trust.Parse(record); err == nil {
+		st.trust = rec
+	}
+	return st
 }
 
 // A claim is an announcement of a page that is being fetched because of it. The
 // visit judges the claim.
 type claim struct {
 	trust.Claim
-	site *site
+	site *Standing
 	by   collection.Signal
 }
 
-// heeds reports whether a site's announcement of a page that was visited before is believed enough to cause a visit.
-func (j *judgement) heeds(st *site, by collection.Signal, item *protocol.Item, now time.Time) bool {
+// Heeds reports whether a site's announcement of a page that was visited before is believed enough to cause a visit.
+func (j *Judge) Heeds(st *Standing, by collection.Signal, item *protocol.Item, now time.Time) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if by == collection.BySitemap || by == collection.ByFeed || by == collection.ByManifest {
@@ -49,9 +64,19 @@ func (j *judgement) heeds(st *site, by collection.Signal, item *protocol.Item, n
 	return j.rules.Notice(st.trust.Source(string(by)), now).Taken()
 }
 
-// judged updates the trust in the source that led to a visit; no other function does. It returns the claim, if the
-// page was fetched because of one, its outcome, and whether the site's record has changed. The work's lock is held.
-func (j *judgement) judged(st *site, v *collection.Visit, d *collection.Visited) (c claim, claimed bool, outcome trust.Outcome, news bool) {
+// A Verdict is the outcome of the claim that led to a visit.
+type Verdict struct {
+	trust.Claim
+	Claimed bool // the page was fetched because of a claim
+	Outcome trust.Outcome
+}
+
+// Right reports whether a claim was right.
+func (v *Verdict) Right() bool { return v.Claimed && v.Outcome == trust.Right }
+
+// Visited updates the trust in the source that led to a visit; no other function does. It also returns whether the site's
+// record has changed.
+func (j *Judge) Visited(st *Standing, v *collection.Visit, d *collection.Visited) (of Verdict, news bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	bodies := &st.trust.Bodies
@@ -67,9 +92,9 @@ func (j *judgement) judged(st *site, v *collection.Visit, d *collection.Visited)
 		bodies.Count(&bodies.Matched)
 		news = true
 	}
-	c, claimed = j.claims[d.Page.ID]
+	c, claimed := j.claims[d.Page.ID]
 	if !claimed {
-		return c, false, trust.Void, news
+		return of, news
 	}
 	delete(j.claims, d.Page.ID)
 	st.underWay[c.by]--
@@ -90,51 +115,51 @@ func (j *judgement) judged(st *site, v *collection.Visit, d *collection.Visited)
 		seen.Last = d.Before.Last
 		seen.LastChanged = d.Before.Visits == 1 || !d.Before.First.Before(c.At) || d.Before.Changes > 0 && c.At.Sub(d.Before.Last) < justChanged
 	}
-	voice := st.trust.Source(string(c.by))
-	_, mute := voice.Muted()
-	outcome = trust.Judge(c.Claim, seen)
-	j.rules.Outcome(voice, outcome, v.Asked)
-	if _, now := voice.Muted(); now && !mute {
+	source := st.trust.Source(string(c.by))
+	_, mute := source.Muted()
+	outcome := trust.Judge(c.Claim, seen)
+	j.rules.Outcome(source, outcome, v.Asked)
+	if _, now := source.Muted(); now && !mute {
 		st.muted[c.by] = v.Asked
 	}
-	return c, true, outcome, true
+	return Verdict{c.Claim, true, outcome}, true
 }
 
-// A claimDecision is what to do with an announced page that is next in the queue.
-type claimDecision int
+// A Decision is what to do with an announced page that is next in the queue.
+type Decision int
 
 const (
-	ask       claimDecision = iota
-	wait                    // until other claims of the same source are judged
-	unbelieve               // since the claim was made, its source was found to lie
+	Fetch     Decision = iota
+	Wait               // until other claims of the same source are judged
+	Unbelieve          // since the claim was made, its source was found to lie
 )
 
-// believe decides whether an announced page is fetched. A source may have only as
+// Believe decides whether an announced page is fetched. A source may have only as
 // many claims under way as MaxInFlight permits: else thousands of false claims would
 // all cause visits before the first one is judged.
-func (j *judgement) believe(st *site, p *collection.Page) claimDecision {
-	if !p.Told || p.Visits == 0 || !isSourceSignal(p.Signal) || j.sure {
-		return ask
+func (j *Judge) Believe(st *Standing, p *collection.Page) Decision {
+	if !p.Told || p.Visits == 0 || !FromSource(p.Signal) {
+		return Fetch
 	}
 	at, modified := p.Claim()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	v := st.trust.Source(string(p.Signal))
 	if _, mute := v.Muted(); mute && !at.After(st.muted[p.Signal]) {
-		return unbelieve
+		return Unbelieve
 	}
 	if st.underWay[p.Signal] >= j.rules.MaxInFlight(v) {
-		return wait
+		return Wait
 	}
 	if _, ok := j.claims[p.ID]; !ok {
 		st.underWay[p.Signal]++
 	}
 	j.claims[p.ID] = claim{site: st, by: p.Signal, Claim: trust.Claim{At: at, Modified: modified, Digest: p.Debt, Text: p.DebtText, Length: p.DebtLength}}
-	return ask
+	return Fetch
 }
 
-// isSourceSignal reports whether a signal comes from the site itself.
-func isSourceSignal(s collection.Signal) bool {
+// FromSource reports whether a signal comes from the site itself.
+func FromSource(s collection.Signal) bool {
 	switch s {
 	case collection.BySitemap, collection.ByFeed, collection.ByManifest, collection.ByChanges, collection.ByStream, collection.ByIndexNow:
 		return true
@@ -142,8 +167,8 @@ func isSourceSignal(s collection.Signal) bool {
 	return false
 }
 
-// unasked undoes believe for pages that were not fetched after all.
-func (j *judgement) unasked(pages []frontier.PageID) {
+// NotFetched undoes Believe for pages that were not fetched after all.
+func (j *Judge) NotFetched(pages []frontier.PageID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, id := range pages {
@@ -158,11 +183,21 @@ func (j *judgement) unasked(pages []frontier.PageID) {
 // justChanged: a notice that comes so soon after a visit that found a change may be about that change.
 const justChanged = 10 * time.Minute
 
-// tells reports whether a site publishes its changes now, and is believed.
-func (j *judgement) tells(st *site) bool {
-	if st.sources.tells == nil {
-		return false
-	}
+// Fill records that a source of a site waits for its claims to be judged, and Full reports whether one does.
+func (j *Judge) Fill(st *Standing) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	st.full = true
+}
+
+func (j *Judge) Full(st *Standing) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return st.full
+}
+
+// BelievesAll reports whether all sources of a site that announce changes are believed.
+func (j *Judge) BelievesAll(st *Standing) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := range st.trust.Sources {
@@ -175,41 +210,29 @@ func (j *judgement) tells(st *site) bool {
 	return true
 }
 
-// unstable returns which part of a site's pages usually differs at each request.
-func (j *judgement) unstable(st *site) collection.Unstable {
-	if st == nil {
-		return collection.Stable
-	}
+// Pages returns which part of a site's pages usually differs at each request, and whether the Last-Modified of its responses is
+// useful.
+func (j *Judge) Pages(st *Standing) (part collection.Unstable, dated bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch is, restless := st.trust.Bodies.ByText(); {
 	case restless:
-		return collection.UnstableText
+		part = collection.UnstableText
 	case is:
-		return collection.UnstableBody
+		part = collection.UnstableBody
 	}
-	return collection.Stable
-}
-
-// dated reports whether the Last-Modified of a site's responses is useful.
-func (j *judgement) dated(st *site) bool {
-	if st == nil {
-		return true
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	switch st.trust.Date(headerDates).Worth() {
 	case trust.Now, trust.Alike, trust.Absurd, trust.False:
-		return false
+		return part, false
 	}
-	return true
+	return part, true
 }
 
 // headerDates is the name of Last-Modified in the trust record.
 const headerDates = "header"
 
-// exact reports whether the digests of a site's pages have been right so far, and all its sources are believed.
-func (j *judgement) exact(st *site) bool {
+// Exact reports whether the digests of a site's pages have been right so far, and all its sources are believed.
+func (j *Judge) Exact(st *Standing) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if is, _ := st.trust.Bodies.ByText(); is {
@@ -223,8 +246,8 @@ func (j *judgement) exact(st *site) bool {
 	return true
 }
 
-// recorded returns the trust in a site as its record stores it.
-func (j *judgement) recorded(st *site) []byte {
+// Recorded returns the trust in a site as its record stores it.
+func (j *Judge) Recorded(st *Standing) []byte {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return st.trust.Append(nil)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
@@ -14,40 +15,41 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A reader parses one answer at a time.
-type reader struct {
+// A parser parses one answer at a time.
+type parser struct {
 	gatherer gather.Gatherer
 	page     gather.Page
 }
 
-// readings turns answers into visits, and also pages that came without a request of their own. At most one answer per core is
+// pageReader turns answers into visits, and also pages that came without a request of their own. At most one answer per core is
 // parsed at a time.
-type readings struct {
-	c     *Crawler
+type pageReader struct {
+	c     *setup
 	work  *work
 	in    *inbox
 	sites *siteTable
-	judge *judgement
+	judge *judgement.Judge
+	trust trustRule
 	count *counters
 
-	readers chan *reader // the idle readers; there is one per core
+	parsers chan *parser // the idle readers; there is one per core
 }
 
-// answers handles the answers of the Harvester.
-type answers struct {
-	c        *Crawler
+// answerHandler handles the answers of the Harvester.
+type answerHandler struct {
+	c        *setup
 	work     *work
 	in       *inbox
 	sites    *siteTable
 	families *families
-	readings *readings
+	reader   *pageReader
 	sources  *sources
 	count    *counters
 }
 
 // take parses an answer in the goroutine that received it, since its bytes are in
 // the caches of that core. At most one answer per core is parsed at a time.
-func (r *answers) take(a *harvest.Answer) {
+func (r *answerHandler) take(a *harvest.Answer) {
 	r.count.asked(a)
 	if a.Fault != "" {
 		r.c.Log.Debug("fetch failed", "url", a.Task.URL, "fault", a.Fault, "err", a.Err)
@@ -61,8 +63,8 @@ func (r *answers) take(a *harvest.Answer) {
 	}
 	switch {
 	case a.Page == 0:
-		r.readings.reading(func(rd *reader) {
-			if !r.sources.read(a) {
+		r.reader.withParser(func(rd *parser) {
+			if !r.sources.handle(a) {
 				r.softAnswered(a, rd)
 				a.Release()
 			}
@@ -70,12 +72,12 @@ func (r *answers) take(a *harvest.Answer) {
 	case notAsked(a):
 		a.Release()
 		r.sites.leave(a)
-		r.in.put(read{again: []frontier.PageID{a.Page}, busy: 1})
+		r.in.put(result{again: []frontier.PageID{a.Page}, busy: 1})
 	default:
-		x := read{answer: a, busy: 1}
-		r.readings.reading(func(rd *reader) {
-			rd.page.HTML, rd.gatherer.Pairs = false, r.families.looks(a.Site)
-			x.visits = []collection.Visit{r.readings.visit(a, rd)}
+		x := result{answer: a, busy: 1}
+		r.reader.withParser(func(rd *parser) {
+			rd.page.HTML, rd.gatherer.Pairs = false, r.families.compares(a.Site)
+			x.visits = []collection.Visit{r.reader.visit(a, rd)}
 			if rd.page.HTML && rd.gatherer.Pairs {
 				x.pairs = append([]uint32{}, rd.page.Pairs...)
 			}
@@ -90,16 +92,11 @@ func (r *answers) take(a *harvest.Answer) {
 	}
 }
 
-// reading calls f with a reader, once one is free.
-func (r *readings) reading(f func(*reader)) {
-	rd := <-r.readers
-	defer func() { r.readers <- rd }()
+// withParser calls f with a reader, once one is free.
+func (r *pageReader) withParser(f func(*parser)) {
+	rd := <-r.parsers
+	defer func() { r.parsers <- rd }()
 	f(rd)
-}
-
-// isPage reports whether a response has the page: also one that a proxy has changed (203).
-func isPage(status int) bool {
-	return status == http.StatusOK || status == http.StatusNonAuthoritativeInfo
 }
 
 // notAsked reports whether a page was not fetched after all: the batch has
@@ -112,10 +109,14 @@ func notAsked(a *harvest.Answer) bool {
 }
 
 // visit returns the visit that results from the answer for a page.
-func (r *readings) visit(a *harvest.Answer, rd *reader) collection.Visit {
+func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 	st, page := r.sites.known(a.Site), &rd.page
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
-		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Unstable: r.judge.unstable(st)}
+		Status: a.Status, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want}
+	dated := true
+	if st != nil {
+		v.Unstable, dated = r.judge.Pages(st.standing)
+	}
 	if a.Fault != "" && a.Fault != harvest.FaultSize {
 		v.Fault = string(a.Fault)
 		if a.Err != nil {
@@ -133,12 +134,12 @@ func (r *readings) visit(a *harvest.Answer, rd *reader) collection.Visit {
 	v.Type = mediaType(h)
 	v.Again = retryAfter(h, time.Now())
 	if t, err := http.ParseTime(v.LastModified); err == nil {
-		if sane, ok := protocol.SaneModified(t, time.Now()); ok && r.judge.dated(st) {
+		if sane, ok := protocol.SaneModified(t, time.Now()); ok && dated {
 			v.Modified = sane
 		}
 	}
 	switch {
-	case isPage(a.Status):
+	case gather.IsPage(a.Status):
 		v.Body, v.Cut = a.Body, a.Fault == harvest.FaultSize
 		if a.File != nil {
 			if err := spilled(&v, a); err != nil {
@@ -174,7 +175,7 @@ func (r *readings) visit(a *harvest.Answer, rd *reader) collection.Visit {
 }
 
 // gather parses a page, and digests its main text if text or the Gatherer's option is set.
-func (rd *reader) gather(a *harvest.Answer, text bool) error {
+func (rd *parser) gather(a *harvest.Answer, text bool) error {
 	g := &rd.gatherer
 	defer func(always bool) { g.Text = always }(g.Text)
 	g.Text = g.Text || text
@@ -182,7 +183,7 @@ func (rd *reader) gather(a *harvest.Answer, text bool) error {
 }
 
 // admit passes the links of a page to the Seeder.
-func (r *readings) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
+func (r *pageReader) admit(a *harvest.Answer, page *gather.Page, v *collection.Visit) {
 	if page.NoFollow {
 		return
 	}

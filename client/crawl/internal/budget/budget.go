@@ -1,0 +1,227 @@
+// Package budget limits what visits may cost, and finds the price that follows.
+package budget
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/engine/fresh"
+)
+
+// Options are a budget for revisits. Plans find the price at which the budget is spent, and every decision uses that price.
+type Options struct {
+	Policy fresh.Priced // whose Price the planner sets
+
+	// The budget, in the unit of the policy's costs: requests, or 20 kB.
+	PerDay  float64 // of all pages; 0 means PerPage
+	PerPage float64 // a day for each stored page; 0 means 0.1
+
+	// OutsideBudget is the extra budget for visits to pages that sites announce, as a multiple of the budget, where
+	// the Policy is Eager. 0 means 1; negative means no limit. Beyond it, the most valuable pages go first.
+	OutsideBudget float64
+
+	// Every is the time between two plans, which compute the price. Zero means an
+	// hour. It is shorter while a crawl is young, and longer where plans would take
+	// more than a twentieth of the time.
+	Every time.Duration
+}
+
+// AuditShare is the share of its usual visits that a page gets at least, even if its site publishes changes and announces none of it.
+const AuditShare = 0.1
+
+const (
+	leastTold  = 100 // visits to announced pages that can be saved up in the extra budget, however small it is
+	perPage    = 0.1
+	burstDays  = 1      // days of the budget that can be saved up: with less, the price swings
+	leastBurst = 20     // visits that can be saved up, however small the budget
+	middling   = 20_000 // bytes of an average page, to size a bucket in visits where visits cost bytes
+)
+
+// A Budget is what visits may cost, and the price that follows from the last plan and from what is left. It sets the policy of
+// the collection. It is safe for concurrent use, and takes no lock of another part of the crawl under its own.
+type Budget struct {
+	set *Options
+	col *collection.Collection
+
+	mu     sync.Mutex // guards the rest
+	plan   fresh.Plan
+	at     time.Time // when the plan was made; zero: there is none
+	bucket fresh.Bucket
+	beside fresh.Bucket
+	filled time.Time // when the buckets were last filled
+	price  float64   // of a request, in gain
+
+	fresh   float64 // estimated share of fresh copies, weighted by importance, when the plan was made
+	unknown int     // copies of sites that gave no answer then, which do not count
+}
+
+// New returns a budget with the price before the first plan: the last one of the previous run, if
+// that had the same objective and costs, or else the price at which an unknown page
+// would be visited as often as the budget allows for all.
+func New(set *Options, col *collection.Collection) *Budget {
+	b := &Budget{set: set, col: col}
+	kept, _ := col.KeptPolicy()
+	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == set.Policy.Objective && p.Costs == set.Policy.Costs {
+		b.setPrice(p.Price)
+		return b
+	}
+	post := new(fresh.Prior).Under(&fresh.Belief{})
+	const importance = 0.5
+	b.setPrice(importance * set.Policy.Objective.At(&post, 1/b.perPage()))
+	return b
+}
+
+// Planning returns a plan to which so many stored pages are to be added.
+func (b *Budget) Planning(stored int) *fresh.Planning {
+	return &fresh.Planning{Priced: b.policy(), Budget: b.perDay(stored), Pages: stored, OutsideBudget: b.besides()}
+}
+
+// perDay returns the daily budget for so many stored pages.
+func (b *Budget) perDay(stored int) float64 {
+	if b.set.PerDay > 0 {
+		return b.set.PerDay
+	}
+	return b.perPage() * float64(max(stored, 1))
+}
+
+func (b *Budget) perPage() float64 {
+	if b.set.PerPage > 0 {
+		return b.set.PerPage
+	}
+	return perPage
+}
+
+// setPrice sets the price of all decisions. The lock is held.
+func (b *Budget) setPrice(price float64) {
+	p := b.policy()
+	p.Price, p.Longest = price, max(p.Longest, b.plan.Longest)
+	p.OutsideBudget = b.outsidePrice()
+	b.price = price
+	b.col.SetPolicy(p)
+}
+
+// policy returns the policy of visits, without a price.
+func (b *Budget) policy() fresh.Priced {
+	p := b.set.Policy
+	if p.Audit == 0 {
+		p.Audit = AuditShare
+	}
+	return p
+}
+
+// besides returns the extra budget for announced pages, as a multiple of the budget; 0 means no limit.
+func (b *Budget) besides() float64 {
+	switch x := b.set.OutsideBudget; {
+	case x < 0:
+		return 0
+	case x == 0:
+		return 1
+	default:
+		return x
+	}
+}
+
+// outsidePrice returns the least gain of a visit that is charged to the extra budget: 0 while at least half of that is left. The
+// lock is held.
+func (b *Budget) outsidePrice() float64 {
+	switch x := &b.beside; {
+	case b.besides() == 0 || x.Rate == 0 || x.Balance >= x.Burst/2:
+		return 0
+	case x.Balance <= 0 || b.plan.OutsideBudget == 0:
+		return math.MaxFloat32
+	default:
+		return b.plan.OutsideBudget * x.Factor()
+	}
+}
+
+// Planned takes over a plan that was begun at a time, for so many stored pages. fresh and unknown are those of the budget.
+func (b *Budget) Planned(plan fresh.Plan, began time.Time, stored int, fresh float64, unknown int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.filled.IsZero() {
+		b.filled = began
+	}
+	day, visit := b.perDay(stored), b.set.Policy.Costs.Visit(middling)
+	b.fill(day, visit)
+	b.fillBeside(b.besides()*day, visit)
+	b.plan, b.at, b.fresh, b.unknown = plan, began, fresh, unknown
+	b.trim(time.Now())
+}
+
+// Correct corrects the price by the balance of the budget.
+func (b *Budget) Correct(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.trim(now)
+}
+
+func (b *Budget) trim(now time.Time) {
+	b.bucket.Earn(now.Sub(b.filled).Hours() / 24)
+	b.beside.Earn(now.Sub(b.filled).Hours() / 24)
+	b.filled = now
+	if b.plan.Pages > 0 {
+		b.setPrice(b.plan.Price * b.bucket.Factor())
+	}
+}
+
+// fill sets the bucket's daily rate. When the bucket grows, half of the new room is
+// filled, else the price would jump.
+func (b *Budget) fill(day, visit float64) {
+	burst := max(day*burstDays, leastBurst*visit)
+	b.bucket = fresh.Bucket{Rate: day, Burst: burst, Balance: b.bucket.Balance + (burst-b.bucket.Burst)/2}
+}
+
+// fillBeside does the same for the extra budget. It is full at first, for sites that begin to publish their changes.
+func (b *Budget) fillBeside(day, visit float64) {
+	burst := max(day*burstDays, leastTold*visit)
+	b.beside = fresh.Bucket{Rate: day, Burst: burst, Balance: b.beside.Balance + burst - b.beside.Burst}
+}
+
+// Spend charges the budget.
+func (b *Budget) Spend(cost float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bucket.Spend(cost)
+}
+
+// SpendOutside charges a visit to an announced page to the extra budget, or to the normal one if the extra one is empty, or if
+// the visit was worth the normal price only. gain returns what the visit was expected to gain under a policy.
+func (b *Budget) SpendOutside(cost float64, gain func(fresh.Priced) float64) {
+	b.mu.Lock()
+	least, price, empty := b.outsidePrice(), b.price, b.beside.Balance <= 0
+	b.mu.Unlock()
+	if least > 0 {
+		if empty {
+			b.Spend(cost)
+			return
+		}
+		if gain := gain(b.policy()); gain < least && gain >= price {
+			b.Spend(cost)
+			return
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.beside.Spend(cost); least != b.outsidePrice() && b.plan.Pages > 0 {
+		b.setPrice(b.price)
+	}
+}
+
+// Figures are those of the last plan: see crawl.Revisits. Took is not set.
+type Figures struct {
+	Planned                                  time.Time
+	Took, Price, Budget, Spend, Beside, Left float64
+	Requests, Fresh                          float64
+	Unknown                                  int
+	Freshness, Age                           float64
+}
+
+// Figures returns the figures of the last plan; false means that there is none yet.
+func (b *Budget) Figures() (f Figures, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Figures{b.at, 0, b.price, b.bucket.Rate, b.plan.Spend, b.beside.Rate, b.beside.Balance,
+		b.plan.Requests, b.fresh, b.unknown, b.plan.Freshness, b.plan.Age}, !b.at.IsZero()
+}
