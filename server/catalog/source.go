@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A Source lists pages of a site.
@@ -116,7 +117,7 @@ func openDocument(ctx context.Context, name, last string) (*document, error) {
 	if d.file, err = os.Open(name); err != nil {
 		return nil, err
 	}
-	d.Reader, d.close = withContext(ctx, d.file), func() { d.file.Close() }
+	d.Reader, d.close = pause.Reader(ctx, d.file), func() { d.file.Close() }
 	if st, err = d.file.Stat(); err != nil {
 		d.Close()
 		return nil, err
@@ -182,19 +183,4 @@ func keepValidators(v fetch.Validators) string {
 func parseValidators(s string) (v fetch.Validators) {
 	v.ETag, v.LastModified, _ = strings.Cut(s, "\n")
 	return v
-}
-
-// withContext makes reading end with ctx.
-func withContext(ctx context.Context, r io.Reader) io.Reader { return &contextReader{ctx, r} }
-
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c *contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
 }
