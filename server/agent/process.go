@@ -109,7 +109,7 @@ func newProgram(ctx context.Context, wasm []byte, load loading) (*program, error
 			config = config.WithCompilationCache(cache)
 		}
 	}
-	p := &program{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
+	p := &program{runtime: wazero.NewRuntimeWithConfig(ctx, config), said: beginning{most: 300}}
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.runtime); err != nil {
 		return nil, err
 	}
@@ -237,11 +237,13 @@ func (p *program) told(err error) error {
 }
 
 // A beginning is a Writer that keeps only the first bytes.
-type beginning struct{ text []byte }
+type beginning struct {
+	text []byte
+	most int
+}
 
 func (b *beginning) Write(p []byte) (int, error) {
-	const most = 300
-	b.text = append(b.text, p[:min(len(p), most-len(b.text))]...)
+	b.text = append(b.text, p[:min(len(p), b.most-len(b.text))]...)
 	return len(p), nil
 }
 
