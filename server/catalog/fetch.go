@@ -80,6 +80,9 @@ type answer struct {
 	trouble bool // err concerns the server, not this page
 }
 
+// failed reports whether a has no result.
+func (a *answer) failed() bool { return a.err != nil && !errors.Is(a.err, fs.ErrNotExist) }
+
 // fetchMark begins the stamp of a fetched page. It is followed by the claim that the page was fetched for,
 // the time of the check, and its validators.
 const fetchMark = "parley/fetched:"
@@ -164,7 +167,7 @@ func (f *fetcher) known(url string) (o inventory.Offer, v fetch.Validators, was 
 		return o, v, was, err
 	}
 	it := e.Item
-	o = inventory.Offer{URL: url, Place: f.catalog.place(url), Modified: it.Modified, Span: it.Span, Length: it.Length, Type: it.Type, Title: it.Title,
+	o = inventory.Offer{URL: url, Place: f.catalog.site.border.place(url), Modified: it.Modified, Span: it.Span, Length: it.Length, Type: it.Type, Title: it.Title,
 		Digest: it.Digest, Language: it.Language, Canonical: it.Canonical, Text: it.Text, Sketch: e.Sketch}
 	return o, stamp.Validators, was, nil
 }
