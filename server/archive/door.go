@@ -12,8 +12,7 @@ import (
 
 // Latest implements [content.Archive].
 func (m *Maker) Latest() (content.Archived, bool) {
-	m.init()
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
 	if f := m.latest(); f != nil {
 		return f.Archived, true
@@ -23,8 +22,7 @@ func (m *Maker) Latest() (content.Archived, bool) {
 
 // IsDueSoon implements [content.Archive].
 func (m *Maker) IsDueSoon() bool {
-	m.init()
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
 	if !m.schedule.running {
 		return false
@@ -41,8 +39,7 @@ func (m *Maker) IsDueSoon() bool {
 
 // Within implements [content.Archive].
 func (m *Maker) Within(may func(url string) bool) bool {
-	m.init()
-	m.mu.Lock()
+	m.lock()
 	list := m.stock.good()
 	m.mu.Unlock()
 	for _, f := range list {

@@ -122,6 +122,12 @@ func (m *Maker) init() {
 	})
 }
 
+// lock locks mu, after init.
+func (m *Maker) lock() {
+	m.init()
+	m.mu.Lock()
+}
+
 // Open prepares Dir, and returns an error if it cannot hold archives: then none will
 // be made, and Run returns the same error. Calling it is optional.
 func (m *Maker) Open() error {
@@ -244,8 +250,7 @@ type Stats struct {
 
 // Stats returns the current counts. It does not request an archive.
 func (m *Maker) Stats() Stats {
-	m.init()
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
 	s := m.schedule.stats
 	if kept := m.stock.kept; len(kept) > 0 {

@@ -125,8 +125,7 @@ func (k *stock) drop(bad func(*file) bool) (n int) {
 // Purge deletes every archive that holds a page, and the one being made. The next
 // request causes a new one. It returns the number of deleted archives.
 func (m *Maker) Purge(page string) (n int) {
-	m.init()
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
 	m.stock.purged++
 	n = m.stock.drop(func(f *file) bool {
