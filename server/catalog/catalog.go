@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -172,9 +173,6 @@ func (c *Catalog) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 // errStop says that the caller of Scan has stopped.
 var errStop = errors.New("stop")
 
-// errPartial is why absence from a partial source means nothing.
-var errPartial = errors.New("lists only some of the pages")
-
 func (c *Catalog) scan(ctx context.Context, scopes []inventory.Scope, yield func(inventory.Offer, error) bool) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -190,12 +188,10 @@ func (c *Catalog) scan(ctx context.Context, scopes []inventory.Scope, yield func
 		return errors.New("robots.txt could not be read: nothing is published until its rules are known")
 	}
 	readings := c.site.listing.present()
-	for _, s := range c.Sources {
-		if s.Partial() && !c.isNothingKnown() {
-			if !yield(inventory.Offer{}, &inventory.UnseenError{Prefix: c.Base, Err: fmt.Errorf("%s %w", s, errPartial), Expected: true}) {
-				return errStop
-			}
-			break
+	if i := slices.IndexFunc(c.Sources, Source.Partial); i >= 0 && (c.Journal == nil || c.Journal.Len() > 0) { // it may miss published pages
+		err := fmt.Errorf("%s lists only some of the pages", c.Sources[i])
+		if !yield(inventory.Offer{}, &inventory.UnseenError{Prefix: c.Base, Err: err, Expected: true}) {
+			return errStop
 		}
 	}
 	if whole {
@@ -232,9 +228,6 @@ func (c *Catalog) scan(ctx context.Context, scopes []inventory.Scope, yield func
 	}
 	return nil
 }
-
-// isNothingKnown reports whether no page is published, so that a partial source can miss none.
-func (c *Catalog) isNothingKnown() bool { return c.Journal != nil && c.Journal.Len() == 0 }
 
 func (c *Catalog) yieldLeftOut(readings []*sourceSnapshot, yield func(inventory.Offer, error) bool) error {
 	for s, r := range readings {

@@ -78,11 +78,8 @@ func (p *pace) await(ctx context.Context) bool {
 func newFetcher(c *Catalog) *fetcher {
 	f := &fetcher{catalog: c, opts: *c.Fetch, pace: pace{every: c.Fetch.interval()}, wake: make(chan struct{}, 1),
 		queue: queue{flying: make(map[string]bool)},
-		ledger: ledger{recheck: cmp.Or(max(c.Fetch.Recheck, 0), 24*time.Hour), seed: maphash.MakeSeed(),
+		ledger: ledger{partial: slices.ContainsFunc(c.Sources, Source.Partial), recheck: cmp.Or(max(c.Fetch.Recheck, 0), 24*time.Hour), seed: maphash.MakeSeed(),
 			pages: make(map[uint64]*page), answers: make(map[string]answer)}}
-	for _, s := range c.Sources {
-		f.ledger.partial = f.ledger.partial || s.Partial()
-	}
 	f.client = fetch.Client{Agent: userAgent, Timeout: cmp.Or(max(c.Fetch.Timeout, 0), 20*time.Second), MaxBytes: c.Fetch.maxBytes()}
 	if c.Fetch.Client != nil {
 		f.client.Transport = c.Fetch.Client.Transport
