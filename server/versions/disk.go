@@ -42,9 +42,8 @@ type disk struct {
 
 // A health says whether a disk takes writes.
 type health struct {
-	bad   atomic.Bool               // writes fail
-	tried atomic.Pointer[time.Time] // the last failed attempt
-	tight atomic.Bool               // the file system has been too full, and has not had much room since
+	failed atomic.Pointer[time.Time] // when a write last failed; nil if writes succeed
+	tight  atomic.Bool               // the file system has been too full, and has not had much room since
 }
 
 const (
@@ -214,7 +213,7 @@ func (k *disk) put(id pageID, d protocol.Digest, page []byte) {
 	}
 	now := time.Now().UnixNano()
 	k.index.add(id, version{digest: d, size: size, used: now, saved: now}, size)
-	if k.health.bad.Swap(false) {
+	if k.health.failed.Swap(nil) != nil {
 		k.log.Info("old versions of pages are stored again", "dir", k.dir)
 	}
 }
@@ -245,8 +244,7 @@ func writeFile(path string, b []byte) error {
 // failed records that writes fail, and logs it once.
 func (k *disk) failed(err error) {
 	now := time.Now()
-	k.health.tried.Store(&now)
-	if !k.health.bad.Swap(true) {
+	if k.health.failed.Swap(&now) == nil {
 		k.log.Warn("old versions of pages cannot be stored: fewer differences are available", "dir", k.dir, "err", err)
 	}
 }
@@ -255,5 +253,6 @@ const tryAgain = time.Minute // after a failed write
 
 // rests reports whether a write failed less than tryAgain ago.
 func (k *disk) rests() bool {
-	return k.health.bad.Load() && time.Since(*k.health.tried.Load()) < tryAgain
+	at := k.health.failed.Load()
+	return at != nil && time.Since(*at) < tryAgain
 }

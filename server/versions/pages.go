@@ -98,7 +98,7 @@ func (s *Store) open(ctx context.Context, url string) (io.ReadCloser, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case !errors.Is(err, fs.ErrNotExist):
-		s.log().Debug("a page cannot be opened", "url", url, "err", err)
+		s.disk().log.Debug("a page cannot be opened", "url", url, "err", err)
 	}
 	return nil, fmt.Errorf("it cannot be opened: %w: %w", content.ErrNoVersion, err)
 }
@@ -188,7 +188,7 @@ func (s *Store) standing(item *protocol.Item, f io.Reader) ([]byte, error) {
 		err = errOther
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errOther) {
-		s.log().Debug("a page cannot be read", "url", item.URL, "err", err)
+		s.disk().log.Debug("a page cannot be read", "url", item.URL, "err", err)
 	}
 	return b, err
 }
@@ -251,7 +251,7 @@ func (s *Store) delta(ctx context.Context, item *protocol.Item, before protocol.
 	m.deltas.Add(1)
 	delta, err := coding.Delta(base, page)
 	if err != nil && !errors.Is(err, coding.ErrDeltaSize) {
-		s.log().Warn("a difference cannot be computed", "url", item.URL, "err", err)
+		s.disk().log.Warn("a difference cannot be computed", "url", item.URL, "err", err)
 	}
 	if err != nil || len(delta) >= len(page) || len(delta) >= len(press(&m.gzips, "gzip", page)) {
 		delta = nil

@@ -55,7 +55,7 @@ var errFull = errors.New("the file system is nearly full")
 // filled reports whether there is little room left: one current version does not
 // displace another.
 func (k *disk) filled() bool {
-	return k.index.reserve(0) > k.maxBytes-k.maxBytes/10 || k.health.bad.Load() || k.health.tight.Load()
+	return k.index.reserve(0) > k.maxBytes-k.maxBytes/10 || k.health.failed.Load() != nil || k.health.tight.Load()
 }
 
 // giveBack deletes size bytes of versions, and a tenth of the rest, since each
@@ -78,20 +78,21 @@ func (k *disk) sweep(goal int64) {
 	}
 	list := k.index.candidates(present)
 	slices.SortFunc(list, func(a, b candidate) int {
-		switch {
-		case a.present != b.present:
-			return toInt(a.present) - toInt(b.present)
-		case a.present:
+		if a.present && b.present {
 			return cmp.Compare(b.size, a.size)
 		}
-		return cmp.Or(toInt(a.rank < keepEach)-toInt(b.rank < keepEach), cmp.Compare(a.used, b.used))
+		return cmp.Or(cmp.Compare(a.worth(), b.worth()), cmp.Compare(a.used, b.used))
 	})
 	gone := k.remove(list, goal)
 	k.log.Debug("deleted old versions of pages to make room", "gone", gone, "kept", len(list)-gone)
 }
 
-func toInt(b bool) int {
-	if b {
+// worth is higher for versions that are deleted later.
+func (c candidate) worth() int {
+	switch {
+	case c.present:
+		return 2
+	case c.rank < keepEach:
 		return 1
 	}
 	return 0

@@ -77,14 +77,12 @@ func (s *Store) maxPage() int64 {
 
 func (s *Store) public(url string) bool { return s.Public == nil || s.Public(url) }
 
-func (s *Store) log() *slog.Logger { return cmp.Or(s.Log, slog.New(slog.DiscardHandler)) }
-
 // disk returns the stored versions, with those that an earlier process stored.
 func (s *Store) disk() *disk {
 	k := &s.onDisk
 	k.once.Do(func() {
 		k.dir, k.maxBytes, k.maxPage, k.reserve = s.Dir, cmp.Or(max(s.MaxBytes, 0), 1<<30), s.maxPage(), s.Reserve
-		k.log, k.current = s.log(), s.present
+		k.log, k.current = cmp.Or(s.Log, slog.New(slog.DiscardHandler)), s.present
 		if k.dir == "" {
 			return
 		}
@@ -110,21 +108,17 @@ func (s *Store) memory() *memory {
 }
 
 // withdraw deletes all versions of a page, and the cached data made from them: the
-// page is not public any more.
-func (s *Store) withdraw(id pageID) {
+// page is not public any more. It reports whether there were any versions.
+func (s *Store) withdraw(id pageID) bool {
 	k := s.disk()
-	k.remove(k.index.of(id), nothing)
+	n := k.remove(k.index.of(id), nothing)
 	s.memory().recent.withdraw(id)
+	return n > 0
 }
 
 // Purge deletes all stored versions of a page, and the cached data made from them,
 // and reports whether any was stored. The current page is still served.
-func (s *Store) Purge(url string) bool {
-	id := idOf(url)
-	kept := len(s.disk().index.of(id)) > 0
-	s.withdraw(id)
-	return kept
-}
+func (s *Store) Purge(url string) bool { return s.withdraw(idOf(url)) }
 
 // present returns the current digests of the public pages that have stored versions.
 func (s *Store) present() (map[pageID]protocol.Digest, error) {
@@ -166,5 +160,5 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	k, m := s.disk(), s.memory()
 	count, bytes := k.index.size()
-	return Stats{count, bytes, k.health.bad.Load(), int(m.deltas.Load()), int(m.given.Load()), int(m.refused.Load())}
+	return Stats{count, bytes, k.health.failed.Load() != nil, int(m.deltas.Load()), int(m.given.Load()), int(m.refused.Load())}
 }
