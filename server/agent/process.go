@@ -48,7 +48,11 @@ const features = api.CoreFeaturesV1 | api.CoreFeatureMutableGlobal | api.CoreFea
 func serve(in io.Reader, out io.Writer) error {
 	ctx := context.Background()
 	var load loading
-	if err := receiveJSON(in, &load); err != nil {
+	_, text, err := receive(in, kindLoad, 1<<16)
+	if err == nil {
+		err = json.Unmarshal(text, &load)
+	}
+	if err != nil {
 		return err
 	}
 	_, program, err := receive(in, kindProgram, maxProgram)
@@ -315,12 +319,4 @@ func receive(r io.Reader, want byte, max int) (kind byte, content []byte, err er
 		return 0, nil, fmt.Errorf("receive: %w", err)
 	}
 	return head[0], content, nil
-}
-
-func receiveJSON(r io.Reader, to *loading) error {
-	_, content, err := receive(r, kindLoad, 1<<16)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(content, to)
 }
