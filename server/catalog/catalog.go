@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/clock"
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -53,12 +52,9 @@ type Catalog struct {
 	// empty, a partial source leaves nothing unknown: a feed may still be empty.
 	Journal *server.Journal
 
-	// Every is how often Watch reads the sources again, and robots.txt. Zero means a minute.
+	// Every is how often Watch reads the sources again, and robots.txt. Zero means a minute. It also bounds how
+	// long Public waits before it tries again to read robots.txt.
 	Every time.Duration
-
-	// Hurry, above zero, bounds Every, and how long Public waits before it tries again to read robots.txt.
-	// For tests.
-	Hurry time.Duration
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -100,7 +96,7 @@ func (c *Catalog) prepare() error {
 	}
 	name := cmp.Or(c.Robots, protocol.Origin(base)+"/robots.txt")
 	b.rules = robots.Keeper{Name: redacted(name), Fetch: func(ctx context.Context) ([]byte, error) { return public.ReadRobots(ctx, name) },
-		Wait: c.RobotsWait, Remind: c.RobotsRemind, Hurry: c.Hurry, Log: c.Log, Now: c.Now}
+		Wait: c.RobotsWait, Remind: c.RobotsRemind, Hurry: c.Every, Log: c.Log, Now: c.Now}
 	if c.Journal != nil {
 		b.rules.Notes = c.Journal
 	}
@@ -277,7 +273,7 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 	if err := c.Check(); err != nil {
 		return err
 	}
-	every := pause.AtMost(cmp.Or(max(c.Every, 0), time.Minute), c.Hurry)
+	every := cmp.Or(max(c.Every, 0), time.Minute)
 	var owned sync.WaitGroup
 	defer owned.Wait()
 	inner, stop := context.WithCancel(ctx)
