@@ -75,9 +75,6 @@ func (c *cache) put(key cacheKey, data []byte, since int) {
 	if _, ok := c.byKey[key]; ok || c.withdrawn != since {
 		return
 	}
-	if c.byKey == nil {
-		c.byKey, c.byPage = make(map[cacheKey]*list.Element), make(map[pageID]map[cacheKey]struct{})
-	}
 	c.byKey[key] = c.order.PushFront(&cached{key, data})
 	of := c.byPage[key.page()]
 	if of == nil {
@@ -105,7 +102,9 @@ func (c *cache) clear() {
 	defer c.mu.Unlock()
 	c.withdrawn++
 	c.order.Init()
-	c.byKey, c.byPage, c.bytes = nil, nil, 0
+	clear(c.byKey)
+	clear(c.byPage)
+	c.bytes = 0
 }
 
 // remove removes an entry. mu is held.
@@ -162,9 +161,6 @@ func (c *cache) join(key cacheKey) (f *flight, mine bool) {
 	defer c.mu.Unlock()
 	if f, ok := c.flights[key]; ok {
 		return f, false
-	}
-	if c.flights == nil {
-		c.flights = make(map[cacheKey]*flight)
 	}
 	f = &flight{done: make(chan struct{}), err: errFailed}
 	c.flights[key] = f

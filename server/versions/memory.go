@@ -21,7 +21,7 @@ import (
 // A memory computes pages, compressed pages and differences, a bounded number at a time, and caches them. Its methods
 // may be called by many goroutines at once.
 type memory struct {
-	once   sync.Once // sets recent.max and the channels
+	once   sync.Once // makes recent and the channels
 	recent cache
 
 	small, large chan struct{} // a token for each difference being computed

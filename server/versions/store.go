@@ -8,6 +8,7 @@ package versions
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"io"
 	"log/slog"
@@ -102,7 +103,8 @@ func (s *Store) memory() *memory {
 			n = max(1, runtime.GOMAXPROCS(0)/2)
 		}
 		m.small, m.large, m.opens = make(chan struct{}, n), make(chan struct{}, 1), make(chan struct{}, maxOpens)
-		m.recent.max = cmp.Or(max(s.MaxMemory, 0), 64<<20)
+		m.recent = cache{max: cmp.Or(max(s.MaxMemory, 0), 64<<20), byKey: make(map[cacheKey]*list.Element),
+			byPage: make(map[pageID]map[cacheKey]struct{}), flights: make(map[cacheKey]*flight)}
 	})
 	return m
 }
