@@ -37,7 +37,6 @@ var (
 // A build is an archive under construction.
 type build struct {
 	m        *Maker // its options
-	public   func(url string) bool
 	head     protocol.Cursor
 	modified time.Time // of the site
 	items    int
@@ -54,7 +53,7 @@ type build struct {
 // make packs the site as it is now. It leaves out the bytes of pages that have
 // changed since it read the journal.
 func (m *Maker) make(ctx context.Context) (_ *file, err error) {
-	b := &build{m: m, public: m.stock.public}
+	b := &build{m: m}
 	defer func() {
 		for _, p := range []*part{b.list, b.data, b.pages} {
 			if p != nil {
@@ -96,7 +95,7 @@ func (b *build) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !b.public(e.Item.URL) {
+		if !b.m.stock.public(e.Item.URL) {
 			continue
 		}
 		c := protocol.Change{Seq: b.head.Seq, Op: protocol.Create, Item: e.Item, At: e.Item.Modified}
@@ -139,7 +138,7 @@ func (b *build) pack(ctx context.Context) error {
 			return err
 		}
 		c := &m.Changes[0]
-		if !b.public(c.Item.URL) {
+		if !b.m.stock.public(c.Item.URL) {
 			return errRules
 		}
 		page, err := b.page(ctx, c)
