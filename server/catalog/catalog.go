@@ -279,7 +279,7 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	if c.site.fetcher != nil {
-		owned.Go(func() { c.site.fetcher.run(inner, dirty) })
+		owned.Go(func() { c.site.fetcher.run(inner, every, dirty) })
 	}
 	tick, rules := time.NewTicker(every), &c.site.border.rules
 	defer tick.Stop()

@@ -61,13 +61,6 @@ func (f *Fetch) interval() time.Duration {
 	return time.Duration(min(float64(time.Second)/rate, float64(math.MaxInt64/2)))
 }
 
-func (f *Fetch) maxBytes() int64 {
-	if f.MaxBytes > 0 {
-		return f.MaxBytes
-	}
-	return 16_000_000
-}
-
 // featuresSize is how many bytes of a page are searched for features.
 const featuresSize = 2 << 20
 
@@ -183,7 +176,7 @@ func (f *fetcher) body(o inventory.Offer, resp *fetch.Answer, stamp fetchStamp, 
 		o.LeftOut = leftNoIndex
 		return answer{offer: o}
 	}
-	if resp.Length > f.opts.maxBytes() {
+	if resp.Length > f.opts.MaxBytes {
 		o.LeftOut = leftLarge
 		return answer{offer: o}
 	}

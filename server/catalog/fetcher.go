@@ -80,7 +80,8 @@ func newFetcher(c *Catalog) *fetcher {
 		queue: queue{flying: make(map[string]bool)},
 		ledger: ledger{partial: slices.ContainsFunc(c.Sources, Source.Partial), recheck: cmp.Or(max(c.Fetch.Recheck, 0), 24*time.Hour), seed: maphash.MakeSeed(),
 			pages: make(map[uint64]*page), answers: make(map[string]answer)}}
-	f.client = fetch.Client{Agent: userAgent, Timeout: cmp.Or(max(c.Fetch.Timeout, 0), 20*time.Second), MaxBytes: c.Fetch.maxBytes()}
+	f.opts.MaxBytes = cmp.Or(max(f.opts.MaxBytes, 0), 16_000_000)
+	f.client = fetch.Client{Agent: userAgent, Timeout: cmp.Or(max(c.Fetch.Timeout, 0), 20*time.Second), MaxBytes: f.opts.MaxBytes}
 	if c.Fetch.Client != nil {
 		f.client.Transport = c.Fetch.Client.Transport
 	}
@@ -213,19 +214,19 @@ func (f *fetcher) judge(url string, a answer, now time.Time) {
 		return
 	}
 	if f.trouble++; f.trouble >= troubles || a.retry > 0 {
-		f.quiet, f.trouble = now.Add(max(a.retry, leaveAlone)), 0
-		f.catalog.log().Warn("the site keeps failing: page fetches are paused", "url", url, "err", a.err, "again_in", max(a.retry, leaveAlone))
+		wait := max(a.retry, leaveAlone)
+		f.quiet, f.trouble = now.Add(wait), 0
+		f.catalog.log().Warn("the site keeps failing: page fetches are paused", "url", url, "err", a.err, "again_in", wait)
 	}
 }
 
-// run fetches until ctx ends, and reports which parts of the site are to be scanned.
-func (f *fetcher) run(ctx context.Context, dirty func([]inventory.Scope)) {
+// run fetches until ctx ends, plans anew at least every so often, and reports which parts of the site are to be scanned.
+func (f *fetcher) run(ctx context.Context, every time.Duration, dirty func([]inventory.Scope)) {
 	f.running.Store(true)
 	defer f.running.Store(false)
 	var owned sync.WaitGroup
 	defer owned.Wait()
 	owned.Go(func() { f.tell(ctx, dirty) })
-	every := cmp.Or(max(f.catalog.Every, 0), time.Minute)
 	for ctx.Err() == nil {
 		if f.plan() > 0 {
 			f.work(ctx, time.Now().Add(every))
