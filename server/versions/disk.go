@@ -181,6 +181,8 @@ func readAll(r io.Reader, known, most int64) ([]byte, error) {
 
 // remove deletes the first versions of list until at most goal bytes are stored, and returns their number.
 func (k *disk) remove(list []candidate, goal int64) int {
+	k.index.files.Lock()
+	defer k.index.files.Unlock()
 	out := k.index.remove(list, goal)
 	for _, c := range out {
 		os.Remove(k.path(c.id, c.digest))
@@ -203,7 +205,8 @@ func (k *disk) put(id pageID, d protocol.Digest, page []byte) {
 		return
 	}
 	k.makeRoom(size)
-	if err := writeFile(k.path(id, d), packed); err != nil {
+	now := time.Now().UnixNano()
+	if err := k.write(id, version{digest: d, size: size, used: now, saved: now}, packed); err != nil {
 		k.index.reserve(-size)
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			k.giveBack(size) // other users of the disk need the space more
@@ -211,14 +214,16 @@ func (k *disk) put(id pageID, d protocol.Digest, page []byte) {
 		k.failed(err)
 		return
 	}
-	now := time.Now().UnixNano()
-	k.index.add(id, version{digest: d, size: size, used: now, saved: now}, size)
 	if k.health.failed.Swap(nil) != nil {
 		k.log.Info("old versions of pages are stored again", "dir", k.dir)
 	}
 }
 
-func writeFile(path string, b []byte) error {
+// write stores the file of a version whose size is reserved.
+func (k *disk) write(id pageID, v version, b []byte) error {
+	k.index.files.Lock()
+	defer k.index.files.Unlock()
+	path := k.path(id, v.digest)
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, temporary+"*")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -237,8 +242,10 @@ func writeFile(path string, b []byte) error {
 	}
 	if err != nil {
 		os.Remove(f.Name())
+		return err
 	}
-	return err
+	k.index.add(id, v, v.size)
+	return nil
 }
 
 // failed records that writes fail, and logs it once.

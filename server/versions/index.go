@@ -51,6 +51,8 @@ func parseName(name string) (id pageID, d protocol.Digest, ok bool) {
 
 // An index lists the stored versions, and opens no files. Its methods may be called by many goroutines at once.
 type index struct {
+	files sync.Mutex // held while a file and its entry appear, or go; locked before mu
+
 	mu    sync.Mutex // guards the fields below
 	pages map[pageID][]version
 	count int
@@ -128,13 +130,13 @@ func (x *index) use(id pageID, d protocol.Digest, now int64) (ok, save bool) {
 	return true, save
 }
 
-// remove removes the first versions of list until at most goal bytes are listed, and returns those removed.
-func (x *index) remove(list []candidate, goal int64) []candidate {
+// remove removes the first versions of list until at most goal bytes are listed, and returns those that were there.
+func (x *index) remove(list []candidate, goal int64) (gone []candidate) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for i, c := range list {
+	for _, c := range list {
 		if x.bytes <= goal {
-			return list[:i]
+			break
 		}
 		of := x.pages[c.id]
 		v := find(of, c.digest)
@@ -150,8 +152,9 @@ func (x *index) remove(list []candidate, goal int64) []candidate {
 		} else {
 			x.pages[c.id] = of[:last]
 		}
+		gone = append(gone, c)
 	}
-	return list
+	return gone
 }
 
 // A candidate is a version that may be deleted.
