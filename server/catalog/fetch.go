@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -51,14 +50,6 @@ type Fetch struct {
 
 	// Features, if not nil, extracts a page's features, as Site.Features does.
 	Features func(url string, page []byte, whole bool) (inventory.Features, error)
-}
-
-func (f *Fetch) interval() time.Duration {
-	rate := f.Rate
-	if !(rate > 0) {
-		rate = 2
-	}
-	return time.Duration(min(float64(time.Second)/rate, float64(math.MaxInt64/2)))
 }
 
 // featuresSize is how many bytes of a page are searched for features.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -76,10 +77,14 @@ func (p *pace) await(ctx context.Context) bool {
 }
 
 func newFetcher(c *Catalog) *fetcher {
-	f := &fetcher{catalog: c, opts: *c.Fetch, pace: pace{every: c.Fetch.interval()}, wake: make(chan struct{}, 1),
+	f := &fetcher{catalog: c, opts: *c.Fetch, wake: make(chan struct{}, 1),
 		queue: queue{flying: make(map[string]bool)},
 		ledger: ledger{partial: slices.ContainsFunc(c.Sources, Source.Partial), recheck: cmp.Or(max(c.Fetch.Recheck, 0), 24*time.Hour), seed: maphash.MakeSeed(),
 			pages: make(map[uint64]*page), answers: make(map[string]answer)}}
+	if !(f.opts.Rate > 0) {
+		f.opts.Rate = 2
+	}
+	f.pace.every = time.Duration(min(float64(time.Second)/f.opts.Rate, float64(math.MaxInt64/2)))
 	f.opts.MaxBytes = cmp.Or(max(f.opts.MaxBytes, 0), 16_000_000)
 	f.client = fetch.Client{Agent: userAgent, Timeout: cmp.Or(max(c.Fetch.Timeout, 0), 20*time.Second), MaxBytes: f.opts.MaxBytes}
 	if c.Fetch.Client != nil {

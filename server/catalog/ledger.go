@@ -104,8 +104,6 @@ func (l *ledger) offer(o *inventory.Offer) bool {
 	return true
 }
 
-var errNotFetched = errors.New("not fetched yet")
-
 // take returns the result of fetching a page.
 func (l *ledger) take(o inventory.Offer) (inventory.Offer, error) {
 	l.mu.Lock()
@@ -118,7 +116,7 @@ func (l *ledger) take(o inventory.Offer) (inventory.Offer, error) {
 		if p != nil {
 			p.doubt = true
 		}
-		return o, errNotFetched
+		return o, errors.New("not fetched yet")
 	}
 	delete(l.answers, o.URL)
 	if p != nil {
