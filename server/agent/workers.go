@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// slots bound the programs that run at a time: Options.Running, and one of each sender. The methods may be called by many
-// goroutines at once.
+// slots bound the programs that run at a time: Options.Running in all, and one of each sender. Any goroutine may call enter.
 type slots struct {
 	running chan struct{} // a semaphore
 	closed  chan struct{} // closed by workers.close
@@ -61,8 +60,7 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-// workers are the processes without work, which wait for the next question to their program. The methods may be called by
-// many goroutines at once.
+// workers are idle processes, each kept for the next question to its program. Any goroutine may call the methods but reap.
 type workers struct {
 	opts   *Options
 	closed chan struct{}  // closed by close

@@ -199,7 +199,7 @@ func (m *Maker) Run(ctx context.Context) error {
 // tidyPart is the number of checks per MaxAge whether archives have exceeded it.
 const tidyPart = 12
 
-// begin begins an attempt, at first and once more when Settle has returned. It returns the number of calls of Purge.
+// begin notes the start of an attempt: first, and once more when Settle has returned. It returns how often Purge has been called.
 func (m *Maker) begin(first bool) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

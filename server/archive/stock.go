@@ -16,7 +16,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// A stock is the archives that exist, and tells which of them may still be served. Maker.mu guards it.
+// A stock has the archives, and determines which of them may still be served. Maker.mu guards it; the fields of the first
+// group never change.
 type stock struct {
 	journal       *server.Journal
 	public, given func(url string) bool // see Maker; given may be nil
