@@ -181,10 +181,10 @@ func (m *Maker) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		took, log := m.schedule.now().Sub(began), m.stock.log
-		again := errors.Is(err, errFull) && full
+		was := full
 		full = errors.Is(err, errFull)
 		switch {
-		case again: // already logged
+		case was && full: // already logged
 		case errors.Is(err, errRules): // no fault: the next one follows the new rules
 			log.Info("archive is built again", "dir", m.Dir, "why", err)
 		case err != nil:
