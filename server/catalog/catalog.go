@@ -149,10 +149,8 @@ func (c *Catalog) RobotsLost() bool { return c.site.border.rules.Current().Lost(
 // token name. A crawler without a group of rules of its own goes by the rules for everybody. It is made for
 // PublicTo of doors.Clients.
 func (c *Catalog) PublicTo(name, url string) bool {
-	if !c.Public(url) {
-		return false
-	}
-	return c.site.border.rules.Current().Allowed(name, c.site.border.path(url)) // rules are not nil if it is public
+	b := &c.site.border
+	return c.Public(url) && b.rules.Current().Allowed(name, b.path(url)) // rules are not nil if it is public
 }
 
 // Scan yields the pages that the sources list, as inventory.Inventory specifies. A full scan reads robots.txt

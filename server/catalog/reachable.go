@@ -66,26 +66,24 @@ type Reachable struct {
 
 // found is what the last scan found. Its methods may be called by many goroutines at once.
 type found struct {
-	names
+	seed maphash.Seed
+
 	mu      sync.Mutex          // guards what follows
 	reached map[uint64]struct{} // names of reachable pages; nil before the first scan
 	told    map[uint64]struct{} // hashes of URLs that were offered, or published before
 }
 
-// names turns URLs into numbers.
-type names struct{ seed maphash.Seed }
-
-func (n names) hash(s string) uint64 { return maphash.String(n.seed, s) }
+func (f *found) hash(s string) uint64 { return maphash.String(f.seed, s) }
 
 // name returns a hash that is equal for all URLs of one page.
-func (n names) name(url string) uint64 {
+func (f *found) name(url string) uint64 {
 	url, _, _ = strings.Cut(url, "?")
 	if plain, err := neturl.PathUnescape(url); err == nil {
 		url = plain // links escape characters in different ways
 	}
 	url = strings.TrimSuffix(url, "/index.html")
 	url = strings.TrimSuffix(url, ".html")
-	return n.hash(strings.TrimSuffix(url, "/"))
+	return f.hash(strings.TrimSuffix(url, "/"))
 }
 
 // has reports whether a link leads to url, or it has been published.
