@@ -112,7 +112,7 @@ func (k *disk) get(id pageID, d protocol.Digest) ([]byte, bool) {
 	if err == nil {
 		return page, true
 	}
-	k.remove([]candidate{{id: id, version: version{digest: d}}}, nothing)
+	k.remove([]candidate{{id: id, version: version{digest: d}}}, -1)
 	if !errors.Is(err, fs.ErrNotExist) {
 		k.log.Warn("deleted a damaged old version of a page", "file", k.path(id, d), "err", err)
 	}
@@ -179,7 +179,8 @@ func readAll(r io.Reader, known, most int64) ([]byte, error) {
 	}
 }
 
-// remove deletes the first versions of list until at most goal bytes are stored, and returns their number.
+// remove deletes the first versions of list until at most goal bytes are stored, all of them if goal is -1, and returns
+// their number.
 func (k *disk) remove(list []candidate, goal int64) int {
 	k.index.files.Lock()
 	defer k.index.files.Unlock()
@@ -189,9 +190,6 @@ func (k *disk) remove(list []candidate, goal int64) int {
 	}
 	return len(out)
 }
-
-// nothing is the goal that no version outlasts.
-const nothing = -1
 
 // put stores a version, whose digest is d. A file with its final name is complete,
 // unless the system crashed.

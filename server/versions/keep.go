@@ -27,17 +27,13 @@ func (s *Store) Run(ctx context.Context) error {
 		}
 		at := s.Journal.Head()
 		s.memory().recent.clear() // pages may have been withdrawn before we followed
-		var err error
-		if s.Dir != "" {
-			err = s.tidy()
-		}
-		if err == nil && s.Dir != "" {
+		err := s.tidy()
+		if err == nil {
 			err = s.fill(ctx, true)
 		}
-		if err != nil {
-			return fmt.Errorf("store versions: %w", err)
+		if err == nil {
+			err = s.follow(ctx, at)
 		}
-		err = s.follow(ctx, at)
 		if !errors.Is(err, protocol.ErrEpoch) && !errors.Is(err, protocol.ErrTooOld) {
 			return fmt.Errorf("store versions: %w", err)
 		}
@@ -66,9 +62,6 @@ func (s *Store) tidy() error {
 // Fill stores the current versions that are not stored yet, as Run does first, but
 // at full speed.
 func (s *Store) Fill(ctx context.Context) error {
-	if s.Dir == "" || s.Journal == nil {
-		return nil
-	}
 	if err := s.fill(ctx, false); err != nil {
 		return fmt.Errorf("store versions: %w", err)
 	}
@@ -76,6 +69,9 @@ func (s *Store) Fill(ctx context.Context) error {
 }
 
 func (s *Store) fill(ctx context.Context, slowly bool) error {
+	if s.Dir == "" || s.Journal == nil {
+		return nil
+	}
 	last := ""
 	for {
 		missing, next, err := s.missing(last)
@@ -174,8 +170,8 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 				s.storeItem(ctx, &c.Item)
 			}
 		}
-		if took := time.Since(begun); len(changes) == protocol.MaxBatch {
-			if err := pause.Sleep(ctx, took); err != nil {
+		if len(changes) == protocol.MaxBatch {
+			if err := pause.Sleep(ctx, time.Since(begun)); err != nil {
 				return err
 			}
 		}

@@ -40,10 +40,9 @@ const maxOpens = 8
 
 // asked counts a request for a difference.
 func (m *memory) asked(err error) {
-	switch {
-	case err == nil:
+	if err == nil {
 		m.given.Add(1)
-	case errors.Is(err, content.ErrNoVersion):
+	} else if errors.Is(err, content.ErrNoVersion) {
 		m.refused.Add(1)
 	}
 }

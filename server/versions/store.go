@@ -113,7 +113,7 @@ func (s *Store) memory() *memory {
 // page is not public any more. It reports whether there were any versions.
 func (s *Store) withdraw(id pageID) bool {
 	k := s.disk()
-	n := k.remove(k.index.of(id), nothing)
+	n := k.remove(k.index.of(id), -1)
 	s.memory().recent.withdraw(id)
 	return n > 0
 }
@@ -124,7 +124,7 @@ func (s *Store) Purge(url string) bool { return s.withdraw(idOf(url)) }
 
 // present returns the current digests of the public pages that have stored versions.
 func (s *Store) present() (map[pageID]protocol.Digest, error) {
-	if s.Journal == nil {
+	if s.Journal == nil || s.Dir == "" {
 		return nil, nil
 	}
 	v, err := s.Journal.View()
