@@ -3,6 +3,7 @@ package pause
 
 import (
 	"context"
+	"io"
 	"time"
 )
 
@@ -34,4 +35,19 @@ func Wake(c chan<- struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// Reader returns a reader of r that fails once ctx has ended.
+func Reader(ctx context.Context, r io.Reader) io.Reader { return reader{ctx, r} }
+
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
 }

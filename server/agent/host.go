@@ -3,15 +3,12 @@ package agent
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
@@ -45,53 +42,40 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	for _, d := range []struct {
-		to *int
-		is int
-	}{{&o.PerSender, 8}, {&o.Most, 64}, {&o.Running, max(1, runtime.NumCPU()/2)}, {&o.Resident, 4}, {&o.Failures, 5}} {
-		if *d.to <= 0 {
-			*d.to = d.is
-		}
-	}
-	for _, d := range []struct {
-		to *time.Duration
-		is time.Duration
-	}{{&o.Time, 2 * time.Second}, {&o.Load, 30 * time.Second}, {&o.Idle, time.Minute}, {&o.Penalty, time.Hour}} {
-		if *d.to <= 0 {
-			*d.to = d.is
-		}
-	}
-	if o.Memory <= 0 {
-		o.Memory = 64 << 20
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	positive(&o.PerSender, 8)
+	positive(&o.Most, 64)
+	positive(&o.Running, max(1, runtime.NumCPU()/2))
+	positive(&o.Resident, 4)
+	positive(&o.Failures, 5)
+	positive(&o.Time, 2*time.Second)
+	positive(&o.Load, 30*time.Second)
+	positive(&o.Idle, time.Minute)
+	positive(&o.Penalty, time.Hour)
+	positive(&o.Memory, 64<<20)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return o
 }
 
+// positive sets a number that is not above zero to its default.
+func positive[N int | int64 | time.Duration](n *N, is N) {
+	if *n <= 0 {
+		*n = is
+	}
+}
+
 // A Host stores programs in a directory and runs them. It is a caller.Agents;
 // its methods may be called by many goroutines at once. Close ends its processes.
 type Host struct {
-	dir  string
-	opts Options
-
-	running chan struct{} // a semaphore of Options.Running slots
-
-	mu       sync.Mutex
-	turns    map[string]chan struct{} // a semaphore of one slot for each sender
-	programs map[protocol.Digest]*record
-	idle     []*worker // the longest unused first
+	opts     Options
+	programs programs
+	slots    slots
+	workers  workers
 	answers  answers
-	stats    Stats
-	closed   bool
 
-	reap    chan struct{} // closed by Close
-	reaping bool
-	owned   sync.WaitGroup
+	runs, failed atomic.Int64 // see Stats
 }
 
 // A key is a sender and its program: two senders of the same program may see
@@ -104,12 +88,13 @@ type key struct {
 // Open opens the directory of programs, and creates it if it does not exist.
 func Open(dir string, o Options) (*Host, error) {
 	o = o.withDefaults()
-	h := &Host{dir: dir, opts: o, running: make(chan struct{}, o.Running), reap: make(chan struct{})}
+	h := &Host{opts: o, slots: slots{running: make(chan struct{}, o.Running), closed: make(chan struct{})}}
+	h.programs, h.workers = programs{dir: dir, opts: &h.opts}, workers{opts: &h.opts, closed: h.slots.closed}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open agents: %w", err)
 	}
 	var err error
-	if h.programs, err = readRecords(dir); err != nil {
+	if h.programs.records, err = readRecords(dir); err != nil {
 		return nil, fmt.Errorf("open agents %s: %w", dir, err)
 	}
 	return h, nil
@@ -117,23 +102,12 @@ func Open(dir string, o Options) (*Host, error) {
 
 // Close ends all processes, and waits for them. Running calls fail.
 func (h *Host) Close() error {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil
+	if h.workers.close() {
+		for range cap(h.slots.running) { // waits for running calls, which have a time limit
+			h.slots.running <- struct{}{}
+		}
+		h.workers.owned.Wait()
 	}
-	h.closed = true
-	close(h.reap)
-	idle := h.idle
-	h.idle = nil
-	h.mu.Unlock()
-	for _, w := range idle {
-		w.stop()
-	}
-	for range cap(h.running) { // waits for running calls, which have a time limit
-		h.running <- struct{}{}
-	}
-	h.owned.Wait()
 	return nil
 }
 
@@ -147,35 +121,35 @@ func (h *Host) Keep(ctx context.Context, who string, program []byte) (protocol.D
 		return protocol.Digest{}, fmt.Errorf("%w: it has %d bytes, more than %d", caller.ErrProgram, len(program), maxProgram)
 	}
 	d := protocol.Sum(program)
-	if r, err := h.known(who, d); r != nil && (err != nil || h.intact(d)) {
+	if r, err := h.programs.known(who, d); r != nil && (err != nil || h.programs.intact(d)) {
 		return d, err
 	}
-	leave, err := h.enter(ctx, who)
+	leave, err := h.slots.enter(ctx, who)
 	if err != nil {
 		return d, err
 	}
 	defer leave()
 	k := key{who, d}
-	w, err := newWorker(ctx, h.opts.Command, k, program, h.loading(k))
+	w, err := h.start(ctx, k, program)
 	if err != nil {
-		h.forget(k)
+		h.programs.forget(k)
 		var f *failure
 		if errors.As(err, &f) {
 			return d, fmt.Errorf("%w: %s", caller.ErrProgram, f.why)
 		}
 		return d, err
 	}
-	if err := h.store(who, d, program); err != nil {
+	if err := h.programs.store(who, d, program); err != nil {
 		w.stop()
 		return d, err
 	}
-	h.rest(w)
+	h.workers.put(w)
 	return d, nil
 }
 
 // Has returns nil if a program may run for who, and else the reason why not.
 func (h *Host) Has(who string, program protocol.Digest) error {
-	r, err := h.known(who, program)
+	r, err := h.programs.known(who, program)
 	if r == nil {
 		return errors.New("no program with that digest is stored for you: send it to the agents door first")
 	}
@@ -191,16 +165,10 @@ func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *
 	}
 	q := question(c, page, before)
 	asked := asking{k, protocol.Sum(q)}
-	h.mu.Lock()
-	v, ok := h.answers.get(asked)
-	if ok {
-		h.stats.Shared++
-	}
-	h.mu.Unlock()
-	if ok {
+	if v, ok := h.answers.get(asked); ok {
 		return v, nil
 	}
-	leave, err := h.enter(ctx, who)
+	leave, err := h.slots.enter(ctx, who)
 	if err != nil {
 		return caller.Verdict{}, err
 	}
@@ -208,31 +176,23 @@ func (h *Host) Run(ctx context.Context, who string, program protocol.Digest, c *
 	if err := h.Has(who, program); err != nil { // it may have failed during the wait
 		return caller.Verdict{}, err
 	}
-	h.mu.Lock()
-	v, ok = h.answers.get(asked) // another call may have cached the answer meanwhile
-	if ok {
-		h.stats.Shared++
-	}
-	h.mu.Unlock()
-	if ok {
+	if v, ok := h.answers.get(asked); ok { // another call may have cached the answer meanwhile
 		return v, nil
 	}
-	v, err = h.run(ctx, k, q)
-	h.count(err)
+	v, err := h.run(ctx, k, q)
+	if h.runs.Add(1); err != nil {
+		h.failed.Add(1)
+	}
 	if ctx.Err() != nil || errors.Is(err, errClosed) {
 		return caller.Verdict{}, err
 	}
 	var f *failure
 	if errors.As(err, &f) {
-		return v, h.failed(k, f)
+		return v, h.programs.failed(k, f)
 	} else if err != nil {
 		return v, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if r := h.programs[program]; r != nil {
-		delete(r.failures, who)
-	}
+	h.programs.answered(k)
 	h.answers.put(asked, v)
 	return v, nil
 }
@@ -247,23 +207,10 @@ type Stats struct {
 
 // Stats returns the current counts.
 func (h *Host) Stats() Stats {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.stats
-	s.Programs = h.kept()
-	return s
+	return Stats{h.programs.count(), h.runs.Load(), h.answers.given.Load(), h.failed.Load()}
 }
 
-func (h *Host) count(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stats.Runs++
-	if err != nil {
-		h.stats.Failed++
-	}
-}
-
-// run sends a question to a worker. The caller holds a slot: see enter.
+// run sends a question to a worker. The caller holds a slot.
 func (h *Host) run(ctx context.Context, k key, q []byte) (caller.Verdict, error) {
 	w, err := h.worker(ctx, k)
 	if err != nil {
@@ -273,7 +220,7 @@ func (h *Host) run(ctx context.Context, k key, q []byte) (caller.Verdict, error)
 	if !alive {
 		w.stop()
 	} else {
-		h.rest(w)
+		h.workers.put(w)
 	}
 	if err != nil {
 		return caller.Verdict{}, err
@@ -285,139 +232,20 @@ func (h *Host) run(ctx context.Context, k key, q []byte) (caller.Verdict, error)
 	return v, nil
 }
 
-// enter waits for a running slot. A sender has one at a time, so that a sender with
-// many questions waits behind its own, and does not delay others.
-func (h *Host) enter(ctx context.Context, who string) (leave func(), err error) {
-	h.mu.Lock()
-	turn := h.turns[who]
-	if turn == nil { // few senders may upload programs: the map stays small
-		turn = make(chan struct{}, 1)
-		if h.turns == nil {
-			h.turns = make(map[string]chan struct{})
-		}
-		h.turns[who] = turn
-	}
-	h.mu.Unlock()
-	refused := func() error { return cmp.Or(ctx.Err(), errClosed) }
-	select {
-	case turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, refused()
-	case <-h.reap:
-		return nil, refused()
-	}
-	select {
-	case h.running <- struct{}{}:
-	case <-ctx.Done():
-		<-turn
-		return nil, refused()
-	case <-h.reap:
-		<-turn
-		return nil, refused()
-	}
-	leave = func() {
-		<-h.running
-		<-turn
-	}
-	if ctx.Err() != nil || h.ended() { // several cases may have been ready
-		leave()
-		return nil, refused()
-	}
-	return leave, nil
-}
-
-// ended reports whether Close was called.
-func (h *Host) ended() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.closed
-}
-
 // worker returns a process that has loaded the program: an idle one, or a new one.
 func (h *Host) worker(ctx context.Context, k key) (*worker, error) {
-	h.mu.Lock()
-	for i, w := range h.idle {
-		if w.key == k {
-			h.idle = append(h.idle[:i], h.idle[i+1:]...)
-			h.mu.Unlock()
-			return w, nil
-		}
+	if w := h.workers.take(k); w != nil {
+		return w, nil
 	}
-	h.mu.Unlock()
-	program, err := os.ReadFile(filepath.Join(h.dir, name(k.program)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("load agent: %w", err)
+	program, err := h.programs.read(k.program)
+	if err != nil {
+		return nil, err
 	}
-	if protocol.Sum(program) != k.program {
-		return nil, &failure{"its file is damaged: send it again"}
-	}
-	return newWorker(ctx, h.opts.Command, k, program, h.loading(k))
+	return h.start(ctx, k, program)
 }
 
-// rest puts a worker into the idle list for the next question.
-func (h *Host) rest(w *worker) {
-	w.used = h.opts.Now()
-	h.mu.Lock()
-	var gone []*worker
-	if h.closed {
-		gone = append(gone, w)
-	} else {
-		h.idle = append(h.idle, w)
-	}
-	for len(h.idle) > h.opts.Resident {
-		gone = append(gone, h.idle[0])
-		h.idle = h.idle[1:]
-	}
-	if !h.reaping && !h.closed {
-		h.reaping = true
-		h.owned.Go(h.reaper)
-	}
-	h.mu.Unlock()
-	for _, w := range gone {
-		w.stop()
-	}
+// start starts a process that loads a program.
+func (h *Host) start(ctx context.Context, k key, program []byte) (*worker, error) {
+	return newWorker(ctx, h.opts.Command, k, program,
+		loading{Cache: h.programs.cache(k), Memory: h.opts.Memory, Time: h.opts.Time, Within: h.opts.Load})
 }
-
-// reaper ends processes that have been idle for Options.Idle, until none is left.
-func (h *Host) reaper() {
-	tick := time.NewTicker(h.opts.Idle)
-	defer tick.Stop()
-	for {
-		select {
-		case <-h.reap:
-			return
-		case <-tick.C:
-		}
-		h.mu.Lock()
-		var gone []*worker
-		for len(h.idle) > 0 && h.opts.Now().Sub(h.idle[0].used) >= h.opts.Idle {
-			gone = append(gone, h.idle[0])
-			h.idle = h.idle[1:]
-		}
-		done := len(h.idle) == 0
-		if done {
-			h.reaping = false
-		}
-		h.mu.Unlock()
-		for _, w := range gone {
-			w.stop()
-		}
-		if done {
-			return
-		}
-	}
-}
-
-func (h *Host) loading(k key) loading {
-	return loading{Cache: h.cache(k), Memory: h.opts.Memory, Time: h.opts.Time, Within: h.opts.Load}
-}
-
-// cache returns the directory of a program's compiled code. Each sender has its own:
-// else the compile time would reveal that another had sent the program before.
-func (h *Host) cache(k key) string {
-	who := protocol.Sum([]byte(k.who))
-	return filepath.Join(h.caches(k.program), hex.EncodeToString(who[:8]))
-}
-
-// caches returns the parent of the cache directories of all senders of a program.
-func (h *Host) caches(d protocol.Digest) string { return filepath.Join(h.dir, name(d)+".compiled") }

@@ -48,7 +48,11 @@ const features = api.CoreFeaturesV1 | api.CoreFeatureMutableGlobal | api.CoreFea
 func serve(in io.Reader, out io.Writer) error {
 	ctx := context.Background()
 	var load loading
-	if err := receiveJSON(in, &load); err != nil {
+	_, text, err := receive(in, kindLoad, 1<<16)
+	if err == nil {
+		err = json.Unmarshal(text, &load)
+	}
+	if err != nil {
 		return err
 	}
 	_, program, err := receive(in, kindProgram, maxProgram)
@@ -109,7 +113,7 @@ func newProgram(ctx context.Context, wasm []byte, load loading) (*program, error
 			config = config.WithCompilationCache(cache)
 		}
 	}
-	p := &program{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
+	p := &program{runtime: wazero.NewRuntimeWithConfig(ctx, config), said: beginning{most: 300}}
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.runtime); err != nil {
 		return nil, err
 	}
@@ -237,11 +241,13 @@ func (p *program) told(err error) error {
 }
 
 // A beginning is a Writer that keeps only the first bytes.
-type beginning struct{ text []byte }
+type beginning struct {
+	text []byte
+	most int
+}
 
 func (b *beginning) Write(p []byte) (int, error) {
-	const most = 300
-	b.text = append(b.text, p[:min(len(p), most-len(b.text))]...)
+	b.text = append(b.text, p[:min(len(p), b.most-len(b.text))]...)
 	return len(p), nil
 }
 
@@ -313,12 +319,4 @@ func receive(r io.Reader, want byte, max int) (kind byte, content []byte, err er
 		return 0, nil, fmt.Errorf("receive: %w", err)
 	}
 	return head[0], content, nil
-}
-
-func receiveJSON(r io.Reader, to *loading) error {
-	_, content, err := receive(r, kindLoad, 1<<16)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(content, to)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/atomicfile"
@@ -37,8 +38,6 @@ type outage struct {
 
 const recordsFile = "programs.json"
 
-func name(d protocol.Digest) string { return hex.EncodeToString(d[:]) + ".wasm" }
-
 func readRecords(dir string) (map[protocol.Digest]*record, error) {
 	records := make(map[protocol.Digest]*record)
 	b, err := os.ReadFile(filepath.Join(dir, recordsFile))
@@ -61,56 +60,66 @@ func readRecords(dir string) (map[protocol.Digest]*record, error) {
 	return records, nil
 }
 
+// programs are the stored programs, each in a file named by its digest, with the records of them. The methods may be
+// called by many goroutines at once.
+type programs struct {
+	dir  string
+	opts *Options
+
+	mu      sync.Mutex // guards records, and their file
+	records map[protocol.Digest]*record
+}
+
 // write stores the records. mu is held.
-func (h *Host) write() error {
-	list := make(map[string]*record, len(h.programs))
-	for d, r := range h.programs {
+func (p *programs) write() error {
+	list := make(map[string]*record, len(p.records))
+	for d, r := range p.records {
 		list[d.String()] = r
 	}
 	b, err := json.MarshalIndent(list, "", "\t")
 	if err != nil {
 		panic("agent: encode records: " + err.Error()) // plain values always encode
 	}
-	return atomicfile.Write(filepath.Join(h.dir, recordsFile), string(b)+"\n", 0o600)
+	return atomicfile.Write(filepath.Join(p.dir, recordsFile), string(b)+"\n", 0o600)
 }
 
 // known returns the record of a program of the sender who, nil if there is none, and
 // an error if the program is disabled for who.
-func (h *Host) known(who string, d protocol.Digest) (*record, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := h.programs[d]
+func (p *programs) known(who string, d protocol.Digest) (*record, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.records[d]
 	if !r.isOf(who) {
 		return nil, nil
 	}
-	if out, ok := r.Out[who]; ok && h.opts.Now().Before(out.Until) {
+	if out, ok := r.Out[who]; ok && p.opts.Now().Before(out.Until) {
 		return r, fmt.Errorf("%w: disabled until %s: it failed %d times in a row; the last failure: %s",
-			caller.ErrProgram, protocol.FormatDate(out.Until), h.opts.Failures, out.Reason)
+			caller.ErrProgram, protocol.FormatDate(out.Until), p.opts.Failures, out.Reason)
 	}
 	return r, nil
 }
 
 // store stores a program that has been started successfully.
-func (h *Host) store(who string, d protocol.Digest, program []byte) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := h.programs[d]
-	if len(h.of(who)) < h.opts.PerSender && h.kept() >= h.opts.Most && !r.isOf(who) {
-		h.discard(key{who, d})
-		return fmt.Errorf("%w: the limit of %d stored programs is reached", caller.ErrNoRoom, h.opts.Most)
+func (p *programs) store(who string, d protocol.Digest, program []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.records[d]
+	if len(p.of(who)) < p.opts.PerSender && p.kept() >= p.opts.Most && !r.isOf(who) {
+		p.discard(key{who, d})
+		return fmt.Errorf("%w: the limit of %d stored programs is reached", caller.ErrNoRoom, p.opts.Most)
 	}
-	if err := atomicfile.Write(filepath.Join(h.dir, name(d)), string(program), 0o600); err != nil {
+	if err := atomicfile.Write(p.path(d), string(program), 0o600); err != nil {
 		return fmt.Errorf("store agent: %w", err)
 	}
 	if r == nil {
 		r = &record{Senders: make(map[string]time.Time)}
-		h.programs[d] = r
+		p.records[d] = r
 	}
-	r.Senders[who] = h.opts.Now()
-	for mine := h.of(who); len(mine) > h.opts.PerSender; mine = mine[1:] {
-		h.drop(who, mine[0])
+	r.Senders[who] = p.opts.Now()
+	for mine := p.of(who); len(mine) > p.opts.PerSender; mine = mine[1:] {
+		p.drop(who, mine[0])
 	}
-	if err := h.write(); err != nil {
+	if err := p.write(); err != nil {
 		return fmt.Errorf("store agent: %w", err)
 	}
 	return nil
@@ -126,123 +135,125 @@ func (r *record) isOf(who string) (ok bool) {
 
 // kept counts the programs of all senders, a shared program once for each: else a
 // refusal for lack of room would reveal what others have sent. mu is held.
-func (h *Host) kept() (n int) {
-	for _, r := range h.programs {
+func (p *programs) kept() (n int) {
+	for _, r := range p.records {
 		n += len(r.Senders)
 	}
 	return n
 }
 
 // of lists the programs of a sender, the oldest first. mu is held.
-func (h *Host) of(who string) []protocol.Digest {
-	mine := slices.Collect(maps.Keys(h.programs))
-	mine = slices.DeleteFunc(mine, func(d protocol.Digest) bool { return !h.programs[d].isOf(who) })
+func (p *programs) of(who string) []protocol.Digest {
+	mine := slices.Collect(maps.Keys(p.records))
+	mine = slices.DeleteFunc(mine, func(d protocol.Digest) bool { return !p.records[d].isOf(who) })
 	slices.SortFunc(mine, func(a, b protocol.Digest) int {
-		return h.programs[a].Senders[who].Compare(h.programs[b].Senders[who])
+		return p.records[a].Senders[who].Compare(p.records[b].Senders[who])
 	})
 	return mine
 }
 
 // drop removes a program from a sender. mu is held.
-func (h *Host) drop(who string, d protocol.Digest) {
-	r := h.programs[d]
+func (p *programs) drop(who string, d protocol.Digest) {
+	r := p.records[d]
 	delete(r.Senders, who)
 	delete(r.failures, who)
 	if len(r.Senders) == 0 {
-		delete(h.programs, d)
-		os.Remove(filepath.Join(h.dir, name(d))) // if this fails, the file remains, but not in the records
+		delete(p.records, d)
+		os.Remove(p.path(d)) // if this fails, the file remains, but not in the records
 	}
-	h.discard(key{who, d})
+	p.discard(key{who, d})
 }
 
 // discard removes the compiled code of a program for a sender. That of other senders,
 // who may be loading it at this moment, stays, whether they are in the records or not.
-func (h *Host) discard(k key) {
-	os.RemoveAll(h.cache(k))
-	os.Remove(h.caches(k.program)) // if it is empty
+func (p *programs) discard(k key) {
+	os.RemoveAll(p.cache(k))
+	os.Remove(p.caches(k.program)) // if it is empty
+}
+
+func (p *programs) path(d protocol.Digest) string {
+	return filepath.Join(p.dir, hex.EncodeToString(d[:])+".wasm")
+}
+
+// cache returns the directory of a program's compiled code. Each sender has its own:
+// else the compile time would reveal that another had sent the program before.
+func (p *programs) cache(k key) string {
+	who := protocol.Sum([]byte(k.who))
+	return filepath.Join(p.caches(k.program), hex.EncodeToString(who[:8]))
+}
+
+// caches returns the parent of the cache directories of all senders of a program.
+func (p *programs) caches(d protocol.Digest) string { return p.path(d) + ".compiled" }
+
+// read returns a program. The error is a *failure if its file is damaged.
+func (p *programs) read(d protocol.Digest) ([]byte, error) {
+	b, err := os.ReadFile(p.path(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("load agent: %w", err)
+	}
+	if protocol.Sum(b) != d {
+		return nil, &failure{"its file is damaged: send it again"}
+	}
+	return b, nil
 }
 
 // intact reports whether the program's file has its digest.
-func (h *Host) intact(d protocol.Digest) bool {
-	b, err := os.ReadFile(filepath.Join(h.dir, name(d)))
-	return err == nil && protocol.Sum(b) == d
+func (p *programs) intact(d protocol.Digest) bool {
+	_, err := p.read(d)
+	return err == nil
 }
 
 // forget removes the compiled code of a program for a sender without a record of it.
-func (h *Host) forget(k key) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.programs[k.program].isOf(k.who) {
-		h.discard(k)
+func (p *programs) forget(k key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.records[k.program].isOf(k.who) {
+		p.discard(k)
+	}
+}
+
+// count returns how many programs are stored, as kept counts them.
+func (p *programs) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept()
+}
+
+// answered records that a program has answered a sender's question.
+func (p *programs) answered(k key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.records[k.program]; r != nil {
+		delete(r.failures, k.who)
 	}
 }
 
 // failed records a failure of a program for a sender, and disables it for that sender
 // after Options.Failures.
-func (h *Host) failed(k key, f *failure) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (p *programs) failed(k key, f *failure) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	err := fmt.Errorf("%w: %s", caller.ErrProgram, f.why)
-	r := h.programs[k.program]
+	r := p.records[k.program]
 	if r == nil {
 		return err
 	}
 	if r.failures == nil {
 		r.failures = make(map[string]int)
 	}
-	if r.failures[k.who]++; r.failures[k.who] < h.opts.Failures {
+	if r.failures[k.who]++; r.failures[k.who] < p.opts.Failures {
 		return err
 	}
 	delete(r.failures, k.who)
 	if r.Out == nil {
 		r.Out = make(map[string]outage)
 	}
-	until := h.opts.Now().Add(h.opts.Penalty)
-	maps.DeleteFunc(r.Out, func(_ string, out outage) bool { return !h.opts.Now().Before(out.Until) })
+	until := p.opts.Now().Add(p.opts.Penalty)
+	maps.DeleteFunc(r.Out, func(_ string, out outage) bool { return !p.opts.Now().Before(out.Until) })
 	r.Out[k.who] = outage{until, f.why}
-	h.opts.Logger.Warn("agent disabled after repeated failures", "agent", k.program.String(), "sender", k.who, "until", until, "reason", f.why)
-	if werr := h.write(); werr != nil {
-		h.opts.Logger.Error("agents: records could not be written", "err", werr)
+	p.opts.Logger.Warn("agent disabled after repeated failures", "agent", k.program.String(), "sender", k.who, "until", until, "reason", f.why)
+	if werr := p.write(); werr != nil {
+		p.opts.Logger.Error("agents: records could not be written", "err", werr)
 	}
 	return err
-}
-
-// An asking is a sender, its program and a question.
-type asking struct {
-	key
-	question protocol.Digest
-}
-
-const (
-	mostAnswers     = 4096
-	mostAnswerBytes = 16 << 20
-)
-
-// answers is a cache of the latest answers, oldest evicted first.
-type answers struct {
-	byAsking map[asking]caller.Verdict
-	order    []asking // oldest first
-	bytes    int
-}
-
-func (a *answers) get(q asking) (caller.Verdict, bool) {
-	v, ok := a.byAsking[q]
-	return v, ok
-}
-
-func (a *answers) put(q asking, v caller.Verdict) {
-	if a.byAsking == nil {
-		a.byAsking = make(map[asking]caller.Verdict)
-	}
-	if _, ok := a.byAsking[q]; ok {
-		return
-	}
-	a.byAsking[q] = v
-	a.order = append(a.order, q)
-	a.bytes += len(v.Output)
-	for len(a.order) > mostAnswers || a.bytes > mostAnswerBytes {
-		a.bytes -= len(a.byAsking[a.order[0]].Output)
-		delete(a.byAsking, a.order[0])
-		a.order = a.order[1:]
-	}
 }

@@ -1,12 +1,10 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -22,9 +20,9 @@ const processMemory = 256 << 20
 type worker struct {
 	key  key
 	cmd  *exec.Cmd
-	in   *os.File // its standard input
-	out  *os.File // its standard output
-	said bytes.Buffer
+	in   *os.File  // its standard input
+	out  *os.File  // its standard output
+	said beginning // its standard error
 	used time.Time
 }
 
@@ -49,8 +47,8 @@ func newWorker(ctx context.Context, command []string, k key, program []byte, loa
 		in.Close()
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
-	w := &worker{key: k, cmd: exec.Command(command[0], command[1:]...), in: in, out: out}
-	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = theirIn, theirOut, &limited{w: &w.said, room: 4 << 10}
+	w := &worker{key: k, cmd: exec.Command(command[0], command[1:]...), in: in, out: out, said: beginning{most: 4 << 10}}
+	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = theirIn, theirOut, &w.said
 	w.cmd.Env = []string{"GOMAXPROCS=2", fmt.Sprintf("GOMEMLIMIT=%d", processMemory), "GOTRACEBACK=none"}
 	w.cmd.SysProcAttr = attributes()
 	w.cmd.WaitDelay = time.Second
@@ -124,7 +122,7 @@ func (w *worker) exchange(ctx context.Context, within time.Duration, what string
 // exitReason says why a process ended unexpectedly. The Go runtime reports a lack of
 // memory in several ways.
 func (w *worker) exitReason() string {
-	said, _, _ := strings.Cut(w.said.String(), "\n")
+	said, _, _ := strings.Cut(string(w.said.text), "\n")
 	if strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory") {
 		return "it exceeded the memory limit of its process"
 	}
@@ -139,19 +137,4 @@ func (w *worker) stop() {
 	}
 	w.in.Close()
 	w.out.Close()
-}
-
-// limited is a Writer that passes on room bytes, and discards the rest.
-type limited struct {
-	w    io.Writer
-	room int
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	n := min(len(p), l.room)
-	l.room -= n
-	if _, err := l.w.Write(p[:n]); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -35,7 +36,7 @@ var (
 
 // A build is an archive under construction.
 type build struct {
-	m        *Maker
+	m        *Maker // its options
 	head     protocol.Cursor
 	modified time.Time // of the site
 	items    int
@@ -94,7 +95,7 @@ func (b *build) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !b.m.public(e.Item.URL) {
+		if !b.m.stock.public(e.Item.URL) {
 			continue
 		}
 		c := protocol.Change{Seq: b.head.Seq, Op: protocol.Create, Item: e.Item, At: e.Item.Modified}
@@ -137,7 +138,7 @@ func (b *build) pack(ctx context.Context) error {
 			return err
 		}
 		c := &m.Changes[0]
-		if !b.m.public(c.Item.URL) {
+		if !b.m.stock.public(c.Item.URL) {
 			return errRules
 		}
 		page, err := b.page(ctx, c)
@@ -159,13 +160,13 @@ func (b *build) pack(ctx context.Context) error {
 		}
 		if spare -= int64(len(records)); spare < 0 {
 			// The data will be copied once more, into the archive.
-			if err := b.m.spare(spareEvery + b.data.size); err != nil {
+			if err := b.spare(spareEvery + b.data.size); err != nil {
 				return err
 			}
 			spare = spareEvery
 		}
-		if b.data.size > b.m.maxBytes() {
-			return fmt.Errorf("more than %d bytes: %w", b.m.maxBytes(), errSize)
+		if err := b.fits(b.data.size); err != nil {
+			return err
 		}
 		if err := b.line(c, len(page)); err != nil {
 			return err
@@ -178,9 +179,17 @@ func (b *build) pack(ctx context.Context) error {
 const spareEvery = 8 << 20
 
 // spare returns errFull if size bytes cannot be written without using the Reserve.
-func (m *Maker) spare(size int64) error {
-	if free, known := atomicfile.Spare(m.Dir, m.Reserve); known && free < size {
+func (b *build) spare(size int64) error {
+	if free, known := atomicfile.Spare(b.m.Dir, b.m.Reserve); known && free < size {
 		return errFull
+	}
+	return nil
+}
+
+// fits returns errSize if size is more than MaxBytes.
+func (b *build) fits(size int64) error {
+	if most := cmp.Or(max(b.m.MaxBytes, 0), DefaultMaxBytes); size > most {
+		return fmt.Errorf("more than %d bytes: %w", most, errSize)
 	}
 	return nil
 }
@@ -190,7 +199,7 @@ func (b *build) page(ctx context.Context, c *protocol.Change) ([]byte, error) {
 	if c.Item.Digest.IsZero() {
 		return nil, ctx.Err()
 	}
-	page, err := b.m.Pages.Page(ctx, &c.Item, b.m.maxPage())
+	page, err := b.m.Pages.Page(ctx, &c.Item, cmp.Or(max(b.m.MaxPage, 0), 64<<20))
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -202,7 +211,7 @@ func (b *build) page(ctx context.Context, c *protocol.Change) ([]byte, error) {
 	case err == nil:
 		return page, nil
 	case !errors.Is(err, content.ErrNoVersion):
-		b.m.log().Warn("page could not be read", "url", c.Item.URL, "err", err)
+		b.m.stock.log.Warn("page could not be read", "url", c.Item.URL, "err", err)
 	}
 	return nil, nil
 }
@@ -236,7 +245,7 @@ func (b *build) zip(ctx context.Context) (*file, error) {
 	if err := gz.Close(); err != nil {
 		return nil, err
 	}
-	if err := b.m.spare(b.data.size + b.pages.size + index.size); err != nil {
+	if err := b.spare(b.data.size + b.pages.size + index.size); err != nil {
 		return nil, err
 	}
 	whole, err := newPart(b.m.Dir)
@@ -245,7 +254,7 @@ func (b *build) zip(ctx context.Context) (*file, error) {
 	}
 	defer whole.remove() // has no effect after place has renamed it
 	z := zip.NewWriter(whole)
-	d := dataPackage{Profile: "data-package", Version: "1.1.1", Title: b.m.title(), Software: "Parley",
+	d := dataPackage{Profile: "data-package", Version: "1.1.1", Title: cmp.Or(b.m.Title, b.m.Base), Software: "Parley",
 		Description: "The pages of " + b.m.Base + " at cursor " + b.head.String() + ".",
 		Created:     b.modified.UTC().Format(time.RFC3339), Modified: b.modified.UTC().Format(time.RFC3339),
 		Parley: standing{Base: b.m.Base, Cursor: b.head, Items: b.items, Bodies: b.bodies}}
@@ -293,8 +302,8 @@ func (b *build) zip(ctx context.Context) (*file, error) {
 
 // place syncs the archive and renames it to its final name.
 func (b *build) place(whole *part) (*file, error) {
-	if whole.size > b.m.maxBytes() {
-		return nil, fmt.Errorf("more than %d bytes: %w", b.m.maxBytes(), errSize)
+	if err := b.fits(whole.size); err != nil {
+		return nil, err
 	}
 	if err := whole.buf.Flush(); err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/server/content"
@@ -13,8 +12,7 @@ import (
 
 // Latest implements [content.Archive].
 func (m *Maker) Latest() (content.Archived, bool) {
-	m.init()
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
 	if f := m.latest(); f != nil {
 		return f.Archived, true
@@ -24,26 +22,25 @@ func (m *Maker) Latest() (content.Archived, bool) {
 
 // IsDueSoon implements [content.Archive].
 func (m *Maker) IsDueSoon() bool {
-	m.init()
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
-	if !m.running {
+	if !m.schedule.running {
 		return false
 	}
-	if m.making || m.asked || m.unsound() {
+	s, k := &m.schedule, &m.stock
+	if s.isBusy() || k.unsound() {
 		return true
 	}
 	// It is worth waiting for an archive that is due soon: else the reader would get
 	// changes and fetch the pages one by one.
-	good := m.good()
-	return (len(good) == 0 || m.other(good[0])) && !m.unmade && m.rest() < m.every()
+	good := k.good()
+	return (len(good) == 0 || k.isOther(good[0])) && !s.unmade && s.rest() < s.every
 }
 
 // Within implements [content.Archive].
 func (m *Maker) Within(may func(url string) bool) bool {
-	m.init()
-	m.mu.Lock()
-	list := slices.Clone(m.good())
+	m.lock()
+	list := m.stock.good()
 	m.mu.Unlock()
 	for _, f := range list {
 		if ok, err := f.within(nil, may, nil); err != nil || !ok {
@@ -63,9 +60,9 @@ func (m *Maker) Wait(ctx context.Context, a content.Archived) error {
 		if f != nil {
 			now = f.Archived
 		}
-		wake := m.wake
+		wake, s := m.stock.wake, &m.schedule
 		var rested <-chan time.Time // when another is due
-		if rest := m.rest(); !m.making && !m.asked && (f == nil || m.other(f)) && rest > 0 {
+		if rest := s.rest(); !s.isBusy() && (f == nil || m.stock.isOther(f)) && rest > 0 {
 			rested = time.After(rest + time.Millisecond)
 		}
 		m.mu.Unlock()
@@ -126,7 +123,7 @@ type guarded struct {
 
 func (g guarded) Write(b []byte) (int, error) {
 	g.m.mu.Lock()
-	if !g.m.check(g.f, g.in) {
+	if !g.m.stock.check(g.f, g.in) {
 		g.f.void = true
 	}
 	void := g.f.void
@@ -150,9 +147,10 @@ func (m *Maker) isNear() bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	wait := m.stats.Took
-	if !m.making && !m.asked {
-		wait += m.rest()
+	s := &m.schedule
+	wait := s.stats.Took
+	if !s.isBusy() {
+		wait += s.rest()
 	}
 	return wait < retry
 }
@@ -166,7 +164,7 @@ func (m *Maker) find(at, part string) (*file, *os.File, error) {
 	if at != "" {
 		f = nil
 	}
-	for _, k := range m.kept {
+	for _, k := range m.stock.kept {
 		if k.verified && (at != "" && k.Cursor.String() == at || at == "" && part != "" && k.etag == part) {
 			f = k
 		}

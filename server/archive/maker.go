@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,69 +80,12 @@ type Maker struct {
 	Logger *slog.Logger
 	Now    func() time.Time
 
-	once sync.Once
+	once   sync.Once
+	failed error // of reading Dir
 
-	mu      sync.Mutex
-	failed  error         // of reading Dir
-	kept    []*file       // newest first
-	wake    chan struct{} // closed when kept changes
-	ask     chan struct{} // has a value when an archive is due
-	asked   bool          // ask has a value, or Run has just received it
-	running bool
-	making  bool
-	purged  int       // number of calls of Purge
-	full    bool      // the last attempt failed since the disk is nearly full
-	unmade  bool      // the last attempt failed
-	began   time.Time // the start of the last attempt
-	stats   Stats
-}
-
-func (m *Maker) public(url string) bool { return m.Public == nil || m.Public(url) }
-
-func (m *Maker) now() time.Time { return clock.Now(m.Now) }
-
-func (m *Maker) log() *slog.Logger { return cmp.Or(m.Logger, slog.New(slog.DiscardHandler)) }
-
-func (m *Maker) title() string {
-	if m.Title != "" {
-		return m.Title
-	}
-	return m.Base
-}
-
-func (m *Maker) share() float64 {
-	if m.Share > 0 {
-		return m.Share
-	}
-	return 0.5
-}
-
-func (m *Maker) every() time.Duration {
-	if m.Every > 0 {
-		return m.Every
-	}
-	return 10 * time.Minute
-}
-
-func (m *Maker) maxAge() time.Duration {
-	if m.MaxAge > 0 {
-		return m.MaxAge
-	}
-	return time.Hour
-}
-
-func (m *Maker) maxPage() int64 {
-	if m.MaxPage > 0 {
-		return m.MaxPage
-	}
-	return 64 << 20
-}
-
-func (m *Maker) maxBytes() int64 {
-	if m.MaxBytes > 0 {
-		return m.MaxBytes
-	}
-	return DefaultMaxBytes
+	mu       sync.Mutex // guards the fields below
+	stock    stock
+	schedule schedule
 }
 
 // DefaultMaxBytes is the default of Maker.MaxBytes: a larger site has no archive.
@@ -152,7 +94,14 @@ const DefaultMaxBytes = 16 << 30
 // init lists the archives of an earlier process, and removes its temporary files.
 func (m *Maker) init() {
 	m.once.Do(func() {
-		m.wake, m.ask = make(chan struct{}), make(chan struct{}, 1)
+		now := func() time.Time { return clock.Now(m.Now) }
+		m.schedule = schedule{every: cmp.Or(max(m.Every, 0), 10*time.Minute), now: now, ask: make(chan struct{}, 1)}
+		k := &m.stock
+		*k = stock{journal: m.Journal, public: m.Public, given: m.Given, maxAge: cmp.Or(max(m.MaxAge, 0), time.Hour),
+			share: cmp.Or(max(m.Share, 0), 0.5), now: now, log: cmp.Or(m.Logger, slog.New(slog.DiscardHandler)), wake: make(chan struct{})}
+		if k.public == nil {
+			k.public = func(string) bool { return true }
+		}
 		if m.failed = os.MkdirAll(m.Dir, 0o700); m.failed != nil {
 			return
 		}
@@ -166,11 +115,17 @@ func (m *Maker) init() {
 		}
 		for _, e := range list {
 			if f, ok := openFile(filepath.Join(m.Dir, e.Name())); ok {
-				m.kept = append(m.kept, f)
+				k.kept = append(k.kept, f)
 			}
 		}
-		slices.SortFunc(m.kept, func(a, b *file) int { return int(b.Cursor.Seq) - int(a.Cursor.Seq) })
+		slices.SortFunc(k.kept, func(a, b *file) int { return int(b.Cursor.Seq) - int(a.Cursor.Seq) })
 	})
+}
+
+// lock locks mu, after init.
+func (m *Maker) lock() {
+	m.init()
+	m.mu.Lock()
 }
 
 // Open prepares Dir, and returns an error if it cannot hold archives: then none will
@@ -189,71 +144,97 @@ func (m *Maker) Run(ctx context.Context) error {
 		return err
 	}
 	m.mu.Lock()
-	m.running = true
+	m.schedule.running = true
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
-		m.running, m.making, m.asked = false, false, len(m.ask) > 0
+		s := &m.schedule
+		s.running, s.making, s.asked = false, false, len(s.ask) > 0
 		m.mu.Unlock()
 	}()
 	if err := m.verify(ctx); err != nil {
 		return err
 	}
-	tidy := time.NewTicker(max(m.maxAge()/tidyPart, time.Millisecond))
+	tidy := time.NewTicker(max(m.stock.maxAge/tidyPart, time.Millisecond))
 	defer tidy.Stop()
-	for {
+	for full := false; ; { // whether the last attempt failed since the disk is nearly full
 		select {
-		case <-m.ask:
+		case <-m.schedule.ask:
 		case <-tidy.C: // archives that nobody requests must expire too
 			m.mu.Lock()
-			m.good()
+			m.stock.good()
 			m.mu.Unlock()
 			continue
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		m.mu.Lock()
-		purged := m.purged
-		m.making, m.asked, m.began = true, false, m.now()
-		m.forget(1) // room for the new one
-		m.mu.Unlock()
+		purged := m.begin(true)
 		if m.Settle != nil {
 			if err := m.Settle(ctx); err != nil {
 				return err
 			}
 		}
-		began := m.now()
-		m.mu.Lock()
-		m.began = began
-		m.mu.Unlock()
+		m.begin(false)
+		began := m.schedule.now()
 		f, err := m.make(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		m.count(err, m.now().Sub(began))
-		again := errors.Is(err, errFull) && m.full
-		m.full = errors.Is(err, errFull)
+		took, log := m.schedule.now().Sub(began), m.stock.log
+		was := full
+		full = errors.Is(err, errFull)
 		switch {
-		case again: // already logged
+		case was && full: // already logged
 		case errors.Is(err, errRules): // no fault: the next one follows the new rules
-			m.log().Info("archive is built again", "dir", m.Dir, "why", err)
+			log.Info("archive is built again", "dir", m.Dir, "why", err)
 		case err != nil:
-			m.log().Error("archive could not be made", "dir", m.Dir, "err", err)
+			log.Error("archive could not be made", "dir", m.Dir, "err", err)
 		default:
-			m.log().Info("archive made", "cursor", f.Cursor.String(), "items", f.Items, "bytes", f.Length, "took", m.now().Sub(began))
+			log.Info("archive made", "cursor", f.Cursor.String(), "items", f.Items, "bytes", f.Length, "took", took)
 		}
-		m.took(f, purged)
-		if errors.Is(err, errRules) || errors.Is(err, errNotWhole) {
-			// The next one is due at once, or soon: there is no archive to serve meanwhile.
-			m.mu.Lock()
-			m.began = time.Time{}
-			m.mu.Unlock()
-		}
+		m.end(f, err, took, purged)
 	}
 }
 
 // tidyPart is the number of checks per MaxAge whether archives have exceeded it.
 const tidyPart = 12
+
+// begin notes the start of an attempt: first, and once more when Settle has returned. It returns how often Purge has been called.
+func (m *Maker) begin(first bool) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.schedule
+	s.making, s.began = true, s.now()
+	if first {
+		s.asked = false
+		m.stock.forget(1) // room for the new one
+	}
+	return m.stock.purged
+}
+
+// end ends an attempt. It adds the archive as the newest, unless Purge was called while it was made.
+func (m *Maker) end(f *file, err error, took time.Duration, purged int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.schedule
+	s.making, s.unmade = false, err != nil
+	if s.unmade {
+		s.stats.Failed++
+	} else {
+		s.stats.Made++
+		s.stats.Took = took
+	}
+	switch {
+	case err == nil && purged == m.stock.purged:
+		m.stock.add(f)
+	case err == nil:
+		os.Remove(f.path)
+		s.began = time.Time{}
+	case errors.Is(err, errRules) || errors.Is(err, errNotWhole):
+		// The next one is due at once, or soon: there is no archive to serve meanwhile.
+		s.began = time.Time{}
+	}
+}
 
 // Stats counts what a Maker has done since its process began.
 type Stats struct {
@@ -269,65 +250,39 @@ type Stats struct {
 
 // Stats returns the current counts. It does not request an archive.
 func (m *Maker) Stats() Stats {
-	m.init()
-	m.mu.Lock()
+	m.lock()
 	defer m.mu.Unlock()
-	s := m.stats
-	if len(m.kept) > 0 {
-		s.Cursor, s.Items, s.Bytes = m.kept[0].Cursor, m.kept[0].Items, m.kept[0].Length
+	s := m.schedule.stats
+	if kept := m.stock.kept; len(kept) > 0 {
+		s.Cursor, s.Items, s.Bytes = kept[0].Cursor, kept[0].Items, kept[0].Length
 	}
 	return s
 }
 
-func (m *Maker) count(err error, took time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.unmade = err != nil; m.unmade {
-		m.stats.Failed++
-		return
+// latest returns the newest archive, and requests a newer one if that is due. It
+// returns nil if there is none, or if its cursor is below the journal's floor, so that
+// a reader could not continue from it. The caller holds mu.
+func (m *Maker) latest() *file {
+	var f *file
+	if good := m.stock.good(); len(good) > 0 && good[0].Cursor.Seq >= m.Journal.Floor().Seq {
+		f = good[0]
 	}
-	m.stats.Made++
-	m.stats.Took = took
+	if s := &m.schedule; !s.isBusy() && m.due(f) {
+		s.asked = true
+		s.ask <- struct{}{}
+	}
+	return f
 }
 
-// due reports whether a newer archive is due. mu is held.
+// due reports whether a newer archive than f, of stock.good, is due. The caller holds mu.
 func (m *Maker) due(f *file) bool {
-	if m.Journal.Head().IsZero() || m.failed != nil || f == nil && m.unsound() {
+	s, k := &m.schedule, &m.stock
+	switch {
+	case m.Journal.Head().IsZero() || m.failed != nil || f == nil && k.unsound() || s.rest() > 0:
 		return false
-	}
-	if m.rest() > 0 {
-		return false
-	}
-	if f == nil || m.other(f) {
+	case f == nil || k.isOther(f):
 		return true
 	}
-	if m.sinceBegun() < m.every() {
-		return false
-	}
-	return m.Givable != nil && f.bodies >= 0 && float64(m.Givable()-f.bodies-f.left) > m.share()*float64(f.Items) ||
-		m.goneFor(f) > m.every()
-}
-
-// other reports whether more than Share of the site has changed since an archive was
-// made. mu is held.
-func (m *Maker) other(f *file) bool {
-	return f != nil && float64(m.Journal.Head().Seq-f.Cursor.Seq) > m.share()*float64(f.Items)
-}
-
-// sinceBegun returns the time since the start of the last attempt. mu is held.
-func (m *Maker) sinceBegun() time.Duration {
-	if d := m.now().Sub(m.began); !m.began.IsZero() && d >= 0 {
-		return d
-	}
-	return math.MaxInt64
-}
-
-// rest returns how long to wait before the next archive, so that making them takes a
-// twentieth of the time. After a failure the interval is at least Every. mu is held.
-func (m *Maker) rest() time.Duration {
-	rest := goneFactor * m.stats.Took
-	if m.unmade {
-		rest = max(rest, m.every())
-	}
-	return max(0, rest-m.sinceBegun())
+	return s.sinceBegun() >= s.every && (k.since(f.gone) > s.every ||
+		m.Givable != nil && f.bodies >= 0 && float64(m.Givable()-f.bodies-f.left) > k.share*float64(f.Items))
 }

@@ -52,74 +52,62 @@ type Catalog struct {
 	// empty, a partial source leaves nothing unknown: a feed may still be empty.
 	Journal *server.Journal
 
-	// Every is how often Watch reads the sources again, and robots.txt. Zero means a minute.
+	// Every is how often Watch reads the sources again, and robots.txt. Zero means a minute. It also bounds how
+	// long Public waits before it tries again to read robots.txt.
 	Every time.Duration
-
-	// Hurry, above zero, bounds Every, and how long Public waits before it tries again to read robots.txt.
-	// For tests.
-	Hurry time.Duration
 
 	Log *slog.Logger
 	Now func() time.Time
 
-	once    sync.Once
-	bad     error // result of Check
-	exclude public.Patterns
-	rules   robots.Keeper
-	fetcher *fetcher // nil without Fetch
-	most    int      // URLs of all sources; zero means maxURLs
-
-	turn chan struct{} // one token: its holder reads the sources
-
-	mu       sync.Mutex        // guards what follows
-	readings []*sourceSnapshot // by source; nil before it was first read
-	readAt   time.Time         // when all of them were last read successfully
-	watched  bool              // Watch read them last, and no scan has used them yet
+	site site
 }
 
-// How old the sources may be for a scan of a part of the site, and for a scan that Watch requested.
-const (
-	sourcesAgain   = 10 * time.Second
-	sourcesWatched = 2 * time.Second
-)
+// A site is what a Catalog has made of its fields.
+type site struct {
+	once    sync.Once
+	bad     error // result of Check
+	border  border
+	listing listing
+	fetcher *fetcher // nil without Fetch
+}
 
 // Check returns an error if the fields are invalid. The other methods call it first.
 func (c *Catalog) Check() error {
-	c.once.Do(func() { c.bad = c.prepare() })
-	return c.bad
+	c.site.once.Do(func() { c.site.bad = c.prepare() })
+	return c.site.bad
 }
 
 func (c *Catalog) prepare() error {
 	if strings.ContainsAny(c.Base, "?#") {
 		return fmt.Errorf("catalog: base %.200q: want a URL without query and fragment", c.Base)
 	}
-	base, err := protocol.CanonicalURL("", c.Base)
+	base, err := baseURL(c.Base)
 	if err != nil {
 		return fmt.Errorf("catalog: base: %w", err)
-	}
-	if !strings.HasSuffix(base, "/") {
-		base += "/"
 	}
 	if len(base) > protocol.MaxURL/2 {
 		return errors.New("catalog: base: too long")
 	}
 	c.Base = base
-	if c.exclude, err = public.ParsePatterns(c.Exclude); err != nil {
+	b := &c.site.border
+	b.base = base
+	if b.exclude, err = public.ParsePatterns(c.Exclude); err != nil {
 		return fmt.Errorf("catalog: %w", err)
 	}
 	name := cmp.Or(c.Robots, protocol.Origin(base)+"/robots.txt")
-	c.rules = robots.Keeper{Name: redacted(name), Fetch: func(ctx context.Context) ([]byte, error) { return public.ReadRobots(ctx, name) },
-		Wait: c.RobotsWait, Remind: c.RobotsRemind, Hurry: c.Hurry, Log: c.Log, Now: c.Now}
+	b.rules = robots.Keeper{Name: redacted(name), Fetch: func(ctx context.Context) ([]byte, error) { return public.ReadRobots(ctx, name) },
+		Wait: c.RobotsWait, Remind: c.RobotsRemind, Hurry: c.Every, Log: c.Log, Now: c.Now}
 	if c.Journal != nil {
-		c.rules.Notes = c.Journal
+		b.rules.Notes = c.Journal
 	}
-	c.readings = make([]*sourceSnapshot, len(c.Sources))
-	c.turn = make(chan struct{}, 1)
+	l := &c.site.listing
+	l.base, l.sources, l.now, l.turn = base, c.Sources, c.now, make(chan struct{}, 1)
+	l.readings = make([]*sourceSnapshot, len(c.Sources))
 	if c.Fetch != nil {
 		if c.Journal == nil {
 			return errors.New("catalog: pages cannot be fetched without a journal")
 		}
-		c.fetcher = newFetcher(c)
+		c.site.fetcher = newFetcher(c)
 	}
 	return nil
 }
@@ -136,66 +124,33 @@ func (c *Catalog) Public(url string) bool {
 	if c.Check() != nil || !strings.HasPrefix(url, c.Base) || len(url) > protocol.MaxURL {
 		return false
 	}
-	rules := c.rules.Known()
-	return rules != nil && c.left(rules, url) == "" && c.fetcher.left(url) == ""
+	b := &c.site.border
+	rules := b.rules.Known()
+	return rules != nil && b.left(rules, url) == "" && (c.site.fetcher == nil || c.site.fetcher.ledger.left(url) == "")
 }
 
 // AcceptRobots is as [server.Site.AcceptRobots].
 func (c *Catalog) AcceptRobots() {
 	if c.Check() == nil {
-		c.rules.Hasten()
+		c.site.border.rules.Hasten()
 	}
 }
 
 // RobotsProblem is as [server.Site.RobotsProblem].
 func (c *Catalog) RobotsProblem() (trouble string, said bool) {
-	return c.rules.Trouble(), c.rules.Said()
+	rules := &c.site.border.rules
+	return rules.Trouble(), rules.Said()
 }
 
 // RobotsLost is as [server.Site.RobotsLost].
-func (c *Catalog) RobotsLost() bool { return c.rules.Current().Lost() }
+func (c *Catalog) RobotsLost() bool { return c.site.border.rules.Current().Lost() }
 
 // PublicTo reports whether robots.txt allows a URL that is [Catalog.Public] to the crawler with the product
 // token name. A crawler without a group of rules of its own goes by the rules for everybody. It is made for
 // PublicTo of doors.Clients.
 func (c *Catalog) PublicTo(name, url string) bool {
-	if !c.Public(url) {
-		return false
-	}
-	return c.rules.Current().Allowed(name, c.path(url)) // rules are not nil if it is public
-}
-
-// path returns the path and query of a URL below Base, as robots.txt has them.
-func (c *Catalog) path(url string) string { return url[len(protocol.Origin(c.Base)):] }
-
-// left returns why rules forbid a URL below Base, or the empty string.
-func (c *Catalog) left(rules *robots.Rules, url string) string {
-	place := c.place(url)
-	why := public.LeftOutName(place)
-	switch {
-	case ownPlaces[place] || strings.HasPrefix(place, doors) && place != doors:
-		return leftOwn
-	case why != "":
-		return why
-	case c.exclude.Match(place):
-		return leftExcluded
-	case !rules.Allowed("*", c.path(url)):
-		return leftRobots
-	}
-	return ""
-}
-
-// ownPlaces are the places of the manifest, robots.txt and the site's description, which describe pages and
-// are none.
-var ownPlaces = map[string]bool{"robots.txt": true, "robots.rdf": true, ".well-known/parley": true}
-
-// doors is where a Notifier's doors are, now and in later versions.
-const doors = "parley/"
-
-// place returns the path below Base of a URL that is below it.
-func (c *Catalog) place(url string) string {
-	place, _, _ := strings.Cut(url[len(c.Base):], "?")
-	return place
+	b := &c.site.border
+	return c.Public(url) && b.rules.Current().Allowed(name, b.path(url)) // rules are not nil if it is public
 }
 
 // Scan yields the pages that the sources list, as inventory.Inventory specifies. A full scan reads robots.txt
@@ -212,36 +167,36 @@ func (c *Catalog) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 // errStop says that the caller of Scan has stopped.
 var errStop = errors.New("stop")
 
-// errPartial is why absence from a partial source means nothing.
-var errPartial = errors.New("lists only some of the pages")
-
 func (c *Catalog) scan(ctx context.Context, scopes []inventory.Scope, yield func(inventory.Offer, error) bool) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := c.refreshForScan(ctx, len(scopes) == 0); err != nil {
-		return err
+	whole, b := len(scopes) == 0, &c.site.border
+	if !c.site.listing.isFresh(whole) {
+		if _, err := c.refresh(ctx); err != nil {
+			return err
+		}
 	}
-	rules := c.rules.Known()
+	rules := b.rules.Known()
 	if rules == nil {
 		return errors.New("robots.txt could not be read: nothing is published until its rules are known")
 	}
-	readings := c.present()
-	for _, s := range c.Sources {
-		if s.Partial() && !c.isNothingKnown() {
-			if !yield(inventory.Offer{}, &inventory.UnseenError{Prefix: c.Base, Err: fmt.Errorf("%s %w", s, errPartial), Expected: true}) {
-				return errStop
-			}
-			break
+	readings := c.site.listing.present()
+	if i := slices.IndexFunc(c.Sources, Source.Partial); i >= 0 && (c.Journal == nil || c.Journal.Len() > 0) { // it may miss published pages
+		err := fmt.Errorf("%s lists only some of the pages", c.Sources[i])
+		if !yield(inventory.Offer{}, &inventory.UnseenError{Prefix: c.Base, Err: err, Expected: true}) {
+			return errStop
 		}
 	}
-	if len(scopes) == 0 {
+	if whole {
 		if err := c.yieldLeftOut(readings, yield); err != nil {
 			return err
 		}
 	}
-	if err := c.fetcher.beforeLook(ctx, len(scopes) == 0); err != nil {
-		return err
+	if c.site.fetcher != nil {
+		if err := c.site.fetcher.beforeLook(ctx, whole); err != nil {
+			return err
+		}
 	}
 	in := within(scopes)
 	m, n := newMerge(readings), 0
@@ -253,12 +208,12 @@ func (c *Catalog) scan(ctx context.Context, scopes []inventory.Scope, yield func
 			continue
 		}
 		e, record := r.entry(i)
-		o := e.offer(url, c.place(url), c.now())
-		switch o.LeftOut = c.left(rules, url); {
+		o := e.offer(url, b.place(url), c.now())
+		switch o.LeftOut = b.left(rules, url); {
 		case o.LeftOut != "":
-		case c.fetcher == nil:
+		case c.site.fetcher == nil:
 			o.Stamp = claimOf(record).stamp()
-		case !c.fetcher.offer(&o):
+		case !c.site.fetcher.ledger.offer(&o):
 			continue
 		}
 		if !yield(o, nil) {
@@ -266,16 +221,6 @@ func (c *Catalog) scan(ctx context.Context, scopes []inventory.Scope, yield func
 		}
 	}
 	return nil
-}
-
-// isNothingKnown reports whether no page is published, so that a partial source can miss none.
-func (c *Catalog) isNothingKnown() bool { return c.Journal != nil && c.Journal.Len() == 0 }
-
-// present returns the last snapshots of the sources.
-func (c *Catalog) present() []*sourceSnapshot {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.readings)
 }
 
 func (c *Catalog) yieldLeftOut(readings []*sourceSnapshot, yield func(inventory.Offer, error) bool) error {
@@ -302,79 +247,22 @@ func (c *Catalog) Read(ctx context.Context, o inventory.Offer) (inventory.Offer,
 	if err := errors.Join(c.Check(), ctx.Err()); err != nil {
 		return o, err
 	}
-	if c.fetcher == nil {
+	if c.site.fetcher == nil {
 		return o, nil
 	}
-	r, err := c.fetcher.take(o)
+	r, err := c.site.fetcher.ledger.take(o)
 	if err != nil {
 		return o, fmt.Errorf("read %s: %w", o.URL, err)
 	}
 	return r, nil
 }
 
-// refreshForScan reads the sources, unless they were read a moment ago.
-func (c *Catalog) refreshForScan(ctx context.Context, whole bool) error {
-	c.mu.Lock()
-	age, watched := c.now().Sub(c.readAt), c.watched
-	read := !c.readAt.IsZero()
-	c.watched = false
-	c.mu.Unlock()
-	if read && (!whole && age < sourcesAgain || watched && age < sourcesWatched) && age >= 0 {
-		return nil
-	}
-	_, err := c.refresh(ctx)
-	return err
-}
-
 // refresh reads robots.txt, and all sources that have changed, and reports whether any source has changed.
 func (c *Catalog) refresh(ctx context.Context) (changed bool, err error) {
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
-	if _, err := c.rules.Refresh(ctx); err != nil {
+	if _, err := c.site.border.rules.Refresh(ctx); err != nil {
 		return false, err
 	}
-	most := cmp.Or(c.most, maxURLs)
-	room := most
-	for i, s := range c.Sources {
-		c.mu.Lock()
-		old := c.readings[i]
-		c.mu.Unlock()
-		r, err := c.read(ctx, s, old, room, most)
-		if err != nil {
-			return false, fmt.Errorf("%s: %w: pages missing from it are not treated as deleted", s, err)
-		}
-		if old == nil || r != old && r.arena != old.arena {
-			changed = true
-		}
-		room -= len(r.keys)
-		c.mu.Lock()
-		c.readings[i] = r
-		c.mu.Unlock()
-	}
-	c.mu.Lock()
-	c.readAt = c.now()
-	c.mu.Unlock()
-	return changed, nil
-}
-
-func (c *Catalog) read(ctx context.Context, s Source, old *sourceSnapshot, room, most int) (*sourceSnapshot, error) {
-	last := ""
-	if old != nil && len(old.keys) <= room {
-		last = old.version
-	}
-	b := builder{base: c.Base, room: room, most: most}
-	version, err := s.Read(ctx, last, b.add)
-	switch {
-	case errors.Is(err, errUnchanged) && last != "":
-		return old, nil
-	case err != nil:
-		return nil, err
-	}
-	return b.end(version), nil
+	return c.site.listing.refresh(ctx)
 }
 
 // Watch reads robots.txt and the sources again every so often, and fetches pages meanwhile. Everything is
@@ -384,17 +272,14 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 		return err
 	}
 	every := cmp.Or(max(c.Every, 0), time.Minute)
-	if c.Hurry > 0 {
-		every = min(every, c.Hurry)
-	}
 	var owned sync.WaitGroup
 	defer owned.Wait()
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	if c.fetcher != nil {
-		owned.Go(func() { c.fetcher.run(inner, dirty) })
+	if c.site.fetcher != nil {
+		owned.Go(func() { c.site.fetcher.run(inner, every, dirty) })
 	}
-	tick := time.NewTicker(every)
+	tick, rules := time.NewTicker(every), &c.site.border.rules
 	defer tick.Stop()
 	for failing := false; ; {
 		select {
@@ -402,7 +287,7 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 			return nil
 		case <-tick.C:
 		}
-		before := c.rules.Current()
+		before := rules.Current()
 		changed, err := c.refresh(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -415,10 +300,8 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 			failing = true
 			continue
 		}
-		if changed || failing || c.rules.Current() != before {
-			c.mu.Lock()
-			c.watched = true
-			c.mu.Unlock()
+		if changed || failing || rules.Current() != before {
+			c.site.listing.setWatched()
 			dirty(nil)
 		}
 		failing = false

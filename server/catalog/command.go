@@ -130,15 +130,13 @@ func (c Command) String() string { return oneLine(c.Line, 80) }
 type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
-	t.b = append(t.b, p[max(0, len(p)-maxComplaint):]...)
-	if cut := len(t.b) - maxComplaint; cut > maxComplaint {
-		t.b = append(t.b[:0], t.b[cut:]...)
-	}
+	t.b = append(t.b, p...)
+	t.b = t.b[max(0, len(t.b)-maxComplaint):]
 	return len(p), nil
 }
 
 func (t *tail) said() string {
-	b := bytes.TrimSpace(t.b[max(0, len(t.b)-maxComplaint):])
+	b := bytes.TrimSpace(t.b)
 	if len(b) == 0 {
 		return ""
 	}

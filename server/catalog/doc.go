@@ -7,5 +7,4 @@
 // that `modified` is honest whatever the sources claim, and only pages that do answer.
 //
 // [Reachable] wraps another Inventory, and publishes only pages that links lead to.
-// links lead to.
 package catalog

@@ -7,4 +7,4 @@ var (
 )
 
 // SetMost sets how many URLs all sources may name.
-func (c *Catalog) SetMost(n int) { c.most = n }
+func (c *Catalog) SetMost(n int) { c.site.listing.most = n }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -53,21 +52,6 @@ type Fetch struct {
 	Features func(url string, page []byte, whole bool) (inventory.Features, error)
 }
 
-func (f *Fetch) interval() time.Duration {
-	rate := f.Rate
-	if !(rate > 0) {
-		rate = 2
-	}
-	return time.Duration(min(float64(time.Second)/rate, float64(math.MaxInt64/2)))
-}
-
-func (f *Fetch) maxBytes() int64 {
-	if f.MaxBytes > 0 {
-		return f.MaxBytes
-	}
-	return 16_000_000
-}
-
 // featuresSize is how many bytes of a page are searched for features.
 const featuresSize = 2 << 20
 
@@ -79,6 +63,9 @@ type answer struct {
 	retry   time.Duration
 	trouble bool // err concerns the server, not this page
 }
+
+// failed reports whether a has no result.
+func (a *answer) failed() bool { return a.err != nil && !errors.Is(a.err, fs.ErrNotExist) }
 
 // fetchMark begins the stamp of a fetched page. It is followed by the claim that the page was fetched for,
 // the time of the check, and its validators.
@@ -110,16 +97,16 @@ func parseFetchStamp(b string) (s fetchStamp, ok bool) {
 
 // fetch requests a page that a source describes by o and c.
 func (f *fetcher) fetch(ctx context.Context, o inventory.Offer, c claim) answer {
-	known, was, stamp, err := f.known(o.URL)
-	if err != nil {
-		return answer{err: err, trouble: true}
+	known, v := f.known(o.URL)
+	if known.err != nil {
+		return known
 	}
-	a := f.ask(ctx, o, c, known, was)
-	a.was = stamp
+	a := f.ask(ctx, o, c, known, v)
+	a.was = known.was
 	return a
 }
 
-func (f *fetcher) ask(ctx context.Context, o inventory.Offer, c claim, known inventory.Offer, was fetch.Validators) answer {
+func (f *fetcher) ask(ctx context.Context, o inventory.Offer, c claim, known answer, was fetch.Validators) answer {
 	header := was.Header()
 	header.Set("Accept", "*/*")
 	resp, err := f.client.Get(ctx, o.URL, header)
@@ -134,11 +121,11 @@ func (f *fetcher) ask(ctx context.Context, o inventory.Offer, c claim, known inv
 		if stamp.Validators == (fetch.Validators{}) {
 			stamp.Validators = was
 		}
-		known.Stamp = stamp.append(nil)
+		known.offer.Stamp = stamp.append(nil)
 		if html.RobotsTag(resp.Header["X-Robots-Tag"], "").NoIndex {
-			known.LeftOut = leftNoIndex
+			known.offer.LeftOut = leftNoIndex
 		}
-		return answer{offer: known}
+		return known
 	case code == http.StatusNotFound || code == http.StatusGone:
 		return answer{err: fmt.Errorf("%s: %w", resp.Says(), fs.ErrNotExist)}
 	case code >= 300 && code < 400 && code != http.StatusNotModified:
@@ -154,19 +141,18 @@ func (f *fetcher) ask(ctx context.Context, o inventory.Offer, c claim, known inv
 	return f.body(o, resp, stamp, now)
 }
 
-// known returns the published entry of a page as an Offer; the validators for a conditional request, empty
-// if the page must be read in any case; and its stamp.
-func (f *fetcher) known(url string) (o inventory.Offer, v fetch.Validators, was string, err error) {
+// known returns the published entry of a page as an answer, and the validators for a conditional request, empty
+// if the page must be read in any case.
+func (f *fetcher) known(url string) (a answer, v fetch.Validators) {
 	e, ok, err := f.catalog.Journal.Get(url)
-	was = string(e.Stamp)
-	stamp, fetched := parseFetchStamp(was)
-	if err != nil || !ok || !fetched || e.Item.Digest.IsZero() {
-		return o, v, was, err
+	a = answer{was: string(e.Stamp), err: err, trouble: err != nil}
+	stamp, fetched := parseFetchStamp(a.was)
+	if it := e.Item; err == nil && ok && fetched && !it.Digest.IsZero() {
+		v = stamp.Validators
+		a.offer = inventory.Offer{URL: url, Place: f.catalog.site.border.place(url), Modified: it.Modified, Span: it.Span, Length: it.Length,
+			Type: it.Type, Title: it.Title, Digest: it.Digest, Language: it.Language, Canonical: it.Canonical, Text: it.Text, Sketch: e.Sketch}
 	}
-	it := e.Item
-	o = inventory.Offer{URL: url, Place: f.catalog.place(url), Modified: it.Modified, Span: it.Span, Length: it.Length, Type: it.Type, Title: it.Title,
-		Digest: it.Digest, Language: it.Language, Canonical: it.Canonical, Text: it.Text, Sketch: e.Sketch}
-	return o, stamp.Validators, was, nil
+	return a, v
 }
 
 // body reads a response into an answer.
@@ -181,14 +167,14 @@ func (f *fetcher) body(o inventory.Offer, resp *fetch.Answer, stamp fetchStamp, 
 		o.LeftOut = leftNoIndex
 		return answer{offer: o}
 	}
-	if resp.Length > f.opts.maxBytes() {
+	if resp.Length > f.opts.MaxBytes {
 		o.LeftOut = leftLarge
 		return answer{offer: o}
 	}
 	hash, head := sha256.New(), headKeeper{}
-	isPage := isHTML(o.Type)
+	isRead := f.opts.Features != nil && isHTML(o.Type)
 	w := io.Writer(hash)
-	if f.opts.Features != nil && isPage {
+	if isRead {
 		w = io.MultiWriter(hash, &head)
 	}
 	n, err := io.Copy(w, resp)
@@ -202,7 +188,7 @@ func (f *fetcher) body(o inventory.Offer, resp *fetch.Answer, stamp fetchStamp, 
 	o.Length = n
 	hash.Sum(o.Digest[:0])
 	o.Stamp = stamp.append(nil)
-	if f.opts.Features == nil || !isPage {
+	if !isRead {
 		return answer{offer: o}
 	}
 	page, err := f.opts.Features(o.URL, head.b, int64(len(head.b)) == n)

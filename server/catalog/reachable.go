@@ -56,16 +56,95 @@ type Reachable struct {
 
 	Log *slog.Logger
 
-	once sync.Once
-	bad  error
-	seed maphash.Seed
+	once  sync.Once
+	bad   error // result of Check
+	found found
 
 	turn sync.Mutex           // its holder scans; guards link
 	link map[uint64]pageLinks // by hash of the URL
+}
+
+// found is what the last scan found. Its methods may be called by many goroutines at once.
+type found struct {
+	seed maphash.Seed
 
 	mu      sync.Mutex          // guards what follows
-	reached map[uint64]struct{} // names of reachable pages, see name; nil before the first scan
+	reached map[uint64]struct{} // names of reachable pages; nil before the first scan
 	told    map[uint64]struct{} // hashes of URLs that were offered, or published before
+}
+
+func (f *found) hash(s string) uint64 { return maphash.String(f.seed, s) }
+
+// name returns a hash that is equal for all URLs of one page.
+func (f *found) name(url string) uint64 {
+	url, _, _ = strings.Cut(url, "?")
+	if plain, err := neturl.PathUnescape(url); err == nil {
+		url = plain // links escape characters in different ways
+	}
+	url = strings.TrimSuffix(url, "/index.html")
+	url = strings.TrimSuffix(url, ".html")
+	return f.hash(strings.TrimSuffix(url, "/"))
+}
+
+// has reports whether a link leads to url, or it has been published.
+func (f *found) has(url string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, reached := f.reached[f.name(url)]
+	_, told := f.told[f.hash(url)]
+	return reached || told
+}
+
+// admit reports whether to yield an offer, and marks it as left out if no link leads there.
+func (f *found) admit(o *inventory.Offer) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.reached[f.name(o.URL)]; ok {
+		f.told[f.hash(o.URL)] = struct{}{}
+		return true
+	}
+	if _, told := f.told[f.hash(o.URL)]; told {
+		return false
+	}
+	o.LeftOut = leftUnlinked
+	return true
+}
+
+// set replaces what was found.
+func (f *found) set(reached map[uint64]struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reached = reached
+}
+
+// load adds the published URLs, unless a scan has found something before.
+func (f *found) load(ctx context.Context, j *server.Journal) (known bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reached != nil {
+		return true, nil
+	}
+	return false, eachPublished(ctx, j, func(url string, _ []byte, _ bool) { f.told[f.hash(url)] = struct{}{} })
+}
+
+// eachPublished calls each with every entry of a journal, which may be nil. It opens a second View while the scan has
+// one, which is safe as long as the file does not outgrow its mapping: see journal.View.
+func eachPublished(ctx context.Context, j *server.Journal, each func(url string, stamp []byte, held bool)) error {
+	if j == nil {
+		return nil
+	}
+	v, err := j.View()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	for e, err := range v.Entries() {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		each(e.Item.URL, e.Stamp, !e.Held.IsZero())
+	}
+	return nil
 }
 
 const (
@@ -79,7 +158,7 @@ const (
 // pageLinks are the links of a page at a stamp.
 type pageLinks struct {
 	stamp uint64   // hash
-	to    []uint64 // names, see name
+	to    []uint64 // names
 }
 
 // Check returns an error if the fields are invalid.
@@ -92,14 +171,10 @@ func (r *Reachable) prepare() error {
 	if r.Inventory == nil || r.Open == nil || r.Links == nil {
 		return errors.New("reachable: Inventory, Open and Links must be set")
 	}
-	r.seed = maphash.MakeSeed()
-	r.link, r.told = make(map[uint64]pageLinks), make(map[uint64]struct{})
-	base, err := protocol.CanonicalURL("", r.Base)
+	r.found.seed, r.found.told = maphash.MakeSeed(), make(map[uint64]struct{})
+	base, err := baseURL(r.Base)
 	if err != nil {
 		return fmt.Errorf("reachable: base: %w", err)
-	}
-	if !strings.HasSuffix(base, "/") {
-		base += "/"
 	}
 	if len(r.Start) == 0 {
 		r.Start = []string{base}
@@ -115,30 +190,16 @@ func (r *Reachable) prepare() error {
 	return nil
 }
 
-func (r *Reachable) hash(s string) uint64 { return maphash.String(r.seed, s) }
-
-// name returns a hash that is equal for all URLs of one page.
-func (r *Reachable) name(url string) uint64 {
-	url, _, _ = strings.Cut(url, "?")
-	if plain, err := neturl.PathUnescape(url); err == nil {
-		url = plain // links escape characters in different ways
-	}
-	url = strings.TrimSuffix(url, "/index.html")
-	url = strings.TrimSuffix(url, ".html")
-	return r.hash(strings.TrimSuffix(url, "/"))
+// baseURL returns the base URL of a site in its canonical form, with "/" at the end.
+func baseURL(base string) (string, error) {
+	base, err := protocol.CanonicalURL("", base)
+	return strings.TrimSuffix(base, "/") + "/", err
 }
 
 // Public reports whether the Inventory allows url, and a link leads there or it has been published. Before
 // the first scan it is unknown where links lead.
 func (r *Reachable) Public(url string) bool {
-	if r.Check() != nil || !r.Inventory.Public(url) {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, reached := r.reached[r.name(url)]
-	_, told := r.told[r.hash(url)]
-	return reached || told
+	return r.Check() == nil && r.Inventory.Public(url) && r.found.has(url)
 }
 
 // Watch reports everything as dirty whenever anything is.
@@ -158,7 +219,7 @@ func (r *Reachable) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq
 			return
 		}
 		for o, err := range r.Inventory.Scan(ctx, scopes) {
-			if err == nil && o.URL != "" && o.LeftOut == "" && !r.admit(&o) {
+			if err == nil && o.URL != "" && o.LeftOut == "" && !r.found.admit(&o) {
 				continue
 			}
 			if !yield(o, err) {
@@ -166,21 +227,6 @@ func (r *Reachable) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq
 			}
 		}
 	}
-}
-
-// admit reports whether to yield an offer, and marks it as left out if no link leads there.
-func (r *Reachable) admit(o *inventory.Offer) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.reached[r.name(o.URL)]; ok {
-		r.told[r.hash(o.URL)] = struct{}{}
-		return true
-	}
-	if _, told := r.told[r.hash(o.URL)]; told {
-		return false
-	}
-	o.LeftOut = leftUnlinked
-	return true
 }
 
 // Heal calls the Inventory's Heal, if it has one.
@@ -208,16 +254,8 @@ func (r *Reachable) follow(ctx context.Context, whole bool) error {
 	}
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	r.mu.Lock()
-	known := r.reached != nil
-	r.mu.Unlock()
-	if known && !whole {
-		return nil
-	}
-	if !known {
-		if err := r.load(ctx); err != nil {
-			return err
-		}
+	if known, err := r.found.load(ctx, r.Journal); err != nil || known && !whole {
+		return err
 	}
 	nodes, byName, err := r.offers(ctx)
 	if err != nil {
@@ -235,7 +273,7 @@ func (r *Reachable) follow(ctx context.Context, whole bool) error {
 		}
 	}
 	for _, s := range r.Start {
-		reach(r.name(s))
+		reach(r.found.name(s))
 	}
 	if len(queue) == 0 {
 		return fmt.Errorf("no start page exists (%s): publication stays as it is until links can be followed", strings.Join(r.Start, " "))
@@ -252,7 +290,7 @@ func (r *Reachable) follow(ctx context.Context, whole bool) error {
 				return err
 			}
 			l := r.linksOf(ctx, &nodes[i])
-			links[r.hash(nodes[i].url)] = l
+			links[r.found.hash(nodes[i].url)] = l
 			for _, to := range l.to {
 				reach(to)
 			}
@@ -262,31 +300,7 @@ func (r *Reachable) follow(ctx context.Context, whole bool) error {
 		return err
 	}
 	r.link = links
-	r.mu.Lock()
-	r.reached = reached
-	r.mu.Unlock()
-	return nil
-}
-
-// load reads the published URLs. It opens a second View while the scan has one, which is safe as long as the
-// file does not outgrow its mapping: see journal.View.
-func (r *Reachable) load(ctx context.Context) error {
-	if r.Journal == nil {
-		return nil
-	}
-	v, err := r.Journal.View()
-	if err != nil {
-		return err
-	}
-	defer v.Close()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for e, err := range v.Entries() {
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return err
-		}
-		r.told[r.hash(e.Item.URL)] = struct{}{}
-	}
+	r.found.set(reached)
 	return nil
 }
 
@@ -305,8 +319,8 @@ func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64
 		case len(nodes) >= maxReachable:
 			return nil, nil, fmt.Errorf("more than %d pages", maxReachable)
 		}
-		name := r.name(o.URL)
-		n := node{url: o.URL, place: o.Place, stamp: r.hash(string(o.Stamp)), next: -1,
+		name := r.found.name(o.URL)
+		n := node{url: o.URL, place: o.Place, stamp: r.found.hash(string(o.Stamp)), next: -1,
 			html: isHTML(o.Type), known: len(o.Stamp) > 0, unsettled: o.Unsettled}
 		if first, ok := byName[name]; ok {
 			n.next = first
@@ -320,7 +334,7 @@ func (r *Reachable) offers(ctx context.Context) (nodes []node, byName map[uint64
 // linksOf returns the links of a page. If it cannot be read, its previous links count; if there are none, it
 // has none.
 func (r *Reachable) linksOf(ctx context.Context, n *node) pageLinks {
-	old, ok := r.link[r.hash(n.url)]
+	old, ok := r.link[r.found.hash(n.url)]
 	if ok && (n.known && old.stamp == n.stamp || n.unsettled) {
 		return old
 	}
@@ -341,7 +355,7 @@ func (r *Reachable) linksOf(ctx context.Context, n *node) pageLinks {
 		if err != nil || protocol.Origin(url) != protocol.Origin(n.url) {
 			continue
 		}
-		if name := r.name(url); !seen[name] {
+		if name := r.found.name(url); !seen[name] {
 			seen[name] = true
 			l.to = append(l.to, name)
 		}

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,15 +43,15 @@ func (s Sitemap) Read(ctx context.Context, last string, each func(Entry) error) 
 			return "", errUnchanged
 		}
 	}
-	r := sitemapReader{each: each}
-	if err := r.read(ctx, string(s), 0); err != nil {
+	r := sitemapReader{each: each, seen: make(map[string]bool)}
+	if err := r.read(ctx, string(s), 0); err != nil || r.unknown {
 		return "", err
 	}
-	return r.version(), nil
+	return r.versions.String(), nil
 }
 
 // sitemapsChanged reports whether a document has changed, given the names and versions that
-// sitemapReader.version wrote.
+// a sitemapReader wrote.
 func sitemapsChanged(ctx context.Context, last string) (bool, error) {
 	for line := range strings.Lines(last) {
 		name, version, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
@@ -76,31 +75,17 @@ func sitemapsChanged(ctx context.Context, last string) (bool, error) {
 // A sitemapReader reads a sitemap and all that it lists.
 type sitemapReader struct {
 	each     func(Entry) error
-	names    []string // of the documents read
-	versions []string
-	seen     map[string]bool
-}
-
-func (r *sitemapReader) version() string {
-	var b bytes.Buffer
-	for i, name := range r.names {
-		if r.versions[i] == "" || strings.ContainsAny(name, "\t\n") {
-			return ""
-		}
-		fmt.Fprintf(&b, "%s\t%s\n", name, url.QueryEscape(r.versions[i]))
-	}
-	return b.String()
+	seen     map[string]bool // names of the documents
+	versions strings.Builder // a line for each document
+	unknown  bool            // a document has no version
 }
 
 func (r *sitemapReader) read(ctx context.Context, name string, level int) error {
-	if r.seen == nil {
-		r.seen = make(map[string]bool)
-	}
 	if r.seen[name] {
 		return nil
 	}
 	r.seen[name] = true
-	if len(r.names) > maxSitemaps {
+	if len(r.seen) > maxSitemaps+1 {
 		return fmt.Errorf("more than %d sitemaps", maxSitemaps)
 	}
 	more, err := r.document(ctx, name)
@@ -171,7 +156,8 @@ func (r *sitemapReader) document(ctx context.Context, name string) (more []strin
 		}
 	}
 	v, err := d.version()
-	r.names, r.versions = append(r.names, name), append(r.versions, v)
+	r.unknown = r.unknown || v == "" || strings.ContainsAny(name, "\t\n")
+	fmt.Fprintf(&r.versions, "%s\t%s\n", name, url.QueryEscape(v))
 	return more, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A Source lists pages of a site.
@@ -72,8 +73,8 @@ const userAgent = "parley (+https://github.com/parleyweb/parley)"
 // A document is an open list, sitemap or feed.
 type document struct {
 	io.Reader
-	name  string
-	close func()
+	io.Closer
+	name string
 
 	file     *os.File // nil if it was fetched
 	size     int64
@@ -116,18 +117,13 @@ func openDocument(ctx context.Context, name, last string) (*document, error) {
 	if d.file, err = os.Open(name); err != nil {
 		return nil, err
 	}
-	d.Reader, d.close = withContext(ctx, d.file), func() { d.file.Close() }
+	d.Reader, d.Closer = pause.Reader(ctx, d.file), d.file
 	if st, err = d.file.Stat(); err != nil {
 		d.Close()
 		return nil, err
 	}
 	d.size, d.modified = st.Size(), st.ModTime()
 	return d, nil
-}
-
-func (d *document) Close() error {
-	d.close()
-	return nil
 }
 
 func (d *document) fileVersion() string {
@@ -158,7 +154,7 @@ func getDocument(ctx context.Context, name, last string) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &document{Reader: a, name: name, validators: keepValidators(fetch.ValidatorsOf(a.Header)), close: func() { a.Close() }}
+	d := &document{Reader: a, Closer: a, name: name, validators: keepValidators(fetch.ValidatorsOf(a.Header))}
 	switch {
 	case a.OK():
 		return d, nil
@@ -182,19 +178,4 @@ func keepValidators(v fetch.Validators) string {
 func parseValidators(s string) (v fetch.Validators) {
 	v.ETag, v.LastModified, _ = strings.Cut(s, "\n")
 	return v
-}
-
-// withContext makes reading end with ctx.
-func withContext(ctx context.Context, r io.Reader) io.Reader { return &contextReader{ctx, r} }
-
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c *contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
 }

@@ -62,14 +62,6 @@ func (c *cache) get(key cacheKey) ([]byte, bool) {
 	return e.Value.(*cached).data, true
 }
 
-// since returns the value for put's parameter since. Call it before you begin to
-// compute the data.
-func (c *cache) since() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.withdrawn
-}
-
 // put stores data, which must not be modified afterwards. An entry of more than an
 // eighth of the bound is not stored; nor is any if a page was withdrawn since the
 // computation began: it may be the same page.
@@ -82,9 +74,6 @@ func (c *cache) put(key cacheKey, data []byte, since int) {
 	defer c.mu.Unlock()
 	if _, ok := c.byKey[key]; ok || c.withdrawn != since {
 		return
-	}
-	if c.byKey == nil {
-		c.byKey, c.byPage = make(map[cacheKey]*list.Element), make(map[pageID]map[cacheKey]struct{})
 	}
 	c.byKey[key] = c.order.PushFront(&cached{key, data})
 	of := c.byPage[key.page()]
@@ -113,7 +102,9 @@ func (c *cache) clear() {
 	defer c.mu.Unlock()
 	c.withdrawn++
 	c.order.Init()
-	c.byKey, c.byPage, c.bytes = nil, nil, 0
+	clear(c.byKey)
+	clear(c.byPage)
+	c.bytes = 0
 }
 
 // remove removes an entry. mu is held.
@@ -137,16 +128,16 @@ type flight struct {
 var errFailed = errors.New("the caller that computed the value failed")
 
 // load returns the entry of key or the result of compute, which concurrent callers
-// of the same key share. compute itself stores its result, if it is to be stored.
-// If the computing caller gives up, one of the waiting callers computes it.
-func (c *cache) load(ctx context.Context, key cacheKey, compute func() ([]byte, error)) ([]byte, error) {
+// of the same key share. compute runs with a token of tokens, and says whether its result
+// is to be stored. If the computing caller gives up, one of the waiting callers computes it.
+func (c *cache) load(ctx context.Context, key cacheKey, tokens chan struct{}, compute func() (data []byte, keep bool, err error)) ([]byte, error) {
 	for {
 		if data, ok := c.get(key); ok {
 			return data, nil
 		}
 		f, mine := c.join(key)
 		if mine {
-			c.fly(key, f, compute)
+			c.fly(ctx, key, f, tokens, compute)
 			return f.data, f.err
 		}
 		select {
@@ -171,16 +162,13 @@ func (c *cache) join(key cacheKey) (f *flight, mine bool) {
 	if f, ok := c.flights[key]; ok {
 		return f, false
 	}
-	if c.flights == nil {
-		c.flights = make(map[cacheKey]*flight)
-	}
 	f = &flight{done: make(chan struct{}), err: errFailed}
 	c.flights[key] = f
 	return f, true
 }
 
 // fly ends a flight with the result of compute.
-func (c *cache) fly(key cacheKey, f *flight, compute func() ([]byte, error)) {
+func (c *cache) fly(ctx context.Context, key cacheKey, f *flight, tokens chan struct{}, compute func() ([]byte, bool, error)) {
 	defer func() { // also when compute panics
 		c.mu.Lock()
 		delete(c.flights, key)
@@ -192,5 +180,18 @@ func (c *cache) fly(key cacheKey, f *flight, compute func() ([]byte, error)) {
 		f.data, f.err = data, nil
 		return
 	}
-	f.data, f.err = compute()
+	select {
+	case tokens <- struct{}{}:
+		defer func() { <-tokens }()
+	case <-ctx.Done():
+		f.err = ctx.Err()
+		return
+	}
+	c.mu.Lock()
+	since := c.withdrawn
+	c.mu.Unlock()
+	data, keep, err := compute()
+	if f.data, f.err = data, err; err == nil && keep {
+		c.put(key, data, since)
+	}
 }

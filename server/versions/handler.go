@@ -247,7 +247,7 @@ func (a *response) whole() {
 			if a.r.Header.Get("Range") != "" && a.r.Header.Get("If-Range") != `"`+a.tag+"-"+n+`"` {
 				continue
 			}
-			packed, err := a.Store.packed(ctx, a.item.URL, a.item.Digest, page, n)
+			packed, err := a.Store.memory().packed(ctx, a.item.URL, a.item.Digest, page, n)
 			if err != nil {
 				refuse(a.w, http.StatusServiceUnavailable)
 				return
@@ -269,7 +269,7 @@ func (a *response) large() {
 	}
 	defer f.Close()
 	if seeker, ok := f.(seekingFile); ok {
-		is, err := a.Store.isVersion(a.r.Context(), a.item, seeker)
+		is, err := a.Store.memory().isVersion(a.r.Context(), a.item, seeker)
 		switch {
 		case err != nil:
 			refuse(a.w, http.StatusServiceUnavailable)

@@ -17,7 +17,6 @@ import (
 // pages that change. It deletes all versions of withdrawn pages, in memory too. It
 // returns the error that ended it.
 func (s *Store) Run(ctx context.Context) error {
-	s.ready()
 	if s.Journal == nil {
 		<-ctx.Done()
 		return ctx.Err()
@@ -27,18 +26,14 @@ func (s *Store) Run(ctx context.Context) error {
 			return fmt.Errorf("store versions: %w", err)
 		}
 		at := s.Journal.Head()
-		s.recent.clear() // pages may have been withdrawn before we followed
-		var err error
-		if s.Dir != "" {
-			err = s.tidy()
-		}
-		if err == nil && s.Dir != "" {
+		s.memory().recent.clear() // pages may have been withdrawn before we followed
+		err := s.tidy()
+		if err == nil {
 			err = s.fill(ctx, true)
 		}
-		if err != nil {
-			return fmt.Errorf("store versions: %w", err)
+		if err == nil {
+			err = s.follow(ctx, at)
 		}
-		err = s.follow(ctx, at)
 		if !errors.Is(err, protocol.ErrEpoch) && !errors.Is(err, protocol.ErrTooOld) {
 			return fmt.Errorf("store versions: %w", err)
 		}
@@ -56,16 +51,10 @@ func (s *Store) tidy() error {
 	if err != nil {
 		return err
 	}
-	var gone []pageID
-	s.mu.Lock()
-	for id := range s.pages {
-		if _, ok := present[id]; !ok {
-			gone = append(gone, id)
+	for _, c := range s.disk().index.candidates(present) {
+		if _, ok := present[c.id]; !ok {
+			s.withdraw(c.id)
 		}
-	}
-	s.mu.Unlock()
-	for _, id := range gone {
-		s.withdraw(id)
 	}
 	return nil
 }
@@ -73,10 +62,6 @@ func (s *Store) tidy() error {
 // Fill stores the current versions that are not stored yet, as Run does first, but
 // at full speed.
 func (s *Store) Fill(ctx context.Context) error {
-	s.ready()
-	if s.Dir == "" || s.Journal == nil {
-		return nil
-	}
 	if err := s.fill(ctx, false); err != nil {
 		return fmt.Errorf("store versions: %w", err)
 	}
@@ -84,6 +69,9 @@ func (s *Store) Fill(ctx context.Context) error {
 }
 
 func (s *Store) fill(ctx context.Context, slowly bool) error {
+	if s.Dir == "" || s.Journal == nil {
+		return nil
+	}
 	last := ""
 	for {
 		missing, next, err := s.missing(last)
@@ -97,7 +85,7 @@ func (s *Store) fill(ctx context.Context, slowly bool) error {
 			}
 			s.storeItem(ctx, &missing[i])
 		}
-		if next == "" || s.filled() {
+		if next == "" || s.disk().filled() {
 			return nil
 		}
 		last = next
@@ -124,7 +112,7 @@ func (s *Store) missing(after string) (missing []protocol.Item, next string, err
 			return missing, "", err
 		}
 		next = e.Item.URL
-		if e.Held.IsZero() && s.wanted(&e.Item) && !s.has(idOf(next), e.Item.Digest, false) {
+		if e.Held.IsZero() && s.wanted(&e.Item) && !s.disk().index.has(idOf(next), e.Item.Digest) {
 			missing = append(missing, e.Item)
 		}
 	}
@@ -136,18 +124,10 @@ func (s *Store) wanted(it *protocol.Item) bool {
 	return !it.Digest.IsZero() && it.Length <= s.maxPage() && s.public(it.URL)
 }
 
-// filled reports whether there is little room left: one current version does not
-// displace another.
-func (s *Store) filled() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.bytes > s.maxBytes()-s.maxBytes()/10 || !s.trouble.IsZero() || s.tight
-}
-
 // storeItem stores the current page of a URL, if it still has the digest of it.
 func (s *Store) storeItem(ctx context.Context, it *protocol.Item) {
-	id := idOf(it.URL)
-	if s.Dir == "" || s.Open == nil || s.has(id, it.Digest, false) || s.resting() {
+	id, k := idOf(it.URL), s.disk()
+	if s.Dir == "" || s.Open == nil || k.index.has(id, it.Digest) || k.rests() {
 		return
 	}
 	f, err := s.Open(ctx, it.URL)
@@ -157,7 +137,7 @@ func (s *Store) storeItem(ctx context.Context, it *protocol.Item) {
 	page, err := s.standing(it, f)
 	f.Close()
 	if err == nil {
-		s.put(id, it.Digest, page)
+		k.put(id, it.Digest, page)
 	}
 }
 
@@ -184,14 +164,14 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 				continue
 			}
 			if !c.Prev.IsZero() {
-				s.has(id, c.Prev, true) // mark it as used: clients that have it will request differences
+				s.disk().use(id, c.Prev) // mark it as used: clients that have it will request differences
 			}
 			if s.wanted(&c.Item) {
 				s.storeItem(ctx, &c.Item)
 			}
 		}
-		if took := time.Since(begun); len(changes) == protocol.MaxBatch {
-			if err := pause.Sleep(ctx, took); err != nil {
+		if len(changes) == protocol.MaxBatch {
+			if err := pause.Sleep(ctx, time.Since(begun)); err != nil {
 				return err
 			}
 		}
@@ -203,46 +183,41 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 // tenth of the time; Run stores the skipped pages a little later, and those of the
 // first scan.
 func (s *Store) Keeping(inv inventory.Inventory) inventory.Inventory {
-	k := keeping{inv, s}
+	k := &keeping{Inventory: inv, store: s}
 	if h, ok := inv.(inventory.Healer); ok {
 		return struct {
-			keeping
+			*keeping
 			inventory.Healer
 		}{k, h}
 	}
 	return k
 }
 
+// A keeping is an inventory whose pages are stored when they are read.
 type keeping struct {
 	inventory.Inventory
-	store *Store
+	store  *Store
+	credit credit
 }
 
-func (k keeping) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
+func (k *keeping) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	o, err := k.Inventory.Read(ctx, o)
-	if err == nil && o.LeftOut == "" && !o.Unsettled {
-		k.store.keep(ctx, &protocol.Item{URL: o.URL, Digest: o.Digest, Length: o.Length})
-	}
-	return o, err
-}
-
-func (s *Store) keep(ctx context.Context, it *protocol.Item) {
-	s.ready()
-	if s.Dir == "" || s.Journal != nil && !s.Journal.Whole() || !s.wanted(it) || !s.credit.left() {
-		return
+	it, s := &protocol.Item{URL: o.URL, Digest: o.Digest, Length: o.Length}, k.store
+	if err != nil || o.LeftOut != "" || o.Unsettled || s.Dir == "" || s.Journal != nil && !s.Journal.Whole() || !s.wanted(it) || !k.credit.left() {
+		return o, err
 	}
 	begun := time.Now()
 	s.storeItem(ctx, it)
-	s.credit.spend(time.Since(begun))
+	k.credit.spend(time.Since(begun))
+	return o, nil
 }
 
 // keepPage stores a whole page whose bytes are in memory, for inventories that
 // are no files: see Fetch.Features of package catalog.
 func (s *Store) keepPage(url string, page []byte) {
-	s.ready()
 	id, d := idOf(url), protocol.Sum(page)
-	if s.public(url) && !s.has(id, d, false) {
-		s.put(id, d, page)
+	if k := s.disk(); s.public(url) && !k.index.has(id, d) {
+		k.put(id, d, page)
 	}
 }
 
@@ -263,7 +238,7 @@ func (s *Store) Seeing(features func(url string, page []byte, whole bool) (inven
 	}
 }
 
-// credit bounds the time that keep takes from its callers: a tenth, and up to
+// credit bounds the time that a keeping takes from its callers: a tenth, and up to
 // half a second at once.
 type credit struct {
 	mu   sync.Mutex

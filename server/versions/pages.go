@@ -1,17 +1,11 @@
 package versions
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime"
-	"sync"
-	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/protocol"
@@ -21,33 +15,9 @@ import (
 var _ content.Pages = (*Store)(nil)
 
 const (
-	// maxOpens bounds the larger pages that are read into memory at one time. No more
-	// of their files are open, except for the moment in which a request checks that a
-	// file can be opened. Smaller pages are read and closed as soon as they are
-	// opened: as many of these are open as there are requests.
-	maxOpens  = 8
 	smallPage = 64 << 10 // bytes: pages up to this size are not cached, since reading them again is about as fast
 	largePage = 2 << 20  // bytes: differences of larger pages are computed one at a time
 )
-
-func (s *Store) prepare() {
-	n := s.MaxAtOnce
-	if n < 1 {
-		n = max(1, runtime.GOMAXPROCS(0)/2)
-	}
-	s.small, s.large, s.opens = make(chan struct{}, n), make(chan struct{}, 1), make(chan struct{}, maxOpens)
-	s.recent.max = cmp.Or(max(s.MaxMemory, 0), 64<<20)
-}
-
-// take waits for a token; the caller returns it by reading from tokens.
-func take(ctx context.Context, tokens chan struct{}) error {
-	select {
-	case tokens <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // Page returns the bytes of a page, as [content.Pages] says, if the page exists
 // and item is the current version by the journal: former versions are available
@@ -128,7 +98,7 @@ func (s *Store) open(ctx context.Context, url string) (io.ReadCloser, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case !errors.Is(err, fs.ErrNotExist):
-		s.log().Debug("a page cannot be opened", "url", url, "err", err)
+		s.disk().log.Debug("a page cannot be opened", "url", url, "err", err)
 	}
 	return nil, fmt.Errorf("it cannot be opened: %w: %w", content.ErrNoVersion, err)
 }
@@ -141,7 +111,6 @@ func (absent) Close() error             { return nil }
 
 // bytesOf returns the version item of a page whose current file is f. It closes f.
 func (s *Store) bytesOf(ctx context.Context, item *protocol.Item, max int64, f io.ReadCloser) ([]byte, error) {
-	s.ready()
 	max = min(max, s.maxPage())
 	if item.Length > max || item.Digest.IsZero() || !s.public(item.URL) {
 		f.Close()
@@ -175,19 +144,10 @@ func (s *Store) page(ctx context.Context, item *protocol.Item, f io.ReadCloser) 
 // versionOf returns the version d of a page: from the cache, from its current file
 // if it is larger, or from disk.
 func (s *Store) versionOf(ctx context.Context, item *protocol.Item, d protocol.Digest) ([]byte, error) {
-	key := versionKey{id: idOf(item.URL), digest: d}
-	return s.recent.load(ctx, key, func() ([]byte, error) {
-		if err := take(ctx, s.opens); err != nil {
-			return nil, err
-		}
-		defer func() { <-s.opens }()
-		since := s.recent.since()
+	m := s.memory()
+	return m.recent.load(ctx, versionKey{id: idOf(item.URL), digest: d}, m.opens, func() ([]byte, bool, error) {
 		b, err := s.read(ctx, item, d)
-		if err != nil {
-			return nil, err
-		}
-		s.recent.put(key, b, since)
-		return b, nil
+		return b, true, err
 	})
 }
 
@@ -208,7 +168,7 @@ func (s *Store) read(ctx context.Context, item *protocol.Item, d protocol.Digest
 			return b, nil
 		}
 	}
-	if b, ok := s.get(idOf(item.URL), d); ok {
+	if b, ok := s.disk().get(idOf(item.URL), d); ok {
 		return b, nil
 	}
 	return nil, fmt.Errorf("page %s: %w", item.URL, content.ErrNoVersion)
@@ -228,7 +188,7 @@ func (s *Store) standing(item *protocol.Item, f io.Reader) ([]byte, error) {
 		err = errOther
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errOther) {
-		s.log().Debug("a page cannot be read", "url", item.URL, "err", err)
+		s.disk().log.Debug("a page cannot be read", "url", item.URL, "err", err)
 	}
 	return b, err
 }
@@ -242,19 +202,26 @@ var errNotWorth = fmt.Errorf("it is no smaller than the page: %w", content.ErrNo
 // by gzip, Delta returns an error. It is computed once, and cached as long as there is
 // room. Do not modify it.
 func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) (delta []byte, err error) {
-	s.ready()
-	defer func() { s.asked(err) }()
+	m := s.memory()
+	defer func() { m.asked(err) }()
 	f, err := s.isThere(ctx, item)
 	if err != nil {
 		return nil, fmt.Errorf("difference of %s: %w", item.URL, err)
 	}
 	f.Close()
 	id := idOf(item.URL)
-	if item.Digest.IsZero() || base.IsZero() || item.Length > s.maxPage() || !s.public(item.URL) || base != item.Digest && !s.has(id, base, true) {
+	if item.Digest.IsZero() || base.IsZero() || item.Length > s.maxPage() || !s.public(item.URL) || base != item.Digest && !s.disk().use(id, base) {
 		return nil, fmt.Errorf("difference of %s against %v: %w", item.URL, base, content.ErrNoVersion)
 	}
-	key := deltaKey{id, base, item.Digest}
-	delta, err = s.recent.load(ctx, key, func() ([]byte, error) { return s.delta(ctx, item, key) })
+	// While it waits for a token, a request holds no pages and no file.
+	tokens := m.small
+	if item.Length < 0 || item.Length > largePage {
+		tokens = m.large
+	}
+	delta, err = m.recent.load(ctx, deltaKey{id, base, item.Digest}, tokens, func() ([]byte, bool, error) {
+		b, err := s.delta(ctx, item, base)
+		return b, true, err
+	})
 	if err == nil && delta == nil {
 		err = errNotWorth
 	}
@@ -264,30 +231,8 @@ func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Di
 	return delta, nil
 }
 
-// asked counts a request for a difference.
-func (s *Store) asked(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case err == nil:
-		s.given++
-	case errors.Is(err, content.ErrNoVersion):
-		s.refused++
-	}
-}
-
 // delta computes a difference. It is nil if it is too large.
-func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([]byte, error) {
-	tokens := s.small
-	if item.Length < 0 || item.Length > largePage {
-		tokens = s.large
-	}
-	// While it waits for a token, a request holds no pages and no file.
-	if err := take(ctx, tokens); err != nil {
-		return nil, err
-	}
-	defer func() { <-tokens }()
-	since := s.recent.since()
+func (s *Store) delta(ctx context.Context, item *protocol.Item, before protocol.Digest) ([]byte, error) {
 	f, err := s.open(ctx, item.URL)
 	if err != nil {
 		return nil, err
@@ -297,125 +242,19 @@ func (s *Store) delta(ctx context.Context, item *protocol.Item, key deltaKey) ([
 		return nil, err
 	}
 	base := page
-	if key.base != key.now {
-		if base, err = s.versionOf(ctx, item, key.base); err != nil {
+	if before != item.Digest {
+		if base, err = s.versionOf(ctx, item, before); err != nil {
 			return nil, err
 		}
 	}
-	s.mu.Lock()
-	s.deltas++
-	s.mu.Unlock()
+	m := s.memory()
+	m.deltas.Add(1)
 	delta, err := coding.Delta(base, page)
 	if err != nil && !errors.Is(err, coding.ErrDeltaSize) {
-		s.log().Warn("a difference cannot be computed", "url", item.URL, "err", err)
+		s.disk().log.Warn("a difference cannot be computed", "url", item.URL, "err", err)
 	}
-	if err != nil || len(delta) >= len(page) || len(delta) >= len(s.gzip(page)) {
+	if err != nil || len(delta) >= len(page) || len(delta) >= len(press(&m.gzips, "gzip", page)) {
 		delta = nil
 	}
-	s.recent.put(key, delta, since)
 	return delta, nil
-}
-
-// press returns a page in a coding. pool holds packers of that coding.
-func press(pool *sync.Pool, coded string, page []byte) []byte {
-	p, _ := pool.Get().(*coding.Packer)
-	if p == nil {
-		var err error
-		if p, err = coding.NewPacker(coded); err != nil {
-			panic("versions: " + err.Error()) // gzip and zstd are known
-		}
-	}
-	defer pool.Put(p)
-	return p.Append(nil, page)
-}
-
-// gzip returns a page compressed by gzip, as most clients receive it.
-func (s *Store) gzip(page []byte) []byte { return press(&s.gzips, "gzip", page) }
-
-func (s *Store) zstd(page []byte) []byte { return press(&s.packers, "zstd", page) }
-
-// packed returns a page in a coding, "gzip" or "zstd", or nil if that is not
-// smaller. d is the digest of the page.
-func (s *Store) packed(ctx context.Context, url string, d protocol.Digest, page []byte, name string) ([]byte, error) {
-	key := versionKey{idOf(url), d, name}
-	return s.recent.load(ctx, key, func() ([]byte, error) {
-		if err := take(ctx, s.opens); err != nil {
-			return nil, err
-		}
-		defer func() { <-s.opens }()
-		since := s.recent.since()
-		var b []byte
-		if name == "gzip" {
-			b = s.gzip(page)
-		} else {
-			b = s.zstd(page)
-		}
-		if len(b) >= len(page) {
-			b = nil
-		}
-		s.recent.put(key, b, since)
-		return b, nil
-	})
-}
-
-// A seekingFile is a file from which ranges can be sent.
-type seekingFile interface {
-	fs.File
-	io.Seeker
-}
-
-// youth is the age from which an equal mtime proves that a file was not written
-// since: younger mtimes can hide a second write.
-const youth = 2 * time.Second
-
-// isVersion reports whether a file has the digest of item, and caches the result
-// as long as the file's size and mtime do not change. It leaves the file at its
-// beginning.
-func (s *Store) isVersion(ctx context.Context, item *protocol.Item, f seekingFile) (bool, error) {
-	s.ready()
-	before, err := f.Stat()
-	if err != nil || before.Size() != item.Length {
-		return false, err
-	}
-	key := versionKey{idOf(item.URL), item.Digest, fmt.Sprintf("file of %d at %d", before.Size(), before.ModTime().UnixNano())}
-	said, err := s.recent.load(ctx, key, func() ([]byte, error) {
-		if err := take(ctx, s.opens); err != nil {
-			return nil, err
-		}
-		defer func() { <-s.opens }()
-		since := s.recent.since()
-		sum := sha256.New()
-		if _, err := io.Copy(sum, withContext{ctx, f}); err != nil {
-			return nil, err
-		}
-		after, err := f.Stat()
-		if err != nil {
-			return nil, err
-		}
-		said := []byte("no")
-		if bytes.Equal(sum.Sum(nil), item.Digest[:]) && after.ModTime().Equal(before.ModTime()) {
-			said = []byte("yes")
-		}
-		if time.Since(before.ModTime()) > youth {
-			s.recent.put(key, said, since)
-		}
-		return said, nil
-	})
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	return string(said) == "yes", err
-}
-
-// withContext is a Reader that fails when its context has ended.
-type withContext struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c withContext) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
@@ -125,7 +126,7 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 		return site, nil
 	}
 	c := &catalog.Catalog{Base: f.Base, Exclude: p.exclude, Robots: p.robots, RobotsWait: p.robotsWait, RobotsRemind: p.robotsRemind,
-		Hurry: f.Hurry, Journal: j, Log: log}
+		Every: pause.AtMost(time.Minute, f.Hurry), Journal: j, Log: log}
 	for _, s := range p.urls {
 		c.Sources = append(c.Sources, catalog.List(s))
 	}
