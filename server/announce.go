@@ -222,7 +222,7 @@ func (t *announceBatch) gone(url string, a protocol.Announcement, k *known) {
 		if compare.IsAnnounced(k.entry) {
 			t.more--
 		}
-		t.steps = append(t.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
+		t.steps = append(t.steps, compare.Deletion(url))
 		*k = known{}
 	}
 	if dated {

@@ -58,22 +58,23 @@ type Found struct {
 // Run does one scan. After an error Found reports what was recorded before it; that scan then causes no hold
 // and no deletion, and after a full scan Announced is no more exact than before.
 func (l *Scan) Run(ctx context.Context) (Found, error) {
-	c := &comparison{scan: l}
+	c := &comparison{scan: l, left: entries{j: l.Journal, scopes: l.Scopes}}
+	c.steps = steps{scan: l, left: &c.left, flushed: time.Now()}
 	if len(l.Scopes) > 0 {
 		c.announced = l.Announced
 	}
 	err := c.walk(ctx)
 	if err == nil {
 		err = c.finish(ctx)
-	} else if ctx.Err() == nil && !c.broken {
-		err = errors.Join(err, c.flush(ctx)) // what an aborted walk had decided for certain
+	} else if ctx.Err() == nil && !c.steps.broken {
+		err = errors.Join(err, c.steps.flush(ctx)) // what an aborted walk had decided for certain
 	}
 	if err == nil && len(l.Scopes) == 0 && !l.Journal.Whole() {
 		err = c.settle()
 	}
-	c.found.Announced = l.Announced - c.given
+	c.found.Announced = l.Announced - c.steps.given
 	if err == nil {
-		c.found.Announced = c.announced - c.given
+		c.found.Announced = c.announced - c.steps.given
 	}
 	return c.found, err
 }
