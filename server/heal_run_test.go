@@ -59,6 +59,9 @@ func TestTurnWaitsForPendingHeals(t *testing.T) {
 // An onWrite is an Output that runs a function at its first write.
 type onWrite func()
 
+func (f *onWrite) String() string { return "function" }
+func (f *onWrite) Own() []string  { return nil }
+
 func (f *onWrite) Write(context.Context, *server.Journal) (bool, error) {
 	if *f != nil {
 		(*f)()

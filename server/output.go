@@ -7,10 +7,15 @@ import (
 )
 
 // An Output is a file or files written from a journal besides the manifest: a sitemap,
-// a feed, an include for the web server. Package internal/site/static has them. An Output
-// that is a fmt.Stringer has that name in Status and in errors. One that may write below the
-// docroot has a method Own() []string with its files: they are not published as pages.
+// a feed, an include for the web server. Package internal/site/static has them.
 type Output interface {
+	// String is its name in Status and in errors.
+	String() string
+
+	// Own returns the files that it writes and that a site must not publish as pages, for
+	// [Site.Own].
+	Own() []string
+
 	// Write brings the output up to the journal, and reports whether it wrote. It
 	// does not rewrite an output that is up to date, even if another process wrote it,
 	// and never leaves a torn file. A Publisher calls it after every scan, whether or
@@ -67,7 +72,7 @@ func (p *Publisher) writeOutputs(ctx context.Context) (wrote bool, err error) {
 		}
 		var did bool
 		if did, s.err = o.Write(ctx, p.Journal); s.err != nil {
-			s.err = fmt.Errorf("write %s: %w", nameOf(o), s.err)
+			s.err = fmt.Errorf("write %s: %w", o, s.err)
 			errs = append(errs, s.err)
 		} else {
 			s.at, s.written = at, true
@@ -103,7 +108,7 @@ func (p *Publisher) areOutputsWritten() bool {
 func (p *Publisher) outputStatus() []OutputStatus {
 	var list []OutputStatus
 	for i, o := range p.Outputs {
-		st := OutputStatus{Name: nameOf(o)}
+		st := OutputStatus{Name: o.String()}
 		if i < len(p.outputs) {
 			st.Writes = p.outputs[i].writes
 			if err := p.outputs[i].err; err != nil {
@@ -113,11 +118,4 @@ func (p *Publisher) outputStatus() []OutputStatus {
 		list = append(list, st)
 	}
 	return list
-}
-
-func nameOf(o Output) string {
-	if s, ok := o.(fmt.Stringer); ok {
-		return s.String()
-	}
-	return fmt.Sprintf("%T", o)
 }

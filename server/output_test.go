@@ -27,6 +27,7 @@ type tally struct {
 }
 
 func (o *tally) String() string { return o.name }
+func (o *tally) Own() []string  { return nil }
 
 func (o *tally) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	o.mu.Lock()
