@@ -196,9 +196,9 @@ func (w *watcher) entry(t *tree, d *walkDir, f *os.File, name string, mode fs.Fi
 			if i > 0 || l.dir != nil {
 				w.known.set(w.known.links, path)
 			}
-		}
-		for _, path := range l.links[1:] {
-			w.watch(filepath.Dir(path))
+			if i > 0 {
+				w.watch(filepath.Dir(path))
+			}
 		}
 		if l.dir != nil {
 			if l.dir.left == "" {
