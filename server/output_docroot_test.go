@@ -27,7 +27,7 @@ func TestRunRestoresOutputs(t *testing.T) {
 	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()
-	pub := &server.Publisher{Inventory: d.site, Journal: j, Outputs: []server.Output{sitemap, lines}, WriteEvery: time.Millisecond, Log: testLog(t),
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Outputs: []server.Output{sitemap, lines}, Pace: server.Pace{WriteEvery: time.Millisecond}, Log: testLog(t),
 		Snapshot: &manifest.Snapshot{Path: d.path("robots.rdf"), Manifest: doors.Describe(base), Public: d.site.Public}}
 	ctx, stop := context.WithCancel(t.Context())
 	var run sync.WaitGroup
