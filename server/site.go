@@ -199,9 +199,6 @@ func (s *Site) OpenPage(ctx context.Context, url string) (io.ReadCloser, error) 
 func (s *Site) AcceptRobots() { s.inside().AcceptRobots() }
 
 // RobotsProblem returns what a person should know of robots.txt as last read, empty
-// if all is well, and whether this process has logged it as an error.
-func (s *Site) RobotsProblem() (trouble string, said bool) { return s.inside().RobotsProblem() }
-
-// RobotsLost reports whether robots.txt, as it was read last, is missing or has
-// lost its rules, so that a person is needed.
-func (s *Site) RobotsLost() bool { return s.inside().RobotsLost() }
+// if all is well; whether this process has logged it as an error; and whether the file
+// is missing or has lost its rules, so that a person is needed.
+func (s *Site) RobotsProblem() (trouble string, said, lost bool) { return s.inside().RobotsProblem() }

@@ -250,7 +250,7 @@ func (j *job) publishOnce(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, begun, j.send(ctx, p)) // the entries in the journal are true all the same
 	}
-	trouble, said := j.rules.RobotsProblem()
+	trouble, said, _ := j.rules.RobotsProblem()
 	if trouble != "" && !said {
 		j.printInfo("robots.txt: " + trouble)
 	}

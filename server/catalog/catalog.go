@@ -148,12 +148,9 @@ func (c *Catalog) AcceptRobots() {
 }
 
 // RobotsProblem is as [server.Site.RobotsProblem].
-func (c *Catalog) RobotsProblem() (trouble string, said bool) {
-	return c.rules.Trouble(), c.rules.Said()
+func (c *Catalog) RobotsProblem() (trouble string, said, lost bool) {
+	return c.rules.Trouble(), c.rules.Said(), c.rules.Current().Lost()
 }
-
-// RobotsLost is as [server.Site.RobotsLost].
-func (c *Catalog) RobotsLost() bool { return c.rules.Current().Lost() }
 
 // PublicTo reports whether robots.txt allows a URL that is [Catalog.Public] to the crawler with the product
 // token name. A crawler without a group of rules of its own goes by the rules for everybody. It is made for

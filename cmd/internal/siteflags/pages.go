@@ -241,11 +241,9 @@ type Rules interface {
 	PublicTo(name, url string) bool
 	// AcceptRobots makes the next scan accept robots.txt as it is then.
 	AcceptRobots()
-	// RobotsProblem describes a problem with robots.txt, and says whether it was logged as an error.
-	RobotsProblem() (trouble string, said bool)
-
-	// RobotsLost reports whether robots.txt is missing or has lost its rules, so that a person is needed.
-	RobotsLost() bool
+	// RobotsProblem describes a problem with robots.txt, and says whether it was logged as an error, and whether
+	// the file is missing or has lost its rules, so that a person is needed.
+	RobotsProblem() (trouble string, said, lost bool)
 }
 
 // RulesOf returns the rules of an inventory returned by Inventory. All of those have some.
