@@ -16,7 +16,7 @@ type Output interface {
 	String() string
 
 	// Own returns the files that it writes and that a site must not publish as pages, for
-	// [Site.Own].
+	// Files.Own of a [Site].
 	Own() []string
 
 	// Write brings the output up to the journal, and reports whether it wrote. It

@@ -23,7 +23,7 @@ func TestRunRestoresOutputs(t *testing.T) {
 	d.write("robots.txt", "User-agent: *\nDisallow: /secret/\n")
 	sitemap := &static.Sitemap{Path: d.path("sitemap.xml"), Base: base, Public: d.site.Public}
 	lines := &static.Robots{Path: d.path("robots.txt"), Base: base, Sitemaps: []string{sitemap.URL()}, Manifest: base + "robots.rdf"}
-	d.site.Own = sitemap.Own()
+	d.site.Files.Own = sitemap.Own()
 	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()
@@ -88,7 +88,7 @@ func TestRunRestoresOutputs(t *testing.T) {
 func TestTurnRestoresOutputs(t *testing.T) {
 	d := newDocroot(t, "a.html")
 	sitemap := &static.Sitemap{Path: d.path("sitemap.xml"), Base: base, Public: d.site.Public}
-	d.site.Own = sitemap.Own()
+	d.site.Files.Own = sitemap.Own()
 	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()

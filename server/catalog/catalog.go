@@ -40,8 +40,8 @@ type Catalog struct {
 	Exclude []string
 
 	// Robots is the robots.txt in force: a file or an http(s) URL. Empty means /robots.txt of the host of
-	// Base. Until it has been read once nothing is public. RobotsWait and RobotsRemind are as those of
-	// server.Site, which says what applies when robots.txt changes.
+	// Base. Until it has been read once nothing is public. RobotsWait and RobotsRemind are as Robots.Wait and
+	// Robots.Remind of server.Site, which says what applies when robots.txt changes.
 	Robots                   string
 	RobotsWait, RobotsRemind time.Duration
 

@@ -111,12 +111,14 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (inventory.Invent
 
 func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *slog.Logger) (inventory.Inventory, error) {
 	if f.Docroot != "" {
-		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: p.include, Exclude: p.exclude, CleanURLs: p.cleanURLs,
-			Robots: p.robots, RobotsWait: p.robotsWait, RobotsRemind: p.robotsRemind, MaxFile: p.maxFile, Hurry: f.Hurry, Journal: j,
+		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Hurry: f.Hurry, Journal: j,
 			Features: features, FeaturesVersion: strings.Join(p.masks, "\n"), Log: log}
+		files, robots := &site.Files, &site.Robots
+		files.Include, files.Exclude, files.CleanURLs, files.Max = p.include, p.exclude, p.cleanURLs, p.maxFile
+		robots.File, robots.Wait, robots.Remind = p.robots, p.robotsWait, p.robotsRemind
 		for _, own := range append(f.outputs.own(f), f.Out, f.State, f.keyFile(j)) {
 			if own != "" {
-				site.Own = append(site.Own, own)
+				files.Own = append(files.Own, own)
 			}
 		}
 		if err := site.Check(); err != nil {

@@ -325,7 +325,8 @@ func TestNginxNeverHidesAPage(t *testing.T) {
 					}
 				}
 			}
-			site := &server.Site{Docroot: g.root, Base: nginxBase, CleanURLs: clean, Include: []string{"**"}}
+			site := &server.Site{Docroot: g.root, Base: nginxBase}
+			site.Files.CleanURLs, site.Files.Include = clean, []string{"**"}
 			p := &server.Publisher{Inventory: site, Journal: g.journal, Pace: server.Pace{Once: true}}
 			_, err := p.AcceptDeletions(t.Context())
 			g.must(err)
