@@ -9,6 +9,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/server/internal/public"
 	"github.com/parleyweb/parley/server/inventory"
@@ -95,6 +96,11 @@ func newWatcher(s *Site, tell func([]inventory.Scope)) *watcher {
 	}
 }
 
+// hurried returns a wait, shorter in tests.
+func (w *watcher) hurried(d time.Duration) time.Duration {
+	return pause.AtMost(d, w.site.Settings.Hurry)
+}
+
 // run watches until ctx ends; it returns errAgain if a new watcher is needed.
 func (w *watcher) run(ctx context.Context) (err error) {
 	if w.fs, err = fsnotify.NewWatcher(); err != nil {
@@ -116,7 +122,7 @@ func (w *watcher) run(ctx context.Context) (err error) {
 		return nil
 	}
 	w.tell(nil)
-	poll := time.NewTicker(pause.AtMost(watchPoll, w.site.Settings.Hurry))
+	poll := time.NewTicker(w.hurried(watchPoll))
 	defer poll.Stop()
 	for {
 		select {
@@ -139,8 +145,8 @@ func (w *watcher) run(ctx context.Context) (err error) {
 // robots.txt is due to be accepted, until ctx ends.
 func (w *watcher) watchRules(ctx context.Context) {
 	keeper := &w.site.robots
-	every := pause.AtMost(robotsEvery, w.site.Settings.Hurry)
-	poll := time.NewTicker(min(pause.AtMost(watchPoll, w.site.Settings.Hurry), every))
+	every := w.hurried(robotsEvery)
+	poll := time.NewTicker(min(w.hurried(watchPoll), every))
 	defer poll.Stop()
 	var tried, triedFor time.Time // when the scan for the candidate due at triedFor was requested
 	for asked := time.Now(); ; {
@@ -217,10 +223,7 @@ func (w *watcher) settle(ctx context.Context) {
 		due, next := w.site.settling.due(now)
 		if len(due) > 0 {
 			if w.settled(due, now) && all.IsZero() {
-				all = now.Add(pause.AtMost(watchLinked, w.site.Settings.Hurry))
-				if at := lastAll.Add(pause.AtMost(watchLinkedMost, w.site.Settings.Hurry)); at.After(all) {
-					all = at
-				}
+				all = clock.Later(now.Add(w.hurried(watchLinked)), lastAll.Add(w.hurried(watchLinkedMost)))
 			}
 			continue
 		}

@@ -49,12 +49,7 @@ func (w *watcher) guard(path string) {
 
 // rootOf returns the rootID of a tree.
 func rootOf(t *tree) (rootID, error) {
-	f, err := t.root.OpenFile(".", stat.Directory, 0)
-	if err != nil {
-		return rootID{}, err
-	}
-	defer f.Close()
-	st, err := stat.Of(f)
+	st, err := stat.Of(t.top)
 	return rootID{t.path, dirID{st.Dev, st.Ino}}, err
 }
 
@@ -156,7 +151,7 @@ func (w *watcher) forget(path string) {
 func (w *watcher) appear(ctx context.Context, t *tree, path string) error {
 	dir, name := filepath.Split(path)
 	for _, d := range w.known.places(filepath.Clean(dir)) {
-		f, err := t.root.OpenFile(d.real, stat.Directory, 0)
+		f, err := t.openDir(d.real)
 		if err != nil {
 			continue // its own event will come
 		}
@@ -224,7 +219,7 @@ func (w *watcher) add(ctx context.Context, t *tree, top *walkDir) error {
 		}
 		d := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		f, err := t.root.OpenFile(d.real, stat.Directory, 0)
+		f, err := t.openDir(d.real)
 		if err != nil {
 			continue
 		}
