@@ -210,9 +210,6 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 }
 
 func (p *Publisher) writeLast(ctx context.Context) {
-	if p.isWritten() {
-		return
-	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer stop()
 	if _, err := p.write(ctx); err != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,7 +116,7 @@ func checkSite(j *Journal, base string) error {
 // checkEpoch begins a new epoch unless the journal continues what was published.
 // marked says that this journal was the last one to report changes.
 func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) error {
-	log := orDiscard(o.Log)
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	fresh := !j.Whole() && j.Len() == 0
 	f, err := openPublished(ctx, o) // fs.ErrNotExist if nothing was published
 	var head protocol.Manifest

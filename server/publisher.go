@@ -177,11 +177,7 @@ func (p *Publisher) init() {
 
 func (p *Publisher) now() time.Time { return clock.Now(p.Now) }
 
-func (p *Publisher) log() *slog.Logger { return orDiscard(p.Log) }
-
-func orDiscard(l *slog.Logger) *slog.Logger {
-	return cmp.Or(l, slog.New(slog.DiscardHandler))
-}
+func (p *Publisher) log() *slog.Logger { return cmp.Or(p.Log, slog.New(slog.DiscardHandler)) }
 
 // Scan scans the given scopes, or everything if there are none, and appends the
 // differences. Until the first description is whole every scan is a full one. After
@@ -216,10 +212,10 @@ func (p *Publisher) fullTurn(ctx context.Context, accept bool) (inventory.Report
 	if _, err = p.write(ctx); err != nil {
 		return rep, err
 	}
-	if err := p.healPending(ctx, &rep); err != nil || p.isWritten() {
+	if err := p.healPending(ctx, &rep); err != nil {
 		return rep, err
 	}
-	_, err = p.write(ctx) // pages had been edited again during the wait
+	_, err = p.write(ctx) // pages may have been edited again during the wait
 	return rep, err
 }
 
@@ -392,7 +388,7 @@ func (p *Publisher) scan(ctx context.Context, scopes []inventory.Scope, accept b
 
 // nextScan returns a scan that begins now.
 func (p *Publisher) nextScan(t *turn, scopes []inventory.Scope, accept bool) *compare.Scan {
-	l := &compare.Scan{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: p.MaxMoves,
+	l := &compare.Scan{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: cmp.Or(max(p.MaxMoves, 0), 100_000),
 		Now: p.now(), Clock: p.now, WriteMark: p.mark, Warn: p.log().Warn, Progress: p.progress,
 		Importance: p.Pages.Importance, MayBeAnnounced: p.Pages.mayBeAnnounced, Announced: t.announced}
 	l.Due = func(since time.Time) bool {

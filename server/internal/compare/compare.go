@@ -266,7 +266,7 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 		return c.create(ctx, r)
 	default:
 		c.born = append(c.born, r)
-		if len(c.born) > c.scan.limit() {
+		if len(c.born) > c.scan.Limit {
 			c.direct = true
 			return c.createBorn(ctx)
 		}
@@ -326,7 +326,7 @@ func (c *comparison) absent(e journal.Entry) {
 		c.hold(e) // the clock was set back: the page would wait until then, and for its grace period
 	case !e.Held.IsZero() && !c.scan.Accept && (c.scan.MayBeAnnounced(e) || !c.scan.Due(e.Held)):
 		// It stays held.
-	case len(c.gone) < c.scan.limit():
+	case len(c.gone) < c.scan.Limit:
 		c.gone = append(c.gone, e)
 	case e.Held.IsZero():
 		c.hold(e)

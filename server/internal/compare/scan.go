@@ -12,9 +12,6 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// MaxMoves is the default limit of each side list.
-const MaxMoves = 100_000
-
 // A Scan compares an Inventory with a journal, and appends the differences: a merge join, both sides in the
 // order of protocol.Compare. All fields but Healer, Refused and Importance must be set.
 type Scan struct {
@@ -22,7 +19,7 @@ type Scan struct {
 	Journal   *journal.Journal  // has no other writer meanwhile
 	Scopes    []inventory.Scope // in order, none within another; none at all means everything
 	Accept    bool              // announce every deletion
-	Limit     int               // of each side list: new pages, and vanished ones, among which moves are found; zero means MaxMoves
+	Limit     int               // of each side list: new pages, and vanished ones, among which moves are found
 	Now       time.Time         // when the scan began
 	Clock     func() time.Time
 	WriteMark func() error              // called before the first steps that followers will see
@@ -77,12 +74,4 @@ func (l *Scan) Run(ctx context.Context) (Found, error) {
 		c.found.Announced = c.announced - c.steps.given
 	}
 	return c.found, err
-}
-
-// limit returns the limit of each side list.
-func (l *Scan) limit() int {
-	if l.Limit > 0 {
-		return l.Limit
-	}
-	return MaxMoves
 }

@@ -54,7 +54,7 @@ func (s *steps) flushFull(ctx context.Context) error {
 func (s *steps) flush(ctx context.Context) error {
 	s.left.pause()
 	tells := func(x journal.Step) bool { return x.Op != "" }
-	if s.scan.WriteMark != nil && s.scan.Journal.Whole() && slices.ContainsFunc(s.pending, tells) {
+	if s.scan.Journal.Whole() && slices.ContainsFunc(s.pending, tells) {
 		if err := s.scan.WriteMark(); err != nil {
 			return err
 		}
