@@ -2,7 +2,6 @@ package server
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,15 +20,14 @@ type agenda struct {
 
 	mu     sync.Mutex // guards the fields below
 	all    bool
-	scopes map[inventory.Scope]bool
-	soon   map[inventory.Scope]time.Time // unsettled scopes, and when to scan them again
+	scopes map[inventory.Scope]time.Time // and when to scan them: those that were being changed, a little later
 	heals  compare.PendingHeals          // scopes to scan again, and when
 	held   time.Time                     // when the page was held whose deletion is due next; zero if none, or if a person must accept it
 }
 
 // dirty is what the Inventory's Watch calls. It does not block.
 func (a *agenda) dirty(scopes []inventory.Scope) {
-	a.add(scopes)
+	a.add(scopes, time.Time{})
 	a.called.Store(true) // not before it is added: take may come in between
 	if len(scopes) == 0 {
 		a.fullScan.Store(true)
@@ -37,8 +35,8 @@ func (a *agenda) dirty(scopes []inventory.Scope) {
 	pause.Wake(a.wake)
 }
 
-// add adds scopes, or everything if there are none.
-func (a *agenda) add(scopes []inventory.Scope) {
+// add adds scopes to be scanned at some time, zero for now, or everything now if there are none.
+func (a *agenda) add(scopes []inventory.Scope, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(scopes) == 0 || len(a.scopes)+len(scopes) > 4*inventory.MaxScopes {
@@ -48,22 +46,12 @@ func (a *agenda) add(scopes []inventory.Scope) {
 		return
 	}
 	if a.scopes == nil {
-		a.scopes = make(map[inventory.Scope]bool)
+		a.scopes = make(map[inventory.Scope]time.Time)
 	}
 	for _, s := range scopes {
-		a.scopes[s] = true
-	}
-}
-
-// addSoon adds scopes that were being changed, which are to be scanned at a time.
-func (a *agenda) addSoon(scopes []inventory.Scope, at time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.soon == nil {
-		a.soon = make(map[inventory.Scope]time.Time)
-	}
-	for _, s := range scopes {
-		a.soon[s] = at
+		if was, ok := a.scopes[s]; !ok || at.Before(was) {
+			a.scopes[s] = at
+		}
 	}
 }
 
@@ -113,10 +101,9 @@ func (a *agenda) take(now, fullAt time.Time, pace *Pace) (scopes []inventory.Sco
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all = a.all || !now.Before(fullAt)
-	scopes = slices.Collect(maps.Keys(a.scopes))
-	a.all, a.scopes, next = false, nil, fullAt
+	a.all, next = false, fullAt
 	a.called.Store(false)
-	for _, waiting := range []map[inventory.Scope]time.Time{a.heals, a.soon} {
+	for _, waiting := range []map[inventory.Scope]time.Time{a.heals, a.scopes} {
 		for s, at := range waiting {
 			if !now.Before(at) {
 				scopes = append(scopes, s)
@@ -125,7 +112,7 @@ func (a *agenda) take(now, fullAt time.Time, pace *Pace) (scopes []inventory.Sco
 			}
 		}
 	}
-	maps.DeleteFunc(a.soon, func(_ inventory.Scope, at time.Time) bool { return all || !now.Before(at) })
+	maps.DeleteFunc(a.scopes, func(_ inventory.Scope, at time.Time) bool { return all || !now.Before(at) })
 	if a.held.IsZero() {
 		return scopes, all, false, next
 	}

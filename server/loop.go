@@ -80,13 +80,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 		now = p.now()
 		if err != nil {
 			trouble.fails(p.log(), err, now, backoff)
-			a.add(scopes)
+			a.add(scopes, time.Time{})
 			failed, notYet, backoff = now, now.Add(backoff), pace.hurried(min(2*backoff, retryMost))
 			continue
 		}
 		notYet, backoff = time.Time{}, pace.hurried(retryLook)
 		trouble.ends(p.log())
-		a.addSoon(unsettled, now.Add(pace.hurried(retrySoon)))
+		if len(unsettled) > 0 {
+			a.add(unsettled, now.Add(pace.hurried(retrySoon)))
+		}
 		if !all {
 			continue
 		}

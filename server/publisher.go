@@ -442,7 +442,7 @@ func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.T
 		}
 		a.hold(held)
 		if was && !rep.MassHeld && rep.HeldNow > 0 {
-			a.add(nil) // some may have been due for long
+			a.add(nil, time.Time{}) // some may have been due for long
 		}
 	}
 	t.mu.Unlock()
