@@ -96,7 +96,7 @@ var ours = map[string][]string{
 	"server/caller":           {"protocol", "server/internal/stat"},
 	"server/content":          {"protocol"},
 	"server/internal/compare": {"protocol", "internal/clock", "internal/journal", "internal/maintext", "server/inventory", "server/internal/stat"},
-	"server/internal/docroot": {"protocol", "internal/pause", "internal/robots", "server/inventory", "server/internal/public", "server/internal/stat"},
+	"server/internal/docroot": {"protocol", "internal/clock", "internal/pause", "internal/robots", "server/inventory", "server/internal/public", "server/internal/stat"},
 	"server/internal/public":  {"protocol", "internal/fetch", "internal/robots", "server/internal/stat"},
 	"server/internal/limit":   {"internal/pause", "server/internal/web"},
 	"server/internal/web":     {"protocol", "internal/coding"},

@@ -53,11 +53,11 @@ func (p *Publisher) Announce(ctx context.Context, list []protocol.Announcement) 
 	if len(list) > protocol.MaxBatch {
 		return protocol.Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: split the list", len(list), protocol.MaxBatch)
 	}
-	done, err := p.lockTurn(ctx)
+	turn, unlock, err := p.lockTurn(ctx)
 	if err != nil {
 		return protocol.Announced{}, fmt.Errorf("announce: wait for the current scan: %w", err)
 	}
-	defer done()
+	defer unlock()
 	if !p.Ready() || !p.Journal.Whole() {
 		return protocol.Announced{}, fmt.Errorf("announce: %w", content.ErrNotReady)
 	}
@@ -70,7 +70,7 @@ func (p *Publisher) Announce(ctx context.Context, list []protocol.Announcement) 
 	// A deletion that is stored as a note and then not appended does no harm: the page stays
 	// until it is announced again. The other way round, a late announcement would
 	// bring a deleted page back.
-	if err := p.deletions.remember(p.Journal, t.went, t.now); err != nil {
+	if err := turn.deletions.remember(p.Journal, t.went, t.now); err != nil {
 		return protocol.Announced{}, fmt.Errorf("announce: %w", err)
 	}
 	was := p.Journal.Head()
@@ -83,16 +83,17 @@ func (p *Publisher) Announce(ctx context.Context, list []protocol.Announcement) 
 		}
 	}
 	t.done.Cursor = p.Journal.Head()
-	p.announced += t.more
+	turn.announced += t.more
 	if t.old > 0 {
 		p.log().Info("announced pages stay deleted: their dates are not later than their deletion", "pages", t.old, "one", t.oldURL)
 	}
-	p.mu.Lock()
-	p.status.Changes += int(t.done.Cursor.Seq - was.Seq)
-	p.mu.Unlock()
-	pause.Wake(p.stale)
+	s := &p.state
+	s.tally.mu.Lock()
+	s.tally.status.Changes += int(t.done.Cursor.Seq - was.Seq)
+	s.tally.mu.Unlock()
+	pause.Wake(s.stale)
 	if len(t.dirty) > 0 {
-		p.dirty(t.dirty)
+		s.agenda.dirty(t.dirty)
 	}
 	return t.done, nil
 }
@@ -222,7 +223,7 @@ func (t *announceBatch) gone(url string, a protocol.Announcement, k *known) {
 		if compare.IsAnnounced(k.entry) {
 			t.more--
 		}
-		t.steps = append(t.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
+		t.steps = append(t.steps, compare.Deletion(url))
 		*k = known{}
 	}
 	if dated {
@@ -315,7 +316,7 @@ func compareNews(a protocol.Announcement, was journal.Entry) int {
 }
 
 func (t *announceBatch) importance(e *journal.Entry) {
-	if f := t.p.Importance; f != nil {
+	if f := t.p.Pages.Importance; f != nil {
 		e.Item.Importance = f(e.Item.URL)
 	}
 }

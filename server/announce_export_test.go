@@ -18,7 +18,7 @@ func (p *Publisher) AnnouncedPages() (counted, are int, err error) {
 			are++
 		}
 	}
-	return p.announced, are, nil
+	return p.state.turn.announced, are, nil
 }
 
 // MaxGoings is how many announced deletions are remembered.

@@ -114,7 +114,7 @@ func TestAnnounce(t *testing.T) {
 			w.must(w.journal.Close())
 			w.must(os.Remove(w.state()))
 			w.open() // w.open() continues from the manifest
-			w.pub.Announces = true
+			w.pub.Pages.Announces = true
 			// Neither the announced pages nor a docroot page that vanished meanwhile are deleted by time.
 			w.remove("b.html")
 			for range 3 {
@@ -124,7 +124,7 @@ func TestAnnounce(t *testing.T) {
 				w.pass(24 * time.Hour)
 			}
 			w.restart()
-			w.pub.Announces = true
+			w.pub.Pages.Announces = true
 			w.look("")
 			w.wantTold("")
 			// A page that a scan has found since is deleted as usual.
@@ -166,7 +166,7 @@ func TestAnnounce(t *testing.T) {
 			w.must(w.journal.Close())
 			w.must(os.WriteFile(w.state(), old, 0o600))
 			w.open() // with the manifest, which is newer
-			w.pub.Announces = true
+			w.pub.Pages.Announces = true
 			w.remove("b.html")
 			rep := w.turn()
 			if w.journal.Head().Epoch == epoch || rep.HeldNow != 3 {

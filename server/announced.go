@@ -9,17 +9,17 @@ import (
 // mayBeAnnounced reports whether an inherited page may be an announced one. If no scan
 // finds it, its deletion must not be reported: it is held until it is announced, or a
 // person accepts the deletion. Files always have a digest; announced pages may have one.
-func (p *Publisher) mayBeAnnounced(e journal.Entry) bool {
+func (p *Pages) mayBeAnnounced(e journal.Entry) bool {
 	return compare.IsInherited(e) && (p.Announces || e.Item.Digest.IsZero())
 }
 
 // countAnnounced counts the entries that exist because they were announced, before a
 // partial scan, unless a full scan has counted them already.
-func (p *Publisher) countAnnounced(scopes []inventory.Scope) error {
-	if p.counted || len(scopes) == 0 {
+func (t *turn) countAnnounced(j *Journal, scopes []inventory.Scope) error {
+	if t.counted || len(scopes) == 0 {
 		return nil
 	}
-	v, err := p.Journal.View()
+	v, err := j.View()
 	if err != nil {
 		return err
 	}
@@ -33,6 +33,6 @@ func (p *Publisher) countAnnounced(scopes []inventory.Scope) error {
 			n++
 		}
 	}
-	p.announced, p.counted = n, true
+	t.announced, t.counted = n, true
 	return nil
 }

@@ -112,11 +112,11 @@ func TestHealHistories(t *testing.T) {
 	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		v := &visitors{ward: newWard(t), given: map[string]map[int64]map[protocol.Digest]bool{}, hold: map[string]copied{}}
-		v.pub.Grace = 3 * time.Second
+		v.pub.Pace.Grace = 3 * time.Second
 		sometimes := seed%4 == 3 // healing is switched on and off
 		look := func(heal bool) {
 			v.come()
-			v.pub.Heal = heal
+			v.pub.Pages.Heal = heal
 			_, err := v.pub.Scan(t.Context(), nil)
 			v.must(err)
 			v.come()

@@ -152,7 +152,7 @@ func TestHealNginx(t *testing.T) {
 	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()
-	pub := &server.Publisher{Inventory: d.site, Journal: j, Once: true, Log: testLog(t)}
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Pace: server.Pace{Once: true}, Log: testLog(t)}
 	turn := func() inventory.Report {
 		t.Helper()
 		rep, err := pub.Turn(t.Context())
@@ -190,7 +190,7 @@ func TestHealNginx(t *testing.T) {
 		t.Error("nginx did not notice the rebuild: the test shows nothing")
 	}
 	build()
-	pub.Heal = true
+	pub.Pages.Heal = true
 	if rep := turn(); rep.ChangeCount() != 0 || rep.Healed != n {
 		t.Errorf("the rebuild, healed: %v", rep)
 	}

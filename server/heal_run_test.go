@@ -30,7 +30,7 @@ func TestTurnWaitsForPendingHeals(t *testing.T) {
 	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()
-	pub := &server.Publisher{Inventory: d.site, Journal: j, Heal: true, Once: true}
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Pages: server.Pages{Heal: true}, Pace: server.Pace{Once: true}}
 	turn := func() inventory.Report {
 		rep, err := pub.Turn(t.Context())
 		d.must(err)
@@ -59,6 +59,9 @@ func TestTurnWaitsForPendingHeals(t *testing.T) {
 // An onWrite is an Output that runs a function at its first write.
 type onWrite func()
 
+func (f *onWrite) String() string { return "function" }
+func (f *onWrite) Own() []string  { return nil }
+
 func (f *onWrite) Write(context.Context, *server.Journal) (bool, error) {
 	if *f != nil {
 		(*f)()
@@ -74,7 +77,7 @@ func TestTurnWritesChangesFoundWhileHealing(t *testing.T) {
 	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()
-	pub := &server.Publisher{Inventory: d.site, Journal: j, Heal: true, Once: true,
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Pages: server.Pages{Heal: true}, Pace: server.Pace{Once: true},
 		Snapshot: &manifest.Snapshot{Path: filepath.Join(t.TempDir(), "robots.rdf"), Manifest: doors.Describe(base)}}
 	_, err = pub.Turn(t.Context())
 	d.must(err)
@@ -210,7 +213,7 @@ func (f frail) Heal(_ context.Context, o inventory.Offer, _ time.Time) (inventor
 func TestFailedHeals(t *testing.T) {
 	w := newWorld(t)
 	var said bytes.Buffer
-	w.pub.Inventory, w.pub.Heal = frail{w.shelf, os.ErrPermission}, true
+	w.pub.Inventory, w.pub.Pages.Heal = frail{w.shelf, os.ErrPermission}, true
 	w.pub.Log = slog.New(slog.NewTextHandler(&said, nil))
 	w.fill(5)
 	w.look()

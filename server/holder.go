@@ -55,40 +55,33 @@ func (h *Holder) Run(ctx context.Context) error {
 }
 
 func (h *Holder) mux() http.Handler {
-	reply := func(w http.ResponseWriter, r *http.Request, v any, err error) {
-		if err != nil {
-			web.Plain(http.StatusInternalServerError, err.Error()).Write(w, r)
-			return
+	reply := func(f func(*http.Request) (any, error)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			v, err := f(r)
+			if err != nil {
+				web.Plain(http.StatusInternalServerError, err.Error()).Write(w, r)
+				return
+			}
+			b, err := json.Marshal(v)
+			if err != nil {
+				panic("server: encode answer: " + err.Error()) // plain values always encode
+			}
+			web.WriteJSON(w, append(b, '\n'))
 		}
-		b, err := json.Marshal(v)
-		if err != nil {
-			panic("server: encode answer: " + err.Error()) // plain values always encode
-		}
-		web.WriteJSON(w, append(b, '\n'))
 	}
 	turn := func(do func(context.Context) (inventory.Report, error)) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			rep, err := h.settled(r.Context(), do)
-			reply(w, r, rep, err)
-		}
+		return reply(func(r *http.Request) (any, error) { return h.settled(r.Context(), do) })
 	}
 	m := http.NewServeMux()
-	m.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { reply(w, r, h.Publisher.Status(), nil) })
-	m.HandleFunc("POST /self-check", func(w http.ResponseWriter, r *http.Request) {
-		checked, err := SelfCheck(r.Context(), h.Publisher.Journal, h.HTTP, 0)
-		reply(w, r, checked, err)
-	})
+	m.HandleFunc("GET /status", reply(func(*http.Request) (any, error) { return h.Publisher.Status(), nil }))
+	m.HandleFunc("POST /self-check", reply(func(r *http.Request) (any, error) {
+		return SelfCheck(r.Context(), h.Publisher.Journal, h.HTTP, 0)
+	}))
 	for name, f := range h.Answers {
-		m.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) {
-			v, err := f(r.Context())
-			reply(w, r, v, err)
-		})
+		m.HandleFunc("GET /"+name, reply(func(r *http.Request) (any, error) { return f(r.Context()) }))
 	}
 	for name, f := range h.Tasks {
-		m.HandleFunc("POST /"+name, func(w http.ResponseWriter, r *http.Request) {
-			v, err := f(r.Context(), r.URL.Query())
-			reply(w, r, v, err)
-		})
+		m.HandleFunc("POST /"+name, reply(func(r *http.Request) (any, error) { return f(r.Context(), r.URL.Query()) }))
 	}
 	m.HandleFunc("POST /look", turn(h.Publisher.Turn))
 	m.HandleFunc("POST /accept-deletions", turn(h.Publisher.AcceptDeletions))

@@ -32,8 +32,8 @@ const (
 func (p *Publisher) Run(ctx context.Context) error {
 	p.init()
 	p.load()
-	p.running.Store(true)
-	defer p.running.Store(false)
+	p.state.running.Store(true)
+	defer p.state.running.Store(false)
 	inner, stop := context.WithCancel(ctx)
 	var owned sync.WaitGroup
 	defer owned.Wait()
@@ -41,37 +41,37 @@ func (p *Publisher) Run(ctx context.Context) error {
 	owned.Go(func() { p.watch(inner) })
 	owned.Go(func() { p.writeLoop(inner) })
 
+	a, pace := &p.state.agenda, &p.Pace
 	var (
-		fullAt  time.Time                     // when everything is to be scanned
-		failed  time.Time                     // when a scan failed last
-		notYet  time.Time                     // set after that: no scan before it
-		backoff = p.atMostHurry(retryLook)    // the wait after the next failure
-		soon    map[inventory.Scope]time.Time // unsettled scopes, and when to scan them again
+		fullAt  time.Time                 // when everything is to be scanned
+		failed  time.Time                 // when a scan failed last
+		notYet  time.Time                 // set after that: no scan before it
+		backoff = pace.hurried(retryLook) // the wait after the next failure
 		trouble scanFailure
 	)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		now := p.now()
-		if p.takeFullScanRequest() && backoff > p.atMostHurry(retryLook) { // the docroot seems to be back
-			if backoff = p.atMostHurry(retryLook); failed.Add(backoff).Before(notYet) {
+		if a.fullScan.Swap(false) && backoff > pace.hurried(retryLook) { // the docroot seems to be back
+			if backoff = pace.hurried(retryLook); failed.Add(backoff).Before(notYet) {
 				notYet = failed.Add(backoff)
 			}
 		}
 		full := !now.Before(fullAt)
-		scopes, all, calls := p.take(now, notYet, full, soon)
+		scopes, all, next := p.take(now, notYet, fullAt)
 		if !all && len(scopes) == 0 {
-			timer.Reset(max(0, p.nextAt(now, fullAt, notYet, soon).Sub(now)))
+			timer.Reset(max(0, next.Sub(now)))
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-p.wake:
+			case <-a.wake:
 			case <-timer.C:
 			}
 			continue
 		}
 		if all {
-			scopes, soon = nil, nil
+			scopes = nil
 		}
 		rep, unsettled, err := p.scan(ctx, scopes, false)
 		if ctx.Err() != nil {
@@ -80,25 +80,22 @@ func (p *Publisher) Run(ctx context.Context) error {
 		now = p.now()
 		if err != nil {
 			trouble.fails(p.log(), err, now, backoff)
-			p.giveBack(scopes)
-			failed, notYet, backoff = now, now.Add(backoff), p.atMostHurry(min(2*backoff, retryMost))
+			a.add(scopes, time.Time{})
+			failed, notYet, backoff = now, now.Add(backoff), pace.hurried(min(2*backoff, retryMost))
 			continue
 		}
-		notYet, backoff = time.Time{}, p.atMostHurry(retryLook)
+		notYet, backoff = time.Time{}, pace.hurried(retryLook)
 		trouble.ends(p.log())
-		for _, s := range unsettled {
-			if soon == nil {
-				soon = make(map[inventory.Scope]time.Time)
-			}
-			soon[s] = now.Add(p.atMostHurry(retrySoon))
+		if len(unsettled) > 0 {
+			a.add(unsettled, now.Add(pace.hurried(retrySoon)))
 		}
 		if !all {
 			continue
 		}
 		if !fullAt.IsZero() && full {
-			p.countMissed(rep, calls)
+			p.countMissed(rep)
 		}
-		fullAt = now.Add(cmp.Or(max(p.ScanEvery, 0), 10*time.Minute))
+		fullAt = now.Add(cmp.Or(max(pace.ScanEvery, 0), 10*time.Minute))
 	}
 }
 
@@ -112,12 +109,7 @@ type scanFailure struct {
 }
 
 func (l *scanFailure) fails(log *slog.Logger, err error, now time.Time, again time.Duration) {
-	why := strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, err.Error())
+	why := strings.Join(strings.FieldsFunc(err.Error(), unicode.IsDigit), "")
 	say := log.Debug
 	if why != l.why || now.Sub(l.at) >= relogEvery {
 		say, l.why, l.at = log.Error, why, now
@@ -132,88 +124,25 @@ func (l *scanFailure) ends(log *slog.Logger) {
 	}
 }
 
-// dirty is what the Inventory's Watch calls. It does not block.
-func (p *Publisher) dirty(scopes []inventory.Scope) {
-	p.mu.Lock()
-	p.pending.calls++
-	p.pending.fullScan = p.pending.fullScan || len(scopes) == 0
-	p.pending.add(scopes)
-	p.mu.Unlock()
-	pause.Wake(p.wake)
-}
-
-// takeFullScanRequest reports whether dirty was called for everything since its own last call.
-func (p *Publisher) takeFullScanRequest() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	anew := p.pending.fullScan
-	p.pending.fullScan = false
-	return anew
-}
-
-// giveBack puts back scopes whose scan failed.
-func (p *Publisher) giveBack(scopes []inventory.Scope) {
-	p.mu.Lock()
-	p.pending.add(scopes)
-	p.mu.Unlock()
-}
-
-func (q *pending) add(scopes []inventory.Scope) {
-	if len(scopes) == 0 || len(q.scopes)+len(scopes) > 4*inventory.MaxScopes {
-		q.all, q.scopes = true, nil
-	}
-	if q.all {
-		return
-	}
-	if q.scopes == nil {
-		q.scopes = make(map[inventory.Scope]bool)
-	}
-	for _, s := range scopes {
-		q.scopes[s] = true
-	}
-}
-
-// take returns the scopes to scan now, or all, and how often dirty was called.
-func (p *Publisher) take(now, notYet time.Time, full bool, soon map[inventory.Scope]time.Time) (scopes []inventory.Scope, all bool, calls int) {
+// take returns the scopes to scan now, or all, and when there will be more if nothing wakes Run before.
+func (p *Publisher) take(now, notYet, fullAt time.Time) (scopes []inventory.Scope, all bool, next time.Time) {
 	if now.Before(notYet) {
-		return nil, false, 0
+		return nil, false, notYet // a failed scan waits for its retry
 	}
-	ripe := p.ripeScopes(now)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	q := &p.pending
-	all, calls = q.all || full, q.calls
-	for s := range q.scopes {
-		scopes = append(scopes, s)
+	scopes, all, ripe, next := p.state.agenda.take(now, fullAt, &p.Pace)
+	if ripe {
+		scopes = append(scopes, p.ripeScopes(now)...)
 	}
-	q.all, q.scopes = false, nil
-	for s, at := range soon {
-		if !now.Before(at) {
-			scopes = append(scopes, s)
-			delete(soon, s)
-		}
-	}
-	for s, at := range p.pendingHeals {
-		if !now.Before(at) {
-			scopes = append(scopes, s)
-		}
-	}
-	return append(scopes, ripe...), all, calls
+	return scopes, all, next
 }
 
 // ripeScopes returns the scopes of held pages whose grace period is over: their
 // absence must be seen again before it is reported.
 func (p *Publisher) ripeScopes(now time.Time) []inventory.Scope {
-	p.mu.Lock()
-	due := !p.held.IsZero() && !p.status.MassHeld && p.ripe(p.held, now)
-	p.mu.Unlock()
-	if !due {
-		return nil
-	}
 	var scopes []inventory.Scope
 	last := inventory.Scope{}
 	err := compare.EachHeld(p.Journal, func(e journal.Entry) {
-		if s := inventory.ScopeOf(e.Item.URL); s != last && !p.mayBeAnnounced(e) && p.ripe(e.Held, now) {
+		if s := inventory.ScopeOf(e.Item.URL); s != last && !p.Pages.mayBeAnnounced(e) && p.Pace.ripe(e.Held, now) {
 			scopes, last = append(scopes, s), s
 		}
 	})
@@ -223,80 +152,50 @@ func (p *Publisher) ripeScopes(now time.Time) []inventory.Scope {
 	return scopes
 }
 
-// nextAt returns when there is something to do if nothing wakes Run before.
-func (p *Publisher) nextAt(now, fullAt, notYet time.Time, soon map[inventory.Scope]time.Time) time.Time {
-	if !notYet.IsZero() {
-		return notYet // a failed scan waits for its retry
-	}
-	at := fullAt
-	p.mu.Lock()
-	if !p.held.IsZero() && !p.status.MassHeld && !p.Once {
-		// Counted from now: the clock may have been changed since they were held.
-		if ripe := now.Add(min(p.held.Sub(now), p.grace()) + p.grace()); ripe.Before(at) {
-			at = ripe
-		}
-	}
-	for _, t := range p.pendingHeals {
-		if t.Before(at) {
-			at = t
-		}
-	}
-	p.mu.Unlock()
-	for _, t := range soon {
-		if t.Before(at) {
-			at = t
-		}
-	}
-	return at
-}
-
 // countMissed counts the changes that a regular scan found and no event had reported.
-func (p *Publisher) countMissed(rep inventory.Report, calls int) {
+func (p *Publisher) countMissed(rep inventory.Report) {
 	n := rep.New + rep.Changed + rep.Moved + rep.Withdrawn + rep.Held
-	p.mu.Lock()
-	if p.pending.calls != calls {
-		n = 0 // an event may be reporting it right now
-	}
-	p.status.Missed += n
-	p.mu.Unlock()
-	if n > 0 {
+	if n > 0 && !p.state.agenda.called.Load() { // else an event may be reporting it right now
+		t := &p.state.tally
+		t.mu.Lock()
+		t.status.Missed += n
+		t.mu.Unlock()
 		p.log().Warn("the regular scan found changes that no event had reported", "pages", n)
 	}
 }
 
 // watch keeps the Inventory's Watch running.
 func (p *Publisher) watch(ctx context.Context) {
-	for first := true; ; first = false {
-		if !first {
-			p.dirty(nil) // anything may have changed meanwhile
-		}
-		err := p.Inventory.Watch(ctx, p.dirty)
+	dirty, again := p.state.agenda.dirty, p.Pace.hurried(retryMost)
+	for {
+		err := p.Inventory.Watch(ctx, dirty)
 		if ctx.Err() != nil {
 			return
 		}
-		p.log().Warn("watching ended: until it restarts, only the regular scan finds changes", "err", err, "again_in", p.atMostHurry(retryMost))
-		if !pause.For(ctx, p.atMostHurry(retryMost)) {
+		p.log().Warn("watching ended: until it restarts, only the regular scan finds changes", "err", err, "again_in", again)
+		if !pause.For(ctx, again) {
 			return
 		}
+		dirty(nil) // anything may have changed meanwhile
 	}
 }
 
 // writeLoop writes manifest and outputs when they are behind: at once after a quiet
 // period, else every WriteEvery, and a last time at the end.
 func (p *Publisher) writeLoop(ctx context.Context) {
+	defer p.writeLast(ctx)
+	stale, again := p.state.stale, p.Pace.hurried(retryWrite)
 	var last time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			p.writeLast(ctx)
 			return
-		case <-p.stale:
+		case <-stale:
 		}
 		if p.isWritten() {
 			continue
 		}
-		if wait := cmp.Or(max(p.WriteEvery, 0), 10*time.Second) - p.now().Sub(last); !last.IsZero() && wait > 0 && !pause.For(ctx, wait) {
-			p.writeLast(ctx)
+		if wait := cmp.Or(max(p.Pace.WriteEvery, 0), 10*time.Second) - p.now().Sub(last); !last.IsZero() && wait > 0 && !pause.For(ctx, wait) {
 			return
 		}
 		wrote, err := p.write(ctx)
@@ -304,24 +203,18 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 			last = p.now()
 		}
 		if err != nil && ctx.Err() == nil {
-			p.log().Error("manifest or outputs could not be written", "err", err, "again_in", p.atMostHurry(retryWrite))
-			if pause.For(ctx, p.atMostHurry(retryWrite)) {
-				pause.Wake(p.stale)
+			p.log().Error("manifest or outputs could not be written", "err", err, "again_in", again)
+			if pause.For(ctx, again) {
+				pause.Wake(stale)
 			}
 		}
 	}
 }
 
 func (p *Publisher) writeLast(ctx context.Context) {
-	if p.isWritten() {
-		return
-	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer stop()
 	if _, err := p.write(ctx); err != nil {
 		p.log().Error("manifest or outputs could not be written at shutdown", "err", err)
 	}
 }
-
-// atMostHurry returns a wait, at most Hurry where that is set.
-func (p *Publisher) atMostHurry(d time.Duration) time.Duration { return pause.AtMost(d, p.Hurry) }

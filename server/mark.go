@@ -45,7 +45,7 @@ func readMark(manifest string) (string, error) {
 // If the file cannot be written the change is reported all the same: the next
 // start will find two different marks, and begin a new epoch to be safe.
 func (p *Publisher) mark() error {
-	if p.marked || p.Snapshot == nil {
+	if p.state.turn.marked || p.Snapshot == nil {
 		return nil
 	}
 	mark := rand.Text()
@@ -55,6 +55,6 @@ func (p *Publisher) mark() error {
 	if err := p.Journal.SetMark(mark); err != nil {
 		return err
 	}
-	p.marked = true
+	p.state.turn.marked = true
 	return nil
 }

@@ -32,7 +32,7 @@ func newDeployment(t *testing.T, pages ...string) *deployment {
 	d.must(err)
 	t.Cleanup(func() { j.Close() })
 	d.journal = j
-	d.pub = &server.Publisher{Inventory: &server.Site{Docroot: filepath.Join(d.dir, "root"), Base: base}, Journal: j, Once: true,
+	d.pub = &server.Publisher{Inventory: &server.Site{Docroot: filepath.Join(d.dir, "root"), Base: base}, Journal: j, Pace: server.Pace{Once: true},
 		Snapshot: &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: doors.Describe(base)}}
 	return d
 }
@@ -141,7 +141,7 @@ func TestModifiedAfterClone(t *testing.T) {
 	d := newDeployment(t, "x.html", "a.html", "b/c.html", "b/d.html")
 	d.clone()
 	for _, heal := range []bool{false, true} {
-		d.pub.Heal = heal
+		d.pub.Pages.Heal = heal
 		d.wantUnmoved("a clone", d.clone, !heal)
 		d.must(os.WriteFile(filepath.Join(d.dir, "build", "a.html"), []byte("other content"), 0o644))
 		d.wantUnmoved("a clone of another build", d.clone, !heal, "a.html")

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
@@ -68,7 +70,7 @@ type JournalOptions struct {
 //
 // A page that only that manifest knows, and that no scan finds, may have been
 // deleted, or may have been announced. If it has no digest (a file always has), or
-// Publisher.Announces is set, it is held until it is announced, as present or as
+// Pages.Announces is set, it is held until it is announced, as present or as
 // gone, or until [Publisher.AcceptDeletions] is called; no grace period ends that.
 //
 // The error wraps ErrHeld when another process has the journal open.
@@ -114,7 +116,7 @@ func checkSite(j *Journal, base string) error {
 // checkEpoch begins a new epoch unless the journal continues what was published.
 // marked says that this journal was the last one to report changes.
 func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) error {
-	log := orDiscard(o.Log)
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	fresh := !j.Whole() && j.Len() == 0
 	f, err := openPublished(ctx, o) // fs.ErrNotExist if nothing was published
 	var head protocol.Manifest
@@ -153,7 +155,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 		return nil
 	}
 	if head.Complete {
-		err := j.Renew(ctx, itemsOf(f, o.Base, o.now()))
+		err := j.Renew(ctx, itemsOf(f, o.Base, clock.Now(o.Now)))
 		if err == nil {
 			log.Info("a new epoch begins with the items of the published manifest", "published", was.String(), "state", at.String(), "items", head.Items)
 			// A complete manifest is a complete description: any difference that the
@@ -170,13 +172,6 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 	}
 	log.Warn("a new epoch begins: the state does not continue the published manifest", "published", was.String(), "state", at.String())
 	return j.Renew(ctx, nil)
-}
-
-func (o *JournalOptions) now() time.Time {
-	if o.Now != nil {
-		return o.Now()
-	}
-	return time.Now()
 }
 
 // itemsOf yields the items of a manifest from its beginning. It ends with an

@@ -4,13 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // An Output is a file or files written from a journal besides the manifest: a sitemap,
-// a feed, an include for the web server. Package internal/site/static has them. An Output
-// that is a fmt.Stringer has that name in Status and in errors. One that may write below the
-// docroot has a method Own() []string with its files: they are not published as pages.
+// a feed, an include for the web server. Package internal/site/static has them.
 type Output interface {
+	// String is its name in Status and in errors.
+	String() string
+
+	// Own returns the files that it writes and that a site must not publish as pages, for
+	// Files.Own of a [Site].
+	Own() []string
+
 	// Write brings the output up to the journal, and reports whether it wrote. It
 	// does not rewrite an output that is up to date, even if another process wrote it,
 	// and never leaves a torn file. A Publisher calls it after every scan, whether or
@@ -27,97 +35,83 @@ type OutputStatus struct {
 	Error  string `json:"error,omitempty"` // why the last write failed; empty if it did not
 }
 
+// outputStates is what a Publisher knows about its Outputs. Any goroutine may call its methods.
+type outputStates struct {
+	scans   atomic.Uint64 // that succeeded
+	writing sync.Mutex    // held while the outputs are written
+
+	mu   sync.Mutex // guards list
+	list []outputState
+}
+
 // outputState is what a Publisher knows about one of its Outputs.
 type outputState struct {
-	at      outputAt // as of the last write
-	written bool     // this process has written it
-	writes  int
-	err     error
+	at     uint64 // what now returned before the last write; zero if this process has not written it
+	writes int
+	err    error
 }
 
-// outputAt decides whether an output needs another Write: it does if the journal
-// has changed since the last one, or a scan has succeeded since, after which the
-// output may be missing from the docroot.
-type outputAt struct {
-	revision uint64 // of the journal
-	looks    int    // number of successful scans
-}
+// now returns a number that grows whenever the outputs need another Write: when the journal changes, and when a
+// scan has succeeded, after which an output may be missing from the docroot.
+func (s *outputStates) now(j *Journal) uint64 { return 1 + j.Revision() + s.scans.Load() }
 
-// isNow reports whether nothing has happened since the last write.
-func (s outputState) isNow(at outputAt) bool { return s.written && s.at == at }
-
-// writeOutputs writes every output that is behind the journal, in order.
-func (p *Publisher) writeOutputs(ctx context.Context) (wrote bool, err error) {
-	p.writing.Lock()
-	defer p.writing.Unlock()
-	if !p.Journal.Whole() {
+// write writes every output that is behind the journal, in order.
+func (s *outputStates) write(ctx context.Context, outputs []Output, j *Journal) (wrote bool, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if !j.Whole() {
 		return false, nil
 	}
 	var errs []error
-	for i, o := range p.Outputs {
-		// Read before the write: a change during the write makes the output stale.
-		at := outputAt{revision: p.Journal.Revision()}
-		p.mu.Lock()
-		at.looks = p.status.Looks
-		p.outputs = append(p.outputs, make([]outputState, len(p.Outputs)-len(p.outputs))...)
-		s := p.outputs[i]
-		p.mu.Unlock()
-		if s.isNow(at) {
+	for i, o := range outputs {
+		at := s.now(j) // before the write: a change during the write makes the output stale
+		s.mu.Lock()
+		s.list = append(s.list, make([]outputState, len(outputs)-len(s.list))...)
+		x := s.list[i]
+		s.mu.Unlock()
+		if x.at == at {
 			continue
 		}
 		var did bool
-		if did, s.err = o.Write(ctx, p.Journal); s.err != nil {
-			s.err = fmt.Errorf("write %s: %w", nameOf(o), s.err)
-			errs = append(errs, s.err)
+		if did, x.err = o.Write(ctx, j); x.err != nil {
+			x.err = fmt.Errorf("write %s: %w", o, x.err)
+			errs = append(errs, x.err)
 		} else {
-			s.at, s.written = at, true
+			x.at = at
 		}
 		if did {
 			wrote = true
-			s.writes++
+			x.writes++
 		}
-		p.mu.Lock()
-		p.outputs[i] = s
-		p.mu.Unlock()
+		s.mu.Lock()
+		s.list[i] = x
+		s.mu.Unlock()
 	}
 	return wrote, errors.Join(errs...)
 }
 
-func (p *Publisher) areOutputsWritten() bool {
-	if len(p.Outputs) == 0 || !p.Journal.Whole() {
-		return true
-	}
-	at := outputAt{revision: p.Journal.Revision()}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at.looks = p.status.Looks
-	for _, s := range p.outputs {
-		if !s.isNow(at) {
-			return false
-		}
-	}
-	return len(p.outputs) == len(p.Outputs)
+// areWritten reports whether no output needs another Write.
+func (s *outputStates) areWritten(outputs []Output, j *Journal) bool {
+	at := s.now(j)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stale := func(x outputState) bool { return x.at != at }
+	return !j.Whole() || len(s.list) == len(outputs) && !slices.ContainsFunc(s.list, stale)
 }
 
-// outputStatus describes the outputs. p.mu is held.
-func (p *Publisher) outputStatus() []OutputStatus {
-	var list []OutputStatus
-	for i, o := range p.Outputs {
-		st := OutputStatus{Name: nameOf(o)}
-		if i < len(p.outputs) {
-			st.Writes = p.outputs[i].writes
-			if err := p.outputs[i].err; err != nil {
+// status describes the outputs.
+func (s *outputStates) status(outputs []Output) (list []OutputStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, o := range outputs {
+		st := OutputStatus{Name: o.String()}
+		if i < len(s.list) {
+			st.Writes = s.list[i].writes
+			if err := s.list[i].err; err != nil {
 				st.Error = err.Error()
 			}
 		}
 		list = append(list, st)
 	}
 	return list
-}
-
-func nameOf(o Output) string {
-	if s, ok := o.(fmt.Stringer); ok {
-		return s.String()
-	}
-	return fmt.Sprintf("%T", o)
 }

@@ -23,11 +23,11 @@ func TestRunRestoresOutputs(t *testing.T) {
 	d.write("robots.txt", "User-agent: *\nDisallow: /secret/\n")
 	sitemap := &static.Sitemap{Path: d.path("sitemap.xml"), Base: base, Public: d.site.Public}
 	lines := &static.Robots{Path: d.path("robots.txt"), Base: base, Sitemaps: []string{sitemap.URL()}, Manifest: base + "robots.rdf"}
-	d.site.Own = sitemap.Own()
+	d.site.Files.Own = sitemap.Own()
 	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()
-	pub := &server.Publisher{Inventory: d.site, Journal: j, Outputs: []server.Output{sitemap, lines}, WriteEvery: time.Millisecond, Log: testLog(t),
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Outputs: []server.Output{sitemap, lines}, Pace: server.Pace{WriteEvery: time.Millisecond}, Log: testLog(t),
 		Snapshot: &manifest.Snapshot{Path: d.path("robots.rdf"), Manifest: doors.Describe(base), Public: d.site.Public}}
 	ctx, stop := context.WithCancel(t.Context())
 	var run sync.WaitGroup
@@ -88,7 +88,7 @@ func TestRunRestoresOutputs(t *testing.T) {
 func TestTurnRestoresOutputs(t *testing.T) {
 	d := newDocroot(t, "a.html")
 	sitemap := &static.Sitemap{Path: d.path("sitemap.xml"), Base: base, Public: d.site.Public}
-	d.site.Own = sitemap.Own()
+	d.site.Files.Own = sitemap.Own()
 	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()

@@ -27,6 +27,7 @@ type tally struct {
 }
 
 func (o *tally) String() string { return o.name }
+func (o *tally) Own() []string  { return nil }
 
 func (o *tally) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	o.mu.Lock()
@@ -143,7 +144,7 @@ func TestOutputs(t *testing.T) {
 	if at := w.pub.Published(); at != w.journal.Head() {
 		t.Errorf("published at %v, the head is %v", at, w.journal.Head())
 	}
-	w.pub.Importance = func(string) protocol.Importance { return 5 }
+	w.pub.Pages.Importance = func(string) protocol.Importance { return 5 }
 	_, err = turn()
 	w.must(err)
 	want("a new revision without a change", a, "1 with 3 5 5 5")

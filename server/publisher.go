@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
@@ -34,6 +35,56 @@ type Publisher struct {
 	// removed them. An output that fails does not keep the others from being written.
 	Outputs []Output
 
+	Pages Pages
+	Pace  Pace
+
+	// MaxMoves bounds how many new pages, and how many vanished ones, a scan
+	// remembers to its end to find the moves among them. Beyond that, moves are
+	// reported as a create and a delete. Zero means 100,000, which takes some 50 MB.
+	MaxMoves int
+
+	// Progress, if not nil, is called now and then during a scan, with its counts so far.
+	Progress func(inventory.Report)
+
+	Log *slog.Logger
+	Now func() time.Time
+
+	// state is all that is no option.
+	state struct {
+		once    sync.Once
+		loaded  sync.Once // the Snapshot has loaded the file of an earlier run
+		ready   atomic.Bool
+		running atomic.Bool   // Run is running
+		stale   chan struct{} // the manifest may be behind the journal
+		agenda  agenda
+		turn    turn
+		outputs outputStates
+		tally   tally
+	}
+}
+
+// A turn is what scans and announcements use, one at a time: only the goroutine that has locked it.
+type turn struct {
+	token     chan struct{}   // in it while it is locked
+	marked    bool            // see Publisher.mark
+	began     time.Time       // when the first scan of this Publisher began
+	announced int             // entries that exist because they were announced
+	counted   bool            // announced is valid
+	noHealer  bool            // the warning about a missing Healer was logged
+	refused   map[string]bool // see compare.Scan.Refused
+	deletions deletions
+}
+
+// A tally is what Status tells of this process.
+type tally struct {
+	mu                sync.Mutex // guards the fields below
+	status            Status
+	scanErr, writeErr error
+	published         protocol.Cursor
+}
+
+// Pages says what is particular about the pages of a site.
+type Pages struct {
 	// Heal gives files that were rewritten with the same bytes their previous
 	// modification time back, if the Inventory is an [inventory.Healer]: so the web
 	// server's validators stay those that visitors hold. A file whose bytes changed
@@ -53,7 +104,10 @@ type Publisher struct {
 	// Announces says that this site has pages known only through [Publisher.Announce]
 	// and announced with digests. It matters when the state was lost: see [OpenJournal].
 	Announces bool
+}
 
+// Pace says when a Publisher acts.
+type Pace struct {
 	// Grace is how long a page that vanished is held before its deletion is
 	// announced. Zero means 60 s.
 	Grace time.Duration
@@ -63,7 +117,7 @@ type Publisher struct {
 	// the time between them. Grace is ignored then.
 	Once bool
 
-	// LookEvery is how often Run scans everything, whatever the Inventory's
+	// ScanEvery is how often Run scans everything, whatever the Inventory's
 	// Watch has reported. Zero means 10 minutes.
 	ScanEvery time.Duration
 
@@ -74,55 +128,19 @@ type Publisher struct {
 	// Hurry, above zero, caps Run's wait before it retries what failed, or what
 	// was being changed. For tests.
 	Hurry time.Duration
-
-	// MaxMoves bounds how many new pages, and how many vanished ones, a scan
-	// remembers to its end to find the moves among them. Beyond that, moves are
-	// reported as a create and a delete. Zero means 100,000, which takes some 50 MB.
-	MaxMoves int
-
-	// Progress, if not nil, is called now and then during a scan, with its counts so far.
-	Progress func(inventory.Report)
-
-	Log *slog.Logger
-	Now func() time.Time
-
-	once  sync.Once
-	turn  chan struct{} // a lock: the goroutine whose token is in it may scan
-	wake  chan struct{} // a scope is dirty, or a scan has ended
-	stale chan struct{} // the manifest may be behind the journal
-
-	ready   atomic.Bool
-	running atomic.Bool // Run is running
-
-	// Only the goroutine that holds turn may use these.
-	marked    bool            // see mark
-	began     time.Time       // when the first scan of this Publisher began
-	announced int             // entries that exist because they were announced
-	counted   bool            // announced is valid
-	noHealer  bool            // the warning about a missing Healer was logged
-	refused   map[string]bool // see compare.Scan.Refused
-	deletions deletions
-
-	writing sync.Mutex // held while the outputs are written
-
-	mu                sync.Mutex // guards the fields below
-	pending           pending
-	status            Status
-	scanErr, writeErr error
-	held              time.Time            // when the page was held whose deletion is due next; zero if none
-	loaded            bool                 // the Snapshot has loaded the file of an earlier run
-	pendingHeals      compare.PendingHeals // scopes to scan again, and when
-	outputs           []outputState        // of Outputs
-	published         protocol.Cursor
 }
 
-// pending is what waits to be scanned.
-type pending struct {
-	all      bool
-	scopes   map[inventory.Scope]bool
-	calls    int  // how often dirty was called
-	fullScan bool // dirty was called for everything since takeFullScanRequest: a cause of failure may be gone
+func (p *Pace) grace() time.Duration { return cmp.Or(max(p.Grace, 0), time.Minute) }
+
+// ripe reports whether a page held since then is due to be checked again: its grace
+// period is over, or the clock was put back. In the latter case the scan holds it anew.
+func (p *Pace) ripe(since, now time.Time) bool {
+	held := now.Sub(since)
+	return held >= p.grace() || held < 0
 }
+
+// hurried returns a wait, at most Hurry where that is set.
+func (p *Pace) hurried(d time.Duration) time.Duration { return pause.AtMost(d, p.Hurry) }
 
 // Status is the state of a Publisher.
 type Status struct {
@@ -151,23 +169,15 @@ type Status struct {
 }
 
 func (p *Publisher) init() {
-	p.once.Do(func() {
-		p.turn, p.wake, p.stale = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	s := &p.state
+	s.once.Do(func() {
+		s.turn.token, s.agenda.wake, s.stale = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	})
 }
 
-func (p *Publisher) now() time.Time {
-	if p.Now != nil {
-		return p.Now()
-	}
-	return time.Now()
-}
+func (p *Publisher) now() time.Time { return clock.Now(p.Now) }
 
-func (p *Publisher) log() *slog.Logger { return orDiscard(p.Log) }
-
-func orDiscard(l *slog.Logger) *slog.Logger {
-	return cmp.Or(l, slog.New(slog.DiscardHandler))
-}
+func (p *Publisher) log() *slog.Logger { return cmp.Or(p.Log, slog.New(slog.DiscardHandler)) }
 
 // Scan scans the given scopes, or everything if there are none, and appends the
 // differences. Until the first description is whole every scan is a full one. After
@@ -202,25 +212,50 @@ func (p *Publisher) fullTurn(ctx context.Context, accept bool) (inventory.Report
 	if _, err = p.write(ctx); err != nil {
 		return rep, err
 	}
-	if err := p.healPending(ctx, &rep); err != nil || p.isWritten() {
+	if err := p.healPending(ctx, &rep); err != nil {
 		return rep, err
 	}
-	_, err = p.write(ctx) // pages had been edited again during the wait
+	_, err = p.write(ctx) // pages may have been edited again during the wait
 	return rep, err
+}
+
+// healRounds is how often a Turn scans pages again whose time was in the
+// future: they may have been written again meanwhile.
+const healRounds = 2
+
+// healPending waits until the times that could not be set have come, and scans
+// those pages again.
+func (p *Publisher) healPending(ctx context.Context, rep *inventory.Report) error {
+	for range healRounds {
+		now := p.now()
+		scopes, until := p.state.agenda.nearHeals(now)
+		if len(scopes) == 0 || p.state.running.Load() {
+			return nil
+		}
+		if !pause.For(ctx, until.Sub(now)) {
+			return ctx.Err()
+		}
+		next, _, err := p.scan(ctx, scopes, false)
+		next.Unchanged, next.LeftOut, next.Unread, next.Unsettled = rep.Unchanged, rep.LeftOut, rep.Unread, rep.Unsettled
+		rep.Add(next) // these are of a few pages only
+		rep.Head = next.Head
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // load makes the Snapshot serve the file of an earlier run, once.
 func (p *Publisher) load() {
-	p.mu.Lock()
-	loaded := p.loaded
-	p.loaded = true
-	p.mu.Unlock()
-	if loaded || p.Snapshot == nil {
-		return
-	}
-	if err := p.Snapshot.Load(p.Journal); err != nil {
-		p.log().Warn("published manifest could not be loaded: it will be written again", "err", err)
-	}
+	p.state.loaded.Do(func() {
+		if p.Snapshot == nil {
+			return
+		}
+		if err := p.Snapshot.Load(p.Journal); err != nil {
+			p.log().Warn("published manifest could not be loaded: it will be written again", "err", err)
+		}
+	})
 }
 
 // write writes the manifest and the outputs that are behind the journal.
@@ -233,16 +268,17 @@ func (p *Publisher) write(ctx context.Context) (wrote bool, err error) {
 	if !p.isManifestWritten() {
 		manifest, err = p.Snapshot.Write(ctx, p.Journal)
 	}
-	outputs, oerr := p.writeOutputs(ctx)
+	outputs, oerr := p.state.outputs.write(ctx, p.Outputs, p.Journal)
 	err = errors.Join(err, oerr)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.writeErr = err; manifest {
-		p.status.Writes++
+	t := &p.state.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.writeErr = err; manifest {
+		t.status.Writes++
 	}
 	// Another goroutine may have written a later one meanwhile.
-	if at := p.published; err == nil && (head.Epoch != at.Epoch || head.Seq > at.Seq) {
-		p.published = head
+	if at := t.published; err == nil && (head.Epoch != at.Epoch || head.Seq > at.Seq) {
+		t.published = head
 	}
 	return manifest || outputs, err
 }
@@ -253,16 +289,17 @@ func (p *Publisher) write(ctx context.Context) (wrote bool, err error) {
 // head has moved. It does not block. A sender that tells others to fetch what is
 // published waits for it.
 func (p *Publisher) Published() protocol.Cursor {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.published
+	t := &p.state.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.published
 }
 
 // isWritten reports whether there is nothing to write. A site that has not been
 // scanned yet is not published: its rules are unknown, so the manifest would leave
 // out whatever they may forbid, and yet claim to be complete.
 func (p *Publisher) isWritten() bool {
-	return !p.Ready() || p.isManifestWritten() && p.areOutputsWritten()
+	return !p.Ready() || p.isManifestWritten() && p.state.outputs.areWritten(p.Outputs, p.Journal)
 }
 
 func (p *Publisher) isManifestWritten() bool {
@@ -271,18 +308,19 @@ func (p *Publisher) isManifestWritten() bool {
 
 // Status returns the present state. It does not wait for a scan.
 func (p *Publisher) Status() Status {
-	p.mu.Lock()
-	s := p.status
-	if err := errors.Join(p.scanErr, p.writeErr); err != nil {
+	t := &p.state.tally
+	t.mu.Lock()
+	s, err := t.status, errors.Join(t.scanErr, t.writeErr)
+	t.mu.Unlock()
+	if err != nil {
 		s.Error = err.Error()
 	}
-	s.Outputs = p.outputStatus()
-	p.mu.Unlock()
+	s.Outputs = p.state.outputs.status(p.Outputs)
 	s.Head, s.Whole, s.Items = p.Journal.Head(), p.Journal.Whole(), p.Journal.Len()
 	if s.Looks == 0 { // no scan of this process has counted yet
 		waiting := 0
 		err := compare.EachHeld(p.Journal, func(e journal.Entry) {
-			if s.Held++; p.mayBeAnnounced(e) {
+			if s.Held++; p.Pages.mayBeAnnounced(e) {
 				waiting++
 			}
 		})
@@ -295,43 +333,48 @@ func (p *Publisher) Status() Status {
 }
 
 // lockTurn waits until no other goroutine scans or announces.
-func (p *Publisher) lockTurn(ctx context.Context) (done func(), err error) {
+func (p *Publisher) lockTurn(ctx context.Context) (t *turn, unlock func(), err error) {
 	p.init()
+	t = &p.state.turn
 	select {
-	case p.turn <- struct{}{}:
-		return func() { <-p.turn }, nil
+	case t.token <- struct{}{}:
+		return t, func() { <-t.token }, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 }
 
 // scan runs one scan, and again while more is due than one scan can hold. It returns scopes to scan again soon.
 func (p *Publisher) scan(ctx context.Context, scopes []inventory.Scope, accept bool) (rep inventory.Report, soon []inventory.Scope, err error) {
-	done, err := p.lockTurn(ctx)
+	t, unlock, err := p.lockTurn(ctx)
 	if err != nil {
 		return rep, nil, err
 	}
-	defer done()
-	begin := p.now()
-	if p.began.IsZero() {
-		p.began = begin.Truncate(time.Millisecond)
+	defer unlock()
+	a, begin := &p.state.agenda, p.now()
+	if t.began.IsZero() {
+		t.began = begin.Truncate(time.Millisecond)
 	}
 	if !p.Journal.Whole() {
 		scopes = nil
 	}
 	scopes = inventory.Covering(scopes)
-	p.removePendingHeals(scopes)
+	a.removeHeals(scopes)
 	total, was := inventory.Report{At: begin}, p.Journal.Head()
 	var held time.Time
 	for again := true; again; {
-		if err = p.countAnnounced(scopes); err != nil {
+		if err = t.countAnnounced(p.Journal, scopes); err != nil {
 			break
 		}
-		l := p.nextScan(scopes, accept)
+		l := p.nextScan(t, scopes, accept)
 		var found compare.Found
 		found, err = l.Run(ctx)
-		p.announced, p.counted = found.Announced, p.counted || err == nil && len(scopes) == 0
-		p.addPendingHeals(&found, l.Now)
+		t.announced, t.counted = found.Announced, t.counted || err == nil && len(scopes) == 0
+		a.addHeals(found.PendingHeals, l.Now)
+		if found.Unhealed > 0 {
+			p.log().Warn("some mtimes could not be restored: the web server may report a wrong Last-Modified for these files",
+				"files", found.Unhealed, "err", found.Unhealing)
+		}
 		total.Add(found.Report)
 		held, soon, again = found.Held, found.Soon, found.Again && err == nil
 	}
@@ -344,24 +387,24 @@ func (p *Publisher) scan(ctx context.Context, scopes []inventory.Scope, accept b
 }
 
 // nextScan returns a scan that begins now.
-func (p *Publisher) nextScan(scopes []inventory.Scope, accept bool) *compare.Scan {
-	l := &compare.Scan{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: p.MaxMoves,
+func (p *Publisher) nextScan(t *turn, scopes []inventory.Scope, accept bool) *compare.Scan {
+	l := &compare.Scan{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: cmp.Or(max(p.MaxMoves, 0), 100_000),
 		Now: p.now(), Clock: p.now, WriteMark: p.mark, Warn: p.log().Warn, Progress: p.progress,
-		Importance: p.Importance, MayBeAnnounced: p.mayBeAnnounced, Announced: p.announced}
+		Importance: p.Pages.Importance, MayBeAnnounced: p.Pages.mayBeAnnounced, Announced: t.announced}
 	l.Due = func(since time.Time) bool {
-		if p.Once {
-			return since.Before(p.began)
+		if p.Pace.Once {
+			return since.Before(t.began)
 		}
-		return p.ripe(since, l.Now)
+		return p.Pace.ripe(since, l.Now)
 	}
-	if p.Heal {
-		if p.refused == nil {
-			p.refused = make(map[string]bool)
+	if p.Pages.Heal {
+		if t.refused == nil {
+			t.refused = make(map[string]bool)
 		}
-		l.Refused = p.refused
+		l.Refused = t.refused
 		var ok bool
-		if l.Healer, ok = p.Inventory.(inventory.Healer); !ok && !p.noHealer {
-			p.noHealer = true
+		if l.Healer, ok = p.Inventory.(inventory.Healer); !ok && !t.noHealer {
+			t.noHealer = true
 			p.log().Warn("nothing is healed: this inventory has no files whose mtime could be set")
 		}
 	}
@@ -370,44 +413,41 @@ func (p *Publisher) nextScan(scopes []inventory.Scope, accept bool) *compare.Sca
 
 // Ready reports whether the Inventory has answered a scan of this process: its
 // rules are known, so the answers of its Public are valid. See doors.Notifier.
-func (p *Publisher) Ready() bool { return p.ready.Load() }
+func (p *Publisher) Ready() bool { return p.state.ready.Load() }
 
 func (p *Publisher) progress(r inventory.Report) {
-	p.ready.Store(true)
+	p.state.ready.Store(true)
 	if p.Progress != nil {
 		p.Progress(r)
 	}
 }
 
-// ripe reports whether a page held since then is due to be checked again: its grace
-// period is over, or the clock was put back. In the latter case the scan holds it anew.
-func (p *Publisher) ripe(since, now time.Time) bool {
-	held := now.Sub(since)
-	return held >= p.grace() || held < 0
-}
-
-func (p *Publisher) grace() time.Duration { return cmp.Or(max(p.Grace, 0), time.Minute) }
-
 // done records the end of a scan; from is the journal's head before it.
 func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.Time, err error) {
-	p.mu.Lock()
-	was := p.status.MassHeld
+	a, t := &p.state.agenda, &p.state.tally
+	t.mu.Lock()
+	s := &t.status
+	was := s.MassHeld
 	if rep.Head.Epoch == from.Epoch {
-		p.status.Changes += int(rep.Head.Seq - from.Seq) // also what a failed scan had appended
+		s.Changes += int(rep.Head.Seq - from.Seq) // also what a failed scan had appended
 	}
-	if p.scanErr = err; err != nil {
-		p.status.Failed++
+	if t.scanErr = err; err != nil {
+		s.Failed++
 	} else {
-		p.status.Looks++
-		p.status.Last, p.status.Held, p.status.MassHeld = rep, rep.HeldNow, rep.MassHeld
-		p.held = held
+		s.Looks++
+		s.Last, s.Held, s.MassHeld = rep, rep.HeldNow, rep.MassHeld
+		p.state.outputs.scans.Add(1)
+		if rep.MassHeld {
+			held = time.Time{}
+		}
+		a.hold(held)
 		if was && !rep.MassHeld && rep.HeldNow > 0 {
-			p.pending.add(nil) // some may have been due for long
+			a.add(nil, time.Time{}) // some may have been due for long
 		}
 	}
-	p.mu.Unlock()
-	pause.Wake(p.wake)
-	pause.Wake(p.stale)
+	t.mu.Unlock()
+	pause.Wake(a.wake)
+	pause.Wake(p.state.stale)
 	switch {
 	case err != nil:
 		return

@@ -404,7 +404,7 @@ func TestOnceGraceIsTheNextRun(t *testing.T) {
 	run := func() inventory.Report {
 		t.Helper()
 		w.restart()
-		w.pub.Once = true
+		w.pub.Pace.Once = true
 		w.pass(time.Second)
 		rep, err := w.pub.Turn(w.Context())
 		w.must(err)
@@ -439,7 +439,7 @@ func TestOnceGraceIsTheNextRun(t *testing.T) {
 	}
 	w.wantTold("")
 	w.restart()
-	w.pub.Once = true
+	w.pub.Pace.Once = true
 	if _, err := w.pub.AcceptDeletions(w.Context()); err != nil {
 		t.Fatal(err)
 	}

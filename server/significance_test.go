@@ -260,7 +260,7 @@ func TestImportance(t *testing.T) {
 	w.fill(3)
 	w.look()
 	asked, all := 0, protocol.Importance(0)
-	w.pub.Importance = func(url string) protocol.Importance {
+	w.pub.Pages.Importance = func(url string) protocol.Importance {
 		asked++
 		if strings.HasSuffix(url, "001.html") {
 			return 100
@@ -291,7 +291,7 @@ func TestImportance(t *testing.T) {
 	if a, b := w.entry("new.html").Importance, w.entry("p/001.html").Importance; a != 7 || b != 100 {
 		t.Errorf("%d %d", a, b)
 	}
-	w.pub.Importance = nil // as in a process without a log to count in
+	w.pub.Pages.Importance = nil // as in a process without a log to count in
 	w.write("p/001.html", "and another")
 	w.look()
 	if b := w.entry("p/001.html").Importance; b != 100 {

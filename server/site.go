@@ -15,9 +15,9 @@ import (
 // A Site is a document root, published at a base URL. It is an [inventory.Inventory].
 //
 // An allow-list decides which files are public: those ending in .htm, .html, .xhtml
-// and .pdf, and those that match Include. Some files are never public: hidden ones
+// and .pdf, and those that match Files.Include. Some files are never public: hidden ones
 // (the name, or that of a directory above, begins with a dot), an editor's backup, a
-// dump, an output of Parley, a file larger than MaxFile, anything but a regular file,
+// dump, an output of Parley, a file larger than Files.Max, anything but a regular file,
 // a symbolic link that leads out of the root, and a page forbidden to everybody by
 // robots.txt or by the page itself (see Features).
 //
@@ -28,36 +28,47 @@ import (
 //
 // Fields must not change once a method has been called. Any number of
 // goroutines may call the methods at once.
-// goroutines may call the methods at once.
 type Site struct {
 	Docroot string // the directory; relative to the working directory
 	Base    string // its URL, with a path if it is not a host's root; a last "/" is added
 
-	// Include and Exclude are patterns of file names to publish besides pages,
-	// and not to publish; Exclude wins. "*" and "?" stand for parts of a name,
-	// "**" for any number of directories, "{a,b}" for either. A pattern without a
-	// slash matches names in any directory, one with a slash the whole path below
-	// Docroot; one that ends in a slash matches everything below that directory.
-	// Exclude may match a directory as well. .well-known is hidden unless a pattern
-	// of Include begins with it.
-	Include, Exclude []string
+	// Files says which files are published, and where.
+	Files struct {
+		// Include and Exclude are patterns of file names to publish besides pages,
+		// and not to publish; Exclude wins. "*" and "?" stand for parts of a name,
+		// "**" for any number of directories, "{a,b}" for either. A pattern without a
+		// slash matches names in any directory, one with a slash the whole path below
+		// Docroot; one that ends in a slash matches everything below that directory.
+		// Exclude may match a directory as well. .well-known is hidden unless a pattern
+		// of Include begins with it.
+		Include, Exclude []string
 
-	// CleanURLs says that page.html is served at /page. If a public file has that
-	// very name, the URL is that file's and not page.html's.
-	CleanURLs bool
+		// CleanURLs says that page.html is served at /page. If a public file has that
+		// very name, the URL is that file's and not page.html's.
+		CleanURLs bool
 
-	// Robots is the robots.txt to obey: a file or an http(s) URL. Empty means
-	// robots.txt in Docroot, if there is one; with a Base below a path it means the
-	// host's, which is fetched. Its rules are matched against the paths of URLs,
-	// including the path of Base.
-	//
-	// When it changes, newly forbidden URLs are forbidden at once, and newly allowed
-	// ones are allowed after RobotsWait, if it is read again unchanged then; zero
-	// means 60 s. While robots.txt is missing, cannot be read or has no rule in it,
-	// the URLs that it forbade stay forbidden; that is logged as an error, and
-	// again after RobotsRemind: zero means 24 h.
-	Robots                   string
-	RobotsWait, RobotsRemind time.Duration
+		// Max is the size in bytes beyond which a file is not published. Zero means 100 MB.
+		Max int64
+
+		// Own lists files and directories that Parley writes, such as the manifest
+		// and the state. They are not published, nor ever is robots.rdf in Docroot.
+		Own []string
+	}
+
+	// Robots is the robots.txt to obey, and when.
+	Robots struct {
+		// File is a file or an http(s) URL. Empty means robots.txt in Docroot, if there
+		// is one; with a Base below a path it means the host's, which is fetched. Its
+		// rules are matched against the paths of URLs, including the path of Base.
+		File string
+
+		// When it changes, newly forbidden URLs are forbidden at once, and newly allowed
+		// ones are allowed after Wait, if it is read again unchanged then; zero means
+		// 60 s. While robots.txt is missing, cannot be read or has no rule in it, the URLs
+		// that it forbade stay forbidden; that is logged as an error, and again after
+		// Remind: zero means 24 h.
+		Wait, Remind time.Duration
+	}
 
 	// Journal is the site's journal: its file stores what robots.txt forbade, for
 	// the next process. Nil: a process knows only the rules that it read itself.
@@ -67,13 +78,6 @@ type Site struct {
 	// is being changed, and between two checks whether the docroot is still the same
 	// directory. For tests.
 	Hurry time.Duration
-
-	// MaxFile is the size in bytes beyond which a file is not published. Zero means 100 MB.
-	MaxFile int64
-
-	// Own lists files and directories that Parley writes, such as the manifest
-	// and the state. They are not published, nor ever is robots.rdf in Docroot.
-	Own []string
 
 	// Features, if not nil, extracts the title, language and so on from a page. Read
 	// calls it for HTML and XHTML, with at most the first 2 MiB of the same bytes
@@ -99,17 +103,17 @@ type Site struct {
 	files docroot.Site
 }
 
-// MaxFile is the size in bytes beyond which a file is not published, unless Site.MaxFile is set.
+// MaxFile is the size in bytes beyond which a file is not published, unless Site.Files.Max is set.
 const MaxFile = docroot.MaxFile
 
 // inside returns the docroot.Site that does the work.
 func (s *Site) inside() *docroot.Site {
 	s.once.Do(func() {
+		f, r := &s.Files, &s.Robots
 		s.files.Settings = docroot.Settings{
 			Docroot: s.Docroot, Base: s.Base,
-			Include: s.Include, Exclude: s.Exclude, CleanURLs: s.CleanURLs,
-			Robots: s.Robots, RobotsWait: s.RobotsWait, RobotsRemind: s.RobotsRemind,
-			Hurry: s.Hurry, MaxFile: s.MaxFile, Own: s.Own,
+			Include: f.Include, Exclude: f.Exclude, CleanURLs: f.CleanURLs, MaxFile: f.Max, Own: f.Own,
+			Robots: r.File, RobotsWait: r.Wait, RobotsRemind: r.Remind, Hurry: s.Hurry,
 			Features: s.Features, FeaturesVersion: s.FeaturesVersion, Log: s.Log,
 		}
 		if s.Journal != nil {
@@ -199,9 +203,6 @@ func (s *Site) OpenPage(ctx context.Context, url string) (io.ReadCloser, error) 
 func (s *Site) AcceptRobots() { s.inside().AcceptRobots() }
 
 // RobotsProblem returns what a person should know of robots.txt as last read, empty
-// if all is well, and whether this process has logged it as an error.
-func (s *Site) RobotsProblem() (trouble string, said bool) { return s.inside().RobotsProblem() }
-
-// RobotsLost reports whether robots.txt, as it was read last, is missing or has
-// lost its rules, so that a person is needed.
-func (s *Site) RobotsLost() bool { return s.inside().RobotsLost() }
+// if all is well; whether this process has logged it as an error; and whether the file
+// is missing or has lost its rules, so that a person is needed.
+func (s *Site) RobotsProblem() (trouble string, said, lost bool) { return s.inside().RobotsProblem() }

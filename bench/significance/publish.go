@@ -202,7 +202,7 @@ func (p *publication) turn(ctx context.Context, e *edition, version tree) (rep i
 	}
 	defer j.Close()
 	site := &server.Site{Docroot: p.root.path, Base: base, Features: p.features}
-	pub := &server.Publisher{Inventory: site, Journal: j, Once: true,
+	pub := &server.Publisher{Inventory: site, Journal: j, Pace: server.Pace{Once: true},
 		Snapshot: &manifest.Snapshot{Path: out, Manifest: doors.Describe(base), Public: site.Public}}
 	if rep, err = pub.Turn(ctx); err != nil {
 		return rep, err

@@ -82,7 +82,7 @@ func notifier() *command.Command {
 	bind := command.Bind
 	d := daemon{listen: "127.0.0.1:8639"}
 	d.limits.MaxSubscribers, d.limits.PerAddress, d.limits.Heartbeat = 1000, 16, 25*time.Second
-	p := &d.site.Publish
+	p := &d.site.Publish.Pace
 	p.Grace, p.ScanEvery, p.WriteEvery = time.Minute, 10*time.Minute, 10*time.Second
 	return &command.Command{
 		Name:     "notifier",

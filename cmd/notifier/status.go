@@ -113,8 +113,7 @@ type robotsStatus struct {
 }
 
 func robotsOf(rules siteflags.Rules) (s robotsStatus) {
-	s.Robots, _ = rules.RobotsProblem()
-	s.Lost = rules.RobotsLost()
+	s.Robots, _, s.Lost = rules.RobotsProblem()
 	return s
 }
 

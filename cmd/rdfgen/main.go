@@ -250,7 +250,7 @@ func (j *job) publishOnce(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, begun, j.send(ctx, p)) // the entries in the journal are true all the same
 	}
-	trouble, said := j.rules.RobotsProblem()
+	trouble, said, _ := j.rules.RobotsProblem()
 	if trouble != "" && !said {
 		j.printInfo("robots.txt: " + trouble)
 	}
@@ -378,7 +378,7 @@ func (j *job) publisher(journal *server.Journal) (p *server.Publisher, done func
 		site = j.shown.Watching(site)
 	}
 	p = j.site.Publisher(site, journal, j.env.Log)
-	p.Once = true
+	p.Pace.Once = true
 	bar, shown := j.env.Progress("scanning", -1), 0
 	p.Progress = func(r inventory.Report) {
 		n := r.New + r.Changed + r.Moved + r.Touched + r.Unchanged

@@ -53,7 +53,7 @@ func published(t *testing.T, base string) (root string, paths []string) {
 	snapshot := &manifest.Snapshot{Path: filepath.Join(root, "robots.rdf"), Manifest: doors.Describe(base), Public: s.Public}
 	snapshot.Manifest.Stream, snapshot.Manifest.Changes, snapshot.Manifest.Discovery = "", "", ""
 	sitemap := &static.Sitemap{Path: filepath.Join(root, "sitemap.xml"), Base: base, Public: s.Public}
-	p := &server.Publisher{Inventory: s, Journal: j, Once: true, Snapshot: snapshot, Outputs: []server.Output{
+	p := &server.Publisher{Inventory: s, Journal: j, Pace: server.Pace{Once: true}, Snapshot: snapshot, Outputs: []server.Output{
 		sitemap,
 		&static.Feeds{RSS: filepath.Join(root, "feed.xml"), Atom: filepath.Join(root, "atom.xml"), JSON: filepath.Join(root, "feed.json"), Base: base, Title: "Site", Public: s.Public},
 		&static.Robots{Path: filepath.Join(root, "robots.txt"), Base: base, Sitemaps: []string{sitemap.URL()}, Manifest: base + "robots.rdf"},

@@ -90,7 +90,8 @@ func TestPublishedTypesAreFetched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, crawler, published := &server.Site{Docroot: root, Base: "https://site.example/", Robots: rules}, &seed.Seeder{}, []string{}
+	s, crawler, published := &server.Site{Docroot: root, Base: "https://site.example/"}, &seed.Seeder{}, []string{}
+	s.Robots.File = rules
 	for o, err := range s.Scan(t.Context(), nil) {
 		switch {
 		case err != nil:

@@ -153,7 +153,7 @@ func (s *Site) start() error {
 	e := &engine{
 		journal: j,
 		publisher: &server.Publisher{Inventory: site, Journal: j, Snapshot: snapshot,
-			Grace: 50 * time.Millisecond, WriteEvery: 50 * time.Millisecond},
+			Pace: server.Pace{Grace: 50 * time.Millisecond, WriteEvery: 50 * time.Millisecond}},
 		notifier: &doors.Notifier{Log: j, Snapshot: snapshot, Base: s.Base, Public: site.Public},
 	}
 	if s.all {

@@ -40,8 +40,8 @@ type Catalog struct {
 	Exclude []string
 
 	// Robots is the robots.txt in force: a file or an http(s) URL. Empty means /robots.txt of the host of
-	// Base. Until it has been read once nothing is public. RobotsWait and RobotsRemind are as those of
-	// server.Site, which says what applies when robots.txt changes.
+	// Base. Until it has been read once nothing is public. RobotsWait and RobotsRemind are as Robots.Wait and
+	// Robots.Remind of server.Site, which says what applies when robots.txt changes.
 	Robots                   string
 	RobotsWait, RobotsRemind time.Duration
 
@@ -137,13 +137,10 @@ func (c *Catalog) AcceptRobots() {
 }
 
 // RobotsProblem is as [server.Site.RobotsProblem].
-func (c *Catalog) RobotsProblem() (trouble string, said bool) {
+func (c *Catalog) RobotsProblem() (trouble string, said, lost bool) {
 	rules := &c.site.border.rules
-	return rules.Trouble(), rules.Said()
+	return rules.Trouble(), rules.Said(), rules.Current().Lost()
 }
-
-// RobotsLost is as [server.Site.RobotsLost].
-func (c *Catalog) RobotsLost() bool { return c.site.border.rules.Current().Lost() }
 
 // PublicTo reports whether robots.txt allows a URL that is [Catalog.Public] to the crawler with the product
 // token name. A crawler without a group of rules of its own goes by the rules for everybody. It is made for

@@ -89,7 +89,7 @@ func TestFetchStories(t *testing.T) {
 			w.pass(25 * time.Hour)
 			for range 2 {
 				w.restart()
-				w.publisher.Once = true
+				w.publisher.Pace.Once = true
 				w.look()
 				w.pass(time.Hour)
 			}
@@ -352,7 +352,7 @@ func TestFetchWhilePublisherRuns(t *testing.T) {
 	w.catalog.Fetch = &catalog.Fetch{Rate: 100, Recheck: time.Hour}
 	w.catalog.Every = 50 * time.Millisecond
 	w.restart()
-	w.publisher.Grace = time.Millisecond
+	w.publisher.Pace.Grace = time.Millisecond
 	w.running()
 	w.until("the first page", func() bool { return w.journal.Whole() && w.journal.Len() == 1 })
 	w.cursor = w.journal.Head()

@@ -52,7 +52,8 @@ func newDocroot(t *testing.T) *docroot {
 }
 
 func (d *docroot) restart() {
-	d.site = &server.Site{Docroot: d.root, Base: rootBase, Robots: filepath.Join(d.root, "robots.txt"), Features: features}
+	d.site = &server.Site{Docroot: d.root, Base: rootBase, Features: features}
+	d.site.Robots.File = filepath.Join(d.root, "robots.txt")
 	d.reach = &catalog.Reachable{Inventory: d.site, Open: d.site.Open, Links: links, Base: rootBase, Journal: d.journal}
 	d.pub = &server.Publisher{Inventory: d.reach, Journal: d.journal, Now: d.clock}
 }

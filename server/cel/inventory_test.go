@@ -42,7 +42,7 @@ func TestQueriesToDynamicSite(t *testing.T) {
 	defer j.Close()
 	c := &catalog.Catalog{Base: site, Sources: []catalog.Source{catalog.List(list),
 		catalog.Command{Line: `printf 'url,type,modified\n/feed.php?of=all,application/rss+xml,2026-11-19\n'`}}}
-	p := &server.Publisher{Inventory: c, Journal: j, Grace: time.Nanosecond}
+	p := &server.Publisher{Inventory: c, Journal: j, Pace: server.Pace{Grace: time.Nanosecond}}
 	look := func() {
 		t.Helper()
 		if _, err := p.Scan(t.Context(), nil); err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/web"
@@ -32,11 +31,9 @@ func (d *manifestDoor) serve(w http.ResponseWriter, r *http.Request) *web.Proble
 // A discoveryDoor lists the doors.
 type discoveryDoor struct {
 	*site
-	doors        []door
+	list         protocol.Discovery // what does not change of the answer
 	readers      *readers
 	snapshot     *manifest.Snapshot // nil: there is none
-	heartbeat    time.Duration
-	welcome      *protocol.Welcome
 	descriptions *descriptions
 }
 
@@ -44,33 +41,11 @@ func (d *discoveryDoor) serve(w http.ResponseWriter, r *http.Request) *web.Probl
 	if p := d.scanning(); p != nil {
 		return p
 	}
-	head := d.log.Head()
-	list := protocol.Discovery{Version: 1, Base: d.urls.base, Epoch: head.Epoch, Head: head, Floor: d.log.Floor(),
-		Heartbeat: int(d.heartbeat / time.Second), Forms: d.readers.forms(), Filters: d.readers.filters(), Welcome: d.welcome}
+	list, head := d.list, d.log.Head()
+	list.Epoch, list.Head, list.Floor = head.Epoch, head, d.log.Floor()
+	list.Forms, list.Filters = d.readers.forms(), d.readers.filters()
 	if d.snapshot != nil {
 		list.Items = d.snapshot.Items()
-	}
-	for _, door := range d.doors {
-		switch url := d.urls.base + door.path; door.path {
-		case manifestPath:
-			list.Manifest = url
-		case changesPath:
-			list.Changes = url
-		case streamPath:
-			list.Stream, list.Subprotocols = d.urls.stream, protocol.Subprotocols()
-		case queryPath:
-			list.Query = url
-		case batchPath:
-			list.Batch, list.Inline = url, protocol.MaxInline
-		case sitePath:
-			list.Site = url
-		case agentsPath:
-			list.Agents = url
-		case openAPIPath:
-			list.OpenAPI = url
-		case asyncAPIPath:
-			list.AsyncAPI = url
-		}
 	}
 	d.descriptions.link(w.Header())
 	var b bytes.Buffer

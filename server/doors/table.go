@@ -36,7 +36,8 @@ type door struct {
 	path    string // below the base
 	methods []string
 	exists  bool
-	openAPI bool // the OpenAPI document describes it
+	openAPI bool    // the OpenAPI document describes it
+	listed  *string // where the discovery document has its URL; nil: nowhere
 
 	// serve answers a request, or returns the problem to answer with.
 	serve func(http.ResponseWriter, *http.Request) *web.Problem
@@ -75,45 +76,54 @@ func newTable(n *Notifier) *table {
 	counts := &counters{}
 	large := &limit.Admission{}
 	described := &descriptions{site: s, stream: !limits.PullOnly}
-	discovery := &discoveryDoor{site: s, readers: readers, snapshot: n.Snapshot, heartbeat: heartbeat, welcome: n.Welcome,
-		descriptions: described}
+	discovery := &discoveryDoor{site: s, readers: readers, snapshot: n.Snapshot, descriptions: described,
+		list: protocol.Discovery{Version: 1, Base: n.Base, Heartbeat: int(heartbeat / time.Second), Welcome: n.Welcome}}
+	list := &discovery.list
 
 	read := []string{http.MethodGet, http.MethodHead}
 	ask := []string{http.MethodGet, http.MethodHead, web.MethodQuery, http.MethodPost}
 	post := []string{http.MethodPost}
 	t := &table{site: s, readers: readers, bundles: b, frames: f, subscribers: subscribers, counts: counts, doors: []door{
-		{manifestPath, read, true, n.Snapshot != nil,
+		{manifestPath, read, true, n.Snapshot != nil, &list.Manifest,
 			(&manifestDoor{site: s, snapshot: n.Snapshot, descriptions: described, counts: counts}).serve},
-		{protocol.DiscoveryPath, read, true, false,
+		{protocol.DiscoveryPath, read, true, false, nil,
 			discovery.serve},
-		{changesPath, ask, true, true,
+		{changesPath, ask, true, true, &list.Changes,
 			(&changesDoor{site: s, readers: readers, delivery: d, subscribers: subscribers, pullOnly: limits.PullOnly, counts: counts}).serve},
-		{streamPath, read, !limits.PullOnly, false,
+		{streamPath, read, !limits.PullOnly, false, &list.Stream,
 			(&streamDoor{site: s, readers: readers, frames: f, subscribers: subscribers, heartbeat: heartbeat,
 				hurry: limits.Hurry, counts: counts}).serve},
-		{queryPath, ask, content.Items != nil, true,
+		{queryPath, ask, content.Items != nil, true, &list.Query,
 			(&queryDoor{site: s, readers: readers, items: content.Items, pullOnly: limits.PullOnly}).serve},
-		{batchPath, ask, content.Pages != nil, true,
+		{batchPath, ask, content.Pages != nil, true, &list.Batch,
 			(&batchDoor{site: s, readers: readers, bundles: b, item: content.Item, admitted: large, counts: counts}).serve},
-		{sitePath, read, content.Archive != nil, true,
+		{sitePath, read, content.Archive != nil, true, &list.Site,
 			(&siteDoor{site: s, readers: readers, archives: a, admitted: large, counts: counts}).serve},
-		{agentsPath, post, clients.Agents != nil, true,
+		{agentsPath, post, clients.Agents != nil, true, &list.Agents,
 			(&agentsDoor{site: s, readers: readers}).serve},
-		{agentsRunPath, post, clients.Agents != nil && content.Items != nil, true,
+		{agentsRunPath, post, clients.Agents != nil && content.Items != nil, true, nil,
 			(&agentRunDoor{site: s, readers: readers, items: content.Items, subscribers: subscribers}).serve},
-		{announcePath, post, clients.Announce != nil, true,
+		{announcePath, post, clients.Announce != nil, true, nil,
 			(&announceDoor{site: s, announce: clients.Announce, tokens: clients.AnnounceTokens}).serve},
-		{openAPIPath, read, true, false,
+		{openAPIPath, read, true, false, &list.OpenAPI,
 			described.serve(&described.openAPI)},
-		{asyncAPIPath, read, !limits.PullOnly, false,
+		{asyncAPIPath, read, !limits.PullOnly, false, &list.AsyncAPI,
 			described.serve(&described.asyncAPI)},
 	}}
 	t.doors = slices.DeleteFunc(t.doors, func(d door) bool { return !d.exists })
-	discovery.doors = t.doors
 	for _, d := range t.doors {
+		if d.listed != nil {
+			*d.listed = n.Base + d.path
+		}
 		if d.openAPI {
 			described.doors = append(described.doors, d.path)
 		}
+	}
+	if list.Stream != "" {
+		list.Stream, list.Subprotocols = s.urls.stream, protocol.Subprotocols()
+	}
+	if list.Batch != "" {
+		list.Inline = protocol.MaxInline
 	}
 	return t
 }

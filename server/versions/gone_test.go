@@ -71,7 +71,7 @@ func (r *rig) doors() func(ref string) []byte {
 func TestReplayOmitsBytesOfRemovedPages(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(41, 42))
 	r := newRig(t, nil)
-	r.publisher.Grace = time.Hour
+	r.publisher.Pace.Grace = time.Hour
 	r.first(map[string][]byte{"index.html": text(rnd, 3000), "other.html": text(rnd, 3000)})
 	begin := r.journal.Head()
 	secret := []byte("<p>the password is 12345, and more")

@@ -338,7 +338,7 @@ func TestLargePages(t *testing.T) {
 func TestGoneMovedAndForbiddenPages(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(37, 38))
 	r := newRig(t, nil)
-	r.publisher.Grace = time.Nanosecond
+	r.publisher.Pace.Grace = time.Nanosecond
 	page, moving := text(rnd, 3000), text(rnd, 4000)
 	r.first(map[string][]byte{"index.html": page, "gone.html": page, "from.html": moving, "private.html": page, "a b(1).html": page})
 	f := r.front()

@@ -143,9 +143,7 @@ func (o *outputs) list(f *Flags, public func(string) bool, log *slog.Logger) (li
 func (o *outputs) own(f *Flags) []string {
 	var own []string
 	for _, out := range o.list(f, nil, nil) {
-		if o, ok := out.(interface{ Own() []string }); ok {
-			own = append(own, o.Own()...)
-		}
+		own = append(own, out.Own()...)
 	}
 	return own
 }

@@ -112,12 +112,14 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (inventory.Invent
 
 func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *slog.Logger) (inventory.Inventory, error) {
 	if f.Docroot != "" {
-		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Include: p.include, Exclude: p.exclude, CleanURLs: p.cleanURLs,
-			Robots: p.robots, RobotsWait: p.robotsWait, RobotsRemind: p.robotsRemind, MaxFile: p.maxFile, Hurry: f.Hurry, Journal: j,
+		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Hurry: f.Hurry, Journal: j,
 			Features: features, FeaturesVersion: strings.Join(p.masks, "\n"), Log: log}
+		files, robots := &site.Files, &site.Robots
+		files.Include, files.Exclude, files.CleanURLs, files.Max = p.include, p.exclude, p.cleanURLs, p.maxFile
+		robots.File, robots.Wait, robots.Remind = p.robots, p.robotsWait, p.robotsRemind
 		for _, own := range append(f.outputs.own(f), f.Out, f.State, f.keyFile(j)) {
 			if own != "" {
-				site.Own = append(site.Own, own)
+				files.Own = append(files.Own, own)
 			}
 		}
 		if err := site.Check(); err != nil {
@@ -242,11 +244,9 @@ type Rules interface {
 	PublicTo(name, url string) bool
 	// AcceptRobots makes the next scan accept robots.txt as it is then.
 	AcceptRobots()
-	// RobotsProblem describes a problem with robots.txt, and says whether it was logged as an error.
-	RobotsProblem() (trouble string, said bool)
-
-	// RobotsLost reports whether robots.txt is missing or has lost its rules, so that a person is needed.
-	RobotsLost() bool
+	// RobotsProblem describes a problem with robots.txt, and says whether it was logged as an error, and whether
+	// the file is missing or has lost its rules, so that a person is needed.
+	RobotsProblem() (trouble string, said, lost bool)
 }
 
 // RulesOf returns the rules of an inventory returned by Inventory. All of those have some.

@@ -44,7 +44,7 @@ func (f *Flags) Options(askRate float64) []command.Flag {
 		bind("previous", &f.journal.Published, "`FILE or URL` of the manifest published last, to compare the state with (default: the file of --out)"),
 		bind("retention", &f.journal.Retention, "keep the journal of changes and deletions for `TIME`"),
 		bind("hurry", &f.Hurry, "cap our own waiting times, such as debouncing and retries, at `TIME` (0: no cap; for tests)"),
-		bind("heal", &f.Publish.Heal, "restore the mtime of files rewritten with the same bytes, so that the web server answers 304 again"),
+		bind("heal", &f.Publish.Pages.Heal, "restore the mtime of files rewritten with the same bytes, so that the web server answers 304 again"),
 	}, f.asks.options(askRate), f.pages.options(), f.outputs.options(), f.senders.options())
 }
 
@@ -60,7 +60,7 @@ func (f *Flags) Check(log *slog.Logger) error {
 		return command.Misusef("--docroot and lists of URLs exclude each other: choose one")
 	case f.Docroot == "" && !lists && p.tokens == "":
 		return command.Misusef("--docroot is required, or one of --urls, --urls-cmd, --urls-sitemap and --urls-feed")
-	case f.Docroot == "" && f.Publish.Heal:
+	case f.Docroot == "" && f.Publish.Pages.Heal:
 		return command.Misusef("--heal sets the dates of files: it needs --docroot")
 	}
 	if err := f.asks.check(); err != nil {
@@ -90,7 +90,7 @@ func (f *Flags) Check(log *slog.Logger) error {
 // requires that both have the same values of these options.
 func (f *Flags) TaskOptions() []string {
 	var does []string
-	if f.Publish.Heal {
+	if f.Publish.Pages.Heal {
 		does = append(does, "--heal")
 	}
 	return append(append(does, f.outputs.does()...), f.senders.does()...)
@@ -120,7 +120,7 @@ func (f *Flags) Claims() []string {
 	for _, file := range f.outputs.files() {
 		claim("", *file)
 	}
-	if f.Publish.Heal {
+	if f.Publish.Pages.Heal {
 		claim("--heal in ", f.Docroot) // each would set the dates that it knows
 	}
 	if f.outputs.writeRobots {
@@ -153,9 +153,9 @@ func (f *Flags) Publisher(inv inventory.Inventory, j *server.Journal, log *slog.
 	about := doors.Describe(f.Base)
 	about.URL = f.manifestURL()
 	p := &f.Publish
-	p.Inventory, p.Journal, p.Hurry, p.Log = inv, j, f.Hurry, log
+	p.Inventory, p.Journal, p.Pace.Hurry, p.Log = inv, j, f.Hurry, log
 	p.Snapshot = &manifest.Snapshot{Path: f.manifest(), Manifest: about, Public: inv.Public}
 	p.Outputs = f.outputs.list(f, inv.Public, log)
-	p.Importance, p.Announces = importance(f.pages.logs, log), f.pages.tokens != ""
+	p.Pages.Importance, p.Pages.Announces = importance(f.pages.logs, log), f.pages.tokens != ""
 	return p
 }

@@ -116,7 +116,7 @@ func (w *world) start(change func(*evidence.Keeper)) {
 	}
 	w.must(w.keeper.Open())
 	inv := w.keeper.Watching(w.site)
-	w.pub = &server.Publisher{Inventory: inv, Journal: w.journal, Grace: time.Hour, ScanEvery: 200 * time.Millisecond, Hurry: 20 * time.Millisecond}
+	w.pub = &server.Publisher{Inventory: inv, Journal: w.journal, Pace: server.Pace{Grace: time.Hour, ScanEvery: 200 * time.Millisecond, Hurry: 20 * time.Millisecond}}
 	w.pages = w.keeper.Gate(&versions.Store{Journal: w.journal, Open: w.site.OpenPage, Public: inv.Public})
 	ctx, stop := context.WithCancel(w.Context())
 	var owned sync.WaitGroup

@@ -76,6 +76,9 @@ var _ server.Output = (*Nginx)(nil)
 // String names the output.
 func (n *Nginx) String() string { return "nginx include" }
 
+// Own returns nothing: the file is not below the docroot.
+func (n *Nginx) Own() []string { return nil }
+
 // Write implements [server.Output]. It writes nothing before the journal is whole.
 func (n *Nginx) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	wrote, err := n.write(ctx, j)

@@ -325,8 +325,9 @@ func TestNginxNeverHidesAPage(t *testing.T) {
 					}
 				}
 			}
-			site := &server.Site{Docroot: g.root, Base: nginxBase, CleanURLs: clean, Include: []string{"**"}}
-			p := &server.Publisher{Inventory: site, Journal: g.journal, Once: true}
+			site := &server.Site{Docroot: g.root, Base: nginxBase}
+			site.Files.CleanURLs, site.Files.Include = clean, []string{"**"}
+			p := &server.Publisher{Inventory: site, Journal: g.journal, Pace: server.Pace{Once: true}}
 			_, err := p.AcceptDeletions(t.Context())
 			g.must(err)
 			g.out.Public = site.Public

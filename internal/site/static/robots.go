@@ -57,6 +57,9 @@ var (
 // String names the output.
 func (r *Robots) String() string { return "robots.txt" }
 
+// Own returns nothing: a robots.txt is never published as a page.
+func (r *Robots) Own() []string { return nil }
+
 // Write implements [server.Output]: it merges the lines into the file, or creates it. It does not use the
 // journal, which may be nil.
 func (r *Robots) Write(ctx context.Context, _ *server.Journal) (bool, error) {

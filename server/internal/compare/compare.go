@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/clock"
@@ -15,35 +14,21 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// A comparison must close its view of the journal to append, and then seek its place again, which takes a
-// second in a million entries. So it gathers steps up to flushAfter, which take some 20 MB, or for flushTime,
-// so that followers hear of a long rebuild while it goes on.
-const (
-	flushAfter = 32 * protocol.MaxBatch
-	flushTime  = 5 * time.Second
-)
-
-// A comparison is a Scan in progress.
+// A comparison is a Scan in progress. One goroutine uses it.
 type comparison struct {
 	scan  *Scan
 	found Found
 
-	left    *entries
-	steps   []journal.Step
-	flushed time.Time // when steps were last appended; wall-clock time
-	broken  bool      // an append has failed
+	left  entries // of the journal, not compared yet
+	steps steps   // what has been decided of the others
 
 	gone   []journal.Entry   // absent entries, newly so or due for deletion
 	born   []inventory.Offer // offers of new pages, already read
 	direct bool              // new pages are appended at once, without looking for moves
 	unseen []string
-	unread int
 
 	inherited int // newly held pages that no scan has ever seen
-
-	// Entries that are there because they were announced: in the whole journal before this scan, and those
-	// that the pending steps and the appended steps replace.
-	announced, giving, given int
+	announced int // entries that were in the whole journal before this scan because they were announced
 }
 
 // settle ends the baseline: the first description becomes visible.
@@ -57,8 +42,7 @@ func (c *comparison) settle() error {
 // walk does the merge join. It appends the steps that can be decided at once, and collects in gone and born
 // those that only the end of the walk decides. After an error, absence means nothing.
 func (c *comparison) walk(ctx context.Context) error {
-	c.left, c.flushed = &entries{j: c.scan.Journal, scopes: c.scan.Scopes}, time.Now()
-	defer func() { c.left.pause() }()
+	defer c.left.pause()
 	if c.scan.Journal.Len() == 0 {
 		c.left.end = true // no need to keep a view of an empty journal open
 	}
@@ -111,9 +95,8 @@ func (c *comparison) walk(ctx context.Context) error {
 			}
 		}
 		if !more || e.Item.URL != o.URL {
-			err = c.fresh(ctx, o)
-			if err == nil {
-				err = c.flushFull(ctx)
+			if err = c.fresh(ctx, o); err == nil {
+				err = c.steps.flushFull(ctx)
 			}
 			if err != nil {
 				return err
@@ -138,14 +121,13 @@ func (c *comparison) walk(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.left.pause()
 	c.scan.Progress(c.found.Report)
-	return c.flush(ctx)
+	return c.steps.flush(ctx)
 }
 
 // advance flushes if needed, and moves to the journal's next entry.
 func (c *comparison) advance(ctx context.Context) (journal.Entry, bool, error) {
-	if err := c.flushFull(ctx); err != nil {
+	if err := c.steps.flushFull(ctx); err != nil {
 		return journal.Entry{}, false, err
 	}
 	return c.next()
@@ -227,10 +209,10 @@ func (c *comparison) compareRead(ctx context.Context, e journal.Entry, r invento
 	if ok, err := c.date(ctx, &now, r, isStamp(e.Stamp, r)); !ok {
 		return err
 	}
-	c.countReplaced(e)
+	c.steps.replaces(e)
 	if tell {
 		c.found.Report.Changed++
-		c.steps = append(c.steps, journal.Step{Op: protocol.Update, Entry: now, Significance: Significance(e, now)})
+		c.steps.add(journal.Step{Op: protocol.Update, Entry: now, Significance: Significance(e, now)})
 		return nil
 	}
 	switch {
@@ -251,7 +233,7 @@ func (c *comparison) keep(was, now journal.Entry) {
 		was.Held.Equal(now.Held) && was.Newest.Equal(now.Newest) && was.Other.Equal(now.Other) {
 		return
 	}
-	c.steps = append(c.steps, journal.Step{Entry: now})
+	c.steps.add(journal.Step{Entry: now})
 }
 
 // importanceOf returns a page's importance.
@@ -284,7 +266,7 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 		return c.create(ctx, r)
 	default:
 		c.born = append(c.born, r)
-		if len(c.born) > c.scan.limit() {
+		if len(c.born) > c.scan.Limit {
 			c.direct = true
 			return c.createBorn(ctx)
 		}
@@ -307,7 +289,7 @@ func (c *comparison) create(ctx context.Context, r inventory.Offer) error {
 	e, ok, err := c.newborn(ctx, ItemOf(r, c.scan.Now, c.scan.Journal.Whole()), r)
 	if ok {
 		c.found.Report.New++
-		c.steps = append(c.steps, journal.Step{Op: protocol.Create, Entry: e})
+		c.steps.add(journal.Step{Op: protocol.Create, Entry: e})
 	}
 	return err
 }
@@ -344,7 +326,7 @@ func (c *comparison) absent(e journal.Entry) {
 		c.hold(e) // the clock was set back: the page would wait until then, and for its grace period
 	case !e.Held.IsZero() && !c.scan.Accept && (c.scan.MayBeAnnounced(e) || !c.scan.Due(e.Held)):
 		// It stays held.
-	case len(c.gone) < c.scan.limit():
+	case len(c.gone) < c.scan.Limit:
 		c.gone = append(c.gone, e)
 	case e.Held.IsZero():
 		c.hold(e)
@@ -356,15 +338,8 @@ func (c *comparison) absent(e journal.Entry) {
 
 func (c *comparison) withdraw(e journal.Entry) {
 	c.found.Report.Withdrawn++
-	c.countReplaced(e)
-	c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: e.Item.URL, Length: -1}}})
-}
-
-// countReplaced counts an announced entry that the next step replaces.
-func (c *comparison) countReplaced(e journal.Entry) {
-	if IsAnnounced(e) {
-		c.giving++
-	}
+	c.steps.replaces(e)
+	c.steps.add(Deletion(e.Item.URL))
 }
 
 func (c *comparison) unsettled(url string) {
@@ -389,44 +364,8 @@ func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Off
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	}
-	c.found.Report.Unread++
-	if c.unread++; c.unread <= 5 {
+	if c.found.Report.Unread++; c.found.Report.Unread <= 5 {
 		c.scan.Warn("page could not be read: its last known state stays", "url", o.URL, "place", o.Place, "err", err)
 	}
 	return r, errUnread
-}
-
-// flushFull flushes when enough steps have gathered.
-func (c *comparison) flushFull(ctx context.Context) error {
-	if len(c.steps) < protocol.MaxBatch {
-		return nil
-	}
-	if !c.left.end && len(c.steps) < flushAfter && time.Since(c.flushed) < flushTime {
-		return nil
-	}
-	// A journal cannot grow while a view is open.
-	c.left.pause()
-	return c.flush(ctx)
-}
-
-// flush appends all pending steps, in transactions of bounded size. No view may be open.
-func (c *comparison) flush(ctx context.Context) error {
-	tells := func(s journal.Step) bool { return s.Op != "" }
-	if c.scan.WriteMark != nil && c.scan.Journal.Whole() && slices.ContainsFunc(c.steps, tells) {
-		if err := c.scan.WriteMark(); err != nil {
-			return err
-		}
-	}
-	for s := c.steps; len(s) > 0; {
-		n := min(len(s), protocol.MaxBatch)
-		if _, err := c.scan.Journal.Append(ctx, s[:n]); err != nil {
-			c.broken = true
-			return err
-		}
-		s = s[n:]
-	}
-	c.given, c.giving = c.given+c.giving, 0
-	clear(c.steps)
-	c.steps, c.flushed = c.steps[:0], time.Now()
-	return nil
 }

@@ -6,15 +6,13 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
-	"github.com/parleyweb/parley/protocol"
 )
 
 // massFloor is how many pages may vanish at once from a site of any size without being a mass disappearance,
 // unless they are all it has.
 const massFloor = 20
 
-// finish decides what the walk left open: moves, new pages, holds, and deletions that are due. No view may be
-// open.
+// finish decides what the walk left open: moves, new pages, holds, and deletions that are due.
 func (c *comparison) finish(ctx context.Context) error {
 	// A page that could not be scanned has not vanished.
 	gone := c.gone[:0]
@@ -39,7 +37,7 @@ func (c *comparison) finish(ctx context.Context) error {
 		}
 	}
 	c.gone = nil
-	if err := c.flush(ctx); err != nil {
+	if err := c.steps.flush(ctx); err != nil {
 		return err
 	}
 	if err := c.countHeld(); err != nil {
@@ -51,9 +49,9 @@ func (c *comparison) finish(ctx context.Context) error {
 	}
 	for _, url := range ripe {
 		c.found.Report.Gone++
-		c.steps = append(c.steps, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}})
+		c.steps.add(Deletion(url))
 	}
-	if err := c.flush(ctx); err != nil {
+	if err := c.steps.flush(ctx); err != nil {
 		return err
 	}
 	return c.countHeld()
@@ -75,7 +73,7 @@ func (c *comparison) countHeld() error {
 	})
 	// Announced pages cannot vanish, and inherited ones that wait may have been announced: neither kind
 	// counts on either side.
-	c.found.Report.MassHeld = IsMass(c.found.Report.HeldNow-waiting, c.scan.Journal.Len()-(c.announced-c.given)-waiting)
+	c.found.Report.MassHeld = IsMass(c.found.Report.HeldNow-waiting, c.scan.Journal.Len()-(c.announced-c.steps.given)-waiting)
 	if c.inherited > 0 {
 		c.scan.Warn("pages of the published manifest were never found by a scan: they stay until they are announced again, or a person accepts their deletion",
 			"pages", c.inherited)
@@ -107,7 +105,7 @@ func (c *comparison) hold(e journal.Entry) {
 	if c.scan.MayBeAnnounced(e) {
 		c.inherited++
 	}
-	c.steps = append(c.steps, journal.Step{Entry: e})
+	c.steps.add(journal.Step{Entry: e})
 }
 
 func (c *comparison) isUnseen(url string) bool {

@@ -97,7 +97,7 @@ func (c *comparison) moves(ctx context.Context) error {
 			continue // once it has settled, the vanished page is held, and the move is found then
 		}
 		c.found.Report.Moved++
-		c.steps = append(c.steps, journal.Step{Op: protocol.Move, From: m.from.Item.URL, Entry: e})
+		c.steps.add(journal.Step{Op: protocol.Move, From: m.from.Item.URL, Entry: e})
 		went[m.from.Item.URL] = true
 	}
 	c.born = rest

@@ -12,9 +12,6 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// MaxMoves is the default limit of each side list.
-const MaxMoves = 100_000
-
 // A Scan compares an Inventory with a journal, and appends the differences: a merge join, both sides in the
 // order of protocol.Compare. All fields but Healer, Refused and Importance must be set.
 type Scan struct {
@@ -22,7 +19,7 @@ type Scan struct {
 	Journal   *journal.Journal  // has no other writer meanwhile
 	Scopes    []inventory.Scope // in order, none within another; none at all means everything
 	Accept    bool              // announce every deletion
-	Limit     int               // of each side list: new pages, and vanished ones, among which moves are found; zero means MaxMoves
+	Limit     int               // of each side list: new pages, and vanished ones, among which moves are found
 	Now       time.Time         // when the scan began
 	Clock     func() time.Time
 	WriteMark func() error              // called before the first steps that followers will see
@@ -58,30 +55,23 @@ type Found struct {
 // Run does one scan. After an error Found reports what was recorded before it; that scan then causes no hold
 // and no deletion, and after a full scan Announced is no more exact than before.
 func (l *Scan) Run(ctx context.Context) (Found, error) {
-	c := &comparison{scan: l}
+	c := &comparison{scan: l, left: entries{j: l.Journal, scopes: l.Scopes}}
+	c.steps = steps{scan: l, left: &c.left, flushed: time.Now()}
 	if len(l.Scopes) > 0 {
 		c.announced = l.Announced
 	}
 	err := c.walk(ctx)
 	if err == nil {
 		err = c.finish(ctx)
-	} else if ctx.Err() == nil && !c.broken {
-		err = errors.Join(err, c.flush(ctx)) // what an aborted walk had decided for certain
+	} else if ctx.Err() == nil && !c.steps.broken {
+		err = errors.Join(err, c.steps.flush(ctx)) // what an aborted walk had decided for certain
 	}
 	if err == nil && len(l.Scopes) == 0 && !l.Journal.Whole() {
 		err = c.settle()
 	}
-	c.found.Announced = l.Announced - c.given
+	c.found.Announced = l.Announced - c.steps.given
 	if err == nil {
-		c.found.Announced = c.announced - c.given
+		c.found.Announced = c.announced - c.steps.given
 	}
 	return c.found, err
-}
-
-// limit returns the limit of each side list.
-func (l *Scan) limit() int {
-	if l.Limit > 0 {
-		return l.Limit
-	}
-	return MaxMoves
 }

@@ -83,7 +83,7 @@ func newSite(t *testing.T) *site {
 	s.journal, s.gate.Log = j, j
 	inventory := &server.Site{Docroot: s.dir, Base: s.base}
 	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(s.base), Public: inventory.Public}
-	s.pub = &server.Publisher{Inventory: inventory, Journal: j, Snapshot: snapshot, Grace: time.Nanosecond, Announces: true}
+	s.pub = &server.Publisher{Inventory: inventory, Journal: j, Snapshot: snapshot, Pace: server.Pace{Grace: time.Nanosecond}, Pages: server.Pages{Announces: true}}
 	s.notifier = &doors.Notifier{Log: &s.gate, Snapshot: snapshot, Base: s.base, Public: inventory.Public, Ready: s.pub.Ready,
 		Limits:  doors.Limits{Heartbeat: time.Second, PerAddress: 100},
 		Clients: doors.Clients{Announce: s.pub.Announce, AnnounceTokens: []string{token}}}

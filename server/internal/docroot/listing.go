@@ -33,9 +33,9 @@ const (
 // dir lists a directory, and appends its subdirectories to next.
 func (a *ahead) dir(d *walkDir, next []*walkDir) ([]*walkDir, error) {
 	a.files, a.links = a.files[:0], nil
-	d.own = a.ownIn(d)
+	d.own = a.walk.ownIn(d)
 	first := len(next)
-	f, err := a.tree.openDir(d.real)
+	f, err := a.walk.tree.openDir(d.real)
 	var open *sharedDir
 	var stop error
 	if err == nil {
@@ -81,7 +81,7 @@ func (a *ahead) dir(d *walkDir, next []*walkDir) ([]*walkDir, error) {
 
 // entry handles a directory entry. It returns a directory that is to be walked.
 func (a *ahead) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*walkDir, error) {
-	s := a.site
+	s := a.walk.site
 	switch {
 	case mode.IsDir():
 		c := s.child(d, name)
@@ -95,7 +95,7 @@ func (a *ahead) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*w
 	case name[0] == '.' && s.names.Dir(d.left, joinPlace(d.place, name), name) == public.Hidden:
 		return nil, a.leftOut(joinPlace(d.place, name), public.Hidden) // wherever it leads
 	case mode&fs.ModeSymlink != 0:
-		l, err := s.link(a.tree, d, f, name)
+		l, err := s.link(a.walk.tree, d, f, name)
 		switch {
 		case err != nil:
 			return nil, a.say(said{err: &inventory.UnseenError{Prefix: d.prefix + escapeName(name), Err: err}})

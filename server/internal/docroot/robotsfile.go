@@ -106,13 +106,11 @@ func (s *Site) AcceptRobots() {
 	}
 }
 
-// RobotsProblem returns a problem of robots.txt that a person should know, and whether it has been logged.
-func (s *Site) RobotsProblem() (trouble string, said bool) {
-	return s.robots.Trouble(), s.robots.Said()
+// RobotsProblem returns a problem of robots.txt that a person should know, whether it has been logged, and whether
+// the file is missing or has lost its rules.
+func (s *Site) RobotsProblem() (trouble string, said, lost bool) {
+	return s.robots.Trouble(), s.robots.Said(), s.robots.Current().Lost()
 }
-
-// RobotsLost reports whether robots.txt is missing or has lost its rules.
-func (s *Site) RobotsLost() bool { return s.robots.Current().Lost() }
 
 // PublicTo reports whether robots.txt allows a public URL to the product token name.
 func (s *Site) PublicTo(name, url string) bool {

@@ -119,7 +119,7 @@ func TestSiteRobotsChanges(t *testing.T) {
 			d.wantOffered("private/b.html")
 			pass(24 * 3600)
 			d.wantOffered("private/b.html")
-			if trouble, said := d.site.RobotsProblem(); !said || trouble == "" {
+			if trouble, said, _ := d.site.RobotsProblem(); !said || trouble == "" {
 				t.Errorf("the change of %q is not reported", lost)
 			}
 		}
@@ -131,7 +131,7 @@ func TestSiteRobotsChanges(t *testing.T) {
 		d.wantOffered("a.html", "private/b.html")
 		d.must(os.Remove(d.path("robots.txt"))) // which forbade nothing
 		d.wantOffered("a.html", "private/b.html")
-		if trouble, _ := d.site.RobotsProblem(); trouble != "" {
+		if trouble, _, _ := d.site.RobotsProblem(); trouble != "" {
 			t.Error(trouble)
 		}
 
@@ -199,7 +199,7 @@ func TestSiteRobotsAfterARestart(t *testing.T) {
 	end()
 	end = start(time.Nanosecond)
 	d.wantOffered("a.html")
-	if _, said := d.site.RobotsProblem(); said {
+	if _, said, _ := d.site.RobotsProblem(); said {
 		t.Error("the reminder is logged twice a day")
 	}
 	end()

@@ -38,26 +38,32 @@ type said struct {
 	err   error
 }
 
-// ahead is the part of a walk that runs ahead of the consumer.
+// ahead is the part of a walk that runs ahead of the consumer. Its list and all that this calls run in one
+// goroutine, which alone uses files and links.
 type ahead struct {
-	*walk
-	ctx   context.Context // of the walk; also ended by stop
+	walk *walk
+	pipeline
 	end   context.CancelFunc
 	ended sync.WaitGroup
+	err   error // why the walk ended; read once order is closed
 
-	order chan *batch // to be yielded, in order; closed at the end
-	work  chan *batch // to be described
-	free  chan *batch // free for use; its bound keeps sends to order and work from blocking
-	err   error       // why the walk ended; read once order is closed
-
-	cur   *batch // being filled
 	files []file // of the current directory
 	links map[string]string
 }
 
+// A pipeline carries batches from the goroutine that lists directories to those that describe files, and to the
+// consumer of the walk.
+type pipeline struct {
+	ctx   context.Context // of the walk; also ended by ahead.stop
+	order chan *batch     // to be yielded, in order; closed at the end
+	work  chan *batch     // to be described
+	free  chan *batch     // free for use; its bound keeps sends to order and work from blocking
+	cur   *batch          // being filled by the goroutine that lists
+}
+
 // lookAhead begins to list the directories of starts, which are ordered. The caller must call stop.
 func (w *walk) lookAhead(ctx context.Context, starts []*walkDir) *ahead {
-	a := &ahead{walk: w, order: make(chan *batch, batches), work: make(chan *batch, batches), free: make(chan *batch, batches)}
+	a := &ahead{walk: w, pipeline: pipeline{order: make(chan *batch, batches), work: make(chan *batch, batches), free: make(chan *batch, batches)}}
 	a.ctx, a.end = context.WithCancel(ctx)
 	for range batches {
 		a.free <- &batch{done: make(chan struct{}, 1)}
@@ -88,10 +94,10 @@ func (a *ahead) stop() {
 }
 
 // giveBack frees a batch that has been yielded.
-func (a *ahead) giveBack(b *batch) {
+func (p *pipeline) giveBack(b *batch) {
 	clear(b.out)
-	b.dir, b.open, b.links, b.out, b.files = nil, nil, nil, b.out[:0], b.files[:0]
-	a.free <- b
+	*b = batch{files: b.files[:0], out: b.out[:0], done: b.done}
+	p.free <- b
 }
 
 // list lists all directories, level by level.
@@ -124,41 +130,41 @@ func (a *ahead) list(starts []*walkDir) error {
 }
 
 // batch returns the batch that is being filled.
-func (a *ahead) batch() (*batch, error) {
-	if a.cur == nil {
+func (p *pipeline) batch() (*batch, error) {
+	if p.cur == nil {
 		select {
-		case a.cur = <-a.free:
-		case <-a.ctx.Done():
-			return nil, a.ctx.Err()
+		case p.cur = <-p.free:
+		case <-p.ctx.Done():
+			return nil, p.ctx.Err()
 		}
 	}
-	return a.cur, nil
+	return p.cur, nil
 }
 
 // send hands on the batch that is being filled.
-func (a *ahead) send() error {
-	b := a.cur
+func (p *pipeline) send() error {
+	b := p.cur
 	if b == nil {
 		return nil
 	}
-	a.cur = nil
-	a.order <- b
+	p.cur = nil
+	p.order <- b
 	if b.open != nil {
-		a.work <- b
+		p.work <- b
 	} else {
 		b.done <- struct{}{}
 	}
-	return a.ctx.Err()
+	return p.ctx.Err()
 }
 
 // say appends a result that needs no stat.
-func (a *ahead) say(s said) error {
-	b, err := a.batch()
+func (p *pipeline) say(s said) error {
+	b, err := p.batch()
 	if err != nil {
 		return err
 	}
 	if b.out = append(b.out, s); len(b.out) >= batchSize {
-		return a.send()
+		return p.send()
 	}
 	return nil
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/server/internal/public"
 	"github.com/parleyweb/parley/server/inventory"
@@ -66,37 +66,19 @@ func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 // system's queue would overflow, and report so much too late. One tracks the directories as they come and go.
 // One reports settled paths.
 type watcher struct {
-	site *Site
-	tell func([]inventory.Scope) // may be called by all three
+	site  *Site
+	tell  func([]inventory.Scope) // may be called by all three
+	known knownPaths              // used by all three
+
+	// Only the goroutine of run uses these.
 	fs   *fsnotify.Watcher
 	root rootID
+	full bool // the system allows no more watches
 
 	moved chan struct{} // wakes run: a directory or the root has changed
 	noted chan struct{} // wakes settle: a path is settling
 	lost  chan struct{} // makes run return errAgain
-
-	mu      sync.Mutex                   // guards what follows
-	changed map[string]bool              // paths; true if another file may stand there now
-	left    map[string]bool              // those of changed whose file was removed or renamed
-	dirs    map[string]*watched          // by absolute path without symbolic links
-	byID    map[dirID]string             // the paths of dirs by dirID
-	aliases map[string][]*walkDir        // by file: the directories with symbolic links to it
-	links   map[string]bool              // symbolic links that lead to directories or to other links
-	guards  map[string]bool              // paths that determine which directory the root is
-	fresh   map[string]bool              // new directories
-	gone    map[string][]inventory.Scope // scopes to scan for directories that are gone, by their path
-	robots  string                       // path of robots.txt, if it is a file
-	full    bool                         // the system allows no more watches
 }
-
-// watched is a directory that is watched.
-type watched struct {
-	id dirID
-	at []*walkDir // its places in the site: several if symbolic links lead to it
-}
-
-// A dirID identifies a directory whatever its path. It is zero where the system has no such id.
-type dirID struct{ dev, ino uint64 }
 
 // A rootID identifies the directory that a docroot is at some moment.
 type rootID struct {
@@ -108,10 +90,15 @@ func newWatcher(s *Site, tell func([]inventory.Scope)) *watcher {
 	return &watcher{
 		site: s, tell: tell,
 		moved: make(chan struct{}, 1), noted: make(chan struct{}, 1), lost: make(chan struct{}, 1),
-		changed: map[string]bool{}, left: map[string]bool{}, dirs: map[string]*watched{}, byID: map[dirID]string{},
-		aliases: map[string][]*walkDir{}, links: map[string]bool{}, guards: map[string]bool{},
-		fresh: map[string]bool{}, gone: map[string][]inventory.Scope{},
+		known: knownPaths{changed: map[string]change{}, dirs: map[string]*watched{}, byID: map[dirID]string{},
+			aliases: map[string][]*walkDir{}, links: map[string]bool{}, guards: map[string]bool{}, robots: map[string]bool{},
+			fresh: map[string]bool{}, gone: map[string][]inventory.Scope{}},
 	}
+}
+
+// hurried returns a wait, shorter in tests.
+func (w *watcher) hurried(d time.Duration) time.Duration {
+	return pause.AtMost(d, w.site.Settings.Hurry)
 }
 
 // run watches until ctx ends; it returns errAgain if a new watcher is needed.
@@ -135,7 +122,7 @@ func (w *watcher) run(ctx context.Context) (err error) {
 		return nil
 	}
 	w.tell(nil)
-	poll := time.NewTicker(pause.AtMost(watchPoll, w.site.Settings.Hurry))
+	poll := time.NewTicker(w.hurried(watchPoll))
 	defer poll.Stop()
 	for {
 		select {
@@ -158,8 +145,8 @@ func (w *watcher) run(ctx context.Context) (err error) {
 // robots.txt is due to be accepted, until ctx ends.
 func (w *watcher) watchRules(ctx context.Context) {
 	keeper := &w.site.robots
-	every := pause.AtMost(robotsEvery, w.site.Settings.Hurry)
-	poll := time.NewTicker(min(pause.AtMost(watchPoll, w.site.Settings.Hurry), every))
+	every := w.hurried(robotsEvery)
+	poll := time.NewTicker(min(w.hurried(watchPoll), every))
 	defer poll.Stop()
 	var tried, triedFor time.Time // when the scan for the candidate due at triedFor was requested
 	for asked := time.Now(); ; {
@@ -213,30 +200,17 @@ var errTooMuch = errors.New("too many paths change at once")
 
 // note records an event. It does nothing that could take long.
 func (w *watcher) note(ev fsnotify.Event, now time.Time) {
-	w.mu.Lock()
-	isDir := w.dirs[ev.Name] != nil
-	known := isDir || w.dirs[filepath.Dir(ev.Name)] != nil || ev.Name == w.robots
-	if !known && !w.guards[ev.Name] && !w.links[ev.Name] {
-		w.mu.Unlock()
-		return // beside the root, or no longer in it
-	}
-	other := ev.Has(fsnotify.Create) || ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename)
-	structure := other || ev.Has(fsnotify.Chmod) && !isDir // perhaps a directory that was unreadable before
-	if structure {
-		w.changed[ev.Name] = w.changed[ev.Name] || other
-	}
-	if ev.Has(fsnotify.Rename) || ev.Has(fsnotify.Remove) {
-		w.left[ev.Name] = true
-	}
-	w.mu.Unlock()
-	if known && !w.site.settling.note(ev.Name, now) {
-		w.site.settling.clear()
-		w.fail(errTooMuch)
+	inside, structure := w.known.note(ev)
+	if inside {
+		if !w.site.settling.note(ev.Name, now) {
+			w.site.settling.clear()
+			w.fail(errTooMuch)
+		}
+		pause.Wake(w.noted)
 	}
 	if structure {
 		pause.Wake(w.moved)
 	}
-	pause.Wake(w.noted)
 }
 
 // settle reports settled paths, until ctx ends.
@@ -249,10 +223,7 @@ func (w *watcher) settle(ctx context.Context) {
 		due, next := w.site.settling.due(now)
 		if len(due) > 0 {
 			if w.settled(due, now) && all.IsZero() {
-				all = now.Add(pause.AtMost(watchLinked, w.site.Settings.Hurry))
-				if at := lastAll.Add(pause.AtMost(watchLinkedMost, w.site.Settings.Hurry)); at.After(all) {
-					all = at
-				}
+				all = clock.Later(now.Add(w.hurried(watchLinked)), lastAll.Add(w.hurried(watchLinkedMost)))
 			}
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Patterns are patterns as in Site.Exclude, for an inventory without files. The zero value matches nothing.
+// Patterns are patterns as in Site.Files.Exclude, for an inventory without files. The zero value matches nothing.
 // It is safe for concurrent use.
 type Patterns struct{ globs []glob }
 
