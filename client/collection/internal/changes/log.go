@@ -1,12 +1,3 @@
-// Package changes is the log of what the crawler has learned: the changes of the stored contents. It is a journal in
-// a file of its own, so that a program that follows sites can also follow a crawler.
-//
-// So that nothing is lost between the two files, the transaction of a change puts the change into an outbox in
-// state.db; after the commit it is appended to the journal, and the next transaction removes it from the outbox.
-// That one also stores the journal's head: after a crash with a filled outbox, the journal has the outbox if and
-// only if its head is further.
-//
-// The parts of a change that are not for crawlers are stored under its number in the journal.
 package changes
 
 import (
