@@ -78,7 +78,7 @@ var ours = map[string][]string{
 	"internal/textual":             {"internal/html"},
 
 	"internal/engine/contents":            {"protocol", "internal/warc"},
-	"client/collection/internal/changes":  {"protocol", "internal/engine/contents", "client/collection/internal/record", "internal/boltfile", "internal/journal"},
+	"client/collection/internal/changes":  {"protocol", "internal/atomicfile", "internal/engine/contents", "client/collection/internal/record", "internal/boltfile", "internal/journal"},
 	"client/collection/internal/filetree": {"internal/boltfile", "internal/filename"},
 	"client/collection/internal/mirror":   {"protocol", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/record", "internal/engine/frontier", "internal/filename"},
 	"client/collection/internal/queue":    {"client/collection/internal/record", "internal/engine/frontier"},

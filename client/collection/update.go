@@ -74,7 +74,10 @@ func (c *Collection) update(f func(u *update) error) error {
 				return err
 			}
 		}
-		if err := tx.Commit(); err != nil {
+		if err := c.sinks.log.Flush(tx); err != nil {
+			return err
+		}
+		if err := c.sinks.log.Commit(tx); err != nil {
 			// It is unknown whether the transaction is on disk.
 			c.broken = fmt.Errorf("reopen the collection: it is unknown whether the last transaction is on disk: %w", err)
 			return err
@@ -90,13 +93,17 @@ func (c *Collection) update(f func(u *update) error) error {
 		c.sinks.rollback()
 		return err
 	}
-	if log := c.sinks.log; log != nil && log.Posted() {
-		if err = log.Pass(c.runOps); err != nil {
-			c.broken = fmt.Errorf("reopen the collection: committed changes did not reach the journal or the mirror: %w", err)
-			return c.broken
-		}
+	// Readers of the log come last: what they see is in the state and in its place.
+	if m := c.sinks.mirror; m != nil && m.Waits() {
+		err = c.runOps()
 	}
-	return nil
+	if err == nil {
+		err = c.sinks.log.Publish()
+	}
+	if err != nil {
+		c.broken = fmt.Errorf("reopen the collection: committed changes did not reach the mirror or the readers of the log: %w", err)
+	}
+	return c.broken
 }
 
 func newUpdate(c *Collection, tx *bbolt.Tx) *update {

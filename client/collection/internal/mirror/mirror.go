@@ -35,10 +35,13 @@ type Mirror struct {
 	files []*os.File                 // files to sync
 	stale []string                   // names to remove after the next sync
 	freed bool                       // the transaction has released a name
+	tx    *bbolt.Tx                  // the present transaction, nil if it has no file operations
+	done  bool                       // the operations in the state are done
 }
 
-// Buckets within the outbox.
+// Buckets within changes.Bucket.
 var (
+	opsBucket   = []byte("ops")   // name -> temporary name, empty to remove the file: the operations of the last transaction that had any
 	namesBucket = []byte("names") // page -> name
 	pathsBucket = []byte("paths") // name, folded -> page
 )
@@ -69,13 +72,13 @@ func (m *Mirror) Rollback() {
 		f.Close()
 		m.Discard(tempOf(f))
 	}
-	m.files, m.stale, m.freed = m.files[:0], m.stale[:0], false
+	m.files, m.stale, m.freed, m.tx = m.files[:0], m.stale[:0], false, nil
 	clear(m.temps)
 }
 
-// Ops returns the file operations of the last transaction.
-func Ops(box *bbolt.Bucket) (ops []filetree.Op, err error) {
-	b := box.Bucket(changes.FileOps)
+// Ops returns the file operations of the last transaction that had any.
+func Ops(tx *bbolt.Tx) (ops []filetree.Op, err error) {
+	b := tx.Bucket(changes.Bucket).Bucket(opsBucket)
 	if b == nil {
 		return nil, nil
 	}
@@ -84,6 +87,29 @@ func Ops(box *bbolt.Bucket) (ops []filetree.Op, err error) {
 		return nil
 	})
 	return ops, err
+}
+
+// Waits reports whether the present transaction has file operations, to be done after its commit.
+func (m *Mirror) Waits() bool { return m.tx != nil }
+
+// Do runs the operations of the last transaction that had any. It may be repeated.
+func (m *Mirror) Do(ops []filetree.Op) error {
+	m.tx = nil
+	err := m.Tree.Do(ops)
+	m.done = err == nil && len(ops) > 0
+	return err
+}
+
+// Done reports whether the state has operations that are done.
+func (m *Mirror) Done() bool { return m.done }
+
+// Forget removes the operations from the state.
+func Forget(tx *bbolt.Tx) error {
+	box := tx.Bucket(changes.Bucket)
+	if box.Bucket(opsBucket) == nil {
+		return nil
+	}
+	return box.DeleteBucket(opsBucket)
 }
 
 // Keep writes a page's body under a temporary name, unless it is in a file of the directory already.
@@ -150,13 +176,19 @@ type Names struct {
 	ops, names, paths *bbolt.Bucket
 }
 
-// In returns the names in the outbox of a transaction.
-func (m *Mirror) In(box *bbolt.Bucket) (Names, error) {
-	g := Names{m: m}
+// In returns the names in a write transaction.
+func (m *Mirror) In(tx *bbolt.Tx) (Names, error) {
+	g, box := Names{m: m}, tx.Bucket(changes.Bucket)
+	if m.tx != tx {
+		if err := Forget(tx); err != nil { // they are done
+			return g, err
+		}
+		m.tx = tx
+	}
 	for _, b := range []struct {
 		to   **bbolt.Bucket
 		name []byte
-	}{{&g.ops, changes.FileOps}, {&g.names, namesBucket}, {&g.paths, pathsBucket}} {
+	}{{&g.ops, opsBucket}, {&g.names, namesBucket}, {&g.paths, pathsBucket}} {
 		var err error
 		if *b.to, err = box.CreateBucketIfNotExists(b.name); err != nil {
 			return g, err
