@@ -92,7 +92,9 @@ func TestSharedFile(t *testing.T) {
 	}
 	same := func() {
 		t.Helper()
-		epoch := func(j *journal.Journal, seq uint64) protocol.Cursor { return protocol.Cursor{Epoch: j.Head().Epoch, Seq: seq} }
+		epoch := func(j *journal.Journal, seq uint64) protocol.Cursor {
+			return protocol.Cursor{Epoch: j.Head().Epoch, Seq: seq}
+		}
 		if shared.Head() != epoch(shared, own.Head().Seq) || shared.Floor() != epoch(shared, own.Floor().Seq) {
 			t.Fatalf("changes after %v up to %v, want those after %v up to %v", shared.Floor(), shared.Head(), own.Floor(), own.Head())
 		}
