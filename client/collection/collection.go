@@ -299,7 +299,7 @@ func (c *Collection) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var err error
-	if m := c.sinks.mirror; m != nil && m.Done() && c.broken == nil {
+	if c.sinks.mirror != nil && c.broken == nil {
 		// Repeated by the next Open, they could remove a file that somebody else has put there meanwhile.
 		err = boltfile.RecoverDamage(func() error { return c.db.Update(mirror.Forget) })
 	}

@@ -147,8 +147,11 @@ type news struct {
 }
 
 // names returns the mirror's names in the transaction.
-func (u *update) names() (mirror.Names, error) {
-	return u.c.sinks.mirror.In(u.tx)
+func (u *update) names() (_ *mirror.Names, err error) {
+	if u.files == nil {
+		u.files, err = u.c.sinks.mirror.In(u.tx)
+	}
+	return u.files, err
 }
 
 // tell stores a change for subscribers, and its file operations.

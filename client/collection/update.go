@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
@@ -29,7 +30,8 @@ type update struct {
 	firsts  firsts
 	batch   *queue.Batch
 
-	copied *copyMeta // nil if this is not a copy
+	files  *mirror.Names // nil if no file changes
+	copied *copyMeta     // nil if this is not a copy
 	out    *Committed
 }
 
@@ -38,6 +40,7 @@ func (c *Collection) update(f func(u *update) error) error {
 	if c.broken != nil {
 		return c.broken
 	}
+	var u *update
 	err := boltfile.RecoverDamage(func() error {
 		tx, err := c.db.Begin(true)
 		if errors.Is(err, boltfile.ErrClosed) {
@@ -50,7 +53,7 @@ func (c *Collection) update(f func(u *update) error) error {
 			c.touched = 0
 			boltfile.ReleasePages(tx)
 		}
-		u := newUpdate(c, tx)
+		u = newUpdate(c, tx)
 		if err := f(u); err != nil {
 			return err
 		}
@@ -74,9 +77,6 @@ func (c *Collection) update(f func(u *update) error) error {
 				return err
 			}
 		}
-		if err := c.sinks.log.Flush(tx); err != nil {
-			return err
-		}
 		if err := c.sinks.log.Commit(tx); err != nil {
 			// It is unknown whether the transaction is on disk.
 			c.broken = fmt.Errorf("reopen the collection: it is unknown whether the last transaction is on disk: %w", err)
@@ -94,7 +94,7 @@ func (c *Collection) update(f func(u *update) error) error {
 		return err
 	}
 	// Readers of the log come last: what they see is in the state and in its place.
-	if m := c.sinks.mirror; m != nil && m.Waits() {
+	if u.files != nil {
 		err = c.runOps()
 	}
 	if err == nil {

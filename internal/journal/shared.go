@@ -73,22 +73,15 @@ func (p *Part) Renew(note string) error {
 	return nil
 }
 
-// Finish drops old changes, and returns the number of the newest that was dropped. It is the last before the commit.
-func (p *Part) Finish() (floor uint64, err error) {
-	switch err = p.t.finish(&p.j.opts); {
-	case err == errNothing:
-		err = nil
-	case err == nil:
+// Commit drops old changes, and commits the transaction. Until it is durable, readers of the journal wait to begin.
+func (p *Part) Commit() error {
+	err := p.t.finish(&p.j.opts)
+	if err == nil {
 		err = writeMeta(p.tx, p.m)
 	}
-	if err != nil {
-		return 0, p.j.fail("append to", err)
+	if err != nil && err != errNothing {
+		return p.j.fail("append to", err)
 	}
-	return p.m.floor, nil
-}
-
-// Commit commits the transaction. Until it is durable, readers of the journal wait to begin.
-func (p *Part) Commit() error {
 	p.j.commit.Lock()
 	defer p.j.commit.Unlock()
 	return p.tx.Commit()

@@ -56,9 +56,6 @@ func join(t *testing.T, db *boltfile.File, j *journal.Journal, f func(p *journal
 		err = f(p)
 	}
 	if err == nil {
-		_, err = p.Finish()
-	}
-	if err == nil {
 		err = p.Commit()
 	}
 	if err != nil {
@@ -168,9 +165,6 @@ func TestSharedFilePublishes(t *testing.T) {
 	}
 	if seq, err := p.Append(create("lost", "1")); seq != 1 || err != nil {
 		t.Errorf("change %d, %v", seq, err)
-	}
-	if _, err := p.Finish(); err != nil {
-		t.Fatal(err)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)

@@ -143,12 +143,13 @@ func (l *Log) bringOver(o *Options) error {
 	}
 	if err == nil {
 		err = l.alone(func(tx *bbolt.Tx, p *journal.Part) error {
-			if proven {
-				err = b.join(tx, p)
-			} else {
+			box := tx.Bucket(Bucket)
+			asides, err := l.asidesIn(tx)
+			if proven && err == nil {
+				err = b.join(asides, p)
+			} else if err == nil {
 				err = begin(tx, p)
 			}
-			box := tx.Bucket(Bucket)
 			return errors.Join(err, drop(box, stepsBucket), box.Delete(toldKey), o.Store(tx, proven))
 		})
 	}
@@ -170,18 +171,18 @@ func (b *before) discard(path string) error {
 }
 
 // join appends the rest of the outbox to the journal, and stores the asides of what it had already.
-func (b *before) join(tx *bbolt.Tx, p *journal.Part) error {
-	n, asides, err := b.appended()
+func (b *before) join(asides *bbolt.Bucket, p *journal.Part) error {
+	n, late, err := b.appended()
 	if err != nil {
 		return err
 	}
-	for seq, a := range asides {
-		if err := putAside(tx, seq, &a); err != nil {
+	for seq, a := range late {
+		if err := putAside(asides, seq, &a); err != nil {
 			return err
 		}
 	}
-	for i := range b.outbox[n:] {
-		if err := put(tx, p, b.outbox[n+i].step, b.outbox[n+i].Aside); err != nil {
+	for _, next := range b.outbox[n:] {
+		if err := put(asides, p, next.step, next.Aside); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func (l *Log) Events(ctx context.Context, after protocol.Cursor, follow bool, f 
 			}
 			continue
 		}
-		asides, err := l.asides(changes[0].Seq, changes[len(changes)-1].Seq)
+		asides, err := l.readAsides(changes[0].Seq, changes[len(changes)-1].Seq)
 		if err != nil {
 			return err
 		}
@@ -63,8 +63,8 @@ func (l *Log) Events(ctx context.Context, after protocol.Cursor, follow bool, f 
 	}
 }
 
-// asides returns the Asides of changes, by number.
-func (l *Log) asides(from, to uint64) (map[uint64]Aside, error) {
+// readAsides returns the Asides of changes, by number.
+func (l *Log) readAsides(from, to uint64) (map[uint64]Aside, error) {
 	list := map[uint64]Aside{}
 	maps.Copy(list, l.late)
 	err := l.reading(func(tx *bbolt.Tx) error {

@@ -34,6 +34,7 @@ type Log struct {
 	journal *journal.Journal // nil before Open, and if the state is opened read-only, and there was never a change
 	witness witness
 	part    *journal.Part    // of the present transaction, nil if it has no change
+	asides  *bbolt.Bucket    // if part is not nil
 	late    map[uint64]Aside // of a state of the version before, opened read-only: asides that were not stored yet
 }
 
@@ -98,23 +99,24 @@ func begin(tx *bbolt.Tx, p *journal.Part) error {
 
 // alone writes to the journal in a transaction of its own.
 func (l *Log) alone(f func(tx *bbolt.Tx, p *journal.Part) error) error {
-	var p *journal.Part
-	err := boltfile.RecoverDamage(func() error {
-		return l.db.Update(func(tx *bbolt.Tx) (err error) {
-			if p, err = l.journal.Join(tx); err != nil {
-				return err
-			}
-			if err := f(tx, p); err != nil {
-				return err
-			}
-			_, err = p.Finish()
+	return boltfile.RecoverDamage(func() error {
+		tx, err := l.db.Begin(true)
+		if err != nil {
 			return err
-		})
+		}
+		defer l.db.Rollback(tx)
+		p, err := l.journal.Join(tx)
+		if err == nil {
+			err = f(tx, p)
+		}
+		if err == nil {
+			err = p.Commit()
+		}
+		if err == nil {
+			p.Publish()
+		}
+		return err
 	})
-	if err == nil {
-		p.Publish()
-	}
-	return err
 }
 
 // drop deletes a bucket, if it exists.
@@ -131,52 +133,44 @@ const refilledNote = "collection/refilled"
 // Tell stores a change in the transaction of its cause.
 func (l *Log) Tell(tx *bbolt.Tx, step journal.Step, a Aside) (err error) {
 	if l.part == nil {
-		if l.part, err = l.journal.Join(tx); err != nil {
+		if l.asides, err = l.asidesIn(tx); err == nil {
+			l.part, err = l.journal.Join(tx)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return put(tx, l.part, step, a)
+	return put(l.asides, l.part, step, a)
 }
 
 // put appends a step to the journal, and stores the aside of its change, if it is one.
-func put(tx *bbolt.Tx, p *journal.Part, step journal.Step, a Aside) error {
+func put(asides *bbolt.Bucket, p *journal.Part, step journal.Step, a Aside) error {
 	seq, err := p.Append(step)
 	if err != nil || seq == 0 {
 		return err
 	}
-	return putAside(tx, seq, &a)
+	return putAside(asides, seq, &a)
 }
 
-func putAside(tx *bbolt.Tx, seq uint64, a *Aside) error {
+func putAside(asides *bbolt.Bucket, seq uint64, a *Aside) error {
+	key := binary.BigEndian.AppendUint64(nil, seq)
+	return asides.Put(key, appendAside(key, a))
+}
+
+// asidesIn returns the bucket of asides in a write transaction, without those before the journal's floor.
+func (l *Log) asidesIn(tx *bbolt.Tx) (*bbolt.Bucket, error) {
 	b, err := tx.Bucket(Bucket).CreateBucketIfNotExists(asidesBucket)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.FillPercent = 0.9
-	key := binary.BigEndian.AppendUint64(nil, seq)
-	return b.Put(key, appendAside(key, a))
-}
-
-// Flush completes what Tell has stored in a transaction. Old changes are dropped, with their asides.
-func (l *Log) Flush(tx *bbolt.Tx) error {
-	if l.part == nil {
-		return nil
-	}
-	floor, err := l.part.Finish()
-	if err != nil {
-		return err
-	}
-	b := tx.Bucket(Bucket).Bucket(asidesBucket)
-	if b == nil {
-		return nil
-	}
-	cur := b.Cursor()
-	for k, _ := cur.First(); k != nil && binary.BigEndian.Uint64(k) <= floor; k, _ = cur.First() {
+	floor, cur := l.journal.Floor(), b.Cursor()
+	for k, _ := cur.First(); k != nil && binary.BigEndian.Uint64(k) <= floor.Seq; k, _ = cur.First() {
 		if err := cur.Delete(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return b, nil
 }
 
 // Commit commits a transaction, with the changes in it or without any.

@@ -35,8 +35,6 @@ type Mirror struct {
 	files []*os.File                 // files to sync
 	stale []string                   // names to remove after the next sync
 	freed bool                       // the transaction has released a name
-	tx    *bbolt.Tx                  // the present transaction, nil if it has no file operations
-	done  bool                       // the operations in the state are done
 }
 
 // Buckets within changes.Bucket.
@@ -72,7 +70,7 @@ func (m *Mirror) Rollback() {
 		f.Close()
 		m.Discard(tempOf(f))
 	}
-	m.files, m.stale, m.freed, m.tx = m.files[:0], m.stale[:0], false, nil
+	m.files, m.stale, m.freed = m.files[:0], m.stale[:0], false
 	clear(m.temps)
 }
 
@@ -89,21 +87,7 @@ func Ops(tx *bbolt.Tx) (ops []filetree.Op, err error) {
 	return ops, err
 }
 
-// Waits reports whether the present transaction has file operations, to be done after its commit.
-func (m *Mirror) Waits() bool { return m.tx != nil }
-
-// Do runs the operations of the last transaction that had any. It may be repeated.
-func (m *Mirror) Do(ops []filetree.Op) error {
-	m.tx = nil
-	err := m.Tree.Do(ops)
-	m.done = err == nil && len(ops) > 0
-	return err
-}
-
-// Done reports whether the state has operations that are done.
-func (m *Mirror) Done() bool { return m.done }
-
-// Forget removes the operations from the state.
+// Forget removes the operations, which are done, from the state.
 func Forget(tx *bbolt.Tx) error {
 	box := tx.Bucket(changes.Bucket)
 	if box.Bucket(opsBucket) == nil {
@@ -176,22 +160,19 @@ type Names struct {
 	ops, names, paths *bbolt.Bucket
 }
 
-// In returns the names in a write transaction.
-func (m *Mirror) In(tx *bbolt.Tx) (Names, error) {
-	g, box := Names{m: m}, tx.Bucket(changes.Bucket)
-	if m.tx != tx {
-		if err := Forget(tx); err != nil { // they are done
-			return g, err
-		}
-		m.tx = tx
+// In returns the names in a write transaction. It forgets the operations of the one before: call it once in each.
+func (m *Mirror) In(tx *bbolt.Tx) (*Names, error) {
+	if err := Forget(tx); err != nil {
+		return nil, err
 	}
+	g, box := &Names{m: m}, tx.Bucket(changes.Bucket)
 	for _, b := range []struct {
 		to   **bbolt.Bucket
 		name []byte
 	}{{&g.ops, opsBucket}, {&g.names, namesBucket}, {&g.paths, pathsBucket}} {
 		var err error
 		if *b.to, err = box.CreateBucketIfNotExists(b.name); err != nil {
-			return g, err
+			return nil, err
 		}
 	}
 	return g, nil
