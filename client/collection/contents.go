@@ -33,24 +33,23 @@ type sinks struct {
 	committed []byte // the end of the contents, as the last transaction has stored it
 }
 
-// openContents opens what keep and tell need.
+// openContents opens what keep and tell need. After an error, close closes it.
 func (c *Collection) openContents() (err error) {
-	o := &changes.Options{Options: journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now},
-		Witness: filepath.Join(c.dir, "journal.db"), Before: c.sinks.format == formatBefore, Contents: c.items}
+	o := &changes.Options{
+		Options: journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now},
+		Witness: filepath.Join(c.dir, "journal.db"), Before: c.sinks.format == formatBefore, Contents: c.items,
+	}
 	o.Store = func(tx *bbolt.Tx, proven bool) error {
 		if c.sinks.format = formatVersion; !proven {
 			c.sinks.committed = nil
 		}
 		return c.writeMeta(tx)
 	}
-	if err := c.sinks.log.Open(c.db, o); err != nil {
-		return errors.Join(err, c.sinks.close())
+	if err = c.sinks.log.Open(c.db, o); err == nil {
+		err = c.sinks.store.ReadDamaged()
 	}
-	if err := c.sinks.store.ReadDamaged(); err != nil {
-		return errors.Join(err, c.sinks.close())
-	}
-	if c.opts.ReadOnly {
-		return nil
+	if err != nil || c.opts.ReadOnly {
+		return err
 	}
 	if c.opts.Contents&WARC != 0 {
 		o := &warc.Options{Coding: c.opts.Coding, MaxBytes: c.opts.MaxWARC, Now: c.opts.Now, Info: info(c.opts.Info)}
@@ -60,20 +59,18 @@ func (c *Collection) openContents() (err error) {
 		if mark, ok := parseMark(c.sinks.committed); ok {
 			o.Mark = &mark
 		}
-		if err = c.sinks.store.OpenArchive(o); err != nil {
-			return errors.Join(err, c.sinks.close())
+		if err := c.sinks.store.OpenArchive(o); err != nil {
+			return err
 		}
 		if o.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
 			c.sinks.committed = c.sinks.state()
 			if err := boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) }); err != nil {
-				return errors.Join(err, c.sinks.close())
+				return err
 			}
 		}
 	}
 	if c.opts.Contents&Mirror != 0 {
-		if err := c.openMirror(); err != nil {
-			return errors.Join(err, c.sinks.close())
-		}
+		return c.openMirror()
 	}
 	return nil
 }

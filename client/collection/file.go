@@ -60,16 +60,10 @@ func (c *Collection) open(path string) error {
 		return err
 	}
 	c.db = db
-	if err := boltfile.RecoverDamage(c.load); err != nil {
-		c.db.Close()
-		return err
+	if err = boltfile.RecoverDamage(c.load); err == nil {
+		err = c.openContents()
 	}
-	if err := c.openContents(); err != nil {
-		c.db.Close()
-		return err
-	}
-	if !c.opts.ReadOnly {
-		var err error
+	if err == nil && !c.opts.ReadOnly {
 		if c.opts.Site != "" {
 			err = c.verifyCopy()
 		}
@@ -79,9 +73,9 @@ func (c *Collection) open(path string) error {
 		if err == nil {
 			err = c.waitAnew()
 		}
-		if err != nil {
-			return errors.Join(err, c.sinks.close(), c.db.Close())
-		}
+	}
+	if err != nil {
+		return errors.Join(err, c.sinks.close(), c.db.Close())
 	}
 	return nil
 }

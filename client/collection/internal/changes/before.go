@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -62,7 +63,9 @@ func (l *Log) readBefore(o *Options) (*before, error) {
 	if _, err := os.Stat(o.Witness); b.told.IsZero() && errors.Is(err, fs.ErrNotExist) {
 		return b, nil
 	}
-	b.journal, b.lost = journal.Open(o.Witness, &o.Options)
+	if b.journal, b.lost = journal.Open(o.Witness, &o.Options); errors.Is(b.lost, boltfile.ErrHeld) {
+		return nil, boltfile.ErrHeld
+	}
 	return b, nil
 }
 

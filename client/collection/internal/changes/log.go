@@ -51,20 +51,9 @@ type Options struct {
 	Store func(tx *bbolt.Tx, proven bool) error
 }
 
-// Open opens the log of a state.
-func (l *Log) Open(db *boltfile.File, o *Options) error {
+// Open opens the log of a state. After an error, Close closes it.
+func (l *Log) Open(db *boltfile.File, o *Options) (err error) {
 	l.db = db
-	err := l.open(o)
-	if errors.Is(err, journal.ErrHeld) {
-		err = boltfile.ErrHeld
-	}
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	return nil
-}
-
-func (l *Log) open(o *Options) (err error) {
 	switch {
 	case o.Before && o.ReadOnly:
 		return l.openBefore(o)
