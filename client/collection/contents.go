@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,8 +49,11 @@ func (c *Collection) openContents() (err error) {
 	if err = c.sinks.log.Open(c.db, o); err == nil {
 		err = c.sinks.store.ReadDamaged()
 	}
-	if err != nil || c.opts.ReadOnly {
+	if err != nil {
 		return err
+	}
+	if c.opts.ReadOnly {
+		return c.reading(c.sinks.hidePending)
 	}
 	if c.opts.Contents&WARC != 0 {
 		o := &warc.Options{Coding: c.opts.Coding, MaxBytes: c.opts.MaxWARC, Now: c.opts.Now, Info: info(c.opts.Info)}
@@ -72,7 +76,25 @@ func (c *Collection) openContents() (err error) {
 	if c.opts.Contents&Mirror != 0 {
 		return c.openMirror()
 	}
-	return nil
+	var ops []filetree.Op
+	err = c.reading(func(tx *bbolt.Tx) error {
+		ops, err = mirror.Ops(tx)
+		return err
+	})
+	if len(ops) > 0 { // left by a process that was killed, and had a mirror
+		err = boltfile.RecoverDamage(func() error { return c.db.Update(mirror.Forget) })
+	}
+	return err
+}
+
+// hidePending hides changes from readers of the log whose files were not in their places yet when a process was killed: the
+// next one that writes will move them there.
+func (k *sinks) hidePending(tx *bbolt.Tx) error {
+	head, is, err := mirror.Pending(tx, cmp.Or(k.store.Files, filepath.Join(k.store.Dir, contents.MirrorDir)))
+	if is {
+		k.log.Journal().HideAfter(head)
+	}
+	return err
 }
 
 func info(m map[string]string) []warc.Field {

@@ -149,7 +149,7 @@ type news struct {
 // names returns the mirror's names in the transaction.
 func (u *update) names() (_ *mirror.Names, err error) {
 	if u.files == nil {
-		u.files, err = u.c.sinks.mirror.In(u.tx)
+		u.files, err = u.c.sinks.mirror.In(u.tx, u.c.sinks.log.Journal().Head().Seq)
 	}
 	return u.files, err
 }

@@ -156,3 +156,43 @@ func TestReadersSeeNoChangeBeforeItsPage(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A change whose file is not in its place yet, since the process was killed before it was moved there, is not given to
+// readers until a process has moved it.
+func TestEventsOfUnfinishedFiles(t *testing.T) {
+	r := newRig(t)
+	r.o.Contents = collection.Mirror
+	r.reopen()
+	r.find("/a.txt", "/b.txt")
+	r.visit("/a.txt", 200, "one")
+	r.c.CrashAfter(0)
+	if _, err := r.c.Commit(&collection.Commit{Visits: []collection.Visit{r.answer("/a.txt", 200, "two"), r.answer("/b.txt", 200, "b")}}); err == nil {
+		t.Fatal("committed after a crash")
+	}
+	want(t, "in the process that failed", lines(r.events(protocol.Cursor{})), "create /a.txt by link")
+	r.c.Close()
+	list := "create /a.txt by link"
+	for _, ro := range []bool{true, false, true} {
+		if r.o.ReadOnly = ro; !ro {
+			list += ", update /a.txt by age, create /b.txt by link"
+		}
+		r.c = open(t, r.dir, &r.o)
+		want(t, fmt.Sprint("read-only ", ro), lines(r.events(protocol.Cursor{})), list)
+		r.c.Close()
+	}
+	// A process without a mirror leaves the files alone, and hides nothing.
+	r.o.ReadOnly = false
+	r.c = open(t, r.dir, &r.o)
+	r.c.CrashAfter(0)
+	if _, err := r.c.Commit(&collection.Commit{Visits: []collection.Visit{r.answer("/a.txt", 200, "three")}}); err == nil {
+		t.Fatal("committed after a crash")
+	}
+	r.c.Close()
+	r.o.Contents = 0
+	r.c = open(t, r.dir, &r.o)
+	r.visit("/b.txt", 200, "c")
+	r.c.Close()
+	r.o.ReadOnly = true
+	r.c = open(t, r.dir, &r.o)
+	want(t, "without a mirror", lines(r.events(protocol.Cursor{})), list+", update /a.txt by age, update /b.txt by age")
+}

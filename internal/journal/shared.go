@@ -93,6 +93,13 @@ func (p *Part) Publish() { p.j.publish(p.m) }
 // Head returns the journal's head after the transaction.
 func (p *Part) Head() protocol.Cursor { return p.m.headCursor() }
 
+// HideAfter hides the changes after a number from Head, Read and Wait, as if they were not published.
+func (j *Journal) HideAfter(seq uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.state.head = max(j.state.floor, min(j.state.head, seq))
+}
+
 // copyAtOnce is how many bytes Copy writes in a transaction.
 const copyAtOnce = 4 << 20
 

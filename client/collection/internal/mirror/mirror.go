@@ -39,7 +39,7 @@ type Mirror struct {
 
 // Buckets within changes.Bucket.
 var (
-	opsBucket   = []byte("ops")   // name -> temporary name, empty to remove the file: the operations of the last transaction that had any
+	opsBucket   = []byte("ops")   // name -> temporary name, empty to remove the file: for the last transaction that had any
 	namesBucket = []byte("names") // page -> name
 	pathsBucket = []byte("paths") // name, folded -> page
 )
@@ -85,6 +85,20 @@ func Ops(tx *bbolt.Tx) (ops []filetree.Op, err error) {
 		return nil
 	})
 	return ops, err
+}
+
+// Pending reports whether a process was killed before it had done the operations, in the directory of the files. Then it
+// returns the head that In was given.
+func Pending(tx *bbolt.Tx, dir string) (head uint64, is bool, err error) {
+	ops, err := Ops(tx)
+	for _, o := range ops {
+		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(o.Temp))); o.Temp == "" || err != nil {
+			continue
+		}
+		next := tx.Bucket(changes.Bucket).Bucket(opsBucket).Sequence()
+		return next - 1, next > 0, nil
+	}
+	return 0, false, err
 }
 
 // Forget removes the operations, which are done, from the state.
@@ -160,8 +174,9 @@ type Names struct {
 	ops, names, paths *bbolt.Bucket
 }
 
-// In returns the names in a write transaction. It forgets the operations of the one before: call it once in each.
-func (m *Mirror) In(tx *bbolt.Tx) (*Names, error) {
+// In returns the names in a write transaction, before which the journal has a head. It forgets the operations of the one
+// before: call it once in each.
+func (m *Mirror) In(tx *bbolt.Tx, head uint64) (*Names, error) {
 	if err := Forget(tx); err != nil {
 		return nil, err
 	}
@@ -175,7 +190,7 @@ func (m *Mirror) In(tx *bbolt.Tx) (*Names, error) {
 			return nil, err
 		}
 	}
-	return g, nil
+	return g, g.ops.SetSequence(head + 1) // the version before has set none
 }
 
 // Tell stores the file operations for a change of a page, which a Move has made from the page source, and returns the
