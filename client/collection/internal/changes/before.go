@@ -164,10 +164,13 @@ func (l *Log) bringOver(o *Options) error {
 
 // discard moves the file of a journal away that cannot be used.
 func (b *before) discard(path string) error {
-	switch {
-	case b.journal == nil && b.lost == nil, b.journal != nil && b.journal.Len() == 0 && b.journal.Head().Seq == 0:
-		return nil // there is nothing in it
-	case b.journal == nil && !errors.Is(b.lost, journal.ErrDamaged):
+	if j := b.journal; j != nil {
+		empty := j.Len() == 0 && j.Head().Seq == 0
+		b.journal = nil
+		if err := j.Close(); err != nil || empty {
+			return err
+		}
+	} else if !errors.Is(b.lost, journal.ErrDamaged) {
 		return b.lost
 	}
 	return os.Rename(path, path+".lost")

@@ -5,7 +5,8 @@
 // A change is stored in the transaction of its cause: after a kill both are there, or neither. Its readers get it, and
 // those that wait are woken, once the transaction is durable, the memory of the state has it, the files of a mirror
 // are in their places, and the witness names it. So they never see a change before its page, and no change that
-// they saw can be lost. They read in short transactions: a slow reader keeps nothing of the file from being reused.
+// they saw can be lost. If a process was killed before it had moved the files, a later one that only reads hides the
+// changes. Readers use short transactions: a slow one keeps nothing of the file from being reused.
 //
 // # The witness
 //

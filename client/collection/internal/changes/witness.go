@@ -24,18 +24,24 @@ const maxWitness = 128
 // text returns the content of the file.
 func text(head protocol.Cursor) string { return fmt.Sprintf("%-*s\n", maxWitness-1, head) }
 
-// witnessed returns the cursor in the file, the zero Cursor if there is no file that can be read.
-func witnessed(path string) protocol.Cursor {
+// content returns the beginning of the file, empty if it cannot be read.
+func content(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
-		return protocol.Cursor{}
+		return ""
 	}
+	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxWitness))
-	f.Close()
-	if err == nil {
-		if seen, err := protocol.ParseCursor(strings.TrimSpace(string(b))); err == nil {
-			return seen
-		}
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// witnessed returns the cursor in the file, the zero Cursor if there is no file that can be read.
+func witnessed(path string) protocol.Cursor {
+	if seen, err := protocol.ParseCursor(strings.TrimSpace(content(path))); err == nil {
+		return seen
 	}
 	// The journal of the version before, whose name the file has taken.
 	j, err := journal.Open(path, &journal.Options{ReadOnly: true})
@@ -47,9 +53,8 @@ func witnessed(path string) protocol.Cursor {
 }
 
 // open writes the head of the state that was opened, and opens the file for more.
-func (w *witness) open(path string, head protocol.Cursor) error {
-	b, err := os.ReadFile(path)
-	if err != nil || string(b) != text(head) {
+func (w *witness) open(path string, head protocol.Cursor) (err error) {
+	if content(path) != text(head) {
 		if err := atomicfile.Write(path, text(head), 0o600); err != nil {
 			return err
 		}
