@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"errors"
+
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/internal/boltfile"
@@ -129,12 +131,17 @@ func Copy(db *boltfile.File, from *Journal) error {
 	defer v.Close()
 	err = boltfile.RecoverDamage(func() error {
 		for _, name := range append(logBuckets(), itemsBuckets[v.m.slot], notesBucket) {
-			if err := copyBucket(db, name, v.tx.Bucket(name)); err != nil {
-				return err
+			if b := v.tx.Bucket(name); b != nil { // a file of plainState has no notes
+				if err := copyBucket(db, name, b); err != nil {
+					return err
+				}
 			}
 		}
-		v.m.old = false
-		return db.Update(func(tx *bbolt.Tx) error { return writeMeta(tx, v.m) })
+		return db.Update(func(tx *bbolt.Tx) error {
+			v.m.old = false
+			_, err := tx.CreateBucketIfNotExists(notesBucket)
+			return errors.Join(err, writeMeta(tx, v.m))
+		})
 	})
 	if err != nil {
 		return from.fail("copy", err)
@@ -142,15 +149,10 @@ func Copy(db *boltfile.File, from *Journal) error {
 	return nil
 }
 
-// copyBucket copies a bucket, which is nil if it does not exist, under the same name.
+// copyBucket copies a bucket to another file, under the same name.
 func copyBucket(db *boltfile.File, name []byte, from *bbolt.Bucket) error {
-	var k, b []byte
-	next := func() {}
-	if from != nil {
-		c := from.Cursor()
-		k, b = c.First()
-		next = func() { k, b = c.Next() }
-	}
+	c := from.Cursor()
+	k, b := c.First()
 	for more := true; more; more = k != nil {
 		err := db.Update(func(tx *bbolt.Tx) error {
 			to, err := tx.CreateBucketIfNotExists(name)
@@ -158,7 +160,7 @@ func copyBucket(db *boltfile.File, name []byte, from *bbolt.Bucket) error {
 				return err
 			}
 			to.FillPercent = ascending
-			for size := 0; k != nil && size < copyAtOnce; next() {
+			for size := 0; k != nil && size < copyAtOnce; k, b = c.Next() {
 				if err := to.Put(k, b); err != nil {
 					return err
 				}

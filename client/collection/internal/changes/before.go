@@ -84,7 +84,9 @@ func (b *before) appended() (n int, asides map[uint64]Aside, err error) {
 	if b.journal.Head() == b.told {
 		return 0, nil, nil
 	}
-	changes, err := b.journal.Read(context.Background(), b.told, protocol.MaxBatch)
+	after := b.told
+	after.Seq = max(after.Seq, b.journal.Floor().Seq)
+	changes, err := b.journal.Read(context.Background(), after, protocol.MaxBatch)
 	if err != nil {
 		return 0, nil, err
 	}
