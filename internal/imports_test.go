@@ -85,7 +85,7 @@ var ours = map[string][]string{
 	"client/crawl/internal/sitequeue": {"internal/engine/frontier"},
 
 	"internal/engine/contents":            {"protocol", "internal/warc"},
-	"client/collection/internal/changes":  {"protocol", "internal/engine/contents", "client/collection/internal/record", "internal/boltfile", "internal/journal"},
+	"client/collection/internal/changes":  {"protocol", "internal/atomicfile", "internal/engine/contents", "client/collection/internal/record", "internal/boltfile", "internal/journal"},
 	"client/collection/internal/filetree": {"internal/boltfile", "internal/filename"},
 	"client/collection/internal/mirror":   {"protocol", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/record", "internal/engine/frontier", "internal/filename"},
 	"client/collection/internal/queue":    {"client/collection/internal/record", "internal/engine/frontier"},

@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/internal/boltfile"
@@ -297,8 +298,12 @@ func Open(dir string, o *Options) (*Collection, error) {
 func (c *Collection) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := errors.Join(c.sinks.close(c.broken == nil), c.db.Close())
-	if err != nil {
+	var err error
+	if c.sinks.mirror != nil && c.broken == nil {
+		// Repeated by the next Open, they could remove a file that somebody else has put there meanwhile.
+		err = boltfile.RecoverDamage(func() error { return c.db.Update(mirror.Forget) })
+	}
+	if err = errors.Join(err, c.sinks.close(), c.db.Close()); err != nil {
 		return fmt.Errorf("close collection %s: %w", c.dir, err)
 	}
 	return nil

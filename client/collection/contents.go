@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -28,48 +29,72 @@ import (
 type sinks struct {
 	store     contents.Store
 	mirror    *mirror.Mirror // nil: none
-	log       *changes.Log
-	committed []byte // the state of the last transaction
+	log       changes.Log
+	format    uint64 // of the state: formatBefore until the log has been moved into it
+	committed []byte // the end of the contents, as the last transaction has stored it
 }
 
-// openContents opens what keep and tell need. state is the state of the last committed
-// transaction, nil if there was none.
-func (c *Collection) openContents(state []byte) error {
-	var setBack bool
-	var err error
-	o := &journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now}
-	if c.sinks.log, setBack, err = changes.Open(c.db, filepath.Join(c.dir, "journal.db"), o, c.items); err != nil {
-		return errors.Join(err, c.sinks.close(c.broken == nil))
+// openContents opens what keep and tell need. After an error, close closes it.
+func (c *Collection) openContents() (err error) {
+	o := &changes.Options{
+		Options: journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now},
+		Witness: filepath.Join(c.dir, "journal.db"), Before: c.sinks.format == formatBefore, Contents: c.items,
 	}
-	if err := c.sinks.store.ReadDamaged(); err != nil {
-		return errors.Join(err, c.sinks.close(c.broken == nil))
+	o.Store = func(tx *bbolt.Tx, proven bool) error {
+		if c.sinks.format = formatVersion; !proven {
+			c.sinks.committed = nil
+		}
+		return c.writeMeta(tx)
+	}
+	if err = c.sinks.log.Open(c.db, o); err == nil {
+		err = c.sinks.store.ReadDamaged()
+	}
+	if err != nil {
+		return err
 	}
 	if c.opts.ReadOnly {
-		return nil
+		return c.reading(c.sinks.hidePending)
 	}
 	if c.opts.Contents&WARC != 0 {
 		o := &warc.Options{Coding: c.opts.Coding, MaxBytes: c.opts.MaxWARC, Now: c.opts.Now, Info: info(c.opts.Info)}
 		// Records after the mark are of transactions that were never committed. A new collection has its mark
-		// before the first file. But if the state was restored from a backup, it is the state that is wrong.
-		if mark, ok := parseMark(state); ok && !setBack {
+		// before the first file. But if the state was restored from a backup, it is the state that is wrong: then it
+		// has no mark any more.
+		if mark, ok := parseMark(c.sinks.committed); ok {
 			o.Mark = &mark
 		}
-		if err = c.sinks.store.OpenArchive(o); err != nil {
-			return errors.Join(err, c.sinks.close(c.broken == nil))
+		if err := c.sinks.store.OpenArchive(o); err != nil {
+			return err
 		}
 		if o.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
 			c.sinks.committed = c.sinks.state()
 			if err := boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) }); err != nil {
-				return errors.Join(err, c.sinks.close(c.broken == nil))
+				return err
 			}
 		}
 	}
 	if c.opts.Contents&Mirror != 0 {
-		if err := c.openMirror(); err != nil {
-			return errors.Join(err, c.sinks.close(c.broken == nil))
-		}
+		return c.openMirror()
 	}
-	return nil
+	var ops []filetree.Op
+	err = c.reading(func(tx *bbolt.Tx) error {
+		ops, err = mirror.Ops(tx)
+		return err
+	})
+	if len(ops) > 0 { // left by a process that was killed, and had a mirror
+		err = boltfile.RecoverDamage(func() error { return c.db.Update(mirror.Forget) })
+	}
+	return err
+}
+
+// hidePending hides changes from readers of the log whose files were not in their places yet when a process was killed: the
+// next one that writes will move them there.
+func (k *sinks) hidePending(tx *bbolt.Tx) error {
+	head, is, err := mirror.Pending(tx, cmp.Or(k.store.Files, filepath.Join(k.store.Dir, contents.MirrorDir)))
+	if is {
+		k.log.Journal().HideAfter(head)
+	}
+	return err
 }
 
 func info(m map[string]string) []warc.Field {
@@ -80,13 +105,9 @@ func info(m map[string]string) []warc.Field {
 	return fields
 }
 
-// close closes what openContents has opened. If the state is sound, changes that are in the journal are removed from the outbox.
-func (k *sinks) close(sound bool) error {
-	var err error
-	if k.log != nil {
-		err = k.log.Close(sound)
-	}
-	err = errors.Join(err, k.store.Close())
+// close closes what openContents has opened.
+func (k *sinks) close() error {
+	err := errors.Join(k.log.Close(), k.store.Close())
 	if k.mirror != nil {
 		err = errors.Join(err, k.mirror.Close())
 		k.mirror = nil
@@ -164,11 +185,9 @@ func (k *sinks) sync() error {
 	return k.store.Sync()
 }
 
-// rollback undoes the posts and content writes of a transaction that was not committed.
+// rollback undoes the content writes of a transaction that was not committed, and forgets its changes.
 func (k *sinks) rollback() {
-	if k.log != nil { // else the collection is being opened
-		k.log.Rollback()
-	}
+	k.log.Rollback()
 	if k.mirror != nil {
 		k.mirror.Rollback()
 	}
@@ -179,25 +198,22 @@ func (k *sinks) rollback() {
 	}
 }
 
-// runOps runs the file operations in the outbox, and reports whether there are any.
-func (c *Collection) runOps() (some bool, err error) {
-	if c.sinks.mirror == nil {
-		return false, nil
-	}
+// runOps runs the file operations of the last transaction that had any.
+func (c *Collection) runOps() (err error) {
 	var ops []filetree.Op
 	err = c.reading(func(tx *bbolt.Tx) error {
-		ops, err = mirror.Ops(tx.Bucket(changes.Bucket))
+		ops, err = mirror.Ops(tx)
 		return err
 	})
 	if err != nil {
-		return false, err
+		return err
 	}
-	return len(ops) > 0, c.sinks.mirror.Do(ops)
+	return c.sinks.mirror.Do(ops)
 }
 
 // redo repeats the file operations of the last transaction, and removes temporary files without one.
 func (c *Collection) redo() error {
-	if _, err := c.runOps(); err != nil {
+	if err := c.runOps(); err != nil {
 		return err
 	}
 	return c.sinks.mirror.Clean()

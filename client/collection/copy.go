@@ -70,7 +70,7 @@ const demoteAfter = 20
 // refusals are the waits before retries of a page that the site announces, and does not serve; the last wait repeats.
 var refusals = [...]time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour}
 
-// copyKey is the key of the copyMeta in the outbox.
+// copyKey is the key of the copyMeta in changes.Bucket.
 var copyKey = []byte("copy")
 
 // A siteMark is the mark in the directory of a copy.

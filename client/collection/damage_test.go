@@ -87,7 +87,7 @@ func TestOtherVersion(t *testing.T) {
 			o := r.o
 			o.ReadOnly = ro
 			_, err := collection.Open(r.dir, &o)
-			if !errors.Is(err, collection.ErrVersion) || errors.Is(err, collection.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("has format %d, and this program knows 2", version)) {
+			if !errors.Is(err, collection.ErrVersion) || errors.Is(err, collection.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("has format %d, and this program knows 3", version)) {
 				t.Errorf("version %d: %v", version, err)
 			}
 		}

@@ -1,8 +1,8 @@
 // Package collection stores the state of a crawler in one directory: sites, pages, the versions of their
 // content, links, sources with their cursors, the queue, and a journal of its own.
 //
-//	state.db     sites, pages, links, sources, queue (bbolt)
-//	journal.db   changes, for subscribers of the crawler (internal/journal)
+//	state.db     sites, pages, links, sources, queue, and the changes for subscribers of the crawler (bbolt)
+//	journal.db   the witness: the number of the newest change, which tells a state that was restored from a backup
 //	warc/        contents, as WARC 1.1 with a CDXJ index, if asked for
 //	mirror/      contents, as plain files, if asked for; those of the copy of one site stand in a directory of their own
 //

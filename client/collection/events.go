@@ -64,8 +64,8 @@ type Marks struct {
 	NoFollow  bool `json:"nofollow,omitempty"`  // and for nofollow
 }
 
-// Log returns the collection's journal. A Notifier can serve it like a site's, so a crawler can be a
-// publisher. It is nil for a collection that is opened read-only and has never had an event.
+// Log returns the collection's journal. A Notifier can serve it like a site's, so a crawler can be a publisher. It is nil
+// for a collection of the version before that is opened read-only and has never had an event.
 func (c *Collection) Log() protocol.Log {
 	if j := c.sinks.log.Journal(); j != nil {
 		return j
@@ -147,15 +147,14 @@ type news struct {
 }
 
 // names returns the mirror's names in the transaction.
-func (u *update) names() (mirror.Names, error) {
-	box, err := u.c.sinks.log.Enter(u.tx)
-	if err != nil {
-		return mirror.Names{}, err
+func (u *update) names() (_ *mirror.Names, err error) {
+	if u.files == nil {
+		u.files, err = u.c.sinks.mirror.In(u.tx, u.c.sinks.log.Journal().Head().Seq)
 	}
-	return u.c.sinks.mirror.In(box)
+	return u.files, err
 }
 
-// tell puts a change into the outbox, and its file operations.
+// tell stores a change for subscribers, and its file operations.
 func (u *update) tell(n news) error {
 	if err := u.setFile(&n); err != nil {
 		return err

@@ -33,7 +33,11 @@ var (
 const (
 	// formatVersion is raised when earlier programs cannot read what this one writes, or this one would
 	// misread what they wrote.
-	formatVersion = 2
+	formatVersion = 3
+
+	// formatBefore is the format of a state whose log is a file of its own. A new state has it for a moment, until it has
+	// a log.
+	formatBefore = 2
 
 	// For boltfile.Options: the file can grow into this room even while a reader is open.
 	roomToGrow = 4 << 30
@@ -56,17 +60,11 @@ func (c *Collection) open(path string) error {
 		return err
 	}
 	c.db = db
-	if err := boltfile.RecoverDamage(c.load); err != nil {
-		c.db.Close()
-		return err
+	if err = boltfile.RecoverDamage(c.load); err == nil {
+		err = c.openContents()
 	}
-	if err := c.openContents(c.sinks.committed); err != nil {
-		c.db.Close()
-		return err
-	}
-	if !c.opts.ReadOnly {
-		err := c.sinks.log.Pass(c.runOps)
-		if err == nil && c.opts.Site != "" {
+	if err == nil && !c.opts.ReadOnly {
+		if c.opts.Site != "" {
 			err = c.verifyCopy()
 		}
 		if err == nil {
@@ -75,9 +73,9 @@ func (c *Collection) open(path string) error {
 		if err == nil {
 			err = c.waitAnew()
 		}
-		if err != nil {
-			return errors.Join(err, c.sinks.close(c.broken == nil), c.db.Close())
-		}
+	}
+	if err != nil {
+		return errors.Join(err, c.sinks.close(), c.db.Close())
 	}
 	return nil
 }
@@ -98,7 +96,7 @@ func (c *Collection) load() error {
 			return fmt.Errorf("state is %w: no %s", ErrDamaged, metaBucket)
 		}
 		var err error
-		if strategy, c.sinks.committed, err = parseMeta(meta.Get(metaKey)); err != nil {
+		if strategy, err = c.sinks.parseMeta(meta.Get(metaKey)); err != nil {
 			return err // nothing else is known of another version
 		}
 		for _, name := range allBuckets {
@@ -126,6 +124,7 @@ func (c *Collection) load() error {
 	case c.opts.ReadOnly || !fresh && strategy == c.opts.Strategy.Name():
 		return nil
 	case fresh:
+		c.sinks.format = formatBefore
 		return c.db.Update(func(tx *bbolt.Tx) error {
 			for _, name := range allBuckets {
 				if _, err := tx.CreateBucket(name); err != nil {
@@ -142,25 +141,26 @@ func (c *Collection) load() error {
 }
 
 func (c *Collection) writeMeta(tx *bbolt.Tx) error {
-	b := binary.AppendUvarint(nil, formatVersion)
+	b := binary.AppendUvarint(nil, c.sinks.format)
 	b = record.AppendString(record.AppendString(b, c.opts.Strategy.Name()), string(c.sinks.committed))
 	return tx.Bucket(metaBucket).Put(metaKey, record.Seal(b, metaKey, 0))
 }
 
-func parseMeta(raw []byte) (strategy string, contents []byte, err error) {
+// parseMeta reads the format of the state and the end of the contents, and returns the strategy.
+func (k *sinks) parseMeta(raw []byte) (strategy string, err error) {
 	body, ok := record.Unseal(metaKey, raw)
 	if !ok {
-		return "", nil, record.Damaged(metaBucket, metaKey)
+		return "", record.Damaged(metaBucket, metaKey)
 	}
 	d := record.Decoder{B: body}
-	if v := d.Uint(); v != formatVersion {
-		return "", nil, fmt.Errorf("%w: it has format %d, and this program knows %d: use the version that wrote it, or another directory", ErrVersion, v, formatVersion)
+	if k.format = d.Uint(); k.format != formatVersion && k.format != formatBefore {
+		return "", fmt.Errorf("%w: it has format %d, and this program knows %d: use the version that wrote it, or another directory", ErrVersion, k.format, formatVersion)
 	}
-	strategy, contents = d.Text(), clone(d.Bytes())
+	strategy, k.committed = d.Text(), clone(d.Bytes())
 	if d.Bad || len(d.B) > 0 {
-		return "", nil, record.Damaged(metaBucket, metaKey)
+		return "", record.Damaged(metaBucket, metaKey)
 	}
-	return strategy, contents, nil
+	return strategy, nil
 }
 
 // reading runs f in a read transaction. f must be quick: meanwhile bbolt cannot reuse pages freed since, and

@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
@@ -29,7 +30,8 @@ type update struct {
 	firsts  firsts
 	batch   *queue.Batch
 
-	copied *copyMeta // nil if this is not a copy
+	files  *mirror.Names // nil if no file changes
+	copied *copyMeta     // nil if this is not a copy
 	out    *Committed
 }
 
@@ -38,6 +40,7 @@ func (c *Collection) update(f func(u *update) error) error {
 	if c.broken != nil {
 		return c.broken
 	}
+	var u *update
 	err := boltfile.RecoverDamage(func() error {
 		tx, err := c.db.Begin(true)
 		if errors.Is(err, boltfile.ErrClosed) {
@@ -50,7 +53,7 @@ func (c *Collection) update(f func(u *update) error) error {
 			c.touched = 0
 			boltfile.ReleasePages(tx)
 		}
-		u := newUpdate(c, tx)
+		u = newUpdate(c, tx)
 		if err := f(u); err != nil {
 			return err
 		}
@@ -74,7 +77,7 @@ func (c *Collection) update(f func(u *update) error) error {
 				return err
 			}
 		}
-		if err := tx.Commit(); err != nil {
+		if err := c.sinks.log.Commit(tx); err != nil {
 			// It is unknown whether the transaction is on disk.
 			c.broken = fmt.Errorf("reopen the collection: it is unknown whether the last transaction is on disk: %w", err)
 			return err
@@ -90,13 +93,17 @@ func (c *Collection) update(f func(u *update) error) error {
 		c.sinks.rollback()
 		return err
 	}
-	if log := c.sinks.log; log != nil && log.Posted() {
-		if err = log.Pass(c.runOps); err != nil {
-			c.broken = fmt.Errorf("reopen the collection: committed changes did not reach the journal or the mirror: %w", err)
-			return c.broken
-		}
+	// Readers of the log come last: what they see is in the state and in its place.
+	if u.files != nil {
+		err = c.runOps()
 	}
-	return nil
+	if err == nil {
+		err = c.sinks.log.Publish()
+	}
+	if err != nil {
+		c.broken = fmt.Errorf("reopen the collection: committed changes did not reach the mirror or the readers of the log: %w", err)
+	}
+	return c.broken
 }
 
 func newUpdate(c *Collection, tx *bbolt.Tx) *update {

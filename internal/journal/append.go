@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// trimAtOnce bounds how many old changes one Append removes. It is as many as one Append can add, so
-	// that MaxChanges holds.
+	// trimAtOnce is how many old changes one transaction removes, more only if it has more steps. An Append
+	// can add as many, so that MaxChanges holds.
 	trimAtOnce = protocol.MaxBatch
 
 	// ascending is the fill of bbolt pages whose keys are written in order. bbolt's default, one half, is
@@ -75,14 +75,7 @@ func (j *Journal) append(ctx context.Context, steps []Step) (protocol.Cursor, er
 				return err
 			}
 		}
-		if err := t.trim(t.now.Add(-j.opts.Retention), uint64(j.opts.MaxChanges)); err != nil {
-			return err
-		}
-		if !t.dirty {
-			return errNothing
-		}
-		m.revision++
-		return nil
+		return t.finish(&j.opts)
 	})
 	return j.Head(), err
 }
@@ -109,6 +102,7 @@ type turn struct {
 	m     *meta
 	now   time.Time
 	at    time.Time // of the changes: never before that of earlier ones
+	steps int
 	dirty bool
 
 	items, held, changes, gone, graves *bbolt.Bucket
@@ -128,8 +122,21 @@ func newTurn(tx *bbolt.Tx, m *meta, now time.Time) *turn {
 	return t
 }
 
+// finish trims the log, and returns errNothing if nothing has changed.
+func (t *turn) finish(o *Options) error {
+	if err := t.trim(t.now.Add(-o.Retention), uint64(o.MaxChanges)); err != nil {
+		return err
+	}
+	if !t.dirty {
+		return errNothing
+	}
+	t.m.revision++
+	return nil
+}
+
 // take stores one step.
 func (t *turn) take(s Step) error {
+	t.steps++
 	e := s.Entry.kept()
 	key := itemKey(e.Item.URL)
 	old, present, err := getEntry(t.items, key)
@@ -275,9 +282,9 @@ func (t *turn) forget(url string) error {
 	return t.gone.Delete([]byte(url))
 }
 
-// trim removes changes from before old, and those above most, with their tombstones, at most trimAtOnce at a time.
+// trim removes changes from before old, and those above most, with their tombstones.
 func (t *turn) trim(old time.Time, most uint64) error {
-	for range trimAtOnce {
+	for range max(trimAtOnce, t.steps) {
 		if t.m.floor == t.m.head {
 			return nil
 		}

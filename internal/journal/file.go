@@ -57,7 +57,7 @@ func (j *Journal) open() error {
 func (j *Journal) load() error {
 	var fresh, leftover bool
 	err := j.db.View(func(tx *bbolt.Tx) error {
-		if k, _ := tx.Cursor().First(); k == nil {
+		if k, _ := tx.Cursor().First(); k == nil || j.shared && tx.Bucket(metaBucket).Get(metaKey) == nil {
 			fresh = true
 			return nil
 		}
@@ -96,7 +96,7 @@ func (j *Journal) load() error {
 		}
 	}
 	for _, name := range missing {
-		if _, err := tx.CreateBucket(name); err != nil {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,7 @@
 // the numbering of changes: see [protocol.Cursor].
 //
 // It knows nothing of files or of the Web: a Publisher appends steps, and subscribers read it as a
-// [protocol.Log]. A crawler's collection uses the same journal.
+// [protocol.Log]. A crawler's collection has the same journal within its own file, see [In].
 package journal
 
 import (
@@ -97,9 +97,10 @@ type Step struct {
 
 // A Journal is safe for concurrent use. It implements [protocol.Log].
 type Journal struct {
-	path string
-	opts Options
-	db   *boltfile.File
+	path   string
+	opts   Options
+	db     *boltfile.File
+	shared bool // the file belongs to somebody else, see In
 
 	turn    sync.Mutex // one writer at a time
 	broken  error      // guarded by turn: why nothing may be written any more
@@ -128,8 +129,8 @@ func Open(path string, opts *Options) (*Journal, error) {
 	return j, nil
 }
 
-// Close closes the file, once every View is closed. From then on Wait and all methods that need the file
-// return an error.
+// Close closes the file, unless it is shared, once every View is closed. From then on Wait and all methods that need the
+// file return an error.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	was := j.closed
@@ -139,6 +140,9 @@ func (j *Journal) Close() error {
 	}
 	j.mu.Unlock()
 	if was {
+		return nil
+	}
+	if j.shared {
 		return nil
 	}
 	j.turn.Lock()

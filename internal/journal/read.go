@@ -75,8 +75,12 @@ func (j *Journal) read(ctx context.Context, after protocol.Cursor, max int) ([]p
 	defer tx.Rollback()
 	var changes []protocol.Change
 	err = boltfile.RecoverDamage(func() error {
+		known := m
 		if m, err = readMeta(tx); err != nil {
 			return err
+		}
+		if m.epoch == known.epoch { // in a shared file, changes may be on disk that are not published yet
+			m.head = min(m.head, known.head)
 		}
 		if err := m.readable(after); err != nil {
 			return err

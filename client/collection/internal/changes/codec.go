@@ -5,25 +5,15 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-func appendPosted(key []byte, p *posted) []byte {
-	x := record.Codec{Out: make([]byte, 0, 256+len(p.step.Entry.Item.URL)+len(p.step.Entry.Item.Title))}
-	codePosted(&x, p)
-	return record.Seal(x.Out, key, 0)
-}
-
+// parsePosted parses a record of the outbox of the version before.
 func parsePosted(key, raw []byte) (p posted, ok bool) {
 	var x record.Codec
 	ok = x.Read(key, raw)
-	codePosted(&x, &p)
-	return p, ok && x.Whole()
-}
-
-func codePosted(x *record.Codec, p *posted) {
-	codeAside(x, &p.Aside)
+	codeAside(&x, &p.Aside)
 	it := &p.step.Entry.Item
 	x.Text((*string)(&p.step.Op))
 	x.Text(&p.step.From)
-	significance := uint64(p.step.Significance)
+	var significance uint64
 	x.Uint(&significance)
 	p.step.Significance = protocol.Significance(significance)
 	x.Text(&it.URL)
@@ -36,6 +26,7 @@ func codePosted(x *record.Codec, p *posted) {
 	x.Text(&it.Language)
 	x.Text(&it.Canonical)
 	x.Byte((*byte)(&it.Importance))
+	return p, ok && x.Whole()
 }
 
 func appendAside(key []byte, a *Aside) []byte {

@@ -3,6 +3,7 @@ package changes
 import (
 	"context"
 	"encoding/binary"
+	"maps"
 
 	"go.etcd.io/bbolt"
 
@@ -49,7 +50,7 @@ func (l *Log) Events(ctx context.Context, after protocol.Cursor, follow bool, f 
 			}
 			continue
 		}
-		asides, err := l.asides(changes[0].Seq, changes[len(changes)-1].Seq)
+		asides, err := l.readAsides(changes[0].Seq, changes[len(changes)-1].Seq)
 		if err != nil {
 			return err
 		}
@@ -62,17 +63,10 @@ func (l *Log) Events(ctx context.Context, after protocol.Cursor, follow bool, f 
 	}
 }
 
-// asides returns the Asides of changes, by number.
-func (l *Log) asides(from, to uint64) (map[uint64]Aside, error) {
+// readAsides returns the Asides of changes, by number.
+func (l *Log) readAsides(from, to uint64) (map[uint64]Aside, error) {
 	list := map[uint64]Aside{}
-	// A change is in the journal before its Aside is here: the lock waits for that.
-	l.mu.RLock()
-	for seq := from; seq <= to; seq++ {
-		if a, ok := l.pending[seq]; ok {
-			list[seq] = a
-		}
-	}
-	l.mu.RUnlock()
+	maps.Copy(list, l.late)
 	err := l.reading(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(Bucket).Bucket(asidesBucket)
 		if b == nil {

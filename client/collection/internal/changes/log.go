@@ -1,24 +1,12 @@
-// Package changes is the log of what the crawler has learned: the changes of the stored contents. It is a journal in
-// a file of its own, so that a program that follows sites can also follow a crawler.
-//
-// So that nothing is lost between the two files, the transaction of a change puts the change into an outbox in
-// state.db; after the commit it is appended to the journal, and the next transaction removes it from the outbox.
-// That one also stores the journal's head: after a crash with a filled outbox, the journal has the outbox if and
-// only if its head is further.
-//
-// The parts of a change that are not for crawlers are stored under its number in the journal.
 package changes
 
 import (
-	"context"
+	"encoding/binary"
 	"errors"
 	"iter"
-	"os"
-	"sync"
 
 	"go.etcd.io/bbolt"
 
-	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/journal"
@@ -33,191 +21,184 @@ type Aside struct {
 	Stored                       contents.Place // of the new body
 }
 
-// A posted change is one in the outbox.
-type posted struct {
-	step journal.Step
-	Aside
-}
-
-// Bucket is the bucket of state.db with the outbox.
+// Bucket is the bucket of state.db with what belongs to the changes beside the journal. Its name is from the version
+// before, as is that of asidesBucket within it.
 var Bucket = []byte("outbox")
 
-// Buckets and keys within the outbox.
-var (
-	// FileOps has the file operations of a mirror. They are run before the journal is appended, and struck with
-	// the changes.
-	FileOps = []byte("ops")
+var asidesBucket = []byte("asides") // number of a change in the journal -> Aside
 
-	stepsBucket  = []byte("steps")  // number -> posted
-	asidesBucket = []byte("asides") // number of a change in the journal -> Aside
-	toldKey      = []byte("told")   // the journal's head when everything not in steps was appended
-)
-
-// A Log is the journal with its outbox. Events, and what Journal returns, are for everybody; the other methods are
-// for the writer of the state.
+// A Log is the journal with the asides of its changes. Events, and what Journal returns, are for everybody; the
+// other methods are for the writer of the state. Until Open it has no changes, and takes none.
 type Log struct {
 	db      *boltfile.File
-	journal *journal.Journal // nil: the state is opened read-only, and there was never a change
-
-	posting posting
-	passed  bool            // the outbox holds passed changes
-	told    protocol.Cursor // the journal's head after those
-
-	mu      sync.RWMutex     // held during appends to the journal; guards pending
-	pending map[uint64]Aside // of changes passed and still in the outbox
+	journal *journal.Journal // nil before Open, and if the state is opened read-only, and there was never a change
+	witness witness
+	part    *journal.Part    // of the present transaction, nil if it has no change
+	asides  *bbolt.Bucket    // if part is not nil
+	late    map[uint64]Aside // of a state of the version before, opened read-only: asides that were not stored yet
 }
 
-// A posting is what the present transaction posts.
-type posting struct {
-	tx     *bbolt.Tx // nil: there is none
-	box    *bbolt.Bucket
-	steps  *bbolt.Bucket
-	batch  []posted
-	struck bool // tx removes the changes that were passed before
+// Options says what Open opens.
+type Options struct {
+	journal.Options
+	Witness string // the file of the witness; of a state of the version before, of the journal
+
+	Before   bool                            // the state is of the version before
+	Contents iter.Seq2[protocol.Item, error] // all stored contents, for a state whose journal was lost
+
+	// Store is called in the transaction that brings a state over, or that begins a new epoch, to store that the
+	// state is of this version; and if it is not proven to be the newest, to forget the end of the archive.
+	Store func(tx *bbolt.Tx, proven bool) error
 }
 
-// Open opens the journal, and makes a new one from the stored contents if there is none that continues the
-// events sent so far. It reports whether the state is older than the journal: then somebody restored it from
-// a backup.
-func Open(db *boltfile.File, path string, o *journal.Options, contents iter.Seq2[protocol.Item, error]) (l *Log, setBack bool, err error) {
-	l = &Log{db: db, pending: map[uint64]Aside{}}
-	if setBack, err = l.open(path, o, contents); err != nil {
-		return nil, false, errors.Join(err, l.Close(false))
-	}
-	return l, setBack, nil
-}
-
-func (l *Log) open(path string, o *journal.Options, contents iter.Seq2[protocol.Item, error]) (setBack bool, err error) {
-	var left int
-	if l.told, left, err = l.readTold(); err != nil {
-		return false, err
-	}
-	open := func() error {
-		l.journal, err = journal.Open(path, o)
-		return err
-	}
-	err = open()
-	if errors.Is(err, journal.ErrHeld) {
-		return false, boltfile.ErrHeld
-	}
-	if o.ReadOnly {
-		if err != nil && l.told.IsZero() {
-			err = nil // there was never an event
-		} else if err == nil && left > 0 {
-			err = l.recall()
-		}
-		return false, err
-	}
+// Open opens the log of a state. After an error, Close closes it.
+func (l *Log) Open(db *boltfile.File, o *Options) (err error) {
+	l.db = db
 	switch {
-	case errors.Is(err, journal.ErrDamaged):
-	case err != nil:
-		return false, err
-	case l.told.IsZero() && l.journal.Len() == 0 && l.journal.Head().Seq == 0:
-		return false, l.begin() // everything is new
-	case !l.journal.Whole(), l.told.IsZero(), l.journal.Head().Epoch != l.told.Epoch, l.journal.Head().Seq < l.told.Seq:
-	case l.journal.Head().Seq-l.told.Seq <= uint64(left):
-		return false, nil
+	case o.Before && o.ReadOnly:
+		return l.openBefore(o)
+	case o.Before:
+		err = l.bringOver(o)
 	default:
-		setBack = true
-	}
-	// Subscribers have received other events than the state implies: a new epoch begins with the stored contents.
-	if l.journal != nil {
-		if err := l.journal.Close(); err != nil {
-			return false, err
+		if l.journal, err = journal.In(l.db, &o.Options); err != nil || o.ReadOnly {
+			return err
+		}
+		seen, head := witnessed(o.Witness), l.journal.Head()
+		if seen.Epoch != head.Epoch || seen.Seq > head.Seq {
+			err = l.renew(o)
 		}
 	}
-	if err := os.Rename(path, path+".lost"); err != nil {
-		return false, err
-	}
-	if err := open(); err != nil {
-		return false, err
-	}
-	if err := l.refill(contents); err != nil {
-		return false, err
-	}
-	return setBack, l.begin()
-}
-
-// readTold reads the stored head of the journal, and how many changes are in the outbox.
-func (l *Log) readTold() (told protocol.Cursor, left int, err error) {
-	err = l.reading(func(tx *bbolt.Tx) error {
-		box := tx.Bucket(Bucket)
-		if raw := box.Get(toldKey); raw != nil {
-			if told, err = protocol.ParseCursor(string(raw)); err != nil {
-				return record.Damaged(Bucket, toldKey)
-			}
-		}
-		if steps := box.Bucket(stepsBucket); steps != nil {
-			left = steps.Stats().KeyN
-		}
-		return nil
-	})
-	return told, left, err
-}
-
-// begin makes the journal whole, stores its head, and empties the outbox, whose changes it has.
-func (l *Log) begin() error {
-	if err := l.journal.Settle(); err != nil {
+	if err != nil {
 		return err
 	}
-	l.told = l.journal.Head()
-	return boltfile.RecoverDamage(func() error {
-		return l.db.Update(func(tx *bbolt.Tx) error {
-			box := tx.Bucket(Bucket)
-			for _, name := range [][]byte{stepsBucket, asidesBucket} {
-				if box.Bucket(name) != nil {
-					if err := box.DeleteBucket(name); err != nil {
-						return err
-					}
-				}
-			}
-			return box.Put(toldKey, []byte(l.told.String()))
-		})
+	return l.witness.open(o.Witness, l.journal.Head())
+}
+
+// renew begins a new epoch with the present items, since subscribers may have received other changes than the state has.
+func (l *Log) renew(o *Options) error {
+	return l.alone(func(tx *bbolt.Tx, p *journal.Part) error {
+		return errors.Join(begin(tx, p), o.Store(tx, false))
 	})
 }
+
+// begin begins a new epoch in a transaction.
+func begin(tx *bbolt.Tx, p *journal.Part) error {
+	return errors.Join(p.Renew(refilledNote), drop(tx.Bucket(Bucket), asidesBucket))
+}
+
+// alone writes to the journal in a transaction of its own.
+func (l *Log) alone(f func(tx *bbolt.Tx, p *journal.Part) error) error {
+	return boltfile.RecoverDamage(func() error {
+		tx, err := l.db.Begin(true)
+		if err != nil {
+			return err
+		}
+		defer l.db.Rollback(tx)
+		p, err := l.journal.Join(tx)
+		if err == nil {
+			err = f(tx, p)
+		}
+		if err == nil {
+			err = p.Commit()
+		}
+		if err == nil {
+			p.Publish()
+		}
+		return err
+	})
+}
+
+// drop deletes a bucket, if it exists.
+func drop(b *bbolt.Bucket, name []byte) error {
+	if b.Bucket(name) == nil {
+		return nil
+	}
+	return b.DeleteBucket(name)
+}
+
+// refilledNote marks a journal whose epoch began with items that no change announced.
+const refilledNote = "collection/refilled"
+
+// Tell stores a change in the transaction of its cause.
+func (l *Log) Tell(tx *bbolt.Tx, step journal.Step, a Aside) (err error) {
+	if l.part == nil {
+		if l.asides, err = l.asidesIn(tx); err == nil {
+			l.part, err = l.journal.Join(tx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return put(l.asides, l.part, step, a)
+}
+
+// put appends a step to the journal, and stores the aside of its change, if it is one.
+func put(asides *bbolt.Bucket, p *journal.Part, step journal.Step, a Aside) error {
+	seq, err := p.Append(step)
+	if err != nil || seq == 0 {
+		return err
+	}
+	return putAside(asides, seq, &a)
+}
+
+func putAside(asides *bbolt.Bucket, seq uint64, a *Aside) error {
+	key := binary.BigEndian.AppendUint64(nil, seq)
+	return asides.Put(key, appendAside(key, a))
+}
+
+// asidesIn returns the bucket of asides in a write transaction, without those before the journal's floor.
+func (l *Log) asidesIn(tx *bbolt.Tx) (*bbolt.Bucket, error) {
+	b, err := tx.Bucket(Bucket).CreateBucketIfNotExists(asidesBucket)
+	if err != nil {
+		return nil, err
+	}
+	b.FillPercent = 0.9
+	floor, cur := l.journal.Floor(), b.Cursor()
+	for k, _ := cur.First(); k != nil && binary.BigEndian.Uint64(k) <= floor.Seq; k, _ = cur.First() {
+		if err := cur.Delete(); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// Commit commits a transaction, with the changes in it or without any.
+func (l *Log) Commit(tx *bbolt.Tx) error {
+	if l.part == nil {
+		return tx.Commit()
+	}
+	return l.part.Commit()
+}
+
+// Publish gives the changes of the committed transaction to readers. After an error they do not get them from this Log.
+func (l *Log) Publish() error {
+	p := l.part
+	if p == nil {
+		return nil
+	}
+	l.part = nil
+	if err := l.witness.write(p.Head()); err != nil {
+		return err
+	}
+	p.Publish()
+	return nil
+}
+
+// Rollback forgets the changes of a transaction that was not committed.
+func (l *Log) Rollback() { l.part = nil }
+
+// Close ends the log, and the waits of its readers.
+func (l *Log) Close() error {
+	if l.journal == nil {
+		return nil
+	}
+	return errors.Join(l.witness.close(), l.journal.Close())
+}
+
+// Journal returns the journal, nil if there is none.
+func (l *Log) Journal() *journal.Journal { return l.journal }
 
 // reading runs f in a read transaction of the state.
 func (l *Log) reading(f func(*bbolt.Tx) error) error {
 	return boltfile.RecoverDamage(func() error { return l.db.View(f) })
 }
-
-// refilledNote marks a journal that began with items which no change announced.
-const refilledNote = "collection/refilled"
-
-// refill appends the stored contents to a new journal.
-func (l *Log) refill(contents iter.Seq2[protocol.Item, error]) error {
-	ctx := context.Background()
-	if err := l.journal.SetNotes(map[string][]byte{refilledNote: []byte("1")}); err != nil {
-		return err
-	}
-	batch := make([]journal.Step, 0, protocol.MaxBatch)
-	for it, err := range contents {
-		if err != nil {
-			return err
-		}
-		batch = append(batch, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: it}})
-		if len(batch) == cap(batch) {
-			if _, err := l.journal.Append(ctx, batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
-		}
-	}
-	_, err := l.journal.Append(ctx, batch)
-	return err
-}
-
-// Close closes the journal. If the state is known to be sound, changes that are in the journal are removed from the outbox.
-func (l *Log) Close(sound bool) error {
-	if l.journal == nil {
-		return nil
-	}
-	var err error
-	if l.passed && sound {
-		err = l.strikeNow()
-	}
-	return errors.Join(err, l.journal.Close())
-}
-
-// Journal returns the journal, nil if there is none.
-func (l *Log) Journal() *journal.Journal { return l.journal }

@@ -37,8 +37,9 @@ type Mirror struct {
 	freed bool                       // the transaction has released a name
 }
 
-// Buckets within the outbox.
+// Buckets within changes.Bucket.
 var (
+	opsBucket   = []byte("ops")   // name -> temporary name, empty to remove the file: for the last transaction that had any
 	namesBucket = []byte("names") // page -> name
 	pathsBucket = []byte("paths") // name, folded -> page
 )
@@ -73,9 +74,9 @@ func (m *Mirror) Rollback() {
 	clear(m.temps)
 }
 
-// Ops returns the file operations of the last transaction.
-func Ops(box *bbolt.Bucket) (ops []filetree.Op, err error) {
-	b := box.Bucket(changes.FileOps)
+// Ops returns the file operations of the last transaction that had any.
+func Ops(tx *bbolt.Tx) (ops []filetree.Op, err error) {
+	b := tx.Bucket(changes.Bucket).Bucket(opsBucket)
 	if b == nil {
 		return nil, nil
 	}
@@ -84,6 +85,29 @@ func Ops(box *bbolt.Bucket) (ops []filetree.Op, err error) {
 		return nil
 	})
 	return ops, err
+}
+
+// Pending reports whether a process was killed before it had done the operations, in the directory of the files. Then it
+// returns the head that In was given.
+func Pending(tx *bbolt.Tx, dir string) (head uint64, is bool, err error) {
+	ops, err := Ops(tx)
+	for _, o := range ops {
+		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(o.Temp))); o.Temp == "" || err != nil {
+			continue
+		}
+		next := tx.Bucket(changes.Bucket).Bucket(opsBucket).Sequence()
+		return next - 1, next > 0, nil
+	}
+	return 0, false, err
+}
+
+// Forget removes the operations, which are done, from the state.
+func Forget(tx *bbolt.Tx) error {
+	box := tx.Bucket(changes.Bucket)
+	if box.Bucket(opsBucket) == nil {
+		return nil
+	}
+	return box.DeleteBucket(opsBucket)
 }
 
 // Keep writes a page's body under a temporary name, unless it is in a file of the directory already.
@@ -150,19 +174,23 @@ type Names struct {
 	ops, names, paths *bbolt.Bucket
 }
 
-// In returns the names in the outbox of a transaction.
-func (m *Mirror) In(box *bbolt.Bucket) (Names, error) {
-	g := Names{m: m}
+// In returns the names in a write transaction, before which the journal has a head. It forgets the operations of the one
+// before: call it once in each.
+func (m *Mirror) In(tx *bbolt.Tx, head uint64) (*Names, error) {
+	if err := Forget(tx); err != nil {
+		return nil, err
+	}
+	g, box := &Names{m: m}, tx.Bucket(changes.Bucket)
 	for _, b := range []struct {
 		to   **bbolt.Bucket
 		name []byte
-	}{{&g.ops, changes.FileOps}, {&g.names, namesBucket}, {&g.paths, pathsBucket}} {
+	}{{&g.ops, opsBucket}, {&g.names, namesBucket}, {&g.paths, pathsBucket}} {
 		var err error
 		if *b.to, err = box.CreateBucketIfNotExists(b.name); err != nil {
-			return g, err
+			return nil, err
 		}
 	}
-	return g, nil
+	return g, g.ops.SetSequence(head + 1) // the version before has set none
 }
 
 // Tell stores the file operations for a change of a page, which a Move has made from the page source, and returns the
