@@ -139,9 +139,7 @@ func (l *listeners) crawl(ctx context.Context, env *command.Env, c *crawl.Crawle
 	also(func(ctx context.Context) error {
 		return holder.Serve(ctx, statePath(o.Collection.Into), d.handler(), env.Log)
 	})
-	if env.IsTerminal() {
-		also(func(ctx context.Context) error { watch(ctx, env, c); return nil })
-	}
+	also((&progress{env, c.Status}).Run)
 	err = c.Run(ctx)
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
@@ -189,26 +187,6 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler) error {
 	}
 	<-done
 	return nil
-}
-
-// watch prints the progress of the crawl on a terminal until ctx ends.
-func watch(ctx context.Context, env *command.Env, c *crawl.Crawler) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	last, then := c.Status(), time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			fmt.Fprint(env.Stderr, "\r\033[K")
-			return
-		case <-tick.C:
-		}
-		now, s := time.Now(), c.Status()
-		rate := float64(s.Fetched+s.Unchanged-last.Fetched-last.Unchanged) / now.Sub(then).Seconds()
-		fmt.Fprintf(env.Stderr, "\r\033[K%d pages, %.1f/s, %d sites in flight, %d in the queue, %.1f MB",
-			s.Fetched+s.Unchanged, rate, s.InFlight, s.Queue, float64(s.Came())/1e6)
-		last, then = s, now
-	}
 }
 
 // sayAside reports pages that a mirror cannot store under the names of their URLs.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -158,5 +159,21 @@ func keepCopy(ctx context.Context, env *command.Env, copy *crawl.Copy) (err erro
 			env.Log.Warn("other commands cannot reach this process", "err", err)
 		}
 	})
-	return c.Run(ctx)
+	wg.Go(func() { _ = (&progress{env, c.Status}).Run(answering) })
+	err = c.Run(ctx)
+	end()
+	wg.Wait()
+	return errors.Join(err, summarizeCopy(env, c))
+}
+
+// summarizeCopy prints what a copy holds at its end.
+func summarizeCopy(env *command.Env, c *crawl.Crawler) error {
+	s, err := (&localAPI{col: c.Collection, crawler: c}).copyStatus(context.Background())
+	if err != nil || s == nil {
+		return err
+	}
+	now := c.Status()
+	fmt.Fprintf(env.Stderr, "the copy has %d of %d pages, %.1f MB; this run: %d pages delivered, %d fetched, %d requests, %.1f MB received\n",
+		s.Held, s.Pages, float64(s.Bytes)/1e6, now.Delivered, now.Fetched, now.Requests, float64(now.Came())/1e6)
+	return nil
 }

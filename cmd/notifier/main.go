@@ -92,7 +92,7 @@ func notifier() *command.Command {
 		Help:     help,
 		Required: []string{"base"},
 		LogLevel: slog.LevelInfo,
-		File: command.File{Sites: command.Concurrent, Foreign: siteflags.RdfgenOnly(),
+		File: command.File{Sites: command.Concurrent, Default: siteflags.ConfigFile, Foreign: siteflags.RdfgenOnly(),
 			Exclusive: func() []string { return append(d.site.Claims(), "--listen "+d.listen) }},
 		Groups: []command.Group{
 			{Title: "The site", Options: []string{"docroot", "base", "exclude", "robots"}},

@@ -55,7 +55,7 @@ confirm that this is intended:
 
 Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
 		Required: []string{"base"},
-		File:     command.File{Sites: command.Sequential, Foreign: []string{"*"}},
+		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: []string{"*"}},
 		LogLevel: slog.LevelError,
 		Flags:    append(stateFlags(&site), command.Bind("accept-refusals", &accept, "confirm that many pages are refused, and announce them as deleted")),
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -94,7 +94,7 @@ page of the Web.
 
 Exit codes: 0 done; 1 something failed; 2 wrong usage.`,
 		Required: []string{"base"},
-		File:     command.File{Sites: command.Sequential, Foreign: []string{"*"}},
+		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: []string{"*"}},
 		LogLevel: slog.LevelError,
 		Flags:    stateFlags(&site),
 		Run: func(ctx context.Context, env *command.Env) error {

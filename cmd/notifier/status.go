@@ -30,7 +30,7 @@ It asks the process that uses the site's state, or reads the state if none is ru
 
 Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong usage.`,
 		Required: []string{"base"},
-		File:     command.File{Sites: command.Sequential, Foreign: []string{"*"}},
+		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: []string{"*"}},
 		LogLevel: slog.LevelError,
 		Flags:    append(stateFlags(&site), command.Bind("json", &asJSON, "print the status as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {

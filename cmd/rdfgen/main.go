@@ -70,7 +70,7 @@ func rdfgen() *command.Command {
 		Summary:  "describe a site as robots.rdf, a sitemap and feeds",
 		Usage:    "--docroot DIR --base URL [options]",
 		Sub:      shared(checkCommand(), reportCommand(), learnCommand()),
-		File:     command.File{Sites: command.Sequential, Foreign: siteflags.NotifierOnly(), Exclusive: j.site.Claims},
+		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: siteflags.NotifierOnly(), Exclusive: j.site.Claims},
 		Help:     help,
 		Required: []string{"base"},
 		LogLevel: slog.LevelError,

@@ -175,6 +175,7 @@ func TestMisuse(t *testing.T) {
 		{[]string{"--state", filepath.Join(d.root, "state")}, "inside the docroot"},
 		{[]string{"--base", "example.org"}, "--base"},
 		{[]string{"--base", "ftp://example.org/"}, "--base"},
+		{[]string{"--base", "https://bücher.example/x"}, "--base https://bücher.example/x: write the host's name as the DNS has it: https://xn--bcher-kva.example/x/\n"},
 		{[]string{"--docroot", ""}, "--docroot is required"},
 		{[]string{"--nonsense"}, "--nonsense"},
 		{[]string{"--include", "[", "--dry-run"}, "["},

@@ -23,11 +23,11 @@ Report what crawlers cost this site, and what each way of publishing changes
 would have saved. It needs only the web server's access log.
 
 Rotated files are read oldest first, and may be compressed with gzip or
-Zstandard; mind the quotes:
-    rdfgen report --log '/var/log/nginx/access.log*'
+Zstandard:
+    rdfgen report --log /var/log/nginx/access.log*
 
 Write one HTML page with charts, to look at and to print:
-    rdfgen report --log '/var/log/nginx/access.log*' --html report.html
+    rdfgen report --log /var/log/nginx/access.log* --html report.html
 
 Read standard input, or write for a program:
     ssh www cat /var/log/apache2/access.log | rdfgen report --log -
@@ -65,12 +65,13 @@ func reportCommand() *command.Command {
 	return &command.Command{
 		Name:     "report",
 		Summary:  "report from access logs what crawlers cost, and what could be saved",
-		Usage:    "--log PATTERN [options]",
+		Usage:    "--log FILE ... [options]",
 		Help:     reportHelp,
 		Required: []string{"log"},
+		Args:     []string{"..."}, // what a shell made of --log's pattern
 		LogLevel: slog.LevelWarn,
 		Flags: []command.Flag{
-			bind("log", &r.logs, "read the logs that `PATTERN` names, such as '/var/log/nginx/access.log*'; - is standard input (repeatable)"),
+			bind("log", &r.logs, "read the logs that `PATTERN` names, and those that follow as arguments; - is standard input (repeatable)"),
 			bind("json", &r.json, "print the report as JSON"),
 			bind("html", &r.html, "write the report to `FILE` as one HTML page, and print nothing"),
 			bind("ranges", &r.ranges, "accept clients that claim to be NAME only from the addresses in FILE, as published by its operator: `NAME[,NAME]=FILE` (repeatable)"),
@@ -92,7 +93,7 @@ func (r *reporting) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	files, err := accesslog.Open(r.logs, r.env.Stdin)
+	files, err := accesslog.Open(append(r.logs, r.env.Args...), r.env.Stdin)
 	if err != nil {
 		return err
 	}

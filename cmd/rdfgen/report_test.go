@@ -57,6 +57,10 @@ func TestReport(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
+	expanded, _ := reported(t, 0, "", "--log", filepath.Join(dir, "access.log"), filepath.Join(dir, "access.log.1.gz"))
+	if expanded != out {
+		t.Errorf("with the files that the shell found:\n%s", expanded)
+	}
 	if said != "" {
 		t.Errorf("output %q", said)
 	}
@@ -114,7 +118,7 @@ func TestReportMisuse(t *testing.T) {
 			t.Errorf("report %q: %s, want %s", c.args, said, c.want)
 		}
 	}
-	if out, _ := reported(t, 0, "", "-h"); !strings.Contains(out, "rdfgen report --log '/var/log/nginx/access.log*'") {
+	if out, _ := reported(t, 0, "", "-h"); !strings.Contains(out, "rdfgen report --log /var/log/nginx/access.log*") {
 		t.Errorf("help: %s", out)
 	}
 	if out, _ := reported(t, 0, "", "--log", log, "--tz", "America/Santiago"); !strings.Contains(out, "America/Santiago") {

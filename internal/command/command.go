@@ -30,6 +30,10 @@ const (
 // envPrefix begins the names of environment variables: --max-file is also PARLEY_MAX_FILE.
 const envPrefix = "PARLEY"
 
+func envName(option string) string {
+	return envPrefix + "_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
+}
+
 // A Command is a program, or a named part of one.
 type Command struct {
 	Name    string // as typed, such as "rdfgen" or "follow"
@@ -55,6 +59,10 @@ type Command struct {
 // A File says how a command reads the configuration file, which it may share with others.
 type File struct {
 	Sites Sites // what sections mean
+
+	// Default is the path of the file that is read, if it exists, where neither --config nor any of the Required
+	// options is given.
+	Default string
 
 	// Foreign names options of other programs, which are ignored. "*" means all that the command does not have itself.
 	Foreign []string
@@ -193,7 +201,7 @@ func (c *Command) run(ctx context.Context, name string, args []string, site stri
 	if site != "" {
 		env.Log = env.Log.With("site", site)
 	}
-	return c.Run(ctx, env)
+	return p.locate(c.Run(ctx, env))
 }
 
 // read reads all options, and returns the arguments. If help or the version is requested, nothing else
@@ -208,14 +216,18 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	case p.version, p.list, p.helpAll:
 		return nil, nil
 	case c.Run == nil && len(rest) > 0:
-		return nil, Misusef("unknown command %s", rest[0])
+		return nil, Misusef("unknown command %s%s", rest[0], didYouMean("", rest[0], slices.Values(c.names())))
 	case c.Run == nil:
 		return nil, Misusef("missing command: want one of %s", strings.Join(c.names(), ", "))
 	}
 	// The command line has been read; options that it did not set may come from the environment and the file.
+	p.fs.Visit(func(f *flag.Flag) { p.typed[f.Name] = true })
+	if path := c.configFile(p); path != "" && os.Getenv(envName("config")) == "" {
+		p.fs.Set("config", path)
+	}
 	err = ff.Parse(p.fs, append([]string{"--"}, rest...),
 		ff.WithEnvVarPrefix(envPrefix), ff.WithEnvVarSplit("\n"),
-		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(p.fs, site)))
+		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(p, site)))
 	if err != nil {
 		return nil, Misusef("%w", err)
 	}
@@ -226,7 +238,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	}
 	want := slices.DeleteFunc(slices.Clone(c.Args), func(name string) bool { return name == "..." })
 	if len(rest) > len(want) && len(want) == len(c.Args) {
-		return nil, Misusef("unexpected argument %q", rest[len(want)])
+		return nil, Misusef("unexpected argument %q%s", rest[len(want)], didYouMean("", rest[len(want)], slices.Values(c.names())))
 	} else if len(rest) < len(want) {
 		return nil, Misusef("%s is required", want[len(rest)])
 	}
@@ -240,10 +252,41 @@ type options struct {
 	helpAll       bool
 	site          string
 	level, format choice
+
+	typed  map[string]bool   // set on the command line
+	places map[string]string // set in the configuration file: where, as in "parley.conf:3"
+}
+
+// A located error is about an option, and says where that was set.
+type located struct {
+	text string
+	error
+}
+
+func (e *located) Error() string { return e.text }
+func (e *located) Unwrap() error { return e.error }
+
+// locate returns an error that begins with an option, such as "--base: ...", with the place where that option was
+// set, unless this was the command line.
+func (o *options) locate(err error) error {
+	if err == nil {
+		return nil
+	}
+	text, ok := strings.CutPrefix(err.Error(), "--")
+	name := strings.FieldsFunc(text+" ", func(r rune) bool { return r == ' ' || r == ':' })
+	switch {
+	case !ok || len(name) == 0 || o.typed[name[0]]:
+		return err
+	case os.Getenv(envName(name[0])) != "":
+		return &located{envName(name[0]) + text[len(name[0]):], err}
+	case o.places[name[0]] != "":
+		return &located{o.places[name[0]] + ": " + text, err}
+	}
+	return err
 }
 
 func (c *Command) options(name string) *options {
-	o := &options{fs: flag.NewFlagSet(name, flag.ContinueOnError)}
+	o := &options{fs: flag.NewFlagSet(name, flag.ContinueOnError), typed: map[string]bool{}, places: map[string]string{}}
 	o.fs.SetOutput(io.Discard)
 	o.fs.Usage = func() {}
 	for _, f := range c.Flags {
@@ -283,7 +326,7 @@ func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
 func explain(fs *flag.FlagSet, err error) string {
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		name = strings.TrimPrefix(name, "-")
-		return fmt.Sprintf("unknown option --%s%s", name, didYouMean(fs, "--", name))
+		return fmt.Sprintf("unknown option --%s%s", name, didYouMean("--", name, optionNames(fs)))
 	}
 	return strings.NewReplacer(" --", " --", " -", " --").Replace(err.Error())
 }

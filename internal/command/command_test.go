@@ -135,7 +135,8 @@ func TestConfigErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"docroot /\n\nmax-fil 2k\n":      `:3: unknown option "max-fil"; did you mean "max-file"?`,
 		"docroot /\nmax-file\n":          ":2: option max-file needs a value",
-		"# all\ndocroot /\ngrace soon\n": ":3: ",
+		"# all\ndocroot /\ngrace soon\n": ":3: grace soon: want a duration",
+		"docroot /a\nkeep\ndocroot /b\n": ":3: docroot /b: it is already set on line 1, and has one value",
 		"zzzz 1\n":                       `:1: unknown option "zzzz"` + "\n",
 	} {
 		file := filepath.Join(t.TempDir(), "tool.conf")
@@ -145,6 +146,60 @@ func TestConfigErrorsNameTheLine(t *testing.T) {
 		if c := called(nil, "--config", file); c.code != command.Misuse || !strings.Contains(c.stderr, file+want) {
 			t.Errorf("%q: exit code %d, %s", text, c.code, c.stderr)
 		}
+	}
+}
+
+// An error about an option that the command finds itself says where the option was set.
+func TestErrorsNameThePlaceOfTheOption(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tool.conf")
+	if err := os.WriteFile(file, []byte("max-file 3k\n\ndocroot /nowhere\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrong := command.Misusef("--docroot /nowhere: no such directory")
+	fails := func(want string, args ...string) {
+		t.Helper()
+		if c := called(wrong, args...); c.code != command.Misuse || !strings.Contains(c.stderr, "\ntool: "+want+" /nowhere: no such directory\n") {
+			t.Errorf("exit code %d, %s; want %s", c.code, c.stderr, want)
+		}
+	}
+	fails("--docroot", "--config", file, "--docroot", "/nowhere")
+	fails(file+":3: docroot", "--config", file)
+	t.Setenv("PARLEY_DOCROOT", "/nowhere")
+	fails("PARLEY_DOCROOT", "--config", file)
+}
+
+// The default configuration file is read where nothing says what the command is to work on.
+func TestDefaultFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "parley.conf")
+	run := func(args ...string) (base string, code int) {
+		build := func() *command.Command {
+			base = ""
+			return &command.Command{Name: "tool", Required: []string{"base"}, File: command.File{Default: file},
+				Flags: []command.Flag{command.Bind("base", &base, "describe `URL`")},
+				Run:   func(context.Context, *command.Env) error { return nil }}
+		}
+		code = command.Main(context.Background(), build, args, strings.NewReader(""), io.Discard, io.Discard)
+		return base, code
+	}
+	if _, code := run(); code != command.Misuse {
+		t.Errorf("without the file: exit code %d", code)
+	}
+	other := file + ".other"
+	for name, text := range map[string]string{file: "base http://file/\n", other: "base http://other/\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, args := range map[string][]string{"http://file/": nil, "http://typed/": {"--base", "http://typed/"}, "http://other/": {"--config", other}} {
+		if got, code := run(args...); got != want || code != 0 {
+			t.Errorf("%q: base %s, exit code %d; want %s", args, got, code, want)
+		}
+	}
+	if err := os.WriteFile(file, []byte("bas http://file/\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, code := run("--base", "http://typed/"); got != "http://typed/" || code != 0 {
+		t.Errorf("a file that is not read: base %s, exit code %d", got, code)
 	}
 }
 
@@ -166,6 +221,8 @@ func TestMisuse(t *testing.T) {
 		{"follow a b", `unexpected argument "b"`},
 		{"parts", "missing command: want one of a, b"},
 		{"parts c", "unknown command c"},
+		{"parts aa", `unknown command aa; did you mean "a"?`},
+		{"--docroot / folow", `unexpected argument "folow"; did you mean "follow"?`},
 	} {
 		got := called(nil, strings.Fields(c.args)...)
 		if got.code != 2 || got.stdout != "" || !strings.HasPrefix(got.stderr, "tool") || !strings.Contains(got.stderr, c.want) || !strings.Contains(got.stderr, " -h shows the usage.\n") {

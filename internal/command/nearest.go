@@ -3,21 +3,33 @@ package command
 import (
 	"flag"
 	"fmt"
+	"iter"
 )
 
-// didYouMean suggests the option nearest to an unknown one, as the end of a sentence; it is empty if none is
+// didYouMean suggests the nearest of the names to an unknown one, as the end of a sentence; it is empty if none is
 // near.
-func didYouMean(fs *flag.FlagSet, prefix, name string) string {
+func didYouMean(prefix, name string, names iter.Seq[string]) string {
 	best, least := "", len(name)/3+1
-	fs.VisitAll(func(f *flag.Flag) {
-		if d := distance(name, f.Name); d <= least && f.Name != listOption && (best == "" || d < least) {
-			best, least = f.Name, d
+	for n := range names {
+		if d := distance(name, n); d <= least && (best == "" || d < least) {
+			best, least = n, d
 		}
-	})
+	}
 	if best == "" {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", prefix+best)
+}
+
+func optionNames(fs *flag.FlagSet) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		more := true
+		fs.VisitAll(func(f *flag.Flag) {
+			if more && f.Name != listOption {
+				more = yield(f.Name)
+			}
+		})
+	}
 }
 
 // distance returns the Levenshtein distance of a and b, in bytes.

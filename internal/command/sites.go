@@ -56,7 +56,7 @@ func (c *Command) sites(args []string) ([]string, error) {
 	if _, err := parse(o.fs, args); err != nil || o.version {
 		return nil, nil // run reports the error
 	}
-	path := cmp.Or(o.fs.Lookup("config").Value.String(), os.Getenv(envPrefix+"_CONFIG"))
+	path := c.configFile(o)
 	if path == "" {
 		if o.site != "" {
 			return nil, Misusef("--site %s names a section of a configuration file: name the file with --config", o.site)
@@ -64,7 +64,7 @@ func (c *Command) sites(args []string) ([]string, error) {
 		return nil, nil
 	}
 	if c.File.Sites != OneSite {
-		o.site = cmp.Or(o.site, os.Getenv(envPrefix+"_SITE"))
+		o.site = cmp.Or(o.site, os.Getenv(envName("site")))
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -96,6 +96,23 @@ func (c *Command) sites(args []string) ([]string, error) {
 	return []string{o.site}, nil
 }
 
+// configFile returns the path of the configuration file, once the command line has been read: File.Default if none is
+// named, nor what the file would have to say.
+func (c *Command) configFile(o *options) string {
+	if path := cmp.Or(o.fs.Lookup("config").Value.String(), os.Getenv(envName("config"))); path != "" || c.File.Default == "" {
+		return path
+	}
+	for _, name := range c.Required {
+		if o.fs.Lookup(name).Value.String() != "" || os.Getenv(envName(name)) != "" {
+			return ""
+		}
+	}
+	if _, err := os.Stat(c.File.Default); err != nil {
+		return ""
+	}
+	return c.File.Default
+}
+
 func eachLine(r io.Reader, f func(line string) error) error {
 	s := bufio.NewScanner(io.LimitReader(r, maxConfig+1))
 	s.Buffer(nil, maxConfig)
@@ -111,44 +128,40 @@ func eachLine(r io.Reader, f func(line string) error) error {
 	return s.Err()
 }
 
-// configParser reads the options for all sites and those of one.
-func (c *Command) configParser(fs *flag.FlagSet, site string) ff.ConfigFileParser {
+// configParser reads the options for all sites and those of one, and notes where each was set.
+func (c *Command) configParser(o *options, site string) ff.ConfigFileParser {
 	return func(r io.Reader, set func(name, value string) error) error {
-		var lines strings.Builder
-		in := ""
-		err := eachLine(r, func(line string) error {
-			if m := sectionLine.FindStringSubmatch(line); m != nil {
-				in, line = m[1], ""
-			} else if in != "" && in != site {
-				line = ""
-			}
-			lines.WriteString(line + "\n") // also an empty one, to keep the line numbers
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		number := 0
-		where := func() string { return fmt.Sprintf("%s:%d", fs.Lookup("config").Value, number) }
-		return eachLine(strings.NewReader(lines.String()), func(line string) error {
+		number, section := 0, ""
+		first := make(map[string]int) // the line of an option in this section
+		return eachLine(r, func(line string) error {
 			number++
-			name, value, ok := splitLine(line)
-			if !ok {
+			if m := sectionLine.FindStringSubmatch(line); m != nil {
+				section = m[1]
+				clear(first)
 				return nil
 			}
-			f := fs.Lookup(name)
+			name, value, ok := splitLine(line)
+			if !ok || section != "" && section != site {
+				return nil
+			}
+			where := fmt.Sprintf("%s:%d", o.fs.Lookup("config").Value, number)
+			f := o.fs.Lookup(name)
 			switch {
 			case f == nil && (slices.Contains(c.File.Foreign, name) || slices.Contains(c.File.Foreign, "*")):
 				return nil
 			case f == nil:
-				return fmt.Errorf("%s: unknown option %q%s", where(), name, didYouMean(fs, "", name))
+				return fmt.Errorf("%s: unknown option %q%s", where, name, didYouMean("", name, optionNames(o.fs)))
+			case first[name] > 0 && !isRepeatable(f):
+				return fmt.Errorf("%s: %s %s: it is already set on line %d, and has one value", where, name, value, first[name])
 			case value == "" && isBool(f):
 				value = "true"
 			case value == "":
-				return fmt.Errorf("%s: option %s needs a value", where(), name)
+				return fmt.Errorf("%s: option %s needs a value", where, name)
 			}
+			first[name] = number
+			o.places[name] = where
 			if err := set(name, value); err != nil {
-				return fmt.Errorf("%s: %w", where(), err)
+				return fmt.Errorf("%s: %s %s: %w", where, name, value, cmp.Or(errors.Unwrap(err), err))
 			}
 			return nil
 		})
@@ -172,6 +185,11 @@ func splitLine(line string) (name, value string, ok bool) {
 }
 
 var inlineComment = regexp.MustCompile(`[ \t]+#([ \t].*)?$`)
+
+func isRepeatable(f *flag.Flag) bool {
+	_, ok := f.Value.(*stringsValue)
+	return ok
+}
 
 func isBool(f *flag.Flag) bool {
 	b, ok := f.Value.(interface{ IsBoolFlag() bool })

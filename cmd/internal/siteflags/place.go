@@ -2,13 +2,18 @@ package siteflags
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/protocol"
+	"golang.org/x/net/idna"
 )
+
+// ConfigFile is the configuration file that rdfgen and notifier read if neither it nor a site is named.
+const ConfigFile = "/etc/parley.conf"
 
 // A Place is where a site is: its URL, and its files on this machine. It knows which of them the web server serves.
 type Place struct {
@@ -22,11 +27,13 @@ func (p *Place) canonical(files ...*string) error {
 	if !strings.HasSuffix(base, "/") {
 		base += "/"
 	}
-	base, err := protocol.CanonicalURL("", base)
-	if err != nil {
+	canonical, err := protocol.CanonicalURL("", base)
+	if ascii := asciiHost(base); err != nil && ascii != "" {
+		return command.Misusef("--base %s: write the host's name as the DNS has it: %s", p.Base, ascii)
+	} else if err != nil {
 		return command.Misusef("--base: %w", err)
 	}
-	p.Base = base
+	p.Base = canonical
 	for _, name := range append(files, &p.Out, &p.State) {
 		if *name == "" {
 			continue
@@ -36,6 +43,20 @@ func (p *Place) canonical(files ...*string) error {
 		}
 	}
 	return nil
+}
+
+// asciiHost returns a URL with its internationalized host in ASCII (xn--...), or "" if it has none.
+func asciiHost(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return ""
+	}
+	host, err := idna.Lookup.ToASCII(u.Hostname())
+	if err != nil || host == u.Hostname() {
+		return ""
+	}
+	u.Host = strings.Replace(u.Host, u.Hostname(), host, 1)
+	return u.String()
 }
 
 // StatePath determines where the state is stored, and rejects a place that the web server would serve.

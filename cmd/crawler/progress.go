@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// A progress shows how a crawl goes: on a terminal by a line that is rewritten every second, elsewhere by a line of the
+// log every minute in which something happened.
+type progress struct {
+	env    *command.Env
+	status func() crawl.Status
+}
+
+const (
+	redrawEvery = time.Second
+	logEvery    = time.Minute
+	smoothing   = 30 * time.Second // of the rate from which the remaining time is estimated
+)
+
+// Run shows the progress until ctx ends.
+func (p *progress) Run(ctx context.Context) error {
+	terminal, every := p.env.IsTerminal(), logEvery
+	if terminal {
+		every = redrawEvery
+		defer fmt.Fprint(p.env.Stderr, "\r\033[K")
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	last, then, rate := p.status(), time.Now(), -1.0
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		s, now := p.status(), time.Now()
+		took := now.Sub(then).Seconds()
+		recent := float64(pagesOf(&s)-pagesOf(&last)) / took
+		if rate < 0 {
+			rate = recent
+		}
+		rate += (recent - rate) * -math.Expm1(-took/smoothing.Seconds())
+		left := remaining(s.Queue, rate)
+		switch {
+		case terminal:
+			if left != "" {
+				left = ", about " + left + " left"
+			}
+			fmt.Fprintf(p.env.Stderr, "\r\033[K%d pages, %.1f/s, %d sites in flight, %d in the queue%s, %.1f MB",
+				pagesOf(&s), rate, s.InFlight, s.Queue, left, float64(s.Came())/1e6)
+		case s.Requests != last.Requests || pagesOf(&s) != pagesOf(&last):
+			attrs := []any{slog.Int64("pages", pagesOf(&s)), slog.String("per_second", fmt.Sprintf("%.1f", recent)),
+				slog.Int("sites_in_flight", s.InFlight), slog.Int("in_the_queue", s.Queue), slog.String("received", fmt.Sprintf("%.1f MB", float64(s.Came())/1e6))}
+			if left != "" {
+				attrs = append(attrs, slog.String("left", "about "+left))
+			}
+			p.env.Log.Info("progress", attrs...)
+		}
+		last, then = s, now
+	}
+}
+
+// pagesOf counts the pages that a crawl has obtained, in whatever way.
+func pagesOf(s *crawl.Status) int64 { return s.Fetched + s.Unchanged + s.Delivered }
+
+// remaining estimates for how long a queue lasts; it is "" where that cannot be said.
+func remaining(queue int, rate float64) string {
+	left := float64(queue) / rate
+	switch {
+	case queue == 0 || !(left >= 0 && left < 1e6):
+		return ""
+	case left < 60:
+		return fmt.Sprintf("%.0f s", math.Ceil(left))
+	case left < 5400:
+		return fmt.Sprintf("%.0f min", left/60)
+	}
+	return fmt.Sprintf("%.0f h", left/3600)
+}
