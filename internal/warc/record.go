@@ -15,16 +15,12 @@ import (
 // A Type is the kind of a record.
 type Type string
 
-// The types of ISO 28500, section 6.
+// The types that Parley writes, of those of ISO 28500, section 6.
 const (
-	Warcinfo     Type = "warcinfo"
-	Response     Type = "response"
-	Resource     Type = "resource"
-	Request      Type = "request"
-	Metadata     Type = "metadata"
-	Revisit      Type = "revisit"
-	Conversion   Type = "conversion"
-	Continuation Type = "continuation"
+	Warcinfo Type = "warcinfo"
+	Response Type = "response"
+	Metadata Type = "metadata"
+	Revisit  Type = "revisit"
 )
 
 // Profiles of revisit records (section 6.7).

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 )
 
@@ -82,7 +83,7 @@ func valid(t testing.TB, dir string) (urls []string, types map[warc.Type]int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := warc.Validate(bytes.NewReader(b))
+			report, err := warctest.Validate(bytes.NewReader(b))
 			if err != nil {
 				t.Errorf("%s: %v", filepath.Base(name), err)
 			}
