@@ -51,7 +51,7 @@ func (p *Press) Append(dst []byte, d *Draft) []byte {
 	}
 	b = append(b, d.Type...)
 	b = append(b, "\r\nWARC-Record-ID: "...)
-	b = appendName(b, d.Name)
+	b = appendUUID(b, [16]byte(d.Name[:]), 8)
 	b = append(b, "\r\nWARC-Date: "...)
 	if d.Date != p.date || p.dated == nil {
 		p.date, p.dated = d.Date, d.Date.UTC().AppendFormat(p.dated[:0], dateLayout)
@@ -70,9 +70,7 @@ func (p *Press) Append(dst []byte, d *Draft) []byte {
 		b = append(b, "WARC-Payload-Digest: "...)
 		b = append(appendDigest(b, d.Digest), crlf...)
 	}
-	b = append(b, "Content-Length: "...)
-	b = strconv.AppendInt(b, int64(len(d.Head)+len(d.Body)), 10)
-	b = append(b, "\r\n\r\n"...)
+	b = appendLength(b, len(d.Head)+len(d.Body))
 	b = append(append(append(b, d.Head...), d.Body...), "\r\n\r\n"...)
 	if p.pack == nil {
 		return b
@@ -85,16 +83,16 @@ func (p *Press) Append(dst []byte, d *Draft) []byte {
 	return dst
 }
 
-// appendName appends a record id made of a digest: a UUID of version 8 (RFC 9562).
-func appendName(b []byte, d [32]byte) []byte {
-	d[6], d[8] = d[6]&0x0f|0x80, d[8]&0x3f|0x80
+// appendUUID appends a record id: a UUID (RFC 9562) of the version, made of bytes.
+func appendUUID(b []byte, u [16]byte, version byte) []byte {
+	u[6], u[8] = u[6]&0x0f|version<<4, u[8]&0x3f|0x80
 	b = append(b, "<urn:uuid:"...)
 	at := 0
 	for i, n := range [...]int{4, 2, 2, 2, 6} {
 		if i > 0 {
 			b = append(b, '-')
 		}
-		b = hex.AppendEncode(b, d[at:at+n])
+		b = hex.AppendEncode(b, u[at:at+n])
 		at += n
 	}
 	return append(b, '>')
@@ -107,9 +105,13 @@ func AppendAnswer(b []byte, fields Fields, length int) []byte {
 	for _, f := range fields {
 		b = appendField(b, f.Name, f.Value)
 	}
+	return appendLength(b, length)
+}
+
+// appendLength appends the last field of a header, and the end of the header.
+func appendLength(b []byte, n int) []byte {
 	b = append(b, "Content-Length: "...)
-	b = strconv.AppendInt(b, int64(length), 10)
-	return append(b, "\r\n\r\n"...)
+	return append(strconv.AppendInt(b, int64(n), 10), "\r\n\r\n"...)
 }
 
 // AppendInfo appends fields as the block of a record of application/warc-fields.
@@ -139,6 +141,3 @@ const (
 	InfoType   = "application/warc-fields"
 	AnswerType = "application/http;msgtype=response"
 )
-
-// AppendEntry appends the entry to an index, as a line of CDXJ.
-func AppendEntry(b []byte, e *Entry) []byte { return appendLine(b, e) }

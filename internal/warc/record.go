@@ -3,7 +3,6 @@ package warc
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -67,9 +66,6 @@ func (r *Record) Type() Type { return Type(r.Fields.Get("WARC-Type")) }
 // URL returns the target URL, without the angle brackets that some writers put around it.
 func (r *Record) URL() string { return bare(r.Fields.Get("WARC-Target-URI")) }
 
-// ID returns the record's id, without its angle brackets.
-func (r *Record) ID() string { return bare(r.Fields.Get("WARC-Record-ID")) }
-
 // Date returns the time of capture, the zero time if the record has none.
 func (r *Record) Date() time.Time {
 	t, err := time.Parse(time.RFC3339Nano, r.Fields.Get("WARC-Date"))
@@ -92,11 +88,9 @@ const (
 	maxFields = 256
 )
 
-// ErrMalformed is wrapped by the errors for bytes that are not a record.
-var ErrMalformed = errors.New("malformed record")
-
+// malformed returns the error for bytes that are not a record.
 func malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	return fmt.Errorf("malformed record: "+format, args...)
 }
 
 // parseHeader parses the lines of a header, without the empty line that ends it. It accepts what writers of
