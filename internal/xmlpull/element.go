@@ -118,7 +118,7 @@ func (w *rendering) append(dst []byte, r *Reader, k Kind) []byte {
 		return append(append(append(dst, "</"...), name...), '>')
 	}
 	dst = append(append(dst, '<'), name...)
-	dst = w.declare(dst, name[:f.prefix], f.space, depth)
+	dst = w.declare(dst, name[:max(0, f.local-f.name-1)], f.space, depth)
 	for i := range r.attrs.list {
 		a := &r.attrs.list[i]
 		if len(a.prefix) > 0 {

@@ -69,12 +69,12 @@ type elements struct {
 
 // A frame is an open element.
 type frame struct {
-	name   int    // where its name begins in elements.names
-	prefix int    // length of its prefix, 0 without one
-	space  []byte // its namespace
-	bound  int    // len(elements.bound) outside of it
-	uris   int    // len(elements.uris) outside of it
-	end    int    // end of its name in elements.names
+	name  int    // where its name begins in elements.names
+	local int    // where the part after a prefix begins there
+	end   int    // where its name ends there
+	space []byte // its namespace
+	bound int    // len(elements.bound) outside of it
+	uris  int    // len(elements.uris) outside of it
 }
 
 // leave closes the innermost element.

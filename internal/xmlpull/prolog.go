@@ -8,7 +8,7 @@ import (
 
 const byteOrderMark = "\xEF\xBB\xBF"
 
-// outside skips white space where no element is open, and stops at a < or at the end of the document.
+// outside skips white space where no element is open, and reads the markup after it.
 func (r *Reader) outside() error {
 	in := &r.in
 	if !r.begun {
@@ -38,7 +38,7 @@ func (r *Reader) outside() error {
 					return in.fail(0, "second root element")
 				}
 			}
-			return nil
+			return r.markup()
 		}
 		if in.fill() {
 			continue

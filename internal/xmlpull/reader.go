@@ -56,7 +56,7 @@ func (r *Reader) Next() (Kind, error) {
 	if r.kind == End {
 		r.open.leave()
 	}
-	r.text, r.attrs.list = nil, r.attrs.list[:0]
+	r.attrs.list = r.attrs.list[:0]
 	if r.empty {
 		r.empty, r.kind = false, End
 		return End, nil
@@ -64,27 +64,23 @@ func (r *Reader) Next() (Kind, error) {
 	in := &r.in
 	for r.kind = 0; r.kind == 0; {
 		var err error
-		if len(r.open.stack) == 0 {
-			err = r.outside()
-		}
 		switch {
-		case err != nil:
 		case r.cdata:
 			err = r.cdataPiece()
-		case !in.need(1):
-			err = in.ended("inside an element")
+		case len(r.open.stack) == 0:
+			err = r.outside()
+		case !in.need(2):
+			where := "inside an element"
+			if len(in.window()) > 0 && in.buf[in.pos] == '<' {
+				where = "inside a tag"
+			}
+			err = in.ended(where)
 		case in.buf[in.pos] != '<':
 			err = r.charData()
-		case !in.need(2):
-			err = in.ended("inside a tag")
 		case in.buf[in.pos+1] == '/':
 			err = r.endTag()
-		case in.buf[in.pos+1] == '!':
-			err = r.section()
-		case in.buf[in.pos+1] == '?':
-			err = in.instruction()
 		default:
-			err = r.startTag()
+			err = r.markup()
 		}
 		if err != nil {
 			return 0, r.stop(err)
@@ -95,7 +91,7 @@ func (r *Reader) Next() (Kind, error) {
 
 // stop makes err final.
 func (r *Reader) stop(err error) error {
-	r.err, r.kind, r.text, r.attrs.list = err, 0, nil, r.attrs.list[:0]
+	r.err, r.kind, r.text, r.attrs.list = err, 0, nil, nil
 	return err
 }
 
@@ -114,10 +110,7 @@ func (r *Reader) Local() []byte {
 		return nil
 	}
 	f := &r.open.stack[len(r.open.stack)-1]
-	if f.prefix > 0 {
-		return r.open.names[f.name+f.prefix+1 : f.end]
-	}
-	return r.open.names[f.name:f.end]
+	return r.open.names[f.local:f.end]
 }
 
 // Is reports whether the current element is {space}local.
@@ -137,7 +130,7 @@ func (r *Reader) Attr(space, local string) ([]byte, bool) {
 	return nil, false
 }
 
-// Text returns the text of the current Text token. A piece may be arbitrarily small: readers of text must
+// Text returns the text of the current Text token, which Next must have returned. A piece may be arbitrarily small: readers of text must
 // collect the pieces.
 func (r *Reader) Text() []byte { return r.text }
 

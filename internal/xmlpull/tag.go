@@ -65,8 +65,14 @@ func (a *attributes) resolve(in *input, open *elements) error {
 	return nil
 }
 
-// startTag reads the start or empty-element tag at the beginning of the window.
-func (r *Reader) startTag() error {
+// markup reads what begins with a <, except for an end tag: mostly a start or empty-element tag.
+func (r *Reader) markup() error {
+	switch r.in.buf[r.in.pos+1] {
+	case '!':
+		return r.section()
+	case '?':
+		return r.in.instruction()
+	}
 	// A > may occur in an attribute's value, but rarely does: look for the first, and only if a quote is then
 	// open, for the real end of the tag.
 	n := bytes.IndexByte(r.in.window(), '>') + 1
@@ -128,8 +134,7 @@ func (in *input) tagEnd() (int, error) {
 // quoted value: then nothing is done.
 func (r *Reader) parseStart(tag []byte) (quoted bool, err error) {
 	in, open, attrs := &r.in, &r.open, &r.attrs
-	f := frame{name: len(open.names), bound: len(open.bound), uris: len(open.uris)}
-	seen, empty := 0, false
+	bound, uris, seen, empty := len(open.bound), len(open.uris), 0, false
 	attrs.list, attrs.values = attrs.list[:0], attrs.values[:0]
 
 	prefix, local, i := qname(tag, 1)
@@ -166,7 +171,7 @@ func (r *Reader) parseStart(tag []byte) (quoted bool, err error) {
 		i++
 		n := bytes.IndexByte(tag[i:], quote)
 		if n < 0 {
-			open.bound, open.uris = open.bound[:f.bound], open.uris[:f.uris]
+			open.bound, open.uris = open.bound[:bound], open.uris[:uris]
 			return true, nil
 		}
 		if a.value, err = attrs.value(in, tag[i:i+n], i); err != nil {
@@ -178,9 +183,9 @@ func (r *Reader) parseStart(tag []byte) (quoted bool, err error) {
 		}
 		switch {
 		case string(a.prefix) == "xmlns":
-			err = open.bind(in, f.bound, a.at, a.local, a.value)
+			err = open.bind(in, bound, a.at, a.local, a.value)
 		case len(a.prefix) == 0 && string(a.local) == "xmlns":
-			err = open.bind(in, f.bound, a.at, nil, a.value)
+			err = open.bind(in, bound, a.at, nil, a.value)
 		default:
 			attrs.list = append(attrs.list, a)
 		}
@@ -192,8 +197,8 @@ func (r *Reader) parseStart(tag []byte) (quoted bool, err error) {
 		return false, in.fail(1, "byte beyond US-ASCII")
 	}
 
-	var ok bool
-	if f.space, ok = open.lookup(prefix); !ok || string(prefix) == "xmlns" {
+	space, ok := open.lookup(prefix)
+	if !ok || string(prefix) == "xmlns" {
 		return false, in.failName(1, "undeclared namespace prefix", prefix)
 	}
 	if err := attrs.resolve(in, open); err != nil {
@@ -202,9 +207,12 @@ func (r *Reader) parseStart(tag []byte) (quoted bool, err error) {
 	if len(open.stack) >= in.lim.Depth {
 		return false, in.over("nested elements", in.lim.Depth)
 	}
+	open.rooted, open.stack = true, append(open.stack, frame{}) // to set it in place is faster than to copy it
+	f := &open.stack[len(open.stack)-1]
+	f.name, f.space, f.bound, f.uris = len(open.names), space, bound, uris
 	open.names = append(open.names, tag[1:nameEnd]...)
-	f.prefix, f.end = len(prefix), len(open.names)
-	open.stack, open.rooted = append(open.stack, f), true
+	f.end = len(open.names)
+	f.local = f.end - len(local)
 	in.pos += len(tag)
 	r.empty, r.kind, r.run = empty, Start, 0
 	return false, nil
