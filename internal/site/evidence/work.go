@@ -6,6 +6,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A job is a page to fetch.
@@ -35,6 +36,8 @@ type work struct {
 	wants  chan struct{} // wanted is not empty
 	doubts chan struct{} // public pages were refused
 	timer  chan struct{} // later has changed
+
+	news chan inventory.Scope // to be scanned again; see Keeper.Watching
 }
 
 type laterJob struct {
@@ -46,10 +49,16 @@ func (w *work) init() {
 	w.wanted, w.waiting = make(map[string]struct{}), make(map[string]chan struct{})
 	w.wake, w.round, w.wants = make(chan struct{}, atOnce), make(chan struct{}, 1), make(chan struct{}, 1)
 	w.doubts, w.timer = make(chan struct{}, 1), make(chan struct{}, 1)
+	w.news = make(chan inventory.Scope, 1000)
 }
 
-func (w *work) anew()  { pause.Wake(w.round) }
-func (w *work) doubt() { pause.Wake(w.doubts) }
+// tell requests a scan of a page's directory, or of everything if too many are queued.
+func (w *work) tell(page string) {
+	select {
+	case w.news <- inventory.ScopeOf(page):
+	default: // the reader finds the queue full, and scans everything
+	}
+}
 
 // urge queues a page before all pages of a round.
 func (w *work) urge(j job) {
