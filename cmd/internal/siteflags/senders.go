@@ -128,7 +128,7 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 	}
 	topics, feeds := f.topics(), &f.outputs.feeds
 	types := map[string]string{feeds.RSS: "application/rss+xml", feeds.Atom: "application/atom+xml", feeds.JSON: "application/feed+json"}
-	return &ping.Hub{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: caller.Address,
+	return &ping.Hub{Options: ping.HubOptions{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: caller.Address,
 		Topic: func(_ context.Context, url string) (string, []byte, error) {
 			file, ok := topics[url]
 			if !ok {
@@ -136,5 +136,5 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 			}
 			body, err := ping.ReadTopic(file)
 			return cmp.Or(types[file], "application/rdf+xml"), body, err
-		}}
+		}}}
 }
