@@ -103,7 +103,7 @@ func (k *Keeper) logWithheld(page, answer string) {
 func (k *Keeper) wasShown(j job, a answer, is *record, now time.Time) {
 	is.NoArchive = a.noArchive
 	if a.inside && !k.Trusted {
-		k.book.isInside(j.page)
+		k.book.do(func() { k.book.inside = j.page })
 		*is = record{Asked: now, NoArchive: a.noArchive}
 		return
 	}

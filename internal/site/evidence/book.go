@@ -19,15 +19,15 @@ type book struct {
 	journal  *server.Journal
 	updating sync.Mutex // held from reading a record to replacing it
 
-	mu      sync.Mutex          // guards the fields below
-	unsaved map[string]record   // records that are not in the journal yet
-	refused map[string]struct{} // the withdrawn pages
-	suspect map[string]struct{}
+	mu      sync.Mutex        // guards the fields below
+	unsaved map[string]record // records that are not in the journal yet
+	refused map[string]bool   // the withdrawn pages
+	suspect map[string]bool
 	public  int    // pages in state public
 	sample  sample // of those
 	mass    massRefusal
-	dirs    map[string]struct{} // prefixes of directories of which a page was announced
-	inside  string              // a page whose 200 proves nothing, since it came from an inside address
+	dirs    map[string]bool // prefixes of directories of which a page was announced
+	inside  string          // a page whose 200 proves nothing, since it came from an inside address
 }
 
 // notePrefix is the prefix of the notes' keys.
@@ -36,7 +36,7 @@ const notePrefix = "evidence/"
 // open loads the records of pages in the journal.
 func (b *book) open(j *server.Journal) error {
 	b.journal = j
-	b.unsaved, b.refused, b.suspect, b.dirs = make(map[string]record), make(map[string]struct{}), make(map[string]struct{}), make(map[string]struct{})
+	b.unsaved, b.refused, b.suspect, b.dirs = make(map[string]record), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	present, err := b.present()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (b *book) open(j *server.Journal) error {
 		return nil
 	})
 	mass := b.many(0)
-	b.judge(func(m *massRefusal) { m.is = mass })
+	b.do(func() { b.mass.is = mass })
 	return err
 }
 
@@ -83,7 +83,7 @@ func (b *book) present() (map[uint64]struct{}, error) {
 		}
 		all[maphash.String(seed, e.Item.URL)] = struct{}{}
 		if dir := inventory.ScopeOf(e.Item.URL).Prefix; whole && dir != last {
-			b.dirs[dir], last = struct{}{}, dir
+			b.dirs[dir], last = true, dir
 		}
 	}
 	return all, nil
@@ -125,11 +125,11 @@ func (b *book) update(page string, change func(r *record)) (was, is record, look
 // sort updates the counts and sets for a record that replaces another. mu is held.
 func (b *book) sort(page string, was, is record) {
 	for _, c := range []struct {
-		of    map[string]struct{}
+		of    map[string]bool
 		state state
 	}{{b.refused, stateRefused}, {b.suspect, stateSuspect}} {
 		if is.State == c.state {
-			c.of[page] = struct{}{}
+			c.of[page] = true
 		} else if was.State == c.state {
 			delete(c.of, page)
 		}
@@ -175,16 +175,16 @@ func (b *book) save() error {
 }
 
 // keep drops the records of refused pages but for those that exist.
-func (b *book) keep(there map[string]struct{}) {
+func (b *book) keep(there map[string]bool) {
 	for _, page := range b.pages(b.refused) {
-		if _, is := there[page]; !is {
+		if !there[page] {
 			b.update(page, func(r *record) { *r = record{} })
 		}
 	}
 }
 
 // pages returns the pages of a set of the book, sorted.
-func (b *book) pages(set map[string]struct{}) []string {
+func (b *book) pages(set map[string]bool) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Sorted(maps.Keys(set))
@@ -203,7 +203,7 @@ func (b *book) release() ([]string, error) {
 	if err := b.save(); err != nil {
 		return nil, err
 	}
-	b.judge(func(m *massRefusal) { m.lately += len(list) })
+	b.do(func() { b.mass.lately += len(list) })
 	return list, nil
 }
 
@@ -211,24 +211,17 @@ func (b *book) release() ([]string, error) {
 func (b *book) withdrawn(page string) bool { return b.has(b.refused, page) }
 
 // has reports whether a set of the book has a member.
-func (b *book) has(set map[string]struct{}, name string) bool {
+func (b *book) has(set map[string]bool, name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, is := set[name]
-	return is
+	return set[name]
 }
 
-// announce notes that a page of a directory is announced.
-func (b *book) announce(dir string) {
+// do calls f with the lock held.
+func (b *book) do(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.dirs[dir] = struct{}{}
-}
-
-func (b *book) isInside(page string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.inside = page
+	f()
 }
 
 // now returns what the book knows of a Status, and of a mass refusal.
@@ -281,20 +274,13 @@ const (
 	massPart = 20
 )
 
-// judge changes the mass refusal.
-func (b *book) judge(change func(m *massRefusal)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	change(&b.mass)
-}
-
 // lost counts a page that is no longer public. Those of longer ago than most count no more.
 func (b *book) lost(now time.Time, most time.Duration) {
-	b.judge(func(m *massRefusal) {
-		if now.Sub(m.since) > most || now.Before(m.since) {
+	b.do(func() {
+		if m := &b.mass; now.Sub(m.since) > most || now.Before(m.since) {
 			m.lately, m.since = 0, now
 		}
-		m.lately++
+		b.mass.lately++
 	})
 }
 
@@ -308,9 +294,7 @@ func (b *book) many(more int) bool {
 
 // sampled returns a sample of the pages that were public, in random order, and their number.
 func (b *book) sampled() (list []string, n int) {
-	b.mu.Lock()
-	list, n = slices.Clone(b.sample.pages), b.public+len(b.suspect)+b.mass.lately
-	b.mu.Unlock()
+	b.do(func() { list, n = slices.Clone(b.sample.pages), b.public+len(b.suspect)+b.mass.lately })
 	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list, n
 }

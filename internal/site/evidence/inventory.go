@@ -84,7 +84,7 @@ const mostTogether = 256
 // Scan implements [inventory.Inventory].
 func (w watching) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
-		p := probe{k: w.k, ctx: ctx, there: make(map[string]struct{})}
+		p := probe{k: w.k, ctx: ctx, there: make(map[string]bool)}
 		whole := len(scopes) == 0
 		for o, err := range w.Inventory.Scan(ctx, scopes) {
 			whole = whole && err == nil
@@ -113,9 +113,9 @@ func (w watching) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 type probe struct {
 	k      *Keeper
 	ctx    context.Context
-	silent int                 // requests without a response, in a row
-	known  string              // the last directory found to be known
-	there  map[string]struct{} // refused pages that exist
+	silent int             // requests without a response, in a row
+	known  string          // the last directory found to be known
+	there  map[string]bool // refused pages that exist
 
 	mu sync.Mutex // guards there
 
@@ -209,7 +209,7 @@ func (p *probe) judge() {
 		p.open = p.open || slices.ContainsFunc(answers, func(s verdict) bool { return s != refused })
 	}
 	if p.open {
-		p.k.book.announce(p.dir)
+		p.k.book.do(func() { p.k.book.dirs[p.dir] = true })
 	}
 }
 
@@ -231,5 +231,5 @@ func (p *probe) leaveOut(o *inventory.Offer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o.LeftOut = leftRefused
-	p.there[o.URL] = struct{}{}
+	p.there[o.URL] = true
 }

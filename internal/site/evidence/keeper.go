@@ -215,7 +215,7 @@ func (k *Keeper) Recheck() error {
 // Accept says that the refusal of many pages is intended: they are withdrawn, and so
 // are all others that the next round finds refused.
 func (k *Keeper) Accept() error {
-	k.book.judge(func(m *massRefusal) { m.is, m.meant = false, true })
+	k.book.do(func() { k.book.mass.is, k.book.mass.meant = false, true })
 	if err := k.Recheck(); err != nil {
 		return err
 	}

@@ -30,13 +30,13 @@ func (k *Keeper) doubting(ctx context.Context) error {
 			k.askSuspects(ctx) // so that only those that are still refused are withdrawn
 		}
 		if mass && !isMass {
-			k.book.judge(func(m *massRefusal) { m.lately = 0 })
+			k.book.do(func() { k.book.mass.lately = 0 })
 			isMass = k.book.many(0)
 		}
 		var now bool
-		k.book.judge(func(m *massRefusal) {
-			m.is = isMass && !m.meant
-			now = m.is
+		k.book.do(func() {
+			now = isMass && !k.book.mass.meant
+			k.book.mass.is = now
 		})
 		switch {
 		case now && !mass:

@@ -113,7 +113,7 @@ func (k *Keeper) walk(ctx context.Context, slow chan<- job) error {
 			return err
 		}
 		if meant {
-			k.book.judge(func(m *massRefusal) { m.meant, m.lately = false, 0 })
+			k.book.do(func() { k.book.mass.meant, k.book.mass.lately = false, 0 })
 		}
 		t := time.NewTimer(k.hurry(k.good() / unknownPart))
 		for rest := true; rest; {

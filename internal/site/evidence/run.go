@@ -89,7 +89,7 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	mass := k.book.many(0)
-	if k.book.judge(func(m *massRefusal) { m.is = mass }); !mass {
+	if k.book.do(func() { k.book.mass.is = mass }); !mass {
 		err = k.release()
 	}
 	return len(k.todo.news) > 0, errors.Join(err, k.book.save())

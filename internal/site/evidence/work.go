@@ -28,7 +28,7 @@ type work struct {
 	mu      sync.Mutex
 	urgent  []job
 	later   []laterJob
-	wanted  map[string]struct{}
+	wanted  map[string]bool
 	waiting map[string]chan struct{} // closed when the page was fetched
 
 	wake   chan struct{} // urgent is not empty
@@ -46,7 +46,7 @@ type laterJob struct {
 }
 
 func (w *work) init() {
-	w.wanted, w.waiting = make(map[string]struct{}), make(map[string]chan struct{})
+	w.wanted, w.waiting = make(map[string]bool), make(map[string]chan struct{})
 	w.wake, w.round, w.wants = make(chan struct{}, atOnce), make(chan struct{}, 1), make(chan struct{}, 1)
 	w.doubts, w.timer = make(chan struct{}, 1), make(chan struct{}, 1)
 	w.news = make(chan inventory.Scope, 1000)
@@ -143,7 +143,7 @@ func (w *work) want(page string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.wanted) < mostWanted {
-		w.wanted[page] = struct{}{}
+		w.wanted[page] = true
 		pause.Wake(w.wants)
 	}
 }
