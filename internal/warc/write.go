@@ -61,7 +61,7 @@ func (e *encoder) open(name string) (err error) {
 func (e *encoder) id() string {
 	var u [16]byte
 	e.rand.Read(u[:])
-	return string(appendUUID(nil, u, 4))
+	return string(appendUUID(make([]byte, 0, 47), u, 4))
 }
 
 // start begins the header of a record.
