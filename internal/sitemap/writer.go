@@ -115,7 +115,7 @@ func (r *room) take(n int) bool {
 
 // appendURL appends the entry of a page, and nothing for one that is left out.
 func appendURL(b []byte, p Page) []byte {
-	if len(p.Loc) >= MaxLoc {
+	if len(p.Loc) >= maxLoc {
 		return b
 	}
 	b = appendLoc(append(b, "<url>"...), p.Loc)

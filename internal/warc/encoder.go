@@ -45,13 +45,11 @@ func NewPress(name string) (*Press, error) {
 
 // Append appends the record to dst. It does not retain the Draft.
 func (p *Press) Append(dst []byte, d *Draft) []byte {
-	b := append(p.plain[:0], "WARC/1.1\r\nWARC-Type: "...)
+	b := p.plain[:0]
 	if p.pack == nil {
-		b = append(dst, "WARC/1.1\r\nWARC-Type: "...)
+		b = dst
 	}
-	b = append(b, d.Type...)
-	b = append(b, "\r\nWARC-Record-ID: "...)
-	b = appendUUID(b, [16]byte(d.Name[:]), 8)
+	b = appendUUID(appendStart(b, d.Type), [16]byte(d.Name[:]), 8)
 	b = append(b, "\r\nWARC-Date: "...)
 	if d.Date != p.date || p.dated == nil {
 		p.date, p.dated = d.Date, d.Date.UTC().AppendFormat(p.dated[:0], dateLayout)
@@ -81,6 +79,12 @@ func (p *Press) Append(dst []byte, d *Draft) []byte {
 		p.plain = nil
 	}
 	return dst
+}
+
+// appendStart appends the beginning of a record, up to its id.
+func appendStart(b []byte, t Type) []byte {
+	b = append(append(b, "WARC/1.1\r\nWARC-Type: "...), t...)
+	return append(b, "\r\nWARC-Record-ID: "...)
 }
 
 // appendUUID appends a record id: a UUID (RFC 9562) of the version, made of bytes.

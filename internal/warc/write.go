@@ -66,11 +66,7 @@ func (e *encoder) id() string {
 
 // start begins the header of a record.
 func (e *encoder) start(t Type, date time.Time, id string) []byte {
-	b := append(e.plain[:0], "WARC/1.1\r\nWARC-Type: "...)
-	b = append(b, t...)
-	b = append(b, "\r\nWARC-Record-ID: "...)
-	b = append(b, id...)
-	return appendDate(b, "\r\nWARC-Date: ", date)
+	return appendDate(append(appendStart(e.plain[:0], t), id...), "\r\nWARC-Date: ", date)
 }
 
 // appendDate appends a field with a date; name includes what separates it from what is around it.

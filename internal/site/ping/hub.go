@@ -118,7 +118,7 @@ const (
 	mostWaiting, hostWaiting = 100, 4
 	mostCalls, hostCalls     = 600, 30
 
-	// The same bounds per client (see Hub.Client), which also has at most a quarter of all
+	// The same bounds per client (see HubOptions.Client), which also has at most a quarter of all
 	// subscriptions: a client that names many hosts does not displace others.
 	clientWaiting, clientCalls = 12, 60
 

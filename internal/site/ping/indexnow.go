@@ -40,7 +40,7 @@ func endpointOf(name string) string {
 	return ""
 }
 
-// engineNames returns the short names that IndexNow.Engines may have.
+// engineNames returns the short names that IndexNowOptions.Engines may have.
 func engineNames() []string { return []string{"bing", "indexnow", "naver", "seznam", "yandex", "yep"} }
 
 // An IndexNow sends the URLs that changed to search engines

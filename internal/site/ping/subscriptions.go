@@ -35,7 +35,7 @@ type subscription struct {
 	RetryAt     time.Time `json:"retry_at,omitzero"`
 	Trouble     string    `json:"trouble,omitempty"`
 
-	Client string `json:"client,omitempty"` // who requested it last, see Hub.Client; empty if unknown
+	Client string `json:"client,omitempty"` // who requested it last, see HubOptions; empty if unknown
 	Want   *want  `json:"want,omitempty"`   // the request to verify
 }
 
@@ -66,21 +66,20 @@ func (s subscription) id() string {
 	return hex.EncodeToString(d[:16])
 }
 
-// subscriptions are those of a hub: in notes of the journal, and in memory. Its methods may be called by many
+// subscriptions are those of a hub: in notes of the journal, and in memory. Their methods may be called by many
 // goroutines at once.
 type subscriptions struct {
 	o *HubOptions
 
-	mu      sync.Mutex // guards the fields below, and that they match the notes
-	loaded  bool
-	all     map[string]subscription // by the last part of their note
+	mu      sync.Mutex              // guards the fields below, and that they match the notes
+	all     map[string]subscription // by the last part of their note; nil before they are read
 	calls   map[string]int          // verifications requested in this minute, by host
 	callsAt time.Time
 }
 
 // load reads the notes, once. Callers hold mu.
 func (l *subscriptions) load() error {
-	if l.loaded {
+	if l.all != nil {
 		return nil
 	}
 	all := make(map[string]subscription)
@@ -93,7 +92,7 @@ func (l *subscriptions) load() error {
 		return nil
 	})
 	if err == nil {
-		l.all, l.loaded = all, true
+		l.all = all
 	}
 	return err
 }
