@@ -1,14 +1,10 @@
 package warc
 
 import (
-	crand "crypto/rand"
-	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"strings"
 	"time"
-
-	"github.com/parleyweb/parley/internal/coding"
 )
 
 // A Capture is a response to be archived.
@@ -37,46 +33,6 @@ type Original struct {
 	Date   time.Time // zero: unknown; then neither it nor the URL is written
 	Digest [32]byte
 	Place  Place
-}
-
-// An encoder makes the records of a Writer, which alone calls it, with its lock held.
-type encoder struct {
-	rand  *rand.ChaCha8
-	pack  *coding.Packer // nil: records are stored plain
-	plain []byte         // a record before compression
-	keys  []string
-}
-
-func (e *encoder) open(name string) (err error) {
-	var seed [32]byte
-	crand.Read(seed[:])
-	e.rand = rand.NewChaCha8(seed)
-	if name != "" {
-		e.pack, err = coding.NewPacker(name)
-	}
-	return err
-}
-
-// id returns a new record id: a random UUID.
-func (e *encoder) id() string {
-	var u [16]byte
-	e.rand.Read(u[:])
-	return string(appendUUID(make([]byte, 0, 47), u, 4))
-}
-
-// start begins the header of a record.
-func (e *encoder) start(t Type, date time.Time, id string) []byte {
-	return appendDate(append(appendStart(e.plain[:0], t), id...), "\r\nWARC-Date: ", date)
-}
-
-// appendDate appends a field with a date; name includes what separates it from what is around it.
-func appendDate(b []byte, name string, date time.Time) []byte {
-	return append(date.UTC().AppendFormat(append(b, name...), dateLayout), crlf...)
-}
-
-func appendField(b []byte, name, value string) []byte {
-	b = append(append(b, name...), ": "...)
-	return append(appendValue(b, value), crlf...)
 }
 
 // Response archives a response. It is durable after the next Sync.
