@@ -139,11 +139,7 @@ func (r *ManifestReader) Next() (Record, error) {
 		case err == io.EOF:
 			r.err = io.EOF
 		case err != nil:
-			name := ""
-			if r.o.URL != "" {
-				name = fmt.Sprintf(" %.200s", r.o.URL)
-			}
-			r.err = fmt.Errorf("read manifest%s: %w", name, err)
+			r.err = r.named(err)
 		case !ok:
 		case !r.held:
 			r.pending, r.held = rec, true
@@ -162,6 +158,15 @@ func (r *ManifestReader) Next() (Record, error) {
 		return r.pending, nil
 	}
 	return Record{}, r.err
+}
+
+// named adds the manifest's URL to an error.
+func (r *ManifestReader) named(err error) error {
+	name := ""
+	if r.o.URL != "" {
+		name = fmt.Sprintf(" %.200s", r.o.URL)
+	}
+	return fmt.Errorf("read manifest%s: %w", name, err)
 }
 
 // read reads the next entry. It returns false if the entry is unusable.
@@ -238,9 +243,8 @@ func (x *document) rdfAttr(local string) ([]byte, bool) {
 
 // content reads the text of the current element to its end, and overwrites dst with it.
 func (x *document) content(dst []byte) ([]byte, error) {
-	b, err := x.Content(dst[:0])
-	trimmed := bytes.TrimSpace(b)
-	return b[:copy(b, trimmed)], err
+	b, err := x.Reader.Content(dst[:0])
+	return b[:copy(b, bytes.TrimSpace(b))], err
 }
 
 // text is content into buf.

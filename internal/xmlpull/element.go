@@ -29,7 +29,7 @@ func (r *Reader) Content(dst []byte) ([]byte, error) {
 			return dst, nil
 		case Text:
 			if total += len(r.text); total > r.in.lim.Text {
-				return dst, r.stop(r.overText())
+				return dst, r.overText()
 			}
 			dst = append(dst, r.text...)
 		}

@@ -62,7 +62,8 @@ func (r *Reader) Next() (Kind, error) {
 		return End, nil
 	}
 	in := &r.in
-	for r.kind = 0; r.kind == 0; {
+	r.kind = 0
+	for {
 		var err error
 		switch {
 		case r.cdata:
@@ -70,11 +71,7 @@ func (r *Reader) Next() (Kind, error) {
 		case len(r.open.stack) == 0:
 			err = r.outside()
 		case !in.need(2):
-			where := "inside an element"
-			if len(in.window()) > 0 && in.buf[in.pos] == '<' {
-				where = "inside a tag"
-			}
-			err = in.ended(where)
+			err = r.cutShort()
 		case in.buf[in.pos] != '<':
 			err = r.charData()
 		case in.buf[in.pos+1] == '/':
@@ -85,8 +82,18 @@ func (r *Reader) Next() (Kind, error) {
 		if err != nil {
 			return 0, r.stop(err)
 		}
+		if r.kind != 0 {
+			return r.kind, nil
+		}
 	}
-	return r.kind, nil
+}
+
+// cutShort returns the error for a document that ends inside an element.
+func (r *Reader) cutShort() error {
+	if in := &r.in; len(in.window()) > 0 && in.buf[in.pos] == '<' {
+		return in.ended("inside a tag")
+	}
+	return r.in.ended("inside an element")
 }
 
 // stop makes err final.

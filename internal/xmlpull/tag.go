@@ -19,52 +19,6 @@ type attributes struct {
 	values []byte // those that are not as in the document
 }
 
-// value checks and normalises the value b, which is at tag[at].
-func (a *attributes) value(in *input, b []byte, at int) ([]byte, error) {
-	classes := classify(b)
-	if classes&(isBad|isHigh|isLess|isAmp|isCR|isLF) == 0 {
-		return b, nil
-	}
-	if err := in.check(b, classes, -at); err != nil {
-		return nil, err
-	}
-	if classes&isLess != 0 {
-		return nil, in.fail(at+bytes.IndexByte(b, '<'), "< in an attribute's value")
-	}
-	if classes&(isAmp|isCR|isLF) == 0 {
-		return b, nil
-	}
-	// A reallocation leaves earlier values in the previous array.
-	n := len(a.values)
-	out, i, fault := expand(a.values, b, true)
-	if fault != "" {
-		return nil, in.fail(at+i, fault)
-	}
-	a.values = out
-	return out[n:], nil
-}
-
-// resolve sets the namespaces of the attributes and rejects duplicates. That is quadratic, which Limits.Attrs
-// bounds.
-func (a *attributes) resolve(in *input, open *elements) error {
-	for i := range a.list {
-		x := &a.list[i]
-		if len(x.prefix) > 0 {
-			var ok bool
-			if x.space, ok = open.lookup(x.prefix); !ok {
-				return in.failName(x.at, "undeclared namespace prefix", x.prefix)
-			}
-		}
-		for j := range i {
-			y := &a.list[j]
-			if bytes.Equal(x.local, y.local) && bytes.Equal(x.space, y.space) {
-				return in.failName(x.at, "duplicate attribute", x.local)
-			}
-		}
-	}
-	return nil
-}
-
 // markup reads what begins with a <, except for an end tag: mostly a start or empty-element tag.
 func (r *Reader) markup() error {
 	switch r.in.buf[r.in.pos+1] {
@@ -133,13 +87,12 @@ func (in *input) tagEnd() (int, error) {
 // parseStart parses a start tag, which ends with the > at the end of tag. quoted says that this > is inside a
 // quoted value: then nothing is done.
 func (r *Reader) parseStart(tag []byte) (quoted bool, err error) {
-	in, open, attrs := &r.in, &r.open, &r.attrs
-	bound, uris, seen, empty := len(open.bound), len(open.uris), 0, false
-	attrs.list, attrs.values = attrs.list[:0], attrs.values[:0]
+	bound, uris, seen, empty := len(r.open.bound), len(r.open.uris), 0, false
+	r.attrs.list, r.attrs.values = r.attrs.list[:0], r.attrs.values[:0]
 
 	prefix, local, i := qname(tag, 1)
 	if local == nil {
-		return false, in.fail(i, "bad element name")
+		return false, r.in.fail(i, "bad element name")
 	}
 	nameEnd := i
 	for {
@@ -153,69 +106,90 @@ func (r *Reader) parseStart(tag []byte) (quoted bool, err error) {
 			break
 		}
 		if j == i {
-			return false, in.fail(j, "bad character in a tag")
+			return false, r.in.fail(j, "bad character in a tag")
 		}
 		var a attr
 		a.at = j
 		if a.prefix, a.local, i = qname(tag, j); a.local == nil {
-			return false, in.fail(i, "bad attribute name")
+			return false, r.in.fail(i, "bad attribute name")
 		}
 		if i = skipBlank(tag, i); tag[i] != '=' {
-			return false, in.failName(i, "no = after attribute", a.local)
+			return false, r.in.failName(i, "no = after attribute", a.local)
 		}
 		i = skipBlank(tag, i+1)
 		quote := tag[i]
 		if quote != '"' && quote != '\'' {
-			return false, in.failName(i, "no quoted value for attribute", a.local)
+			return false, r.in.failName(i, "no quoted value for attribute", a.local)
 		}
 		i++
 		n := bytes.IndexByte(tag[i:], quote)
 		if n < 0 {
-			open.bound, open.uris = open.bound[:bound], open.uris[:uris]
+			r.open.bound, r.open.uris = r.open.bound[:bound], r.open.uris[:uris]
 			return true, nil
 		}
-		if a.value, err = attrs.value(in, tag[i:i+n], i); err != nil {
+		if a.value, err = r.attrs.value(&r.in, tag[i:i+n], i); err != nil {
 			return false, err
 		}
 		i += n + 1
-		if seen++; seen > in.lim.Attrs {
-			return false, in.over("attributes in a tag", in.lim.Attrs)
+		if seen++; seen > r.in.lim.Attrs {
+			return false, r.in.over("attributes in a tag", r.in.lim.Attrs)
 		}
 		switch {
 		case string(a.prefix) == "xmlns":
-			err = open.bind(in, bound, a.at, a.local, a.value)
+			err = r.open.bind(&r.in, bound, a.at, a.local, a.value)
 		case len(a.prefix) == 0 && string(a.local) == "xmlns":
-			err = open.bind(in, bound, a.at, nil, a.value)
+			err = r.open.bind(&r.in, bound, a.at, nil, a.value)
 		default:
-			attrs.list = append(attrs.list, a)
+			r.attrs.list = append(r.attrs.list, a)
 		}
 		if err != nil {
 			return false, err
 		}
 	}
-	if in.ascii && classify(tag)&isHigh != 0 {
-		return false, in.fail(1, "byte beyond US-ASCII")
+	if r.in.ascii && classify(tag)&isHigh != 0 {
+		return false, r.in.fail(1, "byte beyond US-ASCII")
 	}
 
-	space, ok := open.lookup(prefix)
+	space, ok := r.open.lookup(prefix)
 	if !ok || string(prefix) == "xmlns" {
-		return false, in.failName(1, "undeclared namespace prefix", prefix)
+		return false, r.in.failName(1, "undeclared namespace prefix", prefix)
 	}
-	if err := attrs.resolve(in, open); err != nil {
+	if err := r.attrs.resolve(&r.in, &r.open); err != nil {
 		return false, err
 	}
-	if len(open.stack) >= in.lim.Depth {
-		return false, in.over("nested elements", in.lim.Depth)
+	if len(r.open.stack) >= r.in.lim.Depth {
+		return false, r.in.over("nested elements", r.in.lim.Depth)
 	}
-	open.rooted, open.stack = true, append(open.stack, frame{}) // to set it in place is faster than to copy it
-	f := &open.stack[len(open.stack)-1]
-	f.name, f.space, f.bound, f.uris = len(open.names), space, bound, uris
-	open.names = append(open.names, tag[1:nameEnd]...)
-	f.end = len(open.names)
+	r.open.rooted, r.open.stack = true, append(r.open.stack, frame{}) // to set it in place is faster than to copy it
+	f := &r.open.stack[len(r.open.stack)-1]
+	f.name, f.space, f.bound, f.uris = len(r.open.names), space, bound, uris
+	r.open.names = append(r.open.names, tag[1:nameEnd]...)
+	f.end = len(r.open.names)
 	f.local = f.end - len(local)
-	in.pos += len(tag)
+	r.in.pos += len(tag)
 	r.empty, r.kind, r.run = empty, Start, 0
 	return false, nil
+}
+
+// resolve sets the namespaces of the attributes and rejects duplicates. That is quadratic, which Limits.Attrs
+// bounds.
+func (a *attributes) resolve(in *input, open *elements) error {
+	for i := range a.list {
+		x := &a.list[i]
+		if len(x.prefix) > 0 {
+			var ok bool
+			if x.space, ok = open.lookup(x.prefix); !ok {
+				return in.failName(x.at, "undeclared namespace prefix", x.prefix)
+			}
+		}
+		for j := range i {
+			y := &a.list[j]
+			if bytes.Equal(x.local, y.local) && bytes.Equal(x.space, y.space) {
+				return in.failName(x.at, "duplicate attribute", x.local)
+			}
+		}
+	}
+	return nil
 }
 
 // endTag reads the end tag at the beginning of the window.

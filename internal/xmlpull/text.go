@@ -141,7 +141,8 @@ func (r *Reader) charData() error {
 	return nil
 }
 
-func (r *Reader) overText() error { return r.in.over("bytes of text", r.in.lim.Text) }
+// overText ends reading because of Limits.Text.
+func (r *Reader) overText() error { return r.stop(r.in.over("bytes of text", r.in.lim.Text)) }
 
 // uncut shortens a text that goes on to a point where it can be split: not within a reference, "]]>", a line
 // end, or a character.
@@ -170,6 +171,31 @@ func whole(b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// value checks and normalises the value b, which is at tag[at].
+func (a *attributes) value(in *input, b []byte, at int) ([]byte, error) {
+	classes := classify(b)
+	if classes&(isBad|isHigh|isLess|isAmp|isCR|isLF) == 0 {
+		return b, nil
+	}
+	if err := in.check(b, classes, -at); err != nil {
+		return nil, err
+	}
+	if classes&isLess != 0 {
+		return nil, in.fail(at+bytes.IndexByte(b, '<'), "< in an attribute's value")
+	}
+	if classes&(isAmp|isCR|isLF) == 0 {
+		return b, nil
+	}
+	// A reallocation leaves earlier values in the previous array.
+	n := len(a.values)
+	out, i, fault := expand(a.values, b, true)
+	if fault != "" {
+		return nil, in.fail(at+i, fault)
+	}
+	a.values = out
+	return out[n:], nil
 }
 
 // expand appends b to dst with references resolved and line ends as line feeds, or in a value with all white
