@@ -32,6 +32,7 @@ var ours = map[string][]string{
 	"internal/endtoend":            {},
 	"internal/journal":             {"protocol", "internal/boltfile"},
 	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/doors", "server/manifest", "server/versions", "internal/pause"},
+	"internal/sitetest/warctest":   {"internal/coding", "internal/warc"},
 	"internal/coding":              {},
 	"internal/atomicfile":          {},
 	"internal/maintext":            {"protocol"},

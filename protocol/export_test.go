@@ -6,4 +6,4 @@ import "github.com/beevik/etree"
 
 // Extensions returns the channel's elements that Parley does not know; it is complete when Head is. Compare
 // their NamespaceURI, not their prefix.
-func (r *ManifestReader) Extensions() []*etree.Element { return r.exts }
+func (r *ManifestReader) Extensions() []*etree.Element { return r.channel.exts }

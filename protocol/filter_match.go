@@ -12,7 +12,7 @@ import (
 func (f *Filter) Apply(c Change) (Change, bool) {
 	switch {
 	case c.Op == Move:
-		from, to := f.covers(c.From), f.covers(c.Item.URL)
+		from, to := f.WantsURL(c.From), f.WantsURL(c.Item.URL)
 		switch {
 		case from && (!to || !f.wantsPage(&c.Item) || !f.significant(&c)):
 			c = c.Departure()
@@ -22,7 +22,7 @@ func (f *Filter) Apply(c Change) (Change, bool) {
 		default:
 			return c, false
 		}
-	case !f.covers(c.Item.URL):
+	case !f.WantsURL(c.Item.URL):
 		return c, false
 	}
 	if c.Op != Delete && (!f.wantsPage(&c.Item) || !f.significant(&c)) {
@@ -38,19 +38,16 @@ func (c Change) arrival() Change {
 
 // Wants reports whether an item matches the filter. It ignores Ops and
 // MinSignificance, which are conditions on a change.
-func (f *Filter) Wants(i *Item) bool { return f.covers(i.URL) && f.wantsPage(i) }
-
-// WantsURL reports whether a URL fulfils the conditions on the URL.
-func (f *Filter) WantsURL(url string) bool { return f.covers(url) }
+func (f *Filter) Wants(i *Item) bool { return f.WantsURL(i.URL) && f.wantsPage(i) }
 
 // WantsGone reports whether a tombstone matches the filter: the conditions on
 // the URL hold, and the deletion is not older than Since.
 func (f *Filter) WantsGone(t *Tombstone) bool {
-	return f.covers(t.URL) && (f.Since.IsZero() || !t.At.Before(f.Since))
+	return f.WantsURL(t.URL) && (f.Since.IsZero() || !t.At.Before(f.Since))
 }
 
-// covers reports whether a URL fulfils Prefixes, Match and MaxDepth.
-func (f *Filter) covers(url string) bool {
+// WantsURL reports whether a URL fulfils the conditions on the URL: Prefixes, Match and MaxDepth.
+func (f *Filter) WantsURL(url string) bool {
 	if len(f.Prefixes)+len(f.Match) == 0 {
 		return f.MaxDepth <= 0 || Depth(url) <= f.MaxDepth
 	}

@@ -14,14 +14,24 @@ import (
 // maxHead bounds the channel without its table of contents, in bytes.
 const maxHead = 256 << 10
 
-// readHead reads the channel to its end. It skips the table of contents, which
+// A channel is the head of a manifest, and what else stands in its element.
+type channel struct {
+	head Manifest
+	exts []*etree.Element // that Parley does not know
+	only bool             // nothing else is wanted, see ReadManifestHead
+	read bool
+}
+
+// parse reads the channel to its end. It skips the table of contents, which
 // grows with the number of items; every other child is parsed as a small tree.
-func (r *ManifestReader) readHead() error {
-	about, _ := r.rdfAttr("about")
-	h := headDraft{m: &r.head}
-	h.about, _ = canonicalURL(r.o.URL, string(about), "http", "https")
+// url is that of the manifest.
+func (c *channel) parse(x *document, url string) error {
+	c.read = true
+	about, _ := x.rdfAttr("about")
+	h := headDraft{m: &c.head}
+	h.about, _ = canonicalURL(url, string(about), "http", "https")
 	for left := maxHead; ; {
-		k, err := r.x.Next()
+		k, err := x.Next()
 		if err != nil {
 			return err
 		}
@@ -31,23 +41,22 @@ func (r *ManifestReader) readHead() error {
 		if k != xmlpull.Start {
 			continue
 		}
-		if r.x.Is(nsRSS, "items") {
-			if r.headOnly && h.stated {
-				h.finish() // the writer says nothing more after it
-				return nil
+		if x.Is(nsRSS, "items") {
+			if c.only && h.stated {
+				break // the writer says nothing more after it
 			}
-			if err := r.x.Skip(); err != nil {
+			if err := x.Skip(); err != nil {
 				return err
 			}
 			continue
 		}
-		el, n, err := r.element(left)
+		el, n, err := x.element(left)
 		if err != nil {
 			return fmt.Errorf("channel: %w", err)
 		}
 		left -= n
-		if el != nil && !h.take(el, r.o.URL) {
-			r.exts = append(r.exts, el)
+		if el != nil && !h.take(el, url) {
+			c.exts = append(c.exts, el)
 		}
 	}
 	h.finish()
@@ -56,9 +65,9 @@ func (r *ManifestReader) readHead() error {
 
 // element reads the current element to its end as a tree of at most max
 // bytes, and returns its size. The tree is nil if etree rejects it.
-func (r *ManifestReader) element(max int) (*etree.Element, int, error) {
-	b, err := r.x.Element(r.buf[:0], max)
-	r.buf = b
+func (x *document) element(max int) (*etree.Element, int, error) {
+	b, err := x.Element(x.buf[:0], max)
+	x.buf = b
 	if err != nil {
 		return nil, 0, err
 	}

@@ -64,33 +64,20 @@ const (
 //
 // It is for one goroutine.
 type ManifestReader struct {
-	x          *xmlpull.Reader
-	o          ManifestOptions
-	name       string // for errors
-	urls       resolver
-	canonicals resolver
-	origin     string // prefix of URLs that are not foreign
-	err        error  // final
-
-	headOnly bool // see ReadManifestHead
-
-	begun   bool // the root has been read
-	channel bool // the channel has been read
-	head    Manifest
-	exts    []*etree.Element
+	x       document
+	o       ManifestOptions
+	err     error // final
+	begun   bool  // the root has been read
+	channel channel
+	entry   entryReader
 
 	pending Record // read, but not returned until the next entry has another URL
 	held    bool
-	items   int // item elements read
-	entries int
+	entries int // elements read: items and tombstones
+	items   int // items alone
 
 	skipped int
 	first   []error
-
-	ref, link, title, canonical, buf []byte // of the current entry
-
-	rawType, mediaType string // of the last entry
-	language           string // of the last entry
 }
 
 // NewManifestReader returns a reader of the manifest in r. It reads ahead.
@@ -99,23 +86,19 @@ func NewManifestReader(r io.Reader, o ManifestOptions) *ManifestReader {
 		o.MaxItems = maxItemsDefault
 	}
 	m := &ManifestReader{
-		x:          xmlpull.NewReader(r, xmlpull.Limits{Bytes: o.MaxBytes}),
-		o:          o,
-		urls:       resolver{base: o.URL},
-		canonicals: resolver{base: o.URL},
-		head:       Manifest{URL: o.URL, Items: -1},
+		x:       document{Reader: xmlpull.NewReader(r, xmlpull.Limits{Bytes: o.MaxBytes})},
+		o:       o,
+		channel: channel{head: Manifest{URL: o.URL, Items: -1}},
+		entry:   entryReader{urls: resolver{base: o.URL}, canonicals: resolver{base: o.URL}, extensions: o.Extensions},
 	}
 	if s, err := CanonicalURL("", o.URL); err == nil {
-		m.head.URL = s
-		m.head.Base, _ = CanonicalURL(s, "./")
-	}
-	if o.URL != "" {
-		m.name = fmt.Sprintf(" %.200s", o.URL)
+		m.channel.head.URL = s
+		m.channel.head.Base, _ = CanonicalURL(s, "./")
 	}
 	if o.Origin != "" {
-		m.origin = strings.TrimSuffix(o.Origin, "/") + "/"
+		m.entry.origin = strings.TrimSuffix(o.Origin, "/") + "/"
 		if s, err := CanonicalURL("", o.Origin); err == nil {
-			m.origin = Origin(s) + "/"
+			m.entry.origin = Origin(s) + "/"
 		}
 	}
 	return m
@@ -127,10 +110,10 @@ func NewManifestReader(r io.Reader, o ManifestOptions) *ManifestReader {
 // channel it returns a head with only the URLs set.
 func ReadManifestHead(r io.Reader, o ManifestOptions) (Manifest, error) {
 	m := NewManifestReader(r, o)
-	m.headOnly = true
+	m.channel.only = true
 	for {
 		if _, err := m.Next(); err == io.EOF {
-			return m.head, nil
+			return m.channel.head, nil
 		} else if err != nil {
 			return Manifest{}, err
 		}
@@ -140,7 +123,7 @@ func ReadManifestHead(r io.Reader, o ManifestOptions) (Manifest, error) {
 // Head returns the head of the manifest. It is fully read after the first call of
 // Next if the channel comes first, as in Parley's own form, and in any case
 // after Next has returned an error.
-func (r *ManifestReader) Head() Manifest { return r.head }
+func (r *ManifestReader) Head() Manifest { return r.channel.head }
 
 // Skipped returns the number of skipped entries, and the reasons for the first 20.
 func (r *ManifestReader) Skipped() (n int, first []error) { return r.skipped, r.first }
@@ -156,7 +139,7 @@ func (r *ManifestReader) Next() (Record, error) {
 		case err == io.EOF:
 			r.err = io.EOF
 		case err != nil:
-			r.err = fmt.Errorf("read manifest%s: %w", r.name, err)
+			r.err = r.named(err)
 		case !ok:
 		case !r.held:
 			r.pending, r.held = rec, true
@@ -177,12 +160,21 @@ func (r *ManifestReader) Next() (Record, error) {
 	return Record{}, r.err
 }
 
+// named adds the manifest's URL to an error.
+func (r *ManifestReader) named(err error) error {
+	name := ""
+	if r.o.URL != "" {
+		name = fmt.Sprintf(" %.200s", r.o.URL)
+	}
+	return fmt.Errorf("read manifest%s: %w", name, err)
+}
+
 // read reads the next entry. It returns false if the entry is unusable.
 func (r *ManifestReader) read() (Record, bool, error) {
 	for {
 		k, err := r.x.Next()
-		if err == io.EOF && r.head.Complete && r.items != r.head.Items && !r.headOnly {
-			return Record{}, false, fmt.Errorf("%w: %d items, not %d", ErrTruncated, r.items, r.head.Items)
+		if c := &r.channel; err == io.EOF && c.head.Complete && r.items != c.head.Items && !c.only {
+			return Record{}, false, fmt.Errorf("%w: %d items, not %d", ErrTruncated, r.items, c.head.Items)
 		}
 		if err != nil {
 			return Record{}, false, err
@@ -203,10 +195,16 @@ func (r *ManifestReader) read() (Record, bool, error) {
 			if r.entries++; r.entries > r.o.MaxItems {
 				return Record{}, false, fmt.Errorf("more than %d entries: %w", r.o.MaxItems, ErrLimit)
 			}
-			return r.entry(gone)
-		case r.x.Is(nsRSS, "channel") && !r.channel:
-			r.channel = true
-			if err = r.readHead(); err == nil && r.headOnly {
+			if !gone {
+				r.items++
+			}
+			rec, unusable, err := r.entry.read(&r.x, gone)
+			if unusable != nil {
+				r.skip(string(r.entry.ref[:min(len(r.entry.ref), 800)]), unusable)
+			}
+			return rec, err == nil && unusable == nil, err
+		case r.x.Is(nsRSS, "channel") && !r.channel.read:
+			if err = r.channel.parse(&r.x, r.o.URL); err == nil && r.channel.only {
 				err = io.EOF
 			}
 		default:
@@ -220,14 +218,63 @@ func (r *ManifestReader) read() (Record, bool, error) {
 
 func isRDF(space []byte) bool { return string(space) == nsRDF || string(space) == nsRDFLoose }
 
+func (r *ManifestReader) skip(ref string, err error) {
+	r.skipped++
+	if len(r.first) < keptErrors {
+		r.first = append(r.first, fmt.Errorf("line %d: entry %.200q: %w", r.x.Line(), ref, err))
+	}
+}
+
+// A document is the XML of a manifest.
+type document struct {
+	*xmlpull.Reader
+	buf []byte // of the element read last
+}
+
 // rdfAttr returns an RDF attribute, whichever spelling of the namespace it has.
-func (r *ManifestReader) rdfAttr(local string) ([]byte, bool) {
+func (x *document) rdfAttr(local string) ([]byte, bool) {
 	for _, space := range [...]string{nsRDF, nsRDFLoose, ""} {
-		if v, ok := r.x.Attr(space, local); ok {
+		if v, ok := x.Attr(space, local); ok {
 			return v, true
 		}
 	}
 	return nil, false
+}
+
+// content reads the text of the current element to its end, and overwrites dst with it.
+func (x *document) content(dst []byte) ([]byte, error) {
+	b, err := x.Reader.Content(dst[:0])
+	return b[:copy(b, bytes.TrimSpace(b))], err
+}
+
+// text is content into buf.
+func (x *document) text() (b []byte, err error) {
+	x.buf, err = x.content(x.buf)
+	return x.buf, err
+}
+
+// An entryReader reads entries, one after the other. Most are like the one before.
+type entryReader struct {
+	urls       resolver
+	canonicals resolver
+	origin     string // prefix of URLs that are not foreign
+	extensions bool   // see ManifestOptions
+
+	ref, link, title, canonical []byte // of the current entry
+
+	types, languages last
+}
+
+// last is the last value of a property, as written and as understood.
+type last struct{ raw, value string }
+
+// of returns the value of b, of which the first bytes suffice.
+func (l *last) of(b []byte, most int, parse func(string) string) string {
+	if string(b) != l.raw {
+		l.raw = string(b[:min(len(b), most)])
+		l.value = parse(l.raw)
+	}
+	return l.value
 }
 
 // A draft is an entry while it is being read.
@@ -239,65 +286,54 @@ type draft struct {
 	left int // bytes of extensions that may still be stored
 }
 
-// entry reads an item or a tombstone to its end.
-func (r *ManifestReader) entry(gone bool) (Record, bool, error) {
-	if !gone {
-		r.items++
-	}
-	about, _ := r.rdfAttr("about")
-	r.ref, r.link, r.title, r.canonical = append(r.ref[:0], about...), r.link[:0], r.title[:0], r.canonical[:0]
+// read reads an item or a tombstone to its end. unusable says why there is no Record, although x can be read on.
+func (e *entryReader) read(x *document, gone bool) (rec Record, unusable, err error) {
+	about, _ := x.rdfAttr("about")
+	e.ref, e.link, e.title, e.canonical = append(e.ref[:0], about...), e.link[:0], e.title[:0], e.canonical[:0]
 	d := draft{item: Item{Length: -1}, left: maxExtensions}
 	for {
-		k, err := r.x.Next()
+		k, err := x.Next()
 		if err != nil {
-			return Record{}, false, err
+			return Record{}, nil, err
 		}
 		if k == xmlpull.End {
 			break // the entry's end: the ends of children are consumed by property
 		}
 		if k == xmlpull.Start {
-			if err := r.property(&d); err != nil {
-				return Record{}, false, err
+			if err := e.property(x, &d); err != nil {
+				return Record{}, nil, err
 			}
 		}
 	}
-	if len(bytes.TrimSpace(r.ref)) == 0 {
-		r.ref = append(r.ref[:0], r.link...)
+	if len(bytes.TrimSpace(e.ref)) == 0 {
+		e.ref = append(e.ref[:0], e.link...)
 	}
-	url, err := r.resolve(r.ref)
+	url, err := e.resolve(e.ref)
 	if err != nil {
-		r.skip(string(r.ref[:min(len(r.ref), 800)]), err)
-		return Record{}, false, nil
+		return Record{}, err, nil
 	}
 	if gone {
 		t := d.gone
 		t.URL, t.At, t.Prev = url, d.item.Modified, d.item.Digest
-		return Record{Gone: &t, Extensions: d.exts}, true, nil
+		return Record{Gone: &t, Extensions: d.exts}, nil, nil
 	}
 	d.item.URL = url
-	if len(r.title) > 0 && string(r.title) != fallbackTitle(url) {
-		d.item.Title = titleOf(url, string(r.title))
+	if len(e.title) > 0 && string(e.title) != fallbackTitle(url) {
+		d.item.Title = titleOf(url, string(e.title))
 	}
-	if len(r.canonical) > 0 {
-		d.item.Canonical = r.canonicals.other(url, string(r.canonical[:min(len(r.canonical), MaxURL+1)]))
+	if len(e.canonical) > 0 {
+		d.item.Canonical = e.canonicals.other(url, string(e.canonical[:min(len(e.canonical), MaxURL+1)]))
 	}
-	return Record{Item: d.item, Extensions: d.exts}, true, nil
+	return Record{Item: d.item, Extensions: d.exts}, nil, nil
 }
 
 // resolve returns the canonical URL of an entry, or an error if its origin is foreign.
-func (r *ManifestReader) resolve(ref []byte) (string, error) {
-	url, err := r.urls.resolve(ref)
-	if err == nil && r.origin != "" && !strings.HasPrefix(url, r.origin) {
+func (e *entryReader) resolve(ref []byte) (string, error) {
+	url, err := e.urls.resolve(ref)
+	if err == nil && e.origin != "" && !strings.HasPrefix(url, e.origin) {
 		err = errors.New("foreign origin")
 	}
 	return url, err
-}
-
-func (r *ManifestReader) skip(ref string, err error) {
-	r.skipped++
-	if len(r.first) < keptErrors {
-		r.first = append(r.first, fmt.Errorf("line %d: entry %.200q: %w", r.x.Line(), ref, err))
-	}
 }
 
 // The ranks of dates: dcterms:modified outranks the dc:date of feeds (E03).
@@ -308,85 +344,79 @@ const (
 )
 
 // property reads one child element of an entry to its end.
-func (r *ManifestReader) property(d *draft) (err error) {
-	local := r.x.Local()
-	switch string(r.x.Space()) {
+func (e *entryReader) property(x *document, d *draft) (err error) {
+	var b []byte
+	local := x.Local()
+	switch string(x.Space()) {
 	case nsRSS:
 		switch string(local) {
 		case "title":
-			r.title, err = r.content(r.title)
+			e.title, err = x.content(e.title)
 			return err
 		case "link":
-			r.link, err = r.content(r.link)
+			e.link, err = x.content(e.link)
 			return err
 		}
 	case nsTerms:
 		switch string(local) {
 		case "modified":
-			return r.date(d, rankModified)
+			return d.date(x, rankModified)
 		case "extent":
-			r.buf, err = r.content(r.buf)
-			if n, ok := parseNumber(r.buf); ok && n <= math.MaxInt64 && d.item.Length < 0 {
+			b, err = x.text()
+			if n, ok := parseNumber(b); ok && n <= math.MaxInt64 && d.item.Length < 0 {
 				d.item.Length = int64(n)
 			}
 			return err
 		case "isReplacedBy":
-			ref, _ := r.rdfAttr("resource")
-			if to, err := r.resolve(ref); err == nil {
+			ref, _ := x.rdfAttr("resource")
+			if to, err := e.resolve(ref); err == nil {
 				d.gone.To = to
 			}
-			return r.x.Skip()
+			return x.Skip()
 		}
 	case nsDC:
 		switch string(local) {
 		case "date":
-			return r.date(d, rankDate)
+			return d.date(x, rankDate)
 		case "modified":
-			return r.date(d, rankDCModified)
+			return d.date(x, rankDCModified)
 		case "format":
-			r.buf, err = r.content(r.buf)
-			if string(r.buf) != r.rawType {
-				r.rawType = string(r.buf[:min(len(r.buf), 256)])
-				r.mediaType = mediaType(r.rawType)
-			}
-			d.item.Type = r.mediaType
+			b, err = x.text()
+			d.item.Type = e.types.of(b, 256, mediaType)
 			return err
 		case "language":
-			r.buf, err = r.content(r.buf)
-			if string(r.buf) != r.language {
-				r.language = languageTag(string(r.buf[:min(len(r.buf), maxLanguage+1)]))
-			}
-			d.item.Language = r.language
+			b, err = x.text()
+			d.item.Language = e.languages.of(b, maxLanguage+1, languageTag)
 			return err
 		}
 	case nsParley:
 		switch string(local) {
 		case "digest":
-			r.buf, err = r.content(r.buf)
-			d.item.Digest, _ = parseDigest(r.buf)
+			b, err = x.text()
+			d.item.Digest, _ = parseDigest(b)
 			return err
 		case "seq":
-			r.buf, err = r.content(r.buf)
-			d.gone.Seq, _ = parseNumber(r.buf)
+			b, err = x.text()
+			d.gone.Seq, _ = parseNumber(b)
 			return err
 		case "text":
-			r.buf, err = r.content(r.buf)
-			d.item.Text, _ = parseDigest(r.buf)
+			b, err = x.text()
+			d.item.Text, _ = parseDigest(b)
 			return err
 		case "importance":
-			r.buf, err = r.content(r.buf)
-			d.item.Importance = parseImportance(r.buf)
+			b, err = x.text()
+			d.item.Importance = parseImportance(b)
 			return err
 		case "canonical":
-			ref, _ := r.rdfAttr("resource")
-			r.canonical = append(r.canonical[:0], ref...)
-			return r.x.Skip()
+			ref, _ := x.rdfAttr("resource")
+			e.canonical = append(e.canonical[:0], ref...)
+			return x.Skip()
 		}
 	}
-	if !r.o.Extensions || d.left == 0 {
-		return r.x.Skip()
+	if !e.extensions || d.left == 0 {
+		return x.Skip()
 	}
-	el, n, err := r.element(d.left)
+	el, n, err := x.element(d.left)
 	if el != nil {
 		d.exts = append(d.exts, el)
 	}
@@ -398,16 +428,10 @@ func (r *ManifestReader) property(d *draft) (err error) {
 	return err
 }
 
-// content reads the text of the current element to its end, and overwrites dst with it.
-func (r *ManifestReader) content(dst []byte) ([]byte, error) {
-	b, err := r.x.Content(dst[:0])
-	trimmed := bytes.TrimSpace(b)
-	return b[:copy(b, trimmed)], err
-}
-
-func (r *ManifestReader) date(d *draft, rank int) (err error) {
-	r.buf, err = r.content(r.buf)
-	if date, ok := parseDate(r.buf); ok && rank > d.rank {
+// date reads a date, and stores it if its rank is higher than that of the stored one.
+func (d *draft) date(x *document, rank int) error {
+	b, err := x.text()
+	if date, ok := parseDate(b); ok && rank > d.rank {
 		d.item.Modified, d.item.Span, d.rank = date.Time, date.Span, rank
 	}
 	return err

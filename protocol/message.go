@@ -162,7 +162,7 @@ func (m Message) Encode() []byte {
 	var v any
 	switch m.Kind {
 	case Ev:
-		w := wireEv{T: Ev, After: known(&m.From), To: &m.To, wireChange: toWire(m.Changes[0], m.body(0))}
+		w := wireEv{T: Ev, After: known(&m.From), To: &m.To, wireChange: toWire(m.Changes[0], bodyAt(m.Bodies, 0))}
 		if q := (fastCodec{b: make([]byte, 0, 512)}); q.ev(&w) {
 			return q.b
 		}
@@ -177,7 +177,7 @@ func (m Message) Encode() []byte {
 			w.Head = &m.Head
 		}
 		for i, c := range m.Changes {
-			w.Ev[i] = toWire(c, m.body(i))
+			w.Ev[i] = toWire(c, bodyAt(m.Bodies, i))
 		}
 		v = w
 	case Bundle, Archive:
@@ -238,10 +238,10 @@ func Fit(changes []Change) int {
 	return len(changes)
 }
 
-// body returns the body of change i, nil if there is none.
-func (m *Message) body(i int) *Body {
-	if i < len(m.Bodies) && !m.Bodies[i].IsZero() {
-		return &m.Bodies[i]
+// bodyAt returns the body of change i, nil if there is none.
+func bodyAt(list []Body, i int) *Body {
+	if i < len(list) && !list[i].IsZero() {
+		return &list[i]
 	}
 	return nil
 }

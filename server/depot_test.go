@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/bundle"
-	"github.com/parleyweb/parley/internal/warc"
+	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -121,7 +121,7 @@ func (d *depot) ask(method, ref, mediaType, body string) (*http.Response, []byte
 // unpack reads a bundle, which must be a valid archive too.
 func (d *depot) unpack(b []byte) (bundle.Head, []bundle.Page) {
 	d.Helper()
-	if _, err := warc.Validate(bytes.NewReader(b)); err != nil {
+	if _, err := warctest.Validate(bytes.NewReader(b)); err != nil {
 		d.Error(err)
 	}
 	r, err := bundle.NewReader(bytes.NewReader(b), bundle.Limits{})

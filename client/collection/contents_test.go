@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/contents"
+	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -62,7 +63,7 @@ func captures(t testing.TB, dir string) map[string][]string {
 		if err != nil {
 			return err
 		}
-		if _, err := warc.Validate(bytes.NewReader(b)); err != nil {
+		if _, err := warctest.Validate(bytes.NewReader(b)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for {

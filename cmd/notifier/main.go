@@ -176,7 +176,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	}
 	if t.engines != nil {
 		// An engine that is new to the journal gets its cursor here, before any change.
-		t.engines.Ready = p.Ready
+		t.engines.Options.Ready = p.Ready
 		if _, err := t.engines.Turn(ctx); err != nil {
 			return err
 		}

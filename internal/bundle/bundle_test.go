@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -121,7 +122,7 @@ func roundTrip(t *testing.T, c bundle.Coding) {
 // It is a valid archive, and gzip reads it.
 func TestBundleIsValidWARC(t *testing.T) {
 	b := write(t, pages())
-	report, err := warc.Validate(bytes.NewReader(b))
+	report, err := warctest.Validate(bytes.NewReader(b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,8 +258,8 @@ func TestHostileStreams(t *testing.T) {
 
 // Unused records are skipped, and so are unknown fields.
 func TestUnknownRecordsAreSkipped(t *testing.T) {
-	b := stream(t, info("isPartOf: x\r\n"+first), &warc.Draft{Type: warc.Request, URL: urlA, MediaType: "application/http", Body: []byte("GET")}, change(updateTo("a")),
-		&warc.Draft{Type: "novelty"}, page(urlA, ok, "a"), &warc.Draft{Type: warc.Resource, URL: urlA, MediaType: "text/plain", Body: []byte("b")},
+	b := stream(t, info("isPartOf: x\r\n"+first), &warc.Draft{Type: "request", URL: urlA, MediaType: "application/http", Body: []byte("GET")}, change(updateTo("a")),
+		&warc.Draft{Type: "novelty"}, page(urlA, ok, "a"), &warc.Draft{Type: "resource", URL: urlA, MediaType: "text/plain", Body: []byte("b")},
 		last("parley-changes: 1\r\nparley-pages: 1\r\n"))
 	if _, got, _, err := read(bytes.NewReader(b), bundle.Limits{}); err != nil || len(got) != 1 || string(got[0].Body) != "a" {
 		t.Errorf("%+v, %v", got, err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/contents"
+	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -253,7 +254,7 @@ func (c *crawling) archived() map[string]int {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if _, err := warc.Validate(bytes.NewReader(b)); err != nil {
+		if _, err := warctest.Validate(bytes.NewReader(b)); err != nil {
 			c.t.Errorf("%s: %v", filepath.Base(name), err)
 		}
 		r := warc.NewReader(bytes.NewReader(b))

@@ -73,7 +73,7 @@ func tellByIndexNow(t *testing.T, sub string) {
 		t.Fatal(err)
 	}
 	base := web.URL + "/" + sub
-	sender = &ping.IndexNow{Journal: state, Base: base, Engines: []string{engine.URL + "/indexnow"}, Key: "0123456789abcdef"}
+	sender = &ping.IndexNow{Options: ping.IndexNowOptions{Journal: state, Base: base, Engines: []string{engine.URL + "/indexnow"}, Key: "0123456789abcdef"}}
 	turn := func(wantSent int) {
 		t.Helper()
 		r, err := sender.Turn(ctx)

@@ -61,22 +61,18 @@ type Entry struct {
 //
 // It is not safe for concurrent use.
 type Reader struct {
-	in     *bufio.Reader
-	o      Options
-	x      *xmlpull.Reader // nil for a text
-	origin string          // of Options.URL, with a slash
-	last   string          // of the last URL, with a slash
-	kind   Kind
-	space  string // namespace of the root
-	err    error  // final
+	o     Options
+	err   error // final
+	kind  Kind
+	space string          // namespace of the root
+	x     *xmlpull.Reader // nil for a text
+	lines lines
+	urls  urls
+	raw   [2][]byte // of an element's loc and lastmod
 
 	entries int
 	skipped int
 	first   []error
-
-	left  int64 // bytes of a text that may still be read
-	lines int   // of a text that were read
-	raw   [2][]byte
 }
 
 // NewReader returns a Reader of the sitemap in r. It reads ahead.
@@ -87,9 +83,9 @@ func NewReader(r io.Reader, o Options) *Reader {
 	if o.MaxEntries <= 0 {
 		o.MaxEntries = maxEntriesDefault
 	}
-	s := &Reader{in: bufio.NewReaderSize(r, 64<<10), o: o, left: o.MaxBytes}
+	s := &Reader{o: o, lines: lines{in: bufio.NewReaderSize(r, 64<<10), left: o.MaxBytes}, urls: urls{base: o.URL}}
 	if u, err := protocol.CanonicalURL("", o.URL); err == nil {
-		s.origin = protocol.Origin(u) + "/"
+		s.urls.origin = protocol.Origin(u) + "/"
 	}
 	return s
 }
@@ -106,7 +102,7 @@ func (r *Reader) Bytes() int64 {
 	if r.x != nil {
 		return r.x.Offset()
 	}
-	return r.o.MaxBytes - r.left
+	return r.o.MaxBytes - r.lines.left
 }
 
 // Skipped returns how many entries were skipped, and the reasons for the first 20.
@@ -156,7 +152,7 @@ func (r *Reader) told(err error) error {
 
 // begin detects the kind of the document.
 func (r *Reader) begin() error {
-	head, err := r.in.Peek(4096)
+	head, err := r.lines.in.Peek(4096)
 	if len(head) == 0 && err != nil && err != io.EOF {
 		return err
 	}
@@ -165,12 +161,12 @@ func (r *Reader) begin() error {
 	case "html":
 		return ErrHTML
 	case "text":
-		r.kind = Text
+		r.kind, r.urls.base = Text, "" // any word would be a URL
 		return nil
 	default:
 		return fmt.Errorf("%w: %s", ErrOther, kind)
 	}
-	r.x = xmlpull.NewReader(r.in, xmlpull.Limits{Bytes: r.o.MaxBytes})
+	r.x = xmlpull.NewReader(r.lines.in, xmlpull.Limits{Bytes: r.o.MaxBytes})
 	if _, err := r.x.Next(); err != nil {
 		return err
 	}
@@ -306,34 +302,37 @@ func (r *Reader) entry(isSitemap bool) (Entry, bool, error) {
 func (r *Reader) made(loc, lastmod []byte, isSitemap bool) (Entry, bool, error) {
 	loc, lastmod = bytes.TrimSpace(loc), bytes.TrimSpace(lastmod)
 	raw := string(loc[:min(len(loc), keptLoc)])
-	url, err := r.canonical(raw)
+	url, err := r.urls.canonical(raw)
 	if err != nil {
 		r.skip(err)
 		return Entry{}, false, nil
 	}
 	e := Entry{Loc: url, RawLoc: raw, Sitemap: isSitemap}
-	e.Foreign = r.origin != "" && !strings.HasPrefix(url, r.origin)
+	e.Foreign = r.urls.origin != "" && !strings.HasPrefix(url, r.urls.origin)
 	e.RawLastmod = string(lastmod[:min(len(lastmod), keptDate)])
 	e.Modified, e.Span = parseDate(e.RawLastmod)
 	return e, true, nil
 }
 
-// canonical returns raw as protocol.CanonicalURL writes it. Most URLs of a sitemap have the origin of the one
-// before, and are plain: these are canonical already, which is checked fast.
-func (r *Reader) canonical(raw string) (string, error) {
-	if rest, ok := strings.CutPrefix(raw, r.last); ok && r.last != "" && plainPath(rest) {
+// urls are the URLs of a sitemap, of which most have the origin of the one before.
+type urls struct {
+	base   string // relative ones are resolved against it
+	origin string // of Options.URL, with a slash
+	last   string // origin of the last URL, with a slash
+}
+
+// canonical returns raw as protocol.CanonicalURL writes it. A plain URL of the last origin is canonical already,
+// which is checked fast.
+func (u *urls) canonical(raw string) (string, error) {
+	if rest, ok := strings.CutPrefix(raw, u.last); ok && u.last != "" && plainPath(rest) {
 		return raw, nil
 	}
-	base := r.o.URL
-	switch {
-	case raw == "":
+	if raw == "" {
 		return "", errors.New("entry without a loc")
-	case r.kind == Text:
-		base = "" // any word would be a URL
 	}
-	url, err := protocol.CanonicalURL(base, raw)
+	url, err := protocol.CanonicalURL(u.base, raw)
 	if err == nil {
-		r.last = protocol.Origin(url) + "/"
+		u.last = protocol.Origin(url) + "/"
 	}
 	return url, err
 }
@@ -357,7 +356,7 @@ func plainPath(s string) bool {
 func (r *Reader) skip(err error) {
 	r.skipped++
 	if len(r.first) < keptErrors {
-		line := r.lines
+		line := r.lines.n
 		if r.x != nil {
 			line = r.x.Line()
 		}
@@ -392,7 +391,7 @@ func parseDate(s string) (time.Time, time.Duration) {
 
 // line reads the next line of a text, and returns false for one that is unusable.
 func (r *Reader) line() (Entry, bool, error) {
-	b, err := r.readLine()
+	b, err := r.lines.next()
 	if err != nil {
 		return Entry{}, false, err
 	}
@@ -405,28 +404,36 @@ func (r *Reader) line() (Entry, bool, error) {
 	return r.made(b, nil, false)
 }
 
-// readLine reads up to the end of a line, in any notation, and returns as much of it as a URL may be long and
-// a little more.
-func (r *Reader) readLine() ([]byte, error) {
-	r.raw[0] = r.raw[0][:0]
-	r.lines++
+// lines are those of a text.
+type lines struct {
+	in   *bufio.Reader
+	left int64 // bytes that may still be read
+	n    int   // lines that were read
+	buf  []byte
+}
+
+// next reads up to the end of a line, in any notation, and returns as much of it as a URL may be long and a
+// little more.
+func (l *lines) next() ([]byte, error) {
+	l.buf = l.buf[:0]
+	l.n++
 	for n := 0; ; n++ {
-		c, err := r.in.ReadByte()
+		c, err := l.in.ReadByte()
 		switch {
 		case err == io.EOF && n > 0:
-			return r.raw[0], nil
+			return l.buf, nil
 		case err != nil:
 			return nil, err
 		}
-		if r.left--; r.left < 0 {
-			r.left = 0
+		if l.left--; l.left < 0 {
+			l.left = 0
 			return nil, fmt.Errorf("document too long: %w", ErrLimit)
 		}
 		if c == '\n' || c == '\r' {
-			return r.raw[0], nil
+			return l.buf, nil
 		}
-		if len(r.raw[0]) < keptLoc+64 {
-			r.raw[0] = append(r.raw[0], c)
+		if len(l.buf) < keptLoc+64 {
+			l.buf = append(l.buf, c)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package sitemap
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -45,15 +46,11 @@ type Writer struct {
 	MaxURLs  int
 	MaxBytes int
 
-	out    *bufio.Writer
-	file   io.Closer
-	buf    []byte
-	urls   int    // in the current file
-	bytes  int    // of it, including its end
-	newest Page   // the newest of its pages whose date can be written
-	parts  []Page // the newest page of each
-	stats  Written
-	bad    error // final
+	file  file
+	buf   []byte
+	parts []Page // the newest page of each
+	stats Written
+	bad   error // final
 }
 
 // Written is what a Writer has written.
@@ -79,54 +76,84 @@ const (
 // Fit reports whether the pages fit one file of the given limits, where zero means those of the protocol. It
 // reads no more pages than needed.
 func Fit(pages iter.Seq2[Page, error], maxURLs, maxBytes int) (bool, error) {
-	w := Writer{MaxURLs: maxURLs, MaxBytes: maxBytes}
-	w.limits()
+	r := newRoom(maxURLs, maxBytes)
+	var buf []byte
 	for p, err := range pages {
 		if err != nil {
 			return false, err
 		}
-		if w.entry(p) && w.full() {
+		if buf = appendURL(buf[:0], p); len(buf) > 0 && !r.take(len(buf)) {
 			return false, nil
 		}
-		w.urls++
-		w.bytes += len(w.buf)
 	}
 	return true, nil
 }
 
-// limits sets the defaults.
-func (w *Writer) limits() {
-	if w.MaxURLs <= 0 || w.MaxURLs > MaxURLs {
-		w.MaxURLs = MaxURLs
+// A room is what a file may still hold.
+type room struct{ urls, bytes int }
+
+// newRoom returns the room of an empty file with the limits of a Writer.
+func newRoom(maxURLs, maxBytes int) room {
+	if maxURLs <= 0 || maxURLs > MaxURLs {
+		maxURLs = MaxURLs
 	}
-	if w.MaxBytes <= 0 || w.MaxBytes > MaxBytes {
-		w.MaxBytes = MaxBytes
+	if maxBytes <= 0 || maxBytes > MaxBytes {
+		maxBytes = MaxBytes
 	}
-	w.MaxBytes = max(w.MaxBytes, 16<<10) // one entry is never longer
-	if w.Name == "" {
-		w.Name = "sitemap.xml"
-	}
-	if w.PartExt == "" {
-		w.PartExt = ".xml"
-	}
-	w.bytes = len(setStart) + len(setEnd)
+	return room{maxURLs, max(maxBytes, 16<<10) - len(setStart) - len(setEnd)} // one entry is never longer
 }
 
-// entry puts the entry of a page into buf, and returns false for one that is left out.
-func (w *Writer) entry(p Page) bool {
-	w.buf = w.buf[:0]
-	if len(p.Loc) >= MaxLoc {
+// take takes the room for an entry of n bytes, and returns false if there is not enough.
+func (r *room) take(n int) bool {
+	if r.urls == 0 || n > r.bytes {
 		return false
 	}
-	w.buf = append(w.buf, "<url>"...)
-	w.buf = appendLoc(w.buf, p.Loc)
-	w.buf = appendLastmod(w.buf, p.Modified, p.Span)
-	w.buf = append(w.buf, "</url>\n"...)
+	r.urls--
+	r.bytes -= n
 	return true
 }
 
-// full reports whether buf does not fit into the current file any more.
-func (w *Writer) full() bool { return w.urls == w.MaxURLs || w.bytes+len(w.buf) > w.MaxBytes }
+// appendURL appends the entry of a page, and nothing for one that is left out.
+func appendURL(b []byte, p Page) []byte {
+	if len(p.Loc) >= maxLoc {
+		return b
+	}
+	b = appendLoc(append(b, "<url>"...), p.Loc)
+	return append(appendLastmod(b, p.Modified, p.Span), "</url>\n"...)
+}
+
+// A file is the one that is being written.
+type file struct {
+	out    *bufio.Writer // nil before the first
+	to     io.Closer
+	room   room
+	newest Page // the newest of its pages whose date can be written
+}
+
+func (f *file) create(create func(string) (io.WriteCloser, error), name, start string) error {
+	to, err := create(name)
+	if err != nil {
+		return err
+	}
+	f.to = to
+	if f.out == nil {
+		f.out = bufio.NewWriterSize(to, 64<<10)
+	} else {
+		f.out.Reset(to)
+	}
+	_, err = f.out.WriteString(start)
+	return err
+}
+
+func (f *file) close(end string) error {
+	if _, err := f.out.WriteString(end); err != nil {
+		return err
+	}
+	if err := f.out.Flush(); err != nil {
+		return err
+	}
+	return f.to.Close()
+}
 
 // Add adds a page. Pages must come in their final order. One whose URL has 2,048 characters or more is left
 // out.
@@ -138,16 +165,17 @@ func (w *Writer) Add(p Page) error {
 }
 
 func (w *Writer) add(p Page) error {
-	if w.out == nil {
+	f := &w.file
+	if f.out == nil {
 		if err := w.start(); err != nil {
 			return err
 		}
 	}
-	if !w.entry(p) {
+	if w.buf = appendURL(w.buf[:0], p); len(w.buf) == 0 {
 		w.stats.LeftOut++
 		return nil
 	}
-	if w.full() {
+	if !f.room.take(len(w.buf)) {
 		if !w.Parts {
 			return ErrFull
 		}
@@ -157,20 +185,19 @@ func (w *Writer) add(p Page) error {
 		if err := w.start(); err != nil {
 			return err
 		}
+		f.room.take(len(w.buf))
 	}
-	if p.Modified.After(w.newest.Modified) && Lastmod(p.Modified, p.Span) != "" {
-		w.newest = p
+	if p.Modified.After(f.newest.Modified) && Lastmod(p.Modified, p.Span) != "" {
+		f.newest = p
 	}
-	w.urls++
-	w.bytes += len(w.buf)
 	w.stats.URLs++
-	_, err := w.out.Write(w.buf)
+	_, err := f.out.Write(w.buf)
 	return err
 }
 
 // start begins a file of pages.
 func (w *Writer) start() error {
-	w.limits()
+	w.Name, w.PartExt = cmp.Or(w.Name, "sitemap.xml"), cmp.Or(w.PartExt, ".xml")
 	name := w.Name
 	if w.Parts {
 		if len(w.parts) == MaxURLs {
@@ -178,41 +205,16 @@ func (w *Writer) start() error {
 		}
 		name = PartName(w.Name, len(w.parts)+1, w.PartExt)
 	}
-	w.urls, w.newest = 0, Page{}
-	return w.create(name, setStart)
-}
-
-func (w *Writer) create(name, start string) error {
-	f, err := w.Create(name)
-	if err != nil {
-		return err
-	}
-	w.file = f
-	if w.out == nil {
-		w.out = bufio.NewWriterSize(f, 64<<10)
-	} else {
-		w.out.Reset(f)
-	}
-	_, err = w.out.WriteString(start)
-	return err
+	w.file.room, w.file.newest = newRoom(w.MaxURLs, w.MaxBytes), Page{}
+	return w.file.create(w.Create, name, setStart)
 }
 
 // end ends the current file of pages.
 func (w *Writer) end() error {
 	if w.Parts {
-		w.parts = append(w.parts, w.newest)
+		w.parts = append(w.parts, w.file.newest)
 	}
-	return w.close(setEnd)
-}
-
-func (w *Writer) close(end string) error {
-	if _, err := w.out.WriteString(end); err != nil {
-		return err
-	}
-	if err := w.out.Flush(); err != nil {
-		return err
-	}
-	return w.file.Close()
+	return w.file.close(setEnd)
 }
 
 // Close ends the last file, and then writes the index if there are parts. A
@@ -229,7 +231,7 @@ func (w *Writer) Close() (Written, error) {
 }
 
 func (w *Writer) finish() error {
-	if w.out == nil {
+	if w.file.out == nil {
 		if err := w.start(); err != nil {
 			return err
 		}
@@ -238,7 +240,7 @@ func (w *Writer) finish() error {
 		return err
 	}
 	w.stats.Parts = len(w.parts)
-	if err := w.create(w.Name, indexStart); err != nil {
+	if err := w.file.create(w.Create, w.Name, indexStart); err != nil {
 		return err
 	}
 	for i, p := range w.parts {
@@ -246,11 +248,11 @@ func (w *Writer) finish() error {
 		b = appendLoc(b, w.Base+url.PathEscape(PartName(w.Name, i+1, w.PartExt)))
 		b = appendLastmod(b, p.Modified, p.Span)
 		w.buf = append(b, "</sitemap>\n"...)
-		if _, err := w.out.Write(w.buf); err != nil {
+		if _, err := w.file.out.Write(w.buf); err != nil {
 			return err
 		}
 	}
-	return w.close(indexEnd)
+	return w.file.close(indexEnd)
 }
 
 // PartName returns the name of part i, from 1, of the sitemap of that name:

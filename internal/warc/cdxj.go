@@ -24,8 +24,8 @@ const revisitType = "warc/revisit"
 // Revisit reports whether the capture only repeats another.
 func (e *Entry) Revisit() bool { return e.Type == revisitType }
 
-// appendLine appends the entry as a line of CDXJ.
-func appendLine(b []byte, e *Entry) []byte {
+// AppendEntry appends the entry to an index, as a line of CDXJ.
+func AppendEntry(b []byte, e *Entry) []byte {
 	b = appendSURT(b, e.URL)
 	b = append(b, ' ')
 	b = e.Date.UTC().AppendFormat(b, stampLayout)

@@ -3,8 +3,7 @@
 //
 // A [Writer] fills a directory with files, one after the other. Each record is compressed on its own (a gzip
 // member, a Zstandard frame) or plain, so that its [Place] is enough to read it alone. A [Reader] reads any
-// file, also of other writers, also a damaged one. [Validate] checks everything that the standard requires,
-// which neither of the two does. An [Index] finds the records of a URL.
+// file, also of other writers, also a damaged one. An [Index] finds the records of a URL.
 //
 // A response is archived as a crawler uses it: the header as received, and the body without transfer and
 // content codings. Header fields about the codings are renamed to X-Crawl-..., as Common Crawl does, so that

@@ -1,144 +1,78 @@
 package warc
 
 import (
+	crand "crypto/rand"
 	"encoding/hex"
+	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
 )
 
-// A Draft is a record for a Press. Empty fields are left out.
-type Draft struct {
-	Type      Type
-	Name      [32]byte // the digest that the record id is made of: the same record gets the same id again
-	Date      time.Time
-	URL       string
-	Fields    Fields // further header fields
-	MediaType string // of the block
-
-	// The block is Head and Body; the digest of Body is written if it is not zero.
-	Head, Body []byte
-	Digest     [32]byte
+// An encoder makes the records of a Writer, which alone calls it, with its lock held.
+type encoder struct {
+	rand  *rand.ChaCha8
+	pack  *coding.Packer // nil: records are stored plain
+	plain []byte         // a record before compression
+	keys  []string
 }
 
-// A Press encodes records outside the files of a [Writer]: for a stream, or a file of another kind. Its
-// output for a Draft is always the same. It is not safe for concurrent use.
-type Press struct {
-	pack  *coding.Packer
-	plain []byte
-
-	date  time.Time // of the last record: mostly that of the next one too
-	dated []byte    // the same, formatted
-}
-
-// NewPress returns a Press that compresses each record, as Options.Coding says.
-func NewPress(name string) (*Press, error) {
-	p := &Press{}
-	var err error
+func (e *encoder) open(name string) (err error) {
+	var seed [32]byte
+	crand.Read(seed[:])
+	e.rand = rand.NewChaCha8(seed)
 	if name != "" {
-		p.pack, err = coding.NewPacker(name)
+		e.pack, err = coding.NewPacker(name)
 	}
-	return p, err
+	return err
 }
 
-// Append appends the record to dst. It does not retain the Draft.
-func (p *Press) Append(dst []byte, d *Draft) []byte {
-	b := append(p.plain[:0], "WARC/1.1\r\nWARC-Type: "...)
-	if p.pack == nil {
-		b = append(dst, "WARC/1.1\r\nWARC-Type: "...)
-	}
-	b = append(b, d.Type...)
-	b = append(b, "\r\nWARC-Record-ID: "...)
-	b = appendName(b, d.Name)
-	b = append(b, "\r\nWARC-Date: "...)
-	if d.Date != p.date || p.dated == nil {
-		p.date, p.dated = d.Date, d.Date.UTC().AppendFormat(p.dated[:0], dateLayout)
-	}
-	b = append(append(b, p.dated...), crlf...)
-	if d.URL != "" {
-		b = appendField(b, "WARC-Target-URI", d.URL)
-	}
-	for _, f := range d.Fields {
-		b = appendField(b, f.Name, f.Value)
-	}
-	if d.MediaType != "" {
-		b = appendField(b, "Content-Type", d.MediaType)
-	}
-	if d.Digest != [32]byte{} {
-		b = append(b, "WARC-Payload-Digest: "...)
-		b = append(appendDigest(b, d.Digest), crlf...)
-	}
-	b = append(b, "Content-Length: "...)
-	b = strconv.AppendInt(b, int64(len(d.Head)+len(d.Body)), 10)
-	b = append(b, "\r\n\r\n"...)
-	b = append(append(append(b, d.Head...), d.Body...), "\r\n\r\n"...)
-	if p.pack == nil {
-		return b
-	}
-	p.plain = b
-	dst = p.pack.Append(dst, b)
-	if cap(p.plain) > maxKept {
-		p.plain = nil
-	}
-	return dst
+// id returns a new record id: a random UUID.
+func (e *encoder) id() string {
+	var u [16]byte
+	e.rand.Read(u[:])
+	return string(appendUUID(make([]byte, 0, 47), u, 4))
 }
 
-// appendName appends a record id made of a digest: a UUID of version 8 (RFC 9562).
-func appendName(b []byte, d [32]byte) []byte {
-	d[6], d[8] = d[6]&0x0f|0x80, d[8]&0x3f|0x80
+// start begins the header of a record.
+func (e *encoder) start(t Type, date time.Time, id string) []byte {
+	return appendDate(append(appendStart(e.plain[:0], t), id...), "\r\nWARC-Date: ", date)
+}
+
+// appendDate appends a field with a date; name includes what separates it from what is around it.
+func appendDate(b []byte, name string, date time.Time) []byte {
+	return append(date.UTC().AppendFormat(append(b, name...), dateLayout), crlf...)
+}
+
+func appendField(b []byte, name, value string) []byte {
+	b = append(append(b, name...), ": "...)
+	return append(appendValue(b, value), crlf...)
+}
+
+// appendStart appends the beginning of a record, up to its id.
+func appendStart(b []byte, t Type) []byte {
+	b = append(append(b, "WARC/1.1\r\nWARC-Type: "...), t...)
+	return append(b, "\r\nWARC-Record-ID: "...)
+}
+
+// appendUUID appends a record id: a UUID (RFC 9562) of the version, made of bytes.
+func appendUUID(b []byte, u [16]byte, version byte) []byte {
+	u[6], u[8] = u[6]&0x0f|version<<4, u[8]&0x3f|0x80
 	b = append(b, "<urn:uuid:"...)
 	at := 0
 	for i, n := range [...]int{4, 2, 2, 2, 6} {
 		if i > 0 {
 			b = append(b, '-')
 		}
-		b = hex.AppendEncode(b, d[at:at+n])
+		b = hex.AppendEncode(b, u[at:at+n])
 		at += n
 	}
 	return append(b, '>')
 }
 
-// AppendAnswer appends the head of an HTTP response of status 200, including the empty line, as a Response
-// record begins. length is that of the body.
-func AppendAnswer(b []byte, fields Fields, length int) []byte {
-	b = append(b, "HTTP/1.1 200 OK\r\n"...)
-	for _, f := range fields {
-		b = appendField(b, f.Name, f.Value)
-	}
+// appendLength appends the last field of a header, and the end of the header.
+func appendLength(b []byte, n int) []byte {
 	b = append(b, "Content-Length: "...)
-	b = strconv.AppendInt(b, int64(length), 10)
-	return append(b, "\r\n\r\n"...)
+	return append(strconv.AppendInt(b, int64(n), 10), "\r\n\r\n"...)
 }
-
-// AppendInfo appends fields as the block of a record of application/warc-fields.
-func AppendInfo(b []byte, fields Fields) []byte {
-	for _, f := range fields {
-		if isToken(f.Name) {
-			b = appendField(b, f.Name, f.Value)
-		}
-	}
-	return b
-}
-
-// ParseInfo parses a block of application/warc-fields, and skips lines that are not fields.
-func ParseInfo(block []byte) Fields {
-	var list Fields
-	for line := range strings.Lines(string(block)) {
-		name, value, ok := strings.Cut(line, ":")
-		if ok && isToken(name) && len(list) < maxFields {
-			list = append(list, Field{name, strings.TrimSpace(value)})
-		}
-	}
-	return list
-}
-
-// InfoType is the media type of AppendInfo, and AnswerType of AppendAnswer with a body.
-const (
-	InfoType   = "application/warc-fields"
-	AnswerType = "application/http;msgtype=response"
-)
-
-// AppendEntry appends the entry to an index, as a line of CDXJ.
-func AppendEntry(b []byte, e *Entry) []byte { return appendLine(b, e) }

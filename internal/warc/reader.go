@@ -14,7 +14,7 @@ import (
 // end as it should. Reading can continue: the next Next searches for the following record.
 type Damage struct {
 	Offset int64 // of the record that could not be read
-	Err    error // wraps ErrMalformed, io.ErrUnexpectedEOF, or the decoder's error
+	Err    error // what is malformed, io.ErrUnexpectedEOF, or the decoder's error
 }
 
 func (d *Damage) Error() string {
@@ -60,9 +60,9 @@ func NewReader(src io.Reader) *Reader {
 // Close frees the decoders. It does not close the source.
 func (r *Reader) Close() { r.members.Close() }
 
-// Offset returns where the next record begins, once the body of the current one has been read, or Skip has
+// offset returns where the next record begins, once the body of the current one has been read, or Skip has
 // been called.
-func (r *Reader) Offset() int64 {
+func (r *Reader) offset() int64 {
 	if r.members.Plain() {
 		return r.members.Offset() - int64(r.in.Buffered())
 	}
@@ -174,7 +174,7 @@ func (r *Reader) begin() error {
 	for {
 		if !r.fresh {
 			if r.members.Plain() {
-				r.at = r.Offset()
+				r.at = r.offset()
 			}
 			b, err := r.in.Peek(1)
 			if len(b) > 0 {

@@ -3,7 +3,6 @@ package warc
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -15,16 +14,12 @@ import (
 // A Type is the kind of a record.
 type Type string
 
-// The types of ISO 28500, section 6.
+// The types that Parley writes, of those of ISO 28500, section 6.
 const (
-	Warcinfo     Type = "warcinfo"
-	Response     Type = "response"
-	Resource     Type = "resource"
-	Request      Type = "request"
-	Metadata     Type = "metadata"
-	Revisit      Type = "revisit"
-	Conversion   Type = "conversion"
-	Continuation Type = "continuation"
+	Warcinfo Type = "warcinfo"
+	Response Type = "response"
+	Metadata Type = "metadata"
+	Revisit  Type = "revisit"
 )
 
 // Profiles of revisit records (section 6.7).
@@ -71,9 +66,6 @@ func (r *Record) Type() Type { return Type(r.Fields.Get("WARC-Type")) }
 // URL returns the target URL, without the angle brackets that some writers put around it.
 func (r *Record) URL() string { return bare(r.Fields.Get("WARC-Target-URI")) }
 
-// ID returns the record's id, without its angle brackets.
-func (r *Record) ID() string { return bare(r.Fields.Get("WARC-Record-ID")) }
-
 // Date returns the time of capture, the zero time if the record has none.
 func (r *Record) Date() time.Time {
 	t, err := time.Parse(time.RFC3339Nano, r.Fields.Get("WARC-Date"))
@@ -96,11 +88,9 @@ const (
 	maxFields = 256
 )
 
-// ErrMalformed is wrapped by the errors for bytes that are not a record.
-var ErrMalformed = errors.New("malformed record")
-
+// malformed returns the error for bytes that are not a record.
 func malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	return fmt.Errorf("malformed record: "+format, args...)
 }
 
 // parseHeader parses the lines of a header, without the empty line that ends it. It accepts what writers of

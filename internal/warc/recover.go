@@ -59,23 +59,23 @@ func archives(dir string) ([]string, error) {
 	return names, nil
 }
 
-// recover restores the directory as of the last Sync, and opens the file to be continued.
-func (w *Writer) recover() error {
-	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+// recover restores the directory as of the last sync, and opens the file to be continued. coding and mark are
+// those of Options.
+func (f *file) recover(coding string, mark *Place) error {
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
 		return err
 	}
-	names, err := archives(w.dir)
+	names, err := archives(f.dir)
 	if err != nil {
 		return err
 	}
-	mark := w.opts.Mark
 	if mark != nil && mark.File != "" && !slices.Contains(names, mark.File) {
 		mark = nil // the mark is unusable
 	}
 	for i, name := range names {
-		w.serial = max(w.serial, serialOf(name))
-		path := filepath.Join(w.dir, name)
-		if mark != nil && (mark.File == "" || serialOf(name) > serialOf(mark.File)) && w.ours(name) {
+		f.serial = max(f.serial, serialOf(name))
+		path := filepath.Join(f.dir, name)
+		if mark != nil && (mark.File == "" || serialOf(name) > serialOf(mark.File)) && strings.HasPrefix(name, namePrefix) {
 			if err := removeAll(path, path+indexSuffix, path+logSuffix); err != nil {
 				return err
 			}
@@ -101,49 +101,46 @@ func (w *Writer) recover() error {
 				}
 				limit = st.Size()
 			}
-			w.name, w.size = name, limit
+			f.name, f.size = name, limit
 			continue
 		}
-		w.name, w.size = name, 0
-		whole, err := w.mend(path, limit)
+		f.name, f.size = name, 0
+		whole, err := f.mend(path, limit)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		newest := i == len(names)-1 || limit >= 0
-		if !whole || !newest || !strings.HasSuffix(name, extension(w.opts.Coding)) {
-			if err := sortIndex(w.dir, name); err != nil {
+		if !whole || !newest || !strings.HasSuffix(name, extension(coding)) {
+			if err := sortIndex(path); err != nil {
 				return err
 			}
 			continue
 		}
-		if w.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err != nil {
+		if f.data, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err != nil {
 			return err
 		}
-		if w.log, err = os.OpenFile(path+logSuffix, os.O_WRONLY|os.O_APPEND, 0); err != nil {
+		if f.log, err = os.OpenFile(path+logSuffix, os.O_WRONLY|os.O_APPEND, 0); err != nil {
 			return err
 		}
-		w.synced = w.size
-		if err := w.readInfo(path); err != nil {
+		f.synced = f.size
+		if err := f.readInfo(path); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return w.tidy(names)
+	return f.tidy(names)
 }
 
-// ours reports whether this Writer would use such a name.
-func (w *Writer) ours(name string) bool { return strings.HasPrefix(name, w.opts.Prefix+"-") }
-
 // tidy removes logs whose file was never created.
-func (w *Writer) tidy(names []string) error {
-	list, err := os.ReadDir(w.dir)
+func (f *file) tidy(names []string) error {
+	list, err := os.ReadDir(f.dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
 		name, ok := strings.CutSuffix(e.Name(), logSuffix)
-		if ok && isArchive(name) && !exists(filepath.Join(w.dir, name)) {
-			w.serial = max(w.serial, serialOf(name))
-			if err := os.Remove(filepath.Join(w.dir, e.Name())); err != nil {
+		if ok && isArchive(name) && !exists(filepath.Join(f.dir, name)) {
+			f.serial = max(f.serial, serialOf(name))
+			if err := os.Remove(filepath.Join(f.dir, e.Name())); err != nil {
 				return err
 			}
 		}
@@ -225,13 +222,13 @@ func cutLines(text []byte, limit int64) (kept []logged, end int64, all bool) {
 // mend cuts a file and its log back to the last whole record, or to limit if that is not negative. It reads
 // only the records after the last line of the log. It reports whether the file can be continued: not if there
 // is damage before the limit, which is left for others to examine.
-func (w *Writer) mend(path string, limit int64) (whole bool, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+func (f *file) mend(path string, limit int64) (whole bool, err error) {
+	data, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
-	st, err := f.Stat()
+	defer data.Close()
+	st, err := data.Stat()
 	if err != nil {
 		return false, err
 	}
@@ -244,14 +241,14 @@ func (w *Writer) mend(path string, limit int64) (whole bool, err error) {
 		return false, err
 	}
 	kept, end, all := cutLines(text, size)
-	found, end, err := scan(f, w.name, end, size)
+	found, end, err := scan(data, f.name, end, size)
 	if err != nil {
 		return false, err
 	}
-	w.size, w.records = end, len(kept)+len(found)+1
+	f.size, f.records = end, len(kept)+len(found)+1
 	whole = limit < 0 || end == limit
 	if whole && end < st.Size() {
-		if err := errors.Join(f.Truncate(end), f.Sync()); err != nil {
+		if err := errors.Join(data.Truncate(end), data.Sync()); err != nil {
 			return false, err
 		}
 	}
@@ -266,7 +263,7 @@ func (w *Writer) mend(path string, limit int64) (whole bool, err error) {
 func scan(f io.ReaderAt, name string, from, to int64) (lines []logged, end int64, err error) {
 	r := NewReader(io.NewSectionReader(f, from, to-from))
 	defer r.Close()
-	for end = from; ; end = from + r.Offset() {
+	for end = from; ; end = from + r.offset() {
 		rec, err := r.Next()
 		if d := (*Damage)(nil); err == io.EOF || errors.As(err, &d) {
 			return lines, end, nil
@@ -280,8 +277,8 @@ func scan(f io.ReaderAt, name string, from, to int64) (lines []logged, end int64
 		if !indexed {
 			continue
 		}
-		e.Place = Place{File: name, Offset: from + rec.Offset, Length: r.Offset() - rec.Offset}
-		line := appendLine(nil, &e)
+		e.Place = Place{File: name, Offset: from + rec.Offset, Length: r.offset() - rec.Offset}
+		line := AppendEntry(nil, &e)
 		lines = append(lines, logged{line[:len(line)-1], e})
 	}
 }
@@ -313,38 +310,37 @@ func entryOf(rec *Record) (e Entry, ok bool) {
 }
 
 // readInfo reads the id of the warcinfo record that begins the open file.
-func (w *Writer) readInfo(path string) error {
-	if w.size == 0 {
-		return w.reset()
+func (f *file) readInfo(path string) error {
+	if f.size == 0 {
+		return f.reset()
 	}
-	f, err := os.Open(path)
+	data, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	r := NewReader(f)
+	defer data.Close()
+	r := NewReader(data)
 	defer r.Close()
 	rec, err := r.Next()
 	if err != nil {
 		return err
 	}
-	w.info = "<" + rec.ID() + ">"
+	f.info = "<" + bare(rec.Fields.Get("WARC-Record-ID")) + ">"
 	return nil
 }
 
 // reset removes an empty file, so that a new one begins with its own warcinfo record.
-func (w *Writer) reset() error {
-	path := filepath.Join(w.dir, w.name)
-	if err := errors.Join(w.closeFiles(), removeAll(path, path+logSuffix)); err != nil {
+func (f *file) reset() error {
+	path := f.path()
+	if err := errors.Join(f.closeFiles(), removeAll(path, path+logSuffix)); err != nil {
 		return err
 	}
-	w.name = ""
+	f.name = ""
 	return nil
 }
 
 // sortIndex turns the log of a file into its sorted index.
-func sortIndex(dir, name string) error {
-	path := filepath.Join(dir, name)
+func sortIndex(path string) error {
 	text, err := os.ReadFile(path + logSuffix)
 	if err != nil {
 		return err

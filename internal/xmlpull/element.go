@@ -3,6 +3,7 @@ package xmlpull
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // Content, on a Start token, moves to its End and appends all text directly in it to dst; child elements are
@@ -14,21 +15,21 @@ func (r *Reader) Content(dst []byte) ([]byte, error) {
 	if r.kind != Start {
 		return dst, fmt.Errorf("content: %w", errNotStart)
 	}
-	depth, total := len(r.stack), 0
+	depth, total := len(r.open.stack), 0
 	for {
 		k, err := r.Next()
 		if err != nil {
 			return dst, err
 		}
-		if len(r.stack) != depth {
+		if len(r.open.stack) != depth {
 			continue
 		}
 		switch k {
 		case End:
 			return dst, nil
 		case Text:
-			if total += len(r.text); total > r.lim.Text {
-				return dst, r.over("bytes of text", int64(r.lim.Text))
+			if total += len(r.text); total > r.in.lim.Text {
+				return dst, r.overText()
 			}
 			dst = append(dst, r.text...)
 		}
@@ -43,23 +44,16 @@ func (r *Reader) Skip() error {
 	if r.kind != Start {
 		return fmt.Errorf("skip: %w", errNotStart)
 	}
-	depth := len(r.stack)
+	depth := len(r.open.stack)
 	for {
 		k, err := r.Next()
 		if err != nil {
 			return err
 		}
-		if k == End && len(r.stack) == depth {
+		if k == End && len(r.open.stack) == depth {
 			return nil
 		}
 	}
-}
-
-// A rendered is a namespace declaration that Element has written.
-type rendered struct {
-	prefix []byte
-	space  []byte
-	depth  int
 }
 
 // Element, on a Start token, moves to its End and appends the element to dst as a document of its own. It
@@ -73,21 +67,18 @@ func (r *Reader) Element(dst []byte, max int) ([]byte, error) {
 	if r.kind != Start {
 		return dst, fmt.Errorf("element: %w", errNotStart)
 	}
-	defer func() {
-		clear(r.written)
-		r.written = r.written[:0]
-	}()
-	depth, before, fits := len(r.stack), len(dst), true
+	var out rendering
+	depth, before, fits := len(r.open.stack), len(dst), true
 	k := Start
 	for {
 		if fits {
-			dst = r.appendToken(dst, k)
+			dst = out.append(dst, r, k)
 			if len(dst)-before > max {
 				dst = dst[:before]
 				fits = false
 			}
 		}
-		if k == End && len(r.stack) == depth {
+		if k == End && len(r.open.stack) == depth {
 			break
 		}
 		var err error
@@ -101,31 +92,41 @@ func (r *Reader) Element(dst []byte, max int) ([]byte, error) {
 	return dst, nil
 }
 
-// appendToken appends the current token as XML.
-func (r *Reader) appendToken(dst []byte, k Kind) []byte {
-	f := &r.stack[len(r.stack)-1]
-	name := r.names[f.name:f.end]
+// A rendering is the namespace declarations in force in the XML that Element writes.
+type rendering []declaration
+
+type declaration struct {
+	prefix []byte
+	space  []byte
+	depth  int
+}
+
+// append appends the current token, of kind k, as XML.
+func (w *rendering) append(dst []byte, r *Reader, k Kind) []byte {
+	depth := len(r.open.stack)
+	f := &r.open.stack[depth-1]
+	name := r.open.names[f.name:f.end]
 	switch k {
 	case Text:
 		return appendEscaped(dst, r.text, false)
 	case End:
-		n := len(r.written)
-		for n > 0 && r.written[n-1].depth == len(r.stack) {
+		n := len(*w)
+		for n > 0 && (*w)[n-1].depth == depth {
 			n--
 		}
-		r.written = r.written[:n]
+		*w = (*w)[:n]
 		return append(append(append(dst, "</"...), name...), '>')
 	}
 	dst = append(append(dst, '<'), name...)
-	dst = r.declare(dst, name[:f.prefix], f.space)
-	for i := range r.attrs {
-		a := &r.attrs[i]
+	dst = w.declare(dst, name[:max(0, f.local-f.name-1)], f.space, depth)
+	for i := range r.attrs.list {
+		a := &r.attrs.list[i]
 		if len(a.prefix) > 0 {
-			dst = r.declare(dst, a.prefix, a.space)
+			dst = w.declare(dst, a.prefix, a.space, depth)
 		}
 	}
-	for i := range r.attrs {
-		a := &r.attrs[i]
+	for i := range r.attrs.list {
+		a := &r.attrs.list[i]
 		dst = append(dst, ' ')
 		if len(a.prefix) > 0 {
 			dst = append(append(dst, a.prefix...), ':')
@@ -137,14 +138,14 @@ func (r *Reader) appendToken(dst []byte, k Kind) []byte {
 }
 
 // declare appends a namespace declaration unless it is already in force in the output.
-func (r *Reader) declare(dst, prefix, space []byte) []byte {
+func (w *rendering) declare(dst, prefix, space []byte, depth int) []byte {
 	if string(prefix) == "xml" {
 		return dst
 	}
 	had := []byte(nil)
-	for i := len(r.written) - 1; i >= 0; i-- {
-		if w := &r.written[i]; bytes.Equal(w.prefix, prefix) {
-			had = w.space
+	for _, d := range slices.Backward(*w) {
+		if bytes.Equal(d.prefix, prefix) {
+			had = d.space
 			break
 		}
 	}
@@ -152,7 +153,7 @@ func (r *Reader) declare(dst, prefix, space []byte) []byte {
 		return dst // as declared, or no namespace where none is declared
 	}
 	// Copies: an attribute's prefix is in the window, which moves on.
-	r.written = append(r.written, rendered{bytes.Clone(prefix), bytes.Clone(space), len(r.stack)})
+	*w = append(*w, declaration{bytes.Clone(prefix), bytes.Clone(space), depth})
 	dst = append(dst, " xmlns"...)
 	if len(prefix) > 0 {
 		dst = append(append(dst, ':'), prefix...)

@@ -13,9 +13,12 @@ const (
 	emptyReads = 100      // in a row, before giving up on the reader below
 )
 
-// An input is a window on the document: buf[pos:end] is read and not yet consumed.
+// An input is a window on the document: buf[pos:end] is read and not yet consumed. It knows what a document may
+// contain, and makes the errors that say where it does not.
 type input struct {
 	src     io.Reader
+	lim     Limits
+	ascii   bool // the document is declared as US-ASCII
 	buf     []byte
 	pos     int
 	end     int
@@ -99,19 +102,22 @@ func (in *input) partly(s string) bool {
 	return in.readErr != nil && strings.HasPrefix(s, string(in.window()))
 }
 
-// until fills the window until it has one of chars at i or later, and returns the position; -1 if there is
-// none within max bytes or the document ends.
-func (in *input) until(i int, chars string, max int) int {
+// until fills the window until it has one of chars at i or later, and returns the position. That must be within the
+// limit of a tag. where is for the error if the document ends first.
+func (in *input) until(i int, chars, where string) (int, error) {
 	for {
 		b := in.window()
 		if i < len(b) {
 			if j := bytes.IndexAny(b[i:], chars); j >= 0 {
-				return i + j
+				return i + j, nil
 			}
 			i = len(b)
 		}
-		if len(b) > max || !in.fill() {
-			return -1
+		if len(b) > in.lim.Tag {
+			return 0, in.overTag()
+		}
+		if !in.fill() {
+			return 0, in.ended(where)
 		}
 	}
 }
@@ -140,9 +146,8 @@ func (in *input) piece(term string) (p []byte, last, ok bool) {
 	}
 }
 
-// Offset returns the number of bytes consumed.
-func (in *input) Offset() int64 { return in.base + int64(in.pos) }
+// offset returns the number of bytes consumed.
+func (in *input) offset() int64 { return in.base + int64(in.pos) }
 
-// Line returns the current line, from 1. It counts line feeds from the beginning of the buffer, so it is for
-// errors and not for every token.
-func (in *input) Line() int { return in.lines + bytes.Count(in.buf[:in.pos], []byte{'\n'}) + 1 }
+// line returns the current line, from 1. It counts line feeds from the beginning of the buffer.
+func (in *input) line() int { return in.lines + bytes.Count(in.buf[:in.pos], []byte{'\n'}) + 1 }

@@ -64,40 +64,33 @@ func (e *SyntaxError) Unwrap() error {
 	return nil
 }
 
-// fail ends reading with a fault at the current position plus i bytes.
-func (r *Reader) fail(i int, msg string) error {
-	r.pos = min(r.pos+i, r.end)
-	return r.stop(&SyntaxError{Line: r.Line(), Offset: r.Offset(), Msg: msg})
+// fail moves to the current position plus i bytes, and returns the error for a fault there.
+func (in *input) fail(i int, msg string) error {
+	in.pos = min(in.pos+i, in.end)
+	return &SyntaxError{Line: in.line(), Offset: in.offset(), Msg: msg}
 }
 
 // failName is fail with a name or value of the document in the message.
-func (r *Reader) failName(i int, msg string, name []byte) error {
+func (in *input) failName(i int, msg string, name []byte) error {
 	const most = 60 // a document must not fill a log
 	if len(name) > most {
 		name = name[:most]
 	}
-	return r.fail(i, fmt.Sprintf("%s %q", msg, name))
+	return in.fail(i, fmt.Sprintf("%s %q", msg, name))
 }
 
-// ended ends reading because the document is truncated, or the reader below failed.
-func (r *Reader) ended(where string) error {
-	if r.readErr != io.EOF {
-		return r.stop(r.readErr)
+// ended returns the error for a document that is truncated, or that of the reader below.
+func (in *input) ended(where string) error {
+	if in.readErr != io.EOF {
+		return in.readErr
 	}
-	r.pos = r.end
-	return r.stop(&SyntaxError{Line: r.Line(), Offset: r.Offset(), Msg: "document ends " + where, truncated: true})
+	in.pos = in.end
+	return &SyntaxError{Line: in.line(), Offset: in.offset(), Msg: "document ends " + where, truncated: true}
 }
 
-// over ends reading because of a limit.
-func (r *Reader) over(what string, limit int64) error {
-	return r.stop(fmt.Errorf("line %d: more than %d %s: %w", r.Line(), limit, what, ErrLimit))
+// over returns the error for a limit that is exceeded.
+func (in *input) over(what string, limit int) error {
+	return fmt.Errorf("line %d: more than %d %s: %w", in.line(), limit, what, ErrLimit)
 }
 
-// stop makes err final.
-func (r *Reader) stop(err error) error {
-	r.err = err
-	r.kind = 0
-	r.text = nil
-	r.attrs = r.attrs[:0]
-	return err
-}
+func (in *input) overTag() error { return in.over("bytes in a tag", in.lim.Tag) }

@@ -58,42 +58,70 @@ func nameRune(c rune, first bool) bool {
 		0x10000 <= c && c <= 0xEFFFF
 }
 
+// elements are the open ones, and the namespaces in force.
+type elements struct {
+	stack  []frame
+	names  []byte // of the elements on the stack, as written
+	bound  []binding
+	uris   []byte // the prefixes and namespaces of bound
+	rooted bool   // the root element was seen
+}
+
+// A frame is an open element.
+type frame struct {
+	name  int    // where its name begins in elements.names
+	local int    // where the part after a prefix begins there
+	end   int    // where its name ends there
+	space []byte // its namespace
+	bound int    // len(elements.bound) outside of it
+	uris  int    // len(elements.uris) outside of it
+}
+
+// leave closes the innermost element.
+func (e *elements) leave() {
+	f := &e.stack[len(e.stack)-1]
+	e.names = e.names[:f.name]
+	e.bound = e.bound[:f.bound]
+	e.uris = e.uris[:f.uris]
+	e.stack = e.stack[:len(e.stack)-1]
+}
+
 // lookup returns the namespace of a prefix.
-func (r *Reader) lookup(prefix []byte) (space []byte, ok bool) {
-	for i := len(r.bound) - 1; i >= 0; i-- {
-		if b := &r.bound[i]; string(b.prefix) == string(prefix) {
+func (e *elements) lookup(prefix []byte) (space []byte, ok bool) {
+	for i := len(e.bound) - 1; i >= 0; i-- {
+		if b := &e.bound[i]; string(b.prefix) == string(prefix) {
 			return b.space, true
 		}
 	}
 	return nil, len(prefix) == 0
 }
 
-// bind adds a namespace declaration of the tag whose own declarations begin at r.bound[mark]. at is its
-// position, for errors.
-func (r *Reader) bind(mark, at int, prefix, space []byte) error {
-	for i := mark; i < len(r.bound); i++ {
-		if bytes.Equal(r.bound[i].prefix, prefix) {
-			return r.failName(at, "namespace prefix declared twice", prefix)
+// bind adds a namespace declaration of the tag whose own declarations begin at bound[mark]. at is its position
+// in the input, for errors.
+func (e *elements) bind(in *input, mark, at int, prefix, space []byte) error {
+	for i := mark; i < len(e.bound); i++ {
+		if bytes.Equal(e.bound[i].prefix, prefix) {
+			return in.failName(at, "namespace prefix declared twice", prefix)
 		}
 	}
 	switch {
 	case string(prefix) == "xmlns":
-		return r.fail(at, "prefix xmlns declared")
+		return in.fail(at, "prefix xmlns declared")
 	case (string(prefix) == "xml") != (string(space) == xmlSpace):
-		return r.fail(at, "prefix xml and its namespace belong to each other")
+		return in.fail(at, "prefix xml and its namespace belong to each other")
 	case string(space) == xmlnsSpace:
-		return r.fail(at, "namespace of xmlns declared")
+		return in.fail(at, "namespace of xmlns declared")
 	case len(space) == 0 && len(prefix) > 0:
-		return r.failName(at, "empty namespace for prefix", prefix)
-	case len(r.bound) > r.lim.Names: // the prefix xml is one more
-		return r.over("namespace declarations in force", int64(r.lim.Names))
+		return in.failName(at, "empty namespace for prefix", prefix)
+	case len(e.bound) > in.lim.Names: // the prefix xml is one more
+		return in.over("namespace declarations in force", in.lim.Names)
 	}
 	// Copies: the window moves on. A reallocation leaves older slices in the previous array, which is never
 	// written again.
-	n := len(r.uris)
-	r.uris = append(r.uris, prefix...)
-	r.uris = append(r.uris, space...)
-	p := r.uris[n : n+len(prefix) : n+len(prefix)]
-	r.bound = append(r.bound, binding{prefix: p, space: r.uris[n+len(prefix):]})
+	n := len(e.uris)
+	e.uris = append(e.uris, prefix...)
+	e.uris = append(e.uris, space...)
+	p := e.uris[n : n+len(prefix) : n+len(prefix)]
+	e.bound = append(e.bound, binding{prefix: p, space: e.uris[n+len(prefix):]})
 	return nil
 }

@@ -8,109 +8,106 @@ import (
 
 const byteOrderMark = "\xEF\xBB\xBF"
 
-// outside skips white space where no element is open, and stops at a < or at the end of the document.
+// outside skips white space where no element is open, and reads the markup after it.
 func (r *Reader) outside() error {
+	in := &r.in
 	if !r.begun {
 		r.begun = true
-		if err := r.begin(); err != nil {
+		if err := in.begin(); err != nil {
 			return err
 		}
 	}
-	r.kind = 0
-	r.text = nil
 	for {
-		for ; r.pos < r.end; r.pos++ {
-			c := r.buf[r.pos]
+		for ; in.pos < in.end; in.pos++ {
+			c := in.buf[in.pos]
 			if blank(c) {
 				continue
 			}
 			if c != '<' {
-				return r.fail(0, "text outside the root element")
+				return in.fail(0, "text outside the root element")
 			}
-			if !r.need(2) {
-				return r.ended("inside a tag")
+			if !in.need(2) {
+				return in.ended("inside a tag")
 			}
-			switch r.buf[r.pos+1] {
+			switch in.buf[in.pos+1] {
 			case '!', '?':
 			case '/':
-				return r.fail(0, "end tag without an element")
+				return in.fail(0, "end tag without an element")
 			default:
-				if r.rooted {
-					return r.fail(0, "second root element")
+				if r.open.rooted {
+					return in.fail(0, "second root element")
 				}
 			}
-			return nil
+			return r.markup()
 		}
-		if r.fill() {
+		if in.fill() {
 			continue
 		}
-		if r.rooted && r.readErr == io.EOF {
-			return r.stop(io.EOF)
+		if r.open.rooted && in.readErr == io.EOF {
+			return io.EOF
 		}
-		return r.ended("without a root element")
+		return in.ended("without a root element")
 	}
 }
 
 // begin reads the byte order mark and the XML declaration.
-func (r *Reader) begin() error {
-	if r.need(2) {
-		switch string(r.buf[:2]) {
+func (in *input) begin() error {
+	if in.need(2) {
+		switch string(in.buf[:2]) {
 		case "\xFE\xFF", "\xFF\xFE", "<\x00", "\x00<":
-			return r.fail(0, "UTF-16 is not read, only UTF-8")
+			return in.fail(0, "UTF-16 is not read, only UTF-8")
 		}
 	}
 	switch {
-	case r.follows(byteOrderMark):
-		r.pos += len(byteOrderMark)
-	case r.end > r.pos && r.partly(byteOrderMark):
-		return r.ended("inside a byte order mark")
+	case in.follows(byteOrderMark):
+		in.pos += len(byteOrderMark)
+	case in.end > in.pos && in.partly(byteOrderMark):
+		return in.ended("inside a byte order mark")
 	}
-	if !r.follows("<?xml") || !r.need(6) || !blank(r.buf[r.pos+5]) {
+	if !in.follows("<?xml") || !in.need(6) || !blank(in.buf[in.pos+5]) {
 		return nil // there is none, or an instruction that begins likewise
 	}
-	n := r.until(6, ">", r.lim.Tag)
-	switch {
-	case n < 0 && r.end-r.pos > r.lim.Tag:
-		return r.over("bytes in a tag", int64(r.lim.Tag))
-	case n < 0:
-		return r.ended("inside an XML declaration")
-	}
-	if classify(r.window()[:n])&(isBad|isHigh) != 0 {
-		return r.fail(0, "bad XML declaration")
-	}
-	if err := r.declaration(string(r.window()[6 : n+1])); err != nil {
+	n, err := in.until(6, ">", "inside an XML declaration")
+	if err != nil {
 		return err
 	}
-	r.pos += n + 1
+	if classify(in.window()[:n])&(isBad|isHigh) != 0 {
+		return in.fail(0, "bad XML declaration")
+	}
+	if err := in.declaration(string(in.window()[6 : n+1])); err != nil {
+		return err
+	}
+	in.pos += n + 1
 	return nil
 }
 
 // declaration checks an XML declaration from after "<?xml " to its end.
-func (r *Reader) declaration(s string) error {
+func (in *input) declaration(s string) error {
+	bad := func() error { return in.fail(0, "bad XML declaration") }
 	version, s, ok := pseudo(s, "version")
 	if !ok {
-		return r.fail(0, "bad XML declaration")
+		return bad()
 	}
 	if version != "1.0" {
-		return r.failName(0, "unsupported XML version", []byte(version))
+		return in.failName(0, "unsupported XML version", []byte(version))
 	}
 	if encoding, rest, ok := pseudo(s, "encoding"); ok {
 		s = rest
 		switch {
 		case strings.EqualFold(encoding, "UTF-8"):
 		case strings.EqualFold(encoding, "US-ASCII"):
-			r.ascii = true
+			in.ascii = true
 		default:
-			return r.failName(0, "only UTF-8 is read, not", []byte(encoding))
+			return in.failName(0, "only UTF-8 is read, not", []byte(encoding))
 		}
 	}
 	if standalone, rest, ok := pseudo(s, "standalone"); ok {
 		if s = rest; standalone != "yes" && standalone != "no" {
-			return r.fail(0, "bad XML declaration")
+			return bad()
 		}
 	}
 	if strings.TrimLeft(s, " \t\r\n") != "?>" {
-		return r.fail(0, "bad XML declaration")
+		return bad()
 	}
 	return nil
 }
@@ -138,76 +135,67 @@ func pseudo(s, name string) (value, rest string, ok bool) {
 // section reads markup that begins with <! : a whole comment, or the beginning of a CDATA section.
 func (r *Reader) section() error {
 	const comment, cdata, doctype = "<!--", "<![CDATA[", "<!DOCTYPE"
+	in := &r.in
 	switch {
-	case r.follows(comment):
-		r.pos += len(comment)
-		if err := r.passOver("--", "inside a comment"); err != nil {
+	case in.follows(comment):
+		in.pos += len(comment)
+		if err := in.passOver("--", "inside a comment"); err != nil {
 			return err
 		}
-		if !r.need(1) {
-			return r.ended("inside a comment")
+		if !in.need(1) {
+			return in.ended("inside a comment")
 		}
-		if r.buf[r.pos] != '>' {
-			return r.fail(0, "-- in a comment")
+		if in.buf[in.pos] != '>' {
+			return in.fail(0, "-- in a comment")
 		}
-		r.pos++
+		in.pos++
 		return nil
-	case r.follows(cdata):
-		if len(r.stack) == 0 {
-			return r.fail(0, "text outside the root element")
+	case in.follows(cdata):
+		if len(r.open.stack) == 0 {
+			return in.fail(0, "text outside the root element")
 		}
-		r.pos += len(cdata)
+		in.pos += len(cdata)
 		r.cdata = true
 		return nil
-	case r.follows(doctype):
-		return r.fail(0, "DOCTYPE is refused")
-	case r.partly(comment), r.partly(cdata), r.partly(doctype):
-		return r.ended("inside a tag")
+	case in.follows(doctype):
+		return in.fail(0, "DOCTYPE is refused")
+	case in.partly(comment), in.partly(cdata), in.partly(doctype):
+		return in.ended("inside a tag")
 	}
-	return r.fail(0, "unknown markup after <!")
+	return in.fail(0, "unknown markup after <!")
 }
 
 // instruction skips a processing instruction.
-func (r *Reader) instruction() error {
-	n := r.until(2, "? \t\r\n", r.lim.Tag)
-	switch {
-	case n < 0 && r.end-r.pos > r.lim.Tag:
-		return r.over("bytes in a tag", int64(r.lim.Tag))
-	case n < 0:
-		return r.ended("inside a processing instruction")
+func (in *input) instruction() error {
+	n, err := in.until(2, "? \t\r\n", "inside a processing instruction")
+	if err != nil {
+		return err
 	}
-	target := r.window()[2 : n+1]
+	target := in.window()[2 : n+1]
 	switch end := scanName(target, 0); {
 	case end == 0 || end != len(target)-1:
-		return r.fail(2, "bad name of a processing instruction")
+		return in.fail(2, "bad name of a processing instruction")
 	case bytes.EqualFold(target[:end], []byte("xml")):
-		return r.fail(0, "XML declaration not at the beginning, or a bad one")
-	case r.ascii && classify(target)&isHigh != 0:
-		return r.fail(2, "byte beyond US-ASCII")
+		return in.fail(0, "XML declaration not at the beginning, or a bad one")
+	case in.ascii && classify(target)&isHigh != 0:
+		return in.fail(2, "byte beyond US-ASCII")
 	}
-	if target[len(target)-1] == '?' && r.need(n+2) && r.buf[r.pos+n+1] != '>' {
-		return r.fail(n, "bad name of a processing instruction")
+	if target[len(target)-1] == '?' && in.need(n+2) && in.buf[in.pos+n+1] != '>' {
+		return in.fail(n, "bad name of a processing instruction")
 	}
-	r.pos += n
-	return r.passOver("?>", "inside a processing instruction")
+	in.pos += n
+	return in.passOver("?>", "inside a processing instruction")
 }
 
 // passOver skips a comment or an instruction up to its end, term included.
-func (r *Reader) passOver(term, where string) error {
+func (in *input) passOver(term, where string) error {
 	for total := 0; ; {
-		p, last, ok := r.piece(term)
-		if !ok {
-			return r.ended(where)
-		}
-		back := len(p)
-		if last {
-			back += len(term)
-		}
-		if err := r.check(p, classify(p), back); err != nil {
+		p, _, last, err := in.part(term, where)
+		if err != nil {
 			return err
 		}
-		if total += len(p); total > r.lim.Text {
-			return r.over("bytes in a comment or instruction", int64(r.lim.Text))
+		if total += len(p); total > in.lim.Text {
+			return in.over("bytes in a comment or instruction", in.lim.Text)
 		}
 		if last {
 			return nil
@@ -215,36 +203,39 @@ func (r *Reader) passOver(term, where string) error {
 	}
 }
 
-// cdataPiece reads the next piece of a CDATA section, and returns false if it is empty.
-func (r *Reader) cdataPiece() (bool, error) {
-	const term = "]]>"
-	p, last, ok := r.piece(term)
+// part is piece with the characters checked. where is for the error if the document ends first.
+func (in *input) part(term, where string) (p []byte, classes uint16, last bool, err error) {
+	p, last, ok := in.piece(term)
 	if !ok {
-		return false, r.ended("inside a CDATA section")
+		return nil, 0, false, in.ended(where)
 	}
-	r.cdata = !last
 	back := len(p)
 	if last {
 		back += len(term)
 	}
-	classes := classify(p)
-	if err := r.check(p, classes, back); err != nil {
-		return false, err
+	classes = classify(p)
+	return p, classes, last, in.check(p, classes, back)
+}
+
+// cdataPiece reads the next piece of a CDATA section. There is no token if it is empty.
+func (r *Reader) cdataPiece() error {
+	p, classes, last, err := r.in.part("]]>", "inside a CDATA section")
+	if err != nil {
+		return err
 	}
-	if r.run += len(p); r.run > r.lim.Text {
-		return false, r.over("bytes of text", int64(r.lim.Text))
+	r.cdata = !last
+	if r.run += len(p); r.run > r.in.lim.Text {
+		return r.overText()
 	}
 	if len(p) == 0 {
-		return false, nil
+		return nil
 	}
 	if classes&isCR != 0 {
 		r.scratch = appendLines(r.scratch[:0], p)
 		p = r.scratch
 	}
-	r.text = p
-	r.kind = Text
-	r.attrs = r.attrs[:0]
-	return true, nil
+	r.text, r.kind = p, Text
+	return nil
 }
 
 // appendLines appends b to dst with all line ends as line feeds.

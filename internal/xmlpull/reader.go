@@ -23,47 +23,27 @@ const (
 // A Reader reads one document. Byte slices it returns are valid until the next call of Next, Content, Skip or
 // Element. It is not safe for concurrent use.
 type Reader struct {
-	input
-	lim Limits
-	err error // final, io.EOF included
+	in    input
+	open  elements
+	attrs attributes
+	err   error // final, io.EOF included
 
-	kind    Kind
-	begun   bool // the byte order mark and the XML declaration are consumed
-	rooted  bool // the root element was seen
-	empty   bool // the current Start is an empty-element tag: its End comes next
-	leaving bool // the current End's element is still on the stack
-	cdata   bool // inside a CDATA section
-	ascii   bool // declared as US-ASCII
-	run     int  // bytes of text since the last tag
+	kind  Kind // of the current token, 0 before it is complete
+	begun bool // the byte order mark and the XML declaration are consumed
+	empty bool // the current Start is an empty-element tag: its End comes next
+	cdata bool // inside a CDATA section
 
 	text    []byte // of the current Text token
-	scratch []byte // rewritten texts and attribute values
-
-	stack   []frame
-	names   []byte // the names of the elements on the stack, as written
-	bound   []binding
-	uris    []byte // the namespaces of bound
-	attrs   []attr
-	written []rendered // only within Element
-}
-
-// A frame is an open element.
-type frame struct {
-	name   int    // where its name begins in Reader.names
-	prefix int    // length of its prefix, 0 without one
-	space  []byte // its namespace
-	bound  int    // len(Reader.bound) outside of it
-	uris   int    // len(Reader.uris) outside of it
-	end    int    // end of its name in Reader.names
+	scratch []byte // a text that is not as in the document
+	run     int    // bytes of text since the last tag
 }
 
 // NewReader returns a Reader of the document in r. It reads ahead.
 func NewReader(r io.Reader, l Limits) *Reader {
 	l = l.withDefaults()
 	return &Reader{
-		input: input{src: r, left: l.Bytes, buf: make([]byte, bufferSize)},
-		lim:   l,
-		bound: []binding{{prefix: []byte("xml"), space: []byte(xmlSpace)}},
+		in:   input{src: r, lim: l, left: l.Bytes, buf: make([]byte, bufferSize)},
+		open: elements{bound: []binding{{prefix: []byte("xml"), space: []byte(xmlSpace)}}},
 	}
 }
 
@@ -73,91 +53,71 @@ func (r *Reader) Next() (Kind, error) {
 	if r.err != nil {
 		return 0, r.err
 	}
-	if r.leaving {
-		r.leave()
+	if r.kind == End {
+		r.open.leave()
 	}
+	r.attrs.list = r.attrs.list[:0]
 	if r.empty {
-		r.empty = false
-		r.leaving = true
-		r.attrs = r.attrs[:0]
-		r.kind = End
+		r.empty, r.kind = false, End
 		return End, nil
 	}
+	in := &r.in
+	r.kind = 0
 	for {
-		if r.cdata {
-			if ok, err := r.cdataPiece(); ok || err != nil {
-				return r.kind, err
-			}
-			continue
-		}
-		if len(r.stack) == 0 {
-			if err := r.outside(); err != nil {
-				return 0, err
-			}
-		} else if !r.need(1) {
-			return 0, r.ended("inside an element")
-		}
-		if r.buf[r.pos] != '<' {
-			if err := r.charData(); err != nil {
-				return 0, err
-			}
-			return Text, nil
-		}
-		if !r.need(2) {
-			return 0, r.ended("inside a tag")
-		}
-		switch r.buf[r.pos+1] {
-		case '/':
-			if err := r.endTag(); err != nil {
-				return 0, err
-			}
-			return End, nil
-		case '!':
-			if err := r.section(); err != nil {
-				return 0, err
-			}
-		case '?':
-			if err := r.instruction(); err != nil {
-				return 0, err
-			}
+		var err error
+		switch {
+		case r.cdata:
+			err = r.cdataPiece()
+		case len(r.open.stack) == 0:
+			err = r.outside()
+		case !in.need(2):
+			err = r.cutShort()
+		case in.buf[in.pos] != '<':
+			err = r.charData()
+		case in.buf[in.pos+1] == '/':
+			err = r.endTag()
 		default:
-			if err := r.startTag(); err != nil {
-				return 0, err
-			}
-			return Start, nil
+			err = r.markup()
+		}
+		if err != nil {
+			return 0, r.stop(err)
+		}
+		if r.kind != 0 {
+			return r.kind, nil
 		}
 	}
 }
 
-// leave removes the innermost element from the stack.
-func (r *Reader) leave() {
-	f := &r.stack[len(r.stack)-1]
-	r.names = r.names[:f.name]
-	r.bound = r.bound[:f.bound]
-	r.uris = r.uris[:f.uris]
-	r.stack = r.stack[:len(r.stack)-1]
-	r.leaving = false
+// cutShort returns the error for a document that ends inside an element.
+func (r *Reader) cutShort() error {
+	if in := &r.in; len(in.window()) > 0 && in.buf[in.pos] == '<' {
+		return in.ended("inside a tag")
+	}
+	return r.in.ended("inside an element")
+}
+
+// stop makes err final.
+func (r *Reader) stop(err error) error {
+	r.err, r.kind, r.text, r.attrs.list = err, 0, nil, nil
+	return err
 }
 
 // Space returns the namespace of the element of the current Start or End token, or of the element around the
 // current Text. It is empty for none.
 func (r *Reader) Space() []byte {
-	if len(r.stack) == 0 {
+	if len(r.open.stack) == 0 {
 		return nil
 	}
-	return r.stack[len(r.stack)-1].space
+	return r.open.stack[len(r.open.stack)-1].space
 }
 
 // Local returns the name, without prefix, of the same element as Space.
 func (r *Reader) Local() []byte {
-	if len(r.stack) == 0 {
+	if len(r.open.stack) == 0 {
 		return nil
 	}
-	f := &r.stack[len(r.stack)-1]
-	if f.prefix > 0 {
-		return r.names[f.name+f.prefix+1 : f.end]
-	}
-	return r.names[f.name:f.end]
+	f := &r.open.stack[len(r.open.stack)-1]
+	return r.open.names[f.local:f.end]
 }
 
 // Is reports whether the current element is {space}local.
@@ -168,8 +128,8 @@ func (r *Reader) Is(space, local string) bool {
 // Attr returns an attribute's value on a Start token. An unprefixed attribute has the space "". Namespace
 // declarations are not attributes here.
 func (r *Reader) Attr(space, local string) ([]byte, bool) {
-	for i := range r.attrs {
-		a := &r.attrs[i]
+	for i := range r.attrs.list {
+		a := &r.attrs.list[i]
 		if string(a.local) == local && string(a.space) == space {
 			return a.value, true
 		}
@@ -177,6 +137,13 @@ func (r *Reader) Attr(space, local string) ([]byte, bool) {
 	return nil, false
 }
 
-// Text returns the text of the current Text token. A piece may be arbitrarily small: readers of text must
+// Text returns the text of the current Text token, which Next must have returned. A piece may be arbitrarily small: readers of text must
 // collect the pieces.
 func (r *Reader) Text() []byte { return r.text }
+
+// Offset returns the number of bytes consumed.
+func (r *Reader) Offset() int64 { return r.in.offset() }
+
+// Line returns the current line, from 1. It counts line feeds from the beginning of the buffer, so it is for
+// errors and not for every token.
+func (r *Reader) Line() int { return r.in.line() }

@@ -13,31 +13,43 @@ type attr struct {
 	at     int // in the tag, for errors
 }
 
-// startTag reads the start or empty-element tag at the beginning of the window.
-func (r *Reader) startTag() error {
+// attributes are those of the current Start tag.
+type attributes struct {
+	list   []attr
+	values []byte // those that are not as in the document
+}
+
+// markup reads what begins with a <, except for an end tag: mostly a start or empty-element tag.
+func (r *Reader) markup() error {
+	switch r.in.buf[r.in.pos+1] {
+	case '!':
+		return r.section()
+	case '?':
+		return r.in.instruction()
+	}
 	// A > may occur in an attribute's value, but rarely does: look for the first, and only if a quote is then
 	// open, for the real end of the tag.
-	n := bytes.IndexByte(r.window(), '>') + 1
-	if n > 0 && n <= r.lim.Tag {
-		open, err := r.parseStart(r.window()[:n])
+	n := bytes.IndexByte(r.in.window(), '>') + 1
+	if n > 0 && n <= r.in.lim.Tag {
+		open, err := r.parseStart(r.in.window()[:n])
 		if !open {
 			return err
 		}
 	}
-	n, err := r.tagEnd()
+	n, err := r.in.tagEnd()
 	if err != nil {
 		return err
 	}
-	_, err = r.parseStart(r.window()[:n])
+	_, err = r.parseStart(r.in.window()[:n])
 	return err
 }
 
 // tagEnd returns the length of the start tag at the beginning of the window. It examines every byte once,
 // however slowly they arrive.
-func (r *Reader) tagEnd() (int, error) {
+func (in *input) tagEnd() (int, error) {
 	quote := byte(0)
 	for i := 1; ; {
-		b := r.window()
+		b := in.window()
 		for i < len(b) {
 			if quote != 0 {
 				j := bytes.IndexByte(b[i:], quote)
@@ -55,40 +67,32 @@ func (r *Reader) tagEnd() (int, error) {
 			case '"', '\'':
 				quote = c
 			case '<':
-				return 0, r.fail(i-1, "< inside a tag")
+				return 0, in.fail(i-1, "< inside a tag")
 			case '>':
-				if i > r.lim.Tag {
-					return 0, r.over("bytes in a tag", int64(r.lim.Tag))
+				if i > in.lim.Tag {
+					return 0, in.overTag()
 				}
 				return i, nil
 			}
 		}
-		if len(b) > r.lim.Tag {
-			return 0, r.over("bytes in a tag", int64(r.lim.Tag))
+		if len(b) > in.lim.Tag {
+			return 0, in.overTag()
 		}
-		if !r.fill() {
-			return 0, r.ended("inside a tag")
+		if !in.fill() {
+			return 0, in.ended("inside a tag")
 		}
 	}
 }
 
-// parseStart parses a start tag, which ends with the > at the end of tag. open says that this > is inside a
+// parseStart parses a start tag, which ends with the > at the end of tag. quoted says that this > is inside a
 // quoted value: then nothing is done.
-func (r *Reader) parseStart(tag []byte) (open bool, err error) {
-	var (
-		bound = len(r.bound)
-		uris  = len(r.uris)
-		names = len(r.names)
-		seen  = 0
-		empty = false
-		value []byte
-	)
-	r.attrs = r.attrs[:0]
-	r.scratch = r.scratch[:0]
+func (r *Reader) parseStart(tag []byte) (quoted bool, err error) {
+	bound, uris, seen, empty := len(r.open.bound), len(r.open.uris), 0, false
+	r.attrs.list, r.attrs.values = r.attrs.list[:0], r.attrs.values[:0]
 
 	prefix, local, i := qname(tag, 1)
 	if local == nil {
-		return false, r.fail(i, "bad element name")
+		return false, r.in.fail(i, "bad element name")
 	}
 	nameEnd := i
 	for {
@@ -102,91 +106,86 @@ func (r *Reader) parseStart(tag []byte) (open bool, err error) {
 			break
 		}
 		if j == i {
-			return false, r.fail(j, "bad character in a tag")
+			return false, r.in.fail(j, "bad character in a tag")
 		}
 		var a attr
 		a.at = j
 		if a.prefix, a.local, i = qname(tag, j); a.local == nil {
-			return false, r.fail(i, "bad attribute name")
+			return false, r.in.fail(i, "bad attribute name")
 		}
 		if i = skipBlank(tag, i); tag[i] != '=' {
-			return false, r.failName(i, "no = after attribute", a.local)
+			return false, r.in.failName(i, "no = after attribute", a.local)
 		}
 		i = skipBlank(tag, i+1)
 		quote := tag[i]
 		if quote != '"' && quote != '\'' {
-			return false, r.failName(i, "no quoted value for attribute", a.local)
+			return false, r.in.failName(i, "no quoted value for attribute", a.local)
 		}
 		i++
 		n := bytes.IndexByte(tag[i:], quote)
 		if n < 0 {
-			r.bound = r.bound[:bound]
-			r.uris = r.uris[:uris]
+			r.open.bound, r.open.uris = r.open.bound[:bound], r.open.uris[:uris]
 			return true, nil
 		}
-		if value, err = r.attrValue(tag[i:i+n], i); err != nil {
+		if a.value, err = r.attrs.value(&r.in, tag[i:i+n], i); err != nil {
 			return false, err
 		}
 		i += n + 1
-		if seen++; seen > r.lim.Attrs {
-			return false, r.over("attributes in a tag", int64(r.lim.Attrs))
+		if seen++; seen > r.in.lim.Attrs {
+			return false, r.in.over("attributes in a tag", r.in.lim.Attrs)
 		}
 		switch {
 		case string(a.prefix) == "xmlns":
-			err = r.bind(bound, a.at, a.local, value)
+			err = r.open.bind(&r.in, bound, a.at, a.local, a.value)
 		case len(a.prefix) == 0 && string(a.local) == "xmlns":
-			err = r.bind(bound, a.at, nil, value)
+			err = r.open.bind(&r.in, bound, a.at, nil, a.value)
 		default:
-			a.value = value
-			r.attrs = append(r.attrs, a)
+			r.attrs.list = append(r.attrs.list, a)
 		}
 		if err != nil {
 			return false, err
 		}
 	}
-	if r.ascii && classify(tag)&isHigh != 0 {
-		return false, r.fail(1, "byte beyond US-ASCII")
+	if r.in.ascii && classify(tag)&isHigh != 0 {
+		return false, r.in.fail(1, "byte beyond US-ASCII")
 	}
 
-	space, ok := r.lookup(prefix)
+	space, ok := r.open.lookup(prefix)
 	if !ok || string(prefix) == "xmlns" {
-		return false, r.failName(1, "undeclared namespace prefix", prefix)
+		return false, r.in.failName(1, "undeclared namespace prefix", prefix)
 	}
-	if err := r.resolveAttrs(); err != nil {
+	if err := r.attrs.resolve(&r.in, &r.open); err != nil {
 		return false, err
 	}
-	if len(r.stack) >= r.lim.Depth {
-		return false, r.over("nested elements", int64(r.lim.Depth))
+	if len(r.open.stack) >= r.in.lim.Depth {
+		return false, r.in.over("nested elements", r.in.lim.Depth)
 	}
-	r.names = append(r.names, tag[1:nameEnd]...)
-	r.stack = append(r.stack, frame{
-		name: names, end: len(r.names), prefix: len(prefix),
-		space: space, bound: bound, uris: uris,
-	})
-	r.pos += len(tag)
-	r.rooted = true
-	r.empty = empty
-	r.kind = Start
-	r.text = nil
-	r.run = 0
+	r.open.rooted, r.open.stack = true, append(r.open.stack, frame{}) // to set it in place is faster than to copy it
+	f := &r.open.stack[len(r.open.stack)-1]
+	f.name, f.space, f.bound, f.uris = len(r.open.names), space, bound, uris
+	r.open.names = append(r.open.names, tag[1:nameEnd]...)
+	f.end = len(r.open.names)
+	f.local = f.end - len(local)
+	r.in.pos += len(tag)
+	r.empty, r.kind, r.run = empty, Start, 0
 	return false, nil
 }
 
-// resolveAttrs sets the namespaces of the attributes and rejects duplicates. That is quadratic, which
-// Limits.Attrs bounds.
-func (r *Reader) resolveAttrs() error {
-	for i := range r.attrs {
-		a := &r.attrs[i]
-		if len(a.prefix) > 0 {
+// resolve sets the namespaces of the attributes and rejects duplicates. That is quadratic, which Limits.Attrs
+// bounds.
+func (a *attributes) resolve(in *input, open *elements) error {
+	for i := range a.list {
+		x := &a.list[i]
+		if len(x.prefix) > 0 {
 			var ok bool
-			if a.space, ok = r.lookup(a.prefix); !ok {
-				return r.failName(a.at, "undeclared namespace prefix", a.prefix)
+			if x.space, ok = open.lookup(x.prefix); !ok {
+				return in.failName(x.at, "undeclared namespace prefix", x.prefix)
 			}
 		}
 		for j := range i {
-			b := &r.attrs[j]
-			if bytes.Equal(a.local, b.local) && bytes.Equal(a.space, b.space) {
-				return r.failName(a.at, "duplicate attribute", a.local)
+			y := &a.list[j]
+			if bytes.Equal(x.local, y.local) && bytes.Equal(x.space, y.space) {
+				return in.failName(x.at, "duplicate attribute", x.local)
 			}
 		}
 	}
@@ -195,36 +194,32 @@ func (r *Reader) resolveAttrs() error {
 
 // endTag reads the end tag at the beginning of the window.
 func (r *Reader) endTag() error {
-	f := &r.stack[len(r.stack)-1]
-	open := r.names[f.name:f.end]
-	if b := r.window(); len(b) < len(open)+3 || b[len(open)+2] != '>' || !bytes.Equal(b[2:len(open)+2], open) {
-		i := r.until(2, ">", r.lim.Tag)
-		if i < 0 && r.end-r.pos > r.lim.Tag || i >= r.lim.Tag {
-			return r.over("bytes in a tag", int64(r.lim.Tag))
+	in, f := &r.in, &r.open.stack[len(r.open.stack)-1]
+	open := r.open.names[f.name:f.end]
+	if b := in.window(); len(b) < len(open)+3 || b[len(open)+2] != '>' || !bytes.Equal(b[2:len(open)+2], open) {
+		i, err := in.until(2, ">", "inside an end tag")
+		if err != nil {
+			return err
 		}
-		if i < 0 {
-			return r.ended("inside an end tag")
+		if i >= in.lim.Tag {
+			return in.overTag()
 		}
-		tag := r.window()[:i+1]
+		tag := in.window()[:i+1]
 		_, local, j := qname(tag, 2)
 		if local == nil {
-			return r.fail(j, "bad element name")
+			return in.fail(j, "bad element name")
 		}
 		if skipBlank(tag, j) != i {
-			return r.fail(j, "bad character in an end tag")
+			return in.fail(j, "bad character in an end tag")
 		}
 		if !bytes.Equal(tag[2:j], open) {
-			return r.failName(0, "end tag does not match the open element", open)
+			return in.failName(0, "end tag does not match the open element", open)
 		}
-		r.pos += i + 1
+		in.pos += i + 1
 	} else {
-		r.pos += len(open) + 3
+		in.pos += len(open) + 3
 	}
-	r.leaving = true
-	r.kind = End
-	r.text = nil
-	r.run = 0
-	r.attrs = r.attrs[:0]
+	r.kind, r.run = End, 0
 	return nil
 }
 

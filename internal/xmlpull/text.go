@@ -63,32 +63,32 @@ func classify(b []byte) (all uint16) {
 
 // check rejects characters that a document may not have. back is the distance from the beginning of b to the
 // current position.
-func (r *Reader) check(b []byte, classes uint16, back int) error {
+func (in *input) check(b []byte, classes uint16, back int) error {
 	if classes&(isBad|isHigh) == 0 {
 		return nil
 	}
 	// Among valid UTF-8, only U+FFFE and U+FFFF are not allowed.
-	if classes&isBad == 0 && !r.ascii && utf8.Valid(b) && !bytes.Contains(b, []byte("\xEF\xBF")) {
+	if classes&isBad == 0 && !in.ascii && utf8.Valid(b) && !bytes.Contains(b, []byte("\xEF\xBF")) {
 		return nil
 	}
 	for i := 0; i < len(b); {
 		c := b[i]
 		if c < utf8.RuneSelf {
 			if class[c]&isBad != 0 {
-				return r.fail(i-back, "control character")
+				return in.fail(i-back, "control character")
 			}
 			i++
 			continue
 		}
-		if r.ascii {
-			return r.fail(i-back, "byte beyond US-ASCII")
+		if in.ascii {
+			return in.fail(i-back, "byte beyond US-ASCII")
 		}
 		v, n := utf8.DecodeRune(b[i:])
 		if v == utf8.RuneError && n == 1 {
-			return r.fail(i-back, "invalid UTF-8")
+			return in.fail(i-back, "invalid UTF-8")
 		}
 		if v == 0xFFFE || v == 0xFFFF {
-			return r.fail(i-back, "not a character")
+			return in.fail(i-back, "not a character")
 		}
 		i += n
 	}
@@ -97,51 +97,52 @@ func (r *Reader) check(b []byte, classes uint16, back int) error {
 
 // charData reads a piece of text up to the next tag, or as much as is available.
 func (r *Reader) charData() error {
+	in := &r.in
 	var b []byte
 	for seen := 0; ; {
-		b = r.window()
+		b = in.window()
 		if i := bytes.IndexByte(b[seen:], '<'); i >= 0 {
 			b = b[:seen+i]
 			break
 		}
 		seen = len(b)
-		if r.half() {
+		if in.half() {
 			if b = uncut(b); len(b) == 0 {
-				return r.fail(0, "reference does not end")
+				return in.fail(0, "reference does not end")
 			}
 			break
 		}
-		if !r.fill() {
-			return r.ended("inside an element")
+		if !in.fill() {
+			return in.ended("inside an element")
 		}
 	}
 	classes := classify(b)
-	if err := r.check(b, classes, 0); err != nil {
+	if err := in.check(b, classes, 0); err != nil {
 		return err
 	}
 	if classes&isBracket != 0 {
 		if i := bytes.Index(b, []byte("]]>")); i >= 0 {
-			return r.fail(i, "]]> in text")
+			return in.fail(i, "]]> in text")
 		}
 	}
-	if r.run += len(b); r.run > r.lim.Text {
-		return r.over("bytes of text", int64(r.lim.Text))
+	if r.run += len(b); r.run > in.lim.Text {
+		return r.overText()
 	}
+	r.text = b
 	if classes&(isAmp|isCR) != 0 {
 		text, i, fault := expand(r.scratch[:0], b, false)
 		if fault != "" {
-			return r.fail(i, fault)
+			return in.fail(i, fault)
 		}
-		r.scratch = text
-		r.text = text
-	} else {
-		r.text = b
+		r.scratch, r.text = text, text
 	}
-	r.pos += len(b)
+	in.pos += len(b)
 	r.kind = Text
-	r.attrs = r.attrs[:0]
 	return nil
 }
+
+// overText ends reading because of Limits.Text.
+func (r *Reader) overText() error { return r.stop(r.in.over("bytes of text", r.in.lim.Text)) }
 
 // uncut shortens a text that goes on to a point where it can be split: not within a reference, "]]>", a line
 // end, or a character.
@@ -172,28 +173,28 @@ func whole(b []byte) []byte {
 	return b
 }
 
-// attrValue checks and normalises the value b, which is at tag[at].
-func (r *Reader) attrValue(b []byte, at int) ([]byte, error) {
+// value checks and normalises the value b, which is at tag[at].
+func (a *attributes) value(in *input, b []byte, at int) ([]byte, error) {
 	classes := classify(b)
 	if classes&(isBad|isHigh|isLess|isAmp|isCR|isLF) == 0 {
 		return b, nil
 	}
-	if err := r.check(b, classes, -at); err != nil {
+	if err := in.check(b, classes, -at); err != nil {
 		return nil, err
 	}
 	if classes&isLess != 0 {
-		return nil, r.fail(at+bytes.IndexByte(b, '<'), "< in an attribute's value")
+		return nil, in.fail(at+bytes.IndexByte(b, '<'), "< in an attribute's value")
 	}
 	if classes&(isAmp|isCR|isLF) == 0 {
 		return b, nil
 	}
 	// A reallocation leaves earlier values in the previous array.
-	n := len(r.scratch)
-	out, i, fault := expand(r.scratch, b, true)
+	n := len(a.values)
+	out, i, fault := expand(a.values, b, true)
 	if fault != "" {
-		return nil, r.fail(at+i, fault)
+		return nil, in.fail(at+i, fault)
 	}
-	r.scratch = out
+	a.values = out
 	return out[n:], nil
 }
 

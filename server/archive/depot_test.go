@@ -21,6 +21,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -255,7 +256,7 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 	}
 
 	data := files["archive/data.warc.gz"]
-	if _, err := warc.Validate(bytes.NewReader(data)); err != nil {
+	if _, err := warctest.Validate(bytes.NewReader(data)); err != nil {
 		t.Error(err)
 	}
 	r, err := bundle.NewReader(bytes.NewReader(data), bundle.Limits{})

@@ -26,20 +26,21 @@ type senders struct {
 
 func (s *senders) options() []command.Flag {
 	bind := command.Bind
-	s.engines.MinSignificance = 0.01
+	engines := &s.engines.Options
+	engines.MinSignificance = 0.01
 	return []command.Flag{
-		bind("indexnow", &s.engines.Engines, "notify `ENGINE` of changed pages at once: bing, yandex, naver, seznam, yep, indexnow, or a URL; the engines inform each other (repeatable)"),
-		bind("indexnow-significance", &s.engines.MinSignificance, "do not notify engines of updates that changed less than this `SHARE` of the main text (0: notify them of all)"),
-		bind("indexnow-key", &s.engines.Key, "IndexNow `KEY` that proves that the site is yours (default: generated, and stored in the state)"),
-		bind("indexnow-rotate", &s.engines.AutoRotate, "generate a new key when an engine rejects the old one for good"),
-		bind("indexnow-all", &s.engines.SendAll, "notify a new engine of all pages, not only of later changes"),
+		bind("indexnow", &engines.Engines, "notify `ENGINE` of changed pages at once: bing, yandex, naver, seznam, yep, indexnow, or a URL; the engines inform each other (repeatable)"),
+		bind("indexnow-significance", &engines.MinSignificance, "do not notify engines of updates that changed less than this `SHARE` of the main text (0: notify them of all)"),
+		bind("indexnow-key", &engines.Key, "IndexNow `KEY` that proves that the site is yours (default: generated, and stored in the state)"),
+		bind("indexnow-rotate", &engines.AutoRotate, "generate a new key when an engine rejects the old one for good"),
+		bind("indexnow-all", &engines.SendAll, "notify a new engine of all pages, not only of later changes"),
 		bind("websub", &s.hubs, "notify the WebSub hub at `URL` of each new manifest and feed (repeatable)"),
 	}
 }
 
 // does returns the options for the tasks that are requested.
 func (s *senders) does() (does []string) {
-	for _, e := range s.engines.Engines {
+	for _, e := range s.engines.Options.Engines {
 		does = append(does, "--indexnow "+e)
 	}
 	for _, h := range s.hubs {
@@ -49,7 +50,7 @@ func (s *senders) does() (does []string) {
 }
 
 func (s *senders) check() error {
-	if least := s.engines.MinSignificance; least < 0 || least > 1 {
+	if least := s.engines.Options.MinSignificance; least < 0 || least > 1 {
 		return command.Misusef("--indexnow-significance %g: want 0 to 1", least)
 	}
 	return nil
@@ -68,7 +69,7 @@ func (f *Flags) HubURL() string {
 
 // IndexNow returns the sender to search engines, always the same one; nil if there are none. Call Check before.
 func (f *Flags) IndexNow(j *server.Journal, public func(string) bool, log *slog.Logger) *ping.IndexNow {
-	n := &f.senders.engines
+	n := &f.senders.engines.Options
 	if len(n.Engines) == 0 {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (f *Flags) IndexNow(j *server.Journal, public func(string) bool, log *slog.
 	if f.Docroot != "" {
 		n.KeyDir, _ = filepath.Abs(f.Docroot)
 	}
-	return n
+	return &f.senders.engines
 }
 
 // keyFile returns the file that proves the IndexNow key; empty if there is none.
@@ -95,7 +96,7 @@ func (f *Flags) keyFile(j *server.Journal) string {
 	if err != nil { // the sender reports it
 		return ""
 	}
-	return filepath.Join(n.KeyDir, path.Base(p))
+	return filepath.Join(n.Options.KeyDir, path.Base(p))
 }
 
 // topics returns the URLs that can be subscribed to, and their files.
@@ -127,7 +128,7 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 	}
 	topics, feeds := f.topics(), &f.outputs.feeds
 	types := map[string]string{feeds.RSS: "application/rss+xml", feeds.Atom: "application/atom+xml", feeds.JSON: "application/feed+json"}
-	return &ping.Hub{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: caller.Address,
+	return &ping.Hub{Options: ping.HubOptions{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: caller.Address,
 		Topic: func(_ context.Context, url string) (string, []byte, error) {
 			file, ok := topics[url]
 			if !ok {
@@ -135,5 +136,5 @@ func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *sl
 			}
 			body, err := ping.ReadTopic(file)
 			return cmp.Or(types[file], "application/rdf+xml"), body, err
-		}}
+		}}}
 }

@@ -6,41 +6,52 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 )
 
 // busy is the response while too many notices are being read.
 var busy = &refusal{http.StatusTooManyRequests, "busy", 5 * time.Second}
 
-// An arrival is the body of a notice that is being read. A client that sends slowly, or sends many at once,
-// must not block others: a body comes at bodyRate, or is given up.
+// arrivals are the notices being read. A client that sends slowly, or sends many at once, must not block others.
+type arrivals struct {
+	mu    sync.Mutex
+	n     int
+	of    map[string]int // the same, by address
+	bytes int            // of them, read so far
+}
+
+// An arrival is the body of a notice that is being read. It comes at bodyRate, or is given up.
 type arrival struct {
-	r     *Receiver
+	all   *arrivals
 	from  io.Reader
 	w     *http.ResponseController
 	began time.Time
 	n     int
 }
 
-// arriving begins to read a notice. It returns nil if too many are being read, in all or from this address;
+// begin begins to read a notice. It returns nil if too many are being read, in all or from this address;
 // otherwise the caller must call end after reading.
-func (r *Receiver) arriving(w http.ResponseWriter, req *http.Request) (body io.Reader, end func()) {
+func (l *arrivals) begin(w http.ResponseWriter, req *http.Request) (body io.Reader, end func()) {
 	address := client(req)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.reading >= maxAtOnce || address != "" && r.of[address] >= maxOfOne {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n >= maxAtOnce || address != "" && l.of[address] >= maxOfOne {
 		return nil, nil
 	}
-	r.reading++
-	r.of[address]++
-	a := &arrival{r: r, from: http.MaxBytesReader(w, req.Body, maxBody), w: http.NewResponseController(w), began: time.Now()}
+	if l.of == nil {
+		l.of = make(map[string]int)
+	}
+	l.n++
+	l.of[address]++
+	a := &arrival{all: l, from: http.MaxBytesReader(w, req.Body, maxBody), w: http.NewResponseController(w), began: time.Now()}
 	return a, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.reading--
-		r.bytes -= a.n
-		if r.of[address]--; r.of[address] == 0 {
-			delete(r.of, address)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.n--
+		l.bytes -= a.n
+		if l.of[address]--; l.of[address] == 0 {
+			delete(l.of, address)
 		}
 	}
 }
@@ -50,9 +61,9 @@ func (a *arrival) Read(p []byte) (int, error) {
 	_ = a.w.SetReadDeadline(a.began.Add(bodyTime + time.Duration(a.n)*time.Second/bodyRate))
 	n, err := a.from.Read(p)
 	a.n += n
-	a.r.mu.Lock()
-	defer a.r.mu.Unlock()
-	if a.r.bytes += n; a.r.bytes > maxReading {
+	a.all.mu.Lock()
+	defer a.all.mu.Unlock()
+	if a.all.bytes += n; a.all.bytes > maxReading {
 		return 0, busy
 	}
 	return n, err

@@ -34,26 +34,39 @@ const (
 // A keyClaim is the condition to check: that a file holds a key.
 type keyClaim struct{ location, key string }
 
-// A check is a keyClaim that is being checked.
+// A check is a keyClaim that is being checked. Its other fields are guarded by the lock of keys until done is
+// closed.
 type check struct {
 	keyClaim
 	host  string
 	tries int
 	due   time.Time // of the next try
 
-	// Guarded by the Receiver's mu until done is closed.
 	left []string // URLs of notices answered by 202
 	late int      // number of those notices
 	done chan struct{}
 	err  error // after done: nil, or a *refusal
 }
 
+// keys is what is known of the keys of hosts, and the checks of those that are not known.
+type keys struct {
+	mu      sync.Mutex
+	queue   chan *check         // nil while Run does not run
+	checks  map[keyClaim]*check // checks in progress
+	again   []*check            // those of them that are tried again
+	waiting int                 // URLs in their left fields
+	good    cache[keyClaim, time.Time]
+	bad     cache[keyClaim, time.Time]
+	fails   cache[string, *bucket] // keys that a host did not have
+	fresh   bucket                 // key checks, of all hosts
+}
+
 // prove checks that the notice comes from its host. It returns late if that is not known yet, and the notice
 // is held.
-func (r *Receiver) prove(ctx context.Context, n notice) (late bool, err error) {
-	r.mu.Lock()
-	c, known, err := r.look(n)
-	r.mu.Unlock()
+func (k *keys) prove(ctx context.Context, n notice, now func() time.Time) (late bool, err error) {
+	k.mu.Lock()
+	c, known, err := k.look(n, now())
+	k.mu.Unlock()
 	if known || err != nil {
 		return false, err
 	}
@@ -66,71 +79,139 @@ func (r *Receiver) prove(ctx context.Context, n notice) (late bool, err error) {
 		return false, ctx.Err()
 	case <-t.C:
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	select {
 	case <-c.done: // just now
 		return false, c.err
 	default:
 	}
-	if r.waiting+len(n.urls) > maxWaiting {
+	if k.waiting+len(n.urls) > maxWaiting {
 		return false, &refusal{http.StatusTooManyRequests, "too many notices are waiting for key verification", time.Minute}
 	}
-	r.waiting += len(n.urls)
+	k.waiting += len(n.urls)
 	c.left = append(c.left, n.urls...)
 	c.late++
 	return true, nil
 }
 
 // look returns the known result of a notice's keyClaim, or else its check in progress. The caller must hold mu.
-func (r *Receiver) look(n notice) (c *check, known bool, err error) {
-	if !r.running {
+func (k *keys) look(n notice, now time.Time) (c *check, known bool, err error) {
+	if k.queue == nil {
 		return nil, true, &refusal{http.StatusServiceUnavailable, "the receiver is not running", time.Minute}
 	}
-	now := r.now()
-	if until, ok := r.good.get(n.keyClaim); ok && now.Before(until) {
+	if until, ok := k.good.get(n.keyClaim); ok && now.Before(until) {
 		return nil, true, nil
 	}
-	if until, ok := r.bad.get(n.keyClaim); ok && now.Before(until) {
+	if until, ok := k.bad.get(n.keyClaim); ok && now.Before(until) {
 		return nil, true, refuse(http.StatusForbidden, "%s does not contain the key", n.location)
 	}
-	if c := r.checks[n.keyClaim]; c != nil {
+	if c := k.checks[n.keyClaim]; c != nil {
 		return c, false, nil
 	}
 	// Each counts as a failure until it succeeds: many may come before the first is checked.
-	fails := &r.account(n.host).fails
+	fails := bucketOf(&k.fails, n.host)
 	if wait := fails.take(1, failBurst, failsPerHour, now); wait > 0 {
 		return nil, true, &refusal{http.StatusTooManyRequests, "too many unproven keys for this host", wait}
 	}
-	if wait := r.fresh.take(1, lookBurst, looksPerHour, now); wait > 0 {
+	if wait := k.fresh.take(1, lookBurst, looksPerHour, now); wait > 0 {
 		fails.give(1)
 		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to verify", wait}
 	}
 	c = &check{keyClaim: n.keyClaim, host: n.host, done: make(chan struct{})}
 	select {
-	case r.queue <- c:
+	case k.queue <- c:
 	default:
 		fails.give(1)
 		return nil, true, &refusal{http.StatusTooManyRequests, "too many keys to verify", 10 * time.Second}
 	}
-	r.checks[n.keyClaim] = c
+	k.checks[n.keyClaim] = c
 	return c, false, nil
+}
+
+// begin returns the queue of checks for Run, nil if there is one already.
+func (k *keys) begin() <-chan *check {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.queue != nil {
+		return nil
+	}
+	k.queue, k.checks = make(chan *check, maxChecks), make(map[keyClaim]*check)
+	return k.queue
+}
+
+// end abandons all checks when Run ends.
+func (k *keys) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.checks {
+		c.err = &refusal{http.StatusServiceUnavailable, "the receiver is stopping", time.Minute}
+		close(c.done)
+	}
+	k.queue, k.checks, k.again, k.waiting = nil, nil, nil, 0
+}
+
+// requeue queues checks whose next attempt is due.
+func (k *keys) requeue(now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	rest := k.again[:0]
+	for _, c := range k.again {
+		sent := false
+		if !now.Before(c.due) {
+			select {
+			case k.queue <- c:
+				sent = true
+			default:
+			}
+		}
+		if !sent {
+			rest = append(rest, c)
+		}
+	}
+	clear(k.again[len(rest):])
+	k.again = rest
+}
+
+// checked records the result of a check: whether the host has the key, or the error for which that is unknown.
+// It returns the URLs that have waited for the key, which now is proved.
+func (k *keys) checked(c *check, held bool, err error, now time.Time) (left []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case err != nil:
+		if c.tries++; c.tries < maxTries {
+			c.due = now.Add(firstAgain << (2 * (c.tries - 1)))
+			k.again = append(k.again, c)
+			return nil
+		}
+		c.err = &refusal{http.StatusTooManyRequests, "the key file cannot be fetched now", badFor}
+	case held:
+		k.good.put(c.keyClaim, now.Add(goodFor))
+		bucketOf(&k.fails, c.host).give(1)
+	default:
+		k.bad.put(c.keyClaim, now.Add(badFor))
+		c.err = refuse(http.StatusForbidden, "%s does not contain the key", c.location)
+	}
+	delete(k.checks, c.keyClaim)
+	k.waiting -= len(c.left)
+	close(c.done)
+	if c.err != nil {
+		return nil
+	}
+	return c.left
 }
 
 // Run checks the keys of notices until ctx ends; then it returns nil, and notices that still wait for their
 // key are lost. There may be one Run at a time.
 func (r *Receiver) Run(ctx context.Context) error {
-	r.init()
 	if r.Accept == nil || r.Transport == nil {
 		return errors.New("receive indexnow: no Accept or no Transport")
 	}
-	r.mu.Lock()
-	if r.running {
-		r.mu.Unlock()
+	queue := r.keys.begin()
+	if queue == nil {
 		return errors.New("receive indexnow: already running")
 	}
-	r.running = true
-	r.mu.Unlock()
 	var owned sync.WaitGroup
 	for range looksAtOnce {
 		owned.Go(func() {
@@ -138,7 +219,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 				select {
 				case <-ctx.Done():
 					return
-				case c := <-r.queue:
+				case c := <-queue:
 					r.check(ctx, c)
 				}
 			}
@@ -150,101 +231,37 @@ func (r *Receiver) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			r.requeue()
+			r.keys.requeue(r.now())
 		}
 	}
 	owned.Wait()
-	r.end()
+	r.keys.end()
 	return nil
-}
-
-// end abandons all checks when Run ends.
-func (r *Receiver) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.running = false
-	for _, c := range r.checks {
-		c.err = &refusal{http.StatusServiceUnavailable, "the receiver is stopping", time.Minute}
-		close(c.done)
-	}
-	clear(r.checks)
-	r.waiting, r.again = 0, nil
-	for len(r.queue) > 0 {
-		<-r.queue
-	}
-}
-
-// requeue queues checks whose next attempt is due.
-func (r *Receiver) requeue() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now, rest := r.now(), r.again[:0]
-	for _, c := range r.again {
-		sent := false
-		if !now.Before(c.due) {
-			select {
-			case r.queue <- c:
-				sent = true
-			default:
-			}
-		}
-		if !sent {
-			rest = append(rest, c)
-		}
-	}
-	clear(r.again[len(rest):])
-	r.again = rest
 }
 
 // check fetches a key's file, and completes the notices that wait for it.
 func (r *Receiver) check(ctx context.Context, c *check) {
-	r.mu.Lock()
-	r.counts.Looks++
-	r.mu.Unlock()
+	r.count(func(c *counts) { c.Looks++ })
 	held, err := r.fetch(ctx, c.keyClaim)
 	if ctx.Err() != nil {
 		return // end completes it
 	}
-	r.mu.Lock()
-	now := r.now()
-	switch {
-	case err != nil:
+	if err != nil {
 		r.log().Info("indexnow: a key file could not be fetched", "location", c.location, "err", err, "try", c.tries+1)
-		if c.tries++; c.tries < maxTries {
-			c.due = now.Add(firstAgain << (2 * (c.tries - 1)))
-			r.again = append(r.again, c)
-			r.mu.Unlock()
-			return
-		}
-		c.err = &refusal{http.StatusTooManyRequests, "the key file cannot be fetched now", badFor}
-	case held:
-		r.good.put(c.keyClaim, now.Add(goodFor))
-		r.account(c.host).fails.give(1)
-	default:
-		r.bad.put(c.keyClaim, now.Add(badFor))
-		c.err = refuse(http.StatusForbidden, "%s does not contain the key", c.location)
 	}
-	delete(r.checks, c.keyClaim)
-	left := c.left
-	r.waiting -= len(left)
-	close(c.done)
-	r.mu.Unlock()
-	if len(left) == 0 || c.err != nil {
-		return
-	}
-	seen := make(map[string]bool, len(left))
-	urls := left[:0]
-	for _, u := range left {
+	seen := make(map[string]bool)
+	var urls []string
+	for _, u := range r.keys.checked(c, held, err, r.now()) {
 		if !seen[u] {
 			seen[u] = true
 			urls = append(urls, u)
 		}
 	}
-	r.mu.Lock()
+	if len(urls) == 0 {
+		return
+	}
 	n := min(len(urls), urlBurst)
-	wait := r.account(c.host).urls.take(n, urlBurst, urlsPerHour, now)
-	r.mu.Unlock()
-	if wait > 0 {
+	if r.charge(c.host, n) > 0 {
 		r.log().Info("indexnow: URLs dropped: too many for this host", "host", c.host, "urls", len(urls))
 		return
 	}
@@ -252,9 +269,7 @@ func (r *Receiver) check(ctx context.Context, c *check) {
 		r.log().Error("indexnow: notices could not be stored after verification of their key", "host", c.host, "err", err)
 		return
 	}
-	r.mu.Lock()
-	r.counts.Late += int64(c.late)
-	r.mu.Unlock()
+	r.count(func(n *counts) { n.Late += int64(c.late) })
 }
 
 // fetch reports whether the file holds the key. An error means that this is unknown: the site is down, or

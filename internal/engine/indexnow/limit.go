@@ -27,6 +27,16 @@ func (b *bucket) take(n, burst, perHour int, now time.Time) time.Duration {
 // give returns n to the bucket.
 func (b *bucket) give(n int) { b.used = max(b.used-float64(n), 0) }
 
+// bucketOf returns the bucket of a host.
+func bucketOf(c *cache[string, *bucket], host string) *bucket {
+	b, ok := c.get(host)
+	if !ok {
+		b = new(bucket)
+		c.put(host, b)
+	}
+	return b
+}
+
 // A cache stores the maxHosts entries used last. The zero value is empty.
 type cache[K comparable, V any] struct {
 	byKey map[K]*list.Element

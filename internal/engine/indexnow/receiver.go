@@ -52,22 +52,12 @@ type Receiver struct {
 	Log *slog.Logger     // nil is silent
 	Now func() time.Time // nil means time.Now
 
-	once  sync.Once
-	queue chan *check
+	arriving arrivals
+	keys     keys
 
-	mu      sync.Mutex
-	running bool
-	reading int                 // notices being read
-	of      map[string]int      // the same, by address
-	bytes   int                 // bytes of them read so far
-	checks  map[keyClaim]*check // checks in progress
-	waiting int                 // URLs in their left fields
-	good    cache[keyClaim, time.Time]
-	bad     cache[keyClaim, time.Time]
-	hosts   cache[string, *account]
-	fresh   bucket // key checks, of all hosts
-	again   []*check
-	counts  counts
+	mu     sync.Mutex             // guards the fields below
+	urls   cache[string, *bucket] // limits of URLs, by host
+	counts counts
 }
 
 // counts has the outcomes of notices since the start. Notices = Accepted + Pending + Refused; Late are those
@@ -80,25 +70,19 @@ type counts struct {
 
 // Running reports whether Run has begun and not ended: then notices are accepted.
 func (r *Receiver) Running() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.running
-}
-
-// An account has the rate limits of a host.
-type account struct {
-	urls  bucket
-	fails bucket // keys that it did not have
-}
-
-func (r *Receiver) init() {
-	r.once.Do(func() {
-		r.queue = make(chan *check, maxChecks)
-		r.checks, r.of = make(map[keyClaim]*check), make(map[string]int)
-	})
+	r.keys.mu.Lock()
+	defer r.keys.mu.Unlock()
+	return r.keys.queue != nil
 }
 
 func (r *Receiver) now() time.Time { return clock.Now(r.Now) }
+
+// count adds to the counts.
+func (r *Receiver) count(add func(c *counts)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add(&r.counts)
+}
 
 func (r *Receiver) log() *slog.Logger { return cmp.Or(r.Log, slog.New(slog.DiscardHandler)) }
 
@@ -117,7 +101,6 @@ func refuse(status int, format string, args ...any) *refusal {
 
 // ServeHTTP receives a notice, by GET of one URL or POST of many.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r.init()
 	status, why := http.StatusOK, "accepted"
 	var no *refusal
 	if err := r.take(w, req); errors.As(err, &no) {
@@ -132,17 +115,17 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		status, why = http.StatusServiceUnavailable, "the notice cannot be stored now: try again later"
 		w.Header().Set("Retry-After", "60")
 	}
-	r.mu.Lock()
-	r.counts.Notices++
-	switch status {
-	case http.StatusOK:
-		r.counts.Accepted++
-	case http.StatusAccepted:
-		r.counts.Pending++
-	default:
-		r.counts.Refused++
-	}
-	r.mu.Unlock()
+	r.count(func(c *counts) {
+		c.Notices++
+		switch status {
+		case http.StatusOK:
+			c.Accepted++
+		case http.StatusAccepted:
+			c.Pending++
+		default:
+			c.Refused++
+		}
+	})
 	if status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", "GET, POST")
 	}
@@ -162,15 +145,16 @@ func (r *Receiver) take(w http.ResponseWriter, req *http.Request) error {
 	if r.Wanted != nil && !r.Wanted(n.host) {
 		return refuse(http.StatusUnprocessableEntity, "%s is not crawled here", n.host)
 	}
-	late, err := r.prove(req.Context(), n)
+	late, err := r.keys.prove(req.Context(), n, r.now)
 	if err != nil {
 		return err
 	}
 	if late {
 		return refuse(http.StatusAccepted, "accepted; the key is not verified yet")
 	}
-	if err := r.charge(n); err != nil {
-		return err
+	// Only now, so that no client can exhaust the limit of another's host.
+	if wait := r.charge(n.host, len(n.urls)); wait > 0 {
+		return &refusal{http.StatusTooManyRequests, "too many URLs of this host", wait}
 	}
 	return r.hand(req.Context(), n.urls)
 }
@@ -180,31 +164,15 @@ func (r *Receiver) hand(ctx context.Context, urls []string) error {
 	if err := r.Accept(ctx, urls); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	r.counts.URLs += int64(len(urls))
-	r.mu.Unlock()
+	r.count(func(c *counts) { c.URLs += int64(len(urls)) })
 	return nil
 }
 
-// charge deducts a proved notice's URLs from its host's limit. It is done after the proof, so that no client
-// can exhaust the limit of another's host.
-func (r *Receiver) charge(n notice) error {
+// charge deducts n URLs from the limit of a host, or returns how long to wait.
+func (r *Receiver) charge(host string, n int) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wait := r.account(n.host).urls.take(len(n.urls), urlBurst, urlsPerHour, r.now())
-	if wait > 0 {
-		return &refusal{http.StatusTooManyRequests, "too many URLs of this host", wait}
-	}
-	return nil
-}
-
-func (r *Receiver) account(host string) *account {
-	a, ok := r.hosts.get(host)
-	if !ok {
-		a = new(account)
-		r.hosts.put(host, a)
-	}
-	return a
+	return bucketOf(&r.urls, host).take(n, urlBurst, urlsPerHour, r.now())
 }
 
 // A notice is a request, with everything canonical.
@@ -231,7 +199,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (notice, error
 			said.URLList = []string{u}
 		}
 	case http.MethodPost:
-		body, end := r.arriving(w, req)
+		body, end := r.arriving.begin(w, req)
 		if body == nil {
 			return notice{}, busy
 		}

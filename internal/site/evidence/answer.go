@@ -3,6 +3,8 @@ package evidence
 import (
 	"context"
 	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A page that has other bytes than the file is fetched again after restFirst, then
@@ -15,15 +17,13 @@ const (
 
 // do fetches a page, and records the result.
 func (k *Keeper) do(ctx context.Context, j job) answer {
-	a := k.ask(ctx, j.page, j.length)
+	a := k.stranger.ask(ctx, j.page, j.length)
 	if ctx.Err() != nil {
 		return answer{}
 	}
-	k.mu.Lock()
-	if k.silent++; a.says != nothing {
-		k.silent = 0
+	if k.rounds.silent.Add(1); a.says != nothing {
+		k.rounds.silent.Store(0)
 	}
-	k.mu.Unlock()
 	k.settle(j, a, true)
 	k.todo.answered(j.page)
 	return a
@@ -32,34 +32,31 @@ func (k *Keeper) do(ctx context.Context, j job) answer {
 // settle records the result of a request for a page. If tell is set and the page is
 // now withdrawn or restored, it also requests a scan.
 func (k *Keeper) settle(j job, a answer, tell bool) {
-	now := k.now()
-	k.settling.Lock() // from reading the record to replacing it
-	was := k.record(j.page)
-	is := was
-	is.Asked = now
-	told := tell && k.isTold(j.page)
-	switch a.says {
-	case nothing: // earlier evidence stays valid for its time
-	case away:
-		// A page that is now 404 is not sent to anybody either.
-		if was.State == stateUnknown || was.State == statePublic {
-			is = record{Asked: now}
+	now := time.Now()
+	was, is, look := k.book.update(j.page, func(r *record) {
+		was := r.State
+		r.Asked = now
+		switch a.says {
+		case nothing: // earlier evidence stays valid for its time
+		case away:
+			// A page that is now 404 is not sent to anybody either.
+			if was == stateUnknown || was == statePublic {
+				*r = record{Asked: now}
+			}
+		case shown:
+			k.wasShown(j, a, r, now)
+		case elsewhere:
+			r.State = stateAltered
+		case refused:
+			switch {
+			case was == stateRefused || was == stateSuspect:
+			case tell && was == statePublic && k.isTold(j.page) && !k.isMeant():
+				r.State = stateSuspect
+			default:
+				r.State = stateRefused
+			}
 		}
-	case shown:
-		k.wasShown(j, a, &is, now)
-	case elsewhere:
-		is.State = stateAltered
-	case refused:
-		switch {
-		case was.State == stateRefused || was.State == stateSuspect:
-		case told && was.State == statePublic && !k.isMeant():
-			is.State = stateSuspect
-		default:
-			is.State = stateRefused
-		}
-	}
-	look := k.put(j.page, was, is)
-	k.settling.Unlock()
+	})
 	if is.State != was.State && (is.State == stateRefused || is.State == stateSuspect || is.State == stateAltered) {
 		if is.State == stateAltered && a.says == shown {
 			a.detail += ", but its bytes differ from the file's"
@@ -68,26 +65,22 @@ func (k *Keeper) settle(j job, a answer, tell bool) {
 	}
 	if was.State == statePublic && (is.State == stateSuspect || is.State == stateAltered && was.has(j.want, time.Time{})) {
 		if is.State == stateAltered {
-			k.mu.Lock()
-			k.countLately(now)
-			k.mu.Unlock()
+			k.book.lost(now, k.good()/againPart)
 		}
-		k.todo.doubt()
+		pause.Wake(k.todo.doubts)
 	}
 	if !look || !tell {
 		return
 	}
 	if is.State == stateRefused {
-		k.mu.Lock()
 		if was.State == statePublic {
-			k.countLately(now)
+			k.book.lost(now, k.good()/againPart)
 		}
-		k.mu.Unlock()
-		if err := k.save(); err != nil { // so that after a kill the page is not announced again
+		if err := k.book.save(); err != nil { // so that after a kill the page is not announced again
 			k.log().Error("refused pages could not be stored", "err", err)
 		}
 	}
-	k.tell(j.page)
+	k.todo.tell(j.page)
 }
 
 // maxLoggedWithheld bounds the pages per round that are logged as withheld.
@@ -95,10 +88,7 @@ const maxLoggedWithheld = 5
 
 // logWithheld logs that the bytes of a page are not sent: the first few at level info.
 func (k *Keeper) logWithheld(page, answer string) {
-	k.mu.Lock()
-	k.said++
-	n := k.said
-	k.mu.Unlock()
+	n := k.rounds.said.Add(1)
 	say := k.log().Debug
 	if n <= maxLoggedWithheld {
 		say = k.log().Info
@@ -109,21 +99,11 @@ func (k *Keeper) logWithheld(page, answer string) {
 	}
 }
 
-// countLately counts a page that is no longer public. mu is held.
-func (k *Keeper) countLately(now time.Time) {
-	if now.Sub(k.count) > k.good()/againPart || now.Before(k.count) {
-		k.lately, k.count = 0, now
-	}
-	k.lately++
-}
-
 // wasShown records a 200 response.
 func (k *Keeper) wasShown(j job, a answer, is *record, now time.Time) {
 	is.NoArchive = a.noArchive
 	if a.inside && !k.Trusted {
-		k.mu.Lock()
-		k.inside = j.page
-		k.mu.Unlock()
+		k.book.do(func() { k.book.inside = j.page })
 		*is = record{Asked: now, NoArchive: a.noArchive}
 		return
 	}
@@ -163,8 +143,8 @@ func (k *Keeper) isTold(page string) bool {
 	return err == nil && ok && e.Held.IsZero()
 }
 
+// isMeant reports whether a person has accepted refusals.
 func (k *Keeper) isMeant() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.meant
+	_, m := k.book.now()
+	return m.meant
 }

@@ -43,21 +43,34 @@ type answer struct {
 	detail    string // for people
 }
 
-// client returns an anonymous client: without credentials, cookies, and the proxy
+// A stranger fetches pages anonymously: without credentials, cookies, and the proxy
 // that the environment names, which might know us.
-func (k *Keeper) client() fetch.Client {
+type stranger struct {
+	http fetch.Client
+
+	// inside reports whether a server at an address may treat us as an insider, by our
+	// own address: its 200 proves nothing about strangers.
+	inside func(netip.Addr) bool
+}
+
+// open makes the client, through a proxy outside if via is not nil.
+func (s *stranger) open(via *url.URL) {
 	t := &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce, IdleConnTimeout: 30 * time.Second,
 		TLSHandshakeTimeout: askWait, ResponseHeaderTimeout: askWait, DisableCompression: true, ForceAttemptHTTP2: true,
 		DialContext: (&net.Dialer{Timeout: askWait / 2}).DialContext}
-	if k.Via != nil {
-		t.Proxy = func(*http.Request) (*url.URL, error) { return k.Via, nil }
+	if via != nil {
+		t.Proxy = http.ProxyURL(via)
+		s.inside = func(netip.Addr) bool { return false }
 	}
-	return fetch.Client{Transport: t, Agent: "Parley notifier, asking as anybody", Timeout: askWait}
+	if s.inside == nil {
+		s.inside = func(at netip.Addr) bool { return inet.Special(at) != "" }
+	}
+	s.http = fetch.Client{Transport: t, Agent: "Parley notifier, asking as anybody", Timeout: askWait}
 }
 
 // ask fetches a page of length bytes; a negative length is unknown.
-func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) {
-	c := k.http
+func (s *stranger) ask(ctx context.Context, page string, length int64) (a answer) {
+	c := s.http
 	if c.MaxBytes = length; length < 0 {
 		c.MaxBytes = mostBytes
 	}
@@ -67,7 +80,7 @@ func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) 
 		return a
 	}
 	defer resp.Close()
-	a.inside, a.detail = k.Via == nil && k.isInside(resp.Remote), resp.Says()
+	a.inside, a.detail = s.inside(resp.Remote), resp.Says()
 	switch code := resp.Status; {
 	case code == http.StatusOK:
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusUnavailableForLegalReasons:
@@ -92,13 +105,4 @@ func (k *Keeper) ask(ctx context.Context, page string, length int64) (a answer) 
 		a.digest = protocol.Digest(sum.Sum(nil))
 	}
 	return a
-}
-
-// isInside reports whether the server at an address may treat us as an insider: a
-// stranger might get another response.
-func (k *Keeper) isInside(at netip.Addr) bool {
-	if k.Inside != nil && at.IsValid() {
-		return k.Inside(at)
-	}
-	return inet.Special(at) != ""
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -34,15 +35,17 @@ type watching struct {
 }
 
 // Public implements [inventory.Inventory].
-func (w watching) Public(page string) bool { return w.Inventory.Public(page) && !w.k.withdrawn(page) }
+func (w watching) Public(page string) bool {
+	return w.Inventory.Public(page) && !w.k.book.withdrawn(page)
+}
 
 // Read implements [inventory.Inventory].
 func (w watching) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	o, err := w.Inventory.Read(ctx, o)
 	if k := w.k; err == nil && o.LeftOut == "" && !o.Unsettled && k.Rate > 0 && k.Journal.Whole() {
-		if r := k.record(o.URL); k.Meta && r.State == statePublic {
+		if r := k.book.record(o.URL); k.Meta && r.State == statePublic {
 			// The page was edited, and it is public.
-		} else if o.Digest.IsZero() || !r.has(o.Digest, k.now().Add(-k.good())) {
+		} else if o.Digest.IsZero() || !r.has(o.Digest, time.Now().Add(-k.good())) {
 			k.todo.urge(job{page: o.URL, want: o.Digest, length: o.Length})
 		}
 	}
@@ -58,12 +61,12 @@ func (w watching) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 	owned.Go(func() {
 		for {
 			select {
-			case s := <-w.k.news:
+			case s := <-w.k.todo.news:
 				scopes := []inventory.Scope{s}
-				for len(w.k.news) > 0 && len(scopes) < cap(w.k.news)-1 {
-					scopes = append(scopes, <-w.k.news)
+				for len(w.k.todo.news) > 0 && len(scopes) < cap(w.k.todo.news)-1 {
+					scopes = append(scopes, <-w.k.todo.news)
 				}
-				if len(w.k.news) > 0 {
+				if len(w.k.todo.news) > 0 {
 					scopes = nil // some may have been lost: scan everything
 				}
 				dirty(scopes)
@@ -81,7 +84,7 @@ const mostTogether = 256
 // Scan implements [inventory.Inventory].
 func (w watching) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
 	return func(yield func(inventory.Offer, error) bool) {
-		p := probe{k: w.k, ctx: ctx, there: make(map[string]struct{})}
+		p := probe{k: w.k, ctx: ctx, there: make(map[string]bool)}
 		whole := len(scopes) == 0
 		for o, err := range w.Inventory.Scan(ctx, scopes) {
 			whole = whole && err == nil
@@ -93,7 +96,7 @@ func (w watching) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 				p.hold(o)
 				continue
 			}
-			if err == nil && o.LeftOut == "" && w.k.withdrawn(o.URL) {
+			if err == nil && o.LeftOut == "" && w.k.book.withdrawn(o.URL) {
 				p.leaveOut(&o)
 			}
 			if !yield(o, err) {
@@ -101,7 +104,7 @@ func (w watching) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 			}
 		}
 		if p.giveBack(yield) && whole && ctx.Err() == nil {
-			w.k.forget(p.there)
+			w.k.book.keep(p.there)
 		}
 	}
 }
@@ -110,9 +113,9 @@ func (w watching) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[
 type probe struct {
 	k      *Keeper
 	ctx    context.Context
-	silent int                 // requests without a response, in a row
-	known  string              // the last directory found to be known
-	there  map[string]struct{} // refused pages that exist
+	silent int             // requests without a response, in a row
+	known  string          // the last directory found to be known
+	there  map[string]bool // refused pages that exist
 
 	mu sync.Mutex // guards there
 
@@ -136,9 +139,7 @@ func (p *probe) enters(dir string) bool {
 	if dir == p.known || p.k.Rate <= 0 || p.silent >= mostSilent {
 		return false
 	}
-	p.k.mu.Lock()
-	_, known := p.k.dirs[dir]
-	p.k.mu.Unlock()
+	known := p.k.book.has(p.k.book.dirs, dir)
 	if known {
 		p.known = dir
 	}
@@ -173,7 +174,7 @@ func (p *probe) judge() {
 		o := &p.offers[i]
 		switch {
 		case o.LeftOut != "":
-		case p.k.withdrawn(o.URL):
+		case p.k.book.withdrawn(o.URL):
 			p.leaveOut(o)
 		default:
 			pages = append(pages, o)
@@ -208,20 +209,18 @@ func (p *probe) judge() {
 		p.open = p.open || slices.ContainsFunc(answers, func(s verdict) bool { return s != refused })
 	}
 	if p.open {
-		p.k.mu.Lock()
-		p.k.dirs[p.dir] = struct{}{}
-		p.k.mu.Unlock()
+		p.k.book.do(func() { p.k.book.dirs[p.dir] = true })
 	}
 }
 
 // ask fetches a page that is not announced yet, and leaves it out if it is refused.
 func (p *probe) ask(o *inventory.Offer) verdict {
-	a := p.k.ask(p.ctx, o.URL, o.Length)
+	a := p.k.stranger.ask(p.ctx, o.URL, o.Length)
 	if p.ctx.Err() != nil {
 		return nothing
 	}
 	p.k.settle(job{page: o.URL, want: o.Digest, length: o.Length, tries: restTries}, a, false)
-	if p.k.withdrawn(o.URL) {
+	if p.k.book.withdrawn(o.URL) {
 		p.leaveOut(o)
 	}
 	return a.says
@@ -232,5 +231,5 @@ func (p *probe) leaveOut(o *inventory.Offer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o.LeftOut = leftRefused
-	p.there[o.URL] = struct{}{}
+	p.there[o.URL] = true
 }

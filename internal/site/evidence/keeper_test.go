@@ -110,7 +110,8 @@ func (w *world) askedFor(path string) int {
 // start starts a keeper and a publisher; end stops them.
 func (w *world) start(change func(*evidence.Keeper)) {
 	w.Helper()
-	w.keeper = &evidence.Keeper{Journal: w.journal, Rate: 5000, Hurry: 20 * time.Millisecond, Inside: func(netip.Addr) bool { return false }}
+	w.keeper = &evidence.Keeper{Journal: w.journal, Rate: 5000, Hurry: 20 * time.Millisecond}
+	w.keeper.SetInside(func(netip.Addr) bool { return false })
 	if change != nil {
 		change(w.keeper)
 	}
@@ -361,7 +362,7 @@ func TestResponsesFromPrivateAddresses(t *testing.T) {
 		t.Run(fmt.Sprintf("docroot trusted %v", trusted), func(t *testing.T) {
 			w := newWorld(t, "index.html", "a.html", "b.html")
 			w.answer("/b.html", 403)
-			w.start(func(k *evidence.Keeper) { k.Inside, k.Trusted = nil, trusted })
+			w.start(func(k *evidence.Keeper) { k.SetInside(nil); k.Trusted = trusted })
 			w.until("b is withdrawn", func() bool { return !w.told("b.html") })
 			w.until("all are fetched", func() bool { return w.askedFor("/a.html") > 0 && w.askedFor("/") > 0 })
 			if got := w.bytes("a.html"); (got != "") != trusted {

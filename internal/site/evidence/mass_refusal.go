@@ -2,9 +2,6 @@ package evidence
 
 import (
 	"context"
-	"maps"
-	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -21,10 +18,8 @@ func (k *Keeper) doubting(ctx context.Context) error {
 			return nil
 		}
 		t.Stop()
-		k.mu.Lock()
-		mass, doubts := k.mass, len(k.suspect) > 0 || k.lately > massMore
-		k.mu.Unlock()
-		if !mass && !doubts {
+		mass := k.book.isMass()
+		if !mass && !k.book.doubtful() {
 			continue
 		}
 		isMass, known := k.isStillMass(ctx, mass)
@@ -34,14 +29,15 @@ func (k *Keeper) doubting(ctx context.Context) error {
 		if mass && !isMass {
 			k.askSuspects(ctx) // so that only those that are still refused are withdrawn
 		}
-		k.mu.Lock()
 		if mass && !isMass {
-			k.lately = 0
-			isMass = k.isMass(0)
+			k.book.do(func() { k.book.mass.lately = 0 })
+			isMass = k.book.many(0)
 		}
-		k.mass = isMass && !k.meant
-		now := k.mass
-		k.mu.Unlock()
+		var now bool
+		k.book.do(func() {
+			now = isMass && !k.book.mass.meant
+			k.book.mass.is = now
+		})
 		switch {
 		case now && !mass:
 			k.log().Error("the web server suddenly refuses many pages that it served to anonymous clients: no page bytes are delivered, and no deletions are reported. If the refusals are intended, run: notifier recheck --accept-refusals")
@@ -57,10 +53,7 @@ func (k *Keeper) doubting(ctx context.Context) error {
 }
 
 func (k *Keeper) askSuspects(ctx context.Context) {
-	k.mu.Lock()
-	list := slices.Sorted(maps.Keys(k.suspect))
-	k.mu.Unlock()
-	for _, page := range list {
+	for _, page := range k.book.pages(k.book.suspect) {
 		if e, ok, err := k.Journal.Get(page); err == nil && ok && ctx.Err() == nil {
 			k.do(ctx, job{page: page, want: e.Item.Digest, length: e.Item.Length})
 		}
@@ -74,14 +67,10 @@ const fewSamples = 100
 // isStillMass fetches a sample of the pages that were public, and reports whether
 // many are refused. known is false if the web server does not respond.
 func (k *Keeper) isStillMass(ctx context.Context, was bool) (mass, known bool) {
-	k.mu.Lock()
-	list := slices.Clone(k.sample)
-	n := k.public + len(k.suspect) + k.lately
-	k.mu.Unlock()
+	list, n := k.book.sampled()
 	if n <= massMore {
 		return false, true
 	}
-	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	asked, bad := 0, 0
 	for _, page := range list {
 		e, ok, err := k.Journal.Get(page)
@@ -96,17 +85,12 @@ func (k *Keeper) isStillMass(ctx context.Context, was bool) (mass, known bool) {
 			continue
 		}
 		asked++
-		r := k.record(page)
+		r := k.book.record(page)
 		if r.State != statePublic && r.State != stateUnknown {
 			bad++
 		}
-		if !was {
-			k.mu.Lock()
-			mass = k.isMass(0)
-			k.mu.Unlock()
-			if mass {
-				return true, true
-			}
+		if !was && k.book.many(0) {
+			return true, true
 		}
 		if asked >= fewSamples && (bad == 0 || was) {
 			break
@@ -118,7 +102,5 @@ func (k *Keeper) isStillMass(ctx context.Context, was bool) (mass, known bool) {
 	if was {
 		return bad*massPart > asked, true
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.isMass(bad * max(0, n-asked) / asked), true
+	return k.book.many(bad * max(0, n-asked) / asked), true
 }

@@ -2,21 +2,80 @@ package evidence
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
 )
 
+// rounds are the walks over all pages. Their methods may be called by many goroutines at once.
+type rounds struct {
+	flying  sync.WaitGroup // requests in flight
+	settled chan struct{}  // closed after the first round
+	settle  sync.Once
+
+	said   atomic.Int64 // pages of the last round logged as withheld
+	silent atomic.Int64 // requests without a response, in a row
+
+	mu    sync.Mutex // guards the fields below
+	last  Round
+	since time.Time // pages fetched before this are due again
+}
+
+// A Round is one walk over all pages that fetches those whose evidence is old.
+type Round struct {
+	Began time.Time `json:"began"`
+	Asked int       `json:"asked"`
+	Done  bool      `json:"done"`
+}
+
+func (r *rounds) begin() {
+	r.silent.Store(0)
+	r.said.Store(0)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = Round{Began: time.Now()}
+}
+
+// asked counts a request, and returns false if too many have had no response.
+func (r *rounds) asked() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last.Asked++
+	return r.silent.Load() < mostUnanswered
+}
+
+// end ends a round, of all pages or not. It returns the number of requests, and whether they had no response.
+func (r *rounds) end(all bool) (asked int, silent bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	silent = !all && r.silent.Load() >= mostUnanswered
+	if r.last.Done = all || silent; r.last.Done {
+		r.settle.Do(func() { close(r.settled) })
+	}
+	return r.last.Asked, silent
+}
+
+// anew makes all pages due.
+func (r *rounds) anew() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since = time.Now()
+}
+
+// now returns the last round, and since when all pages are due.
+func (r *rounds) now() (last Round, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last, r.since
+}
+
 // pace returns the interval between two requests of a round. It is longer with Meta,
 // since no reader then waits for the evidence, unless a recheck was requested.
 func (k *Keeper) pace() time.Duration {
 	rate := k.Rate
-	k.mu.Lock()
-	hurry := !k.since.IsZero() || k.Hurry > 0
-	k.mu.Unlock()
-	if k.Meta && !hurry {
+	if _, since := k.rounds.now(); k.Meta && k.Hurry <= 0 && since.IsZero() {
 		rate = min(rate, max(metaRate, float64(k.Journal.Len())/metaRound.Seconds()))
 	}
 	return max(1, time.Duration(float64(time.Second)/rate))
@@ -27,9 +86,9 @@ const (
 	metaRound = 30 * time.Minute
 )
 
-// rounds walks over all pages again and again, and fetches those whose evidence is
+// walk walks over all pages again and again, and fetches those whose evidence is
 // old, or whose bytes a reader has requested.
-func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
+func (k *Keeper) walk(ctx context.Context, slow chan<- job) error {
 	pace := time.NewTicker(k.pace())
 	defer pace.Stop()
 	send := func(j job) bool {
@@ -38,27 +97,23 @@ func (k *Keeper) rounds(ctx context.Context, slow chan<- job) error {
 		case <-ctx.Done():
 			return false
 		}
-		k.flying.Add(1)
+		k.rounds.flying.Add(1)
 		select {
 		case slow <- j:
 		case <-ctx.Done():
-			k.flying.Done()
+			k.rounds.flying.Done()
 			return false
 		}
 		return true
 	}
 	for {
 		pace.Reset(k.pace())
-		k.mu.Lock()
-		meant := k.meant // accepted before this round began
-		k.mu.Unlock()
+		meant := k.isMeant() // accepted before this round began
 		if err := k.round(ctx, send); err != nil {
 			return err
 		}
 		if meant {
-			k.mu.Lock()
-			k.meant, k.lately = false, 0
-			k.mu.Unlock()
+			k.book.do(func() { k.book.mass.meant, k.book.mass.lately = false, 0 })
 		}
 		t := time.NewTimer(k.hurry(k.good() / unknownPart))
 		for rest := true; rest; {
@@ -87,7 +142,7 @@ func (k *Keeper) askWanted(ask func(job) bool) error {
 		if err != nil {
 			return err
 		}
-		if r := k.record(page); ok && e.Held.IsZero() && k.now().Sub(r.Asked) > k.good()/unknownPart && !ask(job{page: page, want: e.Item.Digest, length: e.Item.Length}) {
+		if r := k.book.record(page); ok && e.Held.IsZero() && time.Since(r.Asked) > k.good()/unknownPart && !ask(job{page: page, want: e.Item.Digest, length: e.Item.Length}) {
 			return nil
 		}
 	}
@@ -112,35 +167,18 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 		}
 		return err
 	}
-	k.mu.Lock()
-	first := k.public == 0
-	k.silent, k.said, k.last = 0, 0, Round{Began: k.now()}
-	withdrawn := slices.Sorted(maps.Keys(k.refused))
-	withdrawn = append(withdrawn, slices.Sorted(maps.Keys(k.suspect))...)
-	k.mu.Unlock()
-	ask := func(j job) bool {
-		if !send(j) {
-			return false
-		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.last.Asked++
-		return k.silent < mostUnanswered
-	}
+	first, all := k.Status().Public == 0, false
+	k.rounds.begin()
+	withdrawn := append(k.book.pages(k.book.refused), k.book.pages(k.book.suspect)...)
+	ask := func(j job) bool { return send(j) && k.rounds.asked() }
 	defer func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if !k.last.Done && k.silent >= mostUnanswered {
-			k.log().Info("the web server does not respond: anonymous fetches continue later", "asked", k.last.Asked)
-			k.last.Done = true
-		}
-		if k.last.Done {
-			k.settleOnce.Do(func() { close(k.settled) })
+		if asked, silent := k.rounds.end(all); silent {
+			k.log().Info("the web server does not respond: anonymous fetches continue later", "asked", asked)
 		}
 	}()
-	said := k.now()
+	said := time.Now()
 	for _, page := range withdrawn {
-		if r := k.record(page); k.isDue(&r, protocol.Digest{}) && !ask(job{page: page, length: -1}) {
+		if r := k.book.record(page); k.isDue(&r, protocol.Digest{}) && !ask(job{page: page, length: -1}) {
 			return nil
 		}
 	}
@@ -155,20 +193,18 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 			return err
 		}
 		for _, j := range some {
-			if r := k.record(j.page); k.isDue(&r, j.want) && !ask(j) {
+			if r := k.book.record(j.page); k.isDue(&r, j.want) && !ask(j) {
 				return nil
 			}
 			done++
 		}
-		if first && (!more || k.now().Sub(said) > progressEvery) {
-			said = k.now()
+		if first && (!more || time.Since(said) > progressEvery) {
+			said = time.Now()
 			k.log().Info("fetching pages anonymously to learn which are public", "asked", done, "of", k.Journal.Len())
 		}
 	}
-	k.flying.Wait()
-	k.mu.Lock()
-	k.last.Done = true
-	k.mu.Unlock()
+	k.rounds.flying.Wait()
+	all = true
 	return nil
 }
 
@@ -194,16 +230,14 @@ func (k *Keeper) some(after string) (list []job, last string, more bool, err err
 
 // isDue reports whether a page, whose current bytes have digest d, is to be fetched again.
 func (k *Keeper) isDue(r *record, d protocol.Digest) bool {
-	k.mu.Lock()
-	since := k.since
-	k.mu.Unlock()
-	if r.Asked.IsZero() || r.Asked.Before(since) {
+	if _, since := k.rounds.now(); r.Asked.IsZero() || r.Asked.Before(since) {
 		return true
 	}
-	age, good := k.now().Sub(r.Asked), k.good()
+	now := time.Now()
+	age, good := now.Sub(r.Asked), k.good()
 	switch r.State {
 	case statePublic:
-		if d.IsZero() || k.Meta || r.has(d, k.now().Add(-good/renewPart)) {
+		if d.IsZero() || k.Meta || r.has(d, now.Add(-good/renewPart)) {
 			return age > good/renewPart
 		}
 		return age > k.hurry(good/unknownPart)

@@ -41,23 +41,23 @@ func (k *Keeper) Run(ctx context.Context) error {
 		own(func(ctx context.Context) error { k.work(ctx, slow); return nil })
 	}
 	own(k.postponed)
-	own(func(ctx context.Context) error { return k.rounds(ctx, slow) })
+	own(func(ctx context.Context) error { return k.walk(ctx, slow) })
 	own(k.doubting)
 	own(func(ctx context.Context) error {
 		for pause.For(ctx, k.hurry(saveEvery)) {
-			if err := k.save(); err != nil {
+			if err := k.book.save(); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if len(k.suspect) > 0 {
-		k.todo.doubt()
+	if k.book.doubtful() {
+		pause.Wake(k.todo.doubts)
 	}
 	<-ctx.Done()
 	owned.Wait()
-	k.http.CloseIdleConnections()
-	if err := k.save(); err != nil {
+	k.stranger.http.CloseIdleConnections()
+	if err := k.book.save(); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
@@ -70,7 +70,7 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 	if k.Rate <= 0 {
 		return false, nil
 	}
-	defer k.http.CloseIdleConnections()
+	defer k.stranger.http.CloseIdleConnections()
 	pace := time.NewTicker(k.pace())
 	defer pace.Stop()
 	turn := make(chan struct{}, atOnce)
@@ -81,21 +81,18 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 			return false
 		}
 		turn <- struct{}{}
-		k.flying.Go(func() { k.do(ctx, j); <-turn })
+		k.rounds.flying.Go(func() { k.do(ctx, j); <-turn })
 		return true
 	})
-	k.flying.Wait()
+	k.rounds.flying.Wait()
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return false, err
 	}
-	k.mu.Lock()
-	k.mass = k.isMass(0)
-	mass := k.mass
-	k.mu.Unlock()
-	if !mass {
+	mass := k.book.many(0)
+	if k.book.do(func() { k.book.mass.is = mass }); !mass {
 		err = k.release()
 	}
-	return len(k.news) > 0, errors.Join(err, k.save())
+	return len(k.todo.news) > 0, errors.Join(err, k.book.save())
 }
 
 // work fetches one page after the other, the urgent ones first.
@@ -109,7 +106,7 @@ func (k *Keeper) work(ctx context.Context, slow <-chan job) {
 		case <-k.todo.wake:
 		case j := <-slow:
 			k.do(ctx, j)
-			k.flying.Done()
+			k.rounds.flying.Done()
 		case <-ctx.Done():
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // A job is a page to fetch.
@@ -27,7 +28,7 @@ type work struct {
 	mu      sync.Mutex
 	urgent  []job
 	later   []laterJob
-	wanted  map[string]struct{}
+	wanted  map[string]bool
 	waiting map[string]chan struct{} // closed when the page was fetched
 
 	wake   chan struct{} // urgent is not empty
@@ -35,6 +36,8 @@ type work struct {
 	wants  chan struct{} // wanted is not empty
 	doubts chan struct{} // public pages were refused
 	timer  chan struct{} // later has changed
+
+	news chan inventory.Scope // to be scanned again; see Keeper.Watching
 }
 
 type laterJob struct {
@@ -43,13 +46,19 @@ type laterJob struct {
 }
 
 func (w *work) init() {
-	w.wanted, w.waiting = make(map[string]struct{}), make(map[string]chan struct{})
+	w.wanted, w.waiting = make(map[string]bool), make(map[string]chan struct{})
 	w.wake, w.round, w.wants = make(chan struct{}, atOnce), make(chan struct{}, 1), make(chan struct{}, 1)
 	w.doubts, w.timer = make(chan struct{}, 1), make(chan struct{}, 1)
+	w.news = make(chan inventory.Scope, 1000)
 }
 
-func (w *work) anew()  { pause.Wake(w.round) }
-func (w *work) doubt() { pause.Wake(w.doubts) }
+// tell requests a scan of a page's directory, or of everything if too many are queued.
+func (w *work) tell(page string) {
+	select {
+	case w.news <- inventory.ScopeOf(page):
+	default: // the reader finds the queue full, and scans everything
+	}
+}
 
 // urge queues a page before all pages of a round.
 func (w *work) urge(j job) {
@@ -134,7 +143,7 @@ func (w *work) want(page string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.wanted) < mostWanted {
-		w.wanted[page] = struct{}{}
+		w.wanted[page] = true
 		pause.Wake(w.wants)
 	}
 }

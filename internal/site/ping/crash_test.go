@@ -44,7 +44,7 @@ func sendForEver(site, dir string) error {
 	if err := j.Settle(); err != nil {
 		return err
 	}
-	s := &ping.IndexNow{Journal: j, Base: site, Engines: []string{site + "engine"}, KeyDir: filepath.Join(dir, "docroot"), MaxBatch: 7}
+	s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: j, Base: site, Engines: []string{site + "engine"}, KeyDir: filepath.Join(dir, "docroot"), MaxBatch: 7}}
 	if _, err := s.Turn(ctx); err != nil {
 		return err
 	}
@@ -168,9 +168,9 @@ func TestKilledWhileSending(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	s := &ping.IndexNow{Journal: j, Base: site, Engines: []string{site + "engine"}, KeyDir: docroot}
+	s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: j, Base: site, Engines: []string{site + "engine"}, KeyDir: docroot}}
 	future := time.Now()
-	s.Now = func() time.Time { return future }
+	s.Options.Now = func() time.Time { return future }
 	for range 10 {
 		r, err := s.Turn(t.Context())
 		if err != nil {

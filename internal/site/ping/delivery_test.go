@@ -55,7 +55,7 @@ func randomDeliveries(t *testing.T, dir string, seed int, sum *deliveries) {
 	var cancel context.CancelFunc
 	var owned sync.WaitGroup
 	start := func() {
-		w.hub = &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client(), Published: w.lagging()}
+		w.hub = &ping.Hub{Options: ping.HubOptions{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client(), Published: w.lagging()}}
 		var ctx context.Context
 		ctx, cancel = context.WithCancel(context.Background())
 		hub := w.hub

@@ -13,7 +13,7 @@
 // recorded in another, after the response. A process that is killed between a
 // response and its record sends that one batch again, and no more.
 //
-//	now := &ping.IndexNow{Journal: journal, Base: base, Engines: []string{"bing", "yandex"}, Public: site.Public, KeyDir: docroot}
+//	now := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: journal, Base: base, Engines: []string{"bing"}, Public: site.Public, KeyDir: docroot}}
 //	go now.Run(ctx) // or, under cron, now.Turn(ctx)
 //
 // Receivers are not trusted: responses are bounded in bytes and time, and

@@ -16,7 +16,8 @@ import (
 
 // An engine is one search engine, with a cursor and an outbox of its own.
 type engine struct {
-	s        *IndexNow
+	o        *IndexNowOptions
+	key      *keyring
 	name     string
 	endpoint string
 	prefix   string // of its notes, ending in "/"
@@ -108,10 +109,10 @@ func (e *engine) load() error {
 	if e.loaded {
 		return nil
 	}
-	now := e.s.now()
+	now := e.o.now()
 	var st engineState
 	urls := make(map[string]pendingURL)
-	err := e.s.Journal.EachNote(e.prefix, func(k string, v []byte) error {
+	err := e.o.Journal.EachNote(e.prefix, func(k string, v []byte) error {
 		k = strings.TrimPrefix(k, e.prefix)
 		if url, ok := strings.CutPrefix(k, "url/"); ok {
 			urls[url] = parsePendingURL(v, now)
@@ -149,7 +150,7 @@ func (e *engine) commit(urls map[string]pendingURL, change func(*engineState)) e
 		}
 	}
 	e.unsettled = func() error {
-		if err := e.s.Journal.SetNotes(notes); err != nil {
+		if err := e.o.Journal.SetNotes(notes); err != nil {
 			return err
 		}
 		e.mu.Lock()
@@ -178,7 +179,7 @@ func (e *engine) settle() error {
 	return e.load()
 }
 
-func (e *engine) full() bool { return len(e.urls) >= e.s.room }
+func (e *engine) full() bool { return len(e.urls) >= e.o.room }
 
 // takeIn queues the URLs of the changes after the cursor, as far as there is room,
 // and forgets URLs that are not needed any more. It returns the number of
@@ -193,10 +194,10 @@ func (e *engine) takeIn(ctx context.Context) (n int, err error) {
 				return n, err
 			}
 		}
-		changes, err := e.s.Journal.Read(ctx, e.state.Cursor, protocol.MaxBatch)
+		changes, err := e.o.Journal.Read(ctx, e.state.Cursor, protocol.MaxBatch)
 		switch {
 		case errors.Is(err, protocol.ErrEpoch), errors.Is(err, protocol.ErrTooOld):
-			if e.s.Journal.Head().IsZero() {
+			if e.o.Journal.Head().IsZero() {
 				return n, nil // a new epoch is being described
 			}
 			err = e.lost(err)
@@ -222,17 +223,17 @@ func (e *engine) takeIn(ctx context.Context) (n int, err error) {
 // start begins to follow the journal at its head, if it has one; or at its
 // beginning, if the journal began while the engine waited.
 func (e *engine) start() (bool, error) {
-	from, now := e.s.Journal.Head(), e.s.now()
+	from, now := e.o.Journal.Head(), e.o.now()
 	if from.IsZero() {
 		e.early = true
 		return false, nil
 	}
 	if e.early {
-		from = e.s.Journal.Floor()
+		from = e.o.Journal.Floor()
 	}
 	return true, e.commit(nil, func(st *engineState) {
 		st.Started, st.Cursor = now, from
-		if e.s.SendAll {
+		if e.o.SendAll {
 			st.Walk = &walk{}
 		}
 	})
@@ -244,9 +245,9 @@ func (e *engine) start() (bool, error) {
 // bring times from before the last sending, and an entry does not name the
 // change that made it.
 func (e *engine) lost(cause error) error {
-	floor := e.s.Journal.Floor()
-	e.s.log().Warn("indexnow: changes were missed: every page is treated as changed, once",
-		"engine", e.name, "pages", e.s.Journal.Len(), "err", cause)
+	floor := e.o.Journal.Floor()
+	e.o.log().Warn("indexnow: changes were missed: every page is treated as changed, once",
+		"engine", e.name, "pages", e.o.Journal.Len(), "err", cause)
 	return e.commit(nil, func(st *engineState) {
 		st.Cursor, st.Walk = floor, &walk{}
 	})
@@ -254,13 +255,13 @@ func (e *engine) lost(cause error) error {
 
 // take queues the URLs of changes and moves the cursor past them.
 func (e *engine) take(changes []protocol.Change) error {
-	k, err := e.s.theKey()
+	k, err := e.key.current()
 	if err != nil {
 		return err
 	}
 	in := e.intake(k)
 	for _, c := range changes {
-		if !e.s.significant(c) {
+		if !e.significant(c) {
 			continue
 		}
 		if c.Op == protocol.Move {
@@ -285,12 +286,12 @@ type intake struct {
 }
 
 func (e *engine) intake(k key) *intake {
-	return &intake{e: e, key: k, now: e.s.now(), urls: make(map[string]pendingURL)}
+	return &intake{e: e, key: k, now: e.o.now(), urls: make(map[string]pendingURL)}
 }
 
 // addPending makes a URL pending; created says that it is new.
 func (in *intake) addPending(url string, created bool) {
-	if !in.e.s.ours(url, in.key) {
+	if !in.e.key.mayBeSent(url, in.key) {
 		return
 	}
 	o, ok := in.urls[url]
@@ -299,7 +300,7 @@ func (in *intake) addPending(url string, created bool) {
 	}
 	if o.due.IsZero() {
 		o.due, o.since, o.refused, o.fresh = in.now, in.now, 0, created
-		if next := o.sent.Add(in.e.s.debounce()); !o.sent.IsZero() && !over(next, in.now, in.e.s.debounce()) {
+		if next := o.sent.Add(in.e.o.debounce()); !o.sent.IsZero() && !over(next, in.now, in.e.o.debounce()) {
 			o.due = next
 		}
 	}
@@ -313,7 +314,7 @@ const walkAtOnce = 4 * protocol.MaxBatch
 // walk does one bounded part of a walk: it queues present pages, and the next
 // call continues after them.
 func (e *engine) walk(ctx context.Context) (int, error) {
-	k, err := e.s.theKey()
+	k, err := e.key.current()
 	if err != nil {
 		return 0, err
 	}
@@ -330,8 +331,8 @@ func (e *engine) walk(ctx context.Context) (int, error) {
 }
 
 func (e *engine) walkOver(ctx context.Context, in *intake, w *walk) (n int, done bool, err error) {
-	most := min(walkAtOnce, e.s.room-len(e.urls))
-	v, err := e.s.Journal.View()
+	most := min(walkAtOnce, e.o.room-len(e.urls))
+	v, err := e.o.Journal.View()
 	if err != nil {
 		return 0, false, err
 	}
@@ -357,9 +358,9 @@ func (e *engine) walkOver(ctx context.Context, in *intake, w *walk) (n int, done
 
 // forget drops URLs that were sent so long ago that they may be sent again.
 func (e *engine) forget() error {
-	now, gone := e.s.now(), make(map[string]pendingURL)
+	now, gone := e.o.now(), make(map[string]pendingURL)
 	for url, o := range e.urls {
-		if o.due.IsZero() && over(o.sent.Add(e.s.debounce()), now, e.s.debounce()) {
+		if o.due.IsZero() && over(o.sent.Add(e.o.debounce()), now, e.o.debounce()) {
 			if gone[url] = (pendingURL{}); len(gone) == walkAtOnce {
 				break
 			}
@@ -384,13 +385,13 @@ func (e *engine) nextAt(now time.Time) time.Time {
 		}
 	}
 	held := !over(e.state.RetryAt, now, longestHint)
-	if !held && len(e.urls) > 0 && !e.s.ready() {
+	if !held && len(e.urls) > 0 && !e.ready() {
 		return now.Add(readyAgain)
 	}
 	for _, o := range e.urls {
 		switch {
 		case o.due.IsZero():
-			sooner(o.sent.Add(e.s.debounce()), e.s.debounce())
+			sooner(o.sent.Add(e.o.debounce()), e.o.debounce())
 		case !held:
 			sooner(o.due, e.longest())
 		}
@@ -402,7 +403,7 @@ func (e *engine) nextAt(now time.Time) time.Time {
 }
 
 // longest bounds how far in the future the due time of a URL can lie.
-func (e *engine) longest() time.Duration { return e.s.debounce() << maxRefused }
+func (e *engine) longest() time.Duration { return e.o.debounce() << maxRefused }
 
 // due returns the URLs that may be sent now, by their due times, the earliest first.
 func (e *engine) due(now time.Time) []string {

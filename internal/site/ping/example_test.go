@@ -39,7 +39,7 @@ func ExampleIndexNow_Turn() {
 	defer state.Close()
 	state.Settle()
 
-	sender := &ping.IndexNow{Journal: state, Base: web.URL + "/", Engines: []string{web.URL + "/indexnow"}, KeyDir: dir}
+	sender := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: state, Base: web.URL + "/", Engines: []string{web.URL + "/indexnow"}, KeyDir: dir}}
 	ctx := context.Background()
 	sender.Turn(ctx) // starts to follow
 	state.Append(ctx, []journal.Step{{Op: protocol.Create, Entry: journal.Entry{Item: protocol.Item{URL: web.URL + "/new.html", Length: -1}}}})

@@ -5,7 +5,7 @@ import (
 )
 
 // SetRoom bounds the URLs remembered per engine, for tests.
-func (s *IndexNow) SetRoom(urls int) { s.room = urls }
+func (s *IndexNow) SetRoom(urls int) { s.Options.room = urls }
 
 // For tests of how strangers' input is parsed.
 
@@ -19,6 +19,11 @@ func RereadOwed(b []byte, now time.Time) (again []byte, due bool) {
 
 var EngineNames = engineNames
 
-func (x *IndexNow) NewKey() (string, error) { return x.newKey() }
+func (x *IndexNow) NewKey() (string, error) {
+	if err := x.init(); err != nil {
+		return "", err
+	}
+	return x.key.renew()
+}
 
 const MaxContent = maxContent

@@ -193,10 +193,10 @@ func (h *history) kill() {
 }
 
 func (h *history) start() {
-	s := &ping.IndexNow{Journal: h.journal, Base: base, Public: h.public, HTTP: h.client(), Debounce: historyDebounce,
-		MaxBatch: []int{0, 1, 3, 5}[h.rnd.IntN(4)], AutoRotate: h.rnd.IntN(2) == 0}
+	s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: h.journal, Base: base, Public: h.public, HTTP: h.client(), Debounce: historyDebounce,
+		MaxBatch: []int{0, 1, 3, 5}[h.rnd.IntN(4)], AutoRotate: h.rnd.IntN(2) == 0}}
 	for i := range h.engines {
-		s.Engines = append(s.Engines, fmt.Sprintf("https://engine%d.example/indexnow", i))
+		s.Options.Engines = append(s.Options.Engines, fmt.Sprintf("https://engine%d.example/indexnow", i))
 	}
 	h.host("www.example.org", serving{s})
 	h.sender = s

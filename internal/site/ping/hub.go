@@ -3,8 +3,6 @@ package ping
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/internal/pause"
@@ -45,6 +42,19 @@ import (
 // proxy, unless AllowPrivate; redirects are not followed; subscriptions,
 // requests and everything that is read are bounded, in all and by host.
 type Hub struct {
+	Options HubOptions
+
+	once    sync.Once
+	initErr error
+	via     http.RoundTripper
+	kick    chan struct{} // a request has been stored
+	running sync.Mutex    // one Run at a time
+	subs    subscriptions
+	topics  topics
+}
+
+// HubOptions configure a [Hub]. Journal, URL, Topics and Topic are required.
+type HubOptions struct {
 	// Journal is the site's. Its notes below "hub/" hold the subscriptions,
 	// with their secrets.
 	Journal *server.Journal
@@ -88,26 +98,6 @@ type Hub struct {
 	HTTP *http.Client
 
 	Log *slog.Logger // nil means silence
-	Now func() time.Time
-
-	once    sync.Once
-	initErr error
-	via     http.RoundTripper
-	kick    chan struct{} // a request has been stored
-
-	running sync.Mutex // one Run at a time
-
-	mu      sync.Mutex // guards the fields below, and that they match the notes
-	loaded  bool
-	subs    map[string]subscription // by the last part of their note
-	calls   map[string]int          // verifications requested in this minute, by host
-	callsAt time.Time
-	trouble map[string]string // by topic: why its content cannot be delivered
-
-	// reading is a semaphore of one, held while a topic is read for a verification;
-	// it guards standing, the results of such reads without bodies.
-	reading  chan struct{}
-	standing map[string]content
 }
 
 // maxContent bounds the content of a topic, in bytes.
@@ -128,56 +118,12 @@ const (
 	mostWaiting, hostWaiting = 100, 4
 	mostCalls, hostCalls     = 600, 30
 
-	// The same bounds per client (see Hub.Client), which also has at most a quarter of all
+	// The same bounds per client (see HubOptions.Client), which also has at most a quarter of all
 	// subscriptions: a client that names many hosts does not displace others.
 	clientWaiting, clientCalls = 12, 60
 
 	callTime = 10 * time.Second // bounds one request to a callback
 )
-
-// A subscription is the note of one callback and one topic.
-type subscription struct {
-	Topic    string    `json:"topic"`
-	Callback string    `json:"callback"`
-	Secret   string    `json:"secret,omitempty"`
-	Since    time.Time `json:"since,omitzero"`
-	Until    time.Time `json:"until,omitzero"` // end of the lease; zero if it was never verified
-
-	// Cursor is the position of the content delivered last, and Digest its
-	// digest, so that unchanged content is not delivered again.
-	Cursor protocol.Cursor `json:"cursor"`
-	Digest protocol.Digest `json:"digest,omitzero"`
-
-	DeliveredAt time.Time `json:"delivered_at,omitzero"`
-	Deliveries  int64     `json:"deliveries,omitempty"`
-	Failures    int       `json:"failures,omitempty"` // in a row
-	RetryAt     time.Time `json:"retry_at,omitzero"`
-	Trouble     string    `json:"trouble,omitempty"`
-
-	Client string `json:"client,omitempty"` // who requested it last, see Hub.Client; empty if unknown
-	Want   *want  `json:"want,omitempty"`   // the request to verify
-}
-
-// A want is a request that its callback has not confirmed yet.
-type want struct {
-	ID     string        `json:"id"`
-	Mode   string        `json:"mode"` // of the hub's request: subscribe, unsubscribe, denied
-	Lease  time.Duration `json:"lease,omitempty"`
-	Secret string        `json:"secret,omitempty"`
-}
-
-// active reports whether the subscription is verified and its lease has not expired.
-func (s subscription) active(now time.Time) bool {
-	return !s.Until.IsZero() && !over(s.Until, now, leaseMost)
-}
-
-func (s subscription) host() string {
-	u, err := url.Parse(s.Callback)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Hostname())
-}
 
 // A HubStatus is the status of a Hub.
 type HubStatus struct {
@@ -214,54 +160,34 @@ type SubscriptionStatus struct {
 	RetryAt  time.Time `json:"retry_at,omitzero"`
 }
 
-func (h *Hub) now() time.Time          { return clock.Now(h.Now) }
-func (h *Hub) log() *slog.Logger       { return cmp.Or(h.Log, slog.New(slog.DiscardHandler)) }
-func (h *Hub) debounce() time.Duration { return cmp.Or(max(h.Debounce, 0), 10*time.Second) }
+func (o *HubOptions) log() *slog.Logger       { return cmp.Or(o.Log, slog.New(slog.DiscardHandler)) }
+func (o *HubOptions) debounce() time.Duration { return cmp.Or(max(o.Debounce, 0), 10*time.Second) }
 
 func (h *Hub) init() error {
-	h.once.Do(func() {
-		h.kick, h.reading = make(chan struct{}, 1), make(chan struct{}, 1)
-		h.calls, h.trouble, h.standing = make(map[string]int), make(map[string]string), make(map[string]content)
-		if h.Journal == nil || h.Topic == nil || len(h.Topics) == 0 {
-			h.initErr = errors.New("hub: want a journal, topics and their content")
-			return
-		}
-		for _, s := range append([]string{h.URL}, h.Topics...) {
-			if _, err := webURL(s); err != nil {
-				h.initErr = fmt.Errorf("hub: %w", err)
-				return
-			}
-		}
-		h.via = transport(h.HTTP)
-		if h.HTTP == nil {
-			t := fetch.Public()
-			if h.AllowPrivate {
-				t.DialContext = (&net.Dialer{Timeout: callTime}).DialContext
-			}
-			h.via = t
-		}
-	})
+	h.once.Do(func() { h.initErr = h.open() })
 	return h.initErr
 }
 
-// load reads the subscriptions, once. Callers hold mu.
-func (h *Hub) load() error {
-	if h.loaded {
-		return nil
+func (h *Hub) open() error {
+	o := &h.Options
+	h.kick, h.subs, h.topics = make(chan struct{}, 1), subscriptions{o: o, calls: make(map[string]int)}, newTopics(o)
+	if o.Journal == nil || o.Topic == nil || len(o.Topics) == 0 {
+		return errors.New("hub: want a journal, topics and their content")
 	}
-	subs := make(map[string]subscription)
-	err := h.Journal.EachNote(hubNotes, func(k string, v []byte) error {
-		var s subscription
-		if err := json.Unmarshal(v, &s); err != nil {
-			return fmt.Errorf("note %s: %w", k, err)
+	for _, s := range append([]string{o.URL}, o.Topics...) {
+		if _, err := webURL(s); err != nil {
+			return fmt.Errorf("hub: %w", err)
 		}
-		subs[strings.TrimPrefix(k, hubNotes)] = s
-		return nil
-	})
-	if err == nil {
-		h.subs, h.loaded = subs, true
 	}
-	return err
+	h.via = transport(o.HTTP)
+	if o.HTTP == nil {
+		t := fetch.Public()
+		if o.AllowPrivate {
+			t.DialContext = (&net.Dialer{Timeout: callTime}).DialContext
+		}
+		h.via = t
+	}
+	return nil
 }
 
 // Status returns the hub's status. Run may be running or not.
@@ -269,14 +195,13 @@ func (h *Hub) Status() (HubStatus, error) {
 	if err := h.init(); err != nil {
 		return HubStatus{}, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.load(); err != nil {
+	all, err := h.subs.list()
+	if err != nil {
 		return HubStatus{}, err
 	}
-	st, now := HubStatus{URL: h.URL}, h.now()
+	st, now := HubStatus{URL: h.Options.URL}, time.Now()
 	subscribers := make(map[string]int)
-	for _, s := range h.subs {
+	for _, s := range all {
 		if s.active(now) {
 			subscribers[s.Topic]++
 		}
@@ -293,8 +218,8 @@ func (h *Hub) Status() (HubStatus, error) {
 		}
 		return strings.Compare(a.Callback, b.Callback)
 	})
-	for _, t := range h.Topics {
-		st.Topics = append(st.Topics, TopicStatus{URL: t, Subscribers: subscribers[t], Trouble: h.trouble[t]})
+	for _, t := range h.Options.Topics {
+		st.Topics = append(st.Topics, TopicStatus{URL: t, Subscribers: subscribers[t], Trouble: h.topics.troubleOf(t)})
 	}
 	return st, nil
 }
@@ -345,18 +270,22 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) *refusal {
 	if err != nil {
 		return refuse(http.StatusBadRequest, "the form cannot be parsed")
 	}
-	s, no := h.request(form)
+	s, no := h.Options.request(form)
 	if no != nil {
 		return no
 	}
-	if h.Client != nil {
-		s.Client = h.Client(r)
+	if h.Options.Client != nil {
+		s.Client = h.Options.Client(r)
 	}
-	return h.store(s)
+	if no := h.subs.store(s); no != nil {
+		return no
+	}
+	pause.Wake(h.kick)
+	return nil
 }
 
 // request parses a form into the requested subscription.
-func (h *Hub) request(form url.Values) (s subscription, no *refusal) {
+func (o *HubOptions) request(form url.Values) (s subscription, no *refusal) {
 	for _, name := range []string{"hub.mode", "hub.topic", "hub.callback", "hub.lease_seconds", "hub.secret"} {
 		if len(form[name]) > 1 {
 			return s, refuse(http.StatusBadRequest, "%s is given more than once", name)
@@ -371,7 +300,7 @@ func (h *Hub) request(form url.Values) (s subscription, no *refusal) {
 	default:
 		return s, refuse(http.StatusBadRequest, "hub.mode: want subscribe or unsubscribe")
 	}
-	if !slices.Contains(h.Topics, s.Topic) {
+	if !slices.Contains(o.Topics, s.Topic) {
 		return s, refuse(http.StatusNotFound, "hub.topic: this hub does not offer the topic")
 	}
 	u, err := webURL(s.Callback)
@@ -383,7 +312,7 @@ func (h *Hub) request(form url.Values) (s subscription, no *refusal) {
 			return s, refuse(http.StatusBadRequest, "hub.callback: want port 80, 443, or 1024 to 65535")
 		}
 	}
-	if a, err := netip.ParseAddr(u.Hostname()); err == nil && !h.AllowPrivate && inet.Special(a) != "" {
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil && !o.AllowPrivate && inet.Special(a) != "" {
 		return s, refuse(http.StatusBadRequest, "hub.callback: want a public address")
 	}
 	if len(wanted.Secret) > maxSecret {
@@ -397,111 +326,4 @@ func (h *Hub) request(form url.Values) (s subscription, no *refusal) {
 		wanted.Lease = max(leaseLeast, time.Duration(min(n, uint64(leaseMost/time.Second)))*time.Second)
 	}
 	return s, nil
-}
-
-// id returns the name of a subscription's note, below hubNotes.
-func (s subscription) id() string {
-	d := protocol.Sum([]byte(s.Topic + "\n" + s.Callback)) // neither has a line feed
-	return hex.EncodeToString(d[:16])
-}
-
-// store durably stores a request, and wakes Run.
-func (h *Hub) store(asked subscription) *refusal {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.load(); err != nil {
-		h.log().Error("hub: subscriptions could not be read", "err", err)
-		return refuse(http.StatusServiceUnavailable, "subscriptions cannot be read now")
-	}
-	if no := h.admit(asked); no != nil {
-		return no
-	}
-	id := asked.id()
-	s, ok := h.subs[id]
-	if ok {
-		s.Want, s.Client = asked.Want, asked.Client // deliveries continue as before until this is verified
-	} else {
-		s = asked
-	}
-	if err := h.keep(id, s); err != nil {
-		h.log().Error("hub: a request could not be stored", "err", err)
-		return refuse(http.StatusServiceUnavailable, "requests cannot be stored now")
-	}
-	pause.Wake(h.kick)
-	return nil
-}
-
-// admit enforces the bounds. Callers hold mu.
-func (h *Hub) admit(asked subscription) *refusal {
-	now, host, id := h.now(), asked.host(), asked.id()
-	if over(h.callsAt.Add(time.Minute), now, time.Minute) {
-		h.callsAt = now
-		clear(h.calls)
-	}
-	client := "from " + asked.Client // no host has that name
-	if h.calls[""] >= mostCalls || h.calls[host] >= hostCalls || asked.Client != "" && h.calls[client] >= clientCalls {
-		return refuse(http.StatusTooManyRequests, "too many requests: try again in a minute")
-	}
-	total, ofHost, ofClient, waiting, hostWaits, clientWaits := 0, 0, 0, 0, 0, 0
-	for other, s := range h.subs {
-		if other == id {
-			continue
-		}
-		same, own := s.host() == host, asked.Client != "" && s.Client == asked.Client
-		if total++; same {
-			ofHost++
-		}
-		if own {
-			ofClient++
-		}
-		if s.Want == nil {
-			continue
-		}
-		if waiting++; same {
-			hostWaits++
-		}
-		if own {
-			clientWaits++
-		}
-	}
-	switch {
-	case waiting >= mostWaiting || hostWaits >= hostWaiting || clientWaits >= clientWaiting:
-		return refuse(http.StatusTooManyRequests, "too many requests are waiting for verification")
-	case asked.Want.Mode != "subscribe":
-	case total >= cmp.Or(max(h.MaxSubscriptions, 0), 1000):
-		return refuse(http.StatusServiceUnavailable, "this hub is full: it accepts no more subscriptions")
-	case ofHost >= cmp.Or(max(h.PerHost, 0), 20):
-		return refuse(http.StatusTooManyRequests, "too many subscriptions with callbacks on %s", host)
-	case ofClient >= max(1, cmp.Or(max(h.MaxSubscriptions, 0), 1000)/4):
-		return refuse(http.StatusTooManyRequests, "too many subscriptions requested by one client")
-	}
-	h.calls[""]++
-	h.calls[host]++
-	if asked.Client != "" {
-		h.calls[client]++
-	}
-	return nil
-}
-
-// keep stores a subscription durably, and in memory once that has succeeded.
-// Callers hold mu.
-func (h *Hub) keep(id string, s subscription) error {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	if err := h.Journal.SetNotes(map[string][]byte{hubNotes + id: b}); err != nil {
-		return err
-	}
-	h.subs[id] = s
-	return nil
-}
-
-// drop deletes a subscription durably. Callers hold mu.
-func (h *Hub) drop(id string) error {
-	if err := h.Journal.SetNotes(map[string][]byte{hubNotes + id: nil}); err != nil {
-		return err
-	}
-	delete(h.subs, id)
-	return nil
 }

@@ -38,7 +38,7 @@ func newHubWorld(t testing.TB) *hubWorld {
 }
 
 func (w *hubWorld) begin() {
-	w.hub = &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic, rdfTopic}, Topic: w.feeds.topic, HTTP: w.client(), Log: w.log}
+	w.hub = &ping.Hub{Options: ping.HubOptions{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic, rdfTopic}, Topic: w.feeds.topic, HTTP: w.client(), Log: w.log}}
 	w.stop = run(w.t, w.hub)
 	synctest.Wait()
 }
@@ -287,7 +287,7 @@ func TestSubscribersLearnOfRemovedTopics(t *testing.T) {
 		w.ask("hub.topic", rdfTopic)
 		pass(time.Second)
 		w.stop()
-		w.hub = &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client()}
+		w.hub = &ping.Hub{Options: ping.HubOptions{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client()}}
 		w.stop = run(t, w.hub)
 		pass(time.Minute)
 		check(t, "asked", fmt.Sprint(w.sub.modes()), "[subscribe denied]")

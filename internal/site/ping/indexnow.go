@@ -40,12 +40,12 @@ func endpointOf(name string) string {
 	return ""
 }
 
-// engineNames returns the short names that IndexNow.Engines may have.
+// engineNames returns the short names that IndexNowOptions.Engines may have.
 func engineNames() []string { return []string{"bing", "indexnow", "naver", "seznam", "yandex", "yep"} }
 
 // An IndexNow sends the URLs that changed to search engines
-// (https://www.indexnow.org/documentation). The zero values of its optional
-// fields are useful. Its methods may be called by many goroutines at once.
+// (https://www.indexnow.org/documentation). Its methods may be called by many
+// goroutines at once.
 //
 // A URL is sent at once if it was not sent within Debounce, else when Debounce has
 // passed; however often it changes meanwhile, it is sent once. If an engine's
@@ -70,6 +70,16 @@ func engineNames() []string { return []string{"bing", "indexnow", "naver", "sezn
 // Also not sent: pages that name another page as canonical, URLs outside Base,
 // and the key's own file.
 type IndexNow struct {
+	Options IndexNowOptions
+
+	once    sync.Once
+	initErr error
+	key     keyring
+	engines []*engine
+}
+
+// IndexNowOptions configure an [IndexNow]. The zero values of optional fields are useful.
+type IndexNowOptions struct {
 	// Journal is the site's. Its notes below "indexnow/" hold the pending URLs.
 	Journal *server.Journal
 
@@ -119,21 +129,7 @@ type IndexNow struct {
 	Log  *slog.Logger // nil means silence
 	Now  func() time.Time
 
-	once    sync.Once
-	initErr error
-	path    string // of Base
-	host    string // of Base
-	engines []*engine
-	room    int // the most URLs that an engine remembers
-
-	keyMu     sync.Mutex // guards key and keyLoaded
-	key       key
-	keyLoaded bool
-	fileMu    sync.Mutex // held while the key's file is written
-
-	kickMu sync.Mutex // guards kicked and kickIt
-	kicked context.Context
-	kickIt context.CancelFunc
+	room int // the most URLs that an engine remembers, defaultRoom if zero
 }
 
 const (
@@ -154,49 +150,43 @@ const (
 	readyAgain = 2 * time.Second
 )
 
-func (s *IndexNow) now() time.Time          { return clock.Now(s.Now) }
-func (s *IndexNow) log() *slog.Logger       { return cmp.Or(s.Log, slog.New(slog.DiscardHandler)) }
-func (s *IndexNow) debounce() time.Duration { return cmp.Or(max(s.Debounce, 0), 10*time.Minute) }
-func (s *IndexNow) maxBatch() int           { return min(cmp.Or(max(s.MaxBatch, 0), maxBatch), maxBatch) }
-
-func (s *IndexNow) ready() bool { return s.Ready == nil || s.Ready() }
+func (o *IndexNowOptions) now() time.Time          { return clock.Now(o.Now) }
+func (o *IndexNowOptions) log() *slog.Logger       { return cmp.Or(o.Log, slog.New(slog.DiscardHandler)) }
+func (o *IndexNowOptions) debounce() time.Duration { return cmp.Or(max(o.Debounce, 0), 10*time.Minute) }
 
 // init checks the configuration once.
 func (s *IndexNow) init() error {
-	s.once.Do(func() {
-		s.kicked, s.kickIt = context.WithCancel(context.Background())
-		if s.room == 0 {
-			s.room = defaultRoom
-		}
-		u, err := url.Parse(s.Base)
-		switch {
-		case s.Journal == nil:
-			s.initErr = errors.New("indexnow: no journal")
-		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !strings.HasSuffix(s.Base, "/"):
-			s.initErr = fmt.Errorf("indexnow: base %.200q: want http://HOST/ or https://HOST/, ending in a slash", s.Base)
-		case s.Key != "" && !validKey(s.Key):
-			s.initErr = errors.New("indexnow: key: want 8 to 128 letters, digits and dashes")
-		case len(s.Engines) == 0:
-			s.initErr = errors.New("indexnow: no engine: name one of " + strings.Join(engineNames(), ", ") + ", or a URL")
-		}
-		if s.initErr != nil {
-			return
-		}
-		s.path, s.host = u.Path, u.Host
-		seen := make(map[string]bool)
-		for _, name := range s.Engines {
-			e, err := s.newEngine(name)
-			if err != nil {
-				s.initErr = err
-				return
-			}
-			if !seen[e.name] {
-				seen[e.name] = true
-				s.engines = append(s.engines, e)
-			}
-		}
-	})
+	s.once.Do(func() { s.initErr = s.open() })
 	return s.initErr
+}
+
+func (s *IndexNow) open() error {
+	o := &s.Options
+	o.room = cmp.Or(o.room, defaultRoom)
+	u, err := url.Parse(o.Base)
+	switch {
+	case o.Journal == nil:
+		return errors.New("indexnow: no journal")
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !strings.HasSuffix(o.Base, "/"):
+		return fmt.Errorf("indexnow: base %.200q: want http://HOST/ or https://HOST/, ending in a slash", o.Base)
+	case o.Key != "" && !validKey(o.Key):
+		return errors.New("indexnow: key: want 8 to 128 letters, digits and dashes")
+	case len(o.Engines) == 0:
+		return errors.New("indexnow: no engine: name one of " + strings.Join(engineNames(), ", ") + ", or a URL")
+	}
+	s.key.open(o, u)
+	seen := make(map[string]bool)
+	for _, name := range o.Engines {
+		e, err := s.newEngine(name)
+		if err != nil {
+			return err
+		}
+		if !seen[e.name] {
+			seen[e.name] = true
+			s.engines = append(s.engines, e)
+		}
+	}
+	return nil
 }
 
 func (s *IndexNow) newEngine(name string) (*engine, error) {
@@ -212,20 +202,7 @@ func (s *IndexNow) newEngine(name string) (*engine, error) {
 			}
 		}
 	}
-	return &engine{s: s, name: name, endpoint: endpoint, prefix: "indexnow/" + url.QueryEscape(name) + "/"}, nil
-}
-
-func (s *IndexNow) kick() {
-	s.kickMu.Lock()
-	defer s.kickMu.Unlock()
-	s.kickIt()
-	s.kicked, s.kickIt = context.WithCancel(context.Background())
-}
-
-func (s *IndexNow) kicks() context.Context {
-	s.kickMu.Lock()
-	defer s.kickMu.Unlock()
-	return s.kicked
+	return &engine{o: &s.Options, key: &s.key, name: name, endpoint: endpoint, prefix: "indexnow/" + url.QueryEscape(name) + "/"}, nil
 }
 
 // Run sends changes until ctx ends; then it returns nil, once requests in
@@ -307,7 +284,7 @@ func (e *engine) once(ctx context.Context) (Result, error) {
 		}
 		more = more || err == nil && n > 0
 	}
-	st := e.status(e.s.now())
+	st := e.status(e.o.now())
 	r.Pending = st.Pending
 	if st.Trouble != "" {
 		r.Failed = []string{e.name + ": " + st.Trouble}
@@ -322,9 +299,9 @@ func (e *engine) once(ctx context.Context) (Result, error) {
 func (e *engine) run(ctx context.Context) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
-	log := e.s.log().With("engine", e.name)
+	log := e.o.log().With("engine", e.name)
 	for {
-		kicked := e.s.kicks()
+		kicked := e.key.kicks()
 		more, err := e.step(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -364,15 +341,15 @@ func (e *engine) await(ctx context.Context, kicked context.Context) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(kicked, cancel)()
-	if at := e.nextAt(e.s.now()); !at.IsZero() {
-		t := time.AfterFunc(at.Sub(e.s.now()), cancel)
+	if at := e.nextAt(e.o.now()); !at.IsZero() {
+		t := time.AfterFunc(at.Sub(e.o.now()), cancel)
 		defer t.Stop()
 	}
 	if e.full() {
 		<-inner.Done()
 		return nil
 	}
-	err := e.s.Journal.Wait(inner, e.state.Cursor)
+	err := e.o.Journal.Wait(inner, e.state.Cursor)
 	if inner.Err() != nil {
 		return nil
 	}
@@ -383,23 +360,14 @@ func (e *engine) await(ctx context.Context, kicked context.Context) error {
 }
 
 // significant reports whether a change is worth sending.
-func (s *IndexNow) significant(c protocol.Change) bool {
+func (e *engine) significant(c protocol.Change) bool {
 	if c.Op != protocol.Update {
 		return true
 	}
 	share, known := c.Significance.Share()
-	least := s.MinSignificance
-	if least == 0 {
-		least = 0.01
-	}
-	return !known || share >= least
+	return !known || share >= cmp.Or(e.o.MinSignificance, 0.01)
 }
 
 // listed reports whether a present item is to be sent: it names no other page
 // as canonical.
 func listed(it protocol.Item) bool { return it.Canonical == "" || it.Canonical == it.URL }
-
-// ours reports whether a URL lies below Base and is not the key's file.
-func (s *IndexNow) ours(url string, k key) bool {
-	return strings.HasPrefix(url, s.Base) && !s.isKeyURL(url, k)
-}

@@ -19,7 +19,7 @@ const engineURL = "https://engine.example/indexnow"
 
 // sender returns a sender of the world, with its key served by the site.
 func (w *world) sender() *ping.IndexNow {
-	s := &ping.IndexNow{Journal: w.journal, Base: base, Engines: []string{engineURL}, Public: w.public, HTTP: w.client(), Log: w.log}
+	s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: w.journal, Base: base, Engines: []string{engineURL}, Public: w.public, HTTP: w.client(), Log: w.log}}
 	w.host("www.example.org", serving{s})
 	return s
 }
@@ -94,7 +94,7 @@ func TestEveryChangeIsSentIfConfigured(t *testing.T) {
 		w.change(update("b.html", 0.001), update("c.html", 0))
 		pass(time.Minute)
 		e.wantTaken("b.html c.html")
-	}, func(s *ping.IndexNow) { s.MinSignificance = -1 })
+	}, func(s *ping.IndexNow) { s.Options.MinSignificance = -1 })
 }
 
 func TestChangesWithinDebounceAreSentOnce(t *testing.T) {
@@ -190,7 +190,7 @@ func TestNothingIsSentBeforeRulesAreKnown(t *testing.T) {
 		pass(time.Minute)
 		e.wantTaken("a.html d.html e.html")
 	}, func(s *ping.IndexNow) {
-		s.Ready, s.Public = known.Load, func(string) bool { return known.Load() }
+		s.Options.Ready, s.Options.Public = known.Load, func(string) bool { return known.Load() }
 	})
 }
 
@@ -230,7 +230,7 @@ func TestBatchesAreBounded(t *testing.T) {
 			sizes = append(sizes, len(b.urls))
 		}
 		check(t, "sizes", fmt.Sprint(sizes), "[10 10 5]")
-	}, func(s *ping.IndexNow) { s.MaxBatch = 10 })
+	}, func(s *ping.IndexNow) { s.Options.MaxBatch = 10 })
 }
 
 func TestBatchIsBoundedInURLsAndBytes(t *testing.T) {
@@ -316,7 +316,7 @@ func TestSendAll(t *testing.T) {
 		w.change(remove("d0/p0000.html"))
 		e := newEngine(w, "engine.example")
 		s := w.sender()
-		s.SendAll = true
+		s.Options.SendAll = true
 		r, err := s.Turn(t.Context())
 		w.must(err)
 		check(t, "sent", r.Sent, 11_999)
@@ -333,15 +333,15 @@ func TestSendAll(t *testing.T) {
 func TestIndexNowRejectsWrongConfiguration(t *testing.T) {
 	w := newWorld(t)
 	good := func() *ping.IndexNow {
-		return &ping.IndexNow{Journal: w.journal, Base: base, Engines: []string{"bing"}}
+		return &ping.IndexNow{Options: ping.IndexNowOptions{Journal: w.journal, Base: base, Engines: []string{"bing"}}}
 	}
 	for name, spoil := range map[string]func(*ping.IndexNow){
-		"journal": func(s *ping.IndexNow) { s.Journal = nil },
-		"base":    func(s *ping.IndexNow) { s.Base = "https://www.example.org" },
-		"engine":  func(s *ping.IndexNow) { s.Engines = []string{"altavista"} },
-		"no eng":  func(s *ping.IndexNow) { s.Engines = nil },
-		"key":     func(s *ping.IndexNow) { s.Key = "short" },
-		"key 2":   func(s *ping.IndexNow) { s.Key = "has/slashes-and.dots" },
+		"journal": func(s *ping.IndexNow) { s.Options.Journal = nil },
+		"base":    func(s *ping.IndexNow) { s.Options.Base = "https://www.example.org" },
+		"engine":  func(s *ping.IndexNow) { s.Options.Engines = []string{"altavista"} },
+		"no eng":  func(s *ping.IndexNow) { s.Options.Engines = nil },
+		"key":     func(s *ping.IndexNow) { s.Options.Key = "short" },
+		"key 2":   func(s *ping.IndexNow) { s.Options.Key = "has/slashes-and.dots" },
 	} {
 		s := good()
 		spoil(s)
@@ -353,7 +353,7 @@ func TestIndexNowRejectsWrongConfiguration(t *testing.T) {
 		}
 	}
 	s := good()
-	s.Engines = append(ping.EngineNames(), "https://www.bing.com/indexnow", "https://own.example/in")
+	s.Options.Engines = append(ping.EngineNames(), "https://www.bing.com/indexnow", "https://own.example/in")
 	st, err := s.Status()
 	w.must(err)
 	check(t, "engines", len(st.Engines), len(ping.EngineNames())+1)

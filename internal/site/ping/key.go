@@ -1,6 +1,7 @@
 package ping
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -10,10 +11,12 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/atomicfile"
@@ -64,104 +67,158 @@ func newKey() string {
 	return hex.EncodeToString(b[:])
 }
 
-// theKey returns the current key. It makes one if there is none.
-func (s *IndexNow) theKey() (key, error) {
-	s.keyMu.Lock()
-	defer s.keyMu.Unlock()
-	if err := s.loadKey(); err != nil {
-		return key{}, err
-	}
-	if s.key.Key != "" && (s.Key == "" || s.Key == s.key.Key) {
-		return s.key, nil
-	}
-	k := s.Key
-	if k == "" {
-		k = newKey()
-	}
-	return s.key, s.replaceKey(k)
+// A keyring has the key of a site, its note in the journal and its file. Its methods may be called by many
+// goroutines at once.
+type keyring struct {
+	o    *IndexNowOptions
+	base *url.URL
+
+	mu     sync.Mutex // guards the fields below
+	key    key
+	loaded bool
+	kicked context.Context // ends when there is a new key
+	kick   context.CancelFunc
+
+	fileMu sync.Mutex // held while the key's file is written
 }
 
-// loadKey reads the note once. An unreadable note counts as missing: another key
-// is then made.
-func (s *IndexNow) loadKey() error {
-	if s.keyLoaded {
+func (r *keyring) open(o *IndexNowOptions, base *url.URL) {
+	r.o, r.base = o, base
+	r.kicked, r.kick = context.WithCancel(context.Background())
+}
+
+// kicks returns a context that ends when there is a new key.
+func (r *keyring) kicks() context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kicked
+}
+
+// current returns the current key. It makes one if there is none.
+func (r *keyring) current() (key, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.load(); err != nil {
+		return key{}, err
+	}
+	if r.key.Key != "" && (r.o.Key == "" || r.o.Key == r.key.Key) {
+		return r.key, nil
+	}
+	return r.key, r.replace(cmp.Or(r.o.Key, newKey()))
+}
+
+// load reads the note once. An unreadable note counts as missing: another key
+// is then made. Callers hold mu.
+func (r *keyring) load() error {
+	if r.loaded {
 		return nil
 	}
-	b, err := s.Journal.Note(keyNote)
+	b, err := r.o.Journal.Note(keyNote)
 	if err != nil {
 		return err
 	}
 	var k key
 	if b != nil && (json.Unmarshal(b, &k) != nil || !validKey(k.Key) || k.Old != "" && !validKey(k.Old)) {
-		s.log().Warn("indexnow: the stored key cannot be read: a new key replaces it")
+		r.o.log().Warn("indexnow: the stored key cannot be read: a new key replaces it")
 		k = key{}
 	}
-	s.key, s.keyLoaded = k, true
+	r.key, r.loaded = k, true
 	return nil
 }
 
-// replaceKey makes k the key. The previous one is still served for keepOld.
-func (s *IndexNow) replaceKey(k string) error {
-	now := s.now()
+// replace makes k the key. The previous one is still served for keepOld. Callers hold mu.
+func (r *keyring) replace(k string) error {
+	now := r.o.now()
 	next := key{Key: k, Made: now}
-	if s.key.Key != "" && s.key.Key != k {
-		next.Old, next.OldUntil = s.key.Key, now.Add(keepOld)
+	if r.key.Key != "" && r.key.Key != k {
+		next.Old, next.OldUntil = r.key.Key, now.Add(keepOld)
 	}
-	older := s.key.Old
-	if err := s.noteKey(next); err != nil {
+	older := r.key.Old
+	if err := r.note(next); err != nil {
 		return err
 	}
 	if older != "" && older != next.Old && older != k {
-		s.removeKeyFile(older)
+		r.removeFile(older)
 	}
 	return nil
 }
 
-func (s *IndexNow) noteKey(k key) error {
+// note stores a key. Callers hold mu.
+func (r *keyring) note(k key) error {
 	b, err := json.Marshal(k)
 	if err != nil {
 		return err
 	}
-	if err := s.Journal.SetNotes(map[string][]byte{keyNote: b}); err != nil {
+	if err := r.o.Journal.SetNotes(map[string][]byte{keyNote: b}); err != nil {
 		return err
 	}
-	s.key = k
+	r.key = k
 	return nil
 }
 
-// newKey makes another key, writes its file, and wakes engines that refused the
+// renew makes another key, writes its file, and wakes engines that refused the
 // old one. It is the remedy for a burned key: one that an engine no longer accepts
-// although the site serves it. The old key's file stays for a day. If Key is
+// although the site serves it. The old key's file stays for a day. If the key is
 // configured it returns an error: configure another one.
-func (s *IndexNow) newKey() (string, error) {
-	if err := s.init(); err != nil {
-		return "", err
-	}
-	if s.Key != "" {
+func (r *keyring) renew() (string, error) {
+	if r.o.Key != "" {
 		return "", errors.New("make indexnow key: the key is given by the configuration: change it there")
 	}
-	s.keyMu.Lock()
-	err := s.loadKey()
+	r.mu.Lock()
+	err := r.load()
 	if err == nil {
-		err = s.replaceKey(newKey())
+		err = r.replace(newKey())
 	}
-	k := s.key.Key
-	s.keyMu.Unlock()
+	k := r.key.Key
+	r.mu.Unlock()
 	if err == nil {
-		err = s.writeKeyFile()
+		err = r.writeFile()
 	}
 	if err != nil {
 		return "", fmt.Errorf("make indexnow key: %w", err)
 	}
-	s.kick()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kick()
+	r.kicked, r.kick = context.WithCancel(context.Background())
 	return k, nil
 }
 
-// keyURL returns the URL of a key's file.
-func (s *IndexNow) keyURL(k string) string { return s.Base + k + ".txt" }
+// seen records that the site serves the key.
+func (r *keyring) seen(k key) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.key.Key != k.Key {
+		return nil // replaced meanwhile
+	}
+	next := r.key
+	next.Seen = r.o.now()
+	return r.note(next)
+}
 
-// keyFile returns the path of a key's file in KeyDir.
-func (s *IndexNow) keyFile(k string) string { return filepath.Join(s.KeyDir, k+".txt") }
+// status makes no key.
+func (r *keyring) status() (st KeyStatus, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err = r.load(); err == nil && r.key.Key != "" {
+		st = KeyStatus{Key: r.key.Key, URL: r.url(r.key.Key), Made: r.key.Made, Seen: r.key.Seen}
+		if r.o.KeyDir != "" {
+			st.File = r.file(r.key.Key)
+		}
+	}
+	return st, err
+}
+
+// url returns the URL of a key's file.
+func (r *keyring) url(k string) string { return r.o.Base + k + ".txt" }
+
+// file returns the path of a key's file in KeyDir.
+func (r *keyring) file(k string) string { return filepath.Join(r.o.KeyDir, k+".txt") }
+
+// mayBeSent reports whether a URL lies below Base and is not the file of k or of the key before it.
+func (r *keyring) mayBeSent(url string, k key) bool {
+	return strings.HasPrefix(url, r.o.Base) && url != r.url(k.Key) && (k.Old == "" || url != r.url(k.Old))
+}
 
 // KeyPath returns the URL path of the file that proves the key, such as
 // "/0123456789abcdef0123456789abcdef.txt". It makes the key if there is none.
@@ -169,11 +226,11 @@ func (s *IndexNow) KeyPath() (string, error) {
 	if err := s.init(); err != nil {
 		return "", err
 	}
-	k, err := s.theKey()
+	k, err := s.key.current()
 	if err != nil {
 		return "", fmt.Errorf("indexnow key: %w", err)
 	}
-	return s.path + k.Key + ".txt", nil
+	return s.key.base.Path + k.Key + ".txt", nil
 }
 
 // ServesPath reports whether ServeHTTP serves a URL path: that of the key's file,
@@ -189,16 +246,16 @@ func (s *IndexNow) keyAt(path string) (string, bool) {
 	}
 	name, ok := strings.CutSuffix(path, ".txt")
 	if ok {
-		name, ok = strings.CutPrefix(name, s.path)
+		name, ok = strings.CutPrefix(name, s.key.base.Path)
 	}
 	if !ok || !validKey(name) {
 		return "", false
 	}
-	k, err := s.theKey()
+	k, err := s.key.current()
 	if err != nil {
 		return "", false
 	}
-	return name, name == k.Key || name == k.Old && s.now().Before(k.OldUntil)
+	return name, name == k.Key || name == k.Old && s.Options.now().Before(k.OldUntil)
 }
 
 // ServeHTTP answers requests for the key's file, see KeyPath.
@@ -223,44 +280,39 @@ func (s *IndexNow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isKeyURL reports whether url is a key's file, which is never sent.
-func (s *IndexNow) isKeyURL(url string, k key) bool {
-	return url == s.keyURL(k.Key) || k.Old != "" && url == s.keyURL(k.Old)
-}
-
-// writeKeyFile ensures that KeyDir has the key's file, which a deployment of the
+// writeFile ensures that KeyDir has the key's file, which a deployment of the
 // site may have deleted, and removes the previous key's file when it has expired.
-func (s *IndexNow) writeKeyFile() error {
-	if s.KeyDir == "" {
+func (r *keyring) writeFile() error {
+	if r.o.KeyDir == "" {
 		return nil
 	}
-	k, err := s.theKey()
+	k, err := r.current()
 	if err != nil {
 		return err
 	}
-	s.fileMu.Lock()
-	defer s.fileMu.Unlock()
-	if k.Old != "" && over(k.OldUntil, s.now(), keepOld) {
-		s.removeKeyFile(k.Old)
+	r.fileMu.Lock()
+	defer r.fileMu.Unlock()
+	if k.Old != "" && over(k.OldUntil, r.o.now(), keepOld) {
+		r.removeFile(k.Old)
 	}
-	path := s.keyFile(k.Key)
+	path := r.file(k.Key)
 	if holds(path, k.Key) {
 		return nil
 	}
 	return atomicfile.Write(path, k.Key, 0o644)
 }
 
-// removeKeyFile removes the file of an old key, if it is ours.
-func (s *IndexNow) removeKeyFile(k string) {
-	if s.KeyDir == "" {
+// removeFile removes the file of an old key, if it is ours.
+func (r *keyring) removeFile(k string) {
+	if r.o.KeyDir == "" {
 		return
 	}
-	path := s.keyFile(k)
+	path := r.file(k)
 	if !holds(path, k) {
 		return
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log().Warn("indexnow: old key file could not be removed", "file", path, "err", err)
+		r.o.log().Warn("indexnow: old key file could not be removed", "file", path, "err", err)
 	}
 }
 
@@ -273,15 +325,15 @@ func holds(path, text string) bool {
 	return err == nil && string(b) == text
 }
 
-// checkKey fetches the key's file as an engine would. It is served right, or
+// check fetches the key's file as an engine would. It is served right, or
 // certainly wrong, or neither is known: a firewall may admit engines and not us.
-func (s *IndexNow) checkKey(ctx context.Context, k key) (right, wrong bool, why string) {
-	req, err := http.NewRequest(http.MethodGet, s.keyURL(k.Key), nil)
+func (r *keyring) check(ctx context.Context, k key) (right, wrong bool, why string) {
+	url := r.url(k.Key)
+	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return false, true, err.Error()
 	}
-	a := ask(ctx, transport(s.HTTP), req, askTime)
-	url := s.keyURL(k.Key)
+	a := ask(ctx, transport(r.o.HTTP), req, askTime)
 	switch {
 	case a.status == 0:
 		return false, false, fmt.Sprintf("%s could not be fetched from here: %v", url, a.err)
@@ -293,16 +345,4 @@ func (s *IndexNow) checkKey(ctx context.Context, k key) (right, wrong bool, why 
 		return false, true, fmt.Sprintf("%s answers %v", url, a)
 	}
 	return false, false, fmt.Sprintf("%s answers %v from here", url, a)
-}
-
-// recordKeySeen records that the site serves the key.
-func (s *IndexNow) recordKeySeen(k key) error {
-	s.keyMu.Lock()
-	defer s.keyMu.Unlock()
-	if s.key.Key != k.Key {
-		return nil // replaced meanwhile
-	}
-	next := s.key
-	next.Seen = s.now()
-	return s.noteKey(next)
 }

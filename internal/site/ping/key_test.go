@@ -69,7 +69,7 @@ func TestAutoRotateReplacesBurnedKeyOnceADay(t *testing.T) {
 		pass(25 * time.Hour)
 		e.wantTaken("a.html")
 	}, func(s *ping.IndexNow) {
-		s.AutoRotate = true
+		s.Options.AutoRotate = true
 		s.KeyPath()
 	})
 }
@@ -123,7 +123,7 @@ func TestKeyFile(t *testing.T) {
 		e := newEngine(w, "engine.example")
 		docroot := t.TempDir()
 		w.host("www.example.org", serving{http.FileServer(http.Dir(docroot))})
-		s := &ping.IndexNow{Journal: w.journal, Base: base, Engines: []string{engineURL}, KeyDir: docroot, HTTP: w.client(), Log: w.log}
+		s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: w.journal, Base: base, Engines: []string{engineURL}, KeyDir: docroot, HTTP: w.client(), Log: w.log}}
 		turn := func() ping.Result {
 			t.Helper()
 			r, err := s.Turn(t.Context())
@@ -160,7 +160,7 @@ func TestKeyFile(t *testing.T) {
 		e.wantTaken("c.html")
 		check(t, "files", names(), 1)
 		// Another process uses the same key.
-		s = &ping.IndexNow{Journal: w.journal, Base: base, Engines: []string{engineURL}, KeyDir: docroot, HTTP: w.client()}
+		s = &ping.IndexNow{Options: ping.IndexNowOptions{Journal: w.journal, Base: base, Engines: []string{engineURL}, KeyDir: docroot, HTTP: w.client()}}
 		path, err = s.KeyPath()
 		w.must(err)
 		check(t, "key", path, "/"+k+".txt")
@@ -177,7 +177,7 @@ func TestKeyFile(t *testing.T) {
 
 func TestKeyIsServed(t *testing.T) {
 	w := newWorld(t)
-	s := &ping.IndexNow{Journal: w.journal, Base: "https://www.example.org/blog/", Engines: []string{"bing"}, Key: "my-own-key-1"}
+	s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: w.journal, Base: "https://www.example.org/blog/", Engines: []string{"bing"}, Key: "my-own-key-1"}}
 	path, err := s.KeyPath()
 	w.must(err)
 	check(t, "path", path, "/blog/my-own-key-1.txt")
@@ -210,7 +210,7 @@ func TestKeyOfSiteBelowPath(t *testing.T) {
 		w := newWorld(t)
 		e := newEngine(w, "engine.example")
 		s := w.sender()
-		s.Base = base + "blog/"
+		s.Options.Base = base + "blog/"
 		_, err := s.Turn(t.Context())
 		w.must(err)
 		w.change(create("blog/a.html"), create("shop/b.html"))

@@ -71,7 +71,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 func TestHubIsBounded(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.stop()
-		w.hub = &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client(), MaxSubscriptions: 6, PerHost: 4}
+		w.hub = &ping.Hub{Options: ping.HubOptions{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client(), MaxSubscriptions: 6, PerHost: 4}}
 		// Without verifications, requests wait up to a limit, and further ones are rejected.
 		count := func(host string, n int) string {
 			answers := make(map[int]int)
@@ -113,8 +113,8 @@ func TestHubIsBoundedPerClient(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
 		w.stop()
 		who := "one"
-		w.hub = &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client(), MaxSubscriptions: 40,
-			Client: func(*http.Request) string { return who }}
+		w.hub = &ping.Hub{Options: ping.HubOptions{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: w.feeds.topic, HTTP: w.client(), MaxSubscriptions: 40,
+			Client: func(*http.Request) string { return who }}}
 		count := func(n int) string {
 			answers := make(map[int]int)
 			for i := range n {
@@ -176,7 +176,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 				io.Copy(rw, resp.Body)
 			}))
 			defer web.Close()
-			hub := &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: f.topic, AllowPrivate: allow, Debounce: time.Millisecond, Log: w.log}
+			hub := &ping.Hub{Options: ping.HubOptions{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: f.topic, AllowPrivate: allow, Debounce: time.Millisecond, Log: w.log}}
 			stop := run(t, hub)
 			defer stop()
 			own := strings.Replace(web.URL, "127.0.0.1", "localhost", 1) + "/cb"
@@ -217,7 +217,7 @@ func FuzzHubRequest(f *testing.F) {
 	f.Add("hub.mode=publish&hub.url=x")
 	f.Add("&&==%00")
 	w := newWorld(f)
-	hub := &ping.Hub{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: (&feeds{}).topic, MaxSubscriptions: 1 << 30, PerHost: 1 << 30}
+	hub := &ping.Hub{Options: ping.HubOptions{Journal: w.journal, URL: ownHub, Topics: []string{feedTopic}, Topic: (&feeds{}).topic, MaxSubscriptions: 1 << 30, PerHost: 1 << 30}}
 	f.Fuzz(func(t *testing.T, form string) {
 		status, _ := post(hub, form, "application/x-www-form-urlencoded")
 		switch status {

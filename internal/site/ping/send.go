@@ -2,6 +2,7 @@ package ping
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,10 @@ type draft struct {
 	edits map[string]pendingURL
 }
 
+func (e *engine) maxBatch() int { return min(cmp.Or(max(e.o.MaxBatch, 0), maxBatch), maxBatch) }
+
+func (e *engine) ready() bool { return e.o.Ready == nil || e.o.Ready() }
+
 // choose makes a batch of URLs that are due.
 func (e *engine) choose(now time.Time, limit int) (draft, error) {
 	d := draft{edits: make(map[string]pendingURL)}
@@ -75,15 +80,15 @@ func (e *engine) choose(now time.Time, limit int) (draft, error) {
 		if len(d.urls) == limit || size > maxBody || len(d.edits) == walkAtOnce {
 			break
 		}
-		entry, present, err := e.s.Journal.Get(url)
+		entry, present, err := e.o.Journal.Get(url)
 		if err != nil {
 			return d, err
 		}
 		o := e.urls[url]
-		public := e.s.Public == nil || e.s.Public(url)
+		public := e.o.Public == nil || e.o.Public(url)
 		switch {
 		case present && !public:
-			if o.due = now.Add(e.s.debounce()); now.Sub(o.since) > maxWithheld {
+			if o.due = now.Add(e.o.debounce()); now.Sub(o.since) > maxWithheld {
 				o = lately(o)
 			}
 			d.edits[url] = o
@@ -104,8 +109,8 @@ func lately(o pendingURL) pendingURL { return pendingURL{sent: o.sent} }
 // Outcome if nothing was tried. more says that there may be another batch to
 // send at once.
 func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
-	now := e.s.now()
-	k, err := e.s.theKey()
+	now := e.o.now()
+	k, err := e.key.current()
 	if err != nil {
 		return did, false, err
 	}
@@ -117,10 +122,10 @@ func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
 			return did, false, err
 		}
 	}
-	if !over(e.state.RetryAt, now, longestHint) || len(e.urls) == 0 || !e.s.ready() {
+	if !over(e.state.RetryAt, now, longestHint) || len(e.urls) == 0 || !e.ready() {
 		return did, false, nil
 	}
-	limit := e.s.maxBatch()
+	limit := e.maxBatch()
 	if e.state.Limit > 0 {
 		limit = min(limit, e.state.Limit)
 	}
@@ -131,16 +136,16 @@ func (e *engine) send(ctx context.Context) (did Outcome, more bool, err error) {
 	if err != nil || len(d.urls) == 0 {
 		return did, len(d.edits) > 0, err
 	}
-	if err := e.s.writeKeyFile(); err != nil {
-		e.s.log().Warn("indexnow: key file could not be written", "err", err)
+	if err := e.key.writeFile(); err != nil {
+		e.o.log().Warn("indexnow: key file could not be written", "err", err)
 	}
 	if k.Seen.IsZero() {
-		right, wrong, why := e.s.checkKey(ctx, k)
+		right, wrong, why := e.key.check(ctx, k)
 		switch {
 		case right:
-			err = e.s.recordKeySeen(k)
+			err = e.key.seen(k)
 		case wrong: // an engine that finds no key may never accept that key again
-			did = Outcome{At: e.s.now(), URLs: len(d.urls), Note: "not sent: " + why}
+			did = Outcome{At: e.o.now(), URLs: len(d.urls), Note: "not sent: " + why}
 			return did, false, e.failed(did, 0, KeyUnserved, "the key is not served: "+why)
 		}
 		if err != nil {
@@ -163,9 +168,9 @@ func (e *engine) post(ctx context.Context, k key, urls []string) (answer, error)
 		Key         string   `json:"key"`
 		KeyLocation string   `json:"keyLocation,omitempty"`
 		URLList     []string `json:"urlList"`
-	}{Host: e.s.host, Key: k.Key, URLList: urls}
-	if e.s.path != "/" {
-		msg.KeyLocation = e.s.keyURL(k.Key)
+	}{Host: e.key.base.Host, Key: k.Key, URLList: urls}
+	if e.key.base.Path != "/" {
+		msg.KeyLocation = e.key.url(k.Key)
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -178,12 +183,12 @@ func (e *engine) post(ctx context.Context, k key, urls []string) (answer, error)
 		return answer{}, err
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	return ask(ctx, transport(e.s.HTTP), req, askTime), nil
+	return ask(ctx, transport(e.o.HTTP), req, askTime), nil
 }
 
 // judge records the result of a response.
 func (e *engine) judge(ctx context.Context, k key, urls []string, a answer) (did Outcome, more bool, err error) {
-	did = Outcome{At: e.s.now(), Status: a.status, URLs: len(urls), Note: a.String()}
+	did = Outcome{At: e.o.now(), Status: a.status, URLs: len(urls), Note: a.String()}
 	switch {
 	case a.ok():
 		return did, true, e.accepted(did, urls, a)
@@ -199,9 +204,9 @@ func (e *engine) judge(ctx context.Context, k key, urls []string, a answer) (did
 	case a.status == http.StatusForbidden:
 		return did, false, e.keyRefused(ctx, did, k, a)
 	}
-	pause, edits := a.pause(e.name+" "+e.s.Base, e.state.Failures+1, did.At), make(map[string]pendingURL)
+	pause, edits := a.pause(e.name+" "+e.o.Base, e.state.Failures+1, did.At), make(map[string]pendingURL)
 	if a.unclear() { // the batch may have been accepted
-		pause = max(pause, e.s.debounce())
+		pause = max(pause, e.o.debounce())
 		for _, url := range urls {
 			if o := e.urls[url]; o.fresh {
 				o.fresh = false
@@ -229,12 +234,12 @@ func (e *engine) accepted(did Outcome, urls []string, a answer) error {
 		edits[url] = pendingURL{sent: at}
 	}
 	if e.state.Failures > 0 {
-		e.s.log().Info("indexnow: batches are accepted again", "engine", e.name)
+		e.o.log().Info("indexnow: batches are accepted again", "engine", e.name)
 	}
 	return e.commit(edits, func(st *engineState) {
 		st.Failures, st.Alone, st.RetryAt, st.Trouble, st.Burned, st.Key = 0, 0, time.Time{}, "", "", state
 		st.Accepted += int64(len(urls))
-		if st.Limit *= 2; st.Limit >= e.s.maxBatch() {
+		if st.Limit *= 2; st.Limit >= e.maxBatch() {
 			st.Limit = 0
 		}
 		st.add(did)
@@ -245,12 +250,12 @@ func (e *engine) accepted(did Outcome, urls []string, a answer) error {
 func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, error) {
 	o := e.urls[url]
 	o.refused++
-	o.due = did.At.Add(e.s.debounce() << o.refused)
+	o.due = did.At.Add(e.o.debounce() << o.refused)
 	did.URL = clip(url, 500)
 	if o.refused >= maxRefused {
 		did.Dropped = true
 		did.Note += "; the URL is not sent again unless its page changes"
-		e.s.log().Warn("indexnow: refused URL dropped", "engine", e.name, "url", url, "answer", a.String())
+		e.o.log().Warn("indexnow: refused URL dropped", "engine", e.name, "url", url, "answer", a.String())
 		o = lately(o)
 	}
 	edits := map[string]pendingURL{url: o}
@@ -263,8 +268,8 @@ func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, erro
 	}
 	// The URLs are not the cause then. Each retry costs one request, and may in
 	// the end drop one URL.
-	return did, false, e.failedWith(edits, did, backoff(e.name+" "+e.s.Base, e.state.Failures+1), e.state.Key,
-		fmt.Sprintf("every URL is refused: %v; is the key meant for the host %s?", a, e.s.host), func(st *engineState) {
+	return did, false, e.failedWith(edits, did, backoff(e.name+" "+e.o.Base, e.state.Failures+1), e.state.Key,
+		fmt.Sprintf("every URL is refused: %v; is the key meant for the host %s?", a, e.key.base.Host), func(st *engineState) {
 			st.Alone++
 			st.Limit = 1
 		})
@@ -272,27 +277,27 @@ func (e *engine) refused(did Outcome, url string, a answer) (Outcome, bool, erro
 
 // keyRefused finds out why an engine says that the key is not valid.
 func (e *engine) keyRefused(ctx context.Context, did Outcome, k key, a answer) error {
-	right, wrong, why := e.s.checkKey(ctx, k)
+	right, wrong, why := e.key.check(ctx, k)
 	switch {
 	case wrong:
 		return e.failed(did, 0, KeyUnserved, "the key is refused, since it is not served: "+why)
 	case !right:
 		return e.failed(did, 0, KeyRefused, fmt.Sprintf("the key is refused: %v; %s", a, why))
 	}
-	trouble := fmt.Sprintf("the key is burned: the engine refuses it (%v), although %s serves it; make a new key", a, e.s.keyURL(k.Key))
+	trouble := fmt.Sprintf("the key is burned: the engine refuses it (%v), although %s serves it; make a new key", a, e.key.url(k.Key))
 	err := e.failedWith(nil, did, burnedAgain, KeyBurned, trouble, func(st *engineState) {
 		st.Burned, st.Limit = k.Key, 1
 	})
-	if err != nil || !e.s.AutoRotate || e.s.Key != "" || e.s.now().Sub(k.Made) < rotateAgain {
+	if err != nil || !e.o.AutoRotate || e.o.Key != "" || e.o.now().Sub(k.Made) < rotateAgain {
 		return err
 	}
-	if now, err := e.s.theKey(); err != nil || now.Key != k.Key {
+	if now, err := e.key.current(); err != nil || now.Key != k.Key {
 		return err // it has been replaced already
 	}
-	if _, err := e.s.newKey(); err != nil {
+	if _, err := e.key.renew(); err != nil {
 		return err
 	}
-	e.s.log().Warn("indexnow: the burned key has been replaced", "engine", e.name)
+	e.o.log().Warn("indexnow: the burned key has been replaced", "engine", e.name)
 	return nil
 }
 
@@ -300,7 +305,7 @@ func (e *engine) keyRefused(ctx context.Context, did Outcome, k key, a answer) e
 // pause, or after backoff if pause is zero.
 func (e *engine) failed(did Outcome, pause time.Duration, k KeyState, trouble string) error {
 	if pause == 0 {
-		pause = backoff(e.name+" "+e.s.Base, e.state.Failures+1)
+		pause = backoff(e.name+" "+e.o.Base, e.state.Failures+1)
 	}
 	return e.failedWith(nil, did, pause, k, trouble, func(*engineState) {})
 }
@@ -308,7 +313,7 @@ func (e *engine) failed(did Outcome, pause time.Duration, k KeyState, trouble st
 func (e *engine) failedWith(edits map[string]pendingURL, did Outcome, pause time.Duration, k KeyState, trouble string, change func(*engineState)) error {
 	pause = min(pause, longestHint)
 	if e.state.Trouble != trouble {
-		e.s.log().Warn("indexnow: "+trouble, "engine", e.name, "again_in", pause.Round(time.Second))
+		e.o.log().Warn("indexnow: "+trouble, "engine", e.name, "again_in", pause.Round(time.Second))
 	}
 	return e.commit(edits, func(st *engineState) {
 		st.Failures++

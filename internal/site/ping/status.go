@@ -56,27 +56,18 @@ func (s *IndexNow) Status() (Status, error) {
 	if err := s.init(); err != nil {
 		return Status{}, err
 	}
-	st := Status{Base: s.Base}
-	s.keyMu.Lock()
-	err := s.loadKey()
-	k := s.key
-	s.keyMu.Unlock()
-	if err != nil {
+	st := Status{Base: s.Options.Base}
+	var err error
+	if st.Key, err = s.key.status(); err != nil {
 		return st, err
 	}
-	if k.Key != "" {
-		st.Key = KeyStatus{Key: k.Key, URL: s.keyURL(k.Key), Made: k.Made, Seen: k.Seen}
-		if s.KeyDir != "" {
-			st.Key.File = s.keyFile(k.Key)
-		}
-	}
-	now := s.now()
+	now := s.Options.now()
 	for _, e := range s.engines {
 		e.mu.Lock()
 		loaded := e.loaded
 		e.mu.Unlock()
 		if !loaded { // nobody runs it
-			e = &engine{s: s, name: e.name, endpoint: e.endpoint, prefix: e.prefix}
+			e = &engine{o: e.o, key: e.key, name: e.name, endpoint: e.endpoint, prefix: e.prefix}
 			if err := e.load(); err != nil {
 				return st, err
 			}
@@ -91,7 +82,7 @@ func (e *engine) status(now time.Time) EngineStatus {
 	defer e.mu.Unlock()
 	st := EngineStatus{Name: e.name, Endpoint: e.endpoint, Cursor: e.state.Cursor, Accepted: e.state.Accepted, Key: e.state.Key,
 		Trouble: e.state.Trouble, Failures: e.state.Failures, Results: e.state.Results}
-	if head := e.s.Journal.Head(); head.Epoch == st.Cursor.Epoch && head.Seq > st.Cursor.Seq {
+	if head := e.o.Journal.Head(); head.Epoch == st.Cursor.Epoch && head.Seq > st.Cursor.Seq {
 		st.Behind = head.Seq - st.Cursor.Seq
 	}
 	for _, o := range e.urls {

@@ -46,14 +46,14 @@ type reads struct{ all, now, most atomic.Int64 }
 func (w *hubWorld) countReads() *reads {
 	w.stop()
 	var r reads
-	w.hub = &ping.Hub{Journal: w.journal, URL: ownHub, Topics: w.hub.Topics, HTTP: w.client(), Log: w.log,
+	w.hub = &ping.Hub{Options: ping.HubOptions{Journal: w.journal, URL: ownHub, Topics: w.hub.Options.Topics, HTTP: w.client(), Log: w.log,
 		Topic: func(ctx context.Context, url string) (string, []byte, error) {
 			r.all.Add(1)
 			r.most.Store(max(r.most.Load(), r.now.Add(1)))
 			defer r.now.Add(-1)
 			time.Sleep(time.Second)
 			return w.feeds.topic(ctx, url)
-		}}
+		}}}
 	w.stop = run(w.t, w.hub)
 	synctest.Wait()
 	return &r
@@ -63,27 +63,27 @@ func (w *hubWorld) countReads() *reads {
 // if one of its subscribers does not answer.
 func TestManyTopicsAreDeliveredInTurn(t *testing.T) {
 	hubStory(t, func(w *hubWorld) {
-		w.hub.Topics = nil
+		w.hub.Options.Topics = nil
 		for i := range 6 {
 			topic := fmt.Sprint(base, "feed", i)
-			w.hub.Topics = append(w.hub.Topics, topic)
+			w.hub.Options.Topics = append(w.hub.Options.Topics, topic)
 			w.feeds.publish(topic, fmt.Sprint("first of ", i))
 		}
 		reads := w.countReads()
 		slow := newSubscriber(w.world, w.feeds, "slow.example")
 		slow.mood = func() string { return "hang" }
-		for i, topic := range w.hub.Topics {
+		for i, topic := range w.hub.Options.Topics {
 			w.ask("hub.topic", topic, "hub.callback", fmt.Sprint("https://reader.example/", i))
 			w.ask("hub.topic", topic, "hub.callback", fmt.Sprint("https://slow.example/", i))
 			pass(5 * time.Second)
 		}
 		check(t, "reads at the same time", reads.most.Load(), 1)
-		for i, topic := range w.hub.Topics {
+		for i, topic := range w.hub.Options.Topics {
 			w.feeds.publish(topic, fmt.Sprint("second of ", i))
 		}
 		w.change(create("a.html"))
 		pass(50 * time.Second) // 10 to gather, and 10 for the slow subscriber of every other topic
-		for i := range w.hub.Topics {
+		for i := range w.hub.Options.Topics {
 			check(t, "versions", fmt.Sprint(w.sub.have(fmt.Sprint("https://reader.example/", i))), "[2]")
 		}
 		if n := reads.most.Load(); n > 2 {

@@ -280,7 +280,7 @@ func TestSlowEngineDelaysNoOther(t *testing.T) {
 		slow, quick := newEngine(w, "slow.example"), newEngine(w, "quick.example")
 		slow.be(func() string { return "hang" })
 		s := w.sender()
-		s.Engines = []string{"https://slow.example/indexnow", "https://quick.example/indexnow"}
+		s.Options.Engines = []string{"https://slow.example/indexnow", "https://quick.example/indexnow"}
 		s.SetRoom(50)
 		stop := run(t, s)
 		defer stop()

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -46,7 +45,6 @@ type WebSub struct {
 
 	HTTP *http.Client // only its Transport is used; nil means http.DefaultTransport
 	Log  *slog.Logger // nil means silence
-	Now  func() time.Time
 
 	once    sync.Once
 	initErr error
@@ -97,7 +95,6 @@ type PingStatus struct {
 	RetryAt  time.Time `json:"retry_at,omitzero"`
 }
 
-func (w *WebSub) now() time.Time          { return clock.Now(w.Now) }
 func (w *WebSub) log() *slog.Logger       { return cmp.Or(w.Log, slog.New(slog.DiscardHandler)) }
 func (w *WebSub) debounce() time.Duration { return cmp.Or(max(w.Debounce, 0), 30*time.Second) }
 
@@ -239,7 +236,7 @@ func (p *pinger) run(ctx context.Context) error {
 			p.w.log().Error("websub: the journal could not be used", "hub", p.hub, "err", err, "again_in", again)
 			pause.For(ctx, again)
 		case !at.IsZero():
-			pause.For(ctx, at.Sub(p.w.now()))
+			pause.For(ctx, time.Until(at))
 		}
 	}
 }
@@ -253,7 +250,7 @@ func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
 	if err := p.settle(); err != nil {
 		return at, err
 	}
-	head, now := p.w.Journal.Head(), p.w.now()
+	head, now := p.w.Journal.Head(), time.Now()
 	if head.IsZero() {
 		return at, nil
 	}
@@ -288,7 +285,7 @@ func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
 	if errors.Is(a.err, errEnded) {
 		return at, ctx.Err()
 	}
-	now = p.w.now()
+	now = time.Now()
 	if a.ok() {
 		return now, p.commit(func(st *pingState) {
 			st.Cursor, st.PingedAt, st.Status = stands, now, a.status

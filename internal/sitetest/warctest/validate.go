@@ -1,4 +1,6 @@
-package warc
+// Package warctest checks archives against the standard, for tests: more strictly than package warc, which reads
+// what writers of all kinds have written.
+package warctest
 
 import (
 	"bufio"
@@ -22,24 +24,37 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/warc"
 )
 
 // A Report is the contents of a valid archive.
 type Report struct {
 	Records int
-	Types   map[Type]int
-	Places  []Place // of each record, in order; File is empty
+	Types   map[warc.Type]int
+	Places  []warc.Place // of each record, in order; File is empty
 	URLs    []string
 }
 
 // maxFaults bounds the faults reported of one file.
 const maxFaults = 100
 
+// Record is a valid record, to be spoiled.
+const Record = "WARC/1.1\r\n" +
+	"WARC-Type: response\r\n" +
+	"WARC-Record-ID: <urn:uuid:0b1f6e5e-6d0a-4c1d-9d35-1a2b3c4d5e6f>\r\n" +
+	"WARC-Date: 2026-03-01T12:00:00.123Z\r\n" +
+	"WARC-Target-URI: https://example.org/\r\n" +
+	"WARC-Payload-Digest: sha256:b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9\r\n" +
+	"WARC-IP-Address: 192.0.2.1\r\n" +
+	"Content-Type: application/http;msgtype=response\r\n" +
+	"Content-Length: 50\r\n\r\n" +
+	"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world\r\n\r\n"
+
 // Validate checks a file against ISO 28500:2017, WARC 1.0 too, and returns all faults, joined. It is stricter
 // than any reader: it checks the line ends, which fields a record may have, all digests, and that each record
 // of a compressed file is a piece of its own. It remembers the id of each record.
 func Validate(src io.Reader) (*Report, error) {
-	v := &validator{members: coding.NewMembers(src), report: Report{Types: map[Type]int{}}, ids: map[string]int64{}, digests: map[string]string{}}
+	v := &validator{members: coding.NewMembers(src), report: Report{Types: map[warc.Type]int{}}, ids: map[string]int64{}, digests: map[string]string{}}
 	defer v.members.Close()
 	v.in = bufio.NewReaderSize(v.members, 64<<10)
 	if err := v.run(); err != nil {
@@ -95,20 +110,13 @@ func (v *validator) run() error {
 		if v.members.Plain() {
 			end -= int64(v.in.Buffered())
 		}
-		v.report.Places = append(v.report.Places, Place{Offset: v.at, Length: end - v.at})
+		v.report.Places = append(v.report.Places, warc.Place{Offset: v.at, Length: end - v.at})
 	}
 }
 
 // record reads one record. On error, the position of the next record is unknown.
 func (v *validator) record() error {
-	head, err := readLines(v.in, nil, maxHeader)
-	if err != nil {
-		return err
-	}
-	if bytes.Count(head, []byte("\n")) != bytes.Count(head, []byte("\r\n")) || bytes.Count(head, []byte("\r")) != bytes.Count(head, []byte("\r\n")) {
-		v.fault("header line does not end in CRLF")
-	}
-	rec, err := parseHeader(head)
+	rec, err := v.read()
 	if err != nil {
 		return err
 	}
@@ -118,13 +126,13 @@ func (v *validator) record() error {
 	if rec.Version != "1.0" && rec.Version != "1.1" {
 		v.fault("unknown version %q", rec.Version)
 	}
-	v.header(rec)
+	v.fields(rec)
 	if err := v.block(rec); err != nil {
 		return err
 	}
 	var end [4]byte
 	if _, err := io.ReadFull(v.in, end[:]); err != nil {
-		return whole(err)
+		return unexpected(err)
 	}
 	if string(end[:]) != "\r\n\r\n" {
 		return malformed("block is followed by %q", end)
@@ -132,15 +140,103 @@ func (v *validator) record() error {
 	return nil
 }
 
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("malformed record: "+format, args...)
+}
+
+// unexpected makes io.EOF within a record io.ErrUnexpectedEOF.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// The bounds of a header, which are those of a reader.
+const (
+	maxHeader = 64 << 10 // bytes
+	maxFields = 256
+	maxInfo   = 1 << 20 // bytes of a block of fields that are checked
+)
+
+// read reads the header of a record, and the empty line after it.
+func (v *validator) read() (*warc.Record, error) {
+	var lines []string
+	strict := true
+	for size := 0; ; {
+		line, err := v.in.ReadString('\n')
+		if size += len(line); size > maxHeader {
+			return nil, malformed("more than %d bytes of header", maxHeader)
+		}
+		if err != nil {
+			return nil, unexpected(err)
+		}
+		text := strings.TrimRight(line, "\r\n")
+		if text == "" {
+			break
+		}
+		strict = strict && line == text+"\r\n" && !strings.Contains(text, "\r")
+		lines = append(lines, text)
+	}
+	if !strict {
+		v.fault("header line does not end in CRLF")
+	}
+	if len(lines) == 0 || !strings.HasPrefix(lines[0], "WARC/") || len(lines[0]) > 13 {
+		return nil, malformed("first line is %.20q, want a WARC version", lines)
+	}
+	rec := &warc.Record{Version: lines[0][len("WARC/"):]}
+	for _, line := range lines[1:] {
+		if n := len(rec.Fields); (line[0] == ' ' || line[0] == '\t') && n > 0 {
+			rec.Fields[n-1].Value += " " + strings.TrimSpace(line)
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, malformed("header line %.80q has no colon", line)
+		}
+		if len(rec.Fields) == maxFields {
+			return nil, malformed("more than %d fields", maxFields)
+		}
+		rec.Fields = append(rec.Fields, warc.Field{Name: name, Value: strings.TrimSpace(value)})
+	}
+	size, err := strconv.ParseUint(rec.Fields.Get("Content-Length"), 10, 60)
+	if err != nil {
+		return nil, malformed("invalid content-length %.40q", rec.Fields.Get("Content-Length"))
+	}
+	rec.Size = int64(size)
+	return rec, nil
+}
+
+// isToken reports whether s is an HTTP token, as field names are.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", c) })
+}
+
+// bare returns a URI without angle brackets around it.
+func bare(uri string) string {
+	if rest, ok := strings.CutPrefix(uri, "<"); ok && strings.HasSuffix(rest, ">") {
+		return strings.TrimSuffix(rest, ">")
+	}
+	return uri
+}
+
 // A rule is the types of records in which a field may stand, and the form of its value. An empty list of
 // types means all.
 type rule struct {
-	only, not []Type
-	must      []Type
-	check     func(v *validator, rec *Record, value string) bool
+	only, not []warc.Type
+	must      []warc.Type
+	check     func(v *validator, rec *warc.Record, value string) bool
 }
 
-var everyType = []Type{Warcinfo, Response, Resource, Request, Metadata, Revisit, Conversion, Continuation}
+// The types of section 6 that Parley does not write.
+const (
+	resource     warc.Type = "resource"
+	request      warc.Type = "request"
+	conversion   warc.Type = "conversion"
+	continuation warc.Type = "continuation"
+)
+
+var everyType = []warc.Type{warc.Warcinfo, warc.Response, resource, request, warc.Metadata, warc.Revisit, conversion, continuation}
 
 // rules returns the rule of section 5 of the standard for a field.
 func rules(name string) (rule, bool) {
@@ -148,50 +244,50 @@ func rules(name string) (rule, bool) {
 	case "warc-record-id":
 		return rule{must: everyType, check: isID}, true
 	case "content-length":
-		return rule{must: everyType, check: func(_ *validator, _ *Record, s string) bool { return strings.Trim(s, "0123456789") == "" }}, true
+		return rule{must: everyType, check: func(_ *validator, _ *warc.Record, s string) bool { return strings.Trim(s, "0123456789") == "" }}, true
 	case "warc-date":
 		return rule{must: everyType, check: isDate}, true
 	case "warc-type":
-		return rule{must: everyType, check: func(_ *validator, _ *Record, s string) bool { return isToken(s) }}, true
+		return rule{must: everyType, check: func(_ *validator, _ *warc.Record, s string) bool { return isToken(s) }}, true
 	case "content-type":
 		return rule{check: isMediaType}, true
 	case "warc-concurrent-to":
-		return rule{only: []Type{Response, Resource, Request, Metadata, Revisit}, check: isID}, true
+		return rule{only: []warc.Type{warc.Response, resource, request, warc.Metadata, warc.Revisit}, check: isID}, true
 	case "warc-block-digest", "warc-payload-digest":
 		return rule{check: isDigest}, true
 	case "warc-ip-address":
-		return rule{only: []Type{Response, Resource, Request, Metadata, Revisit}, check: isAddress}, true
+		return rule{only: []warc.Type{warc.Response, resource, request, warc.Metadata, warc.Revisit}, check: isAddress}, true
 	case "warc-refers-to":
-		return rule{only: []Type{Metadata, Revisit, Conversion}, check: isID}, true
+		return rule{only: []warc.Type{warc.Metadata, warc.Revisit, conversion}, check: isID}, true
 	case "warc-refers-to-target-uri":
-		return rule{only: []Type{Revisit}, check: isURI}, true
+		return rule{only: []warc.Type{warc.Revisit}, check: isURI}, true
 	case "warc-refers-to-date":
-		return rule{only: []Type{Revisit}, check: isDate}, true
+		return rule{only: []warc.Type{warc.Revisit}, check: isDate}, true
 	case "warc-target-uri":
-		return rule{not: []Type{Warcinfo}, must: []Type{Response, Resource, Request, Revisit, Conversion, Continuation}, check: isURI}, true
+		return rule{not: []warc.Type{warc.Warcinfo}, must: []warc.Type{warc.Response, resource, request, warc.Revisit, conversion, continuation}, check: isURI}, true
 	case "warc-truncated":
-		return rule{check: func(_ *validator, _ *Record, s string) bool { return isToken(s) }}, true
+		return rule{check: func(_ *validator, _ *warc.Record, s string) bool { return isToken(s) }}, true
 	case "warc-warcinfo-id":
-		return rule{not: []Type{Warcinfo}, check: isID}, true
+		return rule{not: []warc.Type{warc.Warcinfo}, check: isID}, true
 	case "warc-filename":
-		return rule{only: []Type{Warcinfo}, check: func(_ *validator, _ *Record, s string) bool { return s != "" }}, true
+		return rule{only: []warc.Type{warc.Warcinfo}, check: func(_ *validator, _ *warc.Record, s string) bool { return s != "" }}, true
 	case "warc-profile":
-		return rule{only: []Type{Revisit}, must: []Type{Revisit}, check: isURI}, true
+		return rule{only: []warc.Type{warc.Revisit}, must: []warc.Type{warc.Revisit}, check: isURI}, true
 	case "warc-identified-payload-type":
 		return rule{check: isMediaType}, true
 	case "warc-segment-number":
-		return rule{must: []Type{Continuation}, check: isSegment}, true
+		return rule{must: []warc.Type{continuation}, check: isSegment}, true
 	case "warc-segment-origin-id":
-		return rule{only: []Type{Continuation}, must: []Type{Continuation}, check: isID}, true
+		return rule{only: []warc.Type{continuation}, must: []warc.Type{continuation}, check: isID}, true
 	case "warc-segment-total-length":
-		return rule{only: []Type{Continuation}}, true
+		return rule{only: []warc.Type{continuation}}, true
 	}
 	return rule{}, false
 }
 
 var ruled = []string{"WARC-Record-ID", "WARC-Date", "WARC-Type", "Content-Length", "WARC-Target-URI", "WARC-Profile", "WARC-Segment-Number", "WARC-Segment-Origin-ID"}
 
-func (v *validator) header(rec *Record) {
+func (v *validator) fields(rec *warc.Record) {
 	t, seen := rec.Type(), map[string]bool{}
 	for _, f := range rec.Fields {
 		name := strings.ToLower(f.Name)
@@ -221,10 +317,10 @@ func (v *validator) header(rec *Record) {
 	if !slices.Contains(everyType, t) {
 		v.fault("unknown record type %.40q", t) // readers may ignore it, but no writer uses one
 	}
-	if rec.Size > 0 && !seen["content-type"] && t != Continuation {
+	if rec.Size > 0 && !seen["content-type"] && t != continuation {
 		v.fault("no Content-Type")
 	}
-	id := rec.ID()
+	id := bare(rec.Fields.Get("WARC-Record-ID"))
 	if at, was := v.ids[id]; was {
 		v.fault("same id as the record at %d", at)
 	}
@@ -236,12 +332,12 @@ func (v *validator) header(rec *Record) {
 	}
 }
 
-func isID(v *validator, rec *Record, s string) bool {
+func isID(v *validator, rec *warc.Record, s string) bool {
 	return len(s) > 2 && s[0] == '<' && s[len(s)-1] == '>' && isURI(v, rec, s[1:len(s)-1])
 }
 
 // isURI accepts URLs in angle brackets in WARC 1.0.
-func isURI(_ *validator, rec *Record, s string) bool {
+func isURI(_ *validator, rec *warc.Record, s string) bool {
 	if rec.Version == "1.0" {
 		s = bare(s)
 	}
@@ -249,7 +345,7 @@ func isURI(_ *validator, rec *Record, s string) bool {
 	return err == nil && u.Scheme != "" && !strings.ContainsAny(s, " <>\"{}|\\^`")
 }
 
-func isDate(_ *validator, rec *Record, s string) bool {
+func isDate(_ *validator, rec *warc.Record, s string) bool {
 	if _, err := time.Parse("2006-01-02T15:04:05Z", s); err != nil {
 		return false // Parse takes a fraction that the layout does not have
 	}
@@ -257,23 +353,23 @@ func isDate(_ *validator, rec *Record, s string) bool {
 	return i < 0 || rec.Version != "1.0" && len(s)-i-2 >= 1 && len(s)-i-2 <= 9
 }
 
-func isMediaType(_ *validator, _ *Record, s string) bool {
+func isMediaType(_ *validator, _ *warc.Record, s string) bool {
 	t, _, _ := strings.Cut(s, ";")
 	a, b, ok := strings.Cut(strings.TrimSpace(t), "/")
 	return ok && isToken(a) && isToken(b)
 }
 
-func isAddress(_ *validator, _ *Record, s string) bool {
+func isAddress(_ *validator, _ *warc.Record, s string) bool {
 	_, err := netip.ParseAddr(s)
 	return err == nil
 }
 
-func isSegment(_ *validator, rec *Record, s string) bool {
+func isSegment(_ *validator, rec *warc.Record, s string) bool {
 	n, err := strconv.Atoi(s)
-	return err == nil && (rec.Type() == Continuation && n >= 2 || n == 1)
+	return err == nil && (rec.Type() == continuation && n >= 2 || n == 1)
 }
 
-func isDigest(_ *validator, _ *Record, s string) bool {
+func isDigest(_ *validator, _ *warc.Record, s string) bool {
 	algorithm, value, ok := strings.Cut(s, ":")
 	return ok && isToken(algorithm) && isToken(value)
 }
@@ -305,7 +401,7 @@ func (d *digester) ok() bool {
 }
 
 // block reads the block of a record.
-func (v *validator) block(rec *Record) error {
+func (v *validator) block(rec *warc.Record) error {
 	whole := io.LimitReader(v.in, rec.Size)
 	count := &counted{r: whole}
 	var body io.Reader = count
@@ -317,17 +413,17 @@ func (v *validator) block(rec *Record) error {
 	}
 	mediaType, _, _ := strings.Cut(rec.Fields.Get("Content-Type"), ";")
 	switch {
-	case rec.Type() == Warcinfo || strings.TrimSpace(mediaType) == "application/warc-fields":
-		b, err := io.ReadAll(io.LimitReader(body, maxHead))
+	case rec.Type() == warc.Warcinfo || strings.TrimSpace(mediaType) == "application/warc-fields":
+		b, err := io.ReadAll(io.LimitReader(body, maxInfo))
 		if err != nil {
 			return err
 		}
-		v.fields(b)
-	case (rec.Type() == Response || rec.Type() == Revisit) && strings.TrimSpace(mediaType) == "application/http" && rec.Size > 0:
+		v.lines(b)
+	case (rec.Type() == warc.Response || rec.Type() == warc.Revisit) && strings.TrimSpace(mediaType) == "application/http" && rec.Size > 0:
 		if err := v.message(rec, body); err != nil {
 			return err
 		}
-	case rec.Type() == Response && strings.HasPrefix(rec.URL(), "http"):
+	case rec.Type() == warc.Response && strings.HasPrefix(rec.URL(), "http"):
 		v.fault("HTTP response has Content-Type %q, want application/http", mediaType)
 	}
 	if _, err := io.Copy(io.Discard, body); err != nil {
@@ -353,8 +449,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fields checks a block of application/warc-fields.
-func (v *validator) fields(b []byte) {
+// lines checks a block of application/warc-fields.
+func (v *validator) lines(b []byte) {
 	for line := range bytes.SplitSeq(b, []byte("\n")) {
 		if len(line) == 0 || line[0] == ' ' || line[0] == '\t' || len(line) == 1 && line[0] == '\r' {
 			continue
@@ -367,8 +463,8 @@ func (v *validator) fields(b []byte) {
 }
 
 // message checks an HTTP response, and computes the digest of its payload.
-func (v *validator) message(rec *Record, body io.Reader) error {
-	m, err := ReadMessage(body)
+func (v *validator) message(rec *warc.Record, body io.Reader) error {
+	m, err := warc.ReadMessage(body)
 	if err != nil {
 		v.fault("not an HTTP response: %v", err)
 		return nil
@@ -377,7 +473,7 @@ func (v *validator) message(rec *Record, body io.Reader) error {
 		v.fault("invalid status %d", m.Status)
 	}
 	claim := rec.Fields.Get("WARC-Payload-Digest")
-	if rec.Type() == Revisit {
+	if rec.Type() == warc.Revisit {
 		v.revisit(rec, m, claim)
 		return nil
 	}
@@ -408,7 +504,7 @@ func (v *validator) message(rec *Record, body io.Reader) error {
 	return nil
 }
 
-func (v *validator) revisit(rec *Record, m *Message, claim string) {
+func (v *validator) revisit(rec *warc.Record, m *warc.Message, claim string) {
 	switch profile := rec.Fields.Get("WARC-Profile"); {
 	case strings.HasSuffix(profile, "/revisit/identical-payload-digest"):
 		if claim == "" {
