@@ -28,13 +28,15 @@ import (
 // and tokens by 750 for packages filetree, web, limit, manifest and contents, for the same reason, and public names by 24
 // for contents. Exported names were raised by 124 and tokens by 1,300 for the borders of doors, content and caller, of
 // changes, queue, urls, record and mirror, and for the nouns of which a crawl is made: they were methods of five types.
+// Exported names were raised by 63 and tokens by 500 for what was shared in silence within client/crawl: the packages
+// judgement, budget, equal, crosshost, explain and sitequeue; 56 wide structs went with it.
 var ceilings = map[string]int{
-	"wide structs":        60,
+	"wide structs":        4,
 	"methods of a type":   60,
-	"lines of a package":  7_400,
-	"exported names":      1_877,
+	"lines of a package":  6_500,
+	"exported names":      1_940,
 	"public names":        500,
-	"tokens":              663_700,
+	"tokens":              664_200,
 	"direct dependencies": 17,
 	"lines of a file":     530,
 }
