@@ -80,7 +80,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	r.moveAt = time.Now()
 	for ctx.Err() == nil {
 		at := r.turn(ctx)
-		t := time.NewTimer(max(0, at.Sub(time.Now())))
+		t := time.NewTimer(max(0, time.Until(at)))
 		if at.IsZero() {
 			t.Stop()
 		}
