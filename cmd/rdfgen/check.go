@@ -37,6 +37,7 @@ The cost of each finding, for a program:
 
 The sample is spread over the list, and the same each time. Each page is fetched
 once, and once more with its validators to see whether the server answers 304.
+Then a page is requested that does not exist, which the server should answer 404.
 robots.txt is obeyed. Redirects to other hosts are not followed.
 
 Exit codes: 0 no errors found; 1 errors found (with --strict also warnings), or

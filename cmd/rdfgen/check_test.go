@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +30,7 @@ func names(r check.Report) []string {
 func TestCheckFindsNothingWrongWithACleanSite(t *testing.T) {
 	s := newShop(t)
 	for path, kind := range map[string]string{
-		"/robots.txt": "robots.txt", "/sitemap.xml": "sitemap", "/index.xml": "sitemap index", "/feed.xml": "feed, rss 2.0", "/robots.rdf": "robots.rdf",
+		"/robots.txt": "robots.txt", "/sitemap.xml": "sitemap", "/index.xml": "sitemap index", "/feed.xml": "feed, rss 2.0", "/atom.xml": "feed, atom 1.0", "/robots.rdf": "robots.rdf",
 	} {
 		r, code := s.check(s.url+path, "--strict")
 		if code != 0 || len(r.Findings) > 0 || r.Kind != kind || path != "/robots.txt" && (r.Entries != shopPages || r.Sampled != 20) {
@@ -39,7 +41,7 @@ func TestCheckFindsNothingWrongWithACleanSite(t *testing.T) {
 		}
 	}
 	// Each page is fetched at most twice, a forbidden one never.
-	if n := len(s.asked); n > 5+2*4*20+20 || slices.Contains(s.asked, "/private/") {
+	if n := len(s.asked); n > 6+2*5*20+20+5 || slices.Contains(s.asked, "/private/") {
 		t.Errorf("%d requests: %q", n, s.asked)
 	}
 }
@@ -107,6 +109,13 @@ var faults = []struct {
 		s.change("/robots.txt", "Disallow", "Crawl-delay: 60\nDisallow")
 		s.change("/robots.txt", "Sitemap:", "User-agent: parley-check\nDisallow:\n\nSitemap:") // the test must not wait that long
 	}},
+	{"bad-delay", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Disallow", "Crawl-delay: fast\nDisallow") }},
+	{"bad-delay", "/robots.txt", func(s *shop) {
+		s.change("/robots.txt", "Disallow", "Crawl-delay:\nCrawl-delay: NaN\nCrawl-delay: 0,5\nDisallow")
+	}},
+	{"", "/robots.txt", func(s *shop) {
+		s.change("/robots.txt", "Disallow", "Crawl-delay: 0.001 # fast\ncrawl-delay:0\nDisallow")
+	}},
 	{"no-sitemap-line", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Sitemap:", "# Sitemap:") }},
 	{"no-sitemap-line", "/sitemap.xml", func(s *shop) { s.change("/robots.txt", "Sitemap:", "# Sitemap:") }},
 	{"sitemap-relative", "/robots.txt", func(s *shop) { s.change("/robots.txt", s.url, "") }},
@@ -126,11 +135,27 @@ var faults = []struct {
 	}},
 
 	{"lastmod-build-time", "/sitemap.xml", func(s *shop) { // as most generators write it
-		for i := range shopPages {
-			s.change("/sitemap.xml", when(i).Format(time.RFC3339), "2026-11-20T12:00:00+00:00")
-		}
+		s.sameDate("2026-11-20T12:00:00+00:00")
+		s.all(func(p *shelf) { p.modified = when(0) })
 	}},
-	{"lastmod-build-time", "/robots.rdf", func(s *shop) { // each file with its own second
+	{"lastmod-alike", "/sitemap.xml", func(s *shop) { s.sameDate("2026-11-20T12:00:00+00:00") }},
+	{"lastmod-alike", "/sitemap.xml", func(s *shop) { // few pages are older
+		s.sameDate("2026-11-20T12:00:00Z")
+		s.pages["/p/00.html"].modified = when(0)
+	}},
+	{"lastmod-alike", "/sitemap.xml", func(s *shop) { // whether pages are older is not known
+		s.sameDate("2026-11-20T12:00:00Z")
+		s.all(func(p *shelf) { p.modified = time.Unix(0, 0) })
+	}},
+	{"", "/sitemap.xml", func(s *shop) { // a page has changed since: the others kept their date
+		s.sameDate("2026-11-20T12:00:00Z")
+		s.change("/sitemap.xml", "2026-11-20T12:00:00Z", "2026-11-20T13:00:00Z")
+	}},
+	{"", "/sitemap.xml", func(s *shop) { // the sitemap was written again: all kept their date
+		s.sameDate("2026-11-20T12:00:00Z")
+		s.pages["/sitemap.xml"].modified = time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
+	}},
+	{"lastmod-alike", "/robots.rdf", func(s *shop) { // each file with its own second
 		for i := range shopPages {
 			for range 2 {
 				s.change("/robots.rdf", when(i).Format(time.RFC3339), time.Date(2026, 11, 20, 11, 59, i, 0, time.UTC).Format(time.RFC3339))
@@ -154,6 +179,14 @@ var faults = []struct {
 	{"coarse-dates", "/sitemap.xml", func(s *shop) {
 		for i := range shopPages {
 			s.change("/sitemap.xml", when(i).Format(time.RFC3339), when(i).Format(time.DateOnly))
+		}
+	}},
+	{"bad-priority", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "</lastmod>", "</lastmod><priority>7</priority>") }},
+	{"bad-priority", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", "</lastmod>", "</lastmod><priority>high</priority>") }},
+	{"bad-priority", "/index.xml", func(s *shop) { s.change("/parts/b.xml", "</lastmod>", "</lastmod><priority>-0.1</priority>") }},
+	{"", "/sitemap.xml", func(s *shop) {
+		for _, p := range []string{"0", " 1.0 ", "0.5", ""} {
+			s.change("/sitemap.xml", "</lastmod></url>", "</lastmod><priority>"+p+"</priority></url>")
 		}
 	}},
 	{"bad-url", "/sitemap.xml", func(s *shop) { s.change("/sitemap.xml", s.url+"/p/00.html", "mailto:shop@example.org") }},
@@ -190,6 +223,11 @@ var faults = []struct {
 	{"gone-and-listed", "/robots.rdf", func(s *shop) {
 		s.change("/robots.rdf", "</rdf:RDF>", `<p:Tombstone rdf:about="`+s.url+`/p/03.html"/></rdf:RDF>`)
 	}},
+	{"no-atom-id", "/atom.xml", func(s *shop) { s.change("/atom.xml", "<id>urn:shop</id>", "") }},
+	{"no-atom-id", "/atom.xml", func(s *shop) { s.change("/atom.xml", "<id>urn:shop:7</id>", "<id> </id>") }},
+	{"no-atom-id", "/atom.xml", func(s *shop) { // that of its source is another feed's
+		s.change("/atom.xml", "<id>urn:shop:23</id>", "<source><id>urn:other</id></source>")
+	}},
 	{"feed-self", "/feed.xml", func(s *shop) { s.change("/feed.xml", "/feed.xml", "/old-feed.xml") }},
 
 	{"page-unreachable", "/sitemap.xml", func(s *shop) { s.all(func(p *shelf) { p.dead = true }) }},
@@ -218,6 +256,17 @@ var faults = []struct {
 		s.all(func(p *shelf) {
 			p.body = strings.Replace(p.body, "<title>", `<link rel="canonical" href="/p/"><title>`, 1)
 		})
+	}},
+	{"soft-404", "/sitemap.xml", func(s *shop) { s.add("*", "text/html", "<!doctype html><title>Sorry, there is no such page</title>") }},
+	{"soft-404", "/feed.xml", func(s *shop) { s.add("*", "", "").to = "/" }},
+	{"", "/sitemap.xml", func(s *shop) { s.add("*", "", "").to = "/search" }},
+	{"", "/sitemap.xml", func(s *shop) { // a bot challenge says nothing about pages
+		s.add("*", "text/html", `<!doctype html><title>Making sure</title><script src="/.within.website/x/cmd/anubis/static/js/main.mjs">`)
+	}},
+	{"", "/sitemap.xml", func(s *shop) { // it may not be requested
+		s.add("*", "text/html", "<!doctype html><title>Shop</title>")
+		s.change("/robots.txt", "Disallow: /private/", "Disallow: /p/\nAllow: "+strings.Join(s.urls(), "\nAllow: "))
+		s.pages["/robots.txt"].body = strings.ReplaceAll(s.pages["/robots.txt"].body, "Allow: "+s.url, "Allow: ")
 	}},
 	{"redirect-https", "/sitemap.xml", func(s *shop) {
 		for path, p := range s.pages {
@@ -289,13 +338,11 @@ func TestCheckFindsEachFault(t *testing.T) {
 
 func TestCheckReportsCosts(t *testing.T) {
 	s := newShop(t)
-	for i := range shopPages {
-		s.change("/sitemap.xml", when(i).Format(time.RFC3339), "2026-11-20T12:00:00Z")
-	}
-	s.all(func(p *shelf) { p.stale = true })
+	s.sameDate("2026-11-20T12:00:00Z")
+	s.all(func(p *shelf) { p.stale, p.modified = true, when(0) })
 	var out, errs strings.Builder
 	code := command.Main(t.Context(), checkCommand, []string{s.url + "/sitemap.xml", "--rate", "1000"}, nil, &out, &errs)
-	for _, want := range []string{"error    lastmod-build-time", "24 of 24 are", "fetches 24 unchanged pages again after each build",
+	for _, want := range []string{"error    lastmod-build-time", "24 of 24 are 2026-11-20T12:00:00Z, but the web server dates 20 of 20 fetched pages earlier, such as http://", "fetches 24 unchanged pages again after each build",
 		"warning  page-no-304", "20 of 20 fetched", "1 error, 1 warning, 0 notes."} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("no %q in\n%s", want, out.String())
@@ -306,6 +353,46 @@ func TestCheckReportsCosts(t *testing.T) {
 	}
 	if strings.Index(out.String(), "lastmod-build-time") > strings.Index(out.String(), "page-no-304") {
 		t.Error("errors are not listed before warnings")
+	}
+}
+
+// A site that was just copied has one date for all pages. That is no error: with the first change it is no
+// finding at all.
+func TestCheckOfAFirstDescription(t *testing.T) {
+	root, sitemap := t.TempDir(), filepath.Join(t.TempDir(), "sitemap.xml")
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/sitemap.xml" {
+			http.ServeFile(w, r, sitemap)
+			return
+		}
+		http.FileServer(http.Dir(root)).ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	copied := time.Now().Add(-time.Hour)
+	write := func(name, text string, at time.Time) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("robots.txt", "User-agent: *\nDisallow:\nSitemap: "+srv.URL+"/sitemap.xml\n", copied)
+	for i := range 12 {
+		write(fmt.Sprintf("%d.html", i), fmt.Sprintf("<!doctype html><title>Page %d</title>", i), copied)
+	}
+	s := &shop{T: t}
+	state := filepath.Join(t.TempDir(), "state")
+	for _, want := range []string{"lastmod-alike", ""} {
+		var out, errs strings.Builder
+		args := []string{"--docroot", root, "--base", srv.URL + "/", "--sitemap", sitemap, "--state", state, "--out", filepath.Join(t.TempDir(), "robots.rdf")}
+		if code := command.Main(t.Context(), rdfgen, args, nil, &out, &errs); code != 0 {
+			t.Fatalf("rdfgen: exit code %d, %s", code, errs.String())
+		}
+		r, code := s.check(srv.URL + "/sitemap.xml")
+		if got := strings.Join(names(r), " "); code != 0 || got != want || r.Entries != 12 {
+			t.Errorf("exit code %d, found %q in %d entries, want %q", code, got, r.Entries, want)
+		}
+		write("3.html", "<!doctype html><title>Another page</title>", copied.Add(50*time.Minute))
 	}
 }
 
@@ -325,7 +412,7 @@ func TestCheckLocalFile(t *testing.T) {
 	if r, code := s.check(file, "--strict"); code != 0 || r.Kind != "sitemap" || r.Entries != shopPages || r.Sampled != 0 || len(s.asked) > 0 {
 		t.Errorf("exit code %d, %+v, requests %q", code, r, s.asked)
 	}
-	if r, code := s.check(file, "--strict", "--fetch", "--sample", "3"); code != 0 || r.Sampled != 3 || len(s.asked) != 7 {
+	if r, code := s.check(file, "--strict", "--fetch", "--sample", "3"); code != 0 || r.Sampled != 3 || len(s.asked) != 8 {
 		t.Errorf("exit code %d, %+v, requests %q", code, r, s.asked)
 	}
 	// The parts of a sitemap index are files beside it.

@@ -49,6 +49,9 @@ of the site is missing, nothing is announced (exit code 1) until the pages
 return or you confirm the deletion:
     rdfgen --docroot /var/www/html --base https://www.example.org/ --accept-deletions
 
+What it cannot read stays as it was published. It is named after the rest has
+been published, with the --exclude pattern that leaves it out (exit code 1).
+
 Exit codes: 0 success; 1 something failed, or needs your attention; 2 wrong
 usage.`
 
@@ -56,6 +59,7 @@ type job struct {
 	site                      siteflags.Flags
 	dryRun, selfCheck, accept bool
 	robotsNow                 bool
+	answered                  bool // by another process, which has the state open
 	shown                     *evidence.Keeper
 	rules                     siteflags.Rules // of what is published
 	verbose, json             bool
@@ -128,7 +132,7 @@ func (j *job) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err == nil || ctx.Err() != nil || time.Since(begin) > contentionTimeout || j.notified(ctx) {
+		if err == nil || ctx.Err() != nil || time.Since(begin) > contentionTimeout || j.answered || j.notified(ctx) {
 			return err
 		}
 		// Another rdfgen held the state, and ended before it could answer.
@@ -170,6 +174,7 @@ func (j *job) delegate(ctx context.Context) error {
 			return err
 		}
 	}
+	j.answered = true
 	return j.report(found, checked)
 }
 
@@ -410,16 +415,7 @@ func (j *job) report(found inventory.Report, checked *server.Checked) error {
 			fmt.Fprintln(j.env.Stderr, "Self-check:", checked)
 		}
 	}
-	switch {
-	case found.MassHeld:
-		return fmt.Errorf("%d pages are missing, too many at once: no deletion is published until they return;"+
-			" if they were deleted on purpose, run the same command with --accept-deletions", found.HeldNow)
-	case found.Unhealed > 0 && found.Healed == 0:
-		return fmt.Errorf("the mtime of %d pages could not be restored, so the web server reports them as changed: %s; run rdfgen as the owner of the files", found.Unhealed, found.Unhealing)
-	case checked != nil && len(checked.Findings) > 0:
-		return errors.New("self-check: the web server does not serve the site as published")
-	}
-	return nil
+	return errors.Join(j.incomplete(&found), attention(&found, checked))
 }
 
 // adviseRobots prints what robots.txt lacks. With --write-robots it lacks nothing.
@@ -463,6 +459,7 @@ func (j *job) list(ctx context.Context) error {
 		Reason string   `json:"reason"`
 		Places []string `json:"places"`
 	}
+	found := inventory.Report{Unreadable: make(map[string]string)}
 	var out struct {
 		Published []string `json:"published"`
 		LeftOut   []*left  `json:"left_out"`
@@ -481,6 +478,7 @@ func (j *job) list(ctx context.Context) error {
 				continue
 			case err != nil:
 				out.Unseen = append(out.Unseen, err.Error())
+				found.Unreadable[o.Place] = "" // the line with the cause comes before
 				continue
 			}
 			o = r
@@ -488,11 +486,13 @@ func (j *job) list(ctx context.Context) error {
 		switch {
 		case errors.As(err, &unseen):
 			out.Unseen = append(out.Unseen, unseen.Error())
+			found.Unreadable[unseen.Place] = ""
 		case err != nil:
 			return err
 		case o.LeftOut == "":
 			out.Published = append(out.Published, o.URL)
 		default:
+			found.LeftOut++
 			reason, _, _ := strings.Cut(o.LeftOut, ":")
 			if byReason[reason] == nil {
 				byReason[reason] = &left{Reason: reason}
@@ -501,8 +501,10 @@ func (j *job) list(ctx context.Context) error {
 			byReason[reason].Places = append(byReason[reason].Places, cmp.Or(o.Place, o.URL))
 		}
 	}
+	found.New, found.Unread = len(out.Published), len(found.Unreadable)
+	incomplete := j.incomplete(&found)
 	if j.json {
-		return j.env.PrintJSON(out)
+		return errors.Join(j.env.PrintJSON(out), incomplete)
 	}
 	w := bufio.NewWriter(j.env.Stdout)
 	for _, u := range out.Published {
@@ -521,5 +523,5 @@ func (j *job) list(ctx context.Context) error {
 		fmt.Fprintf(w, " %d left out: %s.", len(l.Places), l.Reason)
 	}
 	fmt.Fprintln(w, "\nNext: to publish the site, run the same command with --out FILE instead of --dry-run.")
-	return w.Flush()
+	return errors.Join(w.Flush(), incomplete)
 }

@@ -166,6 +166,29 @@ func TestMassDisappearanceNeedsConfirmation(t *testing.T) {
 	d.run(0, d.published()...)
 }
 
+// A docroot in which no page was ever found is probably another one than was meant. One whose pages were all deleted is not.
+func TestDocrootWithoutPages(t *testing.T) {
+	d := newDesk(t)
+	d.write("posts/hello.md", "# Hello")
+	for _, flags := range [][]string{nil, {"--dry-run"}, d.published(), d.published()} {
+		if out, said := d.run(1, flags...); !strings.Contains(said, "no page was found in "+d.root) || strings.Contains(out, "<item ") {
+			t.Errorf("rdfgen %q: %s%s", flags, out, said)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(d.root, "robots.rdf")); err != nil {
+		t.Error(err)
+	}
+	d.write("a.html", "a")
+	d.run(0, d.published()...)
+	if err := os.Remove(filepath.Join(d.root, "a.html")); err != nil {
+		t.Fatal(err)
+	}
+	d.run(0, append(d.published(), "--accept-deletions")...)
+	if out, said := d.run(0, d.published()...); out+said != "" {
+		t.Errorf("when all pages were deleted: %q", out+said)
+	}
+}
+
 func TestMisuse(t *testing.T) {
 	d := newDesk(t, "a.html")
 	for _, c := range []struct {

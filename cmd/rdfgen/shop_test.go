@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -49,6 +50,7 @@ func newShop(t *testing.T) *shop {
 	s.add("/robots.txt", "text/plain", "User-agent: *\nDisallow: /private/\n\nSitemap: "+s.url+"/sitemap.xml\n")
 	s.add("/sitemap.xml", "application/xml", s.sitemap(s.urls()...))
 	s.add("/feed.xml", "application/rss+xml", s.feed())
+	s.add("/atom.xml", "application/atom+xml", s.atom())
 	s.add("/robots.rdf", "application/rdf+xml", s.manifest())
 	s.add("/parts/a.xml", "application/xml", s.sitemap(s.urls()[:12]...))
 	s.add("/parts/b.xml", "application/xml", s.sitemap(s.urls()[12:]...))
@@ -79,6 +81,13 @@ func (s *shop) all(f func(*shelf)) {
 		if strings.HasPrefix(path, "/p/") {
 			f(p)
 		}
+	}
+}
+
+// sameDate gives all pages of the sitemap one date.
+func (s *shop) sameDate(date string) {
+	for i := range shopPages {
+		s.change("/sitemap.xml", when(i).Format(time.RFC3339), date)
 	}
 }
 
@@ -120,6 +129,15 @@ func (s *shop) feed() string {
 	return b.String() + "</channel></rss>\n"
 }
 
+func (s *shop) atom() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<feed xmlns="http://www.w3.org/2005/Atom"><title>Shop</title><id>urn:shop</id><updated>%s</updated><author><name>Shop</name></author>`+"\n", when(0).Format(time.RFC3339))
+	for i, u := range s.urls() {
+		fmt.Fprintf(&b, `<entry><title>%[1]d</title><id>urn:shop:%[1]d</id><link href="%s"/><updated>%s</updated></entry>`+"\n", i, u, when(i).Format(time.RFC3339))
+	}
+	return b.String() + "</feed>\n"
+}
+
 func (s *shop) manifest() string {
 	var seq, items strings.Builder
 	for i, u := range s.urls() {
@@ -140,7 +158,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.asked = append(s.asked, r.URL.Path)
 	s.mu.Unlock()
-	p := s.pages[r.URL.Path]
+	p := cmp.Or(s.pages[r.URL.Path], s.pages["*"])
 	if p == nil {
 		http.NotFound(w, r)
 		return

@@ -122,6 +122,7 @@ type run struct {
 	lists map[string]bool // sitemaps that robots.txt names, canonical
 	first string          // the origin of the first entry, if that of the document is unknown
 	dated int             // entries with a date, valid or not
+	built time.Time       // the date of most entries, if the rule lastmod-alike is broken
 }
 
 func (c *Checker) start(target string) *run {
@@ -148,7 +149,7 @@ func (x *run) within(ctx context.Context, c *Checker, read func(context.Context)
 	defer stop()
 	read(inner)
 	if x.fetcher != nil {
-		s := sampler{x.fetcher, x.report, c.Page}
+		s := sampler{fetcher: x.fetcher, report: x.report, says: c.Page, built: builtDates{at: x.at, built: x.built}}
 		s.pages(inner, x.picks.list)
 	}
 	if err := ctx.Err(); err != nil {
@@ -187,7 +188,7 @@ func (c *Checker) File(ctx context.Context, path string, fetch bool) (*Report, e
 
 // finish turns the violations into the findings of the report, the worst first.
 func (x *run) finish() {
-	x.outOf(x.report.Entries, "relative-url", "foreign-url", "outside-path", "long-url", "duplicate", "not-canonical", "disallowed")
+	x.outOf(x.report.Entries, "relative-url", "foreign-url", "outside-path", "long-url", "duplicate", "not-canonical", "disallowed", "bad-priority")
 	x.outOf(x.dated, "bad-date", "absurd-date", "future-date", "zoneless-date")
 	for i := range rules {
 		if h := x.violations[rules[i].id]; h != nil {

@@ -85,6 +85,8 @@ func (x *run) date(d *document, e entry) {
 		x.violate("absurd-date", e.url, eg)
 	case e.modified.After(x.at.Add(time.Minute)): // clocks differ
 		x.violate("future-date", e.url, eg)
+	case e.modified.After(d.dates.newest):
+		d.dates.newest = e.modified
 	}
 }
 
@@ -93,15 +95,17 @@ type dates struct {
 	none    int
 	undated string // the first entry without one
 	some    int
-	coarse  int // a day, or longer
-	near    int // within buildSpan of the time of the document
+	coarse  int       // a day, or longer
+	near    int       // within buildSpan of the time of the document
+	newest  time.Time // of those that are not in the future
 	alike   map[int64]int
 }
 
 const (
 	buildSpan  = 5 * time.Minute
-	buildLeast = 10      // the least number of equal dates for the rule lastmod-build-time
-	maxAlike   = 100_000 // distinct dates counted: if most are equal, theirs is among the first
+	deploySpan = 48 * time.Hour // by then, a build is on the server
+	buildLeast = 10             // the least number of equal dates for the rule lastmod-alike
+	maxAlike   = 100_000        // distinct dates counted: if most are equal, theirs is among the first
 )
 
 func (d *dates) add(t time.Time, span time.Duration, document time.Time) {
@@ -135,18 +139,22 @@ func (x *run) judge(d *document) {
 			most = t
 		}
 	}
-	n, says := ds.alike[most], protocol.FormatDate(time.Unix(most, 0))
+	built, span := time.Unix(most, 0), buildSpan
+	n, says := ds.alike[most], protocol.FormatDate(built)
 	// Of dates without a time, more must be equal: a site may well be written in one day.
 	if ds.coarse > 0 && (n*5 < ds.some*4 || n < 2*buildLeast) {
 		n = 0
 	} else if ds.coarse > 0 {
-		says = strings.TrimSuffix(says, "T00:00:00Z")
+		says, span = strings.TrimSuffix(says, "T00:00:00Z"), 24*time.Hour
 	}
 	if ds.near > n {
-		n, says = ds.near, "within 5 minutes of "+protocol.FormatDate(d.modified)+", when the file was written"
+		n, built, says = ds.near, d.modified, "within 5 minutes of "+protocol.FormatDate(d.modified)+", when the file was written"
 	}
-	if n >= buildLeast && n*2 >= ds.some {
-		x.violate("lastmod-build-time", d.place, says).amount(n, ds.some)
+	// Dates that stay when a page changes, or when the document is written again, are not those of a build.
+	stay := ds.newest.After(built.Add(span)) || d.modified.After(built.Add(deploySpan))
+	if n >= buildLeast && n*2 >= ds.some && !stay {
+		x.violate("lastmod-alike", d.place, says).amount(n, ds.some)
+		x.built = built
 	}
 }
 

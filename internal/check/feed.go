@@ -60,8 +60,8 @@ func (x *run) feed(ctx context.Context, d *document, r io.Reader) error {
 	return nil
 }
 
-// feedText checks a feed as XML: whether it is well-formed, and how its dates are
-// written. It accepts a document type and other encodings than UTF-8: old feeds have
+// feedText checks a feed as XML: whether it is well-formed, how its dates are
+// written, and whether it has the ids that Atom requires. It accepts a document type and other encodings than UTF-8: old feeds have
 // them, and feed readers accept them.
 func (x *run) feedText(text []byte) error {
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
@@ -75,6 +75,7 @@ func (x *run) feedText(text []byte) error {
 		return nil
 	}
 	p := xmlpull.NewReader(bytes.NewReader(text), xmlpull.Limits{Depth: 200})
+	var ids []bool // of the feed, entry and source that are open: whether it has an id
 	for {
 		k, err := p.Next()
 		if err == io.EOF || errors.Is(err, xmlpull.ErrLimit) {
@@ -82,15 +83,28 @@ func (x *run) feedText(text []byte) error {
 		} else if err != nil {
 			return err
 		}
+		local, atom := string(p.Local()), string(p.Space()) == nsAtom
+		if atom && k != xmlpull.Text && (local == "feed" || local == "entry" || local == "source") {
+			if k == xmlpull.Start {
+				ids = append(ids, false)
+				continue
+			}
+			last := len(ids) - 1
+			if !ids[last] && local != "source" {
+				line := p.Line()
+				x.violate("no-atom-id", fmt.Sprintf("line %d", line), fmt.Sprintf("the %s that ends in line %d", local, line))
+			}
+			ids = ids[:last]
+		}
 		if k != xmlpull.Start {
 			continue
 		}
-		local := string(p.Local())
+		id := atom && local == "id" && len(ids) > 0
 		read := feedDates[local]
 		if local == "date" && string(p.Space()) == nsDC {
 			read = isW3CDate
 		}
-		if read == nil {
+		if read == nil && !id {
 			continue
 		}
 		line := p.Line()
@@ -101,7 +115,10 @@ func (x *run) feedText(text []byte) error {
 			}
 			return err
 		}
-		if s := strings.TrimSpace(string(value)); s != "" && !read(s) {
+		switch s := strings.TrimSpace(string(value)); {
+		case id:
+			ids[len(ids)-1] = s != ""
+		case s != "" && !read(s):
 			x.violate("bad-date", fmt.Sprintf("line %d", line), fmt.Sprintf("%q in line %d", short(s), line))
 		}
 	}

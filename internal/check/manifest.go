@@ -18,6 +18,7 @@ const (
 	nsRSS    = "http://purl.org/rss/1.0/"
 	nsDC     = "http://purl.org/dc/elements/1.1/"
 	nsTerms  = "http://purl.org/dc/terms/"
+	nsAtom   = "http://www.w3.org/2005/Atom"
 	nsParley = "urn:parley:1#"
 )
 

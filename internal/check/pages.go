@@ -2,13 +2,16 @@ package check
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	neturl "net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/html"
@@ -25,12 +28,14 @@ type sampler struct {
 	*fetcher
 	report *Report
 	says   func(url string, page []byte) (noIndex bool, canonical string) // Checker.Page
+	built  builtDates
 }
 
 // pages fetches the pages of the sample.
 func (x *sampler) pages(ctx context.Context, list []pick) {
 	slices.SortFunc(list, func(a, b pick) int { return protocol.Compare(a.url, b.url) })
-	x.planned = x.done + 2*len(list)
+	x.planned = x.done + 2*len(list) + 1
+	fetched := ""
 	for _, p := range list {
 		if ctx.Err() != nil || x.violations["busy"] != nil {
 			break
@@ -48,7 +53,9 @@ func (x *sampler) pages(ctx context.Context, list []pick) {
 		}
 		x.report.Sampled++
 		x.page(ctx, p.entry)
+		fetched = p.url
 	}
+	x.soft404(ctx, fetched)
 	for id, h := range x.violations {
 		if strings.HasPrefix(id, "page-") || strings.HasPrefix(id, "redirect-") {
 			h.of = x.report.Sampled
@@ -59,6 +66,64 @@ func (x *sampler) pages(ctx context.Context, list []pick) {
 			h.bytes[0] /= int64(h.count)
 			h.bytes[1] = h.bytes[0] * int64(x.report.Entries) * int64(h.count) / int64(h.of)
 		}
+	}
+	x.built.finish(x.violations)
+}
+
+// soft404 requests a page that does not exist, in the directory of one that was fetched: sites differ in their answers by
+// directory (P12).
+func (x *sampler) soft404(ctx context.Context, beside string) {
+	if beside == "" || ctx.Err() != nil || x.violations["busy"] != nil {
+		return
+	}
+	beside, _, _ = strings.Cut(beside, "?")
+	url := beside[:strings.LastIndexByte(beside, '/')+1] + strings.ToLower(rand.Text()) + ".html"
+	if !x.allowed(x.robots(ctx, protocol.Origin(url)), url) {
+		return
+	}
+	ans, body, err := x.get(ctx, askWait, url, nil)
+	if err != nil {
+		return
+	}
+	defer body.Close()
+	head, _ := io.ReadAll(io.LimitReader(body, 64<<10))
+	switch {
+	case challenge(ans.Header, head) != "":
+	case ans.Status == http.StatusOK:
+		x.violate("soft-404", url, short(url)+" ("+ans.Says()+")")
+	case location(ans) == protocol.Origin(url)+"/":
+		x.violate("soft-404", url, short(url)+" redirects to the front page")
+	}
+}
+
+// builtDates compares the date that most entries have, which may be that of the build, with the Last-Modified of their pages.
+type builtDates struct {
+	at, built    time.Time // see run
+	dated, older int       // pages that the web server dates, and those that it dates earlier
+	example      string    // the first of these
+}
+
+func (b *builtDates) add(ans *fetch.Answer, e entry) {
+	t, err := http.ParseTime(ans.Header.Get("Last-Modified"))
+	if _, sane := protocol.SaneModified(t, b.at); err != nil || !sane || b.built.IsZero() || e.modified.Sub(b.built).Abs() > buildSpan {
+		return
+	}
+	b.dated++
+	if e.modified.Sub(t) > buildSpan {
+		if b.older == 0 {
+			b.example = short(e.url) + " (" + protocol.FormatDate(t) + ")"
+		}
+		b.older++
+	}
+}
+
+// finish decides between the two rules for equal dates.
+func (b *builtDates) finish(v violations) {
+	if b.older > 0 && b.older*2 >= b.dated {
+		h := v["lastmod-alike"]
+		delete(v, "lastmod-alike")
+		h.fixed = fmt.Sprintf("the web server dates %s of %s fetched pages earlier, such as %s", number(b.older), number(b.dated), b.example)
+		v["lastmod-build-time"] = h
 	}
 }
 
@@ -94,6 +159,7 @@ func (x *sampler) page(ctx context.Context, e entry) {
 	}
 	isHTML := strings.Contains(ans.Header.Get("Content-Type"), "html") || looksLikeHTML(head)
 	x.pageSays(ans, e, head, isHTML)
+	x.built.add(ans, e)
 	if err := x.digest(body, e, head); err != nil {
 		return
 	}

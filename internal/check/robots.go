@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -136,6 +137,10 @@ func (x *run) robotsLines(text []byte) {
 		switch {
 		case name == "user-agent":
 			grouped = true
+		case name == "crawl-delay":
+			if _, err := strconv.ParseFloat(value, 64); err != nil || strings.Trim(value, "0123456789.") != "" {
+				x.violate("bad-delay", l.where(), l.eg())
+			}
 		case robotsFields[name] == fieldRule && !grouped:
 			x.violate("robots-no-group", l.where(), l.eg())
 		case robotsFields[name] == fieldRule && strings.Contains(value, "://"):

@@ -61,6 +61,7 @@ var rules = []rule{
 	{"robots-relative-rule", Warning, "rules that do not begin with / or *: {n}, such as {eg}", "crawlers disagree on whether they apply", "begin them with /"},
 	{"robots-unknown-line", Note, "lines that few crawlers understand: {n}, such as {eg}", "most crawlers ignore them", "do not rely on them"},
 	{"robots-delay", Note, "a Crawl-delay of {eg}", "a crawler that obeys it reads at most {n} pages a day; others ignore it", "make it shorter, if changed pages should be found soon"},
+	{"bad-delay", Warning, "Crawl-delay lines whose value is not a number: {n}, such as {eg}", "crawlers ignore them, and fetch as fast as without them", "write the number of seconds alone, such as Crawl-delay: 10"},
 	{"no-sitemap-line", Warning, "robots.txt names no sitemap", "search engines find a sitemap only if it was submitted to them by hand", "add the line {fixed}"},
 	{"sitemap-relative", Error, "Sitemap lines whose URL is not absolute: {n}, such as {eg}", "crawlers ignore them", "write the URL with https:// and the host"},
 	{"sitemap-foreign", Note, "Sitemap lines that name another origin: {n}, such as {eg}", "crawlers use such a sitemap only if it is meant for this site", "if the line is left over from a move to another host, correct it"},
@@ -73,9 +74,12 @@ var rules = []rule{
 	{"parts-unread", Note, "sitemaps of the index that were not read: {n} of {of}", "this report does not cover them: at most 20 sitemaps of an index are tried", "check them one by one"},
 
 	// The entries.
-	{"lastmod-build-time", Error, "dates of the build instead of the last change: {n} of {of} are {eg}",
+	{"lastmod-build-time", Error, "dates of the build instead of the last change: {n} of {of} are {eg}, but {fixed}",
 		"every crawler that trusts them fetches {n} unchanged pages again after each build; the others have learned to ignore all dates of the site",
-		"date a page by its content: rdfgen stores when each page last changed, and writes that date into robots.rdf and the sitemap; a page that it has seen only once has the mtime of its file"},
+		"date a page by its content: rdfgen stores when each page last changed, and writes that date into robots.rdf and the sitemap; with --heal, the files get it too"},
+	{"lastmod-alike", Warning, "pages with the same date, as if all were written, copied or built together: {n} of {of} dates are {eg}",
+		"nothing, if these dates stay; if each build moves them, crawlers fetch {n} unchanged pages again after each build, and learn to ignore all dates of the site",
+		"if the site was copied or described for the first time then, do nothing: from now on only a page that changes gets a new date (cp -p and rsync -t keep older dates). If the next build moves the dates, date pages by content, as rdfgen does while its state is kept"},
 	{"bad-date", Error, "dates that cannot be parsed: {n} of {of}, such as {eg}", "crawlers treat these pages as undated, and fetch them again to learn whether they changed",
 		"write dates as 2026-11-21T10:30:00Z (W3CDTF), in RSS 2.0 feeds as Sat, 21 Nov 2026 10:30:00 GMT"},
 	{"absurd-date", Error, "dates before 1993 or more than a day in the future: {n} of {of}, such as {eg}", "crawlers treat these pages as undated, and trust the site's other dates less", "leave out a date that is not known"},
@@ -83,6 +87,8 @@ var rules = []rule{
 	{"zoneless-date", Warning, "times without a time zone: {n} of {of}, such as {eg}", "readers interpret them up to 26 hours apart: changes are missed, or fetched twice", "add Z, or the offset such as +01:00"},
 	{"no-dates", Warning, "entries without a date: {n} of {of}, such as {eg}", "crawlers must fetch {n} pages to learn whether they changed", "add the date of the last change where it is known"},
 	{"coarse-dates", Note, "dates without a time of day: {n} of {of}", "a page that changes twice a day looks unchanged the second time", "write the date and the time"},
+	{"bad-priority", Warning, "priorities that are not a number from 0 to 1: {n} of {of}, such as {eg}", "crawlers ignore them, and some reject the sitemap",
+		"write a number from 0.0 to 1.0, or leave it out: it compares the pages of one site with each other"},
 	{"bad-url", Error, "entries whose URL cannot be used: {n}, such as {eg}", "crawlers ignore them: these pages are not found", "write absolute http or https URLs"},
 	{"relative-url", Error, "URLs that are not absolute: {n} of {of}, such as {eg}", "most readers ignore them: these pages are not found", "write the URL with https:// and the host"},
 	{"foreign-url", Error, "URLs of another origin than {fixed}: {n} of {of}, such as {eg}", "crawlers ignore them, since a site may list only its own pages: these pages are not found",
@@ -107,6 +113,8 @@ var rules = []rule{
 	{"gone-and-listed", Error, "pages that are both listed and marked as gone: {n}, such as {eg}", "crawlers cannot know which is true", "generate the file with rdfgen"},
 
 	// Feeds.
+	{"no-atom-id", Warning, "feeds or entries without an id, which Atom requires: {n}, such as {eg}", "readers may show an entry again after each change, or reject the feed",
+		"give the feed and each entry an id that never changes, such as the URL of the page"},
 	{"feed-self", Note, "the feed's self link is another URL: {eg}", "readers and hubs subscribe to that URL instead", "put the URL at which the feed is served into its self link"},
 
 	// The pages.
@@ -120,6 +128,7 @@ var rules = []rule{
 		"look for a proxy or module that rewrites pages, or run rdfgen after each change"},
 	{"page-noindex", Warning, "listed pages that declare noindex: {n} of {of} fetched, such as {eg}", "crawlers fetch them only to discard them", "remove them from the list, or allow indexing"},
 	{"page-canonical", Warning, "listed pages that name another URL as canonical: {n} of {of} fetched, such as {eg}", "crawlers fetch the page twice, and must guess which URL to use", "list the canonical URL"},
+	{"soft-404", Error, "a page that does not exist is answered as if it did: {eg}", "crawlers do not learn that a page is gone, and store the answer as its content", "have the web server answer 404 for missing pages, or 410 for deleted ones: not 200, and no redirect to the front page"},
 	{"redirect-https", Warning, "pages that redirect from http to https or back: {n} of {of} fetched, such as {eg}", "every visit takes two requests, and no visitor sees the listed URLs", "list URLs with the scheme that is served"},
 	{"redirect-host", Warning, "pages that redirect to another host: {n} of {of} fetched, such as {eg}", "every visit takes two requests; if the host is another site, crawlers do not follow", "list URLs with the host that is served, with www or without"},
 	{"redirect-slash", Warning, "pages that redirect to add or remove a final slash: {n} of {of} fetched, such as {eg}", "every visit takes two requests", "list URLs as they are served"},

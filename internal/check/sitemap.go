@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 
 	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/protocol"
@@ -91,6 +92,9 @@ func named(space string) string {
 
 // written checks how an entry is written.
 func (x *run) written(e sitemap.Entry) {
+	if p, err := strconv.ParseFloat(e.RawPriority, 64); e.RawPriority != "" && (err != nil || !(p >= 0 && p <= 1)) {
+		x.violate("bad-priority", e.Loc, fmt.Sprintf("%q of %s", short(e.RawPriority), short(e.Loc)))
+	}
 	if e.RawLastmod == "" {
 		return
 	}

@@ -33,7 +33,7 @@ const (
 
 	keptErrors = 20
 	keptLoc    = protocol.MaxURL + 1 // bytes of a RawLoc
-	keptDate   = 100                 // bytes of a RawLastmod
+	keptDate   = 100                 // bytes of a RawLastmod or RawPriority
 )
 
 // An Entry is one page of a sitemap, or one sitemap of an index.
@@ -46,7 +46,7 @@ type Entry struct {
 	Modified time.Time
 	Span     time.Duration
 
-	RawLoc, RawLastmod string // as written, without white space around them
+	RawLoc, RawLastmod, RawPriority string // as written, without white space around them
 
 	Sitemap bool // it is a sitemap, not a page
 	Foreign bool // its origin is not that of Options.URL, if that is known
@@ -68,7 +68,7 @@ type Reader struct {
 	x     *xmlpull.Reader // nil for a text
 	lines lines
 	urls  urls
-	raw   [2][]byte // of an element's loc and lastmod
+	raw   [3][]byte // of an element's loc, lastmod and priority
 
 	entries int
 	skipped int
@@ -264,7 +264,7 @@ func (r *Reader) count() error {
 
 // entry reads an entry to its end.
 func (r *Reader) entry(isSitemap bool) (Entry, bool, error) {
-	loc, lastmod := r.raw[0][:0], r.raw[1][:0]
+	loc, lastmod, priority := r.raw[0][:0], r.raw[1][:0], r.raw[2][:0]
 	for {
 		k, err := r.x.Next()
 		if err != nil {
@@ -283,6 +283,8 @@ func (r *Reader) entry(isSitemap bool) (Entry, bool, error) {
 				to = &loc
 			case "lastmod":
 				to = &lastmod
+			case "priority":
+				to = &priority
 			}
 		}
 		if to == nil || len(*to) > 0 {
@@ -294,13 +296,13 @@ func (r *Reader) entry(isSitemap bool) (Entry, bool, error) {
 			return Entry{}, false, err
 		}
 	}
-	r.raw = [2][]byte{loc, lastmod}
-	return r.made(loc, lastmod, isSitemap)
+	r.raw = [3][]byte{loc, lastmod, priority}
+	return r.made(loc, lastmod, priority, isSitemap)
 }
 
 // made makes an entry of the raw values.
-func (r *Reader) made(loc, lastmod []byte, isSitemap bool) (Entry, bool, error) {
-	loc, lastmod = bytes.TrimSpace(loc), bytes.TrimSpace(lastmod)
+func (r *Reader) made(loc, lastmod, priority []byte, isSitemap bool) (Entry, bool, error) {
+	loc, lastmod, priority = bytes.TrimSpace(loc), bytes.TrimSpace(lastmod), bytes.TrimSpace(priority)
 	raw := string(loc[:min(len(loc), keptLoc)])
 	url, err := r.urls.canonical(raw)
 	if err != nil {
@@ -310,6 +312,7 @@ func (r *Reader) made(loc, lastmod []byte, isSitemap bool) (Entry, bool, error) 
 	e := Entry{Loc: url, RawLoc: raw, Sitemap: isSitemap}
 	e.Foreign = r.urls.origin != "" && !strings.HasPrefix(url, r.urls.origin)
 	e.RawLastmod = string(lastmod[:min(len(lastmod), keptDate)])
+	e.RawPriority = string(priority[:min(len(priority), keptDate)])
 	e.Modified, e.Span = parseDate(e.RawLastmod)
 	return e, true, nil
 }
@@ -401,7 +404,7 @@ func (r *Reader) line() (Entry, bool, error) {
 	if err := r.count(); err != nil {
 		return Entry{}, false, err
 	}
-	return r.made(b, nil, false)
+	return r.made(b, nil, nil, false)
 }
 
 // lines are those of a text.

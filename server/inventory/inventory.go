@@ -3,10 +3,12 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
@@ -83,16 +85,26 @@ type Healer interface {
 	Heal(ctx context.Context, o Offer, to time.Time) (Offer, error)
 }
 
-// An UnseenError reports that everything below Prefix could not be scanned, so that nothing is known of it.
+// An UnseenError reports that a page, or everything below a prefix, or either, could not be scanned, so that nothing is
+// known of it.
 type UnseenError struct {
-	Prefix string
+	Page   string // URL; empty if it cannot be a page
+	Prefix string // of URLs, with "/" at its end; empty if it cannot be a directory
+	Place  string // location for people: a path below the docroot, that of a directory with a "/" at its end
 	Err    error
 
 	// Expected says that this happens at every scan, and needs no warning.
 	Expected bool
 }
 
-func (e *UnseenError) Error() string { return fmt.Sprintf("scan %s: %v", e.Prefix, e.Err) }
+func (e *UnseenError) Error() string {
+	return fmt.Sprintf("scan %s: %v", cmp.Or(e.Page, e.Prefix), e.Err)
+}
+
+// Covers reports whether nothing is known of a URL.
+func (e *UnseenError) Covers(url string) bool {
+	return url == e.Page || e.Prefix != "" && strings.HasPrefix(url, e.Prefix)
+}
 
 // Unwrap returns the cause.
 func (e *UnseenError) Unwrap() error { return e.Err }

@@ -27,10 +27,13 @@ type Report struct {
 	Unhealed  int `json:"unhealed"`  // could not be given it; Unhealing is the error of one of them
 	Unchanged int `json:"unchanged"` // not read, or read only because their stamp was young
 	LeftOut   int `json:"left_out"`  // forbidden by a rule
-	Unread    int `json:"unread"`    // could not be read; the stored entry stays
+	Unread    int `json:"unread"`    // pages, and directories, that could not be read: what is stored of them stays
 	Unsettled int `json:"unsettled"` // being changed; scanned again soon
 
 	Unhealing string `json:"unhealing,omitempty"`
+
+	// Unreadable has the first of what Unread counts, at most 10, by their places, with the causes.
+	Unreadable map[string]string `json:"unreadable,omitempty"`
 
 	// HeldNow counts all pages held after the scan. MassHeld reports that they are so many that a person must
 	// accept their deletion: see AcceptDeletions of server.Publisher.
@@ -57,7 +60,7 @@ func (r *Report) Add(o Report) {
 	r.Unhealed += o.Unhealed
 	r.Unhealing = cmp.Or(r.Unhealing, o.Unhealing)
 	r.Unchanged, r.LeftOut, r.Unread, r.Unsettled = o.Unchanged, o.LeftOut, o.Unread, o.Unsettled
-	r.HeldNow, r.MassHeld = o.HeldNow, o.MassHeld
+	r.Unreadable, r.HeldNow, r.MassHeld = o.Unreadable, o.HeldNow, o.MassHeld
 }
 
 // String is one line for a person: "new 2 changed 1 moved 0 gone 0 touched

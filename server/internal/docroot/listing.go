@@ -62,8 +62,10 @@ func (a *ahead) dir(d *walkDir, next []*walkDir) ([]*walkDir, error) {
 		return nil, fmt.Errorf("docroot: %w", err)
 	case isGone(err):
 		return next[:first], nil
+	case d.left != "": // nothing in it could be published
+		return next[:first], a.leftOut(d.place+"/", d.left)
 	default:
-		return next[:first], a.say(said{err: &inventory.UnseenError{Prefix: d.prefix, Err: err}})
+		return next[:first], a.say(said{err: unseen(d, d.place+"/", err)})
 	}
 	slices.SortFunc(next[first:], func(a, b *walkDir) int { return strings.Compare(a.prefix, b.prefix) })
 	// Of two files with one URL, the one with that very name comes first.
@@ -96,9 +98,11 @@ func (a *ahead) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*w
 		return nil, a.leftOut(joinPlace(d.place, name), public.Hidden) // wherever it leads
 	case mode&fs.ModeSymlink != 0:
 		l, err := s.link(a.walk.tree, d, f, name)
-		switch {
+		switch c := s.child(d, name); {
+		case err != nil && c.left != "":
+			return nil, a.leftOut(c.place, c.left)
 		case err != nil:
-			return nil, a.say(said{err: &inventory.UnseenError{Prefix: d.prefix + escapeName(name), Err: err}})
+			return nil, a.say(said{err: unseenLink(s, d, c, name, err)})
 		case l.left == leftOutside:
 			a.files = append(a.files, file{s.urls.tail(name), name, outsideFile})
 		case l.left != "":
@@ -200,7 +204,7 @@ func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real s
 	case err != nil && isGone(err):
 		return o, real, false
 	case err != nil:
-		b.out = append(b.out, said{err: &inventory.UnseenError{Prefix: o.URL, Err: err}})
+		b.out = append(b.out, said{err: &inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err}})
 		return o, real, false
 	case st.Mode != 0:
 		o.LeftOut = leftIrregular

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/parleyweb/parley/server/internal/docroot"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -21,6 +22,16 @@ func TestUnreadableDirectoryIsNotEmpty(t *testing.T) {
 	d.must(os.Chmod(d.path("f.html"), 0))
 	defer os.Chmod(d.path("closed"), 0o755)
 	unprivileged(t, d.lookUnreadable)
+	d.site = &docroot.Site{Settings: docroot.Settings{Docroot: d.dir, Base: base, Exclude: []string{"/closed/"}}}
+	unprivileged(t, func() { // excluded, its pages are known to be left out
+		for _, scopes := range [][]inventory.Scope{nil, {{Prefix: base + "closed/"}}, {{Prefix: base + "closed/deep/", Deep: true}}} {
+			for o, err := range d.site.Scan(d.Context(), scopes) {
+				if err != nil || strings.HasPrefix(o.Place, "closed") && o.LeftOut != "excluded" {
+					t.Errorf("%v: %+v, %v", scopes, o, err)
+				}
+			}
+		}
+	})
 	d.must(os.Chmod(d.dir, 0o711))
 	unprivileged(t, func() { d.wantLookError("docroot") })
 	d.must(os.Chmod(d.dir, 0o755))
@@ -48,7 +59,9 @@ func (d *disk) lookUnreadable() {
 			var u *inventory.UnseenError
 			switch {
 			case errors.As(err, &u):
-				unseen = append(unseen, u.Prefix)
+				if unseen = append(unseen, u.Prefix); u.Place != "closed/" {
+					d.Errorf("%v: unseen %s", scopes, u.Place)
+				}
 			case err != nil:
 				d.Error(err)
 			case strings.HasPrefix(o.Place, "closed/"):

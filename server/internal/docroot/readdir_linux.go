@@ -8,8 +8,9 @@ import (
 	"os"
 	"sync"
 
-	"github.com/parleyweb/parley/server/internal/stat"
 	"golang.org/x/sys/unix"
+
+	"github.com/parleyweb/parley/server/internal/stat"
 )
 
 // openBeneath opens a name in the tree by openat2, which lets no path lead out of the tree. It returns nil if

@@ -144,10 +144,10 @@ func (w *walk) enter(root *walkDir, sc inventory.Scope) (*walkDir, error) {
 	at := &d
 	for name := range strings.SplitSeq(place, "/") {
 		next, err := w.down(at, name)
-		if err != nil {
-			return nil, w.unseen(sc.Prefix, err)
-		}
-		if next == nil {
+		switch {
+		case err != nil && !w.yield(inventory.Offer{}, err):
+			return nil, errStop
+		case next == nil:
 			return nil, nil
 		}
 		at = next
@@ -162,34 +162,38 @@ func (w *walk) down(d *walkDir, name string) (*walkDir, error) {
 	}
 	f, err := w.tree.openDir(d.real)
 	if err != nil {
-		return nil, ignoreGone(err)
+		return nil, unseen(d, d.place+"/", err)
 	}
 	defer f.Close()
 	st, err := stat.At(f, name, false)
 	if err != nil {
-		return nil, ignoreGone(err)
+		return nil, unseen(c, c.place+"/", err)
 	}
 	switch st.Mode {
 	case fs.ModeDir:
 		return c, nil
 	case fs.ModeSymlink:
 		l, err := w.site.link(w.tree, d, f, name)
-		return l.dir, err
+		if err != nil {
+			return nil, unseen(c, c.place, err)
+		}
+		return l.dir, nil
 	}
 	return nil, nil
 }
 
-func ignoreGone(err error) error {
+// unseen returns the error of a directory that cannot be scanned; nil if it is gone, or nothing in it could be published.
+func unseen(d *walkDir, place string, err error) error {
+	if isGone(err) || d.left != "" {
+		return nil
+	}
+	return &inventory.UnseenError{Prefix: d.prefix, Place: place, Err: err}
+}
+
+// unseenLink returns the error of a link in d that cannot be followed: to a page, or to the directory c.
+func unseenLink(s *Site, d, c *walkDir, name string, err error) error {
 	if isGone(err) {
 		return nil
 	}
-	return err
-}
-
-// unseen yields an UnseenError.
-func (w *walk) unseen(prefix string, err error) error {
-	if !w.yield(inventory.Offer{}, &inventory.UnseenError{Prefix: prefix, Err: err}) {
-		return errStop
-	}
-	return nil
+	return &inventory.UnseenError{Page: d.prefix + s.urls.tail(name), Prefix: c.prefix, Place: c.place, Err: err}
 }
