@@ -387,7 +387,7 @@ func (s *applying) addPendingFetch(w *work, item *protocol.Item) {
 		w.Modified = keepable(m)
 	}
 	if w.State == Gone {
-		w.forget()
+		w.leaveGone()
 		w.State = Known
 	}
 	u.plan(w)

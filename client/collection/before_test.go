@@ -179,6 +179,44 @@ func TestStateOfTheVersionBeforeWithoutItsJournal(t *testing.T) {
 	}
 }
 
+// However a page of the journal of the version before is damaged, the state is brought over: with its events, or in a new
+// epoch.
+func TestStateOfTheVersionBeforeWithADamagedJournal(t *testing.T) {
+	r := newBeforeRig(t, 300)
+	r.before(300)
+	whole := r.dir
+	pages, err := os.ReadFile(filepath.Join(whole, "journal.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, size, began := captures(t, whole), os.Getpagesize(), 0
+	for at := 2 * size; at < len(pages); at += size {
+		if bytes.Equal(pages[at:at+size], make([]byte, size)) {
+			continue
+		}
+		r.dir = t.TempDir()
+		copyDir(t, whole, r.dir)
+		b := bytes.Clone(pages)
+		copy(b[at:], make([]byte, size))
+		if err := os.WriteFile(filepath.Join(r.dir, "journal.db"), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.c = open(t, r.dir, &r.o)
+		if r.c.Log().Head().Epoch == r.head.Epoch {
+			r.want(r.events)
+		} else if began++; lines(r.rig.events(protocol.Cursor{})) != "create /a by link" {
+			t.Errorf("page %d: events: %s", at/size, lines(r.rig.events(protocol.Cursor{})))
+		}
+		r.c.Close()
+		if got := captures(t, r.dir); fmt.Sprint(got) != fmt.Sprint(archive) {
+			t.Errorf("page %d: archived %v, want %v", at/size, got, archive)
+		}
+	}
+	if began < 3 {
+		t.Errorf("a new epoch began %d times: too few to prove anything", began)
+	}
+}
+
 // beforeEnv makes the test binary open the collection that it names, and wait.
 const beforeEnv = "PARLEY_TEST_BEFORE"
 

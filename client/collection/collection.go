@@ -1,15 +1,16 @@
 package collection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"math"
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -18,7 +19,6 @@ import (
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/internal/boltfile"
-	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/pause"
@@ -58,7 +58,7 @@ type Options struct {
 	// for longer than 90 days. A subscriber that is further behind starts over.
 	MaxEvents int
 
-	Policy   fresh.Policy               // nil means the policy used last (KeptPolicy), and fresh.Thesis{} in a new collection
+	Policy   fresh.Policy               // nil means the policy used last (Revisits.Kept), and fresh.Thesis{} in a new collection
 	TextOnly bool                       // for the Policy, a page with the same main text has not changed
 	Strategy frontier.Strategy          // nil means breadth-first
 	Quality  func(*Page, *Site) float64 // V14: intrinsic quality, 0..1; nil: all alike
@@ -68,8 +68,8 @@ type Options struct {
 	MaxSites int // zero means 100,000 (G03)
 	PerSite  int // of one site (G04); zero: no limit but MaxPages. URLs that a person adds are always admitted
 
-	// MaxState bounds the bytes in use of a copy's state.db: nothing new is admitted beyond that. Zero means
-	// no bound.
+	// MaxState bounds the bytes in use of a copy's state.db, without the journal of events: nothing new is admitted
+	// beyond that. Zero means no bound.
 	MaxState int64
 
 	Again Again
@@ -78,6 +78,7 @@ type Options struct {
 	Hurry time.Duration
 
 	ReadOnly bool
+	Log      *slog.Logger  // nil is silent
 	Wait     time.Duration // how long Open waits for another process to close the collection
 	Now      func() time.Time
 }
@@ -168,6 +169,7 @@ func (o *Options) withDefaults() Options {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	d.Log = cmp.Or(d.Log, slog.New(slog.DiscardHandler))
 	d.Again = d.Again.withDefaults()
 	return d
 }
@@ -270,26 +272,28 @@ type Collection struct {
 	sinks   sinks
 	naming  map[uint64]*snapshot // by source: a snapshot that is still arriving
 
-	policy atomic.Pointer[fresh.Policy]
-	stage  *queue.Stage
-	index  index
+	revisits Revisits
+	stage    *queue.Stage
+	index    index
 }
 
 // Open opens or creates the collection in a directory. One process may have it open at a time: another gets
 // ErrHeld. A damaged state is refused with ErrDamaged, a format that this program does not know with ErrVersion.
 func Open(dir string, o *Options) (*Collection, error) {
-	c := &Collection{dir: dir, opts: o.withDefaults(), sinks: sinks{store: contents.Store{Dir: dir}}, naming: map[uint64]*snapshot{}, stage: queue.NewStage(),
+	c := &Collection{dir: dir, opts: o.withDefaults(), naming: map[uint64]*snapshot{}, stage: queue.NewStage(),
 		index: index{urls: urls.NewSet(), origins: map[string]frontier.SiteID{}}}
-	c.SetPolicy(orThesis(c.opts.Policy))
-	if err := c.open(filepath.Join(dir, "state.db")); err != nil {
+	c.sinks.store.Dir, c.sinks.store.None = dir, c.opts.Contents == 0
+	c.revisits.c = c
+	c.revisits.SetPolicy(orThesis(c.opts.Policy))
+	if err := (&opening{c}).open(filepath.Join(dir, "state.db")); err != nil {
 		if errors.Is(err, ErrDamaged) {
 			err = fmt.Errorf("%w: restore the directory from a backup, or move state.db away: the next crawl creates a new one, and stored contents are kept", err)
 		}
 		return nil, fmt.Errorf("open collection %s: %w", dir, err)
 	}
 	if c.opts.Policy == nil {
-		kept, _ := c.KeptPolicy()
-		c.SetPolicy(orThesis(kept))
+		kept, _ := c.revisits.Kept()
+		c.revisits.SetPolicy(orThesis(kept))
 	}
 	return c, nil
 }

@@ -95,7 +95,7 @@ func (u *update) confirmed(id frontier.PageID) error {
 	w.History = w.History.Confirm(u.now)
 	p := u.believed(w)
 	p.Last = u.now
-	w.At, w.planned = keepable(u.c.Policy().Next(&p, u.now)), true
+	w.At, w.planned = keepable(u.c.revisits.Policy().Next(&p, u.now)), true
 	if least := u.now.Add(u.c.opts.hurried(leastWait)); w.At.Before(least) {
 		w.At = least
 	}
@@ -118,7 +118,7 @@ func (u *update) unbelieved(id frontier.PageID) error {
 // replanned lets the policy decide again about a page that waits because of its age, or of an announcement.
 func (u *update) replanned(id frontier.PageID) error {
 	w, err := u.pages.get(id)
-	if err != nil || w == nil || w.visited || !u.c.Aging(&w.Page) {
+	if err != nil || w == nil || w.visited || !u.c.revisits.Aging(&w.Page) {
 		return err
 	}
 	w.planned = false
@@ -164,7 +164,7 @@ func (u *update) plan(w *work) {
 			w.At = time.Time{}
 		default:
 			p := u.believed(w)
-			w.At = u.c.Policy().Next(&p, u.now)
+			w.At = u.c.revisits.Policy().Next(&p, u.now)
 			if w.Told && !w.At.After(u.now) {
 				w.At = time.Time{}
 			} else if least := w.Last.Add(u.c.opts.hurried(leastWait)); w.At.Before(least) {
@@ -186,7 +186,7 @@ func (u *update) place(w *work) {
 	if w.At.Equal(Never) {
 		w.Value = 0
 	} else {
-		w.Value = worth(u.c.Policy(), u.believed(w), at)
+		w.Value = worth(u.c.revisits.Policy(), u.believed(w), at)
 	}
 	w.rank = u.rank(w)
 }
@@ -214,28 +214,9 @@ func keepable(t time.Time) time.Time {
 }
 
 // believed returns the page as the policy sees it.
-func (u *update) believed(w *work) fresh.Page { return u.c.Believed(&w.Page, u.sites.at(w.Site)) }
-
-// Aging reports whether the policy alone decides when a page is fetched next: it is Held, and no failure,
-// mismatch, missing body or person's request is pending.
-func (c *Collection) Aging(p *Page) bool {
-	return p.State == Held && p.Visits > 0 && p.Missed == 0 && p.Fails == 0 && p.missing.IsZero() &&
-		!(p.Told && p.Signal == ByPerson) && !(c.Stores() && p.Stored.File == "")
+func (u *update) believed(w *work) fresh.Page {
+	return u.c.revisits.Believed(&w.Page, u.sites.at(w.Site))
 }
-
-// Believed returns a page as a policy sees it, with the evidence from its site's manifest not mentioning a change.
-func (c *Collection) Believed(p *Page, s *Site) fresh.Page {
-	b := fresh.Page{History: p.History, Importance: c.opts.Quality(p, s), Length: p.Length, Site: s.Belief, Listed: p.Listed}
-	b.Listen()
-	return b
-}
-
-// Policy returns the present revisit policy.
-func (c *Collection) Policy() fresh.Policy { return *c.policy.Load() }
-
-// SetPolicy replaces the revisit policy. Visits decided before stand until they are due, or the page is
-// planned again.
-func (c *Collection) SetPolicy(p fresh.Policy) { c.policy.Store(&p) }
 
 // worth returns the expected gain of a visit at a time (V06).
 func worth(p fresh.Policy, q fresh.Page, at time.Time) float32 {

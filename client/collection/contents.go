@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -25,28 +24,37 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// sinks receive the bodies and events of a commit. Only the writer uses them, except for the reading methods of store and log.
+// sinks receive the bodies and events of a commit. Only the writer uses them, except for the Reader of the store and the reading
+// methods of the log.
 type sinks struct {
 	store     contents.Store
 	mirror    *mirror.Mirror // nil: none
 	log       changes.Log
 	format    uint64 // of the state: formatBefore until the log has been moved into it
 	committed []byte // the end of the contents, as the last transaction has stored it
+
+	size     int64     // of the log in the state, when it was measured
+	measured time.Time // see used
 }
 
 // openContents opens what keep and tell need. After an error, close closes it.
-func (c *Collection) openContents() (err error) {
-	o := &changes.Options{
-		Options: journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now},
-		Witness: filepath.Join(c.dir, "journal.db"), Before: c.sinks.format == formatBefore, Contents: c.items,
+func (o *opening) openContents() (err error) {
+	c := o.c
+	restored, err := c.sinks.restored()
+	if err != nil && !c.opts.ReadOnly {
+		return err
 	}
-	o.Store = func(tx *bbolt.Tx, proven bool) error {
+	events := &changes.Options{
+		Options: journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now},
+		Witness: filepath.Join(c.dir, "journal.db"), Before: c.sinks.format == formatBefore, Contents: o.items, Restored: restored, Log: c.opts.Log,
+	}
+	events.Store = func(tx *bbolt.Tx, proven bool) error {
 		if c.sinks.format = formatVersion; !proven {
 			c.sinks.committed = nil
 		}
 		return c.writeMeta(tx)
 	}
-	if err = c.sinks.log.Open(c.db, o); err == nil {
+	if err = c.sinks.log.Open(c.db, events); err == nil {
 		err = c.sinks.store.ReadDamaged()
 	}
 	if err != nil {
@@ -56,25 +64,28 @@ func (c *Collection) openContents() (err error) {
 		return c.reading(c.sinks.hidePending)
 	}
 	if c.opts.Contents&WARC != 0 {
-		o := &warc.Options{Coding: c.opts.Coding, MaxBytes: c.opts.MaxWARC, Now: c.opts.Now, Info: info(c.opts.Info)}
+		archive := &warc.Options{Coding: c.opts.Coding, MaxBytes: c.opts.MaxWARC, Now: c.opts.Now, Info: info(c.opts.Info)}
 		// Records after the mark are of transactions that were never committed. A new collection has its mark
 		// before the first file. But if the state was restored from a backup, it is the state that is wrong: then it
 		// has no mark any more.
 		if mark, ok := parseMark(c.sinks.committed); ok {
-			o.Mark = &mark
+			archive.Mark = &mark
 		}
-		if err := c.sinks.store.OpenArchive(o); err != nil {
+		if err := c.sinks.store.OpenArchive(archive); err != nil {
 			return err
 		}
-		if o.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
+		if archive.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
 			c.sinks.committed = c.sinks.state()
 			if err := boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) }); err != nil {
 				return err
 			}
 		}
+		if err := c.sinks.witness(); err != nil {
+			return err
+		}
 	}
 	if c.opts.Contents&Mirror != 0 {
-		return c.openMirror()
+		return o.openMirror()
 	}
 	var ops []filetree.Op
 	err = c.reading(func(tx *bbolt.Tx) error {
@@ -212,23 +223,23 @@ func (c *Collection) runOps() (err error) {
 }
 
 // redo repeats the file operations of the last transaction, and removes temporary files without one.
-func (c *Collection) redo() error {
-	if err := c.runOps(); err != nil {
+func (o *opening) redo() error {
+	if err := o.c.runOps(); err != nil {
 		return err
 	}
-	return c.sinks.mirror.Clean()
+	return o.c.sinks.mirror.Clean()
 }
 
-func (c *Collection) openMirror() error {
-	if c.opts.Site != "" {
-		return c.openCopy()
+func (o *opening) openMirror() error {
+	if o.c.opts.Site != "" {
+		return o.openCopy()
 	}
-	t, err := filetree.Open(filepath.Join(c.dir, contents.MirrorDir))
+	t, err := filetree.Open(filepath.Join(o.c.dir, contents.MirrorDir))
 	if err != nil {
 		return err
 	}
-	c.sinks.mirror = mirror.New(t)
-	return c.redo()
+	o.c.sinks.mirror = mirror.New(t)
+	return o.redo()
 }
 
 // Displaced returns how many pages have files in the mirror under .parley/other: their URLs make no file names,
@@ -257,26 +268,24 @@ func parseMark(b []byte) (warc.Place, bool) {
 	return p, !d.Bad
 }
 
-// Stores reports whether bodies are stored at all: if not, a Visit needs none.
-func (c *Collection) Stores() bool { return c.opts.Contents != 0 }
-
-// Stands reports whether the file of a body exists and is long enough: if not, the page must be fetched
-// without conditions, and its body stored again. It does not read the file: damage is found only by a read
-// of the body. The zero Place stands only in a collection that stores nothing. It is fast: the size of an
-// archive is cached for some seconds.
-func (c *Collection) Stands(p contents.Place) bool {
-	return c.opts.Contents == 0 || p.File != "" && c.sinks.store.Stands(p)
+// restored reports whether a later transaction than that of the state has named the end of the archive.
+func (k *sinks) restored() (bool, error) {
+	seen, known, err := k.store.Witnessed()
+	mark, ok := parseMark(k.committed)
+	return ok && known && mark.Before(seen), err
 }
 
-// Content opens the stored content of a page, or its last content if it is gone. It returns [contents.ErrNoContent] if
-// none is stored.
-func (c *Collection) Content(p *Page) (*contents.Content, error) {
-	content, err := c.sinks.store.Content(p.URL, p.Stored)
-	if err != nil {
-		return nil, fmt.Errorf("open content of %s: %w", p.URL, err)
+// witness stores the end of the contents beside the archive, after the commit that has named it.
+func (k *sinks) witness() error {
+	mark, ok := parseMark(k.committed)
+	if !ok {
+		return nil
 	}
-	return content, nil
+	return k.store.Witness(mark)
 }
+
+// Contents returns what reads the stored contents.
+func (c *Collection) Contents() *contents.Reader { return &c.sinks.store.Reader }
 
 // Version returns the stored content of a URL, if its digest is d and it has at most max bytes: the base of
 // a site's delta. Otherwise it returns [contents.ErrNoContent].
@@ -302,18 +311,3 @@ func (c *Collection) Version(url string, d protocol.Digest, max int64) ([]byte, 
 	}
 	return b, nil
 }
-
-// Versions returns the history of a URL, oldest first. It is empty without an archive.
-func (c *Collection) Versions(url string) ([]contents.Version, error) {
-	return c.sinks.store.Versions(url)
-}
-
-// ContentAt opens the content that a URL had at a time: its newest version that is not younger. It needs an
-// archive, and returns [contents.ErrNoContent] if there is no such version.
-func (c *Collection) ContentAt(url string, at time.Time) (*contents.Content, error) {
-	return c.sinks.store.At(url, at)
-}
-
-// Body opens the body at a place. It returns [contents.ErrNoContent] for the zero Place, and
-// [contents.ErrBodyDamaged], at once or while reading, if the record is damaged.
-func (c *Collection) Body(p contents.Place) (*contents.Content, error) { return c.sinks.store.Body(p) }

@@ -40,7 +40,7 @@ func TestErrorResponsesDoNotReplacePages(t *testing.T) {
 		if got := fmt.Sprint(captures(t, r.dir)[home+"/a"]); got != want {
 			t.Errorf("answers %d: archived %s, want %s", answers, got, want)
 		}
-		list, err := r.c.Versions(home + "/a")
+		list, err := r.c.Contents().Versions(home + "/a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,12 +55,12 @@ func TestErrorResponsesDoNotReplacePages(t *testing.T) {
 			}
 		}
 		for hours, want := range map[int]string{1: "one", 2: "one", 4: "one", 5: "two", 9: "two", 11: "two", 12: "three"} {
-			c, err := r.c.ContentAt(home+"/a", begin.Add(time.Duration(hours)*time.Hour))
+			c, err := r.c.Contents().At(home+"/a", begin.Add(time.Duration(hours)*time.Hour))
 			if got := read(t, c, err); got != want {
 				t.Errorf("answers %d: after %d hours the content is %q, want %q", answers, hours, got, want)
 			}
 		}
-		if c, err := r.c.ContentAt(home+"/a", begin); err == nil {
+		if c, err := r.c.Contents().At(home+"/a", begin); err == nil {
 			t.Errorf("answers %d: at first the content is %q", answers, read(t, c, nil))
 		}
 		if got := r.content("/a"); got != "three" {

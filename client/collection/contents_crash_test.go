@@ -63,7 +63,7 @@ func played(t testing.TB, c *collection.Collection) int {
 	if !ok || p.Digest.IsZero() {
 		return 0
 	}
-	content, err := c.Content(&p)
+	content, err := c.Contents().Content(p.URL, p.Stored)
 	k, err := strconv.Atoi(read(t, content, err))
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			content, err := c.Content(&p)
+			content, err := c.Contents().Content(p.URL, p.Stored)
 			if got := read(t, content, err); got != body {
 				t.Fatalf("round %d: %s holds %q, want %q", round, path, got, body)
 			}

@@ -41,14 +41,14 @@ func TestDamagedBody(t *testing.T) {
 			head := r.c.Log().Head()
 			r.reopen()
 			spoil(t, r.dir, r.page("/a").Stored)
-			want(t, "stands before it is read", r.c.Stands(r.page("/a").Stored), true)
+			want(t, "stands before it is read", r.c.Contents().Stands(r.page("/a").Stored), true)
 			if by == "export" {
 				if n, err := r.c.ExportWARC(t.Context(), t.TempDir(), "", collection.Selection{}); n != 2 || !errors.Is(err, contents.ErrBodyDamaged) {
 					t.Errorf("coding %q: exported %d, %v", coding, n, err)
 				}
 			} else {
 				p := r.page("/b")
-				c, err := r.c.Content(&p)
+				c, err := r.c.Contents().Content(p.URL, p.Stored)
 				if err == nil {
 					_, err = io.ReadAll(c)
 					c.Close()
@@ -58,9 +58,9 @@ func TestDamagedBody(t *testing.T) {
 				}
 			}
 			for range 2 {
-				want(t, "a stands", r.c.Stands(r.page("/a").Stored), false)
-				want(t, "b stands", r.c.Stands(r.page("/b").Stored), false)
-				want(t, "c stands", r.c.Stands(r.page("/c").Stored), true)
+				want(t, "a stands", r.c.Contents().Stands(r.page("/a").Stored), false)
+				want(t, "b stands", r.c.Contents().Stands(r.page("/b").Stored), false)
+				want(t, "c stands", r.c.Contents().Stands(r.page("/c").Stored), true)
 				r.reopen()
 			}
 			r.visit("/b", 304, "")

@@ -92,9 +92,9 @@ func TestEqualBodiesAreStoredOnce(t *testing.T) {
 					want(t, "content of "+path, r.content(path), "body")
 					for _, newest := range []bool{true, false} {
 						p := r.page(path)
-						c, err := r.c.Content(&p)
+						c, err := r.c.Contents().Content(p.URL, p.Stored)
 						if !newest {
-							c, err = r.c.ContentAt(p.URL, r.now)
+							c, err = r.c.Contents().At(p.URL, r.now)
 						}
 						if err != nil {
 							t.Fatal(err)
@@ -104,7 +104,7 @@ func TestEqualBodiesAreStoredOnce(t *testing.T) {
 						want(t, "body of "+path, read(t, c, nil), "body")
 					}
 				}
-				c, err := r.c.ContentAt(home+"/b", begin)
+				c, err := r.c.Contents().At(home+"/b", begin)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -156,7 +156,7 @@ func TestLostOriginalOfRevisitRecord(t *testing.T) {
 	}
 	r.reopen()
 	for _, path := range []string{"/a", "/b", "/c"} {
-		want(t, path+" stands", r.c.Stands(r.page(path).Stored), false)
+		want(t, path+" stands", r.c.Contents().Stands(r.page(path).Stored), false)
 	}
 	r.visit("/b", 304, "")
 	want(t, "due after a 304 for an unreadable body", r.due("/b"), time.Second)

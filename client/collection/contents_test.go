@@ -49,7 +49,7 @@ func read(t testing.TB, c *contents.Content, err error) string {
 func (r *rig) content(path string) string {
 	r.t.Helper()
 	p := r.page(path)
-	c, err := r.c.Content(&p)
+	c, err := r.c.Contents().Content(p.URL, p.Stored)
 	return read(r.t, c, err)
 }
 
@@ -125,7 +125,7 @@ func TestArchive(t *testing.T) {
 			if got := captures(t, r.dir)[home+"/a"]; fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("archived %q, want %q", got, want)
 			}
-			versions, err := r.c.Versions(home + "/a")
+			versions, err := r.c.Contents().Versions(home + "/a")
 			if err != nil || len(versions) != len(want) {
 				t.Fatalf("%d versions, %v", len(versions), err)
 			}
@@ -135,7 +135,7 @@ func TestArchive(t *testing.T) {
 				}
 			}
 			for hours, want := range map[int]string{-1: "", 0: "one", 1: "one", 2: "one", 3: "one", 4: "two", 5: "two", 6: "one", 99: "one"} {
-				c, err := r.c.ContentAt(home+"/a", begin.Add(time.Duration(hours)*time.Hour+time.Minute))
+				c, err := r.c.Contents().At(home+"/a", begin.Add(time.Duration(hours)*time.Hour+time.Minute))
 				if want == "" {
 					if !errors.Is(err, contents.ErrNoContent) {
 						t.Errorf("before the first: %v", err)
@@ -145,7 +145,7 @@ func TestArchive(t *testing.T) {
 				}
 			}
 			p := r.page("/a")
-			c, err := r.c.Content(&p)
+			c, err := r.c.Contents().Content(p.URL, p.Stored)
 			if err != nil || c.Status != 200 || c.Header.Get("Etag") != `"one"` || c.Header.Get("X-Crawl-Content-Encoding") != "gzip" || !c.At.Equal(begin.Add(6*time.Hour)) {
 				t.Errorf("%+v, %v", c, err)
 			}
@@ -199,7 +199,7 @@ func TestUncommittedRecordsAreCutOff(t *testing.T) {
 		}
 		files := []string{"state.db"}
 		if !setBack {
-			files = append(files, "journal.db")
+			files = append(files, "journal.db", "warc/mark.txt")
 		}
 		for _, f := range files {
 			b, err := os.ReadFile(filepath.Join(old, f))
@@ -353,15 +353,15 @@ func TestLostContentsAreFetchedAgain(t *testing.T) {
 		r.reopen()
 		stand := func() (list []string) {
 			for _, path := range paths {
-				if r.c.Stands(r.page(path).Stored) {
+				if r.c.Contents().Stands(r.page(path).Stored) {
 					list = append(list, path)
 				}
 			}
 			return list
 		}
 		wantAll(t, "stand", stand(), paths...)
-		want(t, "no place stands", r.c.Stands(contents.Place{}), false)
-		want(t, "a file outside stands", r.c.Stands(contents.Place{File: "../" + filepath.Base(r.dir) + "/state.db"}), false)
+		want(t, "no place stands", r.c.Contents().Stands(contents.Place{}), false)
+		want(t, "a file outside stands", r.c.Contents().Stands(contents.Place{File: "../" + filepath.Base(r.dir) + "/state.db"}), false)
 		head := r.c.Log().Head()
 
 		for _, dir := range []string{"warc", "mirror"} { // all of it is lost
@@ -399,12 +399,12 @@ func TestLostContentsAreFetchedAgain(t *testing.T) {
 			}
 			place := r.page("/b").Stored // an end that the disk has lost
 			place.Length = 1 << 20
-			want(t, "too short", r.c.Stands(place), false)
+			want(t, "too short", r.c.Contents().Stands(place), false)
 		}
 		check(t, r.c)
 	}
 	r := newRig(t)
-	want(t, "where nothing is stored", r.c.Stands(contents.Place{}), true)
+	want(t, "where nothing is stored", r.c.Contents().Stands(contents.Place{}), true)
 }
 
 // An export reports how much is damaged, and writes the rest.
@@ -518,7 +518,7 @@ func TestKilledBeforeFirstCommit(t *testing.T) {
 		return b
 	}
 	r.find("/a")
-	before := map[string][]byte{"state.db": read("state.db"), "journal.db": read("journal.db")}
+	before := map[string][]byte{"state.db": read("state.db"), "journal.db": read("journal.db"), "warc/mark.txt": read("warc/mark.txt")}
 	for range 2 {
 		r.visit("/a", 200, "one")
 		r.c.Close()
@@ -530,7 +530,7 @@ func TestKilledBeforeFirstCommit(t *testing.T) {
 		r.c = open(t, r.dir, &r.o)
 	}
 	r.visit("/a", 200, "one")
-	if list, err := r.c.Versions(home + "/a"); err != nil || len(list) != 1 {
+	if list, err := r.c.Contents().Versions(home + "/a"); err != nil || len(list) != 1 {
 		t.Errorf("%d versions: %+v, %v", len(list), list, err)
 	}
 }

@@ -110,7 +110,7 @@ func owner(t *filetree.Tree, o *Options) (*siteMark, error) {
 	case err != nil:
 		return nil, err
 	case mark == nil && t.Foreign():
-		return nil, fmt.Errorf("directory %s is not empty and not a mirror: choose an empty one", o.Root)
+		return nil, fmt.Errorf("directory %s is not empty, and holds no copy: name an empty or a new one", o.Root)
 	case mark != nil && mark.Base != o.Site:
 		return nil, fmt.Errorf("directory %s: %w: %s", o.Root, ErrOther, mark.Base)
 	}
@@ -134,7 +134,8 @@ func checkCopy(o *Options) error {
 }
 
 // loadCopy reads the copy's record from the state.
-func (c *Collection) loadCopy(tx *bbolt.Tx) error {
+func (o *opening) loadCopy(tx *bbolt.Tx) error {
+	c := o.c
 	raw := tx.Bucket(changes.Bucket).Get(copyKey)
 	if raw == nil {
 		if c.opts.Site != "" && !c.opts.ReadOnly && c.index.last > 0 {
@@ -157,7 +158,8 @@ func (c *Collection) loadCopy(tx *bbolt.Tx) error {
 }
 
 // openCopy locks the directory, and completes the file operations of the last transaction.
-func (c *Collection) openCopy() error {
+func (o *opening) openCopy() error {
+	c := o.c
 	t, err := filetree.Open(c.opts.Root)
 	if err != nil {
 		return err
@@ -179,7 +181,7 @@ func (c *Collection) openCopy() error {
 		meta = *c.copied
 		m.Fold, m.Portable = meta.Fold, meta.Portable
 	}
-	if err := c.redo(); err != nil {
+	if err := o.redo(); err != nil {
 		return err
 	}
 	if c.copied == nil {
@@ -212,7 +214,8 @@ func (m *copyMeta) write(tx *bbolt.Tx) error {
 
 // verifyCopy makes pending fetches of the pages whose files have changed: missing, of another size, or, in a
 // suspect state, with other bytes.
-func (c *Collection) verifyCopy() error {
+func (o *opening) verifyCopy() error {
+	c := o.c
 	next := frontier.PageID(0)
 	for done := false; !done; {
 		var lost []frontier.PageID

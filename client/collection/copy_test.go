@@ -273,7 +273,7 @@ func TestCopyOfASite(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, _, _ := c.Page(home + "/d/b.html")
-	body, err := c.Content(&p)
+	body, err := c.Contents().Content(p.URL, p.Stored)
 	if got := read(t, body, err); got != "B" {
 		t.Errorf("the content is %q", got)
 	}

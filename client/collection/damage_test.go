@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -191,4 +192,99 @@ func TestDamagedState(t *testing.T) {
 		t.Error("no damage was detected")
 	}
 	t.Logf("detected %d times", noticed)
+}
+
+// If the events in the state are damaged, the next process that writes begins a new epoch with the stored contents, even if
+// it is killed while it does so. Nothing else is lost.
+func TestDamagedEvents(t *testing.T) {
+	r := newKeeper(t, collection.WARC, "gzip")
+	var log bytes.Buffer
+	r.o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	r.find("/a", "/b")
+	r.visit("/a", 200, "one")
+	r.visit("/b", 200, "b")
+	for round, spoil := range []func() error{
+		func() error { return r.c.SpoilEvents(0) },
+		func() error { return errors.Join(r.c.SpoilEvents(0), r.c.DropEvents()) },
+	} {
+		head := r.c.Log().Head()
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if round == 0 {
+			_, err := r.c.Commit(&collection.Commit{Visits: []collection.Visit{r.answer("/b", 200, "never")}})
+			if !errors.Is(err, collection.ErrDamaged) || strings.Contains(err.Error(), "move the file") {
+				t.Errorf("committed to a damaged journal: %v", err)
+			}
+		}
+		r.c.Close()
+		archive := captures(t, r.dir)
+		log.Reset()
+		r.c = open(t, r.dir, &r.o)
+		if got := r.c.Log().Head(); got.Epoch == head.Epoch || !strings.Contains(log.String(), "new epoch") {
+			t.Errorf("head %v, logged %q", got, log.String())
+		}
+		want(t, "events", lines(r.events(protocol.Cursor{})), "create /a by link, create /b by link")
+		want(t, "a", r.content("/a"), "one")
+		r.c.Close()
+		if got := captures(t, r.dir); fmt.Sprint(got) != fmt.Sprint(archive) {
+			t.Errorf("archived %v, want %v", got, archive)
+		}
+		r.c = open(t, r.dir, &r.o)
+		head = r.c.Log().Head()
+		r.visit("/b", 200, fmt.Sprint("later ", round))
+		want(t, "a later change", lines(r.events(head)), "update /b by age")
+	}
+}
+
+// A damaged change is forgotten when its turn comes, and stops no commit.
+func TestDamagedEventIsForgotten(t *testing.T) {
+	r := newRig(t)
+	r.o.MaxEvents = 3
+	r.reopen()
+	r.find("/a")
+	r.visit("/a", 200, "1")
+	r.visit("/a", 410, "")
+	r.visit("/a", 200, "3")
+	if err := r.c.SpoilEvents(2); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		r.visit("/a", 200, fmt.Sprint(4+i))
+	}
+	want(t, "events", lines(r.events(protocol.Cursor{Epoch: r.c.Log().Head().Epoch, Seq: 3})), "update /a by age, update /a by age, update /a by age")
+}
+
+// A transaction that fails before its commit is an error like any other: the next one is stored, and the archive is whole.
+func TestFailureBeforeTheCommit(t *testing.T) {
+	r := newKeeper(t, collection.WARC, "")
+	r.o.MaxEvents = 1
+	r.reopen()
+	r.find("/a")
+	r.visit("/a", 200, "1")
+	unblock, err := r.c.BlockEvents(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := r.c.Log().Head()
+	for range 2 {
+		_, err := r.c.Commit(&collection.Commit{Visits: []collection.Visit{r.answer("/a", 200, "2")}})
+		if err == nil || strings.Contains(err.Error(), "reopen") {
+			t.Errorf("committed: %v", err)
+		}
+	}
+	want(t, "head", r.c.Log().Head(), head)
+	if err := unblock(); err != nil {
+		t.Fatal(err)
+	}
+	r.find("/b") // no record moves the end of the archive
+	r.reopen()
+	want(t, "head", r.c.Log().Head(), head)
+	want(t, "a", r.content("/a"), "1")
+	r.visit("/a", 200, "3")
+	want(t, "events", lines(r.events(head)), "update /a by age")
+	r.reopen()
+	want(t, "a", r.content("/a"), "3")
+	want(t, "epoch", r.c.Log().Head().Epoch, head.Epoch)
+	captures(t, r.dir)
 }

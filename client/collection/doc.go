@@ -3,7 +3,7 @@
 //
 //	state.db     sites, pages, links, sources, queue, and the changes for subscribers of the crawler (bbolt)
 //	journal.db   the witness: the number of the newest change, which tells a state that was restored from a backup
-//	warc/        contents, as WARC 1.1 with a CDXJ index, if asked for
+//	warc/        contents, as WARC 1.1 with a CDXJ index, if asked for; mark.txt witnesses their end
 //	mirror/      contents, as plain files, if asked for; those of the copy of one site stand in a directory of their own
 //
 // All that the crawler learns enters by [Collection.Commit] or [Collection.Apply], each one transaction:

@@ -111,8 +111,8 @@ func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow b
 }
 
 // items yields the journal's items for all stored contents.
-func (c *Collection) items(yield func(protocol.Item, error) bool) {
-	for p, err := range c.Pages(context.Background()) {
+func (o *opening) items(yield func(protocol.Item, error) bool) {
+	for p, err := range o.c.Pages(context.Background()) {
 		if (err != nil || p.has()) && !yield(itemOf(&p, p.Last), err) {
 			return
 		}

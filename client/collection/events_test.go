@@ -78,7 +78,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("event %d: %+v", i, e)
 		}
 		if i < len(bodies) {
-			c, err := r.c.Body(e.Stored)
+			c, err := r.c.Contents().Body(e.Stored)
 			if got := read(t, c, err); got != bodies[i] || e.Length != int64(len(got)) || e.Digest != protocol.Sum([]byte(got)) {
 				t.Errorf("event %d leads to %q, want %q", i, got, bodies[i])
 			}

@@ -176,7 +176,7 @@ func (x *exporter) captureOf(p *Page) (*warc.Capture, error) {
 	if !x.s.when(p.Last) {
 		return nil, nil
 	}
-	content, err := x.c.Body(p.Stored)
+	content, err := x.c.sinks.store.Body(p.Stored)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/journal"
 )
 
 // QueueMemory returns roughly how many bytes of memory the staged changes take, which are not merged into the
@@ -129,4 +130,40 @@ func (c *Collection) CrashAfter(n int) {
 		}
 		return nil
 	}
+}
+
+// SpoilEvents damages a record of the journal that is part of the state: that of a change, or for 0, of the whole.
+func (c *Collection) SpoilEvents(seq uint64) error {
+	return c.db.Update(func(tx *bbolt.Tx) error {
+		b, key := tx.Bucket([]byte("changes")), binary.BigEndian.AppendUint64(nil, seq)
+		if seq == 0 {
+			b, key = tx.Bucket(metaBucket), []byte("journal")
+		}
+		record := append([]byte(nil), b.Get(key)...)
+		return b.Put(key, record[:len(record)-1])
+	})
+}
+
+// DropEvents removes the journal from the state, as a kill may while it is replaced.
+func (c *Collection) DropEvents() error { return journal.Copy(c.db, nil) }
+
+// BlockEvents makes the journal unable to drop a change, until the function that it returns is called.
+func (c *Collection) BlockEvents(seq uint64) (unblock func() error, err error) {
+	key := binary.BigEndian.AppendUint64(nil, seq)
+	var record []byte
+	err = c.db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte("changes"))
+		record = append(record, b.Get(key)...)
+		err := b.Delete(key)
+		if err == nil {
+			_, err = b.CreateBucket(key)
+		}
+		return err
+	})
+	return func() error {
+		return c.db.Update(func(tx *bbolt.Tx) error {
+			b := tx.Bucket([]byte("changes"))
+			return errors.Join(b.DeleteBucket(key), b.Put(key, record))
+		})
+	}, err
 }

@@ -48,7 +48,11 @@ const (
 	giveBackAfter = 1 << 17
 )
 
-func (c *Collection) open(path string) error {
+// An opening is one call of Open: it brings a collection, which nobody else uses yet, into memory and in order.
+type opening struct{ c *Collection }
+
+func (o *opening) open(path string) error {
+	c := o.c
 	if err := checkCopy(&c.opts); err != nil {
 		return err
 	}
@@ -60,18 +64,18 @@ func (c *Collection) open(path string) error {
 		return err
 	}
 	c.db = db
-	if err = boltfile.RecoverDamage(c.load); err == nil {
-		err = c.openContents()
+	if err = boltfile.RecoverDamage(o.load); err == nil {
+		err = o.openContents()
 	}
 	if err == nil && !c.opts.ReadOnly {
 		if c.opts.Site != "" {
-			err = c.verifyCopy()
+			err = o.verifyCopy()
 		}
 		if err == nil {
-			err = c.list()
+			err = o.list()
 		}
 		if err == nil {
-			err = c.waitAnew()
+			err = o.waitAnew()
 		}
 	}
 	if err != nil {
@@ -83,7 +87,8 @@ func (c *Collection) open(path string) error {
 var errEmpty = errors.New("the state is empty: no crawl has written to it")
 
 // load reads the part of the state that stays in memory, and makes the buckets of a new file.
-func (c *Collection) load() error {
+func (o *opening) load() error {
+	c := o.c
 	fresh := false
 	strategy := ""
 	err := c.db.View(func(tx *bbolt.Tx) error {
@@ -114,7 +119,7 @@ func (c *Collection) load() error {
 		if c.index.last, err = urls.Load(tx.Bucket(urls.Bucket), c.index.names, c.index.urls); err != nil {
 			return err
 		}
-		return c.loadCopy(tx)
+		return o.loadCopy(tx)
 	})
 	switch {
 	case err != nil:
@@ -137,7 +142,7 @@ func (c *Collection) load() error {
 			return c.writeMeta(tx)
 		})
 	}
-	return c.reorder()
+	return o.reorder()
 }
 
 func (c *Collection) writeMeta(tx *bbolt.Tx) error {
@@ -173,7 +178,8 @@ func (c *Collection) reading(f func(*bbolt.Tx) error) error {
 
 // reorder gives every page in the queue the rank of a new strategy. If killed it starts again: ranking a
 // page twice is harmless.
-func (c *Collection) reorder() error {
+func (o *opening) reorder() error {
+	c := o.c
 	const each = 100 * urls.BlockLen
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -252,7 +252,7 @@ func (v *view) rest(p *Page) error {
 	p.Signal = p.By
 	raw := v.record(k.ID)
 	if raw == nil {
-		p.Value = worth(v.c.Policy(), v.c.Believed(p, v.sites.at(k.Site)), p.Found)
+		p.Value = worth(v.c.revisits.Policy(), v.c.revisits.Believed(p, v.sites.at(k.Site)), p.Found)
 		return nil
 	}
 	if !parsePage(raw, p) {

@@ -2,6 +2,7 @@ package collection
 
 import (
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -10,6 +11,15 @@ import (
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
+
+// Revisits decide when a collection's pages are fetched again, by its revisit policy. They are safe for concurrent use.
+type Revisits struct {
+	c      *Collection
+	policy atomic.Pointer[fresh.Policy]
+}
+
+// Revisits returns what decides about revisits.
+func (c *Collection) Revisits() *Revisits { return &c.revisits }
 
 // policyKey is the key in the meta bucket of the last revisit policy.
 var policyKey = []byte("policy")
@@ -21,14 +31,36 @@ type keptPolicy struct {
 	Thesis *fresh.Thesis `json:",omitempty"`
 }
 
-// KeepPolicy stores the present policy with its price, for queries while no crawler runs, and as the first
+// Aging reports whether the policy alone decides when a page is fetched next: it is Held, and no failure,
+// mismatch, missing body or person's request is pending.
+func (r *Revisits) Aging(p *Page) bool {
+	return p.State == Held && p.Visits > 0 && p.Missed == 0 && p.Fails == 0 && p.missing.IsZero() &&
+		!(p.Told && p.Signal == ByPerson) && (r.c.sinks.store.None || p.Stored.File != "")
+}
+
+// Believed returns a page as a policy sees it, with the evidence from its site's manifest not mentioning a change.
+func (r *Revisits) Believed(p *Page, s *Site) fresh.Page {
+	b := fresh.Page{History: p.History, Importance: r.c.opts.Quality(p, s), Length: p.Length, Site: s.Belief, Listed: p.Listed}
+	b.Listen()
+	return b
+}
+
+// Policy returns the present revisit policy.
+func (r *Revisits) Policy() fresh.Policy { return *r.policy.Load() }
+
+// SetPolicy replaces the revisit policy. Visits decided before stand until they are due, or the page is
+// planned again.
+func (r *Revisits) SetPolicy(p fresh.Policy) { r.policy.Store(&p) }
+
+// Keep stores the present policy with its price, for queries while no crawler runs, and as the first
 // policy of the next crawler. A policy of another kind than fresh.Priced and fresh.Thesis is not stored.
-func (c *Collection) KeepPolicy() error {
+func (r *Revisits) Keep() error {
+	c := r.c
 	if c.opts.ReadOnly {
 		return nil
 	}
 	k := keptPolicy{At: c.opts.Now()}
-	switch p := c.Policy().(type) {
+	switch p := r.Policy().(type) {
 	case fresh.Priced:
 		k.Priced = &p
 	case fresh.Thesis:
@@ -49,10 +81,10 @@ func (c *Collection) KeepPolicy() error {
 	})
 }
 
-// KeptPolicy returns the policy stored last, and when it was stored; nil if there is none. Nothing depends
+// Kept returns the policy stored last, and when it was stored; nil if there is none. Nothing depends
 // on it, so a damaged record counts as none.
-func (c *Collection) KeptPolicy() (p fresh.Policy, at time.Time) {
-	err := c.reading(func(tx *bbolt.Tx) error {
+func (r *Revisits) Kept() (p fresh.Policy, at time.Time) {
+	err := r.c.reading(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(metaBucket)
 		if meta == nil {
 			return nil

@@ -20,35 +20,35 @@ func TestPolicyIsStored(t *testing.T) {
 	}
 	priced := fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Costs: fresh.Bytes(), Price: .0123, Longest: time.Hour, Eager: true}
 	c := reopen(collection.Options{})
-	if p, _ := c.KeptPolicy(); p != nil || c.Policy() != (fresh.Thesis{}) {
-		t.Errorf("a new collection has policy %+v, stored %+v", c.Policy(), p)
+	if p, _ := c.Revisits().Kept(); p != nil || c.Revisits().Policy() != (fresh.Thesis{}) {
+		t.Errorf("a new collection has policy %+v, stored %+v", c.Revisits().Policy(), p)
 	}
-	c.SetPolicy(priced)
-	if err := c.KeepPolicy(); err != nil {
+	c.Revisits().SetPolicy(priced)
+	if err := c.Revisits().Keep(); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
 	c = reopen(collection.Options{ReadOnly: true})
-	if p, at := c.KeptPolicy(); p != fresh.Policy(priced) || c.Policy() != p || time.Since(at) > time.Hour {
-		t.Errorf("stored %+v at %v, uses %+v", p, at, c.Policy())
+	if p, at := c.Revisits().Kept(); p != fresh.Policy(priced) || c.Revisits().Policy() != p || time.Since(at) > time.Hour {
+		t.Errorf("stored %+v at %v, uses %+v", p, at, c.Revisits().Policy())
 	}
 	c.Close()
 	thesis := fresh.Thesis{Gamma: 2}
 	c = reopen(collection.Options{Policy: thesis})
-	if c.Policy() != fresh.Policy(thesis) {
-		t.Errorf("goes by %+v", c.Policy())
+	if c.Revisits().Policy() != fresh.Policy(thesis) {
+		t.Errorf("goes by %+v", c.Revisits().Policy())
 	}
-	if err := c.KeepPolicy(); err != nil {
+	if err := c.Revisits().Keep(); err != nil {
 		t.Fatal(err)
 	}
-	c.SetPolicy(daily{}) // a kind that is not stored
-	if err := c.KeepPolicy(); err != nil {
+	c.Revisits().SetPolicy(daily{}) // a kind that is not stored
+	if err := c.Revisits().Keep(); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
 	c = reopen(collection.Options{})
 	defer c.Close()
-	if c.Policy() != fresh.Policy(thesis) {
-		t.Errorf("goes by %+v", c.Policy())
+	if c.Revisits().Policy() != fresh.Policy(thesis) {
+		t.Errorf("goes by %+v", c.Revisits().Policy())
 	}
 }

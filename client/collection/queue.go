@@ -14,7 +14,10 @@ import (
 )
 
 // Queue returns the queue of pages to fetch. Commit and Apply change its entries.
-func (c *Collection) Queue() frontier.Store { return queueStore{c} }
+func (c *Collection) Queue() Queue { return Queue{queueStore{c}} }
+
+// A Queue is a collection's queue of pages to fetch, a frontier.Store. It may be used by many at once.
+type Queue struct{ queueStore }
 
 // A queueStore is the queue in the form that package frontier wants.
 type queueStore struct{ c *Collection }
@@ -88,12 +91,12 @@ func (q queueStore) Promote(now int64, n int) ([]frontier.Entry, error) {
 }
 
 // Waits reports whether a page waits for its At. A page that was due stays due even if the clock is set back.
-func (c *Collection) Waits(p *Page) (waits bool, err error) {
+func (q Queue) Waits(p *Page) (waits bool, err error) {
 	e, ok := p.entry()
 	if !ok {
 		return true, nil
 	}
-	err = c.reading(func(tx *bbolt.Tx) error {
+	err = q.c.reading(func(tx *bbolt.Tx) error {
 		waits = queue.Waits(tx, e)
 		return nil
 	})
@@ -117,8 +120,8 @@ func (q queueStore) Next() (at int64, err error) {
 // Denied returns when a page was fetched last, computed from its next visit, if the answer was that it is
 // gone, moved or refused, or it has failed too often to be retried soon. It returns the zero time for any
 // other page, and while a first 404 waits for the second.
-func (c *Collection) Denied(p *Page) time.Time {
-	a := &c.opts.Again
+func (q Queue) Denied(p *Page) time.Time {
+	a := &q.c.opts.Again
 	switch {
 	case p.At.IsZero() || p.At.Equal(Never):
 	case p.State == Gone:
@@ -148,12 +151,13 @@ func (a *Again) farthest(by fresh.Policy) time.Duration {
 // waitAnew repairs times computed while the clock was ahead: a page that waits for longer than any visit
 // planned now, and not by its age (Aging), is due now. In a copy, where few pages wait, so is one whose
 // failures began after now.
-func (c *Collection) waitAnew() error {
+func (o *opening) waitAnew() error {
+	c := o.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, farthest := c.opts.Now(), c.opts.Again.farthest(c.Policy())
+	now, farthest := c.opts.Now(), c.opts.Again.farthest(c.revisits.Policy())
 	ahead := func(p *Page) bool {
-		return !c.Aging(p) && (p.Failed.After(now) || p.At.After(now.Add(farthest)))
+		return !c.revisits.Aging(p) && (p.Failed.After(now) || p.At.After(now.Add(farthest)))
 	}
 	from := now.Add(farthest)
 	if c.opts.Site != "" {

@@ -3,6 +3,7 @@ package collection
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -40,7 +41,7 @@ func (s *applying) room(isNew bool) error {
 	}
 	if isNew && o.MaxState > 0 {
 		if s.used == 0 {
-			s.used = u.c.db.Used(u.tx)
+			s.used = u.used()
 		}
 		if s.used > o.MaxState {
 			return &QuotaError{State: o.MaxState}
@@ -48,6 +49,20 @@ func (s *applying) room(isNew bool) error {
 	}
 	s.grown++
 	return nil
+}
+
+// used returns how many bytes of the state count for MaxState: the history of events does not, and has a bound of its own.
+// Measuring it reads its pages, so this is done only above the bound, where a result of the last minute does for admitting.
+func (u *update) used() int64 {
+	k, most := &u.c.sinks, u.c.opts.MaxState
+	used := u.c.db.Used(u.tx)
+	if used <= most {
+		return used
+	}
+	if used-k.size > most || u.now.Sub(k.measured) >= time.Minute {
+		k.size, k.measured = k.log.Journal().Size(u.tx), u.now
+	}
+	return used - k.size
 }
 
 // Pages named only by an unfinished snapshot are marked with its number: one more than the number of its

@@ -3,6 +3,7 @@ package collection_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/client"
@@ -68,6 +69,32 @@ func TestCopyHasAQuotaOfPages(t *testing.T) {
 	r.apply(whole(60, create("/", "home"), create("/a", "A"), create("/b", "B")))
 	r.pay(s, 10)
 	r.wantFiles(map[string]string{"index.html": "home", "a": "A", "b": "B"})
+}
+
+// The history of events does not count as state of a copy, however long it is.
+func TestEventsAreNotInTheQuotaOfState(t *testing.T) {
+	r := newCopyRig(t)
+	r.o.MaxState = 1 << 20
+	r.reopen()
+	r.apply(whole(3, create("/", "home"), create("/a", "A")))
+	title := strings.Repeat("title ", 40)
+	for i := range 4 {
+		var turn collection.Commit
+		for k := range 1000 {
+			v := r.answer("/a", 200, fmt.Sprint("body ", i, " ", k))
+			v.Title = fmt.Sprint(title, i, " ", k)
+			turn.Visits = append(turn.Visits, v)
+		}
+		r.commit(turn)
+		for k := range 3 {
+			seq := 4 + 3*i + k
+			r.apply(told(uint64(seq), create(fmt.Sprint("/new/", seq), "x")))
+		}
+	}
+	if used, err := r.c.Used(); err != nil || used < 2*r.o.MaxState || r.c.Log().Head().Seq < 4000 {
+		t.Errorf("%d bytes up to %v are too few to prove anything, %v", used, r.c.Log().Head(), err)
+	}
+	r.wantCounts(14, 1, 13)
 }
 
 // The state stored for a site's pages is bounded as well, however few they are.

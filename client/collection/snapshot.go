@@ -109,7 +109,8 @@ var listedKey = []byte("listed")
 const listAtOnce = 10_000 // pages in a transaction
 
 // list marks the listed pages in their records, once for each state. If killed it starts again.
-func (c *Collection) list() error {
+func (o *opening) list() error {
+	c := o.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var done bool

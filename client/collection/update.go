@@ -41,6 +41,7 @@ func (c *Collection) update(f func(u *update) error) error {
 		return c.broken
 	}
 	var u *update
+	was := c.sinks.committed
 	err := boltfile.RecoverDamage(func() error {
 		tx, err := c.db.Begin(true)
 		if errors.Is(err, boltfile.ErrClosed) {
@@ -78,7 +79,9 @@ func (c *Collection) update(f func(u *update) error) error {
 			}
 		}
 		if err := c.sinks.log.Commit(tx); err != nil {
-			// It is unknown whether the transaction is on disk.
+			if tx.DB() != nil { // bbolt's Commit, which closes it, was not reached
+				return err
+			}
 			c.broken = fmt.Errorf("reopen the collection: it is unknown whether the last transaction is on disk: %w", err)
 			return err
 		}
@@ -90,12 +93,16 @@ func (c *Collection) update(f func(u *update) error) error {
 		c.broken = err // bbolt's memory of the file may be wrong as well
 	}
 	if err != nil {
+		c.sinks.committed = was
 		c.sinks.rollback()
 		return err
 	}
 	// Readers of the log come last: what they see is in the state and in its place.
 	if u.files != nil {
 		err = c.runOps()
+	}
+	if err == nil {
+		err = c.sinks.witness()
 	}
 	if err == nil {
 		err = c.sinks.log.Publish()

@@ -243,7 +243,7 @@ func (x *visiting) follow() error {
 // unchanged stores a 304. If the stored body that it confirms is lost, the page is fetched again.
 func (x *visiting) unchanged() {
 	u, v, w := x.u, x.v, x.w
-	lost := u.c.Stores() && x.place.File == "" && w.Stored.File != ""
+	lost := !u.c.sinks.store.None && x.place.File == "" && w.Stored.File != ""
 	w.History = w.History.Visit(x.asked, false, keepable(v.Modified))
 	w.answered()
 	w.State = Held

@@ -2,11 +2,14 @@ package collection_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +97,148 @@ func TestWitnessBehindTheState(t *testing.T) {
 	want(t, "head, reopened", r.c.Log().Head(), head)
 }
 
+// A state that was restored from a backup without its archive cuts nothing off, whatever else was restored with it,
+// and even if only the archive has grown since. One that was restored with its archive continues.
+func TestRestoredState(t *testing.T) {
+	const state, witness, archives = "state.db", "journal.db", "warc"
+	for _, c := range []struct {
+		name      string
+		restored  []string
+		news      bool // pages have changed since the backup
+		continues bool
+	}{
+		{"state", []string{state}, true, false},
+		{"state, and no page has changed", []string{state}, false, false},
+		{"state with its witness", []string{state, witness}, true, false},
+		{"state with its witness, and no page has changed", []string{state, witness}, false, false},
+		{"all", []string{state, witness, archives}, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.o.Contents, r.o.Coding, r.o.MaxWARC = collection.WARC, "gzip", 2000
+			r.reopen()
+			r.find("/a", "/b", "/gone")
+			r.visit("/a", 200, "one")
+			r.c.Close()
+			backup := t.TempDir()
+			copyDir(t, r.dir, backup)
+			old := captures(t, r.dir)
+			r.c = open(t, r.dir, &r.o)
+			for range 10 { // several files of the archive
+				r.wait(time.Hour)
+				r.visit("/a", 304, "")
+				r.visit("/gone", 404, "")
+			}
+			if c.news {
+				r.visit("/b", 200, "later")
+			}
+			head := r.c.Log().Head()
+			r.c.Close()
+			archive := captures(t, r.dir)
+			for _, name := range c.restored {
+				if err := os.RemoveAll(filepath.Join(r.dir, name)); err != nil {
+					t.Fatal(err)
+				}
+				if name == archives {
+					copyDir(t, filepath.Join(backup, name), filepath.Join(r.dir, name))
+					archive = old
+				} else if err := os.WriteFile(filepath.Join(r.dir, name), []byte(readFile(t, filepath.Join(backup, name))), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.c = open(t, r.dir, &r.o)
+			epoch := r.c.Log().Head().Epoch
+			want(t, "continues", epoch == head.Epoch, c.continues)
+			r.reopen()
+			want(t, "epoch, reopened", r.c.Log().Head().Epoch, epoch)
+			r.c.Close()
+			if got := captures(t, r.dir); fmt.Sprint(got) != fmt.Sprint(archive) {
+				t.Errorf("archived %v, want %v", got, archive)
+			}
+		})
+	}
+}
+
+// If a process was killed, or power failed, before the end of the archive was written beside it, the state continues.
+func TestArchiveWitnessBehindTheState(t *testing.T) {
+	r := newRig(t)
+	r.o.Contents, r.o.MaxWARC = collection.WARC, 2000
+	r.reopen()
+	r.find("/a")
+	r.visit("/a", 200, "one")
+	witness := filepath.Join(r.dir, "warc", "mark.txt")
+	older := readFile(t, witness)
+	for range 5 {
+		r.wait(time.Hour)
+		r.visit("/a", 304, "")
+	}
+	head := r.c.Log().Head()
+	r.c.Close()
+	newest, archive := readFile(t, witness), captures(t, r.dir)
+	for _, text := range []string{older, "", older[:20], newest[:50] + older[50:], "9" + newest[1:]} {
+		if err := os.WriteFile(witness, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.c = open(t, r.dir, &r.o)
+		want(t, fmt.Sprintf("head after %q", text), r.c.Log().Head(), head)
+		r.c.Close()
+		want(t, "witness", readFile(t, witness), newest)
+	}
+	if err := os.Remove(witness); err != nil {
+		t.Fatal(err)
+	}
+	r.c = open(t, r.dir, &r.o)
+	want(t, "head without the file", r.c.Log().Head(), head)
+	r.c.Close()
+	if got := captures(t, r.dir); fmt.Sprint(got) != fmt.Sprint(archive) {
+		t.Errorf("archived %v, want %v", got, archive)
+	}
+}
+
+// A witness that is lost begins a new epoch, which is logged; one that cannot be read at the moment is an error, and the
+// epoch continues afterwards.
+func TestUnreadableWitness(t *testing.T) {
+	var log strings.Builder
+	r := newRig(t)
+	r.c.Close()
+	r.dir, r.o.Log = t.TempDir(), slog.New(slog.NewTextHandler(&log, nil))
+	r.c = open(t, r.dir, &r.o)
+	r.find("/a")
+	r.visit("/a", 200, "one")
+	r.reopen()
+	head, witness := r.c.Log().Head(), filepath.Join(r.dir, "journal.db")
+	r.c.Close()
+	want(t, "log", log.String(), "")
+	if err := errors.Join(os.Rename(witness, witness+".away"), os.Mkdir(witness, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := collection.Open(r.dir, &r.o); err == nil || !strings.Contains(err.Error(), "journal.db") {
+		t.Errorf("opened with a witness that cannot be read: %v", err)
+	}
+	if err := errors.Join(os.Remove(witness), os.Rename(witness+".away", witness)); err != nil {
+		t.Fatal(err)
+	}
+	r.c = open(t, r.dir, &r.o)
+	want(t, "head", r.c.Log().Head(), head)
+	want(t, "log", log.String(), "")
+	for _, spoil := range []func() error{
+		func() error { return os.Remove(witness) },
+		func() error { return os.Truncate(witness, 0) },
+		func() error { return os.WriteFile(witness, []byte("neither a cursor nor a journal"), 0o600) },
+	} {
+		r.c.Close()
+		log.Reset()
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		r.c = open(t, r.dir, &r.o)
+		if now := r.c.Log().Head(); now.Epoch == head.Epoch || strings.Count(log.String(), "a new epoch of events begins") != 1 {
+			t.Errorf("head %v after %v, logged %q", now, head, log.String())
+		}
+		head = r.c.Log().Head()
+	}
+}
+
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -130,7 +275,7 @@ func TestReadersSeeNoChangeBeforeItsPage(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				content, err := r.c.Content(&p)
+				content, err := r.c.Contents().Content(p.URL, p.Stored)
 				if err != nil {
 					return err
 				}
@@ -180,6 +325,22 @@ func TestEventsOfUnfinishedFiles(t *testing.T) {
 		want(t, fmt.Sprint("read-only ", ro), lines(r.events(protocol.Cursor{})), list)
 		r.c.Close()
 	}
+	// The same holds if a file was only to be removed.
+	r.o.ReadOnly = false
+	r.c = open(t, r.dir, &r.o)
+	r.c.CrashAfter(0)
+	if _, err := r.c.Commit(&collection.Commit{Visits: []collection.Visit{r.answer("/b.txt", 410, "")}}); err == nil {
+		t.Fatal("committed after a crash")
+	}
+	r.c.Close()
+	for _, ro := range []bool{true, false, true} {
+		if r.o.ReadOnly = ro; !ro {
+			list += ", delete /b.txt by age"
+		}
+		r.c = open(t, r.dir, &r.o)
+		want(t, fmt.Sprint("removed, read-only ", ro), lines(r.events(protocol.Cursor{})), list)
+		r.c.Close()
+	}
 	// A process without a mirror leaves the files alone, and hides nothing.
 	r.o.ReadOnly = false
 	r.c = open(t, r.dir, &r.o)
@@ -194,5 +355,5 @@ func TestEventsOfUnfinishedFiles(t *testing.T) {
 	r.c.Close()
 	r.o.ReadOnly = true
 	r.c = open(t, r.dir, &r.o)
-	want(t, "without a mirror", lines(r.events(protocol.Cursor{})), list+", update /a.txt by age, update /b.txt by age")
+	want(t, "without a mirror", lines(r.events(protocol.Cursor{})), list+", update /a.txt by age, create /b.txt by age")
 }

@@ -128,11 +128,13 @@ func (w *work) settle() {
 	w.History = w.History.WithoutNotices()
 }
 
-// leaveGone forgets the last content of a page that was gone, and now has another answer without content.
+// leaveGone drops the last content of a page that was gone, and is about to change its state.
 func (w *work) leaveGone() {
-	if w.State == Gone {
-		w.forget()
+	if w.State != Gone {
+		return
 	}
+	w.Digest, w.Parsed, w.Text, w.Length, w.Stored, w.ETag, w.LastModified = zeroDigest, zeroDigest, zeroDigest, 0, contents.Place{}, "", ""
+	w.Cut, w.Unstable = false, Stable
 }
 
 func (w *work) fail(fault string, now time.Time) {
@@ -148,12 +150,6 @@ func (w *work) exclude(why string) {
 	w.leaveGone()
 	w.State, w.Why, w.At, w.planned, w.dirty = Excluded, why, Never, true, true
 	w.settle()
-}
-
-// forget drops the last content of a gone page that is about to change its state.
-func (w *work) forget() {
-	w.Digest, w.Parsed, w.Text, w.Length, w.Stored, w.ETag, w.LastModified = zeroDigest, zeroDigest, zeroDigest, 0, contents.Place{}, "", ""
-	w.Cut, w.Unstable = false, Stable
 }
 
 // readmit returns a page to its state before it was excluded.

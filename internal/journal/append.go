@@ -2,7 +2,9 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -290,9 +292,10 @@ func (t *turn) trim(old time.Time, most uint64) error {
 		}
 		key := seqKey(t.m.floor + 1)
 		c, err := getChange(t.changes, key)
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
+		// A change that cannot be read has no date, and is dropped: readers do not get past it.
 		if t.m.head-t.m.floor <= most && !c.At.Before(old) {
 			return nil
 		}
@@ -302,7 +305,7 @@ func (t *turn) trim(old time.Time, most uint64) error {
 				return err
 			}
 		}
-		if err := t.changes.Delete(key); err != nil {
+		if err := cmp.Or(t.changes.Delete(key), t.graves.Delete(key)); err != nil {
 			return err
 		}
 		t.m.floor++

@@ -199,7 +199,7 @@ func (j *Journal) SetMark(mark string) error {
 
 // fail adds the operation and the journal's path to an error.
 func (j *Journal) fail(op string, err error) error {
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, ErrDamaged) && !j.shared {
 		return fmt.Errorf("%s journal %s: %w; move the file away to begin a new epoch", op, j.path, err)
 	}
 	return fmt.Errorf("%s journal %s: %w", op, j.path, err)

@@ -171,6 +171,7 @@ func (v *View) Revision() uint64 { return v.m.revision }
 
 // Gone returns the tombstone of a URL, and false if there is none.
 func (j *Journal) Gone(url string) (protocol.Tombstone, bool, error) {
+	floor := j.Floor().Seq
 	tx, err := j.begin()
 	if err != nil {
 		return protocol.Tombstone{}, false, j.fail("read", err)
@@ -182,7 +183,7 @@ func (j *Journal) Gone(url string) (protocol.Tombstone, bool, error) {
 		if url != "" {
 			seq = tx.Bucket(goneBucket).Get([]byte(url))
 		}
-		if seq == nil {
+		if seq == nil || seqOf(seq) <= floor { // of a change that could not be read and was dropped
 			return nil
 		}
 		c, err := getChange(tx.Bucket(changesBucket), seq)

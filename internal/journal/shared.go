@@ -102,16 +102,31 @@ func (j *Journal) HideAfter(seq uint64) {
 	j.state.head = max(j.state.floor, min(j.state.head, seq))
 }
 
+// itsBuckets are the buckets of a journal, except for meta.
+func itsBuckets() [][]byte {
+	return append(logBuckets(), itemsBuckets[0], itemsBuckets[1], notesBucket)
+}
+
+// Size returns how many bytes the journal takes in a shared file. It reads all of its pages.
+func (j *Journal) Size(tx *bbolt.Tx) (n int64) {
+	for _, name := range itsBuckets() {
+		if b := tx.Bucket(name); b != nil {
+			s := b.Stats()
+			n += int64(s.BranchAlloc + s.LeafAlloc)
+		}
+	}
+	return n
+}
+
 // copyAtOnce is how many bytes Copy writes in a transaction.
 const copyAtOnce = 4 << 20
 
 // Copy replaces the journal in a shared file, which nobody has open, by a copy of another journal, or by none if from
 // is nil. Its transactions are of bounded size. Killed, it leaves behind what the next Copy replaces.
 func Copy(db *boltfile.File, from *Journal) error {
-	names := append(logBuckets(), itemsBuckets[0], itemsBuckets[1], notesBucket)
 	err := boltfile.RecoverDamage(func() error {
 		return db.Update(func(tx *bbolt.Tx) error {
-			for _, name := range names {
+			for _, name := range itsBuckets() {
 				if tx.Bucket(name) != nil {
 					if err := tx.DeleteBucket(name); err != nil {
 						return err
@@ -129,10 +144,10 @@ func Copy(db *boltfile.File, from *Journal) error {
 		return err
 	}
 	defer v.Close()
-	err = boltfile.RecoverDamage(func() error {
+	return boltfile.RecoverDamage(func() error {
 		for _, name := range append(logBuckets(), itemsBuckets[v.m.slot], notesBucket) {
 			if b := v.tx.Bucket(name); b != nil { // a file of plainState has no notes
-				if err := copyBucket(db, name, b); err != nil {
+				if err := from.copyBucket(db, name, b); err != nil {
 					return err
 				}
 			}
@@ -143,28 +158,36 @@ func Copy(db *boltfile.File, from *Journal) error {
 			return errors.Join(err, writeMeta(tx, v.m))
 		})
 	})
-	if err != nil {
-		return from.fail("copy", err)
-	}
-	return nil
 }
 
 // copyBucket copies a bucket to another file, under the same name.
-func copyBucket(db *boltfile.File, name []byte, from *bbolt.Bucket) error {
+func (j *Journal) copyBucket(db *boltfile.File, name []byte, from *bbolt.Bucket) error {
 	c := from.Cursor()
-	k, b := c.First()
-	for more := true; more; more = k != nil {
-		err := db.Update(func(tx *bbolt.Tx) error {
+	move := c.First
+	for more := true; more; {
+		var rows [][2][]byte
+		err := boltfile.RecoverDamage(func() error {
+			for size := 0; more && size < copyAtOnce; move = c.Next {
+				k, b := move()
+				if more = k != nil; more {
+					rows, size = append(rows, [2][]byte{k, b}), size+len(k)+len(b)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return j.fail("copy", err)
+		}
+		err = db.Update(func(tx *bbolt.Tx) error {
 			to, err := tx.CreateBucketIfNotExists(name)
 			if err != nil {
 				return err
 			}
 			to.FillPercent = ascending
-			for size := 0; k != nil && size < copyAtOnce; k, b = c.Next() {
-				if err := to.Put(k, b); err != nil {
+			for _, r := range rows {
+				if err := to.Put(r[0], r[1]); err != nil {
 					return err
 				}
-				size += len(k) + len(b)
 			}
 			return nil
 		})

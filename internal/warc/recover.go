@@ -38,6 +38,15 @@ func serialOf(name string) int {
 	return int(n)
 }
 
+// Before reports whether p is an earlier end of the directory than q, as Mark returns them. Of two files with the same
+// number it is not known which is the later one: then it reports true.
+func (p Place) Before(q Place) bool {
+	if p.File == q.File {
+		return p.Offset < q.Offset
+	}
+	return serialOf(p.File) <= serialOf(q.File)
+}
+
 // isArchive reports whether a name is that of a WARC file.
 func isArchive(name string) bool {
 	return strings.HasSuffix(name, ".warc") || strings.HasSuffix(name, ".warc.gz") || strings.HasSuffix(name, ".warc.zst")
@@ -104,6 +113,7 @@ func (f *file) recover(coding string, mark *Place) error {
 			f.name, f.size = name, limit
 			continue
 		}
+		before, end := f.name, f.size
 		f.name, f.size = name, 0
 		whole, err := f.mend(path, limit)
 		if err != nil {
@@ -126,12 +136,15 @@ func (f *file) recover(coding string, mark *Place) error {
 		if err := f.readInfo(path); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		if f.data == nil { // it was empty, and is removed
+			f.name, f.size = before, end
+		}
 	}
-	return f.tidy(names)
+	return f.tidy()
 }
 
 // tidy removes logs whose file was never created.
-func (f *file) tidy(names []string) error {
+func (f *file) tidy() error {
 	list, err := os.ReadDir(f.dir)
 	if err != nil {
 		return err
@@ -332,11 +345,7 @@ func (f *file) readInfo(path string) error {
 // reset removes an empty file, so that a new one begins with its own warcinfo record.
 func (f *file) reset() error {
 	path := f.path()
-	if err := errors.Join(f.closeFiles(), removeAll(path, path+logSuffix)); err != nil {
-		return err
-	}
-	f.name = ""
-	return nil
+	return errors.Join(f.closeFiles(), removeAll(path, path+logSuffix))
 }
 
 // sortIndex turns the log of a file into its sorted index.

@@ -434,3 +434,38 @@ func TestReaderContinuesAfterDamage(t *testing.T) {
 		}
 	})
 }
+
+// A file without a whole record, left by a writer that was killed when it had begun the file, does not hide the files
+// before it from the mark.
+func TestMarkAfterAnEmptyFile(t *testing.T) {
+	each(t, func(t *testing.T, coding string) {
+		dir := t.TempDir()
+		w := open(t, dir, warc.Options{Coding: coding, MaxRecords: 3})
+		for i := range 3 {
+			write(t, w, capture(i))
+		}
+		sync(t, w)
+		if err := w.Rotate(); err != nil {
+			t.Fatal(err)
+		}
+		end := w.Mark()
+		write(t, w, capture(3))
+		w.Close()
+		newest := files(t, dir, ".log")[0]
+		for _, name := range []string{newest, strings.TrimSuffix(newest, ".cdxj.log")} {
+			if err := os.Truncate(name, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w = open(t, dir, warc.Options{Coding: coding})
+		mark := w.Mark()
+		if mark != end {
+			t.Errorf("the mark is %+v, want %+v", mark, end)
+		}
+		w.Close()
+		open(t, dir, warc.Options{Coding: coding, Mark: &mark}).Close()
+		if urls, _ := valid(t, dir); len(urls) != 3 {
+			t.Errorf("%d captures are left of 3", len(urls))
+		}
+	})
+}

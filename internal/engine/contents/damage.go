@@ -35,7 +35,7 @@ type spot struct {
 }
 
 // ReadDamaged reads the file of damaged records.
-func (s *Store) ReadDamaged() error {
+func (s *Reader) ReadDamaged() error {
 	f, err := os.Open(filepath.Join(s.warcs(), damagedName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -56,7 +56,7 @@ func (s *Store) ReadDamaged() error {
 
 // addDamaged remembers that a record is damaged. If writing that fails, the next process only has to read the
 // record again.
-func (s *Store) addDamaged(p warc.Place) {
+func (s *Reader) addDamaged(p warc.Place) {
 	at := spot{p.File, p.Offset}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *Store) addDamaged(p warc.Place) {
 }
 
 // isDamaged reports whether a record is known to be damaged.
-func (s *Store) isDamaged(p Place) bool {
+func (s *Reader) isDamaged(p Place) bool {
 	place, ok := Archived(p)
 	if !ok {
 		return false
@@ -88,14 +88,14 @@ func (s *Store) isDamaged(p Place) bool {
 
 // A checked is a body read from a record, with a check for damage.
 type checked struct {
-	store *Store
+	store *Reader
 	place warc.Place
 	body  io.Reader
 	sum   hash.Hash // nil: the record has no digest of the body
 	want  [sha256.Size]byte
 }
 
-func (s *Store) check(place warc.Place, rec *warc.Record, body io.Reader) *checked {
+func (s *Reader) check(place warc.Place, rec *warc.Record, body io.Reader) *checked {
 	k := &checked{store: s, place: place, body: body}
 	if d, ok := warc.ParseDigest(rec.Fields.Get("WARC-Payload-Digest")); ok && rec.Type() == warc.Response {
 		k.sum, k.want = sha256.New(), d
@@ -122,7 +122,7 @@ func (k *checked) Read(p []byte) (int, error) {
 var errDigest = errors.New("the body does not match its digest")
 
 // Damage returns the error for a record that cannot be read, and remembers the record unless the cause is not damage.
-func (s *Store) Damage(place warc.Place, err error) error {
+func (s *Reader) Damage(place warc.Place, err error) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) { // no such file, no permission, or a disk failure
 		return err

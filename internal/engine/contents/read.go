@@ -2,6 +2,7 @@ package contents
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -54,17 +55,20 @@ func (c *Content) answered(own *warc.Stored, err error) (*Content, error) {
 
 // Content opens the body of a URL at a place. If the body is in the record of another URL, it comes with the
 // date, status and header of the URL's own record. It returns ErrNoContent for the zero Place.
-func (s *Store) Content(url string, p Place) (*Content, error) {
+func (s *Reader) Content(url string, p Place) (*Content, error) {
 	content, err := s.Body(p)
-	if err != nil || content.url == url || content.url == "" {
-		return content, err
+	if err == nil && content.url != url && content.url != "" {
+		content, err = content.answered(s.Own(url, p))
 	}
-	return content.answered(s.Own(url, p))
+	if err != nil {
+		return nil, fmt.Errorf("open content of %s: %w", url, err)
+	}
+	return content, nil
 }
 
 // Body opens the body at a place. It returns ErrNoContent for the zero Place, and ErrBodyDamaged, at once or
 // while reading, if the record is damaged.
-func (s *Store) Body(p Place) (*Content, error) {
+func (s *Reader) Body(p Place) (*Content, error) {
 	if p.File == "" {
 		return nil, ErrNoContent
 	}

@@ -29,21 +29,27 @@ type Place struct {
 	Length int64  `json:"length"` // of the record, 0 for a plain file
 }
 
-// A Store has the bodies of a collection. One goroutine writes; the methods that read may be called by many at
-// once.
-type Store struct {
+// A Reader reads the bodies of a collection. It may be used by many at once.
+type Reader struct {
 	Dir   string // of the collection
 	Files string // of the plain files; empty: MirrorDir below Dir
-
-	archive *warc.Writer // nil: nothing is archived
-	unread  []unread
+	None  bool   // no bodies are stored any more; those that are can be read
 
 	mu      sync.Mutex          // guards the fields below
 	sizes   map[string]fileSize // by archive
 	damaged map[spot]bool
 }
 
-func (s *Store) warcs() string { return filepath.Join(s.Dir, WARCDir) }
+// A Store has the bodies of a collection. One goroutine writes; others may read.
+type Store struct {
+	Reader
+
+	archive   *warc.Writer // nil: nothing is archived
+	unread    []unread
+	witnessed string // what is in the file of Witness
+}
+
+func (s *Reader) warcs() string { return filepath.Join(s.Dir, WARCDir) }
 
 // OpenArchive opens the archive for writing.
 func (s *Store) OpenArchive(o *warc.Options) (err error) {
@@ -127,7 +133,7 @@ func (s *Store) forgetUnread() {
 func (s *Store) Captured(p Place) (of warc.Original, stored bool) {
 	place, ok := Archived(p)
 	if !ok || s.archive == nil {
-		return of, p.File != "" && s.Stands(p)
+		return of, p.File != "" && s.stands(p)
 	}
 	if of.Place = place; s.isDamaged(p) {
 		return of, false
@@ -150,7 +156,7 @@ func (s *Store) Captured(p Place) (of warc.Original, stored bool) {
 }
 
 // fileOf returns the directory of a body that is a plain file, and its name relative to that.
-func (s *Store) fileOf(p Place) (dir, name string) {
+func (s *Reader) fileOf(p Place) (dir, name string) {
 	if rest, ok := strings.CutPrefix(p.File, MirrorDir+"/"); ok && s.Files != "" {
 		return s.Files, rest
 	}
@@ -166,9 +172,13 @@ type fileSize struct {
 // believed is how long the cached size of an archive is used: archives only grow, unless somebody tampers with them.
 const believed = 5 * time.Second
 
-// Stands reports whether the file of a body exists and is long enough. It does not read the file. The size of an
+// Stands reports whether the file of a body exists and is long enough: if not, the page must be fetched
+// without conditions, and its body stored again. It does not read the file: damage is found only by a read
+// of the body. The zero Place stands only in a collection that stores nothing. It is fast: the size of an
 // archive is cached for some seconds.
-func (s *Store) Stands(p Place) bool {
+func (s *Reader) Stands(p Place) bool { return s.None || s.stands(p) }
+
+func (s *Reader) stands(p Place) bool {
 	if !filepath.IsLocal(p.File) || p.Offset < 0 || p.Length < 0 || s.isDamaged(p) {
 		return false
 	}

@@ -32,7 +32,7 @@ func IsPage(status int) bool {
 }
 
 // Versions returns the history of a URL, oldest first. It is empty without an archive.
-func (s *Store) Versions(url string) ([]Version, error) {
+func (s *Reader) Versions(url string) ([]Version, error) {
 	list, err := warc.Index{Dir: s.warcs()}.Lookup(url)
 	if err != nil {
 		return nil, fmt.Errorf("read versions of %s: %w", url, err)
@@ -61,7 +61,7 @@ func (s *Store) Versions(url string) ([]Version, error) {
 
 // At opens the content that a URL had at a time: its newest version that is not younger. It needs an
 // archive, and returns ErrNoContent if there is no such version.
-func (s *Store) At(url string, at time.Time) (*Content, error) {
+func (s *Reader) At(url string, at time.Time) (*Content, error) {
 	versions, err := s.Versions(url)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (s *Store) At(url string, at time.Time) (*Content, error) {
 }
 
 // bodyOf opens the body of a version.
-func (s *Store) bodyOf(v *Version) (*Content, error) {
+func (s *Reader) bodyOf(v *Version) (*Content, error) {
 	content, err := s.Body(v.Body)
 	if err != nil || content.url == v.URL || content.url == "" {
 		return content, err
@@ -90,7 +90,7 @@ func (s *Store) bodyOf(v *Version) (*Content, error) {
 
 // Own opens the record of a URL's own answer, if its body, at a place, is in another URL's record. It returns nil
 // if there is none: the page was moved there.
-func (s *Store) Own(url string, body Place) (*warc.Stored, error) {
+func (s *Reader) Own(url string, body Place) (*warc.Stored, error) {
 	versions, err := s.Versions(url)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s *Store) Own(url string, body Place) (*warc.Stored, error) {
 
 // referred returns the place of the body of a revisit whose index line does not name it, because the line
 // was rebuilt from the record. It is empty if the body cannot be found.
-func (s *Store) referred(e *warc.Entry) Place {
+func (s *Reader) referred(e *warc.Entry) Place {
 	r, err := warc.Open(s.warcs(), e.Place)
 	if err != nil {
 		return Place{}
@@ -120,7 +120,7 @@ func (s *Store) referred(e *warc.Entry) Place {
 }
 
 // Original returns the record of a URL with the body of a revisit; the zero Place if there is none.
-func (s *Store) Original(e *warc.Entry, url string) Place {
+func (s *Reader) Original(e *warc.Entry, url string) Place {
 	list, err := warc.Index{Dir: s.warcs()}.Lookup(url)
 	if err != nil {
 		return Place{}

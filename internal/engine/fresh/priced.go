@@ -2,7 +2,9 @@ package fresh
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -347,4 +349,12 @@ func (o Objective) unseen(p *Posterior, longest float64) (gain float64) {
 		gain += share * life * (o.Fresh + o.Harmonic + o.Age*life*1.5)
 	}
 	return gain
+}
+
+// Figure returns a price or a gain for people: three significant digits, without an exponent.
+func Figure(x float64) string {
+	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
+		return fmt.Sprint(x)
+	}
+	return strconv.FormatFloat(x, 'f', max(0, 2-int(math.Floor(math.Log10(math.Abs(x))))), 64)
 }

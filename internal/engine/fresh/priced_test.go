@@ -304,3 +304,11 @@ func TestPricedJSON(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+func TestFigure(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 1.3e4: "13000", 1.146: "1.15", 8.713e-5: "0.0000871", -25.04: "-25.0", math.Inf(1): "+Inf"} {
+		if got := fresh.Figure(x); got != want {
+			t.Errorf("%g is %s, want %s", x, got, want)
+		}
+	}
+}

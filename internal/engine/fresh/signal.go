@@ -62,10 +62,10 @@ type judged struct{ right, wrong float64 }
 
 func (s Signal) judged() judged { return judged{count(s.Right), count(s.Wrong)} }
 
-// kinds is the probability that their site is honest, useless or between the two. The evidence for a kind of the
+// kinds is the probability that their site is honest, or between that and useless. The evidence for a kind of the
 // prior Beta(a, b) is B(a+right, b+wrong)/B(a, b), here relative to that for Beta(1, 1).
-func (j judged) kinds() (h, u, m float64) {
-	h, u, m = honest*honestRight, useless*uselessWrong, partial
+func (j judged) kinds() (h, m float64) {
+	h, u, m := honest*honestRight, useless*uselessWrong, partial
 	for i := 1.; i < honestRight; i++ {
 		h *= (j.right + i) / (j.right + j.wrong + 1 + i)
 	}
@@ -73,7 +73,7 @@ func (j judged) kinds() (h, u, m float64) {
 		u *= (j.wrong + i) / (j.right + j.wrong + 1 + i)
 	}
 	sum := h + u + m
-	return h / sum, u / sum, m / sum
+	return h / sum, m / sum
 }
 
 // count is a number of observations, limited to 0..1e6.
@@ -94,7 +94,7 @@ func (s Signal) Precision() float64 {
 
 // precision is the precision of a site that is not useless, and the probability that it is not.
 func (j judged) precision() (p, useful float64) {
-	h, _, m := j.kinds()
+	h, m := j.kinds()
 	useful = h + m
 	p = h*(j.right+honestRight)/(j.right+j.wrong+honestRight+1) + m*(j.right+1)/(j.right+j.wrong+2)
 	return p / useful, useful
@@ -160,7 +160,7 @@ func (s *Signal) turnOdds() float64 {
 
 // evidence is the logarithm of the probability of these notices, from any site.
 func (j judged) evidence() float64 {
-	_, _, m := judged{float64(float32(j.right)), float64(float32(j.wrong))}.kinds() // as they are stored
+	_, m := judged{float64(float32(j.right)), float64(float32(j.wrong))}.kinds() // as they are stored
 	return lgamma(j.right+1) + lgamma(j.wrong+1) - lgamma(j.right+j.wrong+2) + math.Log(partial/m)
 }
 

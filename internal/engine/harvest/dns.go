@@ -90,16 +90,20 @@ func (n *names) ask(ctx context.Context, host string, e *name) {
 	}
 	n.count.lookups.Add(1)
 	e.until = time.Now().Add(n.age)
+	var dns *net.DNSError
 	if err != nil {
 		n.count.unresolved.Add(1)
+		if errors.As(err, &dns) { // its Server may be one that was not asked: that of the system, and not --resolver
+			dns = &net.DNSError{Name: dns.Name, Err: dns.Err, IsTimeout: dns.IsTimeout, IsTemporary: dns.IsTemporary, IsNotFound: dns.IsNotFound}
+			err = dns
+		}
 		e.err, e.until = fmt.Errorf("look up %.100q: %w", host, err), time.Now().Add(n.bad)
 	}
 	for _, a := range addrs {
 		e.addrs = append(e.addrs, a.Unmap().WithZone(""))
 	}
 	// "Not found" is the answer of a working resolver.
-	var dns *net.DNSError
-	n.last[n.seen%window] = err != nil && !(errors.As(err, &dns) && dns.IsNotFound)
+	n.last[n.seen%window] = err != nil && (dns == nil || !dns.IsNotFound)
 	n.seen++
 	n.tidy()
 }

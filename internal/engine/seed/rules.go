@@ -123,6 +123,11 @@ func defaultLogged() []string {
 		"css js mjs map woff woff2 ttf otf eot swf class wasm")
 }
 
+// BuiltIn returns the lists that apply where Rules have none.
+func BuiltIn() Rules {
+	return Rules{RejectWords: defaultWords(), SessionIDs: defaultSessions(), DynamicExt: defaultDynamic(), LogExt: defaultLogged()}
+}
+
 // A compiled is a set of Rules, prepared for fast matching.
 type compiled struct {
 	domains        domains

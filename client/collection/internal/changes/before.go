@@ -134,34 +134,41 @@ func (l *Log) bringOver(o *Options) error {
 	if err != nil {
 		return err
 	}
-	proven := b.continues()
-	if proven {
-		err = journal.Copy(l.db, b.journal)
-	} else if err = b.discard(o.Witness); err == nil {
-		err = journal.Copy(l.db, nil)
-	}
-	if err == nil {
-		l.journal, err = journal.In(l.db, &o.Options)
-	}
-	if err == nil && !proven {
-		err = l.refill(o.Contents)
-	}
-	if err == nil {
-		err = l.alone(func(tx *bbolt.Tx, p *journal.Part) error {
-			box := tx.Bucket(Bucket)
-			asides, err := l.asidesIn(tx)
-			if proven && err == nil {
-				err = b.join(asides, p)
-			} else if err == nil {
-				err = begin(tx, p)
-			}
-			return errors.Join(err, drop(box, stepsBucket), box.Delete(toldKey), o.Store(tx, proven))
-		})
+	proven := b.continues() && !o.Restored
+	err = l.bring(b, o, proven)
+	if proven && errors.Is(err, journal.ErrDamaged) {
+		err = l.bring(b, o, false)
 	}
 	if b.journal != nil {
 		err = errors.Join(err, b.journal.Close())
 	}
 	return err
+}
+
+// bring moves a log of the version before into the state; if it is not proven, only the stored contents.
+func (l *Log) bring(b *before, o *Options, proven bool) (err error) {
+	if !proven {
+		if b.journal != nil || b.lost != nil {
+			o.Log.Warn("journal.db does not continue the events of state.db: a new epoch of events begins", "err", b.lost)
+		}
+		err = b.discard(o.Witness)
+	}
+	if err == nil {
+		err = l.replace(b.journal, o)
+	}
+	if err != nil {
+		return err
+	}
+	return l.alone(func(tx *bbolt.Tx, p *journal.Part) error {
+		box := tx.Bucket(Bucket)
+		asides, err := l.asidesIn(tx)
+		if proven && err == nil {
+			err = b.join(asides, p)
+		} else if err == nil {
+			err = begin(tx, p)
+		}
+		return errors.Join(err, drop(box, stepsBucket), box.Delete(toldKey), o.Store(tx, proven))
+	})
 }
 
 // discard moves the file of a journal away that cannot be used.

@@ -17,9 +17,16 @@
 // shows a change; later writes are left to the system, since they survive a kill, and cost no time: after a power
 // failure the witness may be behind, which is always allowed.
 //
-// When a state is opened that is behind the witness, or of another epoch, or if there is no witness that can be read, a
+// The archive can grow without a change, and somebody may restore the witness as well, which then proves nothing. So the
+// archive has a witness of its own, among its files: the end that the newest commit has named.
+//
+// When a state is opened that is behind one of them, or of another epoch, or if journal.db is lost, a
 // new epoch begins. The transaction in which it begins also forgets the end of the archive, which is otherwise cut off
 // there: what is wrong is the state, and not the archive. Contents stay, and a reader that starts over gets them all.
+// Only a state that is restored together with journal.db, and has no archive or one that has not grown since, is taken for
+// the newest, and uses numbers again: journal.db must not be restored without the archive.
+//
+// If the journal in the state is damaged, it is replaced by a new one with the stored contents, and a new epoch begins too.
 //
 // # The version before
 //

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"iter"
+	"log/slog"
 
 	"go.etcd.io/bbolt"
 
@@ -41,8 +42,10 @@ type Log struct {
 // Options says what Open opens.
 type Options struct {
 	journal.Options
+	Log     *slog.Logger
 	Witness string // the file of the witness; of a state of the version before, of the journal
 
+	Restored bool                            // the state is known to be older than it was
 	Before   bool                            // the state is of the version before
 	Contents iter.Seq2[protocol.Item, error] // all stored contents, for a state whose journal was lost
 
@@ -60,18 +63,46 @@ func (l *Log) Open(db *boltfile.File, o *Options) (err error) {
 	case o.Before:
 		err = l.bringOver(o)
 	default:
-		if l.journal, err = journal.In(l.db, &o.Options); err != nil || o.ReadOnly {
-			return err
-		}
-		seen, head := witnessed(o.Witness), l.journal.Head()
-		if seen.Epoch != head.Epoch || seen.Seq > head.Seq {
-			err = l.renew(o)
-		}
+		err = l.openPresent(o)
 	}
-	if err != nil {
+	if err != nil || o.ReadOnly {
 		return err
 	}
 	return l.witness.open(o.Witness, l.journal.Head())
+}
+
+// openPresent opens the log of a state of this version.
+func (l *Log) openPresent(o *Options) (err error) {
+	l.journal, err = journal.In(l.db, &o.Options)
+	damaged := errors.Is(err, journal.ErrDamaged)
+	if err != nil && !damaged || o.ReadOnly {
+		return err
+	}
+	if damaged || !l.journal.Whole() { // a process was killed that had found damage
+		o.Log.Warn("the events in state.db are damaged: a new epoch of events begins", "err", err)
+		if err = l.replace(nil, o); err != nil {
+			return err
+		}
+		return l.renew(o)
+	}
+	seen, err := witnessed(o.Witness)
+	if head := l.journal.Head(); err == nil && (o.Restored || seen.Epoch != head.Epoch || seen.Seq > head.Seq) {
+		o.Log.Warn("state.db is older than it was, or journal.db is lost: a new epoch of events begins", "state", head, "journal.db", seen)
+		err = l.renew(o)
+	}
+	return err
+}
+
+// replace makes the journal a copy of another one; if from is nil, a new one with the stored contents, which is not whole.
+func (l *Log) replace(from *journal.Journal, o *Options) error {
+	err := journal.Copy(l.db, from)
+	if err == nil {
+		l.journal, err = journal.In(l.db, &o.Options)
+	}
+	if err == nil && from == nil {
+		err = l.refill(o.Contents)
+	}
+	return err
 }
 
 // renew begins a new epoch with the present items, since subscribers may have received other changes than the state has.

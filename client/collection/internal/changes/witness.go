@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -24,37 +27,43 @@ const maxWitness = 128
 // text returns the content of the file.
 func text(head protocol.Cursor) string { return fmt.Sprintf("%-*s\n", maxWitness-1, head) }
 
-// content returns the beginning of the file, empty if it cannot be read.
-func content(path string) string {
+// content returns the beginning of the file, empty if there is none.
+func content(path string) (string, error) {
 	f, err := os.Open(path)
-	if err != nil {
-		return ""
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxWitness))
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return string(b), err
 }
 
-// witnessed returns the cursor in the file, the zero Cursor if there is no file that can be read.
-func witnessed(path string) protocol.Cursor {
-	if seen, err := protocol.ParseCursor(strings.TrimSpace(content(path))); err == nil {
-		return seen
+// witnessed returns the cursor in the file; the zero Cursor if there is no file, or something else is in it.
+func witnessed(path string) (seen protocol.Cursor, err error) {
+	text, err := content(path)
+	if err != nil || text == "" {
+		return seen, err
+	}
+	if seen, err = protocol.ParseCursor(strings.TrimSpace(text)); err == nil {
+		return seen, nil
 	}
 	// The journal of the version before, whose name the file has taken.
 	j, err := journal.Open(path, &journal.Options{ReadOnly: true})
-	if err != nil {
-		return protocol.Cursor{}
+	var failed syscall.Errno
+	switch {
+	case err == nil:
+		return j.Head(), j.Close()
+	case errors.Is(err, boltfile.ErrHeld), errors.As(err, &failed):
+		return seen, err
 	}
-	defer j.Close()
-	return j.Head()
+	return seen, nil
 }
 
 // open writes the head of the state that was opened, and opens the file for more.
 func (w *witness) open(path string, head protocol.Cursor) (err error) {
-	if content(path) != text(head) {
+	if was, _ := content(path); was != text(head) {
 		if err := atomicfile.Write(path, text(head), 0o600); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ package mirror
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -92,7 +93,8 @@ func Ops(tx *bbolt.Tx) (ops []filetree.Op, err error) {
 func Pending(tx *bbolt.Tx, dir string) (head uint64, is bool, err error) {
 	ops, err := Ops(tx)
 	for _, o := range ops {
-		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(o.Temp))); o.Temp == "" || err != nil {
+		info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(cmp.Or(o.Temp, o.Name))))
+		if err != nil || info.IsDir() { // a directory may have taken the place of a removed file
 			continue
 		}
 		next := tx.Bucket(changes.Bucket).Bucket(opsBucket).Sequence()
