@@ -19,7 +19,8 @@ type agenda struct {
 	fullScan atomic.Bool   // dirty was called for everything: a cause of failure may be gone
 
 	mu     sync.Mutex // guards the fields below
-	all    bool
+	all    bool       // everything is to be scanned, not before allAt
+	allAt  time.Time
 	scopes map[inventory.Scope]time.Time // and when to scan them: those that were being changed, a little later
 	heals  compare.PendingHeals          // scopes to scan again, and when
 	held   time.Time                     // when the page was held whose deletion is due next; zero if none, or if a person must accept it
@@ -35,14 +36,20 @@ func (a *agenda) dirty(scopes []inventory.Scope) {
 	pause.Wake(a.wake)
 }
 
-// add adds scopes to be scanned at some time, zero for now, or everything now if there are none.
+// add adds scopes to be scanned at some time, zero for now, or everything if there are none, or if there would be too
+// many: at the time of the first of them.
 func (a *agenda) add(scopes []inventory.Scope, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(scopes) == 0 || len(a.scopes)+len(scopes) > 4*inventory.MaxScopes {
-		a.all, a.scopes = true, nil
+	if !a.all && (len(scopes) == 0 || len(a.scopes)+len(scopes) > 4*inventory.MaxScopes) {
+		a.all, a.allAt = true, at
+		for _, was := range a.scopes {
+			a.allAt = clock.Earlier(a.allAt, was)
+		}
+		a.scopes = nil
 	}
 	if a.all {
+		a.allAt = clock.Earlier(a.allAt, at)
 		return
 	}
 	if a.scopes == nil {
@@ -100,8 +107,13 @@ func (a *agenda) hold(since time.Time) {
 func (a *agenda) take(now, fullAt time.Time, pace *Pace) (scopes []inventory.Scope, all, ripe bool, next time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all = a.all || !now.Before(fullAt)
-	a.all, next = false, fullAt
+	next = fullAt
+	if a.all {
+		next = clock.Earlier(next, a.allAt)
+	}
+	if all = !now.Before(next); all {
+		a.all, next = false, fullAt
+	}
 	a.called.Store(false)
 	for _, waiting := range []map[inventory.Scope]time.Time{a.heals, a.scopes} {
 		for s, at := range waiting {

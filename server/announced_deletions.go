@@ -35,19 +35,18 @@ func (g deletion) note() []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(g.taken.UnixMilli()))
 }
 
-func parseGoing(b []byte) (g deletion, ok bool) {
+func parseGoing(b []byte) deletion {
 	if len(b) != 16 {
-		return g, false
+		return deletion{}
 	}
 	ms := func(b []byte) time.Time { return time.UnixMilli(int64(binary.BigEndian.Uint64(b))) }
-	return deletion{at: ms(b), taken: ms(b[8:])}, true
+	return deletion{at: ms(b), taken: ms(b[8:])}
 }
 
 // deletedAt returns when a page was deleted, as announced; zero if that is not known.
 func deletedAt(j *Journal, url string) (time.Time, error) {
 	b, err := j.Note(deletionNotes + url)
-	g, _ := parseGoing(b)
-	return g.at, err
+	return parseGoing(b).at, err
 }
 
 // remember stores deletions, by URL. It makes room for them first.
@@ -81,8 +80,7 @@ func (k *deletions) makeRoom(j *Journal, notes map[string][]byte) error {
 	}
 	var all []aged
 	err := j.EachNote(deletionNotes, func(key string, b []byte) error {
-		g, _ := parseGoing(b)
-		all = append(all, aged{key, g.taken})
+		all = append(all, aged{key, parseGoing(b).taken})
 		return nil
 	})
 	if err != nil {

@@ -27,19 +27,22 @@ const (
 // Run scans everything, and then, until ctx ends: what the Inventory's Watch
 // reports as dirty, at once; the places of held pages whose grace period is over; and
 // everything every LookEvery. A scan that fails is logged, shown in Status and
-// retried. The manifest and the outputs are written concurrently. Run returns nil
+// retried. The manifest and the outputs are written concurrently. The changes of a minute are logged in one line, and those of
+// the first scan, and vanished pages, at once. Run returns nil
 // when ctx has ended and so have all goroutines that it started.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.init()
 	p.load()
 	p.state.running.Store(true)
 	defer p.state.running.Store(false)
+	defer p.sayRecent()
 	inner, stop := context.WithCancel(ctx)
 	var owned sync.WaitGroup
 	defer owned.Wait()
 	defer stop()
 	owned.Go(func() { p.watch(inner) })
 	owned.Go(func() { p.writeLoop(inner) })
+	owned.Go(func() { p.logRecent(inner) })
 
 	a, pace := &p.state.agenda, &p.Pace
 	var (

@@ -60,18 +60,20 @@ type Publisher struct {
 		turn    turn
 		outputs outputStates
 		tally   tally
+		recent  recent
 	}
 }
 
 // A turn is what scans and announcements use, one at a time: only the goroutine that has locked it.
 type turn struct {
-	token     chan struct{}   // in it while it is locked
-	marked    bool            // see Publisher.mark
-	began     time.Time       // when the first scan of this Publisher began
-	announced int             // entries that exist because they were announced
-	counted   bool            // announced is valid
-	noHealer  bool            // the warning about a missing Healer was logged
-	refused   map[string]bool // see compare.Scan.Refused
+	token     chan struct{}                     // in it while it is locked
+	marked    bool                              // see Publisher.mark
+	began     time.Time                         // when the first scan of this Publisher began
+	announced int                               // entries that exist because they were announced
+	counted   bool                              // announced is valid
+	noHealer  bool                              // the warning about a missing Healer was logged
+	refused   map[string]bool                   // see compare.Scan.Refused
+	unread    map[string]*inventory.UnseenError // what could not be read and was logged, by place
 	deletions deletions
 }
 
@@ -237,6 +239,7 @@ func (p *Publisher) healPending(ctx context.Context, rep *inventory.Report) erro
 		}
 		next, _, err := p.scan(ctx, scopes, false)
 		next.Unchanged, next.LeftOut, next.Unread, next.Unsettled = rep.Unchanged, rep.LeftOut, rep.Unread, rep.Unsettled
+		next.Unreadable = rep.Unreadable
 		rep.Add(next) // these are of a few pages only
 		rep.Head = next.Head
 		if err != nil {
@@ -376,6 +379,9 @@ func (p *Publisher) scan(ctx context.Context, scopes []inventory.Scope, accept b
 				"files", found.Unhealed, "err", found.Unhealing)
 		}
 		total.Add(found.Report)
+		if err == nil {
+			total.Unreadable = t.unreadable(p.log(), scopes, &found)
+		}
 		held, soon, again = found.Held, found.Soon, found.Again && err == nil
 	}
 	total.Duration, total.Head = p.now().Sub(begin), p.Journal.Head()
@@ -427,7 +433,7 @@ func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.T
 	a, t := &p.state.agenda, &p.state.tally
 	t.mu.Lock()
 	s := &t.status
-	was := s.MassHeld
+	was, first := s.MassHeld, s.Looks == 0
 	if rep.Head.Epoch == from.Epoch {
 		s.Changes += int(rep.Head.Seq - from.Seq) // also what a failed scan had appended
 	}
@@ -458,6 +464,11 @@ func (p *Publisher) done(rep inventory.Report, from protocol.Cursor, held time.T
 		p.log().Info("the mass disappearance is over", "held", rep.HeldNow)
 	}
 	if rep.ChangeCount() > 0 || rep.Held > 0 {
-		p.log().Info("scanned: "+rep.String(), "head", rep.Head.String(), "took", rep.Duration.Round(time.Millisecond/10))
+		say := p.log().Info
+		if p.state.running.Load() && !first && rep.Held == 0 {
+			say = p.log().Debug
+			p.state.recent.add(rep, from)
+		}
+		say("scanned: "+rep.String(), "head", rep.Head.String(), "took", rep.Duration.Round(time.Millisecond/10))
 	}
 }

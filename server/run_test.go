@@ -3,10 +3,14 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -199,6 +203,122 @@ func TestRunLogsRepeatedFailureOnce(t *testing.T) {
 			t.Error("the log does not say that scans succeed again")
 		}
 	}, func(w *world) { w.pub.Log = slog.New(slog.NewTextHandler(&said, nil)) })
+}
+
+// A logbook is a log that is read while it is written.
+type logbook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logbook) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// take returns what was written since its last call.
+func (l *logbook) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
+}
+
+// What cannot be read is logged once, again when the cause changes, and when it can be read again, however often it is scanned.
+func TestRunLogsUnreadableOnce(t *testing.T) {
+	var said logbook
+	running(t, func(w *world) {
+		closed := func(page error, dirs ...string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			clear(w.unread)
+			if w.unseen = dirs; page != nil {
+				w.unread["a.html"] = page
+			}
+		}
+		logs := func(edit string, want ...string) {
+			t.Helper()
+			said.take()
+			if edit != "" {
+				w.write(edit, rand.Text())
+			}
+			time.Sleep(time.Hour) // of regular scans
+			synctest.Wait()
+			var got []string
+			text := said.take()
+			for line := range strings.Lines(text) {
+				level, rest, _ := strings.Cut(line[strings.Index(line, "level=")+6:], " msg=")
+				if strings.Contains(rest, "cannot be read: ") || strings.Contains(rest, "readable again") {
+					_, about, _ := strings.Cut(strings.TrimSpace(rest), "\" ")
+					got = append(got, level+" "+about)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("logged %q, want %q in\n%s", got, want, text)
+			}
+		}
+		logs("")
+		closed(fmt.Errorf("open a.html: %w", fs.ErrPermission))
+		logs("a.html", `WARN count=1 first="a.html: permission denied"`)
+		logs("b.html") // a scan of its directory
+		closed(fs.ErrPermission, "d/")
+		logs("", `WARN count=1 first="`+base+`d/: permission denied"`)
+		logs("c/x.html") // a scan of another directory
+		closed(errors.New("input/output error"), "d/")
+		logs("", `WARN count=1 first="a.html: input/output error"`)
+		closed(nil, "d/")
+		logs("", "INFO count=1 first=a.html")
+		closed(nil)
+		logs("", "INFO count=1 first="+base+"d/")
+		logs("a.html")
+	}, func(w *world) { w.pub.Log = slog.New(slog.NewTextHandler(&said, nil)) })
+}
+
+// However many edits there are, a minute of them is one line of the log, and a minute without any is none. Each edit is
+// logged for debugging; vanished pages are logged at once.
+func TestRunLogsChangesOnceAMinute(t *testing.T) {
+	var said logbook
+	running(t, func(w *world) {
+		logs := func(d time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			var got []string
+			text := said.take()
+			for line := range strings.Lines(text) {
+				if strings.Contains(line, "level=INFO") {
+					_, rest, _ := strings.Cut(strings.TrimSpace(line), "msg=")
+					got = append(got, regexp.MustCompile(` (head|took)=\S+`).ReplaceAllString(rest, ""))
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("logged\n%q, want\n%q", got, want)
+			}
+		}
+		logs(0, `"scanned: new 2 changed 0 moved 0 gone 0 touched only 0"`)
+		for i := range 300 {
+			w.write(fmt.Sprintf("%d.html", i%5), rand.Text())
+			synctest.Wait()
+		}
+		if text := said.take(); strings.Count(text, "level=DEBUG") != 300 || strings.Contains(text, "level=INFO") {
+			t.Errorf("logged at once: %s", text)
+		}
+		logs(time.Minute, `"scanned: new 5 changed 295 moved 0 gone 0 touched only 0" scans=300 first="`+base+"0.html, "+base+"1.html, "+base+`2.html"`)
+		logs(9 * time.Minute)
+		w.remove("a.html")
+		logs(time.Second, `"scanned: new 0 changed 0 moved 0 gone 0 held 1 touched only 0"`)
+		logs(2*time.Minute, `"scanned: new 0 changed 0 moved 0 gone 1 touched only 0" scans=1 first=`+base+"a.html")
+		w.write("b.html", "last")
+		synctest.Wait()
+	}, func(w *world) {
+		w.pub.Log = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		w.atEnd = func() {
+			if text := said.take(); strings.Count(text, "changed 1 ") != 2 {
+				t.Errorf("at the end not both lines of the last change are logged: %s", text)
+			}
+		}
+	})
 }
 
 // When a docroot is back, its watcher requests a complete scan, so that changes need not wait for the retry.

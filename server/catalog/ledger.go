@@ -143,22 +143,30 @@ func (l *ledger) report(told bool) []string {
 	return untold
 }
 
-// load reads the state that earlier runs have stored in the journal.
+// load reads the state that earlier runs have stored in the journal, unless it has been read. Only the scan calls it. It
+// holds mu at no time while it reads: who writes to the journal may wait for mu.
 func (l *ledger) load(ctx context.Context, j *server.Journal) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.loaded {
+	loaded := l.loaded
+	l.mu.Unlock()
+	if loaded {
 		return nil
 	}
+	pages := make(map[uint64]*page)
 	err := eachPublished(ctx, j, func(url string, stamp []byte, held bool) {
 		p := &page{stamp: string(stamp), doubt: held}
 		if s, ok := parseFetchStamp(p.stamp); ok { // else it was published by other means, and is fetched soon
 			p.claim = s.claim.short()
 		}
-		l.pages[l.hash(url)] = p
+		pages[l.hash(url)] = p
 	})
-	l.loaded = err == nil
-	return err
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pages, l.loaded = pages, true
+	return nil
 }
 
 // verify drops the answers for pages whose published entry has changed since they were fetched, as by an

@@ -117,14 +117,23 @@ func (f *found) set(reached map[uint64]struct{}) {
 	f.reached = reached
 }
 
-// load adds the published URLs, unless a scan has found something before.
+// load adds the published URLs, unless a scan has found something before. It holds mu at no time while it reads the
+// journal: who writes to that may wait for mu.
 func (f *found) load(ctx context.Context, j *server.Journal) (known bool, err error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.reached != nil {
+	known = f.reached != nil
+	f.mu.Unlock()
+	if known {
 		return true, nil
 	}
-	return false, eachPublished(ctx, j, func(url string, _ []byte, _ bool) { f.told[f.hash(url)] = struct{}{} })
+	var told []uint64
+	err = eachPublished(ctx, j, func(url string, _ []byte, _ bool) { told = append(told, f.hash(url)) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range told {
+		f.told[name] = struct{}{}
+	}
+	return false, err
 }
 
 // eachPublished calls each with every entry of a journal, which may be nil. It opens a second View while the scan has
@@ -341,7 +350,7 @@ func (r *Reachable) linksOf(ctx context.Context, n *node) pageLinks {
 	page, err := r.page(ctx, inventory.Offer{URL: n.url, Place: n.place})
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil && r.Log != nil {
-			r.Log.Warn("links of a page could not be read: its previous links are used", "url", n.url, "err", err)
+			r.Log.Debug("links of a page could not be read: its previous links are used", "url", n.url, "err", err)
 		}
 		return old
 	}

@@ -112,9 +112,10 @@ func (s *Store) memory() *memory {
 // withdraw deletes all versions of a page, and the cached data made from them: the
 // page is not public any more. It reports whether there were any versions.
 func (s *Store) withdraw(id pageID) bool {
-	k := s.disk()
+	k, recent := s.disk(), &s.memory().recent
+	recent.withdraw(id)
 	n := k.remove(k.index.of(id), -1)
-	s.memory().recent.withdraw(id)
+	recent.withdraw(id) // what was computed meanwhile, from versions that still existed
 	return n > 0
 }
 

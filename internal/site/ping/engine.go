@@ -421,3 +421,14 @@ func (e *engine) due(now time.Time) []string {
 	})
 	return urls
 }
+
+// runAll runs all of list until ctx ends.
+func runAll[R interface{ run(context.Context) error }](ctx context.Context, list []R) error {
+	errs := make([]error, len(list))
+	var owned sync.WaitGroup
+	for i, r := range list {
+		owned.Go(func() { errs[i] = r.run(ctx) })
+	}
+	owned.Wait()
+	return errors.Join(errs...)
+}

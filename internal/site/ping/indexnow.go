@@ -213,13 +213,7 @@ func (s *IndexNow) Run(ctx context.Context) error {
 	if err := s.init(); err != nil {
 		return err
 	}
-	errs := make([]error, len(s.engines))
-	var owned sync.WaitGroup
-	for i, e := range s.engines {
-		owned.Go(func() { errs[i] = e.run(ctx) })
-	}
-	owned.Wait()
-	return errors.Join(errs...)
+	return runAll(ctx, s.engines)
 }
 
 // A Result is what one Turn did.

@@ -48,17 +48,7 @@ type key struct {
 
 // validKey reports whether s may be a key: 8 to 128 letters, digits and dashes.
 func validKey(s string) bool {
-	if len(s) < 8 || len(s) > 128 {
-		return false
-	}
-	for _, c := range []byte(s) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
+	return len(s) >= 8 && len(s) <= 128 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
 
 func newKey() string {

@@ -148,13 +148,7 @@ func (w *WebSub) Run(ctx context.Context) error {
 	if err := w.init(); err != nil {
 		return err
 	}
-	errs := make([]error, len(w.pings))
-	var owned sync.WaitGroup
-	for i, p := range w.pings {
-		owned.Go(func() { errs[i] = p.run(ctx) })
-	}
-	owned.Wait()
-	return errors.Join(errs...)
+	return runAll(ctx, w.pings)
 }
 
 // Turn sends the pings that are due, once, for a process that runs from time to

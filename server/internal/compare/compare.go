@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type comparison struct {
 	gone   []journal.Entry   // absent entries, newly so or due for deletion
 	born   []inventory.Offer // offers of new pages, already read
 	direct bool              // new pages are appended at once, without looking for moves
-	unseen []string
+	unseen []*inventory.UnseenError
 
 	inherited int // newly held pages that no scan has ever seen
 	announced int // entries that were in the whole journal before this scan because they were announced
@@ -34,7 +35,7 @@ type comparison struct {
 // settle ends the baseline: the first description becomes visible.
 func (c *comparison) settle() error {
 	if c.scan.Journal.Len() == 0 && len(c.unseen) > 0 {
-		return fmt.Errorf("nothing could be scanned below %s", c.unseen[0])
+		return fmt.Errorf("no page could be read: %w", c.unseen[0])
 	}
 	return c.scan.Journal.Settle()
 }
@@ -68,9 +69,9 @@ func (c *comparison) walk(ctx context.Context) error {
 			if !errors.As(err, &u) {
 				return err
 			}
-			c.unseen = append(c.unseen, u.Prefix)
+			c.unseen = append(c.unseen, u)
 			if !u.Expected {
-				c.scan.Warn("part of the site could not be scanned: its known pages stay", "prefix", u.Prefix, "err", u.Err)
+				c.unread(u)
 			}
 			continue
 		}
@@ -364,8 +365,17 @@ func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Off
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	}
-	if c.found.Report.Unread++; c.found.Report.Unread <= 5 {
-		c.scan.Warn("page could not be read: its last known state stays", "url", o.URL, "place", o.Place, "err", err)
-	}
+	c.unread(&inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err})
 	return r, errUnread
+}
+
+// maxUnreadable bounds Found.Unreadable.
+const maxUnreadable = 1000
+
+// unread records a page or a directory that cannot be read.
+func (c *comparison) unread(u *inventory.UnseenError) {
+	u.Place = cmp.Or(u.Place, u.Page, u.Prefix)
+	if c.found.Report.Unread++; len(c.found.Unreadable) < maxUnreadable {
+		c.found.Unreadable = append(c.found.Unreadable, u)
+	}
 }

@@ -2,10 +2,11 @@ package compare
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // massFloor is how many pages may vanish at once from a site of any size without being a mass disappearance,
@@ -109,12 +110,7 @@ func (c *comparison) hold(e journal.Entry) {
 }
 
 func (c *comparison) isUnseen(url string) bool {
-	for _, p := range c.unseen {
-		if strings.HasPrefix(url, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.unseen, func(u *inventory.UnseenError) bool { return u.Covers(url) })
 }
 
 // IsMass reports whether held of present pages (the held included) are a mass disappearance, which ends only

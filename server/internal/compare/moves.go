@@ -116,7 +116,7 @@ func (c *comparison) lookFor(ctx context.Context, urls []string) (map[string]boo
 		var u *inventory.UnseenError
 		switch {
 		case errors.As(err, &u):
-			c.unseen = append(c.unseen, u.Prefix)
+			c.unseen = append(c.unseen, u)
 		case err != nil:
 			return nil, err
 		default:

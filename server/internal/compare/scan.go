@@ -45,6 +45,8 @@ type Found struct {
 	Soon  []inventory.Scope // to be scanned again soon
 	Again bool              // more pages were due than the side list holds: scan once more
 
+	Unreadable []*inventory.UnseenError // the first of what could not be read, pages too; Report.Unread counts all
+
 	PendingHeals PendingHeals // pages to be healed later
 	Unhealed     int          // pages whose mtime could not be set
 	Unhealing    error        // the error of the first of them
