@@ -15,7 +15,7 @@ import (
 // range.
 //
 // The zero cursor begins with the manifest, as a snapshot of many Steps; a stored cursor resumes where it
-// stands. Follow then uses the best Door that works: the stream, else long polling, else reading the manifest
+// stands, with a Step without Changes if nothing is new, or the door is the stream. Follow then uses the best Door that works: the stream, else long polling, else reading the manifest
 // from time to time; a better door is tried again every few minutes. Where the site does not accept the
 // cursor, and after a gap, Follow begins a snapshot by itself. A manifest without news yields no Step. With
 // Once Follow reads the manifest and ends.
@@ -63,7 +63,7 @@ func newFollower(s *Source, cursor protocol.Cursor) (*follower, error) {
 	}
 	src := ask.src
 	table := []*doorState{{door: Stream, shut: src.NoStream}, {door: Changes, shut: src.NoChanges}}
-	p := &position{doors: &doors{site: ask.site, log: src.Log, table: table}, cursor: cursor, resync: cursor.IsZero()}
+	p := &position{doors: &doors{site: ask.site, log: src.Log, table: table}, cursor: cursor, resync: cursor.IsZero(), lost: !src.Once && !cursor.IsZero()}
 	want, next := &selection{fetcher: ask, pos: p, filter: src.Filter}, &schedule{src: src}
 	archives := &archiveDoor{p, want, next, ""}
 	return &follower{p, want,

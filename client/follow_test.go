@@ -68,6 +68,33 @@ func TestResume(t *testing.T) {
 	})
 }
 
+// Who resumes at a quiet site is told so by a Step without changes.
+func TestResumeWithoutNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, door := range []client.Door{client.Stream, client.Changes, client.Manifest} {
+			s := newSite(t, "a.html")
+			src := s.source()
+			src.NoStream, src.NoChanges = door != client.Stream, door == client.Manifest
+			c := newCopier(s)
+			c.follow(src, protocol.Cursor{}, c.caughtUp)
+			c.steps = nil
+			c.follow(src, c.cursor, func() bool { return len(c.steps) > 0 })
+			st := c.steps[0]
+			if len(st.Changes) > 0 || st.Behind || st.Reset || st.Door != door || st.Cursor != c.cursor {
+				t.Errorf("%s: %+v", door, st)
+			}
+			if door == client.Stream { // whose first step comes before the news, and says that there are some
+				s.change(put("b.html", "1"))
+				c.steps = nil
+				c.follow(src, c.cursor, c.caughtUp)
+				if st := c.steps[0]; len(st.Changes) > 0 || !st.Behind || len(c.steps) != 2 || c.steps[1].Behind {
+					t.Errorf("with news: %+v", c.steps)
+				}
+			}
+		}
+	})
+}
+
 func TestManifestIsSplitIntoSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, n := range []int{0, 1, protocol.MaxBatch, protocol.MaxBatch + 1, 2*protocol.MaxBatch + 500} {

@@ -14,7 +14,7 @@ type position struct {
 	head      protocol.Cursor // the site's head, as last stated
 	resync    bool            // a snapshot is needed before anything else
 	noArchive bool            // that snapshot is not available as an archive
-	lost      bool            // the door failed, and no Step has been emitted since
+	lost      bool            // no Step has been emitted since the cursor was stored, or the door failed
 	yield     func(Step, error) bool
 }
 
@@ -78,11 +78,11 @@ func (p *position) report(err error) error {
 	return nil
 }
 
-// mended emits a Step without changes after a failure, so that the caller learns that the door works again
+// mended emits a Step without changes at first, and after a failure, so that the caller learns that the door works
 // though nothing is new.
 func (p *position) mended(door Door, as protocol.Form) error {
 	if !p.lost {
 		return nil
 	}
-	return p.emit(Step{Cursor: p.cursor, Door: door, As: as})
+	return p.emit(Step{Cursor: p.cursor, Door: door, As: as, Behind: behind(p.cursor, p.head)})
 }

@@ -82,7 +82,7 @@ var ours = map[string][]string{
 	"client/crawl/internal/crosshost": {"protocol", "client/collection", "internal/engine/harvest", "internal/engine/seed", "internal/fetch"},
 	"client/crawl/internal/equal":     {"protocol", "client/collection", "internal/engine/frontier", "internal/engine/gather"},
 	"client/crawl/internal/explain":   {"client/collection", "internal/engine/fresh", "internal/engine/trust"},
-	"client/crawl/internal/judgement": {"protocol", "client", "client/collection", "internal/engine/frontier", "internal/engine/trust"},
+	"client/crawl/internal/judgement": {"protocol", "client", "client/collection", "internal/engine/frontier", "internal/engine/trust", "internal/engine/fresh"},
 	"client/crawl/internal/sitequeue": {"internal/engine/frontier"},
 
 	"internal/engine/contents":            {"protocol", "internal/warc"},

@@ -27,7 +27,7 @@ type channel struct {
 // url is that of the manifest.
 func (c *channel) parse(x *document, url string) error {
 	c.read = true
-	about, _ := x.rdfAttr("about")
+	about := x.rdfAttr("about")
 	h := headDraft{m: &c.head}
 	h.about, _ = canonicalURL(url, string(about), "http", "https")
 	for left := maxHead; ; {

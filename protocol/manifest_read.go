@@ -232,13 +232,13 @@ type document struct {
 }
 
 // rdfAttr returns an RDF attribute, whichever spelling of the namespace it has.
-func (x *document) rdfAttr(local string) ([]byte, bool) {
+func (x *document) rdfAttr(local string) []byte {
 	for _, space := range [...]string{nsRDF, nsRDFLoose, ""} {
 		if v, ok := x.Attr(space, local); ok {
-			return v, true
+			return v
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // content reads the text of the current element to its end, and overwrites dst with it.
@@ -288,7 +288,7 @@ type draft struct {
 
 // read reads an item or a tombstone to its end. unusable says why there is no Record, although x can be read on.
 func (e *entryReader) read(x *document, gone bool) (rec Record, unusable, err error) {
-	about, _ := x.rdfAttr("about")
+	about := x.rdfAttr("about")
 	e.ref, e.link, e.title, e.canonical = append(e.ref[:0], about...), e.link[:0], e.title[:0], e.canonical[:0]
 	d := draft{item: Item{Length: -1}, left: maxExtensions}
 	for {
@@ -368,7 +368,7 @@ func (e *entryReader) property(x *document, d *draft) (err error) {
 			}
 			return err
 		case "isReplacedBy":
-			ref, _ := x.rdfAttr("resource")
+			ref := x.rdfAttr("resource")
 			if to, err := e.resolve(ref); err == nil {
 				d.gone.To = to
 			}
@@ -408,7 +408,7 @@ func (e *entryReader) property(x *document, d *draft) (err error) {
 			d.item.Importance = parseImportance(b)
 			return err
 		case "canonical":
-			ref, _ := x.rdfAttr("resource")
+			ref := x.rdfAttr("resource")
 			e.canonical = append(e.canonical[:0], ref...)
 			return x.Skip()
 		}

@@ -45,7 +45,7 @@ func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.
 		return c.As, "as requested"
 	case c.As != "":
 		return protocol.AsMeta, fmt.Sprintf("the site does not offer the form %s", c.As)
-	case !c.Collection.Stores() && c.NoParse:
+	case c.Collection.Contents().None && c.NoParse:
 		return protocol.AsMeta, "pages are neither stored nor parsed"
 	case f.plan.prices():
 		return protocol.AsMeta, byPrice
@@ -54,7 +54,7 @@ func (f *followers) choose(d *protocol.Discovery, at protocol.Cursor) (protocol.
 	case at.IsZero():
 		then, _ := f.choose(d, protocol.Cursor{Epoch: "then", Seq: 1})
 		return protocol.AsMeta, fmt.Sprintf("nothing is stored yet: the manifest is read first, then changes in the form %s", then)
-	case offers(protocol.AsDelta) && c.Collection.Stores():
+	case offers(protocol.AsDelta) && !c.Collection.Contents().None:
 		return protocol.AsDelta, "stored pages serve as the base of deltas"
 	case offers(protocol.AsPage):
 		return protocol.AsPage, "the site sends pages with their changes"
@@ -70,12 +70,12 @@ func (f *followers) listen(from *client.Source, src *source) {
 	if from.MaxArchive = c.MaxArchive; from.MaxArchive == 0 && c.As != protocol.AsSite {
 		from.MaxArchive = defaultArchive
 	}
-	if c.Collection.Stores() {
+	if !c.Collection.Contents().None {
 		from.Held = func(url string, d protocol.Digest) ([]byte, error) {
 			return c.Collection.Version(url, d, from.MaxPage)
 		}
 	}
-	if f.alone && c.As != "" {
+	if f.alone() && c.As != "" {
 		from.As = c.As // one that is not offered is an error
 		f.chose(src, c.As, "as requested")
 		return
@@ -88,8 +88,8 @@ func (f *followers) listen(from *client.Source, src *source) {
 		f.chose(src, protocol.AsMeta, byPrice)
 		return
 	}
-	from.ManifestFirst = !f.alone // nearly all sites have none
-	if f.once {                   // Follow reads only the manifest
+	from.ManifestFirst = !f.alone() // nearly all sites have none
+	if f.once {                     // Follow reads only the manifest
 		f.chose(src, protocol.AsMeta, "only the manifest is read, once")
 		return
 	}

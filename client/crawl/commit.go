@@ -39,7 +39,7 @@ const (
 	shortLinger = 10 * time.Millisecond // the same where nothing else is to be fetched
 )
 
-// The committer commits reads, and then updates the state that depends on them, under the work's lock.
+// The committer commits the results of reading, and then updates the state that depends on them, under the work's lock.
 type committer struct {
 	c        *setup
 	work     *work

@@ -126,7 +126,7 @@ func (c *Copy) Open() (*Crawler, error) {
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
 		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, defaultMaxPages), MaxState: cmp.Or(c.MaxState, defaultMaxState),
 		Again: collection.Again{Failing: failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
-		Wait: time.Second}) // for a command that reads it at the moment
+		Log: c.Log, Wait: time.Second}) // for a command that reads it at the moment
 	if err != nil {
 		return nil, err
 	}
@@ -288,16 +288,4 @@ func spilled(v *collection.Visit, a *harvest.Answer) error {
 	v.File, v.Length = a.File, n
 	h.Sum(v.Digest[:0])
 	return nil
-}
-
-// tidyEvery is the least time between two calls of Tidy.
-const tidyEvery = 5 * time.Second
-
-// tidy removes the files that a lost state has left behind in a copy, when there is nothing to fetch.
-func (m *manager) tidy(now time.Time) error {
-	if !m.tidies || now.Sub(m.tidied) < m.c.hurried(tidyEvery) {
-		return nil
-	}
-	m.tidied = now
-	return m.c.Collection.Tidy()
 }

@@ -104,7 +104,7 @@ func (r *pageReader) visitsOf(list []*harvest.Answer) []collection.Visit {
 		for i, a := range list {
 			r.count.delivered(a)
 			v := r.visit(a, rd)
-			if !r.c.Collection.Stores() {
+			if r.c.Collection.Contents().None {
 				v.Length, v.Body = int64(len(v.Body)), nil
 			}
 			visits[i] = v

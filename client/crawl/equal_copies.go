@@ -73,7 +73,7 @@ func (q *equalCopies) copyAll(list []equalPair) {
 
 // bodyOf reads the stored body of a page, with the headers that describe it; nil if it is missing or has another digest.
 func (q *equalCopies) bodyOf(p *collection.Page) ([]byte, http.Header) {
-	c, err := q.c.Collection.Content(p)
+	c, err := q.c.Collection.Contents().Content(p.URL, p.Stored)
 	if err != nil {
 		q.c.Log.Debug("cannot read the content of an equal page", "url", p.URL, "err", err)
 		return nil, nil

@@ -71,7 +71,7 @@ func holdsAll(t *testing.T, col *collection.Collection, s *sitetest.Site) {
 			t.Errorf("%s is %v, told %v: %v %v", u, p.State, p.Told, ok, err)
 			continue
 		}
-		c, err := col.Content(&p)
+		c, err := col.Contents().Content(p.URL, p.Stored)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -110,7 +110,7 @@ func TestEqualPagesAreFetchedOnce(t *testing.T) {
 		if to, _, err := col.PageByID(links[0]); err != nil || to.URL != s.Base+lang+"/p04.html" {
 			t.Errorf("%s leads to %s: %v", p.URL, to.URL, err)
 		}
-		if v, err := col.Versions(p.URL); err != nil || len(v) != 1 || v[0].Digest != p.Digest {
+		if v, err := col.Contents().Versions(p.URL); err != nil || len(v) != 1 || v[0].Digest != p.Digest {
 			t.Errorf("the archive has of %s: %v, %v", p.URL, v, err)
 		}
 	}

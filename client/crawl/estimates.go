@@ -33,7 +33,7 @@ type estimates struct {
 	sites *siteTable
 	judge *judgement.Judge
 
-	truths    *calibration
+	truths    *judgement.Calibration
 	manifests fresh.Manifests // of all sites whose only door is the manifest
 }
 
@@ -41,7 +41,7 @@ func (*estimates) ready() bool                            { return true }
 func (*estimates) prices() bool                           { return false }
 func (*estimates) price() float64                         { return 0 }
 func (*estimates) early(*collection.Page, time.Time) bool { return false }
-func (e *estimates) report(s *Status)                     { s.Truth = e.truths.table() }
+func (e *estimates) report(s *Status)                     { s.Truth = e.truths.Table() }
 
 // publishes records whether a site publishes its changes now.
 func (e *estimates) publishes(st *site) {
@@ -62,12 +62,12 @@ func (e *estimates) reading(st *site, step *client.Step, now time.Time) (last ti
 	if judgement.LastOf(step) { // then st.polled is the time of this poll already
 		last = st.polledBefore
 	}
-	return last, func(p *collection.Page, item *protocol.Item) { e.truths.listed(p, item, last, now, belief) }
+	return last, func(p *collection.Page, item *protocol.Item) { e.truths.Listed(p, item, last, now, belief) }
 }
 
 func (e *estimates) announced(st *site, step *client.Step, by collection.Signal, pending int) {
 	switch heard := believed(st); {
-	case by == collection.ByStream || by == collection.ByChanges: // their changes are numbered, unlike those of a manifest
+	case len(step.Changes) > 0 && (by == collection.ByStream || by == collection.ByChanges): // they are numbered, unlike those of a manifest
 		heard.Signal.Numbers.Add(len(step.Changes), 0)
 		e.sites.believes(st, heard)
 	case by == collection.ByManifest && heard.Signal.Numbers.Sure && !st.sources.listens() && pending > 0: // there was a gap in the numbers: the manifest names the lost changes
@@ -98,7 +98,7 @@ func (e *estimates) nextPoll(st *site) time.Duration {
 }
 
 func (e *estimates) visited(st *site, v *collection.Visit, d *collection.Visited, of *judgement.Verdict) (unsure bool) {
-	e.truths.seen(v, d, st.Belief)
+	e.truths.Seen(v, d, st.Belief)
 	heard := believed(st)
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(of, d) {
 		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}

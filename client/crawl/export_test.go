@@ -1,9 +1,12 @@
 package crawl
 
 import (
+	"cmp"
+
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/seed"
 )
 
 // Tests set what neither Options nor Copy has.
@@ -19,6 +22,7 @@ type Engine struct {
 }
 
 func NewEngine(col *collection.Collection, h *harvest.Harvester, s Settings) *Engine {
+	s.Seeder = cmp.Or(s.Seeder, &seed.Seeder{})
 	return EngineOf(&Crawler{Collection: col, Harvester: h, settings: s})
 }
 

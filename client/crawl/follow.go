@@ -25,12 +25,14 @@ type followers struct {
 	announcements *announcements
 	count         *counters
 
-	alone bool // the crawl has one site: its failures end the run, or are retried
-	once  bool // each site is followed only until its manifest was read
+	keep *upkeep // of a copy, whose failures end the run, or are retried; else nil
+	once bool    // each site is followed only until its manifest was read
 
 	publishing int // sites that publish their changes now; guarded by the work's lock, as is firsts
 	firsts     int // followed sites that have not announced anything yet
 }
+
+func (f *followers) alone() bool { return f.keep != nil }
 
 // A pollPlan says when a manifest is polled again.
 type pollPlan interface {
@@ -62,7 +64,7 @@ func (f *followers) follow(src *source) {
 		s := f.followed(src)
 		var guesses []collection.Source
 		work.Lock()
-		if s.Fault != "" && !f.alone && work.ctx.Err() == nil {
+		if s.Fault != "" && !f.alone() && work.ctx.Err() == nil {
 			if guesses = f.sites.guessed(st); len(guesses) > 0 {
 				work.busy++
 			}
@@ -148,9 +150,11 @@ func (f *followers) followed(src *source) collection.Source {
 		cursor = protocol.Cursor{}
 	}
 	from.Once = f.once
+	current := false
 	note := func(announced bool) {
 		work.Lock()
 		defer work.Unlock()
+		src.follow.current = current
 		if announced {
 			f.sites.recovered(st)
 		}
@@ -159,7 +163,7 @@ func (f *followers) followed(src *source) collection.Source {
 		f.sites.dirtySources[src] = true
 	}
 	leave := func(says string, err error) collection.Source {
-		if f.alone {
+		if f.alone() {
 			work.fail(err) // and Run returns it
 		} else {
 			c.Log.Warn(says, "site", st.Origin, "err", err)
@@ -190,6 +194,7 @@ func (f *followers) followed(src *source) collection.Source {
 			s.Status = 0
 			return leave("site cannot be followed at this address", elsewhere)
 		case err != nil:
+			current = false
 			f.judge.BrokeOff(st.standing)
 			c.Log.Debug("follow site", "site", st.Origin, "err", err)
 			s.Polled, s.Status, s.Fault = now, 0, err.Error()
@@ -200,12 +205,12 @@ func (f *followers) followed(src *source) collection.Source {
 			}
 			var network *url.Error // else there was a response, and it is no manifest
 			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
-			if !f.alone && (passes || !s.Changed.IsZero()) {
+			if !f.alone() && (passes || !s.Changed.IsZero()) {
 				work.Lock()
 				f.sites.failed(st, err.Error())
 				work.Unlock()
 			}
-			if f.alone {
+			if f.alone() {
 				c.Log.Warn("follow site", "err", err)
 			} else if f.once || s.Changed.IsZero() { // it never had a manifest
 				if s.At = now.Add(c.SourceAgain); passes {
@@ -216,7 +221,7 @@ func (f *followers) followed(src *source) collection.Source {
 			// The site counts as silent until it announces something again. If a door
 			// other than the manifest fails, its manifest is polled meanwhile.
 			var at *client.DoorError
-			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && !f.alone {
+			if errors.As(err, &at) && at.Door != client.Manifest && !s.Cursor.IsZero() && !f.alone() {
 				s.Door, s.Fault = string(client.Manifest), ""
 			}
 			note(false)
@@ -243,9 +248,13 @@ func (f *followers) followed(src *source) collection.Source {
 		if step.ETag != "" || step.LastModified != "" {
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
+		current = !step.Behind && judgement.LastOf(&step)
 		note(true) // before announced, after which st.sources.publisher is read
 		if !f.once {
 			f.announced(src)
+		}
+		if f.alone() {
+			f.keep.look(time.Now())
 		}
 	}
 	if now := time.Now(); f.once && work.ctx.Err() == nil { // it was read, or is unchanged

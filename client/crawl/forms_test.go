@@ -393,7 +393,7 @@ func TestDeliveredPagesAreStored(t *testing.T) {
 	}
 	for u, text := range x.Pages() {
 		p, _, _ := col.Page(u)
-		content, err := col.Content(&p)
+		content, err := col.Contents().Content(p.URL, p.Stored)
 		if err != nil {
 			t.Fatalf("%s: %v", u, err)
 		}
@@ -403,7 +403,7 @@ func TestDeliveredPagesAreStored(t *testing.T) {
 		}
 		content.Close()
 	}
-	v, err := col.Versions(x.Base)
+	v, err := col.Contents().Versions(x.Base)
 	if err != nil || len(v) != 2 || v[0].Digest == v[1].Digest {
 		t.Errorf("versions %+v, %v", v, err)
 	}

@@ -23,9 +23,8 @@ type manager struct {
 	batch   *batchFetches
 	count   *counters
 
-	ends   bool      // the crawl is done when nothing is left to fetch
-	tidies bool      // this is a copy: call Tidy when nothing is to be fetched
-	tidied time.Time // when Tidy was last called
+	ends   bool    // the crawl is done when nothing is left to fetch
+	upkeep *upkeep // nil unless this is a copy
 }
 
 // next returns the next batch, or nil if there will be no
@@ -50,8 +49,10 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 		if wake.IsZero() {
 			return nil, nil
 		}
-		if err := m.tidy(time.Now()); err != nil {
-			return nil, err
+		if m.upkeep != nil {
+			if err := m.upkeep.rest(time.Now()); err != nil {
+				return nil, err
+			}
 		}
 		pause.Wake(m.in.hurry) // have parsed pages committed now: they may contain the next URLs to fetch
 		m.in.idle.Store(true)

@@ -127,7 +127,7 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	}
 	down := again.Down
 	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
-	opts := &collection.Options{Contents: contents, Coding: coding, Answers: answers, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks,
+	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks,
 		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy, TextOnly: text,
 		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite,
 		Again: collection.Again{Failing: failing, Lost: again.DNS, Refused: again.Refused, Moved: again.Refused, Gone: 4 * again.Refused},

@@ -108,7 +108,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 			}
 			later := p.At.After(now.Add(c.hurried(time.Second)))
 			if later {
-				if later, err = c.Collection.Waits(p); err != nil {
+				if later, err = c.Collection.Queue().Waits(p); err != nil {
 					return 0, err
 				}
 			}
@@ -118,7 +118,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 				continue
 			}
 			// Pages that are skipped stay given out, so that the frontier does not return them again.
-			if c.Stop.Value > 0 && !p.Told && p.Value < c.Stop.Value || q.once && !p.Told && (p.Last.After(q.count.began) || c.Collection.Denied(p).After(q.count.began)) {
+			if c.Stop.Value > 0 && !p.Told && p.Value < c.Stop.Value || q.once && !p.Told && (p.Last.After(q.count.began) || c.Collection.Queue().Denied(p).After(q.count.began)) {
 				passed++
 				continue
 			}
@@ -218,7 +218,7 @@ func (q *pageQueue) stands(p *collection.Page) bool {
 			return false
 		}
 	}
-	return p.Stored.File == "" || q.c.Collection.Stands(p.Stored)
+	return p.Stored.File == "" || q.c.Collection.Contents().Stands(p.Stored)
 }
 
 // tooFarAhead is the length of a site's task queue, in time, above which it gets
@@ -235,7 +235,7 @@ func batchOf(st *site, tasks ...harvest.Task) harvest.SiteBatch {
 func (q *pageQueue) task(p *collection.Page) harvest.Task {
 	t := harvest.Task{Page: p.ID, URL: p.URL, Depth: p.Depth, Want: p.Debt, Text: p.Unstable != collection.Stable, Signal: string(p.Signal)}
 	t.Claimed, _ = p.Claim()
-	if p.State == collection.Held && p.FetchURL == "" && q.c.Collection.Stores() && p.Stored.File != "" {
+	if p.State == collection.Held && p.FetchURL == "" && !q.c.Collection.Contents().None && p.Stored.File != "" {
 		t.Held = p.Digest
 		st := q.sites.of(p.Site)
 		t.Dictionary = st != nil && p.Debt != p.Digest && (st.differs || st.offer != nil && client.Offers(st.offer.d, protocol.AsDelta))

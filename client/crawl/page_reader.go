@@ -32,7 +32,7 @@ type pageReader struct {
 	trust trustRule
 	count *counters
 
-	parsers chan *parser // the idle readers; there is one per core
+	parsers chan *parser // the idle ones; there is one per core
 }
 
 // answerHandler handles the answers of the Harvester.
@@ -83,7 +83,7 @@ func (r *answerHandler) take(a *harvest.Answer) {
 			}
 			rd.gatherer.Pairs = false
 		})
-		if !r.c.Collection.Stores() { // so that the next answer can reuse its memory
+		if r.c.Collection.Contents().None { // so that the next answer can reuse its memory
 			v := &x.visits[0]
 			v.Length, v.Body = int64(len(v.Body)), nil
 			a.Release()
@@ -92,11 +92,11 @@ func (r *answerHandler) take(a *harvest.Answer) {
 	}
 }
 
-// withParser calls f with a reader, once one is free.
+// withParser calls f with a parser, once one is free.
 func (r *pageReader) withParser(f func(*parser)) {
-	rd := <-r.parsers
-	defer func() { r.parsers <- rd }()
-	f(rd)
+	p := <-r.parsers
+	defer func() { r.parsers <- p }()
+	f(p)
 }
 
 // notAsked reports whether a page was not fetched after all: the batch has

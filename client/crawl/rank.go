@@ -14,7 +14,7 @@ const rankEvery = time.Hour
 
 // rankPages ranks all pages every rankEvery, until ctx ends.
 func rankPages(ctx context.Context, c *setup, work *work, front queue) {
-	for first := true; ; first = false {
+	for first := true; ctx.Err() == nil; first = false {
 		moved, err := rank.Pages(ctx, c.Collection)
 		if err != nil && ctx.Err() == nil {
 			c.Log.Error("rank pages", "err", err)
@@ -25,8 +25,5 @@ func rankPages(ctx context.Context, c *setup, work *work, front queue) {
 		}
 		work.rouse()
 		pause.For(ctx, rankEvery)
-		if ctx.Err() != nil {
-			return
-		}
 	}
 }

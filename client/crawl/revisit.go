@@ -102,7 +102,7 @@ func (r *revisits) replan(ctx context.Context) error {
 			continue
 		}
 		of := sites.of(col, pass, p.Site)
-		b := col.Believed(&p, &of.site)
+		b := col.Revisits().Believed(&p, &of.site)
 		of.Add(&b)
 		of.importance += b.Importance
 		of.pages++
@@ -159,7 +159,7 @@ func (r *revisits) replan(ctx context.Context) error {
 	r.work.Lock()
 	r.took = time.Since(began)
 	r.work.Unlock()
-	err = errors.Join(err, col.KeepPolicy())
+	err = errors.Join(err, col.Revisits().Keep())
 	r.c.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
 }
@@ -243,7 +243,7 @@ func (d demanders) of(col *collection.Collection, pass *fresh.Planning, id front
 func (r *revisits) sooner(ctx context.Context) error {
 	var ids []frontier.PageID
 	col := r.c.Collection
-	policy, now := col.Policy(), time.Now()
+	policy, now := col.Revisits().Policy(), time.Now()
 	flush := func() error {
 		err := r.in.submit(ctx, result{replanned: ids})
 		ids = nil
@@ -253,11 +253,11 @@ func (r *revisits) sooner(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !col.Aging(&p) || !p.At.After(now) {
+		if !col.Revisits().Aging(&p) || !p.At.After(now) {
 			continue
 		}
 		site, _ := col.SiteByID(p.Site)
-		b := col.Believed(&p, &site)
+		b := col.Revisits().Believed(&p, &site)
 		if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
 			if ids = append(ids, p.ID); len(ids) == commitSize {
 				if err := flush(); err != nil {
@@ -305,7 +305,7 @@ func (r *revisits) visited(st *site, v *collection.Visit, d *collection.Visited,
 			r.budget.SpendOutside(cost, func(policy fresh.Priced) float64 {
 				was := d.Page
 				was.History = d.Before
-				p := r.c.Collection.Believed(&was, &st.Site)
+				p := r.c.Collection.Revisits().Believed(&was, &st.Site)
 				return policy.Profit(&p, v.Asked)
 			})
 		}
@@ -323,11 +323,11 @@ const slack = 20
 // the price has risen since it was scheduled, or the estimates of its site have changed.
 func (r *revisits) early(p *collection.Page, now time.Time) bool {
 	col := r.c.Collection
-	if !col.Aging(p) {
+	if !col.Revisits().Aging(p) {
 		return false
 	}
 	site, _ := col.SiteByID(p.Site) // as the collection will plan it
-	q := col.Believed(p, &site)
-	next := col.Policy().Next(&q, now)
+	q := col.Revisits().Believed(p, &site)
+	next := col.Revisits().Policy().Next(&q, now)
 	return next.After(now.Add(now.Sub(p.Last) / slack))
 }

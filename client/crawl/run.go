@@ -60,15 +60,16 @@ type mode struct {
 func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement.Judge) (m mode, err error) {
 	store := c.Collection.Queue()
 	if c.Only != "" {
+		sites.disbelieve()
 		return mode{plan: unplanned{c.ManifestEvery, work}, trust: fullTrust{c}, front: sitequeue.New(store)}, nil
 	}
-	known := &estimates{every: c.ManifestEvery, work: work, sites: sites, judge: judge, truths: &calibration{}}
+	known := &estimates{every: c.ManifestEvery, work: work, sites: sites, judge: judge, truths: &judgement.Calibration{}}
 	m.plan, m.trust = known, &earnedTrust{c, work, sites, judge, known}
 	if c.Revisit != nil {
 		r := &revisits{estimates: known, c: c, in: in, budget: budget.New(c.Revisit, c.Collection)}
 		m.plan, m.keep = r, r.keep
 	} else {
-		err = c.Collection.KeepPolicy()
+		err = c.Collection.Revisits().Keep()
 	}
 	if err == nil {
 		m.front, err = frontier.New(c.Strategy, store, &c.Memory)
@@ -104,11 +105,15 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	copies := &equalCopies{c, work, in, equal.New(c.Collection, c.mostBytes), reader}
 	queue := &pageQueue{c, work, in, front, sites, judge, trust, copies, families, plan, count, c.Once}
 	announcements := &announcements{c, work, front, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
-	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, alone: alone, once: c.Once}
+	var keep *upkeep
+	if alone {
+		keep = &upkeep{c: c, work: work, sites: sites, front: front, behind: count.began.Add(-saysAgain)}
+	}
+	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, keep: keep, once: c.Once}
 	hosts := crosshost.New(c.Harvester, sites.crawled, c.Seeder.Agent, protocol.Origin(c.Only), SourceBytes(collection.Robots))
 	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, hosts: hosts, count: count, ends: c.Once, manifest: c.Only}
 	batch := &batchFetches{c, work, in, sites, reader, followers, count}
-	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, tidies: alone}
+	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, upkeep: keep}
 	answers := &answerHandler{c, work, in, sites, families, reader, sources, count}
 	committer := &committer{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: copies.pages, families: families, plan: plan, count: count, logsVisits: alone}
 	r := &run{work: work, in: in, front: front, sites: sites, families: families, plan: plan, queue: queue, announcements: announcements, followers: followers, count: count}

@@ -21,7 +21,7 @@ import (
 
 // settings say how a Crawler works: Options and Copy are translated into them. They do not change while it runs.
 type settings struct {
-	Seeder   *seed.Seeder    // nil means one with the default rules
+	Seeder   *seed.Seeder
 	Gatherer gather.Gatherer // each parsing goroutine has a copy
 
 	// Strategy orders the frontier. Strategy, Policy and Quality must be those of the collection.
@@ -131,8 +131,9 @@ const (
 // setUp sets the fields that have defaults.
 func (c *Crawler) setUp() *setup {
 	s := &c.settings
-	s.Log = cmp.Or(s.Log, slog.New(slog.DiscardHandler))
-	s.Seeder = cmp.Or(s.Seeder, &seed.Seeder{})
+	if s.Log == nil { // not written otherwise: Accept reads it, and may be called before Run
+		s.Log = slog.New(slog.DiscardHandler)
+	}
 	for _, x := range []struct {
 		field     *time.Duration
 		otherwise time.Duration
@@ -152,7 +153,7 @@ func (c *Crawler) setUp() *setup {
 		v.Policy.Ends = true
 		s.Revisit = &v
 	}
-	if c.Harvester.Options.Version == nil && c.Collection.Stores() {
+	if c.Harvester.Options.Version == nil && !c.Collection.Contents().None {
 		c.Harvester.Options.Version = func(url string, d protocol.Digest) ([]byte, error) {
 			return c.Collection.Version(url, d, mostDelivered)
 		}

@@ -28,7 +28,7 @@ type siteTable struct {
 
 	trouble     string    // the first of any site
 	logTokens   float64   // how many trouble messages may be logged now
-	logTokensAt time.Time // when words was computed
+	logTokensAt time.Time // when logTokens was computed
 }
 
 // A site is the engine's state of one origin. The work's lock guards it.
@@ -97,10 +97,10 @@ func (t *siteTable) know(s collection.Site) *site {
 }
 
 // adopt adds a source to a site, and schedules it.
-func (t *siteTable) adopt(st *site, s collection.Source) *source {
+func (t *siteTable) adopt(st *site, s collection.Source) {
 	if src := st.sources.byURL[s.URL]; src != nil {
 		src.ID = max(src.ID, s.ID)
-		return src
+		return
 	}
 	if s.Polled.After(time.Now()) {
 		s.At = time.Time{} // the clock was ahead
@@ -112,7 +112,18 @@ func (t *siteTable) adopt(st *site, s collection.Source) *source {
 		st.sources.robots = src
 	}
 	heap.Push(&t.due, src)
-	return src
+}
+
+// disbelieve drops the estimates of sites that an earlier version stored in a copy.
+func (t *siteTable) disbelieve() {
+	t.work.Lock()
+	defer t.work.Unlock()
+	for _, st := range t.byID {
+		if st.Belief != nil {
+			st.Belief = nil
+			t.touch(st)
+		}
+	}
 }
 
 // complete makes sure that a site has its robots.txt among its sources. It is called

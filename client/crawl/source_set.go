@@ -24,6 +24,7 @@ type source struct {
 type following struct {
 	first     bool   // the manifest is being read for the first time, and is counted in its site's firsts
 	announced bool   // nothing waits for an announcement any more
+	current   bool   // its site has, as far as it has said, no later changes than those received
 	described string // URL of the site's description, where the manifest names it
 	offer     *offer // what its site offers there; nil: not known
 	choice    Choice // the form of its changes; empty until it is followed

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // counters count since Run began.
@@ -17,6 +19,7 @@ type counters struct {
 	Fetched, Unchanged, Missing, Refused, Faults, Cut, Heard      atomic.Int64
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
 	Delivered, DeliveredBytes, Audits, Again                      atomic.Int64
+	Batched, Archived, Copied                                     atomic.Int64 // of Delivered
 }
 
 // delivered counts a page that came without a request of its own.
@@ -27,6 +30,14 @@ func (c *counters) delivered(a *harvest.Answer) {
 	}
 	c.Delivered.Add(1)
 	c.DeliveredBytes.Add(int64(len(a.Body)))
+	switch protocol.Form(a.Header.Get(formHeader)) {
+	case protocol.AsBatch:
+		c.Batched.Add(1)
+	case protocol.AsSite:
+		c.Archived.Add(1)
+	case protocol.AsMeta: // which has no pages
+		c.Copied.Add(1)
+	}
 }
 
 // pages returns the number of pages received, fetched or delivered.
@@ -84,6 +95,10 @@ type Status struct {
 	Ignored        int64 `json:"ignored"`         // of those, changes that were not believed
 	Delivered      int64 `json:"delivered"`       // pages that came without a request of their own
 	DeliveredBytes int64 `json:"delivered_bytes"` // of those, decoded
+	Batched        int64 `json:"batched"`         // of those, pages that came in batches
+	Archived       int64 `json:"archived"`        // and in archives of a whole site
+	Pushed         int64 `json:"pushed"`          // and with their change
+	Copied         int64 `json:"copied"`          // and copies of equal pages
 
 	Audits int64 `json:"audits"`      // visits to pages of which their site, although it publishes its changes, had announced none
 	Again  int64 `json:"asked_again"` // repeated visits to pages that had differed from their announcement
@@ -107,8 +122,8 @@ type Status struct {
 	// Owed are the announced pages that a crawl with Once has not fetched at its end.
 	Owed []Unfetched `json:"owed,omitempty"`
 
-	Revisits *Revisits `json:"revisits,omitempty"` // nil where the policy has no price, or before the first plan
-	Truth    []Decile  `json:"truth,omitempty"`
+	Revisits *Revisits          `json:"revisits,omitempty"` // nil where the policy has no price, or before the first plan
+	Truth    []judgement.Decile `json:"truth,omitempty"`
 }
 
 // Came returns the number of all bytes received.
@@ -148,8 +163,9 @@ func (c *Crawler) Status() Status {
 		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Audits: n.Audits.Load(), Again: n.Again.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Listened: asked.Transported, Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
-		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(),
+		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(), Batched: n.Batched.Load(), Archived: n.Archived.Load(), Copied: n.Copied.Load(),
 		InFlight: asked.Sites}
+	s.Pushed = s.Delivered - s.Batched - s.Archived - s.Copied
 	r.work.Lock()
 	defer r.work.Unlock()
 	s.Ends, s.Sites, s.Queue, s.Busy = r.work.reason, len(r.sites.byID), r.front.Len(), r.work.busy

@@ -51,7 +51,7 @@ func (k *committer) visited(v *collection.Visit, d *collection.Visited) {
 		k.judge.Found(st.standing, v, d)
 	}
 	if v.Fault == "" && d.Before.Visits > 0 && (gather.IsPage(v.Status) || v.Status == http.StatusNotModified) && !v.Soft404 {
-		k.judge.SeenDates(st.standing, v, d, st.sources.read(), st.polled)
+		k.judge.SeenDates(st.standing, v, d, st.sources.read, st.polled)
 	}
 }
 

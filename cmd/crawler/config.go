@@ -5,12 +5,14 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
-	"text/tabwriter"
+	"strings"
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/seed"
 )
 
 // A seedRow is a setting named in the papers behind Parley (G01-G54), with our option for it, or the reason
@@ -99,25 +101,26 @@ their values and the corresponding options.`,
 			var list []setting
 			env.Flags.VisitAll(func(f *flag.Flag) {
 				ours := slices.ContainsFunc(settings, func(s command.Flag) bool { return s.Name == f.Name })
-				if _, text := flag.UnquoteUsage(f); ours && (all || slices.Contains(common(), f.Name)) {
-					list = append(list, setting{f.Name, f.Value.String(), f.DefValue, text})
+				if value, text := flag.UnquoteUsage(f); ours && (all || slices.Contains(common(), f.Name)) {
+					list = append(list, setting{f.Name, f.Value.String(), f.DefValue, text, command.Values(f), value})
 				}
 			})
 			if asJSON {
 				return env.PrintJSON(list)
 			}
 			for _, l := range list {
-				fmt.Fprintf(env.Stdout, "# %s\n%s\n", l.Text, l.line())
+				fmt.Fprintf(env.Stdout, "# %s\n", l.Text)
+				l.print(env.Stdout)
 			}
 			if !all {
 				return nil
 			}
 			fmt.Fprintf(env.Stdout, "\n# Settings named in the papers, with their values and our options:\n")
-			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+			w := env.Table()
 			for _, r := range seedRows {
 				here := r.note
 				if r.option != "" {
-					here = "--" + r.option + " " + cmp.Or(env.Flags.Lookup(r.option).Value.String(), "(none)")
+					here = "--" + r.option + " " + inShort(r.option, command.Values(env.Flags.Lookup(r.option)))
 					if r.note != "" {
 						here += ": " + r.note
 					}
@@ -135,13 +138,51 @@ type setting struct {
 	Value   string `json:"value"`
 	Default string `json:"default"`
 	Text    string `json:"text"`
+
+	values []string
+	kind   string // what the option calls a value
 }
 
-// line returns a setting as a line of a configuration file, commented out if it has its default value.
-func (s setting) line() string {
-	line := s.Name + " " + s.Value
+// print writes a setting as lines of a configuration file, one for each value, commented out if they are the default.
+func (s *setting) print(w io.Writer) {
+	mark, values := "", s.values
 	if s.Value == s.Default {
-		return "# " + line
+		mark = "# "
 	}
-	return line
+	if len(values) == 0 {
+		values = builtIn(s.Name)
+	}
+	if strings.Join(values, "") == "" {
+		values = []string{s.kind}
+	}
+	for _, v := range values {
+		fmt.Fprintf(w, "%s%s %s\n", mark, s.Name, v)
+	}
+}
+
+// builtIn returns the list that applies if an option has no value.
+func builtIn(option string) []string {
+	rules := seed.BuiltIn()
+	switch option {
+	case "reject-word":
+		return rules.RejectWords
+	case "session-id":
+		return rules.SessionIDs
+	case "dynamic-ext":
+		return rules.DynamicExt
+	case "log-ext":
+		return rules.LogExt
+	}
+	return nil
+}
+
+// inShort returns the values of an option for a table.
+func inShort(option string, values []string) string {
+	if len(values) == 0 {
+		values = builtIn(option)
+	}
+	if n := len(values); n > 5 {
+		return fmt.Sprintf("%s, ... (%d)", strings.Join(values[:4], ", "), n)
+	}
+	return cmp.Or(strings.Join(values, ", "), "(none)")
 }

@@ -221,13 +221,27 @@ func sayTraps(env *command.Env, s crawl.Status) {
 	}
 }
 
+// obtained says how many pages came, and how.
+func obtained(s *crawl.Status) string {
+	if s.Delivered == 0 {
+		return fmt.Sprintf("%d pages fetched", s.Fetched)
+	}
+	list := []string{fmt.Sprintf("%d pages obtained: %d fetched", s.Fetched+s.Delivered, s.Fetched)}
+	for _, x := range []struct {
+		n   int64
+		how string
+	}{{s.Batched, "in batches"}, {s.Archived, "in archives"}, {s.Pushed, "with their change"}, {s.Copied, "copied from equal pages"}} {
+		if x.n > 0 {
+			list = append(list, fmt.Sprintf("%d %s", x.n, x.how))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // summarize prints the results of a crawl.
 func summarize(env *command.Env, s crawl.Status) {
-	fmt.Fprintf(env.Stderr, "%d pages fetched, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
-		s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Came())/1e6)
-	if s.Delivered > 0 {
-		fmt.Fprintf(env.Stderr, "%d pages were delivered without a request of their own, %.1f MB\n", s.Delivered, float64(s.DeliveredBytes)/1e6)
-	}
+	fmt.Fprintf(env.Stderr, "%s, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
+		obtained(&s), s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Came())/1e6)
 	if s.Audits+s.Again > 0 {
 		fmt.Fprintf(env.Stderr, "%d audits of sites that publish their changes, %d pages fetched again because they differed from what was published\n", s.Audits, s.Again)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -182,7 +184,7 @@ func TestForeignHostsNeedContactAndWait(t *testing.T) {
 // The printed configuration can be read back and has every setting of the papers.
 func TestConfigOutputCanBeReadBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "crawler.conf")
-	if err := os.WriteFile(file, []byte("wait 42s\nsame-site 7\n"), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte("wait 42s\nsame-site 7\nlog-ext zip\nlog-ext a b\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, short, _ := program(t.Context(), "config", "--config", file)
@@ -206,6 +208,24 @@ func TestConfigOutputCanBeReadBack(t *testing.T) {
 	}
 	if code, again, said := program(t.Context(), "config", "--all", "--config", file); code != 0 || again != all {
 		t.Errorf("the printed configuration reads back differently: exit code %d: %s\n%s", code, said, again)
+	}
+	if !strings.Contains(all, "\nlog-ext zip\nlog-ext a b\n") {
+		t.Error("a list is not printed as a line for each value")
+	}
+
+	// The lines that are commented out say what is in force: it stays so without the comment.
+	lists := 0
+	with := regexp.MustCompile(`(?m)^# (wait-big|max-file|store|reject-word|session-id|dynamic-ext) (\S+)$`).ReplaceAllStringFunc(all, func(line string) string {
+		lists++
+		return line[2:]
+	})
+	if err := os.WriteFile(file, []byte(with), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, again, said := program(t.Context(), "config", "--all", "--config", file)
+	plain := func(s string) string { return strings.ReplaceAll(s, "# ", "") }
+	if code != 0 || lists < 40 || plain(again) != plain(all) {
+		t.Errorf("%d lines were uncommented: exit code %d: %s\n%s", lists, code, said, again)
 	}
 }
 
@@ -255,5 +275,28 @@ func TestFreshnessOfFailingSiteIsUnknown(t *testing.T) {
 		if row.Held != 1 || away != (row.Fresh < 0) || away != (row.Fault != "") {
 			t.Errorf("away %v: sites prints %s", away, out)
 		}
+	}
+}
+
+// An error of a lookup names no name server that was not asked, such as that of the system.
+func TestUnknownHostWithResolver(t *testing.T) {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	go func() {
+		for q := make([]byte, 1500); ; {
+			n, from, err := server.ReadFrom(q)
+			if err != nil {
+				return
+			}
+			q[2], q[3] = q[2]|0x80, 0x83 // a response: the name does not exist
+			server.WriteTo(q[:n], from)
+		}
+	}()
+	code, _, said := program(t.Context(), "crawl", "http://nobody.example/", "--into", t.TempDir(), "--contact", "me@example.net", "--resolver", server.LocalAddr().String(), "--patience", "10ms")
+	if code != 1 || !strings.Contains(said, "lookup nobody.example: no such host") {
+		t.Errorf("exit code %d: %s", code, said)
 	}
 }

@@ -72,7 +72,7 @@ func (d *localAPI) read(l *eventLine, text *textual.Reader) error {
 	if text.Format == textual.None || l.Op == protocol.Delete || !l.TextChanged || l.Stored.File == "" {
 		return nil
 	}
-	content, err := d.col.Body(l.Stored)
+	content, err := d.col.Contents().Body(l.Stored)
 	if err != nil {
 		d.log.Warn("event without main text: its body cannot be read", "url", l.URL, "err", err)
 		return nil

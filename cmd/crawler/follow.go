@@ -173,7 +173,7 @@ func summarizeCopy(env *command.Env, c *crawl.Crawler) error {
 		return err
 	}
 	now := c.Status()
-	fmt.Fprintf(env.Stderr, "the copy has %d of %d pages, %.1f MB; this run: %d pages delivered, %d fetched, %d requests, %.1f MB received\n",
-		s.Held, s.Pages, float64(s.Bytes)/1e6, now.Delivered, now.Fetched, now.Requests, float64(now.Came())/1e6)
+	fmt.Fprintf(env.Stderr, "the copy has %d of %d pages, %.1f MB; this run: %s; %d requests, %.1f MB received\n",
+		s.Held, s.Pages, float64(s.Bytes)/1e6, obtained(&now), now.Requests, float64(now.Came())/1e6)
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
@@ -44,7 +43,7 @@ func (d *localAPI) index(w http.ResponseWriter, req *http.Request) {
 
 // addPage adds the content of a page, if it can be read.
 func (d *localAPI) addPage(b *index.Builder, p *collection.Page) error {
-	content, err := d.col.Content(p)
+	content, err := d.col.Contents().Content(p.URL, p.Stored)
 	if err != nil {
 		d.log.Warn("page left out of the index: its content cannot be read", "url", p.URL, "err", err)
 		return nil
@@ -306,7 +305,7 @@ func printHits(env *command.Env, hits []index.Hit, n int, asJSON bool) error {
 		}
 		return env.PrintJSON(f)
 	}
-	w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+	w := env.Table()
 	for _, h := range hits {
 		fmt.Fprintf(w, "%.3f\t%s\n", h.Score, printable(h.URL))
 	}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -43,7 +42,7 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 		w := csv.NewWriter(env.Stdout)
 		row, flush = w.Write, func() error { w.Flush(); return w.Error() }
 	default:
-		w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+		w := env.Table()
 		n := 0
 		row = func(cells []string) error {
 			for i, c := range cells {

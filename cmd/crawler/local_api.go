@@ -128,7 +128,7 @@ type siteRow struct {
 	Held       int       `json:"held"`
 	Ready      int       `json:"ready"`
 	Gone       int       `json:"gone"`
-	Fresh      float64   `json:"fresh"`   // expected share of the held pages that are current; -1: unknown, as for a site in trouble
+	Fresh      float64   `json:"fresh"`   // expected share of the held pages that are current; -1: unknown, as for a site in trouble or of a copy
 	ToldBy     string    `json:"told_by"` // the best way in which it announces changes
 	Honest     float64   `json:"honest"`  // estimated share of its announcements that are right, as in "crawler why"; -1: nothing was judged
 	Judged     int       `json:"judged"`

@@ -50,7 +50,7 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 	if d.crawler != nil {
 		s.Status = d.crawler.Status()
 	}
-	switch p, _ := d.col.KeptPolicy(); p := p.(type) {
+	switch p, _ := d.col.Revisits().Kept(); p := p.(type) {
 	case fresh.Priced:
 		s.Policy, s.Price = "priced", p.Price
 	case fresh.Thesis:
@@ -107,12 +107,15 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 			f.perDay += float64(p.Visits-1) / max(age, 1)
 		}
 	}
+	_, copied := d.col.Copy() // of which nothing is estimated
 	lines(w, func(yield func(siteRow, error) bool) {
 		for s := range d.col.Sites() {
 			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1, Honest: -1,
 				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet}
 			if f := of[s.ID]; f != nil && s.Fault == "" { // nothing is known of a site in trouble
-				r.Fresh, r.PerDay = f.sum/float64(f.pages), math.Round(f.perDay*10)/10
+				if r.PerDay = math.Round(f.perDay*10) / 10; !copied {
+					r.Fresh = f.sum / float64(f.pages)
+				}
 			}
 			if b := s.Belief; b != nil && b.Signal.Judgements() > 0 {
 				r.Honest, r.Judged = b.Signal.Precision(), b.Signal.Judgements()
@@ -186,12 +189,12 @@ func (d *localAPI) get(w http.ResponseWriter, req *http.Request) {
 			refuse(w, http.StatusBadRequest, err)
 			return
 		}
-		content, err = d.col.ContentAt(p.URL, date.Time)
+		content, err = d.col.Contents().At(p.URL, date.Time)
 		if err != nil {
 			refuse(w, http.StatusNotFound, err)
 			return
 		}
-	} else if content, err = d.col.Content(&p); err != nil {
+	} else if content, err = d.col.Contents().Content(p.URL, p.Stored); err != nil {
 		refuse(w, http.StatusNotFound, err)
 		return
 	}

@@ -3,9 +3,10 @@ package main
 import (
 	"net/http"
 
-	"github.com/parleyweb/parley/client/crawl"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/parleyweb/parley/client/crawl"
 )
 
 // adminHandler serves metrics and health of a crawler.

@@ -98,8 +98,13 @@ func TestFollowPartOfSite(t *testing.T) {
 		t.Errorf("%d requests for a page that was delivered", n)
 	}
 	cancel()
-	if got := <-done; !strings.HasPrefix(got, "0") {
+	switch got := <-done; {
+	case !strings.HasPrefix(got, "0"):
 		t.Errorf("follow ended with %s", got)
+	case strings.Count(got, "the copy is up to date") != 1 || !strings.Contains(got, `"the copy is up to date" pages=30 `):
+		t.Errorf("it does not say once when the copy is up to date: %s", got)
+	case !strings.Contains(got, "the copy has 30 of 30 pages") || !strings.Contains(got, "31 pages obtained: 0 fetched, 30 in batches, 1 with their change"):
+		t.Errorf("at its end it does not say what the copy has, and how the pages came: %s", got)
 	}
 	if _, out, said := program(t.Context(), "status", dir); !strings.Contains(out, "last as delta: stored pages serve as the base of deltas") {
 		t.Errorf("status without a crawler: %s%s", out, said)

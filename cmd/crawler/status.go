@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
 func status() *command.Command {
@@ -79,7 +80,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if !s.Running {
 		print("crawler", "not running")
 		if s.Price > 0 {
-			print("revisits", "by policy %s, at a price of %.3g in the last run", s.Policy, s.Price)
+			print("revisits", "by policy %s, at a price of %s in the last run", s.Policy, fresh.Figure(s.Price))
 		} else if s.Policy != "" {
 			print("revisits", "by policy %s", s.Policy)
 		}
@@ -107,12 +108,12 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		print("waiting", "%d pages, since similar pages led only to more of their kind and to nothing new", s.Waiting)
 	}
 	if v := s.Revisits; v != nil {
-		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %.3g; planned %s ago",
-			v.Requests, v.Budget, v.Price, time.Since(v.Planned).Round(time.Second))
+		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %s; planned %s ago",
+			v.Requests, v.Budget, fresh.Figure(v.Price), time.Since(v.Planned).Round(time.Second))
 		if v.Beside > 0 {
 			print("", "and %.0f a day in addition for announced changes, of which %.0f are left", v.Beside, max(0, v.Left))
 		}
-		print("", "current: %.1f %% of the stored pages, as estimated then; expected: %.1f %%, with an age of %.2g days", 100*v.Fresh, 100*v.Freshness, v.Age)
+		print("", "current: %.1f %% of the stored pages, as estimated then; expected: %.1f %%, with an age of %s days", 100*v.Fresh, 100*v.Freshness, fresh.Figure(v.Age))
 		if v.Unknown > 0 {
 			print("", "%d pages of sites that did not answer then are unknown, and do not count as current", v.Unknown)
 		}

@@ -18,3 +18,11 @@ func Later(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// Earlier returns the earlier of two times.
+func Earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -16,3 +16,6 @@ var (
 func NewProgress(w io.Writer, label string, total int64) *Progress {
 	return newProgress(w, label, total)
 }
+
+// Narrow returns what Table writes to, for a terminal of this width.
+func Narrow(w io.Writer, width int) io.Writer { return &narrow{out: w, width: width} }

@@ -57,6 +57,14 @@ func (s *stringsValue) Set(v string) error {
 	return nil
 }
 
+// Values returns the values of an option: those of a list, or the one that others have.
+func Values(f *flag.Flag) []string {
+	if l, ok := f.Value.(*stringsValue); ok {
+		return *l
+	}
+	return []string{f.Value.String()}
+}
+
 // size is an option in bytes: "100MB" or "100 MB", "500k", "1.5GiB". Units of
 // 1000 are k, M, G, T; of 1024 are Ki, Mi, Gi, Ti; each with or without a B,
 // in any case.

@@ -15,8 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/peterbourgon/ff/v3"
+
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // Sites is a command's way to handle a configuration file with sections. A line "[NAME]" begins the section

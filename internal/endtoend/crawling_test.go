@@ -197,7 +197,7 @@ func (c *crawling) holding(events []collection.Event) holding {
 }
 
 func bodyAt(col *collection.Collection, at contents.Place) (protocol.Digest, error) {
-	content, err := col.Body(at)
+	content, err := col.Contents().Body(at)
 	if err != nil {
 		return protocol.Digest{}, err
 	}

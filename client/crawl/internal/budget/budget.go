@@ -62,7 +62,7 @@ type Budget struct {
 // would be visited as often as the budget allows for all.
 func New(set *Options, col *collection.Collection) *Budget {
 	b := &Budget{set: set, col: col}
-	kept, _ := col.KeptPolicy()
+	kept, _ := col.Revisits().Kept()
 	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == set.Policy.Objective && p.Costs == set.Policy.Costs {
 		b.setPrice(p.Price)
 		return b
@@ -99,7 +99,7 @@ func (b *Budget) setPrice(price float64) {
 	p.Price, p.Longest = price, max(p.Longest, b.plan.Longest)
 	p.OutsideBudget = b.outsidePrice()
 	b.price = price
-	b.col.SetPolicy(p)
+	b.col.Revisits().SetPolicy(p)
 }
 
 // policy returns the policy of visits, without a price.

@@ -81,7 +81,7 @@ func sameType(a, b string) bool {
 
 // Shares reports whether a page's pending body may be copied from another page of its site.
 func (t *Pages) Shares(p *collection.Page) bool {
-	if t.liars[p.Site] || !t.col.Stores() || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > t.most {
+	if t.liars[p.Site] || t.col.Contents().None || !p.Told || p.Debt.IsZero() || p.Debt == emptyBody || p.Missed > 0 || p.Fails > 0 || p.Unstable != collection.Stable || p.FetchURL != "" || p.DebtLength > t.most {
 		return false
 	}
 	return p.Signal == collection.ByManifest || p.Signal == collection.ByChanges || p.Signal == collection.ByStream
@@ -125,7 +125,7 @@ func (t *Pages) Find(p *collection.Page) (held *collection.Page, leader frontier
 	return nil, t.leaderOf(dir, p), nil
 }
 
-// leaderOf returns the page whose fetch will answer an question, 0 if there is none.
+// leaderOf returns the page whose fetch will answer a question, 0 if there is none.
 func (t *Pages) leaderOf(l question, p *collection.Page) frontier.PageID {
 	id := t.fetching[l]
 	if id == p.ID || t.waits >= mostWaitingEqual {

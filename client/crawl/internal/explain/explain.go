@@ -3,6 +3,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -38,11 +39,11 @@ func Rules(p *collection.Page, col *collection.Collection) (list []string) {
 // Estimates says what is believed of a page's changes, and what a visit gains.
 func Estimates(p *collection.Page, site *collection.Site, col *collection.Collection, now time.Time) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	b, policy := col.Believed(p, site), col.Policy()
+	b, policy := col.Revisits().Believed(p, site), col.Revisits().Policy()
 	say("%d links from a start page; importance %.2f", p.Depth, b.Importance)
 	profit := policy.Profit(&b, now)
 	if p.Visits == 0 {
-		say("never visited: a visit gains %.3g", profit)
+		say("never visited: a visit gains %s", fresh.Figure(profit))
 		return list
 	}
 	say("visited %d times since %s, changed %d times", p.Visits, Day(p.First), p.Changes)
@@ -63,12 +64,12 @@ func Estimates(p *collection.Page, site *collection.Site, col *collection.Collec
 	say("estimated to change every %s; with a probability of 0.8, every %s to %s", period(post.Mean()), period(high), period(low))
 	say("unchanged since its last visit with a probability of %.2f", b.Fresh(now))
 	if priced.Price == 0 {
-		say("a visit now gains %.3g per unit of cost; no crawler has computed the price yet", profit)
+		say("a visit now gains %s per unit of cost; no crawler has computed the price yet", fresh.Figure(profit))
 		return list
 	}
-	say("a visit now gains %.3g per unit of cost, at a price of %.3g", profit, priced.Price)
+	say("a visit now gains %s per unit of cost, at a price of %s", fresh.Figure(profit), fresh.Figure(priced.Price))
 	if b.Site != nil && b.Site.Extra > 0 {
-		say("a request to its site costs %.3g extra, since the site permits only so many requests", b.Site.Extra)
+		say("a request to its site costs %s extra, since the site permits only so many requests", fresh.Figure(b.Site.Extra))
 	}
 	if b.Listed && !p.Told && b.Site != nil && b.Site.Manifest.Planned {
 		say("a visit is only for changes that its site's manifest omits; the manifest was last read %s", Day(b.Site.Manifest.Read))
@@ -91,13 +92,18 @@ func period(rate float64) string {
 	case d < time.Minute:
 		return d.Round(time.Second).String()
 	case d < 48*time.Hour:
-		return d.Round(time.Minute).String()
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }
 
 // Day formats a time.
-func Day(t time.Time) string { return t.UTC().Format(time.DateTime) }
+func Day(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
 
 // Signals says what announced a page, and how far its site's announcements and dates are believed.
 func Signals(col *collection.Collection, p *collection.Page, site *collection.Site) (list []string) {

@@ -64,8 +64,8 @@ func (j *Judge) Found(st *Standing, v *collection.Visit, d *collection.Visited) 
 }
 
 // SeenDates judges by a visit, which got the page or a 304, the dates that a site states: in Last-Modified, and in the
-// sitemap, feed or manifest that announced the page. The sitemaps and the manifest were last read at sitemaps and manifest.
-func (j *Judge) SeenDates(st *Standing, v *collection.Visit, d *collection.Visited, sitemaps, manifest time.Time) {
+// sitemap, feed or manifest that announced the page. The sitemaps were last read at sitemaps(), and the manifest at manifest.
+func (j *Judge) SeenDates(st *Standing, v *collection.Visit, d *collection.Visited, sitemaps func() time.Time, manifest time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if t, err := http.ParseTime(v.LastModified); err == nil {
@@ -83,7 +83,7 @@ func (j *Judge) SeenDates(st *Standing, v *collection.Visit, d *collection.Visit
 		// A feed drops its older entries, and says nothing about them.
 		switch s.Before = said; by {
 		case collection.BySitemap:
-			s.Read = sitemaps
+			s.Read = sitemaps()
 		case collection.ByManifest:
 			s.Read = manifest
 		default:

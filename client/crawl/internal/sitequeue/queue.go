@@ -57,9 +57,7 @@ func (q *Queue) Batch(now int64, o frontier.BatchOptions) (list []frontier.SiteE
 		left--
 	}
 	promoted, err := q.store.Promote(now, mostReady)
-	for i := range promoted {
-		q.rewind(promoted[i])
-	}
+	q.ready(promoted)
 	var sites []frontier.SiteID
 	if err == nil {
 		err = q.store.Sites(func(id frontier.SiteID, ready int) error {
@@ -170,6 +168,11 @@ func (q *Queue) First(e frontier.Entry) {
 func (q *Queue) Add(entries []frontier.Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.ready(entries)
+}
+
+// ready makes sure that the next batch considers entries, or, if their pages are out, the next one after they are returned.
+func (q *Queue) ready(entries []frontier.Entry) {
 	for _, e := range entries {
 		if g, out := q.out[e.Page]; out {
 			g.Entry = e

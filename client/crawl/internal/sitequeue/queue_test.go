@@ -42,7 +42,7 @@ func TestSameAsFrontier(t *testing.T) {
 		out := map[frontier.PageID]bool{}
 		for step := range 300 {
 			now += r.Int64N(5)
-			switch r.IntN(6) {
+			switch r.IntN(8) {
 			case 0, 1: // new pages
 				for range r.IntN(8) {
 					pages++
@@ -74,6 +74,18 @@ func TestSameAsFrontier(t *testing.T) {
 					t.Fatalf("seed %d, step %d: Take(%d) is %v, want %v", seed, step, e.Page, got, want)
 				} else if got {
 					out[e.Page] = true
+				}
+			case 5, 6: // a page gets another place, out or not
+				if pages == 0 {
+					continue
+				}
+				id := 1 + r.IntN(pages)
+				was, known := stores[0].Entry(frontier.PageID(id))
+				e := entry(id)
+				put(e)
+				if known && was.At == 0 && e.At != 0 {
+					f.Drop([]frontier.Entry{was})
+					q.Drop([]frontier.Entry{was})
 				}
 			}
 			if got, want := q.Wake(now), f.Wake(now); got != want {

@@ -1,6 +1,7 @@
-package crawl
+package judgement
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -17,14 +18,14 @@ type Decile struct {
 	Found    float64 `json:"found"`    // share of pages that were fresh
 }
 
-// calibration collects the evidence of visits and manifests since the start of the run.
-type calibration struct {
+// A Calibration collects the evidence of visits and manifests since the start of the run.
+type Calibration struct {
 	mu  sync.Mutex
 	sum [10]Decile // Expected and Found are sums here
 }
 
 // add counts a page by its estimated probability of being fresh, and whether it was.
-func (t *calibration) add(expected float64, found bool) {
+func (t *Calibration) add(expected float64, found bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := &t.sum[min(max(int(expected*10), 0), 9)]
@@ -35,35 +36,32 @@ func (t *calibration) add(expected float64, found bool) {
 	}
 }
 
-// table returns the ten deciles, the lowest probability first; nil without evidence.
-func (t *calibration) table() []Decile {
+// Table returns the ten deciles, the lowest probability first; nil without evidence.
+func (t *Calibration) Table() []Decile {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list := make([]Decile, len(t.sum))
-	any := false
-	for i, d := range t.sum {
-		if d.Pages > 0 {
-			any = true
-			d.Expected, d.Found = d.Expected/float64(d.Pages), d.Found/float64(d.Pages)
-		}
-		list[i] = d
-	}
-	if !any {
+	if t.sum == [10]Decile{} {
 		return nil
+	}
+	list := slices.Clone(t.sum[:])
+	for i := range list {
+		d := &list[i]
+		n := float64(max(d.Pages, 1))
+		d.Expected, d.Found = d.Expected/n, d.Found/n
 	}
 	return list
 }
 
-// seen compares a visit with the estimate before it.
-func (t *calibration) seen(v *collection.Visit, d *collection.Visited, site *fresh.Site) {
+// Seen compares a visit with the estimate before it.
+func (t *Calibration) Seen(v *collection.Visit, d *collection.Visited, site *fresh.Site) {
 	if d.Before.Visits > 0 && v.Fault == "" && v.Status != 0 && d.Page.State == collection.Held {
 		p := fresh.Page{History: d.Before, Site: site}
 		t.add(p.Fresh(v.Asked), !d.Differs)
 	}
 }
 
-// listed compares a manifest's entry with the estimate for its page.
-func (t *calibration) listed(p *collection.Page, item *protocol.Item, last, now time.Time, site *fresh.Site) {
+// Listed compares a manifest's entry with the estimate for its page.
+func (t *Calibration) Listed(p *collection.Page, item *protocol.Item, last, now time.Time, site *fresh.Site) {
 	if p.Visits == 0 || p.Told || last.IsZero() || item.Digest.IsZero() {
 		return
 	}
