@@ -30,6 +30,7 @@ type Queue struct {
 type given struct {
 	frontier.Entry
 	first bool // if it is returned it is first again
+	anew  bool // ready was called for it since then
 }
 
 // New returns a queue over a store; a new one continues where an earlier one ended.
@@ -53,7 +54,7 @@ func (q *Queue) Batch(now int64, o frontier.BatchOptions) (list []frontier.SiteE
 		}
 		to := &list[len(list)-1]
 		to.Entries = append(to.Entries, e)
-		q.out[e.Page] = given{e, first}
+		q.out[e.Page] = given{Entry: e, first: first}
 		left--
 	}
 	promoted, err := q.store.Promote(now, mostReady)
@@ -151,7 +152,7 @@ func (q *Queue) Take(e frontier.Entry) bool {
 		return false
 	}
 	q.drop(e.Page)
-	q.out[e.Page] = given{e, true}
+	q.out[e.Page] = given{Entry: e, first: true}
 	return true
 }
 
@@ -175,7 +176,7 @@ func (q *Queue) Add(entries []frontier.Entry) {
 func (q *Queue) ready(entries []frontier.Entry) {
 	for _, e := range entries {
 		if g, out := q.out[e.Page]; out {
-			g.Entry = e
+			g.Entry, g.anew = e, true
 			q.out[e.Page] = g
 		} else {
 			q.rewind(e)
@@ -196,11 +197,15 @@ func (q *Queue) Drop(entries []frontier.Entry) {
 	}
 }
 
-// Done reports that pages were fetched, and that the store has their new places. Call it before Add for those.
+// Done reports that pages were fetched, and that the store has their new places. Call it before Add for those. A page that the
+// store has made ready since then, by Promote or for another caller of Add, goes to its place.
 func (q *Queue) Done(pages []frontier.PageID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, id := range pages {
+		if g := q.out[id]; g.anew {
+			q.rewind(g.Entry) // the next batch reads from the store whether it is ready
+		}
 		delete(q.out, id)
 	}
 }

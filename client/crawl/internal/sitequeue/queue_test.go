@@ -119,6 +119,39 @@ func ids(list []frontier.SiteEntries) (pages []frontier.PageID) {
 	return pages
 }
 
+// Between the commit of a visit and Done, a batch may make the page's next visit ready, or an announcement may. Then Done leaves it to
+// the next batch.
+func TestDueBeforeDone(t *testing.T) {
+	none := frontier.BatchOptions{Skip: func(frontier.SiteID) bool { return true }}
+	for name, ready := range map[string]func(*Queue, *frontier.MemoryStore) error{
+		"promoted": func(q *Queue, m *frontier.MemoryStore) error {
+			m.Put(frontier.Entry{Page: 1, Site: 1, At: 2})
+			_, err := q.Batch(2, none)
+			return err
+		},
+		"added": func(q *Queue, m *frontier.MemoryStore) error {
+			m.Put(frontier.Entry{Page: 1, Site: 1})
+			q.Add([]frontier.Entry{{Page: 1, Site: 1}})
+			return nil
+		},
+	} {
+		m := &frontier.MemoryStore{}
+		m.Put(frontier.Entry{Page: 1, Site: 1})
+		m.Put(frontier.Entry{Page: 2, Site: 1})
+		q := New(m)
+		if list, err := q.Batch(1, frontier.BatchOptions{}); err != nil || fmt.Sprint(ids(list)) != "[1 2]" {
+			t.Fatalf("%v, %v: want both pages", list, err)
+		}
+		if err := ready(q, m); err != nil {
+			t.Fatal(err)
+		}
+		q.Done([]frontier.PageID{1})
+		if list, err := q.Batch(3, frontier.BatchOptions{}); err != nil || fmt.Sprint(ids(list)) != "[1]" {
+			t.Errorf("%s: %v, %v: want page 1", name, list, err)
+		}
+	}
+}
+
 // A site that is skipped keeps its pages.
 func TestSkip(t *testing.T) {
 	m := &frontier.MemoryStore{}
