@@ -59,13 +59,19 @@ func asciiHost(base string) string {
 	return u.String()
 }
 
-// StatePath determines where the state is stored, and rejects a place that the web server would serve.
-func (p *Place) StatePath() error {
+// StatePath determines where the state is stored, creates the folder of its default, and rejects a place that the web
+// server would serve.
+func (p *Place) StatePath() error { return p.statePath(command.StatePath) }
+
+// FindState is StatePath for a command that creates nothing.
+func (p *Place) FindState() error { return p.statePath(command.FindState) }
+
+func (p *Place) statePath(byDefault func(base string) (string, error)) error {
 	if err := p.canonical(); err != nil {
 		return err
 	}
 	if p.State == "" {
-		path, err := command.StatePath(p.Base)
+		path, err := byDefault(p.Base)
 		if err != nil {
 			return err
 		}
@@ -133,8 +139,8 @@ func (p *Place) manifest() string {
 	return p.State + ".robots.rdf"
 }
 
-// manifestURL returns the URL of the manifest: that of --out if it is served, else that at the notifier.
-func (p *Place) manifestURL() string {
+// ManifestURL returns the URL of the manifest: that of --out if it is served, else that at the notifier.
+func (p *Place) ManifestURL() string {
 	if _, inside, err := p.below(p.Out); err == nil && inside && p.Out != "" {
 		return p.url(p.Out)
 	}

@@ -1,0 +1,537 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
+)
+
+const setupHelp = `
+Configure the notifier and nginx for a site: its lines in /etc/parley.conf, and
+the locations that nginx forwards to the notifier, as a file of their own that is
+included in the server block of the site.
+
+    rdfgen setup --docroot /var/www/html --base https://www.example.org/
+
+It shows each change, and asks before it writes. Without a terminal it only shows
+them, unless --yes is given. nginx -t checks the result; if that fails, all files
+are as before. A second run finds nothing to do.
+
+For Apache and Caddy, it prints the lines to add.
+
+Exit codes: 0 written, or nothing to do; 1 something failed; 2 wrong usage.`
+
+type setup struct {
+	docroot, base, listen, root string
+	yes                         bool
+	env                         *command.Env
+
+	conf   string        // of nginx; empty if there is none
+	blocks []serverBlock // of conf
+}
+
+func setupCommand() *command.Command {
+	bind := command.Bind
+	s := &setup{root: "/"}
+	return &command.Command{
+		Name:    "setup",
+		Summary: "write the configuration of a site, and of nginx for it",
+		Usage:   "--docroot DIR --base URL [options]",
+		Help:    setupHelp,
+		Flags: []command.Flag{
+			bind("docroot", &s.docroot, "`DIR` that the web server serves (default: that of nginx for the base URL)"),
+			bind("base", &s.base, "`URL` at which the site is served"),
+			bind("listen", &s.listen, "`ADDRESS` at which the notifier listens for requests from the web server (default: 127.0.0.1:8639, or the next port that no site has)"),
+			bind("root", &s.root, "change DIR/etc/parley.conf and DIR/etc/nginx below `DIR`"),
+			bind("yes", &s.yes, "write without asking"),
+		},
+		Run: func(_ context.Context, env *command.Env) error {
+			s.env = env
+			return s.run()
+		},
+	}
+}
+
+func (s *setup) run() (err error) {
+	if s.root, err = filepath.Abs(s.root); err != nil { // nginx would take a relative path for one below its own prefix
+		return err
+	}
+	if err := s.readNginx(); err != nil {
+		fmt.Fprintf(s.env.Stdout, "The configuration of nginx is not changed: %v\n", err)
+	}
+	if err := s.place(); err != nil {
+		return err
+	}
+	edits, err := s.plan()
+	if err != nil {
+		return err
+	}
+	if len(edits) == 0 {
+		fmt.Fprintln(s.env.Stdout, "Nothing to do: all files have these settings. \"rdfgen doctor\" checks whether they work.")
+		return nil
+	}
+	for _, e := range edits {
+		fmt.Fprint(s.env.Stdout, e.diff())
+	}
+	if !s.yes {
+		answer, ok := s.env.Ask("Write these files? [y/N]")
+		if !ok {
+			fmt.Fprintln(s.env.Stdout, "Nothing was written: there is no terminal on which to ask. --yes writes these files.")
+			return nil
+		}
+		if !strings.HasPrefix(strings.ToLower(answer), "y") {
+			fmt.Fprintln(s.env.Stdout, "Nothing was written.")
+			return nil
+		}
+	}
+	if err := s.write(edits); err != nil {
+		return err
+	}
+	s.next(edits)
+	return nil
+}
+
+func (s *setup) below(path string) string { return filepath.Join(s.root, path) }
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// readNginx finds and reads the configuration of nginx.
+func (s *setup) readNginx() error {
+	for _, dir := range []string{"etc/nginx", "usr/local/etc/nginx", "opt/homebrew/etc/nginx"} {
+		conf := s.below(dir + "/nginx.conf")
+		if !isFile(conf) {
+			continue
+		}
+		list, err := readNginx(conf, filepath.Dir(conf), 0)
+		s.conf, s.blocks = conf, serverBlocks(list, "")
+		return err
+	}
+	return nil
+}
+
+// place makes sure that the base URL and the docroot are known.
+func (s *setup) place() error {
+	ask := func(option string, to *string, question, found string) error {
+		if *to != "" {
+			return nil
+		}
+		if found != "" {
+			question += " [" + found + "]"
+		}
+		answer, ok := s.env.Ask(question + ":")
+		if *to = cmp.Or(answer, found); !ok && found == "" || *to == "" {
+			return command.Misusef("--%s is required", option)
+		}
+		return nil
+	}
+	if err := ask("base", &s.base, "URL at which the site is served, such as https://www.example.org/", ""); err != nil {
+		return err
+	}
+	p := siteflags.Place{Base: s.base}
+	if err := p.FindState(); err != nil { // which makes the base URL canonical
+		return err
+	}
+	s.base = p.Base
+	found := ""
+	if list := s.serving(); len(list) > 0 {
+		found = list[0].root
+	}
+	if err := ask("docroot", &s.docroot, "Directory that the web server serves", found); err != nil {
+		return err
+	}
+	var err error
+	if s.docroot, err = filepath.Abs(s.docroot); err != nil {
+		return err
+	}
+	return (&siteflags.Place{Docroot: s.docroot}).CheckDocroot()
+}
+
+// serving returns the server blocks of the site.
+func (s *setup) serving() []serverBlock {
+	u, err := url.Parse(s.base)
+	if err != nil {
+		return nil
+	}
+	docroot := s.docroot
+	if u.Path != "/" {
+		docroot = "" // the root of the host is another directory, or an alias
+	}
+	return serving(s.blocks, u.Hostname(), docroot, u.Scheme == "https")
+}
+
+// path is that of the base URL, with slashes around it.
+func (s *setup) path() string { return strings.TrimPrefix(s.base, protocol.Origin(s.base)) }
+
+var notInName = regexp.MustCompile(`[^a-z0-9.]+`)
+
+// nameOfSite makes a name for sections and files from a base URL, such as "www.example.org" or "localhost-8080-docs".
+func nameOfSite(base string) string {
+	_, rest, _ := strings.Cut(strings.ToLower(base), "://")
+	return strings.Trim(notInName.ReplaceAllString(rest, "-"), "-.")
+}
+
+// plan returns the changes of files, and prints what cannot be done.
+func (s *setup) plan() ([]edit, error) {
+	config, err := editOf(s.below("etc/parley.conf"))
+	if err != nil {
+		return nil, err
+	}
+	if config.now, err = s.configure(config.was); err != nil {
+		return nil, fmt.Errorf("%s: %w", config.path, err)
+	}
+	edits := []edit{config}
+	// The unit hides /home: a docroot there needs a line of its own.
+	if unit := s.unit(); unit != "" && strings.HasPrefix(s.docroot, "/home/") {
+		e, err := editOf(s.below("etc/systemd/system/parley-notifier.service.d/docroot.conf"))
+		if err != nil {
+			return nil, err
+		}
+		e.now = "[Service]\nProtectHome=read-only\n"
+		edits = append(edits, e)
+	}
+	more, err := s.planNginx()
+	return slices.DeleteFunc(append(edits, more...), func(e edit) bool { return e.was == e.now }), err
+}
+
+// unit returns the notifier's unit, if it is installed.
+func (s *setup) unit() string {
+	for _, dir := range []string{"etc", "lib", "usr/lib"} {
+		if path := s.below(dir + "/systemd/system/parley-notifier.service"); isFile(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+const defaultListen = "127.0.0.1:8639"
+
+// configure returns the text of parley.conf with the site in it, and sets s.listen to what the site has there.
+func (s *setup) configure(text string) (string, error) {
+	type section struct {
+		name, base, docroot, listen string
+		line                        int // of its first option
+	}
+	all := []*section{{}} // the first is the part before all sections
+	err := command.EachOption(strings.NewReader(text), func(line int, name, option, value string) error {
+		last := all[len(all)-1]
+		if last.name != name {
+			last = &section{name: name}
+			all = append(all, last)
+		}
+		if last.line == 0 {
+			last.line = line
+		}
+		if to := map[string]*string{"base": &last.base, "docroot": &last.docroot, "listen": &last.listen}[option]; to != nil {
+			*to = value
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	top := all[0]
+	taken := map[string]bool{"127.0.0.1:8640": true} // of --admin in the manual
+	for _, x := range all {
+		listen := cmp.Or(x.listen, top.listen, defaultListen)
+		if base, err := protocol.CanonicalURL("", strings.TrimSuffix(x.base, "/")+"/"); err == nil && base == s.base {
+			if docroot := cmp.Or(x.docroot, top.docroot); !sameDir(docroot, s.docroot) {
+				return "", fmt.Errorf("%s is there already, with docroot %q: change it there, or give --docroot %[2]s", s.base, docroot)
+			}
+			s.listen = listen
+			return text, nil
+		}
+		taken[listen] = taken[listen] || x.base != ""
+	}
+	for port := 8639; s.listen == ""; port++ {
+		if at := fmt.Sprintf("127.0.0.1:%d", port); !taken[at] {
+			s.listen = at
+		}
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if text == "" {
+		text = "# The sites of this machine, for rdfgen and notifier; \"rdfgen --help-all\" and \"notifier --help-all\" list all options.\n"
+	}
+	if top.base != "" { // its options would apply to the new section too
+		lines := strings.SplitAfter(text, "\n")
+		text = strings.Join(slices.Insert(lines, top.line-1, "["+nameOfSite(top.base)+"]\n"), "")
+	}
+	if top.base != "" || len(all) > 1 {
+		text += "\n[" + nameOfSite(s.base) + "]\n"
+	}
+	text += fmt.Sprintf("%-14s %s\n%-14s %s\n", "base", s.base, "docroot", s.docroot)
+	if s.listen != cmp.Or(top.listen, defaultListen) || top.base != "" && s.listen != defaultListen {
+		text += fmt.Sprintf("%-14s %s\n", "listen", s.listen)
+	}
+	return text, nil
+}
+
+// nginxLocations has the base URL, its path, and the address of the notifier.
+const nginxLocations = `# Written by "rdfgen setup": forwards what the notifier answers for %[1]s
+location = %[2]srobots.rdf {
+    proxy_pass http://%[3]s;
+    proxy_set_header X-Forwarded-For $remote_addr;
+    gzip on;
+    gzip_types application/rdf+xml;
+    gzip_vary on;
+}
+location = %[2]s.well-known/parley {
+    proxy_pass http://%[3]s;
+    proxy_set_header X-Forwarded-For $remote_addr;
+}
+location ^~ %[2]sparley/ {
+    proxy_pass http://%[3]s;
+    proxy_http_version 1.1;
+    proxy_set_header Upgrade $http_upgrade;
+    proxy_set_header Connection "upgrade";
+    proxy_set_header X-Forwarded-For $remote_addr;
+    proxy_read_timeout 90s;
+    proxy_max_temp_file_size 0;
+    client_max_body_size 9m;
+    gzip off;
+}
+`
+
+const apacheLines = `Add to the virtual host of the site in Apache 2.4.47 or later, after "a2enmod proxy_http":
+    ProxyPass %[2]srobots.rdf         http://%[3]s%[2]srobots.rdf
+    ProxyPass %[2]s.well-known/parley http://%[3]s%[2]s.well-known/parley
+    ProxyPass %[2]sparley/            http://%[3]s%[2]sparley/ upgrade=websocket timeout=90
+`
+
+const caddyLines = `Add to the site in the Caddyfile:
+    @parley path %[2]srobots.rdf %[2]s.well-known/parley %[2]sparley/*
+    reverse_proxy @parley %[3]s
+`
+
+// planNginx returns the changes of nginx's files. If there is no place for them, it prints what to add by hand.
+func (s *setup) planNginx() ([]edit, error) {
+	say := func(lines string) { fmt.Fprintf(s.env.Stdout, lines, s.base, s.path(), s.listen) }
+	blocks := s.serving()
+	if len(blocks) == 0 {
+		switch {
+		case s.conf != "":
+			fmt.Fprintf(s.env.Stdout, "No server block below %s serves %s from %s. Add to the right one:\n", s.conf, s.base, s.docroot)
+			say(nginxLocations)
+		case isFile(s.below("etc/apache2/apache2.conf")), isFile(s.below("etc/httpd/conf/httpd.conf")):
+			say(apacheLines)
+		case isFile(s.below("etc/caddy/Caddyfile")):
+			say(caddyLines)
+		default:
+			fmt.Fprintf(s.env.Stdout, "No web server was found. In nginx, these lines belong to the server block of the site:\n")
+			say(nginxLocations)
+		}
+		return nil, nil
+	}
+	name := "parley-" + nameOfSite(s.base) + ".conf"
+	lines, err := editOf(filepath.Join(filepath.Dir(s.conf), name))
+	if err != nil {
+		return nil, err
+	}
+	lines.now, lines.nginx = fmt.Sprintf(nginxLocations, s.base, s.path(), s.listen), true
+	edits, used := []edit{lines}, false
+	for _, b := range blocks {
+		if slices.Contains(b.includes, name) {
+			used = true
+			continue
+		}
+		if slices.Contains(b.locations, s.path()+"parley/") {
+			fmt.Fprintf(s.env.Stdout, "%s has locations for %s already: they are not changed.\n", b.place.file, s.base)
+			continue
+		}
+		used = true
+		i := slices.IndexFunc(edits, func(e edit) bool { return e.path == b.place.file })
+		if i < 0 {
+			e, err := editOf(b.place.file)
+			if err != nil {
+				return nil, err
+			}
+			e.nginx = true
+			i, edits = len(edits), append(edits, e)
+		}
+		e := &edits[i]
+		at := b.place.end + len(e.now) - len(e.was) // blocks come in the order of the file
+		line := e.was[strings.LastIndexByte(e.was[:b.place.end], '\n')+1 : b.place.end]
+		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		if b.place.block != nil {
+			indent += "    "
+		}
+		e.now = e.now[:at] + "\n" + indent + "include " + name + ";" + e.now[at:]
+	}
+	if !used {
+		return nil, nil
+	}
+	return edits, nil
+}
+
+// An edit is a change of a file.
+type edit struct {
+	path, was, now string
+	info           fs.FileInfo // nil if the file does not exist
+	nginx          bool        // it is nginx's
+}
+
+func isNginx(e edit) bool { return e.nginx }
+
+// editOf returns an edit that changes nothing yet.
+func editOf(path string) (e edit, err error) {
+	e.path = path
+	e.info, err = os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, nil
+	}
+	if err != nil {
+		return e, err
+	}
+	text, err := os.ReadFile(path)
+	e.was, e.now = string(text), string(text)
+	return e, err
+}
+
+// diff shows the change as a unified diff. Lines are only ever added.
+func (e *edit) diff() string {
+	const around = 3
+	was, now := slices.Collect(strings.Lines(e.was)), slices.Collect(strings.Lines(e.now))
+	added, near := make([]bool, len(now)), make([]bool, len(now)+1)
+	i := 0 // lines of was that stand in now so far
+	for n, line := range now {
+		if added[n] = i == len(was) || line != was[i]; !added[n] {
+			i++
+			continue
+		}
+		for m := max(0, n-around); m <= min(n+around, len(now)-1); m++ {
+			near[m] = true
+		}
+	}
+	var b strings.Builder
+	from := e.path
+	if e.info == nil {
+		from = "/dev/null"
+	}
+	fmt.Fprintf(&b, "--- %s\n+++ %s\n", from, e.path)
+	old := 0
+	for n := range now {
+		if near[n] && (n == 0 || !near[n-1]) {
+			end := n + slices.Index(near[n:], false)
+			fresh := len(slices.DeleteFunc(slices.Clone(added[n:end]), func(is bool) bool { return !is }))
+			fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n", min(old+1, len(was)), end-n-fresh, n+1, end-n)
+		}
+		if sign := ' '; near[n] {
+			if added[n] {
+				sign = '+'
+			}
+			fmt.Fprintf(&b, "%c%s\n", sign, strings.TrimSuffix(now[n], "\n"))
+		}
+		if !added[n] {
+			old++
+		}
+	}
+	return b.String()
+}
+
+// replace makes text the content of the file, or of the one that a symbolic link names, with its mode and its owner. Without
+// a file before, an empty text removes it.
+func (e *edit) replace(text string) error {
+	if e.info == nil && text == "" {
+		return os.Remove(e.path)
+	}
+	path, mode := e.path, fs.FileMode(0o644)
+	if e.info != nil {
+		var err error
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+		mode = e.info.Mode().Perm()
+	} else if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(path, text, mode); err != nil || e.info == nil {
+		return err
+	}
+	return chownLike(path, e.info)
+}
+
+// write writes the files, and takes everything back if nginx does not accept them.
+func (s *setup) write(edits []edit) error {
+	test := func() error { return nil }
+	if tool := s.nginx(); tool != "" && slices.ContainsFunc(edits, isNginx) {
+		test = func() error {
+			said, err := exec.Command(tool, "-t", "-q", "-c", s.conf).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("nginx -t: %w: %s", err, bytes.TrimSpace(said))
+			}
+			return nil
+		}
+		if err := test(); err != nil {
+			return fmt.Errorf("nothing was written: the configuration of nginx has a mistake already: %w", err)
+		}
+	}
+	var done []edit
+	var err error
+	for _, e := range edits {
+		if err = e.replace(e.now); err != nil {
+			break
+		}
+		done = append(done, e)
+	}
+	if err == nil {
+		err = test()
+	}
+	if err == nil {
+		return nil
+	}
+	for _, e := range done {
+		if back := e.replace(e.was); back != nil {
+			return fmt.Errorf("%w; and %s could not be restored: %w", err, e.path, back)
+		}
+	}
+	return fmt.Errorf("all files are as before: %w", err)
+}
+
+// nginx returns the program; empty if it is not here.
+func (s *setup) nginx() string {
+	for _, name := range []string{"nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// next prints the commands that put the configuration into force.
+func (s *setup) next(edits []edit) {
+	out := s.env.Stdout
+	fmt.Fprintln(out, "Written. Next:")
+	if slices.ContainsFunc(edits, isNginx) {
+		fmt.Fprintln(out, "    nginx -s reload")
+	}
+	config := s.below("etc/parley.conf")
+	if s.unit() != "" {
+		fmt.Fprintln(out, "    systemctl daemon-reload; systemctl enable parley-notifier; systemctl restart parley-notifier")
+	} else {
+		fmt.Fprintln(out, "    notifier --config "+config)
+	}
+	if config == siteflags.ConfigFile {
+		fmt.Fprintln(out, "    rdfgen doctor")
+	} else {
+		fmt.Fprintln(out, "    rdfgen doctor --config "+config)
+	}
+}
