@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -173,10 +172,10 @@ func (d *doctor) state(ctx context.Context) {
 		return
 	}
 	d.add("state", fine, fmt.Sprintf("%s: %d pages, at %s", site.State, d.status.Items, d.status.Head), "")
-	owner, ok := ownerOf(site.State)
-	if folder, found := ownerOf(filepath.Dir(site.State)); ok && found && folder != 0 && folder != owner {
-		d.add("state", fault, fmt.Sprintf("%s belongs to %s, and its folder to %s", site.State, nameOf(owner), nameOf(folder)),
-			fmt.Sprintf("run notifier and rdfgen as one user, and: chown %s %s*", nameOf(folder), site.State))
+	folder := filepath.Dir(site.State)
+	owner, _ := ownerOf(site.State)
+	if of, ok := ownerOf(folder); ok && of != 0 && of != owner {
+		d.add("state", fault, site.State+" does not belong to the owner of its folder", fmt.Sprintf("run notifier and rdfgen as that user, and: chown --reference=%s %s*", folder, site.State))
 	}
 
 	var robots siteflags.RobotsStatus
@@ -206,7 +205,7 @@ const cronPatience = time.Hour
 func (d *doctor) scans() {
 	last, most, by := d.status.Last.At, 2*d.lookEvery+time.Minute, "the notifier"
 	if d.held && d.status.Looks == 0 {
-		d.add("scans", note, "the first scan is in progress", "run doctor again when it is over")
+		d.add("scans", note, "the first scan of the process that has the state open is in progress", "run doctor again when it is over")
 		return
 	}
 	if !d.held {
@@ -256,7 +255,12 @@ func (d *doctor) docroot(ctx context.Context) {
 		d.add("docroot", fault, says, fix)
 		return
 	}
-	d.add("docroot", fine, fmt.Sprintf("%s: %d pages, which can all be read; %d files are left out by rules", site.Docroot, found.New, found.LeftOut), "")
+	says := fmt.Sprintf("%s: %d pages, which can all be read; %d files are left out by rules", site.Docroot, found.New, found.LeftOut)
+	if owner, ok := ownerOf(site.State); ok && !d.held && int(owner) != os.Geteuid() {
+		d.add("docroot", note, says, fmt.Sprintf("check it as the user of rdfgen, who may read less: sudo -u '#%d' rdfgen doctor", owner))
+		return
+	}
+	d.add("docroot", fine, says, "")
 }
 
 // permissions checks who else can write the state and the configuration, and read the secrets.
@@ -338,11 +342,4 @@ func (d *doctor) watches() {
 		return
 	}
 	d.add("watches", fine, fmt.Sprintf("the docroot has %d directories, and a user may watch %d", n, most), "")
-}
-
-func nameOf(uid uint32) string {
-	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
-		return u.Username
-	}
-	return strconv.FormatUint(uint64(uid), 10)
 }

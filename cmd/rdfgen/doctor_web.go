@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,139 +23,108 @@ const (
 	doctorPace  = 50 * time.Millisecond
 )
 
-// get fetches a URL, through the proxy of --ask-via if there is one. No HTTP status is an error.
-func (d *doctor) get(ctx context.Context, via *http.Client, url string) (*fetch.Answer, []byte, error) {
-	c := fetch.Client{Agent: doctorAgent, Timeout: doctorWait, MaxBytes: protocol.MaxMessage}
+func (d *doctor) client(most int64, via *http.Client) *fetch.Client {
+	c := &fetch.Client{Agent: doctorAgent, Timeout: doctorWait, MaxBytes: most}
 	if via != nil {
 		c.Transport = via.Transport
 	}
-	a, err := c.Get(ctx, url, nil)
+	return c
+}
+
+// answers fetches a URL of the notifier, and returns what is wrong with the answer, "" if nothing, and its status, 0 if there
+// is none.
+func (d *doctor) answers(ctx context.Context, via *http.Client, url string, isRight func([]byte) bool) (wrong string, status int) {
+	a, err := d.client(protocol.MaxMessage, via).Get(ctx, url, nil)
 	if err != nil {
-		return nil, nil, err
+		return err.Error(), 0
 	}
 	defer a.Close()
 	b, err := a.Bytes()
-	return a, b, err
-}
-
-// A failure is a door that does not answer as it should.
-type failure struct {
-	status int // of HTTP; 0 if there was no response
-	says   string
-}
-
-// describes fetches the description of the site from a URL, and returns what is wrong with it; nil if nothing.
-func (d *doctor) describes(ctx context.Context, via *http.Client, url string) *failure {
-	a, b, err := d.get(ctx, via, url)
-	var said protocol.Discovery
 	switch {
 	case err != nil:
-		return &failure{0, err.Error()}
+		return err.Error(), a.Status
 	case !a.OK():
-		return &failure{a.Status, "the answer is " + a.Says()}
-	case json.Unmarshal(b, &said) != nil:
-		return &failure{a.Status, "the answer is no description of a site, but " + a.Header.Get("Content-Type")}
-	case said.Base != d.job.site.Base:
-		return &failure{a.Status, "it describes " + said.Base}
+		return "the answer is " + a.Says(), a.Status
+	case !isRight(b):
+		return "the answer is not that of a notifier of " + d.job.site.Base, a.Status
 	}
-	return nil
+	return "", a.Status
 }
 
-// changes polls the changes after the newest one.
-func (d *doctor) changes(ctx context.Context, via *http.Client, door string) *failure {
-	a, b, err := d.get(ctx, via, door+"?after="+url.QueryEscape(d.status.Head.String()))
-	if err != nil {
-		return &failure{0, err.Error()}
-	}
-	if !a.OK() {
-		return &failure{a.Status, "the answer is " + a.Says()}
-	}
-	if m, err := protocol.ParseMessage(b); err != nil || m.Kind != protocol.Batch {
-		return &failure{a.Status, "the answer is not a list of changes, but " + a.Header.Get("Content-Type")}
-	}
-	return nil
-}
-
-// stream subscribes, and waits for the first message.
-func (d *doctor) stream(ctx context.Context, via *http.Client, door string) *failure {
-	conn, err := wsconn.Dial(ctx, door+"?after="+url.QueryEscape(d.status.Head.String()), http.Header{"User-Agent": {doctorAgent}}, via,
-		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage, Handshake: doctorWait})
-	var refused *wsconn.StatusError
-	switch {
-	case errors.As(err, &refused):
-		return &failure{refused.Status, fmt.Sprintf("the handshake is answered %d %s", refused.Status, http.StatusText(refused.Status))}
-	case err != nil:
-		return &failure{0, err.Error()}
-	}
-	defer conn.Close(1000, "")
+// stream subscribes, and returns why no first message arrives; "" if it does.
+func (d *doctor) stream(ctx context.Context, via *http.Client, url string) string {
 	ctx, stop := context.WithTimeout(ctx, doctorWait)
 	defer stop()
-	if b, err := conn.Read(ctx); err != nil {
-		return &failure{0, "it opens, but no message arrives: " + err.Error()}
-	} else if m, err := protocol.ParseMessage(b); err != nil || m.Kind != protocol.Hello {
-		return &failure{0, "it does not begin with hello"}
+	conn, err := wsconn.Dial(ctx, url, http.Header{"User-Agent": {doctorAgent}}, via,
+		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
+	if err != nil {
+		return err.Error()
 	}
-	return nil
+	defer conn.Close(1000, "")
+	b, err := conn.Read(ctx)
+	if err != nil {
+		return "it opens, but no message arrives: " + err.Error()
+	}
+	if m, err := protocol.ParseMessage(b); err != nil || m.Kind != protocol.Hello {
+		return "it does not begin with hello"
+	}
+	return ""
 }
-
-// start is how a notifier is started.
-const start = "start it (systemctl enable --now parley-notifier); its log says why it ended"
 
 // doors checks that the notifier answers, and that the web server forwards its doors to it.
 func (d *doctor) doors(ctx context.Context, streams bool) {
 	site := &d.job.site
-	about, via := doors.Describe(site.Base), site.HTTP()
-	described := d.describes(ctx, via, about.Discovery)
+	about, via, origin := doors.Describe(site.Base), site.HTTP(), protocol.Origin(site.Base)
+	describes := func(b []byte) bool {
+		var said protocol.Discovery
+		return json.Unmarshal(b, &said) == nil && said.Base == site.Base
+	}
+	wrong, status := d.answers(ctx, via, about.Discovery, describes)
 	if !d.notifier {
 		switch {
 		case d.held:
 			d.add("notifier", note, "rdfgen is scanning the site at this moment", "run doctor again")
-		case described == nil:
+		case wrong == "":
 			d.add("notifier", fault, "one answers at "+about.Discovery+", but it does not use the state "+site.State,
 				"give doctor the options of the notifier, and run it as root or as the same user; or give both one --config")
-		case slices.Contains([]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, described.status):
-			d.add("notifier", fault, "none is running, but the web server forwards "+about.Discovery+" to one: "+described.says, start)
+		case status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
+			d.add("notifier", fault, "none is running, but the web server forwards "+about.Discovery+" to one: "+wrong,
+				"start it (systemctl enable --now parley-notifier); its log says why it ended")
 		default:
 			d.add("notifier", note, "none is running: changes are found when rdfgen runs, and crawlers poll the manifest", "")
 		}
 		return
 	}
-	path := strings.TrimPrefix(about.Discovery, protocol.Origin(site.Base))
-	if f := d.describes(ctx, nil, "http://"+d.listen+path); f != nil {
-		d.add("notifier", fault, fmt.Sprintf("it runs, but not for %s at %s: %s", site.Base, d.listen, f.says), "give doctor, the notifier and the web server the same address: --listen, and proxy_pass in nginx")
+	if wrong, _ := d.answers(ctx, nil, "http://"+d.listen+strings.TrimPrefix(about.Discovery, origin), describes); wrong != "" {
+		d.add("notifier", fault, fmt.Sprintf("it runs, but not for %s at %s: %s", site.Base, d.listen, wrong),
+			"give doctor, the notifier and the web server the same address: --listen, and proxy_pass in nginx")
 		return
 	}
 	d.add("notifier", fine, "running, at "+d.listen, "")
 	if !d.status.Whole {
 		return // its doors open when the first scan is over
 	}
-	before := len(d.found)
-	forward := func(door string, f *failure, location, more string) {
-		if f == nil {
-			return
-		}
-		fix := fmt.Sprintf("let the web server forward it to %s. \"rdfgen setup\" does that for nginx:\nlocation %s { proxy_pass http://%s;%s }", d.listen, location, d.listen, more)
-		if f.status == http.StatusBadGateway || f.status == http.StatusGatewayTimeout {
-			fix = "the web server forwards it, but not to " + d.listen + ", where the notifier listens: correct proxy_pass, or --listen"
-		}
-		d.add("doors", fault, door+": "+f.says, fix)
-	}
-	below := strings.TrimPrefix(site.Base, protocol.Origin(site.Base))
-	forward(about.Discovery, described, "= "+path, "")
-	changes := d.changes(ctx, via, about.Changes)
-	forward(about.Changes, changes, below+"parley/", "")
-	if streams && changes == nil {
-		if f := d.stream(ctx, via, about.Stream); f != nil {
-			d.add("doors", fault, about.Stream+": "+f.says, fmt.Sprintf("let the web server, and everything before it, forward WebSocket. nginx:\n"+
-				"location %sparley/ { proxy_pass http://%s; proxy_http_version 1.1;\n    proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection \"upgrade\"; proxy_read_timeout 90s; }", below, d.listen))
+	forward := func(door, wrong, location, more string) {
+		if wrong != "" {
+			d.add("doors", fault, door+": "+wrong, fmt.Sprintf("let the web server, and everything before it, forward it. In nginx (\"rdfgen setup\" writes this):\nlocation %s { proxy_pass http://%s;%s }",
+				strings.TrimPrefix(location, origin), d.listen, more))
 		}
 	}
+	before, after := len(d.found), "?after="+url.QueryEscape(d.status.Head.String())
+	forward(about.Discovery, wrong, "= "+strings.TrimPrefix(about.Discovery, origin), "")
+	wrong, _ = d.answers(ctx, via, about.Changes+after, func(b []byte) bool {
+		m, err := protocol.ParseMessage(b)
+		return err == nil && m.Kind == protocol.Batch
+	})
+	what, door := "the description and the changes", about.Changes
+	if streams {
+		if what = "the description, the changes and the stream"; wrong == "" {
+			wrong, door = d.stream(ctx, via, about.Stream+after), about.Stream
+		}
+	}
+	forward(door, wrong, site.Base+"parley/", "\n    proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection \"upgrade\"; proxy_read_timeout 90s;")
 	if len(d.found) == before {
-		on := "the description and the changes are"
-		if streams {
-			on = "the description, the changes and the stream are"
-		}
-		d.add("doors", fine, on+" reached through the web server", "")
+		d.add("doors", fine, what+" are reached through the web server", "")
 	}
 }
 
@@ -176,8 +143,13 @@ func (d *doctor) findings(ctx context.Context, name, url, cure string) (all, fau
 			state = fault
 			faults++
 		}
-		if f.Rule == "status" || f.Rule == "unreachable" {
+		switch f.Rule {
+		case "status", "unreachable":
 			fix = cure
+		case "wrong-type":
+			if path, ok := strings.CutPrefix(url, protocol.Origin(url)); ok && strings.HasSuffix(path, ".rdf") {
+				fix += ". In nginx, for a file: location = " + path + " { types { application/rdf+xml rdf; } }"
+			}
 		}
 		d.add(name, state, url+": "+f.Message, fix)
 	}
@@ -191,11 +163,7 @@ func (d *doctor) manifest(ctx context.Context) {
 	if _, faults := d.findings(ctx, "robots.rdf", url, fix); faults > 0 {
 		return
 	}
-	c := fetch.Client{Agent: doctorAgent, Timeout: time.Minute, MaxBytes: server.MaxManifest}
-	if via := d.job.site.HTTP(); via != nil {
-		c.Transport = via.Transport
-	}
-	a, err := c.Get(ctx, url, nil)
+	a, err := d.client(server.MaxManifest, d.job.site.HTTP()).Get(ctx, url, nil)
 	if err != nil {
 		d.add("robots.rdf", fault, url+": "+err.Error(), fix)
 		return

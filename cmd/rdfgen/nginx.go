@@ -1,217 +1,142 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// A directive is one of nginx's configuration, with those of its block.
-type directive struct {
-	args  []string    // its name first
-	block []directive // nil if it has no block
-	file  string
-	end   int // offset in the file, behind its ";", or behind the "{" of its block
+// A serverBlock is what nginx serves at some names.
+type serverBlock struct {
+	file string
+	end  int // offset in the file behind its server_name, or else its "{": a line may be added there
+	root string
+
+	names, locations, includes []string // as written
+	tls, isDefault, redirects  bool
 }
 
-// maxIncludes bounds how deep files include each other.
-const maxIncludes = 10
+// nginxToken matches a comment, a quoted word, a character that is a word of its own, or any other word, which may have "${"
+// in it.
+var nginxToken = regexp.MustCompile(`(?s)#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[;{}]|(?:\$\{|\\.|[^\s;{])+`)
 
-// readNginx reads a configuration file of nginx, and the files that it includes, whose names are relative to dir. What is
-// included stands behind the directive that includes it.
-func readNginx(file, dir string, depth int) ([]directive, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	r := nginxReader{file: file, dir: dir, text: string(text), depth: depth}
-	list, err := r.block(false)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	return list, nil
-}
-
-// An nginxReader reads one file.
-type nginxReader struct {
-	file, dir, text string
-	at, depth       int
-}
-
-// block reads directives until the end of the block, or of the file.
-func (r *nginxReader) block(inner bool) ([]directive, error) {
-	list := []directive{}
-	var args []string
-	for {
-		word, kind := r.next()
-		switch {
-		case kind == 'w':
-			args = append(args, word)
-			continue
-		case kind == 0 && !inner && args == nil, kind == '}' && inner && args == nil:
-			return list, nil
-		case kind == 0 || kind == '}' || args == nil:
-			return nil, fmt.Errorf("unexpected end of a block, or of a directive, at byte %d", r.at)
-		}
-		d := directive{args: args, file: r.file, end: r.at}
-		args = nil
-		if kind == '{' {
-			var err error
-			if d.block, err = r.block(true); err != nil {
-				return nil, err
-			}
-		}
-		if list = append(list, d); d.args[0] == "include" && len(d.args) == 2 {
-			more, err := r.include(d.args[1])
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, more...)
-		}
-	}
-}
-
-func (r *nginxReader) include(pattern string) (list []directive, err error) {
-	if r.depth == maxIncludes {
-		return nil, fmt.Errorf("more than %d files include each other", maxIncludes)
-	}
-	if !filepath.IsAbs(pattern) {
-		pattern = filepath.Join(r.dir, pattern)
-	}
-	files, err := filepath.Glob(pattern)
-	for _, file := range files {
-		more, err := readNginx(file, r.dir, r.depth+1)
+// readNginx returns the server blocks of nginx's configuration: the file conf, and those that it includes, directly or not.
+// What is included within a server block is not taken for a part of it.
+func readNginx(conf string) (found []serverBlock, err error) {
+	files := []string{conf}
+	for i := 0; i < len(files); i++ {
+		text, err := os.ReadFile(files[i])
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, more...)
+		blocks, includes := parseNginx(files[i], string(text))
+		found = append(found, blocks...)
+		for _, pattern := range includes {
+			if !filepath.IsAbs(pattern) {
+				pattern = filepath.Join(filepath.Dir(conf), pattern)
+			}
+			more, err := filepath.Glob(pattern)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, slices.DeleteFunc(more, func(file string) bool { return slices.Contains(files, file) })...)
+		}
 	}
-	return list, err
+	return found, nil
 }
 
-// next returns the next word, of kind 'w', or one of the characters that are words of their own; kind 0 is the end.
-func (r *nginxReader) next() (word string, kind byte) {
-	for ; r.at < len(r.text); r.at++ {
-		switch c := r.text[r.at]; c {
-		case ' ', '\t', '\r', '\n':
-		case '#':
-			for r.at+1 < len(r.text) && r.text[r.at+1] != '\n' {
-				r.at++
+func parseNginx(file, text string) (found []serverBlock, includes []string) {
+	var words []string // of a directive
+	depth := 0         // of blocks
+	var s *serverBlock // the current one
+	inside := 0        // its depth
+	location := ""     // the current one, in it
+	for _, at := range nginxToken.FindAllStringIndex(text, -1) {
+		switch token := text[at[0]:at[1]]; {
+		case token[0] == '#':
+			continue
+		case token == "}":
+			if depth--; s != nil && depth < inside {
+				found, s = append(found, *s), nil
+			} else if depth == inside {
+				location = ""
 			}
-		case ';', '{', '}':
-			r.at++
-			return "", c
-		case '"', '\'':
-			from := r.at + 1
-			for r.at++; r.at < len(r.text) && r.text[r.at] != c; r.at++ {
-				if r.text[r.at] == '\\' {
-					r.at++
+		case token != ";" && token != "{":
+			words = append(words, strings.Trim(token, `"'`))
+			continue
+		case len(words) > 0:
+			name, args := words[0], words[1:]
+			if name == "include" {
+				includes = append(includes, args...)
+			}
+			if s != nil && (depth == inside || location == "/" && name == "root") {
+				s.take(name, args)
+				if name == "server_name" {
+					s.end = at[1]
 				}
 			}
-			word = r.text[min(from, len(r.text)):min(r.at, len(r.text))]
-			r.at++
-			return word, 'w'
-		default:
-			from := r.at
-			for ; r.at < len(r.text) && !strings.ContainsRune(" \t\r\n;", rune(r.text[r.at])); r.at++ {
-				if c := r.text[r.at]; c == '\\' {
-					r.at++
-				} else if c == '{' && r.text[r.at-1] != '$' { // "${" begins a variable
-					break
-				}
-			}
-			r.at = min(r.at, len(r.text))
-			return r.text[from:r.at], 'w'
-		}
-	}
-	return "", 0
-}
-
-// A serverBlock is what nginx serves at some names.
-type serverBlock struct {
-	names     []string
-	root      string
-	tls       bool
-	isDefault bool
-	redirects bool
-	locations []string  // patterns
-	includes  []string  // as written
-	place     directive // a line may be added behind it
-}
-
-// serverBlocks returns the server blocks of a configuration. root is that of the block around it.
-func serverBlocks(list []directive, root string) (found []serverBlock) {
-	for _, d := range list {
-		if d.args[0] == "root" && len(d.args) == 2 {
-			root = d.args[1]
-		}
-	}
-	for _, d := range list {
-		switch {
-		case d.args[0] == "http":
-			found = append(found, serverBlocks(d.block, root)...)
-		case d.args[0] == "server" && d.block != nil:
-			found = append(found, serverBlockOf(d, root))
-		}
-	}
-	return found
-}
-
-func serverBlockOf(block directive, root string) serverBlock {
-	s := serverBlock{root: root, place: block}
-	for _, d := range block.block {
-		switch args := d.args[1:]; d.args[0] {
-		case "server_name":
-			s.names = append(s.names, args...)
-			if d.file == block.file {
-				s.place = d
-			}
-		case "root":
-			s.root = strings.Join(args, " ")
-		case "listen":
-			s.isDefault = s.isDefault || slices.Contains(args, "default_server")
-			s.tls = s.tls || slices.Contains(args, "ssl") || len(args) > 0 && (args[0] == "443" || strings.HasSuffix(args[0], ":443"))
-		case "return":
-			s.redirects = true
-		case "include":
-			s.includes = append(s.includes, args...)
-		case "location":
-			s.locations = append(s.locations, args[len(args)-1:]...)
-			for _, in := range d.block {
-				if in.args[0] == "root" && len(args) > 0 && args[len(args)-1] == "/" {
-					s.root = strings.Join(in.args[1:], " ")
+			if token == "{" {
+				depth++
+				if name == "server" && s == nil {
+					s, inside = &serverBlock{file: file, end: at[1]}, depth
+				} else if name == "location" && depth == inside+1 && len(args) > 0 {
+					location = args[len(args)-1]
 				}
 			}
 		}
+		words = nil
 	}
-	return s
+	return found, includes
 }
 
-// serves reports whether one of the names is that of a host; "*.example.org" and ".example.org" are for hosts below it.
+// take records a directive of the block.
+func (s *serverBlock) take(name string, args []string) {
+	switch name {
+	case "server_name":
+		s.names = append(s.names, args...)
+	case "root":
+		s.root = strings.Join(args, " ")
+	case "listen":
+		s.isDefault = s.isDefault || slices.Contains(args, "default_server")
+		s.tls = s.tls || slices.Contains(args, "ssl") || len(args) > 0 && (args[0] == "443" || strings.HasSuffix(args[0], ":443"))
+	case "return":
+		s.redirects = true
+	case "include":
+		s.includes = append(s.includes, args...)
+	case "location":
+		s.locations = append(s.locations, args...)
+	}
+}
+
+// serves reports whether one of the names is that of a host; "*.example.org" and ".example.org" are for hosts below it too.
 func (s *serverBlock) serves(host string) bool {
 	return slices.ContainsFunc(s.names, func(name string) bool {
-		name = strings.ToLower(name)
-		below, isWild := strings.CutPrefix(name, "*")
-		return name == host || isWild && strings.HasSuffix(host, below) || strings.HasPrefix(name, ".") && (strings.HasSuffix(host, name) || host == name[1:])
+		below := strings.TrimPrefix(strings.ToLower(name), "*")
+		return below == host || strings.HasPrefix(below, ".") && strings.HasSuffix("."+host, below)
 	})
 }
 
-// serving returns the blocks that serve a docroot, if it is not empty, as a host: those with its name, else the default.
+// serving returns the blocks that serve a docroot, or any if it is empty, as a host: those with its name, else the default.
 // Of these, if the site is at https and some have TLS, only those.
 func serving(list []serverBlock, host, docroot string, https bool) []serverBlock {
-	keep := func(list []serverBlock, f func(s *serverBlock) bool) []serverBlock {
-		return slices.DeleteFunc(slices.Clone(list), func(s serverBlock) bool { return !f(&s) })
+	keep := func(list []serverBlock, f func(s serverBlock) bool) (kept []serverBlock) {
+		for _, s := range list {
+			if f(s) {
+				kept = append(kept, s)
+			}
+		}
+		return kept
 	}
-	found := keep(list, func(s *serverBlock) bool { return s.serves(host) })
+	found := keep(list, func(s serverBlock) bool { return s.serves(host) })
 	if len(found) == 0 {
-		found = keep(list, func(s *serverBlock) bool { return s.isDefault || len(list) == 1 || slices.Contains(s.names, "_") })
+		found = keep(list, func(s serverBlock) bool { return s.isDefault || len(list) == 1 || slices.Contains(s.names, "_") })
 	}
-	found = keep(found, func(s *serverBlock) bool {
+	found = keep(found, func(s serverBlock) bool {
 		return s.root != "" && !s.redirects && (docroot == "" || sameDir(s.root, docroot))
 	})
-	if tls := keep(found, func(s *serverBlock) bool { return s.tls }); https && len(tls) > 0 {
+	if tls := keep(found, func(s serverBlock) bool { return s.tls }); https && len(tls) > 0 {
 		return tls
 	}
 	return found

@@ -71,8 +71,13 @@ func (s *setup) run() (err error) {
 	if s.root, err = filepath.Abs(s.root); err != nil { // nginx would take a relative path for one below its own prefix
 		return err
 	}
-	if err := s.readNginx(); err != nil {
-		fmt.Fprintf(s.env.Stdout, "The configuration of nginx is not changed: %v\n", err)
+	for _, dir := range []string{"etc", "usr/local/etc", "opt/homebrew/etc"} {
+		if conf := s.below(dir + "/nginx/nginx.conf"); s.conf == "" && isFile(conf) {
+			s.conf = conf
+			if s.blocks, err = readNginx(conf); err != nil {
+				return err
+			}
+		}
 	}
 	if err := s.place(); err != nil {
 		return err
@@ -111,20 +116,6 @@ func (s *setup) below(path string) string { return filepath.Join(s.root, path) }
 func isFile(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.Mode().IsRegular()
-}
-
-// readNginx finds and reads the configuration of nginx.
-func (s *setup) readNginx() error {
-	for _, dir := range []string{"etc/nginx", "usr/local/etc/nginx", "opt/homebrew/etc/nginx"} {
-		conf := s.below(dir + "/nginx.conf")
-		if !isFile(conf) {
-			continue
-		}
-		list, err := readNginx(conf, filepath.Dir(conf), 0)
-		s.conf, s.blocks = conf, serverBlocks(list, "")
-		return err
-	}
-	return nil
 }
 
 // place makes sure that the base URL and the docroot are known.
@@ -197,28 +188,8 @@ func (s *setup) plan() ([]edit, error) {
 	if config.now, err = s.configure(config.was); err != nil {
 		return nil, fmt.Errorf("%s: %w", config.path, err)
 	}
-	edits := []edit{config}
-	// The unit hides /home: a docroot there needs a line of its own.
-	if unit := s.unit(); unit != "" && strings.HasPrefix(s.docroot, "/home/") {
-		e, err := editOf(s.below("etc/systemd/system/parley-notifier.service.d/docroot.conf"))
-		if err != nil {
-			return nil, err
-		}
-		e.now = "[Service]\nProtectHome=read-only\n"
-		edits = append(edits, e)
-	}
-	more, err := s.planNginx()
-	return slices.DeleteFunc(append(edits, more...), func(e edit) bool { return e.was == e.now }), err
-}
-
-// unit returns the notifier's unit, if it is installed.
-func (s *setup) unit() string {
-	for _, dir := range []string{"etc", "lib", "usr/lib"} {
-		if path := s.below(dir + "/systemd/system/parley-notifier.service"); isFile(path) {
-			return path
-		}
-	}
-	return ""
+	edits, err := s.planNginx()
+	return slices.DeleteFunc(append(edits, config), func(e edit) bool { return e.was == e.now }), err
 }
 
 const defaultListen = "127.0.0.1:8639"
@@ -255,32 +226,38 @@ func (s *setup) configure(text string) (string, error) {
 			if docroot := cmp.Or(x.docroot, top.docroot); !sameDir(docroot, s.docroot) {
 				return "", fmt.Errorf("%s is there already, with docroot %q: change it there, or give --docroot %[2]s", s.base, docroot)
 			}
-			s.listen = listen
+			if s.listen = cmp.Or(s.listen, listen); s.listen != listen {
+				return "", fmt.Errorf("%s is there already, with listen %s: change it there, or leave --listen out", s.base, listen)
+			}
 			return text, nil
 		}
 		taken[listen] = taken[listen] || x.base != ""
+	}
+	if len(all) == 1 && top.base == "" {
+		s.listen = cmp.Or(s.listen, top.listen)
 	}
 	for port := 8639; s.listen == ""; port++ {
 		if at := fmt.Sprintf("127.0.0.1:%d", port); !taken[at] {
 			s.listen = at
 		}
 	}
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
 	if text == "" {
 		text = "# The sites of this machine, for rdfgen and notifier; \"rdfgen --help-all\" and \"notifier --help-all\" list all options.\n"
-	}
-	if top.base != "" { // its options would apply to the new section too
-		lines := strings.SplitAfter(text, "\n")
-		text = strings.Join(slices.Insert(lines, top.line-1, "["+nameOfSite(top.base)+"]\n"), "")
+	} else if !strings.HasSuffix(text, "\n") {
+		text += "\n"
 	}
 	if top.base != "" || len(all) > 1 {
 		text += "\n[" + nameOfSite(s.base) + "]\n"
 	}
-	text += fmt.Sprintf("%-14s %s\n%-14s %s\n", "base", s.base, "docroot", s.docroot)
-	if s.listen != cmp.Or(top.listen, defaultListen) || top.base != "" && s.listen != defaultListen {
-		text += fmt.Sprintf("%-14s %s\n", "listen", s.listen)
+	if top.base != "" { // its options would apply to the new section too
+		lines := strings.SplitAfter(text, "\n")
+		text = strings.Join(slices.Insert(lines, top.line-1, "["+nameOfSite(top.base)+"]\n"), "")
+		top = &section{}
+	}
+	for _, o := range []struct{ name, value, forAll string }{{"base", s.base, ""}, {"docroot", s.docroot, top.docroot}, {"listen", s.listen, cmp.Or(top.listen, defaultListen)}} {
+		if o.value != o.forAll {
+			text += fmt.Sprintf("%-14s %s\n", o.name, o.value)
+		}
 	}
 	return text, nil
 }
@@ -324,22 +301,18 @@ const caddyLines = `Add to the site in the Caddyfile:
 
 // planNginx returns the changes of nginx's files. If there is no place for them, it prints what to add by hand.
 func (s *setup) planNginx() ([]edit, error) {
-	say := func(lines string) { fmt.Fprintf(s.env.Stdout, lines, s.base, s.path(), s.listen) }
 	blocks := s.serving()
 	if len(blocks) == 0 {
+		lines := "No server block of nginx was found for %[1]s and its docroot. Add there:\n" + nginxLocations
 		switch {
 		case s.conf != "":
-			fmt.Fprintf(s.env.Stdout, "No server block below %s serves %s from %s. Add to the right one:\n", s.conf, s.base, s.docroot)
-			say(nginxLocations)
 		case isFile(s.below("etc/apache2/apache2.conf")), isFile(s.below("etc/httpd/conf/httpd.conf")):
-			say(apacheLines)
+			lines = apacheLines
 		case isFile(s.below("etc/caddy/Caddyfile")):
-			say(caddyLines)
-		default:
-			fmt.Fprintf(s.env.Stdout, "No web server was found. In nginx, these lines belong to the server block of the site:\n")
-			say(nginxLocations)
+			lines = caddyLines
 		}
-		return nil, nil
+		_, err := fmt.Fprintf(s.env.Stdout, lines, s.base, s.path(), s.listen)
+		return nil, err
 	}
 	name := "parley-" + nameOfSite(s.base) + ".conf"
 	lines, err := editOf(filepath.Join(filepath.Dir(s.conf), name))
@@ -354,13 +327,13 @@ func (s *setup) planNginx() ([]edit, error) {
 			continue
 		}
 		if slices.Contains(b.locations, s.path()+"parley/") {
-			fmt.Fprintf(s.env.Stdout, "%s has locations for %s already: they are not changed.\n", b.place.file, s.base)
+			fmt.Fprintf(s.env.Stdout, "%s has locations for %s already: they are not changed.\n", b.file, s.base)
 			continue
 		}
 		used = true
-		i := slices.IndexFunc(edits, func(e edit) bool { return e.path == b.place.file })
+		i := slices.IndexFunc(edits, func(e edit) bool { return e.path == b.file })
 		if i < 0 {
-			e, err := editOf(b.place.file)
+			e, err := editOf(b.file)
 			if err != nil {
 				return nil, err
 			}
@@ -368,13 +341,8 @@ func (s *setup) planNginx() ([]edit, error) {
 			i, edits = len(edits), append(edits, e)
 		}
 		e := &edits[i]
-		at := b.place.end + len(e.now) - len(e.was) // blocks come in the order of the file
-		line := e.was[strings.LastIndexByte(e.was[:b.place.end], '\n')+1 : b.place.end]
-		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
-		if b.place.block != nil {
-			indent += "    "
-		}
-		e.now = e.now[:at] + "\n" + indent + "include " + name + ";" + e.now[at:]
+		at := b.end + len(e.now) - len(e.was) // blocks come in the order of the file
+		e.now = e.now[:at] + "\n    include " + name + ";" + e.now[at:]
 	}
 	if !used {
 		return nil, nil
@@ -406,43 +374,29 @@ func editOf(path string) (e edit, err error) {
 	return e, err
 }
 
-// diff shows the change as a unified diff. Lines are only ever added.
+// diff shows the change as a unified diff with one hunk. Lines are only ever added.
 func (e *edit) diff() string {
 	const around = 3
 	was, now := slices.Collect(strings.Lines(e.was)), slices.Collect(strings.Lines(e.now))
-	added, near := make([]bool, len(now)), make([]bool, len(now)+1)
-	i := 0 // lines of was that stand in now so far
+	signs := make([]byte, len(now))
+	first, last, i := len(now), 0, 0 // added lines; lines of was that stand in now so far
 	for n, line := range now {
-		if added[n] = i == len(was) || line != was[i]; !added[n] {
+		if signs[n] = ' '; i < len(was) && line == was[i] {
 			i++
 			continue
 		}
-		for m := max(0, n-around); m <= min(n+around, len(now)-1); m++ {
-			near[m] = true
-		}
+		signs[n], first, last = '+', min(first, n), n
+	}
+	from, end := max(0, first-around), min(len(now), last+1+around)
+	added := bytes.Count(signs, []byte("+"))
+	name := e.path
+	if e.info == nil {
+		name = "/dev/null"
 	}
 	var b strings.Builder
-	from := e.path
-	if e.info == nil {
-		from = "/dev/null"
-	}
-	fmt.Fprintf(&b, "--- %s\n+++ %s\n", from, e.path)
-	old := 0
-	for n := range now {
-		if near[n] && (n == 0 || !near[n-1]) {
-			end := n + slices.Index(near[n:], false)
-			fresh := len(slices.DeleteFunc(slices.Clone(added[n:end]), func(is bool) bool { return !is }))
-			fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n", min(old+1, len(was)), end-n-fresh, n+1, end-n)
-		}
-		if sign := ' '; near[n] {
-			if added[n] {
-				sign = '+'
-			}
-			fmt.Fprintf(&b, "%c%s\n", sign, strings.TrimSuffix(now[n], "\n"))
-		}
-		if !added[n] {
-			old++
-		}
+	fmt.Fprintf(&b, "--- %s\n+++ %s\n@@ -%d,%d +%d,%d @@\n", name, e.path, min(from+1, len(was)), end-from-added, from+1, end-from)
+	for n := from; n < end; n++ {
+		fmt.Fprintf(&b, "%c%s\n", signs[n], strings.TrimSuffix(now[n], "\n"))
 	}
 	return b.String()
 }
@@ -470,68 +424,47 @@ func (e *edit) replace(text string) error {
 }
 
 // write writes the files, and takes everything back if nginx does not accept them.
-func (s *setup) write(edits []edit) error {
-	test := func() error { return nil }
-	if tool := s.nginx(); tool != "" && slices.ContainsFunc(edits, isNginx) {
-		test = func() error {
-			said, err := exec.Command(tool, "-t", "-q", "-c", s.conf).CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("nginx -t: %w: %s", err, bytes.TrimSpace(said))
-			}
-			return nil
-		}
-		if err := test(); err != nil {
-			return fmt.Errorf("nothing was written: the configuration of nginx has a mistake already: %w", err)
-		}
+func (s *setup) write(edits []edit) (err error) {
+	done := 0
+	for ; done < len(edits) && err == nil; done++ {
+		err = edits[done].replace(edits[done].now)
 	}
-	var done []edit
-	var err error
-	for _, e := range edits {
-		if err = e.replace(e.now); err != nil {
-			break
-		}
-		done = append(done, e)
+	tool, missing := exec.LookPath("nginx")
+	if missing != nil { // it is in a directory for root
+		tool, missing = exec.LookPath("/usr/sbin/nginx")
 	}
-	if err == nil {
-		err = test()
+	if err == nil && missing == nil && slices.ContainsFunc(edits, isNginx) {
+		var said []byte
+		if said, err = exec.Command(tool, "-t", "-q", "-c", s.conf).CombinedOutput(); err != nil {
+			err = fmt.Errorf("nginx -t: %w: %s", err, bytes.TrimSpace(said))
+		}
 	}
 	if err == nil {
 		return nil
 	}
-	for _, e := range done {
-		if back := e.replace(e.was); back != nil {
+	for _, e := range edits[:done] {
+		if back := e.replace(e.was); back != nil && !errors.Is(back, fs.ErrNotExist) {
 			return fmt.Errorf("%w; and %s could not be restored: %w", err, e.path, back)
 		}
 	}
 	return fmt.Errorf("all files are as before: %w", err)
 }
 
-// nginx returns the program; empty if it is not here.
-func (s *setup) nginx() string {
-	for _, name := range []string{"nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	return ""
-}
-
 // next prints the commands that put the configuration into force.
 func (s *setup) next(edits []edit) {
-	out := s.env.Stdout
-	fmt.Fprintln(out, "Written. Next:")
+	lines := []string{"Written. Next:"}
 	if slices.ContainsFunc(edits, isNginx) {
-		fmt.Fprintln(out, "    nginx -s reload")
+		lines = append(lines, "nginx -s reload")
 	}
 	config := s.below("etc/parley.conf")
-	if s.unit() != "" {
-		fmt.Fprintln(out, "    systemctl daemon-reload; systemctl enable parley-notifier; systemctl restart parley-notifier")
-	} else {
-		fmt.Fprintln(out, "    notifier --config "+config)
-	}
+	start, option := "notifier --config "+config, " --config "+config
 	if config == siteflags.ConfigFile {
-		fmt.Fprintln(out, "    rdfgen doctor")
-	} else {
-		fmt.Fprintln(out, "    rdfgen doctor --config "+config)
+		option = ""
 	}
+	for _, dir := range []string{"etc", "lib", "usr/lib"} {
+		if isFile(s.below(dir + "/systemd/system/parley-notifier.service")) {
+			start = "systemctl enable parley-notifier; systemctl restart parley-notifier"
+		}
+	}
+	fmt.Fprintln(s.env.Stdout, strings.Join(append(lines, start, "rdfgen doctor"+option), "\n    "))
 }

@@ -63,11 +63,21 @@ func TestSetupAndDoctor(t *testing.T) {
 		return out
 	}
 	parley := filepath.Join(etc, "parley.conf")
-	if out := setup("--docroot", r.root); !strings.Contains(out, "+\tinclude parley-") || !strings.Contains(out, "Nothing was written") || isFile(parley) {
+	if out := setup("--docroot", r.root); !strings.Contains(out, "+    include parley-") || !strings.Contains(out, "Nothing was written") || isFile(parley) {
 		t.Errorf("setup without a terminal:\n%s", out)
 	}
-	if out := setup("--yes"); !strings.Contains(out, "-s reload") { // the docroot is that of nginx
-		t.Errorf("setup:\n%s", out)
+	// On a terminal it asks for the docroot, offers that of nginx, and asks before it writes.
+	for _, c := range [][2]string{{"\n\n", "Nothing was written."}, {"\ny\n", "-s reload"}} {
+		answers, want := c[0], c[1]
+		if want == "-s reload" && isFile(parley) {
+			t.Error("setup has written before it was told to")
+		}
+		cmd := exec.Command(machine.Tool(t, "script"), "-qec", strings.Join([]string{filepath.Join(bin, "rdfgen"), "setup", "--root", dir, "--base", r.base, "--listen", notifier}, " "), "/dev/null")
+		cmd.Stdin = strings.NewReader(answers)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "web server serves ["+r.root+"]:") || !strings.Contains(string(out), want) {
+			t.Errorf("setup on a terminal: %v\n%s", err, out)
+		}
 	}
 	if out := setup("--yes"); !strings.Contains(out, "Nothing to do") {
 		t.Errorf("second setup:\n%s", out)
@@ -137,7 +147,9 @@ func TestSetupAndDoctor(t *testing.T) {
 			t.Errorf("%s is not ok: %+v", check, found.Checks)
 		}
 	}
-	if !slices.ContainsFunc(found.Checks, func(d diagnosis) bool { return d.Check == "evidence" && d.State == "note" && strings.Contains(d.Says, "loopback") }) {
+	if !slices.ContainsFunc(found.Checks, func(d diagnosis) bool {
+		return d.Check == "evidence" && d.State == "note" && strings.Contains(d.Says, "loopback")
+	}) {
 		t.Errorf("doctor does not say that loopback proves little: %+v", found.Checks)
 	}
 	if out, code := run(t, "rdfgen", "doctor", "--config", parley); code != 0 || !strings.Contains(out, "\nok     notifier     running, at "+notifier+"\n") || !strings.HasSuffix(out, ", 0 faults\n") {
@@ -158,7 +170,7 @@ func TestSetupAndDoctor(t *testing.T) {
 
 	broken(locations, "location ^~ /parley/", "location /elsewhere/", "doors", "parley/changes: the answer is 404 Not Found")
 	broken(locations, "location = /.well-known/parley", "location /elsewhere", "doors", ".well-known/parley: the answer is 404 Not Found")
-	broken(locations, "    proxy_set_header Upgrade $http_upgrade;\n", "", "doors", "parley/stream: the handshake is answered ")
+	broken(locations, "    proxy_set_header Upgrade $http_upgrade;\n", "", "doors", "parley/stream: dial ")
 	broken(locations, "proxy_pass http://"+notifier, "proxy_hide_header Content-Type; add_header Content-Type text/plain; proxy_pass http://"+notifier, "robots.rdf", "served as text/plain")
 	broken(locations, "proxy_pass http://"+notifier, "types {} default_type application/rdf+xml; alias "+copied, "robots.rdf", "is out of date")
 	broken(site, "root "+r.root, "root "+filepath.Join(dir, "lib"), "pages", "a page is not found")
@@ -177,7 +189,7 @@ func TestSetupAndDoctor(t *testing.T) {
 	ill("notifier", "but it does not use the state", "--state", filepath.Join(dir, "other.db"))
 	if os.Geteuid() == 0 {
 		r.must(os.Chown(filepath.Dir(state[0]), 1, 1))
-		ill("state", "and its folder to ")
+		ill("state", "does not belong to the owner of its folder")
 		r.must(os.Chown(filepath.Dir(state[0]), 0, 0))
 	}
 	well("all of this")
