@@ -186,7 +186,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		Answers: map[string]func(context.Context) (any, error){
 			"forms":   func(context.Context) (any, error) { return f.status(n), nil },
 			"tellers": func(context.Context) (any, error) { return t.status() },
-			"robots":  func(context.Context) (any, error) { return siteflags.RobotsStatusOf(rules), nil },
+			"robots":  func(context.Context) (any, error) { return robotsOf(rules), nil },
 			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.TaskOptions()...), nil },
 		},
 		Tasks: map[string]func(context.Context, url.Values) (any, error){

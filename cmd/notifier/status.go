@@ -82,6 +82,11 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 	}
 }
 
+func robotsOf(rules siteflags.Rules) (s siteflags.RobotsStatus) {
+	s.Robots, _, s.Lost = rules.RobotsProblem()
+	return s
+}
+
 func printLine(env *command.Env, name, format string, args ...any) {
 	fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 }

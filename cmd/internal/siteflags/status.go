@@ -35,12 +35,6 @@ type RobotsStatus struct {
 	Lost   bool   `json:"robots_lost,omitempty"` // a person is needed
 }
 
-// RobotsStatusOf returns what the rules of an inventory have to say of robots.txt.
-func RobotsStatusOf(rules Rules) (s RobotsStatus) {
-	s.Robots, _, s.Lost = rules.RobotsProblem()
-	return s
-}
-
 // Attention returns what a person has to do, as a running notifier sees it; nil if nothing. e may be nil.
 func Attention(s server.Status, robots RobotsStatus, e *evidence.Status) error {
 	switch {
