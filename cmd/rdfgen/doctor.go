@@ -203,24 +203,24 @@ func (d *doctor) state(ctx context.Context) {
 const cronPatience = time.Hour
 
 func (d *doctor) scans() {
-	last, most, by := d.status.Last.At, 2*d.lookEvery+time.Minute, "the notifier"
+	last, most := d.status.Last.At, 2*d.lookEvery+time.Minute
 	if d.held && d.status.Looks == 0 {
 		d.add("scans", note, "the first scan of the process that has the state open is in progress", "run doctor again when it is over")
 		return
 	}
 	if !d.held {
-		most, by = cronPatience, "rdfgen"
+		most = cronPatience
 		if st, err := os.Stat(d.job.site.State); err == nil {
 			last = st.ModTime() // see publishOnce
 		}
 	}
 	age := time.Since(last).Round(time.Second)
+	says := fmt.Sprintf("the site was scanned %s ago", command.FormatDuration(age))
 	if age > most {
-		d.add("scans", fault, fmt.Sprintf("%s has scanned the site %s ago, and not since", by, command.FormatDuration(age)),
-			"start the notifier (systemctl enable --now parley-notifier), or run rdfgen from cron (systemctl enable --now parley-rdfgen.timer); their log says why they ended")
+		d.add("scans", fault, says+", and not since", "start the notifier (systemctl enable --now parley-notifier), or run rdfgen from cron (systemctl enable --now parley-rdfgen.timer); their log says why they ended")
 		return
 	}
-	d.add("scans", fine, fmt.Sprintf("%s has scanned the site %s ago", by, command.FormatDuration(age)), "")
+	d.add("scans", fine, says, "")
 }
 
 // docroot counts what cannot be read in the docroot, by this user or by the notifier.

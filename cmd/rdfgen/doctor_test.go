@@ -68,7 +68,7 @@ func TestDoctorOfASiteUnderCron(t *testing.T) {
 	if err := os.Chtimes(state, long, long); err != nil {
 		t.Fatal(err)
 	}
-	if list := d.doctor(1, base); !says(list, "scans", fault, "rdfgen has scanned the site 2h") {
+	if list := d.doctor(1, base); !says(list, "scans", fault, "the site was scanned 2h") {
 		t.Errorf("without cron: %+v", list)
 	}
 	if st, err := os.Stat(state); err != nil || st.ModTime().After(long.Add(time.Second)) || st.Size() != was.Size() {

@@ -85,7 +85,7 @@ func (d *doctor) doors(ctx context.Context, streams bool) {
 		case d.held:
 			d.add("notifier", note, "rdfgen is scanning the site at this moment", "run doctor again")
 		case wrong == "":
-			d.add("notifier", fault, "one answers at "+about.Discovery+", but it does not use the state "+site.State,
+			d.add("notifier", fault, "one answers at "+about.Discovery+", but none can be asked at the state "+site.State,
 				"give doctor the options of the notifier, and run it as root or as the same user; or give both one --config")
 		case status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
 			d.add("notifier", fault, "none is running, but the web server forwards "+about.Discovery+" to one: "+wrong,

@@ -374,29 +374,34 @@ func editOf(path string) (e edit, err error) {
 	return e, err
 }
 
-// diff shows the change as a unified diff with one hunk. Lines are only ever added.
+// diff shows the change as a unified diff with one hunk.
 func (e *edit) diff() string {
-	const around = 3
+	const around = 3 // lines of context
 	was, now := slices.Collect(strings.Lines(e.was)), slices.Collect(strings.Lines(e.now))
-	signs := make([]byte, len(now))
-	first, last, i := len(now), 0, 0 // added lines; lines of was that stand in now so far
-	for n, line := range now {
-		if signs[n] = ' '; i < len(was) && line == was[i] {
-			i++
-			continue
-		}
-		signs[n], first, last = '+', min(first, n), n
+	same, tail := 0, 0 // lines at the beginning, and at the end
+	for same < min(len(was), len(now)) && was[same] == now[same] {
+		same++
 	}
-	from, end := max(0, first-around), min(len(now), last+1+around)
-	added := bytes.Count(signs, []byte("+"))
+	for tail < min(len(was), len(now))-same && was[len(was)-1-tail] == now[len(now)-1-tail] {
+		tail++
+	}
+	from, left := max(0, same-around), max(0, tail-around) // the hunk is was[from:len(was)-left]
 	name := e.path
 	if e.info == nil {
 		name = "/dev/null"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "--- %s\n+++ %s\n@@ -%d,%d +%d,%d @@\n", name, e.path, min(from+1, len(was)), end-from-added, from+1, end-from)
-	for n := from; n < end; n++ {
-		fmt.Fprintf(&b, "%c%s\n", signs[n], strings.TrimSuffix(now[n], "\n"))
+	fmt.Fprintf(&b, "--- %s\n+++ %s\n@@ -%d,%d +%d,%d @@\n", name, e.path, min(from+1, len(was)), len(was)-left-from, from+1, len(now)-left-from)
+	for _, part := range []struct {
+		sign  byte
+		lines []string
+	}{{' ', now[from:same]}, {'-', was[same : len(was)-tail]}, {'+', now[same : len(now)-tail]}, {' ', now[len(now)-tail : len(now)-left]}} {
+		for _, line := range part.lines {
+			if !strings.HasSuffix(line, "\n") {
+				line += "\n\\ No newline at end of file\n"
+			}
+			fmt.Fprintf(&b, "%c%s", part.sign, line)
+		}
 	}
 	return b.String()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -155,6 +156,31 @@ server {
 	}
 	if out := m.setup(0, "www", "https://other.example/"); !strings.Contains(out, "No server block") || !strings.Contains(out, "location = /robots.rdf {") {
 		t.Errorf("a host that nginx does not serve: %s", out)
+	}
+}
+
+// A change of any form is shown as patch understands it.
+func TestSetupShowsADiff(t *testing.T) {
+	patch := machine.Tool(t, "patch")
+	m := newMachineRoot(t)
+	m.write("etc/nginx/nginx.conf", nginxConf)
+	m.write("etc/nginx/sites/site", "# one line, without an end\nserver { listen 127.0.0.1:1; server_name www.example.org; root DIR/www; }")
+	m.write("etc/parley.conf", "# a\n# b\n# c\n# d\nheal\nbase https://blog.example.org/\n# e\n# f\n# g\n# h\n# i\n")
+	before := filepath.Join(t.TempDir(), "before")
+	m.must(os.CopyFS(before, os.DirFS(m.dir)))
+	out := m.setup(0, "www", "https://www.example.org/")
+	diff, _, _ := strings.Cut(out, "Written.")
+	diff = strings.ReplaceAll(strings.ReplaceAll(diff, "--- DIR/", "--- "), "+++ DIR/", "+++ ")
+	cmd := exec.Command(patch, "-p0", "-d", before)
+	cmd.Stdin = strings.NewReader(strings.ReplaceAll(diff, "DIR", m.dir))
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s\n%s", err, said, out)
+	}
+	for _, file := range []string{"etc/parley.conf", "etc/nginx/sites/site", "etc/nginx/parley-www.example.org.conf"} {
+		got, err := os.ReadFile(filepath.Join(before, file))
+		if want := m.read(file); err != nil || strings.ReplaceAll(string(got), m.dir, "DIR") != want {
+			t.Errorf("%s: %v: the diff makes\n%s\nof it, but it is\n%s", file, err, got, want)
+		}
 	}
 }
 

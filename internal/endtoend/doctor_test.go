@@ -186,7 +186,7 @@ func TestSetupAndDoctor(t *testing.T) {
 	ill("docroot", "no such file or directory", "--docroot", filepath.Join(dir, "none"))
 	other := freeAddress(t)
 	ill("notifier", "it runs, but not for "+r.base+" at "+other, "--listen", other)
-	ill("notifier", "but it does not use the state", "--state", filepath.Join(dir, "other.db"))
+	ill("notifier", "but none can be asked at the state", "--state", filepath.Join(dir, "other.db"))
 	if os.Geteuid() == 0 {
 		r.must(os.Chown(filepath.Dir(state[0]), 1, 1))
 		ill("state", "does not belong to the owner of its folder")
