@@ -34,7 +34,7 @@ are as before. A second run finds nothing to do.
 
 For Apache and Caddy, it prints the lines to add.
 
-Exit codes: 0 written, or nothing to do; 1 something failed; 2 wrong usage.`
+Exit codes: 0 written, shown, or nothing to do; 1 something failed; 2 wrong usage.`
 
 type setup struct {
 	docroot, base, listen, root string
