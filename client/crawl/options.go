@@ -81,7 +81,7 @@ type Options struct {
 		Agent   string // NAME/VERSION; NAME is matched in robots.txt
 
 		Resolver         string   // address of a name server; empty: that of the system
-		MaxFailedLookups float64  // share of the last 50 DNS lookups, above which the crawl stops or pauses, up to 1
+		MaxFailedLookups float64  // the crawl stops or pauses when a larger share of the last 50 DNS lookups failed; 1: never
 		BlockedIP        []string // addresses and prefixes that are never connected to
 		AllowPrivate     bool     // also connect to addresses outside the public Internet
 		PerAddress       string   // requests a second to one IP address, and connections, such as 5/s,8; empty: 2/s,4
@@ -90,7 +90,7 @@ type Options struct {
 		MaxRate               float64       // requests a second to a site that states its own rate; 0: ignore stated rates
 		InFlight, MinInFlight int           // sites crawled in parallel; a cycle ends when fewer than MinInFlight are left
 		PerConnection         int           // requests over one connection
-		IdleTimeout           time.Duration // of a connection; zero closes each after its response
+		IdleTimeout           time.Duration // after which an unused connection is closed; zero: after each response
 		ConnectTimeout        time.Duration
 		MinSpeed              int   // bytes a second under which a response is given up
 		MaxFile               int64 // bytes that are read of a page
@@ -104,14 +104,14 @@ type Options struct {
 		NoStreams                              bool          // do not subscribe over WebSocket
 		As                                     string        // form of subscriptions: auto, meta, delta, page, batch or site
 		Polls                                  string        // rule for polling sitemaps and feeds: ahead, another of package poll, or fixed
-		MinPollPeriod                          time.Duration // between two polls by any rule but fixed
-		TrainingPeriod                         time.Duration // of one execution of advaRSS's training
+		MinPollPeriod                          time.Duration // between two polls by any rule but fixed; zero means 10 minutes
+		TrainingPeriod                         time.Duration // of one execution of advaRSS's training; zero means 10 minutes
 		Subscribers                            []string      // of feeds: the number and the URL, with a space between
 		SubscriberWeight                       float64       // a feed with n Subscribers counts 1 + n x SubscriberWeight times
 		ManifestEvery, SitemapEvery, FeedEvery time.Duration // between two polls
 		RobotsEvery                            time.Duration
 		SourceAgain                            time.Duration // until a missing source is tried again
-		DatesFrom                              string        // earlier dates of pages are ignored
+		DatesFrom                              string        // earlier dates of pages are ignored; empty means 1993
 		DatesAhead                             time.Duration // dates up to so far in the future count as now, later ones are ignored
 	}
 
