@@ -107,10 +107,12 @@ type settings struct {
 	AskEvery      time.Duration // between polls for changes, which then do not wait; zero means long polls
 	SourceAgain   time.Duration // after a source did not exist; zero means 7 days
 
-	// Polls schedules sitemaps and feeds by what earlier polls have shown. Nil uses
-	// the intervals above, and so does a policy that needs a price while none is
-	// known.
-	Polls poll.Policy
+	// Polls schedules sitemaps and feeds by what earlier polls have shown. Without a Policy, and while no
+	// price is known, the intervals above are used. Subscribers are the factors by which items of feeds count, by URL.
+	Polls       poll.Schedule
+	Subscribers map[string]float64
+
+	PagerankJump float64 // zero means 0.15
 
 	Log *slog.Logger
 }
