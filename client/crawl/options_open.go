@@ -15,6 +15,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
@@ -23,6 +24,9 @@ import (
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/protocol"
 )
+
+// DefaultQuality is that of a crawl without a Score.
+var DefaultQuality = rank.DefaultQuality
 
 // Open opens the collection and returns a Crawler for it. The caller runs the Crawler, and afterwards closes its
 // Collection. The error is an OptionError if the options are wrong, and wraps collection.ErrHeld if another process has
@@ -188,7 +192,7 @@ func (o *Options) order(c *settings) (err error) {
 	if order.Strategy == "opic" && (o.Collection.NoLinks || o.Sources.NoParse) {
 		return wrong("%s opic needs links: remove %s and %s", field("Strategy"), field("NoLinks"), field("NoParse"))
 	}
-	if c.Quality, err = parseQuality(order.Score); err != nil {
+	if c.Quality, err = rank.ParseQuality(order.Score); err != nil {
 		return wrong("%s: %v", field("Score"), err)
 	}
 	if c.PagerankJump = order.PagerankJump; !(c.PagerankJump > 0 && c.PagerankJump < 1) {

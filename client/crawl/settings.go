@@ -8,6 +8,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
@@ -27,7 +28,7 @@ type settings struct {
 	// Strategy orders the frontier. Strategy, Policy and Quality must be those of the collection.
 	Strategy frontier.Strategy
 	Policy   fresh.Policy
-	Quality  Quality
+	Quality  rank.Quality
 	Revisit  *budget.Options // the budget of a Policy that uses a price; nil for other policies
 	Batch    frontier.BatchOptions
 	Batches  string // directory in which each batch is stored as a file, see harvest.StoreBatch; empty stores none
