@@ -63,6 +63,7 @@ type job struct {
 	shown                     *evidence.Keeper
 	rules                     siteflags.Rules // of what is published
 	verbose, json             bool
+	built, first              bool // the docroot is a build, not deployed yet; no manifest was ever published: see rdfgen publish
 	env                       *command.Env
 }
 
@@ -73,7 +74,7 @@ func rdfgen() *command.Command {
 		Name:     "rdfgen",
 		Summary:  "describe a site as robots.rdf, a sitemap and feeds",
 		Usage:    "--docroot DIR --base URL [options]",
-		Sub:      shared(checkCommand(), reportCommand(), learnCommand()),
+		Sub:      append(shared(checkCommand(), reportCommand(), learnCommand()), publishCommand()),
 		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: siteflags.NotifierOnly(), Exclusive: j.site.Claims},
 		Help:     help,
 		Required: []string{"base"},
@@ -214,7 +215,11 @@ func (j *job) sameWork(ctx context.Context) error {
 
 // publishOnce runs the publisher's loop once.
 func (j *job) publishOnce(ctx context.Context) error {
-	journal, err := server.OpenJournal(ctx, j.site.State, j.site.JournalOptions(j.env.Log))
+	open, tell := j.open, j.send
+	if j.built {
+		open, tell = j.openBuild, j.prepare // what has changed is sent once it is live
+	}
+	journal, err := open(ctx)
 	if err != nil {
 		return err
 	}
@@ -239,8 +244,14 @@ func (j *job) publishOnce(ctx context.Context) error {
 	})
 	defer held.Wait()
 	defer stop()
-	begun := j.beginIndexNow(ctx, p) // an engine that cannot be notified does not prevent publishing
+	begun := j.begin(ctx, p) // an engine that cannot be notified does not prevent publishing
 	found, err := take(ctx)
+	if err == nil && j.built && found.HeldNow > 0 && !found.MassHeld {
+		var gone inventory.Report // a build is complete: what it lacks does not return
+		gone, err = p.AcceptDeletions(ctx)
+		found.Add(gone)
+		found.Head = gone.Head
+	}
 	if err == nil && j.shown != nil {
 		// The web server is asked about changes once they are in the journal.
 		var other bool
@@ -253,7 +264,7 @@ func (j *job) publishOnce(ctx context.Context) error {
 	}
 	looked()
 	if err != nil {
-		return errors.Join(err, begun, j.send(ctx, p)) // the entries in the journal are true all the same
+		return errors.Join(err, begun, tell(ctx, p)) // the entries in the journal are true all the same
 	}
 	trouble, said, _ := j.rules.RobotsProblem()
 	if trouble != "" && !said {
@@ -267,7 +278,7 @@ func (j *job) publishOnce(ctx context.Context) error {
 		}
 		checked = &c
 	}
-	err = errors.Join(j.report(found, checked), begun, j.send(ctx, p))
+	err = errors.Join(j.report(found, checked), begun, tell(ctx, p))
 	if err == nil && said { // robots.txt is lost: a person is needed, and was told
 		err = &command.ExitError{Code: command.Failure}
 	}
@@ -280,11 +291,27 @@ func (j *job) send(ctx context.Context, p *server.Publisher) error {
 	return errors.Join(j.sendIndexNow(ctx, p), j.sendWebSub(ctx, p))
 }
 
-// beginIndexNow gives engines that are new to a journal a cursor before the scan, so that the changes it
+func (j *job) open(ctx context.Context) (*server.Journal, error) {
+	return server.OpenJournal(ctx, j.site.State, j.site.JournalOptions(j.env.Log))
+}
+
+// begin gives engines, and hubs of a build, that are new to a journal a cursor before the scan, so that the changes it
 // finds are news to them, even if the state was lost and the journal begins with the items of the manifest.
-func (j *job) beginIndexNow(ctx context.Context, p *server.Publisher) error {
+func (j *job) begin(ctx context.Context, p *server.Publisher) error {
+	if !p.Journal.Whole() { // a first description is no news
+		return nil
+	}
+	if w := j.site.WebSub(p.Journal, p.Journal.Head, j.env.Log); w != nil && j.built {
+		st, err := w.Status()
+		if err == nil && slices.ContainsFunc(st, func(p ping.PingStatus) bool { return p.Cursor.IsZero() }) {
+			_, _, err = w.Turn(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
-	if s == nil || !p.Journal.Whole() { // a first description is no news
+	if s == nil {
 		return nil
 	}
 	st, err := s.Status()
@@ -314,7 +341,11 @@ func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {
 }
 
 func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
-	s := j.site.WebSub(p.Journal, p.Published, j.env.Log)
+	published := p.Published
+	if j.built { // what is sent is live
+		published = p.Journal.Head
+	}
+	s := j.site.WebSub(p.Journal, published, j.env.Log)
 	if s == nil {
 		return nil
 	}
@@ -438,6 +469,8 @@ func (j *job) next(found inventory.Report) string {
 	switch {
 	case found.Head.IsZero() || found.MassHeld:
 		return ""
+	case j.built:
+		return "deploy " + j.site.Docroot + ", then run the same command with --wait-live"
 	case found.Head.Seq == 0 && found.New > 0 && j.site.Out != "":
 		return "have the web server serve " + j.site.Out + " as application/rdf+xml, and run this command from cron, or run notifier"
 	case found.Head.Seq == 0 && found.New > 0:
