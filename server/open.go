@@ -38,8 +38,8 @@ var (
 	// ErrUnusable means that a published manifest exists, or may exist, and that its items cannot be used.
 	ErrUnusable = errors.New("published manifest cannot be used")
 
-	// ErrDiverged means that an existing journal does not continue what was published.
-	ErrDiverged = errors.New("journal does not continue the published manifest")
+	// ErrDiverged means that a journal that is not new is not at the cursor of the published manifest.
+	ErrDiverged = errors.New("journal is not at the cursor of the published manifest")
 )
 
 // JournalOptions says how a site's journal is opened.
@@ -55,8 +55,9 @@ type JournalOptions struct {
 	// the journal that last reported changes. Empty means that no mark is compared.
 	Manifest string
 
-	// Strict makes it an error, ErrUnusable or ErrDiverged, if the journal would begin without the items of a
-	// published manifest that exists, or would begin a new epoch although it is not new.
+	// Strict is for a journal that is kept for one deployment, and rebuilt from the published manifest for the next. It
+	// makes it an error, which wraps ErrUnusable, if the items of an existing manifest cannot be used, and one that
+	// wraps ErrDiverged if the journal has other changes than those published.
 	Strict bool
 
 	Retention  time.Duration // how long changes are kept; zero means 90 days
@@ -163,7 +164,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 	at, was := j.Head(), head.Cursor
 	continues := !was.IsZero() && was.Epoch == at.Epoch && was.Seq <= at.Seq
 	switch {
-	case o.Strict && !fresh && !(continues && marked):
+	case o.Strict && !fresh && !(was == at && marked):
 		return ErrDiverged
 	case !marked && !fresh && (continues || was.IsZero()):
 		log.Warn("a new epoch begins: the last changes were reported from another state", "published", was.String(), "state", at.String())

@@ -241,7 +241,7 @@ func TestPublishNeedsLiveManifest(t *testing.T) {
 		"HTML":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<!DOCTYPE html><title>Soon here") },
 		"nothing":    func(http.ResponseWriter, *http.Request) {},
 		"broken":     func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"cut":        func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, manifest(h.web.URL, complete)[:700]) },
+		"cut":        func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, manifest(h.web.URL, complete)[:480]) },
 		"incomplete": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, manifest(h.web.URL, "")) },
 		"other site": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, manifest(other, complete)) },
 	} {
