@@ -54,22 +54,20 @@ func publishCommand() *command.Command {
 	bind := command.Bind
 	b := build{timeout: 10 * time.Minute}
 	b.built, b.verbose = true, true
-	not := siteflags.NotForBuilds()
-	options := slices.DeleteFunc(b.site.Options(0), func(f command.Flag) bool { return slices.Contains(not, f.Name) })
 	return &command.Command{
 		Name:     "publish",
 		Summary:  "describe a build before its deployment, and notify search engines once it is live",
 		Usage:    "DIR --base URL [options]",
 		Help:     publishHelp,
 		Args:     []string{"DIR"},
-		File:     command.File{Sites: command.NoSite, Foreign: slices.Concat(not, siteflags.NotifierOnly(), siteflags.RdfgenOnly())},
+		File:     command.File{Sites: command.NoSite, Foreign: slices.Concat(siteflags.NotForBuilds(), siteflags.NotifierOnly(), siteflags.RdfgenOnly())},
 		Required: []string{"base"},
 		LogLevel: slog.LevelWarn,
 		Groups: []command.Group{
 			{Title: "The build", Options: []string{"base", "previous", "first", "exclude", "clean-urls", "mask", "accept-deletions"}},
 			{Title: "After the deployment", Options: []string{"wait-live", "timeout", "indexnow", "indexnow-key", "websub"}},
 		},
-		Flags: append(options,
+		Flags: append(b.site.BuildOptions(),
 			bind("first", &b.first, "do not read a live manifest: the site has none yet, and answers its URL in another way than with 404"),
 			bind("wait-live", &b.waitLive, "after the deployment: wait until the manifest in DIR is live, and then send what has changed"),
 			bind("timeout", &b.timeout, "with --wait-live: fail if the manifest is not live, or not all was sent, within `TIME`"),

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/parleyweb/parley/internal/command"
@@ -15,6 +16,15 @@ func NotForBuilds() []string {
 	return []string{"docroot", "state", "retention", "ask-rate", "ask-via", "ask-again", "robots-wait", "robots-remind",
 		"urls", "urls-cmd", "urls-sitemap", "urls-feed", "announce-tokens", "fetch", "fetch-rate", "recheck",
 		"indexnow-all", "indexnow-rotate"}
+}
+
+// BuildOptions returns the options of a build, in place of Options.
+func (f *Flags) BuildOptions() []command.Flag {
+	not := append(NotForBuilds(), "previous", "indexnow-key")
+	options := slices.DeleteFunc(f.Options(0), func(o command.Flag) bool { return slices.Contains(not, o.Name) })
+	return append(options,
+		command.Bind("previous", &f.journal.Published, "take the dates from the manifest at `FILE or URL` (default: the live robots.rdf, at --base)"),
+		command.Bind("indexnow-key", &f.senders.engines.Options.Key, "IndexNow `KEY` that proves that the site is yours, the same for all builds; its file is written into DIR"))
 }
 
 // Build sets the options that suit a build: the files in dir, which are deployed afterwards. An option that was set keeps its
