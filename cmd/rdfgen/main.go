@@ -21,7 +21,6 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/site/evidence"
-	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -63,7 +62,7 @@ type job struct {
 	shown                     *evidence.Keeper
 	rules                     siteflags.Rules // of what is published
 	verbose, json             bool
-	built, first              bool // the docroot is a build, not deployed yet; no manifest was ever published: see rdfgen publish
+	build                     *build // of which this is a part; nil for a docroot that a web server serves
 	env                       *command.Env
 }
 
@@ -216,8 +215,8 @@ func (j *job) sameWork(ctx context.Context) error {
 // publishOnce runs the publisher's loop once.
 func (j *job) publishOnce(ctx context.Context) error {
 	open, tell := j.open, j.send
-	if j.built {
-		open, tell = j.openBuild, j.prepare // what has changed is sent once it is live
+	if j.build != nil {
+		open, tell = j.build.open, j.build.prepare // what has changed is sent once it is live
 	}
 	journal, err := open(ctx)
 	if err != nil {
@@ -246,7 +245,7 @@ func (j *job) publishOnce(ctx context.Context) error {
 	defer stop()
 	begun := j.begin(ctx, p) // an engine that cannot be notified does not prevent publishing
 	found, err := take(ctx)
-	if err == nil && j.built && found.HeldNow > 0 && !found.MassHeld {
+	if err == nil && j.build != nil && found.HeldNow > 0 && !found.MassHeld {
 		var gone inventory.Report // a build is complete: what it lacks does not return
 		gone, err = p.AcceptDeletions(ctx)
 		found.Add(gone)
@@ -285,79 +284,8 @@ func (j *job) publishOnce(ctx context.Context) error {
 	return err
 }
 
-// send notifies IndexNow engines and WebSub hubs. A failure of one does not keep the other from being
-// notified.
-func (j *job) send(ctx context.Context, p *server.Publisher) error {
-	return errors.Join(j.sendIndexNow(ctx, p), j.sendWebSub(ctx, p))
-}
-
 func (j *job) open(ctx context.Context) (*server.Journal, error) {
 	return server.OpenJournal(ctx, j.site.State, j.site.JournalOptions(j.env.Log))
-}
-
-// begin gives engines, and hubs of a build, that are new to a journal a cursor before the scan, so that the changes it
-// finds are news to them, even if the state was lost and the journal begins with the items of the manifest.
-func (j *job) begin(ctx context.Context, p *server.Publisher) error {
-	if !p.Journal.Whole() { // a first description is no news
-		return nil
-	}
-	if w := j.site.WebSub(p.Journal, p.Journal.Head, j.env.Log); w != nil && j.built {
-		st, err := w.Status()
-		if err == nil && slices.ContainsFunc(st, func(p ping.PingStatus) bool { return p.Cursor.IsZero() }) {
-			_, _, err = w.Turn(ctx)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
-	if s == nil {
-		return nil
-	}
-	st, err := s.Status()
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(st.Engines, func(e ping.EngineStatus) bool { return e.Cursor.IsZero() }) {
-		_, err = s.Turn(ctx)
-	}
-	return err
-}
-
-func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {
-	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
-	if s == nil {
-		return nil
-	}
-	sent, err := s.Turn(ctx)
-	if err != nil {
-		return err
-	}
-	if sent.Batches > 0 || sent.Pending > 0 {
-		j.printInfo(fmt.Sprintf("IndexNow: %d URLs sent, %d waiting", sent.Sent, sent.Pending))
-	}
-	j.printInfo(sent.Failed...)
-	return keyTrouble(s)
-}
-
-func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
-	published := p.Published
-	if j.built { // what is sent is live
-		published = p.Journal.Head
-	}
-	s := j.site.WebSub(p.Journal, published, j.env.Log)
-	if s == nil {
-		return nil
-	}
-	pings, failed, err := s.Turn(ctx)
-	if err != nil {
-		return err
-	}
-	if pings > 0 {
-		j.printInfo(fmt.Sprintf("WebSub: %d pings sent", pings))
-	}
-	j.printInfo(failed...)
-	return nil
 }
 
 // printInfo prints messages about success, or about trouble that passes by itself.
@@ -367,22 +295,6 @@ func (j *job) printInfo(lines ...string) {
 			fmt.Fprintln(j.env.Stderr, line)
 		}
 	}
-}
-
-// keyTrouble returns an error if an engine does not accept the site's key: that needs a person, and all other
-// trouble passes by itself.
-func keyTrouble(s *ping.IndexNow) error {
-	st, err := s.Status()
-	if err != nil {
-		return err
-	}
-	for _, e := range st.Engines {
-		switch e.Key {
-		case ping.KeyBurned, ping.KeyRefused, ping.KeyUnserved:
-			return fmt.Errorf("IndexNow: %s: %s; --indexnow-rotate generates a new key if one is rejected for good", e.Name, e.Trouble)
-		}
-	}
-	return nil
 }
 
 // verboseOutput reports whether success is to be reported too.
@@ -469,7 +381,7 @@ func (j *job) next(found inventory.Report) string {
 	switch {
 	case found.Head.IsZero() || found.MassHeld:
 		return ""
-	case j.built:
+	case j.build != nil:
 		return "deploy " + j.site.Docroot + ", then run the same command with --wait-live"
 	case found.Head.Seq == 0 && found.New > 0 && j.site.Out != "":
 		return "have the web server serve " + j.site.Out + " as application/rdf+xml, and run this command from cron, or run notifier"

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/pause"
@@ -45,72 +44,75 @@ usage.`
 
 // A build is one run of rdfgen publish.
 type build struct {
-	job
-	waitLive bool
-	timeout  time.Duration
+	job             job
+	first, waitLive bool
+	timeout         time.Duration
 }
 
 func publishCommand() *command.Command {
 	bind := command.Bind
 	b := build{timeout: 10 * time.Minute}
-	b.built, b.verbose = true, true
+	b.job.build, b.job.verbose = &b, true
+	options, others := b.job.site.BuildOptions()
 	return &command.Command{
 		Name:     "publish",
 		Summary:  "describe a build before its deployment, and notify search engines once it is live",
 		Usage:    "DIR --base URL [options]",
 		Help:     publishHelp,
 		Args:     []string{"DIR"},
-		File:     command.File{Sites: command.NoSite, Foreign: slices.Concat(siteflags.NotForBuilds(), siteflags.NotifierOnly(), siteflags.RdfgenOnly())},
+		File:     command.File{Sites: command.NoSite, Foreign: others},
 		Required: []string{"base"},
 		LogLevel: slog.LevelWarn,
 		Groups: []command.Group{
 			{Title: "The build", Options: []string{"base", "previous", "first", "exclude", "clean-urls", "mask", "accept-deletions"}},
 			{Title: "After the deployment", Options: []string{"wait-live", "timeout", "indexnow", "indexnow-key", "websub"}},
 		},
-		Flags: append(b.site.BuildOptions(),
+		Flags: append(options,
 			bind("first", &b.first, "do not read a live manifest: the site has none yet, and answers its URL in another way than with 404"),
 			bind("wait-live", &b.waitLive, "after the deployment: wait until the manifest in DIR is live, and then send what has changed"),
 			bind("timeout", &b.timeout, "with --wait-live: fail if the manifest is not live, or not all was sent, within `TIME`"),
-			bind("accept-deletions", &b.accept, "announce all missing pages as deleted, even if most of the site is missing"),
-			bind("json", &b.json, "print the summary as JSON")),
+			bind("accept-deletions", &b.job.accept, "announce all missing pages as deleted, even if most of the site is missing"),
+			bind("json", &b.job.json, "print the summary as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
-			b.env = env
+			b.job.env = env
 			return b.run(ctx, env.Args[0])
 		},
 	}
 }
 
 func (b *build) run(ctx context.Context, dir string) error {
+	j := &b.job
 	if b.timeout <= 0 {
 		return command.Misusef("--timeout %s: want more than 0", b.timeout)
 	}
-	if err := b.site.Build(dir, b.env.Flags); err != nil {
+	if err := j.site.Build(dir, j.env.Flags); err != nil {
 		return err
 	}
-	if err := b.site.Check(b.env.Log); err != nil {
+	if err := j.site.Check(j.env.Log); err != nil {
 		return err
 	}
 	if b.waitLive {
 		return b.notifyLive(ctx)
 	}
-	b.robotsNow = true // robots.txt is deployed together with the pages
-	return b.publishOnce(ctx)
+	j.robotsNow = true // robots.txt is deployed together with the pages
+	return j.publishOnce(ctx)
 }
 
-// openBuild opens the journal of a build. An earlier one is continued only if it is that of the live manifest: then what it
+// open opens the journal of a build. An earlier one is continued only if it is that of the live manifest: then what it
 // has not sent yet is sent with this build.
-func (j *job) openBuild(ctx context.Context) (*server.Journal, error) {
+func (b *build) open(ctx context.Context) (*server.Journal, error) {
+	j := &b.job
 	o := j.site.JournalOptions(j.env.Log)
 	o.Strict = true
-	if j.first {
+	if b.first {
 		o.Published = ""
-		if err := j.forget(); err != nil {
+		if err := b.forget(); err != nil {
 			return nil, err
 		}
 	}
 	journal, err := server.OpenJournal(ctx, j.site.State, o)
 	if errors.Is(err, server.ErrDiverged) {
-		if err = j.forget(); err == nil {
+		if err = b.forget(); err == nil {
 			journal, err = server.OpenJournal(ctx, j.site.State, o)
 		}
 	}
@@ -125,8 +127,8 @@ func (j *job) openBuild(ctx context.Context) (*server.Journal, error) {
 }
 
 // forget removes the state of an earlier build.
-func (j *job) forget() error {
-	if err := os.Remove(j.site.State); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (b *build) forget() error {
+	if err := os.Remove(b.job.site.State); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -134,7 +136,8 @@ func (j *job) forget() error {
 
 // prepare leaves to the second call what it needs to send the changes: a cursor for each engine and hub, and the key's file in
 // the build.
-func (j *job) prepare(ctx context.Context, p *server.Publisher) error {
+func (b *build) prepare(ctx context.Context, p *server.Publisher) error {
+	j := &b.job
 	if err := j.begin(ctx, p); err != nil {
 		return err
 	}
@@ -152,22 +155,23 @@ const (
 
 // notifyLive waits until the build is live, and sends its changes.
 func (b *build) notifyLive(ctx context.Context) error {
-	for _, file := range []string{b.site.State, b.site.Out} {
+	j := &b.job
+	for _, file := range []string{j.site.State, j.site.Out} {
 		if _, err := os.Stat(file); err != nil {
 			return fmt.Errorf("%w: rdfgen publish writes it when it is called before the deployment, without --wait-live; if that was another job, pass on %s and %s",
-				err, b.site.Docroot, b.site.State)
+				err, j.site.Docroot, j.site.State)
 		}
 	}
-	o := b.site.JournalOptions(b.env.Log)
-	o.Strict, o.Published = true, b.site.Out
-	journal, err := server.OpenJournal(ctx, b.site.State, o)
+	o := j.site.JournalOptions(j.env.Log)
+	o.Strict, o.Published = true, j.site.Out
+	journal, err := server.OpenJournal(ctx, j.site.State, o)
 	if errors.Is(err, server.ErrDiverged) {
-		return fmt.Errorf("%s is not from the build in %s: run rdfgen publish without --wait-live, and deploy that build", b.site.State, b.site.Docroot)
+		return fmt.Errorf("%s is not from the build in %s: run rdfgen publish without --wait-live, and deploy that build", j.site.State, j.site.Docroot)
 	} else if err != nil {
 		return err
 	}
 	defer journal.Close()
-	p, done, err := b.publisher(journal)
+	p, done, err := j.publisher(journal)
 	if err != nil {
 		return err
 	}
@@ -185,9 +189,9 @@ func (b *build) notifyLive(ctx context.Context) error {
 	if err := b.waitFor(ctx, journal.Head(), end); err != nil {
 		return err
 	}
-	fmt.Fprintf(b.env.Stderr, "%s is live.\n", b.site.ManifestURL())
+	fmt.Fprintf(j.env.Stderr, "%s is live.\n", j.site.ManifestURL())
 	for {
-		if err := b.send(ctx, p); err != nil {
+		if err := j.send(ctx, p); err != nil {
 			return err
 		}
 		if all, err = b.receivers(p); err != nil {
@@ -205,8 +209,9 @@ func (b *build) notifyLive(ctx context.Context) error {
 
 // waitFor waits until the live manifest is at a cursor: its epoch, a random word, is of this build alone.
 func (b *build) waitFor(ctx context.Context, want protocol.Cursor, end time.Time) error {
+	j := &b.job
 	for {
-		at, err := liveCursor(ctx, b.site.ManifestURL())
+		at, err := liveCursor(ctx, j.site.ManifestURL())
 		if err == nil && at == want {
 			return nil
 		}
@@ -215,14 +220,14 @@ func (b *build) waitFor(ctx context.Context, want protocol.Cursor, end time.Time
 				err = fmt.Errorf("it is at %s, and the build at %s", at, want)
 			}
 			return cmp.Or(ctx.Err(), fmt.Errorf("%s is not the manifest in %s after %s: %w; nothing was sent: complete the deployment, and run the same command again",
-				b.site.ManifestURL(), b.site.Docroot, b.timeout, err))
+				j.site.ManifestURL(), j.site.Docroot, b.timeout, err))
 		}
 	}
 }
 
 // again waits before another attempt, and reports false if there is no time left for one.
 func (b *build) again(ctx context.Context, wait time.Duration, end time.Time) bool {
-	wait = pause.AtMost(wait, b.site.Hurry)
+	wait = pause.AtMost(wait, b.job.site.Hurry)
 	return time.Now().Add(wait).Before(end) && pause.For(ctx, wait)
 }
 
@@ -249,7 +254,8 @@ type receiver struct {
 }
 
 func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
-	if s := b.site.IndexNow(p.Journal, p.Inventory.Public, b.env.Log); s != nil {
+	j := &b.job
+	if s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log); s != nil {
 		st, err := s.Status()
 		if err != nil {
 			return nil, err
@@ -258,7 +264,7 @@ func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
 			all = append(all, receiver{"--indexnow " + e.Name, e.Trouble, !e.Cursor.IsZero(), e.Pending > 0 || e.Behind > 0})
 		}
 	}
-	if s := b.site.WebSub(p.Journal, p.Journal.Head, b.env.Log); s != nil {
+	if s := j.site.WebSub(p.Journal, p.Journal.Head, j.env.Log); s != nil {
 		st, err := s.Status()
 		if err != nil {
 			return nil, err

@@ -11,20 +11,19 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-// NotForBuilds names the options that make no sense for a build, whose pages are files that nobody serves yet.
-func NotForBuilds() []string {
-	return []string{"docroot", "state", "retention", "ask-rate", "ask-via", "ask-again", "robots-wait", "robots-remind",
+// BuildOptions returns the options of a build, in place of Options, and the options of other commands, which it ignores in a
+// configuration file.
+func (f *Flags) BuildOptions() (options []command.Flag, others []string) {
+	// A build has files that nobody serves yet, and a state for one deployment.
+	not := []string{"docroot", "state", "retention", "ask-rate", "ask-via", "ask-again", "robots-wait", "robots-remind",
 		"urls", "urls-cmd", "urls-sitemap", "urls-feed", "announce-tokens", "fetch", "fetch-rate", "recheck",
 		"indexnow-all", "indexnow-rotate"}
-}
-
-// BuildOptions returns the options of a build, in place of Options.
-func (f *Flags) BuildOptions() []command.Flag {
-	not := append(NotForBuilds(), "previous", "indexnow-key")
-	options := slices.DeleteFunc(f.Options(0), func(o command.Flag) bool { return slices.Contains(not, o.Name) })
-	return append(options,
+	replaced := []string{"previous", "indexnow-key"}
+	options = slices.DeleteFunc(f.Options(0), func(o command.Flag) bool { return slices.Contains(not, o.Name) || slices.Contains(replaced, o.Name) })
+	options = append(options,
 		command.Bind("previous", &f.journal.Published, "take the dates from the manifest at `FILE or URL` (default: the live robots.rdf, at --base)"),
 		command.Bind("indexnow-key", &f.senders.engines.Options.Key, "IndexNow `KEY` that proves that the site is yours, the same for all builds; its file is written into DIR"))
+	return options, slices.Concat(not, NotifierOnly(), RdfgenOnly())
 }
 
 // Build sets the options that suit a build: the files in dir, which are deployed afterwards. An option that was set keeps its
