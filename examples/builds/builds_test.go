@@ -2,6 +2,7 @@
 package builds
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,8 +51,9 @@ type pipeline struct {
 	env                  []string
 	clones               int
 
-	mu   sync.Mutex
-	told []string
+	mu      sync.Mutex
+	told    []string
+	arrived chan struct{} // if not nil, the engine closes it at the next notice, and does not answer
 }
 
 // newPipeline makes a repository with files. The build command has BASE in it for the URL of the site, and writes out.
@@ -80,10 +82,25 @@ func (p *pipeline) receive(w http.ResponseWriter, r *http.Request) {
 	}
 	resp.Body.Close()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, u := range notice.URLList {
 		p.told = append(p.told, strings.TrimPrefix(u, p.web.URL))
 	}
+	arrived := p.arrived
+	p.arrived = nil
+	p.mu.Unlock()
+	if arrived != nil {
+		close(arrived)
+		<-r.Context().Done()
+	}
+}
+
+// sent returns what the engine was sent since the last call.
+func (p *pipeline) sent() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	told := slices.Sorted(slices.Values(p.told))
+	p.told = nil
+	return told
 }
 
 func (p *pipeline) must(err error) {
@@ -115,26 +132,37 @@ func (p *pipeline) commit(files map[string]string) {
 	p.run(p.repo, "git", "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "An edit")
 }
 
-// deploy runs the pipeline. It returns the dates in the sitemap that is live afterwards, and the pages that the engine was sent.
-func (p *pipeline) deploy(age time.Duration) (dates map[string]string, told []string) {
+// built clones the repository and builds the site, as if some time ago. It returns the clone.
+func (p *pipeline) built(age time.Duration) (clone string) {
 	p.Helper()
 	p.clones++
-	clone := filepath.Join(p.dir, fmt.Sprint("clone", p.clones))
+	clone = filepath.Join(p.dir, fmt.Sprint("clone", p.clones))
 	p.run(p.dir, "git", "clone", "-q", "--depth", "1", "file://"+p.repo, clone)
 	build := slices.Clone(p.build)
 	for i := range build {
 		build[i] = strings.ReplaceAll(build[i], "BASE", p.web.URL+"/")
 	}
 	p.run(clone, build...)
-	out, at := filepath.Join(clone, p.out), time.Now().Add(-age)
-	if age > 0 { // this build was some time ago
-		p.must(filepath.WalkDir(out, func(file string, _ fs.DirEntry, err error) error {
+	if at := time.Now().Add(-age); age > 0 {
+		p.must(filepath.WalkDir(filepath.Join(clone, p.out), func(file string, _ fs.DirEntry, err error) error {
 			return errors.Join(err, os.Chtimes(file, at, at))
 		}))
 	}
+	return clone
+}
+
+// copying is the command that deploys a clone's build.
+func (p *pipeline) copying(clone string) []string {
+	return []string{"sh", "-ec", "rm -rf " + p.live + " && cp -Rp " + filepath.Join(clone, p.out) + " " + p.live}
+}
+
+// deploy runs the pipeline. It returns the dates in the sitemap that is live afterwards, and the pages that the engine was sent.
+func (p *pipeline) deploy(age time.Duration) (dates map[string]string, told []string) {
+	p.Helper()
+	clone := p.built(age)
 	script, err := filepath.Abs("publish.sh")
 	p.must(err)
-	said := p.run(clone, "sh", script, "run", "sh", "-ec", "rm -rf "+p.live+" && cp -Rp "+out+" "+p.live)
+	said := p.run(clone, append([]string{"sh", script, "run"}, p.copying(clone)...)...)
 	if !strings.Contains(said, "/robots.rdf is live.") {
 		p.Errorf("publish.sh: %s", said)
 	}
@@ -144,10 +172,7 @@ func (p *pipeline) deploy(age time.Duration) (dates map[string]string, told []st
 	for _, m := range regexp.MustCompile(`<loc>([^<]*)</loc>\s*<lastmod>([^<]*)</lastmod>`).FindAllStringSubmatch(string(text), -1) {
 		dates[strings.TrimPrefix(m[1], p.web.URL)] = m[2]
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	told, p.told = slices.Sorted(slices.Values(p.told)), nil
-	return dates, told
+	return dates, p.sent()
 }
 
 // story publishes the site, edits a file that is the source of one page, and publishes it again, and again without an edit.
@@ -242,6 +267,56 @@ func TestEleventy(t *testing.T) {
 		"posts/a.md":         post(1, "The first post."), "posts/b.md": post(2, "The second post."), "posts/c.md": post(3, "The third post."),
 	}, "_site", eleventy, "--quiet")
 	p.story("posts/b.md", "/posts/b/", post(2, text))
+}
+
+// Both calls are killed, the first again and again, the second when the engine has a notice and has not answered: nothing is lost, and
+// nothing is sent but the edited page.
+func TestKilledJobs(t *testing.T) {
+	site := map[string]string{}
+	for i := range 300 {
+		site[fmt.Sprintf("site/%d.html", i)] = fmt.Sprintf("<title>%d</title><p>The page with the number %d.", i, i)
+	}
+	p := newPipeline(t, site, "public", "cp", "-R", "site", "public")
+	p.deploy(48 * time.Hour)
+	p.commit(map[string]string{"site/7.html": "<title>7</title><p>" + text})
+	clone, rdfgen := p.built(time.Minute), filepath.Join(bin, "rdfgen")
+	killed := 0
+	for i := range 8 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*10*time.Millisecond) // at its end the program is killed
+		first := exec.CommandContext(ctx, rdfgen, "publish", "public")
+		first.Dir, first.Env = clone, p.env
+		if first.Run() != nil {
+			killed++
+		}
+		cancel()
+	}
+	if killed == 0 {
+		t.Error("no first call was killed")
+	}
+	p.run(clone, rdfgen, "publish", "public")
+	p.run(clone, p.copying(clone)...)
+
+	arrived := make(chan struct{})
+	p.mu.Lock()
+	p.arrived = arrived
+	p.mu.Unlock()
+	second := exec.Command(rdfgen, "publish", "public", "--wait-live")
+	second.Dir, second.Env = clone, p.env
+	p.must(second.Start())
+	<-arrived
+	p.must(second.Process.Kill())
+	second.Wait()
+	if told := p.sent(); !slices.Equal(told, []string{"/7.html"}) {
+		t.Errorf("before the kill: %q", told)
+	}
+	p.run(clone, rdfgen, "publish", "public", "--wait-live")
+	if told := p.sent(); !slices.Equal(told, []string{"/7.html"}) {
+		t.Errorf("after the kill: %q, want /7.html again, since its notice was not answered", told)
+	}
+	p.run(clone, rdfgen, "publish", "public", "--wait-live")
+	if told := p.sent(); told != nil {
+		t.Errorf("once more: %q", told)
+	}
 }
 
 // Each option and each input in the files exists. The runners of GitHub and GitLab, which read the files, are not here.
