@@ -109,7 +109,7 @@ func (f *Flags) RobotsFile(log *slog.Logger) *static.Robots {
 	}
 	r := &static.Robots{Path: filepath.Join(root, "robots.txt"), Base: f.Base, Log: log}
 	if f.Out != "" {
-		r.Manifest = f.manifestURL()
+		r.Manifest = f.ManifestURL()
 	}
 	if o := &f.outputs; o.sitemap.Path != "" {
 		r.Sitemaps = append(r.Sitemaps, f.url(o.sitemap.Path))

@@ -133,8 +133,8 @@ func (p *Place) manifest() string {
 	return p.State + ".robots.rdf"
 }
 
-// manifestURL returns the URL of the manifest: that of --out if it is served, else that at the notifier.
-func (p *Place) manifestURL() string {
+// ManifestURL returns the URL of the manifest: that of --out if it is served, else that at the notifier.
+func (p *Place) ManifestURL() string {
 	if _, inside, err := p.below(p.Out); err == nil && inside && p.Out != "" {
 		return p.url(p.Out)
 	}

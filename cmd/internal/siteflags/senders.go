@@ -102,7 +102,7 @@ func (f *Flags) keyFile(j *server.Journal) string {
 // topics returns the URLs that can be subscribed to, and their files.
 func (f *Flags) topics() map[string]string {
 	o := &f.outputs.feeds
-	t := map[string]string{f.manifestURL(): f.manifest()}
+	t := map[string]string{f.ManifestURL(): f.manifest()}
 	for _, file := range []string{o.RSS, o.Atom, o.JSON} {
 		if file != "" {
 			t[f.url(file)] = file

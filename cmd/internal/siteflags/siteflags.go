@@ -151,7 +151,7 @@ func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 // and all other outputs. Call Check before.
 func (f *Flags) Publisher(inv inventory.Inventory, j *server.Journal, log *slog.Logger) *server.Publisher {
 	about := doors.Describe(f.Base)
-	about.URL = f.manifestURL()
+	about.URL = f.ManifestURL()
 	p := &f.Publish
 	p.Inventory, p.Journal, p.Pace.Hurry, p.Log = inv, j, f.Hurry, log
 	p.Snapshot = &manifest.Snapshot{Path: f.manifest(), Manifest: about, Public: inv.Public}
