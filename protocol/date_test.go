@@ -115,6 +115,24 @@ func TestSaneModified(t *testing.T) {
 	if _, ok := protocol.SaneModified(time.Time{}, now); ok {
 		t.Error("the zero time is accepted")
 	}
+	for _, c := range []struct {
+		limits   protocol.DateLimits
+		in, want string
+	}{
+		{protocol.DateLimits{Earliest: date("2000-06-01")}, "2000-05-31T23:59:59Z", ""},
+		{protocol.DateLimits{Earliest: date("2000-06-01")}, "2000-06-01", "2000-06-01T00:00:00Z"},
+		{protocol.DateLimits{Earliest: date("1970")}, "1970", "1970-01-01T00:00:00Z"},
+		{protocol.DateLimits{Earliest: date("1970")}, "2026-11-22T05:00:01Z", ""},
+		{protocol.DateLimits{Ahead: time.Hour}, "2026-11-21T06:00:00Z", "2026-11-21T05:00:00Z"},
+		{protocol.DateLimits{Ahead: time.Hour}, "2026-11-21T06:00:01Z", ""},
+		{protocol.DateLimits{Ahead: -1}, "2026-11-21T05:00:00Z", "2026-11-21T05:00:00Z"},
+		{protocol.DateLimits{Ahead: -1}, "2026-11-21T05:00:01Z", ""},
+	} {
+		got, ok := c.limits.Sane(date(c.in), now)
+		if ok != (c.want != "") || protocol.FormatDate(got) != c.want {
+			t.Errorf("%+v: %s: %v %v, want %q", c.limits, c.in, got, ok, c.want)
+		}
+	}
 }
 
 func FuzzDate(f *testing.F) {

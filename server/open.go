@@ -33,6 +33,15 @@ var ErrHeld = journal.ErrHeld
 // to another base URL.
 var errOtherSite = errors.New("journal belongs to another site")
 
+// Errors that [OpenJournal] wraps if JournalOptions.Strict is set.
+var (
+	// ErrUnusable means that a published manifest exists, or may exist, and that its items cannot be used.
+	ErrUnusable = errors.New("published manifest cannot be used")
+
+	// ErrDiverged means that a journal that is not new is not at the cursor of the published manifest.
+	ErrDiverged = errors.New("journal is not at the cursor of the published manifest")
+)
+
 // JournalOptions says how a site's journal is opened.
 type JournalOptions struct {
 	// Base is the site's base URL, ending in "/".
@@ -45,6 +54,11 @@ type JournalOptions struct {
 	// Manifest is the file that the Publisher's Snapshot writes. Beside it is the mark of
 	// the journal that last reported changes. Empty means that no mark is compared.
 	Manifest string
+
+	// Strict is for a journal that is kept for one deployment, and rebuilt from the published manifest for the next. It
+	// makes it an error, which wraps ErrUnusable, if the items of an existing manifest cannot be used, and one that
+	// wraps ErrDiverged if the journal has other changes than those published.
+	Strict bool
 
 	Retention  time.Duration // how long changes are kept; zero means 90 days
 	MaxChanges int           // how many changes are kept at most; zero means 1,000,000
@@ -130,6 +144,10 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case o.Strict && errors.Is(err, fs.ErrNotExist) && !fresh:
+		return ErrDiverged
+	case o.Strict && err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s: %w", ErrUnusable, o.Published, err)
 	case errors.Is(err, fs.ErrNotExist):
 		if !fresh && !marked {
 			log.Warn("a new epoch begins: the last changes were reported from another state", "state", j.Head().String())
@@ -149,6 +167,8 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 	at, was := j.Head(), head.Cursor
 	continues := !was.IsZero() && was.Epoch == at.Epoch && was.Seq <= at.Seq
 	switch {
+	case o.Strict && !fresh && !(was == at && marked):
+		return ErrDiverged
 	case !marked && !fresh && (continues || was.IsZero()):
 		log.Warn("a new epoch begins: the last changes were reported from another state", "published", was.String(), "state", at.String())
 		return j.Renew(ctx, nil)
@@ -168,7 +188,13 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if o.Strict {
+			return fmt.Errorf("%w: %s: %w", ErrUnusable, o.Published, err)
+		}
 		log.Warn("items of the published manifest cannot be used", "published", o.Published, "err", err)
+	}
+	if o.Strict {
+		return fmt.Errorf("%w: %s does not say that it is complete", ErrUnusable, o.Published)
 	}
 	if fresh {
 		return nil
@@ -226,7 +252,7 @@ func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
 	if o.HTTP != nil {
 		c.Transport = o.HTTP.Transport
 	}
-	a, err := c.Get(ctx, o.Published, nil)
+	a, err := c.Get(ctx, o.Published, http.Header{"Cache-Control": {"no-cache"}})
 	if err != nil {
 		return nil, err
 	}

@@ -341,6 +341,11 @@ func TestDatesAsSignals(t *testing.T) {
 	want(t, "owed for that day", named("/a", day, 24*time.Hour).Pending, 0)
 	want(t, "due", r.due("/a"), 24*time.Hour)
 	check(t, r.c)
+	// The far future is nearer with other limits.
+	r.o.Dates.Ahead = 2 * 365 * 24 * time.Hour
+	r.reopen()
+	r.wait(time.Hour)
+	want(t, "owed for the next year", named("/a", r.now.AddDate(1, 0, 0), 0).Pending, 1)
 }
 
 // A missing page that a list keeps naming is not fetched each time the list is read.

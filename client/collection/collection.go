@@ -68,6 +68,8 @@ type Options struct {
 	MaxSites int // zero means 100,000 (G03)
 	PerSite  int // of one site (G04); zero: no limit but MaxPages. URLs that a person adds are always admitted
 
+	Dates protocol.DateLimits // of the dates of modification that sites state
+
 	// MaxState bounds the bytes in use of a copy's state.db, without the journal of events: nothing new is admitted
 	// beyond that. Zero means no bound.
 	MaxState int64

@@ -113,18 +113,18 @@ func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow b
 // items yields the journal's items for all stored contents.
 func (o *opening) items(yield func(protocol.Item, error) bool) {
 	for p, err := range o.c.Pages(context.Background()) {
-		if (err != nil || p.has()) && !yield(itemOf(&p, p.Last), err) {
+		if (err != nil || p.has()) && !yield(o.c.itemOf(&p, p.Last), err) {
 			return
 		}
 	}
 }
 
 // itemOf returns the journal's item for a page's content.
-func itemOf(p *Page, changed time.Time) protocol.Item {
+func (c *Collection) itemOf(p *Page, changed time.Time) protocol.Item {
 	it := protocol.Item{URL: p.URL, Title: p.Title, Modified: changed, Length: p.Length, Type: p.Type, Digest: p.Digest, Text: p.Text,
 		Language: p.Language, Canonical: p.Canonical, Importance: protocol.ImportanceOf(float64(p.Importance))}
 	if t, err := http.ParseTime(p.LastModified); err == nil {
-		if t, ok := protocol.SaneModified(t, changed); ok {
+		if t, ok := c.opts.Dates.Sane(t, changed); ok {
 			it.Modified = t
 		}
 	}
@@ -166,7 +166,7 @@ func (u *update) tell(n news) error {
 		step.Entry.Item = protocol.Item{URL: p.URL, Length: -1}
 		return u.c.sinks.log.Tell(u.tx, step, a)
 	}
-	step.Entry.Item = itemOf(p, n.changed)
+	step.Entry.Item = u.c.itemOf(p, n.changed)
 	a.Stored, a.Truncated, a.NoIndex, a.NoFollow = p.Stored, p.Cut, p.NoIndex, p.NoFollow
 	if a.Same = !n.text.IsZero() && n.text == p.Text || n.op == protocol.Move && n.prev == p.Digest; a.Same {
 		step.Significance = protocol.SignificanceOf(0)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/seed"
 )
@@ -13,6 +14,7 @@ import (
 type (
 	Settings = settings
 	Revisit  = budget.Options
+	Quality  = rank.Quality
 )
 
 // An Engine is a Crawler whose settings can be changed before it runs.

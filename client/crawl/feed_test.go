@@ -134,7 +134,7 @@ func TestFeedIsPolledByPolicy(t *testing.T) {
 			}
 			one, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{}, PerDay: 10})
 			defer col.Close()
-			one.NoFeeds, one.Polls, one.FeedEvery = false, c.policy, time.Hour
+			one.NoFeeds, one.Polls.Policy, one.FeedEvery = false, c.policy, time.Hour
 			runFor(t, one, 9*24*time.Hour, func(ctx context.Context) {
 				pause.For(ctx, 2*24*time.Hour)
 				before := polls.Load()

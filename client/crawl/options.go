@@ -47,11 +47,12 @@ type Options struct {
 
 	// Order says what is fetched first.
 	Order struct {
-		Strategy string // its name, one of frontier.Names
-		Score    string // weights of a page's quality, see Quality
-		Batch    int    // pages that are selected at a time
-		SameSite int    // pages of one site among them, at most
-		Batches  string // directory for a file of each batch; empty: none
+		Strategy     string  // its name, one of frontier.Names
+		Score        string  // weights of a page's quality, such as depth=1,static=0.5; empty: those of DefaultQuality
+		PagerankJump float64 // probability of going to any page instead of along a link, between 0 and 1
+		Batch        int     // pages that are selected at a time
+		SameSite     int     // pages of one site among them, at most
+		Batches      string  // directory for a file of each batch; empty: none
 	}
 
 	// Revisits says when pages are fetched again. Policy decides which of them count: the fields up to
@@ -79,15 +80,17 @@ type Options struct {
 		Contact string // a mail address or URL at which people reach you; required unless all sites are on this machine
 		Agent   string // NAME/VERSION; NAME is matched in robots.txt
 
-		Resolver     string   // address of a name server; empty: that of the system
-		BlockedIP    []string // addresses and prefixes that are never connected to
-		AllowPrivate bool     // also connect to addresses outside the public Internet
-		PerAddress   string   // requests a second to one IP address, and connections, such as 5/s,8; empty: 2/s,4
+		Resolver         string   // address of a name server; empty: that of the system
+		MaxFailedLookups float64  // the crawl stops or pauses when a larger share of the last 50 DNS lookups failed; 1: never
+		BlockedIP        []string // addresses and prefixes that are never connected to
+		AllowPrivate     bool     // also connect to addresses outside the public Internet
+		PerAddress       string   // requests a second to one IP address, and connections, such as 5/s,8; empty: 2/s,4
 
 		Wait, WaitBig         time.Duration // after each request, before the next one to the site; WaitBig for sites of more than 100 pages
 		MaxRate               float64       // requests a second to a site that states its own rate; 0: ignore stated rates
 		InFlight, MinInFlight int           // sites crawled in parallel; a cycle ends when fewer than MinInFlight are left
 		PerConnection         int           // requests over one connection
+		IdleTimeout           time.Duration // after which an unused connection is closed; zero: after each response
 		ConnectTimeout        time.Duration
 		MinSpeed              int   // bytes a second under which a response is given up
 		MaxFile               int64 // bytes that are read of a page
@@ -101,9 +104,15 @@ type Options struct {
 		NoStreams                              bool          // do not subscribe over WebSocket
 		As                                     string        // form of subscriptions: auto, meta, delta, page, batch or site
 		Polls                                  string        // rule for polling sitemaps and feeds: ahead, another of package poll, or fixed
+		MinPollPeriod                          time.Duration // between two polls by any rule but fixed; zero means 10 minutes
+		TrainingPeriod                         time.Duration // of one execution of advaRSS's training; zero means 10 minutes
+		Subscribers                            []string      // of feeds: the number and the URL, with a space between
+		SubscriberWeight                       float64       // a feed with n Subscribers counts 1 + n x SubscriberWeight times
 		ManifestEvery, SitemapEvery, FeedEvery time.Duration // between two polls
 		RobotsEvery                            time.Duration
 		SourceAgain                            time.Duration // until a missing source is tried again
+		DatesFrom                              string        // earlier dates of pages are ignored; empty means 1993
+		DatesAhead                             time.Duration // dates up to so far in the future count as now, later ones are ignored
 	}
 
 	// Retries says when failed fetches are repeated.
@@ -123,14 +132,16 @@ func DefaultOptions() (o Options) {
 	col.Store, col.Coding, col.Answers, col.MaxWARC = "warc", "gzip", "usual", 1<<30
 	scope.MaxPages, scope.MaxSites, scope.PerSite = 10_000_000, 100_000, 25_000
 	scope.MaxDepth, scope.MaxDepthDynamic, scope.TrapShare, scope.SameWWW = 15, 5, 0.1, true
-	order.Strategy, order.Batch, order.SameSite = "profit", 100_000, 500
+	order.Strategy, order.PagerankJump, order.Batch, order.SameSite = "profit", 0.15, 100_000, 500
 	revisits.Policy, revisits.Budget, revisits.ToldBudget, revisits.Costs = "priced", "0.1/page", 1, "requests"
 	revisits.Threshold, revisits.Changed, revisits.MaxPeriod, revisits.MinPeriodRefused = 0.1, "bytes", 90*day, 7*day
 	fetch.Agent, fetch.Wait, fetch.WaitBig, fetch.MaxRate = "Parley/0.1", harvest.DefaultWait, harvest.DefaultWaitBig, harvest.DefaultMaxRate
 	fetch.InFlight, fetch.MinInFlight, fetch.PerConnection = harvest.DefaultSites, harvest.DefaultMinSites, harvest.DefaultPerConn
 	fetch.ConnectTimeout, fetch.MinSpeed, fetch.MaxFile = harvest.DefaultConnect, harvest.DefaultMinSpeed, harvest.DefaultMaxBytes
+	fetch.IdleTimeout, fetch.MaxFailedLookups = harvest.DefaultIdle, harvest.DefaultMaxFailed
 	sources.As, sources.Polls, sources.ManifestEvery, sources.SitemapEvery = "auto", "ahead", 10*time.Minute, day
 	sources.FeedEvery, sources.RobotsEvery, sources.SourceAgain = time.Hour, day, 7*day
+	sources.MinPollPeriod, sources.TrainingPeriod, sources.DatesFrom, sources.DatesAhead = 10*time.Minute, 10*time.Minute, "1993", day
 	retries.Down, retries.DNS, retries.Refused, retries.Patience = 12*time.Hour, 7*day, 7*day, time.Minute
 	return o
 }

@@ -2,10 +2,8 @@ package crawl
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"math"
-	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
@@ -25,6 +24,9 @@ import (
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/protocol"
 )
+
+// DefaultQuality is that of a crawl without a Score.
+var DefaultQuality = rank.DefaultQuality
 
 // Open opens the collection and returns a Crawler for it. The caller runs the Crawler, and afterwards closes its
 // Collection. The error is an OptionError if the options are wrong, and wraps collection.ErrHeld if another process has
@@ -127,7 +129,7 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	}
 	down := again.Down
 	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
-	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks,
+	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks, Dates: c.Trust.Dates,
 		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy, TextOnly: text,
 		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite,
 		Again: collection.Again{Failing: failing, Lost: again.DNS, Refused: again.Refused, Moved: again.Refused, Gone: 4 * again.Refused},
@@ -190,8 +192,11 @@ func (o *Options) order(c *settings) (err error) {
 	if order.Strategy == "opic" && (o.Collection.NoLinks || o.Sources.NoParse) {
 		return wrong("%s opic needs links: remove %s and %s", field("Strategy"), field("NoLinks"), field("NoParse"))
 	}
-	if c.Quality, err = parseQuality(order.Score); err != nil {
+	if c.Quality, err = rank.ParseQuality(order.Score); err != nil {
 		return wrong("%s: %v", field("Score"), err)
+	}
+	if c.PagerankJump = order.PagerankJump; !(c.PagerankJump > 0 && c.PagerankJump < 1) {
+		return bad("PagerankJump", c.PagerankJump, "a number between 0 and 1")
 	}
 	return positive(number{"Batch", order.Batch}, number{"SameSite", order.SameSite})
 }
@@ -256,7 +261,7 @@ func (o *Options) budget() (*budget.Options, error) {
 	return b, err
 }
 
-// announcements sets the form in which sites send announcements, and how sitemaps and feeds are polled.
+// announcements sets the form in which sites send announcements, which of their dates count, and how sitemaps and feeds are polled.
 func (o *Options) announcements(c *settings) (err error) {
 	s := &o.Sources
 	if s.As != "auto" && s.As != "" {
@@ -264,12 +269,35 @@ func (o *Options) announcements(c *settings) (err error) {
 			return bad("As", s.As, "auto, meta, delta, page, batch or site")
 		}
 	}
+	c.Trust.Dates.Ahead = cmp.Or(s.DatesAhead, -1)
+	if s.DatesFrom != "" {
+		from, err := protocol.ParseDate(s.DatesFrom)
+		if err != nil {
+			return bad("DatesFrom", s.DatesFrom, "a date such as 1993 or 1995-06-30")
+		}
+		c.Trust.Dates.Earliest = from.Time
+	}
+	if !(s.SubscriberWeight >= 0) {
+		return bad("SubscriberWeight", s.SubscriberWeight, "0 or more")
+	}
+	c.Subscribers = map[string]float64{}
+	for _, text := range s.Subscribers {
+		number, feed, _ := strings.Cut(text, " ")
+		n, err1 := strconv.ParseUint(number, 10, 32)
+		feed, err2 := protocol.CanonicalURL("", strings.TrimSpace(feed))
+		if err1 != nil || err2 != nil {
+			return wrong("%s %q: want a number and the URL of a feed, such as \"120 https://www.example.org/feed.xml\"", field("Subscribers"), text)
+		}
+		c.Subscribers[feed] = 1 + s.SubscriberWeight*float64(n)
+	}
 	if s.Polls == "fixed" {
 		return nil
 	}
-	if c.Polls, err = poll.Named(s.Polls); err != nil {
+	rule, err := poll.Named(s.Polls, s.TrainingPeriod)
+	if err != nil {
 		return wrong("%s %s: want fixed, or a rule: %v", field("Polls"), s.Polls, err)
 	}
+	c.Polls = poll.Schedule{Policy: rule, Shortest: s.MinPollPeriod, Longest: longestRhythm}
 	return nil
 }
 
@@ -278,7 +306,8 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 	f := &o.Fetch
 	h := harvest.Options{Agent: f.Agent + strings.TrimPrefix(UserAgent(f.Contact), UserAgent("")),
 		Wait: f.Wait, WaitBig: f.WaitBig, MaxRate: f.MaxRate, Sites: f.InFlight, MinSites: f.MinInFlight, Overbook: true,
-		PerConn: f.PerConnection, ConnectTimeout: f.ConnectTimeout, MinSpeed: f.MinSpeed, MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
+		PerConn: f.PerConnection, IdleTimeout: cmp.Or(f.IdleTimeout, -1), ConnectTimeout: f.ConnectTimeout, MaxFailedLookups: f.MaxFailedLookups,
+		MinSpeed: f.MinSpeed, MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
 	if strings.Contains(f.Contact, "@") && !strings.Contains(f.Contact, "://") {
 		h.From = f.Contact
 	}
@@ -295,6 +324,9 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 	if h.MinSpeed == 0 {
 		h.MinSpeed = -1
 	}
+	if !(f.MaxFailedLookups > 0 && f.MaxFailedLookups <= 1) {
+		return &harvest.Harvester{Options: h}, bad("MaxFailedLookups", f.MaxFailedLookups, "a share above 0 and up to 1")
+	}
 	for _, b := range f.BlockedIP {
 		p, err := netip.ParsePrefix(b)
 		if err != nil {
@@ -307,7 +339,7 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 		h.Blocked = append(h.Blocked, p)
 	}
 	if f.Resolver != "" {
-		h.Resolver = resolverAt(f.Resolver)
+		h.Resolver = harvest.ResolverAt(f.Resolver)
 	}
 	if f.PerAddress != "" {
 		rate, conns, both := strings.Cut(f.PerAddress, ",")
@@ -321,16 +353,6 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 		}
 	}
 	return &harvest.Harvester{Options: h}, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection})
-}
-
-// resolverAt returns a resolver that uses only this name server.
-func resolverAt(address string) *net.Resolver {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		address = net.JoinHostPort(address, "53")
-	}
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}}
 }
 
 // CheckURL returns an error if the options suit only one's own machines, and the host of a URL may be somebody else's.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -17,15 +18,15 @@ func (r *sources) polled(st *site, s *collection.Source, news poll.Poll, now tim
 	}
 	rec = rec.Poll(news)
 	s.Rhythm, s.At = rec.Append(nil), now.Add(r.c.every(s.Kind))
-	if r.c.Polls == nil {
+	if r.c.Polls.Policy == nil {
 		return
 	}
 	r.work.Lock()
 	weight := st.weight
 	r.work.Unlock()
 	if price := r.plan.price(); price > 0 && rec.Polls > 1 {
-		src := poll.Source{Record: &rec, Weight: weight}
-		s.At = poll.Schedule{Policy: r.c.Polls, Longest: longestRhythm}.Next(&src, price, now)
+		src := poll.Source{Record: &rec, Weight: cmp.Or(weight, 1) * cmp.Or(r.c.Subscribers[s.URL], 1)}
+		s.At = r.c.Polls.Next(&src, price, now)
 	}
 }
 

@@ -15,7 +15,7 @@ const rankEvery = time.Hour
 // rankPages ranks all pages every rankEvery, until ctx ends.
 func rankPages(ctx context.Context, c *setup, work *work, front queue) {
 	for first := true; ctx.Err() == nil; first = false {
-		moved, err := rank.Pages(ctx, c.Collection)
+		moved, err := rank.Pages(ctx, c.Collection, c.PagerankJump)
 		if err != nil && ctx.Err() == nil {
 			c.Log.Error("rank pages", "err", err)
 		}

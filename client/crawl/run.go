@@ -187,7 +187,7 @@ func (c *Crawler) harvest(ctx context.Context, next func(context.Context) (*harv
 		if !errors.Is(err, harvest.ErrResolver) || s.Once {
 			return err
 		}
-		s.Log.Error("no host name can be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", s.hurried(blindTime))
+		s.Log.Error("host names cannot be resolved: the crawl pauses; check the name server, or name another with --resolver", "err", err, "pause", s.hurried(blindTime))
 		if !pause.For(ctx, s.hurried(blindTime)) {
 			return nil
 		}

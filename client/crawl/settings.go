@@ -8,6 +8,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
@@ -27,7 +28,7 @@ type settings struct {
 	// Strategy orders the frontier. Strategy, Policy and Quality must be those of the collection.
 	Strategy frontier.Strategy
 	Policy   fresh.Policy
-	Quality  Quality
+	Quality  rank.Quality
 	Revisit  *budget.Options // the budget of a Policy that uses a price; nil for other policies
 	Batch    frontier.BatchOptions
 	Batches  string // directory in which each batch is stored as a file, see harvest.StoreBatch; empty stores none
@@ -107,10 +108,12 @@ type settings struct {
 	AskEvery      time.Duration // between polls for changes, which then do not wait; zero means long polls
 	SourceAgain   time.Duration // after a source did not exist; zero means 7 days
 
-	// Polls schedules sitemaps and feeds by what earlier polls have shown. Nil uses
-	// the intervals above, and so does a policy that needs a price while none is
-	// known.
-	Polls poll.Policy
+	// Polls schedules sitemaps and feeds by what earlier polls have shown. Without a Policy, and while no
+	// price is known, the intervals above are used. Subscribers are the factors by which items of feeds count, by URL.
+	Polls       poll.Schedule
+	Subscribers map[string]float64
+
+	PagerankJump float64 // zero means 0.15
 
 	Log *slog.Logger
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/site/evidence"
-	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -59,6 +58,7 @@ type job struct {
 	shown                     *evidence.Keeper
 	rules                     siteflags.Rules // of what is published
 	verbose, json             bool
+	build                     *build // of which this is a part; nil for a docroot that a web server serves
 	env                       *command.Env
 }
 
@@ -69,7 +69,7 @@ func rdfgen() *command.Command {
 		Name:     "rdfgen",
 		Summary:  "describe a site as robots.rdf, a sitemap and feeds",
 		Usage:    "--docroot DIR --base URL [options]",
-		Sub:      append(shared(checkCommand(), reportCommand(), learnCommand(), setupCommand()), doctorCommand()),
+		Sub:      append(shared(checkCommand(), reportCommand(), learnCommand(), setupCommand()), doctorCommand(), publishCommand()),
 		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: siteflags.NotifierOnly(), Exclusive: j.site.Claims},
 		Help:     help,
 		Required: []string{"base"},
@@ -210,7 +210,11 @@ func (j *job) sameWork(ctx context.Context) error {
 
 // publishOnce runs the publisher's loop once.
 func (j *job) publishOnce(ctx context.Context) error {
-	journal, err := server.OpenJournal(ctx, j.site.State, j.site.JournalOptions(j.env.Log))
+	open, tell := j.open, j.send
+	if j.build != nil {
+		open, tell = j.build.open, j.build.prepare // what has changed is sent once it is live
+	}
+	journal, err := open(ctx)
 	if err != nil {
 		return err
 	}
@@ -235,8 +239,14 @@ func (j *job) publishOnce(ctx context.Context) error {
 	})
 	defer held.Wait()
 	defer stop()
-	begun := j.beginIndexNow(ctx, p) // an engine that cannot be notified does not prevent publishing
+	begun := j.begin(ctx, p) // an engine that cannot be notified does not prevent publishing
 	found, err := take(ctx)
+	if err == nil && j.build != nil && found.HeldNow > 0 && !found.MassHeld {
+		var gone inventory.Report // a build is complete: what it lacks does not return
+		gone, err = p.AcceptDeletions(ctx)
+		found.Add(gone)
+		found.Head = gone.Head
+	}
 	if err == nil && j.shown != nil {
 		// The web server is asked about changes once they are in the journal.
 		var other bool
@@ -249,7 +259,7 @@ func (j *job) publishOnce(ctx context.Context) error {
 	}
 	looked()
 	if err != nil {
-		return errors.Join(err, begun, j.send(ctx, p)) // the entries in the journal are true all the same
+		return errors.Join(err, begun, tell(ctx, p)) // the entries in the journal are true all the same
 	}
 	trouble, said, _ := j.rules.RobotsProblem()
 	if trouble != "" && !said {
@@ -267,66 +277,15 @@ func (j *job) publishOnce(ctx context.Context) error {
 	if err := os.Chtimes(j.site.State, time.Time{}, time.Now()); err != nil {
 		j.env.Log.Debug("the state cannot be dated", "err", err)
 	}
-	err = errors.Join(j.report(found, checked), begun, j.send(ctx, p))
+	err = errors.Join(j.report(found, checked), begun, tell(ctx, p))
 	if err == nil && said { // robots.txt is lost: a person is needed, and was told
 		err = &command.ExitError{Code: command.Failure}
 	}
 	return err
 }
 
-// send notifies IndexNow engines and WebSub hubs. A failure of one does not keep the other from being
-// notified.
-func (j *job) send(ctx context.Context, p *server.Publisher) error {
-	return errors.Join(j.sendIndexNow(ctx, p), j.sendWebSub(ctx, p))
-}
-
-// beginIndexNow gives engines that are new to a journal a cursor before the scan, so that the changes it
-// finds are news to them, even if the state was lost and the journal begins with the items of the manifest.
-func (j *job) beginIndexNow(ctx context.Context, p *server.Publisher) error {
-	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
-	if s == nil || !p.Journal.Whole() { // a first description is no news
-		return nil
-	}
-	st, err := s.Status()
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(st.Engines, func(e ping.EngineStatus) bool { return e.Cursor.IsZero() }) {
-		_, err = s.Turn(ctx)
-	}
-	return err
-}
-
-func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {
-	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
-	if s == nil {
-		return nil
-	}
-	sent, err := s.Turn(ctx)
-	if err != nil {
-		return err
-	}
-	if sent.Batches > 0 || sent.Pending > 0 {
-		j.printInfo(fmt.Sprintf("IndexNow: %d URLs sent, %d waiting", sent.Sent, sent.Pending))
-	}
-	j.printInfo(sent.Failed...)
-	return keyTrouble(s)
-}
-
-func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
-	s := j.site.WebSub(p.Journal, p.Published, j.env.Log)
-	if s == nil {
-		return nil
-	}
-	pings, failed, err := s.Turn(ctx)
-	if err != nil {
-		return err
-	}
-	if pings > 0 {
-		j.printInfo(fmt.Sprintf("WebSub: %d pings sent", pings))
-	}
-	j.printInfo(failed...)
-	return nil
+func (j *job) open(ctx context.Context) (*server.Journal, error) {
+	return server.OpenJournal(ctx, j.site.State, j.site.JournalOptions(j.env.Log))
 }
 
 // printInfo prints messages about success, or about trouble that passes by itself.
@@ -336,22 +295,6 @@ func (j *job) printInfo(lines ...string) {
 			fmt.Fprintln(j.env.Stderr, line)
 		}
 	}
-}
-
-// keyTrouble returns an error if an engine does not accept the site's key: that needs a person, and all other
-// trouble passes by itself.
-func keyTrouble(s *ping.IndexNow) error {
-	st, err := s.Status()
-	if err != nil {
-		return err
-	}
-	for _, e := range st.Engines {
-		switch e.Key {
-		case ping.KeyBurned, ping.KeyRefused, ping.KeyUnserved:
-			return fmt.Errorf("IndexNow: %s: %s; --indexnow-rotate generates a new key if one is rejected for good", e.Name, e.Trouble)
-		}
-	}
-	return nil
 }
 
 // verboseOutput reports whether success is to be reported too.
@@ -438,6 +381,8 @@ func (j *job) next(found inventory.Report) string {
 	switch {
 	case found.Head.IsZero() || found.MassHeld:
 		return ""
+	case j.build != nil:
+		return "deploy " + j.site.Docroot + ", then run the same command with --wait-live"
 	case found.Head.Seq == 0 && found.New > 0 && j.site.Out != "":
 		return "have the web server serve " + j.site.Out + " as application/rdf+xml, and run this command from cron, or run notifier"
 	case found.Head.Seq == 0 && found.New > 0:

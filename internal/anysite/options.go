@@ -65,7 +65,7 @@ var exceptions = map[string]string{
 	"start": "goes with --reachable", "where": "an expression that limits the copy to a part", "only": "limits the copy to a part", "every": "goes with --as batch",
 	"count": "goes with --as batch", "ask-every": "goes with --via changes", "max-archive": "needs larger sites",
 	"write-robots": "restores the robots.txt that steps remove", "threshold": "goes with --policy thesis", "min-period-refused": "goes with --policy thesis", "stop-value": "goes with --policy thesis",
-	"changed": "goes with --text-digest", "ask-via": "has a feature of its own", "trust-docroot": "has a feature of its own", "include": "drawn with the types of pages",
+	"changed": "goes with --text-digest", "training-period": "goes with --polls training", "subscribers": "needs numbers of subscribers", "ask-via": "has a feature of its own", "trust-docroot": "has a feature of its own", "include": "drawn with the types of pages",
 	"reachable": "leaves out pages by links, which the oracle of the site does not follow",
 }
 
@@ -80,7 +80,7 @@ var values = map[string][]string{
 	"archive-share": {"0.1", "1"}, "max-file": {"50KB", "2MB"}, "max-page": {"50KB", "2MB"}, "max-pages": {"5", "1000", "2000"}, "per-site": {"5", "1000", "2000"}, "max-sites": {"1", "100", "200"},
 	"costs": {"requests", "bytes"}, "max-depth": {"1", "30", "40"}, "max-warc": {"1KB", "1MB"}, "max-subscribers": {"1", "50"}, "per-address": {"1", "50"}, "in-flight": {"1", "100"}, "retention": {"10ms", "1h"},
 	"min-in-flight": {"1"}, "stop-after": {"300ms", "1h", "2h"}, "stop-pages": {"3", "1000", "2000"}, "stop-bytes": {"10KB", "1GB", "2GB"}, "heartbeat": {"1s", "50ms"}, "max-period": {"100ms", "1h"}, "min-period": {"10ms", "1s"},
-	"ask-rate": {"20", "200"}, "welcome-rate": {"5", "10", "50"}, "max-rate": {"0", "3", "50"}, "max-state": {"1MB", "1GB"}, "polls": {"fixed", "ahead", "index"}, "strategy": {"breadth-first", "larger-sites-first", "manifest-first", "profit", "random"}, "answers": {"usual", "all", "none"},
+	"ask-rate": {"20", "200"}, "welcome-rate": {"5", "10", "50"}, "max-rate": {"0", "3", "50"}, "max-state": {"1MB", "1GB"}, "polls": {"fixed", "ahead", "index"}, "pagerank-jump": {"0.15", "0.5"}, "max-failed-lookups": {"0.5", "1"}, "dates-from": {"1993", "2020-06"}, "dates-ahead": {"0", "24h"}, "strategy": {"breadth-first", "larger-sites-first", "manifest-first", "profit", "random"}, "answers": {"usual", "all", "none"},
 }
 
 // byKind are the values of all other options.

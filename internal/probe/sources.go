@@ -407,7 +407,7 @@ func datesReport(name string, dates []protocol.Date, read time.Time) Dates {
 		}
 	}
 	judge := trust.Dates{Name: name}
-	judge.Census(dates, read)
+	judge.Census(dates, read, protocol.DateLimits{})
 	d.worth = judge.Worth()
 	switch {
 	case d.Dated == 0:

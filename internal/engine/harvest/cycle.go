@@ -97,7 +97,7 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 		}
 		switch {
 		case broken:
-			return ErrResolver
+			return c.times.network.names.failure()
 		case end && idle:
 			return nil
 		case few && !asking && !end:
@@ -362,7 +362,7 @@ func (c *cycle) stop() {
 	t.mu.Unlock()
 	err := errCycle
 	if c.broken {
-		err = ErrResolver
+		err = t.network.names.failure()
 	}
 	select {
 	case o := <-c.offer: // it came too late

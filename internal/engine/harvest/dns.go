@@ -19,13 +19,24 @@ const (
 	enough     = 20               // outcomes before it is judged
 )
 
+// ResolverAt returns a resolver that uses only this name server, at an address with or without a port.
+func ResolverAt(address string) *net.Resolver {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(address, "53")
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
 // names looks up and caches addresses. It distinguishes a broken resolver from
 // names that do not exist.
 type names struct {
-	resolver Resolver
-	age, bad time.Duration // how long addresses, and failures, are cached
-	slots    chan struct{} // holds a token for each lookup under way
-	count    *counters
+	resolver   Resolver
+	age, bad   time.Duration // how long addresses, and failures, are cached
+	slots      chan struct{} // holds a token for each lookup under way
+	mostFailed float64       // the share of failures above which the resolver is broken
+	count      *counters
 
 	mu     sync.Mutex // guards the rest
 	known  map[string]*name
@@ -160,6 +171,11 @@ const (
 	broken
 )
 
+// failure returns the error of a broken resolver.
+func (n *names) failure() error {
+	return fmt.Errorf("%w: more than %.4g %% of the last lookups failed", ErrResolver, 100*n.mostFailed)
+}
+
 // verdict judges the resolver by the last lookups (P04, G33).
 func (n *names) verdict() verdict {
 	n.mu.Lock()
@@ -173,7 +189,7 @@ func (n *names) verdict() verdict {
 	switch {
 	case all < enough:
 		return unknown
-	case failed*10 > all*9:
+	case float64(failed) > n.mostFailed*float64(all):
 		return broken
 	case failed*2 > all:
 		return unknown // more lookups may decide it; until then no site is blamed

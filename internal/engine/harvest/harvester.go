@@ -20,35 +20,36 @@ import (
 
 // Defaults of a Harvester: WIRE's values where the thesis gives them.
 const (
-	DefaultWait     = 15 * time.Second // G21
-	DefaultWaitBig  = 5 * time.Second  // G30, for sites of more than BigSite pages
-	BigSite         = 100              // G30
-	DefaultSites    = 300              // G18
-	DefaultMinSites = 10               // G19
-	DefaultPerConn  = 100              // G39
-	DefaultConnect  = 30 * time.Second // G20
-	defaultHeader   = time.Minute
-	defaultWhole    = 5 * time.Minute
-	defaultWindow   = 30 * time.Second
-	DefaultMinSpeed = 100        // bytes a second
-	DefaultMaxBytes = 10_000_000 // all 10,138 pages of the JDK's documentation are shorter; the thesis reads 400,000 (G22)
-	defaultSlow     = 10         // Mercator's, G54
-	defaultMemory   = 256 << 20
-	defaultLookups  = 16
+	DefaultWait      = 15 * time.Second // G21
+	DefaultWaitBig   = 5 * time.Second  // G30, for sites of more than BigSite pages
+	BigSite          = 100              // G30
+	DefaultSites     = 300              // G18
+	DefaultMinSites  = 10               // G19
+	DefaultPerConn   = 100              // G39
+	DefaultIdle      = 15 * time.Second // G39
+	DefaultConnect   = 30 * time.Second // G20
+	defaultHeader    = time.Minute
+	defaultWhole     = 5 * time.Minute
+	defaultWindow    = 30 * time.Second
+	DefaultMaxFailed = 0.9        // G33
+	DefaultMinSpeed  = 100        // bytes a second
+	DefaultMaxBytes  = 10_000_000 // all 10,138 pages of the JDK's documentation are shorter; the thesis reads 400,000 (G22)
+	defaultSlow      = 10         // Mercator's, G54
+	defaultMemory    = 256 << 20
+	defaultLookups   = 16
 )
 
 // defaultAgent is a last resort: it names nobody who knows about this crawl.
 const defaultAgent = "Parley (+https://github.com/parleyweb/parley)"
 
 const (
-	maxSlow       = 5 * time.Minute  // the longest gap after a slow response
-	maxDelay      = time.Hour        // the longest Crawl-delay that is obeyed
-	maxRetryAfter = 24 * time.Hour   // the longest Retry-After that is obeyed
-	keepIdle      = 15 * time.Second // how long a server keeps an idle connection, G39
-	maxHeader     = 256 << 10        // bytes of a header
-	maxSilent     = 3                // faults of a site in a row until the rest of its tasks are given back
-	batchLasts    = time.Minute      // until another batch is requested where there is room for more sites
-	sweepEvery    = 5 * time.Second  // between two sweeps for connections to close
+	maxSlow       = 5 * time.Minute // the longest gap after a slow response
+	maxDelay      = time.Hour       // the longest Crawl-delay that is obeyed
+	maxRetryAfter = 24 * time.Hour  // the longest Retry-After that is obeyed
+	maxHeader     = 256 << 10       // bytes of a header
+	maxSilent     = 3               // faults of a site in a row until the rest of its tasks are given back
+	batchLasts    = time.Minute     // until another batch is requested where there is room for more sites
+	sweepEvery    = 5 * time.Second // between two sweeps for connections to close
 
 	// The backoff for a site that is overloaded and sends no Retry-After.
 	firstTrouble = 30 * time.Second // doubled with each such response
@@ -77,6 +78,10 @@ type Options struct {
 	Sites    int // sites that are fetched from at once; waiting sites do not count
 	MinSites int // if fewer sites of a batch are left when the next one begins, they are given back (S08); negative: never
 	PerConn  int // pages a connection, from 1 to 100 (S02)
+
+	// IdleTimeout is how long a connection is kept between two pages (S02); if the gap is longer, it is closed
+	// at once. Negative keeps none.
+	IdleTimeout time.Duration
 
 	// Overbook raises Sites in proportion to the share of failing requests, by at
 	// most a third (S09).
@@ -114,10 +119,12 @@ type Options struct {
 
 	// Resolver finds addresses; nil means the system's. Lookups is how many
 	// names are looked up at once (P04), and AddressAge how long a result is
-	// cached; zero means an hour.
-	Resolver   Resolver
-	Lookups    int
-	AddressAge time.Duration
+	// cached; zero means an hour. If more than the share MaxFailedLookups of the
+	// last 50 lookups failed, Run ends with ErrResolver; 1 or more means never.
+	Resolver         Resolver
+	Lookups          int
+	AddressAge       time.Duration
+	MaxFailedLookups float64
 
 	// Dial connects to an allowed IP address and port; nil means the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -144,9 +151,9 @@ type Resolver interface {
 }
 
 var (
-	// ErrResolver ends Run: nearly all name lookups fail, so the fault is
-	// ours and not that of the sites (P04).
-	ErrResolver = errors.New("more than 90 % of the names could not be looked up")
+	// ErrResolver ends Run: more name lookups fail than MaxFailedLookups allows, so
+	// the fault is ours and not that of the sites (P04).
+	ErrResolver = errors.New("too many names could not be looked up")
 
 	errRunning = errors.New("harvest: Run is running already")
 )
@@ -203,7 +210,7 @@ func (h *Harvester) lock() *timetable {
 	return t
 }
 
-func positive[T int | int64 | time.Duration](v, otherwise T) T {
+func positive[T int | int64 | float64 | time.Duration](v, otherwise T) T {
 	if v > 0 {
 		return v
 	}

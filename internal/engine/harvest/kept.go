@@ -47,7 +47,7 @@ func (t *timetable) keep(s *site, c *conn, reusable bool) {
 	defer t.mu.Unlock()
 	s.asking = nil
 	gap := t.manners.gap(s, &Answer{})
-	if !reusable || c.ended.Load() || c.pages >= t.manners.perConn || gap >= keepIdle || s.closes > 0 && gap >= s.closes {
+	if !reusable || c.ended.Load() || c.pages >= t.manners.perConn || gap >= t.manners.idle || s.closes > 0 && gap >= s.closes {
 		c.close()
 		return
 	}
@@ -72,7 +72,7 @@ func (t *timetable) sweepWithin(d time.Duration) time.Duration {
 	if now.Sub(t.swept) >= sweepEvery {
 		t.swept = now
 		for s := range t.idle {
-			if now.Sub(s.conn.used) >= keepIdle {
+			if now.Sub(s.conn.used) >= t.manners.idle {
 				t.hangUp(s)
 			}
 		}

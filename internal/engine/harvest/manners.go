@@ -11,6 +11,7 @@ type manners struct {
 	slow          int           // negative: off
 	hurry         time.Duration // 0: none
 	perConn       int           // pages a connection
+	idle          time.Duration // how long a connection is kept between two pages; 0: none is kept
 	addressRate   float64       // 0: by wait
 	addressConns  int
 	maxRate       float64 // negative: invitations are ignored
@@ -19,7 +20,7 @@ type manners struct {
 func (o *Options) manners() manners {
 	return manners{
 		wait: cmp.Or(o.Wait, DefaultWait), waitBig: positive(o.WaitBig, DefaultWaitBig), slow: cmp.Or(o.Slow, defaultSlow), hurry: o.Hurry,
-		perConn: min(positive(o.PerConn, DefaultPerConn), 100), addressRate: o.AddressRate,
+		perConn: min(positive(o.PerConn, DefaultPerConn), 100), idle: max(cmp.Or(o.IdleTimeout, DefaultIdle), 0), addressRate: o.AddressRate,
 		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate),
 	}
 }

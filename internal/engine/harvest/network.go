@@ -30,7 +30,7 @@ func newNetwork(o *Options, count *counters) *network {
 	}
 	n.names = names{
 		resolver: cmp.Or[Resolver](o.Resolver, net.DefaultResolver), age: positive(o.AddressAge, time.Hour), bad: min(badName, positive(o.Hurry, badName)),
-		slots: make(chan struct{}, positive(o.Lookups, defaultLookups)), count: count,
+		slots: make(chan struct{}, positive(o.Lookups, defaultLookups)), count: count, mostFailed: positive(o.MaxFailedLookups, DefaultMaxFailed),
 		known: map[string]*name{}, public: map[string]bool{},
 	}
 	return n

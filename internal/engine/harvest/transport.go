@@ -69,7 +69,7 @@ func (h *Harvester) newInner() *http.Transport {
 		TLSHandshakeTimeout:    positive(h.Options.ConnectTimeout, DefaultConnect),
 		MaxResponseHeaderBytes: maxHeader,
 		MaxIdleConnsPerHost:    1,
-		IdleConnTimeout:        keepIdle,
+		IdleConnTimeout:        max(h.times.manners.idle, 1), // 0 would mean no limit
 	}
 	if h.Options.TLS != nil {
 		t.TLSClientConfig = h.Options.TLS.Clone()

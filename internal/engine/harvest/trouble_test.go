@@ -160,6 +160,37 @@ func TestBrokenResolverStopsCycle(t *testing.T) {
 	})
 }
 
+// How large a share of failures ends the cycle is an option (G33).
+func TestMaxFailedLookups(t *testing.T) {
+	for _, c := range []struct {
+		share float64
+		blind int // percentage of lookups that fail
+		want  error
+		says  string
+	}{
+		{0.3, 60, harvest.ErrResolver, "more than 30 %"},
+		{0, 60, nil, ""},
+		{0, 100, harvest.ErrResolver, "more than 90 %"},
+		{1, 100, nil, ""}, // no share is larger
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := fakeweb.New(fakeweb.Options{Seed: 4, Sites: 100, Kinds: []fakeweb.Kind{fakeweb.Honest}})
+			defer w.Close()
+			w.Blind(c.blind)
+			h := newHarvester(w)
+			h.Options.MaxFailedLookups = c.share
+			var got answers
+			err := h.Run(t.Context(), once(everything(w, 1)), got.take)
+			if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%d %% fail, MaxFailedLookups is %g: %v, want %v", c.blind, c.share, err, c.want)
+			}
+			if n := got.faults()["dns"]; (n > 0) != (c.want == nil) {
+				t.Errorf("%d %% fail, MaxFailedLookups is %g: %d sites are blamed", c.blind, c.share, n)
+			}
+		})
+	}
+}
+
 // Many names that do not exist are not a failure of the resolver.
 func TestMissingNamesAreNoResolverFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -465,19 +496,23 @@ func TestConnections(t *testing.T) {
 			kind    fakeweb.Kind
 			perConn int
 			wait    time.Duration
+			idle    time.Duration
 			dialled int
 		}{
-			{fakeweb.Honest, 3, time.Second, 4},
-			{fakeweb.Honest, 0, time.Second, 1},
-			{fakeweb.Honest, 1, time.Second, 10},
-			{fakeweb.Honest, 0, time.Minute, 10}, // longer than a server keeps it
-			{fakeweb.Honest, 0, -1, 1},
-			{fakeweb.Closing, 0, 5 * time.Second, 10}, // once found out, none is kept
+			{fakeweb.Honest, 3, time.Second, 0, 4},
+			{fakeweb.Honest, 0, time.Second, 0, 1},
+			{fakeweb.Honest, 1, time.Second, 0, 10},
+			{fakeweb.Honest, 0, time.Minute, 0, 10}, // longer than a server keeps it
+			{fakeweb.Honest, 0, time.Minute, 2 * time.Minute, 1},
+			{fakeweb.Honest, 0, 3 * time.Second, 2 * time.Second, 10},
+			{fakeweb.Honest, 0, -1, 0, 1},
+			{fakeweb.Honest, 0, -1, -1, 10},
+			{fakeweb.Closing, 0, 5 * time.Second, 0, 10}, // once found out, none is kept
 		} {
 			w := fakeweb.New(fakeweb.Options{Seed: 7, Sites: 1, Kinds: []fakeweb.Kind{c.kind}})
 			s := w.Sites()[0]
 			h := newHarvester(w)
-			h.Options.PerConn, h.Options.Wait = c.perConn, c.wait
+			h.Options.PerConn, h.Options.Wait, h.Options.IdleTimeout = c.perConn, c.wait, c.idle
 			var paths []string
 			for i := range 10 {
 				paths = append(paths, fmt.Sprintf("/%d", i))

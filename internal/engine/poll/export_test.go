@@ -6,7 +6,7 @@ import "time"
 
 const MaxRecord = maxRecord
 
-var Policies = policies
+func Policies() []Policy { return policies(0) }
 
 func (x *Rates) Delay(last time.Time, now time.Time) float64 { return x.delay(last, now) }
 func (x *Record) Covered() float64                           { return x.covered() }

@@ -163,7 +163,7 @@ func (p PostingRate) Next(s *Source, _ float64, now time.Time) time.Time {
 // Trained is advaRSS's rule of the training phase, used for ever: see [Training]. Its executions are the
 // polls at its own times; any other poll is taken for one.
 type Trained struct {
-	Every   time.Duration // an execution; 0 means 10 minutes
+	Every   time.Duration // an execution; 0 means 10 minutes (G49)
 	Literal bool          // count down or poll, as (1) reads: the period is one execution longer (E33)
 }
 

@@ -48,23 +48,24 @@ type Policy interface {
 	Next(s *Source, price float64, now time.Time) time.Time
 }
 
-// Named returns a policy by its name, with all its settings 0.
-func Named(name string) (Policy, error) {
-	for _, p := range policies() {
+// Named returns a policy by its name. Execution is the period of advaRSS's training, see [Trained]; all other settings are 0.
+func Named(name string, execution time.Duration) (Policy, error) {
+	for _, p := range policies(execution) {
 		if p.Name() == name {
 			return p, nil
 		}
 	}
 	names := ""
-	for _, p := range policies() {
+	for _, p := range policies(0) {
 		names += ", " + p.Name()
 	}
 	return nil, fmt.Errorf("unknown poll policy %q: want one of %s", name, names[2:])
 }
 
-// policies returns one of each kind, with all settings 0.
-func policies() []Policy {
-	return []Policy{Ahead{}, Index{}, MinimumDelay{}, PostingRate{}, AdvaRSS{}, Trained{}, RoundRobin{}}
+// policies returns one of each kind.
+func policies(execution time.Duration) []Policy {
+	trained := Trained{Every: execution}
+	return []Policy{Ahead{}, Index{}, MinimumDelay{}, PostingRate{}, AdvaRSS{Trained: trained}, trained, RoundRobin{}}
 }
 
 // shortest is the default of Schedule.Shortest: no source needs to be polled more often (A09).

@@ -193,11 +193,11 @@ func TestLossTermMatchesPoissonTail(t *testing.T) {
 
 func TestNamedPolicies(t *testing.T) {
 	for _, p := range poll.Policies() {
-		if q, err := poll.Named(p.Name()); err != nil || q != p {
+		if q, err := poll.Named(p.Name(), 0); err != nil || q != p {
 			t.Errorf("%s: %v, %v", p.Name(), q, err)
 		}
 	}
-	if _, err := poll.Named("best"); err == nil || !strings.Contains(err.Error(), "round-robin") {
+	if _, err := poll.Named("best", 0); err == nil || !strings.Contains(err.Error(), "round-robin") {
 		t.Errorf("error %v", err)
 	}
 }

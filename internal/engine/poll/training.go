@@ -3,7 +3,7 @@ package poll
 import "math"
 
 // Training is advaRSS's timer of a feed of which nothing else is known (A03, A04). Its unit is the execution:
-// one round of the crawler, every ten minutes. The zero value is that of a new feed.
+// one round of the crawler, see [Trained]. The zero value is that of a new feed.
 type Training struct {
 	M   float64 // the time between two polls, 1 to 80 executions; the paper calls it a median, which it is not (E31). 0 means 4, as at the beginning
 	T   float64 // executions since it last changed, at least; 0 means 1, as at the beginning

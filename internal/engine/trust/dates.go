@@ -15,7 +15,7 @@ const (
 	Good                  // they move when pages do
 	Now                   // they are the time of the request
 	Alike                 // nearly all the same: a date of the file, not of pages
-	Absurd                // mostly before 1993 or in the future (P13)
+	Absurd                // mostly beyond the limits: before 1993 or in the future (P13)
 	Frozen                // pages change and the dates do not
 	False                 // the dates change and the pages do not
 )
@@ -41,7 +41,7 @@ type Dates struct {
 	Right, Wrong, Missed, Quiet float32
 
 	Late   float32 // of Right and Wrong, those dated at the moment of reading
-	Absurd float32 // dates that P13 ignores
+	Absurd float32 // dates beyond the limits (P13)
 
 	census Worth // judgement of the file as a whole, when it was read last
 }
@@ -65,6 +65,7 @@ type Sight struct {
 	Asked  time.Time     // this visit
 	// Changed is as in Seen. It may be false for a change after Read.
 	Changed bool
+	Limits  protocol.DateLimits // of Stated
 }
 
 // Visit records a visit. A date that moved between the last visit and this one without a clear order is
@@ -73,7 +74,7 @@ func (d *Dates) Visit(s Sight) {
 	if s.Stated.IsZero() || s.Last.IsZero() || s.Read.Before(s.Last) {
 		return
 	}
-	stated, sane := protocol.SaneModified(s.Stated, s.Read)
+	stated, sane := s.Limits.Sane(s.Stated, s.Read)
 	if !sane {
 		d.Absurd++
 		d.age()
@@ -125,7 +126,7 @@ const build = 2 * time.Minute
 
 // Census judges a file of dates as a whole, read at one moment; the judgement holds until the next one.
 // Entries without a date are zero Dates. It needs at least 10 dates for a judgement.
-func (d *Dates) Census(dates []protocol.Date, read time.Time) {
+func (d *Dates) Census(dates []protocol.Date, read time.Time, limits protocol.DateLimits) {
 	d.census = Unproved
 	var stated, absurd, now int
 	times := make(map[int64]int)
@@ -135,7 +136,7 @@ func (d *Dates) Census(dates []protocol.Date, read time.Time) {
 			continue
 		}
 		stated++
-		at, sane := protocol.SaneModified(t.Time, read)
+		at, sane := limits.Sane(t.Time, read)
 		if !sane {
 			absurd++
 			continue

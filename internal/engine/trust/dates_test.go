@@ -102,13 +102,27 @@ func TestDatesOfAFileAreJudgedTogether(t *testing.T) {
 		}), trust.Unproved},
 	} {
 		var d trust.Dates
-		d.Census(c.dates, start)
+		d.Census(c.dates, start, protocol.DateLimits{})
 		if got := d.Worth(); got != c.want {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
-		d.Census(file(100, apart), start)
+		d.Census(file(100, apart), start, protocol.DateLimits{})
 		if got := d.Worth(); got != trust.Unproved {
 			t.Errorf("%s, then corrected: still %v", c.what, got)
+		}
+	}
+
+	// Whether a date is absurd depends on the limits, for a file and for visits.
+	early := func(i int) time.Time { return time.Date(1980, 1, 1+i, 0, 0, 0, 0, time.UTC) }
+	for earliest, want := range map[time.Time]trust.Worth{{}: trust.Absurd, early(0): trust.Unproved} {
+		limits := protocol.DateLimits{Earliest: earliest}
+		var file100, visits trust.Dates
+		file100.Census(file(100, early), start, limits)
+		for i := range 20 {
+			visits.Visit(trust.Sight{Stated: early(1), Before: early(1), Last: start.Add(-time.Hour), Read: start, Asked: start.Add(time.Duration(i)), Limits: limits})
+		}
+		if file100.Worth() != want || visits.Worth() != want {
+			t.Errorf("earliest %v: a file's dates of 1980 are %v, those that visits show are %v, want %v", earliest, file100.Worth(), visits.Worth(), want)
 		}
 	}
 }
@@ -171,7 +185,7 @@ func FuzzVisit(f *testing.F) {
 		for range 100 {
 			d.Visit(trust.Sight{Stated: time.Unix(stated, 0), Before: time.Unix(before, 0), Last: time.Unix(last, 0),
 				Read: time.Unix(read, 0), Asked: time.Unix(read, 0), Span: time.Duration(span), Changed: changed})
-			d.Census([]protocol.Date{{Time: time.Unix(stated, 0), Span: time.Duration(span)}}, time.Unix(read, 0))
+			d.Census([]protocol.Date{{Time: time.Unix(stated, 0), Span: time.Duration(span)}}, time.Unix(read, 0), protocol.DateLimits{})
 		}
 		if sum := d.Right + d.Wrong + d.Missed + d.Quiet + d.Absurd; sum > 65 {
 			t.Fatalf("%v visits are remembered", sum)

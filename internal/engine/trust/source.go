@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/parleyweb/parley/protocol"
 )
 
-// Rules are the parameters of the trust rule; the thesis gives none. The zero value means the defaults, as in
-// the package documentation.
+// Rules are the parameters of the trust rule; the thesis gives none but the limits of dates. The zero value means the
+// defaults, as in the package documentation.
 type Rules struct {
 	// Lies is the number of lies after which a source that was never right is mute. Zero means 20.
 	Lies int
@@ -17,6 +19,9 @@ type Rules struct {
 
 	// Samples is the number of notices taken in a mute period. Zero means 4.
 	Samples int
+
+	// Dates are the limits of dates; those beyond them are absurd.
+	Dates protocol.DateLimits
 }
 
 const (

@@ -223,6 +223,18 @@ func (s *IndexNow) KeyPath() (string, error) {
 	return s.key.base.Path + k.Key + ".txt", nil
 }
 
+// WriteKey writes the key's file into KeyDir, for a caller that deploys that directory before anything is sent.
+func (s *IndexNow) WriteKey() error {
+	err := s.init()
+	if err == nil {
+		err = s.key.writeFile()
+	}
+	if err != nil {
+		return fmt.Errorf("indexnow key: %w", err)
+	}
+	return nil
+}
+
 // ServesPath reports whether ServeHTTP serves a URL path: that of the key's file,
 // and for a day that of the previous key's file.
 func (s *IndexNow) ServesPath(path string) bool {

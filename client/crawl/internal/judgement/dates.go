@@ -31,7 +31,7 @@ func (j *Judge) Census(st *Standing, step *client.Step, now time.Time) {
 		return
 	}
 	if len(st.dates) > 0 {
-		st.trust.Date(string(collection.ByManifest)).Census(st.dates, now)
+		st.trust.Date(string(collection.ByManifest)).Census(st.dates, now, j.rules.Dates)
 	}
 	st.dates = nil
 }
@@ -47,7 +47,7 @@ func (j *Judge) BrokeOff(st *Standing) {
 func (j *Judge) Date(st *Standing, by collection.Signal, dates []protocol.Date, read time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	st.trust.Date(string(by)).Census(dates, read)
+	st.trust.Date(string(by)).Census(dates, read, j.rules.Dates)
 }
 
 // LastOf reports whether a step is the last one of a manifest. In an incomplete
@@ -70,14 +70,14 @@ func (j *Judge) SeenDates(st *Standing, v *collection.Visit, d *collection.Visit
 	defer j.mu.Unlock()
 	if t, err := http.ParseTime(v.LastModified); err == nil {
 		before, _ := http.ParseTime(d.Stated)
-		st.trust.Date(headerDates).Visit(trust.Sight{Stated: t, Span: time.Second, Before: before, Last: d.Before.Last, Read: v.Asked, Asked: v.Asked, Changed: d.Differs})
+		st.trust.Date(headerDates).Visit(trust.Sight{Stated: t, Span: time.Second, Before: before, Last: d.Before.Last, Read: v.Asked, Asked: v.Asked, Changed: d.Differs, Limits: j.rules.Dates})
 	}
 	by := d.Page.Signal
 	told, said := d.Page.Claim()
 	if by != collection.BySitemap && by != collection.ByFeed && by != collection.ByManifest || said.IsZero() || told.After(v.Asked) {
 		return
 	}
-	s := trust.Sight{Stated: said, Span: d.Page.Coarse(), Last: d.Before.Last, Read: told, Asked: v.Asked, Changed: d.Differs}
+	s := trust.Sight{Stated: said, Span: d.Page.Coarse(), Last: d.Before.Last, Read: told, Asked: v.Asked, Changed: d.Differs, Limits: j.rules.Dates}
 	if told.Before(d.Before.Last) {
 		// It has announced no change since our last visit: its date is as before.
 		// A feed drops its older entries, and says nothing about them.
@@ -119,7 +119,7 @@ func (j *Judge) CaughtUp(st *Standing, p *collection.Page, item *protocol.Item) 
 	if !ok {
 		return
 	}
-	modified, sane := protocol.SaneModified(item.Modified, time.Now())
+	modified, sane := j.rules.Dates.Sane(item.Modified, time.Now())
 	dated := sane && modified.After(f.before) && !modified.After(f.at) && st.trust.Date(string(collection.ByManifest)).Worth().Signal()
 	if dated || !item.Digest.IsZero() && item.Digest == p.Digest {
 		delete(st.unsure, p.ID)

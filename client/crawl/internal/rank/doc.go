@@ -1,2 +1,2 @@
-// Package rank computes the importance of pages from links alone.
+// Package rank computes how good pages are: from the links between them, and from what is known of each.
 package rank

@@ -8,9 +8,9 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
-// Pages ranks all pages of a collection by the links between them (K02): 1 is the average page. It returns the entries of the
-// queue that have moved.
-func Pages(ctx context.Context, col *collection.Collection) (moved []frontier.Entry, err error) {
+// Pages ranks all pages of a collection by the links between them (K02): 1 is the average page. Jump is the probability of going
+// to any page instead of along a link; 0 means 0.15. It returns the entries of the queue that have moved.
+func Pages(ctx context.Context, col *collection.Collection, jump float64) (moved []frontier.Entry, err error) {
 	n := col.Len()
 	if n == 0 || n > math.MaxInt32 {
 		return nil, nil
@@ -33,7 +33,7 @@ func Pages(ctx context.Context, col *collection.Collection) (moved []frontier.En
 			}
 		}
 	}
-	ranks := pagerank(n, links, nil)
+	ranks := pagerank(n, links, &options{Jump: jump})
 	if failed != nil {
 		return nil, failed
 	}

@@ -1,4 +1,4 @@
-package crawl
+package rank
 
 import (
 	"fmt"
@@ -22,9 +22,9 @@ type Quality struct {
 // DefaultQuality uses no inputs that need the whole link graph.
 var DefaultQuality = Quality{Depth: 1, Static: 1, Access: 1}
 
-// parseQuality reads weights such as "depth=1,static=0.5". Those that are not
+// ParseQuality reads weights such as "depth=1,static=0.5". Those that are not
 // named are 0; the empty string means DefaultQuality.
-func parseQuality(s string) (Quality, error) {
+func ParseQuality(s string) (Quality, error) {
 	if s == "" {
 		return DefaultQuality, nil
 	}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/parleyweb/parley/internal/site/ping"
+	"github.com/parleyweb/parley/server"
+)
+
+// send notifies IndexNow engines and WebSub hubs. A failure of one does not keep the other from being
+// notified.
+func (j *job) send(ctx context.Context, p *server.Publisher) error {
+	return errors.Join(j.sendIndexNow(ctx, p), j.sendWebSub(ctx, p))
+}
+
+// begin gives engines, and hubs of a build, that are new to a journal a cursor before the scan, so that the changes it
+// finds are news to them, even if the state was lost and the journal begins with the items of the manifest.
+func (j *job) begin(ctx context.Context, p *server.Publisher) error {
+	if !p.Journal.Whole() { // a first description is no news
+		return nil
+	}
+	if w := j.site.WebSub(p.Journal, p.Journal.Head, j.env.Log); w != nil && j.build != nil {
+		st, err := w.Status()
+		if err == nil && slices.ContainsFunc(st, func(p ping.PingStatus) bool { return p.Cursor.IsZero() }) {
+			_, _, err = w.Turn(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
+	if s == nil {
+		return nil
+	}
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(st.Engines, func(e ping.EngineStatus) bool { return e.Cursor.IsZero() }) {
+		_, err = s.Turn(ctx)
+	}
+	return err
+}
+
+func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {
+	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
+	if s == nil {
+		return nil
+	}
+	sent, err := s.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	if sent.Batches > 0 || sent.Pending > 0 {
+		j.printInfo(fmt.Sprintf("IndexNow: %d URLs sent, %d waiting", sent.Sent, sent.Pending))
+	}
+	j.printInfo(sent.Failed...)
+	return keyTrouble(s)
+}
+
+func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
+	published := p.Published
+	if j.build != nil { // what is sent is live
+		published = p.Journal.Head
+	}
+	s := j.site.WebSub(p.Journal, published, j.env.Log)
+	if s == nil {
+		return nil
+	}
+	pings, failed, err := s.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	if pings > 0 {
+		j.printInfo(fmt.Sprintf("WebSub: %d pings sent", pings))
+	}
+	j.printInfo(failed...)
+	return nil
+}
+
+// keyTrouble returns an error if an engine does not accept the site's key: that needs a person, and all other
+// trouble passes by itself.
+func keyTrouble(s *ping.IndexNow) error {
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	for _, e := range st.Engines {
+		switch e.Key {
+		case ping.KeyBurned, ping.KeyRefused, ping.KeyUnserved:
+			return fmt.Errorf("IndexNow: %s: %s; --indexnow-rotate generates a new key if one is rejected for good", e.Name, e.Trouble)
+		}
+	}
+	return nil
+}
