@@ -67,6 +67,9 @@ type JournalOptions struct {
 	// second counts as one: a process that checks for a holder opens the file for a moment.
 	Wait time.Duration
 
+	// ReadOnly opens a journal that exists, to look at it: nothing is written, and Published and Manifest must be empty.
+	ReadOnly bool
+
 	HTTP *http.Client // for Published; only its Transport is used; nil means http.DefaultTransport
 	Log  *slog.Logger
 	Now  func() time.Time
@@ -89,7 +92,7 @@ type JournalOptions struct {
 //
 // The error wraps ErrHeld when another process has the journal open.
 func OpenJournal(ctx context.Context, path string, o JournalOptions) (*Journal, error) {
-	j, err := journal.Open(path, &journal.Options{Retention: o.Retention, MaxChanges: o.MaxChanges, Wait: max(o.Wait, time.Second), Now: o.Now})
+	j, err := journal.Open(path, &journal.Options{Retention: o.Retention, MaxChanges: o.MaxChanges, Wait: max(o.Wait, time.Second), ReadOnly: o.ReadOnly, Now: o.Now})
 	if err != nil {
 		return nil, err
 	}

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -37,13 +35,13 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 			if err := site.StatePath(); err != nil {
 				return err
 			}
-			s, running, err := statusOf(ctx, &site, env.Log)
+			s, running, err := site.Status(ctx, env.Log)
 			if err != nil {
 				return err
 			}
 			var told tellersStatus
 			var forms *formsStatus
-			var robots robotsStatus
+			var robots siteflags.RobotsStatus
 			if running {
 				if err := server.Ask(ctx, site.State, "GET", "/robots", &robots); err != nil {
 					env.Log.Debug("the process that uses the state does not report on robots.txt", "err", err)
@@ -61,7 +59,7 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 				err = env.PrintJSON(struct {
 					server.Status
 					tellersStatus
-					robotsStatus
+					siteflags.RobotsStatus
 					Forms *formsStatus `json:"forms,omitempty"`
 				}{s, told, robots, forms})
 			} else {
@@ -72,47 +70,19 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 				printForms(env, forms)
 				printTellers(env, told)
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case s.MassHeld:
-				return fmt.Errorf("%d pages are missing: if they were deleted on purpose, run rdfgen --accept-deletions", s.Held)
-			case forms != nil && forms.Evidence != nil && forms.Evidence.Mass:
-				return fmt.Errorf("the web server refuses %d or more pages that used to be public: no content is delivered and no deletion is announced until it serves them again, or until you run notifier recheck --accept-refusals", forms.Evidence.Suspect)
-			case robots.Lost:
-				return errors.New("robots.txt is missing or has no rule: restore it, or, to allow everything, give it the two lines \"User-agent: *\" and \"Disallow:\"")
-			case s.Error != "":
-				return errors.New(s.Error)
 			}
-			return nil
+			var shown *evidence.Status
+			if forms != nil {
+				shown = forms.Evidence
+			}
+			return siteflags.Attention(s, robots, shown)
 		},
 	}
 }
 
-// statusOf asks the process that holds the state, or reads the state.
-func statusOf(ctx context.Context, site *siteflags.Place, log *slog.Logger) (s server.Status, running bool, err error) {
-	err = server.Ask(ctx, site.State, "GET", "/status", &s)
-	if !errors.Is(err, server.ErrNoHolder) {
-		return s, true, err
-	}
-	if _, err := os.Stat(site.State); errors.Is(err, fs.ErrNotExist) {
-		return s, false, fmt.Errorf("there is no state of %s at %s: run notifier, or rdfgen --out, to create it", site.Base, site.State)
-	}
-	journal, err := server.OpenJournal(ctx, site.State, server.JournalOptions{Base: site.Base, Log: log})
-	if err != nil {
-		return s, false, err
-	}
-	defer journal.Close()
-	return (&server.Publisher{Journal: journal}).Status(), false, nil
-}
-
-// robotsStatus is a problem with robots.txt; empty if all is well.
-type robotsStatus struct {
-	Robots string `json:"robots,omitempty"`
-	Lost   bool   `json:"robots_lost,omitempty"` // a person is needed
-}
-
-func robotsOf(rules siteflags.Rules) (s robotsStatus) {
+func robotsOf(rules siteflags.Rules) (s siteflags.RobotsStatus) {
 	s.Robots, _, s.Lost = rules.RobotsProblem()
 	return s
 }

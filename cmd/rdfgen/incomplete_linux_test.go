@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,11 @@ import (
 // runAsNobody is run for a user who cannot read everything, as the superuser can.
 func (d *desk) runAsNobody(code int, flags ...string) (stdout, stderr string) {
 	d.t.Helper()
+	asNobody(func() { stdout, stderr = d.run(code, flags...) })
+	return stdout, stderr
+}
+
+func asNobody(f func()) {
 	if os.Getuid() == 0 {
 		asUser := func(id int) {
 			if err := syscall.Setresuid(-1, id, -1); err != nil { // of all threads
@@ -24,7 +30,7 @@ func (d *desk) runAsNobody(code int, flags ...string) (stdout, stderr string) {
 		asUser(65534)
 		defer asUser(0)
 	}
-	return d.run(code, flags...)
+	f()
 }
 
 func (d *desk) chmod(mode os.FileMode, names ...string) {
@@ -54,6 +60,13 @@ func TestUnreadableIsNamedAndStays(t *testing.T) {
 	if err := os.Remove(filepath.Join(d.root, "open/g.html")); err != nil { // a link that may lead anywhere does not hide this
 		t.Fatal(err)
 	}
+	asNobody(func() {
+		list := d.doctor(1, "http://127.0.0.1:1/")
+		i := slices.IndexFunc(list, func(f diagnosis) bool { return f.Check == "docroot" && f.State == fault })
+		if i < 0 || !strings.HasPrefix(list[i].Says, "cannot read all of ") || !strings.Contains(list[i].Fix, "\n    --exclude '/closed/' ") {
+			t.Errorf("doctor: %+v", list)
+		}
+	})
 	patterns := []string{"/a.html", "/closed/", "/index.html", "/it's/d.html", `/we\[i\]rd\*/e.html`}
 	for i := range 3 {
 		out, said := d.runAsNobody(1, append(d.published(), "--json")...)

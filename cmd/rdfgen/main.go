@@ -4,16 +4,12 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -73,7 +69,7 @@ func rdfgen() *command.Command {
 		Name:     "rdfgen",
 		Summary:  "describe a site as robots.rdf, a sitemap and feeds",
 		Usage:    "--docroot DIR --base URL [options]",
-		Sub:      append(shared(checkCommand(), reportCommand(), learnCommand()), publishCommand()),
+		Sub:      append(shared(checkCommand(), reportCommand(), learnCommand(), setupCommand()), doctorCommand(), publishCommand()),
 		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: siteflags.NotifierOnly(), Exclusive: j.site.Claims},
 		Help:     help,
 		Required: []string{"base"},
@@ -277,6 +273,10 @@ func (j *job) publishOnce(ctx context.Context) error {
 		}
 		checked = &c
 	}
+	// The date of the file is that of the last scan, even if that found no change: doctor reads it.
+	if err := os.Chtimes(j.site.State, time.Time{}, time.Now()); err != nil {
+		j.env.Log.Debug("the state cannot be dated", "err", err)
+	}
 	err = errors.Join(j.report(found, checked), begun, tell(ctx, p))
 	if err == nil && said { // robots.txt is lost: a person is needed, and was told
 		err = &command.ExitError{Code: command.Failure}
@@ -391,82 +391,4 @@ func (j *job) next(found inventory.Report) string {
 		return fmt.Sprintf("%d pages are missing; the next run, or --accept-deletions now, announces them as deleted", found.HeldNow)
 	}
 	return ""
-}
-
-// list prints what would be published, then what is left out by reason. It
-// reads the pages, since some can be left out for what they say.
-func (j *job) list(ctx context.Context) error {
-	site, err := j.inventory(nil)
-	if err != nil {
-		return err
-	}
-	type left struct {
-		Reason string   `json:"reason"`
-		Places []string `json:"places"`
-	}
-	found := inventory.Report{Unreadable: make(map[string]string)}
-	var out struct {
-		Published []string `json:"published"`
-		LeftOut   []*left  `json:"left_out"`
-		Unseen    []string `json:"unseen,omitempty"`
-	}
-	out.Published, out.LeftOut = []string{}, []*left{} // in JSON, none is [] and not null
-	byReason := map[string]*left{}
-	for o, err := range site.Scan(ctx, nil) {
-		var unseen *inventory.UnseenError
-		if err == nil && o.LeftOut == "" {
-			r, err := site.Read(ctx, o)
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case errors.Is(err, fs.ErrNotExist):
-				continue
-			case err != nil:
-				out.Unseen = append(out.Unseen, err.Error())
-				found.Unreadable[o.Place] = "" // the line with the cause comes before
-				continue
-			}
-			o = r
-		}
-		switch {
-		case errors.As(err, &unseen):
-			out.Unseen = append(out.Unseen, unseen.Error())
-			found.Unreadable[unseen.Place] = ""
-		case err != nil:
-			return err
-		case o.LeftOut == "":
-			out.Published = append(out.Published, o.URL)
-		default:
-			found.LeftOut++
-			reason, _, _ := strings.Cut(o.LeftOut, ":")
-			if byReason[reason] == nil {
-				byReason[reason] = &left{Reason: reason}
-				out.LeftOut = append(out.LeftOut, byReason[reason])
-			}
-			byReason[reason].Places = append(byReason[reason].Places, cmp.Or(o.Place, o.URL))
-		}
-	}
-	found.New, found.Unread = len(out.Published), len(found.Unreadable)
-	incomplete := j.incomplete(&found)
-	if j.json {
-		return errors.Join(j.env.PrintJSON(out), incomplete)
-	}
-	w := bufio.NewWriter(j.env.Stdout)
-	for _, u := range out.Published {
-		fmt.Fprintln(w, "publish ", u)
-	}
-	for _, l := range out.LeftOut {
-		for _, p := range l.Places {
-			fmt.Fprintf(w, "leave out %q: %s\n", p, l.Reason)
-		}
-	}
-	for _, u := range out.Unseen {
-		fmt.Fprintln(w, "unread  ", u)
-	}
-	fmt.Fprintf(w, "%d pages would be published.", len(out.Published))
-	for _, l := range out.LeftOut {
-		fmt.Fprintf(w, " %d left out: %s.", len(l.Places), l.Reason)
-	}
-	fmt.Fprintln(w, "\nNext: to publish the site, run the same command with --out FILE instead of --dry-run.")
-	return errors.Join(w.Flush(), incomplete)
 }

@@ -132,17 +132,14 @@ func eachLine(r io.Reader, f func(line string) error) error {
 // configParser reads the options for all sites and those of one, and notes where each was set.
 func (c *Command) configParser(o *options, site string) ff.ConfigFileParser {
 	return func(r io.Reader, set func(name, value string) error) error {
-		number, section := 0, ""
+		last := ""
 		first := make(map[string]int) // the line of an option in this section
-		return eachLine(r, func(line string) error {
-			number++
-			if m := sectionLine.FindStringSubmatch(line); m != nil {
-				section = m[1]
+		return EachOption(r, func(number int, section, name, value string) error {
+			if section != last {
+				last = section
 				clear(first)
-				return nil
 			}
-			name, value, ok := splitLine(line)
-			if !ok || section != "" && section != site {
+			if section != "" && section != site {
 				return nil
 			}
 			where := fmt.Sprintf("%s:%d", o.fs.Lookup("config").Value, number)
@@ -167,6 +164,24 @@ func (c *Command) configParser(o *options, site string) ff.ConfigFileParser {
 			return nil
 		})
 	}
+}
+
+// EachOption calls f for each line of a configuration file that sets an option, with the line's number, from 1, and the
+// section that it is in: "" before the first. It ends with an error of f.
+func EachOption(r io.Reader, f func(number int, section, name, value string) error) error {
+	number, section := 0, ""
+	return eachLine(r, func(line string) error {
+		number++
+		if m := sectionLine.FindStringSubmatch(line); m != nil {
+			section = m[1]
+			return nil
+		}
+		name, value, ok := splitLine(line)
+		if !ok {
+			return nil
+		}
+		return f(number, section, name, value)
+	})
 }
 
 // splitLine returns the option in a line, if there is one, and its value. A comment begins with "#", at the

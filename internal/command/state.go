@@ -14,19 +14,28 @@ import (
 // maxStateName bounds the name of a state file, in bytes, below the limits of file systems.
 const maxStateName = 200
 
-// StatePath returns the default file for the state of the site at the base URL, and creates its folder if
-// missing. The folder is systemd's ($STATE_DIRECTORY), else /var/lib/parley if it is writable, else one of
-// the user's; so all our commands find the same file.
+// StatePath returns FindState, and creates its folder if missing.
 func StatePath(base string) (string, error) {
+	path, err := FindState(base)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return "", fmt.Errorf("default state of %s: %w; name a file with --state", base, err)
+	}
+	return path, nil
+}
+
+// FindState returns the default file for the state of the site at the base URL. Its folder is systemd's
+// ($STATE_DIRECTORY), else /var/lib/parley if it is writable, else one of the user's; so all our commands find the same
+// file.
+func FindState(base string) (string, error) {
 	name, err := stateName(base)
 	if err != nil {
 		return "", err
 	}
 	dir, err := stateDir(runtime.GOOS, os.Getenv, mayWrite)
 	if err != nil {
-		return "", fmt.Errorf("default state of %s: %w; name a file with --state", base, err)
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", fmt.Errorf("default state of %s: %w; name a file with --state", base, err)
 	}
 	return filepath.Join(dir, name), nil

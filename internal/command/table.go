@@ -1,8 +1,11 @@
 package command
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
 
@@ -43,4 +46,16 @@ func (n *narrow) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
+}
+
+// Ask asks the person at the terminal, and returns the answer without spaces around it. ok is false if there is nobody:
+// Stdin or Stderr is no terminal, or was closed.
+func (e *Env) Ask(question string) (answer string, ok bool) {
+	in, isFile := e.Stdin.(*os.File)
+	if !isFile || !e.IsTerminal() || !term.IsTerminal(int(in.Fd())) {
+		return "", false
+	}
+	fmt.Fprint(e.Stderr, question, " ")
+	line, err := bufio.NewReader(in).ReadString('\n') // a terminal hands over one line at a time
+	return strings.TrimSpace(line), err == nil
 }

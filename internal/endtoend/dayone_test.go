@@ -90,7 +90,7 @@ func TestDayOne(t *testing.T) {
 	must(os.WriteFile(conf, fmt.Appendf(nil, "pid %[1]s/nginx.pid;\nerror_log %[1]s/error.log;\nuser root;\nevents {}\nhttp {\n"+
 		"include /etc/nginx/mime.types;\naccess_log %[2]s/access.log combined;\nclient_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n"+
 		"fastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n"+
-		"server { listen %[3]s; server_name 127.0.0.1; root %[4]s; index index.html; include %[5]s; }\n}\n", dir, logs, addr, root, gone), 0o644))
+		"server { listen %[3]s; server_name 127.0.0.1; root %[4]s; index index.html; include %[5]s; location = /robots.rdf { types { application/rdf+xml rdf; } } }\n}\n", dir, logs, addr, root, gone), 0o644))
 	// The session's "nginx" is the one of this test. A reload returns when the old worker is gone, so that
 	// the new one answers the next request.
 	must(os.WriteFile(filepath.Join(tools, "nginx"), fmt.Appendf(nil, "#!/bin/sh\nold=$(pgrep -P \"$(cat %[3]s/nginx.pid 2>/dev/null)\" 2>/dev/null)\n"+

@@ -59,13 +59,19 @@ func asciiHost(base string) string {
 	return u.String()
 }
 
-// StatePath determines where the state is stored, and rejects a place that the web server would serve.
-func (p *Place) StatePath() error {
+// StatePath determines where the state is stored, creates the folder of its default, and rejects a place that the web
+// server would serve.
+func (p *Place) StatePath() error { return p.statePath(command.StatePath) }
+
+// FindState is StatePath for a command that creates nothing.
+func (p *Place) FindState() error { return p.statePath(command.FindState) }
+
+func (p *Place) statePath(byDefault func(base string) (string, error)) error {
 	if err := p.canonical(); err != nil {
 		return err
 	}
 	if p.State == "" {
-		path, err := command.StatePath(p.Base)
+		path, err := byDefault(p.Base)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/command"
+)
+
+// doctor runs rdfgen doctor on a site that cron publishes, and returns its checks.
+func (d *desk) doctor(code int, base string, flags ...string) []diagnosis {
+	d.t.Helper()
+	var out, errs strings.Builder
+	args := append([]string{"doctor", "--docroot", d.root, "--base", base, "--json"}, append(d.published(), flags...)...)
+	if got := command.Main(d.t.Context(), rdfgen, args, nil, &out, &errs); got != code {
+		d.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
+	}
+	var found struct{ Checks []diagnosis }
+	if err := json.Unmarshal([]byte(out.String()), &found); err != nil {
+		d.t.Fatalf("%v: %s", err, out.String())
+	}
+	return found.Checks
+}
+
+func says(list []diagnosis, check, state, text string) bool {
+	return slices.ContainsFunc(list, func(d diagnosis) bool {
+		return d.Check == check && d.State == state && strings.Contains(d.Says, text)
+	})
+}
+
+// A site without a notifier is well while cron runs, and doctor changes nothing.
+func TestDoctorOfASiteUnderCron(t *testing.T) {
+	d := newDesk(t, "index.html", "a.html")
+	files := http.FileServer(http.Dir(d.root))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.rdf" {
+			w.Header().Set("Content-Type", "application/rdf+xml")
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	base := web.URL + "/"
+	if list := d.doctor(1, base); !says(list, "state", fault, "there is no state") || !says(list, "robots.rdf", fault, "404 Not Found") {
+		t.Errorf("before the first scan: %+v", list)
+	}
+	state := filepath.Join(d.dir, "state")
+	if _, err := os.Stat(state); err == nil {
+		t.Error("doctor has created a state")
+	}
+
+	publish := func() { d.t.Helper(); d.run(0, append(d.published(), "--base", base)...) }
+	publish()
+	if list := d.doctor(0, base); !says(list, "notifier", note, "none is running") || !says(list, "robots.rdf", fine, "is current") || !says(list, "pages", fine, "2 of 2 pages") {
+		t.Errorf("under cron: %+v", list)
+	}
+	was, err := os.Stat(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(state, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if list := d.doctor(1, base); !says(list, "scans", fault, "the site was scanned 2h") {
+		t.Errorf("without cron: %+v", list)
+	}
+	if st, err := os.Stat(state); err != nil || st.ModTime().After(long.Add(time.Second)) || st.Size() != was.Size() {
+		t.Errorf("doctor has written to the state: %v, %v", st, err)
+	}
+	publish() // which finds no change
+	d.doctor(0, base)
+
+	if list := d.doctor(1, base, "--docroot", filepath.Join(d.dir, "empty")); !says(list, "docroot", fault, "no such file") {
+		t.Errorf("another docroot: %+v", list)
+	}
+	if err := os.Remove(filepath.Join(d.root, "robots.rdf")); err != nil {
+		t.Fatal(err)
+	}
+	if list := d.doctor(1, base); !says(list, "robots.rdf", fault, "404 Not Found") {
+		t.Errorf("without a manifest: %+v", list)
+	}
+}
+
+// Typing errors in the file that notifier and rdfgen read are found by doctor too.
+func TestDoctorReadsTheConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "parley.conf")
+	if err := os.WriteFile(file, []byte("base http://127.0.0.1:1/\nadmin 127.0.0.1:8640\ndry-run\nsitmap x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	if code := command.Main(t.Context(), rdfgen, []string{"doctor", "--config", file}, nil, &out, &errs); code != 2 || !strings.Contains(errs.String(), `parley.conf:4: unknown option "sitmap"`) {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+}
