@@ -273,7 +273,7 @@ func (s *Scanner) take(t tag, hidden, template bool) {
 		s.follow(attrSrc, Frame, 0)
 	case tagMeta:
 		if bytes.EqualFold(bytes.TrimSpace(p.value(attrHTTPEquiv)), []byte("refresh")) {
-			s.Refs.add(p.clean(refreshRef(p.value(attrContent))), Refresh, false)
+			s.Refs.add(p.clean(RefreshRef(p.value(attrContent))), Refresh, false)
 		}
 	case tagLink:
 		switch kind, ok := linkKind(rel, p.value(attrType)); {
