@@ -25,6 +25,7 @@ type Options struct {
 		Store      string // warc, mirror, both or none
 		Coding     string // of WARC records: none, gzip or zstd
 		Answers    string // archived besides pages: usual (redirects, 404, 410), all or none
+		Requests   bool   // also archive the requests
 		MaxWARC    int64  // bytes after which a new WARC file begins
 		NoLinks    bool   // do not store the links between pages
 		TextDigest bool   // also digest the main text, so that events can say whether it changed

@@ -127,7 +127,8 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	}
 	down := again.Down
 	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
-	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks,
+	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, Requests: s.Requests, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks,
+		Info:     map[string]string{"operator": o.Fetch.Contact, "http-header-user-agent": o.userAgent(), "robots": "classic"}, // that is, obeyed
 		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy, TextOnly: text,
 		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite,
 		Again: collection.Again{Failing: failing, Lost: again.DNS, Refused: again.Refused, Moved: again.Refused, Gone: 4 * again.Refused},
@@ -273,10 +274,14 @@ func (o *Options) announcements(c *settings) (err error) {
 	return nil
 }
 
+func (o *Options) userAgent() string {
+	return o.Fetch.Agent + strings.TrimPrefix(UserAgent(o.Fetch.Contact), UserAgent(""))
+}
+
 // Harvester returns a Harvester with these options.
 func (o *Options) Harvester() (*harvest.Harvester, error) {
 	f := &o.Fetch
-	h := harvest.Options{Agent: f.Agent + strings.TrimPrefix(UserAgent(f.Contact), UserAgent("")),
+	h := harvest.Options{Agent: o.userAgent(),
 		Wait: f.Wait, WaitBig: f.WaitBig, MaxRate: f.MaxRate, Sites: f.InFlight, MinSites: f.MinInFlight, Overbook: true,
 		PerConn: f.PerConnection, ConnectTimeout: f.ConnectTimeout, MinSpeed: f.MinSpeed, MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
 	if strings.Contains(f.Contact, "@") && !strings.Contains(f.Contact, "://") {

@@ -44,6 +44,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("store", &col.Store, "store contents as `FORM`: warc, mirror, both or none"),
 		bind("coding", &col.Coding, "compress WARC records with `CODING`: none, gzip or zstd"),
 		bind("answers", &col.Answers, "archive `WHICH` responses besides pages: usual (redirects, 404, 410), all or none"),
+		bind("requests", &col.Requests, "also archive the requests, as WARC records beside those of their responses"),
 		bind("max-warc", &col.MaxWARC, "begin a new WARC file after `SIZE`"),
 		bind("no-links", &col.NoLinks, "do not store the links between pages"),
 		bind("no-parse", &sources.NoParse, "do not parse pages for links; URLs come only from manifests, sitemaps, feeds and notices"),
