@@ -83,6 +83,8 @@ type Options struct {
 		Resolver     string   // address of a name server; empty: that of the system
 		BlockedIP    []string // addresses and prefixes that are never connected to
 		AllowPrivate bool     // also connect to addresses outside the public Internet
+		CA           string   // PEM file of certificate authorities to trust besides those of the system
+		Proxy        string   // http://HOST:PORT or socks5://HOST:PORT, through which all connections are made
 		PerAddress   string   // requests a second to one IP address, and connections, such as 5/s,8; empty: 2/s,4
 
 		Wait, WaitBig         time.Duration // after each request, before the next one to the site; WaitBig for sites of more than 100 pages

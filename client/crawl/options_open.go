@@ -2,10 +2,8 @@ package crawl
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"math"
-	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -312,11 +310,17 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 		h.Blocked = append(h.Blocked, p)
 	}
 	if f.Resolver != "" {
-		h.Resolver = resolverAt(f.Resolver)
+		h.Resolver = harvest.ResolverAt(f.Resolver)
+	}
+	var err error
+	if h.TLS, err = harvest.Authorities(f.CA); err != nil {
+		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("CA"), err)
+	}
+	if h.Dial, err = harvest.Proxy(f.Proxy); err != nil {
+		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("Proxy"), err)
 	}
 	if f.PerAddress != "" {
 		rate, conns, both := strings.Cut(f.PerAddress, ",")
-		var err error
 		h.AddressRate, err = strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rate), "/s"), 64)
 		if err == nil && both {
 			h.AddressConns, err = strconv.Atoi(strings.TrimSpace(conns))
@@ -326,16 +330,6 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 		}
 	}
 	return &harvest.Harvester{Options: h}, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection})
-}
-
-// resolverAt returns a resolver that uses only this name server.
-func resolverAt(address string) *net.Resolver {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		address = net.JoinHostPort(address, "53")
-	}
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}}
 }
 
 // CheckURL returns an error if the options suit only one's own machines, and the host of a URL may be somebody else's.

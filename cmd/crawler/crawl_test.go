@@ -5,12 +5,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -211,6 +215,44 @@ func TestArchiveOfACrawl(t *testing.T) {
 		if got := info.Get(name); got != want {
 			t.Errorf("warcinfo: %s is %q, want %q", name, got, want)
 		}
+	}
+}
+
+// A site whose certificate is of an authority of one's own is crawled with --ca, and not without. A wrong file or proxy is a misuse.
+func TestOwnAuthority(t *testing.T) {
+	site := sitetest.NewSite(t, map[string]string{"index.html": "<title>Home</title>home"})
+	inner, err := url.Parse(site.Base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(inner))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	start := secure.URL + inner.Path
+	dir := filepath.Join(t.TempDir(), "crawl")
+	crawl := append([]string{"crawl", start, "--patience", "1ns"}, own(dir)...)
+	program(t.Context(), crawl...)
+	if code, out, _ := program(t.Context(), "get", start, "--into", dir); code == 0 {
+		t.Errorf("crawled without --ca: %q", out)
+	}
+	if code, _, said := program(t.Context(), append(crawl, "--ca", ca, "--again")...); code != 0 {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if code, out, said := program(t.Context(), "get", start, "--into", dir); code != 0 || !strings.Contains(out, "home") {
+		t.Errorf("get: exit code %d: %q %s", code, out, said)
+	}
+	for _, args := range [][]string{append(crawl, "--ca", dir), {"follow", start, "--into", t.TempDir(), "--ca", dir}} {
+		if code, _, said := program(t.Context(), args...); code != 2 || !strings.Contains(said, "--ca: ") {
+			t.Errorf("%q: exit code %d: %s", args, code, said)
+		}
+	}
+	if code, _, said := program(t.Context(), append(crawl, "--proxy", "127.0.0.1:3128")...); code != 2 || !strings.Contains(said, "--proxy: want http://HOST:PORT or socks5://HOST:PORT") {
+		t.Errorf("--proxy without a scheme: exit code %d: %s", code, said)
 	}
 }
 

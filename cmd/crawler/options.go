@@ -93,6 +93,8 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("resolver", &fetch.Resolver, "`ADDRESS` of a name server (default: that of the system)"),
 		bind("blocked-ip", &fetch.BlockedIP, "never connect to `ADDRESS or PREFIX` (repeatable)"),
 		bind("allow-private", &fetch.AllowPrivate, "also connect to addresses outside the public Internet"),
+		caFlag(&fetch.CA),
+		proxyFlag(&fetch.Proxy),
 		bind("per-address", &fetch.PerAddress, "send at most `RATE` requests a second to one IP address, over at most N connections, however many hosts it serves, as in 5/s or 5/s,8 (default: 2/s,4); not applied with --wait 0"),
 		bind("max-rate", &fetch.MaxRate, "send at most `N` requests a second to a site that states its own rate (0: ignore stated rates)"),
 		bind("in-flight", &fetch.InFlight, "crawl `N` sites in parallel"),
@@ -121,6 +123,14 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("stop-bytes", &o.Stop.Bytes, "stop after `SIZE` of response bodies"),
 		bind("stop-after", &o.Stop.After, "stop after `TIME`"),
 	}
+}
+
+func caFlag(file *string) command.Flag {
+	return command.Bind("ca", file, "trust the certificate authorities in `FILE` (PEM), too, besides those of the system")
+}
+
+func proxyFlag(proxy *string) command.Flag {
+	return command.Bind("proxy", proxy, "connect through the proxy at `URL`, http://HOST:PORT or socks5://HOST:PORT; names are still looked up here, and the proxy is asked for IP addresses")
 }
 
 // inOption matches the places in the name of a field at which the name of its option has a dash.

@@ -160,7 +160,9 @@ func (w *Writer) Close() error {
 		open := w.file.data != nil
 		err := errors.Join(w.file.sync(), w.file.closeFiles())
 		if err == nil && open {
-			err = writeIndex(w.file.path())
+			if err = writeIndex(w.file.path()); errors.Is(err, fs.ErrNotExist) {
+				err = nil // somebody has removed the files
+			}
 		}
 		return err
 	})

@@ -19,6 +19,16 @@ const (
 	enough     = 20               // outcomes before it is judged
 )
 
+// ResolverAt returns a resolver that uses only this name server, a host or an address with or without a port.
+func ResolverAt(address string) *net.Resolver {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(address, "53")
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
 // names looks up and caches addresses. It distinguishes a broken resolver from
 // names that do not exist.
 type names struct {
