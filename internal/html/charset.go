@@ -45,7 +45,7 @@ func toUTF8(b []byte) []byte {
 // header, empty if none; page is the page as served. The title of a page that declares UTF-8, and is not, stays as it is, too.
 func titled(text []byte, declared string, page []byte) []byte {
 	utf8Text := utf8.Valid(text)
-	if utf8Text && (!foreign(text) || declaresUTF8(declared, page)) {
+	if utf8Text && (!foreign(text) || !mayDeclare(declared, page)) {
 		return text
 	}
 	typ := mime.FormatMediaType("text/html", map[string]string{"charset": declared})
@@ -97,15 +97,23 @@ func foreign(text []byte) bool {
 	return false
 }
 
-// declaresUTF8 reports whether the charset of a response, or else the first one that its page names, is UTF-8. For most pages this
-// suffices, and costs little of what finding out the encoding does.
-func declaresUTF8(declared string, page []byte) bool {
+// mayDeclare reports whether a response or the beginning of its page may declare another charset than UTF-8. For most pages this
+// settles it, at little of the cost of finding out the encoding.
+func mayDeclare(declared string, page []byte) bool {
 	name := []byte(declared)
 	if len(name) == 0 {
-		_, name, _ = bytes.Cut(page[:min(len(page), prescan)], []byte("charset="))
-		name = bytes.TrimLeft(name, `"'`)
+		found := false
+		for _, word := range []string{"harset", "HARSET"} {
+			if _, name, found = bytes.Cut(page[:min(len(page), prescan)], []byte(word)); found {
+				break
+			}
+		}
+		if !found {
+			return false
+		}
+		name = bytes.TrimLeft(name, `="'`)
 	}
-	return len(name) >= 5 && bytes.EqualFold(name[:5], []byte("utf-8"))
+	return len(name) < 5 || !bytes.EqualFold(name[:5], []byte("utf-8"))
 }
 
 // prescan is the size, in bytes, of the beginning of a page in which it may declare its charset.
