@@ -51,8 +51,10 @@ type Options struct {
 	// at a time. See copy.go.
 	Site, Root string
 
-	// Info is written at the head of each archive: "software", "operator", "http-header-user-agent" and so on.
+	// Info is written at the head of each archive: "operator", "http-header-user-agent" and so on. Empty fields are left out.
 	Info map[string]string
+
+	Requests bool // also archive the requests, each after its response
 
 	// MaxEvents bounds how many changes are kept for subscribers. Zero means 1 million. No change is kept
 	// for longer than 90 days. A subscriber that is further behind starts over.

@@ -109,9 +109,11 @@ func (k *sinks) hidePending(tx *bbolt.Tx) error {
 }
 
 func info(m map[string]string) []warc.Field {
-	var fields []warc.Field
+	fields := []warc.Field{{Name: "software", Value: "Parley"}}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		fields = append(fields, warc.Field{Name: name, Value: m[name]})
+		if m[name] != "" {
+			fields = append(fields, warc.Field{Name: name, Value: m[name]})
+		}
 	}
 	return fields
 }
@@ -182,8 +184,12 @@ func (x *visiting) capture() *warc.Capture {
 	if asked.IsZero() {
 		asked = x.u.c.opts.Now()
 	}
-	return &warc.Capture{URL: x.was.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
+	capture := &warc.Capture{URL: x.was.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
 		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type}
+	if x.u.c.opts.Requests {
+		capture.Request = v.Request
+	}
+	return capture
 }
 
 // sync makes the writes of keep durable. It is called before the commit of the transaction that refers to them.

@@ -238,6 +238,7 @@ type Visit struct {
 	DNS           bool      // Fault is that the host name could not be resolved (P05)
 	Again         time.Time // the site wants no request earlier (Retry-After)
 
+	Request                    []byte // as sent, see Options.Requests; nil: none of its own
 	Proto                      string // "HTTP/1.1"
 	Header                     http.Header
 	Body                       []byte   // nil where bodies are not stored, see Stores

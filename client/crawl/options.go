@@ -25,6 +25,7 @@ type Options struct {
 		Store      string // warc, mirror, both or none
 		Coding     string // of WARC records: none, gzip or zstd
 		Answers    string // archived besides pages: usual (redirects, 404, 410), all or none
+		Requests   bool   // also archive the requests
 		MaxWARC    int64  // bytes after which a new WARC file begins
 		NoLinks    bool   // do not store the links between pages
 		TextDigest bool   // also digest the main text, so that events can say whether it changed
@@ -84,6 +85,8 @@ type Options struct {
 		MaxFailedLookups float64  // the crawl stops or pauses when a larger share of the last 50 DNS lookups failed; 1: never
 		BlockedIP        []string // addresses and prefixes that are never connected to
 		AllowPrivate     bool     // also connect to addresses outside the public Internet
+		CA               string   // PEM file of certificate authorities to trust besides those of the system
+		Proxy            string   // http://HOST:PORT or socks5://HOST:PORT, through which all connections are made
 		PerAddress       string   // requests a second to one IP address, and connections, such as 5/s,8; empty: 2/s,4
 
 		Wait, WaitBig         time.Duration // after each request, before the next one to the site; WaitBig for sites of more than 100 pages

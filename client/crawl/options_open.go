@@ -129,7 +129,8 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	}
 	down := again.Down
 	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
-	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks, Dates: c.Trust.Dates,
+	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, Requests: s.Requests, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks, Dates: c.Trust.Dates,
+		Info:     map[string]string{"operator": o.Fetch.Contact, "http-header-user-agent": o.userAgent(), "robots": "classic"}, // that is, obeyed
 		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy, TextOnly: text,
 		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite,
 		Again: collection.Again{Failing: failing, Lost: again.DNS, Refused: again.Refused, Moved: again.Refused, Gone: 4 * again.Refused},
@@ -301,10 +302,14 @@ func (o *Options) announcements(c *settings) (err error) {
 	return nil
 }
 
+func (o *Options) userAgent() string {
+	return o.Fetch.Agent + strings.TrimPrefix(UserAgent(o.Fetch.Contact), UserAgent(""))
+}
+
 // Harvester returns a Harvester with these options.
 func (o *Options) Harvester() (*harvest.Harvester, error) {
 	f := &o.Fetch
-	h := harvest.Options{Agent: f.Agent + strings.TrimPrefix(UserAgent(f.Contact), UserAgent("")),
+	h := harvest.Options{Agent: o.userAgent(),
 		Wait: f.Wait, WaitBig: f.WaitBig, MaxRate: f.MaxRate, Sites: f.InFlight, MinSites: f.MinInFlight, Overbook: true,
 		PerConn: f.PerConnection, IdleTimeout: cmp.Or(f.IdleTimeout, -1), ConnectTimeout: f.ConnectTimeout, MaxFailedLookups: f.MaxFailedLookups,
 		MinSpeed: f.MinSpeed, MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
@@ -341,9 +346,15 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 	if f.Resolver != "" {
 		h.Resolver = harvest.ResolverAt(f.Resolver)
 	}
+	var err error
+	if h.TLS, err = harvest.Authorities(f.CA); err != nil {
+		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("CA"), err)
+	}
+	if h.Dial, err = harvest.Proxy(f.Proxy); err != nil {
+		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("Proxy"), err)
+	}
 	if f.PerAddress != "" {
 		rate, conns, both := strings.Cut(f.PerAddress, ",")
-		var err error
 		h.AddressRate, err = strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rate), "/s"), 64)
 		if err == nil && both {
 			h.AddressConns, err = strconv.Atoi(strings.TrimSpace(conns))

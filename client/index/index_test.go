@@ -95,6 +95,21 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// Pages in other encodings than UTF-8 are indexed by the same words.
+func TestTextIsDecoded(t *testing.T) {
+	for _, c := range []struct{ mediaType, page string }{
+		{"text/html; charset=windows-1251", "<p>\xcf\xee\xe3\xee\xe4\xe0"},
+		{"text/html", "<meta charset=koi8-r><p>\xf0\xcf\xc7\xcf\xc4\xc1"},
+		{"text/html", strings.Repeat(" ", 2000) + "<p>Погода"},
+		{"text/plain;charset=iso-8859-5", "\xbf\xde\xd3\xde\xd4\xd0"},
+	} {
+		text := index.Text("https://a.example/", c.mediaType, []byte(c.page))
+		if got := slices.Collect(index.Words(text)); !slices.Equal(got, []string{"погода"}) {
+			t.Errorf("%s %.40q: %q", c.mediaType, c.page, got)
+		}
+	}
+}
+
 // A merged index equals, to the byte, the index built of everything; however it was divided,
 // and however often it was saved in between.
 func TestMergeIsUnion(t *testing.T) {

@@ -46,15 +46,15 @@ func Words(text []byte) iter.Seq[string] {
 	}
 }
 
-// Text returns the part of a page that is indexed: the main text of HTML, plain text as it is, and nothing of
-// other types.
+// Text returns the part of a page that is indexed, in UTF-8: the main text of HTML, plain text as it is, and nothing of
+// other types. The media type may have a charset.
 func Text(url, mediaType string, content []byte) []byte {
 	t, _, err := mime.ParseMediaType(mediaType)
 	switch {
 	case mediaType == "" || err == nil && (t == "text/html" || t == "application/xhtml+xml"):
-		return html.Read(url, content, html.Options{Text: true}).Text
+		return html.Read(url, html.Decode(content, mediaType), html.Options{Text: true}).Text
 	case strings.HasPrefix(t, "text/"):
-		return content
+		return html.Decode(content, mediaType)
 	}
 	return nil
 }

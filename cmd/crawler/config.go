@@ -46,7 +46,7 @@ var seedRows = []seedRow{
 	{"G23", "gatherer/maxstoredsize", "300,000 B", "max-file", "all bytes read are stored"},
 	{"G24", "gatherer/discard", "", "", "bodies are stored as received; events --text drops markup"},
 	{"G25", "gatherer/keep", "", "", "the same; --text markdown keeps headings, lists, links and tables"},
-	{"G26", "gatherer/link", "", "", "a, area, iframe, frame, link, refresh and the Link header; not rel=nofollow"},
+	{"G26", "gatherer/link", "", "", "a, area, iframe, frame, link, refresh, and the headers Link and Refresh; not rel=nofollow"},
 	{"G30", "wait for big sites / threshold", "5 s / over 100 pages", "wait-big", ""},
 	{"G31", "retry of a page that is down", "12 h", "retry", ""},
 	{"G32", "DNS retry after failure", "one week", "dns-retry", ""},

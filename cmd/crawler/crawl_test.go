@@ -1,21 +1,32 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/sitetest"
+	"github.com/parleyweb/parley/internal/warc"
 )
 
 // A running is a crawler started through its command line.
@@ -132,6 +143,116 @@ func TestRunFollowsSiteWithManifest(t *testing.T) {
 	}
 	if code, out, _ := program(t.Context(), "status", dir); code != 0 || !strings.Contains(out, "not running") {
 		t.Errorf("status without a crawler: exit code %d: %s", code, out)
+	}
+}
+
+// An archive says who made it and how. With --requests it has what the server received, and when the crawl has ended, its index
+// is sorted.
+func TestArchiveOfACrawl(t *testing.T) {
+	var mu sync.Mutex
+	received := map[string]http.Header{}
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		received[r.URL.Path] = r.Header.Clone()
+		switch r.URL.Path {
+		case "/":
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<title>Home</title><a href=z.html>z</a> <a href=a.html>a</a>")
+		case "/a.html", "/z.html":
+			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Set-Cookie", "secret=1")
+			fmt.Fprint(w, "<title>Page</title>", r.URL.Path)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer site.Close()
+	dir := filepath.Join(t.TempDir(), "crawl")
+	code, _, said := program(t.Context(), append([]string{"crawl", site.URL + "/", "--requests", "--contact", "me@example.net"}, own(dir)...)...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	info, requested := warc.Fields{}, 0
+	err := warc.Each(filepath.Join(dir, "warc"), warc.Place{}, func(name string, r *warc.Reader) error {
+		index, err := os.ReadFile(filepath.Join(dir, "warc", name+".cdxj"))
+		if lines := slices.Collect(strings.Lines(string(index))); err != nil || len(lines) != 3 || !slices.IsSorted(lines) {
+			t.Errorf("index %q: %v", lines, err)
+		}
+		for {
+			rec, err := r.Next()
+			if err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			block, err := io.ReadAll(rec.Body)
+			if err != nil {
+				return err
+			}
+			switch rec.Type() {
+			case warc.Warcinfo:
+				info = warc.ParseInfo(block)
+			case warc.Request:
+				sent, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(block)))
+				if err != nil {
+					return err
+				}
+				requested++
+				if got := received[sent.URL.Path]; rec.URL() != site.URL+sent.URL.Path || !maps.EqualFunc(sent.Header, got, slices.Equal) || got.Get("Cookie") != "" {
+					t.Errorf("request for %s: %v, but the server received %v", rec.URL(), sent.Header, got)
+				}
+			}
+		}
+	})
+	if err != nil || requested != 3 {
+		t.Errorf("%d requests: %v", requested, err)
+	}
+	for name, want := range map[string]string{"software": "Parley", "operator": "me@example.net", "robots": "classic", "format": "WARC File Format 1.1",
+		"conformsTo": "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/", "http-header-user-agent": received["/"].Get("User-Agent")} {
+		if got := info.Get(name); got != want {
+			t.Errorf("warcinfo: %s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A site whose certificate is of an authority of one's own is crawled with --ca, and not without. A wrong file or proxy is a misuse.
+func TestOwnAuthority(t *testing.T) {
+	site := sitetest.NewSite(t, map[string]string{"index.html": "<title>Home</title>home"})
+	inner, err := url.Parse(site.Base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(inner))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	start := secure.URL + inner.Path
+	dir := filepath.Join(t.TempDir(), "crawl")
+	crawl := append([]string{"crawl", start, "--patience", "1ns"}, own(dir)...)
+	program(t.Context(), crawl...)
+	if code, out, _ := program(t.Context(), "get", start, "--into", dir); code == 0 {
+		t.Errorf("crawled without --ca: %q", out)
+	}
+	if code, _, said := program(t.Context(), append(crawl, "--ca", ca, "--again")...); code != 0 {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if code, out, said := program(t.Context(), "get", start, "--into", dir); code != 0 || !strings.Contains(out, "home") {
+		t.Errorf("get: exit code %d: %q %s", code, out, said)
+	}
+	for _, args := range [][]string{append(crawl, "--ca", dir), {"follow", start, "--into", t.TempDir(), "--ca", dir}} {
+		if code, _, said := program(t.Context(), args...); code != 2 || !strings.Contains(said, "--ca: ") {
+			t.Errorf("%q: exit code %d: %s", args, code, said)
+		}
+	}
+	if code, _, said := program(t.Context(), append(crawl, "--proxy", "127.0.0.1:3128")...); code != 2 || !strings.Contains(said, "--proxy: want http://HOST:PORT or socks5://HOST:PORT") {
+		t.Errorf("--proxy without a scheme: exit code %d: %s", code, said)
 	}
 }
 

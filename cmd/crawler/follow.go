@@ -10,6 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/holder"
 )
 
@@ -20,7 +21,7 @@ func stateIn(dir string) string { return filepath.Join(dir, ".parley") }
 func follow() *command.Command {
 	bind := command.Bind
 	c := crawl.DefaultCopy()
-	via := "stream"
+	via, ca, proxy := "stream", "", ""
 	var sel selection
 	return &command.Command{
 		Name:    "follow",
@@ -97,6 +98,8 @@ Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 			bind("state", &c.State, "`DIRECTORY` for the state of the copy (default DIR/.parley)"),
 			bind("contact", &c.Contact, "`MAIL or URL` at which people reach you, sent with every request"),
 			bind("allow-private", &c.Private, "keep following a site that moves from a public address to a private one, in a network of yours"),
+			caFlag(&ca),
+			proxyFlag(&proxy),
 			bind("max-rate", &c.MaxRate, "send at most `N` requests a second to a site that states its own rate (0: ignore stated rates and use --delay)"),
 			bind("delay", &c.Delay, "wait `TIME` between requests for pages (default 1s, none on loopback)"),
 			bind("max-page", &c.MaxPage, "skip pages over `SIZE`"),
@@ -128,6 +131,12 @@ Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 			if err := o.CheckURL(c.Base); err != nil {
 				return misuse(err)
 			}
+			o.Fetch.CA, o.Fetch.Proxy = ca, proxy
+			h, err := o.Harvester()
+			if err != nil {
+				return misuse(err)
+			}
+			c.Harvester = &harvest.Harvester{Options: harvest.Options{TLS: h.Options.TLS, Dial: h.Options.Dial}}
 			if err := sel.apply(ctx, env, &c); err != nil {
 				return err
 			}

@@ -44,6 +44,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("store", &col.Store, "store contents as `FORM`: warc, mirror, both or none"),
 		bind("coding", &col.Coding, "compress WARC records with `CODING`: none, gzip or zstd"),
 		bind("answers", &col.Answers, "archive `WHICH` responses besides pages: usual (redirects, 404, 410), all or none"),
+		bind("requests", &col.Requests, "also archive the requests, as WARC records beside those of their responses"),
 		bind("max-warc", &col.MaxWARC, "begin a new WARC file after `SIZE`"),
 		bind("no-links", &col.NoLinks, "do not store the links between pages"),
 		bind("no-parse", &sources.NoParse, "do not parse pages for links; URLs come only from manifests, sitemaps, feeds and notices"),
@@ -98,6 +99,8 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("max-failed-lookups", &fetch.MaxFailedLookups, "end a crawl, or pause it for 5 minutes in \"crawler run\", when more than the share `X` of the last 50 DNS lookups failed (1: never)"),
 		bind("blocked-ip", &fetch.BlockedIP, "never connect to `ADDRESS or PREFIX` (repeatable)"),
 		bind("allow-private", &fetch.AllowPrivate, "also connect to addresses outside the public Internet"),
+		caFlag(&fetch.CA),
+		proxyFlag(&fetch.Proxy),
 		bind("per-address", &fetch.PerAddress, "send at most `RATE` requests a second to one IP address, over at most N connections, however many hosts it serves, as in 5/s or 5/s,8 (default: 2/s,4); not applied with --wait 0"),
 		bind("max-rate", &fetch.MaxRate, "send at most `N` requests a second to a site that states its own rate (0: ignore stated rates)"),
 		bind("in-flight", &fetch.InFlight, "crawl `N` sites in parallel"),
@@ -129,6 +132,14 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("stop-bytes", &o.Stop.Bytes, "stop after `SIZE` of response bodies"),
 		bind("stop-after", &o.Stop.After, "stop after `TIME`"),
 	}
+}
+
+func caFlag(file *string) command.Flag {
+	return command.Bind("ca", file, "trust the certificate authorities in `FILE` (PEM), too, besides those of the system")
+}
+
+func proxyFlag(proxy *string) command.Flag {
+	return command.Bind("proxy", proxy, "connect through the proxy at `URL`, http://HOST:PORT or socks5://HOST:PORT; names are still looked up here, and the proxy is asked for IP addresses")
 }
 
 // inOption matches the places in the name of a field at which the name of its option has a dash.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -22,14 +24,18 @@ type Body struct {
 	zstd *zstd.Decoder
 
 	isGzip, isZstd bool
+	deflated       io.Reader // of a body in deflate; nil: it is in another coding
 }
 
-// Open begins with a body, whose coding is "gzip" or "zstd". A body that does not begin as its coding does is
+// Open begins with a body, whose coding is "gzip", "zstd" or "deflate". A body that does not begin as its coding does is
 // taken as uncoded: some servers declare a coding wrongly. Read returns its content, until the next Open.
+//
+// Deflate is meant to be a zlib stream (RFC 9110, section 8.4.1.2), but some servers send the bare one, and so both are read. Nobody
+// should ask for it: every server that has it also has gzip, of which there is one kind, with a checksum.
 func (d *Body) Open(coding string, body []byte) error {
 	d.body = body
 	d.in.Reset(body)
-	d.isGzip, d.isZstd = false, false
+	d.isGzip, d.isZstd, d.deflated = false, false, nil
 	switch {
 	case coding == "gzip" && bytes.HasPrefix(body, []byte(gzipMagic)):
 		d.isGzip = true
@@ -49,7 +55,15 @@ func (d *Body) Open(coding string, body []byte) error {
 		if err := d.zstd.Reset(&d.in); err != nil {
 			return fmt.Errorf("read zstd: %w", err)
 		}
-	case coding != "gzip" && coding != "zstd":
+	case coding == "deflate" && isZlib(body):
+		z, err := zlib.NewReader(&d.in)
+		if err != nil {
+			return fmt.Errorf("read deflate: %w", whole(err))
+		}
+		d.deflated = z
+	case coding == "deflate" && isDeflate(body):
+		d.deflated = flate.NewReader(&d.in)
+	case coding != "gzip" && coding != "zstd" && coding != "deflate":
 		return fmt.Errorf("unsupported content coding %.50q", coding)
 	}
 	return nil
@@ -72,15 +86,32 @@ func (d *Body) Read(p []byte) (n int, err error) {
 		if err != nil && err != io.EOF {
 			err = fmt.Errorf("read zstd: %w", err)
 		}
+	case d.deflated != nil:
+		n, err = d.deflated.Read(p)
+		if err != nil && err != io.EOF {
+			err = fmt.Errorf("read deflate: %w", err)
+		}
 	default:
 		n, err = d.in.Read(p)
 	}
 	return n, err
 }
 
+// isZlib reports whether a zlib stream begins here, which needs no dictionary (RFC 1950, section 2.2).
+func isZlib(b []byte) bool {
+	return len(b) >= 2 && b[0]&0x0f == 8 && b[0]>>4 <= 7 && (int(b[0])<<8|int(b[1]))%31 == 0 && b[1]&0x20 == 0
+}
+
+// isDeflate reports whether a bare deflate stream begins here, which has no mark: its first bytes are decoded.
+func isDeflate(b []byte) bool {
+	var first [1]byte
+	n, err := flate.NewReader(bytes.NewReader(b)).Read(first[:])
+	return n == 1 || len(b) > 0 && (err == io.EOF || err == io.ErrUnexpectedEOF)
+}
+
 // Close releases the body. Open may be called again.
 func (d *Body) Close() {
-	d.body, d.isGzip, d.isZstd = nil, false, false
+	d.body, d.isGzip, d.isZstd, d.deflated = nil, false, false, nil
 	d.in.Reset(nil)
 }
 

@@ -2,6 +2,8 @@ package coding_test
 
 import (
 	"bytes"
+	"compress/flate"
+	"compress/zlib"
 	"io"
 	"strings"
 	"testing"
@@ -9,11 +11,19 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 )
 
+// bare is deflate without the header and the checksum of zlib, as some servers send it.
+const bare = "bare deflate"
+
 func packed(t testing.TB, name, text string) []byte {
 	var b bytes.Buffer
 	w := coding.NewGzip(&b)
-	if name == "zstd" {
+	switch name {
+	case "zstd":
 		w = coding.NewZstd(&b)
+	case "deflate":
+		w = zlib.NewWriter(&b)
+	case bare:
+		w, _ = flate.NewWriter(&b, flate.BestSpeed)
 	}
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
@@ -29,8 +39,9 @@ func TestBodies(t *testing.T) {
 	text := strings.Repeat("what a page says, ", 5000)
 	var d coding.Body
 	for range 2 {
-		for _, name := range []string{"gzip", "zstd"} {
+		for _, name := range []string{"gzip", "zstd", "deflate", bare} {
 			whole := packed(t, name, text)
+			name = strings.TrimPrefix(name, "bare ")
 			for _, c := range []struct {
 				what string
 				body []byte
@@ -41,7 +52,7 @@ func TestBodies(t *testing.T) {
 				{"cut", whole[:len(whole)/2], false},
 				{"cut in the header", whole[:5], false},
 				{"not coded", []byte(text), true},
-				{"something else after it", append(bytes.Clone(whole), "\r\n\r\n"...), name == "gzip"},
+				{"something else after it", append(bytes.Clone(whole), "\r\n\r\n"...), name != "zstd"},
 			} {
 				err := d.Open(name, c.body)
 				var got []byte
@@ -62,10 +73,12 @@ func TestBodies(t *testing.T) {
 func FuzzBody(f *testing.F) {
 	f.Add(packed(f, "gzip", "hello, hello, hello"))
 	f.Add(packed(f, "zstd", "hello, hello, hello"))
+	f.Add(packed(f, "deflate", "hello, hello, hello"))
+	f.Add(packed(f, bare, "hello, hello, hello"))
 	f.Add([]byte("hello"))
 	var d coding.Body
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, name := range []string{"gzip", "zstd"} {
+		for _, name := range []string{"gzip", "zstd", "deflate"} {
 			if d.Open(name, b) == nil {
 				io.Copy(io.Discard, io.LimitReader(&d, 1<<20))
 			}

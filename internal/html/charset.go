@@ -2,9 +2,12 @@ package html
 
 import (
 	"bytes"
+	"mime"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
 )
 
 // toUTF8 decodes UTF-16 that has a byte order mark, and removes the mark from UTF-8. It returns anything else
@@ -37,72 +40,81 @@ func toUTF8(b []byte) []byte {
 	return out
 }
 
-// titled converts the text of a title to UTF-8. Text that is not UTF-8 is decoded as windows-1252, as
-// browsers do, if the page declares that charset or none. declared is the charset in the response header,
-// empty if none. A title in another charset is lost.
+// titled converts the text of a title to UTF-8, as browsers do. Text that is UTF-8 stays as it is, unless the page declares another
+// charset and is not UTF-8: two bytes of one encoding may happen to be a letter of another. declared is the charset in the response
+// header, empty if none; page is the page as served. The title of a page that declares UTF-8, and is not, stays as it is, too.
 func titled(text []byte, declared string, page []byte) []byte {
-	if utf8.Valid(text) {
+	utf8Text := utf8.Valid(text)
+	if utf8Text && (!foreign(text) || !mayDeclare(declared, page)) {
 		return text
 	}
-	if declared == "" {
-		declared = metaCharset(page)
-	}
-	if !western(declared) {
+	typ := mime.FormatMediaType("text/html", map[string]string{"charset": declared})
+	switch e, name, _ := charset.DetermineEncoding(page, typ); {
+	case strings.HasPrefix(name, "utf-"), utf8Text && (name == "windows-1252" || asUTF8(page)):
+		return text
+	case name == "replacement": // one that browsers do not read, either
 		return nil
-	}
-	out := make([]byte, 0, len(text)+16)
-	for len(text) > 0 {
-		r, n := utf8.DecodeRune(text) // character references are UTF-8 already
-		if n == 1 {
-			if r = rune(text[0]); 0x80 <= r && r < 0xa0 {
-				r = windows1252[r-0x80]
-			}
+	default:
+		out, err := e.NewDecoder().Bytes(text[:min(len(text), maxLegacyTitle)])
+		if err != nil {
+			return nil
 		}
-		out, text = utf8.AppendRune(out, r), text[n:]
+		return out
 	}
-	return out
 }
 
-// western reports whether a charset is empty, or one that the Encoding Standard decodes as windows-1252.
-func western(charset string) bool {
-	switch strings.ToLower(strings.TrimSpace(charset)) {
-	case "", "windows-1252", "cp1252", "x-cp1252", "iso-8859-1", "iso8859-1", "iso88591", "iso_8859-1", "latin1", "latin-1", "l1", "us-ascii", "ascii":
-		return true
+// maxLegacyTitle bounds the bytes of a title that are decoded: of more, only white space would be left out.
+const maxLegacyTitle = 16 * MaxTitle
+
+// Decode returns the text of a response in UTF-8. Text that is not UTF-8 has the encoding of its byte order mark, of its Content-Type,
+// or of its <meta>, and is windows-1252 if none says one. What is declared as UTF-8, and is not, stays as it is.
+func Decode(body []byte, contentType string) []byte {
+	if asUTF8(body) {
+		return body
+	}
+	e, name, _ := charset.DetermineEncoding(body, contentType)
+	if name == "utf-8" {
+		return body
+	}
+	if b, err := e.NewDecoder().Bytes(body); err == nil {
+		return b
+	}
+	return body
+}
+
+// asUTF8 reports whether bytes are UTF-8, and not ISO-2022-JP, in which every byte is ASCII.
+func asUTF8(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, escape) < 0 }
+
+const escape = 0x1b
+
+// foreign reports whether a text has bytes that are letters in some other encoding than ASCII.
+func foreign(text []byte) bool {
+	for _, c := range text {
+		if c >= 0x80 || c == escape {
+			return true
+		}
 	}
 	return false
 }
 
-// windows1252 maps the bytes 0x80 to 0x9f.
-var windows1252 = [32]rune{
-	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
-	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',
+// mayDeclare reports whether a response or the beginning of its page may declare another charset than UTF-8. For most pages this
+// settles it, at little of the cost of finding out the encoding.
+func mayDeclare(declared string, page []byte) bool {
+	name := []byte(declared)
+	if len(name) == 0 {
+		found := false
+		for _, word := range []string{"harset", "HARSET"} {
+			if _, name, found = bytes.Cut(page[:min(len(page), prescan)], []byte(word)); found {
+				break
+			}
+		}
+		if !found {
+			return false
+		}
+		name = bytes.TrimLeft(name, `="'`)
+	}
+	return len(name) < 5 || !bytes.EqualFold(name[:5], []byte("utf-8"))
 }
 
 // prescan is the size, in bytes, of the beginning of a page in which it may declare its charset.
 const prescan = 1024
-
-// metaCharset returns the charset declared at the beginning of a page by <meta charset> or a content-type;
-// empty if none.
-func metaCharset(page []byte) string {
-	b := bytes.ToLower(page[:min(len(page), prescan)])
-	for {
-		_, rest, ok := bytes.Cut(b, []byte("<meta"))
-		if !ok {
-			return ""
-		}
-		tag, _, _ := bytes.Cut(rest, []byte(">"))
-		b = rest
-		_, value, ok := bytes.Cut(tag, []byte("charset"))
-		if !ok {
-			continue
-		}
-		if value, ok = bytes.CutPrefix(bytes.TrimLeft(value, " \t\r\n\f"), []byte("=")); !ok {
-			continue
-		}
-		value = bytes.TrimLeft(value, " \t\r\n\f\"'")
-		if i := bytes.IndexAny(value, " \t\r\n\f\"';/"); i >= 0 {
-			value = value[:i]
-		}
-		return string(value)
-	}
-}

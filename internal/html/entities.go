@@ -157,3 +157,9 @@ func appendNumbered(dst, e []byte) []byte {
 	}
 	return utf8.AppendRune(dst, r) // an invalid character becomes U+FFFD
 }
+
+// windows1252 maps the bytes 0x80 to 0x9f.
+var windows1252 = [32]rune{
+	'€', 0x81, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0x8d, 'Ž', 0x8f,
+	0x90, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0x9d, 'ž', 'Ÿ',
+}

@@ -8,7 +8,6 @@ var (
 	HasWord      = hasWord
 	LanguageTag  = language
 	Soonest      = soonest
-	RefreshRef   = refreshRef
 	BaseOf       = baseOf
 	CanonicalURL = canonicalURL
 	LinksOf      = linksOf

@@ -37,8 +37,7 @@ type Options struct {
 // A Page is what Read extracts from a page.
 type Page struct {
 	// Title is plain text: entities are decoded, and white space and control characters become single spaces.
-	// It is empty if there is none, or if it is neither UTF-8 nor windows-1252. It has at most MaxTitle
-	// bytes.
+	// It is empty if there is none, or if it is not in the encoding of its page, which is as in Decode. It has at most MaxTitle bytes.
 	Title string
 
 	// NoIndex says that <meta name="robots"> or <meta name="parley">, before

@@ -59,7 +59,8 @@ func (r *reader) next() bool {
 		return false // the end of the page: it is all in memory
 	case xhtml.TextToken:
 		if inTitle {
-			r.page.Title = html.Plain(html.Titled(r.z.Text(), r.want.Charset, r.bytes))
+			text := html.Titled(bytes.Clone(r.z.Raw()), r.want.Charset, r.bytes)
+			r.page.Title = html.Plain([]byte(xhtml.UnescapeString(strings.ReplaceAll(string(text), "\x00", "\uFFFD"))))
 		} else if r.want.Text {
 			r.text.words(r.z.Text())
 		}

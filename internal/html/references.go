@@ -141,16 +141,26 @@ func isFeed(typ []byte) bool {
 	return len(typ) > 0 && (isType(typ, "application/rss+xml") || isType(typ, "application/atom+xml") || isType(typ, "application/feed+json"))
 }
 
-// refreshRef returns the reference in the content of a refresh; nil if there is none.
-func refreshRef(content []byte) []byte {
-	i := bytes.IndexAny(content, ",;")
-	if i < 0 {
+// RefreshRef returns the reference in a refresh, the content of a <meta> or the value of a header: it is parsed as browsers do (HTML
+// standard, "shared declarative refresh steps"). It is nil or empty if there is none, as in a page that only reloads itself.
+func RefreshRef(refresh []byte) []byte {
+	const space, digits = " \t\n\f\r", "0123456789"
+	refresh = bytes.TrimLeft(refresh, space)
+	rest := bytes.TrimLeft(refresh, digits)
+	if len(rest) == len(refresh) && !bytes.HasPrefix(rest, []byte(".")) {
+		return nil // no time
+	}
+	rest = bytes.TrimLeft(rest, digits+".")
+	ref := bytes.TrimLeft(rest, space)
+	switch {
+	case len(ref) > 0 && (ref[0] == ';' || ref[0] == ','):
+		ref = bytes.TrimLeft(ref[1:], space)
+	case len(ref) == len(rest): // nothing separates it from the time
 		return nil
 	}
-	ref := bytes.TrimSpace(content[i+1:])
 	if len(ref) > 3 && strings.EqualFold(string(ref[:3]), "url") {
-		if rest := bytes.TrimSpace(ref[3:]); len(rest) > 0 && rest[0] == '=' {
-			ref = bytes.TrimSpace(rest[1:])
+		if after := bytes.TrimLeft(ref[3:], space); len(after) > 0 && after[0] == '=' {
+			ref = bytes.TrimLeft(after[1:], space)
 		}
 	}
 	if len(ref) > 0 && (ref[0] == '"' || ref[0] == '\'') {

@@ -24,8 +24,9 @@ type Scanner struct {
 	Content content
 	Text    text
 
-	page source
-	at   nesting // unless the page is read strictly: then Text keeps track
+	page   source
+	served []byte  // the page before toUTF8
+	at     nesting // unless the page is read strictly: then Text keeps track
 }
 
 // A nesting is where in a page a crawler reads.
@@ -61,6 +62,7 @@ func (s *Scanner) Plain(text []byte) {
 }
 
 func (s *Scanner) reset(page []byte) {
+	s.served = page
 	s.page.reset(toUTF8(page))
 	s.Head = head{}
 	s.Refs.reset()
@@ -229,7 +231,7 @@ func (s *Scanner) raw(e element, i int, title bool) int {
 		in = inRaw
 	}
 	if title {
-		s.Head.Title = plain(titled(s.page.decode(text, in), s.Charset, s.page.bytes))
+		s.Head.Title = plain(s.page.decode(titled(text, s.Charset, s.served), in))
 	} else if s.readsText() {
 		s.Text.words(s.page.decode(text, in))
 	}
@@ -271,7 +273,7 @@ func (s *Scanner) take(t tag, hidden, template bool) {
 		s.follow(attrSrc, Frame, 0)
 	case tagMeta:
 		if bytes.EqualFold(bytes.TrimSpace(p.value(attrHTTPEquiv)), []byte("refresh")) {
-			s.Refs.add(p.clean(refreshRef(p.value(attrContent))), Refresh, false)
+			s.Refs.add(p.clean(RefreshRef(p.value(attrContent))), Refresh, false)
 		}
 	case tagLink:
 		switch kind, ok := linkKind(rel, p.value(attrType)); {

@@ -31,7 +31,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
-	"golang.org/x/net/html/charset"
 
 	"github.com/parleyweb/parley/internal/html"
 )
@@ -103,9 +102,8 @@ type Text struct {
 // Read returns the text of a response with this URL and Content-Type. A response without text, such as an
 // image, gives a Text of format None; so does every page if that is the Reader's Format.
 //
-// The encoding is that of the page's byte order mark, its Content-Type or its <meta>. (A digest of a main
-// text is made of the bytes as they are: if they are not UTF-8, it covers the same letters as the text, but
-// not the same bytes.)
+// The encoding is as in html.Decode. (A digest of a main text is made of the bytes as they are: if they are
+// not UTF-8, it covers the same letters as the text, but not the same bytes.)
 //
 // It takes time proportional to the size of the page, and for Markdown some dozen times its size in memory.
 // It never fails: of a broken page it returns what can be read.
@@ -124,7 +122,7 @@ func (r *Reader) Read(pageURL, contentType string, body []byte) Text {
 	}
 	switch kind {
 	case "text/html", "application/xhtml+xml":
-		body = decode(body, contentType)
+		body = html.Decode(body, contentType)
 		if r.Format == Markdown {
 			if s, ok := r.markdown(pageURL, body); ok {
 				t.Format, t.Body = Markdown, s
@@ -133,7 +131,7 @@ func (r *Reader) Read(pageURL, contentType string, body []byte) Text {
 		}
 		t.Body = string(html.Read(pageURL, body, html.Options{Text: true}).Text)
 	case "text/plain", "text/markdown":
-		t.Body = string(decode(body, contentType))
+		t.Body = string(html.Decode(body, contentType))
 		if kind == "text/markdown" && r.Format == Markdown {
 			t.Format = Markdown
 		}
@@ -145,18 +143,6 @@ func (r *Reader) Read(pageURL, contentType string, body []byte) Text {
 		t.Body, t.Cut = cut(t.Body, most), true
 	}
 	return t
-}
-
-// decode converts other encodings to UTF-8. A body that is declared as UTF-8 and is not stays as it is.
-func decode(body []byte, contentType string) []byte {
-	e, name, _ := charset.DetermineEncoding(body, contentType)
-	if name == "utf-8" {
-		return body
-	}
-	if b, err := e.NewDecoder().Bytes(body); err == nil {
-		return b
-	}
-	return body
 }
 
 // tidy replaces invalid UTF-8 and control characters, and removes space at the ends.

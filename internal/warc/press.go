@@ -113,6 +113,7 @@ func ParseInfo(block []byte) Fields {
 
 // InfoType is the media type of AppendInfo, and AnswerType of AppendAnswer with a body.
 const (
-	InfoType   = "application/warc-fields"
-	AnswerType = "application/http;msgtype=response"
+	InfoType    = "application/warc-fields"
+	AnswerType  = "application/http;msgtype=response"
+	requestType = "application/http;msgtype=request"
 )

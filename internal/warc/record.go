@@ -18,6 +18,7 @@ type Type string
 const (
 	Warcinfo Type = "warcinfo"
 	Response Type = "response"
+	Request  Type = "request"
 	Metadata Type = "metadata"
 	Revisit  Type = "revisit"
 )

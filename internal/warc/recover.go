@@ -17,8 +17,9 @@ import (
 	"github.com/parleyweb/parley/internal/atomicfile"
 )
 
-// Each file has an index beside it: sorted once the file is closed, and until then a log of lines in the
-// order of the records. A file with a log will be continued; others are never changed.
+// Each file has an index beside it: sorted once the file is full, and until then a log of lines in the
+// order of the records. A file with a log will be continued; others are never changed. While no Writer is open, the
+// file with a log has a sorted index, too.
 const (
 	indexSuffix = ".cdxj"
 	logSuffix   = ".cdxj.log"
@@ -97,12 +98,7 @@ func (f *file) recover(coding string, mark *Place) error {
 				return err
 			}
 		}
-		if logged := exists(path + logSuffix); !logged || exists(path+indexSuffix) {
-			if logged { // killed before the log was removed
-				if err := os.Remove(path + logSuffix); err != nil {
-					return err
-				}
-			}
+		if !exists(path + logSuffix) {
 			if limit < 0 {
 				st, err := os.Stat(path)
 				if err != nil {
@@ -112,6 +108,9 @@ func (f *file) recover(coding string, mark *Place) error {
 			}
 			f.name, f.size = name, limit
 			continue
+		}
+		if err := removeAll(path + indexSuffix); err != nil { // it is made anew from the log
+			return err
 		}
 		before, end := f.name, f.size
 		f.name, f.size = name, 0
@@ -350,6 +349,14 @@ func (f *file) reset() error {
 
 // sortIndex turns the log of a file into its sorted index.
 func sortIndex(path string) error {
+	if err := writeIndex(path); err != nil {
+		return err
+	}
+	return os.Remove(path + logSuffix)
+}
+
+// writeIndex writes the sorted index of a file beside its log. It sorts in memory: a file has at most Options.MaxRecords lines.
+func writeIndex(path string) error {
 	text, err := os.ReadFile(path + logSuffix)
 	if err != nil {
 		return err
@@ -361,8 +368,5 @@ func sortIndex(path string) error {
 	for _, l := range lines {
 		b.Write(l)
 	}
-	if err := atomicfile.Write(path+indexSuffix, b.String(), 0o644); err != nil {
-		return err
-	}
-	return os.Remove(path + logSuffix)
+	return atomicfile.Write(path+indexSuffix, b.String(), 0o644)
 }

@@ -18,6 +18,9 @@ type Capture struct {
 	Body   []byte      // without codings
 	Cut    bool        // Body is truncated at a limit
 
+	// Request is the head of the request in the form of HTTP/1.1, for a Request record after this one; empty writes none.
+	Request []byte
+
 	// Digest is the SHA-256 of Body, which the caller knows.
 	Digest [32]byte
 
@@ -53,16 +56,11 @@ func (w *Writer) capture(t Type, c *Capture, entry *Entry) (p Place, err error) 
 	if err := w.begin(); err != nil {
 		return Place{}, w.fail("write", err)
 	}
-	b := appendField(w.enc.start(t, c.Date, w.enc.id()), "WARC-Warcinfo-ID", w.file.info)
-	if c.URL != "" {
-		b = appendField(b, "WARC-Target-URI", c.URL)
+	id, request := w.enc.id(), ""
+	if len(c.Request) > 0 {
+		request = w.enc.id()
 	}
-	if c.IP.IsValid() {
-		b = appendField(b, "WARC-IP-Address", c.IP.Unmap().WithZone("").String())
-	}
-	if strings.HasPrefix(c.Proto, "HTTP/2") {
-		b = append(b, "WARC-Protocol: h2\r\n"...)
-	}
+	b := w.about(t, c, id, request)
 	body, length, cut := c.Body, len(c.Body), c.Cut
 	if t == Revisit {
 		profile := profileDigest
@@ -88,5 +86,29 @@ func (w *Writer) capture(t Type, c *Capture, entry *Entry) (p Place, err error) 
 		return Place{}, w.fail("write", err)
 	}
 	w.file.lines = AppendEntry(w.file.lines, entry)
+	if request != "" {
+		if _, err := w.file.add(&w.enc, w.about(Request, c, request, id), requestType, c.Request, nil); err != nil {
+			return Place{}, w.fail("write", err)
+		}
+	}
 	return entry.Place, nil
+}
+
+// about begins the header of a record with the fields that a response and its request have both. other is the id of the other one,
+// empty if there is none.
+func (w *Writer) about(t Type, c *Capture, id, other string) []byte {
+	b := appendField(w.enc.start(t, c.Date, id), "WARC-Warcinfo-ID", w.file.info)
+	if c.URL != "" {
+		b = appendField(b, "WARC-Target-URI", c.URL)
+	}
+	if c.IP.IsValid() {
+		b = appendField(b, "WARC-IP-Address", c.IP.Unmap().WithZone("").String())
+	}
+	if strings.HasPrefix(c.Proto, "HTTP/2") {
+		b = append(b, "WARC-Protocol: h2\r\n"...)
+	}
+	if other != "" {
+		b = appendField(b, "WARC-Concurrent-To", other)
+	}
+	return b
 }

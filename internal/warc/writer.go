@@ -17,7 +17,7 @@ type Options struct {
 	MaxBytes   int64
 	MaxRecords int
 
-	// Info are the fields of the warcinfo record that begins each file: "software", "operator",
+	// Info are the fields of the warcinfo record that begins each file, beside format and conformsTo: "software", "operator",
 	// "http-header-user-agent" and so on.
 	Info []Field
 
@@ -38,6 +38,9 @@ type Writer struct {
 	file   file
 	enc    encoder
 }
+
+// conformsTo is the URL of the standard, for readers.
+const conformsTo = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 
 const (
 	defaultBytes   = 1 << 30
@@ -92,8 +95,7 @@ func (w *Writer) begin() error {
 		return err
 	}
 	f.info = w.enc.id()
-	info := make(Fields, 0, 8)
-	info = append(append(info, Field{"format", "WARC File Format 1.1"}), w.opts.Info...)
+	info := append(Fields{{"format", "WARC File Format 1.1"}, {"conformsTo", conformsTo}}, w.opts.Info...)
 	b := appendField(w.enc.start(Warcinfo, now, f.info), "WARC-Filename", f.name)
 	_, err := f.add(&w.enc, b, InfoType, AppendInfo(nil, info), nil)
 	return err
@@ -147,14 +149,22 @@ func (w *Writer) Rewind(mark Place) error {
 	return w.do("rewind", func() error { return w.file.rewind(mark) })
 }
 
-// Close syncs and closes. The open file is continued when the directory is opened again.
+// Close syncs and closes. The open file is continued when the directory is opened again; until then it has a
+// sorted index.
 func (w *Writer) Close() error {
 	return w.do("close", func() error {
 		if w.closed {
 			return nil
 		}
 		w.closed = true
-		return errors.Join(w.file.sync(), w.file.closeFiles())
+		open := w.file.data != nil
+		err := errors.Join(w.file.sync(), w.file.closeFiles())
+		if err == nil && open {
+			if err = writeIndex(w.file.path()); errors.Is(err, fs.ErrNotExist) {
+				err = nil // somebody has removed the files
+			}
+		}
+		return err
 	})
 }
 

@@ -210,6 +210,78 @@ func TestArchive(t *testing.T) {
 	})
 }
 
+// A request stands after its response or revisit, and each of the two names the other. The index has the responses only, also one
+// that is made from the records after a kill.
+func TestRequests(t *testing.T) {
+	each(t, func(t *testing.T, coding string) {
+		dir := t.TempDir()
+		w := open(t, dir, warc.Options{Coding: coding})
+		of := func(i int) *warc.Capture {
+			c := capture(i)
+			c.Request = fmt.Appendf(nil, "GET /dir/page-%d.html?b=2&a=1 HTTP/1.1\r\nHost: www.example.org\r\n\r\n", i)
+			return c
+		}
+		place := write(t, w, of(0))
+		write(t, w, capture(1)) // without a request of its own
+		sync(t, w)
+		again := of(2)
+		again.URL, again.Of = of(0).URL, &warc.Original{URL: of(0).URL, Date: of(0).Date, Digest: of(0).Digest, Place: place}
+		if _, err := w.Revisit(again); err != nil {
+			t.Fatal(err)
+		}
+		write(t, w, of(3))
+		mark := w.Mark()
+		sync(t, w)
+		name := filepath.Join(dir, mark.File)
+		if err := os.Truncate(name+".cdxj.log", 0); err != nil { // killed
+			t.Fatal(err)
+		}
+		w = open(t, dir, warc.Options{Coding: coding, Mark: &mark})
+		if got := w.Mark(); got != mark {
+			t.Errorf("the writer is at %v, want %v", got, mark)
+		}
+		write(t, w, of(4))
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, types := valid(t, dir); types[warc.Response] != 4 || types[warc.Revisit] != 1 || types[warc.Request] != 4 {
+			t.Errorf("%v", types)
+		}
+		pairs := 0
+		err := warc.Each(dir, warc.Place{}, func(_ string, r *warc.Reader) error {
+			var last, request warc.Fields
+			for {
+				rec, err := r.Next()
+				if err == io.EOF {
+					return nil
+				} else if err != nil {
+					return err
+				}
+				if rec.Type() != warc.Request {
+					last = rec.Fields
+					continue
+				}
+				block, err := io.ReadAll(rec.Body)
+				if request = rec.Fields; err != nil || !strings.Contains(string(block), "Host: www.example.org\r\n\r\n") || request.Get("Content-Type") != "application/http;msgtype=request" {
+					t.Errorf("request %q of %v: %v", block, request, err)
+				}
+				if pairs++; last.Get("WARC-Concurrent-To") != request.Get("WARC-Record-ID") || request.Get("WARC-Concurrent-To") != last.Get("WARC-Record-ID") ||
+					request.Get("WARC-Target-URI") != last.Get("WARC-Target-URI") || request.Get("WARC-Date") != last.Get("WARC-Date") {
+					t.Errorf("a pair of %v and %v", last, request)
+				}
+			}
+		})
+		if err != nil || pairs != 4 {
+			t.Errorf("%d pairs: %v", pairs, err)
+		}
+		for i, want := range []int{2, 1, 0, 1, 1} {
+			if list, err := (warc.Index{Dir: dir}).Lookup(of(i).URL); err != nil || len(list) != want {
+				t.Errorf("page %d: %d captures, want %d: %v", i, len(list), want, err)
+			}
+		}
+	})
+}
+
 // Bodies larger than what is gathered stand between the small ones, whole, and are taken back like them.
 func TestLargeBodies(t *testing.T) {
 	each(t, func(t *testing.T, coding string) {
@@ -265,9 +337,51 @@ func TestWriterContinuesLastFile(t *testing.T) {
 	if urls, types := valid(t, dir); len(urls) != 6 || types[warc.Warcinfo] != 2 {
 		t.Errorf("%d urls in %d files", len(urls), types[warc.Warcinfo])
 	}
-	if n := len(files(t, dir, ".cdxj")); n != 1 {
-		t.Errorf("%d sorted indexes, want 1", n)
+	if n := len(files(t, dir, ".cdxj")); n != 2 { // also of the file that would be continued
+		t.Errorf("%d sorted indexes, want 2", n)
 	}
+}
+
+// While no Writer is open, every file has a sorted index of all its records. One that is opened again, and killed, leaves no index
+// without its newest records.
+func TestIndexIsSortedOnClose(t *testing.T) {
+	each(t, func(t *testing.T, coding string) {
+		dir := t.TempDir()
+		n := 0
+		for round := range 3 {
+			w := open(t, dir, warc.Options{Coding: coding})
+			for range 5 {
+				write(t, w, capture(100-n))
+				n++
+			}
+			if round == 1 {
+				sync(t, w)
+				if left := files(t, dir, ".cdxj"); len(left) != 0 {
+					t.Errorf("an index without the newest records: %v", left)
+				}
+				continue // killed
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			list := files(t, dir, ".cdxj")
+			if len(list) != 1 {
+				t.Fatalf("sorted indexes: %v", list)
+			}
+			text, err := os.ReadFile(list[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); len(lines) != n || !slices.IsSorted(lines) {
+				t.Errorf("%d sorted lines of %d records: %v", len(lines), n, slices.IsSorted(lines))
+			}
+		}
+		for i := range n {
+			if list, err := (warc.Index{Dir: dir}).Lookup(capture(100 - i).URL); err != nil || len(list) != 1 {
+				t.Errorf("page %d: %v, %v", 100-i, list, err)
+			}
+		}
+	})
 }
 
 // Wherever the last write is cut, synced records stay, incomplete ones

@@ -13,7 +13,7 @@ func TestCharsetOfTitles(t *testing.T) {
 	for _, c := range []struct{ typ, want string }{
 		{"text/html; charset=iso-8859-1", "Café"},
 		{`text/html; x="a;charset=koi8-r"; Charset="ISO-8859-1"`, "Café"},
-		{"text/html;charset=koi8-r", ""},
+		{"text/html;charset=koi8-r", "CafИ"},
 		{"text/html", "Café"},
 		{"text/html; charset=", "Café"},
 	} {

@@ -29,7 +29,7 @@ type LinkKind uint8
 const (
 	Anchor    LinkKind = iota // a, area
 	Frame                     // iframe, frame
-	Refresh                   // meta refresh
+	Refresh                   // meta refresh, the Refresh header
 	Alternate                 // link rel=alternate hreflang, next, prev, canonical: other pages
 	Embedded                  // img, script, style sheet, audio, video, object: not followed unless asked
 	Feed                      // link rel=alternate to RSS, Atom, JSON Feed

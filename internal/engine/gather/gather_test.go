@@ -166,6 +166,26 @@ func TestRobotsTag(t *testing.T) {
 	}
 }
 
+// A refresh in the header is a link, of any type of page. It is relative to the page's own URL.
+func TestRefreshHeader(t *testing.T) {
+	for value, want := range map[string]string{
+		"0; url=n.html":          "2 /docs/n.html",
+		"5;URL='/n.html#part' x": "2 /n.html",
+		"0 https://b.example/":   "2 https://b.example/",
+		"0; url=#part":           "",
+		"0; url= ":               "",
+		"30":                     "",
+		"url=n.html":             "",
+	} {
+		for _, typ := range []string{"text/html", "application/pdf"} {
+			p := read(t, new(gather.Gatherer), header("Content-Type: "+typ, "Refresh: "+value), "<base href=/elsewhere/>")
+			if got := links(p); got != want {
+				t.Errorf("%s of %s: %q, want %q", value, typ, got, want)
+			}
+		}
+	}
+}
+
 func TestLinkHeader(t *testing.T) {
 	for value, want := range map[string]string{
 		`<n>; rel=next`:                   "3 /docs/n",

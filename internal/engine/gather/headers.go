@@ -89,13 +89,17 @@ func looksHTML(body []byte) bool {
 	return false
 }
 
-// headers evaluates X-Robots-Tag and Link.
+// headers evaluates X-Robots-Tag, Link and Refresh. A refresh is a link, whatever its delay: the page is stored, too, since what it
+// shows until then may be all that it has.
 func (g *Gatherer) headers(p *Page, h http.Header) {
 	g.refs, g.canonical = g.refs[:0], nil
 	says := html.RobotsTag(h["X-Robots-Tag"], g.Agent)
 	p.NoIndex, p.NoFollow = p.NoIndex || says.NoIndex, p.NoFollow || says.NoFollow
 	for _, v := range h["Link"] {
 		g.linkHeader(v)
+	}
+	if ref, _, _ := bytes.Cut(html.RefreshRef([]byte(first(h, "Refresh"))), []byte("#")); len(ref) > 0 {
+		g.refs = append(g.refs, html.Ref{URL: bytes.TrimSpace(ref), Kind: html.Refresh})
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 	enough     = 20               // outcomes before it is judged
 )
 
-// ResolverAt returns a resolver that uses only this name server, at an address with or without a port.
+// ResolverAt returns a resolver that uses only this name server, a host or an address with or without a port.
 func ResolverAt(address string) *net.Resolver {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(address, "53")

@@ -59,7 +59,7 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 		a.Fault, a.Err = FaultProtocol, fmt.Errorf("fetch %.200q: %w", t.URL, err)
 		return false
 	}
-	a.Asked = time.Now()
+	a.Asked, a.Request = time.Now(), request
 	if len(ips) > 0 {
 		a.IP = ips[0]
 	}

@@ -3,6 +3,7 @@ package harvest_test
 import (
 	"bytes"
 	"compress/gzip"
+	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
@@ -269,6 +270,18 @@ func zipped(text string) []byte {
 	return b.Bytes()
 }
 
+// deflated returns a text in the coding "deflate": a zlib stream, or one without its header and checksum.
+func deflated(text string, bare bool) []byte {
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	z.Write([]byte(text))
+	z.Close()
+	if bare {
+		return b.Bytes()[2 : b.Len()-4]
+	}
+	return b.Bytes()
+}
+
 func TestContentCodings(t *testing.T) {
 	text := strings.Repeat("a page that says little. ", 400)
 	var zstd bytes.Buffer
@@ -287,6 +300,12 @@ func TestContentCodings(t *testing.T) {
 		{"x-gzip", zipped(text), "", "gzip"},
 		{"GZIP", zipped(text), "", "gzip"},
 		{"zstd", zstd.Bytes(), "", "zstd"},
+		{"deflate", deflated(text, false), "", "deflate"}, // was not offered, but some servers send it
+		{"deflate", deflated(text, true), "", "deflate"},
+		{"deflate", deflated(text, false)[:50], harvest.FaultCoding, ""},
+		{"deflate", deflated(text, true)[:50], harvest.FaultCoding, ""},
+		{"deflate", deflated(strings.Repeat("0", 32<<20), false), harvest.FaultSize, ""}, // 32 KB that would be 32 MB
+		{"deflate", deflated(strings.Repeat("0", 32<<20), true), harvest.FaultSize, ""},
 		{"gzip", []byte(text), "", "gzip"}, // declared as gzip, but is not
 		{"gzip", zipped(text)[:50], harvest.FaultCoding, ""},
 		{"zstd", zstd.Bytes()[:50], harvest.FaultCoding, ""},
