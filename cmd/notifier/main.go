@@ -173,6 +173,13 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		engines: d.site.IndexNow(journal, public, env.Log),
 		hubs:    d.site.WebSub(journal, p.Published, env.Log),
 		hub:     d.site.Hub(journal, p.Published, env.Log),
+		hooks:   d.site.Hooks(journal, public, env.Log),
+	}
+	if t.hooks != nil {
+		t.hooks.Options.Ready = p.Ready
+		if err := t.hooks.Begin(); err != nil { // before any change
+			return err
+		}
 	}
 	if t.engines != nil {
 		// An engine that is new to the journal gets its cursor here, before any change.

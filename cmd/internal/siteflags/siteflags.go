@@ -74,7 +74,7 @@ func (f *Flags) Check(log *slog.Logger) error {
 	if err := f.outputs.check(f); err != nil {
 		return err
 	}
-	if err := f.senders.check(); err != nil {
+	if err := f.senders.check(f); err != nil {
 		return err
 	}
 	if f.Docroot != "" && p.robots == "" && f.Base != protocol.Origin(f.Base)+"/" {
@@ -132,7 +132,7 @@ func (f *Flags) Claims() []string {
 // canonical brings the base URL to its published form, and makes file names absolute, so that they mean the
 // same to every process.
 func (f *Flags) canonical() error {
-	return f.Place.canonical(append(f.outputs.files(), &f.pages.tokens, &f.forms.Callers)...)
+	return f.Place.canonical(append(f.outputs.files(), &f.pages.tokens, &f.forms.Callers, &f.senders.secret)...)
 }
 
 // Tokens returns the file of tokens: a client with one may announce pages to the notifier, so that neither a
