@@ -34,7 +34,7 @@ type selection struct {
 		since time.Time
 	}
 
-	addr    string // the client address for limits; see caller.Address
+	addr    string // the client address for limits; see caller.Proxies
 	listens bool   // a stream, or a long poll: it waits for changes
 
 	key string // equal for all requests of equal selections

@@ -16,7 +16,6 @@ import (
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/caller"
 )
 
 // senders are the options for notifying search engines, hubs, and commands and webhooks of the site's own, which do
@@ -166,14 +165,14 @@ func (f *Flags) WebSub(j *server.Journal, published func() protocol.Cursor, log 
 	return w
 }
 
-// Hub returns the site's own hub; nil if it has none.
+// Hub returns the site's own hub; nil if it has none. Its Client is to be set.
 func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *slog.Logger) *ping.Hub {
 	if !f.senders.ownHub {
 		return nil
 	}
 	topics, feeds := f.topics(), &f.outputs.feeds
 	types := map[string]string{feeds.RSS: "application/rss+xml", feeds.Atom: "application/atom+xml", feeds.JSON: "application/feed+json"}
-	return &ping.Hub{Options: ping.HubOptions{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: caller.Address,
+	return &ping.Hub{Options: ping.HubOptions{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log,
 		Topic: func(_ context.Context, url string) (string, []byte, error) {
 			file, ok := topics[url]
 			if !ok {
