@@ -101,6 +101,9 @@ func (o Option) Drawn() []string {
 	if o.Name == "per-address" && o.Kind == "string" {
 		return []string{"20/s", "100/s,2"}
 	}
+	if o.Name == "max-pages" && o.Default == "0" {
+		return []string{"100000"} // of a site, which must publish all its pages
+	}
 	if v, ok := values[o.Name]; ok && o.Kind != "bool" {
 		return v
 	}
