@@ -88,6 +88,9 @@ func TestDoctorOfASiteUnderCron(t *testing.T) {
 	if err := os.Remove(filepath.Join(d.root, "robots.rdf")); err != nil {
 		t.Fatal(err)
 	}
+	if list := d.doctor(0, base, "--out", ""); !says(list, "robots.rdf", note, "none is published") {
+		t.Errorf("a site with a sitemap only: %+v", list)
+	}
 	if list := d.doctor(1, base); !says(list, "robots.rdf", fault, "404 Not Found") {
 		t.Errorf("without a manifest: %+v", list)
 	}

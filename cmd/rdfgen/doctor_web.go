@@ -161,6 +161,10 @@ func (d *doctor) findings(ctx context.Context, name, url, cure string) (all, fau
 
 // manifest checks that the web server serves the manifest that was published last.
 func (d *doctor) manifest(ctx context.Context) {
+	if d.job.site.Out == "" && !d.notifier && !d.status.Head.IsZero() {
+		d.add("robots.rdf", note, "none is published", "name a file in the docroot with --out, or run the notifier")
+		return
+	}
 	url := d.job.site.ManifestURL()
 	const fix = "let the web server serve the file of --out, or forward its URL to a notifier that runs, with no cache before it"
 	if _, faults := d.findings(ctx, "robots.rdf", url, fix); faults > 0 {
