@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/server"
@@ -63,6 +64,7 @@ type doctor struct {
 	status   server.Status    // zero if the state cannot be read
 	held     bool             // a process has the state open
 	notifier bool             // and it is a notifier
+	first    bool             // and its first scan is not over, so that nothing is published yet
 	shown    *evidence.Status // of the notifier; may be nil
 	found    []diagnosis
 }
@@ -112,7 +114,9 @@ func (d *doctor) run(ctx context.Context) error {
 	d.disk()
 	d.doors(ctx, forms.Stream)
 	d.watches()
-	d.manifest(ctx)
+	if !d.first {
+		d.manifest(ctx)
+	}
 	d.robots(ctx)
 	d.pages(ctx)
 	if ctx.Err() != nil {
@@ -161,11 +165,16 @@ func (d *doctor) print() error {
 func (d *doctor) state(ctx context.Context) {
 	site := &d.job.site
 	var err error
-	d.status, d.held, err = site.Status(ctx, d.job.env.Log)
+	asking, stop := context.WithTimeout(ctx, doctorWait)
+	defer stop()
+	d.status, d.held, err = site.Status(asking, d.job.env.Log)
 	stranger := "run doctor as root, or as the user of the notifier"
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		d.add("state", fault, err.Error(), stranger)
+		return
+	case asking.Err() != nil:
+		d.add("state", fault, fmt.Sprintf("the process that has %s open does not answer", site.State), "restart the notifier (systemctl restart parley-notifier); its log may say why")
 		return
 	case err != nil:
 		d.add("state", fault, err.Error(), "if notifier and rdfgen have another state, name it with --state; if it belongs to another user, "+stranger)
@@ -182,8 +191,8 @@ func (d *doctor) state(ctx context.Context) {
 	var forms struct{ Evidence *evidence.Status }
 	if d.held {
 		// Only a notifier answers these, and no rdfgen that is scanning now.
-		d.notifier = server.Ask(ctx, site.State, "GET", "/forms", &forms) == nil
-		if err := server.Ask(ctx, site.State, "GET", "/robots", &robots); err != nil {
+		d.notifier = server.Ask(asking, site.State, "GET", "/forms", &forms) == nil
+		if err := server.Ask(asking, site.State, "GET", "/robots", &robots); err != nil {
 			d.job.env.Log.Debug("the process that uses the state does not report on robots.txt", "err", err)
 		}
 	}
@@ -204,7 +213,7 @@ const cronPatience = time.Hour
 
 func (d *doctor) scans() {
 	last, most := d.status.Last.At, 2*d.lookEvery+time.Minute
-	if d.held && d.status.Looks == 0 {
+	if d.first = d.held && d.status.Looks == 0; d.first {
 		d.add("scans", note, "the first scan of the process that has the state open is in progress", "run doctor again when it is over")
 		return
 	}
@@ -245,12 +254,13 @@ func (d *doctor) docroot(ctx context.Context) {
 			return o, err
 		}, func(inventory.Offer, error) {})
 	}
-	if err == nil {
-		maps.Copy(found.Unreadable, d.status.Last.Unreadable)
-		found.Unread = len(found.Unreadable)
-		err = d.job.incomplete(&found)
-	}
 	if err != nil {
+		d.add("docroot", fault, err.Error(), "")
+		return
+	}
+	maps.Copy(found.Unreadable, d.status.Last.Unreadable)
+	found.Unread = len(found.Unreadable)
+	if err := d.job.incomplete(&found); err != nil {
 		says, fix, _ := strings.Cut(err.Error(), ": ")
 		d.add("docroot", fault, says, fix)
 		return
@@ -298,13 +308,13 @@ func (d *doctor) permissions(secrets ...string) {
 const leastFree = 100 << 20
 
 func (d *doctor) disk() {
-	need, least := uint64(leastFree), ""
+	need, least := int64(leastFree), ""
 	if st, err := os.Stat(d.job.site.State); err == nil {
-		need += uint64(st.Size())
+		need += st.Size()
 	}
 	for _, file := range []string{d.job.site.State, d.job.site.Out} {
 		dir := filepath.Dir(file)
-		free, ok := freeBytes(dir)
+		free, ok := atomicfile.Spare(dir, 1)
 		switch {
 		case file == "" || !ok:
 		case free < need:

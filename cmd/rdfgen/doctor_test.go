@@ -1,17 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/server"
 )
 
 // doctor runs rdfgen doctor on a site that cron publishes, and returns its checks.
@@ -83,6 +88,9 @@ func TestDoctorOfASiteUnderCron(t *testing.T) {
 	if err := os.Remove(filepath.Join(d.root, "robots.rdf")); err != nil {
 		t.Fatal(err)
 	}
+	if list := d.doctor(0, base, "--out", ""); !says(list, "robots.rdf", note, "none is published") {
+		t.Errorf("a site with a sitemap only: %+v", list)
+	}
 	if list := d.doctor(1, base); !says(list, "robots.rdf", fault, "404 Not Found") {
 		t.Errorf("without a manifest: %+v", list)
 	}
@@ -97,5 +105,32 @@ func TestDoctorReadsTheConfiguration(t *testing.T) {
 	var out, errs strings.Builder
 	if code := command.Main(t.Context(), rdfgen, []string{"doctor", "--config", file}, nil, &out, &errs); code != 2 || !strings.Contains(errs.String(), `parley.conf:4: unknown option "sitmap"`) {
 		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+}
+
+// A process that has the state open and does not answer, such as a stopped one, is a fault, and is not waited for.
+func TestDoctorOfAProcessThatHangs(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "index.html")
+	const base = "http://127.0.0.1:1/"
+	d.run(0, append(d.published(), "--base", base)...)
+	state := filepath.Join(d.dir, "state")
+	journal, err := server.OpenJournal(t.Context(), state, server.JournalOptions{Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var hung sync.WaitGroup
+	defer hung.Wait()
+	defer stop()
+	hung.Go(func() {
+		err := holder.Serve(ctx, state, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if list := d.doctor(1, base); !says(list, "state", fault, "does not answer") || !says(list, "docroot", fine, "1 pages") {
+		t.Errorf("%+v", list)
 	}
 }

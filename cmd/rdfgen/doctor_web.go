@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	doctorAgent = "parley-doctor"
-	doctorWait  = 10 * time.Second // for one response
-	doctorPace  = 50 * time.Millisecond
+	doctorAgent   = "parley-doctor"
+	doctorWait    = 10 * time.Second // for one response
+	selfCheckWait = 2 * time.Minute
+	doctorPace    = 50 * time.Millisecond
 )
 
 func (d *doctor) client(most int64, via *http.Client) *fetch.Client {
@@ -82,6 +83,7 @@ func (d *doctor) doors(ctx context.Context, streams bool) {
 	wrong, status := d.answers(ctx, via, about.Discovery, describes)
 	if !d.notifier {
 		switch {
+		case d.held && d.status.Head.IsZero(): // the state's line says so
 		case d.held:
 			d.add("notifier", note, "rdfgen is scanning the site at this moment", "run doctor again")
 		case wrong == "":
@@ -95,15 +97,16 @@ func (d *doctor) doors(ctx context.Context, streams bool) {
 		}
 		return
 	}
+	if !d.status.Whole {
+		d.add("notifier", note, "running, but its first scan is not over: until then it answers no crawler", "run doctor again when it is over")
+		return
+	}
 	if wrong, _ := d.answers(ctx, nil, "http://"+d.listen+strings.TrimPrefix(about.Discovery, origin), describes); wrong != "" {
 		d.add("notifier", fault, fmt.Sprintf("it runs, but not for %s at %s: %s", site.Base, d.listen, wrong),
 			"give doctor, the notifier and the web server the same address: --listen, and proxy_pass in nginx")
 		return
 	}
 	d.add("notifier", fine, "running, at "+d.listen, "")
-	if !d.status.Whole {
-		return // its doors open when the first scan is over
-	}
 	forward := func(door, wrong, location, more string) {
 		if wrong != "" {
 			d.add("doors", fault, door+": "+wrong, fmt.Sprintf("let the web server, and everything before it, forward it. In nginx (\"rdfgen setup\" writes this):\nlocation %s { proxy_pass http://%s;%s }",
@@ -144,7 +147,7 @@ func (d *doctor) findings(ctx context.Context, name, url, cure string) (all, fau
 			faults++
 		}
 		switch f.Rule {
-		case "status", "unreachable":
+		case "status", "unreachable", "out-of-time":
 			fix = cure
 		case "wrong-type":
 			if path, ok := strings.CutPrefix(url, protocol.Origin(url)); ok && strings.HasSuffix(path, ".rdf") {
@@ -158,6 +161,10 @@ func (d *doctor) findings(ctx context.Context, name, url, cure string) (all, fau
 
 // manifest checks that the web server serves the manifest that was published last.
 func (d *doctor) manifest(ctx context.Context) {
+	if d.job.site.Out == "" && !d.notifier && !d.status.Head.IsZero() {
+		d.add("robots.rdf", note, "none is published", "name a file in the docroot with --out, or run the notifier")
+		return
+	}
 	url := d.job.site.ManifestURL()
 	const fix = "let the web server serve the file of --out, or forward its URL to a notifier that runs, with no cache before it"
 	if _, faults := d.findings(ctx, "robots.rdf", url, fix); faults > 0 {
@@ -205,6 +212,8 @@ func (d *doctor) pages(ctx context.Context) {
 	if d.status.Head.IsZero() || !d.status.Whole {
 		return
 	}
+	ctx, stop := context.WithTimeout(ctx, selfCheckWait)
+	defer stop()
 	var checked server.Checked
 	err := error(nil)
 	if d.held {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,81 +15,142 @@ type serverBlock struct {
 	end  int // offset in the file behind its server_name, or else its "{": a line may be added there
 	root string
 
-	names, locations, includes []string // as written
-	tls, isDefault, redirects  bool
+	names, includes           []string          // as written
+	locations                 map[string]string // the file of each
+	tls, isDefault, redirects bool
 }
 
 // nginxToken matches a comment, a quoted word, a character that is a word of its own, or any other word, which may have "${"
 // in it.
 var nginxToken = regexp.MustCompile(`(?s)#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[;{}]|(?:\$\{|\\.|[^\s;{])+`)
 
-// readNginx returns the server blocks of nginx's configuration: the file conf, and those that it includes, directly or not.
-// What is included within a server block is not taken for a part of it.
-func readNginx(conf string) (found []serverBlock, err error) {
-	files := []string{conf}
-	for i := 0; i < len(files); i++ {
-		text, err := os.ReadFile(files[i])
-		if err != nil {
-			return nil, err
-		}
-		blocks, includes := parseNginx(files[i], string(text))
-		found = append(found, blocks...)
-		for _, pattern := range includes {
-			if !filepath.IsAbs(pattern) {
-				pattern = filepath.Join(filepath.Dir(conf), pattern)
-			}
-			more, err := filepath.Glob(pattern)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, slices.DeleteFunc(more, func(file string) bool { return slices.Contains(files, file) })...)
-		}
+var nginxEscapes = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\\`, `\`, `\t`, "\t", `\r`, "\r", `\n`, "\n")
+
+// wordOf returns the word that a token stands for.
+func wordOf(token string) string {
+	if strings.ContainsAny(token[:1], `"'`) {
+		token = token[1 : len(token)-1]
 	}
-	return found, nil
+	return nginxEscapes.Replace(token)
 }
 
-func parseNginx(file, text string) (found []serverBlock, includes []string) {
+// An nginxReader reads nginx's configuration: each included file in the place of its include.
+type nginxReader struct {
+	dir    string // of nginx.conf: relative includes begin there
+	edits  []edit // of files that are read
+	blocks []serverBlock
+
+	open     []string     // files that are being read
+	depth    int          // of blocks
+	s        *serverBlock // the current one
+	inside   int          // its depth
+	location string       // the current one, in it
+}
+
+// read reads a file, and returns its text with the edits: an include of edited files is replaced with their text.
+func (n *nginxReader) read(file string) (text string, edited bool, err error) {
+	if slices.Contains(n.open, file) {
+		return "", false, fmt.Errorf("%s includes itself", file)
+	}
+	n.open = append(n.open, file)
+	defer func() { n.open = n.open[:len(n.open)-1] }()
+	if i := slices.IndexFunc(n.edits, func(e edit) bool { return e.path == file }); i >= 0 {
+		text, edited = n.edits[i].now, true
+	} else if b, err := os.ReadFile(file); err != nil {
+		return "", false, err
+	} else {
+		text = string(b)
+	}
+	var out strings.Builder
 	var words []string // of a directive
-	depth := 0         // of blocks
-	var s *serverBlock // the current one
-	inside := 0        // its depth
-	location := ""     // the current one, in it
+	begin, done := 0, 0
 	for _, at := range nginxToken.FindAllStringIndex(text, -1) {
 		switch token := text[at[0]:at[1]]; {
 		case token[0] == '#':
 			continue
 		case token == "}":
-			if depth--; s != nil && depth < inside {
-				found, s = append(found, *s), nil
-			} else if depth == inside {
-				location = ""
+			if n.depth--; n.s != nil && n.depth < n.inside {
+				if s := n.s; !slices.ContainsFunc(n.blocks, func(b serverBlock) bool { return b.file == s.file && b.end == s.end }) {
+					n.blocks = append(n.blocks, *s)
+				}
+				n.s = nil
+			} else if n.depth == n.inside {
+				n.location = ""
 			}
 		case token != ";" && token != "{":
-			words = append(words, strings.Trim(token, `"'`))
+			if len(words) == 0 {
+				begin = at[0]
+			}
+			words = append(words, wordOf(token))
 			continue
 		case len(words) > 0:
-			name, args := words[0], words[1:]
-			if name == "include" {
-				includes = append(includes, args...)
-			}
-			if s != nil && (depth == inside || location == "/" && name == "root") {
-				s.take(name, args)
-				if name == "server_name" {
-					s.end = at[1]
+			n.directive(words, token == "{", file, at[1])
+			if words[0] == "include" {
+				more, changed, err := n.include(words[1:])
+				if err != nil {
+					return "", false, err
 				}
-			}
-			if token == "{" {
-				depth++
-				if name == "server" && s == nil {
-					s, inside = &serverBlock{file: file, end: at[1]}, depth
-				} else if name == "location" && depth == inside+1 && len(args) > 0 {
-					location = args[len(args)-1]
+				if changed {
+					out.WriteString(text[done:begin] + more)
+					done, edited = at[1], true
 				}
 			}
 		}
 		words = nil
 	}
-	return found, includes
+	return out.String() + text[done:], edited, nil
+}
+
+// include reads the files that match the patterns of an include, as glob(3) understands them.
+func (n *nginxReader) include(patterns []string) (text string, edited bool, err error) {
+	for _, pattern := range patterns {
+		if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(n.dir, pattern)
+		}
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return "", false, err
+		}
+		for _, e := range n.edits { // it may not exist yet
+			if ok, _ := filepath.Match(pattern, e.path); ok && !slices.Contains(files, e.path) {
+				files = append(files, e.path)
+			}
+		}
+		for _, file := range files {
+			if strings.Contains(file, "/.") && !strings.Contains(pattern, "/.") {
+				continue // "*" does not match a hidden file
+			}
+			more, changed, err := n.read(file)
+			if err != nil {
+				return "", false, err
+			}
+			text, edited = text+more+"\n", edited || changed
+		}
+	}
+	return text, edited, nil
+}
+
+// directive records a directive of a server block, which ends at an offset of the file. opens is true if a block follows.
+func (n *nginxReader) directive(words []string, opens bool, file string, end int) {
+	name, args := words[0], words[1:]
+	if n.s != nil && (n.depth == n.inside || n.location == "/" && name == "root") {
+		if name == "location" && len(args) > 0 {
+			n.s.locations[args[len(args)-1]] = file
+		}
+		n.s.take(name, args)
+		if name == "server_name" && file == n.s.file {
+			n.s.end = end
+		}
+	}
+	if !opens {
+		return
+	}
+	n.depth++
+	if name == "server" && n.s == nil {
+		n.s, n.inside = &serverBlock{file: file, end: end, locations: make(map[string]string)}, n.depth
+	} else if name == "location" && n.depth == n.inside+1 && len(args) > 0 && args[0] != "=" {
+		n.location = args[len(args)-1]
+	}
 }
 
 // take records a directive of the block.
@@ -97,7 +159,9 @@ func (s *serverBlock) take(name string, args []string) {
 	case "server_name":
 		s.names = append(s.names, args...)
 	case "root":
-		s.root = strings.Join(args, " ")
+		if s.root = strings.Join(args, " "); !filepath.IsAbs(s.root) || strings.Contains(s.root, "$") {
+			s.root = "" // which directory that is, only nginx knows
+		}
 	case "listen":
 		s.isDefault = s.isDefault || slices.Contains(args, "default_server")
 		s.tls = s.tls || slices.Contains(args, "ssl") || len(args) > 0 && (args[0] == "443" || strings.HasSuffix(args[0], ":443"))
@@ -105,16 +169,20 @@ func (s *serverBlock) take(name string, args []string) {
 		s.redirects = true
 	case "include":
 		s.includes = append(s.includes, args...)
-	case "location":
-		s.locations = append(s.locations, args...)
 	}
 }
 
-// serves reports whether one of the names is that of a host; "*.example.org" and ".example.org" are for hosts below it too.
+// serves reports whether one of the names is that of a host; "*.example.org", ".example.org", "www.example.*" and regular
+// expressions are for several.
 func (s *serverBlock) serves(host string) bool {
 	return slices.ContainsFunc(s.names, func(name string) bool {
+		if expr, ok := strings.CutPrefix(name, "~"); ok {
+			match, err := regexp.MatchString("(?i)"+expr, host)
+			return match && err == nil
+		}
 		below := strings.TrimPrefix(strings.ToLower(name), "*")
-		return below == host || strings.HasPrefix(below, ".") && strings.HasSuffix("."+host, below)
+		above, any := strings.CutSuffix(below, "*")
+		return below == host || strings.HasPrefix(below, ".") && strings.HasSuffix("."+host, below) || any && strings.HasPrefix(host, above)
 	})
 }
 
@@ -134,7 +202,7 @@ func serving(list []serverBlock, host, docroot string, https bool) []serverBlock
 		found = keep(list, func(s serverBlock) bool { return s.isDefault || len(list) == 1 || slices.Contains(s.names, "_") })
 	}
 	found = keep(found, func(s serverBlock) bool {
-		return s.root != "" && !s.redirects && (docroot == "" || sameDir(s.root, docroot))
+		return !s.redirects && (docroot == "" || sameDir(s.root, docroot))
 	})
 	if tls := keep(found, func(s serverBlock) bool { return s.tls }); https && len(tls) > 0 {
 		return tls

@@ -1,22 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
-	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -29,8 +24,8 @@ included in the server block of the site.
     rdfgen setup --docroot /var/www/html --base https://www.example.org/
 
 It shows each change, and asks before it writes. Without a terminal it only shows
-them, unless --yes is given. nginx -t checks the result; if that fails, all files
-are as before. A second run finds nothing to do.
+them, unless --yes is given. nginx -t checks the result first; if that fails,
+nothing is written. A second run finds nothing to do.
 
 For Apache and Caddy, it prints the lines to add.
 
@@ -41,6 +36,7 @@ type setup struct {
 	yes                         bool
 	env                         *command.Env
 
+	file   string        // in the directory of conf, with the locations of the site
 	conf   string        // of nginx; empty if there is none
 	blocks []serverBlock // of conf
 }
@@ -60,23 +56,25 @@ func setupCommand() *command.Command {
 			bind("root", &s.root, "change DIR/etc/parley.conf and DIR/etc/nginx below `DIR`"),
 			bind("yes", &s.yes, "write without asking"),
 		},
-		Run: func(_ context.Context, env *command.Env) error {
+		Run: func(ctx context.Context, env *command.Env) error {
 			s.env = env
-			return s.run()
+			return s.run(ctx)
 		},
 	}
 }
 
-func (s *setup) run() (err error) {
+func (s *setup) run(ctx context.Context) (err error) {
 	if s.root, err = filepath.Abs(s.root); err != nil { // nginx would take a relative path for one below its own prefix
 		return err
 	}
 	for _, dir := range []string{"etc", "usr/local/etc", "opt/homebrew/etc"} {
 		if conf := s.below(dir + "/nginx/nginx.conf"); s.conf == "" && isFile(conf) {
 			s.conf = conf
-			if s.blocks, err = readNginx(conf); err != nil {
+			n := nginxReader{dir: filepath.Dir(conf)}
+			if _, _, err = n.read(conf); err != nil {
 				return err
 			}
+			s.blocks = n.blocks
 		}
 	}
 	if err := s.place(); err != nil {
@@ -104,7 +102,7 @@ func (s *setup) run() (err error) {
 			return nil
 		}
 	}
-	if err := s.write(edits); err != nil {
+	if err := s.write(ctx, edits); err != nil {
 		return err
 	}
 	s.next(edits)
@@ -141,9 +139,12 @@ func (s *setup) place() error {
 		return err
 	}
 	s.base = p.Base
+	s.file = "parley-" + strings.TrimSuffix(filepath.Base(p.State), ".db") + ".conf" // whose name is that of one site only
 	found := ""
-	if list := s.serving(); len(list) > 0 {
-		found = list[0].root
+	if s.urlPath() == "/" { // below a path it may be another directory
+		for _, b := range s.serving() {
+			found = cmp.Or(found, b.root)
+		}
 	}
 	if err := ask("docroot", &s.docroot, "Directory that the web server serves", found); err != nil {
 		return err
@@ -168,15 +169,43 @@ func (s *setup) serving() []serverBlock {
 	return serving(s.blocks, u.Hostname(), docroot, u.Scheme == "https")
 }
 
-// path is that of the base URL, with slashes around it.
-func (s *setup) path() string { return strings.TrimPrefix(s.base, protocol.Origin(s.base)) }
+// urlPath is the path of the base URL, with slashes around it.
+func (s *setup) urlPath() string { return strings.TrimPrefix(s.base, protocol.Origin(s.base)) }
+
+// location is urlPath as nginx compares it: without escapes.
+func (s *setup) location(name string) string {
+	path, err := url.PathUnescape(s.urlPath() + name)
+	if err != nil {
+		path = s.urlPath() + name
+	}
+	return path
+}
+
+var nginxQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// nginxWord is location as a word in nginx's files.
+func (s *setup) nginxWord(name string) string {
+	path := s.location(name)
+	if strings.ContainsAny(path, " \t\r\n;{}\"'\\#") {
+		path = `"` + nginxQuotes.Replace(path) + `"`
+	}
+	return path
+}
 
 var notInName = regexp.MustCompile(`[^a-z0-9.]+`)
 
-// nameOfSite makes a name for sections and files from a base URL, such as "www.example.org" or "localhost-8080-docs".
-func nameOfSite(base string) string {
+// nameOfSite makes the name of a section that text does not have yet from a base URL, such as "www.example.org" or
+// "localhost-8080-docs".
+func nameOfSite(base, text string) string {
 	_, rest, _ := strings.Cut(strings.ToLower(base), "://")
-	return strings.Trim(notInName.ReplaceAllString(rest, "-"), "-.")
+	first := strings.Trim(notInName.ReplaceAllString(rest, "-"), "-.")
+	first = first[:min(len(first), 90)] // sections have names of up to 100 characters
+	for n, name := 2, first; ; n++ {
+		if there, _ := regexp.MatchString(`\[\s*`+regexp.QuoteMeta(name)+`\s*\]`, text); !there {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d", first, n)
+	}
 }
 
 // plan returns the changes of files, and prints what cannot be done.
@@ -187,6 +216,9 @@ func (s *setup) plan() ([]edit, error) {
 	}
 	if config.now, err = s.configure(config.was); err != nil {
 		return nil, fmt.Errorf("%s: %w", config.path, err)
+	}
+	if again, err := s.configure(config.now); err != nil || again != config.now {
+		return nil, fmt.Errorf("%s: docroot %q cannot be a line of it: rename the directory", config.path, s.docroot)
 	}
 	edits, err := s.planNginx()
 	return slices.DeleteFunc(append(edits, config), func(e edit) bool { return e.was == e.now }), err
@@ -218,11 +250,17 @@ func (s *setup) configure(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	top := all[0]
+	top, sites := all[0], all
+	if len(all) > 1 { // then the first part is no site
+		sites = all[1:]
+	}
 	taken := map[string]bool{"127.0.0.1:8640": true} // of --admin in the manual
-	for _, x := range all {
-		listen := cmp.Or(x.listen, top.listen, defaultListen)
-		if base, err := protocol.CanonicalURL("", strings.TrimSuffix(x.base, "/")+"/"); err == nil && base == s.base {
+	other := ""                                      // base of the site at the other scheme, which would have the same state
+	for _, x := range sites {
+		listen, own := cmp.Or(x.listen, top.listen, defaultListen), cmp.Or(x.base, top.base)
+		base, err := protocol.CanonicalURL("", strings.TrimSuffix(own, "/")+"/")
+		switch _, rest, _ := strings.Cut(s.base, ":"); {
+		case err == nil && base == s.base:
 			if docroot := cmp.Or(x.docroot, top.docroot); !sameDir(docroot, s.docroot) {
 				return "", fmt.Errorf("%s is there already, with docroot %q: change it there, or give --docroot %[2]s", s.base, docroot)
 			}
@@ -230,8 +268,13 @@ func (s *setup) configure(text string) (string, error) {
 				return "", fmt.Errorf("%s is there already, with listen %s: change it there, or leave --listen out", s.base, listen)
 			}
 			return text, nil
+		case err == nil && strings.HasSuffix(base, ":"+rest):
+			other = own
 		}
-		taken[listen] = taken[listen] || x.base != ""
+		taken[listen] = taken[listen] || own != ""
+	}
+	if other != "" {
+		return "", fmt.Errorf("the site is there already, with base %s: change it there to %s", other, s.base)
 	}
 	if len(all) == 1 && top.base == "" {
 		s.listen = cmp.Or(s.listen, top.listen)
@@ -247,11 +290,11 @@ func (s *setup) configure(text string) (string, error) {
 		text += "\n"
 	}
 	if top.base != "" || len(all) > 1 {
-		text += "\n[" + nameOfSite(s.base) + "]\n"
+		text += "\n[" + nameOfSite(s.base, text) + "]\n"
 	}
-	if top.base != "" { // its options would apply to the new section too
+	if top.base != "" && len(all) == 1 { // its options would apply to the new section too
 		lines := strings.SplitAfter(text, "\n")
-		text = strings.Join(slices.Insert(lines, top.line-1, "["+nameOfSite(top.base)+"]\n"), "")
+		text = strings.Join(slices.Insert(lines, top.line-1, "["+nameOfSite(top.base, text)+"]\n"), "")
 		top = &section{}
 	}
 	for _, o := range []struct{ name, value, forAll string }{{"base", s.base, ""}, {"docroot", s.docroot, top.docroot}, {"listen", s.listen, cmp.Or(top.listen, defaultListen)}} {
@@ -262,21 +305,22 @@ func (s *setup) configure(text string) (string, error) {
 	return text, nil
 }
 
-// nginxLocations has the base URL, its path, and the address of the notifier.
+// nginxLocations has the base URL, the address of the notifier, and three paths. It begins with the location of the manifest,
+// which nginx may have already.
 const nginxLocations = `# Written by "rdfgen setup": forwards what the notifier answers for %[1]s
-location = %[2]srobots.rdf {
-    proxy_pass http://%[3]s;
+location = %[3]s {
+    proxy_pass http://%[2]s;
     proxy_set_header X-Forwarded-For $remote_addr;
     gzip on;
     gzip_types application/rdf+xml;
     gzip_vary on;
 }
-location = %[2]s.well-known/parley {
-    proxy_pass http://%[3]s;
+location = %[4]s {
+    proxy_pass http://%[2]s;
     proxy_set_header X-Forwarded-For $remote_addr;
 }
-location ^~ %[2]sparley/ {
-    proxy_pass http://%[3]s;
+location ^~ %[5]s {
+    proxy_pass http://%[2]s;
     proxy_http_version 1.1;
     proxy_set_header Upgrade $http_upgrade;
     proxy_set_header Connection "upgrade";
@@ -289,44 +333,56 @@ location ^~ %[2]sparley/ {
 `
 
 const apacheLines = `Add to the virtual host of the site in Apache 2.4.47 or later, after "a2enmod proxy_http":
-    ProxyPass %[2]srobots.rdf         http://%[3]s%[2]srobots.rdf
-    ProxyPass %[2]s.well-known/parley http://%[3]s%[2]s.well-known/parley
-    ProxyPass %[2]sparley/            http://%[3]s%[2]sparley/ upgrade=websocket timeout=90
+    ProxyPass %[3]srobots.rdf         http://%[2]s%[3]srobots.rdf
+    ProxyPass %[3]s.well-known/parley http://%[2]s%[3]s.well-known/parley
+    ProxyPass %[3]sparley/            http://%[2]s%[3]sparley/ upgrade=websocket timeout=90
 `
 
 const caddyLines = `Add to the site in the Caddyfile:
-    @parley path %[2]srobots.rdf %[2]s.well-known/parley %[2]sparley/*
-    reverse_proxy @parley %[3]s
+    @parley path %[3]srobots.rdf %[3]s.well-known/parley %[3]sparley/*
+    reverse_proxy @parley %[2]s
 `
+
+func (s *setup) nginxLines() string {
+	return fmt.Sprintf(nginxLocations, s.base, s.listen, s.nginxWord("robots.rdf"), s.nginxWord(".well-known/parley"), s.nginxWord("parley/"))
+}
 
 // planNginx returns the changes of nginx's files. If there is no place for them, it prints what to add by hand.
 func (s *setup) planNginx() ([]edit, error) {
 	blocks := s.serving()
 	if len(blocks) == 0 {
-		lines := "No server block of nginx was found for %[1]s and its docroot. Add there:\n" + nginxLocations
+		lines := "No server block of nginx was found for " + s.base + " and its docroot. Add there:\n" + s.nginxLines()
 		switch {
 		case s.conf != "":
 		case isFile(s.below("etc/apache2/apache2.conf")), isFile(s.below("etc/httpd/conf/httpd.conf")):
-			lines = apacheLines
+			lines = fmt.Sprintf(apacheLines, s.base, s.listen, s.urlPath())
 		case isFile(s.below("etc/caddy/Caddyfile")):
-			lines = caddyLines
+			lines = fmt.Sprintf(caddyLines, s.base, s.listen, s.urlPath())
 		}
-		_, err := fmt.Fprintf(s.env.Stdout, lines, s.base, s.path(), s.listen)
+		_, err := fmt.Fprint(s.env.Stdout, lines)
 		return nil, err
 	}
-	name := "parley-" + nameOfSite(s.base) + ".conf"
-	lines, err := editOf(filepath.Join(filepath.Dir(s.conf), name))
+	lines, err := editOf(filepath.Join(filepath.Dir(s.conf), s.file))
 	if err != nil {
 		return nil, err
 	}
-	lines.now, lines.nginx = fmt.Sprintf(nginxLocations, s.base, s.path(), s.listen), true
+	has := func(b serverBlock, name string) bool { // by hand
+		file, ok := b.locations[s.location(name)]
+		return ok && file != lines.path
+	}
+	lines.now, lines.nginx = s.nginxLines(), true
+	if slices.ContainsFunc(blocks, func(b serverBlock) bool { return has(b, "robots.rdf") }) {
+		fmt.Fprintf(s.env.Stdout, "nginx has a location for %srobots.rdf already: it is not changed.\n", s.base)
+		head, rest, _ := strings.Cut(lines.now, "\n")
+		lines.now = head + rest[strings.Index(rest, "\n}\n")+2:]
+	}
 	edits, used := []edit{lines}, false
 	for _, b := range blocks {
-		if slices.Contains(b.includes, name) {
+		if slices.Contains(b.includes, s.file) {
 			used = true
 			continue
 		}
-		if slices.Contains(b.locations, s.path()+"parley/") {
+		if has(b, "parley/") {
 			fmt.Fprintf(s.env.Stdout, "%s has locations for %s already: they are not changed.\n", b.file, s.base)
 			continue
 		}
@@ -342,7 +398,7 @@ func (s *setup) planNginx() ([]edit, error) {
 		}
 		e := &edits[i]
 		at := b.end + len(e.now) - len(e.was) // blocks come in the order of the file
-		e.now = e.now[:at] + "\n    include " + name + ";" + e.now[at:]
+		e.now = e.now[:at] + "\n    include " + s.file + ";" + e.now[at:]
 	}
 	if !used {
 		return nil, nil
@@ -350,115 +406,10 @@ func (s *setup) planNginx() ([]edit, error) {
 	return edits, nil
 }
 
-// An edit is a change of a file.
-type edit struct {
-	path, was, now string
-	info           fs.FileInfo // nil if the file does not exist
-	nginx          bool        // it is nginx's
-}
-
-func isNginx(e edit) bool { return e.nginx }
-
-// editOf returns an edit that changes nothing yet.
-func editOf(path string) (e edit, err error) {
-	e.path = path
-	e.info, err = os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return e, nil
-	}
-	if err != nil {
-		return e, err
-	}
-	text, err := os.ReadFile(path)
-	e.was, e.now = string(text), string(text)
-	return e, err
-}
-
-// diff shows the change as a unified diff with one hunk.
-func (e *edit) diff() string {
-	const around = 3 // lines of context
-	was, now := slices.Collect(strings.Lines(e.was)), slices.Collect(strings.Lines(e.now))
-	same, tail := 0, 0 // lines at the beginning, and at the end
-	for same < min(len(was), len(now)) && was[same] == now[same] {
-		same++
-	}
-	for tail < min(len(was), len(now))-same && was[len(was)-1-tail] == now[len(now)-1-tail] {
-		tail++
-	}
-	from, left := max(0, same-around), max(0, tail-around) // the hunk is was[from:len(was)-left]
-	name := e.path
-	if e.info == nil {
-		name = "/dev/null"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "--- %s\n+++ %s\n@@ -%d,%d +%d,%d @@\n", name, e.path, min(from+1, len(was)), len(was)-left-from, from+1, len(now)-left-from)
-	for _, part := range []struct {
-		sign  byte
-		lines []string
-	}{{' ', now[from:same]}, {'-', was[same : len(was)-tail]}, {'+', now[same : len(now)-tail]}, {' ', now[len(now)-tail : len(now)-left]}} {
-		for _, line := range part.lines {
-			if !strings.HasSuffix(line, "\n") {
-				line += "\n\\ No newline at end of file\n"
-			}
-			fmt.Fprintf(&b, "%c%s", part.sign, line)
-		}
-	}
-	return b.String()
-}
-
-// replace makes text the content of the file, or of the one that a symbolic link names, with its mode and its owner. Without
-// a file before, an empty text removes it.
-func (e *edit) replace(text string) error {
-	if e.info == nil && text == "" {
-		return os.Remove(e.path)
-	}
-	path, mode := e.path, fs.FileMode(0o644)
-	if e.info != nil {
-		var err error
-		if path, err = filepath.EvalSymlinks(path); err != nil {
-			return err
-		}
-		mode = e.info.Mode().Perm()
-	} else if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := atomicfile.Write(path, text, mode); err != nil || e.info == nil {
-		return err
-	}
-	return chownLike(path, e.info)
-}
-
-// write writes the files, and takes everything back if nginx does not accept them.
-func (s *setup) write(edits []edit) (err error) {
-	done := 0
-	for ; done < len(edits) && err == nil; done++ {
-		err = edits[done].replace(edits[done].now)
-	}
-	tool, missing := exec.LookPath("nginx")
-	if missing != nil { // it is in a directory for root
-		tool, missing = exec.LookPath("/usr/sbin/nginx")
-	}
-	if err == nil && missing == nil && slices.ContainsFunc(edits, isNginx) {
-		var said []byte
-		if said, err = exec.Command(tool, "-t", "-q", "-c", s.conf).CombinedOutput(); err != nil {
-			err = fmt.Errorf("nginx -t: %w: %s", err, bytes.TrimSpace(said))
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	for _, e := range edits[:done] {
-		if back := e.replace(e.was); back != nil && !errors.Is(back, fs.ErrNotExist) {
-			return fmt.Errorf("%w; and %s could not be restored: %w", err, e.path, back)
-		}
-	}
-	return fmt.Errorf("all files are as before: %w", err)
-}
-
 // next prints the commands that put the configuration into force.
 func (s *setup) next(edits []edit) {
 	lines := []string{"Written. Next:"}
-	if slices.ContainsFunc(edits, isNginx) {
+	if hasNginx(edits) {
 		lines = append(lines, "nginx -s reload")
 	}
 	config := s.below("etc/parley.conf")

@@ -74,6 +74,8 @@ func TestSetupWritesParleyConf(t *testing.T) {
 			"docroot DIR/www\n[a]\nbase https://a.example/\n[b]\nbase https://www.example.org/\n"},
 		"another site": {"# mine\nheal\nbase https://blog.example.org/\ndocroot DIR/blog\n",
 			"# mine\n[blog.example.org]\nheal\nbase https://blog.example.org/\ndocroot DIR/blog\n\n[www.example.org]\n" + own + "listen         127.0.0.1:8641\n"},
+		"a base for all": {"base https://a.example/\nheal\n[b]\ndocroot DIR/blog\n[ www.example.org ]\nbase https://c.example/\n",
+			"base https://a.example/\nheal\n[b]\ndocroot DIR/blog\n[ www.example.org ]\nbase https://c.example/\n\n[www.example.org-2]\n" + own + "listen         127.0.0.1:8641\n"},
 		"other sites": {"heal\n[a]\nbase https://a.example/\n[b]\nbase https://b.example/\nlisten 127.0.0.1:8641\n",
 			"heal\n[a]\nbase https://a.example/\n[b]\nbase https://b.example/\nlisten 127.0.0.1:8641\n\n[www.example.org]\n" + own + "listen         127.0.0.1:8642\n"},
 	} {
@@ -99,6 +101,19 @@ func TestSetupWritesParleyConf(t *testing.T) {
 	m.write("etc/parley.conf", "base https://www.example.org/\ndocroot DIR/www\nlisten 127.0.0.1:9\n")
 	if out := m.setup(1, "www", "https://www.example.org/", "--listen", "127.0.0.1:10"); !strings.Contains(out, "with listen 127.0.0.1:9:") {
 		t.Errorf("another address: %s", out)
+	}
+	m.write("etc/parley.conf", "base http://www.example.org/\ndocroot DIR/www\n")
+	if out := m.setup(1, "www", "https://www.example.org/"); !strings.Contains(out, "with base http://www.example.org/: change it there") {
+		t.Errorf("another scheme: %s", out)
+	}
+	m.write("a # b/index.html", "")
+	if out := m.setup(1, "a # b", "https://b.example/"); !strings.Contains(out, "rename the directory") {
+		t.Errorf("a docroot that is no value: %s", out)
+	}
+	m.must(os.Remove(filepath.Join(m.dir, "etc/parley.conf")))
+	m.must(os.Symlink(os.DevNull, filepath.Join(m.dir, "etc/parley.conf")))
+	if out := m.setup(1, "www", "https://www.example.org/"); !strings.Contains(out, "is no file") {
+		t.Errorf("a link to a device: %s", out)
 	}
 	if out := newMachineRoot(t).setup(2, "", "https://www.example.org/"); !strings.Contains(out, "--docroot is required") {
 		t.Errorf("without a docroot: %s", out)
@@ -137,7 +152,7 @@ server {
 	}
 	// A site below a path, of the same server block.
 	m.setup(0, "blog", "https://www.example.org/blog/")
-	if conf := m.read("etc/nginx/parley-www.example.org-blog.conf"); !strings.Contains(conf, "location = /blog/.well-known/parley {\n    proxy_pass http://127.0.0.1:8641;") {
+	if conf := m.read("etc/nginx/parley-www.example.org_blog.conf"); !strings.Contains(conf, "location = /blog/.well-known/parley {\n    proxy_pass http://127.0.0.1:8641;") {
 		t.Errorf("locations:\n%s", conf)
 	}
 	if site := m.read("etc/nginx/sites/site"); strings.Count(site, "include parley-www.example.org") != 2 {
@@ -147,6 +162,9 @@ server {
 		if out := m.setup(0, map[bool]string{true: "blog", false: "www"}[strings.HasSuffix(base, "blog/")], base); !strings.Contains(out, "Nothing to do") {
 			t.Errorf("second run for %s: %s", base, out)
 		}
+	}
+	if out := m.setup(2, "", "https://www.example.org/other/"); !strings.Contains(out, "--docroot is required") {
+		t.Errorf("a site below a path, whose docroot nginx may have elsewhere: %s", out)
 	}
 	// Locations written by hand stay.
 	m.write("etc/nginx/sites/byhand", "server { listen 127.0.0.1:3; server_name hand.example; root DIR/blog; location /parley/ { proxy_pass http://127.0.0.1:8639; } }\n")
@@ -184,21 +202,102 @@ func TestSetupShowsADiff(t *testing.T) {
 	}
 }
 
-// What nginx does not accept is taken back.
-func TestSetupIsTakenBack(t *testing.T) {
+// A server block is found however it is written, and only where nginx reads it.
+func TestSetupReadsNginxAsItDoes(t *testing.T) {
+	machine.Tool(t, "nginx")
+	for name, site := range map[string]string{
+		"a regular expression":      "server { listen 127.0.0.1:1; server_name \"~^(?<sub>w{3})\\.EXAMPLE\\.org$\"; root DIR/www; }",
+		"any top-level domain":      "server { listen 127.0.0.1:1; server_name www.example.*; root DIR/www; location = / { root DIR/blog; } }",
+		"quotes":                    "server { listen [::1]:1; server_name 'www.example.org'; root \"DIR/\\\"a\\\" b\"; }",
+		"a snippet":                 "server { listen 127.0.0.1:1; include snippet; }",
+		"an application":            "server { listen 127.0.0.1:1; server_name www.example.org; root DIR/www; location / { proxy_pass http://127.0.0.1:1; } }",
+		"a location of robots.rdf":  "server { listen 127.0.0.1:1; server_name www.example.org; root DIR/www; location = /robots.rdf { types { application/rdf+xml rdf; } } }",
+		"a comment after the names": "server { listen 127.0.0.1:1; server_name www.example.org; # \" {\n root DIR/www; }",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachineRoot(t)
+			docroot := "www"
+			if name == "quotes" {
+				docroot = `"a" b`
+			}
+			m.write(docroot+"/index.html", "")
+			m.write("etc/nginx/nginx.conf", strings.Replace(nginxConf, "include sites/*;", "include sites/*; include sites/s*;", 1))
+			m.write("etc/nginx/snippet", "server_name www.example.org; root DIR/www;")
+			m.write("etc/nginx/sites/.site.swp", site)
+			m.write("available", site)
+			m.must(os.Chmod(filepath.Join(m.dir, "available"), 0o640))
+			m.must(os.Symlink("../../../available", filepath.Join(m.dir, "etc/nginx/sites/site")))
+			swp := m.read("etc/nginx/sites/.site.swp")
+			m.setup(0, "", "https://www.example.org/")
+			if !strings.Contains(m.read("etc/parley.conf"), "docroot        DIR/"+docroot+"\n") || strings.Count(m.read("available"), "\n    include parley-www.example.org.conf;") != 1 || m.read("etc/nginx/sites/.site.swp") != swp {
+				t.Errorf("%s%s", m.read("etc/parley.conf"), m.read("available"))
+			}
+			if st, err := os.Lstat(filepath.Join(m.dir, "available")); err != nil || st.Mode() != 0o640 {
+				t.Errorf("%v, %v", st.Mode(), err)
+			}
+			if out := m.setup(0, "", "https://www.example.org/"); !strings.Contains(out, "Nothing to do") {
+				t.Errorf("second run: %s", out)
+			}
+		})
+	}
+}
+
+// Each site below a path has names of its own, and nginx compares paths without escapes.
+func TestSetupOfSitesBelowPaths(t *testing.T) {
 	machine.Tool(t, "nginx")
 	m := newMachineRoot(t)
 	m.write("etc/nginx/nginx.conf", nginxConf)
-	const site = "server {\n\tlisten 127.0.0.1:1;\n\tserver_name www.example.org;\n\troot DIR/www;\n\tlocation = /robots.rdf { return 404; }\n}\n"
+	m.write("etc/nginx/sites/site", "server { listen 127.0.0.1:1; server_name x.example; location / { proxy_pass http://127.0.0.1:1; } location /a/ { alias DIR/blog/; } }\n")
+	for i, path := range []string{"a-b/", "a/b/", "a%20b;c/"} {
+		m.setup(0, "www", "https://x.example/"+path)
+		if n := strings.Count(m.read("etc/nginx/sites/site"), "include"); n != i+1 {
+			t.Errorf("%d includes:\n%s", n, m.read("etc/nginx/sites/site"))
+		}
+	}
+	conf := m.read("etc/parley.conf")
+	for _, name := range []string{"[x.example-a-b]", "[x.example-a-b-2]", "[x.example-a-20b-c]"} {
+		if strings.Count(conf, name) != 1 {
+			t.Errorf("%s in\n%s", name, conf)
+		}
+	}
+	if lines := m.read("etc/nginx/parley-x.example_a%2520b%3Bc.conf"); !strings.Contains(lines, `location ^~ "/a b;c/parley/" {`) {
+		t.Errorf("locations:\n%s", lines)
+	}
+}
+
+// What nginx does not accept is not written.
+func TestSetupAsksNginxFirst(t *testing.T) {
+	nginx := machine.Tool(t, "nginx")
+	m := newMachineRoot(t)
+	m.write("etc/nginx/nginx.conf", nginxConf)
+	const site = "server {\n\tlisten 127.0.0.1:1;\n\tserver_name www.example.org;\n\troot DIR/www;\n\tlocation = /.well-known/parley { return 404; }\n}\n"
 	m.write("etc/nginx/sites/site", site)
-	if out := m.setup(1, "www", "https://www.example.org/"); !strings.Contains(out, "all files are as before: nginx -t: ") || !strings.Contains(out, "duplicate location") {
+
+	// It would be valid at every moment: a tool in nginx's place finds the files as they were.
+	m.write("bin/nginx", "#!/bin/sh\ncp -r DIR/etc/nginx DIR/seen\nexec "+nginx+" \"$@\"\n")
+	m.must(os.Chmod(filepath.Join(m.dir, "bin/nginx"), 0o755))
+	t.Setenv("PATH", filepath.Join(m.dir, "bin")+":"+os.Getenv("PATH"))
+	if out := m.setup(1, "www", "https://www.example.org/"); !strings.Contains(out, "nothing was written: nginx -t: ") ||
+		!strings.Contains(out, `duplicate location "/.well-known/parley" in "location = /.well-known/parley { return 404; }"`) {
 		t.Errorf("%s", out)
 	}
-	if m.read("etc/nginx/sites/site") != site || m.read("etc/parley.conf") != "" || m.read("etc/nginx/parley-www.example.org.conf") != "" {
-		t.Errorf("files are left behind:\n%s%s", m.read("etc/nginx/sites/site"), m.read("etc/parley.conf"))
+	for _, file := range []string{"seen/sites/site", "etc/nginx/sites/site"} {
+		if m.read(file) != site {
+			t.Errorf("%s:\n%s", file, m.read(file))
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(m.dir, "etc/nginx/.*")); err != nil || len(left) > 0 || m.read("etc/parley.conf") != "" || m.read("etc/nginx/parley-www.example.org.conf") != "" {
+		t.Errorf("files are left behind: %v, %v", left, err)
 	}
 	m.write("etc/nginx/sites/site", "server { server_name www.example.org; root DIR/www; listen 127.0.0.1:1; nonsense on; }\n")
 	if out := m.setup(1, "www", "https://www.example.org/"); !strings.Contains(out, "unknown directive") || m.read("etc/parley.conf") != "" {
+		t.Errorf("%s", out)
+	}
+
+	// nginx takes its time, and the file is edited meanwhile.
+	m.write("etc/nginx/sites/site", "server { server_name www.example.org; root DIR/www; listen 127.0.0.1:1; }\n")
+	m.write("bin/nginx", "#!/bin/sh\necho '# edited' >> DIR/etc/nginx/sites/site\n")
+	if out := m.setup(1, "www", "https://www.example.org/"); !strings.Contains(out, "changed meanwhile") || !strings.HasSuffix(m.read("etc/nginx/sites/site"), "# edited\n") {
 		t.Errorf("%s", out)
 	}
 }

@@ -12,7 +12,22 @@ import (
 
 // Write makes text the content of the file at path, durably. It writes to a hidden file beside it first,
 // whose name ends in ".tmp"; a killed writer leaves that behind.
-func Write(path, text string, mode fs.FileMode) error {
+func Write(path, text string, mode fs.FileMode) error { return write(path, text, mode, nil) }
+
+// Rewrite is Write for a file that exists, or for the one that a symbolic link names. Its mode and its owner stay.
+func Rewrite(path, text string) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	was, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return write(path, text, was.Mode().Perm(), was)
+}
+
+func write(path, text string, mode fs.FileMode, owner fs.FileInfo) error {
 	dir, name := filepath.Split(path)
 	if dir == "" {
 		dir = "."
@@ -23,6 +38,9 @@ func Write(path, text string, mode fs.FileMode) error {
 	}
 	defer os.Remove(f.Name()) // gone already when all went well
 	_, err = f.WriteString(text)
+	if err == nil && owner != nil { // at no moment it belongs to another, or has a wider mode
+		err = chownLike(f, owner)
+	}
 	if err == nil && runtime.GOOS != "windows" {
 		err = f.Chmod(mode)
 	}

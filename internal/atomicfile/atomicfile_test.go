@@ -1,8 +1,10 @@
 package atomicfile_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -64,4 +66,48 @@ func TestWriteFails(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v: left behind: %v", err, left)
 	}
+}
+
+// A file that is rewritten through a symbolic link stays where it is, with its mode and its owner.
+func TestRewrite(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := os.WriteFile(path, []byte("a"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("file", link); err != nil {
+		t.Skip(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(path, 1, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := atomicfile.Rewrite(link, "b"); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	st, err2 := os.Lstat(path)
+	if err != nil || err2 != nil || string(b) != "b" || st.Mode() != was.Mode() || owner(st) != owner(was) {
+		t.Errorf("%q, %v, %v, %v; was %v", b, err, err2, st, was)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "file" {
+		t.Errorf("the link names %q, %v", to, err)
+	}
+	if err := atomicfile.Rewrite(filepath.Join(dir, "none"), "b"); err == nil {
+		t.Error("a file was created")
+	}
+}
+
+// owner returns user and group of a file as the system describes them.
+func owner(st os.FileInfo) string {
+	sys := reflect.Indirect(reflect.ValueOf(st.Sys()))
+	if sys.Kind() != reflect.Struct || !sys.FieldByName("Uid").IsValid() {
+		return ""
+	}
+	return fmt.Sprint(sys.FieldByName("Uid"), sys.FieldByName("Gid"))
 }

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/atomicfile"
+)
+
+// An edit is a change of a file.
+type edit struct {
+	path, was, now string
+	info           fs.FileInfo // nil if the file does not exist
+	nginx          bool        // it is nginx's
+}
+
+func hasNginx(edits []edit) bool {
+	return slices.ContainsFunc(edits, func(e edit) bool { return e.nginx })
+}
+
+// editOf returns an edit that changes nothing yet.
+func editOf(path string) (e edit, err error) {
+	e.path = path
+	e.info, err = os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, nil
+	}
+	if err == nil && !e.info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file: %s", path, e.info.Mode())
+	}
+	if err != nil {
+		return e, err
+	}
+	text, err := os.ReadFile(path)
+	e.was, e.now = string(text), string(text)
+	return e, err
+}
+
+// diff shows the change as a unified diff with one hunk.
+func (e *edit) diff() string {
+	const around = 3 // lines of context
+	was, now := slices.Collect(strings.Lines(e.was)), slices.Collect(strings.Lines(e.now))
+	same, tail := 0, 0 // lines at the beginning, and at the end
+	for same < min(len(was), len(now)) && was[same] == now[same] {
+		same++
+	}
+	for tail < min(len(was), len(now))-same && was[len(was)-1-tail] == now[len(now)-1-tail] {
+		tail++
+	}
+	from, left := max(0, same-around), max(0, tail-around) // the hunk is was[from:len(was)-left]
+	name := e.path
+	if e.info == nil {
+		name = "/dev/null"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "--- %s\n+++ %s\n@@ -%d,%d +%d,%d @@\n", name, e.path, min(from+1, len(was)), len(was)-left-from, from+1, len(now)-left-from)
+	for _, part := range []struct {
+		sign  byte
+		lines []string
+	}{{' ', now[from:same]}, {'-', was[same : len(was)-tail]}, {'+', now[same : len(now)-tail]}, {' ', now[len(now)-tail : len(now)-left]}} {
+		for _, line := range part.lines {
+			if !strings.HasSuffix(line, "\n") {
+				line += "\n\\ No newline at end of file\n"
+			}
+			fmt.Fprintf(&b, "%c%s", part.sign, line)
+		}
+	}
+	return b.String()
+}
+
+// replace makes text the content of the file. Without a file before, an empty text removes it.
+func (e *edit) replace(text string) error {
+	switch {
+	case e.info != nil:
+		return atomicfile.Rewrite(e.path, text)
+	case text == "":
+		return os.Remove(e.path)
+	}
+	if err := os.MkdirAll(filepath.Dir(e.path), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.Write(e.path, text, 0o644)
+}
+
+// write writes the files once nginx accepts them. The file with the locations comes before the line that includes it, and is
+// removed after it, so that nginx can start at every moment.
+func (s *setup) write(ctx context.Context, edits []edit) error {
+	if err := s.test(ctx, edits); err != nil {
+		return fmt.Errorf("nothing was written: %w", err)
+	}
+	for _, e := range edits {
+		if now, err := editOf(e.path); err != nil || now.was != e.was {
+			return fmt.Errorf("%s has been changed meanwhile: run setup again", e.path)
+		}
+	}
+	for i, e := range edits {
+		err := e.replace(e.now)
+		if err == nil {
+			continue
+		}
+		for _, e := range slices.Backward(edits[:i+1]) {
+			if now, err := editOf(e.path); err == nil && now.was == e.was {
+				continue
+			}
+			if back := e.replace(e.was); back != nil {
+				return fmt.Errorf("%w; and %s could not be restored: %w", err, e.path, back)
+			}
+		}
+		return fmt.Errorf("all files are as before: %w", err)
+	}
+	return nil
+}
+
+// test runs nginx -t on the configuration as it would be, which is a hidden file beside nginx.conf meanwhile.
+func (s *setup) test(ctx context.Context, edits []edit) error {
+	tool, err := exec.LookPath("nginx")
+	if err != nil { // it is in a directory for root
+		tool, err = exec.LookPath("/usr/sbin/nginx")
+	}
+	if err != nil || !hasNginx(edits) {
+		return nil
+	}
+	n := nginxReader{dir: filepath.Dir(s.conf), edits: edits}
+	text, _, err := n.read(s.conf)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(n.dir, ".parley-setup.*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	said, err := exec.CommandContext(ctx, tool, "-t", "-q", "-c", f.Name()).CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	about := strings.TrimSpace(string(said))
+	line, lines := 0, strings.Split(text, "\n")
+	_, after, _ := strings.Cut(about, f.Name()+":")
+	if fmt.Sscan(after, &line); line > 0 && line <= len(lines) {
+		about = strings.Replace(about, fmt.Sprintf("%s:%d", f.Name(), line), strconv.Quote(strings.TrimSpace(lines[line-1])), 1)
+	}
+	return fmt.Errorf("nginx -t: %w: %s", err, strings.ReplaceAll(about, f.Name(), s.conf))
+}
