@@ -27,6 +27,7 @@ type page struct {
 	pairs       int32 // the first one in pages.pairs, or -1
 	door        bool
 	same        Traffic
+	spent       spent
 }
 
 // A pair is the record of a crawler and a URL.
@@ -51,12 +52,13 @@ type pages struct {
 	size    int // bytes of all URLs
 	proofs  *unchangedProofs
 	callers *callers
+	family  families
 	limits  Limits
 	scratch []byte
 }
 
 func newPages(limit int, c *callers) *pages {
-	return &pages{limit: limit, ids: map[string]int32{}, proofs: newProofs(), callers: c, limits: Limits{URLs: limit}}
+	return &pages{limit: limit, ids: map[string]int32{}, proofs: newProofs(), callers: c, family: families{by: map[string]*tally{}}, limits: Limits{URLs: limit}}
 }
 
 // of returns the number of an entry's URL, or -1 if it is too long. It may renumber all URLs.
@@ -128,7 +130,12 @@ func (p *pages) visit(e *accesslog.Entry, who *caller, this Traffic) {
 		return
 	}
 	id := p.of(e)
-	if id < 0 || string(e.Method) != "GET" {
+	if id < 0 {
+		return
+	}
+	p.list[id].spent.add(e, who, this)
+	who.asked = who.asked || p.list[id].door && string(accesslog.Path(e.Target)) == "/robots.txt"
+	if string(e.Method) != "GET" {
 		return
 	}
 	if !who.crawler {
@@ -213,6 +220,11 @@ func (p *pages) forget() {
 	for gone < (len(p.list)+1)/2 && least < most {
 		least++
 		gone += by[least]
+	}
+	for i := range p.list {
+		if p.list[i].hits <= least {
+			p.family.add(p, int32(i))
+		}
 	}
 	kept := make([]int32, len(p.list)) // new numbers by old ones
 	old := *p

@@ -31,6 +31,9 @@ type Report struct {
 	// All is the sum of all crawlers.
 	All Reading `json:"all"`
 
+	First    First    `json:"first"`    // what to do first
+	Families []Family `json:"families"` // of URLs that are not worth crawling, at most 10
+
 	Savings []Saving `json:"savings"` // heal, sitemap, manifest, push
 	Pages   []Page   `json:"pages"`   // the most re-read ones, at most Options.Top
 	Hours   [24]Span `json:"hours"`   // by hour of the day
@@ -100,6 +103,7 @@ type Crawler struct {
 	Traffic
 	Reading
 	Days   int           `json:"days"`   // on which it came
+	Robots bool          `json:"robots"` // it requested robots.txt
 	Status map[int]int64 `json:"status"` // requests by status
 	Hours  [24]int64     `json:"hours"`  // requests by hour of the day
 

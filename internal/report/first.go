@@ -1,0 +1,147 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Saving less than this is not worth a change of a site: of requests, and of crawlers' requests or bytes.
+const (
+	worthRequests = 100
+	worthShare    = 0.01
+)
+
+// robotsDays is on how many days a crawler must have come without a request for robots.txt before it is said to ignore it:
+// crawlers may keep a copy for a day (RFC 9309, 2.4), and the log may begin in the middle of one.
+const robotsDays = 3
+
+// First is what to do first.
+type First struct {
+	Step  string  `json:"step"`  // "family", "validators", "sitemap", "errors", "gone", "block" or "none"
+	Text  string  `json:"text"`  // a sentence for people
+	Saves Traffic `json:"saves"` // at most; with "family", what crawlers spent there in this log
+}
+
+// first chooses the step that saves the largest shares of the requests and of the bytes of crawlers, added up.
+func (r *Report) first() First {
+	all := r.byCrawlers()
+	best, most := First{Step: "none"}, 0.
+	offer := func(step string, count int64, saves Traffic, format string, args ...any) {
+		requests, bytes := ratio(saves.Requests, all.Requests), ratio(saves.Bytes, all.Bytes)
+		if count >= worthRequests && max(requests, bytes) >= worthShare && requests+bytes > most {
+			most, best = requests+bytes, First{step, fmt.Sprintf(format, args...) + " " + saves.of(all, len(r.Days)), saves}
+		}
+	}
+	for _, f := range r.Families {
+		offer("family", f.Requests, f.Traffic, "Keep crawlers out of the URLs %s, where they find almost nothing new: the lines for robots.txt are listed"+
+			" under FAMILIES.", f.shown())
+	}
+	same := r.All.Same.Requests
+	for _, s := range r.Savings {
+		switch s.Way {
+		case Heal:
+			how := "keep file times through a rebuild (rdfgen --heal)"
+			if r.Status[304] == 0 {
+				how = "let the web server send ETag or Last-Modified, and answer 304"
+			}
+			offer("validators", same, s.AtMost, "Make repeated requests cheap: %s. Crawlers fetched pages again %s that had the same size as before.", how, many(same, "time", "times"))
+		case Sitemap:
+			offer("sitemap", s.Today.Requests, s.Today, "Publish a sitemap with correct lastmod dates (rdfgen --sitemap), which Google and Bing use to skip unchanged pages.")
+		}
+	}
+	var broken Traffic
+	for _, c := range r.Crawlers {
+		for status, n := range c.Status {
+			if status >= 500 {
+				broken.Requests += n
+			}
+		}
+		switch c.Kind {
+		case "feed", "preview", "monitor":
+		default:
+			if !c.Robots && c.Days >= robotsDays {
+				offer("block", c.Requests, c.Traffic, "Block %s in the web server: it came on %d days and never requested robots.txt.", plain(c.shown(), 40), c.Days)
+			}
+		}
+	}
+	offer("errors", broken.Requests, broken, "Find out why the web server answered crawlers with errors (5xx).")
+	offer("gone", r.All.GoneAgain.Requests, r.All.GoneAgain, "Answer 410 for pages that are gone, and link to the new URLs of those that have moved"+
+		" (rdfgen --nginx-include): crawlers requested the old URLs again.")
+	switch {
+	case best.Step != "none":
+	case r.Log.NoAgent == r.Total.Requests:
+		best.Text = "This log does not say who the crawlers are: log the combined format, which has the user agent."
+	case all.Requests < worthRequests:
+		best.Text = fmt.Sprintf("Nothing needs to be done: crawlers sent only %s.", many(all.Requests, "request", "requests"))
+	default:
+		best.Text = fmt.Sprintf("Nothing needs to be done: no single step would save %s requests and %.0f %% of what crawlers cost.", count(worthRequests), 100*worthShare)
+	}
+	return best
+}
+
+// byCrawlers returns the traffic of all crawlers.
+func (r *Report) byCrawlers() (all Traffic) {
+	for _, g := range r.Groups {
+		if g.Name == Crawlers {
+			all = g.Traffic
+		}
+	}
+	return all
+}
+
+func ratio(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// of says what is saved of all traffic of crawlers.
+func (t Traffic) of(all Traffic, days int) string {
+	var parts []string
+	if t.Requests > 0 {
+		parts = append(parts, fmt.Sprintf("%s of crawlers' %s (%s)", count(t.Requests), many(all.Requests, "request", "requests"), percent(t.Requests, all.Requests)))
+	}
+	if t.Bytes > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s (%s)", size(t.Bytes), size(all.Bytes), percent(t.Bytes, all.Bytes)))
+	}
+	return "In these " + many(int64(days), "day", "days") + " that would have saved at most " + strings.Join(parts, " and ") + "."
+}
+
+// shown describes the URLs of a family, after "the URLs".
+func (f *Family) shown() string {
+	s := "with " + f.Name
+	switch {
+	case f.Name[0] == '/':
+		s = "below " + f.Name
+	case strings.Contains(f.Name, "&"):
+		s = "with both parameters of " + f.Name
+	}
+	if f.Host != "" {
+		s += " of " + plain(f.Host, 60)
+	}
+	return s
+}
+
+// evidence says why a family is proposed.
+func (f *Family) evidence(all Traffic) string {
+	s := fmt.Sprintf("%s (%s of crawlers') by %s, %s sent, for %s.", many(f.Requests, "request", "requests"), percent(f.Requests, all.Requests),
+		many(int64(f.Crawlers), "crawler", "crawlers"), size(f.Bytes), many(f.URLs, "URL", "URLs"))
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{f.Redirected, "redirected"}, {f.Failed, "refused (4xx)"}, {f.NotModified, "not modified (304)"}, {f.Repeats, "of the same size as another URL of the page"}} {
+		if p.n > 0 {
+			parts = append(parts, percent(p.n, f.Requests)+" "+p.what)
+		}
+	}
+	s += " Of these, " + strings.Join(parts, ", ") + "."
+	if f.Others > 0 {
+		s += fmt.Sprintf(" People and other clients sent %s for these URLs.", many(f.Others, "request", "requests"))
+	}
+	if f.Others > 0 && len(f.Nginx) == 0 {
+		s += " The web server must go on answering them: use robots.txt only."
+	}
+	return s
+}
