@@ -16,12 +16,12 @@ const (
 	familyRequests = 100  // fewer are not worth a rule that somebody has to maintain
 	familyShare    = 0.01 // of all requests of these crawlers: less would not be noticed
 	familyURLs     = 20   // fewer can be listed, and say little about the URLs to come
-	newCosts       = 10   // a request for something new that is lost counts as much as so many wasted ones
+	newCosts       = 20   // a request for something new that is lost counts as much as so many wasted ones
 	familyOthers   = 0.05 // requests of other clients, per request of crawlers: with more, visitors use the family
 	maxListed      = 10   // families that are proposed
 )
 
-// Bounds of the memory for families, at most about 50 MB.
+// Bounds of the memory for families, at most about 100 MB.
 const (
 	maxTallies  = 4096 // families that are counted at a time
 	maxGroups   = 64   // pages of a family whose sizes are compared: a sample, if there are more
@@ -60,6 +60,7 @@ type spent struct {
 
 	size int64 // of the last response 200, to these crawlers if they got one
 	ok   bool  // somebody got a 200
+	not  bool  // somebody got a 304
 }
 
 func (s *spent) add(e *accesslog.Entry, who *caller, this Traffic) {
@@ -67,6 +68,7 @@ func (s *spent) add(e *accesslog.Entry, who *caller, this Traffic) {
 	if get && e.Status == 200 && (who.obeys || s.reads == 0) {
 		s.ok, s.size = true, e.Bytes
 	}
+	s.not = s.not || e.Status == 304
 	if !who.obeys {
 		return
 	}
@@ -90,9 +92,15 @@ type tally struct {
 	crawlers []uint64 // a bitset of numbers
 	groups   map[uint64]*group
 	mask     uint64 // only groups are sampled whose hash has none of these bits
-	examples [numExamples]string
+	examples [numExamples]example
 	score    float64
 	bare     float64 // share of the sampled URLs without the parameters that are pages
+}
+
+// An example is a URL, the one with the lowest hash of many.
+type example struct {
+	hash uint64
+	url  string
 }
 
 // A group has the URLs of a family that differ only in the parameters of the family, or all URLs of a directory.
@@ -100,9 +108,15 @@ type group struct {
 	sizes   []sized
 	urls    int64
 	reads   int64
-	repeats int64 // reads of URLs of a size that another URL had before
-	bare    bool  // the URL without the parameters was answered 200
-	size    int64 // of that
+	repeats int64  // reads of URLs of a size that another URL had before
+	own     uint64 // hash of the URL without the parameters
+	path    uint64
+	bare    bool  // the URL without the parameters was answered 200, or that of the path alone with the size of one of these
+	size    int64 // of that page
+}
+
+func (g *group) has(size int64) bool {
+	return slices.ContainsFunc(g.sizes, func(s sized) bool { return s.size == size })
 }
 
 type sized struct{ size, reads int64 } // reads of the first URL of that size
@@ -139,6 +153,7 @@ type split struct {
 	host, target string
 	dirs         []string // at most maxDirs
 	params       []param  // by name, each once; those without a value are only in hash
+	path         uint64   // hash of the path
 	hash         uint64   // of the path and all parameters, in any order
 	query        bool
 }
@@ -166,7 +181,8 @@ func (s *split) read(url string) {
 	}
 	s.target, _, _ = strings.Cut(url, "#")
 	path, query, found := strings.Cut(s.target, "?")
-	s.query, s.hash = found, hashOf(path)
+	s.path = hashOf(path)
+	s.query, s.hash = found, s.path
 	for rest := strings.TrimPrefix(path, "/"); len(s.dirs) < maxDirs; {
 		dir, more, ok := strings.Cut(rest, "/")
 		if !ok {
@@ -292,11 +308,12 @@ func (f *families) add(p *pages, id int32) {
 				t.crawlers[n/64] |= 1 << (n % 64)
 			}
 		}
-		if u := p.urls[id]; len(u) <= maxExample {
-			t.examples[f.url.hash%numExamples] = u
+		e := &t.examples[f.url.hash%numExamples]
+		if u := p.urls[id]; len(u) <= maxExample && (e.url == "" || f.url.hash < e.hash) {
+			*e = example{f.url.hash, u}
 		}
 		if pg.spent.reads > 0 {
-			t.sample(group, &pg.spent, f.url.query)
+			t.sample(group, f.url.path, &pg.spent, f.url.query)
 		}
 	})
 }
@@ -325,7 +342,7 @@ func (f *families) create(key string) *tally {
 
 // sample compares the size of a URL with the sizes of those of the same group. Below a directory, URLs with a query belong
 // to the families of their parameters: they count as new.
-func (t *tally) sample(hash uint64, s *spent, query bool) {
+func (t *tally) sample(hash, path uint64, s *spent, query bool) {
 	if hash&t.mask != 0 {
 		return
 	}
@@ -338,10 +355,10 @@ func (t *tally) sample(hash uint64, s *spent, query bool) {
 					delete(t.groups, h)
 				}
 			}
-			t.sample(hash, s, query)
+			t.sample(hash, path, s, query)
 			return
 		}
-		g = &group{}
+		g = &group{own: hash, path: path}
 		t.groups[hash] = g
 	}
 	reads := int64(s.reads)
@@ -349,7 +366,7 @@ func (t *tally) sample(hash uint64, s *spent, query bool) {
 	g.reads += reads
 	switch {
 	case t.Name[0] == '/' && query:
-	case slices.ContainsFunc(g.sizes, func(o sized) bool { return o.size == s.size }):
+	case g.has(s.size):
 		g.repeats += reads
 	default:
 		if len(g.sizes) < maxSizes {
@@ -426,13 +443,18 @@ func (f *families) found(p *pages, known []string) []Family {
 	return result
 }
 
-// findBare looks for the pages of the sampled groups without the parameters.
+// findBare looks for the pages of the sampled groups without the parameters. Where several parameters change nothing, the URL
+// without one of them may never occur: then the path alone is such a page, if it has the size of one of the URLs.
 func (f *families) findBare(p *pages) {
 	want := map[uint64][]*group{}
 	for _, t := range f.by {
 		if t.Name[0] == '?' && t.Requests >= familyRequests && t.URLs >= familyURLs {
+			host := hashOf(t.Host)
 			for h, g := range t.groups {
-				want[h+hashOf(t.Host)] = append(want[h+hashOf(t.Host)], g)
+				want[h+host] = append(want[h+host], g)
+				if g.own != g.path {
+					want[g.path+host] = append(want[g.path+host], g)
+				}
 			}
 		}
 	}
@@ -440,7 +462,9 @@ func (f *families) findBare(p *pages) {
 		if s := &p.list[id].spent; s.ok {
 			f.url.read(p.urls[id])
 			for _, g := range want[f.url.hash+hashOf(f.url.host)] {
-				g.bare, g.size = true, s.size
+				if g.own == f.url.hash || !g.bare && g.has(s.size) {
+					g.bare, g.size = true, s.size
+				}
 			}
 		}
 	}
@@ -450,10 +474,10 @@ func (f *families) findBare(p *pages) {
 func (t *tally) within(o *tally) bool {
 	in, all := 0, 0
 	var s split
-	for _, u := range t.examples {
-		if u != "" {
+	for _, e := range t.examples {
+		if e.url != "" {
 			all++
-			if s.read(u); o.has(&s) {
+			if s.read(e.url); o.has(&s) {
 				in++
 			}
 		}

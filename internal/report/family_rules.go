@@ -48,8 +48,8 @@ func (t *tally) rules(p *pages, known []string, n int) bool {
 			return false
 		}
 	}
-	for _, url := range t.examples {
-		t.Example = max(t.Example, url)
+	for _, e := range t.examples {
+		t.Example = max(t.Example, e.url)
 	}
 	if t.Nginx = []string{}; !t.used() && 2*t.Redirected < t.Requests {
 		t.Nginx = t.nginxLines(n)

@@ -2,7 +2,10 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/parleyweb/parley/internal/accesslog"
 )
 
 // Saving less than this is not worth a change of a site: of requests, and of crawlers' requests or bytes.
@@ -22,31 +25,26 @@ type First struct {
 	Saves Traffic `json:"saves"` // at most; with "family", what crawlers spent there in this log
 }
 
-// first chooses the step that saves the largest shares of the requests and of the bytes of crawlers, added up.
-func (r *Report) first() First {
+// first chooses the step that saves the largest shares of the requests and of the bytes of crawlers, added up. never has the
+// repeated fetches, of the same size, of URLs that nobody got a 304 for; url is the one with most.
+func (r *Report) first(never Traffic, url string) First {
 	all := r.byCrawlers()
 	best, most := First{Step: "none"}, 0.
 	offer := func(step string, count int64, saves Traffic, format string, args ...any) {
 		requests, bytes := ratio(saves.Requests, all.Requests), ratio(saves.Bytes, all.Bytes)
 		if count >= worthRequests && max(requests, bytes) >= worthShare && requests+bytes > most {
-			most, best = requests+bytes, First{step, fmt.Sprintf(format, args...) + " " + saves.of(all, len(r.Days)), saves}
+			most, best = requests+bytes, First{step, fmt.Sprintf(format, args...) + ": " + saves.of(all, len(r.Days)), saves}
 		}
 	}
 	for _, f := range r.Families {
-		offer("family", f.Requests, f.Traffic, "Keep crawlers out of the URLs %s, where they find almost nothing new: the lines for robots.txt are listed"+
-			" under FAMILIES.", f.shown())
+		offer("family", f.Requests, f.Traffic, "Keep crawlers out of the URLs %s, by the lines for robots.txt listed under FAMILIES, since they find almost"+
+			" nothing new there", f.shown())
 	}
-	same := r.All.Same.Requests
+	offer("validators", never.Requests, Traffic{Bytes: never.Bytes}, "Let the web server answer 304 where it never did, such as for %s, by an ETag or Last-Modified"+
+		" that survives a rebuild, since crawlers fetched such URLs again %s at the same size", plain(url, 60), many(never.Requests, "time", "times"))
 	for _, s := range r.Savings {
-		switch s.Way {
-		case Heal:
-			how := "keep file times through a rebuild (rdfgen --heal)"
-			if r.Status[304] == 0 {
-				how = "let the web server send ETag or Last-Modified, and answer 304"
-			}
-			offer("validators", same, s.AtMost, "Make repeated requests cheap: %s. Crawlers fetched pages again %s that had the same size as before.", how, many(same, "time", "times"))
-		case Sitemap:
-			offer("sitemap", s.Today.Requests, s.Today, "Publish a sitemap with correct lastmod dates (rdfgen --sitemap), which Google and Bing use to skip unchanged pages.")
+		if s.Way == Sitemap {
+			offer("sitemap", s.Today.Requests, s.Today, "Publish a sitemap with correct lastmod dates (rdfgen --sitemap), which Google and Bing use to skip unchanged pages")
 		}
 	}
 	var broken Traffic
@@ -57,16 +55,16 @@ func (r *Report) first() First {
 			}
 		}
 		switch c.Kind {
-		case "feed", "preview", "monitor":
-		default:
-			if !c.Robots && c.Days >= robotsDays {
-				offer("block", c.Requests, c.Traffic, "Block %s in the web server: it came on %d days and never requested robots.txt.", plain(c.shown(), 40), c.Days)
+		case accesslog.Feed, accesslog.Preview, accesslog.Monitor:
+		default: // if nobody requested it, the log may leave it out
+			if !c.Robots && c.Days >= robotsDays && slices.ContainsFunc(r.Crawlers, func(o Crawler) bool { return o.Robots }) {
+				offer("block", c.Requests, c.Traffic, "Block or slow down %s in the web server, since it came on %d days and never requested robots.txt", plain(c.shown(), 40), c.Days)
 			}
 		}
 	}
-	offer("errors", broken.Requests, broken, "Find out why the web server answered crawlers with errors (5xx).")
+	offer("errors", broken.Requests, broken, "Find out why the web server answered crawlers with errors (5xx)")
 	offer("gone", r.All.GoneAgain.Requests, r.All.GoneAgain, "Answer 410 for pages that are gone, and link to the new URLs of those that have moved"+
-		" (rdfgen --nginx-include): crawlers requested the old URLs again.")
+		" (rdfgen --nginx-include), since crawlers requested the old URLs again")
 	switch {
 	case best.Step != "none":
 	case r.Log.NoAgent == r.Total.Requests:
@@ -105,7 +103,7 @@ func (t Traffic) of(all Traffic, days int) string {
 	if t.Bytes > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s (%s)", size(t.Bytes), size(all.Bytes), percent(t.Bytes, all.Bytes)))
 	}
-	return "In these " + many(int64(days), "day", "days") + " that would have saved at most " + strings.Join(parts, " and ") + "."
+	return "in " + many(int64(days), "day", "days") + " that would have saved at most " + strings.Join(parts, " and ") + "."
 }
 
 // shown describes the URLs of a family, after "the URLs".

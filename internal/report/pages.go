@@ -262,6 +262,20 @@ func (p *pages) forget() {
 	p.proofs.renumber(kept)
 }
 
+// neverNotModified returns the re-reads of the same size of URLs that nobody got a 304 for, and the URL with most of them.
+func (p *pages) neverNotModified() (all Traffic, url string) {
+	most := int64(0)
+	for id := range p.list {
+		if pg := &p.list[id]; !pg.spent.not {
+			all.add(pg.same)
+			if pg.same.Requests > most {
+				most, url = pg.same.Requests, p.urls[id]
+			}
+		}
+	}
+	return all, url
+}
+
 // top returns the n pages with the most re-reads of the same size.
 func (p *pages) top(n int) []Page {
 	list := []int32{}
