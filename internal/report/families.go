@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"hash/fnv"
 	"math/bits"
-	"net/url"
+	neturl "net/url"
 	"slices"
 	"strings"
 
@@ -26,10 +26,10 @@ const (
 	maxTallies  = 4096 // families that are counted at a time
 	maxGroups   = 64   // pages of a family whose sizes are compared: a sample, if there are more
 	maxSizes    = 12   // sizes of a page that are remembered
-	maxExample  = 200  // bytes of a URL that is kept as an example
 	maxName     = 40   // bytes of a parameter's name or a directory's
 	maxParams   = 6    // parameters of a URL that make families, in the order of their names
 	maxDirs     = 3    // directories of a URL that make families
+	maxExample  = 200  // bytes of a URL that is kept as an example
 	numExamples = 16
 )
 
@@ -64,8 +64,8 @@ type spent struct {
 }
 
 func (s *spent) add(e *accesslog.Entry, who *caller, this Traffic) {
-	get := string(e.Method) == "GET"
-	if get && e.Status == 200 && (who.obeys || s.reads == 0) {
+	read := string(e.Method) == "GET" && e.Status == 200
+	if read && (who.obeys || s.reads == 0) {
 		s.ok, s.size = true, e.Bytes
 	}
 	s.not = s.not || e.Status == 304
@@ -74,7 +74,7 @@ func (s *spent) add(e *accesslog.Entry, who *caller, this Traffic) {
 	}
 	s.Traffic.add(this)
 	switch {
-	case get && e.Status == 200:
+	case read:
 		s.reads++
 	case e.Status == 304:
 		s.notModified++
@@ -87,14 +87,14 @@ func (s *spent) add(e *accesslog.Entry, who *caller, this Traffic) {
 
 // A tally is a family that is being counted.
 type tally struct {
-	Family
+	family   Family
 	parts    []string // names of parameters, or directories
 	crawlers []uint64 // a bitset of numbers
 	groups   map[uint64]*group
 	mask     uint64 // only groups are sampled whose hash has none of these bits
 	examples [numExamples]example
-	score    float64
-	bare     float64 // share of the sampled URLs without the parameters that are pages
+	score    float64 // wasted requests, less what is lost with them; 0 if there is too little evidence
+	bare     float64 // share of the sampled URLs of which the page without the parameters is in the log
 }
 
 // An example is a URL, the one with the lowest hash of many.
@@ -105,47 +105,36 @@ type example struct {
 
 // A group has the URLs of a family that differ only in the parameters of the family, or all URLs of a directory.
 type group struct {
-	sizes   []sized
-	urls    int64
-	reads   int64
-	repeats int64  // reads of URLs of a size that another URL had before
-	own     uint64 // hash of the URL without the parameters
-	path    uint64
-	bare    bool  // the URL without the parameters was answered 200, or that of the path alone with the size of one of these
-	size    int64 // of that page
+	sizes                []sized
+	urls, reads, repeats int64  // repeats are reads of URLs of a size that another URL had before
+	own, path            uint64 // hashes of the URL without the parameters, and of its path alone
+	bare                 bool   // the first was answered 200; or the second, with the size of a URL of the group
+	size                 int64  // of that page
 }
+
+type sized struct{ size, reads int64 } // reads of the first URL of that size
 
 func (g *group) has(size int64) bool {
 	return slices.ContainsFunc(g.sizes, func(s sized) bool { return s.size == size })
 }
 
-type sized struct{ size, reads int64 } // reads of the first URL of that size
-
-// wasted returns the reads that showed nothing new, as far as sizes can tell. Beside a page without the parameters, equal
-// sizes of all URLs with them mean that the parameters change nothing: a session's number changes the size a little.
+// wasted returns the reads that showed nothing new, as far as sizes can tell. Where the page without the parameters is unknown,
+// they may be what names a page. Where it is known, equal sizes of all URLs mean that the parameters change nothing: a session's
+// number, in every link, makes each of them larger than the page.
 func (g *group) wasted(params bool) int64 {
 	switch {
-	case !params:
-		return g.repeats
-	case !g.bare:
-		return 0 // the parameters may be what names a page
-	case len(g.sizes) == 1 && g.urls > 1:
+	case params && !g.bare:
+		return 0
+	case params && len(g.sizes) == 1 && g.urls > 1:
 		return g.reads
 	}
 	n := g.repeats
 	for _, s := range g.sizes {
-		if s.size == g.size {
+		if params && s.size == g.size {
 			n += s.reads
 		}
 	}
 	return n
-}
-
-// families counts URLs by family.
-type families struct {
-	by  map[string]*tally // by host, a space, and name
-	key []byte
-	url split
 }
 
 // split is a URL in the parts that make families.
@@ -172,35 +161,27 @@ func hashOf(s string) uint64 {
 
 // read splits a URL, as it is in pages.urls.
 func (s *split) read(url string) {
-	s.host, s.dirs, s.params, s.query = "", s.dirs[:0], s.params[:0], false
 	if i := strings.Index(url, "://"); i >= 0 && i < strings.IndexByte(url, '/') { // as requested from a proxy
 		url = url[i+3:]
 	}
-	if i := strings.IndexByte(url, '/'); i > 0 {
-		s.host, url = url[:i], url[i:]
-	}
-	s.target, _, _ = strings.Cut(url, "#")
+	n := max(0, strings.IndexByte(url, '/'))
+	s.host, s.dirs, s.params = url[:n], s.dirs[:0], s.params[:0]
+	s.target, _, _ = strings.Cut(url[n:], "#")
 	path, query, found := strings.Cut(s.target, "?")
-	s.path = hashOf(path)
-	s.query, s.hash = found, s.path
-	for rest := strings.TrimPrefix(path, "/"); len(s.dirs) < maxDirs; {
-		dir, more, ok := strings.Cut(rest, "/")
-		if !ok {
-			break
-		}
-		s.dirs, rest = append(s.dirs, dir), more
+	s.path, s.query = hashOf(path), found
+	s.hash = s.path
+	for dir, rest, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/"); ok && len(s.dirs) < maxDirs; dir, rest, ok = strings.Cut(rest, "/") {
+		s.dirs = append(s.dirs, dir)
 	}
-	for query != "" {
-		var part string
-		part, query, _ = strings.Cut(query, "&")
+	for part := range strings.SplitSeq(query, "&") {
 		if part == "" {
 			continue
 		}
 		hash := hashOf(part)
 		s.hash += hash
 		if name, _, ok := strings.Cut(part, "="); ok {
-			if name = decoded(name); safe(name, "[]") {
-				s.params = append(s.params, param{name, hash})
+			if decoded, err := neturl.PathUnescape(name); err == nil && safe(decoded, "[]") {
+				s.params = append(s.params, param{decoded, hash})
 			}
 		}
 	}
@@ -216,16 +197,6 @@ func (s *split) read(url string) {
 	s.params = once
 }
 
-func decoded(name string) string {
-	if strings.IndexByte(name, '%') < 0 {
-		return name
-	}
-	if s, err := url.PathUnescape(name); err == nil {
-		return s
-	}
-	return name
-}
-
 // safe reports whether a name can be put into robots.txt and into the configuration of nginx.
 func safe(name, and string) bool {
 	for i := range len(name) {
@@ -233,10 +204,17 @@ func safe(name, and string) bool {
 			return false
 		}
 	}
-	return name != "" && name != "." && name != ".." && len(name) <= maxName
+	return strings.Trim(name, ".") != "" && len(name) <= maxName
 }
 
-// each calls f for each family of the URL: its name, and the hash of the group of the URL in it.
+// families counts URLs by family.
+type families struct {
+	by  map[string]*tally // by host, a space, and name
+	key []byte
+	url split
+}
+
+// each calls do for each family of the URL: its name, and the hash of the group of the URL in it.
 func (f *families) each(do func(key []byte, group uint64)) {
 	u := &f.url
 	call := func(group uint64, parts ...string) {
@@ -253,53 +231,51 @@ func (f *families) each(do func(key []byte, group uint64)) {
 			call(u.hash-p.hash-q.hash, "?", p.name, "=&", q.name, "=")
 		}
 	}
-	d := u.dirs
-	for n := range d {
-		if !safe(d[n], "") {
-			break
+	for n := range u.dirs {
+		for wild := range n + 1 { // one directory may be any, but not the last one; wild == n is none
+			parts := [2*maxDirs + 1]string{"/"}
+			ok := true
+			for i, d := range u.dirs[:n+1] {
+				if i == wild && i < n {
+					d = "*"
+				}
+				ok = ok && (d == "*" && i == wild || safe(d, ""))
+				parts[2*i+1], parts[2*i+2] = d, "/"
+			}
+			if ok {
+				call(0, parts[:]...)
+			}
 		}
-		switch n {
-		case 0:
-			call(0, "/", d[0], "/")
-		case 1:
-			call(0, "/", d[0], "/", d[1], "/")
-		case 2:
-			call(0, "/", d[0], "/", d[1], "/", d[2], "/")
-		}
-	}
-	if len(d) > 1 && safe(d[1], "") {
-		call(0, "/*/", d[1], "/")
-	}
-	if len(d) > 2 && safe(d[0], "") && safe(d[2], "") {
-		call(0, "/", d[0], "/*/", d[2], "/")
 	}
 }
 
 // add counts a URL that is remembered. One that only other clients requested counts in families that exist.
 func (f *families) add(p *pages, id int32) {
-	pg := &p.list[id]
+	pg, url := &p.list[id], p.urls[id]
 	if pg.door {
 		return
 	}
-	f.url.read(p.urls[id])
+	s := &pg.spent
+	f.url.read(url)
 	f.each(func(key []byte, group uint64) {
 		t := f.by[string(key)]
 		if t == nil {
-			if pg.spent.Requests == 0 {
+			if s.Requests == 0 {
 				return
 			}
 			t = f.create(string(key))
 		}
-		t.Others += int64(pg.hits) - pg.spent.Requests
-		if pg.spent.Requests == 0 {
+		c := &t.family
+		c.Others += int64(pg.hits) - s.Requests
+		if s.Requests == 0 {
 			return
 		}
-		t.URLs++
-		t.Traffic.add(pg.spent.Traffic)
-		t.Redirected += int64(pg.spent.redirected)
-		t.Failed += int64(pg.spent.failed)
-		t.NotModified += int64(pg.spent.notModified)
-		t.Reads += int64(pg.spent.reads)
+		c.URLs++
+		c.Traffic.add(s.Traffic)
+		c.Redirected += int64(s.redirected)
+		c.Failed += int64(s.failed)
+		c.NotModified += int64(s.notModified)
+		c.Reads += int64(s.reads)
 		for at := pg.pairs; at >= 0; at = p.pairs[at].next {
 			if n := int(p.pairs[at].crawler); p.callers.list[n].obeys {
 				for n/64 >= len(t.crawlers) {
@@ -308,12 +284,11 @@ func (f *families) add(p *pages, id int32) {
 				t.crawlers[n/64] |= 1 << (n % 64)
 			}
 		}
-		e := &t.examples[f.url.hash%numExamples]
-		if u := p.urls[id]; len(u) <= maxExample && (e.url == "" || f.url.hash < e.hash) {
-			*e = example{f.url.hash, u}
+		if e := &t.examples[f.url.hash%numExamples]; len(url) <= maxExample && (e.url == "" || f.url.hash < e.hash) {
+			*e = example{f.url.hash, url}
 		}
-		if pg.spent.reads > 0 {
-			t.sample(group, f.url.path, &pg.spent, f.url.query)
+		if s.reads > 0 && group&t.mask == 0 {
+			t.sample(group, &f.url, s)
 		}
 	})
 }
@@ -322,88 +297,81 @@ func (f *families) create(key string) *tally {
 	if len(f.by) >= maxTallies { // forget the half with the fewest requests
 		var all []int64
 		for _, t := range f.by {
-			all = append(all, t.Requests)
+			all = append(all, t.family.Requests)
 		}
 		slices.Sort(all)
 		for k, t := range f.by {
-			if t.Requests <= all[len(all)/2] {
+			if t.family.Requests <= all[len(all)/2] {
 				delete(f.by, k)
 			}
 		}
 	}
 	host, name, _ := strings.Cut(key, " ")
-	t := &tally{Family: Family{Host: host, Name: name}, groups: map[uint64]*group{}}
-	if t.parts = strings.Split(strings.Trim(name, "/"), "/"); name[0] == '?' {
+	t := &tally{family: Family{Host: host, Name: name}, groups: map[uint64]*group{}}
+	if t.parts = strings.Split(strings.Trim(name, "/"), "/"); t.params() {
 		t.parts = strings.Split(strings.TrimSuffix(name[1:], "="), "=&")
 	}
 	f.by[key] = t
 	return t
 }
 
+// params reports whether it is a family of parameters, not of directories.
+func (t *tally) params() bool { return t.family.Name[0] == '?' }
+
 // sample compares the size of a URL with the sizes of those of the same group. Below a directory, URLs with a query belong
 // to the families of their parameters: they count as new.
-func (t *tally) sample(hash, path uint64, s *spent, query bool) {
-	if hash&t.mask != 0 {
-		return
-	}
+func (t *tally) sample(hash uint64, u *split, s *spent) {
 	g := t.groups[hash]
 	if g == nil {
-		if len(t.groups) >= maxGroups {
-			t.mask = t.mask<<1 | 1
-			for h := range t.groups {
-				if h&t.mask != 0 {
-					delete(t.groups, h)
-				}
-			}
-			t.sample(hash, path, s, query)
-			return
-		}
-		g = &group{own: hash, path: path}
+		g = &group{own: hash, path: u.path}
 		t.groups[hash] = g
 	}
 	reads := int64(s.reads)
 	g.urls++
 	g.reads += reads
-	switch {
-	case t.Name[0] == '/' && query:
-	case g.has(s.size):
+	if g.has(s.size) {
 		g.repeats += reads
-	default:
-		if len(g.sizes) < maxSizes {
-			g.sizes = append(g.sizes, sized{s.size, reads})
+	} else if len(g.sizes) < maxSizes && (t.params() || !u.query) {
+		g.sizes = append(g.sizes, sized{s.size, reads})
+	}
+	for len(t.groups) > maxGroups {
+		t.mask = t.mask<<1 | 1
+		for h := range t.groups {
+			if h&t.mask != 0 {
+				delete(t.groups, h)
+			}
 		}
 	}
 }
 
-// judge sets the score: wasted requests, less what is lost.
+// judge sets what follows from the counts, given the requests of all crawlers that read robots.txt.
 func (t *tally) judge(all int64) {
+	c := &t.family
 	var reads, wasted, urls, bare int64
 	for _, g := range t.groups {
 		reads += g.reads
-		wasted += g.wasted(t.Name[0] == '?')
+		wasted += g.wasted(t.params())
 		if urls += g.urls; g.bare {
 			bare += g.urls
 		}
 	}
-	t.Crawlers = 0
 	for _, b := range t.crawlers {
-		t.Crawlers += bits.OnesCount64(b)
+		c.Crawlers += bits.OnesCount64(b)
 	}
 	if reads > 0 {
-		t.Repeats = int64(float64(t.Reads) * float64(wasted) / float64(reads))
+		c.Repeats = int64(float64(c.Reads) * float64(wasted) / float64(reads))
 		t.bare = float64(bare) / float64(urls)
 	}
-	waste := t.Redirected + t.Failed + t.Repeats
-	t.score = float64(waste - newCosts*(t.Reads-t.Repeats))
-	switch {
-	case t.Requests < familyRequests, float64(t.Requests) < familyShare*float64(all), t.URLs < familyURLs, 2*waste < t.Requests,
-		t.Name[0] == '/' && t.used():
-		t.score = 0
+	waste := c.Redirected + c.Failed + c.Repeats
+	if c.Requests >= familyRequests && float64(c.Requests) >= familyShare*float64(all) && c.URLs >= familyURLs && 2*waste >= c.Requests && (t.params() || !t.used()) {
+		t.score = float64(waste - newCosts*(c.Reads-c.Repeats))
 	}
 }
 
 // used reports whether visitors use the family.
-func (t *tally) used() bool { return float64(t.Others) > familyOthers*float64(t.Requests) }
+func (t *tally) used() bool {
+	return float64(t.family.Others) > familyOthers*float64(t.family.Requests)
+}
 
 // found returns the families to propose, those that save most first.
 func (f *families) found(p *pages, known []string) []Family {
@@ -427,17 +395,15 @@ func (f *families) found(p *pages, known []string) []Family {
 			list = append(list, t)
 		}
 	}
-	slices.SortFunc(list, func(a, b *tally) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(strings.Count(a.Name, "="), strings.Count(b.Name, "=")),
-			cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host))
+	slices.SortFunc(list, func(a, b *tally) int { // of equal ones, one parameter before two, and the innermost directory
+		x, y := &a.family, &b.family
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(strings.Count(x.Name, "="), strings.Count(y.Name, "=")),
+			cmp.Compare(strings.Count(x.Name, "*"), strings.Count(y.Name, "*")), cmp.Compare(len(y.Name), len(x.Name)), cmp.Compare(x.Name+x.Host, y.Name+y.Host))
 	})
 	result := []Family{}
 	for _, t := range list {
-		if len(result) == maxListed {
-			break
-		}
-		if !slices.ContainsFunc(taken, t.within) && t.rules(p, known, len(result)+1) {
-			taken, result = append(taken, t), append(result, t.Family)
+		if len(result) < maxListed && !slices.ContainsFunc(taken, t.within) && t.rules(p, known, len(result)+1) {
+			taken, result = append(taken, t), append(result, t.family)
 		}
 	}
 	return result
@@ -448,10 +414,10 @@ func (f *families) found(p *pages, known []string) []Family {
 func (f *families) findBare(p *pages) {
 	want := map[uint64][]*group{}
 	for _, t := range f.by {
-		if t.Name[0] == '?' && t.Requests >= familyRequests && t.URLs >= familyURLs {
-			host := hashOf(t.Host)
-			for h, g := range t.groups {
-				want[h+host] = append(want[h+host], g)
+		if t.params() && t.family.Requests >= familyRequests && t.family.URLs >= familyURLs {
+			host := hashOf(t.family.Host)
+			for _, g := range t.groups {
+				want[g.own+host] = append(want[g.own+host], g)
 				if g.own != g.path {
 					want[g.path+host] = append(want[g.path+host], g)
 				}

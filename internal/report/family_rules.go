@@ -10,12 +10,12 @@ import (
 
 // has reports whether a URL belongs to the family. It does not use the rules, which are checked against it.
 func (t *tally) has(u *split) bool {
-	if u.host != t.Host {
+	if u.host != t.family.Host {
 		return false
 	}
 	for i, part := range t.parts {
-		if t.Name[0] == '?' && !slices.ContainsFunc(u.params, func(p param) bool { return p.name == part }) ||
-			t.Name[0] == '/' && (i >= len(u.dirs) || part != "*" && part != u.dirs[i]) {
+		if t.params() && !slices.ContainsFunc(u.params, func(p param) bool { return p.name == part }) ||
+			!t.params() && (i >= len(u.dirs) || part != "*" && part != u.dirs[i]) {
 			return false
 		}
 	}
@@ -26,15 +26,15 @@ func (t *tally) has(u *split) bool {
 // miss a URL of the family that crawlers requested and that is remembered, or would forbid another one that is a page, or a
 // known page of the site.
 func (t *tally) rules(p *pages, known []string, n int) bool {
-	t.Robots = t.robotsLines()
-	file := robots.Parse([]byte("User-agent: *\n" + strings.Join(t.Robots, "\n") + "\n"))
+	t.family.Robots = t.robotsLines()
+	file := robots.Parse([]byte("User-agent: *\n" + strings.Join(t.family.Robots, "\n") + "\n"))
 	var u split
 	for id, url := range p.urls {
 		s := &p.list[id].spent
 		if s.Requests == 0 || p.list[id].door {
 			continue
 		}
-		if u.read(url); u.host != t.Host {
+		if u.read(url); u.host != t.family.Host {
 			continue
 		}
 		if in := t.has(&u); in == file.Allowed("*", u.target) && (in || s.reads > 0) {
@@ -44,15 +44,15 @@ func (t *tally) rules(p *pages, known []string, n int) bool {
 	for _, url := range known {
 		u.read(url)
 		host, _, _ := strings.Cut(u.host, ":")
-		if (t.Host == "" || host == t.Host) && !file.Allowed("*", u.target) {
+		if (t.family.Host == "" || host == t.family.Host) && !file.Allowed("*", u.target) {
 			return false
 		}
 	}
 	for _, e := range t.examples {
-		t.Example = max(t.Example, e.url)
+		t.family.Example = max(t.family.Example, e.url)
 	}
-	if t.Nginx = []string{}; !t.used() && 2*t.Redirected < t.Requests {
-		t.Nginx = t.nginxLines(n)
+	if t.family.Nginx = []string{}; !t.used() && 2*t.family.Redirected < t.family.Requests {
+		t.family.Nginx = t.nginxLines(n)
 	}
 	return true
 }
@@ -60,8 +60,8 @@ func (t *tally) rules(p *pages, known []string, n int) bool {
 // robotsLines returns the lines that forbid the family (RFC 9309, 2.2.3): a parameter may be the first of a query or a later
 // one, and two may come in either order.
 func (t *tally) robotsLines() (lines []string) {
-	if t.Name[0] == '/' {
-		return []string{"Disallow: " + t.Name}
+	if !t.params() {
+		return []string{"Disallow: " + t.family.Name}
 	}
 	spellings := func(name string) []string {
 		if encoded := strings.NewReplacer("[", "%5B", "]", "%5D").Replace(name); encoded != name {
@@ -87,8 +87,8 @@ func (t *tally) robotsLines() (lines []string) {
 // says that the URLs are gone. They match the URL as requested: nginx decodes $uri, which would let a line break through.
 func (t *tally) nginxLines(n int) []string {
 	quoted := strings.NewReplacer(".", "[.]", "[", "(?:[[]|%5[Bb])", "]", "(?:[]]|%5[Dd])")
-	if t.Name[0] == '/' {
-		pattern := strings.ReplaceAll(quoted.Replace(t.Name), "*", "[^/]+")
+	if !t.params() {
+		pattern := strings.ReplaceAll(quoted.Replace(t.family.Name), "*", "[^/]+")
 		return []string{"# in the server block:", "location ~ ^" + pattern + " { return 410; }"}
 	}
 	lines, path := []string{"# in the http block:", fmt.Sprintf("map $request_uri $parley_%d {", n)}, fmt.Sprintf("(?<a%d>/(?:[A-Za-z0-9._~%%-][^?]*)?", n)

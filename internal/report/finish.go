@@ -80,7 +80,8 @@ func (b *builder) finish() *Report {
 	r.Pages = b.pages.top(cmp.Or(b.Top, 20))
 	r.Days = b.days.list()
 	r.Families = b.pages.family.found(b.pages, b.Known)
-	r.First = r.first(b.pages.neverNotModified())
+	never, url := b.pages.neverNotModified()
+	r.First = first(r, never, url)
 	r.Limits = b.pages.limits
 	r.Method = method(r)
 	return r

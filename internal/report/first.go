@@ -27,13 +27,13 @@ type First struct {
 
 // first chooses the step that saves the largest shares of the requests and of the bytes of crawlers, added up. never has the
 // repeated fetches, of the same size, of URLs that nobody got a 304 for; url is the one with most.
-func (r *Report) first(never Traffic, url string) First {
-	all := r.byCrawlers()
+func first(r *Report, never Traffic, url string) First {
+	all := byCrawlers(r)
 	best, most := First{Step: "none"}, 0.
 	offer := func(step string, count int64, saves Traffic, format string, args ...any) {
 		requests, bytes := ratio(saves.Requests, all.Requests), ratio(saves.Bytes, all.Bytes)
 		if count >= worthRequests && max(requests, bytes) >= worthShare && requests+bytes > most {
-			most, best = requests+bytes, First{step, fmt.Sprintf(format, args...) + ": " + saves.of(all, len(r.Days)), saves}
+			most, best = requests+bytes, First{step, fmt.Sprintf(format, args...) + ": " + savedOf(saves, all, len(r.Days)), saves}
 		}
 	}
 	for _, f := range r.Families {
@@ -78,7 +78,7 @@ func (r *Report) first(never Traffic, url string) First {
 }
 
 // byCrawlers returns the traffic of all crawlers.
-func (r *Report) byCrawlers() (all Traffic) {
+func byCrawlers(r *Report) (all Traffic) {
 	for _, g := range r.Groups {
 		if g.Name == Crawlers {
 			all = g.Traffic
@@ -87,15 +87,10 @@ func (r *Report) byCrawlers() (all Traffic) {
 	return all
 }
 
-func ratio(part, whole int64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
-}
+func ratio(part, whole int64) float64 { return float64(part) / float64(max(whole, 1)) }
 
-// of says what is saved of all traffic of crawlers.
-func (t Traffic) of(all Traffic, days int) string {
+// savedOf says what is saved of all traffic of crawlers.
+func savedOf(t, all Traffic, days int) string {
 	var parts []string
 	if t.Requests > 0 {
 		parts = append(parts, fmt.Sprintf("%s of crawlers' %s (%s)", count(t.Requests), many(all.Requests, "request", "requests"), percent(t.Requests, all.Requests)))
@@ -122,23 +117,24 @@ func (f *Family) shown() string {
 }
 
 // evidence says why a family is proposed.
-func (f *Family) evidence(all Traffic) string {
+func evidence(f *Family, all Traffic) string {
 	s := fmt.Sprintf("%s (%s of crawlers') by %s, %s sent, for %s.", many(f.Requests, "request", "requests"), percent(f.Requests, all.Requests),
 		many(int64(f.Crawlers), "crawler", "crawlers"), size(f.Bytes), many(f.URLs, "URL", "URLs"))
+	same := "of the same size as another URL of the page"
+	if f.Name[0] == '/' {
+		same = "of the same size as another of these URLs"
+	}
 	var parts []string
-	for _, p := range []struct {
-		n    int64
-		what string
-	}{{f.Redirected, "redirected"}, {f.Failed, "refused (4xx)"}, {f.NotModified, "not modified (304)"}, {f.Repeats, "of the same size as another URL of the page"}} {
-		if p.n > 0 {
-			parts = append(parts, percent(p.n, f.Requests)+" "+p.what)
+	for i, n := range []int64{f.Redirected, f.Failed, f.NotModified, f.Repeats} {
+		if n > 0 {
+			parts = append(parts, percent(n, f.Requests)+" "+[]string{"redirected", "refused (4xx)", "not modified (304)", same}[i])
 		}
 	}
 	s += " Of these, " + strings.Join(parts, ", ") + "."
 	if f.Others > 0 {
 		s += fmt.Sprintf(" People and other clients sent %s for these URLs.", many(f.Others, "request", "requests"))
 	}
-	if f.Others > 0 && len(f.Nginx) == 0 {
+	if 2*f.Redirected < f.Requests && len(f.Nginx) == 0 {
 		s += " The web server must go on answering them: use robots.txt only."
 	}
 	return s

@@ -35,7 +35,7 @@ func (r *Report) WriteHTML(out io.Writer, top int) error {
 		"kind":    func(kind any) string { return kindName(fmt.Sprint(kind)) },
 		"bar":     barOf,
 		"style":   chart.Style,
-		"why":     func(f Family) string { return f.evidence(r.byCrawlers()) },
+		"why":     func(f Family) string { return evidence(&f, byCrawlers(r)) },
 		"urls":    func(f Family) string { return f.shown() },
 	}).Parse(htmlPage)
 	if err != nil {
@@ -90,7 +90,7 @@ type wayRow struct {
 
 func newView(r *Report, top int) *view {
 	v := &view{Report: r, Span: r.span(), Source: r.Log.source(), Troubles: r.Log.troubles()}
-	crawlers := r.byCrawlers()
+	crawlers := byCrawlers(r)
 	for _, g := range r.Groups {
 		v.Who = append(v.Who, share{Group: g})
 		if g.Name == Crawlers {

@@ -198,7 +198,7 @@ func (w *text) families(r *Report) {
 	w.title("FAMILIES of URLs in which crawlers find almost nothing new (proposals; nothing was written)")
 	for _, f := range r.Families {
 		w.line("URLs %s, such as %s", f.shown(), plain(f.Example, 100))
-		w.wrap("  ", "  ", f.evidence(r.byCrawlers()))
+		w.wrap("  ", "  ", evidence(&f, byCrawlers(r)))
 		w.line("  robots.txt, in each group that is to obey:")
 		for _, l := range append(append([]string{}, f.Robots...), f.Nginx...) {
 			if len(f.Nginx) > 0 && l == f.Nginx[0] {
