@@ -50,6 +50,22 @@ func (c Change) Departure() Change {
 	return Change{Seq: c.Seq, At: c.At, Op: Delete, Item: Item{URL: c.From, Length: -1}, Prev: c.Prev}
 }
 
+// Public returns the change as it may be published now, and false if it may not be; isPublic reports whether
+// a URL is public. A Delete always may: readers that know the page must learn of it. A Move to or from a URL
+// that is not public is the Delete or the Create of the other one.
+func (c Change) Public(isPublic func(url string) bool) (Change, bool) {
+	switch {
+	case c.Op == Delete:
+	case c.Op == Move && !isPublic(c.Item.URL):
+		c.Op, c.Item, c.From, c.Significance = Delete, Item{URL: c.From, Length: -1}, "", 0
+	case c.Op == Move && !isPublic(c.From):
+		c.Op, c.From, c.Prev, c.Significance = Create, "", Digest{}, 0
+	case c.Op != Move && !isPublic(c.Item.URL):
+		return c, false
+	}
+	return c, true
+}
+
 // Left returns an Update as a Delete, for a reader whose filter no longer matches the page.
 func (c Change) Left() Change {
 	return Change{Seq: c.Seq, At: c.At, Op: Delete, Item: Item{URL: c.Item.URL, Length: -1}, Prev: c.Prev}

@@ -207,20 +207,17 @@ func appendDate(b []byte, t time.Time) []byte {
 	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
-// DateLimits are the limits within which a modification time is used (P13). The
-// zero value has the defaults.
+// DateLimits are the limits within which [SaneModified] uses a modification time
+// (P13). The zero value has the defaults.
 type DateLimits struct {
 	Earliest time.Time     // an earlier time is ignored; zero means 1993-01-01 (G35)
 	Ahead    time.Duration // a time up to this much in the future becomes now, a later one is ignored; zero means 24 hours (G36), negative none
 }
 
-// SaneModified is [DateLimits.Sane] with the default limits.
-func SaneModified(t, now time.Time) (time.Time, bool) { return DateLimits{}.Sane(t, now) }
-
-// Sane checks a modification time from a manifest, a pushed change or an HTTP
-// header. It returns the time to use, which is now for a time that is a little in
-// the future, and false for one outside the limits.
-func (l DateLimits) Sane(t, now time.Time) (time.Time, bool) {
+// SaneModified checks a modification time from a manifest, a pushed change or an
+// HTTP header. It returns the time to use, which is now for a time that is a little
+// in the future, and false for one outside the limits.
+func SaneModified(t, now time.Time, l DateLimits) (time.Time, bool) {
 	if l.Earliest.IsZero() {
 		l.Earliest = time.Date(1993, 1, 1, 0, 0, 0, 0, time.UTC)
 	}

@@ -107,12 +107,12 @@ func TestSaneModified(t *testing.T) {
 		{"2026-11-22T05:00:01Z", ""},
 		{"9999", ""},
 	} {
-		got, ok := protocol.SaneModified(date(c.in), now)
+		got, ok := protocol.SaneModified(date(c.in), now, protocol.DateLimits{})
 		if ok != (c.want != "") || protocol.FormatDate(got) != c.want {
 			t.Errorf("%s: %v %v, want %q", c.in, got, ok, c.want)
 		}
 	}
-	if _, ok := protocol.SaneModified(time.Time{}, now); ok {
+	if _, ok := protocol.SaneModified(time.Time{}, now, protocol.DateLimits{}); ok {
 		t.Error("the zero time is accepted")
 	}
 	for _, c := range []struct {
@@ -128,7 +128,7 @@ func TestSaneModified(t *testing.T) {
 		{protocol.DateLimits{Ahead: -1}, "2026-11-21T05:00:00Z", "2026-11-21T05:00:00Z"},
 		{protocol.DateLimits{Ahead: -1}, "2026-11-21T05:00:01Z", ""},
 	} {
-		got, ok := c.limits.Sane(date(c.in), now)
+		got, ok := protocol.SaneModified(date(c.in), now, c.limits)
 		if ok != (c.want != "") || protocol.FormatDate(got) != c.want {
 			t.Errorf("%+v: %s: %v %v, want %q", c.limits, c.in, got, ok, c.want)
 		}

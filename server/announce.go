@@ -188,7 +188,7 @@ func (t *announceBatch) urlOf(ref string) (url, reason string) {
 // returns why it is refused.
 func clean(a *protocol.Announcement, url string, now time.Time) (reason string) {
 	if !a.Modified.IsZero() {
-		if _, ok := protocol.SaneModified(a.Modified, now); !ok {
+		if _, ok := protocol.SaneModified(a.Modified, now, protocol.DateLimits{}); !ok {
 			return "modified is before 1993, or more than a day in the future"
 		}
 	} else if a.Digest.IsZero() && !a.Gone {

@@ -412,6 +412,34 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
+// Behind proxies in front of the web server, clients are told apart once the proxies are named.
+func TestAdmissionBehindProxies(t *testing.T) {
+	for i, proxies := range []string{"", "192.0.2.0/24"} {
+		s := newSite(t, func(n *doors.Notifier) {
+			n.Limits.PerAddress = 1
+			if err := n.Clients.Proxies.Set(proxies); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for _, c := range []struct {
+			hops string
+			want [2]int // status: without the proxies, and with them
+		}{
+			{"198.51.100.1, 192.0.2.7", [2]int{0, 0}},
+			{"198.51.100.2, 192.0.2.7", [2]int{429, 0}},
+			{"203.0.113.9, 198.51.100.1, 192.0.2.8", [2]int{0, 429}}, // the first one again, with a claim of its own
+		} {
+			conn, err := s.dial(s.cursor(0), "X-Forwarded-For", c.hops)
+			if statusOf(err) != c.want[i] {
+				t.Errorf("proxies %q, %s: %v, want status %d", proxies, c.hops, err, c.want[i])
+			}
+			if conn != nil {
+				defer conn.Close(1000, "")
+			}
+		}
+	}
+}
+
 // A client that polls from any cursor, in batches of any size, ends with the site's pages.
 func TestPollingFromAnyCursorYieldsAllPages(t *testing.T) {
 	s := newSite(t)

@@ -103,6 +103,11 @@ type Pages struct {
 	// for every page. A changed importance is stored, and not reported as a change.
 	Importance func(url string) protocol.Importance
 
+	// Max is the number of pages that this site may have. If a scan finds more, it fails, and no new page is
+	// published, while changes and deletions of known pages are; a first scan then publishes nothing. A manifest
+	// that was cut at Max pages would let crawlers delete the others. Zero means no maximum.
+	Max int
+
 	// Announces says that this site has pages known only through [Publisher.Announce]
 	// and announced with digests. It matters when the state was lost: see [OpenJournal].
 	Announces bool
@@ -394,7 +399,7 @@ func (p *Publisher) scan(ctx context.Context, scopes []inventory.Scope, accept b
 
 // nextScan returns a scan that begins now.
 func (p *Publisher) nextScan(t *turn, scopes []inventory.Scope, accept bool) *compare.Scan {
-	l := &compare.Scan{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: cmp.Or(max(p.MaxMoves, 0), 100_000),
+	l := &compare.Scan{Inventory: p.Inventory, Journal: p.Journal, Scopes: scopes, Accept: accept, Limit: cmp.Or(max(p.MaxMoves, 0), 100_000), Max: max(p.Pages.Max, 0),
 		Now: p.now(), Clock: p.now, WriteMark: p.mark, Warn: p.log().Warn, Progress: p.progress,
 		Importance: p.Pages.Importance, MayBeAnnounced: p.Pages.mayBeAnnounced, Announced: t.announced}
 	l.Due = func(since time.Time) bool {

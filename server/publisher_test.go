@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -396,6 +397,61 @@ func TestMovesBeyondMemoryLimitAreDeletesAndCreates(t *testing.T) {
 		t.Errorf("%+v %v", r, err)
 	}
 	w.wantPresent()
+}
+
+// A site with more pages than its maximum publishes no new ones; what is known of it goes on.
+func TestTooManyPages(t *testing.T) {
+	w := newWorld(t)
+	fails := func(pages int) {
+		t.Helper()
+		_, err := w.pub.Scan(w.Context(), nil)
+		if want := fmt.Sprintf("%d pages were found, more than the maximum, max-pages %d: ", pages, w.pub.Pages.Max); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+		if s := w.pub.Status(); s.Error == "" {
+			t.Errorf("%+v", s)
+		}
+	}
+	w.fill(3)
+	w.pub.Pages.Max = 2
+	fails(3)
+	if w.journal.Whole() {
+		t.Error("a first scan of too many pages is published")
+	}
+	w.pub.Pages.Max = 3
+	w.look()
+	w.wantPresent()
+
+	w.write("new.html", "new")
+	w.write("p/000.html", "edited")
+	w.rename("p/001.html", "moved.html")
+	fails(4)
+	w.wantTold("update p/000.html, move p/001.html->moved.html")
+	w.pub.MaxMoves = 2 // as of many new pages at once
+	for i := range 10 {
+		w.write(fmt.Sprintf("many/%d.html", i), fmt.Sprint("many ", i))
+	}
+	fails(6) // as far as it counted
+	for i := range 10 {
+		w.remove(fmt.Sprintf("many/%d.html", i))
+	}
+	w.wantTold("")
+
+	// A page that is renamed and edited is another one, and the old one does not count while its deletion is held.
+	w.remove("p/002.html")
+	if r := w.look(); r.New != 1 || r.HeldNow != 1 {
+		t.Errorf("%+v", r)
+	}
+	w.wantTold("create new.html")
+	w.pub.Pages.Max = 2
+	w.pass(time.Minute)
+	fails(3)
+	w.wantTold("delete p/002.html")
+	w.remove("p/000.html")
+	w.look()
+	if s := w.pub.Status(); s.Error != "" || s.Held != 1 {
+		t.Errorf("%+v", s)
+	}
 }
 
 // Under cron the only grace period is the time until the next run.

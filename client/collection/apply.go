@@ -324,7 +324,7 @@ func (s *applying) judge(w *work, isNew bool, item *protocol.Item) judgement {
 	if u.copied != nil {
 		return s.judgeCopy(w, item)
 	}
-	modified, sane := u.c.opts.Dates.Sane(item.Modified, u.now)
+	modified, sane := protocol.SaneModified(item.Modified, u.now, u.c.opts.Dates)
 	if !item.Digest.IsZero() {
 		switch {
 		case w.has() && w.Digest == item.Digest:
@@ -371,7 +371,7 @@ func (s *applying) addPendingFetch(w *work, item *protocol.Item) {
 			w.History = w.History.Silence(s.o.Read, u.sites.at(w.Site).Belief.Manifest.Recall)
 		}
 		precision, recall := s.worth(w)
-		m, ok := u.c.opts.Dates.Sane(item.Modified, u.now)
+		m, ok := protocol.SaneModified(item.Modified, u.now, u.c.opts.Dates)
 		if !ok {
 			m = time.Time{}
 		}
@@ -383,7 +383,7 @@ func (s *applying) addPendingFetch(w *work, item *protocol.Item) {
 	}
 	w.Told, w.Debt, w.Missed, w.planned = true, item.Digest, 0, false
 	w.DebtText, w.DebtLength = item.Text, max(0, item.Length)
-	if m, ok := u.c.opts.Dates.Sane(item.Modified, u.now); ok && m.After(w.Modified) {
+	if m, ok := protocol.SaneModified(item.Modified, u.now, u.c.opts.Dates); ok && m.After(w.Modified) {
 		w.Modified = keepable(m)
 	}
 	if w.State == Gone {

@@ -10,9 +10,9 @@ import (
 type Answers uint8
 
 const (
-	// UsualAnswers are redirects, 404 and 410: the answers that say what became of a page. A replay of the
+	// usualAnswers are redirects, 404 and 410: the answers that say what became of a page. A replay of the
 	// archive follows the redirects and shows the others.
-	UsualAnswers Answers = iota
+	usualAnswers Answers = iota
 
 	AllAnswers // all others too: 401, 403, 429, 5xx
 	NoAnswers

@@ -14,9 +14,9 @@ import (
 // the same, and never replace the page.
 func TestErrorResponsesDoNotReplacePages(t *testing.T) {
 	for answers, want := range map[collection.Answers]string{
-		collection.UsualAnswers: "[one 301 301 two 404 410 three]",
-		collection.AllAnswers:   "[503 one 301 301 two 500 404 410 403 three]",
-		collection.NoAnswers:    "[one two three]",
+		collection.Answers(0): "[one 301 301 two 404 410 three]",
+		collection.AllAnswers: "[503 one 301 301 two 500 404 410 403 three]",
+		collection.NoAnswers:  "[one two three]",
 	} {
 		r := newKeeper(t, collection.WARC|collection.Mirror, "gzip")
 		r.o.Answers = answers

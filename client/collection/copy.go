@@ -380,7 +380,7 @@ func (s *applying) judgeCopy(w *work, item *protocol.Item) judgement {
 		return owed
 	}
 	// A coarse or implausible date proves nothing.
-	_, sane := s.u.c.opts.Dates.Sane(item.Modified, s.u.now)
+	_, sane := protocol.SaneModified(item.Modified, s.u.now, s.u.c.opts.Dates)
 	pending := w.Told || w.At.Equal(Never) && w.State != Held
 	if sane && keepable(item.Modified).Equal(w.said) && (pending || !item.Modified.Add(item.Span).After(w.Last)) {
 		return nothing

@@ -124,7 +124,7 @@ func (c *Collection) itemOf(p *Page, changed time.Time) protocol.Item {
 	it := protocol.Item{URL: p.URL, Title: p.Title, Modified: changed, Length: p.Length, Type: p.Type, Digest: p.Digest, Text: p.Text,
 		Language: p.Language, Canonical: p.Canonical, Importance: protocol.ImportanceOf(float64(p.Importance))}
 	if t, err := http.ParseTime(p.LastModified); err == nil {
-		if t, ok := c.opts.Dates.Sane(t, changed); ok {
+		if t, ok := protocol.SaneModified(t, changed, c.opts.Dates); ok {
 			it.Modified = t
 		}
 	}

@@ -19,7 +19,7 @@ type Signal string
 // The signals, lowest first: a page in the queue keeps the highest.
 const (
 	ByLink     Signal = "link" // a page links to it
-	ByAge      Signal = "age"  // the policy thinks that it may have changed
+	byAge      Signal = "age"  // the policy thinks that it may have changed
 	BySitemap  Signal = "sitemap"
 	ByFeed     Signal = "feed"
 	ByManifest Signal = "manifest"

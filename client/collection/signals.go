@@ -1,7 +1,7 @@
 package collection
 
 // signals in the order of their codes, lowest first. The order is part of the format.
-var signals = [...]Signal{"", ByLink, ByAge, BySitemap, ByFeed, ByManifest, ByChanges, ByStream, ByIndexNow, ByPerson}
+var signals = [...]Signal{"", ByLink, byAge, BySitemap, ByFeed, ByManifest, ByChanges, ByStream, ByIndexNow, ByPerson}
 
 // code returns a signal's index in signals. An unknown signal counts as a link.
 func (s Signal) code() byte {

@@ -424,7 +424,7 @@ func (x *visiting) report() error {
 	u, w, was := x.u, x.w, &x.was
 	n := news{page: &w.Page, prev: was.Digest, text: was.Text, signal: was.Signal, changed: u.now}
 	if was.Visits > 0 && !was.Told {
-		n.signal = ByAge
+		n.signal = byAge
 	}
 	switch had, has := was.has(), w.has(); {
 	case has && !had:

@@ -134,7 +134,7 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 	v.Type = mediaType(h)
 	v.Again = retryAfter(h, time.Now())
 	if t, err := http.ParseTime(v.LastModified); err == nil {
-		if sane, ok := r.c.Trust.Dates.Sane(t, time.Now()); ok && dated {
+		if sane, ok := protocol.SaneModified(t, time.Now(), r.c.Trust.Dates); ok && dated {
 			v.Modified = sane
 		}
 	}

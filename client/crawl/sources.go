@@ -352,7 +352,7 @@ func (r *sources) readList(st *site, s *collection.Source, body []byte) (more []
 	if s.Kind == collection.NewsFeed { // its dates are those at which items appeared
 		news.Window = len(list.Pages)
 		for _, d := range dates {
-			if t, ok := r.c.Trust.Dates.Sane(d.Time, s.Polled); ok && d.Span < time.Hour {
+			if t, ok := protocol.SaneModified(d.Time, s.Polled, r.c.Trust.Dates); ok && d.Span < time.Hour {
 				news.Dates = append(news.Dates, t)
 			}
 		}

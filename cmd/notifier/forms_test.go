@@ -287,6 +287,26 @@ func TestPresetHigh(t *testing.T) {
 		t.Errorf("another part of the site: %+v", m)
 	}
 
+	// Pages are served under the site's own name alone, and its doors under any.
+	for _, c := range []struct {
+		host, path string
+		status     int
+	}{{"", "news/5.html", 200}, {"wrong.example.net", "news/5.html", 308}, {"wrong.example.net", "robots.rdf", 200}, {"wrong.example.net", protocol.DiscoveryPath, 200}} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.base+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = c.host
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if to := resp.Header.Get("Location"); resp.StatusCode != c.status || c.status == 308 && to != s.base+c.path {
+			t.Errorf("%s of %q: %s to %q, want %d", c.path, c.host, resp.Status, to, c.status)
+		}
+	}
+
 	code, answer := ask(t, "POST", d.Batch, `{"pages":[{"url":"`+s.base+`news/4.html"},{"url":"`+s.base+`hidden/x.html"}]}`, "Content-Type", "application/json")
 	if code != 200 || !strings.HasPrefix(answer, "\x1f\x8b") {
 		t.Errorf("batch: %d, %d bytes", code, len(answer))

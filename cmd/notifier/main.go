@@ -23,6 +23,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/doors"
 )
 
@@ -75,6 +76,7 @@ type daemon struct {
 	limits        doors.Limits
 	welcome       protocol.Welcome
 	listen, admin string
+	proxies       caller.Proxies
 	noSelfCheck   bool
 }
 
@@ -109,6 +111,7 @@ func notifier() *command.Command {
 			bind("heartbeat", &d.limits.Heartbeat, "send a heartbeat on a stream after `TIME` without a message"),
 			bind("max-subscribers", &d.limits.MaxSubscribers, "serve at most `N` subscribers"),
 			bind("per-address", &d.limits.PerAddress, "serve at most `N` subscribers from one address"),
+			bind("trusted-proxy", &d.proxies, "believe the X-Forwarded-For header of proxies at `ADDRESSES`, such as 10.0.0.7,192.0.2.0/24: the last address there that is none of them is the client's (a proxy on this machine is always believed)"),
 			bind("welcome-rate", &d.welcome.Rate, "allow each crawler `N` requests a second (0: not stated; crawlers use their own polite rate)"),
 			bind("welcome-connections", &d.welcome.Connections, "allow each crawler `N` connections (0: not stated)"),
 			bind("welcome-batch", &d.welcome.Batch, "allow batches of at most `N` pages (0: not stated)"),
@@ -162,6 +165,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if d.welcome != (protocol.Welcome{}) {
 		n.Welcome = &d.welcome
 	}
+	n.Clients.Proxies = d.proxies
 	if len(tokens) > 0 {
 		n.Clients.Announce, n.Clients.AnnounceTokens = p.Announce, tokens
 	}
@@ -173,6 +177,16 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		engines: d.site.IndexNow(journal, public, env.Log),
 		hubs:    d.site.WebSub(journal, p.Published, env.Log),
 		hub:     d.site.Hub(journal, p.Published, env.Log),
+		hooks:   d.site.Hooks(journal, public, env.Log),
+	}
+	if t.hub != nil {
+		t.hub.Options.Client = d.proxies.Address
+	}
+	if t.hooks != nil {
+		t.hooks.Options.Ready = p.Ready
+		if err := t.hooks.Begin(); err != nil { // before any change
+			return err
+		}
 	}
 	if t.engines != nil {
 		// An engine that is new to the journal gets its cursor here, before any change.

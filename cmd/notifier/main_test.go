@@ -84,6 +84,7 @@ func TestMisuse(t *testing.T) {
 		{"--base", "https://example.org/"},
 		{"--docroot", t.TempDir(), "--base", "example.org"},
 		{"--docroot", t.TempDir(), "--base", "https://example.org/", "--grace", "soon"},
+		{"--docroot", t.TempDir(), "--base", "https://example.org/", "--trusted-proxy", "0.0.0.0/0"},
 	} {
 		var errs strings.Builder
 		if code := command.Main(t.Context(), notifier, args, nil, io.Discard, &errs); code != 2 || errs.Len() == 0 {

@@ -12,11 +12,12 @@ import (
 	"github.com/parleyweb/parley/internal/site/ping"
 )
 
-// senders notify search engines and hubs, which do not subscribe. Each may be nil.
+// senders notify search engines, hubs, commands and webhooks, which do not subscribe. Each may be nil.
 type senders struct {
 	engines *ping.IndexNow
 	hubs    *ping.WebSub
 	hub     *ping.Hub
+	hooks   *ping.Hooks
 	hubURL  string // named in the manifest; empty if none
 }
 
@@ -25,6 +26,7 @@ type tellersStatus struct {
 	IndexNow *ping.Status      `json:"indexnow,omitempty"`
 	WebSub   []ping.PingStatus `json:"websub,omitempty"`
 	Hub      *ping.HubStatus   `json:"hub,omitempty"`
+	Hooks    []ping.HookStatus `json:"hooks,omitempty"`
 }
 
 func (t *senders) status() (s tellersStatus, err error) {
@@ -47,6 +49,11 @@ func (t *senders) status() (s tellersStatus, err error) {
 		}
 		s.Hub = &st
 	}
+	if t.hooks != nil {
+		if s.Hooks, err = t.hooks.Status(); err != nil {
+			return s, err
+		}
+	}
 	return s, nil
 }
 
@@ -60,6 +67,9 @@ func (t *senders) own(ctx context.Context, own func(what string, run func() erro
 	}
 	if t.hub != nil {
 		own("hub", func() error { return t.hub.Run(ctx) })
+	}
+	if t.hooks != nil {
+		own("hooks", func() error { return t.hooks.Run(ctx) })
 	}
 }
 

@@ -91,7 +91,7 @@ func printLine(env *command.Env, name, format string, args ...any) {
 	fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// printTellers prints which engines and hubs were notified, and which of them fail.
+// printTellers prints which engines, hubs, commands and webhooks were notified, and which of them fail.
 func printTellers(env *command.Env, t tellersStatus) {
 	if t.IndexNow != nil {
 		for _, e := range t.IndexNow.Engines {
@@ -100,6 +100,9 @@ func printTellers(env *command.Env, t tellersStatus) {
 	}
 	for _, p := range t.WebSub {
 		printLine(env, "websub", "%s: %d pings for %s%s", p.Hub, p.Pings, p.Topic, trouble(p.Trouble, p.RetryAt))
+	}
+	for _, h := range t.Hooks {
+		printLine(env, h.Kind, "%s: %d changes accepted, %d waiting%s", h.Name, h.Changes, h.Behind, trouble(h.Trouble, h.RetryAt))
 	}
 	if t.Hub != nil {
 		for _, topic := range t.Hub.Topics {

@@ -18,8 +18,8 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A site without files: all its pages are announced, and a search engine, a hub's subscribers and the sitemap
-// get them.
+// A site without files: all its pages are announced, and a search engine, a webhook, a command, a hub's subscribers
+// and the sitemap get them.
 func TestAnnouncedSite(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -33,7 +33,17 @@ func TestAnnouncedSite(t *testing.T) {
 	listen := freeAddress(t)
 	base := "http://" + listen + "/"
 	var mu sync.Mutex
-	var told []string
+	var told, hooked []string
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		m, _ := protocol.ParseMessage(b)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range m.Changes {
+			hooked = append(hooked, string(c.Op)+" "+c.Item.URL)
+		}
+	}))
+	defer hook.Close()
 	engine := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var said struct{ URLList []string }
 		json.NewDecoder(r.Body).Decode(&said)
@@ -45,7 +55,7 @@ func TestAnnouncedSite(t *testing.T) {
 	sitemap := filepath.Join(dir, "sitemap.xml")
 	config := file("parley.conf", strings.Join([]string{"base " + base, "listen " + listen, "state " + filepath.Join(dir, "state"),
 		"announce-tokens " + file("tokens", "# ours\n0123456789abcdef\n"), "robots " + file("robots.txt", "User-agent: *\nDisallow: /private/\n"),
-		"indexnow " + engine.URL, "hub", "atom " + filepath.Join(dir, "news.atom"), "sitemap " + sitemap, "no-self-check", "write-every 50ms", "log-level error", "verbose"}, "\n"))
+		"indexnow " + engine.URL, "hub", "webhook " + hook.URL + "/purge?token=1", "on-change tee " + filepath.Join(dir, "changes"), "atom " + filepath.Join(dir, "news.atom"), "sitemap " + sitemap, "no-self-check", "write-every 50ms", "log-level error", "verbose"}, "\n"))
 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int)
@@ -94,7 +104,7 @@ func TestAnnouncedSite(t *testing.T) {
 	until(t, func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return slices.Equal(told, []string{base + "a"})
+		return slices.Equal(told, []string{base + "a"}) && slices.Equal(hooked, []string{"create " + base + "a"})
 	})
 	until(t, func() bool {
 		b, _ := os.ReadFile(sitemap)
@@ -108,11 +118,16 @@ func TestAnnouncedSite(t *testing.T) {
 	if link := resp.Header.Get("Link"); !strings.Contains(link, `<`+base+`parley/hub>; rel="hub"`) {
 		t.Errorf("the manifest's Link is %q", link)
 	}
+	until(t, func() bool {
+		b, _ := os.ReadFile(filepath.Join(dir, "changes"))
+		return bytes.Contains(b, []byte(`"op":"create","url":"`+base+`a"`))
+	})
 	until(t, func() bool { // the engine is notified before the sender has recorded its answer
 		var out, said strings.Builder
 		if code := command.Main(t.Context(), notifier, []string{"status", "--config", config}, nil, &out, &said); code != 0 {
 			t.Errorf("status: exit code %d: %s", code, said.String())
 		}
-		return strings.Contains(out.String(), "1 URLs accepted, 0 waiting") && strings.Contains(out.String(), "hub        0 subscribers of "+base)
+		return strings.Contains(out.String(), "1 URLs accepted, 0 waiting") &&
+			strings.Contains(out.String(), "webhook    "+hook.URL+"/purge: 1 changes accepted, 0 waiting\n") && strings.Contains(out.String(), "on-change  tee ") && strings.Contains(out.String(), "hub        0 subscribers of "+base)
 	})
 }

@@ -52,6 +52,9 @@ func (j *job) list(ctx context.Context) error {
 		found.Unreadable[place] = "" // the line with the cause comes before
 	}
 	incomplete := j.incomplete(&found)
+	if n, most := len(out.Published), j.site.Publish.Pages.Max; most > 0 && n > most {
+		incomplete = errors.Join(incomplete, fmt.Errorf("these are %d pages, more than --max-pages %d: no new page would be published", n, most))
+	}
 	if j.json {
 		return errors.Join(j.env.PrintJSON(out), incomplete)
 	}

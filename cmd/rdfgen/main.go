@@ -239,7 +239,7 @@ func (j *job) publishOnce(ctx context.Context) error {
 	})
 	defer held.Wait()
 	defer stop()
-	begun := j.begin(ctx, p) // an engine that cannot be notified does not prevent publishing
+	begun := j.begin(ctx, p) // a receiver that cannot be notified does not prevent publishing
 	found, err := take(ctx)
 	if err == nil && j.build != nil && found.HeldNow > 0 && !found.MassHeld {
 		var gone inventory.Report // a build is complete: what it lacks does not return

@@ -54,6 +54,34 @@ func (d *desk) published() []string {
 	return []string{"--state", filepath.Join(d.dir, "state"), "--out", filepath.Join(d.root, "robots.rdf")}
 }
 
+// More pages than --max-pages are an error, and the published file stays as it is: it is not cut.
+func TestMaxPages(t *testing.T) {
+	d := newDesk(t, "a.html", "b.html")
+	most := func(n string, flags ...string) []string { return append([]string{"--max-pages", n}, flags...) }
+	if out, said := d.run(1, most("1")...); out != "" || !strings.Contains(said, "2 pages were found, more than the maximum, max-pages 1: ") {
+		t.Errorf("stdout %q, stderr %q", out, said)
+	}
+	if out, said := d.run(1, most("1", "--dry-run")...); !strings.Contains(out, "2 pages would be published.") || !strings.Contains(said, "more than --max-pages 1") {
+		t.Errorf("stdout %q, stderr %q", out, said)
+	}
+	d.run(0, most("2", d.published()...)...)
+	was, err := os.ReadFile(d.path("public/robots.rdf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.write("c.html", "the page that is too many")
+	for range 2 {
+		d.run(1, most("2", d.published()...)...)
+		if is, err := os.ReadFile(d.path("public/robots.rdf")); err != nil || string(is) != string(was) {
+			t.Errorf("%v: the manifest was rewritten:\n%s", err, is)
+		}
+	}
+	d.run(0, most("2", append(d.published(), "--exclude", "b.html")...)...)
+	d.has("public/robots.rdf", "https://example.org/c.html")
+	d.run(0, most("3", d.published()...)...)
+	d.has("public/robots.rdf", "https://example.org/b.html")
+}
+
 func TestManifestOnStandardOutput(t *testing.T) {
 	d := newDesk(t, "index.html", "a.html", "b/c.html", ".hidden.html", "notes.txt")
 	d.write("a.html", "<html><head><title>\n Fish &amp;\tchips </title></head></html>")

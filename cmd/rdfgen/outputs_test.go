@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -101,6 +103,47 @@ func TestEnginesAreNotifiedAfterLostState(t *testing.T) {
 	}
 }
 
+// Under cron, a webhook and a command get what each run found, and one that failed gets it from a later run.
+func TestHooksUnderCron(t *testing.T) {
+	d := newDesk(t, "a.html", "b.html")
+	d.write("../secret", "0123456789abcdef\n")
+	var got []string
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		m, err := protocol.ParseMessage(b)
+		if err != nil || !strings.HasPrefix(r.Header.Get("X-Hub-Signature-256"), "sha256=") {
+			t.Errorf("%v: webhook got %s with the header %v", err, b, r.Header)
+		}
+		for _, c := range m.Changes {
+			got = append(got, string(c.Op)+" "+c.Item.URL)
+		}
+	}))
+	defer hook.Close()
+	flags := append(d.published(), "--webhook", hook.URL, "--webhook-secret", d.path("secret"), "--on-change", machine.Tool(t, "tee")+" -a "+d.path("changes"), "--verbose")
+	d.run(0, flags...)
+	d.write("a.html", "the page changed")
+	d.write("c.html", "a new page")
+	if _, said := d.run(0, flags...); !strings.Contains(said, "Commands and webhooks: 4 changes delivered") {
+		t.Errorf("stderr %q", said)
+	}
+	if want := "update https://example.org/a.html, create https://example.org/c.html"; strings.Join(got, ", ") != want {
+		t.Errorf("webhook got %q, want %q", got, want)
+	}
+	d.has("changes", `"op":"update","url":"https://example.org/a.html"`)
+
+	// A hook that is new when the site has a journal gets the changes that this run finds.
+	missing := append(d.published(), "--on-change", d.path("no such program"), "--verbose")
+	d.write("b.html", "changed, too")
+	if _, said := d.run(0, missing...); !strings.Contains(said, "on-change "+d.path("no such program")+": not delivered: ") {
+		t.Errorf("stderr %q", said)
+	}
+	got = nil
+	d.run(0, flags...)
+	if strings.Join(got, ", ") != "update https://example.org/b.html" {
+		t.Errorf("webhook got %q of the change that another run found", got)
+	}
+}
+
 // Several rdfgen processes started at once on one state all succeed.
 func TestConcurrentRunsSucceed(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html")
@@ -126,6 +169,10 @@ func TestInvalidOutputOptions(t *testing.T) {
 		{"--write-robots", "--base", "https://example.org/docs/"},
 		{"--feed-entries", "0", "--rss", in("x.rss")},
 		{"--indexnow-significance", "2"},
+		{"--on-change", " "},
+		{"--webhook", "example.org/purge"},
+		{"--webhook-secret", d.path("secret")},
+		{"--webhook", "https://example.org/purge", "--webhook-secret", in("a.html")},
 		{"--urls", in("list")},
 		{"--mask", "(", "--out", in("robots.rdf")},
 		{"--reachable", "--docroot", "", "--urls", in("list")},

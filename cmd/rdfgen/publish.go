@@ -65,7 +65,7 @@ func publishCommand() *command.Command {
 		LogLevel: slog.LevelWarn,
 		Groups: []command.Group{
 			{Title: "The build", Options: []string{"base", "previous", "first", "exclude", "clean-urls", "mask", "accept-deletions"}},
-			{Title: "After the deployment", Options: []string{"wait-live", "timeout", "indexnow", "indexnow-key", "websub"}},
+			{Title: "After the deployment", Options: []string{"wait-live", "timeout", "indexnow", "indexnow-key", "websub", "on-change", "webhook"}},
 		},
 		Flags: append(options,
 			bind("first", &b.first, "do not read a live manifest: the site has none yet, and answers its URL in another way than with 404"),
@@ -134,7 +134,7 @@ func (b *build) forget() error {
 	return nil
 }
 
-// prepare leaves to the second call what it needs to send the changes: a cursor for each engine and hub, and the key's file in
+// prepare leaves to the second call what it needs to send the changes: a cursor for each receiver, and the key's file in
 // the build.
 func (b *build) prepare(ctx context.Context, p *server.Publisher) error {
 	j := &b.job
@@ -246,7 +246,7 @@ func liveCursor(ctx context.Context, url string) (protocol.Cursor, error) {
 	return head.Cursor, err
 }
 
-// A receiver is an engine or a hub.
+// A receiver is an engine, a hub, a command or a webhook.
 type receiver struct {
 	option, trouble string
 	begun           bool // the state knows what it was sent
@@ -271,6 +271,15 @@ func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
 		}
 		for _, e := range st {
 			all = append(all, receiver{"--websub " + e.Hub, e.Trouble, !e.Cursor.IsZero(), e.Owed})
+		}
+	}
+	if s := j.site.Hooks(p.Journal, p.Inventory.Public, j.env.Log); s != nil {
+		st, err := s.Status()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range st {
+			all = append(all, receiver{"--" + e.Kind + " " + e.Name, e.Trouble, !e.Cursor.IsZero(), e.Cursor != p.Journal.Head()})
 		}
 	}
 	return all, nil

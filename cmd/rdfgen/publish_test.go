@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A hosting serves what was deployed, and is a search engine and a hub too.
@@ -221,6 +222,52 @@ func TestPublishBuilds(t *testing.T) {
 	}
 	h.deploy(third)
 	h.same("a rebuild without changes", h.notify(0, third), nil)
+}
+
+// A webhook gets the changes of a build once they are live, and none twice.
+func TestPublishPurgesCDN(t *testing.T) {
+	h, pages := newHosting(t), somePages(3)
+	var mu sync.Mutex
+	var got []string
+	fail := 1
+	cdn := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		m, err := protocol.ParseMessage(b)
+		mu.Lock()
+		defer mu.Unlock()
+		if fail--; fail == 0 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		got = append(got, fmt.Sprint(m.Kind, err))
+		for _, c := range m.Changes {
+			got = append(got, string(c.Op)+" "+strings.TrimPrefix(c.Item.URL, h.web.URL))
+		}
+	}))
+	defer cdn.Close()
+	purge := func(code int, dir string, flags ...string) string {
+		return h.publish(code, dir, append(flags, "--webhook", cdn.URL)...)
+	}
+	first := h.build("first", time.Hour, pages)
+	purge(0, first)
+	h.deploy(first)
+	purge(0, first, "--wait-live")
+	h.same("purged after the first publication", got, nil)
+
+	pages["p/01.html"] += " It was edited."
+	delete(pages, "p/02.html")
+	second := h.build("second", time.Hour, pages)
+	purge(0, second)
+	if said := purge(1, second, "--wait-live", "--timeout", "50ms"); !strings.Contains(said, "is not the manifest in ") {
+		t.Errorf("before the deployment: %s", said)
+	}
+	h.same("purged before the deployment", got, nil)
+	h.deploy(second)
+	for range 2 { // a repeated call does nothing more
+		purge(0, second, "--wait-live")
+		h.same("purged", got, []string{"batch<nil>", "update /p/01.html", "delete /p/02.html"})
+	}
 }
 
 // Whatever the live manifest's URL answers but the manifest itself or 404, nothing is written: all pages would look new.

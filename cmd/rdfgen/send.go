@@ -10,13 +10,13 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// send notifies IndexNow engines and WebSub hubs. A failure of one does not keep the other from being
-// notified.
+// send notifies IndexNow engines, WebSub hubs, commands and webhooks. A failure of one does not keep the others from
+// being notified.
 func (j *job) send(ctx context.Context, p *server.Publisher) error {
-	return errors.Join(j.sendIndexNow(ctx, p), j.sendWebSub(ctx, p))
+	return errors.Join(j.sendIndexNow(ctx, p), j.sendWebSub(ctx, p), j.sendHooks(ctx, p))
 }
 
-// begin gives engines, and hubs of a build, that are new to a journal a cursor before the scan, so that the changes it
+// begin gives engines, commands and webhooks, and hubs of a build, that are new to a journal a cursor before the scan, so that the changes it
 // finds are news to them, even if the state was lost and the journal begins with the items of the manifest.
 func (j *job) begin(ctx context.Context, p *server.Publisher) error {
 	if !p.Journal.Whole() { // a first description is no news
@@ -28,6 +28,11 @@ func (j *job) begin(ctx context.Context, p *server.Publisher) error {
 			_, _, err = w.Turn(ctx)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	if h := j.site.Hooks(p.Journal, p.Inventory.Public, j.env.Log); h != nil {
+		if err := h.Begin(); err != nil {
 			return err
 		}
 	}
@@ -76,6 +81,22 @@ func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
 	}
 	if pings > 0 {
 		j.printInfo(fmt.Sprintf("WebSub: %d pings sent", pings))
+	}
+	j.printInfo(failed...)
+	return nil
+}
+
+func (j *job) sendHooks(ctx context.Context, p *server.Publisher) error {
+	h := j.site.Hooks(p.Journal, p.Inventory.Public, j.env.Log)
+	if h == nil {
+		return nil
+	}
+	changes, failed, err := h.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	if changes > 0 {
+		j.printInfo(fmt.Sprintf("Commands and webhooks: %d changes delivered", changes))
 	}
 	j.printInfo(failed...)
 	return nil

@@ -53,7 +53,7 @@ var exceptions = map[string]string{
 	"serve-pages": "has a feature of its own", "clean-urls": "has a feature of its own", "archive": "has a feature of its own", "versions": "has a feature of its own",
 	"indexnow-listen": "nobody sends notices here", "indexnow": "there is no search engine here", "indexnow-key": "there is no search engine here",
 	"indexnow-all": "there is no search engine here", "indexnow-rotate": "there is no search engine here", "indexnow-significance": "there is no search engine here",
-	"websub": "there is no hub here", "hub": "there is no subscriber here", "announce-tokens": "another inventory of a site",
+	"trusted-proxy": "all clients are on this machine", "websub": "there is no hub here", "on-change": "there is no receiver here", "webhook": "there is no receiver here", "webhook-secret": "goes with --webhook", "hub": "there is no subscriber here", "announce-tokens": "another inventory of a site",
 	"urls": "another inventory of a site", "urls-cmd": "another inventory of a site", "urls-sitemap": "another inventory of a site",
 	"urls-feed": "another inventory of a site", "fetch": "goes with lists", "fetch-rate": "goes with lists", "recheck": "goes with lists",
 	"callers": "needs a file of tokens", "token": "needs a file of tokens", "program": "needs a program", "batches": "writes a file that nobody reads",
@@ -100,6 +100,9 @@ func (o Option) Drawn() []string {
 	}
 	if o.Name == "per-address" && o.Kind == "string" {
 		return []string{"20/s", "100/s,2"}
+	}
+	if o.Name == "max-pages" && o.Default == "0" {
+		return []string{"100000"} // of a site, which must publish all its pages
 	}
 	if v, ok := values[o.Name]; ok && o.Kind != "bool" {
 		return v

@@ -80,7 +80,7 @@ func (x *run) date(d *document, e entry) {
 	x.dated++
 	d.dates.add(e.modified, e.span, d.modified)
 	eg := protocol.Date{Time: e.modified, Span: e.span}.String() + " of " + short(e.url)
-	switch _, sane := protocol.SaneModified(e.modified, x.at); {
+	switch _, sane := protocol.SaneModified(e.modified, x.at, protocol.DateLimits{}); {
 	case e.modified.After(x.at.Add(24 * time.Hour)), !sane && e.modified.Add(e.span).Before(time.Date(1993, 1, 1, 0, 0, 0, 0, time.UTC)):
 		x.violate("absurd-date", e.url, eg)
 	case e.modified.After(x.at.Add(time.Minute)): // clocks differ

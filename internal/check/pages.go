@@ -105,7 +105,7 @@ type builtDates struct {
 
 func (b *builtDates) add(ans *fetch.Answer, e entry) {
 	t, err := http.ParseTime(ans.Header.Get("Last-Modified"))
-	if _, sane := protocol.SaneModified(t, b.at); err != nil || !sane || b.built.IsZero() || e.modified.Sub(b.built).Abs() > buildSpan {
+	if _, sane := protocol.SaneModified(t, b.at, protocol.DateLimits{}); err != nil || !sane || b.built.IsZero() || e.modified.Sub(b.built).Abs() > buildSpan {
 		return
 	}
 	b.dated++

@@ -78,7 +78,7 @@ func TestLimitsInTheManual(t *testing.T) {
 func TestPublishedTypesAreFetched(t *testing.T) {
 	root := t.TempDir()
 	rules := filepath.Join(t.TempDir(), "robots.txt")
-	for _, name := range strings.Fields("a.htm a.html a.xhtml a.pdf a.txt a.xml a.jpg a.zip a.css a.js a.mp4 a.doc a.php noextension") {
+	for _, name := range strings.Fields("a.htm a.html a.html.en a.html.in a.xhtml a.pdf a.txt a.xml a.jpg a.zip a.css a.js a.mp4 a.doc a.php noextension") {
 		if err := os.WriteFile(filepath.Join(root, name), []byte("content"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestPublishedTypesAreFetched(t *testing.T) {
 			t.Errorf("%s is published, but not fetched: %+v", o.URL, v)
 		}
 	}
-	if line := strings.Join(published, ", "); len(published) != 4 || !strings.Contains(string(page), line) {
+	if line := strings.Join(published, ", "); len(published) != 5 || !strings.Contains(string(page), line) {
 		t.Errorf("docs/limits.md does not say that a site publishes %s", line)
 	}
 }

@@ -166,7 +166,7 @@ func (m *measured) take(of string, worth trust.Worth, dates []protocol.Date, now
 		return
 	}
 	for _, d := range dates {
-		if t, ok := protocol.SaneModified(d.Time, now); ok && !d.Time.IsZero() {
+		if t, ok := protocol.SaneModified(d.Time, now, protocol.DateLimits{}); ok && !d.Time.IsZero() {
 			m.ages, m.ageOf = append(m.ages, now.Sub(t)), of
 		}
 	}

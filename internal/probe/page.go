@@ -23,7 +23,7 @@ func pageReport(r *reply) Page {
 	p.Type, p.Coding = r.header.Get("Content-Type"), r.header.Get("Content-Encoding")
 	p.ETag, p.LastModified = r.header.Get("ETag"), r.header.Get("Last-Modified")
 	if t, err := http.ParseTime(p.LastModified); err == nil {
-		if _, ok := protocol.SaneModified(t, r.at); !ok {
+		if _, ok := protocol.SaneModified(t, r.at, protocol.DateLimits{}); !ok {
 			p.Date = "absurd"
 		} else if d, err := http.ParseTime(r.header.Get("Date")); err == nil && d.Sub(t).Abs() < 2*time.Second {
 			p.Date = "now" // the time of the response: it says nothing, unless it was there before

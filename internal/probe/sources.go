@@ -353,7 +353,7 @@ func (a *run) sample(ctx context.Context) error {
 			s.Undated++
 			continue
 		}
-		modified, sane := protocol.SaneModified(t, r.at)
+		modified, sane := protocol.SaneModified(t, r.at, protocol.DateLimits{})
 		if !sane || r.at.Sub(modified) < 2*time.Second {
 			s.Undated++
 			continue
@@ -402,7 +402,7 @@ func datesReport(name string, dates []protocol.Date, read time.Time) Dates {
 			continue
 		}
 		d.Dated++
-		if sane, ok := protocol.SaneModified(t.Time, read); ok && sane.After(d.Newest) {
+		if sane, ok := protocol.SaneModified(t.Time, read, protocol.DateLimits{}); ok && sane.After(d.Newest) {
 			d.Newest = sane.UTC()
 		}
 	}

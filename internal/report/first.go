@@ -58,7 +58,11 @@ func first(r *Report, never Traffic, url string) First {
 		case accesslog.Feed, accesslog.Preview, accesslog.Monitor:
 		default: // if nobody requested it, the log may leave it out
 			if !c.Robots && c.Days >= robotsDays && slices.ContainsFunc(r.Crawlers, func(o Crawler) bool { return o.Robots }) {
-				offer("block", c.Requests, c.Traffic, "Block or slow down %s in the web server, since it came on %d days and never requested robots.txt", plain(c.shown(), 40), c.Days)
+				name := plain(c.Name, 40)
+				if c.Claim == False {
+					name = "the false " + name
+				}
+				offer("block", c.Requests, c.Traffic, "Block or slow down %s in the web server, since it came on %d days and never requested robots.txt", name, c.Days)
 			}
 		}
 	}

@@ -252,7 +252,7 @@ func (e *Entry) offer(url, place string, now time.Time) inventory.Offer {
 	if e.Length > 0 {
 		o.Length = e.Length
 	}
-	if t, ok := protocol.SaneModified(e.Modified, now); ok {
+	if t, ok := protocol.SaneModified(e.Modified, now, protocol.DateLimits{}); ok {
 		o.Modified = t
 		if t.Equal(e.Modified) {
 			o.Span = e.Span

@@ -233,6 +233,6 @@ func lastModified(h http.Header, now time.Time) time.Time {
 	if d := date.Sub(t); d < 2*time.Second {
 		return time.Time{}
 	}
-	t, _ = protocol.SaneModified(t, now)
+	t, _ = protocol.SaneModified(t, now, protocol.DateLimits{})
 	return t
 }

@@ -131,6 +131,10 @@ type Clients struct {
 	// caller is anonymous. [caller.Callers.Identify] is made for it.
 	Identify func(*http.Request) (caller.Caller, error)
 
+	// Proxies are believed when they say for which client they send a request, as are those on
+	// this machine.
+	Proxies caller.Proxies
+
 	// PublicTo reports whether a caller that has its own rules in robots.txt may be told of
 	// a public URL. Nil: it may be told of all. PublicTo of a server.Site is made for it.
 	PublicTo func(name, url string) bool
@@ -156,8 +160,7 @@ type Limits struct {
 
 	// MaxSubscribers bounds the streams and waiting long polls at a time.
 	// Zero means 1,000. PerAddress bounds them per client address; zero means 16.
-	// A peer on the loopback counts as a proxy: the last hop of its
-	// X-Forwarded-For is the client, and without one no per-address bound applies.
+	// No per-address bound applies to requests whose client is not known: see caller.Proxies.
 	MaxSubscribers, PerAddress int
 
 	// Heartbeat is the longest silence on a stream, at most protocol.MaxHeartbeat.

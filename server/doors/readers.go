@@ -37,7 +37,7 @@ const (
 
 // selection parses the selection of a request.
 func (rs *readers) selection(r *http.Request, q url.Values) (*selection, *web.Problem) {
-	s := &selection{readers: rs, addr: caller.Address(r)}
+	s := &selection{readers: rs, addr: rs.clients.Proxies.Address(r)}
 	var p *web.Problem
 	if s.caller, p = rs.callerOf(r); p != nil {
 		return nil, p

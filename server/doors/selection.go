@@ -11,7 +11,6 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/internal/limit"
-	"github.com/parleyweb/parley/server/internal/public"
 )
 
 // A selection is what a request asks for, apart from its cursor: the caller, the form
@@ -35,7 +34,7 @@ type selection struct {
 		since time.Time
 	}
 
-	addr    string // the client address for limits; see caller.Address
+	addr    string // the client address for limits; see caller.Proxies
 	listens bool   // a stream, or a long poll: it waits for changes
 
 	key string // equal for all requests of equal selections
@@ -68,7 +67,7 @@ func (s *selection) allowed(url string) bool {
 // forbid are not delivered, in replay neither.
 func (s *selection) selects(ctx context.Context, c protocol.Change) (protocol.Change, protocol.Body, bool, error) {
 	var output protocol.Body
-	c, ok := public.Change(c, s.public)
+	c, ok := c.Public(s.public)
 	if c.Op == protocol.Delete && !s.allowed(c.Item.URL) {
 		ok = false // the reader must not know of the page
 	}

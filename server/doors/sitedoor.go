@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
 )
@@ -45,7 +44,7 @@ func (d *siteDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 	if strings.Count(r.Header.Get("Range"), ",") >= siteRanges || len(r.Header.Values("Range")) > 1 {
 		return web.Plain(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("one request may ask for %d ranges", siteRanges))
 	}
-	leave, p := d.admitted.Enter("bundles and archives", caller.Address(r), bundlesAtOnce, bundlesEach)
+	leave, p := d.admitted.Enter("bundles and archives", d.readers.clients.Proxies.Address(r), bundlesAtOnce, bundlesEach)
 	if p != nil {
 		return p
 	}

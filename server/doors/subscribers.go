@@ -16,6 +16,7 @@ import (
 // are admitted here, and ended here when the site closes; any number of goroutines may do either.
 type subscribers struct {
 	most, each int // in all, and per client address
+	proxies    caller.Proxies
 	admitted   limit.Admission
 
 	mu       sync.Mutex // guards requests and closed, and the use of served.Add
@@ -43,7 +44,7 @@ func (s *subscribers) admit(r *http.Request, g *longRequest) (leave func(), p *w
 		p.Type, p.Title = "about:blank", http.StatusText(http.StatusServiceUnavailable)
 		return nil, p
 	}
-	out, p := s.admitted.Enter("subscribers", caller.Address(r), s.most, s.each)
+	out, p := s.admitted.Enter("subscribers", s.proxies.Address(r), s.most, s.each)
 	if p != nil {
 		p.Detail += ": use one connection, or poll without wait"
 		p.Retry = 30 * time.Second

@@ -72,7 +72,7 @@ func newTable(n *Notifier) *table {
 	b := &bundles{site: s, pages: content.Pages}
 	d := &delivery{site: s, pages: content.Pages, bundles: b, archives: a}
 	f := &frames{site: s, delivery: d}
-	subscribers := &subscribers{most: cmp.Or(max(limits.MaxSubscribers, 0), 1000), each: cmp.Or(max(limits.PerAddress, 0), 16)}
+	subscribers := &subscribers{proxies: clients.Proxies, most: cmp.Or(max(limits.MaxSubscribers, 0), 1000), each: cmp.Or(max(limits.PerAddress, 0), 16)}
 	counts := &counters{}
 	large := &limit.Admission{}
 	described := &descriptions{site: s, stream: !limits.PullOnly}

@@ -19,7 +19,6 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/internal/public"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 
@@ -267,7 +266,7 @@ func (s *Snapshot) makeFeed(ctx context.Context, j *journal.Journal, st *publish
 		}
 		for _, c := range changes {
 			at.Seq, newest = c.Seq, clock.Later(newest, c.At)
-			c, ok := public.Change(c, isPublic)
+			c, ok := c.Public(isPublic)
 			if !ok {
 				continue
 			}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
@@ -39,7 +40,8 @@ type Handler struct {
 	Store   *Store
 	Journal *server.Journal
 
-	// Base is the site's base URL. The Host header of a request is ignored.
+	// Base is the site's base URL. A request for another host name is redirected to it, with the same path and
+	// query; its port is ignored.
 	Base string
 
 	// Public reports whether a URL is public. Nil means that all are.
@@ -49,6 +51,8 @@ type Handler struct {
 	// browser uses a page as a dictionary only while its cache may use the page,
 	// even if stale: "max-age=60, stale-while-revalidate=604800".
 	CacheControl string
+
+	named atomic.Bool // a request for Base's own name has come; see foreign
 }
 
 const (
@@ -72,6 +76,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page, ok := h.url(r)
+	if ok && h.foreign(r) { // whether or not there is such a page
+		w.Header().Set("Location", page)
+		refuse(w, http.StatusPermanentRedirect)
+		return
+	}
 	if !ok || h.Public != nil && !h.Public(page) {
 		refuse(w, http.StatusNotFound)
 		return

@@ -1,11 +1,13 @@
 package siteflags
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,14 +16,16 @@ import (
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/caller"
 )
 
-// senders are the options for notifying search engines and hubs, which do not request changes themselves.
+// senders are the options for notifying search engines, hubs, and commands and webhooks of the site's own, which do
+// not request changes themselves.
 type senders struct {
 	engines ping.IndexNow
 	hubs    []string
 	ownHub  bool // the notifier is a hub itself
+	hooks   ping.Hooks
+	secret  string // FILE of the secret of webhooks
 }
 
 func (s *senders) options() []command.Flag {
@@ -35,6 +39,9 @@ func (s *senders) options() []command.Flag {
 		bind("indexnow-rotate", &engines.AutoRotate, "generate a new key when an engine rejects the old one for good"),
 		bind("indexnow-all", &engines.SendAll, "notify a new engine of all pages, not only of later changes"),
 		bind("websub", &s.hubs, "notify the WebSub hub at `URL` of each new manifest and feed (repeatable)"),
+		bind("on-change", &s.hooks.Options.Commands, "run `COMMAND` after changes, with one JSON object a line for each change on its standard input, in order; words are separated by spaces, and no shell is used; repeated with the same changes until it exits with 0 (repeatable)"),
+		bind("webhook", &s.hooks.Options.URLs, "POST changes as JSON to `URL`, in order; repeated until it answers with 2xx (repeatable)"),
+		bind("webhook-secret", &s.secret, "sign webhooks with the secret in `FILE`: the header X-Hub-Signature-256 has the HMAC-SHA256 of the body"),
 	}
 }
 
@@ -46,14 +53,51 @@ func (s *senders) does() (does []string) {
 	for _, h := range s.hubs {
 		does = append(does, "--websub "+h)
 	}
+	for _, c := range s.hooks.Options.Commands {
+		does = append(does, "--on-change "+c)
+	}
+	for _, u := range s.hooks.Options.URLs {
+		does = append(does, "--webhook "+u)
+	}
 	return does
 }
 
-func (s *senders) check() error {
+func (s *senders) check(f *Flags) error {
+	if err := s.hooks.Check(); err != nil {
+		return command.Misusef("--on-change, --webhook: %w", err)
+	}
+	if s.secret != "" {
+		if len(s.hooks.Options.URLs) == 0 {
+			return command.Misusef("--webhook-secret needs --webhook")
+		}
+		if err := f.outside("webhook-secret", s.secret, "everybody could read it"); err != nil {
+			return err
+		}
+		b, err := os.ReadFile(s.secret)
+		if err != nil {
+			return fmt.Errorf("--webhook-secret: %w", err)
+		}
+		if s.hooks.Options.Secret = bytes.TrimSpace(b); len(s.hooks.Options.Secret) < shortestSecret {
+			return command.Misusef("--webhook-secret %s: want a secret of at least %d characters: \"openssl rand -hex 16\" makes a good one", s.secret, shortestSecret)
+		}
+	}
 	if least := s.engines.Options.MinSignificance; least < 0 || least > 1 {
 		return command.Misusef("--indexnow-significance %g: want 0 to 1", least)
 	}
 	return nil
+}
+
+// shortestSecret is the minimum length of the secret of webhooks, in bytes.
+const shortestSecret = 16
+
+// Hooks returns the sender to commands and webhooks; nil if there are none. Call Check before.
+func (f *Flags) Hooks(j *server.Journal, public func(string) bool, log *slog.Logger) *ping.Hooks {
+	o := &f.senders.hooks.Options
+	if len(o.Commands)+len(o.URLs) == 0 {
+		return nil
+	}
+	o.Journal, o.Base, o.Manifest, o.Public, o.Log = j, f.Base, f.ManifestURL(), public, log
+	return &f.senders.hooks
 }
 
 // HubURL returns the hub named in the manifest and the feeds; empty if there is none.
@@ -121,14 +165,14 @@ func (f *Flags) WebSub(j *server.Journal, published func() protocol.Cursor, log 
 	return w
 }
 
-// Hub returns the site's own hub; nil if it has none.
+// Hub returns the site's own hub; nil if it has none. Its Client is to be set.
 func (f *Flags) Hub(j *server.Journal, published func() protocol.Cursor, log *slog.Logger) *ping.Hub {
 	if !f.senders.ownHub {
 		return nil
 	}
 	topics, feeds := f.topics(), &f.outputs.feeds
 	types := map[string]string{feeds.RSS: "application/rss+xml", feeds.Atom: "application/atom+xml", feeds.JSON: "application/feed+json"}
-	return &ping.Hub{Options: ping.HubOptions{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log, Client: caller.Address,
+	return &ping.Hub{Options: ping.HubOptions{Journal: j, URL: f.Base + "parley/hub", Topics: slices.Sorted(maps.Keys(topics)), Published: published, Log: log,
 		Topic: func(_ context.Context, url string) (string, []byte, error) {
 			file, ok := topics[url]
 			if !ok {

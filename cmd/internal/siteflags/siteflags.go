@@ -44,6 +44,7 @@ func (f *Flags) Options(askRate float64) []command.Flag {
 		bind("previous", &f.journal.Published, "`FILE or URL` of the manifest published last, to compare the state with (default: the file of --out)"),
 		bind("retention", &f.journal.Retention, "keep the journal of changes and deletions for `TIME`"),
 		bind("hurry", &f.Hurry, "cap our own waiting times, such as debouncing and retries, at `TIME` (0: no cap; for tests)"),
+		bind("max-pages", &f.Publish.Pages.Max, "publish no new pages, and report an error, while the site has more than `N` pages (0: no maximum)"),
 		bind("heal", &f.Publish.Pages.Heal, "restore the mtime of files rewritten with the same bytes, so that the web server answers 304 again"),
 	}, f.asks.options(askRate), f.pages.options(), f.outputs.options(), f.senders.options())
 }
@@ -60,6 +61,8 @@ func (f *Flags) Check(log *slog.Logger) error {
 		return command.Misusef("--docroot and lists of URLs exclude each other: choose one")
 	case f.Docroot == "" && !lists && p.tokens == "":
 		return command.Misusef("--docroot is required, or one of --urls, --urls-cmd, --urls-sitemap and --urls-feed")
+	case f.Publish.Pages.Max < 0:
+		return command.Misusef("--max-pages %d: want 0 or more", f.Publish.Pages.Max)
 	case f.Docroot == "" && f.Publish.Pages.Heal:
 		return command.Misusef("--heal sets the dates of files: it needs --docroot")
 	}
@@ -74,7 +77,7 @@ func (f *Flags) Check(log *slog.Logger) error {
 	if err := f.outputs.check(f); err != nil {
 		return err
 	}
-	if err := f.senders.check(); err != nil {
+	if err := f.senders.check(f); err != nil {
 		return err
 	}
 	if f.Docroot != "" && p.robots == "" && f.Base != protocol.Origin(f.Base)+"/" {
@@ -132,7 +135,7 @@ func (f *Flags) Claims() []string {
 // canonical brings the base URL to its published form, and makes file names absolute, so that they mean the
 // same to every process.
 func (f *Flags) canonical() error {
-	return f.Place.canonical(append(f.outputs.files(), &f.pages.tokens, &f.forms.Callers)...)
+	return f.Place.canonical(append(f.outputs.files(), &f.pages.tokens, &f.forms.Callers, &f.senders.secret)...)
 }
 
 // Tokens returns the file of tokens: a client with one may announce pages to the notifier, so that neither a

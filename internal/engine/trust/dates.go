@@ -74,7 +74,7 @@ func (d *Dates) Visit(s Sight) {
 	if s.Stated.IsZero() || s.Last.IsZero() || s.Read.Before(s.Last) {
 		return
 	}
-	stated, sane := s.Limits.Sane(s.Stated, s.Read)
+	stated, sane := protocol.SaneModified(s.Stated, s.Read, s.Limits)
 	if !sane {
 		d.Absurd++
 		d.age()
@@ -136,7 +136,7 @@ func (d *Dates) Census(dates []protocol.Date, read time.Time, limits protocol.Da
 			continue
 		}
 		stated++
-		at, sane := limits.Sane(t.Time, read)
+		at, sane := protocol.SaneModified(t.Time, read, limits)
 		if !sane {
 			absurd++
 			continue

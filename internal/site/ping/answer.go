@@ -84,14 +84,10 @@ func clip(s string, n int) string {
 // errEnded is the error of a request that was not sent because ctx had ended.
 var errEnded = errors.New("not sent: the process is stopping")
 
-// ask sends a request and reads the response, for at most the given time.
-// When ctx ends, a request in flight has askGrace to end too.
-func ask(ctx context.Context, via http.RoundTripper, req *http.Request, most time.Duration) answer {
-	if ctx.Err() != nil {
-		return answer{err: errEnded}
-	}
+// graced returns a context that ends askGrace after ctx: what is in flight then may still succeed. The caller
+// calls done.
+func graced(ctx context.Context) (inner context.Context, done func()) {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		t := time.NewTimer(askGrace)
 		defer t.Stop()
@@ -101,7 +97,17 @@ func ask(ctx context.Context, via http.RoundTripper, req *http.Request, most tim
 		case <-inner.Done():
 		}
 	})
-	defer stop()
+	return inner, func() { stop(); cancel() }
+}
+
+// ask sends a request and reads the response, for at most the given time.
+// When ctx ends, a request in flight has askGrace to end too.
+func ask(ctx context.Context, via http.RoundTripper, req *http.Request, most time.Duration) answer {
+	if ctx.Err() != nil {
+		return answer{err: errEnded}
+	}
+	inner, done := graced(ctx)
+	defer done()
 	c := fetch.Client{Transport: via, Agent: userAgent, Timeout: most, MaxBytes: maxAnswer}
 	a, err := c.Do(inner, req)
 	if err != nil {

@@ -316,15 +316,20 @@ func (h *Hub) deliver(ctx context.Context, id string, s subscription, c content)
 	req.Header.Set("Content-Type", c.contentType)
 	req.Header.Set("Link", Links(h.Options.URL, s.Topic))
 	if s.Secret != "" {
-		mac := hmac.New(sha256.New, []byte(s.Secret))
-		mac.Write(c.body)
-		req.Header.Set("X-Hub-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+		req.Header.Set("X-Hub-Signature", signature([]byte(s.Secret), c.body))
 	}
 	a := ask(ctx, h.via, req, callTime)
 	if errors.Is(a.err, errEnded) {
 		return
 	}
 	h.subs.delivered(id, a, c)
+}
+
+// signature returns the HMAC-SHA256 of a body, as the receivers of WebSub and of webhooks compare it.
+func signature(secret, body []byte) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(body)
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
 // Links returns the value of a Link header that names a topic's hub and its own

@@ -1,10 +1,11 @@
 // Package ping notifies others of a site's changes who do not follow its journal:
-// search engines that accept IndexNow, and hubs and subscribers of WebSub.
+// search engines that accept IndexNow, hubs and subscribers of WebSub, and the
+// site's own commands and webhooks.
 //
 // An [IndexNow] sends the URLs that changed to one or more engines. A [WebSub]
 // pings a hub when a topic, such as a feed or the manifest, has new content. A
 // [Hub] is a small hub of the site's own: it accepts subscriptions and delivers
-// the content itself.
+// the content itself. [Hooks] deliver the changes themselves to commands and webhooks.
 //
 // Each reads the site's journal from a cursor of its own, which is stored in the
 // journal's notes beside the pending URLs: so nothing is skipped, however the

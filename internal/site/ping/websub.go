@@ -3,10 +3,8 @@ package ping
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -14,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -53,27 +50,9 @@ type WebSub struct {
 
 // A pinger pings one hub for one topic.
 type pinger struct {
+	place
 	w          *WebSub
 	hub, topic string
-	note       string
-
-	turn      sync.Mutex   // one Run or Turn at a time
-	unsettled func() error // see engine
-
-	mu     sync.Mutex // guards the fields below, for Status; they change only with turn held
-	loaded bool
-	state  pingState
-}
-
-type pingState struct {
-	Started  time.Time       `json:"started"`
-	Cursor   protocol.Cursor `json:"cursor"` // the hub has been pinged for all changes up to it
-	PingedAt time.Time       `json:"pinged_at,omitzero"`
-	Pings    int64           `json:"pings,omitempty"`
-	Failures int             `json:"failures,omitempty"` // in a row
-	RetryAt  time.Time       `json:"retry_at,omitzero"`
-	Status   int             `json:"status,omitempty"` // of the newest answer
-	Trouble  string          `json:"trouble,omitempty"`
 }
 
 // A PingStatus is the status of the pings to one hub for one topic.
@@ -113,7 +92,8 @@ func (w *WebSub) init() error {
 						return
 					}
 				}
-				p := &pinger{w: w, hub: hub, topic: topic, note: "websub/" + url.QueryEscape(hub) + "/" + url.QueryEscape(topic)}
+				p := &pinger{w: w, hub: hub, topic: topic, place: place{journal: w.Journal, log: w.log().With("hub", hub, "topic", topic),
+					note: "websub/" + url.QueryEscape(hub) + "/" + url.QueryEscape(topic)}}
 				if !seen[p.note] {
 					seen[p.note] = true
 					w.pings = append(w.pings, p)
@@ -193,14 +173,9 @@ func (w *WebSub) Status() ([]PingStatus, error) {
 	var list []PingStatus
 	head := w.Journal.Head()
 	for _, p := range w.pings {
-		p.mu.Lock()
-		st, loaded := p.state, p.loaded
-		p.mu.Unlock()
-		if !loaded {
-			var err error
-			if st, err = p.read(); err != nil {
-				return nil, err
-			}
+		st, err := p.current()
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, PingStatus{Hub: p.hub, Topic: p.topic, Cursor: st.Cursor, Pings: st.Pings, PingedAt: st.PingedAt,
 			Owed: !st.Started.IsZero() && st.Cursor != head, Status: st.Status, Trouble: st.Trouble, Failures: st.Failures, RetryAt: st.RetryAt})
@@ -208,32 +183,7 @@ func (w *WebSub) Status() ([]PingStatus, error) {
 	return list, nil
 }
 
-func (p *pinger) run(ctx context.Context) error {
-	p.turn.Lock()
-	defer p.turn.Unlock()
-	for {
-		at, err := p.step(ctx)
-		if err == nil && at.IsZero() {
-			if err = p.w.Journal.Wait(ctx, p.state.Cursor); err == nil {
-				pause.For(ctx, p.w.debounce())
-			}
-		}
-		switch {
-		case ctx.Err() != nil:
-			if err := p.settle(); err != nil {
-				p.w.log().Error("websub: the last ping could not be recorded: it will be repeated", "hub", p.hub, "err", err)
-			}
-			return nil
-		case errors.Is(err, fs.ErrClosed):
-			return fmt.Errorf("websub %s: %w", p.hub, err)
-		case err != nil:
-			p.w.log().Error("websub: the journal could not be used", "hub", p.hub, "err", err, "again_in", again)
-			pause.For(ctx, again)
-		case !at.IsZero():
-			pause.For(ctx, time.Until(at))
-		}
-	}
-}
+func (p *pinger) run(ctx context.Context) error { return p.follow(ctx, p.w.debounce(), p.step) }
 
 // republished is how long to wait for Published to catch up.
 const republished = time.Second
@@ -279,73 +229,8 @@ func (p *pinger) step(ctx context.Context) (at time.Time, err error) {
 	if errors.Is(a.err, errEnded) {
 		return at, ctx.Err()
 	}
-	now = time.Now()
 	if a.ok() {
-		return now, p.commit(func(st *pingState) {
-			st.Cursor, st.PingedAt, st.Status = stands, now, a.status
-			st.Failures, st.RetryAt, st.Trouble = 0, time.Time{}, ""
-			st.Pings++
-		})
+		return time.Now(), p.accepted(stands, 0, a.status)
 	}
-	pause := a.pause(p.note, p.state.Failures+1, now)
-	trouble := "ping failed: " + a.String()
-	if p.state.Trouble != trouble {
-		p.w.log().Warn("websub: "+trouble, "hub", p.hub, "topic", p.topic, "again_in", pause.Round(time.Second))
-	}
-	err = p.commit(func(st *pingState) {
-		st.Failures++
-		st.RetryAt, st.Trouble, st.Status = now.Add(pause), trouble, a.status
-	})
-	return p.state.RetryAt, err
-}
-
-func (p *pinger) read() (st pingState, err error) {
-	b, err := p.w.Journal.Note(p.note)
-	if err == nil && b != nil {
-		if err = json.Unmarshal(b, &st); err != nil {
-			err = fmt.Errorf("note %s: %w", p.note, err)
-		}
-	}
-	return st, err
-}
-
-// commit changes the state durably, and in memory once that has succeeded.
-func (p *pinger) commit(change func(*pingState)) error {
-	st := p.state
-	change(&st)
-	b, err := json.Marshal(st)
-	if err != nil {
-		return err
-	}
-	p.unsettled = func() error {
-		if err := p.w.Journal.SetNotes(map[string][]byte{p.note: b}); err != nil {
-			return err
-		}
-		p.mu.Lock()
-		p.state = st
-		p.mu.Unlock()
-		return nil
-	}
-	return p.settle()
-}
-
-// settle repeats a commit that failed, and loads the stored state.
-func (p *pinger) settle() error {
-	if p.unsettled != nil {
-		if err := p.unsettled(); err != nil {
-			return err
-		}
-		p.unsettled = nil
-	}
-	if p.loaded {
-		return nil
-	}
-	st, err := p.read()
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	p.state, p.loaded = st, true
-	p.mu.Unlock()
-	return nil
+	return p.failed("ping failed: "+a.String(), a.status, a.pause(p.note, p.state.Failures+1, time.Now()))
 }

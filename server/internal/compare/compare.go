@@ -26,6 +26,7 @@ type comparison struct {
 	gone   []journal.Entry   // absent entries, newly so or due for deletion
 	born   []inventory.Offer // offers of new pages, already read
 	direct bool              // new pages are appended at once, without looking for moves
+	over   error             // there are more pages than Max, so new ones are not recorded
 	unseen []*inventory.UnseenError
 
 	inherited int // newly held pages that no scan has ever seen
@@ -268,15 +269,43 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 	default:
 		c.born = append(c.born, r)
 		if len(c.born) > c.scan.Limit {
-			c.direct = true
+			c.direct = c.scan.Max == 0
 			return c.createBorn(ctx)
 		}
 	}
 	return nil
 }
 
-// createBorn appends the new pages that are not moves.
+// checkMax sets over if the site has more pages than Max, with the new ones and without those that have vanished: all
+// decided steps must have been appended.
+func (c *comparison) checkMax() error {
+	if c.scan.Max == 0 || c.over != nil {
+		return nil
+	}
+	pages := c.scan.Journal.Len() + len(c.born)
+	for _, e := range c.gone {
+		if e.Held.IsZero() {
+			pages--
+		}
+	}
+	err := EachHeld(c.scan.Journal, func(journal.Entry) { pages-- })
+	if pages > c.scan.Max {
+		c.over = fmt.Errorf("%d pages were found, more than the maximum, max-pages %d: no new page is published until the maximum is raised, or pages are left out", pages, c.scan.Max)
+	}
+	return err
+}
+
+// createBorn appends the new pages that are not moves, unless there are too many.
 func (c *comparison) createBorn(ctx context.Context) error {
+	if c.scan.Max > 0 {
+		if err := errors.Join(c.steps.flush(ctx), c.checkMax()); err != nil {
+			return err
+		}
+		if c.over != nil {
+			c.born = nil
+			return nil
+		}
+	}
 	for _, r := range c.born {
 		if err := c.create(ctx, r); err != nil {
 			return err

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ func (c *comparison) finish(ctx context.Context) error {
 	}
 	if len(ripe) == 0 || c.found.Report.MassHeld && !c.scan.Accept {
 		c.found.Again = false // a repeat would find no more room
-		return nil
+		return c.over
 	}
 	for _, url := range ripe {
 		c.found.Report.Gone++
@@ -55,7 +56,7 @@ func (c *comparison) finish(ctx context.Context) error {
 	if err := c.steps.flush(ctx); err != nil {
 		return err
 	}
-	return c.countHeld()
+	return errors.Join(c.over, c.countHeld())
 }
 
 // countHeld counts the held pages, and finds when the next one is due.

@@ -22,7 +22,7 @@ func ItemOf(o inventory.Offer, now time.Time, late bool) protocol.Item {
 
 // claim returns when an offer claims to have changed, if the claim is usable.
 func claim(o inventory.Offer, now time.Time) (time.Time, time.Duration) {
-	m, ok := protocol.SaneModified(o.Modified, now)
+	m, ok := protocol.SaneModified(o.Modified, now, protocol.DateLimits{})
 	switch {
 	case !ok:
 		return time.Time{}, 0

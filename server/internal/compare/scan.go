@@ -20,6 +20,7 @@ type Scan struct {
 	Scopes    []inventory.Scope // in order, none within another; none at all means everything
 	Accept    bool              // announce every deletion
 	Limit     int               // of each side list: new pages, and vanished ones, among which moves are found
+	Max       int               // pages that the site may have; 0: no maximum
 	Now       time.Time         // when the scan began
 	Clock     func() time.Time
 	WriteMark func() error              // called before the first steps that followers will see

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"github.com/parleyweb/parley/server/internal/public"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -42,6 +43,9 @@ func (s *Site) features(o *inventory.Offer, head []byte) error {
 		if f, err = s.Settings.Features(o.URL, head, int64(len(head)) == o.Length); err != nil {
 			return fmt.Errorf("features: %w", err)
 		}
+	}
+	if f.Language == "" {
+		_, f.Language = public.Language(o.Place)
 	}
 	f.Clean(o.URL)
 	o.Title, o.Language, o.Canonical, o.Text, o.Sketch = f.Title, f.Language, f.Canonical, f.Text, f.Sketch

@@ -3,11 +3,14 @@ package docroot
 import (
 	"path"
 	"strings"
+
+	"github.com/parleyweb/parley/server/internal/public"
 )
 
 // mediaType returns the media type of a file by its name. It does not use the system's table, so that a
 // manifest is the same bytes on every machine.
 func mediaType(name string) string {
+	name, _ = public.Language(name)
 	switch strings.ToLower(path.Ext(name)) {
 	case ".html", ".htm":
 		return "text/html"

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/server/inventory"
@@ -79,6 +80,40 @@ func TestBackupsNamedLikePagesAreLeftOut(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("never seen: %v", want)
+	}
+}
+
+// Pages named by their language are pages of that language, at URLs of their own; templates and programs are not.
+func TestPagesNamedByLanguage(t *testing.T) {
+	names := []string{"a.html", "a.html.en", "a.html.pt-BR.utf8", "a.HTM.po", "a.xhtml.ja.euc-kr", "says.html.de",
+		"a.html.in", "a.html.pl", "a.html.sh", "a.html.gz", "a.html.utf8", "a.html.en.bak", "en", "a.en", "a.php.en", "html.en", "a.html.english", "a.bak.html.en", "a.sql.html.fr"}
+	d := newDisk(t, names...)
+	d.site.Settings.CleanURLs = true
+	d.site.Settings.Features = func(url string, _ []byte, _ bool) (f inventory.Features, err error) {
+		if url == base+"says.html.de" {
+			f.Language = "de-AT"
+		}
+		return f, nil
+	}
+	var got []string
+	for _, o := range d.look() {
+		if o.LeftOut != "" {
+			continue
+		}
+		o, err := d.site.Read(t.Context(), o)
+		d.must(err)
+		got = append(got, strings.TrimPrefix(o.URL, base)+" "+o.Type+" "+o.Language)
+		if !d.site.Public(o.URL) {
+			t.Errorf("%s is not public", o.URL)
+		}
+	}
+	want := []string{"a text/html ", "a.HTM.po text/html pl", "a.html.en text/html en", "a.html.pt-BR.utf8 text/html pt-br",
+		"a.xhtml.ja.euc-kr application/xhtml+xml ja", "says.html.de text/html de-AT"}
+	if !slices.Equal(got, want) {
+		t.Errorf("published %q, want %q", got, want)
+	}
+	if left := leftOut(d.look()); left["a.bak.html.en"] != "backup" || left["a.html.in"] != "not included" {
+		t.Errorf("left out: %q", left)
 	}
 }
 

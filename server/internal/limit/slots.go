@@ -102,7 +102,7 @@ func Busy(err error) *web.Problem {
 }
 
 // A holder is an address that holds or awaits slots. The empty address stands for all clients that
-// cannot be told apart; no per-address bound applies to it, see caller.Address.
+// cannot be told apart; no per-address bound applies to it, see caller.Proxies.
 type holder struct {
 	load
 	addr    string

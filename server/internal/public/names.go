@@ -101,6 +101,7 @@ func (r *Names) Dir(above, place, name string) string {
 // File returns why a file is left out, or the empty string. above is what Dir
 // returned for its directory.
 func (r *Names) File(above, place, name string) string {
+	page, _ := Language(name)
 	switch {
 	case above != "":
 		return above
@@ -114,9 +115,9 @@ func (r *Names) File(above, place, name string) string {
 		return leftDump
 	case matchAny(r.exclude, place, name):
 		return leftExcluded
-	case isPage(name) && !r.named(place, name):
-		return dressed(name)
-	case !isPage(name) && !matchAny(r.include, place, name):
+	case isPage(page) && !r.named(place, name):
+		return dressed(page)
+	case !isPage(page) && !matchAny(r.include, place, name):
 		return leftNotIncluded
 	}
 	return ""

@@ -119,7 +119,7 @@ func (j *Judge) CaughtUp(st *Standing, p *collection.Page, item *protocol.Item) 
 	if !ok {
 		return
 	}
-	modified, sane := j.rules.Dates.Sane(item.Modified, time.Now())
+	modified, sane := protocol.SaneModified(item.Modified, time.Now(), j.rules.Dates)
 	dated := sane && modified.After(f.before) && !modified.After(f.at) && st.trust.Date(string(collection.ByManifest)).Worth().Signal()
 	if dated || !item.Digest.IsZero() && item.Digest == p.Digest {
 		delete(st.unsure, p.ID)
