@@ -48,7 +48,7 @@ type Family struct {
 	Reads       int64    `json:"reads"`       // requests answered 200
 	Repeats     int64    `json:"repeats"`     // of Reads: of the same size as another URL of the page, estimated from a sample
 	Others      int64    `json:"others"`      // requests of all other clients
-	Example     string   `json:"example"`     // a URL of it
+	Example     string   `json:"example"`     // a URL of it; empty if all are too long
 	Robots      []string `json:"robots"`      // lines for robots.txt, for the group of any user agent
 	Nginx       []string `json:"nginx"`       // lines for nginx; none where visitors use the family, or the server redirects it
 }

@@ -292,13 +292,69 @@ func TestFamiliesOfHostileLog(t *testing.T) {
 	if f := found.Families; len(f) == 0 || f[0].Name != "?sort=" || f[0].Requests > truth || f[0].Requests < truth*9/10 {
 		t.Errorf("of %d requests with ?sort=: %+v", truth, f)
 	}
-	for _, f := range found.Families {
+	plainLines(t, found)
+}
+
+// plainLines checks that no line can say anything else than what the report means.
+func plainLines(t *testing.T, r *report.Report) {
+	t.Helper()
+	for _, f := range r.Families {
 		for _, line := range f.Robots {
 			if !regexp.MustCompile(`^Disallow: /[]A-Za-z0-9._~%?&=*/[-]+$`).MatchString(line) {
 				t.Errorf("a line for robots.txt: %q", line)
 			}
 		}
+		if bad := regexp.MustCompile(`[^ -~]|\\`).FindString(strings.Join(f.Nginx, "")); bad != "" {
+			t.Errorf("lines for nginx with %q: %q", bad, f.Nginx)
+		}
 	}
+}
+
+// Whatever the URLs are, all of a proposed family that were crawled are forbidden, and the lines are plain.
+func FuzzFamilies(f *testing.F) {
+	f.Add("/a?sort=", "&dir=1", "example.org", true)
+	f.Add("/tag/", "/page/3#x?y=", "", false)
+	f.Add("http://example.org/a?%73ort%5b%5D=", ";b=?c=&&=&c", "[::1]:80", true)
+	f.Add("//x/../%2e/?a=*$", "\"\\\x00\xff", " ", false)
+	f.Fuzz(func(t *testing.T, before, after, host string, ok bool) {
+		var log strings.Builder
+		quote := func(s string) string {
+			return regexp.MustCompile(`[^!#-[\]-~]`).ReplaceAllStringFunc(s, func(c string) string {
+				var b strings.Builder
+				for i := range len(c) {
+					fmt.Fprintf(&b, `\x%02x`, c[i])
+				}
+				return b.String()
+			})
+		}
+		bare, _, _ := strings.Cut(before, "?")
+		for i := range 120 {
+			url, status := fmt.Sprintf("%s%d%s", before, i, after), 404
+			if ok {
+				status = 200
+			}
+			if i == 0 {
+				url, status = bare, 200
+			}
+			fmt.Fprintf(&log, "%s 192.0.2.1 - - [05/Oct/2026:14:03:09 +0200] \"GET %s HTTP/1.1\" %d 7 \"-\" \"Googlebot\"\n", quote(host), quote(url), status)
+		}
+		files, err := accesslog.Open([]string{"-"}, strings.NewReader(log.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer files.Close()
+		r, err := report.Build(t.Context(), files, report.Options{})
+		if err != nil {
+			return // no line can be read
+		}
+		plainLines(t, r)
+		for _, f := range r.Families {
+			example := f.Example[strings.Index(f.Example, f.Host)+len(f.Host):]
+			if rules := robots.Parse([]byte("User-agent: *\n" + strings.Join(f.Robots, "\n"))); strings.HasPrefix(example, "/") && rules.Allowed("Googlebot", example) {
+				t.Errorf("%q is allowed: %+v", example, f)
+			}
+		}
+	})
 }
 
 // nginx accepts the lines that are proposed for it, and then redirects or refuses the URLs of the families, and no others.

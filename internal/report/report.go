@@ -1,6 +1,6 @@
 // Package report computes from a site's own access log what crawlers cost it, and what each way of telling
-// them about changes would have saved. It needs nothing but the log: no state, no docroot, no crawler that
-// speaks Parley.
+// them about changes would have saved; what to do first; and in which families of URLs crawlers find almost
+// nothing new. It needs nothing but the log: no state, no docroot, no crawler that speaks Parley.
 //
 // A log shows who requested what, and the response. It does not show whether a page had changed between two
 // requests, nor what the client held. So some numbers are measured and some are bounds, and Report.Method,

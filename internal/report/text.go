@@ -197,7 +197,10 @@ func (w *text) families(r *Report) {
 	}
 	w.title("FAMILIES of URLs in which crawlers find almost nothing new (proposals; nothing was written)")
 	for _, f := range r.Families {
-		w.line("URLs %s, such as %s", f.shown(), plain(f.Example, 100))
+		w.line("URLs %s", f.shown())
+		if f.Example != "" {
+			w.line("  such as %s", plain(f.Example, 100))
+		}
 		w.wrap("  ", "  ", evidence(&f, byCrawlers(r)))
 		w.line("  robots.txt, in each group that is to obey:")
 		for _, l := range append(append([]string{}, f.Robots...), f.Nginx...) {
