@@ -42,14 +42,15 @@ func readMark(manifest string) (string, error) {
 }
 
 // mark writes the mark of this process, once, before its first change is reported.
-// If the file cannot be written the change is reported all the same: the next
+// Everybody may read the file: a deployment copies it with the pages of a build, perhaps as another user.
+// If it cannot be written the change is reported all the same: the next
 // start will find two different marks, and begin a new epoch to be safe.
 func (p *Publisher) mark() error {
 	if p.state.turn.marked || p.Snapshot == nil {
 		return nil
 	}
 	mark := rand.Text()
-	if err := atomicfile.Write(markPath(p.Snapshot.Path), mark+"\n", 0o600); err != nil {
+	if err := atomicfile.Write(markPath(p.Snapshot.Path), mark+"\n", 0o644); err != nil {
 		p.log().Warn("mark beside the manifest could not be written: the next start begins a new epoch", "err", err)
 	}
 	if err := p.Journal.SetMark(mark); err != nil {

@@ -38,7 +38,7 @@ var (
 	// ErrUnusable means that a published manifest exists, or may exist, and that its items cannot be used.
 	ErrUnusable = errors.New("published manifest cannot be used")
 
-	// ErrDiverged means that a journal that is not new is not at the cursor of the published manifest.
+	// ErrDiverged means that a journal that is not new is of another site, or not at the cursor of the published manifest.
 	ErrDiverged = errors.New("journal is not at the cursor of the published manifest")
 )
 
@@ -57,7 +57,7 @@ type JournalOptions struct {
 
 	// Strict is for a journal that is kept for one deployment, and rebuilt from the published manifest for the next. It
 	// makes it an error, which wraps ErrUnusable, if the items of an existing manifest cannot be used, and one that
-	// wraps ErrDiverged if the journal has other changes than those published.
+	// wraps ErrDiverged if the journal has other changes than those published, or is of another site.
 	Strict bool
 
 	Retention  time.Duration // how long changes are kept; zero means 90 days
@@ -97,6 +97,9 @@ func OpenJournal(ctx context.Context, path string, o JournalOptions) (*Journal, 
 		return nil, err
 	}
 	err = checkSite(j, o.Base)
+	if o.Strict && errors.Is(err, errOtherSite) {
+		err = fmt.Errorf("%w: %w", ErrDiverged, err)
+	}
 	mark := ""
 	if err == nil && o.Manifest != "" {
 		mark, err = readMark(o.Manifest)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
@@ -60,7 +61,7 @@ func publishCommand() *command.Command {
 		Usage:    "DIR --base URL [options]",
 		Help:     publishHelp,
 		Args:     []string{"DIR"},
-		File:     command.File{Sites: command.NoSite, Foreign: others},
+		File:     command.File{Sites: command.NamedSite, Foreign: others},
 		Required: []string{"base"},
 		LogLevel: slog.LevelWarn,
 		Groups: []command.Group{
@@ -68,7 +69,7 @@ func publishCommand() *command.Command {
 			{Title: "After the deployment", Options: []string{"wait-live", "timeout", "indexnow", "indexnow-key", "websub", "on-change", "webhook"}},
 		},
 		Flags: append(options,
-			bind("first", &b.first, "do not read a live manifest: the site has none yet, and answers its URL in another way than with 404"),
+			bind("first", &b.first, "the site has no manifest yet, though it answers the URL in another way than with 404: ignore the answer"),
 			bind("wait-live", &b.waitLive, "after the deployment: wait until the manifest in DIR is live, and then send what has changed"),
 			bind("timeout", &b.timeout, "with --wait-live: fail if the manifest is not live, or not all was sent, within `TIME`"),
 			bind("accept-deletions", &b.job.accept, "announce all missing pages as deleted, even if most of the site is missing"),
@@ -102,26 +103,34 @@ func (b *build) run(ctx context.Context, dir string) error {
 // has not sent yet is sent with this build.
 func (b *build) open(ctx context.Context) (*server.Journal, error) {
 	j := &b.job
+	if err := j.site.CheckPrevious(); err != nil {
+		return nil, err
+	}
 	o := j.site.JournalOptions(j.env.Log)
 	o.Strict = true
-	if b.first {
-		o.Published = ""
-		if err := b.forget(); err != nil {
-			return nil, err
-		}
-	}
 	journal, err := server.OpenJournal(ctx, j.site.State, o)
 	if errors.Is(err, server.ErrDiverged) {
 		if err = b.forget(); err == nil {
 			journal, err = server.OpenJournal(ctx, j.site.State, o)
 		}
 	}
+	if b.first && errors.Is(err, server.ErrUnusable) {
+		o.Published = ""
+		if err = b.forget(); err == nil {
+			journal, err = server.OpenJournal(ctx, j.site.State, o)
+		}
+	}
 	switch {
+	case b.first && err == nil && journal.Whole(): // left over from the first publication
+		return nil, errors.Join(command.Misusef("--first: %s is a manifest of this site, and without its dates every page would look new: omit --first", o.Published), journal.Close())
 	case errors.Is(err, server.ErrUnusable):
 		return nil, fmt.Errorf("%w; nothing was written, since every page would look new: run the same command again, or with --previous and a copy of the manifest;"+
 			" if the site has no manifest yet, use --first, once", err)
 	case err == nil && !journal.Whole():
-		fmt.Fprintf(j.env.Stderr, "%s does not exist yet: this is the first publication, and each page has the date of its file.\n", j.site.ManifestURL())
+		if !b.first {
+			fmt.Fprintf(j.env.Stderr, "%s does not exist yet: ", o.Published)
+		}
+		fmt.Fprintln(j.env.Stderr, "this is the first publication, and each page has the date of its file.")
 	}
 	return journal, err
 }
@@ -202,7 +211,8 @@ func (b *build) notifyLive(ctx context.Context) error {
 			return nil
 		}
 		if !b.again(ctx, sendAgain, end) {
-			return cmp.Or(ctx.Err(), fmt.Errorf("not everything could be sent within %s, such as to %s: run the same command again. %s", b.timeout, all[0].option, all[0].trouble))
+			return cmp.Or(ctx.Err(), fmt.Errorf("not everything could be sent within %s, such as to %s (%s): run the same command again", b.timeout, all[0].option,
+				cmp.Or(all[0].trouble, "it has not been tried yet")))
 		}
 	}
 }
@@ -211,7 +221,7 @@ func (b *build) notifyLive(ctx context.Context) error {
 func (b *build) waitFor(ctx context.Context, want protocol.Cursor, end time.Time) error {
 	j := &b.job
 	for {
-		at, err := liveCursor(ctx, j.site.ManifestURL())
+		at, err := liveCursor(ctx, j.site.ManifestURL(), time.Until(end))
 		if err == nil && at == want {
 			return nil
 		}
@@ -231,9 +241,9 @@ func (b *build) again(ctx context.Context, wait time.Duration, end time.Time) bo
 	return time.Now().Add(wait).Before(end) && pause.For(ctx, wait)
 }
 
-// liveCursor returns the cursor of a manifest, of which it reads only the head.
-func liveCursor(ctx context.Context, url string) (protocol.Cursor, error) {
-	c := fetch.Client{Agent: "parley", MaxBytes: server.MaxManifest, Redirects: 10}
+// liveCursor returns the cursor of a manifest, of which it reads only the head, within the time that is left.
+func liveCursor(ctx context.Context, url string, left time.Duration) (protocol.Cursor, error) {
+	c := fetch.Client{Agent: "parley", Timeout: min(max(left, time.Second), 30*time.Second), MaxBytes: server.MaxManifest, Redirects: 10}
 	a, err := c.Get(ctx, url, http.Header{"Cache-Control": {"no-cache"}})
 	if err != nil {
 		return protocol.Cursor{}, err
@@ -261,7 +271,15 @@ func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
 			return nil, err
 		}
 		for _, e := range st.Engines {
-			all = append(all, receiver{"--indexnow " + e.Name, e.Trouble, !e.Cursor.IsZero(), e.Pending > 0 || e.Behind > 0})
+			trouble := e.Trouble
+			switch {
+			case trouble != "":
+			case e.Last != nil && e.Last.Status >= 300: // one page is refused, not all
+				trouble = strings.TrimSpace(e.Last.URL + " " + e.Last.Note)
+			default:
+				trouble = "no URL is sent to it twice within 10 minutes"
+			}
+			all = append(all, receiver{"--indexnow " + e.Name, trouble, !e.Cursor.IsZero(), e.Pending > 0 || e.Behind > 0})
 		}
 	}
 	if s := j.site.WebSub(p.Journal, p.Journal.Head, j.env.Log); s != nil {

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -209,6 +211,14 @@ func TestPublishBuilds(t *testing.T) {
 		t.Errorf("an unchanged file is not healed: %v", st.ModTime())
 	}
 
+	h.must(filepath.WalkDir(second, func(file string, d fs.DirEntry, err error) error {
+		if err == nil && runtime.GOOS != "windows" {
+			if st, err := d.Info(); err != nil || st.Mode()&0o044 != 0o044 {
+				t.Errorf("%s has mode %v: another user cannot deploy it", file, st.Mode())
+			}
+		}
+		return err
+	}))
 	h.same("before the deployment", h.notify(1, second, "--timeout", "100ms"), nil)
 	h.deploy(second)
 	h.same("once live", h.notify(0, second), []string{"/p/01.html", "/p/03.html", "/p/new.html"})
@@ -310,11 +320,28 @@ func TestPublishNeedsLiveManifest(t *testing.T) {
 	h.mu.Unlock()
 	h.deploy(dir)
 	h.publish(0, dir) // no longer the first
+	before := h.dates(dir)
+	if said := h.publish(2, dir, "--first"); !strings.Contains(said, "omit --first") || !maps.Equal(h.dates(dir), before) {
+		t.Errorf("--first for ever: %s", said)
+	}
 
-	for _, flags := range [][]string{{"--indexnow", "bing"}, {"--previous", filepath.Join(h.dir, "none.rdf")}, {"--timeout", "0s"}, {"--out", "x", "--state", "y"}} {
+	missing := []string{"--previous", filepath.Join(h.dir, "none.rdf")}
+	for _, flags := range [][]string{{"--indexnow", "bing"}, missing, {"--previous", "s3://bucket/robots.rdf"}, {"--timeout", "0s"}, {"--out", "x", "--state", "y"}} {
 		h.publish(2, dir, flags...)
 	}
 	h.publish(1, filepath.Join(h.dir, "none"))
+	h.deploy(dir)
+	h.publish(0, dir, append(missing, "--wait-live")...) // which needs no dates
+
+	// A server that does not answer does not keep the second call for longer than its --timeout.
+	h.mu.Lock()
+	h.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	h.mu.Unlock()
+	begin := time.Now()
+	h.publish(1, dir, "--wait-live", "--timeout", "100ms")
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("--timeout 100ms took %s", took)
+	}
 }
 
 // A job is repeated or killed at any point, with what it left behind.
@@ -358,10 +385,42 @@ func TestPublishRepeated(t *testing.T) {
 	h.same("while the engine is down", h.notify(1, dir, "--timeout", "50ms"), nil)
 	h.same("later", h.notify(0, dir, "--timeout", "1m"), []string{"/p/01.html", "/p/02.html"})
 
-	// The state of another build is told apart.
+	// A key that is not served is waited for.
+	pages["p/03.html"] += "And another one."
+	h.publish(0, h.build("build", time.Minute, pages), h.engine()...)
+	h.deploy(dir)
+	h.must(os.Remove(filepath.Join(h.live, buildKey+".txt")))
+	said := h.publish(1, dir, append(h.engine(), "--wait-live", "--timeout", "50ms")...)
+	if !strings.Contains(said, "is not served") || !strings.Contains(said, "run the same command again") || strings.Contains(said, "rotate") {
+		t.Errorf("without the key: %s", said)
+	}
+
+	// The state of another build is told apart, and that of another site, as when a build is deployed for a preview first.
 	os.Rename(other+".parley.db", dir+".parley.db")
 	if said := h.publish(1, dir, "--wait-live"); !strings.Contains(said, "is not from the build") {
 		t.Errorf("with another state: %s", said)
+	}
+	preview := []string{"--base", strings.Replace(h.web.URL, "127.0.0.1", "localhost", 1) + "/preview/", "--robots", filepath.Join(dir, "robots.txt")}
+	h.publish(0, dir, preview...)
+	if said := h.publish(1, dir, "--wait-live"); !strings.Contains(said, "is not from the build") {
+		t.Errorf("with the state of another site: %s", said)
+	}
+	if said := h.publish(0, dir, h.engine()...); !strings.Contains(said, "new 0 changed 0 moved 0 gone 0 ") {
+		t.Errorf("after another site: %s", said)
+	}
+}
+
+// A file with sections is for several sites, and a build is one of them.
+func TestPublishSection(t *testing.T) {
+	h := newHosting(t)
+	dir := h.build("build", time.Hour, somePages(3))
+	conf := filepath.Join(h.dir, "parley.conf")
+	h.must(os.WriteFile(conf, []byte("[www]\nexclude p/01.html\n[other]\n"), 0o644))
+	if said := h.publish(2, dir, "--config", conf); !strings.Contains(said, "--site") {
+		t.Errorf("said %s", said)
+	}
+	if said := h.publish(0, dir, "--config", conf, "--site", "www"); !strings.Contains(said, "new 3 ") {
+		t.Errorf("said %s", said)
 	}
 }
 

@@ -63,7 +63,7 @@ func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {
 		j.printInfo(fmt.Sprintf("IndexNow: %d URLs sent, %d waiting", sent.Sent, sent.Pending))
 	}
 	j.printInfo(sent.Failed...)
-	return keyTrouble(s)
+	return j.keyTrouble(s)
 }
 
 func (j *job) sendWebSub(ctx context.Context, p *server.Publisher) error {
@@ -103,15 +103,17 @@ func (j *job) sendHooks(ctx context.Context, p *server.Publisher) error {
 }
 
 // keyTrouble returns an error if an engine does not accept the site's key: that needs a person, and all other
-// trouble passes by itself.
-func keyTrouble(s *ping.IndexNow) error {
+// trouble passes by itself. A build waits for its key to be served.
+func (j *job) keyTrouble(s *ping.IndexNow) error {
 	st, err := s.Status()
 	if err != nil {
 		return err
 	}
 	for _, e := range st.Engines {
-		switch e.Key {
-		case ping.KeyBurned, ping.KeyRefused, ping.KeyUnserved:
+		switch {
+		case j.build != nil && (e.Key == ping.KeyBurned || e.Key == ping.KeyRefused):
+			return fmt.Errorf("IndexNow: %s: %s; if a key is rejected for good, choose another --indexnow-key", e.Name, e.Trouble)
+		case j.build == nil && (e.Key == ping.KeyBurned || e.Key == ping.KeyRefused || e.Key == ping.KeyUnserved):
 			return fmt.Errorf("IndexNow: %s: %s; --indexnow-rotate generates a new key if one is rejected for good", e.Name, e.Trouble)
 		}
 	}

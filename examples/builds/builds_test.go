@@ -319,6 +319,17 @@ func TestKilledJobs(t *testing.T) {
 	}
 }
 
+// An option for one call, such as --accept-deletions, reaches rdfgen.
+func TestOptionsOfScript(t *testing.T) {
+	for _, step := range []string{"describe", "notify"} {
+		cmd := exec.Command("sh", "publish.sh", step, "--no-such-option")
+		cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+		if said, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(said), "--no-such-option") {
+			t.Errorf("%s: %v, %s", step, err, said)
+		}
+	}
+}
+
 // Each option and each input in the files exists. The runners of GitHub and GitLab, which read the files, are not here.
 func TestFilesOfRunners(t *testing.T) {
 	help, err := exec.Command(filepath.Join(bin, "rdfgen"), "publish", "--help-all").Output()

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Publishes a site that a generator builds, from CI.
 #
-#   publish.sh describe          between the build and the deployment: writes robots.rdf, sitemap.xml, changes.atom ... into the build
-#   publish.sh notify            after the deployment: waits until it is live, and notifies search engines of what has changed
-#   publish.sh run COMMAND...    all three, as in: publish.sh run rsync -rt --delete public/ deploy@www.example.org:/var/www/html/
+#   publish.sh describe [OPTIONS]   between the build and the deployment: writes robots.rdf, sitemap.xml, changes.atom ... into the build
+#   publish.sh notify [OPTIONS]     after the deployment: waits until it is live, and notifies search engines of what has changed
+#   publish.sh run COMMAND...       all three, as in: publish.sh run rsync -rt --delete public/ deploy@www.example.org:/var/www/html/
 #
 # Environment: PARLEY_BASE is the URL of the site. PARLEY_INDEXNOW, PARLEY_INDEXNOW_KEY, PARLEY_WEBSUB and so on are the options that
 # "rdfgen publish --help-all" lists; set the same ones for describe and notify. PARLEY_DIR is the directory that the generator
@@ -20,10 +20,12 @@ fi
 
 case ${1-} in
 describe)
-	rdfgen publish "$dir"
+	shift
+	rdfgen publish "$dir" "$@"
 	;;
 notify)
-	rdfgen publish "$dir" --wait-live
+	shift
+	rdfgen publish "$dir" --wait-live "$@"
 	;;
 run)
 	shift
@@ -32,7 +34,7 @@ run)
 	rdfgen publish "$dir" --wait-live
 	;;
 *)
-	echo "usage: publish.sh describe|notify|run COMMAND..." >&2
+	echo "usage: publish.sh describe [OPTIONS] | notify [OPTIONS] | run COMMAND..." >&2
 	exit 2
 	;;
 esac

@@ -39,6 +39,7 @@ const (
 	Sequential              // it runs once for each site, one after the other
 	Concurrent              // it runs for all sites at once, until they end
 	NoSite                  // it concerns no site, and ignores all sections but the one that --site names
+	NamedSite               // it is for the site that --site names, if there are sections
 )
 
 // sectionLine matches the line that begins a section. The name appears in logs and messages.
@@ -87,6 +88,8 @@ func (c *Command) sites(args []string) ([]string, error) {
 		return nil, Misusef("%s: %w", path, err)
 	case len(names) > 0 && c.File.Sites == OneSite:
 		return nil, Misusef("%s has sections, but this command is for a single site: give its options on the command line", path)
+	case o.site == "" && len(names) > 0 && c.File.Sites == NamedSite:
+		return nil, Misusef("%s has sections: choose one with --site", path)
 	case o.site == "" && c.File.Sites == NoSite:
 		return nil, nil
 	case o.site == "":

@@ -97,6 +97,20 @@ func TestApartCommandReadsNamedSection(t *testing.T) {
 	}
 }
 
+// A command for one site does not leave out what a section says of it.
+func TestSectionMustBeNamed(t *testing.T) {
+	one := "base http://common/\n[www]\nbase http://w/\n"
+	if told, code, said := sitesCalled(t, command.NamedSite, one, nil); code != 2 || told != nil || !strings.Contains(said, "--site") {
+		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
+	}
+	if told, code, said := sitesCalled(t, command.NamedSite, one, nil, "--site", "www"); code != 0 || !slices.Equal(told, []string{"http://w/ []"}) {
+		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
+	}
+	if told, code, said := sitesCalled(t, command.NamedSite, "base http://w/\n", nil); code != 0 || !slices.Equal(told, []string{"http://w/ []"}) {
+		t.Errorf("exit code %d, sites %q, stderr %s", code, told, said)
+	}
+}
+
 func TestInvalidSectionsAreRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		how    command.Sites

@@ -1,6 +1,7 @@
 package siteflags
 
 import (
+	"cmp"
 	"crypto/rand"
 	"flag"
 	"os"
@@ -59,14 +60,23 @@ func (f *Flags) Build(dir string, set *flag.FlagSet) error {
 	if !given["write-robots"] {
 		o.writeRobots = f.RobotsFile(nil) != nil
 	}
-	if previous := &f.journal.Published; *previous == "" {
-		*previous = f.ManifestURL()
-	} else if _, err := os.Stat(*previous); err != nil && !strings.Contains(*previous, "://") {
-		return command.Misusef("--previous: %w", err)
-	}
+	f.journal.Published = cmp.Or(f.journal.Published, f.ManifestURL())
 	f.pages.exclude = append(f.pages.exclude, "/404.html") // static hosts serve it for missing pages
 	if engines := &f.senders.engines.Options; len(engines.Engines) > 0 && engines.Key == "" {
 		return command.Misusef("--indexnow needs --indexnow-key, which stays the same for all builds: choose 8 to 128 letters and digits, such as %s", strings.ToLower(rand.Text()))
 	}
 	return f.CheckDocroot()
+}
+
+// CheckPrevious makes sure that --previous of a build, if it is a file, exists: as a missing manifest it would make every page
+// look new.
+func (f *Flags) CheckPrevious() error {
+	previous := f.journal.Published
+	if strings.HasPrefix(previous, "http://") || strings.HasPrefix(previous, "https://") {
+		return nil
+	}
+	if _, err := os.Stat(previous); err != nil {
+		return command.Misusef("--previous: %w: want a file, or a URL that begins with http:// or https://", err)
+	}
+	return nil
 }
