@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/report"
+	"github.com/parleyweb/parley/protocol"
 )
 
 const reportHelp = `
@@ -42,6 +44,12 @@ each address by DNS:
 One month, with hours in the time zone of Santiago:
     rdfgen report --log 'access.log*' --since 2026-10-01 --until 2026-11-01 --tz America/Santiago
 
+The first sentence says what to do first. Below FAMILIES are URLs in which
+crawlers find almost nothing new, such as those with ?sort=, with lines for
+robots.txt and nginx to copy; nothing is written. No line forbids a page of
+the manifest:
+    rdfgen report --log 'access.log*' --manifest /var/www/html/robots.rdf
+
 Formats are detected: common and combined, also with the virtual host in front,
 and lines of JSON as nginx, Caddy, Traefik and Apache write them. Lines that
 cannot be read are counted and shown. The report says which of its figures are
@@ -54,6 +62,7 @@ type reporting struct {
 	logs, ranges       []string
 	json, dns          bool
 	html, since, until string
+	manifest           string
 	tz                 string
 	top                int
 	env                *command.Env
@@ -76,6 +85,7 @@ func reportCommand() *command.Command {
 			bind("html", &r.html, "write the report to `FILE` as one HTML page, and print nothing"),
 			bind("ranges", &r.ranges, "accept clients that claim to be NAME only from the addresses in FILE, as published by its operator: `NAME[,NAME]=FILE` (repeatable)"),
 			bind("verify-dns", &r.dns, "verify by DNS that the addresses of crawlers belong to their operators"),
+			bind("manifest", &r.manifest, "propose no rule that forbids a page of the manifest in `FILE`, such as DOCROOT/robots.rdf"),
 			bind("top", &r.top, "list `N` crawlers and pages"),
 			bind("since", &r.since, "ignore requests before `TIME`: a date, or a time such as 2026-10-01T12:00:00Z"),
 			bind("until", &r.until, "ignore requests at `TIME` or later"),
@@ -146,6 +156,11 @@ func (r *reporting) options() (report.Options, error) {
 	if o.Until, err = moment(r.until, o.Zone); err != nil {
 		return o, command.Misusef("--until %s: %v", r.until, err)
 	}
+	if r.manifest != "" {
+		if o.Known, err = readManifest(r.manifest); err != nil {
+			return o, fmt.Errorf("read manifest %s: %w", r.manifest, err)
+		}
+	}
 	if r.dns {
 		o.Resolver = net.DefaultResolver
 	}
@@ -165,6 +180,29 @@ func (r *reporting) options() (report.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// readManifest returns the URLs of the pages of a manifest.
+func readManifest(file string) (urls []string, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m := protocol.NewManifestReader(f, protocol.ManifestOptions{})
+	for {
+		record, err := m.Next()
+		switch {
+		case errors.Is(err, io.EOF) && len(urls) == 0:
+			return nil, errors.New("it lists no page")
+		case errors.Is(err, io.EOF):
+			return urls, nil
+		case err != nil:
+			return nil, err
+		case record.Gone == nil:
+			urls = append(urls, record.Item.URL)
+		}
+	}
 }
 
 func readRanges(file string) ([]netip.Prefix, error) {

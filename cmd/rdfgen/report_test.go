@@ -3,14 +3,18 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/report"
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // reported runs rdfgen report and checks its exit code.
@@ -92,6 +96,79 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// Most of what crawlers request are sorted copies of a few lists. The admin reads that first, copies the lines to robots.txt, and
+// they forbid just those copies; unless the site publishes one.
+func TestReportSaysWhatToDoFirst(t *testing.T) {
+	dir := t.TempDir()
+	line := func(path string, size int, agent string) string {
+		return fmt.Sprintf("192.0.2.7 - - [05/Oct/2026:14:03:09 +0200] \"GET %s HTTP/1.1\" 200 %d \"-\" \"%s\"\n", path, size, agent)
+	}
+	var log strings.Builder
+	var pages, copies []string
+	for i := range 300 {
+		if i < 30 {
+			pages = append(pages, fmt.Sprintf("/lists/%d", i), fmt.Sprintf("/page?id=%d", i))
+			log.WriteString(line(pages[2*i], 9000+i, "Googlebot/2.1") + line(pages[2*i+1], 4000+i, "Googlebot/2.1"))
+		}
+		copies = append(copies, fmt.Sprintf("/lists/%d?sort=%d", i%30, i))
+		log.WriteString(line(copies[i], 9000+i%30, "Googlebot/2.1"))
+	}
+	log.WriteString(line("/lists/1?sort=1", 9001, "Mozilla/5.0 (X11)"))
+
+	out, _ := reported(t, 0, log.String(), "--log", "-")
+	first, rest, _ := strings.Cut(out, "\n\n")
+	if want := "First: Keep crawlers out of the URLs with ?sort=, by the lines for robots.txt listed under FAMILIES, since they find" +
+		" almost nothing new there: in 1 day that would have saved at most 300 of crawlers' 360 requests (83.3 %) and 2.70 MB of 3.10 MB (87.4 %)."; strings.Join(strings.Fields(first), " ") != want {
+		t.Errorf("it begins with %q, want %q", first, want)
+	}
+	for _, want := range []string{
+		"\n    Disallow: /*?sort=\n    Disallow: /*&sort=\n  nginx:\n", "100.0 % of the same size as another URL of the page", "People and other clients sent 1 request for these URLs.",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(rest), " "), strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	var r report.Report
+	out, _ = reported(t, 0, log.String(), "--log", "-", "--json")
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Families) != 1 || r.First.Step != "family" || r.First.Saves != r.Families[0].Traffic {
+		t.Fatalf("%v: %+v", err, r.First)
+	}
+	rules := robots.Parse([]byte("User-agent: *\n" + strings.Join(r.Families[0].Robots, "\n")))
+	for _, path := range pages {
+		if !rules.Allowed("Googlebot", path) {
+			t.Errorf("%s is forbidden", path)
+		}
+	}
+	for _, path := range copies {
+		if rules.Allowed("Googlebot", path) {
+			t.Errorf("%s is allowed", path)
+		}
+	}
+	page := filepath.Join(dir, "report.html")
+	reported(t, 0, log.String(), "--log", "-", "--html", page)
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "Disallow: /*?sort=\n") || !strings.Contains(string(text), "<b>First:</b> Keep crawlers out") {
+		t.Errorf("%v: %s", err, text)
+	}
+
+	// The site publishes one of the copies. A rule that forbids it is not proposed.
+	manifest := filepath.Join(dir, "robots.rdf")
+	for _, path := range []string{"/lists/1", "/lists/1?sort=1"} {
+		var b bytes.Buffer
+		if err := protocol.WriteManifest(&b, protocol.Manifest{URL: "https://www.example.org/robots.rdf", Base: "https://www.example.org/", Items: 1}, func(yield func(protocol.Item, error) bool) {
+			yield(protocol.Item{URL: "https://www.example.org" + path, Modified: time.Unix(1e9, 0)}, nil)
+		}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(manifest, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _ = reported(t, 0, log.String(), "--log", "-", "--manifest", manifest)
+		if proposed := strings.Contains(out, "Disallow: /*?sort="); proposed == strings.Contains(path, "sort") {
+			t.Errorf("%s is published: %s", path, out)
+		}
+	}
+}
+
 func TestReportMisuse(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "access.log")
@@ -112,6 +189,8 @@ func TestReportMisuse(t *testing.T) {
 		{1, []string{"--log", log, "--ranges", "googlebot=" + log}, "want one such as 192.0.2.0/24"},
 		{1, []string{"--log", log + "x*"}, "there is no such file; name one, or a pattern in quotes"},
 		{1, []string{"--log", log, "--until", "2026-10-01"}, "outside the requested period"},
+		{1, []string{"--log", log, "--manifest", log + "x"}, "no such file"},
+		{1, []string{"--log", log, "--manifest", log}, "read manifest"},
 		{1, []string{"--log", log, "--html", filepath.Join(dir, "no", "x.html")}, "write report"},
 	} {
 		if _, said := reported(t, c.code, "", c.args...); !strings.Contains(said, c.want) {

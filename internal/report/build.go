@@ -25,6 +25,10 @@ type Options struct {
 	// Requests under such a name from elsewhere are listed separately, as False.
 	Ranges map[string][]netip.Prefix
 
+	// Known are URLs of pages that the site wants crawled, such as those of its manifest: no rule is proposed that would
+	// forbid one.
+	Known []string
+
 	// Resolver, if not nil, looks up the addresses of crawlers whose operators support that. Nil means no
 	// lookups.
 	Resolver Resolver

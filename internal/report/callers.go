@@ -23,6 +23,8 @@ type caller struct {
 	claim    string
 	number   int
 	crawler  bool // its kind is one of crawlers
+	obeys    bool // it is of a kind that reads robots.txt, and not under a false name
+	asked    bool // it requested robots.txt
 	ranges   []netip.Prefix
 	impostor *caller // of the same name, from other addresses
 	traffic  Traffic
@@ -88,6 +90,11 @@ func (c *callers) of(e *accesslog.Entry) *caller {
 
 func (c *callers) add(agent *accesslog.Agent, claim string) *caller {
 	who := &caller{agent: agent, claim: claim, number: len(c.list), crawler: agent.Kind.Crawler()}
+	switch agent.Kind {
+	case accesslog.Feed, accesslog.Preview, accesslog.Monitor: // they fetch what a person chose
+	default:
+		who.obeys = who.crawler && claim != False
+	}
 	if c.resolver != nil && len(agent.Hosts) > 0 && claim == Claimed {
 		who.addrs = &addresses{}
 	}

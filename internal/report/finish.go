@@ -61,7 +61,7 @@ func (b *builder) finish() *Report {
 		}
 		one := Crawler{
 			Name: c.agent.Name, Kind: c.agent.Kind, Claim: c.claim, Traffic: c.traffic, Reading: c.reading,
-			Days: len(c.came.days), Status: byStatus(&c.status), Hours: c.hours, Savings: c.savings(),
+			Days: len(c.came.days), Robots: c.asked, Status: byStatus(&c.status), Hours: c.hours, Savings: c.savings(),
 		}
 		if c.addrs != nil {
 			one.ByDNS = &c.addrs.ByDNS
@@ -79,6 +79,9 @@ func (b *builder) finish() *Report {
 	})
 	r.Pages = b.pages.top(cmp.Or(b.Top, 20))
 	r.Days = b.days.list()
+	r.Families = b.pages.family.found(b.pages, b.Known)
+	never, url := b.pages.neverNotModified()
+	r.First = first(r, never, url)
 	r.Limits = b.pages.limits
 	r.Method = method(r)
 	return r

@@ -35,6 +35,8 @@ func (r *Report) WriteHTML(out io.Writer, top int) error {
 		"kind":    func(kind any) string { return kindName(fmt.Sprint(kind)) },
 		"bar":     barOf,
 		"style":   chart.Style,
+		"why":     func(f Family) string { return evidence(&f, byCrawlers(r)) },
+		"urls":    func(f Family) string { return f.shown() },
 	}).Parse(htmlPage)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err) // the template is wrong
@@ -88,11 +90,10 @@ type wayRow struct {
 
 func newView(r *Report, top int) *view {
 	v := &view{Report: r, Span: r.span(), Source: r.Log.source(), Troubles: r.Log.troubles()}
-	var crawlers Traffic
+	crawlers := byCrawlers(r)
 	for _, g := range r.Groups {
 		v.Who = append(v.Who, share{Group: g})
 		if g.Name == Crawlers {
-			crawlers = g.Traffic
 			for _, k := range r.Kinds {
 				v.Who = append(v.Who, share{k, true})
 			}

@@ -37,7 +37,7 @@ func (n node) text() string {
 // The page is self-contained, has no scripts, and is accessible.
 func TestHTMLIsSelfContainedAndAccessible(t *testing.T) {
 	for name, log := range map[string]string{
-		"small": small(t), "hostile": small(t) + hostile, "empty-handed": "a - - [05/Oct/2026:14:03:09 +0200] \"GET / HTTP/1.0\" 200 7\n",
+		"small": small(t), "hostile": small(t) + hostile, "families": newMaze(6).log.String() + hostile, "empty-handed": "a - - [05/Oct/2026:14:03:09 +0200] \"GET / HTTP/1.0\" 200 7\n",
 	} {
 		var page bytes.Buffer
 		if err := build(t, log, report.Options{Ranges: map[string][]netip.Prefix{"googlebot": {netip.MustParsePrefix("66.249.64.0/19")}}}).WriteHTML(&page, 0); err != nil {

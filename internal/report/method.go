@@ -43,6 +43,15 @@ func method(r *Report) []Method {
 		{assumed, "Requests that discover pages (for robots.txt and sitemaps) would continue: they count for heal alone. " +
 			"Monitors want a response, and are not counted; nor are crawlers under a false name."},
 	}
+	if len(r.Families) > 0 {
+		list = append(list,
+			Method{measured, "Families: requests, bytes and statuses are as logged, of crawlers that read robots.txt: not of feed readers, previews, " +
+				"monitors and false names. The lines for robots.txt were checked against the URLs in this log: they forbid all " +
+				"of the family, and no other that crawlers got with status 200. A crawler that is not allowed to fetch a URL may fetch another one instead."},
+			Method{assumed, "Families: a log shows the size of a response, not its content. URLs that differ only in the parameter, or lie in the " +
+				"same directory, count as the same page if they have the same size. With a parameter, the page without it must be in the log too, " +
+				"with status 200. Look at some of the URLs before you use the lines."})
+	}
 	add := func(n int64, sort, format string, args ...any) {
 		if n > 0 {
 			list = append(list, Method{sort, fmt.Sprintf(format, args...)})

@@ -27,6 +27,7 @@ type page struct {
 	pairs       int32 // the first one in pages.pairs, or -1
 	door        bool
 	same        Traffic
+	spent       spent
 }
 
 // A pair is the record of a crawler and a URL.
@@ -51,12 +52,13 @@ type pages struct {
 	size    int // bytes of all URLs
 	proofs  *unchangedProofs
 	callers *callers
+	family  families
 	limits  Limits
 	scratch []byte
 }
 
 func newPages(limit int, c *callers) *pages {
-	return &pages{limit: limit, ids: map[string]int32{}, proofs: newProofs(), callers: c, limits: Limits{URLs: limit}}
+	return &pages{limit: limit, ids: map[string]int32{}, proofs: newProofs(), callers: c, family: families{by: map[string]*tally{}}, limits: Limits{URLs: limit}}
 }
 
 // of returns the number of an entry's URL, or -1 if it is too long. It may renumber all URLs.
@@ -128,7 +130,12 @@ func (p *pages) visit(e *accesslog.Entry, who *caller, this Traffic) {
 		return
 	}
 	id := p.of(e)
-	if id < 0 || string(e.Method) != "GET" {
+	if id < 0 {
+		return
+	}
+	p.list[id].spent.add(e, who, this)
+	who.asked = who.asked || p.list[id].door && string(accesslog.Path(e.Target)) == "/robots.txt"
+	if string(e.Method) != "GET" {
 		return
 	}
 	if !who.crawler {
@@ -214,6 +221,11 @@ func (p *pages) forget() {
 		least++
 		gone += by[least]
 	}
+	for i := range p.list {
+		if p.list[i].hits <= least {
+			p.family.add(p, int32(i))
+		}
+	}
 	kept := make([]int32, len(p.list)) // new numbers by old ones
 	old := *p
 	p.ids, p.urls, p.list, p.pairs, p.size = map[string]int32{}, nil, nil, nil, 0
@@ -248,6 +260,20 @@ func (p *pages) forget() {
 	}
 	p.limits.LowBy += int64(least)
 	p.proofs.renumber(kept)
+}
+
+// neverNotModified returns the re-reads of the same size of URLs that nobody got a 304 for, and the URL with most of them.
+func (p *pages) neverNotModified() (all Traffic, url string) {
+	most := int64(0)
+	for id := range p.list {
+		if pg := &p.list[id]; !pg.spent.not {
+			all.add(pg.same)
+			if pg.same.Requests > most {
+				most, url = pg.same.Requests, p.urls[id]
+			}
+		}
+	}
+	return all, url
 }
 
 // top returns the n pages with the most re-reads of the same size.

@@ -1,6 +1,6 @@
 // Package report computes from a site's own access log what crawlers cost it, and what each way of telling
-// them about changes would have saved. It needs nothing but the log: no state, no docroot, no crawler that
-// speaks Parley.
+// them about changes would have saved; what to do first; and in which families of URLs crawlers find almost
+// nothing new. It needs nothing but the log: no state, no docroot, no crawler that speaks Parley.
 //
 // A log shows who requested what, and the response. It does not show whether a page had changed between two
 // requests, nor what the client held. So some numbers are measured and some are bounds, and Report.Method,
@@ -30,6 +30,9 @@ type Report struct {
 
 	// All is the sum of all crawlers.
 	All Reading `json:"all"`
+
+	First    First    `json:"first"`    // what to do first
+	Families []Family `json:"families"` // of URLs that are not worth crawling, at most 10
 
 	Savings []Saving `json:"savings"` // heal, sitemap, manifest, push
 	Pages   []Page   `json:"pages"`   // the most re-read ones, at most Options.Top
@@ -100,6 +103,7 @@ type Crawler struct {
 	Traffic
 	Reading
 	Days   int           `json:"days"`   // on which it came
+	Robots bool          `json:"robots"` // it requested robots.txt
 	Status map[int]int64 `json:"status"` // requests by status
 	Hours  [24]int64     `json:"hours"`  // requests by hour of the day
 

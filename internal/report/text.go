@@ -23,6 +23,8 @@ func (r *Report) WriteText(out io.Writer, top int) error {
 	if top <= 0 {
 		top = 20
 	}
+	w.wrap("", "", "First: "+r.First.Text)
+	w.line("")
 	w.line("%s", r.span())
 	w.line("%s and %s sent in %s, from %s", many(r.Total.Requests, "request", "requests"), size(r.Total.Bytes), many(int64(len(r.Days)), "day", "days"), r.Log.source())
 	for _, s := range r.Log.troubles() {
@@ -32,6 +34,7 @@ func (r *Report) WriteText(out io.Writer, top int) error {
 	w.crawlers(r, top)
 	w.again(r)
 	w.savings(r)
+	w.families(r)
 	w.pages(r)
 	w.hours(r)
 	w.method(r)
@@ -185,6 +188,28 @@ func (w *text) savings(r *Report) {
 			count(s.Today.Requests), size(s.Today.Bytes))
 	}
 	w.line("heal: 304 also after a rebuild. sitemap: correct lastmod. manifest: robots.rdf. push: notices.")
+}
+
+// families writes the rules so that they can be copied: with an indent, and not wrapped.
+func (w *text) families(r *Report) {
+	if len(r.Families) == 0 {
+		return
+	}
+	w.title("FAMILIES of URLs in which crawlers find almost nothing new (proposals; nothing was written)")
+	for _, f := range r.Families {
+		w.line("URLs %s", f.shown())
+		if f.Example != "" {
+			w.line("  such as %s", plain(f.Example, 100))
+		}
+		w.wrap("  ", "  ", evidence(&f, byCrawlers(r)))
+		w.line("  robots.txt, in each group that is to obey:")
+		for _, l := range append(append([]string{}, f.Robots...), f.Nginx...) {
+			if len(f.Nginx) > 0 && l == f.Nginx[0] {
+				w.line("  nginx:")
+			}
+			w.line("    %s", l)
+		}
+	}
 }
 
 func (w *text) pages(r *Report) {
