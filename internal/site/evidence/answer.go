@@ -21,7 +21,9 @@ func (k *Keeper) do(ctx context.Context, j job) answer {
 	if ctx.Err() != nil {
 		return answer{}
 	}
-	if k.rounds.silent.Add(1); a.says != nothing {
+	if k.rounds.silent.Add(1); a.says == nothing {
+		k.rounds.failed.Add(1)
+	} else {
 		k.rounds.silent.Store(0)
 	}
 	k.settle(j, a, true)

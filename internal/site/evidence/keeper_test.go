@@ -386,3 +386,16 @@ func TestUnreachableServerDelaysNothing(t *testing.T) {
 	w.answer("/", 0)
 	w.public(4)
 }
+
+// If the web server is started after the notifier, its pages are fetched soon, few or many.
+func TestWebServerStartedLater(t *testing.T) {
+	for _, n := range []int{3, 50} {
+		w := newWorld(t, names("a/", n)...)
+		w.answerBy("/", func(rw http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
+		w.start(func(k *evidence.Keeper) { k.Hurry = 0 })
+		w.until("another round has begun", func() bool { return w.askedFor("/a/p000.html") > 4 })
+		w.answer("/", 0)
+		w.public(n)
+		w.end()
+	}
+}

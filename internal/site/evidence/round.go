@@ -17,10 +17,12 @@ type rounds struct {
 
 	said   atomic.Int64 // pages of the last round logged as withheld
 	silent atomic.Int64 // requests without a response, in a row
+	failed atomic.Int64 // requests without a response, in this round
 
 	mu    sync.Mutex // guards the fields below
 	last  Round
-	since time.Time // pages fetched before this are due again
+	since time.Time     // pages fetched before this are due again
+	again time.Duration // until the next round, after one without any response, and until all pages have one; else 0
 }
 
 // A Round is one walk over all pages that fetches those whose evidence is old.
@@ -32,6 +34,7 @@ type Round struct {
 
 func (r *rounds) begin() {
 	r.silent.Store(0)
+	r.failed.Store(0)
 	r.said.Store(0)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +53,14 @@ func (r *rounds) asked() bool {
 func (r *rounds) end(all bool) (asked int, silent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	silent = !all && r.silent.Load() >= mostUnanswered
+	n := int(r.silent.Load())
+	switch {
+	case r.last.Asked == 0 || r.failed.Load() == 0:
+		r.again = 0
+	case r.again > 0 || n >= min(r.last.Asked, mostUnanswered):
+		r.again = max(silentAgain, min(2*r.again, time.Hour))
+	}
+	silent = !all && n >= mostUnanswered
 	if r.last.Done = all || silent; r.last.Done {
 		r.settle.Do(func() { close(r.settled) })
 	}
@@ -62,6 +72,14 @@ func (r *rounds) anew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since = time.Now()
+}
+
+// quiet returns the time until the next round after one without any response, else 0: it comes soon, and fetches all pages that have
+// had none, since a web server may be started after the notifier.
+func (r *rounds) quiet() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.again
 }
 
 // now returns the last round, and since when all pages are due.
@@ -115,7 +133,11 @@ func (k *Keeper) walk(ctx context.Context, slow chan<- job) error {
 		if meant {
 			k.book.do(func() { k.book.mass.meant, k.book.mass.lately = false, 0 })
 		}
-		t := time.NewTimer(k.hurry(k.good() / unknownPart))
+		wait := k.good() / unknownPart
+		if again := k.rounds.quiet(); again > 0 {
+			wait = min(wait, again)
+		}
+		t := time.NewTimer(k.hurry(wait))
 		for rest := true; rest; {
 			select {
 			case <-t.C:
@@ -154,6 +176,9 @@ const (
 
 	// mostUnanswered requests in a row without a response end a round.
 	mostUnanswered = 20
+
+	// silentAgain is the time from a round without any response to the next one. It doubles until all pages have one.
+	silentAgain = 2 * time.Second
 
 	// progressEvery is the interval at which the progress of a first round is logged.
 	progressEvery = 10 * time.Second
@@ -242,7 +267,7 @@ func (k *Keeper) isDue(r *record, d protocol.Digest) bool {
 		}
 		return age > k.hurry(good/unknownPart)
 	case stateUnknown:
-		return age > k.hurry(good/unknownPart)
+		return age > k.hurry(good/unknownPart) || k.rounds.quiet() > 0
 	}
 	return age > k.hurry(good/againPart) || age < 0
 }
