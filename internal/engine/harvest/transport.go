@@ -36,7 +36,7 @@ const (
 // it sends our User-Agent and From. A long poll, which is a request with wait= in
 // its query, and a WebSocket wait for the slot but do not keep it: while they wait
 // for news, pages are fetched. Other origins are refused. There are no cookies and
-// no proxy; redirects are left to the http.Client. A body may not be slower than
+// no proxy but that of Options.Dial; redirects are left to the http.Client. A body may not be slower than
 // MinSpeed; its reader must bound its size.
 //
 // It is an *http.Transport so that code which takes the dialer from one, such as
