@@ -278,7 +278,7 @@ func (o *Options) announcements(c *settings) (err error) {
 		}
 		c.Trust.Dates.Earliest = from.Time
 	}
-	if !(s.SubscriberWeight >= 0) {
+	if !(s.SubscriberWeight >= 0 && s.SubscriberWeight <= math.MaxFloat32) {
 		return bad("SubscriberWeight", s.SubscriberWeight, "0 or more")
 	}
 	c.Subscribers = map[string]float64{}

@@ -49,6 +49,7 @@ func TestWrongValuesNameTheirOption(t *testing.T) {
 		"--max-failed-lookups 0":      "--max-failed-lookups 0: want a share above 0 and up to 1",
 		"--dates-from yesterday":      "--dates-from yesterday: want a date such as 1993 or 1995-06-30",
 		"--subscriber-weight -1":      "--subscriber-weight -1: want 0 or more",
+		"--subscriber-weight Inf":     "--subscriber-weight +Inf: want 0 or more",
 		"--subscribers 5":             "--subscribers \"5\": want a number and the URL of a feed, such as \"120 https://www.example.org/feed.xml\"",
 		"--allow-private=false":       "127.0.0.1 is not on the public Internet: add --allow-private if the machine is yours",
 		"http://a.example/":           "a.example is another machine: add --contact MAIL or URL, so that its operators can reach you",

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
@@ -102,8 +104,12 @@ func isZlib(b []byte) bool {
 	return len(b) >= 2 && b[0]&0x0f == 8 && b[0]>>4 <= 7 && (int(b[0])<<8|int(b[1]))%31 == 0 && b[1]&0x20 == 0
 }
 
-// isDeflate reports whether a bare deflate stream begins here, which has no mark: its first bytes are decoded.
+// isDeflate reports whether a bare deflate stream begins here, which has no mark: its first bytes are decoded. Text is none, though it
+// may begin like one; a stream has control characters or is not UTF-8.
 func isDeflate(b []byte) bool {
+	if utf8.Valid(b) && bytes.IndexFunc(b, func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }) < 0 {
+		return false
+	}
 	var first [1]byte
 	n, err := flate.NewReader(bytes.NewReader(b)).Read(first[:])
 	return n == 1 || len(b) > 0 && (err == io.EOF || err == io.ErrUnexpectedEOF)

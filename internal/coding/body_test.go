@@ -70,6 +70,26 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// Text that is declared as deflate, and is not, is often the beginning of a deflate stream.
+func TestTextIsNotDeflate(t *testing.T) {
+	var d coding.Body
+	for _, text := range []string{"", "x", "<", "\n\n<html>", `{"a":1}`, "[]", "README for the module\n", "Reviewing patches\tétude", "-1"} {
+		err := d.Open("deflate", []byte(text))
+		got, err2 := io.ReadAll(&d)
+		if err != nil || err2 != nil || string(got) != text {
+			t.Errorf("%q: %q, %v, %v", text, got, err, err2)
+		}
+	}
+	for n := range 300 { // short streams are none the less read
+		text := strings.Repeat("page ", n/5) + "of a s"[:n%5+1]
+		err := d.Open("deflate", packed(t, bare, text))
+		got, err2 := io.ReadAll(&d)
+		if err != nil || err2 != nil || string(got) != text {
+			t.Errorf("%q: %q, %v, %v", text, got, err, err2)
+		}
+	}
+}
+
 func FuzzBody(f *testing.F) {
 	f.Add(packed(f, "gzip", "hello, hello, hello"))
 	f.Add(packed(f, "zstd", "hello, hello, hello"))

@@ -142,13 +142,18 @@ func (f *file) recover(coding string, mark *Place) error {
 	return f.tidy()
 }
 
-// tidy removes logs whose file was never created.
+// tidy removes logs whose file was never created, and indexes that a killed process has not finished.
 func (f *file) tidy() error {
 	list, err := os.ReadDir(f.dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
+		if strings.HasPrefix(e.Name(), "."+namePrefix) && strings.HasSuffix(e.Name(), ".tmp") { // of atomicfile
+			if err := removeAll(filepath.Join(f.dir, e.Name())); err != nil {
+				return err
+			}
+		}
 		name, ok := strings.CutSuffix(e.Name(), logSuffix)
 		if ok && isArchive(name) && !exists(filepath.Join(f.dir, name)) {
 			f.serial = max(f.serial, serialOf(name))

@@ -359,10 +359,17 @@ func TestIndexIsSortedOnClose(t *testing.T) {
 				if left := files(t, dir, ".cdxj"); len(left) != 0 {
 					t.Errorf("an index without the newest records: %v", left)
 				}
+				left := filepath.Join(dir, "."+filepath.Base(files(t, dir, ".log")[0])+".cdxj.123.tmp")
+				if err := os.WriteFile(left, []byte("half of an ind"), 0o600); err != nil {
+					t.Fatal(err)
+				}
 				continue // killed
 			}
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
+			}
+			if left := files(t, dir, ".tmp"); len(left) != 0 {
+				t.Errorf("left behind: %v", left)
 			}
 			list := files(t, dir, ".cdxj")
 			if len(list) != 1 {

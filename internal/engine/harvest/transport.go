@@ -24,6 +24,10 @@ const (
 	lease    = 5 * time.Minute // the longest that a caller may leave a body unread while it holds the site's slot
 	maxAwait = 5 * time.Minute // the longest wait= of a long poll that is honored
 	longest  = 6 * time.Hour   // that a body may take, however large
+
+	// briefIdle is the shortest idle time of a connection. If none is to be kept that long, each is closed by its request: a
+	// timeout would end a connection of HTTP/2 before its first request.
+	briefIdle = time.Second
 )
 
 // Transport returns a net/http transport for one origin that obeys the same rules
@@ -32,7 +36,7 @@ const (
 // it sends our User-Agent and From. A long poll, which is a request with wait= in
 // its query, and a WebSocket wait for the slot but do not keep it: while they wait
 // for news, pages are fetched. Other origins are refused. There are no cookies and
-// no proxy; redirects are left to the http.Client. A body may not be slower than
+// no proxy but that of Options.Dial; redirects are left to the http.Client. A body may not be slower than
 // MinSpeed; its reader must bound its size.
 //
 // It is an *http.Transport so that code which takes the dialer from one, such as
@@ -69,7 +73,7 @@ func (h *Harvester) newInner() *http.Transport {
 		TLSHandshakeTimeout:    positive(h.Options.ConnectTimeout, DefaultConnect),
 		MaxResponseHeaderBytes: maxHeader,
 		MaxIdleConnsPerHost:    1,
-		IdleConnTimeout:        max(h.times.manners.idle, 1), // 0 would mean no limit
+		IdleConnTimeout:        max(h.times.manners.idle, briefIdle),
 	}
 	if h.Options.TLS != nil {
 		t.TLSClientConfig = h.Options.TLS.Clone()
@@ -257,7 +261,8 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 		trace = onSent(free)
 	}
 	r2 := r.Clone(httptrace.WithClientTrace(ctx, trace))
-	r2.Close = r2.Close || shared // only sites with an address of their own keep idle connections
+	// Only sites with an address of their own keep idle connections.
+	r2.Close = r2.Close || shared || h.times.manners.idle < briefIdle
 	if r2.Header.Get("User-Agent") == "" || h.Options.Agent != "" {
 		r2.Header.Set("User-Agent", headerValue(cmp.Or(h.Options.Agent, defaultAgent)))
 	}

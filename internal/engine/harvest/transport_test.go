@@ -460,3 +460,36 @@ func TestLookups(t *testing.T) {
 		}
 	})
 }
+
+// Without idle connections, each request of a Transport has its own, also by HTTP/2.
+func TestTransportWithoutIdleConnections(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
+	var conns atomic.Int32
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	local := resolver(func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+	h := &harvest.Harvester{Options: harvest.Options{Private: true, Wait: -1, IdleTimeout: -1, Resolver: local, TLS: s.Client().Transport.(*http.Transport).TLSClientConfig}}
+	defer h.Close()
+	origin := "https://example.com:" + s.URL[strings.LastIndexByte(s.URL, ':')+1:]
+	c := &http.Client{Transport: h.Transport(origin)}
+	for range 5 {
+		resp, err := c.Get(origin + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(body) != "HTTP/2.0" {
+			t.Errorf("%q, %v", body, err)
+		}
+	}
+	if n := conns.Load(); n != 5 {
+		t.Errorf("%d connections for 5 requests", n)
+	}
+}
