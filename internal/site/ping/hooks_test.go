@@ -294,7 +294,8 @@ func TestCommandOnChange(t *testing.T) {
 
 	out := filepath.Join(dir, "out")
 	most = time.Minute
-	write(`sleep 5 & { echo "$PARLEY_BASE $PARLEY_KIND $PARLEY_CHANGES $PARLEY_CURSOR $1"; cat; } >` + out)
+	// PARLEY_BASE would be an option: the command may run rdfgen for another site.
+	write(`[ -z "$PARLEY_BASE" ] || exit 1; sleep 5 & { echo "$PARLEY_HOOK_BASE $PARLEY_HOOK_KIND $PARLEY_HOOK_CHANGES $PARLEY_HOOK_CURSOR $1"; cat; } >` + out)
 	n, failed, err := hooks().Turn(t.Context())
 	w.must(err)
 	if n != 3 || len(failed) != 0 {
