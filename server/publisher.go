@@ -104,9 +104,10 @@ type Pages struct {
 	// for every page. A changed importance is stored, and not reported as a change.
 	Importance func(url string) protocol.Importance
 
-	// Max is the number of pages that this site may have. If a scan finds more, it fails, and no new page is
+	// Max is the number of pages that this site may have. If a scan finds more, it returns an error, and no new page is
 	// published, while changes and deletions of known pages are; a first scan then publishes nothing. A manifest
-	// that was cut at Max pages would let crawlers delete the others. Zero means no maximum.
+	// that was cut at Max pages would let crawlers delete the others. New pages beyond it that are announced are
+	// refused. Zero means no maximum.
 	Max int
 
 	// Announces says that this site has pages known only through [Publisher.Announce]
