@@ -378,7 +378,7 @@ func (k *hook) exec(ctx context.Context, m *protocol.Message) (status int, wait 
 	if m.Kind == protocol.Gap {
 		lines.Write(append(m.Encode(), '\n'))
 	}
-	said := &tail{most: maxAnswer}
+	said := &tail{most: 200} // where the cause stands
 	cmd := program(inner, strings.Fields(k.to))
 	cmd.WaitDelay = time.Second // for processes that it leaves behind with its output open
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &lines, said, said

@@ -288,6 +288,8 @@ func TestCommandOnChange(t *testing.T) {
 	}
 	write("cat >/dev/null; echo no route to the CDN >&2; exit 3")
 	fails("exit status 3: no route to the CDN")
+	write("exec 0<&-; head -c 3000000 /dev/zero | tr '\\0' .; echo no route to the CDN >&2; exit 3")
+	fails("....no route to the CDN")
 	write("sleep 60 & sleep 60")
 	most = 300 * time.Millisecond
 	fails("it did not end within 300ms")
