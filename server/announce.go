@@ -62,6 +62,12 @@ func (p *Publisher) Announce(ctx context.Context, list []protocol.Announcement) 
 		return protocol.Announced{}, fmt.Errorf("announce: %w", content.ErrNotReady)
 	}
 	t := &announceBatch{p: p, now: p.now(), state: make(map[string]known)}
+	if p.Pages.Max > 0 {
+		t.pages = p.Journal.Len()
+		if err := compare.EachHeld(p.Journal, func(journal.Entry) { t.pages-- }); err != nil {
+			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
+		}
+	}
 	for _, a := range list {
 		if err := t.add(a); err != nil {
 			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
@@ -114,6 +120,7 @@ type announceBatch struct {
 	went  map[string]time.Time // deletions to be stored as notes, see deletions
 	dirty []inventory.Scope    // to be scanned
 	old   int                  // announcements of deleted pages, dated no later than their deletion
+	pages int                  // of the site before; used only if Pages.Max limits them
 	more  int                  // change in the number of announced entries
 	done  protocol.Announced
 
@@ -260,6 +267,10 @@ func (t *announceBatch) exists(url string, a protocol.Announcement, k *known) {
 	}
 	if !k.present {
 		if t.isOld(url, a, k) {
+			return
+		}
+		if most := t.p.Pages.Max; most > 0 && t.pages+t.done.Created-t.done.Deleted >= most {
+			t.refuse(url, fmt.Sprintf("the site already has %d pages, its maximum (max-pages)", most))
 			return
 		}
 		k.entry, k.present = journal.Entry{Item: compare.ItemOf(o, t.now, true), Stamp: stamp}, true

@@ -69,6 +69,17 @@ func TestAnnounce(t *testing.T) {
 			w.wantSaid("deleted 1", A{URL: "x", Gone: true, Modified: w.now})
 			w.wantTold("update x, delete x")
 		},
+		"beyond the maximum of pages": func(w *world) {
+			w.pub.Pages.Max = w.journal.Len() + 1
+			full := fmt.Sprintf("the site already has %d pages, its maximum (max-pages)", w.pub.Pages.Max)
+			w.wantSaid("created 1, refused "+base+"y: "+full, A{URL: "x", Digest: one}, A{URL: "y", Digest: one})
+			w.wantSaid("created 1, updated 1, deleted 1", A{URL: "x", Digest: two}, A{URL: "x", Gone: true}, A{URL: "y", Digest: two})
+			w.told()
+			w.look()
+			if s := w.pub.Status(); s.Error != "" {
+				w.Error(s.Error)
+			}
+		},
 		"repeated announcements": func(w *world) {
 			list := []A{{URL: "x", Modified: w.now}, {URL: "y", Digest: one}, {URL: "z", Modified: w.now.Add(time.Hour)}}
 			w.wantSaid("created 3", list...)

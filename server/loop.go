@@ -51,6 +51,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		notYet  time.Time                 // set after that: no scan before it
 		backoff = pace.hurried(retryLook) // the wait after the next failure
 		trouble scanFailure
+		every   = cmp.Or(max(pace.ScanEvery, 0), 10*time.Minute)
 	)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -81,14 +82,19 @@ func (p *Publisher) Run(ctx context.Context) error {
 			return nil
 		}
 		now = p.now()
-		if err != nil {
-			trouble.fails(p.log(), err, now, backoff)
+		over := p.over()
+		if err != nil && err != over {
+			trouble.fails(p.log(), "scan failed: the published state stays as it is", err, now, backoff)
 			a.add(scopes, time.Time{})
 			failed, notYet, backoff = now, now.Add(backoff), pace.hurried(min(2*backoff, retryMost))
 			continue
 		}
 		notYet, backoff = time.Time{}, pace.hurried(retryLook)
-		trouble.ends(p.log())
+		if over == nil {
+			trouble.ends(p.log())
+		} else if trouble.fails(p.log(), "too many pages", over, now, every); rep.Held+rep.Gone+rep.Withdrawn > 0 {
+			a.add(nil, now.Add(pace.hurried(retryMost))) // there may be few enough now
+		}
 		if len(unsettled) > 0 {
 			a.add(unsettled, now.Add(pace.hurried(retrySoon)))
 		}
@@ -98,7 +104,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if !fullAt.IsZero() && full {
 			p.countMissed(rep)
 		}
-		fullAt = now.Add(cmp.Or(max(pace.ScanEvery, 0), 10*time.Minute))
+		fullAt = now.Add(every)
 	}
 }
 
@@ -111,13 +117,13 @@ type scanFailure struct {
 	at  time.Time
 }
 
-func (l *scanFailure) fails(log *slog.Logger, err error, now time.Time, again time.Duration) {
+func (l *scanFailure) fails(log *slog.Logger, msg string, err error, now time.Time, again time.Duration) {
 	why := strings.Join(strings.FieldsFunc(err.Error(), unicode.IsDigit), "")
 	say := log.Debug
 	if why != l.why || now.Sub(l.at) >= relogEvery {
 		say, l.why, l.at = log.Error, why, now
 	}
-	say("scan failed: the published state stays as it is", "err", err, "again_in", again)
+	say(msg, "err", err, "again_in", again)
 }
 
 func (l *scanFailure) ends(log *slog.Logger) {

@@ -82,6 +82,7 @@ type tally struct {
 	mu                sync.Mutex // guards the fields below
 	status            Status
 	scanErr, writeErr error
+	over              error // the newest full scan, or one since, found too many pages
 	published         protocol.Cursor
 }
 
@@ -103,9 +104,10 @@ type Pages struct {
 	// for every page. A changed importance is stored, and not reported as a change.
 	Importance func(url string) protocol.Importance
 
-	// Max is the number of pages that this site may have. If a scan finds more, it fails, and no new page is
+	// Max is the number of pages that this site may have. If a scan finds more, it returns an error, and no new page is
 	// published, while changes and deletions of known pages are; a first scan then publishes nothing. A manifest
-	// that was cut at Max pages would let crawlers delete the others. Zero means no maximum.
+	// that was cut at Max pages would let crawlers delete the others. New pages beyond it that are announced are
+	// refused. Zero means no maximum.
 	Max int
 
 	// Announces says that this site has pages known only through [Publisher.Announce]
@@ -213,17 +215,41 @@ func (p *Publisher) AcceptDeletions(ctx context.Context) (inventory.Report, erro
 func (p *Publisher) fullTurn(ctx context.Context, accept bool) (inventory.Report, error) {
 	p.load()
 	rep, _, err := p.scan(ctx, nil, accept)
-	if err != nil {
+	over := p.over()
+	if err != nil && err != over {
 		return rep, err
 	}
-	if _, err = p.write(ctx); err != nil {
-		return rep, err
+	if _, err = p.write(ctx); err == nil {
+		err = p.healPending(ctx, &rep)
 	}
-	if err := p.healPending(ctx, &rep); err != nil {
-		return rep, err
+	if err == nil {
+		_, err = p.write(ctx) // pages may have been edited again during the wait
 	}
-	_, err = p.write(ctx) // pages may have been edited again during the wait
-	return rep, err
+	return rep, errors.Join(over, err)
+}
+
+// setOver records whether a scan that succeeded found too many pages, and returns the error if it did. A scan of a part
+// that has no new pages does not show that there are fewer now.
+func (p *Publisher) setOver(full bool, over error) error {
+	if over != nil {
+		over = fmt.Errorf("scan site: %w", over)
+	}
+	t := &p.state.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if full || over != nil {
+		t.over = over
+	}
+	return over
+}
+
+// over returns the error of too many pages, nil if there are not too many. A scan returns it once everything
+// else has been recorded.
+func (p *Publisher) over() error {
+	t := &p.state.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over
 }
 
 // healRounds is how often a Turn scans pages again whose time was in the
@@ -245,6 +271,9 @@ func (p *Publisher) healPending(ctx context.Context, rep *inventory.Report) erro
 		next, _, err := p.scan(ctx, scopes, false)
 		next.Unchanged, next.LeftOut, next.Unread, next.Unsettled = rep.Unchanged, rep.LeftOut, rep.Unread, rep.Unsettled
 		next.Unreadable = rep.Unreadable
+		if err != nil && err == p.over() {
+			err = nil // fullTurn returns it
+		}
 		rep.Add(next) // these are of a few pages only
 		rep.Head = next.Head
 		if err != nil {
@@ -318,7 +347,7 @@ func (p *Publisher) isManifestWritten() bool {
 func (p *Publisher) Status() Status {
 	t := &p.state.tally
 	t.mu.Lock()
-	s, err := t.status, errors.Join(t.scanErr, t.writeErr)
+	s, err := t.status, errors.Join(t.scanErr, t.over, t.writeErr)
 	t.mu.Unlock()
 	if err != nil {
 		s.Error = err.Error()
@@ -370,6 +399,7 @@ func (p *Publisher) scan(ctx context.Context, scopes []inventory.Scope, accept b
 	a.removeHeals(scopes)
 	total, was := inventory.Report{At: begin}, p.Journal.Head()
 	var held time.Time
+	var over error
 	for again := true; again; {
 		if err = t.countAnnounced(p.Journal, scopes); err != nil {
 			break
@@ -384,6 +414,9 @@ func (p *Publisher) scan(ctx context.Context, scopes []inventory.Scope, accept b
 				"files", found.Unhealed, "err", found.Unhealing)
 		}
 		total.Add(found.Report)
+		if over == nil {
+			over = found.Over
+		}
 		if err == nil {
 			total.Unreadable = t.unreadable(p.log(), scopes, &found)
 		}
@@ -394,6 +427,9 @@ func (p *Publisher) scan(ctx context.Context, scopes []inventory.Scope, accept b
 		err = fmt.Errorf("scan site: %w", err)
 	}
 	p.done(total, was, held, err)
+	if err == nil {
+		err = p.setOver(len(scopes) == 0, over)
+	}
 	return total, soon, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -452,6 +453,48 @@ func TestTooManyPages(t *testing.T) {
 	if s := w.pub.Status(); s.Error != "" || s.Held != 1 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A process that runs once publishes what it may although there are too many pages, and nothing of a site that is new.
+func TestTooManyPagesFreezeNothingElse(t *testing.T) {
+	w := newWorld(t)
+	turn := func(items int) {
+		t.Helper()
+		if _, err := w.pub.Turn(w.Context()); err == nil || !strings.Contains(err.Error(), "max-pages") {
+			t.Errorf("error %v", err)
+		}
+		if items == 0 {
+			if _, err := os.Stat(w.out()); err == nil {
+				t.Error("a first scan of too many pages is published")
+			}
+			return
+		}
+		head, got, _ := w.manifest()
+		if len(got) != items || head.Cursor != w.journal.Head() {
+			t.Errorf("the manifest has %d pages at %v, want %d at %v", len(got), head.Cursor, items, w.journal.Head())
+		}
+	}
+	w.fill(4)
+	w.pub.Pages.Max = 3
+	turn(0)
+	w.pub.Pages.Max = 4
+	w.turn()
+	w.write("new.html", "new")
+	w.write("p/000.html", "edited")
+	turn(4)
+	w.wantTold("update p/000.html")
+	w.remove("p/001.html")
+	w.write("newer.html", "newer")
+	turn(4)
+	if s := w.pub.Status(); s.Held != 1 || s.Error == "" {
+		t.Errorf("%+v", s)
+	}
+	w.pass(2 * time.Minute)
+	turn(3)
+	w.wantTold("delete p/001.html")
+	w.remove("newer.html")
+	w.turn()
+	w.wantTold("create new.html")
 }
 
 // Under cron the only grace period is the time until the next run.

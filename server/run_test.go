@@ -92,6 +92,28 @@ func TestRunAnnouncesAfterGrace(t *testing.T) {
 	})
 }
 
+// A running publisher reports changes of known pages at once although there are too many pages, and new ones once there
+// are few enough. Its status does not forget what a scan elsewhere could not see.
+func TestTooManyPagesWhileRunning(t *testing.T) {
+	running(t, func(w *world) {
+		w.write("new/c.html", "c")
+		synctest.Wait()
+		w.wantTold("")
+		w.write("a.html", "edited")
+		synctest.Wait()
+		w.wantTold("update a.html")
+		if s := w.pub.Status(); !strings.Contains(s.Error, "max-pages 2") || s.Failed > 0 {
+			t.Errorf("%+v", s)
+		}
+		w.remove("b.html")
+		time.Sleep(3 * time.Minute)
+		w.wantTold("create new/c.html, delete b.html")
+		if s := w.pub.Status(); s.Error != "" {
+			t.Errorf("%+v", s)
+		}
+	}, func(w *world) { w.pub.Pages.Max = 2 })
+}
+
 // If the clock is set back, a deletion does not wait until the old time is reached again.
 func TestRunWithClockSetBack(t *testing.T) {
 	var step atomic.Int64

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -68,7 +69,7 @@ func (c Checked) String() string {
 
 // SelfCheck fetches up to n pages of the journal, spread over the site, as a
 // crawler would, and checks that they exist, at their own URL, with the bytes
-// that were published. Zero n means 20. Each page has a timeout of 10 s. c may be
+// that were published, not as application/octet-stream if they are HTML. Zero n means 20. Each page has a timeout of 10 s. c may be
 // nil; redirects are not followed. A response through a proxy of c's Transport does not
 // set Checked.Inside. Findings are ordered by how many pages they concern, most
 // first. The error is about the journal or ctx.
@@ -169,7 +170,7 @@ func checkPage(ctx context.Context, c fetch.Client, j *Journal, it protocol.Item
 		return f.noAnswer(err), inside
 	}
 	if !a.Cut() && protocol.Digest(sum.Sum(nil)) == it.Digest {
-		return nil, inside
+		return f.unnamed(a, it.Type), inside
 	}
 	if now, ok, err := j.Get(it.URL); err != nil || !ok || now.Item.Digest != it.Digest || !now.Held.IsZero() {
 		return nil, inside // it is being changed
@@ -253,6 +254,17 @@ func (f *Finding) redirect(answer *fetch.Answer) *Finding {
 	default:
 		f.Cure = "Let the web server serve published pages at their own URL, or --exclude them."
 	}
+	return f
+}
+
+// unnamed explains a page of which the web server knows no media type; nil if it does.
+func (f *Finding) unnamed(a *fetch.Answer, want string) *Finding {
+	got, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	if err != nil || got != "application/octet-stream" || want != "text/html" && want != "application/xhtml+xml" {
+		return nil
+	}
+	f.Problem, f.Detail = "a page is served as unknown bytes, which browsers save to disk", "Content-Type: "+got
+	f.Cure = "Let the web server send " + want + ", or --exclude these files. Pages named by their language (page.html.en) are meant for Apache with MultiViews; nginx knows no type for them."
 	return f
 }
 

@@ -79,6 +79,10 @@ func TestSelfCheck(t *testing.T) {
 			plain(rw, r)
 			rw.Write([]byte("x"))
 		}, "compresses", "Accept-Encoding", 20},
+		"unknown type": {func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", "application/octet-stream")
+			plain(rw, r)
+		}, "unknown bytes", "send text/html", 20},
 		"hangs up": {func(rw http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
 			"cannot be reached", "--base", 20},
 	} {

@@ -132,9 +132,9 @@ func TestHooksUnderCron(t *testing.T) {
 	d.has("changes", `"op":"update","url":"https://example.org/a.html"`)
 
 	// A hook that is new when the site has a journal gets the changes that this run finds.
-	missing := append(d.published(), "--on-change", d.path("no such program"), "--verbose")
+	missing := append(d.published(), "--on-change", d.path("no such program")) // a person is needed, though the site is published
 	d.write("b.html", "changed, too")
-	if _, said := d.run(0, missing...); !strings.Contains(said, "on-change "+d.path("no such program")+": not delivered: ") {
+	if _, said := d.run(1, missing...); !strings.Contains(said, "--on-change "+d.path("no such program")+": no program "+d.path("no")+", or it is not executable") {
 		t.Errorf("stderr %q", said)
 	}
 	got = nil

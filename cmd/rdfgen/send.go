@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
+	"strings"
 
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/server"
@@ -99,8 +101,21 @@ func (j *job) sendHooks(ctx context.Context, p *server.Publisher) error {
 		j.printInfo(fmt.Sprintf("Commands and webhooks: %d changes delivered", changes))
 	}
 	j.printInfo(failed...)
-	return nil
+	st, err := h.Status()
+	for _, s := range st {
+		switch _, missing := exec.LookPath(strings.Fields(s.Name)[0]); {
+		case s.Trouble == "":
+		case s.Kind == "on-change" && missing != nil:
+			err = errors.Join(err, fmt.Errorf("--on-change %s: no program %s, or it is not executable; words are separated by spaces", s.Name, strings.Fields(s.Name)[0]))
+		case s.Failures >= manyFailures:
+			err = errors.Join(err, fmt.Errorf("--%s %s: %d attempts failed: %s", s.Kind, s.Name, s.Failures, s.Trouble))
+		}
+	}
+	return err
 }
+
+// manyFailures is how often in a row a command or webhook fails within about a day: then it does not pass by itself.
+const manyFailures = 12
 
 // keyTrouble returns an error if an engine does not accept the site's key: that needs a person, and all other
 // trouble passes by itself. A build waits for its key to be served.

@@ -33,6 +33,9 @@ func (p *Proxies) Set(s string) error {
 			}
 			of = netip.PrefixFrom(a.Unmap().WithZone(""), a.Unmap().BitLen())
 		}
+		if a := of.Addr(); a.Is4In6() && of.Bits() >= 96 {
+			of = netip.PrefixFrom(a.Unmap(), of.Bits()-96)
+		}
 		if of.Bits() == 0 {
 			return errors.New("a prefix of all addresses would let every client choose its address")
 		}

@@ -10,12 +10,12 @@ import (
 // A client has the address that the nearest trusted proxy saw, whatever it claims itself.
 func TestAddress(t *testing.T) {
 	var named caller.Proxies
-	for _, s := range []string{"10.0.0.0/8, 192.0.2.7", "2001:db8:1::/48"} {
+	for _, s := range []string{"10.0.0.0/8, ::ffff:192.0.2.6/127", "2001:db8:1::/48"} {
 		if err := named.Set(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := named.String(); got != "10.0.0.0/8,192.0.2.7/32,2001:db8:1::/48" {
+	if got := named.String(); got != "10.0.0.0/8,192.0.2.6/31,2001:db8:1::/48" {
 		t.Errorf("proxies are %s", got)
 	}
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%s with %q and proxies: %q, want %q", c.peer, c.hops, got, c.named)
 		}
 	}
-	for _, wrong := range []string{"nginx", "10.0.0.0/33", "10.0.0.1-10.0.0.9", "0.0.0.0/0", "10.0.0.1,::/0"} {
+	for _, wrong := range []string{"nginx", "10.0.0.0/33", "10.0.0.1-10.0.0.9", "0.0.0.0/0", "10.0.0.1,::/0", "::ffff:0.0.0.0/96"} {
 		if err := new(caller.Proxies).Set(wrong); err == nil {
 			t.Errorf("%q is accepted", wrong)
 		}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
@@ -52,7 +51,7 @@ type Handler struct {
 	// even if stale: "max-age=60, stale-while-revalidate=604800".
 	CacheControl string
 
-	named atomic.Bool // a request for Base's own name has come; see foreign
+	named ways // that requests for Base's own name came; see foreign
 }
 
 const (

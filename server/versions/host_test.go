@@ -52,3 +52,39 @@ func TestOtherHostIsRedirected(t *testing.T) {
 		ask("GET", probe, "/a.html", ok, "")
 	}
 }
+
+// A proxy that replaces the Host header is sent no redirect, which would lead back to it, whoever else asks this server
+// for the site's own name.
+func TestProxyIsNotSentInCircles(t *testing.T) {
+	r := newRig(t, nil)
+	r.write("a.html", []byte("a page"))
+	r.look()
+	h := &versions.Handler{Store: r.store, Journal: r.journal, Base: base, Public: r.site.Public}
+	ask := func(status int, peer, proto, host, header, value string) {
+		t.Helper()
+		req := httptest.NewRequest("GET", "/a.html", nil)
+		req.Host, req.RemoteAddr, req.Proto = host, peer+":4711", proto
+		req.ProtoMajor, req.ProtoMinor, _ = http.ParseHTTPVersion(proto)
+		if header != "" {
+			req.Header.Set(header, value)
+		}
+		rec := httptest.NewRecorder()
+		if h.ServeHTTP(rec, req); rec.Code != status {
+			t.Errorf("%s of %q from %s with %s %q: %d, want %d", proto, host, peer, header, value, rec.Code, status)
+		}
+	}
+	const own, backend = "www.example.org", "backend.example.net"
+	const ok, moved, here, cdn, crawler = http.StatusOK, http.StatusPermanentRedirect, "127.0.0.1", "8.8.8.8", "9.9.9.9"
+	ask(ok, here, "HTTP/1.1", own, "", "")    // a monitor on this machine
+	ask(ok, crawler, "HTTP/1.1", own, "", "") // strangers that reach this server without its proxy
+	ask(ok, crawler, "HTTP/1.1", own, "Via", "1.1 forged")
+	ask(ok, here, "HTTP/1.0", backend, "", "") // nginx by default
+	ask(ok, here, "HTTP/1.1", backend, "X-Forwarded-For", crawler)
+	ask(ok, cdn, "HTTP/1.1", backend, "Via", "1.1 cdn")
+	ask(ok, here, "HTTP/1.1", backend, "X-Forwarded-Host", own) // Apache by default
+	ask(moved, here, "HTTP/1.1", backend, "", "")
+	ask(moved, "9.9.9.8", "HTTP/1.1", backend, "", "")
+
+	ask(ok, cdn, "HTTP/1.1", own, "Via", "1.1 cdn") // it does pass names on
+	ask(moved, cdn, "HTTP/1.1", "wrong.example.net", "Via", "1.1 cdn")
+}

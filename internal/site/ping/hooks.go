@@ -26,8 +26,9 @@ import (
 //
 // A webhook gets a POST of one message of the protocol, as the changes door answers: a batch of at most 100
 // changes. Any 2xx status accepts it. A command gets at most protocol.MaxBatch changes on its standard input, one ev
-// message on each line, and accepts them by exit code 0. Its variables are PARLEY_BASE, PARLEY_KIND (the kind of
-// message, batch or gap), PARLEY_CHANGES (their number) and PARLEY_CURSOR (the cursor after them).
+// message on each line, and accepts them by exit code 0. Its variables are PARLEY_HOOK_BASE, PARLEY_HOOK_KIND (the kind
+// of message, batch or gap), PARLEY_HOOK_CHANGES (their number) and PARLEY_HOOK_CURSOR (the cursor after them). No option
+// begins with hook-, so they are no options of a program of ours that the command runs, perhaps for another site.
 //
 // If the journal no longer reaches back to the cursor of a hook (the state was lost, or the hook failed for
 // longer than changes are kept), it gets a gap message: any page may have changed. Then it continues with the
@@ -377,12 +378,12 @@ func (k *hook) exec(ctx context.Context, m *protocol.Message) (status int, wait 
 	if m.Kind == protocol.Gap {
 		lines.Write(append(m.Encode(), '\n'))
 	}
-	said := &tail{most: maxAnswer}
+	said := &tail{most: 200} // where the cause stands
 	cmd := program(inner, strings.Fields(k.to))
 	cmd.WaitDelay = time.Second // for processes that it leaves behind with its output open
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &lines, said, said
-	cmd.Env = append(os.Environ(), "PARLEY_BASE="+k.o.Base, "PARLEY_KIND="+string(m.Kind),
-		"PARLEY_CHANGES="+strconv.Itoa(len(m.Changes)), "PARLEY_CURSOR="+m.To.String())
+	cmd.Env = append(os.Environ(), "PARLEY_HOOK_BASE="+k.o.Base, "PARLEY_HOOK_KIND="+string(m.Kind),
+		"PARLEY_HOOK_CHANGES="+strconv.Itoa(len(m.Changes)), "PARLEY_HOOK_CURSOR="+m.To.String())
 	err = cmd.Run()
 	switch {
 	case err == nil || errors.Is(err, exec.ErrWaitDelay):

@@ -288,13 +288,16 @@ func TestCommandOnChange(t *testing.T) {
 	}
 	write("cat >/dev/null; echo no route to the CDN >&2; exit 3")
 	fails("exit status 3: no route to the CDN")
+	write("exec 0<&-; head -c 3000000 /dev/zero | tr '\\0' .; echo no route to the CDN >&2; exit 3")
+	fails("....no route to the CDN")
 	write("sleep 60 & sleep 60")
 	most = 300 * time.Millisecond
 	fails("it did not end within 300ms")
 
 	out := filepath.Join(dir, "out")
 	most = time.Minute
-	write(`sleep 5 & { echo "$PARLEY_BASE $PARLEY_KIND $PARLEY_CHANGES $PARLEY_CURSOR $1"; cat; } >` + out)
+	// PARLEY_BASE would be an option: the command may run rdfgen for another site.
+	write(`[ -z "$PARLEY_BASE" ] || exit 1; sleep 5 & { echo "$PARLEY_HOOK_BASE $PARLEY_HOOK_KIND $PARLEY_HOOK_CHANGES $PARLEY_HOOK_CURSOR $1"; cat; } >` + out)
 	n, failed, err := hooks().Turn(t.Context())
 	w.must(err)
 	if n != 3 || len(failed) != 0 {

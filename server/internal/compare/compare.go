@@ -26,7 +26,6 @@ type comparison struct {
 	gone   []journal.Entry   // absent entries, newly so or due for deletion
 	born   []inventory.Offer // offers of new pages, already read
 	direct bool              // new pages are appended at once, without looking for moves
-	over   error             // there are more pages than Max, so new ones are not recorded
 	unseen []*inventory.UnseenError
 
 	inherited int // newly held pages that no scan has ever seen
@@ -276,10 +275,10 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 	return nil
 }
 
-// checkMax sets over if the site has more pages than Max, with the new ones and without those that have vanished: all
+// checkMax sets Found.Over if the site has more pages than Max, with the new ones and without those that have vanished: all
 // decided steps must have been appended.
 func (c *comparison) checkMax() error {
-	if c.scan.Max == 0 || c.over != nil {
+	if c.scan.Max == 0 || c.found.Over != nil {
 		return nil
 	}
 	pages := c.scan.Journal.Len() + len(c.born)
@@ -290,7 +289,7 @@ func (c *comparison) checkMax() error {
 	}
 	err := EachHeld(c.scan.Journal, func(journal.Entry) { pages-- })
 	if pages > c.scan.Max {
-		c.over = fmt.Errorf("%d pages were found, more than the maximum, max-pages %d: no new page is published until the maximum is raised, or pages are left out", pages, c.scan.Max)
+		c.found.Over = fmt.Errorf("%d pages were found, more than the maximum, max-pages %d: no new page is published until the maximum is raised, or pages are left out", pages, c.scan.Max)
 	}
 	return err
 }
@@ -301,7 +300,7 @@ func (c *comparison) createBorn(ctx context.Context) error {
 		if err := errors.Join(c.steps.flush(ctx), c.checkMax()); err != nil {
 			return err
 		}
-		if c.over != nil {
+		if c.found.Over != nil {
 			c.born = nil
 			return nil
 		}

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -47,7 +46,7 @@ func (c *comparison) finish(ctx context.Context) error {
 	}
 	if len(ripe) == 0 || c.found.Report.MassHeld && !c.scan.Accept {
 		c.found.Again = false // a repeat would find no more room
-		return c.over
+		return nil
 	}
 	for _, url := range ripe {
 		c.found.Report.Gone++
@@ -56,7 +55,7 @@ func (c *comparison) finish(ctx context.Context) error {
 	if err := c.steps.flush(ctx); err != nil {
 		return err
 	}
-	return errors.Join(c.over, c.countHeld())
+	return c.countHeld()
 }
 
 // countHeld counts the held pages, and finds when the next one is due.

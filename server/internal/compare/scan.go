@@ -53,6 +53,10 @@ type Found struct {
 	Unhealing    error        // the error of the first of them
 
 	Announced int // announced entries after this Scan
+
+	// Over says that there are more pages than Max: the new ones were not recorded, everything else was. A baseline
+	// of too many pages is not completed.
+	Over error
 }
 
 // Run does one scan. After an error Found reports what was recorded before it; that scan then causes no hold
@@ -69,7 +73,7 @@ func (l *Scan) Run(ctx context.Context) (Found, error) {
 	} else if ctx.Err() == nil && !c.steps.broken {
 		err = errors.Join(err, c.steps.flush(ctx)) // what an aborted walk had decided for certain
 	}
-	if err == nil && len(l.Scopes) == 0 && !l.Journal.Whole() {
+	if err == nil && len(l.Scopes) == 0 && !l.Journal.Whole() && c.found.Over == nil {
 		err = c.settle()
 	}
 	c.found.Announced = l.Announced - c.steps.given

@@ -86,9 +86,10 @@ func TestBackupsNamedLikePagesAreLeftOut(t *testing.T) {
 // Pages named by their language are pages of that language, at URLs of their own; templates and programs are not.
 func TestPagesNamedByLanguage(t *testing.T) {
 	names := []string{"a.html", "a.html.en", "a.html.pt-BR.utf8", "a.HTM.po", "a.xhtml.ja.euc-kr", "says.html.de",
-		"a.html.in", "a.html.pl", "a.html.sh", "a.html.gz", "a.html.utf8", "a.html.en.bak", "en", "a.en", "a.php.en", "html.en", "a.html.english", "a.bak.html.en", "a.sql.html.fr"}
+		"a.html.in", "a.html.pl", "a.html.sh", "a.html.gz", "a.html.utf8", "a.html.en.bak", "en", "a.en", "a.php.en", "html.en", "a.html.english", "a.bak.html.en", "a.sql.html.fr", "404.html.en", "d/drafts/a.html.en"}
 	d := newDisk(t, names...)
 	d.site.Settings.CleanURLs = true
+	d.site.Settings.Exclude = []string{"404.html", "d/drafts/*.html"}
 	d.site.Settings.Features = func(url string, _ []byte, _ bool) (f inventory.Features, err error) {
 		if url == base+"says.html.de" {
 			f.Language = "de-AT"
@@ -112,7 +113,7 @@ func TestPagesNamedByLanguage(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("published %q, want %q", got, want)
 	}
-	if left := leftOut(d.look()); left["a.bak.html.en"] != "backup" || left["a.html.in"] != "not included" {
+	if left := leftOut(d.look()); left["a.bak.html.en"] != "backup" || left["a.html.in"] != "not included" || left["404.html.en"] != "excluded" {
 		t.Errorf("left out: %q", left)
 	}
 }

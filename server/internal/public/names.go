@@ -113,8 +113,8 @@ func (r *Names) File(above, place, name string) string {
 		return leftBackup
 	case isDump(name):
 		return leftDump
-	case matchAny(r.exclude, place, name):
-		return leftExcluded
+	case matchAny(r.exclude, place, name), page != name && matchAny(r.exclude, place[:len(place)-len(name)]+page, page):
+		return leftExcluded // a pattern for page.html is meant for page.html.en, too
 	case isPage(page) && !r.named(place, name):
 		return dressed(page)
 	case !isPage(page) && !matchAny(r.include, place, name):
