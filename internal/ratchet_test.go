@@ -34,14 +34,17 @@ import (
 // date, how pages came, and which built-in lists are in force, in figures and times of one
 // form, in tables that fit the terminal; by 1,050 for soft 404s, dates that only look like those of a build, and three more mistakes that rdfgen check finds;
 // by 1,250, and exported names by 4, for the witness in warc/, and for healing a damaged journal in state.db;
-// by 1,850 for naming what a site cannot read, page or directory, and the changes of a minute in one line.
+// by 1,850 for naming what a site cannot read, page or directory, and the changes of a minute in one line; by 28,700, and exported
+// names by 40, for rdfgen setup and doctor (10,900), the families of URLs in rdfgen report (6,000), rdfgen publish (3,500), commands
+// and webhooks, proxies before the notifier and pages by language (6,000), and what a crawler can be told of constants, encodings,
+// proxies and requests (2,300).
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_500,
-	"exported names":      1_949,
+	"exported names":      1_989,
 	"public names":        500,
-	"tokens":              669_700,
+	"tokens":              698_400,
 	"direct dependencies": 17,
 	"lines of a file":     530,
 }

@@ -178,7 +178,7 @@ const (
 	mostUnanswered = 20
 
 	// silentAgain is the time from a round without any response to the next one. It doubles until all pages have one.
-	silentAgain = 2 * time.Second
+	silentAgain = time.Second
 
 	// progressEvery is the interval at which the progress of a first round is logged.
 	progressEvery = 10 * time.Second
