@@ -14,13 +14,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -237,5 +240,53 @@ func TestStreamRecoveryIsReported(t *testing.T) {
 			})
 			until("the site has no fault", func() bool { return c.Status().Followed == 1 })
 		})
+	}
+}
+
+// A blinded Web cannot look up names at first.
+type blinded struct {
+	*fakeweb.Web
+	until time.Time
+}
+
+func (b blinded) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if time.Now().Before(b.until) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return b.Web.LookupNetIP(ctx, network, host)
+}
+
+// While names cannot be looked up the crawl pauses. A day later it has the same pages as without the outage.
+func TestOutageOfTheResolver(t *testing.T) {
+	noRace(t)
+	stored := map[time.Duration]int{}
+	for _, lasts := range []time.Duration{0, 10 * time.Minute, 3 * time.Hour} {
+		dir := scratch(t)
+		synctest.Test(t, func(t *testing.T) {
+			w := fakeweb.New(fakeweb.Options{Seed: 5, Sites: 40, Pages: 5, Kinds: []fakeweb.Kind{fakeweb.Honest}})
+			defer w.Close()
+			c := opened(t, dir, w, func(o *crawl.Options) { o.Once = false })
+			defer c.Collection.Close()
+			c.Harvester.Options.Resolver = blinded{w, time.Now().Add(lasts)}
+			ctx, cancel := context.WithTimeout(t.Context(), lasts+24*time.Hour)
+			defer cancel()
+			if err := c.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for p, err := range c.Collection.Pages(context.Background()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !p.Digest.IsZero() {
+					stored[lasts]++
+				}
+			}
+		})
+		if stored[lasts] != stored[0] || stored[0] < 100 {
+			t.Errorf("after an outage of %v, %d pages are stored, and %d without one", lasts, stored[lasts], stored[0])
+		}
 	}
 }
