@@ -10,9 +10,9 @@ import (
 type Answers uint8
 
 const (
-	// usualAnswers are redirects, 404 and 410: the answers that say what became of a page. A replay of the
+	// Zero means redirects, 404 and 410: the answers that say what became of a page. A replay of the
 	// archive follows the redirects and shows the others.
-	usualAnswers Answers = iota
+	_ Answers = iota
 
 	AllAnswers // all others too: 401, 403, 429, 5xx
 	NoAnswers

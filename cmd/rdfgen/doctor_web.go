@@ -24,6 +24,8 @@ const (
 	doctorPace    = 50 * time.Millisecond
 )
 
+const unreachable = "check that the web server runs, and that base is its URL"
+
 func (d *doctor) client(most int64, via *http.Client) *fetch.Client {
 	c := &fetch.Client{Agent: doctorAgent, Timeout: doctorWait, MaxBytes: most}
 	if via != nil {
@@ -107,6 +109,10 @@ func (d *doctor) doors(ctx context.Context, streams bool) {
 		return
 	}
 	d.add("notifier", fine, "running, at "+d.listen, "")
+	if wrong != "" && status == 0 {
+		d.add("doors", fault, about.Discovery+": "+wrong, unreachable)
+		return
+	}
 	forward := func(door, wrong, location, more string) {
 		if wrong != "" {
 			d.add("doors", fault, door+": "+wrong, fmt.Sprintf("let the web server, and everything before it, forward it. In nginx (\"rdfgen setup\" writes this):\nlocation %s { proxy_pass http://%s;%s }",
@@ -201,7 +207,7 @@ func (d *doctor) robots(ctx context.Context) {
 	if url != d.job.site.Base+"robots.txt" {
 		return
 	}
-	if all, _ := d.findings(ctx, "robots.txt", url, "check that the web server runs, and that base is its URL"); all == 0 {
+	if all, _ := d.findings(ctx, "robots.txt", url, unreachable); all == 0 {
 		d.add("robots.txt", fine, url+" has no mistakes", "")
 	}
 }
