@@ -3,7 +3,7 @@
 #
 #   publish.sh describe [OPTIONS]   between the build and the deployment: writes robots.rdf, sitemap.xml, changes.atom ... into the build
 #   publish.sh notify [OPTIONS]     after the deployment: waits until it is live, and notifies search engines of what has changed
-#   publish.sh run COMMAND...       all three, as in: publish.sh run rsync -rt --delete public/ deploy@www.example.org:/var/www/html/
+#   publish.sh run COMMAND...       all three, as in: publish.sh run rsync -rtc --delete public/ deploy@www.example.org:/var/www/html/
 #
 # Environment: PARLEY_BASE is the URL of the site. PARLEY_INDEXNOW, PARLEY_INDEXNOW_KEY, PARLEY_WEBSUB and so on are the options that
 # "rdfgen publish --help-all" lists; set the same ones for describe and notify. PARLEY_DIR is the directory that the generator

@@ -432,3 +432,26 @@ func runAll[R interface{ run(context.Context) error }](ctx context.Context, list
 	owned.Wait()
 	return errors.Join(errs...)
 }
+
+// turnAll lets all receivers have a turn at the same time. It returns the sum of what they accepted, and a line for people about each
+// one that fails.
+func turnAll[R interface {
+	once(context.Context) (accepted int, trouble string, err error)
+}](ctx context.Context, list []R) (accepted int, failed []string, err error) {
+	var owned sync.WaitGroup
+	var mu sync.Mutex
+	for _, r := range list {
+		owned.Go(func() {
+			n, trouble, e := r.once(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			accepted += n
+			if trouble != "" {
+				failed = append(failed, trouble)
+			}
+			err = errors.Join(err, e)
+		})
+	}
+	owned.Wait()
+	return accepted, failed, err
+}

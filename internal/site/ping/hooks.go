@@ -195,23 +195,7 @@ func (h *Hooks) Turn(ctx context.Context) (changes int, failed []string, err err
 	if err := h.init(); err != nil {
 		return 0, nil, err
 	}
-	var owned sync.WaitGroup
-	var mu sync.Mutex
-	for _, k := range h.hooks {
-		owned.Go(func() {
-			n, e := k.once(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			changes += n
-			st, e2 := k.current()
-			if st.Trouble != "" {
-				failed = append(failed, k.what()+" "+k.name()+": "+st.Trouble)
-			}
-			err = errors.Join(err, e, e2)
-		})
-	}
-	owned.Wait()
-	return changes, failed, err
+	return turnAll(ctx, h.hooks)
 }
 
 // Status returns the status of each command and webhook. Run may be running or not.
@@ -238,22 +222,25 @@ func (h *Hooks) Status() ([]HookStatus, error) {
 
 func (k *hook) run(ctx context.Context) error { return k.follow(ctx, gather, k.step) }
 
-// once delivers everything that is due, and returns the number of accepted changes.
-func (k *hook) once(ctx context.Context) (int, error) {
+// once delivers everything that is due.
+func (k *hook) once(ctx context.Context) (changes int, trouble string, err error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	if err := k.settle(); err != nil {
-		return 0, fmt.Errorf("%s: %w", k.what(), err)
+		return 0, "", fmt.Errorf("%s: %w", k.what(), err)
 	}
 	was := k.state.Changes
 	for {
-		at, err := k.step(ctx)
-		if err != nil {
+		var at time.Time
+		if at, err = k.step(ctx); err != nil {
 			err = fmt.Errorf("%s: %w", k.what(), err)
+		} else if !at.IsZero() && time.Until(at) <= 0 {
+			continue
 		}
-		if err != nil || at.IsZero() || time.Until(at) > 0 {
-			return int(k.state.Changes - was), err
+		if k.state.Trouble != "" {
+			trouble = k.what() + " " + k.name() + ": " + k.state.Trouble
 		}
+		return int(k.state.Changes - was), trouble, err
 	}
 }
 

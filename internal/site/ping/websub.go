@@ -138,31 +138,25 @@ func (w *WebSub) Turn(ctx context.Context) (pings int, failed []string, err erro
 	if err := w.init(); err != nil {
 		return 0, nil, err
 	}
-	var owned sync.WaitGroup
-	var mu sync.Mutex
-	for _, p := range w.pings {
-		owned.Go(func() {
-			p.turn.Lock()
-			defer p.turn.Unlock()
-			was := p.state.Pings
-			e := p.settle()
-			if e == nil {
-				was = p.state.Pings
-				_, e = p.step(ctx)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			pings += int(p.state.Pings - was)
-			if p.state.Trouble != "" {
-				failed = append(failed, fmt.Sprintf("%s, of %s: %s", p.hub, p.topic, p.state.Trouble))
-			}
-			if e != nil {
-				err = errors.Join(err, fmt.Errorf("websub %s: %w", p.hub, e))
-			}
-		})
+	return turnAll(ctx, w.pings)
+}
+
+// once sends the ping that is due, if any.
+func (p *pinger) once(ctx context.Context) (pings int, trouble string, err error) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	was := p.state.Pings
+	if err = p.settle(); err == nil {
+		was = p.state.Pings
+		_, err = p.step(ctx)
 	}
-	owned.Wait()
-	return pings, failed, err
+	if p.state.Trouble != "" {
+		trouble = fmt.Sprintf("%s, of %s: %s", p.hub, p.topic, p.state.Trouble)
+	}
+	if err != nil {
+		err = fmt.Errorf("websub %s: %w", p.hub, err)
+	}
+	return int(p.state.Pings - was), trouble, err
 }
 
 // Status returns the status for each hub and topic. Run may be running or not.
