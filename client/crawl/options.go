@@ -13,7 +13,7 @@ import (
 // [DefaultOptions], since a zero field means zero, and its default only where zero makes no sense; set at least
 // Collection.Into, Start and Fetch.Contact; and call Open.
 type Options struct {
-	Start []string // URLs to begin with; known ones are skipped
+	Start []string // URLs to begin with; known ones are skipped. Limits may follow: "https://www.example.org/docs/ depth=3 pages=1000"
 	Once  bool     // end when nothing is left to fetch
 	Again bool     // fetch every known page once more, at once
 	Stop  Stop     // its field Value is not used: set Revisits.StopValue

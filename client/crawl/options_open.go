@@ -96,12 +96,17 @@ func (o *Options) crawler() (*Crawler, error) {
 	if s.TrapShare == 0 { // in settings zero means the default
 		s.TrapShare = -1
 	}
-	for _, u := range o.Start {
-		canonical, err := protocol.CanonicalURL("", u)
+	starts := make([]seed.Start, len(o.Start))
+	for i, text := range o.Start {
+		start, err := seed.ParseStart(text)
 		if err != nil {
-			return nil, wrong("%s: want a URL such as https://www.example.org/", u)
+			return nil, wrong("%s: %v", text, err)
 		}
-		s.Start = append(s.Start, canonical)
+		starts[i], s.Start = start, append(s.Start, start.URL)
+	}
+	var differ error
+	if s.Seeder.Starts, differ = seed.NewStarts(starts); differ != nil {
+		err = cmp.Or(err, wrong("%v", differ))
 	}
 	return c, cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
 }
@@ -132,7 +137,7 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, Requests: s.Requests, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks, Dates: c.Trust.Dates,
 		Info:     map[string]string{"operator": o.Fetch.Contact, "http-header-user-agent": o.userAgent(), "robots": "classic"}, // that is, obeyed
 		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy, TextOnly: text,
-		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite,
+		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite, Part: c.Seeder.Starts.Parts(),
 		Again: collection.Again{Failing: failing, Lost: again.DNS, Refused: again.Refused, Moved: again.Refused, Gone: 4 * again.Refused},
 		Hurry: again.Hurry, Wait: 5 * time.Second} // another command may just be reading it
 	if hurry := again.Hurry; hurry > 0 { // the waits that have no field of their own

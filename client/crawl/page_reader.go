@@ -167,7 +167,8 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 		v.Body, v.Cut = a.Body, a.Cut
 	}
 	if a.Location != "" {
-		if f := find(r.c.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth + 1, Kind: seed.Redirect}), a.Depth+1, collection.ByLink); f.URL != "" {
+		depth := seed.RedirectDepth(a.URL, a.Location, a.Depth)
+		if f := find(r.c.Seeder.Admit(seed.Ref{URL: a.Location, Depth: depth, Kind: seed.Redirect}), depth, collection.ByLink); f.URL != "" {
 			v.Target = &f
 		}
 	}

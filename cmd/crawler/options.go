@@ -10,6 +10,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/seed"
 )
 
 // crawlGroups returns the settings that -h shows.
@@ -162,17 +163,35 @@ func misuse(err error) error {
 	return command.Misusef("%s", wrong.Text(optionOf))
 }
 
-// readSites reads a file of start URLs: one a line, "#" begins a comment.
+// startPages joins arguments: what follows a URL without being one are its limits.
+func startPages(args []string) (list []string) {
+	for _, a := range args {
+		if n := len(list); n > 0 && strings.Contains(a, "=") && !strings.Contains(a, "/") {
+			list[n-1] += " " + a
+		} else {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// readSites reads a file of start pages, each a URL with its limits: one a line, "#" begins a comment.
 func readSites(name string) (list []string, err error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
+	number := 0
 	for line := range strings.Lines(string(b)) {
-		line, _, _ = strings.Cut(strings.TrimSpace(line), "#")
-		if f := strings.Fields(line); len(f) > 0 {
-			list = append(list, f[0])
+		number++
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
 		}
+		if _, err := seed.ParseStart(line); err != nil {
+			return nil, command.Misusef("%s:%d: %s: %v", name, number, line, err)
+		}
+		list = append(list, line)
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%s contains no URL", name)

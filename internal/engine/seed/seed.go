@@ -57,6 +57,9 @@ const (
 type Seeder struct {
 	Rules Rules
 
+	// Starts are the start pages, some of which have limits of their own; nil if none has.
+	Starts *Starts
+
 	// Agent is our product token in robots.txt. Empty means "parley".
 	Agent string
 
@@ -217,14 +220,21 @@ func (s *Seeder) forbids(f *rulesInForce, url string) string {
 
 func longer(than int) string { return fmt.Sprintf("URL longer than %d bytes", than) }
 
-// beyond returns the limit that a page exceeds, or "": URL length, pages of the site, depth.
+// beyond returns the limit that a page exceeds, or "": URL length, pages of the site, depth. The limit of pages of a start page is
+// for the collection to keep, which counts them.
 func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
-	most := &s.c.limits
+	most, start := &s.c.limits, s.Starts.of(v.URL)
 	if r.Kind != Listed && len(v.URL) > most.url {
 		return longer(most.url)
 	}
-	if st != nil && most.perSite >= 0 && st.pages.Load() >= int64(most.perSite) {
+	if st != nil && most.perSite >= 0 && (start == nil || start.Pages == 0) && st.pages.Load() >= int64(most.perSite) {
 		return fmt.Sprintf("limit of %d pages per site reached", most.perSite)
+	}
+	if start != nil && start.Depth >= 0 && r.Kind != Listed {
+		if r.Depth > start.Depth {
+			return fmt.Sprintf("depth %d exceeds the limit %d of %s", r.Depth, start.Depth, start.URL)
+		}
+		return ""
 	}
 	base := most.static
 	if v.Dynamic {
