@@ -133,6 +133,9 @@ func (k *sinks) close() error {
 func (x *visiting) keep() (contents.Place, error) {
 	v, p := x.v, &x.was
 	store, files := &x.u.c.sinks.store, x.u.c.sinks.mirror
+	if x.u.sites.at(x.w.Site).Withheld {
+		files = nil // files are for everybody
+	}
 	body := contents.IsPage(v.Status)
 	switch {
 	case v.Fault != "" && !v.Cut, v.Soft404:
@@ -161,7 +164,7 @@ func (x *visiting) keep() (contents.Place, error) {
 		if err != nil {
 			return contents.Place{}, err
 		}
-		if twin != nil {
+		if twin != nil && (twin.Site == x.w.Site || !x.u.sites.at(twin.Site).Withheld) {
 			place = twin.Stored
 			of, stored = store.Captured(place)
 		}

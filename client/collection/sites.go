@@ -60,8 +60,11 @@ func codeSite(x *record.Codec, s *Site) {
 			x.In.Fail()
 		}
 	}
-	if x.More(len(s.Families) > 0) {
+	if x.More(len(s.Families) > 0 || s.Withheld) {
 		x.Bytes(&s.Families)
+	}
+	if x.More(s.Withheld) {
+		x.Bool(&s.Withheld)
 	}
 }
 

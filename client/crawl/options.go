@@ -87,7 +87,10 @@ type Options struct {
 		AllowPrivate     bool     // also connect to addresses outside the public Internet
 		CA               string   // PEM file of certificate authorities to trust besides those of the system
 		Proxy            string   // http://HOST:PORT or socks5://HOST:PORT, through which all connections are made
+		Cookies          string   // file in the format of cookies.txt; each cookie is sent with requests for the pages that it is for
 		PerAddress       string   // requests a second to one IP address, and connections, such as 5/s,8; empty: 2/s,4
+
+		ClientCert, ClientKey, ClientHost string // PEM files of a certificate and its key, for TLS connections to one host
 
 		Wait, WaitBig         time.Duration // after each request, before the next one to the site; WaitBig for sites of more than 100 pages
 		MaxRate               float64       // requests a second to a site that states its own rate; 0: ignore stated rates

@@ -64,6 +64,9 @@ func (o *Options) begin(c *Crawler) error {
 	}
 	begun := slices.Clone(c.settings.Start)
 	for site := range c.Collection.Sites() {
+		if mirrors := o.Collection.Store == "mirror" || o.Collection.Store == "both"; mirrors && site.Withheld {
+			return bad("Store", o.Collection.Store, "warc or none, since pages of "+site.Origin+" were fetched with cookies or a client certificate")
+		}
 		if site.Requests > 0 || site.Ready > 0 { // other sites are known only from links that were not followed
 			begun = append(begun, site.Origin)
 		}
@@ -131,6 +134,9 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	text, err4 := choose("Changed", o.Revisits.Changed, "bytes or text", map[string]bool{"bytes": false, "text": true})
 	if text && !s.TextDigest {
 		err4 = wrong("%s text: add %s, which detects changes of the text", field("Changed"), field("TextDigest"))
+	}
+	if o.Fetch.Cookies+o.Fetch.ClientCert != "" && contents&collection.Mirror != 0 {
+		err1 = bad("Store", s.Store, "warc or none, since pages fetched with cookies or a client certificate must not be files for everybody")
 	}
 	down := again.Down
 	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
@@ -358,6 +364,13 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 	if h.Dial, err = harvest.Proxy(f.Proxy); err != nil {
 		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("Proxy"), err)
 	}
+	if h.Cookies, err = harvest.ReadCookies(f.Cookies); err != nil {
+		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("Cookies"), err)
+	}
+	if h.Cert, err = harvest.ClientCert(f.ClientCert, f.ClientKey, f.ClientHost); err != nil {
+		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("ClientCert"), err)
+	}
+	h.CertHost = f.ClientHost
 	if f.PerAddress != "" {
 		rate, conns, both := strings.Cut(f.PerAddress, ",")
 		h.AddressRate, err = strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rate), "/s"), 64)

@@ -27,7 +27,7 @@ func (d *localAPI) index(w http.ResponseWriter, req *http.Request) {
 	defer b.Close()
 	prefix := req.URL.Query().Get("prefix")
 	for p, err := range d.col.Pages(req.Context()) {
-		if err == nil && p.State == collection.Held && !p.NoIndex && strings.HasPrefix(p.URL, prefix) {
+		if site, _ := d.col.SiteByID(p.Site); err == nil && p.State == collection.Held && !p.NoIndex && !site.Withheld && strings.HasPrefix(p.URL, prefix) {
 			err = d.addPage(&b, &p)
 		}
 		if err != nil {

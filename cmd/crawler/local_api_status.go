@@ -182,6 +182,10 @@ func (d *localAPI) get(w http.ResponseWriter, req *http.Request) {
 		notKnown(w, q.Get("url"), err)
 		return
 	}
+	if site, _ := d.col.SiteByID(p.Site); site.Withheld {
+		refuse(w, http.StatusForbidden, fmt.Errorf("get %s: pages of its site were fetched with cookies or a client certificate: they are in warc/, and not given to others", p.URL))
+		return
+	}
 	var content *contents.Content
 	if at := q.Get("at"); at != "" {
 		date, err := protocol.ParseDate(at)
