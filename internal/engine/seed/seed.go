@@ -38,7 +38,7 @@ type Kind uint8
 const (
 	Link     Kind = iota // from a page
 	Redirect             // from a response; a redirect to the www twin shows that the two are separate sites
-	Embedded             // an embedded resource: images and the like are not LogOnly
+	Embedded             // an embedded resource: images and the like are not LogOnly, and may be one link deeper than pages
 
 	// Listed is a reference from a sitemap, a feed, a manifest or a notice. The limits
 	// of depth and Rules.MaxURL do not apply, since such a list is finite. Documents,
@@ -230,9 +230,13 @@ func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
 	if st != nil && most.perSite >= 0 && (start == nil || start.Pages == 0) && st.pages.Load() >= int64(most.perSite) {
 		return fmt.Sprintf("limit of %d pages per site reached", most.perSite)
 	}
+	depth := r.Depth
+	if r.Kind == Embedded {
+		depth--
+	}
 	if start != nil && start.Depth >= 0 && r.Kind != Listed {
-		if r.Depth > start.Depth {
-			return fmt.Sprintf("depth %d exceeds the limit %d of %s", r.Depth, start.Depth, start.URL)
+		if depth > start.Depth {
+			return fmt.Sprintf("depth %d exceeds the limit %d of %s", depth, start.Depth, start.URL)
 		}
 		return ""
 	}
@@ -240,10 +244,10 @@ func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
 	if v.Dynamic {
 		base = most.dynamic
 	}
-	if r.Kind == Listed || base < 0 || r.Depth <= base || st != nil && st.deeper(r.Depth, base, v.Dynamic) {
+	if r.Kind == Listed || base < 0 || depth <= base || st != nil && st.deeper(depth, base, v.Dynamic) {
 		return ""
 	}
-	return fmt.Sprintf("depth %d exceeds the limit %d", r.Depth, base)
+	return fmt.Sprintf("depth %d exceeds the limit %d", depth, base)
 }
 
 // Forbids returns the rule of robots.txt that forbids a canonical URL, empty if

@@ -104,6 +104,8 @@ func TestDepthOfStartPage(t *testing.T) {
 	}{
 		{seed.Ref{URL: "https://example.org/docs/a", Depth: 2}, ""},
 		{seed.Ref{URL: "https://example.org/docs/a", Depth: 3}, "depth 3 exceeds the limit 2 of https://example.org/docs/"},
+		{seed.Ref{URL: "https://example.org/docs/a", Depth: 3, Kind: seed.Embedded}, ""},
+		{seed.Ref{URL: "https://example.org/docs/a", Depth: 4, Kind: seed.Embedded}, "depth 3 exceeds the limit 2 of https://example.org/docs/"},
 		{seed.Ref{URL: "https://example.org/docs/a", Depth: 3, Kind: seed.Listed}, ""},
 		{seed.Ref{URL: "https://example.org/docs/a", Depth: 3, Kind: seed.Person}, ""},
 		{seed.Ref{URL: "https://example.org/a", Depth: 12}, ""},
