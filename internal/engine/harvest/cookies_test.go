@@ -1,6 +1,11 @@
 package harvest_test
 
 import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +63,48 @@ org	TRUE	/	FALSE	0	all	5
 	}
 	if got := harvest.CookiesFor(list, "http://example.com/a/", now.AddDate(10, 0, 0)); got != "" {
 		t.Errorf("an expired cookie is sent: %q", got)
+	}
+}
+
+// Cookies are sent with tasks for pages, by each protocol; with nothing else, and they are in no request that is archived.
+func TestCookiesAreSentForPagesOnly(t *testing.T) {
+	list, err := harvest.ReadCookies(cookieFile(t, "127.0.0.1\tFALSE\t/in\tFALSE\t0\tkey\ts3cr3t\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, proto := range []string{"HTTP/1.1", "HTTP/1.1 with TLS", "HTTP/2.0"} {
+		site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s cookie %q", r.Proto, r.Header.Get("Cookie"))
+		}))
+		h := &harvest.Harvester{Options: harvest.Options{Private: true, Wait: -1, Cookies: list}}
+		if proto == "HTTP/1.1" {
+			site.Start()
+		} else {
+			site.EnableHTTP2 = proto == "HTTP/2.0"
+			site.StartTLS()
+			h.Options.TLS = &tls.Config{RootCAs: site.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+		}
+		defer site.Close()
+		defer h.Close()
+		b := &harvest.Batch{Sites: []harvest.SiteBatch{{Site: 1, Origin: site.URL, Tasks: []harvest.Task{
+			{Page: 1, URL: site.URL + "/in/a"}, {Page: 2, URL: site.URL + "/out"}, {Source: 1, URL: site.URL + "/in/map.xml"}}}}}
+		answers := harvestAll(t, h, b)
+		protocol, _, _ := strings.Cut(proto, " ")
+		for path, cookie := range map[string]string{"/in/a": "key=s3cr3t", "/out": "", "/in/map.xml": ""} {
+			a := answers[site.URL+path]
+			if want := fmt.Sprintf("%s cookie %q", protocol, cookie); string(a.Body) != want || a.Authorized != (cookie != "") || strings.Contains(string(a.Request), "s3cr3t") {
+				t.Errorf("%s, %s: %q, want %q; authorized %v, %v; request %q", proto, path, a.Body, want, a.Authorized, a.Err, a.Request)
+			}
+		}
+		resp, err := (&http.Client{Transport: h.Transport(site.URL)}).Get(site.URL + "/in/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if strings.Contains(string(body), "s3cr3t") {
+			t.Errorf("%s: a Transport sends cookies: %s", proto, body)
+		}
 	}
 }
 
