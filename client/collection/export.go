@@ -62,8 +62,8 @@ func (c *Collection) ExportURLs(ctx context.Context, w io.Writer, s Selection) (
 // "zstd"), and returns their number. For a collection without archives it makes them from the mirror. The
 // directory must not have archives yet, and nothing else may write to it. It may run while the crawler does.
 //
-// Sites that are Withheld are left out, and logged. Damaged and lost records are skipped: all that can be read is exported, and the error at the end says how
-// many could not.
+// Sites that are Withheld are left out, and logged. Damaged and lost records are skipped: all that can be
+// read is exported, and the error at the end says how many could not.
 func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selection) (n int, err error) {
 	err = warc.Each(dir, warc.Place{}, func(name string, _ *warc.Reader) error {
 		return fmt.Errorf("%s holds archives already, such as %s: choose another directory", dir, name)
