@@ -87,7 +87,7 @@ func TestProfilesCrawl(t *testing.T) {
 			t.Errorf("%s: the mirror has the image: %v, %v", profile, err == nil, files)
 		}
 		if profile != "mirror" {
-			if requests := strings.Contains(archived(t, filepath.Join(dir, "warc")), "\nrequest http"); requests != (profile == "archive") {
+			if requests := strings.Contains(archived(t, filepath.Join(dir, "warc")), "request "+site.URL); requests != (profile == "archive") {
 				t.Errorf("%s: requests are archived: %v", profile, requests)
 			}
 		}

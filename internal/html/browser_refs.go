@@ -10,7 +10,8 @@ import (
 
 // AsBrowser returns a reference of the page read last as a resolver by RFC 3986, such as package urlref, must be given it to find the page
 // that a browser finds (WHATWG URL, section 4.4). base is the URL that the reference is relative to. The result is ref itself if nothing
-// has to be changed, as usual. It may share memory with ref, and does not change it.
+// has to be changed, as usual; else it has no fragment, and is empty if the reference leads nowhere. It may share memory with ref, and does not
+// change it.
 //
 // What changes is where a reference leads, and not how that is spelled: "\" is "/" before the query, "http:x" is relative to a page with that
 // scheme, the number of slashes before a host does not matter, "%2e" is a dot where dots have a meaning, a colon in a name that can be no
@@ -21,6 +22,7 @@ func (s *Scanner) AsBrowser(base string, ref []byte) []byte {
 	if !unusual(ref) {
 		return ref
 	}
+	ref, _, _ = bytes.Cut(ref, []byte("#"))
 	before, query, asks := bytes.Cut(ref, []byte("?"))
 	if text := titled(before, s.Charset, s.served); len(text) > 0 {
 		before = text
@@ -37,13 +39,16 @@ func (s *Scanner) AsBrowser(base string, ref []byte) []byte {
 	relative := scheme == "" || len(base) > len(scheme) && strings.EqualFold(base[:len(scheme)], scheme)
 	if relative && len(path)-len(rest) < 2 {
 		path = dotted(path)
-		if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ":") {
+		if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ":") || strings.HasPrefix(path, " ") {
 			path = "./" + path
 		}
 	} else {
 		host, below := rest, ""
 		if i := strings.IndexByte(rest, '/'); i >= 0 {
 			host, below = rest[:i], rest[i:]
+		}
+		if host == "" {
+			return nil // which leads nowhere
 		}
 		path = scheme + "//" + asciiHost(host) + dotted(below)
 	}
@@ -75,7 +80,7 @@ func unusual(ref []byte) bool {
 // oddHost reports whether something other than a plain host follows two slashes.
 func oddHost(rest []byte) bool {
 	host, _, _ := bytes.Cut(rest, []byte("/"))
-	return len(host) == 0 || bytes.IndexByte(host, '%') >= 0
+	return len(host) == 0 || host[0] == '?' || bytes.IndexByte(host, '%') >= 0
 }
 
 // odd has the bytes of unusual references.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -70,6 +71,8 @@ var browserRefs = []struct{ base, ref, url string }{
 	{at, "https:/x.html?y", "https://example.org/x.html?y"},
 	{at, "HTTPS:?y", "https://example.org/docs/page.html?y"},
 	{"http://h/a/", "http:b:c", "http://h/a/b:c"},
+	{at, "https: x", "https://example.org/docs/%20x"},
+	{at, "//?x", ""},
 
 	// Dots.
 	{at, "%2e%2E/x", "https://example.org/x"},
@@ -176,7 +179,7 @@ func TestReferencesAsNodeReadsThem(t *testing.T) {
 	if err := json.Unmarshal(out, &answers); err != nil || len(answers) != len(asked) {
 		t.Fatalf("%d answers, want %d: %v", len(answers), len(asked), err)
 	}
-	g := new(gather.Gatherer)
+	g, slashes := new(gather.Gatherer), regexp.MustCompile("/+")
 	good, bad := 0, 0
 	for i, a := range asked {
 		want := ""
@@ -196,6 +199,7 @@ func TestReferencesAsNodeReadsThem(t *testing.T) {
 		self, _ := protocol.CanonicalURL("", a[0])
 		switch {
 		case got == "" && want == self: // an empty reference is to the page itself, and left out
+		case strings.Contains(want[min(len(want), 8):], "//") && slashes.ReplaceAllString(got, "/") == slashes.ReplaceAllString(want, "/"): // ".." above the root, and "//" after it
 		case strings.Contains(want, "://xn--"): // of a host, browsers accept more, such as a hyphen at its end
 		case got != want:
 			if bad++; bad <= 20 {
