@@ -20,6 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/indexnow"
 	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/protocol"
 )
 
 func crawlOnce() *command.Command {
@@ -208,7 +209,11 @@ func sayAside(w io.Writer, col *collection.Collection) error {
 // sayFull reports which limits on the number of pages were reached.
 func sayFull(w io.Writer, col *collection.Collection, o *crawl.Options) {
 	for _, url := range col.Full() {
-		fmt.Fprintf(w, "%s has reached its limit of pages (--per-site, or pages=N after the start page): any further URLs were dropped\n", url)
+		limit := "pages=N, the limit of this start page"
+		if protocol.Origin(url) == url {
+			limit = fmt.Sprintf("--per-site, %d pages", o.Scope.PerSite)
+		}
+		fmt.Fprintf(w, "%s has reached %s: any further URLs were dropped\n", url, limit)
 	}
 	if col.Len() >= o.Scope.MaxPages {
 		fmt.Fprintf(w, "the collection has reached --max-pages, %d pages: any further URLs were dropped\n", o.Scope.MaxPages)
