@@ -37,7 +37,7 @@ func (s *Selection) when(t time.Time) bool {
 // ExportURLs writes the URLs of pages, one per line, in the order in which they were found, and returns
 // their number. Sites that are Withheld are left out. Since and Until apply to the times at which pages were found.
 func (c *Collection) ExportURLs(ctx context.Context, w io.Writer, s Selection) (n int, err error) {
-	c.logWithheld(s.Prefix)
+	logWithheld(c, s.Prefix)
 	b := bufio.NewWriter(w)
 	for p, err := range c.Pages(ctx) {
 		if err != nil {
@@ -76,7 +76,7 @@ func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selec
 		return 0, fmt.Errorf("export: %w", err)
 	}
 	x := exporter{c: c, w: w, s: s}
-	c.logWithheld(s.Prefix)
+	logWithheld(c, s.Prefix)
 	if c.opts.Contents&WARC == 0 || s.Newest {
 		err = x.held(ctx)
 	} else {
@@ -95,7 +95,7 @@ func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selec
 }
 
 // logWithheld logs which sites an export leaves out.
-func (c *Collection) logWithheld(prefix string) {
+func logWithheld(c *Collection, prefix string) {
 	for site := range c.Sites() {
 		if site.Withheld && strings.HasPrefix(site.Origin, protocol.Origin(prefix)) {
 			c.opts.Log.Warn("a site is not exported, since it was fetched with cookies or a client certificate", "site", site.Origin)
