@@ -41,6 +41,9 @@ A start page may have limits of its own, for the pages of its directory, and
 for those of its site that are in the directory of no start page:
     crawler crawl https://www.example.org/docs/ depth=3 pages=1000 --into crawl/
 
+--profile archive, search or mirror begins with the settings for that purpose;
+"crawler config --all --profile archive" prints them.
+
 For a site on your own machine:
     crawler crawl http://127.0.0.1:8080/ --into crawl/ --allow-private --wait 0
 

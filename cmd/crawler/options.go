@@ -16,7 +16,7 @@ import (
 // crawlGroups returns the settings that -h shows.
 func crawlGroups() []command.Group {
 	return []command.Group{
-		{Title: "Collection and contact", Options: []string{"into", "profile", "store", "contact"}},
+		{Title: "Collection and contact", Options: []string{"into", "store", "contact"}},
 		{Title: "Scope", Options: []string{"domain", "max-pages", "per-site", "max-depth"}},
 		{Title: "Rate", Options: []string{"wait", "in-flight", "budget", "allow-private"}},
 		{Title: "Operation", Options: []string{"admin"}},
