@@ -188,7 +188,7 @@ func (x *visiting) capture() *warc.Capture {
 		asked = x.u.c.opts.Now()
 	}
 	capture := &warc.Capture{URL: x.was.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
-		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type}
+		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type, Authorized: v.Authorized}
 	if x.u.c.opts.Requests {
 		capture.Request = v.Request
 	}

@@ -153,7 +153,7 @@ func (x *exporter) held(ctx context.Context) error {
 // write writes a capture, if it is not nil.
 func (x *exporter) write(capture *warc.Capture) (err error) {
 	switch {
-	case capture == nil:
+	case capture == nil || capture.Authorized: // the mark of its site may be lost, with a state that was restored
 		return nil
 	case capture.Of == nil:
 		_, err = x.w.Response(capture)
@@ -274,6 +274,9 @@ func (x *exporter) complete(capture *warc.Capture) error {
 	if err != nil {
 		return err
 	}
+	if original.Authorized {
+		return errors.New("its body is stored in a record that is not to be given to others")
+	}
 	if original.Digest != of.Digest {
 		return errors.New("its body does not match its digest")
 	}
@@ -294,6 +297,7 @@ func (x *exporter) answerOf(p *Page, capture *warc.Capture) error {
 		return err
 	}
 	capture.Date, capture.IP, capture.Proto, capture.Status, capture.Header, capture.Type = own.Date, own.IP, own.Proto, own.Status, own.Header, own.Type
+	capture.Authorized = capture.Authorized || own.Authorized
 	return nil
 }
 
@@ -309,7 +313,7 @@ func captureIn(rec *warc.Record) (*warc.Capture, error) {
 		return nil, err
 	}
 	capture := &warc.Capture{URL: rec.URL(), Date: date, Proto: m.Proto, Status: m.Status, Header: m.Header, Body: body,
-		Cut: t == warc.Response && rec.Fields.Get("WARC-Truncated") != ""}
+		Cut: t == warc.Response && rec.Fields.Get("WARC-Truncated") != "", Authorized: rec.Authorized()}
 	capture.Type, _, _ = strings.Cut(m.Header.Get("Content-Type"), ";")
 	capture.IP, _ = netip.ParseAddr(rec.Fields.Get("WARC-IP-Address"))
 	if rec.Fields.Get("WARC-Protocol") == "h2" {

@@ -49,6 +49,9 @@ func (d *localAPI) addPage(b *index.Builder, p *collection.Page) error {
 		return nil
 	}
 	defer content.Close()
+	if content.Authorized {
+		return nil
+	}
 	page, err := io.ReadAll(io.LimitReader(content, maxText))
 	if err != nil {
 		d.log.Warn("page left out of the index: its content cannot be read", "url", p.URL, "err", err)

@@ -182,8 +182,9 @@ func (d *localAPI) get(w http.ResponseWriter, req *http.Request) {
 		notKnown(w, q.Get("url"), err)
 		return
 	}
+	withheld := fmt.Errorf("get %s: pages of its site were fetched with cookies or a client certificate: they are in warc/, and not given to others", p.URL)
 	if site, _ := d.col.SiteByID(p.Site); site.Withheld {
-		refuse(w, http.StatusForbidden, fmt.Errorf("get %s: pages of its site were fetched with cookies or a client certificate: they are in warc/, and not given to others", p.URL))
+		refuse(w, http.StatusForbidden, withheld)
 		return
 	}
 	var content *contents.Content
@@ -203,6 +204,10 @@ func (d *localAPI) get(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	defer content.Close()
+	if content.Authorized { // the mark of its site is lost, with a state that was restored
+		refuse(w, http.StatusForbidden, withheld)
+		return
+	}
 	begin, err := io.ReadAll(io.LimitReader(content, whole))
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err)
