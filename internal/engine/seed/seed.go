@@ -223,10 +223,11 @@ func longer(than int) string { return fmt.Sprintf("URL longer than %d bytes", th
 // beyond returns the limit that a page exceeds, or "": URL length, pages of the site, depth. The limit of pages of a start page is
 // for the collection to keep, which counts them.
 func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
-	most, start := &s.c.limits, s.Starts.of(v.URL)
+	most := &s.c.limits
 	if r.Kind != Listed && len(v.URL) > most.url {
 		return longer(most.url)
 	}
+	start := s.Starts.of(v.URL)
 	if st != nil && most.perSite >= 0 && (start == nil || start.Pages == 0) && st.pages.Load() >= int64(most.perSite) {
 		return fmt.Sprintf("limit of %d pages per site reached", most.perSite)
 	}
