@@ -151,6 +151,9 @@ func TestPagesBehindALoginStayHere(t *testing.T) {
 	if out, _ := run(0, "why", site.URL+"/members/minutes.html", "--into", dir); !strings.Contains(out, "nothing of it is given to others") {
 		t.Errorf("why: %s", out)
 	}
+	if out, _ := run(0, "status", dir); !strings.Contains(out, "withheld   1 of them") {
+		t.Errorf("status: %s", out)
+	}
 	for _, args := range [][]string{{"--cookies", jar, "--store", "both"}, {"--store", "mirror"}} {
 		if _, said := run(2, append(crawl, args...)...); !strings.Contains(said, "--store "+args[len(args)-1]+": want warc or none") {
 			t.Errorf("%q: %s", args, said)
