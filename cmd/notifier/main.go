@@ -137,7 +137,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err := d.site.Check(env.Log); err != nil {
 		return err
 	}
-	tokens, err := readTokens(d.site.Tokens())
+	tokens, err := command.ReadTokens("announce-tokens", d.site.Tokens())
 	if err != nil {
 		return err
 	}
