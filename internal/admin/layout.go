@@ -28,7 +28,7 @@ var layout = template.Must(Templates().Parse(layoutText))
 //	{{bytes .N}}       a number of bytes
 //	{{percent .F}}     a share of 1; negative: unknown
 func Templates() *template.Template {
-	return template.New("").Funcs(template.FuncMap{"cut": cut, "ago": ago, "at": at, "count": count, "bytes": size, "percent": percent})
+	return template.New("").Funcs(template.FuncMap{"cut": cut, "ago": ago, "at": at, "count": count, "bytes": Size, "percent": percent})
 }
 
 // Invisible characters that words of some languages, and emoji, need.
@@ -81,8 +81,8 @@ func count(n any) string {
 	return sign + s
 }
 
-// size formats a number of bytes.
-func size(n int64) string {
+// Size formats a number of bytes for people.
+func Size(n int64) string {
 	for _, unit := range []struct {
 		of   int64
 		name string
