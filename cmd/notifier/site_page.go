@@ -120,15 +120,15 @@ func (s *sitePage) read(ctx context.Context) (any, error) {
 		}
 	}
 	v.Costs = s.costs.now()
-	v.Needs = needsOf(v, robotsOf(s.rules), delivery)
+	v.Needs = s.needs(v, robotsOf(s.rules), delivery)
 	v.Needs, v.Senders = v.Needs[:min(len(v.Needs), maxNeedRows)], v.Senders[:min(len(v.Senders), maxSenderRows)]
 	v.Unlisted = max(0, len(v.Listeners)-maxListenerRows)
 	v.Listeners = v.Listeners[:len(v.Listeners)-v.Unlisted]
 	return v, nil
 }
 
-// needsOf returns what a person has to do.
-func needsOf(v *siteView, robots siteflags.RobotsStatus, delivery formsStatus) (list []need) {
+// needs returns what a person has to do.
+func (s *sitePage) needs(v *siteView, robots siteflags.RobotsStatus, delivery formsStatus) (list []need) {
 	for _, n := range siteflags.Needs(v.Status, robots, delivery.Evidence) {
 		switch n.Task {
 		case "accept-deletions":
@@ -147,7 +147,7 @@ func needsOf(v *siteView, robots siteflags.RobotsStatus, delivery formsStatus) (
 	for _, path := range slices.Sorted(maps.Keys(v.Status.Last.Unreadable)) {
 		add("unreadable", path+": "+v.Status.Last.Unreadable[path])
 	}
-	if e := delivery.Evidence; e != nil && e.Inside != "" && !e.Trusted {
+	if e := delivery.Evidence; e != nil && e.Inside != "" && !e.Trusted && !s.forms.evidence.Meta {
 		add("evidence", "the web server answers this machine from a loopback or private address, such as for "+e.Inside+": that proves nothing about other clients. "+
 			"No content of pages is delivered without --ask-via or --trust-docroot")
 	}
