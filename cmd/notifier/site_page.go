@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
@@ -58,7 +59,7 @@ type siteView struct {
 	Doors  doors.Stats
 	Facts  []fact
 
-	Held      []string // URLs
+	Held      []string // paths
 	Listeners []listenerRow
 	Unlisted  int    // further listeners
 	Furthest  uint64 // changes that a listener is behind, at most
@@ -85,6 +86,7 @@ type listenerRow struct {
 
 type changeRow struct {
 	protocol.Change
+	Page, Was    string  // paths; Was of a move
 	Significance float64 // of 0 to 1; below 0: unknown
 	Reached      int     // listeners
 }
@@ -190,7 +192,7 @@ func (s *sitePage) changes(ctx context.Context, v *siteView) error {
 		return err
 	}
 	for _, c := range slices.Backward(list) {
-		r := changeRow{Change: c, Significance: -1}
+		r := changeRow{Change: c, Page: s.path(c.Item.URL), Was: s.path(c.From), Significance: -1}
 		if share, known := c.Significance.Share(); known {
 			r.Significance = share
 		}
@@ -205,7 +207,7 @@ func (s *sitePage) changes(ctx context.Context, v *siteView) error {
 }
 
 // held returns the first pages whose deletion is not announced yet.
-func (s *sitePage) held() (urls []string, err error) {
+func (s *sitePage) held() (paths []string, err error) {
 	view, err := s.journal.View()
 	if err != nil {
 		return nil, err
@@ -215,12 +217,15 @@ func (s *sitePage) held() (urls []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if urls = append(urls, e.Item.URL); len(urls) == maxHeldRows {
+		if paths = append(paths, s.path(e.Item.URL)); len(paths) == maxHeldRows {
 			break
 		}
 	}
-	return urls, nil
+	return paths, nil
 }
+
+// path returns a URL of the site without its origin, which all have.
+func (s *sitePage) path(url string) string { return strings.TrimPrefix(url, protocol.Origin(s.base)) }
 
 // rows returns all receivers of notices.
 func (t tellersStatus) rows() (list []senderRow) {

@@ -71,7 +71,7 @@ func TestSitePage(t *testing.T) {
 	if _, err := conn.Read(t.Context()); err != nil { // the hello
 		t.Fatal(err)
 	}
-	s.shows("the change", "<bdi>"+s.base+"p/1.html</bdi>")
+	s.shows("the change", "<bdi>/p/1.html</bdi>")
 	s.shows("how far it has come", `data-label="Reached">1 of 1</td>`)
 	if page := s.page(); strings.Contains(page, "<img") || strings.Contains(page, "<b>Nice") || len(page) > 60_000 {
 		t.Errorf("%d bytes, with hostile text: %s", len(page), page)
@@ -84,7 +84,7 @@ func TestSitePage(t *testing.T) {
 		}
 	}
 	s.shows("a mass disappearance", "25 pages are missing: if they were deleted on purpose")
-	s.shows("the missing pages", "<li><bdi>"+s.base+"p/15.html</bdi></li>")
+	s.shows("the missing pages", "<li><bdi>/p/15.html</bdi></li>")
 	for _, tt := range []struct {
 		fields []string
 		want   string
