@@ -103,7 +103,8 @@ type senderRow struct {
 
 // read reads the present state.
 func (s *sitePage) read(ctx context.Context) (any, error) {
-	v := &siteView{Status: s.publisher.Status(), Doors: s.notifier.Stats(), Rechecks: s.forms.evidence != nil, Purges: s.forms.store != nil || s.forms.archive != nil}
+	v := &siteView{Status: s.publisher.Status(), Doors: s.notifier.Stats(),
+		Rechecks: s.forms.evidence != nil, Purges: s.forms.store != nil || s.forms.archive != nil}
 	delivery := s.forms.status(s.notifier)
 	v.Facts = delivery.facts()
 	told, err := s.senders.status()
@@ -231,7 +232,8 @@ func (s *sitePage) path(url string) string { return strings.TrimPrefix(url, prot
 func (t tellersStatus) rows() (list []senderRow) {
 	if t.IndexNow != nil {
 		for _, e := range t.IndexNow.Engines {
-			r := senderRow{Kind: "IndexNow", Name: e.Name, Done: admin.Many(e.Accepted, "URL", "URLs"), Waiting: admin.Many(e.Pending, "URL", "URLs"), Trouble: e.Trouble, RetryAt: e.RetryAt}
+			r := senderRow{Kind: "IndexNow", Name: e.Name, Done: admin.Many(e.Accepted, "URL", "URLs"), Waiting: admin.Many(e.Pending, "URL", "URLs"),
+				Trouble: e.Trouble, RetryAt: e.RetryAt}
 			for _, o := range slices.Backward(e.Results) {
 				if o.Status >= 200 && o.Status < 300 {
 					r.LastAt = o.At
@@ -242,14 +244,16 @@ func (t tellersStatus) rows() (list []senderRow) {
 		}
 	}
 	for _, p := range t.WebSub {
-		r := senderRow{Kind: "WebSub", Name: p.Hub + " for " + p.Topic, Done: admin.Many(p.Pings, "ping", "pings"), Waiting: "nothing", LastAt: p.PingedAt, Trouble: p.Trouble, RetryAt: p.RetryAt}
+		r := senderRow{Kind: "WebSub", Name: p.Hub + " for " + p.Topic, Done: admin.Many(p.Pings, "ping", "pings"), Waiting: "nothing",
+			LastAt: p.PingedAt, Trouble: p.Trouble, RetryAt: p.RetryAt}
 		if p.Owed {
 			r.Waiting = "a ping"
 		}
 		list = append(list, r)
 	}
 	for _, h := range t.Hooks {
-		list = append(list, senderRow{Kind: h.Kind, Name: h.Name, Done: admin.Many(h.Changes, "change", "changes"), Waiting: admin.Many(h.Behind, "change", "changes"), LastAt: h.DeliveredAt, Trouble: h.Trouble, RetryAt: h.RetryAt})
+		list = append(list, senderRow{Kind: h.Kind, Name: h.Name, Done: admin.Many(h.Changes, "change", "changes"), Waiting: admin.Many(h.Behind, "change", "changes"),
+			LastAt: h.DeliveredAt, Trouble: h.Trouble, RetryAt: h.RetryAt})
 	}
 	if t.Hub != nil {
 		for _, topic := range t.Hub.Topics {
@@ -260,7 +264,8 @@ func (t tellersStatus) rows() (list []senderRow) {
 			if u, err := url.Parse(sub.Callback); err == nil { // the rest of its callback may be secret
 				host = u.Host
 			}
-			list = append(list, senderRow{Kind: "hub", Name: host + " for " + sub.Topic, Done: admin.Many(sub.Deliveries, "delivery", "deliveries"), LastAt: sub.DeliveredAt, Trouble: sub.Trouble, RetryAt: sub.RetryAt})
+			list = append(list, senderRow{Kind: "hub", Name: host + " for " + sub.Topic, Done: admin.Many(sub.Deliveries, "delivery", "deliveries"),
+				LastAt: sub.DeliveredAt, Trouble: sub.Trouble, RetryAt: sub.RetryAt})
 		}
 	}
 	return list
