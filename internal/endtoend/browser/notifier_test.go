@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,6 +77,22 @@ func TestSitePage(t *testing.T) {
 	}
 	b.until("the missing pages", `document.getElementById("live-needs").innerText.includes("25 pages are missing")`)
 	b.until("the failing webhook", `document.getElementById("live-needs").innerText.includes("webhook")`)
+	var polls sync.WaitGroup
+	defer polls.Wait()
+	for i, agent := range []string{"NiceBot/1.0 (+https://bot.example/about-this-crawler)", "<b>Rude</b>" + strings.Repeat("x", 500)} {
+		r, err := http.NewRequest("GET", base+"parley/changes?wait=60&after="+value[string](b, "fetch('/api/status').then(r => r.json()).then(s => s.head)"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("User-Agent", agent)
+		r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:0:%d::1", i))
+		polls.Go(func() {
+			if resp, err := http.DefaultClient.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		})
+	}
+	b.until("those who listen", `document.getElementById("live-listeners").innerText.includes("2 connected; all have every change.")`)
 	b.looks("site")
 	stops := b.tabs()
 	if len(stops) < 12 || stops[0] != "Skip to the content" || !strings.Contains(strings.Join(stops, "|"), "|Announce the deletions|") || stops[len(stops)-1] != "Discard" {
