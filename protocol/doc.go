@@ -338,7 +338,7 @@
 //
 // The door for programs, parley/agents, takes a program as POST of
 // application/wasm from crawlers that the site permits, and answers {"agent":
-// DIGEST}, the value of the parameter agent (C14). Package server/agent says what a
+// DIGEST}, the value of the parameter agent (C14). Package internal/site/agent says what a
 // program is. POST parley/agents/run?agent=DIGEST, with a filter without op and
 // minsig, runs it on all that is offered now, and answers application/x-ndjson: for
 // each page that it selects a line ([AgentOutput]) with url, hash and b64 (its
