@@ -151,7 +151,10 @@ func (e *engine) run(ctx context.Context, closeDoors func()) error {
 		own("archive", e.archive.Run)
 	}
 	owned.Wait()
-	return context.Cause(ctx)
+	if cause := context.Cause(ctx); cause != context.Canceled {
+		return cause
+	}
+	return nil
 }
 
 // reach waits until the site's server answers at the base URL. This process begins to listen at about the same time, and may have to get
