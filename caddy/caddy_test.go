@@ -297,7 +297,7 @@ func TestSite(t *testing.T) {
 	}
 
 	tr, _ := transport(t)
-	for path, want := range map[string]string{"robots.rdf": "rooms/keeper.html", ".well-known/parley": `"stream":"wss://`, "parley/changes": "", "rooms/lamp.html": "The lamp",
+	for path, want := range map[string]string{"robots.rdf": "rooms/keeper.html", ".well-known/parley": `"stream":"wss://`, "rooms/lamp.html": "The lamp",
 		"no/such": "The lighthouse"} {
 		status, body, proto, err := get(tr, r.base+path)
 		if err != nil || proto != "HTTP/2.0" || status != 200 || !strings.Contains(body, want) {
@@ -398,7 +398,7 @@ func TestReload(t *testing.T) {
 	defer cancel()
 	var read atomic.Int64
 	others, _ := transport(t)
-	for _, path := range []string{"rooms/keeper.html", "parley/changes", "robots.rdf"} {
+	for _, path := range []string{"rooms/keeper.html", ".well-known/parley", "robots.rdf"} {
 		readers.Go(func() {
 			for ctx.Err() == nil {
 				status, _, _, err := get(others, r.base+path)
