@@ -36,6 +36,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // certificate is the file of a certificate for 127.0.0.1 that signs itself, and key that of its key.
@@ -104,7 +105,7 @@ func newRig(t *testing.T) *rig {
 		if err := caddy.Stop(); err != nil {
 			t.Error(err)
 		}
-		r.eventually("the end of all goroutines of ours", func() bool { return goroutines() == "" })
+		r.eventually("the end of all goroutines", func() bool { return goroutines() == "" })
 	})
 	return r
 }
@@ -188,10 +189,20 @@ func (r *rig) eventually(what string, is func() bool) {
 	for !is() {
 		select {
 		case <-ctx.Done():
-			r.t.Fatalf("gave up waiting for %s; goroutines:\n%s", what, goroutines())
+			r.t.Fatalf("gave up waiting for %s", what)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// onStream returns the counts of a form, for which Caddy is asked on the socket beside the state.
+func (r *rig) onStream(form string) doors.FormStats {
+	r.t.Helper()
+	var s struct{ Forms map[string]doors.FormStats }
+	if err := server.Ask(r.t.Context(), r.state, "GET", "/forms", &s); err != nil {
+		r.t.Fatal(err)
+	}
+	return s.Forms[form]
 }
 
 // goroutines returns the stacks of all goroutines in code of ours, but for the one that calls it.
@@ -276,24 +287,14 @@ func TestSite(t *testing.T) {
 	}
 	r.eventually("the mirror", func() bool { return same("index.html")() && same("rooms/keeper.html")() })
 
-	// The process answers for its state, as a notifier does.
-	var forms struct {
-		Forms map[string]struct{ Streams, Frames int64 }
-	}
-	ask := func(path string, out any) {
-		t.Helper()
-		if err := server.Ask(t.Context(), r.state, "GET", path, out); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.eventually("the stream", func() bool { ask("/forms", &forms); return forms.Forms["page"].Streams == 1 })
-	before := forms.Forms["page"].Frames
+	r.eventually("the stream", func() bool { return r.onStream("page").Streams == 1 })
+	before := r.onStream("page").Frames
 	r.write("rooms/keeper.html", page("The keeper's room, painted"))
 	r.eventually("the edited page", same("rooms/keeper.html"))
 	r.write("rooms/lamp.html", page("The lamp"))
 	r.eventually("the new page", same("rooms/lamp.html"))
-	if ask("/forms", &forms); forms.Forms["page"].Frames < before+2 {
-		t.Errorf("frames on the stream: %d, then %d", before, forms.Forms["page"].Frames)
+	if n := r.onStream("page").Frames; n < before+2 {
+		t.Errorf("frames on the stream: %d, then %d", before, n)
 	}
 
 	tr, _ := transport(t)
@@ -324,11 +325,10 @@ func TestSite(t *testing.T) {
 
 // A follower has a copy of what a site offers.
 type follower struct {
-	mu      sync.Mutex // guards the fields below
-	pages   map[string]protocol.Digest
-	cursor  protocol.Cursor
-	resets  int
-	streams bool // the last step came from the stream
+	mu     sync.Mutex // guards the fields below
+	pages  map[string]protocol.Digest
+	cursor protocol.Cursor
+	resets int
 }
 
 // follow follows a site until the test ends.
@@ -353,7 +353,7 @@ func follow(t *testing.T, base string, tr *http.Transport) *follower {
 func (f *follower) apply(step client.Step) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.streams = step.Door == client.Stream; step.Reset {
+	if step.Reset {
 		f.resets++
 	}
 	if !step.Cursor.IsZero() {
@@ -386,7 +386,7 @@ func TestReload(t *testing.T) {
 	r.load()
 	tr, connections := transport(t)
 	f := follow(t, r.base, tr)
-	r.eventually("the stream", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.streams })
+	r.eventually("the stream", func() bool { return r.onStream("meta").Streams == 1 })
 	f.mu.Lock()
 	began, epoch := connections.Load(), f.cursor.Epoch
 	f.mu.Unlock()
