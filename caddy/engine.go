@@ -2,6 +2,7 @@ package parleycaddy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -175,8 +176,8 @@ func (e *engine) reach(ctx context.Context) {
 			}
 			err = errors.New(a.Says())
 		}
-		if left := wait - time.Since(begin); left <= 0 {
-			e.log.Warn("the server does not answer at the base URL: whether pages are public will be checked later", "base", e.Base, "err", err)
+		if untrusted := new(tls.CertificateVerificationError); time.Since(begin) > wait || errors.As(err, &untrusted) {
+			e.log.Warn("no answer at the base URL shows which pages are public: pages behind a password may be announced, until there is one", "base", e.Base, "err", err)
 			return
 		}
 		if !pause.For(ctx, 50*time.Millisecond) {
