@@ -86,16 +86,11 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	dir := t.TempDir()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
 	password, err := bcrypt.GenerateFromPassword([]byte("not needed"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, listen: ln.Addr().String(), docroot: filepath.Join(dir, "www"), state: filepath.Join(dir, "state", "site.db"), password: string(password)}
+	r := &rig{t: t, listen: freeAddress(t), docroot: filepath.Join(dir, "www"), state: filepath.Join(dir, "state", "site.db"), password: string(password)}
 	r.base = "https://" + r.listen + "/"
 	r.write("robots.txt", "User-agent: *\nDisallow:\n")
 	r.write("index.html", page("The lighthouse"))
@@ -108,6 +103,15 @@ func newRig(t *testing.T) *rig {
 		r.eventually("the end of all goroutines", func() bool { return goroutines() == "" })
 	})
 	return r
+}
+
+func freeAddress(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
 }
 
 func page(text string) string {
@@ -318,6 +322,31 @@ func TestSite(t *testing.T) {
 	out, err := exec.Command(filepath.Join(bin, "notifier"), "status", "--base", r.base, "--state", r.state).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "running") || !strings.Contains(string(out), "1 more are refused") {
 		t.Errorf("notifier status: %v\n%s", err, out)
+	}
+}
+
+// While nobody answers at the base URL, as before there is a certificate, nothing is announced: what is behind a password is not known yet.
+func TestFirstStart(t *testing.T) {
+	r := newRig(t)
+	elsewhere := *r
+	elsewhere.listen = freeAddress(t)
+	elsewhere.load()
+	tr, _ := transport(t)
+	r.eventually("the site without a server", func() bool {
+		return server.Ask(t.Context(), r.state, "GET", "/status", new(server.Status)) == nil
+	})
+	if status, body, _, err := get(tr, "https://"+elsewhere.listen+"/robots.rdf"); err != nil || status != 503 {
+		t.Errorf("manifest before the first scan: %d, %v\n%s", status, err, body)
+	}
+	r.load()
+	manifest := ""
+	r.eventually("the manifest", func() bool {
+		status, body, _, err := get(tr, r.base+"robots.rdf")
+		manifest = body
+		return err == nil && status == 200
+	})
+	if !strings.Contains(manifest, "rooms/keeper.html") || strings.Contains(manifest, "staff") {
+		t.Errorf("manifest:\n%s", manifest)
 	}
 }
 

@@ -142,7 +142,11 @@ func (e *engine) run(ctx context.Context, closeDoors func()) error {
 	}
 	own("doors", func(ctx context.Context) error { <-ctx.Done(); closeDoors(); return nil })
 	own("socket", e.holder().Run)
-	e.reach(ctx)
+	if err := e.reach(ctx); err != nil {
+		stop(nil)
+		owned.Wait()
+		return err
+	}
 	own("publish", e.publisher.Run)
 	own("evidence", e.evidence.Run)
 	if e.versions != nil {
@@ -159,8 +163,9 @@ func (e *engine) run(ctx context.Context, closeDoors func()) error {
 }
 
 // reach waits until the site's server answers at the base URL. This process begins to listen at about the same time, and may have to get
-// a certificate first; pages that a password protects are found only by asking, and shall be found before the first scan announces them.
-func (e *engine) reach(ctx context.Context) {
+// a certificate first; pages that a password protects are found only by asking, and shall be found before the first scan announces them. A
+// certificate that is not trusted would make all answers useless for good: that is an error, unless no answers are needed.
+func (e *engine) reach(ctx context.Context) error {
 	wait := laterReach
 	if !e.journal.Whole() {
 		wait = firstReach
@@ -172,16 +177,19 @@ func (e *engine) reach(ctx context.Context) {
 		if err == nil {
 			a.Close()
 			if a.Status < 500 {
-				return
+				return nil
 			}
 			err = errors.New(a.Says())
 		}
-		if untrusted := new(tls.CertificateVerificationError); time.Since(begin) > wait || errors.As(err, &untrusted) {
-			e.log.Warn("no answer at the base URL shows which pages are public: pages behind a password may be announced, until there is one", "base", e.Base, "err", err)
-			return
-		}
-		if !pause.For(ctx, 50*time.Millisecond) {
-			return
+		untrusted := new(tls.CertificateVerificationError)
+		switch {
+		case errors.As(err, &untrusted) && !e.TrustDocroot:
+			return fmt.Errorf("pages behind a password cannot be told apart, since this machine does not trust the certificate of %s: run caddy trust, or set SSL_CERT_FILE, and restart: %w", e.Base, err)
+		case untrusted.Err != nil, time.Since(begin) > wait:
+			e.log.Warn("pages behind a password may be announced, until the server answers at the base URL", "base", e.Base, "err", err)
+			return nil
+		case !pause.For(ctx, 50*time.Millisecond):
+			return ctx.Err()
 		}
 	}
 }
