@@ -1,0 +1,465 @@
+package endtoend
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// elsewhere are the commands of the documentation that TestDocumentedCommands does not run, by page: with the test that runs them
+// or their like, the script of packaging that does, or why none can.
+var elsewhere = map[string]map[string]string{
+	"README.md": {
+		"go run ./examples/quickstart": "examples/quickstart TestQuickstart",
+		"go install github.com/parleyweb/parley/cmd/rdfgen@latest github.com/parleyweb/parley/cmd/notifier@latest": published,
+		"go install github.com/parleyweb/parley/cmd/crawler@latest":                                                published,
+		"nginx -s reload":                    "packaging/paths",
+		"go get github.com/parleyweb/parley": published,
+		"go test ./...":                      "not run: this test is part of it",
+	},
+	"docs/day-one.md": {
+		"apt-get install nginx": "packaging/paths",
+		"go install github.com/parleyweb/parley/cmd/rdfgen@latest": published,
+	},
+	"docs/go.md": {"go get github.com/parleyweb/parley": published},
+	"docs/crawling.md": {
+		"crawler run ... --indexnow-listen :8641": "internal/endtoend TestIndexNowFromSiteToCrawler",
+	},
+	"docs/freshness.md": {
+		"crawler simulate freshness":                        "cmd/crawler TestSimulateFreshness",
+		"crawler simulate freshness --chart freshness.html": "cmd/crawler TestSimulateFreshness",
+		"crawler simulate feeds":                            "cmd/crawler TestSimulateFeeds",
+		"crawler simulate paper":                            "cmd/crawler TestSimulatePaper",
+		"go run ./bench/fresh":                              "bench/fresh TestRun",
+		"go run ./bench/fresh -data DIR":                    "not run: it takes hours",
+		"go run ./bench/fresh -only 4 -seeds 1":             "bench/fresh TestRun",
+	},
+	"docs/versions.md": {
+		`curl -s -H 'Accept-Encoding: dcz' -H "Available-Dictionary: :$(openssl dgst -sha256 -binary OLD | base64):" URL | zstd -dc --patch-from=OLD`: "examples/nginx TestVersionsBehindNginx",
+	},
+	"packaging/README.md": {
+		"packaging/build 0.1.0 dist":                  "packaging/test",
+		"packaging/images 0.1.0 dist":                 "packaging/test",
+		"packaging/test":                              "not run: it needs root, and takes minutes",
+		"packaging/paths dist/parley_0.1.0_amd64.deb": "not run: it needs root, and takes minutes",
+		"rdfgen setup":                                "internal/endtoend TestSetupAndDoctor",
+		"sudo -u www-data rdfgen --dry-run":           "packaging/test",
+		"systemctl enable --now parley-notifier":      "packaging/paths",
+		"rdfgen doctor":                               "packaging/paths",
+		"$EDITOR /etc/parley-crawler.conf":            "not run: it needs a person",
+		"install -d -o parley /srv/crawl && systemctl enable --now parley-crawler":                                                           "not run: it needs systemd",
+		"docker run -v /var/www/html:/site:ro -v parley:/state -p 127.0.0.1:8639:8639 parley-notifier:0.1.0 --base https://www.example.org/": "packaging/test",
+		"docker run -v crawl:/data parley-crawler:0.1.0 run https://www.example.org/ --into /data/crawl --contact you@example.net":           "packaging/test",
+	},
+	"examples/agents/README.md": {
+		"crawler index merge all.index site.index other.index":                                                                   "cmd/crawler TestIndexBuildMergeSearch",
+		`crawler index search all.index "some words"`:                                                                            "cmd/crawler TestIndexBuildMergeSearch",
+		`curl -H "Authorization: Bearer $TOKEN" "https://www.example.org/parley/changes?after=CURSOR&agent=sha-256%3D%3A...%3A"`: "not run: docs/schemes.md has it with a cursor and a digest",
+		`curl -X POST -H "Authorization: Bearer $TOKEN" "https://www.example.org/parley/agents/run?agent=sha-256%3D%3A...%3A"`:   "examples/agents TestRefusals",
+	},
+	"examples/cms/README.md": {
+		"openssl rand -hex 16 > token": "examples/cms TestEditsReachSubscriberAndMirror",
+		"CMS_PASSWORD=secret go run ./examples/cms --store pages.json --token-file token &":     "examples/cms TestEditsReachSubscriberAndMirror",
+		"notifier --base http://127.0.0.1:8080/ --state /tmp/cms-state --announce-tokens token": "examples/cms TestEditsReachSubscriberAndMirror",
+		"go run ./examples/subscribe http://127.0.0.1:8080/ cursor.txt":                         "examples/subscribe TestSubscribe",
+	},
+	"examples/described/README.md": {
+		"python3 examples/described/mirror.py follow https://www.example.org/ copy.db": "examples/described TestMirror",
+		"python3 examples/described/mirror.py write copy.db DIR":                       "examples/described TestMirror",
+	},
+	"examples/monitoring/README.md": {
+		"prometheus --config.file prometheus.yml": "examples/monitoring TestQueriesWithPrometheus",
+	},
+	"examples/nginx/README.md": {
+		"go build -o /usr/local/bin/ github.com/parleyweb/parley/cmd/...":                                      "internal/endtoend TestMain",
+		"cp parley-pages.conf /etc/nginx/ && cp parley.conf /etc/nginx/conf.d/ && nginx -t && nginx -s reload": "examples/nginx TestServerBlock",
+		"cp parley-notifier.service /etc/systemd/system/ && systemctl enable --now parley-notifier":            "packaging/test",
+	},
+	"examples/subscribe/README.md": {
+		"go run ./examples/subscribe https://www.example.org/ cursor.txt": "examples/subscribe TestSubscribe",
+		"python3 examples/subscribe/poller.py https://www.example.org/":   "examples/subscribe TestPoller",
+	},
+}
+
+const published = "not run: it needs the published module"
+
+// noCommands are the beginnings of blocks that are configuration, output, or code of other languages.
+var noCommands = []string{
+	"<?php", "<item ", "#!/bin/sh", "announce() {", "async def ", "asyncio.run(", "atom ", "base ", "for step, err", "fresh in ", "import asyncio", "include ", "location ", "o := ",
+	"on-change ", "state.db ", `{"cursor"`,
+}
+
+// before are commands that a page takes for granted.
+var before = map[string][]string{
+	"docs/crawling.md":              {"notifier --config /etc/parley.conf"},
+	"docs/freshness.md":             {"notifier --config /etc/parley.conf", "crawler crawl https://www.example.org/ --into crawl/"},
+	"docs/schemes.md":               {minor},
+	"docs/site.md":                  {"notifier --config /etc/parley.conf"},
+	"examples/agents/README.md":     {minor, "notifier --config /etc/parley.conf --preset high --serve-pages"},
+	"examples/described/README.md":  {"notifier --config /etc/parley.conf"},
+	"examples/monitoring/README.md": {"notifier --config /etc/parley.conf", "crawler crawl https://www.example.org/ --into crawl/"},
+	"examples/nginx/README.md":      {"notifier --config /etc/parley.conf"},
+}
+
+const minor = `GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags "-s -w" -o minor.wasm ./examples/agents/minor`
+
+// A documented command is one that a page shows.
+type documented struct {
+	line, block int
+	text        string // as a shell would read it
+}
+
+// key is the command with single spaces.
+func (d documented) key() string { return strings.Join(strings.Fields(d.text), " ") }
+
+var (
+	cronLine = regexp.MustCompile(`^\*/5 \* \* \* \*\s+\S+\s+`)
+	remark   = regexp.MustCompile(`\s+#(\s.*)?$|\s{5,}\S.*$`)
+	endless  = regexp.MustCompile(`^(notifier --|crawler (run|follow) |crawler events .*--follow)`)
+)
+
+// commandsOf returns the commands in the blocks of a page: lines that are indented by four spaces, or fenced. Sessions with
+// a "$" before each command are left out of the pages that are transcripts.
+func commandsOf(t *testing.T, page string, transcript bool) (list []documented) {
+	t.Helper()
+	b, err := os.ReadFile("../../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, block, fenced, open, skip, more := 0, 0, false, false, false, false
+	for line := range strings.Lines(string(b)) {
+		n++
+		code, inside := strings.CutPrefix(line, indent)
+		if strings.HasPrefix(line, "```") {
+			fenced, open = !fenced, false
+			continue
+		}
+		if fenced {
+			code, inside = line, true
+		}
+		code = strings.TrimSpace(remark.ReplaceAllString(strings.TrimSpace(code), ""))
+		if !inside || strings.TrimSpace(line) == "" {
+			open, more = false, false
+			continue
+		}
+		if !open {
+			open, block = true, block+1
+			skip = transcript && strings.HasPrefix(code, "$ ") || slices.ContainsFunc(noCommands, func(s string) bool { return strings.HasPrefix(code, s) })
+		}
+		if skip {
+			continue
+		}
+		goesOn := strings.HasSuffix(code, `\`) || strings.HasSuffix(code, "|")
+		code = cronLine.ReplaceAllString(strings.TrimPrefix(strings.TrimSuffix(code, `\`), "$ "), "")
+		if more {
+			list[len(list)-1].text += " " + code
+		} else {
+			list = append(list, documented{n, block, code})
+		}
+		more = goesOn
+	}
+	return list
+}
+
+// Every command that the documentation shows is run: in a session for each page, or elsewhere.
+func TestDocumentedCommands(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"README.md", "docs/*.md", "packaging/README.md", "examples/*/README.md"} {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d pages: %v", pattern, len(found), err)
+		}
+		for _, p := range found {
+			pages = append(pages, strings.TrimPrefix(p, "../../"))
+		}
+	}
+	for page, list := range elsewhere {
+		if !slices.Contains(pages, page) {
+			t.Errorf("there is no page %s", page)
+		}
+		for command, how := range list {
+			if !runs(t, how) {
+				t.Errorf("%s: %s: %q is no test", page, command, how)
+			}
+		}
+	}
+	for _, page := range pages {
+		t.Run(page, func(t *testing.T) {
+			var list []documented
+			known := maps.Clone(elsewhere[page])
+			for _, d := range commandsOf(t, page, page == "docs/day-one.md" || page == "docs/start.md") {
+				if _, ok := elsewhere[page][d.key()]; !ok {
+					list = append(list, d)
+				}
+				delete(known, d.key())
+			}
+			for command := range known {
+				t.Errorf("the page has no %s any more", command)
+			}
+			if len(list) > 0 {
+				newSession(t, page).run(list)
+			}
+		})
+	}
+}
+
+// runs reports whether a test or a script exists.
+func runs(t *testing.T, how string) bool {
+	dir, test, ok := strings.Cut(how, " ")
+	if strings.HasPrefix(how, "not run: ") {
+		return true
+	} else if !ok {
+		return isFile("../../" + how)
+	}
+	files, err := filepath.Glob("../../" + dir + "/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		b, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(b), "\nfunc "+test+"(")
+	})
+}
+
+// A session is a machine with a site, for the commands of one page.
+type session struct {
+	*rig
+	page, dir string
+	to        *strings.Replacer
+	running   map[string]*program // by program and part, such as "crawler run"
+}
+
+func newSession(t *testing.T, page string) *session {
+	for _, tool := range []string{"bash", "curl"} {
+		machine.Tool(t, tool)
+	}
+	s := &session{rig: newRig(t), page: page, running: map[string]*program{}}
+	s.dir = filepath.Dir(s.rig.root)
+	in := func(name string) string { return filepath.Join(s.dir, name) }
+	for _, name := range []string{"etc", "log", "lib", "bin"} {
+		s.must(os.Mkdir(in(name), 0o700))
+	}
+	for i, name := range []string{filepath.Base(s.rig.root), "html", "build", "build-monday", "build-tuesday"} {
+		s.must(os.CopyFS(in(name), os.DirFS("../../examples/quickstart/site")))
+		s.must(os.Mkdir(in(name)+"/news", 0o755))
+		s.must(os.WriteFile(in(name)+"/news/index.html", fmt.Appendf(nil, "<title>News</title><p>All news, in version 1.%d.0.", i), 0o644))
+	}
+	s.must(os.WriteFile(in("log/access.log"), []byte(`192.0.2.7 - - [21/Nov/2026:10:00:00 +0000] "GET /news.html HTTP/1.1" 200 512 "-" "ExampleBot/1.0"`+"\n"), 0o644))
+	s.must(os.WriteFile(in("callers"), []byte("NiceBot a-token-for-the-docs agents\n"), 0o600))
+	s.must(os.WriteFile(in("bin/curl"), fmt.Appendf(nil, "#!/bin/sh\nexec %s --fail-with-body \"$@\"\n", machine.Tool(t, "curl")), 0o755))
+
+	search := httptest.NewServer(&engine{})
+	t.Cleanup(search.Close)
+	repository, err := filepath.Abs("../..")
+	s.must(err)
+	docroot, base, own, git := s.rig.root, s.base, "http://"+s.sidecar+"/", "/usr/share/doc/git-doc"
+	switch page {
+	case "docs/builds.md": // its site has no notifier
+		machine.Tool(t, "rsync")
+		docroot = in("html")
+		web := httptest.NewServer(http.FileServer(http.Dir(docroot)))
+		t.Cleanup(web.Close)
+		base = web.URL + "/"
+	case "docs/schemes.md":
+		git = machine.GitDoc(t)
+		for _, tool := range []string{"openssl", "zstd", "zcat"} {
+			machine.Tool(t, tool)
+		}
+	}
+	s.to = strings.NewReplacer("https://www.example.org/", base, "https://www.example.org", strings.TrimSuffix(base, "/"), "deploy@www.example.org:/var/www/html", docroot,
+		"/var/www/html", docroot, "/var/log/nginx", in("log"), "/etc/parley.conf", in("etc/parley.conf"), "rdfgen doctor", "rdfgen doctor --config "+in("etc/parley.conf"),
+		" bing", " "+search.URL+"/indexnow", " KEY", " 0123456789abcdef", " TOKEN", " a-token-for-the-docs", "go build", "go -C "+repository+" build", "-o minor.wasm", "-o "+in("minor.wasm"), "-o index.wasm", "-o "+in("index.wasm"), "2026-11-01", "2099-01-01", "/usr/share/doc/git-doc", git, "/tmp/state", in("state"),
+		"http://127.0.0.1:8639/", own, "127.0.0.1:8640", freeAddress(t), "127.0.0.1:8642", freeAddress(t))
+	s.must(os.WriteFile(in("sites.txt"), []byte(base+"\n"), 0o644))
+	s.must(os.WriteFile(in("etc/parley.conf"), []byte(s.to.Replace(configuration(t))), 0o644))
+
+	// Options of the sandbox come from the environment, so that the commands are those of the page.
+	for name, value := range map[string]string{"PATH": strings.Join([]string{in("bin"), bin, os.Getenv("PATH")}, string(os.PathListSeparator)), "STATE_DIRECTORY": in("lib"),
+		"PARLEY_LISTEN": s.sidecar, "PARLEY_ROOT": s.dir, "PARLEY_ALLOW_PRIVATE": "true", "PARLEY_WAIT": "0", "PARLEY_WAIT_BIG": "0", "PARLEY_INTO": "crawl",
+		"PARLEY_CALLERS": in("callers"), "TOKEN": "a-token-for-the-docs", "B": own} {
+		t.Setenv(name, value)
+	}
+	t.Chdir(s.dir)
+	t.Cleanup(func() {
+		for name := range s.running {
+			s.end(name)
+		}
+	})
+	return s
+}
+
+// configuration returns the file that the README shows.
+func configuration(t *testing.T) string {
+	b, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^    base .*\n(    .+\n)+`).Find(b)
+	if m == nil {
+		t.Fatal("README.md shows no configuration")
+	}
+	return strings.ReplaceAll(string(m), "\n"+indent, "\n")
+}
+
+// run runs the commands. Those of a block that end by themselves share a shell.
+func (s *session) run(list []documented) {
+	s.t.Helper()
+	for _, text := range before[s.page] {
+		list = slices.Insert(list, 0, documented{text: text})
+	}
+	if n := len(before[s.page]); n > 1 {
+		slices.Reverse(list[:n])
+	}
+	for i := 0; i < len(list); i++ {
+		if endless.MatchString(list[i].text) {
+			s.begin(list[i])
+			continue
+		}
+		script, first := "", list[i]
+		for ; i < len(list) && list[i].block == first.block && !endless.MatchString(list[i].text); i++ {
+			script += s.to.Replace(list[i].text) + "\n"
+		}
+		i--
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+		cmd := exec.CommandContext(ctx, "bash", "-exo", "pipefail", "-c", script)
+		said, err := cmd.CombinedOutput()
+		cancel()
+		if err != nil {
+			s.t.Errorf("%s:%d: %v\n%s", s.page, first.line, err, said)
+		}
+		if s.page == "docs/schemes.md" && strings.Contains(script, ".well-known/parley") {
+			s.edited()
+		}
+	}
+	if s.page == "docs/schemes.md" {
+		s.same("www/git-add.html", "new.html")
+	}
+}
+
+// begin starts a command that runs until it is stopped, and waits until it works. An earlier one of the kind ends.
+func (s *session) begin(d documented) {
+	s.t.Helper()
+	words := strings.Fields(s.to.Replace(d.text))
+	name := strings.Join(words[:2], " ")
+	s.end(name)
+	p := start(s.t, nil, words[0], words[1:]...)
+	s.running[name] = p
+	option := func(name, otherwise string) string {
+		if i := slices.Index(words, name); i > 0 {
+			return words[i+1]
+		}
+		return otherwise
+	}
+	s.until(d.text+" works", func() bool {
+		switch {
+		case p.ended():
+			s.t.Fatalf("%s:%d: %s has ended: %s", s.page, d.line, d.text, p.said())
+		case words[0] == "notifier":
+			resp, err := http.Get(option("--base", s.base) + "robots.rdf")
+			if err != nil {
+				return false
+			}
+			resp.Body.Close()
+			return resp.StatusCode == http.StatusOK
+		case words[1] == "events":
+			return strings.Contains(p.said(), `"op":`)
+		}
+		said, code := run(s.t, "crawler", "status", option("--into", "crawl"))
+		return code == 0 && strings.Contains(said, "running") && !strings.Contains(said, "not running")
+	})
+}
+
+// end stops a running command as a person would.
+func (s *session) end(name string) {
+	s.t.Helper()
+	p := s.running[name]
+	if p == nil {
+		return
+	}
+	delete(s.running, name)
+	p.stop()
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		s.t.Errorf("%s: %s exits with %d: %s", s.page, name, code, p.said())
+	}
+}
+
+// edited does what docs/schemes.md asks for: it edits a page, and names the cursor from before that, when the change is published and the
+// archive is made.
+func (s *session) edited() {
+	s.t.Helper()
+	b := os.Getenv("B")
+	var site struct{ Head string }
+	read := func(path string, into any) bool {
+		resp, err := http.Get(b + path)
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode == http.StatusOK && (into == nil || json.NewDecoder(resp.Body).Decode(into) == nil)
+	}
+	s.until("the site is described", func() bool { return read(".well-known/parley", &site) && site.Head != "" })
+	s.t.Setenv("AT", site.Head)
+	program, err := os.ReadFile("minor.wasm")
+	s.must(err)
+	s.t.Setenv("DIGEST", string(protocol.Sum(program)))
+	stored := fmt.Sprint(len(tree(s.t, "www")), " stored")
+	s.until("all versions are "+stored, func() bool {
+		said, _ := run(s.t, "notifier", "status", "--base", b, "--state", filepath.Join(s.dir, "state"))
+		return strings.Contains(said, stored)
+	})
+	page, err := os.ReadFile("www/git-add.html")
+	s.must(err)
+	s.must(os.WriteFile("old.html", page, 0o644))
+	s.must(os.WriteFile("www/git-add.html", []byte(strings.Replace(string(page), "</body>", "<p>A new line.</p></body>", 1)), 0o644))
+	head := site.Head
+	s.until("the edit is published", func() bool { return read(".well-known/parley", &site) && site.Head != head })
+	s.until("the archive is made", func() bool { return read("parley/site.wacz", nil) })
+}
+
+func (s *session) same(a, b string) {
+	s.t.Helper()
+	x, err := os.ReadFile(a)
+	s.must(err)
+	y, err := os.ReadFile(b)
+	s.must(err)
+	if string(x) != string(y) {
+		s.t.Errorf("%s: %s and %s differ", s.page, a, b)
+	}
+}
+
+// The script that times the two sessions of docs/start.md types exactly the commands of the page, and the README names them too.
+func TestScriptTypesThePage(t *testing.T) {
+	const doc = "../../docs/start.md"
+	var want []string
+	for _, s := range readTranscript(t, doc).steps {
+		want = append(want, s.command)
+	}
+	out, err := exec.Command(machine.Tool(t, "bash"), "../../packaging/paths", "--list").Output()
+	if got := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil || !slices.Equal(got, want) {
+		t.Errorf("packaging/paths --list: %v\n%s\nwant\n%s", err, out, strings.Join(want, "\n"))
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"rdfgen setup --docroot /var/www/html --base https://www.example.org/", "nginx -s reload", "systemctl enable --now parley-notifier", "rdfgen doctor",
+		"crawler follow https://www.example.org/ --into mirror/"} {
+		if typed := strings.ReplaceAll(command, "https:", "http:"); !slices.ContainsFunc(want, func(s string) bool { return strings.TrimSuffix(s, " &") == typed }) || !strings.Contains(string(readme), command) {
+			t.Errorf("README.md and %s do not both have %s", doc, command)
+		}
+	}
+}
