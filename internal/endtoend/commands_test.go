@@ -69,7 +69,7 @@ var elsewhere = map[string]map[string]string{
 		"crawler index merge all.index site.index other.index":                                                                   "cmd/crawler TestIndexBuildMergeSearch",
 		`crawler index search all.index "some words"`:                                                                            "cmd/crawler TestIndexBuildMergeSearch",
 		`curl -H "Authorization: Bearer $TOKEN" "https://www.example.org/parley/changes?after=CURSOR&agent=sha-256%3D%3A...%3A"`: "not run: docs/schemes.md has it with a cursor and a digest",
-		`curl -X POST -H "Authorization: Bearer $TOKEN" "https://www.example.org/parley/agents/run?agent=sha-256%3D%3A...%3A"`:   "examples/agents TestRefusals",
+		`curl -X POST -H "Authorization: Bearer $TOKEN" "https://www.example.org/parley/agents/run?agent=sha-256%3D%3A...%3A"`:   "examples/agents TestCommand",
 	},
 	"examples/cms/README.md": {
 		"openssl rand -hex 16 > token": "examples/cms TestEditsReachSubscriberAndMirror",
@@ -415,7 +415,7 @@ func (s *session) edited() {
 	s.t.Setenv("AT", site.Head)
 	program, err := os.ReadFile("minor.wasm")
 	s.must(err)
-	s.t.Setenv("DIGEST", string(protocol.Sum(program)))
+	s.t.Setenv("DIGEST", protocol.Sum(program).String())
 	stored := fmt.Sprint(len(tree(s.t, "www")), " stored")
 	s.until("all versions are "+stored, func() bool {
 		said, _ := run(s.t, "notifier", "status", "--base", b, "--state", filepath.Join(s.dir, "state"))
