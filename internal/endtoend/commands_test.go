@@ -151,7 +151,7 @@ func commandsOf(t *testing.T, page string, transcript bool) (list []documented) 
 		if fenced {
 			code, inside = line, true
 		}
-		code = strings.TrimSpace(remark.ReplaceAllString(strings.TrimSpace(code), ""))
+		code = strings.TrimSpace(code)
 		if !inside || strings.TrimSpace(line) == "" {
 			open, more = false, false
 			continue
@@ -163,6 +163,7 @@ func commandsOf(t *testing.T, page string, transcript bool) (list []documented) 
 		if skip {
 			continue
 		}
+		code = remark.ReplaceAllString(code, "")
 		goesOn := strings.HasSuffix(code, `\`) || strings.HasSuffix(code, "|")
 		code = cronLine.ReplaceAllString(strings.TrimPrefix(strings.TrimSuffix(code, `\`), "$ "), "")
 		if more {
@@ -274,6 +275,8 @@ func newSession(t *testing.T, page string) *session {
 		web := httptest.NewServer(http.FileServer(http.Dir(docroot)))
 		t.Cleanup(web.Close)
 		base = web.URL + "/"
+	case "docs/freshness.md":
+		t.Setenv("PARLEY_INTO", "crawl")
 	case "docs/schemes.md":
 		git = machine.GitDoc(t)
 		for _, tool := range []string{"openssl", "zstd", "zcat"} {
@@ -289,7 +292,7 @@ func newSession(t *testing.T, page string) *session {
 
 	// Options of the sandbox come from the environment, so that the commands are those of the page.
 	for name, value := range map[string]string{"PATH": strings.Join([]string{in("bin"), bin, os.Getenv("PATH")}, string(os.PathListSeparator)), "STATE_DIRECTORY": in("lib"),
-		"PARLEY_LISTEN": s.sidecar, "PARLEY_ROOT": s.dir, "PARLEY_ALLOW_PRIVATE": "true", "PARLEY_WAIT": "0", "PARLEY_WAIT_BIG": "0", "PARLEY_INTO": "crawl",
+		"PARLEY_LISTEN": s.sidecar, "PARLEY_ROOT": s.dir, "PARLEY_ALLOW_PRIVATE": "true", "PARLEY_WAIT": "0", "PARLEY_WAIT_BIG": "0",
 		"PARLEY_CALLERS": in("callers"), "TOKEN": "a-token-for-the-docs", "B": own} {
 		t.Setenv(name, value)
 	}
@@ -318,19 +321,18 @@ func configuration(t *testing.T) string {
 // run runs the commands. Those of a block that end by themselves share a shell.
 func (s *session) run(list []documented) {
 	s.t.Helper()
+	var first []documented
 	for _, text := range before[s.page] {
-		list = slices.Insert(list, 0, documented{text: text})
+		first = append(first, documented{text: text})
 	}
-	if n := len(before[s.page]); n > 1 {
-		slices.Reverse(list[:n])
-	}
+	list = append(first, list...)
 	for i := 0; i < len(list); i++ {
 		if endless.MatchString(list[i].text) {
 			s.begin(list[i])
 			continue
 		}
-		script, first := "", list[i]
-		for ; i < len(list) && list[i].block == first.block && !endless.MatchString(list[i].text); i++ {
+		script, from := "", list[i]
+		for ; i < len(list) && list[i].block == from.block && !endless.MatchString(list[i].text); i++ {
 			script += s.to.Replace(list[i].text) + "\n"
 		}
 		i--
@@ -339,7 +341,7 @@ func (s *session) run(list []documented) {
 		said, err := cmd.CombinedOutput()
 		cancel()
 		if err != nil {
-			s.t.Errorf("%s:%d: %v\n%s", s.page, first.line, err, said)
+			s.t.Errorf("%s:%d: %v\n%s", s.page, from.line, err, said)
 		}
 		if s.page == "docs/schemes.md" && strings.Contains(script, ".well-known/parley") {
 			s.edited()

@@ -97,13 +97,10 @@ func TestStatesOfOlderVersions(t *testing.T) {
 					t.Errorf("the copy was begun anew: %s was fetched", path)
 				}
 			}
-			resp, err := http.Get(fmt.Sprintf("%sparley/changes?after=%s:%s", r.base, epoch, seq))
-			r.must(err)
-			changes, err := io.ReadAll(resp.Body)
-			r.must(errClose(resp.Body, err))
+			status, changes := r.read("parley/changes?after=" + epoch + ":" + seq)
 			for _, path := range []string{"d1/p1.html", "d2/p2.html", "d0/p3.html"} {
-				if resp.StatusCode != http.StatusOK || !strings.Contains(string(changes), r.base+path) {
-					t.Errorf("changes after a cursor of the earlier version: %s, without %s: %s", resp.Status, path, changes)
+				if status != http.StatusOK || !strings.Contains(changes, r.base+path) {
+					t.Errorf("changes after a cursor of the earlier version: status %d, without %s: %s", status, path, changes)
 				}
 			}
 			now, _, moved := r.manifest()
@@ -151,11 +148,15 @@ func TestStatesOfOlderVersions(t *testing.T) {
 	}
 }
 
-func errClose(c io.Closer, err error) error {
-	if e := c.Close(); err == nil {
-		err = e
-	}
-	return err
+// read returns what the site answers.
+func (r *rig) read(path string) (status int, text string) {
+	r.t.Helper()
+	resp, err := http.Get(r.base + path)
+	r.must(err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	r.must(err)
+	return resp.StatusCode, string(b)
 }
 
 // events returns the events of a collection as "CURSOR OPERATION PATH", and what the program has said.
@@ -179,17 +180,14 @@ var (
 // manifest returns the cursor of the present manifest, and the dates of the pages by their paths.
 func (r *rig) manifest() (epoch, seq string, dates map[string]string) {
 	r.t.Helper()
-	resp, err := http.Get(r.base + "robots.rdf")
-	r.must(err)
-	text, err := io.ReadAll(resp.Body)
-	r.must(errClose(resp.Body, err))
-	m := manifestCursor.FindSubmatch(text)
+	_, text := r.read("robots.rdf")
+	m := manifestCursor.FindStringSubmatch(text)
 	if m == nil {
 		r.t.Fatalf("the manifest has no cursor: %s", text)
 	}
 	dates = map[string]string{}
-	for _, m := range manifestDate.FindAllSubmatch(text, -1) {
-		dates[strings.TrimPrefix(string(m[1]), r.base)] = string(m[2])
+	for _, m := range manifestDate.FindAllStringSubmatch(text, -1) {
+		dates[strings.TrimPrefix(m[1], r.base)] = m[2]
 	}
-	return string(m[1]), string(m[2]), dates
+	return m[1], m[2], dates
 }
