@@ -103,9 +103,9 @@ func TestStatesOfOlderVersions(t *testing.T) {
 					t.Errorf("changes after a cursor of the earlier version: status %d, without %s: %s", status, path, changes)
 				}
 			}
-			now, _, moved := r.manifest()
-			if now != epoch || moved["d0/p6.html"] == "" || moved["d0/p6.html"] != dates["d0/p6.html"] {
-				t.Errorf("epoch %s, and page 6 dated %s; before %s and %s", now, moved["d0/p6.html"], epoch, dates["d0/p6.html"])
+			now, _, after := r.manifest()
+			if now != epoch || after["d0/p6.html"] == "" || after["d0/p6.html"] != dates["d0/p6.html"] {
+				t.Errorf("epoch %s, and page 6 dated %s; before %s and %s", now, after["d0/p6.html"], epoch, dates["d0/p6.html"])
 			}
 
 			switch got, said := r.events(dir); v.collection {
