@@ -240,6 +240,7 @@ func runs(t *testing.T, how string) bool {
 type session struct {
 	*rig
 	page, dir string
+	listener  string // the program in Python that the page shows
 	to        *strings.Replacer
 	running   map[string]*program // by program and part, such as "crawler run"
 }
@@ -279,6 +280,9 @@ func newSession(t *testing.T, page string) *session {
 		t.Setenv("PARLEY_INTO", "crawl")
 	case "docs/schemes.md":
 		git = machine.GitDoc(t)
+		text, err := os.ReadFile("../../" + page)
+		s.must(err)
+		s.listener = strings.ReplaceAll(regexp.MustCompile(`(?s)    import asyncio.*?asyncio\.run\(.*?\n`).FindString("\n"+string(text)), "\n"+indent, "\n")
 		for _, tool := range []string{"openssl", "zstd", "zcat"} {
 			machine.Tool(t, tool)
 		}
@@ -348,6 +352,7 @@ func (s *session) run(list []documented) {
 		}
 	}
 	if s.page == "docs/schemes.md" {
+		s.listens()
 		s.same("www/git-add.html", "new.html")
 	}
 }
@@ -430,6 +435,24 @@ func (s *session) edited() {
 	head := site.Head
 	s.until("the edit is published", func() bool { return read(".well-known/parley", &site) && site.Head != head })
 	s.until("the archive is made", func() bool { return read("parley/site.wacz", nil) })
+}
+
+// listens runs the program in Python, which prints the messages of the stream until it is stopped.
+func (s *session) listens() {
+	s.t.Helper()
+	const python = "/usr/bin/python3"
+	if exec.Command(python, "-c", "import websockets").Run() != nil {
+		machine.Lacks(s.t, "no python3-websockets on this machine")
+	}
+	var said lockedBuffer
+	cmd := exec.CommandContext(s.t.Context(), python, "-uc", strings.TrimPrefix(s.listener, indent), "ws"+strings.TrimPrefix(os.Getenv("B"), "http")+"parley/stream")
+	cmd.Stdout, cmd.Stderr = &said, &said
+	s.must(cmd.Start())
+	s.t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	s.until("a message of the stream is printed", func() bool { return strings.Contains(said.String(), `"t":"hello"`) })
 }
 
 func (s *session) same(a, b string) {
