@@ -87,7 +87,6 @@ var noCommands = []string{
 var before = map[string][]string{
 	"docs/crawling.md":              {"notifier --config /etc/parley.conf"},
 	"docs/freshness.md":             {"notifier --config /etc/parley.conf", "crawler crawl https://www.example.org/ --into crawl/"},
-	"docs/schemes.md":               {minor},
 	"docs/site.md":                  {"notifier --config /etc/parley.conf"},
 	"examples/agents/README.md":     {minor, "notifier --config /etc/parley.conf --preset high --serve-pages"},
 	"examples/described/README.md":  {"notifier --config /etc/parley.conf"},

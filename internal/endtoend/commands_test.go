@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/machine"
-	"github.com/parleyweb/parley/protocol"
 )
 
 // A documented command is one that a page shows.
@@ -202,7 +201,8 @@ func newSession(t *testing.T, page string) *session {
 	}
 	s.to = strings.NewReplacer("https://www.example.org/", base, "https://www.example.org", strings.TrimSuffix(base, "/"), "deploy@www.example.org:/var/www/html", docroot,
 		"/var/www/html", docroot, "/var/log/nginx", in("log"), "/etc/parley.conf", in("etc/parley.conf"), "rdfgen doctor", "rdfgen doctor --config "+in("etc/parley.conf"),
-		" bing", " "+search.URL+"/indexnow", " KEY", " 0123456789abcdef", " TOKEN", " a-token-for-the-docs", "go build", "go -C "+repository+" build", "-o minor.wasm", "-o "+in("minor.wasm"), "-o index.wasm", "-o "+in("index.wasm"), "2026-11-01", "2099-01-01", "/usr/share/doc/git-doc", git, "/tmp/state", in("state"),
+		" bing", " "+search.URL+"/indexnow", " KEY", " 0123456789abcdef", " TOKEN", " a-token-for-the-docs",
+		"$DIGEST", "sha-256=:$(openssl dgst -sha256 -binary minor.wasm | base64):", "go build", "go -C "+repository+" build", "-o minor.wasm", "-o "+in("minor.wasm"), "-o index.wasm", "-o "+in("index.wasm"), "2026-11-01", "2099-01-01", "/usr/share/doc/git-doc", git, "/tmp/state", in("state"),
 		"http://127.0.0.1:8639/", own, "127.0.0.1:8640", freeAddress(t), "127.0.0.1:8642", freeAddress(t))
 	s.must(os.WriteFile(in("sites.txt"), []byte(base+"\n"), 0o644))
 	s.must(os.WriteFile(in("etc/parley.conf"), []byte(s.to.Replace(configuration(t))), 0o644))
@@ -335,9 +335,6 @@ func (s *session) edited() {
 	var at string
 	s.until("the site is described", func() bool { at = head(); return at != "" })
 	s.t.Setenv("AT", at)
-	program, err := os.ReadFile("minor.wasm")
-	s.must(err)
-	s.t.Setenv("DIGEST", protocol.Sum(program).String())
 	stored := fmt.Sprint(len(tree(s.t, "www")), " stored")
 	s.until("all versions are "+stored, func() bool {
 		said, _ := run(s.t, "notifier", "status", "--base", b, "--state", filepath.Join(s.dir, "state"))

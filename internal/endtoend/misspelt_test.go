@@ -75,7 +75,7 @@ func TestMisspeltOptions(t *testing.T) {
 		answered(program, text.String(), lines)
 	}
 	// The crawler's files have no sections: it reads one for each option, which is misspelt in one way.
-	for _, command := range []string{"crawl", "follow", "events", "export"} {
+	for _, command := range []string{"crawl", "follow"} {
 		options := defaults(t, "crawler", command)
 		for name := range options {
 			list := misspelt(name)
