@@ -253,7 +253,7 @@ func (s *session) run(list []documented) {
 			script += s.to.Replace(list[i].text) + "\n"
 		}
 		i--
-		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 		cmd := exec.CommandContext(ctx, "bash", "-exo", "pipefail", "-c", script)
 		said, err := cmd.CombinedOutput()
 		cancel()

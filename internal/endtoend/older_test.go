@@ -24,7 +24,7 @@ func olderPrograms(t *testing.T, commit string) string {
 		machine.Lacks(t, "the history of the repository has no commit "+commit)
 	}
 	dir := t.TempDir()
-	for _, script := range []string{"git -C ../.. archive " + commit + " | tar -x -C " + dir, "go -C " + dir + " build -o programs/ ./cmd/rdfgen ./cmd/notifier ./cmd/crawler"} {
+	for _, script := range []string{"git -C ../.. archive " + commit + " | tar -x -C " + dir, "go -C " + dir + " build -trimpath -o programs/ ./cmd/rdfgen ./cmd/notifier ./cmd/crawler"} {
 		if said, err := exec.Command("bash", "-eo", "pipefail", "-c", script).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", script, err, said)
 		}
