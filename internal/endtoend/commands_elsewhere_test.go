@@ -16,9 +16,6 @@ var elsewhere = map[string]map[string]string{
 		"go install github.com/parleyweb/parley/cmd/rdfgen@latest": published,
 	},
 	"docs/go.md": {"go get github.com/parleyweb/parley": published},
-	"docs/crawling.md": {
-		"crawler run ... --indexnow-listen :8641": "internal/endtoend TestIndexNowFromSiteToCrawler",
-	},
 	"docs/freshness.md": {
 		"crawler simulate freshness":                        "cmd/crawler TestSimulateFreshness",
 		"crawler simulate freshness --chart freshness.html": "cmd/crawler TestSimulateFreshness",

@@ -32,7 +32,8 @@ var (
 	cronLine = regexp.MustCompile(`^\*/5 \* \* \* \*\s+\S+\s+`)
 	remark   = regexp.MustCompile(`\s+#(\s.*)?$|\s{5,}\S.*$`)
 	foreign  = regexp.MustCompile(`^crawler (probe|crawl|run|follow) .*https://`)
-	endless  = regexp.MustCompile(`^(notifier --|crawler (run|follow) |crawler events .*--follow)`)
+	endless  = regexp.MustCompile(`^(notifier (--|\.\.\. )|crawler (run|follow) |crawler events .*--follow)`)
+	abroad   = regexp.MustCompile(`(^|[\s=>'"@])/(bin|boot|dev|etc|home|lib|opt|root|run|srv|sbin|sys|usr|var)/|\b\d+\.\d+\.\d+\.\d+\b|://[^:/\s$]+|~|\b(apt|apt-get|dpkg|kill|pkill|mount|rm|sudo|ssh|systemctl)\s`)
 )
 
 // commandsOf returns the commands in the blocks of a page: lines that are indented by four spaces, or fenced. Sessions with
@@ -145,10 +146,11 @@ func runs(t *testing.T, how string) bool {
 // A session is a machine with a site, for the commands of one page.
 type session struct {
 	*rig
-	page, dir string
-	listener  string // the program in Python that the page shows
-	to        *strings.Replacer
-	running   map[string]*program // by program and part, such as "crawler run"
+	page, dir  string
+	repository string
+	listener   string // the program in Python that the page shows
+	to         *strings.Replacer
+	running    map[string]*program // by program and part, such as "crawler run"
 }
 
 func newSession(t *testing.T, page string) *session {
@@ -172,7 +174,8 @@ func newSession(t *testing.T, page string) *session {
 
 	search := httptest.NewServer(&engine{})
 	t.Cleanup(search.Close)
-	repository, err := filepath.Abs("../..")
+	var err error
+	s.repository, err = filepath.Abs("../..")
 	s.must(err)
 	docroot, base, own, git := s.rig.root, s.base, "http://"+s.sidecar+"/", "/usr/share/doc/git-doc"
 	switch page {
@@ -200,10 +203,11 @@ func newSession(t *testing.T, page string) *session {
 		}
 	}
 	s.to = strings.NewReplacer("https://www.example.org/", base, "https://www.example.org", strings.TrimSuffix(base, "/"), "deploy@www.example.org:/var/www/html", docroot,
-		"/var/www/html", docroot, "/var/log/nginx", in("log"), "/etc/parley.conf", in("etc/parley.conf"), "rdfgen doctor", "rdfgen doctor --config "+in("etc/parley.conf"),
+		"/var/www/html", docroot, "/var/log/nginx", in("log"), "/etc/parley.conf", in("etc/parley.conf"), "/etc/parley.admin", in("etc/parley.admin"),
+		"notifier ... ", "notifier --config "+in("etc/parley.conf")+" ", "crawler run ... ", "crawler run --into crawl/ ", "rdfgen doctor", "rdfgen doctor --config "+in("etc/parley.conf"),
 		" bing", " "+search.URL+"/indexnow", " KEY", " 0123456789abcdef", " TOKEN", " a-token-for-the-docs",
-		"$DIGEST", "sha-256=:$(openssl dgst -sha256 -binary minor.wasm | base64):", "go build", "go -C "+repository+" build", "-o minor.wasm", "-o "+in("minor.wasm"), "-o index.wasm", "-o "+in("index.wasm"), "2026-11-01", "2099-01-01", "/usr/share/doc/git-doc", git, "/tmp/state", in("state"),
-		"http://127.0.0.1:8639/", own, "127.0.0.1:8640", freeAddress(t), "127.0.0.1:8642", freeAddress(t))
+		"$DIGEST", "sha-256=:$(openssl dgst -sha256 -binary minor.wasm | base64):", "go build", "go -C "+s.repository+" build", "-o minor.wasm", "-o "+in("minor.wasm"), "-o index.wasm", "-o "+in("index.wasm"), "2026-11-01", "2099-01-01", "/usr/share/doc/git-doc", git, "/tmp/state", in("state"),
+		"http://127.0.0.1:8639/", own, "127.0.0.1:8640", freeAddress(t), "10.0.0.5:8640", freeAddress(t), "127.0.0.1:8642", freeAddress(t), " :8641", " "+freeAddress(t))
 	s.must(os.WriteFile(in("sites.txt"), []byte(base+"\n"), 0o644))
 	s.must(os.WriteFile(in("etc/parley.conf"), []byte(s.to.Replace(configuration(t))), 0o644))
 
@@ -250,7 +254,7 @@ func (s *session) run(list []documented) {
 		}
 		script, from := "", list[i]
 		for ; i < len(list) && list[i].block == from.block && !endless.MatchString(list[i].text); i++ {
-			script += s.to.Replace(list[i].text) + "\n"
+			script += s.confined(list[i]) + "\n"
 		}
 		i--
 		ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
@@ -270,10 +274,41 @@ func (s *session) run(list []documented) {
 	}
 }
 
+// confined replaces what a command names on the machine of the page. It fails if the command would still leave the directory of the test, or this machine.
+func (s *session) confined(d documented) string {
+	s.t.Helper()
+	text := s.to.Replace(d.text)
+	if m := leaves(strings.NewReplacer(s.dir, ".", s.repository, ".").Replace(text)); m != "" {
+		s.t.Fatalf("%s:%d: %s is not run, because of %q: replace it in newSession, or list the command in elsewhere", s.page, d.line, text, m)
+	}
+	return text
+}
+
+// leaves returns what in a command leaves the directory in which it is run, or this machine.
+func leaves(text string) string {
+	for _, m := range abroad.FindAllString(text, -1) {
+		if m != "127.0.0.1" && m != "://127.0.0.1" {
+			return m
+		}
+	}
+	return ""
+}
+
+func TestCommandsStayOnThisMachine(t *testing.T) {
+	for _, text := range []string{"rm -r out", "curl -s http://10.0.0.5:8640/", "curl https://www.example.org/", "openssl rand -hex 16 >/etc/parley.admin", "cp x ~/y", "crawler get URL >/usr/local/x"} {
+		if leaves(text) == "" {
+			t.Errorf("%s would be run", text)
+		}
+	}
+	if m := leaves("curl -s http://127.0.0.1:8640/etc -o ./lib/etc/x; notifier --listen 127.0.0.1:80 --state crawl/"); m != "" {
+		t.Errorf("a command in its directory is not run, because of %q", m)
+	}
+}
+
 // begin starts a command that runs until it is stopped, and waits until it works. An earlier one of the kind ends.
 func (s *session) begin(d documented) {
 	s.t.Helper()
-	words := strings.Fields(s.to.Replace(d.text))
+	words := strings.Fields(s.confined(d))
 	name := strings.Join(words[:2], " ")
 	s.end(name)
 	p := start(s.t, nil, words[0], words[1:]...)
