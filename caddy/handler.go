@@ -13,10 +13,8 @@
 package parleycaddy
 
 import (
-	"bufio"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -153,15 +151,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if client, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok && client != "" {
 		r.RemoteAddr = client // which Caddy's trusted_proxies decides; limits are per client
 	}
-	notifier.ServeHTTP(hijacker{w}, r)
+	notifier.ServeHTTP(w, r)
 	return nil
 }
-
-// A hijacker lets a stream take over a connection whose ResponseWriter Caddy has wrapped.
-type hijacker struct{ http.ResponseWriter }
-
-func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(h.ResponseWriter).Hijack()
-}
-
-func (h hijacker) Unwrap() http.ResponseWriter { return h.ResponseWriter }
