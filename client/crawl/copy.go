@@ -32,9 +32,8 @@ const (
 // agent is our product token in robots.txt.
 const agent = "parley"
 
-// A Copy holds the options for a copy of one site that publishes a manifest. The
-// copy begins with the whole manifest and then follows its changes; no page is
-// parsed. Open makes a Crawler of it.
+// A Copy holds the options for a copy of one site that publishes a manifest. The copy begins with the whole manifest and then follows
+// its changes; no page is parsed. Open makes a Crawler of it.
 type Copy struct {
 	// Base is the site's home, or its robots.rdf. Required.
 	Base string
@@ -106,22 +105,18 @@ func DefaultCopy() Copy {
 	return Copy{MaxRate: harvest.DefaultMaxRate, MaxPage: defaultMaxPage, MaxPages: defaultMaxPages, MaxState: defaultMaxState, Poll: 10 * time.Minute}
 }
 
-// Open opens the copy and heals it: files that were removed or truncated become
-// pending fetches. The caller runs the Crawler and afterwards closes its
-// Collection. Run returns an error if the copy cannot be maintained, because it cannot be
-// written or robots.txt forbids the manifest. All other trouble with the site
-// is logged, shown by Collection.Sources and Pages, and retried.
+// Open opens the copy and heals it: files that were removed or truncated become pending fetches. A copy whose site has moved goes on
+// at the new address, whichever of them Base names. The caller runs the Crawler and afterwards closes its Collection. Run
+// returns an error if the copy cannot be maintained, because it cannot be written or robots.txt forbids the manifest. All other
+// trouble with the site is logged, shown by Collection.Sources and Pages, and retried.
 //
-// The error wraps collection.ErrOther if the directory is not a copy of this site,
-// and collection.ErrHeld if another process uses it.
+// The error wraps collection.ErrOther if the directory is not a copy of this site, and collection.ErrHeld if another process uses it.
 func (c *Copy) Open() (*Crawler, error) {
 	from := client.Source{Base: c.Base}
 	base, manifest, err := from.Site()
 	if err != nil {
 		return nil, err
 	}
-	h := cmp.Or(c.Harvester, &harvest.Harvester{})
-	c.ask(&h.Options, base)
 	dir := cmp.Or(c.State, filepath.Join(c.Dir, ".parley"))
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
 		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, defaultMaxPages), MaxState: cmp.Or(c.MaxState, defaultMaxState),
@@ -131,6 +126,11 @@ func (c *Copy) Open() (*Crawler, error) {
 		return nil, err
 	}
 	client.RemoveParts(dir) // the collection is locked, so no other process downloads there
+	h := cmp.Or(c.Harvester, &harvest.Harvester{})
+	if is, _ := col.Copy(); is.Base != base { // the site has moved
+		base, manifest = is.Base, is.Base+strings.TrimPrefix(manifest, base)
+	}
+	c.ask(&h.Options, base)
 	h.Options.Spill = col.NewBody
 	return &Crawler{Collection: col, Harvester: h, settings: settings{Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
 		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
