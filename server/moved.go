@@ -30,13 +30,18 @@ func baseOf(j *Journal, o *JournalOptions) (string, error) {
 				return base, nil
 			}
 		}
-		err = fmt.Errorf("%w: it contains %s, which is not below %s", errOtherSite, e.Item.URL, o.Base)
-		if former := protocol.Origin(e.Item.URL) + o.Base[len(protocol.Origin(o.Base)):]; strings.HasPrefix(e.Item.URL, former) {
-			err = fmt.Errorf("%w; if the site has moved from there, add --moved-from %s", err, former)
-		}
-		return "", err
+		return "", fmt.Errorf("%w: it contains %w", errOtherSite, notBelow(e.Item.URL, o.Base))
 	}
 	return o.Base, nil
+}
+
+// notBelow returns the error of a page that is not below the site's base.
+func notBelow(url, base string) error {
+	err := fmt.Errorf("%s, which is not below %s", url, base)
+	if former := protocol.Origin(url) + base[len(protocol.Origin(base)):]; strings.HasPrefix(url, former) {
+		err = fmt.Errorf("%w; if the site has moved from there, add --moved-from %s", err, former)
+	}
+	return err
 }
 
 // move moves a journal of a former base to Base.

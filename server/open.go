@@ -235,7 +235,7 @@ func itemsOf(f io.ReadSeeker, base string, now time.Time) iter.Seq2[protocol.Ite
 			case rec.Gone != nil:
 				continue
 			case !strings.HasPrefix(rec.Item.URL, base):
-				err = fmt.Errorf("%s is not below %s", rec.Item.URL, base)
+				err = notBelow(rec.Item.URL, base)
 			case last != "" && protocol.Compare(last, rec.Item.URL) >= 0:
 				err = fmt.Errorf("%s is out of order", rec.Item.URL)
 			}
