@@ -40,7 +40,7 @@ func ReadTables(dir string) (Tables, error) {
 // exceptions are options that are not drawn, with the reason.
 var exceptions = map[string]string{
 	"into": "set by the runner", "state": "set by the runner", "docroot": "set by the runner", "base": "set by the runner",
-	"listen": "set by the runner", "out": "has a feature of its own", "admin": "set by the runner", "sites": "the start pages are arguments",
+	"listen": "set by the runner", "out": "has a feature of its own", "admin": "set by the runner", "admin-token": "needs a file of tokens", "sites": "the start pages are arguments",
 	"config": "options are given on the command line", "site": "there is no configuration file", "contact": "names the program in what is recorded",
 	"agent": "names the program in what is recorded", "log-level": "kill steps count log lines", "log-format": "does not affect the judge",
 	"resolver": "set by the runner for host names", "allow-private": "all sites are on this machine", "as": "has a feature of its own", "store": "has a feature of its own",
@@ -67,6 +67,8 @@ var exceptions = map[string]string{
 	"write-robots": "restores the robots.txt that steps remove", "threshold": "goes with --policy thesis", "min-period-refused": "goes with --policy thesis", "stop-value": "goes with --policy thesis",
 	"changed": "goes with --text-digest", "training-period": "goes with --polls training", "subscribers": "needs numbers of subscribers", "ask-via": "has a feature of its own", "trust-docroot": "has a feature of its own", "include": "drawn with the types of pages",
 	"ca": "the environment has the runner's authority", "proxy": "sites are reached directly",
+	"profile": "sets options that are drawn themselves", "requisites": "fetches images, which no oracle follows",
+	"cookies": "no site here has a login", "client-cert": "no site here wants a certificate", "client-key": "goes with --client-cert", "client-host": "goes with --client-cert",
 	"requests":  "adds records to the archive, which the judge skips",
 	"reachable": "leaves out pages by links, which the oracle of the site does not follow",
 }
