@@ -14,7 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/client/crawl/internal/told"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/seed"
@@ -119,8 +119,8 @@ func (c *Copy) Open() (*Crawler, error) {
 	}
 	dir := cmp.Or(c.State, filepath.Join(c.Dir, ".parley"))
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
-		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, defaultMaxPages), MaxState: cmp.Or(c.MaxState, defaultMaxState),
-		Again: collection.Again{Failing: failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
+		Policy: told.Policy{}, MaxPages: cmp.Or(c.MaxPages, defaultMaxPages), MaxState: cmp.Or(c.MaxState, defaultMaxState),
+		Again: collection.Again{Failing: told.Failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
 		Log: c.Log, Wait: time.Second}) // for a command that reads it at the moment
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (c *Copy) Open() (*Crawler, error) {
 	c.ask(&h.Options, base)
 	h.Options.Spill = col.NewBody
 	return &Crawler{Collection: col, Harvester: h, settings: settings{Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
-		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
+		Strategy: frontier.BreadthFirst{}, Policy: told.Policy{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
 		NoParse: true, NoSitemaps: true, NoFeeds: true, NoStreams: c.NoStream, NoChanges: c.NoChanges,
 		As: c.As, Filter: c.Filter, Token: c.Token, BundleEvery: c.BundleEvery, BundleCount: c.BundleCount, MaxArchive: c.MaxArchive,
 		Temp: dir, Bulk: c.Bulk}}, nil
@@ -143,18 +143,6 @@ func (c *Copy) Open() (*Crawler, error) {
 func anything() seed.Rules {
 	return seed.Rules{RejectWords: []string{}, SessionIDs: []string{}, Drop: []string{}, DynamicExt: []string{}, LogExt: []string{},
 		MaxDepthStatic: -1, MaxDepthDynamic: -1, MaxPerSite: -1, Repeats: -1, MaxURL: -1, SplitWWW: true}
-}
-
-// failing returns the retry intervals after no response, or a temporary error. They
-// are short, since most such faults are the site's as a whole, and it cooperates.
-func failing() (list []time.Duration) {
-	for d := time.Second; d < 5*time.Minute; d *= 2 {
-		list = append(list, d)
-	}
-	for range 12 {
-		list = append(list, 5*time.Minute)
-	}
-	return list
 }
 
 // ask sets the zero fields of h.
@@ -208,23 +196,6 @@ func UserAgent(contact string) string {
 		return name
 	}
 	return name + " (+" + contact + ")"
-}
-
-// told is the policy of a copy: a page is visited when its site has announced it.
-type told struct{}
-
-func (told) Profit(p *fresh.Page, _ time.Time) float64 {
-	if p.Heard.Notified || p.Visits == 0 {
-		return 1
-	}
-	return 0
-}
-
-func (told) Next(p *fresh.Page, _ time.Time) time.Time {
-	if p.Heard.Notified || p.Visits == 0 {
-		return time.Time{}
-	}
-	return collection.Never
 }
 
 // beginOnly makes sure that the one site is in the collection, and begins with its robots.txt.
