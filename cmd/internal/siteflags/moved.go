@@ -31,12 +31,12 @@ func (f *Flags) canonicalFormer() (err error) {
 }
 
 // checkFormerState makes sure that the state of a former base is found where none is named: the default is named after the host.
-func (f *Flags) checkFormerState() error {
-	path, err := command.FindState(f.Base)
-	if err != nil || f.State != path || exists(path) {
+func checkFormerState(p *Place, former []string) error {
+	path, err := command.FindState(p.Base)
+	if err != nil || p.State != path || exists(path) {
 		return nil
 	}
-	for _, was := range f.journal.Former {
+	for _, was := range former {
 		if old, err := command.FindState(was); err == nil && exists(old) {
 			return fmt.Errorf("the state of %s is %s: stop the programs that use it, and mv %s %s, or name it with --state", was, old, old, path)
 		}

@@ -52,7 +52,7 @@ func (f *Flags) Options(askRate float64) []command.Flag {
 
 // Check reports what is wrong with the options.
 func (f *Flags) Check(log *slog.Logger) error {
-	if err := cmp.Or(f.canonical(), f.checkFormerState()); err != nil {
+	if err := cmp.Or(f.canonical(), checkFormerState(&f.Place, f.journal.Former)); err != nil {
 		return err
 	}
 	p := &f.pages
