@@ -67,7 +67,7 @@ var ours = map[string][]string{
 	"internal/engine/indexnow":     {"protocol", "internal/fetch", "internal/clock"},
 	"internal/probe":               {"protocol", "client", "internal/engine/fresh", "internal/engine/trust", "internal/engine/seed", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
 	"client/collection":            {"protocol", "client", "internal/engine/contents", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/mirror", "client/collection/internal/queue", "client/collection/internal/record", "client/collection/internal/urls", "internal/engine/fresh", "internal/engine/frontier", "internal/journal", "internal/warc", "internal/boltfile", "internal/clock", "internal/pause"},
-	"client/crawl":                 {"protocol", "client", "client/collection", "client/crawl/internal/budget", "client/crawl/internal/crosshost", "client/crawl/internal/equal", "client/crawl/internal/explain", "client/crawl/internal/family", "client/crawl/internal/judgement", "client/crawl/internal/sitequeue", "internal/engine/gather", "internal/engine/harvest", "internal/engine/seed", "internal/engine/fresh", "internal/engine/frontier", "internal/engine/poll", "client/crawl/internal/rank", "internal/engine/trust", "internal/fetch", "internal/pause"},
+	"client/crawl":                 {"protocol", "client", "client/collection", "client/crawl/internal/budget", "client/crawl/internal/crosshost", "client/crawl/internal/equal", "client/crawl/internal/explain", "client/crawl/internal/family", "client/crawl/internal/judgement", "client/crawl/internal/moved", "client/crawl/internal/sitequeue", "client/crawl/internal/told", "internal/engine/gather", "internal/engine/harvest", "internal/engine/seed", "internal/engine/fresh", "internal/engine/frontier", "internal/engine/poll", "client/crawl/internal/rank", "internal/engine/trust", "internal/fetch", "internal/pause"},
 	"internal/engine/harvest":      {"protocol", "internal/engine/frontier", "internal/clock", "internal/coding", "internal/inet", "internal/fetch", "internal/pause"},
 	"client/crawl/internal/family": {"internal/engine/frontier"},
 	"internal/engine/gather":       {"protocol", "internal/html", "internal/urlref"},
@@ -84,7 +84,9 @@ var ours = map[string][]string{
 	"client/crawl/internal/equal":     {"protocol", "client/collection", "internal/engine/frontier", "internal/engine/gather"},
 	"client/crawl/internal/explain":   {"client/collection", "internal/engine/fresh", "internal/engine/trust"},
 	"client/crawl/internal/judgement": {"protocol", "client", "client/collection", "internal/engine/frontier", "internal/engine/trust", "internal/engine/fresh"},
+	"client/crawl/internal/moved":     {"protocol", "client", "client/collection", "client/crawl/internal/crosshost", "internal/engine/harvest", "internal/pause"},
 	"client/crawl/internal/sitequeue": {"internal/engine/frontier"},
+	"client/crawl/internal/told":      {"client/collection", "internal/engine/fresh"},
 
 	"internal/engine/contents":            {"protocol", "internal/warc"},
 	"client/collection/internal/changes":  {"protocol", "internal/atomicfile", "internal/engine/contents", "client/collection/internal/record", "internal/boltfile", "internal/journal"},
