@@ -212,7 +212,7 @@ func TestRealPagesHaveTheSameTextInBothFormats(t *testing.T) {
 	for _, dir := range docroots {
 		size = 0
 		for path, page := range machine.Pages(t, dir) {
-			if look(path, page); size > 24<<20 {
+			if look(path, page); size > 8<<20 {
 				break
 			}
 		}
