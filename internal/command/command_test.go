@@ -211,6 +211,7 @@ func TestMisuse(t *testing.T) {
 		{"--docroot=", "--docroot is required"},
 		{"--nonsense", "tool: unknown option --nonsense\n"},
 		{"--docrot=/", `unknown option --docrot; did you mean "--docroot"?`},
+		{"--garce=1m", `unknown option --garce; did you mean "--grace"?`},
 		{"--grce=1m", `unknown option --grce; did you mean "--grace"?`},
 		{"--docroot", "needs an argument: --docroot"},
 		{"--docroot / --grace soon", "want a duration"},

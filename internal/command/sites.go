@@ -161,7 +161,7 @@ func (c *Command) configParser(o *options, site string) ff.ConfigFileParser {
 			case f == nil && (slices.Contains(c.File.Foreign, name) || slices.Contains(c.File.Foreign, "*")):
 				return nil
 			case f == nil:
-				return fmt.Errorf("%s: unknown option %q%s", where, name, didYouMean("", name, optionNames(o.fs)))
+				return fmt.Errorf("%s: unknown option %q%s", where, name, didYouMean("", name, slices.Values(append(slices.Collect(optionNames(o.fs)), c.File.Foreign...))))
 			case first[name] > 0 && !isRepeatable(f):
 				return fmt.Errorf("%s: %s %s: it is already set on line %d, and has one value", where, name, value, first[name])
 			case value == "" && isBool(f):
