@@ -149,6 +149,11 @@ Exit codes: 0 done; 1 something failed, and OUT is unchanged; 2 wrong usage.`,
 				if err != nil {
 					return command.Misusef("--only or --prefix: %v", err)
 				}
+				o := crawl.DefaultOptions()
+				o.Fetch.Contact, o.Fetch.AllowPrivate = contact, true // an index may be of any site
+				if err := o.CheckURL(from); err != nil {
+					return misuse(err)
+				}
 				src := &client.Source{Base: from, UserAgent: crawl.UserAgent(contact), Token: token, Filter: filter}
 				if src.Filter.Agent, err = agentOf(ctx, env, src, program); err != nil {
 					return err

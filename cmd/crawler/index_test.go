@@ -79,7 +79,7 @@ func TestIndexBuildMergeSearch(t *testing.T) {
 		{2, "either --into or --from", []string{"build", all}},
 		{2, "--from needs --program", []string{"build", all, "--from", "https://www.example.org/"}},
 		{2, "need --from", []string{"build", all, "--into", in("one"), "--program", "x.wasm"}},
-		{2, "--program", []string{"build", all, "--from", "https://www.example.org/", "--program", in("none.wasm")}},
+		{2, "--program", []string{"build", all, "--from", "https://www.example.org/", "--contact", "me@example.net", "--program", in("none.wasm")}},
 		{2, "IN is required", []string{"merge", all}},
 		{2, "0 or more", []string{"search", all, "x", "--limit", "-1"}},
 	} {
