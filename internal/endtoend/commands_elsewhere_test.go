@@ -25,6 +25,9 @@ var elsewhere = map[string]map[string]string{
 		"go run ./bench/fresh -data DIR":                    "not run: it takes hours",
 		"go run ./bench/fresh -only 4 -seeds 1":             "bench/fresh TestRun",
 	},
+	"docs/site.md": {
+		"xcaddy build --with github.com/parleyweb/parley/caddy=./caddy --with github.com/parleyweb/parley=.": "caddy TestSite",
+	},
 	"docs/versions.md": {
 		`curl -s -H 'Accept-Encoding: dcz' -H "Available-Dictionary: :$(openssl dgst -sha256 -binary OLD | base64):" URL | zstd -dc --patch-from=OLD`: "examples/nginx TestVersionsBehindNginx",
 	},
@@ -77,7 +80,7 @@ const published = "not run: it needs the published module"
 // noCommands are the beginnings of blocks that are configuration, output, or code of other languages.
 var noCommands = []string{
 	"<?php", "<item ", "#!/bin/sh", "announce() {", "async def ", "asyncio.run(", "atom ", "base ", "for step, err", "fresh in ", "import asyncio", "include ", "location ", "o := ",
-	"on-change ", "state.db ", `{"cursor"`,
+	"on-change ", "server {", "state.db ", "www.example.org {", `{"cursor"`,
 }
 
 // before are commands that a page takes for granted.
