@@ -54,8 +54,8 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 				return nil, err
 			}
 		}
-		pause.Wake(m.in.hurry) // have parsed pages committed now: they may contain the next URLs to fetch
-		m.in.idle.Store(true)
+		pause.Wake(m.in.Hurry) // have parsed pages committed now: they may contain the next URLs to fetch
+		m.in.Idle.Store(true)
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
 		case <-m.work.news:
@@ -63,7 +63,7 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 		case <-ctx.Done():
 		}
 		t.Stop()
-		m.in.idle.Store(false)
+		m.in.Idle.Store(false)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -120,7 +120,7 @@ func (m *manager) wake(now time.Time) time.Time {
 		return next
 	}
 	soon := now.Add(cmp.Or(max(m.c.Patience, 0), time.Minute))
-	idle := true
+	idle := !m.c.Harvester.Paused("") // a crawl that ends waits while all sites are paused
 	if ms := m.front.Wake(now.UnixMilli()); ms > 0 {
 		t := time.UnixMilli(ms)
 		idle = t.After(soon)

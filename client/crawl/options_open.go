@@ -47,11 +47,16 @@ func (o *Options) Open() (*Crawler, error) {
 	if _, err := os.Stat(filepath.Join(into, ".parley", "state.db")); err == nil {
 		return nil, wrong("%s is a copy made by \"crawler follow\": crawl into another directory", into)
 	}
-	if c.Collection, err = collection.Open(into, stored); err != nil {
+	col, err := collection.Open(into, stored)
+	if err != nil {
 		return nil, err
 	}
-	if err := o.begin(c); err != nil {
-		return nil, errors.Join(err, c.Collection.Close())
+	s, err := steering(col)
+	if err == nil {
+		c, err = o.steered(&s, col)
+	}
+	if err != nil {
+		return nil, errors.Join(err, col.Close())
 	}
 	return c, nil
 }

@@ -44,6 +44,7 @@ type run struct {
 	queue         *pageQueue
 	announcements *announcements
 	followers     *followers
+	sources       *sources
 	count         *counters
 	unfetched     []Unfetched // pending fetches of a crawl that has ended
 }
@@ -97,6 +98,13 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 		return err
 	}
 	front, plan, trust := mode.front, mode.plan, mode.trust
+	steered, err := steering(c.Collection)
+	if err != nil {
+		return err
+	}
+	if c.Harvester.Pause(steered.Pauses()); steered.Set() {
+		c.Log.Warn("a person has paused sites, or changed the rate or the scope: see \"crawler status\"", "all_paused", steered.All, "paused", len(steered.Sites))
+	}
 	families := &families{work: work, sites: sites, front: front, share: c.TrapShare, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	reader := &pageReader{c, work, in, sites, judge, trust, count, make(chan *parser, runtime.GOMAXPROCS(0))}
 	for range cap(reader.parsers) {
@@ -111,12 +119,12 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	}
 	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, keep: keep, once: c.Once}
 	hosts := crosshost.New(c.Harvester, sites.crawled, c.Seeder.Agent, protocol.Origin(c.Only), SourceBytes(collection.Robots))
-	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, hosts: hosts, count: count, ends: c.Once, manifest: c.Only}
+	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, hosts: hosts, count: count, ends: c.Once, manifest: c.Only, confined: steered.Scope.Confines()}
 	batch := &batchFetches{c, work, in, sites, reader, followers, count}
 	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, upkeep: keep}
 	answers := &answerHandler{c, work, in, sites, families, reader, sources, count}
 	committer := &committer{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: copies.pages, families: families, plan: plan, count: count, logsVisits: alone}
-	r := &run{work: work, in: in, front: front, sites: sites, families: families, plan: plan, queue: queue, announcements: announcements, followers: followers, count: count}
+	r := &run{work: work, in: in, front: front, sites: sites, families: families, plan: plan, queue: queue, announcements: announcements, followers: followers, sources: sources, count: count}
 
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
@@ -159,7 +167,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	work.cancel() // followers end
 	work.group.Wait()
 	work.begun.Wait()
-	in.close()
+	in.Close()
 	keeping.Wait()
 	if work.failed != nil { // the last commits may have failed, too
 		return work.failed

@@ -22,6 +22,7 @@ type siteTable struct {
 	byID         map[frontier.SiteID]*site
 	byOrigin     map[string]*site
 	due          sourceHeap
+	halted       []*source        // due ones that wait until a person resumes their sites
 	resting      map[*site]bool   // whose pages may have to wait, see rests
 	dirty        map[*site]bool   // whose record is to be stored
 	dirtySources map[*source]bool // followed ones whose record is to be stored
@@ -173,9 +174,9 @@ func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 }
 
 // waits reports whether the pages of a site must wait: its robots.txt is not
-// known yet, or its sources are being fetched (App. W), or it is in a pause.
+// known yet, or its sources are being fetched (App. W), or it is in a pause, of its own or by a person.
 func (t *siteTable) waits(st *site, now time.Time) bool {
-	return st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.firsts > 0 && st.firsts <= mostAsking || now.Before(st.rests())
+	return t.c.Harvester.Paused(st.Origin) || st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.firsts > 0 && st.firsts <= mostAsking || now.Before(st.rests())
 }
 
 // rests returns the end of a site's pause, or of the wait for changes that it still has to send.

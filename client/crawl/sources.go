@@ -58,9 +58,10 @@ type sources struct {
 	count         *counters
 
 	ends     bool   // the crawl ends when nothing is left to fetch
+	confined bool   // a person has set the domains: sites outside get no request. Guarded by the work's lock
 	manifest string // if not empty: the URL of the one manifest to read; no other source is read
 
-	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; nil: no goroutine does so. Guarded by the work's lock
+	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again, 0 for all pages outside of the scope; nil: no goroutine does so. Guarded by the work's lock
 }
 
 // handle handles the response of a source. It returns false if there is no such source.
@@ -173,7 +174,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 		r.count.Heard.Add(1)
 	}
 	out.state = s
-	r.in.put(out)
+	r.in.Put(out)
 }
 
 func faultText(a *harvest.Answer, status int) string {
@@ -315,7 +316,7 @@ func (r *pageReader) named(id frontier.SiteID, l gather.Link) {
 	}
 	r.work.Unlock()
 	if news {
-		r.in.put(result{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
+		r.in.Put(result{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
 	}
 }
 

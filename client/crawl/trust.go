@@ -92,7 +92,7 @@ func (e *earnedTrust) admits(url string) bool {
 }
 
 func (e *earnedTrust) excludes(p *collection.Page) string {
-	if p.By == collection.ByPerson {
+	if p.By == collection.ByPerson || p.Told && p.Signal == collection.ByPerson { // whom the rules do not bind
 		return e.c.Seeder.Forbids(p.URL)
 	}
 	return e.c.Seeder.Excludes(p.URL)
