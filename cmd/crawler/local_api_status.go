@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -33,6 +34,8 @@ type summary struct {
 	Policy  string      `json:"policy,omitempty"` // for revisits, now or when a crawler last ran
 	Price   float64     `json:"price,omitempty"`  // of a visit under that policy, if it has one
 	Copy    *copyStatus `json:"copy,omitempty"`   // set if the collection is a copy of one site
+
+	Steering steer.Steering `json:"steering,omitzero"` // what a person has set
 }
 
 // A siteFault is a problem with a site.
@@ -69,6 +72,9 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 	var err error
 	if s.Aside, err = d.col.Displaced(); err == nil {
 		s.Copy, err = d.copyStatus(req.Context())
+	}
+	if err == nil {
+		s.Steering, err = d.steering()
 	}
 	answer(w, s, err)
 }
@@ -108,10 +114,16 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	_, copied := d.col.Copy() // of which nothing is estimated
+	steering, err := d.steering()
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err)
+		return
+	}
+	paused := steering.Pauses()
 	lines(w, func(yield func(siteRow, error) bool) {
 		for s := range d.col.Sites() {
 			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1, Honest: -1,
-				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet}
+				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet, Paused: paused(s.Origin)}
 			if f := of[s.ID]; f != nil && s.Fault == "" { // nothing is known of a site in trouble
 				if r.PerDay = math.Round(f.perDay*10) / 10; !copied {
 					r.Fresh = f.sum / float64(f.pages)
