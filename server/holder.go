@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/holder"
@@ -23,6 +26,7 @@ import (
 //	GET  /status             the Publisher's Status
 //	POST /look               scan everything now, write the manifest; a Report
 //	POST /accept-deletions   the same, announcing every deletion
+//	POST /self-check         fetch some pages from the web server; a Checked
 //	GET  /NAME               the result of Answers[NAME]
 //	POST /NAME?...           the result of Tasks[NAME]
 //
@@ -51,10 +55,11 @@ var ErrNoHolder = holder.ErrNoHolder
 // Run answers until ctx ends, which also ends requests in progress. It must be
 // called with the journal open.
 func (h *Holder) Run(ctx context.Context) error {
-	return holder.Serve(ctx, h.State, h.mux(), h.Log)
+	return holder.Serve(ctx, h.State, h.Handler(), h.Log)
 }
 
-func (h *Holder) mux() http.Handler {
+// Handler returns a handler that answers the same requests: for pages and programs that may do all that the owner of the journal may.
+func (h *Holder) Handler() http.Handler {
 	reply := func(f func(*http.Request) (any, error)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			v, err := f(r)
@@ -69,23 +74,31 @@ func (h *Holder) mux() http.Handler {
 			web.WriteJSON(w, append(b, '\n'))
 		}
 	}
-	turn := func(do func(context.Context) (inventory.Report, error)) http.HandlerFunc {
-		return reply(func(r *http.Request) (any, error) { return h.settled(r.Context(), do) })
-	}
 	m := http.NewServeMux()
 	m.HandleFunc("GET /status", reply(func(*http.Request) (any, error) { return h.Publisher.Status(), nil }))
-	m.HandleFunc("POST /self-check", reply(func(r *http.Request) (any, error) {
-		return SelfCheck(r.Context(), h.Publisher.Journal, h.HTTP, 0)
-	}))
 	for name, f := range h.Answers {
 		m.HandleFunc("GET /"+name, reply(func(r *http.Request) (any, error) { return f(r.Context()) }))
 	}
-	for name, f := range h.Tasks {
-		m.HandleFunc("POST /"+name, reply(func(r *http.Request) (any, error) { return f(r.Context(), r.URL.Query()) }))
+	for _, name := range append(slices.Collect(maps.Keys(h.Tasks)), "look", "accept-deletions", "self-check") {
+		m.HandleFunc("POST /"+name, reply(func(r *http.Request) (any, error) { return h.Do(r.Context(), name, r.URL.Query()) }))
 	}
-	m.HandleFunc("POST /look", turn(h.Publisher.Turn))
-	m.HandleFunc("POST /accept-deletions", turn(h.Publisher.AcceptDeletions))
 	return m
+}
+
+// Do does what a POST to /name does.
+func (h *Holder) Do(ctx context.Context, name string, parameters url.Values) (any, error) {
+	switch name {
+	case "look":
+		return h.settled(ctx, h.Publisher.Turn)
+	case "accept-deletions":
+		return h.settled(ctx, h.Publisher.AcceptDeletions)
+	case "self-check":
+		return SelfCheck(ctx, h.Publisher.Journal, h.HTTP, 0)
+	}
+	if f := h.Tasks[name]; f != nil {
+		return f(ctx, parameters)
+	}
+	return nil, fmt.Errorf("%.80q is no task", name)
 }
 
 // settlePatience is how long a requested scan waits for files that are being

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // An Output is a file or files written from a journal besides the manifest: a sitemap,
@@ -33,6 +34,9 @@ type OutputStatus struct {
 	Name   string `json:"name"`
 	Writes int    `json:"writes"`          // by this process
 	Error  string `json:"error,omitempty"` // why the last write failed; empty if it did not
+
+	// CurrentAt is when this process last wrote it, or found it up to date; zero if never.
+	CurrentAt time.Time `json:"current_at,omitzero"`
 }
 
 // outputStates is what a Publisher knows about its Outputs. Any goroutine may call its methods.
@@ -49,6 +53,8 @@ type outputState struct {
 	at     uint64 // what now returned before the last write; zero if this process has not written it
 	writes int
 	err    error
+
+	current time.Time // see OutputStatus
 }
 
 // now returns a number that grows whenever the outputs need another Write: when the journal changes, and when a
@@ -77,7 +83,7 @@ func (s *outputStates) write(ctx context.Context, outputs []Output, j *Journal) 
 			x.err = fmt.Errorf("write %s: %w", o, x.err)
 			errs = append(errs, x.err)
 		} else {
-			x.at = at
+			x.at, x.current = at, time.Now()
 		}
 		if did {
 			wrote = true
@@ -106,7 +112,7 @@ func (s *outputStates) status(outputs []Output) (list []OutputStatus) {
 	for i, o := range outputs {
 		st := OutputStatus{Name: o.String()}
 		if i < len(s.list) {
-			st.Writes = s.list[i].writes
+			st.Writes, st.CurrentAt = s.list[i].writes, s.list[i].current
 			if err := s.list[i].err; err != nil {
 				st.Error = err.Error()
 			}

@@ -129,6 +129,13 @@ func TestOutputs(t *testing.T) {
 	if at := w.pub.Published(); at != published || st.Manifest != w.journal.Head() {
 		t.Errorf("published at %v although b was not written, was %v", at, published)
 	}
+	for i := range st.Outputs {
+		if current := &st.Outputs[i].CurrentAt; current.IsZero() {
+			t.Errorf("%s was never current", st.Outputs[i].Name)
+		} else {
+			*current = time.Time{}
+		}
+	}
 	if len(st.Outputs) != 3 || st.Outputs[0] != (server.OutputStatus{Name: "a", Writes: 3}) ||
 		st.Outputs[1] != (server.OutputStatus{Name: "b", Writes: 1, Error: "write b: disk full"}) || !strings.Contains(st.Error, "disk full") {
 		t.Errorf("%+v", st)

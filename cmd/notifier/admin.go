@@ -9,25 +9,33 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
 )
 
 // adminHandler serves /metrics for Prometheus, and /healthz: 200 while all is
-// well, 503 while something needs a person, with the status as JSON in both cases.
-func adminHandler(p *server.Publisher, n *doors.Notifier, f *forms) http.Handler {
+// well, 503 while something needs a person, with the status as JSON in both cases. Behind the guard it serves the page about the
+// site, and below /api/ what the holder answers. Streams end when done is closed.
+func adminHandler(s *sitePage, guard *admin.Guard, done <-chan struct{}) http.Handler {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{p, n, f})
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{s.publisher, s.notifier, s.forms})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		s := p.Status()
+		status := s.publisher.Status()
 		w.Header().Set("Content-Type", "application/json")
-		if !s.Whole || s.MassHeld || s.Error != "" || f.evidence != nil && f.evidence.Status().Mass {
+		if !status.Whole || status.MassHeld || status.Error != "" || s.forms.evidence != nil && s.forms.evidence.Status().Mass {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		json.NewEncoder(w).Encode(s)
+		json.NewEncoder(w).Encode(status)
 	})
+	page, guarded := s.page(done), http.NewServeMux()
+	guarded.Handle("GET /{$}", page)
+	guarded.HandleFunc("GET /events", page.Events)
+	guarded.HandleFunc("POST /do/{task}", s.do)
+	guarded.Handle("/api/", http.StripPrefix("/api", s.holder.Handler()))
+	mux.Handle("/", guard.Handler(guarded))
 	return mux
 }
 

@@ -122,6 +122,14 @@ type purged struct {
 	Versions bool   `json:"versions"`
 }
 
+func (p purged) String() string {
+	versions := "no old versions"
+	if p.Versions {
+		versions = "its old versions"
+	}
+	return fmt.Sprintf("%s: discarded %d archives and %s", p.URL, p.Archives, versions)
+}
+
 // purge discards what is stored of a page besides its current bytes: archives that contain it, its old
 // versions, and cached responses.
 func (f *forms) purge(n *doors.Notifier, page string) (p purged, err error) {

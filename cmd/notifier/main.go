@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
@@ -60,8 +61,8 @@ text that should never have been public:
     notifier recheck --base https://www.example.org/
     notifier purge --base https://www.example.org/ https://www.example.org/staff/rota.html
 
-Serve metrics and health on a separate address:
-    notifier ... --admin 127.0.0.1:8640       then GET /metrics, /healthz
+Serve a page about the site, metrics and health on a separate address:
+    notifier ... --admin 127.0.0.1:8640       then GET /, /metrics, /healthz
 
 Show the state of the site:
     notifier status --base https://www.example.org/
@@ -76,6 +77,7 @@ type daemon struct {
 	limits        doors.Limits
 	welcome       protocol.Welcome
 	listen, admin string
+	adminToken    string
 	proxies       caller.Proxies
 	noSelfCheck   bool
 }
@@ -100,11 +102,12 @@ func notifier() *command.Command {
 			{Title: "The site", Options: []string{"docroot", "base", "exclude", "robots"}},
 			{Title: "Output", Options: []string{"out", "sitemap", "state"}},
 			{Title: "Delivery", Options: []string{"listen", "preset", "callers", "ask-via"}},
-			{Title: "Operation", Options: []string{"admin", "config", "log-level"}},
+			{Title: "Operation", Options: []string{"admin", "admin-token", "config", "log-level"}},
 		},
 		Flags: slices.Concat(d.site.Options(50), d.site.DoorOptions(), []command.Flag{
 			bind("listen", &d.listen, "listen on `ADDRESS` for requests from the web server"),
-			bind("admin", &d.admin, "serve metrics and health on `ADDRESS`"),
+			bind("admin", &d.admin, "serve a page about the site, metrics and health on `ADDRESS`"),
+			bind("admin-token", &d.adminToken, "require for the page, not for metrics and health, a token in `FILE`, one per line, read at the start (default: the page is served only to this machine)"),
 			bind("grace", &p.Grace, "announce a missing page as deleted after `TIME`"),
 			bind("look-every", &p.ScanEvery, "scan the whole site every `TIME`, even without file system events"),
 			bind("write-every", &p.WriteEvery, "while changes keep coming, write the manifest at most every `TIME`"),
@@ -137,7 +140,11 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err := d.site.Check(env.Log); err != nil {
 		return err
 	}
-	tokens, err := readTokens(d.site.Tokens())
+	tokens, err := command.ReadTokens("announce-tokens", d.site.Tokens())
+	if err != nil {
+		return err
+	}
+	adminTokens, err := command.ReadTokens("admin-token", d.adminToken)
 	if err != nil {
 		return err
 	}
@@ -213,9 +220,9 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	var admin net.Listener
+	var adminListener net.Listener
 	if d.admin != "" {
-		if admin, err = net.Listen("tcp", d.admin); err != nil {
+		if adminListener, err = net.Listen("tcp", d.admin); err != nil {
 			doors.Close()
 			return err
 		}
@@ -234,8 +241,14 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		})
 	}
 	own("doors", func() error { return serve(ctx, doors, t.doors(f.doors(n, d.site.Base), d.site.Base), n.Close) })
-	if admin != nil {
-		own("admin", func() error { return serve(ctx, admin, adminHandler(p, n, f), nil) })
+	if adminListener != nil {
+		page := &sitePage{base: d.site.Base, journal: journal, publisher: p, notifier: n, forms: f, senders: &t, rules: rules, holder: holder}
+		if logs := d.site.AccessLogs(); len(logs) > 0 {
+			page.costs = &crawlerCosts{logs: logs, log: env.Log}
+			own("crawler costs", func() error { return page.costs.run(ctx) })
+		}
+		guard := &admin.Guard{Tokens: adminTokens, Listener: adminListener.Addr()}
+		own("admin", func() error { return serve(ctx, adminListener, adminHandler(page, guard, ctx.Done()), nil) })
 	}
 	own("hangups", func() error {
 		for {

@@ -102,11 +102,7 @@ Exit codes: 0 done; 1 something failed; 2 wrong usage.`,
 			if err := postToNotifier(ctx, &site, "/purge?url="+url.QueryEscape(env.Args[0]), &p); err != nil {
 				return err
 			}
-			versions := "no old versions"
-			if p.Versions {
-				versions = "its old versions"
-			}
-			fmt.Fprintf(env.Stdout, "%s: discarded %d archives and %s\n", p.URL, p.Archives, versions)
+			fmt.Fprintln(env.Stdout, p)
 			return nil
 		},
 	}

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 
 	"github.com/parleyweb/parley/internal/site/ping"
 )
@@ -93,34 +89,4 @@ func (t *senders) doors(n http.Handler, base string) http.Handler {
 			n.ServeHTTP(w, r)
 		}
 	})
-}
-
-// shortestToken is the minimum length of a token, in bytes.
-const shortestToken = 16
-
-// readTokens reads a file of tokens, one a line. Lines that begin with "#" are ignored.
-func readTokens(path string) ([]string, error) {
-	if path == "" {
-		return nil, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("--announce-tokens: %w", err)
-	}
-	defer f.Close()
-	var tokens []string
-	for s := bufio.NewScanner(f); s.Scan(); {
-		token := strings.TrimSpace(s.Text())
-		switch {
-		case token == "" || token[0] == '#':
-		case len(token) < shortestToken || strings.ContainsAny(token, " \t"):
-			return nil, fmt.Errorf("--announce-tokens %s: a token has fewer than %d characters, or contains a space: \"openssl rand -hex 16\" makes a good one", path, shortestToken)
-		default:
-			tokens = append(tokens, token)
-		}
-	}
-	if len(tokens) == 0 {
-		return nil, fmt.Errorf("--announce-tokens %s: the file has no token", path)
-	}
-	return tokens, nil
 }

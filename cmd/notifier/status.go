@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/internal/site/ping"
@@ -67,7 +68,11 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 				if robots.Robots != "" {
 					printLine(env, "robots.txt", "%s", robots.Robots)
 				}
-				printForms(env, forms)
+				if forms != nil {
+					for _, f := range forms.facts() {
+						printLine(env, f.Name, "%s", f.Text)
+					}
+				}
 				printTellers(env, told)
 			}
 			if err != nil {
@@ -111,18 +116,19 @@ func printTellers(env *command.Env, t tellersStatus) {
 	}
 }
 
-// printForms prints the forms in which changes are delivered, with their counts.
-func printForms(env *command.Env, s *formsStatus) {
-	if s == nil {
-		return
-	}
-	printLine(env, "delivers", "%s", s.On)
+// A fact is a line about the site.
+type fact struct{ Name, Text string }
+
+// facts returns the forms in which changes are delivered, with their counts.
+func (s *formsStatus) facts() (list []fact) {
+	add := func(name, format string, args ...any) { list = append(list, fact{name, fmt.Sprintf(format, args...)}) }
+	add("delivers", "%s", s.On)
 	if e := s.Evidence; e != nil {
-		printLine(env, "evidence", "%s", e)
+		add("evidence", "%s", e)
 	}
 	for _, form := range protocol.Forms() {
 		if f, ok := s.Forms[form]; ok {
-			printLine(env, "as "+string(form), "%d subscribers; %d messages and %d responses, %s", f.Streams, f.Frames, f.Answers, size(f.Bytes))
+			add("as "+string(form), "%d subscribers; %d messages and %d responses, %s", f.Streams, f.Frames, f.Answers, admin.Size(f.Bytes))
 		}
 	}
 	if v := s.Versions; v != nil {
@@ -130,31 +136,19 @@ func printForms(env *command.Env, s *formsStatus) {
 		if v.Trouble {
 			trouble = "; new versions cannot be written now"
 		}
-		printLine(env, "versions", "%d stored, %s; %d differences made, delivered %d times, %d refused%s", v.Versions, size(v.Bytes), v.Deltas, v.Given, v.Refused, trouble)
+		add("versions", "%d stored, %s; %d differences made, delivered %d times, %d refused%s", v.Versions, admin.Size(v.Bytes), v.Deltas, v.Given, v.Refused, trouble)
 	}
 	if a := s.Archive; a != nil {
 		state := "none yet"
 		if a.Items > 0 || !a.Cursor.IsZero() {
-			state = fmt.Sprintf("%d pages, %s, at %s", a.Items, size(a.Bytes), a.Cursor)
+			state = fmt.Sprintf("%d pages, %s, at %s", a.Items, admin.Size(a.Bytes), a.Cursor)
 		}
-		printLine(env, "archive", "%s; %d made, %d failed", state, a.Made, a.Failed)
+		add("archive", "%s; %d made, %d failed", state, a.Made, a.Failed)
 	}
 	if a := s.Agents; a != nil {
-		printLine(env, "agents", "%d programs, %d runs, %d failed", a.Programs, a.Runs, a.Failed)
+		add("agents", "%d programs, %d runs, %d failed", a.Programs, a.Runs, a.Failed)
 	}
-}
-
-// size formats bytes for people.
-func size(n int64) string {
-	for _, unit := range []struct {
-		of   int64
-		name string
-	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
-		if n >= unit.of {
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.of), unit.name)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
+	return list
 }
 
 func lastAnswer(e ping.EngineStatus) string {

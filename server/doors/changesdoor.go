@@ -89,7 +89,9 @@ const makingRetry = 10 * time.Second
 func (d *changesDoor) poll(w http.ResponseWriter, r *http.Request, s *selection, m protocol.Message, count int, wait time.Duration) (protocol.Message, *web.Problem, error) {
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
-	leave, p := d.subscribers.admit(r, &longRequest{stop: stop, cut: func() { stop(errShutdown) }})
+	request := newLongRequest(r, s, m.To, false)
+	request.stop, request.cut = stop, func() { stop(errShutdown) }
+	leave, p := d.subscribers.admit(r, request)
 	if p != nil {
 		return m, p, nil
 	}

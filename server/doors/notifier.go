@@ -242,3 +242,6 @@ func (n *Notifier) Stats() Stats {
 	t := n.open()
 	return t.counts.stats(t.subscribers.admitted.Now())
 }
+
+// Listeners returns the clients that wait for changes now, the earliest first.
+func (n *Notifier) Listeners() []Listener { return n.open().subscribers.list() }

@@ -66,7 +66,9 @@ func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 	defer cut()
 	loop, stop := context.WithCancelCause(life)
 	defer stop(nil)
-	leave, p := d.subscribers.admit(r, &longRequest{stop: stop, cut: cut})
+	request := newLongRequest(r, sel, after, true)
+	request.stop, request.cut = stop, cut
+	leave, p := d.subscribers.admit(r, request)
 	if p != nil {
 		return p
 	}
@@ -90,7 +92,7 @@ func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 			}
 		}
 	}()
-	s := &stream{door: d, r: r, conn: conn, sel: sel, at: after, said: after, packing: d.packed()[conn.Subprotocol()]}
+	s := &stream{door: d, r: r, conn: conn, request: request, sel: sel, at: after, said: after, packing: d.packed()[conn.Subprotocol()]}
 	err = s.run(life, loop)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		d.counts.slow.Add(1)
@@ -134,6 +136,7 @@ type stream struct {
 	door    *streamDoor
 	r       *http.Request
 	conn    *wsconn.Conn
+	request *longRequest
 	packing wsconn.Packing // nil: messages are text
 	sel     *selection
 	at      protocol.Cursor // everything up to here was sent, or is not for this reader
@@ -153,6 +156,7 @@ func (s *stream) run(life, loop context.Context) error {
 	}
 	for {
 		err := s.turn(life, loop)
+		s.request.reached(s.at)
 		switch {
 		case s.broken != nil: // this ends loop as well, so it is checked first
 			return s.broken

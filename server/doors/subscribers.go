@@ -5,8 +5,10 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
@@ -25,10 +27,13 @@ type subscribers struct {
 	served   sync.WaitGroup
 }
 
-// A longRequest is a long-lived request: a stream, or a long poll that waits.
+// A longRequest is a long-lived request: a stream, a long poll that waits, or a run of a program.
 type longRequest struct {
 	stop context.CancelCauseFunc // ends it gracefully
 	cut  context.CancelFunc      // ends it at once
+
+	listener Listener                        // without the cursor
+	at       atomic.Pointer[protocol.Cursor] // that the client has reached; nil for a run of a program
 }
 
 // errShutdown is the reason when close stops long requests.

@@ -3,7 +3,7 @@ package siteflags
 // NotifierOnly names the options that only notifier has. Rdfgen ignores them in a configuration file, so that
 // both can use the same one; a test keeps the list complete.
 func NotifierOnly() []string {
-	names := []string{"listen", "admin", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address", "trusted-proxy",
+	names := []string{"listen", "admin", "admin-token", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address", "trusted-proxy",
 		"welcome-rate", "welcome-connections", "welcome-batch",
 		"no-self-check"}
 	for _, o := range new(Flags).DoorOptions() {

@@ -142,6 +142,9 @@ func (f *Flags) canonical() error {
 // docroot nor a list is needed.
 func (f *Flags) Tokens() string { return f.pages.tokens }
 
+// AccessLogs returns the patterns of the site's access logs; nil if there are none.
+func (f *Flags) AccessLogs() []string { return f.pages.logs }
+
 // JournalOptions returns the options of the site's journal.
 func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 	o := f.journal

@@ -35,17 +35,33 @@ type RobotsStatus struct {
 	Lost   bool   `json:"robots_lost,omitempty"` // a person is needed
 }
 
-// Attention returns what a person has to do, as a running notifier sees it; nil if nothing. e may be nil.
+// A Need is something that a person has to do.
+type Need struct {
+	About, Text string
+	Task        string // of the running notifier (see server.Holder), by which a person says that this is intended; empty if there is none
+}
+
+// Needs returns what a person has to do, as a running notifier sees it, the most urgent first. e may be nil.
+func Needs(s server.Status, robots RobotsStatus, e *evidence.Status) (list []Need) {
+	if s.MassHeld {
+		list = append(list, Need{"deletions", fmt.Sprintf("%d pages are missing: if they were deleted on purpose, run rdfgen --accept-deletions", s.Held), "accept-deletions"})
+	}
+	if e != nil && e.Mass {
+		list = append(list, Need{"refusals", fmt.Sprintf("the web server refuses %d or more pages that used to be public: no content is delivered and no deletion is announced until it serves them again, or until you run notifier recheck --accept-refusals", e.Suspect), "accept-refusals"})
+	}
+	if robots.Lost {
+		list = append(list, Need{About: "robots.txt", Text: "robots.txt is missing or has no rule: restore it, or, to allow everything, give it the two lines \"User-agent: *\" and \"Disallow:\""})
+	}
+	if s.Error != "" {
+		list = append(list, Need{About: "scan", Text: s.Error})
+	}
+	return list
+}
+
+// Attention returns the most urgent of Needs as an error; nil if there is none.
 func Attention(s server.Status, robots RobotsStatus, e *evidence.Status) error {
-	switch {
-	case s.MassHeld:
-		return fmt.Errorf("%d pages are missing: if they were deleted on purpose, run rdfgen --accept-deletions", s.Held)
-	case e != nil && e.Mass:
-		return fmt.Errorf("the web server refuses %d or more pages that used to be public: no content is delivered and no deletion is announced until it serves them again, or until you run notifier recheck --accept-refusals", e.Suspect)
-	case robots.Lost:
-		return errors.New("robots.txt is missing or has no rule: restore it, or, to allow everything, give it the two lines \"User-agent: *\" and \"Disallow:\"")
-	case s.Error != "":
-		return errors.New(s.Error)
+	if list := Needs(s, robots, e); len(list) > 0 {
+		return errors.New(list[0].Text)
 	}
 	return nil
 }

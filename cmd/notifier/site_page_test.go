@@ -1,0 +1,211 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/wsconn"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+)
+
+// page returns the page about the site.
+func (s *sidecar) page(header ...string) string {
+	s.Helper()
+	code, text := ask(s.T, "GET", "http://"+s.admin+"/", "", append(header, "Accept", "text/html")...)
+	if code != 200 {
+		s.Errorf("the page: %d: %s", code, text)
+	}
+	return text
+}
+
+// press sends a form of the page, as a browser does, and returns the answer.
+func (s *sidecar) press(task string, fields ...string) (int, string) {
+	s.Helper()
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return ask(s.T, "POST", "http://"+s.admin+"/do/"+task, form.Encode(), "Content-Type", "application/x-www-form-urlencoded",
+		"Origin", "http://"+s.admin, "Accept", "text/html")
+}
+
+// shows waits until the page contains a text.
+func (s *sidecar) shows(what, text string) {
+	s.Helper()
+	s.Log("waiting until the page shows " + what)
+	until(s.T, func() bool {
+		code, page := get("http://" + s.admin + "/")
+		return code == 200 && strings.Contains(page, text)
+	})
+}
+
+// Somebody who runs a site looks at its page: a crawler listens, an edit reaches it, most pages vanish, and a button accepts that.
+func TestSitePage(t *testing.T) {
+	files := map[string]string{}
+	for i := range 30 {
+		files[fmt.Sprintf("p/%d.html", i)] = text(fmt.Sprint(i))
+	}
+	s := startSidecar(t, files, "--sitemap", filepath.Join(t.TempDir(), "sitemap.xml"), "--versions", "1MB", "--serve-pages", "--trust-docroot")
+	if page := s.page(); !strings.Contains(page, "Nothing needs a person.") || !strings.Contains(page, ">Nobody is connected now.") ||
+		!strings.Contains(page, "<dt>Pages</dt><dd>30</dd>") || !strings.Contains(page, "No change has been recorded since the first scan.") || !strings.Contains(page, "sitemap.xml") {
+		t.Errorf("at first: %s", page)
+	}
+
+	start := s.head()
+	conn, err := wsconn.Dial(t.Context(), s.base+"parley/stream?after="+start.String(), http.Header{"User-Agent": {"<b>NiceBot</b>" + strings.Repeat("x", 10_000)}}, nil,
+		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(1000, "")
+	s.shows("a listener", "&lt;b&gt;NiceBot&lt;/b&gt;xxx")
+	s.write("p/1.html", strings.Replace(text("1"), "A page", `<img src=x onerror=alert(1)>`+strings.Repeat("y", 100_000), 1))
+	if _, err := conn.Read(t.Context()); err != nil { // the hello
+		t.Fatal(err)
+	}
+	s.shows("the change", "<bdi>"+s.base+"p/1.html</bdi>")
+	s.shows("how far it has come", `data-label="Reached">1 of 1</td>`)
+	if page := s.page(); strings.Contains(page, "<img") || strings.Contains(page, "<b>Nice") || len(page) > 60_000 {
+		t.Errorf("%d bytes, with hostile text: %s", len(page), page)
+	}
+
+	// Most pages vanish. The button wants a confirmation, by somebody who has seen how many there are.
+	for i := 10; i < 30; i++ {
+		if err := os.Remove(filepath.Join(s.root, fmt.Sprintf("p/%d.html", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.shows("a mass disappearance", "20 pages are missing: if they were deleted on purpose")
+	s.shows("the missing pages", "<li><bdi>"+s.base+"p/10.html</bdi></li>")
+	for _, tt := range []struct {
+		fields []string
+		want   string
+	}{
+		{nil, "check the box"},
+		{[]string{"seen", "20"}, "check the box"},
+		{[]string{"sure", "yes"}, "look again"},
+		{[]string{"sure", "yes", "seen", "19"}, "it is about 20 pages now, and the page showed 19"},
+	} {
+		if code, answer := s.press("accept-deletions", tt.fields...); code != 409 || !strings.Contains(answer, tt.want) {
+			t.Errorf("accept deletions with %q: %d: %s", tt.fields, code, answer)
+		}
+	}
+	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "20"); code != 200 || !strings.Contains(answer, "gone 20") {
+		t.Errorf("accept deletions: %d: %s", code, answer)
+	}
+	s.shows("after that", "Nothing needs a person.")
+	s.shows("after that", "<dt>Pages</dt><dd>10</dd>")
+
+	// The other buttons.
+	for task, want := range map[string]string{"look": "The site was scanned", "self-check": "10 of 10 pages were checked", "recheck": "The notifier checks", "purge": "discarded"} {
+		if code, answer := s.press(task, "url", s.base+"p/1.html"); code != 200 || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d: %s", task, code, answer)
+		}
+	}
+	if code, answer := s.press("purge", "url", "https://elsewhere.example/"); code != 409 || !strings.Contains(answer, "is not a page of "+s.base) {
+		t.Errorf("purge of a page of another site: %d: %s", code, answer)
+	}
+	for _, task := range []string{"does", "accept-refusals", "nothing"} {
+		if code, _ := s.press(task); code != 409 {
+			t.Errorf("%s: %d", task, code)
+		}
+	}
+	if code, _ := s.press("robots-now", "sure", "yes"); code != 200 {
+		t.Errorf("robots-now: %d", code)
+	}
+
+	// Other sites, and names that lead here, get nothing.
+	for _, header := range [][]string{{"Origin", "http://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, nil} {
+		if code, _ := ask(t, "POST", "http://"+s.admin+"/api/look", "", header...); code != 403 {
+			t.Errorf("a POST with %q: %d", header, code)
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.admin+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "evil.example"
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 403 {
+		t.Errorf("with another Host: %d", resp.StatusCode)
+	}
+}
+
+// head returns the newest cursor.
+func (s *sidecar) head() protocol.Cursor {
+	s.Helper()
+	var status server.Status
+	code, text := get("http://" + s.admin + "/api/status")
+	if err := json.Unmarshal([]byte(text), &status); err != nil || code != 200 {
+		s.Fatalf("status: %d, %v: %s", code, err, text)
+	}
+	return status.Head
+}
+
+// With a token, the page is for those who have it; metrics and health are for all. A log shows what crawlers cost.
+func TestSitePageWithToken(t *testing.T) {
+	dir := t.TempDir()
+	const token = "0123456789abcdef"
+	for name, text := range map[string]string{"tokens": "# admins\n" + token + "\n", "access.log": accessLog(40)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := startSidecar(t, map[string]string{"a.html": text("a")}, "--admin-token", filepath.Join(dir, "tokens"), "--access-log", filepath.Join(dir, "access.log"))
+	admin := "http://" + s.admin
+	for path, want := range map[string]int{"/": 401, "/events": 401, "/api/status": 401, "/nothing": 401, "/metrics": 200, "/healthz": 200, "/admin.css": 200, "/admin.js": 200} {
+		if code, answer := ask(t, "GET", admin+path, ""); code != want || strings.Contains(answer, "a.html") {
+			t.Errorf("%s without a token: %d: %s", path, code, answer)
+		}
+	}
+	if code, _ := ask(t, "POST", admin+"/api/look", "", "Authorization", "Bearer "+token); code != 200 {
+		t.Errorf("a program scans: %d", code)
+	}
+	if code, answer := ask(t, "GET", admin+"/api/status", "", "Authorization", "Bearer "+token); code != 200 || !strings.Contains(answer, `"items":1`) {
+		t.Errorf("a program reads the status: %d: %s", code, answer)
+	}
+	if code, _ := ask(t, "POST", admin+"/api/look", "", "Authorization", "Bearer "+token+"0"); code != 401 {
+		t.Errorf("with a wrong token: %d", code)
+	}
+	resp, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(login(t, admin, token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 303 || len(resp.Cookies()) != 1 {
+		t.Fatalf("login: %d, %v", resp.StatusCode, resp.Header)
+	}
+	cookie := []string{"Cookie", resp.Cookies()[0].Name + "=" + resp.Cookies()[0].Value}
+	until(t, func() bool { return strings.Contains(s.page(cookie...), "Requests of crawlers") })
+	if page := s.page(cookie...); !strings.Contains(page, "<bdi>Googlebot</bdi>") || !strings.Contains(page, "<dd>40<small>of 40 in 1 day<") || !strings.Contains(page, "Log out") {
+		t.Errorf("the page: %s", page)
+	}
+}
+
+func login(t *testing.T, admin, token string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", admin+"/login", strings.NewReader("token="+token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", admin)
+	return r
+}
+
+// accessLog returns the lines of n requests of a crawler, now.
+func accessLog(n int) string {
+	return strings.Repeat(`66.249.66.1 - - [`+time.Now().Format("02/Jan/2006:15:04:05 -0700")+`] "GET /a.html HTTP/1.1" 200 5120 "-" "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"`+"\n", n)
+}

@@ -1,0 +1,295 @@
+package admin_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/internal/admin"
+)
+
+// A desk is a page with two sections, on a server that is reached in memory.
+type desk struct {
+	*testing.T
+	page   *admin.Page
+	accept chan net.Conn
+	server *http.Server
+	ended  chan error
+	close  func() // ends the streams
+
+	mu    sync.Mutex // guards the rest
+	texts map[string]string
+	reads int
+}
+
+func openDesk(t *testing.T) *desk {
+	done := make(chan struct{})
+	d := &desk{T: t, accept: make(chan net.Conn), ended: make(chan error, 1), close: sync.OnceFunc(func() { close(done) }), texts: map[string]string{"a": "first", "b": "second"}}
+	d.page = &admin.Page{Title: "https://www.example.org/", Subtitle: "test", Done: done,
+		Sections:  []admin.Section{{ID: "needs", Title: "Needs a person", Alert: true}, {ID: "rest", Title: "The rest"}},
+		Templates: template.Must(admin.Templates().Parse(`{{define "needs"}}<p>{{cut 40 .a}}</p>{{end}}{{define "rest"}}<p>{{cut 40 .b}}</p>{{end}}`)),
+		Data: func(context.Context) (any, error) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.reads++
+			return map[string]string{"a": d.texts["a"], "b": d.texts["b"]}, nil
+		}}
+	m := http.NewServeMux()
+	m.Handle("GET /{$}", d.page)
+	m.HandleFunc("GET /events", d.page.Events)
+	d.server = &http.Server{Handler: m}
+	go func() { d.ended <- d.server.Serve(d) }()
+	return d
+}
+
+// The methods of net.Listener.
+func (d *desk) Accept() (net.Conn, error) {
+	if c, ok := <-d.accept; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (d *desk) Close() error   { close(d.accept); return nil }
+func (d *desk) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+
+// set changes what a section shows.
+func (d *desk) set(name, text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.texts[name] = text
+}
+
+func (d *desk) read() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reads
+}
+
+// dial connects, and sends a request for events after a rendering.
+func (d *desk) dial(after string) net.Conn {
+	ours, theirs := net.Pipe()
+	d.accept <- theirs
+	if _, err := ours.Write([]byte("GET /events?after=" + after + " HTTP/1.1\r\nHost: localhost\r\n\r\n")); err != nil {
+		d.Error(err)
+	}
+	return ours
+}
+
+// A viewer reads the events of a page.
+type viewer struct {
+	conn   net.Conn
+	status int
+	events chan event // closed at the end of the stream
+}
+
+type event struct {
+	id, name string
+	sections map[string]string
+}
+
+func (d *desk) view(after string) *viewer {
+	v := &viewer{conn: d.dial(after), events: make(chan event, 100)}
+	resp, err := http.ReadResponse(bufio.NewReader(v.conn), nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	v.status = resp.StatusCode
+	go func() {
+		defer close(v.events)
+		defer v.conn.Close()
+		var e event
+		for s := bufio.NewScanner(resp.Body); s.Scan(); {
+			name, value, _ := strings.Cut(s.Text(), ": ")
+			switch {
+			case name == "id":
+				e.id = value
+			case name == "event":
+				e.name = value
+			case name == "data":
+				json.Unmarshal([]byte(value), &e.sections)
+			case s.Text() == "" && (e.id != "" || e.name != ""):
+				v.events <- e
+				e = event{}
+			}
+		}
+	}()
+	return v
+}
+
+// now returns the events that have arrived, in words.
+func (v *viewer) now() (list []string) {
+	synctest.Wait()
+	for {
+		select {
+		case e, ok := <-v.events:
+			if !ok {
+				return append(list, "end")
+			}
+			text := e.name
+			for _, id := range []string{"needs", "rest"} {
+				if html, ok := e.sections[id]; ok {
+					text += id + " " + html + " "
+				}
+			}
+			list = append(list, strings.TrimSpace(text))
+		default:
+			return list
+		}
+	}
+}
+
+func same(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// Two people have the page open. Each gets the sections that change, once, from one rendering in a second; then the program ends.
+func TestSectionsFollowTheProgram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openDesk(t)
+		one, two := d.view("0"), d.view("0")
+		same(t, "at first", one.now(), "needs <p>first</p> rest <p>second</p>")
+		same(t, "at first", two.now(), "needs <p>first</p> rest <p>second</p>")
+		time.Sleep(5 * time.Second)
+		same(t, "without a change", one.now())
+		d.set("b", "changed <b>")
+		time.Sleep(2 * time.Second)
+		same(t, "after a change", one.now(), "rest <p>changed &lt;b&gt;</p>")
+		same(t, "after a change", two.now(), "rest <p>changed &lt;b&gt;</p>")
+		d.set("a", "on and off")
+		d.set("a", "first")
+		time.Sleep(14 * time.Second)
+		same(t, "after silence", one.now(), "beat")
+		if n := d.read(); n < 10 || n > 23 {
+			t.Errorf("the data was read %d times in 21 s", n)
+		}
+		d.close()
+		end, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := d.server.Shutdown(end); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-d.ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+		if got := one.now(); got[len(got)-1] != "end" {
+			t.Errorf("the stream has not ended: %q", got)
+		}
+		two.now()
+	})
+}
+
+// A browser that comes back gets what changed meanwhile, also from a program that was restarted.
+func TestComingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openDesk(t)
+		defer d.server.Close()
+		defer d.close()
+		v := d.view("0")
+		synctest.Wait()
+		id := (<-v.events).id
+		v.conn.Close()
+		same(t, "connection lost", v.now(), "end")
+		v = d.view(id)
+		same(t, "back at once", v.now())
+		v.conn.Close()
+		d.set("a", "news")
+		time.Sleep(time.Minute)
+		v = d.view(id)
+		same(t, "back after a change", v.now(), "needs <p>news</p>")
+		v.conn.Close()
+		for name, after := range map[string]string{"an earlier process": "1", "a clock that was ahead": "9999999999999999999", "nonsense": "x"} {
+			v = d.view(after)
+			same(t, name, v.now(), "needs <p>news</p> rest <p>second</p>")
+			v.conn.Close()
+		}
+		n := d.read()
+		time.Sleep(time.Hour)
+		if d.read() != n {
+			t.Errorf("the data was read %d times without a viewer", d.read()-n)
+		}
+	})
+}
+
+// There is room for one viewer. One that does not read loses it to another, and nobody holds a stream for ever.
+func TestViewersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openDesk(t)
+		defer d.server.Close()
+		defer d.close()
+		d.page.Viewers = 1
+		mute := d.dial("0")
+		synctest.Wait()
+		if v := d.view("0"); v.status != http.StatusServiceUnavailable {
+			t.Errorf("a second viewer: %d", v.status)
+		}
+		time.Sleep(11 * time.Second)
+		v := d.view("0")
+		if v.status != http.StatusOK {
+			t.Errorf("after the first one did not read: %d", v.status)
+		}
+		mute.Close()
+		time.Sleep(2 * time.Hour)
+		if got := v.now(); got[len(got)-1] != "end" {
+			t.Errorf("after two hours: %q", got[len(got)-1])
+		}
+	})
+}
+
+// What comes from outside is escaped and cut, however long; and the page has it without any script.
+func TestSnapshotOfHostileText(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{`<script>alert(1)</script>`, `<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>`},
+		{`"><img src=x onerror=alert(1)>`, `<p>&#34;&gt;&lt;img src=x onerror=alert(1)&gt;</p>`},
+		{strings.Repeat("é", 10<<20), `<p>` + strings.Repeat("é", 40) + `…</p>`},
+		{"a\u202egnp.exe\x00\x1b[2J\xff\nb", "<p>a\ufffdgnp.exe\ufffd\ufffd[2J\ufffd b</p>"},
+		{"می\u200cخواهم", "<p>می\u200cخواهم</p>"},
+		{strings.Repeat("x", 40), "<p>" + strings.Repeat("x", 40) + "</p>"},
+	} {
+		page := &admin.Page{Title: tt.text, Sections: []admin.Section{{ID: "a", Title: "A"}, {ID: "empty", Title: "Empty"}},
+			Templates: template.Must(admin.Templates().Parse(`{{define "a"}}<p>{{cut 40 .}}</p>{{end}}{{define "empty"}} {{end}}`)),
+			Data:      func(context.Context) (any, error) { return tt.text, nil }}
+		w := httptest.NewRecorder()
+		page.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		body := w.Body.String()
+		if w.Code != 200 || !strings.Contains(body, tt.want) || len(body) > 5000 || strings.Contains(body, "<script>") || strings.Contains(body, "<img") {
+			t.Errorf("%.40q: %d: %.5000s", tt.text, w.Code, body)
+		}
+		if !strings.Contains(body, "<noscript>") || !strings.Contains(body, `<section id="empty" aria-labelledby="title-empty" hidden>`) {
+			t.Errorf("the snapshot is %s", body)
+		}
+	}
+	page := &admin.Page{Data: func(context.Context) (any, error) { return nil, errors.New("the journal <is> damaged") }}
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Accept", "text/html")
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, r)
+	if w.Code != 500 || !strings.Contains(w.Body.String(), "the journal &lt;is&gt; damaged") {
+		t.Errorf("without data: %d: %s", w.Code, w.Body)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
+	tmpl := template.Must(admin.Templates().Parse(`{{count .N}} {{count -1234567}} {{count 999}} {{bytes .B}} {{percent 0.1234}} {{percent -1.0}} {{ago .T}} {{ago .Z}} {{at .T}} {{at .Z}}`))
+	var b strings.Builder
+	if err := tmpl.Execute(&b, map[string]any{"N": uint64(1234), "B": int64(1500), "T": at, "Z": time.Time{}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "1\u202f234 -1\u202f234\u202f567 999 1.5 kB 12.3 % unknown <time datetime=\"2026-01-02T02:04:05Z\">2026-01-02 02:04 UTC</time> never 2026-01-02 02:04 UTC never"
+	if b.String() != want {
+		t.Errorf("got  %s\nwant %s", b.String(), want)
+	}
+}
