@@ -123,8 +123,9 @@ func steerCrawl[T any](ctx context.Context, dir, path string, in T, change func(
 	if _, err := os.Stat(statePath(dir)); err != nil {
 		return s, noCollection(dir)
 	}
+	var failed error // without a holder
 	door := holder.Client{State: statePath(dir), Held: func() (held bool, err error) {
-		err = collection.EditSteering(dir, func(text []byte) ([]byte, error) {
+		failed = collection.EditSteering(dir, func(text []byte) ([]byte, error) {
 			var err error
 			if s, err = steer.Parse(text); err == nil {
 				err = change(&s, in)
@@ -137,13 +138,13 @@ func steerCrawl[T any](ctx context.Context, dir, path string, in T, change func(
 			}
 			return json.Marshal(s)
 		})
-		if errors.Is(err, collection.ErrHeld) {
+		if errors.Is(failed, collection.ErrHeld) {
 			return true, nil
 		}
-		return false, err
+		return false, nil
 	}}
 	if err = door.Do(ctx, "POST", path, in, &s); errors.Is(err, holder.ErrNoHolder) {
-		err = nil // it was changed in the state
+		err = failed
 	}
 	return s, err
 }
