@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -178,23 +179,11 @@ func (p *crawlPage) sitesOf(v *crawlView, now time.Time) error {
 	v.Unlisted = v.Of - len(top)
 	paused := v.Steering.Pauses()
 	for _, s := range top {
-		l := siteLine{Site: s, Honest: -1, Stopped: paused(s.Origin), QuietLong: s.Quiet.After(now)}
-		if b := s.Belief; b != nil && b.Signal.Judgements() > 0 {
-			l.Honest, l.Judged = b.Signal.Precision(), b.Signal.Judgements()
-		}
-		sources, err := p.api.col.Sources(s.ID)
+		l, err := p.lineOf(s)
 		if err != nil {
 			return err
 		}
-		l.ToldBy = toldBy(sources)
-		for _, src := range sources {
-			if src.Status == http.StatusOK && src.Polled.After(l.Answered) {
-				l.Answered = src.Polled
-			}
-			if !src.Held.IsZero() {
-				l.Doomed += src.Doomed
-			}
-		}
+		l.Stopped, l.QuietLong = paused(s.Origin), s.Quiet.After(now)
 		v.Sites, v.Tasks = append(v.Sites, l), v.Tasks || l.Doomed > 0
 	}
 	for _, c := range causes {
@@ -203,6 +192,25 @@ func (p *crawlPage) sitesOf(v *crawlView, now time.Time) error {
 	slices.SortFunc(v.Causes, func(a, b cause) int { return cmp.Or(cmp.Compare(b.Sites, a.Sites), cmp.Compare(a.Text, b.Text)) })
 	v.Causes = v.Causes[:min(len(v.Causes), maxCauseRows)]
 	return nil
+}
+
+// lineOf reads the sources of a site.
+func (p *crawlPage) lineOf(s collection.Site) (siteLine, error) {
+	l := siteLine{Site: s, Honest: -1}
+	if b := s.Belief; b != nil && b.Signal.Judgements() > 0 {
+		l.Honest, l.Judged = b.Signal.Precision(), b.Signal.Judgements()
+	}
+	sources, err := p.api.col.Sources(s.ID)
+	l.ToldBy = toldBy(sources)
+	for _, src := range sources {
+		if src.Status == http.StatusOK && src.Polled.After(l.Answered) {
+			l.Answered = src.Polled
+		}
+		if !src.Held.IsZero() {
+			l.Doomed += src.Doomed
+		}
+	}
+	return l, err
 }
 
 // countFault adds the fault of a site to its cause: what stands before it is mostly an address.
@@ -279,6 +287,17 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 	case "accept":
 		if field("sure") == "" {
 			return "", errors.New("nothing was done: check the box before the button, to confirm that this is intended")
+		}
+		site, ok := p.api.col.Site(field("origin"))
+		if !ok {
+			return "", fmt.Errorf("accept: unknown site %.200s", field("origin"))
+		}
+		l, err := p.lineOf(site)
+		if err != nil {
+			return "", err
+		}
+		if seen, err := strconv.Atoi(field("seen")); err != nil || l.Doomed > seen {
+			return "", fmt.Errorf("nothing was done: it is about %d pages now, and the page showed %d: look again", l.Doomed, seen)
 		}
 		n, err := p.api.crawler.Accept(field("origin"))
 		return fmt.Sprintf("%d pages of %s are now gone.", n, field("origin")), err
