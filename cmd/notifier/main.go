@@ -102,7 +102,7 @@ func notifier() *command.Command {
 			{Title: "The site", Options: []string{"docroot", "base", "exclude", "robots"}},
 			{Title: "Output", Options: []string{"out", "sitemap", "state"}},
 			{Title: "Delivery", Options: []string{"listen", "preset", "callers", "ask-via"}},
-			{Title: "Operation", Options: []string{"admin", "admin-token", "config", "log-level"}},
+			{Title: "Operation", Options: []string{"admin", "config", "log-level"}},
 		},
 		Flags: slices.Concat(d.site.Options(50), d.site.DoorOptions(), []command.Flag{
 			bind("listen", &d.listen, "listen on `ADDRESS` for requests from the web server"),
@@ -143,6 +143,9 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	tokens, err := command.ReadTokens("announce-tokens", d.site.Tokens())
 	if err != nil {
 		return err
+	}
+	if d.adminToken != "" && d.admin == "" {
+		return command.Misusef("--admin-token %s: it needs --admin", d.adminToken)
 	}
 	adminTokens, err := command.ReadTokens("admin-token", d.adminToken)
 	if err != nil {

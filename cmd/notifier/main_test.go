@@ -85,6 +85,7 @@ func TestMisuse(t *testing.T) {
 		{"--docroot", t.TempDir(), "--base", "example.org"},
 		{"--docroot", t.TempDir(), "--base", "https://example.org/", "--grace", "soon"},
 		{"--docroot", t.TempDir(), "--base", "https://example.org/", "--trusted-proxy", "0.0.0.0/0"},
+		{"--docroot", t.TempDir(), "--base", "https://example.org/", "--admin-token", "tokens"},
 	} {
 		var errs strings.Builder
 		if code := command.Main(t.Context(), notifier, args, nil, io.Discard, &errs); code != 2 || errs.Len() == 0 {

@@ -50,12 +50,12 @@ func (s *sidecar) shows(what, text string) {
 // Somebody who runs a site looks at its page: a crawler listens, an edit reaches it, most pages vanish, and a button accepts that.
 func TestSitePage(t *testing.T) {
 	files := map[string]string{}
-	for i := range 30 {
+	for i := range 40 {
 		files[fmt.Sprintf("p/%d.html", i)] = text(fmt.Sprint(i))
 	}
 	s := startSidecar(t, files, "--sitemap", filepath.Join(t.TempDir(), "sitemap.xml"), "--versions", "1MB", "--serve-pages", "--trust-docroot")
 	if page := s.page(); !strings.Contains(page, "Nothing needs a person.") || !strings.Contains(page, ">Nobody is connected now.") ||
-		!strings.Contains(page, "<dt>Pages</dt><dd>30</dd>") || !strings.Contains(page, "No change has been recorded since the first scan.") || !strings.Contains(page, "sitemap.xml") {
+		!strings.Contains(page, "<dt>Pages</dt><dd>40</dd>") || !strings.Contains(page, "No change has been recorded since the first scan.") || !strings.Contains(page, "sitemap.xml") {
 		t.Errorf("at first: %s", page)
 	}
 
@@ -78,34 +78,34 @@ func TestSitePage(t *testing.T) {
 	}
 
 	// Most pages vanish. The button wants a confirmation, by somebody who has seen how many there are.
-	for i := 10; i < 30; i++ {
+	for i := 15; i < 40; i++ {
 		if err := os.Remove(filepath.Join(s.root, fmt.Sprintf("p/%d.html", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.shows("a mass disappearance", "20 pages are missing: if they were deleted on purpose")
-	s.shows("the missing pages", "<li><bdi>"+s.base+"p/10.html</bdi></li>")
+	s.shows("a mass disappearance", "25 pages are missing: if they were deleted on purpose")
+	s.shows("the missing pages", "<li><bdi>"+s.base+"p/15.html</bdi></li>")
 	for _, tt := range []struct {
 		fields []string
 		want   string
 	}{
 		{nil, "check the box"},
-		{[]string{"seen", "20"}, "check the box"},
+		{[]string{"seen", "25"}, "check the box"},
 		{[]string{"sure", "yes"}, "look again"},
-		{[]string{"sure", "yes", "seen", "19"}, "it is about 20 pages now, and the page showed 19"},
+		{[]string{"sure", "yes", "seen", "24"}, "it is about 25 pages now, and the page showed 24"},
 	} {
 		if code, answer := s.press("accept-deletions", tt.fields...); code != 409 || !strings.Contains(answer, tt.want) {
 			t.Errorf("accept deletions with %q: %d: %s", tt.fields, code, answer)
 		}
 	}
-	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "20"); code != 200 || !strings.Contains(answer, "gone 20") {
+	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "25"); code != 200 || !strings.Contains(answer, "gone 25") {
 		t.Errorf("accept deletions: %d: %s", code, answer)
 	}
 	s.shows("after that", "Nothing needs a person.")
-	s.shows("after that", "<dt>Pages</dt><dd>10</dd>")
+	s.shows("after that", "<dt>Pages</dt><dd>15</dd>")
 
 	// The other buttons.
-	for task, want := range map[string]string{"look": "The site was scanned", "self-check": "10 of 10 pages were checked", "recheck": "The notifier checks", "purge": "discarded"} {
+	for task, want := range map[string]string{"look": "The site was scanned", "self-check": "15 of 15 pages were checked", "recheck": "The notifier checks", "purge": "discarded"} {
 		if code, answer := s.press(task, "url", s.base+"p/1.html"); code != 200 || !strings.Contains(answer, want) {
 			t.Errorf("%s: %d: %s", task, code, answer)
 		}

@@ -109,7 +109,7 @@ type view struct {
 	Text            string        // of a reply
 	Login           bool
 	Live, Session   bool
-	After           int64
+	After, Now      int64 // the rendering that a live page shows; the Unix time in ms
 }
 
 type part struct {

@@ -2,12 +2,13 @@
 "use strict";
 (() => {
   const state = document.getElementById("state"), pause = document.getElementById("pause");
+  const skew = document.body.dataset.now - Date.now(); // of this machine's clock
   const waiting = new Map(); // HTML by section, not shown yet
   let stream, silence, paused = false, live = false;
 
   // say shows whether the page is live; a screen reader announces it only when it changes.
   function say() {
-    const text = paused ? "Paused" : live ? "Live" : "Not live: no connection";
+    const text = paused ? "Paused" : live ? "Live" : stream.readyState === EventSource.CLOSED ? "Not live: reload the page" : "Not live: no connection";
     if (state.textContent !== text) state.textContent = text;
     state.dataset.state = paused ? "paused" : live ? "live" : "lost";
   }
@@ -27,8 +28,13 @@
     if (stream.readyState === EventSource.CLOSED) silence = setTimeout(connect, 15000); // the browser does not try again
   }
 
-  function connect() {
+  function leave() {
+    clearTimeout(silence);
     if (stream) stream.close();
+  }
+
+  function connect() {
+    leave();
     stream = new EventSource("/events?after=" + document.body.dataset.after);
     stream.onopen = heard;
     stream.onerror = lost;
@@ -56,9 +62,18 @@
     return !chosen.isCollapsed && chosen.rangeCount > 0 && chosen.getRangeAt(0).intersectsNode(part);
   }
 
-  // key names an element across replacements.
-  const key = (e) => e.id || [e.tagName, e.form ? e.form.getAttribute("action") : "", e.name, e.getAttribute("href"), e.type === "radio" || e.tagName === "BUTTON" ? e.value : "",
-    e.tagName === "SUMMARY" || e.tagName === "DETAILS" ? e.textContent.slice(0, 80) : "", e.getAttribute("aria-label")].join(" ");
+  // key names an element across replacements. A checked box counts for what its form was about, which a hidden field says.
+  function key(e) {
+    const form = e.form ? e.form.getAttribute("action") : "";
+    switch (e.tagName) {
+      case "DETAILS": return "details " + e.firstElementChild.textContent;
+      case "SUMMARY": return "summary " + e.textContent;
+      case "BUTTON": return "button " + form + e.name + e.value;
+      case "INPUT": if (e.type === "checkbox") return "box " + form + e.name + (e.form?.querySelector("[type=hidden]")?.value ?? "");
+    }
+    return e.id || [e.tagName, form, e.name, e.getAttribute("href"), e.type === "radio" ? e.value : "", e.getAttribute("aria-label")].join(" ");
+  }
+
   const all = (part, what) => [...part.querySelectorAll(what)];
 
   // replace sets the HTML of a section, and keeps the focus, what was entered, what is unfolded, and how far its tables are scrolled.
@@ -97,7 +112,7 @@
   // times writes how long ago each time was.
   function times(part) {
     for (const e of all(part, "time[datetime]")) {
-      const at = new Date(e.dateTime), seconds = (Date.now() - at) / 1000, past = Math.abs(seconds);
+      const at = new Date(e.dateTime), seconds = (Date.now() + skew - at) / 1000, past = Math.abs(seconds);
       const [n, unit] = past < 90 ? [past, "s"] : past < 5400 ? [past / 60, "min"] : past < 129600 ? [past / 3600, "h"] : [past / 86400, "days"];
       const text = past < 2 ? "now" : (seconds < 0 ? "in " : "") + Math.round(n) + "\u00a0" + unit + (seconds < 0 ? "" : " ago");
       if (e.textContent !== text) e.textContent = text;
@@ -114,7 +129,9 @@
   };
   document.addEventListener("pointerup", () => setTimeout(show));
   document.addEventListener("selectionchange", () => setTimeout(show));
-  addEventListener("pagehide", () => stream.close());
+  // A browser has few connections to a server: a window that nobody sees must not hold one.
+  document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else connect(); });
+  addEventListener("pagehide", leave);
   addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
   setInterval(() => { times(document.body); show(); }, 5000);
   times(document.body);

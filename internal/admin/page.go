@@ -123,7 +123,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Reply(w, r, http.StatusInternalServerError, "Cannot show the page", err.Error())
 		return
 	}
-	v := view{Title: p.Title, Subtitle: p.Subtitle, After: newest, Live: true, Session: hasSession(r)}
+	v := view{Title: p.Title, Subtitle: p.Subtitle, After: newest, Now: time.Now().UnixMilli(), Live: true, Session: hasSession(r)}
 	for i, s := range p.Sections {
 		v.Parts = append(v.Parts, part{s, list[i].html})
 	}
