@@ -288,19 +288,20 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 		if field("sure") == "" {
 			return "", errors.New("nothing was done: check the box before the button, to confirm that this is intended")
 		}
-		site, ok := p.api.col.Site(field("origin"))
+		number, origin, _ := strings.Cut(field("seen"), " ")
+		site, ok := p.api.col.Site(origin)
 		if !ok {
-			return "", fmt.Errorf("accept: unknown site %.200s", field("origin"))
+			return "", fmt.Errorf("accept: unknown site %.200s", origin)
 		}
 		l, err := p.lineOf(site)
 		if err != nil {
 			return "", err
 		}
-		if seen, err := strconv.Atoi(field("seen")); err != nil || l.Doomed > seen {
+		if seen, err := strconv.Atoi(number); err != nil || l.Doomed > seen {
 			return "", fmt.Errorf("nothing was done: it is about %d pages now, and the page showed %d: look again", l.Doomed, seen)
 		}
-		n, err := p.api.crawler.Accept(field("origin"))
-		return fmt.Sprintf("%d pages of %s are now gone.", n, field("origin")), err
+		n, err := p.api.crawler.Accept(origin)
+		return fmt.Sprintf("%d pages of %s are now gone.", n, origin), err
 	case "pause", "resume":
 		if field("all") == "" && len(words) == 0 {
 			return "", fmt.Errorf("%s: name a site, or check the box for all", task)

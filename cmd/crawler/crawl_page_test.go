@@ -156,8 +156,8 @@ func TestCrawlPage(t *testing.T) {
 		want   string
 	}{
 		{"pause", nil, "name a site"}, {"pause", []string{"site", "a/b"}, "want an origin"}, {"rate", []string{"budget", "<b>"}, "&lt;b&gt;"}, {"rate", []string{"wait", "10s"}, "cannot change"},
-		{"accept", []string{"origin", site.Base}, "check the box"}, {"accept", []string{"origin", "http://x", "sure", "yes"}, "unknown site"},
-		{"accept", []string{"origin", strings.TrimSuffix(site.Base, "/"), "sure", "yes"}, "look again"}, {"fly", nil, "no task"},
+		{"accept", []string{"seen", "1 " + site.Base}, "check the box"}, {"accept", []string{"seen", "1 http://x", "sure", "yes"}, "unknown site"},
+		{"accept", []string{"seen", "-1 " + strings.TrimSuffix(site.Base, "/"), "sure", "yes"}, "look again"}, {"fly", nil, "no task"},
 	} {
 		if code, text := d.press(x.task, x.fields...); code != 409 || !strings.Contains(text, x.want) {
 			t.Errorf("%s %q: %d: %s", x.task, x.fields, code, text)
