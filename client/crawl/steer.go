@@ -28,9 +28,9 @@ func (o Options) steered(s *steer.Steering, col *collection.Collection) (*Crawle
 	case err != nil:
 		return nil, err
 	case (o.Fetch.Wait == 0) != (given.Fetch.Wait == 0):
-		return nil, wrong("%s %s: a running crawler cannot change to or from 0, nor can \"crawler rate\"", field("Wait"), o.Fetch.Wait)
+		return nil, wrong("\"crawler rate\" cannot change a %s of %s to %s: neither may be 0", field("Wait"), given.Fetch.Wait, o.Fetch.Wait)
 	case s.Rate.Budget != "" && o.Revisits.Policy != "priced":
-		return nil, wrong("%s %s: only %s priced has a budget", field("Budget"), s.Rate.Budget, field("Policy"))
+		return nil, wrong("\"crawler rate\" has set a %s of %s: only %s priced has one", field("Budget"), s.Rate.Budget, field("Policy"))
 	}
 	c, err := o.crawler()
 	if err != nil {

@@ -136,11 +136,11 @@ func TestCrawlPage(t *testing.T) {
 	if code, text := d.press("resume", "all", "yes"); code != 200 || !strings.Contains(text, "no site is paused") {
 		t.Errorf("resume: %d: %s", code, text)
 	}
-	if code, text := d.press("rate", "budget", "1234", "wait", "", "max-rate", ""); code != 200 || !strings.Contains(text, "--budget 1234") {
+	if code, text := d.press("rate", "budget", "1234", "wait", "", "max-rate", ""); code != 200 || !strings.Contains(text, "budget=1234") {
 		t.Errorf("rate: %d: %s", code, text)
 	}
 	d.shows(`name="budget" value="1234"`)
-	if code, text := d.press("scope", "reject", "/b/\r\n/<script>/\r\n"); code != 200 || !strings.Contains(text, "--reject /b/ --reject /&lt;script&gt;/") {
+	if code, text := d.press("scope", "reject", "/b/\r\n/<script>/\r\n"); code != 200 || !strings.Contains(text, "reject=/b/ reject=/&lt;script&gt;/") {
 		t.Errorf("scope: %d: %s", code, text)
 	}
 	d.shows("/b/\n/&lt;script&gt;/</textarea>")
@@ -155,7 +155,7 @@ func TestCrawlPage(t *testing.T) {
 		fields []string
 		want   string
 	}{
-		{"pause", nil, "name a site"}, {"pause", []string{"site", "a/b"}, "want an origin"}, {"rate", []string{"budget", "<b>"}, "&lt;b&gt;"}, {"rate", []string{"wait", "10s"}, "cannot change"},
+		{"pause", nil, "name a site"}, {"pause", []string{"site", "a/b"}, "want an origin"}, {"rate", []string{"budget", "<b>"}, "&lt;b&gt;"}, {"rate", []string{"wait", "10s"}, "neither may be 0"},
 		{"accept", []string{"seen", "1 " + site.Base}, "check the box"}, {"accept", []string{"seen", "1 http://x", "sure", "yes"}, "unknown site"},
 		{"accept", []string{"seen", "-1 " + strings.TrimSuffix(site.Base, "/"), "sure", "yes"}, "look again"}, {"fly", nil, "no task"},
 	} {

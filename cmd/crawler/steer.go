@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -54,28 +56,28 @@ func pausing(name, summary, help string, change func(*steer.Steering, []string) 
 
 func changeRate() *command.Command {
 	var c collectionFlags
-	var r steer.Rate
-	bind := command.Bind
 	return &command.Command{
 		Name:    "rate",
 		Summary: "change how many requests a running crawler makes",
-		Usage:   "--into DIR [options]",
+		Usage:   "[NAME=VALUE...] --into DIR",
 		Help: `
-    crawler rate --budget 5000 --wait 30s --into crawl/     change some options of "crawler run"
-    crawler rate --budget default --into crawl/             as "crawler run" was told
-    crawler rate --into crawl/                              show what is changed
+    crawler rate budget=5000 wait=30s --into crawl/    change some options of "crawler run"
+    crawler rate budget=default --into crawl/          as "crawler run" was told
+    crawler rate --into crawl/                         show what is changed
 
-A new budget is in force after the next plan, within a minute; the others
-from the next request to each site on. They hold in later runs, too.`,
-		Required: []string{"into"}, LogLevel: slog.LevelWarn,
-		Flags: c.flags(
-			bind("budget", &r.Budget, "make `N` requests a day for revisits, or N/page for each stored page"),
-			bind("wait", &r.Wait, "wait `TIME` after each request before the next one to the same site; not from or to 0"),
-			bind("wait-big", &r.WaitBig, "wait `TIME` after each request to a site with more than 100 pages, instead of --wait"),
-			bind("max-rate", &r.MaxRate, "send at most `N` requests a second to a site that states its own rate (0: ignore stated rates)"),
-			bind("per-address", &r.PerAddress, "send at most `RATE` requests a second to one IP address, as in 5/s; the number of connections stays")),
+NAME is an option of "crawler run": budget, wait, wait-big, max-rate or per-address.
+A new budget is in force after the next plan, within a minute; the others from
+the next request to each site on. They hold in later runs, too. A crawler with
+--wait 0 keeps it, and per-address does not change the number of connections.`,
+		Args: []string{"..."}, Required: []string{"into"}, LogLevel: slog.LevelWarn, Flags: c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
-			s, err := steerOrShow(ctx, c.dir, "/rate", r, r != steer.Rate{}, (*steer.Steering).SetRate, env.Log)
+			var r steer.Rate
+			fields := map[string]*string{"budget": &r.Budget, "wait": &r.Wait, "wait-big": &r.WaitBig, "max-rate": &r.MaxRate, "per-address": &r.PerAddress}
+			err := settings(env.Args, fields, func(to *string, value string) { *to = value })
+			if err != nil {
+				return err
+			}
+			s, err := steerOrShow(ctx, c.dir, "/rate", r, len(env.Args) > 0, (*steer.Steering).SetRate, env.Log)
 			if err == nil {
 				fmt.Fprintln(env.Stdout, printable(cmp.Or(rateText(&s.Rate), "nothing is changed")))
 			}
@@ -86,35 +88,50 @@ from the next request to each site on. They hold in later runs, too.`,
 
 func changeScope() *command.Command {
 	var c collectionFlags
-	var sc steer.Scope
-	bind := command.Bind
 	return &command.Command{
 		Name:    "scope",
 		Summary: "change which URLs a running crawler crawls",
-		Usage:   "--into DIR [options]",
+		Usage:   "[NAME=VALUE...] --into DIR",
 		Help: `
-    crawler scope --reject /archive/ --reject '*.pdf$' --into crawl/    replace a list of "crawler run"
-    crawler scope --reject none --into crawl/                           empty it
-    crawler scope --reject default --into crawl/                        as "crawler run" was told
-    crawler scope --into crawl/                                         show what is changed
+    crawler scope reject=/archive/ 'reject=*.pdf$' --into crawl/    replace a list of "crawler run"
+    crawler scope reject=none --into crawl/                         empty it
+    crawler scope reject=default --into crawl/                      as "crawler run" was told
+    crawler scope --into crawl/                                     show what is changed
 
-Pages outside are not fetched any more; they and their contents stay in the
-collection, and are fetched again once they are inside. Sites outside --domain
-get no request at all. Manifests, sitemaps and feeds are read again, since they
-may list pages that are inside now. The scope holds in later runs, too.`,
-		Required: []string{"into"}, LogLevel: slog.LevelWarn,
-		Flags: c.flags(
-			bind("domain", &sc.Domain, "crawl only hosts equal to or below `SUFFIX` (repeatable; none: the hosts of the start pages)"),
-			bind("accept", &sc.Accept, "crawl only URLs that match `PATTERN` (repeatable)"),
-			bind("reject", &sc.Reject, "do not crawl URLs that match `PATTERN` (repeatable)")),
+NAME is an option of "crawler run": domain, accept or reject. Pages outside are
+not fetched any more; they and their contents stay in the collection, and are
+fetched again once they are inside. Sites outside of the domains get no request
+at all; domain=none means the hosts of the start pages. Manifests, sitemaps and
+feeds are read again, since they may list pages that are inside now. The scope
+holds in later runs, too.`,
+		Args: []string{"..."}, Required: []string{"into"}, LogLevel: slog.LevelWarn, Flags: c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
-			s, err := steerOrShow(ctx, c.dir, "/scope", sc, !sc.Equal(steer.Scope{}), (*steer.Steering).SetScope, env.Log)
+			var sc steer.Scope
+			fields := map[string]*[]string{"domain": &sc.Domain, "accept": &sc.Accept, "reject": &sc.Reject}
+			err := settings(env.Args, fields, func(to *[]string, value string) { *to = append(*to, value) })
+			if err != nil {
+				return err
+			}
+			s, err := steerOrShow(ctx, c.dir, "/scope", sc, len(env.Args) > 0, (*steer.Steering).SetScope, env.Log)
 			if err == nil {
 				fmt.Fprintln(env.Stdout, printable(cmp.Or(scopeText(&s.Scope), "nothing is changed")))
 			}
 			return err
 		},
 	}
+}
+
+// settings reads arguments NAME=VALUE. They are no options, because those of "crawler run", which have the same names, may be in the
+// environment or in a file.
+func settings[T any](args []string, fields map[string]*T, set func(to *T, value string)) error {
+	for _, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		if fields[name] == nil || value == "" {
+			return command.Misusef("%s: want NAME=VALUE, with NAME one of %s", arg, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		}
+		set(fields[name], value)
+	}
+	return nil
 }
 
 // steerCrawl changes what is set on the crawl in dir: in the process that has it open or, if none has, in its state.
@@ -233,7 +250,7 @@ func given(names []string, values [][]string) string {
 	for i, name := range names {
 		for _, v := range values[i] {
 			if v != "" {
-				list = append(list, "--"+name+" "+v)
+				list = append(list, name+"="+v)
 			}
 		}
 	}

@@ -72,7 +72,7 @@ func TestPauseCommands(t *testing.T) {
 		t.Errorf("status after a pause without a crawler: %s", out)
 	}
 	r.says("resume")
-	for _, args := range [][]string{{"resume", "elsewhere.example"}, {"pause", "no site"}, {"rate", "--wait", "soon"}, {"rate", "--per-address", "many"}} {
+	for _, args := range [][]string{{"resume", "elsewhere.example"}, {"pause", "no site"}, {"rate", "wait=soon"}, {"rate", "per-address=many"}} {
 		if code, _, said := program(t.Context(), append(args, "--into", dir)...); code == 0 || strings.Contains(said, "ask the process") {
 			t.Errorf("%q: exit code %d: %s", args, code, said)
 		}
@@ -101,17 +101,23 @@ func TestRateAndScopeCommands(t *testing.T) {
 		return code == 0
 	}
 	until(t, "the site is stored", func() bool { return has("docs/a.html") && has("news/a.html") })
-	if out := r.says("rate", "--budget", "7000"); out != "--budget 7000\n" {
+	if out := r.says("rate", "budget=7000"); out != "budget=7000\n" {
 		t.Errorf("rate: %q", out)
 	}
+	for _, args := range [][]string{{"rate", "budget"}, {"rate", "budget="}, {"rate", "reject=/a/"}, {"scope", "budget=1"}, {"scope", "/a/"}} {
+		if code, _, said := program(t.Context(), append(args, "--into", dir)...); code != 2 || !strings.Contains(said, "want NAME=VALUE, with NAME one of ") {
+			t.Errorf("%q: exit code %d: %s", args, code, said)
+		}
+	}
+	t.Setenv("PARLEY_BUDGET", "99") // of a crawler
 	until(t, "the new budget is in force", func() bool { return strings.Contains(r.status(), "for a budget of 7000") })
-	if code, _, said := program(t.Context(), "rate", "--wait", "10s", "--into", dir); code == 0 || !strings.Contains(said, "--wait 10s") {
+	if code, _, said := program(t.Context(), "rate", "wait=10s", "--into", dir); code == 0 || !strings.Contains(said, "neither may be 0") {
 		t.Errorf("a wait other than 0, in a crawl without: exit code %d: %s", code, said)
 	}
-	if code, _, said := program(t.Context(), "rate", "--budget", "lots", "--into", dir); code == 0 || !strings.Contains(said, `--budget "lots"`) {
+	if code, _, said := program(t.Context(), "rate", "budget=lots", "--into", dir); code == 0 || !strings.Contains(said, `--budget "lots"`) {
 		t.Errorf("a wrong budget: exit code %d: %s", code, said)
 	}
-	if out := r.says("scope", "--reject", "/news/", "--reject", "/old/"); out != "--reject /news/ --reject /old/\n" {
+	if out := r.says("scope", "reject=/news/", "reject=/old/"); out != "reject=/news/ reject=/old/\n" {
 		t.Errorf("scope: %q", out)
 	}
 	site.Write("news/new.html", "new")
@@ -121,15 +127,15 @@ func TestRateAndScopeCommands(t *testing.T) {
 	if has("news/new.html") || !has("news/a.html") {
 		t.Error("the new page outside is stored, or the old one is not any more")
 	}
-	if out := r.status(); !strings.Contains(out, `--budget 7000, set by "crawler rate"`) || !strings.Contains(out, `--reject /news/ --reject /old/, set by "crawler scope"`) {
+	if out := r.status(); !strings.Contains(out, `budget=7000, set by "crawler rate"`) || !strings.Contains(out, `reject=/news/ reject=/old/, set by "crawler scope"`) {
 		t.Errorf("status: %s", out)
 	}
 	r.finish()
-	r.says("scope", "--reject", "default")
+	r.says("scope", "reject=default")
 	if out := r.says("scope"); out != "nothing is changed\n" {
 		t.Errorf("scope: %q", out)
 	}
-	if out := r.says("rate"); out != "--budget 7000\n" {
+	if out := r.says("rate"); out != "budget=7000\n" {
 		t.Errorf("rate: %q", out)
 	}
 	r = begin(t, dir, "run", site.Base, "--hurry", "20ms")
@@ -151,7 +157,7 @@ func TestPausedCopy(t *testing.T) {
 		return out
 	}
 	until(t, "the copy is complete", func() bool { return strings.Contains(status(), "1 offered, 1 stored") })
-	for _, args := range [][]string{{"rate", "--budget", "10"}, {"scope", "--reject", "/x/"}} {
+	for _, args := range [][]string{{"rate", "budget=10"}, {"scope", "reject=/x/"}} {
 		if code, _, said := program(t.Context(), append(args, "--into", dir)...); code != 1 || !strings.Contains(said, "a copy has no rate and no scope") {
 			t.Errorf("%q: exit code %d: %s", args, code, said)
 		}

@@ -18,7 +18,9 @@ func TestPauseSurvivesKill(t *testing.T) {
 	c := &crawling{t: t, dir: filepath.Join(t.TempDir(), "crawl"), args: []string{"run", site.Base, clock.Base, "--coding", "none"}}
 	held := func(page, text string) {
 		t.Helper()
-		c.until(page+" is stored", func() map[string]string { return map[string]string{page: "held " + protocol.Sum([]byte(text)).String()} },
+		c.until(page+" is stored", func() map[string]string {
+			return map[string]string{page: "held " + protocol.Sum([]byte(text)).String()}
+		},
 			func(all map[string]string) map[string]string { return map[string]string{page: all[page]} })
 	}
 	tick := func(text string) {
@@ -38,7 +40,7 @@ func TestPauseSurvivesKill(t *testing.T) {
 	c.start()
 	held(site.Base+"a.html", "first")
 	tick("1")
-	for _, set := range [][]string{{"pause", site.Base}, {"rate", "--budget", "4321"}, {"scope", "--reject", "/none/"}} {
+	for _, set := range [][]string{{"pause", site.Base}, {"rate", "budget=4321"}, {"scope", "reject=/none/"}} {
 		says(append(set, "--into", c.dir)...)
 	}
 	c.kill()
@@ -52,7 +54,7 @@ func TestPauseSurvivesKill(t *testing.T) {
 			t.Fatalf("the crawler does not answer\n%s", c.p.said())
 		}
 	}
-	if out := says("status", c.dir); !strings.Contains(out, " is paused") || !strings.Contains(out, "--budget 4321") || !strings.Contains(out, "--reject /none/") {
+	if out := says("status", c.dir); !strings.Contains(out, " is paused") || !strings.Contains(out, "budget=4321") || !strings.Contains(out, "reject=/none/") {
 		t.Errorf("status after kill -9: %s", out)
 	}
 	if n := site.Hits("", "Parley"); n > 0 {

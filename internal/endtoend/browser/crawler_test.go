@@ -77,7 +77,7 @@ func TestCrawlPage(t *testing.T) {
 	b.until("the page that was added", `document.getElementById("live-needs")?.innerText.includes("Nothing needs a person")`)
 
 	b.run(chromedp.SendKeys("#reject", "/articles/1"+kb.Enter+"/articles/2"), chromedp.Click(`form[action="/do/scope"] button`))
-	b.until("the answer", `document.body.innerText.includes("--reject /articles/1 --reject /articles/2")`)
+	b.until("the answer", `document.body.innerText.includes("reject=/articles/1 reject=/articles/2")`)
 	b.run(chromedp.Click("main a"))
 	b.until("the scope", `document.getElementById("reject")?.value === "/articles/1\n/articles/2"`)
 	b.clean(origin)
