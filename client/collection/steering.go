@@ -3,6 +3,7 @@ package collection
 import (
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -37,7 +38,7 @@ func (c *Collection) SetSteering(text []byte) error {
 // EditSteering changes the steering of the collection in a directory, which must exist. It reads nothing else of the collection, and
 // returns ErrHeld if a process has it open.
 func EditSteering(dir string, change func([]byte) ([]byte, error)) error {
-	db, err := boltfile.Open(filepath.Join(dir, "state.db"), boltfile.Options{})
+	db, err := boltfile.Open(filepath.Join(dir, "state.db"), boltfile.Options{Wait: time.Second}) // another command may just be reading it
 	if err == nil {
 		defer db.Close()
 		err = boltfile.RecoverDamage(func() error {

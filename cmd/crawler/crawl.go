@@ -53,7 +53,7 @@ sites that publish their changes, accepts notices, and revisits pages of the
 other sites when they are likely to have changed.
 
 "crawler status", "sites", "pages", "why", "add", "events" and "get" work while
-it runs. CMS plug-ins for IndexNow can notify it of changes:
+it runs, and "pause", "resume", "rate" and "scope" change what it does. CMS plug-ins for IndexNow can notify it of changes:
     crawler run ... --indexnow-listen :8641
 
 Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`, false)

@@ -105,7 +105,8 @@ type receivedLine struct {
 }
 
 type scopeList struct {
-	Name, Label, Text string
+	Name, Label string
+	Values      []string
 }
 
 // read reads the present state.
@@ -135,13 +136,9 @@ func (p *crawlPage) read(ctx context.Context) (any, error) {
 		v.Received = append(v.Received, receivedLine{by, v.Status.Received[by]})
 	}
 	sc := &v.Steering.Scope
-	for _, l := range []scopeList{{"domain", "Only hosts equal to or below", lineList(sc.Domain)}, {"accept", "Only URLs that match", lineList(sc.Accept)}, {"reject", "No URLs that match", lineList(sc.Reject)}} {
-		v.Lists = append(v.Lists, l)
-	}
+	v.Lists = []scopeList{{"domain", "Only hosts equal to or below", sc.Domain}, {"accept", "Only URLs that match", sc.Accept}, {"reject", "No URLs that match", sc.Reject}}
 	return v, nil
 }
-
-func lineList(list []string) string { return strings.Join(list, "\n") }
 
 // rate returns how many requests a minute were made lately, and over which time.
 func (p *crawlPage) rate(now time.Time, requests int64) (perMinute float64, over time.Duration) {
@@ -269,7 +266,7 @@ func (p *crawlPage) do(w http.ResponseWriter, r *http.Request) {
 // task does a task, and returns its result for people.
 func (p *crawlPage) task(r *http.Request) (string, error) {
 	words, field := strings.Fields(r.PostFormValue("site")), r.PostFormValue
-	steered := func(change func(*steer.Steering) error) (steer.Steering, error) { return p.api.crawler.Steer(change) }
+	change := p.api.crawler.Steer
 	switch task := r.PathValue("task"); task {
 	case "add":
 		verdicts, err := p.api.crawler.Add(r.Context(), strings.Fields(field("url")))
@@ -308,7 +305,7 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 		} else if field("all") != "" {
 			words = nil
 		}
-		s, err := steered(func(s *steer.Steering) error {
+		s, err := change(func(s *steer.Steering) error {
 			if task == "pause" {
 				return s.Pause(words)
 			}
@@ -317,7 +314,7 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 		return pausedText(&s) + ".", err
 	case "rate":
 		or := func(name string) string { return cmp.Or(strings.TrimSpace(field(name)), steer.Default) }
-		s, err := steered(func(s *steer.Steering) error {
+		s, err := change(func(s *steer.Steering) error {
 			return s.SetRate(steer.Rate{Budget: or("budget"), Wait: or("wait"), WaitBig: or("wait-big"), MaxRate: or("max-rate"), PerAddress: or("per-address")})
 		})
 		return "Set: " + cmp.Or(rateText(&s.Rate), "nothing; the options of the command line are in force") + ".", err
@@ -333,7 +330,7 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 			}
 			return list
 		}
-		s, err := steered(func(s *steer.Steering) error {
+		s, err := change(func(s *steer.Steering) error {
 			return s.SetScope(steer.Scope{Domain: or("domain"), Accept: or("accept"), Reject: or("reject")})
 		})
 		return "Set: " + cmp.Or(scopeText(&s.Scope), "nothing; the options of the command line are in force") + ".", err
