@@ -102,6 +102,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	sites.confined = steered.Scope.Confines()
 	if c.Harvester.Pause(steered.Pauses()); steered.Set() {
 		c.Log.Warn("a person has paused sites, or changed the rate or the scope: see \"crawler status\"", "all_paused", steered.All, "paused", len(steered.Sites))
 	}
@@ -119,7 +120,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	}
 	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, keep: keep, once: c.Once}
 	hosts := crosshost.New(c.Harvester, sites.crawled, c.Seeder.Agent, protocol.Origin(c.Only), SourceBytes(collection.Robots))
-	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, hosts: hosts, count: count, ends: c.Once, manifest: c.Only, confined: steered.Scope.Confines()}
+	sources := &sources{c: c, work: work, in: in, sites: sites, plan: plan, announcements: announcements, followers: followers, hosts: hosts, count: count, ends: c.Once, manifest: c.Only}
 	batch := &batchFetches{c, work, in, sites, reader, followers, count}
 	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, upkeep: keep}
 	answers := &answerHandler{c, work, in, sites, families, reader, sources, count}

@@ -23,6 +23,7 @@ type siteTable struct {
 	byOrigin     map[string]*site
 	due          sourceHeap
 	halted       []*source        // due ones that wait until a person resumes their sites
+	confined     bool             // a person has set the domains: sites outside get no request
 	resting      map[*site]bool   // whose pages may have to wait, see rests
 	dirty        map[*site]bool   // whose record is to be stored
 	dirtySources map[*source]bool // followed ones whose record is to be stored
@@ -176,8 +177,11 @@ func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 // waits reports whether the pages of a site must wait: its robots.txt is not
 // known yet, or its sources are being fetched (App. W), or it is in a pause, of its own or by a person.
 func (t *siteTable) waits(st *site, now time.Time) bool {
-	return t.c.Harvester.Paused(st.Origin) || st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.firsts > 0 && st.firsts <= mostAsking || now.Before(st.rests())
+	return t.c.Harvester.Paused(st.Origin) || t.outside(st) || st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.firsts > 0 && st.firsts <= mostAsking || now.Before(st.rests())
 }
+
+// outside reports whether a site gets no request because of the domains that a person has set.
+func (t *siteTable) outside(st *site) bool { return t.confined && t.seeder.Outside(st.Origin) }
 
 // rests returns the end of a site's pause, or of the wait for changes that it still has to send.
 func (st *site) rests() time.Time {

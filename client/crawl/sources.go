@@ -58,7 +58,6 @@ type sources struct {
 	count         *counters
 
 	ends     bool   // the crawl ends when nothing is left to fetch
-	confined bool   // a person has set the domains: sites outside get no request. Guarded by the work's lock
 	manifest string // if not empty: the URL of the one manifest to read; no other source is read
 
 	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again, 0 for all pages outside of the scope; nil: no goroutine does so. Guarded by the work's lock

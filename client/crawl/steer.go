@@ -89,7 +89,7 @@ func (c *Crawler) Steer(change func(*steer.Steering) error) (s steer.Steering, e
 func (r *sources) steer(s *steer.Steering, rescoped bool) {
 	r.work.Lock()
 	defer r.work.Unlock()
-	r.confined = s.Scope.Confines()
+	r.sites.confined = s.Scope.Confines()
 	for _, st := range r.sites.byID {
 		for _, src := range st.sources.byURL {
 			if src.follow.end != nil && (rescoped || r.halted(src)) {
@@ -114,6 +114,6 @@ func (r *sources) steer(s *steer.Steering, rescoped bool) {
 
 // halted reports whether a source is not fetched, as a person has decided. The work's lock is held.
 func (r *sources) halted(src *source) bool {
-	h, origin := r.c.Harvester, src.site.Origin
-	return h.Paused(origin) || h.Paused(protocol.Origin(src.URL)) || r.confined && r.c.Seeder.Outside(origin)
+	h := r.c.Harvester
+	return h.Paused(src.site.Origin) || h.Paused(protocol.Origin(src.URL)) || r.sites.outside(src.site)
 }

@@ -367,6 +367,9 @@ func TestSitesOutsideOfTheScope(t *testing.T) {
 			if got := requestsSince(w, in, since); len(got) == 0 {
 				t.Error("the site inside got no request")
 			}
+			if verdicts, err := one.Add(ctx, []string{out.Origin + "/"}); err != nil || verdicts[0].OK {
+				t.Errorf("a page of the site outside was added: %v %v", verdicts, err)
+			}
 			steered(t, one, func(s *steer.Steering) error { return s.SetScope(steer.Scope{Domain: []string{"default"}}) })
 			pause.For(ctx, 2*time.Hour)
 			body, _ := out.Body("/")

@@ -86,7 +86,7 @@ func (e *earnedTrust) audits() bool { return rand.Float64() < budget.AuditShare 
 func (e *earnedTrust) admits(url string) bool {
 	e.work.Lock()
 	st := e.sites.byOrigin[protocol.Origin(url)]
-	crawled := st != nil && st.sources.obeys()
+	crawled := st != nil && st.sources.obeys() && !e.sites.outside(st)
 	e.work.Unlock()
 	return crawled || e.c.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
 }

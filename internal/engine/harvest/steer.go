@@ -11,7 +11,7 @@ var errPaused = errors.New("not fetched: the site is paused")
 
 // Pause replaces the set of paused origins; nil pauses none. A paused site gets no request of any kind: its tasks, those that wait and
 // those that come, are answered with FaultStopped, and requests by a Transport wait until the site is not paused any more.
-// Requests that were sent before are completed. Paused is called with a lock held, so it must be quick and not use the Harvester.
+// Requests that were sent before are completed. The function is called with a lock held: it must be quick, and not use the Harvester.
 func (h *Harvester) Pause(paused func(origin string) bool) {
 	t := h.lock()
 	defer t.mu.Unlock()
