@@ -120,7 +120,7 @@ func (m *manager) wake(now time.Time) time.Time {
 		return next
 	}
 	soon := now.Add(cmp.Or(max(m.c.Patience, 0), time.Minute))
-	idle := !m.c.Harvester.Paused("") // a crawl that ends waits while all sites are paused
+	idle := true
 	if ms := m.front.Wake(now.UnixMilli()); ms > 0 {
 		t := time.UnixMilli(ms)
 		idle = t.After(soon)
@@ -139,7 +139,7 @@ func (m *manager) wake(now time.Time) time.Time {
 		next = earliest(next, st)
 	}
 	m.c.Log.Debug("nothing to fetch", "busy", m.work.busy, "wake", m.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(m.sites.due), "idle", idle)
-	if m.ends && idle {
+	if m.ends && idle && !m.c.Harvester.Paused("") { // while all sites are paused, it waits
 		return time.Time{}
 	}
 	if next.Before(now) { // never the zero time, which means that the crawl is done

@@ -25,7 +25,7 @@ var crawlPageFiles embed.FS
 
 // How much the page shows at most, and how often it is made: that iterates over all sites.
 const (
-	crawlPageEvery = 5 * time.Second
+	crawlPageEvery = 2 * time.Second
 	maxSiteRows    = 50
 	maxCauseRows   = 20
 	maxCauses      = 1000 // that are told apart

@@ -37,7 +37,7 @@ func TestCrawlPage(t *testing.T) {
 	dead.Close()
 	admin := freeAddress(t)
 	origin := "http://" + admin
-	stop := start(t, "crawler", "run", site.URL+"/", dead.URL+"/", "--into", filepath.Join(t.TempDir(), "crawl"), "--allow-private", "--wait", "0", "--admin", admin, "--log-level", "error")
+	stop := start(t, "crawler", "run", site.URL+"/", dead.URL+"/", "--into", filepath.Join(t.TempDir(), "crawl"), "--allow-private", "--wait", "0", "--hurry", "100ms", "--admin", admin, "--log-level", "error")
 	answers(t, origin+"/healthz", http.StatusOK)
 
 	b.run(chromedp.Navigate(origin + "/"))
