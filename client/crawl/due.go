@@ -32,7 +32,7 @@ func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
 			continue
 		}
 		if r.halted(src) {
-			sites.halted = append(sites.halted, src)
+			sites.halt.sources = append(sites.halt.sources, src)
 			continue
 		}
 		if st.many = st.asking >= mostAsking; st.many && src.Kind != collection.Robots && src.Kind != collection.ManifestRDF {

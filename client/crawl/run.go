@@ -102,7 +102,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sites.confined = steered.Scope.Confines()
+	sites.halt.confined = steered.Scope.Confines()
 	if c.Harvester.Pause(steered.Pauses()); steered.Set() {
 		c.Log.Warn("a person has paused sites, or changed the rate or the scope: see \"crawler status\"", "all_paused", steered.All, "paused", len(steered.Sites))
 	}

@@ -22,15 +22,18 @@ type siteTable struct {
 	byID         map[frontier.SiteID]*site
 	byOrigin     map[string]*site
 	due          sourceHeap
-	halted       []*source        // due ones that wait until a person resumes their sites
-	confined     bool             // a person has set the domains: sites outside get no request
+	halt         halt
 	resting      map[*site]bool   // whose pages may have to wait, see rests
 	dirty        map[*site]bool   // whose record is to be stored
 	dirtySources map[*source]bool // followed ones whose record is to be stored
 
-	trouble     string    // the first of any site
-	logTokens   float64   // how many trouble messages may be logged now
-	logTokensAt time.Time // when logTokens was computed
+	faults faultLog
+}
+
+// A halt is what a person has decided to be left alone. The work's lock guards it.
+type halt struct {
+	sources  []*source // due ones that wait until a person resumes their sites
+	confined bool      // a person has set the domains: sites outside get no request
 }
 
 // A site is the engine's state of one origin. The work's lock guards it.
@@ -181,7 +184,7 @@ func (t *siteTable) waits(st *site, now time.Time) bool {
 }
 
 // outside reports whether a site gets no request because of the domains that a person has set.
-func (t *siteTable) outside(st *site) bool { return t.confined && t.seeder.Outside(st.Origin) }
+func (t *siteTable) outside(st *site) bool { return t.halt.confined && t.seeder.Outside(st.Origin) }
 
 // rests returns the end of a site's pause, or of the wait for changes that it still has to send.
 func (st *site) rests() time.Time {

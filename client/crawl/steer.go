@@ -89,7 +89,7 @@ func (c *Crawler) Steer(change func(*steer.Steering) error) (s steer.Steering, e
 func (r *sources) steer(s *steer.Steering, rescoped bool) {
 	r.work.Lock()
 	defer r.work.Unlock()
-	r.sites.confined = s.Scope.Confines()
+	r.sites.halt.confined = s.Scope.Confines()
 	for _, st := range r.sites.byID {
 		for _, src := range st.sources.byURL {
 			if src.follow.end != nil && (rescoped || r.halted(src)) {
@@ -102,10 +102,10 @@ func (r *sources) steer(s *steer.Steering, rescoped bool) {
 			}
 		}
 	}
-	for _, src := range r.sites.halted {
+	for _, src := range r.sites.halt.sources {
 		heap.Push(&r.sites.due, src)
 	}
-	r.sites.halted = nil
+	r.sites.halt.sources = nil
 	if rescoped {
 		r.readmit(nil)
 	}

@@ -194,8 +194,9 @@ func (h *Harvester) start() *timetable {
 		h.times = &timetable{
 			manners: h.Options.manners(), network: h.network, log: cmp.Or(h.Options.Log, slog.New(slog.DiscardHandler)),
 			sites: map[string]*site{}, hosts: map[string]*host{}, slots: map[slotKey]*slot{},
-			addresses: map[netip.Addr]*address{}, idle: map[*site]struct{}{}, repaused: make(chan struct{}),
+			addresses: map[netip.Addr]*address{}, idle: map[*site]struct{}{},
 		}
+		h.times.manners.repaused = make(chan struct{})
 		h.tasks = fetcher{opts: &h.Options, times: h.times, count: &h.count}
 		h.tasks.bodies.start(positive(h.Options.Memory, defaultMemory))
 		h.inner = h.newInner()

@@ -15,9 +15,9 @@ var errPaused = errors.New("not fetched: the site is paused")
 func (h *Harvester) Pause(paused func(origin string) bool) {
 	t := h.lock()
 	defer t.mu.Unlock()
-	t.pauses = paused
-	close(t.repaused)
-	t.repaused = make(chan struct{})
+	t.manners.pauses = paused
+	close(t.manners.repaused)
+	t.manners.repaused = make(chan struct{})
 	c := t.cycle
 	if c == nil || c.stopping {
 		return
@@ -34,15 +34,17 @@ func (h *Harvester) Pause(paused func(origin string) bool) {
 func (h *Harvester) Paused(origin string) bool {
 	t := h.lock()
 	defer t.mu.Unlock()
-	return t.pauses != nil && t.pauses(origin)
+	return t.manners.pauses != nil && t.manners.pauses(origin)
 }
 
 // paused reports whether a site is paused. The lock is held.
-func (t *timetable) paused(s *site) bool { return t.pauses != nil && t.pauses(s.origin) }
+func (t *timetable) paused(s *site) bool {
+	return t.manners.pauses != nil && t.manners.pauses(s.origin)
+}
 
 // awaitPause waits until Pause is called, or ctx ends. It releases the lock, which is held, while it waits.
 func (t *timetable) awaitPause(ctx context.Context) {
-	called := t.repaused
+	called := t.manners.repaused
 	t.mu.Unlock()
 	defer t.mu.Lock()
 	select {

@@ -29,9 +29,6 @@ type timetable struct {
 	cycle     *cycle             // nil while Run does not run
 	idle      map[*site]struct{} // sites with an idle connection
 	swept     time.Time          // when they were last swept
-
-	pauses   func(origin string) bool // whether a site gets no request; nil: none is paused
-	repaused chan struct{}            // closed by the next call of Pause
 }
 
 // site returns the site of an origin, new if it is not known. The lock is held.

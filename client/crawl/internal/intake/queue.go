@@ -22,7 +22,7 @@ type Queue[T Item] struct {
 	Hurry chan struct{} // the same: asks for a commit at once
 	Idle  atomic.Bool   // the Manager waits for something to fetch, and so for a commit
 
-	items, most int // that fill a commit: items, and bytes
+	most struct{ items, bytes int } // that fill a commit
 
 	mu     sync.Mutex
 	room   sync.Cond // signals free room; on mu
@@ -36,8 +36,8 @@ type Queue[T Item] struct {
 
 // New returns a queue of which so many items, or bytes of their bodies, fill a commit. Twice as many fit.
 func New[T Item](items, bytes int) *Queue[T] {
-	q := &Queue[T]{Wake: make(chan struct{}, 1), Hurry: make(chan struct{}, 1), items: items, most: bytes}
-	q.room.L = &q.mu
+	q := &Queue[T]{Wake: make(chan struct{}, 1), Hurry: make(chan struct{}, 1)}
+	q.most.items, q.most.bytes, q.room.L = items, bytes, &q.mu
 	return q
 }
 
@@ -45,7 +45,7 @@ func New[T Item](items, bytes int) *Queue[T] {
 // false if the queue is closed.
 func (q *Queue[T]) Put(x T) bool {
 	q.mu.Lock()
-	for (len(q.list) >= 2*q.items || q.bytes >= 2*q.most) && q.failed == nil && !q.closed {
+	for (len(q.list) >= 2*q.most.items || q.bytes >= 2*q.most.bytes) && q.failed == nil && !q.closed {
 		q.room.Wait()
 	}
 	if q.failed != nil {
@@ -71,7 +71,7 @@ func (q *Queue[T]) Put(x T) bool {
 }
 
 // full reports whether the list fills a commit.
-func (q *Queue[T]) full() bool { return len(q.list) >= q.items || q.bytes >= q.most }
+func (q *Queue[T]) full() bool { return len(q.list) >= q.most.items || q.bytes >= q.most.bytes }
 
 // State returns whether the list is not empty, whether it fills a commit, its busy count,
 // whether a caller waits for it, and whether the queue is closed.
