@@ -32,7 +32,7 @@ type crawlerCosts struct {
 type weekOfCrawlers struct {
 	At          time.Time // of the reading
 	Error       string    // why there are no figures
-	Days        string    // how many
+	Days        int       // with requests
 	Total       report.Traffic
 	Crawlers    report.Traffic // of Total
 	NotModified int64          // requests of crawlers that were answered 304
@@ -81,7 +81,7 @@ func (c *crawlerCosts) read(ctx context.Context, w *weekOfCrawlers) error {
 	if err != nil {
 		return err
 	}
-	w.Days, w.Total, w.First, w.NotModified, w.Unchanged = many(int64(len(r.Days)), "day", "days"), r.Total, r.First.Text, r.All.NotModified, r.All.Unchanged
+	w.Days, w.Total, w.First, w.NotModified, w.Unchanged = len(r.Days), r.Total, r.First.Text, r.All.NotModified, r.All.Unchanged
 	for _, x := range r.Crawlers {
 		w.Crawlers.Requests += x.Requests
 		w.Crawlers.Bytes += x.Bytes

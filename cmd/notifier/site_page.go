@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"fmt"
 	"html/template"
 	"maps"
 	"net/url"
@@ -227,7 +226,7 @@ func (s *sitePage) held() (urls []string, err error) {
 func (t tellersStatus) rows() (list []senderRow) {
 	if t.IndexNow != nil {
 		for _, e := range t.IndexNow.Engines {
-			r := senderRow{Kind: "IndexNow", Name: e.Name, Done: many(e.Accepted, "URL", "URLs"), Waiting: many(int64(e.Pending), "URL", "URLs"), Trouble: e.Trouble, RetryAt: e.RetryAt}
+			r := senderRow{Kind: "IndexNow", Name: e.Name, Done: admin.Many(e.Accepted, "URL", "URLs"), Waiting: admin.Many(e.Pending, "URL", "URLs"), Trouble: e.Trouble, RetryAt: e.RetryAt}
 			for _, o := range slices.Backward(e.Results) {
 				if o.Status >= 200 && o.Status < 300 {
 					r.LastAt = o.At
@@ -238,33 +237,26 @@ func (t tellersStatus) rows() (list []senderRow) {
 		}
 	}
 	for _, p := range t.WebSub {
-		r := senderRow{Kind: "WebSub", Name: p.Hub + " for " + p.Topic, Done: many(p.Pings, "ping", "pings"), Waiting: "nothing", LastAt: p.PingedAt, Trouble: p.Trouble, RetryAt: p.RetryAt}
+		r := senderRow{Kind: "WebSub", Name: p.Hub + " for " + p.Topic, Done: admin.Many(p.Pings, "ping", "pings"), Waiting: "nothing", LastAt: p.PingedAt, Trouble: p.Trouble, RetryAt: p.RetryAt}
 		if p.Owed {
 			r.Waiting = "a ping"
 		}
 		list = append(list, r)
 	}
 	for _, h := range t.Hooks {
-		list = append(list, senderRow{Kind: h.Kind, Name: h.Name, Done: many(h.Changes, "change", "changes"), Waiting: many(int64(h.Behind), "change", "changes"), LastAt: h.DeliveredAt, Trouble: h.Trouble, RetryAt: h.RetryAt})
+		list = append(list, senderRow{Kind: h.Kind, Name: h.Name, Done: admin.Many(h.Changes, "change", "changes"), Waiting: admin.Many(h.Behind, "change", "changes"), LastAt: h.DeliveredAt, Trouble: h.Trouble, RetryAt: h.RetryAt})
 	}
 	if t.Hub != nil {
 		for _, topic := range t.Hub.Topics {
-			list = append(list, senderRow{Kind: "hub", Name: topic.URL, Done: many(int64(topic.Subscribers), "subscriber", "subscribers"), Trouble: topic.Trouble})
+			list = append(list, senderRow{Kind: "hub", Name: topic.URL, Done: admin.Many(topic.Subscribers, "subscriber", "subscribers"), Trouble: topic.Trouble})
 		}
 		for _, sub := range t.Hub.Subscriptions {
 			host := "a subscriber"
 			if u, err := url.Parse(sub.Callback); err == nil { // the rest of its callback may be secret
 				host = u.Host
 			}
-			list = append(list, senderRow{Kind: "hub", Name: host + " for " + sub.Topic, Done: many(sub.Deliveries, "delivery", "deliveries"), LastAt: sub.DeliveredAt, Trouble: sub.Trouble, RetryAt: sub.RetryAt})
+			list = append(list, senderRow{Kind: "hub", Name: host + " for " + sub.Topic, Done: admin.Many(sub.Deliveries, "delivery", "deliveries"), LastAt: sub.DeliveredAt, Trouble: sub.Trouble, RetryAt: sub.RetryAt})
 		}
 	}
 	return list
-}
-
-func many(n int64, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprint(n, " ", more)
 }

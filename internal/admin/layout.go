@@ -25,10 +25,11 @@ var layout = template.Must(Templates().Parse(layoutText))
 //	{{ago .Time}}      a time: on a live page how long ago it was, otherwise when it was. A zero time is shown as "never"
 //	{{at .Time}}       when a time was, in UTC
 //	{{count .N}}       an integer, with its thousands apart
+//	{{many .N "page" "pages"}}  an integer and its noun
 //	{{bytes .N}}       a number of bytes
 //	{{percent .F}}     a share of 1; negative: unknown
 func Templates() *template.Template {
-	return template.New("").Funcs(template.FuncMap{"cut": cut, "ago": ago, "at": at, "count": count, "bytes": Size, "percent": percent})
+	return template.New("").Funcs(template.FuncMap{"cut": cut, "ago": ago, "at": at, "count": count, "many": Many, "bytes": Size, "percent": percent})
 }
 
 // Invisible characters that words of some languages, and emoji, need.
@@ -79,6 +80,14 @@ func count(n any) string {
 		s = s[:i] + "\u202f" + s[i:]
 	}
 	return sign + s
+}
+
+// Many formats an integer with its noun: "1 page", "2 pages".
+func Many(n any, one, more string) string {
+	if s := count(n); s != "1" {
+		return s + " " + more
+	}
+	return "1 " + one
 }
 
 // Size formats a number of bytes for people.

@@ -98,7 +98,7 @@ type event struct {
 }
 
 func (d *desk) view(after string) *viewer {
-	v := &viewer{conn: d.dial(after), events: make(chan event, 100)}
+	v := &viewer{conn: d.dial(after), events: make(chan event, 1000)}
 	resp, err := http.ReadResponse(bufio.NewReader(v.conn), nil)
 	if err != nil {
 		d.Fatal(err)
@@ -283,12 +283,12 @@ func TestSnapshotOfHostileText(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
-	tmpl := template.Must(admin.Templates().Parse(`{{count .N}} {{count -1234567}} {{count 999}} {{bytes .B}} {{percent 0.1234}} {{percent -1.0}} {{ago .T}} {{ago .Z}} {{at .T}} {{at .Z}}`))
+	tmpl := template.Must(admin.Templates().Parse(`{{count .N}} {{count -1234567}} {{count 999}} {{bytes .B}} {{percent 0.1234}} {{percent -1.0}} {{ago .T}} {{ago .Z}} {{at .T}} {{at .Z}} {{many 1 "page" "pages"}} {{many .N "page" "pages"}}`))
 	var b strings.Builder
 	if err := tmpl.Execute(&b, map[string]any{"N": uint64(1234), "B": int64(1500), "T": at, "Z": time.Time{}}); err != nil {
 		t.Fatal(err)
 	}
-	const want = "1\u202f234 -1\u202f234\u202f567 999 1.5 kB 12.3 % unknown <time datetime=\"2026-01-02T02:04:05Z\">2026-01-02 02:04 UTC</time> never 2026-01-02 02:04 UTC never"
+	const want = "1\u202f234 -1\u202f234\u202f567 999 1.5 kB 12.3 % unknown <time datetime=\"2026-01-02T02:04:05Z\">2026-01-02 02:04 UTC</time> never 2026-01-02 02:04 UTC never 1 page 1\u202f234 pages"
 	if b.String() != want {
 		t.Errorf("got  %s\nwant %s", b.String(), want)
 	}

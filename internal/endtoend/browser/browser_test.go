@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -76,35 +77,51 @@ func openBrowser(t *testing.T) *browser {
 		cancel()
 		os.RemoveAll(profile)
 	})
-	chromedp.ListenTarget(ctx, func(event any) {
+	err = chromedp.Listen(ctx, func(event any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch e := event.(type) {
 		case *network.EventRequestWillBeSent:
 			b.asked = append(b.asked, e.Request.URL)
 		case *runtime.EventExceptionThrown:
-			b.errors = append(b.errors, e.ExceptionDetails.Error())
+			b.errors = append(b.errors, e.ExceptionDetails.Text)
 		case *log.EventEntryAdded:
-			if e.Entry.Level == log.LevelError {
+			if e.Entry.Level == log.EntryLevelError {
 				b.errors = append(b.errors, e.Entry.Text+" "+e.Entry.URL)
 			}
 		}
 	})
-	b.run(network.Enable(), log.Enable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(b, network.Enable, network.EnableParams{})
+	call(b, log.Enable, cdp.Empty{})
 	return b
 }
 
-func (b *browser) run(actions ...chromedp.Action) {
+// do acts as a person does.
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
-	if err := chromedp.Run(b.ctx, actions...); err != nil {
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// call sends a command to the browser.
+func call[P, R any](b *browser, command cdp.Command[P, R], parameters P) {
+	b.Helper()
+	if _, err := chromedp.Call(b.ctx, command, parameters); err != nil {
 		b.Fatal(err)
 	}
 }
 
 // value returns the value of an expression in the page.
-func value[T any](b *browser, expression string) (v T) {
+func value[T any](b *browser, expression string) T {
 	b.Helper()
-	b.run(chromedp.Evaluate(expression, &v, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.Fatalf("%.200s: %v", expression, err)
+	}
 	return v
 }
 
@@ -112,8 +129,7 @@ func value[T any](b *browser, expression string) (v T) {
 func (b *browser) until(what, expression string) {
 	b.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		is := false
-		if err := chromedp.Run(b.ctx, chromedp.Evaluate(expression, &is)); err == nil && is { // it fails while another page is loaded
+		if is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression)); err == nil && is { // it fails while another page is loaded
 			return
 		}
 		if time.Now().After(end) {
@@ -127,9 +143,9 @@ func (b *browser) until(what, expression string) {
 func (b *browser) looks(name string) {
 	b.Helper()
 	for _, scheme := range []string{"light", "dark"} {
-		b.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+		call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 		for _, width := range []int64{320, 360, 768, 1280} {
-			b.run(chromedp.EmulateViewport(width, 800))
+			b.do(chromedp.EmulateViewport(width, 800))
 			at := fmt.Sprintf("%s-%d-%s", name, width, scheme)
 			if got := value[int64](b, "innerWidth"); got != width {
 				b.Errorf("%s: the window is %d wide", at, got)
@@ -145,8 +161,10 @@ func (b *browser) looks(name string) {
 				b.Errorf("%s: %s", at, wrong)
 			}
 			if dir := os.Getenv("PARLEY_SCREENSHOTS"); dir != "" {
-				var image []byte
-				b.run(chromedp.FullScreenshot(&image, 100))
+				image, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+				if err != nil {
+					b.Fatal(err)
+				}
 				if err := os.WriteFile(filepath.Join(dir, at+".png"), image, 0o644); err != nil {
 					b.Error(err)
 				}
@@ -158,9 +176,9 @@ func (b *browser) looks(name string) {
 // tabs goes through the page with the tabulator key, and checks that each stop is seen. It returns the stops.
 func (b *browser) tabs() (stops []string) {
 	b.Helper()
-	b.run(chromedp.Evaluate("document.activeElement.blur(); scrollTo(0, 0)", nil))
+	value[bool](b, "document.activeElement.blur(); scrollTo(0, 0); true")
 	for range 100 {
-		b.run(chromedp.KeyEvent("\t"))
+		b.do(chromedp.KeyEvent("\t"))
 		stop := value[string](b, "document.activeElement === document.body ? '' : (document.activeElement.innerText || document.activeElement.name || document.activeElement.tagName).trim()")
 		if stop == "" || len(stops) > 1 && stop == stops[0] {
 			return stops

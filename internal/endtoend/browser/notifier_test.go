@@ -48,12 +48,12 @@ func TestSitePage(t *testing.T) {
 		"--webhook", "http://127.0.0.1:9/purge", "--on-change", "true", "--access-log", filepath.Join(dir, "access.log"), "--no-self-check", "--log-level", "error")
 	answers(t, base+"robots.rdf", http.StatusOK)
 
-	b.run(chromedp.Navigate(origin + "/"))
+	b.do(chromedp.Navigate(origin + "/"))
 	b.until("the page is live", `document.getElementById("state").textContent === "Live"`)
 	b.until("the costs are read", `document.getElementById("live-crawlers").innerText.includes("Googlebot")`)
 
 	// An edit appears, while somebody types in a section that changes too.
-	b.run(chromedp.Focus("#purge"), chromedp.SendKeys("#purge", base+"articles"))
+	b.do(chromedp.Focus("#purge"), chromedp.SendKeys("#purge", base+"articles"))
 	write("articles/2026/3.html", page(3, 2))
 	b.until("the edit", fmt.Sprintf(`document.getElementById("live-changes").innerText.includes("%sarticles/2026/3.html")`, base))
 	before := value[string](b, `document.getElementById("live-delivery").innerText`)
@@ -62,10 +62,10 @@ func TestSitePage(t *testing.T) {
 	if got := value[string](b, `document.activeElement.id + " " + document.activeElement.value`); got != "purge "+base+"articles" {
 		t.Errorf("after the section was replaced, the focus and the text are %q", got)
 	}
-	b.run(chromedp.SendKeys("#purge", "/2026/3.html"+kb.Enter))
+	b.do(chromedp.SendKeys("#purge", "/2026/3.html"+kb.Enter))
 	b.until("the answer", `document.body.innerText.includes("discarded") && document.title.startsWith("Done")`)
 	b.looks("done")
-	b.run(chromedp.Click("main a"))
+	b.do(chromedp.Click("main a"))
 	b.until("the page is live again", `document.getElementById("state")?.textContent === "Live"`)
 
 	// Many pages vanish.
@@ -81,18 +81,18 @@ func TestSitePage(t *testing.T) {
 	if len(stops) < 12 || stops[0] != "Skip to the content" || !strings.Contains(strings.Join(stops, "|"), "|Announce the deletions|") || stops[len(stops)-1] != "Discard" {
 		t.Errorf("the keyboard stops at %q", stops)
 	}
-	b.run(chromedp.Click(`#live-needs button`))
+	b.do(chromedp.Click(`#live-needs button`))
 	if got := value[string](b, "location.pathname"); got != "/" {
 		t.Errorf("without a confirmation the button led to %s", got)
 	}
-	b.run(chromedp.Click(`#live-needs input[name=sure]`), chromedp.Click(`#live-needs button`))
+	b.do(chromedp.Click(`#live-needs input[name=sure]`), chromedp.Click(`#live-needs button`))
 	b.until("the answer", `document.body.innerText.includes("gone 25")`)
-	b.run(chromedp.Click("main a"))
+	b.do(chromedp.Click("main a"))
 	b.until("the deletions", `!document.getElementById("live-needs")?.innerText.includes("pages are missing") && document.getElementById("state")?.textContent === "Live"`)
 
-	b.run(chromedp.Click("#pause"))
+	b.do(chromedp.Click("#pause"))
 	b.until("a pause", `document.getElementById("state").textContent === "Paused"`)
-	b.run(chromedp.Click("#pause"))
+	b.do(chromedp.Click("#pause"))
 	b.until("its end", `document.getElementById("state").textContent === "Live"`)
 	b.clean(origin)
 	stop()
@@ -116,16 +116,16 @@ func TestSiteLogin(t *testing.T) {
 	start(t, "notifier", "--docroot", filepath.Join(dir, "docroot"), "--base", "http://"+listen+"/", "--state", filepath.Join(dir, "state"), "--listen", listen, "--admin", admin,
 		"--admin-token", filepath.Join(dir, "tokens"), "--no-self-check", "--log-level", "error")
 	answers(t, "http://"+admin+"/healthz", http.StatusOK)
-	b.run(chromedp.Navigate("http://" + admin + "/"))
+	b.do(chromedp.Navigate("http://" + admin + "/"))
 	b.looks("login")
-	b.run(chromedp.SendKeys("#token", "wrong"+kb.Enter))
+	b.do(chromedp.SendKeys("#token", "wrong"+kb.Enter))
 	b.until("the refusal", `document.body.innerText.includes("none of the tokens")`)
-	b.run(chromedp.Click("main a"), chromedp.SendKeys("#token", "0123456789abcdef"+kb.Enter))
+	b.do(chromedp.Click("main a"), chromedp.SendKeys("#token", "0123456789abcdef"+kb.Enter))
 	b.until("the page", `document.getElementById("state")?.textContent === "Live"`)
 	if got := value[string](b, "document.cookie"); got != "" {
 		t.Errorf("scripts see the cookie %q", got)
 	}
-	b.run(chromedp.Click(`form[action="/logout"] button`))
+	b.do(chromedp.Click(`form[action="/logout"] button`))
 	b.until("the form again", `document.getElementById("token") !== null`)
 }
 
