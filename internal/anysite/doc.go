@@ -7,7 +7,7 @@
 //	PARLEY_ANYSITE_SEED=7 go test ...                  one seed, with a full log
 //	PARLEY_ANYSITE_WITHOUT=step2,nonce go test ...     without some features or steps
 //	PARLEY_ANYSITE_PROGRAMS=DIR go test ...            the programs of DIR
-//	PARLEY_ANYSITE_FROM=7, _KEEP=DIR                   first seed, directory for the recordings
+//	PARLEY_ANYSITE_FROM=7, _KEEP=DIR                   first seed, directory for the recordings in which something was found
 //	PARLEY_ANYSITE_SHRINK=0 or rate                    report without repeats, or with the rate, failing at half of ten runs
 //	PARLEY_ANYSITE_JUDGE=DIR go test -run JudgeAgain   judge stored recordings again
 //

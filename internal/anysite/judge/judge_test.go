@@ -159,3 +159,15 @@ func TestStepConcernsItsDocroot(t *testing.T) {
 		}
 	}
 }
+
+// With --max-rate 0 a crawler ignores welcomes, so that its own pause applies.
+func TestMaxRateZeroIgnoresWelcomes(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	w := welcome{rate: 50, read: now}
+	for most, want := range map[string]time.Duration{"0": 0, "5": 200 * time.Millisecond, "": 100 * time.Millisecond, "80": 20 * time.Millisecond} {
+		pause, welcomed := w.pace(record.Program{Options: map[string]string{"max-rate": most}}, w.at, now)
+		if pause != want || welcomed != (want > 0) {
+			t.Errorf("--max-rate %q: a pause of %s, %t; want %s", most, pause, welcomed, want)
+		}
+	}
+}

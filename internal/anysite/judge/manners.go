@@ -236,7 +236,8 @@ func (m *mannered) request(q record.Request) {
 }
 
 // bucket checks that an address gets no more requests than its names together would, no more than
-// --per-address allows beyond a burst, and no more connections than that.
+// --per-address allows beyond a burst, and no more connections than that. Requests to a site with a welcome
+// have their own rate.
 func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, say func(string, ...any)) {
 	rate, most := perAddress(m.program)
 	if gap > 0 {
@@ -245,20 +246,19 @@ func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, 
 		}
 		rate = min(float64(len(m.names[at]))/gap.Seconds(), rate)
 	}
-	if w, ok := m.welcome[originOf(q.URL)].pace(m.program, at, q.Began); ok {
-		rate += 1 / max(w.Seconds(), 0.1)
+	if _, welcomed := m.welcome[originOf(q.URL)].pace(m.program, at, q.Began); !welcomed {
+		b, ok := m.tokens[at]
+		if !ok {
+			b.left = float64(most)
+		} else {
+			b.left = min(b.left+rate*q.Began.Sub(b.at).Seconds(), float64(most))
+		}
+		if b.left, b.at = b.left-1, q.Began; b.left < -1e-6 {
+			say("exceeds the request rate of %s: %.3g a second for all its hosts together", at.Addr(), rate)
+			b.left = 0
+		}
+		m.tokens[at] = b
 	}
-	b, ok := m.tokens[at]
-	if !ok {
-		b.left = float64(most)
-	} else {
-		b.left = min(b.left+rate*q.Began.Sub(b.at).Seconds(), float64(most))
-	}
-	if b.left, b.at = b.left-1, q.Began; b.left < -1e-6 {
-		say("exceeds the request rate of %s: %.3g a second for all its hosts together", at.Addr(), rate)
-		b.left = 0
-	}
-	m.tokens[at] = b
 	if waits(q) {
 		return
 	}

@@ -34,11 +34,14 @@ func readWelcome(before welcome, body []byte, by string, at netip.Prefix, read t
 }
 
 // pace returns the pause that a welcome allows to a crawler at an address, and whether there is one: a
-// welcome is void after a day, and after its name moved to another address.
+// welcome is void after a day, and after its name moved to another address; --max-rate 0 ignores all.
 func (w welcome) pace(p record.Program, at netip.Prefix, now time.Time) (time.Duration, bool) {
 	if w.rate <= 0 || at != w.at || now.Sub(w.read) > 24*time.Hour {
 		return 0, false
 	}
 	rate := min(w.rate, number(p, "max-rate", 10))
+	if rate <= 0 {
+		return 0, false
+	}
 	return time.Duration(float64(time.Second) / rate), true
 }

@@ -32,7 +32,12 @@ type address struct {
 	kept       map[*site]struct{} // sites with an idle connection to it
 }
 
-// admit takes a token and a connection of an address for a site. The lock is held.
+// admits reports whether a site may be fetched from now. A site with a welcome has its own rate, and needs no token. The lock is held.
+func (a *address) admits(s *site, now time.Time) bool {
+	return a.taken < a.most && (a.guests[s] != nil || !a.next.After(now))
+}
+
+// admit takes a connection of an address for a site, and a token. The lock is held.
 func (t *timetable) admit(s *site, sl *slot, now time.Time) {
 	a := sl.at
 	if s.pages > BigSite && !sl.big {
@@ -46,7 +51,9 @@ func (t *timetable) admit(s *site, sl *slot, now time.Time) {
 		}
 	}
 	a.taken++
-	t.charge(a, now)
+	if a.guests[s] == nil {
+		t.charge(a, now)
+	}
 }
 
 // charge takes a token. The lock is held.

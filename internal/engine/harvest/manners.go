@@ -58,8 +58,8 @@ func (m *manners) ours(s *site, a *Answer) time.Duration {
 	return w
 }
 
-// pause returns the time between two requests to an address. Each of its names is fetched from
-// once in our own gap; the Crawl-delay of a name does not slow down the others.
+// pause returns the time between two requests to an address, those to sites with a welcome apart. Each of its
+// names is fetched from once in our own gap; the Crawl-delay of a name does not slow down the others.
 func (m *manners) pause(a *address, now time.Time) time.Duration {
 	small, big := m.least(0).Seconds(), m.least(BigSite+1).Seconds()
 	rate, alone := float64(a.slots-a.big)/small+float64(a.big)/big, 1/small
@@ -70,15 +70,14 @@ func (m *manners) pause(a *address, now time.Time) time.Duration {
 	if most <= 0 {
 		most = max(DefaultAddressRate, alone) // a gap of less than half a second is set for one's own machines only
 	}
-	own := 0.0 // the sum of the rates of welcomes
-	for s, w := range a.guests {
+	for s := range a.guests {
 		rate -= 1 / m.least(s.pages).Seconds()
-		own += w.rate
 	}
+	rate = max(rate, 1/small) // a host with a welcome may have other ports, and sums are not exact
 	for now.Sub(a.since) >= cleanAfter && (a.halved > 0 || len(a.refused) > 0) {
 		a.since = a.since.Add(cleanAfter)
 		a.halved = max(0, a.halved-1)
 		clear(a.refused)
 	}
-	return time.Duration(float64(time.Second)/(min(max(rate, 0), most)+own)) << a.halved
+	return time.Duration(float64(time.Second)/min(rate, most)) << a.halved
 }

@@ -108,7 +108,7 @@ func (t *timetable) enter(s *site, now time.Time) bool {
 		return false
 	}
 	if sl.at != nil {
-		if !sl.at.open(now) {
+		if !sl.at.admits(s, now) {
 			t.park(&sl.at.gate, s)
 			return false
 		}
@@ -214,8 +214,8 @@ func (t *timetable) persist(ctx context.Context, s *site, sl *slot) bool {
 		if own := s.soonest().Sub(now); own > max(wait, 0) {
 			return false
 		}
-		if wait <= 0 && sl.at != nil && !sl.at.open(now) {
-			if wait = sl.at.next.Sub(now); wait <= 0 {
+		if wait <= 0 && sl.at != nil && !sl.at.admits(s, now) {
+			if wait = sl.at.next.Sub(now); wait <= 0 || sl.at.guests[s] != nil {
 				wait = full
 			}
 		}

@@ -21,7 +21,7 @@ const (
 )
 
 // A welcome is a site's invitation to a request rate, in place of our gap and of its share of its
-// address's rate. The timetable's lock guards it.
+// address's rate: the other sites there get no more of that. The timetable's lock guards it.
 type welcome struct {
 	rate   float64
 	conns  int
@@ -34,7 +34,7 @@ type welcome struct {
 }
 
 func (w *welcome) pause() time.Duration {
-	return min(time.Duration(float64(time.Second)/w.rate), maxDelay)
+	return min(time.Duration(float64(time.Second)/w.rate)<<w.at.halved, maxDelay)
 }
 
 // Welcome sets the rate, in requests a second, and the number of connections that a site invites;
@@ -58,7 +58,7 @@ func (h *Harvester) Welcome(origin string, rate float64, conns int) {
 	w := &welcome{rate: min(max(rate, 1/maxDelay.Seconds()), most), conns: min(max(conns, 0), maxWelcomeConns), at: sl.at, net: sl.key.net, until: now.Add(welcomeLasts)}
 	s.welcome = w
 	sl.at.guests[s] = w
-	t.hasten(sl.at)
+	t.unpark(&sl.at.gate) // it no longer waits for a token
 	if s.left.IsZero() {
 		return
 	}

@@ -2,6 +2,7 @@ package harvest_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -82,6 +83,35 @@ func TestWelcome(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The rate that a site states is its own: the other sites at its address get no more than before, and do not delay it.
+func TestWelcomeIsNotForNeighbours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 4})
+		defer w.Close()
+		guest := w.AddAt(fakeweb.Honest, "guest.example", at(1))
+		sites := []*fakeweb.Site{guest}
+		for i := range 6 {
+			sites = append(sites, w.AddAt(fakeweb.Honest, fmt.Sprintf("other-%d.example", i), at(1)))
+		}
+		h := newHarvester(w)
+		h.Options.Wait, h.Options.Slow = time.Second, -1                    // six names in a second, of which an address gets two
+		harvestAll(t, h, batchOf(sites[:1], 1, func(int) int { return 1 })) // from now on its address is known
+		h.Welcome(guest.Origin, 10, 1)
+		w.Forget()
+		begin := time.Now()
+		harvestAll(t, h, batchOf(sites, 1, func(int) int { return 40 }))
+		begun(t, w, 500*time.Millisecond, func(a fakeweb.Access) bool { return a.Site != guest })
+		begun(t, w, 100*time.Millisecond, func(a fakeweb.Access) bool { return a.Site == guest })
+		last := map[bool]time.Duration{}
+		for _, a := range w.Log() {
+			last[a.Site == guest] = a.Begin.Sub(begin)
+		}
+		if last[true] > 5*time.Second || last[false] > 121*time.Second {
+			t.Errorf("40 pages at 10 a second took %v, 240 at 2 a second %v", last[true], last[false])
+		}
+	})
 }
 
 // A Crawl-delay that became known while a batch was being assembled is not undone by that batch.
