@@ -18,7 +18,7 @@ func crawlGroups() []command.Group {
 		{Title: "Collection and contact", Options: []string{"into", "store", "contact"}},
 		{Title: "Scope", Options: []string{"domain", "max-pages", "per-site", "max-depth"}},
 		{Title: "Rate", Options: []string{"wait", "in-flight", "budget", "allow-private"}},
-		{Title: "Operation", Options: []string{"admin", "admin-token"}},
+		{Title: "Operation", Options: []string{"admin"}},
 	}
 }
 
