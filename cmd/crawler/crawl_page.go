@@ -86,7 +86,7 @@ type siteLine struct {
 	ToldBy    string
 	Honest    float64 // below 0: nothing was judged
 	Judged    int
-	Answered  time.Time // when a source last answered with 200
+	Answered  time.Time // when a source last gave an answer, other than a server error
 	Doomed    int       // pages whose deletion is held back
 	Stopped   bool      // paused by a person
 	QuietLong bool      // no request before Quiet, since it does not answer
@@ -200,7 +200,7 @@ func (p *crawlPage) lineOf(s collection.Site) (siteLine, error) {
 	sources, err := p.api.col.Sources(s.ID)
 	l.ToldBy = toldBy(sources)
 	for _, src := range sources {
-		if src.Status == http.StatusOK && src.Polled.After(l.Answered) {
+		if src.Status > 0 && src.Status < http.StatusInternalServerError && src.Polled.After(l.Answered) {
 			l.Answered = src.Polled
 		}
 		if !src.Held.IsZero() {
