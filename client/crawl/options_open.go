@@ -22,6 +22,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -51,7 +52,7 @@ func (o *Options) Open() (*Crawler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := steering(col)
+	s, err := steer.Stored(col)
 	if err == nil {
 		c, err = o.steered(&s, col)
 	}

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"container/heap"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -10,15 +9,6 @@ import (
 	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/protocol"
 )
-
-// steering returns what a person has set on the crawl of a collection.
-func steering(col *collection.Collection) (steer.Steering, error) {
-	text, err := col.Steering()
-	if err != nil {
-		return steer.Steering{}, err
-	}
-	return steer.Parse(text)
-}
 
 // steered returns a Crawler with these options, as far as a person has not set others.
 func (o Options) steered(s *steer.Steering, col *collection.Collection) (*Crawler, error) {
@@ -49,24 +39,24 @@ func (c *Crawler) Steer(change func(*steer.Steering) error) (s steer.Steering, e
 	}
 	c.steers.Lock()
 	defer c.steers.Unlock()
-	if s, err = steering(c.Collection); err != nil {
+	if s, err = steer.Stored(c.Collection); err != nil {
 		return s, err
 	}
-	was, next := s.Scope, (*Crawler)(nil)
+	was, next := s, (*Crawler)(nil)
 	if err = change(&s); err != nil {
 		return s, err
 	}
-	rescoped := !was.Equal(s.Scope)
-	if c.options != nil {
-		next, err = c.options.steered(&s, c.Collection)
-	} else if rescoped || s.Rate != (steer.Rate{}) {
+	rescoped := !was.Scope.Equal(s.Scope)
+	switch changed := rescoped || was.Rate != s.Rate; { // else nothing may keep a pause from being in force
+	case changed && c.options == nil:
 		err = errors.New("a copy has no rate and no scope to change: it can only be paused and resumed")
+	case changed:
+		next, err = c.options.steered(&s, c.Collection)
 	}
-	text, jsonErr := json.Marshal(s)
-	if err == nil && jsonErr == nil {
-		err = c.Collection.SetSteering(text)
+	if err == nil {
+		err = c.Collection.SetSteering(s.Text())
 	}
-	if err = errors.Join(err, jsonErr); err != nil {
+	if err != nil {
 		return s, err
 	}
 	if next != nil {
@@ -77,18 +67,20 @@ func (c *Crawler) Steer(change func(*steer.Steering) error) (s steer.Steering, e
 	}
 	if rescoped {
 		c.settings.Seeder.SetRules(next.settings.Seeder.Rules)
-		c.Harvester.Pause(func(string) bool { return true }) // so that waiting tasks come back, and are checked again
 	}
-	c.Harvester.Pause(s.Pauses())
 	r.sources.steer(&s, rescoped)
 	return s, nil
 }
 
-// steer ends the streams and other requests of followers of sites that are paused or no longer crawled, and fetches the
-// sources of all others again: those that became due meanwhile, and if the scope has changed, all lists of pages.
+// steer puts pauses into force. It ends the streams and other requests of followers of sites that are paused or no longer crawled, and
+// fetches the sources of all others again: those that became due meanwhile, and if the scope has changed, all lists of pages.
 func (r *sources) steer(s *steer.Steering, rescoped bool) {
 	r.work.Lock()
 	defer r.work.Unlock()
+	if rescoped { // waiting tasks come back, and are checked again
+		r.c.Harvester.Pause(func(string) bool { return true })
+	}
+	r.c.Harvester.Pause(s.Pauses()) // under the work's lock, so that a resumed site's robots.txt comes before its pages
 	r.sites.halt.confined = s.Scope.Confines()
 	for _, st := range r.sites.byID {
 		for _, src := range st.sources.byURL {

@@ -2,7 +2,6 @@ package crawl_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
 	"strings"
 	"testing"
@@ -44,7 +43,7 @@ func offline(t *testing.T, dir string, change func(*steer.Steering) error) {
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(s)
+		return s.Text(), nil
 	})
 	if err != nil {
 		t.Error(err)
@@ -144,6 +143,14 @@ func TestPausedSiteGetsNoRequest(t *testing.T) {
 				body, _ := told.Body(path)
 				if state, digest := stateOf(t, one, told.Origin+path); state != "held" || digest != protocol.Sum([]byte(body)) {
 					t.Errorf("%s is %s three minutes later, with the digest %v of another content", path, state, digest)
+				}
+			}
+			for _, a := range w.Log() {
+				if a.Site == told && !a.Begin.Before(resumed) {
+					if a.Path != "/robots.txt" {
+						t.Errorf("the first request after more than a day is %s", a.Path)
+					}
+					break
 				}
 			}
 			if got := strings.Join(requestsSince(w, told, resumed), " "); !strings.Contains(got, "after="+url.QueryEscape(cursor.String())) {

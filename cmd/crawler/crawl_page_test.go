@@ -244,8 +244,10 @@ func TestAPIOfTheAdminAddress(t *testing.T) {
 			t.Errorf("%s: %d: %s", x.path, code, text)
 		}
 	}
-	if code, text := d.do("POST", "/api/pause", `"all"`, as...); code != 400 || !strings.Contains(text, `"detail"`) {
-		t.Errorf("a wrong body: %d: %s", code, text)
+	for path, body := range map[string]string{"/api/pause": `"all"`, "/api/rate": `{"bugdet":"1"}`, "/api/scope": `{`} {
+		if code, text := d.do("POST", path, body, as...); code != 400 || !strings.Contains(text, `"detail"`) {
+			t.Errorf("a wrong body of %s: %d: %s", path, code, text)
+		}
 	}
 	for _, path := range []string{"/api/export", "/api/get", "/api/urls", "/api/index"} {
 		if code, _ := d.do("GET", path, "", as...); code != 404 {

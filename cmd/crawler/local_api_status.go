@@ -74,7 +74,7 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 		s.Copy, err = d.copyStatus(req.Context())
 	}
 	if err == nil {
-		s.Steering, err = d.steering()
+		s.Steering, err = steer.Stored(d.col)
 	}
 	answer(w, s, err)
 }
@@ -114,7 +114,7 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	_, copied := d.col.Copy() // of which nothing is estimated
-	steering, err := d.steering()
+	steering, err := steer.Stored(d.col)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err)
 		return

@@ -153,7 +153,7 @@ func steerCrawl[T any](ctx context.Context, dir, path string, in T, change func(
 			if err != nil {
 				return nil, err
 			}
-			return json.Marshal(s)
+			return s.Text(), nil
 		})
 		if errors.Is(failed, collection.ErrHeld) {
 			return true, nil
@@ -191,7 +191,9 @@ func steerOrShow[T any](ctx context.Context, dir, path string, in T, changes boo
 func steered[T any](d *localAPI, change func(*steer.Steering, T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		var in T
-		if err := json.NewDecoder(io.LimitReader(req.Body, 16<<20)).Decode(&in); err != nil {
+		dec := json.NewDecoder(io.LimitReader(req.Body, 16<<20))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&in); err != nil {
 			refuse(w, http.StatusBadRequest, err)
 			return
 		}
@@ -206,15 +208,6 @@ func steered[T any](d *localAPI, change func(*steer.Steering, T) error) http.Han
 		}
 		answer(w, s, nil)
 	}
-}
-
-// steering returns what a person has set on the crawl.
-func (d *localAPI) steering() (s steer.Steering, err error) {
-	text, err := d.col.Steering()
-	if err == nil {
-		s, err = steer.Parse(text)
-	}
-	return s, err
 }
 
 // mostPaused is how many paused sites are named at most.

@@ -63,6 +63,24 @@ func Parse(text []byte) (s Steering, err error) {
 	return s, err
 }
 
+// Stored returns the Steering that a collection has stored.
+func Stored(col interface{ Steering() ([]byte, error) }) (Steering, error) {
+	text, err := col.Steering()
+	if err != nil {
+		return Steering{}, err
+	}
+	return Parse(text)
+}
+
+// Text returns s as it is stored.
+func (s *Steering) Text() []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // there is nothing in it that JSON cannot have
+	}
+	return text
+}
+
 // Set reports whether a person has set anything.
 func (s *Steering) Set() bool {
 	return s.All || len(s.Sites) > 0 || s.Rate != Rate{} || !s.Scope.Equal(Scope{})
