@@ -220,6 +220,10 @@ func TestAPIOfTheAdminAddress(t *testing.T) {
 		code, text := d.do("GET", "/api/pages?state=held", "", as...)
 		return code == 200 && strings.Count(text, "\n") == 2
 	})
+	until(t, "there are events", func() bool {
+		_, text := d.do("GET", "/api/events", "", as...)
+		return text != ""
+	})
 	for path, want := range map[string]string{"/api/status": `"running":true`, "/api/sites": `"told_by":"`, "/api/why?url=" + url.QueryEscape(site.Base): `"known":true`,
 		"/api/events": `"op":"create"`, "/api/links?all=true": ""} {
 		if code, text := d.do("GET", path, "", as...); code != 200 || !strings.Contains(text, want) {
