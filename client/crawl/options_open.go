@@ -56,6 +56,9 @@ func (o *Options) Open() (*Crawler, error) {
 	if err == nil {
 		c, err = o.steered(&s, col)
 	}
+	if odd := new(OptionError); s.Set() && errors.As(err, &odd) {
+		odd.format += " (options are changed by \"crawler rate\" or \"crawler scope\": without arguments, these show what)"
+	}
 	if err != nil {
 		return nil, errors.Join(err, col.Close())
 	}

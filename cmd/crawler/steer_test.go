@@ -131,7 +131,11 @@ func TestRateAndScopeCommands(t *testing.T) {
 		t.Errorf("status: %s", out)
 	}
 	r.finish()
-	r.says("scope", "reject=default")
+	r.says("scope", "domain=elsewhere.example")
+	if code, _, said := program(t.Context(), append([]string{"run", site.Base}, own(dir)...)...); code != 2 || !strings.Contains(said, `changed by "crawler rate" or "crawler scope"`) {
+		t.Errorf("with domains that the options do not suit: exit code %d: %s", code, said)
+	}
+	r.says("scope", "reject=default", "domain=default")
 	if out := r.says("scope"); out != "nothing is changed\n" {
 		t.Errorf("scope: %q", out)
 	}
