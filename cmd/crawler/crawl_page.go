@@ -273,11 +273,11 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		said, refused := fmt.Sprintf("%d pages are fetched next.", len(verdicts)), 0
+		said, refused := fmt.Sprintf("Fetched next: %d.", len(verdicts)), 0
 		for i, v := range verdicts {
 			if !v.OK {
 				refused++
-				said = fmt.Sprintf("%d of %d pages are not fetched; the last, %s, because of: %s", refused, len(verdicts), strings.Fields(field("url"))[i], v.Rule)
+				said = fmt.Sprintf("Not fetched: %d of %d; the last, %s, because of: %s", refused, len(verdicts), strings.Fields(field("url"))[i], v.Rule)
 			}
 		}
 		return said, nil

@@ -150,7 +150,7 @@ func TestCrawlPage(t *testing.T) {
 	if code, text := d.press("scope"); code != 200 || !strings.Contains(text, "nothing") {
 		t.Errorf("scope: %d: %s", code, text)
 	}
-	if code, text := d.press("add", "url", site.Base+"a.html ftp://x/"); code != 200 || !strings.Contains(text, "1 of 2 pages are not fetched; the last, ftp://x/,") {
+	if code, text := d.press("add", "url", site.Base+"a.html ftp://x/"); code != 200 || !strings.Contains(text, "Not fetched: 1 of 2; the last, ftp://x/,") {
 		t.Errorf("add: %d: %s", code, text)
 	}
 	for _, x := range []struct {

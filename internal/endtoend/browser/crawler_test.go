@@ -57,7 +57,7 @@ func TestCrawlPage(t *testing.T) {
 	b.until("the pause", `document.getElementById("live-needs")?.innerText.includes("is paused")`)
 	before := requests.Load()
 	b.do(chromedp.SendKeys("#add", site.URL+"/articles/7.html"), chromedp.Click(`form[action="/do/add"] button`))
-	b.until("the answer", `document.body.innerText.includes("1 pages are fetched next")`)
+	b.until("the answer", `document.body.innerText.includes("Fetched next: 1.")`)
 	b.do(chromedp.Click("main a"))
 	b.until("what is due", `document.getElementById("live-needs")?.innerText.includes("is paused")`)
 	b.looks("crawl-paused")
