@@ -25,6 +25,7 @@ var ours = map[string][]string{
 	"internal/boltfile":            {},
 	"internal/pause":               {},
 	"internal/chart":               {},
+	"internal/admin":               {"internal/chart"},
 	"internal/clock":               {},
 	"internal/machine":             {"internal/coding"},
 	"internal/command":             {"internal/pause"},

@@ -33,7 +33,10 @@ func adminHandler(s *sitePage, guard *admin.Guard, done <-chan struct{}) http.Ha
 	page, guarded := s.page(done), http.NewServeMux()
 	guarded.Handle("GET /{$}", page)
 	guarded.HandleFunc("GET /events", page.Events)
-	guarded.HandleFunc("POST /do/{task}", s.do)
+	guarded.HandleFunc("POST /do/{task}", func(w http.ResponseWriter, r *http.Request) {
+		s.do(w, r)
+		page.Renew()
+	})
 	guarded.Handle("/api/", http.StripPrefix("/api", s.holder.Handler()))
 	mux.Handle("/", guard.Handler(guarded))
 	return mux

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
@@ -58,7 +59,7 @@ type siteView struct {
 	Doors  doors.Stats
 	Facts  []fact
 
-	Held      []string // URLs
+	Held      []string // paths
 	Listeners []listenerRow
 	Unlisted  int    // further listeners
 	Furthest  uint64 // changes that a listener is behind, at most
@@ -85,6 +86,7 @@ type listenerRow struct {
 
 type changeRow struct {
 	protocol.Change
+	Page, Was    string  // paths; Was of a move
 	Significance float64 // of 0 to 1; below 0: unknown
 	Reached      int     // listeners
 }
@@ -101,7 +103,8 @@ type senderRow struct {
 
 // read reads the present state.
 func (s *sitePage) read(ctx context.Context) (any, error) {
-	v := &siteView{Status: s.publisher.Status(), Doors: s.notifier.Stats(), Rechecks: s.forms.evidence != nil, Purges: s.forms.store != nil || s.forms.archive != nil}
+	v := &siteView{Status: s.publisher.Status(), Doors: s.notifier.Stats(),
+		Rechecks: s.forms.evidence != nil, Purges: s.forms.store != nil || s.forms.archive != nil}
 	delivery := s.forms.status(s.notifier)
 	v.Facts = delivery.facts()
 	told, err := s.senders.status()
@@ -190,7 +193,7 @@ func (s *sitePage) changes(ctx context.Context, v *siteView) error {
 		return err
 	}
 	for _, c := range slices.Backward(list) {
-		r := changeRow{Change: c, Significance: -1}
+		r := changeRow{Change: c, Page: s.path(c.Item.URL), Was: s.path(c.From), Significance: -1}
 		if share, known := c.Significance.Share(); known {
 			r.Significance = share
 		}
@@ -205,7 +208,7 @@ func (s *sitePage) changes(ctx context.Context, v *siteView) error {
 }
 
 // held returns the first pages whose deletion is not announced yet.
-func (s *sitePage) held() (urls []string, err error) {
+func (s *sitePage) held() (paths []string, err error) {
 	view, err := s.journal.View()
 	if err != nil {
 		return nil, err
@@ -215,18 +218,22 @@ func (s *sitePage) held() (urls []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if urls = append(urls, e.Item.URL); len(urls) == maxHeldRows {
+		if paths = append(paths, s.path(e.Item.URL)); len(paths) == maxHeldRows {
 			break
 		}
 	}
-	return urls, nil
+	return paths, nil
 }
+
+// path returns a URL of the site without its origin, which all have.
+func (s *sitePage) path(url string) string { return strings.TrimPrefix(url, protocol.Origin(s.base)) }
 
 // rows returns all receivers of notices.
 func (t tellersStatus) rows() (list []senderRow) {
 	if t.IndexNow != nil {
 		for _, e := range t.IndexNow.Engines {
-			r := senderRow{Kind: "IndexNow", Name: e.Name, Done: admin.Many(e.Accepted, "URL", "URLs"), Waiting: admin.Many(e.Pending, "URL", "URLs"), Trouble: e.Trouble, RetryAt: e.RetryAt}
+			r := senderRow{Kind: "IndexNow", Name: e.Name, Done: admin.Many(e.Accepted, "URL", "URLs"), Waiting: admin.Many(e.Pending, "URL", "URLs"),
+				Trouble: e.Trouble, RetryAt: e.RetryAt}
 			for _, o := range slices.Backward(e.Results) {
 				if o.Status >= 200 && o.Status < 300 {
 					r.LastAt = o.At
@@ -237,14 +244,16 @@ func (t tellersStatus) rows() (list []senderRow) {
 		}
 	}
 	for _, p := range t.WebSub {
-		r := senderRow{Kind: "WebSub", Name: p.Hub + " for " + p.Topic, Done: admin.Many(p.Pings, "ping", "pings"), Waiting: "nothing", LastAt: p.PingedAt, Trouble: p.Trouble, RetryAt: p.RetryAt}
+		r := senderRow{Kind: "WebSub", Name: p.Hub + " for " + p.Topic, Done: admin.Many(p.Pings, "ping", "pings"), Waiting: "nothing",
+			LastAt: p.PingedAt, Trouble: p.Trouble, RetryAt: p.RetryAt}
 		if p.Owed {
 			r.Waiting = "a ping"
 		}
 		list = append(list, r)
 	}
 	for _, h := range t.Hooks {
-		list = append(list, senderRow{Kind: h.Kind, Name: h.Name, Done: admin.Many(h.Changes, "change", "changes"), Waiting: admin.Many(h.Behind, "change", "changes"), LastAt: h.DeliveredAt, Trouble: h.Trouble, RetryAt: h.RetryAt})
+		list = append(list, senderRow{Kind: h.Kind, Name: h.Name, Done: admin.Many(h.Changes, "change", "changes"), Waiting: admin.Many(h.Behind, "change", "changes"),
+			LastAt: h.DeliveredAt, Trouble: h.Trouble, RetryAt: h.RetryAt})
 	}
 	if t.Hub != nil {
 		for _, topic := range t.Hub.Topics {
@@ -255,7 +264,8 @@ func (t tellersStatus) rows() (list []senderRow) {
 			if u, err := url.Parse(sub.Callback); err == nil { // the rest of its callback may be secret
 				host = u.Host
 			}
-			list = append(list, senderRow{Kind: "hub", Name: host + " for " + sub.Topic, Done: admin.Many(sub.Deliveries, "delivery", "deliveries"), LastAt: sub.DeliveredAt, Trouble: sub.Trouble, RetryAt: sub.RetryAt})
+			list = append(list, senderRow{Kind: "hub", Name: host + " for " + sub.Topic, Done: admin.Many(sub.Deliveries, "delivery", "deliveries"),
+				LastAt: sub.DeliveredAt, Trouble: sub.Trouble, RetryAt: sub.RetryAt})
 		}
 	}
 	return list

@@ -49,7 +49,7 @@ func (s *sidecar) shows(what, text string) {
 
 // Somebody who runs a site looks at its page: a crawler listens, an edit reaches it, most pages vanish, and a button accepts that.
 func TestSitePage(t *testing.T) {
-	files := map[string]string{}
+	files := map[string]string{"robots.txt": "User-agent: *\nDisallow: /private/\n"}
 	for i := range 40 {
 		files[fmt.Sprintf("p/%d.html", i)] = text(fmt.Sprint(i))
 	}
@@ -71,11 +71,23 @@ func TestSitePage(t *testing.T) {
 	if _, err := conn.Read(t.Context()); err != nil { // the hello
 		t.Fatal(err)
 	}
-	s.shows("the change", "<bdi>"+s.base+"p/1.html</bdi>")
+	s.shows("the change", "<bdi>/p/1.html</bdi>")
 	s.shows("how far it has come", `data-label="Reached">1 of 1</td>`)
 	if page := s.page(); strings.Contains(page, "<img") || strings.Contains(page, "<b>Nice") || len(page) > 60_000 {
 		t.Errorf("%d bytes, with hostile text: %s", len(page), page)
 	}
+
+	// A robots.txt that allows more waits, unless a person knows better.
+	s.write("robots.txt", "User-agent: *\nDisallow: /other/\n")
+	s.press("look")
+	s.shows("new rules that wait", "new permissions 60 s later")
+	if code, answer := s.press("robots-now"); code != 409 || !strings.Contains(answer, "check the box") {
+		t.Errorf("robots-now without a confirmation: %d: %s", code, answer)
+	}
+	if code, answer := s.press("robots-now", "sure", "yes"); code != 200 || !strings.Contains(answer, "The site was scanned") {
+		t.Errorf("robots-now: %d: %s", code, answer)
+	}
+	s.shows("after that", "Nothing needs a person.")
 
 	// Most pages vanish. The button wants a confirmation, by somebody who has seen how many there are.
 	for i := 15; i < 40; i++ {
@@ -84,7 +96,7 @@ func TestSitePage(t *testing.T) {
 		}
 	}
 	s.shows("a mass disappearance", "25 pages are missing: if they were deleted on purpose")
-	s.shows("the missing pages", "<li><bdi>"+s.base+"p/15.html</bdi></li>")
+	s.shows("the missing pages", "<li><bdi>/p/15.html</bdi></li>")
 	for _, tt := range []struct {
 		fields []string
 		want   string
@@ -117,9 +129,6 @@ func TestSitePage(t *testing.T) {
 		if code, _ := s.press(task); code != 409 {
 			t.Errorf("%s: %d", task, code)
 		}
-	}
-	if code, _ := s.press("robots-now", "sure", "yes"); code != 200 {
-		t.Errorf("robots-now: %d", code)
 	}
 
 	// Other sites, and names that lead here, get nothing.

@@ -91,6 +91,13 @@ func (p *Page) every() time.Duration {
 	return time.Second
 }
 
+// Renew makes the next request render the page again, however young its last rendering is: after a form has changed something.
+func (p *Page) Renew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = time.Time{}
+}
+
 // render renders all sections. p.mu is held.
 func (p *Page) render(ctx context.Context) error {
 	data, err := p.Data(ctx)

@@ -170,9 +170,16 @@ func TestSectionsFollowTheProgram(t *testing.T) {
 		same(t, "after a change", two.now(), "rest <p>changed &lt;b&gt;</p>")
 		d.set("a", "on and off")
 		d.set("a", "first")
+		n := d.read()
+		d.page.Renew()
+		v := d.view("0")
+		if same(t, "after a form", v.now(), "needs <p>first</p> rest <p>changed &lt;b&gt;</p>"); d.read() != n+1 {
+			t.Errorf("the page was rendered %d times after a form", d.read()-n)
+		}
+		v.conn.Close()
 		time.Sleep(14 * time.Second)
 		same(t, "after silence", one.now(), "beat")
-		if n := d.read(); n < 10 || n > 23 {
+		if n := d.read(); n < 15 || n > 24 {
 			t.Errorf("the data was read %d times in 21 s", n)
 		}
 		d.close()

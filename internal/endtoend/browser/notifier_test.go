@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestSitePage(t *testing.T) {
 	// An edit appears, while somebody types in a section that changes too.
 	b.do(chromedp.Focus("#purge"), chromedp.SendKeys("#purge", base+"articles"))
 	write("articles/2026/3.html", page(3, 2))
-	b.until("the edit", fmt.Sprintf(`document.getElementById("live-changes").innerText.includes("%sarticles/2026/3.html")`, base))
+	b.until("the edit", `document.getElementById("live-changes").innerText.includes("/articles/2026/3.html")`)
 	before := value[string](b, `document.getElementById("live-delivery").innerText`)
 	answers(t, base+"parley/changes?after="+value[string](b, "fetch('/api/status').then(r => r.json()).then(s => s.head)"), http.StatusOK)
 	b.until("the delivery", fmt.Sprintf(`document.getElementById("live-delivery").innerText !== %q`, before))
@@ -76,6 +77,22 @@ func TestSitePage(t *testing.T) {
 	}
 	b.until("the missing pages", `document.getElementById("live-needs").innerText.includes("25 pages are missing")`)
 	b.until("the failing webhook", `document.getElementById("live-needs").innerText.includes("webhook")`)
+	var polls sync.WaitGroup
+	defer polls.Wait()
+	for i, agent := range []string{"NiceBot/1.0 (+https://bot.example/about-this-crawler)", "<b>Rude</b>" + strings.Repeat("x", 500)} {
+		r, err := http.NewRequest("GET", base+"parley/changes?wait=60&after="+value[string](b, "fetch('/api/status').then(r => r.json()).then(s => s.head)"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("User-Agent", agent)
+		r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:0:%d::1", i))
+		polls.Go(func() {
+			if resp, err := http.DefaultClient.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		})
+	}
+	b.until("those who listen", `document.getElementById("live-listeners").innerText.includes("2 connected; all have every change.")`)
 	b.looks("site")
 	stops := b.tabs()
 	if len(stops) < 12 || stops[0] != "Skip to the content" || !strings.Contains(strings.Join(stops, "|"), "|Announce the deletions|") || stops[len(stops)-1] != "Discard" {
