@@ -70,6 +70,10 @@ type Options struct {
 	MaxSites int // zero means 100,000 (G03)
 	PerSite  int // of one site (G04); zero: no limit but MaxPages. URLs that a person adds are always admitted
 
+	// Part returns the part of the web that a URL belongs to, by one URL of it, and how many URLs of that part may be stored, in place of
+	// PerSite. An empty string means that PerSite applies. Nil: there are no parts.
+	Part func(url string) (part string, most int)
+
 	Dates protocol.DateLimits // of the dates of modification that sites state
 
 	// MaxState bounds the bytes in use of a copy's state.db, without the journal of events: nothing new is admitted
@@ -285,7 +289,7 @@ type Collection struct {
 // ErrHeld. A damaged state is refused with ErrDamaged, a format that this program does not know with ErrVersion.
 func Open(dir string, o *Options) (*Collection, error) {
 	c := &Collection{dir: dir, opts: o.withDefaults(), naming: map[uint64]*snapshot{}, stage: queue.NewStage(),
-		index: index{urls: urls.NewSet(), origins: map[string]frontier.SiteID{}}}
+		index: index{urls: urls.NewSet(), origins: map[string]frontier.SiteID{}, parts: map[string]int{}}}
 	c.sinks.store.Dir, c.sinks.store.None = dir, c.opts.Contents == 0
 	c.revisits.c = c
 	c.revisits.SetPolicy(orThesis(c.opts.Policy))
@@ -322,6 +326,28 @@ func (c *Collection) Len() int {
 	c.index.mu.RLock()
 	defer c.index.mu.RUnlock()
 	return int(c.index.last)
+}
+
+// Full returns the sites and the parts (Options.Part) that have as many URLs as they may have: the origin of a site, and the URL of a part.
+func (c *Collection) Full() (list []string) {
+	parted := func(url string) (string, int) { return "", 0 }
+	if c.opts.Part != nil {
+		parted = c.opts.Part
+	}
+	for s := range c.Sites() {
+		if part, _ := parted(s.Origin + "/"); part == "" && c.opts.PerSite > 0 && s.Pages >= c.opts.PerSite {
+			list = append(list, s.Origin)
+		}
+	}
+	c.index.mu.RLock()
+	defer c.index.mu.RUnlock()
+	for part, stored := range c.index.parts {
+		if _, most := parted(part); stored >= most {
+			list = append(list, part)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // Memory returns roughly how many bytes of memory the set of known URLs takes.

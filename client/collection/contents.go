@@ -133,6 +133,9 @@ func (k *sinks) close() error {
 func (x *visiting) keep() (contents.Place, error) {
 	v, p := x.v, &x.was
 	store, files := &x.u.c.sinks.store, x.u.c.sinks.mirror
+	if x.u.sites.at(x.w.Site).Withheld {
+		files = nil // files are for everybody
+	}
 	body := contents.IsPage(v.Status)
 	switch {
 	case v.Fault != "" && !v.Cut, v.Soft404:
@@ -161,7 +164,7 @@ func (x *visiting) keep() (contents.Place, error) {
 		if err != nil {
 			return contents.Place{}, err
 		}
-		if twin != nil {
+		if twin != nil && (twin.Site == x.w.Site || !x.u.sites.at(twin.Site).Withheld) {
 			place = twin.Stored
 			of, stored = store.Captured(place)
 		}
@@ -185,7 +188,7 @@ func (x *visiting) capture() *warc.Capture {
 		asked = x.u.c.opts.Now()
 	}
 	capture := &warc.Capture{URL: x.was.URL, Date: asked, IP: v.IP, Proto: v.Proto, Status: v.Status, Header: v.Header,
-		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type}
+		Body: v.Body, Cut: v.Cut, Digest: v.Digest, Type: v.Type, Authorized: v.Authorized}
 	if x.u.c.opts.Requests {
 		capture.Request = v.Request
 	}

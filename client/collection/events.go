@@ -110,10 +110,16 @@ func (c *Collection) Events(ctx context.Context, after protocol.Cursor, follow b
 	}
 }
 
-// items yields the journal's items for all stored contents.
+// withheld reports whether nothing of a site is given to others.
+func (c *Collection) withheld(id frontier.SiteID) bool {
+	s, ok := c.SiteByID(id)
+	return ok && s.Withheld
+}
+
+// items yields the journal's items for all stored contents that are not withheld.
 func (o *opening) items(yield func(protocol.Item, error) bool) {
 	for p, err := range o.c.Pages(context.Background()) {
-		if (err != nil || p.has()) && !yield(o.c.itemOf(&p, p.Last), err) {
+		if (err != nil || p.has() && !o.c.withheld(p.Site)) && !yield(o.c.itemOf(&p, p.Last), err) {
 			return
 		}
 	}
@@ -156,6 +162,9 @@ func (u *update) names() (_ *mirror.Names, err error) {
 
 // tell stores a change for subscribers, and its file operations.
 func (u *update) tell(n news) error {
+	if u.sites.at(n.page.Site).Withheld {
+		return u.withdraw(n.from, n.page.URL)
+	}
 	if err := u.setFile(&n); err != nil {
 		return err
 	}
@@ -172,6 +181,20 @@ func (u *update) tell(n news) error {
 		step.Significance = protocol.SignificanceOf(0)
 	}
 	return u.c.sinks.log.Tell(u.tx, step, a)
+}
+
+// withdraw tells subscribers that pages are gone which they were told of before anything of their site was withheld.
+func (u *update) withdraw(urls ...string) error {
+	for _, url := range urls {
+		if url == "" {
+			continue
+		}
+		step := journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}}
+		if err := u.c.sinks.log.Tell(u.tx, step, changes.Aside{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // restore puts back a lost file, which a visit has brought unchanged: no news.

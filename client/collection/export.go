@@ -15,6 +15,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/warc"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A Selection selects what to export. The zero value means everything.
@@ -34,14 +35,15 @@ func (s *Selection) when(t time.Time) bool {
 }
 
 // ExportURLs writes the URLs of pages, one per line, in the order in which they were found, and returns
-// their number. Since and Until apply to the times at which pages were found.
+// their number. Sites that are Withheld are left out. Since and Until apply to the times at which pages were found.
 func (c *Collection) ExportURLs(ctx context.Context, w io.Writer, s Selection) (n int, err error) {
+	logWithheld(c, s.Prefix)
 	b := bufio.NewWriter(w)
 	for p, err := range c.Pages(ctx) {
 		if err != nil {
 			return n, fmt.Errorf("export urls: %w", err)
 		}
-		if !strings.HasPrefix(p.URL, s.Prefix) || !s.when(p.Found) || s.Newest && !p.has() || len(s.States) > 0 && !slices.Contains(s.States, p.State) {
+		if !strings.HasPrefix(p.URL, s.Prefix) || c.withheld(p.Site) || !s.when(p.Found) || s.Newest && !p.has() || len(s.States) > 0 && !slices.Contains(s.States, p.State) {
 			continue
 		}
 		n++
@@ -60,8 +62,8 @@ func (c *Collection) ExportURLs(ctx context.Context, w io.Writer, s Selection) (
 // "zstd"), and returns their number. For a collection without archives it makes them from the mirror. The
 // directory must not have archives yet, and nothing else may write to it. It may run while the crawler does.
 //
-// Damaged and lost records are skipped: all that can be read is exported, and the error at the end says how
-// many could not.
+// Sites that are Withheld are left out, and logged. Damaged and lost records are skipped: all that can be
+// read is exported, and the error at the end says how many could not.
 func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selection) (n int, err error) {
 	err = warc.Each(dir, warc.Place{}, func(name string, _ *warc.Reader) error {
 		return fmt.Errorf("%s holds archives already, such as %s: choose another directory", dir, name)
@@ -74,6 +76,7 @@ func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selec
 		return 0, fmt.Errorf("export: %w", err)
 	}
 	x := exporter{c: c, w: w, s: s}
+	logWithheld(c, s.Prefix)
 	if c.opts.Contents&WARC == 0 || s.Newest {
 		err = x.held(ctx)
 	} else {
@@ -91,6 +94,15 @@ func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selec
 	return x.n, nil
 }
 
+// logWithheld logs which sites an export leaves out.
+func logWithheld(c *Collection, prefix string) {
+	for site := range c.Sites() {
+		if site.Withheld && strings.HasPrefix(site.Origin, protocol.Origin(prefix)) {
+			c.opts.Log.Warn("a site is not exported, since it was fetched with cookies or a client certificate", "site", site.Origin)
+		}
+	}
+}
+
 // An exporter copies records, and counts them.
 type exporter struct {
 	c *Collection
@@ -99,6 +111,15 @@ type exporter struct {
 
 	n, damaged int
 	first      error // of the first damaged record
+}
+
+// has reports whether pages with a URL are exported.
+func (x *exporter) has(url string) bool {
+	if !strings.HasPrefix(url, x.s.Prefix) {
+		return false
+	}
+	site, _ := x.c.Site(protocol.Origin(url))
+	return !site.Withheld
 }
 
 // pass counts a record that cannot be read.
@@ -114,7 +135,7 @@ func (x *exporter) held(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !p.has() || p.Stored.File == "" || !strings.HasPrefix(p.URL, x.s.Prefix) {
+		if !p.has() || p.Stored.File == "" || !x.has(p.URL) {
 			continue
 		}
 		capture, err := x.captureOf(&p)
@@ -132,7 +153,7 @@ func (x *exporter) held(ctx context.Context) error {
 // write writes a capture, if it is not nil.
 func (x *exporter) write(capture *warc.Capture) (err error) {
 	switch {
-	case capture == nil:
+	case capture == nil || capture.Authorized: // the mark of its site may be lost, with a state that was restored
 		return nil
 	case capture.Of == nil:
 		_, err = x.w.Response(capture)
@@ -215,7 +236,7 @@ func (x *exporter) all(ctx context.Context) error {
 			case err != nil:
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			if t := rec.Type(); t != warc.Response && t != warc.Revisit || !strings.HasPrefix(rec.URL(), x.s.Prefix) || !x.s.when(rec.Date()) {
+			if t := rec.Type(); t != warc.Response && t != warc.Revisit || !x.has(rec.URL()) || !x.s.when(rec.Date()) {
 				continue
 			}
 			capture, err := captureIn(rec)
@@ -241,7 +262,7 @@ const maxExported = 1 << 30
 // complete adds the body to a capture that repeats one of another URL, if that is not exported.
 func (x *exporter) complete(capture *warc.Capture) error {
 	of := capture.Of
-	if of == nil || of.URL == "" || of.URL == capture.URL || strings.HasPrefix(of.URL, x.s.Prefix) {
+	if of == nil || of.URL == "" || of.URL == capture.URL || x.has(of.URL) {
 		return nil
 	}
 	e := warc.Entry{URL: capture.URL, Date: capture.Date, Digest: of.Digest}
@@ -252,6 +273,9 @@ func (x *exporter) complete(capture *warc.Capture) error {
 	original, err := x.at(place)
 	if err != nil {
 		return err
+	}
+	if original.Authorized {
+		return errors.New("its body is stored in a record that is not to be given to others")
 	}
 	if original.Digest != of.Digest {
 		return errors.New("its body does not match its digest")
@@ -273,6 +297,7 @@ func (x *exporter) answerOf(p *Page, capture *warc.Capture) error {
 		return err
 	}
 	capture.Date, capture.IP, capture.Proto, capture.Status, capture.Header, capture.Type = own.Date, own.IP, own.Proto, own.Status, own.Header, own.Type
+	capture.Authorized = capture.Authorized || own.Authorized
 	return nil
 }
 
@@ -288,7 +313,7 @@ func captureIn(rec *warc.Record) (*warc.Capture, error) {
 		return nil, err
 	}
 	capture := &warc.Capture{URL: rec.URL(), Date: date, Proto: m.Proto, Status: m.Status, Header: m.Header, Body: body,
-		Cut: t == warc.Response && rec.Fields.Get("WARC-Truncated") != ""}
+		Cut: t == warc.Response && rec.Fields.Get("WARC-Truncated") != "", Authorized: rec.Authorized()}
 	capture.Type, _, _ = strings.Cut(m.Header.Get("Content-Type"), ";")
 	capture.IP, _ = netip.ParseAddr(rec.Fields.Get("WARC-IP-Address"))
 	if rec.Fields.Get("WARC-Protocol") == "h2" {

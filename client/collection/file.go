@@ -116,7 +116,15 @@ func (o *opening) load() error {
 			return err
 		}
 		defer boltfile.ReleasePages(tx)
-		if c.index.last, err = urls.Load(tx.Bucket(urls.Bucket), c.index.names, c.index.urls); err != nil {
+		var each func(url string)
+		if of := c.opts.Part; of != nil {
+			each = func(url string) {
+				if part, _ := of(url); part != "" {
+					c.index.parts[part]++
+				}
+			}
+		}
+		if c.index.last, err = urls.Load(tx.Bucket(urls.Bucket), c.index.names, c.index.urls, each); err != nil {
 			return err
 		}
 		return o.loadCopy(tx)

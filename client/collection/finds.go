@@ -27,15 +27,32 @@ func (u *update) create(f *Find) *work {
 	if origin, _, ok := split(f.URL); ok && last < maxPages && (u.copied != nil || int(last) < u.c.opts.MaxPages) {
 		s = u.sites.of(origin)
 	}
-	if n := u.c.opts.PerSite; s == nil || n > 0 && s.Pages+u.sites.born[s.ID] >= n && f.By != ByPerson {
+	if s == nil || !u.counts(s, f) {
 		u.out.Refused++
 		return nil
 	}
-	u.sites.born[s.ID]++
 	w := u.pages.add(Page{Site: s.ID, URL: f.URL, Depth: max(0, f.Depth), Found: u.now, By: signalOf(f.By.code()),
 		Dynamic: f.Dynamic, Importance: unknown, FetchURL: askable(f.URL, f.Ask)})
 	w.Signal = w.By
 	return w
+}
+
+// counts counts a new page with those of its part of the web, and of its site. It returns false if there may be no more of them.
+func (u *update) counts(s *Site, f *Find) bool {
+	part, stored, most := "", s.Pages+u.sites.born[s.ID], u.c.opts.PerSite
+	if of := u.c.opts.Part; of != nil {
+		if url, n := of(f.URL); url != "" {
+			part, stored, most = url, u.c.index.parts[url]+u.sites.parts[url], n
+		}
+	}
+	if most > 0 && stored >= most && f.By != ByPerson {
+		return false
+	}
+	u.sites.born[s.ID]++
+	if part != "" {
+		u.sites.parts[part]++
+	}
+	return true
 }
 
 // find stores a URL that was admitted, or is known but excluded, and returns its page; 0 if it was refused.

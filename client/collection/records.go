@@ -159,6 +159,10 @@ type Site struct {
 	Cut                                                   int // stored, but truncated; maintained likewise
 	Requests, Bytes                                       int64
 
+	// Withheld: a page was fetched with cookies or a client certificate, see Visit.Authorized. From then on neither events nor exports
+	// have anything of the site. Maintained likewise; it never ends.
+	Withheld bool
+
 	Delay   time.Duration // Crawl-delay
 	Soft404 bool          // it answers 200 for pages that do not exist
 	Fault   string        // the last fault, for people
@@ -252,6 +256,9 @@ type Visit struct {
 	NoIndex, NoFollow          bool
 	Digest, Parsed, Text       protocol.Digest
 	Soft404                    bool // it looks like the site's answer for pages that do not exist
+
+	// Authorized: cookies or a client certificate were sent, so the answer may not be for everybody.
+	Authorized bool
 
 	// Delivered: the content came with the change, without a request. Shared: it came by one request for
 	// many pages. In both cases the site's request count does not grow.

@@ -60,8 +60,11 @@ func codeSite(x *record.Codec, s *Site) {
 			x.In.Fail()
 		}
 	}
-	if x.More(len(s.Families) > 0) {
+	if x.More(len(s.Families) > 0 || s.Withheld) {
 		x.Bytes(&s.Families)
+	}
+	if x.More(s.Withheld) {
+		x.Bool(&s.Withheld)
 	}
 }
 
@@ -141,6 +144,7 @@ type index struct {
 	sites   []*Site  // by ID - 1; a Site is replaced, never modified
 	names   []string // their origins; append-only
 	origins map[string]frontier.SiteID
+	parts   map[string]int // number of URLs of each, see Options.Part
 }
 
 func (x *index) load(tx *bbolt.Tx) error {
@@ -167,6 +171,7 @@ type sites struct {
 	added   []*Site
 	ids     map[string]frontier.SiteID // of added
 	born    map[frontier.SiteID]int    // number of new pages
+	parts   map[string]int             // number of new pages of each, see Options.Part
 	now     time.Time
 	most    int // how many sites there may be
 }
@@ -174,7 +179,7 @@ type sites struct {
 // begin makes the sites ready for changes.
 func (s *sites) begin(now time.Time, most int) {
 	s.now, s.most = now, most
-	s.changed, s.ids, s.born = map[frontier.SiteID]*Site{}, map[string]frontier.SiteID{}, map[frontier.SiteID]int{}
+	s.changed, s.ids, s.born, s.parts = map[frontier.SiteID]*Site{}, map[string]frontier.SiteID{}, map[frontier.SiteID]int{}, map[string]int{}
 }
 
 // at returns a site that exists, not to be changed.
@@ -253,6 +258,9 @@ func (s *sites) publish() {
 	}
 	for _, site := range s.added {
 		x.origins[site.Origin] = site.ID
+	}
+	for part, n := range s.parts {
+		x.parts[part] += n
 	}
 }
 

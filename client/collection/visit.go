@@ -126,6 +126,7 @@ func (x *visiting) account() error {
 	if !v.Delivered && !v.Shared {
 		s.Requests++
 	}
+	s.Withheld = s.Withheld || v.Authorized
 	s.Bytes += int64(len(v.Body))
 	if v.File != nil {
 		s.Bytes += v.Length

@@ -73,6 +73,9 @@ func (o *Options) begin(c *Crawler) error {
 	}
 	begun := slices.Clone(c.settings.Start)
 	for site := range c.Collection.Sites() {
+		if mirrors := o.Collection.Store == "mirror" || o.Collection.Store == "both"; mirrors && site.Withheld {
+			return bad("Store", o.Collection.Store, "warc or none, since pages of "+site.Origin+" were fetched with cookies or a client certificate")
+		}
 		if site.Requests > 0 || site.Ready > 0 { // other sites are known only from links that were not followed
 			begun = append(begun, site.Origin)
 		}
@@ -95,7 +98,7 @@ func (o *Options) crawler() (*Crawler, error) {
 	h.Options.Hurry, h.Options.Log = again.Hurry, o.Log
 	c := &Crawler{Harvester: h}
 	s := &c.settings
-	*s = settings{Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest},
+	*s = settings{Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest, Embedded: o.Scope.Requisites},
 		Batch: frontier.BatchOptions{Size: order.Batch, SameSite: order.SameSite}, Batches: order.Batches,
 		Once: o.Once, Again: o.Again, Stop: o.Stop, TrapShare: o.Scope.TrapShare,
 		NoParse: sources.NoParse, NoManifests: sources.NoManifests, NoSitemaps: sources.NoSitemaps, NoFeeds: sources.NoFeeds, NoStreams: sources.NoStreams,
@@ -105,12 +108,17 @@ func (o *Options) crawler() (*Crawler, error) {
 	if s.TrapShare == 0 { // in settings zero means the default
 		s.TrapShare = -1
 	}
-	for _, u := range o.Start {
-		canonical, err := protocol.CanonicalURL("", u)
+	starts := make([]seed.Start, len(o.Start))
+	for i, text := range o.Start {
+		start, err := seed.ParseStart(text)
 		if err != nil {
-			return nil, wrong("%s: want a URL such as https://www.example.org/", u)
+			return nil, wrong("%s: %v", text, err)
 		}
-		s.Start = append(s.Start, canonical)
+		starts[i], s.Start = start, append(s.Start, start.URL)
+	}
+	var differ error
+	if s.Seeder.Starts, differ = seed.NewStarts(starts); differ != nil {
+		err = cmp.Or(err, wrong("%v", differ))
 	}
 	return c, cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
 }
@@ -136,12 +144,15 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	if text && !s.TextDigest {
 		err4 = wrong("%s text: add %s, which detects changes of the text", field("Changed"), field("TextDigest"))
 	}
+	if o.Fetch.Cookies+o.Fetch.ClientCert != "" && contents&collection.Mirror != 0 {
+		err1 = bad("Store", s.Store, "warc or none, since pages fetched with cookies or a client certificate must not be files for everybody")
+	}
 	down := again.Down
 	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
 	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, Requests: s.Requests, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks, Dates: c.Trust.Dates,
 		Info:     map[string]string{"operator": o.Fetch.Contact, "http-header-user-agent": o.userAgent(), "robots": "classic"}, // that is, obeyed
 		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy, TextOnly: text,
-		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite,
+		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite, Part: c.Seeder.Starts.Parts(),
 		Again: collection.Again{Failing: failing, Lost: again.DNS, Refused: again.Refused, Moved: again.Refused, Gone: 4 * again.Refused},
 		Hurry: again.Hurry, Wait: 5 * time.Second} // another command may just be reading it
 	if hurry := again.Hurry; hurry > 0 { // the waits that have no field of their own
@@ -362,6 +373,13 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 	if h.Dial, err = harvest.Proxy(f.Proxy); err != nil {
 		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("Proxy"), err)
 	}
+	if h.Cookies, err = harvest.ReadCookies(f.Cookies); err != nil {
+		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("Cookies"), err)
+	}
+	if h.Cert, err = harvest.ClientCert(f.ClientCert, f.ClientKey, f.ClientHost); err != nil {
+		return &harvest.Harvester{Options: h}, wrong("%s: %v", field("ClientCert"), err)
+	}
+	h.CertHost = f.ClientHost
 	if f.PerAddress != "" {
 		rate, conns, both := strings.Cut(f.PerAddress, ",")
 		h.AddressRate, err = strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rate), "/s"), 64)

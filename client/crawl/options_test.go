@@ -49,10 +49,13 @@ func TestOptionErrorsNameFields(t *testing.T) {
 		"BlockedIP x: want an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24":            func(o *crawl.Options) { o.Fetch.BlockedIP = []string{"x"} },
 		"Strategy opic needs links: remove NoLinks and NoParse":                                      func(o *crawl.Options) { o.Order.Strategy, o.Sources.NoParse = "opic", true },
 		"StopValue needs Policy thesis: only there the profit of a page is between 0 and 1":          func(o *crawl.Options) { o.Revisits.StopValue = .5 },
-		"http://127.0.0.1:9 page: want a URL such as https://www.example.org/":                       func(o *crawl.Options) { o.Start = []string{"http://127.0.0.1:9 page"} },
+		"127.0.0.1:9: want a URL such as https://www.example.org/":                                   func(o *crawl.Options) { o.Start = []string{"127.0.0.1:9"} },
 		"127.0.0.1 is not on the public Internet: add AllowPrivate if the machine is yours":          func(o *crawl.Options) { o.Fetch.AllowPrivate = false },
 		"a.example is another machine: add Contact MAIL or URL, so that its operators can reach you": func(o *crawl.Options) { o.Start = []string{"http://a.example/"} },
 		"Wait 0s: a.example may belong to somebody else: wait at least 1s":                           func(o *crawl.Options) { o.Start, o.Fetch.Contact = []string{"http://a.example/"}, "me@b.example" },
+		`http://127.0.0.1:9 page: "page" after a URL: want depth=N, N links from a start page at most, or pages=N, N URLs at most`: func(o *crawl.Options) {
+			o.Start = []string{"http://127.0.0.1:9 page"}
+		},
 	} {
 		o := ownSite(t, "http://127.0.0.1:9/")
 		set(o)

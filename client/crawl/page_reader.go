@@ -112,7 +112,7 @@ func notAsked(a *harvest.Answer) bool {
 func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 	st, page := r.sites.known(a.Site), &rd.page
 	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
-		Status: a.Status, Request: a.Request, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want}
+		Status: a.Status, Request: a.Request, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Authorized: a.Authorized}
 	dated := true
 	if st != nil {
 		v.Unstable, dated = r.judge.Pages(st.standing)
@@ -167,7 +167,8 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 		v.Body, v.Cut = a.Body, a.Cut
 	}
 	if a.Location != "" {
-		if f := find(r.c.Seeder.Admit(seed.Ref{URL: a.Location, Depth: a.Depth + 1, Kind: seed.Redirect}), a.Depth+1, collection.ByLink); f.URL != "" {
+		depth := seed.RedirectDepth(a.URL, a.Location, a.Depth)
+		if f := find(r.c.Seeder.Admit(seed.Ref{URL: a.Location, Depth: depth, Kind: seed.Redirect}), depth, collection.ByLink); f.URL != "" {
 			v.Target = &f
 		}
 	}

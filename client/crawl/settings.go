@@ -189,5 +189,5 @@ func (c *setup) under(origin string) protocol.Digest {
 	rules := c.Seeder.CurrentRules()
 	rules.Hosts, rules.DomainSuffixes = nil, nil // which concern the site as a whole: see wanted
 	wanted := c.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
-	return c.Collection.Under(fmt.Sprintf("%v %+v %+v", wanted, rules, c.Filter))
+	return c.Collection.Under(fmt.Sprintf("%v %+v %+v%s", wanted, rules, c.Filter, c.Seeder.Starts.On(origin)))
 }

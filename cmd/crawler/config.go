@@ -77,8 +77,9 @@ var seedRows = []seedRow{
 
 func config() *command.Command {
 	var all, asJSON bool
+	var profile string
 	o := crawl.DefaultOptions()
-	settings := crawlFlags(&o, &listeners{})
+	settings := append(crawlFlags(&o, &listeners{}), profileFlag(&profile))
 	return &command.Command{
 		Name:    "config",
 		Summary: "explain the current settings",
@@ -89,6 +90,7 @@ configuration file, environment and options.
 
     crawler config --config crawler.conf
     crawler config --all > crawler.conf        a file to start from
+    crawler config --all --profile archive     what a profile sets
 
 Each setting is printed as a line of a configuration file. --all prints all of
 them, and then the settings named in the papers behind Parley (G01-G54), with
@@ -99,6 +101,9 @@ their values and the corresponding options.`,
 			command.Bind("all", &all, "print all settings"),
 			command.Bind("json", &asJSON, "print the settings as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
+			if err := setProfile(env.Flags, profile); err != nil {
+				return err
+			}
 			var list []setting
 			env.Flags.VisitAll(func(f *flag.Flag) {
 				ours := slices.ContainsFunc(settings, func(s command.Flag) bool { return s.Name == f.Name })

@@ -21,6 +21,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/indexnow"
 	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/protocol"
 )
 
 func crawlOnce() *command.Command {
@@ -36,6 +37,13 @@ next run resumes where it stopped. After a finished crawl, the next run fetches
 the pages that sites report as changed and revisits those that may have changed;
 with --again, all pages. At the end it reports how many listed pages were not
 fetched, and why.
+
+A start page may have limits of its own, for the pages of its directory, and
+for those of its site that are in the directory of no start page:
+    crawler crawl https://www.example.org/docs/ depth=3 pages=1000 --into crawl/
+
+--profile archive, search or mirror begins with the settings for that purpose;
+"crawler config --all --profile archive" prints them.
 
 For a site on your own machine:
     crawler crawl http://127.0.0.1:8080/ --into crawl/ --allow-private --wait 0
@@ -61,19 +69,22 @@ Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`, false)
 
 // crawlCommand returns the command "crawl", which ends (once), or "run", which does not.
 func crawlCommand(name, summary, help string, once bool) *command.Command {
-	o, l, file := crawl.DefaultOptions(), listeners{}, ""
+	o, l, file, profile := crawl.DefaultOptions(), listeners{}, "", ""
 	return &command.Command{
 		Name: name, Summary: summary, Help: help,
-		Usage:    "[URL...] --into DIR [options]",
+		Usage:    "[URL [depth=N] [pages=N]]... --into DIR [options]",
 		Args:     []string{"..."},
 		Required: []string{"into"},
 		LogLevel: slog.LevelInfo,
 		Groups:   append(crawlGroups(), command.Group{Title: "This run", Options: []string{"sites", "again", "config"}}),
-		Flags: append(crawlFlags(&o, &l),
-			command.Bind("sites", &file, "read start URLs from `FILE`, one per line"),
+		Flags: append(crawlFlags(&o, &l), profileFlag(&profile),
+			command.Bind("sites", &file, "read start URLs from `FILE`, one per line, each with its own limits if they follow it: depth=N links from a start page, pages=N stored URLs"),
 			command.Bind("again", &o.Again, "fetch every known page once more, at once")),
 		Run: func(ctx context.Context, env *command.Env) error {
-			o.Start, o.Once, o.Log = env.Args, once, env.Log
+			if err := setProfile(env.Flags, profile); err != nil {
+				return err
+			}
+			o.Start, o.Once, o.Log = startPages(env.Args), once, env.Log
 			if file != "" {
 				more, err := readSites(file)
 				if err != nil {
@@ -211,10 +222,12 @@ func sayAside(w io.Writer, col *collection.Collection) error {
 
 // sayFull reports which limits on the number of pages were reached.
 func sayFull(w io.Writer, col *collection.Collection, o *crawl.Options) {
-	for site := range col.Sites() {
-		if site.Pages >= o.Scope.PerSite {
-			fmt.Fprintf(w, "%s has reached --per-site, %d pages: any further URLs were dropped\n", site.Origin, o.Scope.PerSite)
+	for _, url := range col.Full() {
+		limit := "pages=N, the limit of this start page"
+		if protocol.Origin(url) == url {
+			limit = fmt.Sprintf("--per-site, %d pages", o.Scope.PerSite)
 		}
+		fmt.Fprintf(w, "%s has reached %s: any further URLs were dropped\n", url, limit)
 	}
 	if col.Len() >= o.Scope.MaxPages {
 		fmt.Fprintf(w, "the collection has reached --max-pages, %d pages: any further URLs were dropped\n", o.Scope.MaxPages)

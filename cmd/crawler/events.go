@@ -82,6 +82,9 @@ func (d *localAPI) read(l *eventLine, text *textual.Reader) error {
 		return nil
 	}
 	defer content.Close()
+	if content.Authorized {
+		return nil
+	}
 	b, err := io.ReadAll(io.LimitReader(content, maxText))
 	if errors.Is(err, contents.ErrBodyDamaged) { // the page will be fetched again: another event
 		d.log.Warn("event without main text: its body cannot be read", "url", l.URL, "err", err)

@@ -27,7 +27,7 @@ func (d *localAPI) index(w http.ResponseWriter, req *http.Request) {
 	defer b.Close()
 	prefix := req.URL.Query().Get("prefix")
 	for p, err := range d.col.Pages(req.Context()) {
-		if err == nil && p.State == collection.Held && !p.NoIndex && strings.HasPrefix(p.URL, prefix) {
+		if site, _ := d.col.SiteByID(p.Site); err == nil && p.State == collection.Held && !p.NoIndex && !site.Withheld && strings.HasPrefix(p.URL, prefix) {
 			err = d.addPage(&b, &p)
 		}
 		if err != nil {
@@ -49,6 +49,9 @@ func (d *localAPI) addPage(b *index.Builder, p *collection.Page) error {
 		return nil
 	}
 	defer content.Close()
+	if content.Authorized {
+		return nil
+	}
 	page, err := io.ReadAll(io.LimitReader(content, maxText))
 	if err != nil {
 		d.log.Warn("page left out of the index: its content cannot be read", "url", p.URL, "err", err)

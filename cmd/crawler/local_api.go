@@ -354,7 +354,7 @@ func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger
 	var col *collection.Collection
 	door := holder.Client{State: statePath(dir), Held: func() (held bool, err error) {
 		// Opening a large collection takes long: if it is free, it is kept open.
-		col, err = collection.Open(dir, &collection.Options{ReadOnly: true, Quality: crawl.DefaultQuality.Of})
+		col, err = collection.Open(dir, &collection.Options{ReadOnly: true, Quality: crawl.DefaultQuality.Of, Log: log})
 		if errors.Is(err, collection.ErrHeld) {
 			return true, nil
 		}

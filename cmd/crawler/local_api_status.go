@@ -28,6 +28,7 @@ type summary struct {
 	Ready   int         `json:"ready"`           // due for a fetch now
 	Aside   int         `json:"aside,omitempty"` // pages of a mirror that are not stored under the names of their URLs
 	Of      int         `json:"of"`              // sites known
+	Private int         `json:"withheld"`        // of those, fetched with cookies or a client certificate: see collection.Site.Withheld
 	Cursor  string      `json:"cursor"`          // of the newest event
 	Memory  int         `json:"memory"`          // bytes used by the set of known URLs
 	Trouble []siteFault `json:"trouble"`
@@ -65,6 +66,9 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 		s.Cut += site.Cut
 		s.Gone += site.Gone
 		s.Ready += site.Ready
+		if site.Withheld {
+			s.Private++
+		}
 		if site.Fault != "" && len(s.Trouble) < mostTrouble {
 			s.Trouble = append(s.Trouble, siteFault{site.Origin, site.Fault, site.FaultAt})
 		}
@@ -194,6 +198,11 @@ func (d *localAPI) get(w http.ResponseWriter, req *http.Request) {
 		notKnown(w, q.Get("url"), err)
 		return
 	}
+	withheld := fmt.Errorf("get %s: pages of its site were fetched with cookies or a client certificate: they are in warc/, and not given to others", p.URL)
+	if site, _ := d.col.SiteByID(p.Site); site.Withheld {
+		refuse(w, http.StatusForbidden, withheld)
+		return
+	}
 	var content *contents.Content
 	if at := q.Get("at"); at != "" {
 		date, err := protocol.ParseDate(at)
@@ -211,6 +220,10 @@ func (d *localAPI) get(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	defer content.Close()
+	if content.Authorized { // the mark of its site is lost, with a state that was restored
+		refuse(w, http.StatusForbidden, withheld)
+		return
+	}
 	begin, err := io.ReadAll(io.LimitReader(content, whole))
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err)

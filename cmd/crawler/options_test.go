@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,6 +58,20 @@ func TestWrongValuesNameTheirOption(t *testing.T) {
 	} {
 		all := append(strings.Fields("crawl http://127.0.0.1:9/ --allow-private --wait-big 10ms --into "+dir), strings.Fields(args)...)
 		if code, _, said := program(t.Context(), all...); code != 2 || !strings.Contains(said, want) {
+			t.Errorf("%s: exit code %d: %s", args, code, said)
+		}
+	}
+	sites := filepath.Join(t.TempDir(), "sites.txt")
+	if err := os.WriteFile(sites, []byte("# ours\n\nhttp://127.0.0.1:9/ depth=1 # the front\nhttp://127.0.0.1:9/docs/ page=9\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"--sites " + sites:                             sites + `:4: http://127.0.0.1:9/docs/ page=9: "page=9" after a URL: want depth=N, N links from a start page at most, or pages=N, N URLs at most`,
+		"http://127.0.0.1:9/ depth=x":                  `http://127.0.0.1:9/ depth=x: "depth=x" after a URL`,
+		"depth=1 http://127.0.0.1:9/":                  "depth=1: want a URL such as https://www.example.org/",
+		"http://[::1]/ pages=1 http://[::1]/a pages=2": "http://[::1]/a pages=2: http://[::1]/ in the same directory has pages=1",
+	} {
+		if code, _, said := program(t.Context(), append(strings.Fields("crawl --allow-private --into "+dir), strings.Fields(args)...)...); code != 2 || !strings.Contains(said, want) {
 			t.Errorf("%s: exit code %d: %s", args, code, said)
 		}
 	}

@@ -83,6 +83,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		print("truncated", "%d of them are longer than --max-file, and only their beginning is stored", s.Cut)
 	}
 	print("sites", "%d", s.Of)
+	if s.Private > 0 {
+		print("withheld", "%d of them were fetched with cookies or a client certificate: events, get, export and index leave them out", s.Private)
+	}
 	print("events", "at %s", s.Cursor)
 	for _, t := range s.Trouble {
 		print("trouble", "%s: %s (%s ago)", t.Origin, printable(t.Fault), time.Since(t.At).Round(time.Second))

@@ -67,6 +67,8 @@ var exceptions = map[string]string{
 	"write-robots": "restores the robots.txt that steps remove", "threshold": "goes with --policy thesis", "min-period-refused": "goes with --policy thesis", "stop-value": "goes with --policy thesis",
 	"changed": "goes with --text-digest", "training-period": "goes with --polls training", "subscribers": "needs numbers of subscribers", "ask-via": "has a feature of its own", "trust-docroot": "has a feature of its own", "include": "drawn with the types of pages",
 	"ca": "the environment has the runner's authority", "proxy": "sites are reached directly",
+	"profile": "sets options that are drawn themselves", "requisites": "fetches images, which no oracle follows",
+	"cookies": "no site here has a login", "client-cert": "no site here wants a certificate", "client-key": "goes with --client-cert", "client-host": "goes with --client-cert",
 	"requests":  "adds records to the archive, which the judge skips",
 	"reachable": "leaves out pages by links, which the oracle of the site does not follow",
 }

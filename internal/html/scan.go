@@ -9,7 +9,7 @@ type Scanner struct {
 	// Agent is a name whose <meta> applies to us, beside "robots" and "parley". May be empty.
 	Agent string
 
-	// Charset is the charset in the next page's Content-Type, empty if none. Only the title needs it.
+	// Charset is the charset in the next page's Content-Type, empty if none. Only the title and the paths of references need it.
 	Charset string
 
 	// Embedded asks for references to embedded resources, too.

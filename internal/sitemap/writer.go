@@ -21,7 +21,14 @@ type Page struct {
 	// Modified is when it last changed, zero if unknown, and Span the precision of that: see [protocol.Item].
 	Modified time.Time
 	Span     time.Duration
+
+	// Languages are the page in all its languages, itself included; nil if it has no others, or if they are not known. They are left out
+	// if they would take more than 8 KiB.
+	Languages []Language
 }
+
+// A Language is a page in a language, a tag of RFC 5646.
+type Language struct{ Tag, Loc string }
 
 // A Writer writes the pages of a site as files within the limits of the protocol: all in one, or, with Parts,
 // as many as needed, and an index of them. [Fit] tells beforehand whether parts are needed.
@@ -118,9 +125,21 @@ func appendURL(b []byte, p Page) []byte {
 	if len(p.Loc) >= maxLoc {
 		return b
 	}
-	b = appendLoc(append(b, "<url>"...), p.Loc)
-	return append(appendLastmod(b, p.Modified, p.Span), "</url>\n"...)
+	b = append(appendText(append(b, "<url><loc>"...), p.Loc), "</loc>"...)
+	b = appendLastmod(b, p.Modified, p.Span)
+	before := len(b)
+	for _, l := range p.Languages { // with the namespace in each, since most sitemaps have none
+		b = appendText(append(b, `<xhtml:link xmlns:xhtml="http://www.w3.org/1999/xhtml" rel="alternate" hreflang="`...), l.Tag)
+		b = append(appendText(append(b, `" href="`...), l.Loc), `"/>`...)
+	}
+	if len(b)-before > maxLanguages {
+		b = b[:before]
+	}
+	return append(b, "</url>\n"...)
 }
+
+// maxLanguages bounds the links of an entry to other languages, in bytes.
+const maxLanguages = 8 << 10
 
 // A file is the one that is being written.
 type file struct {
@@ -244,8 +263,8 @@ func (w *Writer) finish() error {
 		return err
 	}
 	for i, p := range w.parts {
-		b := append(w.buf[:0], "<sitemap>"...)
-		b = appendLoc(b, w.Base+url.PathEscape(PartName(w.Name, i+1, w.PartExt)))
+		b := append(w.buf[:0], "<sitemap><loc>"...)
+		b = append(appendText(b, w.Base+url.PathEscape(PartName(w.Name, i+1, w.PartExt))), "</loc>"...)
 		b = appendLastmod(b, p.Modified, p.Span)
 		w.buf = append(b, "</sitemap>\n"...)
 		if _, err := w.file.out.Write(w.buf); err != nil {
@@ -293,10 +312,9 @@ func appendLastmod(b []byte, modified time.Time, span time.Duration) []byte {
 	return append(b, "</lastmod>"...)
 }
 
-// appendLoc appends a canonical URL: of the characters that XML escapes, it can have an ampersand and an
+// appendText appends a canonical URL or a tag: of the characters that XML escapes, it can have an ampersand and an
 // apostrophe.
-func appendLoc(b []byte, url string) []byte {
-	b = append(b, "<loc>"...)
+func appendText(b []byte, url string) []byte {
 	for i := 0; i < len(url); i++ {
 		switch c := url[i]; c {
 		case '&':
@@ -313,5 +331,5 @@ func appendLoc(b []byte, url string) []byte {
 			b = append(b, c)
 		}
 	}
-	return append(b, "</loc>"...)
+	return b
 }

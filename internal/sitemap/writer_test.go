@@ -134,6 +134,22 @@ func TestOneFile(t *testing.T) {
 	}
 }
 
+// An entry links to the page in its languages, unless the links would make it longer than a part may be.
+func TestLanguages(t *testing.T) {
+	var all []sitemap.Language
+	for i := range 40 {
+		all = append(all, sitemap.Language{Tag: fmt.Sprintf("x-%d", i), Loc: "https://e.example/" + strings.Repeat("&", 100)})
+	}
+	for n, links := range map[int]int{2: 2, 10: 10, 40: 0} {
+		p, done := write(t, sitemap.Writer{Base: "https://e.example/", MaxBytes: 16 << 10}, []sitemap.Page{{Loc: "https://e.example/", Languages: all[:n]}})
+		text := p.files["sitemap.xml"].String()
+		link := `<xhtml:link xmlns:xhtml="http://www.w3.org/1999/xhtml" rel="alternate" hreflang="x-1" href="https://e.example/` + strings.Repeat("&amp;", 100) + `"/>`
+		if strings.Count(text, "<xhtml:link ") != links || strings.Contains(text, link) != (links > 0) || done.Parts != 0 || len(p.back(t, "https://e.example/", "sitemap.xml")) != 1 {
+			t.Errorf("%d languages: %+v\n%.2000s", n, done, text)
+		}
+	}
+}
+
 // The limit of URLs, and that of bytes, at the last page that fits and at the next one.
 func TestSplitAtLimits(t *testing.T) {
 	const base = "https://e.example/d/"

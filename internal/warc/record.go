@@ -64,6 +64,12 @@ type Record struct {
 // Type returns the type, "" if it has none.
 func (r *Record) Type() Type { return Type(r.Fields.Get("WARC-Type")) }
 
+// authorizedField is in the records of an Authorized capture.
+const authorizedField = "Parley-Authorized"
+
+// Authorized reports whether the request had cookies or a client certificate: then the response may not be for everybody.
+func (r *Record) Authorized() bool { return r.Fields.Get(authorizedField) != "" }
+
 // URL returns the target URL, without the angle brackets that some writers put around it.
 func (r *Record) URL() string { return bare(r.Fields.Get("WARC-Target-URI")) }
 

@@ -18,6 +18,9 @@ type Capture struct {
 	Body   []byte      // without codings
 	Cut    bool        // Body is truncated at a limit
 
+	// Authorized: the request had cookies or a client certificate. Its records say so, in a field of our own: see Record.Authorized.
+	Authorized bool
+
 	// Request is the head of the request in the form of HTTP/1.1, for a Request record after this one; empty writes none.
 	Request []byte
 
@@ -109,6 +112,9 @@ func (w *Writer) about(t Type, c *Capture, id, other string) []byte {
 	}
 	if other != "" {
 		b = appendField(b, "WARC-Concurrent-To", other)
+	}
+	if c.Authorized {
+		b = appendField(b, authorizedField, "yes")
 	}
 	return b
 }

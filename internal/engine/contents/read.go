@@ -24,6 +24,9 @@ type Content struct {
 	Header    http.Header // as received, but for the codings; nil: unknown
 	Length    int64       // of the body; -1: unknown
 
+	// Authorized: it was requested with cookies or a client certificate, and is not to be given to others.
+	Authorized bool
+
 	closer io.Closer
 	url    string // of its WARC record; empty: none
 }
@@ -50,6 +53,7 @@ func (c *Content) answered(own *warc.Stored, err error) (*Content, error) {
 		m.Header["Content-Length"] = length // of the body read, not of the one sent
 	}
 	c.At, c.Status, c.Header, c.url = own.Date(), m.Status, m.Header, own.URL()
+	c.Authorized = c.Authorized || own.Authorized()
 	return c, nil
 }
 
@@ -82,7 +86,7 @@ func (s *Reader) Body(p Place) (*Content, error) {
 			r.Close()
 			return nil, s.Damage(place, err)
 		}
-		content := &Content{Reader: s.check(place, r.Record, m.Body), At: r.Date(), Status: m.Status, Header: m.Header, Length: -1, closer: r, url: r.URL()}
+		content := &Content{Reader: s.check(place, r.Record, m.Body), At: r.Date(), Status: m.Status, Header: m.Header, Length: -1, Authorized: r.Authorized(), closer: r, url: r.URL()}
 		if n, err := strconv.ParseInt(m.Header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 			content.Length = n
 		}

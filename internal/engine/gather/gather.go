@@ -111,6 +111,7 @@ type Gatherer struct {
 func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 	*p = Page{Base: url, Links: p.Links[:0], Pairs: p.Pairs[:0], Body: protocol.Sum(body)}
 	g.headers(p, h)
+	g.scan.Charset = charset(first(h, "Content-Type"))
 	kind, err := kindOf(h, body)
 	switch kind {
 	case plainText:
@@ -120,7 +121,9 @@ func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 			p.Text = protocol.Sum(g.scan.Content.Words)
 		}
 	case hyperText:
-		g.page(p, h, body)
+		g.page(p, body)
+	default:
+		g.scan.Plain(nil)
 	}
 	g.links(p, url)
 	if err != nil {
@@ -129,9 +132,8 @@ func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 	return nil
 }
 
-func (g *Gatherer) page(p *Page, h http.Header, body []byte) {
+func (g *Gatherer) page(p *Page, body []byte) {
 	s := &g.scan
-	s.Charset = charset(first(h, "Content-Type"))
 	s.Agent, s.Embedded, s.Contents, s.MainText = g.Agent, g.Embedded, true, g.Text
 	s.Scan(body)
 	p.HTML, p.Title, p.Language = true, s.Head.Title, s.Head.Language
@@ -166,7 +168,7 @@ func (g *Gatherer) links(p *Page, url string) {
 	g.asksFor(p, url, g.canonical) // like the links of headers, relative to the page's own URL (RFC 8288, section 3.2)
 	if p.HTML {
 		if href := g.scan.Head.Base; href != nil {
-			if base, ok := g.base.Resolve(nil, href); ok {
+			if base, ok := g.resolve(nil, href); ok {
 				p.Base = string(base)
 				g.base.Reset(p.Base)
 			}
@@ -193,16 +195,21 @@ func (g *Gatherer) asksFor(p *Page, url string, canonical []byte) {
 	if len(canonical) == 0 || canonical[0] == '#' {
 		return
 	}
-	if c, ok := g.base.Resolve(nil, canonical); ok && string(c) != url {
+	if c, ok := g.resolve(nil, canonical); ok && string(c) != url {
 		p.Canonical = string(c)
 	}
+}
+
+// resolve appends the canonical URL that a reference has for a browser, or returns dst and false.
+func (g *Gatherer) resolve(dst, ref []byte) ([]byte, bool) {
+	return g.base.Resolve(dst, g.scan.AsBrowser(g.base.URL(), ref))
 }
 
 // link adds a reference to the links, unless its URL is there already.
 func (g *Gatherer) link(p *Page, r html.Ref) {
 	from := len(g.arena)
 	var ok bool
-	if g.arena, ok = g.base.Resolve(g.arena, r.URL); !ok || len(p.Links) >= html.MaxLinks || len(g.arena) > maxArena {
+	if g.arena, ok = g.resolve(g.arena, r.URL); !ok || len(p.Links) >= html.MaxLinks || len(g.arena) > maxArena {
 		g.arena = g.arena[:from]
 		return
 	}

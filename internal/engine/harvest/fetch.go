@@ -60,6 +60,11 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 		return false
 	}
 	a.Asked, a.Request = time.Now(), request
+	cookie := ""
+	if t.Page != 0 {
+		cookie = cookiesFor(h.opts.Cookies, t.URL, a.Asked)
+	}
+	a.Authorized = cookie != "" || s.tls && h.times.network.certifies(s.host.name)
 	if len(ips) > 0 {
 		a.IP = ips[0]
 	}
@@ -68,7 +73,7 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 	reusable := false
 	if err == nil {
 		a.IP, a.connect = c.ip, time.Since(a.Asked)
-		reusable, err = h.exchange(ctx, c, s, t, request, a)
+		reusable, err = h.exchange(ctx, c, s, t, cookie, a)
 	}
 	now := time.Now()
 	a.Took = now.Sub(a.Asked)
@@ -115,15 +120,15 @@ func (h *fetcher) outcome(a *Answer) {
 
 // exchange sends a request and reads the response into a. It reports whether the
 // connection can be reused.
-func (h *fetcher) exchange(ctx context.Context, c *conn, s *site, t Task, request []byte, a *Answer) (reusable bool, err error) {
+func (h *fetcher) exchange(ctx context.Context, c *conn, s *site, t Task, cookie string, a *Answer) (reusable bool, err error) {
 	c.pages++
 	c.left = maxHeader
 	c.pace.start(c.cut, positive(h.opts.HeaderTimeout, defaultHeader), longest, 0)
 	defer c.pace.stop()
 	var resp *http.Response
 	if c.h2 == nil {
-		resp, err = c.ask(request)
-	} else if resp, err = h.ask2(ctx, c, s, t, a.base); err == nil {
+		resp, err = c.ask(withCookie(a.Request, cookie))
+	} else if resp, err = h.ask2(ctx, c, s, t, cookie, a.base); err == nil {
 		defer resp.Body.Close() // HTTP/1 would read the rest
 	}
 	if err != nil {
@@ -143,12 +148,15 @@ func (h *fetcher) exchange(ctx context.Context, c *conn, s *site, t Task, reques
 }
 
 // ask2 is conn.ask for HTTP/2.
-func (h *fetcher) ask2(ctx context.Context, c *conn, s *site, t Task, base []byte) (*http.Response, error) {
+func (h *fetcher) ask2(ctx context.Context, c *conn, s *site, t Task, cookie string, base []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL, nil)
 	if err != nil {
 		return nil, err
 	}
 	h.headers(s, t, base, r.Header.Set)
+	if cookie != "" {
+		r.Header.Set("Cookie", cookie)
+	}
 	return c.h2.RoundTrip(r)
 }
 

@@ -103,10 +103,12 @@ type Answer struct {
 	File   *os.File // in place of a large Body, see Harvester.Spill; Wire is its length, and Release removes it unless it was renamed
 	Coding string   // the content coding that was undone, such as "gzip"
 
-	// Request is what was sent, in the form of HTTP/1.1 also where it was HTTP/2. It has no cookies and no credentials: we have none.
-	Request []byte
-	Wire    int64 // bytes of the body as received
-	Cut     bool  // Body is truncated, of a response other than the page: no Fault
+	// Request is what was sent, in the form of HTTP/1.1 also where it was HTTP/2, without cookies. Authorized says that cookies or a client
+	// certificate were sent: the answer is not for everybody.
+	Request    []byte
+	Authorized bool
+	Wire       int64 // bytes of the body as received
+	Cut        bool  // Body is truncated, of a response other than the page: no Fault
 
 	Location string // of a redirect, absolute; empty if there is none
 	IP       netip.Addr

@@ -130,7 +130,13 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	TLS *tls.Config // a base configuration, such as the root CAs; may be nil
-	Log *slog.Logger
+
+	// Cookies are sent with tasks for pages, and with nothing else. Answers to these are Authorized, as are those over connections to
+	// CertHost, on which Cert is sent. Nil: none. Requests of Transports have neither.
+	Cookies  []Cookie
+	Cert     *tls.Certificate
+	CertHost string
+	Log      *slog.Logger
 }
 
 // A Harvester downloads pages. It is safe for concurrent use.

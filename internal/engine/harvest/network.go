@@ -14,9 +14,11 @@ import (
 type network struct {
 	names   names
 	open    func(ctx context.Context, network, address string) (net.Conn, error)
-	timeout time.Duration // TLS included
-	tls     *tls.Config   // may be nil
+	timeout time.Duration    // TLS included
+	tls     *tls.Config      // may be nil
+	cert    *tls.Certificate // for certHost only; may be nil
 
+	certHost     string
 	private, own bool
 	blocked      []netip.Prefix
 
@@ -24,7 +26,7 @@ type network struct {
 }
 
 func newNetwork(o *Options, count *counters) *network {
-	n := &network{open: o.Dial, timeout: positive(o.ConnectTimeout, DefaultConnect), tls: o.TLS, private: o.Private, own: o.Own, blocked: o.Blocked}
+	n := &network{open: o.Dial, timeout: positive(o.ConnectTimeout, DefaultConnect), tls: o.TLS, cert: o.Cert, certHost: plainName(o.CertHost), private: o.Private, own: o.Own, blocked: o.Blocked}
 	if n.open == nil {
 		n.open = (&net.Dialer{}).DialContext
 	}
@@ -44,8 +46,14 @@ func (n *network) tlsConfig(host string) *tls.Config {
 	if config.NextProtos == nil {
 		config.NextProtos = []string{"h2", "http/1.1"}
 	}
+	if n.certifies(host) {
+		config.Certificates = []tls.Certificate{*n.cert}
+	}
 	return config
 }
+
+// certifies reports whether our certificate is for a host.
+func (n *network) certifies(host string) bool { return n.cert != nil && host == n.certHost }
 
 // connect tries up to four addresses, one after the other, and fails at one that is not allowed.
 func (n *network) connect(ctx context.Context, ips []netip.Addr, port string) (net.Conn, netip.Addr, error) {

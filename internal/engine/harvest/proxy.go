@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/net/proxy"
@@ -84,6 +85,23 @@ func tunnel(ctx context.Context, nc net.Conn, address, header string) error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// ClientCert returns a certificate with its key, from PEM files, for Options.Cert. If nothing is named, there is none.
+func ClientCert(cert, key, host string) (*tls.Certificate, error) {
+	switch {
+	case cert+key+host == "":
+		return nil, nil
+	case cert == "" || key == "" || host == "":
+		return nil, errors.New("want a certificate, its key and a host, all three")
+	case strings.ContainsAny(host, "/:"):
+		return nil, fmt.Errorf("host %s: want a name such as www.example.org, without scheme and port", host)
+	}
+	c, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
 }
 
 // Authorities returns a configuration for Options.TLS that trusts the certificate authorities of the system and those in a PEM file. No

@@ -50,6 +50,8 @@
 // it is crawled, plus the finds of one commit, since pages count when they are committed.
 // All of a site's pages together are bounded by MaxPerSite.
 //
+// A start page may have limits of its own, see [Starts]. Its depth is a plain bound: the site's shape does not raise it.
+//
 // A page that is refused for its depth is not lost: it is admitted when it is
 // found again, if by then the site's shape allows it.
 package seed

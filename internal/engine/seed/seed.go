@@ -38,7 +38,7 @@ type Kind uint8
 const (
 	Link     Kind = iota // from a page
 	Redirect             // from a response; a redirect to the www twin shows that the two are separate sites
-	Embedded             // an embedded resource: images and the like are not LogOnly
+	Embedded             // an embedded resource: images and the like are not LogOnly, and may be one link deeper than pages
 
 	// Listed is a reference from a sitemap, a feed, a manifest or a notice. The limits
 	// of depth and Rules.MaxURL do not apply, since such a list is finite. Documents,
@@ -56,6 +56,9 @@ const (
 // [Seeder.Count]: it stores nothing on disk, and has no clock.
 type Seeder struct {
 	Rules Rules
+
+	// Starts are the start pages, some of which have limits of their own; nil if none has.
+	Starts *Starts
 
 	// Agent is our product token in robots.txt. Empty means "parley".
 	Agent string
@@ -237,23 +240,35 @@ func (s *Seeder) forbids(f *rulesInForce, url string) string {
 
 func longer(than int) string { return fmt.Sprintf("URL longer than %d bytes", than) }
 
-// beyond returns the limit that a page exceeds, or "": URL length, pages of the site, depth.
+// beyond returns the limit that a page exceeds, or "": URL length, pages of the site, depth. The limit of pages of a start page is
+// for the collection to keep, which counts them.
 func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
 	most := &s.rules.Load().limits
 	if r.Kind != Listed && len(v.URL) > most.url {
 		return longer(most.url)
 	}
-	if st != nil && most.perSite >= 0 && st.pages.Load() >= int64(most.perSite) {
+	start := s.Starts.of(v.URL)
+	if st != nil && most.perSite >= 0 && (start == nil || start.Pages == 0) && st.pages.Load() >= int64(most.perSite) {
 		return fmt.Sprintf("limit of %d pages per site reached", most.perSite)
+	}
+	depth := r.Depth
+	if r.Kind == Embedded {
+		depth--
+	}
+	if start != nil && start.Depth >= 0 && r.Kind != Listed {
+		if depth > start.Depth {
+			return fmt.Sprintf("depth %d exceeds the limit %d of %s", depth, start.Depth, start.URL)
+		}
+		return ""
 	}
 	base := most.static
 	if v.Dynamic {
 		base = most.dynamic
 	}
-	if r.Kind == Listed || base < 0 || r.Depth <= base || st != nil && st.deeper(r.Depth, base, v.Dynamic) {
+	if r.Kind == Listed || base < 0 || depth <= base || st != nil && st.deeper(depth, base, v.Dynamic) {
 		return ""
 	}
-	return fmt.Sprintf("depth %d exceeds the limit %d", r.Depth, base)
+	return fmt.Sprintf("depth %d exceeds the limit %d", depth, base)
 }
 
 // Forbids returns the rule of robots.txt that forbids a canonical URL, empty if

@@ -24,7 +24,8 @@ import (
 //
 // It lists present and public pages, including held ones, since vanished is not deleted. A page with another
 // canonical URL is left out (Item.Canonical), and so is what the protocol does not allow: URLs that do not
-// begin with Base, and URLs of 2,048 characters or more. If pages are left out it warns, and if all are left
+// begin with Base, and URLs of 2,048 characters or more. Pages whose names differ only in their language, such as page.html.en and
+// page.html.de, are linked with each other (hreflang). If pages are left out it warns, and if all are left
 // out because of Base, it is an error. A date is written only if it is known, and no more precisely.
 //
 // The files depend on the journal alone. All are ready before the first is put in place, the index last;
@@ -129,7 +130,7 @@ func (s *Sitemap) write(ctx context.Context, j *server.Journal) (bool, error) {
 	known := was.read(j, sitemapNote)
 	now := outputState{
 		Revision: j.Revision(), // before the view: later changes count for the next Write
-		Config:   hashOf(1, s.Path, s.base(), s.Gzip, s.Precompress, s.MaxURLs, s.MaxBytes),
+		Config:   hashOf(2, s.Path, s.base(), s.Gzip, s.Precompress, s.MaxURLs, s.MaxBytes),
 		Siblings: s.Precompress,
 		Place:    hashOf(s.Path),
 	}
@@ -208,14 +209,14 @@ func (s *Sitemap) make(ctx context.Context, j *server.Journal, made *set) (parts
 // pages yields the pages to list. It counts those that are not below Base.
 func (s *Sitemap) pages(ctx context.Context, v *journal.View, elsewhere *int) iter.Seq2[sitemap.Page, error] {
 	base := s.base()
-	return func(yield func(sitemap.Page, error) bool) {
+	return linked(func(yield func(listing, error) bool) {
 		n := 0
 		for e, err := range v.Entries() {
 			if n++; err == nil && n%1024 == 0 {
 				err = ctx.Err()
 			}
 			if err != nil {
-				yield(sitemap.Page{}, err)
+				yield(listing{}, err)
 				return
 			}
 			it := e.Item
@@ -223,11 +224,11 @@ func (s *Sitemap) pages(ctx context.Context, v *journal.View, elsewhere *int) it
 			case it.Canonical != "" && it.Canonical != it.URL, s.Public != nil && !s.Public(it.URL):
 			case !strings.HasPrefix(it.URL, base):
 				*elsewhere++
-			case !yield(sitemap.Page{Loc: it.URL, Modified: it.Modified, Span: it.Span}, nil):
+			case !yield(listingOf(&it), nil):
 				return
 			}
 		}
-	}
+	})
 }
 
 // files returns the files of the sitemap that a describes.

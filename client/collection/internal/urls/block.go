@@ -188,8 +188,8 @@ func (b *Block) Find(urls *bbolt.Bucket, set *Set, hash uint64, url string, orig
 	return false, nil
 }
 
-// Load adds all URLs to a set, and returns the last page.
-func Load(urls *bbolt.Bucket, origins []string, to *Set) (last frontier.PageID, err error) {
+// Load adds all URLs to a set, calls each for them unless that is nil, and returns the last page.
+func Load(urls *bbolt.Bucket, origins []string, to *Set, each func(url string)) (last frontier.PageID, err error) {
 	var b Block
 	var url []byte
 	err = b.From(urls, 0, func() (bool, error) {
@@ -201,6 +201,9 @@ func Load(urls *bbolt.Bucket, origins []string, to *Set) (last frontier.PageID, 
 		}
 		url = append(append(url[:0], origins[b.Site-1]...), b.Path...)
 		to.Add(to.hashBytes(url), b.ID)
+		if each != nil {
+			each(string(url))
+		}
 		last = b.ID
 		return true, nil
 	})

@@ -16,6 +16,9 @@ func Rules(p *collection.Page, col *collection.Collection) (list []string) {
 	if p.Why != "" {
 		list = append(list, "excluded: "+p.Why)
 	}
+	if s, ok := col.SiteByID(p.Site); ok && s.Withheld {
+		list = append(list, "pages of its site were fetched with cookies or a client certificate: nothing of it is given to others")
+	}
 	if p.NoIndex {
 		list = append(list, "the page asks not to be indexed")
 	}

@@ -1,0 +1,3 @@
+package harvest
+
+var CookiesFor = cookiesFor
