@@ -14,25 +14,12 @@ import (
 // steeringKey is the key in the meta bucket of what a person has set on the crawl while it ran. The collection does not interpret it.
 var steeringKey = []byte("steering")
 
-// Steering returns what SetSteering has stored last; nil if that was nothing.
+// Steering returns what a Commit or EditSteering has stored last; nil if that was nothing.
 func (c *Collection) Steering() (text []byte, err error) {
 	if err = c.reading(func(tx *bbolt.Tx) (err error) { text, err = steeringOf(tx); return err }); err != nil {
 		return nil, fmt.Errorf("read steering: %w", err)
 	}
 	return text, nil
-}
-
-// SetSteering stores what a person has set on the crawl, in a transaction.
-func (c *Collection) SetSteering(text []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := boltfile.RecoverDamage(func() error {
-		return c.db.Update(func(tx *bbolt.Tx) error { return putSteering(tx, text) })
-	})
-	if err != nil {
-		return fmt.Errorf("store steering: %w", err)
-	}
-	return nil
 }
 
 // EditSteering changes the steering of the collection in a directory, which must exist. It reads nothing else of the collection, and

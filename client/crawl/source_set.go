@@ -14,7 +14,7 @@ type source struct {
 	index int  // in the heap, -1 if not there
 	busy  bool // being fetched, or followed
 	off   bool // put off, though it was due
-	lasts bool // its failure will last, see lasts
+	lasts bool // its failure will last, see harvest.Lasting
 
 	reception collection.Reception // since the run began
 	follow    following

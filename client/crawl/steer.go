@@ -54,7 +54,7 @@ func (c *Crawler) Steer(change func(*steer.Steering) error) (s steer.Steering, e
 		next, err = c.options.steered(&s, c.Collection)
 	}
 	if err == nil {
-		err = c.Collection.SetSteering(s.Text())
+		_, err = c.Collection.Commit(&collection.Commit{Steering: s.Text()})
 	}
 	if err != nil {
 		return s, err
